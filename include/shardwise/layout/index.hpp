@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The integer that counts elements, and the global extents of a tensor.
+
+#include <array>
+#include <cstddef>
+
+namespace shardwise {
+
+/// Extents, offsets and element counts. Signed, as in Eigen, so that differences are safe.
+using Index = std::ptrdiff_t;
+
+/// The extents of a tensor with `Rank` dimensions; rank 0 is a scalar.
+template <int Rank>
+using Shape = std::array<Index, static_cast<std::size_t>(Rank)>;
+
+template <std::size_t Rank>
+constexpr Index elements(const std::array<Index, Rank>& shape) {
+  Index count = 1;
+  for (Index extent : shape) count *= extent;
+  return count;
+}
+
+}  // namespace shardwise

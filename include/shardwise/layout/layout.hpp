@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// A layout: one placement per mesh axis, left to right. When two axes shard one dimension, the left one is
+/// the outer one: it cuts the dimension first, and the right one cuts each of its blocks again.
+
+#include <array>
+#include <initializer_list>
+
+#include "shardwise/layout/placement.hpp"
+
+namespace shardwise {
+
+/// A mesh has at most this many axes.
+inline constexpr int max_axes = 4;
+
+/// A set of mesh axes: bit `a` stands for axis `a`.
+using AxisSet = unsigned;
+
+/// Ranks per axis, or one rank's coordinates; entries beyond the mesh's axes are unused.
+using MeshSizes = std::array<int, max_axes>;
+
+struct Layout {
+  int axes = 0;
+  std::array<Placement, max_axes> placements{};
+
+  constexpr Layout() = default;
+  constexpr Layout(std::initializer_list<Placement> list) {
+    for (Placement p : list) placements[static_cast<std::size_t>(axes++)] = p;
+  }
+
+  constexpr Placement operator[](int axis) const { return placements[static_cast<std::size_t>(axis)]; }
+  constexpr Placement& operator[](int axis) { return placements[static_cast<std::size_t>(axis)]; }
+
+  friend constexpr bool operator==(const Layout& a, const Layout& b) {
+    if (a.axes != b.axes) return false;
+    for (int axis = 0; axis < a.axes; ++axis) {
+      if (a[axis] != b[axis]) return false;
+    }
+    return true;
+  }
+};
+
+template <class... Placements>
+inline constexpr Layout layout_of{placement_of<Placements>...};
+
+constexpr Layout cotangent(Layout layout) {
+  for (int axis = 0; axis < layout.axes; ++axis) layout[axis] = cotangent(layout[axis]);
+  return layout;
+}
+
+/// Same bytes on every rank: `Replicate` and `Reduced` are not told apart.
+constexpr bool same_data(const Layout& a, const Layout& b) {
+  for (int axis = 0; axis < a.axes; ++axis) {
+    if (!same_data(a[axis], b[axis])) return false;
+  }
+  return a.axes == b.axes;
+}
+
+/// Every sharded dimension exists in a tensor of this rank, and pending reductions are of one kind: a sum of
+/// maxima is not a maximum of sums.
+constexpr bool well_formed(const Layout& layout, int rank) {
+  Placement pending = replicate;
+  for (int axis = 0; axis < layout.axes; ++axis) {
+    Placement p = layout[axis];
+    if (p.is_shard() && p.dim() >= rank) return false;
+    if (p.is_partial() && pending.is_partial() && p != pending) return false;
+    if (p.is_partial()) pending = p;
+  }
+  return true;
+}
+
+constexpr bool has_partial(const Layout& layout) {
+  for (int axis = 0; axis < layout.axes; ++axis) {
+    if (layout[axis].is_partial()) return true;
+  }
+  return false;
+}
+
+/// Number of ranks in the group that varies along the axes of `set`.
+constexpr int group_size(const MeshSizes& sizes, int axes, AxisSet set) {
+  int size = 1;
+  for (int axis = 0; axis < axes; ++axis) {
+    if (set >> axis & 1u) size *= sizes[static_cast<std::size_t>(axis)];
+  }
+  return size;
+}
+
+/// This rank's position within that group: the left axis varies slowest.
+constexpr int group_rank(const MeshSizes& sizes, const MeshSizes& coordinates, int axes, AxisSet set) {
+  int rank = 0;
+  for (int axis = 0; axis < axes; ++axis) {
+    auto a = static_cast<std::size_t>(axis);
+    if (set >> axis & 1u) rank = rank * sizes[a] + coordinates[a];
+  }
+  return rank;
+}
+
+/// The coordinates of the group's member `index`, other axes as in `coordinates`.
+constexpr MeshSizes group_member(const MeshSizes& sizes, MeshSizes coordinates, int axes, AxisSet set,
+                                 int index) {
+  for (int axis = axes - 1; axis >= 0; --axis) {
+    auto a = static_cast<std::size_t>(axis);
+    if (!(set >> axis & 1u)) continue;
+    coordinates[a] = index % sizes[a];
+    index /= sizes[a];
+  }
+  return coordinates;
+}
+
+}  // namespace shardwise

@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Placements: what each process along one mesh axis holds of a tensor.
+///
+/// | placement     | each rank along the axis holds                         | its gradient's placement |
+/// |---------------|--------------------------------------------------------|--------------------------|
+/// | `Shard<d>`    | a block of dimension `d`                               | `Shard<d>`               |
+/// | `Replicate`   | a full copy; every rank does the same work with it     | `Replicate`              |
+/// | `Reduced`     | a full copy; each rank does different work with it     | `Partial<Sum>`           |
+/// | `Partial<Op>` | a term; the value is the `Op` of all the terms         | `Reduced` (for `Sum`)    |
+///
+/// `Replicate` and `Reduced` are the same bytes; they differ in what the backward pass does. The same map is
+/// JAX's replicated / reduced / unreduced ("Autodiff and sharding").
+///
+/// Users write the types; all reasoning is done by constexpr functions over the value `Placement`, a small
+/// integer, so one implementation serves the type system, the dry run and the real run.
+
+#include <array>
+#include <cstdint>
+
+namespace shardwise {
+
+struct Sum {};
+struct Max {};
+struct Min {};
+
+template <int Dim>
+struct Shard {
+  static_assert(Dim >= 0, "Shard<d>: dimensions count from 0");
+};
+struct Replicate {};
+struct Reduced {};
+template <class Op = Sum>
+struct Partial {};
+
+/// How the terms of a pending reduction are combined.
+enum class ReduceOp : std::uint8_t { sum, max, min };
+
+/// A placement as a value. `code >= 0` is `Shard<code>`.
+struct Placement {
+  int code = -1;
+
+  constexpr bool is_shard() const { return code >= 0; }
+  constexpr bool is_shard(int dim) const { return code == dim; }
+  constexpr bool is_partial() const { return code <= -3; }
+  /// `Replicate` or `Reduced`: a full copy on every rank.
+  constexpr bool is_full() const { return code == -1 || code == -2; }
+  constexpr int dim() const { return code; }
+  constexpr ReduceOp op() const { return static_cast<ReduceOp>(-3 - code); }
+
+  friend constexpr bool operator==(Placement, Placement) = default;
+};
+
+constexpr Placement shard(int dim) { return {dim}; }
+inline constexpr Placement replicate{-1};
+inline constexpr Placement reduced{-2};
+inline constexpr Placement partial_sum{-3};
+inline constexpr Placement partial_max{-4};
+inline constexpr Placement partial_min{-5};
+constexpr Placement partial(ReduceOp op) { return {-3 - static_cast<int>(op)}; }
+
+/// Same bytes on every rank, whatever the backward pass makes of them.
+constexpr bool same_data(Placement a, Placement b) { return a == b || (a.is_full() && b.is_full()); }
+
+/// True where a gradient is defined: not for a pending maximum or minimum.
+constexpr bool has_cotangent(Placement p) { return !p.is_partial() || p == partial_sum; }
+
+/// The placement of the gradient of a tensor that is placed as `p`.
+constexpr Placement cotangent(Placement p) {
+  return p == reduced ? partial_sum : p == partial_sum ? reduced : p;
+}
+
+namespace detail {  // the two directions between placement types and values
+
+template <class P>
+struct PlacementValue;
+template <int Dim>
+struct PlacementValue<Shard<Dim>> {
+  static constexpr Placement value = shard(Dim);
+};
+template <>
+struct PlacementValue<Replicate> {
+  static constexpr Placement value = replicate;
+};
+template <>
+struct PlacementValue<Reduced> {
+  static constexpr Placement value = reduced;
+};
+template <>
+struct PlacementValue<Partial<Sum>> {
+  static constexpr Placement value = partial_sum;
+};
+template <>
+struct PlacementValue<Partial<Max>> {
+  static constexpr Placement value = partial_max;
+};
+template <>
+struct PlacementValue<Partial<Min>> {
+  static constexpr Placement value = partial_min;
+};
+
+template <int Code>
+struct PlacementType {
+  using type = Shard<Code>;
+};
+template <>
+struct PlacementType<-1> {
+  using type = Replicate;
+};
+template <>
+struct PlacementType<-2> {
+  using type = Reduced;
+};
+template <>
+struct PlacementType<-3> {
+  using type = Partial<Sum>;
+};
+template <>
+struct PlacementType<-4> {
+  using type = Partial<Max>;
+};
+template <>
+struct PlacementType<-5> {
+  using type = Partial<Min>;
+};
+
+}  // namespace detail
+
+/// The value of a placement type: `placement_of<Shard<1>>.code == 1`.
+template <class P>
+inline constexpr Placement placement_of = detail::PlacementValue<P>::value;
+
+/// The type of a placement value, by its code (a plain integer: g++ 12 crashes on class-type arguments).
+template <int Code>
+using placement_type = typename detail::PlacementType<Code>::type;
+
+template <class P>
+concept PlacementTag = requires {
+  detail::PlacementValue<P>::value;
+};
+
+}  // namespace shardwise

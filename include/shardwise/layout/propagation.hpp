@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Placement propagation: from an operation's signature and its operands' placements along one mesh axis to
+/// the placement of the result, or to the reason why there is none. Mesh axes do not influence one another.
+///
+/// A result is legal if the operation is local in both directions: forward from the operands' placements, and
+/// backward from the result's gradient to the gradients that the operands' placements call for. That leaves:
+///   - one index cut into blocks: every operand that has it is `Shard` there, every other operand is
+///   `Reduced`
+///     (each rank uses it on other data); the result is `Shard` there, or `Partial` if the index is
+///     contracted;
+///   - nothing cut: all operands `Replicate`, or all `Reduced`;
+///   - pending sums: one, beside `Reduced` operands, in a product; all, in a sum.
+/// The tests find the same set by simulating every combination on small tensors.
+
+#include <array>
+
+#include "shardwise/layout/diagnosis.hpp"
+#include "shardwise/layout/signature.hpp"
+
+namespace shardwise {
+
+using OperandPlacements = std::array<Placement, max_operands>;
+
+struct Propagated {
+  Placement placement{};
+  Reason reason = Reason::none;
+  constexpr bool legal() const { return reason == Reason::none; }
+};
+
+constexpr Propagated propagate(const Signature& op, const OperandPlacements& at) {
+  auto illegal = [](Reason reason) { return Propagated{{}, reason}; };
+  auto operand = [&](int i) { return op.operands[static_cast<std::size_t>(i)]; };
+  auto placed = [&](int i) { return at[static_cast<std::size_t>(i)]; };
+  auto has_gradient = [&](int i) { return op.differentiable[static_cast<std::size_t>(i)]; };
+
+  char cut = 0;  // the index that is cut into blocks
+  int pending = 0, replicated = 0, finished = 0;
+  bool different = false, extremum = false;
+  for (int i = 0; i < op.count; ++i) {
+    Placement p = placed(i);
+    if (p.is_shard()) {
+      char letter = operand(i)[p.dim()];
+      different |= cut != 0 && cut != letter;
+      cut = letter;
+    }
+    pending += p == partial_sum;
+    extremum |= p.is_partial() && p != partial_sum;
+    if (has_gradient(i)) {
+      replicated += p == replicate;
+      finished += p == reduced;
+    }
+  }
+  if (extremum) return illegal(Reason::pending_maximum_or_minimum_must_be_reduced_first);
+  if (pending > 0 && op.linearity == Linearity::none) {
+    return illegal(Reason::operation_is_not_linear_so_it_needs_the_finished_sum);
+  }
+  if (different) return illegal(Reason::operands_sharded_on_different_dimensions);
+  if (cut != 0) {
+    bool contracted = op.result.find(cut) < 0;
+    if (op.uncut.find(cut) >= 0) return illegal(Reason::operation_needs_this_dimension_whole_on_every_rank);
+    if (contracted && !op.contractible) return illegal(Reason::contracted_blocks_have_no_pending_form);
+    for (int i = 0; i < op.count; ++i) {
+      if (operand(i).find(cut) >= 0 && !placed(i).is_shard()) {
+        return illegal(contracted ? Reason::contracted_dimension_sharded_on_one_side_only
+                                  : Reason::dimension_sharded_on_one_side_only);
+      }
+    }
+    if (pending > 0) return illegal(Reason::pending_sum_meets_a_finished_value);
+    if (replicated > 0) {
+      return illegal(Reason::replicated_operand_meets_blocks_so_its_gradient_would_be_pending);
+    }
+    return {contracted ? partial(op.contraction) : shard(op.result.find(cut))};
+  }
+  if (pending > 0) {
+    if (replicated > 0) return illegal(Reason::pending_sum_meets_a_finished_value);
+    if (op.linearity == Linearity::in_each && pending > 1)
+      return illegal(Reason::product_of_two_pending_sums);
+    if (op.linearity == Linearity::jointly && finished > 0) {
+      return illegal(Reason::pending_sum_meets_a_finished_value);
+    }
+    return {partial_sum};
+  }
+  if (replicated > 0 && finished > 0) return illegal(Reason::replicated_operand_meets_reduced_one);
+  return {finished > 0 ? reduced : replicate};
+}
+
+constexpr Hint hint_for(Reason reason) {
+  switch (reason) {
+    case Reason::replicated_operand_meets_blocks_so_its_gradient_would_be_pending:
+    case Reason::replicated_operand_meets_reduced_one:
+      return Hint::redistribute_to_Reduced_which_is_free;
+    case Reason::operation_is_not_linear_so_it_needs_the_finished_sum:
+    case Reason::product_of_two_pending_sums:
+    case Reason::pending_maximum_or_minimum_must_be_reduced_first:
+      return Hint::redistribute_to_Replicate_to_finish_the_reduction;
+    case Reason::pending_sum_meets_a_finished_value:
+      return Hint::redistribute_the_pending_sum_to_Reduced_or_the_other_to_Partial;
+    case Reason::contracted_blocks_have_no_pending_form:
+      return Hint::use_sum_of_squares_then_redistribute;
+    default:
+      return Hint::redistribute_an_operand_first;
+  }
+}
+
+/// The legal operand placements nearest to `at`: the fewest operands changed, and those by what is free, then
+/// by what is cheap. Used only to word an error.
+constexpr OperandPlacements nearest_legal(const Signature& op, const OperandPlacements& at) {
+  auto price = [](Placement from, Placement to) {
+    if (from == to) return 0;
+    if (same_data(from, to)) return 10;                  // a cast
+    if (from.is_full()) return to.is_shard() ? 11 : 14;  // a slice, a masking
+    if (from.is_partial()) return to.is_shard() ? 20 : 21;
+    return to.is_shard() ? 22 : to == reduced ? 23 : to == replicate ? 24 : 30;
+  };
+  OperandPlacements best = at;
+  int best_price = 1 << 20;
+  OperandPlacements tried{};
+  auto search = [&](auto&& self, int i, int so_far) -> void {
+    if (so_far >= best_price) return;
+    auto index = static_cast<std::size_t>(i);
+    if (i == op.count) {
+      if (!propagate(op, tried).legal()) return;
+      best = tried;
+      best_price = so_far;
+      return;
+    }
+    for (int code = op.operands[index].rank - 1; code >= partial_sum.code; --code) {
+      tried[index] = Placement{code};
+      self(self, i + 1, so_far + price(at[index], tried[index]));
+    }
+  };
+  search(search, 0, 0);
+  return best;
+}
+
+}  // namespace shardwise

@@ -1,0 +1,184 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The cheapest legal sequence of steps from one layout to another: a shortest path over (bytes received per
+/// rank, number of calls). Where one step does it, that step is the cheapest; only changes that both reduce
+/// and move blocks need the search. Neighbouring reductions and gathers come out as one call on the joint
+/// group, because one such call moves fewer bytes than two.
+///
+/// ```
+/// constexpr Route r = route({partial_sum, partial_sum}, {replicate, replicate}, 2, {4, 2});
+/// static_assert(r.steps.size() ... one all_reduce over both axes
+/// ```
+
+#include <array>
+#include <cstdint>
+
+#include "shardwise/layout/transition.hpp"
+
+namespace shardwise {
+
+/// Bytes come first, then calls. Bytes are in units in which every block of every layout is a whole number.
+struct Cost {
+  std::int64_t bytes = 0;
+  int calls = 0;
+
+  friend constexpr bool operator==(const Cost&, const Cost&) = default;
+  friend constexpr bool operator<(const Cost& a, const Cost& b) {
+    return a.bytes != b.bytes ? a.bytes < b.bytes : a.calls < b.calls;
+  }
+  friend constexpr Cost operator+(const Cost& a, const Cost& b) {
+    return {a.bytes + b.bytes, a.calls + b.calls};
+  }
+};
+
+struct Route {
+  static constexpr int max_steps = 8;
+  bool possible = false;
+  int count = 0;
+  std::array<Step, max_steps> steps{};
+  Cost cost{};
+
+  constexpr const Step* begin() const { return steps.data(); }
+  constexpr const Step* end() const { return steps.data() + count; }
+  /// Steps that communicate.
+  constexpr int calls() const { return cost.calls; }
+};
+
+/// What one step costs a rank, with the algorithms that are optimal in bandwidth: an all-reduce over g ranks
+/// receives 2 (g-1)/g of its block, a reduce-scatter (g-1)/g of its input, a gather what it lacks of its
+/// result, an all-to-all (g-1)/g of its result.
+constexpr Cost cost(const Layout& from, const Step& step, const MeshSizes& sizes) {
+  if (step.kind == Collective::none) return {};
+  auto block = [&](const Layout& layout) {
+    std::int64_t whole = group_size(sizes, layout.axes, ~0u);
+    std::int64_t parts = 1;
+    for (int axis = 0; axis < layout.axes; ++axis) {
+      if (layout[axis].is_shard()) parts *= sizes[static_cast<std::size_t>(axis)];
+    }
+    return whole * whole / parts;
+  };
+  std::int64_t g = group_size(sizes, from.axes, step.axes);
+  switch (step.kind) {
+    case Collective::all_reduce:
+      return {2 * (block(from) - block(from) / g), 1};
+    case Collective::reduce_scatter:
+      return {block(from) - block(from) / g, 1};
+    case Collective::all_gather:
+      return {block(step.to) - block(from), 1};
+    default:
+      return {block(step.to) - block(step.to) / g, 1};
+  }
+}
+
+namespace detail {
+
+/// Every layout that a route may pass through: any placement of blocks, pending only what is pending at one
+/// of the ends. Axes of one rank are as they will be.
+class Waypoints {
+ public:
+  constexpr Waypoints(const Layout& from, const Layout& to, int rank, const MeshSizes& sizes)
+      : to_(to), rank_(rank) {
+    for (int axis = 0; axis < from.axes; ++axis) {
+      auto a = static_cast<std::size_t>(axis);
+      if (from[axis].is_partial()) pending_[a] = from[axis];
+      if (to[axis].is_partial()) pending_[a] = to[axis];
+      choices_[a] = sizes[a] == 1 ? 1 : rank + 1 + (pending_[a].is_partial() ? 1 : 0);
+      count_ *= choices_[a];
+    }
+  }
+
+  constexpr int count() const { return count_; }
+
+  constexpr Layout layout(int index) const {
+    Layout result = to_;
+    for (int axis = 0; axis < to_.axes; ++axis) {
+      auto a = static_cast<std::size_t>(axis);
+      int choice = index % choices_[a];
+      index /= choices_[a];
+      if (choices_[a] == 1) continue;
+      result[axis] = choice < rank_ ? shard(choice) : choice == rank_ ? replicate : pending_[a];
+    }
+    return result;
+  }
+
+ private:
+  Layout to_;
+  int rank_;
+  int count_ = 1;
+  std::array<int, max_axes> choices_{};
+  std::array<Placement, max_axes> pending_{};
+};
+
+inline constexpr int max_waypoints = 1296;  // (4 blocked dimensions, full, pending) on four axes
+
+constexpr Route shortest_path(const Layout& from, const Layout& to, int rank, const MeshSizes& sizes) {
+  struct Node {
+    Layout layout{};
+    Cost cost{};
+    Step step{};
+    int previous = -1;
+    bool reached = false;
+    bool done = false;
+  };
+  Waypoints waypoints(from, to, rank, sizes);
+  std::array<Node, max_waypoints> nodes{};
+  if (waypoints.count() > max_waypoints) return {};
+  const int count = waypoints.count();
+  auto node = [&](int i) -> Node& { return nodes[static_cast<std::size_t>(i)]; };
+  auto relax = [&](int previous, int next, const Layout& at, Cost so_far) {
+    Step step = single_step(at, node(next).layout, sizes);
+    if (!step.possible) return;
+    Cost total = so_far + cost(at, step, sizes);
+    if (node(next).reached && !(total < node(next).cost)) return;
+    node(next).cost = total;
+    node(next).step = step;
+    node(next).previous = previous;
+    node(next).reached = true;
+  };
+  for (int i = 0; i < count; ++i) {
+    node(i).layout = waypoints.layout(i);
+    relax(-1, i, from, {});
+  }
+  while (true) {
+    int best = -1;
+    for (int i = 0; i < count; ++i) {
+      if (node(i).reached && !node(i).done && (best < 0 || node(i).cost < node(best).cost)) best = i;
+    }
+    if (best < 0) return {};
+    node(best).done = true;
+    if (same_data(node(best).layout, to)) {
+      Route route{true, 0, {}, node(best).cost};
+      for (int i = best; i >= 0; i = node(i).previous) ++route.count;
+      if (route.count > Route::max_steps) return {};
+      int position = route.count;
+      for (int i = best; i >= 0; i = node(i).previous) {
+        route.steps[static_cast<std::size_t>(--position)] = node(i).step;
+      }
+      route.steps[static_cast<std::size_t>(route.count - 1)].to = to;
+      return route;
+    }
+    for (int i = 0; i < count; ++i) {
+      if (!node(i).done) relax(best, i, node(best).layout, node(best).cost);
+    }
+  }
+}
+
+}  // namespace detail
+
+/// The cheapest route of a tensor with `rank` dimensions from `from` to `to` on a mesh of these sizes. Not
+/// possible only where some axis is not `convertible`.
+constexpr Route route(const Layout& from, const Layout& to, int rank, const MeshSizes& sizes) {
+  for (int axis = 0; axis < from.axes; ++axis) {
+    if (!convertible(from[axis], to[axis])) return {};
+  }
+  Step direct = single_step(from, to, sizes);
+  if (!direct.possible) return detail::shortest_path(from, to, rank, sizes);
+  Route result{true, 1, {}, cost(from, direct, sizes)};
+  result.steps[0] = direct;
+  return result;
+}
+
+}  // namespace shardwise

@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The signature of an operation: which dimensions of its operands and of its result are the same index,
+/// which of them may be cut into blocks, and how the operation treats pending sums. It is all that placement
+/// propagation needs to know about an operation. Letters name the indices, as in `einsum`:
+///
+/// ```
+/// constexpr Signature matmul = Signature::of("rk", "ok", "ro").linear_in_each();
+/// constexpr Signature softmax = Signature::of("rc", "rc").whole('c');
+/// ```
+/// An index that the result lacks is contracted: cut into blocks, it leaves a pending reduction.
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "shardwise/layout/placement.hpp"
+
+namespace shardwise {
+
+inline constexpr int max_rank = 8;
+inline constexpr int max_operands = 4;
+
+/// The index letters of one tensor, outermost dimension first.
+struct Indices {
+  std::array<char, max_rank> letters{};
+  int rank = 0;
+
+  constexpr Indices() = default;
+  constexpr Indices(const char* text) : Indices(std::string_view(text)) {}
+  constexpr Indices(std::string_view text) {
+    for (char letter : text) letters[static_cast<std::size_t>(rank++)] = letter;
+  }
+  /// The first `count` letters from 'first' on: the leading dimensions of a tensor of any rank.
+  static constexpr Indices range(char first, int count) {
+    Indices result;
+    for (int i = 0; i < count; ++i) result = result.then(static_cast<char>(first + i));
+    return result;
+  }
+  constexpr Indices then(char letter) const {
+    Indices result = *this;
+    result.letters[static_cast<std::size_t>(result.rank++)] = letter;
+    return result;
+  }
+  constexpr Indices then(const Indices& more) const {
+    Indices result = *this;
+    for (int i = 0; i < more.rank; ++i) result = result.then(more[i]);
+    return result;
+  }
+  constexpr Indices without(char letter) const {
+    Indices result;
+    for (int i = 0; i < rank; ++i) {
+      if ((*this)[i] != letter) result = result.then((*this)[i]);
+    }
+    return result;
+  }
+  constexpr char operator[](int dim) const { return letters[static_cast<std::size_t>(dim)]; }
+  /// The dimension with this letter, or -1.
+  constexpr int find(char letter) const {
+    for (int dim = 0; dim < rank; ++dim) {
+      if ((*this)[dim] == letter) return dim;
+    }
+    return -1;
+  }
+};
+
+/// What an operation does with a pending sum among its operands.
+enum class Linearity : std::uint8_t {
+  none,     ///< not linear: pending sums must be reduced first
+  in_each,  ///< linear in each operand alone (a product): one may be pending, the others are whole
+  jointly,  ///< linear in all together (a sum): all pending or none
+};
+
+struct Signature {
+  std::array<Indices, max_operands> operands{};
+  std::array<bool, max_operands> differentiable{};
+  int count = 0;
+  Indices result{};
+  Indices uncut{};  ///< indices that must not be cut
+  Linearity linearity = Linearity::none;
+  ReduceOp contraction = ReduceOp::sum;  ///< how blocks of a contracted index combine
+  bool contractible = true;              ///< may a contracted index be cut at all?
+
+  /// The last argument is the result.
+  template <class... Rest>
+  static constexpr Signature of(const Rest&... operands_then_result) {
+    static_assert(sizeof...(Rest) >= 2 && sizeof...(Rest) <= max_operands + 1);
+    std::array<Indices, sizeof...(Rest)> all{Indices(operands_then_result)...};
+    Signature signature;
+    signature.count = static_cast<int>(sizeof...(Rest)) - 1;
+    for (std::size_t i = 0; i + 1 < all.size(); ++i) {
+      signature.operands[i] = all[i];
+      signature.differentiable[i] = true;
+    }
+    signature.result = all.back();
+    return signature;
+  }
+  constexpr Signature linear_in_each() const {
+    Signature changed = *this;
+    changed.linearity = Linearity::in_each;
+    return changed;
+  }
+  constexpr Signature linear_jointly() const {
+    Signature changed = *this;
+    changed.linearity = Linearity::jointly;
+    return changed;
+  }
+  /// The operation needs index `letter` whole on every rank.
+  constexpr Signature whole(char letter) const {
+    Signature changed = *this;
+    changed.uncut = uncut.then(letter);
+    return changed;
+  }
+  constexpr Signature combining(ReduceOp op) const {
+    Signature changed = *this;
+    changed.contraction = op;
+    return changed;
+  }
+  /// Results of blocks of a contracted index do not combine by a sum, a maximum or a minimum.
+  constexpr Signature not_combining() const {
+    Signature changed = *this;
+    changed.contractible = false;
+    return changed;
+  }
+  /// Operand `i` holds indices or the like: it has no gradient, so a full copy of it is just a full copy.
+  constexpr Signature without_gradient(int i) const {
+    Signature changed = *this;
+    changed.differentiable[static_cast<std::size_t>(i)] = false;
+    return changed;
+  }
+};
+
+}  // namespace shardwise

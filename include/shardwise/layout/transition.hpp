@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// One step from a layout to another: which single collective, over which axes, or none at all.
+///
+/// | from \ to              | `Shard<b>`                | `Replicate`, `Reduced` | `Partial<Sum>` |
+/// |------------------------|---------------------------|------------------------|----------------------------------|
+/// | `Shard<a>`             | a = b: none; else all-to-all | all-gather          | local: zero outside the
+/// own block | | `Replicate`, `Reduced` | local slice               | none                   | local: keep on
+/// one rank          | | `Partial<Sum>`         | reduce-scatter            | all-reduce             | none |
+/// | `Partial<Max/Min>`     | reduce-scatter            | all-reduce             | not defined |
+///
+/// Several axes can change in one step. What decides is the list of axes that shard each dimension, outer
+/// first. Take away the axes whose blocks travel: they must be the inner end of their lists, and what is left
+/// must be the outer end of the lists that are wanted. Then the group over the travelling axes holds all that
+/// any of its members wants, in disjoint pieces.
+
+#include "shardwise/layout/layout.hpp"
+
+namespace shardwise {
+
+enum class Collective : std::uint8_t { none, all_reduce, all_gather, reduce_scatter, all_to_all };
+inline constexpr int collective_kinds = 5;
+
+constexpr const char* name(Collective kind) {
+  constexpr const char* names[] = {"none", "all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
+  return names[static_cast<int>(kind)];
+}
+
+/// One collective (or local step) that leads to layout `to`. `possible` is false where no single step does.
+struct Step {
+  bool possible = false;
+  Collective kind = Collective::none;
+  AxisSet axes = 0;
+  Layout to{};
+};
+
+/// May a tensor of layout `from` become one of layout `to` at all? Not into a pending maximum or minimum.
+constexpr bool convertible(Placement from, Placement to) {
+  return !to.is_partial() || from == to || (to == partial_sum && !from.is_partial());
+}
+
+namespace detail {
+
+/// Do the axes of `moving` end their lists in `from`, and does the rest begin the lists of `to`?
+constexpr bool keeps_outer_blocks(const Layout& from, const Layout& to, AxisSet moving, AxisSet active) {
+  for (int axis = 0; axis < from.axes; ++axis) {
+    if (!(active >> axis & 1u) || !from[axis].is_shard()) continue;
+    int dim = from[axis].dim();
+    bool moves = moving >> axis & 1u;
+    if (!moves && !to[axis].is_shard(dim)) return false;
+    for (int outer = 0; outer < axis; ++outer) {
+      if (!(active >> outer & 1u)) continue;
+      bool outer_keeps = from[outer].is_shard(dim) && !(moving >> outer & 1u);
+      if (moves || outer_keeps) continue;
+      if (from[outer].is_shard(dim) || to[outer].is_shard(dim)) return false;
+    }
+  }
+  return true;
+}
+
+/// The fewest axes whose blocks must travel: in each dimension's list, all from the first difference inwards.
+constexpr AxisSet travelling_axes(const Layout& from, const Layout& to, AxisSet active) {
+  AxisSet moving = 0;
+  for (int axis = 0; axis < from.axes; ++axis) {
+    if (!(active >> axis & 1u) || !from[axis].is_shard()) continue;
+    int dim = from[axis].dim();
+    bool differs = !to[axis].is_shard(dim);
+    for (int outer = 0; outer < axis; ++outer) {
+      bool in_from = (active >> outer & 1u) && from[outer].is_shard(dim);
+      bool in_to = (active >> outer & 1u) && to[outer].is_shard(dim);
+      differs |= in_from != in_to;
+    }
+    if (differs) moving |= 1u << axis;
+  }
+  return moving;
+}
+
+}  // namespace detail
+
+/// The one step from `from` to `to`, if there is one. An axis of one rank never communicates.
+constexpr Step single_step(const Layout& from, const Layout& to, const MeshSizes& sizes) {
+  AxisSet active = 0, reduced_to_full = 0, reduced_to_shard = 0, became_partial = 0, blocks_to_partial = 0,
+          changed = 0, gathered = 0;
+  for (int axis = 0; axis < from.axes; ++axis) {
+    if (!convertible(from[axis], to[axis])) return {};
+    if (sizes[static_cast<std::size_t>(axis)] == 1) continue;
+    AxisSet bit = 1u << axis;
+    active |= bit;
+    if (same_data(from[axis], to[axis])) continue;
+    changed |= bit;
+    if (from[axis].is_partial()) (to[axis].is_shard() ? reduced_to_shard : reduced_to_full) |= bit;
+    if (to[axis].is_partial()) became_partial |= bit;
+    if (to[axis].is_partial() && from[axis].is_shard()) blocks_to_partial |= bit;
+    if (to[axis].is_full() && from[axis].is_shard()) gathered |= bit;
+  }
+  auto step = [&](bool possible, Collective kind, AxisSet axes) { return Step{possible, kind, axes, to}; };
+  if (changed == 0) return step(true, Collective::none, 0);
+  if (changed == reduced_to_full) return step(true, Collective::all_reduce, changed);
+  if (changed == reduced_to_shard) {
+    return step(detail::keeps_outer_blocks(from, to, 0, active), Collective::reduce_scatter, changed);
+  }
+  if ((reduced_to_full | reduced_to_shard) != 0) return {};
+  if (became_partial != 0) {
+    return step(detail::keeps_outer_blocks(from, to, blocks_to_partial, active), Collective::none, 0);
+  }
+  AxisSet moving = detail::travelling_axes(from, to, active);
+  if (moving == 0) return step(true, Collective::none, 0);
+  bool gather = moving == gathered && moving == changed;
+  return step(true, gather ? Collective::all_gather : Collective::all_to_all, moving);
+}
+
+}  // namespace shardwise
