@@ -9,7 +9,7 @@
 /// ```
 /// error: use of deleted function '… matmul(…) [with … Why = LayoutError<
 ///     Reason::contracted_dimension_sharded_on_one_side_only, On<tp>,
-///     Expected<Shard<1>, Shard<1>>, Got<Shard<1>, Reduced>, Hint::redistribute_an_operand_first>]'
+///     Expected<Shard<1>, Shard<1>>, Got<Shard<1>, Reduced>, Cure<Hint::redistribute_an_operand_first>>]'
 /// ```
 
 #include <type_traits>
@@ -76,6 +76,9 @@ struct Expected {};
 /// The mesh axis at fault.
 template <class Axis>
 struct On {};
+/// What to do about it.
+template <Hint H>
+struct Cure {};
 
 /// An error that is a type.
 template <Reason R, class... Details>

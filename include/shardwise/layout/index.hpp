@@ -13,6 +13,9 @@ namespace shardwise {
 /// Extents, offsets and element counts. Signed, as in Eigen, so that differences are safe.
 using Index = std::ptrdiff_t;
 
+/// A tensor has at most this many dimensions.
+inline constexpr int max_rank = 8;
+
 /// The extents of a tensor with `Rank` dimensions; rank 0 is a scalar.
 template <int Rank>
 using Shape = std::array<Index, static_cast<std::size_t>(Rank)>;

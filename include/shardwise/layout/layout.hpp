@@ -9,7 +9,7 @@
 #include <array>
 #include <initializer_list>
 
-#include "shardwise/layout/placement.hpp"
+#include <shardwise/layout/placement.hpp>
 
 namespace shardwise {
 

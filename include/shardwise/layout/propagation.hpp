@@ -18,8 +18,8 @@
 
 #include <array>
 
-#include "shardwise/layout/diagnosis.hpp"
-#include "shardwise/layout/signature.hpp"
+#include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/layout/signature.hpp>
 
 namespace shardwise {
 

@@ -16,11 +16,12 @@
 #include <array>
 #include <cstdint>
 
-#include "shardwise/layout/transition.hpp"
+#include <shardwise/layout/transition.hpp>
 
 namespace shardwise {
 
-/// Bytes come first, then calls. Bytes are in units in which every block of every layout is a whole number.
+/// Bytes (received, thrown away, or filled with zeros) come first, then calls. Bytes are in units in which every
+/// block of every layout is a whole number.
 struct Cost {
   std::int64_t bytes = 0;
   int calls = 0;
@@ -47,11 +48,12 @@ struct Route {
   constexpr int calls() const { return cost.calls; }
 };
 
-/// What one step costs a rank, with the algorithms that are optimal in bandwidth: an all-reduce over g ranks
-/// receives 2 (g-1)/g of its block, a reduce-scatter (g-1)/g of its input, a gather what it lacks of its
-/// result, an all-to-all (g-1)/g of its result.
+/// What one step costs a rank: what it receives, with the algorithms that are optimal in bandwidth, and what
+/// it throws away or fills with zeros on the spot. An all-reduce over g ranks receives 2 (g-1)/g of its block,
+/// a reduce-scatter (g-1)/g of its input, a gather what it lacks of its result, an all-to-all (g-1)/g of its
+/// result. If slices and zeros were free, it would pay to slice a copy along an axis that is none of a
+/// reduction's business and to gather it again afterwards; so charged, a single step is always the cheapest.
 constexpr Cost cost(const Layout& from, const Step& step, const MeshSizes& sizes) {
-  if (step.kind == Collective::none) return {};
   auto block = [&](const Layout& layout) {
     std::int64_t whole = group_size(sizes, layout.axes, ~0u);
     std::int64_t parts = 1;
@@ -60,16 +62,26 @@ constexpr Cost cost(const Layout& from, const Step& step, const MeshSizes& sizes
     }
     return whole * whole / parts;
   };
+  AxisSet sliced = 0, masked = 0;
+  for (int axis = 0; axis < from.axes; ++axis) {
+    if (from[axis].is_full() && step.to[axis].is_shard()) sliced |= 1u << axis;
+    if (!from[axis].is_partial() && step.to[axis].is_partial()) masked |= 1u << axis;
+  }
+  std::int64_t before = block(from), after = block(step.to);
+  std::int64_t local = before - before / group_size(sizes, from.axes, sliced) + after -
+                       after / group_size(sizes, from.axes, masked);
   std::int64_t g = group_size(sizes, from.axes, step.axes);
   switch (step.kind) {
+    case Collective::none:
+      return {local, 0};
     case Collective::all_reduce:
-      return {2 * (block(from) - block(from) / g), 1};
+      return {local + 2 * (before - before / g), 1};
     case Collective::reduce_scatter:
-      return {block(from) - block(from) / g, 1};
+      return {local + before - before / g, 1};
     case Collective::all_gather:
-      return {block(step.to) - block(from), 1};
+      return {local + after - before, 1};
     default:
-      return {block(step.to) - block(step.to) / g, 1};
+      return {local + after - after / g, 1};
   }
 }
 

@@ -17,11 +17,11 @@
 #include <cstdint>
 #include <string_view>
 
-#include "shardwise/layout/placement.hpp"
+#include <shardwise/layout/index.hpp>
+#include <shardwise/layout/placement.hpp>
 
 namespace shardwise {
 
-inline constexpr int max_rank = 8;
 inline constexpr int max_operands = 4;
 
 /// The index letters of one tensor, outermost dimension first.

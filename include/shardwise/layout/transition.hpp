@@ -17,7 +17,7 @@
 /// must be the outer end of the lists that are wanted. Then the group over the travelling axes holds all that
 /// any of its members wants, in disjoint pieces.
 
-#include "shardwise/layout/layout.hpp"
+#include <shardwise/layout/layout.hpp>
 
 namespace shardwise {
 

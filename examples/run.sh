@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: 2026 The Shardwise developers
+# SPDX-License-Identifier: Apache-2.0
+
+set -euo pipefail
+source "$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)/setup.sh"
+
+usage() {
+  cat <<'END'
+Usage: examples/run.sh [--ranks N] [--text PATH]... [other options of `train`]
+
+Builds the examples (and first installs what is missing) and runs them on N ranks: the MLP, the attention block, and
+the training of a small transformer, which then writes text of its own.
+
+  --ranks N      processes, 1 to 64 (default 2)
+  --text PATH    what to learn: a file or a folder (default: this project's include/ and docs/)
+  --help         this text; `build/examples/train --help` lists the options of the training
+END
+}
+
+fail() {
+  echo "examples/run.sh: $1" >&2
+  exit 2
+}
+
+ranks=2
+texts=()
+others=()
+while (($# > 0)); do
+  case $1 in
+    -h | --help) usage && exit 0 ;;
+    --ranks | --text) (($# > 1)) || fail "$1 needs a value" ;;&
+    --ranks) ranks=$2 && shift 2 ;;
+    --ranks=*) ranks=${1#*=} && shift ;;
+    --text) texts+=("$2") && shift 2 ;;
+    --text=*) texts+=("${1#*=}") && shift ;;
+    *) others+=("$1") && shift ;;
+  esac
+done
+[[ $ranks =~ ^[1-9][0-9]?$ ]] && ((ranks <= 64)) || fail "--ranks $ranks: choose a number from 1 to 64"
+if ((${#texts[@]} == 0)); then
+  texts=("$shardwise_root/include")
+  if [[ -d $shardwise_root/docs ]]; then texts+=("$shardwise_root/docs"); fi
+fi
+text_options=()
+for text in "${texts[@]}"; do
+  [[ -e $text ]] || fail "--text $text: there is no such file or folder"
+  [[ -r $text ]] || fail "--text $text: not readable"
+  text_options+=(--text "$(cd -- "$(dirname -- "$text")" && pwd -P)/$(basename -- "$text")")
+done
+
+shardwise_setup
+shardwise_build examples
+
+shardwise_mpi_environment "$ranks"
+run() {
+  local program=$1
+  shift
+  echo
+  echo "==== $program on $ranks rank$( ((ranks == 1)) || echo s)"
+  mpirun -n "$ranks" "$shardwise_build/examples/$program" "$@"
+}
+run mlp
+run attention
+run train "${text_options[@]}" "${others[@]}"

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Activations: each is a struct with its formula, `value(x)`, and the factor that its gradient is multiplied
+/// with, `slope(saved)`, where the saved number is the output y if `saves_output`, otherwise the input x.
+///
+///     activate<Gelu>(n, x, y);                  // y = gelu(x)
+///     activate_backward<Gelu>(n, x, dy, dx);    // dx = dy · gelu'(x)
+
+#include "shardwise/kernel/element.hpp"
+#include "shardwise/kernel/elementary.hpp"
+
+namespace shardwise::kernel {
+
+/// max(x, 0); the slope at 0 is 0.
+struct Relu {
+  static constexpr bool saves_output = true;
+  template <class C>
+  [[gnu::always_inline]] static C value(C x) {
+    return x < 0 ? C{0} : x;
+  }
+  template <class C>
+  [[gnu::always_inline]] static C slope(C y) {
+    return y > 0 ? C{1} : C{0};
+  }
+};
+
+struct Tanh {
+  static constexpr bool saves_output = true;
+  template <class C>
+  [[gnu::always_inline]] static C value(C x) {
+    return tanh(x);
+  }
+  template <class C>
+  [[gnu::always_inline]] static C slope(C y) {
+    return 1 - y * y;
+  }
+};
+
+/// x·Φ(x), Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.
+struct Gelu {
+  static constexpr bool saves_output = false;
+  template <class C>
+  [[gnu::always_inline]] static C value(C x) {
+    return x * normal_distribution(x).probability;
+  }
+  template <class C>
+  [[gnu::always_inline]] static C slope(C x) {
+    const Normal<C> normal = normal_distribution(x);
+    return normal.probability + x * normal.density;
+  }
+};
+
+/// The same paper's approximation x/2 · (1 + tanh(√(2/π)·(x + 0.044715·x³))) = x · sigmoid(2·√(2/π)·(…)).
+struct GeluTanh {
+  static constexpr bool saves_output = false;
+  static constexpr double scale = 1.59576912160573071176, cubic = 0.044715;
+  template <class C>
+  [[gnu::always_inline]] static C value(C x) {
+    return x * sigmoid(static_cast<C>(scale) * x * (1 + static_cast<C>(cubic) * x * x));
+  }
+  template <class C>
+  [[gnu::always_inline]] static C slope(C x) {
+    const C s = sigmoid(static_cast<C>(scale) * x * (1 + static_cast<C>(cubic) * x * x));
+    return s + x * s * (1 - s) * static_cast<C>(scale) * (1 + static_cast<C>(3 * cubic) * x * x);
+  }
+};
+
+/// x · sigmoid(x), also called swish.
+struct Silu {
+  static constexpr bool saves_output = false;
+  template <class C>
+  [[gnu::always_inline]] static C value(C x) {
+    return x * sigmoid(x);
+  }
+  template <class C>
+  [[gnu::always_inline]] static C slope(C x) {
+    const C s = sigmoid(x);
+    return s * (1 + x * (1 - s));
+  }
+};
+
+/// y = F(x), elementwise; y may be x.
+template <class F, class T>
+void activate(Index n, const T* x, T* y) {
+  map(
+      n, y, [](compute_t<T> value) { return F::value(value); }, x);
+}
+
+/// dx = dy · F'(saved), elementwise; dx may be dy or `saved`.
+template <class F, class T>
+void activate_backward(Index n, const T* saved, const T* dy, T* dx) {
+  map(
+      n, dx, [](compute_t<T> value, compute_t<T> gradient) { return gradient * F::slope(value); }, saved, dy);
+}
+
+}  // namespace shardwise::kernel

@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Elementwise arithmetic on blocks of n elements, and a row of numbers against every row of a block. An
+/// output may be one of the inputs; otherwise blocks do not overlap.
+
+#include <cstring>
+
+#include "shardwise/kernel/element.hpp"
+
+namespace shardwise::kernel {
+
+/// y = v
+template <class T>
+void fill(Index n, compute_t<T> v, T* y) {
+  const T value = narrow<T>(v);
+  for (Index i = 0; i < n; ++i) y[i] = value;
+}
+
+/// y = x
+template <class T>
+void copy(Index n, const T* x, T* y) {
+  if (n > 0 && x != y) std::memcpy(static_cast<void*>(y), x, static_cast<std::size_t>(n) * sizeof(T));
+}
+
+/// y = a + b
+template <class T>
+void add(Index n, const T* a, const T* b, T* y) {
+  map(
+      n, y, [](compute_t<T> p, compute_t<T> q) { return p + q; }, a, b);
+}
+
+/// y += x
+template <class T>
+void accumulate(Index n, const T* x, T* y) {
+  add(n, x, y, y);
+}
+
+/// y = a - b
+template <class T>
+void subtract(Index n, const T* a, const T* b, T* y) {
+  map(
+      n, y, [](compute_t<T> p, compute_t<T> q) { return p - q; }, a, b);
+}
+
+/// y = a · b
+template <class T>
+void multiply(Index n, const T* a, const T* b, T* y) {
+  map(
+      n, y, [](compute_t<T> p, compute_t<T> q) { return p * q; }, a, b);
+}
+
+/// da = dy · b and db = dy · a; either may be null: not wanted.
+template <class T>
+void multiply_backward(Index n, const T* a, const T* b, const T* dy, T* da, T* db) {
+  if (da) multiply(n, dy, b, da);
+  if (db) multiply(n, dy, a, db);
+}
+
+/// y = s · x
+template <class T>
+void scale(Index n, compute_t<T> s, const T* x, T* y) {
+  map(
+      n, y, [s](compute_t<T> value) { return s * value; }, x);
+}
+
+/// y += s · x
+template <class T>
+void accumulate_scaled(Index n, compute_t<T> s, const T* x, T* y) {
+  map(
+      n, y, [s](compute_t<T> value, compute_t<T> old) { return old + s * value; }, x, y);
+}
+
+/// y[r, c] += bias[c]
+template <class T>
+void add_rows(Index rows, Index cols, const T* bias, T* y) {
+  for (Index r = 0; r < rows; ++r) accumulate(cols, bias, y + r * cols);
+}
+
+/// y[r, c] = bias[c]
+template <class T>
+void set_rows(Index rows, Index cols, const T* bias, T* y) {
+  for (Index r = 0; r < rows; ++r) copy(cols, bias, y + r * cols);
+}
+
+}  // namespace shardwise::kernel

@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What the kernels agree on about elements. An element is stored as `float`, `double` or `Eigen::bfloat16`,
+/// and computed with as `compute_t<T>`: a kernel widens what it reads, computes, and narrows each result
+/// once.
+///
+///     compute_t<Eigen::bfloat16> y = widen(x[i]) * 2;   // a float
+///     x[i] = narrow<Eigen::bfloat16>(y);                // to nearest, ties to even
+
+#include <Eigen/Core>
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+
+#include "shardwise/layout/index.hpp"
+
+/// Says of the next loop that its iterations are independent: arrays are either the same or do not overlap.
+/// Without it, in-place use (`y == x`) would take the compiler's unvectorised fall-back.
+#if defined(__clang__)
+#define SHARDWISE_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define SHARDWISE_INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define SHARDWISE_INDEPENDENT
+#endif
+
+namespace shardwise::kernel {
+
+/// The type in which elements of type `T` are computed with.
+template <class T>
+using compute_t = std::conditional_t<std::is_same_v<T, Eigen::bfloat16>, float, T>;
+
+template <class T>
+[[gnu::always_inline]] inline T widen(T x) {
+  return x;
+}
+[[gnu::always_inline]] inline float widen(Eigen::bfloat16 x) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(x.value) << 16);
+}
+
+/// Rounds to the nearest `T`, ties to even. No branches, so that loops vectorise.
+template <class T>
+[[gnu::always_inline]] inline T narrow(compute_t<T> x) {
+  if constexpr (std::is_same_v<T, Eigen::bfloat16>) {
+    const auto bits = std::bit_cast<std::uint32_t>(x);
+    const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
+    return Eigen::bfloat16_impl::raw_uint16_to_bfloat16(static_cast<std::uint16_t>(nan ? 0x7fc0u : rounded));
+  } else {
+    return x;
+  }
+}
+
+/// y[i] = f(x[i]…) for i < n, where f takes and gives `compute_t<T>`. y may be one of the inputs.
+template <class T, class F, class... In>
+void map(Index n, T* y, F f, const In*... x) {
+  SHARDWISE_INDEPENDENT
+  for (Index i = 0; i < n; ++i) y[i] = narrow<T>(f(widen(x[i])...));
+}
+
+}  // namespace shardwise::kernel

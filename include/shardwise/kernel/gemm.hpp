@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The one seam to matrix products. C[m, n] = alpha · op(A)[m, k] · op(B)[k, n], or C += …, all row-major,
+/// each with a leading dimension: the distance between the starts of successive rows *as stored*.
+///
+///     gemm(Transpose::no, Transpose::yes, rows, out, in, x, in, w, in, y, out, false);   // y = x · wᵀ
+///
+/// The work is done by oneDNN if SHARDWISE_GEMM_ONEDNN is defined (float; double too if SHARDWISE_GEMM_BLAS
+/// is not), by a BLAS if SHARDWISE_GEMM_BLAS is, else by Eigen. Products of a row or with a column, which are
+/// bound by memory, and conversions of bfloat16 are done here.
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "shardwise/kernel/element.hpp"
+#include "shardwise/kernel/gemv.hpp"
+#include "shardwise/kernel/scratch.hpp"
+
+#if defined(SHARDWISE_GEMM_ONEDNN)
+#include <dnnl.h>
+#endif
+#if defined(SHARDWISE_GEMM_BLAS)
+#include <Eigen/src/misc/blas.h>
+
+#include <limits>
+#endif
+
+namespace shardwise::kernel {
+
+/// What the matrix products of `float` run on.
+constexpr const char* gemm_name() {
+#if defined(SHARDWISE_GEMM_ONEDNN)
+  return "oneDNN";
+#elif defined(SHARDWISE_GEMM_BLAS)
+  return "BLAS";
+#elif EIGEN_WORLD_VERSION > 3
+  return "Eigen 5";
+#else
+  return "Eigen 3.4";
+#endif
+}
+
+namespace detail {
+
+template <class C>
+struct GemmArguments {
+  Transpose ta, tb;
+  Index m, n, k;
+  const C *a, *b;
+  Index lda, ldb;
+  C* c;
+  Index ldc;
+  bool accumulate;
+  C alpha;
+};
+
+/// Eigen's blocked product without its expression templates, which cost ten times more to compile. It
+/// multiplies into column-major matrices, therefore Cᵀ = op(B)ᵀ · op(A)ᵀ.
+template <class C>
+class EigenBlocking : public Eigen::internal::level3_blocking<C, C> {
+ public:
+  EigenBlocking(Index rows, Index cols, Index depth) {
+    this->m_mc = rows;
+    this->m_nc = cols;
+    this->m_kc = depth;
+    Eigen::internal::computeProductBlockingSizes<C, C>(this->m_kc, this->m_mc, this->m_nc);
+    const Index left = (this->m_mc * this->m_kc + 63) / 64 * 64;
+    this->m_blockA = scratch<EigenBlocking, C>(left + this->m_nc * this->m_kc);
+    this->m_blockB = this->m_blockA + left;
+  }
+};
+
+template <Transpose ta, Transpose tb, class C>
+void eigen_gemm(const GemmArguments<C>& g) {
+  constexpr int left = tb == Transpose::no ? Eigen::ColMajor : Eigen::RowMajor;
+  constexpr int right = ta == Transpose::no ? Eigen::ColMajor : Eigen::RowMajor;
+  if (!g.accumulate) {
+    for (Index i = 0; i < g.m; ++i) std::fill_n(g.c + i * g.ldc, g.n, C{0});
+  }
+  EigenBlocking<C> blocking(g.n, g.m, g.k);
+  Eigen::internal::general_matrix_matrix_product<Index, C, left, false, C, right, false, Eigen::ColMajor,
+                                                 1>::run(g.n, g.m, g.k, g.b, g.ldb, g.a, g.lda, g.c, 1, g.ldc,
+                                                         g.alpha, blocking, nullptr);
+}
+
+template <class C>
+void multiply_matrices(const GemmArguments<C>& g) {
+#if defined(SHARDWISE_GEMM_ONEDNN)
+  if constexpr (std::is_same_v<C, float>) {
+    const auto letter = [](Transpose t) { return t == Transpose::yes ? 'T' : 'N'; };
+    if (dnnl_sgemm(letter(g.ta), letter(g.tb), g.m, g.n, g.k, g.alpha, g.a, g.lda, g.b, g.ldb,
+                   g.accumulate ? 1.f : 0.f, g.c, g.ldc) != dnnl_success) {
+      throw std::runtime_error("shardwise: dnnl_sgemm refused its arguments");
+    }
+    return;
+  }
+#endif
+#if defined(SHARDWISE_GEMM_BLAS)
+  const auto narrow_index = [](Index value) {
+    if (value > std::numeric_limits<int>::max()) {
+      throw std::length_error("shardwise: a matrix product is too large for the BLAS, which counts in int");
+    }
+    return static_cast<int>(value);
+  };
+  const char *ta = g.ta == Transpose::yes ? "T" : "N", *tb = g.tb == Transpose::yes ? "T" : "N";
+  const int m = narrow_index(g.m), n = narrow_index(g.n), k = narrow_index(g.k);
+  const int lda = narrow_index(g.lda), ldb = narrow_index(g.ldb), ldc = narrow_index(g.ldc);
+  const C beta = g.accumulate ? C{1} : C{0};
+  if constexpr (std::is_same_v<C, float>) {
+    sgemm_(tb, ta, &n, &m, &k, &g.alpha, g.b, &ldb, g.a, &lda, &beta, g.c, &ldc);
+  } else {
+    dgemm_(tb, ta, &n, &m, &k, &g.alpha, g.b, &ldb, g.a, &lda, &beta, g.c, &ldc);
+  }
+#else
+  constexpr auto no = Transpose::no, yes = Transpose::yes;
+  if (g.ta == no) {
+    g.tb == no ? eigen_gemm<no, no>(g) : eigen_gemm<no, yes>(g);
+  } else {
+    g.tb == no ? eigen_gemm<yes, no>(g) : eigen_gemm<yes, yes>(g);
+  }
+#endif
+}
+
+/// A contiguous copy in which bfloat16 has become float.
+template <class Purpose, class T>
+const compute_t<T>* widen_rows(Index rows, Index cols, const T* x, Index ld) {
+  auto* wide = scratch<Purpose, compute_t<T>>(rows * cols);
+  for (Index r = 0; r < rows; ++r) {
+    for (Index c = 0; c < cols; ++c) wide[r * cols + c] = widen(x[r * ld + c]);
+  }
+  return wide;
+}
+
+struct WideA;
+struct WideB;
+struct WideC;
+
+}  // namespace detail
+
+/// C (+)= alpha · op(A) · op(B). A is stored [m, k], or [k, m] if transposed; B [k, n], or [n, k]. C overlaps
+/// neither. `accumulate` adds to C, otherwise what was in C is not read.
+template <class T>
+void gemm(Transpose ta, Transpose tb, Index m, Index n, Index k, const T* a, Index lda, const T* b, Index ldb,
+          T* c, Index ldc, bool accumulate, compute_t<T> alpha = 1) {
+  if (m == 0 || n == 0) return;
+  if (k == 0) {
+    for (Index i = 0; i < m && !accumulate; ++i) std::fill_n(c + i * ldc, n, T{0});
+    return;
+  }
+  if constexpr (!std::is_same_v<T, compute_t<T>>) {
+    const bool turn_a = ta == Transpose::yes, turn_b = tb == Transpose::yes;
+    const auto* wide_a = detail::widen_rows<detail::WideA>(turn_a ? k : m, turn_a ? m : k, a, lda);
+    const auto* wide_b = detail::widen_rows<detail::WideB>(turn_b ? n : k, turn_b ? k : n, b, ldb);
+    auto* wide_c = scratch<detail::WideC, compute_t<T>>(m * n);
+    gemm(ta, tb, m, n, k, wide_a, turn_a ? m : k, wide_b, turn_b ? k : n, wide_c, n, false, alpha);
+    for (Index i = 0; i < m; ++i) {
+      for (Index j = 0; j < n; ++j) {
+        c[i * ldc + j] = narrow<T>(wide_c[i * n + j] + (accumulate ? widen(c[i * ldc + j]) : 0));
+      }
+    }
+  } else if (m == 1) {  // c = op(B)ᵀ · a
+    gemv(tb, n, k, b, ldb, a, ta == Transpose::yes ? lda : 1, c, 1, accumulate, alpha);
+  } else if (n == 1) {  // c = op(A) · b
+    gemv(ta == Transpose::yes ? Transpose::no : Transpose::yes, m, k, a, lda, b,
+         tb == Transpose::yes ? 1 : ldb, c, ldc, accumulate, alpha);
+  } else {
+    detail::multiply_matrices(
+        detail::GemmArguments<T>{ta, tb, m, n, k, a, b, lda, ldb, c, ldc, accumulate, alpha});
+  }
+}
+
+}  // namespace shardwise::kernel

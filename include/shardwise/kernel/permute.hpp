@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Strided copies of boxes of any rank: packing and unpacking of blocks, and transposition, which is a copy
+/// in which source and destination order their dimensions differently.
+///
+///     copy_box(2, {rows, cols}, src, {1, ld}, dst, {cols, 1});   // dst = srcᵀ
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+#include "shardwise/kernel/element.hpp"
+
+namespace shardwise::kernel {
+
+namespace detail {
+
+struct BoxDimension {
+  Index extent, src, dst;  // and the strides
+};
+
+/// The dimensions of a box, those of extent 1 left out, ordered for the destination to be written in order,
+/// and joined where neighbours are contiguous in both.
+struct Box {
+  static constexpr int most = 16;
+  std::array<BoxDimension, most> dims{};
+  int rank = 0;
+  bool empty = false;
+
+  Box(int given, const Index* extents, const Index* src, const Index* dst) {
+    for (int i = 0; i < given; ++i) {
+      empty = empty || extents[i] == 0;
+      if (extents[i] == 1) continue;
+      if (rank == most) throw std::length_error("shardwise: a box of more than 16 dimensions");
+      BoxDimension dim{extents[i], src[i], dst[i]};
+      int at = rank++;
+      for (; at > 0 && dims[index(at - 1)].dst < dim.dst; --at) dims[index(at)] = dims[index(at - 1)];
+      dims[index(at)] = dim;
+    }
+    int joined = 0;
+    for (int i = 1; i < rank; ++i) {
+      BoxDimension &outer = dims[index(joined)], &inner = dims[index(i)];
+      if (outer.src == inner.src * inner.extent && outer.dst == inner.dst * inner.extent) {
+        outer = {outer.extent * inner.extent, inner.src, inner.dst};
+      } else {
+        dims[index(++joined)] = inner;
+      }
+    }
+    if (rank > 0) rank = joined + 1;
+    // Second to last comes the dimension along which the source is read in order.
+    for (int i = 0; i + 2 < rank; ++i) {
+      if (dims[index(i)].src < dims[index(rank - 2)].src) std::swap(dims[index(i)], dims[index(rank - 2)]);
+    }
+    while (rank < 2) dims[index(rank++)] = {1, 0, 0};
+    if (dims[index(rank - 1)].extent == 1) std::swap(dims[index(rank - 1)], dims[index(rank - 2)]);
+  }
+
+  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
+};
+
+template <bool add, class T>
+void store(T& dst, const T& src) {
+  if constexpr (add) {
+    dst = narrow<T>(widen(dst) + widen(src));
+  } else {
+    dst = src;
+  }
+}
+
+/// The two innermost dimensions: rows of contiguous elements if they can be, else tiles, so that neither
+/// side's cache lines are fetched more than once.
+template <bool add, class T>
+void move_plane(BoxDimension rows, BoxDimension cols, const T* src, T* dst) {
+  if (cols.src == 1 && cols.dst == 1) {
+    for (Index r = 0; r < rows.extent; ++r, src += rows.src, dst += rows.dst) {
+      if constexpr (add) {
+        SHARDWISE_INDEPENDENT
+        for (Index c = 0; c < cols.extent; ++c) store<true>(dst[c], src[c]);
+      } else {
+        std::memcpy(static_cast<void*>(dst), src, static_cast<std::size_t>(cols.extent) * sizeof(T));
+      }
+    }
+    return;
+  }
+  constexpr Index tile = 32;
+  for (Index r0 = 0; r0 < rows.extent; r0 += tile) {
+    const Index r1 = std::min(rows.extent, r0 + tile);
+    for (Index c0 = 0; c0 < cols.extent; c0 += tile) {
+      const Index c1 = std::min(cols.extent, c0 + tile);
+      for (Index r = r0; r < r1; ++r) {
+        const T* from = src + r * rows.src;
+        T* to = dst + r * rows.dst;
+        if (cols.dst == 1) {
+          SHARDWISE_INDEPENDENT
+          for (Index c = c0; c < c1; ++c) store<add>(to[c], from[c * cols.src]);
+        } else {
+          for (Index c = c0; c < c1; ++c) store<add>(to[c * cols.dst], from[c * cols.src]);
+        }
+      }
+    }
+  }
+}
+
+template <bool add, class T>
+void move_box(const Box& box, int dim, const T* src, T* dst) {
+  const BoxDimension& outer = box.dims[Box::index(dim)];
+  if (dim == box.rank - 2) {
+    move_plane<add>(outer, box.dims[Box::index(dim + 1)], src, dst);
+    return;
+  }
+  for (Index i = 0; i < outer.extent; ++i)
+    move_box<add>(box, dim + 1, src + i * outer.src, dst + i * outer.dst);
+}
+
+}  // namespace detail
+
+/// dst[Σ i_d · dst_strides[d]] = src[Σ i_d · src_strides[d]] for all 0 ≤ i_d < extents[d]; strides count
+/// elements and are not negative. The two do not overlap. Rank 0 is one element.
+template <class T>
+void copy_box(int rank, const Index* extents, const T* src, const Index* src_strides, T* dst,
+              const Index* dst_strides) {
+  const detail::Box box(rank, extents, src_strides, dst_strides);
+  if (!box.empty) detail::move_box<false>(box, 0, src, dst);
+}
+
+/// The same with dst += src; no two indices may name one element of dst.
+template <class T>
+void add_box(int rank, const Index* extents, const T* src, const Index* src_strides, T* dst,
+             const Index* dst_strides) {
+  const detail::Box box(rank, extents, src_strides, dst_strides);
+  if (!box.empty) detail::move_box<true>(box, 0, src, dst);
+}
+
+/// dst[cols, rows] = src[rows, cols]ᵀ, both contiguous.
+template <class T>
+void transpose(Index rows, Index cols, const T* src, T* dst) {
+  const Index extents[] = {rows, cols}, src_strides[] = {cols, 1}, dst_strides[] = {1, rows};
+  copy_box(2, extents, src, src_strides, dst, dst_strides);
+}
+
+}  // namespace shardwise::kernel

@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Random numbers that are functions of a seed and a global index, and of nothing else: an element gets the
+/// same one whichever process owns it. They are words of Philox4x32-10 (Salmon, Moraes, Dror and Shaw,
+/// "Parallel random numbers: as easy as 1, 2, 3", SC 2011): index i is word i mod 4 of the block with key
+/// `seed` and counter (i / 4, stream), where uniform and normal numbers and dropout masks are different
+/// streams.
+///
+///     fill_normal(n, seed, first_index, 0., 0.02, y);   // y[j] = 0.02 · normal(seed, first_index + j)
+///
+/// Numbers are computed in `double` and rounded to the element type, so that `float` and `double` agree.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+#include "shardwise/kernel/element.hpp"
+
+namespace shardwise::kernel {
+
+enum class RandomStream : std::uint32_t { uniform, normal, dropout };
+
+/// Ten rounds of Philox on a counter of four words with a key of two.
+[[gnu::always_inline]] constexpr inline std::array<std::uint32_t, 4> philox(
+    std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
+  std::uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0], k1 = key[1];
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * c0, p1 = std::uint64_t{0xCD9E8D57u} * c2;
+    c0 = static_cast<std::uint32_t>(p1 >> 32) ^ c1 ^ k0;
+    c2 = static_cast<std::uint32_t>(p0 >> 32) ^ c3 ^ k1;
+    c1 = static_cast<std::uint32_t>(p1);
+    c3 = static_cast<std::uint32_t>(p0);
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  return {c0, c1, c2, c3};
+}
+
+/// The four words of the indices 4 · block … 4 · block + 3.
+[[gnu::always_inline]] constexpr inline std::array<std::uint32_t, 4> random_block(std::uint64_t seed,
+                                                                                  RandomStream stream,
+                                                                                  std::uint64_t block) {
+  return philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
+                 static_cast<std::uint32_t>(stream), 0},
+                {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
+}
+
+namespace detail {
+
+/// A multiple of 2^-24 in [0, 1): a float as it stands.
+constexpr double unit_interval(std::uint32_t word) { return (word >> 8) * 0x1p-24; }
+
+/// Box-Muller: from each pair of words two independent normal numbers.
+inline double box_muller(std::uint32_t first, std::uint32_t second, bool odd) {
+  const double radius = std::sqrt(-2 * std::log((static_cast<double>(first) + 1) * 0x1p-32));
+  const double angle = second * (0x1p-31 * 3.14159265358979323846);
+  return radius * (odd ? std::sin(angle) : std::cos(angle));
+}
+
+/// Calls f(offset, words, skipped, count) for successive runs, where words[skipped + j] belongs to the index
+/// first_index + offset + j, for j < count ≤ 1024. Blocks are whole: words[0] is the first of four.
+template <class F>
+void random_words(Index n, std::uint64_t seed, RandomStream stream, std::uint64_t first_index, F f) {
+  constexpr Index blocks = 256;
+  std::uint32_t words[4 * blocks];
+  for (Index done = 0; done < n;) {
+    const std::uint64_t index = first_index + static_cast<std::uint64_t>(done), first_block = index / 4;
+    const Index skipped = static_cast<Index>(index % 4), count = std::min(n - done, 4 * blocks - skipped);
+    const Index needed = (skipped + count + 3) / 4;
+    for (Index b = 0; b < needed; ++b) {
+      const auto four = random_block(seed, stream, first_block + static_cast<std::uint64_t>(b));
+      words[4 * b] = four[0];
+      words[4 * b + 1] = four[1];
+      words[4 * b + 2] = four[2];
+      words[4 * b + 3] = four[3];
+    }
+    f(done, words, skipped, count);
+    done += count;
+  }
+}
+
+}  // namespace detail
+
+/// Uniform in [0, 1), a multiple of 2^-24.
+constexpr double uniform(std::uint64_t seed, std::uint64_t index) {
+  return detail::unit_interval(random_block(seed, RandomStream::uniform, index / 4)[index % 4]);
+}
+
+/// Normal with mean 0 and standard deviation 1; at most 6.66 in magnitude.
+inline double normal(std::uint64_t seed, std::uint64_t index) {
+  const auto words = random_block(seed, RandomStream::normal, index / 4);
+  const std::uint64_t pair = index % 4 / 2 * 2;
+  return detail::box_muller(words[pair], words[pair + 1], index % 2 == 1);
+}
+
+/// y[j] = low + (high - low) · uniform(seed, first_index + j)
+template <class T>
+void fill_uniform(Index n, std::uint64_t seed, std::uint64_t first_index, double low, double high, T* y) {
+  const double width = high - low;
+  detail::random_words(n, seed, RandomStream::uniform, first_index,
+                       [=](Index offset, const std::uint32_t* words, Index skipped, Index count) {
+                         for (Index j = 0; j < count; ++j) {
+                           const double value = low + width * detail::unit_interval(words[skipped + j]);
+                           y[offset + j] = narrow<T>(static_cast<compute_t<T>>(value));
+                         }
+                       });
+}
+
+/// y[j] = mean + deviation · normal(seed, first_index + j)
+template <class T>
+void fill_normal(Index n, std::uint64_t seed, std::uint64_t first_index, double mean, double deviation,
+                 T* y) {
+  detail::random_words(n, seed, RandomStream::normal, first_index,
+                       [=](Index offset, const std::uint32_t* words, Index skipped, Index count) {
+                         for (Index j = 0; j < count; ++j) {
+                           const Index at = skipped + j, pair = at / 2 * 2;
+                           const double value = detail::box_muller(words[pair], words[pair + 1], at % 2 == 1);
+                           y[offset + j] = narrow<T>(static_cast<compute_t<T>>(mean + deviation * value));
+                         }
+                       });
+}
+
+}  // namespace shardwise::kernel

@@ -1,0 +1,208 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Reductions over the middle extent of a block [outer, n, inner], with results [outer, inner]; and their
+/// gradients. With inner == 1 a row is folded; otherwise rows are joined, a cache's worth of columns at a
+/// time.
+///
+///     sum(outer, n, inner, x, y);                     // y[o, i] = Σ_k x[o, k, i]
+///     sum_backward(outer, n, inner, dy, 1 / n, dx);   // of the mean
+
+#include <algorithm>
+#include <cmath>
+
+#include "shardwise/kernel/arithmetic.hpp"
+#include "shardwise/kernel/fold.hpp"
+
+namespace shardwise::kernel {
+
+namespace detail {
+
+/// Columns that are worked on at a time, with their results in the first-level cache.
+inline constexpr Index column_tile = 256;
+
+/// Calls f(first, count) for tiles of columns.
+template <class F>
+void column_tiles(Index columns, F f) {
+  for (Index first = 0; first < columns; first += column_tile)
+    f(first, std::min(column_tile, columns - first));
+}
+
+/// total[c] = Σ_r f(x[r, c]), the rows `stride` apart, in `double` over blocks of 64 rows, so that long sums
+/// lose no digits.
+template <class T, class F>
+void sum_columns(Index rows, Index count, Index stride, const T* x, double* total, F f) {
+  using C = compute_t<T>;
+  C part[column_tile];
+  std::fill_n(total, count, 0.);
+  for (Index begin = 0; begin < rows; begin += 64) {
+    const Index end = std::min(rows, begin + 64);
+    std::fill_n(part, count, C{0});
+    Index r = begin;
+    for (; r + 4 <= end; r += 4) {
+      const T *x0 = x + r * stride, *x1 = x0 + stride, *x2 = x1 + stride, *x3 = x2 + stride;
+      SHARDWISE_INDEPENDENT
+      for (Index c = 0; c < count; ++c) {
+        part[c] += (f(widen(x0[c])) + f(widen(x1[c]))) + (f(widen(x2[c])) + f(widen(x3[c])));
+      }
+    }
+    for (; r < end; ++r) {
+      const T* row = x + r * stride;
+      SHARDWISE_INDEPENDENT
+      for (Index c = 0; c < count; ++c) part[c] += f(widen(row[c]));
+    }
+    for (Index c = 0; c < count; ++c) total[c] += static_cast<double>(part[c]);
+  }
+}
+
+}  // namespace detail
+
+/// y[o, i] = Σ_k x[o, k, i]
+template <class T>
+void sum(Index outer, Index n, Index inner, const T* x, T* y) {
+  using C = compute_t<T>;
+  for (Index o = 0; o < outer; ++o, x += n * inner, y += inner) {
+    if (inner == 1) {
+      *y = narrow<T>(static_cast<C>(sum(n, x)));
+      continue;
+    }
+    detail::column_tiles(inner, [&](Index first, Index count) {
+      double total[detail::column_tile];
+      detail::sum_columns(n, count, inner, x + first, total, [](C value) { return value; });
+      for (Index c = 0; c < count; ++c) y[first + c] = narrow<T>(static_cast<C>(total[c]));
+    });
+  }
+}
+
+/// dx[o, k, i] = factor · dy[o, i]
+template <class T>
+void sum_backward(Index outer, Index n, Index inner, const T* dy, compute_t<T> factor, T* dx) {
+  for (Index o = 0; o < outer; ++o, dy += inner) {
+    if (inner == 1) {
+      fill(n, factor * widen(*dy), dx);
+      dx += n;
+      continue;
+    }
+    for (Index k = 0; k < n; ++k, dx += inner) scale(inner, factor, dy, dx);
+  }
+}
+
+/// dbias[c] (+)= Σ_r dy[r, c]: the gradient of a broadcast row.
+template <class T>
+void sum_rows(Index rows, Index cols, const T* dy, T* dbias, bool accumulate) {
+  using C = compute_t<T>;
+  detail::column_tiles(cols, [&](Index first, Index count) {
+    double total[detail::column_tile];
+    detail::sum_columns(rows, count, cols, dy + first, total, [](C value) { return value; });
+    T* out = dbias + first;
+    for (Index c = 0; c < count; ++c)
+      out[c] = narrow<T>(static_cast<C>(total[c]) + (accumulate ? widen(out[c]) : C{0}));
+  });
+}
+
+/// y[o, i] = max_k x[o, k, i], -∞ where n == 0. NaN may or may not be seen.
+template <class T>
+void max(Index outer, Index n, Index inner, const T* x, T* y) {
+  using C = compute_t<T>;
+  for (Index o = 0; o < outer; ++o, y += inner) {
+    if (inner == 1) {
+      *y = narrow<T>(max(n, x));
+      x += n;
+      continue;
+    }
+    fill(inner, -std::numeric_limits<C>::infinity(), y);
+    for (Index k = 0; k < n; ++k, x += inner) {
+      map(
+          inner, y, [](C so_far, C value) { return value > so_far ? value : so_far; }, y, x);
+    }
+  }
+}
+
+/// The gradient goes to the first k with x[o, k, i] == y[o, i], and to none if there is no such k: so y may
+/// be the maximum over other blocks too.
+template <class T>
+void max_backward(Index outer, Index n, Index inner, const T* x, const T* y, const T* dy, T* dx) {
+  fill(outer * n * inner, 0, dx);
+  for (Index o = 0; o < outer; ++o, x += n * inner, dx += n * inner, y += inner, dy += inner) {
+    for (Index i = 0; i < inner; ++i) {
+      Index k = 0;
+      while (k < n && widen(x[k * inner + i]) != widen(y[i])) ++k;
+      if (k < n) dx[k * inner + i] = dy[i];
+    }
+  }
+}
+
+/// y[o, i] = Σ_k x[o, k, i]²
+template <class T>
+void sum_squares(Index outer, Index n, Index inner, const T* x, T* y) {
+  using C = compute_t<T>;
+  for (Index o = 0; o < outer; ++o, x += n * inner, y += inner) {
+    if (inner == 1) {
+      *y = narrow<T>(static_cast<C>(sum_squares(n, x)));
+      continue;
+    }
+    detail::column_tiles(inner, [&](Index first, Index count) {
+      double total[detail::column_tile];
+      detail::sum_columns(n, count, inner, x + first, total, [](C value) { return value * value; });
+      for (Index c = 0; c < count; ++c) y[first + c] = narrow<T>(static_cast<C>(total[c]));
+    });
+  }
+}
+
+/// dx[o, k, i] = factor · dy[o, i] · x[o, k, i]: with factor 2 the gradient of `sum_squares`.
+template <class T>
+void sum_squares_backward(Index outer, Index n, Index inner, const T* x, const T* dy, compute_t<T> factor,
+                          T* dx) {
+  using C = compute_t<T>;
+  for (Index o = 0; o < outer; ++o, dy += inner) {
+    if (inner == 1) {
+      scale(n, factor * widen(*dy), x, dx);
+      x += n, dx += n;
+      continue;
+    }
+    for (Index k = 0; k < n; ++k, x += inner, dx += inner) {
+      map(
+          inner, dx, [factor](C gradient, C value) { return factor * gradient * value; }, dy, x);
+    }
+  }
+}
+
+/// y[o, i] = √(Σ_k x[o, k, i]²), the 2-norm. The squares must not overflow.
+template <class T>
+void norm(Index outer, Index n, Index inner, const T* x, T* y) {
+  using C = compute_t<T>;
+  for (Index o = 0; o < outer; ++o, x += n * inner, y += inner) {
+    if (inner == 1) {
+      *y = narrow<T>(static_cast<C>(std::sqrt(sum_squares(n, x))));
+      continue;
+    }
+    detail::column_tiles(inner, [&](Index first, Index count) {
+      double total[detail::column_tile];
+      detail::sum_columns(n, count, inner, x + first, total, [](C value) { return value * value; });
+      for (Index c = 0; c < count; ++c) y[first + c] = narrow<T>(static_cast<C>(std::sqrt(total[c])));
+    });
+  }
+}
+
+/// dx = dy · x / y, and 0 where the norm y is 0.
+template <class T>
+void norm_backward(Index outer, Index n, Index inner, const T* x, const T* y, const T* dy, T* dx) {
+  using C = compute_t<T>;
+  const auto quotient = [](C gradient, C length) { return length > 0 ? gradient / length : C{0}; };
+  for (Index o = 0; o < outer; ++o, y += inner, dy += inner) {
+    if (inner == 1) {
+      scale(n, quotient(widen(*dy), widen(*y)), x, dx);
+      x += n, dx += n;
+      continue;
+    }
+    for (Index k = 0; k < n; ++k, x += inner, dx += inner) {
+      map(
+          inner, dx, [quotient](C value, C length, C gradient) { return value * quotient(gradient, length); },
+          x, y, dy);
+    }
+  }
+}
+
+}  // namespace shardwise::kernel

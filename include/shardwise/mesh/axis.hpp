@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Mesh axes are tag types. A program may define its own:
+///
+/// ```
+/// struct replica { static constexpr const char* name = "replica"; static constexpr bool data = true; };
+/// ```
+
+#include <concepts>
+
+#include <shardwise/layout/layout.hpp>
+
+namespace shardwise {
+
+/// Data parallelism: ranks along it work on different samples.
+struct dp {
+  static constexpr const char* name = "dp";
+  static constexpr bool data = true;
+};
+/// Tensor parallelism: ranks along it share the work on each sample.
+struct tp {
+  static constexpr const char* name = "tp";
+  static constexpr bool data = false;
+};
+/// Pipeline parallelism: ranks along it hold different layers.
+struct pp {
+  static constexpr const char* name = "pp";
+  static constexpr bool data = false;
+};
+
+/// `name` is printed; on a `data` axis ranks work on different samples, so modules store their parameters
+/// `Reduced` there.
+template <class A>
+concept MeshAxis = requires {
+  { A::name } -> std::convertible_to<const char*>;
+  { A::data } -> std::convertible_to<bool>;
+};
+
+/// The axes of a mesh, outermost first.
+template <MeshAxis... Axes>
+struct AxisList {
+  static constexpr int count = static_cast<int>(sizeof...(Axes));
+  static_assert(count >= 1 && count <= max_axes, "a mesh has one to four axes");
+  static constexpr const char* names[] = {Axes::name...};
+  static constexpr bool data[] = {Axes::data...};
+
+  /// The position of an axis, or -1.
+  template <class A>
+  static constexpr int index = [] {
+    int position = -1, i = 0;
+    ((std::same_as<A, Axes> ? void(position = i++) : void(i++)), ...);
+    return position;
+  }();
+
+  template <class A>
+  static constexpr bool has = index<A> >= 0;
+};
+
+}  // namespace shardwise

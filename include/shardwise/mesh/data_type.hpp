@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What a collective must know of the elements it moves: their type and, where it reduces, the operation.
+/// Values rather than template parameters, so that the seam to MPI is compiled once.
+///
+/// A type of one's own takes part when it says which of these it is:
+/// `template <> inline constexpr DataType data_type<Eigen::bfloat16> = DataType::bf16;`
+
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+
+#include <shardwise/layout/index.hpp>
+#include <shardwise/layout/placement.hpp>
+
+namespace shardwise {
+
+/// The element types that travel. `bf16` is the upper half of a `float`.
+enum class DataType : std::uint8_t { f32, f64, bf16, i32, i64, u8 };
+
+/// Bytes of one element.
+constexpr Index size_of(DataType type) {
+  switch (type) {
+    case DataType::f64:
+    case DataType::i64:
+      return 8;
+    case DataType::f32:
+    case DataType::i32:
+      return 4;
+    case DataType::bf16:
+      return 2;
+    case DataType::u8:
+      return 1;
+  }
+  return 0;
+}
+
+/// What `data_type` says of a type that nobody has mapped.
+struct NoDataType {};
+
+/// The `DataType` of a C++ type; specialise it for a type of your own.
+template <class T>
+inline constexpr auto data_type = NoDataType{};
+
+template <>
+inline constexpr DataType data_type<float> = DataType::f32;
+template <>
+inline constexpr DataType data_type<double> = DataType::f64;
+template <>
+inline constexpr DataType data_type<std::int32_t> = DataType::i32;
+template <>
+inline constexpr DataType data_type<long> = sizeof(long) == 8 ? DataType::i64 : DataType::i32;
+template <>
+inline constexpr DataType data_type<long long> = DataType::i64;
+template <>
+inline constexpr DataType data_type<std::uint8_t> = DataType::u8;
+
+/// A type whose values collectives can move.
+template <class T>
+concept Communicable = std::same_as<std::remove_cv_t<decltype(data_type<std::remove_cv_t<T>>)>, DataType>;
+
+template <Communicable T>
+constexpr DataType data_type_of() {
+  static_assert(sizeof(T) == static_cast<std::size_t>(size_of(data_type<std::remove_cv_t<T>>)));
+  return data_type<std::remove_cv_t<T>>;
+}
+
+}  // namespace shardwise

@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// A dry mesh has sizes and a rank but no MPI and no memory: what runs on it only counts. `trace` runs a
+/// function on one and returns the plan, at run time or in the compiler:
+///
+/// ```
+/// constexpr auto step = trace<DryMesh<dp, tp>>({1, 4}, [](auto mesh) { … build a model, run it … });
+/// static_assert(step.count(Collective::all_reduce) == 1);
+/// ```
+
+#include <stdexcept>
+
+#include <shardwise/mesh/plan.hpp>
+
+namespace shardwise {
+
+template <MeshAxis... Axes>
+class DryMesh {
+ public:
+  using AxesOf = AxisList<Axes...>;
+  using PlanOf = Plan<Axes...>;
+  using SizesOf = std::array<int, sizeof...(Axes)>;
+  static constexpr int axes = AxesOf::count;
+  static constexpr bool dry = true;
+
+  constexpr DryMesh() = default;
+  /// A mesh of these sizes, seen by the rank at `coordinates`.
+  constexpr DryMesh(Recorder& recorder, const SizesOf& sizes, const SizesOf& coordinates = {})
+      : recorder_(&recorder) {
+    for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
+      if (sizes[axis] < 1) throw std::invalid_argument("DryMesh: every axis needs at least one rank");
+      if (coordinates[axis] < 0 || coordinates[axis] >= sizes[axis]) {
+        throw std::invalid_argument("DryMesh: the coordinates lie outside the mesh");
+      }
+      sizes_[axis] = sizes[axis];
+      coordinates_[axis] = coordinates[axis];
+    }
+  }
+
+  template <class Axis>
+  constexpr int size() const {
+    static_assert(AxesOf::template has<Axis>, "this mesh has no such axis");
+    return sizes_[static_cast<std::size_t>(AxesOf::template index<Axis>)];
+  }
+  template <class Axis>
+  constexpr int rank() const {
+    static_assert(AxesOf::template has<Axis>, "this mesh has no such axis");
+    return coordinates_[static_cast<std::size_t>(AxesOf::template index<Axis>)];
+  }
+  /// Ranks in all.
+  constexpr int size() const { return group_size(sizes_, axes, ~0u); }
+
+  constexpr const MeshSizes& sizes() const { return sizes_; }
+  constexpr const MeshSizes& coordinates() const { return coordinates_; }
+  constexpr Recorder* recorder() const { return recorder_; }
+
+  friend constexpr bool operator==(const DryMesh& a, const DryMesh& b) { return a.recorder_ == b.recorder_; }
+
+ private:
+  MeshSizes sizes_{1, 1, 1, 1};
+  MeshSizes coordinates_{};
+  Recorder* recorder_ = nullptr;
+};
+
+/// Runs `f(mesh)` dry on a mesh of `sizes`, as the rank at `coordinates`, and returns its plan.
+template <class MeshType, class F>
+constexpr typename MeshType::PlanOf trace(const typename MeshType::SizesOf& sizes, F f,
+                                          const typename MeshType::SizesOf& coordinates = {}) {
+  static_assert(MeshType::dry, "trace runs on a DryMesh; on a real mesh, make a Recording");
+  Recorder recorder;
+  MeshType mesh(recorder, sizes, coordinates);
+  f(mesh);
+  return {recorder.record(), mesh.sizes()};
+}
+
+}  // namespace shardwise

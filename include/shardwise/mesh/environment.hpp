@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// MPI's own lifetime, and `run`, which turns one rank's exception into the end of the job.
+///
+/// @code
+/// int main(int argc, char** argv) {
+///   return sw::run(argc, argv, [] {
+///     sw::Mesh<sw::dp, sw::tp> mesh(sw::world(), {2, sw::any});
+///     ...
+///   });
+/// }
+/// @endcode
+
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <type_traits>
+
+#include <shardwise/mesh/mpi.hpp>
+#include <shardwise/mesh/mpi_error.hpp>
+
+namespace shardwise {
+
+/// Who may call MPI: one thread at all, the main thread, one at a time, any.
+enum class ThreadLevel : int {
+  single = MPI_THREAD_SINGLE,
+  funneled = MPI_THREAD_FUNNELED,
+  serialized = MPI_THREAD_SERIALIZED,
+  multiple = MPI_THREAD_MULTIPLE
+};
+
+// Implementation details: not part of the interface.
+namespace detail {
+
+constexpr const char* name_of(ThreadLevel level) {
+  if (level <= ThreadLevel::single) return "MPI_THREAD_SINGLE";
+  if (level == ThreadLevel::funneled) return "MPI_THREAD_FUNNELED";
+  return level == ThreadLevel::serialized ? "MPI_THREAD_SERIALIZED" : "MPI_THREAD_MULTIPLE";
+}
+
+/// Writes `shardwise: rank R of N: MESSAGE` to stderr: one line, in one write, so that ranks do not
+/// interleave.
+inline void report(std::string_view message) {
+  std::string line = "shardwise: ";
+  if (mpi_initialized() && !mpi_finalized()) {
+    int rank = 0;
+    int size = 1;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    line += "rank " + std::to_string(rank) + " of " + std::to_string(size) + ": ";
+  }
+  for (char c : message) line += c == '\n' ? ' ' : c;
+  line += '\n';
+  std::fflush(stdout);
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  std::fflush(stderr);
+}
+
+/// Reports and ends the whole job. Ranks speak in turn, a tenth of a second apart: where all fail of one
+/// cause, the first speaks for them and its abort silences the others.
+inline int end_job(std::string_view message, int code) {
+  if (!mpi_initialized() || mpi_finalized()) {
+    report(message);
+    return code;
+  }
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100 * (rank < 10 ? rank : 10)));
+  report(message);
+  MPI_Abort(MPI_COMM_WORLD, code);
+  return code;
+}
+
+/// Whether the ranks all come to the end. A rank that succeeded waits for the others as long as they take;
+/// one that failed gives them two seconds, because they may be waiting for it.
+inline bool all_ranks_end(bool succeeded) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (MPI_Ibarrier(MPI_COMM_WORLD, &request) != MPI_SUCCESS) return false;
+  if (succeeded) return MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  for (int done = 0;;) {
+    if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+    if (done != 0) return true;
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+}  // namespace detail
+
+/// MPI, from construction to destruction. If somebody else has initialised MPI, it neither initialises nor
+/// finalises. Where an exception destroys it, it ends the job: `MPI_Finalize` would wait for the other ranks,
+/// and they for this one.
+class Environment {
+ public:
+  /// Throws `std::runtime_error` if MPI is finalised already or grants less than `required`, `MpiError` if it
+  /// cannot start. Takes MPI's own arguments out of `argv`.
+  Environment(int& argc, char**& argv, ThreadLevel required = ThreadLevel::funneled)
+      : exceptions_(std::uncaught_exceptions()) {
+    if (detail::mpi_finalized())
+      throw std::runtime_error("MPI is finalised already and cannot be initialised a second time");
+    int provided = MPI_THREAD_SINGLE;
+    if (detail::mpi_initialized()) {
+      detail::check_mpi(MPI_Query_thread(&provided), "MPI_Query_thread");
+    } else {
+      const int wanted = static_cast<int>(required);
+      detail::check_mpi(MPI_Init_thread(&argc, &argv, wanted, &provided), "MPI_Init_thread");
+      owner_ = true;
+    }
+    provided_ = static_cast<ThreadLevel>(provided);
+    if (provided_ >= required) return;
+    std::string message = std::string("MPI provides ") + detail::name_of(provided_) + " where " +
+                          detail::name_of(required) + " is required";
+    message += owner_ ? "" : ": whoever initialised MPI must ask MPI_Init_thread for it";
+    if (owner_) MPI_Finalize();
+    throw std::runtime_error(message);
+  }
+
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+  ~Environment() {
+    if (!owner_ || detail::mpi_finalized()) return;
+    if (std::uncaught_exceptions() > exceptions_)
+      detail::end_job("an exception left the scope of shardwise::Environment", 1);
+    MPI_Finalize();
+  }
+
+  /// What MPI grants, at least what was required.
+  ThreadLevel thread_level() const noexcept { return provided_; }
+  /// Whether this object initialised MPI, and will finalise it.
+  bool owns_mpi() const noexcept { return owner_; }
+
+ private:
+  int exceptions_;
+  ThreadLevel provided_ = ThreadLevel::single;
+  bool owner_ = false;
+};
+
+/// Runs `f()` under MPI; `f` returns nothing, or the exit code. The result is for `main` to return.
+///
+/// An exception on any rank ends the whole job: one line on stderr, `shardwise: rank R of N: MESSAGE`, and
+/// `MPI_Abort`. A non-zero exit code ends it too if the other ranks do not come to their end within two
+/// seconds.
+template <class F>
+int run(int argc, char** argv, F f) {
+  try {
+    Environment environment(argc, argv);
+    try {
+      int code = 0;
+      if constexpr (std::is_void_v<decltype(f())>) {
+        f();
+      } else {
+        code = static_cast<int>(f());
+      }
+      if (detail::mpi_finalized()) return code;
+      std::fflush(stdout);
+      if (detail::all_ranks_end(code == 0)) return code;
+      return detail::end_job(
+          "ended with exit code " + std::to_string(code) + " while other ranks are at work",
+          code == 0 ? 1 : code);
+    } catch (const std::exception& error) {
+      return detail::end_job(error.what(), 1);
+    } catch (...) {
+      return detail::end_job("an exception of unknown type", 1);
+    }
+  } catch (const std::exception& error) {
+    return detail::end_job(error.what(), 1);  // the environment itself failed
+  }
+}
+
+}  // namespace shardwise

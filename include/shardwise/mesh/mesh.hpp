@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// A mesh: the processes of a communicator, arranged along named axes, the last axis varying fastest.
+///
+/// ```
+/// Mesh<dp, tp> mesh(world(), {any, 4});      // as many dp groups as the job has room for
+/// mesh.size<tp>(); mesh.rank<tp>(); mesh.communicator<tp>();
+/// ```
+
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <shardwise/mesh/communicator.hpp>
+#include <shardwise/mesh/plan.hpp>
+
+namespace shardwise {
+
+/// In a list of mesh sizes: whatever makes the sizes multiply to the number of ranks. At most once.
+inline constexpr int any = -1;
+
+/// A cheap handle; all copies are the same mesh.
+template <MeshAxis... Axes>
+class Mesh {
+ public:
+  using AxesOf = AxisList<Axes...>;
+  using PlanOf = Plan<Axes...>;
+  using SizesOf = std::array<int, sizeof...(Axes)>;
+  static constexpr int axes = AxesOf::count;
+  static constexpr bool dry = false;
+
+  Mesh() = default;
+
+  /// Arranges all ranks of `ranks`. Collective over them. Throws `std::invalid_argument`, on every rank, if
+  /// the sizes do not multiply to their number.
+  Mesh(Communicator ranks, const SizesOf& sizes) : state_(std::make_shared<State>(std::move(ranks))) {
+    state_->sizes = fitted(sizes, state_->all.size());
+    state_->coordinates = group_member(state_->sizes, {}, axes, every_axis, state_->all.rank());
+    for (int axis = 0; axis < axes; ++axis) communicator(1u << axis);
+  }
+
+  /// Number of ranks along an axis, and this rank's position there.
+  template <class Axis>
+  int size() const {
+    static_assert(AxesOf::template has<Axis>, "this mesh has no such axis");
+    return state_->sizes[static_cast<std::size_t>(AxesOf::template index<Axis>)];
+  }
+  template <class Axis>
+  int rank() const {
+    static_assert(AxesOf::template has<Axis>, "this mesh has no such axis");
+    return state_->coordinates[static_cast<std::size_t>(AxesOf::template index<Axis>)];
+  }
+  /// Number of ranks in all, and this rank's position among them.
+  int size() const { return state_->all.size(); }
+  int rank() const { return state_->all.rank(); }
+
+  const MeshSizes& sizes() const { return state_->sizes; }
+  const MeshSizes& coordinates() const { return state_->coordinates; }
+
+  /// The ranks that differ from this one along the given axes only.
+  template <class... Some>
+  const Communicator& communicator() const {
+    static_assert((AxesOf::template has<Some> && ...), "this mesh has no such axis");
+    return communicator(((1u << AxesOf::template index<Some>) | ...));
+  }
+  /// The same for a set of axes. A joint communicator is made when a plan first needs it: collective over its
+  /// members then.
+  const Communicator& communicator(AxisSet set) const {
+    std::optional<Communicator>& group = state_->groups[set];
+    if (!group) group = make_group(set);
+    return *group;
+  }
+
+  /// The mesh of the ranks that differ from this one along the given axes only.
+  template <class... Some>
+  Mesh<Some...> submesh() const {
+    return Mesh<Some...>(communicator<Some...>(), {size<Some>()...});
+  }
+
+  /// The recorder, while a `Recording` runs; else null.
+  Recorder* recorder() const { return state_->recording ? &state_->recorder : nullptr; }
+
+  friend bool operator==(const Mesh& a, const Mesh& b) { return a.state_ == b.state_; }
+
+ private:
+  template <class>
+  friend class Recording;
+
+  static constexpr AxisSet every_axis = (1u << axes) - 1;
+
+  struct State {
+    explicit State(Communicator ranks) : all(std::move(ranks)) {}
+    Communicator all;
+    MeshSizes sizes{1, 1, 1, 1};
+    MeshSizes coordinates{};
+    std::array<std::optional<Communicator>, 1 << max_axes> groups;
+    Recorder recorder;
+    bool recording = false;
+  };
+
+  static MeshSizes fitted(const SizesOf& wanted, int ranks) {
+    MeshSizes sizes{1, 1, 1, 1};
+    int product = 1, open = -1;
+    std::string text;
+    for (int axis = 0; axis < axes; ++axis) {
+      int size = wanted[static_cast<std::size_t>(axis)];
+      text += (axis ? " x " : "") + std::string(AxesOf::names[axis]) + " " +
+              (size == any ? "any" : std::to_string(size));
+      if (size == any && open >= 0)
+        throw std::invalid_argument("Mesh: only one size can be `any`, in " + text);
+      if (size == any) open = axis;
+      if (size < 1 && size != any) throw std::invalid_argument("Mesh: a size must be at least 1, in " + text);
+      if (size != any) product = product > ranks ? product : product * size;
+      sizes[static_cast<std::size_t>(axis)] = size;
+    }
+    bool fits = open < 0 ? product == ranks : ranks % product == 0;
+    if (!fits) {
+      throw std::invalid_argument("Mesh: " + text + (open < 0 ? " is " : " needs a multiple of ") +
+                                  std::to_string(product) + " ranks, but the job has " +
+                                  std::to_string(ranks));
+    }
+    if (open >= 0) sizes[static_cast<std::size_t>(open)] = ranks / product;
+    return sizes;
+  }
+
+  Communicator make_group(AxisSet set) const {
+    int members = group_size(state_->sizes, axes, set);
+    if (members == size()) return state_->all;
+    std::vector<int> ranks;
+    for (int i = 0; i < members; ++i) {
+      MeshSizes member = group_member(state_->sizes, state_->coordinates, axes, set, i);
+      ranks.push_back(group_rank(state_->sizes, member, axes, every_axis));
+    }
+    return state_->all.subgroup(ranks);
+  }
+
+  std::shared_ptr<State> state_;
+};
+
+/// Records what runs on a real mesh, from construction to destruction.
+///
+/// ```
+/// Recording recording(mesh);
+/// … a training step …
+/// same_communication(recording.plan(), planned);
+/// ```
+template <class MeshType>
+class Recording {
+ public:
+  explicit Recording(MeshType mesh) : mesh_(std::move(mesh)) {
+    if (mesh_.state_->recording) throw std::logic_error("Recording: this mesh is being recorded already");
+    mesh_.state_->recorder.reset();
+    mesh_.state_->recording = true;
+  }
+  ~Recording() { mesh_.state_->recording = false; }
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  /// What has been recorded up to now.
+  typename MeshType::PlanOf plan() const { return {mesh_.state_->recorder.record(), mesh_.sizes()}; }
+
+ private:
+  MeshType mesh_;
+};
+
+}  // namespace shardwise

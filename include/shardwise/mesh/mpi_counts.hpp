@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// MPI counts in `int`, this library in `Index`. Here the one becomes the other: checked, never wrapped.
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+#include <shardwise/layout/index.hpp>
+
+// Implementation details: not part of the interface.
+namespace shardwise::detail {
+
+/// Throws `std::length_error` for what does not fit, `std::invalid_argument` for a negative count.
+inline int mpi_count(Index count, const char* function) {
+  if (count < 0)
+    throw std::invalid_argument(std::string(function) + ": the count " + std::to_string(count) +
+                                " is negative");
+  if (count > std::numeric_limits<int>::max())
+    throw std::length_error(std::string(function) + ": " + std::to_string(count) +
+                            " elements are more than MPI moves in one call (2147483647)");
+  return static_cast<int>(count);
+}
+
+/// Several lists of ints, one a rank, in one piece of memory: without an allocation for up to 64 ranks and
+/// four lists.
+class MpiCounts {
+ public:
+  MpiCounts(int lists, int ranks) : ranks_(static_cast<std::size_t>(ranks)) {
+    const std::size_t needed = static_cast<std::size_t>(lists) * ranks_;
+    if (needed > small_.size()) large_ = std::make_unique<int[]>(needed);
+  }
+
+  /// Fills list `list`; throws where a value is negative or too large.
+  void fill(int list, std::span<const Index> values, const char* function) {
+    if (values.size() != ranks_)
+      throw std::invalid_argument(std::string(function) + ": " + std::to_string(values.size()) +
+                                  " counts or offsets for " + std::to_string(ranks_) + " ranks");
+    int* target = (*this)[list];
+    for (Index value : values) *target++ = mpi_count(value, function);
+  }
+
+  int* operator[](int list) {
+    return (large_ ? large_.get() : small_.data()) + static_cast<std::size_t>(list) * ranks_;
+  }
+
+ private:
+  std::array<int, 256> small_;
+  std::unique_ptr<int[]> large_;
+  std::size_t ranks_;
+};
+
+inline Index sum_of(std::span<const Index> counts) {
+  Index sum = 0;
+  for (Index count : counts) sum += count;
+  return sum;
+}
+
+/// Whether every rank has the same count and the blocks follow one another.
+inline bool uniform(std::span<const Index> counts, std::span<const Index> offsets) {
+  Index next = 0;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] != counts[0] || offsets[i] != next) return false;
+    next += counts[i];
+  }
+  return true;
+}
+
+}  // namespace shardwise::detail

@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The recorder counts what a run does: collectives by phase, kind and axes with their bytes, flops, and
+/// memory by use. The dry run counts with it, in the compiler too; so does a real mesh when it is switched
+/// on.
+///
+/// Bytes of a collective are those of the larger of its two buffers on one rank, as in nccl-tests: an
+/// all-reduce counts its buffer, an all-gather its result, a reduce-scatter its input, an all-to-all what the
+/// rank sends (its own part included).
+
+#include <array>
+#include <cstdint>
+
+#include <shardwise/layout/index.hpp>
+#include <shardwise/layout/transition.hpp>
+
+namespace shardwise {
+
+enum class Phase : std::uint8_t { forward, backward, optimizer };
+inline constexpr int phases = 3;
+
+/// What a block of memory is for.
+enum class MemoryUse : std::uint8_t { activation, parameter, gradient, optimizer_state };
+inline constexpr int memory_uses = 4;
+
+struct Traffic {
+  std::int64_t calls = 0;
+  std::int64_t bytes = 0;
+  friend constexpr bool operator==(const Traffic&, const Traffic&) = default;
+};
+
+struct Memory {
+  std::int64_t live = 0;
+  std::int64_t peak = 0;
+};
+
+/// What was counted: a plain value, fit for a constexpr variable.
+struct Record {
+  std::array<std::array<std::array<Traffic, 1 << max_axes>, collective_kinds>, phases> traffic{};
+  std::array<std::int64_t, phases> flops{};
+  std::array<Memory, memory_uses> memory{};
+  /// A hash of the sequence of collectives: equal for two runs that did the same in the same order.
+  std::uint64_t sequence = 14695981039346656037u;
+};
+
+class Recorder {
+  template <class E>
+  static constexpr std::size_t index(E e) {
+    return static_cast<std::size_t>(e);
+  }
+
+ public:
+  constexpr void communicate(Collective kind, AxisSet axes, Index bytes) {
+    Traffic& cell = record_.traffic[index(phase_)][index(kind)][axes];
+    cell.calls += 1;
+    cell.bytes += bytes;
+    for (std::uint64_t word : {static_cast<std::uint64_t>(kind), static_cast<std::uint64_t>(axes),
+                               static_cast<std::uint64_t>(bytes)}) {
+      record_.sequence = (record_.sequence ^ word) * 1099511628211u;
+    }
+  }
+  constexpr void compute(std::int64_t flops) { record_.flops[index(phase_)] += flops; }
+  constexpr void allocate(MemoryUse use, Index bytes) {
+    Memory& memory = record_.memory[index(use)];
+    memory.live += bytes;
+    if (memory.live > memory.peak) memory.peak = memory.live;
+  }
+  constexpr void release(MemoryUse use, Index bytes) { record_.memory[index(use)].live -= bytes; }
+
+  constexpr Phase phase() const { return phase_; }
+  constexpr void set_phase(Phase phase) { phase_ = phase; }
+
+  constexpr const Record& record() const { return record_; }
+
+  /// Forgets what was counted. Memory that was allocated before is not counted when it is released.
+  constexpr void reset() {
+    record_ = {};
+    phase_ = Phase::forward;
+    ++epoch_;
+  }
+  constexpr unsigned epoch() const { return epoch_; }
+
+ private:
+  Record record_{};
+  Phase phase_ = Phase::forward;
+  unsigned epoch_ = 0;
+};
+
+/// Sets the phase for the length of a scope.
+class PhaseScope {
+ public:
+  constexpr PhaseScope(Recorder* recorder, Phase phase) : recorder_(recorder) {
+    if (!recorder_) return;
+    before_ = recorder_->phase();
+    recorder_->set_phase(phase);
+  }
+  constexpr ~PhaseScope() {
+    if (recorder_) recorder_->set_phase(before_);
+  }
+  PhaseScope(const PhaseScope&) = delete;
+  PhaseScope& operator=(const PhaseScope&) = delete;
+
+ private:
+  Recorder* recorder_;
+  Phase before_ = Phase::forward;
+};
+
+}  // namespace shardwise

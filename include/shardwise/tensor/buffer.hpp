@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The memory of one rank's block: counted by the mesh's recorder, and on a dry mesh only counted.
+
+#include <shardwise/mesh/recorder.hpp>
+#include <shardwise/tensor/shared.hpp>
+
+namespace shardwise {
+
+/// A counted handle to a block of bytes, 64-byte aligned, uninitialised.
+class Buffer {
+ public:
+  constexpr Buffer() = default;
+
+  /// A block for a tensor on `mesh`; on a dry mesh it has a size and no memory.
+  template <class MeshType>
+  static constexpr Buffer allocate(const MeshType& mesh, Index bytes, MemoryUse use = MemoryUse::activation) {
+    Buffer buffer;
+    buffer.block_ = Shared<Block>::make(mesh.recorder(), bytes, use, MeshType::dry);
+    return buffer;
+  }
+
+  constexpr explicit operator bool() const { return static_cast<bool>(block_); }
+  constexpr Index bytes() const { return block_->bytes; }
+  /// No other tensor shares the block, so its owner may write to it.
+  constexpr bool unique() const { return block_.unique(); }
+  void* data() const { return block_->data; }
+
+ private:
+  struct Block {
+    constexpr Block(Recorder* counted_by, Index size, MemoryUse what_for, bool dry)
+        : bytes(size), recorder(counted_by), use(what_for) {
+      if (recorder) {
+        epoch = recorder->epoch();
+        recorder->allocate(use, bytes);
+      }
+      if (!dry) data = memory_pool().allocate(bytes);
+    }
+    Block(const Block&) = delete;
+    Block& operator=(const Block&) = delete;
+    constexpr ~Block() {
+      if (recorder && recorder->epoch() == epoch) recorder->release(use, bytes);
+      if (data) memory_pool().deallocate(data, bytes);
+    }
+
+    void* data = nullptr;
+    Index bytes;
+    Recorder* recorder;
+    unsigned epoch = 0;
+    MemoryUse use;
+  };
+
+  Shared<Block> block_;
+};
+
+}  // namespace shardwise

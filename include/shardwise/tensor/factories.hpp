@@ -1,0 +1,266 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Tensors from constants, from random numbers, from a matrix that every rank holds, and from each rank's own
+/// block.
+///
+/// ```
+/// auto z = zeros<float, Shard<0>, Replicate>(mesh, {2048, 1024});
+/// auto r = randn<float, Shard<0>, Replicate>(mesh, {2048, 1024}, seed);   // the same tensor on any mesh
+/// auto d = distribute<Shard<0>, Replicate>(mesh, eigen_matrix);           // every rank takes its block
+/// auto l = from_local<Shard<0>, Replicate>(mesh, eigen_block);            // the blocks make the tensor
+/// ```
+
+#include <span>
+#include <string>
+
+#include <shardwise/kernel/random.hpp>
+#include <shardwise/tensor/redistribute.hpp>
+
+namespace shardwise {
+
+namespace detail {
+
+/// Calls f(local offset, global offset, length) for each run of elements of a block that is contiguous in the
+/// global tensor's row-major order, in order.
+template <class T, int Rank, class F>
+void for_each_run(const View<T, Rank>& block, F f) {
+  if (block.elements() == 0) return;
+  Index run = 1;
+  int outer = Rank;  // dimensions [outer, Rank) are whole, so they are contiguous
+  while (outer > 0) {
+    auto dim = static_cast<std::size_t>(outer - 1);
+    run *= block.size[dim];
+    --outer;
+    if (block.size[dim] != block.shape[dim]) break;
+  }
+  auto strides = row_major_strides(block.shape);
+  Shape<Rank> at{};
+  for (Index local = 0; local < block.elements(); local += run) {
+    Index global = 0;
+    for (std::size_t dim = 0; dim < at.size(); ++dim) global += (block.begin[dim] + at[dim]) * strides[dim];
+    f(local, global, run);
+    for (int dim = outer - 1; dim >= 0; --dim) {
+      auto d = static_cast<std::size_t>(dim);
+      if (++at[d] < block.size[d]) break;
+      at[d] = 0;
+    }
+  }
+}
+
+template <class T, class... Placements, class MeshType, std::size_t Rank>
+constexpr auto make(const MeshType& mesh, const std::array<Index, Rank>& shape) {
+  return Tensor<T, static_cast<int>(Rank), MeshType, Placements...>(mesh, shape);
+}
+
+/// `true` on the rank whose term of a pending sum is the value itself.
+template <class X>
+bool holds_the_value(const X& x) {
+  for (int axis = 0; axis < X::layout.axes; ++axis) {
+    if (X::layout[axis].is_partial() && x.mesh().coordinates()[static_cast<std::size_t>(axis)] != 0) return false;
+  }
+  return true;
+}
+
+std::string inline to_string(std::span<const Index> shape) {
+  std::string text;
+  for (Index extent : shape) text += (text.empty() ? "" : " x ") + std::to_string(extent);
+  return "[" + text + "]";
+}
+
+}  // namespace detail
+
+/// A tensor whose elements are not yet written: for dry runs, which have none, and for what fills them at once.
+template <class T, class... Placements, class MeshType, std::size_t Rank>
+constexpr auto empty(const MeshType& mesh, const Index (&shape)[Rank]) {
+  return detail::make<T, Placements...>(mesh, std::to_array(shape));
+}
+/// A scalar.
+template <class T, class... Placements, class MeshType>
+constexpr auto empty(const MeshType& mesh) {
+  return detail::make<T, Placements...>(mesh, Shape<0>{});
+}
+
+/// All elements equal to `value`. Not pending: a constant is the same term on every rank, not a term of a sum.
+template <class T, class... Placements, class MeshType, std::size_t Rank>
+constexpr auto full(const MeshType& mesh, const Index (&shape)[Rank], T value) {
+  static_assert(!has_partial(layout_of<Placements...>), "full: a finished tensor cannot be made Partial");
+  auto x = detail::make<T, Placements...>(mesh, std::to_array(shape));
+  if constexpr (!MeshType::dry) std::fill_n(x.writable().data, x.view().elements(), value);
+  return x;
+}
+template <class T, class... Placements, class MeshType, std::size_t Rank>
+constexpr auto zeros(const MeshType& mesh, const Index (&shape)[Rank]) {
+  return full<T, Placements...>(mesh, shape, T(0));
+}
+
+/// Fills a tensor that nobody else holds with normal or uniform numbers, each a function of `seed` and of the
+/// element's global index alone. On a dry mesh, nothing.
+template <TensorType X>
+constexpr void fill_normal(const X& x, std::uint64_t seed, double mean = 0, double deviation = 1) {
+  if constexpr (!X::MeshOf::dry) {
+    auto block = x.writable();
+    detail::for_each_run(block, [&](Index local, Index global, Index count) {
+      kernel::fill_normal(count, seed, static_cast<std::uint64_t>(global), mean, deviation, block.data + local);
+    });
+  }
+}
+template <TensorType X>
+constexpr void fill_uniform(const X& x, std::uint64_t seed, double low = 0, double high = 1) {
+  if constexpr (!X::MeshOf::dry) {
+    auto block = x.writable();
+    detail::for_each_run(block, [&](Index local, Index global, Index count) {
+      kernel::fill_uniform(count, seed, static_cast<std::uint64_t>(global), low, high, block.data + local);
+    });
+  }
+}
+
+/// Normal numbers; the same global tensor on any mesh and in any layout.
+template <class T, class... Placements, class MeshType, std::size_t Rank>
+constexpr auto randn(const MeshType& mesh, const Index (&shape)[Rank], std::uint64_t seed, double mean = 0,
+                     double deviation = 1) {
+  static_assert(!has_partial(layout_of<Placements...>), "randn: a finished tensor cannot be made Partial");
+  auto x = detail::make<T, Placements...>(mesh, std::to_array(shape));
+  fill_normal(x, seed, mean, deviation);
+  return x;
+}
+/// Uniform numbers in [low, high); the same global tensor on any mesh and in any layout.
+template <class T, class... Placements, class MeshType, std::size_t Rank>
+constexpr auto uniform(const MeshType& mesh, const Index (&shape)[Rank], std::uint64_t seed, double low = 0,
+                       double high = 1) {
+  static_assert(!has_partial(layout_of<Placements...>), "uniform: a finished tensor cannot be made Partial");
+  auto x = detail::make<T, Placements...>(mesh, std::to_array(shape));
+  fill_uniform(x, seed, low, high);
+  return x;
+}
+
+/// Every rank holds all `elements` of a tensor, row-major, and takes its block; nothing is sent. On an axis where
+/// it is to be `Partial`, the first rank takes the value and the others zero.
+template <class... Placements, class MeshType, std::size_t Rank, class T>
+auto distribute(const MeshType& mesh, const std::array<Index, Rank>& shape, std::span<const T> values) {
+  auto x = detail::make<std::remove_const_t<T>, Placements...>(mesh, shape);
+  Box<Rank> whole{{}, shape};
+  if (static_cast<Index>(values.size()) != whole.elements()) {
+    throw std::invalid_argument("distribute: " + std::to_string(values.size()) + " values do not fill " +
+                                detail::to_string(shape));
+  }
+  if (detail::holds_the_value(x)) {
+    detail::copy_part(x.box(), values.data(), whole, x.writable().data, x.box());
+  } else {
+    std::fill_n(x.writable().data, x.view().elements(), std::remove_const_t<T>(0));
+  }
+  return x;
+}
+/// The same for an Eigen matrix (rank 2) or vector (rank 1).
+template <class... Placements, class MeshType, class Derived>
+auto distribute(const MeshType& mesh, const Eigen::MatrixBase<Derived>& matrix) {
+  using T = typename Derived::Scalar;
+  RowMajorMatrix<T> rows = matrix;
+  std::span<const T> values(rows.data(), static_cast<std::size_t>(rows.size()));
+  if constexpr (Derived::IsVectorAtCompileTime) {
+    return distribute<Placements...>(mesh, Shape<1>{rows.size()}, values);
+  } else {
+    return distribute<Placements...>(mesh, Shape<2>{rows.rows(), rows.cols()}, values);
+  }
+}
+
+/// Every rank brings its own block, `local_shape` and `values`, and the blocks make the tensor; where it is
+/// `Partial`, each brings a term. Collective: the ranks compare their shapes, and where the blocks do not fit
+/// together, every rank throws `std::invalid_argument` with the first rank at fault.
+template <class... Placements, class MeshType, std::size_t Rank, class T>
+auto from_local(const MeshType& mesh, const std::array<Index, Rank>& local_shape, std::span<const T> values) {
+  constexpr Layout layout = layout_of<Placements...>;
+  constexpr AxisSet every_axis = (1u << MeshType::axes) - 1;
+  const auto ranks = static_cast<std::size_t>(mesh.size());
+  std::vector<Index> counts(ranks, static_cast<Index>(Rank) + 1), offsets(ranks);
+  for (std::size_t r = 0; r < ranks; ++r) offsets[r] = static_cast<Index>(r * (Rank + 1));
+  std::vector<Index> mine(local_shape.begin(), local_shape.end()), all(ranks * (Rank + 1));
+  mine.push_back(static_cast<Index>(values.size()));
+  mesh.communicator(every_axis).all_gather(mine.data(), all.data(), counts, offsets, data_type<Index>);
+  auto block_of = [&](std::size_t rank) {
+    std::array<Index, Rank> size{};
+    for (std::size_t dim = 0; dim < Rank; ++dim) size[dim] = all[rank * (Rank + 1) + dim];
+    return size;
+  };
+  std::array<Index, Rank> shape = block_of(0);
+  for (std::size_t dim = 0; dim < Rank; ++dim) {
+    AxisSet cutting = 0;
+    for (int axis = 0; axis < layout.axes; ++axis) {
+      if (layout[axis].is_shard(static_cast<int>(dim))) cutting |= 1u << axis;
+    }
+    shape[dim] = 0;
+    for (int m = 0; m < group_size(mesh.sizes(), layout.axes, cutting); ++m) {
+      MeshSizes member = group_member(mesh.sizes(), {}, layout.axes, cutting, m);
+      int rank = group_rank(mesh.sizes(), member, layout.axes, every_axis);
+      shape[dim] += block_of(static_cast<std::size_t>(rank))[dim];
+    }
+  }
+  for (std::size_t r = 0; r < ranks; ++r) {
+    MeshSizes at = group_member(mesh.sizes(), {}, layout.axes, every_axis, static_cast<int>(r));
+    auto expected = local_box(shape, layout, mesh.sizes(), at).size;
+    if (block_of(r) != expected || elements(expected) != all[r * (Rank + 1) + Rank]) {
+      throw std::invalid_argument("from_local: the blocks add up to " + detail::to_string(shape) +
+                                  ", of which rank " + std::to_string(r) + " should hold " +
+                                  detail::to_string(expected) + ", but it brings " +
+                                  detail::to_string(block_of(r)) + " with " +
+                                  std::to_string(all[r * (Rank + 1) + Rank]) + " values");
+    }
+  }
+  auto x = detail::make<std::remove_const_t<T>, Placements...>(mesh, shape);
+  std::copy(values.begin(), values.end(), x.writable().data);
+  return x;
+}
+/// The same for an Eigen matrix (rank 2) or vector (rank 1).
+template <class... Placements, class MeshType, class Derived>
+auto from_local(const MeshType& mesh, const Eigen::MatrixBase<Derived>& block) {
+  using T = typename Derived::Scalar;
+  RowMajorMatrix<T> rows = block;
+  std::span<const T> values(rows.data(), static_cast<std::size_t>(rows.size()));
+  if constexpr (Derived::IsVectorAtCompileTime) {
+    return from_local<Placements...>(mesh, Shape<1>{rows.size()}, values);
+  } else {
+    return from_local<Placements...>(mesh, Shape<2>{rows.rows(), rows.cols()}, values);
+  }
+}
+/// The same, and the blocks must make a tensor of just this shape.
+template <class... Placements, class MeshType, class Derived, std::size_t Rank>
+auto from_local(const MeshType& mesh, const Index (&shape)[Rank], const Eigen::MatrixBase<Derived>& block) {
+  auto x = from_local<Placements...>(mesh, block);
+  static_assert(decltype(x)::rank == static_cast<int>(Rank), "from_local: shape and block differ in rank");
+  if (x.shape() != std::to_array(shape)) {
+    throw std::invalid_argument("from_local: the blocks add up to " + detail::to_string(x.shape()) +
+                                " where " + detail::to_string(shape) + " is expected");
+  }
+  return x;
+}
+
+/// The whole tensor on every rank, as an Eigen vector (rank 1) or a row-major matrix whose columns are the last
+/// dimension. Collective; finishes pending reductions.
+template <TensorType X>
+auto full_tensor(const X& x) {
+  struct Everywhere {
+    static constexpr int at(int) { return replicate.code; }
+  };
+  using Full = tensor_with<typename X::Element, X::rank, typename X::MeshOf, Everywhere>;
+  Full whole = redistribute_to<Full>(x);
+  if constexpr (X::rank == 1) {
+    return Eigen::Matrix<typename X::Element, Eigen::Dynamic, 1>(whole.local());
+  } else {
+    return RowMajorMatrix<typename X::Element>(whole.local());
+  }
+}
+
+/// The value of a scalar that every rank holds. A pending one does not compile: redistribute it first.
+template <TensorType X>
+  requires(X::rank == 0 && !has_partial(X::layout))
+typename X::Element item(const X& x) {
+  return *x.data();
+}
+template <TensorType X, class Why = LayoutError<Reason::value_is_pending_on_every_rank, Got<X>,
+                                                Cure<Hint::redistribute_to_Replicate_to_finish_the_reduction>>>
+  requires(X::rank == 0 && has_partial(X::layout))
+Why item(const X&) = delete;
+
+}  // namespace shardwise

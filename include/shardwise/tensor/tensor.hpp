@@ -1,0 +1,180 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// A tensor spread over a mesh; its layout is part of its type.
+///
+/// ```
+/// Tensor<float, 2, Mesh<dp, tp>, Shard<0>, Replicate> x;   // rows over dp, the same on every rank of tp
+/// x.shape();        // global extents
+/// x.local_shape();  // extents of this rank's block
+/// x.local();        // an Eigen map of it
+/// ```
+/// A tensor is a cheap handle to a block that is shared and does not change.
+
+#include <Eigen/Core>
+#include <stdexcept>
+#include <type_traits>
+
+#include <shardwise/layout/block.hpp>
+#include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/mesh/data_type.hpp>
+#include <shardwise/tensor/buffer.hpp>
+
+namespace shardwise {
+
+template <>
+inline constexpr DataType data_type<Eigen::bfloat16> = DataType::bf16;
+
+template <class T>
+using RowMajorMatrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+/// One rank's block as a kernel sees it: its elements, its extents, where it begins in the tensor, and the
+/// tensor's extents. `T` is const where the kernel reads.
+template <class T, int Rank>
+struct View {
+  T* data = nullptr;
+  Shape<Rank> size{};
+  Shape<Rank> begin{};
+  Shape<Rank> shape{};
+
+  constexpr Index elements() const { return shardwise::elements(size); }
+  /// Product of the extents of dimensions [first, last).
+  constexpr Index extent(int first, int last) const {
+    Index product = 1;
+    for (int dim = first; dim < last; ++dim) product *= size[static_cast<std::size_t>(dim)];
+    return product;
+  }
+  /// The same block, seen as `rows` x (the last dimension).
+  constexpr Index rows() const { return extent(0, Rank - 1); }
+  constexpr Index columns() const { return extent(Rank - 1, Rank); }
+
+  constexpr operator View<const T, Rank>() const requires(!std::is_const_v<T>) {
+    return {data, size, begin, shape};
+  }
+};
+
+template <Communicable T, int Rank, class MeshType, PlacementTag... Placements>
+class Tensor {
+ public:
+  static_assert(sizeof...(Placements) == MeshType::axes, "a tensor has one placement per axis of its mesh");
+  static_assert(Rank >= 0 && Rank <= max_rank);
+  static_assert(well_formed(layout_of<Placements...>, Rank),
+                "a sharded dimension does not exist in this rank, or pending reductions are of two kinds");
+
+  using Element = T;
+  using MeshOf = MeshType;
+  static constexpr int rank = Rank;
+  static constexpr Layout layout = layout_of<Placements...>;
+  static constexpr bool is_float = !std::is_integral_v<T>;
+
+  /// An empty handle.
+  constexpr Tensor() = default;
+
+  /// A tensor of global extents `shape` whose block is not yet written.
+  constexpr Tensor(const MeshType& mesh, const Shape<Rank>& shape, MemoryUse use = MemoryUse::activation)
+      : mesh_(mesh), shape_(shape), box_(local_box(shape, layout, mesh.sizes(), mesh.coordinates())) {
+    for (Index extent : shape) {
+      if (extent < 0) throw std::invalid_argument("Tensor: an extent is negative");
+    }
+    buffer_ = Buffer::allocate(mesh, box_.elements() * static_cast<Index>(sizeof(T)), use);
+  }
+
+  /// The same bytes under another type or shape: for the library, which has checked that they are.
+  constexpr Tensor(const MeshType& mesh, const Shape<Rank>& shape, Buffer buffer)
+      : mesh_(mesh),
+        shape_(shape),
+        box_(local_box(shape, layout, mesh.sizes(), mesh.coordinates())),
+        buffer_(std::move(buffer)) {}
+
+  constexpr explicit operator bool() const { return static_cast<bool>(buffer_); }
+
+  constexpr const MeshType& mesh() const { return mesh_; }
+  /// Global extents.
+  constexpr const Shape<Rank>& shape() const { return shape_; }
+  /// The box of global indices that this rank holds.
+  constexpr const Box<static_cast<std::size_t>(Rank)>& box() const { return box_; }
+  constexpr const Shape<Rank>& local_shape() const { return box_.size; }
+
+  /// This rank's elements, row-major.
+  const T* data() const { return static_cast<const T*>(buffer_.data()); }
+
+  /// This rank's block as an Eigen map: a column vector for rank 1, else a row-major matrix whose columns are
+  /// the last dimension.
+  auto local() const {
+    if constexpr (Rank == 1) {
+      return Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, 1>>(data(), box_.size[0]);
+    } else {
+      View<const T, Rank> block = view();
+      return Eigen::Map<const RowMajorMatrix<T>>(data(), block.rows(), block.columns());
+    }
+  }
+
+  constexpr View<const T, Rank> view() const {
+    return {MeshType::dry ? nullptr : data_or_null(), box_.size, box_.begin, shape_};
+  }
+
+  /// For whoever has just made the tensor and is still its only owner: factories, kernels, optimizers.
+  constexpr View<T, Rank> writable() const {
+    return {MeshType::dry ? nullptr : const_cast<T*>(data_or_null()), box_.size, box_.begin, shape_};
+  }
+
+  constexpr const Buffer& buffer() const { return buffer_; }
+  constexpr bool unique() const { return buffer_.unique(); }
+
+ private:
+  constexpr const T* data_or_null() const {
+    if (std::is_constant_evaluated()) return nullptr;
+    return data();
+  }
+
+  MeshType mesh_{};
+  Shape<Rank> shape_{};
+  Box<static_cast<std::size_t>(Rank)> box_{};
+  Buffer buffer_;
+};
+
+template <class X>
+inline constexpr bool is_tensor = false;
+template <class T, int Rank, class MeshType, class... Placements>
+inline constexpr bool is_tensor<Tensor<T, Rank, MeshType, Placements...>> = true;
+
+template <class X>
+concept TensorType = is_tensor<std::remove_cvref_t<X>>;
+
+namespace detail {
+
+template <class T, int Rank, class MeshType, class Codes>
+struct TensorWith;
+template <class T, int Rank, class MeshType, int... Codes>
+struct TensorWith<T, Rank, MeshType, std::integer_sequence<int, Codes...>> {
+  using type = Tensor<T, Rank, MeshType, placement_type<Codes>...>;
+};
+
+/// `F::at(axis)` is the placement's code on each axis.
+template <class F, class Axes>
+struct CodesOf;
+template <class F, int... Axes>
+struct CodesOf<F, std::integer_sequence<int, Axes...>> {
+  using type = std::integer_sequence<int, F::at(Axes)...>;
+};
+
+template <class TensorClass>
+struct CotangentCodes {
+  static constexpr int at(int axis) { return cotangent(TensorClass::layout[axis]).code; }
+};
+
+}  // namespace detail
+
+/// The tensor type whose placement on each axis has the code `F::at(axis)`.
+template <class T, int Rank, class MeshType, class F>
+using tensor_with = typename detail::TensorWith<
+    T, Rank, MeshType,
+    typename detail::CodesOf<F, std::make_integer_sequence<int, MeshType::axes>>::type>::type;
+
+/// The type of the gradient of a tensor.
+template <TensorType X>
+using cotangent_of = tensor_with<typename X::Element, X::rank, typename X::MeshOf, detail::CotangentCodes<X>>;
+
+}  // namespace shardwise

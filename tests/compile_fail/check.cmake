@@ -1,0 +1,66 @@
+# SPDX-FileCopyrightText: 2026 The Shardwise developers
+# SPDX-License-Identifier: Apache-2.0
+
+# A program that must not compile is a test of its error message. Each *.cpp here has
+#
+#   // expect: regex            one or more; each must match somewhere in what the compiler says
+#   #ifdef SHOULD_FAIL
+#     the mistake
+#   #else
+#     its twin, which must compile without a warning: so that a misspelling cannot pass for the mistake
+#   #endif
+#
+# The mistake must give exactly one error, at a line of the file itself, in at most 12 lines of output.
+# cmake -DCOMPILER=g++ -DFLAGS_FILE=… -DLIMITS=… -DSOURCE=file.cpp -P check.cmake
+
+set(ENV{LC_ALL} C)
+set(command "${COMPILER}" "@${FLAGS_FILE}" ${LIMITS} -fsyntax-only "${SOURCE}")
+cmake_path(GET SOURCE FILENAME name)
+
+file(STRINGS "${SOURCE}" expectations REGEX "^// expect: ")
+if(NOT expectations)
+  message(FATAL_ERROR "${name} has no line '// expect: regex'")
+endif()
+file(READ "${SOURCE}" text)
+if(NOT text MATCHES "\n#ifdef SHOULD_FAIL\n.*\n#else[^\n]*\n.*\n#endif")
+  message(FATAL_ERROR "${name} has no '#ifdef SHOULD_FAIL … #else … #endif'")
+endif()
+
+execute_process(COMMAND ${command} RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE out)
+if(NOT code EQUAL 0 OR NOT out STREQUAL "")
+  message(FATAL_ERROR "${name}: the twin must compile in silence, but:\n${out}")
+endif()
+
+execute_process(COMMAND ${command} -DSHOULD_FAIL RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE out)
+if(code EQUAL 0)
+  message(FATAL_ERROR "${name}: compiled, but must not")
+endif()
+
+string(REGEX REPLACE "[][;]" "." plain "${out}")  # what would upset CMake's lists
+string(REGEX MATCHALL "[^\n]*error: [^\n]*" errors "${plain}")
+string(REGEX MATCHALL "\n" lines "${plain}")
+list(LENGTH errors error_count)
+list(LENGTH lines line_count)
+set(wrong "")
+if(NOT error_count EQUAL 1)
+  string(APPEND wrong "${error_count} errors where there must be one\n")
+else()
+  string(REGEX REPLACE "[][;]" "." plain_source "${SOURCE}")
+  string(FIND "${errors}" "${plain_source}:" at)
+  if(NOT at EQUAL 0)
+    string(APPEND wrong "the error is not at a line of ${name}\n")
+  endif()
+endif()
+if(line_count GREATER 12)
+  string(APPEND wrong "${line_count} lines of output where 12 are allowed\n")
+endif()
+foreach(expectation IN LISTS expectations)
+  string(REGEX REPLACE "^// expect: " "" expectation "${expectation}")
+  if(NOT out MATCHES "${expectation}")
+    string(APPEND wrong "nothing matches: ${expectation}\n")
+  endif()
+endforeach()
+if(wrong)
+  message(FATAL_ERROR "${name}: ${wrong}---- what the compiler said:\n${out}")
+endif()
+message("${out}")

@@ -1,0 +1,39 @@
+# SPDX-FileCopyrightText: 2026 The Shardwise developers
+# SPDX-License-Identifier: Apache-2.0
+
+# Builds and runs somebody else's program in one of the ways that users have: WAY is find_package, add_subdirectory
+# or plain (mpicxx and -I, no CMake).
+
+function(must)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE out)
+  if(NOT code EQUAL 0)
+    list(JOIN ARGN " " line)
+    message(FATAL_ERROR "${line}\nended with ${code}:\n${out}")
+  endif()
+  set(out "${out}" PARENT_SCOPE)
+endfunction()
+
+set(source "${CMAKE_CURRENT_LIST_DIR}")
+set(program "${WORK}/build/consumer")
+set(configure "${CMAKE_COMMAND}" -S "${source}" -B "${WORK}/build" -G "${GENERATOR}" "-DCMAKE_CXX_COMPILER=${COMPILER}")
+file(REMOVE_RECURSE "${WORK}")
+file(MAKE_DIRECTORY "${WORK}/build")
+
+if(WAY STREQUAL "find_package")
+  must("${CMAKE_COMMAND}" --install "${SHARDWISE_BUILD}" --prefix "${WORK}/prefix")
+  must(${configure} "-DCMAKE_PREFIX_PATH=${WORK}/prefix")
+  must("${CMAKE_COMMAND}" --build "${WORK}/build")
+elseif(WAY STREQUAL "add_subdirectory")
+  must(${configure} "-DSHARDWISE_SOURCE=${SHARDWISE_SOURCE}")
+  must("${CMAKE_COMMAND}" --build "${WORK}/build")
+elseif(WAY STREQUAL "plain")
+  string(REPLACE "|" ";" EIGEN "${EIGEN}")
+  list(TRANSFORM EIGEN PREPEND -isystem)
+  set(ENV{OMPI_CXX} "${COMPILER}")
+  must("${MPI_COMPILER}" -std=c++20 -Wall -Wextra -Werror "-I${SHARDWISE_SOURCE}/include" ${EIGEN}
+       "${source}/consumer.cpp" -o "${program}")
+endif()
+must("${program}")
+if(NOT out MATCHES "consumer: 1 of 1")
+  message(FATAL_ERROR "the program said: ${out}")
+endif()

@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// Somebody else's program: it must build in each of the ways that the README names.
+
+#if __has_include(<shardwise/shardwise.hpp>)
+#include <shardwise/shardwise.hpp>
+#else
+#include <Eigen/Core>
+#include <shardwise/mesh/communicator.hpp>
+#include <shardwise/mesh/environment.hpp>
+#endif
+
+#include <cstdio>
+
+int main(int argc, char** argv) {
+  return shardwise::run(argc, argv, [] {
+    const auto world = shardwise::world();
+    float x = 1;
+    world.all_reduce(&x, &x, 1, shardwise::DataType::f32, shardwise::ReduceOp::sum);
+    if (world.rank() == 0) std::printf("consumer: %g of %d\n", static_cast<double>(x), world.size());
+  });
+}

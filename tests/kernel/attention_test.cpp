@@ -1,0 +1,249 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "shardwise/kernel/attention.hpp"
+
+namespace {
+
+using namespace shardwise;
+using Vector = std::vector<double>;
+
+std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+
+/// Numbers in [-1, 1) without a pattern that a kernel could share.
+template <class T = double>
+std::vector<T> numbers(Index n, unsigned seed) {
+  std::minstd_rand engine(seed);
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  std::vector<T> result(at(n));
+  for (T& x : result) x = static_cast<T>(uniform(engine));
+  return result;
+}
+
+/// The largest difference, relative to the largest number; infinite if sizes differ or a difference is NaN.
+template <class A, class B>
+double distance(const std::vector<A>& a, const std::vector<B>& b) {
+  if (a.size() != b.size()) return HUGE_VAL;
+  double difference = 0, scale = 1e-300;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double p = static_cast<double>(a[i]), q = static_cast<double>(b[i]);
+    if (!(std::abs(p - q) <= difference)) difference = std::abs(p - q);
+    scale = std::max(scale, std::abs(q));
+  }
+  return difference / scale;
+}
+
+/// The gradient of Σ weight · f(x) by central differences.
+template <class F>
+Vector finite_differences(Vector x, const Vector& weight, F f) {
+  const double step = 1e-5;
+  Vector gradient(x.size());
+  const auto value = [&] {
+    const Vector y = f(x);
+    double sum = 0;
+    for (std::size_t j = 0; j < y.size(); ++j) sum += weight[j] * y[j];
+    return sum;
+  };
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double kept = x[i];
+    x[i] = kept + step;
+    const double above = value();
+    x[i] = kept - step;
+    gradient[i] = (above - value()) / (2 * step);
+    x[i] = kept;
+  }
+  return gradient;
+}
+
+using kernel::AttentionShape;
+
+struct Problem {
+  AttentionShape shape;
+  Vector q, k, v, weight;
+};
+
+Problem problem(Index batch, Index queries, Index keys, Index heads, Index kv_heads, Index head_dim,
+                bool causal) {
+  const AttentionShape s{batch,    queries,  keys,   heads,
+                         kv_heads, head_dim, causal, 1.3 / std::sqrt(static_cast<double>(head_dim) + 1e-9)};
+  const Index q_size = batch * queries * heads * head_dim, kv_size = batch * keys * kv_heads * head_dim;
+  Problem p{s, numbers(q_size, 30), numbers(kv_size, 31), numbers(kv_size, 32), numbers(q_size, 33)};
+  for (double& x : p.q) x *= 4;
+  return p;
+}
+
+/// The whole matrix of scores, one query at a time.
+void naive_attention(const Problem& p, Vector& o, Vector& lse) {
+  const auto& s = p.shape;
+  o.assign(p.q.size(), 0);
+  lse.clear();
+  for (Index b = 0; b < s.batch; ++b) {
+    for (Index h = 0; h < s.heads; ++h) {
+      for (Index i = 0; i < s.queries; ++i) {
+        const Index q = ((b * s.queries + i) * s.heads + h) * s.head_dim;
+        const auto kv = [&](Index j) {
+          return ((b * s.keys + j) * s.kv_heads + h / (s.heads / s.kv_heads)) * s.head_dim;
+        };
+        const Index seen = s.causal ? std::max<Index>(0, i + s.keys - s.queries + 1) : s.keys;
+        Vector score;
+        double total = 0;
+        for (Index j = 0; j < seen; ++j) {
+          double product = 0;
+          for (Index c = 0; c < s.head_dim; ++c) product += p.q[at(q + c)] * p.k[at(kv(j) + c)];
+          score.push_back(std::exp(s.scale * product));
+          total += score.back();
+        }
+        lse.push_back(std::log(total));
+        for (Index j = 0; j < seen; ++j) {
+          for (Index c = 0; c < s.head_dim; ++c) o[at(q + c)] += score[at(j)] / total * p.v[at(kv(j) + c)];
+        }
+      }
+    }
+  }
+}
+
+template <class T>
+void check_attention(const Problem& p, double tolerance) {
+  CAPTURE(p.shape.queries);
+  CAPTURE(p.shape.keys);
+  using C = kernel::compute_t<T>;
+  const std::vector<T> q(p.q.begin(), p.q.end()), k(p.k.begin(), p.k.end()), v(p.v.begin(), p.v.end());
+  Problem rounded{
+      p.shape, Vector(q.begin(), q.end()), Vector(k.begin(), k.end()), Vector(v.begin(), v.end()), {}};
+  Vector o, lse;
+  naive_attention(rounded, o, lse);
+  std::vector<T> result(q.size(), std::numeric_limits<T>::quiet_NaN());
+  std::vector<C> result_lse(lse.size());
+  kernel::attention(p.shape, q.data(), k.data(), v.data(), result.data(), result_lse.data());
+  CHECK(distance(result, o) <= tolerance);
+  for (std::size_t i = 0; i < lse.size(); ++i) {
+    const double found = static_cast<double>(result_lse[i]);
+    CHECK((found == lse[i] || std::abs(found - lse[i]) < 1e-5));
+  }
+}
+
+const Problem problems[] = {problem(1, 1, 1, 1, 1, 4, false),    problem(2, 7, 7, 4, 4, 8, true),
+                            problem(2, 9, 9, 4, 2, 8, true),     problem(1, 5, 12, 6, 1, 3, true),
+                            problem(1, 12, 5, 2, 2, 4, true),    problem(1, 12, 5, 2, 1, 4, false),
+                            problem(1, 1, 300, 2, 1, 16, true),  problem(1, 300, 300, 2, 1, 16, true),
+                            problem(1, 270, 141, 2, 2, 8, true), problem(1, 141, 270, 2, 2, 8, true),
+                            problem(1, 130, 257, 1, 1, 5, false)};
+const Problem empty_problems[] = {problem(0, 3, 3, 2, 2, 4, true), problem(1, 0, 3, 2, 2, 4, true),
+                                  problem(1, 3, 0, 2, 2, 4, false), problem(1, 3, 3, 0, 0, 4, true),
+                                  problem(1, 3, 3, 2, 2, 0, false)};
+
+TEST_CASE("attention agrees with the whole matrix of scores") {
+  for (const Problem& p : problems) {
+    check_attention<double>(p, 1e-13);
+    check_attention<float>(p, 2e-6);
+    check_attention<Eigen::bfloat16>(p, 1. / 250);
+  }
+}
+
+struct Gradients {
+  Vector q, k, v;
+};
+
+template <class T>
+Gradients gradients(const Problem& p) {
+  const std::vector<T> q(p.q.begin(), p.q.end()), k(p.k.begin(), p.k.end()), v(p.v.begin(), p.v.end()),
+      weight(p.weight.begin(), p.weight.end());
+  std::vector<T> o(q.size()), nan(std::max(q.size(), k.size()), std::numeric_limits<T>::quiet_NaN());
+  auto dq = nan, dk = nan, dv = nan;
+  dq.resize(q.size()), dk.resize(k.size()), dv.resize(k.size());
+  std::vector<kernel::compute_t<T>> lse(at(p.shape.batch * p.shape.heads * p.shape.queries));
+  kernel::attention(p.shape, q.data(), k.data(), v.data(), o.data(), lse.data());
+  kernel::attention_backward(p.shape, q.data(), k.data(), v.data(), o.data(), lse.data(), weight.data(),
+                             dq.data(), dk.data(), dv.data());
+  return {Vector(dq.begin(), dq.end()), Vector(dk.begin(), dk.end()), Vector(dv.begin(), dv.end())};
+}
+
+TEST_CASE("the gradients of attention by finite differences") {
+  for (int i = 0; i < 6; ++i) {
+    const Problem& p = problems[i];
+    const Gradients g = gradients<double>(p);
+    const auto differences = [&](const Vector& x, Vector Problem::*which) {
+      return finite_differences(x, p.weight, [&](const Vector& moved) {
+        Problem other = p;
+        other.*which = moved;
+        Vector o, lse;
+        naive_attention(other, o, lse);
+        return o;
+      });
+    };
+    CHECK(distance(g.q, differences(p.q, &Problem::q)) < 1e-7);
+    CHECK(distance(g.k, differences(p.k, &Problem::k)) < 1e-7);
+    CHECK(distance(g.v, differences(p.v, &Problem::v)) < 1e-7);
+  }
+}
+
+/// The gradients from the whole matrix of weights.
+Gradients naive_gradients(const Problem& p) {
+  const auto& s = p.shape;
+  Vector o, lse;
+  naive_attention(p, o, lse);
+  Gradients g{Vector(p.q.size()), Vector(p.k.size()), Vector(p.k.size())};
+  std::size_t row = 0;
+  for (Index b = 0; b < s.batch; ++b) {
+    for (Index h = 0; h < s.heads; ++h) {
+      for (Index i = 0; i < s.queries; ++i, ++row) {
+        const Index q = ((b * s.queries + i) * s.heads + h) * s.head_dim;
+        const Index seen = s.causal ? std::max<Index>(0, i + s.keys - s.queries + 1) : s.keys;
+        double delta = 0;
+        for (Index c = 0; c < s.head_dim; ++c) delta += p.weight[at(q + c)] * o[at(q + c)];
+        for (Index j = 0; j < seen; ++j) {
+          const Index kv = ((b * s.keys + j) * s.kv_heads + h / (s.heads / s.kv_heads)) * s.head_dim;
+          double product = 0, gradient = 0;
+          for (Index c = 0; c < s.head_dim; ++c) {
+            product += p.q[at(q + c)] * p.k[at(kv + c)];
+            gradient += p.weight[at(q + c)] * p.v[at(kv + c)];
+          }
+          const double weight = std::exp(s.scale * product - lse[row]),
+                       slope = weight * (gradient - delta) * s.scale;
+          for (Index c = 0; c < s.head_dim; ++c) {
+            g.v[at(kv + c)] += weight * p.weight[at(q + c)];
+            g.q[at(q + c)] += slope * p.k[at(kv + c)];
+            g.k[at(kv + c)] += slope * p.q[at(q + c)];
+          }
+        }
+      }
+    }
+  }
+  return g;
+}
+
+TEST_CASE("the gradients of attention over many blocks") {
+  for (const Problem& p : problems) {
+    const Gradients expected = naive_gradients(p);
+    const auto check = [&](const Gradients& g, double tolerance) {
+      CHECK(distance(g.q, expected.q) <= tolerance);
+      CHECK(distance(g.k, expected.k) <= tolerance);
+      CHECK(distance(g.v, expected.v) <= tolerance);
+    };
+    if (p.shape.keys > 1) {
+      check(gradients<double>(p), 1e-12);
+      check(gradients<float>(p), 1e-5);
+      check(gradients<Eigen::bfloat16>(p), 0.05);
+    }
+  }
+}
+
+TEST_CASE("attention of nothing") {
+  for (const Problem& p : empty_problems) {
+    if (p.shape.heads > 0) check_attention<double>(p, 0);
+    if (p.shape.heads == 0) kernel::attention<double>(p.shape, nullptr, nullptr, nullptr, nullptr, nullptr);
+    const Gradients g = gradients<double>(p);
+    CHECK(g.k == Vector(p.k.size()));
+    CHECK(g.q == Vector(p.q.size()));
+  }
+}
+
+}  // namespace

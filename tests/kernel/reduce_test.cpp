@@ -1,0 +1,331 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "shardwise/kernel/layer_norm.hpp"
+#include "shardwise/kernel/reduce.hpp"
+#include "shardwise/kernel/softmax.hpp"
+
+namespace {
+
+using namespace shardwise;
+using Vector = std::vector<double>;
+
+std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+
+/// Numbers in [-1, 1) without a pattern that a kernel could share.
+template <class T = double>
+std::vector<T> numbers(Index n, unsigned seed) {
+  std::minstd_rand engine(seed);
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  std::vector<T> result(at(n));
+  for (T& x : result) x = static_cast<T>(uniform(engine));
+  return result;
+}
+
+/// The largest difference, relative to the largest number; infinite if sizes differ or a difference is NaN.
+template <class A, class B>
+double distance(const std::vector<A>& a, const std::vector<B>& b) {
+  if (a.size() != b.size()) return HUGE_VAL;
+  double difference = 0, scale = 1e-300;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double p = static_cast<double>(a[i]), q = static_cast<double>(b[i]);
+    if (!(std::abs(p - q) <= difference)) difference = std::abs(p - q);
+    scale = std::max(scale, std::abs(q));
+  }
+  return difference / scale;
+}
+
+/// The gradient of Σ weight · f(x) by central differences.
+template <class F>
+Vector finite_differences(Vector x, const Vector& weight, F f) {
+  const double step = 1e-5;
+  Vector gradient(x.size());
+  const auto value = [&] {
+    const Vector y = f(x);
+    double sum = 0;
+    for (std::size_t j = 0; j < y.size(); ++j) sum += weight[j] * y[j];
+    return sum;
+  };
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double kept = x[i];
+    x[i] = kept + step;
+    const double above = value();
+    x[i] = kept - step;
+    gradient[i] = (above - value()) / (2 * step);
+    x[i] = kept;
+  }
+  return gradient;
+}
+
+struct Extents {
+  Index outer, n, inner;
+};
+const Extents all_extents[] = {{1, 1, 1}, {3, 150, 1}, {2, 5, 7}, {2, 131, 300},
+                               {0, 4, 3}, {2, 0, 3},   {2, 4, 0}, {4, 0, 1}};
+const Extents small_extents[] = {{3, 9, 1}, {2, 5, 4}};
+
+/// Calls f(o, i, elements over the middle extent) and collects what it returns.
+template <class T, class F>
+Vector naive(const Extents& e, const std::vector<T>& x, F f) {
+  Vector result;
+  for (Index o = 0; o < e.outer; ++o) {
+    for (Index i = 0; i < e.inner; ++i) {
+      Vector line;
+      for (Index k = 0; k < e.n; ++k) line.push_back(static_cast<double>(x[at((o * e.n + k) * e.inner + i)]));
+      result.push_back(f(line));
+    }
+  }
+  return result;
+}
+
+double plain_sum(const Vector& x) {
+  double total = 0;
+  for (double v : x) total += v;
+  return total;
+}
+double plain_squares(const Vector& x) {
+  double total = 0;
+  for (double v : x) total += v * v;
+  return total;
+}
+double plain_norm(const Vector& x) { return std::sqrt(plain_squares(x)); }
+double plain_max(const Vector& x) {
+  double largest = -HUGE_VAL;
+  for (double v : x) largest = std::max(largest, v);
+  return largest;
+}
+
+template <class T>
+void check_reductions(double tolerance) {
+  for (const Extents& e : all_extents) {
+    CAPTURE(e.n);
+    CAPTURE(e.inner);
+    const auto x = numbers<T>(e.outer * e.n * e.inner, 5);
+    std::vector<T> y(at(e.outer * e.inner));
+    kernel::sum(e.outer, e.n, e.inner, x.data(), y.data());
+    CHECK(distance(y, naive(e, x, plain_sum)) <= tolerance);
+    kernel::sum_squares(e.outer, e.n, e.inner, x.data(), y.data());
+    CHECK(distance(y, naive(e, x, plain_squares)) <= tolerance);
+    kernel::norm(e.outer, e.n, e.inner, x.data(), y.data());
+    CHECK(distance(y, naive(e, x, plain_norm)) <= tolerance);
+    kernel::max(e.outer, e.n, e.inner, x.data(), y.data());
+    const Vector largest = naive(e, x, plain_max);
+    CHECK(std::equal(y.begin(), y.end(), largest.begin(),
+                     [](T p, double q) { return static_cast<double>(p) == q; }));
+  }
+}
+
+TEST_CASE("sum, squares, norm and max agree with plain loops") {
+  check_reductions<double>(1e-14);
+  check_reductions<float>(1e-6);
+  check_reductions<Eigen::bfloat16>(1. / 250);
+}
+
+TEST_CASE("a long float sum loses no digits") {
+  const std::vector<float> x(3000000, 0.1f);
+  const double expected = 3e6 * static_cast<double>(0.1f);
+  CHECK(std::abs(kernel::sum(3000000, x.data()) / expected - 1) < 1e-6);
+  std::vector<float> y(3);
+  kernel::sum(1, 1000000, 3, x.data(), y.data());
+  CHECK(std::abs(static_cast<double>(y[2]) / expected * 3 - 1) < 1e-4);
+}
+
+TEST_CASE("gradients of reductions") {
+  for (const Extents& e : small_extents) {
+    const Index size = e.outer * e.n * e.inner, results = e.outer * e.inner;
+    const Vector x = numbers(size, 6), dy = numbers(results, 7);
+    Vector y(at(results)), dx(at(size));
+    const auto by = [&](auto f) {
+      return finite_differences(x, dy, [&](const Vector& v) {
+        Vector out(at(results));
+        f(v.data(), out.data());
+        return out;
+      });
+    };
+    kernel::sum_backward(e.outer, e.n, e.inner, dy.data(), 0.5, dx.data());
+    CHECK(distance(dx, by([&](const double* v, double* out) {
+                     kernel::sum(e.outer, e.n, e.inner, v, out);
+                     kernel::scale(results, 0.5, out, out);
+                   })) < 1e-8);
+    kernel::sum_squares_backward(e.outer, e.n, e.inner, x.data(), dy.data(), 2, dx.data());
+    CHECK(distance(dx, by([&](const double* v, double* out) {
+                     kernel::sum_squares(e.outer, e.n, e.inner, v, out);
+                   })) < 1e-8);
+    kernel::norm(e.outer, e.n, e.inner, x.data(), y.data());
+    kernel::norm_backward(e.outer, e.n, e.inner, x.data(), y.data(), dy.data(), dx.data());
+    CHECK(distance(dx, by([&](const double* v, double* out) {
+                     kernel::norm(e.outer, e.n, e.inner, v, out);
+                   })) < 1e-8);
+    kernel::max(e.outer, e.n, e.inner, x.data(), y.data());
+    kernel::max_backward(e.outer, e.n, e.inner, x.data(), y.data(), dy.data(), dx.data());
+    CHECK(distance(dx, by([&](const double* v, double* out) {
+                     kernel::max(e.outer, e.n, e.inner, v, out);
+                   })) < 1e-8);
+  }
+  const Vector x{1, 3, 3, 2}, one{5};
+  const Vector largest{3};
+  Vector dx(4);
+  kernel::max_backward(1, 4, 1, x.data(), largest.data(), one.data(), dx.data());
+  CHECK(dx == Vector{0, 5, 0, 0});
+  const Vector zeros(4), zero(1);
+  kernel::norm_backward(1, 4, 1, zeros.data(), zero.data(), one.data(), dx.data());
+  CHECK(dx == zeros);
+}
+
+template <class T>
+void check_sum_rows(double tolerance) {
+  for (Index rows : {0, 1, 3, 67, 200}) {
+    for (Index cols : {0, 1, 9, 300}) {
+      const auto dy = numbers<T>(rows * cols, 8);
+      auto dbias = numbers<T>(cols, 9);
+      Vector expected = naive({1, rows, cols}, dy, plain_sum), added = expected;
+      for (Index c = 0; c < cols; ++c) added[at(c)] += static_cast<double>(dbias[at(c)]);
+      kernel::sum_rows(rows, cols, dy.data(), dbias.data(), true);
+      CHECK(distance(dbias, added) <= tolerance);
+      kernel::sum_rows(rows, cols, dy.data(), dbias.data(), false);
+      CHECK(distance(dbias, expected) <= tolerance);
+    }
+  }
+}
+
+TEST_CASE("sum_rows, written and added") {
+  check_sum_rows<double>(1e-14);
+  check_sum_rows<float>(1e-6);
+  check_sum_rows<Eigen::bfloat16>(1. / 250);
+}
+
+template <class T>
+void check_softmax(double tolerance) {
+  for (const Extents& e : all_extents) {
+    auto x = numbers<T>(e.outer * e.n * e.inner, 10);
+    for (T& v : x)
+      v = static_cast<T>(100 * static_cast<double>(v) + 1000);  // overflows unless the maximum is subtracted
+    std::vector<T> y(x.size());
+    kernel::softmax(e.outer, e.n, e.inner, x.data(), y.data());
+    Vector expected(x.size());
+    for (Index o = 0; o < e.outer; ++o) {
+      for (Index i = 0; i < e.inner; ++i) {
+        double total = 0, largest = -HUGE_VAL;
+        const auto position = [&](Index k) { return at((o * e.n + k) * e.inner + i); };
+        for (Index k = 0; k < e.n; ++k) largest = std::max(largest, static_cast<double>(x[position(k)]));
+        for (Index k = 0; k < e.n; ++k) total += std::exp(static_cast<double>(x[position(k)]) - largest);
+        for (Index k = 0; k < e.n; ++k)
+          expected[position(k)] = std::exp(static_cast<double>(x[position(k)]) - largest) / total;
+      }
+    }
+    CHECK(distance(y, expected) <= tolerance);
+    kernel::softmax(e.outer, e.n, e.inner, x.data(), x.data());
+    CHECK(std::equal(x.begin(), x.end(), y.begin()));
+  }
+}
+
+TEST_CASE("softmax agrees with plain loops") {
+  check_softmax<double>(1e-14);
+  check_softmax<float>(1e-6);
+  check_softmax<Eigen::bfloat16>(1. / 250);
+}
+
+TEST_CASE("softmax of masked rows") {
+  const double inf = std::numeric_limits<double>::infinity();
+  const Vector x{-inf, 0, -inf, 0, -inf, -inf, -inf, -inf};
+  Vector y(8);
+  kernel::softmax(2, 4, 1, x.data(), y.data());
+  CHECK(y == Vector{0, 0.5, 0, 0.5, 0, 0, 0, 0});
+  kernel::softmax(1, 2, 4, x.data(), y.data());
+  CHECK(y == Vector{0, 1, 0, 1, 0, 0, 0, 0});
+}
+
+TEST_CASE("the gradient of softmax") {
+  for (const Extents& e : small_extents) {
+    const Index size = e.outer * e.n * e.inner;
+    const Vector x = numbers(size, 11), dy = numbers(size, 12);
+    Vector y(at(size)), dx(at(size));
+    kernel::softmax(e.outer, e.n, e.inner, x.data(), y.data());
+    kernel::softmax_backward(e.outer, e.n, e.inner, y.data(), dy.data(), dx.data());
+    CHECK(distance(dx, finite_differences(x, dy, [&](const Vector& v) {
+                     Vector out(at(size));
+                     kernel::softmax(e.outer, e.n, e.inner, v.data(), out.data());
+                     return out;
+                   })) < 1e-8);
+  }
+}
+
+template <class T>
+void check_layer_norm(double tolerance) {
+  using C = kernel::compute_t<T>;
+  for (Index rows : {0, 1, 5}) {
+    for (Index cols : {0, 1, 7, 100}) {
+      auto x = numbers<T>(rows * cols, 13);
+      for (T& v : x) v = static_cast<T>(static_cast<double>(v) + 3);
+      const auto gamma = numbers<T>(cols, 14), beta = numbers<T>(cols, 15);
+      std::vector<T> y(x.size());
+      std::vector<C> stats(at(2 * rows));
+      kernel::layer_norm(rows, cols, x.data(), gamma.data(), beta.data(), static_cast<C>(1e-3), y.data(),
+                         stats.data());
+      Vector expected, expected_stats;
+      for (Index r = 0; r < rows; ++r) {
+        const auto element = [&](Index c) { return static_cast<double>(x[at(r * cols + c)]); };
+        double mean = 0, variance = 0;
+        for (Index c = 0; c < cols; ++c) mean += element(c) / static_cast<double>(cols);
+        for (Index c = 0; c < cols; ++c)
+          variance += std::pow(element(c) - mean, 2) / static_cast<double>(cols);
+        const double deviation = std::sqrt(variance + static_cast<double>(static_cast<C>(1e-3)));
+        for (Index c = 0; c < cols; ++c) {
+          expected.push_back((element(c) - mean) / deviation * static_cast<double>(gamma[at(c)]) +
+                             static_cast<double>(beta[at(c)]));
+        }
+        expected_stats.insert(expected_stats.end(), {mean, 1 / deviation});
+      }
+      CHECK(distance(y, expected) <= tolerance);
+      CHECK(distance(stats, expected_stats) <= tolerance);
+    }
+  }
+}
+
+TEST_CASE("layer_norm agrees with plain loops") {
+  check_layer_norm<double>(1e-14);
+  check_layer_norm<float>(2e-6);
+  check_layer_norm<Eigen::bfloat16>(1. / 250);
+}
+
+TEST_CASE("the gradients of layer_norm") {
+  const Index rows = 4, cols = 9;
+  const Vector x = numbers(rows * cols, 16), gamma = numbers(cols, 17), beta = numbers(cols, 18),
+               dy = numbers(rows * cols, 19);
+  Vector y(x.size()), stats(at(2 * rows)), dx(x.size()), dgamma(at(cols)), dbeta(at(cols));
+  const auto run = [&](const Vector& v, const Vector& g, const Vector& b) {
+    Vector out(v.size());
+    kernel::layer_norm(rows, cols, v.data(), g.data(), b.data(), 1e-3, out.data(), stats.data());
+    return out;
+  };
+  y = run(x, gamma, beta);
+  kernel::layer_norm_backward(rows, cols, x.data(), gamma.data(), stats.data(), dy.data(), dx.data(),
+                              dgamma.data(), dbeta.data());
+  const Vector saved = stats;
+  CHECK(distance(dx, finite_differences(x, dy, [&](const Vector& v) { return run(v, gamma, beta); })) < 1e-8);
+  CHECK(distance(dgamma, finite_differences(gamma, dy, [&](const Vector& v) { return run(x, v, beta); })) <
+        1e-8);
+  CHECK(distance(dbeta, finite_differences(beta, dy, [&](const Vector& v) { return run(x, gamma, v); })) <
+        1e-8);
+  double* const unwanted = nullptr;
+  Vector again(x.size()), again_gamma(at(cols)), again_beta(at(cols));
+  kernel::layer_norm_backward(rows, cols, x.data(), gamma.data(), saved.data(), dy.data(), again.data(),
+                              unwanted, unwanted);
+  kernel::layer_norm_backward(rows, cols, x.data(), gamma.data(), saved.data(), dy.data(), unwanted,
+                              again_gamma.data(), unwanted);
+  kernel::layer_norm_backward(rows, cols, x.data(), gamma.data(), saved.data(), dy.data(), unwanted, unwanted,
+                              again_beta.data());
+  CHECK(again == dx);
+  CHECK(again_gamma == dgamma);
+  CHECK(again_beta == dbeta);
+}
+
+}  // namespace

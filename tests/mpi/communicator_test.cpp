@@ -1,0 +1,380 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// The collectives of `Communicator`, on 1 to 4 ranks, against what they must give element by element.
+
+#include <doctest/doctest.h>
+#include <shardwise/mesh/communicator.hpp>
+#include <shardwise/mesh/environment.hpp>
+
+#include <support/mpi_counter.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace sw = shardwise;
+using sw::DataType;
+using sw::Index;
+using sw::ReduceOp;
+
+namespace {
+
+struct Bf16 {
+  std::uint16_t bits;
+};
+
+}  // namespace
+
+template <>
+inline constexpr DataType sw::data_type<Bf16> = DataType::bf16;
+
+namespace {
+
+// A value that every element type holds exactly, different for each rank and element.
+template <class T>
+T value(int rank, Index i) {
+  return static_cast<T>((rank + 1) * 3 + static_cast<int>(i % 5));
+}
+template <>
+Bf16 value<Bf16>(int rank, Index i) {
+  return {sw::detail::round_to_bf16(value<float>(rank, i))};
+}
+
+double number(Bf16 x) { return sw::detail::widen_bf16(x.bits); }
+template <class T>
+double number(T x) {
+  return static_cast<double>(x);
+}
+
+template <class T>
+double reduced(int ranks, Index i, ReduceOp op) {
+  double result = number(value<T>(0, i));
+  for (int r = 1; r < ranks; ++r) {
+    const double term = number(value<T>(r, i));
+    if (op == ReduceOp::sum) result += term;
+    if (op == ReduceOp::max) result = std::max(result, term);
+    if (op == ReduceOp::min) result = std::min(result, term);
+  }
+  return result;
+}
+
+template <class T>
+std::vector<T> filled(int rank, Index n) {
+  std::vector<T> values;
+  for (Index i = 0; i < n; ++i) values.push_back(value<T>(rank, i));
+  return values;
+}
+
+std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+
+std::vector<Index> offsets_of(const std::vector<Index>& counts, Index gap = 0) {
+  std::vector<Index> offsets;
+  Index next = 0;
+  for (Index count : counts) {
+    offsets.push_back(next);
+    next += count + gap;
+  }
+  return offsets;
+}
+
+// Even, uneven with an empty block, all empty.
+std::vector<std::vector<Index>> count_lists(int ranks) {
+  std::vector<std::vector<Index>> lists(3);
+  for (int r = 0; r < ranks; ++r) {
+    lists[0].push_back(5);
+    lists[1].push_back((r * 7 + 3) % 4);
+    lists[2].push_back(0);
+  }
+  return lists;
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("all_reduce", T, float, double, Bf16, std::int64_t, std::int32_t, std::uint8_t) {
+  const auto world = sw::world();
+  for (ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::min}) {
+    for (Index n : {0, 1, 17, 5000}) {
+      const auto in = filled<T>(world.rank(), n);
+      std::vector<T> out(in.size());
+      auto in_place = in;
+      auto later = in;
+      world.all_reduce(in.data(), out.data(), n, sw::data_type_of<T>(), op);
+      world.all_reduce(in_place.data(), in_place.data(), n, sw::data_type_of<T>(), op);
+      auto request = world.all_reduce_async(later.data(), later.data(), n, sw::data_type_of<T>(), op);
+      request.wait();
+      bool right = true;
+      for (Index i = 0; i < n; ++i) {
+        const double expected = reduced<T>(world.size(), i, op);
+        right = right && number(out[at(i)]) == expected && number(in_place[at(i)]) == expected &&
+                number(later[at(i)]) == expected;
+      }
+      CHECK(right);
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("all_gather", T, float, double, Bf16, std::int64_t) {
+  const auto world = sw::world();
+  const int p = world.size();
+  for (const auto& counts : count_lists(p)) {
+    for (Index gap : {0, 3}) {
+      const auto offsets = offsets_of(counts, gap);
+      const Index mine = counts[at(world.rank())];
+      const Index total = offsets.back() + counts.back() + gap;
+      const auto in = filled<T>(world.rank(), mine);
+      std::vector<T> out(at(total));
+      std::vector<T> later(at(total));
+      std::vector<T> in_place(at(total));
+      std::copy(in.begin(), in.end(), in_place.begin() + offsets[at(world.rank())]);
+      world.all_gather(in.data(), out.data(), counts, offsets, sw::data_type_of<T>());
+      world.all_gather(in_place.data() + offsets[at(world.rank())], in_place.data(), counts, offsets,
+                       sw::data_type_of<T>());
+      auto request = world.all_gather_async(in.data(), later.data(), counts, offsets, sw::data_type_of<T>());
+      while (!request.test()) {
+      }
+      bool right = true;
+      for (int r = 0; r < p; ++r) {
+        for (Index i = 0; i < counts[at(r)]; ++i) {
+          const auto place = at(offsets[at(r)] + i);
+          const double expected = number(value<T>(r, i));
+          right = right && number(out[place]) == expected && number(later[place]) == expected &&
+                  number(in_place[place]) == expected;
+        }
+      }
+      CHECK(right);
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("reduce_scatter", T, float, double, Bf16, std::int64_t) {
+  const auto world = sw::world();
+  for (const auto& counts : count_lists(world.size())) {
+    const auto offsets = offsets_of(counts);
+    const Index total = offsets.back() + counts.back();
+    const Index mine = counts[at(world.rank())];
+    const Index first = offsets[at(world.rank())];
+    for (ReduceOp op : {ReduceOp::sum, ReduceOp::max}) {
+      const auto in = filled<T>(world.rank(), total);
+      std::vector<T> out(at(mine));
+      std::vector<T> later(at(mine));
+      auto in_place = in;
+      world.reduce_scatter(in.data(), out.data(), counts, sw::data_type_of<T>(), op);
+      world.reduce_scatter(in_place.data(), in_place.data(), counts, sw::data_type_of<T>(), op);
+      world.reduce_scatter_async(in.data(), later.data(), counts, sw::data_type_of<T>(), op).wait();
+      bool right = true;
+      for (Index i = 0; i < mine; ++i) {
+        const double expected = reduced<T>(world.size(), first + i, op);
+        right = right && number(out[at(i)]) == expected && number(later[at(i)]) == expected &&
+                number(in_place[at(i)]) == expected;
+      }
+      CHECK(right);
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("all_to_all", T, float, double, Bf16, std::int64_t) {
+  const auto world = sw::world();
+  const int p = world.size();
+  const int me = world.rank();
+  // From r to s go rows(r) * columns(s) elements: some pairs exchange nothing.
+  for (int rows : {1, 2, 3}) {
+    std::vector<Index> send;
+    std::vector<Index> recv;
+    for (int r = 0; r < p; ++r) {
+      send.push_back(Index{(me + rows) % 3} * (r % 2 + rows - 1));
+      recv.push_back(Index{(r + rows) % 3} * (me % 2 + rows - 1));
+    }
+    const auto send_offsets = offsets_of(send, 2);
+    const auto recv_offsets = offsets_of(recv, 1);
+    std::vector<T> in(at(send_offsets.back() + send.back() + 2));
+    std::vector<T> out(at(recv_offsets.back() + recv.back() + 1));
+    auto later = out;
+    for (int r = 0; r < p; ++r)
+      for (Index i = 0; i < send[at(r)]; ++i) in[at(send_offsets[at(r)] + i)] = value<T>(me, i + r);
+    world.all_to_all(in.data(), send, send_offsets, out.data(), recv, recv_offsets, sw::data_type_of<T>());
+    world
+        .all_to_all_async(in.data(), send, send_offsets, later.data(), recv, recv_offsets,
+                          sw::data_type_of<T>())
+        .wait();
+    bool right = true;
+    for (int r = 0; r < p; ++r) {
+      for (Index i = 0; i < recv[at(r)]; ++i) {
+        const auto place = at(recv_offsets[at(r)] + i);
+        const double expected = number(value<T>(r, i + me));
+        right = right && number(out[place]) == expected && number(later[place]) == expected;
+      }
+    }
+    CHECK(right);
+  }
+}
+
+TEST_CASE("all_to_all with even blocks") {
+  const auto world = sw::world();
+  const int p = world.size();
+  for (Index count : {0, 1, 6}) {
+    std::vector<float> in(at(count * p));
+    std::vector<float> out(in.size());
+    auto later = out;
+    for (std::size_t i = 0; i < in.size(); ++i)
+      in[i] = static_cast<float>(world.rank() * 1000) + static_cast<float>(i);
+    world.all_to_all(in.data(), out.data(), count, DataType::f32);
+    world.all_to_all_async(in.data(), later.data(), count, DataType::f32).wait();
+    for (int r = 0; r < p; ++r) {
+      for (Index i = 0; i < count; ++i) {
+        const auto expected =
+            static_cast<float>(r * 1000 + world.rank() * static_cast<int>(count) + static_cast<int>(i));
+        CHECK(out[at(r * count + i)] == expected);
+        CHECK(later[at(r * count + i)] == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("bfloat16 rounds to nearest even and keeps NaN") {
+  using sw::detail::round_to_bf16;
+  using sw::detail::widen_bf16;
+  CHECK(widen_bf16(round_to_bf16(1.0F)) == 1.0F);
+  CHECK(widen_bf16(round_to_bf16(257.0F)) == 256.0F);  // half way: to even
+  CHECK(widen_bf16(round_to_bf16(259.0F)) == 260.0F);
+  CHECK(widen_bf16(round_to_bf16(257.1F)) == 258.0F);
+  const float infinity = std::numeric_limits<float>::infinity();
+  CHECK(widen_bf16(round_to_bf16(infinity)) == infinity);
+  CHECK(widen_bf16(round_to_bf16(3.4e38F)) == infinity);
+  const float nan = widen_bf16(round_to_bf16(std::numeric_limits<float>::quiet_NaN()));
+  CHECK(nan != nan);
+
+  const auto world = sw::world();
+  std::uint16_t x = round_to_bf16(world.rank() == world.size() - 1 ? nan : 1.0F);
+  for (ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::min}) {
+    std::uint16_t y = x;
+    world.all_reduce(&x, &y, 1, DataType::bf16, op);
+    CHECK(widen_bf16(y) != widen_bf16(y));
+  }
+}
+
+TEST_CASE("several requests at once, finished in any order") {
+  const auto world = sw::world();
+  std::vector<float> x(100, 1.0F);
+  std::vector<double> y(50, 2.0);
+  {
+    auto a = world.all_reduce_async(x.data(), x.data(), 100, DataType::f32, ReduceOp::sum);
+    auto b = world.all_reduce_async(y.data(), y.data(), 50, DataType::f64, ReduceOp::sum);
+    sw::Request moved;
+    moved = std::move(b);
+    moved.wait();
+    moved.wait();
+    CHECK(y[49] == 2.0 * world.size());
+  }  // a waits here
+  CHECK(x[99] == static_cast<float>(world.size()));
+}
+
+TEST_CASE("subgroup is collective over its members only, and keeps the order given") {
+  const auto world = sw::world();
+  std::vector<int> mine;
+  for (int r = world.size() - 1; r >= 0; --r)
+    if (r % 2 == world.rank() % 2) mine.push_back(r);
+  if (world.rank() % 2 == 0 || world.size() > 2) {  // with two ranks, rank 1 does not take part at all
+    const auto group = world.subgroup(mine);
+    CHECK(group.size() == static_cast<int>(mine.size()));
+    CHECK(mine[at(group.rank())] == world.rank());
+    int sum = world.rank();
+    group.all_reduce(&sum, &sum, 1, DataType::i32, ReduceOp::sum);
+    int expected = 0;
+    for (int r : mine) expected += r;
+    CHECK(sum == expected);
+  }
+  const std::vector<int> twice{world.rank(), world.rank()};
+  CHECK_THROWS_WITH_AS(static_cast<void>(world.subgroup(twice)), doctest::Contains("named twice"),
+                       std::invalid_argument);
+  const std::vector<int> beyond{world.rank(), world.size()};
+  CHECK_THROWS_WITH_AS(static_cast<void>(world.subgroup(beyond)), doctest::Contains("no rank"),
+                       std::invalid_argument);
+  if (world.rank() != 0) {
+    const int zero = 0;
+    CHECK_THROWS_WITH_AS(static_cast<void>(world.subgroup({&zero, 1})),
+                         doctest::Contains("is not in the group"), std::invalid_argument);
+  }
+}
+
+TEST_CASE("what MPI cannot count is refused with its number") {
+  const auto world = sw::world();
+  const auto p = at(world.size());
+  const Index many = Index{1} << 32;
+  const std::vector<Index> counts(p, many);
+  const std::vector<Index> zeros(p, 0);
+  float x = 0;
+  float y = 0;
+  CHECK_THROWS_WITH_AS(world.all_reduce(&x, &y, many, DataType::f32, ReduceOp::sum),
+                       doctest::Contains("4294967296"), std::length_error);
+  CHECK_THROWS_WITH_AS(world.all_gather(&x, &y, counts, zeros, DataType::f32),
+                       doctest::Contains("4294967296"), std::length_error);
+  CHECK_THROWS_WITH_AS(world.reduce_scatter(&x, &y, counts, DataType::f32, ReduceOp::sum),
+                       doctest::Contains("4294967296"), std::length_error);
+  CHECK_THROWS_WITH_AS(world.all_to_all(&x, counts, zeros, &y, zeros, zeros, DataType::f32),
+                       doctest::Contains("4294967296"), std::length_error);
+  CHECK_THROWS_WITH_AS(world.all_to_all(&x, &y, many, DataType::f32), doctest::Contains("4294967296"),
+                       std::length_error);
+  CHECK_THROWS_AS(world.all_reduce(&x, &y, -1, DataType::f32, ReduceOp::sum), std::invalid_argument);
+  const std::vector<Index> too_long(p + 1, 1);
+  CHECK_THROWS_AS(world.reduce_scatter(&x, &y, too_long, DataType::f32, ReduceOp::sum),
+                  std::invalid_argument);
+}
+
+TEST_CASE("an MPI error names the call and says MPI's words") {
+  const auto world = sw::world();
+  int x = 0;
+  CHECK_THROWS_WITH_AS(sw::detail::check_mpi(MPI_Bcast(&x, 1, MPI_INT, 99, world.native()), "MPI_Bcast"),
+                       doctest::Contains("MPI_Bcast: MPI_ERR_ROOT"), sw::MpiError);
+}
+
+TEST_CASE("agree is true only where all agree") {
+  const auto world = sw::world();
+  CHECK(world.agree(true));
+  CHECK_FALSE(world.agree(false));
+  CHECK_FALSE(world.agree(world.rank() != world.size() - 1));
+}
+
+TEST_CASE("an environment inside another neither initialises nor finalises") {
+  int argc = 0;
+  char** argv = nullptr;
+  {
+    sw::Environment second(argc, argv);
+    CHECK_FALSE(second.owns_mpi());
+    CHECK(second.thread_level() >= sw::ThreadLevel::funneled);
+  }
+  CHECK_FALSE(sw::detail::mpi_finalized());
+  sw::world().barrier();
+}
+
+TEST_CASE("the counter sees one call for each collective, and its bytes") {
+  const auto world = sw::world();
+  const int p = world.size();
+  std::vector<Index> counts;
+  for (int r = 0; r < p; ++r) counts.push_back(r + 1);
+  const auto offsets = offsets_of(counts);
+  const Index total = offsets.back() + counts.back();
+  std::vector<float> in(at(total), 1.0F);
+  std::vector<float> out(at(total));
+
+  mpi_counter::reset();
+  world.all_reduce(in.data(), out.data(), total, DataType::f32, ReduceOp::sum);
+  world.all_gather(in.data(), out.data(), counts, offsets, DataType::f32);
+  world.reduce_scatter(in.data(), out.data(), counts, DataType::f32, ReduceOp::sum);
+  world.all_to_all(in.data(), out.data(), 1, DataType::f32);
+  world.reduce_scatter_async(in.data(), out.data(), counts, DataType::f32, ReduceOp::sum).wait();
+  const auto& seen = mpi_counter::counts();
+  CHECK(seen.all_reduce.calls == 1);
+  CHECK(seen.all_reduce.bytes == 4 * total);
+  CHECK(seen.all_gather.calls == 1);
+  CHECK(seen.all_gather.bytes == 4 * total);
+  CHECK(seen.reduce_scatter.calls == 2);
+  CHECK(seen.reduce_scatter.bytes == 8 * total);
+  CHECK(seen.all_to_all.calls == 1);
+  CHECK(seen.all_to_all.bytes == 4 * p);
+  CHECK(seen.data_calls() == 5);
+  world.barrier();
+  CHECK(seen.data_calls() == 5);
+}

@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// Ends in the way that its argument names. Whatever one rank does, the job must end with its message or its exit
+/// code while the other ranks wait in a barrier; how each way must end stands in tests/CMakeLists.txt.
+
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <shardwise/mesh/communicator.hpp>
+#include <shardwise/mesh/environment.hpp>
+
+namespace sw = shardwise;
+
+int main(int argc, char** argv) {
+  const std::string way = argc > 1 ? argv[1] : "success";
+  int provided = 0;
+  if (way == "thread_level_too_low") MPI_Init_thread(&argc, &argv, MPI_THREAD_SINGLE, &provided);
+  if (way == "initialised_before") MPI_Init(&argc, &argv);
+  if (way == "initialised_before" && sw::detail::mpi_initialized()) {
+    { sw::Environment environment(argc, argv, sw::ThreadLevel::single); }
+    MPI_Barrier(MPI_COMM_WORLD);  // still there
+    return MPI_Finalize();
+  }
+  return sw::run(argc, argv, [&]() -> int {
+    const auto world = sw::world();
+    const bool last = world.rank() == world.size() - 1;
+    if (way == "one_throws" && last) throw std::runtime_error("out of luck");
+    if (way == "all_throw") throw std::runtime_error("out of luck");
+    if (way == "throws_an_int" && last) throw 3;
+    if (way == "one_returns" && last) return 7;
+    if (way == "all_return") return 7;
+    if (way == "throws_in_flight" && last) {
+      std::vector<float> x(1 << 20);
+      const auto request =
+          world.all_reduce_async(x.data(), x.data(), 1 << 20, sw::DataType::f32, sw::ReduceOp::sum);
+      throw std::runtime_error("out of luck");
+    }
+    world.barrier();
+    return 0;
+  });
+}

@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// Every route between any two layouts along one mesh axis, simulated in the compiler.
+
+#include "examine.hpp"
+
+namespace shardwise::testing {
+namespace {
+
+constexpr auto vectors = all_layouts<6>(1, 1, {replicate, reduced, partial_sum, partial_max, partial_min});
+constexpr auto matrices = all_layouts<7>(1, 2, {replicate, reduced, partial_sum, partial_max, partial_min});
+constexpr auto cubes = all_layouts<8>(1, 3, {replicate, reduced, partial_sum, partial_max, partial_min});
+static_assert(vectors.count == 6 && matrices.count == 7 && cubes.count == 8);
+
+template <std::size_t W, std::size_t Rank, class... Shapes>
+constexpr bool routes_are_right(const auto& layouts, const Shapes&... shapes) {
+  MeshSizes sizes{static_cast<int>(W)};
+  auto found = examine(layouts, static_cast<int>(Rank), Scene<1, W, Rank, 30>(sizes, shapes)...);
+  return found.all_right() && no_cheaper_detour(found);
+}
+
+template <std::size_t W, std::size_t Rank, class... Shapes>
+constexpr bool single_steps_are_best(const auto& layouts, const Shapes&... shapes) {
+  MeshSizes sizes{static_cast<int>(W)};
+  for (const Layout& from : layouts) {
+    for (const Layout& to : layouts) {
+      if (!should_be_possible(from, to)) continue;
+      if (!single_step_is_best(from, to, Scene<1, W, Rank, 30>(sizes, shapes)...)) return false;
+    }
+  }
+  return true;
+}
+
+using Vector = std::array<Index, 1>;
+using Matrix = std::array<Index, 2>;
+using Cube = std::array<Index, 3>;
+
+// Even, uneven and empty blocks.
+static_assert(routes_are_right<1, 1>(vectors, Vector{3}, Vector{1}));
+static_assert(routes_are_right<2, 1>(vectors, Vector{4}, Vector{3}, Vector{1}));
+static_assert(routes_are_right<3, 1>(vectors, Vector{3}, Vector{7}, Vector{2}));
+static_assert(routes_are_right<4, 1>(vectors, Vector{8}, Vector{5}, Vector{2}));
+
+static_assert(routes_are_right<1, 2>(matrices, Matrix{5, 3}, Matrix{1, 2}));
+static_assert(routes_are_right<2, 2>(matrices, Matrix{5, 3}, Matrix{4, 2}, Matrix{1, 3}));
+static_assert(routes_are_right<3, 2>(matrices, Matrix{5, 3}, Matrix{3, 2}, Matrix{2, 1}));
+static_assert(routes_are_right<4, 2>(matrices, Matrix{5, 3}, Matrix{4, 4}, Matrix{3, 2}));
+
+static_assert(routes_are_right<1, 3>(cubes, Cube{2, 3, 2}));
+static_assert(routes_are_right<2, 3>(cubes, Cube{3, 2, 1}, Cube{2, 4, 3}));
+static_assert(routes_are_right<3, 3>(cubes, Cube{5, 3, 2}, Cube{2, 1, 4}));
+static_assert(routes_are_right<4, 3>(cubes, Cube{5, 2, 3}));
+
+// Along one axis every change that is possible is a single step, and the cheapest collective does it.
+static_assert(single_steps_are_best<1, 2>(matrices, Matrix{5, 3}));
+static_assert(single_steps_are_best<2, 2>(matrices, Matrix{5, 3}, Matrix{4, 4}));
+static_assert(single_steps_are_best<3, 2>(matrices, Matrix{5, 3}, Matrix{4, 7}));
+
+}  // namespace
+}  // namespace shardwise::testing
