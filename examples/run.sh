@@ -37,7 +37,7 @@ while (($# > 0)); do
     *) others+=("$1") && shift ;;
   esac
 done
-[[ $ranks =~ ^[1-9][0-9]?$ ]] && ((ranks <= 64)) || fail "--ranks $ranks: choose a number from 1 to 64"
+[[ $ranks =~ ^([1-9]|[1-5][0-9]|6[0-4])$ ]] || fail "--ranks $ranks: choose a number from 1 to 64"
 if ((${#texts[@]} == 0)); then
   texts=("$shardwise_root/include")
   if [[ -d $shardwise_root/docs ]]; then texts+=("$shardwise_root/docs"); fi

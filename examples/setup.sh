@@ -97,7 +97,7 @@ shardwise_setup() {
   else
     echo "Missing on this machine (Debian's name, and what it is); please install:" >&2
   fi
-  sed 's/^/  /' <<<"$missing" >&2
+  echo "  ${missing//$'\n'/$'\n'  }" >&2
   echo "If it is there, in a place that only CMake knows, set SHARDWISE_SKIP_SETUP=1." >&2
   return 1
 }

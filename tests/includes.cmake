@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Headers are floors: each includes only its own and those below. `cmake -DINCLUDE=…/include -P includes.cmake`
+cmake_minimum_required(VERSION 3.24)
 
 set(below_layout layout)
 set(below_mesh layout mesh)

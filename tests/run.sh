@@ -10,5 +10,5 @@ source "$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)/../examples/setup
 
 shardwise_setup tests
 shardwise_build all
-exec ctest --test-dir "$shardwise_build" --output-on-failure --no-tests=error \
+exec ctest --test-dir "$shardwise_build" --output-on-failure --no-tests=error --no-label-summary \
   --parallel "$(nproc 2>/dev/null || echo 2)" "$@"

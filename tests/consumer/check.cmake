@@ -1,6 +1,8 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
+cmake_minimum_required(VERSION 3.24)
+
 # Builds and runs somebody else's program in one of the ways that users have: WAY is find_package, add_subdirectory
 # or plain (mpicxx and -I, no CMake).
 

@@ -54,7 +54,12 @@ C fold(Index n, C initial, F f, Join join, const C* x, const C* y) {
     join(total[0], total[1]);
     join(total[2], total[3]);
     join(total[0], total[2]);
-    for (Index lane = 0; lane < width; ++lane) join(result, total[0][lane]);
+    C lanes[Lanes<C>::count];
+    std::memcpy(lanes, &total[0], sizeof lanes);
+    for (Index half = width / 2; half > 0; half /= 2) {
+      for (Index lane = 0; lane < half; ++lane) join(lanes[lane], lanes[lane + half]);
+    }
+    result = lanes[0];
   }
   for (C term; i < n; ++i) {
     f(term, x[i], y[i]);

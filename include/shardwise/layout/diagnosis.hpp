@@ -62,9 +62,10 @@ enum class Hint {
   give_one_placement_per_axis,
   use_the_same_mesh_for_both,
   convert_one_operand,
-  redistribute_to_Replicate_first_then_take_the_block,
+  redistribute_to_Replicate_first,
   take_sum_or_mean_of_it_first,
   use_sum_of_squares_then_redistribute,
+  see_the_shapes_it_takes,
   see_the_styles_of_this_module,
 };
 
@@ -94,5 +95,7 @@ inline constexpr bool is_layout_error<LayoutError<R, Details...>> = true;
 /// A result type that is not an error.
 template <class T>
 concept WellFormed = !is_layout_error<T>;
+template <class T>
+concept IllFormed = is_layout_error<T>;
 
 }  // namespace shardwise

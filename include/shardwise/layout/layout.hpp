@@ -51,6 +51,14 @@ constexpr Layout cotangent(Layout layout) {
   return layout;
 }
 
+/// True where a gradient is defined.
+constexpr bool has_cotangent(const Layout& layout) {
+  for (int axis = 0; axis < layout.axes; ++axis) {
+    if (!has_cotangent(layout[axis])) return false;
+  }
+  return true;
+}
+
 /// Same bytes on every rank: `Replicate` and `Reduced` are not told apart.
 constexpr bool same_data(const Layout& a, const Layout& b) {
   for (int axis = 0; axis < a.axes; ++axis) {

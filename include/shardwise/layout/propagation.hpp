@@ -107,8 +107,11 @@ constexpr Hint hint_for(Reason reason) {
 }
 
 /// The legal operand placements nearest to `at`: the fewest operands changed, and those by what is free, then
-/// by what is cheap. Used only to word an error.
-constexpr OperandPlacements nearest_legal(const Signature& op, const OperandPlacements& at) {
+/// by what is cheap. `rule` maps placements to what propagates; `ranks` are the operands'. Used only to word
+/// an error.
+template <class Rule>
+constexpr OperandPlacements nearest_legal(Rule rule, const std::array<int, max_operands>& ranks, int count,
+                                          const OperandPlacements& at) {
   auto price = [](Placement from, Placement to) {
     if (from == to) return 0;
     if (same_data(from, to)) return 10;                  // a cast
@@ -121,14 +124,14 @@ constexpr OperandPlacements nearest_legal(const Signature& op, const OperandPlac
   OperandPlacements tried{};
   auto search = [&](auto&& self, int i, int so_far) -> void {
     if (so_far >= best_price) return;
-    auto index = static_cast<std::size_t>(i);
-    if (i == op.count) {
-      if (!propagate(op, tried).legal()) return;
+    if (i == count) {
+      if (!rule(tried).legal()) return;
       best = tried;
       best_price = so_far;
       return;
     }
-    for (int code = op.operands[index].rank - 1; code >= partial_sum.code; --code) {
+    auto index = static_cast<std::size_t>(i);
+    for (int code = ranks[index] - 1; code >= partial_sum.code; --code) {
       tried[index] = Placement{code};
       self(self, i + 1, so_far + price(at[index], tried[index]));
     }

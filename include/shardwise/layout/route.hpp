@@ -15,13 +15,14 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include <shardwise/layout/transition.hpp>
 
 namespace shardwise {
 
-/// Bytes (received, thrown away, or filled with zeros) come first, then calls. Bytes are in units in which every
-/// block of every layout is a whole number.
+/// Bytes (received, thrown away, or filled with zeros) come first, then calls. Bytes are in units in which
+/// every block of every layout is a whole number.
 struct Cost {
   std::int64_t bytes = 0;
   int calls = 0;
@@ -49,9 +50,9 @@ struct Route {
 };
 
 /// What one step costs a rank: what it receives, with the algorithms that are optimal in bandwidth, and what
-/// it throws away or fills with zeros on the spot. An all-reduce over g ranks receives 2 (g-1)/g of its block,
-/// a reduce-scatter (g-1)/g of its input, a gather what it lacks of its result, an all-to-all (g-1)/g of its
-/// result. If slices and zeros were free, it would pay to slice a copy along an axis that is none of a
+/// it throws away or fills with zeros on the spot. An all-reduce over g ranks receives 2 (g-1)/g of its
+/// block, a reduce-scatter (g-1)/g of its input, a gather what it lacks of its result, an all-to-all (g-1)/g
+/// of its result. If slices and zeros were free, it would pay to slice a copy along an axis that is none of a
 /// reduction's business and to gather it again afterwards; so charged, a single step is always the cheapest.
 constexpr Cost cost(const Layout& from, const Step& step, const MeshSizes& sizes) {
   auto block = [&](const Layout& layout) {
@@ -124,8 +125,6 @@ class Waypoints {
   std::array<Placement, max_axes> pending_{};
 };
 
-inline constexpr int max_waypoints = 1296;  // (4 blocked dimensions, full, pending) on four axes
-
 constexpr Route shortest_path(const Layout& from, const Layout& to, int rank, const MeshSizes& sizes) {
   struct Node {
     Layout layout{};
@@ -136,9 +135,8 @@ constexpr Route shortest_path(const Layout& from, const Layout& to, int rank, co
     bool done = false;
   };
   Waypoints waypoints(from, to, rank, sizes);
-  std::array<Node, max_waypoints> nodes{};
-  if (waypoints.count() > max_waypoints) return {};
   const int count = waypoints.count();
+  std::vector<Node> nodes(static_cast<std::size_t>(count));
   auto node = [&](int i) -> Node& { return nodes[static_cast<std::size_t>(i)]; };
   auto relax = [&](int previous, int next, const Layout& at, Cost so_far) {
     Step step = single_step(at, node(next).layout, sizes);

@@ -10,6 +10,7 @@
 /// ```
 
 #include <concepts>
+#include <tuple>
 
 #include <shardwise/layout/layout.hpp>
 
@@ -57,6 +58,10 @@ struct AxisList {
 
   template <class A>
   static constexpr bool has = index<A> >= 0;
+
+  /// The axis at a position.
+  template <int Position>
+  using at = std::tuple_element_t<static_cast<std::size_t>(Position), std::tuple<Axes...>>;
 };
 
 }  // namespace shardwise

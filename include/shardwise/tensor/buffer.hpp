@@ -28,6 +28,8 @@ class Buffer {
   /// No other tensor shares the block, so its owner may write to it.
   constexpr bool unique() const { return block_.unique(); }
   void* data() const { return block_->data; }
+  /// Counts the block as used for something else from now on.
+  constexpr void set_use(MemoryUse use) const { block_->set_use(use); }
 
  private:
   struct Block {
@@ -44,6 +46,14 @@ class Buffer {
     constexpr ~Block() {
       if (recorder && recorder->epoch() == epoch) recorder->release(use, bytes);
       if (data) memory_pool().deallocate(data, bytes);
+    }
+
+    constexpr void set_use(MemoryUse now) {
+      if (recorder && recorder->epoch() == epoch) {
+        recorder->release(use, bytes);
+        recorder->allocate(now, bytes);
+      }
+      use = now;
     }
 
     void* data = nullptr;

@@ -59,7 +59,8 @@ constexpr auto make(const MeshType& mesh, const std::array<Index, Rank>& shape) 
 template <class X>
 bool holds_the_value(const X& x) {
   for (int axis = 0; axis < X::layout.axes; ++axis) {
-    if (X::layout[axis].is_partial() && x.mesh().coordinates()[static_cast<std::size_t>(axis)] != 0) return false;
+    if (X::layout[axis].is_partial() && x.mesh().coordinates()[static_cast<std::size_t>(axis)] != 0)
+      return false;
   }
   return true;
 }
@@ -72,7 +73,8 @@ std::string inline to_string(std::span<const Index> shape) {
 
 }  // namespace detail
 
-/// A tensor whose elements are not yet written: for dry runs, which have none, and for what fills them at once.
+/// A tensor whose elements are not yet written: for dry runs, which have none, and for what fills them at
+/// once.
 template <class T, class... Placements, class MeshType, std::size_t Rank>
 constexpr auto empty(const MeshType& mesh, const Index (&shape)[Rank]) {
   return detail::make<T, Placements...>(mesh, std::to_array(shape));
@@ -83,7 +85,8 @@ constexpr auto empty(const MeshType& mesh) {
   return detail::make<T, Placements...>(mesh, Shape<0>{});
 }
 
-/// All elements equal to `value`. Not pending: a constant is the same term on every rank, not a term of a sum.
+/// All elements equal to `value`. Not pending: a constant is the same term on every rank, not a term of a
+/// sum.
 template <class T, class... Placements, class MeshType, std::size_t Rank>
 constexpr auto full(const MeshType& mesh, const Index (&shape)[Rank], T value) {
   static_assert(!has_partial(layout_of<Placements...>), "full: a finished tensor cannot be made Partial");
@@ -103,7 +106,8 @@ constexpr void fill_normal(const X& x, std::uint64_t seed, double mean = 0, doub
   if constexpr (!X::MeshOf::dry) {
     auto block = x.writable();
     detail::for_each_run(block, [&](Index local, Index global, Index count) {
-      kernel::fill_normal(count, seed, static_cast<std::uint64_t>(global), mean, deviation, block.data + local);
+      kernel::fill_normal(count, seed, static_cast<std::uint64_t>(global), mean, deviation,
+                          block.data + local);
     });
   }
 }
@@ -136,8 +140,8 @@ constexpr auto uniform(const MeshType& mesh, const Index (&shape)[Rank], std::ui
   return x;
 }
 
-/// Every rank holds all `elements` of a tensor, row-major, and takes its block; nothing is sent. On an axis where
-/// it is to be `Partial`, the first rank takes the value and the others zero.
+/// Every rank holds all `elements` of a tensor, row-major, and takes its block; nothing is sent. On an axis
+/// where it is to be `Partial`, the first rank takes the value and the others zero.
 template <class... Placements, class MeshType, std::size_t Rank, class T>
 auto distribute(const MeshType& mesh, const std::array<Index, Rank>& shape, std::span<const T> values) {
   auto x = detail::make<std::remove_const_t<T>, Placements...>(mesh, shape);
@@ -201,11 +205,10 @@ auto from_local(const MeshType& mesh, const std::array<Index, Rank>& local_shape
     MeshSizes at = group_member(mesh.sizes(), {}, layout.axes, every_axis, static_cast<int>(r));
     auto expected = local_box(shape, layout, mesh.sizes(), at).size;
     if (block_of(r) != expected || elements(expected) != all[r * (Rank + 1) + Rank]) {
-      throw std::invalid_argument("from_local: the blocks add up to " + detail::to_string(shape) +
-                                  ", of which rank " + std::to_string(r) + " should hold " +
-                                  detail::to_string(expected) + ", but it brings " +
-                                  detail::to_string(block_of(r)) + " with " +
-                                  std::to_string(all[r * (Rank + 1) + Rank]) + " values");
+      throw std::invalid_argument(
+          "from_local: the blocks add up to " + detail::to_string(shape) + ", of which rank " +
+          std::to_string(r) + " should hold " + detail::to_string(expected) + ", but it brings " +
+          detail::to_string(block_of(r)) + " with " + std::to_string(all[r * (Rank + 1) + Rank]) + " values");
     }
   }
   auto x = detail::make<std::remove_const_t<T>, Placements...>(mesh, shape);
@@ -236,8 +239,8 @@ auto from_local(const MeshType& mesh, const Index (&shape)[Rank], const Eigen::M
   return x;
 }
 
-/// The whole tensor on every rank, as an Eigen vector (rank 1) or a row-major matrix whose columns are the last
-/// dimension. Collective; finishes pending reductions.
+/// The whole tensor on every rank, as an Eigen vector (rank 1) or a row-major matrix whose columns are the
+/// last dimension. Collective; finishes pending reductions.
 template <TensorType X>
 auto full_tensor(const X& x) {
   struct Everywhere {
@@ -254,13 +257,11 @@ auto full_tensor(const X& x) {
 
 /// The value of a scalar that every rank holds. A pending one does not compile: redistribute it first.
 template <TensorType X>
-  requires(X::rank == 0 && !has_partial(X::layout))
-typename X::Element item(const X& x) {
-  return *x.data();
-}
-template <TensorType X, class Why = LayoutError<Reason::value_is_pending_on_every_rank, Got<X>,
-                                                Cure<Hint::redistribute_to_Replicate_to_finish_the_reduction>>>
-  requires(X::rank == 0 && has_partial(X::layout))
-Why item(const X&) = delete;
+requires(X::rank == 0 && !has_partial(X::layout)) typename X::Element item(const X& x) { return *x.data(); }
+template <TensorType X,
+          class Why = LayoutError<Reason::value_is_pending_on_every_rank, Got<X>,
+                                  Cure<Hint::redistribute_to_Replicate_to_finish_the_reduction>>>
+requires(X::rank == 0 && has_partial(X::layout)) Why item(const X&)
+= delete;
 
 }  // namespace shardwise

@@ -105,82 +105,74 @@ constexpr Route route_between(const MeshSizes& sizes) {
 template <TensorType X, class... Arguments>
 using redistributed = typename detail::Redistributed<X, Arguments...>::type;
 
-/// `x` as a `Y`, a tensor type that differs from `X` in its layout alone.
+namespace detail {
+
+/// Goes from `x` to layout `Y` up to the last step, which is prepared and left to the caller.
 template <TensorType Y, TensorType X>
-constexpr Y redistribute_to(X x) {
-  using T = typename X::Element;
-  if constexpr (same_data(X::layout, Y::layout)) return Y(x.mesh(), x.shape(), x.buffer());
-  auto mesh = x.mesh();
-  auto shape = x.shape();
+constexpr auto all_but_last_step(X x) {
+  using TransferOf = Transfer<typename X::Element, X::rank, typename X::MeshOf>;
+  const auto mesh = x.mesh();
+  const auto shape = x.shape();
+  const Route way = route_between<X, Y>(mesh.sizes());
   Buffer block = x.buffer();
   x = X();  // the first step may then write in place
   Layout from = X::layout;
-  for (const Step& step : detail::route_between<X, Y>(mesh.sizes())) {
-    detail::Transfer<T, X::rank, typename X::MeshOf> transfer(mesh, shape, from, step, std::move(block));
-    if constexpr (!X::MeshOf::dry) transfer.run();
+  for (int i = 0; i + 1 < way.count; ++i) {
+    const Step& step = way.steps[static_cast<std::size_t>(i)];
+    TransferOf transfer(mesh, shape, from, step, std::move(block));
+    transfer.run();
     block = transfer.finish();
     from = step.to;
   }
-  return Y(mesh, shape, std::move(block));
+  return TransferOf(mesh, shape, from, way.steps[static_cast<std::size_t>(way.count - 1)], std::move(block));
+}
+
+}  // namespace detail
+
+/// `x` as a `Y`, a tensor type that differs from `X` in its layout alone.
+template <TensorType Y, TensorType X>
+constexpr Y redistribute_to(X x) {
+  if constexpr (same_data(X::layout, Y::layout)) {
+    return Y(x.mesh(), x.shape(), x.buffer());
+  } else {
+    auto transfer = detail::all_but_last_step<Y>(std::move(x));
+    transfer.run();
+    return Y(transfer.mesh(), transfer.shape(), transfer.finish());
+  }
 }
 
 /// Changes the layout of a tensor: `redistribute<Axis, Placement>` on one axis, `redistribute<Placements...>`
 /// on all. Collective over the axes whose placement changes. Bit-exact where nothing is reduced.
 template <class... Arguments, TensorType X, class Result = redistributed<X, Arguments...>>
-requires WellFormed<Result>
-constexpr Result redistribute(X x) { return redistribute_to<Result>(std::move(x)); }
-
-template <class... Arguments, TensorType X, class Why = redistributed<X, Arguments...>>
-requires(!WellFormed<Why>) Why redistribute(X)
-= delete;  // see Why: LayoutError<Reason, Expected<>, the tensor, Hint>
+constexpr Result redistribute(X x) {
+  return redistribute_to<Result>(std::move(x));
+}
+template <class... Arguments, TensorType X, IllFormed Why = redistributed<X, Arguments...>>
+Why redistribute(X) = delete;  // see Why: LayoutError<Reason, Expected<>, Got<>, Cure<>>
 
 /// A tensor on its way. It has no members but `wait()`, so it cannot be used too early; the destructor waits.
 template <TensorType Y>
 class Pending {
  public:
+  using TransferOf = detail::Transfer<typename Y::Element, Y::rank, typename Y::MeshOf>;
+
+  /// Starts the last step of the way.
+  constexpr explicit Pending(TransferOf last_step) : transfer_(std::move(last_step)) { transfer_.start(); }
+
   /// The tensor, when it has arrived. Call once.
-  constexpr Y wait() && { return Y(mesh_, shape_, transfer_.finish()); }
+  constexpr Y wait() && { return Y(transfer_.mesh(), transfer_.shape(), transfer_.finish()); }
 
  private:
-  using TransferOf = detail::Transfer<typename Y::Element, Y::rank, typename Y::MeshOf>;
-  template <class... Arguments, TensorType X, class Result>
-  requires WellFormed<Result>
-  friend constexpr auto redistribute_async(X x) -> Pending<Result>;
-
-  constexpr Pending(const typename Y::MeshOf& mesh, const Shape<Y::rank>& shape, TransferOf transfer)
-      : mesh_(mesh), shape_(shape), transfer_(std::move(transfer)) {}
-
-  typename Y::MeshOf mesh_;
-  Shape<Y::rank> shape_;
   TransferOf transfer_;
 };
 
 /// `redistribute` that returns while its last collective is under way; where the route has several, the
 /// others are done first. `auto y = std::move(pending).wait();`
 template <class... Arguments, TensorType X, class Result = redistributed<X, Arguments...>>
-requires WellFormed<Result>
 constexpr auto redistribute_async(X x) -> Pending<Result> {
-  using TransferOf = detail::Transfer<typename X::Element, X::rank, typename X::MeshOf>;
-  auto mesh = x.mesh();
-  auto shape = x.shape();
-  Buffer block = x.buffer();
-  x = X();
-  Layout from = X::layout;
-  Route way = detail::route_between<X, Result>(mesh.sizes());
-  for (int i = 0; i + 1 < way.count; ++i) {
-    const Step& step = way.steps[static_cast<std::size_t>(i)];
-    TransferOf transfer(mesh, shape, from, step, std::move(block));
-    if constexpr (!X::MeshOf::dry) transfer.run();
-    block = transfer.finish();
-    from = step.to;
-  }
-  TransferOf last(mesh, shape, from, way.steps[static_cast<std::size_t>(way.count - 1)], std::move(block));
-  if constexpr (!X::MeshOf::dry) last.start();
-  return Pending<Result>(mesh, shape, std::move(last));
+  return Pending<Result>(detail::all_but_last_step<Result>(std::move(x)));
 }
-
-template <class... Arguments, TensorType X, class Why = redistributed<X, Arguments...>>
-requires(!WellFormed<Why>) Why redistribute_async(X)
-= delete;  // see Why
+template <class... Arguments, TensorType X, IllFormed Why = redistributed<X, Arguments...>>
+Why redistribute_async(X) = delete;  // see Why
 
 }  // namespace shardwise

@@ -48,13 +48,19 @@ class Shared {
     if (cell_) ++cell_->handles;
   }
   constexpr Shared(Shared&& other) noexcept : cell_(std::exchange(other.cell_, nullptr)) {}
-  constexpr Shared& operator=(Shared other) noexcept {
-    std::swap(cell_, other.cell_);
+  constexpr Shared& operator=(const Shared& other) {
+    if (other.cell_) ++other.cell_->handles;
+    release();
+    cell_ = other.cell_;
     return *this;
   }
-  constexpr ~Shared() {
-    if (cell_ && --cell_->handles == 0) destroy_pooled(cell_);
+  constexpr Shared& operator=(Shared&& other) noexcept {
+    Cell* cell = std::exchange(other.cell_, nullptr);
+    release();
+    cell_ = cell;
+    return *this;
   }
+  constexpr ~Shared() { release(); }
 
   constexpr explicit operator bool() const { return cell_ != nullptr; }
   constexpr T& operator*() const { return cell_->object; }
@@ -63,6 +69,10 @@ class Shared {
   constexpr bool unique() const { return cell_ && cell_->handles == 1; }
 
  private:
+  constexpr void release() {
+    if (cell_ && --cell_->handles == 0) destroy_pooled(cell_);
+  }
+
   struct Cell {
     T object;
     long handles = 1;

@@ -85,7 +85,30 @@ class Transfer {
   }
 
   /// Communicates, and returns when it is done.
-  void run() {
+  constexpr void run() {
+    if constexpr (!MeshType::dry) communicate();
+  }
+
+  /// Starts to communicate, and returns at once.
+  constexpr void start() {
+    if constexpr (!MeshType::dry) start_to_communicate();
+  }
+
+  /// Waits if need be, and returns the block in the new layout.
+  constexpr Buffer finish() {
+    if constexpr (!MeshType::dry) {
+      request_.wait();
+      if (landed_) unpack();
+    }
+    landed_ = packed_ = in_ = Buffer();
+    return std::move(out_);
+  }
+
+  constexpr const MeshType& mesh() const { return mesh_; }
+  constexpr const Shape<Rank>& shape() const { return shape_; }
+
+ private:
+  void communicate() {
     if (step_.kind == Collective::none) return;
     const Communicator& group = mesh_.communicator(step_.axes);
     switch (step_.kind) {
@@ -101,8 +124,7 @@ class Transfer {
     }
   }
 
-  /// Starts to communicate, and returns at once.
-  void start() {
+  void start_to_communicate() {
     if (step_.kind == Collective::none) return;
     const Communicator& group = mesh_.communicator(step_.axes);
     switch (step_.kind) {
@@ -122,17 +144,6 @@ class Transfer {
     }
   }
 
-  /// Waits if need be, and returns the block in the new layout.
-  constexpr Buffer finish() {
-    if constexpr (!MeshType::dry) {
-      request_.wait();
-      if (landed_) unpack();
-    }
-    landed_ = packed_ = in_ = Buffer();
-    return std::move(out_);
-  }
-
- private:
   static constexpr DataType type = data_type<T>;
 
   constexpr BoxOf box_in(const Layout& layout, const MeshSizes& coordinates) const {
@@ -179,7 +190,11 @@ class Transfer {
 
   constexpr void prepare_all_reduce() {
     record(source_.elements());
-    out_ = in_.unique() ? in_ : allocate(source_.elements());
+    if (in_.unique()) {
+      out_ = in_;  // in place
+    } else {
+      out_ = allocate(source_.elements());
+    }
   }
 
   constexpr void prepare_all_gather() {

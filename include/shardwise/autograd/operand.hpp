@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What operations take: a tensor, a `Var`, or a parameter. Traits say where its value, its tape and its
+/// gradient's slot are.
+
+#include <stdexcept>
+
+#include <shardwise/autograd/tape.hpp>
+
+namespace shardwise {
+
+template <class X>
+struct OperandTraits;
+
+template <class T, int Rank, class MeshType, class... Placements>
+struct OperandTraits<Tensor<T, Rank, MeshType, Placements...>> {
+  using TensorOf = Tensor<T, Rank, MeshType, Placements...>;
+  static constexpr bool on_tape = false;  ///< brings a tape with it
+  static constexpr bool tracked = false;  ///< has a gradient, if somebody brings a tape
+  static constexpr const TensorOf& value(const TensorOf& x) { return x; }
+};
+
+template <class X, bool Tracked>
+struct OperandTraits<Var<X, Tracked>> {
+  using TensorOf = X;
+  static constexpr bool on_tape = true;
+  static constexpr bool tracked = Tracked;
+  static constexpr const X& value(const Var<X, Tracked>& x) { return x.value(); }
+  static constexpr const auto& slot(const Var<X, Tracked>& x) { return x.slot(); }
+};
+
+template <class X>
+concept Operand = requires {
+  typename OperandTraits<std::remove_cvref_t<X>>::TensorOf;
+};
+
+template <Operand X>
+using tensor_of = typename OperandTraits<std::remove_cvref_t<X>>::TensorOf;
+
+template <Operand X>
+constexpr const tensor_of<X>& value_of(const X& x) {
+  return OperandTraits<X>::value(x);
+}
+
+/// Does an operation on these leave something on a tape?
+template <class... X>
+inline constexpr bool any_on_tape = (OperandTraits<X>::on_tape || ...);
+template <class... X>
+inline constexpr bool any_tracked = any_on_tape<X...> && (OperandTraits<X>::tracked || ...);
+
+/// The tape that the operands bring. All must bring the same one.
+template <Operand... X>
+constexpr Tape& common_tape(const X&... operands) {
+  Tape* tape = nullptr;
+  auto consider = [&](const auto& x) {
+    if constexpr (OperandTraits<std::remove_cvref_t<decltype(x)>>::on_tape) {
+      if (tape && tape != &x.tape()) throw std::invalid_argument("the operands are on different tapes");
+      tape = &x.tape();
+    }
+  };
+  (consider(operands), ...);
+  return *tape;
+}
+
+/// `x` as `other` would see it: on the tape of `other` if that brings one, else a tensor.
+template <Operand X, Operand Other>
+constexpr auto alongside(const X& x, const Other& other) {
+  if constexpr (!OperandTraits<Other>::on_tape) {
+    return value_of(x);
+  } else if constexpr (OperandTraits<X>::tracked) {
+    return Var<tensor_of<X>>(other.tape(), value_of(x), OperandTraits<X>::slot(x));
+  } else {
+    return Var<tensor_of<X>, false>(other.tape(), value_of(x));
+  }
+}
+
+}  // namespace shardwise

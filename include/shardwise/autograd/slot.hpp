@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Where a gradient gathers. Contributions are added in the gradient's own layout: three uses of one
+/// `Reduced` tensor add up as one pending sum, and are reduced once.
+
+#include <shardwise/kernel/arithmetic.hpp>
+#include <shardwise/tensor/tensor.hpp>
+
+namespace shardwise {
+
+template <TensorType Gradient>
+class GradientSlot {
+ public:
+  constexpr GradientSlot() = default;
+  /// `use`: what the gradient's memory is counted as.
+  constexpr explicit GradientSlot(MemoryUse use) : use_(use) {}
+
+  constexpr bool filled() const { return static_cast<bool>(gradient_); }
+  constexpr const Gradient& gradient() const { return gradient_; }
+  constexpr MemoryUse use() const { return use_; }
+  /// There is a gradient, and nobody else reads it: a kernel may add to it in place.
+  constexpr bool writable() const { return filled() && gradient_.unique(); }
+
+  constexpr Gradient take() { return std::exchange(gradient_, Gradient()); }
+  constexpr void clear() { gradient_ = Gradient(); }
+
+  constexpr void add(Gradient more) {
+    if (!filled()) {
+      gradient_ = std::move(more);
+      if (use_ != MemoryUse::activation) gradient_.buffer().set_use(use_);
+      return;
+    }
+    if (auto* recorder = more.mesh().recorder()) recorder->compute(elements(more.local_shape()));
+    Gradient sum;
+    if (writable()) {
+      sum = gradient_;
+    } else {
+      sum = Gradient(more.mesh(), more.shape(), use_);
+    }
+    if constexpr (!Gradient::MeshOf::dry) {
+      kernel::add(more.view().elements(), gradient_.data(), more.data(), sum.writable().data);
+    }
+    gradient_ = std::move(sum);
+  }
+
+ private:
+  Gradient gradient_;
+  MemoryUse use_ = MemoryUse::activation;
+};
+
+/// A handle to the slot for the gradient of an `X`.
+template <TensorType X>
+using SlotFor = Shared<GradientSlot<cotangent_of<X>>>;
+
+}  // namespace shardwise
