@@ -58,7 +58,11 @@ run() {
   shift
   echo
   echo "==== $program on $ranks rank$( ((ranks == 1)) || echo s)"
-  mpirun -n "$ranks" "$shardwise_build/examples/$program" "$@"
+  mpirun -n "$ranks" "$shardwise_build/examples/$program" "$@" || {
+    local code=$?
+    echo "examples/run.sh: $program ended with exit code $code" >&2
+    exit "$code"
+  }
 }
 run mlp
 run attention

@@ -16,6 +16,7 @@ shardwise_build="$shardwise_root/build"
 shardwise_mpi_environment() {
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
   export OMP_NUM_THREADS=1
+  export OMPI_MCA_orte_execute_quiet=1  # a failing rank's own message is enough
   local ranks=$1 cores
   cores=$(nproc 2>/dev/null || echo 1)
   if ((ranks > cores)); then

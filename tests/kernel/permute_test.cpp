@@ -84,6 +84,12 @@ TEST_CASE("boxes are copied and added as element by element") {
   check_boxes<std::int32_t>();
 }
 
+TEST_CASE("nothing is read or written of an empty box") {
+  const Index extents[] = {3, 0}, strides[] = {7, 1};
+  kernel::copy_box<float>(2, extents, nullptr, strides, nullptr, strides);  // for the sanitizers
+  kernel::add_box<float>(2, extents, nullptr, strides, nullptr, strides);
+}
+
 TEST_CASE("transpose") {
   const std::vector<float> x = numbers<float>(67 * 35, 42);
   std::vector<float> y(x.size());

@@ -82,6 +82,17 @@ void check_moments(const std::vector<double>& x, double mean, double variance, d
   CHECK(std::abs(product) < 0.005);
 }
 
+TEST_CASE("all 64 bits of seed and index count, and kinds of numbers do not share them") {
+  for (int bit = 0; bit < 64; ++bit) {
+    const std::uint64_t flipped = std::uint64_t{1} << bit;
+    CHECK(kernel::uniform(seed, 1) != kernel::uniform(seed ^ flipped, 1));
+    CHECK(kernel::uniform(seed, 1) != kernel::uniform(seed, 1 ^ flipped));
+  }
+  const auto first = [](kernel::RandomStream stream) { return kernel::random_block(seed, stream, 0)[0]; };
+  CHECK(first(kernel::RandomStream::uniform) != first(kernel::RandomStream::normal));
+  CHECK(first(kernel::RandomStream::uniform) != first(kernel::RandomStream::dropout));
+}
+
 TEST_CASE("moments of the distributions") {
   constexpr Index n = 1 << 20;
   std::vector<double> x(at(n));
@@ -116,7 +127,8 @@ TEST_CASE("dropout keeps the mean, and backward drops the same elements") {
   CHECK(pieces == y);
   kernel::dropout(n, 0., seed, 0, x.data(), y.data());
   CHECK(y == x);
-  kernel::dropout(n, 1., seed, 0, x.data(), y.data());
+  const std::vector<float> infinite(at(n), std::numeric_limits<float>::infinity());
+  kernel::dropout(n, 1., seed, 0, infinite.data(), y.data());
   CHECK(y == std::vector<float>(at(n)));
   kernel::dropout(0, 0.5, seed, 0, x.data(), y.data());
 }

@@ -263,7 +263,7 @@ class Scene {
   int size_;
   std::array<MeshSizes, Ranks> coordinates_{};
   std::array<std::array<std::array<std::size_t, Ranks>, Ranks>, std::size_t{1} << Axes> members_{};
-  std::array<std::array<Elements, 8>, Rank> slabs_{};
+  std::array<std::array<Elements, 16>, Rank> slabs_{};
 };
 
 }  // namespace shardwise::testing

@@ -39,7 +39,7 @@ constexpr Propagated propagate(const Signature& op, const OperandPlacements& at)
 
   char cut = 0;  // the index that is cut into blocks
   int pending = 0, replicated = 0, finished = 0;
-  bool different = false, extremum = false;
+  bool different = false, extremum = false, pending_indices = false;
   for (int i = 0; i < op.count; ++i) {
     Placement p = placed(i);
     if (p.is_shard()) {
@@ -49,13 +49,14 @@ constexpr Propagated propagate(const Signature& op, const OperandPlacements& at)
     }
     pending += p == partial_sum;
     extremum |= p.is_partial() && p != partial_sum;
+    pending_indices |= p == partial_sum && !has_gradient(i);
     if (has_gradient(i)) {
       replicated += p == replicate;
       finished += p == reduced;
     }
   }
   if (extremum) return illegal(Reason::pending_maximum_or_minimum_must_be_reduced_first);
-  if (pending > 0 && op.linearity == Linearity::none) {
+  if (pending_indices || (pending > 0 && op.linearity == Linearity::none)) {
     return illegal(Reason::operation_is_not_linear_so_it_needs_the_finished_sum);
   }
   if (different) return illegal(Reason::operands_sharded_on_different_dimensions);

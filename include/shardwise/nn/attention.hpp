@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// `Attention`: causal multi-head self-attention, split by whole heads. The three projections share one input
+/// edge, so that their gradients are added before they are reduced: one all-reduce forward, one backward.
+
+#include <shardwise/nn/linear.hpp>
+#include <shardwise/ops/attention.hpp>
+
+namespace shardwise {
+
+template <class MeshType, class T = float, ParallelStyle In = ColwiseParallel<tp>,
+          ParallelStyle Out = RowwiseParallel<tp>>
+class Attention {
+ public:
+  /// `features` is a multiple of `heads`. Throws `std::invalid_argument` if it is not, or if there are fewer
+  /// heads than ranks to share them.
+  constexpr Attention(const MeshType& mesh, Index features, Index heads)
+      : wq(mesh, {features}, by_heads(mesh, features, heads)),
+        wk(mesh, {features}, by_heads(mesh, features, heads)),
+        wv(mesh, {features}, by_heads(mesh, features, heads)),
+        wo(mesh, by_heads(mesh, features, heads), {features}) {}
+
+  /// x: [batch, sequence, features], and so is the result.
+  constexpr auto operator()(const auto& x) const {
+    auto h = wq.prepare(x);
+    return wo(shardwise::attention(wq(h), wk(h), wv(h)));
+  }
+
+  constexpr void visit(auto&& f) {
+    f("wq", wq);
+    f("wk", wk);
+    f("wv", wv);
+    f("wo", wo);
+  }
+
+  Linear<MeshType, In, T, 2, 1> wq, wk, wv;
+  Linear<MeshType, Out, T, 1, 2> wo;
+
+ private:
+  static constexpr Shape<2> by_heads(const MeshType& mesh, Index features, Index heads) {
+    if (heads < 1 || features % heads != 0) {
+      throw std::invalid_argument("Attention: " + std::to_string(features) +
+                                  " features are not a multiple of " + std::to_string(heads) + " heads");
+    }
+    constexpr int axis = detail::style_axis<In, MeshType>;
+    if constexpr (axis >= 0) {
+      const int ranks = mesh.sizes()[static_cast<std::size_t>(axis)];
+      if (heads < ranks) {
+        throw std::invalid_argument(
+            "Attention: " + std::to_string(heads) + " heads cannot be shared by the " +
+            std::to_string(ranks) + " ranks of axis " + MeshType::AxesOf::names[axis] +
+            ": a head is not split, so use at most " + std::to_string(heads) + " ranks");
+      }
+    }
+    return {heads, features / heads};
+  }
+};
+
+}  // namespace shardwise

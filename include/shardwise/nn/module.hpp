@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// A module is any type with `visit(f)`, which calls f(name, child) for each parameter, submodule, or vector
+/// of submodules. On it rest `for_each_parameter`, `initialize` and the optimizers.
+///
+/// ```
+/// constexpr void visit(auto&& f) { f("up", up); f("down", down); }
+/// ```
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <shardwise/nn/parameter.hpp>
+
+namespace shardwise {
+
+/// Calls f(parameter) for every parameter of a module, in the order of `visit`.
+template <class Module, class F>
+constexpr void for_each_parameter(Module& module, F&& f) {
+  if constexpr (is_parameter<Module>) {
+    f(module);
+  } else if constexpr (requires { module.begin(); }) {
+    for (auto& element : module) for_each_parameter(element, f);
+  } else {
+    module.visit([&](const char*, auto& child) { for_each_parameter(child, f); });
+  }
+}
+
+/// Calls f(path, parameter) for every parameter, with its dotted path: "blocks.0.attention.wq.weight".
+template <class Module, class F>
+void for_each_named_parameter(Module& module, F&& f, const std::string& path = "") {
+  auto below = [&](std::string_view name) {
+    return path.empty() ? std::string(name) : path + "." + std::string(name);
+  };
+  if constexpr (is_parameter<Module>) {
+    f(std::string_view(path), module);
+  } else if constexpr (requires { module.begin(); }) {
+    std::size_t index = 0;
+    for (auto& element : module) for_each_named_parameter(element, f, below(std::to_string(index++)));
+  } else {
+    module.visit([&](const char* name, auto& child) { for_each_named_parameter(child, f, below(name)); });
+  }
+}
+
+/// A seed for each name, from one seed for all (FNV-1a, then SplitMix64's finaliser).
+constexpr std::uint64_t derived_seed(std::uint64_t seed, std::string_view name) {
+  std::uint64_t hash = 14695981039346656037u ^ seed;
+  for (char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9u;
+  hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebu;
+  return hash ^ (hash >> 31);
+}
+
+/// Draws the first value of every parameter, each from a seed derived from its path: the same model on every
+/// mesh. On a dry mesh there is nothing to draw.
+template <class Module>
+constexpr void initialize(Module& module, std::uint64_t seed) {
+  if (std::is_constant_evaluated()) return;
+  for_each_named_parameter(module, [&](std::string_view path, auto& parameter) {
+    parameter.initialize(derived_seed(seed, path));
+  });
+}
+
+/// Global number of elements of all parameters.
+template <class Module>
+constexpr Index parameter_count(Module& module) {
+  Index count = 0;
+  for_each_parameter(module, [&](auto& parameter) { count += elements(parameter.shape()); });
+  return count;
+}
+
+}  // namespace shardwise

@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// AdamW: Adam with decoupled weight decay (Loshchilov and Hutter, 2019), with PyTorch's defaults.
+
+#include <shardwise/kernel/update.hpp>
+#include <shardwise/optim/optimizer.hpp>
+
+namespace shardwise {
+
+struct AdamWUpdate {
+  double rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0.01;
+
+  static constexpr int flops = 14;
+  constexpr int state_blocks() const { return 2; }
+
+  template <class T>
+  void apply(std::int64_t step, Index count, T* parameter, const T* gradient,
+             const ParameterState& state) const {
+    using C = kernel::compute_t<T>;
+    const auto n = static_cast<double>(step);
+    kernel::AdamFactors<C> factors{
+        .rate = static_cast<C>(rate),
+        .beta1 = static_cast<C>(beta1),
+        .beta2 = static_cast<C>(beta2),
+        .epsilon = static_cast<C>(epsilon),
+        .decay = static_cast<C>(1 - rate * weight_decay),
+        .correction1 = static_cast<C>(1 - std::pow(beta1, n)),
+        .correction2 = static_cast<C>(std::sqrt(1 - std::pow(beta2, n))),
+    };
+    kernel::adamw_update(count, parameter, gradient, static_cast<C*>(state.first.data()),
+                         static_cast<C*>(state.second.data()), factors);
+  }
+};
+
+class AdamW : public Optimizer<AdamWUpdate> {
+ public:
+  constexpr explicit AdamW(AdamWUpdate settings = {}) : Optimizer(settings) {}
+};
+
+}  // namespace shardwise

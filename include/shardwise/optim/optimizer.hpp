@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What optimizers share: they walk the parameters of a module, finish each pending gradient, hand parameter,
+/// gradient and state to an update, and clear the gradient. State lies as the parameter does: what is sharded
+/// is updated where it is, without communication.
+
+#include <shardwise/nn/module.hpp>
+#include <shardwise/nn/style.hpp>
+
+namespace shardwise {
+
+namespace detail {
+
+/// The gradient of a parameter, finished: same layout as the parameter, nothing pending.
+template <class X>
+struct FinishedCodes {
+  static constexpr int at(int axis) {
+    return (X::layout[axis] == reduced ? replicate : X::layout[axis]).code;
+  }
+};
+
+}  // namespace detail
+
+/// The state of one parameter: up to two blocks that lie as it does, such as a velocity, or Adam's two
+/// moments.
+struct ParameterState {
+  Buffer first, second;
+};
+
+/// `Update` says how many blocks of state it keeps, `state_blocks()`, and what it does with a parameter,
+/// `apply`. A parameter without a gradient is left as it is.
+template <class Update>
+class Optimizer {
+ public:
+  constexpr explicit Optimizer(Update update) : update_(update) {}
+
+  /// One step for all parameters of `module`, from the gradients of the last `backward`, which it clears.
+  /// Gradients that are pending on an axis are reduced there first.
+  template <class Module>
+  constexpr void step(Module& module) {
+    ++steps_;
+    std::size_t index = 0;
+    for_each_parameter(module, [&](auto& parameter) { step_one(parameter, index++); });
+  }
+
+  /// The settings, such as the learning rate, to be changed between steps.
+  constexpr Update& settings() { return update_; }
+  constexpr std::int64_t steps() const { return steps_; }
+
+ private:
+  /// State in the type in which the parameter's arithmetic is done.
+  template <class X>
+  static constexpr Buffer zeroed_block(const Parameter<X>& parameter) {
+    using C = kernel::compute_t<typename X::Element>;
+    const Index count = elements(parameter.value().local_shape());
+    Buffer block =
+        Buffer::allocate(parameter.mesh(), count * static_cast<Index>(sizeof(C)), MemoryUse::optimizer_state);
+    if constexpr (!X::MeshOf::dry) std::fill_n(static_cast<C*>(block.data()), count, C(0));
+    return block;
+  }
+
+  template <class X>
+  constexpr void step_one(Parameter<X>& parameter, std::size_t index) {
+    auto slot = parameter.slot();
+    if (!slot->filled()) return;
+    PhaseScope phase(parameter.mesh().recorder(), Phase::optimizer);
+    using Finished = detail::with_codes<X, detail::FinishedCodes<X>>;
+    Finished gradient = redistribute_to<Finished>(slot->take());
+    if (states_.size() <= index) states_.resize(index + 1);
+    ParameterState& state = states_[index];
+    if (update_.state_blocks() > 0 && !state.first) state.first = zeroed_block(parameter);
+    if (update_.state_blocks() > 1 && !state.second) state.second = zeroed_block(parameter);
+    const Index count = elements(gradient.local_shape());
+    if (auto* recorder = parameter.mesh().recorder()) recorder->compute(Update::flops * count);
+    if constexpr (!X::MeshOf::dry) {
+      update_.apply(steps_, count, parameter.writable().data, gradient.data(), state);
+    }
+  }
+
+  Update update_;
+  std::int64_t steps_ = 0;
+  std::vector<ParameterState> states_;  // in the order of `visit`
+};
+
+}  // namespace shardwise
