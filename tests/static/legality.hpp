@@ -51,7 +51,7 @@ constexpr Tiny<Integer> local_part(const Tiny<Integer>& whole, Placement p, int 
   for (Index e = 0; e < whole.elements(); ++e) {
     int element = static_cast<int>(e);
     if (p != partial_sum) {
-      Integer distance = 9 + noise(seed + element, rank);
+      Integer distance = 1 + (noise(seed + element, rank) & 1);
       if (rank != (element + seed) % ranks) part[e] += p == partial_max ? -distance : distance;
       continue;
     }

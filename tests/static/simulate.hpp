@@ -236,7 +236,7 @@ class Scene {
     return true;
   }
 
-  /// The group's terms of one block are combined; every member keeps all of it, or all share it out.
+  /// The group's terms of one block are combined; every member keeps all of it, or they share it out.
   constexpr bool reduce(const Layout& from, const Step& step, const Held& contents, Held& next) const {
     if ((step.axes & ~pending_axes(from)) != 0) return false;
     int members = group_size(sizes_, Axes, step.axes);
@@ -246,6 +246,7 @@ class Scene {
       for (int i = 0; i < members; ++i) {
         std::size_t other = member(r, step.axes, i);
         if (contents.held[other] != contents.held[r]) return false;
+        if (!scatter && next.held[other] != contents.held[r]) return false;
         if (scatter && (taken & next.held[other]) != 0) return false;
         taken |= next.held[other];
         each(next.held[r] & contents.held[r], [&](std::size_t e) {
@@ -263,7 +264,7 @@ class Scene {
   int size_;
   std::array<MeshSizes, Ranks> coordinates_{};
   std::array<std::array<std::array<std::size_t, Ranks>, Ranks>, std::size_t{1} << Axes> members_{};
-  std::array<std::array<Elements, 16>, Rank> slabs_{};
+  std::array<std::array<Elements, Size>, Rank> slabs_{};
 };
 
 }  // namespace shardwise::testing

@@ -45,7 +45,7 @@ template <class C>
   const C r = (clamped - n * ln2_high) - n * ln2_low;
   C series;
   if constexpr (single) {
-    series = polynomial(r, 1. / 5040, 1. / 720, 1. / 120, 1. / 24, 1. / 6, .5, 1., 1.);
+    series = polynomial(r, 1. / 720, 1. / 120, 1. / 24, 1. / 6, .5, 1., 1.);
   } else {
     series = polynomial(r, 1. / 6227020800, 1. / 479001600, 1. / 39916800, 1. / 3628800, 1. / 362880,
                         1. / 40320, 1. / 5040, 1. / 720, 1. / 120, 1. / 24, 1. / 6, .5, 1., 1.);

@@ -89,25 +89,28 @@ constexpr Cost cost(const Layout& from, const Step& step, const MeshSizes& sizes
 namespace detail {
 
 /// Every layout that a route may pass through: any placement of blocks, pending only what is pending at one
-/// of the ends. Axes of one rank are as they will be.
+/// of the ends. Axes of one rank are as they will be, except that nothing becomes pending before the end.
 class Waypoints {
  public:
   constexpr Waypoints(const Layout& from, const Layout& to, int rank, const MeshSizes& sizes)
-      : to_(to), rank_(rank) {
+      : goal_(to), rank_(rank) {
     for (int axis = 0; axis < from.axes; ++axis) {
       auto a = static_cast<std::size_t>(axis);
       if (from[axis].is_partial()) pending_[a] = from[axis];
       if (to[axis].is_partial()) pending_[a] = to[axis];
+      if (sizes[a] == 1 && to[axis].is_partial() && !from[axis].is_partial()) goal_[axis] = replicate;
       choices_[a] = sizes[a] == 1 ? 1 : rank + 1 + (pending_[a].is_partial() ? 1 : 0);
       count_ *= choices_[a];
     }
   }
 
   constexpr int count() const { return count_; }
+  /// The waypoint that has the data of the end.
+  constexpr const Layout& goal() const { return goal_; }
 
   constexpr Layout layout(int index) const {
-    Layout result = to_;
-    for (int axis = 0; axis < to_.axes; ++axis) {
+    Layout result = goal_;
+    for (int axis = 0; axis < goal_.axes; ++axis) {
       auto a = static_cast<std::size_t>(axis);
       int choice = index % choices_[a];
       index /= choices_[a];
@@ -118,7 +121,7 @@ class Waypoints {
   }
 
  private:
-  Layout to_;
+  Layout goal_;
   int rank_;
   int count_ = 1;
   std::array<int, max_axes> choices_{};
@@ -150,7 +153,8 @@ constexpr Route shortest_path(const Layout& from, const Layout& to, int rank, co
   };
   for (int i = 0; i < count; ++i) {
     node(i).layout = waypoints.layout(i);
-    relax(-1, i, from, {});
+    node(i).done = !well_formed(node(i).layout, rank);
+    if (!node(i).done) relax(-1, i, from, {});
   }
   while (true) {
     int best = -1;
@@ -159,7 +163,7 @@ constexpr Route shortest_path(const Layout& from, const Layout& to, int rank, co
     }
     if (best < 0) return {};
     node(best).done = true;
-    if (same_data(node(best).layout, to)) {
+    if (same_data(node(best).layout, waypoints.goal())) {
       Route route{true, 0, {}, node(best).cost};
       for (int i = best; i >= 0; i = node(i).previous) ++route.count;
       if (route.count > Route::max_steps) return {};

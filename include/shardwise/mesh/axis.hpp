@@ -45,8 +45,8 @@ template <MeshAxis... Axes>
 struct AxisList {
   static constexpr int count = static_cast<int>(sizeof...(Axes));
   static_assert(count >= 1 && count <= max_axes, "a mesh has one to four axes");
-  static constexpr const char* names[] = {Axes::name...};
-  static constexpr bool data[] = {Axes::data...};
+  static constexpr std::array<const char*, sizeof...(Axes)> names{Axes::name...};
+  static constexpr std::array<bool, sizeof...(Axes)> data{Axes::data...};
 
   /// The position of an axis, or -1.
   template <class A>

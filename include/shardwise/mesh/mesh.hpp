@@ -109,7 +109,7 @@ class Mesh {
     std::string text;
     for (int axis = 0; axis < axes; ++axis) {
       int size = wanted[static_cast<std::size_t>(axis)];
-      text += (axis ? " x " : "") + std::string(AxesOf::names[axis]) + " " +
+      text += (axis ? " x " : "") + std::string(AxesOf::names[static_cast<std::size_t>(axis)]) + " " +
               (size == any ? "any" : std::to_string(size));
       if (size == any && open >= 0)
         throw std::invalid_argument("Mesh: only one size can be `any`, in " + text);

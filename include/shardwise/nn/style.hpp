@@ -85,13 +85,13 @@ namespace detail {  // from a style to tensor types
 /// How a parameter lies on an axis that its style does not name.
 template <class MeshType>
 constexpr Placement unnamed(int axis) {
-  return MeshType::AxesOf::data[axis] ? reduced : replicate;
+  return MeshType::AxesOf::data[static_cast<std::size_t>(axis)] ? reduced : replicate;
 }
 
 /// On data axes a module's input is used with parameters that are `Reduced`; the cast is free.
 template <class MeshType>
 constexpr Placement entering(int axis, Placement found) {
-  return MeshType::AxesOf::data[axis] && found == replicate ? reduced : found;
+  return MeshType::AxesOf::data[static_cast<std::size_t>(axis)] && found == replicate ? reduced : found;
 }
 
 template <class Style, class MeshType>

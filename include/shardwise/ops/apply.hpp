@@ -15,8 +15,9 @@
 ///   pull_back(View<const T, R> dy, View<const T, R> y, const void* residual, Input<T, R>... x);
 /// };
 /// ```
-/// and optionally `flops(y, x...)`, `gradient_flops(wanted, y, x...)`, `residual_bytes(y, x...)`, and
-/// `accumulates`, if `pull_back` can add to a gradient that is there.
+/// and optionally `flops(y, x...)`, `gradient_flops(wanted, y, x...)`, `residual_bytes(y, x...)`;
+/// `accumulates`, if `pull_back` can add to a gradient that is there; and `passes`, the set of operands whose
+/// gradient is the result's gradient itself (bit i is operand i): it is handed on, not copied.
 
 #include <bit>
 
@@ -45,6 +46,13 @@ template <class Op>
 inline constexpr bool accumulates = requires {
   requires Op::accumulates;
 };
+
+/// Is the gradient of operand `I` the result's, element by element?
+template <class Op, int I>
+inline constexpr bool passes = false;
+template <class Op, int I>
+requires requires { Op::passes; }
+inline constexpr bool passes<Op, I> = (Op::passes >> I & 1u) != 0;
 
 template <class Op, class Y, class... X>
 constexpr std::int64_t flops(const Op& op, const Y& y, const X&... x) {
@@ -96,11 +104,16 @@ struct NodeInput {
 };
 
 /// Where the gradient of one operand is being computed: in its slot, if the kernel can add to what is there.
+/// A gradient that is the result's own is not computed at all; but a parameter gets a copy, because
+/// optimizers may write to it.
 template <class NodeInputType, TensorType X>
 class GradientTarget {
  public:
-  constexpr GradientTarget(const NodeInputType& input, const typename X::MeshOf& mesh, bool op_accumulates) {
+  constexpr GradientTarget(const NodeInputType& input, const typename X::MeshOf& mesh, bool op_accumulates,
+                           bool op_passes) {
     if constexpr (NodeInputType::tracked) {
+      handed_on_ = op_passes && input.slot->use() == MemoryUse::activation;
+      if (handed_on_) return;
       in_slot_ = op_accumulates && input.slot->writable();
       if (in_slot_) {
         fresh_ = input.slot->gradient();
@@ -112,20 +125,26 @@ class GradientTarget {
   constexpr Input<typename X::Element, X::rank> argument(const NodeInputType& input) const {
     Input<typename X::Element, X::rank> result{input.extents};
     if constexpr (NodeInputType::tracked) {
-      result.gradient = fresh_.writable().data;
+      if (!handed_on_) result.gradient = fresh_.writable().data;
       result.accumulate = in_slot_;
     }
     return result;
   }
-  constexpr void deliver(const NodeInputType& input) {
+  template <class Gradient>
+  constexpr void deliver(const NodeInputType& input, const Gradient& of_result) {
     if constexpr (NodeInputType::tracked) {
-      if (!in_slot_) input.slot->add(std::move(fresh_));
+      if (handed_on_) {
+        if constexpr (std::is_same_v<Gradient, cotangent_of<X>>) input.slot->add(of_result);
+      } else if (!in_slot_) {
+        input.slot->add(std::move(fresh_));
+      }
     }
   }
 
  private:
   std::conditional_t<NodeInputType::tracked, cotangent_of<X>, Nothing> fresh_;
   bool in_slot_ = false;
+  bool handed_on_ = false;
 };
 
 template <class Op, TensorType Y, class Indices, class... Inputs>
@@ -157,7 +176,8 @@ class OpNode<Op, Y, std::index_sequence<I...>, NodeInput<J, X, IsSaved, Tracked>
     if (!slot_->filled()) return;
     auto dy = slot_->take();
     pull_back(dy, GradientTarget<NodeInput<J, X, IsSaved, Tracked>, X>(
-                      static_cast<NodeInput<J, X, IsSaved, Tracked>&>(*this), mesh_, accumulates<Op>)...);
+                      static_cast<NodeInput<J, X, IsSaved, Tracked>&>(*this), mesh_, accumulates<Op>,
+                      passes<Op, J> && std::is_same_v<cotangent_of<X>, cotangent_of<Y>>)...);
   }
   constexpr void destroy() override { destroy_pooled(this); }
 
@@ -172,7 +192,7 @@ class OpNode<Op, Y, std::index_sequence<I...>, NodeInput<J, X, IsSaved, Tracked>
       op_.pull_back(dy.view(), extents_, residual_ ? residual_.data() : nullptr,
                     targets.argument(static_cast<NodeInput<J, X, IsSaved, Tracked>&>(*this))...);
     }
-    (targets.deliver(static_cast<NodeInput<J, X, IsSaved, Tracked>&>(*this)), ...);
+    (targets.deliver(static_cast<NodeInput<J, X, IsSaved, Tracked>&>(*this), dy), ...);
   }
 
   Op op_;

@@ -48,7 +48,7 @@ struct View {
   }
   /// The same block, seen as `rows` x (the last dimension).
   constexpr Index rows() const { return extent(0, Rank - 1); }
-  constexpr Index columns() const { return extent(Rank - 1, Rank); }
+  constexpr Index columns() const { return extent(Rank > 0 ? Rank - 1 : 0, Rank); }
 
   constexpr operator View<const T, Rank>() const requires(!std::is_const_v<T>) {
     return {data, size, begin, shape};

@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Elementwise arithmetic: `mul` and `sub` of two tensors of one shape, and `scale` by a number. `mul` is
+/// linear in each factor, so one may be a pending sum beside a `Reduced` one, but not both; `sub` is linear
+/// in both together, as `add` is; `scale` lets a pending sum pass.
+
+#include <shardwise/kernel/arithmetic.hpp>
+#include <shardwise/ops/apply.hpp>
+#include <shardwise/tensor/factories.hpp>
+
+namespace shardwise {
+
+namespace detail {
+
+template <std::size_t Rank>
+constexpr std::array<Index, Rank> same_shape(const char* operation, const std::array<Index, Rank>& a,
+                                             const std::array<Index, Rank>& b) {
+  if (a != b) {
+    throw std::invalid_argument(std::string(operation) + ": the operands differ in shape, " + to_string(a) +
+                                " and " + to_string(b));
+  }
+  return a;
+}
+
+}  // namespace detail
+
+struct MulOp {
+  static constexpr Saved saved{.inputs = 0b11};
+
+  template <int RankA, int RankB>
+  static constexpr Signature signature() {
+    if (RankA != RankB) return {};
+    Indices all = Indices::range('a', RankA);
+    return Signature::of(all, all, all).linear_in_each();
+  }
+  template <std::size_t Rank>
+  static constexpr auto shape(const std::array<Index, Rank>& a, const std::array<Index, Rank>& b) {
+    return detail::same_shape("mul", a, b);
+  }
+  template <class T, int Rank>
+  static void forward(View<T, Rank> y, void*, View<const T, Rank> a, View<const T, Rank> b) {
+    kernel::multiply(y.elements(), a.data, b.data, y.data);
+  }
+  template <class T, int Rank>
+  static void pull_back(View<const T, Rank> dy, View<const T, Rank>, const void*, Input<T, Rank> a,
+                        Input<T, Rank> b) {
+    kernel::multiply_backward(dy.elements(), a.data, b.data, dy.data, a.gradient, b.gradient);
+  }
+};
+
+struct SubOp {
+  static constexpr Saved saved{};
+  static constexpr bool accumulates = true;
+  static constexpr unsigned passes = 0b01;
+
+  template <int RankA, int RankB>
+  static constexpr Signature signature() {
+    if (RankA != RankB) return {};
+    Indices all = Indices::range('a', RankA);
+    return Signature::of(all, all, all).linear_jointly();
+  }
+  template <std::size_t Rank>
+  static constexpr auto shape(const std::array<Index, Rank>& a, const std::array<Index, Rank>& b) {
+    return detail::same_shape("sub", a, b);
+  }
+  template <class Y, class A, class B>
+  static constexpr std::int64_t gradient_flops(int, const Y& y, const A&, const B&) {
+    return y.elements();
+  }
+  template <class T, int Rank>
+  static void forward(View<T, Rank> y, void*, View<const T, Rank> a, View<const T, Rank> b) {
+    kernel::subtract(y.elements(), a.data, b.data, y.data);
+  }
+  template <class T, int Rank>
+  static void pull_back(View<const T, Rank> dy, View<const T, Rank>, const void*, Input<T, Rank> a,
+                        Input<T, Rank> b) {
+    add_scaled(dy, 1, a);
+    add_scaled(dy, -1, b);
+  }
+
+ private:
+  template <class T, int Rank>
+  static void add_scaled(const View<const T, Rank>& dy, kernel::compute_t<T> factor,
+                         const Input<T, Rank>& x) {
+    if (!x.gradient) return;
+    if (x.accumulate) {
+      kernel::accumulate_scaled(dy.elements(), factor, dy.data, x.gradient);
+    } else {
+      kernel::scale(dy.elements(), factor, dy.data, x.gradient);
+    }
+  }
+};
+
+struct ScaleOp {
+  double factor;
+
+  static constexpr Saved saved{};
+  static constexpr bool accumulates = true;
+
+  template <int Rank>
+  static constexpr Signature signature() {
+    return Signature::of(Indices::range('a', Rank), Indices::range('a', Rank)).linear_in_each();
+  }
+  template <std::size_t Rank>
+  static constexpr auto shape(const std::array<Index, Rank>& x) {
+    return x;
+  }
+  template <class T, int Rank>
+  void forward(View<T, Rank> y, void*, View<const T, Rank> x) const {
+    kernel::scale(y.elements(), static_cast<kernel::compute_t<T>>(factor), x.data, y.data);
+  }
+  template <class T, int Rank>
+  void pull_back(View<const T, Rank> dy, View<const T, Rank>, const void*, Input<T, Rank> x) const {
+    const auto by = static_cast<kernel::compute_t<T>>(factor);
+    if (x.accumulate) {
+      kernel::accumulate_scaled(dy.elements(), by, dy.data, x.gradient);
+    } else {
+      kernel::scale(dy.elements(), by, dy.data, x.gradient);
+    }
+  }
+};
+
+/// a · b, element by element. Throws `std::invalid_argument` if the shapes differ.
+template <Operand A, Operand B, class Result = result_of<MulOp, A, B>>
+constexpr auto mul(const A& a, const B& b) {
+  return apply(MulOp{}, a, b);
+}
+template <Operand A, Operand B, IllFormed Why = result_of<MulOp, A, B>>
+Why mul(const A&, const B&) = delete;  // see Why
+
+/// a - b. Throws `std::invalid_argument` if the shapes differ.
+template <Operand A, Operand B, class Result = result_of<SubOp, A, B>>
+constexpr auto sub(const A& a, const B& b) {
+  return apply(SubOp{}, a, b);
+}
+template <Operand A, Operand B, IllFormed Why = result_of<SubOp, A, B>>
+Why sub(const A&, const B&) = delete;  // see Why
+
+/// factor · x.
+template <Operand X, class Result = result_of<ScaleOp, X>>
+constexpr auto scale(const X& x, double factor) {
+  return apply(ScaleOp{factor}, x);
+}
+template <Operand X, IllFormed Why = result_of<ScaleOp, X>>
+Why scale(const X&, double) = delete;  // see Why
+
+}  // namespace shardwise

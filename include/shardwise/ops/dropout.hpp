@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// `dropout`: each element is dropped with probability p, and the others are divided by 1 - p. Whether an
+/// element is dropped is a function of the seed and of its global index alone, so the mask is the same on
+/// every mesh and in every layout, and need not be kept for the backward pass. Give each use and each step a
+/// seed of its own. Linear in x: pending sums pass.
+
+#include <shardwise/kernel/dropout.hpp>
+#include <shardwise/ops/apply.hpp>
+#include <shardwise/tensor/factories.hpp>
+
+namespace shardwise {
+
+struct DropoutOp {
+  double p;
+  std::uint64_t seed;
+
+  static constexpr Saved saved{};
+
+  template <int Rank>
+  static constexpr Signature signature() {
+    return Signature::of(Indices::range('a', Rank), Indices::range('a', Rank)).linear_in_each();
+  }
+
+  template <std::size_t Rank>
+  constexpr auto shape(const std::array<Index, Rank>& x) const {
+    if (!(p >= 0 && p < 1)) {
+      throw std::invalid_argument("dropout: the probability " + std::to_string(p) + " is not in [0, 1)");
+    }
+    return x;
+  }
+
+  template <class T, int Rank>
+  void forward(View<T, Rank> y, void*, View<const T, Rank> x) const {
+    mask(x, x.data, y.data);
+  }
+  template <class T, int Rank>
+  void pull_back(View<const T, Rank> dy, View<const T, Rank>, const void*, Input<T, Rank> x) const {
+    mask(dy, dy.data, x.gradient);
+  }
+
+ private:
+  template <class T, int Rank>
+  void mask(const View<const T, Rank>& block, const T* from, T* to) const {
+    detail::for_each_run(block, [&](Index local, Index global, Index count) {
+      kernel::dropout(count, p, seed, static_cast<std::uint64_t>(global), from + local, to + local);
+    });
+  }
+};
+
+/// y[i] = x[i] / (1 - p) or 0. Throws `std::invalid_argument` for p outside [0, 1).
+template <Operand X, class Result = result_of<DropoutOp, X>>
+constexpr auto dropout(const X& x, double p, std::uint64_t seed) {
+  return apply(DropoutOp{p, seed}, x);
+}
+template <Operand X, IllFormed Why = result_of<DropoutOp, X>>
+Why dropout(const X&, double, std::uint64_t) = delete;  // see Why
+
+}  // namespace shardwise

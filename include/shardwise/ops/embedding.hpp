@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// `embedding`: rows of a table by their ids. Along one axis, besides whole operands: a table whose columns
+/// are sharded gives columns; sharded tokens beside a `Reduced` table give rows; and a table whose vocabulary
+/// is sharded gives a pending sum, to which each rank contributes the rows that it owns.
+
+#include <shardwise/kernel/embedding.hpp>
+#include <shardwise/ops/apply.hpp>
+#include <shardwise/ops/position.hpp>
+
+namespace shardwise {
+
+struct EmbeddingOp {
+  static constexpr Saved saved{.inputs = 0b01};
+  static constexpr bool accumulates = true;
+
+  template <int RankTokens, int RankTable>
+  static constexpr Signature signature() {
+    if (RankTable != 2) return {};
+    Indices tokens = Indices::range('A', RankTokens);
+    return Signature::of(tokens, "vd", tokens.then('d')).linear_in_each().without_gradient(0);
+  }
+  /// Linear in the table only.
+  template <int RankTokens, int RankTable>
+  static constexpr Propagated rule(const OperandPlacements& at) {
+    if (at[0] == partial_sum) return {{}, Reason::operation_is_not_linear_so_it_needs_the_finished_sum};
+    return propagate(signature<RankTokens, RankTable>(), at);
+  }
+
+  template <std::size_t Rank>
+  static constexpr auto shape(const std::array<Index, Rank>& tokens, const Shape<2>& table) {
+    std::array<Index, Rank + 1> y{};
+    for (std::size_t i = 0; i < Rank; ++i) y[i] = tokens[i];
+    y[Rank] = table[1];
+    return y;
+  }
+
+  template <class Y, class Tokens, class Table>
+  static constexpr std::int64_t flops(const Y&, const Tokens&, const Table&) {
+    return 0;
+  }
+  template <class Y, class Tokens, class Table>
+  static constexpr std::int64_t gradient_flops(int, const Y& y, const Tokens&, const Table&) {
+    return y.elements();
+  }
+
+  template <class T, class Id, int Rank>
+  static void forward(View<T, Rank + 1> y, void*, View<const Id, Rank> tokens, View<const T, 2> table) {
+    const Index count = tokens.elements(), vocabulary = table.shape[0];
+    const Index wrong = kernel::check_ids(count, tokens.data, vocabulary);
+    if (wrong >= 0) {
+      throw std::out_of_range("embedding: token " + std::to_string(tokens.data[wrong]) + " at " +
+                              detail::position(tokens, wrong) + " is outside the vocabulary of " +
+                              std::to_string(vocabulary) + ", of which this rank holds " +
+                              std::to_string(table.begin[0]) + " to " +
+                              std::to_string(table.begin[0] + table.size[0]));
+    }
+    kernel::embedding(count, tokens.data, table.begin[0], table.size[0], table.size[1], table.data, y.data);
+  }
+
+  template <class T, class Id, int Rank>
+  static void pull_back(View<const T, Rank + 1> dy, View<const T, Rank + 1>, const void*,
+                        Input<Id, Rank> tokens, Input<T, 2> table) {
+    if (!table.gradient) return;
+    if (!table.accumulate) kernel::fill<T>(table.elements(), 0, table.gradient);
+    kernel::embedding_backward(tokens.elements(), tokens.data, table.begin[0], table.size[0], table.size[1],
+                               dy.data, table.gradient);
+  }
+};
+
+/// tokens: integers, [t…]; table: [vocabulary, dim]; the result is [t…, dim]. Throws `std::out_of_range`, on
+/// the rank that holds it, for an id outside [0, vocabulary).
+template <Operand Tokens, Operand Table, class Result = result_of<EmbeddingOp, Tokens, Table>>
+requires(!tensor_of<Tokens>::is_float) constexpr auto embedding(const Tokens& tokens, const Table& table) {
+  return apply(EmbeddingOp{}, tokens, table);
+}
+template <Operand Tokens, Operand Table, IllFormed Why = result_of<EmbeddingOp, Tokens, Table>>
+requires(!tensor_of<Tokens>::is_float) Why embedding(const Tokens&, const Table&)
+= delete;  // see Why
+
+}  // namespace shardwise

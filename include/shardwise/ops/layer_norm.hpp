@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// `layer_norm`: every row brought to mean 0 and variance 1, then scaled and shifted (Ba, Kiros and Hinton,
+/// "Layer normalization", 2016). The last dimension, along which it normalises, is whole on every rank; where
+/// another one is sharded (sequence parallelism), gamma and beta are `Reduced` and their gradients pending.
+
+#include <shardwise/kernel/layer_norm.hpp>
+#include <shardwise/ops/apply.hpp>
+
+namespace shardwise {
+
+struct LayerNormOp {
+  double eps;
+
+  static constexpr Saved saved{.inputs = 0b011};
+
+  template <int RankX, int RankGamma, int RankBeta>
+  static constexpr Signature signature() {
+    if (RankX < 1 || RankGamma != 1 || RankBeta != 1) return {};
+    Indices x = Indices::range('A', RankX - 1).then('c');
+    return Signature::of(x, "c", "c", x).whole('c');
+  }
+
+  template <std::size_t Rank>
+  static constexpr auto shape(const std::array<Index, Rank>& x, const Shape<1>& gamma, const Shape<1>& beta) {
+    if (gamma[0] != x[Rank - 1] || beta[0] != x[Rank - 1]) {
+      throw std::invalid_argument("layer_norm: x has " + std::to_string(x[Rank - 1]) +
+                                  " features, but gamma has " + std::to_string(gamma[0]) +
+                                  " elements and beta " + std::to_string(beta[0]));
+    }
+    return x;
+  }
+
+  template <class Y, class X, class Gamma, class Beta>
+  static constexpr std::int64_t flops(const Y& y, const X&, const Gamma&, const Beta&) {
+    return 7 * y.elements();  // sum, centre, sum of squares (2), normalise, scale, shift
+  }
+  template <class Y, class X, class Gamma, class Beta>
+  static constexpr std::int64_t gradient_flops(int, const Y& y, const X&, const Gamma&, const Beta&) {
+    return 14 * y.elements();
+  }
+
+  /// The mean and 1/√(variance + eps) of each row.
+  template <class Y, class T, int Rank, class Gamma, class Beta>
+  static constexpr Index residual_bytes(const Y&, const View<const T, Rank>& x, const Gamma&, const Beta&) {
+    return x.rows() * 2 * static_cast<Index>(sizeof(kernel::compute_t<T>));
+  }
+
+  template <class T, int Rank>
+  void forward(View<T, Rank> y, void* residual, View<const T, Rank> x, View<const T, 1> gamma,
+               View<const T, 1> beta) const {
+    using C = kernel::compute_t<T>;
+    kernel::layer_norm(x.rows(), x.columns(), x.data, gamma.data, beta.data, static_cast<C>(eps), y.data,
+                       static_cast<C*>(residual));
+  }
+
+  template <class T, int Rank>
+  static void pull_back(View<const T, Rank> dy, View<const T, Rank>, const void* residual, Input<T, Rank> x,
+                        Input<T, 1> gamma, Input<T, 1> beta) {
+    kernel::layer_norm_backward(x.rows(), x.columns(), x.data, gamma.data,
+                                static_cast<const kernel::compute_t<T>*>(residual), dy.data, x.gradient,
+                                gamma.gradient, beta.gradient);
+  }
+};
+
+/// x: [r…, c], gamma and beta: [c]; the result is [r…, c].
+template <Operand X, Operand Gamma, Operand Beta, class Result = result_of<LayerNormOp, X, Gamma, Beta>>
+constexpr auto layer_norm(const X& x, const Gamma& gamma, const Beta& beta, double eps = 1e-5) {
+  return apply(LayerNormOp{eps}, x, gamma, beta);
+}
+template <Operand X, Operand Gamma, Operand Beta, IllFormed Why = result_of<LayerNormOp, X, Gamma, Beta>>
+Why layer_norm(const X&, const Gamma&, const Beta&, double = 1e-5) = delete;  // see Why
+
+}  // namespace shardwise

@@ -1,0 +1,239 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Reductions over one dimension, which the result lacks, or over all of them to a scalar: `sum`, `mean`,
+/// `sum_of_squares`, `max` and `norm`, the 2-norm.
+///
+/// ```
+/// y = sum<0>(x);   // y[c] = Σ_r x[r, c]; x sharded on 0 gives a Partial<Sum>, y's other dimensions keep
+/// y = mean(x);     // a scalar; the divisor is the global number of elements, however x is sharded
+/// ```
+/// Over a sharded dimension `sum`, `mean` and `sum_of_squares` give `Partial<Sum>` and `max` gives
+/// `Partial<Max>`, through which no gradient is defined; a `norm` does not compile there: take
+/// `sum_of_squares`, redistribute, and then the root. `sum` and `mean` let a pending sum pass.
+
+#include <shardwise/kernel/reduce.hpp>
+#include <shardwise/ops/apply.hpp>
+#include <shardwise/ops/dimension.hpp>
+
+namespace shardwise {
+
+namespace detail {
+
+/// Instead of a dimension: reduce over all.
+inline constexpr int all_dimensions = 1 << 20;
+
+/// A block as [outer, n, inner], of which n is reduced.
+struct Folded {
+  Index outer = 1, n = 1, inner = 1;
+  double all = 1;  ///< the global n
+};
+
+/// Each says how a block is reduced: `forward`, `pull_back`, and what the signature has to know.
+
+struct SumOf {
+  static constexpr Saved saved{};
+  static constexpr Signature with(const Signature& plain) { return plain.linear_in_each(); }
+  template <class T>
+  static void forward(const Folded& f, const T* x, T* y) {
+    kernel::sum(f.outer, f.n, f.inner, x, y);
+  }
+  template <class T>
+  static void pull_back(const Folded& f, const T*, const T*, const T* dy, T* dx) {
+    kernel::sum_backward(f.outer, f.n, f.inner, dy, kernel::compute_t<T>(1), dx);
+  }
+};
+
+struct MeanOf {
+  static constexpr Saved saved{};
+  static constexpr Signature with(const Signature& plain) { return plain.linear_in_each(); }
+  template <class T>
+  static void forward(const Folded& f, const T* x, T* y) {
+    kernel::sum(f.outer, f.n, f.inner, x, y);
+    kernel::scale(f.outer * f.inner, static_cast<kernel::compute_t<T>>(1 / f.all), y, y);
+  }
+  template <class T>
+  static void pull_back(const Folded& f, const T*, const T*, const T* dy, T* dx) {
+    kernel::sum_backward(f.outer, f.n, f.inner, dy, static_cast<kernel::compute_t<T>>(1 / f.all), dx);
+  }
+};
+
+struct SumOfSquaresOf {
+  static constexpr Saved saved{.inputs = 0b1};
+  static constexpr Signature with(const Signature& plain) { return plain; }
+  template <class T>
+  static void forward(const Folded& f, const T* x, T* y) {
+    kernel::sum_squares(f.outer, f.n, f.inner, x, y);
+  }
+  template <class T>
+  static void pull_back(const Folded& f, const T* x, const T*, const T* dy, T* dx) {
+    kernel::sum_squares_backward(f.outer, f.n, f.inner, x, dy, kernel::compute_t<T>(2), dx);
+  }
+};
+
+struct MaxOf {
+  static constexpr Saved saved{.inputs = 0b1, .output = true};
+  static constexpr Signature with(const Signature& plain) { return plain.combining(ReduceOp::max); }
+  template <class T>
+  static void forward(const Folded& f, const T* x, T* y) {
+    kernel::max(f.outer, f.n, f.inner, x, y);
+  }
+  template <class T>
+  static void pull_back(const Folded& f, const T* x, const T* y, const T* dy, T* dx) {
+    kernel::max_backward(f.outer, f.n, f.inner, x, y, dy, dx);
+  }
+};
+
+struct NormOf {
+  static constexpr Saved saved{.inputs = 0b1, .output = true};
+  static constexpr Signature with(const Signature& plain) { return plain.not_combining(); }
+  template <class T>
+  static void forward(const Folded& f, const T* x, T* y) {
+    kernel::norm(f.outer, f.n, f.inner, x, y);
+  }
+  template <class T>
+  static void pull_back(const Folded& f, const T* x, const T* y, const T* dy, T* dx) {
+    kernel::norm_backward(f.outer, f.n, f.inner, x, y, dy, dx);
+  }
+};
+
+}  // namespace detail
+
+/// `Of`: one of the structs above.
+template <class Of, int Dim>
+struct ReductionOp {
+  static constexpr Saved saved = Of::saved;
+  static constexpr bool all = Dim == detail::all_dimensions;
+
+  template <int Rank>
+  static constexpr Signature signature() {
+    Indices x = Indices::range('a', Rank);
+    if constexpr (all) {
+      return Of::with(Signature::of(x, ""));
+    } else {
+      if (!detail::has_dimension(Dim, Rank)) return {};
+      return Of::with(Signature::of(x, x.without(x[detail::dimension(Dim, Rank)])));
+    }
+  }
+
+  template <std::size_t Rank>
+  static constexpr auto shape(const std::array<Index, Rank>& x) {
+    if constexpr (all) {
+      return Shape<0>{};
+    } else {
+      constexpr auto dim = static_cast<std::size_t>(detail::dimension(Dim, static_cast<int>(Rank)));
+      std::array<Index, Rank - 1> y{};
+      for (std::size_t i = 0; i + 1 < Rank; ++i) y[i] = x[i < dim ? i : i + 1];
+      return y;
+    }
+  }
+
+  template <class Y, class X>
+  static constexpr std::int64_t flops(const Y&, const X& x) {
+    return x.elements();
+  }
+
+  template <class T, int RankY, int Rank>
+  static void forward(View<T, RankY> y, void*, View<const T, Rank> x) {
+    Of::forward(folded(x), x.data, y.data);
+  }
+  template <class T, int RankY, int Rank>
+  static void pull_back(View<const T, RankY> dy, View<const T, RankY> y, const void*, Input<T, Rank> x) {
+    Of::pull_back(folded<T, Rank>(x), x.data, y.data, dy.data, x.gradient);
+  }
+
+ private:
+  template <class T, int Rank>
+  static detail::Folded folded(const View<const T, Rank>& x) {
+    detail::Folded f;
+    if constexpr (all) {
+      f.n = x.elements();
+      f.all = static_cast<double>(elements(x.shape));
+    } else {
+      constexpr int dim = detail::dimension(Dim, Rank);
+      f = {x.extent(0, dim), x.extent(dim, dim + 1), x.extent(dim + 1, Rank),
+           static_cast<double>(x.shape[static_cast<std::size_t>(dim)])};
+    }
+    return f;
+  }
+};
+
+/// An operand of floating-point numbers.
+template <class X>
+concept FloatOperand = Operand<X> && tensor_of<X>::is_float;
+
+/// Σ x
+template <int Dim, FloatOperand X, class Result = result_of<ReductionOp<detail::SumOf, Dim>, X>>
+constexpr auto sum(const X& x) {
+  return apply(ReductionOp<detail::SumOf, Dim>{}, x);
+}
+template <int Dim, FloatOperand X, IllFormed Why = result_of<ReductionOp<detail::SumOf, Dim>, X>>
+Why sum(const X&) = delete;  // see Why
+template <FloatOperand X, class Result = result_of<ReductionOp<detail::SumOf, detail::all_dimensions>, X>>
+constexpr auto sum(const X& x) {
+  return sum<detail::all_dimensions>(x);
+}
+template <FloatOperand X, IllFormed Why = result_of<ReductionOp<detail::SumOf, detail::all_dimensions>, X>>
+Why sum(const X&) = delete;  // see Why
+
+/// The sum divided by the global extent, or by the global number of elements.
+template <int Dim, FloatOperand X, class Result = result_of<ReductionOp<detail::MeanOf, Dim>, X>>
+constexpr auto mean(const X& x) {
+  return apply(ReductionOp<detail::MeanOf, Dim>{}, x);
+}
+template <int Dim, FloatOperand X, IllFormed Why = result_of<ReductionOp<detail::MeanOf, Dim>, X>>
+Why mean(const X&) = delete;  // see Why
+template <FloatOperand X, class Result = result_of<ReductionOp<detail::MeanOf, detail::all_dimensions>, X>>
+constexpr auto mean(const X& x) {
+  return mean<detail::all_dimensions>(x);
+}
+template <FloatOperand X, IllFormed Why = result_of<ReductionOp<detail::MeanOf, detail::all_dimensions>, X>>
+Why mean(const X&) = delete;  // see Why
+
+/// Σ x²
+template <int Dim, FloatOperand X, class Result = result_of<ReductionOp<detail::SumOfSquaresOf, Dim>, X>>
+constexpr auto sum_of_squares(const X& x) {
+  return apply(ReductionOp<detail::SumOfSquaresOf, Dim>{}, x);
+}
+template <int Dim, FloatOperand X, IllFormed Why = result_of<ReductionOp<detail::SumOfSquaresOf, Dim>, X>>
+Why sum_of_squares(const X&) = delete;  // see Why
+template <FloatOperand X,
+          class Result = result_of<ReductionOp<detail::SumOfSquaresOf, detail::all_dimensions>, X>>
+constexpr auto sum_of_squares(const X& x) {
+  return sum_of_squares<detail::all_dimensions>(x);
+}
+template <FloatOperand X,
+          IllFormed Why = result_of<ReductionOp<detail::SumOfSquaresOf, detail::all_dimensions>, X>>
+Why sum_of_squares(const X&) = delete;  // see Why
+
+/// The largest element, -∞ of none. Backward the gradient goes to the first of the largest.
+template <int Dim, FloatOperand X, class Result = result_of<ReductionOp<detail::MaxOf, Dim>, X>>
+constexpr auto max(const X& x) {
+  return apply(ReductionOp<detail::MaxOf, Dim>{}, x);
+}
+template <int Dim, FloatOperand X, IllFormed Why = result_of<ReductionOp<detail::MaxOf, Dim>, X>>
+Why max(const X&) = delete;  // see Why
+template <FloatOperand X, class Result = result_of<ReductionOp<detail::MaxOf, detail::all_dimensions>, X>>
+constexpr auto max(const X& x) {
+  return max<detail::all_dimensions>(x);
+}
+template <FloatOperand X, IllFormed Why = result_of<ReductionOp<detail::MaxOf, detail::all_dimensions>, X>>
+Why max(const X&) = delete;  // see Why
+
+/// √(Σ x²). The squares must not overflow. Its gradient at 0 is taken to be 0.
+template <int Dim, FloatOperand X, class Result = result_of<ReductionOp<detail::NormOf, Dim>, X>>
+constexpr auto norm(const X& x) {
+  return apply(ReductionOp<detail::NormOf, Dim>{}, x);
+}
+template <int Dim, FloatOperand X, IllFormed Why = result_of<ReductionOp<detail::NormOf, Dim>, X>>
+Why norm(const X&) = delete;  // see Why
+template <FloatOperand X, class Result = result_of<ReductionOp<detail::NormOf, detail::all_dimensions>, X>>
+constexpr auto norm(const X& x) {
+  return norm<detail::all_dimensions>(x);
+}
+template <FloatOperand X, IllFormed Why = result_of<ReductionOp<detail::NormOf, detail::all_dimensions>, X>>
+Why norm(const X&) = delete;  // see Why
+
+}  // namespace shardwise

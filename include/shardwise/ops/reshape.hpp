@@ -1,0 +1,209 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// `reshape`: the same elements in the same row-major order under other extents. No data is moved, neither
+/// forward nor backward; so it is defined only where every rank's block of the old tensor is its block of the
+/// new one.
+///
+/// ```
+/// y = reshape(x, {batch, sequence, heads, head_dim});          // the placements stay as they are
+/// y = reshape<Shard<0>, Shard<1>>(x, {batch * sequence, dim});   // x was <Shard<0>, Shard<2>>, say
+/// ```
+/// The type decides that each axis keeps its kind of placement: `Shard` of perhaps another dimension,
+/// `Replicate`, `Reduced` and `Partial` as they are. The extents decide the rest, on every rank alike: 12 x 8
+/// sharded on dimension 1 over 4 ranks is not 16 x 6 in any layout, and throws.
+
+#include <shardwise/ops/apply.hpp>
+#include <shardwise/tensor/factories.hpp>
+
+namespace shardwise {
+
+namespace detail {
+
+/// The new placement codes; without any given, the old ones.
+template <class X, PlacementTag... Placements>
+struct ReshapeCodes {
+  static constexpr Layout layout = sizeof...(Placements) == 0 ? X::layout : layout_of<Placements...>;
+  static constexpr int at(int axis) { return layout[axis].code; }
+};
+
+/// The first axis that cannot be placed as wanted, or -1.
+constexpr int axis_that_reshape_loses(const Layout& from, const Layout& to, int rank) {
+  for (int axis = 0; axis < from.axes; ++axis) {
+    const bool kept =
+        from[axis].is_shard() ? to[axis].is_shard() && to[axis].dim() < rank : to[axis] == from[axis];
+    if (!kept) return axis;
+  }
+  return -1;
+}
+
+template <class X, bool Tracked, int Rank, class... Placements>
+struct Reshaped {
+  using Codes = ReshapeCodes<X, Placements...>;
+  static constexpr auto type_of() {
+    if constexpr (Codes::layout.axes != X::MeshOf::axes) {
+      return LayoutError<Reason::one_placement_per_mesh_axis_is_needed, Expected<Placements...>, Got<X>,
+                         Cure<Hint::give_one_placement_per_axis>>{};
+    } else if constexpr (axis_that_reshape_loses(X::layout, Codes::layout, Rank) >= 0) {
+      constexpr int axis = axis_that_reshape_loses(X::layout, Codes::layout, Rank);
+      return LayoutError<Reason::reshape_cannot_keep_this_dimension_sharded,
+                         On<typename X::MeshOf::AxesOf::template at<axis>>,
+                         Expected<placement_type<Codes::at(axis)>>, Got<placement_type<X::layout[axis].code>>,
+                         Cure<Hint::redistribute_to_Replicate_first>>{};
+    } else if constexpr (Tracked && !has_cotangent(X::layout)) {
+      return LayoutError<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined, Got<X>,
+                         Cure<Hint::redistribute_an_operand_first>>{};
+    } else {
+      return TypeIs<tensor_with<typename X::Element, Rank, typename X::MeshOf, Codes>>{};
+    }
+  }
+  template <class T>
+  struct Unwrap {
+    using type = T;
+  };
+  template <class T>
+  struct Unwrap<TypeIs<T>> {
+    using type = T;
+  };
+  using type = typename Unwrap<decltype(type_of())>::type;
+};
+
+/// Which elements of the row-major order a block holds, in few numbers: dimensions are joined where the block
+/// stays a box. Equal forms are equal sets of elements, whatever the extents were.
+struct BlockForm {
+  struct Dimension {
+    Index extent = 0, begin = 0, size = 0;
+    friend constexpr bool operator==(const Dimension&, const Dimension&) = default;
+  };
+  std::array<Dimension, max_rank> dims{};
+  int rank = 0;
+
+  template <std::size_t Rank>
+  constexpr BlockForm(const std::array<Index, Rank>& shape, const Box<Rank>& box) {
+    if (box.elements() == 0) {
+      rank = -1;
+      return;
+    }
+    for (std::size_t dim = 0; dim < Rank; ++dim) {
+      const Dimension inner{shape[dim], box.begin[dim], box.size[dim]};
+      if (inner.extent == 1) continue;
+      if (rank > 0 && (last().size == 1 || inner.size == inner.extent)) {
+        last() = {last().extent * inner.extent, last().begin * inner.extent + inner.begin,
+                  (last().size - 1) * inner.extent + inner.size};
+      } else {
+        ++rank;
+        last() = inner;
+      }
+    }
+  }
+  constexpr Dimension& last() { return dims[static_cast<std::size_t>(rank - 1)]; }
+  friend constexpr bool operator==(const BlockForm&, const BlockForm&) = default;
+};
+
+/// The elements stay where they are, on every rank of the mesh.
+template <std::size_t From, std::size_t To>
+constexpr bool reshape_is_local(const MeshSizes& sizes, const std::array<Index, From>& old_shape,
+                                const Layout& old_layout, const std::array<Index, To>& new_shape,
+                                const Layout& new_layout) {
+  AxisSet cutting = 0;
+  for (int axis = 0; axis < old_layout.axes; ++axis) {
+    if (old_layout[axis].is_shard()) cutting |= 1u << axis;
+  }
+  const int members = group_size(sizes, old_layout.axes, cutting);
+  for (int m = 0; members > 1 && m < members; ++m) {
+    MeshSizes at = group_member(sizes, {}, old_layout.axes, cutting, m);
+    if (BlockForm(old_shape, local_box(old_shape, old_layout, sizes, at)) !=
+        BlockForm(new_shape, local_box(new_shape, new_layout, sizes, at))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+template <TensorType Y, TensorType X>
+constexpr void check_reshape(const X& x, const Shape<Y::rank>& shape) {
+  for (Index extent : shape) {
+    if (extent < 0) throw std::invalid_argument("reshape: an extent is negative in " + to_string(shape));
+  }
+  if (elements(shape) != elements(x.shape())) {
+    throw std::invalid_argument("reshape: " + to_string(x.shape()) + " has " +
+                                std::to_string(elements(x.shape())) + " elements, but " + to_string(shape) +
+                                " has " + std::to_string(elements(shape)));
+  }
+  if (reshape_is_local(x.mesh().sizes(), x.shape(), X::layout, shape, Y::layout)) return;
+  std::string axes;
+  for (int axis = 0; axis < X::layout.axes; ++axis) {
+    if (!X::layout[axis].is_shard()) continue;
+    axes += (axes.empty() ? "" : " and ") + ("dimension " + std::to_string(X::layout[axis].dim())) +
+            " over the " + std::to_string(x.mesh().sizes()[static_cast<std::size_t>(axis)]) + " ranks of " +
+            X::MeshOf::AxesOf::names[axis] + ", then dimension " + std::to_string(Y::layout[axis].dim());
+  }
+  throw std::invalid_argument("reshape: " + to_string(x.shape()) + " cannot become " + to_string(shape) +
+                              " without moving data, sharded as it is: " + axes +
+                              "; redistribute to Replicate there first");
+}
+
+template <TensorType X, TensorType Y>
+class ReshapeNode final : public TapeNode {
+ public:
+  constexpr ReshapeNode(const Shape<X::rank>& shape, SlotFor<X> from, SlotFor<Y> to)
+      : shape_(shape), from_(std::move(from)), to_(std::move(to)) {}
+  constexpr void pull_back() override {
+    if (!to_->filled()) return;
+    auto dy = to_->take();
+    Buffer block = dy.buffer();
+    auto mesh = dy.mesh();
+    dy = cotangent_of<Y>();  // so that the block has one owner
+    from_->add(cotangent_of<X>(mesh, shape_, std::move(block)));
+  }
+  constexpr void destroy() override { destroy_pooled(this); }
+
+ private:
+  Shape<X::rank> shape_;
+  SlotFor<X> from_;
+  SlotFor<Y> to_;
+};
+
+}  // namespace detail
+
+/// The tensor type that `reshape<Placements...>` to `Rank` dimensions makes of an `X`, or a `LayoutError`.
+template <Operand X, std::size_t Rank, class... Placements>
+using reshaped =
+    typename detail::Reshaped<tensor_of<X>, any_tracked<X>, static_cast<int>(Rank), Placements...>::type;
+
+/// x with the extents `shape`, of as many elements, in the same memory. Throws `std::invalid_argument`, on
+/// every rank, if the blocks would not stay where they are.
+template <PlacementTag... Placements, Operand X, std::size_t Rank,
+          WellFormed Result = reshaped<X, Rank, Placements...>>
+constexpr auto reshape(const X& x, const std::array<Index, Rank>& shape) {
+  using Given = tensor_of<X>;
+  const Given& value = value_of(x);
+  detail::check_reshape<Result>(value, shape);
+  Result y(value.mesh(), shape, value.buffer());
+  if constexpr (!any_on_tape<X>) {
+    return y;
+  } else if constexpr (!any_tracked<X>) {
+    return Var<Result, false>(x.tape(), std::move(y));
+  } else {
+    auto slot = SlotFor<Result>::make();
+    x.tape().template record<detail::ReshapeNode<Given, Result>>(value.shape(), OperandTraits<X>::slot(x),
+                                                                 slot);
+    return Var<Result>(x.tape(), std::move(y), std::move(slot));
+  }
+}
+template <PlacementTag... Placements, Operand X, std::size_t Rank,
+          IllFormed Why = reshaped<X, Rank, Placements...>>
+Why reshape(const X&, const std::array<Index, Rank>&) = delete;  // see Why
+
+template <PlacementTag... Placements, Operand X, std::size_t Rank,
+          WellFormed Result = reshaped<X, Rank, Placements...>>
+constexpr auto reshape(const X& x, const Index (&shape)[Rank]) {
+  return reshape<Placements...>(x, std::to_array(shape));
+}
+template <PlacementTag... Placements, Operand X, std::size_t Rank,
+          IllFormed Why = reshaped<X, Rank, Placements...>>
+Why reshape(const X&, const Index (&)[Rank]) = delete;  // see Why
+
+}  // namespace shardwise

@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// `softmax` along one dimension, which is whole on every rank. Any placement of the others but `Partial`.
+///
+/// ```
+/// y = softmax(x);       // along the last dimension
+/// y = softmax<1>(x);
+/// ```
+
+#include <shardwise/kernel/softmax.hpp>
+#include <shardwise/ops/apply.hpp>
+#include <shardwise/ops/dimension.hpp>
+
+namespace shardwise {
+
+template <int Dim>
+struct SoftmaxOp {
+  static constexpr Saved saved{.output = true};
+
+  template <int Rank>
+  static constexpr Signature signature() {
+    if (!detail::has_dimension(Dim, Rank)) return {};
+    Indices x = Indices::range('a', Rank);
+    return Signature::of(x, x).whole(x[detail::dimension(Dim, Rank)]);
+  }
+  template <std::size_t Rank>
+  static constexpr auto shape(const std::array<Index, Rank>& x) {
+    return x;
+  }
+  template <class Y, class X>
+  static constexpr std::int64_t flops(const Y& y, const X&) {
+    return 4 * y.elements();  // maximum, exponential, sum, scale
+  }
+
+  template <class T, int Rank>
+  static void forward(View<T, Rank> y, void*, View<const T, Rank> x) {
+    constexpr int dim = detail::dimension(Dim, Rank);
+    kernel::softmax(x.extent(0, dim), x.extent(dim, dim + 1), x.extent(dim + 1, Rank), x.data, y.data);
+  }
+  template <class T, int Rank>
+  static void pull_back(View<const T, Rank> dy, View<const T, Rank> y, const void*, Input<T, Rank> x) {
+    constexpr int dim = detail::dimension(Dim, Rank);
+    kernel::softmax_backward(y.extent(0, dim), y.extent(dim, dim + 1), y.extent(dim + 1, Rank), y.data,
+                             dy.data, x.gradient);
+  }
+};
+
+/// The result has the shape of x; along `Dim` (the last if not given) it sums to 1.
+template <int Dim = -1, Operand X, class Result = result_of<SoftmaxOp<Dim>, X>>
+constexpr auto softmax(const X& x) {
+  return apply(SoftmaxOp<Dim>{}, x);
+}
+template <int Dim = -1, Operand X, IllFormed Why = result_of<SoftmaxOp<Dim>, X>>
+Why softmax(const X&) = delete;  // see Why
+
+}  // namespace shardwise

@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// `transpose` exchanges two dimensions: a local copy. A sharded dimension stays sharded in its new place,
+/// and a pending sum passes.
+///
+/// ```
+/// y = transpose(x);         // the last two dimensions
+/// y = transpose<1, 2>(x);   // [batch, sequence, heads, dim] to [batch, heads, sequence, dim]
+/// ```
+
+#include <shardwise/kernel/permute.hpp>
+#include <shardwise/ops/apply.hpp>
+#include <shardwise/ops/dimension.hpp>
+
+namespace shardwise {
+
+template <int A, int B>
+struct TransposeOp {
+  static constexpr Saved saved{};
+  static constexpr bool accumulates = true;
+
+  template <int Rank>
+  static constexpr Signature signature() {
+    if (!detail::has_dimension(A, Rank) || !detail::has_dimension(B, Rank)) return {};
+    Indices x = Indices::range('a', Rank);
+    return Signature::of(x, detail::exchanged(x, detail::dimension(A, Rank), detail::dimension(B, Rank)))
+        .linear_in_each();
+  }
+
+  template <std::size_t Rank>
+  static constexpr auto shape(const std::array<Index, Rank>& x) {
+    constexpr auto a = static_cast<std::size_t>(detail::dimension(A, static_cast<int>(Rank)));
+    constexpr auto b = static_cast<std::size_t>(detail::dimension(B, static_cast<int>(Rank)));
+    std::array<Index, Rank> y = x;
+    y[a] = x[b];
+    y[b] = x[a];
+    return y;
+  }
+
+  template <class Y, class X>
+  static constexpr std::int64_t flops(const Y&, const X&) {
+    return 0;
+  }
+
+  template <class T, int Rank>
+  static void forward(View<T, Rank> y, void*, View<const T, Rank> x) {
+    copy(y.size, x.data, y.data, false);
+  }
+  template <class T, int Rank>
+  static void pull_back(View<const T, Rank> dy, View<const T, Rank>, const void*, Input<T, Rank> x) {
+    copy(x.size, dy.data, x.gradient, x.accumulate);
+  }
+
+ private:
+  /// `size`: the extents of the target.
+  template <class T, std::size_t Rank>
+  static void copy(const std::array<Index, Rank>& size, const T* from, T* to, bool accumulate) {
+    std::array<Index, Rank> target{}, source{};
+    const auto from_size = shape(size);
+    Index to_stride = 1, from_stride = 1;
+    for (std::size_t dim = Rank; dim-- > 0;) {
+      target[dim] = to_stride;
+      source[dim] = from_stride;
+      to_stride *= size[dim];
+      from_stride *= from_size[dim];
+    }
+    source = shape(source);
+    if (accumulate) {
+      kernel::add_box(static_cast<int>(Rank), size.data(), from, source.data(), to, target.data());
+    } else {
+      kernel::copy_box(static_cast<int>(Rank), size.data(), from, source.data(), to, target.data());
+    }
+  }
+};
+
+/// x with the dimensions `A` and `B` exchanged; negative ones count from the end.
+template <int A = -2, int B = -1, Operand X, class Result = result_of<TransposeOp<A, B>, X>>
+constexpr auto transpose(const X& x) {
+  return apply(TransposeOp<A, B>{}, x);
+}
+template <int A = -2, int B = -1, Operand X, IllFormed Why = result_of<TransposeOp<A, B>, X>>
+Why transpose(const X&) = delete;  // see Why
+
+}  // namespace shardwise
