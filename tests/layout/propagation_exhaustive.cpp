@@ -25,7 +25,8 @@ void check_rule(const auto&... settings) {
   CHECK(verdict.agrees());
 }
 
-/// Does an error name operand placements that are legal, changing none that were, and fewer than all if it can?
+/// Does an error name operand placements that are legal, changing none that were, and fewer than all if it
+/// can?
 template <class Operation>
 void check_cures() {
   constexpr Signature op = Operation::signature;
@@ -50,8 +51,10 @@ void check_cures() {
 
 template <class Operation>
 void check() {
-  check_rule<Operation>(Setting{2, {3, 2, 4, 2}, 1}, Setting{3, {4, 2, 3, 2}, 2}, Setting{3, {2, 4, 2, 3}, 3});
-  check_rule<Operation>(Setting{2, {2, 4, 2, 2}, 4}, Setting{2, {4, 2, 3, 2}, 5}, Setting{2, {3, 3, 3, 3}, 6});
+  check_rule<Operation>(Setting{2, {3, 2, 4, 2}, 1}, Setting{3, {4, 2, 3, 2}, 2},
+                        Setting{3, {2, 4, 2, 3}, 3});
+  check_rule<Operation>(Setting{2, {2, 4, 2, 2}, 4}, Setting{2, {4, 2, 3, 2}, 5},
+                        Setting{2, {3, 3, 3, 3}, 6});
   check_cures<Operation>();
 }
 
@@ -59,7 +62,8 @@ TEST_CASE("products") {
   check<Matmul>();
   check<Multiply>();
   check<ScaledTranspose>();
-  check_rule<BatchedMatmul>(Setting{2, {2, 3, 2, 2}, 1}, Setting{3, {4, 2, 2, 3}, 2}, Setting{3, {2, 2, 4, 4}, 3});
+  check_rule<BatchedMatmul>(Setting{2, {2, 3, 2, 2}, 1}, Setting{3, {4, 2, 2, 3}, 2},
+                            Setting{3, {2, 2, 4, 4}, 3});
   check_cures<BatchedMatmul>();
 }
 

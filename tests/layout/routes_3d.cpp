@@ -35,8 +35,8 @@ void check_all_routes(const MeshSizes& sizes, const std::array<Index, Rank>& sha
   auto found = std::make_unique<Findings<Capacity>>(examine(layouts, static_cast<int>(Rank), scene));
   CHECK(found->all_right());
   if (found->wrong_from >= 0) {
-    FAIL_CHECK(text(layouts[static_cast<std::size_t>(found->wrong_from)]),
-               " -> ", text(layouts[static_cast<std::size_t>(found->wrong_to)]));
+    FAIL_CHECK(text(layouts[static_cast<std::size_t>(found->wrong_from)]), " -> ",
+               text(layouts[static_cast<std::size_t>(found->wrong_to)]));
   }
   CHECK(no_cheaper_detour(*found));
 }
@@ -88,7 +88,7 @@ TEST_CASE("four axes, a matrix") {
   Scene<4, 16, 2, 48> scene({2, 2, 2, 2}, Matrix{5, 7});
   Placement s0 = shard(0), s1 = shard(1), p = partial_sum, r = replicate;
   const std::pair<Layout, Layout> cases[] = {
-      {{p, p, p, p}, {r, r, r, r}},   {{p, p, p, p}, {s0, s1, s0, s1}}, {{p, s0, p, s1}, {s0, s0, s1, s1}},
+      {{p, p, p, p}, {r, r, r, r}},     {{p, p, p, p}, {s0, s1, s0, s1}}, {{p, s0, p, s1}, {s0, s0, s1, s1}},
       {{s0, p, s0, p}, {p, s0, p, s0}}, {{s1, s1, p, p}, {s0, r, s0, r}}, {{r, p, s0, s1}, {s1, r, r, p}},
   };
   for (const auto& ends : cases) {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// Ends in the way that its argument names. Whatever one rank does, the job must end with its message or its exit
-/// code while the other ranks wait in a barrier; how each way must end stands in tests/CMakeLists.txt.
+/// Ends in the way that its argument names. Whatever one rank does, the job must end with its message or its
+/// exit code while the other ranks wait in a barrier; how each way must end stands in tests/CMakeLists.txt.
 
 #include <cstdio>
 #include <stdexcept>

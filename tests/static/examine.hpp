@@ -52,7 +52,8 @@ constexpr bool should_be_possible(const Layout& from, const Layout& to) {
 
 /// Is the route what it claims, apart from what it does: ends in `to`, passes through well-formed layouts,
 /// costs what its steps cost, and never communicates along axes of one rank?
-constexpr bool consistent(const Layout& from, const Layout& to, const Route& route, int rank, const MeshSizes& sizes) {
+constexpr bool consistent(const Layout& from, const Layout& to, const Route& route, int rank,
+                          const MeshSizes& sizes) {
   Cost sum;
   Layout at = from;
   for (const Step& step : route) {
@@ -90,7 +91,8 @@ constexpr Findings<Capacity> examine(const Layouts<Capacity>& layouts, int rank,
   for (std::size_t i = 0; i < layouts.count; ++i) {
     const Layout& from = layouts[i];
     auto simulated = [&](const auto& in) {
-      return [&in, &from, start = in.distributed(from)](const Route& way) { return in.right(from, start, way); };
+      return
+          [&in, &from, start = in.distributed(from)](const Route& way) { return in.right(from, start, way); };
     };
     auto all_simulated = [&](const auto&... simulations) {
       for (std::size_t j = 0; j < layouts.count; ++j) {

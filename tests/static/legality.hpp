@@ -36,7 +36,8 @@ constexpr Tiny<Integer> block_of(const Tiny<Integer>& whole, Placement p, int ra
   block.begin[cut] = range.begin;
   block.extents[cut] = range.size;
   Index inner = 1;  // elements of one index of the cut dimension
-  for (std::size_t dim = cut + 1; dim < static_cast<std::size_t>(whole.rank); ++dim) inner *= whole.extents[dim];
+  for (std::size_t dim = cut + 1; dim < static_cast<std::size_t>(whole.rank); ++dim)
+    inner *= whole.extents[dim];
   for (Index e = 0; e < block.elements(); ++e) {
     Index outer = e / (range.size * inner), within = e % (range.size * inner);
     block[e] = whole[outer * whole.extents[cut] * inner + range.begin * inner + within];
@@ -242,7 +243,8 @@ constexpr Verdict judge(const Settings&... settings) {
       PlacementSet found = ~0u;
       (..., (found = found == 0 ? 0 : found & legal_results(truths, at)));
       // Last resort: all ranks holding one value are also a pending maximum, but an unnecessary one.
-      if ((found & ~(only(partial_max) | only(partial_min))) != 0) found &= ~(only(partial_max) | only(partial_min));
+      if ((found & ~(only(partial_max) | only(partial_min))) != 0)
+        found &= ~(only(partial_max) | only(partial_min));
       Propagated rule = propagate(op, at);
       PlacementSet offered = rule.legal() ? only(rule.placement) : 0;
       bool left_out = found != 0 && offered == 0;

@@ -48,13 +48,15 @@ static_assert(runs(partial_sum, replicate, all_reduce) && runs(partial_sum, redu
 static_assert(runs(partial_max, replicate, all_reduce) && runs(partial_max, s1, reduce_scatter));
 static_assert(runs(partial_min, reduced, all_reduce) && runs(partial_min, s0, reduce_scatter));
 static_assert(runs(s0, s1, all_to_all) && runs(s1, s0, all_to_all));
-static_assert(runs(s0, partial_sum, none) && runs(replicate, partial_sum, none) && runs(reduced, partial_sum, none));
+static_assert(runs(s0, partial_sum, none) && runs(replicate, partial_sum, none) &&
+              runs(reduced, partial_sum, none));
 static_assert(runs(replicate, reduced, none) && runs(reduced, replicate, none));
 static_assert(runs(s0, s0, none) && runs(s1, s1, none) && runs(replicate, replicate, none));
 static_assert(runs(partial_sum, partial_sum, none) && runs(partial_max, partial_max, none));
 
 // Nothing becomes a pending maximum or minimum, and those become no pending sum.
-static_assert(!route({s0}, {partial_max}, 2, {4}).possible && !route({replicate}, {partial_min}, 2, {4}).possible);
+static_assert(!route({s0}, {partial_max}, 2, {4}).possible &&
+              !route({replicate}, {partial_min}, 2, {4}).possible);
 static_assert(!route({partial_max}, {partial_sum}, 2, {4}).possible);
 static_assert(!route({partial_max}, {partial_min}, 2, {4}).possible);
 static_assert(!route({partial_sum}, {partial_max}, 2, {4}).possible);
@@ -62,8 +64,8 @@ static_assert(!route({s0, partial_max}, {s1, partial_sum}, 2, {2, 2}).possible);
 
 // The table of gradients. A redistribution changes no value, so its gradient is the redistribution between
 // the gradients' layouts, backwards; and nothing is divided by the number of ranks.
-static_assert(gradient_runs(s0, replicate, none));            // the local slice
-static_assert(gradient_runs(s0, reduced, reduce_scatter));    // sequence parallelism, FSDP
+static_assert(gradient_runs(s0, replicate, none));          // the local slice
+static_assert(gradient_runs(s0, reduced, reduce_scatter));  // sequence parallelism, FSDP
 static_assert(gradient_runs(s0, s1, all_to_all));
 static_assert(gradient_runs(s0, partial_sum, none));
 static_assert(gradient_runs(replicate, s0, all_gather));
@@ -73,7 +75,7 @@ static_assert(gradient_runs(reduced, s0, none));
 static_assert(gradient_runs(reduced, replicate, none));
 static_assert(gradient_runs(reduced, partial_sum, none));
 static_assert(gradient_runs(partial_sum, s0, all_gather));
-static_assert(gradient_runs(partial_sum, replicate, none));    // Megatron's g
+static_assert(gradient_runs(partial_sum, replicate, none));  // Megatron's g
 static_assert(gradient_runs(partial_sum, reduced, all_reduce));
 static_assert(cotangent(s1) == s1 && cotangent(replicate) == replicate);
 static_assert(cotangent(reduced) == partial_sum && cotangent(partial_sum) == reduced);
@@ -81,7 +83,8 @@ static_assert(has_cotangent(partial_sum) && !has_cotangent(partial_max) && !has_
 static_assert(cotangent(Layout{s0, reduced, partial_sum}) == Layout{s0, partial_sum, reduced});
 
 // An axis of one rank never communicates; neither does it hinder.
-static_assert(is(route({s0}, {replicate}, 1, {1}), none, 0) && is(route({partial_sum}, {s0}, 1, {1}), none, 0));
+static_assert(is(route({s0}, {replicate}, 1, {1}), none, 0) &&
+              is(route({partial_sum}, {s0}, 1, {1}), none, 0));
 static_assert(is(route({s0, s0}, {replicate, replicate}, 1, {1, 3}), all_gather, 0b10u));
 static_assert(is(route({partial_sum, partial_sum}, {s0, replicate}, 1, {4, 1}), reduce_scatter, 0b01u));
 static_assert(is(route({partial_sum, s0}, {s0, s0}, 1, {3, 1}), reduce_scatter, 0b01u));
@@ -103,9 +106,11 @@ static_assert(is(route({partial_sum, partial_sum}, {replicate, replicate}, 2, {4
 static_assert(is(route({partial_sum, partial_sum}, {s0, s0}, 2, {4, 2}), reduce_scatter, 0b11u));
 static_assert(is(route({partial_sum, partial_sum}, {s0, s1}, 2, {4, 2}), reduce_scatter, 0b11u));
 static_assert(is(route({s0, s0}, {replicate, replicate}, 2, {4, 2}), all_gather, 0b11u));
-static_assert(is(route({partial_sum, partial_sum, partial_sum}, {replicate, reduced, replicate}, 2, {2, 2, 2}),
+static_assert(is(route({partial_sum, partial_sum, partial_sum}, {replicate, reduced, replicate}, 2,
+                       {2, 2, 2}),
                  all_reduce, 0b111u));
-static_assert(is(route({partial_sum, replicate, partial_sum}, {replicate, replicate, replicate}, 2, {2, 2, 2}),
+static_assert(is(route({partial_sum, replicate, partial_sum}, {replicate, replicate, replicate}, 2,
+                       {2, 2, 2}),
                  all_reduce, 0b101u));
 
 // An axis that is full before and after is not called upon, however large it is.
@@ -115,7 +120,8 @@ static_assert(is(route({partial_sum, s0}, {partial_sum, replicate}, 2, {8, 16}),
 
 // What is to be sliced is not gathered or reduced in full.
 constexpr Route zero_one = route({partial_sum, partial_sum}, {s0, replicate}, 2, {8, 8});
-static_assert(count(zero_one, reduce_scatter) == 1 && count(zero_one, all_reduce) == 1 && zero_one.calls() == 2);
+static_assert(count(zero_one, reduce_scatter) == 1 && count(zero_one, all_reduce) == 1 &&
+              zero_one.calls() == 2);
 static_assert(zero_one.steps[0].kind == reduce_scatter && zero_one.steps[0].axes == 0b01u);
 constexpr Route sliced_first = route({replicate, partial_sum}, {s0, replicate}, 2, {4, 4});
 static_assert(is(sliced_first, all_reduce, 0b10u) && sliced_first.steps[0].kind == none);
@@ -135,8 +141,10 @@ constexpr bool gathered_in_one_call() {
 constexpr bool gathered_in_two_calls() {
   auto contents = scene.distributed(rows_twice);
   Layout halfway{s0, replicate};
-  return scene.perform(rows_twice, {true, all_gather, 0b10u, halfway}, contents) && scene.holds(halfway, contents) &&
-         scene.perform(halfway, {true, all_gather, 0b01u, everywhere}, contents) && scene.holds(everywhere, contents);
+  return scene.perform(rows_twice, {true, all_gather, 0b10u, halfway}, contents) &&
+         scene.holds(halfway, contents) &&
+         scene.perform(halfway, {true, all_gather, 0b01u, everywhere}, contents) &&
+         scene.holds(everywhere, contents);
 }
 static_assert(gathered_in_one_call());
 static_assert(gathered_in_two_calls());
@@ -152,9 +160,12 @@ constexpr bool all_changes_are_right() {
   }
   return true;
 }
-static_assert(all_changes_are_right<12, 3>() && all_changes_are_right<13, 3>() && all_changes_are_right<14, 3>());
-static_assert(all_changes_are_right<3, 12>() && all_changes_are_right<3, 13>() && all_changes_are_right<3, 14>());
-static_assert(all_changes_are_right<8, 5>() && all_changes_are_right<5, 8>() && all_changes_are_right<5, 5>());
+static_assert(all_changes_are_right<12, 3>() && all_changes_are_right<13, 3>() &&
+              all_changes_are_right<14, 3>());
+static_assert(all_changes_are_right<3, 12>() && all_changes_are_right<3, 13>() &&
+              all_changes_are_right<3, 14>());
+static_assert(all_changes_are_right<8, 5>() && all_changes_are_right<5, 8>() &&
+              all_changes_are_right<5, 5>());
 
 }  // namespace
 }  // namespace shardwise::testing

@@ -21,7 +21,8 @@ using Elements = std::uint64_t;
 
 /// Deterministic noise in [-8, 8).
 constexpr int noise(int a, int b) {
-  std::uint32_t mixed = static_cast<std::uint32_t>(a) * 2654435761u + static_cast<std::uint32_t>(b) * 40503u + 97u;
+  std::uint32_t mixed =
+      static_cast<std::uint32_t>(a) * 2654435761u + static_cast<std::uint32_t>(b) * 40503u + 97u;
   mixed ^= mixed >> 15;
   mixed *= 2246822519u;
   mixed ^= mixed >> 13;
@@ -72,7 +73,8 @@ struct Contents {
   std::array<std::array<int, Size>, Ranks> values{};
 };
 
-/// A mesh of exactly `Ranks` ranks on `Axes` axes and a tensor of `Rank` dimensions with at most `Size` elements.
+/// A mesh of exactly `Ranks` ranks on `Axes` axes and a tensor of `Rank` dimensions with at most `Size`
+/// elements.
 template <int Axes, std::size_t Ranks, std::size_t Rank, std::size_t Size>
 class Scene {
  public:
@@ -87,7 +89,8 @@ class Scene {
       for (std::size_t r = 0; r < Ranks; ++r) {
         for (int i = 0; i < group_size(sizes, Axes, set); ++i) {
           MeshSizes at = group_member(sizes, coordinates_[r], Axes, set, i);
-          members_[set][r][static_cast<std::size_t>(i)] = static_cast<std::size_t>(group_rank(sizes, at, Axes, ~0u));
+          members_[set][r][static_cast<std::size_t>(i)] =
+              static_cast<std::size_t>(group_rank(sizes, at, Axes, ~0u));
         }
       }
     }
@@ -129,8 +132,8 @@ class Scene {
     return contents;
   }
 
-  /// Is this the tensor, distributed as `layout`, of which every rank has the right elements? Along full axes all ranks hold the same; the terms along
-  /// pending axes make the values.
+  /// Is this the tensor, distributed as `layout`, of which every rank has the right elements? Along full axes
+  /// all ranks hold the same; the terms along pending axes make the values.
   constexpr bool holds(const Layout& layout, const Held& contents) const {
     AxisSet pending = pending_axes(layout);
     int members = group_size(sizes_, Axes, pending);
@@ -139,7 +142,8 @@ class Scene {
       for (int axis = 0; axis < Axes; ++axis) {
         if (!layout[axis].is_full() || coordinates_[r][static_cast<std::size_t>(axis)] == 0) continue;
         std::size_t first = member(r, 1u << axis, 0);
-        each(contents.held[r], [&](std::size_t e) { right &= contents.values[r][e] == contents.values[first][e]; });
+        each(contents.held[r],
+             [&](std::size_t e) { right &= contents.values[r][e] == contents.values[first][e]; });
       }
       if (group_rank(sizes_, coordinates_[r], Axes, pending) != 0) continue;
       each(contents.held[r], [&](std::size_t e) {
@@ -213,7 +217,9 @@ class Scene {
         keeps &= from[axis].is_shard() || coordinates_[r][static_cast<std::size_t>(axis)] == 0;
       }
       if ((next.held[r] & ~contents.held[r]) != 0 && !zero_elsewhere) return false;
-      if (keeps) each(next.held[r] & contents.held[r], [&](std::size_t e) { next.values[r][e] = contents.values[r][e]; });
+      if (keeps)
+        each(next.held[r] & contents.held[r],
+             [&](std::size_t e) { next.values[r][e] = contents.values[r][e]; });
     }
     return true;
   }

@@ -53,7 +53,9 @@ struct Tiny {
   }
   /// The element at these indices, one for each dimension.
   constexpr T& operator()(auto... indices) { return data[offset({static_cast<Index>(indices)...})]; }
-  constexpr const T& operator()(auto... indices) const { return data[offset({static_cast<Index>(indices)...})]; }
+  constexpr const T& operator()(auto... indices) const {
+    return data[offset({static_cast<Index>(indices)...})];
+  }
 
   constexpr T& operator[](Index element) { return data[static_cast<std::size_t>(element)]; }
   constexpr const T& operator[](Index element) const { return data[static_cast<std::size_t>(element)]; }

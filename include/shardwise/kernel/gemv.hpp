@@ -69,7 +69,7 @@ void gemv(Transpose tb, Index n, Index k, const C* b, Index ldb, const C* x, Ind
     }
     return;
   }
-  constexpr Index tile = 1024;  // of y, which stays in the first-level cache
+  constexpr Index tile = 16384 / sizeof(C);  // of y, which stays in the first-level cache
   C part[tile];
   for (Index j = 0; j < n; j += tile) {
     const Index count = n - j < tile ? n - j : tile;

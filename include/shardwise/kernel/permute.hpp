@@ -6,7 +6,8 @@
 /// Strided copies of boxes of any rank: packing and unpacking of blocks, and transposition, which is a copy
 /// in which source and destination order their dimensions differently.
 ///
-///     copy_box(2, {rows, cols}, src, {1, ld}, dst, {cols, 1});   // dst = srcᵀ
+///     const Index extents[] = {rows, cols}, from[] = {1, rows}, to[] = {cols, 1};
+///     copy_box(2, extents, src, from, dst, to);   // dst[rows, cols] = src[cols, rows]ᵀ
 
 #include <algorithm>
 #include <array>

@@ -69,8 +69,9 @@ constexpr Cost cost(const Layout& from, const Step& step, const MeshSizes& sizes
     if (!from[axis].is_partial() && step.to[axis].is_partial()) masked |= 1u << axis;
   }
   std::int64_t before = block(from), after = block(step.to);
-  std::int64_t local = before - before / group_size(sizes, from.axes, sliced) + after -
-                       after / group_size(sizes, from.axes, masked);
+  std::int64_t dropped = before - before / group_size(sizes, from.axes, sliced);
+  std::int64_t zeros = after - after / group_size(sizes, from.axes, masked);
+  std::int64_t local = dropped + zeros;
   std::int64_t g = group_size(sizes, from.axes, step.axes);
   switch (step.kind) {
     case Collective::none:
@@ -88,7 +89,7 @@ constexpr Cost cost(const Layout& from, const Step& step, const MeshSizes& sizes
 
 namespace detail {
 
-/// Every layout that a route may pass through: any placement of blocks, pending only what is pending at one
+/// Every layout that a route may pass through: any placement of blocks, a pending sum, or what is pending at one
 /// of the ends. Axes of one rank are as they will be, except that nothing becomes pending before the end.
 class Waypoints {
  public:
@@ -96,10 +97,9 @@ class Waypoints {
       : goal_(to), rank_(rank) {
     for (int axis = 0; axis < from.axes; ++axis) {
       auto a = static_cast<std::size_t>(axis);
-      if (from[axis].is_partial()) pending_[a] = from[axis];
-      if (to[axis].is_partial()) pending_[a] = to[axis];
+      pending_[a] = from[axis].is_partial() ? from[axis] : to[axis].is_partial() ? to[axis] : partial_sum;
       if (sizes[a] == 1 && to[axis].is_partial() && !from[axis].is_partial()) goal_[axis] = replicate;
-      choices_[a] = sizes[a] == 1 ? 1 : rank + 1 + (pending_[a].is_partial() ? 1 : 0);
+      choices_[a] = sizes[a] == 1 ? 1 : rank + 2;
       count_ *= choices_[a];
     }
   }

@@ -10,6 +10,7 @@
 /// mesh.size<tp>(); mesh.rank<tp>(); mesh.communicator<tp>();
 /// ```
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -105,7 +106,8 @@ class Mesh {
 
   static MeshSizes fitted(const SizesOf& wanted, int ranks) {
     MeshSizes sizes{1, 1, 1, 1};
-    int product = 1, open = -1;
+    Index product = 1;
+    int open = -1;
     std::string text;
     for (int axis = 0; axis < axes; ++axis) {
       int size = wanted[static_cast<std::size_t>(axis)];
@@ -115,7 +117,7 @@ class Mesh {
         throw std::invalid_argument("Mesh: only one size can be `any`, in " + text);
       if (size == any) open = axis;
       if (size < 1 && size != any) throw std::invalid_argument("Mesh: a size must be at least 1, in " + text);
-      if (size != any) product = product > ranks ? product : product * size;
+      if (size != any && product <= std::numeric_limits<int>::max()) product *= size;  // never overflows
       sizes[static_cast<std::size_t>(axis)] = size;
     }
     bool fits = open < 0 ? product == ranks : ranks % product == 0;
@@ -124,7 +126,7 @@ class Mesh {
                                   std::to_string(product) + " ranks, but the job has " +
                                   std::to_string(ranks));
     }
-    if (open >= 0) sizes[static_cast<std::size_t>(open)] = ranks / product;
+    if (open >= 0) sizes[static_cast<std::size_t>(open)] = ranks / static_cast<int>(product);
     return sizes;
   }
 

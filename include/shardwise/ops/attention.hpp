@@ -119,7 +119,8 @@ constexpr void check_heads(const Q& q, Index heads, Index kv_heads) {
     std::string axes;
     for (int axis = 0; axis < Q::layout.axes; ++axis) {
       if (cutting >> axis & 1u) {
-        axes += (axes.empty() ? "" : " x ") + std::string(Q::MeshOf::AxesOf::names[static_cast<std::size_t>(axis)]) + " " +
+        axes += (axes.empty() ? "" : " x ") +
+                std::string(Q::MeshOf::AxesOf::names[static_cast<std::size_t>(axis)]) + " " +
                 std::to_string(sizes[static_cast<std::size_t>(axis)]);
       }
     }

@@ -138,7 +138,8 @@ constexpr void check_reshape(const X& x, const Shape<Y::rank>& shape) {
     if (!X::layout[axis].is_shard()) continue;
     axes += (axes.empty() ? "" : " and ") + ("dimension " + std::to_string(X::layout[axis].dim())) +
             " over the " + std::to_string(x.mesh().sizes()[static_cast<std::size_t>(axis)]) + " ranks of " +
-            X::MeshOf::AxesOf::names[axis] + ", then dimension " + std::to_string(Y::layout[axis].dim());
+            X::MeshOf::AxesOf::names[static_cast<std::size_t>(axis)] + ", then dimension " +
+            std::to_string(Y::layout[axis].dim());
   }
   throw std::invalid_argument("reshape: " + to_string(x.shape()) + " cannot become " + to_string(shape) +
                               " without moving data, sharded as it is: " + axes +

@@ -1,0 +1,20 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// All operations.
+
+#include <shardwise/ops/activation.hpp>
+#include <shardwise/ops/add.hpp>
+#include <shardwise/ops/arithmetic.hpp>
+#include <shardwise/ops/attention.hpp>
+#include <shardwise/ops/cross_entropy.hpp>
+#include <shardwise/ops/dropout.hpp>
+#include <shardwise/ops/embedding.hpp>
+#include <shardwise/ops/layer_norm.hpp>
+#include <shardwise/ops/matmul.hpp>
+#include <shardwise/ops/reduction.hpp>
+#include <shardwise/ops/reshape.hpp>
+#include <shardwise/ops/softmax.hpp>
+#include <shardwise/ops/transpose.hpp>

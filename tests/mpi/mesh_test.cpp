@@ -1,0 +1,256 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// Meshes: where each rank stands, which ranks a communicator joins, what sizes are refused, and recordings.
+
+#include <doctest/doctest.h>
+#include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/mesh/mesh.hpp>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace sw = shardwise;
+using sw::any;
+using sw::dp;
+using sw::pp;
+using sw::tp;
+
+struct replica {
+  static constexpr const char* name = "replica";
+  static constexpr bool data = true;
+};
+
+namespace {
+
+// The world ranks of a communicator's members, in its order.
+std::vector<int> members(const sw::Communicator& group) {
+  const auto n = static_cast<std::size_t>(group.size());
+  const int mine = sw::world().rank();
+  std::vector<int> ranks(n);
+  std::vector<sw::Index> counts(n, 1), offsets(n);
+  for (std::size_t r = 0; r < n; ++r) offsets[r] = static_cast<sw::Index>(r);
+  group.all_gather(&mine, ranks.data(), counts, offsets, sw::DataType::i32);
+  return ranks;
+}
+
+template <class MeshType, std::size_t Axes>
+std::string refusal(const std::array<int, Axes>& sizes) {
+  try {
+    MeshType mesh(sw::world(), sizes);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+// How many communicators MPI was asked to make.
+int communicators_made = 0;
+
+}  // namespace
+
+extern "C" {
+int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* made) {
+  ++communicators_made;
+  return PMPI_Comm_create_group(comm, group, tag, made);
+}
+int MPI_Comm_dup(MPI_Comm comm, MPI_Comm* made) {
+  ++communicators_made;
+  return PMPI_Comm_dup(comm, made);
+}
+}
+
+TEST_CASE("the last axis varies fastest") {
+  const int ranks = sw::world().size(), mine = sw::world().rank();
+  for (int outer = 1; outer <= ranks; ++outer) {
+    if (ranks % outer != 0) continue;
+    const int inner = ranks / outer;
+    sw::Mesh<dp, tp> mesh(sw::world(), {outer, inner});
+    CHECK(mesh.size() == ranks);
+    CHECK(mesh.rank() == mine);
+    CHECK(mesh.size<dp>() == outer);
+    CHECK(mesh.size<tp>() == inner);
+    CHECK(mesh.rank<dp>() == mine / inner);
+    CHECK(mesh.rank<tp>() == mine % inner);
+    CHECK(mesh.coordinates()[0] == mine / inner);
+    CHECK(mesh.coordinates()[1] == mine % inner);
+    CHECK(mesh.sizes() == sw::MeshSizes{outer, inner, 1, 1});
+
+    std::vector<int> along_dp, along_tp, all;
+    for (int i = 0; i < outer; ++i) along_dp.push_back(i * inner + mine % inner);
+    for (int i = 0; i < inner; ++i) along_tp.push_back(mine / inner * inner + i);
+    for (int i = 0; i < ranks; ++i) all.push_back(i);
+    CHECK(members(mesh.communicator<dp>()) == along_dp);
+    CHECK(members(mesh.communicator<tp>()) == along_tp);
+    CHECK(members(mesh.communicator<dp, tp>()) == all);
+    CHECK(members(mesh.communicator<tp, dp>()) == all);  // a set: the mesh's order, not the caller's
+  }
+}
+
+TEST_CASE("`any` is whatever makes the sizes fit") {
+  const int ranks = sw::world().size();
+  CHECK(sw::Mesh<tp>(sw::world(), {any}).size<tp>() == ranks);
+  sw::Mesh<dp, tp> rows(sw::world(), {any, 1});
+  CHECK(rows.size<dp>() == ranks);
+  CHECK(rows.size<tp>() == 1);
+  sw::Mesh<dp, tp> columns(sw::world(), {1, any});
+  CHECK(columns.size<dp>() == 1);
+  CHECK(columns.size<tp>() == ranks);
+  if (ranks % 2 == 0) CHECK(sw::Mesh<dp, tp>(sw::world(), {any, 2}).size<dp>() == ranks / 2);
+}
+
+TEST_CASE("sizes that do not fit are refused with both numbers") {
+  const std::string ranks = std::to_string(sw::world().size());
+  CHECK(refusal<sw::Mesh<dp, tp>>(std::array{5, 7}) ==
+        "Mesh: dp 5 x tp 7 is 35 ranks, but the job has " + ranks);
+  CHECK(refusal<sw::Mesh<tp>>(std::array{6}) == "Mesh: tp 6 is 6 ranks, but the job has " + ranks);
+  CHECK(refusal<sw::Mesh<dp, tp>>(std::array{any, 5}) ==
+        "Mesh: dp any x tp 5 needs a multiple of 5 ranks, but the job has " + ranks);
+  CHECK(refusal<sw::Mesh<dp, tp>>(std::array{any, any}).find("only one size can be `any`") !=
+        std::string::npos);
+  CHECK(refusal<sw::Mesh<dp, tp>>(std::array{0, 1}).find("at least 1, in dp 0") != std::string::npos);
+  CHECK(refusal<sw::Mesh<dp, tp>>(std::array{1, -2}).find("at least 1, in dp 1 x tp -2") !=
+        std::string::npos);
+  if (sw::world().size() > 1) {
+    CHECK(refusal<sw::Mesh<tp>>(std::array{1}) == "Mesh: tp 1 is 1 ranks, but the job has " + ranks);
+  }
+  // A product beyond an int is not wrapped into one that fits.
+  const std::string huge = refusal<sw::Mesh<dp, tp>>(std::array{1 << 16, 1 << 16});
+  CHECK(huge.find("Mesh: dp 65536 x tp 65536 is 4294967296 ranks") == 0);
+}
+
+TEST_CASE("a mesh of one rank, on any job") {
+  sw::Mesh<dp, tp> mesh(sw::Communicator::duplicate(MPI_COMM_SELF), {1, 1});
+  CHECK(mesh.size() == 1);
+  CHECK(mesh.rank() == 0);
+  CHECK(members(mesh.communicator<dp, tp>()) == std::vector<int>{sw::world().rank()});
+}
+
+TEST_CASE("a mesh from somebody else's communicator") {
+  const int ranks = sw::world().size(), mine = sw::world().rank();
+  MPI_Comm theirs = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, mine % 2, -mine, &theirs);  // evens and odds, backwards
+  sw::Mesh<tp> mesh(sw::Communicator::duplicate(theirs), {any});
+  MPI_Comm_free(&theirs);  // ours is a copy
+  std::vector<int> expected;
+  for (int r = ranks - 1; r >= 0; --r) {
+    if (r % 2 == mine % 2) expected.push_back(r);
+  }
+  CHECK(mesh.size<tp>() == static_cast<int>(expected.size()));
+  CHECK(members(mesh.communicator<tp>()) == expected);
+  CHECK(expected[static_cast<std::size_t>(mesh.rank<tp>())] == mine);
+}
+
+TEST_CASE("communicators are made when they are needed, by their members only") {
+  if (sw::world().size() != 4) return;
+  communicators_made = 0;
+  sw::Mesh<dp, pp, tp> mesh(sw::world(), {2, 1, 2});
+  const int for_the_axes = communicators_made;
+  CHECK(for_the_axes == 3);  // one for each axis, no joint ones
+  auto copy = mesh;
+  CHECK(copy == mesh);
+  CHECK(communicators_made == for_the_axes);
+
+  // Only the first row of the mesh asks for the joint group of pp and tp; nobody waits for the other row.
+  if (mesh.rank<dp>() == 0) {
+    CHECK(members(mesh.communicator<pp, tp>()) == std::vector<int>{0, 1});
+    CHECK(communicators_made == for_the_axes + 1);
+    copy.communicator<pp, tp>();  // copies are the same mesh
+    CHECK(communicators_made == for_the_axes + 1);
+  }
+  const int before = communicators_made;
+  CHECK(mesh.communicator<dp, pp, tp>().size() == 4);  // all ranks: the communicator that is there
+  CHECK(mesh.communicator<dp, tp>().size() == 4);
+  CHECK(communicators_made == before);
+}
+
+TEST_CASE("sub-meshes") {
+  const int ranks = sw::world().size(), mine = sw::world().rank();
+  sw::Mesh<dp, pp, tp> mesh(sw::world(), {1, any, 1});
+  auto row = mesh.submesh<pp>();
+  CHECK(row.size<pp>() == ranks);
+  CHECK(row.rank<pp>() == mine);
+  if (ranks != 4) return;
+  sw::Mesh<dp, pp, tp> cube(sw::world(), {2, 1, 2});
+  auto plane = cube.submesh<dp, pp>();
+  CHECK(plane.size() == 2);
+  CHECK(plane.size<dp>() == 2);
+  CHECK(plane.rank<dp>() == cube.rank<dp>());
+  CHECK(members(plane.communicator<dp>()) == std::vector<int>{mine % 2, mine % 2 + 2});
+  auto line = cube.submesh<tp>();
+  CHECK(line.rank() == cube.rank<tp>());
+  CHECK(members(line.communicator<tp>()) == std::vector<int>{mine / 2 * 2, mine / 2 * 2 + 1});
+}
+
+TEST_CASE("four axes, one of them the user's own") {
+  const int ranks = sw::world().size(), mine = sw::world().rank();
+  const int two = ranks == 4 ? 2 : 1;
+  sw::Mesh<replica, dp, pp, tp> mesh(sw::world(), {two, 1, any, 1});
+  CHECK(mesh.size<replica>() == two);
+  CHECK(mesh.size<pp>() == ranks / two);
+  CHECK(mesh.rank<replica>() == mine / (ranks / two));
+  CHECK(mesh.rank<pp>() == mine % (ranks / two));
+  CHECK(mesh.rank<dp>() == 0);
+  CHECK(mesh.communicator<replica, pp>().size() == ranks);
+  CHECK(refusal<sw::Mesh<replica, tp>>(std::array{3, 3}).find("replica 3 x tp 3 is 9 ranks") !=
+        std::string::npos);
+}
+
+TEST_CASE("a recording counts while it lives") {
+  sw::Mesh<tp> mesh(sw::world(), {any}), other(sw::world(), {any});
+  CHECK(mesh.recorder() == nullptr);
+  {
+    sw::Recording recording(mesh);
+    REQUIRE(mesh.recorder() != nullptr);
+    CHECK(other.recorder() == nullptr);
+    mesh.recorder()->communicate(sw::Collective::all_gather, 1, 24);
+    mesh.recorder()->compute(10);
+    mesh.recorder()->allocate(sw::MemoryUse::activation, 64);
+    auto plan = recording.plan();
+    CHECK(plan.count(sw::Collective::all_gather) == 1);
+    CHECK(plan.count<tp>(sw::Collective::all_gather) == 1);
+    CHECK(plan.bytes<tp>() == 24);
+    CHECK(plan.flops() == 10);
+    CHECK(plan.peak_activation_bytes() == 64);
+    CHECK(plan.sizes() == mesh.sizes());
+    CHECK_THROWS_WITH_AS(sw::Recording{mesh}, "Recording: this mesh is being recorded already",
+                         std::logic_error);
+    CHECK(mesh.recorder() != nullptr);  // the refused one has not ended this one
+    sw::Recording elsewhere(other);
+    CHECK(other.recorder() != nullptr);
+  }
+  CHECK(mesh.recorder() == nullptr);
+  sw::Recording again(mesh);
+  CHECK(again.plan().collectives() == 0);
+  CHECK(again.plan().flops() == 0);
+  CHECK(again.plan().peak_activation_bytes() == 0);
+}
+
+TEST_CASE("a recording starts in the forward phase, whatever was left behind") {
+  sw::Mesh<tp> mesh(sw::world(), {any});
+  sw::Recording recording(mesh);
+  {
+    sw::PhaseScope backward(mesh.recorder(), sw::Phase::backward);
+    mesh.recorder()->communicate(sw::Collective::all_reduce, 1, 4);
+    sw::PhaseScope optimizer(mesh.recorder(), sw::Phase::optimizer);
+    mesh.recorder()->communicate(sw::Collective::all_reduce, 1, 8);
+  }
+  mesh.recorder()->communicate(sw::Collective::all_reduce, 1, 2);
+  CHECK(recording.plan().bytes(sw::Phase::backward) == 4);
+  CHECK(recording.plan().bytes(sw::Phase::optimizer) == 8);
+  CHECK(recording.plan().bytes(sw::Phase::forward) == 2);
+}
+
+TEST_CASE("a dry mesh stands where it is told to") {
+  sw::Recorder recorder;
+  sw::DryMesh<dp, tp> mesh(recorder, {3, 5}, {2, 4});
+  CHECK(mesh.size() == 15);
+  CHECK(mesh.size<tp>() == 5);
+  CHECK(mesh.rank<dp>() == 2);
+  CHECK(mesh.rank<tp>() == 4);
+  CHECK_THROWS_AS((sw::DryMesh<dp, tp>(recorder, {0, 1})), std::invalid_argument);
+  CHECK_THROWS_AS((sw::DryMesh<dp, tp>(recorder, {3, 5}, {3, 0})), std::invalid_argument);
+  CHECK_THROWS_AS((sw::DryMesh<dp, tp>(recorder, {3, 5}, {0, -1})), std::invalid_argument);
+}

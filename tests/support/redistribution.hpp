@@ -1,0 +1,208 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Tensors whose every element is known on every rank, in any layout, to check redistributions exactly: small
+/// whole numbers, so that sums of terms have no rounding error in any element type, bfloat16 included.
+
+#include <doctest/doctest.h>
+#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/tensor/transfer.hpp>
+
+#include <support/mpi_counter.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace shardwise::testing {
+
+inline std::string text(const Layout& layout) {
+  std::string result = "[";
+  for (int axis = 0; axis < layout.axes; ++axis) {
+    constexpr const char* others[] = {"R", "Reduced", "P", "Pmax", "Pmin"};
+    Placement p = layout[axis];
+    result += (axis > 0 ? ", " : "") + (p.is_shard() ? "S" + std::to_string(p.dim()) : others[-1 - p.code]);
+  }
+  return result + "]";
+}
+
+inline std::string text(const MeshSizes& sizes, int axes) {
+  std::string result;
+  for (int axis = 0; axis < axes; ++axis) {
+    result += (axis > 0 ? "x" : "") + std::to_string(sizes[static_cast<std::size_t>(axis)]);
+  }
+  return result;
+}
+
+template <std::size_t Rank>
+std::string text(const std::array<Index, Rank>& shape) {
+  std::string result;
+  for (Index extent : shape) result += (result.empty() ? "" : "x") + std::to_string(extent);
+  return result;
+}
+
+/// All layouts of tensors with `rank` dimensions over these placements (besides the shards).
+inline std::vector<Layout> all_layouts(int axes, int rank, std::vector<Placement> placements) {
+  for (int dim = 0; dim < rank; ++dim) placements.push_back(shard(dim));
+  std::vector<Layout> layouts{Layout{}};
+  for (int axis = 0; axis < axes; ++axis) {
+    std::vector<Layout> longer;
+    for (Layout layout : layouts) {
+      ++layout.axes;
+      for (Placement p : placements) {
+        layout[axis] = p;
+        longer.push_back(layout);
+      }
+    }
+    layouts = longer;
+  }
+  std::vector<Layout> good;
+  for (const Layout& layout : layouts) {
+    if (well_formed(layout, rank)) good.push_back(layout);
+  }
+  return good;
+}
+
+inline bool convertible(const Layout& from, const Layout& to) {
+  for (int axis = 0; axis < from.axes; ++axis) {
+    if (!shardwise::convertible(from[axis], to[axis])) return false;
+  }
+  return true;
+}
+
+/// 0 … 7, without a pattern.
+inline int noise(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t h = (a * 0x9e3779b97f4a7c15u + b + 1) * 0xbf58476d1ce4e5b9u;
+  h = (h ^ (h >> 29)) * 0x94d049bb133111ebu;
+  return static_cast<int>((h >> 40) % 8);
+}
+
+/// What the rank at `at` brings for element `global` of a tensor of layout `layout`: the term of a pending
+/// reduction, which depends on its place along the pending axes; else the value.
+inline int term(const Layout& layout, const MeshSizes& sizes, const MeshSizes& at, Index global,
+                std::uint64_t seed) {
+  std::uint64_t which = 0;
+  for (int axis = 0; axis < layout.axes; ++axis) {
+    auto a = static_cast<std::size_t>(axis);
+    if (layout[axis].is_partial()) which = which * static_cast<std::uint64_t>(sizes[a]) + static_cast<std::uint64_t>(at[a]);
+  }
+  return noise(seed + which, static_cast<std::uint64_t>(global));
+}
+
+/// The value of element `global`: the reduction of all terms.
+inline int value(const Layout& layout, const MeshSizes& sizes, Index global, std::uint64_t seed) {
+  AxisSet pending = 0;
+  Placement kind = partial_sum;
+  for (int axis = 0; axis < layout.axes; ++axis) {
+    if (!layout[axis].is_partial()) continue;
+    pending |= 1u << axis;
+    kind = layout[axis];
+  }
+  int result = 0;
+  for (int m = 0; m < group_size(sizes, layout.axes, pending); ++m) {
+    int next = term(layout, sizes, group_member(sizes, {}, layout.axes, pending, m), global, seed);
+    if (m == 0) {
+      result = next;
+    } else if (kind == partial_sum) {
+      result += next;
+    } else {
+      result = kind == partial_max ? std::max(result, next) : std::min(result, next);
+    }
+  }
+  return result;
+}
+
+/// f(local offset, global offset) for every element of a block.
+template <std::size_t Rank, class F>
+void for_each_element(const std::array<Index, Rank>& shape, const Box<Rank>& box, F f) {
+  for (Index local = 0; local < box.elements(); ++local) {
+    Index rest = local, global = 0, stride = 1;
+    for (std::size_t dim = Rank; dim-- > 0;) {
+      global += (box.begin[dim] + rest % box.size[dim]) * stride;
+      rest /= box.size[dim];
+      stride *= shape[dim];
+    }
+    f(static_cast<std::size_t>(local), global);
+  }
+}
+
+/// This rank's block of the tensor that `seed` makes in this layout.
+template <class T, std::size_t Rank, class MeshType>
+std::vector<T> source_block(const MeshType& mesh, const std::array<Index, Rank>& shape, const Layout& layout,
+                            std::uint64_t seed) {
+  Box<Rank> box = local_box(shape, layout, mesh.sizes(), mesh.coordinates());
+  std::vector<T> block(static_cast<std::size_t>(box.elements()));
+  for_each_element(shape, box, [&](std::size_t local, Index global) {
+    block[local] = static_cast<T>(static_cast<float>(term(layout, mesh.sizes(), mesh.coordinates(), global, seed)));
+  });
+  return block;
+}
+
+/// Is `block`, in layout `to`, this rank's part of the tensor that `seed` made in layout `from`? Where it is
+/// pending, the terms of all ranks are added up to see; this is collective (and not counted).
+template <class T, std::size_t Rank, class MeshType>
+bool is_block_of(const MeshType& mesh, const std::array<Index, Rank>& shape, const T* block, const Layout& to,
+                 const Layout& from, std::uint64_t seed) {
+  Box<Rank> box = local_box(shape, to, mesh.sizes(), mesh.coordinates());
+  bool right = true;
+  auto expected = [&](Index global) { return static_cast<float>(value(from, mesh.sizes(), global, seed)); };
+  if (!has_partial(to)) {
+    for_each_element(shape, box, [&](std::size_t local, Index global) {
+      right = right && static_cast<float>(block[local]) == expected(global);
+    });
+    return right;
+  }
+  bool is_sum = false;
+  AxisSet spread = 0;
+  for (int axis = 0; axis < to.axes; ++axis) {
+    is_sum |= to[axis] == partial_sum;
+    if (!to[axis].is_full()) spread |= 1u << axis;
+  }
+  const auto count = static_cast<std::size_t>(elements(shape));
+  std::vector<float> terms(count, is_sum ? 0.0F : -1.0F), whole(count);
+  const bool is_min = !is_sum && !(has_partial(to) && [&] {
+    for (int axis = 0; axis < to.axes; ++axis) {
+      if (to[axis] == partial_max) return true;
+    }
+    return false;
+  }());
+  if (is_min) terms.assign(count, 1000.0F);
+  for_each_element(shape, box, [&](std::size_t local, Index global) {
+    terms[static_cast<std::size_t>(global)] = static_cast<float>(block[local]);
+  });
+  PMPI_Allreduce(terms.data(), whole.data(), static_cast<int>(count), MPI_FLOAT,
+                 is_sum ? MPI_SUM : is_min ? MPI_MIN : MPI_MAX, mesh.communicator(spread).native());
+  for (std::size_t i = 0; i < count; ++i) right = right && whole[i] == expected(static_cast<Index>(i));
+  return right;
+}
+
+/// Compares the calls of a route, those recorded by the mesh, and those that MPI saw: kinds and bytes.
+/// Returns what is wrong, or nothing.
+template <class PlanType>
+std::string disagreement(const Route& route, const PlanType& recorded, const mpi_counter::Counts& seen) {
+  using Row = std::pair<Collective, mpi_counter::Tally>;
+  std::string wrong;
+  std::ptrdiff_t data_calls = 0;
+  for (const auto& [kind, tally] :
+       {Row{Collective::all_reduce, seen.all_reduce}, Row{Collective::all_gather, seen.all_gather},
+        Row{Collective::reduce_scatter, seen.reduce_scatter}, Row{Collective::all_to_all, seen.all_to_all}}) {
+    std::int64_t planned = 0, bytes = 0;
+    for (const Step& step : route) planned += step.kind == kind ? 1 : 0;
+    for (const auto& phase : recorded.record().traffic) {
+      for (const Traffic& cell : phase[static_cast<std::size_t>(kind)]) bytes += cell.bytes;
+    }
+    if (recorded.count(kind) != planned || tally.calls != planned || tally.bytes != bytes) {
+      wrong += std::string(" ") + name(kind) + ": route " + std::to_string(planned) + ", recorded " +
+               std::to_string(recorded.count(kind)) + " with " + std::to_string(bytes) + " bytes, MPI " +
+               std::to_string(tally.calls) + " with " + std::to_string(tally.bytes) + " bytes;";
+    }
+    data_calls += tally.calls;
+  }
+  if (seen.data_calls() != data_calls) wrong += " other calls: " + seen.text();
+  return wrong;
+}
+
+}  // namespace shardwise::testing
