@@ -3,7 +3,7 @@
 
 /// @file
 /// Every route between any two layouts of a matrix on meshes whose two axes differ in size, with uneven and
-/// empty blocks, simulated in the compiler. `Reduced` holds the same data as `Replicate`: it is left out.
+/// empty blocks, simulated in the compiler. The run-time tests add pending maxima and minima.
 
 #include "examine.hpp"
 
@@ -12,8 +12,8 @@ namespace {
 
 using Matrix = std::array<Index, 2>;
 
-constexpr auto layouts = all_layouts<23>(2, 2, {replicate, partial_sum, partial_max});
-static_assert(layouts.count == 23);
+constexpr auto layouts = all_layouts<16>(2, 2, {replicate, partial_sum});
+static_assert(layouts.count == 16);
 
 template <int Outer, int Inner>
 constexpr auto examined(const Matrix& shape) {

@@ -92,14 +92,20 @@ inline int term(const Layout& layout, const MeshSizes& sizes, const MeshSizes& a
   return noise(seed + which, static_cast<std::uint64_t>(global));
 }
 
+/// How the terms of a layout are combined.
+inline Placement pending_kind(const Layout& layout) {
+  for (int axis = 0; axis < layout.axes; ++axis) {
+    if (layout[axis].is_partial()) return layout[axis];
+  }
+  return partial_sum;
+}
+
 /// The value of element `global`: the reduction of all terms.
 inline int value(const Layout& layout, const MeshSizes& sizes, Index global, std::uint64_t seed) {
+  const Placement kind = pending_kind(layout);
   AxisSet pending = 0;
-  Placement kind = partial_sum;
   for (int axis = 0; axis < layout.axes; ++axis) {
-    if (!layout[axis].is_partial()) continue;
-    pending |= 1u << axis;
-    kind = layout[axis];
+    if (layout[axis].is_partial()) pending |= 1u << axis;
   }
   int result = 0;
   for (int m = 0; m < group_size(sizes, layout.axes, pending); ++m) {
@@ -155,26 +161,19 @@ bool is_block_of(const MeshType& mesh, const std::array<Index, Rank>& shape, con
     });
     return right;
   }
-  bool is_sum = false;
+  const Placement kind = pending_kind(to);
   AxisSet spread = 0;
   for (int axis = 0; axis < to.axes; ++axis) {
-    is_sum |= to[axis] == partial_sum;
     if (!to[axis].is_full()) spread |= 1u << axis;
   }
   const auto count = static_cast<std::size_t>(elements(shape));
-  std::vector<float> terms(count, is_sum ? 0.0F : -1.0F), whole(count);
-  const bool is_min = !is_sum && !(has_partial(to) && [&] {
-    for (int axis = 0; axis < to.axes; ++axis) {
-      if (to[axis] == partial_max) return true;
-    }
-    return false;
-  }());
-  if (is_min) terms.assign(count, 1000.0F);
+  const float absent = kind == partial_sum ? 0.0F : kind == partial_max ? -1.0F : 1000.0F;
+  std::vector<float> terms(count, absent), whole(count);
   for_each_element(shape, box, [&](std::size_t local, Index global) {
     terms[static_cast<std::size_t>(global)] = static_cast<float>(block[local]);
   });
   PMPI_Allreduce(terms.data(), whole.data(), static_cast<int>(count), MPI_FLOAT,
-                 is_sum ? MPI_SUM : is_min ? MPI_MIN : MPI_MAX, mesh.communicator(spread).native());
+                 kind == partial_sum ? MPI_SUM : kind == partial_max ? MPI_MAX : MPI_MIN, mesh.communicator(spread).native());
   for (std::size_t i = 0; i < count; ++i) right = right && whole[i] == expected(static_cast<Index>(i));
   return right;
 }
