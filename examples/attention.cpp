@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// Causal multi-head self-attention, split by whole heads, evenly or not. The projections of queries, keys and
-/// values share one input edge: one all-reduce forward and one backward.
+/// Causal multi-head self-attention, split by whole heads, evenly or not. The projections of queries, keys
+/// and values share one input edge: one all-reduce forward and one backward.
 
 #include <cmath>
 
@@ -42,7 +42,8 @@ constexpr auto loss_of(const Y& y, const Options& options) {
 
 /// The loss of one training step.
 template <class Mesh, class Output>
-constexpr auto train_step(Model<Mesh, Output>& model, sw::SGD& sgd, const Mesh& mesh, const Options& options) {
+constexpr auto train_step(Model<Mesh, Output>& model, sw::SGD& sgd, const Mesh& mesh,
+                          const Options& options) {
   sw::Tape tape;
   auto loss = loss_of(model(tape.input(make_input(mesh, options))), options);
   tape.backward(loss);
@@ -72,7 +73,8 @@ static_assert(whole.count(Collective::all_reduce, Phase::backward) == 1);
 static_assert(whole.collectives() == 2);
 static_assert(whole.bytes<sw::tp>() == 2 * 4 * 256 * 512 * sizeof(float));
 
-/// With positions out: a reduce-scatter forward and an all-gather backward; the loss is the sum of the ranks' terms.
+/// With positions out: a reduce-scatter forward and an all-gather backward; the loss is the sum of the ranks'
+/// terms.
 constexpr auto positions = plan<Positions>(2, Options{});
 static_assert(positions.count(Collective::reduce_scatter, Phase::forward) == 1);
 static_assert(positions.count(Collective::all_gather, Phase::backward) == 1);
@@ -86,8 +88,13 @@ class DenseAttention {
 
   template <class M>
   DenseAttention(const M& model, const Dense& x, const Options& o)
-      : options_(o), size_(o.features / o.heads), x_(x), wq_(weight(model.wq)), wk_(weight(model.wk)),
-        wv_(weight(model.wv)), wo_(examples::dense(model.wo.weight.value())) {
+      : options_(o),
+        size_(o.features / o.heads),
+        x_(x),
+        wq_(weight(model.wq)),
+        wk_(weight(model.wk)),
+        wv_(weight(model.wv)),
+        wo_(examples::dense(model.wo.weight.value())) {
     wo_.resize(o.features, o.features);
     q = project(wq_, model.wq), k = project(wk_, model.wk), v = project(wv_, model.wv);
     mixed_ = dq = dk = dv = Dense::Zero(x.rows(), x.cols());
@@ -124,7 +131,8 @@ class DenseAttention {
   }
   /// The softmax of each query's scores over the keys up to it.
   Dense probabilities(sw::Index row, sw::Index column) {
-    Dense p = block(q, row, column) * block(k, row, column).transpose() / std::sqrt(static_cast<double>(size_));
+    Dense p =
+        block(q, row, column) * block(k, row, column).transpose() / std::sqrt(static_cast<double>(size_));
     for (sw::Index i = 0; i < p.rows(); ++i) {
       const double maximum = p.row(i).head(i + 1).maxCoeff();
       for (sw::Index j = 0; j < p.cols(); ++j) p(i, j) = j <= i ? std::exp(p(i, j) - maximum) : 0;
@@ -184,7 +192,8 @@ bool check(const Model<Mesh, Output>& model, const Mesh& mesh, const Options& op
   comparison.add("gradient of wq.bias", column(dense(model.wq.bias.gradient())), sums(expected.dq));
   comparison.add("gradient of wv.bias", column(dense(model.wv.bias.gradient())), sums(expected.dv));
   comparison.add("gradient of wo.bias", dense(model.wo.bias.gradient()), sums(dy));
-  // The gradient of the keys' bias is zero but for rounding, as softmax does not see a shift: its scale is dk's.
+  // The gradient of the keys' bias is zero but for rounding, as softmax does not see a shift: its scale is
+  // dk's.
   const Dense wk_bias = column(dense(model.wk.bias.gradient()));
   const Dense scale = Dense::Constant(wk_bias.rows(), 1, expected.dk.cwiseAbs().maxCoeff());
   comparison.add("gradient of wk.bias", wk_bias + scale, sums(expected.dk) + scale);
@@ -197,9 +206,10 @@ bool run(const Options& options, bool compiled) {
   Mesh mesh(sw::world(), {sw::any});
   const bool prints = mesh.rank() == 0;
   if (prints) {
-    std::printf("attention, %td heads of %td, %td sequences of %td tokens, float, tp %d; matrix products by %s\n",
-                options.heads, options.features / options.heads, options.batch, options.sequence, mesh.size(),
-                sw::kernel::gemm_name());
+    std::printf(
+        "attention, %td heads of %td, %td sequences of %td tokens, float, tp %d; matrix products by %s\n",
+        options.heads, options.features / options.heads, options.batch, options.sequence, mesh.size(),
+        sw::kernel::gemm_name());
   }
   auto planned = plan<Output>(mesh.size(), options, mesh.rank());
   if (compiled && mesh.size() == 2) planned = std::is_same_v<Output, Whole> ? whole : positions;
@@ -241,11 +251,13 @@ int main(int argc, char** argv) {
     app.add_option("--sequence", options.sequence, "tokens in a sequence")->check(CLI::Range(1, 1 << 20));
     app.add_option("--features", options.features, "of each token; a multiple of --heads")
         ->check(CLI::Range(1, 1 << 20));
-    app.add_option("--heads", options.heads, "attention heads, at least one per rank")->check(CLI::Range(1, 1 << 16));
+    app.add_option("--heads", options.heads, "attention heads, at least one per rank")
+        ->check(CLI::Range(1, 1 << 16));
     app.add_option("--steps", options.steps, "training steps")->check(CLI::Range(1, 1000000));
     app.add_option("--seed", options.seed, "of weights and input");
-    app.add_option("--output", output, "what comes out: the whole result on every rank (an all-reduce), or on each "
-                                       "its positions of the sequence (a reduce-scatter)")
+    app.add_option("--output", output,
+                   "what comes out: the whole result on every rank (an all-reduce), or on each "
+                   "its positions of the sequence (a reduce-scatter)")
         ->check(CLI::IsMember({"replicate", "shard"}));
     auto* forward_only = app.add_flag("--forward-only", options.forward_only, "exactly one forward pass");
     app.add_flag("--check", options.check, "compare output and gradients with a dense computation")

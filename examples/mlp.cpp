@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// A tensor-parallel MLP: a column-wise layer, gelu, a row-wise layer. One all-reduce forward and one backward; the
-/// compiler has asserted it before the program runs.
+/// A tensor-parallel MLP: a column-wise layer, gelu, a row-wise layer. One all-reduce forward and one
+/// backward; the compiler has asserted it before the program runs.
 
 #include <cmath>
 #include <numbers>
@@ -42,7 +42,8 @@ constexpr auto loss_of(const Y& y, const Options& options) {
 
 /// The loss of one training step.
 template <class Mesh, class Output>
-constexpr auto train_step(Model<Mesh, Output>& model, sw::SGD& sgd, const Mesh& mesh, const Options& options) {
+constexpr auto train_step(Model<Mesh, Output>& model, sw::SGD& sgd, const Mesh& mesh,
+                          const Options& options) {
   sw::Tape tape;
   auto loss = loss_of(model(tape.input(make_input(mesh, options))), options);
   tape.backward(loss);
@@ -72,7 +73,8 @@ static_assert(whole.count(Collective::all_reduce, Phase::backward) == 1);
 static_assert(whole.collectives() == 2);
 static_assert(whole.bytes<sw::tp>() == 2 * 2048 * 1024 * sizeof(float));
 
-/// With rows out: a reduce-scatter forward and an all-gather backward, and the loss is the sum of the ranks' terms.
+/// With rows out: a reduce-scatter forward and an all-gather backward, and the loss is the sum of the ranks'
+/// terms.
 constexpr auto rows = plan<Rows>(2, Options{});
 static_assert(rows.count(Collective::reduce_scatter, Phase::forward) == 1);
 static_assert(rows.count(Collective::all_gather, Phase::backward) == 1);
@@ -88,11 +90,13 @@ bool check(const Model<Mesh, Output>& model, const Mesh& mesh, const Options& op
   auto y = model(x);
   tape.backward(loss_of(y, options));
 
-  const Dense input = dense(x.value()), w1 = dense(model.up.weight.value()), w2 = dense(model.down.weight.value());
+  const Dense input = dense(x.value()), w1 = dense(model.up.weight.value()),
+              w2 = dense(model.down.weight.value());
   const Dense b1 = dense(model.up.bias.value()), b2 = dense(model.down.bias.value());
   const Dense h = (input * w1.transpose()).rowwise() + b1.col(0).transpose();
   const Dense probability = h.unaryExpr([](double v) { return 0.5 * std::erfc(-v / std::sqrt(2.0)); });
-  const Dense density = h.unaryExpr([](double v) { return std::exp(-0.5 * v * v) / std::sqrt(2 * std::numbers::pi); });
+  const Dense density =
+      h.unaryExpr([](double v) { return std::exp(-0.5 * v * v) / std::sqrt(2 * std::numbers::pi); });
   const Dense a = h.cwiseProduct(probability);
   const Dense output = (a * w2.transpose()).rowwise() + b2.col(0).transpose();
   const Dense dy = output / static_cast<double>(output.size());
@@ -147,15 +151,17 @@ int main(int argc, char** argv) {
   return sw::run(argc, argv, [&] {
     Options options;
     std::string output = "replicate";
-    CLI::App app("Runs an MLP whose two layers are split over all ranks, and shows its communication.", "mlp");
+    CLI::App app("Runs an MLP whose two layers are split over all ranks, and shows its communication.",
+                 "mlp");
     app.option_defaults()->always_capture_default();
     app.add_option("--tokens", options.tokens, "rows of the input")->check(CLI::Range(1, 1 << 24));
     app.add_option("--hidden", options.hidden, "features of input and output")->check(CLI::Range(1, 1 << 20));
     app.add_option("--ffn", options.ffn, "features between the layers")->check(CLI::Range(1, 1 << 20));
     app.add_option("--steps", options.steps, "training steps")->check(CLI::Range(1, 1000000));
     app.add_option("--seed", options.seed, "of weights and input");
-    app.add_option("--output", output, "what the last layer gives: the whole result to every rank (an all-reduce), or "
-                                       "to each its rows (a reduce-scatter)")
+    app.add_option("--output", output,
+                   "what the last layer gives: the whole result to every rank (an all-reduce), or "
+                   "to each its rows (a reduce-scatter)")
         ->check(CLI::IsMember({"replicate", "shard"}));
     auto* forward_only = app.add_flag("--forward-only", options.forward_only, "exactly one forward pass");
     app.add_flag("--check", options.check, "compare output and gradients with a dense computation")

@@ -3,7 +3,8 @@
 #pragma once
 
 /// @file
-/// What the example programs share: options, plans beside recordings, and comparison with a dense computation.
+/// What the example programs share: options, plans beside recordings, and comparison with a dense
+/// computation.
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -17,8 +18,8 @@ namespace examples {
 namespace sw = shardwise;
 using Dense = sw::RowMajorMatrix<double>;
 
-/// Parses the options. Returns the exit code if the program is to end now: after --help, or after nonsense, about
-/// which the first rank alone says a word.
+/// Parses the options. Returns the exit code if the program is to end now: after --help, or after nonsense,
+/// about which the first rank alone says a word.
 inline std::optional<int> parse(CLI::App& app, int argc, char** argv) {
   try {
     app.parse(argc, argv);
@@ -56,7 +57,8 @@ class Comparison {
     if (prints_) std::printf("  %-28s %.2e%s\n", what, error, good ? "" : "   TOO LARGE");
   }
   bool within() const {
-    if (prints_) std::printf("%s the tolerance of %.0e\n", within_ ? "all within" : "NOT all within", tolerance_);
+    if (prints_)
+      std::printf("%s the tolerance of %.0e\n", within_ ? "all within" : "NOT all within", tolerance_);
     return within_;
   }
 

@@ -107,6 +107,19 @@ TEST_CASE("add: the gradient is handed on, not copied") {
   }
 }
 
+TEST_CASE("add: a parameter's gradient is its own, because optimizers write to it") {
+  const auto mesh = line();
+  Tape tape;
+  const auto x = random<double, Reduced>(mesh, {5}, 1);
+  Var parameter(tape, x, SlotFor<On1<1, Reduced>>::make(MemoryUse::gradient));
+  const auto dy = random<double, Partial<>>(mesh, {5}, 2);
+  pull_back_from(tape, add(parameter, parameter), dy);
+  run_backward(tape, mesh);
+  CHECK(parameter.gradient().data() != dy.data());
+  CHECK(parameter.gradient().unique());
+  for (Index i = 0; i < 5; ++i) CHECK(parameter.gradient().data()[i] == 2 * dy.data()[i]);
+}
+
 TEST_CASE("add: shapes that differ") {
   const auto mesh = line();
   const auto a = random<double, Replicate>(mesh, {7, 5}, 1), b = random<double, Replicate>(mesh, {7, 4}, 2);
@@ -138,11 +151,17 @@ static_assert(why_not<SubOp, On1<2, Partial<>>, On1<2, Reduced>> ==
               Reason::pending_sum_meets_a_finished_value);
 
 template <class A, class B>
-concept Addable = requires(A a, B b) { add(a, b); };
+concept Addable = requires(A a, B b) {
+  add(a, b);
+};
 template <class A, class B>
-concept Subtractable = requires(A a, B b) { sub(a, b); };
-static_assert(Addable<On1<2, Shard<0>>, On1<2, Shard<0>>> && Addable<Tracked1<2, Shard<0>>, On1<2, Shard<0>>>);
-static_assert(!Addable<On1<2, Shard<0>>, On1<2, Reduced>> && !Addable<On1<2, Shard<0>>, On1<2, Shard<0>, float>>);
+concept Subtractable = requires(A a, B b) {
+  sub(a, b);
+};
+static_assert(Addable<On1<2, Shard<0>>, On1<2, Shard<0>>> &&
+              Addable<Tracked1<2, Shard<0>>, On1<2, Shard<0>>>);
+static_assert(!Addable<On1<2, Shard<0>>, On1<2, Reduced>> &&
+              !Addable<On1<2, Shard<0>>, On1<2, Shard<0>, float>>);
 static_assert(Subtractable<On1<2, Shard<0>>, On1<2, Shard<0>>>);
 static_assert(!Subtractable<On1<2, Shard<0>>, On1<2, Reduced>>);
 

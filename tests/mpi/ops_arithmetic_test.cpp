@@ -105,11 +105,15 @@ static_assert(why_not<DropoutOp, On1<2, Partial<Max>>> ==
               Reason::pending_maximum_or_minimum_must_be_reduced_first);
 
 template <class A, class B>
-concept Multipliable = requires(A a, B b) { mul(a, b); };
+concept Multipliable = requires(A a, B b) {
+  mul(a, b);
+};
 static_assert(Multipliable<On1<2, Reduced>, On1<2, Partial<>>>);
 static_assert(!Multipliable<On1<2, Partial<>>, On1<2, Partial<>>>);
 template <class X>
-concept Scalable = requires(X x) { scale(x, 2), dropout(x, 0.1, 1); };
+concept Scalable = requires(X x) {
+  scale(x, 2), dropout(x, 0.1, 1);
+};
 static_assert(Scalable<On1<2, Partial<>>> && !Scalable<On1<2, Partial<Max>>>);
 
 }  // namespace

@@ -70,7 +70,7 @@ double share(const X& x) {
 template <TensorType X>
 X place(const typename X::MeshOf& mesh, const Dense& all) {
   Shape<X::rank> shape{};
-  std::copy(all.shape.begin(), all.shape.end(), shape.begin());
+  for (std::size_t dim = 0; dim < shape.size(); ++dim) shape[dim] = all.shape[dim];
   X x(mesh, shape);
   auto block = x.writable();
   detail::for_each_run(block, [&](Index local, Index global, Index count) {

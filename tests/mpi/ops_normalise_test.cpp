@@ -74,9 +74,9 @@ TEST_CASE("layer_norm: one wanted gradient is enough") {
   const auto mesh = line();
   const auto x = random<double, Shard<0>>(mesh, {5, 7}, 1);
   const auto gamma = random<double, Reduced>(mesh, {7}, 2), beta = random<double, Reduced>(mesh, {7}, 3);
+  const Dense all_x = gather(x), all_gamma = gather(gamma), all_beta = gather(beta);
   check([&](const auto& v) { return layer_norm(v, gamma, beta, 1e-3); },
-        [&](const Dense& v) { return dense_layer_norm(v, gather(gamma), gather(beta)); }, x);
-  const Dense all_x = gather(x), all_gamma = gather(gamma);
+        [&](const Dense& v) { return dense_layer_norm(v, all_gamma, all_beta); }, x);
   check([&](const auto& v) { return layer_norm(x, gamma, v, 1e-3); },
         [&](const Dense& v) { return dense_layer_norm(all_x, all_gamma, v); }, beta);
 }
@@ -114,10 +114,14 @@ static_assert(why_not<SoftmaxOp<-1>, On1<3, Partial<>>> ==
 static_assert(why_not<SoftmaxOp<3>, On1<3, Replicate>> == Reason::operands_do_not_fit_in_rank);
 
 template <class X>
-concept Normalisable = requires(X x, On1<1, Reduced> p) { layer_norm(x, p, p); };
+concept Normalisable = requires(X x, On1<1, Reduced> p) {
+  layer_norm(x, p, p);
+};
 static_assert(Normalisable<On1<2, Shard<0>>> && !Normalisable<On1<2, Shard<1>>>);
 template <class X>
-concept Softmaxable = requires(X x) { softmax(x); };
+concept Softmaxable = requires(X x) {
+  softmax(x);
+};
 static_assert(Softmaxable<On1<2, Shard<0>>> && !Softmaxable<On1<2, Shard<1>>>);
 
 }  // namespace

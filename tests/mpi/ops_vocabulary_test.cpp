@@ -68,8 +68,9 @@ TEST_CASE("embedding: an id outside the vocabulary") {
         [&] { embedding(place<On1<2, Replicate, std::int32_t>>(mesh, ids), table); });
   };
   const Index first = table.box().begin[0], last = first + table.box().size[0];
-  CHECK(message() == "embedding: token 13 at [1, 2] is outside the vocabulary of 13, of which this rank holds " +
-                         std::to_string(first) + " to " + std::to_string(last));
+  CHECK(message() ==
+        "embedding: token 13 at [1, 2] is outside the vocabulary of 13, of which this rank holds " +
+            std::to_string(first) + " to " + std::to_string(last));
   ids[6] = -1;
   CHECK(contains(message(), "token -1 at [1, 2]"));
   ids[6] = 12;  // another rank's row is no error
@@ -142,12 +143,16 @@ static_assert(why_no_loss<Reduced, Partial<>> ==
               Reason::operation_is_not_linear_so_it_needs_the_finished_sum);
 
 template <class Tokens, class Table>
-concept Embeddable = requires(Tokens tokens, Table table) { embedding(tokens, table); };
+concept Embeddable = requires(Tokens tokens, Table table) {
+  embedding(tokens, table);
+};
 using Tokens = On1<2, Replicate, std::int32_t>;
 static_assert(Embeddable<Tokens, On1<2, Shard<0>>> && !Embeddable<Tokens, On1<1, Replicate>>);
 static_assert(!Embeddable<On1<2, Replicate, float>, On1<2, Replicate>>, "tokens are integers");
 template <class Logits, class Targets>
-concept HasLoss = requires(Logits logits, Targets targets) { cross_entropy(logits, targets); };
+concept HasLoss = requires(Logits logits, Targets targets) {
+  cross_entropy(logits, targets);
+};
 static_assert(HasLoss<On1<3, Reduced>, Tokens> && !HasLoss<On1<3, Shard<2>>, Tokens>);
 static_assert(!HasLoss<On1<3, Reduced>, On1<2, Reduced>>, "targets are integers");
 

@@ -93,7 +93,8 @@ class Examination {
         if ((number * 0x9e3779b97f4a7c15u >> 33) % every != 0) continue;
         ++examined;
         std::string wrong = pair(from, to, number);
-        INFO(text(mesh_.sizes(), MeshType::axes), " mesh, ", text(shape_), ": ", text(from), " -> ", text(to));
+        INFO(text(mesh_.sizes(), MeshType::axes), " mesh, ", text(shape_), ": ", text(from), " -> ",
+             text(to));
         if (!wrong.empty()) FAIL_CHECK(wrong);
       }
     }
@@ -145,11 +146,10 @@ TEST_CASE("two axes, a vector, all pairs of layouts") {
 
 TEST_CASE("two axes, a matrix, all pairs of layouts") {
   const int ranks = sw::world().size();
-  const std::vector<sw::Placement> some{replicate, reduced, partial_sum, partial_max};
-  for (auto [outer, inner] : {std::pair{1, ranks}, {ranks, 1}}) {
-    examine<float, 2>(sw::Mesh<dp, tp>(sw::world(), {outer, inner}), {{5, 3}}, some, ranks == 1 ? 1 : 4);
+  for (auto [outer, inner] : {std::pair{1, ranks}, {ranks, 1}, {2, ranks / 2}}) {
+    if (outer * inner != ranks || (outer == 2 && ranks != 4)) continue;
+    examine<float, 2>(sw::Mesh<dp, tp>(sw::world(), {outer, inner}), {{5, 3}, {2, 7}});
   }
-  if (ranks == 4) examine<float, 2>(sw::Mesh<dp, tp>(sw::world(), {2, 2}), {{5, 3}}, some);
 }
 
 TEST_CASE("three and four axes, a selection") {
@@ -159,11 +159,11 @@ TEST_CASE("three and four axes, a selection") {
   if (ranks == 4) {
     for (auto [a, b, c] : {std::array{2, 2, 1}, {2, 1, 2}, {1, 2, 2}}) {
       const Cube mesh(sw::world(), {a, b, c});
-      examine<float, 2>(mesh, {{5, 3}}, data, 9);
-      examine<double, 3>(mesh, {{3, 2, 5}}, data, 37);
+      examine<float, 2>(mesh, {{5, 3}}, data);
+      examine<double, 3>(mesh, {{3, 2, 5}}, data, 5);
     }
-    examine<float, 2>(sw::Mesh<outermost, dp, pp, tp>(sw::world(), {2, 1, 1, 2}), {{5, 3}}, data, 211);
+    examine<float, 2>(sw::Mesh<outermost, dp, pp, tp>(sw::world(), {2, 1, 1, 2}), {{5, 3}}, data, 29);
   } else {
-    examine<float, 2>(Cube(sw::world(), {1, ranks, 1}), {{5, 3}}, data, 23);
+    examine<float, 2>(Cube(sw::world(), {1, ranks, 1}), {{5, 3}}, data, 3);
   }
 }

@@ -20,6 +20,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include <shardwise/mesh/mpi.hpp>
 
@@ -91,11 +92,30 @@ inline Counts seen;
 
 /// What was called since the last `reset`.
 inline const Counts& counts() { return seen; }
-inline void reset() { seen = Counts{}; }
 
 inline void note(Tally& tally, std::ptrdiff_t bytes) {
   ++tally.calls;
   tally.bytes += bytes;
+}
+
+/// One collective: which (a member of `seen`), how much, and among whom.
+struct Event {
+  const Tally* kind;
+  std::ptrdiff_t bytes;
+  MPI_Comm comm;
+};
+
+/// The collectives since the last `reset`, in their order.
+inline std::vector<Event> events;
+
+inline void note(Tally& tally, std::ptrdiff_t bytes, MPI_Comm comm) {
+  note(tally, bytes);
+  events.push_back({&tally, bytes, comm});
+}
+
+inline void reset() {
+  seen = Counts{};
+  events.clear();
 }
 
 inline int size_of(MPI_Comm comm) {
@@ -129,12 +149,12 @@ extern "C" {
 // all_reduce
 int MPI_Allreduce(const void* sendbuf, void* recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
                   MPI_Comm comm) {
-  mpi_counter::note(mpi_counter::seen.all_reduce, mpi_counter::bytes_of(count, datatype));
+  mpi_counter::note(mpi_counter::seen.all_reduce, mpi_counter::bytes_of(count, datatype), comm);
   return PMPI_Allreduce(sendbuf, recvbuf, count, datatype, op, comm);
 }
 int MPI_Iallreduce(const void* sendbuf, void* recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
                    MPI_Comm comm, MPI_Request* request) {
-  mpi_counter::note(mpi_counter::seen.all_reduce, mpi_counter::bytes_of(count, datatype));
+  mpi_counter::note(mpi_counter::seen.all_reduce, mpi_counter::bytes_of(count, datatype), comm);
   return PMPI_Iallreduce(sendbuf, recvbuf, count, datatype, op, comm, request);
 }
 
@@ -142,48 +162,50 @@ int MPI_Iallreduce(const void* sendbuf, void* recvbuf, int count, MPI_Datatype d
 int MPI_Allgather(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf, int recvcount,
                   MPI_Datatype recvtype, MPI_Comm comm) {
   mpi_counter::note(mpi_counter::seen.all_gather,
-                    mpi_counter::bytes_of(recvcount, recvtype) * mpi_counter::size_of(comm));
+                    mpi_counter::bytes_of(recvcount, recvtype) * mpi_counter::size_of(comm), comm);
   return PMPI_Allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
 }
 int MPI_Iallgather(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf, int recvcount,
                    MPI_Datatype recvtype, MPI_Comm comm, MPI_Request* request) {
   mpi_counter::note(mpi_counter::seen.all_gather,
-                    mpi_counter::bytes_of(recvcount, recvtype) * mpi_counter::size_of(comm));
+                    mpi_counter::bytes_of(recvcount, recvtype) * mpi_counter::size_of(comm), comm);
   return PMPI_Iallgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
 }
 int MPI_Allgatherv(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf,
                    const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm) {
-  mpi_counter::note(mpi_counter::seen.all_gather, mpi_counter::bytes_of(recvcounts, recvtype, comm));
+  mpi_counter::note(mpi_counter::seen.all_gather, mpi_counter::bytes_of(recvcounts, recvtype, comm), comm);
   return PMPI_Allgatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
 }
 int MPI_Iallgatherv(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf,
                     const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm,
                     MPI_Request* request) {
-  mpi_counter::note(mpi_counter::seen.all_gather, mpi_counter::bytes_of(recvcounts, recvtype, comm));
+  mpi_counter::note(mpi_counter::seen.all_gather, mpi_counter::bytes_of(recvcounts, recvtype, comm), comm);
   return PMPI_Iallgatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
 }
 
 // reduce_scatter
 int MPI_Reduce_scatter(const void* sendbuf, void* recvbuf, const int recvcounts[], MPI_Datatype datatype,
                        MPI_Op op, MPI_Comm comm) {
-  mpi_counter::note(mpi_counter::seen.reduce_scatter, mpi_counter::bytes_of(recvcounts, datatype, comm));
+  mpi_counter::note(mpi_counter::seen.reduce_scatter, mpi_counter::bytes_of(recvcounts, datatype, comm),
+                    comm);
   return PMPI_Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm);
 }
 int MPI_Ireduce_scatter(const void* sendbuf, void* recvbuf, const int recvcounts[], MPI_Datatype datatype,
                         MPI_Op op, MPI_Comm comm, MPI_Request* request) {
-  mpi_counter::note(mpi_counter::seen.reduce_scatter, mpi_counter::bytes_of(recvcounts, datatype, comm));
+  mpi_counter::note(mpi_counter::seen.reduce_scatter, mpi_counter::bytes_of(recvcounts, datatype, comm),
+                    comm);
   return PMPI_Ireduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
 }
 int MPI_Reduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount, MPI_Datatype datatype,
                              MPI_Op op, MPI_Comm comm) {
   mpi_counter::note(mpi_counter::seen.reduce_scatter,
-                    mpi_counter::bytes_of(recvcount, datatype) * mpi_counter::size_of(comm));
+                    mpi_counter::bytes_of(recvcount, datatype) * mpi_counter::size_of(comm), comm);
   return PMPI_Reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype, op, comm);
 }
 int MPI_Ireduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount, MPI_Datatype datatype,
                               MPI_Op op, MPI_Comm comm, MPI_Request* request) {
   mpi_counter::note(mpi_counter::seen.reduce_scatter,
-                    mpi_counter::bytes_of(recvcount, datatype) * mpi_counter::size_of(comm));
+                    mpi_counter::bytes_of(recvcount, datatype) * mpi_counter::size_of(comm), comm);
   return PMPI_Ireduce_scatter_block(sendbuf, recvbuf, recvcount, datatype, op, comm, request);
 }
 
@@ -191,27 +213,29 @@ int MPI_Ireduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount,
 int MPI_Alltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf, int recvcount,
                  MPI_Datatype recvtype, MPI_Comm comm) {
   mpi_counter::note(mpi_counter::seen.all_to_all,
-                    mpi_counter::bytes_of(recvcount, recvtype) * mpi_counter::size_of(comm));
+                    mpi_counter::bytes_of(recvcount, recvtype) * mpi_counter::size_of(comm), comm);
   return PMPI_Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
 }
 int MPI_Ialltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf, int recvcount,
                   MPI_Datatype recvtype, MPI_Comm comm, MPI_Request* request) {
   mpi_counter::note(mpi_counter::seen.all_to_all,
-                    mpi_counter::bytes_of(recvcount, recvtype) * mpi_counter::size_of(comm));
+                    mpi_counter::bytes_of(recvcount, recvtype) * mpi_counter::size_of(comm), comm);
   return PMPI_Ialltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
 }
 int MPI_Alltoallv(const void* sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype,
                   void* recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype,
                   MPI_Comm comm) {
   mpi_counter::note(mpi_counter::seen.all_to_all,
-                    mpi_counter::bytes_of(sendbuf == MPI_IN_PLACE ? recvcounts : sendcounts, recvtype, comm));
+                    mpi_counter::bytes_of(sendbuf == MPI_IN_PLACE ? recvcounts : sendcounts, recvtype, comm),
+                    comm);
   return PMPI_Alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
 }
 int MPI_Ialltoallv(const void* sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype,
                    void* recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype,
                    MPI_Comm comm, MPI_Request* request) {
   mpi_counter::note(mpi_counter::seen.all_to_all,
-                    mpi_counter::bytes_of(sendbuf == MPI_IN_PLACE ? recvcounts : sendcounts, recvtype, comm));
+                    mpi_counter::bytes_of(sendbuf == MPI_IN_PLACE ? recvcounts : sendcounts, recvtype, comm),
+                    comm);
   return PMPI_Ialltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
                          request);
 }
@@ -220,7 +244,8 @@ int MPI_Alltoallw(const void* sendbuf, const int sendcounts[], const int sdispls
                   const MPI_Datatype recvtypes[], MPI_Comm comm) {
   mpi_counter::note(mpi_counter::seen.all_to_all,
                     mpi_counter::bytes_of(sendbuf == MPI_IN_PLACE ? recvcounts : sendcounts,
-                                          sendbuf == MPI_IN_PLACE ? recvtypes : sendtypes, comm));
+                                          sendbuf == MPI_IN_PLACE ? recvtypes : sendtypes, comm),
+                    comm);
   return PMPI_Alltoallw(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
                         comm);
 }
@@ -229,7 +254,8 @@ int MPI_Ialltoallw(const void* sendbuf, const int sendcounts[], const int sdispl
                    const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Request* request) {
   mpi_counter::note(mpi_counter::seen.all_to_all,
                     mpi_counter::bytes_of(sendbuf == MPI_IN_PLACE ? recvcounts : sendcounts,
-                                          sendbuf == MPI_IN_PLACE ? recvtypes : sendtypes, comm));
+                                          sendbuf == MPI_IN_PLACE ? recvtypes : sendtypes, comm),
+                    comm);
   return PMPI_Ialltoallw(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
                          comm, request);
 }

@@ -66,7 +66,7 @@ inline std::vector<Layout> all_layouts(int axes, int rank, std::vector<Placement
   return good;
 }
 
-inline bool convertible(const Layout& from, const Layout& to) {
+constexpr bool convertible(const Layout& from, const Layout& to) {
   for (int axis = 0; axis < from.axes; ++axis) {
     if (!shardwise::convertible(from[axis], to[axis])) return false;
   }
@@ -87,7 +87,8 @@ inline int term(const Layout& layout, const MeshSizes& sizes, const MeshSizes& a
   std::uint64_t which = 0;
   for (int axis = 0; axis < layout.axes; ++axis) {
     auto a = static_cast<std::size_t>(axis);
-    if (layout[axis].is_partial()) which = which * static_cast<std::uint64_t>(sizes[a]) + static_cast<std::uint64_t>(at[a]);
+    if (layout[axis].is_partial())
+      which = which * static_cast<std::uint64_t>(sizes[a]) + static_cast<std::uint64_t>(at[a]);
   }
   return noise(seed + which, static_cast<std::uint64_t>(global));
 }
@@ -142,7 +143,8 @@ std::vector<T> source_block(const MeshType& mesh, const std::array<Index, Rank>&
   Box<Rank> box = local_box(shape, layout, mesh.sizes(), mesh.coordinates());
   std::vector<T> block(static_cast<std::size_t>(box.elements()));
   for_each_element(shape, box, [&](std::size_t local, Index global) {
-    block[local] = static_cast<T>(static_cast<float>(term(layout, mesh.sizes(), mesh.coordinates(), global, seed)));
+    block[local] =
+        static_cast<T>(static_cast<float>(term(layout, mesh.sizes(), mesh.coordinates(), global, seed)));
   });
   return block;
 }
@@ -173,7 +175,10 @@ bool is_block_of(const MeshType& mesh, const std::array<Index, Rank>& shape, con
     terms[static_cast<std::size_t>(global)] = static_cast<float>(block[local]);
   });
   PMPI_Allreduce(terms.data(), whole.data(), static_cast<int>(count), MPI_FLOAT,
-                 kind == partial_sum ? MPI_SUM : kind == partial_max ? MPI_MAX : MPI_MIN, mesh.communicator(spread).native());
+                 kind == partial_sum   ? MPI_SUM
+                 : kind == partial_max ? MPI_MAX
+                                       : MPI_MIN,
+                 mesh.communicator(spread).native());
   for (std::size_t i = 0; i < count; ++i) right = right && whole[i] == expected(static_cast<Index>(i));
   return right;
 }

@@ -163,6 +163,9 @@ class Recording {
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
 
+  /// Counts afresh from here, but knows of the memory that is in use: for one step of many.
+  void restart() { mesh_.state_->recorder.restart(); }
+
   /// What has been recorded up to now.
   typename MeshType::PlanOf plan() const { return {mesh_.state_->recorder.record(), mesh_.sizes()}; }
 

@@ -75,7 +75,16 @@ class Recorder {
 
   constexpr const Record& record() const { return record_; }
 
-  /// Forgets what was counted. Memory that was allocated before is not counted when it is released.
+  /// Counts afresh from here, but knows of the memory that is in use.
+  constexpr void restart() {
+    Record fresh;
+    for (std::size_t use = 0; use < memory_uses; ++use) {
+      fresh.memory[use] = {record_.memory[use].live, record_.memory[use].live};
+    }
+    record_ = fresh;
+  }
+
+  /// Forgets everything. Memory that was allocated before is not counted when it is released.
   constexpr void reset() {
     record_ = {};
     phase_ = Phase::forward;

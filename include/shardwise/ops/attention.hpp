@@ -33,10 +33,12 @@ struct AttentionOp {
 
   static constexpr Saved saved{.inputs = 0b111, .output = true};
 
+  /// Queries and keys are both s, because neither may be cut; heads and key/value heads are both h, because
+  /// they are cut alike.
   template <int Q, int K, int V>
   static constexpr Signature signature() {
     if (Q != 4 || K != 4 || V != 4) return {};
-    return Signature::of("bshd", "bthd", "bthd", "bshd").whole('s').whole('t').whole('d');
+    return Signature::of("bshd", "bshd", "bshd", "bshd").whole('s').whole('d');
   }
 
   static constexpr Shape<4> shape(const Shape<4>& q, const Shape<4>& k, const Shape<4>& v) {
