@@ -215,8 +215,7 @@ bool run(const Options& options, bool compiled) {
   if (compiled && mesh.size() == 2) planned = std::is_same_v<Output, Whole> ? whole : positions;
   const char* title = compiled && mesh.size() == 2 ? "planned by the compiler" : "planned by a dry run";
 
-  std::optional<sw::Recording<Mesh>> recording;
-  if (options.forward_only) recording.emplace(mesh);
+  sw::Recording recording(mesh);
   Model<Mesh, Output> model(mesh, options.features, options.heads);
   sw::initialize(model, options.seed);
   if (options.check) return check<Mesh, Output>(model, mesh, options);
@@ -226,16 +225,16 @@ bool run(const Options& options, bool compiled) {
       std::printf("output: this rank holds [%td, %td, %td]\n", y.local_shape()[0], y.local_shape()[1],
                   y.local_shape()[2]);
     }
-    return examples::report(prints, title, planned, recording->plan());
+    return examples::report(prints, title, planned, recording.plan());
   }
   sw::SGD sgd({.rate = 0.1});
   for (int step = 1; step <= options.steps; ++step) {
-    if (step == options.steps) recording.emplace(mesh);
+    recording.restart();
     const float loss = sw::item(train_step<Mesh, Output>(model, sgd, mesh, options));
     if (prints) std::printf("step %d: loss %.6f\n", step, static_cast<double>(loss));
   }
   if (prints) std::printf("the last step:\n");
-  return examples::report(prints, title, planned, recording->plan());
+  return examples::report(prints, title, planned, recording.plan());
 }
 
 }  // namespace

@@ -64,6 +64,8 @@ run() {
     exit "$code"
   }
 }
+progress=plain
+if [[ -t 1 ]]; then progress=line; fi
 run mlp
 run attention
-run train "${text_options[@]}" "${others[@]}"
+run train --progress "$progress" "${text_options[@]}" "${others[@]}"

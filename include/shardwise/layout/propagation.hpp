@@ -125,7 +125,7 @@ constexpr OperandPlacements nearest_legal(Rule rule, const std::array<int, max_o
   OperandPlacements tried{};
   auto search = [&](auto&& self, int i, int so_far) -> void {
     if (so_far >= best_price) return;
-    if (i == count) {
+    if (i >= count || i >= max_operands) {
       if (!rule(tried).legal()) return;
       best = tried;
       best_price = so_far;

@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What the benchmark programs share: two ways of doing one thing are timed in turn, A B B A A B B A …, because
+/// machines change their speed from second to second. What counts is the median of the ratios of neighbours.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <vector>
+
+#include <shardwise/shardwise.hpp>
+
+namespace benchmarks {
+
+namespace sw = shardwise;
+
+/// Parses the options. Returns the exit code if the program is to end now; the first rank alone says why.
+inline std::optional<int> parse(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+    return std::nullopt;
+  } catch (const CLI::ParseError& error) {
+    return sw::world().rank() == 0 ? app.exit(error) : error.get_exit_code();
+  }
+}
+
+/// The value below which the given share of the numbers lies.
+inline double quantile(std::vector<double> numbers, double share) {
+  std::sort(numbers.begin(), numbers.end());
+  return numbers[static_cast<std::size_t>(share * static_cast<double>(numbers.size() - 1) + 0.5)];
+}
+inline double median(const std::vector<double>& numbers) { return quantile(numbers, 0.5); }
+
+/// Medians of the times in seconds; and of the ratios of neighbours, with their quartiles.
+struct Comparison {
+  double ours, bare;
+  double ratio, lower, upper;
+};
+
+/// Times `ours` and `bare` in turn, `repetitions` times after two that are not counted. A time is that of the
+/// slowest rank, from a barrier on, for `inner` calls, and is divided by them. Collective.
+template <class Ours, class Bare>
+Comparison interleave(int repetitions, int inner, Ours ours, Bare bare) {
+  const sw::Communicator all = sw::world();
+  const int uncounted = 2;
+  std::vector<double> times[2];
+  auto time = [&](int which, auto& f) {
+    all.barrier();
+    const double start = MPI_Wtime();
+    for (int i = 0; i < inner; ++i) f();
+    times[which].push_back((MPI_Wtime() - start) / inner);
+  };
+  for (int i = 0; i < uncounted + repetitions; ++i) {
+    if (i % 2 == 0) time(0, ours);
+    time(1, bare);
+    if (i % 2 == 1) time(0, ours);
+  }
+  for (auto& list : times) {
+    list.erase(list.begin(), list.begin() + uncounted);
+    all.all_reduce(list.data(), list.data(), static_cast<sw::Index>(list.size()), sw::DataType::f64,
+                   sw::ReduceOp::max);
+  }
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < times[0].size(); ++i) ratios.push_back(times[0][i] / times[1][i]);
+  return {median(times[0]), median(times[1]), median(ratios), quantile(ratios, 0.25), quantile(ratios, 0.75)};
+}
+
+}  // namespace benchmarks

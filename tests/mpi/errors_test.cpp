@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// What cannot be known before the program runs and does not fit: one message that names the numbers, on all
+/// ranks alike and before anything is sent.
+
+#include <doctest/doctest.h>
+#include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/nn/transformer.hpp>
+#include <shardwise/ops/cross_entropy.hpp>
+#include <shardwise/ops/dropout.hpp>
+#include <shardwise/optim/sgd.hpp>
+#include <support/mpi_counter.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace sw = shardwise;
+using sw::Index;
+using sw::Reduced;
+using sw::Replicate;
+using sw::Shard;
+using sw::tp;
+
+namespace {
+
+using Mesh = sw::Mesh<tp>;
+
+Mesh line() { return Mesh(sw::world(), {sw::any}); }
+
+/// The message of the `Error` that f throws; and it must not have communicated.
+template <class Error, class F>
+std::string refusal(F f) {
+  mpi_counter::reset();
+  try {
+    f();
+  } catch (const Error& error) {
+    return mpi_counter::counts().data_calls() == 0 ? error.what() : "communicated before it threw";
+  }
+  return "no error";
+}
+
+auto ids(const Mesh& mesh, std::vector<std::int32_t> values) {
+  return sw::distribute<Replicate>(mesh, sw::Shape<2>{1, static_cast<Index>(values.size())},
+                                   std::span<const std::int32_t>(values));
+}
+
+}  // namespace
+
+TEST_CASE("attention: heads and ranks") {
+  const Mesh mesh = line();
+  const int ranks = mesh.size();
+  CHECK(refusal<std::invalid_argument>([&] { sw::Attention<Mesh>(mesh, 10, 4); }) ==
+        "Attention: 10 features are not a multiple of 4 heads");
+  CHECK(refusal<std::invalid_argument>([&] { sw::Attention<Mesh>(mesh, 10, 0); }) ==
+        "Attention: 10 features are not a multiple of 0 heads");
+  CHECK(refusal<std::invalid_argument>([&] { sw::Attention<Mesh>(mesh, 10, -5); }) ==
+        "Attention: 10 features are not a multiple of -5 heads");
+  if (ranks > 1) {
+    CHECK(refusal<std::invalid_argument>([&] { sw::Attention<Mesh>(mesh, 4, ranks - 1 == 3 ? 2 : 1); }) ==
+          "Attention: " + std::string(ranks == 4 ? "2" : "1") + " heads cannot be shared by the " +
+              std::to_string(ranks) + " ranks of axis tp: a head is not split, so use at most " +
+              (ranks == 4 ? "2" : "1") + " ranks");
+  }
+  // The same words before a large job is started.
+  CHECK(refusal<std::invalid_argument>([] {
+          sw::trace<sw::DryMesh<tp>>({16},
+                                     [](auto dry) { sw::LanguageModel<decltype(dry)>(dry, {.heads = 8}); });
+        }).find("8 heads cannot be shared by the 16 ranks of axis tp") != std::string::npos);
+}
+
+TEST_CASE("a parameter without a value") {
+  const Mesh mesh = line();
+  sw::Mlp<Mesh> mlp(mesh, 4, 8);
+  const auto x = sw::zeros<float, Replicate>(mesh, {2, 4});
+  const std::string expected =
+      "a parameter is used before it has a value: call initialize(model, seed) first";
+  CHECK(refusal<std::logic_error>([&] { mlp(x); }) == expected);
+  sw::initialize(mlp.up, 1);
+  CHECK(refusal<std::logic_error>([&] { mlp(x); }) == expected);
+  sw::initialize(mlp, 1);
+  CHECK(refusal<std::logic_error>([&] { mlp.up(x); }) == "no error");
+  CHECK(refusal<std::invalid_argument>([&] {
+          mlp.down.bias.assign(sw::zeros<float, Replicate>(mesh, {5}));
+        }) == "Parameter: the value has another shape");
+}
+
+TEST_CASE("tokens outside the vocabulary, on all ranks, whoever holds the rows") {
+  const Mesh mesh = line();
+  sw::Embedding<Mesh, sw::RowwiseParallel<tp>> embedding(mesh, 13, 4);
+  sw::initialize(embedding, 1);
+  const std::string large = refusal<std::out_of_range>([&] { embedding(ids(mesh, {0, 12, 13, 5})); });
+  CHECK(large.find("embedding: token 13 at [0, 2] is outside the vocabulary of 13") == 0);
+  const std::string negative = refusal<std::out_of_range>([&] { embedding(ids(mesh, {0, -1})); });
+  CHECK(negative.find("embedding: token -1 at [0, 1] is outside the vocabulary of 13") == 0);
+  CHECK(sw::full_tensor(embedding(ids(mesh, {0, 12}))).rows() == 2);
+}
+
+TEST_CASE("targets that are no class, or are too few") {
+  const Mesh mesh = line();
+  const auto logits = sw::zeros<float, Replicate>(mesh, {1, 3, 7});
+  CHECK(refusal<std::out_of_range>([&] {
+          sw::cross_entropy(logits, ids(mesh, {6, 7, 0}));
+        }) == "cross_entropy: target 7 at [0, 1] is none of the 7 classes");
+  CHECK(refusal<std::invalid_argument>([&] {
+          sw::cross_entropy(logits, ids(mesh, {6, 0}));
+        }).find("cross_entropy: logits [1 x 3 x 7] and targets [1 x 2] differ in dimension 1") == 0);
+}
+
+TEST_CASE("shapes that do not fit") {
+  const Mesh mesh = line();
+  const auto x = sw::zeros<float, Reduced>(mesh, {2, 5});
+  const auto w = sw::zeros<float, Shard<0>>(mesh, {7, 6});
+  CHECK(refusal<std::invalid_argument>([&] { sw::matmul(x, w); }) ==
+        "matmul: x has 5 features in dimension 1, but the weight contracts 6");
+  const auto fitting = sw::zeros<float, Shard<0>>(mesh, {7, 5});
+  const auto bias = sw::zeros<float, Shard<0>>(mesh, {6});
+  CHECK(refusal<std::invalid_argument>([&] { sw::linear(x, fitting, bias); }) ==
+        "linear: the bias has 6 elements in dimension 0, but the weight gives 7");
+  sw::Mlp<Mesh> mlp(mesh, 6, 8);
+  sw::initialize(mlp, 1);
+  CHECK(refusal<std::invalid_argument>([&] {
+          mlp(sw::zeros<float, Replicate>(mesh, {2, 5}));
+        }) == "matmul: x has 5 features in dimension 1, but the weight contracts 6");
+  const std::string sum = refusal<std::invalid_argument>([&] {
+    sw::add(x, sw::zeros<float, Reduced>(mesh, {3, 5}));
+  });
+  CHECK(sum.find("add: ") == 0);
+  CHECK(sum.find("2") != std::string::npos);
+  CHECK(sum.find("3") != std::string::npos);
+  CHECK(refusal<std::invalid_argument>([&] {
+          sw::dropout(x, 1.0, 1);
+        }).find("dropout: the probability 1.000000 is not in [0, 1)") == 0);
+}
+
+TEST_CASE("a sequence longer than the model's context") {
+  const Mesh mesh = line();
+  sw::LanguageModel<Mesh> model(
+      mesh, {.vocabulary = 7, .context = 4, .features = 8, .heads = 4, .hidden = 8, .layers = 1});
+  sw::initialize(model, 1);
+  const std::string message = [&]() -> std::string {
+    try {
+      model(ids(mesh, {1, 2, 3, 4, 5}));
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "no error";
+  }();
+  CHECK(message.find("5") != std::string::npos);
+  CHECK(message.find("4") != std::string::npos);
+}
+
+TEST_CASE("operands of two meshes, or of two tapes") {
+  const Mesh mesh = line(), other = line();
+  const auto x = sw::zeros<float, Replicate>(mesh, {2, 5});
+  const auto y = sw::zeros<float, Replicate>(other, {2, 5});
+  CHECK(refusal<std::invalid_argument>([&] { sw::add(x, y); }) ==
+        "the operands live on two different meshes of one type");
+  sw::Tape one, two;
+  CHECK(refusal<std::invalid_argument>([&] { sw::add(one.input(x), two.input(x)); }) ==
+        "the operands are on different tapes");
+}

@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// A steady training step takes nothing from the system: the pool does not grow, nor does the heap.
+
+#include <doctest/doctest.h>
+#include <malloc.h>
+#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/nn/transformer.hpp>
+#include <shardwise/ops/cross_entropy.hpp>
+#include <shardwise/ops/reduction.hpp>
+#include <shardwise/optim/adamw.hpp>
+
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <vector>
+
+namespace sw = shardwise;
+using sw::dp;
+using sw::Index;
+using sw::Replicate;
+using sw::Shard;
+using sw::tp;
+
+namespace {
+
+long allocations = 0;
+
+void* counted(std::size_t bytes, std::size_t alignment = alignof(std::max_align_t)) {
+  ++allocations;
+  void* memory = nullptr;
+  if (posix_memalign(&memory, alignment, bytes == 0 ? 1 : bytes) != 0) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+[[gnu::noinline]] void* operator new(std::size_t bytes) { return counted(bytes); }
+[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return counted(bytes, static_cast<std::size_t>(alignment));
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
+
+namespace {
+
+/// Bytes that malloc has from the system.
+std::size_t heap() {
+  const auto info = mallinfo2();
+  return info.arena + info.hblkhd;
+}
+
+struct Growth {
+  Index pool;
+  std::size_t heap;
+  long allocations;
+};
+
+/// What 20 steps take from the system, after three. Ranks keep together, or MPI must store what comes early.
+template <class Step>
+Growth growth(Step once) {
+  auto step = [&] {
+    once();
+    sw::world().barrier();
+  };
+  for (int i = 0; i < 3; ++i) step();
+  const Index pool_before = sw::memory_pool().system_bytes();
+  const std::size_t heap_before = heap();
+  const long allocations_before = allocations;
+  for (int i = 0; i < 20; ++i) step();
+  return {sw::memory_pool().system_bytes() - pool_before, heap() - heap_before,
+          allocations - allocations_before};
+}
+
+using Mesh = sw::Mesh<dp, tp>;
+
+std::vector<Mesh> meshes() {
+  const int ranks = sw::world().size();
+  std::vector<Mesh> all;
+  for (int data = 1; data <= ranks; ++data) {
+    if (ranks % data == 0) all.emplace_back(sw::world(), Mesh::SizesOf{data, ranks / data});
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a language model") {
+  for (const Mesh& mesh : meshes()) {
+    INFO("dp ", mesh.size<dp>(), " tp ", mesh.size<tp>());
+    sw::LanguageModel<Mesh> model(
+        mesh, {.vocabulary = 61, .context = 32, .features = 40, .heads = 5, .hidden = 160, .layers = 2});
+    sw::initialize(model, 1);
+    sw::AdamW adamw;
+    auto ids = sw::zeros<std::int32_t, Shard<0>, Replicate>(mesh, {5, 32});
+    const Growth grown = growth([&] {
+      sw::Tape tape;
+      auto loss = sw::cross_entropy(model(tape.constant(ids)), tape.constant(ids));
+      tape.backward(sw::redistribute<Replicate, Replicate>(std::move(loss)));
+      adamw.step(model);
+    });
+    CHECK(grown.pool == 0);
+    CHECK(grown.heap == 0);
+    // Only the lists of counts of the logits' gather: a few words, which the heap has.
+    CHECK(grown.allocations <= 20 * 10);
+  }
+}
+
+TEST_CASE("a sequence-parallel MLP, with gathers and scatters in both directions") {
+  for (const Mesh& mesh : meshes()) {
+    INFO("dp ", mesh.size<dp>(), " tp ", mesh.size<tp>());
+    using Down = sw::RowwiseParallel<tp, sw::output<Shard<1>>>;
+    sw::Mlp<Mesh, float, sw::ColwiseParallel<tp>, Down> mlp(mesh, 48, 100);
+    sw::initialize(mlp, 1);
+    sw::AdamW adamw;
+    const auto x = sw::randn<float, Shard<0>, Shard<1>>(mesh, {5, 7, 48}, 1);
+    const Growth grown = growth([&] {
+      sw::Tape tape;
+      auto y = mlp(tape.input(x));
+      tape.backward(sw::redistribute<Replicate, Replicate>(sw::mean(std::move(y))));
+      adamw.step(mlp);
+    });
+    CHECK(grown.pool == 0);
+    CHECK(grown.heap == 0);
+  }
+}
+
+TEST_CASE("without gathers there is no call of the allocator at all") {
+  for (const Mesh& mesh : meshes()) {
+    INFO("dp ", mesh.size<dp>(), " tp ", mesh.size<tp>());
+    sw::Mlp<Mesh> mlp(mesh, 48, 100);
+    sw::initialize(mlp, 1);
+    sw::AdamW adamw;
+    const auto x = sw::randn<float, Shard<0>, Replicate>(mesh, {5, 48}, 1);
+    const Growth grown = growth([&] {
+      sw::Tape tape;
+      auto y = mlp(tape.input(x));
+      tape.backward(sw::redistribute<Replicate, Replicate>(sw::mean(std::move(y))));
+      adamw.step(mlp);
+    });
+    CHECK(grown.pool == 0);
+    CHECK(grown.heap == 0);
+    CHECK(grown.allocations == 0);
+  }
+}
+
+TEST_CASE("the pool gives back what is not in use") {
+  {
+    auto x = sw::zeros<float, Replicate, Replicate>(Mesh(sw::world(), {1, sw::any}), {1000, 1000});
+    CHECK(sw::memory_pool().system_bytes() >= 4000000);
+  }
+  const Index before = sw::memory_pool().system_bytes();
+  sw::memory_pool().trim();
+  CHECK(sw::memory_pool().system_bytes() <= before - 4000000);
+}

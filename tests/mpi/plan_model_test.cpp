@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// The plan of whole training steps of the language model: dry, recorded and seen by MPI are the same.
+
+#include <shardwise/nn/transformer.hpp>
+#include <shardwise/ops/cross_entropy.hpp>
+#include <shardwise/optim/adamw.hpp>
+#include <shardwise/optim/sgd.hpp>
+#include <support/plans.hpp>
+
+#include <cstdint>
+
+namespace sw = shardwise;
+using namespace sw::testing;
+using sw::Collective;
+using sw::dp;
+using sw::Index;
+using sw::MemoryUse;
+using sw::Replicate;
+using sw::Shard;
+using sw::tp;
+
+namespace {
+
+constexpr sw::LanguageModelConfig config{
+    .vocabulary = 13, .context = 6, .features = 10, .heads = 5, .hidden = 14, .layers = 2};
+
+template <class Optimizer>
+auto training_steps(const Optimizer& fresh, Index batch, int steps) {
+  return [=](const auto& mesh) {
+    using MeshType = std::remove_cvref_t<decltype(mesh)>;
+    sw::LanguageModel<MeshType> model(mesh, config);
+    sw::initialize(model, 1);
+    Optimizer optimizer = fresh;
+    for (int step = 0; step < steps; ++step) {
+      sw::Tensor<std::int32_t, 2, MeshType, Shard<0>, Replicate> ids(mesh, {batch, config.context});
+      if constexpr (!MeshType::dry) {
+        auto block = ids.writable();
+        for (Index i = 0; i < block.elements(); ++i)
+          block.data[i] = static_cast<std::int32_t>((i * 5 + step) % 13);
+      }
+      sw::Tape tape;
+      auto loss = sw::cross_entropy(model(tape.constant(ids)), tape.constant(ids));
+      tape.backward(sw::redistribute<Replicate, Replicate>(std::move(loss)));
+      optimizer.step(model);
+    }
+  };
+}
+
+// In two layers: 16 parameters a block, and six more.
+constexpr int parameters = 2 * 16 + 6;
+
+template <class PlanType>
+void check_counts(const PlanType& plan, int steps) {
+  const int on_tp = plan.sizes()[1] > 1 ? steps : 0, on_dp = plan.sizes()[0] > 1 ? steps : 0;
+  // Forward: the vocabulary's embedding and two in each block; the loss over dp. Backward: two in each block
+  // and the head's. The gradients on dp wait for the optimizer.
+  CHECK(plan.count(Collective::all_reduce, sw::Phase::forward) == 5 * on_tp + on_dp);
+  CHECK(plan.count(Collective::all_reduce, sw::Phase::backward) == 5 * on_tp);
+  CHECK(plan.count(Collective::all_reduce, sw::Phase::optimizer) == parameters * on_dp);
+  CHECK(plan.template count<tp>(Collective::all_reduce) == 10 * on_tp);
+  CHECK(calls(plan, Collective::all_gather) == std::to_string(on_tp) + " / 0 / 0");  // the logits
+  CHECK(plan.collectives() == plan.count(Collective::all_reduce) + plan.count(Collective::all_gather));
+}
+
+}  // namespace
+
+TEST_CASE("a training step with SGD") {
+  for (const auto& mesh : data_by_tensor_meshes()) {
+    check_counts(agreed_plan(mesh, training_steps(sw::SGD({.rate = 0.1}), 5, 1)), 1);
+  }
+}
+
+TEST_CASE("two training steps with AdamW, whose state is made in the first") {
+  for (const auto& mesh : data_by_tensor_meshes()) {
+    auto plan = agreed_plan(mesh, training_steps(sw::AdamW(), 4, 2));
+    check_counts(plan, 2);
+    CHECK(plan.peak_bytes(MemoryUse::optimizer_state) == 2 * plan.parameter_bytes());
+    CHECK(plan.peak_bytes(MemoryUse::gradient) <= plan.parameter_bytes());
+  }
+}

@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Holds three accounts of one run against each other: the dry plan, the recording on the real mesh, and what
+/// MPI was asked for.
+
+#include <doctest/doctest.h>
+#include <shardwise/inspect/plan_table.hpp>
+#include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/mesh/mesh.hpp>
+
+#include <support/mpi_counter.hpp>
+
+#include <string>
+#include <vector>
+
+namespace shardwise::testing {
+
+/// What MPI saw since the last reset, as a plan of one phase.
+template <MeshAxis... Axes>
+Plan<Axes...> seen_by_mpi(const Mesh<Axes...>& mesh) {
+  constexpr AxisSet every_axis = (1u << sizeof...(Axes)) - 1;
+  AxisSet active = 0;
+  for (std::size_t axis = 0; axis < sizeof...(Axes); ++axis)
+    active |= mesh.sizes()[axis] > 1 ? 1u << axis : 0;
+  const mpi_counter::Counts& seen = mpi_counter::counts();
+  Recorder recorder;
+  for (const mpi_counter::Event& event : mpi_counter::events) {
+    AxisSet axes = 0;
+    for (AxisSet set = 1; set <= every_axis; ++set) {
+      if ((set & active) == set && mesh.communicator(set).native() == event.comm) axes = set;
+    }
+    const Collective kind = event.kind == &seen.all_reduce       ? Collective::all_reduce
+                            : event.kind == &seen.all_gather     ? Collective::all_gather
+                            : event.kind == &seen.reduce_scatter ? Collective::reduce_scatter
+                                                                 : Collective::all_to_all;
+    recorder.communicate(kind, axes, event.bytes);
+  }
+  return {recorder.record(), mesh.sizes()};
+}
+
+/// The same calls and bytes of each kind on each set of axes, whatever the phase.
+template <MeshAxis... Axes>
+bool same_traffic(const Plan<Axes...>& a, const Plan<Axes...>& b) {
+  for (std::size_t kind = 0; kind < collective_kinds; ++kind) {
+    for (std::size_t axes = 0; axes < 1 << max_axes; ++axes) {
+      Traffic sums[2];
+      for (std::size_t phase = 0; phase < phases; ++phase) {
+        for (int i = 0; i < 2; ++i) {
+          const Traffic& cell = (i == 0 ? a : b).record().traffic[phase][kind][axes];
+          sums[i].calls += cell.calls;
+          sums[i].bytes += cell.bytes;
+        }
+      }
+      if (sums[0] != sums[1]) return false;
+    }
+  }
+  return true;
+}
+
+/// Runs `step(mesh)`, which works on dry and on real meshes, on `mesh` and dry at this rank's place; checks
+/// that all three accounts agree in every call, its bytes and their order, in flops and in memory; returns
+/// the plan.
+template <MeshAxis... Axes, class F>
+Plan<Axes...> agreed_plan(const Mesh<Axes...>& mesh, F step) {
+  std::array<int, sizeof...(Axes)> sizes{mesh.template size<Axes>()...};
+  std::array<int, sizeof...(Axes)> coordinates{mesh.template rank<Axes>()...};
+  const auto planned = trace<DryMesh<Axes...>>(sizes, step, coordinates);
+  mpi_counter::reset();
+  Recording recording(mesh);
+  step(mesh);
+  const auto recorded = recording.plan();
+  const auto seen = seen_by_mpi(mesh);
+  INFO(plan_table("planned", planned, "recorded", recorded));
+  CHECK(same_communication(planned, recorded));
+  CHECK(planned.record().flops == recorded.record().flops);
+  for (int use = 0; use < memory_uses; ++use) {
+    CHECK(planned.peak_bytes(static_cast<MemoryUse>(use)) ==
+          recorded.peak_bytes(static_cast<MemoryUse>(use)));
+  }
+  CHECK(planned == recorded);
+  INFO(plan_table("planned", planned, "seen by MPI", seen));
+  CHECK(same_traffic(planned, seen));
+  CHECK(planned.record().sequence == seen.record().sequence);
+  CHECK(mpi_counter::counts().data_calls() == planned.collectives());
+  return planned;
+}
+
+/// Every mesh of a data and a tensor axis that this job can make.
+inline std::vector<Mesh<dp, tp>> data_by_tensor_meshes() {
+  const int ranks = world().size();
+  std::vector<Mesh<dp, tp>> meshes;
+  for (int data = 1; data <= ranks; ++data) {
+    if (ranks % data == 0) meshes.emplace_back(world(), std::array<int, 2>{data, ranks / data});
+  }
+  return meshes;
+}
+
+/// "forward / backward / optimizer" calls of one kind.
+template <class PlanType>
+std::string calls(const PlanType& plan, Collective kind) {
+  return std::to_string(plan.count(kind, Phase::forward)) + " / " +
+         std::to_string(plan.count(kind, Phase::backward)) + " / " +
+         std::to_string(plan.count(kind, Phase::optimizer));
+}
+
+}  // namespace shardwise::testing
