@@ -113,11 +113,11 @@ TEST_CASE("add: a parameter's gradient is its own, because optimizers write to i
   const auto x = random<double, Reduced>(mesh, {5}, 1);
   Var parameter(tape, x, SlotFor<On1<1, Reduced>>::make(MemoryUse::gradient));
   const auto dy = random<double, Partial<>>(mesh, {5}, 2);
-  pull_back_from(tape, add(parameter, parameter), dy);
+  pull_back_from(tape, add(parameter, x), dy);
   run_backward(tape, mesh);
   CHECK(parameter.gradient().data() != dy.data());
   CHECK(parameter.gradient().unique());
-  for (Index i = 0; i < 5; ++i) CHECK(parameter.gradient().data()[i] == 2 * dy.data()[i]);
+  for (Index i = 0; i < 5; ++i) CHECK(parameter.gradient().data()[i] == dy.data()[i]);
 }
 
 TEST_CASE("add: shapes that differ") {

@@ -3,10 +3,10 @@
 #pragma once
 
 /// @file
-/// The cheapest legal sequence of steps from one layout to another: a shortest path over (bytes received per
-/// rank, number of calls). Where one step does it, that step is the cheapest; only changes that both reduce
-/// and move blocks need the search. Neighbouring reductions and gathers come out as one call on the joint
-/// group, because one such call moves fewer bytes than two.
+/// The cheapest legal sequence of steps from one layout to another: a shortest path over (bytes received,
+/// thrown away or zeroed per rank, number of calls). Where one step does it, that step is the cheapest; only
+/// changes that both reduce and move blocks need the search. Neighbouring reductions and gathers come out as
+/// one call on the joint group, because one such call moves fewer bytes than two.
 ///
 /// ```
 /// constexpr Route r = route({partial_sum, partial_sum}, {replicate, replicate}, 2, {4, 2});
@@ -89,17 +89,21 @@ constexpr Cost cost(const Layout& from, const Step& step, const MeshSizes& sizes
 
 namespace detail {
 
-/// Every layout that a route may pass through: any placement of blocks, a pending sum, or what is pending at one
-/// of the ends. Axes of one rank are as they will be, except that nothing becomes pending before the end.
+/// Every layout that a route may pass through: any placement of blocks, a pending sum, or what is pending at
+/// one of the ends. Axes of one rank are as they will be, except that nothing becomes pending before the end.
 class Waypoints {
  public:
-  constexpr Waypoints(const Layout& from, const Layout& to, int rank, const MeshSizes& sizes)
-      : goal_(to), rank_(rank) {
+  constexpr Waypoints(const Layout& from, const Layout& to, int rank, const MeshSizes& sizes) : goal_(to) {
+    for (int dim = 0, spare = 1; dim < rank; ++dim) {
+      bool cut = false;
+      for (int axis = 0; axis < from.axes; ++axis) cut |= from[axis].is_shard(dim) || to[axis].is_shard(dim);
+      if (cut || spare-- > 0) dims_[static_cast<std::size_t>(cuts_++)] = dim;
+    }
     for (int axis = 0; axis < from.axes; ++axis) {
       auto a = static_cast<std::size_t>(axis);
       pending_[a] = from[axis].is_partial() ? from[axis] : to[axis].is_partial() ? to[axis] : partial_sum;
       if (sizes[a] == 1 && to[axis].is_partial() && !from[axis].is_partial()) goal_[axis] = replicate;
-      choices_[a] = sizes[a] == 1 ? 1 : rank + 2;
+      choices_[a] = sizes[a] == 1 ? 1 : cuts_ + 2;
       count_ *= choices_[a];
     }
   }
@@ -115,15 +119,19 @@ class Waypoints {
       int choice = index % choices_[a];
       index /= choices_[a];
       if (choices_[a] == 1) continue;
-      result[axis] = choice < rank_ ? shard(choice) : choice == rank_ ? replicate : pending_[a];
+      bool cut = choice < cuts_;
+      result[axis] = cut               ? shard(dims_[static_cast<std::size_t>(choice)])
+                     : choice == cuts_ ? replicate
+                                       : pending_[a];
     }
     return result;
   }
 
  private:
   Layout goal_;
-  int rank_;
   int count_ = 1;
+  int cuts_ = 0;  // how many dimensions may be cut: the first of dims_
+  std::array<int, 2 * max_axes + 1> dims_{};
   std::array<int, max_axes> choices_{};
   std::array<Placement, max_axes> pending_{};
 };
