@@ -91,6 +91,7 @@ namespace detail {
 
 /// Every layout that a route may pass through: any placement of blocks, a pending sum, or what is pending at
 /// one of the ends. Axes of one rank are as they will be, except that nothing becomes pending before the end.
+/// The dimensions that neither end cuts are all alike: one of them is enough.
 class Waypoints {
  public:
   constexpr Waypoints(const Layout& from, const Layout& to, int rank, const MeshSizes& sizes) : goal_(to) {
