@@ -9,8 +9,8 @@
 /// one call on the joint group, because one such call moves fewer bytes than two.
 ///
 /// ```
-/// constexpr Route r = route({partial_sum, partial_sum}, {replicate, replicate}, 2, {4, 2});
-/// static_assert(r.steps.size() ... one all_reduce over both axes
+/// constexpr Route way = route({partial_sum, partial_sum}, {replicate, replicate}, 2, {4, 2});
+/// static_assert(way.calls() == 1 && way.begin()->axes == 0b11);   // one all-reduce over both axes
 /// ```
 
 #include <array>
