@@ -3,8 +3,9 @@
 
 /// @file
 /// What Shardwise costs: its MLP and its attention block against the same ones written by hand, as an expert
-/// would, with raw MPI, buffers that are allocated once, in place where that is possible, and the same kernels.
-/// Both start from the same parameters, and in the end outputs, gradients and parameters are compared.
+/// would, with raw MPI, buffers that are allocated once, in place where that is possible, and the same
+/// kernels. Both start from the same parameters, and in the end outputs, gradients and parameters are
+/// compared.
 
 #include <cmath>
 #include <string>
@@ -28,7 +29,8 @@ struct Options {
   double tolerance = 1e-4;
 };
 
-// ---- By hand -------------------------------------------------------------------------------------------------
+// ---- By hand
+// -------------------------------------------------------------------------------------------------
 
 /// This rank's part of a layer's parameters, and their gradients.
 struct Layer {
@@ -199,7 +201,8 @@ struct AttentionByHand {
   }
 };
 
-// ---- With Shardwise ------------------------------------------------------------------------------------------
+// ---- With Shardwise
+// ------------------------------------------------------------------------------------------
 
 template <class Model, class X>
 struct WithShardwise {
@@ -225,7 +228,8 @@ struct WithShardwise {
   }
 };
 
-// ---- Side by side --------------------------------------------------------------------------------------------
+// ---- Side by side
+// --------------------------------------------------------------------------------------------
 
 class Report {
  public:
@@ -237,9 +241,12 @@ class Report {
 
   template <class Ours, class Hand>
   void run(const std::string& what, Ours& ours, Hand& hand) {
-    print(what, "forward", options_.repetitions, [&] { ours.forward(); }, [&] { hand.forward(); });
+    print(
+        what, "forward", options_.repetitions, [&] { ours.forward(); }, [&] { hand.forward(); });
     float our_loss = 0, hand_loss = 0;
-    print("", "training", options_.repetitions, [&] { our_loss = ours.step(); }, [&] { hand_loss = hand.step(); });
+    print(
+        "", "training", options_.repetitions, [&] { our_loss = ours.step(); },
+        [&] { hand_loss = hand.step(); });
     compare("losses", Matrix::Constant(1, 1, our_loss), Matrix::Constant(1, 1, hand_loss));
     compare("gradients of the input", ours.dx.local(), hand.dx);
     hand.forward();
@@ -309,7 +316,8 @@ int main(int argc, char** argv) {
     app.add_option("--tokens", options.tokens, "rows of the MLP's input")->check(CLI::Range(1, 1 << 20));
     app.add_option("--hidden", options.hidden, "the MLP's features")->check(CLI::Range(1, 1 << 16));
     app.add_option("--ffn", options.ffn, "features between its layers")->check(CLI::Range(1, 1 << 16));
-    app.add_option("--batch", options.batch, "sequences for the attention block")->check(CLI::Range(1, 1 << 16));
+    app.add_option("--batch", options.batch, "sequences for the attention block")
+        ->check(CLI::Range(1, 1 << 16));
     app.add_option("--sequence", options.sequence, "tokens in a sequence")->check(CLI::Range(1, 1 << 16));
     app.add_option("--features", options.features, "of each token; a multiple of --heads")
         ->check(CLI::Range(1, 1 << 16));
@@ -319,8 +327,8 @@ int main(int argc, char** argv) {
 
     const Mesh mesh(sw::world(), {sw::any});
     if (mesh.rank() == 0) {
-      std::printf("overhead: float, tp %d, matrix products by %s; medians of %d\n", mesh.size(), kernel::gemm_name(),
-                  options.repetitions);
+      std::printf("overhead: float, tp %d, matrix products by %s; medians of %d\n", mesh.size(),
+                  kernel::gemm_name(), options.repetitions);
     }
     Report report(mesh.rank() == 0, options);
     for (Index tokens : options.tokens) mlp(report, mesh, options, tokens);

@@ -3,16 +3,18 @@
 #pragma once
 
 /// @file
-/// What the benchmark programs share: two ways of doing one thing are timed in turn, A B B A A B B A …, because
-/// machines change their speed from second to second. What counts is the median of the ratios of neighbours.
+/// What the benchmark programs share: two ways of doing one thing are timed in turn, A B B A A B B A …,
+/// because machines change their speed from second to second. What counts is the median of the ratios of
+/// neighbours.
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdio>
 #include <optional>
 #include <vector>
 
 #include <shardwise/shardwise.hpp>
+
+#include "median.hpp"
 
 namespace benchmarks {
 
@@ -27,13 +29,6 @@ inline std::optional<int> parse(CLI::App& app, int argc, char** argv) {
     return sw::world().rank() == 0 ? app.exit(error) : error.get_exit_code();
   }
 }
-
-/// The value below which the given share of the numbers lies.
-inline double quantile(std::vector<double> numbers, double share) {
-  std::sort(numbers.begin(), numbers.end());
-  return numbers[static_cast<std::size_t>(share * static_cast<double>(numbers.size() - 1) + 0.5)];
-}
-inline double median(const std::vector<double>& numbers) { return quantile(numbers, 0.5); }
 
 /// Medians of the times in seconds; and of the ratios of neighbours, with their quartiles.
 struct Comparison {

@@ -24,7 +24,8 @@ int main(int argc, char** argv) {
       auto loss = sw::scale(sw::sum_of_squares(difference), 1.0 / (2048 * 1024));
       tape.backward(loss);
       sgd.step(model);
-      if (mesh.rank() == 0) std::printf("step %d: loss %f\n", step, static_cast<double>(sw::item(loss.value())));
+      if (mesh.rank() == 0)
+        std::printf("step %d: loss %f\n", step, static_cast<double>(sw::item(loss.value())));
     }
   });
 }

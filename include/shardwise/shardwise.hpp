@@ -3,14 +3,28 @@
 #pragma once
 
 /// @file
-/// All of Shardwise but `data/`, whose pipelines bring in range-v3.
+/// All of Shardwise but `data/`, whose pipelines bring in range-v3. From the bottom up: a compiler that points to
+/// a declaration also lists how its header came to be included, and this keeps the list short.
 
-#include <shardwise/inspect/plan_table.hpp>
-#include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/layout/diagnosis.hpp>
+
 #include <shardwise/mesh/environment.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/nn/transformer.hpp>
-#include <shardwise/nn/dropout.hpp>
+#include <shardwise/mesh/dry_mesh.hpp>
+
+#include <shardwise/tensor/tensor.hpp>
+#include <shardwise/tensor/redistribute.hpp>
+#include <shardwise/tensor/factories.hpp>
+
+#include <shardwise/autograd/tape.hpp>
+#include <shardwise/autograd/redistribute.hpp>
+
 #include <shardwise/ops/ops.hpp>
+
+#include <shardwise/nn/dropout.hpp>
+#include <shardwise/nn/transformer.hpp>
+
 #include <shardwise/optim/adamw.hpp>
 #include <shardwise/optim/sgd.hpp>
+
+#include <shardwise/inspect/plan_table.hpp>

@@ -67,7 +67,8 @@ std::string of_matrix(Module module, const Mesh& mesh, auto placement, bool grad
 
 double gelu(double x) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); }
 double gelu_slope(double x) {
-  return 0.5 * (1 + std::erf(x / std::sqrt(2.0))) + x * std::exp(-0.5 * x * x) / std::sqrt(2 * std::numbers::pi);
+  return 0.5 * (1 + std::erf(x / std::sqrt(2.0))) +
+         x * std::exp(-0.5 * x * x) / std::sqrt(2 * std::numbers::pi);
 }
 
 double error(const Matrix& a, const Matrix& b) { return (a - b).norm() / b.norm(); }

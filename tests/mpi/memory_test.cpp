@@ -11,6 +11,7 @@
 #include <shardwise/ops/cross_entropy.hpp>
 #include <shardwise/ops/reduction.hpp>
 #include <shardwise/optim/adamw.hpp>
+#include <shardwise/optim/sgd.hpp>
 
 #include <cstdint>
 #include <cstdlib>
@@ -158,4 +159,25 @@ TEST_CASE("the pool gives back what is not in use") {
   const Index before = sw::memory_pool().system_bytes();
   sw::memory_pool().trim();
   CHECK(sw::memory_pool().system_bytes() <= before - 4000000);
+}
+
+TEST_CASE("what a recording has counted may outlive the mesh, and is then nobody's") {
+  sw::SGD sgd({.rate = 0.1, .momentum = 0.9});
+  auto kept = [&] {
+    Mesh mesh(sw::world(), {1, sw::any});
+    sw::Recording recording(mesh);
+    sw::Parameter<sw::Tensor<float, 1, Mesh, Replicate, Replicate>> weight(mesh, {100},
+                                                                           sw::Init::constant(1));
+    weight.initialize(1);
+    weight.slot()->add(sw::zeros<float, Replicate, Replicate>(mesh, {100}));
+    sgd.step(weight);
+    CHECK(recording.plan().peak_bytes(sw::MemoryUse::optimizer_state) == 400);
+    return sw::zeros<float, Replicate, Replicate>(mesh, {50});
+  }();
+  kept = decltype(kept)();  // the last that held the mesh
+  Mesh next(sw::world(), {1, sw::any});
+  sw::Recording recording(next);
+  sgd = sw::SGD({.rate = 0.1});
+  const auto plan = recording.plan();
+  for (const sw::Memory& memory : plan.record().memory) CHECK(memory.live == 0);
 }

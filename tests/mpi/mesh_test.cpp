@@ -243,6 +243,27 @@ TEST_CASE("a recording starts in the forward phase, whatever was left behind") {
   CHECK(recording.plan().bytes(sw::Phase::forward) == 2);
 }
 
+TEST_CASE("a recording that is restarted knows of the memory in use") {
+  sw::Mesh<tp> mesh(sw::world(), {any});
+  sw::Recording recording(mesh);
+  mesh.recorder()->allocate(sw::MemoryUse::parameter, 64);
+  mesh.recorder()->allocate(sw::MemoryUse::activation, 32);
+  mesh.recorder()->release(sw::MemoryUse::activation, 32);
+  mesh.recorder()->communicate(sw::Collective::all_reduce, 1, 4);
+  mesh.recorder()->compute(10);
+  const auto empty_sequence = sw::Record{}.sequence;
+  CHECK(recording.plan().record().sequence != empty_sequence);
+  recording.restart();
+  CHECK(recording.plan().collectives() == 0);
+  CHECK(recording.plan().flops() == 0);
+  CHECK(recording.plan().record().sequence == empty_sequence);
+  CHECK(recording.plan().parameter_bytes() == 64);
+  CHECK(recording.plan().peak_activation_bytes() == 0);
+  mesh.recorder()->release(sw::MemoryUse::parameter, 64);
+  mesh.recorder()->allocate(sw::MemoryUse::parameter, 16);
+  CHECK(recording.plan().parameter_bytes() == 64);
+}
+
 TEST_CASE("a dry mesh stands where it is told to") {
   sw::Recorder recorder;
   sw::DryMesh<dp, tp> mesh(recorder, {3, 5}, {2, 4});

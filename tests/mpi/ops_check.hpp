@@ -238,7 +238,7 @@ template <class Op, class... X>
 constexpr Reason why_not = [] {
   using Result = result_of<Op, X...>;
   if constexpr (IllFormed<Result>) {
-    return Result::reason;
+    return reason_of<Result>;
   } else {
     return Reason::none;
   }

@@ -99,6 +99,15 @@ TEST_CASE("reshape: another dimension is sharded") {
         return reshape<Shard<0>, Shard<2>>(v, {2, 3, 7});
       },
       dense_reshape({2, 3, 7}), random<double, Shard<0>, Shard<1>>(grid(), {6, 7}, 1));
+  // Two axes that cut one dimension may come to cut two.
+  const auto two = grid();
+  if (two.size<tp>() <= 2) {
+    check(
+        [](const auto& v) {
+          return reshape<Shard<0>, Shard<1>>(v, {2, 4, 3});
+        },
+        dense_reshape({2, 4, 3}), random<double, Shard<0>, Shard<0>>(two, {8, 3}, 1));
+  }
 }
 
 TEST_CASE("reshape: the memory is shared, forward and backward") {
@@ -195,7 +204,7 @@ template <class X, std::size_t Rank, class... P>
 constexpr Reason why_no_reshape = [] {
   using Result = reshaped<X, Rank, P...>;
   if constexpr (IllFormed<Result>) {
-    return Result::reason;
+    return reason_of<Result>;
   } else {
     return Reason::none;
   }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// What redistribute does, exhaustively: between every pair of layouts, on meshes of one to four axes, the
+/// What redistribute does, between every pair of layouts on one and two axes and many on three and four: the
 /// route's steps are carried out on tensors whose every element is known. Checked are all elements, that the
 /// source is left as it was, and that route, recorder and MPI agree in kinds and bytes; at once and in the
 /// background.
@@ -74,7 +74,7 @@ class Examination {
       if (!is_block_of(mesh_, shape_, static_cast<const T*>(result.data()), to, from, seed)) {
         wrong += background ? " wrong values in the background;" : " wrong values;";
       }
-      if (kept && std::memcmp(kept.data(), values.data(), static_cast<std::size_t>(bytes)) != 0) {
+      if (kept && !std::equal(values.begin(), values.end(), static_cast<const T*>(kept.data()))) {
         wrong += " the source has changed;";
       }
     }
@@ -144,11 +144,15 @@ TEST_CASE("two axes, a vector, all pairs of layouts") {
   }
 }
 
-TEST_CASE("two axes, a matrix, all pairs of layouts") {
+TEST_CASE("two axes, a matrix: all pairs of layouts on the square mesh, a selection on the others") {
   const int ranks = sw::world().size();
-  for (auto [outer, inner] : {std::pair{1, ranks}, {ranks, 1}, {2, ranks / 2}}) {
-    if (outer * inner != ranks || (outer == 2 && ranks != 4)) continue;
-    examine<float, 2>(sw::Mesh<dp, tp>(sw::world(), {outer, inner}), {{5, 3}, {2, 7}});
+  for (auto [outer, inner] : {std::pair{1, ranks}, {ranks, 1}}) {
+    examine<float, 2>(sw::Mesh<dp, tp>(sw::world(), {outer, inner}), {{5, 3}}, everything, 5);
+  }
+  if (ranks == 4) {
+    const sw::Mesh<dp, tp> square(sw::world(), {2, 2});
+    examine<float, 2>(square, {{5, 3}});
+    examine<float, 2>(square, {{2, 7}}, everything, 7);
   }
 }
 
@@ -159,10 +163,10 @@ TEST_CASE("three and four axes, a selection") {
   if (ranks == 4) {
     for (auto [a, b, c] : {std::array{2, 2, 1}, {2, 1, 2}, {1, 2, 2}}) {
       const Cube mesh(sw::world(), {a, b, c});
-      examine<float, 2>(mesh, {{5, 3}}, data);
-      examine<double, 3>(mesh, {{3, 2, 5}}, data, 5);
+      examine<float, 2>(mesh, {{5, 3}}, data, 7);
+      examine<double, 3>(mesh, {{3, 2, 5}}, data, 61);
     }
-    examine<float, 2>(sw::Mesh<outermost, dp, pp, tp>(sw::world(), {2, 1, 1, 2}), {{5, 3}}, data, 29);
+    examine<float, 2>(sw::Mesh<outermost, dp, pp, tp>(sw::world(), {2, 1, 1, 2}), {{5, 3}}, data, 101);
   } else {
     examine<float, 2>(Cube(sw::world(), {1, ranks, 1}), {{5, 3}}, data, 3);
   }

@@ -13,7 +13,6 @@
 #include <support/mpi_counter.hpp>
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <vector>
 

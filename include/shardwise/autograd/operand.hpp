@@ -8,6 +8,8 @@
 
 #include <stdexcept>
 
+#include <shardwise/layout/diagnosis.hpp>
+
 #include <shardwise/autograd/tape.hpp>
 
 namespace shardwise {
@@ -15,12 +17,13 @@ namespace shardwise {
 template <class X>
 struct OperandTraits;
 
-template <class T, int Rank, class MeshType, class... Placements>
-struct OperandTraits<Tensor<T, Rank, MeshType, Placements...>> {
-  using TensorOf = Tensor<T, Rank, MeshType, Placements...>;
+/// What `TensorOf` may be besides a tensor: the `LayoutError` of a layout that is not legal.
+template <TensorType X>
+struct OperandTraits<X> {
+  using TensorOf = std::conditional_t<WellFormed<typename X::Problem>, X, typename X::Problem>;
   static constexpr bool on_tape = false;  ///< brings a tape with it
   static constexpr bool tracked = false;  ///< has a gradient, if somebody brings a tape
-  static constexpr const TensorOf& value(const TensorOf& x) { return x; }
+  static constexpr const X& value(const X& x) { return x; }
 };
 
 template <class X, bool Tracked>
@@ -40,7 +43,11 @@ concept Operand = requires {
 template <Operand X>
 using tensor_of = typename OperandTraits<std::remove_cvref_t<X>>::TensorOf;
 
-template <Operand X>
+/// An operand that is a tensor, or has one.
+template <class X>
+concept TensorOperand = Operand<X> && is_tensor<tensor_of<X>>;
+
+template <TensorOperand X>
 constexpr const tensor_of<X>& value_of(const X& x) {
   return OperandTraits<X>::value(x);
 }

@@ -7,10 +7,21 @@
 /// cotangent of the new layout to the cotangent of the old one. So `Shard<1>` to `Reduced` is an all-gather,
 /// and backward a reduce-scatter; `Partial` to `Replicate` is an all-reduce, and backward nothing.
 
+#include <shardwise/layout/diagnosis.hpp>
+
 #include <shardwise/autograd/operand.hpp>
 #include <shardwise/tensor/redistribute.hpp>
 
 namespace shardwise {
+
+/// A tensor on its way is none yet.
+template <class X>
+struct OperandTraits<Pending<X>> {
+  using TensorOf =
+      LayoutError<Reason::operand_has_not_arrived_yet, Got<Pending<X>>, Cure<Hint::call_wait_first>>;
+  static constexpr bool on_tape = false;
+  static constexpr bool tracked = false;
+};
 
 namespace detail {
 
@@ -28,16 +39,24 @@ class RedistributeNode final : public TapeNode {
   SlotFor<Y> to_;
 };
 
-template <class X, class Result>
-struct DifferentiableResult {
-  using type = Result;
+/// `Y`, made from the operand `X`; or an error, because a gradient through a pending maximum is not defined.
+template <class X, class Y>
+struct Differentiable {
+  using type = Y;
 };
-/// A gradient through a pending maximum is not defined.
-template <class X, TensorType Result>
-requires(X::tracked && !(has_cotangent(X::TensorOf::layout) &&
-                         has_cotangent(Result::layout))) struct DifferentiableResult<X, Result> {
-  using type = LayoutError<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined,
-                           Got<typename X::TensorOf>, Cure<Hint::redistribute_an_operand_first>>;
+template <class X, TensorType Y>
+requires(OperandTraits<X>::tracked && !(has_cotangent(tensor_of<X>::layout) && has_cotangent(Y::layout)))  //
+struct Differentiable<X, Y> {
+  using type = LayoutError<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined, Got<tensor_of<X>>,
+                           Cure<Hint::redistribute_before_the_reduction>>;
+};
+
+template <class X, bool Tracked, class... Arguments>
+struct Redistributed<Var<X, Tracked>, Arguments...>
+    : Differentiable<Var<X, Tracked>, redistributed<X, Arguments...>> {};
+template <class X, class... Arguments>
+struct Redistributed<Pending<X>, Arguments...> {
+  using type = tensor_of<Pending<X>>;
 };
 
 }  // namespace detail
@@ -56,16 +75,5 @@ constexpr auto redistribute_to(X x) {
     return Var<Y>(x.tape(), redistribute_to<Y>(std::move(x).release()), std::move(slot));
   }
 }
-
-template <class... Arguments, class X, bool Tracked,
-          class Result =
-              typename detail::DifferentiableResult<Var<X, Tracked>, redistributed<X, Arguments...>>::type>
-constexpr auto redistribute(Var<X, Tracked> x) {
-  return redistribute_to<Result>(std::move(x));
-}
-template <class... Arguments, class X, bool Tracked,
-          IllFormed Why =
-              typename detail::DifferentiableResult<Var<X, Tracked>, redistributed<X, Arguments...>>::type>
-Why redistribute(Var<X, Tracked>) = delete;  // see Why
 
 }  // namespace shardwise

@@ -16,6 +16,8 @@
 
 #include <type_traits>
 
+#include <shardwise/layout/diagnosis.hpp>
+
 #include <shardwise/autograd/slot.hpp>
 
 namespace shardwise {
@@ -72,6 +74,7 @@ class Var {
 };
 
 namespace detail {
+
 template <class X>
 constexpr Reason why_no_loss() {
   if (X::rank != 0) return Reason::loss_is_not_a_scalar;
@@ -80,6 +83,22 @@ constexpr Reason why_no_loss() {
   }
   return Reason::none;
 }
+
+/// `void` if `Loss` can be differentiated, else the `LayoutError` that says why not.
+template <class Loss>
+struct LossProblem {
+  using type = LayoutError<Reason::loss_depends_on_nothing_that_has_a_gradient, Got<Loss>,
+                           Cure<Hint::put_its_inputs_on_the_tape_with_input_or_constant>>;
+};
+template <class X>
+struct LossProblem<Var<X>> {
+  static constexpr Reason reason = why_no_loss<X>();
+  static constexpr Hint hint = reason == Reason::loss_is_not_a_scalar
+                                   ? Hint::take_sum_or_mean_of_it_first
+                                   : Hint::redistribute_to_Replicate_to_finish_the_reduction;
+  using type = std::conditional_t<reason == Reason::none, void, LayoutError<reason, Got<X>, Cure<hint>>>;
+};
+
 }  // namespace detail
 
 /// Belongs to one thread. Nodes are released as `backward` passes them.
@@ -102,22 +121,12 @@ class Tape {
   }
 
   /// Computes the gradients of `loss`, a scalar that is `Replicate` on every axis, and empties the tape.
-  template <TensorType X, Reason Why = detail::why_no_loss<X>()>
-  requires(Why == Reason::none) constexpr void backward(const Var<X>& loss) {
-    PhaseScope phase(loss.mesh().recorder(), Phase::backward);
-    cotangent_of<X> one(loss.mesh(), {});
-    if constexpr (!X::MeshOf::dry) *one.writable().data = typename X::Element(1);
-    loss.slot()->add(std::move(one));
-    while (last_) {
-      last_->pull_back();
-      drop_last();
-    }
+  template <class Loss, class Problem = typename detail::LossProblem<Loss>::type>
+  constexpr void backward(const Loss& loss) {
+    run_backward(loss);
   }
-  template <TensorType X, class Why = LayoutError<detail::why_no_loss<X>(), Got<X>,
-                                                  Cure<X::rank != 0 ? Hint::take_sum_or_mean_of_it_first
-                                                                    : Hint::redistribute_to_Replicate_first>>>
-  requires(detail::why_no_loss<X>() != Reason::none) Why backward(const Var<X>&)
-  = delete;
+  template <class Loss, IllFormed Why = typename detail::LossProblem<Loss>::type>
+  Why backward(const Loss&);  // see Why
 
   /// For operations: adds a node.
   template <class Node, class... Arguments>
@@ -133,6 +142,17 @@ class Tape {
   }
 
  private:
+  template <class X>
+  constexpr void run_backward(const Var<X>& loss) {
+    PhaseScope phase(loss.mesh().recorder(), Phase::backward);
+    cotangent_of<X> one(loss.mesh(), {});
+    if constexpr (!X::MeshOf::dry) *one.writable().data = typename X::Element(1);
+    loss.slot()->add(std::move(one));
+    while (last_) {
+      last_->pull_back();
+      drop_last();
+    }
+  }
   constexpr void drop_last() {
     TapeNode* node = last_;
     last_ = node->previous_;

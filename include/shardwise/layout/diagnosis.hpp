@@ -7,9 +7,17 @@
 /// arguments are sentences. It is passed on unchanged, so the first cause is what the user reads:
 ///
 /// ```
-/// error: use of deleted function '… matmul(…) [with … Why = LayoutError<
-///     Reason::contracted_dimension_sharded_on_one_side_only, On<tp>,
-///     Expected<Shard<1>, Shard<1>>, Got<Shard<1>, Reduced>, Cure<Hint::redistribute_an_operand_first>>]'
+/// error: invalid use of incomplete type 'LayoutError<Reason::contracted_dimension_sharded_on_one_side_only,
+///     On<tp>, Expected<Shard<1>, Shard<1>>, Got<Shard<1>, Reduced>,
+///     Cure<Hint::redistribute_to_what_is_Expected>>'
+///    12 |   return matmul(x, w);
+/// ```
+/// Every function that can be refused has a twin that is declared only, and returns the error:
+/// ```
+/// template <class X, class W, class Result = result_of<Op, X, W>>
+/// auto matmul(const X& x, const W& w) { … }
+/// template <class X, class W, IllFormed Why = result_of<Op, X, W>>
+/// Why matmul(const X&, const W&);  // see Why
 /// ```
 
 #include <type_traits>
@@ -34,39 +42,46 @@ enum class Reason {
   operands_live_on_different_meshes,
   operands_have_different_element_types,
   operands_do_not_fit_in_rank,
-  operand_is_not_a_tensor,
-  // redistribution
-  nothing_can_become_a_pending_maximum_or_minimum,
-  tensor_has_no_such_dimension,
-  pending_reductions_of_different_kinds,
+  operation_needs_floating_point_numbers,
+  operand_must_hold_integers,
+  operand_has_not_arrived_yet,
+  // layouts, and redistribution from one to another
   one_placement_per_mesh_axis_is_needed,
   mesh_has_no_such_axis,
+  tensor_has_no_such_dimension,
+  pending_reductions_of_different_kinds,
+  nothing_can_become_a_pending_maximum_or_minimum,
+  finished_tensor_cannot_be_made_pending,
   // reshape
   reshape_cannot_keep_this_dimension_sharded,
   // differentiation
   gradient_of_a_pending_maximum_or_minimum_is_not_defined,
+  loss_depends_on_nothing_that_has_a_gradient,
   loss_is_not_a_scalar,
   loss_is_not_the_same_finished_value_on_every_rank,
   value_is_pending_on_every_rank,
-  // modules and styles
-  style_does_not_suit_this_module,
 };
 
 enum class Hint {
   none,
-  redistribute_an_operand_first,
+  redistribute_to_what_is_Expected,
   redistribute_to_Reduced_which_is_free,
   redistribute_to_Replicate_to_finish_the_reduction,
-  redistribute_the_pending_sum_to_Reduced_or_the_other_to_Partial,
-  name_an_existing_dimension,
-  give_one_placement_per_axis,
-  use_the_same_mesh_for_both,
-  convert_one_operand,
   redistribute_to_Replicate_first,
-  take_sum_or_mean_of_it_first,
+  redistribute_before_the_reduction,
   use_sum_of_squares_then_redistribute,
+  use_the_same_mesh_for_both,
+  give_both_the_same_element_type,
   see_the_shapes_it_takes,
-  see_the_styles_of_this_module,
+  take_a_tensor_of_float_or_double,
+  take_a_tensor_of_int32_or_int64,
+  call_wait_first,
+  give_one_placement_per_axis,
+  name_an_axis_of_the_mesh,
+  name_an_existing_dimension,
+  make_it_Replicate_then_redistribute,
+  put_its_inputs_on_the_tape_with_input_or_constant,
+  take_sum_or_mean_of_it_first,
 };
 
 /// The placements, one per operand (or the one placement), that were found on the axis, and that would do.
@@ -81,21 +96,30 @@ struct On {};
 template <Hint H>
 struct Cure {};
 
-/// An error that is a type.
+/// An error that is a type. It is defined nowhere: a call that would return one is an error at the caller's
+/// line, and the only one, because no compiler goes on with a value that cannot be.
 template <Reason R, class... Details>
-struct LayoutError {
-  static constexpr Reason reason = R;
-};
+struct LayoutError;
 
 template <class T>
-inline constexpr bool is_layout_error = false;
+inline constexpr Reason reason_of = Reason::none;
 template <Reason R, class... Details>
-inline constexpr bool is_layout_error<LayoutError<R, Details...>> = true;
+inline constexpr Reason reason_of<LayoutError<R, Details...>> = R;
 
 /// A result type that is not an error.
 template <class T>
-concept WellFormed = !is_layout_error<T>;
+concept WellFormed = reason_of<T> == Reason::none;
 template <class T>
-concept IllFormed = is_layout_error<T>;
+concept IllFormed = reason_of<T> != Reason::none;
+
+namespace detail {
+
+/// What a constexpr function returns whose answer is a type, or an error.
+template <class T>
+struct TypeIs {
+  using type = T;
+};
+
+}  // namespace detail
 
 }  // namespace shardwise

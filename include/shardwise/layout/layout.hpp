@@ -67,6 +67,14 @@ constexpr bool same_data(const Layout& a, const Layout& b) {
   return a.axes == b.axes;
 }
 
+/// The first axis that shards a dimension which a tensor of this rank does not have, or -1.
+constexpr int axis_without_dimension(const Layout& layout, int rank) {
+  for (int axis = 0; axis < layout.axes; ++axis) {
+    if (layout[axis].is_shard() && layout[axis].dim() >= rank) return axis;
+  }
+  return -1;
+}
+
 /// Every sharded dimension exists in a tensor of this rank, and pending reductions are of one kind: a sum of
 /// maxima is not a maximum of sums.
 constexpr bool well_formed(const Layout& layout, int rank) {

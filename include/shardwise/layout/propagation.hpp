@@ -95,15 +95,12 @@ constexpr Hint hint_for(Reason reason) {
     case Reason::replicated_operand_meets_reduced_one:
       return Hint::redistribute_to_Reduced_which_is_free;
     case Reason::operation_is_not_linear_so_it_needs_the_finished_sum:
-    case Reason::product_of_two_pending_sums:
     case Reason::pending_maximum_or_minimum_must_be_reduced_first:
       return Hint::redistribute_to_Replicate_to_finish_the_reduction;
-    case Reason::pending_sum_meets_a_finished_value:
-      return Hint::redistribute_the_pending_sum_to_Reduced_or_the_other_to_Partial;
     case Reason::contracted_blocks_have_no_pending_form:
       return Hint::use_sum_of_squares_then_redistribute;
     default:
-      return Hint::redistribute_an_operand_first;
+      return Hint::redistribute_to_what_is_Expected;
   }
 }
 
@@ -115,10 +112,10 @@ constexpr OperandPlacements nearest_legal(Rule rule, const std::array<int, max_o
                                           const OperandPlacements& at) {
   auto price = [](Placement from, Placement to) {
     if (from == to) return 0;
-    if (same_data(from, to)) return 10;                  // a cast
-    if (from.is_full()) return to.is_shard() ? 11 : 14;  // a slice, a masking
-    if (from.is_partial()) return to.is_shard() ? 20 : 21;
-    return to.is_shard() ? 22 : to == reduced ? 23 : to == replicate ? 24 : 30;
+    if (same_data(from, to)) return to == reduced ? 10 : 11;  // a cast
+    if (from.is_full()) return to.is_shard() ? 12 : 14;       // a slice, a masking
+    if (from.is_partial()) return to == replicate ? 20 : to.is_shard() ? 21 : 22;
+    return to.is_shard() ? 22 : to == replicate ? 23 : to == reduced ? 24 : 30;
   };
   OperandPlacements best = at;
   int best_price = 1 << 20;

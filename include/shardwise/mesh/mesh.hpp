@@ -25,6 +25,23 @@ namespace shardwise {
 /// In a list of mesh sizes: whatever makes the sizes multiply to the number of ranks. At most once.
 inline constexpr int any = -1;
 
+namespace detail {
+
+/// Recorders for meshes. Blocks of memory that were counted may outlive their mesh; so recorders are never
+/// freed, but kept for the next mesh.
+inline std::vector<Recorder*>& idle_recorders() {
+  static auto& idle = *new std::vector<Recorder*>;
+  return idle;
+}
+inline Recorder* take_recorder() {
+  if (idle_recorders().empty()) return new Recorder;
+  Recorder* recorder = idle_recorders().back();
+  idle_recorders().pop_back();
+  return recorder;
+}
+
+}  // namespace detail
+
 /// A cheap handle; all copies are the same mesh.
 template <MeshAxis... Axes>
 class Mesh {
@@ -84,7 +101,7 @@ class Mesh {
   }
 
   /// The recorder, while a `Recording` runs; else null.
-  Recorder* recorder() const { return state_->recording ? &state_->recorder : nullptr; }
+  Recorder* recorder() const { return state_->recording ? state_->recorder : nullptr; }
 
   friend bool operator==(const Mesh& a, const Mesh& b) { return a.state_ == b.state_; }
 
@@ -96,11 +113,16 @@ class Mesh {
 
   struct State {
     explicit State(Communicator ranks) : all(std::move(ranks)) {}
+    State(const State&) = delete;
+    State& operator=(const State&) = delete;
+    ~State() {
+      if (recorder) detail::idle_recorders().push_back(recorder);
+    }
     Communicator all;
     MeshSizes sizes{1, 1, 1, 1};
     MeshSizes coordinates{};
     std::array<std::optional<Communicator>, 1 << max_axes> groups;
-    Recorder recorder;
+    Recorder* recorder = nullptr;  // since the first recording
     bool recording = false;
   };
 
@@ -156,7 +178,8 @@ class Recording {
  public:
   explicit Recording(MeshType mesh) : mesh_(std::move(mesh)) {
     if (mesh_.state_->recording) throw std::logic_error("Recording: this mesh is being recorded already");
-    mesh_.state_->recorder.reset();
+    if (!mesh_.state_->recorder) mesh_.state_->recorder = detail::take_recorder();
+    mesh_.state_->recorder->reset();
     mesh_.state_->recording = true;
   }
   ~Recording() { mesh_.state_->recording = false; }
@@ -164,10 +187,10 @@ class Recording {
   Recording& operator=(const Recording&) = delete;
 
   /// Counts afresh from here, but knows of the memory that is in use: for one step of many.
-  void restart() { mesh_.state_->recorder.restart(); }
+  void restart() { mesh_.state_->recorder->restart(); }
 
   /// What has been recorded up to now.
-  typename MeshType::PlanOf plan() const { return {mesh_.state_->recorder.record(), mesh_.sizes()}; }
+  typename MeshType::PlanOf plan() const { return {mesh_.state_->recorder->record(), mesh_.sizes()}; }
 
  private:
   MeshType mesh_;

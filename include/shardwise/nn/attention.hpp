@@ -6,6 +6,7 @@
 /// `Attention`: causal multi-head self-attention, split by whole heads. The three projections share one input
 /// edge, so that their gradients are added before they are reduced: one all-reduce forward, one backward.
 
+#include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/nn/linear.hpp>
 #include <shardwise/ops/attention.hpp>
 
@@ -15,19 +16,34 @@ template <class MeshType, class T = float, ParallelStyle In = ColwiseParallel<tp
           ParallelStyle Out = RowwiseParallel<tp>>
 class Attention {
  public:
+  using Problem = detail::style_problem<MeshType, In, Out>;
+  using Projection = Linear<MeshType, In, T, 2, 1>;
+  template <class H>
+  using Heads = result_of<AttentionOp, H, H, H>;
+  /// What a call with an `X` gives, or the `LayoutError` that says why none.
+  template <class X>
+  using ResultOf = detail::through<X, Projection::template ResultOf, Heads,
+                                   Linear<MeshType, Out, T, 1, 2>::template ResultOf>;
+
   /// `features` is a multiple of `heads`. Throws `std::invalid_argument` if it is not, or if there are fewer
   /// heads than ranks to share them.
-  constexpr Attention(const MeshType& mesh, Index features, Index heads)
+  constexpr Attention(const MeshType& mesh, Index features, Index heads) requires WellFormed<Problem>
       : wq(mesh, {features}, by_heads(mesh, features, heads)),
         wk(mesh, {features}, by_heads(mesh, features, heads)),
         wv(mesh, {features}, by_heads(mesh, features, heads)),
         wo(mesh, by_heads(mesh, features, heads), {features}) {}
 
+  template <IllFormed Why = Problem>
+  Attention(const MeshType&, Index, Index) = delete;  // see Why
+
   /// x: [batch, sequence, features], and so is the result.
-  constexpr auto operator()(const auto& x) const {
+  template <Operand X, class Result = ResultOf<X>>
+  constexpr auto operator()(const X& x) const {
     auto h = wq.prepare(x);
     return wo(shardwise::attention(wq(h), wk(h), wv(h)));
   }
+  template <Operand X, IllFormed Why = ResultOf<X>>
+  Why operator()(const X&) const;  // see Why
 
   constexpr void visit(auto&& f) {
     f("wq", wq);
@@ -36,7 +52,7 @@ class Attention {
     f("wo", wo);
   }
 
-  Linear<MeshType, In, T, 2, 1> wq, wk, wv;
+  Projection wq, wk, wv;
   Linear<MeshType, Out, T, 1, 2> wo;
 
  private:

@@ -6,6 +6,7 @@
 /// `Embedding`: rows of a table [vocabulary, features] by token. `ColwiseParallel` splits the features and
 /// needs no communication; `RowwiseParallel` splits the vocabulary, looks up what it has, and adds up once.
 
+#include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/nn/module.hpp>
 #include <shardwise/nn/style.hpp>
 #include <shardwise/ops/embedding.hpp>
@@ -17,17 +18,29 @@ class Embedding {
  public:
   using Table = tensor_with<T, 2, MeshType, detail::WeightCodes<Style, MeshType, 1, 0>>;
 
+  using Problem = detail::style_problem<MeshType, Style>;
+  template <class Tokens>
+  using Rows = result_of<EmbeddingOp, Tokens, Table>;
+  template <class Y>
+  using GivenOut = detail::given_out<Style, Y>;
+  /// What a call with `Tokens` gives, or the `LayoutError` that says why none.
+  template <class Tokens>
+  using ResultOf = detail::through<Tokens, Rows, GivenOut>;
+
   constexpr Embedding(const MeshType& mesh, Index vocabulary, Index features, Init init = Init::normal(1))
+  requires WellFormed<Problem>
       : table(mesh, {vocabulary, features}, init) {}
 
+  template <IllFormed Why = Problem>
+  Embedding(const MeshType&, Index, Index, Init = Init::normal(1)) = delete;  // see Why
+
   /// tokens: integers [t…]; the result is [t…, features].
-  template <Operand Tokens, class Result = result_of<EmbeddingOp, tensor_of<Tokens>, Table>>
+  template <Operand Tokens, class Result = ResultOf<Tokens>>
   constexpr auto operator()(const Tokens& tokens) const {
-    return redistribute_to<detail::with_codes<Result, detail::OutputCodes<Style, Result>>>(
-        shardwise::embedding(tokens, table));
+    return redistribute_to<Result>(shardwise::embedding(tokens, table));
   }
-  template <Operand Tokens, IllFormed Why = result_of<EmbeddingOp, tensor_of<Tokens>, Table>>
-  Why operator()(const Tokens&) const = delete;  // see Why
+  template <Operand Tokens, IllFormed Why = ResultOf<Tokens>>
+  Why operator()(const Tokens&) const;  // see Why
 
   constexpr void visit(auto&& f) { f("weight", table); }
 

@@ -6,6 +6,7 @@
 /// `Mlp`: up, gelu, down. With a column-wise and a row-wise layer, Megatron-LM's: one all-reduce forward, one
 /// backward.
 
+#include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/nn/linear.hpp>
 #include <shardwise/ops/activation.hpp>
 
@@ -15,11 +16,27 @@ template <class MeshType, class T = float, ParallelStyle Up = ColwiseParallel<tp
           ParallelStyle Down = RowwiseParallel<tp>>
 class Mlp {
  public:
-  constexpr Mlp(const MeshType& mesh, Index features, Index hidden)
+  using Problem = detail::style_problem<MeshType, Up, Down>;
+  template <class X>
+  using Hidden = result_of<Gelu, X>;
+  /// What a call with an `X` gives, or the `LayoutError` that says why none.
+  template <class X>
+  using ResultOf = detail::through<X, Linear<MeshType, Up, T>::template ResultOf, Hidden,
+                                   Linear<MeshType, Down, T>::template ResultOf>;
+
+  constexpr Mlp(const MeshType& mesh, Index features, Index hidden) requires WellFormed<Problem>
       : up(mesh, features, hidden), down(mesh, hidden, features) {}
 
+  template <IllFormed Why = Problem>
+  Mlp(const MeshType&, Index, Index) = delete;  // see Why
+
   /// x: [r…, features], and so is the result.
-  constexpr auto operator()(const auto& x) const { return down(gelu(up(x))); }
+  template <Operand X, class Result = ResultOf<X>>
+  constexpr auto operator()(const X& x) const {
+    return down(gelu(up(x)));
+  }
+  template <Operand X, IllFormed Why = ResultOf<X>>
+  Why operator()(const X&) const;  // see Why
 
   constexpr void visit(auto&& f) {
     f("up", up);

@@ -14,9 +14,29 @@
 #include <string_view>
 #include <vector>
 
+#include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/nn/parameter.hpp>
 
 namespace shardwise {
+
+namespace detail {  // what comes of a module's input, in types, so that a call of the module can be refused
+
+/// What becomes of the operand `X` in `Steps`, each a map from a tensor type to a tensor type or a
+/// `LayoutError`; the first error ends it.
+template <class X, template <class> class... Steps>
+struct Through {
+  using type = X;
+};
+template <Operand X, template <class> class First, template <class> class... Rest>
+struct Through<X, First, Rest...> : Through<First<tensor_of<X>>, Rest...> {};
+template <Operand X, template <class> class First, template <class> class... Rest>
+requires(!TensorOperand<X>) struct Through<X, First, Rest...> {
+  using type = tensor_of<X>;
+};
+template <class X, template <class> class... Steps>
+using through = typename Through<X, Steps...>::type;
+
+}  // namespace detail
 
 /// Calls f(parameter) for every parameter of a module, in the order of `visit`.
 template <class Module, class F>

@@ -17,6 +17,8 @@
 /// style does not name, parameters are `Replicate`; on data axes, where ranks work on different samples,
 /// `Reduced`.
 
+#include <shardwise/layout/diagnosis.hpp>
+
 #include <shardwise/autograd/redistribute.hpp>
 #include <shardwise/mesh/axis.hpp>
 
@@ -38,7 +40,7 @@ struct ReplicatedOutput {
 };
 }  // namespace detail
 
-/// A style answers for its axis; the numbers are dimensions.
+/// A style answers for its axis; the numbers are dimensions. `NamedAxis`, if it has one, is an axis of the mesh.
 template <class S>
 concept ParallelStyle = requires {
   { S::template axis<AxisList<dp>> } -> std::convertible_to<int>;
@@ -51,6 +53,7 @@ concept ParallelStyle = requires {
 /// Splits the output features (Megatron-LM's column-parallel layer): each rank computes some of them.
 template <MeshAxis Axis, class Output = detail::NaturalOutput>
 struct ColwiseParallel {
+  using NamedAxis = Axis;
   template <class Axes>
   static constexpr int axis = Axes::template index<Axis>;
   static constexpr Placement input(Placement, int) { return reduced; }
@@ -62,6 +65,7 @@ struct ColwiseParallel {
 /// Splits the input features (Megatron-LM's row-parallel layer): each rank computes a term of every output.
 template <MeshAxis Axis, class Output = detail::ReplicatedOutput>
 struct RowwiseParallel {
+  using NamedAxis = Axis;
   template <class Axes>
   static constexpr int axis = Axes::template index<Axis>;
   static constexpr Placement input(Placement, int feature) { return shard(feature); }
@@ -93,6 +97,22 @@ template <class MeshType>
 constexpr Placement entering(int axis, Placement found) {
   return MeshType::AxesOf::data[static_cast<std::size_t>(axis)] && found == replicate ? reduced : found;
 }
+
+/// `void` if the mesh has the axes that the styles name, else the `LayoutError` that names the first it lacks.
+template <class MeshType, class... Styles>
+struct StyleProblem {
+  using type = void;
+};
+template <class MeshType, class First, class... Rest>
+struct StyleProblem<MeshType, First, Rest...> : StyleProblem<MeshType, Rest...> {};
+template <class MeshType, class First, class... Rest>
+requires(!MeshType::AxesOf::template has<typename First::NamedAxis>)  //
+struct StyleProblem<MeshType, First, Rest...> {
+  using type = LayoutError<Reason::mesh_has_no_such_axis, Expected<typename MeshType::AxesOf>,
+                           Got<typename First::NamedAxis>, Cure<Hint::name_an_axis_of_the_mesh>>;
+};
+template <class MeshType, class... Styles>
+using style_problem = typename StyleProblem<MeshType, Styles...>::type;
 
 template <class Style, class MeshType>
 inline constexpr int style_axis = Style::template axis<typename MeshType::AxesOf>;
@@ -132,13 +152,19 @@ struct OutputCodes {
 template <class X, class Codes>
 using with_codes = tensor_with<typename X::Element, X::rank, typename X::MeshOf, Codes>;
 
+/// What `enter` makes of an `X`.
+template <class X>
+using entered = with_codes<X, InputCodes<NoParallel, X, 0>>;
+/// What a module of this style gives, if it computes a `Y`.
+template <class Style, class Y>
+using given_out = typename RedistributedTo<Y, OutputCodes<Style, Y>>::type;
+
 }  // namespace detail
 
 /// `x` as modules without a style use it: `Reduced` instead of `Replicate` on data axes, which is free.
-template <Operand X>
+template <TensorOperand X>
 constexpr auto enter(const X& x) {
-  using Tensor = tensor_of<X>;
-  return redistribute_to<detail::with_codes<Tensor, detail::InputCodes<NoParallel, Tensor, 0>>>(x);
+  return redistribute_to<detail::entered<tensor_of<X>>>(x);
 }
 
 }  // namespace shardwise

@@ -9,6 +9,7 @@
 
 #include <vector>
 
+#include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/nn/attention.hpp>
 #include <shardwise/nn/embedding.hpp>
 #include <shardwise/nn/layer_norm.hpp>
@@ -17,21 +18,56 @@
 
 namespace shardwise {
 
+namespace detail {
+
+/// `X` and the branch `Y` added, or the error that `Y` is.
+template <class X, class Y>
+struct Residual {
+  using type = Y;
+};
+template <class X, TensorType Y>
+struct Residual<X, Y> {
+  using type = result_of<AddOpFor<X, Y>, X, Y>;
+};
+
+}  // namespace detail
+
 template <class MeshType, class T = float>
 class TransformerBlock {
  public:
+  using Problem = detail::style_problem<MeshType, ColwiseParallel<tp>, RowwiseParallel<tp>>;
+  using Norm = LayerNorm<MeshType, T>;
+  template <class X>
+  using Attended =
+      typename detail::Residual<detail::entered<X>,
+                                detail::through<detail::entered<X>, Norm::template ResultOf,
+                                                Attention<MeshType, T>::template ResultOf>>::type;
+  template <class H>
+  using Finished = typename detail::Residual<
+      H, detail::through<H, Norm::template ResultOf, Mlp<MeshType, T>::template ResultOf>>::type;
+  /// What a call with an `X` gives, or the `LayoutError` that says why none.
+  template <class X>
+  using ResultOf = detail::through<X, Attended, Finished>;
+
   constexpr TransformerBlock(const MeshType& mesh, Index features, Index heads, Index hidden)
+  requires WellFormed<Problem>
       : norm1(mesh, features),
         attention(mesh, features, heads),
         norm2(mesh, features),
         mlp(mesh, features, hidden) {}
 
+  template <IllFormed Why = Problem>
+  TransformerBlock(const MeshType&, Index, Index, Index) = delete;  // see Why
+
   /// x: [batch, sequence, features], and so is the result.
-  constexpr auto operator()(const auto& x) const {
+  template <Operand X, class Result = ResultOf<X>>
+  constexpr auto operator()(const X& x) const {
     auto in = enter(x);
     auto h = add(in, attention(norm1(in)));
     return add(h, mlp(norm2(h)));
   }
+  template <Operand X, IllFormed Why = ResultOf<X>>
+  Why operator()(const X&) const;  // see Why
 
   constexpr void visit(auto&& f) {
     f("norm1", norm1);
@@ -40,9 +76,9 @@ class TransformerBlock {
     f("mlp", mlp);
   }
 
-  LayerNorm<MeshType, T> norm1;
+  Norm norm1;
   Attention<MeshType, T> attention;
-  LayerNorm<MeshType, T> norm2;
+  Norm norm2;
   Mlp<MeshType, T> mlp;
 };
 
@@ -61,8 +97,19 @@ class LanguageModel {
  public:
   using Positions = tensor_with<T, 2, MeshType, detail::BiasCodes<NoParallel, MeshType>>;
   using Head = Linear<MeshType, ColwiseParallel<tp, output<Replicate>>, T>;
+  using Tokens = Embedding<MeshType, RowwiseParallel<tp>, T>;
+  using Block = TransformerBlock<MeshType, T>;
+  using Problem = typename Block::Problem;
+  template <class Y>
+  using Positioned = result_of<AddOpFor<Y, Positions>, Y, Positions>;
+  /// What a call with `Ids` gives, or the `LayoutError` that says why none.
+  template <class Ids>
+  using ResultOf =
+      detail::through<Ids, Tokens::template ResultOf, Positioned, Block::template ResultOf,
+                      LayerNorm<MeshType, T>::template ResultOf, Head::template ResultOf>;
 
   constexpr LanguageModel(const MeshType& mesh, const LanguageModelConfig& config)
+  requires WellFormed<Problem>
       : tokens(mesh, config.vocabulary, config.features, Init::normal(0.02)),
         positions(mesh, {config.context, config.features}, Init::normal(0.02)),
         norm(mesh, config.features),
@@ -73,12 +120,18 @@ class LanguageModel {
     }
   }
 
+  template <IllFormed Why = Problem>
+  LanguageModel(const MeshType&, const LanguageModelConfig&) = delete;  // see Why
+
   /// ids: integers [batch, context]; the result is [batch, context, vocabulary].
-  constexpr auto operator()(const auto& ids) const {
+  template <Operand Ids, class Result = ResultOf<Ids>>
+  constexpr auto operator()(const Ids& ids) const {
     auto x = add(tokens(ids), alongside(positions, ids));
     for (const auto& block : blocks) x = block(x);
     return head(norm(x));
   }
+  template <Operand Ids, IllFormed Why = ResultOf<Ids>>
+  Why operator()(const Ids&) const;  // see Why
 
   constexpr void visit(auto&& f) {
     f("tokens", tokens);
@@ -88,9 +141,9 @@ class LanguageModel {
     f("head", head);
   }
 
-  Embedding<MeshType, RowwiseParallel<tp>, T> tokens;
+  Tokens tokens;
   Parameter<Positions> positions;
-  std::vector<TransformerBlock<MeshType, T>> blocks;
+  std::vector<Block> blocks;
   LayerNorm<MeshType, T> norm;
   Head head;
 };

@@ -7,6 +7,7 @@
 /// placement but `Partial`: f(a + b) is not f(a) + f(b).
 
 #include <shardwise/kernel/activations.hpp>
+#include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 
 namespace shardwise {
@@ -45,14 +46,14 @@ constexpr auto relu(const X& x) {
   return apply(Relu{}, x);
 }
 template <Operand X, IllFormed Why = result_of<Relu, X>>
-Why relu(const X&) = delete;  // see Why
+Why relu(const X&);  // see Why
 
 template <Operand X, class Result = result_of<Tanh, X>>
 constexpr auto tanh(const X& x) {
   return apply(Tanh{}, x);
 }
 template <Operand X, IllFormed Why = result_of<Tanh, X>>
-Why tanh(const X&) = delete;  // see Why
+Why tanh(const X&);  // see Why
 
 /// x Φ(x), with the normal distribution function itself.
 template <Operand X, class Result = result_of<Gelu, X>>
@@ -60,7 +61,7 @@ constexpr auto gelu(const X& x) {
   return apply(Gelu{}, x);
 }
 template <Operand X, IllFormed Why = result_of<Gelu, X>>
-Why gelu(const X&) = delete;  // see Why
+Why gelu(const X&);  // see Why
 
 /// The tanh approximation of gelu (Hendrycks and Gimpel, 2016).
 template <Operand X, class Result = result_of<GeluTanh, X>>
@@ -68,7 +69,7 @@ constexpr auto gelu_tanh(const X& x) {
   return apply(GeluTanh{}, x);
 }
 template <Operand X, IllFormed Why = result_of<GeluTanh, X>>
-Why gelu_tanh(const X&) = delete;  // see Why
+Why gelu_tanh(const X&);  // see Why
 
 /// x times the logistic function of x.
 template <Operand X, class Result = result_of<Silu, X>>
@@ -76,6 +77,6 @@ constexpr auto silu(const X& x) {
   return apply(Silu{}, x);
 }
 template <Operand X, IllFormed Why = result_of<Silu, X>>
-Why silu(const X&) = delete;  // see Why
+Why silu(const X&);  // see Why
 
 }  // namespace shardwise

@@ -15,6 +15,7 @@
 /// dimensions that it has, and is `Reduced` where x is sharded in another one.
 
 #include <shardwise/kernel/reduce.hpp>
+#include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 #include <shardwise/tensor/factories.hpp>
 
@@ -73,7 +74,7 @@ struct AddOp {
 };
 
 template <Operand A, Operand B>
-using AddOpFor = AddOp<tensor_of<A>::rank, tensor_of<B>::rank>;
+using AddOpFor = AddOp<rank_of<A>, rank_of<B>>;
 
 /// a: [r…, c…], b: [r…, c…] or [c…]; the result is [r…, c…]. Throws `std::invalid_argument` if an extent
 /// differs.
@@ -82,6 +83,6 @@ constexpr auto add(const A& a, const B& b) {
   return apply(AddOpFor<A, B>{}, a, b);
 }
 template <Operand A, Operand B, IllFormed Why = result_of<AddOpFor<A, B>, A, B>>
-Why add(const A&, const B&) = delete;  // see Why
+Why add(const A&, const B&);  // see Why
 
 }  // namespace shardwise

@@ -215,8 +215,7 @@ constexpr void record(std::index_sequence<I...>, const Op& op, const Y& y, Buffe
 }  // namespace detail
 
 /// Runs `op`. The result is a tensor; or a `Var` if an operand is on a tape.
-template <class Op, Operand... X, class Y = result_of<Op, X...>>
-requires WellFormed<Y>
+template <class Op, Operand... X, TensorType Y = result_of<Op, X...>>
 constexpr auto apply(const Op& op, const X&... x) {
   const auto& mesh = std::get<0>(std::tie(value_of(x)...)).mesh();
   if (!((value_of(x).mesh() == mesh) && ...)) {

@@ -8,6 +8,7 @@
 /// in both together, as `add` is; `scale` lets a pending sum pass.
 
 #include <shardwise/kernel/arithmetic.hpp>
+#include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 #include <shardwise/tensor/factories.hpp>
 
@@ -129,7 +130,7 @@ constexpr auto mul(const A& a, const B& b) {
   return apply(MulOp{}, a, b);
 }
 template <Operand A, Operand B, IllFormed Why = result_of<MulOp, A, B>>
-Why mul(const A&, const B&) = delete;  // see Why
+Why mul(const A&, const B&);  // see Why
 
 /// a - b. Throws `std::invalid_argument` if the shapes differ.
 template <Operand A, Operand B, class Result = result_of<SubOp, A, B>>
@@ -137,7 +138,7 @@ constexpr auto sub(const A& a, const B& b) {
   return apply(SubOp{}, a, b);
 }
 template <Operand A, Operand B, IllFormed Why = result_of<SubOp, A, B>>
-Why sub(const A&, const B&) = delete;  // see Why
+Why sub(const A&, const B&);  // see Why
 
 /// factor · x.
 template <Operand X, class Result = result_of<ScaleOp, X>>
@@ -145,6 +146,6 @@ constexpr auto scale(const X& x, double factor) {
   return apply(ScaleOp{factor}, x);
 }
 template <Operand X, IllFormed Why = result_of<ScaleOp, X>>
-Why scale(const X&, double) = delete;  // see Why
+Why scale(const X&, double);  // see Why
 
 }  // namespace shardwise

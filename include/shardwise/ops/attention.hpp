@@ -18,6 +18,7 @@
 #include <optional>
 
 #include <shardwise/kernel/attention.hpp>
+#include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 #include <shardwise/tensor/factories.hpp>
 
@@ -146,6 +147,6 @@ constexpr auto attention(const Q& q, const K& k, const V& v, const AttentionOpti
   return apply(AttentionOp{options}, q, k, v);
 }
 template <Operand Q, Operand K, Operand V, IllFormed Why = result_of<AttentionOp, Q, K, V>>
-Why attention(const Q&, const K&, const V&, const AttentionOptions& = {}) = delete;  // see Why
+Why attention(const Q&, const K&, const V&, const AttentionOptions& = {});  // see Why
 
 }  // namespace shardwise

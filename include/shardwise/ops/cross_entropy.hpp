@@ -9,6 +9,7 @@
 
 #include <shardwise/kernel/cross_entropy.hpp>
 #include <shardwise/kernel/embedding.hpp>
+#include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 #include <shardwise/ops/position.hpp>
 #include <shardwise/tensor/factories.hpp>
@@ -92,12 +93,10 @@ struct CrossEntropyOp {
 /// logits: [r…, classes], targets: integers, [r…]; the result is a scalar. Throws `std::out_of_range`, on the
 /// rank that holds it, for a target outside [0, classes).
 template <Operand Logits, Operand Targets, class Result = result_of<CrossEntropyOp, Logits, Targets>>
-requires(!tensor_of<Targets>::is_float) constexpr auto cross_entropy(const Logits& logits,
-                                                                     const Targets& targets) {
+constexpr auto cross_entropy(const Logits& logits, const Targets& targets) {
   return apply(CrossEntropyOp{}, logits, targets);
 }
 template <Operand Logits, Operand Targets, IllFormed Why = result_of<CrossEntropyOp, Logits, Targets>>
-requires(!tensor_of<Targets>::is_float) Why cross_entropy(const Logits&, const Targets&)
-= delete;  // see Why
+Why cross_entropy(const Logits&, const Targets&);  // see Why
 
 }  // namespace shardwise

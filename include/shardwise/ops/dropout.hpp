@@ -9,6 +9,7 @@
 /// seed of its own. Linear in x: pending sums pass.
 
 #include <shardwise/kernel/dropout.hpp>
+#include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 #include <shardwise/tensor/factories.hpp>
 
@@ -57,6 +58,6 @@ constexpr auto dropout(const X& x, double p, std::uint64_t seed) {
   return apply(DropoutOp{p, seed}, x);
 }
 template <Operand X, IllFormed Why = result_of<DropoutOp, X>>
-Why dropout(const X&, double, std::uint64_t) = delete;  // see Why
+Why dropout(const X&, double, std::uint64_t);  // see Why
 
 }  // namespace shardwise

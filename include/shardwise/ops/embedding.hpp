@@ -8,6 +8,7 @@
 /// is sharded gives a pending sum, to which each rank contributes the rows that it owns.
 
 #include <shardwise/kernel/embedding.hpp>
+#include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 #include <shardwise/ops/position.hpp>
 
@@ -74,11 +75,10 @@ struct EmbeddingOp {
 /// tokens: integers, [t…]; table: [vocabulary, dim]; the result is [t…, dim]. Throws `std::out_of_range`, on
 /// the rank that holds it, for an id outside [0, vocabulary).
 template <Operand Tokens, Operand Table, class Result = result_of<EmbeddingOp, Tokens, Table>>
-requires(!tensor_of<Tokens>::is_float) constexpr auto embedding(const Tokens& tokens, const Table& table) {
+constexpr auto embedding(const Tokens& tokens, const Table& table) {
   return apply(EmbeddingOp{}, tokens, table);
 }
 template <Operand Tokens, Operand Table, IllFormed Why = result_of<EmbeddingOp, Tokens, Table>>
-requires(!tensor_of<Tokens>::is_float) Why embedding(const Tokens&, const Table&)
-= delete;  // see Why
+Why embedding(const Tokens&, const Table&);  // see Why
 
 }  // namespace shardwise

@@ -8,6 +8,7 @@
 /// another one is sharded (sequence parallelism), gamma and beta are `Reduced` and their gradients pending.
 
 #include <shardwise/kernel/layer_norm.hpp>
+#include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 
 namespace shardwise {
@@ -72,6 +73,6 @@ constexpr auto layer_norm(const X& x, const Gamma& gamma, const Beta& beta, doub
   return apply(LayerNormOp{eps}, x, gamma, beta);
 }
 template <Operand X, Operand Gamma, Operand Beta, IllFormed Why = result_of<LayerNormOp, X, Gamma, Beta>>
-Why layer_norm(const X&, const Gamma&, const Beta&, double = 1e-5) = delete;  // see Why
+Why layer_norm(const X&, const Gamma&, const Beta&, double = 1e-5);  // see Why
 
 }  // namespace shardwise

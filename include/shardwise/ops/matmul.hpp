@@ -18,6 +18,7 @@
 
 #include <shardwise/kernel/gemm.hpp>
 #include <shardwise/kernel/reduce.hpp>
+#include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 
 namespace shardwise {
@@ -108,6 +109,7 @@ struct LinearOp {
     Signature product = Product::template signature<RankX, RankW>();
     if (product.count == 0 || RankB != RankW - Contracted) return {};
     product.operands[2] = Indices::range('a', RankB);
+    product.differentiable[2] = true;
     product.count = 3;
     return product;
   }
@@ -167,7 +169,7 @@ constexpr auto matmul(const X& x, const W& w) {
   return apply(Matmul<Contracted>{}, x, w);
 }
 template <int Contracted = 1, Operand X, Operand W, IllFormed Why = result_of<Matmul<Contracted>, X, W>>
-Why matmul(const X&, const W&) = delete;  // see Why: LayoutError<Reason, On<>, Expected<>, Got<>, Cure<>>
+Why matmul(const X&, const W&);  // see Why: LayoutError<Reason, On<>, Expected<>, Got<>, Cure<>>
 
 /// matmul plus b: [out…] in every row.
 template <int Contracted = 1, Operand X, Operand W, Operand B,
@@ -177,6 +179,6 @@ constexpr auto linear(const X& x, const W& w, const B& b) {
 }
 template <int Contracted = 1, Operand X, Operand W, Operand B,
           IllFormed Why = result_of<LinearOp<Contracted>, X, W, B>>
-Why linear(const X&, const W&, const B&) = delete;  // see Why
+Why linear(const X&, const W&, const B&);  // see Why
 
 }  // namespace shardwise

@@ -15,6 +15,7 @@
 /// `sum_of_squares`, redistribute, and then the root. `sum` and `mean` let a pending sum pass.
 
 #include <shardwise/kernel/reduce.hpp>
+#include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 #include <shardwise/ops/dimension.hpp>
 
@@ -160,80 +161,49 @@ struct ReductionOp {
   }
 };
 
-/// An operand of floating-point numbers.
-template <class X>
-concept FloatOperand = Operand<X> && tensor_of<X>::is_float;
+namespace detail {
+template <class Of, int Dim, Operand X>
+using reduction_of = result_of<ReductionOp<Of, Dim>, X>;
+}  // namespace detail
 
 /// Σ x
-template <int Dim, FloatOperand X, class Result = result_of<ReductionOp<detail::SumOf, Dim>, X>>
+template <int Dim = detail::all_dimensions, Operand X, class Result = detail::reduction_of<detail::SumOf, Dim, X>>
 constexpr auto sum(const X& x) {
   return apply(ReductionOp<detail::SumOf, Dim>{}, x);
 }
-template <int Dim, FloatOperand X, IllFormed Why = result_of<ReductionOp<detail::SumOf, Dim>, X>>
-Why sum(const X&) = delete;  // see Why
-template <FloatOperand X, class Result = result_of<ReductionOp<detail::SumOf, detail::all_dimensions>, X>>
-constexpr auto sum(const X& x) {
-  return sum<detail::all_dimensions>(x);
-}
-template <FloatOperand X, IllFormed Why = result_of<ReductionOp<detail::SumOf, detail::all_dimensions>, X>>
-Why sum(const X&) = delete;  // see Why
+template <int Dim = detail::all_dimensions, Operand X, IllFormed Why = detail::reduction_of<detail::SumOf, Dim, X>>
+Why sum(const X&);  // see Why
 
 /// The sum divided by the global extent, or by the global number of elements.
-template <int Dim, FloatOperand X, class Result = result_of<ReductionOp<detail::MeanOf, Dim>, X>>
+template <int Dim = detail::all_dimensions, Operand X, class Result = detail::reduction_of<detail::MeanOf, Dim, X>>
 constexpr auto mean(const X& x) {
   return apply(ReductionOp<detail::MeanOf, Dim>{}, x);
 }
-template <int Dim, FloatOperand X, IllFormed Why = result_of<ReductionOp<detail::MeanOf, Dim>, X>>
-Why mean(const X&) = delete;  // see Why
-template <FloatOperand X, class Result = result_of<ReductionOp<detail::MeanOf, detail::all_dimensions>, X>>
-constexpr auto mean(const X& x) {
-  return mean<detail::all_dimensions>(x);
-}
-template <FloatOperand X, IllFormed Why = result_of<ReductionOp<detail::MeanOf, detail::all_dimensions>, X>>
-Why mean(const X&) = delete;  // see Why
+template <int Dim = detail::all_dimensions, Operand X, IllFormed Why = detail::reduction_of<detail::MeanOf, Dim, X>>
+Why mean(const X&);  // see Why
 
 /// Σ x²
-template <int Dim, FloatOperand X, class Result = result_of<ReductionOp<detail::SumOfSquaresOf, Dim>, X>>
+template <int Dim = detail::all_dimensions, Operand X, class Result = detail::reduction_of<detail::SumOfSquaresOf, Dim, X>>
 constexpr auto sum_of_squares(const X& x) {
   return apply(ReductionOp<detail::SumOfSquaresOf, Dim>{}, x);
 }
-template <int Dim, FloatOperand X, IllFormed Why = result_of<ReductionOp<detail::SumOfSquaresOf, Dim>, X>>
-Why sum_of_squares(const X&) = delete;  // see Why
-template <FloatOperand X,
-          class Result = result_of<ReductionOp<detail::SumOfSquaresOf, detail::all_dimensions>, X>>
-constexpr auto sum_of_squares(const X& x) {
-  return sum_of_squares<detail::all_dimensions>(x);
-}
-template <FloatOperand X,
-          IllFormed Why = result_of<ReductionOp<detail::SumOfSquaresOf, detail::all_dimensions>, X>>
-Why sum_of_squares(const X&) = delete;  // see Why
+template <int Dim = detail::all_dimensions, Operand X, IllFormed Why = detail::reduction_of<detail::SumOfSquaresOf, Dim, X>>
+Why sum_of_squares(const X&);  // see Why
 
 /// The largest element, -∞ of none. Backward the gradient goes to the first of the largest.
-template <int Dim, FloatOperand X, class Result = result_of<ReductionOp<detail::MaxOf, Dim>, X>>
+template <int Dim = detail::all_dimensions, Operand X, class Result = detail::reduction_of<detail::MaxOf, Dim, X>>
 constexpr auto max(const X& x) {
   return apply(ReductionOp<detail::MaxOf, Dim>{}, x);
 }
-template <int Dim, FloatOperand X, IllFormed Why = result_of<ReductionOp<detail::MaxOf, Dim>, X>>
-Why max(const X&) = delete;  // see Why
-template <FloatOperand X, class Result = result_of<ReductionOp<detail::MaxOf, detail::all_dimensions>, X>>
-constexpr auto max(const X& x) {
-  return max<detail::all_dimensions>(x);
-}
-template <FloatOperand X, IllFormed Why = result_of<ReductionOp<detail::MaxOf, detail::all_dimensions>, X>>
-Why max(const X&) = delete;  // see Why
+template <int Dim = detail::all_dimensions, Operand X, IllFormed Why = detail::reduction_of<detail::MaxOf, Dim, X>>
+Why max(const X&);  // see Why
 
 /// √(Σ x²). The squares must not overflow. Its gradient at 0 is taken to be 0.
-template <int Dim, FloatOperand X, class Result = result_of<ReductionOp<detail::NormOf, Dim>, X>>
+template <int Dim = detail::all_dimensions, Operand X, class Result = detail::reduction_of<detail::NormOf, Dim, X>>
 constexpr auto norm(const X& x) {
   return apply(ReductionOp<detail::NormOf, Dim>{}, x);
 }
-template <int Dim, FloatOperand X, IllFormed Why = result_of<ReductionOp<detail::NormOf, Dim>, X>>
-Why norm(const X&) = delete;  // see Why
-template <FloatOperand X, class Result = result_of<ReductionOp<detail::NormOf, detail::all_dimensions>, X>>
-constexpr auto norm(const X& x) {
-  return norm<detail::all_dimensions>(x);
-}
-template <FloatOperand X, IllFormed Why = result_of<ReductionOp<detail::NormOf, detail::all_dimensions>, X>>
-Why norm(const X&) = delete;  // see Why
+template <int Dim = detail::all_dimensions, Operand X, IllFormed Why = detail::reduction_of<detail::NormOf, Dim, X>>
+Why norm(const X&);  // see Why
 
 }  // namespace shardwise

@@ -15,6 +15,7 @@
 /// `Replicate`, `Reduced` and `Partial` as they are. The extents decide the rest, on every rank alike: 12 x 8
 /// sharded on dimension 1 over 4 ranks is not 16 x 6 in any layout, and throws.
 
+#include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 #include <shardwise/tensor/factories.hpp>
 
@@ -39,35 +40,38 @@ constexpr int axis_that_reshape_loses(const Layout& from, const Layout& to, int 
   return -1;
 }
 
-template <class X, bool Tracked, int Rank, class... Placements>
+/// The placement on one axis that would do.
+constexpr Placement kept_by_reshape(Placement from, Placement asked, int rank) {
+  if (!from.is_shard()) return from;
+  const int dim = asked.is_shard() ? asked.dim() : from.dim();
+  return rank == 0 ? replicate : shard(dim < rank ? dim : rank - 1);
+}
+
+template <class Given, int Rank, class... Placements>
 struct Reshaped {
+  using X = tensor_of<Given>;
   using Codes = ReshapeCodes<X, Placements...>;
   static constexpr auto type_of() {
     if constexpr (Codes::layout.axes != X::MeshOf::axes) {
-      return LayoutError<Reason::one_placement_per_mesh_axis_is_needed, Expected<Placements...>, Got<X>,
-                         Cure<Hint::give_one_placement_per_axis>>{};
+      return TypeIs<LayoutError<Reason::one_placement_per_mesh_axis_is_needed, Expected<typename X::MeshOf::AxesOf>,
+                         Got<Placements...>, Cure<Hint::give_one_placement_per_axis>>>{};
     } else if constexpr (axis_that_reshape_loses(X::layout, Codes::layout, Rank) >= 0) {
       constexpr int axis = axis_that_reshape_loses(X::layout, Codes::layout, Rank);
-      return LayoutError<Reason::reshape_cannot_keep_this_dimension_sharded,
+      constexpr Placement asked = Codes::layout[axis];
+      return TypeIs<LayoutError<Reason::reshape_cannot_keep_this_dimension_sharded,
                          On<typename X::MeshOf::AxesOf::template at<axis>>,
-                         Expected<placement_type<Codes::at(axis)>>, Got<placement_type<X::layout[axis].code>>,
-                         Cure<Hint::redistribute_to_Replicate_first>>{};
-    } else if constexpr (Tracked && !has_cotangent(X::layout)) {
-      return LayoutError<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined, Got<X>,
-                         Cure<Hint::redistribute_an_operand_first>>{};
+                         Expected<placement_type<kept_by_reshape(X::layout[axis], asked, Rank).code>>,
+                         Got<placement_type<asked.code>>, Cure<Hint::redistribute_to_Replicate_first>>>{};
     } else {
-      return TypeIs<tensor_with<typename X::Element, Rank, typename X::MeshOf, Codes>>{};
+      using Y = tensor_with<typename X::Element, Rank, typename X::MeshOf, Codes>;
+      return TypeIs<typename Differentiable<Given, Y>::type>{};
     }
   }
-  template <class T>
-  struct Unwrap {
-    using type = T;
-  };
-  template <class T>
-  struct Unwrap<TypeIs<T>> {
-    using type = T;
-  };
-  using type = typename Unwrap<decltype(type_of())>::type;
+  using type = typename decltype(type_of())::type;
+};
+template <Operand Given, int Rank, class... Placements>
+requires(!TensorOperand<Given>) struct Reshaped<Given, Rank, Placements...> {
+  using type = tensor_of<Given>;
 };
 
 /// Which elements of the row-major order a block holds, in few numbers: dimensions are joined where the block
@@ -171,17 +175,15 @@ class ReshapeNode final : public TapeNode {
 
 /// The tensor type that `reshape<Placements...>` to `Rank` dimensions makes of an `X`, or a `LayoutError`.
 template <Operand X, std::size_t Rank, class... Placements>
-using reshaped =
-    typename detail::Reshaped<tensor_of<X>, any_tracked<X>, static_cast<int>(Rank), Placements...>::type;
+using reshaped = typename detail::Reshaped<X, static_cast<int>(Rank), Placements...>::type;
 
-/// x with the extents `shape`, of as many elements, in the same memory. Throws `std::invalid_argument`, on
-/// every rank, if the blocks would not stay where they are.
-template <PlacementTag... Placements, Operand X, std::size_t Rank,
-          WellFormed Result = reshaped<X, Rank, Placements...>>
-constexpr auto reshape(const X& x, const std::array<Index, Rank>& shape) {
+namespace detail {
+
+template <class Result, class X, std::size_t Rank>
+constexpr auto run_reshape(const X& x, const std::array<Index, Rank>& shape) {
   using Given = tensor_of<X>;
   const Given& value = value_of(x);
-  detail::check_reshape<Result>(value, shape);
+  check_reshape<Result>(value, shape);
   Result y(value.mesh(), shape, value.buffer());
   if constexpr (!any_on_tape<X>) {
     return y;
@@ -189,22 +191,32 @@ constexpr auto reshape(const X& x, const std::array<Index, Rank>& shape) {
     return Var<Result, false>(x.tape(), std::move(y));
   } else {
     auto slot = SlotFor<Result>::make();
-    x.tape().template record<detail::ReshapeNode<Given, Result>>(value.shape(), OperandTraits<X>::slot(x),
-                                                                 slot);
+    x.tape().template record<ReshapeNode<Given, Result>>(value.shape(), OperandTraits<X>::slot(x), slot);
     return Var<Result>(x.tape(), std::move(y), std::move(slot));
   }
 }
-template <PlacementTag... Placements, Operand X, std::size_t Rank,
-          IllFormed Why = reshaped<X, Rank, Placements...>>
-Why reshape(const X&, const std::array<Index, Rank>&) = delete;  // see Why
 
+}  // namespace detail
+
+/// x with the extents `shape`, of as many elements, in the same memory. Throws `std::invalid_argument`, on
+/// every rank, if the blocks would not stay where they are.
 template <PlacementTag... Placements, Operand X, std::size_t Rank,
-          WellFormed Result = reshaped<X, Rank, Placements...>>
+          class Result = reshaped<X, Rank, Placements...>>
 constexpr auto reshape(const X& x, const Index (&shape)[Rank]) {
-  return reshape<Placements...>(x, std::to_array(shape));
+  return detail::run_reshape<Result>(x, std::to_array(shape));
 }
 template <PlacementTag... Placements, Operand X, std::size_t Rank,
           IllFormed Why = reshaped<X, Rank, Placements...>>
-Why reshape(const X&, const Index (&)[Rank]) = delete;  // see Why
+Why reshape(const X&, const Index (&)[Rank]);  // see Why
+
+/// The same for a `Shape`.
+template <PlacementTag... Placements, Operand X, std::size_t Rank,
+          class Result = reshaped<X, Rank, Placements...>>
+constexpr auto reshape(const X& x, const std::array<Index, Rank>& shape) {
+  return detail::run_reshape<Result>(x, shape);
+}
+template <PlacementTag... Placements, Operand X, std::size_t Rank,
+          IllFormed Why = reshaped<X, Rank, Placements...>>
+Why reshape(const X&, const std::array<Index, Rank>&);  // see Why
 
 }  // namespace shardwise

@@ -12,15 +12,14 @@
 /// and, where one signature does not tell all,
 ///   `template <int... Ranks> static constexpr Propagated rule(const OperandPlacements&);`   for one axis.
 
+#include <shardwise/layout/diagnosis.hpp>
+
 #include <shardwise/autograd/operand.hpp>
 #include <shardwise/layout/propagation.hpp>
 
 namespace shardwise {
 
 namespace detail {
-
-template <class T>
-struct TypeIs {};
 
 /// An operation on tensors, one mesh axis at a time.
 template <class Op, TensorType First, TensorType... Rest>
@@ -87,54 +86,97 @@ struct Wanted {
   static constexpr int code(int operand) { return nearest[static_cast<std::size_t>(operand)].code; }
 };
 
-template <class Op, class P, class Lead, bool Tracked, TensorType... X>
-struct Result {
-  static constexpr bool same_element =
-      ((!X::is_float || std::is_same_v<typename X::Element, typename Lead::Element>)&&...);
+/// May `Op` compute with integers?
+template <class Op>
+inline constexpr bool takes_integers = requires {
+  requires Op::takes_integers;
+};
+
+template <class Op, bool Tracked, TensorType... X>
+struct ResultOfTensors {
+  using P = Propagate<Op, X...>;
+  using Lead = typename Leading<X...>::type;
+
+  /// Operands with a gradient have the leading one's element type, others hold integers.
+  static constexpr Reason element_problem() {
+    std::array<bool, sizeof...(X)> same{std::is_same_v<typename X::Element, typename Lead::Element>...};
+    std::array<bool, sizeof...(X)> floats{X::is_float...};
+    for (std::size_t i = 0; i < same.size(); ++i) {
+      if (!P::signature.differentiable[i] && floats[i]) return Reason::operand_must_hold_integers;
+    }
+    for (std::size_t i = 0; i < same.size(); ++i) {
+      if (!P::signature.differentiable[i]) continue;
+      if (!Lead::is_float && !takes_integers<Op>) return Reason::operation_needs_floating_point_numbers;
+      if (!same[i]) return Reason::operands_have_different_element_types;
+    }
+    return Reason::none;
+  }
+  static constexpr Hint element_hint() {
+    switch (element_problem()) {
+      case Reason::operand_must_hold_integers:
+        return Hint::take_a_tensor_of_int32_or_int64;
+      case Reason::operation_needs_floating_point_numbers:
+        return Hint::take_a_tensor_of_float_or_double;
+      default:
+        return Hint::give_both_the_same_element_type;
+    }
+  }
+
   static constexpr auto type_of() {
     if constexpr (!P::same_mesh) {
-      return LayoutError<Reason::operands_live_on_different_meshes, Got<X...>,
-                         Cure<Hint::use_the_same_mesh_for_both>>{};
+      return TypeIs<LayoutError<Reason::operands_live_on_different_meshes, Got<typename X::MeshOf...>,
+                         Cure<Hint::use_the_same_mesh_for_both>>>{};
     } else if constexpr (P::signature.count == 0) {
-      return LayoutError<Reason::operands_do_not_fit_in_rank, Got<X...>,
-                         Cure<Hint::see_the_shapes_it_takes>>{};
-    } else if constexpr (!same_element) {
-      return LayoutError<Reason::operands_have_different_element_types, Got<X...>,
-                         Cure<Hint::convert_one_operand>>{};
+      return TypeIs<LayoutError<Reason::operands_do_not_fit_in_rank, Got<X...>,
+                         Cure<Hint::see_the_shapes_it_takes>>>{};
+    } else if constexpr (element_problem() != Reason::none) {
+      return TypeIs<LayoutError<element_problem(), Got<typename X::Element...>, Cure<element_hint()>>>{};
     } else if constexpr (P::bad_axis() >= 0) {
       constexpr int axis = P::bad_axis();
       constexpr Reason reason = P::propagated(axis).reason;
       using Operands = std::make_integer_sequence<int, P::operands>;
-      return LayoutError<reason, On<typename P::MeshOf::AxesOf::template at<axis>>,
+      return TypeIs<LayoutError<reason, On<typename P::MeshOf::AxesOf::template at<axis>>,
                          typename PlacementTypes<Expected, Wanted<P>, Operands>::type,
-                         typename PlacementTypes<Got, Found<P>, Operands>::type, Cure<hint_for(reason)>>{};
+                         typename PlacementTypes<Got, Found<P>, Operands>::type, Cure<hint_for(reason)>>>{};
     } else {
       using Y = tensor_with<typename Lead::Element, P::signature.result.rank, typename P::MeshOf, P>;
       if constexpr (Tracked && !has_cotangent(Y::layout)) {
-        return LayoutError<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined, Got<Y>,
-                           Cure<Hint::redistribute_an_operand_first>>{};
+        return TypeIs<LayoutError<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined, Got<Y>,
+                           Cure<Hint::redistribute_before_the_reduction>>>{};
       } else {
         return TypeIs<Y>{};
       }
     }
   }
-  template <class T>
-  struct Unwrap {
-    using type = T;
-  };
-  template <class T>
-  struct Unwrap<TypeIs<T>> {
-    using type = T;
-  };
-  using type = typename Unwrap<decltype(type_of())>::type;
+  using type = typename decltype(type_of())::type;
 };
+
+/// The first of these types that is no tensor.
+template <class... X>
+struct FirstProblem;
+template <TensorType First, class... Rest>
+struct FirstProblem<First, Rest...> : FirstProblem<Rest...> {};
+template <class First, class... Rest>
+requires(!TensorType<First>) struct FirstProblem<First, Rest...> {
+  using type = First;
+};
+
+/// Operands may be errors themselves.
+template <class Op, bool Tracked, class... X>
+struct Result : FirstProblem<X...> {};
+template <class Op, bool Tracked, TensorType... X>
+struct Result<Op, Tracked, X...> : ResultOfTensors<Op, Tracked, X...> {};
 
 }  // namespace detail
 
 /// The tensor type that `Op` makes of operands `X...`, or a `LayoutError`.
 template <class Op, Operand... X>
-using result_of = typename detail::Result<Op, detail::Propagate<Op, tensor_of<X>...>,
-                                          typename detail::Leading<tensor_of<X>...>::type, any_tracked<X...>,
-                                          tensor_of<X>...>::type;
+using result_of = typename detail::Result<Op, any_tracked<X...>, tensor_of<X>...>::type;
+
+/// The number of dimensions of an operand; 0 if it is an error.
+template <class X>
+inline constexpr int rank_of = 0;
+template <TensorOperand X>
+inline constexpr int rank_of<X> = tensor_of<X>::rank;
 
 }  // namespace shardwise

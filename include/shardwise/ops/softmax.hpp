@@ -11,6 +11,7 @@
 /// ```
 
 #include <shardwise/kernel/softmax.hpp>
+#include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 #include <shardwise/ops/dimension.hpp>
 
@@ -54,6 +55,6 @@ constexpr auto softmax(const X& x) {
   return apply(SoftmaxOp<Dim>{}, x);
 }
 template <int Dim = -1, Operand X, IllFormed Why = result_of<SoftmaxOp<Dim>, X>>
-Why softmax(const X&) = delete;  // see Why
+Why softmax(const X&);  // see Why
 
 }  // namespace shardwise

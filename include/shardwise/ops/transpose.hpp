@@ -12,6 +12,7 @@
 /// ```
 
 #include <shardwise/kernel/permute.hpp>
+#include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 #include <shardwise/ops/dimension.hpp>
 
@@ -21,6 +22,7 @@ template <int A, int B>
 struct TransposeOp {
   static constexpr Saved saved{};
   static constexpr bool accumulates = true;
+  static constexpr bool takes_integers = true;
 
   template <int Rank>
   static constexpr Signature signature() {
@@ -82,6 +84,6 @@ constexpr auto transpose(const X& x) {
   return apply(TransposeOp<A, B>{}, x);
 }
 template <int A = -2, int B = -1, Operand X, IllFormed Why = result_of<TransposeOp<A, B>, X>>
-Why transpose(const X&) = delete;  // see Why
+Why transpose(const X&);  // see Why
 
 }  // namespace shardwise

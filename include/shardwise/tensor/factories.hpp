@@ -17,6 +17,7 @@
 #include <string>
 
 #include <shardwise/kernel/random.hpp>
+#include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/tensor/redistribute.hpp>
 
 namespace shardwise {
@@ -55,6 +56,27 @@ constexpr auto make(const MeshType& mesh, const std::array<Index, Rank>& shape) 
   return Tensor<T, static_cast<int>(Rank), MeshType, Placements...>(mesh, shape);
 }
 
+/// The rank of a tensor made from an Eigen matrix or vector.
+template <class Derived>
+inline constexpr std::size_t eigen_rank = Derived::IsVectorAtCompileTime ? 1 : 2;
+
+/// Why a factory cannot make such a tensor, or `void`.
+template <std::size_t Rank, class MeshType, class... Placements>
+using layout_problem = typename LayoutProblem<static_cast<int>(Rank), MeshType, Placements...>::type;
+
+template <std::size_t Rank, class MeshType, class... Placements>
+struct FinishedProblem {
+  using type = layout_problem<Rank, MeshType, Placements...>;
+};
+template <std::size_t Rank, class MeshType, class... Placements>
+requires(has_partial(layout_of<Placements...>)) struct FinishedProblem<Rank, MeshType, Placements...> {
+  using type = LayoutError<Reason::finished_tensor_cannot_be_made_pending, Got<Placements...>,
+                           Cure<Hint::make_it_Replicate_then_redistribute>>;
+};
+/// The same where the elements are the value itself, so that it cannot be pending.
+template <std::size_t Rank, class MeshType, class... Placements>
+using finished_problem = typename FinishedProblem<Rank, MeshType, Placements...>::type;
+
 /// `true` on the rank whose term of a pending sum is the value itself.
 template <class X>
 bool holds_the_value(const X& x) {
@@ -75,10 +97,14 @@ std::string inline to_string(std::span<const Index> shape) {
 
 /// A tensor whose elements are not yet written: for dry runs, which have none, and for what fills them at
 /// once.
-template <class T, class... Placements, class MeshType, std::size_t Rank>
+template <class T, class... Placements, class MeshType, std::size_t Rank,
+          class Problem = detail::layout_problem<Rank, MeshType, Placements...>>
 constexpr auto empty(const MeshType& mesh, const Index (&shape)[Rank]) {
   return detail::make<T, Placements...>(mesh, std::to_array(shape));
 }
+template <class T, class... Placements, class MeshType, std::size_t Rank,
+          IllFormed Why = detail::layout_problem<Rank, MeshType, Placements...>>
+Why empty(const MeshType&, const Index (&)[Rank]);  // see Why
 /// A scalar.
 template <class T, class... Placements, class MeshType>
 constexpr auto empty(const MeshType& mesh) {
@@ -87,17 +113,24 @@ constexpr auto empty(const MeshType& mesh) {
 
 /// All elements equal to `value`. Not pending: a constant is the same term on every rank, not a term of a
 /// sum.
-template <class T, class... Placements, class MeshType, std::size_t Rank>
+template <class T, class... Placements, class MeshType, std::size_t Rank,
+          class Problem = detail::finished_problem<Rank, MeshType, Placements...>>
 constexpr auto full(const MeshType& mesh, const Index (&shape)[Rank], T value) {
-  static_assert(!has_partial(layout_of<Placements...>), "full: a finished tensor cannot be made Partial");
   auto x = detail::make<T, Placements...>(mesh, std::to_array(shape));
   if constexpr (!MeshType::dry) std::fill_n(x.writable().data, x.view().elements(), value);
   return x;
 }
-template <class T, class... Placements, class MeshType, std::size_t Rank>
+template <class T, class... Placements, class MeshType, std::size_t Rank,
+          IllFormed Why = detail::finished_problem<Rank, MeshType, Placements...>>
+Why full(const MeshType&, const Index (&)[Rank], T);  // see Why
+template <class T, class... Placements, class MeshType, std::size_t Rank,
+          class Problem = detail::finished_problem<Rank, MeshType, Placements...>>
 constexpr auto zeros(const MeshType& mesh, const Index (&shape)[Rank]) {
   return full<T, Placements...>(mesh, shape, T(0));
 }
+template <class T, class... Placements, class MeshType, std::size_t Rank,
+          IllFormed Why = detail::finished_problem<Rank, MeshType, Placements...>>
+Why zeros(const MeshType&, const Index (&)[Rank]);  // see Why
 
 /// Fills a tensor that nobody else holds with normal or uniform numbers, each a function of `seed` and of the
 /// element's global index alone. On a dry mesh, nothing.
@@ -122,27 +155,34 @@ constexpr void fill_uniform(const X& x, std::uint64_t seed, double low = 0, doub
 }
 
 /// Normal numbers; the same global tensor on any mesh and in any layout.
-template <class T, class... Placements, class MeshType, std::size_t Rank>
+template <class T, class... Placements, class MeshType, std::size_t Rank,
+          class Problem = detail::finished_problem<Rank, MeshType, Placements...>>
 constexpr auto randn(const MeshType& mesh, const Index (&shape)[Rank], std::uint64_t seed, double mean = 0,
                      double deviation = 1) {
-  static_assert(!has_partial(layout_of<Placements...>), "randn: a finished tensor cannot be made Partial");
   auto x = detail::make<T, Placements...>(mesh, std::to_array(shape));
   fill_normal(x, seed, mean, deviation);
   return x;
 }
+template <class T, class... Placements, class MeshType, std::size_t Rank,
+          IllFormed Why = detail::finished_problem<Rank, MeshType, Placements...>>
+Why randn(const MeshType&, const Index (&)[Rank], std::uint64_t, double = 0, double = 1);  // see Why
 /// Uniform numbers in [low, high); the same global tensor on any mesh and in any layout.
-template <class T, class... Placements, class MeshType, std::size_t Rank>
+template <class T, class... Placements, class MeshType, std::size_t Rank,
+          class Problem = detail::finished_problem<Rank, MeshType, Placements...>>
 constexpr auto uniform(const MeshType& mesh, const Index (&shape)[Rank], std::uint64_t seed, double low = 0,
                        double high = 1) {
-  static_assert(!has_partial(layout_of<Placements...>), "uniform: a finished tensor cannot be made Partial");
   auto x = detail::make<T, Placements...>(mesh, std::to_array(shape));
   fill_uniform(x, seed, low, high);
   return x;
 }
+template <class T, class... Placements, class MeshType, std::size_t Rank,
+          IllFormed Why = detail::finished_problem<Rank, MeshType, Placements...>>
+Why uniform(const MeshType&, const Index (&)[Rank], std::uint64_t, double = 0, double = 1);  // see Why
 
 /// Every rank holds all `elements` of a tensor, row-major, and takes its block; nothing is sent. On an axis
 /// where it is to be `Partial`, the first rank takes the value and the others zero.
-template <class... Placements, class MeshType, std::size_t Rank, class T>
+template <class... Placements, class MeshType, std::size_t Rank, class T,
+          class Problem = detail::layout_problem<Rank, MeshType, Placements...>>
 auto distribute(const MeshType& mesh, const std::array<Index, Rank>& shape, std::span<const T> values) {
   auto x = detail::make<std::remove_const_t<T>, Placements...>(mesh, shape);
   Box<Rank> whole{{}, shape};
@@ -157,8 +197,11 @@ auto distribute(const MeshType& mesh, const std::array<Index, Rank>& shape, std:
   }
   return x;
 }
+template <class... Placements, class MeshType, std::size_t Rank, class T, IllFormed Why = detail::layout_problem<Rank, MeshType, Placements...>>
+Why distribute(const MeshType&, const std::array<Index, Rank>&, std::span<const T>);  // see Why
 /// The same for an Eigen matrix (rank 2) or vector (rank 1).
-template <class... Placements, class MeshType, class Derived>
+template <class... Placements, class MeshType, class Derived,
+          class Problem = detail::layout_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
 auto distribute(const MeshType& mesh, const Eigen::MatrixBase<Derived>& matrix) {
   using T = typename Derived::Scalar;
   RowMajorMatrix<T> rows = matrix;
@@ -169,11 +212,15 @@ auto distribute(const MeshType& mesh, const Eigen::MatrixBase<Derived>& matrix) 
     return distribute<Placements...>(mesh, Shape<2>{rows.rows(), rows.cols()}, values);
   }
 }
+template <class... Placements, class MeshType, class Derived,
+          IllFormed Why = detail::layout_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
+Why distribute(const MeshType&, const Eigen::MatrixBase<Derived>&);  // see Why
 
 /// Every rank brings its own block, `local_shape` and `values`, and the blocks make the tensor; where it is
 /// `Partial`, each brings a term. Collective: the ranks compare their shapes, and where the blocks do not fit
 /// together, every rank throws `std::invalid_argument` with the first rank at fault.
-template <class... Placements, class MeshType, std::size_t Rank, class T>
+template <class... Placements, class MeshType, std::size_t Rank, class T,
+          class Problem = detail::layout_problem<Rank, MeshType, Placements...>>
 auto from_local(const MeshType& mesh, const std::array<Index, Rank>& local_shape, std::span<const T> values) {
   constexpr Layout layout = layout_of<Placements...>;
   constexpr AxisSet every_axis = (1u << MeshType::axes) - 1;
@@ -215,8 +262,11 @@ auto from_local(const MeshType& mesh, const std::array<Index, Rank>& local_shape
   std::copy(values.begin(), values.end(), x.writable().data);
   return x;
 }
+template <class... Placements, class MeshType, std::size_t Rank, class T, IllFormed Why = detail::layout_problem<Rank, MeshType, Placements...>>
+Why from_local(const MeshType&, const std::array<Index, Rank>&, std::span<const T>);  // see Why
 /// The same for an Eigen matrix (rank 2) or vector (rank 1).
-template <class... Placements, class MeshType, class Derived>
+template <class... Placements, class MeshType, class Derived,
+          class Problem = detail::layout_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
 auto from_local(const MeshType& mesh, const Eigen::MatrixBase<Derived>& block) {
   using T = typename Derived::Scalar;
   RowMajorMatrix<T> rows = block;
@@ -227,17 +277,25 @@ auto from_local(const MeshType& mesh, const Eigen::MatrixBase<Derived>& block) {
     return from_local<Placements...>(mesh, Shape<2>{rows.rows(), rows.cols()}, values);
   }
 }
+template <class... Placements, class MeshType, class Derived,
+          IllFormed Why = detail::layout_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
+Why from_local(const MeshType&, const Eigen::MatrixBase<Derived>&);  // see Why
 /// The same, and the blocks must make a tensor of just this shape.
-template <class... Placements, class MeshType, class Derived, std::size_t Rank>
+template <class... Placements, class MeshType, class Derived, std::size_t Rank,
+          class Problem = detail::layout_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
+requires(Rank == detail::eigen_rank<Derived>)
 auto from_local(const MeshType& mesh, const Index (&shape)[Rank], const Eigen::MatrixBase<Derived>& block) {
   auto x = from_local<Placements...>(mesh, block);
-  static_assert(decltype(x)::rank == static_cast<int>(Rank), "from_local: shape and block differ in rank");
   if (x.shape() != std::to_array(shape)) {
     throw std::invalid_argument("from_local: the blocks add up to " + detail::to_string(x.shape()) +
                                 " where " + detail::to_string(shape) + " is expected");
   }
   return x;
 }
+template <class... Placements, class MeshType, class Derived, std::size_t Rank,
+          IllFormed Why = detail::layout_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
+requires(Rank == detail::eigen_rank<Derived>)
+Why from_local(const MeshType&, const Index (&)[Rank], const Eigen::MatrixBase<Derived>&);  // see Why
 
 /// The whole tensor on every rank, as an Eigen vector (rank 1) or a row-major matrix whose columns are the
 /// last dimension. Collective; finishes pending reductions.
@@ -255,13 +313,34 @@ auto full_tensor(const X& x) {
   }
 }
 
-/// The value of a scalar that every rank holds. A pending one does not compile: redistribute it first.
+namespace detail {
+
+/// The value's type, or the `LayoutError` that says why `item` cannot give it.
 template <TensorType X>
-requires(X::rank == 0 && !has_partial(X::layout)) typename X::Element item(const X& x) { return *x.data(); }
-template <TensorType X,
-          class Why = LayoutError<Reason::value_is_pending_on_every_rank, Got<X>,
-                                  Cure<Hint::redistribute_to_Replicate_to_finish_the_reduction>>>
-requires(X::rank == 0 && has_partial(X::layout)) Why item(const X&)
-= delete;
+struct Item {
+  static constexpr auto type_of() {
+    if constexpr (IllFormed<typename X::Problem>) {
+      return TypeIs<typename X::Problem>{};
+    } else if constexpr (X::rank != 0) {
+      return TypeIs<LayoutError<Reason::operands_do_not_fit_in_rank, Got<X>, Cure<Hint::see_the_shapes_it_takes>>>{};
+    } else if constexpr (has_partial(X::layout)) {
+      return TypeIs<LayoutError<Reason::value_is_pending_on_every_rank, Got<X>,
+                         Cure<Hint::redistribute_to_Replicate_to_finish_the_reduction>>>{};
+    } else {
+      return TypeIs<typename X::Element>{};
+    }
+  }
+  using type = typename decltype(type_of())::type;
+};
+
+}  // namespace detail
+
+/// The value of a scalar that every rank holds. A pending one does not compile: redistribute it first.
+template <TensorType X, class Result = typename detail::Item<X>::type>
+Result item(const X& x) {
+  return *x.data();
+}
+template <TensorType X, IllFormed Why = typename detail::Item<X>::type>
+Why item(const X&);  // see Why
 
 }  // namespace shardwise

@@ -14,6 +14,7 @@
 
 #include <concepts>
 
+#include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/mesh/axis.hpp>
 #include <shardwise/tensor/transfer.hpp>
 
@@ -21,64 +22,94 @@ namespace shardwise {
 
 namespace detail {  // from the arguments of redistribute to the type of its result, or to an error
 
-/// `redistribute<Axis, P>`: the placement on one axis changes.
+/// `redistribute<Placements...>`, or `redistribute<Axis, P>`: the placement on one axis changes. `Wanted` is
+/// what an error says would do.
 template <class X, class... Arguments>
 struct NewCodes {
-  static_assert(sizeof...(Arguments) == 0 || (PlacementTag<Arguments> && ...),
-                "redistribute takes an axis and a placement, or one placement per axis");
-  static constexpr bool counted = sizeof...(Arguments) == X::MeshOf::axes;
-  static constexpr bool axis_exists = true;
-  static constexpr int at(int axis) {
-    if (!counted) return replicate.code;
-    return layout_of<Arguments...>[axis].code;
-  }
+  static constexpr bool placements = (PlacementTag<Arguments> && ...);
+  static constexpr Reason reason = placements && sizeof...(Arguments) == X::MeshOf::axes
+                                       ? Reason::none
+                                       : Reason::one_placement_per_mesh_axis_is_needed;
+  static constexpr Hint hint = Hint::give_one_placement_per_axis;
+  using Found = Got<Arguments...>;
+  static constexpr int at(int axis) { return layout_of<Arguments...>[axis].code; }
 };
 template <class X, MeshAxis Axis, PlacementTag P>
 struct NewCodes<X, Axis, P> {
-  static constexpr bool counted = true;
   static constexpr int changed = X::MeshOf::AxesOf::template index<Axis>;
-  static constexpr bool axis_exists = changed >= 0;
+  static constexpr Reason reason = changed < 0 ? Reason::mesh_has_no_such_axis : Reason::none;
+  static constexpr Hint hint = Hint::name_an_axis_of_the_mesh;
+  using Found = Got<Axis>;
   static constexpr int at(int axis) { return axis == changed ? placement_of<P>.code : X::layout[axis].code; }
 };
 
-template <class Codes>
-constexpr Layout layout_from(int axes) {
-  Layout layout;
-  layout.axes = axes;
-  for (int axis = 0; axis < axes; ++axis) layout[axis] = Placement{Codes::at(axis)};
-  return layout;
+/// Why a tensor of type `X` cannot become `to` on one axis.
+template <class X>
+constexpr Reason why_not_redistributed(int axis, Placement to) {
+  const Placement from = X::layout[axis];
+  if (to.is_shard() && to.dim() >= X::rank) return Reason::tensor_has_no_such_dimension;
+  if (convertible(from, to)) return Reason::none;
+  return to == partial_sum ? Reason::pending_maximum_or_minimum_must_be_reduced_first
+                           : Reason::nothing_can_become_a_pending_maximum_or_minimum;
 }
 
+/// `X` with the placements `Codes::at(axis)`, or the `LayoutError` that says why not.
 template <class X, class Codes>
-constexpr Reason why_not_redistributed() {
-  if (!Codes::counted) return Reason::one_placement_per_mesh_axis_is_needed;
-  if (!Codes::axis_exists) return Reason::mesh_has_no_such_axis;
-  Layout to = layout_from<Codes>(X::MeshOf::axes);
-  for (int axis = 0; axis < to.axes; ++axis) {
-    if (to[axis].is_shard() && to[axis].dim() >= X::rank) return Reason::tensor_has_no_such_dimension;
-    if (!convertible(X::layout[axis], to[axis]))
-      return Reason::nothing_can_become_a_pending_maximum_or_minimum;
+struct RedistributedTo {
+  using MeshOf = typename X::MeshOf;
+  static constexpr int bad_axis() {
+    for (int axis = 0; axis < MeshOf::axes; ++axis) {
+      if (why_not_redistributed<X>(axis, Placement{Codes::at(axis)}) != Reason::none) return axis;
+    }
+    return -1;
   }
-  return well_formed(to, X::rank) ? Reason::none : Reason::pending_reductions_of_different_kinds;
-}
+  template <int Axis>
+  static constexpr auto error() {
+    constexpr Placement asked{Codes::at(Axis)};
+    constexpr Reason reason = why_not_redistributed<X>(Axis, asked);
+    constexpr bool no_dimension = reason == Reason::tensor_has_no_such_dimension;
+    return TypeIs<LayoutError<reason, On<typename MeshOf::AxesOf::template at<Axis>>,
+                       Expected<placement_type<no_dimension ? X::rank - 1 : replicate.code>>,
+                       Got<placement_type<asked.code>>,
+                       Cure<no_dimension ? Hint::name_an_existing_dimension
+                                         : Hint::redistribute_to_Replicate_to_finish_the_reduction>>>{};
+  }
+  static constexpr auto type_of() {
+    if constexpr (bad_axis() >= 0) {
+      return error<bad_axis()>();
+    } else {
+      using Y = tensor_with<typename X::Element, X::rank, MeshOf, Codes>;
+      if constexpr (IllFormed<typename Y::Problem>) {
+        return TypeIs<typename Y::Problem>{};
+      } else {
+        return TypeIs<Y>{};
+      }
+    }
+  }
+  using type = typename decltype(type_of())::type;
+};
 
+/// What `redistribute<Arguments...>` makes of an `X`.
 template <class X, class... Arguments>
-struct Redistributed {
+struct Redistributed;
+template <TensorType X, class... Arguments>
+requires WellFormed<typename X::Problem>
+struct Redistributed<X, Arguments...> {
   using Codes = NewCodes<X, Arguments...>;
-  static constexpr Reason reason = why_not_redistributed<X, Codes>();
-  static constexpr Hint hint = reason == Reason::tensor_has_no_such_dimension
-                                   ? Hint::name_an_existing_dimension
-                               : reason == Reason::nothing_can_become_a_pending_maximum_or_minimum
-                                   ? Hint::redistribute_to_Replicate_to_finish_the_reduction
-                                   : Hint::give_one_placement_per_axis;
-  template <class Y>
-  struct Result {
-    using type = tensor_with<typename Y::Element, Y::rank, typename Y::MeshOf, Codes>;
-  };
-  struct Failure {
-    using type = LayoutError<reason, Expected<Arguments...>, Got<X>, Cure<hint>>;
-  };
-  using type = typename std::conditional_t<reason == Reason::none, Result<X>, Failure>::type;
+  static constexpr auto type_of() {
+    if constexpr (Codes::reason != Reason::none) {
+      return TypeIs<LayoutError<Codes::reason, Expected<typename X::MeshOf::AxesOf>, typename Codes::Found,
+                         Cure<Codes::hint>>>{};
+    } else {
+      return TypeIs<typename RedistributedTo<X, Codes>::type>{};
+    }
+  }
+  using type = typename decltype(type_of())::type;
+};
+template <TensorType X, class... Arguments>
+requires IllFormed<typename X::Problem>
+struct Redistributed<X, Arguments...> {
+  using type = typename X::Problem;
 };
 
 template <class X, class Y>
@@ -102,8 +133,14 @@ constexpr Route route_between(const MeshSizes& sizes) {
 }  // namespace detail
 
 /// The tensor type that `redistribute<Arguments...>` makes of an `X`, or the `LayoutError` that says why not.
-template <TensorType X, class... Arguments>
+template <class X, class... Arguments>
 using redistributed = typename detail::Redistributed<X, Arguments...>::type;
+
+/// What can be redistributed: a tensor, a `Var`.
+template <class X>
+concept Redistributable = requires {
+  typename redistributed<std::remove_cvref_t<X>>;
+};
 
 namespace detail {
 
@@ -143,12 +180,12 @@ constexpr Y redistribute_to(X x) {
 
 /// Changes the layout of a tensor: `redistribute<Axis, Placement>` on one axis, `redistribute<Placements...>`
 /// on all. Collective over the axes whose placement changes. Bit-exact where nothing is reduced.
-template <class... Arguments, TensorType X, class Result = redistributed<X, Arguments...>>
-constexpr Result redistribute(X x) {
+template <class... Arguments, Redistributable X, class Result = redistributed<X, Arguments...>>
+constexpr auto redistribute(X x) {
   return redistribute_to<Result>(std::move(x));
 }
-template <class... Arguments, TensorType X, IllFormed Why = redistributed<X, Arguments...>>
-Why redistribute(X) = delete;  // see Why: LayoutError<Reason, Expected<>, Got<>, Cure<>>
+template <class... Arguments, Redistributable X, IllFormed Why = redistributed<X, Arguments...>>
+Why redistribute(X);  // see Why: LayoutError<Reason, Expected<>, Got<>, Cure<>>
 
 /// A tensor on its way. It has no members but `wait()`, so it cannot be used too early; the destructor waits.
 template <TensorType Y>
@@ -169,10 +206,10 @@ class Pending {
 /// `redistribute` that returns while its last collective is under way; where the route has several, the
 /// others are done first. `auto y = std::move(pending).wait();`
 template <class... Arguments, TensorType X, class Result = redistributed<X, Arguments...>>
-constexpr auto redistribute_async(X x) -> Pending<Result> {
+constexpr auto redistribute_async(X x) {
   return Pending<Result>(detail::all_but_last_step<Result>(std::move(x)));
 }
 template <class... Arguments, TensorType X, IllFormed Why = redistributed<X, Arguments...>>
-Why redistribute_async(X) = delete;  // see Why
+Why redistribute_async(X);  // see Why
 
 }  // namespace shardwise

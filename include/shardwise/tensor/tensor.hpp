@@ -55,14 +55,40 @@ struct View {
   }
 };
 
+namespace detail {
+
+/// `void` if a tensor can lie on the mesh like this, else the `LayoutError` that says why not.
+template <int Rank, class MeshType, class... Placements>
+struct LayoutProblem {
+  static constexpr auto problem() {
+    constexpr Layout layout = layout_of<Placements...>;
+    if constexpr (sizeof...(Placements) != MeshType::axes) {
+      return TypeIs<LayoutError<Reason::one_placement_per_mesh_axis_is_needed, Expected<typename MeshType::AxesOf>,
+                         Got<Placements...>, Cure<Hint::give_one_placement_per_axis>>>{};
+    } else if constexpr (axis_without_dimension(layout, Rank) >= 0) {
+      constexpr int axis = axis_without_dimension(layout, Rank);
+      return TypeIs<LayoutError<Reason::tensor_has_no_such_dimension, On<typename MeshType::AxesOf::template at<axis>>,
+                         Expected<placement_type<Rank - 1>>, Got<placement_type<layout[axis].code>>,
+                         Cure<Hint::name_an_existing_dimension>>>{};
+    } else if constexpr (!well_formed(layout, Rank)) {
+      return TypeIs<LayoutError<Reason::pending_reductions_of_different_kinds, Got<Placements...>,
+                         Cure<Hint::redistribute_to_Replicate_first>>>{};
+    } else {
+      return TypeIs<void>{};
+    }
+  }
+  using type = typename decltype(problem())::type;
+};
+
+}  // namespace detail
+
+/// A layout that is not legal on its mesh makes a type that cannot be constructed, nor be operated on.
 template <Communicable T, int Rank, class MeshType, PlacementTag... Placements>
 class Tensor {
  public:
-  static_assert(sizeof...(Placements) == MeshType::axes, "a tensor has one placement per axis of its mesh");
   static_assert(Rank >= 0 && Rank <= max_rank);
-  static_assert(well_formed(layout_of<Placements...>, Rank),
-                "a sharded dimension does not exist in this rank, or pending reductions are of two kinds");
 
+  using Problem = typename detail::LayoutProblem<Rank, MeshType, Placements...>::type;
   using Element = T;
   using MeshOf = MeshType;
   static constexpr int rank = Rank;
@@ -70,10 +96,12 @@ class Tensor {
   static constexpr bool is_float = !std::is_integral_v<T>;
 
   /// An empty handle.
-  constexpr Tensor() = default;
+  constexpr Tensor() requires WellFormed<Problem>
+  = default;
 
   /// A tensor of global extents `shape` whose block is not yet written.
   constexpr Tensor(const MeshType& mesh, const Shape<Rank>& shape, MemoryUse use = MemoryUse::activation)
+  requires WellFormed<Problem>
       : mesh_(mesh), shape_(shape), box_(local_box(shape, layout, mesh.sizes(), mesh.coordinates())) {
     for (Index extent : shape) {
       if (extent < 0) throw std::invalid_argument("Tensor: an extent is negative");
@@ -87,6 +115,11 @@ class Tensor {
         shape_(shape),
         box_(local_box(shape, layout, mesh.sizes(), mesh.coordinates())),
         buffer_(std::move(buffer)) {}
+
+  template <IllFormed Why = Problem>
+  Tensor() = delete;  // see Why
+  template <IllFormed Why = Problem>
+  Tensor(const MeshType&, const Shape<Rank>&, MemoryUse = MemoryUse::activation) = delete;  // see Why
 
   constexpr explicit operator bool() const { return static_cast<bool>(buffer_); }
 

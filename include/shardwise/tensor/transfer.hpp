@@ -42,6 +42,21 @@ void copy_part(const Box<Rank>& part, const T* source, const Box<Rank>& from, T*
                    target_strides.data());
 }
 
+/// Where the first element of `part` lies in a block that holds `whole`, if its elements lie there one after
+/// another; else -1.
+template <std::size_t Rank>
+constexpr Index place_of(const Box<Rank>& part, const Box<Rank>& whole) {
+  Index place = 0, stride = 1;
+  bool rows_are_whole = true;
+  for (std::size_t dim = Rank; dim-- > 0;) {
+    if (!rows_are_whole && part.size[dim] != 1) return -1;
+    rows_are_whole = rows_are_whole && part.size[dim] == whole.size[dim];
+    place += (part.begin[dim] - whole.begin[dim]) * stride;
+    stride *= whole.size[dim];
+  }
+  return place;
+}
+
 /// Counts and offsets of the pieces that go to, or come from, each rank of a group.
 struct Pieces {
   std::vector<Index> counts, offsets;
@@ -119,8 +134,8 @@ class Transfer {
       case Collective::reduce_scatter:
         return group.reduce_scatter(outgoing().data(), out_.data(), sent_.counts, type, op());
       default:
-        return group.all_to_all(packed_.data(), sent_.counts, sent_.offsets, landed_.data(), received_.counts,
-                                received_.offsets, type);
+        return group.all_to_all(outgoing().data(), sent_.counts, sent_.offsets, landing().data(),
+                                received_.counts, received_.offsets, type);
     }
   }
 
@@ -139,7 +154,7 @@ class Transfer {
         request_ = group.reduce_scatter_async(outgoing().data(), out_.data(), sent_.counts, type, op());
         return;
       default:
-        request_ = group.all_to_all_async(packed_.data(), sent_.counts, sent_.offsets, landed_.data(),
+        request_ = group.all_to_all_async(outgoing().data(), sent_.counts, sent_.offsets, landing().data(),
                                           received_.counts, received_.offsets, type);
     }
   }
@@ -183,8 +198,14 @@ class Transfer {
     }
     out_ = allocate(target_.elements());
     if constexpr (!MeshType::dry) {
-      if (pending) kernel::fill<T>(target_.elements(), 0, data(out_));
-      if (contributes) copy_part(intersection(source_, target_), data(in_), source_, data(out_), target_);
+      const BoxOf part = intersection(source_, target_);
+      if (pending) {  // zeros, but not where the part is going to be
+        const Index place = contributes && part.elements() > 0 ? place_of(part, target_) : -1;
+        const Index begin = place < 0 ? 0 : place, end = place < 0 ? 0 : place + part.elements();
+        kernel::fill<T>(begin, 0, data(out_));
+        kernel::fill<T>(target_.elements() - end, 0, data(out_) + end);
+      }
+      if (contributes) copy_part(part, data(in_), source_, data(out_), target_);
     }
   }
 
@@ -200,20 +221,22 @@ class Transfer {
   constexpr void prepare_all_gather() {
     record(target_.elements());
     out_ = allocate(target_.elements());
-    if (!consecutive(from_, target_)) landed_ = allocate(target_.elements());
+    auto received = [&](int m) { return member_box(from_, m); };
+    if (!in_order(target_, received)) landed_ = allocate(target_.elements());
     if constexpr (!MeshType::dry) {
-      for (int m = 0; m < members(); ++m) received_.add(member_box(from_, m).elements());
+      for (int m = 0; m < members(); ++m) received_.add(received(m).elements());
     }
   }
 
   constexpr void prepare_reduce_scatter() {
     record(source_.elements());
     out_ = allocate(target_.elements());
-    bool packs = !consecutive(step_.to, source_);
+    auto sent = [&](int m) { return member_box(step_.to, m); };
+    bool packs = !in_order(source_, sent);
     if (packs) packed_ = allocate(source_.elements());
     if constexpr (!MeshType::dry) {
       for (int m = 0; m < members(); ++m) {
-        BoxOf piece = member_box(step_.to, m);
+        BoxOf piece = sent(m);
         if (packs) copy_part(piece, data(in_), source_, data(packed_) + sent_.total, piece);
         sent_.add(piece.elements());
       }
@@ -221,18 +244,21 @@ class Transfer {
   }
 
   constexpr void prepare_all_to_all() {
+    auto sent = [&](int m) { return intersection(source_, member_box(step_.to, m)); };
+    auto received = [&](int m) { return intersection(member_box(from_, m), target_); };
     Index sends = 0;
-    for (int m = 0; m < members(); ++m) sends += intersection(source_, member_box(step_.to, m)).elements();
+    for (int m = 0; m < members(); ++m) sends += sent(m).elements();
     record(sends);
     out_ = allocate(target_.elements());
-    packed_ = allocate(sends);
-    landed_ = allocate(target_.elements());
+    bool packs = !in_order(source_, sent);
+    if (packs) packed_ = allocate(sends);
+    if (!in_order(target_, received)) landed_ = allocate(target_.elements());
     if constexpr (!MeshType::dry) {
       for (int m = 0; m < members(); ++m) {
-        BoxOf piece = intersection(source_, member_box(step_.to, m));
-        copy_part(piece, data(in_), source_, data(packed_) + sent_.total, piece);
+        BoxOf piece = sent(m);
+        if (packs) copy_part(piece, data(in_), source_, data(packed_) + sent_.total, piece);
         sent_.add(piece.elements());
-        received_.add(intersection(member_box(from_, m), target_).elements());
+        received_.add(received(m).elements());
       }
     }
   }
@@ -246,16 +272,14 @@ class Transfer {
     }
   }
 
-  /// Do the group's pieces, cut from `whole` by `layout`, lie in memory one after another?
-  constexpr bool consecutive(const Layout& layout, const BoxOf& whole) const {
-    int cut = -1;
-    for (int axis = 0; axis < layout.axes; ++axis) {
-      if (!(step_.axes >> axis & 1u)) continue;
-      if (cut >= 0 && !layout[axis].is_shard(cut)) return false;
-      cut = layout[axis].dim();
-    }
-    for (int dim = 0; dim < cut; ++dim) {
-      if (whole.size[static_cast<std::size_t>(dim)] != 1) return false;
+  /// Do the pieces of the group's members lie in a block that holds `whole` one after another?
+  template <class PieceOf>
+  constexpr bool in_order(const BoxOf& whole, PieceOf piece_of) const {
+    Index total = 0;
+    for (int m = 0; m < members(); ++m) {
+      const BoxOf piece = piece_of(m);
+      if (piece.elements() != 0 && place_of(piece, whole) != total) return false;
+      total += piece.elements();
     }
     return true;
   }

@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// The operands are spread over meshes with different axes. There is no redistribution from one mesh to
+/// another: make both on one mesh.
+// expect: LayoutError<Reason::operands_live_on_different_meshes, Got<Mesh<tp>, Mesh<dp>>, Cure<Hint::use_the_same_mesh_for_both>>
+
+#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/ops/add.hpp>
+
+using namespace shardwise;
+template <class MeshType>
+using Rows = Tensor<float, 2, MeshType, Shard<0>>;
+
+#ifdef SHOULD_FAIL
+auto both(const Rows<Mesh<tp>>& x, const Rows<Mesh<dp>>& y) {
+  return add(x, y);
+}
+#else
+auto both(const Rows<Mesh<tp>>& x, const Rows<Mesh<tp>>& y) {
+  return add(x, y);
+}
+#endif

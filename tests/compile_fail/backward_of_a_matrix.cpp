@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// The gradient of what? `backward` differentiates one number.
+// expect: LayoutError<Reason::loss_is_not_a_scalar, Got<Tensor<float, 2, Mesh<tp>, Replicate>>, Cure<Hint::take_sum_or_mean_of_it_first>>
+
+#include <shardwise/shardwise.hpp>
+
+using namespace shardwise;
+template <class P>
+using Matrix = Tensor<float, 2, Mesh<tp>, P>;
+
+#ifdef SHOULD_FAIL
+void learn(Tape& tape, const Var<Matrix<Replicate>>& y) {
+  tape.backward(y);
+}
+#else
+void learn(Tape& tape, const Var<Matrix<Replicate>>& y) {
+  tape.backward(mean(y));
+}
+#endif

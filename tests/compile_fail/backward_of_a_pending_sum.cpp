@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// The gradient of a loss with respect to itself is 1, on every rank: so every rank must hold the same
+/// finished value. From a pending sum, or from a `Reduced` value, go to `Replicate`.
+// expect: LayoutError<Reason::loss_is_not_the_same_finished_value_on_every_rank, Got<Tensor<float, 0, Mesh<dp>, Partial<>>>, Cure<Hint::redistribute_to_Replicate_to_finish_the_reduction>>
+
+#include <shardwise/shardwise.hpp>
+
+using namespace shardwise;
+template <class P>
+using Logits = Tensor<float, 2, Mesh<dp>, P>;
+using Targets = Tensor<int, 1, Mesh<dp>, Shard<0>>;
+
+#ifdef SHOULD_FAIL
+void learn(Tape& tape, const Var<Logits<Shard<0>>>& logits, const Targets& targets) {
+  auto loss = cross_entropy(logits, targets);  // each rank's share of the mean: Partial<Sum>
+  tape.backward(loss);
+}
+#else
+void learn(Tape& tape, const Var<Logits<Shard<0>>>& logits, const Targets& targets) {
+  auto loss = cross_entropy(logits, targets);
+  tape.backward(redistribute<dp, Replicate>(loss));
+}
+#endif

@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+// expect: LayoutError<Reason::mesh_has_no_such_axis, Expected<AxisList<dp>>, Got<tp>, Cure<Hint::name_an_axis_of_the_mesh>>
+
+#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/nn/embedding.hpp>
+
+using namespace shardwise;
+
+#ifdef SHOULD_FAIL
+auto layer(const Mesh<dp>& mesh) {
+  return Embedding<Mesh<dp>, RowwiseParallel<tp>>(mesh, 256, 1024);
+}
+#else
+auto layer(const Mesh<dp>& mesh) {
+  return Embedding<Mesh<dp>>(mesh, 256, 1024);
+}
+#endif

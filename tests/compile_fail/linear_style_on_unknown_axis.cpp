@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+// expect: LayoutError<Reason::mesh_has_no_such_axis, Expected<AxisList<dp>>, Got<tp>, Cure<Hint::name_an_axis_of_the_mesh>>
+
+#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/nn/linear.hpp>
+
+using namespace shardwise;
+
+#ifdef SHOULD_FAIL
+auto layer(const Mesh<dp>& mesh) {
+  return Linear<Mesh<dp>, ColwiseParallel<tp>>(mesh, 1024, 4096);
+}
+#else
+auto layer(const Mesh<dp, tp>& mesh) {
+  return Linear<Mesh<dp, tp>, ColwiseParallel<tp>>(mesh, 1024, 4096);
+}
+#endif

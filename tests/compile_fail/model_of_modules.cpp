@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+// expect: LayoutError<Reason::contracted_dimension_sharded_on_one_side_only, On<dp>, Expected<Shard<1>, Shard<1>>, Got<Shard<1>, Reduced>, Cure<Hint::redistribute_to_what_is_Expected>>
+
+#include <shardwise/shardwise.hpp>
+
+using namespace shardwise;
+using Grid = Mesh<dp, tp>;
+template <class... P>
+using Matrix = Tensor<float, 2, Grid, P...>;
+
+struct Model {
+  Linear<Grid, ColwiseParallel<tp>> up;
+  Linear<Grid, RowwiseParallel<tp>> down;
+
+  auto operator()(const auto& x) const {
+    auto h = gelu(up(x));
+    return down(h);
+  }
+};
+
+#ifdef SHOULD_FAIL
+auto step(const Model& model, const Matrix<Shard<1>, Replicate>& x) {
+  auto y = model(x);
+  return mean(y);
+}
+#else
+auto step(const Model& model, const Matrix<Shard<0>, Replicate>& x) {
+  auto y = model(x);
+  return mean(y);
+}
+#endif

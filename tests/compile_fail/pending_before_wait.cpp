@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// `redistribute_async` gives a `Pending`, while the data are under way. It becomes a tensor by
+/// `std::move(pending).wait()`.
+// expect: LayoutError<Reason::operand_has_not_arrived_yet, Got<Pending<Tensor<float, 2, Mesh<tp>, Replicate>>>, Cure<Hint::call_wait_first>>
+
+#include <shardwise/shardwise.hpp>
+
+using namespace shardwise;
+template <class P>
+using Matrix = Tensor<float, 2, Mesh<tp>, P>;
+
+#ifdef SHOULD_FAIL
+auto early(const Matrix<Shard<0>>& x) {
+  auto whole = redistribute_async<tp, Replicate>(x);
+  return relu(whole);
+}
+#else
+auto in_time(const Matrix<Shard<0>>& x) {
+  auto whole = redistribute_async<tp, Replicate>(x);
+  return relu(std::move(whole).wait());
+}
+#endif

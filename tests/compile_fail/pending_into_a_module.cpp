@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+// expect: LayoutError<Reason::operand_has_not_arrived_yet, Got<Pending<Tensor<float, 2, Mesh<tp>, Replicate>>>, Cure<Hint::call_wait_first>>
+
+#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/nn/mlp.hpp>
+
+using namespace shardwise;
+template <class P>
+using Matrix = Tensor<float, 2, Mesh<tp>, P>;
+
+#ifdef SHOULD_FAIL
+auto early(const Mlp<Mesh<tp>>& mlp, const Matrix<Shard<0>>& x) {
+  return mlp(redistribute_async<tp, Replicate>(x));
+}
+#else
+auto in_time(const Mlp<Mesh<tp>>& mlp, const Matrix<Shard<0>>& x) {
+  return mlp(redistribute_async<tp, Replicate>(x).wait());
+}
+#endif

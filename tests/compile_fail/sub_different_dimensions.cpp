@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+// expect: LayoutError<Reason::operands_sharded_on_different_dimensions, On<tp>, Expected<Shard<0>, Shard<0>>, Got<Shard<0>, Shard<1>>, Cure<Hint::redistribute_to_what_is_Expected>>
+
+#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/ops/arithmetic.hpp>
+
+using namespace shardwise;
+template <class P>
+using Matrix = Tensor<float, 2, Mesh<tp>, P>;
+
+#ifdef SHOULD_FAIL
+auto difference(const Matrix<Shard<0>>& x, const Matrix<Shard<1>>& y) {
+  return sub(x, y);
+}
+#else
+auto difference(const Matrix<Shard<0>>& x, const Matrix<Shard<0>>& y) {
+  return sub(x, y);
+}
+#endif
