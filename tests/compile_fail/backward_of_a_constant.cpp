@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::loss_depends_on_nothing_that_has_a_gradient, Got<Var<Tensor<float, 0, 
+// expect: LayoutError<Reason::loss_depends_on_nothing_that_has_a_gradient, Got<Var<Tensor<float, 0,
 
 #include <shardwise/autograd/tape.hpp>
 #include <shardwise/mesh/mesh.hpp>

@@ -17,7 +17,7 @@ void learn(Tape& tape, const Scalar<Replicate>& loss) {
   tape.backward(loss);
 }
 #else
-void learn(Tape& tape, const Var<Scalar<Replicate>>& loss) {
+void learn(Tape& tape, const Var<Scalar<Replicate> >& loss) {
   tape.backward(loss);
 }
 #endif

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::operands_do_not_fit_in_rank, Got<Tensor<float, 2, 
+// expect: LayoutError<Reason::operands_do_not_fit_in_rank, Got<Tensor<float, 2,
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/tensor/factories.hpp>

@@ -4,6 +4,7 @@
 /// The product sums over the last dimension of both operands. One of them is cut there and the other is
 /// not, so what a rank has does not fit together. Cut both, and the result is a pending sum; or gather the
 /// one that is cut.
+// page: clang++ too
 // expect: LayoutError<Reason::contracted_dimension_sharded_on_one_side_only, On<tp>, Expected<Shard<1>, Shard<1>>, Got<Shard<1>, Reduced>, Cure<Hint::redistribute_to_what_is_Expected>>
 
 #include <shardwise/mesh/mesh.hpp>

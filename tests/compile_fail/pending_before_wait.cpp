@@ -3,6 +3,7 @@
 
 /// `redistribute_async` gives a `Pending`, while the data are under way. It becomes a tensor by
 /// `std::move(pending).wait()`.
+// page: clang++ too
 // expect: LayoutError<Reason::operand_has_not_arrived_yet, Got<Pending<Tensor<float, 2, Mesh<tp>, Replicate>>>, Cure<Hint::call_wait_first>>
 
 #include <shardwise/shardwise.hpp>

@@ -14,8 +14,12 @@
 
 namespace shardwise {
 
+/// No operand: it has no `TensorOf`.
 template <class X>
-struct OperandTraits;
+struct OperandTraits {
+  static constexpr bool on_tape = false;
+  static constexpr bool tracked = false;
+};
 
 /// What `TensorOf` may be besides a tensor: the `LayoutError` of a layout that is not legal.
 template <TensorType X>
@@ -40,7 +44,7 @@ concept Operand = requires {
   typename OperandTraits<std::remove_cvref_t<X>>::TensorOf;
 };
 
-template <Operand X>
+template <class X>
 using tensor_of = typename OperandTraits<std::remove_cvref_t<X>>::TensorOf;
 
 /// An operand that is a tensor, or has one.

@@ -80,6 +80,7 @@ enum class Hint {
   name_an_axis_of_the_mesh,
   name_an_existing_dimension,
   make_it_Replicate_then_redistribute,
+  take_max_over_a_sharded_dimension,
   put_its_inputs_on_the_tape_with_input_or_constant,
   take_sum_or_mean_of_it_first,
 };
@@ -108,9 +109,9 @@ inline constexpr Reason reason_of<LayoutError<R, Details...>> = R;
 
 /// A result type that is not an error.
 template <class T>
-concept WellFormed = reason_of<T> == Reason::none;
+concept WellFormed = (reason_of<T> == Reason::none);
 template <class T>
-concept IllFormed = reason_of<T> != Reason::none;
+concept IllFormed = (reason_of<T> != Reason::none);
 
 namespace detail {
 

@@ -129,6 +129,8 @@ constexpr OperandPlacements nearest_legal(Rule rule, const std::array<int, max_o
       return;
     }
     auto index = static_cast<std::size_t>(i);
+    tried[index] = at[index];  // first, so that of equals the one wins that leaves the first operands alone
+    self(self, i + 1, so_far);
     for (int code = ranks[index] - 1; code >= partial_sum.code; --code) {
       tried[index] = Placement{code};
       self(self, i + 1, so_far + price(at[index], tried[index]));

@@ -49,8 +49,8 @@ class TransformerBlock {
   template <class X>
   using ResultOf = detail::through<X, Attended, Finished>;
 
-  constexpr TransformerBlock(const MeshType& mesh, Index features, Index heads, Index hidden)
-  requires WellFormed<Problem>
+  constexpr TransformerBlock(const MeshType& mesh, Index features, Index heads,
+                             Index hidden) requires(WellFormed<Problem>)
       : norm1(mesh, features),
         attention(mesh, features, heads),
         norm2(mesh, features),
@@ -104,12 +104,11 @@ class LanguageModel {
   using Positioned = result_of<AddOpFor<Y, Positions>, Y, Positions>;
   /// What a call with `Ids` gives, or the `LayoutError` that says why none.
   template <class Ids>
-  using ResultOf =
-      detail::through<Ids, Tokens::template ResultOf, Positioned, Block::template ResultOf,
-                      LayerNorm<MeshType, T>::template ResultOf, Head::template ResultOf>;
+  using ResultOf = detail::through<Ids, Tokens::template ResultOf, Positioned, Block::template ResultOf,
+                                   LayerNorm<MeshType, T>::template ResultOf, Head::template ResultOf>;
 
-  constexpr LanguageModel(const MeshType& mesh, const LanguageModelConfig& config)
-  requires WellFormed<Problem>
+  constexpr LanguageModel(const MeshType& mesh,
+                          const LanguageModelConfig& config) requires(WellFormed<Problem>)
       : tokens(mesh, config.vocabulary, config.features, Init::normal(0.02)),
         positions(mesh, {config.context, config.features}, Init::normal(0.02)),
         norm(mesh, config.features),
@@ -123,9 +122,15 @@ class LanguageModel {
   template <IllFormed Why = Problem>
   LanguageModel(const MeshType&, const LanguageModelConfig&) = delete;  // see Why
 
-  /// ids: integers [batch, context]; the result is [batch, context, vocabulary].
+  /// ids: integers [batch, context]; the result is [batch, context, vocabulary]. Throws
+  /// `std::invalid_argument` for sequences of another length.
   template <Operand Ids, class Result = ResultOf<Ids>>
   constexpr auto operator()(const Ids& ids) const {
+    const Index length = value_of(ids).shape()[1], context = positions.shape()[0];
+    if (length != context) {
+      throw std::invalid_argument("LanguageModel: sequences of " + std::to_string(length) +
+                                  " tokens, where the model's context is " + std::to_string(context));
+    }
     auto x = add(tokens(ids), alongside(positions, ids));
     for (const auto& block : blocks) x = block(x);
     return head(norm(x));

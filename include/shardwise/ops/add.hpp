@@ -73,7 +73,7 @@ struct AddOp {
   }
 };
 
-template <Operand A, Operand B>
+template <class A, class B>
 using AddOpFor = AddOp<rank_of<A>, rank_of<B>>;
 
 /// a: [r…, c…], b: [r…, c…] or [c…]; the result is [r…, c…]. Throws `std::invalid_argument` if an extent

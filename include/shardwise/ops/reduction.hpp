@@ -162,48 +162,58 @@ struct ReductionOp {
 };
 
 namespace detail {
-template <class Of, int Dim, Operand X>
+template <class Of, int Dim, class X>
 using reduction_of = result_of<ReductionOp<Of, Dim>, X>;
 }  // namespace detail
 
 /// Σ x
-template <int Dim = detail::all_dimensions, Operand X, class Result = detail::reduction_of<detail::SumOf, Dim, X>>
+template <int Dim = detail::all_dimensions, Operand X,
+          class Result = detail::reduction_of<detail::SumOf, Dim, X>>
 constexpr auto sum(const X& x) {
   return apply(ReductionOp<detail::SumOf, Dim>{}, x);
 }
-template <int Dim = detail::all_dimensions, Operand X, IllFormed Why = detail::reduction_of<detail::SumOf, Dim, X>>
+template <int Dim = detail::all_dimensions, Operand X,
+          IllFormed Why = detail::reduction_of<detail::SumOf, Dim, X>>
 Why sum(const X&);  // see Why
 
 /// The sum divided by the global extent, or by the global number of elements.
-template <int Dim = detail::all_dimensions, Operand X, class Result = detail::reduction_of<detail::MeanOf, Dim, X>>
+template <int Dim = detail::all_dimensions, Operand X,
+          class Result = detail::reduction_of<detail::MeanOf, Dim, X>>
 constexpr auto mean(const X& x) {
   return apply(ReductionOp<detail::MeanOf, Dim>{}, x);
 }
-template <int Dim = detail::all_dimensions, Operand X, IllFormed Why = detail::reduction_of<detail::MeanOf, Dim, X>>
+template <int Dim = detail::all_dimensions, Operand X,
+          IllFormed Why = detail::reduction_of<detail::MeanOf, Dim, X>>
 Why mean(const X&);  // see Why
 
 /// Σ x²
-template <int Dim = detail::all_dimensions, Operand X, class Result = detail::reduction_of<detail::SumOfSquaresOf, Dim, X>>
+template <int Dim = detail::all_dimensions, Operand X,
+          class Result = detail::reduction_of<detail::SumOfSquaresOf, Dim, X>>
 constexpr auto sum_of_squares(const X& x) {
   return apply(ReductionOp<detail::SumOfSquaresOf, Dim>{}, x);
 }
-template <int Dim = detail::all_dimensions, Operand X, IllFormed Why = detail::reduction_of<detail::SumOfSquaresOf, Dim, X>>
+template <int Dim = detail::all_dimensions, Operand X,
+          IllFormed Why = detail::reduction_of<detail::SumOfSquaresOf, Dim, X>>
 Why sum_of_squares(const X&);  // see Why
 
 /// The largest element, -∞ of none. Backward the gradient goes to the first of the largest.
-template <int Dim = detail::all_dimensions, Operand X, class Result = detail::reduction_of<detail::MaxOf, Dim, X>>
+template <int Dim = detail::all_dimensions, Operand X,
+          class Result = detail::reduction_of<detail::MaxOf, Dim, X>>
 constexpr auto max(const X& x) {
   return apply(ReductionOp<detail::MaxOf, Dim>{}, x);
 }
-template <int Dim = detail::all_dimensions, Operand X, IllFormed Why = detail::reduction_of<detail::MaxOf, Dim, X>>
+template <int Dim = detail::all_dimensions, Operand X,
+          IllFormed Why = detail::reduction_of<detail::MaxOf, Dim, X>>
 Why max(const X&);  // see Why
 
 /// √(Σ x²). The squares must not overflow. Its gradient at 0 is taken to be 0.
-template <int Dim = detail::all_dimensions, Operand X, class Result = detail::reduction_of<detail::NormOf, Dim, X>>
+template <int Dim = detail::all_dimensions, Operand X,
+          class Result = detail::reduction_of<detail::NormOf, Dim, X>>
 constexpr auto norm(const X& x) {
   return apply(ReductionOp<detail::NormOf, Dim>{}, x);
 }
-template <int Dim = detail::all_dimensions, Operand X, IllFormed Why = detail::reduction_of<detail::NormOf, Dim, X>>
+template <int Dim = detail::all_dimensions, Operand X,
+          IllFormed Why = detail::reduction_of<detail::NormOf, Dim, X>>
 Why norm(const X&);  // see Why
 
 }  // namespace shardwise

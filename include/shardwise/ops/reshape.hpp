@@ -24,7 +24,7 @@ namespace shardwise {
 namespace detail {
 
 /// The new placement codes; without any given, the old ones.
-template <class X, PlacementTag... Placements>
+template <class X, class... Placements>
 struct ReshapeCodes {
   static constexpr Layout layout = sizeof...(Placements) == 0 ? X::layout : layout_of<Placements...>;
   static constexpr int at(int axis) { return layout[axis].code; }
@@ -52,16 +52,19 @@ struct Reshaped {
   using X = tensor_of<Given>;
   using Codes = ReshapeCodes<X, Placements...>;
   static constexpr auto type_of() {
-    if constexpr (Codes::layout.axes != X::MeshOf::axes) {
-      return TypeIs<LayoutError<Reason::one_placement_per_mesh_axis_is_needed, Expected<typename X::MeshOf::AxesOf>,
-                         Got<Placements...>, Cure<Hint::give_one_placement_per_axis>>>{};
+    constexpr std::size_t given = sizeof...(Placements), needed = X::MeshOf::axes;
+    if constexpr (!(PlacementTag<Placements> && ...) || (given != 0 && given != needed)) {
+      return TypeIs<
+          LayoutError<Reason::one_placement_per_mesh_axis_is_needed, Expected<typename X::MeshOf::AxesOf>,
+                      Got<Placements...>, Cure<Hint::give_one_placement_per_axis>>>{};
     } else if constexpr (axis_that_reshape_loses(X::layout, Codes::layout, Rank) >= 0) {
       constexpr int axis = axis_that_reshape_loses(X::layout, Codes::layout, Rank);
       constexpr Placement asked = Codes::layout[axis];
-      return TypeIs<LayoutError<Reason::reshape_cannot_keep_this_dimension_sharded,
-                         On<typename X::MeshOf::AxesOf::template at<axis>>,
-                         Expected<placement_type<kept_by_reshape(X::layout[axis], asked, Rank).code>>,
-                         Got<placement_type<asked.code>>, Cure<Hint::redistribute_to_Replicate_first>>>{};
+      return TypeIs<
+          LayoutError<Reason::reshape_cannot_keep_this_dimension_sharded,
+                      On<typename X::MeshOf::AxesOf::template at<axis>>,
+                      Expected<placement_type<kept_by_reshape(X::layout[axis], asked, Rank).code>>,
+                      Got<placement_type<asked.code>>, Cure<Hint::redistribute_to_Replicate_first>>>{};
     } else {
       using Y = tensor_with<typename X::Element, Rank, typename X::MeshOf, Codes>;
       return TypeIs<typename Differentiable<Given, Y>::type>{};
@@ -174,7 +177,7 @@ class ReshapeNode final : public TapeNode {
 }  // namespace detail
 
 /// The tensor type that `reshape<Placements...>` to `Rank` dimensions makes of an `X`, or a `LayoutError`.
-template <Operand X, std::size_t Rank, class... Placements>
+template <class X, std::size_t Rank, class... Placements>
 using reshaped = typename detail::Reshaped<X, static_cast<int>(Rank), Placements...>::type;
 
 namespace detail {
@@ -200,23 +203,19 @@ constexpr auto run_reshape(const X& x, const std::array<Index, Rank>& shape) {
 
 /// x with the extents `shape`, of as many elements, in the same memory. Throws `std::invalid_argument`, on
 /// every rank, if the blocks would not stay where they are.
-template <PlacementTag... Placements, Operand X, std::size_t Rank,
-          class Result = reshaped<X, Rank, Placements...>>
+template <class... Placements, Operand X, std::size_t Rank, class Result = reshaped<X, Rank, Placements...>>
 constexpr auto reshape(const X& x, const Index (&shape)[Rank]) {
   return detail::run_reshape<Result>(x, std::to_array(shape));
 }
-template <PlacementTag... Placements, Operand X, std::size_t Rank,
-          IllFormed Why = reshaped<X, Rank, Placements...>>
+template <class... Placements, Operand X, std::size_t Rank, IllFormed Why = reshaped<X, Rank, Placements...>>
 Why reshape(const X&, const Index (&)[Rank]);  // see Why
 
 /// The same for a `Shape`.
-template <PlacementTag... Placements, Operand X, std::size_t Rank,
-          class Result = reshaped<X, Rank, Placements...>>
+template <class... Placements, Operand X, std::size_t Rank, class Result = reshaped<X, Rank, Placements...>>
 constexpr auto reshape(const X& x, const std::array<Index, Rank>& shape) {
   return detail::run_reshape<Result>(x, shape);
 }
-template <PlacementTag... Placements, Operand X, std::size_t Rank,
-          IllFormed Why = reshaped<X, Rank, Placements...>>
+template <class... Placements, Operand X, std::size_t Rank, IllFormed Why = reshaped<X, Rank, Placements...>>
 Why reshape(const X&, const std::array<Index, Rank>&);  // see Why
 
 }  // namespace shardwise

@@ -125,24 +125,25 @@ struct ResultOfTensors {
   static constexpr auto type_of() {
     if constexpr (!P::same_mesh) {
       return TypeIs<LayoutError<Reason::operands_live_on_different_meshes, Got<typename X::MeshOf...>,
-                         Cure<Hint::use_the_same_mesh_for_both>>>{};
+                                Cure<Hint::use_the_same_mesh_for_both>>>{};
     } else if constexpr (P::signature.count == 0) {
-      return TypeIs<LayoutError<Reason::operands_do_not_fit_in_rank, Got<X...>,
-                         Cure<Hint::see_the_shapes_it_takes>>>{};
+      return TypeIs<
+          LayoutError<Reason::operands_do_not_fit_in_rank, Got<X...>, Cure<Hint::see_the_shapes_it_takes>>>{};
     } else if constexpr (element_problem() != Reason::none) {
       return TypeIs<LayoutError<element_problem(), Got<typename X::Element...>, Cure<element_hint()>>>{};
     } else if constexpr (P::bad_axis() >= 0) {
       constexpr int axis = P::bad_axis();
       constexpr Reason reason = P::propagated(axis).reason;
       using Operands = std::make_integer_sequence<int, P::operands>;
-      return TypeIs<LayoutError<reason, On<typename P::MeshOf::AxesOf::template at<axis>>,
-                         typename PlacementTypes<Expected, Wanted<P>, Operands>::type,
-                         typename PlacementTypes<Got, Found<P>, Operands>::type, Cure<hint_for(reason)>>>{};
+      return TypeIs<
+          LayoutError<reason, On<typename P::MeshOf::AxesOf::template at<axis>>,
+                      typename PlacementTypes<Expected, Wanted<P>, Operands>::type,
+                      typename PlacementTypes<Got, Found<P>, Operands>::type, Cure<hint_for(reason)>>>{};
     } else {
       using Y = tensor_with<typename Lead::Element, P::signature.result.rank, typename P::MeshOf, P>;
       if constexpr (Tracked && !has_cotangent(Y::layout)) {
         return TypeIs<LayoutError<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined, Got<Y>,
-                           Cure<Hint::redistribute_before_the_reduction>>>{};
+                                  Cure<Hint::redistribute_before_the_reduction>>>{};
       } else {
         return TypeIs<Y>{};
       }
@@ -170,7 +171,7 @@ struct Result<Op, Tracked, X...> : ResultOfTensors<Op, Tracked, X...> {};
 }  // namespace detail
 
 /// The tensor type that `Op` makes of operands `X...`, or a `LayoutError`.
-template <class Op, Operand... X>
+template <class Op, class... X>
 using result_of = typename detail::Result<Op, any_tracked<X...>, tensor_of<X>...>::type;
 
 /// The number of dimensions of an operand; 0 if it is an error.

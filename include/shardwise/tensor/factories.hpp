@@ -64,6 +64,12 @@ inline constexpr std::size_t eigen_rank = Derived::IsVectorAtCompileTime ? 1 : 2
 template <std::size_t Rank, class MeshType, class... Placements>
 using layout_problem = typename LayoutProblem<static_cast<int>(Rank), MeshType, Placements...>::type;
 
+/// The same for one whose `Rank` is given beside an Eigen matrix or vector.
+template <std::size_t Rank, class Derived, class MeshType, class... Placements>
+using local_problem = std::conditional_t<
+    Rank == eigen_rank<Derived>, layout_problem<Rank, MeshType, Placements...>,
+    LayoutError<Reason::operands_do_not_fit_in_rank, Got<Derived>, Cure<Hint::see_the_shapes_it_takes>>>;
+
 template <std::size_t Rank, class MeshType, class... Placements>
 struct FinishedProblem {
   using type = layout_problem<Rank, MeshType, Placements...>;
@@ -197,7 +203,8 @@ auto distribute(const MeshType& mesh, const std::array<Index, Rank>& shape, std:
   }
   return x;
 }
-template <class... Placements, class MeshType, std::size_t Rank, class T, IllFormed Why = detail::layout_problem<Rank, MeshType, Placements...>>
+template <class... Placements, class MeshType, std::size_t Rank, class T,
+          IllFormed Why = detail::layout_problem<Rank, MeshType, Placements...>>
 Why distribute(const MeshType&, const std::array<Index, Rank>&, std::span<const T>);  // see Why
 /// The same for an Eigen matrix (rank 2) or vector (rank 1).
 template <class... Placements, class MeshType, class Derived,
@@ -262,7 +269,8 @@ auto from_local(const MeshType& mesh, const std::array<Index, Rank>& local_shape
   std::copy(values.begin(), values.end(), x.writable().data);
   return x;
 }
-template <class... Placements, class MeshType, std::size_t Rank, class T, IllFormed Why = detail::layout_problem<Rank, MeshType, Placements...>>
+template <class... Placements, class MeshType, std::size_t Rank, class T,
+          IllFormed Why = detail::layout_problem<Rank, MeshType, Placements...>>
 Why from_local(const MeshType&, const std::array<Index, Rank>&, std::span<const T>);  // see Why
 /// The same for an Eigen matrix (rank 2) or vector (rank 1).
 template <class... Placements, class MeshType, class Derived,
@@ -282,8 +290,7 @@ template <class... Placements, class MeshType, class Derived,
 Why from_local(const MeshType&, const Eigen::MatrixBase<Derived>&);  // see Why
 /// The same, and the blocks must make a tensor of just this shape.
 template <class... Placements, class MeshType, class Derived, std::size_t Rank,
-          class Problem = detail::layout_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
-requires(Rank == detail::eigen_rank<Derived>)
+          class Problem = detail::local_problem<Rank, Derived, MeshType, Placements...>>
 auto from_local(const MeshType& mesh, const Index (&shape)[Rank], const Eigen::MatrixBase<Derived>& block) {
   auto x = from_local<Placements...>(mesh, block);
   if (x.shape() != std::to_array(shape)) {
@@ -293,8 +300,7 @@ auto from_local(const MeshType& mesh, const Index (&shape)[Rank], const Eigen::M
   return x;
 }
 template <class... Placements, class MeshType, class Derived, std::size_t Rank,
-          IllFormed Why = detail::layout_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
-requires(Rank == detail::eigen_rank<Derived>)
+          IllFormed Why = detail::local_problem<Rank, Derived, MeshType, Placements...>>
 Why from_local(const MeshType&, const Index (&)[Rank], const Eigen::MatrixBase<Derived>&);  // see Why
 
 /// The whole tensor on every rank, as an Eigen vector (rank 1) or a row-major matrix whose columns are the
@@ -316,16 +322,19 @@ auto full_tensor(const X& x) {
 namespace detail {
 
 /// The value's type, or the `LayoutError` that says why `item` cannot give it.
+template <class X>
+struct Item;
 template <TensorType X>
-struct Item {
+struct Item<X> {
   static constexpr auto type_of() {
     if constexpr (IllFormed<typename X::Problem>) {
       return TypeIs<typename X::Problem>{};
     } else if constexpr (X::rank != 0) {
-      return TypeIs<LayoutError<Reason::operands_do_not_fit_in_rank, Got<X>, Cure<Hint::see_the_shapes_it_takes>>>{};
+      return TypeIs<
+          LayoutError<Reason::operands_do_not_fit_in_rank, Got<X>, Cure<Hint::see_the_shapes_it_takes>>>{};
     } else if constexpr (has_partial(X::layout)) {
       return TypeIs<LayoutError<Reason::value_is_pending_on_every_rank, Got<X>,
-                         Cure<Hint::redistribute_to_Replicate_to_finish_the_reduction>>>{};
+                                Cure<Hint::redistribute_to_Replicate_to_finish_the_reduction>>>{};
     } else {
       return TypeIs<typename X::Element>{};
     }

@@ -22,8 +22,7 @@ namespace shardwise {
 
 namespace detail {  // from the arguments of redistribute to the type of its result, or to an error
 
-/// `redistribute<Placements...>`, or `redistribute<Axis, P>`: the placement on one axis changes. `Wanted` is
-/// what an error says would do.
+/// `redistribute<Placements...>`, or `redistribute<Axis, P>`: the placement on one axis changes.
 template <class X, class... Arguments>
 struct NewCodes {
   static constexpr bool placements = (PlacementTag<Arguments> && ...);
@@ -68,11 +67,13 @@ struct RedistributedTo {
     constexpr Placement asked{Codes::at(Axis)};
     constexpr Reason reason = why_not_redistributed<X>(Axis, asked);
     constexpr bool no_dimension = reason == Reason::tensor_has_no_such_dimension;
+    constexpr Hint hint = no_dimension ? Hint::name_an_existing_dimension
+                          : reason == Reason::pending_maximum_or_minimum_must_be_reduced_first
+                              ? Hint::redistribute_to_Replicate_to_finish_the_reduction
+                              : Hint::take_max_over_a_sharded_dimension;
     return TypeIs<LayoutError<reason, On<typename MeshOf::AxesOf::template at<Axis>>,
-                       Expected<placement_type<no_dimension ? X::rank - 1 : replicate.code>>,
-                       Got<placement_type<asked.code>>,
-                       Cure<no_dimension ? Hint::name_an_existing_dimension
-                                         : Hint::redistribute_to_Replicate_to_finish_the_reduction>>>{};
+                              Expected<placement_type<no_dimension ? X::rank - 1 : replicate.code>>,
+                              Got<placement_type<asked.code>>, Cure<hint>>>{};
   }
   static constexpr auto type_of() {
     if constexpr (bad_axis() >= 0) {
@@ -99,7 +100,7 @@ struct Redistributed<X, Arguments...> {
   static constexpr auto type_of() {
     if constexpr (Codes::reason != Reason::none) {
       return TypeIs<LayoutError<Codes::reason, Expected<typename X::MeshOf::AxesOf>, typename Codes::Found,
-                         Cure<Codes::hint>>>{};
+                                Cure<Codes::hint>>>{};
     } else {
       return TypeIs<typename RedistributedTo<X, Codes>::type>{};
     }

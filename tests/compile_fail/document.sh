@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: 2026 The Shardwise developers
+# SPDX-License-Identifier: Apache-2.0
+
+# Writes docs/errors.md from the tests in this folder: those that have an explanation in `///` lines, in the order of
+# the reasons in diagnosis.hpp, with what the compilers really say. `// page: clang++ too` shows clang++'s text as well.
+#
+#   cmake --build build --target errors_page           writes the page
+#   document.sh flags=FILE [g++=PATH] [clang++=PATH] [include_g++=HEADER] [include_clang++=HEADER] [check]
+#
+# With `check` nothing is written: the page must be what would be written, if the compilers are those that it was
+# written with; with any other, it must have the same words of ours (LayoutError<…>). In any case every reason and every
+# hint must be expected by a test, and every reason explained on the page.
+
+set -euo pipefail
+export LC_ALL=C
+cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
+page=../../docs/errors.md
+diagnosis=../../include/shardwise/layout/diagnosis.hpp
+
+declare -A option=([g++]="" [clang++]="" [include_g++]="" [include_clang++]="" [flags]="")
+check=false
+for argument in "$@"; do
+  if [[ $argument == check ]]; then check=true; else option[${argument%%=*}]=${argument#*=}; fi
+done
+
+version() { [[ -z ${option[$1]} ]] || "${option[$1]}" -dumpfullversion -dumpversion; }
+described="g++ $(version g++) and clang++ $(version clang++)"
+
+# What a compiler says to a mistake; `compile g++ file.cpp`.
+compile() {
+  local include=()
+  if [[ -n ${option[include_$1]} ]]; then include=(-include "${option[include_$1]}"); fi
+  "${option[$1]}" "@${option[flags]}" "${include[@]}" -fsyntax-only -DSHOULD_FAIL "$2" 2>&1 || true
+}
+
+# The part of it that speaks of the user's file, and not of our headers.
+at_the_user() {
+  awk '/^In file included from|^ +from / { next }
+       /^[0-9]+ errors? generated/ { next }
+       /^[^ ]+\.hpp:/ { ours = 1 }
+       /^[^ ]+\.cpp:/ { ours = 0 }
+       !ours' | sed 's/\bauto:[0-9]*/auto/g'
+}
+
+# Our own words, the same from every compiler: without `shardwise::`, on one line.
+words() {
+  tr '\n' ' ' | sed 's/shardwise:://g; :again; s/> >/>>/g; t again; s/Partial<Sum>/Partial<>/g'
+}
+error_in() { words | grep -o 'LayoutError<Reason::[^'"'"';]*' | head -1 | sed 's/\]$//'; }
+
+enumerators() { awk "/^enum class $1 \{/ { on = 1; next } /^\};/ { on = 0 } on && /^  [a-z]/ { sub(/,.*/, \"\"); print \$1 }" $diagnosis | grep -vx none; }
+common() { awk '/^#ifdef SHOULD_FAIL/ { exit } on && (NF || text) { text = text $0 "\n" } /^using namespace/ { on = 1 } END { printf "%s", text }' "$1"; }
+mistake() { awk '/^#else/ { exit } on; /^#ifdef SHOULD_FAIL/ { on = 1 }' "$1"; }
+cure() { awk '/^#endif/ { exit } on; /^#else/ { on = 1 }' "$1"; }
+explained() { grep -l '^/// ' *.cpp | xargs grep -l "^// expect: .*Reason::$1\b" || true; }
+
+wrong=""
+for kind in Reason Hint; do
+  for name in $(enumerators $kind); do
+    grep -q "^// expect: .*$kind::$name\b" *.cpp || wrong+="no test expects $kind::$name"$'\n'
+    [[ $kind == Hint || -n $(explained $name) ]] || wrong+="no test explains $kind::$name: give one a line '/// …'"$'\n'
+  done
+done
+if [[ -n $wrong ]]; then
+  printf '%s' "$wrong" >&2
+  exit 1
+fi
+
+write_page() {
+  cat << EOF
+<!-- Written by tests/compile_fail/document.sh from the tests in that folder; change those. -->
+
+# Compile errors
+
+A layout that does not fit is one error, at your line. It is a type, which ends with what to do:
+
+\`\`\`
+LayoutError<Reason::…,            what is wrong, in words
+            On<tp>,               on which mesh axis
+            Expected<Shard<1>>,   the nearest placements that would do, one per operand
+            Got<Reduced>,         those that are there
+            Cure<Hint::…>>        what to do
+\`\`\`
+
+The type has no definition, which is why g++ begins with "invalid use of incomplete type" and clang++ with "implicit
+instantiation of undefined template". \`Expected\` is the cheapest change of layout that makes the call legal; there may be
+others. Inside a template, \`requires { matmul(x, w); }\` is false where the call would be such an error.
+
+The texts are those of $described. A note that points into a header of Shardwise follows each; it is
+left out.
+
+EOF
+  local reason file
+  for reason in $(enumerators Reason); do echo "- [${reason//_/ }](#$reason)"; done
+  for reason in $(enumerators Reason); do
+    printf '\n## %s\n' "$reason"
+    for file in $(explained "$reason"); do
+      printf '\n%s\n\n```cpp\n' "$(sed -n 's|^/// ||p' "$file")"
+      if [[ -n $(common "$file") ]]; then printf '%s\n\n' "$(common "$file")"; fi
+      printf '%s\n```\n```\n%s\n```\n' "$(mistake "$file")" "$(compile g++ "$file" | at_the_user)"
+      if grep -q '^// page: clang++ too' "$file"; then
+        printf 'clang++:\n```\n%s\n```\n' "$(compile clang++ "$file" | at_the_user)"
+      fi
+      printf 'So:\n```cpp\n%s\n```\n' "$(cure "$file")"
+    done
+  done
+}
+
+if ! $check; then
+  mkdir -p "${page%/*}"
+  write_page > "$page.new"
+  mv "$page.new" "$page"
+elif grep -q "^The texts are those of $described\." "$page"; then
+  write_page | diff -u "$page" - || { echo "docs/errors.md is not up to date: build the target errors_page" >&2; exit 1; }
+else
+  on_page=$(words < "$page")
+  for file in $(grep -l '^/// ' *.cpp); do
+    for compiler in g++ clang++; do
+      [[ -n ${option[$compiler]} ]] || continue
+      error=$(compile $compiler "$file" | error_in)
+      if [[ -z $error || $on_page != *"$error"* ]]; then
+        echo "docs/errors.md does not have what $compiler says to $file: $error" >&2
+        wrong=yes
+      fi
+    done
+  done
+  [[ -z $wrong ]]
+fi
