@@ -21,19 +21,19 @@ namespace {
 /// What decides the communication of a step.
 struct Job {
   sw::LanguageModelConfig model{.vocabulary = sw::TextCorpus::vocabulary,
-                                .context = 128,
+                                .context = 64,
                                 .features = 128,
                                 .heads = 8,
                                 .hidden = 512,
                                 .layers = 4};
-  sw::Index batch = 16;  ///< sequences, of all groups together
+  sw::Index batch = 32;  ///< sequences, of all groups together
 };
 
 struct Options {
   Job job;
   std::vector<std::filesystem::path> text{"include", "docs"};
-  int steps = 400, dp = 1, characters = 400;
-  double rate = 2e-3, temperature = 0.7;
+  int steps = 1000, dp = 1, characters = 400;
+  double rate = 1.5e-3, temperature = 0.7;
   std::uint64_t seed = 1;
   std::string prompt = "/// ", progress = "plain";
 };
