@@ -8,16 +8,16 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 
+#include <shardwise/mesh/dry_mesh.hpp>
 #include <shardwise/mesh/environment.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/mesh/dry_mesh.hpp>
 
-#include <shardwise/tensor/tensor.hpp>
-#include <shardwise/tensor/redistribute.hpp>
 #include <shardwise/tensor/factories.hpp>
+#include <shardwise/tensor/redistribute.hpp>
+#include <shardwise/tensor/tensor.hpp>
 
-#include <shardwise/autograd/tape.hpp>
 #include <shardwise/autograd/redistribute.hpp>
+#include <shardwise/autograd/tape.hpp>
 
 #include <shardwise/ops/ops.hpp>
 

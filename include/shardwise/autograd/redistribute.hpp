@@ -45,7 +45,8 @@ struct Differentiable {
   using type = Y;
 };
 template <class X, TensorType Y>
-requires(OperandTraits<X>::tracked && !(has_cotangent(tensor_of<X>::layout) && has_cotangent(Y::layout)))  //
+  requires(OperandTraits<X>::tracked &&
+           !(has_cotangent(tensor_of<X>::layout) && has_cotangent(Y::layout)))  //
 struct Differentiable<X, Y> {
   using type = LayoutError<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined, Got<tensor_of<X>>,
                            Cure<Hint::redistribute_before_the_reduction>>;
@@ -63,7 +64,7 @@ struct Redistributed<Pending<X>, Arguments...> {
 
 /// `x` in the layout of the tensor type `Y`; on a tape if `x` is.
 template <TensorType Y, class X>
-requires is_var<X>
+  requires is_var<X>
 constexpr auto redistribute_to(X x) {
   if constexpr (std::is_same_v<Y, tensor_of<X>>) {
     return x;

@@ -67,7 +67,8 @@ class Attention {
       if (heads < ranks) {
         throw std::invalid_argument(
             "Attention: " + std::to_string(heads) + " heads cannot be shared by the " +
-            std::to_string(ranks) + " ranks of axis " + MeshType::AxesOf::names[static_cast<std::size_t>(axis)] +
+            std::to_string(ranks) + " ranks of axis " +
+            MeshType::AxesOf::names[static_cast<std::size_t>(axis)] +
             ": a head is not split, so use at most " + std::to_string(heads) + " ranks");
       }
     }

@@ -27,8 +27,8 @@ class Embedding {
   template <class Tokens>
   using ResultOf = detail::through<Tokens, Rows, GivenOut>;
 
-  constexpr Embedding(const MeshType& mesh, Index vocabulary, Index features, Init init = Init::normal(1))
-  requires WellFormed<Problem>
+  constexpr Embedding(const MeshType& mesh, Index vocabulary, Index features,
+                      Init init = Init::normal(1)) requires WellFormed<Problem>
       : table(mesh, {vocabulary, features}, init) {}
 
   template <IllFormed Why = Problem>

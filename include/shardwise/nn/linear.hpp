@@ -42,12 +42,12 @@ class Linear {
   using Problem = detail::style_problem<MeshType, Style>;
 
   /// `in` and `out` are the extents of the features: numbers, or {heads, head_dim}.
-  constexpr Linear(const MeshType& mesh, const Shape<InDims>& in, const Shape<OutDims>& out)
-  requires WellFormed<Problem>
+  constexpr Linear(const MeshType& mesh, const Shape<InDims>& in,
+                   const Shape<OutDims>& out) requires WellFormed<Problem>
       : weight(mesh, joined(out, in), Init::fan_in(elements(in))),
         bias(mesh, out, Init::fan_in(elements(in))) {}
-  constexpr Linear(const MeshType& mesh, Index in, Index out)
-  requires(InDims == 1 && OutDims == 1 && WellFormed<Problem>)
+  constexpr Linear(const MeshType& mesh, Index in,
+                   Index out) requires(InDims == 1 && OutDims == 1 && WellFormed<Problem>)
       : Linear(mesh, Shape<1>{in}, Shape<1>{out}) {}
   template <IllFormed Why = Problem>
   Linear(const MeshType&, const auto&, const auto&) = delete;  // see Why

@@ -30,7 +30,8 @@ struct Through {
 template <Operand X, template <class> class First, template <class> class... Rest>
 struct Through<X, First, Rest...> : Through<First<tensor_of<X>>, Rest...> {};
 template <Operand X, template <class> class First, template <class> class... Rest>
-requires(!TensorOperand<X>) struct Through<X, First, Rest...> {
+  requires(!TensorOperand<X>)
+struct Through<X, First, Rest...> {
   using type = tensor_of<X>;
 };
 template <class X, template <class> class... Steps>

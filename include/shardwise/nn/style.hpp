@@ -106,7 +106,7 @@ struct StyleProblem {
 template <class MeshType, class First, class... Rest>
 struct StyleProblem<MeshType, First, Rest...> : StyleProblem<MeshType, Rest...> {};
 template <class MeshType, class First, class... Rest>
-requires(!MeshType::AxesOf::template has<typename First::NamedAxis>)  //
+  requires(!MeshType::AxesOf::template has<typename First::NamedAxis>)  //
 struct StyleProblem<MeshType, First, Rest...> {
   using type = LayoutError<Reason::mesh_has_no_such_axis, Expected<typename MeshType::AxesOf>,
                            Got<typename First::NamedAxis>, Cure<Hint::name_an_axis_of_the_mesh>>;

@@ -8,11 +8,11 @@
 ///
 /// ```
 /// struct MyOp {
-///   template <int... Ranks> static constexpr Signature signature();      // which dimensions are the same
-///   index static constexpr auto shape(const Shape<R>&... operands);            // the result's extents;
-///   checks them static constexpr Saved saved{…};                                     // what the pullback
-///   reads static void forward(View<T, R> y, void* residual, View<const T, R>... x); static void
-///   pull_back(View<const T, R> dy, View<const T, R> y, const void* residual, Input<T, R>... x);
+///   static constexpr Saved saved{…};                                  // what the pullback reads
+///   template <int... Ranks> static constexpr Signature signature();   // which dimensions are the same index
+///   static constexpr auto shape(const Shape<R>&... x);                // the result's extents; checks them
+///   static void forward(View<T, R> y, void* residual, View<const T, R>... x);
+///   static void pull_back(View<const T, R> dy, View<const T, R> y, const void* residual, Input<T, R>... x);
 /// };
 /// ```
 /// and optionally `flops(y, x...)`, `gradient_flops(wanted, y, x...)`, `residual_bytes(y, x...)`;
@@ -51,7 +51,7 @@ inline constexpr bool accumulates = requires {
 template <class Op, int I>
 inline constexpr bool passes = false;
 template <class Op, int I>
-requires requires { Op::passes; }
+  requires requires { Op::passes; }
 inline constexpr bool passes<Op, I> = (Op::passes >> I & 1u) != 0;
 
 template <class Op, class Y, class... X>

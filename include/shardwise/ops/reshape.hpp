@@ -73,7 +73,8 @@ struct Reshaped {
   using type = typename decltype(type_of())::type;
 };
 template <Operand Given, int Rank, class... Placements>
-requires(!TensorOperand<Given>) struct Reshaped<Given, Rank, Placements...> {
+  requires(!TensorOperand<Given>)
+struct Reshaped<Given, Rank, Placements...> {
   using type = tensor_of<Given>;
 };
 

@@ -61,7 +61,8 @@ struct Leading {
   using type = First;
 };
 template <TensorType First, TensorType Second, TensorType... Rest>
-requires(!First::is_float) struct Leading<First, Second, Rest...> {
+  requires(!First::is_float)
+struct Leading<First, Second, Rest...> {
   using type = typename Leading<Second, Rest...>::type;
 };
 
@@ -158,7 +159,8 @@ struct FirstProblem;
 template <TensorType First, class... Rest>
 struct FirstProblem<First, Rest...> : FirstProblem<Rest...> {};
 template <class First, class... Rest>
-requires(!TensorType<First>) struct FirstProblem<First, Rest...> {
+  requires(!TensorType<First>)
+struct FirstProblem<First, Rest...> {
   using type = First;
 };
 

@@ -75,7 +75,8 @@ struct FinishedProblem {
   using type = layout_problem<Rank, MeshType, Placements...>;
 };
 template <std::size_t Rank, class MeshType, class... Placements>
-requires(has_partial(layout_of<Placements...>)) struct FinishedProblem<Rank, MeshType, Placements...> {
+  requires(has_partial(layout_of<Placements...>))
+struct FinishedProblem<Rank, MeshType, Placements...> {
   using type = LayoutError<Reason::finished_tensor_cannot_be_made_pending, Got<Placements...>,
                            Cure<Hint::make_it_Replicate_then_redistribute>>;
 };

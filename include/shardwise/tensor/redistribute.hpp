@@ -94,7 +94,7 @@ struct RedistributedTo {
 template <class X, class... Arguments>
 struct Redistributed;
 template <TensorType X, class... Arguments>
-requires WellFormed<typename X::Problem>
+  requires WellFormed<typename X::Problem>
 struct Redistributed<X, Arguments...> {
   using Codes = NewCodes<X, Arguments...>;
   static constexpr auto type_of() {
@@ -108,7 +108,7 @@ struct Redistributed<X, Arguments...> {
   using type = typename decltype(type_of())::type;
 };
 template <TensorType X, class... Arguments>
-requires IllFormed<typename X::Problem>
+  requires IllFormed<typename X::Problem>
 struct Redistributed<X, Arguments...> {
   using type = typename X::Problem;
 };

@@ -63,16 +63,18 @@ struct LayoutProblem {
   static constexpr auto problem() {
     constexpr Layout layout = layout_of<Placements...>;
     if constexpr (sizeof...(Placements) != MeshType::axes) {
-      return TypeIs<LayoutError<Reason::one_placement_per_mesh_axis_is_needed, Expected<typename MeshType::AxesOf>,
-                         Got<Placements...>, Cure<Hint::give_one_placement_per_axis>>>{};
+      return TypeIs<
+          LayoutError<Reason::one_placement_per_mesh_axis_is_needed, Expected<typename MeshType::AxesOf>,
+                      Got<Placements...>, Cure<Hint::give_one_placement_per_axis>>>{};
     } else if constexpr (axis_without_dimension(layout, Rank) >= 0) {
       constexpr int axis = axis_without_dimension(layout, Rank);
-      return TypeIs<LayoutError<Reason::tensor_has_no_such_dimension, On<typename MeshType::AxesOf::template at<axis>>,
-                         Expected<placement_type<Rank - 1>>, Got<placement_type<layout[axis].code>>,
-                         Cure<Hint::name_an_existing_dimension>>>{};
+      return TypeIs<
+          LayoutError<Reason::tensor_has_no_such_dimension, On<typename MeshType::AxesOf::template at<axis>>,
+                      Expected<placement_type<Rank - 1>>, Got<placement_type<layout[axis].code>>,
+                      Cure<Hint::name_an_existing_dimension>>>{};
     } else if constexpr (!well_formed(layout, Rank)) {
       return TypeIs<LayoutError<Reason::pending_reductions_of_different_kinds, Got<Placements...>,
-                         Cure<Hint::redistribute_to_Replicate_first>>>{};
+                                Cure<Hint::redistribute_to_Replicate_first>>>{};
     } else {
       return TypeIs<void>{};
     }
@@ -100,8 +102,8 @@ class Tensor {
   = default;
 
   /// A tensor of global extents `shape` whose block is not yet written.
-  constexpr Tensor(const MeshType& mesh, const Shape<Rank>& shape, MemoryUse use = MemoryUse::activation)
-  requires WellFormed<Problem>
+  constexpr Tensor(const MeshType& mesh, const Shape<Rank>& shape,
+                   MemoryUse use = MemoryUse::activation) requires WellFormed<Problem>
       : mesh_(mesh), shape_(shape), box_(local_box(shape, layout, mesh.sizes(), mesh.coordinates())) {
     for (Index extent : shape) {
       if (extent < 0) throw std::invalid_argument("Tensor: an extent is negative");

@@ -1,0 +1,37 @@
+# SPDX-FileCopyrightText: 2026 The Shardwise developers
+# SPDX-License-Identifier: Apache-2.0
+
+# Runs an example program and holds what it prints, and whether it succeeds, against what it must.
+# cmake "-DRUN=mpirun;-n;2;program;options…" -DCODE=zero|non-zero "-DEXPECT=regex|regex…" -DPRELOAD=library -P check.cmake
+
+cmake_minimum_required(VERSION 3.24)
+
+if(PRELOAD)
+  set(ENV{LD_PRELOAD} "${PRELOAD}")
+endif()
+execute_process(COMMAND ${RUN} TIMEOUT 100 RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE out)
+set(wrong "")
+if(CODE STREQUAL "zero" AND NOT code EQUAL 0)
+  set(wrong "exit code ${code}, expected 0\n")
+elseif(CODE STREQUAL "non-zero" AND NOT code MATCHES "^[1-9][0-9]*$")
+  set(wrong "exit code '${code}', expected a number that is not 0\n")
+endif()
+string(REPLACE "|" ";" patterns "${EXPECT}")
+foreach(pattern IN LISTS patterns)
+  if(NOT out MATCHES "${pattern}")
+    string(APPEND wrong "nothing matches: ${pattern}\n")
+  endif()
+endforeach()
+if(out MATCHES "DIFFERS|TOO LARGE|NOT all within")
+  string(APPEND wrong "the program itself found a difference\n")
+endif()
+# Nonsense deserves one clear message, not one per rank.
+string(REGEX MATCHALL "shardwise: rank" messages "${out}")
+list(LENGTH messages count)
+if(count GREATER 1)
+  string(APPEND wrong "${count} messages\n")
+endif()
+if(wrong)
+  message("${out}")
+  message(FATAL_ERROR "${wrong}")
+endif()
