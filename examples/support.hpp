@@ -35,6 +35,14 @@ Dense dense(const X& tensor) {
   return sw::full_tensor(tensor).template cast<double>();
 }
 
+/// "[2, 3, 4]"
+template <std::size_t Rank>
+std::string shape_text(const std::array<sw::Index, Rank>& shape) {
+  std::string text;
+  for (sw::Index extent : shape) text += (text.empty() ? "[" : ", ") + std::to_string(extent);
+  return text + "]";
+}
+
 /// Prints what was planned beside what was recorded; false if the communication differs.
 template <class Plan>
 bool report(bool prints, const char* title, const Plan& planned, const Plan& recorded) {

@@ -3,30 +3,16 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <limits>
-#include <random>
 #include <vector>
 
+#include "reference.hpp"
 #include "shardwise/kernel/permute.hpp"
 
 namespace {
 
 using namespace shardwise;
-using Vector = std::vector<double>;
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
-
-/// Numbers in [-100, 100) without a pattern that a kernel could share.
-template <class T = double>
-std::vector<T> numbers(Index n, unsigned seed) {
-  std::minstd_rand engine(seed);
-  std::uniform_real_distribution<double> uniform(-100, 100);
-  std::vector<T> result(at(n));
-  for (T& x : result) x = static_cast<T>(uniform(engine));
-  return result;
-}
+using namespace shardwise::testing;
 
 /// Copies or adds element by element.
 template <class T, class F>
@@ -45,8 +31,8 @@ void check_box(const std::vector<Index>& extents, const std::vector<Index>& src_
     src_size += std::max<Index>(0, extents[d] - 1) * src_strides[d];
     dst_size += std::max<Index>(0, extents[d] - 1) * dst_strides[d];
   }
-  const auto src = numbers<T>(src_size, 40);
-  auto copied = numbers<T>(dst_size, 41), added = copied, expected_copy = copied, expected_sum = copied;
+  const auto src = numbers<T>(src_size, 40, 100);
+  auto copied = numbers<T>(dst_size, 41, 100), added = copied, expected_copy = copied, expected_sum = copied;
   visit_box<T>(0, extents, src_strides, dst_strides, 0, 0, [&](Index from, Index to) {
     expected_copy[at(to)] = src[at(from)];
     expected_sum[at(to)] = static_cast<T>(expected_sum[at(to)] + src[at(from)]);
@@ -91,7 +77,7 @@ TEST_CASE("nothing is read or written of an empty box") {
 }
 
 TEST_CASE("transpose") {
-  const std::vector<float> x = numbers<float>(67 * 35, 42);
+  const std::vector<float> x = numbers<float>(67 * 35, 42, 100);
   std::vector<float> y(x.size());
   kernel::transpose(67, 35, x.data(), y.data());
   bool all = true;

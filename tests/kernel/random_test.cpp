@@ -6,18 +6,16 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <random>
 #include <vector>
 
+#include "reference.hpp"
 #include "shardwise/kernel/dropout.hpp"
 #include "shardwise/kernel/random.hpp"
 
 namespace {
 
 using namespace shardwise;
-using Vector = std::vector<double>;
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+using namespace shardwise::testing;
 
 TEST_CASE("Philox4x32-10 gives the published answers") {  // kat_vectors of Random123
   using Words = std::array<std::uint32_t, 4>;
