@@ -12,6 +12,7 @@
 #include <shardwise/mesh/environment.hpp>
 #include <shardwise/mesh/mesh.hpp>
 
+#include <shardwise/tensor/distribute.hpp>
 #include <shardwise/tensor/factories.hpp>
 #include <shardwise/tensor/redistribute.hpp>
 #include <shardwise/tensor/tensor.hpp>

@@ -4,7 +4,7 @@
 // expect: LayoutError<Reason::one_placement_per_mesh_axis_is_needed, Expected<AxisList<dp, tp>>, Got<Shard<0>>, Cure<Hint::give_one_placement_per_axis>>
 
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/tensor/factories.hpp>
+#include <shardwise/tensor/distribute.hpp>
 
 using namespace shardwise;
 

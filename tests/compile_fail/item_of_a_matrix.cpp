@@ -4,7 +4,7 @@
 // expect: LayoutError<Reason::operands_do_not_fit_in_rank, Got<Tensor<float, 2,
 
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/tensor/factories.hpp>
+#include <shardwise/tensor/distribute.hpp>
 
 using namespace shardwise;
 template <class P>

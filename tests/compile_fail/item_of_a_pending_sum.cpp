@@ -6,7 +6,7 @@
 // expect: LayoutError<Reason::value_is_pending_on_every_rank, Got<Tensor<float, 0, Mesh<tp>, Partial<>>>, Cure<Hint::redistribute_to_Replicate_to_finish_the_reduction>>
 
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/tensor/factories.hpp>
+#include <shardwise/tensor/distribute.hpp>
 
 using namespace shardwise;
 template <class P>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// `redistribute_async` gives a `Pending`, while the data are under way. It becomes a tensor by
-/// `std::move(pending).wait()`.
+/// `pending.wait()`.
 // page: clang++ too
 // expect: LayoutError<Reason::operand_has_not_arrived_yet, Got<Pending<Tensor<float, 2, Mesh<tp>, Replicate>>>, Cure<Hint::call_wait_first>>
 
@@ -20,6 +20,6 @@ auto early(const Matrix<Shard<0>>& x) {
 #else
 auto in_time(const Matrix<Shard<0>>& x) {
   auto whole = redistribute_async<tp, Replicate>(x);
-  return relu(std::move(whole).wait());
+  return relu(whole.wait());
 }
 #endif

@@ -7,7 +7,7 @@
 // expect: LayoutError<Reason::finished_tensor_cannot_be_made_pending, Got<Partial<>>, Cure<Hint::make_it_Replicate_then_redistribute>>
 
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/tensor/factories.hpp>
+#include <shardwise/tensor/distribute.hpp>
 
 using namespace shardwise;
 

@@ -12,6 +12,7 @@
 #include <shardwise/ops/cross_entropy.hpp>
 #include <shardwise/ops/dropout.hpp>
 #include <shardwise/optim/sgd.hpp>
+#include <shardwise/tensor/distribute.hpp>
 #include <support/mpi_counter.hpp>
 
 #include <cstdint>

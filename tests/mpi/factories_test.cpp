@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/tensor/factories.hpp>
+#include <shardwise/tensor/distribute.hpp>
 
 #include <cmath>
 #include <cstdint>

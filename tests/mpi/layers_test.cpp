@@ -13,6 +13,7 @@
 #include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/ops/reduction.hpp>
 #include <shardwise/optim/sgd.hpp>
+#include <shardwise/tensor/distribute.hpp>
 #include <support/typed_redistribution.hpp>
 
 #include <cmath>

@@ -9,6 +9,7 @@
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/optim/adamw.hpp>
 #include <shardwise/optim/sgd.hpp>
+#include <shardwise/tensor/distribute.hpp>
 #include <support/mpi_counter.hpp>
 
 #include <cmath>

@@ -5,7 +5,7 @@
 /// `redistribute` on tensors of two and three mesh axes, where the change is a route of several steps, or one
 /// merged step; among them the cases that other libraries get wrong or pay too much for.
 
-#include <shardwise/tensor/factories.hpp>
+#include <shardwise/tensor/distribute.hpp>
 #include <support/typed_redistribution.hpp>
 
 #include <utility>

@@ -69,10 +69,11 @@ TEST_CASE("several redistributions can be under way at once") {
   {
     auto abandoned = sw::redistribute_async<Replicate>(x);  // its destructor waits
   }
-  CHECK(holds(std::move(d).wait(), sw::layout_of<Partial<>>, 2));
-  CHECK(holds(std::move(c).wait(), sw::layout_of<Shard<0>>, 1));
-  CHECK(holds(std::move(b).wait(), sw::layout_of<Partial<>>, 2));
-  CHECK(holds(std::move(a).wait(), sw::layout_of<Shard<0>>, 1));
+  CHECK(holds(d.wait(), sw::layout_of<Partial<>>, 2));
+  CHECK(holds(c.wait(), sw::layout_of<Shard<0>>, 1));
+  CHECK(holds(b.wait(), sw::layout_of<Partial<>>, 2));
+  CHECK(holds(a.wait(), sw::layout_of<Shard<0>>, 1));
+  CHECK_THROWS_WITH_AS(a.wait(), "Pending: wait() was called a second time", std::logic_error);
 }
 
 TEST_CASE("a pending sum is reduced in place if nobody else holds it, and only then") {

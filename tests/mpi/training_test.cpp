@@ -12,6 +12,7 @@
 #include <shardwise/nn/transformer.hpp>
 #include <shardwise/ops/cross_entropy.hpp>
 #include <shardwise/optim/adamw.hpp>
+#include <shardwise/tensor/distribute.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -114,7 +114,7 @@ struct TypedPair<T, Rank, List<From...>, List<To...>> {
     Recording recording(mesh);
     mpi_counter::reset();
     auto pending = redistribute_async<To...>(x);
-    Y later = std::move(pending).wait();
+    Y later = pending.wait();
     wrong += disagreement(expected, recording.plan(), mpi_counter::counts());
     if (!holds(later, X::layout, 5)) wrong += " asynchronously wrong;";
     const auto original = source_block<T>(mesh, shape, X::layout, 5);

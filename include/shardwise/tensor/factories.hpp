@@ -3,14 +3,12 @@
 #pragma once
 
 /// @file
-/// Tensors from constants, from random numbers, from a matrix that every rank holds, and from each rank's own
-/// block.
+/// Tensors from constants and from random numbers. A shape is written {2048, 1024}, or is that of another tensor.
 ///
 /// ```
 /// auto z = zeros<float, Shard<0>, Replicate>(mesh, {2048, 1024});
 /// auto r = randn<float, Shard<0>, Replicate>(mesh, {2048, 1024}, seed);   // the same tensor on any mesh
-/// auto d = distribute<Shard<0>, Replicate>(mesh, eigen_matrix);           // every rank takes its block
-/// auto l = from_local<Shard<0>, Replicate>(mesh, eigen_block);            // the blocks make the tensor
+/// auto w = randn<float, Shard<0>, Replicate>(mesh, r.shape(), seed + 1);
 /// ```
 
 #include <span>
@@ -56,19 +54,9 @@ constexpr auto make(const MeshType& mesh, const std::array<Index, Rank>& shape) 
   return Tensor<T, static_cast<int>(Rank), MeshType, Placements...>(mesh, shape);
 }
 
-/// The rank of a tensor made from an Eigen matrix or vector.
-template <class Derived>
-inline constexpr std::size_t eigen_rank = Derived::IsVectorAtCompileTime ? 1 : 2;
-
 /// Why a factory cannot make such a tensor, or `void`.
 template <std::size_t Rank, class MeshType, class... Placements>
 using layout_problem = typename LayoutProblem<static_cast<int>(Rank), MeshType, Placements...>::type;
-
-/// The same for one whose `Rank` is given beside an Eigen matrix or vector.
-template <std::size_t Rank, class Derived, class MeshType, class... Placements>
-using local_problem = std::conditional_t<
-    Rank == eigen_rank<Derived>, layout_problem<Rank, MeshType, Placements...>,
-    LayoutError<Reason::operands_do_not_fit_in_rank, Got<Derived>, Cure<Hint::see_the_shapes_it_takes>>>;
 
 template <std::size_t Rank, class MeshType, class... Placements>
 struct FinishedProblem {
@@ -84,17 +72,7 @@ struct FinishedProblem<Rank, MeshType, Placements...> {
 template <std::size_t Rank, class MeshType, class... Placements>
 using finished_problem = typename FinishedProblem<Rank, MeshType, Placements...>::type;
 
-/// `true` on the rank whose term of a pending sum is the value itself.
-template <class X>
-bool holds_the_value(const X& x) {
-  for (int axis = 0; axis < X::layout.axes; ++axis) {
-    if (X::layout[axis].is_partial() && x.mesh().coordinates()[static_cast<std::size_t>(axis)] != 0)
-      return false;
-  }
-  return true;
-}
-
-std::string inline to_string(std::span<const Index> shape) {
+inline std::string to_string(std::span<const Index> shape) {
   std::string text;
   for (Index extent : shape) text += (text.empty() ? "" : " x ") + std::to_string(extent);
   return "[" + text + "]";
@@ -104,10 +82,14 @@ std::string inline to_string(std::span<const Index> shape) {
 
 /// A tensor whose elements are not yet written: for dry runs, which have none, and for what fills them at
 /// once.
+template <class T, class... Placements, class MeshType, std::size_t Rank>
+constexpr auto empty(const MeshType& mesh, const std::array<Index, Rank>& shape) {
+  return detail::make<T, Placements...>(mesh, shape);
+}
 template <class T, class... Placements, class MeshType, std::size_t Rank,
           class Problem = detail::layout_problem<Rank, MeshType, Placements...>>
 constexpr auto empty(const MeshType& mesh, const Index (&shape)[Rank]) {
-  return detail::make<T, Placements...>(mesh, std::to_array(shape));
+  return empty<T, Placements...>(mesh, std::to_array(shape));
 }
 template <class T, class... Placements, class MeshType, std::size_t Rank,
           IllFormed Why = detail::layout_problem<Rank, MeshType, Placements...>>
@@ -115,21 +97,30 @@ Why empty(const MeshType&, const Index (&)[Rank]);  // see Why
 /// A scalar.
 template <class T, class... Placements, class MeshType>
 constexpr auto empty(const MeshType& mesh) {
-  return detail::make<T, Placements...>(mesh, Shape<0>{});
+  return empty<T, Placements...>(mesh, Shape<0>{});
 }
 
 /// All elements equal to `value`. Not pending: a constant is the same term on every rank, not a term of a
 /// sum.
-template <class T, class... Placements, class MeshType, std::size_t Rank,
-          class Problem = detail::finished_problem<Rank, MeshType, Placements...>>
-constexpr auto full(const MeshType& mesh, const Index (&shape)[Rank], T value) {
-  auto x = detail::make<T, Placements...>(mesh, std::to_array(shape));
+template <class T, class... Placements, class MeshType, std::size_t Rank>
+constexpr auto full(const MeshType& mesh, const std::array<Index, Rank>& shape, T value) {
+  auto x = empty<T, Placements...>(mesh, shape);
   if constexpr (!MeshType::dry) std::fill_n(x.writable().data, x.view().elements(), value);
   return x;
 }
 template <class T, class... Placements, class MeshType, std::size_t Rank,
+          class Problem = detail::finished_problem<Rank, MeshType, Placements...>>
+constexpr auto full(const MeshType& mesh, const Index (&shape)[Rank], T value) {
+  return full<T, Placements...>(mesh, std::to_array(shape), value);
+}
+template <class T, class... Placements, class MeshType, std::size_t Rank,
           IllFormed Why = detail::finished_problem<Rank, MeshType, Placements...>>
 Why full(const MeshType&, const Index (&)[Rank], T);  // see Why
+
+template <class T, class... Placements, class MeshType, std::size_t Rank>
+constexpr auto zeros(const MeshType& mesh, const std::array<Index, Rank>& shape) {
+  return full<T, Placements...>(mesh, shape, T(0));
+}
 template <class T, class... Placements, class MeshType, std::size_t Rank,
           class Problem = detail::finished_problem<Rank, MeshType, Placements...>>
 constexpr auto zeros(const MeshType& mesh, const Index (&shape)[Rank]) {
@@ -162,195 +153,39 @@ constexpr void fill_uniform(const X& x, std::uint64_t seed, double low = 0, doub
 }
 
 /// Normal numbers; the same global tensor on any mesh and in any layout.
-template <class T, class... Placements, class MeshType, std::size_t Rank,
-          class Problem = detail::finished_problem<Rank, MeshType, Placements...>>
-constexpr auto randn(const MeshType& mesh, const Index (&shape)[Rank], std::uint64_t seed, double mean = 0,
-                     double deviation = 1) {
-  auto x = detail::make<T, Placements...>(mesh, std::to_array(shape));
+template <class T, class... Placements, class MeshType, std::size_t Rank>
+constexpr auto randn(const MeshType& mesh, const std::array<Index, Rank>& shape, std::uint64_t seed,
+                     double mean = 0, double deviation = 1) {
+  auto x = empty<T, Placements...>(mesh, shape);
   fill_normal(x, seed, mean, deviation);
   return x;
 }
 template <class T, class... Placements, class MeshType, std::size_t Rank,
+          class Problem = detail::finished_problem<Rank, MeshType, Placements...>>
+constexpr auto randn(const MeshType& mesh, const Index (&shape)[Rank], std::uint64_t seed, double mean = 0,
+                     double deviation = 1) {
+  return randn<T, Placements...>(mesh, std::to_array(shape), seed, mean, deviation);
+}
+template <class T, class... Placements, class MeshType, std::size_t Rank,
           IllFormed Why = detail::finished_problem<Rank, MeshType, Placements...>>
 Why randn(const MeshType&, const Index (&)[Rank], std::uint64_t, double = 0, double = 1);  // see Why
+
 /// Uniform numbers in [low, high); the same global tensor on any mesh and in any layout.
-template <class T, class... Placements, class MeshType, std::size_t Rank,
-          class Problem = detail::finished_problem<Rank, MeshType, Placements...>>
-constexpr auto uniform(const MeshType& mesh, const Index (&shape)[Rank], std::uint64_t seed, double low = 0,
-                       double high = 1) {
-  auto x = detail::make<T, Placements...>(mesh, std::to_array(shape));
+template <class T, class... Placements, class MeshType, std::size_t Rank>
+constexpr auto uniform(const MeshType& mesh, const std::array<Index, Rank>& shape, std::uint64_t seed,
+                       double low = 0, double high = 1) {
+  auto x = empty<T, Placements...>(mesh, shape);
   fill_uniform(x, seed, low, high);
   return x;
 }
 template <class T, class... Placements, class MeshType, std::size_t Rank,
+          class Problem = detail::finished_problem<Rank, MeshType, Placements...>>
+constexpr auto uniform(const MeshType& mesh, const Index (&shape)[Rank], std::uint64_t seed, double low = 0,
+                       double high = 1) {
+  return uniform<T, Placements...>(mesh, std::to_array(shape), seed, low, high);
+}
+template <class T, class... Placements, class MeshType, std::size_t Rank,
           IllFormed Why = detail::finished_problem<Rank, MeshType, Placements...>>
 Why uniform(const MeshType&, const Index (&)[Rank], std::uint64_t, double = 0, double = 1);  // see Why
-
-/// Every rank holds all `elements` of a tensor, row-major, and takes its block; nothing is sent. On an axis
-/// where it is to be `Partial`, the first rank takes the value and the others zero.
-template <class... Placements, class MeshType, std::size_t Rank, class T,
-          class Problem = detail::layout_problem<Rank, MeshType, Placements...>>
-auto distribute(const MeshType& mesh, const std::array<Index, Rank>& shape, std::span<const T> values) {
-  auto x = detail::make<std::remove_const_t<T>, Placements...>(mesh, shape);
-  Box<Rank> whole{{}, shape};
-  if (static_cast<Index>(values.size()) != whole.elements()) {
-    throw std::invalid_argument("distribute: " + std::to_string(values.size()) + " values do not fill " +
-                                detail::to_string(shape));
-  }
-  if (detail::holds_the_value(x)) {
-    detail::copy_part(x.box(), values.data(), whole, x.writable().data, x.box());
-  } else {
-    std::fill_n(x.writable().data, x.view().elements(), std::remove_const_t<T>(0));
-  }
-  return x;
-}
-template <class... Placements, class MeshType, std::size_t Rank, class T,
-          IllFormed Why = detail::layout_problem<Rank, MeshType, Placements...>>
-Why distribute(const MeshType&, const std::array<Index, Rank>&, std::span<const T>);  // see Why
-/// The same for an Eigen matrix (rank 2) or vector (rank 1).
-template <class... Placements, class MeshType, class Derived,
-          class Problem = detail::layout_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
-auto distribute(const MeshType& mesh, const Eigen::MatrixBase<Derived>& matrix) {
-  using T = typename Derived::Scalar;
-  RowMajorMatrix<T> rows = matrix;
-  std::span<const T> values(rows.data(), static_cast<std::size_t>(rows.size()));
-  if constexpr (Derived::IsVectorAtCompileTime) {
-    return distribute<Placements...>(mesh, Shape<1>{rows.size()}, values);
-  } else {
-    return distribute<Placements...>(mesh, Shape<2>{rows.rows(), rows.cols()}, values);
-  }
-}
-template <class... Placements, class MeshType, class Derived,
-          IllFormed Why = detail::layout_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
-Why distribute(const MeshType&, const Eigen::MatrixBase<Derived>&);  // see Why
-
-/// Every rank brings its own block, `local_shape` and `values`, and the blocks make the tensor; where it is
-/// `Partial`, each brings a term. Collective: the ranks compare their shapes, and where the blocks do not fit
-/// together, every rank throws `std::invalid_argument` with the first rank at fault.
-template <class... Placements, class MeshType, std::size_t Rank, class T,
-          class Problem = detail::layout_problem<Rank, MeshType, Placements...>>
-auto from_local(const MeshType& mesh, const std::array<Index, Rank>& local_shape, std::span<const T> values) {
-  constexpr Layout layout = layout_of<Placements...>;
-  constexpr AxisSet every_axis = (1u << MeshType::axes) - 1;
-  const auto ranks = static_cast<std::size_t>(mesh.size());
-  std::vector<Index> counts(ranks, static_cast<Index>(Rank) + 1), offsets(ranks);
-  for (std::size_t r = 0; r < ranks; ++r) offsets[r] = static_cast<Index>(r * (Rank + 1));
-  std::vector<Index> mine(local_shape.begin(), local_shape.end()), all(ranks * (Rank + 1));
-  mine.push_back(static_cast<Index>(values.size()));
-  mesh.communicator(every_axis).all_gather(mine.data(), all.data(), counts, offsets, data_type<Index>);
-  auto block_of = [&](std::size_t rank) {
-    std::array<Index, Rank> size{};
-    for (std::size_t dim = 0; dim < Rank; ++dim) size[dim] = all[rank * (Rank + 1) + dim];
-    return size;
-  };
-  std::array<Index, Rank> shape = block_of(0);
-  for (std::size_t dim = 0; dim < Rank; ++dim) {
-    AxisSet cutting = 0;
-    for (int axis = 0; axis < layout.axes; ++axis) {
-      if (layout[axis].is_shard(static_cast<int>(dim))) cutting |= 1u << axis;
-    }
-    shape[dim] = 0;
-    for (int m = 0; m < group_size(mesh.sizes(), layout.axes, cutting); ++m) {
-      MeshSizes member = group_member(mesh.sizes(), {}, layout.axes, cutting, m);
-      int rank = group_rank(mesh.sizes(), member, layout.axes, every_axis);
-      shape[dim] += block_of(static_cast<std::size_t>(rank))[dim];
-    }
-  }
-  for (std::size_t r = 0; r < ranks; ++r) {
-    MeshSizes at = group_member(mesh.sizes(), {}, layout.axes, every_axis, static_cast<int>(r));
-    auto expected = local_box(shape, layout, mesh.sizes(), at).size;
-    if (block_of(r) != expected || elements(expected) != all[r * (Rank + 1) + Rank]) {
-      throw std::invalid_argument(
-          "from_local: the blocks add up to " + detail::to_string(shape) + ", of which rank " +
-          std::to_string(r) + " should hold " + detail::to_string(expected) + ", but it brings " +
-          detail::to_string(block_of(r)) + " with " + std::to_string(all[r * (Rank + 1) + Rank]) + " values");
-    }
-  }
-  auto x = detail::make<std::remove_const_t<T>, Placements...>(mesh, shape);
-  std::copy(values.begin(), values.end(), x.writable().data);
-  return x;
-}
-template <class... Placements, class MeshType, std::size_t Rank, class T,
-          IllFormed Why = detail::layout_problem<Rank, MeshType, Placements...>>
-Why from_local(const MeshType&, const std::array<Index, Rank>&, std::span<const T>);  // see Why
-/// The same for an Eigen matrix (rank 2) or vector (rank 1).
-template <class... Placements, class MeshType, class Derived,
-          class Problem = detail::layout_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
-auto from_local(const MeshType& mesh, const Eigen::MatrixBase<Derived>& block) {
-  using T = typename Derived::Scalar;
-  RowMajorMatrix<T> rows = block;
-  std::span<const T> values(rows.data(), static_cast<std::size_t>(rows.size()));
-  if constexpr (Derived::IsVectorAtCompileTime) {
-    return from_local<Placements...>(mesh, Shape<1>{rows.size()}, values);
-  } else {
-    return from_local<Placements...>(mesh, Shape<2>{rows.rows(), rows.cols()}, values);
-  }
-}
-template <class... Placements, class MeshType, class Derived,
-          IllFormed Why = detail::layout_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
-Why from_local(const MeshType&, const Eigen::MatrixBase<Derived>&);  // see Why
-/// The same, and the blocks must make a tensor of just this shape.
-template <class... Placements, class MeshType, class Derived, std::size_t Rank,
-          class Problem = detail::local_problem<Rank, Derived, MeshType, Placements...>>
-auto from_local(const MeshType& mesh, const Index (&shape)[Rank], const Eigen::MatrixBase<Derived>& block) {
-  auto x = from_local<Placements...>(mesh, block);
-  if (x.shape() != std::to_array(shape)) {
-    throw std::invalid_argument("from_local: the blocks add up to " + detail::to_string(x.shape()) +
-                                " where " + detail::to_string(shape) + " is expected");
-  }
-  return x;
-}
-template <class... Placements, class MeshType, class Derived, std::size_t Rank,
-          IllFormed Why = detail::local_problem<Rank, Derived, MeshType, Placements...>>
-Why from_local(const MeshType&, const Index (&)[Rank], const Eigen::MatrixBase<Derived>&);  // see Why
-
-/// The whole tensor on every rank, as an Eigen vector (rank 1) or a row-major matrix whose columns are the
-/// last dimension. Collective; finishes pending reductions.
-template <TensorType X>
-auto full_tensor(const X& x) {
-  struct Everywhere {
-    static constexpr int at(int) { return replicate.code; }
-  };
-  using Full = tensor_with<typename X::Element, X::rank, typename X::MeshOf, Everywhere>;
-  Full whole = redistribute_to<Full>(x);
-  if constexpr (X::rank == 1) {
-    return Eigen::Matrix<typename X::Element, Eigen::Dynamic, 1>(whole.local());
-  } else {
-    return RowMajorMatrix<typename X::Element>(whole.local());
-  }
-}
-
-namespace detail {
-
-/// The value's type, or the `LayoutError` that says why `item` cannot give it.
-template <class X>
-struct Item;
-template <TensorType X>
-struct Item<X> {
-  static constexpr auto type_of() {
-    if constexpr (IllFormed<typename X::Problem>) {
-      return TypeIs<typename X::Problem>{};
-    } else if constexpr (X::rank != 0) {
-      return TypeIs<
-          LayoutError<Reason::operands_do_not_fit_in_rank, Got<X>, Cure<Hint::see_the_shapes_it_takes>>>{};
-    } else if constexpr (has_partial(X::layout)) {
-      return TypeIs<LayoutError<Reason::value_is_pending_on_every_rank, Got<X>,
-                                Cure<Hint::redistribute_to_Replicate_to_finish_the_reduction>>>{};
-    } else {
-      return TypeIs<typename X::Element>{};
-    }
-  }
-  using type = typename decltype(type_of())::type;
-};
-
-}  // namespace detail
-
-/// The value of a scalar that every rank holds. A pending one does not compile: redistribute it first.
-template <TensorType X, class Result = typename detail::Item<X>::type>
-Result item(const X& x) {
-  return *x.data();
-}
-template <TensorType X, IllFormed Why = typename detail::Item<X>::type>
-Why item(const X&);  // see Why
 
 }  // namespace shardwise

@@ -197,15 +197,19 @@ class Pending {
   /// Starts the last step of the way.
   constexpr explicit Pending(TransferOf last_step) : transfer_(std::move(last_step)) { transfer_.start(); }
 
-  /// The tensor, when it has arrived. Call once.
-  constexpr Y wait() && { return Y(transfer_.mesh(), transfer_.shape(), transfer_.finish()); }
+  /// The tensor, when it has arrived. Throws `std::logic_error` if called again.
+  constexpr Y wait() {
+    if (std::exchange(arrived_, true)) throw std::logic_error("Pending: wait() was called a second time");
+    return Y(transfer_.mesh(), transfer_.shape(), transfer_.finish());
+  }
 
  private:
   TransferOf transfer_;
+  bool arrived_ = false;
 };
 
 /// `redistribute` that returns while its last collective is under way; where the route has several, the
-/// others are done first. `auto y = std::move(pending).wait();`
+/// others are done first. `auto y = pending.wait();`
 template <class... Arguments, TensorType X, class Result = redistributed<X, Arguments...>>
 constexpr auto redistribute_async(X x) {
   return Pending<Result>(detail::all_but_last_step<Result>(std::move(x)));
