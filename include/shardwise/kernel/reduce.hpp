@@ -134,21 +134,31 @@ void max_backward(Index outer, Index n, Index inner, const T* x, const T* y, con
   }
 }
 
-/// y[o, i] = Σ_k x[o, k, i]²
-template <class T>
-void sum_squares(Index outer, Index n, Index inner, const T* x, T* y) {
+namespace detail {
+
+/// y[o, i] = finish(Σ_k x[o, k, i]²), where the sum is a double.
+template <class T, class F>
+void fold_squares(Index outer, Index n, Index inner, const T* x, T* y, F finish) {
   using C = compute_t<T>;
   for (Index o = 0; o < outer; ++o, x += n * inner, y += inner) {
     if (inner == 1) {
-      *y = narrow<T>(static_cast<C>(sum_squares(n, x)));
+      *y = narrow<T>(static_cast<C>(finish(kernel::sum_squares(n, x))));
       continue;
     }
-    detail::column_tiles(inner, [&](Index first, Index count) {
-      double total[detail::column_tile];
-      detail::sum_columns(n, count, inner, x + first, total, [](C value) { return value * value; });
-      for (Index c = 0; c < count; ++c) y[first + c] = narrow<T>(static_cast<C>(total[c]));
+    column_tiles(inner, [&](Index first, Index count) {
+      double total[column_tile];
+      sum_columns(n, count, inner, x + first, total, [](C value) { return value * value; });
+      for (Index c = 0; c < count; ++c) y[first + c] = narrow<T>(static_cast<C>(finish(total[c])));
     });
   }
+}
+
+}  // namespace detail
+
+/// y[o, i] = Σ_k x[o, k, i]²
+template <class T>
+void sum_squares(Index outer, Index n, Index inner, const T* x, T* y) {
+  detail::fold_squares(outer, n, inner, x, y, [](auto sum) { return sum; });
 }
 
 /// dx[o, k, i] = factor · dy[o, i] · x[o, k, i]: with factor 2 the gradient of `sum_squares`.
@@ -172,18 +182,7 @@ void sum_squares_backward(Index outer, Index n, Index inner, const T* x, const T
 /// y[o, i] = √(Σ_k x[o, k, i]²), the 2-norm. The squares must not overflow.
 template <class T>
 void norm(Index outer, Index n, Index inner, const T* x, T* y) {
-  using C = compute_t<T>;
-  for (Index o = 0; o < outer; ++o, x += n * inner, y += inner) {
-    if (inner == 1) {
-      *y = narrow<T>(static_cast<C>(std::sqrt(sum_squares(n, x))));
-      continue;
-    }
-    detail::column_tiles(inner, [&](Index first, Index count) {
-      double total[detail::column_tile];
-      detail::sum_columns(n, count, inner, x + first, total, [](C value) { return value * value; });
-      for (Index c = 0; c < count; ++c) y[first + c] = narrow<T>(static_cast<C>(std::sqrt(total[c])));
-    });
-  }
+  detail::fold_squares(outer, n, inner, x, y, [](auto sum) { return std::sqrt(sum); });
 }
 
 /// dx = dy · x / y, and 0 where the norm y is 0.

@@ -19,8 +19,6 @@
 /// `accumulates`, if `pull_back` can add to a gradient that is there; and `passes`, the set of operands whose
 /// gradient is the result's gradient itself (bit i is operand i): it is handed on, not copied.
 
-#include <bit>
-
 #include <shardwise/autograd/redistribute.hpp>
 #include <shardwise/ops/result.hpp>
 
