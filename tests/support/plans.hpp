@@ -20,7 +20,7 @@ namespace shardwise::testing {
 
 /// What MPI saw since the last reset, as a plan of one phase.
 template <MeshAxis... Axes>
-Plan<Axes...> seen_by_mpi(const Mesh<Axes...>& mesh) {
+CommunicationPlan<Axes...> seen_by_mpi(const Mesh<Axes...>& mesh) {
   constexpr AxisSet every_axis = (1u << sizeof...(Axes)) - 1;
   AxisSet active = 0;
   for (std::size_t axis = 0; axis < sizeof...(Axes); ++axis)
@@ -43,7 +43,7 @@ Plan<Axes...> seen_by_mpi(const Mesh<Axes...>& mesh) {
 
 /// The same calls and bytes of each kind on each set of axes, whatever the phase.
 template <MeshAxis... Axes>
-bool same_traffic(const Plan<Axes...>& a, const Plan<Axes...>& b) {
+bool same_traffic(const CommunicationPlan<Axes...>& a, const CommunicationPlan<Axes...>& b) {
   for (std::size_t kind = 0; kind < collective_kinds; ++kind) {
     for (std::size_t axes = 0; axes < 1 << max_axes; ++axes) {
       Traffic sums[2];
@@ -64,7 +64,7 @@ bool same_traffic(const Plan<Axes...>& a, const Plan<Axes...>& b) {
 /// that all three accounts agree in every call, its bytes and their order, in flops and in memory; returns
 /// the plan.
 template <MeshAxis... Axes, class F>
-Plan<Axes...> agreed_plan(const Mesh<Axes...>& mesh, F step) {
+CommunicationPlan<Axes...> agreed_plan(const Mesh<Axes...>& mesh, F step) {
   std::array<int, sizeof...(Axes)> sizes{mesh.template size<Axes>()...};
   std::array<int, sizeof...(Axes)> coordinates{mesh.template rank<Axes>()...};
   const auto planned = trace<DryMesh<Axes...>>(sizes, step, coordinates);

@@ -13,7 +13,7 @@
 #include <cstdio>
 #include <string>
 
-#include <shardwise/mesh/plan.hpp>
+#include <shardwise/mesh/communication_plan.hpp>
 
 namespace shardwise {
 
@@ -66,8 +66,8 @@ inline std::string traffic_text(const Traffic& traffic) {
 /// A table of what two plans say, one line for each kind of collective on each set of axes, then flops and
 /// memory.
 template <MeshAxis... Axes>
-std::string plan_table(const char* first_title, const Plan<Axes...>& first, const char* second_title,
-                       const Plan<Axes...>& second) {
+std::string plan_table(const char* first_title, const CommunicationPlan<Axes...>& first,
+                       const char* second_title, const CommunicationPlan<Axes...>& second) {
   using detail::column;
   auto row = [](const std::string& what, const std::string& a, const std::string& b) {
     return "  " + column(what, 38) + column(a, 24) + b + "\n";

@@ -13,7 +13,7 @@
 
 #include <stdexcept>
 
-#include <shardwise/mesh/plan.hpp>
+#include <shardwise/mesh/communication_plan.hpp>
 
 namespace shardwise {
 
@@ -21,7 +21,7 @@ template <MeshAxis... Axes>
 class DryMesh {
  public:
   using AxesOf = AxisList<Axes...>;
-  using PlanOf = Plan<Axes...>;
+  using PlanOf = CommunicationPlan<Axes...>;
   using SizesOf = std::array<int, sizeof...(Axes)>;
   static constexpr int axes = AxesOf::count;
   static constexpr bool dry = true;

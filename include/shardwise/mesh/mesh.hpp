@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
+#include <shardwise/mesh/communication_plan.hpp>
 #include <shardwise/mesh/communicator.hpp>
-#include <shardwise/mesh/plan.hpp>
 
 namespace shardwise {
 
@@ -47,7 +47,7 @@ template <MeshAxis... Axes>
 class Mesh {
  public:
   using AxesOf = AxisList<Axes...>;
-  using PlanOf = Plan<Axes...>;
+  using PlanOf = CommunicationPlan<Axes...>;
   using SizesOf = std::array<int, sizeof...(Axes)>;
   static constexpr int axes = AxesOf::count;
   static constexpr bool dry = false;

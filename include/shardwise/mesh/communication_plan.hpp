@@ -18,12 +18,13 @@
 namespace shardwise {
 
 template <MeshAxis... Axes>
-class Plan {
+class CommunicationPlan {
  public:
   using AxesOf = AxisList<Axes...>;
 
-  constexpr Plan() = default;
-  constexpr Plan(const Record& record, const MeshSizes& sizes) : record_(record), sizes_(sizes) {}
+  constexpr CommunicationPlan() = default;
+  constexpr CommunicationPlan(const Record& record, const MeshSizes& sizes)
+      : record_(record), sizes_(sizes) {}
 
   /// Calls of one kind, in all phases or in one, on any axes.
   constexpr std::int64_t count(Collective kind) const { return total(kind, kind, all_phases, 0).calls; }
@@ -62,14 +63,14 @@ class Plan {
   constexpr const MeshSizes& sizes() const { return sizes_; }
 
   /// Equal in every collective, in their order, in bytes and flops, and in memory.
-  friend constexpr bool operator==(const Plan& a, const Plan& b) {
+  friend constexpr bool operator==(const CommunicationPlan& a, const CommunicationPlan& b) {
     for (std::size_t use = 0; use < memory_uses; ++use) {
       if (a.record_.memory[use].peak != b.record_.memory[use].peak) return false;
     }
     return same_communication(a, b) && a.record_.flops == b.record_.flops;
   }
   /// Equal in every collective, in their order and in their bytes.
-  friend constexpr bool same_communication(const Plan& a, const Plan& b) {
+  friend constexpr bool same_communication(const CommunicationPlan& a, const CommunicationPlan& b) {
     return a.record_.traffic == b.record_.traffic && a.record_.sequence == b.record_.sequence;
   }
 
