@@ -9,8 +9,9 @@ usage() {
   cat <<'END'
 Usage: examples/run.sh [--ranks N] [--text PATH]... [other options of `train`]
 
-Builds the examples (and first installs what is missing) and runs them on N ranks: the MLP, the attention block, and
-the training of a small transformer, which then writes text of its own.
+Builds the examples (and first installs what is missing) and runs them on N ranks: the MLP, the attention block, the
+training of a small transformer, which then writes text of its own, and of a Llama, which is saved, and then writes
+the same text on N ranks and on another number of them.
 
   --ranks N      processes, 1 to 64 (default 2)
   --text PATH    what to learn: a file or a folder (default: this project's include/ and docs/)
@@ -52,10 +53,10 @@ done
 shardwise_setup
 shardwise_build examples
 
-shardwise_mpi_environment "$ranks"
 run() {
   local program=$1
   shift
+  shardwise_mpi_environment "$ranks"
   echo
   echo "==== $program on $ranks rank$( ((ranks == 1)) || echo s)"
   mpirun -n "$ranks" "$shardwise_build/examples/$program" "$@" || {
@@ -69,3 +70,19 @@ if [[ -t 1 ]]; then progress=line; fi
 run mlp
 run attention
 run train --progress "$progress" "${text_options[@]}" "${others[@]}"
+
+model="$shardwise_build/llama-model"
+run llama --train "${texts[@]}" --save "$model" --progress "$progress"
+written() {
+  run llama --weights "$model" --prompt "/// @file" --seed 7 | tee /dev/stderr |
+    sed -n '/^---- text/,/^----$/p'
+}
+text_here=$(written)
+ranks=$((ranks == 1 ? 2 : ranks - 1))
+text_there=$(written)
+if [[ -z $text_here || $text_here != "$text_there" ]]; then
+  echo "examples/run.sh: the text is not the same" >&2
+  exit 1
+fi
+echo
+echo "The Llama wrote the same text on both numbers of ranks."

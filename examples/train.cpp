@@ -6,11 +6,12 @@
 /// work on sequences of their own; within a group, heads and features are split. Then it writes text itself,
 /// and shows what was planned beside what was communicated.
 
-#include <chrono>
 #include <cmath>
 
+#include <shardwise/data/sampling.hpp>
 #include <shardwise/data/text.hpp>
 
+#include "progress.hpp"
 #include "support.hpp"
 
 namespace sw = shardwise;
@@ -86,53 +87,6 @@ Ids<Mesh> distribute_ids(const Mesh& mesh, sw::Index sequences, const std::vecto
   return sw::distribute<sw::Shard<0>, sw::Replicate>(mesh, sw::Shape<2>{sequences, length}, std::span(ids));
 }
 
-/// A line per progress: step, loss, tokens per second, and the time that is left.
-class Progress {
- public:
-  Progress(bool prints, const Options& options) : prints_(prints), options_(options) {}
-
-  void show(int step, double loss) {
-    const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-    const bool last = step == options_.steps;
-    const bool in_place = options_.progress == "line";
-    const double interval = in_place ? 0.1 : 5;
-    if (!prints_ || (!last && step > 1 && seconds - shown_ < interval)) return;
-    shown_ = seconds;
-    const auto tokens = static_cast<double>(options_.job.batch * options_.job.model.context);
-    const double left = seconds / step * (options_.steps - step);
-    std::printf("%sstep %*d/%d  loss %.4f  %6.0f tokens/s  ETA %d:%02d%s", in_place ? "\r" : "",
-                static_cast<int>(std::to_string(options_.steps).size()), step, options_.steps, loss,
-                tokens * step / seconds, static_cast<int>(left) / 60, static_cast<int>(left) % 60,
-                in_place && !last ? "   " : "\n");
-    std::fflush(stdout);
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  bool prints_;
-  const Options& options_;
-  Clock::time_point start_ = Clock::now();
-  double shown_ = 0;
-};
-
-/// The next character: drawn from the softmax of the logits, sharpened by the temperature; 0 takes the
-/// likeliest.
-std::int32_t draw(std::span<const float> logits, double temperature, double uniform) {
-  const float best = *std::max_element(logits.begin(), logits.end());
-  auto weight = [&](float logit) {
-    return temperature > 0 ? std::exp(static_cast<double>(logit - best) / temperature)
-                           : (logit == best ? 1.0 : 0.0);
-  };
-  double total = 0;
-  for (float logit : logits) total += weight(logit);
-  double left = uniform * total;
-  for (std::size_t token = 0; token < logits.size(); ++token) {
-    left -= weight(logits[token]);
-    if (left < 0) return static_cast<std::int32_t>(token);
-  }
-  return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-}
-
 /// The text with a question mark for each byte that is no part of a UTF-8 character.
 std::string printable(std::string text) {
   for (std::size_t bad = 0; (bad = sw::first_non_text(text, bad)) < text.size();) text[bad] = '?';
@@ -155,8 +109,8 @@ std::string generate(const Model<Mesh>& model, const Mesh& mesh, const Options& 
     const auto logits = model(distribute_ids(mesh, groups, ids));
     const auto vocabulary = static_cast<std::size_t>(options.job.model.vocabulary);
     const std::span<const float> next(logits.data() + (known - 1) * vocabulary, vocabulary);
-    const double uniform = sw::kernel::uniform(options.seed, static_cast<std::uint64_t>(i));
-    text += static_cast<char>(draw(next, options.temperature, uniform));
+    text += static_cast<char>(
+        sw::sample(next, {.temperature = options.temperature}, options.seed, static_cast<std::uint64_t>(i)));
   }
   return text;
 }
@@ -179,7 +133,7 @@ bool run(const Options& options, bool default_job) {
                 options.job.batch, config.context, sw::kernel::gemm_name());
   }
 
-  Progress progress(prints, options);
+  examples::Progress progress(prints, options.progress, options.steps, options.job.batch * config.context);
   for (int step = 1; step <= options.steps; ++step) {
     const auto batch = sw::sample_batch(text, options.seed, step, options.job.batch, config.context);
     recording.restart();

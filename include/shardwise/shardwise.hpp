@@ -22,10 +22,15 @@
 
 #include <shardwise/ops/ops.hpp>
 
+#include <shardwise/nn/cross_entropy_loss.hpp>
 #include <shardwise/nn/dropout.hpp>
+#include <shardwise/nn/llama.hpp>
 #include <shardwise/nn/transformer.hpp>
 
 #include <shardwise/optim/adamw.hpp>
+#include <shardwise/optim/clip.hpp>
+#include <shardwise/optim/reduce_gradients.hpp>
+#include <shardwise/optim/schedule.hpp>
 #include <shardwise/optim/sgd.hpp>
 
 #include <shardwise/inspect/plan_table.hpp>

@@ -32,6 +32,18 @@ Problem problem(Index batch, Index queries, Index keys, Index heads, Index kv_he
   return p;
 }
 
+/// The same, where heads begin in the middle of a group and some key/value heads are not read.
+Problem shared_problem(Index queries, Index keys, Index heads, Index group, Index first_head,
+                       Index kv_heads) {
+  Problem p = problem(2, queries, keys, kv_heads, kv_heads, 8, true);
+  p.shape.heads = heads;
+  p.shape.group = group;
+  p.shape.first_head = first_head;
+  p.q = numbers(2 * queries * heads * 8, 34, 4);
+  p.weight = numbers(2 * queries * heads * 8, 35);
+  return p;
+}
+
 /// The whole matrix of scores, one query at a time.
 void naive_attention(const Problem& p, Vector& o, Vector& lse) {
   const auto& s = p.shape;
@@ -42,7 +54,7 @@ void naive_attention(const Problem& p, Vector& o, Vector& lse) {
       for (Index i = 0; i < s.queries; ++i) {
         const Index q = ((b * s.queries + i) * s.heads + h) * s.head_dim;
         const auto kv = [&](Index j) {
-          return ((b * s.keys + j) * s.kv_heads + h / (s.heads / s.kv_heads)) * s.head_dim;
+          return ((b * s.capacity + j) * s.kv_heads + (s.first_head + h) / s.group) * s.head_dim;
         };
         const Index seen = s.causal ? std::max<Index>(0, i + s.keys - s.queries + 1) : s.keys;
         Vector score;
@@ -82,12 +94,14 @@ void check_attention(const Problem& p, double tolerance) {
   }
 }
 
-const Problem problems[] = {problem(1, 1, 1, 1, 1, 4, false),    problem(2, 7, 7, 4, 4, 8, true),
-                            problem(2, 9, 9, 4, 2, 8, true),     problem(1, 5, 12, 6, 1, 3, true),
-                            problem(1, 12, 5, 2, 2, 4, true),    problem(1, 12, 5, 2, 1, 4, false),
-                            problem(1, 1, 300, 2, 1, 16, true),  problem(1, 300, 300, 2, 1, 16, true),
-                            problem(1, 270, 141, 2, 2, 8, true), problem(1, 141, 270, 2, 2, 8, true),
-                            problem(1, 130, 257, 1, 1, 5, false)};
+const Problem problems[] = {problem(1, 1, 1, 1, 1, 4, false),     problem(2, 7, 7, 4, 4, 8, true),
+                            problem(2, 9, 9, 4, 2, 8, true),      problem(1, 5, 12, 6, 1, 3, true),
+                            problem(1, 12, 5, 2, 2, 4, true),     problem(1, 12, 5, 2, 1, 4, false),
+                            problem(1, 1, 300, 2, 1, 16, true),   problem(1, 300, 300, 2, 1, 16, true),
+                            problem(1, 270, 141, 2, 2, 8, true),  problem(1, 141, 270, 2, 2, 8, true),
+                            problem(1, 130, 257, 1, 1, 5, false), problem(1, 3, 260, 6, 2, 16, true),
+                            shared_problem(7, 9, 3, 2, 1, 3),     shared_problem(2, 40, 3, 2, 3, 4),
+                            shared_problem(40, 40, 1, 3, 4, 3)};
 const Problem empty_problems[] = {problem(0, 3, 3, 2, 2, 4, true), problem(1, 0, 3, 2, 2, 4, true),
                                   problem(1, 3, 0, 2, 2, 4, false), problem(1, 3, 3, 0, 0, 4, true),
                                   problem(1, 3, 3, 2, 2, 0, false)};
@@ -119,7 +133,12 @@ Gradients gradients(const Problem& p) {
 }
 
 TEST_CASE("the gradients of attention by finite differences") {
-  for (int i = 0; i < 6; ++i) {
+  // One key has all the weight whatever q is, so that only rounding is left of the gradients of q and k.
+  const Gradients one_key = gradients<double>(problems[0]);
+  for (double x : one_key.q) CHECK(std::abs(x) < 1e-15);
+  for (double x : one_key.k) CHECK(std::abs(x) < 1e-15);
+  CHECK(distance(one_key.v, problems[0].weight) < 1e-15);
+  for (int i = 1; i < 6; ++i) {
     const Problem& p = problems[i];
     const Gradients g = gradients<double>(p);
     const auto differences = [&](const Vector& x, Vector Problem::*which) {
@@ -152,7 +171,7 @@ Gradients naive_gradients(const Problem& p) {
         double delta = 0;
         for (Index c = 0; c < s.head_dim; ++c) delta += p.weight[at(q + c)] * o[at(q + c)];
         for (Index j = 0; j < seen; ++j) {
-          const Index kv = ((b * s.keys + j) * s.kv_heads + h / (s.heads / s.kv_heads)) * s.head_dim;
+          const Index kv = ((b * s.capacity + j) * s.kv_heads + (s.first_head + h) / s.group) * s.head_dim;
           double product = 0, gradient = 0;
           for (Index c = 0; c < s.head_dim; ++c) {
             product += p.q[at(q + c)] * p.k[at(kv + c)];
@@ -185,6 +204,37 @@ TEST_CASE("the gradients of attention over many blocks") {
       check(gradients<float>(p), 1e-5);
       check(gradients<Eigen::bfloat16>(p), 0.05);
     }
+  }
+}
+
+TEST_CASE("each gradient of attention alone") {
+  const Problem& p = problems[2];
+  const Gradients all = gradients<double>(p);
+  Vector o(p.q.size()), lse(at(p.shape.batch * p.shape.heads * p.shape.queries));
+  kernel::attention(p.shape, p.q.data(), p.k.data(), p.v.data(), o.data(), lse.data());
+  const auto alone = [&](std::size_t size, int which) {
+    Vector g(size);
+    double* wanted[3] = {};
+    wanted[which] = g.data();
+    kernel::attention_backward(p.shape, p.q.data(), p.k.data(), p.v.data(), o.data(), lse.data(),
+                               p.weight.data(), wanted[0], wanted[1], wanted[2]);
+    return g;
+  };
+  CHECK(alone(p.q.size(), 0) == all.q);
+  CHECK(alone(p.k.size(), 1) == all.k);
+  CHECK(alone(p.k.size(), 2) == all.v);
+}
+
+TEST_CASE("attention to the first keys of a cache, without lse") {
+  for (Index queries : {1, 2, 40}) {
+    CAPTURE(queries);
+    Problem p = problem(2, queries, 50, 6, 2, 16, true);
+    Vector expected, lse, o(p.q.size());
+    p.shape.keys = 41;
+    p.shape.capacity = 50;
+    naive_attention(p, expected, lse);
+    kernel::attention<double>(p.shape, p.q.data(), p.k.data(), p.v.data(), o.data(), nullptr);
+    CHECK(distance(o, expected) < 1e-13);
   }
 }
 

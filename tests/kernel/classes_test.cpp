@@ -108,51 +108,98 @@ TEST_CASE("the gradient of cross_entropy") {
   CHECK(gradient == Vector(gradient.size()));
 }
 
-TEST_CASE("cross_entropy of logits split by classes") {
-  const Vector logits = numbers(rows * classes, 25);
-  Vector lse(at(rows)), gradient(logits.size()), maximum(at(rows), -HUGE_VAL), sum(at(rows)),
-      target(at(rows)), part(at(rows));
-  const double loss = kernel::cross_entropy(rows, classes, logits.data(), targets.data(), lse.data());
-  kernel::cross_entropy_backward(rows, classes, logits.data(), lse.data(), targets.data(), 1.,
-                                 gradient.data());
-  const Index begins[] = {0, 6, 6, 13};  // the second shard is empty
-  std::vector<Vector> shards;
-  for (int shard = 0; shard < 3; ++shard) {
-    Vector block;
-    for (Index r = 0; r < rows; ++r) {
-      block.insert(block.end(), logits.begin() + r * classes + begins[shard],
-                   logits.begin() + r * classes + begins[shard + 1]);
-    }
-    shards.push_back(block);
-  }
+// The terms of all classes, from shards of which the second is empty.
+template <class Terms>
+void check_split(double smoothing, Index rows_of, Index classes_of, double spread) {
+  const kernel::TargetDistribution expected{classes_of, smoothing};
+  Vector logits = numbers(rows_of * classes_of, 25, spread);
+  std::vector<std::int64_t> ids(at(rows_of));
+  for (Index r = 0; r < rows_of; ++r) ids[at(r)] = r == 1 ? -100 : (r * 5 + 2) % classes_of;
+  const Index begins[] = {0, classes_of / 2, classes_of / 2, classes_of};
+  std::vector<Vector> shards(3);
+  std::vector<Terms> joined(at(rows_of)), part(at(rows_of));
   const auto width = [&](int shard) { return begins[shard + 1] - begins[shard]; };
   for (int shard = 0; shard < 3; ++shard) {
-    kernel::row_max(rows, width(shard), shards[at(shard)].data(), part.data());
-    for (Index r = 0; r < rows; ++r) maximum[at(r)] = std::max(maximum[at(r)], part[at(r)]);
+    Vector& block = shards[at(shard)];
+    for (Index r = 0; r < rows_of; ++r) {
+      block.insert(block.end(), logits.begin() + r * classes_of + begins[shard],
+                   logits.begin() + r * classes_of + begins[shard + 1]);
+    }
+    kernel::row_terms(rows_of, width(shard), begins[shard], block.data(), ids.data(),
+                      shard == 0 ? joined.data() : part.data());
+    if (shard > 0) Terms::combine(rows_of, part.data(), joined.data());
   }
+
+  const auto whole = [&](const Vector& v) {
+    double loss = 0;
+    for (Index r = 0; r < rows_of; ++r) {
+      if (ids[at(r)] == -100) continue;
+      const double* row = v.data() + r * classes_of;
+      const double largest = *std::max_element(row, row + classes_of);
+      double sum = 0, mean = 0;
+      for (Index c = 0; c < classes_of; ++c) sum += std::exp(row[c] - largest);
+      for (Index c = 0; c < classes_of; ++c) mean += row[c] / static_cast<double>(classes_of);
+      const double lse = largest + std::log(sum);
+      loss += (1 - smoothing) * (lse - row[ids[at(r)]]) + smoothing * (lse - mean);
+    }
+    return Vector{loss};
+  };
+  CHECK(kernel::cross_entropy(rows_of, joined.data(), ids.data(), expected) ==
+        doctest::Approx(whole(logits)[0]).epsilon(1e-13));
+
+  Vector gradient(logits.size());
   for (int shard = 0; shard < 3; ++shard) {
-    kernel::row_sum_exp(rows, width(shard), shards[at(shard)].data(), maximum.data(), part.data());
-    kernel::accumulate(rows, part.data(), sum.data());
-    kernel::target_logits(rows, width(shard), begins[shard], shards[at(shard)].data(), targets.data(),
-                          part.data());
-    kernel::accumulate(rows, part.data(), target.data());
-  }
-  double total = 0;
-  for (Index r = 0; r < rows; ++r) {
-    CHECK(maximum[at(r)] + std::log(sum[at(r)]) == doctest::Approx(lse[at(r)]).epsilon(1e-14));
-    if (targets[at(r)] >= 0) total += lse[at(r)] - target[at(r)];
-  }
-  CHECK(total == doctest::Approx(loss).epsilon(1e-14));
-  for (int shard = 0; shard < 3; ++shard) {
-    Vector block(shards[at(shard)].size());
-    kernel::cross_entropy_backward(rows, width(shard), shards[at(shard)].data(), lse.data(), targets.data(),
-                                   1., block.data(), -100, begins[shard]);
-    for (Index r = 0; r < rows; ++r) {
-      for (Index c = 0; c < width(shard); ++c) {
-        CHECK(block[at(r * width(shard) + c)] == gradient[at(r * classes + begins[shard] + c)]);
-      }
+    Vector& block = shards[at(shard)];  // in place
+    kernel::cross_entropy_backward(rows_of, width(shard), begins[shard], block.data(), joined.data(),
+                                   ids.data(), expected, 0.25, block.data());
+    for (Index r = 0; r < rows_of; ++r) {
+      for (Index c = 0; c < width(shard); ++c)
+        gradient[at(r * classes_of + begins[shard] + c)] = block[at(r * width(shard) + c)];
     }
   }
+  CHECK(distance(gradient, finite_differences(logits, {0.25}, whole)) < 1e-7);
+}
+
+TEST_CASE("cross_entropy of logits split by classes") {
+  check_split<kernel::RowTerms<double>>(0, 4, 13, 1);
+  check_split<kernel::RowTerms<double>>(0, 4, 13, 50);
+  check_split<kernel::SmoothedRowTerms<double>>(0.1, 4, 13, 1);
+  check_split<kernel::SmoothedRowTerms<double>>(1, 4, 13, 5);
+  check_split<kernel::RowTerms<double>>(0, 2, 1501, 3);  // several chunks a row
+}
+
+TEST_CASE("row terms combine to the same bits in either order") {
+  const Index n = 1000;
+  const auto logits = numbers<float>(n * 7, 26, 9), others = numbers<float>(n * 5, 27, 9);
+  const std::vector<std::int32_t> ids(at(n), 3);
+  using Terms = kernel::RowTerms<float>;
+  std::vector<Terms> a(at(n)), b(at(n));
+  kernel::row_terms(n, 7, 0, logits.data(), ids.data(), a.data());
+  kernel::row_terms(n, 5, 7, others.data(), ids.data(), b.data());
+  b[0] = a[0];
+  b[1] = Terms{-HUGE_VALF, 0, 0};
+  a[2] = b[2] = Terms{-HUGE_VALF, 0, 0};
+  const Terms alone = a[1];
+  auto ab = a, ba = b;
+  Terms::combine(n, b.data(), ab.data());
+  Terms::combine(n, a.data(), ba.data());
+  const auto same = [](const Terms& p, const Terms& q) {
+    return p.maximum == q.maximum && p.sum == q.sum && p.target == q.target;
+  };
+  CHECK(std::equal(ab.begin(), ab.end(), ba.begin(), same));
+  CHECK(ab[0].sum == 2 * a[0].sum);
+  CHECK(same(ab[1], alone));
+  CHECK(same(ab[2], Terms{-HUGE_VALF, 0, 0}));
+}
+
+TEST_CASE("targets that are wrong, and that count") {
+  const std::vector<std::int32_t> ids{0, -100, 6, -1, 7};
+  CHECK(kernel::wrong_target(5, ids.data(), {.classes = 7}) == 3);
+  CHECK(kernel::wrong_target(5, ids.data(), {.classes = 6}) == 2);
+  CHECK(kernel::wrong_target(5, ids.data(), {.classes = 7, .ignore_index = -1}) == 1);
+  CHECK(kernel::wrong_target(3, ids.data(), {.classes = 7}) == -1);
+  CHECK(kernel::counted_rows(5, ids.data(), -100) == 4);
+  CHECK(kernel::counted_rows(5, ids.data(), 3) == 5);
 }
 
 }  // namespace

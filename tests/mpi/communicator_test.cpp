@@ -68,6 +68,20 @@ std::vector<T> filled(int rank, Index n) {
   return values;
 }
 
+/// A pair that no reduction of MPI's own can combine.
+struct Largest {
+  double value;
+  std::int32_t rank;
+  static void combine(Index count, const Largest* terms, Largest* results) {
+    for (Index i = 0; i < count; ++i) {
+      const bool ahead = terms[i].value == results[i].value ? terms[i].rank < results[i].rank
+                                                            : terms[i].value > results[i].value;
+      if (ahead) results[i] = terms[i];
+    }
+  }
+};
+static_assert(sw::Reducible<Largest> && !sw::Reducible<float>);
+
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 std::vector<Index> offsets_of(const std::vector<Index>& counts, Index gap = 0) {
@@ -114,6 +128,37 @@ TEST_CASE_TEMPLATE("all_reduce", T, float, double, Bf16, std::int64_t, std::int3
       CHECK(right);
     }
   }
+}
+
+TEST_CASE("all_reduce of structs of one's own") {
+  const auto world = sw::world();
+  const int p = world.size();
+  for (Index n : {0, 1, 17, 5000}) {
+    std::vector<Largest> in, out(at(n));
+    for (Index i = 0; i < n; ++i)
+      in.push_back({static_cast<double>((world.rank() + i) % p / 2), world.rank()});
+    auto in_place = in;
+    mpi_counter::reset();
+    world.all_reduce(in.data(), out.data(), n);
+    CHECK(mpi_counter::counts().data_calls() == 1);
+    CHECK(mpi_counter::counts().all_reduce.bytes == n * Index{sizeof(Largest)});
+    world.all_reduce(in_place.data(), in_place.data(), n);
+    bool right = true;
+    for (Index i = 0; i < n; ++i) {
+      Largest expected{-1, 0};
+      for (int r = 0; r < p; ++r) {
+        const auto value = static_cast<double>((r + i) % p / 2);
+        if (value > expected.value) expected = {value, r};
+      }
+      for (const Largest& found : {out[at(i)], in_place[at(i)]}) {
+        right = right && found.value == expected.value && found.rank == expected.rank;
+      }
+    }
+    CHECK(right);
+  }
+  Largest none{};
+  CHECK_THROWS_WITH_AS(world.all_reduce(&none, &none, Index{1} << 32), doctest::Contains("4294967296"),
+                       std::length_error);
 }
 
 TEST_CASE_TEMPLATE("all_gather", T, float, double, Bf16, std::int64_t) {

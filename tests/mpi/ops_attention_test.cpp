@@ -70,6 +70,46 @@ TEST_CASE("attention") {
   check_both<double, Shard<0>, Shard<2>>(two, 3, 4 * two.size<tp>(), 2 * two.size<tp>());
 }
 
+/// Heads as in `Q`, key/value heads as in `KV`.
+template <class T, class Q, class KV>
+void check_shared(const auto& mesh, Index batch, Index heads, Index kv_heads) {
+  const auto q = random<T, Q>(mesh, {batch, 3, heads, 4}, 1);
+  const auto k = random<T, KV>(mesh, {batch, 5, kv_heads, 4}, 2),
+             v = random<T, KV>(mesh, {batch, 5, kv_heads, 4}, 3);
+  check(causal, dense_causal, q, k, v);
+  check(full, dense_full, q, k, v);
+}
+
+TEST_CASE("attention: every rank holds all key/value heads") {
+  const auto mesh = line();
+  check_shared<double, Shard<2>, Reduced>(mesh, 2, 6, 3);  // blocks begin in the middle of a group
+  check_shared<double, Shard<2>, Reduced>(mesh, 1, 5, 1);
+  check_shared<double, Shard<2>, Reduced>(mesh, 1, 3, 3);  // the last of four ranks has no head
+  check_shared<double, Shard<2>, Reduced>(mesh, 1, 2, 2);
+  check_shared<Eigen::bfloat16, Shard<2>, Reduced>(mesh, 2, 6, 3);
+  // <dp, tp> as <tp, kvr>: key/value heads over the first axis, copies of each over the second.
+  const auto two = grid();
+  const Index groups = two.size<dp>();
+  const auto q = random<double, Shard<2>, Shard<2>>(two, {2, 3, 6 * groups, 4}, 1);
+  const auto k = random<double, Shard<2>, Reduced>(two, {2, 3, 2 * groups, 4}, 2),
+             v = random<double, Shard<2>, Reduced>(two, {2, 3, 2 * groups, 4}, 3);
+  check(causal, dense_causal, q, k, v);
+}
+
+TEST_CASE("attention: key/value heads replicated over the wrong axis") {
+  const auto mesh = grid();
+  if (mesh.size() < 4) return;
+  CHECK(message_of<std::invalid_argument>([&] {
+          const auto k = random<double, Reduced, Shard<2>>(mesh, {1, 2, 2, 4}, 2);
+          attention(random<double, Shard<2>, Shard<2>>(mesh, {1, 2, 8, 4}, 1), k, k);
+        }) ==
+        "attention: 8 heads and 2 key/value heads do not fit on dp 2 x tp 2: rank 1 there has heads 2 to 4, "
+        "which "
+        "need key/value heads 0 to 1, but it has 1 to 2; replicate the key/value heads (Reduced) along a "
+        "mesh axis "
+        "of its own, to the right of those that shard them");
+}
+
 TEST_CASE("attention: one wanted gradient is enough") {
   const auto mesh = line();
   const auto q = random<double, Shard<2>>(mesh, {1, 3, 4, 2}, 1),
@@ -97,11 +137,12 @@ TEST_CASE("attention: heads that cannot be shared out") {
   CHECK(with(8, 2).empty() == fits);
   if (mesh.size() == 4) {
     CHECK(with(8, 2) ==
-          "attention: 8 heads and 2 key/value heads do not fit on tp 4: rank 0 there has heads 0 to 2, which "
-          "need key/value heads 0 to 1, but it has 0 to 1");
-    CHECK(with(4, 2) ==
-          "attention: 4 heads and 2 key/value heads do not fit on tp 4: rank 0 there has heads 0 to 1, which "
-          "need key/value heads 0 to 1, but it has 0 to 1");
+          "attention: 8 heads and 2 key/value heads do not fit on tp 4: rank 1 there has heads 2 to 4, which "
+          "need key/value heads 0 to 1, but it has 1 to 2; replicate the key/value heads (Reduced) along a "
+          "mesh "
+          "axis of its own, to the right of those that shard them");
+    CHECK(contains(with(4, 2),
+                   "rank 1 there has heads 1 to 2, which need key/value heads 0 to 1, but it has 1 to 2"));
   }
   CHECK(with(2 * 5, 5).empty() == (mesh.size() == 1));
   CHECK(message_of<std::invalid_argument>([&] {
@@ -125,7 +166,13 @@ static_assert(why<Shard<0>> == Reason::none && why<Shard<2>> == Reason::none);
 static_assert(why<Shard<1>> == Reason::operation_needs_this_dimension_whole_on_every_rank);
 static_assert(why<Shard<3>> == Reason::operation_needs_this_dimension_whole_on_every_rank);
 static_assert(why<Shard<1>, Reduced> == Reason::operation_needs_this_dimension_whole_on_every_rank);
-static_assert(why<Shard<2>, Reduced> == Reason::dimension_sharded_on_one_side_only);
+static_assert(why<Shard<2>, Reduced> == Reason::none);
+static_assert(why<Shard<2>, Replicate> ==
+              Reason::replicated_operand_meets_blocks_so_its_gradient_would_be_pending);
+static_assert(why<Reduced, Shard<2>> == Reason::dimension_sharded_on_one_side_only);
+static_assert(why<Shard<2>, Shard<0>> == Reason::operands_sharded_on_different_dimensions);
+static_assert(why_not<AttentionOp, On1<4, Shard<2>>, On1<4, Shard<2>>, On1<4, Reduced>> ==
+              Reason::dimension_sharded_on_one_side_only);
 static_assert(why<Partial<>> == Reason::operation_is_not_linear_so_it_needs_the_finished_sum);
 static_assert(why_not<AttentionOp, On1<3, Reduced>, On1<4, Reduced>, On1<4, Reduced>> ==
               Reason::operands_do_not_fit_in_rank);

@@ -61,7 +61,7 @@ auto tokens(const Mesh& mesh, Index batch, std::uint64_t step, Index shift) {
 template <class T>
 struct Model {
   sw::LanguageModel<Mesh, T> model;
-  sw::Dropout dropout;
+  sw::Dropout<> dropout;
   bool drops;
 
   auto operator()(const auto& ids, std::uint64_t step) const {
@@ -77,7 +77,7 @@ struct Model {
 
 template <class T>
 std::vector<double> losses(const Mesh& mesh, int steps, Index batch, bool drops = false) {
-  Model<T> model{sw::LanguageModel<Mesh, T>(mesh, config), sw::Dropout(0.1, 11), drops};
+  Model<T> model{sw::LanguageModel<Mesh, T>(mesh, config), sw::Dropout<>(0.1, 11), drops};
   sw::initialize(model, 5);
   sw::AdamW adamw({.rate = 3e-3});
   std::vector<double> curve;

@@ -130,6 +130,20 @@ constexpr auto normalised = [](auto* x, auto* g) {
 static_assert(can(normalised, a<Matrix<Shard<0>>>, a<Vector<Reduced>>));
 static_assert(!can(normalised, a<Matrix<Shard<0>>>, a<Vector<Replicate>>));
 
+constexpr auto scaled_rows = [](auto* x, auto* w) {
+  return requires { rms_norm(*x, *w); };
+};
+static_assert(can(scaled_rows, a<Matrix<Shard<0>>>, a<Vector<Reduced>>));
+static_assert(!can(scaled_rows, a<Matrix<Shard<0>>>, a<Vector<Replicate>>));
+constexpr auto gated = [](auto* x) {
+  return requires { swiglu(*x, *x); };
+};
+static_assert(can(gated, a<Matrix<Shard<1>>>) && !can(gated, a<Matrix<Partial<>>>));
+constexpr auto rotated = [](auto* x) {
+  return requires { rope(*x); };
+};
+static_assert(can(rotated, a<Heads<Shard<1>>>) && !can(rotated, a<Heads<Shard<3>>>));
+
 constexpr auto summed = [](auto* x) {
   return requires {
     sum(*x);
@@ -154,7 +168,13 @@ constexpr auto attended = [](auto* q, auto* k) {
   return requires { attention(*q, *k, *k); };
 };
 static_assert(can(attended, a<Heads<Shard<2>>>, a<Heads<Shard<2>>>));
+static_assert(can(attended, a<Heads<Shard<2>>>, a<Heads<Reduced>>));
 static_assert(!can(attended, a<Heads<Shard<1>>>, a<Heads<Shard<1>>>));
+constexpr auto recalled = []<class K>(auto* q, K*) {
+  return requires(const KeyValueCache<K>& cache) { attention(*q, cache); };
+};
+static_assert(can(recalled, a<Heads<Shard<2>>>, a<Heads<Reduced>>));
+static_assert(!can(recalled, a<Heads<Reduced>>, a<Heads<Shard<2>>>));
 constexpr auto looked_up = [](auto* ids, auto* table) {
   return requires { embedding(*ids, *table); };
 };

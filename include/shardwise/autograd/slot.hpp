@@ -24,6 +24,19 @@ class GradientSlot {
   /// There is a gradient, and nobody else reads it: a kernel may add to it in place.
   constexpr bool writable() const { return filled() && gradient_.unique(); }
 
+  /// The gradient, to be changed in place by whoever asks: copied first if somebody else reads it. There must be
+  /// one.
+  constexpr const Gradient& own() {
+    if (!writable()) {
+      Gradient copy(gradient_.mesh(), gradient_.shape(), use_);
+      if constexpr (!Gradient::MeshOf::dry) {
+        kernel::copy(gradient_.view().elements(), gradient_.data(), copy.writable().data);
+      }
+      gradient_ = std::move(copy);
+    }
+    return gradient_;
+  }
+
   constexpr Gradient take() { return std::exchange(gradient_, Gradient()); }
   constexpr void clear() { gradient_ = Gradient(); }
 

@@ -72,6 +72,7 @@ class TextCorpus {
     if (text_.empty()) throw std::runtime_error("there is no text in " + names);
   }
 
+  std::string_view text() const { return text_; }
   Index size() const { return static_cast<Index>(text_.size()); }
   std::int32_t operator[](Index position) const {
     return static_cast<unsigned char>(text_[static_cast<std::size_t>(position)]);
@@ -112,23 +113,27 @@ struct TokenBatch {
   std::vector<std::int32_t> inputs, targets;
 };
 
-/// Sequences that begin at random places, functions of `seed`, `step` and their number in the batch. Throws
-/// `std::invalid_argument` if the text is not longer than a sequence.
-inline TokenBatch sample_batch(const TextCorpus& text, std::uint64_t seed, Index step, Index sequences,
-                               Index length) {
+/// Sequences that begin at random places, functions of `seed`, `step` and their number in the batch. `text` is a
+/// `TextCorpus`, or a vector of tokens. Throws `std::invalid_argument` if it is not longer than a sequence.
+template <class Text>
+TokenBatch sample_batch(const Text& text, std::uint64_t seed, Index step, Index sequences, Index length) {
   namespace views = ranges::views;
-  if (text.size() <= length) {
-    throw std::invalid_argument("the text has " + std::to_string(text.size()) +
-                                " characters, but a sequence needs " + std::to_string(length + 1));
+  const auto size = static_cast<Index>(text.size());
+  if (size <= length) {
+    throw std::invalid_argument("the text has " + std::to_string(size) + " tokens, but a sequence needs " +
+                                std::to_string(length + 1));
   }
   auto begin_of = [&](Index sequence) {
     const auto draw = static_cast<std::uint64_t>(step * sequences + sequence);
-    return static_cast<Index>(kernel::uniform(seed, draw) * static_cast<double>(text.size() - length));
+    return static_cast<Index>(kernel::uniform(seed, draw) * static_cast<double>(size - length));
+  };
+  auto token = [&](Index position) -> std::int32_t {
+    return text[static_cast<decltype(text.size())>(position)];
   };
   auto tokens_from = [&](Index shift) {
     auto sequence_from = [&](Index begin) {
       return views::iota(begin, begin + length) |
-             views::transform([&](Index position) { return text[position]; });
+             views::transform([&](Index position) { return token(position); });
     };
     return views::iota(Index{0}, sequences) |
            views::transform([&](Index sequence) { return sequence_from(begin_of(sequence) + shift); }) |

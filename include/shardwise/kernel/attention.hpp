@@ -4,192 +4,430 @@
 
 /// @file
 /// Scaled dot-product attention o = softmax(scale · q · kᵀ) · v by blocks, after FlashAttention-2 (Dao,
-/// 2023): the maximum and the sum of each row of scores are kept up to date while blocks of keys pass by, and
-/// the backward pass computes the scores again from the saved logarithm of that sum. The matrix of scores
-/// never exists; the working memory is one block of it (two in the backward pass) and a number per query.
+/// 2023): the maximum and the sum of each query's scores are kept up to date while blocks of keys pass by,
+/// and the backward pass computes the scores again from the saved logarithm of that sum. The matrix of scores
+/// never exists; the working memory is one block of it (two in the backward pass).
+///
+/// A block of scores is stored [keys, queries], so that a vector register holds one key against many queries:
+/// maxima and sums over keys then need no sums within a register, and the products no transposed keys. Few
+/// queries share a block with those of the other heads that read the same keys.
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "shardwise/kernel/arithmetic.hpp"
+#include "shardwise/kernel/elementary.hpp"
+#include "shardwise/kernel/fold.hpp"
 #include "shardwise/kernel/gemm.hpp"
 #include "shardwise/kernel/scratch.hpp"
-#include "shardwise/kernel/softmax.hpp"
 
 namespace shardwise::kernel {
 
-/// q, o: [batch, queries, heads, head_dim]; k, v: [batch, keys, kv_heads, head_dim]; `heads` is a multiple of
-/// `kv_heads` (grouped queries: head h reads k and v of head h / (heads / kv_heads)). If `causal`, query i
-/// sees the keys up to i + keys - queries: the last query sees all.
+/// q, o: [batch, queries, heads, head_dim]; k, v: [batch, capacity, kv_heads, head_dim], of which the first
+/// `keys` of each sequence are read. Head h reads key/value head (first_head + h) / group (grouped queries);
+/// key/value heads that no head reads are legal. If `causal`, query i sees the keys up to i + keys - queries:
+/// the last query sees all.
 struct AttentionShape {
   Index batch, queries, keys, heads, kv_heads, head_dim;
   bool causal;
   double scale;  ///< usually 1/√head_dim
+  Index group = kv_heads > 0 ? heads / kv_heads : 1;
+  Index first_head = 0;  ///< counted from the first head that reads key/value head 0
+  Index capacity = keys;
 };
 
 namespace detail {
 
-inline constexpr Index query_block = 128, key_block = 128;
+inline constexpr Index query_block = 32, key_block = 128;
 
-struct AttentionHead;
-struct AttentionScores;
+struct AttentionKeys;
+struct AttentionQueries;
 
-/// How many of the `count` keys from `first_key` on the query sees.
-inline Index visible_keys(const AttentionShape& s, Index query, Index first_key, Index count) {
-  if (!s.causal) return count;
-  return std::clamp<Index>(query + s.keys - s.queries - first_key + 1, 0, count);
-}
-
-/// packed[r, :] = factor · rows[r, :], where rows are `stride` apart.
-template <class T>
-void load_rows(Index rows, Index d, Index stride, compute_t<T> factor, const T* x, compute_t<T>* packed) {
-  for (Index r = 0; r < rows; ++r) {
-    SHARDWISE_INDEPENDENT
-    for (Index c = 0; c < d; ++c) packed[r * d + c] = factor * widen(x[r * stride + c]);
-  }
-}
-
-/// The reverse: rows[r, :] = factor · packed[r, :].
-template <class T>
-void store_rows(Index rows, Index d, Index stride, compute_t<T> factor, const compute_t<T>* packed, T* x) {
-  for (Index r = 0; r < rows; ++r) {
-    SHARDWISE_INDEPENDENT
-    for (Index c = 0; c < d; ++c) x[r * stride + c] = narrow<T>(factor * packed[r * d + c]);
-  }
-}
-
-/// A block of queries (scaled) of one head against all its keys, all packed: writes o and lse.
+/// Rounds up to whole vectors.
 template <class C>
-void attend(const AttentionShape& s, Index first_query, Index rows, const C* q, const C* k, const C* v, C* o,
-            C* lse) {
-  const Index d = s.head_dim;
-  C* scores = scratch<AttentionScores, C>(query_block * (key_block + 1));
-  C* sum_exp = scores + query_block * key_block;
-  std::fill_n(lse, rows, -std::numeric_limits<C>::infinity());  // the maximum so far, until the end
-  std::fill_n(sum_exp, rows, C{0});
-  std::fill_n(o, rows * d, C{0});
-  for (Index first = 0; first < s.keys; first += key_block) {
-    const Index cols = std::min(key_block, s.keys - first);
-    if (visible_keys(s, first_query + rows - 1, first, cols) == 0) break;
-    gemm(Transpose::no, Transpose::yes, rows, cols, d, q, d, k + first * d, d, scores, cols, false);
-    for (Index r = 0; r < rows; ++r) {
-      C* row = scores + r * cols;
-      const Index seen = visible_keys(s, first_query + r, first, cols);
-      const C maximum = std::max(lse[r], max(seen, row)), shift = finite_maximum(maximum);
-      const C fade = exp(lse[r] - shift);
-      sum_exp[r] = sum_exp[r] * fade + exp_row(seen, row, shift, row);
-      std::fill(row + seen, row + cols, C{0});
-      if (maximum != lse[r]) scale(d, fade, o + r * d, o + r * d);
-      lse[r] = maximum;
+constexpr Index padded(Index n) {
+  return (n + Lanes<C>::count - 1) / Lanes<C>::count * Lanes<C>::count;
+}
+
+#if defined(__AVX512F__)
+inline constexpr int register_bytes = 64, tile_rows = 6, tile_columns = 4;
+#elif defined(__AVX__)
+inline constexpr int register_bytes = 32, tile_rows = 6, tile_columns = 2;
+#elif defined(__aarch64__)
+inline constexpr int register_bytes = 16, tile_rows = 6, tile_columns = 4;
+#else
+inline constexpr int register_bytes = 0, tile_rows = 0, tile_columns = 0;
+#endif
+
+template <class C>
+struct Register {
+  typedef C type __attribute__((vector_size(register_bytes)));
+  static constexpr Index count = register_bytes / sizeof(C);
+};
+
+/// A tile of C (+)= op(A) · B in registers.
+template <int Rows, int Columns, Transpose ta, class C>
+#if defined(__clang__) && defined(__AVX512F__)
+[[clang::min_vector_width(512)]]  // or it halves the registers
+#endif
+void multiply_tile(Index k, const C* a, Index lda, const C* b, Index ldb, C* c, Index ldc, bool accumulate) {
+  using Vector = typename Register<C>::type;
+  constexpr Index width = Register<C>::count;
+  Vector sum[Rows][Columns];
+#pragma GCC unroll 16
+  for (int r = 0; r < Rows; ++r) {
+#pragma GCC unroll 16
+    for (int j = 0; j < Columns; ++j) {
+      sum[r][j] = Vector{};
+      if (accumulate) std::memcpy(&sum[r][j], c + r * ldc + j * width, sizeof(Vector));
     }
-    gemm(Transpose::no, Transpose::no, rows, d, cols, scores, cols, v + first * d, d, o, d, true);
   }
-  for (Index r = 0; r < rows; ++r) {
-    if (sum_exp[r] == 0) continue;  // sees no key: o = 0, lse = -∞
-    scale(d, 1 / sum_exp[r], o + r * d, o + r * d);
-    lse[r] += std::log(sum_exp[r]);
+  for (Index p = 0; p < k; ++p) {
+    Vector right[Columns];
+#pragma GCC unroll 16
+    for (int j = 0; j < Columns; ++j) std::memcpy(&right[j], b + p * ldb + j * width, sizeof(Vector));
+#pragma GCC unroll 16
+    for (int r = 0; r < Rows; ++r) {
+      const C left = ta == Transpose::yes ? a[p * lda + r] : a[r * lda + p];
+#pragma GCC unroll 16
+      for (int j = 0; j < Columns; ++j) sum[r][j] += left * right[j];
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < Rows; ++r) {
+#pragma GCC unroll 16
+    for (int j = 0; j < Columns; ++j) std::memcpy(c + r * ldc + j * width, &sum[r][j], sizeof(Vector));
   }
 }
 
-/// A block of queries (scaled) against a block of keys, all packed: adds to dq (of the scaled q), dk and dv.
-/// `delta` is Σ o · d_o of each query.
+template <int Rows, int Columns, Transpose ta, class C>
+void multiply_panel(Index m, Index k, const C* a, Index lda, const C* b, Index ldb, C* c, Index ldc,
+                    bool accumulate) {
+  Index i = 0;
+  for (; i + Rows <= m; i += Rows) {
+    multiply_tile<Rows, Columns, ta>(k, a + (ta == Transpose::yes ? i : i * lda), lda, b, ldb, c + i * ldc,
+                                     ldc, accumulate);
+  }
+  if constexpr (Rows > 1) {
+    if (i < m) {
+      multiply_panel<Rows / 2, Columns, ta>(m - i, k, a + (ta == Transpose::yes ? i : i * lda), lda, b, ldb,
+                                            c + i * ldc, ldc, accumulate);
+    }
+  }
+}
+
+/// C (+)= op(A) · B, where n is a multiple of `Lanes<C>::count`. A product of an attention block is small and
+/// thin, so that the call of a library would cost as much as the work.
+template <Transpose ta, class C>
+void multiply_block(Index m, Index n, Index k, const C* a, Index lda, const C* b, Index ldb, C* c, Index ldc,
+                    bool accumulate) {
+  if constexpr (register_bytes == 0) {
+    gemm(ta, Transpose::no, m, n, k, a, lda, b, ldb, c, ldc, accumulate);
+  } else {
+    constexpr Index width = Register<C>::count;
+    Index j = 0;
+    for (; j + tile_columns * width <= n; j += tile_columns * width) {
+      multiply_panel<tile_rows, tile_columns, ta>(m, k, a, lda, b + j, ldb, c + j, ldc, accumulate);
+    }
+    if constexpr (tile_columns > 2) {
+      for (; j + 2 * width <= n; j += 2 * width) {
+        multiply_panel<8, 2, ta>(m, k, a, lda, b + j, ldb, c + j, ldc, accumulate);
+      }
+    }
+    for (; j < n; j += width) {
+      multiply_panel<8, 1, ta>(m, k, a, lda, b + j, ldb, c + j, ldc, accumulate);
+    }
+  }
+}
+
+/// Queries that read the same keys: `count` from `first` on, of each of `heads` heads from `head` on.
+struct QueryBlock {
+  Index batch, head, heads, first, count;
+
+  Index rows() const { return heads * count; }
+  Index query(Index row) const { return first + row % count; }
+  /// Where the row begins in q and o; and in lse.
+  Index offset(const AttentionShape& s, Index row) const {
+    return ((batch * s.queries + query(row)) * s.heads + head + row / count) * s.head_dim;
+  }
+  Index lse_offset(const AttentionShape& s, Index row) const {
+    return (batch * s.heads + head + row / count) * s.queries + query(row);
+  }
+  /// How many of the keys from `first_key` on the row sees; it may be more than there are, or less than none.
+  Index visible_keys(const AttentionShape& s, Index row, Index first_key) const {
+    return (s.causal ? query(row) + s.keys - s.queries + 1 : s.keys) - first_key;
+  }
+  /// The most keys that a row sees.
+  Index most_visible(const AttentionShape& s) const {
+    return std::max<Index>(visible_keys(s, count - 1, 0), 0);
+  }
+};
+
+/// Calls f for blocks of all queries that read key/value head `kv`.
+template <class F>
+void for_query_blocks(const AttentionShape& s, Index batch, Index kv, F f) {
+  const Index begin = std::clamp<Index>(kv * s.group - s.first_head, 0, s.heads),
+              end = std::clamp<Index>((kv + 1) * s.group - s.first_head, 0, s.heads),
+              count = std::min(query_block, s.queries);
+  if (count == 0) return;
+  const Index together = query_block / count;
+  for (Index head = begin; head < end; head += together) {
+    for (Index i = 0; i < s.queries; i += count) {
+      f(QueryBlock{batch, head, std::min(together, end - head), i, std::min(count, s.queries - i)});
+    }
+  }
+}
+
+/// Rows of head_dim numbers, `stride` apart; up to `padded` numbers of each can be read.
 template <class C>
-void attend_backward(const AttentionShape& s, Index first_query, Index rows, Index first_key, Index cols,
-                     const C* q, const C* k, const C* v, const C* lse, const C* delta, const C* d_o, C* dq,
-                     C* dk, C* dv) {
-  const Index d = s.head_dim;
+struct Rows {
+  const C* data;
+  Index stride;
+  const C* from(Index row) const { return data + row * stride; }
+};
+
+/// The keys or values of one head, packed.
+template <class T>
+Rows<compute_t<T>> pack_keys(const AttentionShape& s, const T* x, compute_t<T>* packed) {
+  const Index d = s.head_dim, width = padded<compute_t<T>>(d);
+  for (Index r = 0; r < s.keys; ++r) {
+    const T* row = x + r * s.kv_heads * d;
+    SHARDWISE_INDEPENDENT
+    for (Index c = 0; c < d; ++c) packed[r * width + c] = widen(row[c]);
+    std::fill(packed + r * width + d, packed + (r + 1) * width, compute_t<T>{0});
+  }
+  return {packed, width};
+}
+
+/// The reverse.
+template <class T>
+void unpack_keys(const AttentionShape& s, const compute_t<T>* packed, T* x) {
+  const Index d = s.head_dim, width = padded<compute_t<T>>(d);
+  for (Index r = 0; r < s.keys; ++r) {
+    T* row = x + r * s.kv_heads * d;
+    for (Index c = 0; c < d; ++c) row[c] = narrow<T>(packed[r * width + c]);
+  }
+}
+
+/// factor · x of a block, transposed: [head_dim, lanes], and as rows [rows, width] if wanted.
+template <class T>
+void load_queries(const AttentionShape& s, const QueryBlock& block, compute_t<T> factor, const T* x,
+                  compute_t<T>* columns, compute_t<T>* packed) {
+  using C = compute_t<T>;
+  const Index d = s.head_dim, width = padded<C>(d), rows = block.rows(), lanes = padded<C>(rows);
+  if (rows < lanes) std::fill_n(columns, d * lanes, C{0});
+  for (Index r = 0; r < rows; ++r) {
+    const T* row = x + block.offset(s, r);
+    for (Index c = 0; c < d; ++c) columns[c * lanes + r] = factor * widen(row[c]);
+    for (Index c = 0; packed && c < width; ++c) packed[r * width + c] = c < d ? factor * widen(row[c]) : C{0};
+  }
+}
+
+/// Sets scores [cols, lanes] of keys that their query does not see to -∞.
+template <class C>
+void mask(const AttentionShape& s, const QueryBlock& block, Index first_key, Index cols, C* scores) {
+  if (!s.causal || block.visible_keys(s, 0, first_key) >= cols) return;  // the first query sees the fewest
+  const Index lanes = padded<C>(block.rows());
+  C seen[query_block];
+  std::fill_n(seen, lanes, C{0});
+  for (Index r = 0; r < block.rows(); ++r) {
+    seen[r] = static_cast<C>(std::clamp<Index>(block.visible_keys(s, r, first_key), 0, cols));
+  }
+  for (Index j = std::max<Index>(block.visible_keys(s, 0, first_key), 0); j < cols; ++j) {
+    C* row = scores + j * lanes;
+    const C key = static_cast<C>(j);
+    SHARDWISE_INDEPENDENT
+    for (Index c = 0; c < lanes; ++c) {
+      row[c] = key < seen[c] ? row[c] : -std::numeric_limits<C>::infinity();
+    }
+  }
+}
+
+/// scores [cols, lanes] become e^(score - maximum); maximum and sum of each lane are brought up to date, and
+/// `fade` is what was summed so far must be multiplied with.
+template <class C>
+void exponentiate(Index cols, Index lanes, C* scores, C* maximum, C* sum, C* fade) {
+  using Lane = typename Lanes<C>::type;
+  constexpr Index width = Lanes<C>::count;
+  for (Index lane = 0; lane < lanes; lane += width, scores += width) {
+    Lane highest, score;
+    std::memcpy(&highest, maximum + lane, sizeof highest);
+    for (Index j = 0; j < cols; ++j) {
+      std::memcpy(&score, scores + j * lanes, sizeof score);
+      highest = score > highest ? score : highest;
+    }
+    C after[width], shift[width], total[width] = {};
+    std::memcpy(after, &highest, sizeof after);
+    for (Index c = 0; c < width; ++c) {
+      shift[c] = after[c] == -std::numeric_limits<C>::infinity() ? C{0} : after[c];
+      fade[lane + c] = exp(maximum[lane + c] - shift[c]);
+      maximum[lane + c] = after[c];
+    }
+    for (Index j = 0; j < cols; ++j) {
+      C* row = scores + j * lanes;
+      SHARDWISE_INDEPENDENT
+      for (Index c = 0; c < width; ++c) {
+        row[c] = exp(row[c] - shift[c]);
+        total[c] += row[c];
+      }
+    }
+    for (Index c = 0; c < width; ++c) sum[lane + c] = sum[lane + c] * fade[lane + c] + total[c];
+  }
+}
+
+/// weights [cols, lanes], which hold scores, become e^(score - shift), and slopes weight · (slope - delta).
+template <class C>
+void weights_and_slopes(Index cols, Index lanes, const C* shift, const C* delta, C* weights, C* slopes) {
+  constexpr Index width = Lanes<C>::count;
+  for (Index lane = 0; lane < lanes; lane += width) {
+    for (Index j = 0; j < cols; ++j) {
+      C *weight = weights + j * lanes + lane, *slope = slopes + j * lanes + lane;
+      SHARDWISE_INDEPENDENT
+      for (Index c = 0; c < width; ++c) {
+        weight[c] = exp(weight[c] - shift[lane + c]);
+        slope[c] = weight[c] * (slope[c] - delta[lane + c]);
+      }
+    }
+  }
+}
+
+/// A block of queries against all its keys: writes o, and lse if it is not null.
+template <class T>
+void attend(const AttentionShape& s, const QueryBlock& block, const T* q, const Rows<compute_t<T>>& k,
+            const Rows<compute_t<T>>& v, T* o, compute_t<T>* lse) {
+  using C = compute_t<T>;
+  const Index d = s.head_dim, width = padded<C>(d), rows = block.rows(), lanes = padded<C>(rows);
+  C* columns = scratch<AttentionQueries, C>(query_block * (2 * width + key_block));
+  C *out = columns + query_block * width, *scores = out + query_block * width;
+  C maximum[query_block], sum[query_block], fade[query_block];
+  std::fill_n(maximum, lanes, -std::numeric_limits<C>::infinity());
+  std::fill_n(sum, lanes, C{0});
+  std::fill_n(out, rows * width, C{0});
+  load_queries(s, block, static_cast<C>(s.scale), q, columns, static_cast<C*>(nullptr));
+  const Index keys = block.most_visible(s);
+  for (Index first = 0; first < keys; first += key_block) {
+    const Index cols = std::min(key_block, keys - first);
+    multiply_block<Transpose::no>(cols, lanes, d, k.from(first), k.stride, columns, lanes, scores, lanes,
+                                  false);
+    mask(s, block, first, cols, scores);
+    exponentiate(cols, lanes, scores, maximum, sum, fade);
+    for (Index r = 0; first > 0 && r < rows; ++r) scale(width, fade[r], out + r * width, out + r * width);
+    multiply_block<Transpose::yes>(rows, width, cols, scores, lanes, v.from(first), v.stride, out, width,
+                                   true);
+  }
+  for (Index r = 0; r < rows; ++r) {
+    const C factor = sum[r] == 0 ? C{0} : 1 / sum[r];  // o = 0, lse = -∞ for a query that sees no key
+    T* row = o + block.offset(s, r);
+    for (Index c = 0; c < d; ++c) row[c] = narrow<T>(factor * out[r * width + c]);
+    if (lse) lse[block.lse_offset(s, r)] = maximum[r] + std::log(sum[r]);
+  }
+}
+
+/// Where gradients go; null if not wanted. Those of the keys and values are one head's, to be added to.
+template <class T>
+struct AttentionGradients {
+  T* q;
+  compute_t<T>*k, *v;
+};
+
+/// A block of queries against all its keys: writes dq, adds to dk and dv.
+template <class T>
+void attend_backward(const AttentionShape& s, const QueryBlock& block, const T* q,
+                     const Rows<compute_t<T>>& k, const Rows<compute_t<T>>& v, const T* o,
+                     const compute_t<T>* lse, const T* d_o, const AttentionGradients<T>& gradient) {
+  using C = compute_t<T>;
   constexpr auto no = Transpose::no, yes = Transpose::yes;
-  C* p = scratch<AttentionScores, C>(2 * query_block * key_block);
-  C* dp = p + query_block * key_block;
-  gemm(no, yes, rows, cols, d, q, d, k, d, p, cols, false);
-  gemm(no, yes, rows, cols, d, d_o, d, v, d, dp, cols, false);
+  const Index d = s.head_dim, width = padded<C>(d), rows = block.rows(), lanes = padded<C>(rows);
+  const Index block_size = query_block * width;
+  C* q_columns = scratch<AttentionQueries, C>(5 * block_size + 2 * query_block * key_block);
+  C *do_columns = q_columns + block_size, *q_rows = do_columns + block_size, *do_rows = q_rows + block_size,
+    *dq = do_rows + block_size, *weights = dq + block_size, *slopes = weights + query_block * key_block;
+  C shift[query_block] = {}, delta[query_block] = {};  // lse and Σ o · d_o of each query
+  load_queries(s, block, static_cast<C>(s.scale), q, q_columns, q_rows);
+  load_queries(s, block, C{1}, d_o, do_columns, do_rows);
   for (Index r = 0; r < rows; ++r) {
-    C *weights = p + r * cols, *gradients = dp + r * cols;
-    const Index seen = visible_keys(s, first_query + r, first_key, cols);
-    const C shift = finite_maximum(lse[r]), mean = delta[r];
-    SHARDWISE_INDEPENDENT
-    for (Index c = 0; c < seen; ++c) {
-      const C weight = exp(weights[c] - shift);
-      weights[c] = weight;
-      gradients[c] = weight * (gradients[c] - mean);
-    }
-    std::fill(weights + seen, weights + cols, C{0});
-    std::fill(gradients + seen, gradients + cols, C{0});
+    const Index at = block.offset(s, r);
+    const C log_sum = lse[block.lse_offset(s, r)];
+    shift[r] = log_sum == -std::numeric_limits<C>::infinity() ? C{0} : log_sum;
+    delta[r] = static_cast<C>(dot(d, o + at, d_o + at));
   }
-  gemm(yes, no, cols, d, rows, p, cols, d_o, d, dv, d, true);
-  gemm(no, no, rows, d, cols, dp, cols, k, d, dq, d, true);
-  gemm(yes, no, cols, d, rows, dp, cols, q, d, dk, d, true);
+  std::fill_n(dq, rows * width, C{0});
+  const Index keys = block.most_visible(s);
+  for (Index first = 0; first < keys; first += key_block) {
+    const Index cols = std::min(key_block, keys - first);
+    multiply_block<no>(cols, lanes, d, k.from(first), k.stride, q_columns, lanes, weights, lanes, false);
+    mask(s, block, first, cols, weights);
+    multiply_block<no>(cols, lanes, d, v.from(first), v.stride, do_columns, lanes, slopes, lanes, false);
+    weights_and_slopes(cols, lanes, shift, delta, weights, slopes);
+    if (gradient.v) {
+      multiply_block<no>(cols, width, rows, weights, lanes, do_rows, width, gradient.v + first * width, width,
+                         true);
+    }
+    if (gradient.k) {
+      multiply_block<no>(cols, width, rows, slopes, lanes, q_rows, width, gradient.k + first * width, width,
+                         true);
+    }
+    if (gradient.q) {
+      multiply_block<yes>(rows, width, cols, slopes, lanes, k.from(first), k.stride, dq, width, true);
+    }
+  }
+  for (Index r = 0; gradient.q && r < rows; ++r) {
+    T* row = gradient.q + block.offset(s, r);
+    for (Index c = 0; c < d; ++c) row[c] = narrow<T>(static_cast<C>(s.scale) * dq[r * width + c]);
+  }
 }
 
 }  // namespace detail
 
 /// lse: [batch, heads, queries], the logarithm of the sum of the exponentials of a query's scores; -∞ for a
-/// query that sees no key, whose o is 0.
+/// query that sees no key, whose o is 0. It may be null: not wanted. Keys that one block of queries reads are
+/// read where they are, once; others are packed.
 template <class T>
 void attention(const AttentionShape& s, const T* q, const T* k, const T* v, T* o, compute_t<T>* lse) {
   using C = compute_t<T>;
-  const Index d = s.head_dim, q_stride = s.heads * d, kv_stride = s.kv_heads * d,
-              block = detail::query_block * d;
-  C* head_k = scratch<detail::AttentionHead, C>(2 * s.keys * d + 2 * block);
-  C *head_v = head_k + s.keys * d, *block_q = head_v + s.keys * d, *block_o = block_q + block;
-  for (Index kv = 0; kv < s.batch * s.kv_heads; ++kv) {
-    const Index b = kv / s.kv_heads, group = s.heads / s.kv_heads,
-                at_kv = b * s.keys * kv_stride + kv % s.kv_heads * d;
-    detail::load_rows(s.keys, d, kv_stride, C{1}, k + at_kv, head_k);
-    detail::load_rows(s.keys, d, kv_stride, C{1}, v + at_kv, head_v);
-    for (Index h = kv % s.kv_heads * group; h < (kv % s.kv_heads + 1) * group; ++h) {
-      for (Index i = 0; i < s.queries; i += detail::query_block) {
-        const Index rows = std::min(detail::query_block, s.queries - i),
-                    at = (b * s.queries + i) * q_stride + h * d;
-        detail::load_rows(rows, d, q_stride, static_cast<C>(s.scale), q + at, block_q);
-        detail::attend(s, i, rows, block_q, head_k, head_v, block_o, lse + (b * s.heads + h) * s.queries + i);
-        detail::store_rows(rows, d, q_stride, C{1}, block_o, o + at);
+  const Index width = detail::padded<C>(s.head_dim), stride = s.kv_heads * s.head_dim;
+  for (Index i = 0; i < s.batch * s.kv_heads; ++i) {
+    const Index b = i / s.kv_heads, kv = i % s.kv_heads, at = b * s.capacity * stride + kv * s.head_dim;
+    detail::Rows<C> keys{}, values{};
+    if constexpr (std::is_same_v<T, C>) {
+      if (width == s.head_dim && s.group * s.queries <= detail::query_block) {
+        keys = {k + at, stride};
+        values = {v + at, stride};
       }
     }
+    detail::for_query_blocks(s, b, kv, [&](const detail::QueryBlock& block) {
+      if (!keys.data) {
+        C* packed = scratch<detail::AttentionKeys, C>(2 * s.keys * width);
+        keys = detail::pack_keys(s, k + at, packed);
+        values = detail::pack_keys(s, v + at, packed + s.keys * width);
+      }
+      detail::attend(s, block, q, keys, values, o, lse);
+    });
   }
 }
 
 /// The gradients of attention, written to dq, dk and dv, from its inputs and outputs and the gradient d_o.
+/// Each of the three may be null: not wanted. Key/value heads that no head reads get zeros.
 template <class T>
 void attention_backward(const AttentionShape& s, const T* q, const T* k, const T* v, const T* o,
                         const compute_t<T>* lse, const T* d_o, T* dq, T* dk, T* dv) {
   using C = compute_t<T>;
-  const Index d = s.head_dim, q_stride = s.heads * d, kv_stride = s.kv_heads * d;
-  const Index q_size = s.queries * d, kv_size = s.keys * d;
-  const C factor = static_cast<C>(s.scale);
-  C* head_k = scratch<detail::AttentionHead, C>(4 * kv_size + 3 * q_size + s.queries);
-  C *head_v = head_k + kv_size, *head_dk = head_v + kv_size, *head_dv = head_dk + kv_size;
-  C *head_q = head_dv + kv_size, *head_do = head_q + q_size, *head_dq = head_do + q_size,
-    *delta = head_dq + q_size;
-  for (Index kv = 0; kv < s.batch * s.kv_heads; ++kv) {
-    const Index b = kv / s.kv_heads, group = s.heads / s.kv_heads,
-                at_kv = b * s.keys * kv_stride + kv % s.kv_heads * d;
-    detail::load_rows(s.keys, d, kv_stride, C{1}, k + at_kv, head_k);
-    detail::load_rows(s.keys, d, kv_stride, C{1}, v + at_kv, head_v);
-    std::fill_n(head_dk, 2 * kv_size, C{0});
-    for (Index h = kv % s.kv_heads * group; h < (kv % s.kv_heads + 1) * group; ++h) {
-      const Index at = b * s.queries * q_stride + h * d;
-      detail::load_rows(s.queries, d, q_stride, factor, q + at, head_q);
-      detail::load_rows(s.queries, d, q_stride, C{1}, d_o + at, head_do);
-      std::fill_n(head_dq, q_size, C{0});
-      for (Index i = 0; i < s.queries; ++i) {
-        delta[i] = static_cast<C>(dot(d, o + at + i * q_stride, d_o + at + i * q_stride));
-      }
-      for (Index j = 0; j < s.keys; j += detail::key_block) {
-        const Index cols = std::min(detail::key_block, s.keys - j);
-        for (Index i = 0; i < s.queries; i += detail::query_block) {
-          const Index rows = std::min(detail::query_block, s.queries - i);
-          if (detail::visible_keys(s, i + rows - 1, j, cols) == 0) continue;
-          detail::attend_backward(s, i, rows, j, cols, head_q + i * d, head_k + j * d, head_v + j * d,
-                                  lse + (b * s.heads + h) * s.queries + i, delta + i, head_do + i * d,
-                                  head_dq + i * d, head_dk + j * d, head_dv + j * d);
-        }
-      }
-      detail::store_rows(s.queries, d, q_stride, factor, head_dq, dq + at);
-    }
-    detail::store_rows(s.keys, d, kv_stride, C{1}, head_dk, dk + at_kv);
-    detail::store_rows(s.keys, d, kv_stride, C{1}, head_dv, dv + at_kv);
+  const Index width = detail::padded<C>(s.head_dim), stride = s.kv_heads * s.head_dim, size = s.keys * width;
+  C* packed = scratch<detail::AttentionKeys, C>(4 * size);
+  C *head_dk = packed + 2 * size, *head_dv = head_dk + size;
+  for (Index i = 0; i < s.batch * s.kv_heads; ++i) {
+    const Index b = i / s.kv_heads, kv = i % s.kv_heads, at = b * s.capacity * stride + kv * s.head_dim;
+    const detail::Rows<C> keys = detail::pack_keys(s, k + at, packed),
+                          values = detail::pack_keys(s, v + at, packed + size);
+    std::fill_n(head_dk, 2 * size, C{0});
+    detail::for_query_blocks(s, b, kv, [&](const detail::QueryBlock& block) {
+      detail::attend_backward(s, block, q, keys, values, o, lse, d_o,
+                              {dq, dk ? head_dk : nullptr, dv ? head_dv : nullptr});
+    });
+    if (dk) detail::unpack_keys(s, head_dk, dk + at);
+    if (dv) detail::unpack_keys(s, head_dv, dv + at);
   }
 }
 

@@ -54,6 +54,12 @@ enum class Reason {
   finished_tensor_cannot_be_made_pending,
   // reshape
   reshape_cannot_keep_this_dimension_sharded,
+  // styles and plans
+  style_does_not_suit_the_module,
+  layers_want_the_input_in_different_layouts,
+  plan_names_no_such_module,
+  plan_names_a_module_twice,
+  plan_leaves_a_module_without_a_style,
   // differentiation
   gradient_of_a_pending_maximum_or_minimum_is_not_defined,
   loss_depends_on_nothing_that_has_a_gradient,
@@ -80,6 +86,11 @@ enum class Hint {
   name_an_axis_of_the_mesh,
   name_an_existing_dimension,
   make_it_Replicate_then_redistribute,
+  see_which_modules_the_style_is_for,
+  call_them_one_by_one,
+  use_the_name_in_Expected,
+  keep_one_of_the_two,
+  give_it_a_style_or_NoParallel,
   take_max_over_a_sharded_dimension,
   put_its_inputs_on_the_tape_with_input_or_constant,
   take_sum_or_mean_of_it_first,

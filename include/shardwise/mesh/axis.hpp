@@ -26,6 +26,12 @@ struct tp {
   static constexpr const char* name = "tp";
   static constexpr bool data = false;
 };
+/// Replicas of key and value heads: ranks along it share the work as along `tp`, but hold the same key and
+/// value heads. For more tensor-parallel ranks than a model has key/value heads.
+struct kvr {
+  static constexpr const char* name = "kvr";
+  static constexpr bool data = false;
+};
 /// Pipeline parallelism: ranks along it hold different layers.
 struct pp {
   static constexpr const char* name = "pp";

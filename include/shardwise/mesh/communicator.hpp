@@ -25,6 +25,7 @@
 #include <shardwise/mesh/mpi_counts.hpp>
 #include <shardwise/mesh/mpi_error.hpp>
 #include <shardwise/mesh/mpi_types.hpp>
+#include <shardwise/mesh/reducible.hpp>
 #include <shardwise/mesh/request.hpp>
 
 namespace shardwise {
@@ -61,6 +62,16 @@ class Communicator {
     detail::check_mpi(MPI_Allreduce(in == out ? MPI_IN_PLACE : in, out, n, detail::mpi_type(type),
                                     detail::mpi_op(type, op), native()),
                       "MPI_Allreduce");
+  }
+
+  /// The same for structs, which `M::combine` reduces. `count` is in structs.
+  template <Reducible M>
+  void all_reduce(const M* in, M* out, Index count) const {
+    const int n = detail::mpi_count(count, "all_reduce");
+    const auto& reduction = detail::MpiReduction<M>::get();
+    detail::check_mpi(
+        MPI_Allreduce(in == out ? MPI_IN_PLACE : in, out, n, reduction.type(), reduction.op(), native()),
+        "MPI_Allreduce");
   }
 
   /// out + offsets[r] = rank r's `in`, which has counts[r] elements. Counts and offsets are the same on all

@@ -12,11 +12,35 @@
 
 namespace shardwise {
 
+namespace detail {
+
+/// Throws `std::invalid_argument` unless every rank that shares the heads, dimension 0 of the weight, has one.
+template <TensorType Weight>
+constexpr void check_heads_suffice(const MeshSizes& sizes, Index heads) {
+  AxisSet sharing = 0;
+  for (int axis = 0; axis < Weight::layout.axes; ++axis) {
+    if (Weight::layout[axis].is_shard(0)) sharing |= 1u << axis;
+  }
+  const int ranks = group_size(sizes, Weight::layout.axes, sharing);
+  if (heads >= ranks) return;
+  std::string axes;
+  for (int axis = 0; axis < Weight::layout.axes; ++axis) {
+    if (!(sharing >> axis & 1u)) continue;
+    axes += (axes.empty() ? "" : " x ") +
+            std::string(Weight::MeshOf::AxesOf::names[static_cast<std::size_t>(axis)]);
+  }
+  throw std::invalid_argument("Attention: " + std::to_string(heads) + " heads cannot be shared by the " +
+                              std::to_string(ranks) + " ranks of axis " + axes +
+                              ": a head is not split, so use at most " + std::to_string(heads) + " ranks");
+}
+
+}  // namespace detail
+
 template <class MeshType, class T = float, ParallelStyle In = ColwiseParallel<tp>,
           ParallelStyle Out = RowwiseParallel<tp>>
 class Attention {
  public:
-  using Problem = detail::style_problem<MeshType, In, Out>;
+  using Problem = detail::style_problem<MeshType, ModuleKind::linear, In, Out>;
   using Projection = Linear<MeshType, In, T, 2, 1>;
   template <class H>
   using Heads = result_of<AttentionOp, H, H, H>;
@@ -39,8 +63,8 @@ class Attention {
   /// x: [batch, sequence, features], and so is the result.
   template <Operand X, class Result = ResultOf<X>>
   constexpr auto operator()(const X& x) const {
-    auto h = wq.prepare(x);
-    return wo(shardwise::attention(wq(h), wk(h), wv(h)));
+    auto [q, k, v] = project(x, wq, wk, wv);
+    return wo(shardwise::attention(q, k, v));
   }
   template <Operand X, IllFormed Why = ResultOf<X>>
   Why operator()(const X&) const;  // see Why
@@ -61,17 +85,7 @@ class Attention {
       throw std::invalid_argument("Attention: " + std::to_string(features) +
                                   " features are not a multiple of " + std::to_string(heads) + " heads");
     }
-    constexpr int axis = detail::style_axis<In, MeshType>;
-    if constexpr (axis >= 0) {
-      const int ranks = mesh.sizes()[static_cast<std::size_t>(axis)];
-      if (heads < ranks) {
-        throw std::invalid_argument(
-            "Attention: " + std::to_string(heads) + " heads cannot be shared by the " +
-            std::to_string(ranks) + " ranks of axis " +
-            MeshType::AxesOf::names[static_cast<std::size_t>(axis)] +
-            ": a head is not split, so use at most " + std::to_string(heads) + " ranks");
-      }
-    }
+    detail::check_heads_suffice<typename Projection::Weight>(mesh.sizes(), heads);
     return {heads, features / heads};
   }
 };

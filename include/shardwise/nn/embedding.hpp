@@ -8,7 +8,7 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/nn/module.hpp>
-#include <shardwise/nn/style.hpp>
+#include <shardwise/nn/styled.hpp>
 #include <shardwise/ops/embedding.hpp>
 
 namespace shardwise {
@@ -18,7 +18,7 @@ class Embedding {
  public:
   using Table = tensor_with<T, 2, MeshType, detail::WeightCodes<Style, MeshType, 1, 0>>;
 
-  using Problem = detail::style_problem<MeshType, Style>;
+  using Problem = detail::style_problem<MeshType, ModuleKind::embedding, Style>;
   template <class Tokens>
   using Rows = result_of<EmbeddingOp, Tokens, Table>;
   template <class Y>

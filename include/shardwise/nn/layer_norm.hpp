@@ -3,35 +3,44 @@
 #pragma once
 
 /// @file
-/// `LayerNorm` over the last dimension, with a gain and a shift per feature. Every rank does all of it,
-/// except on data axes, where its parameters are `Reduced` and their gradients pending.
+/// `LayerNorm` over the last dimension, with a gain and a shift per feature. Every rank does all of it, or,
+/// with `SequenceParallel<tp>`, its own tokens: then, as on data axes, the parameters are `Reduced` and their
+/// gradients pending.
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/nn/module.hpp>
-#include <shardwise/nn/style.hpp>
+#include <shardwise/nn/styled.hpp>
 #include <shardwise/ops/layer_norm.hpp>
 
 namespace shardwise {
 
-template <class MeshType, class T = float>
+template <class MeshType, ParallelStyle Style = NoParallel, class T = float>
 class LayerNorm {
  public:
-  using Gain = tensor_with<T, 1, MeshType, detail::BiasCodes<NoParallel, MeshType>>;
+  using Gain = tensor_with<T, 1, MeshType, detail::BiasCodes<Style, MeshType>>;
 
+  using Problem = detail::style_problem<MeshType, ModuleKind::norm, Style>;
   template <class X>
-  using Normalised = result_of<LayerNormOp, detail::entered<X>, Gain, Gain>;
+  using TakenIn = detail::taken_in<Style, X, 0>;
+  template <class X>
+  using Normalised = result_of<LayerNormOp, X, Gain, Gain>;
   /// What a call with an `X` gives, or the `LayoutError` that says why none.
   template <class X>
-  using ResultOf = detail::through<X, Normalised>;
+  using ResultOf = detail::through<X, TakenIn, Normalised>;
 
-  constexpr LayerNorm(const MeshType& mesh, Index features, double epsilon = 1e-5)
+  constexpr LayerNorm(const MeshType& mesh, Index features,
+                      double epsilon = 1e-5) requires WellFormed<Problem>
       : weight(mesh, {features}, Init::constant(1)),
         bias(mesh, {features}, Init::constant(0)),
         epsilon_(epsilon) {}
 
+  template <IllFormed Why = Problem>
+  LayerNorm(const MeshType&, Index, double = 1e-5) = delete;  // see Why
+
+  /// x: [r…, features], and so is the result.
   template <Operand X, class Result = ResultOf<X>>
   constexpr auto operator()(const X& x) const {
-    return layer_norm(enter(x), weight, bias, epsilon_);
+    return layer_norm(redistribute_to<TakenIn<tensor_of<X>>>(x), weight, bias, epsilon_);
   }
   template <Operand X, IllFormed Why = ResultOf<X>>
   Why operator()(const X&) const;  // see Why

@@ -16,7 +16,7 @@ template <class MeshType, class T = float, ParallelStyle Up = ColwiseParallel<tp
           ParallelStyle Down = RowwiseParallel<tp>>
 class Mlp {
  public:
-  using Problem = detail::style_problem<MeshType, Up, Down>;
+  using Problem = detail::style_problem<MeshType, ModuleKind::linear, Up, Down>;
   template <class X>
   using Hidden = result_of<Gelu, X>;
   /// What a call with an `X` gives, or the `LayoutError` that says why none.

@@ -16,6 +16,7 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/nn/parameter.hpp>
+#include <shardwise/ops/result.hpp>
 
 namespace shardwise {
 
@@ -36,6 +37,30 @@ struct Through<X, First, Rest...> {
 };
 template <class X, template <class> class... Steps>
 using through = typename Through<X, Steps...>::type;
+
+/// The first of the results that is an error, else the last.
+template <class First, class... Rest>
+struct AllWellFormed : AllWellFormed<Rest...> {};
+template <class Last>
+struct AllWellFormed<Last> {
+  using type = Last;
+};
+template <IllFormed First, class Second, class... Rest>
+struct AllWellFormed<First, Second, Rest...> {
+  using type = First;
+};
+
+/// What the operation `Op` makes of operands each of which is a tensor type, or the error that there is none.
+template <class Op, class... X>
+struct ResultAfter {
+  using type = typename AllWellFormed<X...>::type;
+};
+template <class Op, TensorType... X>
+struct ResultAfter<Op, X...> {
+  using type = result_of<Op, X...>;
+};
+template <class Op, class... X>
+using result_after = typename ResultAfter<Op, X...>::type;
 
 }  // namespace detail
 

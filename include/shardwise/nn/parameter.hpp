@@ -3,9 +3,10 @@
 #pragma once
 
 /// @file
-/// A parameter: a tensor that an optimizer may change in place, the slot of its gradient, and the
+/// A parameter: a tensor that an optimizer may change in place, the slots of its gradient, and the
 /// distribution that its first value is drawn from. Its gradient has the type that its layout demands: a
-/// parameter that is `Reduced` on the data axis gathers a pending sum there, through all uses.
+/// parameter that is `Reduced` on the data axis gathers a pending sum there, through all uses. When the sum is
+/// made (`reduce_gradients`), it goes to a slot of another type, so nobody takes a term for the sum.
 
 #include <cmath>
 
@@ -31,9 +32,28 @@ struct Init {
   }
 };
 
+namespace detail {
+
+template <class X>
+struct FinishedCodes {
+  static constexpr int at(int axis) {
+    return (X::layout[axis] == reduced ? replicate : X::layout[axis]).code;
+  }
+};
+
+}  // namespace detail
+
+/// The gradient of a parameter with nothing pending: it lies as the parameter does, `Replicate` where that is
+/// `Reduced`.
+template <TensorType X>
+using finished_gradient_of =
+    tensor_with<typename X::Element, X::rank, typename X::MeshOf, detail::FinishedCodes<X>>;
+
 template <TensorType X>
 class Parameter {
  public:
+  static_assert(!has_partial(X::layout), "a parameter cannot be a pending sum: make it Reduced or Replicate");
+
   using TensorOf = X;
   using MeshOf = typename X::MeshOf;
 
@@ -53,9 +73,16 @@ class Parameter {
   constexpr const Shape<X::rank>& shape() const { return value_.shape(); }
   constexpr const MeshOf& mesh() const { return value_.mesh(); }
 
-  /// The gradient that `backward` left; empty if there is none.
+  /// What `backward` left since gradients were last reduced: pending where the parameter is `Reduced`. Empty if
+  /// there is nothing.
   constexpr const cotangent_of<X>& gradient() const { return slot_->gradient(); }
   constexpr const SlotFor<X>& slot() const { return slot_; }
+
+  /// What `reduce_gradients` made of it; empty before, and again after an optimizer's step.
+  constexpr const finished_gradient_of<X>& finished_gradient() const { return finished_.gradient(); }
+  /// For `reduce_gradients` and optimizers. It belongs to this object: copies of a parameter share the value and
+  /// the slot that `backward` fills, so what they gather is finished, counted and applied once.
+  constexpr GradientSlot<finished_gradient_of<X>>& finished_slot() { return finished_; }
 
   /// Draws the first value: the same global tensor on every mesh.
   constexpr void initialize(std::uint64_t seed) {
@@ -90,6 +117,7 @@ class Parameter {
  private:
   X value_;
   SlotFor<X> slot_;
+  GradientSlot<finished_gradient_of<X>> finished_{MemoryUse::gradient};
   Init init_;
   bool set_ = false;
 };

@@ -3,23 +3,26 @@
 #pragma once
 
 /// @file
-/// Parallel styles: what layout a module wants in, how its parameters lie, and what it gives out, along one
-/// axis of the mesh. What comes in is known from its type, so the module inserts the `redistribute` from what
-/// is there to what is wanted, which may be none.
+/// Parallel styles: what layout a module wants in, how its parameters lie, and what it gives out, along the
+/// axes of the mesh that the style names. What comes in is known from its type, so the module inserts the
+/// `redistribute` from what is there to what is wanted, which may be none.
 ///
-/// | style                    | wants (Linear)    | weight [out, in] | gives                             |
-/// |--------------------------|-------------------|------------------|-----------------------------------|
-/// | `ColwiseParallel<Axis>`  | `Reduced`         | `Shard<out>`     | `Shard` of the features           |
-/// | `RowwiseParallel<Axis>`  | `Shard` of the features | `Shard<in>` | `Replicate`, by an all-reduce     |
-/// | `NoParallel`             | what it finds     | the same on all  | what comes out                    |
+/// | style                     | for               | wants                   | weight       | gives                |
+/// |---------------------------|-------------------|-------------------------|--------------|----------------------|
+/// | `ColwiseParallel<Axes>`   | Linear, Embedding | `Reduced`               | `Shard<out>` | `Shard` of the features |
+/// | `RowwiseParallel<Axes>`   | Linear, Embedding | `Shard` of the features | `Shard<in>`  | `Replicate`, by an all-reduce |
+/// | `SequenceParallel<Axes>`  | norms, Dropout    | `Shard<1>`              | `Reduced`    | `Shard<1>`           |
+/// | `CopyParallel<Axes>`      | all               | `Reduced`               | `Reduced`    | `Reduced`            |
+/// | `NoParallel`              | all               | what it finds           | the same on all | what comes out    |
 ///
-/// `RowwiseParallel<tp, output<Shard<1>>>` gives `Shard<1>` instead, by a reduce-scatter. On axes that a
-/// style does not name, parameters are `Replicate`; on data axes, where ranks work on different samples,
-/// `Reduced`.
+/// An embedding takes tokens as they are; its `Shard<out>` are columns of the table, its `Shard<in>` rows.
+/// `RowwiseParallel<tp, output<Shard<1>>>` gives `Shard<1>` instead, by a reduce-scatter;
+/// `ColwiseParallel<tp, output<Replicate>>` gathers what it computed. `Axes` is an axis or several:
+/// `ColwiseParallel<AxisList<tp, kvr>>` splits over both. Different styles for different axes go together as
+/// `Styles<ColwiseParallel<tp>, CopyParallel<kvr>>`. On axes that a style does not name, parameters are
+/// `Replicate`; on data axes, where ranks work on different samples, `Reduced`.
 
-#include <shardwise/layout/diagnosis.hpp>
-
-#include <shardwise/autograd/redistribute.hpp>
+#include <shardwise/layout/placement.hpp>
 #include <shardwise/mesh/axis.hpp>
 
 namespace shardwise {
@@ -30,6 +33,9 @@ struct output {
   static constexpr Placement placement(Placement) { return placement_of<P>; }
 };
 
+/// What a style can be for.
+enum class ModuleKind : std::uint8_t { linear, embedding, norm, dropout, composite };
+
 namespace detail {
 /// The module's result as it comes.
 struct NaturalOutput {
@@ -38,24 +44,35 @@ struct NaturalOutput {
 struct ReplicatedOutput {
   static constexpr Placement placement(Placement) { return replicate; }
 };
+
+/// An axis, or a list of them, as a list.
+template <class Axes>
+struct AxesNamed;
+template <MeshAxis Axis>
+struct AxesNamed<Axis> {
+  using type = AxisList<Axis>;
+};
+template <MeshAxis... Axes>
+struct AxesNamed<AxisList<Axes...>> {
+  using type = AxisList<Axes...>;
+};
+
+constexpr bool multiplies(ModuleKind kind) {
+  return kind == ModuleKind::linear || kind == ModuleKind::embedding;
+}
 }  // namespace detail
 
-/// A style answers for its axis; the numbers are dimensions. `NamedAxis`, if it has one, is an axis of the mesh.
-template <class S>
-concept ParallelStyle = requires {
-  { S::template axis<AxisList<dp>> } -> std::convertible_to<int>;
-  { S::input(Placement{}, 0) } -> std::same_as<Placement>;
-  { S::weight(0, 0) } -> std::same_as<Placement>;
-  { S::bias() } -> std::same_as<Placement>;
-  { S::output_of(Placement{}) } -> std::same_as<Placement>;
+/// An axis of a mesh, or an `AxisList` of several.
+template <class A>
+concept StyleAxes = requires {
+  typename detail::AxesNamed<A>::type;
 };
 
 /// Splits the output features (Megatron-LM's column-parallel layer): each rank computes some of them.
-template <MeshAxis Axis, class Output = detail::NaturalOutput>
+template <StyleAxes Axes, class Output = detail::NaturalOutput>
 struct ColwiseParallel {
-  using NamedAxis = Axis;
-  template <class Axes>
-  static constexpr int axis = Axes::template index<Axis>;
+  using NamedAxes = typename detail::AxesNamed<Axes>::type;
+  static constexpr bool suits(ModuleKind kind) { return detail::multiplies(kind); }
   static constexpr Placement input(Placement, int) { return reduced; }
   static constexpr Placement weight(int out, int) { return shard(out); }
   static constexpr Placement bias() { return shard(0); }
@@ -63,108 +80,57 @@ struct ColwiseParallel {
 };
 
 /// Splits the input features (Megatron-LM's row-parallel layer): each rank computes a term of every output.
-template <MeshAxis Axis, class Output = detail::ReplicatedOutput>
+template <StyleAxes Axes, class Output = detail::ReplicatedOutput>
 struct RowwiseParallel {
-  using NamedAxis = Axis;
-  template <class Axes>
-  static constexpr int axis = Axes::template index<Axis>;
+  using NamedAxes = typename detail::AxesNamed<Axes>::type;
+  static constexpr bool suits(ModuleKind kind) { return detail::multiplies(kind); }
   static constexpr Placement input(Placement, int feature) { return shard(feature); }
   static constexpr Placement weight(int, int in) { return shard(in); }
   static constexpr Placement bias() { return replicate; }
   static constexpr Placement output_of(Placement natural) { return Output::placement(natural); }
 };
 
-/// Every rank does all of it.
-struct NoParallel {
-  template <class Axes>
-  static constexpr int axis = -1;
-  static constexpr Placement input(Placement found, int) { return found; }
-  static constexpr Placement weight(int, int) { return replicate; }
-  static constexpr Placement bias() { return replicate; }
+/// Splits the sequence, dimension `Dim` of the input: each rank works on its own tokens (Korthikanti et al.,
+/// "Reducing activation recomputation in large transformer models", 2022).
+template <StyleAxes Axes, int Dim = 1>
+struct SequenceParallel {
+  using NamedAxes = typename detail::AxesNamed<Axes>::type;
+  static constexpr bool suits(ModuleKind kind) {
+    return kind == ModuleKind::norm || kind == ModuleKind::dropout;
+  }
+  static constexpr Placement input(Placement, int) { return shard(Dim); }
+  static constexpr Placement weight(int, int) { return reduced; }
+  static constexpr Placement bias() { return reduced; }
   static constexpr Placement output_of(Placement natural) { return natural; }
 };
 
-namespace detail {  // from a style to tensor types
-
-/// How a parameter lies on an axis that its style does not name.
-template <class MeshType>
-constexpr Placement unnamed(int axis) {
-  return MeshType::AxesOf::data[static_cast<std::size_t>(axis)] ? reduced : replicate;
-}
-
-/// On data axes a module's input is used with parameters that are `Reduced`; the cast is free.
-template <class MeshType>
-constexpr Placement entering(int axis, Placement found) {
-  return MeshType::AxesOf::data[static_cast<std::size_t>(axis)] && found == replicate ? reduced : found;
-}
-
-/// `void` if the mesh has the axes that the styles name, else the `LayoutError` that names the first it lacks.
-template <class MeshType, class... Styles>
-struct StyleProblem {
-  using type = void;
-};
-template <class MeshType, class First, class... Rest>
-struct StyleProblem<MeshType, First, Rest...> : StyleProblem<MeshType, Rest...> {};
-template <class MeshType, class First, class... Rest>
-  requires(!MeshType::AxesOf::template has<typename First::NamedAxis>)  //
-struct StyleProblem<MeshType, First, Rest...> {
-  using type = LayoutError<Reason::mesh_has_no_such_axis, Expected<typename MeshType::AxesOf>,
-                           Got<typename First::NamedAxis>, Cure<Hint::name_an_axis_of_the_mesh>>;
-};
-template <class MeshType, class... Styles>
-using style_problem = typename StyleProblem<MeshType, Styles...>::type;
-
-template <class Style, class MeshType>
-inline constexpr int style_axis = Style::template axis<typename MeshType::AxesOf>;
-
-/// The weight, whose output features begin at dimension `Out` and input features at `In`.
-template <class Style, class MeshType, int Out, int In>
-struct WeightCodes {
-  static constexpr int at(int axis) {
-    return (axis == style_axis<Style, MeshType> ? Style::weight(Out, In) : unnamed<MeshType>(axis)).code;
-  }
-};
-template <class Style, class MeshType>
-struct BiasCodes {
-  static constexpr int at(int axis) {
-    return (axis == style_axis<Style, MeshType> ? Style::bias() : unnamed<MeshType>(axis)).code;
-  }
-};
-/// What a module makes of its input `X` before it uses it; its features begin at dimension `Feature`.
-template <class Style, class X, int Feature>
-struct InputCodes {
-  using MeshOf = typename X::MeshOf;
-  static constexpr int at(int axis) {
-    Placement found = X::layout[axis];
-    return (axis == style_axis<Style, MeshOf> ? Style::input(found, Feature) : entering<MeshOf>(axis, found))
-        .code;
-  }
-};
-/// What it makes of its result `Y`.
-template <class Style, class Y>
-struct OutputCodes {
-  static constexpr int at(int axis) {
-    Placement natural = Y::layout[axis];
-    return (axis == style_axis<Style, typename Y::MeshOf> ? Style::output_of(natural) : natural).code;
-  }
+/// Every rank does all of it, and puts the result to a use of its own: key and value heads that several ranks
+/// share.
+template <StyleAxes Axes>
+struct CopyParallel {
+  using NamedAxes = typename detail::AxesNamed<Axes>::type;
+  static constexpr bool suits(ModuleKind kind) { return kind != ModuleKind::composite; }
+  static constexpr Placement input(Placement, int) { return reduced; }
+  static constexpr Placement weight(int, int) { return reduced; }
+  static constexpr Placement bias() { return reduced; }
+  static constexpr Placement output_of(Placement natural) { return natural; }
 };
 
-template <class X, class Codes>
-using with_codes = tensor_with<typename X::Element, X::rank, typename X::MeshOf, Codes>;
+/// Every rank does all of it.
+struct NoParallel {
+  static constexpr bool suits(ModuleKind kind) { return kind != ModuleKind::composite; }
+};
 
-/// What `enter` makes of an `X`.
-template <class X>
-using entered = with_codes<X, InputCodes<NoParallel, X, 0>>;
-/// What a module of this style gives, if it computes a `Y`.
-template <class Style, class Y>
-using given_out = typename RedistributedTo<Y, OutputCodes<Style, Y>>::type;
+/// Several styles in one, each for axes of its own.
+template <class... Parts>
+struct Styles {
+  static constexpr bool suits(ModuleKind kind) { return (Parts::suits(kind) && ...); }
+};
 
-}  // namespace detail
-
-/// `x` as modules without a style use it: `Reduced` instead of `Replicate` on data axes, which is free.
-template <TensorOperand X>
-constexpr auto enter(const X& x) {
-  return redistribute_to<detail::entered<tensor_of<X>>>(x);
-}
+/// `S` says for which modules it is.
+template <class S>
+concept ParallelStyle = requires {
+  { S::suits(ModuleKind::linear) } -> std::convertible_to<bool>;
+};
 
 }  // namespace shardwise

@@ -14,29 +14,16 @@
 #include <shardwise/nn/embedding.hpp>
 #include <shardwise/nn/layer_norm.hpp>
 #include <shardwise/nn/mlp.hpp>
-#include <shardwise/ops/add.hpp>
+#include <shardwise/nn/residual.hpp>
 
 namespace shardwise {
-
-namespace detail {
-
-/// `X` and the branch `Y` added, or the error that `Y` is.
-template <class X, class Y>
-struct Residual {
-  using type = Y;
-};
-template <class X, TensorType Y>
-struct Residual<X, Y> {
-  using type = result_of<AddOpFor<X, Y>, X, Y>;
-};
-
-}  // namespace detail
 
 template <class MeshType, class T = float>
 class TransformerBlock {
  public:
-  using Problem = detail::style_problem<MeshType, ColwiseParallel<tp>, RowwiseParallel<tp>>;
-  using Norm = LayerNorm<MeshType, T>;
+  using Problem =
+      detail::style_problem<MeshType, ModuleKind::linear, ColwiseParallel<tp>, RowwiseParallel<tp>>;
+  using Norm = LayerNorm<MeshType, NoParallel, T>;
   template <class X>
   using Attended =
       typename detail::Residual<detail::entered<X>,
@@ -99,13 +86,14 @@ class LanguageModel {
   using Head = Linear<MeshType, ColwiseParallel<tp, output<Replicate>>, T>;
   using Tokens = Embedding<MeshType, RowwiseParallel<tp>, T>;
   using Block = TransformerBlock<MeshType, T>;
+  using Norm = LayerNorm<MeshType, NoParallel, T>;
   using Problem = typename Block::Problem;
   template <class Y>
   using Positioned = result_of<AddOpFor<Y, Positions>, Y, Positions>;
   /// What a call with `Ids` gives, or the `LayoutError` that says why none.
   template <class Ids>
   using ResultOf = detail::through<Ids, Tokens::template ResultOf, Positioned, Block::template ResultOf,
-                                   LayerNorm<MeshType, T>::template ResultOf, Head::template ResultOf>;
+                                   Norm::template ResultOf, Head::template ResultOf>;
 
   constexpr LanguageModel(const MeshType& mesh,
                           const LanguageModelConfig& config) requires(WellFormed<Problem>)
@@ -149,7 +137,7 @@ class LanguageModel {
   Tokens tokens;
   Parameter<Positions> positions;
   std::vector<Block> blocks;
-  LayerNorm<MeshType, T> norm;
+  Norm norm;
   Head head;
 };
 

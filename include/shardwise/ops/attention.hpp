@@ -11,8 +11,15 @@
 /// o = attention(q, k, v, {.causal = false});
 /// ```
 /// Grouped queries (Ainslie et al., "GQA", 2023): k and v may have fewer heads than q, each serving a group
-/// of consecutive query heads. Heads and key/value heads are sharded alike, and every rank must hold just the
-/// key/value heads that its heads use: 8 heads and 2 key/value heads fit on 1 or 2 ranks, not on 4.
+/// of consecutive query heads. Along one axis heads lie in one of two ways:
+///
+/// | q          | k and v    | o          | each rank holds                                                  |
+/// |------------|------------|------------|------------------------------------------------------------------|
+/// | `Shard<2>` | `Shard<2>` | `Shard<2>` | heads and just the key/value heads that they use                 |
+/// | `Shard<2>` | `Reduced`  | `Shard<2>` | heads and all key/value heads, whose gradients are pending sums  |
+///
+/// 8 heads and 2 key/value heads fit on 1 or 2 ranks in the first way, on any number in the second; on a mesh
+/// <tp, kvr> of 2 x 4, q [`Shard<2>`, `Shard<2>`] with k and v [`Shard<2>`, `Reduced`] is both.
 
 #include <cmath>
 #include <optional>
@@ -41,6 +48,14 @@ struct AttentionOp {
     if (Q != 4 || K != 4 || V != 4) return {};
     return Signature::of("bshd", "bshd", "bshd", "bshd").whole('s').whole('d');
   }
+  /// Where every rank holds all key/value heads k, these are an index of their own.
+  template <int Q, int K, int V>
+  static constexpr Propagated rule(const OperandPlacements& at) {
+    constexpr Signature shared =
+        Signature::of("bshd", "bskd", "bskd", "bshd").whole('s').whole('d').whole('k');
+    const bool replicated = at[0].is_shard(2) && at[1].is_full() && at[2].is_full();
+    return propagate(replicated ? shared : signature<Q, K, V>(), at);
+  }
 
   static constexpr Shape<4> shape(const Shape<4>& q, const Shape<4>& k, const Shape<4>& v) {
     auto text = [&] {
@@ -57,14 +72,17 @@ struct AttentionOp {
     return q;
   }
 
-  /// Two products forward, five backward; half of each is masked away if causal.
+  /// Two products forward; backward the scores, the gradient of the weights, and one for each gradient. Of a
+  /// causal one only the pairs of a query and a key that it sees count.
   template <class O, class Q, class K, class V>
   constexpr std::int64_t flops(const O&, const Q& q, const K& k, const V&) const {
-    return (options.causal ? 2 : 4) * q.elements() * k.extent(1, 2);
+    const Index queries = q.extent(1, 2), keys = k.extent(1, 2), both = queries < keys ? queries : keys;
+    const Index twice_the_pairs = options.causal ? both * (2 * keys - both) : 2 * queries * keys;
+    return 2 * twice_the_pairs * q.extent(0, 1) * q.extent(2, 4);
   }
   template <class O, class Q, class K, class V>
-  constexpr std::int64_t gradient_flops(int, const O& o, const Q& q, const K& k, const V& v) const {
-    return flops(o, q, k, v) / 2 * 5;
+  constexpr std::int64_t gradient_flops(int wanted, const O& o, const Q& q, const K& k, const V& v) const {
+    return flops(o, q, k, v) / 2 * (2 + wanted);
   }
 
   /// The logarithm of the sum of exponentials of each query's scores.
@@ -81,44 +99,45 @@ struct AttentionOp {
   template <class T>
   void pull_back(View<const T, 4> d_o, View<const T, 4> o, const void* lse, Input<T, 4> q, Input<T, 4> k,
                  Input<T, 4> v) const {
-    struct UnwantedQ;
-    struct UnwantedK;
-    struct UnwantedV;
     kernel::attention_backward(extents<T>(q, k), q.data, k.data, v.data, o.data,
-                               static_cast<const kernel::compute_t<T>*>(lse), d_o.data, target<UnwantedQ>(q),
-                               target<UnwantedK>(k), target<UnwantedV>(v));
+                               static_cast<const kernel::compute_t<T>*>(lse), d_o.data, q.gradient,
+                               k.gradient, v.gradient);
   }
 
- private:
+  /// q and k: blocks, which know the global numbers of their heads.
   template <class T>
   kernel::AttentionShape extents(const View<const T, 4>& q, const View<const T, 4>& k) const {
-    double scale = options.scale ? *options.scale : 1 / std::sqrt(static_cast<double>(q.size[3]));
-    return {q.size[0], q.size[1], k.size[1], q.size[2], k.size[2], q.size[3], options.causal, scale};
-  }
-  /// The kernel computes all three gradients.
-  template <class Unwanted, class T>
-  static T* target(const Input<T, 4>& x) {
-    return x.gradient ? x.gradient : kernel::scratch<Unwanted, T>(x.elements());
+    const double scale = options.scale ? *options.scale : 1 / std::sqrt(static_cast<double>(q.size[3]));
+    const Index group = k.shape[2] > 0 ? q.shape[2] / k.shape[2] : 1;
+    return {q.size[0], q.size[1],      k.size[1], q.size[2], k.size[2],
+            q.size[3], options.causal, scale,     group,     q.begin[2] - k.begin[2] * group};
   }
 };
 
 namespace detail {
 
-/// Throws, on every rank alike, unless each rank holds the key/value heads of its own heads and no others.
-template <TensorType Q>
-constexpr void check_heads(const Q& q, Index heads, Index kv_heads) {
-  AxisSet cutting = 0;
-  for (int axis = 0; axis < Q::layout.axes; ++axis) {
-    if (Q::layout[axis].is_shard(2)) cutting |= 1u << axis;
+constexpr AxisSet axes_sharding(const Layout& layout, int dim) {
+  AxisSet axes = 0;
+  for (int axis = 0; axis < layout.axes; ++axis) {
+    if (layout[axis].is_shard(dim)) axes |= 1u << axis;
   }
+  return axes;
+}
+
+/// Throws, on every rank alike, unless each rank holds the key/value heads that its heads use.
+template <TensorType Q, TensorType K>
+constexpr void check_heads(const Q& q, const K& k) {
+  const Index heads = q.shape()[2], kv_heads = k.shape()[2];
+  const AxisSet cutting = axes_sharding(Q::layout, 2);
+  if (heads == kv_heads && axes_sharding(K::layout, 2) == cutting) return;
   const MeshSizes& sizes = q.mesh().sizes();
-  const int members = group_size(sizes, Q::layout.axes, cutting);
-  for (int m = 0; heads != kv_heads && members > 1 && m < members; ++m) {
-    MeshSizes at = group_member(sizes, {}, Q::layout.axes, cutting, m);
-    Range own = local_box(Shape<4>{1, 1, heads, 1}, Q::layout, sizes, at).range(2);
-    Range keys = local_box(Shape<4>{1, 1, kv_heads, 1}, Q::layout, sizes, at).range(2);
-    const Index group = heads / kv_heads;
-    if (own == Range{keys.begin * group, keys.size * group} || (own.size == 0 && keys.size == 0)) continue;
+  for (int m = 0; heads > 0 && m < group_size(sizes, Q::layout.axes, cutting); ++m) {
+    const MeshSizes at = group_member(sizes, {}, Q::layout.axes, cutting, m);
+    const Range own = local_box(q.shape(), Q::layout, sizes, at).range(2),
+                held = local_box(k.shape(), K::layout, sizes, at).range(2);
+    const Index group = heads / kv_heads, needed = own.begin / group,
+                needed_end = (own.end() + group - 1) / group;
+    if (own.size == 0 || (held.begin <= needed && needed_end <= held.end())) continue;
     std::string axes;
     for (int axis = 0; axis < Q::layout.axes; ++axis) {
       if (cutting >> axis & 1u) {
@@ -131,8 +150,10 @@ constexpr void check_heads(const Q& q, Index heads, Index kv_heads) {
         "attention: " + std::to_string(heads) + " heads and " + std::to_string(kv_heads) +
         " key/value heads do not fit on " + axes + ": rank " + std::to_string(m) + " there has heads " +
         std::to_string(own.begin) + " to " + std::to_string(own.end()) + ", which need key/value heads " +
-        std::to_string(own.begin / group) + " to " + std::to_string((own.end() + group - 1) / group) +
-        ", but it has " + std::to_string(keys.begin) + " to " + std::to_string(keys.end()));
+        std::to_string(needed) + " to " + std::to_string(needed_end) + ", but it has " +
+        std::to_string(held.begin) + " to " + std::to_string(held.end()) +
+        "; replicate the key/value heads (Reduced) along a mesh axis of its own, to the right of those that "
+        "shard them");
   }
 }
 
@@ -143,7 +164,7 @@ constexpr void check_heads(const Q& q, Index heads, Index kv_heads) {
 template <Operand Q, Operand K, Operand V, class Result = result_of<AttentionOp, Q, K, V>>
 constexpr auto attention(const Q& q, const K& k, const V& v, const AttentionOptions& options = {}) {
   AttentionOp::shape(value_of(q).shape(), value_of(k).shape(), value_of(v).shape());
-  detail::check_heads(value_of(q), value_of(q).shape()[2], value_of(k).shape()[2]);
+  detail::check_heads(value_of(q), value_of(k));
   return apply(AttentionOp{options}, q, k, v);
 }
 template <Operand Q, Operand K, Operand V, IllFormed Why = result_of<AttentionOp, Q, K, V>>

@@ -12,9 +12,13 @@
 #include <shardwise/ops/cross_entropy.hpp>
 #include <shardwise/ops/dropout.hpp>
 #include <shardwise/ops/embedding.hpp>
+#include <shardwise/ops/key_value_cache.hpp>
 #include <shardwise/ops/layer_norm.hpp>
 #include <shardwise/ops/matmul.hpp>
 #include <shardwise/ops/reduction.hpp>
 #include <shardwise/ops/reshape.hpp>
+#include <shardwise/ops/rms_norm.hpp>
+#include <shardwise/ops/rope.hpp>
 #include <shardwise/ops/softmax.hpp>
+#include <shardwise/ops/swiglu.hpp>
 #include <shardwise/ops/transpose.hpp>

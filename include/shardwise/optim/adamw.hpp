@@ -41,7 +41,8 @@ struct AdamWUpdate {
 
 class AdamW : public Optimizer<AdamWUpdate> {
  public:
-  constexpr explicit AdamW(AdamWUpdate settings = {}) : Optimizer(settings) {}
+  constexpr explicit AdamW(AdamWUpdate settings = {}, ReduceOptions reduction = {})
+      : Optimizer(settings, reduction) {}
 };
 
 }  // namespace shardwise

@@ -3,26 +3,15 @@
 #pragma once
 
 /// @file
-/// What optimizers share: they walk the parameters of a module, finish each pending gradient, hand parameter,
+/// What optimizers share: they finish the pending gradients of a module, walk its parameters, hand parameter,
 /// gradient and state to an update, and clear the gradient. State lies as the parameter does: what is sharded
 /// is updated where it is, without communication.
 
-#include <shardwise/nn/module.hpp>
-#include <shardwise/nn/style.hpp>
+#include <vector>
+
+#include <shardwise/optim/reduce_gradients.hpp>
 
 namespace shardwise {
-
-namespace detail {
-
-/// The gradient of a parameter, finished: same layout as the parameter, nothing pending.
-template <class X>
-struct FinishedCodes {
-  static constexpr int at(int axis) {
-    return (X::layout[axis] == reduced ? replicate : X::layout[axis]).code;
-  }
-};
-
-}  // namespace detail
 
 /// The state of one parameter: up to two blocks that lie as it does, such as a velocity, or Adam's two
 /// moments.
@@ -35,12 +24,16 @@ struct ParameterState {
 template <class Update>
 class Optimizer {
  public:
-  constexpr explicit Optimizer(Update update) : update_(update) {}
+  /// `reduction`: how `step` finishes gradients that are still pending.
+  constexpr explicit Optimizer(Update update, ReduceOptions reduction = {})
+      : update_(update), reduction_(reduction) {}
 
-  /// One step for all parameters of `module`, from the gradients of the last `backward`, which it clears.
-  /// Gradients that are pending on an axis are reduced there first.
+  /// One step for all parameters of `module`, from the gradients that are there, which it clears. What is pending
+  /// is finished first, by `reduce_gradients`; after that, or after `clip_gradients`, nothing is, and a step does
+  /// not communicate.
   template <class Module>
   constexpr void step(Module& module) {
+    reduce_gradients(module, reduction_);
     ++steps_;
     std::size_t index = 0;
     for_each_parameter(module, [&](auto& parameter) { step_one(parameter, index++); });
@@ -48,6 +41,7 @@ class Optimizer {
 
   /// The settings, such as the learning rate, to be changed between steps.
   constexpr Update& settings() { return update_; }
+  /// How many steps were made: the number of the next, counted from 0.
   constexpr std::int64_t steps() const { return steps_; }
 
  private:
@@ -64,11 +58,9 @@ class Optimizer {
 
   template <class X>
   constexpr void step_one(Parameter<X>& parameter, std::size_t index) {
-    auto slot = parameter.slot();
-    if (!slot->filled()) return;
+    if (!parameter.finished_slot().filled()) return;
     PhaseScope phase(parameter.mesh().recorder(), Phase::optimizer);
-    using Finished = detail::with_codes<X, detail::FinishedCodes<X>>;
-    Finished gradient = redistribute_to<Finished>(slot->take());
+    const finished_gradient_of<X> gradient = parameter.finished_slot().take();
     if (states_.size() <= index) states_.resize(index + 1);
     ParameterState& state = states_[index];
     if (update_.state_blocks() > 0 && !state.first) state.first = zeroed_block(parameter);
@@ -81,6 +73,7 @@ class Optimizer {
   }
 
   Update update_;
+  ReduceOptions reduction_;
   std::int64_t steps_ = 0;
   std::vector<ParameterState> states_;  // in the order of `visit`
 };

@@ -34,7 +34,7 @@ struct SgdUpdate {
 
 class SGD : public Optimizer<SgdUpdate> {
  public:
-  constexpr explicit SGD(SgdUpdate settings) : Optimizer(settings) {}
+  constexpr explicit SGD(SgdUpdate settings, ReduceOptions reduction = {}) : Optimizer(settings, reduction) {}
 };
 
 }  // namespace shardwise

@@ -1,0 +1,112 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// The training step of a Llama, tensor parallel over all ranks: what llama_step.py compares with PyTorch. Prints a
+/// line of JSON with medians over the steps, of the slowest rank.
+
+#include <sys/resource.h>
+
+#include "support.hpp"
+
+namespace sw = shardwise;
+
+namespace {
+
+using Mesh = sw::Mesh<sw::tp>;
+using Ids = sw::Tensor<std::int32_t, 2, Mesh, sw::Replicate>;
+
+struct Options {
+  sw::LlamaConfig model{
+      .vocabulary = 32000, .features = 256, .layers = 2, .heads = 16, .kv_heads = 16, .hidden = 768};
+  sw::Index batch = 8, sequence = 256;
+  int steps = 8;
+};
+
+/// The most memory that this process has had so far, in MB.
+double peak_megabytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+Ids random_ids(const Mesh& mesh, const Options& options, std::uint64_t seed) {
+  Ids ids(mesh, {options.batch, options.sequence});
+  for (sw::Index i = 0; i < ids.view().elements(); ++i) {
+    ids.writable().data[i] =
+        static_cast<std::int32_t>(sw::kernel::uniform(seed, static_cast<std::uint64_t>(i)) *
+                                  static_cast<double>(options.model.vocabulary));
+  }
+  return ids;
+}
+
+void run(const Options& options) {
+  const Mesh mesh(sw::world(), {sw::any});
+  const sw::Communicator ranks = sw::world();
+  const double at_start = peak_megabytes();
+  sw::Llama<Mesh> model(mesh, options.model);
+  sw::initialize(model, 3);
+  sw::AdamW adamw;
+  const sw::CrossEntropyLoss criterion;
+  const Ids inputs = random_ids(mesh, options, 7), targets = random_ids(mesh, options, 8);
+
+  const int uncounted = 2;
+  std::vector<double> times[4];  // step, forward, backward, optimizer
+  double loss_of_first = 0;
+  for (int step = 0; step < uncounted + options.steps; ++step) {
+    ranks.barrier();
+    const double begin = MPI_Wtime();
+    sw::Tape tape;
+    auto loss = criterion(model(tape.constant(inputs)), targets);
+    const double forward = MPI_Wtime();
+    tape.backward(loss);
+    const double backward = MPI_Wtime();
+    adamw.step(model);
+    const double end = MPI_Wtime();
+    if (step == 0) loss_of_first = static_cast<double>(sw::item(loss.value()));
+    if (step < uncounted) continue;
+    times[0].push_back(end - begin);
+    times[1].push_back(forward - begin);
+    times[2].push_back(backward - forward);
+    times[3].push_back(end - backward);
+  }
+  std::vector<double> results;
+  for (const auto& list : times) results.push_back(benchmarks::median(list));
+  results.push_back(peak_megabytes());
+  results.push_back(peak_megabytes() - at_start);
+  ranks.all_reduce(results.data(), results.data(), static_cast<sw::Index>(results.size()), sw::DataType::f64,
+                   sw::ReduceOp::max);
+  if (ranks.rank() == 0) {
+    std::printf(
+        "{\"step\": %.5f, \"forward\": %.5f, \"backward\": %.5f, \"optimizer\": %.5f, \"peak_mb\": %.1f, "
+        "\"own_mb\": %.1f, \"loss\": %.4f, \"gemm\": \"%s\"}\n",
+        results[0], results[1], results[2], results[3], results[4], results[5], loss_of_first,
+        sw::kernel::gemm_name());
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return sw::run(argc, argv, [&] {
+    Options options;
+    CLI::App app("Times the training step of a Llama, tensor parallel over all ranks.", "llama_step");
+    app.option_defaults()->always_capture_default();
+    auto add = [&](const char* name, sw::Index& value, const char* text) {
+      app.add_option(name, value, text)->check(CLI::Range(1, 1 << 24));
+    };
+    add("--vocabulary", options.model.vocabulary, "tokens that there are");
+    add("--features", options.model.features, "a multiple of --heads");
+    add("--layers", options.model.layers, "of the model");
+    add("--heads", options.model.heads, "of the attention");
+    add("--kv-heads", options.model.kv_heads, "a multiple of the ranks");
+    add("--hidden", options.model.hidden, "features within the MLPs");
+    add("--batch", options.batch, "sequences in a step");
+    add("--sequence", options.sequence, "tokens in a sequence");
+    app.add_option("--steps", options.steps, "that are timed, after two that are not")
+        ->check(CLI::Range(1, 100000));
+    if (auto code = benchmarks::parse(app, argc, argv)) return *code;
+    run(options);
+    return 0;
+  });
+}

@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: 2026 The Shardwise developers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The training step of a Llama: Shardwise on two ranks beside PyTorch's two processes over gloo, in turn, in one run.
+What counts is the median of the ratios of neighbours. Usage: llama_step.py BUILD/benchmarks/llama_step [pairs]"""
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+
+CONFIGURATIONS = {
+    "A: 2 layers of 256, 16 heads, 32000 words, 8 x 256 tokens": {},
+    "B: 4 layers of 768, 12 heads, 4 key/value heads, 8192 words, 4 x 256 tokens": dict(
+        vocabulary=8192, features=768, layers=4, heads=12, kv_heads=4, hidden=2048, batch=4
+    ),
+}
+
+
+def run(command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def main():
+    program, pairs = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 3
+    here = os.path.dirname(os.path.abspath(__file__))
+    python = next((p for p in ("/usr/bin/python3", shutil.which("python3")) if p and subprocess.run([p, "-c", "import torch"], capture_output=True).returncode == 0), None)
+    if python is None:
+        sys.exit("PyTorch is missing (Debian: python3-torch): nothing to compare with")
+    binding = "core" if (os.cpu_count() or 1) >= 2 else "none"
+    os.environ["OMP_NUM_THREADS"] = "1"
+    for title, sizes in CONFIGURATIONS.items():
+        options = [word for name, value in sizes.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+        ours = ["mpirun", "-n", "2", "--bind-to", binding, program] + options
+        theirs = [python, os.path.join(here, "llama_step_pytorch.py")] + options
+        results = {"Shardwise": [], "PyTorch": []}
+        for pair in range(pairs):
+            for name in ("Shardwise", "PyTorch") if pair % 2 == 0 else ("PyTorch", "Shardwise"):
+                results[name].append(run(ours if name == "Shardwise" else theirs))
+        print(f"{title}; one training step, tensor parallel on 2 ranks of one thread")
+        print(f"  {'':12}{'Shardwise':>12}{'PyTorch':>12}{'PyTorch / Shardwise':>22}")
+        for name in ("step", "forward", "backward", "optimizer", "own_mb", "peak_mb"):
+            pair = [[r[name] for r in results[who]] for who in results]
+            ratio = statistics.median(b / a for a, b in zip(*pair))
+            scale, unit = (1, "MB") if name.endswith("mb") else (1000, "ms")
+            label = {"own_mb": "memory", "peak_mb": "with code"}.get(name, name)
+            a, b = (scale * statistics.median(values) for values in pair)
+            print(f"  {label:12}{a:9.1f} {unit}{b:9.1f} {unit}{ratio:22.2f}")
+        print(f"  matrix products by {results['Shardwise'][0]['gemm']}; by {results['PyTorch'][0]['gemm']}; first losses "
+              f"{results['Shardwise'][0]['loss']} and {results['PyTorch'][0]['loss']}, from other random weights\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The next token, drawn from the logits of a language model. The draw is a function of the logits, the options,
+/// a seed and a position, so that all ranks, which hold the same logits, draw the same token without a word.
+///
+/// ```
+/// std::int32_t next = sample(logits, {.temperature = 0.8, .top_k = 40}, seed, position);
+/// ```
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <shardwise/kernel/random.hpp>
+#include <shardwise/layout/index.hpp>
+
+namespace shardwise {
+
+/// Which tokens may be drawn, and how boldly. First the temperature, then `top_k`, then `top_p`.
+struct SamplingOptions {
+  double temperature = 1;  ///< divides the logits; 0 takes the greatest
+  Index top_k = 0;         ///< only the k most probable (Fan, Lewis and Dauphin, ACL 2018); 0 is all
+  /// Only the most probable whose probabilities first sum up to p (Holtzman et al., "The curious case of neural
+  /// text degeneration", ICLR 2020), of what `top_k` leaves.
+  double top_p = 1;
+};
+
+// Implementation details: not part of the interface.
+namespace detail {
+
+inline void check_sampling(const SamplingOptions& options) {
+  if (!(options.temperature >= 0) || std::isinf(options.temperature)) {
+    throw std::invalid_argument("temperature " + std::to_string(options.temperature) +
+                                ": expected a finite number, 0 or more");
+  }
+  if (options.top_k < 0) {
+    throw std::invalid_argument("top_k " + std::to_string(options.top_k) +
+                                ": expected 0 (all tokens) or more");
+  }
+  if (!(options.top_p > 0 && options.top_p <= 1)) {
+    throw std::invalid_argument("top_p " + std::to_string(options.top_p) +
+                                ": expected more than 0 and at most 1");
+  }
+}
+
+/// The first of the greatest logits.
+template <class T>
+std::size_t greatest(std::span<const T> logits) {
+  if (logits.empty()) throw std::invalid_argument("there are no logits to draw from");
+  std::size_t best = 0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (std::isnan(logits[i]) || logits[i] == std::numeric_limits<T>::infinity()) {
+      throw std::invalid_argument("logit " + std::to_string(i) + " is " + std::to_string(logits[i]) +
+                                  ": expected a finite number, or -inf for a token that must not be drawn");
+    }
+    if (logits[i] > logits[best]) best = i;
+  }
+  if (std::isinf(logits[best])) throw std::invalid_argument("all logits are -inf: there is no token to draw");
+  return best;
+}
+
+struct WeightedToken {
+  double weight;
+  std::size_t id;
+  /// The most probable are the greatest; of equal ones those with the lower id.
+  bool operator<(const WeightedToken& other) const {
+    return weight != other.weight ? weight < other.weight : id > other.id;
+  }
+};
+
+inline double sum_of_weights(const std::vector<WeightedToken>& tokens) {
+  double sum = 0;
+  for (const WeightedToken& token : tokens) sum += token.weight;
+  return sum;
+}
+
+/// The most probable tokens, as few as sum up to `enough` but at most `count`, in order. Takes O(n + m log n)
+/// for m of n tokens.
+inline std::vector<WeightedToken> most_probable(std::vector<WeightedToken> tokens, std::size_t count,
+                                                double enough) {
+  std::vector<WeightedToken> result;
+  std::make_heap(tokens.begin(), tokens.end());
+  for (double sum = 0; result.size() < count && sum < enough && !tokens.empty(); tokens.pop_back()) {
+    std::pop_heap(tokens.begin(), tokens.end());
+    result.push_back(tokens.back());
+    sum += tokens.back().weight;
+  }
+  return result;
+}
+
+template <class T>
+std::int32_t sample(std::span<const T> logits, const SamplingOptions& options, std::uint64_t seed,
+                    std::uint64_t position) {
+  check_sampling(options);
+  const std::size_t best = greatest(logits);
+  if (options.temperature == 0) return static_cast<std::int32_t>(best);
+  std::vector<WeightedToken> tokens;
+  tokens.reserve(logits.size());
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const double below = static_cast<double>(logits[i]) - static_cast<double>(logits[best]);
+    tokens.push_back({std::exp(below / options.temperature), i});
+  }
+  const auto k = static_cast<std::size_t>(options.top_k);
+  if (k > 0 && k < tokens.size()) {
+    tokens = most_probable(std::move(tokens), k, std::numeric_limits<double>::infinity());
+  }
+  if (options.top_p < 1) {
+    const double enough = options.top_p * sum_of_weights(tokens);
+    tokens = most_probable(std::move(tokens), logits.size(), enough);
+  }
+  const auto words = kernel::random_block(seed, kernel::RandomStream::uniform, position);
+  const std::uint64_t bits =
+      std::uint64_t{words[0]} << 21 | words[1] >> 11;  // 53 of them: a double in [0, 1)
+  const double target = static_cast<double>(bits) * 0x1p-53 * sum_of_weights(tokens);
+  double sum = 0;
+  for (const WeightedToken& token : tokens) {
+    sum += token.weight;
+    if (target < sum) return static_cast<std::int32_t>(token.id);
+  }
+  return static_cast<std::int32_t>(best);  // rounding made the target the sum of all
+}
+
+}  // namespace detail
+
+/// Draws a token: id i with probability softmax(logits / temperature)[i] among the tokens that the options leave.
+/// `position` numbers the draws of one seed. Equal logits count from the lowest id. Sums are in double and in a
+/// fixed order. Throws `std::invalid_argument` for options out of their ranges, and for logits that are NaN,
+/// +inf, all -inf, or none.
+inline std::int32_t sample(std::span<const float> logits, const SamplingOptions& options, std::uint64_t seed,
+                           std::uint64_t position) {
+  return detail::sample(logits, options, seed, position);
+}
+inline std::int32_t sample(std::span<const double> logits, const SamplingOptions& options, std::uint64_t seed,
+                           std::uint64_t position) {
+  return detail::sample(logits, options, seed, position);
+}
+
+}  // namespace shardwise

@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Tokens that are found in the text before the model sees it.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <shardwise/data/byte_tokenizer.hpp>
+#include <shardwise/data/tokenizer/file_part.hpp>
+
+namespace shardwise::detail {
+
+/// A token that is found in the text before all else. It may take the white space beside it along.
+struct AddedToken {
+  std::string text;
+  std::int32_t id;
+  bool left_space, right_space, normalized, special;
+};
+
+inline AddedToken read_added_token(const FilePart& part) {
+  part.only({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
+  part.must_be("single_word", {false});
+  AddedToken token{part.get<std::string>("content"),   part.get<std::int32_t>("id"),
+                   part.get<bool>("lstrip", false),    part.get<bool>("rstrip", false),
+                   part.get<bool>("normalized", true), part.get<bool>("special", false)};
+  if (token.text.empty()) part["content"].fail("expected a token that is not empty");
+  return token;
+}
+
+/// Finds added tokens: the leftmost first, and of those the longest.
+class AddedTokens {
+ public:
+  void add(AddedToken token) {
+    auto& tokens = by_first_byte_[static_cast<unsigned char>(token.text.front())];
+    tokens.push_back(std::move(token));
+    std::stable_sort(tokens.begin(), tokens.end(),
+                     [](const AddedToken& a, const AddedToken& b) { return a.text.size() > b.text.size(); });
+  }
+
+  /// Calls on_token(id) and on_text(text, does it begin where the whole text does?) for what the text is made
+  /// of, in order. Special tokens may be text like any other.
+  template <class OnToken, class OnText>
+  void split(std::string_view text, bool match_special, OnToken on_token, OnText on_text) const {
+    std::size_t done = 0;
+    auto flush = [&](std::size_t end) {
+      if (done < end) on_text(text.substr(done, end - done), done == 0);
+    };
+    for (std::size_t i = 0; i < text.size();) {
+      const AddedToken* token = longest(text.substr(i));
+      if (!token) {
+        ++i;
+        continue;
+      }
+      const std::size_t end = i + token->text.size();
+      if (token->special && !match_special) {
+        i = end;
+        continue;
+      }
+      flush(token->left_space ? std::max(done, space_before(text, i)) : i);
+      on_token(token->id);
+      i = done = token->right_space ? space_after(text, end) : end;
+    }
+    flush(text.size());
+  }
+
+ private:
+  const AddedToken* longest(std::string_view rest) const {
+    for (const AddedToken& token : by_first_byte_[static_cast<unsigned char>(rest.front())]) {
+      if (rest.starts_with(token.text)) return &token;
+    }
+    return nullptr;
+  }
+
+  static bool white_space(char32_t c) {
+    return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+           (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
+           c == 0x3000;
+  }
+  static std::size_t space_before(std::string_view text, std::size_t end) {
+    while (end > 0) {
+      std::size_t begin = end - 1;
+      while ((static_cast<unsigned char>(text[begin]) & 0xc0) == 0x80) --begin;
+      if (!white_space(character_at(text, begin).value)) break;
+      end = begin;
+    }
+    return end;
+  }
+  static std::size_t space_after(std::string_view text, std::size_t begin) {
+    while (begin < text.size()) {
+      const auto [value, length] = character_at(text, begin);
+      if (!white_space(value)) break;
+      begin += length;
+    }
+    return begin;
+  }
+
+  std::array<std::vector<AddedToken>, 256> by_first_byte_;  // in each the longest first
+};
+
+}  // namespace shardwise::detail

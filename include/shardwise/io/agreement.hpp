@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// One rank's problem is every rank's error: all throw the same message, and none waits for one that has gone.
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <shardwise/mesh/communicator.hpp>
+
+// Implementation details: not part of the interface.
+namespace shardwise::detail {
+
+/// What went wrong on this rank.
+class Problems {
+ public:
+  void add(std::string problem) { list_.push_back(std::move(problem)); }
+  /// Runs f(); what it throws becomes a problem.
+  template <class F>
+  void guard(F f) {
+    try {
+      f();
+    } catch (const std::exception& error) {
+      add(error.what());
+    }
+  }
+  bool none() const { return list_.empty(); }
+
+  /// Throws a `std::runtime_error` on all ranks if any has a problem: "TASK: PROBLEM (rank 1)". Of many it
+  /// tells the first ten, each with the ranks that met it. Collective.
+  void throw_together(const Communicator& ranks, std::string_view task) const;
+
+ private:
+  static constexpr std::size_t told = 10;
+
+  /// This rank's first problems, each ended by a zero byte.
+  std::string packed() const {
+    std::string text;
+    for (std::size_t i = 0; i < std::min(told, list_.size()); ++i) {
+      std::string problem = list_[i];
+      std::replace(problem.begin(), problem.end(), '\0', ' ');
+      text += problem + '\0';
+    }
+    return text;
+  }
+
+  std::vector<std::string> list_;
+};
+
+inline std::string ranks_text(const std::vector<int>& ranks, int size) {
+  if (static_cast<int>(ranks.size()) == size) return size == 1 ? "rank 0" : "all ranks";
+  std::string text = ranks.size() == 1 ? "rank" : "ranks";
+  for (std::size_t i = 0; i < ranks.size(); ++i) text += (i > 0 ? ", " : " ") + std::to_string(ranks[i]);
+  return text;
+}
+
+inline void Problems::throw_together(const Communicator& ranks, std::string_view task) const {
+  const auto size = static_cast<std::size_t>(ranks.size());
+  const std::string mine = packed();
+  const std::vector<Index> numbers{static_cast<Index>(list_.size()), static_cast<Index>(mine.size())};
+  std::vector<Index> all(2 * size), counts(size, 2), offsets(size);
+  for (std::size_t r = 0; r < size; ++r) offsets[r] = static_cast<Index>(2 * r);
+  ranks.all_gather(numbers.data(), all.data(), counts, offsets, data_type<Index>);
+
+  Index bytes = 0, most = 0;  // the ranks' lists overlap, so the longest tells how many there are at least
+  for (std::size_t r = 0; r < size; ++r) {
+    most = std::max(most, all[2 * r]);
+    counts[r] = all[2 * r + 1];
+    offsets[r] = bytes;
+    bytes += counts[r];
+  }
+  if (most == 0) return;
+  std::string text(static_cast<std::size_t>(bytes), '\0');
+  ranks.all_gather(mine.data(), text.data(), counts, offsets, DataType::u8);
+
+  std::vector<std::string> problems;  // in the order in which the ranks tell them
+  std::map<std::string, std::vector<int>, std::less<>> found_by;
+  for (std::size_t r = 0; r < size; ++r) {
+    std::string_view rest(text.data() + offsets[r], static_cast<std::size_t>(counts[r]));
+    while (!rest.empty()) {
+      const std::string problem(rest.substr(0, rest.find('\0')));
+      rest.remove_prefix(problem.size() + 1);
+      auto& who = found_by[problem];
+      if (who.empty()) problems.push_back(problem);
+      if (who.empty() || who.back() != static_cast<int>(r)) who.push_back(static_cast<int>(r));
+    }
+  }
+  const auto shown = std::min(told, problems.size());
+  const auto count = std::max(static_cast<std::size_t>(most), problems.size());
+  std::string message = std::string(task) + ": ";
+  if (count > 1) message += std::to_string(count) + " problems: ";
+  for (std::size_t i = 0; i < shown; ++i) {
+    message += (i > 0       ? "\n  "
+                : count > 1 ? "\n  "
+                            : "") +
+               problems[i] + " (" + ranks_text(found_by[problems[i]], ranks.size()) + ")";
+  }
+  if (count > shown) message += "\n  and " + std::to_string(count - shown) + " more";
+  throw std::runtime_error(message);
+}
+
+}  // namespace shardwise::detail

@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Files whose every failure is an error with a name: `std::runtime_error`, "PATH: what failed: why". A file is
+/// written under a temporary name and renamed when it is whole, so that no crash leaves half of one.
+///
+/// ```
+/// write_file_atomically("run/config.json", text);
+/// ```
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <filesystem>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <shardwise/layout/index.hpp>
+
+namespace shardwise {
+
+// Implementation details: not part of the interface.
+namespace detail {
+
+using Path = std::filesystem::path;
+
+[[noreturn]] inline void throw_file_error(const Path& path, std::string_view what, int code = errno) {
+  throw std::runtime_error(path.string() + ": " + std::string(what) + ": " +
+                           std::generic_category().message(code));
+}
+
+/// An open file.
+class File {
+ public:
+  File(Path path, int flags) : path_(std::move(path)) {
+    do {
+      descriptor_ = ::open(path_.c_str(), flags | O_CLOEXEC, 0666);
+    } while (descriptor_ < 0 && errno == EINTR);
+    if (descriptor_ < 0) throw_file_error(path_, flags & O_CREAT ? "cannot be created" : "cannot be opened");
+  }
+  File(File&& other) noexcept
+      : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+  File& operator=(File&&) = delete;
+  ~File() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+
+  int descriptor() const noexcept { return descriptor_; }
+  const Path& path() const noexcept { return path_; }
+
+  /// In bytes; throws for what is no regular file.
+  Index size() const {
+    struct stat about {};
+    if (::fstat(descriptor_, &about) != 0) throw_file_error(path_, "cannot be examined");
+    if (!S_ISREG(about.st_mode)) throw std::runtime_error(path_.string() + ": not a regular file");
+    return static_cast<Index>(about.st_size);
+  }
+
+  void read(void* to, Index bytes, Index offset) const {
+    transfer(bytes, offset, "cannot be read", [&](Index done, std::size_t rest, Index at) {
+      return ::pread(descriptor_, static_cast<char*>(to) + done, rest, at);
+    });
+  }
+  void write(const void* from, Index bytes, Index offset) const {
+    transfer(bytes, offset, "cannot be written", [&](Index done, std::size_t rest, Index at) {
+      return ::pwrite(descriptor_, static_cast<const char*>(from) + done, rest, at);
+    });
+  }
+
+  /// Returns when the device has it.
+  void sync() const {
+    if (::fsync(descriptor_) != 0) throw_file_error(path_, "cannot be flushed to the device");
+  }
+
+ private:
+  template <class F>
+  void transfer(Index bytes, Index offset, std::string_view failure, F call) const {
+    for (Index done = 0; done < bytes;) {
+      const auto now = call(done, static_cast<std::size_t>(bytes - done), offset + done);
+      if (now < 0 && errno == EINTR) continue;
+      if (now < 0) throw_file_error(path_, failure);
+      if (now == 0) {
+        throw std::runtime_error(path_.string() + ": " + std::string(failure) + ": it ends at byte " +
+                                 std::to_string(offset + done) + " of " + std::to_string(offset + bytes));
+      }
+      done += static_cast<Index>(now);
+    }
+  }
+
+  Path path_;
+  int descriptor_ = -1;
+};
+
+/// The folder that a file lies in, as a name that can be opened.
+inline Path folder_of(const Path& file) { return file.has_parent_path() ? file.parent_path() : Path("."); }
+
+/// Makes what was renamed or removed in a folder last through a crash of the machine.
+inline void sync_folder(const Path& folder) { File(folder, O_RDONLY | O_DIRECTORY).sync(); }
+
+/// A number that two jobs writing to one place do not share.
+inline std::uint32_t temporary_token() { return std::random_device{}(); }
+
+/// Where `target` is written until it is whole.
+inline Path temporary_path(const Path& target, std::uint32_t token) {
+  return Path(target.string() + ".tmp-" + std::to_string(token));
+}
+
+/// Creates an empty file under a temporary name. `commit` gives it the name `target`; else the destructor
+/// removes it.
+class TemporaryFile {
+ public:
+  TemporaryFile(Path target, std::uint32_t token)
+      : target_(std::move(target)),
+        file_(temporary_path(target_, token), O_RDWR | O_CREAT | O_EXCL),
+        pending_(true) {}
+  TemporaryFile(TemporaryFile&& other) noexcept
+      : target_(std::move(other.target_)),
+        file_(std::move(other.file_)),
+        pending_(std::exchange(other.pending_, false)) {}
+  TemporaryFile& operator=(TemporaryFile&&) = delete;
+  ~TemporaryFile() {
+    if (pending_) ::unlink(file_.path().c_str());
+  }
+
+  const File& file() const noexcept { return file_; }
+  const Path& target() const noexcept { return target_; }
+
+  /// A file that is there is replaced in one step. The caller has flushed the file and flushes the folder.
+  void commit() {
+    if (::rename(file_.path().c_str(), target_.c_str()) != 0) {
+      throw_file_error(target_, "cannot be renamed from " + file_.path().filename().string());
+    }
+    pending_ = false;
+  }
+
+ private:
+  Path target_;
+  File file_;
+  bool pending_;
+};
+
+/// A file's whole text.
+inline std::string read_text(const Path& path) {
+  const File file(path, O_RDONLY);
+  std::string text(static_cast<std::size_t>(file.size()), '\0');
+  file.read(text.data(), static_cast<Index>(text.size()), 0);
+  return text;
+}
+
+}  // namespace detail
+
+/// Writes a small file: under its name there is always the old text or the new, whole. For one rank to call;
+/// throws `std::runtime_error`, and then the old file is as it was.
+inline void write_file_atomically(const std::filesystem::path& path, std::string_view text) {
+  detail::TemporaryFile temporary(path, detail::temporary_token());
+  temporary.file().write(text.data(), static_cast<Index>(text.size()), 0);
+  temporary.file().sync();
+  temporary.commit();
+  detail::sync_folder(detail::folder_of(path));
+}
+
+}  // namespace shardwise

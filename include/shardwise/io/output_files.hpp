@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Which files a set of tensors becomes, and what stands in them but the elements: the same on every rank,
+/// since it is computed from names, types and global extents.
+
+#include <cstdio>
+#include <functional>
+#include <set>
+
+#include <shardwise/io/safetensors_header.hpp>
+#include <shardwise/io/stored_block.hpp>
+
+namespace shardwise {
+
+struct SaveOptions {
+  /// From a parameter's path ("blocks.0.attention.wq.weight") to its tensor's name in the file; without it
+  /// they are the same. (Tensors that are named one by one keep their names.)
+  std::function<std::string(std::string_view)> name_of = {};
+  /// The type of all floating-point numbers in the file: f64, f32, bf16 or f16. Without it, as in memory.
+  std::optional<StoredType> type = {};
+  /// A file that has a tensor takes another only up to so many bytes of elements; 0 means one file for all.
+  Index max_file_bytes = 0;
+  /// Hugging Face's loaders refuse files without this format.
+  std::map<std::string, std::string> metadata = {{"format", "pt"}};
+};
+
+// Implementation details: not part of the interface.
+namespace detail {
+
+/// A tensor to be written, and this rank's part of it.
+struct WrittenTensor {
+  std::string name;
+  UntypedBlock<const char> block;
+  bool owner = false;  // of ranks with the same block one writes it
+};
+
+struct OutputFile {
+  Path target;
+  std::string head;  // the bytes before the elements
+  SafetensorsHeader header;
+  std::map<std::string, const WrittenTensor*> sources;  // by the tensors' names
+};
+
+struct OutputPlan {
+  std::vector<OutputFile> files;
+  bool in_folder = false;  // else it is one file of the caller's naming
+  Path folder;
+  std::string index;  // the text of the index, if there are several files
+};
+
+inline StoredTensor stored_form(const WrittenTensor& source, const std::optional<StoredType>& wanted) {
+  StoredTensor tensor{source.name, stored_as(source.block.type), source.block.shape()};
+  if (wanted && convertible(tensor.type, *wanted)) tensor.type = *wanted;
+  const auto bytes = stored_bytes(tensor.type, tensor.shape);
+  if (!bytes) throw std::runtime_error("tensor \"" + tensor.name + "\" has more bytes than 2^63 - 1");
+  tensor.bytes = *bytes;
+  return tensor;
+}
+
+/// Five digits, as Hugging Face numbers files: model-00001-of-00003.safetensors.
+inline std::string numbered_name(std::size_t number, std::size_t count) {
+  std::array<char, 80> name{};
+  std::snprintf(name.data(), name.size(), "model-%05zu-of-%05zu.safetensors", number, count);
+  return name.data();
+}
+
+inline std::string index_text(const std::vector<OutputFile>& files) {
+  Json index = {{"metadata", {{"total_size", 0}}}, {"weight_map", Json::object()}};
+  Index total = 0;
+  for (const OutputFile& file : files) {
+    for (const StoredTensor& tensor : file.header.tensors) {
+      total += tensor.bytes;
+      index["weight_map"][tensor.name] = file.target.filename().string();
+    }
+  }
+  index["metadata"]["total_size"] = total;
+  return index.dump(2) + "\n";
+}
+
+inline void check(const std::vector<WrittenTensor>& tensors, const SaveOptions& options) {
+  if (options.max_file_bytes < 0) {
+    throw std::runtime_error("max_file_bytes is " + std::to_string(options.max_file_bytes) +
+                             ", where 0 or more is expected");
+  }
+  if (options.type && !convertible(StoredType::f32, *options.type)) {
+    throw std::runtime_error("floating-point numbers cannot be written as " +
+                             std::string(name_of(*options.type)) + ", but as F64, F32, BF16 or F16");
+  }
+  std::set<std::string_view> names;
+  for (const WrittenTensor& tensor : tensors) {
+    if (tensor.name == "__metadata__") throw std::runtime_error("no tensor may be named __metadata__");
+    if (!names.insert(tensor.name).second) {
+      throw std::runtime_error("two tensors are named \"" + tensor.name + "\"");
+    }
+  }
+}
+
+/// Fills files in the order of the tensors. `path` is a file if it ends in .safetensors, else a folder.
+inline OutputPlan plan_output(const Path& path, const std::vector<WrittenTensor>& tensors,
+                              const SaveOptions& options) {
+  check(tensors, options);
+  OutputPlan plan;
+  plan.files.emplace_back();
+  Index bytes = 0;
+  for (const WrittenTensor& source : tensors) {
+    StoredTensor tensor = stored_form(source, options.type);
+    const bool full = options.max_file_bytes > 0 && bytes + tensor.bytes > options.max_file_bytes;
+    if (full && !plan.files.back().sources.empty()) {
+      plan.files.emplace_back();
+      bytes = 0;
+    }
+    bytes += tensor.bytes;
+    plan.files.back().sources.emplace(tensor.name, &source);
+    plan.files.back().header.tensors.push_back(std::move(tensor));
+  }
+  plan.in_folder = path.extension() != ".safetensors";
+  plan.folder = plan.in_folder ? path : folder_of(path);
+  const std::size_t count = plan.files.size();
+  if (count > 1 && !plan.in_folder) {
+    throw std::runtime_error(path.string() + ": " + std::to_string(count) + " files of at most " +
+                             std::to_string(options.max_file_bytes) +
+                             " bytes need a folder, not a file's name");
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    OutputFile& file = plan.files[i];
+    file.target = path;
+    if (plan.in_folder) file.target /= count == 1 ? "model.safetensors" : numbered_name(i + 1, count);
+    file.header.metadata = options.metadata;
+    file.head = make_safetensors_header(file.header, file.target.string());
+  }
+  if (count > 1) plan.index = index_text(plan.files);
+  return plan;
+}
+
+}  // namespace detail
+
+}  // namespace shardwise

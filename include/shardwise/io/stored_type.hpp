@@ -1,0 +1,215 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The element types of safetensors files, and the conversions between them and those in memory.
+///
+/// Floating-point numbers become one another, rounded once to nearest, ties to even. Integers become one
+/// another if the value fits. Nothing else is converted.
+
+#include <Eigen/Core>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include <shardwise/tensor/tensor.hpp>
+
+namespace shardwise {
+
+/// Ordered as in the format's reference implementation, which sorts tensors by it.
+enum class StoredType : std::uint8_t {
+  boolean,
+  u8,
+  i8,
+  f8_e5m2,
+  f8_e4m3,
+  i16,
+  u16,
+  f16,
+  bf16,
+  i32,
+  u32,
+  f32,
+  f64,
+  i64,
+  u64
+};
+
+// Implementation details: not part of the interface.
+namespace detail {
+
+struct StoredTypeTraits {
+  std::string_view name;  // as files spell it
+  Index size;
+};
+inline constexpr std::array<StoredTypeTraits, 15> stored_types{{{"BOOL", 1},
+                                                                {"U8", 1},
+                                                                {"I8", 1},
+                                                                {"F8_E5M2", 1},
+                                                                {"F8_E4M3", 1},
+                                                                {"I16", 2},
+                                                                {"U16", 2},
+                                                                {"F16", 2},
+                                                                {"BF16", 2},
+                                                                {"I32", 4},
+                                                                {"U32", 4},
+                                                                {"F32", 4},
+                                                                {"F64", 8},
+                                                                {"I64", 8},
+                                                                {"U64", 8}}};
+
+}  // namespace detail
+
+/// As files spell it: "BF16".
+constexpr std::string_view name_of(StoredType type) {
+  return detail::stored_types[static_cast<std::size_t>(type)].name;
+}
+/// Bytes of one element.
+constexpr Index size_of(StoredType type) { return detail::stored_types[static_cast<std::size_t>(type)].size; }
+/// The type of that name, or nothing.
+constexpr std::optional<StoredType> stored_type_named(std::string_view name) {
+  for (std::size_t i = 0; i < detail::stored_types.size(); ++i) {
+    if (detail::stored_types[i].name == name) return static_cast<StoredType>(i);
+  }
+  return std::nullopt;
+}
+
+/// The type under which elements in memory are stored as they are.
+constexpr StoredType stored_as(DataType type) {
+  switch (type) {
+    case DataType::f32:
+      return StoredType::f32;
+    case DataType::f64:
+      return StoredType::f64;
+    case DataType::bf16:
+      return StoredType::bf16;
+    case DataType::i32:
+      return StoredType::i32;
+    case DataType::i64:
+      return StoredType::i64;
+    case DataType::u8:
+      break;
+  }
+  return StoredType::u8;
+}
+
+namespace detail {
+
+template <class T>
+inline constexpr bool is_floating = !std::is_integral_v<T>;
+
+/// Calls f(element) with an element of the C++ type in question; false for types that are not converted.
+template <class F>
+bool with_element_of(StoredType type, F f) {
+  switch (type) {
+    case StoredType::boolean:
+    case StoredType::u8:
+      return f(std::uint8_t{}), true;
+    case StoredType::i8:
+      return f(std::int8_t{}), true;
+    case StoredType::i16:
+      return f(std::int16_t{}), true;
+    case StoredType::u16:
+      return f(std::uint16_t{}), true;
+    case StoredType::f16:
+      return f(Eigen::half{}), true;
+    case StoredType::bf16:
+      return f(Eigen::bfloat16{}), true;
+    case StoredType::i32:
+      return f(std::int32_t{}), true;
+    case StoredType::u32:
+      return f(std::uint32_t{}), true;
+    case StoredType::f32:
+      return f(float{}), true;
+    case StoredType::f64:
+      return f(double{}), true;
+    case StoredType::i64:
+      return f(std::int64_t{}), true;
+    case StoredType::u64:
+      return f(std::uint64_t{}), true;
+    case StoredType::f8_e5m2:
+    case StoredType::f8_e4m3:
+      break;
+  }
+  return false;
+}
+
+/// To the one of the two neighbouring floats whose last bit is odd: rounding that once more, to a shorter
+/// type, is the same as rounding `value` itself (Boldo and Melquiond, "Emulation of FMA and correctly rounded
+/// sums", 2008).
+inline float round_to_odd(double value) {
+  const auto nearest = static_cast<float>(value);
+  if (static_cast<double>(nearest) == value || value != value) return nearest;
+  const auto bits = std::bit_cast<std::uint32_t>(nearest);
+  if ((bits & 1U) != 0) return nearest;
+  const bool too_large = std::abs(static_cast<double>(nearest)) > std::abs(value);
+  return std::bit_cast<float>(too_large ? bits - 1 : bits + 1);
+}
+
+template <class To, class From>
+To converted(From value) {
+  if constexpr (std::is_same_v<To, From>) {
+    return value;
+  } else if constexpr (!is_floating<To>) {
+    if (!std::in_range<To>(value)) {
+      throw std::runtime_error("the value " + std::to_string(value) + " does not fit an integer of " +
+                               std::to_string(8 * sizeof(To)) + " bits");
+    }
+    return static_cast<To>(value);
+  } else if constexpr (sizeof(From) == 2) {
+    return To(static_cast<float>(value));
+  } else if constexpr (sizeof(To) == 2 && sizeof(From) == 8) {
+    return To(round_to_odd(value));
+  } else {
+    return static_cast<To>(value);
+  }
+}
+
+/// Whether elements of the one may become elements of the other.
+inline bool convertible(StoredType from, StoredType to) {
+  bool possible = from == to;
+  with_element_of(from, [&](auto a) {
+    with_element_of(to, [&](auto b) { possible = is_floating<decltype(a)> == is_floating<decltype(b)>; });
+  });
+  return possible;
+}
+
+/// Converts `count` elements at any address to any other. Throws `std::runtime_error` for an integer that does
+/// not fit, `std::logic_error` for types that are not convertible.
+inline void convert(StoredType from, const void* source, StoredType to, void* target, Index count) {
+  if (count == 0) return;
+  if (from == to) {
+    std::memcpy(target, source, static_cast<std::size_t>(count * size_of(to)));
+    return;
+  }
+  if (!convertible(from, to)) throw std::logic_error("convert: these types are not converted");
+  with_element_of(from, [&](auto a) {
+    with_element_of(to, [&](auto b) {
+      using From = decltype(a);
+      using To = decltype(b);
+      if constexpr (is_floating<From> == is_floating<To>) {
+        const auto* in = static_cast<const char*>(source);
+        auto* out = static_cast<char*>(target);
+        for (Index i = 0; i < count; ++i) {
+          From element;
+          std::memcpy(&element, in + i * static_cast<Index>(sizeof(From)), sizeof(From));
+          const To result = converted<To>(element);
+          std::memcpy(out + i * static_cast<Index>(sizeof(To)), &result, sizeof(To));
+        }
+      }
+    });
+  });
+}
+
+}  // namespace detail
+
+}  // namespace shardwise

@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Rotary position embeddings (Su et al., "RoFormer", 2021): the numbers i and i + head_dim/2 of a head are a
+/// point in the plane ("rotate half", as in Hugging Face's models), which is turned by position · ω_i with
+/// ω_i = theta^(-2i / head_dim).
+
+#include <array>
+#include <cmath>
+#include <numbers>
+#include <optional>
+#include <vector>
+
+#include "shardwise/kernel/element.hpp"
+
+namespace shardwise::kernel {
+
+/// Names as in Hugging Face's configurations.
+enum class RopeType {
+  linear,  ///< all frequencies divided by `factor` (Chen et al., "Position interpolation", 2023)
+  llama3,  ///< only the low ones, with a smooth transition (Llama 3.1)
+};
+
+/// How frequencies are lowered for sequences longer than those of the training. All but `factor` is of
+/// `llama3`: waves of which fewer than `low_freq_factor` fit into the original positions are slowed down by
+/// `factor`, those of which more than `high_freq_factor` fit are kept.
+struct RopeScaling {
+  RopeType rope_type = RopeType::llama3;
+  double factor = 8;
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
+  Index original_max_position_embeddings = 8192;
+
+  friend constexpr bool operator==(const RopeScaling&, const RopeScaling&) = default;
+};
+
+/// ω_i in radians per position.
+inline double rope_frequency(Index i, Index head_dim, double theta,
+                             const std::optional<RopeScaling>& scaling) {
+  const double frequency = std::pow(theta, -2 * static_cast<double>(i) / static_cast<double>(head_dim));
+  if (!scaling) return frequency;
+  const double slow = frequency / scaling->factor;
+  if (scaling->rope_type == RopeType::linear) return slow;
+  const double waves =
+      static_cast<double>(scaling->original_max_position_embeddings) * frequency / (2 * std::numbers::pi);
+  if (waves < scaling->low_freq_factor) return slow;
+  if (waves > scaling->high_freq_factor) return frequency;
+  const double kept =
+      (waves - scaling->low_freq_factor) / (scaling->high_freq_factor - scaling->low_freq_factor);
+  return (1 - kept) * slow + kept * frequency;
+}
+
+/// What determines the angles, but for the position.
+struct RopeFrequencies {
+  Index head_dim;
+  double theta;
+  std::optional<RopeScaling> scaling;
+
+  friend bool operator==(const RopeFrequencies&, const RopeFrequencies&) = default;
+};
+
+namespace detail {
+
+/// Cosines and sines, kept from one layer and one step to the next: the four tables used last in a thread.
+template <class C>
+class RopeTables {
+ public:
+  /// For positions from `first` on: head_dim/2 cosines, then as many sines, for each position.
+  const C* find(const RopeFrequencies& frequencies, Index first, Index count) {
+    for (const Table& table : tables_) {
+      if (table.frequencies == frequencies && table.first <= first && first + count <= table.end) {
+        return table.values.data() + (first - table.first) * frequencies.head_dim;
+      }
+    }
+    Table& table = tables_[oldest_];
+    oldest_ = (oldest_ + 1) % tables_.size();
+    table.frequencies = frequencies;
+    table.first = first / page * page;
+    table.end = (first + count + page - 1) / page * page;
+    fill(table);
+    return table.values.data() + (first - table.first) * frequencies.head_dim;
+  }
+
+ private:
+  static constexpr Index page = 256;  ///< so that decoding does not make a table for each token
+
+  struct Table {
+    RopeFrequencies frequencies{};
+    Index first = 0, end = 0;
+    std::vector<C> values;
+  };
+
+  static void fill(Table& table) {
+    const auto& [head_dim, theta, scaling] = table.frequencies;
+    const Index half = head_dim / 2;
+    table.values.resize(static_cast<std::size_t>((table.end - table.first) * head_dim));
+    for (Index i = 0; i < half; ++i) {
+      const double frequency = rope_frequency(i, head_dim, theta, scaling);
+      C* value = table.values.data() + i;
+      for (Index position = table.first; position < table.end; ++position, value += head_dim) {
+        const double angle = static_cast<double>(position) * frequency;
+        value[0] = static_cast<C>(std::cos(angle));
+        value[half] = static_cast<C>(std::sin(angle));
+      }
+    }
+  }
+
+  std::array<Table, 4> tables_;
+  std::size_t oldest_ = 0;
+};
+
+}  // namespace detail
+
+enum class Rotation : bool { forward, back };
+
+/// x, y: [batch, sequence, heads, head_dim], head_dim even; the first position of the sequence is
+/// `first_position` ≥ 0. `Rotation::back` turns the other way: that is the inverse, and the gradient. With
+/// `accumulate` the result is added to y; otherwise y may be x.
+template <class T>
+void rope(Index batch, Index sequence, Index heads, const RopeFrequencies& frequencies, Index first_position,
+          Rotation rotation, const T* x, T* y, bool accumulate = false) {
+  using C = compute_t<T>;
+  const Index head_dim = frequencies.head_dim, half = head_dim / 2;
+  if (batch * sequence * heads * half == 0) return;
+  thread_local detail::RopeTables<C> tables;
+  const C* table = tables.find(frequencies, first_position, sequence);
+  const C direction = rotation == Rotation::forward ? C{1} : C{-1};
+  for (Index row = 0; row < batch * sequence; ++row) {
+    const C *cosine = table + row % sequence * head_dim, *sine = cosine + half;
+    for (Index h = 0; h < heads; ++h, x += head_dim, y += head_dim) {
+      SHARDWISE_INDEPENDENT
+      for (Index i = 0; i < half; ++i) {
+        const C a = widen(x[i]), b = widen(x[i + half]), s = direction * sine[i];
+        const C turned_a = a * cosine[i] - b * s, turned_b = b * cosine[i] + a * s;
+        y[i] = narrow<T>(accumulate ? widen(y[i]) + turned_a : turned_a);
+        y[i + half] = narrow<T>(accumulate ? widen(y[i + half]) + turned_b : turned_b);
+      }
+    }
+  }
+}
+
+}  // namespace shardwise::kernel

@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Text as a template argument, `Use<"layers.*.attention.wq", …>`, and as a type that compilers print,
+/// `Name<…>`.
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+#include <utility>
+
+namespace shardwise {
+
+/// `Size` counts the final zero of the literal.
+template <std::size_t Size>
+struct FixedString {
+  char text[Size]{};
+
+  constexpr FixedString() = default;
+  constexpr FixedString(const char (&literal)[Size]) { std::copy_n(literal, Size, text); }
+  constexpr std::string_view view() const { return {text, Size - 1}; }
+};
+
+namespace detail {
+
+/// "a" and "b" as "a.b".
+template <std::size_t A, std::size_t B>
+constexpr FixedString<A + B> dotted(const FixedString<A>& a, const FixedString<B>& b) {
+  FixedString<A + B> both;
+  std::copy_n(a.text, A - 1, both.text);
+  both.text[A - 1] = '.';
+  std::copy_n(b.text, B, both.text + A);
+  return both;
+}
+
+}  // namespace detail
+
+#ifdef __clang__  // prints the characters of a string as numbers, and only the first ten
+template <char... Characters>
+struct Name {};
+
+namespace detail {
+template <class Text, std::size_t... I>
+constexpr auto named(std::index_sequence<I...>) {
+  return Name<Text::value[I]...>{};
+}
+}  // namespace detail
+#else
+template <FixedString Text>
+struct Name {};
+
+namespace detail {
+template <class Text, std::size_t... I>
+constexpr auto named(std::index_sequence<I...>) {
+  constexpr char characters[]{Text::value[I]..., '\0'};
+  return Name<FixedString(characters)>{};
+}
+}  // namespace detail
+#endif
+
+/// The name whose characters are `Text::value`, a `std::string_view`.
+template <class Text>
+using name_type = decltype(detail::named<Text>(std::make_index_sequence<Text::value.size()>()));
+
+}  // namespace shardwise

@@ -1,0 +1,280 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// `CrossEntropyLoss`: cross entropy of logits whose classes may be sharded, and are never gathered ("loss
+/// parallelism"; Shoeybi et al., "Megatron-LM", 2019).
+///
+/// ```
+/// const CrossEntropyLoss criterion({.label_smoothing = 0.1});
+/// auto loss = criterion(head(x), targets);   // [batch, sequence, classes] as Shard<0>, Shard<2>
+/// tape.backward(loss);
+/// ```
+/// Forward: one all-reduce over the axes that shard the classes, of three numbers a row (four with label
+/// smoothing), and one of two numbers over the axes that shard rows. Backward: no communication.
+
+#include <bit>
+#include <stdexcept>
+#include <string>
+
+#include <shardwise/layout/diagnosis.hpp>
+
+#include <shardwise/mesh/reducible.hpp>
+#include <shardwise/ops/cross_entropy.hpp>
+
+namespace shardwise {
+
+/// How the rows' losses become one.
+enum class Reduction : std::uint8_t {
+  mean,  ///< over all rows of the whole tensor that count; NaN if none does
+  sum,
+};
+
+/// Names, defaults and meaning are PyTorch's.
+struct CrossEntropyOptions {
+  Index ignore_index = kernel::ignore_index_default;  ///< rows with this target do not count
+  Reduction reduction = Reduction::mean;
+  double label_smoothing = 0;  ///< e in (1 - e) · loss + e · (mean of -log softmax over all classes)
+};
+
+namespace detail {
+
+/// The rule of `cross_entropy`; but the classes may be cut, and what would be pending has been reduced.
+struct CrossEntropyLossRule {
+  template <int RankLogits, int RankTargets>
+  static constexpr Signature signature() {
+    Signature found = CrossEntropyOp::signature<RankLogits, RankTargets>();
+    found.uncut = {};
+    return found;
+  }
+  template <int RankLogits, int RankTargets>
+  static constexpr Propagated rule(const OperandPlacements& at) {
+    Propagated result = propagate(signature<RankLogits, RankTargets>(), at);
+    if (result.legal() && result.placement.is_partial()) result.placement = replicate;
+    return result;
+  }
+};
+
+/// The loss of some rows.
+struct LossOfRows {
+  double sum = 0;
+  /// Those that count. Negative if a target is wrong: then ~rows is the position of the first such target, and
+  /// the bits of `sum` are its value. So all ranks throw the same.
+  std::int64_t rows = 0;
+
+  static constexpr LossOfRows wrong_target(std::int64_t target, Index position) {
+    return {std::bit_cast<double>(target), ~std::int64_t{position}};
+  }
+  static void combine(Index count, const LossOfRows* terms, LossOfRows* results) {
+    for (Index i = 0; i < count; ++i) {
+      const LossOfRows &a = terms[i], &b = results[i];
+      if (a.rows >= 0 && b.rows >= 0) {
+        results[i] = {a.sum + b.sum, a.rows + b.rows};
+      } else if (b.rows >= 0 || (a.rows < 0 && a.rows > b.rows)) {  // the larger is the earlier
+        results[i] = a;
+      }
+    }
+  }
+};
+
+/// The axes of more than one rank that shard the last dimension of `X`, or any other.
+template <TensorType X>
+constexpr AxisSet sharding_axes(const X& x, bool last) {
+  AxisSet axes = 0;
+  for (int axis = 0; axis < X::layout.axes; ++axis) {
+    const Placement p = X::layout[axis];
+    if (x.mesh().sizes()[static_cast<std::size_t>(axis)] == 1 || !p.is_shard()) continue;
+    if (p.is_shard(X::rank - 1) == last) axes |= 1u << axis;
+  }
+  return axes;
+}
+
+/// Reduces in place over the ranks along `axes`; no axes, no call.
+template <Reducible M, class MeshType>
+constexpr void all_reduce_over(const MeshType& mesh, AxisSet axes, M* terms, Index count) {
+  if (axes == 0) return;
+  if (auto* recorder = mesh.recorder()) {
+    recorder->communicate(Collective::all_reduce, axes, count * static_cast<Index>(sizeof(M)));
+  }
+  if constexpr (!MeshType::dry) mesh.communicator(axes).all_reduce(terms, terms, count);
+}
+
+/// The loss of this rank's rows, from the terms of all their classes.
+template <class Terms, class Id, int Rank>
+LossOfRows loss_of_rows(const View<const Id, Rank>& targets, const Terms* terms,
+                        const kernel::TargetDistribution& expected) {
+  const Index rows = targets.elements();
+  const Index wrong = kernel::wrong_target(rows, targets.data, expected);
+  if (wrong >= 0) {
+    Index position = 0;
+    for_each_run(targets, [&](Index local, Index global, Index count) {
+      if (wrong >= local && wrong < local + count) position = global + (wrong - local);
+    });
+    return LossOfRows::wrong_target(std::int64_t{targets.data[wrong]}, position);
+  }
+  return {kernel::cross_entropy(rows, terms, targets.data, expected),
+          std::int64_t{kernel::counted_rows(rows, targets.data, expected.ignore_index)}};
+}
+
+/// Throws if the loss is a wrong target. `rows`: the extents of the targets.
+template <int Rank>
+void check_targets(const LossOfRows& loss, const Shape<Rank>& rows, Index classes) {
+  if (loss.rows >= 0) return;
+  const View<const char, Rank> all{nullptr, rows, {}, rows};
+  throw std::out_of_range(
+      "CrossEntropyLoss: target " + std::to_string(std::bit_cast<std::int64_t>(loss.sum)) + " at " +
+      position(all, Index{~loss.rows}) + " is none of the " + std::to_string(classes) + " classes");
+}
+
+/// The pullback. Logits that nobody else holds any more become their gradient in place.
+template <class Terms, TensorType Logits, TensorType Targets, TensorType Loss>
+class CrossEntropyNode final : public TapeNode {
+ public:
+  constexpr CrossEntropyNode(Logits logits, Targets targets, Buffer terms,
+                             const kernel::TargetDistribution& expected, double rows, SlotFor<Logits> from,
+                             SlotFor<Loss> to)
+      : logits_(std::move(logits)),
+        targets_(std::move(targets)),
+        terms_(std::move(terms)),
+        expected_(expected),
+        rows_(rows),
+        from_(std::move(from)),
+        to_(std::move(to)) {}
+
+  constexpr void pull_back() override {
+    if (!to_->filled()) return;
+    const auto dy = to_->take();
+    const auto logits = logits_.view();
+    if (auto* recorder = logits_.mesh().recorder()) {
+      recorder->compute(CrossEntropyOp::gradient_flops(1, dy.view(), logits, targets_.view()));
+    }
+    cotangent_of<Logits> gradient;
+    if (logits_.unique()) {
+      gradient = cotangent_of<Logits>(logits_.mesh(), logits_.shape(), logits_.buffer());
+    } else {
+      gradient = cotangent_of<Logits>(logits_.mesh(), logits_.shape(), from_->use());
+    }
+    if constexpr (!Logits::MeshOf::dry) {
+      const double factor = static_cast<double>(*dy.data()) / rows_;
+      kernel::cross_entropy_backward(logits.rows(), logits.columns(), logits.begin.back(), logits.data,
+                                     static_cast<const Terms*>(terms_.data()), targets_.data(), expected_,
+                                     factor, gradient.writable().data);
+    }
+    from_->add(std::move(gradient));
+  }
+  constexpr void destroy() override { destroy_pooled(this); }
+
+ private:
+  Logits logits_;
+  Targets targets_;
+  Buffer terms_;
+  kernel::TargetDistribution expected_;
+  double rows_;  // that the sum is divided by
+  SlotFor<Logits> from_;
+  SlotFor<Loss> to_;
+};
+
+}  // namespace detail
+
+class CrossEntropyLoss {
+ public:
+  /// What a call gives, or the `LayoutError` that says why none: a scalar, `Replicate` on the axes that shard
+  /// the logits.
+  template <class Logits, class Targets>
+  using ResultOf = result_of<detail::CrossEntropyLossRule, std::remove_cvref_t<Logits>, Targets>;
+
+  /// Throws `std::invalid_argument` if `label_smoothing` is not in [0, 1].
+  constexpr explicit CrossEntropyLoss(const CrossEntropyOptions& options = {}) : options_(options) {
+    if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
+      throw std::invalid_argument("CrossEntropyLoss: label_smoothing is " +
+                                  std::to_string(options.label_smoothing) + ", but must be in [0, 1]");
+    }
+  }
+
+  /// logits: [r…, classes]; targets: integers [r…], on each axis either sharded as the logits' rows are, or full
+  /// copies. Collective over the axes that shard the logits. Nothing of the size of the logits is allocated; nor
+  /// by the backward pass, if the logits were given up, as in `criterion(model(x), targets)`.
+  ///
+  /// Throws `std::out_of_range`, the same on every rank, for a target that is neither a class nor
+  /// `ignore_index`. A logit of -∞ has probability 0; with label smoothing the loss is then infinite.
+  template <Operand Logits, Operand Targets, class Result = ResultOf<Logits, Targets>>
+  constexpr auto operator()(Logits&& logits, const Targets& targets) const {
+    using C = kernel::compute_t<typename Result::Element>;
+    if (options_.label_smoothing > 0) {
+      return run<kernel::SmoothedRowTerms<C>, Result>(std::forward<Logits>(logits), targets);
+    }
+    return run<kernel::RowTerms<C>, Result>(std::forward<Logits>(logits), targets);
+  }
+  template <Operand Logits, Operand Targets, IllFormed Why = ResultOf<Logits, Targets>>
+  Why operator()(Logits&&, const Targets&) const;  // see Why
+
+  constexpr void visit(auto&&) {}
+
+ private:
+  template <class Terms, class Y, class Logits, class Targets>
+  constexpr auto run(Logits&& given, const Targets& targets_given) const {
+    using X = std::remove_cvref_t<Logits>;
+    const auto& logits = value_of(given);
+    const auto& targets = value_of(targets_given);
+    const auto& mesh = logits.mesh();
+    if (!(targets.mesh() == mesh)) {
+      throw std::invalid_argument("the operands live on two different meshes of one type");
+    }
+    Y y(mesh, CrossEntropyOp::shape(logits.shape(), targets.shape()));
+    const kernel::TargetDistribution expected{logits.shape().back(), options_.label_smoothing,
+                                              options_.ignore_index};
+    const auto block = logits.view();
+    Buffer terms = Buffer::allocate(mesh, block.rows() * static_cast<Index>(sizeof(Terms)));
+    Terms* of_rows = nullptr;
+    if (auto* recorder = mesh.recorder()) {
+      recorder->compute(CrossEntropyOp::flops(y.view(), block, targets.view()));
+    }
+    if constexpr (!Y::MeshOf::dry) {
+      of_rows = static_cast<Terms*>(terms.data());
+      kernel::row_terms(block.rows(), block.columns(), block.begin.back(), block.data, targets.data(),
+                        of_rows);
+    }
+    detail::all_reduce_over(mesh, detail::sharding_axes(logits, true), of_rows, block.rows());
+
+    detail::LossOfRows loss;
+    if constexpr (!Y::MeshOf::dry) loss = detail::loss_of_rows(targets.view(), of_rows, expected);
+    detail::all_reduce_over(mesh, detail::sharding_axes(logits, false), &loss, 1);
+
+    double rows = 1;
+    if constexpr (!Y::MeshOf::dry) {
+      using T = typename Y::Element;
+      detail::check_targets<tensor_of<Targets>::rank>(loss, targets.shape(), expected.classes);
+      if (options_.reduction == Reduction::mean) rows = static_cast<double>(loss.rows);
+      *y.writable().data = kernel::narrow<T>(static_cast<kernel::compute_t<T>>(loss.sum / rows));
+    }
+
+    if constexpr (!any_on_tape<X, Targets>) {
+      return y;
+    } else if constexpr (!any_tracked<X, Targets>) {
+      return Var<Y, false>(common_tape(given, targets_given), std::move(y));
+    } else {
+      using Node = detail::CrossEntropyNode<Terms, tensor_of<X>, tensor_of<Targets>, Y>;
+      Tape& tape = common_tape(given, targets_given);
+      auto from = OperandTraits<X>::slot(given);
+      auto to = SlotFor<Y>::make();
+      tape.record<Node>(given_up(std::forward<Logits>(given)), targets, std::move(terms), expected, rows,
+                        std::move(from), to);
+      return Var<Y>(tape, std::move(y), std::move(to));
+    }
+  }
+
+  /// The value of `x`: taken out of it, if it is a `Var` that nobody will use again.
+  template <class X>
+  static constexpr auto given_up(X&& x) {
+    if constexpr (is_var<X>) {  // not of a reference: an rvalue
+      return std::move(x).release();
+    } else {
+      return value_of(x);
+    }
+  }
+
+  CrossEntropyOptions options_;
+};
+
+}  // namespace shardwise

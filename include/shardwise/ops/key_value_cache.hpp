@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// `KeyValueCache`: the keys and values of all tokens so far, for decoding: each new token attends to them
+/// without computing or copying them again.
+///
+/// ```
+/// using Keys = Tensor<float, 4, Mesh<tp>, Shard<2>>;           // [batch, sequence, kv_heads, head_dim]
+/// KeyValueCache<Keys> cache(mesh, batch, 2048, kv_heads, head_dim);
+/// cache.append(k, v);                                          // of the new tokens
+/// auto o = attention(q, cache);                                // q: of the same tokens
+/// ```
+
+#include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/ops/attention.hpp>
+
+namespace shardwise {
+
+/// `K` is the type of the keys and of the values; each rank keeps what it holds of them in that layout. Any
+/// layout that `attention` takes for keys is legal.
+template <TensorType K>
+class KeyValueCache {
+ public:
+  using Problem = result_of<AttentionOp, K, K, K>;
+  using MeshOf = typename K::MeshOf;
+
+  /// Room for `capacity` tokens of each sequence of the batch. Throws `std::invalid_argument` if an extent is
+  /// negative.
+  constexpr KeyValueCache(const MeshOf& mesh, Index batch, Index capacity, Index kv_heads,
+                          Index head_dim) requires WellFormed<Problem>
+      : keys_(mesh, {batch, capacity, kv_heads, head_dim}),
+        values_(mesh, {batch, capacity, kv_heads, head_dim}) {}
+  template <IllFormed Why = Problem>
+  KeyValueCache(const MeshOf&, Index, Index, Index, Index) = delete;  // see Why
+
+  /// Two caches cannot share blocks that both write to.
+  KeyValueCache(const KeyValueCache&) = delete;
+  KeyValueCache& operator=(const KeyValueCache&) = delete;
+  constexpr KeyValueCache(KeyValueCache&&) = default;
+  KeyValueCache& operator=(KeyValueCache&&) = default;
+
+  /// Tokens in the cache, of each sequence.
+  constexpr Index length() const { return length_; }
+  constexpr Index capacity() const { return keys_.shape()[1]; }
+  /// Forgets all tokens; the memory stays.
+  constexpr void clear() { length_ = 0; }
+
+  /// Adds tokens at the end; k, v: [batch, new tokens, kv_heads, head_dim]. Throws, on every rank and without
+  /// a change, `std::invalid_argument` if the shapes do not fit, `std::length_error` if there is no room.
+  constexpr void append(const K& k, const K& v) {
+    const Shape<4>& x = k.shape();
+    if (x != v.shape() || x != of_tokens(x[1])) {
+      throw std::invalid_argument("KeyValueCache: k is " + detail::to_string(x) + " and v " +
+                                  detail::to_string(v.shape()) + ", but the cache takes " +
+                                  detail::to_string(of_tokens(x[1])));
+    }
+    if (!(k.mesh() == keys_.mesh() && v.mesh() == keys_.mesh())) {
+      throw std::invalid_argument("KeyValueCache: k or v lives on another mesh than the cache");
+    }
+    if (x[1] > capacity() - length_) {
+      throw std::length_error("KeyValueCache: " + std::to_string(x[1]) +
+                              " more tokens do not fit: it holds " + std::to_string(length_) +
+                              " of at most " + std::to_string(capacity()));
+    }
+    if constexpr (!MeshOf::dry) {
+      copy_in(k.view(), keys_.writable());
+      copy_in(v.view(), values_.writable());
+    }
+    length_ += x[1];
+  }
+
+  /// What the function `attention(q, cache, options)` gives.
+  template <TensorType Q>
+  constexpr auto attend(const Q& q, const AttentionOptions& options) const {
+    using T = typename K::Element;
+    AttentionOp::shape(q.shape(), of_tokens(length_), of_tokens(length_));
+    detail::check_heads(q, keys_);
+    if (!(q.mesh() == keys_.mesh())) {
+      throw std::invalid_argument("attention: q lives on another mesh than the cache");
+    }
+    if (options.causal && q.shape()[1] > length_) {
+      throw std::invalid_argument("attention: q has " + std::to_string(q.shape()[1]) +
+                                  " tokens, but the cache only " + std::to_string(length_) +
+                                  ": append their keys and values first");
+    }
+    const AttentionOp op{options};
+    result_of<AttentionOp, Q, K, K> o(q.mesh(), q.shape());
+    View<const T, 4> k = keys_.view();
+    k.size[1] = length_;
+    if (auto* recorder = q.mesh().recorder()) recorder->compute(op.flops(o.view(), q.view(), k, k));
+    if constexpr (!MeshOf::dry) {
+      kernel::AttentionShape shape = op.extents(q.view(), k);
+      shape.capacity = capacity();
+      kernel::attention(shape, q.data(), keys_.data(), values_.data(), o.writable().data,
+                        static_cast<kernel::compute_t<T>*>(nullptr));
+    }
+    return o;
+  }
+
+ private:
+  constexpr Shape<4> of_tokens(Index tokens) const {
+    Shape<4> shape = keys_.shape();
+    shape[1] = tokens;
+    return shape;
+  }
+  template <class T>
+  void copy_in(const View<const T, 4>& x, const View<T, 4>& all) const {
+    const Index token = x.extent(2, 4), sequence = x.extent(1, 4);
+    for (Index b = 0; b < x.size[0]; ++b) {
+      kernel::copy(sequence, x.data + b * sequence, all.data + (b * all.size[1] + length_) * token);
+    }
+  }
+
+  K keys_, values_;
+  Index length_ = 0;
+};
+
+/// q: [batch, new tokens, heads, head_dim], against all tokens of the cache, of which q's are the last ones;
+/// the result is as q. Throws `std::invalid_argument`, on every rank, if the shapes do not fit, the heads
+/// cannot be shared out, or q has more tokens than the cache though it is causal. Not for tapes.
+template <TensorType Q, TensorType K, class Result = result_of<AttentionOp, Q, K, K>>
+constexpr auto attention(const Q& q, const KeyValueCache<K>& cache, const AttentionOptions& options = {}) {
+  return cache.attend(q, options);
+}
+template <TensorType Q, TensorType K, IllFormed Why = result_of<AttentionOp, Q, K, K>>
+Why attention(const Q&, const KeyValueCache<K>&, const AttentionOptions& = {});  // see Why
+
+}  // namespace shardwise

@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// `narrow`: some consecutive indices of one dimension, which is whole on every rank.
+///
+/// ```
+/// last = narrow<1>(x, length - 1, 1);   // of every sequence its last token
+/// ```
+
+#include <shardwise/kernel/arithmetic.hpp>
+#include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/ops/apply.hpp>
+#include <shardwise/ops/dimension.hpp>
+#include <shardwise/tensor/factories.hpp>
+
+namespace shardwise {
+
+template <int Dim>
+struct NarrowOp {
+  Range kept;
+
+  static constexpr Saved saved{};
+  static constexpr bool takes_integers = true;
+
+  template <int Rank>
+  static constexpr Signature signature() {
+    if (!detail::has_dimension(Dim, Rank)) return {};
+    Indices x = Indices::range('a', Rank);
+    return Signature::of(x, x).linear_in_each().whole(x[detail::dimension(Dim, Rank)]);
+  }
+
+  template <std::size_t Rank>
+  constexpr auto shape(const std::array<Index, Rank>& x) const {
+    constexpr auto dim = static_cast<std::size_t>(detail::dimension(Dim, static_cast<int>(Rank)));
+    if (kept.begin < 0 || kept.size < 0 || kept.end() > x[dim]) {
+      throw std::invalid_argument("narrow: " + std::to_string(kept.begin) + " to " +
+                                  std::to_string(kept.end()) + " is not within dimension " +
+                                  std::to_string(dim) + " of " + detail::to_string(x));
+    }
+    std::array<Index, Rank> y = x;
+    y[dim] = kept.size;
+    return y;
+  }
+
+  template <class Y, class X>
+  static constexpr std::int64_t flops(const Y&, const X&) {
+    return 0;
+  }
+
+  template <class T, int Rank>
+  void forward(View<T, Rank> y, void*, View<const T, Rank> x) const {
+    const auto [outer, row, wide] = extents<Rank>(x);
+    for (Index i = 0; i < outer; ++i) {
+      kernel::copy(kept.size * row, x.data + (i * wide + kept.begin) * row, y.data + i * kept.size * row);
+    }
+  }
+  template <class T, int Rank>
+  void pull_back(View<const T, Rank> dy, View<const T, Rank>, const void*, Input<T, Rank> x) const {
+    const auto [outer, row, wide] = extents<Rank>(x);
+    kernel::fill<T>(x.elements(), 0, x.gradient);
+    for (Index i = 0; i < outer; ++i) {
+      kernel::copy(kept.size * row, dy.data + i * kept.size * row,
+                   x.gradient + (i * wide + kept.begin) * row);
+    }
+  }
+
+ private:
+  struct Extents {
+    Index outer, row, wide;
+  };
+  template <int Rank, class X>
+  static Extents extents(const X& x) {
+    constexpr int dim = detail::dimension(Dim, Rank);
+    return {x.extent(0, dim), x.extent(dim + 1, Rank), x.extent(dim, dim + 1)};
+  }
+};
+
+/// x at the indices [begin, begin + length) of dimension `Dim`, which may count from the end. Throws
+/// `std::invalid_argument` if they are not all there.
+template <int Dim, Operand X, class Result = result_of<NarrowOp<Dim>, X>>
+constexpr auto narrow(const X& x, Index begin, Index length) {
+  return apply(NarrowOp<Dim>{{begin, length}}, x);
+}
+template <int Dim, Operand X, IllFormed Why = result_of<NarrowOp<Dim>, X>>
+Why narrow(const X&, Index, Index);  // see Why
+
+}  // namespace shardwise

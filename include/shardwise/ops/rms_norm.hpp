@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// `rms_norm`: every row divided by its root mean square, then scaled (Zhang and Sennrich, "Root mean square
+/// layer normalization", 2019). The last dimension, along which it normalises, is whole on every rank; where
+/// another one is sharded (sequence parallelism), the weight is `Reduced` and its gradient pending.
+///
+/// ```
+/// y = rms_norm(x, weight, 1e-5);   // y[r…, c] = x[r…, c] / √(mean_c x[r…, c]² + eps) · weight[c]
+/// ```
+
+#include <shardwise/kernel/rms_norm.hpp>
+#include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/ops/apply.hpp>
+
+namespace shardwise {
+
+struct RmsNormOp {
+  double eps;
+
+  static constexpr Saved saved{.inputs = 0b11};
+
+  template <int RankX, int RankWeight>
+  static constexpr Signature signature() {
+    if (RankX < 1 || RankWeight != 1) return {};
+    Indices x = Indices::range('A', RankX - 1).then('c');
+    return Signature::of(x, "c", x).whole('c');
+  }
+
+  template <std::size_t Rank>
+  static constexpr auto shape(const std::array<Index, Rank>& x, const Shape<1>& weight) {
+    if (weight[0] != x[Rank - 1]) {
+      throw std::invalid_argument("rms_norm: x has " + std::to_string(x[Rank - 1]) +
+                                  " features, but weight has " + std::to_string(weight[0]) + " elements");
+    }
+    return x;
+  }
+
+  template <class Y, class X, class Weight>
+  static constexpr std::int64_t flops(const Y& y, const X&, const Weight&) {
+    return 4 * y.elements();  // sum of squares (2), normalise, scale
+  }
+  template <class Y, class X, class Weight>
+  static constexpr std::int64_t gradient_flops(int, const Y& y, const X&, const Weight&) {
+    return 9 * y.elements();
+  }
+
+  /// The 1/√(mean(x²) + eps) of each row.
+  template <class Y, class T, int Rank, class Weight>
+  static constexpr Index residual_bytes(const Y&, const View<const T, Rank>& x, const Weight&) {
+    return x.rows() * static_cast<Index>(sizeof(kernel::compute_t<T>));
+  }
+
+  template <class T, int Rank>
+  void forward(View<T, Rank> y, void* residual, View<const T, Rank> x, View<const T, 1> weight) const {
+    kernel::rms_norm(x.rows(), x.columns(), x.data, weight.data, eps, y.data,
+                     static_cast<kernel::compute_t<T>*>(residual));
+  }
+
+  template <class T, int Rank>
+  static void pull_back(View<const T, Rank> dy, View<const T, Rank>, const void* residual, Input<T, Rank> x,
+                        Input<T, 1> weight) {
+    kernel::rms_norm_backward(x.rows(), x.columns(), x.data, weight.data,
+                              static_cast<const kernel::compute_t<T>*>(residual), dy.data, x.gradient,
+                              weight.gradient);
+  }
+};
+
+/// x: [r…, c], weight: [c]; the result is [r…, c]. Throws `std::invalid_argument` if c differs.
+template <Operand X, Operand Weight, class Result = result_of<RmsNormOp, X, Weight>>
+constexpr auto rms_norm(const X& x, const Weight& weight, double eps = 1e-5) {
+  return apply(RmsNormOp{eps}, x, weight);
+}
+template <Operand X, Operand Weight, IllFormed Why = result_of<RmsNormOp, X, Weight>>
+Why rms_norm(const X&, const Weight&, double = 1e-5);  // see Why
+
+}  // namespace shardwise

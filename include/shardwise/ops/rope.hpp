@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// `rope`: rotary position embeddings (Su et al., "RoFormer", 2021), with the pairing of Hugging Face's
+/// models: i with i + head_dim/2. Positions are global, so the sequence may be sharded; head_dim is whole.
+/// Linear in x: pending sums pass.
+///
+/// ```
+/// q = rope(q);                                    // theta = 10000, positions from 0
+/// q = rope(q, {.theta = 500000, .scaling = RopeScaling{.factor = 32}});    // Llama 3.2
+/// q = rope(q, {.first_position = cache.length()});                         // decoding
+/// ```
+
+#include <shardwise/kernel/rope.hpp>
+#include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/ops/apply.hpp>
+
+namespace shardwise {
+
+using kernel::RopeScaling;
+using kernel::RopeType;
+
+struct RopeOptions {
+  double theta = 10000;      ///< the base of the wavelengths
+  Index first_position = 0;  ///< of the sequence's first token
+  std::optional<RopeScaling> scaling{};
+};
+
+struct RopeOp {
+  RopeOptions options;
+
+  static constexpr Saved saved{};
+  static constexpr bool accumulates = true;
+
+  template <int Rank>
+  static constexpr Signature signature() {
+    if (Rank != 4) return {};
+    return Signature::of("bshd", "bshd").whole('d').linear_in_each();
+  }
+
+  constexpr Shape<4> shape(const Shape<4>& x) const {
+    if (x[3] % 2 != 0) {
+      throw std::invalid_argument("rope: head_dim is " + std::to_string(x[3]) +
+                                  ", but it must be even: its numbers are turned in pairs");
+    }
+    if (!(options.theta > 0)) {
+      throw std::invalid_argument("rope: theta is " + std::to_string(options.theta) +
+                                  ", but it must be positive");
+    }
+    if (options.first_position < 0) {
+      throw std::invalid_argument("rope: first_position is " + std::to_string(options.first_position) +
+                                  ", but positions count from 0");
+    }
+    if (options.scaling) check(*options.scaling);
+    return x;
+  }
+
+  /// Two products and a sum for each number.
+  template <class Y, class X>
+  static constexpr std::int64_t flops(const Y& y, const X&) {
+    return 3 * y.elements();
+  }
+
+  template <class T>
+  void forward(View<T, 4> y, void*, View<const T, 4> x) const {
+    turn(x, kernel::Rotation::forward, x.data, y.data, false);
+  }
+  template <class T>
+  void pull_back(View<const T, 4> dy, View<const T, 4>, const void*, Input<T, 4> x) const {
+    turn(dy, kernel::Rotation::back, dy.data, x.gradient, x.accumulate);
+  }
+
+ private:
+  static constexpr void check(const RopeScaling& scaling) {
+    if (!(scaling.factor > 0)) {
+      throw std::invalid_argument("rope: the scaling factor is " + std::to_string(scaling.factor) +
+                                  ", but it must be positive");
+    }
+    if (scaling.rope_type != RopeType::llama3) return;
+    if (!(scaling.low_freq_factor < scaling.high_freq_factor)) {
+      throw std::invalid_argument("rope: low_freq_factor is " + std::to_string(scaling.low_freq_factor) +
+                                  ", but it must be less than high_freq_factor, " +
+                                  std::to_string(scaling.high_freq_factor));
+    }
+    if (scaling.original_max_position_embeddings < 1) {
+      throw std::invalid_argument("rope: original_max_position_embeddings is " +
+                                  std::to_string(scaling.original_max_position_embeddings) +
+                                  ", but it must be positive");
+    }
+  }
+  template <class T>
+  void turn(const View<const T, 4>& block, kernel::Rotation rotation, const T* from, T* to,
+            bool accumulate) const {
+    kernel::rope(block.size[0], block.size[1], block.size[2], {block.size[3], options.theta, options.scaling},
+                 options.first_position + block.begin[1], rotation, from, to, accumulate);
+  }
+};
+
+/// x: [batch, sequence, heads, head_dim], and so is the result. Throws `std::invalid_argument`, on every rank,
+/// if head_dim is odd or an option is out of range.
+template <Operand X, class Result = result_of<RopeOp, X>>
+constexpr auto rope(const X& x, const RopeOptions& options = {}) {
+  return apply(RopeOp{options}, x);
+}
+template <Operand X, IllFormed Why = result_of<RopeOp, X>>
+Why rope(const X&, const RopeOptions& = {});  // see Why
+
+}  // namespace shardwise

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// `swiglu`: silu(gate) · up, element by element (Shazeer, "GLU variants improve transformer", 2020). Any
+/// placement but `Partial`; both operands lie alike.
+///
+/// ```
+/// y = matmul(swiglu(matmul(x, w_gate), matmul(x, w_up)), w_down);
+/// ```
+
+#include <shardwise/kernel/swiglu.hpp>
+#include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/ops/apply.hpp>
+#include <shardwise/tensor/factories.hpp>
+
+namespace shardwise {
+
+struct SwigluOp {
+  static constexpr Saved saved{.inputs = 0b11};
+
+  template <int RankGate, int RankUp>
+  static constexpr Signature signature() {
+    if (RankGate != RankUp) return {};
+    Indices all = Indices::range('a', RankGate);
+    return Signature::of(all, all, all);
+  }
+  template <std::size_t Rank>
+  static constexpr auto shape(const std::array<Index, Rank>& gate, const std::array<Index, Rank>& up) {
+    if (gate != up) {
+      throw std::invalid_argument("swiglu: gate is " + detail::to_string(gate) + ", but up is " +
+                                  detail::to_string(up));
+    }
+    return gate;
+  }
+  template <class Y, class Gate, class Up>
+  static constexpr std::int64_t flops(const Y& y, const Gate&, const Up&) {
+    return 2 * y.elements();  // the activation, the product
+  }
+  template <class T, int Rank>
+  static void forward(View<T, Rank> y, void*, View<const T, Rank> gate, View<const T, Rank> up) {
+    kernel::swiglu(y.elements(), gate.data, up.data, y.data);
+  }
+  template <class T, int Rank>
+  static void pull_back(View<const T, Rank> dy, View<const T, Rank>, const void*, Input<T, Rank> gate,
+                        Input<T, Rank> up) {
+    kernel::swiglu_backward(dy.elements(), gate.data, up.data, dy.data, gate.gradient, up.gradient);
+  }
+};
+
+/// gate · sigmoid(gate) · up. Throws `std::invalid_argument` if the shapes differ.
+template <Operand Gate, Operand Up, class Result = result_of<SwigluOp, Gate, Up>>
+constexpr auto swiglu(const Gate& gate, const Up& up) {
+  return apply(SwigluOp{}, gate, up);
+}
+template <Operand Gate, Operand Up, IllFormed Why = result_of<SwigluOp, Gate, Up>>
+Why swiglu(const Gate&, const Up&);  // see Why
+
+}  // namespace shardwise

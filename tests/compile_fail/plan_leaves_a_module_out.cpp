@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// Each layer with parameters has its entry in a plan, so that none is replicated by oversight.
+// page: clang++ too
+// expect: LayoutError<Reason::plan_leaves_a_module_without_a_style, Got<Name<down>>, Cure<Hint::give_it_a_style_or_NoParallel>>
+
+#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/nn/linear.hpp>
+#include <shardwise/nn/plan.hpp>
+
+using namespace shardwise;
+using Grid = Mesh<dp, tp>;
+
+template <class PlanType>
+struct Mlp {
+  static constexpr std::array modules{ModuleName{"up", ModuleKind::linear},
+                                      ModuleName{"down", ModuleKind::linear}};
+  using Problem = plan_problem<Grid, PlanType, modules>;
+
+  explicit Mlp(const Grid& mesh) requires WellFormed<Problem> : up(mesh, 64, 256), down(mesh, 256, 64) {
+  }
+  template <IllFormed Why = Problem>
+  explicit Mlp(const Grid&) = delete;
+
+  Linear<Grid, style_of<PlanType, "up">> up;
+  Linear<Grid, style_of<PlanType, "down">> down;
+};
+
+#ifdef SHOULD_FAIL
+using Parallel = Plan<Use<"up", ColwiseParallel<tp>>>;
+auto make(const Grid& mesh) {
+  return Mlp<Parallel>(mesh);
+}
+#else
+using Parallel = Plan<Use<"up", ColwiseParallel<tp>>, Use<"down", RowwiseParallel<tp>>>;
+auto make(const Grid& mesh) {
+  return Mlp<Parallel>(mesh);
+}
+#endif

@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// `project` redistributes its input once, for layers that all want it in one layout.
+// expect: LayoutError<Reason::layers_want_the_input_in_different_layouts, Got<.*>, Cure<Hint::call_them_one_by_one>>
+
+#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/nn/linear.hpp>
+#include <shardwise/nn/plan.hpp>
+
+using namespace shardwise;
+using Grid = Mesh<dp, tp>;
+
+#ifdef SHOULD_FAIL
+auto both(const Linear<Grid, ColwiseParallel<tp>>& a, const Linear<Grid, RowwiseParallel<tp>>& b,
+          const Tensor<float, 2, Grid, Shard<0>, Shard<1>>& x) {
+  return project(x, a, b);
+}
+#else
+auto both(const Linear<Grid, ColwiseParallel<tp>>& a, const Linear<Grid, RowwiseParallel<tp>>& b,
+          const Tensor<float, 2, Grid, Shard<0>, Shard<1>>& x) {
+  return std::tuple(a(x), b(x));
+}
+#endif

@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: 2026 The Shardwise developers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Computes a small Llama with PyTorch, for `examples/llama --reference` to be compared with.
+
+A reference is a folder with
+  config.json          as Hugging Face writes it
+  model.safetensors    the first weights, F32, by Hugging Face's names
+  f32.safetensors, f64.safetensors
+                       computed in that precision from these weights: input_ids and targets [batch, sequence], logits,
+                       grad.<weight>, losses before each of the AdamW steps, final.<weight> after them
+
+The loss is the mean cross entropy of all tokens. Debian: python3-torch. The folders beside this file were made by
+  generate.py grouped --heads 6 --kv-heads 2
+  generate.py uneven --heads 5 --kv-heads 5 --features 20 --hidden 27 --vocabulary 29 --seed 1
+  generate.py tied --heads 4 --kv-heads 1 --head-dim 6 --tied --scaling --theta 500 --seed 2
+"""
+
+import argparse
+import json
+import math
+import os
+import struct
+
+import torch
+import torch.nn.functional as F
+
+
+def write_safetensors(path, tensors):
+    names = {torch.float32: "F32", torch.float64: "F64", torch.int64: "I64"}
+    header, blocks, offset = {}, [], 0
+    for name in sorted(tensors, key=lambda n: (-tensors[n].element_size(), n)):
+        block = tensors[name].detach().contiguous().numpy().tobytes()
+        header[name] = {
+            "dtype": names[tensors[name].dtype],
+            "shape": list(tensors[name].shape),
+            "data_offsets": [offset, offset + len(block)],
+        }
+        offset += len(block)
+        blocks.append(block)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + b"".join(blocks))
+
+
+def frequencies(config):
+    dim = config["head_dim"]
+    f = config["rope_theta"] ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+    scaling = config["rope_scaling"]
+    if not scaling:
+        return f
+    # Llama 3.1: long wavelengths are stretched, short ones are not, and those between are mixed.
+    length = 2 * math.pi / f
+    turns = scaling["original_max_position_embeddings"] / length
+    low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
+    mix = ((turns - low) / (high - low)).clamp(0, 1)
+    return (1 - mix) * f / scaling["factor"] + mix * f
+
+
+def rotate(x, angles):  # x [batch, sequence, heads, head_dim], angles [sequence, head_dim / 2]
+    a, b = x.chunk(2, dim=-1)
+    cos, sin = angles.cos()[:, None].to(x.dtype), angles.sin()[:, None].to(x.dtype)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
+
+
+def rms_norm(x, weight, epsilon):
+    return x / (x.square().mean(-1, keepdim=True) + epsilon).sqrt() * weight
+
+
+def logits(w, config, ids):
+    heads, kv_heads, dim = config["num_attention_heads"], config["num_key_value_heads"], config["head_dim"]
+    batch, length = ids.shape
+    angles = torch.arange(length, dtype=torch.float64)[:, None] * frequencies(config)
+    x = w["model.embed_tokens.weight"][ids]
+    for layer in range(config["num_hidden_layers"]):
+        of = lambda name: w[f"model.layers.{layer}.{name}.weight"]
+        h = rms_norm(x, of("input_layernorm"), config["rms_norm_eps"])
+        q, k, v = (
+            F.linear(h, of(f"self_attn.{n}_proj")).view(batch, length, -1, dim) for n in ("q", "k", "v")
+        )
+        q, k = rotate(q, angles), rotate(k, angles)
+        k, v = (t.repeat_interleave(heads // kv_heads, dim=2) for t in (k, v))
+        scores = torch.einsum("bqhd,bkhd->bhqk", q, k) / math.sqrt(dim)
+        future = torch.ones(length, length, dtype=torch.bool).triu(1)
+        weights = scores.masked_fill(future, -math.inf).softmax(-1)
+        attended = torch.einsum("bhqk,bkhd->bqhd", weights, v).reshape(batch, length, heads * dim)
+        x = x + F.linear(attended, of("self_attn.o_proj"))
+        h = rms_norm(x, of("post_attention_layernorm"), config["rms_norm_eps"])
+        hidden = F.silu(F.linear(h, of("mlp.gate_proj"))) * F.linear(h, of("mlp.up_proj"))
+        x = x + F.linear(hidden, of("mlp.down_proj"))
+    x = rms_norm(x, w["model.norm.weight"], config["rms_norm_eps"])
+    return F.linear(x, w["model.embed_tokens.weight" if config["tie_word_embeddings"] else "lm_head.weight"])
+
+
+def first_weights(config, generator):
+    features, hidden = config["hidden_size"], config["intermediate_size"]
+    q, kv = (config[n] * config["head_dim"] for n in ("num_attention_heads", "num_key_value_heads"))
+    shapes = {"model.embed_tokens": (config["vocab_size"], features), "model.norm": (features,)}
+    if not config["tie_word_embeddings"]:
+        shapes["lm_head"] = (config["vocab_size"], features)
+    for layer in range(config["num_hidden_layers"]):
+        p = f"model.layers.{layer}."
+        shapes |= {p + "input_layernorm": (features,), p + "post_attention_layernorm": (features,)}
+        shapes |= {p + "self_attn.q_proj": (q, features), p + "self_attn.o_proj": (features, q)}
+        shapes |= {p + "self_attn.k_proj": (kv, features), p + "self_attn.v_proj": (kv, features)}
+        shapes |= {p + "mlp.gate_proj": (hidden, features), p + "mlp.up_proj": (hidden, features)}
+        shapes |= {p + "mlp.down_proj": (features, hidden)}
+    weights = {}
+    for name, shape in shapes.items():
+        x = torch.randn(shape, generator=generator, dtype=torch.float64)
+        x = 1 + 0.1 * x if len(shape) == 1 else 0.1 * x
+        weights[name + ".weight"] = x.to(torch.float32)
+    return weights
+
+
+def compute(config, first, ids, targets, dtype):
+    w = {name: x.to(dtype, copy=True).requires_grad_() for name, x in first.items()}
+    settings = config["reference"]
+    adamw = torch.optim.AdamW(w.values(), lr=settings["lr"], weight_decay=settings["wd"])
+    result, losses = {"input_ids": ids, "targets": targets}, []
+    for step in range(settings["steps"]):
+        y = logits(w, config, ids)
+        loss = F.cross_entropy(y.flatten(0, 1), targets.flatten())
+        adamw.zero_grad()
+        loss.backward()
+        losses.append(loss.item())
+        if step == 0:
+            result["logits"] = y
+            result |= {"grad." + name: x.grad.clone() for name, x in w.items()}
+        adamw.step()
+    result["losses"] = torch.tensor(losses, dtype=dtype)
+    return result | {"final." + name: x for name, x in w.items()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder")
+    sizes = dict(features=24, layers=2, heads=4, kv_heads=4, hidden=36, vocabulary=31, sequence=7, batch=2, seed=0, steps=3)
+    for name, value in sizes.items():
+        parser.add_argument("--" + name.replace("_", "-"), type=int, default=value)
+    parser.add_argument("--head-dim", type=int, help="features / heads if not given")
+    parser.add_argument("--theta", type=float, default=10000.0)
+    parser.add_argument("--scaling", action="store_true", help="scale the rotary embeddings as Llama 3.1 does")
+    parser.add_argument("--tied", action="store_true", help="the head is the embedding's table")
+    a = parser.parse_args()
+    scaling = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0)
+    config = dict(
+        architectures=["LlamaForCausalLM"],
+        model_type="llama",
+        hidden_act="silu",
+        hidden_size=a.features,
+        intermediate_size=a.hidden,
+        num_hidden_layers=a.layers,
+        num_attention_heads=a.heads,
+        num_key_value_heads=a.kv_heads,
+        head_dim=a.head_dim or a.features // a.heads,
+        vocab_size=a.vocabulary,
+        rms_norm_eps=1e-5,
+        rope_theta=a.theta,
+        rope_scaling=scaling | dict(original_max_position_embeddings=16) if a.scaling else None,
+        tie_word_embeddings=a.tied,
+        max_position_embeddings=a.sequence,
+        torch_dtype="float32",
+        reference=dict(torch=torch.__version__, seed=a.seed, steps=a.steps, lr=1e-2, wd=0.1),
+    )
+    generator = torch.Generator().manual_seed(a.seed)
+    first = first_weights(config, generator)
+    ids = torch.randint(a.vocabulary, (a.batch, a.sequence + 1), generator=generator)
+    os.makedirs(a.folder, exist_ok=True)
+    with open(os.path.join(a.folder, "config.json"), "w") as file:
+        json.dump(config, file, indent=1)
+        file.write("\n")
+    write_safetensors(os.path.join(a.folder, "model.safetensors"), first)
+    for name, dtype in (("f32", torch.float32), ("f64", torch.float64)):
+        tensors = compute(config, first, ids[:, :-1], ids[:, 1:], dtype)
+        write_safetensors(os.path.join(a.folder, name + ".safetensors"), tensors)
+        print(name, "losses", tensors["losses"].tolist())
+
+
+if __name__ == "__main__":
+    main()

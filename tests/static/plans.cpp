@@ -1,0 +1,185 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// Plans: which entry names which module, what is at fault with a plan, and what training a Llama communicates,
+/// counted by the compiler.
+
+#include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/nn/cross_entropy_loss.hpp>
+#include <shardwise/nn/llama.hpp>
+#include <shardwise/optim/adamw.hpp>
+#include <shardwise/optim/clip.hpp>
+
+namespace shardwise {
+namespace {
+
+// ---- Names -------------------------------------------------------------------------------------------------------
+using detail::edit_distance, detail::names_module;
+
+static_assert(names_module("head", "head"));
+static_assert(!names_module("head", "heads"));
+static_assert(!names_module("head", "layers.*.head"));
+static_assert(names_module("layers.*.attention.wq", "layers.*.attention.wq"));
+static_assert(names_module("*.*.attention.*", "layers.*.attention.wq"));
+static_assert(!names_module("layers.*", "layers.*.attention"));  // one part, not several
+static_assert(!names_module("layers.*.attention", "layers.*"));
+static_assert(names_module("*", "norm") && !names_module("n*", "norm"));
+static_assert(!names_module("layers.3.attention.wq", "layers.*.attention.wq"));  // all layers are of one type
+static_assert(!names_module("", "norm") && !names_module("norm.", "norm"));
+
+static_assert(edit_distance("wq", "wq") == 0);
+static_assert(edit_distance("wq", "wk") == 1);
+static_assert(edit_distance("kitten", "sitting") == 3);
+static_assert(edit_distance("", "norm") == 4 && edit_distance("norm", "") == 4);
+
+// ---- Styles by name ----------------------------------------------------------------------------------------------
+using Some = Plan<Use<"encoder.*.mlp.up", ColwiseParallel<tp>>,
+                  Use<"encoder.*.mlp.down", RowwiseParallel<tp>>, Use<"*.norm", SequenceParallel<tp>>>;
+template <class A, class B>
+inline constexpr bool same = std::is_same_v<A, B>;
+
+static_assert(same<style_of<Some, "encoder.*.mlp.up">, ColwiseParallel<tp>>);
+static_assert(same<style_of<Some, "decoder.norm">, SequenceParallel<tp>>);
+static_assert(same<style_of<Some, "head">, NoParallel>);
+using Layer = PlanBelow<Some, "encoder.*">;
+using Mlp = PlanBelow<Layer, "mlp">;
+static_assert(same<style_of<Mlp, "up">, ColwiseParallel<tp>>);
+static_assert(same<style_of<Mlp, "down">, RowwiseParallel<tp>>);
+static_assert(same<style_of<Mlp, "norm">, NoParallel>);  // "encoder.*.mlp.norm" is not "*.norm"
+static_assert(same<style_of<PlanBelow<Some, "encoder">, "norm">, SequenceParallel<tp>>);
+
+// ---- Faults ------------------------------------------------------------------------------------------------------
+using detail::plan_fault, detail::PlanFault;
+
+constexpr std::array modules{
+    ModuleName{"tokens", ModuleKind::embedding}, ModuleName{"layers.*", ModuleKind::composite},
+    ModuleName{"layers.*.mlp", ModuleKind::linear}, ModuleName{"layers.*.dropout", ModuleKind::dropout},
+    ModuleName{"head", ModuleKind::linear}};
+using Layers = Use<"layers.*.mlp", ColwiseParallel<tp>>;
+using Head = Use<"head", ColwiseParallel<tp>>;
+using Table = Use<"tokens", RowwiseParallel<tp>>;
+
+constexpr bool operator==(const PlanFault& a, const PlanFault& b) {
+  return a.reason == b.reason && a.entry == b.entry && a.other == b.other && a.module == b.module;
+}
+// Composite modules and dropout, which have no parameters of their own, need no entry.
+static_assert(plan_fault(Plan<Table, Layers, Head>{}, modules) == PlanFault{});
+static_assert(plan_fault(Plan<Head, Use<"layers.*.*", NoParallel>, Table>{}, modules) == PlanFault{});
+static_assert(plan_fault(Plan<Table, Layers>{}, modules) ==
+              PlanFault{Reason::plan_leaves_a_module_without_a_style, 0, 0, 4});
+static_assert(plan_fault(Plan<Table, Layers, Use<"hat", NoParallel>, Head>{}, modules) ==
+              PlanFault{Reason::plan_names_no_such_module, 2, 0, 4});
+static_assert(plan_fault(Plan<Table, Use<"layers.*.dropuot", NoParallel>, Layers, Head>{}, modules) ==
+              PlanFault{Reason::plan_names_no_such_module, 1, 0, 3});
+static_assert(plan_fault(Plan<Use<"*", ColwiseParallel<tp>>, Layers, Head>{}, modules) ==
+              PlanFault{Reason::plan_names_a_module_twice, 0, 2, 4});
+static_assert(plan_fault(Plan<Table, Layers, Use<"head", SequenceParallel<tp>>>{}, modules) ==
+              PlanFault{Reason::style_does_not_suit_the_module, 2, 0, 4});
+static_assert(plan_fault(Plan<Table, Layers, Head, Use<"layers.*", ColwiseParallel<tp>>>{}, modules) ==
+              PlanFault{Reason::style_does_not_suit_the_module, 3, 0, 1});
+
+// ---- A Llama of two layers ---------------------------------------------------------------------------------------
+using Dry = DryMesh<dp, tp, kvr>;
+using Split = AxisList<tp, kvr>;
+using Tensors = LlamaTensorParallel<Split, KeyValueReplicas>;
+using Sequences = LlamaSequenceParallel<Split, KeyValueReplicas>;
+
+static_assert(std::is_void_v<plan_problem<DryMesh<dp, tp>, LlamaTensorParallel<>, llama_modules>>);
+static_assert(std::is_void_v<plan_problem<DryMesh<dp, tp>, LlamaSequenceParallel<>, llama_modules>>);
+static_assert(std::is_void_v<plan_problem<Dry, Tensors, llama_modules>>);
+static_assert(std::is_void_v<plan_problem<Dry, Sequences, llama_modules>>);
+static_assert(IllFormed<plan_problem<DryMesh<dp>, LlamaTensorParallel<>, llama_modules>>);
+static_assert(IllFormed<plan_problem<DryMesh<dp, tp>, Tensors, llama_modules>>);  // no kvr
+static_assert(IllFormed<plan_problem<Dry, Plan<>, llama_modules>>);
+
+static_assert(key_value_ranks(4, 8) == 4 && key_value_ranks(4, 2) == 2 && key_value_ranks(3, 2) == 1);
+static_assert(key_value_ranks(6, 4) == 2 && key_value_ranks(8, 1) == 1 && key_value_ranks(1, 8) == 1);
+
+constexpr Index batch = 4, length = 8, features = 24;
+constexpr LlamaConfig config{
+    .vocabulary = 40, .features = features, .layers = 2, .heads = 4, .kv_heads = 4, .hidden = 36};
+
+template <class PlanType>
+constexpr auto training_step(const Dry::SizesOf& sizes, const LlamaConfig& shape, bool clips) {
+  return trace<Dry>(sizes, [&](const Dry& mesh) {
+    Llama<Dry, PlanType> model(mesh, shape);
+    const Tensor<std::int32_t, 2, Dry, Shard<0>, Replicate, Replicate> ids(mesh, {batch, length});
+    Tape tape;
+    tape.backward(CrossEntropyLoss()(model(tape.constant(ids)), ids));
+    if (clips) clip_gradients(model, 1);
+    AdamW().step(model);
+  });
+}
+
+/// Calls of one kind in one phase on just these axes: 1 dp, 2 tp, 4 kvr.
+template <class PlanType>
+constexpr std::int64_t on(const PlanType& plan, AxisSet axes, Phase phase, Collective kind) {
+  return plan.record().traffic[static_cast<std::size_t>(phase)][static_cast<std::size_t>(kind)][axes].calls;
+}
+constexpr auto all_reduce = Collective::all_reduce, all_gather = Collective::all_gather,
+               reduce_scatter = Collective::reduce_scatter;
+constexpr auto forward = Phase::forward, backward = Phase::backward, optimizer = Phase::optimizer;
+constexpr Index activation = batch * length * features * 4;  ///< in bytes
+
+// Tensor parallel over four ranks: two all-reduces a layer and the embedding's, and the loss's; backward two a
+// layer and the head's. Nothing is left for the optimizer, but the norm if gradients are clipped.
+constexpr auto tensors = training_step<Tensors>({1, 4, 1}, config, false);
+static_assert(on(tensors, 2, forward, all_reduce) == 5 + 1);
+static_assert(on(tensors, 2, backward, all_reduce) == 5);
+static_assert(tensors.collectives() == 11);
+static_assert(tensors.bytes(backward) == 5 * activation);
+constexpr auto clipped = training_step<Tensors>({1, 4, 1}, config, true);
+static_assert(on(clipped, 2, optimizer, all_reduce) == 1);
+static_assert(clipped.collectives() == 12);
+
+// Sequence parallel: the same bytes, half of them reduced and half of them gathered; and the gradients of the
+// five norms, in one bucket.
+constexpr auto sequences = training_step<Sequences>({1, 4, 1}, config, false);
+static_assert(on(sequences, 2, forward, reduce_scatter) == 5 && on(sequences, 2, forward, all_gather) == 5);
+static_assert(on(sequences, 2, backward, reduce_scatter) == 5 && on(sequences, 2, backward, all_gather) == 5);
+static_assert(on(sequences, 2, forward, all_reduce) == 1);
+static_assert(on(sequences, 2, optimizer, all_reduce) == 1);
+static_assert(sequences.bytes(optimizer) == 5 * features * 4);
+static_assert(sequences.collectives() == 22);
+static_assert(sequences.bytes(backward) == 10 * activation);
+// Between the layers a rank keeps its own tokens only.
+static_assert(sequences.peak_activation_bytes() < tensors.peak_activation_bytes());
+static_assert(sequences.parameter_bytes() == tensors.parameter_bytes());
+
+// Two key/value heads on four ranks: the gradients of both layers' key and value projections are summed along
+// kvr alone, all four in one all-reduce.
+constexpr LlamaConfig grouped = [] {
+  LlamaConfig shape = config;
+  shape.kv_heads = 2;
+  return shape;
+}();
+constexpr auto replicas = training_step<Tensors>({1, 2, 2}, grouped, false);
+static_assert(on(replicas, 6, forward, all_reduce) == 5 + 1 && on(replicas, 6, backward, all_reduce) == 5);
+static_assert(on(replicas, 4, optimizer, all_reduce) == 1);
+static_assert(replicas.bytes(optimizer) == 2 * 2 * 6 * features * 4);  // a head of 6, of k and v, in 2 layers
+static_assert(replicas.collectives() == 12);
+constexpr auto both = training_step<Sequences>({1, 2, 2}, grouped, false);
+static_assert(on(both, 4, optimizer, all_reduce) == 1 && on(both, 6, optimizer, all_reduce) == 1);
+static_assert(both.collectives() == 23);
+
+// Data parallel beside it: another all-reduce for what lies on dp as well, and the loss's sum.
+constexpr auto with_data = training_step<Sequences>({2, 2, 2}, grouped, false);
+static_assert(on(with_data, 1, forward, all_reduce) == 1);
+static_assert(on(with_data, 1, optimizer, all_reduce) == 1);  // matrices
+static_assert(on(with_data, 5, optimizer, all_reduce) == 1);  // key and value projections
+static_assert(on(with_data, 7, optimizer, all_reduce) == 1);  // norms
+static_assert(with_data.collectives(optimizer) == 3);
+
+// A head that is the table: the same calls.
+constexpr LlamaConfig tied = [] {
+  LlamaConfig shape = config;
+  shape.tied = true;
+  return shape;
+}();
+constexpr auto shared = training_step<Tensors>({1, 4, 1}, tied, false);
+static_assert(same_communication(shared, tensors));
+static_assert(shared.parameter_bytes() < tensors.parameter_bytes());
+
+}  // namespace
+}  // namespace shardwise
