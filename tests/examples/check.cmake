@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Runs an example program and holds what it prints, and whether it succeeds, against what it must.
-# cmake "-DRUN=mpirun;-n;2;program;options…" -DCODE=zero|non-zero "-DEXPECT=regex|regex…" -DPRELOAD=library -P check.cmake
+# cmake "-DRUN=mpirun;-n;2;program;options…" -DCODE=zero|non-zero "-DEXPECT=regex|regex…" -DPRELOAD=library
+#       "-DALSO=mpirun;-n;3;program;options…" "-DSAME=regex" -P check.cmake
+# What SAME matches first in the output, the run ALSO must print too.
 
 cmake_minimum_required(VERSION 3.24)
 
@@ -24,6 +26,15 @@ foreach(pattern IN LISTS patterns)
 endforeach()
 if(out MATCHES "DIFFERS|TOO LARGE|NOT all within")
   string(APPEND wrong "the program itself found a difference\n")
+endif()
+if(ALSO)
+  execute_process(COMMAND ${ALSO} TIMEOUT 100
+                  RESULT_VARIABLE also_code OUTPUT_VARIABLE also_out ERROR_VARIABLE also_out)
+  string(REGEX MATCH "${SAME}" part "${out}")
+  string(REGEX MATCH "${SAME}" also_part "${also_out}")
+  if(NOT also_code EQUAL 0 OR part STREQUAL "" OR NOT part STREQUAL also_part)
+    string(APPEND wrong "the other run ends with ${also_code} and prints something else:\n${also_out}\n")
+  endif()
 endif()
 # Nonsense deserves one clear message, not one per rank.
 string(REGEX MATCHALL "shardwise: rank" messages "${out}")

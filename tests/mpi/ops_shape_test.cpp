@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// `transpose` and `reshape`.
+/// `transpose`, `narrow` and `reshape`.
 
 #include <shardwise/mesh/dry_mesh.hpp>
 #include <shardwise/ops/arithmetic.hpp>
+#include <shardwise/ops/narrow.hpp>
 #include <shardwise/ops/reshape.hpp>
 #include <shardwise/ops/transpose.hpp>
 
@@ -39,6 +40,18 @@ auto dense_reshape(std::vector<Index> shape) {
   };
 }
 
+/// Indices [begin, begin + length) of dimension 1 of three.
+auto dense_narrow(Index begin, Index length) {
+  return [=](const Dense& x) {
+    Dense y({x.shape[0], length, x.shape[2]});
+    for (Index i = 0; i < y.size(); ++i) {
+      const Index column = i % x.shape[2], row = i / x.shape[2];
+      y[i] = x[(row / length * x.shape[1] + begin + row % length) * x.shape[2] + column];
+    }
+    return y;
+  };
+}
+
 const auto last_two = [](const auto& x) { return transpose(x); };
 const auto outer_two = [](const auto& x) { return transpose<0, 1>(x); };
 const auto ends = [](const auto& x) { return transpose<0, -1>(x); };
@@ -55,6 +68,23 @@ TEST_CASE("transpose") {
   check(ends, dense_transpose(0, 2), random<double, Shard<2>>(mesh, {2, 3, 5}, 1));
   check(ends, dense_transpose(0, 2), random<Eigen::bfloat16, Shard<0>>(mesh, {6, 5, 3}, 1));
   check(ends, dense_transpose(0, 2), random<double, Shard<0>, Shard<2>>(grid(), {5, 3, 4}, 1));
+}
+
+TEST_CASE("narrow") {
+  const auto mesh = line();
+  const auto middle = [](const auto& x) { return narrow<1>(x, 2, 3); };
+  const auto last = [](const auto& x) { return narrow<-2>(x, 6, 1); };
+  check(middle, dense_narrow(2, 3), random<double, Replicate>(mesh, {3, 7, 5}, 1));
+  check(middle, dense_narrow(2, 3), random<double, Shard<0>>(mesh, {3, 7, 5}, 1));
+  check(middle, dense_narrow(2, 3), random<double, Shard<2>>(mesh, {3, 7, 5}, 1));
+  check(middle, dense_narrow(2, 3), random<double, Partial<>>(mesh, {3, 7, 5}, 1));
+  check(last, dense_narrow(6, 1), random<double, Reduced>(mesh, {3, 7, 5}, 1));
+  check(last, dense_narrow(6, 1), random<float, Shard<0>, Shard<2>>(grid(), {3, 7, 5}, 1));
+  const auto x = random<double, Replicate>(mesh, {3, 7, 5}, 1);
+  CHECK_THROWS_WITH_AS(narrow<1>(x, 5, 3), "narrow: 5 to 8 is not within dimension 1 of [3 x 7 x 5]",
+                       std::invalid_argument);
+  CHECK_THROWS_AS(narrow<0>(x, -1, 2), std::invalid_argument);
+  CHECK(narrow<0>(x, 3, 0).shape() == Shape<3>{0, 7, 5});
 }
 
 /// Shards at one end of a matrix.

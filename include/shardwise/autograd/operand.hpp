@@ -56,6 +56,16 @@ constexpr const tensor_of<X>& value_of(const X& x) {
   return OperandTraits<X>::value(x);
 }
 
+/// What a node keeps of an operand whose value it needs later.
+template <TensorOperand X>
+constexpr Kept<tensor_of<X>> kept(const X& x) {
+  if constexpr (requires { x.recipe(); }) {
+    return Kept<tensor_of<X>>(value_of(x), x.recipe());
+  } else {
+    return Kept<tensor_of<X>>(value_of(x), {});
+  }
+}
+
 /// Does an operation on these leave something on a tape?
 template <class... X>
 inline constexpr bool any_on_tape = (OperandTraits<X>::on_tape || ...);

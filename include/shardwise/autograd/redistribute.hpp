@@ -39,6 +39,22 @@ class RedistributeNode final : public TapeNode {
   SlotFor<Y> to_;
 };
 
+/// The recipe of a value whose bytes are those of `X`'s.
+template <TensorType X, TensorType Y>
+class RelabelledRecipe final : public Recipe<Y> {
+ public:
+  constexpr explicit RelabelledRecipe(RecipeFor<X> from) : from_(std::move(from)) {}
+
+ private:
+  constexpr Y compute() override {
+    const X& x = from_->value();
+    return Y(x.mesh(), x.shape(), x.buffer());
+  }
+  constexpr void destroy() override { destroy_pooled(this); }
+
+  RecipeFor<X> from_;
+};
+
 /// `Y`, made from the operand `X`; or an error, because a gradient through a pending maximum is not defined.
 template <class X, class Y>
 struct Differentiable {
@@ -73,7 +89,11 @@ constexpr auto redistribute_to(X x) {
   } else {
     auto slot = SlotFor<Y>::make();
     x.tape().template record<detail::RedistributeNode<tensor_of<X>, Y>>(x.slot(), slot);
-    return Var<Y>(x.tape(), redistribute_to<Y>(std::move(x).release()), std::move(slot));
+    RecipeFor<Y> recipe;
+    if (same_data(tensor_of<X>::layout, Y::layout) && x.recipe()) {
+      recipe = RecipeFor<Y>::template make<detail::RelabelledRecipe<tensor_of<X>, Y>>(x.recipe());
+    }
+    return Var<Y>(x.tape(), redistribute_to<Y>(std::move(x).release()), std::move(slot), std::move(recipe));
   }
 }
 

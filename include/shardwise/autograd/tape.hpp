@@ -18,6 +18,7 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 
+#include <shardwise/autograd/recipe.hpp>
 #include <shardwise/autograd/slot.hpp>
 
 namespace shardwise {
@@ -52,8 +53,8 @@ class Var {
   static_assert(!Tracked || X::is_float, "only tensors of floating-point numbers have gradients");
 
   constexpr Var(Tape& tape, X value) requires(!Tracked) : tape_(&tape), value_(std::move(value)) {}
-  constexpr Var(Tape& tape, X value, SlotFor<X> slot) requires(Tracked)
-      : tape_(&tape), value_(std::move(value)), slot_(std::move(slot)) {}
+  constexpr Var(Tape& tape, X value, SlotFor<X> slot, RecipeFor<X> recipe = {}) requires(Tracked)
+      : tape_(&tape), value_(std::move(value)), slot_(std::move(slot)), recipe_(std::move(recipe)) {}
 
   constexpr const X& value() const { return value_; }
   /// The value of a `Var` that is given up, so that its memory can be reused.
@@ -65,12 +66,15 @@ class Var {
   /// After `backward`: the gradient of an `input`; an empty tensor if the loss does not depend on it.
   constexpr const cotangent_of<X>& gradient() const requires(Tracked) { return slot_->gradient(); }
   constexpr const SlotFor<X>& slot() const requires(Tracked) { return slot_; }
+  /// How nodes that need the value later compute it again; none if they keep it.
+  constexpr const RecipeFor<X>& recipe() const requires(Tracked) { return recipe_; }
 
  private:
-  struct NoSlot {};
+  struct None {};
   Tape* tape_;
   X value_;
-  std::conditional_t<Tracked, SlotFor<X>, NoSlot> slot_;
+  [[no_unique_address]] std::conditional_t<Tracked, SlotFor<X>, None> slot_;
+  [[no_unique_address]] std::conditional_t<Tracked, RecipeFor<X>, None> recipe_;
 };
 
 namespace detail {

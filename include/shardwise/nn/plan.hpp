@@ -20,6 +20,7 @@
 /// every layer. Each layer with parameters is named just once; anything else is a compile error that gives
 /// the name: `plan_problem`.
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -45,12 +46,22 @@ struct ModuleName {
 
 namespace detail {
 
+/// Where the first part of a name ends. (Under -fsanitize=undefined, g++ 12 does not take
+/// `string_view::find` for constant.)
+constexpr std::size_t end_of_part(std::string_view name) {
+  std::size_t end = 0;
+  while (end < name.size() && name[end] != '.') ++end;
+  return end;
+}
+
 /// Does the name of an entry stand for this module?
 constexpr bool names_module(std::string_view entry, std::string_view module) {
   while (true) {
-    const auto a = entry.find('.'), b = module.find('.');
+    const auto a = end_of_part(entry), b = end_of_part(module);
     if (entry.substr(0, a) != "*" && entry.substr(0, a) != module.substr(0, b)) return false;
-    if (a == entry.npos || b == module.npos) return a == b;
+    const bool last = a == entry.size();
+    if (last != (b == module.size())) return false;
+    if (last) return true;
     entry.remove_prefix(a + 1);
     module.remove_prefix(b + 1);
   }
@@ -126,21 +137,28 @@ struct PlanFault {
   std::size_t module = 0;  ///< at fault, or the nearest in name
 };
 
+/// The module whose name is nearest to that of an entry.
+template <std::size_t Count>
+constexpr std::size_t nearest_name(std::string_view entry, const std::array<ModuleName, Count>& modules) {
+  std::size_t nearest = 0, least = no_entry;
+  for (std::size_t m = 0; m < Count; ++m) {
+    const std::size_t distance = edit_distance(entry, modules[m].name);
+    if (distance >= least) continue;
+    least = distance;
+    nearest = m;
+  }
+  return nearest;
+}
+
 template <class... Uses, std::size_t Count>
 constexpr PlanFault plan_fault(Plan<Uses...>, const std::array<ModuleName, Count>& modules) {
   using PlanType = Plan<Uses...>;
   for (std::size_t entry = 0; entry < PlanType::size; ++entry) {
-    bool found = false;
-    std::size_t nearest = 0, least = no_entry;
-    for (std::size_t m = 0; m < Count; ++m) {
-      found |= names_module(PlanType::names[entry], modules[m].name);
-      const std::size_t distance = edit_distance(PlanType::names[entry], modules[m].name);
-      if (distance < least) {
-        least = distance;
-        nearest = m;
-      }
+    const std::string_view name = PlanType::names[entry];
+    const auto named = [&](const ModuleName& module) { return names_module(name, module.name); };
+    if (std::none_of(modules.begin(), modules.end(), named)) {
+      return {Reason::plan_names_no_such_module, entry, 0, nearest_name(name, modules)};
     }
-    if (!found) return {Reason::plan_names_no_such_module, entry, 0, nearest};
   }
   const std::array<bool (*)(ModuleKind), PlanType::size> suits{&Uses::StyleOf::suits...};
   for (std::size_t m = 0; m < Count; ++m) {

@@ -112,12 +112,39 @@ inline constexpr bool is_tuple = false;
 template <class... X>
 inline constexpr bool is_tuple<std::tuple<X...>> = true;
 
-/// The first problem with the arguments of a call, or `void`.
-template <class Style, class Indices, class... X>
-struct ArgumentProblem;
-template <class Style, std::size_t... I, class... X>
-struct ArgumentProblem<Style, std::index_sequence<I...>, X...> {
-  using type = typename AllWellFormed<prepared_as<X, Style, typename Style::ArgumentsOf, I>..., void>::type;
+/// The first problem with what a call gives, or `void`.
+template <class Style, class Y>
+struct ResultProblem : AllWellFormed<prepared_as<Y, Style, typename Style::ResultsOf, 0>, void> {};
+template <class Style, IllFormed Why>
+struct ResultProblem<Style, Why> {
+  using type = Why;
+};
+template <class Style, class Indices, class... Y>
+struct ResultsProblem;
+template <class Style, std::size_t... I, class... Y>
+struct ResultsProblem<Style, std::index_sequence<I...>, Y...>
+    : AllWellFormed<prepared_as<Y, Style, typename Style::ResultsOf, I>..., void> {};
+template <class Style, class... Y>
+struct ResultProblem<Style, std::tuple<Y...>> : ResultsProblem<Style, std::index_sequence_for<Y...>, Y...> {};
+
+/// The first problem with a call of a module behind a style: with an argument, with the call itself, with a
+/// result; or `void`.
+template <class Module, class Style, class Indices, class... X>
+struct CallProblem;
+template <class Module, class Style, std::size_t... I, class... X>
+struct CallProblem<Module, Style, std::index_sequence<I...>, X...> {
+  using List = typename Style::ArgumentsOf;
+  using Arguments =
+      typename AllWellFormed<prepared_as<std::remove_cvref_t<X>, Style, List, I>..., void>::type;
+  static constexpr auto type_of() {
+    if constexpr (IllFormed<Arguments>) {
+      return TypeIs<Arguments>{};
+    } else {
+      using Y = decltype(std::declval<const Module&>()(prepared<Style, List, I>(std::declval<X>())...));
+      return ResultProblem<Style, Y>{};
+    }
+  }
+  using type = typename decltype(type_of())::type;
 };
 
 }  // namespace detail
@@ -138,8 +165,7 @@ class Prepared : public Module {
   template <class X>
   using ResultOf = detail::through<X, TakenIn, Computed, GivenOut>;
   template <class... X>
-  using Problem =
-      typename detail::ArgumentProblem<Style, std::index_sequence_for<X...>, std::remove_cvref_t<X>...>::type;
+  using Problem = typename detail::CallProblem<Module, Style, std::index_sequence_for<X...>, X...>::type;
 
   template <class... X, class Why = Problem<X...>>
     requires WellFormed<Why>

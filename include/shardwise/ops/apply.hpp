@@ -16,8 +16,9 @@
 /// };
 /// ```
 /// and optionally `flops(y, x...)`, `gradient_flops(wanted, y, x...)`, `residual_bytes(y, x...)`;
-/// `accumulates`, if `pull_back` can add to a gradient that is there; and `passes`, the set of operands whose
-/// gradient is the result's gradient itself (bit i is operand i): it is handed on, not copied.
+/// `accumulates`, if `pull_back` can add to a gradient that is there; `passes`, the set of operands whose
+/// gradient is the result's gradient itself (bit i is operand i): it is handed on, not copied; and
+/// `recomputed`, if operations that need the result in their pullback had better compute it again than keep it.
 
 #include <shardwise/autograd/redistribute.hpp>
 #include <shardwise/ops/result.hpp>
@@ -51,6 +52,11 @@ inline constexpr bool passes = false;
 template <class Op, int I>
   requires requires { Op::passes; }
 inline constexpr bool passes<Op, I> = (Op::passes >> I & 1u) != 0;
+
+template <class Op>
+inline constexpr bool recomputed = requires {
+  requires Op::recomputed;
+};
 
 template <class Op, class Y, class... X>
 constexpr std::int64_t flops(const Op& op, const Y& y, const X&... x) {
@@ -87,17 +93,21 @@ template <int I, TensorType X, bool IsSaved, bool Tracked>
 struct NodeInput {
   static constexpr bool tracked = Tracked;
   View<const typename X::Element, X::rank> extents;
-  [[no_unique_address]] std::conditional_t<IsSaved, X, Nothing> saved;
+  [[no_unique_address]] std::conditional_t<IsSaved, Kept<X>, Nothing> saved;
   [[no_unique_address]] std::conditional_t<Tracked, SlotFor<X>, Nothing> slot;
 
   template <class Source>
   constexpr explicit NodeInput(const Source& x) : extents(value_of(x).view()) {
     extents.data = nullptr;
-    if constexpr (IsSaved) {
-      saved = value_of(x);
-      if constexpr (!X::MeshOf::dry) extents.data = saved.data();
-    }
+    if constexpr (IsSaved) saved = kept(x);
     if constexpr (Tracked) slot = OperandTraits<Source>::slot(x);
+  }
+  /// Has the saved value at hand.
+  constexpr void fetch() {
+    if constexpr (IsSaved) {
+      const X& value = saved.value();
+      if constexpr (!X::MeshOf::dry) extents.data = value.data();
+    }
   }
 };
 
@@ -173,6 +183,7 @@ class OpNode<Op, Y, std::index_sequence<I...>, NodeInput<J, X, IsSaved, Tracked>
   constexpr void pull_back() override {
     if (!slot_->filled()) return;
     auto dy = slot_->take();
+    (static_cast<NodeInput<J, X, IsSaved, Tracked>&>(*this).fetch(), ...);
     pull_back(dy, GradientTarget<NodeInput<J, X, IsSaved, Tracked>, X>(
                       static_cast<NodeInput<J, X, IsSaved, Tracked>&>(*this), mesh_, accumulates<Op>,
                       passes<Op, J> && std::is_same_v<cotangent_of<X>, cotangent_of<Y>>)...);
@@ -210,6 +221,37 @@ constexpr void record(std::index_sequence<I...>, const Op& op, const Y& y, Buffe
   common_tape(sources...).template record<Node>(op, y, std::move(residual), slot, sources...);
 }
 
+/// The result of `op`, and what its pullback will read besides.
+template <TensorType Y, class Op, TensorType... X>
+constexpr std::pair<Y, Buffer> evaluate(const Op& op, const X&... x) {
+  const auto& mesh = std::get<0>(std::tie(x...)).mesh();
+  Y y(mesh, op.shape(x.shape()...));
+  Buffer residual;
+  const Index bytes = residual_bytes(op, y.view(), x.view()...);
+  if (bytes > 0) residual = Buffer::allocate(mesh, bytes);
+  if (auto* recorder = mesh.recorder()) recorder->compute(flops(op, y.view(), x.view()...));
+  if constexpr (!Y::MeshOf::dry) {
+    op.forward(y.writable(), residual ? residual.data() : nullptr, x.view()...);
+  }
+  return {std::move(y), std::move(residual)};
+}
+
+/// The recipe of an operation's result.
+template <class Op, TensorType Y, TensorType... X>
+class OpRecipe final : public Recipe<Y> {
+ public:
+  constexpr explicit OpRecipe(const Op& op, const Kept<X>&... x) : op_(op), operands_(x...) {}
+
+ private:
+  constexpr Y compute() override {
+    return std::apply([&](const auto&... x) { return evaluate<Y>(op_, x.value()...).first; }, operands_);
+  }
+  constexpr void destroy() override { destroy_pooled(this); }
+
+  Op op_;
+  std::tuple<Kept<X>...> operands_;
+};
+
 }  // namespace detail
 
 /// Runs `op`. The result is a tensor; or a `Var` if an operand is on a tape.
@@ -219,22 +261,19 @@ constexpr auto apply(const Op& op, const X&... x) {
   if (!((value_of(x).mesh() == mesh) && ...)) {
     throw std::invalid_argument("the operands live on two different meshes of one type");
   }
-  Y y(mesh, op.shape(value_of(x).shape()...));
-  Buffer residual;
-  Index bytes = detail::residual_bytes(op, y.view(), value_of(x).view()...);
-  if (bytes > 0) residual = Buffer::allocate(mesh, bytes);
-  if (auto* recorder = mesh.recorder()) recorder->compute(detail::flops(op, y.view(), value_of(x).view()...));
-  if constexpr (!Y::MeshOf::dry) {
-    op.forward(y.writable(), residual ? residual.data() : nullptr, value_of(x).view()...);
-  }
+  auto [y, residual] = detail::evaluate<Y>(op, value_of(x)...);
   if constexpr (!any_on_tape<X...>) {
-    return y;
+    return std::move(y);
   } else if constexpr (!any_tracked<X...>) {
     return Var<Y, false>(common_tape(x...), std::move(y));
   } else {
     auto slot = SlotFor<Y>::make();
     detail::record(std::make_index_sequence<sizeof...(X)>(), op, y, std::move(residual), slot, x...);
-    return Var<Y>(common_tape(x...), std::move(y), std::move(slot));
+    RecipeFor<Y> recipe;
+    if constexpr (detail::recomputed<Op>) {
+      recipe = RecipeFor<Y>::template make<detail::OpRecipe<Op, Y, tensor_of<X>...>>(op, kept(x)...);
+    }
+    return Var<Y>(common_tape(x...), std::move(y), std::move(slot), std::move(recipe));
   }
 }
 

@@ -21,6 +21,7 @@ struct RmsNormOp {
   double eps;
 
   static constexpr Saved saved{.inputs = 0b11};
+  static constexpr bool recomputed = true;
 
   template <int RankX, int RankWeight>
   static constexpr Signature signature() {

@@ -19,6 +19,7 @@ namespace shardwise {
 
 struct SwigluOp {
   static constexpr Saved saved{.inputs = 0b11};
+  static constexpr bool recomputed = true;  // the widest tensor of a layer, of operands that are kept
 
   template <int RankGate, int RankUp>
   static constexpr Signature signature() {

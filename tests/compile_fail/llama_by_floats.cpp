@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+// expect: LayoutError<Reason::operand_must_hold_integers, Got<float, float>, Cure<Hint::take_a_tensor_of_int32_or_int64>>
+
+#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/nn/llama.hpp>
+
+using namespace shardwise;
+template <class T>
+using Ids = Tensor<T, 2, Mesh<dp, tp>, Shard<0>, Replicate>;
+
+#ifdef SHOULD_FAIL
+auto logits(const Llama<Mesh<dp, tp>>& model, const Ids<float>& ids) {
+  return model(ids);
+}
+#else
+auto logits(const Llama<Mesh<dp, tp>>& model, const Ids<int>& ids) {
+  return model(ids);
+}
+#endif

@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+// expect: LayoutError<Reason::mesh_has_no_such_axis, Expected<AxisList<dp, tp>>, Got<kvr>, Cure<Hint::name_an_axis_of_the_mesh>>
+
+#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/nn/llama.hpp>
+
+using namespace shardwise;
+template <class MeshType>
+using Grouped = Llama<MeshType, LlamaTensorParallel<AxisList<tp, kvr>, KeyValueReplicas>>;
+
+#ifdef SHOULD_FAIL
+auto model(const Mesh<dp, tp>& mesh) {
+  return Grouped<Mesh<dp, tp>>(mesh, {});
+}
+#else
+auto model(const Mesh<dp, tp, kvr>& mesh) {
+  return Grouped<Mesh<dp, tp, kvr>>(mesh, {});
+}
+#endif

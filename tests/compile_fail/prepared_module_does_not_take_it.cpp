@@ -1,0 +1,22 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+// expect: LayoutError<Reason::replicated_operand_meets_blocks_so_its_gradient_would_be_pending, On<tp>, Expected<Shard<1>, Reduced, Reduced>, Got<Shard<1>, Replicate, Replicate>, Cure<Hint::redistribute_to_Reduced_which_is_free>>
+
+#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/nn/prepare_module.hpp>
+#include <shardwise/nn/transformer.hpp>
+
+using namespace shardwise;
+using Grid = Mesh<dp, tp>;
+using X = Tensor<float, 3, Grid, Shard<0>, Replicate>;
+
+#ifdef SHOULD_FAIL
+auto call(const Prepared<TransformerBlock<Grid>, PrepareModuleInput<tp, Shard<1>>>& block, const X& x) {
+  return block(x);
+}
+#else
+auto call(const Prepared<TransformerBlock<Grid>, PrepareModuleInput<tp, Replicate>>& block, const X& x) {
+  return block(x);
+}
+#endif

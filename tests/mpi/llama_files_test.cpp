@@ -1,0 +1,303 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// Llama models in Hugging Face's form: the configuration, the names, and weights from any mesh and plan to any
+/// other.
+
+#include <doctest/doctest.h>
+#include <shardwise/io/llama_files.hpp>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "llama_support.hpp"
+#include "scratch_folder.hpp"
+
+namespace sw = shardwise;
+using namespace sw::testing;
+using sw::Index;
+using sw::Json;
+using sw::LlamaConfig;
+using sw::Replicate;
+using sw::StoredType;
+
+namespace {
+
+constexpr LlamaConfig grouped{
+    .vocabulary = 13, .features = 12, .layers = 2, .heads = 6, .kv_heads = 2, .head_dim = 4, .hidden = 10};
+
+using Model = sw::Llama<LlamaMesh, TensorPlan>;
+using SequenceModel = sw::Llama<LlamaMesh, SequencePlan>;
+
+LlamaConfig changed(auto change) {
+  LlamaConfig config = grouped;
+  change(config);
+  return config;
+}
+
+/// What a config.json must say, and no more.
+Json least() {
+  return {{"vocab_size", 32},
+          {"hidden_size", 24},
+          {"num_hidden_layers", 2},
+          {"num_attention_heads", 4},
+          {"intermediate_size", 36}};
+}
+
+/// Writes a config.json, when no rank reads the one before any more.
+std::filesystem::path config_file(const ScratchFolder& folder, const std::string& text) {
+  sw::world().barrier();
+  return folder.file("config.json", text);
+}
+LlamaConfig read(const ScratchFolder& folder, const Json& json) {
+  return sw::read_llama_config(config_file(folder, json.dump()));
+}
+
+/// The message, without the file's path.
+std::string problem(const ScratchFolder& folder, const Json& json) {
+  const auto path = config_file(folder, json.dump());
+  const std::string message = error_of([&] { sw::read_llama_config(path); });
+  return has(message, path.string() + ": ") ? message.substr(path.string().size() + 2)
+                                            : "unnamed: " + message;
+}
+
+bool equal(const LlamaConfig& a, const LlamaConfig& b) {
+  return a.vocabulary == b.vocabulary && a.features == b.features && a.layers == b.layers &&
+         a.heads == b.heads && a.kv_heads == b.kv_heads && a.head_size() == b.head_size() &&
+         a.hidden == b.hidden && a.context == b.context && a.epsilon == b.epsilon && a.theta == b.theta &&
+         a.scaling == b.scaling && a.tied == b.tied && a.deviation == b.deviation;
+}
+
+}  // namespace
+
+TEST_CASE("a configuration comes back as it was") {
+  const ScratchFolder folder;
+  for (const LlamaConfig& config :
+       {grouped, changed([](auto& c) { c.tied = true, c.theta = 500000, c.epsilon = 1e-6, c.context = 99; }),
+        changed([](auto& c) { c.head_dim = 0, c.deviation = 0.1; }),
+        changed([](auto& c) { c.scaling = {.rope_type = sw::RopeType::linear, .factor = 2.5}; }),
+        changed([](auto& c) {
+          c.scaling = {.factor = 32,
+                       .low_freq_factor = 1.5,
+                       .high_freq_factor = 4.5,
+                       .original_max_position_embeddings = 16};
+        })}) {
+    const auto path = config_file(folder, sw::llama_config_text(config, "float32"));
+    CHECK(equal(sw::read_llama_config(path), config));
+  }
+  const Json json = sw::parse_json(sw::llama_config_text(grouped, "bfloat16"), "text");
+  CHECK(json.at("architectures") == Json{"LlamaForCausalLM"});
+  CHECK(json.at("model_type") == "llama");
+  CHECK(json.at("torch_dtype") == "bfloat16");
+  CHECK(json.at("rope_scaling").is_null());
+}
+
+TEST_CASE("what a config.json leaves out has Hugging Face's default") {
+  const ScratchFolder folder;
+  const LlamaConfig config = read(folder, least());
+  CHECK(config.kv_heads == 4);
+  CHECK(config.head_size() == 6);
+  CHECK(config.context == 2048);
+  CHECK(config.epsilon == 1e-6);
+  CHECK(config.theta == 10000);
+  CHECK_FALSE(config.scaling.has_value());
+  CHECK_FALSE(config.tied);
+  // Also if it is null, or what no key here knows.
+  Json json = least();
+  json["num_key_value_heads"] = json["rope_scaling"] = json["head_dim"] = nullptr;
+  json["attention_bias"] = false;
+  json["transformers_version"] = "4.40";
+  CHECK(equal(read(folder, json), config));
+  json["rope_scaling"] = {{"rope_type", "default"}};
+  CHECK(equal(read(folder, json), config));
+  json["rope_scaling"] = {{"type", "linear"}, {"factor", 4}};  // as it was called first
+  CHECK(read(folder, json).scaling->rope_type == sw::RopeType::linear);
+}
+
+TEST_CASE("what is wrong in a config.json is named with file, key and value") {
+  const ScratchFolder folder;
+  auto with = [&](const char* key, const Json& value) {
+    Json json = least();
+    json[key] = value;
+    return problem(folder, json);
+  };
+  for (const char* key :
+       {"vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"}) {
+    Json json = least();
+    json.erase(key);
+    CHECK(problem(folder, json) == "\"" + std::string(key) + "\" is missing");
+    CHECK(with(key, nullptr) == "\"" + std::string(key) + "\" is missing");
+    CHECK(with(key, 0) == "\"" + std::string(key) + "\" is 0; expected a positive integer");
+  }
+  CHECK(problem(folder, Json::array()) == "expected an object");
+  CHECK(with("num_key_value_heads", -2) == "\"num_key_value_heads\" is -2; expected a positive integer");
+  CHECK(with("head_dim", 6.5) == "\"head_dim\" is 6.5; expected a positive integer");
+  CHECK(with("max_position_embeddings", "many") ==
+        "\"max_position_embeddings\" is \"many\"; expected a positive integer");
+  CHECK(with("vocab_size", 18446744073709551615u) ==
+        "\"vocab_size\" is 18446744073709551615; expected a positive integer");
+  CHECK(with("rms_norm_eps", 0) == "\"rms_norm_eps\" is 0; expected a positive number");
+  CHECK(with("rope_theta", -1.5) == "\"rope_theta\" is -1.5; expected a positive number");
+  CHECK(with("initializer_range", true) == "\"initializer_range\" is true; expected a positive number");
+  CHECK(with("tie_word_embeddings", 1) == "\"tie_word_embeddings\" is 1; expected true or false");
+  CHECK(with("model_type", "mistral") == "\"model_type\" is \"mistral\"; expected \"llama\"");
+  CHECK(with("hidden_act", "gelu") == "\"hidden_act\" is \"gelu\"; expected \"silu\"");
+  CHECK(with("attention_bias", true) == "\"attention_bias\" is true; expected false");
+  CHECK(with("mlp_bias", true) == "\"mlp_bias\" is true; expected false");
+  CHECK(with("num_attention_heads", 5) == "LlamaConfig: 24 features are not a multiple of 5 heads");
+  CHECK(with("num_key_value_heads", 3) == "LlamaConfig: 4 heads are not a multiple of 3 key/value heads");
+  CHECK(with("head_dim", 5) == "LlamaConfig: rotary embeddings need an even head_dim, not 5");
+
+  auto scaled = [&](const Json& scaling) { return with("rope_scaling", scaling); };
+  CHECK(scaled(Json::array()) == "\"rope_scaling\": expected an object");
+  CHECK(scaled(Json::object()) == "\"rope_scaling\": \"rope_type\" is missing");
+  CHECK(scaled({{"rope_type", "yarn"}}) ==
+        "\"rope_scaling\": \"rope_type\" is \"yarn\"; expected \"default\", \"linear\" or \"llama3\"");
+  CHECK(scaled({{"type", "dynamic"}}) ==
+        "\"rope_scaling\": \"type\" is \"dynamic\"; expected \"default\", \"linear\" or \"llama3\"");
+  CHECK(scaled({{"rope_type", "linear"}}) == "\"rope_scaling\": \"factor\" is missing");
+  CHECK(scaled({{"rope_type", "linear"}, {"factor", 0}}) ==
+        "\"rope_scaling\": \"factor\" is 0; expected a positive number");
+  CHECK(scaled({{"rope_type", "llama3"}, {"factor", 8}}) ==
+        "\"rope_scaling\": \"original_max_position_embeddings\" is missing");
+  CHECK(scaled({{"rope_type", "llama3"}, {"factor", 8}, {"low_freq_factor", "low"}}) ==
+        "\"rope_scaling\": \"low_freq_factor\" is \"low\"; expected a positive number");
+
+  const auto no_json = folder.file("broken.json", "{\"vocab_size\": 32");
+  CHECK(has(error_of([&] { sw::read_llama_config(no_json); }), "broken.json: not JSON: "));
+  CHECK(has(error_of([&] { sw::read_llama_config(folder / "none.json"); }), "none.json"));
+}
+
+TEST_CASE("Hugging Face's name for every parameter") {
+  Model model(llama_alone(), grouped);
+  std::vector<std::string> names;
+  sw::for_each_named_parameter(
+      model, [&](std::string_view path, auto&) { names.push_back(sw::hugging_face_name(path)); });
+  std::vector<std::string> expected{"model.embed_tokens.weight"};
+  for (const char* layer : {"model.layers.0.", "model.layers.1."}) {
+    for (const char* name :
+         {"input_layernorm", "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
+          "post_attention_layernorm", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"}) {
+      expected.push_back(layer + std::string(name) + ".weight");
+    }
+  }
+  expected.insert(expected.end(), {"model.norm.weight", "lm_head.weight"});
+  CHECK(names == expected);
+}
+
+TEST_CASE("a model that one mesh saved is the same on any other, under either plan") {
+  const ScratchFolder folder;
+  const auto meshes = llama_meshes(grouped);
+  Model model(meshes.front(), grouped);
+  sw::initialize(model, 3);
+  const auto expected = weights_of(model);
+  sw::save_llama(model, folder / "model");
+  const LlamaConfig config = sw::read_llama_config(folder / "model" / "config.json");
+  CHECK(equal(config, grouped));
+  CHECK(sw::read_json(folder / "model" / "config.json").at("torch_dtype") == "float32");
+  // Projections are matrices there, where they have a dimension for heads here.
+  const sw::Weights weights(folder / "model");
+  CHECK(weights.tensor("model.layers.1.self_attn.k_proj.weight").shape == std::vector<Index>{8, 12});
+  CHECK(weights.tensor("model.layers.1.self_attn.o_proj.weight").shape == std::vector<Index>{12, 24});
+  const std::string bytes = bytes_of_file(folder / "model" / "model.safetensors");
+  for (const LlamaMesh& mesh : meshes) {
+    Model tensor(mesh, config);
+    sw::load_llama(tensor, folder / "model");
+    CHECK(weights_of(tensor) == expected);
+    SequenceModel sequence(mesh, config);
+    sw::load_llama(sequence, folder / "model" / "model.safetensors");
+    CHECK(weights_of(sequence) == expected);
+    sw::save_llama(sequence, folder / "again");
+    CHECK(bytes_of_file(folder / "again" / "model.safetensors") == bytes);
+    CHECK(bytes_of_file(folder / "again" / "config.json") == bytes_of_file(folder / "model" / "config.json"));
+  }
+  Model single(llama_alone(), config);
+  CHECK(sw::load_llama(single, folder / "model") == sw::parameter_count(single) * 4);
+  CHECK(weights_of(single) == expected);
+}
+
+TEST_CASE("bfloat16 in several files with an index") {
+  const ScratchFolder folder;
+  const auto meshes = llama_meshes(grouped);
+  SequenceModel model(meshes.back(), grouped);
+  sw::initialize(model, 3);
+  const auto exact = weights_of(model);
+  sw::save_llama(model, folder / "model", {.type = StoredType::bf16, .max_file_bytes = 1000});
+  CHECK(sw::read_json(folder / "model" / "config.json").at("torch_dtype") == "bfloat16");
+  const Json index = sw::read_json(folder / "model" / "model.safetensors.index.json");
+  CHECK(index.at("weight_map").size() == 1 + 2 * 9 + 2);
+  CHECK(index.at("metadata").at("total_size") == sw::parameter_count(model) * 2);
+  CHECK(sw::Weights(folder / "model").files().size() > 3);
+
+  Model other(meshes.front(), grouped);
+  sw::load_llama(other, folder / "model");
+  const auto rounded = weights_of(other);
+  REQUIRE(rounded.size() == exact.size());
+  bool near = true;
+  for (std::size_t i = 0; i < exact.size(); ++i)
+    near &= std::abs(rounded[i] - exact[i]) <= std::abs(exact[i]) / 256;
+  CHECK(near);
+  CHECK(rounded != exact);
+  sw::save_llama(other, folder / "again", {.type = StoredType::bf16});  // what is rounded stays as it is
+  sw::load_llama(model, folder / "again");
+  CHECK(weights_of(model) == rounded);
+}
+
+TEST_CASE("a tied model ignores a head in the file, and all models ignore rotary frequencies") {
+  const ScratchFolder folder;
+  const auto meshes = llama_meshes(grouped);
+  const LlamaMesh& mesh = meshes.back();
+  Model model(mesh, grouped);
+  sw::initialize(model, 3);
+  std::vector<sw::NamedTensor> tensors;
+  sw::for_each_named_parameter(model, [&](std::string_view path, auto& parameter) {
+    tensors.emplace_back(sw::hugging_face_name(path), parameter.value());
+  });
+  const auto table = sw::zeros<float, Replicate, Replicate, Replicate>(mesh, {2});
+  tensors.emplace_back("model.layers.0.self_attn.rotary_emb.inv_freq", table);
+  sw::write_tensors(folder / "model.safetensors", tensors);
+
+  Model again(mesh, grouped);
+  sw::load_llama(again, folder / "model.safetensors");
+  CHECK(weights_of(again) == weights_of(model));
+  Model tied(mesh, changed([](auto& c) { c.tied = true; }));
+  sw::load_llama(tied, folder / "model.safetensors");
+  const auto expected = weights_of(model);  // all but the head, which comes last
+  const auto found = weights_of(tied);
+  CHECK(found == std::vector<double>(expected.begin(), expected.end() - 13 * 12));
+  // A tied model writes no head.
+  sw::save_llama(tied, folder / "tied");
+  CHECK_FALSE(sw::Weights(folder / "tied").contains("lm_head.weight"));
+  CHECK(sw::read_llama_config(folder / "tied" / "config.json").tied);
+}
+
+TEST_CASE("weights that do not fit are listed, and the model stays as it was") {
+  const ScratchFolder folder;
+  const auto meshes = llama_meshes(grouped);
+  const LlamaMesh& mesh = meshes.back();
+  Model model(mesh, grouped);
+  sw::initialize(model, 3);
+  sw::save_llama(model, folder / "model");
+  auto loaded = [&](auto change) {
+    Model other(mesh, changed(change));
+    sw::initialize(other, 4);
+    const auto before = weights_of(other);
+    const std::string message = error_of([&] { sw::load_llama(other, folder / "model"); });
+    CHECK(weights_of(other) == before);
+    return message;
+  };
+  const std::string missing = loaded([](auto& c) { c.layers = 3; });
+  CHECK(has(missing,
+            "tensor \"model.layers.2.self_attn.q_proj.weight\": there is no such tensor (parameter "
+            "layers.2.attention.wq.weight)"));
+  const std::string surplus = loaded([](auto& c) { c.layers = 1; });
+  CHECK(has(surplus, "tensor \"model.layers.1.mlp.up_proj.weight\" is no parameter of the module"));
+  const std::string misshapen = loaded([](auto& c) { c.hidden = 11; });
+  CHECK(has(misshapen,
+            "tensor \"model.layers.0.mlp.gate_proj.weight\": expected the shape [11 x 12], found [10 x "
+            "12] (parameter layers.0.mlp.gate.weight)"));
+  CHECK_FALSE(has(misshapen, "self_attn"));  // which fits
+  CHECK(has(error_of([&] { sw::load_llama(model, folder / "nowhere"); }), "nowhere: no such file or folder"));
+}
