@@ -48,11 +48,19 @@ int main(int argc, char** argv) {
     app.add_option("--tokens", text.tokens, "how it begins: a file of token ids")
         ->needs(weights)
         ->excludes(prompt);
-    app.add_option("--new-tokens", text.new_tokens, "to write")->check(CLI::Range(0, 1 << 24));
+    app.add_option("--new-tokens", text.new_tokens, "to write")
+        ->check(CLI::Range(0, 1 << 24))
+        ->needs(weights);
     app.add_option("--temperature", text.sampling.temperature, "0 takes the likeliest token")
-        ->check(CLI::NonNegativeNumber);
+        ->check(CLI::NonNegativeNumber)
+        ->needs(weights);
     app.add_option("--top-k", text.sampling.top_k, "choose among the k likeliest tokens; 0: among all")
-        ->check(CLI::NonNegativeNumber);
+        ->check(CLI::NonNegativeNumber)
+        ->needs(weights);
+    app.add_option("--top-p", text.sampling.top_p,
+                   "and among the likeliest that have this probability together")
+        ->check(CLI::Range(1e-9, 1.0))
+        ->needs(weights);
     app.add_option("--dump-logits", text.dump_logits, "a safetensors file for the logits of the prompt")
         ->needs(weights);
 
@@ -72,22 +80,29 @@ int main(int argc, char** argv) {
     app.add_option("--dp", dp, "data-parallel groups; the ranks are a multiple")
         ->check(CLI::Range(1, 1 << 20))
         ->needs(training);
-    app.add_option("--steps", train.steps, "training steps")->check(CLI::Range(1, 100000000));
-    app.add_option("--warmup", train.warmup, "steps in which the rate rises")
-        ->check(CLI::Range(0, 100000000));
-    app.add_option("--rate", train.rate, "highest learning rate")->check(CLI::PositiveNumber);
-    app.add_option("--max-norm", train.max_norm, "that gradients are clipped to")->check(CLI::PositiveNumber);
+    app.add_option("--steps", train.steps, "training steps")
+        ->check(CLI::Range(1, 100000000))
+        ->needs(training);
+    app.add_option("--warmup", train.warmup, "steps in which the rate rises; a tenth if not given")
+        ->check(CLI::Range(0, 100000000))
+        ->needs(training);
+    app.add_option("--rate", train.rate, "highest learning rate")
+        ->check(CLI::PositiveNumber)
+        ->needs(training);
+    app.add_option("--max-norm", train.max_norm, "that gradients are clipped to")
+        ->check(CLI::PositiveNumber)
+        ->needs(training);
     app.add_option("--tokenizer", train.tokenizer, "a tokenizer.json; without it tokens are bytes")
         ->needs(training);
     app.add_option("--save", train.save, "a folder for the trained model")->needs(training);
     app.add_option("--progress", train.progress, "a line that is written over, or a plain line now and then")
-        ->check(CLI::IsMember({"line", "plain"}));
+        ->check(CLI::IsMember({"line", "plain"}))
+        ->needs(training);
     app.add_option("--seed", text.seed, "of the weights, the batches and the text");
     if (auto code = examples::parse(app, argc, argv)) return *code;
 
     if (!train.text.empty()) {
       train.seed = text.seed;
-      train.warmup = std::min(train.warmup, train.steps - 1);
       const auto mesh = mesh_for(train.model, dp);
       const bool as_planned = train.sequence_parallel
                                   ? examples::train<examples::SequenceParallel>(mesh, train)

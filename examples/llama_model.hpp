@@ -15,8 +15,8 @@ namespace examples {
 template <template <class...> class MeshKind>
 using LlamaMesh = MeshKind<sw::dp, sw::tp, sw::kvr>;
 using Split = sw::AxisList<sw::tp, sw::kvr>;
-using TensorParallel = sw::LlamaTensorParallel<Split, sw::KeyValueReplicas>;
-using SequenceParallel = sw::LlamaSequenceParallel<Split, sw::KeyValueReplicas>;
+using TensorParallel = sw::LlamaTensorParallel<Split>;
+using SequenceParallel = sw::LlamaSequenceParallel<Split>;
 
 /// Token ids [sequences, length]; each group has its own sequences.
 template <class MeshType>
@@ -43,8 +43,8 @@ constexpr auto planned_step(const std::array<int, 3>& sizes, const sw::LlamaConf
   auto step = [&](const MeshType& mesh) {
     sw::Llama<MeshType, PlanType> model(mesh, config);
     sw::AdamW optimizer;
-    const Ids<MeshType> ids(mesh, {batch, length});
-    train_step(model, optimizer, 1, ids, ids);
+    const Ids<MeshType> inputs(mesh, {batch, length}), targets(mesh, {batch, length});
+    train_step(model, optimizer, 1, inputs, targets);
   };
   return sw::trace<MeshType>(sizes, step, coordinates);
 }
@@ -79,6 +79,9 @@ static_assert(sequence.count(Collective::reduce_scatter, Phase::backward) == 2 *
 static_assert(sequence.count(Collective::all_reduce, Phase::forward) == 1);
 static_assert(sequence.count(Collective::all_reduce, Phase::optimizer) == 1 + 1);
 static_assert(sequence.collectives() == 4 * 5 + 3);
+static_assert(sequence.bytes(Phase::forward) == 2 * 5 * activation + losses);
+static_assert(sequence.bytes(Phase::backward) == 2 * 5 * activation);
+static_assert(sequence.bytes(Phase::optimizer) == 5 * 256 * 4 + number);
 
 // Four ranks share two key/value heads: the projections' gradients are reduced between the two ranks that have
 // the same head, all together.

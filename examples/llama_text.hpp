@@ -9,6 +9,7 @@
 #include <charconv>
 #include <chrono>
 #include <fstream>
+#include <optional>
 
 #include <shardwise/data/sampling.hpp>
 #include <shardwise/data/text.hpp>
@@ -27,10 +28,12 @@ struct TextOptions {
   std::uint64_t seed = 1;
 };
 
-/// tokenizer.json of the folder, or bytes.
-inline sw::Tokenizer tokenizer_of(const std::filesystem::path& folder) {
+/// tokenizer.json of the folder; without one, bytes for a model of bytes, and nothing for another.
+inline std::optional<sw::Tokenizer> tokenizer_of(const std::filesystem::path& folder, sw::Index vocabulary) {
   const auto file = folder / "tokenizer.json";
-  return std::filesystem::exists(file) ? sw::Tokenizer::from_file(file) : sw::Tokenizer::bytes();
+  if (std::filesystem::exists(file)) return sw::Tokenizer::from_file(file);
+  if (vocabulary == sw::ByteTokenizer::vocabulary()) return sw::Tokenizer::bytes();
+  return std::nullopt;
 }
 
 /// The token ids in a file, with white space between them.
@@ -57,16 +60,17 @@ auto sequence_of(const MeshType& mesh, std::span<const std::int32_t> ids) {
       mesh, sw::Shape<2>{1, static_cast<sw::Index>(ids.size())}, ids);
 }
 
-/// Calls f(id) for each new token until it returns false; all ranks get the same tokens.
+/// Calls f(id) for each new token until it returns false; all ranks get the same tokens, each less than `known`.
 template <class Model, class MeshType, class F>
 void generate(const Model& model, const MeshType& mesh, std::span<const std::int32_t> prompt,
-              const TextOptions& options, F f) {
+              const TextOptions& options, sw::Index known, F f) {
   auto ids = sequence_of(mesh, prompt);
   auto cache = model.make_cache(ids, ids.shape()[1] + options.new_tokens);
   for (sw::Index i = 0; i < options.new_tokens; ++i) {
     // The logits of one token are small: gathered, they are the same on every rank, and so is the draw.
     const auto logits = sw::redistribute<sw::Replicate, sw::Replicate, sw::Replicate>(model.next(ids, cache));
-    const std::span<const float> row(logits.data(), static_cast<std::size_t>(logits.shape()[2]));
+    const std::span<const float> row(logits.data(),
+                                     static_cast<std::size_t>(std::min(known, logits.shape()[2])));
     const std::int32_t id = sw::sample(row, options.sampling, options.seed, static_cast<std::uint64_t>(i));
     if (!f(id)) return;
     ids = sequence_of(mesh, std::span(&id, 1));
@@ -89,31 +93,51 @@ inline void print_plan_of_token(const LlamaMesh<sw::Mesh>& mesh, const sw::Llama
               static_cast<long long>(plan.bytes()));
 }
 
+/// The ids to begin with. Throws `std::runtime_error` if there are none, or if one is none of the model's.
+inline std::vector<std::int32_t> prompt_of(const TextOptions& options,
+                                           const std::optional<sw::Tokenizer>& tokenizer,
+                                           sw::Index vocabulary) {
+  if (options.tokens.empty() && !tokenizer) {
+    throw std::runtime_error(
+        options.weights.string() +
+        ": there is no tokenizer.json, and the model's tokens are not bytes; give --tokens");
+  }
+  auto ids =
+      options.tokens.empty() ? tokenizer->encode(options.prompt) : read_tokens(options.tokens, vocabulary);
+  if (ids.empty()) throw std::runtime_error("there is no token to begin with");
+  for (std::int32_t id : ids) {
+    if (id >= vocabulary) {
+      throw std::runtime_error(options.weights.string() + ": the tokenizer gives token " +
+                               std::to_string(id) + ", but the model has " + std::to_string(vocabulary));
+    }
+  }
+  return ids;
+}
+
 /// Continues a prompt with the weights of a folder; writes the logits of the prompt if asked.
 inline void write_text(const LlamaMesh<sw::Mesh>& mesh, const TextOptions& options) {
   const sw::LlamaConfig config = sw::read_llama_config(options.weights / "config.json");
-  const bool from_file = !options.tokens.empty();
-  const sw::Tokenizer tokenizer = tokenizer_of(options.weights);
-  const bool speaks = tokenizer.vocabulary() <= config.vocabulary;
-  if (!from_file && !speaks) {
-    throw std::runtime_error(options.weights.string() + ": a tokenizer of " +
-                             std::to_string(tokenizer.vocabulary()) + " tokens for a model of " +
-                             std::to_string(config.vocabulary) + "; is a tokenizer.json missing?");
+  // With --tokens the text is not needed, nor a tokenizer.json that can be read.
+  const auto tokenizer =
+      options.tokens.empty() ? tokenizer_of(options.weights, config.vocabulary) : std::nullopt;
+  const auto prompt = prompt_of(options, tokenizer, config.vocabulary);
+  const bool prints = mesh.rank() == 0;
+  if (prints && static_cast<sw::Index>(prompt.size()) + options.new_tokens > config.context) {
+    std::printf("note: %zu + %td tokens are more than the %td that the model was made for\n", prompt.size(),
+                options.new_tokens, config.context);
   }
-  const std::vector<std::int32_t> prompt =
-      from_file ? read_tokens(options.tokens, config.vocabulary) : tokenizer.encode(options.prompt);
-  if (prompt.empty()) throw std::runtime_error("there is no token to begin with");
 
   using Clock = std::chrono::steady_clock;
+  auto seconds_since = [](Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
   sw::Llama<LlamaMesh<sw::Mesh>, TensorParallel> model(mesh, config);
   const auto start = Clock::now();
   const sw::Index bytes = sw::load_llama(model, options.weights);
-  const bool prints = mesh.rank() == 0;
   if (prints) {
     std::printf("%.2f million parameters on tp %d x kvr %d; this rank read %.2f MB in %.2f s\n",
                 static_cast<double>(sw::parameter_count(model)) * 1e-6, mesh.size<sw::tp>(),
-                mesh.size<sw::kvr>(), static_cast<double>(bytes) * 1e-6,
-                std::chrono::duration<double>(Clock::now() - start).count());
+                mesh.size<sw::kvr>(), static_cast<double>(bytes) * 1e-6, seconds_since(start));
     print_plan_of_token(mesh, config);
   }
   if (!options.dump_logits.empty()) {
@@ -124,15 +148,16 @@ inline void write_text(const LlamaMesh<sw::Mesh>& mesh, const TextOptions& optio
 
   std::vector<std::int32_t> written;
   const auto begin = Clock::now();
-  generate(model, mesh, prompt, options, [&](std::int32_t id) {
+  const sw::Index known = tokenizer ? tokenizer->vocabulary() : config.vocabulary;
+  generate(model, mesh, prompt, options, known, [&](std::int32_t id) {
     written.push_back(id);
-    return id != tokenizer.end_token();
+    return !tokenizer || id != tokenizer->end_token();
   });
-  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  const double seconds = seconds_since(begin);
   if (!prints || written.empty()) return;
-  if (speaks) {
+  if (tokenizer) {
     std::printf("---- text written by the model ----\n%s%s\n----\n", options.prompt.c_str(),
-                tokenizer.decode(written).c_str());
+                tokenizer->decode(written).c_str());
   } else {
     std::printf("---- tokens written by the model ----\n");
     for (std::int32_t id : written) std::printf("%d ", id);

@@ -21,12 +21,29 @@ struct TrainOptions {
                         .hidden = 384,
                         .context = 128};
   sw::Index batch = 32;  ///< sequences, of all groups together
-  int steps = 400, warmup = 40;
+  int steps = 400;
+  std::optional<int> warmup;  ///< steps; a tenth of all if not given
   double rate = 3e-3, max_norm = 1;
   bool sequence_parallel = false;
   std::uint64_t seed = 1;
   std::string progress = "plain";
 };
+
+/// Writes the model and its tokenizer; a tokenizer.json of an older model does not stay.
+template <class Model>
+void save(const LlamaMesh<sw::Mesh>& mesh, Model& model, const TrainOptions& options) {
+  const sw::Index bytes = sw::save_llama(model, options.save);
+  if (mesh.rank() != 0) return;
+  namespace fs = std::filesystem;
+  const fs::path copy = options.save / "tokenizer.json";
+  if (options.tokenizer.empty()) {
+    fs::remove(copy);
+  } else if (!fs::exists(copy) || !fs::equivalent(options.tokenizer, copy)) {
+    fs::copy_file(options.tokenizer, copy, fs::copy_options::overwrite_existing);
+  }
+  std::printf("saved to %s; this rank wrote %.2f MB\n", options.save.c_str(),
+              static_cast<double>(bytes) * 1e-6);
+}
 
 /// Returns whether the recorded communication was the planned one.
 template <class PlanType>
@@ -43,8 +60,10 @@ bool train(const LlamaMesh<sw::Mesh>& mesh, TrainOptions options) {
   sw::Llama<MeshType, PlanType> model(mesh, config);
   sw::initialize(model, options.seed);
   sw::AdamW optimizer({.weight_decay = 0.1});
-  const sw::WarmupCosine schedule(
-      {.peak = options.rate, .floor = options.rate / 10, .warmup = options.warmup, .steps = options.steps});
+  const sw::WarmupCosine schedule({.peak = options.rate,
+                                   .floor = options.rate / 10,
+                                   .warmup = options.warmup.value_or(options.steps / 10),
+                                   .steps = options.steps});
   if (prints) {
     std::printf("%zu tokens of text; a Llama of %td layers with %.2f million parameters\n", text.size(),
                 config.layers, static_cast<double>(sw::parameter_count(model)) * 1e-6);
@@ -75,17 +94,7 @@ bool train(const LlamaMesh<sw::Mesh>& mesh, TrainOptions options) {
   }
   const auto recorded = recording.plan();
 
-  if (!options.save.empty()) {
-    const sw::Index bytes = sw::save_llama(model, options.save);
-    if (prints && !options.tokenizer.empty()) {
-      std::filesystem::copy_file(options.tokenizer, options.save / "tokenizer.json",
-                                 std::filesystem::copy_options::overwrite_existing);
-    }
-    if (prints) {
-      std::printf("saved to %s; this rank wrote %.2f MB\n", options.save.c_str(),
-                  static_cast<double>(bytes) * 1e-6);
-    }
-  }
+  if (!options.save.empty()) save(mesh, model, options);
   const auto planned = planned_step<PlanType>(
       {mesh.size<sw::dp>(), mesh.size<sw::tp>(), mesh.size<sw::kvr>()}, config, options.batch, config.context,
       {mesh.rank<sw::dp>(), mesh.rank<sw::tp>(), mesh.rank<sw::kvr>()});

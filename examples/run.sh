@@ -74,7 +74,7 @@ run train --progress "$progress" "${text_options[@]}" "${others[@]}"
 model="$shardwise_build/llama-model"
 run llama --train "${texts[@]}" --save "$model" --progress "$progress"
 written() {
-  run llama --weights "$model" --prompt "/// @file" --seed 7 | tee /dev/stderr |
+  run llama --weights "$model" --prompt "/// @file" --seed 7 | tee >(cat >&2) |
     sed -n '/^---- text/,/^----$/p'
 }
 text_here=$(written)

@@ -8,7 +8,7 @@
 
 using namespace shardwise;
 template <class MeshType>
-using Grouped = Llama<MeshType, LlamaTensorParallel<AxisList<tp, kvr>, KeyValueReplicas>>;
+using Grouped = Llama<MeshType, LlamaTensorParallel<AxisList<tp, kvr>>>;
 
 #ifdef SHOULD_FAIL
 auto model(const Mesh<dp, tp>& mesh) {

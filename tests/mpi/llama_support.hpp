@@ -17,8 +17,8 @@ namespace shardwise::testing {
 /// Samples along dp; heads and features over tp and kvr, key and value heads over tp.
 using LlamaMesh = Mesh<dp, tp, kvr>;
 using Split = AxisList<tp, kvr>;
-using TensorPlan = LlamaTensorParallel<Split, KeyValueReplicas>;
-using SequencePlan = LlamaSequenceParallel<Split, KeyValueReplicas>;
+using TensorPlan = LlamaTensorParallel<Split>;
+using SequencePlan = LlamaSequenceParallel<Split>;
 
 inline LlamaMesh llama_alone() { return LlamaMesh(Communicator::duplicate(MPI_COMM_SELF), {1, 1, 1}); }
 

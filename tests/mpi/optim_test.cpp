@@ -124,6 +124,24 @@ TEST_CASE("a pending gradient is summed once, and only that communicates") {
   CHECK(error(sw::full_tensor(sharded.value()), 0.7 * ones) < 1e-14);
 }
 
+TEST_CASE("an optimizer is for one module") {
+  const Mesh mesh = line();
+  sw::AdamW adamw;
+  auto step = [&](auto& weight, Index extent) {
+    weight.slot()->add(sw::distribute<Replicate>(mesh, Vector::Ones(extent).eval()));
+    adamw.step(weight);
+  };
+  Weight<Replicate> first(mesh, {size}, sw::Init::constant(1)),
+      second(mesh, {size + 1}, sw::Init::constant(1));
+  first.initialize(1);
+  second.initialize(1);
+  step(first, size);
+  step(first, size);
+  CHECK_THROWS_WITH_AS(step(second, size + 1),
+                       "an optimizer is for one module: parameter 0 is not the one of the steps before",
+                       std::invalid_argument);
+}
+
 TEST_CASE("a parameter without a gradient is left as it is, and keeps its own state") {
   const Mesh mesh = line();
   Weight<Replicate> first(mesh, {size}, sw::Init::constant(1)), second(mesh, {size}, sw::Init::constant(1));

@@ -142,7 +142,7 @@ namespace {
 
 /// A layer of a sequence parallel Llama, with its attention as it is or behind a style.
 using Split = AxisList<tp, kvr>;
-using Sequence = sw::LlamaSequenceParallel<Split, sw::KeyValueReplicas>;
+using Sequence = sw::LlamaSequenceParallel<Split>;
 template <class>
 struct WithAttention;
 template <class... Uses>

@@ -82,8 +82,8 @@ static_assert(plan_fault(Plan<Table, Layers, Head, Use<"layers.*", ColwiseParall
 // ---- A Llama of two layers ---------------------------------------------------------------------------------------
 using Dry = DryMesh<dp, tp, kvr>;
 using Split = AxisList<tp, kvr>;
-using Tensors = LlamaTensorParallel<Split, KeyValueReplicas>;
-using Sequences = LlamaSequenceParallel<Split, KeyValueReplicas>;
+using Tensors = LlamaTensorParallel<Split>;
+using Sequences = LlamaSequenceParallel<Split>;
 
 static_assert(std::is_void_v<plan_problem<DryMesh<dp, tp>, LlamaTensorParallel<>, llama_modules>>);
 static_assert(std::is_void_v<plan_problem<DryMesh<dp, tp>, LlamaSequenceParallel<>, llama_modules>>);

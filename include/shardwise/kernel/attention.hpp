@@ -20,7 +20,7 @@
 #include "shardwise/kernel/arithmetic.hpp"
 #include "shardwise/kernel/elementary.hpp"
 #include "shardwise/kernel/fold.hpp"
-#include "shardwise/kernel/gemm.hpp"
+#include "shardwise/kernel/register_tile.hpp"
 #include "shardwise/kernel/scratch.hpp"
 
 namespace shardwise::kernel {
@@ -44,103 +44,6 @@ inline constexpr Index query_block = 32, key_block = 128;
 
 struct AttentionKeys;
 struct AttentionQueries;
-
-/// Rounds up to whole vectors.
-template <class C>
-constexpr Index padded(Index n) {
-  return (n + Lanes<C>::count - 1) / Lanes<C>::count * Lanes<C>::count;
-}
-
-#if defined(__AVX512F__)
-inline constexpr int register_bytes = 64, tile_rows = 6, tile_columns = 4;
-#elif defined(__AVX__)
-inline constexpr int register_bytes = 32, tile_rows = 6, tile_columns = 2;
-#elif defined(__aarch64__)
-inline constexpr int register_bytes = 16, tile_rows = 6, tile_columns = 4;
-#else
-inline constexpr int register_bytes = 0, tile_rows = 0, tile_columns = 0;
-#endif
-
-template <class C>
-struct Register {
-  typedef C type __attribute__((vector_size(register_bytes)));
-  static constexpr Index count = register_bytes / sizeof(C);
-};
-
-/// A tile of C (+)= op(A) · B in registers.
-template <int Rows, int Columns, Transpose ta, class C>
-#if defined(__clang__) && defined(__AVX512F__)
-[[clang::min_vector_width(512)]]  // or it halves the registers
-#endif
-void multiply_tile(Index k, const C* a, Index lda, const C* b, Index ldb, C* c, Index ldc, bool accumulate) {
-  using Vector = typename Register<C>::type;
-  constexpr Index width = Register<C>::count;
-  Vector sum[Rows][Columns];
-#pragma GCC unroll 16
-  for (int r = 0; r < Rows; ++r) {
-#pragma GCC unroll 16
-    for (int j = 0; j < Columns; ++j) {
-      sum[r][j] = Vector{};
-      if (accumulate) std::memcpy(&sum[r][j], c + r * ldc + j * width, sizeof(Vector));
-    }
-  }
-  for (Index p = 0; p < k; ++p) {
-    Vector right[Columns];
-#pragma GCC unroll 16
-    for (int j = 0; j < Columns; ++j) std::memcpy(&right[j], b + p * ldb + j * width, sizeof(Vector));
-#pragma GCC unroll 16
-    for (int r = 0; r < Rows; ++r) {
-      const C left = ta == Transpose::yes ? a[p * lda + r] : a[r * lda + p];
-#pragma GCC unroll 16
-      for (int j = 0; j < Columns; ++j) sum[r][j] += left * right[j];
-    }
-  }
-#pragma GCC unroll 16
-  for (int r = 0; r < Rows; ++r) {
-#pragma GCC unroll 16
-    for (int j = 0; j < Columns; ++j) std::memcpy(c + r * ldc + j * width, &sum[r][j], sizeof(Vector));
-  }
-}
-
-template <int Rows, int Columns, Transpose ta, class C>
-void multiply_panel(Index m, Index k, const C* a, Index lda, const C* b, Index ldb, C* c, Index ldc,
-                    bool accumulate) {
-  Index i = 0;
-  for (; i + Rows <= m; i += Rows) {
-    multiply_tile<Rows, Columns, ta>(k, a + (ta == Transpose::yes ? i : i * lda), lda, b, ldb, c + i * ldc,
-                                     ldc, accumulate);
-  }
-  if constexpr (Rows > 1) {
-    if (i < m) {
-      multiply_panel<Rows / 2, Columns, ta>(m - i, k, a + (ta == Transpose::yes ? i : i * lda), lda, b, ldb,
-                                            c + i * ldc, ldc, accumulate);
-    }
-  }
-}
-
-/// C (+)= op(A) · B, where n is a multiple of `Lanes<C>::count`. A product of an attention block is small and
-/// thin, so that the call of a library would cost as much as the work.
-template <Transpose ta, class C>
-void multiply_block(Index m, Index n, Index k, const C* a, Index lda, const C* b, Index ldb, C* c, Index ldc,
-                    bool accumulate) {
-  if constexpr (register_bytes == 0) {
-    gemm(ta, Transpose::no, m, n, k, a, lda, b, ldb, c, ldc, accumulate);
-  } else {
-    constexpr Index width = Register<C>::count;
-    Index j = 0;
-    for (; j + tile_columns * width <= n; j += tile_columns * width) {
-      multiply_panel<tile_rows, tile_columns, ta>(m, k, a, lda, b + j, ldb, c + j, ldc, accumulate);
-    }
-    if constexpr (tile_columns > 2) {
-      for (; j + 2 * width <= n; j += 2 * width) {
-        multiply_panel<8, 2, ta>(m, k, a, lda, b + j, ldb, c + j, ldc, accumulate);
-      }
-    }
-    for (; j < n; j += width) {
-      multiply_panel<8, 1, ta>(m, k, a, lda, b + j, ldb, c + j, ldc, accumulate);
-    }
-  }
-}
 
 /// Queries that read the same keys: `count` from `first` on, of each of `heads` heads from `head` on.
 struct QueryBlock {

@@ -56,6 +56,7 @@ enum class Reason {
   reshape_cannot_keep_this_dimension_sharded,
   // styles and plans
   style_does_not_suit_the_module,
+  styles_name_one_axis_twice,
   layers_want_the_input_in_different_layouts,
   plan_names_no_such_module,
   plan_names_a_module_twice,
@@ -87,6 +88,7 @@ enum class Hint {
   name_an_existing_dimension,
   make_it_Replicate_then_redistribute,
   see_which_modules_the_style_is_for,
+  give_each_axis_one_style,
   call_them_one_by_one,
   use_the_name_in_Expected,
   keep_one_of_the_two,

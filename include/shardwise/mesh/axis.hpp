@@ -46,11 +46,19 @@ concept MeshAxis = requires {
   { A::data } -> std::convertible_to<bool>;
 };
 
-/// The axes of a mesh, outermost first.
+namespace detail {
+
+template <class Axis, class... All>
+inline constexpr int times_among = (int{std::same_as<Axis, All>} + ...);
+
+}  // namespace detail
+
+/// The axes of a mesh, outermost first; or some of them.
 template <MeshAxis... Axes>
 struct AxisList {
   static constexpr int count = static_cast<int>(sizeof...(Axes));
   static_assert(count >= 1 && count <= max_axes, "a mesh has one to four axes");
+  static_assert(((detail::times_among<Axes, Axes...> == 1) && ...), "an axis is named twice");
   static constexpr std::array<const char*, sizeof...(Axes)> names{Axes::name...};
   static constexpr std::array<bool, sizeof...(Axes)> data{Axes::data...};
 

@@ -36,13 +36,20 @@ class Dropout {
   using Passed = detail::through<X, TakenIn>;
 
   /// `probability` of an element to be dropped, in [0, 1).
-  constexpr Dropout(double probability, std::uint64_t seed) : probability_(probability), seed_(seed) {}
+  /// Throws `std::invalid_argument` if it is not. Layers with different seeds have independent masks.
+  constexpr Dropout(double probability, std::uint64_t seed)
+      : probability_(probability), seed_(derived_seed(seed, "dropout")) {
+    if (!(probability >= 0 && probability < 1)) {
+      throw std::invalid_argument("Dropout: the probability is " + std::to_string(probability) +
+                                  ", but must be in [0, 1)");
+    }
+  }
 
   /// In training: a new mask each step.
   template <Operand X, class Result = ResultOf<X>>
   constexpr auto operator()(const X& x, std::uint64_t step) const {
     return dropout(redistribute_to<TakenIn<tensor_of<X>>>(x), probability_,
-                   derived_seed(seed_ + step, "dropout"));
+                   derived_seed(seed_ ^ step, "step"));
   }
   template <Operand X, IllFormed Why = ResultOf<X>>
   Why operator()(const X&, std::uint64_t) const;  // see Why

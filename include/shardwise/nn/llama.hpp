@@ -17,229 +17,57 @@
 #include <vector>
 
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/nn/attention.hpp>
 #include <shardwise/nn/embedding.hpp>
+#include <shardwise/nn/llama_layer.hpp>
 #include <shardwise/nn/llama_plan.hpp>
-#include <shardwise/nn/residual.hpp>
-#include <shardwise/nn/rms_norm.hpp>
-#include <shardwise/ops/key_value_cache.hpp>
 #include <shardwise/ops/narrow.hpp>
-#include <shardwise/ops/rope.hpp>
-#include <shardwise/ops/swiglu.hpp>
 
 namespace shardwise {
 
-struct LlamaConfig {
-  Index vocabulary = 32000;
-  Index features = 4096;
-  Index layers = 32;
-  Index heads = 32;
-  Index kv_heads = 32;   ///< divides `heads`
-  Index head_dim = 0;    ///< 0: features / heads
-  Index hidden = 11008;  ///< of the MLPs
-  Index context = 2048;  ///< tokens that a prediction may look back on; the model itself has no limit
-  double epsilon = 1e-5;
-  double theta = 10000;  ///< base of the rotary embeddings' wavelengths
-  std::optional<RopeScaling> scaling{};
-  bool tied = false;        ///< the head's weight is the embedding's table
-  double deviation = 0.02;  ///< of the first weights
-
-  constexpr Index head_size() const { return head_dim > 0 ? head_dim : features / heads; }
-
-  /// Returns itself. Throws `std::invalid_argument` for what cannot be a model.
-  constexpr const LlamaConfig& checked() const {
-    struct Size {
-      const char* name;
-      Index value, least;
-    };
-    for (const Size& size :
-         {Size{"vocabulary", vocabulary, 1}, Size{"features", features, 1}, Size{"layers", layers, 0},
-          Size{"heads", heads, 1}, Size{"kv_heads", kv_heads, 1}, Size{"head_dim", head_dim, 0},
-          Size{"hidden", hidden, 1}, Size{"context", context, 1}}) {
-      if (size.value < size.least) {
-        throw std::invalid_argument("LlamaConfig: " + std::string(size.name) + " is " +
-                                    std::to_string(size.value) + ", which must be " +
-                                    std::to_string(size.least) + " or more");
-      }
-    }
-    if (head_dim == 0 && features % heads != 0) {
-      throw std::invalid_argument("LlamaConfig: " + std::to_string(features) +
-                                  " features are not a multiple of " + std::to_string(heads) + " heads");
-    }
-    if (heads % kv_heads != 0) {
-      throw std::invalid_argument("LlamaConfig: " + std::to_string(heads) + " heads are not a multiple of " +
-                                  std::to_string(kv_heads) + " key/value heads");
-    }
-    if (head_size() % 2 != 0) {
-      throw std::invalid_argument("LlamaConfig: rotary embeddings need an even head_dim, not " +
-                                  std::to_string(head_size()));
-    }
-    return *this;
-  }
-};
-
-template <class MeshType, class PlanType, class T = float>
-class LlamaAttention {
+/// What the layers of a Llama keep of the tokens so far: keys and values, sharded as the heads are.
+template <TensorType Keys>
+class LlamaCache {
  public:
-  template <FixedString Name>
-  using Projection = Linear<MeshType, style_of<PlanType, Name>, T, 2, 1, false>;
-  using Output = Linear<MeshType, style_of<PlanType, "wo">, T, 1, 2, false>;
-
-  template <class X>
-  using Rotated = result_of<RopeOp, X>;
-  template <class X>
-  using Queries = detail::through<X, Projection<"wq">::template ResultOf, Rotated>;
-  template <class X>
-  using Keys = detail::through<X, Projection<"wk">::template ResultOf, Rotated>;
-  template <class X>
-  using Values = detail::through<X, Projection<"wv">::template ResultOf>;
-  template <class X>
-  using Heads = detail::result_after<AttentionOp, Queries<X>, Keys<X>, Values<X>>;
-  /// What a call with an `X` gives, or the `LayoutError` that says why none.
-  template <class X>
-  using ResultOf = detail::through<X, Heads, Output::template ResultOf>;
-
-  constexpr LlamaAttention(const MeshType& mesh, const LlamaConfig& config)
-      : wq(mesh, {config.features}, {config.heads, config.head_size()}, Init::normal(config.deviation)),
-        wk(mesh, {config.features}, {config.kv_heads, config.head_size()}, Init::normal(config.deviation)),
-        wv(mesh, {config.features}, {config.kv_heads, config.head_size()}, Init::normal(config.deviation)),
-        wo(mesh, {config.heads, config.head_size()}, {config.features}, Init::normal(config.deviation)),
-        rope_{.theta = config.theta, .scaling = config.scaling} {
-    detail::check_heads_suffice<typename Projection<"wq">::Weight>(mesh.sizes(), config.heads);
+  /// Empty, for `batch` sequences of up to `capacity` tokens.
+  constexpr LlamaCache(const typename Keys::MeshOf& mesh, const LlamaConfig& config, Index batch,
+                       Index capacity) {
+    layers_.reserve(static_cast<std::size_t>(config.layers));
+    for (Index i = 0; i < config.layers; ++i) {
+      layers_.emplace_back(mesh, batch, capacity, config.kv_heads, config.head_size());
+    }
   }
 
-  /// x: [batch, sequence, features], and so is the result.
-  template <Operand X, class Result = ResultOf<X>>
-  constexpr auto operator()(const X& x) const {
-    auto [q, k, v] = project(x, wq, wk, wv);
-    return wo(attention(rope(q, rope_), rope(k, rope_), v));
-  }
-  template <Operand X, IllFormed Why = ResultOf<X>>
-  Why operator()(const X&) const;  // see Why
-
-  /// The same for tokens that follow those in the cache, which takes their keys and values.
-  template <TensorType X, class Result = ResultOf<X>>
-  constexpr Result operator()(const X& x, KeyValueCache<Keys<X>>& cache) const {
-    auto [q, k, v] = project(x, wq, wk, wv);
-    RopeOptions here = rope_;
-    here.first_position = cache.length();
-    cache.append(rope(k, here), v);
-    return wo(attention(rope(q, here), cache));
+  constexpr Index length() const { return layers_.front().length(); }
+  constexpr Index capacity() const { return layers_.front().capacity(); }
+  constexpr void clear() {
+    for (auto& layer : layers_) layer.clear();
   }
 
-  constexpr void visit(auto&& f) {
-    f("wq", wq);
-    f("wk", wk);
-    f("wv", wv);
-    f("wo", wo);
+  /// For the model: layer by layer. Throws `std::invalid_argument` unless all of `layers` have the same tokens, as
+  /// they do not if a call of the model failed half-way.
+  constexpr std::vector<KeyValueCache<Keys>>& of(std::size_t layers) {
+    bool even = layers == layers_.size();
+    for (auto& layer : layers_) even = even && layer.length() == length();
+    if (!even) {
+      throw std::invalid_argument("LlamaCache: it is of a model with " + std::to_string(layers_.size()) +
+                                  " layers, or a call failed half-way; clear it, or make another");
+    }
+    return layers_;
   }
-
-  Projection<"wq"> wq;
-  Projection<"wk"> wk;
-  Projection<"wv"> wv;
-  Output wo;
 
  private:
-  RopeOptions rope_;
-};
-
-/// down(silu(gate(x)) · up(x)).
-template <class MeshType, class PlanType, class T = float>
-class LlamaMlp {
- public:
-  template <FixedString Name>
-  using Layer = Linear<MeshType, style_of<PlanType, Name>, T, 1, 1, false>;
-
-  template <class X>
-  using Hidden = detail::result_after<SwigluOp, typename Layer<"gate">::template ResultOf<X>,
-                                      typename Layer<"up">::template ResultOf<X>>;
-  /// What a call with an `X` gives, or the `LayoutError` that says why none.
-  template <class X>
-  using ResultOf = detail::through<X, Hidden, Layer<"down">::template ResultOf>;
-
-  constexpr LlamaMlp(const MeshType& mesh, const LlamaConfig& config)
-      : gate(mesh, {config.features}, {config.hidden}, Init::normal(config.deviation)),
-        up(mesh, {config.features}, {config.hidden}, Init::normal(config.deviation)),
-        down(mesh, {config.hidden}, {config.features}, Init::normal(config.deviation)) {}
-
-  /// x: [r…, features], and so is the result.
-  template <Operand X, class Result = ResultOf<X>>
-  constexpr auto operator()(const X& x) const {
-    auto [g, u] = project(x, gate, up);
-    return down(swiglu(g, u));
-  }
-  template <Operand X, IllFormed Why = ResultOf<X>>
-  Why operator()(const X&) const;  // see Why
-
-  constexpr void visit(auto&& f) {
-    f("gate", gate);
-    f("up", up);
-    f("down", down);
-  }
-
-  Layer<"gate"> gate;
-  Layer<"up"> up;
-  Layer<"down"> down;
-};
-
-template <class MeshType, class PlanType, class T = float>
-class LlamaLayer {
- public:
-  template <FixedString Name>
-  using Norm = RMSNorm<MeshType, style_of<PlanType, Name>, T>;
-  using Attention =
-      styled<LlamaAttention<MeshType, PlanBelow<PlanType, "attention">, T>, style_of<PlanType, "attention">>;
-  using Mlp = styled<LlamaMlp<MeshType, PlanBelow<PlanType, "mlp">, T>, style_of<PlanType, "mlp">>;
-
-  template <class X>
-  using Attended = typename detail::Residual<
-      X, detail::through<X, Norm<"attention_norm">::template ResultOf, Attention::template ResultOf>>::type;
-  template <class H>
-  using Finished = typename detail::Residual<
-      H, detail::through<H, Norm<"mlp_norm">::template ResultOf, Mlp::template ResultOf>>::type;
-  /// What a call with an `X` gives, or the `LayoutError` that says why none.
-  template <class X>
-  using ResultOf = detail::through<X, Attended, Finished>;
-  template <class X>
-  using Keys = detail::through<X, Norm<"attention_norm">::template ResultOf, Attention::template Keys>;
-
-  constexpr LlamaLayer(const MeshType& mesh, const LlamaConfig& config)
-      : attention_norm(mesh, config.features, config.epsilon),
-        attention(mesh, config),
-        mlp_norm(mesh, config.features, config.epsilon),
-        mlp(mesh, config) {}
-
-  /// x: [batch, sequence, features], and so is the result. With a cache, x are the tokens that follow those
-  /// in it.
-  template <Operand X, class... Cache, class Result = ResultOf<X>>
-  constexpr auto operator()(const X& x, Cache&... cache) const {
-    auto h = add(x, attention(attention_norm(x), cache...));
-    return add(h, mlp(mlp_norm(h)));
-  }
-  template <Operand X, class... Cache, IllFormed Why = ResultOf<X>>
-  Why operator()(const X&, Cache&...) const;  // see Why
-
-  constexpr void visit(auto&& f) {
-    f("attention_norm", attention_norm);
-    f("attention", attention);
-    f("mlp_norm", mlp_norm);
-    f("mlp", mlp);
-  }
-
-  Norm<"attention_norm"> attention_norm;
-  Attention attention;
-  Norm<"mlp_norm"> mlp_norm;
-  Mlp mlp;
+  std::vector<KeyValueCache<Keys>> layers_;
 };
 
 template <class MeshType, class PlanType = LlamaTensorParallel<>, class T = float>
 class Llama {
+  using Named = PlanFor<PlanType, llama_modules>;
+
  public:
-  using Tokens = Embedding<MeshType, style_of<PlanType, "tokens">, T>;
-  using Layer =
-      styled<LlamaLayer<MeshType, PlanBelow<PlanType, "layers.*">, T>, style_of<PlanType, "layers.*">>;
-  using Norm = RMSNorm<MeshType, style_of<PlanType, "norm">, T>;
-  using Head = Linear<MeshType, style_of<PlanType, "head">, T, 1, 1, false>;
+  using Tokens = Embedding<MeshType, style_of<Named, "tokens">, T>;
+  using Layer = styled<LlamaLayer<MeshType, PlanBelow<Named, "layers.*">, T>, style_of<Named, "layers.*">>;
+  using Norm = RMSNorm<MeshType, style_of<Named, "norm">, T>;
+  using Head = Linear<MeshType, style_of<Named, "head">, T, 1, 1, false>;
 
   using Problem = plan_problem<MeshType, PlanType, llama_modules>;
   /// What the layers give for `Ids`.
@@ -251,7 +79,8 @@ class Llama {
   template <class Ids>
   using ResultOf = detail::through<Ids, Hidden, Head::template ResultOf>;
 
-  /// Throws `std::invalid_argument` for a configuration that is no model, or does not fit on the mesh.
+  /// Throws `std::invalid_argument`, on every rank, for a configuration that is no model, or whose heads do not
+  /// fit on the mesh.
   constexpr Llama(const MeshType& mesh, const LlamaConfig& config) requires WellFormed<Problem>
       : tokens(mesh, config.checked().vocabulary, config.features, Init::normal(config.deviation)),
         norm(mesh, config.features, config.epsilon),
@@ -282,28 +111,30 @@ class Llama {
   template <Operand Ids, IllFormed Why = ResultOf<Ids>>
   Why operator()(const Ids&) const;  // see Why
 
-  /// What the layers keep of the tokens so far: keys and values, sharded as the heads are.
   template <TensorType Ids>
-  using Cache = std::vector<KeyValueCache<typename Layer::template Keys<Embedded<Ids>>>>;
+  using Cache = LlamaCache<typename Layer::template Keys<Embedded<Ids>>>;
   /// An empty cache for sequences like `ids`, of up to `capacity` tokens.
   template <TensorType Ids, class Result = ResultOf<Ids>>
-  constexpr Cache<Ids> make_cache(const Ids& ids, Index capacity) const {
-    Cache<Ids> caches;
-    caches.reserve(layers.size());
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-      caches.emplace_back(ids.mesh(), ids.shape()[0], capacity, config_.kv_heads, config_.head_size());
-    }
-    return caches;
+  constexpr auto make_cache(const Ids& ids, Index capacity) const {
+    return Cache<Ids>(ids.mesh(), config_, ids.shape()[0], capacity);
   }
+  template <TensorType Ids, IllFormed Why = ResultOf<Ids>>
+  Why make_cache(const Ids&, Index) const;  // see Why
+
   /// The logits of the token after `ids`, [batch, sequence], which follow those in the cache and go there:
-  /// [batch, 1, vocabulary].
-  template <TensorType Ids, class Result = ResultOf<Ids>>
-  constexpr Result next(const Ids& ids, Cache<Ids>& cache) const {
+  /// [batch, 1, vocabulary]. Throws `std::invalid_argument` if there are no ids, `std::length_error` if they do
+  /// not fit into the cache.
+  template <TensorType Ids, class CacheType, class Result = ResultOf<Ids>>
+  constexpr Result next(const Ids& ids, CacheType& cache) const {
+    if (ids.shape()[1] == 0) throw std::invalid_argument("Llama: there are no tokens to go on from");
+    auto& caches = cache.of(layers.size());
     auto x = enter(tokens(ids));
-    for (std::size_t i = 0; i < layers.size(); ++i) x = layers[i](x, cache[i]);
+    for (std::size_t i = 0; i < layers.size(); ++i) x = layers[i](x, caches[i]);
     auto last = redistribute_to<typename Head::template PreparedTensor<Hidden<Ids>>>(norm(x));
     return logits(narrow<1>(last, ids.shape()[1] - 1, 1));
   }
+  template <TensorType Ids, class CacheType, IllFormed Why = ResultOf<Ids>>
+  Why next(const Ids&, CacheType&) const;  // see Why
 
   constexpr const LlamaConfig& config() const { return config_; }
 

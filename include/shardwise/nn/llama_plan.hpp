@@ -14,7 +14,7 @@
 /// Logits come out with their vocabulary sharded, as `CrossEntropyLoss` takes them. A rank has whole heads:
 /// the first ranks have one more where they do not divide. More ranks than divide the key/value heads go to
 /// an axis of their own, `Mesh<tp, kvr>`, along which key and value heads are the same on all ranks; their
-/// weights' gradients are reduced along it: `LlamaTensorParallel<AxisList<tp, kvr>, KeyValueReplicas>`.
+/// weights' gradients are reduced along it: `LlamaTensorParallel<AxisList<tp, kvr>>`.
 
 #include <array>
 #include <numeric>
@@ -42,8 +42,27 @@ inline constexpr std::array llama_modules{
     ModuleName{"head", ModuleKind::linear},
 };
 
-/// Tensor parallelism over `Axes`, with the projections to keys and values in the style `KeyValue`.
-template <StyleAxes Axes = tp, class KeyValue = ColwiseParallel<Axes>>
+namespace detail {
+
+template <class Axes>
+struct KeyValueStyle {
+  using type = ColwiseParallel<Axes>;
+};
+template <MeshAxis First, MeshAxis... Rest>
+  requires(sizeof...(Rest) > 0)
+struct KeyValueStyle<AxisList<First, Rest...>> {
+  using type = Styles<ColwiseParallel<First>, CopyParallel<AxisList<Rest...>>>;
+};
+
+}  // namespace detail
+
+/// The style of the projections to keys and values, if the rest is split over `Axes`: key and value heads are split
+/// over the first axis, and the same on all ranks of the others.
+template <StyleAxes Axes>
+using KeyValueParallel = typename detail::KeyValueStyle<Axes>::type;
+
+/// Tensor parallelism over `Axes`.
+template <StyleAxes Axes = tp, class KeyValue = KeyValueParallel<Axes>>
 using LlamaTensorParallel = Plan<Use<"tokens", RowwiseParallel<Axes>>,                 //
                                  Use<"layers.*.attention_norm", NoParallel>,           //
                                  Use<"layers.*.attention.wq", ColwiseParallel<Axes>>,  //
@@ -58,7 +77,7 @@ using LlamaTensorParallel = Plan<Use<"tokens", RowwiseParallel<Axes>>,          
                                  Use<"head", ColwiseParallel<Axes>>>;
 
 /// The same, with the sequence sharded between the parallel layers.
-template <StyleAxes Axes = tp, class KeyValue = ColwiseParallel<Axes>>
+template <StyleAxes Axes = tp, class KeyValue = KeyValueParallel<Axes>>
 using LlamaSequenceParallel = Plan<Use<"tokens", RowwiseParallel<Axes, output<Shard<1>>>>,                 //
                                    Use<"layers.*.attention_norm", SequenceParallel<Axes>>,                 //
                                    Use<"layers.*.attention.wq", ColwiseParallel<Axes>>,                    //
@@ -71,9 +90,6 @@ using LlamaSequenceParallel = Plan<Use<"tokens", RowwiseParallel<Axes, output<Sh
                                    Use<"layers.*.mlp.down", RowwiseParallel<Axes, output<Shard<1>>>>,      //
                                    Use<"norm", SequenceParallel<Axes>>,                                    //
                                    Use<"head", ColwiseParallel<Axes>>>;
-
-/// Key and value heads split over `tp`, and the same on all ranks of `kvr`.
-using KeyValueReplicas = Styles<ColwiseParallel<tp>, CopyParallel<kvr>>;
 
 /// How many of `ranks` tensor-parallel ranks can split the key/value heads, the size of `tp`; the others,
 /// `ranks / tp`, are the size of `kvr`.

@@ -8,12 +8,18 @@
 /// ```
 /// using MyPlan = Plan<Use<"up", ColwiseParallel<tp>>, Use<"down", RowwiseParallel<tp>>>;
 ///
+/// inline constexpr std::array modules{ModuleName{"up", ModuleKind::linear}, ModuleName{"down", ModuleKind::linear}};
+///
 /// template <class MeshType, class PlanType>
 /// struct Model {
-///   static constexpr std::array modules{ModuleName{"up", ModuleKind::linear}, ModuleName{"down", ModuleKind::linear}};
+///   using Named = PlanFor<PlanType, modules>;
 ///   using Problem = plan_problem<MeshType, PlanType, modules>;
-///   Linear<MeshType, style_of<PlanType, "up">> up;
+///   explicit Model(const MeshType& mesh) requires WellFormed<Problem> : up(mesh, 64, 256), down(mesh, 256, 64) {}
+///   template <IllFormed Why = Problem>
+///   explicit Model(const MeshType&) = delete;  // see Why
 ///   …
+///   Linear<MeshType, style_of<Named, "up">> up;
+///   Linear<MeshType, style_of<Named, "down">> down;
 /// };
 /// ```
 /// In a name, `*` stands for any one part between dots: "layers.*.attention.wq" is the query projection of
@@ -111,6 +117,23 @@ struct Plan {
     } else {
       return detail::TypeIs<StyleAt<entry_for(Module.view())>>{};
     }
+  }
+};
+
+/// A plan for a model with the modules `Modules`, a static array of `ModuleName`: its modules get their styles from
+/// this, by names that are in that table.
+template <class PlanType, const auto& Modules>
+struct PlanFor {
+  static constexpr bool lists(std::string_view name) {
+    for (const ModuleName& module : Modules) {
+      if (module.name == name) return true;
+    }
+    return false;
+  }
+  template <FixedString Module>
+  static constexpr auto style_for() {
+    static_assert(lists(Module.view()), "the model's table of modules lacks a module that the model has");
+    return PlanType::template style_for<Module>();
   }
 };
 

@@ -101,6 +101,11 @@ constexpr decltype(auto) prepared(X&& x) {
   }
 }
 
+template <class List>
+inline constexpr std::size_t placements_in = 0;
+template <template <class...> class List, class... Placements>
+inline constexpr std::size_t placements_in<List<Placements...>> = sizeof...(Placements);
+
 /// What a module says it makes of an `X`.
 template <class Module, class X>
 struct ModuleResult {
@@ -123,7 +128,9 @@ template <class Style, class Indices, class... Y>
 struct ResultsProblem;
 template <class Style, std::size_t... I, class... Y>
 struct ResultsProblem<Style, std::index_sequence<I...>, Y...>
-    : AllWellFormed<prepared_as<Y, Style, typename Style::ResultsOf, I>..., void> {};
+    : AllWellFormed<prepared_as<Y, Style, typename Style::ResultsOf, I>..., void> {
+  static_assert(placements_in<typename Style::ResultsOf> <= sizeof...(Y), "more placements than results");
+};
 template <class Style, class... Y>
 struct ResultProblem<Style, std::tuple<Y...>> : ResultsProblem<Style, std::index_sequence_for<Y...>, Y...> {};
 
@@ -140,6 +147,10 @@ struct CallProblem<Module, Style, std::index_sequence<I...>, X...> {
     if constexpr (IllFormed<Arguments>) {
       return TypeIs<Arguments>{};
     } else {
+      static_assert(placements_in<List> <= sizeof...(X), "more placements than arguments");
+      static_assert(
+          std::is_invocable_v<const Module&, decltype(prepared<Style, List, I>(std::declval<X>()))...>,
+          "the module cannot be called with these arguments");
       using Y = decltype(std::declval<const Module&>()(prepared<Style, List, I>(std::declval<X>())...));
       return ResultProblem<Style, Y>{};
     }
@@ -206,6 +217,21 @@ template <class Module, class Style>
   requires requires { typename Style::ArgumentsOf; }
 struct Styled<Module, Style> {
   using type = Prepared<Module, Style>;
+};
+template <class Module, class First, class... Rest>
+struct Styled<Module, Styles<First, Rest...>>
+    : Styled<typename Styled<Module, First>::type, Styles<Rest...>> {};
+
+/// What a module gets of an `X` that it is called with: itself, or what the style before the module makes of it.
+template <class Module>
+struct TakenBy {
+  template <class X>
+  using Input = X;
+};
+template <class Module, class Style>
+struct TakenBy<Prepared<Module, Style>> {
+  template <class X>
+  using Input = through<X, Prepared<Module, Style>::template TakenIn, TakenBy<Module>::template Input>;
 };
 
 }  // namespace detail

@@ -121,7 +121,7 @@ struct NoParallel {
   static constexpr bool suits(ModuleKind kind) { return kind != ModuleKind::composite; }
 };
 
-/// Several styles in one, each for axes of its own.
+/// Several styles in one, each for axes of its own. Around a composite module, they go from the inside out.
 template <class... Parts>
 struct Styles {
   static constexpr bool suits(ModuleKind kind) { return (Parts::suits(kind) && ...); }

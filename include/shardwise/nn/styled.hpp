@@ -100,9 +100,42 @@ struct StyleProblem<MeshType, Kind, First, Rest...> {
   }
   using type = typename decltype(type_of())::type;
 };
+/// The first axis that two of some lists name, or `void`.
+template <class... Lists>
+struct SharedAxis {
+  using type = void;
+};
+template <class... First, class... Second, class... Rest>
+struct SharedAxis<AxisList<First...>, AxisList<Second...>, Rest...>
+    : SharedAxis<std::tuple<First..., Second...>, Rest...> {};
+template <class... Seen, class... More, class... Rest>
+struct SharedAxis<std::tuple<Seen...>, AxisList<More...>, Rest...>
+    : SharedAxis<std::tuple<Seen..., More...>, Rest...> {};
+template <class Axis, class... Seen>
+struct SharedAxis<std::tuple<Axis, Seen...>> : SharedAxis<std::tuple<Seen...>> {};
+template <class Axis, class... Seen>
+  requires(times_among<Axis, Axis, Seen...> > 1)  //
+struct SharedAxis<std::tuple<Axis, Seen...>> {
+  using type = Axis;
+};
+
 template <class MeshType, ModuleKind Kind, class... Parts, class... Rest>
-struct StyleProblem<MeshType, Kind, Styles<Parts...>, Rest...>
-    : StyleProblem<MeshType, Kind, Parts..., Rest...> {};
+struct StyleProblem<MeshType, Kind, Styles<Parts...>, Rest...> {
+  static constexpr auto type_of() {
+    if constexpr (!Styles<Parts...>::suits(ModuleKind::composite)) {
+      using Axis = typename SharedAxis<typename Parts::NamedAxes...>::type;
+      if constexpr (!std::is_void_v<Axis>) {
+        return TypeIs<LayoutError<Reason::styles_name_one_axis_twice, On<Axis>, Got<Parts...>,
+                                  Cure<Hint::give_each_axis_one_style>>>{};
+      } else {
+        return StyleProblem<MeshType, Kind, Parts..., Rest...>{};
+      }
+    } else {
+      return StyleProblem<MeshType, Kind, Parts..., Rest...>{};
+    }
+  }
+  using type = typename decltype(type_of())::type;
+};
 template <class MeshType, ModuleKind Kind, class... Parts>
 using style_problem = typename StyleProblem<MeshType, Kind, Parts...>::type;
 

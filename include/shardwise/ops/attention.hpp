@@ -124,26 +124,32 @@ constexpr AxisSet axes_sharding(const Layout& layout, int dim) {
   return axes;
 }
 
-/// Throws, on every rank alike, unless each rank holds the key/value heads that its heads use.
-template <TensorType Q, TensorType K>
-constexpr void check_heads(const Q& q, const K& k) {
-  const Index heads = q.shape()[2], kv_heads = k.shape()[2];
-  const AxisSet cutting = axes_sharding(Q::layout, 2);
-  if (heads == kv_heads && axes_sharding(K::layout, 2) == cutting) return;
-  const MeshSizes& sizes = q.mesh().sizes();
-  for (int m = 0; heads > 0 && m < group_size(sizes, Q::layout.axes, cutting); ++m) {
-    const MeshSizes at = group_member(sizes, {}, Q::layout.axes, cutting, m);
-    const Range own = local_box(q.shape(), Q::layout, sizes, at).range(2),
-                held = local_box(k.shape(), K::layout, sizes, at).range(2);
+/// The heads of a tensor that a rank at `at` holds: dimension `dim`.
+constexpr Range heads_held(Index heads, const Layout& layout, int dim, const MeshSizes& sizes,
+                           const MeshSizes& at) {
+  Shape<4> shape{1, 1, 1, 1};
+  shape[static_cast<std::size_t>(dim)] = heads;
+  return local_box(shape, layout, sizes, at).range(static_cast<std::size_t>(dim));
+}
+
+/// Throws `std::invalid_argument`, on every rank alike, unless each rank holds the key/value heads that its heads
+/// use. Heads are dimension `dim` of tensors that lie as `q` and `k` say.
+template <class AxesOf>
+constexpr void check_heads(Index heads, Index kv_heads, const Layout& q, const Layout& k, int dim,
+                           const MeshSizes& sizes) {
+  const AxisSet cutting = axes_sharding(q, dim);
+  if (heads == kv_heads && axes_sharding(k, dim) == cutting) return;
+  for (int m = 0; heads > 0 && m < group_size(sizes, q.axes, cutting); ++m) {
+    const MeshSizes at = group_member(sizes, {}, q.axes, cutting, m);
+    const Range own = heads_held(heads, q, dim, sizes, at), held = heads_held(kv_heads, k, dim, sizes, at);
     const Index group = heads / kv_heads, needed = own.begin / group,
                 needed_end = (own.end() + group - 1) / group;
     if (own.size == 0 || (held.begin <= needed && needed_end <= held.end())) continue;
     std::string axes;
-    for (int axis = 0; axis < Q::layout.axes; ++axis) {
+    for (int axis = 0; axis < q.axes; ++axis) {
       if (cutting >> axis & 1u) {
-        axes += (axes.empty() ? "" : " x ") +
-                std::string(Q::MeshOf::AxesOf::names[static_cast<std::size_t>(axis)]) + " " +
-                std::to_string(sizes[static_cast<std::size_t>(axis)]);
+        axes += (axes.empty() ? "" : " x ") + std::string(AxesOf::names[static_cast<std::size_t>(axis)]) +
+                " " + std::to_string(sizes[static_cast<std::size_t>(axis)]);
       }
     }
     throw std::invalid_argument(
@@ -164,7 +170,9 @@ constexpr void check_heads(const Q& q, const K& k) {
 template <Operand Q, Operand K, Operand V, class Result = result_of<AttentionOp, Q, K, V>>
 constexpr auto attention(const Q& q, const K& k, const V& v, const AttentionOptions& options = {}) {
   AttentionOp::shape(value_of(q).shape(), value_of(k).shape(), value_of(v).shape());
-  detail::check_heads(value_of(q), value_of(k));
+  detail::check_heads<typename tensor_of<Q>::MeshOf::AxesOf>(value_of(q).shape()[2], value_of(k).shape()[2],
+                                                             tensor_of<Q>::layout, tensor_of<K>::layout, 2,
+                                                             value_of(q).mesh().sizes());
   return apply(AttentionOp{options}, q, k, v);
 }
 template <Operand Q, Operand K, Operand V, IllFormed Why = result_of<AttentionOp, Q, K, V>>

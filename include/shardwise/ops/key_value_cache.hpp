@@ -76,7 +76,8 @@ class KeyValueCache {
   constexpr auto attend(const Q& q, const AttentionOptions& options) const {
     using T = typename K::Element;
     AttentionOp::shape(q.shape(), of_tokens(length_), of_tokens(length_));
-    detail::check_heads(q, keys_);
+    detail::check_heads<typename K::MeshOf::AxesOf>(q.shape()[2], keys_.shape()[2], Q::layout, K::layout, 2,
+                                                    q.mesh().sizes());
     if (!(q.mesh() == keys_.mesh())) {
       throw std::invalid_argument("attention: q lives on another mesh than the cache");
     }

@@ -28,7 +28,7 @@ class Optimizer {
   constexpr explicit Optimizer(Update update, ReduceOptions reduction = {})
       : update_(update), reduction_(reduction) {}
 
-  /// One step for all parameters of `module`, from the gradients that are there, which it clears. What is pending
+  /// One step for all parameters of `module`, the same one in every step, from the gradients that are there, which it clears. What is pending
   /// is finished first, by `reduce_gradients`; after that, or after `clip_gradients`, nothing is, and a step does
   /// not communicate.
   template <class Module>
@@ -45,6 +45,12 @@ class Optimizer {
   constexpr std::int64_t steps() const { return steps_; }
 
  private:
+  /// A parameter, known by the slot of its gradient, and its state.
+  struct OwnedState {
+    const void* slot = nullptr;
+    ParameterState state;
+  };
+
   /// State in the type in which the parameter's arithmetic is done.
   template <class X>
   static constexpr Buffer zeroed_block(const Parameter<X>& parameter) {
@@ -62,7 +68,13 @@ class Optimizer {
     PhaseScope phase(parameter.mesh().recorder(), Phase::optimizer);
     const finished_gradient_of<X> gradient = parameter.finished_slot().take();
     if (states_.size() <= index) states_.resize(index + 1);
-    ParameterState& state = states_[index];
+    const void* slot = &*parameter.slot();
+    if (states_[index].slot && states_[index].slot != slot) {
+      throw std::invalid_argument("an optimizer is for one module: parameter " + std::to_string(index) +
+                                  " is not the one of the steps before");
+    }
+    states_[index].slot = slot;
+    ParameterState& state = states_[index].state;
     if (update_.state_blocks() > 0 && !state.first) state.first = zeroed_block(parameter);
     if (update_.state_blocks() > 1 && !state.second) state.second = zeroed_block(parameter);
     const Index count = elements(gradient.local_shape());
@@ -75,7 +87,7 @@ class Optimizer {
   Update update_;
   ReduceOptions reduction_;
   std::int64_t steps_ = 0;
-  std::vector<ParameterState> states_;  // in the order of `visit`
+  std::vector<OwnedState> states_;  // in the order of `visit`
 };
 
 }  // namespace shardwise

@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The sizes of a Llama.
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include <shardwise/ops/rope.hpp>
+
+namespace shardwise {
+
+struct LlamaConfig {
+  Index vocabulary = 32000;
+  Index features = 4096;
+  Index layers = 32;
+  Index heads = 32;
+  Index kv_heads = 32;   ///< divides `heads`
+  Index head_dim = 0;    ///< 0: features / heads
+  Index hidden = 11008;  ///< of the MLPs
+  Index context = 2048;  ///< tokens that a prediction may look back on; the model itself has no limit
+  double epsilon = 1e-5;
+  double theta = 10000;  ///< base of the rotary embeddings' wavelengths
+  std::optional<RopeScaling> scaling{};
+  bool tied = false;        ///< the head's weight is the embedding's table
+  double deviation = 0.02;  ///< of the first weights
+
+  constexpr Index head_size() const { return head_dim > 0 ? head_dim : features / heads; }
+
+  /// Returns itself. Throws `std::invalid_argument` for what cannot be a model.
+  constexpr const LlamaConfig& checked() const {
+    struct Size {
+      const char* name;
+      Index value, least;
+    };
+    for (const Size& size :
+         {Size{"vocabulary", vocabulary, 1}, Size{"features", features, 1}, Size{"layers", layers, 1},
+          Size{"heads", heads, 1}, Size{"kv_heads", kv_heads, 1}, Size{"head_dim", head_dim, 0},
+          Size{"hidden", hidden, 1}, Size{"context", context, 1}}) {
+      if (size.value < size.least) {
+        throw std::invalid_argument("LlamaConfig: " + std::string(size.name) + " is " +
+                                    std::to_string(size.value) + ", which must be " +
+                                    std::to_string(size.least) + " or more");
+      }
+    }
+    if (head_dim == 0 && features % heads != 0) {
+      throw std::invalid_argument("LlamaConfig: " + std::to_string(features) +
+                                  " features are not a multiple of " + std::to_string(heads) + " heads");
+    }
+    if (heads % kv_heads != 0) {
+      throw std::invalid_argument("LlamaConfig: " + std::to_string(heads) + " heads are not a multiple of " +
+                                  std::to_string(kv_heads) + " key/value heads");
+    }
+    if (head_size() % 2 != 0) {
+      throw std::invalid_argument("LlamaConfig: rotary embeddings need an even head_dim, not " +
+                                  std::to_string(head_size()));
+    }
+    return *this;
+  }
+};
+
+}  // namespace shardwise
