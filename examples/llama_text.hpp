@@ -149,9 +149,11 @@ inline void write_text(const LlamaMesh<sw::Mesh>& mesh, const TextOptions& optio
   std::vector<std::int32_t> written;
   const auto begin = Clock::now();
   const sw::Index known = tokenizer ? tokenizer->vocabulary() : config.vocabulary;
+  std::vector<std::int32_t> ends = sw::read_llama_tokens(options.weights).ends;
+  if (tokenizer && tokenizer->end_token()) ends.push_back(*tokenizer->end_token());
   generate(model, mesh, prompt, options, known, [&](std::int32_t id) {
     written.push_back(id);
-    return !tokenizer || id != tokenizer->end_token();
+    return std::find(ends.begin(), ends.end(), id) == ends.end();
   });
   const double seconds = seconds_since(begin);
   if (!prints || written.empty()) return;

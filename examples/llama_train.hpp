@@ -31,8 +31,12 @@ struct TrainOptions {
 
 /// Writes the model and its tokenizer; a tokenizer.json of an older model does not stay.
 template <class Model>
-void save(const LlamaMesh<sw::Mesh>& mesh, Model& model, const TrainOptions& options) {
-  const sw::Index bytes = sw::save_llama(model, options.save);
+void save(const LlamaMesh<sw::Mesh>& mesh, Model& model, const sw::Tokenizer& tokenizer,
+          const TrainOptions& options) {
+  sw::LlamaTokens special;
+  if (tokenizer.begin_token()) special.begin = tokenizer.begin_token();
+  if (tokenizer.end_token()) special.ends.push_back(*tokenizer.end_token());
+  const sw::Index bytes = sw::save_llama(model, options.save, {}, special);
   if (mesh.rank() != 0) return;
   namespace fs = std::filesystem;
   const fs::path copy = options.save / "tokenizer.json";
@@ -94,7 +98,7 @@ bool train(const LlamaMesh<sw::Mesh>& mesh, TrainOptions options) {
   }
   const auto recorded = recording.plan();
 
-  if (!options.save.empty()) save(mesh, model, options);
+  if (!options.save.empty()) save(mesh, model, tokenizer, options);
   const auto planned = planned_step<PlanType>(
       {mesh.size<sw::dp>(), mesh.size<sw::tp>(), mesh.size<sw::kvr>()}, config, options.batch, config.context,
       {mesh.rank<sw::dp>(), mesh.rank<sw::tp>(), mesh.rank<sw::kvr>()});

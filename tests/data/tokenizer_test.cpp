@@ -519,14 +519,13 @@ TEST_CASE("what the file asks for and is not there is an error") {
   refused("/model/merges/1", R"("a a")", "merge 1, \"a\" and \"a\": the vocabulary has no token \"aa\"");
   refused("/model/vocab/a", "-1", "model.vocab, \"a\": expected a number in");
   refused("/model/vocab/a", "261", "have one id, 261");
-  refused("/truncation", R"({"max_length": 5})", "truncation: {\"max_length\":5} is not supported");
-  refused("/padding", R"({})", "padding: {} is not supported");
   refused("/version", R"("2.0")", "version: \"2.0\" is not supported");
   refused("/news", "1", "the key \"news\" is not supported");
   refused("/added_tokens/2/single_word", "true", "added_tokens[2].single_word: true is not supported");
   refused("/added_tokens/2/id", "7", "added_tokens[2]: the vocabulary has the token with another id");
   refused("/added_tokens/2/content", R"("")", "added_tokens[2].content: expected a token that is not empty");
-  refused("/added_tokens/2", R"({"id": 1, "content": "<s>"})", "added_tokens[2]: the token is there twice");
+  refused("/added_tokens", R"([{"id": 300, "content": "<n>"}, {"id": 301, "content": "<n>"}])",
+          "added_tokens[1]: the token is there twice, with the ids 300 and 301");
   refused("/post_processor/single/1/Sequence/id", R"("B")",
           "post_processor.single[1]: expected the text A, once");
   refused("/pre_tokenizer", R"({"type": "Split", "pattern": {"String": "a"}, "behavior": "X"})",
@@ -543,13 +542,27 @@ TEST_CASE("what the file asks for and is not there is an error") {
   refused("/model", "null", "model: expected an object");
   CHECK_THROWS_WITH_AS(Tokenizer::from_json("{", "t.json"), doctest::Contains("t.json: "),
                        std::runtime_error);
+  CHECK_THROWS_WITH_AS(Tokenizer::from_json(R"({"model": {"vocab": {"a": 0, "b": 1, "a": 2}}})", "t.json"),
+                       "t.json: the key \"a\" is there twice in one object", std::runtime_error);
+}
+
+TEST_CASE("what a tokenizer's training left in the file changes nothing") {
+  json file = llama2();
+  file["truncation"] = R"({"max_length": 2, "strategy": "LongestFirst", "stride": 0})"_j;
+  file["padding"] = R"({"strategy": {"Fixed": 9}, "pad_id": 0})"_j;
+  file["added_tokens"].push_back(file["added_tokens"][1]);  // one token twice
+  CHECK(tokenizer(file).encode("ab a<s>") == tokenizer(llama2()).encode("ab a<s>"));
 }
 
 TEST_CASE("a tokenizer is read from a file") {
   const auto path = std::filesystem::temp_directory_path() /
                     ("shardwise_tokenizer_" + std::to_string(std::random_device{}()) + ".json");
-  CHECK_THROWS_WITH_AS(Tokenizer::from_file(path), (path.string() + ": cannot be read").c_str(),
+  CHECK_THROWS_WITH_AS(Tokenizer::from_file(path),
+                       (path.string() + ": cannot be read: No such file or directory").c_str(),
                        std::runtime_error);
+  const auto folder = path.parent_path();
+  CHECK_THROWS_WITH_AS(Tokenizer::from_file(folder),
+                       (folder.string() + ": cannot be read: Is a directory").c_str(), std::runtime_error);
   std::ofstream(path) << llama2().dump();
   CHECK(Tokenizer::from_file(path).encode("ab a") == Ids{1, 264, 262});
   std::filesystem::remove(path);

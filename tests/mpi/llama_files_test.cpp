@@ -9,6 +9,7 @@
 #include <shardwise/io/llama_files.hpp>
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -116,6 +117,126 @@ TEST_CASE("what a config.json leaves out has Hugging Face's default") {
   CHECK(read(folder, json).scaling->rope_type == sw::RopeType::linear);
 }
 
+TEST_CASE("rotary embeddings as transformers 4 and as transformers 5 write them") {
+  const ScratchFolder folder;
+  const Json llama3 = {{"rope_type", "llama3"},
+                       {"factor", 8.0},
+                       {"low_freq_factor", 1.0},
+                       {"high_freq_factor", 4.0},
+                       {"original_max_position_embeddings", 8192}};
+  for (const Json& scaling : {Json(nullptr), Json{{"rope_type", "default"}},
+                              Json{{"rope_type", "linear"}, {"factor", 2.5}}, llama3}) {
+    Json old_form = least(), new_form = least();
+    old_form["rope_theta"] = 500000.0;
+    old_form["rope_scaling"] = scaling;
+    new_form["rope_parameters"] = scaling.is_null() ? Json::object() : scaling;
+    new_form["rope_parameters"]["rope_theta"] = 500000.0;
+    const LlamaConfig config = read(folder, new_form);
+    CHECK(config.theta == 500000);
+    CHECK(equal(config, read(folder, old_form)));
+    CHECK(config.scaling.has_value() == scaling.contains("factor"));
+    old_form["rope_parameters"] = new_form["rope_parameters"];
+    CHECK(equal(config, read(folder, old_form)));  // both, and they agree
+  }
+  Json json = least();
+  json["rope_parameters"] = llama3;
+  json["rope_parameters"]["partial_rotary_factor"] = 1.0;
+  json["rope_theta"] = 7.5;  // here only
+  CHECK(read(folder, json).theta == 7.5);
+  json["rope_parameters"]["rope_theta"] = 8;
+  CHECK(problem(folder, json) == "\"rope_theta\" is 7.5 and 8.0; expected one value");
+  json.erase("rope_theta");
+  json["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 8}};
+  CHECK(has(problem(folder, json), "\"rope_parameters\" is {"));
+  CHECK(has(problem(folder, json), "}; expected what \"rope_scaling\" says"));
+  json = least();
+  json["rope_parameters"] = {{"rope_theta", 8}, {"factor", 8}};
+  CHECK(problem(folder, json) == "\"rope_parameters\": \"rope_type\" is missing");
+  json["rope_parameters"] = {{"rope_theta", 8}, {"rope_type", "default"}, {"partial_rotary_factor", 0.5}};
+  CHECK(problem(folder, json) == "\"rope_parameters\": \"partial_rotary_factor\" is 0.5; expected 1");
+  json = least();
+  json["partial_rotary_factor"] = 0.5;
+  CHECK(problem(folder, json) == "\"partial_rotary_factor\" is 0.5; expected 1");
+}
+
+TEST_CASE("the tokens that texts begin and end with") {
+  const ScratchFolder folder;
+  auto tokens = [&](const std::string& text) {
+    config_file(folder, text);
+    return sw::read_llama_tokens(folder.path());
+  };
+  using Ids = std::vector<std::int32_t>;
+  CHECK_FALSE(tokens("{}").begin.has_value());
+  CHECK(tokens("{}").ends.empty());
+  CHECK_FALSE(tokens(R"({"bos_token_id": null, "eos_token_id": null})").begin.has_value());
+  CHECK(tokens(R"({"bos_token_id": 0, "eos_token_id": 2})").begin == 0);
+  CHECK(tokens(R"({"bos_token_id": 0, "eos_token_id": 2})").ends == Ids{2});
+  CHECK(tokens(R"({"eos_token_id": [128001, 128009]})").ends == Ids{128001, 128009});
+  auto refused = [&](const std::string& text) { return error_of([&] { tokens(text); }); };
+  const std::string where = (folder / "config.json").string() + ": ";
+  CHECK(refused(R"({"eos_token_id": [1, -2]})") ==
+        where + "\"eos_token_id\" is [1,-2]; expected a token's number, a list of them, or null");
+  CHECK(refused(R"({"eos_token_id": 2147483648})") ==
+        where + "\"eos_token_id\" is 2147483648; expected a token's number, a list of them, or null");
+  CHECK(refused(R"({"bos_token_id": [1, 2]})") ==
+        where + "\"bos_token_id\" is [1,2]; expected one token's number, or null");
+
+  sw::world().barrier();
+  const auto generation = folder.file("generation_config.json", R"({"eos_token_id": [7, 8]})");
+  CHECK(tokens(R"({"bos_token_id": 5, "eos_token_id": 2})").begin == 5);
+  CHECK(tokens(R"({"bos_token_id": 5, "eos_token_id": 2})").ends == Ids{7, 8});
+  sw::world().barrier();
+  folder.file("generation_config.json", R"({"bos_token_id": "x"})");
+  CHECK(refused("{}") ==
+        generation.string() +
+            ": \"bos_token_id\" is \"x\"; expected a token's number, a list of them, or null");
+
+  // They are written as they are read.
+  sw::world().barrier();
+  if (sw::world().rank() == 0) std::filesystem::remove(generation);
+  CHECK(tokens(sw::llama_config_text(grouped, "float32", {.begin = 3, .ends = {4}})).begin == 3);
+  CHECK(tokens(sw::llama_config_text(grouped, "float32", {.begin = 3, .ends = {4}})).ends == Ids{4});
+  CHECK(tokens(sw::llama_config_text(grouped, "float32", {.ends = {4, 5}})).ends == Ids{4, 5});
+  const Json none = sw::parse_json(sw::llama_config_text(grouped, "float32"), "text");
+  CHECK(none.at("bos_token_id").is_null());
+  CHECK(none.at("eos_token_id").is_null());
+}
+
+TEST_CASE("config.json and weights are saved together") {
+  const ScratchFolder folder;
+  const auto meshes = llama_meshes(grouped);
+  Model model(meshes.back(), grouped);
+  sw::initialize(model, 3);
+  CHECK(has(error_of([&] { sw::save_llama(model, folder / "x.safetensors"); }),
+            "x.safetensors: expected a folder, for the weights and config.json"));
+  CHECK(std::filesystem::is_empty(folder.path()));
+  sw::world().barrier();
+
+  sw::save_llama(model, folder / "model", {.max_file_bytes = 1000}, {.begin = 1, .ends = {2, 3}});
+  CHECK(sw::read_llama_tokens(folder / "model").ends == std::vector<std::int32_t>{2, 3});
+  const auto expected = weights_of(model);
+  const std::string config = bytes_of_file(folder / "model" / "config.json");
+  sw::world().barrier();
+  // The save fails before its weights count: both are the old ones.
+  const auto index = folder / "model" / "model.safetensors.index.json", aside = folder / "index";
+  if (sw::world().rank() == 0) {
+    std::filesystem::rename(index, aside);
+    std::filesystem::create_directories(index / "taken");
+  }
+  sw::world().barrier();
+  sw::initialize(model, 4);
+  CHECK(has(error_of([&] { sw::save_llama(model, folder / "model", {.max_file_bytes = 1000}); }),
+            "cannot be renamed"));
+  if (sw::world().rank() == 0) {
+    std::filesystem::remove_all(index);
+    std::filesystem::rename(aside, index);
+  }
+  sw::world().barrier();
+  CHECK(bytes_of_file(folder / "model" / "config.json") == config);
+  sw::load_llama(model, folder / "model");
+  CHECK(weights_of(model) == expected);
+}
+
 TEST_CASE("what is wrong in a config.json is named with file, key and value") {
   const ScratchFolder folder;
   auto with = [&](const char* key, const Json& value) {
@@ -164,6 +285,18 @@ TEST_CASE("what is wrong in a config.json is named with file, key and value") {
         "\"rope_scaling\": \"original_max_position_embeddings\" is missing");
   CHECK(scaled({{"rope_type", "llama3"}, {"factor", 8}, {"low_freq_factor", "low"}}) ==
         "\"rope_scaling\": \"low_freq_factor\" is \"low\"; expected a positive number");
+
+  CHECK(scaled({{"rope_type", "llama3"},
+                {"factor", 8},
+                {"low_freq_factor", 4},
+                {"high_freq_factor", 4},
+                {"original_max_position_embeddings", 8}}) ==
+        "\"rope_scaling\": \"low_freq_factor\" is 4.0; expected less than \"high_freq_factor\", 4.0");
+  CHECK(has(with("vocab_size", Index{1} << 60),
+            "more bytes than are counted: \"vocab_size\" 1152921504606846976"));
+  CHECK(has(with("num_hidden_layers", Index{1} << 60), "more bytes than are counted"));
+  CHECK(has(with("head_dim", Index{1} << 62), "more bytes than are counted"));
+  CHECK(has(with("intermediate_size", std::numeric_limits<Index>::max()), "more bytes than are counted"));
 
   const auto no_json = folder.file("broken.json", "{\"vocab_size\": 32");
   CHECK(has(error_of([&] { sw::read_llama_config(no_json); }), "broken.json: not JSON: "));

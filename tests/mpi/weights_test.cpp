@@ -353,6 +353,72 @@ TEST_CASE("a save that fails leaves what was there, and nothing else") {
   CHECK(names_in(folder / "model") == names);
   sw::load_weights(model, folder / "model");
   CHECK(values_of(model) == saved);
+  sw::world().barrier();
+
+  // All files are written, but the index cannot be renamed: without it, none of them counts.
+  const auto taken = folder / "taken" / "model.safetensors.index.json";
+  if (mesh.rank() == 0) std::filesystem::create_directories(taken / "folder");
+  sw::world().barrier();
+  const auto over = [&] { sw::save_weights(model, folder / "taken", {.max_file_bytes = 2000}); };
+  CHECK(has(error_of(over), taken.string() + ": cannot be renamed from model.safetensors.index.json.tmp-"));
+  CHECK(names_in(folder / "taken") == std::vector<std::string>{"model.safetensors.index.json"});
+}
+
+TEST_CASE("several files over several: no old one is touched before the new ones count") {
+  const ScratchFolder folder;
+  const Line mesh = line();
+  sw::LanguageModel<Line> model(mesh, config);
+  const auto save = [&](std::uint64_t seed, Index bytes) {
+    sw::initialize(model, seed);
+    sw::save_weights(model, folder.path(), {.max_file_bytes = bytes});
+    const auto names = names_in(folder.path());
+    sw::world().barrier();
+    return names;
+  };
+  const auto plain = save(1, 2000);
+  CHECK(plain.front() == "model-00001-of-" + plain[plain.size() - 2].substr(15, 5) + ".safetensors");
+  CHECK(plain.back() == "model.safetensors.index.json");
+  const auto again = save(2, 2000);
+  REQUIRE(again.size() == plain.size());
+  std::vector<std::string> common;
+  std::set_intersection(plain.begin(), plain.end(), again.begin(), again.end(), std::back_inserter(common));
+  CHECK(common == std::vector<std::string>{"model.safetensors.index.json"});
+  const auto saved = values_of(model);
+  sw::initialize(model, 9);
+  sw::load_weights(model, folder.path());
+  CHECK(values_of(model) == saved);
+
+  // What no index lists is not ours to remove; what a damaged one lists is not known.
+  sw::world().barrier();
+  folder.file("mine.safetensors", "mine");
+  CHECK(save(3, 0) == std::vector<std::string>{"mine.safetensors", "model.safetensors"});
+  folder.file("model.safetensors.index.json",
+              R"({"weight_map": {"a": "../outside.safetensors", "b": "note.txt"}})");
+  folder.file("note.txt", "");
+  CHECK(save(3, 0) == std::vector<std::string>{"mine.safetensors", "model.safetensors", "note.txt"});
+}
+
+TEST_CASE("an element that cannot be read on one rank is an error of all") {
+  const ScratchFolder folder;
+  const auto path = folder / "x.safetensors";
+  const Line mesh = line();
+  const std::vector<std::int64_t> numbers{1, 2, 3, Index{1} << 40};
+  sw::write_tensors(
+      path,
+      {{"x", sw::distribute<Replicate>(mesh, sw::Shape<1>{4}, std::span<const std::int64_t>(numbers))}});
+  const std::string why = error_of([&] { sw::read_tensor<std::int32_t, 1, Shard<0>>(mesh, path, "x"); });
+  CHECK(has(why, "does not fit an integer of 32 bits (rank " + std::to_string(mesh.size() - 1) + ")"));
+
+  // A long message is cut, between characters.
+  sw::detail::Problems problems;
+  problems.add("x" + [] {
+    std::string text;
+    for (int i = 0; i < 1000; ++i) text += "\u00e9";
+    return text;
+  }());
+  const std::string cut = error_of([&] { problems.throw_together(sw::world(), "task"); });
+  CHECK(has(cut, "\u00e9 … ("));
+  CHECK(cut.size() < 540);
 }
 
 TEST_CASE("what cannot be written") {

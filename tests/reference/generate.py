@@ -29,7 +29,7 @@ import torch.nn.functional as F
 
 def write_safetensors(path, tensors):
     names = {torch.float32: "F32", torch.float64: "F64", torch.int64: "I64"}
-    header, blocks, offset = {}, [], 0
+    header, blocks, offset = {"__metadata__": {"format": "pt"}}, [], 0
     for name in sorted(tensors, key=lambda n: (-tensors[n].element_size(), n)):
         block = tensors[name].detach().contiguous().numpy().tobytes()
         header[name] = {

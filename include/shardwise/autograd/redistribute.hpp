@@ -90,8 +90,10 @@ constexpr auto redistribute_to(X x) {
     auto slot = SlotFor<Y>::make();
     x.tape().template record<detail::RedistributeNode<tensor_of<X>, Y>>(x.slot(), slot);
     RecipeFor<Y> recipe;
-    if (same_data(tensor_of<X>::layout, Y::layout) && x.recipe()) {
-      recipe = RecipeFor<Y>::template make<detail::RelabelledRecipe<tensor_of<X>, Y>>(x.recipe());
+    if constexpr (same_data(tensor_of<X>::layout, Y::layout)) {
+      if (x.recipe()) {
+        recipe = RecipeFor<Y>::template make<detail::RelabelledRecipe<tensor_of<X>, Y>>(x.recipe());
+      }
     }
     return Var<Y>(x.tape(), redistribute_to<Y>(std::move(x).release()), std::move(slot), std::move(recipe));
   }

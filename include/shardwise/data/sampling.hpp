@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include <shardwise/kernel/random.hpp>
+#include <shardwise/data/uniform_draw.hpp>
 #include <shardwise/layout/index.hpp>
 
 namespace shardwise {
@@ -118,10 +118,7 @@ std::int32_t sample(std::span<const T> logits, const SamplingOptions& options, s
     const double enough = options.top_p * sum_of_weights(tokens);
     tokens = most_probable(std::move(tokens), logits.size(), enough);
   }
-  const auto words = kernel::random_block(seed, kernel::RandomStream::uniform, position);
-  const std::uint64_t bits =
-      std::uint64_t{words[0]} << 21 | words[1] >> 11;  // 53 of them: a double in [0, 1)
-  const double target = static_cast<double>(bits) * 0x1p-53 * sum_of_weights(tokens);
+  const double target = uniform_draw(seed, position) * sum_of_weights(tokens);
   double sum = 0;
   for (const WeightedToken& token : tokens) {
     sum += token.weight;

@@ -13,8 +13,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -26,29 +24,21 @@
 #include <range/v3/view/join.hpp>
 #include <range/v3/view/transform.hpp>
 
-#include <shardwise/kernel/random.hpp>
+#include <shardwise/data/byte_tokenizer.hpp>
+#include <shardwise/data/file_bytes.hpp>
+#include <shardwise/data/uniform_draw.hpp>
 #include <shardwise/layout/index.hpp>
 
 namespace shardwise {
 
-/// The offset, from `begin` on, of the first byte that belongs to no UTF-8 character, or to a control
-/// character that is not white space; the text's size if there is none.
+/// The offset, from `begin` on, where the first bytes are that are no UTF-8 character (surrogates and overlong
+/// forms are none), or a control character that is not white space; the text's size if there is none.
 inline std::size_t first_non_text(std::string_view text, std::size_t begin = 0) {
-  auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  auto length_from = [](unsigned char lead) -> std::size_t {
-    if (lead < 0x80) return 1;
-    if (lead >= 0xc2 && lead < 0xe0) return 2;
-    if (lead >= 0xe0 && lead < 0xf0) return 3;
-    return lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
-  };
   for (std::size_t i = begin; i < text.size();) {
-    const std::size_t length = length_from(byte(i));
-    const bool white_space = byte(i) >= '\t' && byte(i) <= '\r';
-    const bool control = (byte(i) < 0x20 && !white_space) || byte(i) == 0x7f;
-    if (length == 0 || control || i + length > text.size()) return i;
-    for (std::size_t k = 1; k < length; ++k) {
-      if ((byte(i + k) & 0xc0) != 0x80) return i;
-    }
+    const auto [character, length] = detail::character_at(text, i);
+    const bool white_space = character >= '\t' && character <= '\r';
+    const bool control = (character < 0x20 && !white_space) || character == 0x7f;
+    if (length == 0 || control) return i;
     i += length;
   }
   return text.size();
@@ -94,9 +84,7 @@ class TextCorpus {
   }
 
   static std::string checked_text(const Path& path) {
-    std::ifstream file(path, std::ios::binary);
-    std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    if (!file) throw std::runtime_error(path.string() + ": cannot be read");
+    std::string text = detail::bytes_of_file(path);
     const std::size_t bad = first_non_text(text);
     if (bad == text.size()) return text;
     constexpr std::string_view digits = "0123456789abcdef";
@@ -125,7 +113,7 @@ TokenBatch sample_batch(const Text& text, std::uint64_t seed, Index step, Index 
   }
   auto begin_of = [&](Index sequence) {
     const auto draw = static_cast<std::uint64_t>(step * sequences + sequence);
-    return static_cast<Index>(kernel::uniform(seed, draw) * static_cast<double>(size - length));
+    return static_cast<Index>(detail::uniform_draw(seed, draw) * static_cast<double>(size - length));
   };
   auto token = [&](Index position) -> std::int32_t {
     return text[static_cast<decltype(text.size())>(position)];

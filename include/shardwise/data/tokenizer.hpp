@@ -18,11 +18,8 @@
 #include <cstdint>
 #include <exception>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <new>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -31,6 +28,7 @@
 #include <vector>
 
 #include <shardwise/data/byte_tokenizer.hpp>
+#include <shardwise/data/file_bytes.hpp>
 #include <shardwise/data/tokenizer/file_part.hpp>
 #include <shardwise/data/tokenizer/tokenizer_file.hpp>
 #include <shardwise/layout/index.hpp>
@@ -55,17 +53,14 @@ class Tokenizer {
   /// Reads a `tokenizer.json` with a model of type BPE. Throws `std::runtime_error`, which names the file and
   /// the place in it, if it cannot be read, is wrong, or asks for a component that is not supported.
   static Tokenizer from_file(const std::filesystem::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    if (!file) throw std::runtime_error(path.string() + ": cannot be read");
-    return from_json(text, path.string());
+    return from_json(detail::bytes_of_file(path), path.string());
   }
 
   /// The same from the file's text; errors begin with `source`.
   static Tokenizer from_json(std::string_view text, const std::string& source = "tokenizer.json") {
     Tokenizer result;
     try {
-      const auto json = parse(text);
+      const auto json = detail::parse_tokenizer_json(text);
       result.file_ = std::make_shared<const detail::TokenizerFile>(detail::FilePart(json));
     } catch (const std::bad_alloc&) {
       throw;
@@ -116,15 +111,6 @@ class Tokenizer {
 
  private:
   Tokenizer() = default;
-
-  static nlohmann::json parse(std::string_view text) {
-    try {
-      return nlohmann::json::parse(text);
-    } catch (const nlohmann::json::exception& error) {  // "[json.exception.parse_error.101] parse error at …"
-      const std::string message = error.what();
-      throw std::runtime_error("not JSON: " + message.substr(message.find("] ") + 2));
-    }
-  }
 
   std::shared_ptr<const detail::TokenizerFile> file_;  // null: bytes
 };

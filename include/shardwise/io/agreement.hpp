@@ -33,11 +33,11 @@ class Problems {
   bool none() const { return list_.empty(); }
 
   /// Throws a `std::runtime_error` on all ranks if any has a problem: "TASK: PROBLEM (rank 1)". Of many it
-  /// tells the first ten, each with the ranks that met it. Collective.
+  /// tells the first ten, each with the ranks that met it; of a long one the first 500 bytes. Collective.
   void throw_together(const Communicator& ranks, std::string_view task) const;
 
  private:
-  static constexpr std::size_t told = 10;
+  static constexpr std::size_t told = 10, longest = 500;  // problems, and bytes of each
 
   /// This rank's first problems, each ended by a zero byte.
   std::string packed() const {
@@ -45,6 +45,12 @@ class Problems {
     for (std::size_t i = 0; i < std::min(told, list_.size()); ++i) {
       std::string problem = list_[i];
       std::replace(problem.begin(), problem.end(), '\0', ' ');
+      if (problem.size() > longest) {
+        std::size_t end = longest;
+        while (end > 0 && (static_cast<unsigned char>(problem[end]) & 0xc0) == 0x80)
+          --end;  // whole characters
+        problem.replace(end, problem.npos, " …");
+      }
       text += problem + '\0';
     }
     return text;

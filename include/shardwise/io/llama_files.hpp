@@ -14,144 +14,12 @@
 
 #include <array>
 
+#include <shardwise/io/llama_config_file.hpp>
 #include <shardwise/io/load_weights.hpp>
 #include <shardwise/io/save_weights.hpp>
 #include <shardwise/nn/llama.hpp>
 
 namespace shardwise {
-
-namespace detail {
-
-/// Reads keys of a config.json. A key that is absent or null has the default; one of another kind is an error
-/// that names file, key and value.
-class ConfigReader {
- public:
-  ConfigReader(const Json& json, std::string source) : json_(json), source_(std::move(source)) {
-    if (!json.is_object()) throw std::runtime_error(source_ + ": expected an object");
-  }
-
-  bool has(const char* key) const { return json_.contains(key) && !json_.at(key).is_null(); }
-  const Json& at(const char* key) const { return json_.at(key); }
-
-  Index positive(const char* key) const {
-    if (!has(key)) throw std::runtime_error(source_ + ": \"" + key + "\" is missing");
-    return positive(key, 0);
-  }
-  Index positive(const char* key, Index otherwise) const {
-    if (!has(key)) return otherwise;
-    if (!at(key).is_number_integer() || at(key).get<Index>() < 1) fail(key, "a positive integer");
-    return at(key).get<Index>();
-  }
-  double number(const char* key, double otherwise) const {
-    if (!has(key)) return otherwise;
-    if (!at(key).is_number() || !(at(key).get<double>() > 0)) fail(key, "a positive number");
-    return at(key).get<double>();
-  }
-  bool flag(const char* key, bool otherwise) const {
-    if (!has(key)) return otherwise;
-    if (!at(key).is_boolean()) fail(key, "true or false");
-    return at(key).get<bool>();
-  }
-  /// For what a model may say, but which only has one meaning here.
-  void must_be(const char* key, const Json& only) const {
-    if (has(key) && at(key) != only) fail(key, only.dump());
-  }
-  [[noreturn]] void fail(const char* key, const std::string& expected) const {
-    throw std::runtime_error(source_ + ": \"" + key + "\" is " + at(key).dump() + "; expected " + expected);
-  }
-
- private:
-  const Json& json_;
-  std::string source_;
-};
-
-inline std::optional<RopeScaling> read_rope_scaling(const ConfigReader& config, const std::string& source) {
-  if (!config.has("rope_scaling")) return std::nullopt;
-  const std::string where = source + ": \"rope_scaling\"";
-  const ConfigReader scaling(config.at("rope_scaling"), where);
-  const char* key = scaling.has("rope_type") ? "rope_type" : "type";
-  if (!scaling.has(key)) throw std::runtime_error(where + ": \"rope_type\" is missing");
-  const Json& type = scaling.at(key);
-  if (type == "default") return std::nullopt;
-  if (type != "linear" && type != "llama3") scaling.fail(key, "\"default\", \"linear\" or \"llama3\"");
-  if (!scaling.has("factor")) throw std::runtime_error(where + ": \"factor\" is missing");
-  RopeScaling result{.factor = scaling.number("factor", 1)};
-  result.rope_type = type == "linear" ? RopeType::linear : RopeType::llama3;
-  if (type == "linear") return result;
-  result.low_freq_factor = scaling.number("low_freq_factor", result.low_freq_factor);
-  result.high_freq_factor = scaling.number("high_freq_factor", result.high_freq_factor);
-  result.original_max_position_embeddings = scaling.positive("original_max_position_embeddings");
-  return result;
-}
-
-}  // namespace detail
-
-/// Reads a config.json. Throws `std::runtime_error`, naming file, key, value and what was expected, for what is
-/// missing or wrong, and for models that `Llama` is not: with biases, with another activation.
-inline LlamaConfig read_llama_config(const std::filesystem::path& path) {
-  const Json json = read_json(path);
-  const std::string source = path.string();
-  const detail::ConfigReader config(json, source);
-  config.must_be("model_type", "llama");
-  config.must_be("hidden_act", "silu");
-  config.must_be("attention_bias", false);
-  config.must_be("mlp_bias", false);
-  LlamaConfig result;
-  result.vocabulary = config.positive("vocab_size");
-  result.features = config.positive("hidden_size");
-  result.layers = config.positive("num_hidden_layers");
-  result.heads = config.positive("num_attention_heads");
-  result.kv_heads = config.positive("num_key_value_heads", result.heads);
-  result.head_dim = config.positive("head_dim", 0);
-  result.hidden = config.positive("intermediate_size");
-  result.context = config.positive("max_position_embeddings", result.context);
-  result.epsilon = config.number("rms_norm_eps", 1e-6);
-  result.theta = config.number("rope_theta", result.theta);
-  result.scaling = detail::read_rope_scaling(config, source);
-  result.tied = config.flag("tie_word_embeddings", false);
-  result.deviation = config.number("initializer_range", result.deviation);
-  try {
-    result.checked();
-  } catch (const std::invalid_argument& error) {
-    throw std::runtime_error(source + ": " + error.what());
-  }
-  return result;
-}
-
-/// The text of a config.json. `type` is that of the weights: "float32".
-inline std::string llama_config_text(const LlamaConfig& config, const std::string& type) {
-  nlohmann::ordered_json json = {
-      {"architectures", {"LlamaForCausalLM"}},
-      {"model_type", "llama"},
-      {"hidden_act", "silu"},
-      {"vocab_size", config.vocabulary},
-      {"hidden_size", config.features},
-      {"num_hidden_layers", config.layers},
-      {"num_attention_heads", config.heads},
-      {"num_key_value_heads", config.kv_heads},
-      {"head_dim", config.head_size()},
-      {"intermediate_size", config.hidden},
-      {"max_position_embeddings", config.context},
-      {"rms_norm_eps", config.epsilon},
-      {"rope_theta", config.theta},
-      {"rope_scaling", nullptr},
-      {"tie_word_embeddings", config.tied},
-      {"initializer_range", config.deviation},
-      {"attention_bias", false},
-      {"mlp_bias", false},
-      {"torch_dtype", type},
-  };
-  if (const auto& scaling = config.scaling) {
-    const bool llama3 = scaling->rope_type == RopeType::llama3;
-    json["rope_scaling"] = {{"rope_type", llama3 ? "llama3" : "linear"}, {"factor", scaling->factor}};
-    if (llama3) {
-      json["rope_scaling"]["low_freq_factor"] = scaling->low_freq_factor;
-      json["rope_scaling"]["high_freq_factor"] = scaling->high_freq_factor;
-      json["rope_scaling"]["original_max_position_embeddings"] = scaling->original_max_position_embeddings;
-    }
-  }
-  return json.dump(2) + "\n";
-}
 
 /// Hugging Face's name for a parameter of a `Llama`: "layers.0.attention.wq.weight" is
 /// "model.layers.0.self_attn.q_proj.weight".
@@ -221,12 +89,21 @@ inline void merge_dimensions(UntypedBlock<const char>& block, int dim) {
 }  // namespace detail
 
 /// Writes config.json and the weights into a folder, as `save_weights` does, under Hugging Face's names and with
-/// heads and head_dim as one dimension; `options.name_of` is not used.
+/// heads and head_dim as one dimension; `options.name_of` is not used. config.json gets the numbers of `tokens`,
+/// or null. It is renamed right after the weights: a crash between the two leaves the new weights beside the old
+/// config.json. A generation_config.json that is there stays.
 template <class MeshType, class PlanType, class T>
 Index save_llama(Llama<MeshType, PlanType, T>& model, const std::filesystem::path& folder,
-                 const SaveOptions& options = {}) {
-  const Communicator ranks = detail::ranks_of_module(model);
-  const Index bytes = detail::write_together(ranks, "save_llama", folder, options, [&](auto& list) {
+                 const SaveOptions& options = {}, const LlamaTokens& tokens = {}) {
+  const StoredType type = options.type.value_or(stored_as(data_type_of<T>()));
+  const char* torch = type == StoredType::f64    ? "float64"
+                      : type == StoredType::bf16 ? "bfloat16"
+                      : type == StoredType::f16  ? "float16"
+                                                 : "float32";
+  auto collect = [&](auto& list) {
+    if (folder.extension() == ".safetensors") {
+      throw std::runtime_error(folder.string() + ": expected a folder, for the weights and config.json");
+    }
     for_each_named_parameter(model, [&](std::string_view path, auto& parameter) {
       const NamedTensor named(hugging_face_name(path), parameter.value());
       list.push_back(named.tensor());
@@ -234,19 +111,9 @@ Index save_llama(Llama<MeshType, PlanType, T>& model, const std::filesystem::pat
         detail::merge_dimensions(list.back().block, path.ends_with("wo.weight") ? 1 : 0);
       }
     });
-  });
-  const StoredType type = options.type.value_or(stored_as(data_type_of<T>()));
-  const char* torch = type == StoredType::f64    ? "float64"
-                      : type == StoredType::bf16 ? "bfloat16"
-                      : type == StoredType::f16  ? "float16"
-                                                 : "float32";
-  detail::Problems problems;
-  if (ranks.rank() == 0) {
-    problems.guard(
-        [&] { write_file_atomically(folder / "config.json", llama_config_text(model.config(), torch)); });
-  }
-  problems.throw_together(ranks, "save_llama");
-  return bytes;
+  };
+  return detail::write_together(detail::ranks_of_module(model), "save_llama", folder, options, collect,
+                                llama_config_text(model.config(), torch, tokens));
 }
 
 }  // namespace shardwise

@@ -101,7 +101,9 @@ class LoadCheck {
 /// `SafetensorsFile::read_block`. Integer parameters are not loaded: they do not compile.
 ///
 /// Collective over the ranks of the module's mesh, and all see the same files. Where any rank fails all throw
-/// `std::runtime_error`, which lists up to ten problems and on which ranks they were met.
+/// `std::runtime_error`, which lists up to ten problems and on which ranks they were met. If it was the reading
+/// itself that failed, the parameters' values are unspecified. The files are mapped: a device that fails while
+/// they are read, such as a network disk that is lost, ends the process (see `MappedFile`).
 ///
 /// Returns the bytes of elements that this rank read: those of its own blocks, in the file's type. Over all
 /// ranks they add up to the file's for what is sharded, and to a multiple for what is replicated.
@@ -123,8 +125,11 @@ Index load_weights(Module& module, const std::filesystem::path& path, const Load
     check.finish();
   });
   problems.throw_together(ranks, "load_weights");
-  auto name = names.begin();
-  for_each_parameter(module, [&](auto& parameter) { weights->read_block(*name++, parameter.writable()); });
+  problems.guard([&] {
+    auto name = names.begin();
+    for_each_parameter(module, [&](auto& parameter) { weights->read_block(*name++, parameter.writable()); });
+  });
+  problems.throw_together(ranks, "load_weights");
   return weights->bytes_read();
 }
 

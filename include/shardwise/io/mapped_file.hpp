@@ -16,7 +16,8 @@
 // Implementation details: not part of the interface.
 namespace shardwise::detail {
 
-/// A file must not shrink while it is mapped: touching what is gone ends the process (SIGBUS).
+/// Touching a page that cannot be read ends the process (SIGBUS): a file must not shrink while it is mapped, and
+/// its device must not fail.
 class MappedFile {
  public:
   explicit MappedFile(const Path& path) {

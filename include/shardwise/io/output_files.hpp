@@ -48,7 +48,10 @@ struct OutputPlan {
   std::vector<OutputFile> files;
   bool in_folder = false;  // else it is one file of the caller's naming
   Path folder;
-  std::string index;  // the text of the index, if there are several files
+  std::string index;   // the text of the index, if there are several files
+  std::string config;  // the text of a config.json that belongs to the tensors, if there is one
+
+  bool several() const { return files.size() > 1; }
 };
 
 inline StoredTensor stored_form(const WrittenTensor& source, const std::optional<StoredType>& wanted) {
@@ -60,10 +63,13 @@ inline StoredTensor stored_form(const WrittenTensor& source, const std::optional
   return tensor;
 }
 
-/// Five digits, as Hugging Face numbers files: model-00001-of-00003.safetensors.
-inline std::string numbered_name(std::size_t number, std::size_t count) {
-  std::array<char, 80> name{};
-  std::snprintf(name.data(), name.size(), "model-%05zu-of-%05zu.safetensors", number, count);
+/// As Hugging Face numbers files: model-00001-of-00003.safetensors; with a token other than 0
+/// model-89abcdef-00001-of-00003.safetensors.
+inline std::string numbered_name(std::size_t number, std::size_t count, std::uint32_t token) {
+  std::array<char, 16> infix{};
+  if (token != 0) std::snprintf(infix.data(), infix.size(), "-%08x", static_cast<unsigned>(token));
+  std::array<char, 100> name{};
+  std::snprintf(name.data(), name.size(), "model%s-%05zu-of-%05zu.safetensors", infix.data(), number, count);
   return name.data();
 }
 
@@ -78,6 +84,15 @@ inline std::string index_text(const std::vector<OutputFile>& files) {
   }
   index["metadata"]["total_size"] = total;
   return index.dump(2) + "\n";
+}
+
+/// Puts a token into the names of several files, and makes their index.
+inline void name_files(OutputPlan& plan, std::uint32_t token) {
+  const std::size_t count = plan.files.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    plan.files[i].target = plan.folder / numbered_name(i + 1, count, token);
+  }
+  plan.index = index_text(plan.files);
 }
 
 inline void check(const std::vector<WrittenTensor>& tensors, const SaveOptions& options) {
@@ -118,20 +133,17 @@ inline OutputPlan plan_output(const Path& path, const std::vector<WrittenTensor>
   }
   plan.in_folder = path.extension() != ".safetensors";
   plan.folder = plan.in_folder ? path : folder_of(path);
-  const std::size_t count = plan.files.size();
-  if (count > 1 && !plan.in_folder) {
-    throw std::runtime_error(path.string() + ": " + std::to_string(count) + " files of at most " +
+  if (plan.several() && !plan.in_folder) {
+    throw std::runtime_error(path.string() + ": " + std::to_string(plan.files.size()) + " files of at most " +
                              std::to_string(options.max_file_bytes) +
                              " bytes need a folder, not a file's name");
   }
-  for (std::size_t i = 0; i < count; ++i) {
-    OutputFile& file = plan.files[i];
-    file.target = path;
-    if (plan.in_folder) file.target /= count == 1 ? "model.safetensors" : numbered_name(i + 1, count);
+  for (OutputFile& file : plan.files) {
+    file.target = plan.in_folder ? path / "model.safetensors" : path;
     file.header.metadata = options.metadata;
-    file.head = make_safetensors_header(file.header, file.target.string());
+    file.head = make_safetensors_header(file.header, path.string());
   }
-  if (count > 1) plan.index = index_text(plan.files);
+  if (plan.several()) name_files(plan, 0);
   return plan;
 }
 

@@ -6,8 +6,11 @@
 /// All ranks write one set of files: rank 0 the headers, every rank its own blocks at their places, all under
 /// temporary names. When everything is on the device, rank 0 renames.
 ///
-/// Of a crash at any moment remain the old files, or the new, or (where several files replace several) files
-/// without an index, which cannot be loaded: never half a file, and never some old and some new ones together.
+/// At every moment the folder holds the old tensors or the new, whole. What makes the new ones count is one step:
+/// the renaming of the one file, or of the index, before which no file that the old index lists is touched; or,
+/// where several files replace model.safetensors, its removal, for it comes before an index. After that step
+/// config.json is renamed, and what the old index listed is removed. So a crash, or an error, in between leaves
+/// new tensors beside the old config.json, or files that nothing lists, which may be removed by hand.
 
 #include <shardwise/io/agreement.hpp>
 #include <shardwise/io/output_files.hpp>
@@ -42,10 +45,27 @@ inline void remove_file(const Path& path) {
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw_file_error(path, "cannot be removed");
 }
 
+/// The safetensors files that an index lists. An index that cannot be read lists none: no checkpoint is lost with
+/// it, and its files stay.
+inline std::set<std::string> files_listed_in(const Path& index) {
+  std::set<std::string> names;
+  try {
+    const Json json = read_json(index);
+    for (const Json& file : json.at("weight_map")) {
+      const auto name = file.get<std::string>();
+      const bool beside = name.find('/') == name.npos && name.ends_with(".safetensors");
+      if (beside) names.insert(name);
+    }
+  } catch (const std::exception&) {
+    names.clear();
+  }
+  return names;
+}
+
 /// The files of one plan as they come to be.
 class ParallelWrite {
  public:
-  ParallelWrite(const Communicator& ranks, const OutputPlan& plan) : ranks_(ranks), plan_(plan) {}
+  ParallelWrite(const Communicator& ranks, OutputPlan plan) : ranks_(ranks), plan_(std::move(plan)) {}
 
   /// Collective; throws `std::runtime_error` on all ranks, and then the temporary files are gone. Returns the
   /// bytes of elements that this rank wrote.
@@ -57,7 +77,7 @@ class ParallelWrite {
       if (!ranks_.agree(problems.none())) temporaries_.clear();  // before any rank goes on
       problems.throw_together(ranks_, task);
     };
-    token_ = agreed_token(task);
+    agree_on_names(task);
     step([&] {
       if (ranks_.rank() == 0) create();
     });
@@ -69,22 +89,39 @@ class ParallelWrite {
   }
 
  private:
-  /// A token of rank 0, and the certainty that all ranks have the same plan.
-  std::uint32_t agreed_token(std::string_view task) const {
-    std::string text = plan_.index;
+  /// Rank 0's names are those of all ranks, which must have the same plan.
+  void agree_on_names(std::string_view task) {
+    std::string text = plan_.index + plan_.config;
     for (const OutputFile& file : plan_.files) text += file.target.string() + '\0' + file.head;
-    const std::array<Index, 2> mine{static_cast<Index>(std::hash<std::string>{}(text)),
-                                    static_cast<Index>(temporary_token())};
+    const std::array<Index, 3> mine{static_cast<Index>(std::hash<std::string>{}(text)),
+                                    static_cast<Index>(temporary_token()), static_cast<Index>(name_token())};
     const auto size = static_cast<std::size_t>(ranks_.size());
-    std::vector<Index> all(2 * size), counts(size, 2), offsets(size);
-    for (std::size_t r = 0; r < size; ++r) offsets[r] = static_cast<Index>(2 * r);
+    std::vector<Index> all(3 * size), counts(size, 3), offsets(size);
+    for (std::size_t r = 0; r < size; ++r) offsets[r] = static_cast<Index>(3 * r);
     ranks_.all_gather(mine.data(), all.data(), counts, offsets, data_type<Index>);
     for (std::size_t r = 1; r < size; ++r) {
-      if (all[2 * r] == all[0]) continue;
+      if (all[3 * r] == all[0]) continue;
       throw std::runtime_error(std::string(task) + ": rank " + std::to_string(r) +
                                " writes other tensors, or to another place, than rank 0");
     }
-    return static_cast<std::uint32_t>(all[1]);
+    token_ = static_cast<std::uint32_t>(all[1]);
+    if (plan_.several()) name_files(plan_, static_cast<std::uint32_t>(all[2]));
+  }
+
+  /// The token with which no name of several files is taken: 0, unless there are older ones.
+  std::uint32_t name_token() const {
+    if (ranks_.rank() != 0 || !plan_.several()) return 0;
+    const std::size_t count = plan_.files.size();
+    auto taken = [&](std::uint32_t token) {
+      std::error_code ignored;  // a folder that cannot be examined cannot be written to either
+      for (std::size_t i = 1; i <= count; ++i) {
+        if (std::filesystem::exists(plan_.folder / numbered_name(i, count, token), ignored)) return true;
+      }
+      return false;
+    };
+    std::uint32_t token = 0;
+    while (taken(token)) token = temporary_token();
+    return token;
   }
 
   Path index_path() const { return plan_.folder / "model.safetensors.index.json"; }
@@ -96,9 +133,10 @@ class ParallelWrite {
       if (failure) throw_file_error(plan_.folder, "cannot be created", failure.value());
       if (fresh) sync_folder(folder_of(plan_.folder));
     }
-    temporaries_.reserve(plan_.files.size() + 1);
+    temporaries_.reserve(plan_.files.size() + 2);
     for (const OutputFile& file : plan_.files) create(file.target, file.head);
-    if (!plan_.index.empty()) create(index_path(), plan_.index);
+    if (plan_.several()) create(index_path(), plan_.index);
+    if (!plan_.config.empty()) create(plan_.folder / "config.json", plan_.config);
   }
   void create(const Path& target, const std::string& text) {
     temporaries_.emplace_back(target, token_);
@@ -122,37 +160,61 @@ class ParallelWrite {
   }
 
   void commit() {
-    const bool several = !plan_.index.empty();
-    if (several) {  // the old index must not list new files
-      remove_file(index_path());
+    const auto replaced = plan_.in_folder ? files_listed_in(index_path()) : std::set<std::string>{};
+    if (plan_.several()) {
+      commit_several();
       sync_folder(plan_.folder);
+      remove_file(plan_.folder / "model.safetensors");
+    } else {
+      temporaries_.front().commit();
     }
-    for (TemporaryFile& temporary : temporaries_) temporary.commit();  // the index is the last
     sync_folder(plan_.folder);
-    if (!plan_.in_folder) return;
-    remove_file(several ? plan_.folder / "model.safetensors" : index_path());  // of an older checkpoint
+    if (!plan_.config.empty()) temporaries_.back().commit();
+    if (plan_.in_folder && !plan_.several()) remove_file(index_path());
     sync_folder(plan_.folder);
+    remove_all_but_new(replaced);
+  }
+
+  /// Renames the files, which have names that nothing lists, and then their index.
+  void commit_several() {
+    try {
+      const std::size_t count = plan_.files.size();
+      for (std::size_t i = 0; i < count; ++i) temporaries_[i].commit();
+      sync_folder(plan_.folder);
+      temporaries_[count].commit();
+    } catch (...) {
+      for (const OutputFile& file : plan_.files) ::unlink(file.target.c_str());
+      throw;
+    }
+  }
+
+  void remove_all_but_new(std::set<std::string> names) const {
+    for (const OutputFile& file : plan_.files) names.erase(file.target.filename().string());
+    for (const std::string& name : names) remove_file(plan_.folder / name);
+    if (!names.empty()) sync_folder(plan_.folder);
   }
 
   const Communicator& ranks_;
-  const OutputPlan& plan_;
+  OutputPlan plan_;
   std::uint32_t token_ = 0;
   std::vector<TemporaryFile> temporaries_;  // rank 0's
 };
 
-/// Plans and writes what collect(list) puts into a list; what it throws is an error of all ranks.
+/// Plans and writes what collect(list) puts into a list, and a config.json beside it if there is a text for one;
+/// what collect throws is an error of all ranks.
 template <class Collect>
 Index write_together(const Communicator& ranks, std::string_view task, const Path& path,
-                     const SaveOptions& options, Collect collect) {
+                     const SaveOptions& options, Collect collect, const std::string& config = {}) {
   Problems problems;
   std::vector<WrittenTensor> tensors;
   OutputPlan plan;
   problems.guard([&] {
     collect(tensors);
     plan = plan_output(path, tensors, options);
+    plan.config = config;
   });
   problems.throw_together(ranks, task);
-  return ParallelWrite(ranks, plan).run(task);
+  return ParallelWrite(ranks, std::move(plan)).run(task);
 }
 
 }  // namespace shardwise::detail

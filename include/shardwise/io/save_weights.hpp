@@ -66,13 +66,16 @@ class NamedTensor {
 
 /// Writes tensors, of any types and layouts, on one mesh. `path` is a file if it ends in .safetensors; else it
 /// is a folder, made if need be, for model.safetensors, or for several files and
-/// model.safetensors.index.json. What is there under these names is replaced, when all of the new is on the
-/// device; files of an older index that have other names stay.
+/// model.safetensors.index.json. What is there of these, and the files that an old index lists, is replaced in one
+/// step when all of the new is on the device: until then the old tensors are loaded, after it the new. Several
+/// files are called model-00001-of-00003.safetensors and so on, or, if such a name is taken,
+/// model-89abcdef-00001-of-00003.safetensors and so on, with a new number.
 ///
 /// Collective over the mesh, on a file system that all ranks share. A block that several ranks hold is written
 /// by the first of them. Where any rank fails (no space, no permission, two tensors of one name), all throw
-/// `std::runtime_error`, temporary files are removed, and what was there stays. Throws `std::invalid_argument`
-/// if there are no tensors, or they lie on meshes of different ranks.
+/// `std::runtime_error`, temporary files are removed, and what was there stays; unless it was only the removal
+/// of old files that failed, which then lie beside the new ones. Throws `std::invalid_argument` if there are no
+/// tensors, or they lie on meshes of different ranks.
 ///
 /// Returns the bytes of elements that this rank wrote: over all ranks, those of the file.
 inline Index write_tensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,

@@ -221,9 +221,14 @@ constexpr void record(std::index_sequence<I...>, const Op& op, const Y& y, Buffe
   common_tape(sources...).template record<Node>(op, y, std::move(residual), slot, sources...);
 }
 
-/// The result of `op`, and what its pullback will read besides.
+/// The result of an operation, and what its pullback will read besides.
+template <TensorType Y>
+struct Evaluated {
+  Y y;
+  Buffer residual;
+};
 template <TensorType Y, class Op, TensorType... X>
-constexpr std::pair<Y, Buffer> evaluate(const Op& op, const X&... x) {
+constexpr Evaluated<Y> evaluate(const Op& op, const X&... x) {
   const auto& mesh = std::get<0>(std::tie(x...)).mesh();
   Y y(mesh, op.shape(x.shape()...));
   Buffer residual;
@@ -244,7 +249,7 @@ class OpRecipe final : public Recipe<Y> {
 
  private:
   constexpr Y compute() override {
-    return std::apply([&](const auto&... x) { return evaluate<Y>(op_, x.value()...).first; }, operands_);
+    return std::apply([&](const auto&... x) { return evaluate<Y>(op_, x.value()...).y; }, operands_);
   }
   constexpr void destroy() override { destroy_pooled(this); }
 

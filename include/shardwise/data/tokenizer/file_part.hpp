@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -21,6 +22,29 @@
 #include <shardwise/data/tokenizer/text_pattern.hpp>
 
 namespace shardwise::detail {
+
+/// The file's text as JSON. Throws `std::runtime_error` if it is not, or if an object has one key twice: of two
+/// ids of a token one would be lost.
+inline nlohmann::json parse_tokenizer_json(std::string_view text) {
+  using Event = nlohmann::json::parse_event_t;
+  std::vector<std::set<std::string>> keys;  // of the objects around the place that is read, by their depth
+  auto examine = [&](int depth, Event event, nlohmann::json& value) {
+    const auto level = static_cast<std::size_t>(depth);
+    if (event == Event::object_start) {
+      keys.resize(level + 1);
+      keys.emplace_back();  // nlohmann counts the keys of an object one deeper than its beginning
+    } else if (event == Event::key && !keys.at(level).insert(value.get<std::string>()).second) {
+      throw std::runtime_error("the key \"" + value.get<std::string>() + "\" is there twice in one object");
+    }
+    return true;
+  };
+  try {
+    return nlohmann::json::parse(text, examine);
+  } catch (const nlohmann::json::exception& error) {  // "[json.exception.parse_error.101] parse error at …"
+    const std::string message = error.what();
+    throw std::runtime_error("not JSON: " + message.substr(message.find("] ") + 2));
+  }
+}
 
 /// A part of the file, and the place that errors name, such as `decoder.decoders[1]`.
 class FilePart {

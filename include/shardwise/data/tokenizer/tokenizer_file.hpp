@@ -66,7 +66,8 @@ inline BytePairEncoding read_model(const FilePart& part) {
   return {std::move(vocabulary), merges, options};
 }
 
-/// A `tokenizer.json`.
+/// A `tokenizer.json`. Its `truncation` and `padding` are not used: they say how a training made batches, and
+/// transformers puts its own in their place.
 class TokenizerFile {
  public:
   explicit TokenizerFile(const FilePart& file)
@@ -78,8 +79,6 @@ class TokenizerFile {
     file.only({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
                "post_processor", "decoder", "model"});
     file.must_be("version", {"1.0"});
-    file.must_be("truncation", {});
-    file.must_be("padding", {});
     for (const auto& [text, id] : model_.vocabulary()) set(text, id, false);
     if (!file["added_tokens"].null()) read_added_tokens(file["added_tokens"]);
     for (const auto* side : {&around_.before, &around_.after}) {
@@ -161,7 +160,11 @@ class TokenizerFile {
       AddedToken token = read_added_token(part);
       const auto in_model = model_.id_of(token.text);
       if (in_model && *in_model != token.id) part.fail("the vocabulary has the token with another id");
-      if (!added_.emplace(token.text, token.id).second) part.fail("the token is there twice");
+      if (const auto [before, fresh] = added_.emplace(token.text, token.id); !fresh) {
+        if (before->second == token.id) continue;  // the first counts, as for Hugging Face
+        part.fail("the token is there twice, with the ids " + std::to_string(before->second) + " and " +
+                  std::to_string(token.id));
+      }
       set(token.text, token.id, token.special);
       if (token.normalized) normalize_(token.text);
       if (token.text.empty()) part.fail("the normalizer leaves nothing of the token");
