@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// The training step of a Llama, tensor parallel over all ranks: what llama_step.py compares with PyTorch. Prints a
-/// line of JSON with medians over the steps, of the slowest rank.
+/// The training step of a Llama over all ranks, tensor parallel or data parallel: what llama_step.py compares with
+/// PyTorch. Prints a line of JSON with medians over the steps, of the slowest rank.
 
 #include <sys/resource.h>
 
@@ -13,13 +13,15 @@ namespace sw = shardwise;
 
 namespace {
 
-using Mesh = sw::Mesh<sw::tp>;
-using Ids = sw::Tensor<std::int32_t, 2, Mesh, sw::Replicate>;
+using Mesh = sw::Mesh<sw::dp, sw::tp>;
+using Ids = sw::Tensor<std::int32_t, 2, Mesh, sw::Shard<0>, sw::Replicate>;
 
 struct Options {
   sw::LlamaConfig model{
       .vocabulary = 32000, .features = 256, .layers = 2, .heads = 16, .kv_heads = 16, .hidden = 768};
   sw::Index batch = 8, sequence = 256;
+  std::string mode = "tp";
+  sw::ReduceOptions reduction;
   int steps = 8;
 };
 
@@ -32,21 +34,24 @@ double peak_megabytes() {
 
 Ids random_ids(const Mesh& mesh, const Options& options, std::uint64_t seed) {
   Ids ids(mesh, {options.batch, options.sequence});
+  const sw::Index first = ids.box().begin[0] * options.sequence;
   for (sw::Index i = 0; i < ids.view().elements(); ++i) {
     ids.writable().data[i] =
-        static_cast<std::int32_t>(sw::kernel::uniform(seed, static_cast<std::uint64_t>(i)) *
+        static_cast<std::int32_t>(sw::kernel::uniform(seed, static_cast<std::uint64_t>(first + i)) *
                                   static_cast<double>(options.model.vocabulary));
   }
   return ids;
 }
 
+template <class Plan>
 void run(const Options& options) {
-  const Mesh mesh(sw::world(), {sw::any});
+  const bool splits_model = options.mode == "tp";
+  const Mesh mesh(sw::world(), {splits_model ? 1 : sw::any, splits_model ? sw::any : 1});
   const sw::Communicator ranks = sw::world();
   const double at_start = peak_megabytes();
-  sw::Llama<Mesh> model(mesh, options.model);
+  sw::Llama<Mesh, Plan> model(mesh, options.model);
   sw::initialize(model, 3);
-  sw::AdamW adamw;
+  sw::AdamW adamw({}, options.reduction);
   const sw::CrossEntropyLoss criterion;
   const Ids inputs = random_ids(mesh, options, 7), targets = random_ids(mesh, options, 8);
 
@@ -59,7 +64,7 @@ void run(const Options& options) {
     sw::Tape tape;
     auto loss = criterion(model(tape.constant(inputs)), targets);
     const double forward = MPI_Wtime();
-    tape.backward(loss);
+    sw::backward_and_reduce(loss, model, options.reduction);
     const double backward = MPI_Wtime();
     adamw.step(model);
     const double end = MPI_Wtime();
@@ -90,7 +95,7 @@ void run(const Options& options) {
 int main(int argc, char** argv) {
   return sw::run(argc, argv, [&] {
     Options options;
-    CLI::App app("Times the training step of a Llama, tensor parallel over all ranks.", "llama_step");
+    CLI::App app("Times the training step of a Llama over all ranks.", "llama_step");
     app.option_defaults()->always_capture_default();
     auto add = [&](const char* name, sw::Index& value, const char* text) {
       app.add_option(name, value, text)->check(CLI::Range(1, 1 << 24));
@@ -105,8 +110,18 @@ int main(int argc, char** argv) {
     add("--sequence", options.sequence, "tokens in a sequence");
     app.add_option("--steps", options.steps, "that are timed, after two that are not")
         ->check(CLI::Range(1, 100000));
+    app.add_option("--mode", options.mode, "what the ranks share: the model, or the batch")
+        ->check(CLI::IsMember({"tp", "ddp", "zero1", "zero2", "fsdp"}));
+    app.add_option("--bucket-bytes", options.reduction.bucket_bytes, "of gradients")
+        ->check(CLI::NonNegativeNumber);
+    app.add_option("--in-background", options.reduction.in_background, "buckets at a time")
+        ->check(CLI::NonNegativeNumber);
     if (auto code = benchmarks::parse(app, argc, argv)) return *code;
-    run(options);
+    using Plan = sw::LlamaTensorParallel<>;
+    if (options.mode == "tp" || options.mode == "ddp") run<Plan>(options);
+    if (options.mode == "zero1") run<sw::PlanWith<Plan, sw::Zero<1, sw::dp>>>(options);
+    if (options.mode == "zero2") run<sw::PlanWith<Plan, sw::Zero<2, sw::dp>>>(options);
+    if (options.mode == "fsdp") run<sw::PlanWith<Plan, sw::FullyShard<sw::dp>>>(options);
     return 0;
   });
 }

@@ -12,12 +12,14 @@ import statistics
 import subprocess
 import sys
 
-CONFIGURATIONS = {
-    "A: 2 layers of 256, 16 heads, 32000 words, 8 x 256 tokens": {},
-    "B: 4 layers of 768, 12 heads, 4 key/value heads, 8192 words, 4 x 256 tokens": dict(
-        vocabulary=8192, features=768, layers=4, heads=12, kv_heads=4, hidden=2048, batch=4
-    ),
-}
+A = ("A: 2 layers of 256, 16 heads, 32000 words, 8 x 256 tokens", {})
+B = (
+    "B: 4 layers of 768, 12 heads, 4 key/value heads, 8192 words, 4 x 256 tokens",
+    dict(vocabulary=8192, features=768, layers=4, heads=12, kv_heads=4, hidden=2048, batch=4),
+)
+# What the ranks share: the model; the batch (beside PyTorch's DistributedDataParallel, which has no counterpart of the
+# sharded forms on a CPU).
+CASES = [(*A, "tp", "tp"), (*B, "tp", "tp"), (*A, "ddp", "ddp"), (*A, "zero1", "ddp"), (*A, "zero2", "ddp"), (*A, "fsdp", "ddp")]
 
 
 def run(command):
@@ -35,15 +37,15 @@ def main():
         sys.exit("PyTorch is missing (Debian: python3-torch): nothing to compare with")
     binding = "core" if (os.cpu_count() or 1) >= 2 else "none"
     os.environ["OMP_NUM_THREADS"] = "1"
-    for title, sizes in CONFIGURATIONS.items():
+    for title, sizes, our_mode, their_mode in CASES:
         options = [word for name, value in sizes.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-        ours = ["mpirun", "-n", "2", "--bind-to", binding, program] + options
-        theirs = [python, os.path.join(here, "llama_step_pytorch.py")] + options
+        ours = ["mpirun", "-n", "2", "--bind-to", binding, program, "--mode", our_mode] + options
+        theirs = [python, os.path.join(here, "llama_step_pytorch.py"), "--mode", their_mode] + options
         results = {"Shardwise": [], "PyTorch": []}
         for pair in range(pairs):
             for name in ("Shardwise", "PyTorch") if pair % 2 == 0 else ("PyTorch", "Shardwise"):
                 results[name].append(run(ours if name == "Shardwise" else theirs))
-        print(f"{title}; one training step, tensor parallel on 2 ranks of one thread")
+        print(f"{title}; one training step on 2 ranks of one thread: {our_mode} beside PyTorch's {their_mode}")
         print(f"  {'':12}{'Shardwise':>12}{'PyTorch':>12}{'PyTorch / Shardwise':>22}")
         for name in ("step", "forward", "backward", "optimizer", "own_mb", "peak_mb"):
             pair = [[r[name] for r in results[who]] for who in results]

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """The training step of benchmarks/llama_step.cpp in PyTorch: the same model, with the same tensor parallelism between two
-processes over gloo. Prints the same line of JSON. Debian: python3-torch."""
+processes over gloo, or in DistributedDataParallel. Prints the same line of JSON. Debian: python3-torch."""
 
 import argparse
 import json
@@ -87,6 +87,9 @@ class Model(torch.nn.Module):
 
     def __init__(self, o, ranks, rank):
         super().__init__()
+        identity = lambda x: x
+        self.split = ranks > 1
+        self.enter, self.leave = (Enter.apply, Leave.apply) if self.split else (identity, identity)
         self.head_dim = o.features // o.heads
         self.heads, self.kv_heads = o.heads // ranks, o.kv_heads // ranks
         self.first, self.words = rank * (o.vocabulary // ranks), o.vocabulary // ranks
@@ -120,14 +123,19 @@ class Model(torch.nn.Module):
         return F.linear((p @ v).transpose(1, 2).reshape(batch, length, -1), layer.wo)
 
     def forward(self, ids, targets):
-        local = ids - self.first
-        here = (local >= 0) & (local < self.words)
-        x = Leave.apply(F.embedding(local.clamp(0, self.words - 1), self.table) * here[..., None])
+        if self.split:
+            local = ids - self.first
+            here = (local >= 0) & (local < self.words)
+            x = Leave.apply(F.embedding(local.clamp(0, self.words - 1), self.table) * here[..., None])
+        else:
+            x = F.embedding(ids, self.table)
         for layer in self.layers:
-            x = x + Leave.apply(self.attention(layer, Enter.apply(rms_norm(x, layer.norm1))))
-            h = Enter.apply(rms_norm(x, layer.norm2))
-            x = x + Leave.apply(F.linear(F.silu(F.linear(h, layer.gate)) * F.linear(h, layer.up), layer.down))
-        logits = F.linear(Enter.apply(rms_norm(x, self.norm)), self.head)
+            x = x + self.leave(self.attention(layer, self.enter(rms_norm(x, layer.norm1))))
+            h = self.enter(rms_norm(x, layer.norm2))
+            x = x + self.leave(F.linear(F.silu(F.linear(h, layer.gate)) * F.linear(h, layer.up), layer.down))
+        logits = F.linear(self.enter(rms_norm(x, self.norm)), self.head)
+        if not self.split:
+            return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
         return ClassParallelLoss.apply(logits.flatten(0, 1), targets.flatten(), self.first)
 
 
@@ -142,10 +150,13 @@ def work(rank, o):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", rank=rank, world_size=o.ranks)
     at_start = peak_megabytes()
-    model = Model(o, o.ranks, rank)
+    model = Model(o, o.ranks, rank) if o.mode == "tp" else Model(o, 1, 0)
     adamw = torch.optim.AdamW(model.parameters())
     generator = torch.Generator().manual_seed(7)
     ids, targets = torch.randint(o.vocabulary, (2, o.batch, o.sequence), generator=generator)
+    if o.mode == "ddp":
+        model = torch.nn.parallel.DistributedDataParallel(model)
+        ids, targets = (x.tensor_split(o.ranks)[rank] for x in (ids, targets))
     times, first_loss = [], None
     for step in range(2 + o.steps):
         dist.barrier()
@@ -174,6 +185,7 @@ def main():
     sizes = dict(vocabulary=32000, features=256, layers=2, heads=16, kv_heads=16, hidden=768, batch=8, sequence=256, steps=8)
     for name, value in sizes.items():
         parser.add_argument("--" + name.replace("_", "-"), type=int, default=value)
+    parser.add_argument("--mode", choices=("tp", "ddp"), default="tp")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--port", type=int, default=29517)
     options = parser.parse_args()

@@ -71,10 +71,9 @@ struct Layer {
                  weight.data(), in(), dx.data(), in(), accumulate);
   }
   void update() {
-    kernel::sgd_update<float>(weight.size(), weight.data(), weight_gradient.data(), nullptr,
-                              static_cast<float>(rate), 0);
-    kernel::sgd_update<float>(bias.size(), bias.data(), bias_gradient.data(), nullptr,
-                              static_cast<float>(rate), 0);
+    const kernel::SgdFactors<float> factors{.rate = static_cast<float>(rate)};
+    kernel::sgd_update(weight.size(), weight.data(), weight_gradient.data(), nullptr, factors);
+    kernel::sgd_update(bias.size(), bias.data(), bias_gradient.data(), nullptr, factors);
   }
 };
 

@@ -5,8 +5,12 @@
 /// @file
 /// Trains a Llama on text: AdamW, warm-up and cosine decay, clipped gradients.
 
+#include <shardwise/data/load_batch.hpp>
+#include <shardwise/data/open_token_corpus.hpp>
+
 #include "llama_text.hpp"
 #include "progress.hpp"
+#include "save_model.hpp"
 
 namespace examples {
 
@@ -29,26 +33,6 @@ struct TrainOptions {
   std::string progress = "plain";
 };
 
-/// Writes the model and its tokenizer; a tokenizer.json of an older model does not stay.
-template <class Model>
-void save(const LlamaMesh<sw::Mesh>& mesh, Model& model, const sw::Tokenizer& tokenizer,
-          const TrainOptions& options) {
-  sw::LlamaTokens special;
-  if (tokenizer.begin_token()) special.begin = tokenizer.begin_token();
-  if (tokenizer.end_token()) special.ends.push_back(*tokenizer.end_token());
-  const sw::Index bytes = sw::save_llama(model, options.save, {}, special);
-  if (mesh.rank() != 0) return;
-  namespace fs = std::filesystem;
-  const fs::path copy = options.save / "tokenizer.json";
-  if (options.tokenizer.empty()) {
-    fs::remove(copy);
-  } else if (!fs::exists(copy) || !fs::equivalent(options.tokenizer, copy)) {
-    fs::copy_file(options.tokenizer, copy, fs::copy_options::overwrite_existing);
-  }
-  std::printf("saved to %s; this rank wrote %.2f MB\n", options.save.c_str(),
-              static_cast<double>(bytes) * 1e-6);
-}
-
 /// Returns whether the recorded communication was the planned one.
 template <class PlanType>
 bool train(const LlamaMesh<sw::Mesh>& mesh, TrainOptions options) {
@@ -56,20 +40,23 @@ bool train(const LlamaMesh<sw::Mesh>& mesh, TrainOptions options) {
   const bool prints = mesh.rank() == 0;
   const sw::Tokenizer tokenizer =
       options.tokenizer.empty() ? sw::Tokenizer::bytes() : sw::Tokenizer::from_file(options.tokenizer);
-  const std::vector<std::int32_t> text = tokenizer.encode(sw::TextCorpus(options.text).text());
+  const sw::TokenCorpus text = sw::open_token_corpus(mesh, options.text, tokenizer);
   sw::LlamaConfig& config = options.model;
   config.vocabulary = tokenizer.vocabulary();
+  const sw::BatchSampler sampler(text.size(),
+                                 {.length = config.context, .batch = options.batch, .seed = options.seed});
 
   sw::Recording recording(mesh);
   sw::Llama<MeshType, PlanType> model(mesh, config);
   sw::initialize(model, options.seed);
   sw::AdamW optimizer({.weight_decay = 0.1});
-  const sw::WarmupCosine schedule({.peak = options.rate,
-                                   .floor = options.rate / 10,
-                                   .warmup = options.warmup.value_or(options.steps / 10),
-                                   .steps = options.steps});
+  const sw::Schedule schedule({.decay = sw::Decay::cosine,
+                               .peak = options.rate,
+                               .floor = options.rate / 10,
+                               .warmup = options.warmup.value_or(options.steps / 10),
+                               .steps = options.steps});
   if (prints) {
-    std::printf("%zu tokens of text; a Llama of %td layers with %.2f million parameters\n", text.size(),
+    std::printf("%td tokens of text; a Llama of %td layers with %.2f million parameters\n", text.size(),
                 config.layers, static_cast<double>(sw::parameter_count(model)) * 1e-6);
     std::printf(
         "dp %d x tp %d x kvr %d, %s parallel; %td sequences of %td tokens a step; matrix products by %s\n",
@@ -77,28 +64,24 @@ bool train(const LlamaMesh<sw::Mesh>& mesh, TrainOptions options) {
         options.sequence_parallel ? "sequence" : "tensor", options.batch, config.context,
         sw::kernel::gemm_name());
   }
-  auto ids_of = [&](const std::vector<std::int32_t>& ids) {
-    return sw::distribute<sw::Shard<0>, sw::Replicate, sw::Replicate>(
-        mesh, sw::Shape<2>{options.batch, config.context}, std::span(ids));
-  };
 
   Progress progress(prints, options.progress, options.steps, options.batch * config.context);
   for (int step = 1; step <= options.steps; ++step) {
-    const auto batch = sw::sample_batch(text, options.seed, step, options.batch, config.context);
-    optimizer.settings().rate = schedule(step - 1);
+    const auto batch = sw::load_batch(mesh, text, sampler, step - 1);
+    const double rate = schedule(step - 1);
+    optimizer.set_rate(rate);
     recording.restart();
-    const auto [loss, norm] =
-        train_step(model, optimizer, options.max_norm, ids_of(batch.inputs), ids_of(batch.targets));
+    const auto [loss, norm] = train_step(model, optimizer, options.max_norm, batch.inputs, batch.targets);
     const double value = static_cast<double>(sw::item(loss));
     if (!std::isfinite(value)) {
       throw std::runtime_error("the loss is " + std::to_string(value) + " at step " + std::to_string(step) +
                                "; try a smaller --rate");
     }
-    progress.show(step, value);
+    progress.show(step, {.loss = value, .rate = rate, .norm = norm});
   }
   const auto recorded = recording.plan();
 
-  if (!options.save.empty()) save(mesh, model, tokenizer, options);
+  if (!options.save.empty()) save_model(mesh, model, tokenizer, options.save, options.tokenizer);
   const auto planned = planned_step<PlanType>(
       {mesh.size<sw::dp>(), mesh.size<sw::tp>(), mesh.size<sw::kvr>()}, config, options.batch, config.context,
       {mesh.rank<sw::dp>(), mesh.rank<sw::tp>(), mesh.rank<sw::kvr>()});

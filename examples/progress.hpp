@@ -3,9 +3,11 @@
 #pragma once
 
 /// @file
-/// A line per progress: step, loss, tokens per second, and the time that is left.
+/// A line per progress: step, loss, learning rate, norm of the gradients, tokens per second, and the time that is
+/// left.
 
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <string>
 
@@ -13,30 +15,40 @@ namespace examples {
 
 class Progress {
  public:
-  /// `style`: "line" is written over, "plain" is a new line now and then.
-  Progress(bool prints, const std::string& style, int steps, std::ptrdiff_t tokens_a_step)
+  struct Values {
+    double loss = 0, rate = 0, norm = 0;
+  };
+
+  /// `style`: "line" is written over, "plain" is a new line now and then. `done` steps of `steps` were made before.
+  Progress(bool prints, const std::string& style, std::int64_t steps, std::ptrdiff_t tokens_a_step,
+           std::int64_t done = 0)
       : prints_(prints),
         in_place_(style == "line"),
         steps_(steps),
+        before_(done),
         tokens_(static_cast<double>(tokens_a_step)) {}
 
-  void show(int step, double loss) {
+  /// After `step` steps.
+  void show(std::int64_t step, const Values& values) {
     const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
     const bool last = step == steps_;
     const double interval = in_place_ ? 0.1 : 5;
-    if (!prints_ || (!last && step > 1 && seconds - shown_ < interval)) return;
+    if (!prints_ || (!last && step > before_ + 1 && seconds - shown_ < interval)) return;
     shown_ = seconds;
-    const double left = seconds / step * (steps_ - step);
-    std::printf("%sstep %*d/%d  loss %.4f  %6.0f tokens/s  ETA %d:%02d%s", in_place_ ? "\r" : "",
-                static_cast<int>(std::to_string(steps_).size()), step, steps_, loss, tokens_ * step / seconds,
-                static_cast<int>(left) / 60, static_cast<int>(left) % 60, in_place_ && !last ? "   " : "\n");
+    const double done = static_cast<double>(step - before_),
+                 left = seconds / done * static_cast<double>(steps_ - step);
+    const std::string all = std::to_string(steps_), now = std::to_string(step);
+    std::printf("%sstep %*s/%s  loss %.4f  rate %.2e  norm %.2f  %6.0f tokens/s  ETA %d:%02d%s",
+                in_place_ ? "\r" : "", static_cast<int>(all.size()), now.c_str(), all.c_str(), values.loss,
+                values.rate, values.norm, tokens_ * done / seconds, static_cast<int>(left) / 60,
+                static_cast<int>(left) % 60, in_place_ && !last ? "   " : "\n");
     std::fflush(stdout);
   }
 
  private:
   using Clock = std::chrono::steady_clock;
   bool prints_, in_place_;
-  int steps_;
+  std::int64_t steps_, before_;
   double tokens_;
   Clock::time_point start_ = Clock::now();
   double shown_ = 0;

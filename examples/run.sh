@@ -9,9 +9,9 @@ usage() {
   cat <<'END'
 Usage: examples/run.sh [--ranks N] [--text PATH]... [other options of `train`]
 
-Builds the examples (and first installs what is missing) and runs them on N ranks: the MLP, the attention block, the
-training of a small transformer, which then writes text of its own, and of a Llama, which is saved, and then writes
-the same text on N ranks and on another number of them.
+Builds the examples (and first installs what is missing) and runs them on N ranks: the MLP, the attention block, and the
+training of a small Llama on text, which is saved, and then writes the same text on N ranks and on another number of
+them.
 
   --ranks N      processes, 1 to 64 (default 2)
   --text PATH    what to learn: a file or a folder (default: this project's include/ and docs/)
@@ -69,10 +69,11 @@ progress=plain
 if [[ -t 1 ]]; then progress=line; fi
 run mlp
 run attention
-run train --progress "$progress" "${text_options[@]}" "${others[@]}"
-
-model="$shardwise_build/llama-model"
-run llama --train "${texts[@]}" --save "$model" --progress "$progress"
+model="$shardwise_build/llama-model" log="$shardwise_build/train.jsonl"
+run train --progress "$progress" --export "$model" --log "$log" "${text_options[@]}" "${others[@]}"
+if type -P python3 > /dev/null; then
+  python3 "$shardwise_root/examples/plot_log.py" "$log" -o "$shardwise_build/train.svg"
+fi
 written() {
   run llama --weights "$model" --prompt "/// @file" --seed 7 | tee >(cat >&2) |
     sed -n '/^---- text/,/^----$/p'

@@ -33,6 +33,10 @@ shardwise_has_header() {
 shardwise_has_library() {
   echo 'int main() {}' | "${CXX:-g++}" -x c++ -o /dev/null - "-l$1" 2>/dev/null
 }
+shardwise_has_fuzzer() {
+  echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' |
+    clang++ -x c++ -fsanitize=fuzzer,address,undefined -o /dev/null - 2>/dev/null
+}
 shardwise_has_cmake() {
   local version
   version=$(cmake --version 2>/dev/null | sed -n 's/^cmake version \([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
@@ -60,8 +64,10 @@ shardwise_missing() {
   fi
   if [[ -n $with_tests ]]; then
     shardwise_has_header doctest/doctest.h || echo "doctest-dev doctest"
+    command -v python3 >/dev/null || echo "python3 Python 3"
     if command -v apt-get >/dev/null; then
       command -v clang++ >/dev/null || echo "clang the second compiler of the tests"
+      shardwise_has_fuzzer || echo "libclang-rt-dev libFuzzer and clang's sanitizers"
     fi
   fi
 }

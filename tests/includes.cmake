@@ -15,6 +15,7 @@ foreach(top optim data io inspect)
   set(below_${top} ${below_nn} ${top})
 endforeach()
 
+list(APPEND below_data io)  # token files
 set(std "^[a-z0-9_]+$")            # <vector>
 set(mpi "^mpi\\.h$")
 set(pages "^sys/mman\\.h$|^unistd\\.h$")

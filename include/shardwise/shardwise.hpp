@@ -25,11 +25,14 @@
 #include <shardwise/nn/cross_entropy_loss.hpp>
 #include <shardwise/nn/dropout.hpp>
 #include <shardwise/nn/llama.hpp>
+#include <shardwise/nn/recompute.hpp>
 #include <shardwise/nn/transformer.hpp>
 
+#include <shardwise/nn/reduce_gradients.hpp>
 #include <shardwise/optim/adamw.hpp>
+#include <shardwise/optim/check_finite.hpp>
+#include <shardwise/optim/clear_gradients.hpp>
 #include <shardwise/optim/clip.hpp>
-#include <shardwise/optim/reduce_gradients.hpp>
 #include <shardwise/optim/schedule.hpp>
 #include <shardwise/optim/sgd.hpp>
 

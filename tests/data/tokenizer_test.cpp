@@ -429,7 +429,7 @@ TEST_CASE("characters that are no tokens") {
 TEST_CASE("decoders") {
   auto decode = [](const char* decoder, Texts tokens) {
     const json part = json::parse(decoder);
-    detail::read_decoder(detail::FilePart(part))(tokens);
+    detail::read_decoder(detail::FilePart(part))(tokens, 1000);
     return tokens;
   };
   CHECK(decode(R"({"type": "Strip", "content": "_", "start": 1, "stop": 2})", {"__a___", "_", "b"}) ==
@@ -566,6 +566,117 @@ TEST_CASE("a tokenizer is read from a file") {
   std::ofstream(path) << llama2().dump();
   CHECK(Tokenizer::from_file(path).encode("ab a") == Ids{1, 264, 262});
   std::filesystem::remove(path);
+}
+
+/// A list of `count` times this part.
+json many(std::size_t count, const json& part) { return json(json::array_t(count, part)); }
+json replace_step(const char* pattern, const char* content) {
+  return {{"type", "Replace"}, {"pattern", {{"String", pattern}}}, {"content", content}};
+}
+
+TEST_CASE("ids may be far apart, and take no memory for those between") {
+  const Tokenizer sparse = tokenizer(file_with({{"a", 0}, {"b", 2147483646}}));
+  CHECK(sparse.vocabulary() == 2147483647);
+  CHECK(sparse.encode("ab") == Ids{0, 2147483646});
+  CHECK(sparse.decode(Ids{2147483646, 0}) == "ba");
+  CHECK_THROWS_AS(sparse.decode(Ids{1}), std::invalid_argument);
+}
+
+TEST_CASE("a file whose steps double a text again and again") {
+  json normalizer = file_with({{"a", 0}, {"b", 1}});
+  normalizer["normalizer"] = {{"type", "Sequence"}, {"normalizers", many(64, replace_step("a", "aa"))}};
+  CHECK(tokenizer(normalizer).encode("b") == Ids{1});
+  CHECK_THROWS_WITH_AS(tokenizer(normalizer).encode("a"),
+                       doctest::Contains("would make more than 65552 bytes"), std::length_error);
+  // One step is enough, with a content that is long.
+  normalizer["normalizer"] = replace_step("a", std::string(10000, 'b').c_str());
+  CHECK(tokenizer(normalizer).encode("a").size() == 10000);
+  CHECK_THROWS_AS(tokenizer(normalizer).encode(std::string(10000, 'a')), std::length_error);
+  normalizer["normalizer"] = {
+      {"type", "Sequence"},
+      {"normalizers", many(100, {{"type", "Prepend"}, {"prepend", std::string(1000, 'b')}})}};
+  CHECK_THROWS_AS(tokenizer(normalizer).encode("a"), std::length_error);
+
+  json words = file_with(byte_vocabulary());
+  words["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", many(64, byte_level(false, false))}};
+  CHECK(tokenizer(words).encode("a") == Ids{'a'});
+  CHECK_THROWS_AS(tokenizer(words).encode("\u00e9"), std::length_error);
+
+  json decoder = file_with({{"a", 0}, {"b", 1}});
+  decoder["decoder"] = {{"type", "Sequence"}, {"decoders", many(64, replace_step("a", "aa"))}};
+  CHECK(tokenizer(decoder).decode(Ids{1, 1}) == "bb");
+  CHECK_THROWS_AS(tokenizer(decoder).decode(Ids{0}), std::length_error);
+
+  // What is left to the second part is what the first has not used.
+  json parts = file_with({{"b", 0}});
+  parts["added_tokens"] =
+      json::array({{{"id", 1}, {"content", "<s>"}, {"normalized", false}, {"special", true}}});
+  parts["normalizer"] = replace_step("a", std::string(20000, 'b').c_str());
+  CHECK(tokenizer(parts).encode("a<s>a<s>a").size() == 60002);
+  CHECK_THROWS_AS(tokenizer(parts).encode("a<s>a<s>a<s>a"), std::length_error);
+}
+
+TEST_CASE("a regular expression that goes back over and over ends, and those of real files do") {
+  json file = file_with({{"a", 0}, {"b", 1}, {" ", 2}, {"\n", 3}, {"=", 4}, {"1", 5}});
+  file["pre_tokenizer"] = split_by({{"Regex", "(a+)+[bc]"}}, "Isolated");
+  CHECK(tokenizer(file).encode("aab") == Ids{0, 0, 1});
+  CHECK_THROWS_WITH_AS(tokenizer(file).encode(std::string(64, 'a')),
+                       "a regular expression failed: match limit exceeded", std::runtime_error);
+  for (
+      const char* pattern :
+      {R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
+       R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"}) {
+    file["pre_tokenizer"] = split_by({{"Regex", pattern}}, "Isolated");
+    const Tokenizer real = tokenizer(file);
+    for (const char c : {'a', ' ', '\n', '=', '1'}) {
+      const std::string run(200'000, c);
+      for (const std::string& text : {run, run + "a", "a " + run, run + " =\n"}) {
+        CHECK(real.encode(text).size() == text.size());
+      }
+    }
+  }
+}
+
+TEST_CASE("a small file that puts any number of tokens around a text") {
+  json file = file_with({{"a", 0}});
+  file["post_processor"] = {{"type", "TemplateProcessing"},
+                            {"single", many(40, {{"SpecialToken", {{"id", "x"}, {"type_id", 0}}}})},
+                            {"special_tokens", {{"x", {{"id", "x"}, {"ids", many(40, 0)}}}}}};
+  file["post_processor"]["single"].push_back({{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
+  CHECK_THROWS_WITH_AS(Tokenizer::from_json(file.dump(), "t.json"),
+                       "t.json: post_processor: expected at most 1024 tokens around a text",
+                       std::runtime_error);
+}
+
+TEST_CASE("a file that nests a million deep") {
+  CHECK_THROWS_WITH_AS(Tokenizer::from_json(std::string(1'000'000, '['), "t.json"),
+                       "t.json: lists and objects nest deeper than 100", std::runtime_error);
+}
+
+TEST_CASE("added tokens of which one begins as another does, and very many of them") {
+  json file = file_with({{"<", 0}, {"a", 1}, {"b", 2}, {"c", 3}, {"e", 4}});
+  int id = 10;
+  for (const char* text : {"<abcd", "<a", "<ab", "<b", "bb", "<abcdef"}) {
+    file["added_tokens"].push_back(
+        {{"id", id++}, {"content", text}, {"normalized", false}, {"special", true}});
+  }
+  const Tokenizer few = tokenizer(file);
+  CHECK(few.encode("<abce") == Ids{12, 3, 4});
+  CHECK(few.encode("<abcde<a<b<c") == Ids{10, 4, 11, 13, 0, 3});
+  CHECK(few.encode("<abcdef<abcd") == Ids{15, 10});
+  CHECK(few.encode("<<bbb<") == Ids{0, 13, 14, 0});
+
+  // Spaces that are tokens themselves, and take along those before them, each once.
+  file["added_tokens"].push_back({{"id", 9}, {"content", " "}, {"lstrip", true}, {"normalized", false}});
+  CHECK(tokenizer(file).encode(std::string(200'000, ' ')) == Ids(200'000, 9));
+
+  for (; id < 30'000; ++id) {
+    file["added_tokens"].push_back(
+        {{"id", id}, {"content", "<" + std::to_string(id) + ">"}, {"normalized", false}, {"special", true}});
+  }
+  const Tokenizer all = tokenizer(file);
+  CHECK(all.encode("<29999><20>") == Ids{29999, 20});
+  CHECK(all.encode(std::string(200'000, '<')) == Ids(200'000, 0));
 }
 
 }  // namespace

@@ -89,7 +89,9 @@ static_assert(plan({1, 4}, 40).collectives() == 24 && plan<double>({1, 4}, 320).
 
 // Beside the gradients there is memory for one bucket, and none where gradients are reduced alone.
 static_assert(plan({1, 4}, 0).peak_bytes(MemoryUse::gradient) == plan({1, 4}, 0).parameter_bytes());
-static_assert(tensor.peak_bytes(MemoryUse::gradient) == tensor.parameter_bytes() + 24 * 40);
+static_assert(plan({1, 4}, 0).peak_bytes(MemoryUse::gathered) == 0);
+static_assert(tensor.peak_bytes(MemoryUse::gradient) == tensor.parameter_bytes());
+static_assert(tensor.peak_bytes(MemoryUse::gathered) == 24 * 40);
 
 // float and double do not share a bucket; an all-reduce for each.
 struct Mixed {
@@ -111,6 +113,15 @@ constexpr auto mixed = trace<Dry>({1, 2}, [](const Dry& mesh) {
 });
 static_assert(mixed.collectives() == 2 && mixed.bytes() == 3 * 10 * (4 + 8));
 
+// Rates are known to the compiler too; its cosine is not the standard library's.
+constexpr Schedule schedule({.decay = Decay::cosine, .peak = 1, .floor = 0.2, .warmup = 4, .steps = 12});
+static_assert(schedule(0) == 0.25 && schedule(3) == 1 && schedule(12) == 0.2);
+constexpr bool near(double a, double b) { return a - b < 1e-15 && b - a < 1e-15; }
+static_assert(near(schedule(4), 1) && near(schedule(8), 0.6));
+static_assert(near(schedule(6), 0.6 + 0.4 * 0.70710678118654752));   // a quarter: cos(π/4)
+static_assert(near(schedule(10), 0.6 - 0.4 * 0.70710678118654752));  // three quarters
+static_assert(parse_decay("linear") == Decay::linear);
+
 // Clipping adds an all-reduce of one number, and a step after it none.
 constexpr auto clipped = [](const Dry::SizesOf& sizes) {
   return trace<Dry>(sizes, [](const Dry& mesh) {
@@ -118,7 +129,7 @@ constexpr auto clipped = [](const Dry::SizesOf& sizes) {
     AdamW adamw;
     give_gradients(model);
     clip_gradients(model, 1.0);
-    adamw.settings().rate = ConstantRate(1e-3)(adamw.steps());
+    adamw.settings().rate = schedule(adamw.steps());
     adamw.step(model);
     for_each_parameter(model, [](auto& parameter) {
       if (parameter.finished_gradient()) throw std::logic_error("a step leaves no gradient");

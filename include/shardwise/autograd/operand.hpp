@@ -92,7 +92,11 @@ constexpr auto alongside(const X& x, const Other& other) {
   if constexpr (!OperandTraits<Other>::on_tape) {
     return value_of(x);
   } else if constexpr (OperandTraits<X>::tracked) {
-    return Var<tensor_of<X>>(other.tape(), value_of(x), OperandTraits<X>::slot(x));
+    if constexpr (requires { x.recipe(); }) {
+      return Var<tensor_of<X>>(other.tape(), value_of(x), OperandTraits<X>::slot(x), x.recipe());
+    } else {
+      return Var<tensor_of<X>>(other.tape(), value_of(x), OperandTraits<X>::slot(x));
+    }
   } else {
     return Var<tensor_of<X>, false>(other.tape(), value_of(x));
   }

@@ -12,14 +12,18 @@
 /// tape.backward(loss);                   // now the parameters have their gradients
 /// ```
 /// `tape.input(x)` is for values whose gradient is wanted: `auto v = tape.input(x); …; v.gradient()`.
+/// `tape.backward(y, dy)` begins anywhere: with the gradient of a `y` that is no loss.
 /// Without a tape, operations take and give plain tensors, and there is no trace of autograd in the run.
 
+#include <stdexcept>
+#include <string>
 #include <type_traits>
 
 #include <shardwise/layout/diagnosis.hpp>
 
 #include <shardwise/autograd/recipe.hpp>
 #include <shardwise/autograd/slot.hpp>
+#include <shardwise/layout/propagation.hpp>
 
 namespace shardwise {
 
@@ -42,6 +46,21 @@ class TapeNode {
  private:
   friend class Tape;
   TapeNode* previous_ = nullptr;
+};
+
+/// Work on gradients that goes on beside a backward pass, and is done when that ends.
+class BackwardTask {
+ public:
+  BackwardTask() = default;
+  BackwardTask(const BackwardTask&) = delete;
+  BackwardTask& operator=(const BackwardTask&) = delete;
+
+  constexpr virtual void finish() = 0;
+  /// Ends the life of a task in the pool.
+  constexpr virtual void destroy() = 0;
+
+ protected:
+  constexpr ~BackwardTask() = default;
 };
 
 /// A tensor on a tape. `Tracked` is false where no gradient is wanted or possible.
@@ -103,6 +122,53 @@ struct LossProblem<Var<X>> {
   using type = std::conditional_t<reason == Reason::none, void, LayoutError<reason, Got<X>, Cure<hint>>>;
 };
 
+/// `void` if a `Dy` can be the gradient of a `Y`, else the `LayoutError` that says why not: it must lie as
+/// the terms that it is added to.
+template <class Y, TensorType Dy>
+struct GradientProblem : LossProblem<Y> {};
+template <class X, TensorType Dy>
+struct GradientProblem<Var<X>, Dy> {
+  using Wanted = cotangent_of<X>;
+
+  static constexpr Reason reason(int axis) {
+    const auto letters = Indices::range('a', X::rank);
+    const auto sum = Signature::of(letters, letters, letters).linear_jointly();
+    return propagate(sum, {Wanted::layout[axis], Dy::layout[axis]}).reason;
+  }
+  static constexpr int bad_axis() {
+    for (int axis = 0; axis < X::layout.axes; ++axis) {
+      if (reason(axis) != Reason::none) return axis;
+    }
+    return -1;
+  }
+  static constexpr auto type_of() {
+    if constexpr (!has_cotangent(X::layout)) {
+      return TypeIs<LayoutError<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined, Got<X>,
+                                Cure<Hint::redistribute_before_the_reduction>>>{};
+    } else if constexpr (!std::is_same_v<typename X::MeshOf, typename Dy::MeshOf>) {
+      return TypeIs<
+          LayoutError<Reason::operands_live_on_different_meshes, Got<typename X::MeshOf, typename Dy::MeshOf>,
+                      Cure<Hint::use_the_same_mesh_for_both>>>{};
+    } else if constexpr (X::rank != Dy::rank) {
+      return TypeIs<LayoutError<Reason::operands_do_not_fit_in_rank, Got<X, Dy>,
+                                Cure<Hint::see_the_shapes_it_takes>>>{};
+    } else if constexpr (!std::is_same_v<typename X::Element, typename Dy::Element>) {
+      return TypeIs<LayoutError<Reason::operands_have_different_element_types,
+                                Got<typename X::Element, typename Dy::Element>,
+                                Cure<Hint::give_both_the_same_element_type>>>{};
+    } else if constexpr (bad_axis() >= 0) {
+      constexpr int axis = bad_axis();
+      return TypeIs<LayoutError<reason(axis), On<typename X::MeshOf::AxesOf::template at<axis>>,
+                                Expected<placement_type<Wanted::layout[axis].code>>,
+                                Got<placement_type<Dy::layout[axis].code>>,
+                                Cure<Hint::redistribute_to_what_is_Expected>>>{};
+    } else {
+      return TypeIs<void>{};
+    }
+  }
+  using type = typename decltype(type_of())::type;
+};
+
 }  // namespace detail
 
 /// Belongs to one thread. Nodes are released as `backward` passes them.
@@ -127,35 +193,85 @@ class Tape {
   /// Computes the gradients of `loss`, a scalar that is `Replicate` on every axis, and empties the tape.
   template <class Loss, class Problem = typename detail::LossProblem<Loss>::type>
   constexpr void backward(const Loss& loss) {
-    run_backward(loss);
+    using X = typename Loss::TensorOf;
+    cotangent_of<X> one(loss.mesh(), {});
+    if constexpr (!X::MeshOf::dry) *one.writable().data = typename X::Element(1);
+    run_backward(loss, std::move(one));
   }
   template <class Loss, IllFormed Why = typename detail::LossProblem<Loss>::type>
   Why backward(const Loss&);  // see Why
 
-  /// For operations: adds a node.
+  /// The vector-Jacobian product: the same from any tracked `y` on, whose gradient is `dy`, a tensor of its
+  /// extents and of the type `cotangent_of` the type of `y`. Give both up, and their memory is reused.
+  /// Throws `std::invalid_argument` if `dy` has other extents, is empty, or lives on another mesh.
+  template <class Y, TensorType Dy, class Problem = typename detail::GradientProblem<Y, Dy>::type>
+  constexpr void backward(Y y, Dy dy) {
+    check_gradient(y.value(), dy);
+    run_backward(std::move(y), std::move(dy));
+  }
+  template <class Y, TensorType Dy, IllFormed Why = typename detail::GradientProblem<Y, Dy>::type>
+  Why backward(Y, Dy);  // see Why
+
+  /// For operations: adds a node. It lives until the backward pass has passed it.
   template <class Node, class... Arguments>
-  constexpr void record(Arguments&&... arguments) {
+  constexpr Node& record(Arguments&&... arguments) {
     Node* node = make_pooled<Node>(std::forward<Arguments>(arguments)...);
     node->previous_ = last_;
     last_ = node;
+    return *node;
   }
+
+  /// For nodes: the task beside this backward pass; made if there is none.
+  template <class Task>
+  constexpr Task& task() {
+    if (!task_) own_task_ = task_ = make_pooled<Task>();
+    return static_cast<Task&>(*task_);
+  }
+  constexpr bool has_task() const { return task_ != nullptr; }
+  /// For whoever starts the next backward pass: it is to have this task beside it.
+  constexpr void set_task(BackwardTask* task) { task_ = task; }
+
+  /// For `recompute`: what is recorded here was called before, and its part of the backward pass comes next.
+  constexpr void set_repeats() { repeats_ = true; }
+  constexpr bool repeats() const { return repeats_; }
 
   /// Forgets everything recorded.
   constexpr void clear() {
     while (last_) drop_last();
+    end_task();
   }
 
  private:
+  template <TensorType X>
+  static constexpr void check_gradient(const X& y, const cotangent_of<X>& dy) {
+    if (!dy) throw std::invalid_argument("Tape::backward: the gradient is an empty tensor");
+    if (!(dy.mesh() == y.mesh())) {
+      throw std::invalid_argument("Tape::backward: the gradient lives on another mesh than the result");
+    }
+    for (std::size_t dim = 0; dim < y.shape().size(); ++dim) {
+      if (dy.shape()[dim] != y.shape()[dim]) {
+        throw std::invalid_argument("Tape::backward: dimension " + std::to_string(dim) +
+                                    " of the gradient is " + std::to_string(dy.shape()[dim]) +
+                                    ", of the result " + std::to_string(y.shape()[dim]));
+      }
+    }
+  }
   template <class X>
-  constexpr void run_backward(const Var<X>& loss) {
-    PhaseScope phase(loss.mesh().recorder(), Phase::backward);
-    cotangent_of<X> one(loss.mesh(), {});
-    if constexpr (!X::MeshOf::dry) *one.writable().data = typename X::Element(1);
-    loss.slot()->add(std::move(one));
+  constexpr void run_backward(Var<X> y, cotangent_of<X> dy) {
+    if (&y.tape() != this) throw std::invalid_argument("Tape::backward: the result is on another tape");
+    PhaseScope phase(y.mesh().recorder(), Phase::backward);
+    y.slot()->add(std::move(dy));
+    std::move(y).release();  // nodes keep what they need of it
     while (last_) {
       last_->pull_back();
       drop_last();
     }
+    if (task_) task_->finish();
+    end_task();
+  }
+  constexpr void end_task() {
+    task_ = nullptr;
+    if (own_task_) std::exchange(own_task_, nullptr)->destroy();
   }
   constexpr void drop_last() {
     TapeNode* node = last_;
@@ -164,6 +280,9 @@ class Tape {
   }
 
   TapeNode* last_ = nullptr;
+  BackwardTask* task_ = nullptr;
+  BackwardTask* own_task_ = nullptr;
+  bool repeats_ = false;
 };
 
 template <class X>

@@ -15,12 +15,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <shardwise/io/fingerprint.hpp>
 #include <shardwise/layout/index.hpp>
 
 namespace shardwise {
@@ -30,6 +32,10 @@ namespace shardwise {
 class ByteTokenizer {
  public:
   static constexpr Index vocabulary() { return 256; }
+  /// No byte ends a text.
+  static constexpr std::optional<std::int32_t> end_token() { return std::nullopt; }
+  /// See `Tokenizer::fingerprint`.
+  static constexpr std::uint64_t fingerprint() { return detail::fingerprint_of("bytes"); }
 
   std::vector<std::int32_t> encode(std::string_view text) const {
     std::vector<std::int32_t> ids;

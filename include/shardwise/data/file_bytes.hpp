@@ -17,11 +17,18 @@
 // Implementation details: not part of the interface.
 namespace shardwise::detail {
 
-/// Throws `std::runtime_error`, "PATH: cannot be read: why", also for a folder.
+/// Throws `std::runtime_error`, "PATH: cannot be read: why", also for a folder, and for what is neither file nor
+/// folder.
 inline std::string bytes_of_file(const std::filesystem::path& path) {
   auto fail = [&] {
     throw std::runtime_error(path.string() + ": cannot be read: " + std::generic_category().message(errno));
   };
+  // To open a pipe would be to wait for who writes into it. (What a folder is, reading it tells.)
+  std::error_code ignored;
+  const auto status = std::filesystem::status(path, ignored);
+  if (std::filesystem::is_other(status)) {
+    throw std::runtime_error(path.string() + ": cannot be read: not a regular file");
+  }
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };

@@ -18,31 +18,16 @@
 #include <string_view>
 #include <vector>
 
-#include <range/v3/algorithm/sort.hpp>
 #include <range/v3/range/conversion.hpp>
 #include <range/v3/view/iota.hpp>
 #include <range/v3/view/join.hpp>
 #include <range/v3/view/transform.hpp>
 
-#include <shardwise/data/byte_tokenizer.hpp>
-#include <shardwise/data/file_bytes.hpp>
+#include <shardwise/data/text_files.hpp>
 #include <shardwise/data/uniform_draw.hpp>
 #include <shardwise/layout/index.hpp>
 
 namespace shardwise {
-
-/// The offset, from `begin` on, where the first bytes are that are no UTF-8 character (surrogates and overlong
-/// forms are none), or a control character that is not white space; the text's size if there is none.
-inline std::size_t first_non_text(std::string_view text, std::size_t begin = 0) {
-  for (std::size_t i = begin; i < text.size();) {
-    const auto [character, length] = detail::character_at(text, i);
-    const bool white_space = character >= '\t' && character <= '\r';
-    const bool control = (character < 0x20 && !white_space) || character == 0x7f;
-    if (length == 0 || control) return i;
-    i += length;
-  }
-  return text.size();
-}
 
 /// UTF-8 text; each byte is a token.
 class TextCorpus {
@@ -57,7 +42,7 @@ class TextCorpus {
     std::string names;
     for (const Path& path : paths) {
       names += (names.empty() ? "" : ", ") + path.string();
-      for (const Path& file : files_below(path)) text_ += checked_text(file);
+      for (const Path& file : detail::files_below(path)) text_ += detail::text_of_file(file);
     }
     if (text_.empty()) throw std::runtime_error("there is no text in " + names);
   }
@@ -69,30 +54,6 @@ class TextCorpus {
   }
 
  private:
-  static std::vector<Path> files_below(const Path& path) {
-    namespace fs = std::filesystem;
-    if (!fs::exists(path)) throw std::runtime_error(path.string() + ": no such file or folder");
-    if (!fs::is_directory(path)) return {path};
-    std::vector<Path> files;
-    for (auto entry = fs::recursive_directory_iterator(path); entry != fs::end(entry); ++entry) {
-      const bool hidden = entry->path().filename().string().starts_with('.');
-      if (hidden && entry->is_directory()) entry.disable_recursion_pending();
-      if (!hidden && entry->is_regular_file()) files.push_back(entry->path());
-    }
-    ranges::sort(files);
-    return files;
-  }
-
-  static std::string checked_text(const Path& path) {
-    std::string text = detail::bytes_of_file(path);
-    const std::size_t bad = first_non_text(text);
-    if (bad == text.size()) return text;
-    constexpr std::string_view digits = "0123456789abcdef";
-    const auto byte = static_cast<unsigned char>(text[bad]);
-    throw std::runtime_error(path.string() + ": not UTF-8 text: byte 0x" + digits[byte / 16] +
-                             digits[byte % 16] + " at offset " + std::to_string(bad));
-  }
-
   std::string text_;
 };
 

@@ -31,6 +31,8 @@
 #include <shardwise/data/file_bytes.hpp>
 #include <shardwise/data/tokenizer/file_part.hpp>
 #include <shardwise/data/tokenizer/tokenizer_file.hpp>
+#include <shardwise/io/fingerprint.hpp>
+#include <shardwise/io/json_file.hpp>
 #include <shardwise/layout/index.hpp>
 
 namespace shardwise {
@@ -58,10 +60,11 @@ class Tokenizer {
 
   /// The same from the file's text; errors begin with `source`.
   static Tokenizer from_json(std::string_view text, const std::string& source = "tokenizer.json") {
+    const Json json = parse_json(text, source);
     Tokenizer result;
     try {
-      const auto json = detail::parse_tokenizer_json(text);
       result.file_ = std::make_shared<const detail::TokenizerFile>(detail::FilePart(json));
+      result.fingerprint_ = detail::fingerprint_of(text);
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception& error) {
@@ -73,13 +76,15 @@ class Tokenizer {
   /// Throws `std::invalid_argument` for text that is not UTF-8 (from a file; bytes take any text), and for
   /// characters that the vocabulary cannot write. A file that asks for normal form C (NFC) takes only text that
   /// is certainly in it already: Latin, Greek, Cyrillic, Chinese, Japanese and Korean without combining marks.
+  /// No file can make this endless: throws `std::length_error` if its steps make more than 16 times as many bytes
+  /// of the text (and 64 KiB), and `std::runtime_error` if a regular expression takes too many steps.
   std::vector<std::int32_t> encode(std::string_view text, EncodeOptions options = {}) const {
     if (!file_) return ByteTokenizer{}.encode(text);
     return file_->encode(text, options.add_special_tokens, options.match_special_tokens);
   }
 
   /// Throws `std::invalid_argument` for an id that is no token. Tokens that are parts of characters give their
-  /// bytes, so that the rest may follow later; Hugging Face gives U+FFFD.
+  /// bytes, so that the rest may follow later; Hugging Face gives U+FFFD. Limits are those of `encode`.
   std::string decode(std::span<const std::int32_t> ids, DecodeOptions options = {}) const {
     return file_ ? file_->decode(ids, options.skip_special_tokens) : ByteTokenizer{}.decode(ids);
   }
@@ -109,10 +114,14 @@ class Tokenizer {
     return std::nullopt;
   }
 
+  /// A number that differs between tokenizers: of the file's bytes.
+  std::uint64_t fingerprint() const { return fingerprint_; }
+
  private:
   Tokenizer() = default;
 
   std::shared_ptr<const detail::TokenizerFile> file_;  // null: bytes
+  std::uint64_t fingerprint_ = ByteTokenizer::fingerprint();
 };
 
 }  // namespace shardwise

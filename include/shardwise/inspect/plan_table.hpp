@@ -3,13 +3,16 @@
 #pragma once
 
 /// @file
-/// Plans as text: one, or a planned beside a recorded one.
+/// Plans as text: one, or two beside each other, such as a planned and a recorded one.
 ///
 /// ```
-/// phase     collective      axes   planned                recorded
-/// forward   all_reduce      tp     2 calls   16.00 MiB    2 calls   16.00 MiB
+/// per rank                               planned                 recorded
+/// forward   all_reduce      tp           2 calls     16.00 MiB   2 calls     16.00 MiB
+/// forward   arithmetic                   4.29 GFLOP              4.29 GFLOP
+/// peak memory of activations             12.00 MiB               12.00 MiB
 /// ```
 
+#include <array>
 #include <cstdio>
 #include <string>
 
@@ -18,13 +21,12 @@
 namespace shardwise {
 
 constexpr const char* name(Phase phase) {
-  return phase == Phase::forward ? "forward" : phase == Phase::backward ? "backward" : "optimizer";
+  constexpr const char* names[] = {"forward", "backward", "optimizer"};
+  return names[static_cast<int>(phase)];
 }
 constexpr const char* name(MemoryUse use) {
-  return use == MemoryUse::activation  ? "activations"
-         : use == MemoryUse::parameter ? "parameters"
-         : use == MemoryUse::gradient  ? "gradients"
-                                       : "optimizer state";
+  constexpr const char* names[] = {"activations", "parameters", "gradients", "optimizer state", "gathered"};
+  return names[static_cast<int>(use)];
 }
 
 /// "16.00 MiB", "512 B".
@@ -33,6 +35,17 @@ inline std::string bytes_text(std::int64_t bytes) {
   auto value = static_cast<double>(bytes);
   int unit = 0;
   for (; value >= 1024 && unit < 5; ++unit) value /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.2f %s", value, units[unit]);
+  return text;
+}
+
+/// "3.14 TFLOP", "512 FLOP".
+inline std::string flops_text(std::int64_t flops) {
+  static constexpr const char* units[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP"};
+  auto value = static_cast<double>(flops);
+  int unit = 0;
+  for (; value >= 1000 && unit < 6; ++unit) value /= 1000;
   char text[32];
   std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.2f %s", value, units[unit]);
   return text;
@@ -57,48 +70,85 @@ std::string axes_text(AxisSet set) {
 }
 
 inline std::string traffic_text(const Traffic& traffic) {
-  return column(std::to_string(traffic.calls) + (traffic.calls == 1 ? " call" : " calls"), 10) +
+  return column(std::to_string(traffic.calls) + (traffic.calls == 1 ? " call" : " calls"), 12) +
          bytes_text(traffic.bytes);
+}
+
+/// A plan under a title.
+template <class PlanType>
+struct TitledPlan {
+  const char* title;
+  const PlanType& plan;
+};
+
+template <MeshAxis... Axes, std::size_t Count>
+std::string plan_columns(const std::array<TitledPlan<CommunicationPlan<Axes...>>, Count>& columns) {
+  using PlanType = CommunicationPlan<Axes...>;
+  std::string text;
+  auto row = [&](const std::string& what, auto cell) {
+    text += "  " + column(what, 38);
+    for (std::size_t i = 0; i < Count; ++i) {
+      text += i + 1 < Count ? column(cell(columns[i]), 24) : cell(columns[i]) + "\n";
+    }
+  };
+  // A line for a number that is not 0 in every plan.
+  auto row_of = [&](const std::string& what, auto number, auto as_text) {
+    bool any = false;
+    for (const auto& each : columns) any = any || number(each.plan) != 0;
+    if (any) row(what, [&](const auto& each) { return as_text(number(each.plan)); });
+  };
+
+  row("per rank", [](const auto& each) { return std::string(each.title); });
+  bool communicates = false;
+  for (std::size_t p = 0; p < phases; ++p) {
+    const auto phase = static_cast<Phase>(p);
+    for (std::size_t kind = 1; kind < collective_kinds; ++kind) {
+      for (AxisSet axes = 0; axes < (1u << AxisList<Axes...>::count); ++axes) {
+        auto traffic = [&](const PlanType& plan) { return plan.record().traffic[p][kind][axes]; };
+        bool any = false;
+        for (const auto& each : columns) any = any || traffic(each.plan).calls != 0;
+        if (!any) continue;
+        communicates = true;
+        row(column(name(phase), 10) + column(name(static_cast<Collective>(kind)), 16) +
+                axes_text<Axes...>(axes),
+            [&](const auto& each) { return traffic_text(traffic(each.plan)); });
+      }
+    }
+  }
+  if (!communicates) row("no collectives", [](const auto&) { return std::string(); });
+  for (std::size_t p = 0; p < phases; ++p) {
+    const auto phase = static_cast<Phase>(p);
+    row_of(
+        column(name(phase), 10) + "arithmetic", [&](const PlanType& plan) { return plan.flops(phase); },
+        flops_text);
+  }
+  for (int u = 0; u < memory_uses; ++u) {
+    const auto use = static_cast<MemoryUse>(u);
+    row_of(
+        std::string("peak memory of ") + name(use),
+        [&](const PlanType& plan) { return plan.peak_bytes(use); }, bytes_text);
+  }
+  row_of(
+      "peak memory of all together", [](const PlanType& plan) { return plan.peak_bytes(); }, bytes_text);
+  return text;
 }
 
 }  // namespace detail
 
-/// A table of what two plans say, one line for each kind of collective on each set of axes, then flops and
-/// memory.
+/// A table of what a plan says: one line for each kind of collective on each set of axes, in each phase; then its
+/// arithmetic and its memory. Different uses of memory have their peaks at different times, so the peak of all
+/// together is less than their sum.
+template <MeshAxis... Axes>
+std::string plan_table(const char* title, const CommunicationPlan<Axes...>& plan) {
+  using Column = detail::TitledPlan<CommunicationPlan<Axes...>>;
+  return detail::plan_columns(std::array{Column{title, plan}});
+}
+/// The same of two plans, side by side.
 template <MeshAxis... Axes>
 std::string plan_table(const char* first_title, const CommunicationPlan<Axes...>& first,
                        const char* second_title, const CommunicationPlan<Axes...>& second) {
-  using detail::column;
-  auto row = [](const std::string& what, const std::string& a, const std::string& b) {
-    return "  " + column(what, 38) + column(a, 24) + b + "\n";
-  };
-  std::string text = row("per rank", first_title, second_title);
-  for (std::size_t phase = 0; phase < phases; ++phase) {
-    for (std::size_t kind = 1; kind < collective_kinds; ++kind) {
-      for (AxisSet axes = 0; axes < (1u << AxisList<Axes...>::count); ++axes) {
-        const Traffic& a = first.record().traffic[phase][kind][axes];
-        const Traffic& b = second.record().traffic[phase][kind][axes];
-        if (a.calls == 0 && b.calls == 0) continue;
-        text += row(column(name(static_cast<Phase>(phase)), 10) +
-                        column(name(static_cast<Collective>(kind)), 16) + detail::axes_text<Axes...>(axes),
-                    detail::traffic_text(a), detail::traffic_text(b));
-      }
-    }
-  }
-  if (first.collectives() == 0 && second.collectives() == 0) text += row("no collectives", "", "");
-  auto gigaflops = [](std::int64_t flops) {
-    char number[32];
-    std::snprintf(number, sizeof number, "%.3f GFLOP", static_cast<double>(flops) * 1e-9);
-    return std::string(number);
-  };
-  text += row("arithmetic", gigaflops(first.flops()), gigaflops(second.flops()));
-  for (int use = 0; use < memory_uses; ++use) {
-    const auto what = static_cast<MemoryUse>(use);
-    if (first.peak_bytes(what) == 0 && second.peak_bytes(what) == 0) continue;
-    text += row(std::string("peak memory of ") + name(what), bytes_text(first.peak_bytes(what)),
-                bytes_text(second.peak_bytes(what)));
-  }
-  return text;
+  using Column = detail::TitledPlan<CommunicationPlan<Axes...>>;
+  return detail::plan_columns(std::array{Column{first_title, first}, Column{second_title, second}});
 }
 
 }  // namespace shardwise

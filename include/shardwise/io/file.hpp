@@ -43,7 +43,8 @@ class File {
  public:
   File(Path path, int flags) : path_(std::move(path)) {
     do {
-      descriptor_ = ::open(path_.c_str(), flags | O_CLOEXEC, 0666);
+      // O_NONBLOCK: what is no regular file must not keep us waiting; it does nothing to those that are.
+      descriptor_ = ::open(path_.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0666);
     } while (descriptor_ < 0 && errno == EINTR);
     if (descriptor_ < 0) throw_file_error(path_, flags & O_CREAT ? "cannot be created" : "cannot be opened");
   }
@@ -102,6 +103,13 @@ class File {
 
 /// The folder that a file lies in, as a name that can be opened.
 inline Path folder_of(const Path& file) { return file.has_parent_path() ? file.parent_path() : Path("."); }
+
+/// Whether a name that a file tells is that of a file beside it: no path, and not hidden. A symbolic link is followed,
+/// wherever it leads: in Hugging Face's cache every file is one.
+inline bool is_plain_name(std::string_view name) {
+  constexpr std::string_view ends_or_leads_away("/\0", 2);
+  return !name.empty() && !name.starts_with('.') && name.find_first_of(ends_or_leads_away) == name.npos;
+}
 
 /// Makes what was renamed or removed in a folder last through a crash of the machine.
 inline void sync_folder(const Path& folder) { File(folder, O_RDONLY | O_DIRECTORY).sync(); }

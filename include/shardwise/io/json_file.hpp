@@ -13,11 +13,12 @@
 /// const auto layers = config.at("num_hidden_layers").get<Index>();
 /// ```
 
+#include <cstddef>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <shardwise/io/file.hpp>
@@ -26,33 +27,95 @@ namespace shardwise {
 
 using Json = nlohmann::json;
 
-/// `text` as JSON. Throws `std::runtime_error`, whose message begins with `source`, if it is not, or if an
-/// object has one key twice (of which one would be lost).
-inline Json parse_json(std::string_view text, const std::string& source) {
-  std::vector<std::set<std::string>> keys;  // of the objects around the place that is read, by their depth
-  auto examine = [&](int depth, Json::parse_event_t event, Json& value) {
-    const auto level = static_cast<std::size_t>(depth);
-    if (event == Json::parse_event_t::object_start) {
-      keys.resize(level + 1);
-      keys.emplace_back();  // nlohmann counts the keys of an object one deeper than its beginning
-    } else if (event == Json::parse_event_t::key) {
-      const auto& key = value.get_ref<const std::string&>();
-      if (!keys.at(level).insert(key).second) {
-        throw std::runtime_error(source + ": the key \"" + key + "\" is there twice in one object");
-      }
-    }
+// Implementation details: not part of the interface.
+namespace detail {
+
+/// Lists and objects within each other: what nests deeper is refused, because JSON is copied and written by
+/// functions that call themselves.
+inline constexpr std::size_t json_depth = 100;
+
+/// The beginning of what an error quotes: whole characters, 200 bytes at most.
+inline std::string excerpt(std::string text) {
+  constexpr std::size_t longest = 200;
+  if (text.size() <= longest) return text;
+  std::size_t end = longest;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return text.replace(end, text.npos, " …");
+}
+inline std::string excerpt(const Json& json) { return excerpt(json.dump()); }
+
+/// Puts together what nlohmann's parser reads. (Its own callback would see the same, but takes a time that grows
+/// with the square of a list's length.)
+class JsonBuilder {
+ public:
+  explicit JsonBuilder(const std::string& source) : source_(source) {}
+  Json take() { return std::move(root_); }
+
+  bool null() { return add(nullptr); }
+  bool boolean(bool value) { return add(value); }
+  bool number_integer(Json::number_integer_t value) { return add(value); }
+  bool number_unsigned(Json::number_unsigned_t value) { return add(value); }
+  bool number_float(Json::number_float_t value, const std::string&) { return add(value); }
+  bool string(std::string& value) { return add(std::move(value)); }
+  bool binary(Json::binary_t&) { return false; }  // is in no text
+  bool start_object(std::size_t) { return begin(Json::object()); }
+  bool start_array(std::size_t) { return begin(Json::array()); }
+  bool end_object() { return end(); }
+  bool end_array() { return end(); }
+  bool key(std::string& name) {
+    const auto [member, fresh] = open_.back()->get_ref<Json::object_t&>().emplace(std::move(name), nullptr);
+    if (!fresh) fail("the key \"" + excerpt(member->first) + "\" is there twice in one object");
+    member_ = &member->second;
     return true;
-  };
-  try {
-    return Json::parse(text.begin(), text.end(), examine);
-  } catch (const Json::exception& error) {
-    const std::string_view message =
-        error.what();  // "[json.exception.parse_error.101] parse error at line …"
-    const auto prefix = message.find("] ");
-    throw std::runtime_error(
-        source + ": not JSON: " +
-        std::string(prefix == std::string_view::npos ? message : message.substr(prefix + 2)));
   }
+  bool parse_error(std::size_t, const std::string&, const Json::exception& error) {
+    const std::string message = error.what();  // "[json.exception.parse_error.101] parse error at line …"
+    const auto prefix = message.find("] ");
+    fail("not JSON: " + excerpt(prefix == message.npos ? message : message.substr(prefix + 2)));
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& why) const { throw std::runtime_error(source_ + ": " + why); }
+
+  bool begin(Json value) {
+    if (open_.size() == json_depth) {
+      fail("lists and objects nest deeper than " + std::to_string(json_depth));
+    }
+    add(std::move(value));
+    open_.push_back(added_);
+    return true;
+  }
+  bool end() {
+    open_.pop_back();
+    return true;
+  }
+  bool add(Json value) {
+    if (open_.empty()) {
+      added_ = &root_;
+    } else if (open_.back()->is_object()) {
+      added_ = member_;
+    } else {
+      added_ = &open_.back()->get_ref<Json::array_t&>().emplace_back();
+    }
+    *added_ = std::move(value);
+    return true;
+  }
+
+  const std::string& source_;
+  Json root_;
+  std::vector<Json*>
+      open_;  // the lists and objects around the place that is read; none of them moves meanwhile
+  Json *member_ = nullptr, *added_ = nullptr;
+};
+
+}  // namespace detail
+
+/// `text` as JSON. Throws `std::runtime_error`, whose message begins with `source`, if it is not, if an object
+/// has one key twice (of which one would be lost), or if it nests deeper than a hundred lists and objects.
+inline Json parse_json(std::string_view text, const std::string& source) {
+  detail::JsonBuilder builder(source);
+  Json::sax_parse(text.begin(), text.end(), &builder);
+  return builder.take();
 }
 
 /// The file's JSON. Throws `std::runtime_error`, naming the file, if it cannot be read, and as `parse_json`.

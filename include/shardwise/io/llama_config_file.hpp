@@ -63,7 +63,7 @@ class ConfigReader {
     if (has(key) && at(key) != only) fail(key, only.dump());
   }
   [[noreturn]] void fail(const char* key, const std::string& expected) const {
-    throw std::runtime_error(source_ + ": \"" + key + "\" is " + at(key).dump() + "; expected " + expected);
+    throw std::runtime_error(source_ + ": \"" + key + "\" is " + excerpt(at(key)) + "; expected " + expected);
   }
 
  private:

@@ -105,7 +105,7 @@ Index save_llama(Llama<MeshType, PlanType, T>& model, const std::filesystem::pat
       throw std::runtime_error(folder.string() + ": expected a folder, for the weights and config.json");
     }
     for_each_named_parameter(model, [&](std::string_view path, auto& parameter) {
-      const NamedTensor named(hugging_face_name(path), parameter.value());
+      const NamedTensor named(hugging_face_name(path), parameter.stored());
       list.push_back(named.tensor());
       if (list.back().block.rank == 3) {
         detail::merge_dimensions(list.back().block, path.ends_with("wo.weight") ? 1 : 0);

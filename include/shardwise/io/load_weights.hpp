@@ -118,7 +118,7 @@ Index load_weights(Module& module, const std::filesystem::path& path, const Load
     if (!weights) return;
     detail::LoadCheck check(*weights, options, problems);
     for_each_named_parameter(module, [&](std::string_view own, auto& parameter) {
-      using X = typename std::remove_cvref_t<decltype(parameter)>::TensorOf;
+      using X = typename std::remove_cvref_t<decltype(parameter)>::Stored;
       static_assert(X::is_float, "only floating-point parameters are loaded");
       names.push_back(check.want(own, data_type_of<typename X::Element>(), parameter.shape()));
     });

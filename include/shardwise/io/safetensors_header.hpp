@@ -72,7 +72,7 @@ class StoredTensorReader {
       : where_(path + ": tensor \"" + name + "\": ") {
     tensor_.name = std::move(name);
     if (!fields.is_object())
-      fail("an object with dtype, shape and data_offsets is expected, found " + fields.dump());
+      fail("an object with dtype, shape and data_offsets is expected, found " + excerpt(fields));
     for (const auto& [key, value] : fields.items()) {
       if (key != "dtype" && key != "shape" && key != "data_offsets") fail("unknown field \"" + key + "\"");
     }
@@ -94,17 +94,17 @@ class StoredTensorReader {
 
   void read_type(const Json& name) {
     const auto type = name.is_string() ? stored_type_named(name.get_ref<const std::string&>()) : std::nullopt;
-    if (!type) fail("unknown dtype " + name.dump());
+    if (!type) fail("unknown dtype " + excerpt(name));
     tensor_.type = *type;
   }
 
   std::vector<Index> integers(const Json& list, const char* name) const {
-    if (!list.is_array()) fail(std::string(name) + " is to be a list of integers, found " + list.dump());
+    if (!list.is_array()) fail(std::string(name) + " is to be a list of integers, found " + excerpt(list));
     std::vector<Index> values;
     for (const Json& value : list) {
       if (!value.is_number_unsigned() ||
           value.get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<Index>::max())) {
-        fail(std::string(name) + " has " + value.dump() +
+        fail(std::string(name) + " has " + excerpt(value) +
              ", where an integer from 0 to 2^63 - 1 is expected");
       }
       values.push_back(value.get<Index>());
@@ -195,10 +195,11 @@ inline SafetensorsHeader parse_safetensors_header(std::string_view text, Index f
       header.tensors.push_back(StoredTensorReader(name, fields, path).take());
       continue;
     }
-    if (!fields.is_object()) throw std::runtime_error(path + ": __metadata__ is no object: " + fields.dump());
+    if (!fields.is_object())
+      throw std::runtime_error(path + ": __metadata__ is no object: " + excerpt(fields));
     for (const auto& [key, value] : fields.items()) {
       if (!value.is_string()) {
-        throw std::runtime_error(path + ": __metadata__ \"" + key + "\" is no string: " + value.dump());
+        throw std::runtime_error(path + ": __metadata__ \"" + key + "\" is no string: " + excerpt(value));
       }
       header.metadata.emplace(key, value.get<std::string>());
     }

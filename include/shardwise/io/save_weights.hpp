@@ -100,7 +100,7 @@ Index save_weights(Module& module, const std::filesystem::path& path, const Save
   const Communicator ranks = detail::ranks_of_module(module);
   return detail::write_together(ranks, "save_weights", path, options, [&](auto& list) {
     for_each_named_parameter(module, [&](std::string_view own, auto& parameter) {
-      NamedTensor named(detail::renamed(options.name_of, own), parameter.value());
+      NamedTensor named(detail::renamed(options.name_of, own), parameter.stored());
       list.push_back(named.tensor());
     });
   });

@@ -94,12 +94,12 @@ class Weights {
     for (const auto& [tensor, file] : map->items()) {
       if (!file.is_string()) {
         throw std::runtime_error(where + "the file of tensor \"" + tensor +
-                                 "\" is no string: " + file.dump());
+                                 "\" is no string: " + detail::excerpt(file));
       }
       const auto name = file.get<std::string>();
-      if (name.empty() || name.find('/') != std::string::npos) {
+      if (!detail::is_plain_name(name)) {
         throw std::runtime_error(where + "the file of tensor \"" + tensor +
-                                 "\" is to be a name in the same folder, found \"" + name + "\"");
+                                 "\" is to be a name in the same folder, found " + detail::excerpt(file));
       }
       const auto [place, fresh] = opened.emplace(name, files_.size());
       if (fresh) open(index.parent_path() / name);

@@ -16,15 +16,29 @@
 
 namespace shardwise::kernel {
 
-/// velocity = momentum * velocity + gradient; parameter -= rate * velocity. Without momentum, `velocity` is
-/// null.
-template <class T>
-void sgd_update(Index n, T* parameter, const T* gradient, compute_t<T>* velocity, compute_t<T> rate,
-                compute_t<T> momentum) {
+/// What SGD needs of its settings.
+template <class C>
+struct SgdFactors {
+  C rate = 0, momentum = 0;
+  C decay = 0;            ///< times the parameter, is added to the gradient
+  bool nesterov = false;  ///< looks ahead by the momentum
+};
+
+/// g = gradient + decay * parameter; velocity = momentum * velocity + g; parameter -= rate * velocity. Without
+/// momentum, `velocity` is null. The parameter has the gradient's element type, or that which is computed in.
+template <class P, class T>
+void sgd_update(Index n, P* parameter, const T* gradient, compute_t<T>* velocity,
+                const SgdFactors<compute_t<T>>& f) {
+  using C = compute_t<T>;
+  SHARDWISE_INDEPENDENT
   for (Index i = 0; i < n; ++i) {
-    compute_t<T> step = widen(gradient[i]);
-    if (velocity) step = velocity[i] = momentum * velocity[i] + step;
-    parameter[i] = narrow<T>(widen(parameter[i]) - rate * step);
+    const C value = widen(parameter[i]), g = widen(gradient[i]) + f.decay * value;
+    C step = g;
+    if (velocity) {
+      velocity[i] = f.momentum * velocity[i] + g;
+      step = f.nesterov ? g + f.momentum * velocity[i] : velocity[i];
+    }
+    parameter[i] = narrow<P>(value - f.rate * step);
   }
 }
 
@@ -37,9 +51,10 @@ struct AdamFactors {
   C correction2;  ///< √(1 - beta2^step)
 };
 
-/// Decoupled weight decay (Loshchilov and Hutter, 2019), in PyTorch's order of operations.
-template <class T>
-void adamw_update(Index n, T* parameter, const T* gradient, compute_t<T>* mean, compute_t<T>* square,
+/// Decoupled weight decay (Loshchilov and Hutter, 2019), in PyTorch's order of operations. The parameter has the
+/// gradient's element type, or that which is computed in.
+template <class P, class T>
+void adamw_update(Index n, P* parameter, const T* gradient, compute_t<T>* mean, compute_t<T>* square,
                   const AdamFactors<compute_t<T>>& f) {
   using C = compute_t<T>;
   const C rate = f.rate / f.correction1;
@@ -49,7 +64,18 @@ void adamw_update(Index n, T* parameter, const T* gradient, compute_t<T>* mean, 
     mean[i] = f.beta1 * mean[i] + (1 - f.beta1) * g;
     square[i] = f.beta2 * square[i] + (1 - f.beta2) * g * g;
     const C size = std::sqrt(square[i]) / f.correction2 + f.epsilon;
-    parameter[i] = narrow<T>(widen(parameter[i]) * f.decay - rate * mean[i] / size);
+    parameter[i] = narrow<P>(widen(parameter[i]) * f.decay - rate * mean[i] / size);
+  }
+}
+
+/// The copy of a parameter in the type that is computed in: an element that rounds to the parameter's stays as it is;
+/// another is taken from it, as somebody else has written that. Begins with zeros.
+template <class T>
+void refresh_master(Index n, const T* parameter, compute_t<T>* master) {
+  SHARDWISE_INDEPENDENT
+  for (Index i = 0; i < n; ++i) {
+    const compute_t<T> value = widen(parameter[i]);
+    master[i] = widen(narrow<T>(master[i])) == value ? master[i] : value;
   }
 }
 
@@ -81,6 +107,22 @@ double largest_magnitude(Index n, const T* x) {
     largest = std::max(largest, std::bit_cast<Bits>(widen(x[i])) & std::numeric_limits<Bits>::max());
   }
   return static_cast<double>(std::bit_cast<C>(largest));
+}
+
+struct NonFinite {
+  std::int64_t nans = 0, infinities = 0;
+};
+
+/// How many elements are NaN, and how many infinite.
+template <class T>
+NonFinite count_non_finite(Index n, const T* x) {
+  NonFinite found;
+  for (Index i = 0; i < n; ++i) {
+    const auto value = widen(x[i]);
+    found.nans += std::isnan(value);
+    found.infinities += std::isinf(value);
+  }
+  return found;
 }
 
 }  // namespace shardwise::kernel

@@ -57,6 +57,7 @@ enum class Reason {
   // styles and plans
   style_does_not_suit_the_module,
   styles_name_one_axis_twice,
+  left_data_axis_has_the_lower_zero_level,
   layers_want_the_input_in_different_layouts,
   plan_names_no_such_module,
   plan_names_a_module_twice,
@@ -89,6 +90,7 @@ enum class Hint {
   make_it_Replicate_then_redistribute,
   see_which_modules_the_style_is_for,
   give_each_axis_one_style,
+  give_the_left_axis_the_higher_level,
   call_them_one_by_one,
   use_the_name_in_Expected,
   keep_one_of_the_two,

@@ -56,6 +56,8 @@ class CommunicationPlan {
   constexpr std::int64_t peak_bytes(MemoryUse use) const {
     return record_.memory[static_cast<std::size_t>(use)].peak;
   }
+  /// The same of all blocks together.
+  constexpr std::int64_t peak_bytes() const { return record_.all_memory.peak; }
   constexpr std::int64_t parameter_bytes() const { return peak_bytes(MemoryUse::parameter); }
   constexpr std::int64_t peak_activation_bytes() const { return peak_bytes(MemoryUse::activation); }
 

@@ -22,9 +22,10 @@ namespace shardwise {
 enum class Phase : std::uint8_t { forward, backward, optimizer };
 inline constexpr int phases = 3;
 
-/// What a block of memory is for.
-enum class MemoryUse : std::uint8_t { activation, parameter, gradient, optimizer_state };
-inline constexpr int memory_uses = 4;
+/// What a block of memory is for. `gathered`: what a sharded parameter is gathered to for the time of its use,
+/// its gradient until that is reduced, and messages of several tensors.
+enum class MemoryUse : std::uint8_t { activation, parameter, gradient, optimizer_state, gathered };
+inline constexpr int memory_uses = 5;
 
 struct Traffic {
   std::int64_t calls = 0;
@@ -35,6 +36,11 @@ struct Traffic {
 struct Memory {
   std::int64_t live = 0;
   std::int64_t peak = 0;
+
+  constexpr void add(std::int64_t bytes) {
+    live += bytes;
+    if (live > peak) peak = live;
+  }
 };
 
 /// What was counted: a plain value, fit for a constexpr variable.
@@ -42,6 +48,7 @@ struct Record {
   std::array<std::array<std::array<Traffic, 1 << max_axes>, collective_kinds>, phases> traffic{};
   std::array<std::int64_t, phases> flops{};
   std::array<Memory, memory_uses> memory{};
+  Memory all_memory;
   /// A hash of the sequence of collectives: equal for two runs that did the same in the same order.
   std::uint64_t sequence = 14695981039346656037u;
 };
@@ -64,11 +71,13 @@ class Recorder {
   }
   constexpr void compute(std::int64_t flops) { record_.flops[index(phase_)] += flops; }
   constexpr void allocate(MemoryUse use, Index bytes) {
-    Memory& memory = record_.memory[index(use)];
-    memory.live += bytes;
-    if (memory.live > memory.peak) memory.peak = memory.live;
+    record_.memory[index(use)].add(bytes);
+    record_.all_memory.add(bytes);
   }
-  constexpr void release(MemoryUse use, Index bytes) { record_.memory[index(use)].live -= bytes; }
+  constexpr void release(MemoryUse use, Index bytes) {
+    record_.memory[index(use)].live -= bytes;
+    record_.all_memory.live -= bytes;
+  }
 
   constexpr Phase phase() const { return phase_; }
   constexpr void set_phase(Phase phase) { phase_ = phase; }
@@ -79,8 +88,9 @@ class Recorder {
   constexpr void restart() {
     Record fresh;
     for (std::size_t use = 0; use < memory_uses; ++use) {
-      fresh.memory[use] = {record_.memory[use].live, record_.memory[use].live};
+      fresh.memory[use].add(record_.memory[use].live);
     }
+    fresh.all_memory.add(record_.all_memory.live);
     record_ = fresh;
   }
 

@@ -56,6 +56,16 @@ struct CrossEntropyLossRule {
   }
 };
 
+/// The loss, a sum of many terms, is in the type in which they are added up: `float` for logits in bfloat16.
+template <class Y>
+struct WideLoss {
+  using type = Y;
+};
+template <class T, int Rank, class MeshType, class... Placements>
+struct WideLoss<Tensor<T, Rank, MeshType, Placements...>> {
+  using type = Tensor<kernel::compute_t<T>, Rank, MeshType, Placements...>;
+};
+
 /// The loss of some rows.
 struct LossOfRows {
   double sum = 0;
@@ -180,9 +190,10 @@ class CrossEntropyNode final : public TapeNode {
 class CrossEntropyLoss {
  public:
   /// What a call gives, or the `LayoutError` that says why none: a scalar, `Replicate` on the axes that shard
-  /// the logits.
+  /// the logits, and a `float` if they are in bfloat16.
   template <class Logits, class Targets>
-  using ResultOf = result_of<detail::CrossEntropyLossRule, std::remove_cvref_t<Logits>, Targets>;
+  using ResultOf = typename detail::WideLoss<
+      result_of<detail::CrossEntropyLossRule, std::remove_cvref_t<Logits>, Targets>>::type;
 
   /// Throws `std::invalid_argument` if `label_smoothing` is not in [0, 1].
   constexpr explicit CrossEntropyLoss(const CrossEntropyOptions& options = {}) : options_(options) {
@@ -200,7 +211,7 @@ class CrossEntropyLoss {
   /// `ignore_index`. A logit of -∞ has probability 0; with label smoothing the loss is then infinite.
   template <Operand Logits, Operand Targets, class Result = ResultOf<Logits, Targets>>
   constexpr auto operator()(Logits&& logits, const Targets& targets) const {
-    using C = kernel::compute_t<typename Result::Element>;
+    using C = typename Result::Element;
     if (options_.label_smoothing > 0) {
       return run<kernel::SmoothedRowTerms<C>, Result>(std::forward<Logits>(logits), targets);
     }
@@ -246,7 +257,7 @@ class CrossEntropyLoss {
       using T = typename Y::Element;
       detail::check_targets<tensor_of<Targets>::rank>(loss, targets.shape(), expected.classes);
       if (options_.reduction == Reduction::mean) rows = static_cast<double>(loss.rows);
-      *y.writable().data = kernel::narrow<T>(static_cast<kernel::compute_t<T>>(loss.sum / rows));
+      *y.writable().data = static_cast<T>(loss.sum / rows);
     }
 
     if constexpr (!any_on_tape<X, Targets>) {

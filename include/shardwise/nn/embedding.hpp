@@ -9,6 +9,7 @@
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/nn/module.hpp>
 #include <shardwise/nn/styled.hpp>
+#include <shardwise/nn/zero.hpp>
 #include <shardwise/ops/embedding.hpp>
 
 namespace shardwise {
@@ -17,6 +18,7 @@ template <class MeshType, ParallelStyle Style = NoParallel, class T = float>
 class Embedding {
  public:
   using Table = tensor_with<T, 2, MeshType, detail::WeightCodes<Style, MeshType, 1, 0>>;
+  using TableParameter = detail::StyledParameter<Style, Table, 0, 1, 1, 1>;
 
   using Problem = detail::style_problem<MeshType, ModuleKind::embedding, Style>;
   template <class Tokens>
@@ -44,7 +46,7 @@ class Embedding {
 
   constexpr void visit(auto&& f) { f("weight", table); }
 
-  Parameter<Table> table;
+  TableParameter table;
 };
 
 }  // namespace shardwise

@@ -10,6 +10,7 @@
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/nn/module.hpp>
 #include <shardwise/nn/styled.hpp>
+#include <shardwise/nn/zero.hpp>
 #include <shardwise/ops/layer_norm.hpp>
 
 namespace shardwise {
@@ -50,7 +51,7 @@ class LayerNorm {
     f("bias", bias);
   }
 
-  Parameter<Gain> weight, bias;
+  detail::StyledVector<Style, Gain> weight, bias;
 
  private:
   double epsilon_;

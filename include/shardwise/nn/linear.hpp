@@ -15,6 +15,7 @@
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/nn/module.hpp>
 #include <shardwise/nn/styled.hpp>
+#include <shardwise/nn/zero.hpp>
 #include <shardwise/ops/matmul.hpp>
 
 namespace shardwise {
@@ -31,6 +32,8 @@ class Linear {
  public:
   using Weight = tensor_with<T, OutDims + InDims, MeshType, detail::WeightCodes<Style, MeshType, 0, OutDims>>;
   using Bias = tensor_with<T, OutDims, MeshType, detail::BiasCodes<Style, MeshType>>;
+  using WeightParameter = detail::StyledParameter<Style, Weight, 0, OutDims, OutDims, InDims>;
+  using BiasParameter = detail::StyledVector<Style, Bias>;
 
   template <class X>
   using PreparedTensor = detail::with_codes<X, detail::InputCodes<Style, X, X::rank - InDims>>;
@@ -87,7 +90,7 @@ class Linear {
 
   /// What a layer of this type without bias gives, if its weight is `other`: a table that is also a head.
   template <Operand X, class Result = ResultOf<X>>
-  static constexpr auto multiply(const X& x, const Parameter<Weight>& other) {
+  static constexpr auto multiply(const X& x, const WeightParameter& other) {
     auto y = matmul<InDims>(redistribute_to<PreparedTensor<tensor_of<X>>>(x), other);
     return redistribute_to<Result>(std::move(y));
   }
@@ -97,8 +100,8 @@ class Linear {
     if constexpr (HasBias) f("bias", bias);
   }
 
-  Parameter<Weight> weight;
-  [[no_unique_address]] std::conditional_t<HasBias, Parameter<Bias>, NoBias> bias;
+  WeightParameter weight;
+  [[no_unique_address]] std::conditional_t<HasBias, BiasParameter, NoBias> bias;
 
  private:
   template <class Product>

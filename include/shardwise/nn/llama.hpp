@@ -20,6 +20,8 @@
 #include <shardwise/nn/embedding.hpp>
 #include <shardwise/nn/llama_layer.hpp>
 #include <shardwise/nn/llama_plan.hpp>
+#include <shardwise/nn/recompute.hpp>
+#include <shardwise/nn/unit.hpp>
 #include <shardwise/ops/narrow.hpp>
 
 namespace shardwise {
@@ -97,6 +99,7 @@ class Llama {
       head.emplace(mesh, Shape<1>{config.features}, Shape<1>{config.vocabulary},
                    Init::normal(config.deviation));
     }
+    make_units();
   }
   template <IllFormed Why = Problem>
   Llama(const MeshType&, const LlamaConfig&) = delete;  // see Why
@@ -104,9 +107,14 @@ class Llama {
   /// ids: integers [batch, sequence]; the result is [batch, sequence, vocabulary].
   template <Operand Ids, class Result = ResultOf<Ids>>
   constexpr auto operator()(const Ids& ids) const {
-    auto x = enter(tokens(ids));
-    for (const auto& layer : layers) x = layer(x);
-    return logits(norm(x));
+    auto x = units_.front()(ids, [&](const auto& in) { return enter(tokens(in)); });
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      x = units_[i + 1](x, [&](const auto& in) {
+        if (recompute_layers) return recompute(layers[i], in);
+        return layers[i](in);
+      });
+    }
+    return units_.back()(x, [&](const auto& in) { return logits(norm(in)); });
   }
   template <Operand Ids, IllFormed Why = ResultOf<Ids>>
   Why operator()(const Ids&) const;  // see Why
@@ -128,10 +136,14 @@ class Llama {
   constexpr Result next(const Ids& ids, CacheType& cache) const {
     if (ids.shape()[1] == 0) throw std::invalid_argument("Llama: there are no tokens to go on from");
     auto& caches = cache.of(layers.size());
-    auto x = enter(tokens(ids));
-    for (std::size_t i = 0; i < layers.size(); ++i) x = layers[i](x, caches[i]);
-    auto last = redistribute_to<typename Head::template PreparedTensor<Hidden<Ids>>>(norm(x));
-    return logits(narrow<1>(last, ids.shape()[1] - 1, 1));
+    auto x = units_.front()(ids, [&](const auto& in) { return enter(tokens(in)); });
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      x = units_[i + 1](x, [&](const auto& in) { return layers[i](in, caches[i]); });
+    }
+    return units_.back()(x, [&](const auto& in) {
+      auto last = redistribute_to<typename Head::template PreparedTensor<Hidden<Ids>>>(norm(in));
+      return logits(narrow<1>(last, ids.shape()[1] - 1, 1));
+    });
   }
   template <TensorType Ids, class CacheType, IllFormed Why = ResultOf<Ids>>
   Why next(const Ids&, CacheType&) const;  // see Why
@@ -150,8 +162,26 @@ class Llama {
   Norm norm;
   std::optional<Head> head;  ///< none if it is tied to `tokens`
 
+  /// Calls on a tape keep the input of each layer only, and compute the layer again in the backward pass.
+  bool recompute_layers = false;
+
  private:
-  static constexpr bool tieable = std::is_same_v<typename Tokens::Table, typename Head::Weight>;
+  static constexpr bool tieable =
+      std::is_same_v<typename Tokens::TableParameter, typename Head::WeightParameter>;
+
+  /// One for the tokens, one for each layer, one for norm and head; linked in the order of their calls.
+  constexpr void make_units() {
+    units_.reserve(layers.size() + 2);
+    units_.emplace_back(tokens);
+    for (Layer& layer : layers) units_.emplace_back(layer);
+    if (head) {
+      units_.emplace_back(norm, *head);
+    } else {
+      units_.emplace_back(norm);
+      units_.back().borrow(tokens);
+    }
+    for (std::size_t i = 0; i + 1 < units_.size(); ++i) units_[i].link(units_[i + 1]);
+  }
 
   template <Operand X>
   constexpr auto logits(const X& x) const {
@@ -163,6 +193,7 @@ class Llama {
   }
 
   LlamaConfig config_;
+  std::vector<Unit> units_;
 };
 
 }  // namespace shardwise

@@ -76,6 +76,15 @@ constexpr void for_each_parameter(Module& module, F&& f) {
   }
 }
 
+/// The same, but once for a parameter that is visited several times, itself or as copies.
+template <class Module, class F>
+constexpr void for_each_distinct_parameter(Module& module, F&& f) {
+  for_each_parameter(module, [](auto& parameter) { parameter.cell()->seen = false; });
+  for_each_parameter(module, [&](auto& parameter) {
+    if (!std::exchange(parameter.cell()->seen, true)) f(parameter);
+  });
+}
+
 /// Calls f(path, parameter) for every parameter, with its dotted path: "blocks.0.attention.wq.weight".
 template <class Module, class F>
 void for_each_named_parameter(Module& module, F&& f, const std::string& path = "") {

@@ -4,16 +4,22 @@
 
 /// @file
 /// A parameter: a tensor that an optimizer may change in place, the slots of its gradient, and the
-/// distribution that its first value is drawn from. Its gradient has the type that its layout demands: a
-/// parameter that is `Reduced` on the data axis gathers a pending sum there, through all uses. When the sum is
-/// made (`reduce_gradients`), it goes to a slot of another type, so nobody takes a term for the sum.
+/// distribution that its first value is drawn from. How it is stored, how it is used and where its gradient comes
+/// to rest are three layouts. Its gradient has the type that its use demands: a parameter that is `Reduced` on the
+/// data axis gathers a pending sum there, through all uses. When the sum is made (`reduce_gradients`), it goes to a
+/// slot of another type, so nobody takes a term for the sum.
 
+#include <array>
 #include <cmath>
 
 #include <shardwise/autograd/operand.hpp>
 #include <shardwise/tensor/factories.hpp>
 
 namespace shardwise {
+
+namespace detail {
+class Bundles;
+}
 
 /// The distribution of a parameter's first value.
 struct Init {
@@ -34,106 +40,245 @@ struct Init {
 
 namespace detail {
 
-template <class X>
+/// Where several axes cut one dimension, an axis cuts the blocks that those to its left have made. So what an axis cuts
+/// must be cut by those to its left as early, or by them never.
+template <int... Levels>
+constexpr bool levels_nest() {
+  int least = 3;
+  bool nest = true;
+  for (int level : {Levels...}) {
+    if (level == 0) continue;
+    nest = nest && level <= least;
+    least = level;
+  }
+  return nest;
+}
+
+}  // namespace detail
+
+/// What of a parameter is cut along data axes, where ranks use it on different samples (Rajbhandari et al.,
+/// "ZeRO", 2020). `Dim` is the dimension that is cut, and there is a level for each axis of the mesh:
+///
+/// | level | stored       | used      | gradients rest | finished gradient, optimizer state |
+/// |-------|--------------|-----------|----------------|------------------------------------|
+/// | 0     | as used      | `Reduced` | `Partial`      | `Replicate`                        |
+/// | 1     | as used      | `Reduced` | `Partial`      | `Shard<Dim>`                       |
+/// | 2     | as used      | `Reduced` | `Shard<Dim>`   | `Shard<Dim>`                       |
+/// | 3     | `Shard<Dim>` | `Reduced` | `Shard<Dim>`   | `Shard<Dim>`                       |
+///
+/// Between two backward passes gradients rest; when no more are to come, they are finished.
+template <int Dim, int... Levels>
+struct Sharding {
+  static_assert(detail::levels_nest<Levels...>(),
+                "of two data axes that shard, the left one must not have the lower ZeRO level");
+  static constexpr int dim = Dim;
+  static constexpr int level(int axis) {
+    return std::array<int, sizeof...(Levels)>{Levels...}[static_cast<std::size_t>(axis)];
+  }
+};
+/// Level 0 on every axis.
+template <>
+struct Sharding<-1> {
+  static constexpr int dim = -1;
+  static constexpr int level(int) { return 0; }
+};
+using Unsharded = Sharding<-1>;
+
+namespace detail {
+
+template <class X, class How>
+struct StoredCodes {
+  static constexpr int at(int axis) {
+    return (How::level(axis) >= 3 ? shard(How::dim) : X::layout[axis]).code;
+  }
+};
+template <class X, class How>
+struct RestingCodes {
+  static constexpr int at(int axis) {
+    return (How::level(axis) >= 2 ? shard(How::dim) : cotangent(X::layout[axis])).code;
+  }
+};
+template <class X, class How>
 struct FinishedCodes {
   static constexpr int at(int axis) {
-    return (X::layout[axis] == reduced ? replicate : X::layout[axis]).code;
+    const Placement whole = X::layout[axis] == reduced ? replicate : X::layout[axis];
+    return (How::level(axis) >= 1 ? shard(How::dim) : whole).code;
   }
+};
+
+template <class X, class Codes>
+using relaid = tensor_with<typename X::Element, X::rank, typename X::MeshOf, Codes>;
+
+}  // namespace detail
+
+/// The gradient of a parameter with nothing pending: `Shard` where it is sharded, else as the parameter lies, but
+/// `Replicate` where that is `Reduced`.
+template <TensorType X, class How = Unsharded>
+using finished_gradient_of = detail::relaid<X, detail::FinishedCodes<X, How>>;
+
+namespace detail {
+
+/// What all copies of a parameter share.
+template <TensorType X, class How>
+struct ParameterCell {
+  using MeshOf = typename X::MeshOf;
+  using Stored = relaid<X, StoredCodes<X, How>>;
+  using Resting = relaid<X, RestingCodes<X, How>>;
+  using Finished = finished_gradient_of<X, How>;
+
+  constexpr ParameterCell(const MeshOf& mesh, const Shape<X::rank>& shape, Init first)
+      : stored(mesh, shape, MemoryUse::parameter),
+        pending(SlotFor<X>::make(waits() ? MemoryUse::gradient : MemoryUse::gathered)),
+        init(first) {}
+
+  /// Is it stored in another layout than it is used in?
+  static constexpr bool is_gathered = !std::is_same_v<X, Stored>;
+  /// Do pending gradients stay until the step?
+  static constexpr bool waits() { return std::is_same_v<Resting, cotangent_of<X>>; }
+
+  Stored stored;
+  X gathered;                  ///< while it is in use, if it is not stored so
+  Bundles* carrier = nullptr;  ///< what may still be on the way with `gathered`
+  int users = 0;               ///< of `gathered`
+  unsigned changes = 0;        ///< of the value
+  unsigned gathered_at = 0;    ///< how many changes `gathered` knows of
+  bool set = false, seen = false;
+  SlotFor<X> pending;
+  GradientSlot<Resting> resting{MemoryUse::gradient};  ///< not used if pending gradients stay where they are
+  GradientSlot<Finished> finished{MemoryUse::gradient};
+  Init init;
+};
+
+/// The value of a gathered parameter in the backward pass, when it is gathered again.
+template <TensorType X, class How>
+class GatheredRecipe final : public Recipe<X> {
+ public:
+  constexpr explicit GatheredRecipe(Shared<ParameterCell<X, How>> cell) : cell_(std::move(cell)) {}
+
+ private:
+  constexpr X compute() override { return cell_->gathered; }
+  constexpr void destroy() override { destroy_pooled(this); }
+
+  Shared<ParameterCell<X, How>> cell_;
 };
 
 }  // namespace detail
 
-/// The gradient of a parameter with nothing pending: it lies as the parameter does, `Replicate` where that is
-/// `Reduced`.
-template <TensorType X>
-using finished_gradient_of =
-    tensor_with<typename X::Element, X::rank, typename X::MeshOf, detail::FinishedCodes<X>>;
-
-template <TensorType X>
+/// `X` is the type that operations use. Copies of a parameter are one parameter.
+template <TensorType X, class How = Unsharded>
 class Parameter {
+  using Cell = detail::ParameterCell<X, How>;
+
  public:
   static_assert(!has_partial(X::layout), "a parameter cannot be a pending sum: make it Reduced or Replicate");
 
   using TensorOf = X;
   using MeshOf = typename X::MeshOf;
+  using ShardingOf = How;
+  using Stored = typename Cell::Stored;
+  using Finished = typename Cell::Finished;
+  /// Is it stored in another layout than it is used in?
+  static constexpr bool is_gathered = Cell::is_gathered;
+  /// Do pending gradients stay until the step?
+  static constexpr bool waits() { return Cell::waits(); }
 
   /// Global extents `shape`. The value is not set: `initialize` a model, or load it, before using it.
   constexpr Parameter(const MeshOf& mesh, const Shape<X::rank>& shape, Init init)
-      : value_(mesh, shape, MemoryUse::parameter),
-        slot_(SlotFor<X>::make(MemoryUse::gradient)),
-        init_(init) {}
+      : cell_(Shared<Cell>::make(mesh, shape, init)) {}
 
-  /// Throws `std::logic_error` if the value was never set.
+  /// What operations use. Throws `std::logic_error` if the value was never set; or if it is sharded, and not
+  /// gathered now: see `Unit`.
   constexpr const X& value() const {
-    if (!X::MeshOf::dry && !set_) {
+    if constexpr (is_gathered) {
+      stored();
+      if (!cell_->gathered) {
+        throw std::logic_error(
+            "a fully sharded parameter is used, but not gathered: run the modules that use it in a Unit");
+      }
+      return cell_->gathered;
+    } else {
+      return stored();
+    }
+  }
+  /// What is kept between the steps. Throws `std::logic_error` if it was never set.
+  constexpr const Stored& stored() const {
+    if (!X::MeshOf::dry && !cell_->set) {
       throw std::logic_error("a parameter is used before it has a value: call initialize(model, seed) first");
     }
-    return value_;
+    return cell_->stored;
   }
-  constexpr const Shape<X::rank>& shape() const { return value_.shape(); }
-  constexpr const MeshOf& mesh() const { return value_.mesh(); }
+  constexpr const Shape<X::rank>& shape() const { return cell_->stored.shape(); }
+  constexpr const MeshOf& mesh() const { return cell_->stored.mesh(); }
 
   /// What `backward` left since gradients were last reduced: pending where the parameter is `Reduced`. Empty if
   /// there is nothing.
-  constexpr const cotangent_of<X>& gradient() const { return slot_->gradient(); }
-  constexpr const SlotFor<X>& slot() const { return slot_; }
+  constexpr const cotangent_of<X>& gradient() const { return slot()->gradient(); }
+  constexpr const SlotFor<X>& slot() const { return cell_->pending; }
 
   /// What `reduce_gradients` made of it; empty before, and again after an optimizer's step.
-  constexpr const finished_gradient_of<X>& finished_gradient() const { return finished_.gradient(); }
-  /// For `reduce_gradients` and optimizers. It belongs to this object: copies of a parameter share the value and
-  /// the slot that `backward` fills, so what they gather is finished, counted and applied once.
-  constexpr GradientSlot<finished_gradient_of<X>>& finished_slot() { return finished_; }
+  constexpr const Finished& finished_gradient() const { return cell_->finished.gradient(); }
+  /// For `reduce_gradients` and optimizers.
+  constexpr GradientSlot<Finished>& finished_slot() const { return cell_->finished; }
+  /// For units and `reduce_gradients`.
+  constexpr const Shared<Cell>& cell() const { return cell_; }
 
   /// Draws the first value: the same global tensor on every mesh.
   constexpr void initialize(std::uint64_t seed) {
     using T = typename X::Element;
-    set_ = true;
-    switch (init_.kind) {
+    const Init init = cell_->init;
+    change();
+    switch (init.kind) {
       case Init::Kind::normal:
-        return fill_normal(value_, seed, 0, init_.scale);
+        return fill_normal(cell_->stored, seed, 0, init.scale);
       case Init::Kind::uniform:
-        return fill_uniform(value_, seed, -init_.scale, init_.scale);
+        return fill_uniform(cell_->stored, seed, -init.scale, init.scale);
       case Init::Kind::constant:
         if constexpr (!MeshOf::dry) {
-          std::fill_n(value_.writable().data, value_.view().elements(), static_cast<T>(init_.scale));
+          const auto block = cell_->stored.writable();
+          std::fill_n(block.data, block.elements(), static_cast<T>(init.scale));
         }
     }
   }
 
-  /// Takes a copy of a tensor of the same type and shape.
-  constexpr void assign(const X& value) {
-    if (value.shape() != value_.shape())
-      throw std::invalid_argument("Parameter: the value has another shape");
+  /// Takes a copy of a tensor of the stored type and of the same shape.
+  constexpr void assign(const Stored& value) {
+    if (value.shape() != shape()) throw std::invalid_argument("Parameter: the value has another shape");
     if constexpr (!MeshOf::dry) kernel::copy(value.view().elements(), value.data(), writable().data);
-    set_ = true;
+    change();
   }
 
-  /// This rank's block, to be changed in place by an optimizer or a loader.
+  /// This rank's block of what is stored, to be changed in place by an optimizer or a loader.
   constexpr View<typename X::Element, X::rank> writable() {
-    set_ = true;
-    return value_.writable();
+    change();
+    return cell_->stored.writable();
+  }
+
+  /// For operations that need the value in their pullback.
+  constexpr RecipeFor<X> recipe() const requires(is_gathered) {
+    return RecipeFor<X>::template make<detail::GatheredRecipe<X, How>>(cell_);
   }
 
  private:
-  X value_;
-  SlotFor<X> slot_;
-  GradientSlot<finished_gradient_of<X>> finished_{MemoryUse::gradient};
-  Init init_;
-  bool set_ = false;
+  constexpr void change() {
+    cell_->set = true;
+    ++cell_->changes;
+  }
+
+  Shared<Cell> cell_;
 };
 
 template <class P>
 inline constexpr bool is_parameter = false;
-template <class X>
-inline constexpr bool is_parameter<Parameter<X>> = true;
+template <class X, class How>
+inline constexpr bool is_parameter<Parameter<X, How>> = true;
 
-template <class X>
-struct OperandTraits<Parameter<X>> {
+template <class X, class How>
+struct OperandTraits<Parameter<X, How>> {
   using TensorOf = X;
   static constexpr bool on_tape = false;
   static constexpr bool tracked = true;
-  static constexpr const X& value(const Parameter<X>& p) { return p.value(); }
-  static constexpr const auto& slot(const Parameter<X>& p) { return p.slot(); }
+  static constexpr const X& value(const Parameter<X, How>& p) { return p.value(); }
+  static constexpr const auto& slot(const Parameter<X, How>& p) { return p.slot(); }
 };
 
 }  // namespace shardwise

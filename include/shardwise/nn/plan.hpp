@@ -146,6 +146,44 @@ struct PlanBelow {
   }
 };
 
+namespace detail {
+
+/// `Style` and `Extra` in one.
+template <class Style, class Extra>
+struct StyleAnd {
+  using type = Styles<Style, Extra>;
+};
+template <class... Parts, class Extra>
+struct StyleAnd<Styles<Parts...>, Extra> {
+  using type = Styles<Parts..., Extra>;
+};
+template <class Extra>
+struct StyleAnd<NoParallel, Extra> {
+  using type = Extra;
+};
+template <class Style, class Extra>
+  requires requires { typename Style::ArgumentsOf; }
+struct StyleAnd<Style, Extra> {
+  using type = Style;
+};
+
+}  // namespace detail
+
+/// A plan in which every layer has the style `Extra` beside its own: `FullyShard<dp>`.
+template <class PlanType, class Extra>
+struct PlanWith {
+  static constexpr std::size_t size = PlanType::size;
+  static constexpr auto names = PlanType::names;
+  template <std::size_t Entry>
+  using StyleAt = typename detail::StyleAnd<typename PlanType::template StyleAt<Entry>, Extra>::type;
+
+  template <FixedString Module>
+  static constexpr auto style_for() {
+    using Style = typename decltype(PlanType::template style_for<Module>())::type;
+    return detail::TypeIs<typename detail::StyleAnd<Style, Extra>::type>{};
+  }
+};
+
 /// The style of a module in a plan, or `NoParallel` if the plan does not name it.
 template <class PlanType, FixedString Module>
 using style_of = typename decltype(PlanType::template style_for<Module>())::type;
@@ -245,6 +283,19 @@ struct PlanProblem {
         return TypeIs<
             LayoutError<fault.reason, Got<Module, Style>, Cure<Hint::see_which_modules_the_style_is_for>>>{};
       }
+    }
+  }
+  using type = typename decltype(type_of())::type;
+};
+template <class MeshType, class PlanType, class Extra, const auto& Modules>
+struct PlanProblem<MeshType, PlanWith<PlanType, Extra>, Modules> {
+  static constexpr auto type_of() {
+    using Without = typename PlanProblem<MeshType, PlanType, Modules>::type;
+    if constexpr (IllFormed<Without>) {
+      return TypeIs<Without>{};
+    } else {
+      return PlanAxesProblem<MeshType, PlanWith<PlanType, Extra>, Modules,
+                             std::make_index_sequence<PlanType::size>>{};
     }
   }
   using type = typename decltype(type_of())::type;

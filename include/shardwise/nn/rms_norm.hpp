@@ -9,6 +9,7 @@
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/nn/module.hpp>
 #include <shardwise/nn/styled.hpp>
+#include <shardwise/nn/zero.hpp>
 #include <shardwise/ops/rms_norm.hpp>
 
 namespace shardwise {
@@ -43,7 +44,7 @@ class RMSNorm {
 
   constexpr void visit(auto&& f) { f("weight", weight); }
 
-  Parameter<Gain> weight;
+  detail::StyledVector<Style, Gain> weight;
 
  private:
   double epsilon_;

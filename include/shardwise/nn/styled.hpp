@@ -9,6 +9,7 @@
 #include <shardwise/layout/diagnosis.hpp>
 
 #include <shardwise/autograd/redistribute.hpp>
+#include <shardwise/nn/parameter.hpp>
 #include <shardwise/nn/style.hpp>
 
 namespace shardwise {
@@ -57,6 +58,25 @@ constexpr Placement unnamed(int axis) {
 template <class MeshType>
 constexpr Placement entering(int axis, Placement found) {
   return MeshType::AxesOf::data[static_cast<std::size_t>(axis)] && found == replicate ? reduced : found;
+}
+
+/// What a style shards of parameters along an axis: see `Zero`.
+template <class Style, class MeshType>
+constexpr int zero_level(int axis) {
+  int level = 0;
+  StylePart<Style>::template naming<typename MeshType::AxesOf>(axis, [&](auto part) {
+    if constexpr (requires { decltype(part)::level; }) level = decltype(part)::level;
+  });
+  return level;
+}
+
+/// Could one dimension be cut on all axes that a style shards over?
+template <class Style, class MeshType>
+constexpr bool style_levels_nest() {
+  return []<int... Axes>(std::integer_sequence<int, Axes...>) {
+    return levels_nest<zero_level<Style, MeshType>(Axes)...>();
+  }
+  (std::make_integer_sequence<int, MeshType::axes>{});
 }
 
 /// The first axis that a style names and the mesh lacks, as an `AxisList`; else `void`.
@@ -127,6 +147,9 @@ struct StyleProblem<MeshType, Kind, Styles<Parts...>, Rest...> {
       if constexpr (!std::is_void_v<Axis>) {
         return TypeIs<LayoutError<Reason::styles_name_one_axis_twice, On<Axis>, Got<Parts...>,
                                   Cure<Hint::give_each_axis_one_style>>>{};
+      } else if constexpr (!style_levels_nest<Styles<Parts...>, MeshType>()) {
+        return TypeIs<LayoutError<Reason::left_data_axis_has_the_lower_zero_level, Got<Parts...>,
+                                  Cure<Hint::give_the_left_axis_the_higher_level>>>{};
       } else {
         return StyleProblem<MeshType, Kind, Parts..., Rest...>{};
       }

@@ -21,11 +21,33 @@
 #include <string>
 
 #include <shardwise/kernel/update.hpp>
-#include <shardwise/optim/reduce_gradients.hpp>
+#include <shardwise/nn/reduce_gradients.hpp>
 
 namespace shardwise {
 
 namespace detail {
+
+/// The axes of more than one rank.
+template <class MeshType>
+constexpr AxisSet axes_of_many(const MeshType& mesh) {
+  AxisSet axes = 0;
+  for (std::size_t axis = 0; axis < std::size_t{MeshType::axes}; ++axis) {
+    if (mesh.sizes()[axis] > 1) axes |= 1u << axis;
+  }
+  return axes;
+}
+
+/// Of the ranks that have the same block of a parameter's finished gradient, is this the first? So that each element
+/// of the whole tensor counts once.
+template <TensorType X, class How>
+constexpr bool counts_here(const Parameter<X, How>& parameter) {
+  constexpr Layout layout = Parameter<X, How>::Finished::layout;
+  for (int axis = 0; axis < layout.axes; ++axis) {
+    if (layout[axis].is_shard()) continue;
+    if (parameter.mesh().coordinates()[static_cast<std::size_t>(axis)] != 0) return false;
+  }
+  return true;
+}
 
 /// The part of a norm that this rank knows, and the ranks that know the others: those of the one mesh on which all
 /// parameters live.
@@ -34,15 +56,10 @@ class NormOfRanks {
   /// Σ x² or max |x|.
   constexpr explicit NormOfRanks(bool maximum) : maximum_(maximum) {}
 
-  /// Each element of the whole tensor is counted once: a block that several ranks have by the first of them.
-  template <TensorType X>
-  constexpr void count(Parameter<X>& parameter) {
+  template <TensorType X, class How>
+  constexpr void count(const Parameter<X, How>& parameter) {
     join(parameter.mesh());
-    if (!parameter.finished_slot().filled()) return;
-    const auto& mesh = parameter.mesh();
-    for (int axis = 0; axis < X::layout.axes; ++axis) {
-      if (!X::layout[axis].is_shard() && mesh.coordinates()[static_cast<std::size_t>(axis)] != 0) return;
-    }
+    if (!parameter.finished_slot().filled() || !counts_here(parameter)) return;
     const auto gradient = parameter.finished_gradient().view();
     if (recorder_) recorder_->compute(2 * gradient.elements());
     if constexpr (!X::MeshOf::dry) {
@@ -64,10 +81,7 @@ class NormOfRanks {
  private:
   template <class MeshType>
   constexpr void join(const MeshType& mesh) {
-    AxisSet axes = 0;
-    for (std::size_t axis = 0; axis < std::size_t{MeshType::axes}; ++axis) {
-      if (mesh.sizes()[axis] > 1) axes |= 1u << axis;
-    }
+    const AxisSet axes = axes_of_many(mesh);
     const Communicator* ranks = nullptr;
     if constexpr (!MeshType::dry) {
       if (axes != 0) ranks = &mesh.communicator(axes);
@@ -118,7 +132,7 @@ constexpr double gradient_norm(Module& module, double p = 2, const ReduceOptions
   }
   reduce_gradients(module, options);
   detail::NormOfRanks norm(maximum);
-  for_each_parameter(module, [&](auto& parameter) {
+  for_each_distinct_parameter(module, [&](auto& parameter) {
     PhaseScope phase(parameter.mesh().recorder(), Phase::optimizer);
     norm.count(parameter);
   });
@@ -127,8 +141,7 @@ constexpr double gradient_norm(Module& module, double p = 2, const ReduceOptions
 
 /// Multiplies all gradients of `module` by min(1, max_norm / (norm + 1e-6)), in place, and returns the norm before:
 /// `gradient_norm(module, p, options)`, which is all that communicates. Where the factor is 1, gradients stay as they
-/// are, bit by bit. No error is raised if the norm is not finite: with a NaN all gradients become NaN; with ∞ they
-/// become 0, and NaN where they were ∞. The caller can see it by the norm, and skip the step.
+/// are, bit by bit; and also where the norm is not finite, so that `check_finite` can tell which of them are not.
 /// Throws `std::invalid_argument` if `max_norm` is negative or NaN, and as `gradient_norm` does.
 template <class Module>
 constexpr double clip_gradients(Module& module, double max_norm, double p = 2,
@@ -139,7 +152,8 @@ constexpr double clip_gradients(Module& module, double max_norm, double p = 2,
   }
   const double norm = gradient_norm(module, p, options);
   const double factor = max_norm / (norm + 1e-6);
-  for_each_parameter(module, [&](auto& parameter) {
+  const bool clips = factor < 1 && norm <= std::numeric_limits<double>::max();
+  for_each_distinct_parameter(module, [&](auto& parameter) {
     using X = typename std::remove_cvref_t<decltype(parameter)>::TensorOf;
     if (!parameter.finished_slot().filled()) return;
     PhaseScope phase(parameter.mesh().recorder(), Phase::optimizer);
@@ -147,7 +161,7 @@ constexpr double clip_gradients(Module& module, double max_norm, double p = 2,
     if (auto* recorder = parameter.mesh().recorder()) recorder->compute(gradient.elements());
     if constexpr (!X::MeshOf::dry) {
       using T = typename X::Element;
-      if (factor >= 1) return;
+      if (!clips) return;
       kernel::scale<T>(gradient.elements(), static_cast<kernel::compute_t<T>>(factor), gradient.data,
                        gradient.data);
     }

@@ -3,11 +3,12 @@
 #pragma once
 
 /// @file
-/// Learning rates as functions of the step, counted from 0.
+/// The learning rate as a function of the step, counted from 0: so that nothing has to be saved of it.
 ///
 /// ```
-/// const WarmupCosine schedule({.peak = 3e-4, .floor = 3e-5, .warmup = 2000, .steps = 100000});
-/// adamw.settings().rate = schedule(adamw.steps());
+/// const Schedule schedule(
+///     {.decay = Decay::cosine, .peak = 3e-4, .floor = 3e-5, .warmup = 2000, .steps = 100000});
+/// adamw.set_rate(schedule(adamw.steps()));
 /// adamw.step(model);
 /// ```
 
@@ -17,85 +18,110 @@
 #include <numbers>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <type_traits>
 
 namespace shardwise {
 
-namespace detail {
+/// How the rate falls after the warm-up: not at all, along a line, along half a period of the cosine.
+enum class Decay { constant, linear, cosine };
 
-constexpr void check_rate(double rate, const char* name) {
-  if (!(rate >= 0 && rate <= std::numeric_limits<double>::max())) {
-    throw std::invalid_argument(std::string(name) + " is " + std::to_string(rate) +
-                                ", which must be a number from 0 on");
-  }
-}
-constexpr void check_step(std::int64_t step) {
-  if (step < 0) {
-    throw std::invalid_argument("a schedule's step is " + std::to_string(step) + ", which must be 0 or more");
-  }
+/// "constant", "linear" or "cosine".
+constexpr const char* name_of(Decay decay) {
+  if (decay == Decay::constant) return "constant";
+  return decay == Decay::linear ? "linear" : "cosine";
 }
 
-}  // namespace detail
-
-/// The same rate at every step.
-class ConstantRate {
- public:
-  /// Throws `std::invalid_argument` unless the rate is finite and not negative.
-  constexpr explicit ConstantRate(double rate) : rate_(rate) {
-    detail::check_rate(rate, "ConstantRate: rate");
+/// The decay of that name. Throws `std::invalid_argument`, listing the names, if there is none.
+constexpr Decay parse_decay(std::string_view name) {
+  for (Decay decay : {Decay::constant, Decay::linear, Decay::cosine}) {
+    if (name == name_of(decay)) return decay;
   }
+  throw std::invalid_argument("\"" + std::string(name) +
+                              "\" is no decay of a learning rate: choose constant, linear or cosine");
+}
 
-  /// Throws `std::invalid_argument` if `step` is negative.
-  constexpr double operator()(std::int64_t step) const {
-    detail::check_step(step);
-    return rate_;
-  }
-
- private:
-  double rate_;
-};
-
-struct WarmupCosineSettings {
+struct ScheduleSettings {
+  Decay decay = Decay::constant;
   double peak = 1e-3;       ///< the rate where warm-up ends and decay begins
-  double floor = 0;         ///< the rate where decay ends, and from there on
+  double floor = 0;         ///< the rate where decay ends, and from there on; nothing to a constant rate
   std::int64_t warmup = 0;  ///< steps of warm-up
-  std::int64_t steps = 1;   ///< steps until the floor is reached, those of warm-up included
+  std::int64_t steps = 0;   ///< steps until the floor is reached, with warm-up; nothing to a constant rate
 };
 
-/// Linear warm-up, then half a period of the cosine down to a floor (Loshchilov and Hutter, "SGDR", 2017), as GPT-3
-/// (Brown et al., 2020) and Llama (Touvron et al., 2023) were trained:
+/// Linear warm-up, then the decay:
 ///
 ///     step < warmup            peak · (step + 1) / warmup
-///     warmup <= step < steps   floor + (peak - floor) · (1 + cos(π (step - warmup) / (steps - warmup))) / 2
+///     warmup <= step < steps   floor + (peak - floor) · share
 ///     steps <= step            floor
-class WarmupCosine {
+///
+/// where, with `way` = (step - warmup) / (steps - warmup), the share is
+///
+///     linear   1 - way
+///     cosine   (1 + cos(π way)) / 2
+///
+/// and a constant rate stays at the peak. The cosine is that of Loshchilov and Hutter ("SGDR", 2017), as GPT-3
+/// (Brown et al., 2020) and Llama (Touvron et al., 2023) were trained; the line is that of BERT (Devlin et al.,
+/// 2019) and of transformers' `get_linear_schedule_with_warmup`. That function's warm-up is one step behind: it
+/// begins with a step at rate 0, which changes no weight.
+class Schedule {
  public:
-  /// Throws `std::invalid_argument` unless 0 <= floor <= peak, which is finite, and 0 <= warmup < steps.
-  constexpr explicit WarmupCosine(const WarmupCosineSettings& settings) : settings_(settings) {
-    detail::check_rate(settings.peak, "WarmupCosine: peak");
-    detail::check_rate(settings.floor, "WarmupCosine: floor");
-    if (settings.floor > settings.peak) {
-      throw std::invalid_argument("WarmupCosine: floor is " + std::to_string(settings.floor) +
-                                  ", which must not be above the peak, " + std::to_string(settings.peak));
+  /// Throws `std::invalid_argument` unless 0 <= floor <= peak, which is finite, and 0 <= warmup; and, if the rate
+  /// decays, warmup < steps.
+  constexpr explicit Schedule(const ScheduleSettings& settings) : settings_(settings) {
+    const auto& [decay, peak, floor, warmup, steps] = settings_;
+    check_rate(peak, "peak");
+    check_rate(floor, "floor");
+    if (floor > peak) {
+      throw std::invalid_argument("Schedule: floor is " + std::to_string(floor) +
+                                  ", which must not be above the peak, " + std::to_string(peak));
     }
-    if (settings.warmup < 0 || settings.warmup >= settings.steps) {
-      throw std::invalid_argument("WarmupCosine: warmup is " + std::to_string(settings.warmup) +
-                                  ", which must be from 0 to below the steps, " +
-                                  std::to_string(settings.steps));
+    if (warmup < 0) {
+      throw std::invalid_argument("Schedule: warmup is " + std::to_string(warmup) +
+                                  ", which must be 0 or more");
+    }
+    if (decay != Decay::constant && warmup >= steps) {
+      throw std::invalid_argument("Schedule: warmup is " + std::to_string(warmup) +
+                                  ", which must be below the steps, " + std::to_string(steps));
     }
   }
 
-  /// Throws `std::invalid_argument` if `step` is negative.
-  double operator()(std::int64_t step) const {
-    detail::check_step(step);
-    const auto& [peak, floor, warmup, steps] = settings_;
+  /// The rate at a step. Throws `std::invalid_argument` if `step` is negative.
+  constexpr double operator()(std::int64_t step) const {
+    const auto& [decay, peak, floor, warmup, steps] = settings_;
+    if (step < 0) {
+      throw std::invalid_argument("Schedule: step is " + std::to_string(step) + ", which must be 0 or more");
+    }
     if (step < warmup) return peak * static_cast<double>(step + 1) / static_cast<double>(warmup);
+    if (decay == Decay::constant) return peak;
     if (step >= steps) return floor;
+    if (decay == Decay::linear) {
+      return floor +
+             (peak - floor) * (static_cast<double>(steps - step) / static_cast<double>(steps - warmup));
+    }
     const double way = static_cast<double>(step - warmup) / static_cast<double>(steps - warmup);
-    return floor + (peak - floor) * (1 + std::cos(std::numbers::pi * way)) / 2;
+    return floor + (peak - floor) * (1 + cosine(way)) / 2;
   }
 
  private:
-  WarmupCosineSettings settings_;
+  static constexpr void check_rate(double rate, const char* name) {
+    if (!(rate >= 0 && rate <= std::numeric_limits<double>::max())) {
+      throw std::invalid_argument("Schedule: " + std::string(name) + " is " + std::to_string(rate) +
+                                  ", which must be a number from 0 on");
+    }
+  }
+
+  /// cos(π way) for a way from 0 to 1.
+  static constexpr double cosine(double way) {
+    if (!std::is_constant_evaluated()) return std::cos(std::numbers::pi * way);
+    const double angle =
+        std::numbers::pi * (0.5 - way);  // std::cos is not for compilers: the series of its sine
+    double term = angle, sum = angle;
+    for (int n = 2; n < 26; n += 2) sum += term *= -angle * angle / (n * (n + 1));
+    return sum;
+  }
+
+  ScheduleSettings settings_;
 };
 
 }  // namespace shardwise

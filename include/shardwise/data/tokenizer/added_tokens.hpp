@@ -39,11 +39,17 @@ inline AddedToken read_added_token(const FilePart& part) {
 /// Finds added tokens: the leftmost first, and of those the longest.
 class AddedTokens {
  public:
-  void add(AddedToken token) {
-    auto& tokens = by_first_byte_[static_cast<unsigned char>(token.text.front())];
-    tokens.push_back(std::move(token));
-    std::stable_sort(tokens.begin(), tokens.end(),
-                     [](const AddedToken& a, const AddedToken& b) { return a.text.size() > b.text.size(); });
+  AddedTokens() = default;
+  /// Of those with one text the first counts.
+  explicit AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
+    std::stable_sort(tokens_.begin(), tokens_.end(),
+                     [](const AddedToken& a, const AddedToken& b) { return a.text < b.text; });
+    const auto same = [](const AddedToken& a, const AddedToken& b) { return a.text == b.text; };
+    tokens_.erase(std::unique(tokens_.begin(), tokens_.end(), same), tokens_.end());
+    for (std::size_t i = 0; i < tokens_.size(); ++i) {
+      prefix_.push_back(longest_prefix(tokens_[i].text, i));
+      begins_[static_cast<unsigned char>(tokens_[i].text.front())] = true;
+    }
   }
 
   /// Calls on_token(id) and on_text(text, does it begin where the whole text does?) for what the text is made
@@ -65,7 +71,7 @@ class AddedTokens {
         i = end;
         continue;
       }
-      flush(token->left_space ? std::max(done, space_before(text, i)) : i);
+      flush(token->left_space ? space_before(text, done, i) : i);
       on_token(token->id);
       i = done = token->right_space ? space_after(text, end) : end;
     }
@@ -74,10 +80,19 @@ class AddedTokens {
 
  private:
   const AddedToken* longest(std::string_view rest) const {
-    for (const AddedToken& token : by_first_byte_[static_cast<unsigned char>(rest.front())]) {
-      if (rest.starts_with(token.text)) return &token;
-    }
-    return nullptr;
+    if (!begins_[static_cast<unsigned char>(rest.front())]) return nullptr;
+    const auto after = std::upper_bound(tokens_.begin(), tokens_.end(), rest,
+                                        [](std::string_view a, const AddedToken& b) { return a < b.text; });
+    const std::size_t found = longest_prefix(rest, static_cast<std::size_t>(after - tokens_.begin()));
+    return found == none ? nullptr : &tokens_[found];
+  }
+
+  /// The longest token that the text begins with, of those before token `end`, where the text would stand. Such a
+  /// token is also a prefix of all that stand between it and the text.
+  std::size_t longest_prefix(std::string_view text, std::size_t end) const {
+    std::size_t i = end == 0 ? none : end - 1;
+    while (i != none && !text.starts_with(tokens_[i].text)) i = prefix_[i];
+    return i;
   }
 
   static bool white_space(char32_t c) {
@@ -85,8 +100,8 @@ class AddedTokens {
            (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
            c == 0x3000;
   }
-  static std::size_t space_before(std::string_view text, std::size_t end) {
-    while (end > 0) {
+  static std::size_t space_before(std::string_view text, std::size_t first, std::size_t end) {
+    while (end > first) {
       std::size_t begin = end - 1;
       while ((static_cast<unsigned char>(text[begin]) & 0xc0) == 0x80) --begin;
       if (!white_space(character_at(text, begin).value)) break;
@@ -103,7 +118,10 @@ class AddedTokens {
     return begin;
   }
 
-  std::array<std::vector<AddedToken>, 256> by_first_byte_;  // in each the longest first
+  static constexpr auto none = static_cast<std::size_t>(-1);
+  std::vector<AddedToken> tokens_;   // by their texts
+  std::vector<std::size_t> prefix_;  // of each: the longest other one that it begins with
+  std::array<bool, 256> begins_{};   // bytes that a token begins with
 };
 
 }  // namespace shardwise::detail

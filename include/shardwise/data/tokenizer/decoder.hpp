@@ -27,13 +27,24 @@
 
 namespace shardwise::detail {
 
-/// Changes the texts of tokens; in the end they are put together.
-using Decoder = std::function<void(std::vector<std::string>&)>;
+/// Changes the texts of tokens, which may become so many bytes long; in the end they are put together.
+using Decoder = std::function<void(std::vector<std::string>&, std::size_t longest)>;
 
 inline void fuse(std::vector<std::string>& tokens) {
   std::string all;
   for (const std::string& token : tokens) all += token;
   tokens.assign(1, std::move(all));
+}
+
+/// Replaces what matches, in every token; `content` gives the new text for the token of a number.
+template <class Content>
+void replace(std::vector<std::string>& tokens, const TextPattern& pattern, std::size_t longest,
+             Content content) {
+  TextPattern::Scanner scan(pattern);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    replace(tokens[i], scan, content(i), longest);
+    longest -= tokens[i].size();
+  }
 }
 
 /// A token whose characters do not all stand for bytes stays as it is.
@@ -57,6 +68,17 @@ inline void strip(std::string& token, std::string_view content, std::int32_t sta
   token = std::string(rest);
 }
 
+/// The bytes that tokens such as <0x0A> write.
+inline const std::unordered_map<std::string, char>& byte_tokens() {
+  static const auto all = [] {
+    std::unordered_map<std::string, char> byte_of;
+    for (int byte = 0; byte < 256; ++byte)
+      byte_of[BytePairEncoding::byte_token(byte)] = static_cast<char>(byte);
+    return byte_of;
+  }();
+  return all;
+}
+
 /// Tokens may be parts of characters, so patterns must bear what is not UTF-8.
 inline Decoder read_decoder(const FilePart& part) {
   using Tokens = std::vector<std::string>;
@@ -67,7 +89,7 @@ inline Decoder read_decoder(const FilePart& part) {
   }
   if (type == "ByteLevel") {
     part.only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
-    return [](Tokens& tokens) {
+    return [](Tokens& tokens, std::size_t) {
       for (std::string& token : tokens) token = bytes_of(token);
       fuse(tokens);
     };
@@ -75,37 +97,34 @@ inline Decoder read_decoder(const FilePart& part) {
   if (type == "Replace") {
     part.only({"type", "pattern", "content"});
     return [pattern = read_pattern(part["pattern"], PCRE2_MATCH_INVALID_UTF),
-            content = part.get<std::string>("content")](Tokens& tokens) {
-      for (std::string& token : tokens) replace(token, pattern, content);
+            content = part.get<std::string>("content")](Tokens& tokens, std::size_t longest) {
+      replace(tokens, pattern, longest, [&](std::size_t) -> const std::string& { return content; });
     };
   }
   if (type == "ByteFallback") {
     part.only({"type"});
-    std::unordered_map<std::string, char> byte_of;
-    for (int byte = 0; byte < 256; ++byte)
-      byte_of[BytePairEncoding::byte_token(byte)] = static_cast<char>(byte);
-    return [byte_of](Tokens& tokens) {
+    return [](Tokens& tokens, std::size_t) {
       for (std::string& token : tokens) {
-        if (const auto found = byte_of.find(token); found != byte_of.end()) token = found->second;
+        if (const auto found = byte_tokens().find(token); found != byte_tokens().end()) token = found->second;
       }
     };
   }
   if (type == "Fuse") {
     part.only({"type"});
-    return fuse;
+    return [](Tokens& tokens, std::size_t) { fuse(tokens); };
   }
   if (type == "Strip") {
     part.only({"type", "content", "start", "stop"});
     return [content = read_character(part["content"]), start = part.get<std::int32_t>("start"),
-            stop = part.get<std::int32_t>("stop")](Tokens& tokens) {
+            stop = part.get<std::int32_t>("stop")](Tokens& tokens, std::size_t) {
       for (std::string& token : tokens) strip(token, content, start, stop);
     };
   }
   if (type == "Metaspace") {
     part.only({"type", "replacement", "add_prefix_space", "prepend_scheme", "split", "str_rep"});
     return [mark = TextPattern::literal(read_character(part["replacement"]), PCRE2_MATCH_INVALID_UTF),
-            prefix = read_prepend_scheme(part) != "never"](Tokens& tokens) {
-      for (std::size_t i = 0; i < tokens.size(); ++i) replace(tokens[i], mark, i == 0 && prefix ? "" : " ");
+            prefix = read_prepend_scheme(part) != "never"](Tokens& tokens, std::size_t longest) {
+      replace(tokens, mark, longest, [&](std::size_t i) { return std::string(i == 0 && prefix ? "" : " "); });
     };
   }
   part.refuse("decoder");
@@ -114,7 +133,7 @@ inline Decoder read_decoder(const FilePart& part) {
 /// A null decoder puts spaces between tokens.
 inline Decoder read_decoder_or_spaces(const FilePart& part) {
   if (!part.null()) return read_decoder(part);
-  return [](std::vector<std::string>& tokens) {
+  return [](std::vector<std::string>& tokens, std::size_t) {
     for (std::size_t i = 1; i < tokens.size(); ++i) tokens[i].insert(0, 1, ' ');
   };
 }

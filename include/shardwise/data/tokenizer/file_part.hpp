@@ -6,11 +6,11 @@
 /// The parts of a `tokenizer.json`, and errors that name the place in it.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -20,31 +20,9 @@
 
 #include <shardwise/data/byte_tokenizer.hpp>
 #include <shardwise/data/tokenizer/text_pattern.hpp>
+#include <shardwise/io/json_file.hpp>
 
 namespace shardwise::detail {
-
-/// The file's text as JSON. Throws `std::runtime_error` if it is not, or if an object has one key twice: of two
-/// ids of a token one would be lost.
-inline nlohmann::json parse_tokenizer_json(std::string_view text) {
-  using Event = nlohmann::json::parse_event_t;
-  std::vector<std::set<std::string>> keys;  // of the objects around the place that is read, by their depth
-  auto examine = [&](int depth, Event event, nlohmann::json& value) {
-    const auto level = static_cast<std::size_t>(depth);
-    if (event == Event::object_start) {
-      keys.resize(level + 1);
-      keys.emplace_back();  // nlohmann counts the keys of an object one deeper than its beginning
-    } else if (event == Event::key && !keys.at(level).insert(value.get<std::string>()).second) {
-      throw std::runtime_error("the key \"" + value.get<std::string>() + "\" is there twice in one object");
-    }
-    return true;
-  };
-  try {
-    return nlohmann::json::parse(text, examine);
-  } catch (const nlohmann::json::exception& error) {  // "[json.exception.parse_error.101] parse error at …"
-    const std::string message = error.what();
-    throw std::runtime_error("not JSON: " + message.substr(message.find("] ") + 2));
-  }
-}
 
 /// A part of the file, and the place that errors name, such as `decoder.decoders[1]`.
 class FilePart {
@@ -57,7 +35,7 @@ class FilePart {
   }
   /// For what it asks for and this library does not have.
   [[noreturn]] void refuse(const std::string& kind) const {
-    fail("the " + kind + " \"" + type() + "\" is not supported");
+    fail("the " + kind + " \"" + excerpt(type()) + "\" is not supported");
   }
 
   bool null() const { return json_->is_null(); }
@@ -69,15 +47,15 @@ class FilePart {
     static const nlohmann::json none;
     if (!json_->is_object()) fail("expected an object");
     const auto found = json_->find(key);
-    return FilePart(found == json_->end() ? none : *found, place_.empty() ? key : place_ + "." + key);
+    return FilePart(found == json_->end() ? none : *found,
+                    (place_.empty() ? "" : place_ + ".") + excerpt(key));
   }
-  std::vector<FilePart> elements() const {
+  /// Calls f(element) for the elements of a list.
+  template <class F>
+  void for_each(F f) const {
     if (!json_->is_array()) fail("expected a list");
-    std::vector<FilePart> result;
-    for (const auto& element : *json_) {
-      result.emplace_back(element, place_ + "[" + std::to_string(result.size()) + "]");
-    }
-    return result;
+    std::size_t number = 0;
+    for (const auto& element : *json_) f(FilePart(element, place_ + "[" + std::to_string(number++) + "]"));
   }
 
   template <class T>
@@ -109,14 +87,14 @@ class FilePart {
     if (!json_->is_object()) fail("expected an object");
     for (const auto& [key, value] : json_->items()) {
       if (std::find(keys.begin(), keys.end(), key) == keys.end())
-        fail("the key \"" + key + "\" is not supported");
+        fail("the key \"" + excerpt(key) + "\" is not supported");
     }
   }
   /// Fails unless the key is absent, null, or one of these.
   void must_be(const std::string& key, std::initializer_list<nlohmann::json> values) const {
     const FilePart part = (*this)[key];
     if (!part.null() && std::find(values.begin(), values.end(), part.json()) == values.end()) {
-      part.fail(part.json().dump().substr(0, 60) + " is not supported");
+      part.fail(excerpt(part.json()) + " is not supported");
     }
   }
 
@@ -143,7 +121,7 @@ inline std::string read_prepend_scheme(const FilePart& part) {
   const bool prefix = part.get<bool>("add_prefix_space", true);
   const auto scheme = part.get<std::string>("prepend_scheme", prefix ? "always" : "never");
   if (scheme != "always" && scheme != "first" && scheme != "never") {
-    part["prepend_scheme"].fail("\"" + scheme + "\" is not supported");
+    part["prepend_scheme"].fail("\"" + excerpt(scheme) + "\" is not supported");
   }
   if (!part["add_prefix_space"].null() && prefix == (scheme == "never")) {
     part.fail("add_prefix_space and prepend_scheme contradict each other");
@@ -151,13 +129,22 @@ inline std::string read_prepend_scheme(const FilePart& part) {
   return scheme;
 }
 
+/// A file's steps may make at most so many bytes of so many: a few that each double a text would fill any memory.
+constexpr std::size_t longest_made_of(std::size_t bytes) { return 16 * bytes + (std::size_t{1} << 16); }
+/// Throws `std::length_error` if that is exceeded.
+inline void check_length(std::size_t bytes, std::size_t longest) {
+  if (bytes <= longest) return;
+  throw std::length_error("the tokenizer's steps would make more than " + std::to_string(longest) +
+                          " bytes of the text: more than 16 times as many, and 65536, is refused");
+}
+
 /// The steps of a list, which `read` reads, one after the other.
 template <class Step, class Read>
 Step read_sequence(const FilePart& list, Read read) {
   std::vector<Step> steps;
-  for (const FilePart& part : list.elements()) steps.push_back(read(part));
-  return [steps](auto& text) {
-    for (const Step& step : steps) step(text);
+  list.for_each([&](const FilePart& part) { steps.push_back(read(part)); });
+  return [steps](auto& text, auto... longest) {
+    for (const Step& step : steps) step(text, longest...);
   };
 }
 

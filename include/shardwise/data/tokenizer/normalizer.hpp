@@ -20,16 +20,20 @@
 
 namespace shardwise::detail {
 
-using Normalizer = std::function<void(std::string&)>;
+/// Changes a text, which may become so many bytes long.
+using Normalizer = std::function<void(std::string&, std::size_t longest)>;
 
-inline void replace(std::string& text, const TextPattern& pattern, const std::string& content) {
+inline void replace(std::string& text, TextPattern::Scanner& scan, const std::string& content,
+                    std::size_t longest) {
   std::string result;
   std::size_t done = 0;
-  TextPattern::Scanner{pattern}(text, [&](std::size_t begin, std::size_t end) {
+  scan(text, [&](std::size_t begin, std::size_t end) {
+    check_length(result.size() + (begin - done) + content.size(), longest);
     result.append(text, done, begin - done).append(content);
     done = end;
   });
   text = result.append(text, done);
+  check_length(text.size(), longest);
 }
 
 /// Throws unless the text is certainly in normal form C: all its characters are in ranges of characters that
@@ -52,7 +56,7 @@ inline void check_nfc(std::string_view text) {
 }
 
 inline Normalizer read_normalizer(const FilePart& part) {
-  if (part.null()) return [](std::string&) {};
+  if (part.null()) return [](std::string&, std::size_t) {};
   const std::string type = part.type();
   if (type == "Sequence") {
     part.only({"type", "normalizers"});
@@ -60,18 +64,23 @@ inline Normalizer read_normalizer(const FilePart& part) {
   }
   if (type == "Prepend") {
     part.only({"type", "prepend"});
-    return [prefix = part.get<std::string>("prepend")](std::string& text) {
-      if (!text.empty()) text.insert(0, prefix);
+    return [prefix = part.get<std::string>("prepend")](std::string& text, std::size_t longest) {
+      if (text.empty()) return;
+      check_length(text.size() + prefix.size(), longest);
+      text.insert(0, prefix);
     };
   }
   if (type == "Replace") {
     part.only({"type", "pattern", "content"});
     return [pattern = read_pattern(part["pattern"]), content = part.get<std::string>("content")](
-               std::string& text) { replace(text, pattern, content); };
+               std::string& text, std::size_t longest) {
+      TextPattern::Scanner scan(pattern);
+      replace(text, scan, content, longest);
+    };
   }
   if (type == "NFC") {
     part.only({"type"});
-    return [](std::string& text) { check_nfc(text); };
+    return [](std::string& text, std::size_t) { check_nfc(text); };
   }
   part.refuse("normalizer");
 }

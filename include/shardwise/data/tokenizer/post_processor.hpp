@@ -18,22 +18,29 @@ struct Template {
   std::vector<std::int32_t> before, after;
 };
 
+inline void check_size(const FilePart& part, const Template& around) {
+  constexpr std::size_t most = 1024;  // a token may be named often, so a small file could ask for any number
+  if (around.before.size() + around.after.size() > most)
+    part.fail("expected at most 1024 tokens around a text");
+}
+
 inline Template read_template(const FilePart& part) {
   Template result;
   bool text_seen = false;
-  for (const FilePart& piece : part["single"].elements()) {
+  part["single"].for_each([&](const FilePart& piece) {
     piece.only({"Sequence", "SpecialToken"});
     if (!piece["Sequence"].null()) {
       if (text_seen || piece["Sequence"].get<std::string>("id") != "A")
         piece.fail("expected the text A, once");
       text_seen = true;
-      continue;
+      return;
     }
     const auto name = piece["SpecialToken"].get<std::string>("id");
-    for (const FilePart& id : part["special_tokens"][name]["ids"].elements()) {
+    part["special_tokens"][name]["ids"].for_each([&](const FilePart& id) {
       (text_seen ? result.after : result.before).push_back(id.get<std::int32_t>());
-    }
-  }
+      check_size(part, result);
+    });
+  });
   if (!text_seen) part["single"].fail("expected the text A, once");
   return result;
 }
@@ -44,11 +51,12 @@ inline Template read_post_processor(const FilePart& part) {
   if (type == "Sequence") {
     part.only({"type", "processors"});
     Template result;
-    for (const FilePart& processor : part["processors"].elements()) {
+    part["processors"].for_each([&](const FilePart& processor) {
       const auto [before, after] = read_post_processor(processor);
       result.before.insert(result.before.begin(), before.begin(), before.end());
       result.after.insert(result.after.end(), after.begin(), after.end());
-    }
+      check_size(part, result);
+    });
     return result;
   }
   if (type == "ByteLevel") {  // moves offsets into the text, of which there are none here

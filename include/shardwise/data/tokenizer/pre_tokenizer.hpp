@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,6 +27,7 @@ struct Words {
   };
   std::string text;
   std::vector<Word> words;
+  std::size_t longest = std::numeric_limits<std::size_t>::max();  // bytes that the text may become
 
   std::string_view operator[](const Word& word) const {
     return std::string_view(text).substr(word.begin, word.end - word.begin);
@@ -41,6 +43,7 @@ void rewrite(Words& words, F f) {
   for (Words::Word& word : words.words) {
     const std::size_t begin = text.size();
     f(words[word], word.first, text);
+    check_length(text.size(), words.longest);
     word = {begin, text.size(), word.first};
   }
   words.text = std::move(text);

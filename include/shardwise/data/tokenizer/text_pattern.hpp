@@ -15,6 +15,7 @@
 #include <cctype>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -46,10 +47,16 @@ class TextPattern {
           context_(pcre2_match_context_create_8(nullptr)) {
       if (!match_ || !stack_ || !context_) throw std::bad_alloc();
       pcre2_jit_stack_assign_8(context_.get(), nullptr, stack_.get());
+      pcre2_set_heap_limit_8(context_.get(), 1 << 14);  // KiB: as much as the stack, where there is no JIT
     }
     template <class F>
     void operator()(std::string_view text, F f) {
       const auto* subject = reinterpret_cast<PCRE2_SPTR8>(text.data());
+      // What tokenizers use goes back over a run of characters a few times; a pattern that does so over and over,
+      // "(a+)+b", ends here instead of after years.
+      constexpr std::size_t most = std::numeric_limits<std::uint32_t>::max();
+      const std::size_t steps = 10'000 + 32 * std::min(text.size(), most);
+      pcre2_set_match_limit_8(context_.get(), static_cast<std::uint32_t>(std::min(steps, most)));
       for (std::size_t from = 0; from < text.size();) {
         const int found = pcre2_match_8(code_.get(), subject, text.size(), from, PCRE2_NO_UTF_CHECK,
                                         match_.get(), context_.get());
@@ -89,11 +96,17 @@ class TextPattern {
       throw std::invalid_argument("the pattern \"" + std::string(given) + "\": " + message(error));
     }
     std::uint32_t matches_nothing = 0;
+    code_ = std::shared_ptr<const pcre2_code_8>(
+        code, [](const pcre2_code_8* owned) { pcre2_code_free_8(const_cast<pcre2_code_8*>(owned)); });
+    // "(?:abc){9999}" is compiled to as many copies, and to machine code that is longer still.
+    std::size_t compiled = 0;
+    pcre2_pattern_info_8(code, PCRE2_INFO_SIZE, &compiled);
+    if (compiled > 4096 + 64 * given.size()) {
+      throw std::invalid_argument("the pattern \"" + std::string(given) + "\" repeats too long a part");
+    }
     // Where PCRE2 has no just-in-time compiler it interprets: slower, with the same matches.
     pcre2_jit_compile_8(code, PCRE2_JIT_COMPLETE);
     pcre2_pattern_info_8(code, PCRE2_INFO_MATCHEMPTY, &matches_nothing);
-    code_ = std::shared_ptr<const pcre2_code_8>(
-        code, [](const pcre2_code_8* owned) { pcre2_code_free_8(const_cast<pcre2_code_8*>(owned)); });
     if (matches_nothing != 0) {
       throw std::invalid_argument("the pattern \"" + std::string(given) +
                                   "\" can match the empty text, which is not supported");

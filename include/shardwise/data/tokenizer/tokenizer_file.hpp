@@ -41,14 +41,15 @@ inline BytePairEncoding read_model(const FilePart& part) {
   if (!part["vocab"].json().is_object()) part["vocab"].fail("expected an object");
   vocabulary.reserve(part["vocab"].json().size());
   for (const auto& [token, id] : part["vocab"].json().items()) {
-    vocabulary.emplace(token, FilePart(id, "model.vocab, \"" + token + "\"").get<std::int32_t>());
+    vocabulary.emplace(token, FilePart(id, "model.vocab, \"" + excerpt(token) + "\"").get<std::int32_t>());
   }
   std::vector<std::pair<std::string, std::string>> merges;
-  for (const FilePart& merge : part["merges"].elements()) {
+  part["merges"].for_each([&](const FilePart& merge) {
     if (merge.json().is_array()) {
-      const auto both = merge.elements();
-      if (both.size() != 2) merge.fail("expected two tokens");
-      merges.emplace_back(both[0].get<std::string>(), both[1].get<std::string>());
+      if (merge.json().size() != 2) merge.fail("expected two tokens");
+      std::vector<std::string> both;
+      merge.for_each([&](const FilePart& token) { both.push_back(token.get<std::string>()); });
+      merges.emplace_back(std::move(both[0]), std::move(both[1]));
     } else {
       const auto line = merge.get<std::string>();
       const auto space = line.find(' ');
@@ -57,7 +58,7 @@ inline BytePairEncoding read_model(const FilePart& part) {
       }
       merges.emplace_back(line.substr(0, space), line.substr(space + 1));
     }
-  }
+  });
   BytePairOptions options{part.get<bool>("ignore_merges", false),
                           part.get<bool>("byte_fallback", false),
                           {},
@@ -93,13 +94,16 @@ class TokenizerFile {
     std::vector<std::int32_t> ids;
     if (add_special) ids = around_.before;
     Seen seen;
+    std::size_t longest = longest_made_of(text.size());  // what is left to the rest of the text
     auto on_token = [&](std::int32_t id) { ids.push_back(id); };
     before_normalizing_.split(text, match_special, on_token, [&](std::string_view raw, bool first) {
       std::string normal(raw);
-      normalize_(normal);
+      normalize_(normal, longest);
       after_normalizing_.split(normal, match_special, on_token, [&](std::string_view part, bool also_first) {
-        Words words{std::string(part), {{0, part.size(), first && also_first}}};
+        Words words{std::string(part), {{0, part.size(), first && also_first}}, longest};
         pre_tokenize_(words);
+        check_length(words.text.size(), longest);
+        longest -= words.text.size();
         for (const Words::Word& word : words.words) encode_word(words[word], seen, ids);
       });
     });
@@ -110,20 +114,24 @@ class TokenizerFile {
   std::string decode(std::span<const std::int32_t> ids, bool skip_special) const {
     std::vector<std::string> tokens;
     tokens.reserve(ids.size());
+    std::size_t bytes = 0;
     for (const std::int32_t id : ids) {
-      if (!used(id)) {
+      const auto found = tokens_.find(id);
+      if (found == tokens_.end()) {
         throw std::invalid_argument("there is no token " + std::to_string(id) + ": expected 0 to " +
                                     std::to_string(vocabulary() - 1) + ", and one that the file has");
       }
-      const Token& token = tokens_[static_cast<std::size_t>(id)];
-      if (!(skip_special && token.special)) tokens.push_back(token.text);
+      const Token& token = found->second;
+      if (skip_special && token.special) continue;
+      tokens.push_back(token.text);
+      bytes += token.text.size();
     }
-    decode_(tokens);
+    decode_(tokens, longest_made_of(bytes));
     fuse(tokens);
     return std::move(tokens.front());
   }
 
-  Index vocabulary() const { return static_cast<Index>(tokens_.size()); }
+  Index vocabulary() const { return vocabulary_; }
   std::optional<std::int32_t> id_of(std::string_view token) const {
     if (const auto found = added_.find(token); found != added_.end()) return found->second;
     return model_.id_of(token);
@@ -133,7 +141,7 @@ class TokenizerFile {
  private:
   struct Token {
     std::string text;
-    bool used = false, special = false;
+    bool special = false;
   };
   /// Where in the result the tokens of words are that were encoded before.
   struct Run {
@@ -156,36 +164,40 @@ class TokenizerFile {
   }
 
   void read_added_tokens(const FilePart& list) {
-    for (const FilePart& part : list.elements()) {
+    std::vector<AddedToken> before, after;
+    std::size_t given = 0, made = 0;  // bytes of all normalized tokens so far: before that, and after
+    list.for_each([&](const FilePart& part) {
       AddedToken token = read_added_token(part);
       const auto in_model = model_.id_of(token.text);
       if (in_model && *in_model != token.id) part.fail("the vocabulary has the token with another id");
-      if (const auto [before, fresh] = added_.emplace(token.text, token.id); !fresh) {
-        if (before->second == token.id) continue;  // the first counts, as for Hugging Face
-        part.fail("the token is there twice, with the ids " + std::to_string(before->second) + " and " +
+      if (const auto [other, fresh] = added_.emplace(token.text, token.id); !fresh) {
+        if (other->second == token.id) return;  // the first counts, as for Hugging Face
+        part.fail("the token is there twice, with the ids " + std::to_string(other->second) + " and " +
                   std::to_string(token.id));
       }
       set(token.text, token.id, token.special);
-      if (token.normalized) normalize_(token.text);
+      if (token.normalized) {
+        given += token.text.size();
+        normalize_(token.text, longest_made_of(given) - made);
+        made += token.text.size();
+      }
       if (token.text.empty()) part.fail("the normalizer leaves nothing of the token");
-      (token.normalized ? after_normalizing_ : before_normalizing_).add(std::move(token));
-    }
+      (token.normalized ? after : before).push_back(std::move(token));
+    });
+    before_normalizing_ = AddedTokens(std::move(before));
+    after_normalizing_ = AddedTokens(std::move(after));
   }
 
-  bool used(std::int32_t id) const {
-    const auto index = static_cast<std::size_t>(id);
-    return id >= 0 && index < tokens_.size() && tokens_[index].used;
-  }
+  bool used(std::int32_t id) const { return tokens_.contains(id); }
 
   void set(const std::string& text, std::int32_t id, bool special) {
-    const auto index = static_cast<std::size_t>(id);
-    if (index >= tokens_.size()) tokens_.resize(index + 1);
-    Token& token = tokens_[index];
-    if (token.used && token.text != text) {
-      throw std::runtime_error("\"" + token.text + "\" and \"" + text + "\" have one id, " +
-                               std::to_string(id));
+    const auto [place, fresh] = tokens_.try_emplace(id, Token{text, special});
+    if (!fresh && place->second.text != text) {
+      throw std::runtime_error("\"" + excerpt(place->second.text) + "\" and \"" + excerpt(text) +
+                               "\" have one id, " + std::to_string(id));
     }
-    token = {text, true, special};
+    place->second.special = special;
+    vocabulary_ = std::max(vocabulary_, Index{id} + 1);
   }
 
   Normalizer normalize_;
@@ -195,7 +207,8 @@ class TokenizerFile {
   Decoder decode_;
   AddedTokens before_normalizing_, after_normalizing_;
   Vocabulary added_;
-  std::vector<Token> tokens_;  // by id
+  std::unordered_map<std::int32_t, Token> tokens_;  // by id: a file may leave out as many ids as it likes
+  Index vocabulary_ = 0;
 };
 
 }  // namespace shardwise::detail

@@ -1,0 +1,365 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// What a step of training a Llama would communicate, compute and keep in memory, on any mesh: the training step of
+/// `train` runs dry, in this process alone, without MPI.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <shardwise/inspect/plan_table.hpp>
+#include <shardwise/io/llama_config_file.hpp>
+
+#include "plan/llama_presets.hpp"
+#include "plan/plan_step.hpp"
+
+namespace {
+
+using namespace examples;
+using Coordinates = std::array<int, 4>;
+using StepPlan = decltype(PlannedStep::plan);
+using Json = nlohmann::ordered_json;
+inline constexpr auto axis_names = StepPlan::AxesOf::names;
+
+PlannedStep planned(const PlanJob& job, const Coordinates& at) {
+  switch (job.zero_level) {
+    case 0:
+      return plan_step<0>(job, at);
+    case 1:
+      return plan_step<1>(job, at);
+    case 2:
+      return plan_step<2>(job, at);
+    default:
+      return plan_step<3>(job, at);
+  }
+}
+
+/// What is counted are 64-bit numbers. Throws `std::invalid_argument` for a step that may have more of something.
+void check_countable(const PlanJob& job) {
+  const sw::LlamaConfig& model = job.model;
+  const auto real = [](sw::Index n) { return static_cast<double>(n); };
+  const double width = real(model.heads) * real(model.head_size());
+  const double widest = std::max({real(model.vocabulary), real(model.features), real(model.hidden), width});
+  const double weights = real(model.layers) * real(model.features) * (4 * width + 3 * real(model.hidden)) +
+                         2 * real(model.vocabulary) * real(model.features);
+  const double tokens = real(job.batch) * real(model.context);
+  const double groups = real(job.sizes[0]) * job.sizes[1], split = real(job.sizes[2]) * job.sizes[3];
+  const double per_token = 8 * weights + 16 * real(model.layers) * width * real(model.context);
+  const double flops = std::ceil(real(job.batch) / groups) * real(model.context) * per_token / split;
+  const double most = std::ldexp(1, 60);  // uneven blocks are less than twice the even ones
+  if (flops > most || tokens * widest > most || weights * 32 > most) {
+    char text[160];
+    std::snprintf(text, sizeof text,
+                  "%.2g weights, %.2g tokens in a step, %.2g FLOP on a rank: more than are counted; take a "
+                  "larger mesh or a smaller --batch",
+                  weights, tokens, flops);
+    throw std::invalid_argument(text);
+  }
+}
+
+int rank_of(const PlanJob& job, const Coordinates& at) {
+  int rank = 0;
+  for (std::size_t axis = 0; axis < at.size(); ++axis) rank = rank * job.sizes[axis] + at[axis];
+  return rank;
+}
+Coordinates coordinates_of(const PlanJob& job, int rank) {
+  Coordinates at{};
+  for (std::size_t axis = at.size(); axis-- > 0; rank /= job.sizes[axis]) at[axis] = rank % job.sizes[axis];
+  return at;
+}
+int ranks(const PlanJob& job) { return job.sizes[0] * job.sizes[1] * job.sizes[2] * job.sizes[3]; }
+
+/// A rank's plan, and what recomputation adds to its arithmetic.
+struct RankPlan {
+  Coordinates at{};
+  StepPlan plan;
+  sw::Index parameters = 0;
+  std::int64_t recomputed = 0;
+};
+
+RankPlan plan_of_rank(const PlanJob& job, const Coordinates& at) {
+  const auto [plan, parameters] = planned(job, at);
+  if (!job.recompute) return {at, plan, parameters};
+  PlanJob kept = job;
+  kept.recompute = false;
+  return {at, plan, parameters, plan.flops() - planned(kept, at).plan.flops()};
+}
+
+/// Blocks shrink with the rank along each axis, so if the first rank and the last have the same, all have. Only the
+/// norm's arithmetic differs, which ranks with copies leave to the first of them.
+bool alike(const StepPlan& a, const StepPlan& b) {
+  if (!same_communication(a, b) || a.peak_bytes() != b.peak_bytes()) return false;
+  for (auto phase : {sw::Phase::forward, sw::Phase::backward}) {
+    if (a.flops(phase) != b.flops(phase)) return false;
+  }
+  for (int use = 0; use < sw::memory_uses; ++use) {
+    if (a.peak_bytes(static_cast<sw::MemoryUse>(use)) != b.peak_bytes(static_cast<sw::MemoryUse>(use))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// ---- Text --------------------------------------------------------------------------------------------------------
+std::string sizes_text(const std::array<int, 4>& sizes, const char* between) {
+  std::string text;
+  for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
+    text += (text.empty() ? "" : between) + std::string(axis_names[axis]) + " " + std::to_string(sizes[axis]);
+  }
+  return text;
+}
+
+void print_job(const PlanJob& job, sw::Index parameters) {
+  static constexpr const char* zero[] = {"data parallel", "ZeRO-1", "ZeRO-2", "fully sharded"};
+  const sw::LlamaConfig& model = job.model;
+  std::printf(
+      "a Llama of %td layers, %td features, %td heads, %td key/value heads, %td hidden, %td tokens%s\n",
+      model.layers, model.features, model.heads, model.kv_heads, model.hidden, model.vocabulary,
+      model.tied ? ", tied head" : "");
+  std::printf("%.2f billion parameters in %s\n", static_cast<double>(parameters) * 1e-9,
+              job.bf16 ? "bfloat16, with masters in float" : "float");
+  std::printf("%s: %d ranks; %s over dp, %s parallel\n", sizes_text(job.sizes, " x ").c_str(), ranks(job),
+              zero[job.zero_level], job.sequence_parallel ? "sequence" : "tensor");
+  std::printf("a step: %td sequences of %td tokens, %td micro-batch%s; activations are %s\n", job.batch,
+              model.context, job.micro_batches, job.micro_batches == 1 ? "" : "es",
+              job.recompute ? "recomputed" : "kept");
+}
+
+void print_plans(const PlanJob& job, const std::vector<RankPlan>& plans) {
+  auto title = [&](const RankPlan& each) { return "rank " + std::to_string(rank_of(job, each.at)); };
+  const RankPlan& first = plans.front();
+  if (plans.size() == 1) {
+    std::printf("%s", sw::plan_table(title(first).c_str(), first.plan).c_str());
+  } else if (alike(first.plan, plans[1].plan)) {
+    std::printf("%s", sw::plan_table("all ranks alike", first.plan).c_str());
+  } else {
+    const std::string largest = title(first) + ", largest", smallest = title(plans[1]) + ", smallest";
+    std::printf("%s", sw::plan_table(largest.c_str(), first.plan, smallest.c_str(), plans[1].plan).c_str());
+  }
+  if (job.recompute) {
+    std::printf("  recomputation adds to the arithmetic  %s\n", sw::flops_text(first.recomputed).c_str());
+  }
+}
+
+// ---- JSON --------------------------------------------------------------------------------------------------------
+Json by_axis(const std::array<int, 4>& numbers) {
+  Json json;
+  for (std::size_t axis = 0; axis < numbers.size(); ++axis) json[axis_names[axis]] = numbers[axis];
+  return json;
+}
+
+Json plan_json(const PlanJob& job, const RankPlan& each) {
+  Json json{{"rank", rank_of(job, each.at)}, {"coordinates", by_axis(each.at)}};
+  Json& collectives = json["collectives"] = Json::array();
+  for (std::size_t phase = 0; phase < sw::phases; ++phase) {
+    for (std::size_t kind = 1; kind < sw::collective_kinds; ++kind) {
+      for (sw::AxisSet set = 0; set < 1u << axis_names.size(); ++set) {
+        const sw::Traffic& traffic = each.plan.record().traffic[phase][kind][set];
+        if (traffic.calls == 0) continue;
+        Json axes = Json::array();
+        for (std::size_t axis = 0; axis < axis_names.size(); ++axis) {
+          if (set >> axis & 1u) axes.push_back(axis_names[axis]);
+        }
+        collectives.push_back({{"phase", name(static_cast<sw::Phase>(phase))},
+                               {"kind", name(static_cast<sw::Collective>(kind))},
+                               {"axes", std::move(axes)},
+                               {"calls", traffic.calls},
+                               {"bytes", traffic.bytes}});
+      }
+    }
+  }
+  for (std::size_t p = 0; p < sw::phases; ++p) {
+    const auto phase = static_cast<sw::Phase>(p);
+    json["flops"][name(phase)] = each.plan.flops(phase);
+  }
+  json["flops"]["recomputation"] = each.recomputed;
+  for (int u = 0; u < sw::memory_uses; ++u) {
+    const auto use = static_cast<sw::MemoryUse>(u);
+    std::string key = name(use);
+    std::replace(key.begin(), key.end(), ' ', '_');
+    json["peak_bytes"][key] = each.plan.peak_bytes(use);
+  }
+  json["peak_bytes"]["all"] = each.plan.peak_bytes();
+  return json;
+}
+
+void print_json(const PlanJob& job, sw::Index parameters, const std::vector<RankPlan>& plans,
+                double seconds) {
+  const sw::LlamaConfig& model = job.model;
+  Json json;
+  json["model"] = {{"parameters", parameters},
+                   {"vocabulary", model.vocabulary},
+                   {"features", model.features},
+                   {"layers", model.layers},
+                   {"heads", model.heads},
+                   {"kv_heads", model.kv_heads},
+                   {"head_dim", model.head_size()},
+                   {"hidden", model.hidden},
+                   {"tied", model.tied},
+                   {"element", job.bf16 ? "bfloat16" : "float32"}};
+  json["mesh"] = by_axis(job.sizes);
+  json["step"] = {{"batch", job.batch},
+                  {"context", model.context},
+                  {"micro_batches", job.micro_batches},
+                  {"zero", job.zero_level},
+                  {"sequence_parallel", job.sequence_parallel},
+                  {"recompute", job.recompute},
+                  {"bucket_bytes", job.bucket_bytes}};
+  json["ranks"] = Json::array();
+  for (const RankPlan& each : plans) json["ranks"].push_back(plan_json(job, each));
+  json["alike"] = plans.size() > 1 && alike(plans[0].plan, plans[1].plan);
+  json["seconds"] = seconds;
+  std::printf("%s\n", json.dump(2).c_str());
+}
+
+// ---- Options -----------------------------------------------------------------------------------------------------
+struct Options {
+  std::string model = "8b";
+  std::filesystem::path config;
+  std::optional<sw::Index> layers, features, heads, kv_heads, hidden, vocabulary, context, batch;
+  bool tied = false;
+  int replicas = 1, dp = 1, tp = 1;
+  std::optional<int> rank;
+  std::vector<int> coordinates;
+  sw::Index bucket_mib = 8;
+  bool json = false;
+  PlanJob job;
+};
+
+void add_options(CLI::App& app, Options& options) {
+  std::vector<std::string> presets;
+  for (const LlamaPreset& preset : llama_presets) presets.emplace_back(preset.name);
+  auto* model = app.add_option("--model", options.model, "published sizes")->check(CLI::IsMember(presets));
+  app.add_option("--config", options.config, "the sizes in a config.json, Hugging Face's form")
+      ->excludes(model);
+  auto add_size = [&](const char* name, std::optional<sw::Index>& value, const char* text, int most) {
+    app.add_option(name, value, text)->check(CLI::Range(1, most));
+  };
+  const int many = 1 << 24;
+  add_size("--layers", options.layers, "instead of the model's; so are the sizes that follow", 1 << 16);
+  add_size("--features", options.features, "", many);
+  add_size("--heads", options.heads, "", many);
+  add_size("--kv-heads", options.kv_heads, "key/value heads", many);
+  add_size("--hidden", options.hidden, "features within the MLPs", many);
+  add_size("--vocabulary", options.vocabulary, "", many);
+  add_size("--context", options.context, "tokens in a sequence", many);
+  app.add_flag("--tied", options.tied, "the head is the embedding's table");
+
+  auto add_ranks = [&](const char* name, int& value, const char* text) {
+    app.add_option(name, value, text)->check(CLI::Range(1, 1 << 24));
+  };
+  add_ranks("--replicas", options.replicas, "groups of dp x tp ranks with a copy of everything each");
+  add_ranks("--dp", options.dp, "data-parallel ranks of a group, which --zero shards over");
+  add_ranks("--tp", options.tp, "tensor-parallel ranks");
+  PlanJob& job = options.job;
+  app.add_option("--zero", job.zero_level,
+                 "sharded over dp: 0 nothing, 1 optimizer state, 2 and gradients, 3 and parameters")
+      ->check(CLI::Range(0, 3));
+  app.add_flag("--sp,--sequence-parallel", job.sequence_parallel, "shard the sequence between the layers");
+  app.add_flag("--recompute", job.recompute, "compute the layers' activations again in the backward pass");
+  app.add_flag("--bf16", job.bf16, "parameters, gradients and activations in bfloat16");
+  add_size("--batch", options.batch,
+           "sequences in a step, of all ranks together; one for each data-parallel rank and micro-batch",
+           many);
+  app.add_option("--micro-batches", job.micro_batches, "parts of the batch that are run one after another")
+      ->check(CLI::Range(1, many));
+  app.add_option("--bucket-mib", options.bucket_mib, "what is reduced together has at most so many MiB")
+      ->check(CLI::Range(0, 1 << 20));
+
+  auto* rank = app.add_option("--rank", options.rank, "only this rank, instead of the first and the last")
+                   ->check(CLI::NonNegativeNumber);
+  app.add_option("--coordinates", options.coordinates, "the same by its place on replica, dp, tp and kvr")
+      ->expected(4)
+      ->excludes(rank);
+  app.add_flag("--json", options.json, "for machines");
+}
+
+PlanJob job_of(const Options& options) {
+  PlanJob job = options.job;
+  if (options.config.empty()) {
+    for (const LlamaPreset& preset : llama_presets) {
+      if (preset.name == options.model) job.model = preset.config;
+    }
+  } else {
+    job.model = sw::read_llama_config(options.config);
+  }
+  sw::LlamaConfig& model = job.model;
+  if (options.features || options.heads) model.head_dim = 0;
+  model.layers = options.layers.value_or(model.layers);
+  model.features = options.features.value_or(model.features);
+  model.heads = options.heads.value_or(model.heads);
+  model.kv_heads = options.kv_heads.value_or(model.kv_heads);
+  model.hidden = options.hidden.value_or(model.hidden);
+  model.vocabulary = options.vocabulary.value_or(model.vocabulary);
+  model.context = options.context.value_or(model.context);
+  model.tied = model.tied || options.tied;
+  model.checked();
+  if (static_cast<double>(options.replicas) * options.dp * options.tp > std::numeric_limits<int>::max()) {
+    throw std::invalid_argument("the mesh has more than 2147483647 ranks");
+  }
+  job.sizes = mesh_sizes(options.replicas, options.dp, options.tp, model.kv_heads);
+  job.batch = options.batch.value_or(sw::Index{options.replicas} * options.dp * job.micro_batches);
+  job.bucket_bytes = options.bucket_mib << 20;
+  check_countable(job);
+  return job;
+}
+
+/// The rank that was asked for; or the first, which has the largest blocks, and the last, which has the smallest.
+std::vector<Coordinates> places(const Options& options, const PlanJob& job) {
+  if (options.rank) {
+    if (*options.rank >= ranks(job)) {
+      throw std::invalid_argument("--rank " + std::to_string(*options.rank) + ": the mesh has " +
+                                  std::to_string(ranks(job)) + " ranks");
+    }
+    return {coordinates_of(job, *options.rank)};
+  }
+  if (!options.coordinates.empty()) {
+    Coordinates at{};
+    std::copy_n(options.coordinates.begin(), at.size(), at.begin());
+    for (std::size_t axis = 0; axis < at.size(); ++axis) {
+      if (at[axis] < 0 || at[axis] >= job.sizes[axis]) {
+        throw std::invalid_argument("--coordinates " + sizes_text(at, " ") + ": the mesh is " +
+                                    sizes_text(job.sizes, " x "));
+      }
+    }
+    return {at};
+  }
+  return {Coordinates{}, coordinates_of(job, ranks(job) - 1)};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app(
+      "Plans a step of training a Llama on any mesh: communication, arithmetic, memory. Needs no MPI job.",
+      "plan");
+  app.option_defaults()->always_capture_default();
+  add_options(app, options);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    const PlanJob job = job_of(options);
+    const auto begin = std::chrono::steady_clock::now();
+    std::vector<RankPlan> plans;
+    for (const Coordinates& at : places(options, job)) plans.push_back(plan_of_rank(job, at));
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    const sw::Index parameters = plans.front().parameters;
+    if (options.json) {
+      print_json(job, parameters, plans, time.count());
+    } else {
+      print_job(job, parameters);
+      print_plans(job, plans);
+      std::printf("planned in %.3f s\n", time.count());
+    }
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "plan: %s\n", error.what());
+    return 1;
+  }
+}

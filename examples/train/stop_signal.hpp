@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Whether this process was asked to stop: by SIGINT, SIGTERM (as batch systems send before they kill), or SIGUSR1
+/// (which mpirun forwards).
+
+#include <csignal>
+
+namespace examples {
+
+/// While it lives, these signals do nothing else.
+class StopSignal {
+ public:
+  StopSignal() {
+    for (const int signal : signals) std::signal(signal, [](int) { asked_ = 1; });
+  }
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+  ~StopSignal() {
+    for (const int signal : signals) std::signal(signal, SIG_DFL);
+  }
+  bool asked() const { return asked_ != 0; }
+
+ private:
+  static constexpr int signals[] = {SIGINT, SIGTERM, SIGUSR1};
+  static inline volatile std::sig_atomic_t asked_ = 0;
+};
+
+}  // namespace examples

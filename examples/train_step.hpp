@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// One step of training a model of tokens: what `train` runs on a real mesh, and `plan` counts on a dry one of any size.
+
+#include <shardwise/autograd/tape.hpp>
+#include <shardwise/nn/cross_entropy_loss.hpp>
+#include <shardwise/ops/arithmetic.hpp>
+#include <shardwise/optim/clip.hpp>
+#include <shardwise/tensor/distribute.hpp>
+
+namespace examples {
+
+namespace sw = shardwise;
+
+struct StepOptions {
+  sw::Index micro_batches = 1;  ///< parts of the batch that are run one after another
+  double max_norm = 1;          ///< that gradients are clipped to
+  sw::Index bucket_bytes = sw::ReduceOptions{}.bucket_bytes;
+  int in_background = sw::ReduceOptions{}.in_background;  ///< buckets that are under way at a time
+};
+
+/// The same on every rank; 0 on a dry mesh.
+struct StepResult {
+  double loss = 0;  ///< the mean over all targets of the step that count
+  double norm = 0;  ///< of its gradients, before clipping
+};
+
+/// `train_step` goes on after every gradient.
+struct Always {
+  constexpr bool operator()(const StepResult&) const { return true; }
+};
+
+/// One step. `load(i)` gives micro-batch i as a `sw::LoadedBatch`: its `inputs`, its `targets`, and how many targets
+/// are `counted` in the whole step. Gradients add up to those of the mean over these.
+///
+/// `before_update(result)` is called when gradients are clipped, on every rank; the optimizer goes on if it says yes.
+/// It may throw; and may say no, if it has cleared the gradients.
+template <class Model, class Optimizer, class Load, class BeforeUpdate = Always>
+constexpr StepResult train_step(Model& model, Optimizer& optimizer, const StepOptions& options, Load load,
+                                BeforeUpdate before_update = {}) {
+  const sw::CrossEntropyLoss sum_of_losses({.reduction = sw::Reduction::sum});
+  sw::ReduceOptions reduction{.bucket_bytes = options.bucket_bytes, .in_background = options.in_background};
+  StepResult result;
+  for (sw::Index i = 0; i < options.micro_batches; ++i) {
+    const auto batch = load(i);
+    sw::Tape tape;
+    auto sum = sum_of_losses(model(tape.constant(batch.inputs)), batch.targets);
+    auto loss = sw::scale(sum, 1 / static_cast<double>(batch.counted));
+    reduction.last = i + 1 == options.micro_batches;
+    sw::backward_and_reduce(loss, model, reduction);
+    if constexpr (!sw::tensor_of<decltype(loss)>::MeshOf::dry) {
+      result.loss += static_cast<double>(sw::item(loss.value()));
+    }
+  }
+  result.norm = sw::clip_gradients(model, options.max_norm, 2, reduction);
+  if (before_update(result)) optimizer.step(model);
+  return result;
+}
+
+}  // namespace examples

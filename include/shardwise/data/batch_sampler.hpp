@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Which sequences of a corpus make which batch. Everything is a function of the options and of the number of the
+/// step, on any rank and any mesh: a run that goes on at step k needs to know k and nothing else.
+///
+/// ```
+/// BatchSampler sampler(corpus.size(), {.length = 1024, .batch = 64, .micro_batches = 4, .seed = 1});
+/// for (auto batch : sampler.batches(from_step) | ranges::views::take(10)) { … }   // 64 sequences each
+/// ```
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include <range/v3/view/iota.hpp>
+#include <range/v3/view/slice.hpp>
+#include <range/v3/view/transform.hpp>
+
+#include <shardwise/data/permutation.hpp>
+#include <shardwise/kernel/cross_entropy.hpp>
+#include <shardwise/layout/block.hpp>
+#include <shardwise/layout/index.hpp>
+
+namespace shardwise {
+
+/// What becomes of sequences at the end of an epoch that do not fill a batch.
+enum class LastBatch {
+  drop,  ///< they wait for another epoch, which has another order; so do tokens that do not fill a sequence
+  pad    ///< they are a batch with rows and targets that do not count
+};
+
+struct BatchOptions {
+  Index length = 0;         ///< of a sequence: inputs, and as many targets
+  Index batch = 0;          ///< sequences of a step, of all ranks and micro-batches together
+  Index micro_batches = 1;  ///< parts of a step that are run one after another
+  std::uint64_t seed = 0;   ///< of the orders
+  LastBatch last = LastBatch::drop;
+  Index ignore_index = kernel::ignore_index_default;  ///< the target that does not count, negative
+};
+
+/// The tokens cut into sequences, in an order of their own in each epoch. Sequence i has the inputs [i · length,
+/// (i + 1) · length) and targets one token further on, so neighbours share one token.
+class BatchSampler {
+ public:
+  /// Throws `std::invalid_argument` for options out of their ranges, a batch that is no multiple of the number of
+  /// micro-batches, and too few tokens for one batch (with `LastBatch::pad`, for one target).
+  constexpr BatchSampler(Index tokens, const BatchOptions& options) : tokens_(tokens), options_(options) {
+    check_positive(options.length, "length");
+    check_positive(options.batch, "batch");
+    check_positive(options.micro_batches, "micro_batches");
+    if (options.batch % options.micro_batches != 0) {
+      throw std::invalid_argument("BatchSampler: batch " + std::to_string(options.batch) +
+                                  " is no multiple of micro_batches " +
+                                  std::to_string(options.micro_batches));
+    }
+    if (options.ignore_index >= 0 || options.ignore_index < std::numeric_limits<std::int32_t>::min()) {
+      throw std::invalid_argument("BatchSampler: ignore_index " + std::to_string(options.ignore_index) +
+                                  ": expected a negative number of 32 bits, which is no token");
+    }
+    const Index targets = std::max<Index>(tokens - 1, 0);
+    const bool pads = options.last == LastBatch::pad;
+    sequences_ = targets / options.length + (pads && targets % options.length != 0 ? 1 : 0);
+    steps_ = sequences_ / options.batch + (pads && sequences_ % options.batch != 0 ? 1 : 0);
+    if (steps_ == 0) {
+      throw std::invalid_argument("BatchSampler: " + std::to_string(tokens) + " tokens make " +
+                                  std::to_string(sequences_) + " sequences of " +
+                                  std::to_string(options.length) + " and a target, but a step needs " +
+                                  std::to_string(pads ? 1 : options.batch));
+    }
+  }
+
+  constexpr Index tokens() const { return tokens_; }
+  constexpr const BatchOptions& options() const { return options_; }
+  /// Sequences of the corpus.
+  constexpr Index sequence_count() const { return sequences_; }
+  /// Sequences of a micro-batch, of all ranks together.
+  constexpr Index micro_batch() const { return options_.batch / options_.micro_batches; }
+
+  constexpr Index steps_per_epoch() const { return steps_; }
+  constexpr Index epoch_of(Index step) const {
+    check(step);
+    return step / steps_;
+  }
+
+  /// The numbers of a step's sequences, lazily, as `std::optional<Index>`: none is a row of padding. Steps count
+  /// from 0 and never end. Throws `std::invalid_argument` for a negative step.
+  auto sequences(Index step) const {
+    check(step);
+    const Index first = first_place(step);
+    return ranges::views::iota(first, first + options_.batch) |
+           ranges::views::transform([order = order_of(step)](Index place) -> std::optional<Index> {
+             if (place >= order.size()) return std::nullopt;
+             return order(place);
+           });
+  }
+  /// The same for one of its micro-batches, in [0, micro_batches).
+  auto sequences(Index step, Index micro) const {
+    check(step, micro);
+    return sequences(step) | ranges::views::slice(micro * micro_batch(), (micro + 1) * micro_batch());
+  }
+
+  /// `sequences(from_step)`, `sequences(from_step + 1)`, … without end, lazily.
+  auto batches(Index from_step) const {
+    check(from_step);
+    return ranges::views::iota(from_step) |
+           ranges::views::transform([sampler = *this](Index step) { return sampler.sequences(step); });
+  }
+
+  /// The positions of a sequence's inputs; its targets are one further on. The last one of a corpus may have fewer
+  /// than `length`.
+  constexpr Range inputs_of(Index sequence) const {
+    if (sequence < 0 || sequence >= sequences_) {
+      throw std::out_of_range("BatchSampler: sequence " + std::to_string(sequence) + " of " +
+                              std::to_string(sequences_));
+    }
+    const Index begin = sequence * options_.length;
+    return {begin, std::min(options_.length, tokens_ - 1 - begin)};
+  }
+
+  /// How many targets of a step count: of all ranks and micro-batches together, without padding.
+  constexpr Index counted(Index step) const {
+    check(step);
+    if (options_.last == LastBatch::drop) return options_.batch * options_.length;
+    const Permutation order = order_of(step);
+    const Index first = first_place(step), end = std::min(first + options_.batch, sequences_);
+    Index targets = 0;
+    for (Index place = first; place < end; ++place) targets += inputs_of(order(place)).size;
+    return targets;
+  }
+
+  /// Throws `std::invalid_argument` for a step or micro-batch that is none.
+  constexpr void check(Index step, Index micro = 0) const {
+    if (step < 0) throw std::invalid_argument("BatchSampler: step " + std::to_string(step) + " is negative");
+    if (micro < 0 || micro >= options_.micro_batches) {
+      throw std::invalid_argument("BatchSampler: micro-batch " + std::to_string(micro) + " of " +
+                                  std::to_string(options_.micro_batches));
+    }
+  }
+
+ private:
+  static constexpr void check_positive(Index value, const char* name) {
+    if (value >= 1) return;
+    throw std::invalid_argument(std::string("BatchSampler: ") + name + " is " + std::to_string(value) +
+                                ": expected at least 1");
+  }
+
+  constexpr Permutation order_of(Index step) const {
+    return Permutation(sequences_, options_.seed, static_cast<std::uint64_t>(epoch_of(step)));
+  }
+  /// The place of a step's first sequence in the order of its epoch.
+  constexpr Index first_place(Index step) const { return step % steps_ * options_.batch; }
+
+  Index tokens_;
+  BatchOptions options_;
+  Index sequences_ = 0, steps_ = 0;
+};
+
+}  // namespace shardwise

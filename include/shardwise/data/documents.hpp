@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The documents of a corpus, which are files, and their tokens, one document after another.
+
+#include <concepts>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <new>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <shardwise/data/text_files.hpp>
+#include <shardwise/io/fingerprint.hpp>
+#include <shardwise/layout/index.hpp>
+
+namespace shardwise {
+
+/// What makes tokens of text: `Tokenizer`, `ByteTokenizer`, or a type of the caller's, whose `fingerprint()` is
+/// another number whenever its tokens may be others.
+template <class T>
+concept TextEncoder = requires(const T& tokenizer, std::string_view text) {
+  { tokenizer.encode(text) } -> std::same_as<std::vector<std::int32_t>>;
+  { tokenizer.vocabulary() } -> std::convertible_to<Index>;
+  { tokenizer.end_token() } -> std::convertible_to<std::optional<std::int32_t>>;
+  { tokenizer.fingerprint() } -> std::convertible_to<std::uint64_t>;
+};
+
+// Implementation details: not part of the interface.
+namespace detail {
+
+struct Document {
+  std::filesystem::path path;
+  std::string name;  // below the folder that was asked for, so that a folder may move
+};
+
+inline std::vector<Document> documents_of(const std::vector<std::filesystem::path>& paths) {
+  std::vector<Document> documents;
+  for (const auto& path : paths) {
+    for (const auto& file : files_below(path)) {
+      const auto name = file == path ? file.filename() : file.lexically_relative(path);
+      documents.push_back({file, name.generic_string()});
+    }
+  }
+  return documents;
+}
+
+/// Of names and contents; times say nothing, as an edit may keep them.
+inline void add_document(Fingerprint& corpus, const Document& document, std::string_view text) {
+  corpus.add(std::uint64_t{document.name.size()})
+      .add(document.name)
+      .add(std::uint64_t{text.size()})
+      .add(text);
+}
+
+inline std::uint64_t fingerprint_of(const std::vector<Document>& documents) {
+  Fingerprint corpus;
+  for (const Document& document : documents) add_document(corpus, document, bytes_of_file(document.path));
+  return corpus.value();
+}
+
+/// Calls take(tokens) for each document that is not empty, and returns the fingerprint of the very bytes that were
+/// tokenised. Holds one document at a time. Throws `std::runtime_error`, which names the file.
+template <TextEncoder Encoder, class Take>
+std::uint64_t tokenise(const std::vector<Document>& documents, const Encoder& tokenizer, Take take) {
+  const std::optional<std::int32_t> end = tokenizer.end_token();
+  Fingerprint corpus;
+  for (const Document& document : documents) {
+    const std::string text = text_of_file(document.path);
+    add_document(corpus, document, text);
+    if (text.empty()) continue;
+    std::vector<std::int32_t> tokens;
+    try {
+      tokens = tokenizer.encode(text);
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& error) {
+      throw std::runtime_error(document.path.string() + ": cannot be tokenised: " + error.what());
+    }
+    if (end && (tokens.empty() || tokens.back() != *end)) tokens.push_back(*end);
+    take(std::span<const std::int32_t>(tokens));
+  }
+  return corpus.value();
+}
+
+}  // namespace detail
+}  // namespace shardwise

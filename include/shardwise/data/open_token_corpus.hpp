@@ -1,0 +1,173 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Text to tokens, once: what was made is kept in a file, the cache, and mapped from then on.
+///
+/// ```
+/// auto corpus = open_token_corpus(mesh, {"books/"}, tokenizer, "run/tokens.bin");   // all ranks
+/// auto alone = open_token_corpus({"books/"}, tokenizer, "run/tokens.bin");          // one process, without MPI
+/// ```
+/// A cache of other text, or of another tokenizer, is out of date and is made anew; the text is read to see that. A
+/// cache that is damaged or of another version, and a file that is none, is an error, and stays as it is. Where the
+/// text is no more, `TokenCorpus::from_file` opens the cache alone.
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <shardwise/data/documents.hpp>
+#include <shardwise/data/token_corpus.hpp>
+#include <shardwise/data/token_file.hpp>
+#include <shardwise/io/agreement.hpp>
+#include <shardwise/io/file.hpp>
+#include <shardwise/mesh/mesh.hpp>
+
+namespace shardwise {
+
+// Implementation details: not part of the interface.
+namespace detail {
+
+using Paths = std::vector<std::filesystem::path>;
+
+inline void check_not_empty(const Paths& paths, const TokenFileHeader& header) {
+  if (header.count > 0) return;
+  std::string names;
+  for (const Path& path : paths) names += (names.empty() ? "" : ", ") + path.string();
+  throw std::runtime_error("there is no text in " + names);
+}
+
+/// A cache among the files of the text would be text the next time.
+inline void check_outside(const Paths& paths, const Path& cache) {
+  for (const Path& path : paths) {
+    const Path name =
+        std::filesystem::weakly_canonical(std::filesystem::absolute(cache))
+            .lexically_relative(std::filesystem::weakly_canonical(std::filesystem::absolute(path)));
+    if (name.empty() || *name.begin() == "..") continue;
+    const bool hidden = std::any_of(name.begin(), name.end(), [](const Path& part) {
+      return part != "." && part.string().starts_with('.');
+    });
+    if (!hidden) {
+      throw std::runtime_error(cache.string() + ": the cache would lie in " + path.string() +
+                               ", whose files are the text; name another place, or a hidden file");
+    }
+  }
+}
+
+template <TextEncoder Encoder>
+TokenCorpus tokens_in_memory(const Paths& paths, const Encoder& tokenizer) {
+  TokenPacker packer(tokenizer.vocabulary(), tokenizer.fingerprint());
+  std::vector<char> bytes;
+  const auto text = tokenise(documents_of(paths), tokenizer, [&](std::span<const std::int32_t> tokens) {
+    const std::string_view packed = packer.pack(tokens);
+    bytes.insert(bytes.end(), packed.begin(), packed.end());
+  });
+  check_not_empty(paths, packer.header(text));
+  return CorpusMaker::in_memory(packer.header(text), std::move(bytes));
+}
+
+template <TextEncoder Encoder>
+void write_cache(const Paths& paths, const std::vector<Document>& documents, const Encoder& tokenizer,
+                 const Path& cache) {
+  TokenPacker packer(tokenizer.vocabulary(), tokenizer.fingerprint());
+  TemporaryFile temporary(cache, temporary_token());
+  auto end = static_cast<Index>(sizeof(TokenFileHeader));
+  const auto text = tokenise(documents, tokenizer, [&](std::span<const std::int32_t> tokens) {
+    const std::string_view packed = packer.pack(tokens);
+    temporary.file().write(packed.data(), static_cast<Index>(packed.size()), end);
+    end += static_cast<Index>(packed.size());
+  });
+  const TokenFileHeader header = packer.header(text);
+  check_not_empty(paths, header);
+  temporary.file().write(&header, static_cast<Index>(sizeof header), 0);
+  temporary.file().sync();
+  temporary.commit();
+  sync_folder(folder_of(cache));
+}
+
+/// On return the cache is whole and up to date.
+template <TextEncoder Encoder>
+void prepare_cache(const Paths& paths, const Encoder& tokenizer, const Path& cache) {
+  check_outside(paths, cache);
+  const std::vector<Document> documents = documents_of(paths);
+  if (std::filesystem::exists(cache)) {
+    const File file(cache, O_RDONLY);
+    const TokenFileHeader header = read_token_header(file);
+    const bool same_tokenizer = header.tokenizer == tokenizer.fingerprint() &&
+                                header.vocabulary == static_cast<std::uint64_t>(tokenizer.vocabulary());
+    if (same_tokenizer && header.corpus == fingerprint_of(documents)) return check_tokens(file);
+  }
+  write_cache(paths, documents, tokenizer, cache);
+}
+
+}  // namespace detail
+
+/// The tokens of files, and of all files below folders, which `TextCorpus` would take: each file is a document,
+/// encoded with `tokenizer.encode(text)`, and ends with the tokenizer's end token if there is one. With a `cache`,
+/// tokenising needs memory for one document; without, the tokens stay in memory.
+///
+/// One process alone, without MPI. Throws `std::runtime_error`, which names the file and the reason.
+template <TextEncoder Encoder>
+TokenCorpus open_token_corpus(const std::vector<std::filesystem::path>& paths, const Encoder& tokenizer,
+                              const std::filesystem::path& cache = {}) {
+  if (cache.empty()) return detail::tokens_in_memory(paths, tokenizer);
+  detail::prepare_cache(paths, tokenizer, cache);
+  return detail::CorpusMaker::mapped(cache);
+}
+
+/// The same for many ranks, with the same arguments on all: the first reads the text and writes the cache while the
+/// others wait; then each maps it, so it must lie on a file system that all of them share. Without a cache every
+/// rank reads the text and keeps all tokens. Collective; where one rank fails, or has other tokens than the first,
+/// all throw the same `std::runtime_error`.
+template <TextEncoder Encoder>
+TokenCorpus open_token_corpus(const Communicator& ranks, const std::vector<std::filesystem::path>& paths,
+                              const Encoder& tokenizer, const std::filesystem::path& cache = {}) {
+  constexpr std::string_view task = "open_token_corpus";
+  auto together = [&](auto work) {
+    detail::Problems problems;
+    problems.guard(work);
+    problems.throw_together(ranks, task);
+  };
+  together([&] {
+    if (ranks.rank() == 0 && !cache.empty()) detail::prepare_cache(paths, tokenizer, cache);
+  });
+  std::optional<TokenCorpus> corpus;
+  together([&] {
+    corpus = cache.empty() ? detail::tokens_in_memory(paths, tokenizer) : detail::CorpusMaker::mapped(cache);
+  });
+
+  // Of the tokens, and of the tokenizer that was given: a cache tells only of the first rank's.
+  const std::array<Index, 2> mine{std::bit_cast<Index>(corpus->fingerprint()),
+                                  std::bit_cast<Index>(std::uint64_t{tokenizer.fingerprint()})};
+  const auto size = static_cast<std::size_t>(ranks.size());
+  std::vector<Index> all(2 * size), counts(size, 2), offsets(size);
+  for (std::size_t r = 0; r < size; ++r) offsets[r] = static_cast<Index>(2 * r);
+  ranks.all_gather(mine.data(), all.data(), counts, offsets, data_type<Index>);
+  together([&] {
+    if (mine[1] != all[1]) throw std::runtime_error("another tokenizer than on rank 0");
+    if (mine[0] == all[0]) return;
+    throw std::runtime_error(cache.empty()
+                                 ? "other tokens than on rank 0: the text differs"
+                                 : cache.string() + ": not the file of rank 0; it must lie on a file " +
+                                       "system that all ranks share");
+  });
+  return *corpus;
+}
+/// The same for all ranks of a mesh.
+template <MeshAxis... Axes, TextEncoder Encoder>
+TokenCorpus open_token_corpus(const Mesh<Axes...>& mesh, const std::vector<std::filesystem::path>& paths,
+                              const Encoder& tokenizer, const std::filesystem::path& cache = {}) {
+  return open_token_corpus(mesh.communicator((1u << sizeof...(Axes)) - 1), paths, tokenizer, cache);
+}
+
+}  // namespace shardwise

@@ -1,0 +1,236 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Writes a checkpoint: every rank its own blocks, into a file of its own in a folder beside the target; blocks that
+/// several ranks have are divided among them. Then the manifest, and one rename.
+
+#include <cstdio>
+#include <memory>
+
+#include <shardwise/io/agreement.hpp>
+#include <shardwise/io/checkpoint/contents.hpp>
+#include <shardwise/io/checkpoint/manifest.hpp>
+#include <shardwise/io/file.hpp>
+
+namespace shardwise::detail {
+
+inline constexpr Index checkpoint_group_bytes = 1 << 20;  // rows with a checksum, of the whole tensor
+inline constexpr Index checkpoint_alignment = 64;
+
+constexpr Index group_rows_of(Index row_bytes) {
+  return row_bytes <= 0 ? 1 : std::max<Index>(1, checkpoint_group_bytes / row_bytes);
+}
+
+/// The rows of a block that this rank writes, and where.
+struct OwnPiece {
+  std::size_t tensor = 0;  ///< number of the block
+  CheckpointBox box;
+  const char* data = nullptr;
+  Index bytes = 0, offset = 0;
+  std::vector<std::uint64_t> checksums;
+};
+
+/// What of its blocks this rank writes: of a block that several ranks have, a part of the rows.
+inline std::vector<OwnPiece> own_pieces(const CheckpointContents& contents) {
+  std::vector<OwnPiece> pieces;
+  Index offset = 0;
+  for (std::size_t i = 0; i < contents.blocks().size(); ++i) {
+    const CheckpointBlock& block = contents.blocks()[i];
+    OwnPiece piece;
+    piece.tensor = i;
+    piece.box = contents.box_of(block, contents.coordinates());
+    if (piece.box.elements() == 0) continue;
+    AxisSet copies = 0;
+    for (int axis = 0; axis < block.layout.axes; ++axis) {
+      if (!block.layout[axis].is_shard()) copies |= 1u << axis;
+    }
+    const Range rows =
+        balanced_block(piece.box.size[0], group_size(contents.sizes(), contents.axes(), copies),
+                       group_rank(contents.sizes(), contents.coordinates(), contents.axes(), copies));
+    const Index row = piece.box.elements() / piece.box.size[0] * block.element_bytes();
+    piece.data = block.data + rows.begin * row;
+    piece.box.begin[0] += rows.begin;
+    piece.box.size[0] = rows.size;
+    piece.bytes = rows.size * row;
+    if (piece.bytes == 0) continue;
+    piece.offset = offset;
+    offset = (offset + piece.bytes + checkpoint_alignment - 1) / checkpoint_alignment * checkpoint_alignment;
+    pieces.push_back(std::move(piece));
+  }
+  return pieces;
+}
+inline Index bytes_of(const std::vector<OwnPiece>& pieces) {
+  return pieces.empty() ? 0 : pieces.back().offset + pieces.back().bytes;
+}
+
+inline std::string rank_file_name(int rank) {
+  std::string number = std::to_string(rank);
+  if (number.size() < 5) number.insert(0, 5 - number.size(), '0');
+  return "rank-" + number + ".bin";
+}
+
+/// A checkpoint that is being written. Every rank: make one, `write` (in a thread if it likes), `commit`.
+class CheckpointSave {
+ public:
+  /// Collective. With `copy`, the blocks are copied now, so that they may change while they are written. Throws
+  /// `std::runtime_error`, on all ranks, if the folder cannot be made.
+  CheckpointSave(const CheckpointContents& contents, Path target, bool copy, Json notes = {})
+      : ranks_(contents.ranks()), target_(std::move(target)), pieces_(own_pieces(contents)) {
+    manifest_.mesh = contents.named_sizes();
+    manifest_.notes = std::move(notes);
+    for (const auto& [name, number] : contents.numbers()) manifest_.numbers[name] = *number;
+    for (const CheckpointBlock& block : contents.blocks()) {
+      manifest_.tensors.push_back({block.name,
+                                   stored_as(block.type),
+                                   {block.shape.begin(), block.shape.begin() + block.rank},
+                                   block.layout_text,
+                                   group_rows_of(block.row_bytes()),
+                                   {}});
+    }
+    Index token = temporary_token();
+    share_from_first(&token);
+    folder_ = temporary_path(target_, static_cast<std::uint32_t>(token));
+    together([&] {
+      if (ranks_.rank() != 0) return;
+      std::filesystem::create_directories(folder_of(target_));
+      std::filesystem::create_directory(folder_);
+    });
+    if (copy) copy_blocks();
+  }
+  CheckpointSave(const CheckpointSave&) = delete;
+  CheckpointSave& operator=(const CheckpointSave&) = delete;
+
+  /// Writes this rank's file, and has it on the device. Not collective; what goes wrong is told by `commit`.
+  void write() noexcept {
+    problems_.guard([&] {
+      const File file(folder_ / rank_file_name(ranks_.rank()), O_WRONLY | O_CREAT | O_EXCL);
+      for (OwnPiece& piece : pieces_) {
+        write_piece(file, piece, manifest_.tensors[piece.tensor].group_rows);
+      }
+      file.sync();
+    });
+  }
+
+  /// When `write` has returned on this rank. Makes the checkpoint whole, in the place of one that is there. Collective.
+  /// Throws `std::runtime_error` on all ranks if something went wrong on any; then nothing of it is left.
+  void commit() {
+    bool good = ranks_.agree(problems_.none());
+    if (good) {
+      problems_.guard([&] { finish(); });
+      good = ranks_.agree(problems_.none());
+    }
+    if (!good && ranks_.rank() == 0) {
+      std::error_code ignored;  // the reason is told below
+      std::filesystem::remove_all(folder_, ignored);
+    }
+    problems_.throw_together(ranks_, "the checkpoint " + target_.string());
+  }
+
+  /// Bytes of elements that this rank writes.
+  Index own_bytes() const {
+    Index sum = 0;
+    for (const OwnPiece& piece : pieces_) sum += piece.bytes;
+    return sum;
+  }
+
+ private:
+  template <class F>
+  void together(F work) {
+    Problems problems;
+    problems.guard(work);
+    problems.throw_together(ranks_, "the checkpoint " + target_.string());
+  }
+  void share_from_first(Index* number) const {
+    const Index mine = ranks_.rank() == 0 ? *number : 0;
+    ranks_.all_reduce(&mine, number, 1, DataType::i64, ReduceOp::sum);
+  }
+
+  void copy_blocks() {
+    copy_ = std::make_unique_for_overwrite<char[]>(static_cast<std::size_t>(bytes_of(pieces_)));
+    for (OwnPiece& piece : pieces_) {
+      std::memcpy(copy_.get() + piece.offset, piece.data, static_cast<std::size_t>(piece.bytes));
+      piece.data = copy_.get() + piece.offset;
+    }
+  }
+
+  static void write_piece(const File& file, OwnPiece& piece, Index group_rows) {
+    const Range rows{piece.box.begin[0], piece.box.size[0]};
+    const Range groups = groups_of(rows, group_rows);
+    const Index row = piece.bytes / rows.size;
+    for (Index group = groups.begin; group < groups.end(); ++group) {
+      const Range part = intersection(rows, {group * group_rows, group_rows});
+      const Index at = (part.begin - rows.begin) * row;
+      piece.checksums.push_back(
+          fingerprint_of(std::string_view(piece.data + at, static_cast<std::size_t>(part.size * row))));
+    }
+    file.write(piece.data, piece.bytes, piece.offset);
+  }
+
+  /// This rank's pieces, for the manifest.
+  std::string described() const {
+    Json json = Json::array();
+    for (const OwnPiece& piece : pieces_) {
+      const auto rank = static_cast<Index>(manifest_.tensors[piece.tensor].shape.size());
+      json.push_back({piece.tensor, piece.offset,
+                      std::vector<Index>(piece.box.begin.begin(), piece.box.begin.begin() + rank),
+                      std::vector<Index>(piece.box.size.begin(), piece.box.size.begin() + rank),
+                      hex_of(piece.checksums)});
+    }
+    return json.dump();
+  }
+
+  /// Gathers what the ranks have written. Rank 0 writes the manifest and renames the folder.
+  void finish() {
+    const auto size = static_cast<std::size_t>(ranks_.size());
+    const std::string mine = described();
+    const std::vector<Index> numbers{static_cast<Index>(mine.size()), bytes_of(pieces_)};
+    std::vector<Index> all(2 * size), counts(size, 2), offsets(size);
+    for (std::size_t r = 0; r < size; ++r) offsets[r] = static_cast<Index>(2 * r);
+    ranks_.all_gather(numbers.data(), all.data(), counts, offsets, data_type<Index>);
+    Index bytes = 0;
+    for (std::size_t r = 0; r < size; ++r) {
+      counts[r] = all[2 * r];
+      offsets[r] = bytes;
+      bytes += counts[r];
+    }
+    std::string text(static_cast<std::size_t>(bytes), '\0');
+    ranks_.all_gather(mine.data(), text.data(), counts, offsets, DataType::u8);
+    if (ranks_.rank() != 0) return;
+
+    for (std::size_t r = 0; r < size; ++r) {
+      manifest_.files.push_back({rank_file_name(static_cast<int>(r)), all[2 * r + 1]});
+      for (const Json& piece : Json::parse(std::string_view(text).substr(
+               static_cast<std::size_t>(offsets[r]), static_cast<std::size_t>(counts[r])))) {
+        manifest_.tensors[piece[0].get<std::size_t>()].pieces.push_back(
+            {r, piece[1].get<Index>(), piece[2].get<std::vector<Index>>(), piece[3].get<std::vector<Index>>(),
+             *numbers_of_hex(piece[4].get<std::string>())});
+      }
+    }
+    write_file_atomically(folder_ / manifest_name, manifest_text(manifest_));
+    put_in_place();
+    sync_folder(folder_of(target_));
+  }
+
+  /// One rename: where a checkpoint of this name is, the two change places, and the old one goes.
+  void put_in_place() const {
+    if (std::filesystem::exists(target_)) {
+      if (::renameat2(AT_FDCWD, folder_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) != 0) {
+        throw_file_error(target_, "cannot change places with " + folder_.filename().string());
+      }
+      std::filesystem::remove_all(folder_);
+    } else if (::rename(folder_.c_str(), target_.c_str()) != 0) {
+      throw_file_error(target_, "cannot be renamed from " + folder_.filename().string());
+    }
+  }
+
+  Communicator ranks_;
+  Path target_, folder_;
+  CheckpointManifest manifest_;
+  std::vector<OwnPiece> pieces_;
+  std::unique_ptr<char[]> copy_;
+  Problems problems_;
+};
+
+}  // namespace shardwise::detail

@@ -1,0 +1,184 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Saves checkpoints beside a training run: "FOLDER/step-00001000".
+///
+/// ```
+/// Checkpointer checkpointer(world(), {.folder = "runs/7", .keep = 3});
+/// if (auto last = checkpointer.latest()) load_checkpoint(*last, run);
+/// for (; step < steps; ++step) {
+///   …
+///   if (auto problem = checkpointer.progress()) complain(*problem);
+///   if (step % 100 == 0) checkpointer.save(step, run);   // the steps go on while it is written
+/// }
+/// checkpointer.finish();
+/// ```
+
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <shardwise/io/checkpoint.hpp>
+
+namespace shardwise {
+
+struct CheckpointerOptions {
+  std::filesystem::path folder;
+  int keep = 3;               ///< so many of the last checkpoints stay, at least 1
+  bool in_background = true;  ///< the blocks are copied, and written by a thread while the run goes on
+};
+
+/// All members but `latest` are collective. A save that fails stops nothing but itself: what went wrong is returned,
+/// the same text on every rank, and nothing of it is left.
+class Checkpointer {
+ public:
+  /// The folder is made when it is needed. What killed runs left of unfinished checkpoints in it is removed.
+  /// Throws `std::invalid_argument` if none is to be kept, and `std::runtime_error`, on all ranks, if the folder cannot
+  /// be examined.
+  Checkpointer(Communicator ranks, CheckpointerOptions options)
+      : ranks_(std::move(ranks)), options_(std::move(options)) {
+    if (options_.keep < 1) {
+      throw std::invalid_argument("Checkpointer: keep is " + std::to_string(options_.keep) +
+                                  ", which must be 1 or more");
+    }
+    detail::Problems problems;
+    problems.guard([&] {
+      if (ranks_.rank() == 0) remove_unfinished();
+    });
+    problems.throw_together(ranks_, "the checkpoints in " + options_.folder.string());
+  }
+  Checkpointer(const Checkpointer&) = delete;
+  Checkpointer& operator=(const Checkpointer&) = delete;
+  /// A checkpoint that is still being written, and was not finished, is given up.
+  ~Checkpointer() {
+    if (writer_.joinable()) writer_.join();
+  }
+
+  /// The checkpoint of the most steps, if there is one.
+  std::optional<std::filesystem::path> latest() const {
+    const auto all = checkpoints();
+    if (all.empty()) return std::nullopt;
+    return all.back().second;
+  }
+
+  /// Saves the contents as they are now, after `step` steps. First finishes the save before, if that is under way;
+  /// returns what went wrong with it, or, in the foreground, with this one.
+  std::optional<std::string> save(std::int64_t step, const CheckpointContents& contents,
+                                  const Json& notes = {}) {
+    auto problem = finish();
+    std::string number = std::to_string(step);
+    if (number.size() < 8) number.insert(0, 8 - number.size(), '0');
+    auto begun = attempt(
+        [&] { save_.emplace(contents, options_.folder / (prefix + number), options_.in_background, notes); });
+    if (begun) {
+      save_.reset();
+      return problem ? problem : begun;
+    }
+    written_ = false;
+    if (options_.in_background) {
+      writer_ = std::thread([this] {
+        ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), 10);  // the run goes first
+        save_->write();
+        written_ = true;
+      });
+      return problem;
+    }
+    save_->write();
+    written_ = true;
+    auto failed = finish();
+    return problem ? problem : failed;
+  }
+
+  /// Makes the checkpoint whole that is being written, if all ranks have written theirs. Returns what went wrong.
+  std::optional<std::string> progress() {
+    if (!save_ || !ranks_.agree(written_)) return std::nullopt;
+    return finish();
+  }
+
+  /// Waits for the save that is under way, if there is one, and makes it whole. Returns what went wrong.
+  std::optional<std::string> finish() {
+    if (!save_) return std::nullopt;
+    if (writer_.joinable()) writer_.join();
+    auto problem = attempt([&] { save_->commit(); });
+    save_.reset();
+    if (problem) return problem;
+    return attempt([&] {
+      detail::Problems problems;
+      problems.guard([&] {
+        if (ranks_.rank() == 0) remove_old();
+      });
+      problems.throw_together(ranks_, "the old checkpoints in " + options_.folder.string());
+    });
+  }
+
+ private:
+  static constexpr const char* prefix = "step-";
+
+  /// What `work`, which fails on all ranks or on none, throws.
+  template <class F>
+  static std::optional<std::string> attempt(F work) {
+    try {
+      work();
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return std::nullopt;
+  }
+
+  /// Those that are whole, with their steps, in their order.
+  std::vector<std::pair<std::int64_t, std::filesystem::path>> checkpoints() const {
+    std::vector<std::pair<std::int64_t, std::filesystem::path>> found;
+    for_each_entry([&](const std::filesystem::path& path, std::string_view number) {
+      std::int64_t step = 0;
+      const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), step);
+      const bool whole = error == std::errc() && end == number.data() + number.size() &&
+                         std::filesystem::exists(path / detail::manifest_name);
+      if (whole) found.emplace_back(step, path);
+    });
+    std::ranges::sort(found);
+    return found;
+  }
+  template <class F>
+  void for_each_entry(F f) const {
+    if (!std::filesystem::exists(options_.folder)) return;
+    for (const auto& entry : std::filesystem::directory_iterator(options_.folder)) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with(prefix))
+        f(entry.path(), std::string_view(name).substr(std::string_view(prefix).size()));
+    }
+  }
+
+  void remove_unfinished() const {
+    std::vector<std::filesystem::path> unfinished;
+    for_each_entry([&](const std::filesystem::path& path, std::string_view rest) {
+      if (rest.find(".tmp-") != rest.npos) unfinished.push_back(path);
+    });
+    for (const auto& path : unfinished) std::filesystem::remove_all(path);
+  }
+  /// Each is renamed before it is removed: a checkpoint that lacks files is none.
+  void remove_old() const {
+    const auto all = checkpoints();
+    const auto keep = static_cast<std::size_t>(options_.keep);
+    for (std::size_t i = 0; i + keep < all.size(); ++i) {
+      const auto going = detail::temporary_path(all[i].second, detail::temporary_token());
+      std::filesystem::rename(all[i].second, going);
+      std::filesystem::remove_all(going);
+    }
+  }
+
+  Communicator ranks_;
+  CheckpointerOptions options_;
+  std::optional<detail::CheckpointSave> save_;  // that is under way
+  std::thread writer_;
+  std::atomic<bool> written_ = false;
+};
+
+}  // namespace shardwise

@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// `recompute`: a call of a module that keeps its arguments only, and is repeated in the backward pass (Chen
+/// et al., "Training deep nets with sublinear memory cost", 2016: "activation checkpointing").
+///
+/// ```
+/// for (const auto& block : blocks) x = recompute(block, x);   // instead of x = block(x)
+/// ```
+/// Values and gradients are the same, bit by bit. The price is a second forward pass of the module, with all that
+/// it communicates, in `Phase::backward`.
+
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <shardwise/layout/diagnosis.hpp>
+
+#include <shardwise/autograd/operand.hpp>
+
+namespace shardwise {
+
+namespace detail {
+
+/// What a call gives, or the `LayoutError` that says why none.
+template <class Module, class... X>
+using called_with = std::remove_cvref_t<decltype(std::declval<const Module&>()(std::declval<const X&>()...))>;
+
+/// An argument of a call that will be repeated on another tape.
+template <class X>
+class RepeatedArgument {
+ public:
+  constexpr explicit RepeatedArgument(const X& x) : value_(x) {}
+  constexpr const X& on(Tape&) const { return value_; }
+
+ private:
+  X value_;
+};
+/// The gradient goes straight to where it gathers, so that its terms are added in the same order.
+template <class X, bool Tracked>
+class RepeatedArgument<Var<X, Tracked>> {
+ public:
+  constexpr explicit RepeatedArgument(const Var<X, Tracked>& x) : value_(kept(x)) {
+    if constexpr (Tracked) slot_ = x.slot();
+  }
+  constexpr Var<X, Tracked> on(Tape& tape) const {
+    if constexpr (Tracked) {
+      return Var<X>(tape, value_.value(), slot_);
+    } else {
+      return tape.constant(value_.value());
+    }
+  }
+
+ private:
+  struct None {};
+  Kept<X> value_;
+  [[no_unique_address]] std::conditional_t<Tracked, SlotFor<X>, None> slot_;
+};
+/// A parameter is referred to, as those of the module are.
+template <class X>
+  requires(OperandTraits<X>::tracked && !OperandTraits<X>::on_tape)
+class RepeatedArgument<X> {
+ public:
+  constexpr explicit RepeatedArgument(const X& x) : parameter_(&x) {}
+  constexpr const X& on(Tape&) const { return *parameter_; }
+
+ private:
+  const X* parameter_;
+};
+
+template <class Module, TensorType Y, class... X>
+class RecomputeNode final : public TapeNode {
+ public:
+  constexpr RecomputeNode(const Module& module, SlotFor<Y> result, const X&... x)
+      : module_(&module), arguments_(RepeatedArgument<X>(x)...), slot_(std::move(result)) {}
+
+  constexpr void pull_back() override {
+    if (!slot_->filled()) return;
+    Tape tape;
+    tape.set_repeats();
+    auto again = [&](const auto&... argument) { return (*module_)(argument.on(tape)...); };
+    tape.backward(std::apply(again, arguments_), slot_->take());
+  }
+  constexpr void destroy() override { destroy_pooled(this); }
+
+ private:
+  const Module* module_;
+  std::tuple<RepeatedArgument<X>...> arguments_;
+  SlotFor<Y> slot_;
+};
+
+/// An argument as a call without a tape takes it.
+template <class X>
+constexpr const auto& off_tape(const X& x) {
+  if constexpr (OperandTraits<X>::on_tape) {
+    return x.value();
+  } else {
+    return x;
+  }
+}
+
+/// The operands among the arguments, as a tuple of references.
+template <class X>
+constexpr auto if_operand(const X& x) {
+  if constexpr (Operand<X>) {
+    return std::tuple<const X&>(x);
+  } else {
+    return std::tuple<>();
+  }
+}
+
+}  // namespace detail
+
+/// `module(x...)`, whose activations are not kept: on a tape, the call leaves one node, which calls the module
+/// again in the backward pass. Without a tape it is the call.
+///
+/// The arguments are tensors, `Var`s, parameters, and values of other types, which are copied. The module must
+/// give one tensor, and the same one whenever it is called with the same arguments; it takes tensors wherever it
+/// takes `Var`s, and captures no `Var`. The module, and parameters among the arguments, are referred to: they
+/// must not be moved or destroyed before the backward pass, nor changed, as ever.
+template <class Module, class... X, class Result = detail::called_with<Module, X...>>
+constexpr auto recompute(const Module& module, const X&... x) {
+  constexpr bool one_tensor = TensorOperand<Result>;
+  static_assert(one_tensor, "recompute: the module must give one tensor, not a tuple or the like");
+  if constexpr (!one_tensor || !any_tracked<Result>) {
+    return module(x...);
+  } else {
+    using Y = tensor_of<Result>;
+    using Value = detail::called_with<Module, std::remove_cvref_t<decltype(detail::off_tape(x))>...>;
+    constexpr bool needs_no_tape = std::is_same_v<Value, Y>;
+    static_assert(
+        needs_no_tape,
+        "recompute: called with tensors, the module must give a tensor: each Var must be an argument");
+    if constexpr (needs_no_tape) {
+      Tape& tape = std::apply([](const auto&... operand) -> Tape& { return common_tape(operand...); },
+                              std::tuple_cat(detail::if_operand(x)...));
+      Y y = module(detail::off_tape(x)...);
+      auto slot = SlotFor<Y>::make();  // and no recipe: who needs y later keeps it
+      tape.template record<detail::RecomputeNode<Module, Y, X...>>(module, slot, x...);
+      return Var<Y>(tape, std::move(y), std::move(slot));
+    }
+  }
+}
+template <class Module, class... X, IllFormed Why = detail::called_with<Module, X...>>
+Why recompute(const Module&, const X&...);  // see Why
+/// A temporary module does not live until the backward pass.
+template <class Module, class... X>
+void recompute(const Module&&, const X&...) = delete;
+
+}  // namespace shardwise

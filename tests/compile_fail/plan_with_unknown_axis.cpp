@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+// A style for all modules of a plan is over axes of the mesh too.
+// expect: LayoutError<Reason::mesh_has_no_such_axis, Expected<AxisList<tp>>, Got<dp>, Cure<Hint::name_an_axis_of_the_mesh>>
+
+#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/nn/llama.hpp>
+
+using namespace shardwise;
+
+#ifdef SHOULD_FAIL
+using Grid = Mesh<tp>;
+#else
+using Grid = Mesh<dp, tp>;
+#endif
+auto make(const Grid& mesh, const LlamaConfig& config) {
+  return Llama<Grid, PlanWith<LlamaTensorParallel<>, FullyShard<dp>>>(mesh, config);
+}

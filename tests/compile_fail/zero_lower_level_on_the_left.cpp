@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// Where two axes cut one dimension, the right one cuts the blocks of the left one: so the left one has to cut the
+/// parameter at least as early. Give it the same or a higher level, or put the axes in the other order.
+// expect: LayoutError<Reason::left_data_axis_has_the_lower_zero_level, Got<Zero<1, replica>, Zero<3, dp>>, Cure<Hint::give_the_left_axis_the_higher_level>>
+
+#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/nn/linear.hpp>
+
+using namespace shardwise;
+
+struct replica {
+  static constexpr const char* name = "replica";
+  static constexpr bool data = true;
+};
+using Grid = Mesh<replica, dp>;
+
+#ifdef SHOULD_FAIL
+auto make(const Grid& mesh) {
+  return Linear<Grid, Styles<Zero<1, replica>, FullyShard<dp>>>(mesh, 64, 256);
+}
+#else
+auto make(const Grid& mesh) {
+  return Linear<Grid, Styles<FullyShard<replica>, Zero<1, dp>>>(mesh, 64, 256);
+}
+#endif

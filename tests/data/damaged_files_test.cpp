@@ -1,0 +1,224 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// Files that are made to do harm: they are refused, and take no more memory or time than what they hold. Much of
+/// it was found by the programs in tests/fuzz/. (Those of tokenizers are in tokenizer_test.cpp.)
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <bit>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+#include <string_view>
+
+#include <shardwise/data/token_corpus.hpp>
+#include <shardwise/io/checkpoint/manifest.hpp>
+#include <shardwise/io/llama_config_file.hpp>
+#include <shardwise/io/weights.hpp>
+
+namespace {
+
+using namespace shardwise;
+namespace fs = std::filesystem;
+
+class Folder {
+ public:
+  Folder() { fs::create_directories(path_); }
+  ~Folder() { fs::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  fs::path operator/(const std::string& name) const { return path_ / name; }
+  const fs::path& path() const { return path_; }
+  fs::path file(const std::string& name, std::string_view bytes) const {
+    std::ofstream(path_ / name, std::ios::binary) << bytes;
+    return path_ / name;
+  }
+
+ private:
+  fs::path path_ =
+      fs::temp_directory_path() / ("shardwise_damaged_" + std::to_string(std::random_device{}()));
+};
+
+/// The message of the `std::runtime_error` that f throws, behind what begins it.
+template <class F>
+std::string error_of(const std::string& source, F f) {
+  try {
+    f();
+  } catch (const std::runtime_error& error) {
+    const std::string message = error.what();
+    REQUIRE(message.starts_with(source + ": "));
+    return message.substr(source.size() + 2);
+  }
+  return "no error";
+}
+std::string json_error(std::string_view text) {
+  return error_of("j", [&] { parse_json(text, "j"); });
+}
+std::string repeated(std::string_view part, std::size_t times) {
+  std::string text;
+  for (std::size_t i = 0; i < times; ++i) text += part;
+  return text;
+}
+
+TEST_CASE("JSON that nests a million deep") {
+  const std::string deep = "lists and objects nest deeper than 100";
+  CHECK(json_error(repeated("[", 1'000'000)) == deep);
+  CHECK(json_error(repeated("[", 1'000'000) + repeated("]", 1'000'000)) == deep);
+  CHECK(json_error(repeated(R"({"a":)", 1'000'000)) == deep);
+  CHECK(json_error(repeated("[", 101) + repeated("]", 101)) == deep);
+  CHECK(json_error(repeated("[", 100) + repeated("]", 100)) == "no error");
+}
+
+TEST_CASE("JSON is what nlohmann reads, but for keys that are there twice") {
+  for (const std::string text :
+       {R"({"a":[1,-2,3.5,"x",true,false,null,{},[]],"b":{"a":{"c":[[{"d":1}]]},"e":18446744073709551615}})",
+        "[]", "7", "\"x\"", "null", R"([{"a":1},{"a":2}])", R"({"a":{"a":1},"b":{"a":2}})"}) {
+    CHECK(parse_json(text, "j") == Json::parse(text));
+  }
+  CHECK(json_error(R"({"a":1,"a":2})") == "the key \"a\" is there twice in one object");
+  CHECK(json_error(R"({"b":[{"a":{},"c":1,"a":2}]})") == "the key \"a\" is there twice in one object");
+  for (const std::string text : {"", "{", "[1,]", "{} {}", "1e999", "\"\xff\"", R"("\ud800")"}) {
+    CHECK(json_error(text).starts_with("not JSON: "));
+  }
+  CHECK(json_error("[" + std::string(1'000'000, 'x')).size() < 300);
+}
+
+TEST_CASE("JSON with many objects takes no time with the square of their number") {
+  const Json json = parse_json("[{}" + repeated(",{}", 300'000) + "]", "j");
+  CHECK(json.size() == 300'001);
+}
+
+TEST_CASE("an error quotes the beginning of a long value") {
+  CHECK(detail::excerpt(Json("short")) == "\"short\"");
+  CHECK(detail::excerpt(std::string(199, 'a') + "\u00e9bc") == std::string(199, 'a') + " …");
+  const Folder folder;
+  const auto path = folder.file("config.json", R"({"model_type":")" + std::string(1'000'000, 'x') + "\"}");
+  CHECK(error_of(path.string(), [&] { read_llama_config(path); }).size() < 300);
+}
+
+TEST_CASE("an index that names what is no file beside it") {
+  const Folder folder;
+  const auto index = folder / "model.safetensors.index.json";
+  const auto opened = [&](const std::string& name) {
+    folder.file(index.filename().string(), R"({"weight_map":{"a":")" + name + "\"}}");
+    try {
+      Weights weights(folder.path());
+    } catch (const std::runtime_error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  for (const std::string name : {"", ".", "..", ".hidden", "/etc/passwd", "../a", "a/b", "a\\u0000b"}) {
+    CHECK(opened(name) == index.string() +
+                              ": the file of tensor \"a\" is to be a name in the same folder, found \"" +
+                              name + "\"");
+  }
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  CHECK(opened("pipe") ==
+        (folder / "pipe").string() + ": not a regular file");  // and does not wait for a writer
+  fs::create_symlink("loop", folder / "loop");
+  CHECK(opened("loop").starts_with((folder / "loop").string() + ": cannot be opened: "));
+}
+
+/// A manifest with its checksum, of what stands under "files" and "tensors".
+std::string manifest_error(const std::string& files, const std::string& tensors,
+                           const std::string& numbers = "{}") {
+  const std::string text = R"({"format":"shardwise checkpoint","version":1,"mesh":[],"numbers":)" + numbers +
+                           R"(,"files":)" + files + R"(,"tensors":)" + tensors + "}";
+  const std::uint64_t checksum = detail::fingerprint_of(text);
+  const std::string whole =
+      "{\"checksum\":\"" + detail::hex_of({&checksum, 1}) + "\",\"manifest\":" + text + "}\n";
+  return error_of("m", [&] { detail::parse_manifest(whole, "m"); });
+}
+std::string tensor_named(const std::string& name, const std::string& shape, const std::string& pieces,
+                         const std::string& group_rows = "1") {
+  return R"({"name":")" + name + R"(","type":"U8","layout":"","shape":)" + shape + R"(,"group_rows":)" +
+         group_rows + R"(,"pieces":)" + pieces + "}";
+}
+
+TEST_CASE("a manifest whose sums overflow") {
+  const std::string sum = R"("0000000000000000")", huge = "72057594037927936", most = "2305843009213693952";
+  const std::string whole = "[0,0,[0],[" + huge + "]," + sum + "]";  // the whole tensor, again and again
+  const std::string again = manifest_error(
+      R"([["a",)" + most + "]]",
+      "[" + tensor_named("x", "[" + huge + "]", "[" + whole + repeated("," + whole, 200) + "]", huge) + "]");
+  CHECK(again ==
+        "tensor \"x\": a piece is missing, or there twice: the pieces have 144115188075855872 elements or "
+        "more, expected 72057594037927936");
+  CHECK(manifest_error(R"([["a",)" + most + R"(],["b",1]])", "[]")
+            .starts_with("the size of b is 1, expected 0 to 0"));
+  const std::string five = "[[0,0,[0],[5]," + sum + "]]";
+  CHECK(manifest_error(R"([["a",5]])", "[" + tensor_named("x", "[5]", five, "5") + "]") == "no error");
+  CHECK(manifest_error(R"([["a",9]])", "[" + tensor_named("x", "[5]", five, "5") + "," +
+                                           tensor_named("y", "[5]", five, "5") + "]") ==
+        "tensor \"y\": its pieces and those before overlap in a");
+  CHECK(manifest_error("[]", "[]", R"({"step":18446744073709551615})") ==
+        "the number \"step\" is no integer of 64 bits");
+  CHECK(manifest_error("[]", "[]", R"({"step":-9223372036854775808})") == "no error");
+}
+
+TEST_CASE("a manifest whose groups are longer than any tensor") {
+  // Rows of a group times bytes of a row were 2^64: zero, by which a reader divided.
+  const std::string text =
+      R"({"format":"shardwise checkpoint","version":1,"mesh":[],"numbers":{},"files":[["a",16]],"tensors":[)" +
+      tensor_named("x", "[2,8]", R"([[0,0,[0,0],[2,8],"0000000000000000"]])", "2305843009213693952") + "]}";
+  const std::uint64_t checksum = detail::fingerprint_of(text);
+  const auto manifest = detail::parse_manifest(
+      "{\"checksum\":\"" + detail::hex_of({&checksum, 1}) + "\",\"manifest\":" + text + "}\n", "m");
+  CHECK(manifest.tensors.at(0).group_rows == 2);
+}
+
+TEST_CASE("a manifest with other files and pieces than it may have") {
+  for (const std::string name : {"", ".", "..", ".a", "/a", "../a", "a/b", "a\\u0000"}) {
+    CHECK(manifest_error(R"([[")" + name + R"(",1]])", "[]").ends_with("does not lie in the folder"));
+  }
+  CHECK(manifest_error(R"([["a",1],["a",1]])", "[]") == "the file \"a\" is there twice");
+  // A long name was copied for each of any number of empty pieces.
+  const std::string empty = R"([0,0,[0],[0],""])";
+  CHECK(manifest_error(R"([["a",1]])", "[" +
+                                           tensor_named(std::string(100'000, 'n'), "[0]",
+                                                        "[" + empty + repeated("," + empty, 100'000) + "]") +
+                                           "]") ==
+        "tensor \"" + std::string(200, 'n') + " …\": a piece has no elements");
+}
+
+TEST_CASE("notes that could not be read again are not written") {
+  CheckpointManifest manifest;
+  manifest.notes = Json::parse(repeated("[", 99) + repeated("]", 99));
+  CHECK(detail::parse_manifest(detail::manifest_text(manifest), "m").notes == manifest.notes);
+  manifest.notes = Json::array({manifest.notes});
+  CHECK_THROWS_WITH_AS(detail::manifest_text(manifest),
+                       "the notes of a checkpoint nest deeper than 99 lists and objects",
+                       std::invalid_argument);
+}
+
+TEST_CASE("tokens beyond the vocabulary, with checksums that are right") {
+  const Folder folder;
+  const auto refused = [&](std::uint64_t vocabulary, std::uint32_t token_bytes, std::string_view tokens) {
+    detail::TokenFileHeader header;
+    header.token_bytes = token_bytes;
+    header.count = tokens.size() / token_bytes;
+    header.vocabulary = vocabulary;
+    header.token_checksum = detail::fingerprint_of(tokens);
+    header.header_checksum = header.computed();
+    const auto path = folder.file(
+        "tokens", std::string(reinterpret_cast<const char*>(&header), sizeof header).append(tokens));
+    return error_of(path.string(), [&] { TokenCorpus::from_file(path); });
+  };
+  using namespace std::string_view_literals;
+  const std::string cure = "; remove it to have it made anew";
+  CHECK(refused(3, 2, "\2\0\1\0"sv) == "no error");
+  CHECK(refused(2, 2, "\2\0\1\0"sv) == "token 2 is there, but the vocabulary has 2 tokens" + cure);
+  CHECK(refused(70000, 4, "\0\0\0\0\xff\xff\xff\xff"sv) ==
+        "token 4294967295 is there, but the vocabulary has 70000 tokens" + cure);
+  const std::string damaged = "its header is damaged" + cure;
+  CHECK(refused(70000, 2, "\2\0"sv) == damaged);
+  CHECK(refused(3, 4, "\2\0\0\0"sv) == damaged);
+  CHECK(refused(std::uint64_t{1} << 63, 4, "\2\0\0\0"sv) == damaged);
+}
+
+}  // namespace

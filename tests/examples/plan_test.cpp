@@ -1,0 +1,218 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// What the program `plan` says of large models, against formulas.
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+namespace {
+
+using Json = nlohmann::json;
+
+/// What the program prints.
+std::string printed(const std::string& options) {
+  const std::string command = std::string(PLAN) + " " + options;
+  CAPTURE(command);
+  FILE* output = popen(command.c_str(), "r");
+  REQUIRE(output != nullptr);
+  std::string text;
+  std::array<char, 4096> part;
+  while (const std::size_t count = std::fread(part.data(), 1, part.size(), output))
+    text.append(part.data(), count);
+  REQUIRE(pclose(output) == 0);
+  return text;
+}
+Json plan(const std::string& options) { return Json::parse(printed("--json " + options)); }
+
+/// The collectives of one kind in one phase, on these axes.
+struct Traffic {
+  std::int64_t calls = 0, bytes = 0;
+  friend bool operator==(const Traffic&, const Traffic&) = default;
+};
+Traffic traffic(const Json& rank, const char* phase, const char* kind, const std::vector<std::string>& axes) {
+  for (const Json& each : rank.at("collectives")) {
+    if (each.at("phase") != phase || each.at("kind") != kind || each.at("axes") != axes) continue;
+    return {each.at("calls").get<std::int64_t>(), each.at("bytes").get<std::int64_t>()};
+  }
+  return {};
+}
+
+std::int64_t flops(const Json& rank, const char* phase) {
+  return rank.at("flops").at(phase).get<std::int64_t>();
+}
+std::int64_t peak(const Json& rank, const char* use) {
+  return rank.at("peak_bytes").at(use).get<std::int64_t>();
+}
+
+/// Llama 3 of 70 billion parameters on dp 128 x tp 8, which divide all but the norms' weights, that each of the eight
+/// has.
+constexpr std::int64_t parameters = 70553706496, norms = (2 * 80 + 1) * 8192;
+constexpr std::int64_t whole = (parameters - norms) / 8 + norms,
+                       part = (parameters - norms) / (8 * 128) + norms / 128;
+static_assert((parameters - norms) % (8 * 128) == 0 && norms % 128 == 0);
+const std::string large = "--model 70b --dp 128 --tp 8 ";
+
+}  // namespace
+
+TEST_CASE("the presets have the published numbers of parameters") {
+  const std::pair<const char*, std::int64_t> published[] = {
+      {"1b", 1235814400},   {"3b", 3212749824},          {"7b", 6738415616},  {"8b", 8030261248},
+      {"13b", 13015864320}, {"llama2-70b", 68976648192}, {"70b", parameters}, {"405b", 405853388800}};
+  for (const auto& preset : published) {
+    CAPTURE(preset.first);
+    CHECK(plan(std::string("--tp 8 --model ") + preset.first).at("model").at("parameters") == preset.second);
+  }
+}
+
+TEST_CASE("memory of 70 billion parameters is what was to be sharded, by as many as share it") {
+  for (const bool bf16 : {false, true}) {
+    const std::int64_t element = bf16 ? 2 : 4, state = bf16 ? 12 : 8;
+    for (int level = 0; level <= 3; ++level) {
+      CAPTURE(bf16);
+      CAPTURE(level);
+      const Json json = plan(large + "--recompute --zero " + std::to_string(level) + (bf16 ? " --bf16" : ""));
+      CHECK(json.at("alike") == true);
+      MESSAGE("planned in " << json.at("seconds") << " s");
+      REQUIRE(json.at("ranks").size() == 2);
+      for (const Json& rank : json.at("ranks")) {
+        CHECK(peak(rank, "parameters") == element * (level >= 3 ? part : whole));
+        CHECK(peak(rank, "optimizer_state") == state * (level >= 1 ? part : whole));
+        if (level == 0) CHECK(peak(rank, "gradients") == element * whole);
+        if (level >= 2) CHECK(peak(rank, "gradients") == element * part);
+        const std::int64_t kept = peak(rank, "parameters") + peak(rank, "optimizer_state");
+        const std::int64_t passing =
+            peak(rank, "gradients") + peak(rank, "gathered") + peak(rank, "activations");
+        CHECK(peak(rank, "all") > kept + peak(rank, "activations"));
+        CHECK(peak(rank, "all") <= kept + passing);
+      }
+    }
+  }
+}
+
+TEST_CASE("fully sharded, each unit is gathered twice and reduced once in a micro-batch") {
+  for (const std::int64_t micro : {1, 3}) {
+    CAPTURE(micro);
+    const Json rank = plan(large + "--micro-batches " + std::to_string(micro)).at("ranks").at(0);
+    const Traffic units{82 * micro, 4 * whole * micro};  // 80 layers, the tokens, and the norm with the head
+    CHECK(traffic(rank, "forward", "all_gather", {"dp"}) == units);
+    CHECK(traffic(rank, "backward", "all_gather", {"dp"}) == units);
+    CHECK(traffic(rank, "backward", "reduce_scatter", {"dp"}) == units);
+    CHECK(traffic(rank, "optimizer", "all_reduce", {"dp", "tp"}) == Traffic{1, 8});
+  }
+}
+
+TEST_CASE("copies of sharded groups reduce their shards once a step") {
+  const Json json = plan("--model 70b --dp 64 --replicas 2 --tp 8 --micro-batches 2");
+  CHECK(json.at("mesh") == Json{{"replica", 2}, {"dp", 64}, {"tp", 8}, {"kvr", 1}});
+  CHECK(json.at("step").at("batch") == 64 * 2 * 2);
+  const Json& rank = json.at("ranks").at(0);
+  const std::int64_t shards = (parameters - norms) / (8 * 64) + norms / 64;
+  CHECK(traffic(rank, "optimizer", "all_reduce", {"replica"}).bytes == 4 * shards);
+  CHECK(peak(rank, "parameters") == 4 * shards);
+  CHECK(traffic(rank, "backward", "reduce_scatter", {"dp"}) == Traffic{2 * 82, 2 * 4 * whole});
+}
+
+TEST_CASE("recomputation repeats the layers' forward pass, and keeps less") {
+  const Json kept = plan(large).at("ranks").at(0), again = plan(large + "--recompute").at("ranks").at(0);
+  CHECK(flops(kept, "recomputation") == 0);
+  const std::int64_t added = flops(again, "recomputation");
+  CHECK(flops(again, "forward") == flops(kept, "forward"));
+  CHECK(flops(again, "backward") == flops(kept, "backward") + added);
+  CHECK(added < flops(kept, "forward"));  // the head is not computed again
+  CHECK(static_cast<double>(added) > 0.95 * static_cast<double>(flops(kept, "forward")));
+  CHECK(peak(again, "activations") < peak(kept, "activations") / 2);
+}
+
+TEST_CASE("a matrix product of a step takes 2 operations forward and 4 backward, a parameter and a token") {
+  // One sequence for each of 128 groups of 8 ranks. Attention and all that is no matrix product comes on top.
+  const Json rank = plan(large + "--context 128").at("ranks").at(0);
+  const std::int64_t table = 128256 * std::int64_t{8192};  // is looked up
+  const auto products = static_cast<double>((parameters - norms - table) / 8 * 128);
+  CHECK(static_cast<double>(flops(rank, "forward")) == doctest::Approx(2 * products).epsilon(0.01));
+  CHECK(static_cast<double>(flops(rank, "backward")) == doctest::Approx(4 * products).epsilon(0.01));
+}
+
+TEST_CASE("key and value heads that are fewer than the ranks are on kvr") {
+  const Json json = plan("--model 405b --dp 4 --tp 16 --sp");
+  CHECK(json.at("mesh") == Json{{"replica", 1}, {"dp", 4}, {"tp", 8}, {"kvr", 2}});
+  CHECK(traffic(json.at("ranks").at(0), "optimizer", "all_reduce", {"kvr"}).calls > 0);
+}
+
+TEST_CASE("uneven blocks: the first rank has the most, the last the least, any can be asked for") {
+  const std::string uneven =
+      "--layers 3 --features 24 --heads 3 --kv-heads 3 --hidden 35 --vocabulary 41 --context 10 "
+      "--dp 2 --tp 2 --batch 3 ";
+  const Json json = plan(uneven);
+  CHECK(json.at("alike") == false);
+  const Json &first = json.at("ranks").at(0), &last = json.at("ranks").at(1);
+  CHECK(first.at("rank") == 0);
+  CHECK(last.at("rank") == 3);
+  for (const char* use : {"parameters", "gradients", "optimizer_state", "activations", "gathered", "all"}) {
+    CAPTURE(use);
+    CHECK(peak(first, use) > peak(last, use));
+  }
+  const std::int64_t wq = 24 * 24, mlp = 3 * 24 * 35, table = 41 * 24, vectors = 7 * 24;
+  std::int64_t sum = 0;
+  for (int rank = 0; rank < 4; ++rank) {
+    const Json one = plan(uneven + "--rank " + std::to_string(rank)).at("ranks");
+    REQUIRE(one.size() == 1);
+    CHECK(one.at(0).at("rank") == rank);
+    sum += peak(one.at(0), "parameters");
+  }
+  // Key and value projections and the norms are whole on both ranks of kvr.
+  CHECK(sum == 4 * (3 * (2 * wq + mlp) + 2 * table + 2 * (3 * 2 * wq + vectors)));
+  CHECK(plan(uneven + "--rank 3").at("ranks") == plan(uneven + "--coordinates 0 1 0 1").at("ranks"));
+}
+
+TEST_CASE("a configuration in Hugging Face's form") {
+  const Json json = plan("--config tests/reference/uneven/config.json --tp 2");
+  const Json& model = json.at("model");
+  CHECK(model.at("heads").get<int>() % 2 == 1);
+  CHECK(model.at("parameters").get<std::int64_t>() > 0);
+}
+
+TEST_CASE("the documentation shows what the program prints") {
+  std::ifstream file("docs/planning.md");
+  REQUIRE(file.good());
+  const std::string page((std::istreambuf_iterator<char>(file)), {});
+
+  const std::string before = "```\n$ build/examples/plan ";
+  const std::size_t begin = page.find(before) + before.size();
+  REQUIRE(begin > before.size());
+  const std::size_t options_end = page.find('\n', begin), end = page.find("planned in", begin);
+  const std::string text = printed(page.substr(begin, options_end - begin));
+  CHECK(page.substr(options_end + 1, end - options_end - 1) == text.substr(0, text.find("planned in")));
+
+  const std::string options = "--model 8b --dp 64 --batch 256 --micro-batches 4 --bf16";
+  CHECK(page.find("`plan " + options + "`") != std::string::npos);
+  for (int level = 0; level <= 3; ++level) {
+    for (const bool recompute : {false, true}) {
+      const std::string job =
+          options + " --zero " + std::to_string(level) + (recompute ? " --recompute" : "");
+      const Json rank = plan(job).at("ranks").at(0);
+      auto gib = [&](const char* use) { return std::ldexp(static_cast<double>(peak(rank, use)), -30); };
+      std::int64_t bytes = 0;
+      for (const Json& each : rank.at("collectives")) bytes += each.at("bytes").get<std::int64_t>();
+      const auto all_flops = flops(rank, "forward") + flops(rank, "backward") + flops(rank, "optimizer");
+      std::array<char, 200> row;
+      std::snprintf(row.data(), row.size(),
+                    "| %d | %s | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f | %.1f | %.2f |\n", level,
+                    recompute ? "recomputed" : "kept", gib("parameters"), gib("gradients"),
+                    gib("optimizer_state"), gib("gathered"), gib("activations"), gib("all"),
+                    std::ldexp(static_cast<double>(bytes), -30), static_cast<double>(all_flops) * 1e-15);
+      CAPTURE(row.data());
+      CHECK(page.find(row.data()) != std::string::npos);
+    }
+  }
+}

@@ -1,0 +1,319 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// Checkpoints: from any mesh to any other, bit by bit, each byte read once; damage is found; a save that fails leaves
+/// the one before whole.
+
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <shardwise/io/checkpointer.hpp>
+#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/nn/cross_entropy_loss.hpp>
+#include <shardwise/nn/llama.hpp>
+#include <shardwise/optim/adamw.hpp>
+#include <shardwise/tensor/distribute.hpp>
+
+#include <csignal>
+#include <fstream>
+#include <map>
+
+#include "scratch_folder.hpp"
+
+namespace sw = shardwise;
+using sw::dp;
+using sw::Index;
+using sw::Replicate;
+using sw::Shard;
+using sw::tp;
+
+namespace {
+
+using Mesh = sw::Mesh<dp, tp>;
+using Whole = sw::LlamaTensorParallel<>;
+using Sharded = sw::PlanWith<Whole, sw::FullyShard<dp>>;
+
+constexpr sw::LlamaConfig config{
+    .vocabulary = 29, .features = 16, .layers = 2, .heads = 4, .kv_heads = 4, .hidden = 10, .context = 8};
+
+/// How a model lies.
+struct Kind {
+  const char* name;
+  int groups, splits;
+  bool sharded;
+};
+constexpr Kind kinds[] = {{"1", 1, 1, false},     {"tp 2", 1, 2, false},        {"dp 2", 2, 1, false},
+                          {"tp 4", 1, 4, false},  {"dp 2 x tp 2", 2, 2, false}, {"dp 4", 4, 1, false},
+                          {"FSDP 2", 2, 1, true}, {"FSDP 3", 3, 1, true},       {"FSDP 4", 4, 1, true}};
+
+/// The first ranks of the job; nothing on the others.
+std::optional<Mesh> mesh_of(const Kind& kind) {
+  std::vector<int> ranks;
+  for (int r = 0; r < kind.groups * kind.splits; ++r) ranks.push_back(r);
+  if (sw::world().rank() >= static_cast<int>(ranks.size())) return std::nullopt;
+  return Mesh(sw::world().subgroup(ranks), {kind.groups, kind.splits});
+}
+
+/// A model, its optimizer, and how many steps they made.
+template <class PlanType, class T = float>
+struct Run {
+  explicit Run(const Mesh& mesh) : model(mesh, config), contents(mesh) {
+    contents.add("model", model);
+    contents.add("optimizer", adamw, model);
+    contents.add("step", step);
+  }
+  void train(int steps) {
+    const Mesh mesh = contents_mesh();
+    for (int i = 0; i < steps; ++i, ++step) {
+      sw::Tape tape;
+      sw::Tensor<std::int32_t, 2, Mesh, Shard<0>, Replicate> ids(mesh, {12, 8});
+      for (Index j = 0; j < ids.view().elements(); ++j) {
+        ids.writable().data[j] = static_cast<std::int32_t>((ids.box().begin[0] * 8 + j * 7 + step) % 29);
+      }
+      auto loss = sw::CrossEntropyLoss()(model(tape.constant(ids)), ids);
+      sw::backward_and_reduce(loss, model);
+      adamw.step(model);
+    }
+  }
+  Mesh contents_mesh() { return model.norm.weight.mesh(); }
+
+  /// Everything, whole, by its name.
+  std::map<std::string, std::vector<double>> values() {
+    std::map<std::string, std::vector<double>> all;
+    auto add = [&](const std::string& name, const auto& x) {
+      const auto whole = sw::full_tensor(x);
+      all[name].assign(whole.data(), whole.data() + whole.size());
+    };
+    sw::for_each_named_parameter(
+        model, [&](std::string_view name, auto& parameter) { add(std::string(name), parameter.stored()); });
+    adamw.for_each_state(
+        model, add, [&](const std::string& name, std::int64_t n) { all[name] = {static_cast<double>(n)}; });
+    all["step"] = {static_cast<double>(step)};
+    return all;
+  }
+
+  sw::Llama<Mesh, PlanType, T> model;
+  sw::AdamW adamw;
+  std::int64_t step = 0;
+  sw::CheckpointContents contents;
+};
+
+template <class F>
+void with_run(const Kind& kind, F f) {
+  if (auto mesh = mesh_of(kind)) {
+    if (kind.sharded) {
+      Run<Sharded> run(*mesh);
+      f(run);
+    } else {
+      Run<Whole> run(*mesh);
+      f(run);
+    }
+  }
+  sw::world().barrier();
+}
+
+Mesh line() { return Mesh(sw::world(), {sw::world().size(), 1}); }
+
+Index sum_over(const sw::Communicator& ranks, Index mine) {
+  Index all = 0;
+  ranks.all_reduce(&mine, &all, 1, sw::data_type<Index>, sw::ReduceOp::sum);
+  return all;
+}
+
+void change_byte(const std::filesystem::path& file, Index at) {
+  std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+  stream.seekg(at);
+  const char byte = static_cast<char>(stream.get() ^ 1);
+  stream.seekp(at);
+  stream.put(byte);
+}
+
+std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  if (!std::filesystem::exists(folder)) return names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// Does `f` on the first rank alone, and lets the others wait.
+template <class F>
+void on_first(F f) {
+  if (sw::world().rank() == 0) f();
+  sw::world().barrier();
+}
+
+}  // namespace
+
+TEST_CASE("what one mesh writes any other reads, bit by bit, and each byte once") {
+  const ScratchFolder scratch;
+  for (const Kind& from : kinds) {
+    if (from.groups * from.splits > sw::world().size()) continue;
+    const auto folder = scratch.path() / "run";
+    std::map<std::string, std::vector<double>> saved;
+    Index bytes = 0;
+    with_run(from, [&](auto& run) {
+      sw::initialize(run.model, 3);
+      run.train(2);
+      const Index own = sw::save_checkpoint(folder, run.contents, {{"kind", from.name}});
+      bytes = sum_over(run.contents.ranks(), own);
+      saved = run.values();
+    });
+    for (const Kind& to : kinds) {
+      if (to.groups * to.splits > sw::world().size()) continue;
+      INFO(from.name << " to " << to.name);
+      with_run(to, [&](auto& run) {
+        const auto loaded = sw::load_checkpoint(folder, run.contents);
+        CHECK(loaded.notes["kind"] == from.name);
+        const Index read = sum_over(run.contents.ranks(), loaded.bytes_read);
+        const auto values = run.values();
+        if (sw::world().rank() != 0) return;
+        CHECK(read == bytes);
+        CHECK(values == saved);
+        CHECK(run.step == 2);
+      });
+    }
+  }
+}
+
+TEST_CASE("a run goes on after loading as if nothing had been") {
+  const ScratchFolder scratch;
+  Run<Sharded, Eigen::bfloat16> straight(line());
+  sw::initialize(straight.model, 3);
+  straight.train(3);
+  sw::save_checkpoint(scratch.path() / "run", straight.contents);
+  straight.train(3);
+  Run<Sharded, Eigen::bfloat16> resumed(line());
+  sw::load_checkpoint(scratch.path() / "run", resumed.contents);
+  CHECK(resumed.adamw.steps() == 3);
+  resumed.train(3);
+  CHECK(resumed.values() == straight.values());
+}
+
+TEST_CASE("damage is found on every rank, with file and tensor") {
+  const ScratchFolder scratch;
+  const auto folder = scratch.path() / "run";
+  Run<Sharded> run(line());
+  sw::initialize(run.model, 3);
+  auto error = [&] { return error_of([&] { sw::load_checkpoint(folder, run.contents); }); };
+  auto damaged = [&](auto damage) {
+    sw::save_checkpoint(folder, run.contents);
+    on_first(damage);
+    return error();
+  };
+  const auto data = folder / "rank-00000.bin", manifest = folder / "manifest.json";
+
+  const std::string flipped = damaged([&] { change_byte(data, 17); });
+  CHECK_MESSAGE(has(flipped, "rank-00000.bin: tensor \"model.tokens.weight\": the checksum of rows"),
+                flipped);
+  const std::string truncated = damaged([&] { std::filesystem::resize_file(data, 100); });
+  CHECK_MESSAGE(has(truncated, "rank-00000.bin: it has 100 bytes, expected"), truncated);
+  const std::string gone = damaged([&] { std::filesystem::remove(data); });
+  CHECK_MESSAGE(has(gone, "rank-00000.bin: cannot be opened"), gone);
+  for (Index at : {0, 20, 60, 500}) {
+    const std::string text = damaged([&] { change_byte(manifest, at); });
+    CHECK_MESSAGE(has(text, "manifest.json: "), text);
+  }
+  const std::string half = damaged([&] { std::filesystem::resize_file(manifest, 300); });
+  CHECK_MESSAGE(has(half, "manifest.json: no manifest of a checkpoint, or it is truncated"), half);
+
+  auto with_manifest = [&](auto change) {
+    return damaged([&] {
+      auto json = sw::read_json(manifest)["manifest"];
+      change(json);
+      const std::string text = json.dump();
+      const std::uint64_t sum = sw::detail::fingerprint_of(text);
+      std::ofstream(manifest) << "{\"checksum\":\"" << sw::detail::hex_of({&sum, 1})
+                              << "\",\"manifest\":" << text << "}\n";
+    });
+  };
+  CHECK(has(with_manifest([](auto& json) { json["version"] = 2; }), "newer than the 1 that is known here"));
+  CHECK(has(with_manifest([](auto& json) { json["tensors"][0]["pieces"].erase(0); }), "a piece is missing"));
+  CHECK(has(with_manifest([](auto& json) { json["files"][0][0] = "../rank-00000.bin"; }),
+            "does not lie in the folder"));
+  CHECK(has(with_manifest([](auto& json) { json["tensors"][0]["name"] = "other"; }),
+            "not there: \"model.tokens.weight\"; not wanted: \"other\""));
+  CHECK(has(with_manifest([](auto& json) { json["tensors"][0]["type"] = "F16"; }),
+            "tensor \"model.tokens.weight\": expected the type F32, found F16"));
+}
+
+TEST_CASE("a part of a checkpoint is loaded if that is asked for, and what was left out is listed") {
+  const ScratchFolder scratch;
+  const auto folder = scratch.path() / "run";
+  Run<Sharded> run(line());
+  sw::initialize(run.model, 3);
+  sw::save_checkpoint(folder, run.contents);
+
+  Run<Whole> other(line());
+  sw::CheckpointContents elsewhere(Mesh(sw::world(), {1, sw::world().size()}));
+  if (sw::world().size() > 1) CHECK_THROWS_AS(elsewhere.add("model", other.model), std::invalid_argument);
+  sw::CheckpointContents model_only(other.contents_mesh());
+  model_only.add("model", other.model);
+  CHECK(has(error_of([&] { sw::load_checkpoint(folder, model_only); }), "not wanted: \"optimizer."));
+  std::int64_t fresh = 5;
+  model_only.add("fresh", fresh);
+  const auto loaded = sw::load_checkpoint(
+      folder, model_only,
+      {.partial = true, .name_of = [](std::string_view name) { return std::string(name); }});
+  CHECK(loaded.missing == std::vector<std::string>{"fresh"});
+  CHECK(fresh == 5);
+  CHECK(std::find(loaded.surplus.begin(), loaded.surplus.end(), "step") != loaded.surplus.end());
+  CHECK(sw::full_tensor(other.model.norm.weight.stored()) == sw::full_tensor(run.model.norm.weight.stored()));
+}
+
+TEST_CASE("a save that fails is every rank's, leaves nothing, and the one before is whole") {
+  const ScratchFolder scratch;
+  const auto folder = scratch.path() / "run";
+  Run<Sharded> run(line());
+  sw::initialize(run.model, 3);
+  sw::save_checkpoint(folder, run.contents);
+  const auto before = run.values();
+  run.train(1);
+
+  rlimit old{};
+  getrlimit(RLIMIT_FSIZE, &old);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  if (sw::world().rank() == sw::world().size() - 1) {  // one rank's disk is full
+    const rlimit small{1000, old.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &small);
+  }
+  const std::string text = error_of([&] { sw::save_checkpoint(folder, run.contents); });
+  setrlimit(RLIMIT_FSIZE, &old);
+  std::signal(SIGXFSZ, handler);
+  CHECK_MESSAGE(has(text, "cannot be written: File too large"), text);
+  CHECK(names_in(scratch.path()) == std::vector<std::string>{"run"});
+  sw::load_checkpoint(folder, run.contents);
+  CHECK(run.values() == before);
+  CHECK(has(error_of([&] { sw::save_checkpoint("/proc/nowhere/run", run.contents); }), "/proc/nowhere"));
+}
+
+TEST_CASE("a checkpointer saves what was there when it was called, and keeps the last ones") {
+  const ScratchFolder scratch;
+  const auto folder = scratch.path() / "run";
+  on_first([&] { std::filesystem::create_directories(folder / "step-00000009.tmp-77" / "x"); });
+  Run<Sharded> run(line());
+  sw::initialize(run.model, 3);
+  for (const bool in_background : {false, true}) {
+    sw::Checkpointer checkpointer(run.contents.ranks(),
+                                  {.folder = folder, .keep = 2, .in_background = in_background});
+    std::map<std::string, std::vector<double>> values;
+    for (int i = 0; i < 4; ++i) {
+      run.train(1);
+      values = run.values();
+      CHECK_FALSE(checkpointer.save(run.step, run.contents).has_value());
+      run.train(1);
+      CHECK_FALSE(checkpointer.progress().has_value());
+    }
+    CHECK_FALSE(checkpointer.finish().has_value());
+    sw::world().barrier();
+    const auto last = checkpointer.latest();
+    REQUIRE(last.has_value());
+    CHECK(last->filename() == (in_background ? "step-00000015" : "step-00000007"));
+    CHECK(names_in(folder).size() == 2);
+    Run<Whole> other(line());
+    sw::load_checkpoint(*last, other.contents);
+    CHECK(other.values() == values);
+  }
+  CHECK_THROWS_AS(sw::Checkpointer(sw::world(), {.folder = folder, .keep = 0}), std::invalid_argument);
+}

@@ -1,0 +1,11 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// Training on meshes, in double: gradients and state sharded, and parameters too.
+
+#include "meshes_check.hpp"
+
+TEST_CASE("sharded gradients, and fully sharded: one rank's losses and norms on every mesh") {
+  shardwise::testing::check_levels<double, 2, 3>();
+}

@@ -1,0 +1,11 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// Training on meshes, in float: parameters whole.
+
+#include "meshes_check.hpp"
+
+TEST_CASE("data parallel, and sharded optimizer state: one rank's losses and norms on every mesh") {
+  shardwise::testing::check_levels<float, 0, 1>();
+}

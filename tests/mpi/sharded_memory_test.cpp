@@ -1,0 +1,183 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// What sharding saves: exactly the ranks' share of parameters, gradients and state between steps; two units and their
+/// gradients during one; and what a process really takes from the system is what the plan says.
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+#include <support/sharded_step.hpp>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <vector>
+
+namespace shardwise::testing {
+namespace {
+
+using Grid = Mesh<dp, tp>;
+using TensorPlan = LlamaTensorParallel<>;
+template <int Level>
+using AtLevel = PlanWith<TensorPlan, Zero<Level, dp>>;
+
+Index live(const Grid& mesh, MemoryUse use) {
+  return mesh.recorder()->record().memory[static_cast<std::size_t>(use)].live;
+}
+
+/// Bytes of the parameters of each unit of a small Llama of so many layers.
+std::vector<Index> unit_bytes(Index layers) {
+  const LlamaConfig config = small_llama(false);
+  const Index f = config.features, table = config.vocabulary * f;
+  const Index layer = 4 * f * config.heads * config.head_dim + 3 * f * config.hidden + 2 * f;
+  std::vector<Index> bytes(static_cast<std::size_t>(layers + 2), layer * Index{sizeof(float)});
+  bytes.front() = table * Index{sizeof(float)};
+  bytes.back() = (table + f) * Index{sizeof(float)};
+  return bytes;
+}
+Index sum(const std::vector<Index>& numbers) {
+  Index total = 0;
+  for (Index number : numbers) total += number;
+  return total;
+}
+
+template <class Model>
+void pass(const Grid& mesh, Model& model, const ReduceOptions& options) {
+  const auto ids = zeros<std::int32_t, Shard<0>, Replicate>(mesh, {12, 8});
+  Tape tape;
+  auto loss = CrossEntropyLoss()(model(tape.constant(ids)), ids);
+  CHECK(live(mesh, MemoryUse::gathered) == 0);
+  backward_and_reduce(loss, model, options);
+  CHECK(live(mesh, MemoryUse::gathered) == 0);
+}
+
+/// Which part of all parameters is there of each, in steps with three micro-batches.
+struct Shares {
+  Index parameters, resting, finished, state;  ///< 1: all of it; else this rank's share
+};
+template <int Level>
+void check_shares(const Grid& mesh, const Shares& shares) {
+  INFO("level ", Level);
+  const Index all = sum(unit_bytes(3)), ranks = mesh.size<dp>();
+  const auto of = [&](Index share) { return share == 1 ? all : all / ranks; };
+  Recording recording(mesh);
+  Llama<Grid, AtLevel<Level>> model(mesh, small_llama(false));
+  CHECK(parameter_count(model) * Index{sizeof(float)} == all);
+  initialize(model, 1);
+  AdamW adamw;
+  for (int step = 0; step < 2; ++step) {
+    CHECK(live(mesh, MemoryUse::parameter) == of(shares.parameters));
+    CHECK(live(mesh, MemoryUse::gradient) == 0);
+    CHECK(live(mesh, MemoryUse::optimizer_state) == (step == 0 ? 0 : 2 * of(shares.state)));
+    for (bool last : {false, false, true}) {
+      pass(mesh, model, {.last = last});
+      CHECK(live(mesh, MemoryUse::gradient) == of(last ? shares.finished : shares.resting));
+    }
+    adamw.step(model);
+  }
+  CHECK(live(mesh, MemoryUse::gathered) == 0);
+}
+
+}  // namespace
+
+TEST_CASE("between steps: this rank's share, to the byte") {
+  const Grid mesh(world(), {any, 1});
+  const Index d = mesh.size<dp>();
+  CHECK(sum(unit_bytes(3)) % d == 0);
+  const Index share = d == 1 ? 1 : 0;
+  check_shares<0>(mesh, {1, 1, 1, 1});
+  check_shares<1>(mesh, {1, 1, share, share});
+  check_shares<2>(mesh, {1, share, share, share});
+  check_shares<3>(mesh, {share, share, share, share});
+}
+
+TEST_CASE("gathered: two units, their message, and the gradients of one on their way") {
+  const Grid mesh(world(), {any, 1});
+  if (mesh.size() == 1) return;
+  const Index d = mesh.size<dp>();
+  for (int background : {0, 1, 2}) {
+    Index peak_of_three = 0;
+    for (Index layers : {3, 6}) {
+      LlamaConfig config = small_llama(false);
+      config.layers = layers;
+      Llama<Grid, AtLevel<3>> model(mesh, config);
+      initialize(model, 1);
+      const std::vector<Index> units = unit_bytes(layers);
+      const Index largest = *std::max_element(units.begin(), units.end());
+
+      // A call: the unit at work; of the next one its parameters, and the message that they come in.
+      Recording call(mesh);
+      model(zeros<std::int32_t, Shard<0>, Replicate>(mesh, {12, 8}));
+      CHECK(live(mesh, MemoryUse::gathered) == 0);
+      CHECK(call.plan().peak_bytes(MemoryUse::gathered) == 3 * largest);
+
+      // A backward pass: also the gradients of the unit at work, and the message that they leave in; and while that goes
+      // on in the background, the message of the unit before, and what this rank gets of it.
+      call.restart();
+      pass(mesh, model, {.in_background = background});
+      const Index before = background > 0 ? largest + largest / d : 0;
+      const Index peak = call.plan().peak_bytes(MemoryUse::gathered);
+      CHECK(peak == 5 * largest + before);
+      if (layers == 3) peak_of_three = peak;
+      CHECK(peak == peak_of_three);  // however many layers there are
+    }
+  }
+}
+
+// ---- Really -------------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// 27 million parameters, 108 MB.
+struct LargeSteps {
+  template <class MeshType>
+  void operator()(const MeshType& mesh) const {
+    Llama<MeshType, AtLevel<3>> model(
+        mesh, {.vocabulary = 4000, .features = 512, .layers = 8, .heads = 8, .kv_heads = 8, .hidden = 1376});
+    initialize(model, 1);
+    AdamW adamw;
+    for (int step = 0; step < 2; ++step) {
+      Tape tape;
+      Tensor<std::int32_t, 2, MeshType, Shard<0>, Replicate> ids(mesh, {4, 32});
+      if constexpr (!MeshType::dry)
+        std::fill_n(ids.writable().data, ids.view().elements(), std::int32_t{step});
+      auto loss = CrossEntropyLoss()(model(tape.constant(ids)), ids);
+      backward_and_reduce(loss, model);
+      clip_gradients(model, 1.0);
+      adamw.step(model);
+    }
+  }
+};
+
+/// Bytes of this process in memory.
+Index resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  Index total = 0, resident = 0;
+  file >> total >> resident;
+  return resident * static_cast<Index>(::sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+TEST_CASE("a process takes from the system what its plan says") {
+  const Grid mesh(world(), {any, 1});
+  const auto plan = trace<DryMesh<dp, tp>>({mesh.size<dp>(), 1}, LargeSteps(), {mesh.rank<dp>(), 0});
+  memory_pool().trim();
+  const Index pool_before = memory_pool().system_bytes(), before = resident_bytes();
+  LargeSteps()(mesh);
+  const Index pool = memory_pool().system_bytes() - pool_before, resident = resident_bytes() - before;
+  const auto mebibytes = [](Index bytes) { return bytes / (Index{1} << 20); };
+  MESSAGE("planned ", mebibytes(plan.peak_bytes()), " MiB, of the pool ", mebibytes(pool), " MiB, resident ",
+          mebibytes(resident), " MiB");
+  CHECK(plan.peak_bytes() > Index{100} << 20);
+  const auto planned = static_cast<double>(plan.peak_bytes());
+  // The pool has holes between blocks of different sizes; MPI has buffers of its own.
+  CHECK(static_cast<double>(pool) > 0.99 * planned);
+  CHECK(static_cast<double>(pool) < 1.1 * planned);
+  CHECK(static_cast<double>(resident) > 0.9 * planned);
+  CHECK(resident < pool + (Index{100} << 20));
+  memory_pool().trim();
+}
+
+}  // namespace shardwise::testing

@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// Training steps with sharded parameters, gradients and state, counted by the compiler: collectives along dp, and
+/// memory.
+
+#include <support/sharded_step.hpp>
+
+namespace shardwise::testing {
+namespace {
+
+using Dry = DryMesh<dp, tp>;
+using TensorPlan = LlamaTensorParallel<>;
+template <int Level>
+using AtLevel = PlanWith<TensorPlan, Zero<Level, dp>>;
+constexpr AxisSet on_dp = 1, on_tp = 2;
+constexpr auto forward = Phase::forward, backward = Phase::backward, optimizer = Phase::optimizer;
+constexpr auto all_reduce = Collective::all_reduce, all_gather = Collective::all_gather,
+               reduce_scatter = Collective::reduce_scatter;
+
+template <int Level>
+constexpr auto step(int data, int tensor, int micro_batches) {
+  return trace<Dry>({data, tensor}, ShardedStep<AtLevel<Level>, dp, tp>{{.micro_batches = micro_batches}});
+}
+/// Calls on dp alone; of the optimizer's all-reduces, those of gradients.
+constexpr auto calls = [](const auto& plan, Phase phase, Collective kind) {
+  return traffic_on(plan, phase, kind, on_dp).calls;
+};
+
+// Data parallel: one bucket, one all-reduce a step. Each micro-batch has one of the loss.
+constexpr auto whole = step<0>(4, 2, 3);
+static_assert(calls(whole, optimizer, all_reduce) == 1 && calls(whole, forward, all_reduce) == 3);
+static_assert(whole.count<dp>(all_gather) == 0 && whole.count<dp>(reduce_scatter) == 0);
+
+// State sharded: a reduce-scatter and an all-gather instead.
+constexpr auto state = step<1>(4, 2, 3);
+static_assert(calls(state, optimizer, reduce_scatter) == 1 && calls(state, optimizer, all_gather) == 1);
+static_assert(state.count<dp>(reduce_scatter) == 1 && state.count<dp>(all_gather) == 1);
+static_assert(calls(state, optimizer, all_reduce) == 0);
+
+// Gradients sharded: the reduce-scatter in every micro-batch.
+constexpr auto gradients = step<2>(4, 2, 3);
+static_assert(calls(gradients, backward, reduce_scatter) == 3 && gradients.count<dp>(reduce_scatter) == 3);
+static_assert(calls(gradients, optimizer, all_gather) == 1 && gradients.count<dp>(all_gather) == 1);
+
+// Parameters sharded: for each unit and micro-batch two gathers and one scatter.
+constexpr auto fully = step<3>(4, 2, 3);
+static_assert(calls(fully, forward, all_gather) == 3 * small_units);
+static_assert(calls(fully, backward, all_gather) == 3 * small_units);
+static_assert(calls(fully, backward, reduce_scatter) == 3 * small_units);
+static_assert(fully.count<dp>(all_gather) == 6 * small_units &&
+              fully.count<dp>(reduce_scatter) == 3 * small_units);
+
+// Along tp nothing changes.
+static_assert(traffic_on(fully, forward, all_reduce, on_tp) == traffic_on(whole, forward, all_reduce, on_tp));
+static_assert(traffic_on(fully, backward, all_reduce, on_tp) ==
+              traffic_on(whole, backward, all_reduce, on_tp));
+
+// Bytes: whole parameters go through each collective, as often as it is called for all of them.
+constexpr auto bytes = [](const auto& plan, Phase phase, Collective kind) {
+  return traffic_on(plan, phase, kind, on_dp).bytes;
+};
+constexpr std::int64_t all_parameters = whole.parameter_bytes();
+static_assert(bytes(whole, optimizer, all_reduce) == all_parameters);
+static_assert(bytes(state, optimizer, reduce_scatter) == all_parameters);
+static_assert(bytes(state, optimizer, all_gather) == all_parameters);
+static_assert(bytes(gradients, backward, reduce_scatter) == 3 * all_parameters);
+static_assert(bytes(fully, forward, all_gather) == 3 * all_parameters);
+static_assert(bytes(fully, backward, all_gather) == 3 * all_parameters);
+static_assert(bytes(fully, backward, reduce_scatter) == 3 * all_parameters);
+
+// Memory of a rank: what is sharded is a quarter.
+constexpr auto memory = [](const auto& plan, MemoryUse use) { return plan.peak_bytes(use); };
+static_assert(memory(state, MemoryUse::parameter) == all_parameters);
+static_assert(memory(whole, MemoryUse::optimizer_state) == 2 * all_parameters);
+static_assert(memory(state, MemoryUse::optimizer_state) == 2 * all_parameters / 4);
+static_assert(memory(fully, MemoryUse::parameter) == all_parameters / 4);
+static_assert(memory(fully, MemoryUse::optimizer_state) == 2 * all_parameters / 4);
+
+// Hybrid: sharded among 2, with 3 replicas: once a step the shards are summed over the replicas.
+using Hybrid = DryMesh<replica, dp, tp>;
+constexpr auto hybrid =
+    trace<Hybrid>({3, 2, 2}, ShardedStep<AtLevel<3>, replica, dp, tp>{{.micro_batches = 2}});
+static_assert(hybrid.count<replica>(all_gather) == 0 && hybrid.count<replica>(reduce_scatter) == 0);
+static_assert(traffic_on(hybrid, optimizer, all_reduce, 1u).calls == 1);
+static_assert(traffic_on(hybrid, optimizer, all_reduce, 1u).bytes == all_parameters / 2);
+static_assert(traffic_on(hybrid, forward, all_gather, 2u).calls == 2 * small_units);
+static_assert(traffic_on(hybrid, backward, all_gather, 2u).calls == 2 * small_units);
+static_assert(traffic_on(hybrid, backward, reduce_scatter, 2u).calls == 2 * small_units);
+
+}  // namespace
+}  // namespace shardwise::testing

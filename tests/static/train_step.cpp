@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// The training step of the examples, counted by the compiler.
+
+#include <shardwise/data/load_batch.hpp>
+#include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/nn/llama.hpp>
+#include <shardwise/optim/adamw.hpp>
+
+#include "../../examples/train_mesh.hpp"
+#include "../../examples/train_step.hpp"
+
+namespace examples {
+namespace {
+
+using MeshType = TrainMesh<sw::DryMesh>;
+
+struct Never {
+  constexpr bool operator()(const StepResult&) const { return false; }
+};
+
+/// Of a model with one layer, which is three units.
+template <class PlanType, class BeforeUpdate = Always>
+constexpr auto step(const std::array<int, 4>& sizes, sw::Index micro_batches) {
+  return sw::trace<MeshType>(sizes, [&](const MeshType& mesh) {
+    constexpr sw::LlamaConfig config{
+        .vocabulary = 16, .features = 8, .layers = 1, .heads = 2, .kv_heads = 1, .hidden = 8, .context = 4};
+    sw::Llama<MeshType, PlanType> model(mesh, config);
+    sw::AdamW adamw;
+    auto load = [&](sw::Index) {
+      using Ids = sw::TokenIds<MeshType>;
+      return sw::LoadedBatch<MeshType>{Ids(mesh, {4, 4}), Ids(mesh, {4, 4}), 16 * micro_batches};
+    };
+    train_step(model, adamw, {.micro_batches = micro_batches}, load, BeforeUpdate());
+  });
+}
+
+using sw::Collective, sw::Phase;
+static_assert(mesh_sizes(2, 3, 8, 2) == std::array{2, 3, 2, 4});
+
+// Fully sharded over dp, with two copies: shards are reduced between these once, in one bucket.
+constexpr auto hybrid = step<TrainPlan<3, false>>({2, 2, 1, 1}, 2);
+static_assert(hybrid.count(Collective::all_gather, Phase::forward) == 2 * 3);
+static_assert(hybrid.count(Collective::all_gather, Phase::backward) == 2 * 3);
+static_assert(hybrid.count(Collective::reduce_scatter, Phase::backward) == 2 * 3);
+static_assert(hybrid.count(Collective::all_reduce, Phase::optimizer) == 1 + 1);  // and the norm
+static_assert(hybrid.count(Collective::all_reduce, Phase::forward) == 2);        // the losses
+
+// Data parallel: gradients are reduced once, however many micro-batches there are.
+constexpr auto replicated = step<TrainPlan<0, false>>({1, 4, 1, 1}, 3);
+static_assert(replicated.count(Collective::all_reduce, Phase::optimizer) == 1 + 1);
+static_assert(replicated.collectives() == 3 + 2);
+
+// A step that is not wanted.
+constexpr auto refused = step<TrainPlan<0, false>, Never>({1, 4, 1, 1}, 1);
+static_assert(refused.collectives(Phase::optimizer) == 2 &&
+              refused.peak_bytes(sw::MemoryUse::optimizer_state) == 0);
+static_assert(replicated.peak_bytes(sw::MemoryUse::optimizer_state) == 2 * replicated.parameter_bytes());
+
+}  // namespace
+}  // namespace examples
