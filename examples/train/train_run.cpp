@@ -134,6 +134,7 @@ bool run(TrainOptions options) {
   std::int64_t step = 0;  // steps that were made
   Checkpoints checkpoints(mesh, model, adamw, step, options, corpus, tokenizer);
   if (options.resume) checkpoints.resume();
+  const std::int64_t begun = step;
   const StopSignal stop;
   std::optional<TrainingLog> log;
   if (!options.log.empty()) log.emplace(options.log, description(options, mesh, parameters), step);
@@ -167,10 +168,14 @@ bool run(TrainOptions options) {
     checkpoints.after_step(stopped || step == options.steps);
   }
   if (stopped && prints) std::printf("stopped by a signal after step %lld\n", static_cast<long long>(step));
-  if (step == 0 || stopped) return true;
+  if (stopped) return true;
   const auto recorded = recording.plan();
 
   if (!options.export_to.empty()) save_model(mesh, model, tokenizer, options.export_to, options.tokenizer);
+  if (step == begun) {
+    if (prints) std::printf("no step is left to make: %lld were made\n", static_cast<long long>(step));
+    return true;
+  }
   const auto planned = plan_step<level>(plan_job(options, mesh), {mesh.coordinates()}).plan;
   if (prints) std::printf("the last training step:\n");
   return report(prints, "planned by a dry run", planned, recorded);

@@ -37,7 +37,7 @@ class CheckpointFiles {
   }
 
  private:
-  static constexpr std::size_t most_open = 64;
+  static constexpr std::size_t most_open = 32;
 
   Path folder_;
   const CheckpointManifest& manifest_;

@@ -78,6 +78,7 @@ class CheckpointReader {
   }
 
   Index bytes_read() const { return bytes_read_; }
+  CheckpointFiles& files() { return files_; }
 
  private:
   void check(const CheckpointTensor& tensor, const CheckpointPiece& piece, Range rows, Index row,

@@ -51,8 +51,7 @@ inline std::string damage_text(const Path& file, const CheckpointTensor& tensor,
 
 class CheckpointStream {
  public:
-  CheckpointStream(Path folder, const CheckpointManifest& manifest)
-      : files_(folder, manifest), reader_(std::move(folder), manifest) {}
+  CheckpointStream(Path folder, const CheckpointManifest& manifest) : reader_(std::move(folder), manifest) {}
 
   /// Calls f(first, elements, count) until it has got every element of the tensor; `first` counts in row-major order.
   /// Throws `std::runtime_error`, naming file and tensor, if a checksum is wrong: f may have got the elements.
@@ -80,7 +79,7 @@ class CheckpointStream {
     for_each_group(
         tensor, piece, [](Index, const char*, Index) {}, done);
   }
-  Path path_of(const CheckpointPiece& piece) const { return files_.path_of(piece.file); }
+  Path path_of(const CheckpointPiece& piece) { return reader_.files().path_of(piece.file); }
 
  private:
   static Shape<max_rank> padded(const CheckpointTensor& tensor) {
@@ -115,7 +114,7 @@ class CheckpointStream {
   void for_each_group(const CheckpointTensor& tensor, const CheckpointPiece& piece, F f, Done done) {
     const CheckpointBox box = box_of(piece);
     if (box.elements() == 0) return;
-    const File& file = files_.opened(piece.file);
+    const File& file = reader_.files().opened(piece.file);
     const Index element = size_of(tensor.type), row = box.elements() / box.size[0] * element;
     const Range rows = box.range(0), groups = groups_of(rows, tensor.group_rows);
     for (Index group = groups.begin; group < groups.end(); ++group) {
@@ -135,7 +134,6 @@ class CheckpointStream {
     }
   }
 
-  CheckpointFiles files_;
   CheckpointReader reader_;
   std::vector<char> buffer_;
 };
