@@ -156,6 +156,11 @@ TEST_CASE("a manifest whose sums overflow") {
   CHECK(manifest_error(R"([["a",9]])", "[" + tensor_named("x", "[5]", five, "5") + "," +
                                            tensor_named("y", "[5]", five, "5") + "]") ==
         "tensor \"y\": its pieces and those before overlap in a");
+  // As many elements as there are, but not each once.
+  const std::string parts =
+      "[[0,0,[0,0],[2,3]," + sum + "],[0,6,[0,3],[2,1]," + sum + "],[0,8,[0,2],[2,2]," + sum + "]]";
+  CHECK(manifest_error(R"([["a",12]])", "[" + tensor_named("x", "[2,6]", parts, "2") + "]") ==
+        "tensor \"x\": a piece is missing, and another there twice");
   CHECK(manifest_error("[]", "[]", R"({"step":18446744073709551615})") ==
         "the number \"step\" is no integer of 64 bits");
   CHECK(manifest_error("[]", "[]", R"({"step":-9223372036854775808})") == "no error");

@@ -66,7 +66,7 @@ TEST_CASE("steps that each double the text") {
   };
   const json steps = json::array({split_by("."), mark("a"), split_by("."), mark("b")});
   const json all = {{"type", "Sequence"}, {"pretokenizers", steps}};
-  file["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", repeated(all, 30)}};
+  file["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", repeated(all, 12)}};
   CHECK_THROWS_AS(tokenizer(file).encode("b"), std::length_error);
 
   file = small_file();
@@ -123,10 +123,6 @@ TEST_CASE("what took a time that grows with the square of a size") {
   file = small_file();
   file["added_tokens"] = {{{"id", 2}, {"content", " "}, {"lstrip", true}}};
   CHECK(tokenizer(file).encode(std::string(400'000, ' ')).size() == 400'000);
-
-  file = small_file();
-  file["decoder"] = {{"type", "Sequence"}, {"decoders", repeated({{"type", "ByteFallback"}}, 20'000)}};
-  CHECK(tokenizer(file).decode(std::vector<std::int32_t>{0}) == "a");
 }
 
 TEST_CASE("a pipe is no file to wait for") {

@@ -538,6 +538,10 @@ TEST_CASE("what the file asks for and is not there is an error") {
       "/pre_tokenizer",
       R"({"type": "Metaspace", "replacement": "_", "add_prefix_space": false, "prepend_scheme": "always"})",
       "pre_tokenizer: add_prefix_space and prepend_scheme contradict");
+  std::string steps =
+      R"({"type": "Sequence", "decoders": [{"type": "Sequence", "decoders": [{"type": "Fuse"})";
+  for (int i = 0; i < 63; ++i) steps += R"(,{"type": "Fuse"})";
+  refused("/decoder", (steps + "]}]}").c_str(), "decoder.decoders: 65 steps, expected 64 at most");
   refused("/post_processor/special_tokens/<s>/ids/0", "300", "post_processor: there is no token 300");
   refused("/model", "null", "model: expected an object");
   CHECK_THROWS_WITH_AS(Tokenizer::from_json("{", "t.json"), doctest::Contains("t.json: "),
@@ -594,7 +598,7 @@ TEST_CASE("a file whose steps double a text again and again") {
   CHECK_THROWS_AS(tokenizer(normalizer).encode(std::string(10000, 'a')), std::length_error);
   normalizer["normalizer"] = {
       {"type", "Sequence"},
-      {"normalizers", many(100, {{"type", "Prepend"}, {"prepend", std::string(1000, 'b')}})}};
+      {"normalizers", many(64, {{"type", "Prepend"}, {"prepend", std::string(2000, 'b')}})}};
   CHECK_THROWS_AS(tokenizer(normalizer).encode("a"), std::length_error);
 
   json words = file_with(byte_vocabulary());

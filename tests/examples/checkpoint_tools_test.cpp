@@ -197,11 +197,11 @@ TEST_CASE("a checkpoint of any mesh becomes the same folder, and comes back") {
       CAPTURE(mesh.kind);
       CAPTURE(mesh.dp);
       const std::string checkpoint = write_checkpoint(scratch, model, mesh);
-      write_bytes(checkpoint + "-tokenizer.json", "{\"tokens\":[]}\n");
+      write_bytes(checkpoint + "-tokenizer.json", "{\"model\":{\"vocab\":{}}}\n");
       const std::string folder = checkpoint + " folder";
       consolidated({checkpoint, folder, "--max-file-bytes", "50kB"});
       const auto files = contents_of(folder);
-      CHECK(files.at("tokenizer.json") == "{\"tokens\":[]}\n");
+      CHECK(files.at("tokenizer.json") == "{\"model\":{\"vocab\":{}}}\n");
       if (expected.empty()) {
         expected = files;
         CHECK(files.size() >=
@@ -211,6 +211,13 @@ TEST_CASE("a checkpoint of any mesh becomes the same folder, and comes back") {
       CHECK(files == expected);
       CHECK(has(inspected({checkpoint, "--verify"}), "all checksums are right"));
     }
+
+    // What the checkpoint calls a tokenizer, and is none, stays where it is.
+    const std::string named = scratch / (model + " tensor11");
+    write_bytes(named + "-tokenizer.json", "root:x:0:0:root\n");
+    CHECK(
+        has(consolidate({named, named + " without"}).text, "note: no tokenizer.json: the checkpoint names "));
+    CHECK(contents_of(named + " without").count("tokenizer.json") == 0);
 
     // There and back; each file holds the tensors that it held, though they now come from one file.
     const std::string folder = scratch / (model + " tensor11 folder"), back = scratch / (model + " back");

@@ -4,9 +4,10 @@
 
 """Kills a training run again and again, at random moments, also while it saves: the whole job, or one rank. Each time it
 must be gone within 30 seconds; resumed, it must go on as a run that nobody disturbs: to the last bit on the same mesh, and
-within 1e-4 where each part runs on another mesh than the one before.
+within 1e-4 where each part runs on another mesh than the one before. With --stop it is asked to stop, by SIGTERM, SIGINT
+and SIGUSR1, and no step may be lost.
 
-    kills.py build/examples/train [--kills 20] [--ranks 2] [--other-mesh] [--seed 1] [--folder DIR]
+    kills.py build/examples/train [--kills 20] [--ranks 2] [--other-mesh] [--stop] [--seed 1] [--folder DIR]
 """
 
 import argparse
@@ -14,6 +15,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -105,23 +107,53 @@ def disturbed(words, delay, whole_job):
     return True
 
 
+def lines_in(log):
+    return log.read_text().count("\n") if log.exists() else 0
+
+
+def stopped(words, delay, log, saved, number):
+    """Asks the run to stop, a delay after its first step. Returns whether it was still running."""
+    before = lines_in(log)
+    job = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    while job.poll() is None and lines_in(log) < before + 2:
+        time.sleep(0.01)
+    time.sleep(delay)
+    job.send_signal([signal.SIGTERM, signal.SIGINT, signal.SIGUSR1][number % 3])
+    try:
+        output = job.communicate(timeout=30)[0]
+    except subprocess.TimeoutExpired:
+        sys.exit("the job is still there after 30 seconds")
+    if "the last training step" in output:
+        return False
+    found = re.search(r"stopped by a signal after step (\d+)", output)
+    if not found:
+        sys.exit(f"a run was asked to stop, and does not say that it did:\n{output}")
+    steps, last = int(found[1]), max(losses(log)) + 1
+    if steps != last or not (saved / f"step-{steps:08}" / "manifest.json").exists():
+        sys.exit(f"stopped after step {steps}, but {last} are in the log, and saved are {sorted(saved.iterdir())}")
+    return True
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--other-mesh", action="store_true")
+    parser.add_argument("--stop", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder")
     options = parser.parse_args()
     random.seed(options.seed)
     os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    if os.geteuid() == 0:  # in a container, perhaps
+        os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     root = pathlib.Path(__file__).resolve().parent.parent.parent
     text = str(root / "include" / "shardwise" / "layout")
     folder = pathlib.Path(options.folder or tempfile.mkdtemp(prefix="shardwise-kills-"))
     folder.mkdir(parents=True, exist_ok=True)
-    steps = 40 * (options.kills + 2)
+    steps = (800 if options.stop else 40) * (options.kills + 2)  # mpirun takes a second to pass a signal on
 
     undisturbed = folder / "undisturbed.jsonl"
     begin = time.monotonic()
@@ -141,8 +173,13 @@ def main():
     for part in range(4 * options.kills):
         if kills == options.kills:
             break
-        # From before the first step to well after many: a start takes about as long as some steps.
-        if not disturbed(words(part), random.uniform(0.2, 1.0) + random.uniform(0, 2 * per_part), part % 2 == 0):
+        if options.stop:
+            running = stopped(words(part), random.uniform(0, per_part / 2), log, saved, part)
+        else:
+            # From before the first step to well after many: a start takes about as long as some steps.
+            delay = random.uniform(0.2, 1.0) + random.uniform(0, 2 * per_part)
+            running = disturbed(words(part), delay, part % 2 == 0)
+        if not running:
             break
         kills += 1
     run_to_the_end(words(options.kills))
@@ -155,7 +192,7 @@ def main():
         sys.exit(f"{log}: steps are missing")
     worst = max(abs(found[i] - expected[i]) / abs(expected[i]) for i in range(steps))
     bound = 1e-4 if options.other_mesh else 0
-    print(f"{kills} kills in {steps} steps; largest relative difference of the loss {worst:.1e}, allowed {bound:.0e}")
+    print(f"{kills} {'stops' if options.stop else 'kills'} in {steps} steps; largest relative difference of the loss {worst:.1e}, allowed {bound:.0e}")
     if worst > bound or kills == 0:
         sys.exit(1)
     if not options.folder:

@@ -177,6 +177,43 @@ TEST_CASE("what one mesh writes any other reads, bit by bit, and each byte once"
   }
 }
 
+/// What /proc/self/status says, in KiB.
+Index kibibytes(const std::string& name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(name)) return std::atol(line.c_str() + name.size());
+  }
+  FAIL("/proc/self/status has no " << name);
+  return 0;
+}
+
+TEST_CASE("a load takes at most 64 MiB beside the blocks") {
+  const ScratchFolder scratch;
+  sw::LlamaConfig large = config;
+  large.vocabulary = 100'000;
+  large.features = 256;  // 205 MB
+  {
+    sw::Llama<Mesh, Sharded> model(line(), large);
+    sw::CheckpointContents contents(line());
+    contents.add("model", model);
+    sw::save_checkpoint(scratch.path() / "c", contents);
+  }
+  auto load = [&](const Mesh& mesh) {
+    sw::Llama<Mesh, Whole> model(mesh, large);
+    sw::CheckpointContents contents(mesh);
+    contents.add("model", model);
+    sw::load_checkpoint(scratch.path() / "c", contents);  // from now on the blocks' memory is in use
+    REQUIRE((std::ofstream("/proc/self/clear_refs") << "5").flush());  // the peak begins anew
+    const Index before = kibibytes("VmRSS:");
+    const auto loaded = sw::load_checkpoint(scratch.path() / "c", contents);
+    CHECK(kibibytes("VmHWM:") - before < 64 << 10);
+    const Index bytes = sw::parameter_count(model) * 4;
+    CHECK(sum_over(sw::world(), loaded.bytes_read) == bytes);
+  };
+  load(line());
+  load(Mesh(sw::world(), {1, sw::world().size()}));
+}
+
 TEST_CASE("a run goes on after loading as if nothing had been") {
   const ScratchFolder scratch;
   Run<Sharded, Eigen::bfloat16> straight(line());

@@ -29,7 +29,7 @@ namespace shardwise {
 /// Collective. Throws `std::runtime_error` on all ranks if anything fails on any; then nothing new is left.
 inline Index save_checkpoint(const std::filesystem::path& folder, const CheckpointContents& contents,
                              const Json& notes = {}) {
-  detail::CheckpointSave save(contents, folder, false, notes);
+  detail::CheckpointSave save(contents, folder, nullptr, notes);
   save.write();
   save.commit();
   return save.own_bytes();

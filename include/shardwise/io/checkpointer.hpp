@@ -20,7 +20,6 @@
 #include <sys/syscall.h>
 
 #include <atomic>
-#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -32,11 +31,12 @@ namespace shardwise {
 
 struct CheckpointerOptions {
   std::filesystem::path folder;
-  int keep = 3;               ///< so many of the last checkpoints stay, at least 1
-  bool in_background = true;  ///< the blocks are copied, and written by a thread while the run goes on
+  int keep = 3;  ///< so many of the last checkpoints stay, at least 1
+  /// The blocks are copied, and written by a thread while the run goes on. The copy's memory is kept for the next save.
+  bool in_background = true;
 };
 
-/// All members but `latest` are collective. A save that fails stops nothing but itself: what went wrong is returned,
+/// All members but `latest` and `saving` are collective. A save that fails stops nothing but itself: what went wrong is returned,
 /// the same text on every rank, and nothing of it is left.
 class Checkpointer {
  public:
@@ -59,7 +59,8 @@ class Checkpointer {
   Checkpointer& operator=(const Checkpointer&) = delete;
   /// A checkpoint that is still being written, and was not finished, is given up.
   ~Checkpointer() {
-    if (writer_.joinable()) writer_.join();
+    join(writer_);
+    join(remover_);
   }
 
   /// The checkpoint of the most steps, if there is one.
@@ -73,11 +74,13 @@ class Checkpointer {
   /// returns what went wrong with it, or, in the foreground, with this one.
   std::optional<std::string> save(std::int64_t step, const CheckpointContents& contents,
                                   const Json& notes = {}) {
-    auto problem = finish();
+    auto problem = conclude();
     std::string number = std::to_string(step);
     if (number.size() < 8) number.insert(0, 8 - number.size(), '0');
-    auto begun = attempt(
-        [&] { save_.emplace(contents, options_.folder / (prefix + number), options_.in_background, notes); });
+    auto begun = attempt([&] {
+      save_.emplace(contents, options_.folder / (prefix + number), options_.in_background ? &copy_ : nullptr,
+                    notes);
+    });
     if (begun) {
       save_.reset();
       return problem ? problem : begun;
@@ -85,7 +88,7 @@ class Checkpointer {
     written_ = false;
     if (options_.in_background) {
       writer_ = std::thread([this] {
-        ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), 10);  // the run goes first
+        stand_back();
         save_->write();
         written_ = true;
       });
@@ -93,20 +96,40 @@ class Checkpointer {
     }
     save_->write();
     written_ = true;
-    auto failed = finish();
+    auto failed = conclude();
     return problem ? problem : failed;
   }
+
+  /// Is a checkpoint being written?
+  bool saving() const { return save_.has_value(); }
 
   /// Makes the checkpoint whole that is being written, if all ranks have written theirs. Returns what went wrong.
   std::optional<std::string> progress() {
     if (!save_ || !ranks_.agree(written_)) return std::nullopt;
-    return finish();
+    return conclude();
   }
 
-  /// Waits for the save that is under way, if there is one, and makes it whole. Returns what went wrong.
+  /// Waits for the save that is under way, if there is one, and makes it whole; and until those that are not to be kept
+  /// are gone. Returns what went wrong.
   std::optional<std::string> finish() {
+    auto problem = conclude();
+    join(remover_);
+    return problem;
+  }
+
+ private:
+  static constexpr const char* prefix = "step-";
+
+  static void join(std::thread& thread) {
+    if (thread.joinable()) thread.join();
+  }
+  /// Lets the run go before this thread.
+  static void stand_back() { ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), 10); }
+
+  /// Waits for the save that is under way, if there is one, and makes it whole.
+  std::optional<std::string> conclude() {
     if (!save_) return std::nullopt;
-    if (writer_.joinable()) writer_.join();
+    join(writer_);
     auto problem = attempt([&] { save_->commit(); });
     save_.reset();
     if (problem) return problem;
@@ -118,9 +141,6 @@ class Checkpointer {
       problems.throw_together(ranks_, "the old checkpoints in " + options_.folder.string());
     });
   }
-
- private:
-  static constexpr const char* prefix = "step-";
 
   /// What `work`, which fails on all ranks or on none, throws.
   template <class F>
@@ -163,21 +183,29 @@ class Checkpointer {
     });
     for (const auto& path : unfinished) std::filesystem::remove_all(path);
   }
-  /// Each is renamed before it is removed: a checkpoint that lacks files is none.
-  void remove_old() const {
+  /// Each is renamed before it is removed: a checkpoint that lacks files is none. To remove large files takes a while, so
+  /// a thread does; what it cannot remove is removed when the next run begins.
+  void remove_old() {
     const auto all = checkpoints();
     const auto keep = static_cast<std::size_t>(options_.keep);
+    std::vector<std::filesystem::path> going;
     for (std::size_t i = 0; i + keep < all.size(); ++i) {
-      const auto going = detail::temporary_path(all[i].second, detail::temporary_token());
-      std::filesystem::rename(all[i].second, going);
-      std::filesystem::remove_all(going);
+      going.push_back(detail::temporary_path(all[i].second, detail::temporary_token()));
+      std::filesystem::rename(all[i].second, going.back());
     }
+    join(remover_);
+    remover_ = std::thread([going = std::move(going)] {
+      stand_back();
+      std::error_code ignored;
+      for (const auto& path : going) std::filesystem::remove_all(path, ignored);
+    });
   }
 
   Communicator ranks_;
   CheckpointerOptions options_;
+  detail::PageBuffer copy_;                     // of the blocks that are written
   std::optional<detail::CheckpointSave> save_;  // that is under way
-  std::thread writer_;
+  std::thread writer_, remover_;
   std::atomic<bool> written_ = false;
 };
 

@@ -73,8 +73,18 @@ class File {
   }
   void write(const void* from, Index bytes, Index offset) const {
     transfer(bytes, offset, "cannot be written", [&](Index done, std::size_t rest, Index at) {
-      return ::pwrite(descriptor_, static_cast<const char*>(from) + done, rest, at);
+      const auto* place = static_cast<const char*>(from) + done;
+      const auto now = ::pwrite(descriptor_, place, rest, at);
+      const bool must_be_cached = now < 0 && errno == EINVAL && set_direct(false);
+      return must_be_cached ? ::pwrite(descriptor_, place, rest, at) : now;
     });
+  }
+
+  /// Whether writes pass the system's cache of files by, if file system, memory and sizes allow that; else they do not.
+  /// Returns whether that is a change.
+  bool set_direct(bool direct) const noexcept {
+    const int flags = ::fcntl(descriptor_, F_GETFL), wanted = direct ? flags | O_DIRECT : flags & ~O_DIRECT;
+    return flags >= 0 && wanted != flags && ::fcntl(descriptor_, F_SETFL, wanted) == 0;
   }
 
   /// Returns when the device has it.

@@ -138,9 +138,23 @@ inline void check_length(std::size_t bytes, std::size_t longest) {
                           " bytes of the text: more than 16 times as many, and 65536, is refused");
 }
 
-/// The steps of a list, which `read` reads, one after the other.
+/// How many steps there are in a list of steps, which may be lists of steps themselves.
+inline std::size_t count_steps(const nlohmann::json& json) {
+  std::size_t count = json.is_object() && json.contains("type") ? 1 : 0;
+  if (json.is_structured()) {
+    for (const auto& part : json) count += count_steps(part);
+  }
+  return count;
+}
+
+/// The steps of a list, which `read` reads, one after the other. Fails if there are more than any tokenizer has: the
+/// expression of a step may need a hundred times the memory of its text.
 template <class Step, class Read>
 Step read_sequence(const FilePart& list, Read read) {
+  constexpr std::size_t most = 64;
+  if (const std::size_t count = count_steps(list.json()); count > most) {
+    list.fail(std::to_string(count) + " steps, expected " + std::to_string(most) + " at most");
+  }
   std::vector<Step> steps;
   list.for_each([&](const FilePart& part) { steps.push_back(read(part)); });
   return [steps](auto& text, auto... longest) {

@@ -10,7 +10,7 @@
 /// consolidate_checkpoint("runs/7/step-00001000", "llama/", {.type = StoredType::bf16});
 /// ```
 /// The folder is the same, bit for bit, on whatever mesh the checkpoint was written. config.json is what the checkpoint's
-/// notes have under "llama_config"; tokenizer.json is a copy of the file that they name under "tokenizer".
+/// notes have under "llama_config"; tokenizer.json is a copy of the file that they name under "tokenizer", if that is one.
 
 #include <filesystem>
 #include <map>
@@ -37,7 +37,7 @@ struct ConsolidateOptions {
 struct ConsolidatedCheckpoint {
   std::size_t tensors = 0, files = 0;  ///< files of tensors
   Index bytes = 0;                     ///< of elements, in the files
-  /// What the notes say of a tokenizer.json that is not there, and was not copied.
+  /// What the notes call a tokenizer, and was not copied: it is not there, or is none.
   std::string missing_tokenizer = {};
 };
 
@@ -163,17 +163,28 @@ class Consolidation {
     return bytes;
   }
 
-  /// Returns the name that the notes have, if there is no such file.
+  /// Returns the name that the notes have, if there is no such file. A checkpoint comes from anywhere, so what it names is
+  /// not copied without being a tokenizer.
   std::string copy_tokenizer(const Path& folder) const {
     const auto note = manifest_.notes.find("tokenizer");
     if (note == manifest_.notes.end() || !note->is_string()) return {};
     const Path file = note->get<std::string>();
     std::error_code ignored;  // what cannot be examined is as good as not there
     if (!std::filesystem::is_regular_file(file, ignored)) return file.string();
-    const Path copy = folder / "tokenizer.json";
-    std::filesystem::copy_file(file, copy);
-    File(copy, O_RDONLY).sync();
+    const std::string text = read_text(file);
+    if (!is_tokenizer(text, file)) return file.string();
+    write_new_file(folder / "tokenizer.json", text);
     return {};
+  }
+
+  static bool is_tokenizer(const std::string& text, const Path& file) {
+    try {
+      const Json json = parse_json(text, file.string());
+      return json.is_object() && json.contains("model") && json["model"].is_object() &&
+             json["model"].contains("vocab");
+    } catch (const std::runtime_error&) {
+      return false;
+    }
   }
 
   std::string source_;

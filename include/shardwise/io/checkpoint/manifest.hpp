@@ -243,7 +243,30 @@ class ManifestParser {
            (held > elements ? " elements or more, expected " : " elements, expected ") +
            std::to_string(elements));
     }
+    refuse_overlap(tensor, where);
     return tensor;
+  }
+
+  /// As many elements as the tensor has, and none twice: all are there.
+  void refuse_overlap(const CheckpointTensor& tensor, const std::string& where) const {
+    if (tensor.shape.empty()) return;
+    std::vector<const CheckpointPiece*> pieces;
+    for (const CheckpointPiece& piece : tensor.pieces) pieces.push_back(&piece);
+    std::sort(pieces.begin(), pieces.end(), [](auto* a, auto* b) { return a->begin < b->begin; });
+    auto end = [](const CheckpointPiece& piece, std::size_t dim) {
+      return piece.begin[dim] + piece.size[dim];
+    };
+    auto overlap = [&](const CheckpointPiece& a, const CheckpointPiece& b) {
+      for (std::size_t dim = 0; dim < tensor.shape.size(); ++dim) {
+        if (end(a, dim) <= b.begin[dim] || end(b, dim) <= a.begin[dim]) return false;
+      }
+      return true;
+    };
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      for (std::size_t j = i + 1; j < pieces.size() && pieces[j]->begin[0] < end(*pieces[i], 0); ++j) {
+        if (overlap(*pieces[i], *pieces[j])) fail(where + ": a piece is missing, and another there twice");
+      }
+    }
   }
 
   static Index elements_of(const CheckpointPiece& piece) {

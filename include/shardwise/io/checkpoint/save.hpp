@@ -7,11 +7,11 @@
 /// several ranks have are divided among them. Then the manifest, and one rename.
 
 #include <cstdio>
-#include <memory>
 
 #include <shardwise/io/agreement.hpp>
 #include <shardwise/io/checkpoint/contents.hpp>
 #include <shardwise/io/checkpoint/manifest.hpp>
+#include <shardwise/io/direct_writer.hpp>
 #include <shardwise/io/file.hpp>
 
 namespace shardwise::detail {
@@ -74,10 +74,10 @@ inline std::string rank_file_name(int rank) {
 /// A checkpoint that is being written. Every rank: make one, `write` (in a thread if it likes), `commit`.
 class CheckpointSave {
  public:
-  /// Collective. With `copy`, the blocks are copied now, so that they may change while they are written. Throws
-  /// `std::runtime_error`, on all ranks, if the folder cannot be made.
-  CheckpointSave(const CheckpointContents& contents, Path target, bool copy, Json notes = {})
-      : ranks_(contents.ranks()), target_(std::move(target)), pieces_(own_pieces(contents)) {
+  /// Collective. If `copy` is given, the blocks are copied there now, so that they may change while they are written; it
+  /// must stay until they are. Throws `std::runtime_error`, on all ranks, if the folder cannot be made.
+  CheckpointSave(const CheckpointContents& contents, Path target, PageBuffer* copy, Json notes = {})
+      : ranks_(contents.ranks()), target_(std::move(target)), pieces_(own_pieces(contents)), copy_(copy) {
     manifest_.mesh = contents.named_sizes();
     manifest_.notes = std::move(notes);
     for (const auto& [name, number] : contents.numbers()) manifest_.numbers[name] = *number;
@@ -105,11 +105,16 @@ class CheckpointSave {
   /// Writes this rank's file, and has it on the device. Not collective; what goes wrong is told by `commit`.
   void write() noexcept {
     problems_.guard([&] {
-      const File file(folder_ / rank_file_name(ranks_.rank()), O_WRONLY | O_CREAT | O_EXCL);
-      for (OwnPiece& piece : pieces_) {
-        write_piece(file, piece, manifest_.tensors[piece.tensor].group_rows);
+      DirectWriter writer(folder_ / rank_file_name(ranks_.rank()));
+      if (copy_) {
+        writer.write(copy_->data(), bytes_of(pieces_));
+      } else {
+        for (OwnPiece& piece : pieces_) {
+          writer.skip_to(piece.offset);
+          read(piece, [&](const char* bytes, Index count) { writer.write(bytes, count); });
+        }
       }
-      file.sync();
+      writer.finish();
     });
   }
 
@@ -147,25 +152,41 @@ class CheckpointSave {
     ranks_.all_reduce(&mine, number, 1, DataType::i64, ReduceOp::sum);
   }
 
+  /// As the file is going to be. Checksums are made on the way, by all ranks at once: a thread beside the steps would
+  /// delay each rank at another moment, and the others wait for it every time.
   void copy_blocks() {
-    copy_ = std::make_unique_for_overwrite<char[]>(static_cast<std::size_t>(bytes_of(pieces_)));
+    copy_->reserve(bytes_of(pieces_));
+    Index place = 0;
     for (OwnPiece& piece : pieces_) {
-      std::memcpy(copy_.get() + piece.offset, piece.data, static_cast<std::size_t>(piece.bytes));
-      piece.data = copy_.get() + piece.offset;
+      std::fill(copy_->data() + place, copy_->data() + piece.offset, '\0');
+      place = piece.offset;
+      read(piece, [&](const char* bytes, Index count) {
+        std::memcpy(copy_->data() + place, bytes, static_cast<std::size_t>(count));
+        place += count;
+      });
     }
   }
 
-  static void write_piece(const File& file, OwnPiece& piece, Index group_rows) {
+  /// Calls f(bytes, count) for one part of a piece after the other, and makes its checksums.
+  template <class F>
+  void read(OwnPiece& piece, F f) {
+    constexpr Index most =
+        128 << 10;  // what is read twice shortly one after the other comes from memory once
     const Range rows{piece.box.begin[0], piece.box.size[0]};
+    const Index group_rows = manifest_.tensors[piece.tensor].group_rows, row = piece.bytes / rows.size;
     const Range groups = groups_of(rows, group_rows);
-    const Index row = piece.bytes / rows.size;
+    const char* next = piece.data;
     for (Index group = groups.begin; group < groups.end(); ++group) {
-      const Range part = intersection(rows, {group * group_rows, group_rows});
-      const Index at = (part.begin - rows.begin) * row;
-      piece.checksums.push_back(
-          fingerprint_of(std::string_view(piece.data + at, static_cast<std::size_t>(part.size * row))));
+      Fingerprint fingerprint;
+      for (Index rest = intersection(rows, {group * group_rows, group_rows}).size * row; rest > 0;) {
+        const Index now = std::min(rest, most);
+        fingerprint.add({next, static_cast<std::size_t>(now)});
+        f(next, now);
+        next += now;
+        rest -= now;
+      }
+      piece.checksums.push_back(fingerprint.value());
     }
-    file.write(piece.data, piece.bytes, piece.offset);
   }
 
   /// This rank's pieces, for the manifest.
@@ -229,7 +250,7 @@ class CheckpointSave {
   Path target_, folder_;
   CheckpointManifest manifest_;
   std::vector<OwnPiece> pieces_;
-  std::unique_ptr<char[]> copy_;
+  PageBuffer* copy_;
   Problems problems_;
 };
 

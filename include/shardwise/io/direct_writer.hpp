@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Writes large files from their beginning to their end, past the system's cache of files where the file system can do
+/// that: copying into the cache takes processor time, which the run beside may need, and memory, which others use.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include <shardwise/io/file.hpp>
+
+// Implementation details: not part of the interface.
+namespace shardwise::detail {
+
+/// Memory that devices can read: where pages begin, and whole pages.
+class PageBuffer {
+ public:
+  static constexpr Index page = 4096;
+
+  PageBuffer() = default;
+  explicit PageBuffer(Index bytes) { reserve(bytes); }
+  /// What was in it is lost if it was smaller.
+  void reserve(Index bytes) {
+    if (bytes <= room_) return;
+    bytes_.reset();
+    room_ = 0;
+    const Index whole = (bytes + page - 1) / page * page;
+    bytes_.reset(static_cast<char*>(::operator new[](static_cast<std::size_t>(whole), alignment)));
+    room_ = whole;
+  }
+  char* data() const noexcept { return bytes_.get(); }
+  Index room() const noexcept { return room_; }
+
+ private:
+  static constexpr std::align_val_t alignment{page};
+  struct Free {
+    void operator()(char* bytes) const noexcept { ::operator delete[](bytes, alignment); }
+  };
+  std::unique_ptr<char[], Free> bytes_;
+  Index room_ = 0;
+};
+
+class DirectWriter {
+ public:
+  /// Creates the file, which must not be there.
+  explicit DirectWriter(Path path) : file_(std::move(path), O_WRONLY | O_CREAT | O_EXCL) {
+    file_.set_direct(true);
+  }
+
+  /// From a `PageBuffer`'s beginning: without copying.
+  void write(const char* bytes, Index count) {
+    while (count > 0) {
+      Index now = std::min(count, buffer_.room() - filled_);
+      if (filled_ == 0 && count >= PageBuffer::page && begins_a_page(bytes)) {
+        now = std::min(count, most_at_a_time) / PageBuffer::page * PageBuffer::page;
+        flush(bytes, now);
+      } else {
+        std::memcpy(buffer_.data() + filled_, bytes, static_cast<std::size_t>(now));
+        filled_ += now;
+        if (filled_ == buffer_.room()) flush();
+      }
+      bytes += now;
+      count -= now;
+    }
+  }
+
+  /// Zeros up to `offset`.
+  void skip_to(Index offset) {
+    static constexpr char zeros[64] = {};
+    while (written_ + filled_ < offset) {
+      write(zeros, std::min<Index>(sizeof zeros, offset - written_ - filled_));
+    }
+  }
+
+  /// Returns when the device has all of it.
+  void finish() {
+    file_.set_direct(false);  // the end may be no whole page
+    flush();
+    file_.sync();
+  }
+
+ private:
+  static constexpr Index most_at_a_time = 4 << 20;
+
+  static bool begins_a_page(const char* bytes) {
+    return reinterpret_cast<std::uintptr_t>(bytes) % PageBuffer::page == 0;
+  }
+  void flush(const char* bytes, Index count) {
+    file_.write(bytes, count, written_);
+    written_ += count;
+  }
+  void flush() {
+    flush(buffer_.data(), filled_);
+    filled_ = 0;
+  }
+
+  File file_;
+  PageBuffer buffer_{1 << 20};
+  Index filled_ = 0, written_ = 0;
+};
+
+}  // namespace shardwise::detail
