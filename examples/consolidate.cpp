@@ -63,7 +63,8 @@ void run(const Options& options) {
                                                {type, options.max_file_bytes, options.force, progress});
   print(options, made.tensors, made.bytes, made.files);
   if (made.missing_tokenizer.empty()) return;
-  std::fprintf(stderr, "note: no tokenizer.json: the checkpoint names %s, which is not there or no tokenizer\n",
+  std::fprintf(stderr,
+               "note: no tokenizer.json: the checkpoint names %s, which is not there or no tokenizer\n",
                made.missing_tokenizer.c_str());
 }
 

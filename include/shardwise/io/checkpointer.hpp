@@ -36,8 +36,8 @@ struct CheckpointerOptions {
   bool in_background = true;
 };
 
-/// All members but `latest` and `saving` are collective. A save that fails stops nothing but itself: what went wrong is returned,
-/// the same text on every rank, and nothing of it is left.
+/// All members but `latest` and `saving` are collective. A save that fails stops nothing but itself: what went wrong is
+/// returned, the same text on every rank, and nothing of it is left.
 class Checkpointer {
  public:
   /// The folder is made when it is needed. What killed runs left of unfinished checkpoints in it is removed.

@@ -128,7 +128,9 @@ class GradientReducer final : public BackwardTask {
     constexpr Carried(GradientReducer& reducer, Gradient gradient, Deliver deliver, Phase phase)
         : reducer_(reducer), gradient_(std::move(gradient)), deliver_(std::move(deliver)), phase_(phase) {}
     constexpr void arrived() override {
-      if constexpr (same_data(Gradient::layout, To::layout)) {
+      if constexpr (std::same_as<Gradient, To>) {
+        deliver_(reducer_, std::move(gradient_));
+      } else if constexpr (same_data(Gradient::layout, To::layout)) {
         deliver_(reducer_, To(gradient_.mesh(), gradient_.shape(), gradient_.buffer()));
       } else {
         reducer_.carry_whole<To>(std::move(gradient_), std::move(deliver_), phase_);
@@ -149,36 +151,43 @@ class GradientReducer final : public BackwardTask {
   constexpr void carry(From gradient, Deliver deliver, Phase phase) {
     using Cut = detail::relaid<From, detail::CutCodes<From, To>>;
     const auto mesh = gradient.mesh();
-    const AxisSet axes = detail::changed_axes(From::layout, Cut::layout, mesh.sizes());
-    if (axes == 0) {
+    if constexpr (!(From::layout == Cut::layout)) {
+      if (const AxisSet axes = detail::changed_axes(From::layout, Cut::layout, mesh.sizes())) {
+        Cut part(mesh, gradient.shape(), MemoryUse::gradient);
+        const Index count = elements(gradient.local_shape());
+        const Buffer whole = gradient.buffer(), cut = part.buffer();
+        const auto shape = detail::BundledTensor::padded<From::rank>(gradient.shape());
+        gradient = From();
+        return send<To>(mesh, {Collective::reduce_scatter, axes, MemoryUse::gathered, phase},
+                        {shape, Cut::layout, whole, cut, count}, std::move(part), std::move(deliver));
+      }
+    }
+    if constexpr (std::same_as<From, Cut>) {
+      carry_whole<To>(std::move(gradient), std::move(deliver), phase);
+    } else {
       Cut same(mesh, gradient.shape(), gradient.buffer());
       gradient = From();  // the only handle may be reduced in place
-      return carry_whole<To>(std::move(same), std::move(deliver), phase);
+      carry_whole<To>(std::move(same), std::move(deliver), phase);
     }
-    Cut part(mesh, gradient.shape(), MemoryUse::gradient);
-    const Index count = elements(gradient.local_shape());
-    const Buffer whole = gradient.buffer(), cut = part.buffer();
-    const auto shape = detail::BundledTensor::padded<From::rank>(gradient.shape());
-    gradient = From();
-    send<To>(mesh, {Collective::reduce_scatter, axes, MemoryUse::gathered, phase},
-             {shape, Cut::layout, whole, cut, count}, std::move(part), std::move(deliver));
   }
   template <TensorType To, TensorType Cut, class Deliver>
   constexpr void carry_whole(Cut gradient, Deliver deliver, Phase phase) {
     const auto mesh = gradient.mesh();
-    const AxisSet axes = detail::changed_axes(Cut::layout, To::layout, mesh.sizes());
-    const Index count = elements(gradient.local_shape());
-    if (axes == 0) {
-      return deliver(*this, To(mesh, gradient.shape(), gradient.buffer()));
+    if constexpr (!(Cut::layout == To::layout)) {
+      if (const AxisSet axes = detail::changed_axes(Cut::layout, To::layout, mesh.sizes())) {
+        const Index count = elements(gradient.local_shape());
+        GradientSlot<Cut> slot(MemoryUse::gradient);
+        slot.add(std::move(gradient));
+        slot.own();  // reduced in place
+        Cut own = slot.take();
+        const Buffer whole = own.buffer();
+        const auto shape = detail::BundledTensor::padded<Cut::rank>(own.shape());
+        return send<To>(mesh, {Collective::all_reduce, axes, MemoryUse::gathered, phase},
+                        {shape, Cut::layout, whole, {}, count}, To(mesh, own.shape(), whole),
+                        std::move(deliver));
+      }
     }
-    GradientSlot<Cut> slot(MemoryUse::gradient);
-    slot.add(std::move(gradient));
-    slot.own();  // reduced in place
-    Cut own = slot.take();
-    const Buffer whole = own.buffer();
-    const auto shape = detail::BundledTensor::padded<Cut::rank>(own.shape());
-    send<To>(mesh, {Collective::all_reduce, axes, MemoryUse::gathered, phase},
-             {shape, Cut::layout, whole, {}, count}, To(mesh, own.shape(), whole), std::move(deliver));
+    deliver(*this, To(mesh, gradient.shape(), gradient.buffer()));
   }
   template <TensorType To, class MeshType, TensorType Gradient, class Deliver>
   constexpr void send(const MeshType& mesh, const detail::BundleWay& way, detail::BundledTensor tensor,

@@ -248,19 +248,22 @@ class Optimizer {
     const auto mesh = parameter.mesh();
     PhaseScope phase(mesh.recorder(), Phase::optimizer);
     const Finished gradient = parameter.finished_slot().take();
-    const AxisSet axes = detail::changed_axes(Stored::layout, Own::layout, mesh.sizes());
     const auto whole = parameter.writable();
-    const Buffer& stored = parameter.stored().buffer();
-    if (axes == 0) return update(owned, gradient, whole.data);
-    const Own own(mesh, parameter.shape(), MemoryUse::gathered);
-    if constexpr (!X::MeshOf::dry) {
-      detail::copy_part(own.box(), whole.data, parameter.stored().box(), own.writable().data, own.box());
+    if constexpr (!(Stored::layout == Own::layout)) {
+      if (const AxisSet axes = detail::changed_axes(Stored::layout, Own::layout, mesh.sizes())) {
+        const Buffer& stored = parameter.stored().buffer();
+        const Own own(mesh, parameter.shape(), MemoryUse::gathered);
+        if constexpr (!X::MeshOf::dry) {
+          detail::copy_part(own.box(), whole.data, parameter.stored().box(), own.writable().data, own.box());
+        }
+        update(owned, gradient, own.writable().data);
+        return gathers.add<typename X::Element>(
+            mesh, {Collective::all_gather, axes, MemoryUse::gathered, Phase::optimizer},
+            {detail::BundledTensor::padded<X::rank>(parameter.shape()), Own::layout, stored, own.buffer(),
+             elements(parameter.stored().local_shape())});
+      }
     }
-    update(owned, gradient, own.writable().data);
-    gathers.add<typename X::Element>(mesh,
-                                     {Collective::all_gather, axes, MemoryUse::gathered, Phase::optimizer},
-                                     {detail::BundledTensor::padded<X::rank>(parameter.shape()), Own::layout,
-                                      stored, own.buffer(), elements(parameter.stored().local_shape())});
+    update(owned, gradient, whole.data);
   }
 
   /// Updates the block of a parameter that lies as `gradient` does.

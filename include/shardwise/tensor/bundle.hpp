@@ -100,10 +100,10 @@ class Bundle final : public BundleBase {
   /// The same of all tensors.
   constexpr Index most() const { return most_; }
 
-  /// The arrival now belongs to the bundle.
-  constexpr void add(BundledTensor tensor) {
+  /// `most`: `most_of` it. The arrival now belongs to the bundle.
+  constexpr void add(BundledTensor tensor, Index most) {
     elements_ += tensor.elements;
-    most_ += most_of(tensor, mesh_, way_);
+    most_ += most;
     tensors_.push_back(std::move(tensor));
   }
 
@@ -337,7 +337,7 @@ class Bundles {
     const Index size = BundleType::most_of(tensor, mesh, way);
     if (size > capacity) {
       auto* alone = make_pooled<BundleType>(mesh, way);
-      alone->add(std::move(tensor));
+      alone->add(std::move(tensor), size);
       return begin(alone);
     }
     BundleBase** place = &open_;
@@ -345,7 +345,7 @@ class Bundles {
       if ((*place)->type != &bundle_type<T, MeshType>) continue;
       auto* bundle = static_cast<BundleType*>(*place);
       if (!bundle->goes(mesh, way)) continue;
-      if (bundle->most() + size <= capacity) return bundle->add(std::move(tensor));
+      if (bundle->most() + size <= capacity) return bundle->add(std::move(tensor), size);
       *place = bundle->next;
       begin(bundle);
       place = &open_;
@@ -353,7 +353,7 @@ class Bundles {
       break;
     }
     auto* bundle = make_pooled<BundleType>(mesh, way);
-    bundle->add(std::move(tensor));
+    bundle->add(std::move(tensor), size);
     *place = bundle;
   }
 

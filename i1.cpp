@@ -1,0 +1,1 @@
+#include <shardwise/shardwise.hpp>
