@@ -187,11 +187,16 @@ Index kibibytes(const std::string& name) {
   return 0;
 }
 
-TEST_CASE("a load takes at most 64 MiB beside the blocks") {
-  const ScratchFolder scratch;
+sw::LlamaConfig large_config() {
   sw::LlamaConfig large = config;
   large.vocabulary = 100'000;
   large.features = 256;  // 205 MB
+  return large;
+}
+
+TEST_CASE("a load takes at most 64 MiB beside the blocks") {
+  const ScratchFolder scratch;
+  const sw::LlamaConfig large = large_config();
   {
     sw::Llama<Mesh, Sharded> model(line(), large);
     sw::CheckpointContents contents(line());
@@ -323,6 +328,30 @@ TEST_CASE("a save that fails is every rank's, leaves nothing, and the one before
   sw::load_checkpoint(folder, run.contents);
   CHECK(run.values() == before);
   CHECK(has(error_of([&] { sw::save_checkpoint("/proc/nowhere/run", run.contents); }), "/proc/nowhere"));
+}
+
+TEST_CASE("a copy for which one rank has no memory stops the save on every rank, and nothing else") {
+  const ScratchFolder scratch;
+  sw::Llama<Mesh, Sharded> model(line(), large_config());
+  sw::CheckpointContents contents(line());
+  contents.add("model", model);
+  sw::Checkpointer checkpointer(contents.ranks(), {.folder = scratch.path()});
+
+  rlimit old{};
+  getrlimit(RLIMIT_AS, &old);
+  if (sw::world().rank() == sw::world().size() - 1) {
+    const rlimit small{static_cast<rlim_t>(kibibytes("VmSize:") << 10) + (16 << 20), old.rlim_max};
+    setrlimit(RLIMIT_AS, &small);
+  }
+  const auto problem = checkpointer.save(1, contents);
+  setrlimit(RLIMIT_AS, &old);
+  REQUIRE(problem.has_value());
+  CHECK_MESSAGE(has(*problem, "step-00000001: there is no memory to copy "), *problem);
+  CHECK_FALSE(checkpointer.saving());
+  CHECK(names_in(scratch.path()).empty());
+  CHECK_FALSE(checkpointer.save(2, contents).has_value());
+  CHECK_FALSE(checkpointer.finish().has_value());
+  CHECK(names_in(scratch.path()) == std::vector<std::string>{"step-00000002"});
 }
 
 TEST_CASE("a checkpointer saves what was there when it was called, and keeps the last ones") {

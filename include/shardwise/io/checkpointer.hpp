@@ -183,8 +183,8 @@ class Checkpointer {
     });
     for (const auto& path : unfinished) std::filesystem::remove_all(path);
   }
-  /// Each is renamed before it is removed: a checkpoint that lacks files is none. To remove large files takes a while, so
-  /// a thread does; what it cannot remove is removed when the next run begins.
+  /// Each is renamed before it is removed: a checkpoint that lacks files is none. To remove large files takes a while,
+  /// so a thread does; what it cannot remove is removed when the next run begins.
   void remove_old() {
     const auto all = checkpoints();
     const auto keep = static_cast<std::size_t>(options_.keep);

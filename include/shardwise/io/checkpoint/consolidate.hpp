@@ -9,8 +9,9 @@
 /// ```
 /// consolidate_checkpoint("runs/7/step-00001000", "llama/", {.type = StoredType::bf16});
 /// ```
-/// The folder is the same, bit for bit, on whatever mesh the checkpoint was written. config.json is what the checkpoint's
-/// notes have under "llama_config"; tokenizer.json is a copy of the file that they name under "tokenizer", if that is one.
+/// The folder is the same, bit for bit, on whatever mesh the checkpoint was written. config.json is what the
+/// checkpoint's notes have under "llama_config"; tokenizer.json is a copy of the file that they name under "tokenizer",
+/// if that is one.
 
 #include <filesystem>
 #include <map>
@@ -163,8 +164,8 @@ class Consolidation {
     return bytes;
   }
 
-  /// Returns the name that the notes have, if there is no such file. A checkpoint comes from anywhere, so what it names is
-  /// not copied without being a tokenizer.
+  /// Returns the name that the notes have, if there is no such file. A checkpoint comes from anywhere, so what it names
+  /// is not copied without being a tokenizer.
   std::string copy_tokenizer(const Path& folder) const {
     const auto note = manifest_.notes.find("tokenizer");
     if (note == manifest_.notes.end() || !note->is_string()) return {};

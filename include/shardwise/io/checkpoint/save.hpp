@@ -74,8 +74,8 @@ inline std::string rank_file_name(int rank) {
 /// A checkpoint that is being written. Every rank: make one, `write` (in a thread if it likes), `commit`.
 class CheckpointSave {
  public:
-  /// Collective. If `copy` is given, the blocks are copied there now, so that they may change while they are written; it
-  /// must stay until they are. Throws `std::runtime_error`, on all ranks, if the folder cannot be made.
+  /// Collective. If `copy` is given, the blocks are copied there now, so that they may change while they are written;
+  /// it must stay until they are. Throws `std::runtime_error`, on all ranks, if the folder cannot be made.
   CheckpointSave(const CheckpointContents& contents, Path target, PageBuffer* copy, Json notes = {})
       : ranks_(contents.ranks()), target_(std::move(target)), pieces_(own_pieces(contents)), copy_(copy) {
     manifest_.mesh = contents.named_sizes();
@@ -92,12 +92,13 @@ class CheckpointSave {
     Index token = temporary_token();
     share_from_first(&token);
     folder_ = temporary_path(target_, static_cast<std::uint32_t>(token));
-    together([&] {
+    problems_.guard([&] {
+      if (copy) copy_blocks();
       if (ranks_.rank() != 0) return;
       std::filesystem::create_directories(folder_of(target_));
       std::filesystem::create_directory(folder_);
     });
-    if (copy) copy_blocks();
+    give_up_on_problems();
   }
   CheckpointSave(const CheckpointSave&) = delete;
   CheckpointSave& operator=(const CheckpointSave&) = delete;
@@ -121,16 +122,9 @@ class CheckpointSave {
   /// When `write` has returned on this rank. Makes the checkpoint whole, in the place of one that is there. Collective.
   /// Throws `std::runtime_error` on all ranks if something went wrong on any; then nothing of it is left.
   void commit() {
-    bool good = ranks_.agree(problems_.none());
-    if (good) {
-      problems_.guard([&] { finish(); });
-      good = ranks_.agree(problems_.none());
-    }
-    if (!good && ranks_.rank() == 0) {
-      std::error_code ignored;  // the reason is told below
-      std::filesystem::remove_all(folder_, ignored);
-    }
-    problems_.throw_together(ranks_, "the checkpoint " + target_.string());
+    give_up_on_problems();
+    problems_.guard([&] { finish(); });
+    give_up_on_problems();
   }
 
   /// Bytes of elements that this rank writes.
@@ -141,11 +135,13 @@ class CheckpointSave {
   }
 
  private:
-  template <class F>
-  void together(F work) {
-    Problems problems;
-    problems.guard(work);
-    problems.throw_together(ranks_, "the checkpoint " + target_.string());
+  /// Throws on all ranks if any has a problem; nothing is left then.
+  void give_up_on_problems() {
+    if (!ranks_.agree(problems_.none()) && ranks_.rank() == 0) {
+      std::error_code ignored;  // the reason is told below
+      std::filesystem::remove_all(folder_, ignored);
+    }
+    problems_.throw_together(ranks_, "the checkpoint " + target_.string());
   }
   void share_from_first(Index* number) const {
     const Index mine = ranks_.rank() == 0 ? *number : 0;
@@ -155,7 +151,11 @@ class CheckpointSave {
   /// As the file is going to be. Checksums are made on the way, by all ranks at once: a thread beside the steps would
   /// delay each rank at another moment, and the others wait for it every time.
   void copy_blocks() {
-    copy_->reserve(bytes_of(pieces_));
+    try {
+      copy_->reserve(bytes_of(pieces_));
+    } catch (const std::bad_alloc&) {
+      throw std::runtime_error("there is no memory to copy " + std::to_string(bytes_of(pieces_)) + " bytes");
+    }
     Index place = 0;
     for (OwnPiece& piece : pieces_) {
       std::fill(copy_->data() + place, copy_->data() + piece.offset, '\0');
