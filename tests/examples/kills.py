@@ -177,7 +177,7 @@ def main():
             running = stopped(words(part), random.uniform(0, per_part / 2), log, saved, part)
         else:
             # From before the first step to well after many: a start takes about as long as some steps.
-            delay = random.uniform(0.2, 1.0) + random.uniform(0, 2 * per_part)
+            delay = random.uniform(0.2, 1.0) + random.uniform(0, per_part)
             running = disturbed(words(part), delay, part % 2 == 0)
         if not running:
             break

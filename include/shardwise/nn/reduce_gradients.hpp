@@ -19,7 +19,7 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/nn/module.hpp>
-#include <shardwise/tensor/bundle.hpp>
+#include <shardwise/tensor/bundles.hpp>
 
 namespace shardwise {
 
