@@ -4,8 +4,8 @@
 
 """Kills a training run again and again, at random moments, also while it saves: the whole job, or one rank. Each time it
 must be gone within 30 seconds; resumed, it must go on as a run that nobody disturbs: to the last bit on the same mesh, and
-within 1e-4 where each part runs on another mesh than the one before. With --stop it is asked to stop, by SIGTERM, SIGINT
-and SIGUSR1, and no step may be lost.
+within 1e-4 where each part runs on another mesh than the one before. With --stop it is asked to stop, mpirun by SIGUSR1 or one
+rank by SIGTERM or SIGINT, and no step may be lost.
 
     kills.py build/examples/train [--kills 20] [--ranks 2] [--other-mesh] [--stop] [--seed 1] [--folder DIR]
 """
@@ -54,9 +54,9 @@ def alive(pid):
     return state != "Z"
 
 
-def kill(pid):
+def send(pid, number):
     try:
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
     except ProcessLookupError:
         pass
 
@@ -93,7 +93,7 @@ def disturbed(words, delay, whole_job):
         return False
     ranks = children_of(job.pid)
     for pid in ([job.pid] + ranks) if whole_job else random.sample(ranks, min(1, len(ranks))):
-        kill(pid)
+        send(pid, signal.SIGKILL)
     begin = time.monotonic()
     while job.poll() is None or any(alive(pid) for pid in ranks):
         if time.monotonic() - begin > 30:
@@ -118,7 +118,11 @@ def stopped(words, delay, log, saved, number):
     while job.poll() is None and lines_in(log) < before + 2:
         time.sleep(0.01)
     time.sleep(delay)
-    job.send_signal([signal.SIGTERM, signal.SIGINT, signal.SIGUSR1][number % 3])
+    ranks = children_of(job.pid)
+    if number % 3 == 0:
+        job.send_signal(signal.SIGUSR1)  # which mpirun passes on
+    elif ranks:
+        send(random.choice(ranks), [signal.SIGTERM, signal.SIGINT][number % 2])
     try:
         output = job.communicate(timeout=30)[0]
     except subprocess.TimeoutExpired:
@@ -153,7 +157,7 @@ def main():
     text = str(root / "include" / "shardwise" / "layout")
     folder = pathlib.Path(options.folder or tempfile.mkdtemp(prefix="shardwise-kills-"))
     folder.mkdir(parents=True, exist_ok=True)
-    steps = (800 if options.stop else 40) * (options.kills + 2)  # mpirun takes a second to pass a signal on
+    steps = (200 if options.stop else 40) * (options.kills + 2)
 
     undisturbed = folder / "undisturbed.jsonl"
     begin = time.monotonic()
