@@ -6,7 +6,8 @@
 /// Writes a checkpoint: every rank its own blocks, into a file of its own in a folder beside the target; blocks that
 /// several ranks have are divided among them. Then the manifest, and one rename.
 
-#include <cstdio>
+#include <algorithm>
+#include <cstring>
 
 #include <shardwise/io/agreement.hpp>
 #include <shardwise/io/checkpoint/contents.hpp>
