@@ -1,2 +1,0 @@
-#include <mpi.h>
-#include <Eigen/Core>

@@ -1,1 +1,0 @@
-#include <shardwise/shardwise.hpp>

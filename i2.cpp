@@ -1,1 +1,0 @@
-#include <shardwise/optim/clip.hpp>
