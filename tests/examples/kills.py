@@ -4,8 +4,8 @@
 
 """Kills a training run again and again, at random moments, also while it saves: the whole job, or one rank. Each time it
 must be gone within 30 seconds; resumed, it must go on as a run that nobody disturbs: to the last bit on the same mesh, and
-within 1e-4 where each part runs on another mesh than the one before. With --stop it is asked to stop, mpirun by SIGUSR1 or one
-rank by SIGTERM or SIGINT, and no step may be lost.
+within 1e-4 where each part runs on another mesh than the one before. With --stop it is asked to stop, by a signal to mpirun or to
+one rank, and no step may be lost.
 
     kills.py build/examples/train [--kills 20] [--ranks 2] [--other-mesh] [--stop] [--seed 1] [--folder DIR]
 """
@@ -23,13 +23,23 @@ import sys
 import tempfile
 import time
 
-SMALL = "--layers 2 --features 32 --heads 4 --kv-heads 4 --hidden 48 --context 32 --batch 12 --steps {steps}".split()
-WAYS = [["--zero", "3"], ["--zero", "1"], ["--zero", "0"], ["--zero", "2"]]
+SMALL = "--layers 2 --features 32 --heads 4 --kv-heads 4 --hidden 48 --context 32 --batch 12".split()
+# No step depends on how many there will be, and rounding, which another mesh does in another order, is not amplified: at a rate
+# of 3e-3 runs that nobody disturbs differ by 1e-3 after a thousand steps.
+SMALL += "--schedule constant --warmup 10 --rate 3e-4".split()
+WITHOUT_END = 10**7  # steps
+STOPS = [("mpirun", signal.SIGTERM), ("rank", signal.SIGTERM), ("mpirun", signal.SIGUSR1),
+         ("mpirun", signal.SIGINT), ("rank", signal.SIGINT)]
+# With --other-mesh, those that need no more than --ranks.
+MESHES = [(2, "--zero 3"), (1, "--zero 0"), (2, "--tp 2"), (3, "--zero 3"), (4, "--tp 2 --zero 3"), (2, "--zero 1"),
+          (4, "--tp 4"), (3, "--zero 2"), (4, "--zero 1 --tp 2 --sp")]
 
 
-def command(options, ranks, steps, way, text, extra):
-    words = ["mpirun", "--oversubscribe", "-n", str(ranks), options.program, "--text", text]
-    return words + [word.format(steps=steps) for word in SMALL] + way + extra
+def command(options, ranks, mesh, steps, text, extra):
+    words = ["mpirun", "--oversubscribe", "-n", str(ranks)]
+    if options.stop:  # mpirun grants its ranks a second, which may be too little where much else runs
+        words += ["--mca", "odls_base_sigkill_timeout", "3"]
+    return words + [options.program, "--text", text, "--steps", str(steps)] + SMALL + mesh.split() + extra
 
 
 def children_of(pid):
@@ -72,6 +82,11 @@ def losses(log):
     return steps
 
 
+def last_step(saved):
+    steps = [int(path.name.removeprefix("step-")) for path in saved.glob("step-*") if path.name.count("-") == 1]
+    return max(steps, default=0)
+
+
 def run_to_the_end(words):
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode != 0:
@@ -79,20 +94,26 @@ def run_to_the_end(words):
     return done.stdout
 
 
-def disturbed(words, delay, whole_job):
-    """Kills the run after a delay. Returns whether it was still running."""
+def lines_in(log):
+    return log.read_text().count("\n") if log.exists() else 0
+
+
+def started(words, log, wait_for_a_step):
+    before = lines_in(log)
     job = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    try:
-        job.wait(timeout=delay)
-    except subprocess.TimeoutExpired:
-        pass
+    while wait_for_a_step and job.poll() is None and lines_in(log) < before + 2:
+        time.sleep(0.01)
+    return job
+
+
+def disturbed(words, delay, log, number):
+    """Kills the run after a delay, the whole job or one rank; sometimes before its first step."""
+    job, whole_job = started(words, log, number % 4 < 3), number % 2 == 0
+    time.sleep(delay)
     if job.poll() is not None:
-        output = job.communicate()[0]
-        if job.returncode != 0:
-            sys.exit(f"the run ended by itself with {job.returncode}:\n{output}")
-        return False
+        sys.exit(f"the run ended by itself with {job.returncode}:\n{job.communicate()[0]}")
     ranks = children_of(job.pid)
-    for pid in ([job.pid] + ranks) if whole_job else random.sample(ranks, min(1, len(ranks))):
+    for pid in [job.pid] + ranks if whole_job or not ranks else [random.choice(ranks)]:
         send(pid, signal.SIGKILL)
     begin = time.monotonic()
     while job.poll() is None or any(alive(pid) for pid in ranks):
@@ -104,38 +125,27 @@ def disturbed(words, delay, whole_job):
         sys.exit(f"a killed run ended with 0:\n{output}")
     if not whole_job and ranks and "killed" not in output.lower() and "signal 9" not in output.lower():
         sys.exit(f"a rank was killed, and nobody says so:\n{output}")
-    return True
-
-
-def lines_in(log):
-    return log.read_text().count("\n") if log.exists() else 0
 
 
 def stopped(words, delay, log, saved, number):
-    """Asks the run to stop, a delay after its first step. Returns whether it was still running."""
-    before = lines_in(log)
-    job = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    while job.poll() is None and lines_in(log) < before + 2:
-        time.sleep(0.01)
+    """Asks the run to stop, a delay after its first step."""
+    job = started(words, log, True)
     time.sleep(delay)
-    ranks = children_of(job.pid)
-    if number % 3 == 0:
-        job.send_signal(signal.SIGUSR1)  # which mpirun passes on
-    elif ranks:
-        send(random.choice(ranks), [signal.SIGTERM, signal.SIGINT][number % 2])
+    to, asks = STOPS[number % len(STOPS)]
+    if to == "mpirun":
+        job.send_signal(asks)
+    elif ranks := children_of(job.pid):
+        send(random.choice(ranks), asks)
     try:
         output = job.communicate(timeout=30)[0]
     except subprocess.TimeoutExpired:
         sys.exit("the job is still there after 30 seconds")
-    if "the last training step" in output:
-        return False
     found = re.search(r"stopped by a signal after step (\d+)", output)
     if not found:
         sys.exit(f"a run was asked to stop, and does not say that it did:\n{output}")
     steps, last = int(found[1]), max(losses(log)) + 1
     if steps != last or not (saved / f"step-{steps:08}" / "manifest.json").exists():
         sys.exit(f"stopped after step {steps}, but {last} are in the log, and saved are {sorted(saved.iterdir())}")
-    return True
 
 
 def main():
@@ -157,36 +167,30 @@ def main():
     text = str(root / "include" / "shardwise" / "layout")
     folder = pathlib.Path(options.folder or tempfile.mkdtemp(prefix="shardwise-kills-"))
     folder.mkdir(parents=True, exist_ok=True)
-    steps = (200 if options.stop else 40) * (options.kills + 2)
-
-    undisturbed = folder / "undisturbed.jsonl"
-    begin = time.monotonic()
-    run_to_the_end(command(options, options.ranks, steps, WAYS[0], text, ["--log", str(undisturbed)]))
-    per_part = (time.monotonic() - begin) / (options.kills + 1)
 
     log, saved = folder / "disturbed.jsonl", folder / "checkpoints"
-    extra = ["--log", str(log), "--save", str(saved), "--save-every", "3", "--resume"]
+    meshes = [(options.ranks, "--zero 3")]
+    if options.other_mesh:
+        meshes = [mesh for mesh in MESHES if mesh[0] <= options.ranks]
 
-    def words(part):
-        if not options.other_mesh:
-            return command(options, options.ranks, steps, WAYS[0], text, extra)
-        ranks = 1 + part % options.ranks if options.ranks > 1 else 1
-        return command(options, ranks, steps, WAYS[part % len(WAYS)], text, extra)
+    def words(part, steps):
+        extra = ["--log", str(log), "--save", str(saved), "--save-every", "3", "--resume"]
+        ranks, mesh = meshes[part % len(meshes)]
+        return command(options, ranks, mesh, steps, text, extra)
 
-    kills = 0
-    for part in range(4 * options.kills):
-        if kills == options.kills:
-            break
+    for part in range(options.kills):
+        delay = random.uniform(0, 1)
         if options.stop:
-            running = stopped(words(part), random.uniform(0, per_part / 2), log, saved, part)
+            stopped(words(part, WITHOUT_END), delay, log, saved, part)
         else:
-            # From before the first step to well after many: a start takes about as long as some steps.
-            delay = random.uniform(0.2, 1.0) + random.uniform(0, per_part)
-            running = disturbed(words(part), delay, part % 2 == 0)
-        if not running:
-            break
-        kills += 1
-    run_to_the_end(words(options.kills))
+            disturbed(words(part, WITHOUT_END), delay, log, part)
+    made = last_step(saved)
+    if made == 0:
+        sys.exit("nothing was saved")
+    steps = made + 20
+    run_to_the_end(words(options.kills, steps))
+    undisturbed = folder / "undisturbed.jsonl"
+    run_to_the_end(command(options, *meshes[0], steps, text, ["--log", str(undisturbed)]))
     leftovers = [p.name for p in saved.iterdir() if ".tmp-" in p.name]
     if leftovers:
         sys.exit(f"unfinished checkpoints are left: {leftovers}")
@@ -196,8 +200,8 @@ def main():
         sys.exit(f"{log}: steps are missing")
     worst = max(abs(found[i] - expected[i]) / abs(expected[i]) for i in range(steps))
     bound = 1e-4 if options.other_mesh else 0
-    print(f"{kills} {'stops' if options.stop else 'kills'} in {steps} steps; largest relative difference of the loss {worst:.1e}, allowed {bound:.0e}")
-    if worst > bound or kills == 0:
+    print(f"{options.kills} {'stops' if options.stop else 'kills'} in {steps} steps; largest relative difference of the loss {worst:.1e}, allowed {bound:.0e}")
+    if worst > bound:
         sys.exit(1)
     if not options.folder:
         shutil.rmtree(folder)

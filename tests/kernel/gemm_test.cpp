@@ -1,7 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/time.h>
 
+#include <chrono>
 #include <limits>
 #include <string>
 #include <vector>
@@ -63,6 +66,48 @@ TEST_CASE("gemm agrees with three loops in every form") {
   check_products<double>(1e-14);
   check_products<float>(1e-6);
   check_products<Eigen::bfloat16>(1. / 250);
+}
+
+/// Signals arrive while it lives, one every 50 µs of this process's time.
+class ManySignals {
+ public:
+  ManySignals() {
+    before_ = ::signal(SIGVTALRM, [](int) { arrived = arrived + 1; });
+    set_period(50);
+  }
+  ManySignals(const ManySignals&) = delete;
+  ManySignals& operator=(const ManySignals&) = delete;
+  ~ManySignals() {
+    set_period(0);
+    ::signal(SIGVTALRM, before_);
+  }
+  static inline volatile sig_atomic_t arrived = 0;
+
+ private:
+  static void set_period(suseconds_t microseconds) {
+    const itimerval timer{{0, microseconds}, {0, microseconds}};
+    ::setitimer(ITIMER_VIRTUAL, &timer, nullptr);
+  }
+  void (*before_)(int);
+};
+
+TEST_CASE("a signal that arrives during a product harms nothing, and is handled after it") {
+  const Index n = 48, k = 512;  // oneDNN's workspace is on the heap if k is large
+  const auto a = numbers<float>(n * k, 1), b = numbers<float>(n * k, 2);
+  std::vector<float> expected(at(n * n)), c(at(n * n));
+  const auto multiply = [&](std::vector<float>& to) {
+    kernel::gemm(Transpose::yes, Transpose::yes, n, n, k, a.data(), n, b.data(), k, to.data(), n, false);
+  };
+  multiply(expected);
+  const ManySignals signals;
+  using Clock = std::chrono::steady_clock;
+  long wrong = 0;
+  for (const auto end = Clock::now() + std::chrono::milliseconds(300); Clock::now() < end;) {
+    multiply(c);
+    wrong += c != expected;
+  }
+  CHECK(wrong == 0);
+  CHECK(ManySignals::arrived > 10);
 }
 
 }  // namespace

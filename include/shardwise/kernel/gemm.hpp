@@ -21,6 +21,8 @@
 
 #if defined(SHARDWISE_GEMM_ONEDNN)
 #include <dnnl.h>
+
+#include "shardwise/kernel/held_signals.hpp"
 #endif
 #if defined(SHARDWISE_GEMM_BLAS)
 #include <Eigen/src/misc/blas.h>
@@ -90,6 +92,7 @@ template <class C>
 void multiply_matrices(const GemmArguments<C>& g) {
 #if defined(SHARDWISE_GEMM_ONEDNN)
   if constexpr (std::is_same_v<C, float>) {
+    const HeldSignals held;
     const auto letter = [](Transpose t) { return t == Transpose::yes ? 'T' : 'N'; };
     if (dnnl_sgemm(letter(g.ta), letter(g.tb), g.m, g.n, g.k, g.alpha, g.a, g.lda, g.b, g.ldb,
                    g.accumulate ? 1.f : 0.f, g.c, g.ldc) != dnnl_success) {
