@@ -12,7 +12,6 @@
 #include <optional>
 
 #include <shardwise/data/sampling.hpp>
-#include <shardwise/data/text.hpp>
 #include <shardwise/data/tokenizer.hpp>
 #include <shardwise/io/llama_files.hpp>
 

@@ -27,8 +27,7 @@
 
 namespace shardwise {
 
-/// Token i is the byte i, for 0 ≤ i < 256; `TextCorpus` holds the same tokens. Any bytes are text, also those
-/// that are not UTF-8.
+/// Token i is the byte i, for 0 ≤ i < 256. Any bytes are text, also those that are not UTF-8.
 class ByteTokenizer {
  public:
   static constexpr Index vocabulary() { return 256; }

@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include <shardwise/data/uniform_draw.hpp>
+#include <shardwise/kernel/random.hpp>
 #include <shardwise/layout/index.hpp>
 
 namespace shardwise {
@@ -37,6 +37,12 @@ struct SamplingOptions {
 
 // Implementation details: not part of the interface.
 namespace detail {
+
+/// Uniform in [0, 1), a multiple of 2^-53: a function of a seed and the number of the draw.
+constexpr double uniform_draw(std::uint64_t seed, std::uint64_t draw) {
+  const auto words = kernel::random_block(seed, kernel::RandomStream::uniform, draw);
+  return static_cast<double>(std::uint64_t{words[0]} << 21 | words[1] >> 11) * 0x1p-53;
+}
 
 inline void check_sampling(const SamplingOptions& options) {
   if (!(options.temperature >= 0) || std::isinf(options.temperature)) {
