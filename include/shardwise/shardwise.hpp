@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// All of Shardwise but `data/`, whose pipelines bring in range-v3. From the bottom up: a compiler that points to
-/// a declaration also lists how its header came to be included, and this keeps the list short.
+/// All of Shardwise but files (`io/`) and text (`data/`), which bring in nlohmann-json and range-v3. From the bottom up:
+/// a compiler that points to a declaration also lists how its header came to be included, and this keeps the list short.
 
 #include <shardwise/layout/diagnosis.hpp>
 

@@ -5,7 +5,9 @@
 /// Optimizers with groups of parameters against PyTorch, on every level of ZeRO; master weights; what is kept and what
 /// is communicated.
 
+#include <shardwise/io/checkpoint/contents.hpp>
 #include <shardwise/optim/adamw.hpp>
+#include <shardwise/optim/clip.hpp>
 #include <shardwise/optim/sgd.hpp>
 #include <shardwise/tensor/distribute.hpp>
 #include <support/plans.hpp>
@@ -252,8 +254,21 @@ TEST_CASE("what groups there may be") {
   Model<Mesh, 0> model{mesh};
   set_first_values(model);
   adamw.step(model);  // no gradients; but a step
-  CHECK_THROWS_WITH_AS(adamw.add_group(is_bias, nothing),
-                       "an optimizer's groups are chosen before its first step", std::logic_error);
+  CHECK_THROWS_WITH_AS(
+      adamw.add_group(is_bias, nothing),
+      "an optimizer's groups are chosen before its first step, and before it is added to a checkpoint",
+      std::logic_error);
+  {
+    sw::AdamW saved({.rate = 0.1});
+    sw::CheckpointContents contents(mesh);
+    contents.add("optimizer", saved, model);
+    CHECK_THROWS_AS(saved.add_group(is_bias, nothing), std::logic_error);
+  }
+
+  CHECK_THROWS_WITH_AS(sw::AdamW({}, {.last = false}),
+                       "ReduceOptions: last is false, but what comes here needs finished gradients",
+                       std::invalid_argument);
+  CHECK_THROWS_AS(sw::clip_gradients(model, 1, 2, {.last = false}), std::invalid_argument);
 }
 
 TEST_CASE("a tied parameter is in the group of its first name") {

@@ -112,8 +112,7 @@ class Communicator {
   /// Returns when every rank has called it.
   void barrier() const { detail::check_mpi(MPI_Barrier(native()), "MPI_Barrier"); }
 
-  /// Whether all ranks say `ok`, so that they can throw together. A collective: only for factories that
-  /// check.
+  /// Whether all ranks say `ok`: so that they can throw, or stop, together. Collective: an all-reduce of four bytes.
   bool agree(bool ok) const {
     const int mine = ok ? 1 : 0;
     int all = 0;

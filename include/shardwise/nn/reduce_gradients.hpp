@@ -29,7 +29,8 @@ struct ReduceOptions {
   Index bucket_bytes = Index{8} << 20;
   /// In how many buckets the communication goes on beside a backward pass; 0: the pass waits for each.
   int in_background = 2;
-  /// No other backward pass will add to these gradients. If not, only those are reduced that rest sharded.
+  /// No other backward pass will add to these gradients. If not, only those are reduced that rest sharded. What needs
+  /// finished gradients (optimizers, `gradient_norm`, `clip_gradients`) refuses that.
   bool last = true;
 };
 
@@ -48,6 +49,14 @@ template <class X>
 struct LayoutCodes {
   static constexpr int at(int axis) { return X::layout[axis].code; }
 };
+
+/// Throws `std::invalid_argument` for options that leave gradients unfinished.
+constexpr const ReduceOptions& finishing(const ReduceOptions& options) {
+  if (!options.last) {
+    throw std::invalid_argument("ReduceOptions: last is false, but what comes here needs finished gradients");
+  }
+  return options;
+}
 
 /// The axes of more than one rank on which two layouts differ.
 constexpr AxisSet changed_axes(const Layout& from, const Layout& to, const MeshSizes& sizes) {

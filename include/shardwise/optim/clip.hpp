@@ -123,14 +123,15 @@ class NormOfRanks {
 /// of the model counts once, however it is replicated. Calls `reduce_gradients(module, options)`; then one
 /// all-reduce of one number over the whole mesh, if it has more than one rank. Computed in `double`. NaN if a
 /// gradient is NaN; 0 without gradients, and on a dry mesh.
-/// Throws `std::invalid_argument` for another p, and if the parameters live on more than one mesh.
+/// Throws `std::invalid_argument` for another p, if `options.last` is false, and if the parameters live on more than
+/// one mesh.
 template <class Module>
 constexpr double gradient_norm(Module& module, double p = 2, const ReduceOptions& options = {}) {
   const bool maximum = p == std::numeric_limits<double>::infinity();
   if (p != 2 && !maximum) {
     throw std::invalid_argument("gradient_norm: p is " + std::to_string(p) + ", which must be 2 or infinity");
   }
-  reduce_gradients(module, options);
+  reduce_gradients(module, detail::finishing(options));
   detail::NormOfRanks norm(maximum);
   for_each_distinct_parameter(module, [&](auto& parameter) {
     PhaseScope phase(parameter.mesh().recorder(), Phase::optimizer);

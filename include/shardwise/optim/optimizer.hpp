@@ -67,18 +67,22 @@ template <class Update>
 class Optimizer {
  public:
   /// `reduction`: how `step` finishes gradients that are still pending, and the buckets of parameters.
-  /// Throws `std::invalid_argument` for settings that make no sense.
+  /// Throws `std::invalid_argument` for settings that make no sense, also if `reduction.last` is false.
   constexpr explicit Optimizer(Update update, ReduceOptions reduction = {})
-      : update_(update.checked()), reduction_(reduction) {}
+      : update_(update.checked()), reduction_(detail::finishing(reduction)) {}
 
   /// The parameters that `chosen` says yes to, and that are in no earlier group, have settings of their own: those
   /// that the optimizer has now, after `change(settings)`. Their learning rate is `rate_factor` times the one of the
   /// optimizer. `chosen` must say the same on every rank.
-  /// Throws `std::logic_error` after the first step; and `std::invalid_argument` for settings that make no sense, or
-  /// if `change` changes the rate. A group that gets no parameter is an error of the first step.
+  /// Throws `std::logic_error` when the optimizer knows its parameters: after the first step, or when it was added to the
+  /// contents of a checkpoint; and `std::invalid_argument` for settings that make no sense, or
+  /// if `change` changes the rate. A group that gets no parameter is an error of what comes first of these.
   template <std::invocable<Update&> Change>
   void add_group(std::function<bool(const ParameterInfo&)> chosen, Change change, double rate_factor = 1) {
-    if (steps_ > 0) throw std::logic_error("an optimizer's groups are chosen before its first step");
+    if (!states_.empty()) {
+      throw std::logic_error(
+          "an optimizer's groups are chosen before its first step, and before it is added to a checkpoint");
+    }
     if (!(rate_factor >= 0)) {
       throw std::invalid_argument("add_group: rate_factor is " + std::to_string(rate_factor) +
                                   ", which must be 0 or more");
