@@ -10,6 +10,8 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <initializer_list>
+
 namespace shardwise::kernel::detail {
 
 /// While it lives, signals wait that are sent to this thread; those that the thread raises by an error do not. It takes
