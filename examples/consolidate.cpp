@@ -37,7 +37,7 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option(
          "--max-file-bytes", options.max_file_bytes,
          "a file that has a tensor takes another only up to so many bytes; 5GB and 500MiB are numbers too")
-      ->transform(CLI::AsSizeValue(false))
+      ->transform(CLI::AsSizeValue(true))
       ->check(CLI::Range(sw::Index{1}, sw::Index{1} << 60))
       ->excludes(back);
   app.add_option("--weights-dtype", options.type, "of all weights: as they are, or converted")

@@ -5,6 +5,8 @@
 /// Trains a Llama on text, on a mesh of several axes: data parallel, with ZeRO or fully sharded, tensor parallel and
 /// sequence parallel; then shows what was planned of a step beside what was communicated.
 
+#include <csignal>
+
 #include <CLI/CLI.hpp>
 
 #include "support.hpp"
@@ -13,6 +15,7 @@
 namespace sw = shardwise;
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // so that a limit on the size of files fails a save, and not the run
   return sw::run(argc, argv, [&] {
     examples::TrainOptions options;
     std::string decay = sw::name_of(options.decay);

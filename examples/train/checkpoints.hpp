@@ -45,7 +45,15 @@ class Checkpoints {
               {"text", text.fingerprint()},
               {"seed", options.seed},
               {"batch", options.batch},
-              {"context", options.model.context}};
+              {"context", options.model.context},
+              {"pad", options.pad},
+              {"steps", options.steps},
+              {"rate", options.rate},
+              {"schedule", sw::name_of(options.decay)},
+              {"warmup", options.warmup.value_or(options.steps / 10)},
+              {"floor", options.floor},
+              {"weight_decay", options.weight_decay},
+              {"clip", options.max_norm}};
     if (!options.tokenizer.empty()) {
       notes_["tokenizer"] = std::filesystem::absolute(options.tokenizer).string();
     }
@@ -59,30 +67,40 @@ class Checkpoints {
       return;
     }
     const sw::LoadedCheckpoint loaded = sw::load_checkpoint(*last, *run_);
-    for (const char* name : {"text", "seed", "batch", "context"}) {
+    const auto change = [&](const char* name) -> std::string {  // empty if there is none
       const sw::Json& was = loaded.notes.contains(name) ? loaded.notes[name] : sw::Json();
-      if (was == notes_[name]) continue;
-      throw std::runtime_error(last->string() + ": of another run: \"" + name + "\" was " + was.dump() +
-                               ", and is " + notes_[name].dump());
+      if (was == notes_[name]) return "";
+      return std::string("\"") + name + "\" was " + was.dump() + ", and is " + notes_[name].dump();
+    };
+    for (const char* name : {"text", "seed", "batch", "context", "pad"}) {
+      const std::string other = change(name);
+      if (!other.empty()) throw std::runtime_error(last->string() + ": of another run: " + other);
     }
     if (prints_) {
       std::printf("resumed from %s; this rank read %.2f MB\n", last->c_str(),
                   static_cast<double>(loaded.bytes_read) * 1e-6);
     }
+    for (const char* name : {"steps", "rate", "schedule", "warmup", "floor", "weight_decay", "clip"}) {
+      const std::string other = change(name);
+      if (prints_ && !other.empty()) std::printf("from here on the run is another: %s\n", other.c_str());
+    }
   }
 
-  /// Saves now and then; and before the run ends, when it also waits until all is written.
-  void after_step(bool ends) {
-    if (!checkpointer_) return;
-    tell(checkpointer_->progress());
-    if (ends || step_ % options_.save_every == 0) tell(checkpointer_->save(step_, *run_, notes_));
-    if (ends) tell(checkpointer_->finish());
+  /// Saves now and then; and before the run ends, when it also waits until all is written. Returns whether nothing is
+  /// lost if the run ends here.
+  bool after_step(bool ends) {
+    if (!checkpointer_) return true;
+    bool saved = tell(checkpointer_->progress());
+    if (ends || step_ % options_.save_every == 0) saved = tell(checkpointer_->save(step_, *run_, notes_));
+    if (ends) saved = tell(checkpointer_->finish()) && saved;
+    return saved;
   }
 
  private:
   /// The run goes on without a checkpoint that could not be written.
-  void tell(const std::optional<std::string>& problem) const {
+  bool tell(const std::optional<std::string>& problem) const {
     if (problem && prints_) std::fprintf(stderr, "no checkpoint: %s\n", problem->c_str());
+    return !problem;
   }
 
   std::int64_t& step_;

@@ -139,7 +139,7 @@ bool run(TrainOptions options) {
   std::optional<TrainingLog> log;
   if (!options.log.empty()) log.emplace(options.log, description(options, mesh, parameters), step);
   Progress progress(prints, options.progress, options.steps, options.batch * config.context, step);
-  bool stopped = false;
+  bool stopped = false, saved = true;
   while (step < options.steps && !stopped) {
     using Clock = std::chrono::steady_clock;
     const auto start = Clock::now();
@@ -165,10 +165,10 @@ bool run(TrainOptions options) {
     }
     ++step;
     stopped = !sw::world().agree(!stop.asked());
-    checkpoints.after_step(stopped || step == options.steps);
+    saved = checkpoints.after_step(stopped || step == options.steps);
   }
   if (stopped && prints) std::printf("stopped by a signal after step %lld\n", static_cast<long long>(step));
-  if (stopped) return true;
+  if (stopped) return saved;
   const auto recorded = recording.plan();
 
   if (!options.export_to.empty()) save_model(mesh, model, tokenizer, options.export_to, options.tokenizer);
@@ -178,7 +178,7 @@ bool run(TrainOptions options) {
   }
   const auto planned = plan_step<level>(plan_job(options, mesh), {mesh.coordinates()}).plan;
   if (prints) std::printf("the last training step:\n");
-  return report(prints, "planned by a dry run", planned, recorded);
+  return report(prints, "planned by a dry run", planned, recorded) && saved;
 }
 
 template <bool Sequence>

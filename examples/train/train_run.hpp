@@ -46,7 +46,8 @@ struct TrainOptions {
   std::string progress = "plain";
 };
 
-/// Runs it. Returns whether what was recorded of the last step is what a dry run has planned. Collective over the
+/// Runs it. Returns whether what was recorded of the last step is what a dry run has planned, and the last checkpoint, if
+/// there are any, is whole. Collective over the
 /// whole job.
 template <int ZeroLevel>
 bool train(const TrainOptions& options);

@@ -239,8 +239,12 @@ TEST_CASE("damage is found on every rank, with file and tensor") {
   Run<Sharded> run(line());
   sw::initialize(run.model, 3);
   auto error = [&] { return error_of([&] { sw::load_checkpoint(folder, run.contents); }); };
-  auto damaged = [&](auto damage) {
+  auto save = [&] {
+    on_first([&] { std::filesystem::remove_all(folder); });  // without a whole manifest it is no checkpoint
     sw::save_checkpoint(folder, run.contents);
+  };
+  auto damaged = [&](auto damage) {
+    save();
     on_first(damage);
     return error();
   };
@@ -251,12 +255,24 @@ TEST_CASE("damage is found on every rank, with file and tensor") {
                 flipped);
   const std::string truncated = damaged([&] { std::filesystem::resize_file(data, 100); });
   CHECK_MESSAGE(has(truncated, "rank-00000.bin: it has 100 bytes, expected"), truncated);
+  CHECK_MESSAGE(has(truncated, ": tensor \"model.tokens.weight\" is not whole"), truncated);
   const std::string gone = damaged([&] { std::filesystem::remove(data); });
   CHECK_MESSAGE(has(gone, "rank-00000.bin: cannot be opened"), gone);
   for (Index at : {0, 20, 60, 500}) {
     const std::string text = damaged([&] { change_byte(manifest, at); });
     CHECK_MESSAGE(has(text, "manifest.json: "), text);
   }
+  save();
+  for (const auto& file : {data, manifest}) {  // whichever it is: every byte has a checksum
+    const auto size = static_cast<Index>(std::filesystem::file_size(file));
+    for (int i = 0; i < 60; ++i) {
+      const Index at = (i * 7919) % size;
+      on_first([&] { change_byte(file, at); });
+      CHECK_MESSAGE(error() != "no error", file.string() << ", byte " << at);
+      on_first([&] { change_byte(file, at); });
+    }
+  }
+  CHECK(error() == "no error");
   const std::string half = damaged([&] { std::filesystem::resize_file(manifest, 300); });
   CHECK_MESSAGE(has(half, "manifest.json: no manifest of a checkpoint, or it is truncated"), half);
 
@@ -277,7 +293,9 @@ TEST_CASE("damage is found on every rank, with file and tensor") {
   CHECK(has(with_manifest([](auto& json) { json["tensors"][0]["name"] = "other"; }),
             "not there: \"model.tokens.weight\"; not wanted: \"other\""));
   CHECK(has(with_manifest([](auto& json) { json["tensors"][0]["type"] = "F16"; }),
-            "tensor \"model.tokens.weight\": expected the type F32, found F16"));
+            "bytes of rank-00000.bin belong to no tensor"));
+  CHECK(has(with_manifest([](auto& json) { json["tensors"][0]["type"] = "I32"; }),
+            "tensor \"model.tokens.weight\": expected the type F32, found I32"));
 }
 
 TEST_CASE("a part of a checkpoint is loaded if that is asked for, and what was left out is listed") {
@@ -328,6 +346,36 @@ TEST_CASE("a save that fails is every rank's, leaves nothing, and the one before
   sw::load_checkpoint(folder, run.contents);
   CHECK(run.values() == before);
   CHECK(has(error_of([&] { sw::save_checkpoint("/proc/nowhere/run", run.contents); }), "/proc/nowhere"));
+}
+
+TEST_CASE("only checkpoints are replaced, and a slash at the end of a name is none of it") {
+  const ScratchFolder scratch;
+  const auto folder = scratch.path() / "run";
+  Run<Sharded> run(line());
+  sw::initialize(run.model, 3);
+  sw::save_checkpoint(folder / "", run.contents);
+  sw::save_checkpoint(folder / "", run.contents);
+  CHECK(names_in(scratch.path()) == std::vector<std::string>{"run"});
+  sw::load_checkpoint(folder / "", run.contents);
+
+  const std::string text = error_of([&] { sw::save_checkpoint(scratch.path(), run.contents); });
+  CHECK_MESSAGE(has(text, scratch.path().string() + ": is not replaced, for it is no checkpoint"), text);
+  on_first([&] { std::filesystem::create_directory(scratch.path() / "empty"); });
+  sw::save_checkpoint(scratch.path() / "empty", run.contents);
+  CHECK(names_in(scratch.path()) == std::vector<std::string>{"empty", "run"});
+}
+
+TEST_CASE("ranks that see other checkpoints under one name do not load any") {
+  if (sw::world().size() == 1) return;
+  const ScratchFolder scratch;
+  Run<Sharded> run(line());
+  sw::initialize(run.model, 3);
+  sw::save_checkpoint(scratch.path() / "a", run.contents);
+  run.train(1);
+  sw::save_checkpoint(scratch.path() / "b", run.contents);
+  const char* mine = sw::world().rank() == 0 ? "a" : "b";
+  const std::string text = error_of([&] { sw::load_checkpoint(scratch.path() / mine, run.contents); });
+  CHECK_MESSAGE(has(text, std::string(mine) + " is not the same checkpoint on all ranks"), text);
 }
 
 TEST_CASE("a copy for which one rank has no memory stops the save on every rank, and nothing else") {
@@ -382,4 +430,19 @@ TEST_CASE("a checkpointer saves what was there when it was called, and keeps the
     CHECK(other.values() == values);
   }
   CHECK_THROWS_AS(sw::Checkpointer(sw::world(), {.folder = folder, .keep = 0}), std::invalid_argument);
+
+  sw::Checkpointer another_run(run.contents.ranks(), {.folder = folder, .keep = 1});
+  const auto refused = another_run.save(14, run.contents);
+  REQUIRE(refused.has_value());
+  CHECK_MESSAGE(has(*refused, "step-00000015 is there, of more steps than 14"), *refused);
+  CHECK(names_in(folder).size() == 2);
+
+  CHECK_FALSE(another_run.save(15, run.contents).has_value());
+  sw::Checkpointer beside(run.contents.ranks(), {.folder = folder});
+  const auto locked = beside.save(16, run.contents);
+  REQUIRE(locked.has_value());
+  CHECK_MESSAGE(has(*locked, "another run saves its checkpoints there"), *locked);
+  CHECK_FALSE(another_run.finish().has_value());
+  sw::world().barrier();
+  CHECK(names_in(folder) == std::vector<std::string>{"step-00000015"});
 }

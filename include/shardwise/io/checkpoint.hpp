@@ -26,7 +26,8 @@ namespace shardwise {
 /// of blocks that several ranks have, a part; nothing is gathered. `notes` is kept beside it. Returns the bytes of
 /// elements that this rank wrote.
 ///
-/// Collective. Throws `std::runtime_error` on all ranks if anything fails on any; then nothing new is left.
+/// Collective. Throws `std::runtime_error` on all ranks if anything fails on any, and if `folder` has something else
+/// than a checkpoint; then nothing new is left.
 inline Index save_checkpoint(const std::filesystem::path& folder, const CheckpointContents& contents,
                              const Json& notes = {}) {
   detail::CheckpointSave save(contents, folder, nullptr, notes);
@@ -124,8 +125,8 @@ class CheckpointMatch {
 ///
 /// Collective. Throws `std::runtime_error` on all ranks, before anything is changed: if the checkpoint has other
 /// tensors or numbers than are wanted (unless that is asked for), of other shapes or types; if it is of a newer
-/// format; if a file is missing or has another size. Also if a checksum is wrong: then the blocks are of no use any
-/// more. What it says names file and tensor.
+/// format; if a file is missing or has another size; if it is another one on another rank. Also if a checksum is wrong:
+/// then the blocks are of no use any more. What it says names file and tensor.
 inline LoadedCheckpoint load_checkpoint(const std::filesystem::path& folder,
                                         const CheckpointContents& contents,
                                         const LoadCheckpointOptions& options = {}) {
@@ -139,6 +140,13 @@ inline LoadedCheckpoint load_checkpoint(const std::filesystem::path& folder,
     match.emplace(manifest, contents, options, (folder / detail::manifest_name).string());
   });
   problems.throw_together(ranks, task);
+  const auto mine = static_cast<Index>(manifest.checksum);
+  const Index bounds[] = {mine, ~mine};  // the least of the second is the greatest of the first
+  Index least[2];
+  ranks.all_reduce(bounds, least, 2, DataType::i64, ReduceOp::min);
+  if (least[0] != ~least[1]) {
+    throw std::runtime_error(task + ": " + folder.string() + " is not the same checkpoint on all ranks");
+  }
   detail::CheckpointReader reader(folder, manifest);
   detail::CheckpointExchange(contents, reader, problems).run(match->wanted);
   problems.throw_together(ranks, task);

@@ -6,22 +6,25 @@
 /// Saves checkpoints beside a training run: "FOLDER/step-00001000".
 ///
 /// ```
-/// Checkpointer checkpointer(world(), {.folder = "runs/7", .keep = 3});
+/// Checkpointer checkpointer(run.ranks(), {.folder = "runs/7", .keep = 3});
 /// if (auto last = checkpointer.latest()) load_checkpoint(*last, run);
-/// for (; step < steps; ++step) {
+/// while (step < steps) {
 ///   …
-///   if (auto problem = checkpointer.progress()) complain(*problem);
-///   if (step % 100 == 0) checkpointer.save(step, run);   // the steps go on while it is written
+///   ++step;
+///   complain(checkpointer.progress());
+///   if (step % 100 == 0) complain(checkpointer.save(step, run));   // the steps go on while it is written
 /// }
-/// checkpointer.finish();
+/// complain(checkpointer.finish());
 /// ```
 
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include <atomic>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -30,30 +33,23 @@
 namespace shardwise {
 
 struct CheckpointerOptions {
-  std::filesystem::path folder;
-  int keep = 3;  ///< so many of the last checkpoints stay, at least 1
+  std::filesystem::path folder;  ///< of one run
+  int keep = 3;                  ///< so many of the last checkpoints stay, at least 1
   /// The blocks are copied, and written by a thread while the run goes on. The copy's memory is kept for the next save.
   bool in_background = true;
 };
 
-/// All members but `latest` and `saving` are collective. A save that fails stops nothing but itself: what went wrong is
-/// returned, the same text on every rank, and nothing of it is left.
+/// All members but `saving` are collective over `ranks`, those of the contents. A save that fails stops nothing but
+/// itself: what went wrong is returned, the same text on every rank, and nothing of it is left.
 class Checkpointer {
  public:
-  /// The folder is made when it is needed. What killed runs left of unfinished checkpoints in it is removed.
-  /// Throws `std::invalid_argument` if none is to be kept, and `std::runtime_error`, on all ranks, if the folder cannot
-  /// be examined.
+  /// Throws `std::invalid_argument` if none is to be kept.
   Checkpointer(Communicator ranks, CheckpointerOptions options)
       : ranks_(std::move(ranks)), options_(std::move(options)) {
     if (options_.keep < 1) {
       throw std::invalid_argument("Checkpointer: keep is " + std::to_string(options_.keep) +
                                   ", which must be 1 or more");
     }
-    detail::Problems problems;
-    problems.guard([&] {
-      if (ranks_.rank() == 0) remove_unfinished();
-    });
-    problems.throw_together(ranks_, "the checkpoints in " + options_.folder.string());
   }
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
@@ -63,55 +59,65 @@ class Checkpointer {
     join(remover_);
   }
 
-  /// The checkpoint of the most steps, if there is one.
+  /// The checkpoint of the most steps, if there is one: the same on every rank. Throws `std::runtime_error`, on all
+  /// ranks, if the folder cannot be examined.
   std::optional<std::filesystem::path> latest() const {
-    const auto all = checkpoints();
-    if (all.empty()) return std::nullopt;
-    return all.back().second;
+    std::int64_t step = 0;
+    on_first("the checkpoints in ", [&] {
+      if (const auto all = checkpoints(); !all.empty()) step = all.back().first + 1;
+    });
+    ranks_.all_reduce(&step, &step, 1, DataType::i64, ReduceOp::sum);  // 0 on the others
+    if (step == 0) return std::nullopt;
+    return path_of(step - 1);
   }
 
   /// Saves the contents as they are now, after `step` steps. First finishes the save before, if that is under way;
-  /// returns what went wrong with it, or, in the foreground, with this one.
-  std::optional<std::string> save(std::int64_t step, const CheckpointContents& contents,
-                                  const Json& notes = {}) {
+  /// returns what went wrong with it, or, in the foreground, with this one. If the folder has a checkpoint of more
+  /// steps, which is then of another run, or of a part of this one that was given up, nothing is saved. The first save
+  /// makes the folder, removes what killed runs left of unfinished checkpoints, and locks the folder until this object
+  /// goes: a second run cannot save there. (Some network file systems have no locks: then it is not noticed.)
+  [[nodiscard]] std::optional<std::string> save(std::int64_t step, const CheckpointContents& contents,
+                                                const Json& notes = {}) {
     auto problem = conclude();
-    std::string number = std::to_string(step);
-    if (number.size() < 8) number.insert(0, 8 - number.size(), '0');
     auto begun = attempt([&] {
-      save_.emplace(contents, options_.folder / (prefix + number), options_.in_background ? &copy_ : nullptr,
-                    notes);
+      prepare(step);
+      save_.emplace(contents, path_of(step), options_.in_background ? &copy_ : nullptr, notes);
     });
     if (begun) {
       save_.reset();
       return problem ? problem : begun;
     }
     written_ = false;
-    if (options_.in_background) {
+    if (!options_.in_background) {
+      save_->write();
+      auto failed = conclude();
+      return problem ? problem : failed;
+    }
+    try {
       writer_ = std::thread([this] {
         stand_back();
         save_->write();
         written_ = true;
       });
-      return problem;
+    } catch (const std::system_error&) {  // there can be no more threads
+      save_->write();
+      written_ = true;
     }
-    save_->write();
-    written_ = true;
-    auto failed = conclude();
-    return problem ? problem : failed;
+    return problem;
   }
 
   /// Is a checkpoint being written?
   bool saving() const { return save_.has_value(); }
 
   /// Makes the checkpoint whole that is being written, if all ranks have written theirs. Returns what went wrong.
-  std::optional<std::string> progress() {
+  [[nodiscard]] std::optional<std::string> progress() {
     if (!save_ || !ranks_.agree(written_)) return std::nullopt;
     return conclude();
   }
 
   /// Waits for the save that is under way, if there is one, and makes it whole; and until those that are not to be kept
-  /// are gone. Returns what went wrong.
-  std::optional<std::string> finish() {
+  /// are gone. Without it, the last save is given up. Returns what went wrong.
+  [[nodiscard]] std::optional<std::string> finish() {
     auto problem = conclude();
     join(remover_);
     return problem;
@@ -126,6 +132,37 @@ class Checkpointer {
   /// Lets the run go before this thread.
   static void stand_back() { ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), 10); }
 
+  /// What rank 0 throws, all throw: "the checkpoint in FOLDER: …".
+  template <class F>
+  void on_first(const char* what, F f) const {
+    detail::Problems problems;
+    problems.guard([&] {
+      if (ranks_.rank() == 0) f();
+    });
+    problems.throw_together(ranks_, what + options_.folder.string());
+  }
+
+  /// For a save after `step` steps. The checkpoints of the most steps stay: if there were later ones, it would go at
+  /// once.
+  void prepare(std::int64_t step) {
+    on_first("a checkpoint in ", [&] {
+      if (!lock_) {
+        std::filesystem::create_directories(options_.folder);
+        detail::File folder(options_.folder, O_RDONLY | O_DIRECTORY);
+        if (::flock(folder.descriptor(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+          throw std::runtime_error("another run saves its checkpoints there");
+        }
+        lock_.emplace(std::move(folder));
+        remove_unfinished();
+      }
+      const auto all = checkpoints();
+      if (all.empty() || all.back().first <= step) return;
+      throw std::runtime_error(all.back().second.filename().string() + " is there, of more steps than " +
+                               std::to_string(step) +
+                               ": go on from it, remove it, or save to another folder");
+    });
+  }
+
   /// Waits for the save that is under way, if there is one, and makes it whole.
   std::optional<std::string> conclude() {
     if (!save_) return std::nullopt;
@@ -133,13 +170,7 @@ class Checkpointer {
     auto problem = attempt([&] { save_->commit(); });
     save_.reset();
     if (problem) return problem;
-    return attempt([&] {
-      detail::Problems problems;
-      problems.guard([&] {
-        if (ranks_.rank() == 0) remove_old();
-      });
-      problems.throw_together(ranks_, "the old checkpoints in " + options_.folder.string());
-    });
+    return attempt([&] { on_first("the old checkpoints in ", [&] { remove_old(); }); });
   }
 
   /// What `work`, which fails on all ranks or on none, throws.
@@ -153,13 +184,19 @@ class Checkpointer {
     return std::nullopt;
   }
 
+  std::filesystem::path path_of(std::int64_t step) const {
+    std::string number = std::to_string(step);
+    if (number.size() < 8) number.insert(0, 8 - number.size(), '0');
+    return options_.folder / (prefix + number);
+  }
+
   /// Those that are whole, with their steps, in their order.
   std::vector<std::pair<std::int64_t, std::filesystem::path>> checkpoints() const {
     std::vector<std::pair<std::int64_t, std::filesystem::path>> found;
     for_each_entry([&](const std::filesystem::path& path, std::string_view number) {
       std::int64_t step = 0;
-      const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), step);
-      const bool whole = error == std::errc() && end == number.data() + number.size() &&
+      const auto error = std::from_chars(number.data(), number.data() + number.size(), step).ec;
+      const bool whole = error == std::errc() && path == path_of(step) &&
                          std::filesystem::exists(path / detail::manifest_name);
       if (whole) found.emplace_back(step, path);
     });
@@ -206,6 +243,7 @@ class Checkpointer {
   detail::PageBuffer copy_;                     // of the blocks that are written
   std::optional<detail::CheckpointSave> save_;  // that is under way
   std::thread writer_, remover_;
+  std::optional<detail::File> lock_;  // of the folder, on rank 0
   std::atomic<bool> written_ = false;
 };
 

@@ -69,14 +69,6 @@ class DirectWriter {
     }
   }
 
-  /// Zeros up to `offset`.
-  void skip_to(Index offset) {
-    static constexpr char zeros[64] = {};
-    while (written_ + filled_ < offset) {
-      write(zeros, std::min<Index>(sizeof zeros, offset - written_ - filled_));
-    }
-  }
-
   /// Returns when the device has all of it.
   void finish() {
     file_.set_direct(false);  // the end may be no whole page

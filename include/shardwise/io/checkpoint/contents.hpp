@@ -70,6 +70,7 @@ inline std::string layout_text(const Layout& layout) {
 
 }  // namespace detail
 
+/// Refers to what was added: tensors' blocks, and optimizer and numbers, which must outlive it and stay where they are.
 class CheckpointContents {
  public:
   /// Everything is on this mesh.
@@ -104,7 +105,8 @@ class CheckpointContents {
     block.data = reinterpret_cast<char*>(x.writable().data);
     blocks_.push_back(std::move(block));
   }
-  /// The parameters of a module, under their paths. They count as set.
+  /// The parameters of a module, under their paths. They count as set, so that a model that was neither initialised nor
+  /// loaded is no longer noticed.
   template <class Module>
     requires requires(Module& module) {
       module.visit([](const char*, auto&) {});
@@ -117,14 +119,14 @@ class CheckpointContents {
       add(name + "." + std::string(path), parameter.stored());
     });
   }
-  /// The state of an optimizer, for the parameters of a module, under their paths.
+  /// The state of an optimizer, for the parameters of a module, under their paths. Its groups are chosen before.
   template <class Optimizer, class Module>
   void add(const std::string& name, Optimizer& optimizer, Module& module) {
     optimizer.for_each_state(
         module, [&](const std::string& path, const auto& tensor) { add(name + "." + path, tensor); },
         [&](const std::string& path, std::int64_t& number) { add(name + "." + path, number); });
   }
-  /// A number, which must be the same on every rank, and stay where it is.
+  /// A number, which must be the same on every rank.
   void add(const std::string& name, std::int64_t& number) {
     check(name);
     numbers_.emplace_back(name, &number);

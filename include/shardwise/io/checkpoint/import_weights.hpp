@@ -131,9 +131,8 @@ class WeightsImport {
     const Index row = tensor.bytes() / tensor.shape[0];
     tensor.group_rows = group_rows_of(row);
     Index& end = manifest_.files[0].bytes;
-    const Index offset = (end + checkpoint_alignment - 1) / checkpoint_alignment * checkpoint_alignment;
-    tensor.pieces.push_back({0, offset, std::vector<Index>(tensor.shape.size()), tensor.shape, {}});
-    end = offset + tensor.bytes();
+    tensor.pieces.push_back({0, end, std::vector<Index>(tensor.shape.size()), tensor.shape, {}});
+    end += tensor.bytes();
     all_ += stored.bytes;
     names_.emplace(stored.name, tensor.name);
     sources_.emplace(tensor.name, stored.name);

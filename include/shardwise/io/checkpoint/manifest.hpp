@@ -41,6 +41,12 @@ struct CheckpointPiece {
   Index offset = 0;  ///< bytes
   std::vector<Index> begin, size;
   std::vector<std::uint64_t> checksums;  ///< of its groups of rows
+
+  Index elements() const {
+    Index count = 1;
+    for (Index extent : size) count *= extent;
+    return count;
+  }
 };
 
 struct CheckpointTensor {
@@ -70,6 +76,7 @@ struct CheckpointManifest {
   Json notes;  ///< whatever the program says of the run
   std::vector<CheckpointFile> files;
   std::vector<CheckpointTensor> tensors;
+  std::uint64_t checksum = 0;  ///< of the text that it was read from
 
   Index bytes() const {
     Index sum = 0;
@@ -167,6 +174,11 @@ class ManifestParser {
         fail("tensor \"" + excerpt(manifest.tensors.back().name) + "\" is there twice");
       }
     }
+    for (std::size_t i = 0; i < unused_.size(); ++i) {  // what is in no piece has no checksum
+      if (unused_[i] == 0) continue;
+      fail(std::to_string(unused_[i]) + " bytes of " + excerpt(manifest.files[i].name) +
+           " belong to no tensor");
+    }
     return manifest;
   }
 
@@ -235,7 +247,7 @@ class ManifestParser {
     Index held = 0;
     for (const Json& piece : list(member(json, "pieces", where), where + ": the pieces")) {
       tensor.pieces.push_back(parse_piece(piece, tensor, files, where));
-      held += elements_of(tensor.pieces.back());
+      held += tensor.pieces.back().elements();
       if (held > elements) break;
     }
     if (held != elements) {
@@ -269,12 +281,6 @@ class ManifestParser {
     }
   }
 
-  static Index elements_of(const CheckpointPiece& piece) {
-    Index count = 1;
-    for (Index extent : piece.size) count *= extent;
-    return count;
-  }
-
   CheckpointPiece parse_piece(const Json& json, const CheckpointTensor& tensor,
                               const std::vector<CheckpointFile>& files, const std::string& where) {
     const auto& parts = list(json, where + ": a piece", 5);
@@ -291,7 +297,7 @@ class ManifestParser {
         fail(where + ": a piece reaches out of the tensor in dimension " + std::to_string(dim));
     }
     const CheckpointFile& file = files[piece.file];
-    const Index bytes = elements_of(piece) * size_of(tensor.type);
+    const Index bytes = piece.elements() * size_of(tensor.type);
     if (bytes == 0) fail(where + ": a piece has no elements");
     if (piece.offset + bytes > file.bytes) {
       fail(where + ": a piece ends at byte " + std::to_string(piece.offset + bytes) + " of " + file.name +
@@ -352,31 +358,71 @@ inline std::string manifest_text(const CheckpointManifest& manifest) {
   return "{\"checksum\":\"" + hex_of({&checksum, 1}) + "\",\"manifest\":" + text + "}\n";
 }
 
-/// Throws `std::runtime_error`, naming the source and what is wrong.
-inline CheckpointManifest parse_manifest(std::string_view text, const std::string& source) {
+/// The text of a manifest, and the digits of its checksum.
+struct FramedManifest {
+  std::string_view checksum, text;
+};
+/// Nothing if it is no such file's text.
+inline std::optional<FramedManifest> framed_manifest(std::string_view text) {
   constexpr std::string_view before = "{\"checksum\":\"", between = "\",\"manifest\":", after = "}\n";
   const bool framed = text.size() >= before.size() + 16 + between.size() + after.size() &&
                       text.starts_with(before) && text.substr(before.size() + 16).starts_with(between) &&
                       text.ends_with(after);
-  if (!framed) throw std::runtime_error(source + ": no manifest of a checkpoint, or it is truncated");
-  const auto checksum = numbers_of_hex(text.substr(before.size(), 16));
+  if (!framed) return std::nullopt;
+  const std::string_view checksum = text.substr(before.size(), 16);
   text.remove_prefix(before.size() + 16 + between.size());
   text.remove_suffix(after.size());
-  if (!checksum || checksum->front() != fingerprint_of(text)) {
+  return FramedManifest{checksum, text};
+}
+
+/// Throws `std::runtime_error`, naming the source and what is wrong.
+inline CheckpointManifest parse_manifest(std::string_view text, const std::string& source) {
+  const auto framed = framed_manifest(text);
+  if (!framed) throw std::runtime_error(source + ": no manifest of a checkpoint, or it is truncated");
+  const std::uint64_t checksum = fingerprint_of(framed->text);
+  if (framed->checksum != hex_of({&checksum, 1})) {
     throw std::runtime_error(source + ": its checksum is wrong: it was changed, or damaged");
   }
-  return ManifestParser(source).parse(parse_json(text, source));
+  CheckpointManifest manifest = ManifestParser(source).parse(parse_json(framed->text, source));
+  manifest.checksum = checksum;
+  return manifest;
+}
+
+inline bool holds_checkpoint(const Path& folder) {
+  return std::filesystem::is_regular_file(folder / manifest_name) &&
+         framed_manifest(read_text(folder / manifest_name));
+}
+
+/// Which tensor lacks elements if only so many bytes of a file are there: ": tensor "x" is not whole".
+inline std::string loss_text(const CheckpointManifest& manifest, std::size_t file, Index bytes) {
+  for (const CheckpointTensor& tensor : manifest.tensors) {
+    for (const CheckpointPiece& piece : tensor.pieces) {
+      if (piece.file == file && piece.offset + piece.elements() * size_of(tensor.type) > bytes) {
+        return ": tensor \"" + tensor.name + "\" is not whole";
+      }
+    }
+  }
+  return "";
 }
 
 /// The manifest of the checkpoint in `folder`, whose files have been found to be there, in their sizes.
 inline CheckpointManifest read_manifest(const Path& folder) {
   const Path path = folder / manifest_name;
   CheckpointManifest manifest = parse_manifest(read_text(path), path.string());
-  for (const CheckpointFile& file : manifest.files) {
-    const File opened(folder / file.name, O_RDONLY);
-    if (opened.size() == file.bytes) continue;
-    throw std::runtime_error(opened.path().string() + ": it has " + std::to_string(opened.size()) +
-                             " bytes, expected " + std::to_string(file.bytes));
+  for (std::size_t i = 0; i < manifest.files.size(); ++i) {
+    const CheckpointFile& file = manifest.files[i];
+    std::string problem;
+    Index there = 0;
+    try {
+      const File opened(folder / file.name, O_RDONLY);
+      there = opened.size();
+      if (there == file.bytes) continue;
+      problem = opened.path().string() + ": it has " + std::to_string(there) + " bytes, expected " +
+                std::to_string(file.bytes);
+    } catch (const std::runtime_error& missing) {
+      problem = missing.what();
+    }
+    throw std::runtime_error(problem + loss_text(manifest, i, there));
   }
   return manifest;
 }

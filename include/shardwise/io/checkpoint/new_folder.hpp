@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include <shardwise/io/checkpoint/manifest.hpp>
 #include <shardwise/io/file.hpp>
 
 // Implementation details: not part of the interface.
@@ -16,11 +17,9 @@ namespace shardwise::detail {
 
 /// Whether a folder holds a model or a checkpoint, and may be replaced as such.
 inline bool has_model_or_checkpoint(const Path& folder) {
-  for (const char* name :
-       {"manifest.json", "config.json", "model.safetensors", "model.safetensors.index.json"}) {
-    if (std::filesystem::is_regular_file(folder / name)) return true;
-  }
-  return false;
+  return std::filesystem::is_regular_file(folder / "model.safetensors") ||
+         std::filesystem::is_regular_file(folder / "model.safetensors.index.json") ||
+         holds_checkpoint(folder);
 }
 
 /// Creates an empty folder under a temporary name beside the target. `commit` gives it the target's name; else the
@@ -63,9 +62,7 @@ class NewFolder {
   void commit() {
     sync_folder(path_);
     if (replaces_) {
-      if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) != 0) {
-        throw_file_error(target_, "cannot change places with " + path_.filename().string());
-      }
+      exchange_folders(path_, target_);
       std::filesystem::remove_all(path_);
     } else if (::rename(path_.c_str(), target_.c_str()) != 0) {
       throw_file_error(target_, "cannot be renamed from " + path_.filename().string());
@@ -78,8 +75,7 @@ class NewFolder {
  private:
   /// Absolute, without symbolic links, and with a name at its end.
   static Path whole_path(const Path& path) {
-    const Path whole = std::filesystem::weakly_canonical(std::filesystem::absolute(path));
-    return whole.has_filename() ? whole : whole.parent_path();
+    return without_slash(std::filesystem::weakly_canonical(std::filesystem::absolute(path)));
   }
   static bool contains(const Path& outer, const Path& inner) {
     auto part = inner.begin();

@@ -18,7 +18,6 @@
 namespace shardwise::detail {
 
 inline constexpr Index checkpoint_group_bytes = 1 << 20;  // rows with a checksum, of the whole tensor
-inline constexpr Index checkpoint_alignment = 64;
 
 constexpr Index group_rows_of(Index row_bytes) {
   return row_bytes <= 0 ? 1 : std::max<Index>(1, checkpoint_group_bytes / row_bytes);
@@ -57,7 +56,7 @@ inline std::vector<OwnPiece> own_pieces(const CheckpointContents& contents) {
     piece.bytes = rows.size * row;
     if (piece.bytes == 0) continue;
     piece.offset = offset;
-    offset = (offset + piece.bytes + checkpoint_alignment - 1) / checkpoint_alignment * checkpoint_alignment;
+    offset += piece.bytes;
     pieces.push_back(std::move(piece));
   }
   return pieces;
@@ -76,9 +75,10 @@ inline std::string rank_file_name(int rank) {
 class CheckpointSave {
  public:
   /// Collective. If `copy` is given, the blocks are copied there now, so that they may change while they are written;
-  /// it must stay until they are. Throws `std::runtime_error`, on all ranks, if the folder cannot be made.
-  CheckpointSave(const CheckpointContents& contents, Path target, PageBuffer* copy, Json notes = {})
-      : ranks_(contents.ranks()), target_(std::move(target)), pieces_(own_pieces(contents)), copy_(copy) {
+  /// it must stay until they are. Throws `std::runtime_error`, on all ranks, if the folder cannot be made, or if
+  /// something else than a checkpoint is in its place.
+  CheckpointSave(const CheckpointContents& contents, const Path& target, PageBuffer* copy, Json notes = {})
+      : ranks_(contents.ranks()), target_(without_slash(target)), pieces_(own_pieces(contents)), copy_(copy) {
     manifest_.mesh = contents.named_sizes();
     manifest_.notes = std::move(notes);
     for (const auto& [name, number] : contents.numbers()) manifest_.numbers[name] = *number;
@@ -96,6 +96,7 @@ class CheckpointSave {
     problems_.guard([&] {
       if (copy) copy_blocks();
       if (ranks_.rank() != 0) return;
+      refuse_to_replace_others();
       std::filesystem::create_directories(folder_of(target_));
       std::filesystem::create_directory(folder_);
     });
@@ -112,7 +113,6 @@ class CheckpointSave {
         writer.write(copy_->data(), bytes_of(pieces_));
       } else {
         for (OwnPiece& piece : pieces_) {
-          writer.skip_to(piece.offset);
           read(piece, [&](const char* bytes, Index count) { writer.write(bytes, count); });
         }
       }
@@ -124,7 +124,10 @@ class CheckpointSave {
   /// Throws `std::runtime_error` on all ranks if something went wrong on any; then nothing of it is left.
   void commit() {
     give_up_on_problems();
-    problems_.guard([&] { finish(); });
+    const std::string descriptions = gather_descriptions();
+    problems_.guard([&] {
+      if (ranks_.rank() == 0) finish(descriptions);
+    });
     give_up_on_problems();
   }
 
@@ -157,12 +160,10 @@ class CheckpointSave {
     } catch (const std::bad_alloc&) {
       throw std::runtime_error("there is no memory to copy " + std::to_string(bytes_of(pieces_)) + " bytes");
     }
-    Index place = 0;
+    char* place = copy_->data();
     for (OwnPiece& piece : pieces_) {
-      std::fill(copy_->data() + place, copy_->data() + piece.offset, '\0');
-      place = piece.offset;
       read(piece, [&](const char* bytes, Index count) {
-        std::memcpy(copy_->data() + place, bytes, static_cast<std::size_t>(count));
+        std::memcpy(place, bytes, static_cast<std::size_t>(count));
         place += count;
       });
     }
@@ -203,45 +204,58 @@ class CheckpointSave {
     return json.dump();
   }
 
-  /// Gathers what the ranks have written. Rank 0 writes the manifest and renames the folder.
-  void finish() {
+  /// What the ranks have written, a line of each. A rank without memory for that stops all.
+  std::string gather_descriptions() {
     const auto size = static_cast<std::size_t>(ranks_.size());
-    const std::string mine = described();
-    const std::vector<Index> numbers{static_cast<Index>(mine.size()), bytes_of(pieces_)};
-    std::vector<Index> all(2 * size), counts(size, 2), offsets(size);
-    for (std::size_t r = 0; r < size; ++r) offsets[r] = static_cast<Index>(2 * r);
-    ranks_.all_gather(numbers.data(), all.data(), counts, offsets, data_type<Index>);
-    Index bytes = 0;
+    std::string mine, text;
+    problems_.guard([&] { mine = described() + '\n'; });
+    std::vector<Index> counts(size), offsets(size);
+    const auto bytes = static_cast<Index>(mine.size());
+    for (std::size_t r = 0; r < size; ++r) offsets[r] = static_cast<Index>(r);
+    ranks_.all_gather(&bytes, counts.data(), std::vector<Index>(size, 1), offsets, data_type<Index>);
+    Index all = 0;
     for (std::size_t r = 0; r < size; ++r) {
-      counts[r] = all[2 * r];
-      offsets[r] = bytes;
-      bytes += counts[r];
+      offsets[r] = all;
+      all += counts[r];
     }
-    std::string text(static_cast<std::size_t>(bytes), '\0');
+    problems_.guard([&] { text.resize(static_cast<std::size_t>(all)); });
+    give_up_on_problems();
     ranks_.all_gather(mine.data(), text.data(), counts, offsets, DataType::u8);
-    if (ranks_.rank() != 0) return;
+    return text;
+  }
 
-    for (std::size_t r = 0; r < size; ++r) {
-      manifest_.files.push_back({rank_file_name(static_cast<int>(r)), all[2 * r + 1]});
-      for (const Json& piece : Json::parse(std::string_view(text).substr(
-               static_cast<std::size_t>(offsets[r]), static_cast<std::size_t>(counts[r])))) {
-        manifest_.tensors[piece[0].get<std::size_t>()].pieces.push_back(
-            {r, piece[1].get<Index>(), piece[2].get<std::vector<Index>>(), piece[3].get<std::vector<Index>>(),
-             *numbers_of_hex(piece[4].get<std::string>())});
+  /// Writes the manifest and renames the folder.
+  void finish(std::string_view descriptions) {
+    for (std::size_t r = 0; !descriptions.empty(); ++r) {
+      Index bytes = 0;
+      const auto end = descriptions.find('\n');
+      for (const Json& piece : Json::parse(descriptions.substr(0, end))) {
+        CheckpointTensor& tensor = manifest_.tensors[piece[0].get<std::size_t>()];
+        tensor.pieces.push_back({r, piece[1].get<Index>(), piece[2].get<std::vector<Index>>(),
+                                 piece[3].get<std::vector<Index>>(),
+                                 *numbers_of_hex(piece[4].get<std::string>())});
+        bytes += tensor.pieces.back().elements() * size_of(tensor.type);
       }
+      manifest_.files.push_back({rank_file_name(static_cast<int>(r)), bytes});
+      descriptions.remove_prefix(end + 1);
     }
     write_file_atomically(folder_ / manifest_name, manifest_text(manifest_));
     put_in_place();
     sync_folder(folder_of(target_));
   }
 
+  void refuse_to_replace_others() const {
+    namespace fs = std::filesystem;
+    if (!fs::exists(target_) || (fs::is_directory(target_) && fs::is_empty(target_))) return;
+    if (holds_checkpoint(target_)) return;
+    throw std::runtime_error(target_.string() + ": is not replaced, for it is no checkpoint");
+  }
   /// One rename: where a checkpoint of this name is, the two change places, and the old one goes.
   void put_in_place() const {
     if (std::filesystem::exists(target_)) {
-      if (::renameat2(AT_FDCWD, folder_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) != 0) {
-        throw_file_error(target_, "cannot change places with " + folder_.filename().string());
-      }
-      std::filesystem::remove_all(folder_);
+      exchange_folders(folder_, target_);
+      std::error_code ignored;  // the new one is there
+      std::filesystem::remove_all(folder_, ignored);
     } else if (::rename(folder_.c_str(), target_.c_str()) != 0) {
       throw_file_error(target_, "cannot be renamed from " + folder_.filename().string());
     }
