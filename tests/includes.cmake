@@ -19,11 +19,12 @@ list(APPEND below_data io)  # token files
 set(std "^[a-z0-9_]+$")            # <vector>
 set(mpi "^mpi\\.h$")
 set(pages "^sys/mman\\.h$|^unistd\\.h$")
+set(signals "^signal\\.h$")
 set(eigen "^(unsupported/)?Eigen/")
 set(range "^range/v3/")
 set(may_layout "${std}")
 set(may_mesh "${std}")             # and mesh/mpi.hpp alone: mpi.h
-set(may_kernel "${std}|${eigen}|^dnnl\\.h$|^[a-z0-9]*intrin\\.h$")
+set(may_kernel "${std}|${eigen}|^dnnl\\.h$|^[a-z0-9]*intrin\\.h$")  # and kernel/held_signals.hpp alone: signal.h
 set(may_tensor "${std}|${eigen}")  # and tensor/large_blocks.hpp alone: what gives pages
 set(may_autograd "${std}|${eigen}")
 set(may_ops "${std}|${eigen}")
@@ -54,6 +55,8 @@ foreach(header IN LISTS headers)
     elseif(file MATCHES "${mpi}" AND header STREQUAL "shardwise/mesh/mpi.hpp")
       # the one place
     elseif(file MATCHES "${pages}" AND header STREQUAL "shardwise/tensor/large_blocks.hpp")
+      # the one place
+    elseif(file MATCHES "${signals}" AND header STREQUAL "shardwise/kernel/held_signals.hpp")
       # the one place
     elseif(NOT file MATCHES "${may_${layer}}")
       string(APPEND wrong "${header}: includes ${file}, which is not for ${layer}/\n")

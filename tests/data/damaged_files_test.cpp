@@ -17,7 +17,7 @@
 #include <string_view>
 
 #include <shardwise/data/token_corpus.hpp>
-#include <shardwise/io/checkpoint/manifest.hpp>
+#include <shardwise/io/checkpoint/manifest_file.hpp>
 #include <shardwise/io/llama_config_file.hpp>
 #include <shardwise/io/weights.hpp>
 
@@ -71,6 +71,12 @@ TEST_CASE("JSON that nests a million deep") {
   CHECK(json_error(repeated(R"({"a":)", 1'000'000)) == deep);
   CHECK(json_error(repeated("[", 101) + repeated("]", 101)) == deep);
   CHECK(json_error(repeated("[", 100) + repeated("]", 100)) == "no error");
+}
+
+TEST_CASE("a JSON list takes no more memory than its text and 16 MiB") {
+  CHECK(json_error("[" + repeated("0,", 500'000) + "0]") == "no error");
+  CHECK(json_error("[" + repeated("0,", 2'000'000) + "0]") ==
+        "a list of more than 649288 values in a text of this size");
 }
 
 TEST_CASE("JSON is what nlohmann reads, but for keys that are there twice") {

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include <shardwise/io/checkpoint/load.hpp>
+#include <shardwise/io/checkpoint/manifest_file.hpp>
 
 #include "target.hpp"
 

@@ -17,6 +17,7 @@
 /// `Checkpointer` (io/checkpointer.hpp) saves beside a training run, and keeps the last ones.
 
 #include <shardwise/io/checkpoint/load.hpp>
+#include <shardwise/io/checkpoint/manifest_file.hpp>
 #include <shardwise/io/checkpoint/save.hpp>
 
 namespace shardwise {

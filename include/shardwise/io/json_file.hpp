@@ -48,7 +48,8 @@ inline std::string excerpt(const Json& json) { return excerpt(json.dump()); }
 /// with the square of a list's length.)
 class JsonBuilder {
  public:
-  explicit JsonBuilder(const std::string& source) : source_(source) {}
+  JsonBuilder(const std::string& source, std::size_t text_bytes)
+      : source_(source), longest_list_((text_bytes + (std::size_t{16} << 20)) / (2 * sizeof(Json))) {}
   Json take() { return std::move(root_); }
 
   bool null() { return add(nullptr); }
@@ -95,13 +96,18 @@ class JsonBuilder {
     } else if (open_.back()->is_object()) {
       added_ = member_;
     } else {
-      added_ = &open_.back()->get_ref<Json::array_t&>().emplace_back();
+      auto& list = open_.back()->get_ref<Json::array_t&>();
+      if (list.size() == longest_list_) {
+        fail("a list of more than " + std::to_string(longest_list_) + " values in a text of this size");
+      }
+      added_ = &list.emplace_back();
     }
     *added_ = std::move(value);
     return true;
   }
 
   const std::string& source_;
+  std::size_t longest_list_;  ///< which never takes more than the text and 16 MiB, also while it grows to twice its size
   Json root_;
   std::vector<Json*>
       open_;  // the lists and objects around the place that is read; none of them moves meanwhile
@@ -111,9 +117,10 @@ class JsonBuilder {
 }  // namespace detail
 
 /// `text` as JSON. Throws `std::runtime_error`, whose message begins with `source`, if it is not, if an object
-/// has one key twice (of which one would be lost), or if it nests deeper than a hundred lists and objects.
+/// has one key twice (of which one would be lost), if it nests deeper than a hundred lists and objects, or if a list
+/// would take more memory than the text and 16 MiB.
 inline Json parse_json(std::string_view text, const std::string& source) {
-  detail::JsonBuilder builder(source);
+  detail::JsonBuilder builder(source, text.size());
   Json::sax_parse(text.begin(), text.end(), &builder);
   return builder.take();
 }

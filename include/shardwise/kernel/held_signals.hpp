@@ -7,7 +7,6 @@
 /// arrives there writes its frame over whatever lies below, and the process dies of a corrupted heap, or computes
 /// what is wrong (https://github.com/uxlfoundation/oneDNN/issues/4845, found in 2.6 to 3.11).
 
-#include <pthread.h>
 #include <signal.h>
 
 #include <initializer_list>

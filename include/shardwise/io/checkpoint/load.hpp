@@ -13,6 +13,7 @@
 #include <shardwise/io/checkpoint/contents.hpp>
 #include <shardwise/io/checkpoint/files.hpp>
 #include <shardwise/io/checkpoint/manifest.hpp>
+#include <shardwise/io/fingerprint.hpp>
 #include <shardwise/tensor/transfer.hpp>
 
 namespace shardwise::detail {

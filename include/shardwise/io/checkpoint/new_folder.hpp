@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include <shardwise/io/checkpoint/manifest.hpp>
+#include <shardwise/io/checkpoint/manifest_file.hpp>
 #include <shardwise/io/file.hpp>
 
 // Implementation details: not part of the interface.

@@ -11,7 +11,7 @@
 
 #include <shardwise/io/agreement.hpp>
 #include <shardwise/io/checkpoint/contents.hpp>
-#include <shardwise/io/checkpoint/manifest.hpp>
+#include <shardwise/io/checkpoint/manifest_file.hpp>
 #include <shardwise/io/direct_writer.hpp>
 #include <shardwise/io/file.hpp>
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <shardwise/io/checkpoint/load.hpp>
+#include <shardwise/io/checkpoint/manifest_file.hpp>
 
 namespace shardwise {
 
