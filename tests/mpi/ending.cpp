@@ -5,15 +5,27 @@
 /// Ends in the way that its argument names. Whatever one rank does, the job must end with its message or its
 /// exit code while the other ranks wait in a barrier; how each way must end stands in tests/CMakeLists.txt.
 
+#include <chrono>
 #include <cstdio>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <shardwise/mesh/communicator.hpp>
 #include <shardwise/mesh/environment.hpp>
 
 namespace sw = shardwise;
+
+namespace {
+bool late_abort = false;
+}
+
+/// MPI's, through its profiling interface; late, as under load: long enough for all ranks to speak.
+extern "C" int MPI_Abort(MPI_Comm comm, int code) {
+  if (late_abort) std::this_thread::sleep_for(std::chrono::seconds(3));
+  return PMPI_Abort(comm, code);
+}
 
 int main(int argc, char** argv) {
   const std::string way = argc > 1 ? argv[1] : "success";
@@ -25,6 +37,7 @@ int main(int argc, char** argv) {
     MPI_Barrier(MPI_COMM_WORLD);  // still there
     return MPI_Finalize();
   }
+  late_abort = way == "all_throw";
   return sw::run(argc, argv, [&]() -> int {
     const auto world = sw::world();
     const bool last = world.rank() == world.size() - 1;

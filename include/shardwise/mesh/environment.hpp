@@ -63,17 +63,40 @@ inline void report(std::string_view message) {
   std::fflush(stderr);
 }
 
-/// Reports and ends the whole job. Ranks speak in turn, a tenth of a second apart: where all fail of one
-/// cause, the first speaks for them and its abort silences the others.
+/// Whether this rank, which fails, is the one to say why. Where all fail of one cause, the first that speaks does so for
+/// them. Rank 0 speaks at once; the others wait for their turn, and a message that somebody else has begun silences them.
+inline bool speaks_first() {
+  constexpr int tag = 32767;  // the largest that every MPI has
+  int rank = 0;
+  int size = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  const std::chrono::milliseconds turn(rank == 0 ? 0 : 500 + 50 * (rank < 10 ? rank : 10));
+  const auto begin = std::chrono::steady_clock::now();
+  for (int spoken = 0; std::chrono::steady_clock::now() - begin < turn;) {
+    MPI_Iprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &spoken, MPI_STATUS_IGNORE);
+    if (spoken != 0) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  for (int other = 0; other < size; ++other) {
+    if (other == rank) continue;
+    MPI_Request request = MPI_REQUEST_NULL;  // nobody receives it: the job ends
+    MPI_Isend(nullptr, 0, MPI_BYTE, other, tag, MPI_COMM_WORLD, &request);
+  }
+  return true;
+}
+
+/// Says why, if no other rank does, and ends the whole job.
 inline int end_job(std::string_view message, int code) {
   if (!mpi_initialized() || mpi_finalized()) {
     report(message);
     return code;
   }
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  std::this_thread::sleep_for(std::chrono::milliseconds(100 * (rank < 10 ? rank : 10)));
-  report(message);
+  if (speaks_first()) {
+    report(message);
+  } else {
+    std::this_thread::sleep_for(std::chrono::seconds(10));  // the speaker's MPI_Abort ends it
+  }
   MPI_Abort(MPI_COMM_WORLD, code);
   return code;
 }
