@@ -52,11 +52,11 @@ class DirectWriter {
     file_.set_direct(true);
   }
 
-  /// From a `PageBuffer`'s beginning: without copying.
+  /// From a `PageBuffer`'s beginning, and much at once: without copying.
   void write(const char* bytes, Index count) {
     while (count > 0) {
       Index now = std::min(count, buffer_.room() - filled_);
-      if (filled_ == 0 && count >= PageBuffer::page && begins_a_page(bytes)) {
+      if (filled_ == 0 && count >= buffer_.room() && begins_a_page(bytes)) {
         now = std::min(count, most_at_a_time) / PageBuffer::page * PageBuffer::page;
         flush(bytes, now);
       } else {

@@ -172,8 +172,7 @@ class CheckpointSave {
   /// Calls f(bytes, count) for one part of a piece after the other, and makes its checksums.
   template <class F>
   void read(OwnPiece& piece, F f) {
-    constexpr Index most =
-        128 << 10;  // what is read twice shortly one after the other comes from memory once
+    constexpr Index most = 4 << 10;  // the processor copies while it still computes: the copy costs no time
     const Range rows{piece.box.begin[0], piece.box.size[0]};
     const Index group_rows = manifest_.tensors[piece.tensor].group_rows, row = piece.bytes / rows.size;
     const Range groups = groups_of(rows, group_rows);
