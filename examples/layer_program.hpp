@@ -18,9 +18,24 @@
 /// };
 /// ```
 
-#include "support.hpp"
+#include <cstdio>
+#include <string>
+
+#include <shardwise/shardwise.hpp>
+
+#include "comparison.hpp"
+#include "options.hpp"
+#include "report.hpp"
 
 namespace examples {
+
+/// "[2, 3, 4]"
+template <std::size_t Rank>
+std::string shape_text(const std::array<sw::Index, Rank>& shape) {
+  std::string text;
+  for (sw::Index extent : shape) text += (text.empty() ? "[" : ", ") + std::to_string(extent);
+  return text + "]";
+}
 
 /// What the last matrix product gives: the whole result on every rank.
 using Whole = sw::output<sw::Replicate>;

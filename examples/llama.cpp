@@ -7,6 +7,7 @@
 
 #include "llama_reference.hpp"
 #include "llama_train.hpp"
+#include "options.hpp"
 
 namespace {
 

@@ -6,9 +6,11 @@
 /// The mesh, the plans and the training step of the Llama example, and what a step communicates: asserted when
 /// the example is compiled.
 
-#include "support.hpp"
+#include <shardwise/shardwise.hpp>
 
 namespace examples {
+
+namespace sw = shardwise;
 
 /// Groups of ranks along dp work on sequences of their own. Within a group heads and features are split, over
 /// tp and kvr; key and value heads over tp alone, if there are fewer of them than ranks.

@@ -10,6 +10,7 @@
 
 #include "llama_text.hpp"
 #include "progress.hpp"
+#include "report.hpp"
 #include "save_model.hpp"
 
 namespace examples {

@@ -28,16 +28,7 @@ using Json = nlohmann::ordered_json;
 inline constexpr auto axis_names = StepPlan::AxesOf::names;
 
 PlannedStep planned(const PlanJob& job, const Coordinates& at) {
-  switch (job.zero_level) {
-    case 0:
-      return plan_step<0>(job, at);
-    case 1:
-      return plan_step<1>(job, at);
-    case 2:
-      return plan_step<2>(job, at);
-    default:
-      return plan_step<3>(job, at);
-  }
+  return job.bf16 ? plan_step<Eigen::bfloat16>(job, at) : plan_step<float>(job, at);
 }
 
 /// What is counted are 64-bit numbers. Throws `std::invalid_argument` for a step that may have more of something.

@@ -7,9 +7,9 @@
 
 #include <csignal>
 
-#include <CLI/CLI.hpp>
+#include <shardwise/mesh/environment.hpp>
 
-#include "support.hpp"
+#include "options.hpp"
 #include "train/train_run.hpp"
 
 namespace sw = shardwise;
@@ -87,8 +87,8 @@ int main(int argc, char** argv) {
     if (auto code = examples::parse(app, argc, argv)) return *code;
     options.decay = sw::parse_decay(decay);
 
-    bool (*const levels[])(const examples::TrainOptions&) = {examples::train<0>, examples::train<1>,
-                                                             examples::train<2>, examples::train<3>};
-    return levels[options.zero](options) ? 0 : 1;
+    const bool good =
+        options.bf16 ? examples::train<Eigen::bfloat16>(options) : examples::train<float>(options);
+    return good ? 0 : 1;
   });
 }

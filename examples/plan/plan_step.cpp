@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// The dry run of a training step, for one ZeRO level: `PLAN_ZERO_LEVEL`.
+/// The dry run of a training step, for one element type: `PLAN_TYPE`.
 
 #include "plan_step.hpp"
 
@@ -26,7 +26,7 @@ struct NoTokens {
   void copy(sw::Index, std::span<std::int32_t>) const {}
 };
 
-template <class PlanType, class T>
+template <class T, class PlanType>
 PlannedStep planned(const PlanJob& job, const std::array<int, 4>& coordinates) {
   const NoTokens tokens{job.batch * job.model.context + 1};
   const sw::BatchSampler sampler(
@@ -45,17 +45,20 @@ PlannedStep planned(const PlanJob& job, const std::array<int, 4>& coordinates) {
   return {{recorder.record(), mesh.sizes()}, sw::parameter_count(model)};
 }
 
-template <class T>
+template <class T, int ZeroLevel>
 PlannedStep planned(const PlanJob& job, const std::array<int, 4>& coordinates) {
-  if (job.sequence_parallel) return planned<TrainPlan<PLAN_ZERO_LEVEL, true>, T>(job, coordinates);
-  return planned<TrainPlan<PLAN_ZERO_LEVEL, false>, T>(job, coordinates);
+  return job.sequence_parallel ? planned<T, TrainPlan<ZeroLevel, true>>(job, coordinates)
+                               : planned<T, TrainPlan<ZeroLevel, false>>(job, coordinates);
 }
 
 }  // namespace
 
-template <>
-PlannedStep plan_step<PLAN_ZERO_LEVEL>(const PlanJob& job, const std::array<int, 4>& coordinates) {
-  return job.bf16 ? planned<Eigen::bfloat16>(job, coordinates) : planned<float>(job, coordinates);
+template <class T>
+PlannedStep plan_step(const PlanJob& job, const std::array<int, 4>& coordinates) {
+  PlannedStep (*const levels[])(const PlanJob&, const std::array<int, 4>&) = {planned<T, 0>, planned<T, 1>,
+                                                                              planned<T, 2>, planned<T, 3>};
+  return levels[job.zero_level](job, coordinates);
 }
+template PlannedStep plan_step<PLAN_TYPE>(const PlanJob&, const std::array<int, 4>&);
 
 }  // namespace examples

@@ -4,7 +4,7 @@
 
 /// @file
 /// What a training step does on one rank, counted on a dry mesh. Which plan is a type, chosen at run time: each
-/// combination is compiled (plan_step.cpp), each ZeRO level as a translation unit of its own.
+/// combination is compiled (plan_step.cpp), each element type as a translation unit of its own.
 
 #include <array>
 
@@ -33,8 +33,9 @@ struct PlannedStep {
 };
 
 /// One step of a run that has made steps before, so that the optimizer's state is there from the beginning; on the
-/// rank at `coordinates`. Throws `std::invalid_argument` for a job that cannot be run.
-template <int ZeroLevel>
+/// rank at `coordinates`, with parameters and activations of type T. Throws `std::invalid_argument` for a job that cannot
+/// be run.
+template <class T>
 PlannedStep plan_step(const PlanJob& job, const std::array<int, 4>& coordinates);
 
 }  // namespace examples

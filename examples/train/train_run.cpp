@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// The training run, for one ZeRO level: `TRAIN_ZERO_LEVEL`.
+/// The training run, for one element type: `TRAIN_TYPE`.
 
 #include "train_run.hpp"
 
@@ -13,12 +13,15 @@
 #include <shardwise/data/open_token_corpus.hpp>
 #include <shardwise/data/tokenizer.hpp>
 #include <shardwise/io/checkpointer.hpp>
+#include <shardwise/nn/llama.hpp>
+#include <shardwise/nn/module.hpp>
+#include <shardwise/optim/adamw.hpp>
 #include <shardwise/optim/check_finite.hpp>
 
 #include "../plan/plan_step.hpp"
 #include "../progress.hpp"
+#include "../report.hpp"
 #include "../save_model.hpp"
-#include "../support.hpp"
 #include "../train_step.hpp"
 #include "../training_log.hpp"
 #include "checkpoints.hpp"
@@ -28,7 +31,6 @@ namespace examples {
 
 namespace {
 
-constexpr int level = TRAIN_ZERO_LEVEL;
 using MeshType = TrainMesh<sw::Mesh>;
 
 MeshType mesh_for(const TrainOptions& options) {
@@ -44,7 +46,7 @@ nlohmann::ordered_json description(const TrainOptions& options, const MeshType& 
             {"dp", mesh.size<sw::dp>()},
             {"tp", mesh.size<sw::tp>()},
             {"kvr", mesh.size<sw::kvr>()}}},
-          {"zero", level},
+          {"zero", options.zero},
           {"sequence_parallel", options.sequence_parallel},
           {"recompute", options.recompute},
           {"type", options.bf16 ? "bfloat16" : "float32"},
@@ -73,9 +75,9 @@ void print_job(const TrainOptions& options, const MeshType& mesh, const sw::Batc
               sampler.tokens(), sampler.sequence_count(), options.model.layers,
               static_cast<double>(parameters) * 1e-6, options.bf16 ? "bfloat16" : "float32");
   std::printf("replica %d x dp %d x tp %d x kvr %d, ZeRO level %d, %s parallel%s; matrix products by %s\n",
-              mesh.size<replica>(), mesh.size<sw::dp>(), mesh.size<sw::tp>(), mesh.size<sw::kvr>(), level,
-              options.sequence_parallel ? "sequence" : "tensor", options.recompute ? ", recomputing" : "",
-              sw::kernel::gemm_name());
+              mesh.size<replica>(), mesh.size<sw::dp>(), mesh.size<sw::tp>(), mesh.size<sw::kvr>(),
+              options.zero, options.sequence_parallel ? "sequence" : "tensor",
+              options.recompute ? ", recomputing" : "", sw::kernel::gemm_name());
   std::printf("%td sequences of %td tokens a step, in %td micro-batch%s; %td steps are an epoch\n",
               options.batch, options.model.context, options.micro_batches,
               options.micro_batches == 1 ? "" : "es", sampler.steps_per_epoch());
@@ -84,7 +86,7 @@ void print_job(const TrainOptions& options, const MeshType& mesh, const sw::Batc
 PlanJob plan_job(const TrainOptions& options, const MeshType& mesh) {
   return {.model = options.model,
           .sizes = mesh.sizes(),
-          .zero_level = level,
+          .zero_level = options.zero,
           .sequence_parallel = options.sequence_parallel,
           .recompute = options.recompute,
           .bf16 = options.bf16,
@@ -93,7 +95,7 @@ PlanJob plan_job(const TrainOptions& options, const MeshType& mesh) {
           .bucket_bytes = options.bucket_kib << 10};
 }
 
-template <class PlanType, class T>
+template <class T, class PlanType>
 bool run(TrainOptions options) {
   const MeshType mesh = mesh_for(options);
   const bool prints = mesh.rank() == 0;
@@ -176,22 +178,24 @@ bool run(TrainOptions options) {
     if (prints) std::printf("no step is left to make: %lld were made\n", static_cast<long long>(step));
     return true;
   }
-  const auto planned = plan_step<level>(plan_job(options, mesh), {mesh.coordinates()}).plan;
+  const auto planned = plan_step<T>(plan_job(options, mesh), {mesh.coordinates()}).plan;
   if (prints) std::printf("the last training step:\n");
   return report(prints, "planned by a dry run", planned, recorded) && saved;
 }
 
-template <bool Sequence>
+template <class T, int ZeroLevel>
 bool run(const TrainOptions& options) {
-  using PlanType = TrainPlan<level, Sequence>;
-  return options.bf16 ? run<PlanType, Eigen::bfloat16>(options) : run<PlanType, float>(options);
+  return options.sequence_parallel ? run<T, TrainPlan<ZeroLevel, true>>(options)
+                                   : run<T, TrainPlan<ZeroLevel, false>>(options);
 }
 
 }  // namespace
 
-template <>
-bool train<TRAIN_ZERO_LEVEL>(const TrainOptions& options) {
-  return options.sequence_parallel ? run<true>(options) : run<false>(options);
+template <class T>
+bool train(const TrainOptions& options) {
+  bool (*const levels[])(const TrainOptions&) = {run<T, 0>, run<T, 1>, run<T, 2>, run<T, 3>};
+  return levels[options.zero](options);
 }
+template bool train<TRAIN_TYPE>(const TrainOptions&);
 
 }  // namespace examples

@@ -4,7 +4,7 @@
 
 /// @file
 /// A training run of a Llama on text. Which plan and which element type are chosen at run time: each combination is
-/// compiled (train_run.cpp), each ZeRO level as a translation unit of its own.
+/// compiled (train_run.cpp), each element type as a translation unit of its own.
 
 #include <cstdint>
 #include <filesystem>
@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include <shardwise/kernel/element.hpp>
 #include <shardwise/nn/llama_config.hpp>
 #include <shardwise/optim/schedule.hpp>
 
@@ -46,10 +47,9 @@ struct TrainOptions {
   std::string progress = "plain";
 };
 
-/// Runs it. Returns whether what was recorded of the last step is what a dry run has planned, and the last checkpoint, if
-/// there are any, is whole. Collective over the
-/// whole job.
-template <int ZeroLevel>
+/// Runs it, with parameters and activations of type T. Returns whether what was recorded of the last step is what a dry
+/// run has planned, and the last checkpoint, if there are any, is whole. Collective over the whole job.
+template <class T>
 bool train(const TrainOptions& options);
 
 }  // namespace examples

@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The options of the example programs.
+
+#include <CLI/CLI.hpp>
+#include <optional>
+
+#include <shardwise/mesh/communicator.hpp>
+
+namespace examples {
+
+namespace sw = shardwise;
+
+/// Parses the options. Returns the exit code if the program is to end now: after --help, or after nonsense,
+/// about which the first rank alone says a word.
+inline std::optional<int> parse(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+    return std::nullopt;
+  } catch (const CLI::ParseError& error) {
+    return sw::world().rank() == 0 ? app.exit(error) : error.get_exit_code();
+  }
+}
+
+}  // namespace examples
