@@ -6,6 +6,8 @@
 /// Writes large files from their beginning to their end, past the system's cache of files where the file system can do
 /// that: copying into the cache takes processor time, which the run beside may need, and memory, which others use.
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -31,6 +33,9 @@ class PageBuffer {
     room_ = 0;
     const Index whole = (bytes + page - 1) / page * page;
     bytes_.reset(static_cast<char*>(::operator new[](static_cast<std::size_t>(whole), alignment)));
+#ifdef MADV_HUGEPAGE
+    ::madvise(bytes_.get(), static_cast<std::size_t>(whole), MADV_HUGEPAGE);  // a hint, as in LargeBlocks
+#endif
     room_ = whole;
   }
   char* data() const noexcept { return bytes_.get(); }
