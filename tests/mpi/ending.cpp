@@ -37,12 +37,13 @@ int main(int argc, char** argv) {
     MPI_Barrier(MPI_COMM_WORLD);  // still there
     return MPI_Finalize();
   }
-  late_abort = way == "all_throw";
+  late_abort = way == "all_throw" || way == "first_throws_late";
   return sw::run(argc, argv, [&]() -> int {
     const auto world = sw::world();
     const bool last = world.rank() == world.size() - 1;
     if (way == "one_throws" && last) throw std::runtime_error("out of luck");
-    if (way == "all_throw") throw std::runtime_error("out of luck");
+    if (way == "first_throws_late" && world.rank() == 0) std::this_thread::sleep_for(std::chrono::seconds(2));
+    if (way == "all_throw" || way == "first_throws_late") throw std::runtime_error("out of luck");
     if (way == "throws_an_int" && last) throw 3;
     if (way == "one_returns" && last) return 7;
     if (way == "all_return") return 7;

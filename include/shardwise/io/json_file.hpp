@@ -107,7 +107,8 @@ class JsonBuilder {
   }
 
   const std::string& source_;
-  std::size_t longest_list_;  ///< which never takes more than the text and 16 MiB, also while it grows to twice its size
+  /// Which never takes more than the text and 16 MiB, also while it grows to twice its size.
+  std::size_t longest_list_;
   Json root_;
   std::vector<Json*>
       open_;  // the lists and objects around the place that is read; none of them moves meanwhile

@@ -64,14 +64,14 @@ inline void report(std::string_view message) {
 }
 
 /// Whether this rank, which fails, is the one to say why. Where all fail of one cause, the first that speaks does so for
-/// them. Rank 0 speaks at once; the others wait for their turn, and a message that somebody else has begun silences them.
+/// them, and tells the others. Rank 0's turn comes at once, after it has looked whether another rank spoke.
 inline bool speaks_first() {
   constexpr int tag = 32767;  // the largest that every MPI has
   int rank = 0;
   int size = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  const std::chrono::milliseconds turn(rank == 0 ? 0 : 500 + 50 * (rank < 10 ? rank : 10));
+  const std::chrono::milliseconds turn(rank == 0 ? 10 : 500 + 50 * (rank < 10 ? rank : 10));
   const auto begin = std::chrono::steady_clock::now();
   for (int spoken = 0; std::chrono::steady_clock::now() - begin < turn;) {
     MPI_Iprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &spoken, MPI_STATUS_IGNORE);
