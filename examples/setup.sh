@@ -6,7 +6,8 @@
 # examples/run.sh and tests/run.sh source it. Where there is apt, and root or a sudo that asks nothing, it installs
 # what is missing, and only that. Elsewhere it names what to install, and stops.
 #
-#   SHARDWISE_SKIP_SETUP=1   believe that everything is there, look at nothing
+#   SHARDWISE_SKIP_SETUP=1         believe that everything is there, look at nothing
+#   SHARDWISE_CMAKE_OPTIONS="…"    more options for cmake, in words
 
 shardwise_root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
 shardwise_build="$shardwise_root/build"
@@ -122,7 +123,9 @@ shardwise_build() {
     generator=(-DCMAKE_BUILD_TYPE=Release)
     if command -v ninja >/dev/null; then generator+=(-G Ninja); fi
   fi
-  cmake -S "$shardwise_root" -B "$shardwise_build" "${generator[@]}" || return
+  local options=()
+  read -ra options <<<"${SHARDWISE_CMAKE_OPTIONS:-}"
+  cmake -S "$shardwise_root" -B "$shardwise_build" "${generator[@]}" "${options[@]}" || return
   for target in "$@"; do targets+=(--target "$target"); done
   cmake --build "$shardwise_build" --parallel "$(nproc 2>/dev/null || echo 2)" "${targets[@]}"
 }
