@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include <shardwise/io/checkpointer.hpp>
+#include <shardwise/checkpoint/checkpointer.hpp>
 
 #include "support.hpp"
 

@@ -11,8 +11,8 @@
 #include <filesystem>
 #include <string>
 
-#include <shardwise/io/checkpoint/consolidate.hpp>
-#include <shardwise/io/checkpoint/import_weights.hpp>
+#include <shardwise/models/llama/consolidate.hpp>
+#include <shardwise/models/llama/import_weights.hpp>
 
 #include "byte_progress.hpp"
 

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include <shardwise/io/checkpoint/stream.hpp>
-#include <shardwise/io/weights.hpp>
+#include <shardwise/checkpoint/stream.hpp>
+#include <shardwise/weights/weights.hpp>
 
 #include "byte_progress.hpp"
 

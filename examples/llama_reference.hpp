@@ -6,7 +6,7 @@
 /// Compares a model with what PyTorch computed for it: logits, loss and every gradient, losses of some steps of
 /// AdamW, and the weights after them. tests/reference/generate.py makes such folders.
 
-#include <shardwise/io/llama_files.hpp>
+#include <shardwise/models/llama/files.hpp>
 
 #include "llama_model.hpp"
 

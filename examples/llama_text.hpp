@@ -11,9 +11,9 @@
 #include <fstream>
 #include <optional>
 
-#include <shardwise/data/sampling.hpp>
-#include <shardwise/data/tokenizer.hpp>
-#include <shardwise/io/llama_files.hpp>
+#include <shardwise/models/llama/files.hpp>
+#include <shardwise/text/sampling.hpp>
+#include <shardwise/text/tokenizer.hpp>
 
 #include "llama_model.hpp"
 

@@ -14,7 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <shardwise/inspect/plan_table.hpp>
-#include <shardwise/io/llama_config_file.hpp>
+#include <shardwise/models/llama/config_file.hpp>
 
 #include "plan/llama_presets.hpp"
 #include "plan/plan_step.hpp"

@@ -8,8 +8,8 @@
 #include <cstdio>
 #include <filesystem>
 
-#include <shardwise/data/tokenizer.hpp>
-#include <shardwise/io/llama_files.hpp>
+#include <shardwise/models/llama/files.hpp>
+#include <shardwise/text/tokenizer.hpp>
 
 namespace examples {
 

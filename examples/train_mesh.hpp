@@ -8,8 +8,8 @@
 #include <array>
 #include <type_traits>
 
-#include <shardwise/nn/llama_plan.hpp>
-#include <shardwise/nn/zero.hpp>
+#include <shardwise/models/llama/plan.hpp>
+#include <shardwise/parallel/zero.hpp>
 
 namespace examples {
 

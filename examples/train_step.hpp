@@ -8,8 +8,8 @@
 #include <shardwise/autograd/tape.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>
 #include <shardwise/ops/arithmetic.hpp>
-#include <shardwise/optim/clip.hpp>
 #include <shardwise/tensor/distribute.hpp>
+#include <shardwise/train/clip.hpp>
 
 namespace examples {
 

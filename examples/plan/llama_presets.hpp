@@ -9,7 +9,7 @@
 #include <array>
 #include <string_view>
 
-#include <shardwise/nn/llama_config.hpp>
+#include <shardwise/models/llama/config.hpp>
 
 namespace examples {
 

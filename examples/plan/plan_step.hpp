@@ -9,7 +9,7 @@
 #include <array>
 
 #include <shardwise/mesh/communication_plan.hpp>
-#include <shardwise/nn/llama_config.hpp>
+#include <shardwise/models/llama/config.hpp>
 
 #include "../train_mesh.hpp"
 

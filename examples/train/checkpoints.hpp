@@ -9,9 +9,9 @@
 #include <cstdio>
 #include <optional>
 
+#include <shardwise/checkpoint/checkpointer.hpp>
 #include <shardwise/data/token_corpus.hpp>
-#include <shardwise/io/checkpointer.hpp>
-#include <shardwise/io/llama_config_file.hpp>
+#include <shardwise/models/llama/config_file.hpp>
 
 #include "../save_model.hpp"
 #include "train_run.hpp"

@@ -9,14 +9,14 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include <shardwise/checkpoint/checkpointer.hpp>
 #include <shardwise/data/load_batch.hpp>
 #include <shardwise/data/open_token_corpus.hpp>
-#include <shardwise/data/tokenizer.hpp>
-#include <shardwise/io/checkpointer.hpp>
-#include <shardwise/nn/llama.hpp>
-#include <shardwise/nn/module.hpp>
-#include <shardwise/optim/adamw.hpp>
-#include <shardwise/optim/check_finite.hpp>
+#include <shardwise/models/llama/model.hpp>
+#include <shardwise/module/module.hpp>
+#include <shardwise/text/tokenizer.hpp>
+#include <shardwise/train/adamw.hpp>
+#include <shardwise/train/check_finite.hpp>
 
 #include "../plan/plan_step.hpp"
 #include "../progress.hpp"

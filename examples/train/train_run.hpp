@@ -13,8 +13,8 @@
 #include <vector>
 
 #include <shardwise/kernel/element.hpp>
-#include <shardwise/nn/llama_config.hpp>
-#include <shardwise/optim/schedule.hpp>
+#include <shardwise/models/llama/config.hpp>
+#include <shardwise/train/schedule.hpp>
 
 namespace examples {
 

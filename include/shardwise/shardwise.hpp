@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// All of Shardwise but files (`io/`) and text (`data/`), which bring in nlohmann-json and range-v3. From the bottom up:
-/// a compiler that points to a declaration also lists how its header came to be included, and this keeps the list short.
+/// What a model needs: all of Shardwise but files (`io/`, `weights/`, `checkpoint/`), text and data, which bring in
+/// nlohmann-json, range-v3 and PCRE2. From the bottom up: a compiler that points to a declaration also lists how its header came to be included, and this keeps the list short.
 
 #include <shardwise/layout/diagnosis.hpp>
 
@@ -24,16 +24,17 @@
 
 #include <shardwise/nn/cross_entropy_loss.hpp>
 #include <shardwise/nn/dropout.hpp>
-#include <shardwise/nn/llama.hpp>
-#include <shardwise/nn/recompute.hpp>
-#include <shardwise/nn/transformer.hpp>
 
-#include <shardwise/nn/reduce_gradients.hpp>
-#include <shardwise/optim/adamw.hpp>
-#include <shardwise/optim/check_finite.hpp>
-#include <shardwise/optim/clear_gradients.hpp>
-#include <shardwise/optim/clip.hpp>
-#include <shardwise/optim/schedule.hpp>
-#include <shardwise/optim/sgd.hpp>
+#include <shardwise/train/adamw.hpp>
+#include <shardwise/train/check_finite.hpp>
+#include <shardwise/train/clear_gradients.hpp>
+#include <shardwise/train/clip.hpp>
+#include <shardwise/train/recompute.hpp>
+#include <shardwise/train/reduce_gradients.hpp>
+#include <shardwise/train/schedule.hpp>
+#include <shardwise/train/sgd.hpp>
+
+#include <shardwise/models/llama/model.hpp>
+#include <shardwise/models/transformer.hpp>
 
 #include <shardwise/inspect/plan_table.hpp>

@@ -4,7 +4,7 @@
 // expect: LayoutError<Reason::dimension_sharded_on_one_side_only, On<dp>, Expected<Shard<1>, Shard<0>>, Got<Shard<1>, Reduced>, Cure<Hint::redistribute_to_what_is_Expected>>
 
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/nn/transformer.hpp>
+#include <shardwise/models/transformer.hpp>
 
 using namespace shardwise;
 using Grid = Mesh<dp, tp>;

@@ -4,7 +4,7 @@
 // expect: LayoutError<Reason::operand_must_hold_integers, Got<float, float>, Cure<Hint::take_a_tensor_of_int32_or_int64>>
 
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/nn/llama.hpp>
+#include <shardwise/models/llama/model.hpp>
 
 using namespace shardwise;
 template <class T>

@@ -4,7 +4,7 @@
 // expect: LayoutError<Reason::mesh_has_no_such_axis, Expected<AxisList<dp, tp>>, Got<kvr>, Cure<Hint::name_an_axis_of_the_mesh>>
 
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/nn/llama.hpp>
+#include <shardwise/models/llama/model.hpp>
 
 using namespace shardwise;
 template <class MeshType>

@@ -7,7 +7,7 @@
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/linear.hpp>
-#include <shardwise/nn/plan.hpp>
+#include <shardwise/parallel/plan.hpp>
 
 using namespace shardwise;
 using Grid = Mesh<dp, tp>;

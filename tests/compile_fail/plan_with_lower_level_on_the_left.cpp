@@ -4,7 +4,7 @@
 // expect: LayoutError<Reason::left_data_axis_has_the_lower_zero_level, Got<RowwiseParallel<tp.*>, Zero<3, dp>, Zero<1, replica>>, Cure<Hint::give_the_left_axis_the_higher_level>>
 
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/nn/llama.hpp>
+#include <shardwise/models/llama/model.hpp>
 
 using namespace shardwise;
 

@@ -5,7 +5,7 @@
 // expect: LayoutError<Reason::mesh_has_no_such_axis, Expected<AxisList<tp>>, Got<dp>, Cure<Hint::name_an_axis_of_the_mesh>>
 
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/nn/llama.hpp>
+#include <shardwise/models/llama/model.hpp>
 
 using namespace shardwise;
 

@@ -4,7 +4,7 @@
 // expect: LayoutError<Reason::mesh_has_no_such_axis, Expected<AxisList<dp, tp>>, Got<kvr>, Cure<Hint::name_an_axis_of_the_mesh>>
 
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/nn/prepare_module.hpp>
+#include <shardwise/parallel/prepare_module.hpp>
 
 using namespace shardwise;
 using X = Tensor<float, 3, Mesh<dp, tp>, Shard<0>, Shard<2>>;

@@ -4,7 +4,7 @@
 // expect: LayoutError<Reason::tensor_has_no_such_dimension, On<tp>, Expected<Shard<2>>, Got<Shard<3>>, Cure<Hint::name_an_existing_dimension>>
 
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/nn/prepare_module.hpp>
+#include <shardwise/parallel/prepare_module.hpp>
 
 using namespace shardwise;
 using X = Tensor<float, 3, Mesh<dp, tp>, Shard<0>, Shard<2>>;

@@ -5,7 +5,7 @@
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/mlp.hpp>
-#include <shardwise/nn/recompute.hpp>
+#include <shardwise/train/recompute.hpp>
 
 using namespace shardwise;
 using Grid = Mesh<dp, tp>;

@@ -4,7 +4,7 @@
 // expect: LayoutError<Reason::operation_needs_this_dimension_whole_on_every_rank, On<dp>, Expected<Shard<2>, Shard<2>, Shard<2>>, Got<Shard<1>, Shard<1>, Shard<1>>, Cure<Hint::redistribute_to_what_is_Expected>>
 
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/nn/transformer.hpp>
+#include <shardwise/models/transformer.hpp>
 
 using namespace shardwise;
 using Grid = Mesh<dp, tp>;

@@ -5,7 +5,7 @@
 // expect: LayoutError<Reason::style_does_not_suit_the_module, Got<Name<layers.*>, Zero<3, dp>>, Cure<Hint::see_which_modules_the_style_is_for>>
 
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/nn/llama.hpp>
+#include <shardwise/models/llama/model.hpp>
 
 using namespace shardwise;
 using Grid = Mesh<dp, tp>;

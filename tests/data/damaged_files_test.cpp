@@ -16,10 +16,10 @@
 #include <string>
 #include <string_view>
 
+#include <shardwise/checkpoint/manifest_file.hpp>
 #include <shardwise/data/token_corpus.hpp>
-#include <shardwise/io/checkpoint/manifest_file.hpp>
-#include <shardwise/io/llama_config_file.hpp>
-#include <shardwise/io/weights.hpp>
+#include <shardwise/models/llama/config_file.hpp>
+#include <shardwise/weights/weights.hpp>
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include <shardwise/data/sampling.hpp>
+#include <shardwise/text/sampling.hpp>
 
 namespace {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include <shardwise/data/open_token_corpus.hpp>
-#include <shardwise/data/tokenizer.hpp>
+#include <shardwise/text/tokenizer.hpp>
 
 namespace {
 

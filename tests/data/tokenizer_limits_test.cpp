@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include <shardwise/data/tokenizer.hpp>
+#include <shardwise/text/tokenizer.hpp>
 
 namespace {
 

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include <shardwise/data/tokenizer.hpp>
+#include <shardwise/text/tokenizer.hpp>
 
 namespace {
 

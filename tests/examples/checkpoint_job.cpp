@@ -11,8 +11,8 @@
 ///
 /// The mesh has DP ranks on axis dp, and the rest of the job's on tp.
 
-#include <shardwise/io/checkpoint.hpp>
-#include <shardwise/io/llama_files.hpp>
+#include <shardwise/checkpoint/checkpoint.hpp>
+#include <shardwise/models/llama/files.hpp>
 #include <shardwise/shardwise.hpp>
 #include <string>
 #include <vector>

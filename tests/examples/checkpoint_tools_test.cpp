@@ -14,8 +14,8 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <shardwise/io/checkpoint/save.hpp>
-#include <shardwise/io/checkpoint/stream.hpp>
+#include <shardwise/checkpoint/save.hpp>
+#include <shardwise/checkpoint/stream.hpp>
 #include <string>
 #include <thread>
 #include <vector>

@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include <shardwise/io/llama_config_file.hpp>
+#include <shardwise/models/llama/config_file.hpp>
 
 #include "target.hpp"
 

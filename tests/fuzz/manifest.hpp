@@ -7,8 +7,8 @@
 
 #include <memory>
 
-#include <shardwise/io/checkpoint/load.hpp>
-#include <shardwise/io/checkpoint/manifest_file.hpp>
+#include <shardwise/checkpoint/load.hpp>
+#include <shardwise/checkpoint/manifest_file.hpp>
 
 #include "target.hpp"
 

@@ -9,7 +9,7 @@
 #include <bit>
 #include <memory>
 
-#include <shardwise/io/weights.hpp>
+#include <shardwise/weights/weights.hpp>
 
 #include "target.hpp"
 

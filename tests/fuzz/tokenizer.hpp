@@ -5,7 +5,7 @@
 /// @file
 /// tokenizer.json, and texts through it.
 
-#include <shardwise/data/tokenizer.hpp>
+#include <shardwise/text/tokenizer.hpp>
 
 #include "target.hpp"
 

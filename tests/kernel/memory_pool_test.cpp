@@ -5,7 +5,7 @@
 /// The pool's blocks are aligned, apart from each other and keep what is written; free ones are split and joined.
 
 #include <doctest/doctest.h>
-#include <shardwise/tensor/memory_pool.hpp>
+#include <shardwise/memory/memory_pool.hpp>
 
 #include <algorithm>
 #include <cstdint>

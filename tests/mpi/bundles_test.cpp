@@ -7,8 +7,8 @@
 
 #include <doctest/doctest.h>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/nn/reduce_gradients.hpp>
 #include <shardwise/tensor/redistribute.hpp>
+#include <shardwise/train/reduce_gradients.hpp>
 #include <support/plans.hpp>
 
 #include <cstring>

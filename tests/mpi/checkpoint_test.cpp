@@ -7,12 +7,12 @@
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
-#include <shardwise/io/checkpointer.hpp>
+#include <shardwise/checkpoint/checkpointer.hpp>
 #include <shardwise/mesh/mesh.hpp>
+#include <shardwise/models/llama/model.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>
-#include <shardwise/nn/llama.hpp>
-#include <shardwise/optim/adamw.hpp>
 #include <shardwise/tensor/distribute.hpp>
+#include <shardwise/train/adamw.hpp>
 
 #include <csignal>
 #include <fstream>

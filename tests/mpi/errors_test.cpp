@@ -8,11 +8,11 @@
 #include <doctest/doctest.h>
 #include <shardwise/mesh/dry_mesh.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/nn/transformer.hpp>
+#include <shardwise/models/transformer.hpp>
 #include <shardwise/ops/cross_entropy.hpp>
 #include <shardwise/ops/dropout.hpp>
-#include <shardwise/optim/sgd.hpp>
 #include <shardwise/tensor/distribute.hpp>
+#include <shardwise/train/sgd.hpp>
 #include <support/mpi_counter.hpp>
 
 #include <cstdint>

@@ -5,9 +5,9 @@
 /// Norms, clipping, and gradients that are not finite, where gradients lie in all ways on a hybrid mesh: on every level
 /// of ZeRO, in double and in bfloat16.
 
-#include <shardwise/optim/adamw.hpp>
-#include <shardwise/optim/check_finite.hpp>
-#include <shardwise/optim/clear_gradients.hpp>
+#include <shardwise/train/adamw.hpp>
+#include <shardwise/train/check_finite.hpp>
+#include <shardwise/train/clear_gradients.hpp>
 #include <support/plans.hpp>
 
 #include <algorithm>

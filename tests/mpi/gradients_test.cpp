@@ -8,11 +8,11 @@
 #include <shardwise/nn/mlp.hpp>
 #include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/ops/reduction.hpp>
-#include <shardwise/optim/adamw.hpp>
-#include <shardwise/optim/clip.hpp>
-#include <shardwise/optim/schedule.hpp>
-#include <shardwise/optim/sgd.hpp>
 #include <shardwise/tensor/distribute.hpp>
+#include <shardwise/train/adamw.hpp>
+#include <shardwise/train/clip.hpp>
+#include <shardwise/train/schedule.hpp>
+#include <shardwise/train/sgd.hpp>
 #include <support/plans.hpp>
 
 #include <algorithm>

@@ -12,8 +12,8 @@
 #include <shardwise/nn/mlp.hpp>
 #include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/ops/reduction.hpp>
-#include <shardwise/optim/sgd.hpp>
 #include <shardwise/tensor/distribute.hpp>
+#include <shardwise/train/sgd.hpp>
 #include <support/typed_redistribution.hpp>
 
 #include <cmath>

@@ -6,7 +6,7 @@
 /// other.
 
 #include <doctest/doctest.h>
-#include <shardwise/io/llama_files.hpp>
+#include <shardwise/models/llama/files.hpp>
 
 #include <cmath>
 #include <limits>

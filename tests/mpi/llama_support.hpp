@@ -6,7 +6,7 @@
 /// The meshes and plans of the Llama tests.
 
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/nn/llama.hpp>
+#include <shardwise/models/llama/model.hpp>
 #include <shardwise/tensor/distribute.hpp>
 
 #include <array>

@@ -6,8 +6,8 @@
 /// together train the same model, with the collectives that the plan foresees.
 
 #include <shardwise/nn/cross_entropy_loss.hpp>
-#include <shardwise/optim/adamw.hpp>
-#include <shardwise/optim/clip.hpp>
+#include <shardwise/train/adamw.hpp>
+#include <shardwise/train/clip.hpp>
 #include <support/plans.hpp>
 
 #include <malloc.h>

@@ -7,11 +7,11 @@
 #include <doctest/doctest.h>
 #include <malloc.h>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/nn/transformer.hpp>
+#include <shardwise/models/transformer.hpp>
 #include <shardwise/ops/cross_entropy.hpp>
 #include <shardwise/ops/reduction.hpp>
-#include <shardwise/optim/adamw.hpp>
-#include <shardwise/optim/sgd.hpp>
+#include <shardwise/train/adamw.hpp>
+#include <shardwise/train/sgd.hpp>
 
 #include <algorithm>
 #include <cstdint>

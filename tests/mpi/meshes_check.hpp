@@ -8,10 +8,10 @@
 
 #include <doctest/doctest.h>
 #include <shardwise/nn/cross_entropy_loss.hpp>
-#include <shardwise/nn/zero.hpp>
 #include <shardwise/ops/arithmetic.hpp>
-#include <shardwise/optim/adamw.hpp>
-#include <shardwise/optim/clip.hpp>
+#include <shardwise/parallel/zero.hpp>
+#include <shardwise/train/adamw.hpp>
+#include <shardwise/train/clip.hpp>
 
 #include <algorithm>
 #include <cmath>

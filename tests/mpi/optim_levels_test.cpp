@@ -5,11 +5,11 @@
 /// Optimizers with groups of parameters against PyTorch, on every level of ZeRO; master weights; what is kept and what
 /// is communicated.
 
-#include <shardwise/io/checkpoint/contents.hpp>
-#include <shardwise/optim/adamw.hpp>
-#include <shardwise/optim/clip.hpp>
-#include <shardwise/optim/sgd.hpp>
+#include <shardwise/checkpoint/contents.hpp>
 #include <shardwise/tensor/distribute.hpp>
+#include <shardwise/train/adamw.hpp>
+#include <shardwise/train/clip.hpp>
+#include <shardwise/train/sgd.hpp>
 #include <support/plans.hpp>
 
 #include <mpi/optim_reference.hpp>

@@ -7,9 +7,9 @@
 
 #include <doctest/doctest.h>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/optim/adamw.hpp>
-#include <shardwise/optim/sgd.hpp>
 #include <shardwise/tensor/distribute.hpp>
+#include <shardwise/train/adamw.hpp>
+#include <shardwise/train/sgd.hpp>
 #include <support/mpi_counter.hpp>
 
 #include <cmath>

@@ -4,10 +4,10 @@
 /// @file
 /// The plan of whole training steps of the language model: dry, recorded and seen by MPI are the same.
 
-#include <shardwise/nn/transformer.hpp>
+#include <shardwise/models/transformer.hpp>
 #include <shardwise/ops/cross_entropy.hpp>
-#include <shardwise/optim/adamw.hpp>
-#include <shardwise/optim/sgd.hpp>
+#include <shardwise/train/adamw.hpp>
+#include <shardwise/train/sgd.hpp>
 #include <support/plans.hpp>
 
 #include <cstdint>

@@ -5,10 +5,10 @@
 /// The plans of modules: what the dry run foresees, what the mesh records and what MPI is asked for are the
 /// same, and no more than is needed.
 
-#include <shardwise/nn/transformer.hpp>
+#include <shardwise/models/transformer.hpp>
 #include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/ops/reduction.hpp>
-#include <shardwise/optim/sgd.hpp>
+#include <shardwise/train/sgd.hpp>
 #include <support/plans.hpp>
 
 namespace sw = shardwise;

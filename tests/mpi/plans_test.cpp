@@ -5,10 +5,10 @@
 /// One model, written once, under several plans: equal numbers, different communication.
 
 #include <shardwise/nn/linear.hpp>
-#include <shardwise/nn/plan.hpp>
 #include <shardwise/nn/rms_norm.hpp>
 #include <shardwise/ops/activation.hpp>
 #include <shardwise/ops/add.hpp>
+#include <shardwise/parallel/plan.hpp>
 
 #include <array>
 #include <vector>

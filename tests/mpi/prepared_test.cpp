@@ -5,12 +5,12 @@
 /// Styles for modules that are made of others: arguments and results are redistributed, the module is what it
 /// was.
 
+#include <shardwise/models/llama/model.hpp>
+#include <shardwise/models/transformer.hpp>
 #include <shardwise/nn/linear.hpp>
-#include <shardwise/nn/llama.hpp>
-#include <shardwise/nn/prepare_module.hpp>
-#include <shardwise/nn/transformer.hpp>
 #include <shardwise/ops/add.hpp>
 #include <shardwise/ops/arithmetic.hpp>
+#include <shardwise/parallel/prepare_module.hpp>
 
 #include <tuple>
 

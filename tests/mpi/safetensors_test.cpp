@@ -8,9 +8,9 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <shardwise/io/save_weights.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/tensor/distribute.hpp>
+#include <shardwise/weights/save_weights.hpp>
 
 #include <cmath>
 #include <cstring>

@@ -5,9 +5,9 @@
 /// A fully sharded model, and one with sharded state, are the same model in a file, and write the same text.
 
 #include <doctest/doctest.h>
-#include <shardwise/io/llama_files.hpp>
+#include <shardwise/models/llama/files.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>
-#include <shardwise/optim/adamw.hpp>
+#include <shardwise/train/adamw.hpp>
 
 #include <algorithm>
 #include <string>

@@ -9,10 +9,10 @@
 #include <shardwise/nn/embedding.hpp>
 #include <shardwise/nn/layer_norm.hpp>
 #include <shardwise/nn/linear.hpp>
-#include <shardwise/nn/reduce_gradients.hpp>
 #include <shardwise/nn/rms_norm.hpp>
 #include <shardwise/ops/add.hpp>
 #include <shardwise/ops/arithmetic.hpp>
+#include <shardwise/train/reduce_gradients.hpp>
 
 #include "module_check.hpp"
 

@@ -8,11 +8,11 @@
 #include <doctest/doctest.h>
 #include <shardwise/kernel/random.hpp>
 #include <shardwise/mesh/mesh.hpp>
+#include <shardwise/models/transformer.hpp>
 #include <shardwise/nn/dropout.hpp>
-#include <shardwise/nn/transformer.hpp>
 #include <shardwise/ops/cross_entropy.hpp>
-#include <shardwise/optim/adamw.hpp>
 #include <shardwise/tensor/distribute.hpp>
+#include <shardwise/train/adamw.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -7,10 +7,10 @@
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
-#include <shardwise/io/save_weights.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/nn/transformer.hpp>
+#include <shardwise/models/transformer.hpp>
 #include <shardwise/tensor/distribute.hpp>
+#include <shardwise/weights/save_weights.hpp>
 
 #include <csignal>
 #include <cstdlib>

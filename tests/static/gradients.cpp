@@ -5,9 +5,9 @@
 /// How many all-reduces finish the gradients of a module, and how large they are, counted by the compiler.
 
 #include <shardwise/mesh/dry_mesh.hpp>
-#include <shardwise/optim/adamw.hpp>
-#include <shardwise/optim/clip.hpp>
-#include <shardwise/optim/schedule.hpp>
+#include <shardwise/train/adamw.hpp>
+#include <shardwise/train/clip.hpp>
+#include <shardwise/train/schedule.hpp>
 
 #include <type_traits>
 #include <vector>

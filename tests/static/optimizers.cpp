@@ -6,12 +6,12 @@
 /// training with all its parts.
 
 #include <shardwise/mesh/dry_mesh.hpp>
-#include <shardwise/optim/adamw.hpp>
-#include <shardwise/optim/check_finite.hpp>
-#include <shardwise/optim/clear_gradients.hpp>
-#include <shardwise/optim/clip.hpp>
-#include <shardwise/optim/schedule.hpp>
-#include <shardwise/optim/sgd.hpp>
+#include <shardwise/train/adamw.hpp>
+#include <shardwise/train/check_finite.hpp>
+#include <shardwise/train/clear_gradients.hpp>
+#include <shardwise/train/clip.hpp>
+#include <shardwise/train/schedule.hpp>
+#include <shardwise/train/sgd.hpp>
 
 namespace shardwise {
 namespace {

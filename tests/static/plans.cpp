@@ -6,10 +6,10 @@
 /// counted by the compiler.
 
 #include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/models/llama/model.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>
-#include <shardwise/nn/llama.hpp>
-#include <shardwise/optim/adamw.hpp>
-#include <shardwise/optim/clip.hpp>
+#include <shardwise/train/adamw.hpp>
+#include <shardwise/train/clip.hpp>
 
 namespace shardwise {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <shardwise/data/load_batch.hpp>
 #include <shardwise/mesh/dry_mesh.hpp>
-#include <shardwise/nn/llama.hpp>
-#include <shardwise/optim/adamw.hpp>
+#include <shardwise/models/llama/model.hpp>
+#include <shardwise/train/adamw.hpp>
 
 #include "../../examples/train_mesh.hpp"
 #include "../../examples/train_step.hpp"

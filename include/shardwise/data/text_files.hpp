@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include <shardwise/data/byte_tokenizer.hpp>
-#include <shardwise/data/file_bytes.hpp>
+#include <shardwise/io/file_bytes.hpp>
+#include <shardwise/text/byte_tokenizer.hpp>
 
 namespace shardwise {
 

@@ -13,9 +13,9 @@
 /// ```
 
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/nn/module.hpp>
-#include <shardwise/nn/styled.hpp>
+#include <shardwise/module/module.hpp>
 #include <shardwise/ops/dropout.hpp>
+#include <shardwise/parallel/styled.hpp>
 
 namespace shardwise {
 

@@ -7,10 +7,10 @@
 /// needs no communication; `RowwiseParallel` splits the vocabulary, looks up what it has, and adds up once.
 
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/nn/module.hpp>
-#include <shardwise/nn/styled.hpp>
-#include <shardwise/nn/zero.hpp>
+#include <shardwise/module/module.hpp>
 #include <shardwise/ops/embedding.hpp>
+#include <shardwise/parallel/styled.hpp>
+#include <shardwise/parallel/zero.hpp>
 
 namespace shardwise {
 

@@ -8,10 +8,10 @@
 /// gradients pending.
 
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/nn/module.hpp>
-#include <shardwise/nn/styled.hpp>
-#include <shardwise/nn/zero.hpp>
+#include <shardwise/module/module.hpp>
 #include <shardwise/ops/layer_norm.hpp>
+#include <shardwise/parallel/styled.hpp>
+#include <shardwise/parallel/zero.hpp>
 
 namespace shardwise {
 

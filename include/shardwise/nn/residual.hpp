@@ -6,7 +6,7 @@
 /// The type of x + branch(x) in a model, where the branch may have ended in a `LayoutError`.
 
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/nn/module.hpp>
+#include <shardwise/module/module.hpp>
 #include <shardwise/ops/add.hpp>
 
 namespace shardwise::detail {

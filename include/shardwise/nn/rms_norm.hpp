@@ -7,10 +7,10 @@
 /// a gain per feature. Styles are `LayerNorm`'s.
 
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/nn/module.hpp>
-#include <shardwise/nn/styled.hpp>
-#include <shardwise/nn/zero.hpp>
+#include <shardwise/module/module.hpp>
 #include <shardwise/ops/rms_norm.hpp>
+#include <shardwise/parallel/styled.hpp>
+#include <shardwise/parallel/zero.hpp>
 
 namespace shardwise {
 

@@ -5,8 +5,8 @@
 /// @file
 /// The memory of one rank's block: counted by the mesh's recorder, and on a dry mesh only counted.
 
+#include <shardwise/memory/shared.hpp>
 #include <shardwise/mesh/recorder.hpp>
-#include <shardwise/tensor/shared.hpp>
 
 namespace shardwise {
 

@@ -8,8 +8,8 @@
 /// Each tensor has a block where it is whole along some axes, and one where it is cut along them. An all-gather
 /// goes from the parts to the whole, a reduce-scatter from the whole to the parts; an all-reduce has only wholes.
 
+#include <shardwise/memory/pooled_list.hpp>
 #include <shardwise/mesh/communicator.hpp>
-#include <shardwise/tensor/pooled_list.hpp>
 #include <shardwise/tensor/transfer.hpp>
 
 namespace shardwise::detail {

@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What a checkpoint is made of: named tensors on one mesh, and named numbers. The same list is saved and loaded.
+///
+/// ```
+/// CheckpointContents run(mesh);
+/// run.add("model", model);             // its parameters, as they are stored
+/// run.add("optimizer", adamw, model);  // its state, made if it is not there yet
+/// run.add("step", step);               // a std::int64_t
+/// ```
+
+#include <cstdint>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <shardwise/weights/load_weights.hpp>
+#include <shardwise/weights/stored_type.hpp>
+
+namespace shardwise {
+
+namespace detail {
+
+/// This rank's block of a tensor of any type; its shape has ones behind it.
+struct CheckpointBlock {
+  std::string name;
+  DataType type = DataType::f32;
+  int rank = 0;
+  Shape<max_rank> shape{};
+  Layout layout;
+  std::string layout_text;
+  Buffer buffer;  // keeps the elements
+  char* data = nullptr;
+
+  Index element_bytes() const { return size_of(type); }
+  Index row_bytes() const {
+    Index bytes = element_bytes();
+    for (std::size_t dim = 1; dim < shape.size(); ++dim) bytes *= shape[dim];
+    return bytes;
+  }
+};
+
+using CheckpointBox = Box<static_cast<std::size_t>(max_rank)>;
+
+template <class MeshType>
+std::vector<std::pair<std::string, int>> named_sizes(const MeshType& mesh) {
+  std::vector<std::pair<std::string, int>> named;
+  for (std::size_t axis = 0; axis < std::size_t{MeshType::axes}; ++axis) {
+    named.emplace_back(MeshType::AxesOf::names[axis], mesh.sizes()[axis]);
+  }
+  return named;
+}
+
+/// "Shard<0>, Replicate"
+inline std::string layout_text(const Layout& layout) {
+  std::string text;
+  for (int axis = 0; axis < layout.axes; ++axis) {
+    const Placement p = layout[axis];
+    text += axis > 0 ? ", " : "";
+    text += p.is_shard() ? "Shard<" + std::to_string(p.dim()) + ">" : p == reduced ? "Reduced" : "Replicate";
+  }
+  return text;
+}
+
+}  // namespace detail
+
+/// Refers to what was added: tensors' blocks, and optimizer and numbers, which must outlive it and stay where they are.
+class CheckpointContents {
+ public:
+  /// Everything is on this mesh.
+  template <class MeshType>
+  explicit CheckpointContents(const MeshType& mesh)
+      : ranks_(detail::ranks_of(mesh)),
+        axes_(MeshType::axes),
+        sizes_(mesh.sizes()),
+        coordinates_(mesh.coordinates()),
+        named_sizes_(detail::named_sizes(mesh)) {}
+
+  /// A tensor, whose block is read or written in place.
+  /// All `add` throw `std::invalid_argument` for a name that is there already, and for another mesh.
+  template <TensorType X>
+  void add(const std::string& name, const X& x) {
+    static_assert(!has_partial(X::layout),
+                  "a pending sum is not finished, and cannot be saved: redistribute it first");
+    if (detail::ranks_of(x.mesh()).native() != ranks_.native() || x.mesh().sizes() != sizes_) {
+      throw std::invalid_argument("CheckpointContents: \"" + name + "\" lies on another mesh");
+    }
+    check(name);
+    detail::CheckpointBlock block;
+    block.name = name;
+    block.type = data_type_of<typename X::Element>();
+    block.rank = X::rank;
+    for (std::size_t dim = 0; dim < block.shape.size(); ++dim) {
+      block.shape[dim] = dim < x.shape().size() ? x.shape()[dim] : 1;
+    }
+    block.layout = X::layout;
+    block.layout_text = detail::layout_text(X::layout);
+    block.buffer = x.buffer();
+    block.data = reinterpret_cast<char*>(x.writable().data);
+    blocks_.push_back(std::move(block));
+  }
+  /// The parameters of a module, under their paths. They count as set, so that a model that was neither initialised nor
+  /// loaded is no longer noticed.
+  template <class Module>
+    requires requires(Module& module) {
+      module.visit([](const char*, auto&) {});
+    }
+  void add(const std::string& name, Module& module) {
+    std::set<const void*> seen;  // tied parameters are there once
+    for_each_named_parameter(module, [&](std::string_view path, auto& parameter) {
+      if (!seen.insert(&*parameter.cell()).second) return;
+      static_cast<void>(parameter.writable());
+      add(name + "." + std::string(path), parameter.stored());
+    });
+  }
+  /// The state of an optimizer, for the parameters of a module, under their paths. Its groups are chosen before.
+  template <class Optimizer, class Module>
+  void add(const std::string& name, Optimizer& optimizer, Module& module) {
+    optimizer.for_each_state(
+        module, [&](const std::string& path, const auto& tensor) { add(name + "." + path, tensor); },
+        [&](const std::string& path, std::int64_t& number) { add(name + "." + path, number); });
+  }
+  /// A number, which must be the same on every rank.
+  void add(const std::string& name, std::int64_t& number) {
+    check(name);
+    numbers_.emplace_back(name, &number);
+  }
+
+  // For those who save and load.
+  const Communicator& ranks() const { return ranks_; }
+  int axes() const { return axes_; }
+  const MeshSizes& sizes() const { return sizes_; }
+  const MeshSizes& coordinates() const { return coordinates_; }
+  const std::vector<std::pair<std::string, int>>& named_sizes() const { return named_sizes_; }
+  const std::vector<detail::CheckpointBlock>& blocks() const { return blocks_; }
+  const std::vector<std::pair<std::string, std::int64_t*>>& numbers() const { return numbers_; }
+
+  /// The coordinates of a rank of the mesh.
+  MeshSizes coordinates_of(int rank) const {
+    return group_member(sizes_, {}, axes_, (1u << axes_) - 1, rank);
+  }
+  detail::CheckpointBox box_of(const detail::CheckpointBlock& block, const MeshSizes& coordinates) const {
+    return local_box(block.shape, block.layout, sizes_, coordinates);
+  }
+
+ private:
+  void check(const std::string& name) {
+    if (!names_.insert(name).second) {
+      throw std::invalid_argument("CheckpointContents: \"" + name + "\" is there already");
+    }
+  }
+
+  Communicator ranks_;
+  int axes_;
+  MeshSizes sizes_, coordinates_;
+  std::vector<std::pair<std::string, int>> named_sizes_;
+  std::set<std::string> names_;
+  std::vector<detail::CheckpointBlock> blocks_;
+  std::vector<std::pair<std::string, std::int64_t*>> numbers_;
+};
+
+}  // namespace shardwise

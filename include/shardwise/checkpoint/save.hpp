@@ -1,0 +1,271 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Writes a checkpoint: every rank its own blocks, into a file of its own in a folder beside the target; blocks that
+/// several ranks have are divided among them. Then the manifest, and one rename.
+
+#include <algorithm>
+#include <cstring>
+
+#include <shardwise/checkpoint/contents.hpp>
+#include <shardwise/checkpoint/manifest_file.hpp>
+#include <shardwise/io/direct_writer.hpp>
+#include <shardwise/io/file.hpp>
+#include <shardwise/mesh/agreement.hpp>
+
+namespace shardwise::detail {
+
+inline constexpr Index checkpoint_group_bytes = 1 << 20;  // rows with a checksum, of the whole tensor
+
+constexpr Index group_rows_of(Index row_bytes) {
+  return row_bytes <= 0 ? 1 : std::max<Index>(1, checkpoint_group_bytes / row_bytes);
+}
+
+/// The rows of a block that this rank writes, and where.
+struct OwnPiece {
+  std::size_t tensor = 0;  ///< number of the block
+  CheckpointBox box;
+  const char* data = nullptr;
+  Index bytes = 0, offset = 0;
+  std::vector<std::uint64_t> checksums;
+};
+
+/// What of its blocks this rank writes: of a block that several ranks have, a part of the rows.
+inline std::vector<OwnPiece> own_pieces(const CheckpointContents& contents) {
+  std::vector<OwnPiece> pieces;
+  Index offset = 0;
+  for (std::size_t i = 0; i < contents.blocks().size(); ++i) {
+    const CheckpointBlock& block = contents.blocks()[i];
+    OwnPiece piece;
+    piece.tensor = i;
+    piece.box = contents.box_of(block, contents.coordinates());
+    if (piece.box.elements() == 0) continue;
+    AxisSet copies = 0;
+    for (int axis = 0; axis < block.layout.axes; ++axis) {
+      if (!block.layout[axis].is_shard()) copies |= 1u << axis;
+    }
+    const Range rows =
+        balanced_block(piece.box.size[0], group_size(contents.sizes(), contents.axes(), copies),
+                       group_rank(contents.sizes(), contents.coordinates(), contents.axes(), copies));
+    const Index row = piece.box.elements() / piece.box.size[0] * block.element_bytes();
+    piece.data = block.data + rows.begin * row;
+    piece.box.begin[0] += rows.begin;
+    piece.box.size[0] = rows.size;
+    piece.bytes = rows.size * row;
+    if (piece.bytes == 0) continue;
+    piece.offset = offset;
+    offset += piece.bytes;
+    pieces.push_back(std::move(piece));
+  }
+  return pieces;
+}
+inline Index bytes_of(const std::vector<OwnPiece>& pieces) {
+  return pieces.empty() ? 0 : pieces.back().offset + pieces.back().bytes;
+}
+
+inline std::string rank_file_name(int rank) {
+  std::string number = std::to_string(rank);
+  if (number.size() < 5) number.insert(0, 5 - number.size(), '0');
+  return "rank-" + number + ".bin";
+}
+
+/// A checkpoint that is being written. Every rank: make one, `write` (in a thread if it likes), `commit`.
+class CheckpointSave {
+ public:
+  /// Collective. If `copy` is given, the blocks are copied there now, so that they may change while they are written;
+  /// it must stay until they are. Throws `std::runtime_error`, on all ranks, if the folder cannot be made, or if
+  /// something else than a checkpoint is in its place.
+  CheckpointSave(const CheckpointContents& contents, const Path& target, PageBuffer* copy, Json notes = {})
+      : ranks_(contents.ranks()), target_(without_slash(target)), pieces_(own_pieces(contents)), copy_(copy) {
+    manifest_.mesh = contents.named_sizes();
+    manifest_.notes = std::move(notes);
+    for (const auto& [name, number] : contents.numbers()) manifest_.numbers[name] = *number;
+    for (const CheckpointBlock& block : contents.blocks()) {
+      manifest_.tensors.push_back({block.name,
+                                   stored_as(block.type),
+                                   {block.shape.begin(), block.shape.begin() + block.rank},
+                                   block.layout_text,
+                                   group_rows_of(block.row_bytes()),
+                                   {}});
+    }
+    Index token = temporary_token();
+    share_from_first(&token);
+    folder_ = temporary_path(target_, static_cast<std::uint32_t>(token));
+    problems_.guard([&] {
+      if (copy) copy_blocks();
+      if (ranks_.rank() != 0) return;
+      refuse_to_replace_others();
+      std::filesystem::create_directories(folder_of(target_));
+      std::filesystem::create_directory(folder_);
+    });
+    give_up_on_problems();
+  }
+  CheckpointSave(const CheckpointSave&) = delete;
+  CheckpointSave& operator=(const CheckpointSave&) = delete;
+
+  /// Writes this rank's file, and has it on the device. Not collective; what goes wrong is told by `commit`.
+  void write() noexcept {
+    problems_.guard([&] {
+      DirectWriter writer(folder_ / rank_file_name(ranks_.rank()));
+      if (copy_) {
+        writer.write(copy_->data(), bytes_of(pieces_));
+      } else {
+        for (OwnPiece& piece : pieces_) {
+          read(piece, [&](const char* bytes, Index count) { writer.write(bytes, count); });
+        }
+      }
+      writer.finish();
+    });
+  }
+
+  /// When `write` has returned on this rank. Makes the checkpoint whole, in the place of one that is there. Collective.
+  /// Throws `std::runtime_error` on all ranks if something went wrong on any; then nothing of it is left.
+  void commit() {
+    give_up_on_problems();
+    const std::string descriptions = gather_descriptions();
+    problems_.guard([&] {
+      if (ranks_.rank() == 0) finish(descriptions);
+    });
+    give_up_on_problems();
+  }
+
+  /// Bytes of elements that this rank writes.
+  Index own_bytes() const {
+    Index sum = 0;
+    for (const OwnPiece& piece : pieces_) sum += piece.bytes;
+    return sum;
+  }
+
+ private:
+  /// Throws on all ranks if any has a problem; nothing is left then.
+  void give_up_on_problems() {
+    if (!ranks_.agree(problems_.none()) && ranks_.rank() == 0) {
+      std::error_code ignored;  // the reason is told below
+      std::filesystem::remove_all(folder_, ignored);
+    }
+    problems_.throw_together(ranks_, "the checkpoint " + target_.string());
+  }
+  void share_from_first(Index* number) const {
+    const Index mine = ranks_.rank() == 0 ? *number : 0;
+    ranks_.all_reduce(&mine, number, 1, DataType::i64, ReduceOp::sum);
+  }
+
+  /// As the file is going to be. Checksums are made on the way, by all ranks at once: a thread beside the steps would
+  /// delay each rank at another moment, and the others wait for it every time.
+  void copy_blocks() {
+    try {
+      copy_->reserve(bytes_of(pieces_));
+    } catch (const std::bad_alloc&) {
+      throw std::runtime_error("there is no memory to copy " + std::to_string(bytes_of(pieces_)) + " bytes");
+    }
+    char* place = copy_->data();
+    for (OwnPiece& piece : pieces_) {
+      read(piece, [&](const char* bytes, Index count) {
+        std::memcpy(place, bytes, static_cast<std::size_t>(count));
+        place += count;
+      });
+    }
+  }
+
+  /// Calls f(bytes, count) for one part of a piece after the other, and makes its checksums.
+  template <class F>
+  void read(OwnPiece& piece, F f) {
+    constexpr Index most = 4 << 10;  // the processor copies while it still computes: the copy costs no time
+    const Range rows{piece.box.begin[0], piece.box.size[0]};
+    const Index group_rows = manifest_.tensors[piece.tensor].group_rows, row = piece.bytes / rows.size;
+    const Range groups = groups_of(rows, group_rows);
+    const char* next = piece.data;
+    for (Index group = groups.begin; group < groups.end(); ++group) {
+      Fingerprint fingerprint;
+      for (Index rest = intersection(rows, {group * group_rows, group_rows}).size * row; rest > 0;) {
+        const Index now = std::min(rest, most);
+        fingerprint.add({next, static_cast<std::size_t>(now)});
+        f(next, now);
+        next += now;
+        rest -= now;
+      }
+      piece.checksums.push_back(fingerprint.value());
+    }
+  }
+
+  /// This rank's pieces, for the manifest.
+  std::string described() const {
+    Json json = Json::array();
+    for (const OwnPiece& piece : pieces_) {
+      const auto rank = static_cast<Index>(manifest_.tensors[piece.tensor].shape.size());
+      json.push_back({piece.tensor, piece.offset,
+                      std::vector<Index>(piece.box.begin.begin(), piece.box.begin.begin() + rank),
+                      std::vector<Index>(piece.box.size.begin(), piece.box.size.begin() + rank),
+                      hex_of(piece.checksums)});
+    }
+    return json.dump();
+  }
+
+  /// What the ranks have written, a line of each. A rank without memory for that stops all.
+  std::string gather_descriptions() {
+    const auto size = static_cast<std::size_t>(ranks_.size());
+    std::string mine, text;
+    problems_.guard([&] { mine = described() + '\n'; });
+    std::vector<Index> counts(size), offsets(size);
+    const auto bytes = static_cast<Index>(mine.size());
+    for (std::size_t r = 0; r < size; ++r) offsets[r] = static_cast<Index>(r);
+    ranks_.all_gather(&bytes, counts.data(), std::vector<Index>(size, 1), offsets, data_type<Index>);
+    Index all = 0;
+    for (std::size_t r = 0; r < size; ++r) {
+      offsets[r] = all;
+      all += counts[r];
+    }
+    problems_.guard([&] { text.resize(static_cast<std::size_t>(all)); });
+    give_up_on_problems();
+    ranks_.all_gather(mine.data(), text.data(), counts, offsets, DataType::u8);
+    return text;
+  }
+
+  /// Writes the manifest and renames the folder.
+  void finish(std::string_view descriptions) {
+    for (std::size_t r = 0; !descriptions.empty(); ++r) {
+      Index bytes = 0;
+      const auto end = descriptions.find('\n');
+      for (const Json& piece : Json::parse(descriptions.substr(0, end))) {
+        CheckpointTensor& tensor = manifest_.tensors[piece[0].get<std::size_t>()];
+        tensor.pieces.push_back({r, piece[1].get<Index>(), piece[2].get<std::vector<Index>>(),
+                                 piece[3].get<std::vector<Index>>(),
+                                 *numbers_of_hex(piece[4].get<std::string>())});
+        bytes += tensor.pieces.back().elements() * size_of(tensor.type);
+      }
+      manifest_.files.push_back({rank_file_name(static_cast<int>(r)), bytes});
+      descriptions.remove_prefix(end + 1);
+    }
+    write_file_atomically(folder_ / manifest_name, manifest_text(manifest_));
+    put_in_place();
+    sync_folder(folder_of(target_));
+  }
+
+  void refuse_to_replace_others() const {
+    namespace fs = std::filesystem;
+    if (!fs::exists(target_) || (fs::is_directory(target_) && fs::is_empty(target_))) return;
+    if (holds_checkpoint(target_)) return;
+    throw std::runtime_error(target_.string() + ": is not replaced, for it is no checkpoint");
+  }
+  /// One rename: where a checkpoint of this name is, the two change places, and the old one goes.
+  void put_in_place() const {
+    if (std::filesystem::exists(target_)) {
+      exchange_folders(folder_, target_);
+      std::error_code ignored;  // the new one is there
+      std::filesystem::remove_all(folder_, ignored);
+    } else if (::rename(folder_.c_str(), target_.c_str()) != 0) {
+      throw_file_error(target_, "cannot be renamed from " + folder_.filename().string());
+    }
+  }
+
+  Communicator ranks_;
+  Path target_, folder_;
+  CheckpointManifest manifest_;
+  std::vector<OwnPiece> pieces_;
+  PageBuffer* copy_;
+  Problems problems_;
+};
+
+}  // namespace shardwise::detail

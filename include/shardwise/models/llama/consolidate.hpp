@@ -1,0 +1,215 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// From the checkpoint of a Llama to one folder in Hugging Face's form, in one process without MPI, and in little
+/// memory however large the model is. (import_weights.hpp is the way back.)
+///
+/// ```
+/// consolidate_checkpoint("runs/7/step-00001000", "llama/", {.type = StoredType::bf16});
+/// ```
+/// The folder is the same, bit for bit, on whatever mesh the checkpoint was written. config.json is what the
+/// checkpoint's notes have under "llama_config"; tokenizer.json is a copy of the file that they name under "tokenizer",
+/// if that is one.
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <shardwise/checkpoint/new_folder.hpp>
+#include <shardwise/checkpoint/stream.hpp>
+#include <shardwise/models/llama/tensors.hpp>
+
+namespace shardwise {
+
+struct ConsolidateOptions {
+  /// The type of all weights in the files: f64, f32, bf16 or f16. Without it, as in the checkpoint.
+  std::optional<StoredType> type = {};
+  /// A file that has a tensor takes another only up to so many bytes of elements; 0 means one file for all.
+  Index max_file_bytes = 5'000'000'000;
+  /// Put the new folder in the place of one with a model or a checkpoint, and remove all that is in that.
+  bool replace = false;
+  ByteProgress progress = {};
+};
+
+struct ConsolidatedCheckpoint {
+  std::size_t tensors = 0, files = 0;  ///< files of tensors
+  Index bytes = 0;                     ///< of elements, in the files
+  /// What the notes call a tokenizer, and was not copied: it is not there, or is none.
+  std::string missing_tokenizer = {};
+};
+
+// Implementation details: not part of the interface.
+namespace detail {
+
+/// One work: make it, and `run` it.
+class Consolidation {
+ public:
+  Consolidation(const Path& checkpoint, const ConsolidateOptions& options)
+      : source_((checkpoint / manifest_name).string()),
+        options_(options),
+        manifest_(read_manifest(checkpoint)),
+        stream_(checkpoint, manifest_) {
+    for (const CheckpointTensor& tensor : manifest_.tensors) {
+      if (tensor.name.starts_with("model.")) stored_.emplace(tensor.name, &tensor);
+    }
+  }
+
+  ConsolidatedCheckpoint run(const Path& checkpoint, const Path& target) {
+    NewFolder folder(target, checkpoint, options_.replace);
+    const OutputPlan plan =
+        plan_output(folder.path(), described(write_config(folder.path())), save_options());
+    ConsolidatedCheckpoint result;
+    result.files = plan.files.size();
+    for (const OutputFile& file : plan.files) {
+      result.tensors += file.header.tensors.size();
+      for (const StoredTensor& tensor : file.header.tensors) all_ += sources_.at(tensor.name)->bytes();
+    }
+    for (const OutputFile& file : plan.files) result.bytes += write(file);
+    if (plan.several()) write_new_file(folder.path() / "model.safetensors.index.json", plan.index);
+    result.missing_tokenizer = copy_tokenizer(folder.path());
+    folder.commit();
+    return result;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& problem) const {
+    throw std::runtime_error(source_ + ": " + problem);
+  }
+
+  SaveOptions save_options() const {
+    SaveOptions options;
+    options.type = options_.type;
+    options.max_file_bytes = options_.max_file_bytes;
+    return options;
+  }
+
+  /// Writes config.json, and reads it as whoever loads the folder will.
+  LlamaConfig write_config(const Path& folder) const {
+    if (!manifest_.notes.is_object() || !manifest_.notes.contains("llama_config")) {
+      fail("the notes have no \"llama_config\", the config.json of the model");
+    }
+    Json config = manifest_.notes.at("llama_config");
+    const auto stored = stored_.find("model.norm.weight");
+    if (options_.type) {
+      set_torch_type(config, *options_.type);
+    } else if (stored != stored_.end() && torch_name(stored->second->type)) {
+      set_torch_type(config, stored->second->type);
+    }
+    const Path path = folder / "config.json";
+    write_new_file(path, config.dump(2) + "\n");
+    try {
+      return read_llama_config(path);
+    } catch (const std::runtime_error& error) {  // that file is never seen
+      const std::string text = error.what(), name = path.string();
+      fail("\"llama_config\" in the notes" +
+           (text.starts_with(name) ? text.substr(name.size()) : ": " + text));
+    }
+  }
+
+  /// The model's tensors, which must be there, and no others, as they are to be written.
+  std::vector<WrittenTensor> described(const LlamaConfig& config) {
+    std::vector<WrittenTensor> tensors;
+    auto left = stored_;
+    for (const LlamaTensor& wanted : llama_tensors(config)) {
+      const auto found = left.find(wanted.name);
+      const std::string where = "tensor \"" + wanted.name + "\": ";
+      if (found == left.end()) fail(where + "there is no such tensor");
+      const CheckpointTensor& stored = *found->second;
+      left.erase(found);
+      if (stored.shape != wanted.shape) {
+        fail(where + "expected the shape " + to_string(wanted.shape) + ", found " + to_string(stored.shape));
+      }
+      tensors.push_back({wanted.hugging_name, described(stored.type, wanted.hugging, where), true});
+      sources_.emplace(wanted.hugging_name, &stored);
+    }
+    if (!left.empty()) fail("tensor \"" + left.begin()->first + "\" is none of this model");
+    return tensors;
+  }
+  /// A block that has no elements in memory.
+  UntypedBlock<const char> described(StoredType type, const std::vector<Index>& shape,
+                                     const std::string& where) const {
+    UntypedBlock<const char> block;
+    block.rank = static_cast<int>(shape.size());
+    block.extents.shape.fill(1);
+    std::copy(shape.begin(), shape.end(), block.extents.shape.end() - block.rank);
+    for (const DataType each : {DataType::f32, DataType::f64, DataType::bf16}) {
+      if (stored_as(each) != type) continue;
+      block.type = each;
+      return block;
+    }
+    fail(where + "expected the type F64, F32 or BF16, found " + std::string(name_of(type)));
+  }
+
+  Index write(const OutputFile& output) {
+    const Index head = static_cast<Index>(output.head.size());
+    Index bytes = 0;
+    for (const StoredTensor& tensor : output.header.tensors) bytes += tensor.bytes;
+    const File file = new_file(output.target, head + bytes);
+    file.write(output.head.data(), head, 0);
+    for (const StoredTensor& tensor : output.header.tensors) {
+      const CheckpointTensor& source = *sources_.at(tensor.name);
+      stream_.read(source, [&](Index first, const char* data, Index count) {
+        const auto elements = converted_elements(source.type, data, tensor.type, count, buffer_);
+        file.write(elements.data(), static_cast<Index>(elements.size()),
+                   tensor.offset + first * size_of(tensor.type));
+        done_ += count * size_of(source.type);
+        if (options_.progress) options_.progress(done_, all_);
+      });
+    }
+    file.sync();
+    return bytes;
+  }
+
+  /// Returns the name that the notes have, if there is no such file. A checkpoint comes from anywhere, so what it names
+  /// is not copied without being a tokenizer.
+  std::string copy_tokenizer(const Path& folder) const {
+    const auto note = manifest_.notes.find("tokenizer");
+    if (note == manifest_.notes.end() || !note->is_string()) return {};
+    const Path file = note->get<std::string>();
+    std::error_code ignored;  // what cannot be examined is as good as not there
+    if (!std::filesystem::is_regular_file(file, ignored)) return file.string();
+    const std::string text = read_text(file);
+    if (!is_tokenizer(text, file)) return file.string();
+    write_new_file(folder / "tokenizer.json", text);
+    return {};
+  }
+
+  static bool is_tokenizer(const std::string& text, const Path& file) {
+    try {
+      const Json json = parse_json(text, file.string());
+      return json.is_object() && json.contains("model") && json["model"].is_object() &&
+             json["model"].contains("vocab");
+    } catch (const std::runtime_error&) {
+      return false;
+    }
+  }
+
+  std::string source_;
+  const ConsolidateOptions& options_;
+  CheckpointManifest manifest_;
+  CheckpointStream stream_;
+  std::map<std::string, const CheckpointTensor*> stored_, sources_;  // by their names there, and in the files
+  std::vector<char> buffer_;
+  Index done_ = 0, all_ = 0;
+};
+
+}  // namespace detail
+
+/// Writes config.json, model.safetensors (or several files and model.safetensors.index.json) and tokenizer.json from
+/// the checkpoint of a `Llama` that was added to it as "model". The optimizer's state is left out. The checksum of every
+/// byte is compared.
+///
+/// `folder` must not be there, or be empty, unless it is to be replaced. It appears by one rename when all is on the
+/// device: where anything fails, or the process is killed, what was there is as it was. Throws `std::runtime_error`,
+/// naming the file, the tensor and what is wrong; then nothing new is left (only a kill leaves FOLDER.tmp-NUMBER).
+inline ConsolidatedCheckpoint consolidate_checkpoint(const std::filesystem::path& checkpoint,
+                                                     const std::filesystem::path& folder,
+                                                     const ConsolidateOptions& options = {}) {
+  return detail::Consolidation(checkpoint, options).run(checkpoint, folder);
+}
+
+}  // namespace shardwise

@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// From a Llama in Hugging Face's form to a checkpoint, which any mesh loads; in one process without MPI, and in little
+/// memory however large the model is. (consolidate.hpp is the way back.)
+///
+/// ```
+/// import_weights("llama/", "runs/7/base");
+/// CheckpointContents model_alone(mesh);
+/// model_alone.add("model", model);
+/// load_checkpoint("runs/7/base", model_alone);
+/// ```
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <shardwise/checkpoint/new_folder.hpp>
+#include <shardwise/checkpoint/save.hpp>
+#include <shardwise/checkpoint/stream.hpp>
+#include <shardwise/models/llama/tensors.hpp>
+
+namespace shardwise {
+
+struct ImportOptions {
+  /// The type of all weights in the checkpoint: f64, f32 or bf16. Without it, as in the files.
+  std::optional<StoredType> type = {};
+  /// Put the checkpoint in the place of a folder with a model or a checkpoint, and remove all that is in that.
+  bool replace = false;
+  ByteProgress progress = {};
+};
+
+struct ImportedWeights {
+  std::size_t tensors = 0;
+  Index bytes = 0;  ///< of elements, in the checkpoint
+};
+
+// Implementation details: not part of the interface.
+namespace detail {
+
+/// The checksums of groups of so many bytes, however the bytes are cut into pieces.
+class GroupChecksums {
+ public:
+  explicit GroupChecksums(Index group_bytes) : group_bytes_(static_cast<std::size_t>(group_bytes)) {}
+
+  void add(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const std::size_t now = std::min(bytes.size(), group_bytes_ - filled_);
+      group_.add(bytes.substr(0, now));
+      bytes.remove_prefix(now);
+      filled_ += now;
+      if (filled_ == group_bytes_) finish_group();
+    }
+  }
+  std::vector<std::uint64_t> take() {
+    if (filled_ > 0) finish_group();
+    return std::move(checksums_);
+  }
+
+ private:
+  void finish_group() {
+    checksums_.push_back(group_.value());
+    group_ = {};
+    filled_ = 0;
+  }
+
+  std::size_t group_bytes_, filled_ = 0;
+  Fingerprint group_;
+  std::vector<std::uint64_t> checksums_;
+};
+
+/// One work: make it, and `run` it.
+class WeightsImport {
+ public:
+  WeightsImport(const Path& folder, const ImportOptions& options)
+      : options_(options), weights_(folder), config_(read_json(folder / "config.json")) {
+    const LlamaConfig config = read_llama_config(folder / "config.json");
+    manifest_.files.push_back({rank_file_name(0), 0});
+    for (const LlamaTensor& wanted : llama_tensors(config)) plan(wanted);
+    for (const SafetensorsFile& file : weights_.files()) {
+      for (const StoredTensor& tensor : file.tensors()) {
+        const bool known = names_.contains(tensor.name) || (config.tied && tensor.name == "lm_head.weight") ||
+                           tensor.name.ends_with(".rotary_emb.inv_freq");
+        if (!known) fail(file.path(), tensor.name, "is none of this model");
+      }
+    }
+    set_torch_type(config_, manifest_.tensors.front().type);
+    manifest_.notes["llama_config"] = config_;
+    const Path tokenizer = folder / "tokenizer.json";
+    if (std::filesystem::exists(tokenizer)) {
+      manifest_.notes["tokenizer"] = std::filesystem::absolute(tokenizer).string();
+    }
+  }
+
+  ImportedWeights run(const Path& source, const Path& target) {
+    NewFolder folder(target, source, options_.replace);
+    const File file = new_file(folder.path() / manifest_.files[0].name, manifest_.files[0].bytes);
+    for (CheckpointTensor& tensor : manifest_.tensors) copy(tensor, file);
+    file.sync();
+    write_new_file(folder.path() / manifest_name, manifest_text(manifest_));
+    folder.commit();
+    return {manifest_.tensors.size(), manifest_.bytes()};
+  }
+
+ private:
+  [[noreturn]] static void fail(const Path& path, const std::string& tensor, const std::string& problem) {
+    throw std::runtime_error(path.string() + ": tensor \"" + tensor + "\" " + problem);
+  }
+
+  /// Finds a tensor, and its place in the new file.
+  void plan(const LlamaTensor& wanted) {
+    const StoredTensor& stored = weights_.tensor(wanted.hugging_name);
+    const Path& path = weights_.file_of(wanted.hugging_name).path();
+    if (stored.shape != wanted.hugging) {
+      fail(path, stored.name,
+           "has the shape " + to_string(stored.shape) + ", expected " + to_string(wanted.hugging));
+    }
+    CheckpointTensor tensor{wanted.name, options_.type.value_or(stored.type), wanted.shape, "", 1, {}};
+    if (!convertible(StoredType::f32, stored.type)) {
+      fail(path, stored.name,
+           "has the type " + std::string(name_of(stored.type)) + ", expected F64, F32, BF16 or F16");
+    }
+    if (!convertible(StoredType::f32, tensor.type) || tensor.type == StoredType::f16) {
+      fail(path, stored.name,
+           "would be " + std::string(name_of(tensor.type)) +
+               " in the checkpoint, which no model has in memory: ask for F32 or BF16");
+    }
+    const Index row = tensor.bytes() / tensor.shape[0];
+    tensor.group_rows = group_rows_of(row);
+    Index& end = manifest_.files[0].bytes;
+    tensor.pieces.push_back({0, end, std::vector<Index>(tensor.shape.size()), tensor.shape, {}});
+    end += tensor.bytes();
+    all_ += stored.bytes;
+    names_.emplace(stored.name, tensor.name);
+    sources_.emplace(tensor.name, stored.name);
+    manifest_.tensors.push_back(std::move(tensor));
+  }
+
+  void copy(CheckpointTensor& tensor, const File& file) {
+    const std::string& name = sources_.at(tensor.name);
+    const StoredTensor& stored = weights_.tensor(name);
+    const File source(weights_.file_of(name).path(),
+                      O_RDONLY);  // a mapping would count as this process's memory
+    CheckpointPiece& piece = tensor.pieces.front();
+    GroupChecksums checksums(tensor.bytes() / tensor.shape[0] * tensor.group_rows);
+    const Index element = size_of(stored.type), slab = stream_slab_bytes / element;
+    for (Index first = 0; first < tensor.elements(); first += slab) {
+      const Index count = std::min(slab, tensor.elements() - first);
+      slab_.resize(static_cast<std::size_t>(count * element));
+      source.read(slab_.data(), count * element, stored.offset + first * element);
+      const auto bytes = converted_elements(stored.type, slab_.data(), tensor.type, count, buffer_);
+      file.write(bytes.data(), static_cast<Index>(bytes.size()), piece.offset + first * size_of(tensor.type));
+      checksums.add(bytes);
+      done_ += count * element;
+      if (options_.progress) options_.progress(done_, all_);
+    }
+    piece.checksums = checksums.take();
+  }
+
+  const ImportOptions& options_;
+  Weights weights_;
+  Json config_;
+  CheckpointManifest manifest_;
+  std::map<std::string, std::string> names_, sources_;  // of the files' tensors, and of the checkpoint's
+  std::vector<char> slab_, buffer_;
+  Index done_ = 0, all_ = 0;
+};
+
+}  // namespace detail
+
+/// Writes a checkpoint with the weights of a folder (see `Weights`) as "model": one file, in which each tensor is one
+/// piece, no numbers, and the notes that `consolidate_checkpoint` wants. A tied model's head, and rotary frequencies,
+/// are left out.
+///
+/// `checkpoint` must not be there, or be empty, unless it is to be replaced. It appears by one rename when all is on the
+/// device. Throws `std::runtime_error`, naming the file, the tensor and what is wrong; then nothing new is left.
+inline ImportedWeights import_weights(const std::filesystem::path& folder,
+                                      const std::filesystem::path& checkpoint,
+                                      const ImportOptions& options = {}) {
+  return detail::WeightsImport(folder, options).run(folder, checkpoint);
+}
+
+}  // namespace shardwise

@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// A layer of a Llama: grouped-query attention with rotary embeddings (Ainslie et al., "GQA", 2023; Su et al.,
+/// "RoFormer", 2021) and a SwiGLU MLP (Shazeer, "GLU variants improve transformer", 2020), each behind an RMSNorm
+/// and beside a residual connection. Their styles are those that the plan has for their names.
+
+#include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/models/llama/config.hpp>
+#include <shardwise/nn/attention.hpp>
+#include <shardwise/nn/residual.hpp>
+#include <shardwise/nn/rms_norm.hpp>
+#include <shardwise/ops/key_value_cache.hpp>
+#include <shardwise/ops/swiglu.hpp>
+#include <shardwise/parallel/plan.hpp>
+
+namespace shardwise {
+
+template <class MeshType, class PlanType, class T = float>
+class LlamaAttention {
+ public:
+  template <FixedString Name>
+  using Projection = Linear<MeshType, style_of<PlanType, Name>, T, 2, 1, false>;
+  using Output = Linear<MeshType, style_of<PlanType, "wo">, T, 1, 2, false>;
+
+  template <class X>
+  using Rotated = result_of<RopeOp, X>;
+  template <class X>
+  using Queries = detail::through<X, Projection<"wq">::template ResultOf, Rotated>;
+  template <class X>
+  using Keys = detail::through<X, Projection<"wk">::template ResultOf, Rotated>;
+  template <class X>
+  using Values = detail::through<X, Projection<"wv">::template ResultOf>;
+  template <class X>
+  using Heads = detail::result_after<AttentionOp, Queries<X>, Keys<X>, Values<X>>;
+  /// What a call with an `X` gives, or the `LayoutError` that says why none.
+  template <class X>
+  using ResultOf = detail::through<X, Heads, Output::template ResultOf>;
+
+  constexpr LlamaAttention(const MeshType& mesh, const LlamaConfig& config)
+      : wq(mesh, {config.features}, {config.heads, config.head_size()}, Init::normal(config.deviation)),
+        wk(mesh, {config.features}, {config.kv_heads, config.head_size()}, Init::normal(config.deviation)),
+        wv(mesh, {config.features}, {config.kv_heads, config.head_size()}, Init::normal(config.deviation)),
+        wo(mesh, {config.heads, config.head_size()}, {config.features}, Init::normal(config.deviation)),
+        rope_{.theta = config.theta, .scaling = config.scaling} {
+    using Wq = typename Projection<"wq">::Weight;
+    detail::check_heads_suffice<Wq>(mesh.sizes(), config.heads);
+    detail::check_heads<typename MeshType::AxesOf>(config.heads, config.kv_heads, Wq::layout,
+                                                   Projection<"wk">::Weight::layout, 0, mesh.sizes());
+  }
+
+  /// x: [batch, sequence, features], and so is the result.
+  template <Operand X, class Result = ResultOf<X>>
+  constexpr auto operator()(const X& x) const {
+    auto [q, k, v] = project(x, wq, wk, wv);
+    return wo(attention(rope(q, rope_), rope(k, rope_), v));
+  }
+  template <Operand X, IllFormed Why = ResultOf<X>>
+  Why operator()(const X&) const;  // see Why
+
+  /// The same for tokens that follow those in the cache, which takes their keys and values.
+  template <TensorType X, class Result = ResultOf<X>>
+  constexpr Result operator()(const X& x, KeyValueCache<Keys<X>>& cache) const {
+    auto [q, k, v] = project(x, wq, wk, wv);
+    RopeOptions here = rope_;
+    here.first_position = cache.length();
+    cache.append(rope(k, here), v);
+    return wo(attention(rope(q, here), cache));
+  }
+
+  constexpr void visit(auto&& f) {
+    f("wq", wq);
+    f("wk", wk);
+    f("wv", wv);
+    f("wo", wo);
+  }
+
+  Projection<"wq"> wq;
+  Projection<"wk"> wk;
+  Projection<"wv"> wv;
+  Output wo;
+
+ private:
+  RopeOptions rope_;
+};
+
+/// down(silu(gate(x)) · up(x)).
+template <class MeshType, class PlanType, class T = float>
+class LlamaMlp {
+ public:
+  template <FixedString Name>
+  using Layer = Linear<MeshType, style_of<PlanType, Name>, T, 1, 1, false>;
+
+  template <class X>
+  using Hidden = detail::result_after<SwigluOp, typename Layer<"gate">::template ResultOf<X>,
+                                      typename Layer<"up">::template ResultOf<X>>;
+  /// What a call with an `X` gives, or the `LayoutError` that says why none.
+  template <class X>
+  using ResultOf = detail::through<X, Hidden, Layer<"down">::template ResultOf>;
+
+  constexpr LlamaMlp(const MeshType& mesh, const LlamaConfig& config)
+      : gate(mesh, {config.features}, {config.hidden}, Init::normal(config.deviation)),
+        up(mesh, {config.features}, {config.hidden}, Init::normal(config.deviation)),
+        down(mesh, {config.hidden}, {config.features}, Init::normal(config.deviation)) {}
+
+  /// x: [r…, features], and so is the result.
+  template <Operand X, class Result = ResultOf<X>>
+  constexpr auto operator()(const X& x) const {
+    auto [g, u] = project(x, gate, up);
+    return down(swiglu(g, u));
+  }
+  template <Operand X, IllFormed Why = ResultOf<X>>
+  Why operator()(const X&) const;  // see Why
+
+  constexpr void visit(auto&& f) {
+    f("gate", gate);
+    f("up", up);
+    f("down", down);
+  }
+
+  Layer<"gate"> gate;
+  Layer<"up"> up;
+  Layer<"down"> down;
+};
+
+template <class MeshType, class PlanType, class T = float>
+class LlamaLayer {
+ public:
+  template <FixedString Name>
+  using Norm = RMSNorm<MeshType, style_of<PlanType, Name>, T>;
+  using Attention =
+      styled<LlamaAttention<MeshType, PlanBelow<PlanType, "attention">, T>, style_of<PlanType, "attention">>;
+  using Mlp = styled<LlamaMlp<MeshType, PlanBelow<PlanType, "mlp">, T>, style_of<PlanType, "mlp">>;
+
+  template <class X>
+  using Attended = typename detail::Residual<
+      X, detail::through<X, Norm<"attention_norm">::template ResultOf, Attention::template ResultOf>>::type;
+  template <class H>
+  using Finished = typename detail::Residual<
+      H, detail::through<H, Norm<"mlp_norm">::template ResultOf, Mlp::template ResultOf>>::type;
+  /// What a call with an `X` gives, or the `LayoutError` that says why none.
+  template <class X>
+  using ResultOf = detail::through<X, Attended, Finished>;
+  template <class X>
+  using Keys = detail::through<X, Norm<"attention_norm">::template ResultOf,
+                               detail::TakenBy<Attention>::template Input, Attention::template Keys>;
+
+  constexpr LlamaLayer(const MeshType& mesh, const LlamaConfig& config)
+      : attention_norm(mesh, config.features, config.epsilon),
+        attention(mesh, config),
+        mlp_norm(mesh, config.features, config.epsilon),
+        mlp(mesh, config) {}
+
+  /// x: [batch, sequence, features], and so is the result. With a cache, x are the tokens that follow those
+  /// in it.
+  template <Operand X, class... Cache, class Result = ResultOf<X>>
+  constexpr auto operator()(const X& x, Cache&... cache) const {
+    auto h = add(x, attention(attention_norm(x), cache...));
+    return add(h, mlp(mlp_norm(h)));
+  }
+  template <Operand X, class... Cache, IllFormed Why = ResultOf<X>>
+  Why operator()(const X&, Cache&...) const;  // see Why
+
+  constexpr void visit(auto&& f) {
+    f("attention_norm", attention_norm);
+    f("attention", attention);
+    f("mlp_norm", mlp_norm);
+    f("mlp", mlp);
+  }
+
+  Norm<"attention_norm"> attention_norm;
+  Attention attention;
+  Norm<"mlp_norm"> mlp_norm;
+  Mlp mlp;
+};
+
+}  // namespace shardwise

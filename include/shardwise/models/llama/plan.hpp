@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What can be parallel in a Llama, and the usual plans for it. Collectives per layer and training step, and
+/// outside the layers, on the axes that are split:
+///
+/// | plan                    | forward, a layer                  | backward, a layer | embedding | head |
+/// |-------------------------|-----------------------------------|-------------------|-----------|------|
+/// | `LlamaTensorParallel`   | 2 all-reduces                     | 2 all-reduces     | 1 all-reduce forward | 1 all-reduce backward |
+/// | `LlamaSequenceParallel` | 2 all-gathers, 2 reduce-scatters  | the same          | 1 reduce-scatter forward, 1 all-gather backward | 1 all-gather forward, 1 reduce-scatter backward |
+///
+/// Logits come out with their vocabulary sharded, as `CrossEntropyLoss` takes them. A rank has whole heads:
+/// the first ranks have one more where they do not divide. More ranks than divide the key/value heads go to
+/// an axis of their own, `Mesh<tp, kvr>`, along which key and value heads are the same on all ranks; their
+/// weights' gradients are reduced along it: `LlamaTensorParallel<AxisList<tp, kvr>>`.
+
+#include <array>
+#include <numeric>
+
+#include <shardwise/parallel/plan.hpp>
+
+namespace shardwise {
+
+/// The modules of a `Llama`, as plans name them.
+inline constexpr std::array llama_modules{
+    ModuleName{"tokens", ModuleKind::embedding},
+    ModuleName{"layers.*", ModuleKind::composite},
+    ModuleName{"layers.*.attention_norm", ModuleKind::norm},
+    ModuleName{"layers.*.attention", ModuleKind::composite},
+    ModuleName{"layers.*.attention.wq", ModuleKind::linear},
+    ModuleName{"layers.*.attention.wk", ModuleKind::linear},
+    ModuleName{"layers.*.attention.wv", ModuleKind::linear},
+    ModuleName{"layers.*.attention.wo", ModuleKind::linear},
+    ModuleName{"layers.*.mlp_norm", ModuleKind::norm},
+    ModuleName{"layers.*.mlp", ModuleKind::composite},
+    ModuleName{"layers.*.mlp.gate", ModuleKind::linear},
+    ModuleName{"layers.*.mlp.up", ModuleKind::linear},
+    ModuleName{"layers.*.mlp.down", ModuleKind::linear},
+    ModuleName{"norm", ModuleKind::norm},
+    ModuleName{"head", ModuleKind::linear},
+};
+
+namespace detail {
+
+template <class Axes>
+struct KeyValueStyle {
+  using type = ColwiseParallel<Axes>;
+};
+template <MeshAxis First, MeshAxis... Rest>
+  requires(sizeof...(Rest) > 0)
+struct KeyValueStyle<AxisList<First, Rest...>> {
+  using type = Styles<ColwiseParallel<First>, CopyParallel<AxisList<Rest...>>>;
+};
+
+}  // namespace detail
+
+/// The style of the projections to keys and values, if the rest is split over `Axes`: key and value heads are split
+/// over the first axis, and the same on all ranks of the others.
+template <StyleAxes Axes>
+using KeyValueParallel = typename detail::KeyValueStyle<Axes>::type;
+
+/// Tensor parallelism over `Axes`.
+template <StyleAxes Axes = tp, class KeyValue = KeyValueParallel<Axes>>
+using LlamaTensorParallel = Plan<Use<"tokens", RowwiseParallel<Axes>>,                 //
+                                 Use<"layers.*.attention_norm", NoParallel>,           //
+                                 Use<"layers.*.attention.wq", ColwiseParallel<Axes>>,  //
+                                 Use<"layers.*.attention.wk", KeyValue>,               //
+                                 Use<"layers.*.attention.wv", KeyValue>,               //
+                                 Use<"layers.*.attention.wo", RowwiseParallel<Axes>>,  //
+                                 Use<"layers.*.mlp_norm", NoParallel>,                 //
+                                 Use<"layers.*.mlp.gate", ColwiseParallel<Axes>>,      //
+                                 Use<"layers.*.mlp.up", ColwiseParallel<Axes>>,        //
+                                 Use<"layers.*.mlp.down", RowwiseParallel<Axes>>,      //
+                                 Use<"norm", NoParallel>,                              //
+                                 Use<"head", ColwiseParallel<Axes>>>;
+
+/// The same, with the sequence sharded between the parallel layers.
+template <StyleAxes Axes = tp, class KeyValue = KeyValueParallel<Axes>>
+using LlamaSequenceParallel = Plan<Use<"tokens", RowwiseParallel<Axes, output<Shard<1>>>>,                 //
+                                   Use<"layers.*.attention_norm", SequenceParallel<Axes>>,                 //
+                                   Use<"layers.*.attention.wq", ColwiseParallel<Axes>>,                    //
+                                   Use<"layers.*.attention.wk", KeyValue>,                                 //
+                                   Use<"layers.*.attention.wv", KeyValue>,                                 //
+                                   Use<"layers.*.attention.wo", RowwiseParallel<Axes, output<Shard<1>>>>,  //
+                                   Use<"layers.*.mlp_norm", SequenceParallel<Axes>>,                       //
+                                   Use<"layers.*.mlp.gate", ColwiseParallel<Axes>>,                        //
+                                   Use<"layers.*.mlp.up", ColwiseParallel<Axes>>,                          //
+                                   Use<"layers.*.mlp.down", RowwiseParallel<Axes, output<Shard<1>>>>,      //
+                                   Use<"norm", SequenceParallel<Axes>>,                                    //
+                                   Use<"head", ColwiseParallel<Axes>>>;
+
+/// How many of `ranks` tensor-parallel ranks can split the key/value heads, the size of `tp`; the others,
+/// `ranks / tp`, are the size of `kvr`.
+constexpr int key_value_ranks(int ranks, Index kv_heads) {
+  return static_cast<int>(std::gcd(static_cast<Index>(ranks), kv_heads));
+}
+
+}  // namespace shardwise

@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Tokens that are found in the text before the model sees it.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <shardwise/text/byte_tokenizer.hpp>
+#include <shardwise/text/tokenizer/file_part.hpp>
+
+namespace shardwise::detail {
+
+/// A token that is found in the text before all else. It may take the white space beside it along.
+struct AddedToken {
+  std::string text;
+  std::int32_t id;
+  bool left_space, right_space, normalized, special;
+};
+
+inline AddedToken read_added_token(const FilePart& part) {
+  part.only({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
+  part.must_be("single_word", {false});
+  AddedToken token{part.get<std::string>("content"),   part.get<std::int32_t>("id"),
+                   part.get<bool>("lstrip", false),    part.get<bool>("rstrip", false),
+                   part.get<bool>("normalized", true), part.get<bool>("special", false)};
+  if (token.text.empty()) part["content"].fail("expected a token that is not empty");
+  return token;
+}
+
+/// Finds added tokens: the leftmost first, and of those the longest.
+class AddedTokens {
+ public:
+  AddedTokens() = default;
+  /// Of those with one text the first counts.
+  explicit AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
+    std::stable_sort(tokens_.begin(), tokens_.end(),
+                     [](const AddedToken& a, const AddedToken& b) { return a.text < b.text; });
+    const auto same = [](const AddedToken& a, const AddedToken& b) { return a.text == b.text; };
+    tokens_.erase(std::unique(tokens_.begin(), tokens_.end(), same), tokens_.end());
+    for (std::size_t i = 0; i < tokens_.size(); ++i) {
+      prefix_.push_back(longest_prefix(tokens_[i].text, i));
+      begins_[static_cast<unsigned char>(tokens_[i].text.front())] = true;
+    }
+  }
+
+  /// Calls on_token(id) and on_text(text, does it begin where the whole text does?) for what the text is made
+  /// of, in order. Special tokens may be text like any other.
+  template <class OnToken, class OnText>
+  void split(std::string_view text, bool match_special, OnToken on_token, OnText on_text) const {
+    std::size_t done = 0;
+    auto flush = [&](std::size_t end) {
+      if (done < end) on_text(text.substr(done, end - done), done == 0);
+    };
+    for (std::size_t i = 0; i < text.size();) {
+      const AddedToken* token = longest(text.substr(i));
+      if (!token) {
+        ++i;
+        continue;
+      }
+      const std::size_t end = i + token->text.size();
+      if (token->special && !match_special) {
+        i = end;
+        continue;
+      }
+      flush(token->left_space ? space_before(text, done, i) : i);
+      on_token(token->id);
+      i = done = token->right_space ? space_after(text, end) : end;
+    }
+    flush(text.size());
+  }
+
+ private:
+  const AddedToken* longest(std::string_view rest) const {
+    if (!begins_[static_cast<unsigned char>(rest.front())]) return nullptr;
+    const auto after = std::upper_bound(tokens_.begin(), tokens_.end(), rest,
+                                        [](std::string_view a, const AddedToken& b) { return a < b.text; });
+    const std::size_t found = longest_prefix(rest, static_cast<std::size_t>(after - tokens_.begin()));
+    return found == none ? nullptr : &tokens_[found];
+  }
+
+  /// The longest token that the text begins with, of those before token `end`, where the text would stand. Such a
+  /// token is also a prefix of all that stand between it and the text.
+  std::size_t longest_prefix(std::string_view text, std::size_t end) const {
+    std::size_t i = end == 0 ? none : end - 1;
+    while (i != none && !text.starts_with(tokens_[i].text)) i = prefix_[i];
+    return i;
+  }
+
+  static bool white_space(char32_t c) {
+    return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+           (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
+           c == 0x3000;
+  }
+  static std::size_t space_before(std::string_view text, std::size_t first, std::size_t end) {
+    while (end > first) {
+      std::size_t begin = end - 1;
+      while ((static_cast<unsigned char>(text[begin]) & 0xc0) == 0x80) --begin;
+      if (!white_space(character_at(text, begin).value)) break;
+      end = begin;
+    }
+    return end;
+  }
+  static std::size_t space_after(std::string_view text, std::size_t begin) {
+    while (begin < text.size()) {
+      const auto [value, length] = character_at(text, begin);
+      if (!white_space(value)) break;
+      begin += length;
+    }
+    return begin;
+  }
+
+  static constexpr auto none = static_cast<std::size_t>(-1);
+  std::vector<AddedToken> tokens_;   // by their texts
+  std::vector<std::size_t> prefix_;  // of each: the longest other one that it begins with
+  std::array<bool, 256> begins_{};   // bytes that a token begins with
+};
+
+}  // namespace shardwise::detail

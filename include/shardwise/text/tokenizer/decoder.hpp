@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// How a `tokenizer.json` makes text of tokens.
+
+#ifndef PCRE2_CODE_UNIT_WIDTH
+#define PCRE2_CODE_UNIT_WIDTH 8
+#endif
+#include <pcre2.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <shardwise/text/bpe_tokenizer.hpp>
+#include <shardwise/text/byte_tokenizer.hpp>
+#include <shardwise/text/tokenizer/file_part.hpp>
+#include <shardwise/text/tokenizer/normalizer.hpp>
+#include <shardwise/text/tokenizer/text_pattern.hpp>
+
+namespace shardwise::detail {
+
+/// Changes the texts of tokens, which may become so many bytes long; in the end they are put together.
+using Decoder = std::function<void(std::vector<std::string>&, std::size_t longest)>;
+
+inline void fuse(std::vector<std::string>& tokens) {
+  std::string all;
+  for (const std::string& token : tokens) all += token;
+  tokens.assign(1, std::move(all));
+}
+
+/// Replaces what matches, in every token; `content` gives the new text for the token of a number.
+template <class Content>
+void replace(std::vector<std::string>& tokens, const TextPattern& pattern, std::size_t longest,
+             Content content) {
+  TextPattern::Scanner scan(pattern);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    replace(tokens[i], scan, content(i), longest);
+    longest -= tokens[i].size();
+  }
+}
+
+/// A token whose characters do not all stand for bytes stays as it is.
+inline std::string bytes_of(const std::string& token) {
+  std::string bytes;
+  for (std::size_t i = 0; i < token.size();) {
+    const auto [value, length] = character_at(token, i);
+    const int byte = byte_alphabet.byte(value);
+    if (byte < 0) return token;
+    bytes += static_cast<char>(byte);
+    i += length;
+  }
+  return bytes;
+}
+
+/// Takes up to `start` copies of `content` off the beginning of the token, and `stop` off its end.
+inline void strip(std::string& token, std::string_view content, std::int32_t start, std::int32_t stop) {
+  std::string_view rest = token;
+  for (; start > 0 && rest.starts_with(content); --start) rest.remove_prefix(content.size());
+  for (; stop > 0 && rest.ends_with(content); --stop) rest.remove_suffix(content.size());
+  token = std::string(rest);
+}
+
+/// The bytes that tokens such as <0x0A> write.
+inline const std::unordered_map<std::string, char>& byte_tokens() {
+  static const auto all = [] {
+    std::unordered_map<std::string, char> byte_of;
+    for (int byte = 0; byte < 256; ++byte)
+      byte_of[BytePairEncoding::byte_token(byte)] = static_cast<char>(byte);
+    return byte_of;
+  }();
+  return all;
+}
+
+/// Tokens may be parts of characters, so patterns must bear what is not UTF-8.
+inline Decoder read_decoder(const FilePart& part) {
+  using Tokens = std::vector<std::string>;
+  const std::string type = part.type();
+  if (type == "Sequence") {
+    part.only({"type", "decoders"});
+    return read_sequence<Decoder>(part["decoders"], read_decoder);
+  }
+  if (type == "ByteLevel") {
+    part.only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
+    return [](Tokens& tokens, std::size_t) {
+      for (std::string& token : tokens) token = bytes_of(token);
+      fuse(tokens);
+    };
+  }
+  if (type == "Replace") {
+    part.only({"type", "pattern", "content"});
+    return [pattern = read_pattern(part["pattern"], PCRE2_MATCH_INVALID_UTF),
+            content = part.get<std::string>("content")](Tokens& tokens, std::size_t longest) {
+      replace(tokens, pattern, longest, [&](std::size_t) -> const std::string& { return content; });
+    };
+  }
+  if (type == "ByteFallback") {
+    part.only({"type"});
+    return [](Tokens& tokens, std::size_t) {
+      for (std::string& token : tokens) {
+        if (const auto found = byte_tokens().find(token); found != byte_tokens().end()) token = found->second;
+      }
+    };
+  }
+  if (type == "Fuse") {
+    part.only({"type"});
+    return [](Tokens& tokens, std::size_t) { fuse(tokens); };
+  }
+  if (type == "Strip") {
+    part.only({"type", "content", "start", "stop"});
+    return [content = read_character(part["content"]), start = part.get<std::int32_t>("start"),
+            stop = part.get<std::int32_t>("stop")](Tokens& tokens, std::size_t) {
+      for (std::string& token : tokens) strip(token, content, start, stop);
+    };
+  }
+  if (type == "Metaspace") {
+    part.only({"type", "replacement", "add_prefix_space", "prepend_scheme", "split", "str_rep"});
+    return [mark = TextPattern::literal(read_character(part["replacement"]), PCRE2_MATCH_INVALID_UTF),
+            prefix = read_prepend_scheme(part) != "never"](Tokens& tokens, std::size_t longest) {
+      replace(tokens, mark, longest, [&](std::size_t i) { return std::string(i == 0 && prefix ? "" : " "); });
+    };
+  }
+  part.refuse("decoder");
+}
+
+/// A null decoder puts spaces between tokens.
+inline Decoder read_decoder_or_spaces(const FilePart& part) {
+  if (!part.null()) return read_decoder(part);
+  return [](std::vector<std::string>& tokens, std::size_t) {
+    for (std::size_t i = 1; i < tokens.size(); ++i) tokens[i].insert(0, 1, ' ');
+  };
+}
+
+}  // namespace shardwise::detail

@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// AdamW: Adam with decoupled weight decay (Loshchilov and Hutter, 2019), with PyTorch's defaults.
+
+#include <shardwise/kernel/update.hpp>
+#include <shardwise/train/optimizer.hpp>
+
+namespace shardwise {
+
+/// parameter *= 1 - rate · weight_decay; then, of the means of the gradient and of its square, both corrected for
+/// having begun at 0, parameter -= rate · mean / (√square + epsilon).
+struct AdamWUpdate {
+  double rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0.01;
+  bool master_weights = true;  ///< parameters in bfloat16 have a copy in float, which is updated
+
+  /// The settings. Throws `std::invalid_argument` unless rate, epsilon and weight_decay are 0 or more, and the betas
+  /// from 0 to below 1.
+  constexpr const AdamWUpdate& checked() const {
+    detail::check_setting("AdamW", "rate", rate);
+    detail::check_setting("AdamW", "beta1", beta1, 1);
+    detail::check_setting("AdamW", "beta2", beta2, 1);
+    detail::check_setting("AdamW", "epsilon", epsilon);
+    detail::check_setting("AdamW", "weight_decay", weight_decay);
+    return *this;
+  }
+  constexpr int flops() const { return 14; }
+  constexpr int state_blocks() const { return 2; }
+
+  template <class P, class T>
+  void apply(Index count, P* parameter, const T* gradient, const ParameterState& state) const {
+    using C = kernel::compute_t<T>;
+    const auto n = static_cast<double>(state.steps);
+    kernel::AdamFactors<C> factors{
+        .rate = static_cast<C>(rate),
+        .beta1 = static_cast<C>(beta1),
+        .beta2 = static_cast<C>(beta2),
+        .epsilon = static_cast<C>(epsilon),
+        .decay = static_cast<C>(1 - rate * weight_decay),
+        .correction1 = static_cast<C>(1 - std::pow(beta1, n)),
+        .correction2 = static_cast<C>(std::sqrt(1 - std::pow(beta2, n))),
+    };
+    kernel::adamw_update(count, parameter, gradient, static_cast<C*>(state.first.data()),
+                         static_cast<C*>(state.second.data()), factors);
+  }
+};
+
+class AdamW : public Optimizer<AdamWUpdate> {
+ public:
+  /// Throws `std::invalid_argument` as `AdamWUpdate::checked` does.
+  constexpr explicit AdamW(AdamWUpdate settings = {}, ReduceOptions reduction = {})
+      : Optimizer(settings, reduction) {}
+};
+
+}  // namespace shardwise

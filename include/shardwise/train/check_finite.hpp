@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Losses and gradients that are not finite: found on all ranks alike, and told with the names of the parameters.
+/// Nothing is computed or communicated while the loss and the norm of the gradients are finite.
+///
+/// ```
+/// const double norm = clip_gradients(model, 1.0);
+/// check_finite(model, step, loss, norm);   // throws, with the same text on every rank
+/// adamw.step(model);
+/// ```
+/// To leave the step out and go on, as torch's `GradScaler` does:
+/// ```
+/// const std::string problem = find_non_finite(model, loss, norm);
+/// if (problem.empty()) {
+///   adamw.step(model);
+/// } else {
+///   clear_gradients(model);
+/// }
+/// ```
+
+#include <cmath>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <shardwise/kernel/update.hpp>
+#include <shardwise/train/clear_gradients.hpp>
+#include <shardwise/train/clip.hpp>
+
+namespace shardwise {
+
+class NonFiniteError : public std::runtime_error {
+ public:
+  NonFiniteError(std::int64_t step, const std::string& problem)
+      : std::runtime_error("step " + std::to_string(step) + ": " + problem), step_(step) {}
+  std::int64_t step() const { return step_; }
+
+ private:
+  std::int64_t step_;
+};
+
+namespace detail {
+
+/// Counts the elements of a module's finished gradients that are NaN, or infinite.
+class NonFiniteElements {
+ public:
+  template <TensorType X, class How>
+  void count(std::string_view name, const Parameter<X, How>& parameter) {
+    names_.emplace_back(name);
+    kernel::NonFinite here;
+    if constexpr (!X::MeshOf::dry) {
+      const auto& mesh = parameter.mesh();
+      axes_ = axes_of_many(mesh);
+      if (axes_ != 0) ranks_ = &mesh.communicator(axes_);
+      recorder_ = mesh.recorder();
+      if (parameter.finished_slot().filled() && counts_here(parameter)) {
+        const auto gradient = parameter.finished_gradient().view();
+        here = kernel::count_non_finite(gradient.elements(), gradient.data);
+      }
+    }
+    counts_.insert(counts_.end(), {here.nans, here.infinities});
+  }
+
+  /// Adds up those of all ranks. Collective.
+  void finish() {
+    if (!ranks_) return;
+    PhaseScope phase(recorder_, Phase::optimizer);
+    const auto count = static_cast<Index>(counts_.size());
+    if (recorder_) {
+      recorder_->communicate(Collective::all_reduce, axes_, count * size_of(DataType::i64));
+    }
+    ranks_->all_reduce(counts_.data(), counts_.data(), count, DataType::i64, ReduceOp::sum);
+  }
+
+  /// "NaN or infinite gradients in 2 of 9 parameters: head.weight (1 NaN, 2 infinite), norm.weight (1 NaN)", in the
+  /// order in which a backward pass comes by; empty if there are none.
+  std::string text() const {
+    constexpr std::size_t most = 8;
+    std::string list;
+    std::size_t bad = 0;
+    for (std::size_t i = names_.size(); i-- > 0;) {
+      const std::int64_t nans = counts_[2 * i], infinities = counts_[2 * i + 1];
+      if (nans + infinities == 0 || ++bad > most) continue;
+      list += (bad > 1 ? ", " : "") + names_[i] + " (";
+      if (nans > 0) list += std::to_string(nans) + " NaN";
+      if (nans > 0 && infinities > 0) list += ", ";
+      if (infinities > 0) list += std::to_string(infinities) + " infinite";
+      list += ")";
+    }
+    if (bad == 0) return "";
+    if (bad > most) list += ", and " + std::to_string(bad - most) + " more";
+    return "NaN or infinite gradients in " + std::to_string(bad) + " of " + std::to_string(names_.size()) +
+           " parameters: " + list;
+  }
+
+ private:
+  std::vector<std::string> names_;
+  std::vector<std::int64_t> counts_;  // of each parameter the NaNs, then the infinities
+  const Communicator* ranks_ = nullptr;
+  AxisSet axes_ = 0;
+  Recorder* recorder_ = nullptr;
+};
+
+constexpr bool is_finite(double x) { return x - x == 0; }
+inline std::string text_of_non_finite(double x) { return std::isnan(x) ? "NaN" : x > 0 ? "inf" : "-inf"; }
+
+}  // namespace detail
+
+/// What is not finite, the loss or gradients, these with the names of their parameters, first of those that the
+/// backward pass comes by first; or an empty text. `norm` is what `clip_gradients` or `gradient_norm` gave, of this
+/// module and the gradients that it has now; `loss`, like it, is the same number on every rank.
+/// If the norm is not finite this is collective: one all-reduce of two numbers a parameter over the whole mesh, and the
+/// text is the same on every rank. Else nothing communicates.
+template <class Module>
+std::string find_non_finite(Module& module, double loss, double norm) {
+  std::string text;
+  if (!detail::is_finite(loss)) text = "the loss is " + detail::text_of_non_finite(loss);
+  if (detail::is_finite(norm)) return text.empty() ? text : text + ", though all gradients are finite";
+  detail::NonFiniteElements found;
+  for_each_parameter(module, [](auto& parameter) { parameter.cell()->seen = false; });
+  for_each_named_parameter(module, [&](std::string_view name, auto& parameter) {
+    if (!std::exchange(parameter.cell()->seen, true)) found.count(name, parameter);
+  });
+  found.finish();
+  if (!text.empty()) text += "; ";
+  const std::string gradients = found.text();
+  if (!gradients.empty()) return text + gradients;
+  return text + "the norm of the gradients is " + detail::text_of_non_finite(norm) +
+         ", though those that are there now are finite";
+}
+
+/// Throws `NonFiniteError` if `find_non_finite(module, loss, norm)` finds something: "step 17: the loss is NaN; NaN
+/// or infinite gradients in …". On every rank the same, if the loss is.
+template <class Module>
+constexpr void check_finite(Module& module, std::int64_t step, double loss, double norm) {
+  if (detail::is_finite(loss) && detail::is_finite(norm)) return;
+  throw NonFiniteError(step, find_non_finite(module, loss, norm));
+}
+
+}  // namespace shardwise

@@ -1,0 +1,173 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The norm of all gradients of a module, and clipping by it (Pascanu, Mikolov and Bengio, "On the difficulty of
+/// training recurrent neural networks", 2013), as torch.nn.utils.clip_grad_norm_ does.
+///
+/// ```
+/// tape.backward(loss);
+/// double norm = clip_gradients(model, 1.0);   // before clipping
+/// optimizer.step(model);                      // with the clipped gradients
+/// ```
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+#include <shardwise/kernel/update.hpp>
+#include <shardwise/train/reduce_gradients.hpp>
+
+namespace shardwise {
+
+namespace detail {
+
+/// The axes of more than one rank.
+template <class MeshType>
+constexpr AxisSet axes_of_many(const MeshType& mesh) {
+  AxisSet axes = 0;
+  for (std::size_t axis = 0; axis < std::size_t{MeshType::axes}; ++axis) {
+    if (mesh.sizes()[axis] > 1) axes |= 1u << axis;
+  }
+  return axes;
+}
+
+/// Of the ranks that have the same block of a parameter's finished gradient, is this the first? So that each element
+/// of the whole tensor counts once.
+template <TensorType X, class How>
+constexpr bool counts_here(const Parameter<X, How>& parameter) {
+  constexpr Layout layout = Parameter<X, How>::Finished::layout;
+  for (int axis = 0; axis < layout.axes; ++axis) {
+    if (layout[axis].is_shard()) continue;
+    if (parameter.mesh().coordinates()[static_cast<std::size_t>(axis)] != 0) return false;
+  }
+  return true;
+}
+
+/// The part of a norm that this rank knows, and the ranks that know the others: those of the one mesh on which all
+/// parameters live.
+class NormOfRanks {
+ public:
+  /// Σ x² or max |x|.
+  constexpr explicit NormOfRanks(bool maximum) : maximum_(maximum) {}
+
+  template <TensorType X, class How>
+  constexpr void count(const Parameter<X, How>& parameter) {
+    join(parameter.mesh());
+    if (!parameter.finished_slot().filled() || !counts_here(parameter)) return;
+    const auto gradient = parameter.finished_gradient().view();
+    if (recorder_) recorder_->compute(2 * gradient.elements());
+    if constexpr (!X::MeshOf::dry) {
+      if (maximum_) {
+        part_ = larger(part_, kernel::largest_magnitude(gradient.elements(), gradient.data));
+      } else {
+        part_ += kernel::sum_of_wide_squares(gradient.elements(), gradient.data);
+      }
+    }
+  }
+
+  /// The norm, the same on every rank. Collective.
+  constexpr double finish() {
+    PhaseScope phase(recorder_, Phase::optimizer);
+    if (axes_ != 0 && recorder_) recorder_->communicate(Collective::all_reduce, axes_, sizeof(double));
+    return dry_ ? 0 : over_all_ranks();
+  }
+
+ private:
+  template <class MeshType>
+  constexpr void join(const MeshType& mesh) {
+    const AxisSet axes = axes_of_many(mesh);
+    const Communicator* ranks = nullptr;
+    if constexpr (!MeshType::dry) {
+      if (axes != 0) ranks = &mesh.communicator(axes);
+    }
+    const bool same = ranks == ranks_ && axes == axes_ && mesh.recorder() == recorder_;
+    if (!first_ && !same) {
+      throw std::invalid_argument("gradient_norm: the module's parameters live on two different meshes");
+    }
+    first_ = false;
+    ranks_ = ranks;
+    axes_ = axes;
+    recorder_ = mesh.recorder();
+    dry_ = MeshType::dry;
+  }
+
+  double over_all_ranks() const {
+    double sum = part_;
+    auto bits = std::bit_cast<std::int64_t>(part_);
+    if (ranks_ && maximum_) ranks_->all_reduce(&bits, &bits, 1, DataType::i64, ReduceOp::max);
+    if (ranks_ && !maximum_) ranks_->all_reduce(&sum, &sum, 1, DataType::f64, ReduceOp::sum);
+    return maximum_ ? std::bit_cast<double>(bits) : std::sqrt(sum);
+  }
+  /// By their bits, which order numbers from 0 on, and NaN above them: a maximum of the numbers would lose NaN.
+  static double larger(double a, double b) {
+    return std::bit_cast<double>(std::max(std::bit_cast<std::int64_t>(a), std::bit_cast<std::int64_t>(b)));
+  }
+
+  bool maximum_;
+  bool first_ = true, dry_ = true;
+  double part_ = 0;
+  const Communicator* ranks_ = nullptr;
+  AxisSet axes_ = 0;
+  Recorder* recorder_ = nullptr;
+};
+
+}  // namespace detail
+
+/// The norm of all gradients of `module`, taken as one vector: √(Σ g²) for p = 2, max |g| for p = ∞. Every element
+/// of the model counts once, however it is replicated. Calls `reduce_gradients(module, options)`; then one
+/// all-reduce of one number over the whole mesh, if it has more than one rank. Computed in `double`. NaN if a
+/// gradient is NaN; 0 without gradients, and on a dry mesh.
+/// Throws `std::invalid_argument` for another p, if `options.last` is false, and if the parameters live on more than
+/// one mesh.
+template <class Module>
+constexpr double gradient_norm(Module& module, double p = 2, const ReduceOptions& options = {}) {
+  const bool maximum = p == std::numeric_limits<double>::infinity();
+  if (p != 2 && !maximum) {
+    throw std::invalid_argument("gradient_norm: p is " + std::to_string(p) + ", which must be 2 or infinity");
+  }
+  reduce_gradients(module, detail::finishing(options));
+  detail::NormOfRanks norm(maximum);
+  for_each_distinct_parameter(module, [&](auto& parameter) {
+    PhaseScope phase(parameter.mesh().recorder(), Phase::optimizer);
+    norm.count(parameter);
+  });
+  return norm.finish();
+}
+
+/// Multiplies all gradients of `module` by min(1, max_norm / (norm + 1e-6)), in place, and returns the norm before:
+/// `gradient_norm(module, p, options)`, which is all that communicates. Where the factor is 1, gradients stay as they
+/// are, bit by bit; and also where the norm is not finite, so that `check_finite` can tell which of them are not.
+/// Throws `std::invalid_argument` if `max_norm` is negative or NaN, and as `gradient_norm` does.
+template <class Module>
+constexpr double clip_gradients(Module& module, double max_norm, double p = 2,
+                                const ReduceOptions& options = {}) {
+  if (!(max_norm >= 0)) {
+    throw std::invalid_argument("clip_gradients: max_norm is " + std::to_string(max_norm) +
+                                ", which must be 0 or more");
+  }
+  const double norm = gradient_norm(module, p, options);
+  const double factor = max_norm / (norm + 1e-6);
+  const bool clips = factor < 1 && norm <= std::numeric_limits<double>::max();
+  for_each_distinct_parameter(module, [&](auto& parameter) {
+    using X = typename std::remove_cvref_t<decltype(parameter)>::TensorOf;
+    if (!parameter.finished_slot().filled()) return;
+    PhaseScope phase(parameter.mesh().recorder(), Phase::optimizer);
+    const auto gradient = parameter.finished_slot().own().writable();
+    if (auto* recorder = parameter.mesh().recorder()) recorder->compute(gradient.elements());
+    if constexpr (!X::MeshOf::dry) {
+      using T = typename X::Element;
+      if (!clips) return;
+      kernel::scale<T>(gradient.elements(), static_cast<kernel::compute_t<T>>(factor), gradient.data,
+                       gradient.data);
+    }
+  });
+  return norm;
+}
+
+}  // namespace shardwise

@@ -1,0 +1,307 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What optimizers share: they finish the pending gradients of a module, walk its parameters, hand parameter,
+/// gradient and state to an update, and clear the gradient. State lies as the finished gradient does: what is sharded
+/// is updated where it is. Parameters that are whole, but whose gradients are sharded (`Zero<1>`, `Zero<2>`), are
+/// gathered after the update, in buckets.
+///
+/// ```
+/// AdamW adamw({.rate = 3e-4, .weight_decay = 0.1});
+/// adamw.add_group([](const ParameterInfo& p) { return p.rank < 2; },             // norms and biases
+///                 [](AdamWUpdate& settings) { settings.weight_decay = 0; });
+/// adamw.set_rate(schedule(adamw.steps()));   // of all groups
+/// adamw.step(model);
+/// ```
+
+#include <algorithm>
+#include <concepts>
+#include <functional>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <shardwise/kernel/update.hpp>
+#include <shardwise/train/reduce_gradients.hpp>
+
+namespace shardwise {
+
+/// The state of one parameter: up to two blocks that lie as its finished gradient does, such as a velocity, or
+/// Adam's two moments; and the parameter itself in the type that its arithmetic is done in, if it is stored in a
+/// narrower one.
+struct ParameterState {
+  Buffer first, second, master;
+  std::int64_t steps = 0;  ///< that the parameter has made: those in which it had a gradient
+};
+
+/// What a group of parameters is chosen by.
+struct ParameterInfo {
+  std::string_view name;  ///< its path: "layers.0.attention.wq.weight"; of tied parameters the first
+  int rank = 0;           ///< number of dimensions
+  Index elements = 0;     ///< global
+};
+
+namespace detail {
+
+/// Throws `std::invalid_argument` unless 0 <= value < end.
+constexpr void check_setting(const char* optimizer, const char* name, double value,
+                             double end = std::numeric_limits<double>::infinity()) {
+  if (value >= 0 && value < end) return;
+  throw std::invalid_argument(std::string(optimizer) + ": " + name + " is " + std::to_string(value) +
+                              ", which must be 0 or more" +
+                              (end == 1 ? ", and below 1" : ", and a finite number"));
+}
+
+}  // namespace detail
+
+/// `Update` holds the settings. It says how many blocks of state it keeps, `state_blocks()`, how many operations an
+/// element costs, `flops()`, what it does with a parameter, `apply`, and throws if they make no sense, `checked()`.
+/// A parameter without a gradient is left as it is, and so is its state. Parameters in `bfloat16` have a master copy
+/// in `float`, unless `Update::master_weights` says no: it is what is updated, and the parameter is rounded from it.
+/// Elements that somebody else has written, such as `load_weights`, are taken over.
+template <class Update>
+class Optimizer {
+ public:
+  /// `reduction`: how `step` finishes gradients that are still pending, and the buckets of parameters.
+  /// Throws `std::invalid_argument` for settings that make no sense, also if `reduction.last` is false.
+  constexpr explicit Optimizer(Update update, ReduceOptions reduction = {})
+      : update_(update.checked()), reduction_(detail::finishing(reduction)) {}
+
+  /// The parameters that `chosen` says yes to, and that are in no earlier group, have settings of their own: those
+  /// that the optimizer has now, after `change(settings)`. Their learning rate is `rate_factor` times the one of the
+  /// optimizer. `chosen` must say the same on every rank.
+  /// Throws `std::logic_error` when the optimizer knows its parameters: after the first step, or when it was added to the
+  /// contents of a checkpoint; and `std::invalid_argument` for settings that make no sense, or
+  /// if `change` changes the rate. A group that gets no parameter is an error of what comes first of these.
+  template <std::invocable<Update&> Change>
+  void add_group(std::function<bool(const ParameterInfo&)> chosen, Change change, double rate_factor = 1) {
+    if (!states_.empty()) {
+      throw std::logic_error(
+          "an optimizer's groups are chosen before its first step, and before it is added to a checkpoint");
+    }
+    if (!(rate_factor >= 0)) {
+      throw std::invalid_argument("add_group: rate_factor is " + std::to_string(rate_factor) +
+                                  ", which must be 0 or more");
+    }
+    Update settings = update_;
+    change(settings);
+    if (settings.rate != update_.rate) {
+      throw std::invalid_argument("add_group: a group's learning rate is given as rate_factor");
+    }
+    settings.rate *= rate_factor;
+    groups_.push_back({std::move(chosen), settings.checked(), rate_factor});
+  }
+
+  /// One step for all parameters of `module`, the same one in every step, from the gradients that are there, which
+  /// it clears. What is pending is finished first, by `reduce_gradients`; after that, or after `clip_gradients`,
+  /// nothing is, and a step communicates only to gather parameters that are whole where their state is sharded.
+  /// Throws `std::invalid_argument`, before anything is changed, if `module` is another one than in the steps before,
+  /// and in the first step if a group gets no parameter.
+  template <class Module>
+  constexpr void step(Module& module) {
+    know(module);
+    reduce_gradients(module, reduction_);
+    ++steps_;
+    detail::Bundles gathers(reduction_.bucket_bytes, 0);
+    std::size_t index = 0;
+    for_each_parameter(module, [&](auto& parameter) { step_one(parameter, states_[index++], gathers); });
+    gathers.finish();
+  }
+
+  /// The settings, to be changed between steps: of the parameters that are in no group, or of group `i`, counted in
+  /// the order in which they were added.
+  constexpr Update& settings() { return update_; }
+  Update& settings(std::size_t i) { return groups_.at(i).settings; }
+  /// Sets the learning rate: of a group, times its factor.
+  constexpr void set_rate(double rate) {
+    update_.rate = rate;
+    for (Group& group : groups_) group.settings.rate = rate * group.rate_factor;
+  }
+  /// How many steps were made: the number of the next, counted from 0.
+  constexpr std::int64_t steps() const { return steps_; }
+
+  /// For checkpoints: calls `tensors(name, block)` for all state of the parameters of `module`, which is made if it is
+  /// not there yet, and `numbers(name, number)` for the counts of steps. Names are paths of parameters with ".first",
+  /// ".second", ".master" or ".steps" behind them, and "steps". What is written to the blocks and numbers counts.
+  /// Throws as `step` does.
+  template <class Module, class Tensors, class Numbers>
+  void for_each_state(Module& module, Tensors tensors, Numbers numbers) {
+    know(module);
+    numbers(std::string("steps"), steps_);
+    std::size_t index = 0;
+    for_each_parameter(module, [](auto& parameter) { parameter.cell()->seen = false; });
+    for_each_named_parameter(module, [&](std::string_view path, auto& parameter) {
+      using G = typename std::remove_cvref_t<decltype(parameter)>::Finished;
+      using T = typename G::Element;
+      OwnedState& owned = states_[index++];
+      if (std::exchange(parameter.cell()->seen, true)) return;
+      const Update& update = update_of(owned);
+      ParameterState& state = owned.state;
+      auto give = [&](const char* name, Buffer& block) {
+        if (!block) block = state_block<G>(parameter.mesh(), parameter.shape());
+        tensors(std::string(path) + name, StateOf<G>(parameter.mesh(), parameter.shape(), block));
+      };
+      if (update.state_blocks() > 0) give(".first", state.first);
+      if (update.state_blocks() > 1) give(".second", state.second);
+      if constexpr (!std::is_same_v<T, kernel::compute_t<T>>) {
+        if (update.master_weights || state.master) give(".master", state.master);
+      }
+      numbers(std::string(path) + ".steps", state.steps);
+    });
+  }
+
+ private:
+  struct Group {
+    std::function<bool(const ParameterInfo&)> chosen;
+    Update settings;
+    double rate_factor = 1;
+  };
+  /// A parameter, known by the slot of its gradient, and its state.
+  struct OwnedState {
+    const void* slot = nullptr;
+    int group = -1;
+    ParameterState state;
+  };
+
+  /// Learns which parameters there are, and chooses the group of each; or makes sure that they are the same.
+  template <class Module>
+  constexpr void know(Module& module) {
+    if (!states_.empty()) return check_same(module);
+    for_each_parameter(module, [&](auto& parameter) {
+      states_.resize(states_.size() + 1);
+      states_.back().slot = &*parameter.slot();
+    });
+    if (groups_.empty()) return;
+    try {
+      choose_groups(module);
+    } catch (...) {
+      states_.clear();
+      throw;
+    }
+  }
+  template <class Module>
+  void choose_groups(Module& module) {
+    std::vector<std::size_t> members(groups_.size());
+    std::size_t index = 0, free = 0;
+    for_each_parameter(module, [](auto& parameter) { parameter.cell()->seen = false; });
+    for_each_named_parameter(module, [&](std::string_view name, auto& parameter) {
+      OwnedState& owned = states_[index++];
+      if (std::exchange(parameter.cell()->seen, true)) return;
+      const auto& shape = parameter.shape();
+      const ParameterInfo info{name, static_cast<int>(shape.size()), elements(shape)};
+      std::size_t group = 0;
+      while (group < groups_.size() && !groups_[group].chosen(info)) ++group;
+      if (group == groups_.size()) {
+        ++free;
+      } else {
+        owned.group = static_cast<int>(group);
+        ++members[group];
+      }
+    });
+    for (std::size_t group = 0; group < groups_.size(); ++group) {
+      if (members[group] == 0) {
+        throw std::invalid_argument("group " + std::to_string(group) +
+                                    " of an optimizer has no parameter: those that it chooses are in earlier "
+                                    "groups, or there are none");
+      }
+    }
+  }
+  template <class Module>
+  constexpr void check_same(Module& module) const {
+    std::size_t index = 0;
+    auto check = [&](bool same) {
+      if (same) return;
+      throw std::invalid_argument("an optimizer is for one module: parameter " + std::to_string(index) +
+                                  " is not the one of the steps before");
+    };
+    for_each_parameter(module, [&](auto& parameter) {
+      check(index < states_.size() && states_[index].slot == &*parameter.slot());
+      ++index;
+    });
+    check(index == states_.size());
+  }
+  constexpr const Update& update_of(const OwnedState& owned) const {
+    return owned.group < 0 ? update_ : groups_[static_cast<std::size_t>(owned.group)].settings;
+  }
+
+  /// A block of state as a tensor: it lies as the finished gradient does, in the type of its arithmetic.
+  template <TensorType G>
+  using StateOf = tensor_with<kernel::compute_t<typename G::Element>, G::rank, typename G::MeshOf,
+                              detail::LayoutCodes<G>>;
+  template <TensorType G>
+  static constexpr Buffer state_block(const typename G::MeshOf& mesh, const Shape<G::rank>& shape) {
+    const StateOf<G> zeros(mesh, shape, MemoryUse::optimizer_state);
+    if constexpr (!G::MeshOf::dry) std::fill_n(zeros.writable().data, zeros.view().elements(), 0);
+    return zeros.buffer();
+  }
+  template <TensorType G>
+  static constexpr Buffer state_block(const G& gradient) {
+    return state_block<G>(gradient.mesh(), gradient.shape());
+  }
+
+  template <TensorType X, class How>
+  constexpr void step_one(Parameter<X, How>& parameter, OwnedState& owned, detail::Bundles& gathers) {
+    using Finished = finished_gradient_of<X, How>;
+    using Stored = typename Parameter<X, How>::Stored;
+    using Own = detail::relaid<Stored, detail::CutCodes<Stored, Finished>>;  // this rank's part of the update
+    if (!parameter.finished_slot().filled()) return;
+    const auto mesh = parameter.mesh();
+    PhaseScope phase(mesh.recorder(), Phase::optimizer);
+    const Finished gradient = parameter.finished_slot().take();
+    const auto whole = parameter.writable();
+    if constexpr (!(Stored::layout == Own::layout)) {
+      if (const AxisSet axes = detail::changed_axes(Stored::layout, Own::layout, mesh.sizes())) {
+        const Buffer& stored = parameter.stored().buffer();
+        const Own own(mesh, parameter.shape(), MemoryUse::gathered);
+        if constexpr (!X::MeshOf::dry) {
+          detail::copy_part(own.box(), whole.data, parameter.stored().box(), own.writable().data, own.box());
+        }
+        update(owned, gradient, own.writable().data);
+        return gathers.add<typename X::Element>(
+            mesh, {Collective::all_gather, axes, MemoryUse::gathered, Phase::optimizer},
+            {detail::BundledTensor::padded<X::rank>(parameter.shape()), Own::layout, stored, own.buffer(),
+             elements(parameter.stored().local_shape())});
+      }
+    }
+    update(owned, gradient, whole.data);
+  }
+
+  /// Updates the block of a parameter that lies as `gradient` does.
+  template <TensorType G>
+  constexpr void update(OwnedState& owned, const G& gradient, typename G::Element* parameter) const {
+    using T = typename G::Element;
+    using C = kernel::compute_t<T>;
+    const Update& update = update_of(owned);
+    const Index count = elements(gradient.local_shape());
+    ParameterState& state = owned.state;
+    ++state.steps;
+    if (update.state_blocks() > 0 && !state.first) state.first = state_block(gradient);
+    if (update.state_blocks() > 1 && !state.second) state.second = state_block(gradient);
+    if (auto* recorder = gradient.mesh().recorder()) recorder->compute(update.flops() * count);
+    if constexpr (!std::is_same_v<T, C>) {
+      if (update.master_weights || state.master) {
+        if (!state.master) state.master = state_block(gradient);
+        if constexpr (!G::MeshOf::dry) {
+          C* master = static_cast<C*>(state.master.data());
+          kernel::refresh_master(count, parameter, master);
+          update.apply(count, master, gradient.data(), state);
+          std::transform(master, master + count, parameter, [](C x) { return kernel::narrow<T>(x); });
+        }
+        return;
+      }
+    }
+    if constexpr (!G::MeshOf::dry) update.apply(count, parameter, gradient.data(), state);
+  }
+
+  Update update_;
+  ReduceOptions reduction_;
+  std::int64_t steps_ = 0;
+  std::vector<Group> groups_;
+  std::vector<OwnedState> states_;  // in the order of `visit`
+};
+
+}  // namespace shardwise

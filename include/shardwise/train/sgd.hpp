@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Stochastic gradient descent, with momentum if wanted (Sutskever et al., "On the importance of initialization and
+/// momentum in deep learning", 2013), in PyTorch's form; its `dampening` is not here.
+///
+/// ```
+/// SGD sgd({.rate = 0.1, .momentum = 0.9, .weight_decay = 1e-4});
+/// tape.backward(loss);
+/// sgd.step(model);
+/// ```
+
+#include <shardwise/kernel/update.hpp>
+#include <shardwise/train/optimizer.hpp>
+
+namespace shardwise {
+
+/// g = gradient + weight_decay · parameter; velocity = momentum · velocity + g; parameter -= rate · velocity, or
+/// with Nesterov's momentum, rate · (g + momentum · velocity).
+struct SgdUpdate {
+  double rate = 0.01;
+  double momentum = 0;
+  double weight_decay = 0;
+  bool nesterov = false;
+  bool master_weights = true;  ///< parameters in bfloat16 have a copy in float, which is updated
+
+  /// The settings. Throws `std::invalid_argument` unless the numbers are 0 or more, and above 0 the momentum that is
+  /// to be Nesterov's.
+  constexpr const SgdUpdate& checked() const {
+    detail::check_setting("SGD", "rate", rate);
+    detail::check_setting("SGD", "momentum", momentum);
+    detail::check_setting("SGD", "weight_decay", weight_decay);
+    if (nesterov && momentum == 0) throw std::invalid_argument("SGD: nesterov needs a momentum above 0");
+    return *this;
+  }
+  constexpr int flops() const {
+    return 2 + (momentum != 0 ? 2 : 0) + (weight_decay != 0 ? 2 : 0) + (nesterov ? 2 : 0);
+  }
+  constexpr int state_blocks() const { return momentum != 0 ? 1 : 0; }
+
+  template <class P, class T>
+  void apply(Index count, P* parameter, const T* gradient, const ParameterState& state) const {
+    using C = kernel::compute_t<T>;
+    C* velocity = state_blocks() > 0 ? static_cast<C*>(state.first.data()) : nullptr;
+    const kernel::SgdFactors<C> factors{.rate = static_cast<C>(rate),
+                                        .momentum = static_cast<C>(momentum),
+                                        .decay = static_cast<C>(weight_decay),
+                                        .nesterov = nesterov};
+    kernel::sgd_update(count, parameter, gradient, velocity, factors);
+  }
+};
+
+class SGD : public Optimizer<SgdUpdate> {
+ public:
+  /// Throws `std::invalid_argument` as `SgdUpdate::checked` does.
+  constexpr explicit SGD(SgdUpdate settings, ReduceOptions reduction = {}) : Optimizer(settings, reduction) {}
+};
+
+}  // namespace shardwise

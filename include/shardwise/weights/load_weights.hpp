@@ -1,0 +1,165 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// From files into modules and tensors, whatever their layout: each rank reads its own block. (Not in
+/// `shardwise.hpp`: it brings in a JSON reader, which is dear to compile.)
+///
+/// ```
+/// load_weights(model, "llama/", {.name_of = hugging_face_name});
+/// auto logits = read_tensor<float, 3, Replicate, Shard<2>>(mesh, "run/logits.safetensors", "logits");
+/// ```
+
+#include <functional>
+#include <set>
+
+#include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/mesh/agreement.hpp>
+#include <shardwise/module/module.hpp>
+#include <shardwise/weights/weights.hpp>
+
+namespace shardwise {
+
+struct LoadOptions {
+  /// From a parameter's path ("blocks.0.attention.wq.weight") to its tensor's name in the file; without it
+  /// they are the same. Two parameters may have one tensor.
+  std::function<std::string(std::string_view)> name_of = {};
+  /// Which tensors of the file may remain unused; without it none may.
+  std::function<bool(std::string_view)> may_be_surplus = {};
+};
+
+// Implementation details: not part of the interface.
+namespace detail {
+
+template <class MeshType>
+const Communicator& ranks_of(const MeshType& mesh) {
+  static_assert(!MeshType::dry, "a dry mesh has no memory to read into or to write from");
+  return mesh.communicator((1u << MeshType::axes) - 1);
+}
+
+/// The ranks among which a module lies. Throws `std::invalid_argument` if it has no parameters, or has them on
+/// several meshes.
+template <class Module>
+Communicator ranks_of_module(Module& module) {
+  std::optional<Communicator> ranks;
+  for_each_parameter(module, [&](auto& parameter) {
+    const Communicator& own = ranks_of(parameter.mesh());
+    if (!ranks) ranks = own;
+    if (ranks->native() != own.native()) {
+      throw std::invalid_argument("the parameters of the module lie among different ranks");
+    }
+  });
+  if (!ranks) throw std::invalid_argument("the module has no parameters");
+  return *ranks;
+}
+
+inline std::string renamed(const std::function<std::string(std::string_view)>& name_of,
+                           std::string_view path) {
+  return name_of ? name_of(path) : std::string(path);
+}
+
+/// Compares what a module wants with what the files hold.
+class LoadCheck {
+ public:
+  LoadCheck(const Weights& weights, const LoadOptions& options, Problems& problems)
+      : weights_(weights), options_(options), problems_(problems) {}
+
+  /// Returns the tensor's name.
+  std::string want(std::string_view path, DataType type, std::span<const Index> shape) {
+    std::string name = renamed(options_.name_of, path);
+    used_.insert(name);
+    std::string why = weights_.problem(name, type, shape);
+    if (!why.empty() && name != path) why += " (parameter " + std::string(path) + ")";
+    if (!why.empty()) problems_.add(std::move(why));
+    return name;
+  }
+
+  void finish() {
+    for (const SafetensorsFile& file : weights_.files()) {
+      for (const StoredTensor& tensor : file.tensors()) {
+        if (used_.count(tensor.name) > 0) continue;
+        if (options_.may_be_surplus && options_.may_be_surplus(tensor.name)) continue;
+        problems_.add(file.path().string() + ": tensor \"" + tensor.name +
+                      "\" is no parameter of the module");
+      }
+    }
+  }
+
+ private:
+  const Weights& weights_;
+  const LoadOptions& options_;
+  Problems& problems_;
+  std::set<std::string> used_;
+};
+
+}  // namespace detail
+
+/// Gives every parameter of a module its value from files (see `Weights`). All of the module is checked before
+/// any of it is written: tensors that are missing, surplus, of another shape or type, and damaged files.
+/// Shapes may differ by merged dimensions and floating-point types are converted, as by
+/// `SafetensorsFile::read_block`. Integer parameters are not loaded: they do not compile.
+///
+/// Collective over the ranks of the module's mesh, and all see the same files. Where any rank fails all throw
+/// `std::runtime_error`, which lists up to ten problems and on which ranks they were met. If it was the reading
+/// itself that failed, the parameters' values are unspecified. The files are mapped: a device that fails while
+/// they are read, such as a network disk that is lost, ends the process (see `MappedFile`).
+///
+/// Returns the bytes of elements that this rank read: those of its own blocks, in the file's type. Over all
+/// ranks they add up to the file's for what is sharded, and to a multiple for what is replicated.
+template <class Module>
+Index load_weights(Module& module, const std::filesystem::path& path, const LoadOptions& options = {}) {
+  const Communicator ranks = detail::ranks_of_module(module);
+  detail::Problems problems;
+  std::optional<Weights> weights;
+  std::vector<std::string> names;
+  problems.guard([&] { weights.emplace(path); });
+  problems.guard([&] {
+    if (!weights) return;
+    detail::LoadCheck check(*weights, options, problems);
+    for_each_named_parameter(module, [&](std::string_view own, auto& parameter) {
+      using X = typename std::remove_cvref_t<decltype(parameter)>::Stored;
+      static_assert(X::is_float, "only floating-point parameters are loaded");
+      names.push_back(check.want(own, data_type_of<typename X::Element>(), parameter.shape()));
+    });
+    check.finish();
+  });
+  problems.throw_together(ranks, "load_weights");
+  problems.guard([&] {
+    auto name = names.begin();
+    for_each_parameter(module, [&](auto& parameter) { weights->read_block(*name++, parameter.writable()); });
+  });
+  problems.throw_together(ranks, "load_weights");
+  return weights->bytes_read();
+}
+
+/// The tensor `name` of files (see `Weights`), of the file's shape, which must have `Rank` dimensions. Its
+/// elements become `T`s as by `SafetensorsFile::read_block`. Collective over the mesh; where any rank fails all
+/// throw `std::runtime_error`.
+template <Communicable T, int Rank, class... Placements, class MeshType,
+          class Problem = detail::finished_problem<static_cast<std::size_t>(Rank), MeshType, Placements...>>
+auto read_tensor(const MeshType& mesh, const std::filesystem::path& path, std::string_view name) {
+  const Communicator& ranks = detail::ranks_of(mesh);
+  detail::Problems problems;
+  Tensor<T, Rank, MeshType, Placements...> x;
+  problems.guard([&] {
+    const Weights weights(path);
+    const StoredTensor& stored = weights.tensor(name);
+    if (stored.shape.size() != static_cast<std::size_t>(Rank)) {
+      throw std::runtime_error(weights.file_of(name).path().string() + ": tensor \"" + stored.name +
+                               "\": expected " + std::to_string(Rank) + " dimensions, found the shape " +
+                               detail::to_string(stored.shape));
+    }
+    Shape<Rank> shape{};
+    for (std::size_t dim = 0; dim < shape.size(); ++dim) shape[dim] = stored.shape[dim];
+    x = Tensor<T, Rank, MeshType, Placements...>(mesh, shape);
+    weights.read_block(name, x.writable());
+  });
+  problems.throw_together(ranks, "read_tensor");
+  return x;
+}
+template <Communicable T, int Rank, class... Placements, class MeshType,
+          IllFormed Why = detail::finished_problem<static_cast<std::size_t>(Rank), MeshType, Placements...>>
+Why read_tensor(const MeshType&, const std::filesystem::path&, std::string_view);  // see Why
+
+}  // namespace shardwise

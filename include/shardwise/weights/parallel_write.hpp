@@ -1,0 +1,220 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// All ranks write one set of files: rank 0 the headers, every rank its own blocks at their places, all under
+/// temporary names. When everything is on the device, rank 0 renames.
+///
+/// At every moment the folder holds the old tensors or the new, whole. What makes the new ones count is one step:
+/// the renaming of the one file, or of the index, before which no file that the old index lists is touched; or,
+/// where several files replace model.safetensors, its removal, for it comes before an index. After that step
+/// config.json is renamed, and what the old index listed is removed. So a crash, or an error, in between leaves
+/// new tensors beside the old config.json, or files that nothing lists, which may be removed by hand.
+
+#include <shardwise/mesh/agreement.hpp>
+#include <shardwise/weights/output_files.hpp>
+
+// Implementation details: not part of the interface.
+namespace shardwise::detail {
+
+/// Writes this rank's block at its place, converted to the file's type. Returns the bytes.
+inline Index write_block(const File& file, const UntypedBlock<const char>& block,
+                         const StoredTensor& stored) {
+  constexpr Index piece = 1 << 16;  // elements that are converted at a time
+  const StoredType type = stored_as(block.type);
+  const Index element = size_of(stored.type);
+  std::vector<char> converted;
+  Index bytes = 0;
+  for_each_run(block.extents, [&](Index local, Index global, Index count) {
+    bytes += count * element;
+    const Index place = stored.offset + global * element;
+    if (type == stored.type) return file.write(block.at(local), count * element, place);
+    for (Index done = 0; done < count; done += piece) {
+      const Index now = std::min(piece, count - done);
+      converted.resize(static_cast<std::size_t>(now * element));
+      convert(type, block.at(local + done), stored.type, converted.data(), now);
+      file.write(converted.data(), now * element, place + done * element);
+    }
+  });
+  return bytes;
+}
+
+/// Removes a file if it is there.
+inline void remove_file(const Path& path) {
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw_file_error(path, "cannot be removed");
+}
+
+/// The safetensors files that an index lists. An index that cannot be read lists none: no checkpoint is lost with
+/// it, and its files stay.
+inline std::set<std::string> files_listed_in(const Path& index) {
+  std::set<std::string> names;
+  try {
+    const Json json = read_json(index);
+    for (const Json& file : json.at("weight_map")) {
+      const auto name = file.get<std::string>();
+      const bool beside = name.find('/') == name.npos && name.ends_with(".safetensors");
+      if (beside) names.insert(name);
+    }
+  } catch (const std::exception&) {
+    names.clear();
+  }
+  return names;
+}
+
+/// The files of one plan as they come to be.
+class ParallelWrite {
+ public:
+  ParallelWrite(const Communicator& ranks, OutputPlan plan) : ranks_(ranks), plan_(std::move(plan)) {}
+
+  /// Collective; throws `std::runtime_error` on all ranks, and then the temporary files are gone. Returns the
+  /// bytes of elements that this rank wrote.
+  Index run(std::string_view task) {
+    Index written = 0;
+    auto step = [&](auto work) {
+      Problems problems;
+      problems.guard(work);
+      if (!ranks_.agree(problems.none())) temporaries_.clear();  // before any rank goes on
+      problems.throw_together(ranks_, task);
+    };
+    agree_on_names(task);
+    step([&] {
+      if (ranks_.rank() == 0) create();
+    });
+    step([&] { written = write_blocks(); });
+    step([&] {
+      if (ranks_.rank() == 0) commit();
+    });
+    return written;
+  }
+
+ private:
+  /// Rank 0's names are those of all ranks, which must have the same plan.
+  void agree_on_names(std::string_view task) {
+    std::string text = plan_.index + plan_.config;
+    for (const OutputFile& file : plan_.files) text += file.target.string() + '\0' + file.head;
+    const std::array<Index, 3> mine{static_cast<Index>(std::hash<std::string>{}(text)),
+                                    static_cast<Index>(temporary_token()), static_cast<Index>(name_token())};
+    const auto size = static_cast<std::size_t>(ranks_.size());
+    std::vector<Index> all(3 * size), counts(size, 3), offsets(size);
+    for (std::size_t r = 0; r < size; ++r) offsets[r] = static_cast<Index>(3 * r);
+    ranks_.all_gather(mine.data(), all.data(), counts, offsets, data_type<Index>);
+    for (std::size_t r = 1; r < size; ++r) {
+      if (all[3 * r] == all[0]) continue;
+      throw std::runtime_error(std::string(task) + ": rank " + std::to_string(r) +
+                               " writes other tensors, or to another place, than rank 0");
+    }
+    token_ = static_cast<std::uint32_t>(all[1]);
+    if (plan_.several()) name_files(plan_, static_cast<std::uint32_t>(all[2]));
+  }
+
+  /// The token with which no name of several files is taken: 0, unless there are older ones.
+  std::uint32_t name_token() const {
+    if (ranks_.rank() != 0 || !plan_.several()) return 0;
+    const std::size_t count = plan_.files.size();
+    auto taken = [&](std::uint32_t token) {
+      std::error_code ignored;  // a folder that cannot be examined cannot be written to either
+      for (std::size_t i = 1; i <= count; ++i) {
+        if (std::filesystem::exists(plan_.folder / numbered_name(i, count, token), ignored)) return true;
+      }
+      return false;
+    };
+    std::uint32_t token = 0;
+    while (taken(token)) token = temporary_token();
+    return token;
+  }
+
+  Path index_path() const { return plan_.folder / "model.safetensors.index.json"; }
+
+  void create() {
+    if (plan_.in_folder) {
+      std::error_code failure;
+      const bool fresh = std::filesystem::create_directories(plan_.folder, failure);
+      if (failure) throw_file_error(plan_.folder, "cannot be created", failure.value());
+      if (fresh) sync_folder(folder_of(plan_.folder));
+    }
+    temporaries_.reserve(plan_.files.size() + 2);
+    for (const OutputFile& file : plan_.files) create(file.target, file.head);
+    if (plan_.several()) create(index_path(), plan_.index);
+    if (!plan_.config.empty()) create(plan_.folder / "config.json", plan_.config);
+  }
+  void create(const Path& target, const std::string& text) {
+    temporaries_.emplace_back(target, token_);
+    temporaries_.back().file().write(text.data(), static_cast<Index>(text.size()), 0);
+  }
+
+  Index write_blocks() const {
+    Index written = 0;
+    for (const OutputFile& output : plan_.files) {
+      std::optional<File> file;
+      for (const StoredTensor& stored : output.header.tensors) {
+        const WrittenTensor& source = *output.sources.at(stored.name);
+        if (!source.owner || source.block.extents.elements() == 0) continue;
+        if (!file) file.emplace(temporary_path(output.target, token_), O_WRONLY);
+        written += write_block(*file, source.block, stored);
+      }
+      if (file) file->sync();
+    }
+    for (const TemporaryFile& temporary : temporaries_) temporary.file().sync();
+    return written;
+  }
+
+  void commit() {
+    const auto replaced = plan_.in_folder ? files_listed_in(index_path()) : std::set<std::string>{};
+    if (plan_.several()) {
+      commit_several();
+      sync_folder(plan_.folder);
+      remove_file(plan_.folder / "model.safetensors");
+    } else {
+      temporaries_.front().commit();
+    }
+    sync_folder(plan_.folder);
+    if (!plan_.config.empty()) temporaries_.back().commit();
+    if (plan_.in_folder && !plan_.several()) remove_file(index_path());
+    sync_folder(plan_.folder);
+    remove_all_but_new(replaced);
+  }
+
+  /// Renames the files, which have names that nothing lists, and then their index.
+  void commit_several() {
+    try {
+      const std::size_t count = plan_.files.size();
+      for (std::size_t i = 0; i < count; ++i) temporaries_[i].commit();
+      sync_folder(plan_.folder);
+      temporaries_[count].commit();
+    } catch (...) {
+      for (const OutputFile& file : plan_.files) ::unlink(file.target.c_str());
+      throw;
+    }
+  }
+
+  void remove_all_but_new(std::set<std::string> names) const {
+    for (const OutputFile& file : plan_.files) names.erase(file.target.filename().string());
+    for (const std::string& name : names) remove_file(plan_.folder / name);
+    if (!names.empty()) sync_folder(plan_.folder);
+  }
+
+  const Communicator& ranks_;
+  OutputPlan plan_;
+  std::uint32_t token_ = 0;
+  std::vector<TemporaryFile> temporaries_;  // rank 0's
+};
+
+/// Plans and writes what collect(list) puts into a list, and a config.json beside it if there is a text for one;
+/// what collect throws is an error of all ranks.
+template <class Collect>
+Index write_together(const Communicator& ranks, std::string_view task, const Path& path,
+                     const SaveOptions& options, Collect collect, const std::string& config = {}) {
+  Problems problems;
+  std::vector<WrittenTensor> tensors;
+  OutputPlan plan;
+  problems.guard([&] {
+    collect(tensors);
+    plan = plan_output(path, tensors, options);
+    plan.config = config;
+  });
+  problems.throw_together(ranks, task);
+  return ParallelWrite(ranks, std::move(plan)).run(task);
+}
+
+}  // namespace shardwise::detail

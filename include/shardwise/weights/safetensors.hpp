@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Reading a safetensors file: the whole header is checked before anything is used, and of the elements each
+/// rank reads those of its own block only.
+///
+/// ```
+/// SafetensorsFile file("model.safetensors");
+/// for (const StoredTensor& tensor : file.tensors()) …
+/// file.read_block("wte.weight", weight.writable());   // this rank's block, converted if need be
+/// ```
+
+#include <array>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <shardwise/io/mapped_file.hpp>
+#include <shardwise/weights/safetensors_header.hpp>
+#include <shardwise/weights/stored_block.hpp>
+
+namespace shardwise {
+
+/// A file that is open and mapped. It must not shrink while it is open. Nothing here communicates: errors are
+/// `std::runtime_error`s of the rank that meets them, which name the file, the tensor, what was expected and
+/// what was found.
+class SafetensorsFile {
+ public:
+  explicit SafetensorsFile(std::filesystem::path path)
+      : path_(std::move(path)), file_(path_), header_(read_header()) {
+    for (const StoredTensor& tensor : header_.tensors) by_name_.emplace(tensor.name, &tensor);
+  }
+
+  const std::filesystem::path& path() const noexcept { return path_; }
+  /// In the order of their elements in the file.
+  const std::vector<StoredTensor>& tensors() const noexcept { return header_.tensors; }
+  /// What stands under `__metadata__`.
+  const std::map<std::string, std::string>& metadata() const noexcept { return header_.metadata; }
+
+  bool contains(std::string_view name) const { return by_name_.find(name) != by_name_.end(); }
+  /// Throws if there is none of that name.
+  const StoredTensor& tensor(std::string_view name) const {
+    const auto found = by_name_.find(name);
+    if (found == by_name_.end()) throw std::runtime_error(where(name) + "there is no such tensor");
+    return *found->second;
+  }
+
+  /// Reads this rank's block of a tensor. The file's shape must be the view's, or the one must become the
+  /// other by merging adjacent dimensions: [heads, head_dim, in] in memory is [heads * head_dim, in] in Hugging
+  /// Face's files. Floating-point numbers are rounded to nearest even; an integer that does not fit is an
+  /// error, after which the block is in part written.
+  template <Communicable T, int Rank>
+  void read_block(std::string_view name, const View<T, Rank>& block) const {
+    read_untyped(name, detail::untyped(block));
+  }
+
+  /// Why a tensor cannot be read into blocks of such a tensor in memory; empty if it can.
+  std::string problem(std::string_view name, DataType type, std::span<const Index> shape) const;
+
+  /// Bytes of elements that have been read from this file, by this object.
+  Index bytes_read() const noexcept { return bytes_read_; }
+
+  /// `read_block` without templates.
+  void read_untyped(std::string_view name, const detail::UntypedBlock<char>& block) const;
+
+ private:
+  std::string where(std::string_view name) const {
+    return path_.string() + ": tensor \"" + std::string(name) + "\": ";
+  }
+
+  SafetensorsHeader read_header() const {
+    const std::string path = path_.string();
+    std::array<unsigned char, detail::length_bytes> length;
+    if (file_.size() < detail::length_bytes) {
+      throw std::runtime_error(path + ": " + std::to_string(file_.size()) +
+                               " bytes are no safetensors file, which has at least 8");
+    }
+    std::memcpy(length.data(), file_.data(), length.size());
+    const Index bytes = detail::header_length(length, file_.size(), path);
+    const std::string_view text(file_.data() + detail::length_bytes, static_cast<std::size_t>(bytes));
+    return detail::parse_safetensors_header(text, file_.size(), path);
+  }
+
+  std::filesystem::path path_;
+  detail::MappedFile file_;
+  SafetensorsHeader header_;
+  std::map<std::string_view, const StoredTensor*, std::less<>> by_name_;  // into header_
+  mutable Index bytes_read_ = 0;
+};
+
+inline std::string SafetensorsFile::problem(std::string_view name, DataType type,
+                                            std::span<const Index> shape) const {
+  if (!contains(name)) return where(name) + "there is no such tensor";
+  const StoredTensor& stored = tensor(name);
+  const StoredType wanted = stored_as(type);
+  if (!detail::convertible(stored.type, wanted)) {
+    return where(name) + "expected a type that can be read as " + std::string(name_of(wanted)) + ", found " +
+           std::string(name_of(stored.type));
+  }
+  if (!detail::same_but_for_merging(stored.shape, shape)) {
+    return where(name) + "expected the shape " + detail::to_string(shape) + ", found " +
+           detail::to_string(stored.shape);
+  }
+  return {};
+}
+
+inline void SafetensorsFile::read_untyped(std::string_view name,
+                                          const detail::UntypedBlock<char>& block) const {
+  if (const std::string why = problem(name, block.type, block.shape()); !why.empty())
+    throw std::runtime_error(why);
+  const StoredTensor& stored = tensor(name);
+  const Index element = size_of(stored.type);
+
+  // The system reads while we still ask: one request for pages that follow each other.
+  Index begin = 0, end = 0;
+  detail::for_each_run(block.extents, [&](Index, Index global, Index count) {
+    const Index from = stored.offset + global * element;
+    const bool apart = from / file_.page() > (end - 1) / file_.page() + 1;
+    if (begin == end || apart) {
+      if (end > begin) file_.will_need(begin, end - begin);
+      begin = from;
+    }
+    end = from + count * element;
+  });
+  if (end > begin) file_.will_need(begin, end - begin);
+
+  detail::for_each_run(block.extents, [&](Index local, Index global, Index count) {
+    const char* from = file_.data() + stored.offset + global * element;
+    try {
+      detail::convert(stored.type, from, stored_as(block.type), block.at(local), count);
+    } catch (const std::runtime_error& error) {
+      throw std::runtime_error(where(name) + error.what());
+    }
+    bytes_read_ += count * element;
+  });
+}
+
+}  // namespace shardwise

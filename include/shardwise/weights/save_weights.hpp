@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// From modules and tensors into safetensors files, whatever their layout: each rank writes its own block. (Not in
+/// `shardwise.hpp`: it brings in a JSON reader, which is dear to compile.)
+///
+/// ```
+/// save_weights(model, "run/checkpoint", {.type = StoredType::bf16, .max_file_bytes = 5'000'000'000});
+/// write_tensors("run/logits.safetensors", {{"logits", logits}, {"ids", ids}});
+/// ```
+
+#include <shardwise/weights/load_weights.hpp>
+#include <shardwise/weights/parallel_write.hpp>
+
+namespace shardwise {
+
+// Implementation details: not part of the interface.
+namespace detail {
+
+/// Why a tensor cannot be written, or `void`: of a pending sum no rank has the elements.
+template <class X>
+struct WritingProblem {
+  using type = void;
+};
+template <class T, int Rank, class MeshType, class... Placements>
+  requires(has_partial(layout_of<Placements...>))
+struct WritingProblem<Tensor<T, Rank, MeshType, Placements...>> {
+  using type = LayoutError<Reason::value_is_pending_on_every_rank, Got<Placements...>,
+                           Cure<Hint::redistribute_to_Replicate_to_finish_the_reduction>>;
+};
+template <class X>
+using writing_problem = typename WritingProblem<X>::type;
+
+template <TensorType X>
+WrittenTensor written(std::string name, const X& x) {
+  bool owner = true;
+  for (int axis = 0; axis < X::layout.axes; ++axis) {
+    if (!X::layout[axis].is_shard()) owner &= x.mesh().coordinates()[static_cast<std::size_t>(axis)] == 0;
+  }
+  return {std::move(name), untyped(x.view()), owner};
+}
+
+}  // namespace detail
+
+/// A tensor and its name in a file. Pending sums are refused.
+class NamedTensor {
+ public:
+  template <TensorType X, class Problem = detail::writing_problem<X>>
+  NamedTensor(std::string name, const X& x)
+      : tensor_(detail::written(std::move(name), x)),
+        buffer_(x.buffer()),
+        ranks_(detail::ranks_of(x.mesh())) {}
+  template <TensorType X, IllFormed Why = detail::writing_problem<X>>
+  NamedTensor(std::string, const X&) = delete;  // see Why
+
+  const detail::WrittenTensor& tensor() const noexcept { return tensor_; }
+  const Communicator& ranks() const noexcept { return ranks_; }
+
+ private:
+  detail::WrittenTensor tensor_;
+  Buffer buffer_;  // keeps the elements
+  Communicator ranks_;
+};
+
+/// Writes tensors, of any types and layouts, on one mesh. `path` is a file if it ends in .safetensors; else it
+/// is a folder, made if need be, for model.safetensors, or for several files and
+/// model.safetensors.index.json. What is there of these, and the files that an old index lists, is replaced in one
+/// step when all of the new is on the device: until then the old tensors are loaded, after it the new. Several
+/// files are called model-00001-of-00003.safetensors and so on, or, if such a name is taken,
+/// model-89abcdef-00001-of-00003.safetensors and so on, with a new number.
+///
+/// Collective over the mesh, on a file system that all ranks share. A block that several ranks hold is written
+/// by the first of them. Where any rank fails (no space, no permission, two tensors of one name), all throw
+/// `std::runtime_error`, temporary files are removed, and what was there stays; unless it was only the removal
+/// of old files that failed, which then lie beside the new ones. Throws `std::invalid_argument` if there are no
+/// tensors, or they lie on meshes of different ranks.
+///
+/// Returns the bytes of elements that this rank wrote: over all ranks, those of the file.
+inline Index write_tensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
+                           const SaveOptions& options = {}) {
+  if (tensors.empty()) throw std::invalid_argument("write_tensors: there are no tensors to write");
+  const Communicator& ranks = tensors.front().ranks();
+  for (const NamedTensor& named : tensors) {
+    if (named.ranks().native() != ranks.native()) {
+      throw std::invalid_argument("write_tensors: \"" + named.tensor().name + "\" and \"" +
+                                  tensors.front().tensor().name + "\" lie on different meshes");
+    }
+  }
+  return detail::write_together(ranks, "write_tensors", path, options, [&](auto& list) {
+    for (const NamedTensor& named : tensors) list.push_back(named.tensor());
+  });
+}
+
+/// Writes every parameter of a module under its path, or under what `name_of` makes of it, as `write_tensors`
+/// does. Parameters without a value are an error too.
+template <class Module>
+Index save_weights(Module& module, const std::filesystem::path& path, const SaveOptions& options = {}) {
+  const Communicator ranks = detail::ranks_of_module(module);
+  return detail::write_together(ranks, "save_weights", path, options, [&](auto& list) {
+    for_each_named_parameter(module, [&](std::string_view own, auto& parameter) {
+      NamedTensor named(detail::renamed(options.name_of, own), parameter.stored());
+      list.push_back(named.tensor());
+    });
+  });
+}
+
+}  // namespace shardwise
