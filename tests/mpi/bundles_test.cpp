@@ -108,13 +108,12 @@ class Traveller {
 
  private:
   template <class X>
-  struct SummedCodes {
-    static constexpr int at(int axis) {
-      return (X::layout[axis].is_partial() ? replicate : X::layout[axis]).code;
-    }
-  };
+  static constexpr Layout summed() {
+    return Layout::by_axis(
+        X::layout.axes, [](int axis) { return X::layout[axis].is_partial() ? replicate : X::layout[axis]; });
+  }
   template <class X>
-  using SummedOf = detail::relaid<X, SummedCodes<X>>;
+  using SummedOf = relaid<X, packed(summed<X>())>;
 
   detail::Bundles bundles_;
   int sent_ = 0;

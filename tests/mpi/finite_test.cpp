@@ -42,8 +42,8 @@ constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 template <class MeshType, int Level, class T>
 struct Model {
   template <int Rank, int Dim, class OnTp>
-  using Weight =
-      sw::Parameter<sw::Tensor<T, Rank, MeshType, Reduced, Reduced, OnTp>, sw::Sharding<Dim, 0, Level, 0>>;
+  using Weight = sw::Parameter<sw::Tensor<T, Rank, MeshType, Reduced, Reduced, OnTp>,
+                               packed(sw::Sharding{Dim, {0, Level, 0}})>;
   static constexpr sw::Init init = sw::Init::constant(1);
 
   const MeshType& mesh;

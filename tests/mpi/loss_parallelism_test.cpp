@@ -60,14 +60,11 @@ bool same_everywhere(double value) {
   return least == most;
 }
 
-struct Everywhere {
-  static constexpr int at(int) { return replicate.code; }
-};
 /// A loss that is `Reduced` somewhere as one that `backward` takes.
 template <class Loss>
 auto replicated(const Loss& loss) {
   using Y = tensor_of<Loss>;
-  return redistribute_to<tensor_with<typename Y::Element, 0, typename Y::MeshOf, Everywhere>>(loss);
+  return redistribute_to<whole_of<Y>>(loss);
 }
 
 template <class Logits, class Targets>

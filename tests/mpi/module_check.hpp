@@ -133,11 +133,7 @@ class RoundTrip {
  private:
   template <class Y, class MeshType>
   static cotangent_of<Y> gradient_of(const MeshType& mesh, const Shape<Y::rank>& shape) {
-    struct Everywhere {
-      static constexpr int at(int) { return replicate.code; }
-    };
-    using Whole = tensor_with<typename Y::Element, Y::rank, MeshType, Everywhere>;
-    Whole gradient(mesh, shape);
+    whole_of<Y> gradient(mesh, shape);
     fill_normal(gradient, 3);
     return redistribute_to<cotangent_of<Y>>(std::move(gradient));  // local, whatever it is
   }

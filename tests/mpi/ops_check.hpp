@@ -84,11 +84,7 @@ X place(const typename X::MeshOf& mesh, const Dense& all) {
 /// The whole tensor. Collective.
 template <TensorType X>
 Dense gather(const X& x) {
-  struct Everywhere {
-    static constexpr int at(int) { return replicate.code; }
-  };
-  const auto whole =
-      redistribute_to<tensor_with<typename X::Element, X::rank, typename X::MeshOf, Everywhere>>(x);
+  const auto whole = redistribute_to<whole_of<X>>(x);
   Dense all(std::vector<Index>(x.shape().begin(), x.shape().end()));
   for (Index i = 0; i < all.size(); ++i) all[i] = static_cast<double>(whole.data()[i]);
   return all;
@@ -137,10 +133,8 @@ void pull_back_from(Tape& tape, const Var<Y>& y, const cotangent_of<Y>& dy) {
 }
 template <class MeshType>
 void run_backward(Tape& tape, const MeshType& mesh) {
-  struct Everywhere {
-    static constexpr int at(int) { return replicate.code; }
-  };
-  tape.backward(tape.input(tensor_with<double, 0, MeshType, Everywhere>(mesh, {})));
+  tape.backward(
+      tape.input(tensor_with<double, 0, MeshType, packed(everywhere(MeshType::axes, replicate))>(mesh, {})));
 }
 
 /// d(Σ weights · f(inputs)) / d inputs[which], by central differences.

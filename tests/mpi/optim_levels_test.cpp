@@ -40,8 +40,8 @@ using Mesh = sw::Mesh<dp, tp>;
 template <class MeshType, int Level, class T = double>
 struct Model {
   template <int Rank, class OnTp, int Dim>
-  using Weight = sw::Parameter < sw::Tensor<T, Rank, MeshType, Reduced, OnTp>,
-        std::conditional_t<Dim<0, sw::Unsharded, sw::Sharding<Dim, Level, 0>>>;
+  using Weight = sw::Parameter<sw::Tensor<T, Rank, MeshType, Reduced, OnTp>,
+                               sw::packed(Dim < 0 ? sw::Sharding{} : sw::Sharding{Dim, {Level, 0}})>;
   static constexpr sw::Init init = sw::Init::constant(1);
 
   const MeshType& mesh;

@@ -151,10 +151,7 @@ void add_gradients(Bits& bits, Module& module) {
 /// Some numbers as an X, the same on every mesh; where it is pending, the first rank has them.
 template <class X>
 constexpr X normal(const typename X::MeshOf& mesh, const Shape<X::rank>& shape, std::uint64_t seed) {
-  struct Everywhere {
-    static constexpr int at(int) { return replicate.code; }
-  };
-  tensor_with<typename X::Element, X::rank, typename X::MeshOf, Everywhere> whole(mesh, shape);
+  whole_of<X> whole(mesh, shape);
   fill_normal(whole, seed);
   return redistribute_to<X>(std::move(whole));
 }

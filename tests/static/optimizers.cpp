@@ -19,14 +19,25 @@ namespace {
 using Dry = DryMesh<dp, tp>;
 
 // What is cut on two axes nests: an axis has at most the level of those to its left.
-static_assert(detail::levels_nest<3, 1>() && detail::levels_nest<2, 2, 0>() && detail::levels_nest<0, 3>());
-static_assert(!detail::levels_nest<1, 2>() && !detail::levels_nest<1, 0, 3>());
+static_assert(Sharding{0, {3, 1}}.nests() && Sharding{0, {2, 2, 0}}.nests() && Sharding{0, {0, 3}}.nests());
+static_assert(!Sharding{0, {1, 2}}.nests() && !Sharding{0, {1, 0, 3}}.nests());
+static_assert(packed(Sharding{}) == 0 && unpacked(packed(Sharding{3, {0, 3, 1}})).levels[1] == 3 &&
+              unpacked(packed(Sharding{3, {0, 3, 1}})).dim == 3);
+
+/// A weight that is used as `Reduced`, `Shard<0>`, by level: what is stored, what rests, what is finished.
+constexpr Layout used{reduced, shard(0)};
+static_assert(stored_layout(used, {1, {2}}) == used &&
+              stored_layout(used, {1, {3}}) == Layout{shard(1), shard(0)});
+static_assert(resting_layout(used, {1, {1}}) == Layout{partial_sum, shard(0)} &&
+              resting_layout(used, {1, {2}}) == Layout{shard(1), shard(0)});
+static_assert(finished_layout(used, {1, {0}}) == Layout{replicate, shard(0)} &&
+              finished_layout(used, {1, {1}}) == Layout{shard(1), shard(0)});
 
 /// Two matrices [10, 8], [8] of them on this rank's side of tp 2; and a vector of 6.
 template <int Level, class T>
 struct Model {
   template <int Rank, class OnTp, int Dim>
-  using Weight = Parameter<Tensor<T, Rank, Dry, Reduced, OnTp>, Sharding<Dim, Level, 0>>;
+  using Weight = Parameter<Tensor<T, Rank, Dry, Reduced, OnTp>, packed(Sharding{Dim, {Level, 0}})>;
   Weight<2, Shard<0>, 1> first, second;
   Weight<1, Replicate, 0> bias;
 

@@ -41,10 +41,8 @@ class Arrival final : public TapeNode {
 /// Calls backward on a tape that has an `Arrival`.
 template <class MeshType>
 void go_back(Tape& tape, const MeshType& mesh) {
-  struct Everywhere {
-    static constexpr int at(int) { return replicate.code; }
-  };
-  tape.backward(tape.input(tensor_with<float, 0, MeshType, Everywhere>(mesh, Shape<0>{})));
+  tape.backward(tape.input(
+      tensor_with<float, 0, MeshType, packed(everywhere(MeshType::axes, replicate))>(mesh, Shape<0>{})));
 }
 
 /// "kind calls, kind calls" of what MPI saw.

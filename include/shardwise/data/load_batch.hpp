@@ -33,17 +33,17 @@ namespace shardwise {
 namespace detail {
 
 template <class MeshType>
-struct RowsOverDataAxes {
-  static constexpr int at(int axis) {
-    return MeshType::AxesOf::data[static_cast<std::size_t>(axis)] ? shard(0).code : replicate.code;
-  }
-};
+constexpr Layout rows_over_data_axes() {
+  return Layout::by_axis(MeshType::axes, [](int axis) {
+    return MeshType::AxesOf::data[static_cast<std::size_t>(axis)] ? shard(0) : replicate;
+  });
+}
 
 }  // namespace detail
 
 /// Token ids [sequences, length]: `Shard<0>` on axes that are `data`, `Replicate` on the others.
 template <class MeshType>
-using TokenIds = tensor_with<std::int32_t, 2, MeshType, detail::RowsOverDataAxes<MeshType>>;
+using TokenIds = tensor_with<std::int32_t, 2, MeshType, packed(detail::rows_over_data_axes<MeshType>())>;
 
 /// The sequences of a micro-batch, [batch / micro_batches, length] each.
 template <class MeshType>

@@ -7,6 +7,7 @@
 /// the outer one: it cuts the dimension first, and the right one cuts each of its blocks again.
 
 #include <array>
+#include <cstdint>
 #include <initializer_list>
 
 #include <shardwise/layout/placement.hpp>
@@ -30,9 +31,27 @@ struct Layout {
   constexpr Layout(std::initializer_list<Placement> list) {
     for (Placement p : list) placements[static_cast<std::size_t>(axes++)] = p;
   }
+  /// `placement(axis)` on each of `axes` axes.
+  template <class F>
+  static constexpr Layout by_axis(int axes, F placement) {
+    Layout layout;
+    layout.axes = axes;
+    for (int axis = 0; axis < axes; ++axis) layout[axis] = placement(axis);
+    return layout;
+  }
 
   constexpr Placement operator[](int axis) const { return placements[static_cast<std::size_t>(axis)]; }
   constexpr Placement& operator[](int axis) { return placements[static_cast<std::size_t>(axis)]; }
+
+  /// The axes whose placement satisfies `condition`.
+  template <class F>
+  constexpr AxisSet axes_where(F condition) const {
+    AxisSet set = 0;
+    for (int axis = 0; axis < axes; ++axis) {
+      if (condition((*this)[axis])) set |= 1u << axis;
+    }
+    return set;
+  }
 
   friend constexpr bool operator==(const Layout& a, const Layout& b) {
     if (a.axes != b.axes) return false;
@@ -45,6 +64,23 @@ struct Layout {
 
 template <class... Placements>
 inline constexpr Layout layout_of{placement_of<Placements>...};
+
+constexpr Layout everywhere(int axes, Placement p) {
+  return Layout::by_axis(axes, [p](int) { return p; });
+}
+
+/// A layout as a template argument, where g++ 12 takes no classes: eight bits an axis.
+using PackedLayout = std::uint64_t;
+constexpr PackedLayout packed(const Layout& layout) {
+  PackedLayout bits = 0;
+  for (int axis = 0; axis < layout.axes; ++axis) {
+    bits |= PackedLayout{static_cast<std::uint8_t>(layout[axis].code)} << 8 * axis;
+  }
+  return bits;
+}
+constexpr Placement unpacked(PackedLayout bits, int axis) {
+  return {static_cast<std::int8_t>(bits >> 8 * axis & 0xff)};
+}
 
 constexpr Layout cotangent(Layout layout) {
   for (int axis = 0; axis < layout.axes; ++axis) layout[axis] = cotangent(layout[axis]);
@@ -65,6 +101,14 @@ constexpr bool same_data(const Layout& a, const Layout& b) {
     if (!same_data(a[axis], b[axis])) return false;
   }
   return a.axes == b.axes;
+}
+
+/// `layout`, but `Shard` where `other` is.
+constexpr Layout cut_like(Layout layout, const Layout& other) {
+  for (int axis = 0; axis < layout.axes; ++axis) {
+    if (other[axis].is_shard()) layout[axis] = other[axis];
+  }
+  return layout;
 }
 
 /// The first axis that shards a dimension which a tensor of this rank does not have, or -1.

@@ -82,7 +82,7 @@ struct LanguageModelConfig {
 template <class MeshType, class T = float>
 class LanguageModel {
  public:
-  using Positions = tensor_with<T, 2, MeshType, detail::BiasCodes<NoParallel, MeshType>>;
+  using Positions = tensor_with<T, 2, MeshType, packed(detail::bias_layout<NoParallel, MeshType>())>;
   using Head = Linear<MeshType, ColwiseParallel<tp, output<Replicate>>, T>;
   using Tokens = Embedding<MeshType, RowwiseParallel<tp>, T>;
   using Block = TransformerBlock<MeshType, T>;

@@ -9,10 +9,10 @@
 /// data axis gathers a pending sum there, through all uses. When the sum is made (`reduce_gradients`), it goes to a
 /// slot of another type, so nobody takes a term for the sum.
 
-#include <array>
 #include <cmath>
 
 #include <shardwise/autograd/operand.hpp>
+#include <shardwise/module/sharding.hpp>
 #include <shardwise/tensor/factories.hpp>
 
 namespace shardwise {
@@ -38,92 +38,19 @@ struct Init {
   }
 };
 
-namespace detail {
-
-/// Where several axes cut one dimension, an axis cuts the blocks that those to its left have made. So what an axis cuts
-/// must be cut by those to its left as early, or by them never.
-template <int... Levels>
-constexpr bool levels_nest() {
-  int least = 3;
-  bool nest = true;
-  for (int level : {Levels...}) {
-    if (level == 0) continue;
-    nest = nest && level <= least;
-    least = level;
-  }
-  return nest;
-}
-
-}  // namespace detail
-
-/// What of a parameter is cut along data axes, where ranks use it on different samples (Rajbhandari et al.,
-/// "ZeRO", 2020). `Dim` is the dimension that is cut, and there is a level for each axis of the mesh:
-///
-/// | level | stored       | used      | gradients rest | finished gradient, optimizer state |
-/// |-------|--------------|-----------|----------------|------------------------------------|
-/// | 0     | as used      | `Reduced` | `Partial`      | `Replicate`                        |
-/// | 1     | as used      | `Reduced` | `Partial`      | `Shard<Dim>`                       |
-/// | 2     | as used      | `Reduced` | `Shard<Dim>`   | `Shard<Dim>`                       |
-/// | 3     | `Shard<Dim>` | `Reduced` | `Shard<Dim>`   | `Shard<Dim>`                       |
-///
-/// Between two backward passes gradients rest; when no more are to come, they are finished.
-template <int Dim, int... Levels>
-struct Sharding {
-  static_assert(detail::levels_nest<Levels...>(),
-                "of two data axes that shard, the left one must not have the lower ZeRO level");
-  static constexpr int dim = Dim;
-  static constexpr int level(int axis) {
-    return std::array<int, sizeof...(Levels)>{Levels...}[static_cast<std::size_t>(axis)];
-  }
-};
-/// Level 0 on every axis.
-template <>
-struct Sharding<-1> {
-  static constexpr int dim = -1;
-  static constexpr int level(int) { return 0; }
-};
-using Unsharded = Sharding<-1>;
-
-namespace detail {
-
-template <class X, class How>
-struct StoredCodes {
-  static constexpr int at(int axis) {
-    return (How::level(axis) >= 3 ? shard(How::dim) : X::layout[axis]).code;
-  }
-};
-template <class X, class How>
-struct RestingCodes {
-  static constexpr int at(int axis) {
-    return (How::level(axis) >= 2 ? shard(How::dim) : cotangent(X::layout[axis])).code;
-  }
-};
-template <class X, class How>
-struct FinishedCodes {
-  static constexpr int at(int axis) {
-    const Placement whole = X::layout[axis] == reduced ? replicate : X::layout[axis];
-    return (How::level(axis) >= 1 ? shard(How::dim) : whole).code;
-  }
-};
-
-template <class X, class Codes>
-using relaid = tensor_with<typename X::Element, X::rank, typename X::MeshOf, Codes>;
-
-}  // namespace detail
-
 /// The gradient of a parameter with nothing pending: `Shard` where it is sharded, else as the parameter lies, but
 /// `Replicate` where that is `Reduced`.
-template <TensorType X, class How = Unsharded>
-using finished_gradient_of = detail::relaid<X, detail::FinishedCodes<X, How>>;
+template <TensorType X, PackedSharding How = 0>
+using finished_gradient_of = relaid<X, packed(finished_layout(X::layout, unpacked(How)))>;
 
 namespace detail {
 
 /// What all copies of a parameter share.
-template <TensorType X, class How>
+template <TensorType X, PackedSharding How>
 struct ParameterCell {
   using MeshOf = typename X::MeshOf;
-  using Stored = relaid<X, StoredCodes<X, How>>;
-  using Resting = relaid<X, RestingCodes<X, How>>;
+  using Stored = relaid<X, packed(stored_layout(X::layout, unpacked(How)))>;
+  using Resting = relaid<X, packed(resting_layout(X::layout, unpacked(How)))>;
   using Finished = finished_gradient_of<X, How>;
 
   constexpr ParameterCell(const MeshOf& mesh, const Shape<X::rank>& shape, Init first)
@@ -150,7 +77,7 @@ struct ParameterCell {
 };
 
 /// The value of a gathered parameter in the backward pass, when it is gathered again.
-template <TensorType X, class How>
+template <TensorType X, PackedSharding How>
 class GatheredRecipe final : public Recipe<X> {
  public:
   constexpr explicit GatheredRecipe(Shared<ParameterCell<X, How>> cell) : cell_(std::move(cell)) {}
@@ -164,8 +91,8 @@ class GatheredRecipe final : public Recipe<X> {
 
 }  // namespace detail
 
-/// `X` is the type that operations use. Copies of a parameter are one parameter.
-template <TensorType X, class How = Unsharded>
+/// `X` is the type that operations use, `How` a packed `Sharding`. Copies of a parameter are one parameter.
+template <TensorType X, PackedSharding How = 0>
 class Parameter {
   using Cell = detail::ParameterCell<X, How>;
 
@@ -174,7 +101,9 @@ class Parameter {
 
   using TensorOf = X;
   using MeshOf = typename X::MeshOf;
-  using ShardingOf = How;
+  static constexpr Sharding sharding = unpacked(How);
+  static_assert(sharding.nests(),
+                "of two data axes that shard, the left one must not have the lower ZeRO level");
   using Stored = typename Cell::Stored;
   using Finished = typename Cell::Finished;
   /// Is it stored in another layout than it is used in?
@@ -269,10 +198,10 @@ class Parameter {
 
 template <class P>
 inline constexpr bool is_parameter = false;
-template <class X, class How>
+template <class X, PackedSharding How>
 inline constexpr bool is_parameter<Parameter<X, How>> = true;
 
-template <class X, class How>
+template <class X, PackedSharding How>
 struct OperandTraits<Parameter<X, How>> {
   using TensorOf = X;
   static constexpr bool on_tape = false;

@@ -10,15 +10,14 @@
 #include <shardwise/module/module.hpp>
 #include <shardwise/ops/embedding.hpp>
 #include <shardwise/parallel/styled.hpp>
-#include <shardwise/parallel/zero.hpp>
 
 namespace shardwise {
 
 template <class MeshType, ParallelStyle Style = NoParallel, class T = float>
 class Embedding {
  public:
-  using Table = tensor_with<T, 2, MeshType, detail::WeightCodes<Style, MeshType, 1, 0>>;
-  using TableParameter = detail::StyledParameter<Style, Table, 0, 1, 1, 1>;
+  using Table = tensor_with<T, 2, MeshType, packed(detail::weight_layout<Style, MeshType>(1, 0))>;
+  using TableParameter = detail::StyledWeight<Style, Table, 1>;
 
   using Problem = detail::style_problem<MeshType, ModuleKind::embedding, Style>;
   template <class Tokens>

@@ -11,14 +11,13 @@
 #include <shardwise/module/module.hpp>
 #include <shardwise/ops/layer_norm.hpp>
 #include <shardwise/parallel/styled.hpp>
-#include <shardwise/parallel/zero.hpp>
 
 namespace shardwise {
 
 template <class MeshType, ParallelStyle Style = NoParallel, class T = float>
 class LayerNorm {
  public:
-  using Gain = tensor_with<T, 1, MeshType, detail::BiasCodes<Style, MeshType>>;
+  using Gain = tensor_with<T, 1, MeshType, packed(detail::bias_layout<Style, MeshType>())>;
 
   using Problem = detail::style_problem<MeshType, ModuleKind::norm, Style>;
   template <class X>
@@ -51,7 +50,7 @@ class LayerNorm {
     f("bias", bias);
   }
 
-  detail::StyledVector<Style, Gain> weight, bias;
+  detail::StyledBias<Style, Gain> weight, bias;
 
  private:
   double epsilon_;

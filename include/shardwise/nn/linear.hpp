@@ -16,7 +16,6 @@
 #include <shardwise/module/module.hpp>
 #include <shardwise/ops/matmul.hpp>
 #include <shardwise/parallel/styled.hpp>
-#include <shardwise/parallel/zero.hpp>
 
 namespace shardwise {
 
@@ -30,13 +29,15 @@ class Linear {
   };
 
  public:
-  using Weight = tensor_with<T, OutDims + InDims, MeshType, detail::WeightCodes<Style, MeshType, 0, OutDims>>;
-  using Bias = tensor_with<T, OutDims, MeshType, detail::BiasCodes<Style, MeshType>>;
-  using WeightParameter = detail::StyledParameter<Style, Weight, 0, OutDims, OutDims, InDims>;
-  using BiasParameter = detail::StyledVector<Style, Bias>;
+  using Weight =
+      tensor_with<T, OutDims + InDims, MeshType, packed(detail::weight_layout<Style, MeshType>(0, OutDims))>;
+  using Bias = tensor_with<T, OutDims, MeshType, packed(detail::bias_layout<Style, MeshType>())>;
+  using WeightParameter = detail::StyledWeight<Style, Weight, OutDims>;
+  using BiasParameter = detail::StyledBias<Style, Bias>;
 
   template <class X>
-  using PreparedTensor = detail::with_codes<X, detail::InputCodes<Style, X, X::rank - InDims>>;
+  using PreparedTensor =
+      relaid<X, packed(detail::input_layout<Style, MeshType>(X::layout, X::rank - InDims))>;
   template <class X>
   using ProductOfTensor = result_of<Matmul<InDims>, PreparedTensor<X>, Weight>;
   template <class Y>
@@ -78,7 +79,7 @@ class Linear {
   constexpr auto operator()(const X& x) const {
     if constexpr (HasBias) {
       // The bias lies as the product does, so that a pending one gets it once.
-      using UsedBias = detail::with_codes<Bias, BiasBeside<Product<X>>>;
+      using UsedBias = relaid<Bias, packed(bias_beside(Product<X>::layout))>;
       auto y = linear<InDims>(prepare(x), weight, redistribute_to<UsedBias>(alongside(bias, x)));
       return redistribute_to<Result>(std::move(y));
     } else {
@@ -104,12 +105,11 @@ class Linear {
   [[no_unique_address]] std::conditional_t<HasBias, BiasParameter, NoBias> bias;
 
  private:
-  template <class Product>
-  struct BiasBeside {
-    static constexpr int at(int axis) {
-      return (Product::layout[axis].is_partial() ? partial_sum : Bias::layout[axis]).code;
-    }
-  };
+  static constexpr Layout bias_beside(const Layout& product) {
+    return Layout::by_axis(product.axes, [&](int axis) {
+      return product[axis].is_partial() ? partial_sum : Bias::layout[axis];
+    });
+  }
 
   static constexpr Shape<OutDims + InDims> joined(const Shape<OutDims>& out, const Shape<InDims>& in) {
     Shape<OutDims + InDims> all{};

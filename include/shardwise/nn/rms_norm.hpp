@@ -10,14 +10,13 @@
 #include <shardwise/module/module.hpp>
 #include <shardwise/ops/rms_norm.hpp>
 #include <shardwise/parallel/styled.hpp>
-#include <shardwise/parallel/zero.hpp>
 
 namespace shardwise {
 
 template <class MeshType, ParallelStyle Style = NoParallel, class T = float>
 class RMSNorm {
  public:
-  using Gain = tensor_with<T, 1, MeshType, detail::BiasCodes<Style, MeshType>>;
+  using Gain = tensor_with<T, 1, MeshType, packed(detail::bias_layout<Style, MeshType>())>;
 
   using Problem = detail::style_problem<MeshType, ModuleKind::norm, Style>;
   template <class X>
@@ -44,7 +43,7 @@ class RMSNorm {
 
   constexpr void visit(auto&& f) { f("weight", weight); }
 
-  detail::StyledVector<Style, Gain> weight;
+  detail::StyledBias<Style, Gain> weight;
 
  private:
   double epsilon_;

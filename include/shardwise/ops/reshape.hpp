@@ -23,13 +23,6 @@ namespace shardwise {
 
 namespace detail {
 
-/// The new placement codes; without any given, the old ones.
-template <class X, class... Placements>
-struct ReshapeCodes {
-  static constexpr Layout layout = sizeof...(Placements) == 0 ? X::layout : layout_of<Placements...>;
-  static constexpr int at(int axis) { return layout[axis].code; }
-};
-
 /// The first axis that cannot be placed as wanted, or -1.
 constexpr int axis_that_reshape_loses(const Layout& from, const Layout& to, int rank) {
   for (int axis = 0; axis < from.axes; ++axis) {
@@ -50,23 +43,30 @@ constexpr Placement kept_by_reshape(Placement from, Placement asked, int rank) {
 template <class Given, int Rank, class... Placements>
 struct Reshaped {
   using X = tensor_of<Given>;
-  using Codes = ReshapeCodes<X, Placements...>;
+  /// Without placements the old layout is kept.
+  static constexpr Layout layout() {
+    if constexpr (sizeof...(Placements) == 0) {
+      return X::layout;
+    } else {
+      return layout_of<Placements...>;
+    }
+  }
   static constexpr auto type_of() {
     constexpr std::size_t given = sizeof...(Placements), needed = X::MeshOf::axes;
     if constexpr (!(PlacementTag<Placements> && ...) || (given != 0 && given != needed)) {
       return TypeIs<
           LayoutError<Reason::one_placement_per_mesh_axis_is_needed, Expected<typename X::MeshOf::AxesOf>,
                       Got<Placements...>, Cure<Hint::give_one_placement_per_axis>>>{};
-    } else if constexpr (axis_that_reshape_loses(X::layout, Codes::layout, Rank) >= 0) {
-      constexpr int axis = axis_that_reshape_loses(X::layout, Codes::layout, Rank);
-      constexpr Placement asked = Codes::layout[axis];
+    } else if constexpr (axis_that_reshape_loses(X::layout, layout(), Rank) >= 0) {
+      constexpr int axis = axis_that_reshape_loses(X::layout, layout(), Rank);
+      constexpr Placement asked = layout()[axis];
       return TypeIs<
           LayoutError<Reason::reshape_cannot_keep_this_dimension_sharded,
                       On<typename X::MeshOf::AxesOf::template at<axis>>,
                       Expected<placement_type<kept_by_reshape(X::layout[axis], asked, Rank).code>>,
                       Got<placement_type<asked.code>>, Cure<Hint::redistribute_to_Replicate_first>>>{};
     } else {
-      using Y = tensor_with<typename X::Element, Rank, typename X::MeshOf, Codes>;
+      using Y = tensor_with<typename X::Element, Rank, typename X::MeshOf, packed(layout())>;
       return TypeIs<typename Differentiable<Given, Y>::type>{};
     }
   }
@@ -115,10 +115,7 @@ template <std::size_t From, std::size_t To>
 constexpr bool reshape_is_local(const MeshSizes& sizes, const std::array<Index, From>& old_shape,
                                 const Layout& old_layout, const std::array<Index, To>& new_shape,
                                 const Layout& new_layout) {
-  AxisSet cutting = 0;
-  for (int axis = 0; axis < old_layout.axes; ++axis) {
-    if (old_layout[axis].is_shard()) cutting |= 1u << axis;
-  }
+  const AxisSet cutting = old_layout.axes_where([](Placement p) { return p.is_shard(); });
   const int members = group_size(sizes, old_layout.axes, cutting);
   for (int m = 0; members > 1 && m < members; ++m) {
     MeshSizes at = group_member(sizes, {}, old_layout.axes, cutting, m);

@@ -42,8 +42,9 @@ struct Propagate {
   }
   static constexpr Propagated propagated(int axis) { return rule(placements(axis)); }
 
-  /// For `tensor_with`: the code of the result's placement.
-  static constexpr int at(int axis) { return propagated(axis).placement.code; }
+  static constexpr Layout layout() {
+    return Layout::by_axis(MeshOf::axes, [](int axis) { return propagated(axis).placement; });
+  }
 
   /// The first axis on which the operands' placements do not fit, or -1.
   static constexpr int bad_axis() {
@@ -141,7 +142,8 @@ struct ResultOfTensors {
                       typename PlacementTypes<Expected, Wanted<P>, Operands>::type,
                       typename PlacementTypes<Got, Found<P>, Operands>::type, Cure<hint_for(reason)>>>{};
     } else {
-      using Y = tensor_with<typename Lead::Element, P::signature.result.rank, typename P::MeshOf, P>;
+      using Y = tensor_with<typename Lead::Element, P::signature.result.rank, typename P::MeshOf,
+                            packed(P::layout())>;
       if constexpr (Tracked && !has_cotangent(Y::layout)) {
         return TypeIs<LayoutError<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined, Got<Y>,
                                   Cure<Hint::redistribute_before_the_reduction>>>{};

@@ -34,6 +34,7 @@
 #include <shardwise/layout/name.hpp>
 #include <shardwise/parallel/prepare_module.hpp>
 #include <shardwise/parallel/style.hpp>
+#include <shardwise/parallel/zero.hpp>
 
 namespace shardwise {
 

@@ -42,16 +42,14 @@ struct PrepareModuleOutput : PrepareModuleInputOutput<Axes, arguments<>, results
 
 namespace detail {
 
-/// `X` with the placement `P` on all axes of a list.
-template <class X, class P, class Named>
-struct PreparedCodes;
-template <class X, class P, class... Named>
-struct PreparedCodes<X, P, AxisList<Named...>> {
-  static constexpr int at(int axis) {
-    using AxesOf = typename X::MeshOf::AxesOf;
-    return (((AxesOf::template index<Named> == axis) || ...) ? placement_of<P> : X::layout[axis]).code;
-  }
-};
+/// The layout of `X` with the placement `p` on all axes of a list.
+template <class X, class... Named>
+constexpr Layout prepared_layout(Placement p, AxisList<Named...>) {
+  using AxesOf = typename X::MeshOf::AxesOf;
+  return Layout::by_axis(X::MeshOf::axes, [=](int axis) {
+    return ((AxesOf::template index<Named> == axis) || ...) ? p : X::layout[axis];
+  });
+}
 
 /// What becomes of argument or result number `I` of type `X`: a type, or a `LayoutError`.
 template <class X, class Style, class List, std::size_t I>
@@ -73,7 +71,8 @@ struct PreparedAs<X, Style, List<First, Rest...>, 0> {
     if constexpr (IllFormed<Problem>) {
       return TypeIs<Problem>{};
     } else {
-      return RedistributedTo<X, PreparedCodes<X, First, typename Style::NamedAxes>>{};
+      return RedistributedTo<X,
+                             packed(prepared_layout<X>(placement_of<First>, typename Style::NamedAxes{}))>{};
     }
   }
   using type = typename decltype(type_of())::type;

@@ -60,23 +60,18 @@ constexpr Placement entering(int axis, Placement found) {
   return MeshType::AxesOf::data[static_cast<std::size_t>(axis)] && found == replicate ? reduced : found;
 }
 
-/// What a style shards of parameters along an axis: see `Zero`.
+/// What a style shards of parameters along each axis (see `Zero`); the dimension is left open.
 template <class Style, class MeshType>
-constexpr int zero_level(int axis) {
-  int level = 0;
-  StylePart<Style>::template naming<typename MeshType::AxesOf>(axis, [&](auto part) {
-    if constexpr (requires { decltype(part)::level; }) level = decltype(part)::level;
-  });
-  return level;
-}
-
-/// Could one dimension be cut on all axes that a style shards over?
-template <class Style, class MeshType>
-constexpr bool style_levels_nest() {
-  return []<int... Axes>(std::integer_sequence<int, Axes...>) {
-    return levels_nest<zero_level<Style, MeshType>(Axes)...>();
+constexpr Sharding style_levels() {
+  Sharding how;
+  for (int axis = 0; axis < MeshType::axes; ++axis) {
+    StylePart<Style>::template naming<typename MeshType::AxesOf>(axis, [&](auto part) {
+      if constexpr (requires { decltype(part)::level; }) {
+        how.levels[static_cast<std::size_t>(axis)] = decltype(part)::level;
+      }
+    });
   }
-  (std::make_integer_sequence<int, MeshType::axes>{});
+  return how;
 }
 
 /// The first axis that a style names and the mesh lacks, as an `AxisList`; else `void`.
@@ -147,7 +142,7 @@ struct StyleProblem<MeshType, Kind, Styles<Parts...>, Rest...> {
       if constexpr (!std::is_void_v<Axis>) {
         return TypeIs<LayoutError<Reason::styles_name_one_axis_twice, On<Axis>, Got<Parts...>,
                                   Cure<Hint::give_each_axis_one_style>>>{};
-      } else if constexpr (!style_levels_nest<Styles<Parts...>, MeshType>()) {
+      } else if constexpr (!style_levels<Styles<Parts...>, MeshType>().nests()) {
         return TypeIs<LayoutError<Reason::left_data_axis_has_the_lower_zero_level, Got<Parts...>,
                                   Cure<Hint::give_the_left_axis_the_higher_level>>>{};
       } else {
@@ -162,56 +157,88 @@ struct StyleProblem<MeshType, Kind, Styles<Parts...>, Rest...> {
 template <class MeshType, ModuleKind Kind, class... Parts>
 using style_problem = typename StyleProblem<MeshType, Kind, Parts...>::type;
 
-/// The weight, whose output features begin at dimension `Out` and input features at `In`.
-template <class Style, class MeshType, int Out, int In>
-struct WeightCodes {
-  static constexpr int at(int axis) {
-    return style_answer<Style, MeshType>(axis, unnamed<MeshType>(axis),
-                                         [](auto part) { return part.weight(Out, In); })
-        .code;
-  }
-};
+/// How the weight of a module of this style lies, if its output features begin at dimension `out`, its input features
+/// at `in`.
 template <class Style, class MeshType>
-struct BiasCodes {
-  static constexpr int at(int axis) {
-    return style_answer<Style, MeshType>(axis, unnamed<MeshType>(axis), [](auto part) { return part.bias(); })
-        .code;
-  }
-};
-/// What a module makes of its input `X` before it uses it; its features begin at dimension `Feature`.
-template <class Style, class X, int Feature>
-struct InputCodes {
-  using MeshOf = typename X::MeshOf;
-  static constexpr int at(int axis) {
-    const Placement found = X::layout[axis];
-    return style_answer<Style, MeshOf>(axis, entering<MeshOf>(axis, found),
-                                       [&](auto part) { return part.input(found, Feature); })
-        .code;
-  }
-};
-/// What it makes of its result `Y`.
-template <class Style, class Y>
-struct OutputCodes {
-  static constexpr int at(int axis) {
-    const Placement natural = Y::layout[axis];
-    return style_answer<Style, typename Y::MeshOf>(axis, natural,
-                                                   [&](auto part) { return part.output_of(natural); })
-        .code;
-  }
+constexpr Layout weight_layout(int out, int in) {
+  return Layout::by_axis(MeshType::axes, [=](int axis) {
+    return style_answer<Style, MeshType>(axis, unnamed<MeshType>(axis),
+                                         [=](auto part) { return part.weight(out, in); });
+  });
+}
+template <class Style, class MeshType>
+constexpr Layout bias_layout() {
+  return Layout::by_axis(MeshType::axes, [](int axis) {
+    return style_answer<Style, MeshType>(axis, unnamed<MeshType>(axis),
+                                         [](auto part) { return part.bias(); });
+  });
+}
+/// What it makes of its input before it uses it; the input's features begin at dimension `feature`.
+template <class Style, class MeshType>
+constexpr Layout input_layout(const Layout& found, int feature) {
+  return Layout::by_axis(MeshType::axes, [&](int axis) {
+    return style_answer<Style, MeshType>(axis, entering<MeshType>(axis, found[axis]),
+                                         [&](auto part) { return part.input(found[axis], feature); });
+  });
+}
+/// What it makes of its result.
+template <class Style, class MeshType>
+constexpr Layout output_layout(const Layout& natural) {
+  return Layout::by_axis(MeshType::axes, [&](int axis) {
+    return style_answer<Style, MeshType>(axis, natural[axis],
+                                         [&](auto part) { return part.output_of(natural[axis]); });
+  });
+}
+
+/// A group of dimensions of a parameter: input or output features.
+struct Features {
+  int first = 0, count = 1;
 };
 
-template <class X, class Codes>
-using with_codes = tensor_with<typename X::Element, X::rank, typename X::MeshOf, Codes>;
+/// The dimension that is cut on data axes: the first of a group that no axis of `layout` cuts; of one dimension if
+/// possible, because that is the longer; or -1.
+constexpr int dimension_to_cut(const Layout& layout, Features a, Features b) {
+  auto cut = [&](Features group) {
+    return layout.axes_where([&](Placement p) {
+      return p.is_shard() && p.dim() >= group.first && p.dim() < group.first + group.count;
+    }) != 0;
+  };
+  if (cut(a)) return cut(b) ? -1 : b.first;
+  if (cut(b)) return a.first;
+  if (a.count != b.count) return a.count < b.count ? a.first : b.first;
+  return a.first < b.first ? a.first : b.first;
+}
+
+/// What a module of this style cuts of a parameter that lies as `used`, whose dimensions form two groups.
+template <class Style, class MeshType>
+constexpr Sharding sharding_of(const Layout& used, Features a, Features b) {
+  const Sharding levels = style_levels<Style, MeshType>();
+  const int dim = dimension_to_cut(used, a, b);
+  if (dim < 0 || levels.levels == Sharding{}.levels || !levels.nests())
+    return {};  // no constructor takes the last
+  return {dim, levels.levels};
+}
+
+/// The parameters of a module with this style: a weight of type `Weight` whose first `Out` dimensions are output
+/// features, the others input features; and one with output features alone, such as a bias.
+template <class Style, class Weight, int Out>
+using StyledWeight = Parameter<Weight, packed(sharding_of<Style, typename Weight::MeshOf>(
+                                           Weight::layout, {0, Out}, {Out, Weight::rank - Out}))>;
+template <class Style, class Bias>
+using StyledBias =
+    Parameter<Bias, packed(sharding_of<Style, typename Bias::MeshOf>(Bias::layout, {0, 1}, {0, 1}))>;
 
 /// What a module of this style makes of its input `X`: a tensor type or a `LayoutError`.
 template <class Style, class X, int Feature>
-using taken_in = typename RedistributedTo<X, InputCodes<Style, X, Feature>>::type;
+using taken_in =
+    typename RedistributedTo<X, packed(input_layout<Style, typename X::MeshOf>(X::layout, Feature))>::type;
 /// What `enter` makes of an `X`.
 template <class X>
-using entered = with_codes<X, InputCodes<NoParallel, X, 0>>;
+using entered = relaid<X, packed(input_layout<NoParallel, typename X::MeshOf>(X::layout, 0))>;
 /// What a module of this style gives, if it computes a `Y`.
 template <class Style, class Y>
-using given_out = typename RedistributedTo<Y, OutputCodes<Style, Y>>::type;
+using given_out =
+    typename RedistributedTo<Y, packed(output_layout<Style, typename Y::MeshOf>(Y::layout))>::type;
 
 }  // namespace detail
 

@@ -21,8 +21,7 @@
 /// Where one axis cuts a dimension of a parameter, these cut another, so that nothing is reordered; a parameter
 /// that has no other is not sharded. Hybrid sharding is a mesh with two data axes of which one is named here.
 
-#include <shardwise/module/parameter.hpp>
-#include <shardwise/parallel/styled.hpp>
+#include <shardwise/parallel/style.hpp>
 
 namespace shardwise {
 
@@ -41,60 +40,5 @@ struct Zero {
 /// The parameters themselves are sharded: FSDP, ZeRO-3.
 template <StyleAxes Axes>
 using FullyShard = Zero<3, Axes>;
-
-namespace detail {
-
-/// A group of dimensions of a parameter: input or output features.
-struct Features {
-  int first = 0, count = 1;
-};
-
-/// The dimension that is cut on data axes: the first of a group that no axis of `layout` cuts; of one dimension if
-/// possible, because that is the longer; or -1.
-constexpr int dimension_to_cut(const Layout& layout, Features a, Features b) {
-  auto cut = [&](Features group) {
-    for (int axis = 0; axis < layout.axes; ++axis) {
-      if (!layout[axis].is_shard()) continue;
-      const int dim = layout[axis].dim();
-      if (dim >= group.first && dim < group.first + group.count) return true;
-    }
-    return false;
-  };
-  if (cut(a)) return cut(b) ? -1 : b.first;
-  if (cut(b)) return a.first;
-  if (a.count != b.count) return a.count < b.count ? a.first : b.first;
-  return a.first < b.first ? a.first : b.first;
-}
-
-template <class Style, class X, class Axes>
-struct ShardingFor;
-template <class Style, class X, int... Axes>
-struct ShardingFor<Style, X, std::integer_sequence<int, Axes...>> {
-  template <int Dim>
-  static constexpr auto type_of() {
-    if constexpr (Dim < 0 || ((zero_level<Style, typename X::MeshOf>(Axes) == 0) && ...) ||
-                  !style_levels_nest<Style, typename X::MeshOf>()) {  // which no constructor accepts
-      return TypeIs<Unsharded>{};
-    } else {
-      return TypeIs<Sharding<Dim, zero_level<Style, typename X::MeshOf>(Axes)...>>{};
-    }
-  }
-};
-
-/// What a module of this style cuts of a parameter that it uses as an `X`, whose dimensions form two groups.
-template <class Style, class X, int First, int Count, int OtherFirst, int OtherCount>
-using sharding_for =
-    typename decltype(ShardingFor<Style, X, std::make_integer_sequence<int, X::MeshOf::axes>>::
-                          template type_of<dimension_to_cut(X::layout, {First, Count},
-                                                            {OtherFirst, OtherCount})>())::type;
-
-/// A parameter of a module with this style.
-template <class Style, class Weight, int First, int Count, int OtherFirst, int OtherCount>
-using StyledParameter = Parameter<Weight, sharding_for<Style, Weight, First, Count, OtherFirst, OtherCount>>;
-/// The same for one with a single dimension, such as a bias.
-template <class Style, class Bias>
-using StyledVector = StyledParameter<Style, Bias, 0, 1, 0, 1>;
-
-}  // namespace detail
 
 }  // namespace shardwise

@@ -171,11 +171,7 @@ Why from_local(const MeshType&, const Index (&)[Rank], const Eigen::MatrixBase<D
 /// last dimension. Collective; finishes pending reductions.
 template <TensorType X>
 auto full_tensor(const X& x) {
-  struct Everywhere {
-    static constexpr int at(int) { return replicate.code; }
-  };
-  using Full = tensor_with<typename X::Element, X::rank, typename X::MeshOf, Everywhere>;
-  Full whole = redistribute_to<Full>(x);
+  const auto whole = redistribute_to<whole_of<X>>(x);
   if constexpr (X::rank == 1) {
     return Eigen::Matrix<typename X::Element, Eigen::Dynamic, 1>(whole.local());
   } else {

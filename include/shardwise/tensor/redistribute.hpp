@@ -24,22 +24,26 @@ namespace detail {  // from the arguments of redistribute to the type of its res
 
 /// `redistribute<Placements...>`, or `redistribute<Axis, P>`: the placement on one axis changes.
 template <class X, class... Arguments>
-struct NewCodes {
+struct Asked {
   static constexpr bool placements = (PlacementTag<Arguments> && ...);
   static constexpr Reason reason = placements && sizeof...(Arguments) == X::MeshOf::axes
                                        ? Reason::none
                                        : Reason::one_placement_per_mesh_axis_is_needed;
   static constexpr Hint hint = Hint::give_one_placement_per_axis;
   using Found = Got<Arguments...>;
-  static constexpr int at(int axis) { return layout_of<Arguments...>[axis].code; }
+  static constexpr PackedLayout layout() { return packed(layout_of<Arguments...>); }
 };
 template <class X, MeshAxis Axis, PlacementTag P>
-struct NewCodes<X, Axis, P> {
+struct Asked<X, Axis, P> {
   static constexpr int changed = X::MeshOf::AxesOf::template index<Axis>;
   static constexpr Reason reason = changed < 0 ? Reason::mesh_has_no_such_axis : Reason::none;
   static constexpr Hint hint = Hint::name_an_axis_of_the_mesh;
   using Found = Got<Axis>;
-  static constexpr int at(int axis) { return axis == changed ? placement_of<P>.code : X::layout[axis].code; }
+  static constexpr PackedLayout layout() {
+    Layout to = X::layout;
+    to[changed] = placement_of<P>;
+    return packed(to);
+  }
 };
 
 /// Why a tensor of type `X` cannot become `to` on one axis.
@@ -52,19 +56,19 @@ constexpr Reason why_not_redistributed(int axis, Placement to) {
                            : Reason::nothing_can_become_a_pending_maximum_or_minimum;
 }
 
-/// `X` with the placements `Codes::at(axis)`, or the `LayoutError` that says why not.
-template <class X, class Codes>
+/// `X` in the layout `L`, or the `LayoutError` that says why not.
+template <class X, PackedLayout L>
 struct RedistributedTo {
   using MeshOf = typename X::MeshOf;
   static constexpr int bad_axis() {
     for (int axis = 0; axis < MeshOf::axes; ++axis) {
-      if (why_not_redistributed<X>(axis, Placement{Codes::at(axis)}) != Reason::none) return axis;
+      if (why_not_redistributed<X>(axis, unpacked(L, axis)) != Reason::none) return axis;
     }
     return -1;
   }
   template <int Axis>
   static constexpr auto error() {
-    constexpr Placement asked{Codes::at(Axis)};
+    constexpr Placement asked = unpacked(L, Axis);
     constexpr Reason reason = why_not_redistributed<X>(Axis, asked);
     constexpr bool no_dimension = reason == Reason::tensor_has_no_such_dimension;
     constexpr Hint hint = no_dimension ? Hint::name_an_existing_dimension
@@ -79,7 +83,7 @@ struct RedistributedTo {
     if constexpr (bad_axis() >= 0) {
       return error<bad_axis()>();
     } else {
-      using Y = tensor_with<typename X::Element, X::rank, MeshOf, Codes>;
+      using Y = relaid<X, L>;
       if constexpr (IllFormed<typename Y::Problem>) {
         return TypeIs<typename Y::Problem>{};
       } else {
@@ -96,13 +100,13 @@ struct Redistributed;
 template <TensorType X, class... Arguments>
   requires WellFormed<typename X::Problem>
 struct Redistributed<X, Arguments...> {
-  using Codes = NewCodes<X, Arguments...>;
+  using To = Asked<X, Arguments...>;
   static constexpr auto type_of() {
-    if constexpr (Codes::reason != Reason::none) {
-      return TypeIs<LayoutError<Codes::reason, Expected<typename X::MeshOf::AxesOf>, typename Codes::Found,
-                                Cure<Codes::hint>>>{};
+    if constexpr (To::reason != Reason::none) {
+      return TypeIs<LayoutError<To::reason, Expected<typename X::MeshOf::AxesOf>, typename To::Found,
+                                Cure<To::hint>>>{};
     } else {
-      return TypeIs<typename RedistributedTo<X, Codes>::type>{};
+      return TypeIs<typename RedistributedTo<X, To::layout()>::type>{};
     }
   }
   using type = typename decltype(type_of())::type;

@@ -180,36 +180,30 @@ concept TensorType = is_tensor<std::remove_cvref_t<X>>;
 
 namespace detail {
 
-template <class T, int Rank, class MeshType, class Codes>
+template <class T, int Rank, class MeshType, PackedLayout L,
+          class Axes = std::make_integer_sequence<int, MeshType::axes>>
 struct TensorWith;
-template <class T, int Rank, class MeshType, int... Codes>
-struct TensorWith<T, Rank, MeshType, std::integer_sequence<int, Codes...>> {
-  using type = Tensor<T, Rank, MeshType, placement_type<Codes>...>;
-};
-
-/// `F::at(axis)` is the placement's code on each axis.
-template <class F, class Axes>
-struct CodesOf;
-template <class F, int... Axes>
-struct CodesOf<F, std::integer_sequence<int, Axes...>> {
-  using type = std::integer_sequence<int, F::at(Axes)...>;
-};
-
-template <class TensorClass>
-struct CotangentCodes {
-  static constexpr int at(int axis) { return cotangent(TensorClass::layout[axis]).code; }
+template <class T, int Rank, class MeshType, PackedLayout L, int... Axes>
+struct TensorWith<T, Rank, MeshType, L, std::integer_sequence<int, Axes...>> {
+  using type = Tensor<T, Rank, MeshType, placement_type<unpacked(L, Axes).code>...>;
 };
 
 }  // namespace detail
 
-/// The tensor type whose placement on each axis has the code `F::at(axis)`.
-template <class T, int Rank, class MeshType, class F>
-using tensor_with = typename detail::TensorWith<
-    T, Rank, MeshType,
-    typename detail::CodesOf<F, std::make_integer_sequence<int, MeshType::axes>>::type>::type;
+/// The tensor type with the layout of which `L` is the packed form.
+template <class T, int Rank, class MeshType, PackedLayout L>
+using tensor_with = typename detail::TensorWith<T, Rank, MeshType, L>::type;
+
+/// `X` in another layout.
+template <TensorType X, PackedLayout L>
+using relaid = tensor_with<typename X::Element, X::rank, typename X::MeshOf, L>;
+
+/// `X`, `Replicate` on every axis.
+template <TensorType X>
+using whole_of = relaid<X, packed(everywhere(X::MeshOf::axes, replicate))>;
 
 /// The type of the gradient of a tensor.
 template <TensorType X>
-using cotangent_of = tensor_with<typename X::Element, X::rank, typename X::MeshOf, detail::CotangentCodes<X>>;
+using cotangent_of = relaid<X, packed(cotangent(X::layout))>;
 
 }  // namespace shardwise

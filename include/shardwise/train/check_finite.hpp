@@ -49,7 +49,7 @@ namespace detail {
 /// Counts the elements of a module's finished gradients that are NaN, or infinite.
 class NonFiniteElements {
  public:
-  template <TensorType X, class How>
+  template <TensorType X, PackedSharding How>
   void count(std::string_view name, const Parameter<X, How>& parameter) {
     names_.emplace_back(name);
     kernel::NonFinite here;

@@ -39,7 +39,7 @@ constexpr AxisSet axes_of_many(const MeshType& mesh) {
 
 /// Of the ranks that have the same block of a parameter's finished gradient, is this the first? So that each element
 /// of the whole tensor counts once.
-template <TensorType X, class How>
+template <TensorType X, PackedSharding How>
 constexpr bool counts_here(const Parameter<X, How>& parameter) {
   constexpr Layout layout = Parameter<X, How>::Finished::layout;
   for (int axis = 0; axis < layout.axes; ++axis) {
@@ -56,7 +56,7 @@ class NormOfRanks {
   /// Σ x² or max |x|.
   constexpr explicit NormOfRanks(bool maximum) : maximum_(maximum) {}
 
-  template <TensorType X, class How>
+  template <TensorType X, PackedSharding How>
   constexpr void count(const Parameter<X, How>& parameter) {
     join(parameter.mesh());
     if (!parameter.finished_slot().filled() || !counts_here(parameter)) return;

@@ -230,8 +230,8 @@ class Optimizer {
 
   /// A block of state as a tensor: it lies as the finished gradient does, in the type of its arithmetic.
   template <TensorType G>
-  using StateOf = tensor_with<kernel::compute_t<typename G::Element>, G::rank, typename G::MeshOf,
-                              detail::LayoutCodes<G>>;
+  using StateOf =
+      tensor_with<kernel::compute_t<typename G::Element>, G::rank, typename G::MeshOf, packed(G::layout)>;
   template <TensorType G>
   static constexpr Buffer state_block(const typename G::MeshOf& mesh, const Shape<G::rank>& shape) {
     const StateOf<G> zeros(mesh, shape, MemoryUse::optimizer_state);
@@ -243,11 +243,12 @@ class Optimizer {
     return state_block<G>(gradient.mesh(), gradient.shape());
   }
 
-  template <TensorType X, class How>
+  template <TensorType X, PackedSharding How>
   constexpr void step_one(Parameter<X, How>& parameter, OwnedState& owned, detail::Bundles& gathers) {
     using Finished = finished_gradient_of<X, How>;
     using Stored = typename Parameter<X, How>::Stored;
-    using Own = detail::relaid<Stored, detail::CutCodes<Stored, Finished>>;  // this rank's part of the update
+    using Own =
+        relaid<Stored, packed(cut_like(Stored::layout, Finished::layout))>;  // this rank's part of the update
     if (!parameter.finished_slot().filled()) return;
     const auto mesh = parameter.mesh();
     PhaseScope phase(mesh.recorder(), Phase::optimizer);

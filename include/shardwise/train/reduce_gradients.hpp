@@ -36,20 +36,6 @@ struct ReduceOptions {
 
 namespace detail {
 
-/// `From` with the placements of `To` where these are cut.
-template <class From, class To>
-struct CutCodes {
-  static constexpr int at(int axis) {
-    return (To::layout[axis].is_shard() ? To::layout[axis] : From::layout[axis]).code;
-  }
-};
-
-/// The placements of `X`.
-template <class X>
-struct LayoutCodes {
-  static constexpr int at(int axis) { return X::layout[axis].code; }
-};
-
 /// Throws `std::invalid_argument` for options that leave gradients unfinished.
 constexpr const ReduceOptions& finishing(const ReduceOptions& options) {
   if (!options.last) {
@@ -80,7 +66,7 @@ class GradientReducer final : public BackwardTask {
         last_(options.last) {}
 
   /// The gradient of `parameter` is complete, as far as this pass goes.
-  template <TensorType X, class How>
+  template <TensorType X, PackedSharding How>
   constexpr void reduce(const Parameter<X, How>& parameter) {
     using Cell = detail::ParameterCell<X, How>;
     buckets_.progress();
@@ -158,7 +144,7 @@ class GradientReducer final : public BackwardTask {
   /// others, by an all-reduce.
   template <TensorType To, TensorType From, class Deliver>
   constexpr void carry(From gradient, Deliver deliver, Phase phase) {
-    using Cut = detail::relaid<From, detail::CutCodes<From, To>>;
+    using Cut = relaid<From, packed(cut_like(From::layout, To::layout))>;
     const auto mesh = gradient.mesh();
     if constexpr (!(From::layout == Cut::layout)) {
       if (const AxisSet axes = detail::changed_axes(From::layout, Cut::layout, mesh.sizes())) {

@@ -49,7 +49,7 @@ class UnitPart {
   constexpr ~UnitPart() = default;
 };
 
-template <TensorType X, class How>
+template <TensorType X, PackedSharding How>
 class UnitPartOf final : public UnitPart {
   using ParameterType = Parameter<X, How>;
 
@@ -293,7 +293,7 @@ class Unit {
  private:
   template <class Module>
   constexpr void add(Module& module, bool borrowed) {
-    for_each_parameter(module, [&]<TensorType X, class How>(const Parameter<X, How>& parameter) {
+    for_each_parameter(module, [&]<TensorType X, PackedSharding How>(const Parameter<X, How>& parameter) {
       state_->add(make_pooled<detail::UnitPartOf<X, How>>(parameter, borrowed));
     });
   }

@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What of a parameter is cut along data axes, where ranks use it on different samples (Rajbhandari et al.,
+/// "ZeRO", 2020): a dimension, and a level for each axis of the mesh.
+///
+/// | level | stored       | used      | gradients rest | finished gradient, optimizer state |
+/// |-------|--------------|-----------|----------------|------------------------------------|
+/// | 0     | as used      | `Reduced` | `Partial`      | `Replicate`                        |
+/// | 1     | as used      | `Reduced` | `Partial`      | `Shard<dim>`                       |
+/// | 2     | as used      | `Reduced` | `Shard<dim>`   | `Shard<dim>`                       |
+/// | 3     | `Shard<dim>` | `Reduced` | `Shard<dim>`   | `Shard<dim>`                       |
+///
+/// Between two backward passes gradients rest; when no more are to come, they are finished.
+
+#include <shardwise/layout/layout.hpp>
+
+namespace shardwise {
+
+struct Sharding {
+  int dim = -1;                        ///< that is cut; -1: none
+  std::array<int, max_axes> levels{};  ///< 0 to 3, one an axis
+
+  constexpr int level(int axis) const { return levels[static_cast<std::size_t>(axis)]; }
+
+  /// Where several axes cut one dimension, an axis cuts the blocks that those to its left have made. So what an axis
+  /// cuts must be cut by those to its left as early, or by them never.
+  constexpr bool nests() const {
+    int least = 3;
+    for (int level : levels) {
+      if (level > least) return false;
+      if (level > 0) least = level;
+    }
+    return true;
+  }
+};
+
+/// A sharding as a template argument, where g++ 12 takes no classes; 0: nothing is cut.
+using PackedSharding = std::uint32_t;
+constexpr PackedSharding packed(const Sharding& how) {
+  auto bits = static_cast<PackedSharding>(how.dim + 1);
+  for (int axis = 0; axis < max_axes; ++axis)
+    bits |= static_cast<PackedSharding>(how.level(axis)) << (8 + 4 * axis);
+  return bits;
+}
+constexpr Sharding unpacked(PackedSharding bits) {
+  Sharding how{static_cast<int>(bits & 0xffu) - 1};
+  for (std::size_t axis = 0; axis < max_axes; ++axis)
+    how.levels[axis] = static_cast<int>(bits >> (8 + 4 * axis) & 0xfu);
+  return how;
+}
+
+/// The layouts of a parameter that is used in the layout `used`: of what is kept between the steps,
+constexpr Layout stored_layout(const Layout& used, const Sharding& how) {
+  return Layout::by_axis(used.axes,
+                         [&](int axis) { return how.level(axis) >= 3 ? shard(how.dim) : used[axis]; });
+}
+/// of its gradient between two backward passes,
+constexpr Layout resting_layout(const Layout& used, const Sharding& how) {
+  return Layout::by_axis(
+      used.axes, [&](int axis) { return how.level(axis) >= 2 ? shard(how.dim) : cotangent(used[axis]); });
+}
+/// and of its gradient with nothing pending.
+constexpr Layout finished_layout(const Layout& used, const Sharding& how) {
+  return Layout::by_axis(used.axes, [&](int axis) {
+    return how.level(axis) >= 1 ? shard(how.dim) : used[axis] == reduced ? replicate : used[axis];
+  });
+}
+
+}  // namespace shardwise
