@@ -10,11 +10,59 @@ namespace {
 
 using DryMesh = sw::DryMesh<sw::dp, sw::tp>;
 
+struct Block : sw::Module<Block> {
+  constexpr Block(const DryMesh& mesh, sw::Index features, sw::Index heads, sw::Index hidden)
+      : norm1(mesh, features),
+        attention(mesh, features, heads),
+        norm2(mesh, features),
+        mlp(mesh, features, hidden) {}
+  constexpr auto forward(const auto& x) const {
+    auto h = add(x, attention(norm1(x)));
+    return add(h, mlp(norm2(h)));
+  }
+  constexpr void visit(auto&& f) {
+    f("norm1", norm1);
+    f("attention", attention);
+    f("norm2", norm2);
+    f("mlp", mlp);
+  }
+
+  sw::LayerNorm<DryMesh> norm1;
+  sw::Attention<DryMesh> attention;
+  sw::LayerNorm<DryMesh> norm2;
+  sw::Mlp<DryMesh> mlp;
+};
+
+struct Model : sw::Module<Model> {
+  constexpr Model(const DryMesh& mesh, sw::Index vocabulary, sw::Index context, sw::Index features,
+                  sw::Index heads, sw::Index hidden, sw::Index layers)
+      : tokens(mesh, vocabulary, features),
+        positions(mesh, context, features),
+        norm(mesh, features),
+        head(mesh, features, vocabulary) {
+    for (sw::Index i = 0; i < layers; ++i) blocks.emplace_back(mesh, features, heads, hidden);
+  }
+  constexpr auto forward(const auto& ids) const {
+    return head(norm(sw::sequential(add(tokens(ids), alongside(positions.table, ids)), blocks)));
+  }
+  constexpr void visit(auto&& f) {
+    f("tokens", tokens);
+    f("positions", positions);
+    f("blocks", blocks);
+    f("norm", norm);
+    f("head", head);
+  }
+
+  sw::Embedding<DryMesh, sw::RowwiseParallel<sw::tp>> tokens;
+  sw::Embedding<DryMesh> positions;
+  std::vector<Block> blocks;
+  sw::LayerNorm<DryMesh> norm;
+  sw::Linear<DryMesh, sw::ColwiseParallel<sw::tp, sw::output<sw::Replicate>>> head;
+};
+
 /// A step of Llama 7B's dimensions: one sequence a group, heads and features split.
 constexpr auto step = sw::trace<DryMesh>({2, 8}, [](const DryMesh& mesh) {
-  sw::LanguageModel<DryMesh> model(
-      mesh,
-      {.vocabulary = 32000, .context = 2048, .features = 4096, .heads = 32, .hidden = 11008, .layers = 32});
+  Model model(mesh, 32000, 2048, 4096, 32, 11008, 32);
   sw::AdamW optimizer;
   sw::Tape tape;
   const auto ids = sw::empty<std::int32_t, sw::Shard<0>, sw::Replicate>(mesh, {2, 2048});

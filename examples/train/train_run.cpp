@@ -13,7 +13,7 @@
 #include <shardwise/data/load_batch.hpp>
 #include <shardwise/data/open_token_corpus.hpp>
 #include <shardwise/models/llama/model.hpp>
-#include <shardwise/module/module.hpp>
+#include <shardwise/module/parameters.hpp>
 #include <shardwise/text/tokenizer.hpp>
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/check_finite.hpp>

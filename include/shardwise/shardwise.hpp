@@ -22,8 +22,12 @@
 
 #include <shardwise/ops/ops.hpp>
 
+#include <shardwise/module/sequential.hpp>
+
 #include <shardwise/nn/cross_entropy_loss.hpp>
 #include <shardwise/nn/dropout.hpp>
+#include <shardwise/nn/layer_norm.hpp>
+#include <shardwise/nn/mlp.hpp>
 
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/check_finite.hpp>
@@ -35,6 +39,5 @@
 #include <shardwise/train/sgd.hpp>
 
 #include <shardwise/models/llama/model.hpp>
-#include <shardwise/models/transformer.hpp>
 
 #include <shardwise/inspect/plan_table.hpp>

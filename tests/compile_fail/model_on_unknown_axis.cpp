@@ -6,13 +6,25 @@
 #include <shardwise/shardwise.hpp>
 
 using namespace shardwise;
+using Line = Mesh<dp>;
+
+template <class Style>
+struct Model : Module<Model<Style>> {
+  explicit Model(const Line& mesh) : layer(mesh, 16, 16) {
+  }
+  auto forward(const auto& x) const {
+    return layer(x);
+  }
+
+  Linear<Line, Style> layer;
+};
 
 #ifdef SHOULD_FAIL
-auto model(const Mesh<dp>& mesh) {
-  return LanguageModel<Mesh<dp>>(mesh, {});
+auto model(const Line& mesh) {
+  return Model<ColwiseParallel<tp>>(mesh);
 }
 #else
-auto model(const Mesh<dp, tp>& mesh) {
-  return LanguageModel<Mesh<dp, tp>>(mesh, {});
+auto model(const Line& mesh) {
+  return Model<NoParallel>(mesh);
 }
 #endif

@@ -6,6 +6,7 @@
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/linear.hpp>
+#include <shardwise/parallel/zero.hpp>
 
 using namespace shardwise;
 using Grid = Mesh<dp, tp>;

@@ -8,12 +8,12 @@
 #include <doctest/doctest.h>
 #include <shardwise/mesh/dry_mesh.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/models/transformer.hpp>
 #include <shardwise/ops/cross_entropy.hpp>
 #include <shardwise/ops/dropout.hpp>
 #include <shardwise/tensor/distribute.hpp>
 #include <shardwise/train/sgd.hpp>
 #include <support/mpi_counter.hpp>
+#include "support/gpt.hpp"
 
 #include <cstdint>
 #include <string>
@@ -67,8 +67,7 @@ TEST_CASE("attention: heads and ranks") {
   }
   // The same words before a large job is started.
   CHECK(refusal<std::invalid_argument>([] {
-          sw::trace<sw::DryMesh<tp>>({16},
-                                     [](auto dry) { sw::LanguageModel<decltype(dry)>(dry, {.heads = 8}); });
+          sw::trace<sw::DryMesh<tp>>({16}, [](auto dry) { Gpt<decltype(dry)>(dry, {.heads = 8}); });
         }).find("8 heads cannot be shared by the 16 ranks of axis tp") != std::string::npos);
 }
 
@@ -138,8 +137,7 @@ TEST_CASE("shapes that do not fit") {
 
 TEST_CASE("a sequence longer than the model's context") {
   const Mesh mesh = line();
-  sw::LanguageModel<Mesh> model(
-      mesh, {.vocabulary = 7, .context = 4, .features = 8, .heads = 4, .hidden = 8, .layers = 1});
+  Gpt<Mesh> model(mesh, {.vocabulary = 7, .context = 4, .features = 8, .heads = 4, .hidden = 8, .layers = 1});
   sw::initialize(model, 1);
   const std::string message = [&]() -> std::string {
     try {

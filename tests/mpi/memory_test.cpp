@@ -7,11 +7,11 @@
 #include <doctest/doctest.h>
 #include <malloc.h>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/models/transformer.hpp>
 #include <shardwise/ops/cross_entropy.hpp>
 #include <shardwise/ops/reduction.hpp>
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/sgd.hpp>
+#include "support/gpt.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -103,7 +103,7 @@ std::vector<Mesh> meshes() {
 TEST_CASE("a language model") {
   for (const Mesh& mesh : meshes()) {
     INFO("dp ", mesh.size<dp>(), " tp ", mesh.size<tp>());
-    sw::LanguageModel<Mesh> model(
+    Gpt<Mesh> model(
         mesh, {.vocabulary = 61, .context = 32, .features = 40, .heads = 5, .hidden = 160, .layers = 2});
     sw::initialize(model, 1);
     sw::AdamW adamw;

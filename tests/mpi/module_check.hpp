@@ -6,7 +6,7 @@
 /// Holds a parallel module against the dense one, which a rank runs alone: results, the gradients of the input
 /// and of every parameter; and what it communicates, as planned, as recorded and as MPI saw it.
 
-#include <shardwise/module/module.hpp>
+#include <shardwise/module/parameters.hpp>
 #include <shardwise/tensor/distribute.hpp>
 #include <support/plans.hpp>
 #include <support/typed_redistribution.hpp>

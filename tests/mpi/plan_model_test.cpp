@@ -4,11 +4,11 @@
 /// @file
 /// The plan of whole training steps of the language model: dry, recorded and seen by MPI are the same.
 
-#include <shardwise/models/transformer.hpp>
 #include <shardwise/ops/cross_entropy.hpp>
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/sgd.hpp>
 #include <support/plans.hpp>
+#include "support/gpt.hpp"
 
 #include <cstdint>
 
@@ -24,14 +24,14 @@ using sw::tp;
 
 namespace {
 
-constexpr sw::LanguageModelConfig config{
+constexpr GptConfig config{
     .vocabulary = 13, .context = 6, .features = 10, .heads = 5, .hidden = 14, .layers = 2};
 
 template <class Optimizer>
 auto training_steps(const Optimizer& fresh, Index batch, int steps) {
   return [=](const auto& mesh) {
     using MeshType = std::remove_cvref_t<decltype(mesh)>;
-    sw::LanguageModel<MeshType> model(mesh, config);
+    Gpt<MeshType> model(mesh, config);
     sw::initialize(model, 1);
     Optimizer optimizer = fresh;
     for (int step = 0; step < steps; ++step) {

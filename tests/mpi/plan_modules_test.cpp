@@ -5,11 +5,11 @@
 /// The plans of modules: what the dry run foresees, what the mesh records and what MPI is asked for are the
 /// same, and no more than is needed.
 
-#include <shardwise/models/transformer.hpp>
 #include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/ops/reduction.hpp>
 #include <shardwise/train/sgd.hpp>
 #include <support/plans.hpp>
+#include "support/gpt.hpp"
 
 namespace sw = shardwise;
 using namespace sw::testing;
@@ -63,7 +63,7 @@ struct MakeAttention {
 struct MakeBlock {
   template <class MeshType>
   constexpr auto operator()(const MeshType& mesh) const {
-    return sw::TransformerBlock<MeshType>(mesh, 10, 5, 14);
+    return GptBlock<MeshType>(mesh, 10, 5, 14);
   }
 };
 

@@ -6,11 +6,11 @@
 /// was.
 
 #include <shardwise/models/llama/model.hpp>
-#include <shardwise/models/transformer.hpp>
 #include <shardwise/nn/linear.hpp>
 #include <shardwise/ops/add.hpp>
 #include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/parallel/prepare_module.hpp>
+#include "support/gpt.hpp"
 
 #include <tuple>
 
@@ -80,7 +80,7 @@ template <class Style>
 struct MakeBlock {
   template <class MeshType>
   auto operator()(const MeshType& mesh) const {
-    return sw::styled<sw::TransformerBlock<MeshType, double>, Style>(mesh, 12, 4, 10);
+    return sw::styled<GptBlock<MeshType, double>, Style>(mesh, 12, 4, 10);
   }
 };
 
@@ -135,7 +135,8 @@ TEST_CASE("a transformer block between sharded sequences") {
   using Between = PrepareModuleInputOutput<tp, arguments<Replicate>, results<Shard<1>>>;
   CHECK(block<Between, Shard<1>>(mesh) == expect("all_reduce 2, all_gather 1 / all_reduce 2, all_gather 1"));
   using X = sw::Tensor<double, 3, Line, Shard<1>>;
-  static_assert(std::is_same_v<sw::styled<sw::TransformerBlock<Line, double>, Between>::ResultOf<X>, X>);
+  using Styled = sw::styled<GptBlock<Line, double>, Between>;
+  static_assert(std::is_same_v<decltype(std::declval<const Styled&>()(std::declval<X>())), X>);
 }
 
 namespace {
@@ -175,8 +176,8 @@ TEST_CASE("a Llama's attention behind a style that a plan gives it") {
     CHECK(traffic(prepared) == expect("all_gather 2, reduce_scatter 2 / all_gather 2, reduce_scatter 2"));
     CHECK(same_communication(plain, prepared));
     using Attention = sw::Llama<sw::Mesh<tp, kvr>, Prepared>::Layer::Attention;
-    static_assert(
-        std::is_same_v<Attention::TakenIn<sw::Tensor<float, 3, sw::Mesh<tp, kvr>, Shard<1>, Shard<1>>>,
-                       sw::Tensor<float, 3, sw::Mesh<tp, kvr>, Reduced, Reduced>>);
+    using Taken = decltype(sw::detail::taken_by(
+        std::declval<const Attention&>(), std::declval<sw::Tensor<float, 3, sw::Mesh<tp, kvr>, Shard<1>, Shard<1>>>()));
+    static_assert(std::is_same_v<Taken, sw::Tensor<float, 3, sw::Mesh<tp, kvr>, Reduced, Reduced>>);
   }
 }

@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "../support/gpt.hpp"
 #include "../support/plans.hpp"
 #include "llama_support.hpp"
 
@@ -184,7 +185,7 @@ constexpr auto put(Tape& tape, X x) {
 /// A block of a transformer with dropout, whose mask is another one each step.
 template <class MeshType, class T>
 struct DroppingBlock {
-  TransformerBlock<MeshType, T> block;
+  GptBlock<MeshType, T> block;
   Dropout<> dropout;
 
   constexpr DroppingBlock(const MeshType& mesh, std::uint64_t seed)

@@ -8,11 +8,11 @@
 #include <doctest/doctest.h>
 #include <shardwise/kernel/random.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/models/transformer.hpp>
 #include <shardwise/nn/dropout.hpp>
 #include <shardwise/ops/cross_entropy.hpp>
 #include <shardwise/tensor/distribute.hpp>
 #include <shardwise/train/adamw.hpp>
+#include "support/gpt.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -30,7 +30,7 @@ namespace {
 
 using Mesh = sw::Mesh<dp, tp>;
 
-constexpr sw::LanguageModelConfig config{
+constexpr GptConfig config{
     .vocabulary = 29, .context = 12, .features = 20, .heads = 5, .hidden = 50, .layers = 2};
 
 Mesh alone() { return Mesh(sw::Communicator::duplicate(MPI_COMM_SELF), {1, 1}); }
@@ -60,7 +60,7 @@ auto tokens(const Mesh& mesh, Index batch, std::uint64_t step, Index shift) {
 /// The language model, with dropout between the blocks and the head if wanted.
 template <class T>
 struct Model {
-  sw::LanguageModel<Mesh, T> model;
+  Gpt<Mesh, T> model;
   sw::Dropout<> dropout;
   bool drops;
 
@@ -77,7 +77,7 @@ struct Model {
 
 template <class T>
 std::vector<double> losses(const Mesh& mesh, int steps, Index batch, bool drops = false) {
-  Model<T> model{sw::LanguageModel<Mesh, T>(mesh, config), sw::Dropout<>(0.1, 11), drops};
+  Model<T> model{Gpt<Mesh, T>(mesh, config), sw::Dropout<>(0.1, 11), drops};
   sw::initialize(model, 5);
   sw::AdamW adamw({.rate = 3e-3});
   std::vector<double> curve;

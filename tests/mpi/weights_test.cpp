@@ -8,9 +8,9 @@
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/models/transformer.hpp>
 #include <shardwise/tensor/distribute.hpp>
 #include <shardwise/weights/save_weights.hpp>
+#include "support/gpt.hpp"
 
 #include <csignal>
 #include <cstdlib>
@@ -34,7 +34,7 @@ Line line() { return Line(sw::world(), {sw::any}); }
 Line alone() { return Line(sw::Communicator::duplicate(MPI_COMM_SELF), {1}); }
 Grid grid() { return Grid(sw::world(), {sw::any, sw::world().size() % 2 == 0 ? 2 : 1}); }
 
-constexpr sw::LanguageModelConfig config{
+constexpr GptConfig config{
     .vocabulary = 13, .context = 4, .features = 12, .heads = 4, .hidden = 10, .layers = 2};
 
 Index over_all_ranks(Index mine) {
@@ -108,17 +108,17 @@ auto with_file_limit(bool limited, rlim_t bytes, F f) {
 
 TEST_CASE("a model saved on one mesh is the same model on any other") {
   const ScratchFolder folder;
-  sw::LanguageModel<Line> model(line(), config);
+  Gpt<Line> model(line(), config);
   sw::initialize(model, 3);
   const auto expected = values_of(model);
   const Index bytes = sw::parameter_count(model) * 4;
   CHECK(over_all_ranks(sw::save_weights(model, folder / "model")) == bytes);  // each byte once
   CHECK(names_in(folder / "model") == std::vector<std::string>{"model.safetensors"});
 
-  sw::LanguageModel<Grid> on_grid(grid(), config);
+  Gpt<Grid> on_grid(grid(), config);
   sw::load_weights(on_grid, folder / "model");
   CHECK(values_of(on_grid) == expected);
-  sw::LanguageModel<Line> single(alone(), config);
+  Gpt<Line> single(alone(), config);
   CHECK(sw::load_weights(single, folder / "model" / "model.safetensors") == bytes);
   CHECK(values_of(single) == expected);
 
@@ -137,7 +137,7 @@ TEST_CASE("a model saved on one mesh is the same model on any other") {
     for (const sw::StoredTensor& tensor : file.tensors()) elements += tensor.bytes;
     CHECK((elements <= 2000 || file.tensors().size() == 1));
   }
-  sw::LanguageModel<Line> again(line(), config);
+  Gpt<Line> again(line(), config);
   sw::load_weights(again, folder / "several");
   CHECK(values_of(again) == expected);
   CHECK(sw::full_tensor(sw::read_tensor<float, 2, Shard<1>>(line(), folder / "several", "positions")) ==
@@ -265,7 +265,7 @@ TEST_CASE("a module is loaded whole or not at all, and all ranks know why") {
   CHECK(values_of(module) == std::vector<float>(72, 0.0F));
 
   // Many problems: ten are told.
-  sw::LanguageModel<Line> model(mesh, config);
+  Gpt<Line> model(mesh, config);
   const std::string many = error_of([&] { sw::load_weights(model, path); });
   Index parameters = 0;
   sw::for_each_parameter(model, [&](auto&) { ++parameters; });
@@ -334,7 +334,7 @@ TEST_CASE("a save that fails leaves what was there, and nothing else") {
   CHECK(sw::full_tensor(sw::read_tensor<float, 2, Replicate>(mesh, path, "x"))(63, 63) == 2.0F);
 
   // Several files at once
-  sw::LanguageModel<Line> model(mesh, config);
+  Gpt<Line> model(mesh, config);
   CHECK(has(error_of([&] { sw::save_weights(model, folder / "model"); }),
             "a parameter is used before it has a value"));
   CHECK(!std::filesystem::exists(folder / "model"));
@@ -367,7 +367,7 @@ TEST_CASE("a save that fails leaves what was there, and nothing else") {
 TEST_CASE("several files over several: no old one is touched before the new ones count") {
   const ScratchFolder folder;
   const Line mesh = line();
-  sw::LanguageModel<Line> model(mesh, config);
+  Gpt<Line> model(mesh, config);
   const auto save = [&](std::uint64_t seed, Index bytes) {
     sw::initialize(model, seed);
     sw::save_weights(model, folder.path(), {.max_file_bytes = bytes});

@@ -7,6 +7,8 @@
 
 #include <shardwise/shardwise.hpp>
 
+#include "support/gpt.hpp"
+
 #include <type_traits>
 
 namespace shardwise {
@@ -31,7 +33,7 @@ using In = Sequences<Reduced>;
 static_assert(same_type(a<Layer>, a<In>));
 static_assert(same_type(a<Layer>, a<Var<In>>));
 static_assert(same_type(a<Layer>, a<Var<In, false>>));
-static_assert(same_type(a<TransformerBlock<Dry>>, a<Var<Sequences<Replicate>>>));
+static_assert(same_type(a<GptBlock<Dry>>, a<Var<Sequences<Replicate>>>));
 static_assert(may(a<Layer>, a<Var<In>>) &&
               !may(a<Layer>, a<Var<Tensor<float, 3, Dry, Shard<2>, Replicate>>>));
 static_assert(!may(a<Layer>, a<Tensor<float, 3, Dry, Shard<2>, Replicate>>));

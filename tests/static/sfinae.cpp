@@ -7,6 +7,8 @@
 
 #include <shardwise/shardwise.hpp>
 
+#include "support/gpt.hpp"
+
 using namespace shardwise;
 
 // clang-format off: a question, a line
@@ -279,12 +281,12 @@ static_assert(can(called, a<Attention<Grid>>, a<Sequences<Shard<0>>>));
 static_assert(!can(called, a<Attention<Grid>>, a<Sequences<Shard<1>>>));
 static_assert(can(called, a<LayerNorm<Grid>>, a<Sequences<Shard<1>>>));
 static_assert(!can(called, a<LayerNorm<Grid>>, a<Sequences<Shard<2>>>));
-static_assert(can(called, a<TransformerBlock<Grid>>, a<Sequences<Shard<0>>>));
-static_assert(!can(called, a<TransformerBlock<Grid>>, a<Sequences<Shard<1>>>));
+static_assert(can(called, a<GptBlock<Grid>>, a<Sequences<Shard<0>>>));
+static_assert(!can(called, a<GptBlock<Grid>>, a<Sequences<Shard<1>>>));
 static_assert(can(called, a<Embedding<Line>>, a<Ids<Replicate>>));
 static_assert(!can(called, a<Embedding<Line>>, a<Vector<Replicate>>));
-static_assert(can(called, a<LanguageModel<Grid>>, a<Tensor<int, 2, Grid, Shard<0>, Replicate>>));
-static_assert(!can(called, a<LanguageModel<Grid>>, a<Tensor<int, 2, Grid, Shard<1>, Replicate>>));
+static_assert(can(called, a<Gpt<Grid>>, a<Tensor<int, 2, Grid, Shard<0>, Replicate>>));
+static_assert(!can(called, a<Gpt<Grid>>, a<Tensor<int, 2, Grid, Shard<1>, Replicate>>));
 static_assert(!can(called, a<Mlp<Line>>, a<OnItsWay>));
 static_assert(std::is_constructible_v<Mlp<Grid>, Grid, int, int> &&
               !std::is_constructible_v<Mlp<Mesh<dp>>, Mesh<dp>, int, int>);

@@ -39,6 +39,14 @@ struct OperandTraits<Var<X, Tracked>> {
   static constexpr const auto& slot(const Var<X, Tracked>& x) { return x.slot(); }
 };
 
+/// An operand that is a type only: see autograd/abstract.hpp.
+template <class X, bool OnTape, bool Tracked>
+class Abstract;
+template <class X>
+inline constexpr bool is_abstract = false;
+template <class X, bool OnTape, bool Tracked>
+inline constexpr bool is_abstract<Abstract<X, OnTape, Tracked>> = true;
+
 template <class X>
 concept Operand = requires {
   typename OperandTraits<std::remove_cvref_t<X>>::TensorOf;
@@ -89,7 +97,10 @@ constexpr Tape& common_tape(const X&... operands) {
 /// `x` as `other` would see it: on the tape of `other` if that brings one, else a tensor.
 template <Operand X, Operand Other>
 constexpr auto alongside(const X& x, const Other& other) {
-  if constexpr (!OperandTraits<Other>::on_tape) {
+  if constexpr (is_abstract<X>) {
+    return Abstract < tensor_of<X>, OperandTraits<Other>::on_tape,
+           OperandTraits<Other>::on_tape && OperandTraits<X>::tracked > ();
+  } else if constexpr (!OperandTraits<Other>::on_tape) {
     return value_of(x);
   } else if constexpr (OperandTraits<X>::tracked) {
     if constexpr (requires { x.recipe(); }) {

@@ -9,7 +9,7 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 
-#include <shardwise/autograd/operand.hpp>
+#include <shardwise/autograd/abstract.hpp>
 #include <shardwise/tensor/redistribute.hpp>
 
 namespace shardwise {
@@ -71,12 +71,34 @@ struct Differentiable<X, Y> {
 template <class X, bool Tracked, class... Arguments>
 struct Redistributed<Var<X, Tracked>, Arguments...>
     : Differentiable<Var<X, Tracked>, redistributed<X, Arguments...>> {};
+template <class X, bool OnTape, bool Tracked, class... Arguments>
+struct Redistributed<Abstract<X, OnTape, Tracked>, Arguments...> {
+  template <class Y>
+  static constexpr auto type_of() {
+    if constexpr (IllFormed<Y>) {
+      return TypeIs<Y>{};
+    } else {
+      return Differentiable<std::conditional_t<Tracked, Var<Y>, Y>, redistributed<Y, Arguments...>>{};
+    }
+  }
+  using type = Abstract<typename decltype(type_of<X>())::type, OnTape, Tracked>;
+};
 template <class X, class... Arguments>
 struct Redistributed<Pending<X>, Arguments...> {
   using type = tensor_of<Pending<X>>;
 };
 
 }  // namespace detail
+
+/// `Y`, a tensor type or a `LayoutError`, in the place of an abstract operand.
+template <class Y, AbstractOperand X>
+constexpr auto redistribute_to(const X&) {
+  if constexpr (AbstractOperand<Y>) {
+    return Y{};
+  } else {
+    return detail::abstract_result<std::conditional_t<IllFormed<tensor_of<X>>, tensor_of<X>, Y>, X>{};
+  }
+}
 
 /// `x` in the layout of the tensor type `Y`; on a tape if `x` is.
 template <TensorType Y, class X>

@@ -59,6 +59,7 @@ enum class Reason {
   styles_name_one_axis_twice,
   left_data_axis_has_the_lower_zero_level,
   layers_want_the_input_in_different_layouts,
+  layer_gives_another_layout_than_it_takes,
   plan_names_no_such_module,
   plan_names_a_module_twice,
   plan_leaves_a_module_without_a_style,

@@ -17,10 +17,7 @@ namespace detail {
 /// Throws `std::invalid_argument` unless every rank that shares the heads, dimension 0 of the weight, has one.
 template <TensorType Weight>
 constexpr void check_heads_suffice(const MeshSizes& sizes, Index heads) {
-  AxisSet sharing = 0;
-  for (int axis = 0; axis < Weight::layout.axes; ++axis) {
-    if (Weight::layout[axis].is_shard(0)) sharing |= 1u << axis;
-  }
+  const AxisSet sharing = Weight::layout.axes_where([](Placement p) { return p.is_shard(0); });
   const int ranks = group_size(sizes, Weight::layout.axes, sharing);
   if (heads >= ranks) return;
   std::string axes;
@@ -38,16 +35,10 @@ constexpr void check_heads_suffice(const MeshSizes& sizes, Index heads) {
 
 template <class MeshType, class T = float, ParallelStyle In = ColwiseParallel<tp>,
           ParallelStyle Out = RowwiseParallel<tp>>
-class Attention {
+class Attention : public Module<Attention<MeshType, T, In, Out>> {
  public:
   using Problem = detail::style_problem<MeshType, ModuleKind::linear, In, Out>;
   using Projection = Linear<MeshType, In, T, 2, 1>;
-  template <class H>
-  using Heads = result_of<AttentionOp, H, H, H>;
-  /// What a call with an `X` gives, or the `LayoutError` that says why none.
-  template <class X>
-  using ResultOf = detail::through<X, Projection::template ResultOf, Heads,
-                                   Linear<MeshType, Out, T, 1, 2>::template ResultOf>;
 
   /// `features` is a multiple of `heads`. Throws `std::invalid_argument` if it is not, or if there are fewer
   /// heads than ranks to share them.
@@ -61,14 +52,10 @@ class Attention {
   Attention(const MeshType&, Index, Index) = delete;  // see Why
 
   /// x: [batch, sequence, features], and so is the result.
-  template <Operand X, class Result = ResultOf<X>>
-  constexpr auto operator()(const X& x) const {
+  constexpr auto forward(const auto& x) const {
     auto [q, k, v] = project(x, wq, wk, wv);
-    return wo(shardwise::attention(q, k, v));
+    return wo(attention(q, k, v));
   }
-  template <Operand X, IllFormed Why = ResultOf<X>>
-  Why operator()(const X&) const;  // see Why
-
   constexpr void visit(auto&& f) {
     f("wq", wq);
     f("wk", wk);

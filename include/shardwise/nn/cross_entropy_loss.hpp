@@ -21,6 +21,7 @@
 #include <shardwise/layout/diagnosis.hpp>
 
 #include <shardwise/mesh/reducible.hpp>
+#include <shardwise/module/module.hpp>
 #include <shardwise/ops/cross_entropy.hpp>
 
 namespace shardwise {
@@ -60,6 +61,10 @@ struct CrossEntropyLossRule {
 template <class Y>
 struct WideLoss {
   using type = Y;
+};
+template <class Y, bool OnTape, bool Tracked>
+struct WideLoss<Abstract<Y, OnTape, Tracked>> {
+  using type = Abstract<typename WideLoss<Y>::type, OnTape, Tracked>;
 };
 template <class T, int Rank, class MeshType, class... Placements>
 struct WideLoss<Tensor<T, Rank, MeshType, Placements...>> {
@@ -187,14 +192,8 @@ class CrossEntropyNode final : public TapeNode {
 
 }  // namespace detail
 
-class CrossEntropyLoss {
+class CrossEntropyLoss : public Module<CrossEntropyLoss> {
  public:
-  /// What a call gives, or the `LayoutError` that says why none: a scalar, `Replicate` on the axes that shard
-  /// the logits, and a `float` if they are in bfloat16.
-  template <class Logits, class Targets>
-  using ResultOf = typename detail::WideLoss<
-      result_of<detail::CrossEntropyLossRule, std::remove_cvref_t<Logits>, Targets>>::type;
-
   /// Throws `std::invalid_argument` if `label_smoothing` is not in [0, 1].
   constexpr explicit CrossEntropyLoss(const CrossEntropyOptions& options = {}) : options_(options) {
     if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
@@ -205,20 +204,25 @@ class CrossEntropyLoss {
 
   /// logits: [r…, classes]; targets: integers [r…], on each axis either sharded as the logits' rows are, or full
   /// copies. Collective over the axes that shard the logits. Nothing of the size of the logits is allocated; nor
-  /// by the backward pass, if the logits were given up, as in `criterion(model(x), targets)`.
+  /// by the backward pass, if the logits were given up, as in `criterion(model(x), targets)`. The result is a scalar,
+  /// `Replicate` on the axes that shard the logits, and a `float` if they are in bfloat16.
   ///
   /// Throws `std::out_of_range`, the same on every rank, for a target that is neither a class nor
   /// `ignore_index`. A logit of -∞ has probability 0; with label smoothing the loss is then infinite.
-  template <Operand Logits, Operand Targets, class Result = ResultOf<Logits, Targets>>
-  constexpr auto operator()(Logits&& logits, const Targets& targets) const {
-    using C = typename Result::Element;
-    if (options_.label_smoothing > 0) {
-      return run<kernel::SmoothedRowTerms<C>, Result>(std::forward<Logits>(logits), targets);
+  template <Operand Logits, Operand Targets>
+  constexpr auto forward(Logits&& logits, const Targets& targets) const {
+    using Result = typename detail::WideLoss<
+        result_of<detail::CrossEntropyLossRule, std::remove_cvref_t<Logits>, Targets>>::type;
+    if constexpr (AbstractOperand<Result>) {
+      return Result{};
+    } else {
+      using C = typename Result::Element;
+      if (options_.label_smoothing > 0) {
+        return run<kernel::SmoothedRowTerms<C>, Result>(std::forward<Logits>(logits), targets);
+      }
+      return run<kernel::RowTerms<C>, Result>(std::forward<Logits>(logits), targets);
     }
-    return run<kernel::RowTerms<C>, Result>(std::forward<Logits>(logits), targets);
   }
-  template <Operand Logits, Operand Targets, IllFormed Why = ResultOf<Logits, Targets>>
-  Why operator()(Logits&&, const Targets&) const;  // see Why
 
   constexpr void visit(auto&&) {}
 

@@ -15,26 +15,14 @@
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/module/module.hpp>
 #include <shardwise/ops/dropout.hpp>
+#include <shardwise/parallel/style_problem.hpp>
 #include <shardwise/parallel/styled.hpp>
 
 namespace shardwise {
 
 template <ParallelStyle Style = NoParallel>
-class Dropout {
+class Dropout : public Module<Dropout<Style>> {
  public:
-  template <class X>
-  using Problem = detail::style_problem<typename X::MeshOf, ModuleKind::dropout, Style>;
-  template <class X>
-  using TakenIn = std::conditional_t<WellFormed<Problem<X>>, detail::taken_in<Style, X, 0>, Problem<X>>;
-  template <class X>
-  using Dropped = result_of<DropoutOp, X>;
-  /// What a call with an `X` in training gives, or the `LayoutError` that says why none.
-  template <class X>
-  using ResultOf = detail::through<X, TakenIn, Dropped>;
-  /// The same in evaluation.
-  template <class X>
-  using Passed = detail::through<X, TakenIn>;
-
   /// `probability` of an element to be dropped, in [0, 1).
   /// Throws `std::invalid_argument` if it is not. Layers with different seeds have independent masks.
   constexpr Dropout(double probability, std::uint64_t seed)
@@ -46,20 +34,23 @@ class Dropout {
   }
 
   /// In training: a new mask each step.
-  template <Operand X, class Result = ResultOf<X>>
-  constexpr auto operator()(const X& x, std::uint64_t step) const {
-    return dropout(redistribute_to<TakenIn<tensor_of<X>>>(x), probability_,
-                   derived_seed(seed_ ^ step, "step"));
+  constexpr auto forward(const Operand auto& x, std::uint64_t step) const {
+    return dropout(forward(x), probability_, derived_seed(seed_ ^ step, "step"));
   }
-  template <Operand X, IllFormed Why = ResultOf<X>>
-  Why operator()(const X&, std::uint64_t) const;  // see Why
   /// In evaluation: nothing is dropped.
-  template <Operand X, class Result = Passed<X>>
-  constexpr auto operator()(const X& x) const {
-    return redistribute_to<Result>(x);
+  template <Operand X>
+  constexpr auto forward(const X& x) const {
+    using T = tensor_of<X>;
+    if constexpr (WellFormed<T>) {
+      using Problem = detail::style_problem<typename T::MeshOf, ModuleKind::dropout, Style>;
+      if constexpr (IllFormed<Problem>)
+        return redistribute_to<Problem>(x);
+      else
+        return detail::take<Style, 1>(x);
+    } else {
+      return x;
+    }
   }
-  template <Operand X, IllFormed Why = Passed<X>>
-  Why operator()(const X&) const;  // see Why
 
   constexpr void visit(auto&&) {}
 

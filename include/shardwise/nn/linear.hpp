@@ -13,8 +13,10 @@
 /// ```
 
 #include <shardwise/layout/diagnosis.hpp>
+
 #include <shardwise/module/module.hpp>
 #include <shardwise/ops/matmul.hpp>
+#include <shardwise/parallel/style_problem.hpp>
 #include <shardwise/parallel/styled.hpp>
 
 namespace shardwise {
@@ -23,7 +25,7 @@ namespace shardwise {
 /// that a style shards: heads, where the features are [heads, head_dim]. Without `HasBias` there is no b.
 template <class MeshType, ParallelStyle Style = NoParallel, class T = float, int OutDims = 1, int InDims = 1,
           bool HasBias = true>
-class Linear {
+class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias>> {
   struct NoBias {
     constexpr NoBias(const MeshType&, const Shape<OutDims>&, Init) {}
   };
@@ -34,21 +36,6 @@ class Linear {
   using Bias = tensor_with<T, OutDims, MeshType, packed(detail::bias_layout<Style, MeshType>())>;
   using WeightParameter = detail::StyledWeight<Style, Weight, OutDims>;
   using BiasParameter = detail::StyledBias<Style, Bias>;
-
-  template <class X>
-  using PreparedTensor =
-      relaid<X, packed(detail::input_layout<Style, MeshType>(X::layout, X::rank - InDims))>;
-  template <class X>
-  using ProductOfTensor = result_of<Matmul<InDims>, PreparedTensor<X>, Weight>;
-  template <class Y>
-  using GivenOut = detail::given_out<Style, Y>;
-
-  /// The product with an input `X`, and what a call gives: a tensor type or a `LayoutError`.
-  template <class X>
-  using Product = detail::through<X, ProductOfTensor>;
-  template <class X>
-  using ResultOf = detail::through<X, ProductOfTensor, GivenOut>;
-
   using Problem = detail::style_problem<MeshType, ModuleKind::linear, Style>;
 
   /// `in` and `out` are the extents of the features: numbers, or {heads, head_dim}. Parameters begin as
@@ -65,35 +52,27 @@ class Linear {
   template <IllFormed Why = Problem>
   Linear(const MeshType&, const auto&, const auto&, Init = {}) = delete;  // see Why
 
-  /// `x` in the layout that this layer wants; several layers of one style share its result, and so the edge
-  /// that their gradients come back on.
-  template <Operand X, class Result = Product<X>>
-  constexpr auto prepare(const X& x) const {
-    return redistribute_to<PreparedTensor<tensor_of<X>>>(x);
-  }
-  template <Operand X, IllFormed Why = Product<X>>
-  Why prepare(const X&) const;  // see Why
-
   /// x: [r…, in…]; the result is [r…, out…].
-  template <Operand X, class Result = ResultOf<X>>
-  constexpr auto operator()(const X& x) const {
-    if constexpr (HasBias) {
+  constexpr auto forward(const Operand auto& x) const {
+    const auto in = take(x);
+    using Product = tensor_of<result_of<Matmul<InDims>, decltype(in), WeightParameter>>;
+    if constexpr (HasBias && WellFormed<Product>) {
       // The bias lies as the product does, so that a pending one gets it once.
-      using UsedBias = relaid<Bias, packed(bias_beside(Product<X>::layout))>;
-      auto y = linear<InDims>(prepare(x), weight, redistribute_to<UsedBias>(alongside(bias, x)));
-      return redistribute_to<Result>(std::move(y));
+      constexpr Layout layout = Layout::by_axis(MeshType::axes, [](int axis) {
+        return Product::layout[axis].is_partial() ? partial_sum : Bias::layout[axis];
+      });
+      return give(
+          linear<InDims>(in, weight, redistribute_to<relaid<Bias, packed(layout)>>(alongside(bias, x))));
     } else {
-      return multiply(x, weight);
+      return give(matmul<InDims>(in, weight));
     }
   }
-  template <Operand X, IllFormed Why = ResultOf<X>>
-  Why operator()(const X&) const;  // see Why
-
+  /// `x` in the layout that this layer wants; several layers of one style share it, and so the edge that their
+  /// gradients come back on.
+  static constexpr auto take(const Operand auto& x) { return detail::take<Style, InDims>(x); }
   /// What a layer of this type without bias gives, if its weight is `other`: a table that is also a head.
-  template <Operand X, class Result = ResultOf<X>>
-  static constexpr auto multiply(const X& x, const WeightParameter& other) {
-    auto y = matmul<InDims>(redistribute_to<PreparedTensor<tensor_of<X>>>(x), other);
-    return redistribute_to<Result>(std::move(y));
+  static constexpr auto multiply(const Operand auto& x, const WeightParameter& other) {
+    return give(matmul<InDims>(take(x), other));
   }
 
   constexpr void visit(auto&& f) {
@@ -105,11 +84,7 @@ class Linear {
   [[no_unique_address]] std::conditional_t<HasBias, BiasParameter, NoBias> bias;
 
  private:
-  static constexpr Layout bias_beside(const Layout& product) {
-    return Layout::by_axis(product.axes, [&](int axis) {
-      return product[axis].is_partial() ? partial_sum : Bias::layout[axis];
-    });
-  }
+  static constexpr auto give(Operand auto y) { return detail::give<Style>(std::move(y)); }
 
   static constexpr Shape<OutDims + InDims> joined(const Shape<OutDims>& out, const Shape<InDims>& in) {
     Shape<OutDims + InDims> all{};
@@ -121,39 +96,25 @@ class Linear {
 
 namespace detail {
 
-/// The layout that all the layers want `X` in, or the `LayoutError` that says that they differ.
-template <class X, class First, class... Rest>
-struct SharedInput {
-  using type = LayoutError<
-      Reason::layers_want_the_input_in_different_layouts,
-      Got<typename First::template PreparedTensor<X>, typename Rest::template PreparedTensor<X>...>,
-      Cure<Hint::call_them_one_by_one>>;
+struct Project : Module<Project> {
+  template <Operand X, class First, class... Rest>
+  constexpr auto forward(const X& x, const First& first, const Rest&... rest) const {
+    using Shared = decltype(first.take(x));
+    if constexpr ((std::is_same_v<Shared, decltype(rest.take(x))> && ...)) {
+      const Shared shared = first.take(x);
+      return std::make_tuple(first(shared), rest(shared)...);
+    } else {
+      return redistribute_to<LayoutError<Reason::layers_want_the_input_in_different_layouts,
+                                         Got<tensor_of<Shared>, tensor_of<decltype(rest.take(x))>...>,
+                                         Cure<Hint::call_them_one_by_one>>>(x);
+    }
+  }
 };
-template <class X, class First, class... Rest>
-  requires(std::is_same_v<typename First::template PreparedTensor<X>,
-                          typename Rest::template PreparedTensor<X>>&&...)  //
-struct SharedInput<X, First, Rest...> {
-  using type = typename First::template PreparedTensor<X>;
-};
-template <class... Layers>
-struct SharedBy {
-  template <class X>
-  using Input = typename SharedInput<X, Layers...>::type;
-};
-template <class X, class... Layers>
-using project_result = typename AllWellFormed<through<X, SharedBy<Layers...>::template Input>,
-                                              typename Layers::template ResultOf<X>...>::type;
 
 }  // namespace detail
 
-/// `x` through several layers that want it in one layout, as a tuple: it is redistributed once, and their
-/// gradients are added before they are reduced.
-template <Operand X, class... Layers, class Result = detail::project_result<X, Layers...>>
-constexpr auto project(const X& x, const Layers&... layers) {
-  auto shared = std::get<0>(std::tie(layers...)).prepare(x);
-  return std::make_tuple(layers(shared)...);
-}
-template <Operand X, class... Layers, IllFormed Why = detail::project_result<X, Layers...>>
-Why project(const X&, const Layers&...);  // see Why
+/// `project(x, layers...)`: `x` through several layers that want it in one layout, as a tuple: it is redistributed once,
+/// and their gradients are added before they are reduced.
+inline constexpr detail::Project project;
 
 }  // namespace shardwise

@@ -14,30 +14,17 @@ namespace shardwise {
 
 template <class MeshType, class T = float, ParallelStyle Up = ColwiseParallel<tp>,
           ParallelStyle Down = RowwiseParallel<tp>>
-class Mlp {
+class Mlp : public Module<Mlp<MeshType, T, Up, Down>> {
  public:
   using Problem = detail::style_problem<MeshType, ModuleKind::linear, Up, Down>;
-  template <class X>
-  using Hidden = result_of<Gelu, X>;
-  /// What a call with an `X` gives, or the `LayoutError` that says why none.
-  template <class X>
-  using ResultOf = detail::through<X, Linear<MeshType, Up, T>::template ResultOf, Hidden,
-                                   Linear<MeshType, Down, T>::template ResultOf>;
 
   constexpr Mlp(const MeshType& mesh, Index features, Index hidden) requires WellFormed<Problem>
       : up(mesh, features, hidden), down(mesh, hidden, features) {}
-
   template <IllFormed Why = Problem>
   Mlp(const MeshType&, Index, Index) = delete;  // see Why
 
   /// x: [r…, features], and so is the result.
-  template <Operand X, class Result = ResultOf<X>>
-  constexpr auto operator()(const X& x) const {
-    return down(gelu(up(x)));
-  }
-  template <Operand X, IllFormed Why = ResultOf<X>>
-  Why operator()(const X&) const;  // see Why
-
+  constexpr auto forward(const auto& x) const { return down(gelu(up(x))); }
   constexpr void visit(auto&& f) {
     f("up", up);
     f("down", down);

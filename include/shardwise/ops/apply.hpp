@@ -259,6 +259,12 @@ class OpRecipe final : public Recipe<Y> {
 
 }  // namespace detail
 
+/// Of abstract operands: what would come of it.
+template <class Op, Operand... X, AbstractOperand Y = result_of<Op, X...>>
+constexpr Y apply(const Op&, const X&...) {
+  return {};
+}
+
 /// Runs `op`. The result is a tensor; or a `Var` if an operand is on a tape.
 template <class Op, Operand... X, TensorType Y = result_of<Op, X...>>
 constexpr auto apply(const Op& op, const X&... x) {

@@ -169,10 +169,12 @@ constexpr void check_heads(Index heads, Index kv_heads, const Layout& q, const L
 /// Throws `std::invalid_argument`, on every rank, if the shapes do not fit or the heads cannot be shared out.
 template <Operand Q, Operand K, Operand V, class Result = result_of<AttentionOp, Q, K, V>>
 constexpr auto attention(const Q& q, const K& k, const V& v, const AttentionOptions& options = {}) {
-  AttentionOp::shape(value_of(q).shape(), value_of(k).shape(), value_of(v).shape());
-  detail::check_heads<typename tensor_of<Q>::MeshOf::AxesOf>(value_of(q).shape()[2], value_of(k).shape()[2],
-                                                             tensor_of<Q>::layout, tensor_of<K>::layout, 2,
-                                                             value_of(q).mesh().sizes());
+  if constexpr (!AbstractOperand<Result>) {
+    AttentionOp::shape(value_of(q).shape(), value_of(k).shape(), value_of(v).shape());
+    detail::check_heads<typename tensor_of<Q>::MeshOf::AxesOf>(value_of(q).shape()[2], value_of(k).shape()[2],
+                                                               tensor_of<Q>::layout, tensor_of<K>::layout, 2,
+                                                               value_of(q).mesh().sizes());
+  }
   return apply(AttentionOp{options}, q, k, v);
 }
 template <Operand Q, Operand K, Operand V, IllFormed Why = result_of<AttentionOp, Q, K, V>>

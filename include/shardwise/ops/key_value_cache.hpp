@@ -71,6 +71,9 @@ class KeyValueCache {
     length_ += x[1];
   }
 
+  /// Nothing is added of what is a type only.
+  constexpr void append(const AbstractOperand auto&, const AbstractOperand auto&) {}
+
   /// What the function `attention(q, cache, options)` gives.
   template <TensorType Q>
   constexpr auto attend(const Q& q, const AttentionOptions& options) const {
@@ -121,11 +124,15 @@ class KeyValueCache {
 /// q: [batch, new tokens, heads, head_dim], against all tokens of the cache, of which q's are the last ones;
 /// the result is as q. Throws `std::invalid_argument`, on every rank, if the shapes do not fit, the heads
 /// cannot be shared out, or q has more tokens than the cache though it is causal. Not for tapes.
-template <TensorType Q, TensorType K, class Result = result_of<AttentionOp, Q, K, K>>
+template <Operand Q, TensorType K, class Result = result_of<AttentionOp, Q, K, K>>
 constexpr auto attention(const Q& q, const KeyValueCache<K>& cache, const AttentionOptions& options = {}) {
-  return cache.attend(q, options);
+  if constexpr (AbstractOperand<Q>) {
+    return Result();
+  } else {
+    return cache.attend(q, options);
+  }
 }
-template <TensorType Q, TensorType K, IllFormed Why = result_of<AttentionOp, Q, K, K>>
+template <Operand Q, TensorType K, IllFormed Why = result_of<AttentionOp, Q, K, K>>
 Why attention(const Q&, const KeyValueCache<K>&, const AttentionOptions& = {});  // see Why
 
 }  // namespace shardwise

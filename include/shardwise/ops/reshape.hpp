@@ -78,6 +78,18 @@ struct Reshaped<Given, Rank, Placements...> {
   using type = tensor_of<Given>;
 };
 
+template <class X, bool OnTape, bool Tracked, int Rank, class... Placements>
+struct Reshaped<Abstract<X, OnTape, Tracked>, Rank, Placements...> {
+  static constexpr auto type_of() {
+    if constexpr (IllFormed<X>) {
+      return TypeIs<X>{};
+    } else {
+      return Reshaped<std::conditional_t<Tracked, Var<X, true>, X>, Rank, Placements...>{};
+    }
+  }
+  using type = Abstract<typename decltype(type_of())::type, OnTape, Tracked>;
+};
+
 /// Which elements of the row-major order a block holds, in few numbers: dimensions are joined where the block
 /// stays a box. Equal forms are equal sets of elements, whatever the extents were.
 struct BlockForm {
@@ -182,18 +194,22 @@ namespace detail {
 
 template <class Result, class X, std::size_t Rank>
 constexpr auto run_reshape(const X& x, const std::array<Index, Rank>& shape) {
-  using Given = tensor_of<X>;
-  const Given& value = value_of(x);
-  check_reshape<Result>(value, shape);
-  Result y(value.mesh(), shape, value.buffer());
-  if constexpr (!any_on_tape<X>) {
-    return y;
-  } else if constexpr (!any_tracked<X>) {
-    return Var<Result, false>(x.tape(), std::move(y));
+  if constexpr (AbstractOperand<X>) {
+    return Result();
   } else {
-    auto slot = SlotFor<Result>::make();
-    x.tape().template record<ReshapeNode<Given, Result>>(value.shape(), OperandTraits<X>::slot(x), slot);
-    return Var<Result>(x.tape(), std::move(y), std::move(slot));
+    using Given = tensor_of<X>;
+    const Given& value = value_of(x);
+    check_reshape<Result>(value, shape);
+    Result y(value.mesh(), shape, value.buffer());
+    if constexpr (!any_on_tape<X>) {
+      return y;
+    } else if constexpr (!any_tracked<X>) {
+      return Var<Result, false>(x.tape(), std::move(y));
+    } else {
+      auto slot = SlotFor<Result>::make();
+      x.tape().template record<ReshapeNode<Given, Result>>(value.shape(), OperandTraits<X>::slot(x), slot);
+      return Var<Result>(x.tape(), std::move(y), std::move(slot));
+    }
   }
 }
 

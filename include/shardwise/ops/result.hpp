@@ -14,7 +14,7 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 
-#include <shardwise/autograd/operand.hpp>
+#include <shardwise/autograd/abstract.hpp>
 #include <shardwise/layout/propagation.hpp>
 
 namespace shardwise {
@@ -172,11 +172,19 @@ struct Result : FirstProblem<X...> {};
 template <class Op, bool Tracked, TensorType... X>
 struct Result<Op, Tracked, X...> : ResultOfTensors<Op, Tracked, X...> {};
 
+template <class Op, class... X>
+struct ResultOfOperands : Result<Op, any_tracked<X...>, tensor_of<X>...> {};
+template <class Op, class... X>
+  requires(AbstractOperand<X> || ...)
+struct ResultOfOperands<Op, X...> {
+  using type = abstract_result<typename Result<Op, any_tracked<X...>, tensor_of<X>...>::type, X...>;
+};
+
 }  // namespace detail
 
-/// The tensor type that `Op` makes of operands `X...`, or a `LayoutError`.
+/// The tensor type that `Op` makes of operands `X...`, or a `LayoutError`; of abstract ones, an abstract one of it.
 template <class Op, class... X>
-using result_of = typename detail::Result<Op, any_tracked<X...>, tensor_of<X>...>::type;
+using result_of = typename detail::ResultOfOperands<Op, X...>::type;
 
 /// The number of dimensions of an operand; 0 if it is an error.
 template <class X>

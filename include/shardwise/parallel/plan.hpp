@@ -248,8 +248,8 @@ struct PlanAxesProblem<MeshType, PlanType, Modules, std::index_sequence<Entry...
     }
     return ModuleKind::composite;
   }
-  using type = typename AllWellFormed<
-      style_problem<MeshType, kind(Entry), typename PlanType::template StyleAt<Entry>>..., void>::type;
+  using type = typename FirstError<
+      style_problem<MeshType, kind(Entry), typename PlanType::template StyleAt<Entry>>...>::type;
 };
 
 template <class MeshType, class PlanType, const auto& Modules>

@@ -15,6 +15,7 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/module/module.hpp>
+#include <shardwise/parallel/style_problem.hpp>
 #include <shardwise/parallel/styled.hpp>
 
 namespace shardwise {
@@ -51,52 +52,38 @@ constexpr Layout prepared_layout(Placement p, AxisList<Named...>) {
   });
 }
 
-/// What becomes of argument or result number `I` of type `X`: a type, or a `LayoutError`.
-template <class X, class Style, class List, std::size_t I>
-struct PreparedAs {
-  using type = X;
+/// Number `I` of a list of placements: `Unchanged` beyond its end.
+template <std::size_t I, class List>
+struct PlacementAt {
+  using type = Unchanged;
 };
-template <class X, class Style, template <class...> class List, class First, class... Rest, std::size_t I>
-  requires(I > 0)
-struct PreparedAs<X, Style, List<First, Rest...>, I> : PreparedAs<X, Style, List<Rest...>, I - 1> {};
-template <class X, class Style, template <class...> class List, class... Rest>
-struct PreparedAs<X, Style, List<Unchanged, Rest...>, 0> {
-  using type = X;
-};
-template <class X, class Style, template <class...> class List, PlacementTag First, class... Rest>
-struct PreparedAs<X, Style, List<First, Rest...>, 0> {
-  static_assert(is_tensor<X>, "this argument or result is no tensor: give `Unchanged` in its place");
-  using Problem = style_problem<typename X::MeshOf, ModuleKind::composite, Style>;
-  static constexpr auto type_of() {
-    if constexpr (IllFormed<Problem>) {
-      return TypeIs<Problem>{};
-    } else {
-      return RedistributedTo<X,
-                             packed(prepared_layout<X>(placement_of<First>, typename Style::NamedAxes{}))>{};
-    }
-  }
-  using type = typename decltype(type_of())::type;
+template <std::size_t I, template <class...> class List, class First, class... Rest>
+struct PlacementAt<I, List<First, Rest...>> : PlacementAt<I - 1, List<Rest...>> {};
+template <template <class...> class List, class First, class... Rest>
+struct PlacementAt<0, List<First, Rest...>> {
+  using type = First;
 };
 
-template <class X>
-struct TensorOrSelf {
-  using type = X;
-};
-template <Operand X>
-struct TensorOrSelf<X> {
-  using type = tensor_of<X>;
-};
-template <class X, class Style, class List, std::size_t I>
-using prepared_as = typename PreparedAs<typename TensorOrSelf<X>::type, Style, List, I>::type;
-
-/// Argument or result number `I`, redistributed.
+/// Argument or result number `I` of a call, redistributed as the style says.
 template <class Style, class List, std::size_t I, class X>
 constexpr decltype(auto) prepared(X&& x) {
-  using Bare = std::remove_cvref_t<X>;
-  if constexpr (TensorOperand<Bare>) {
-    return redistribute_to<prepared_as<Bare, Style, List, I>>(std::forward<X>(x));
-  } else {
+  using P = typename PlacementAt<I, List>::type;
+  if constexpr (std::is_same_v<P, Unchanged>) {
     return std::forward<X>(x);
+  } else {
+    static_assert(Operand<X>, "this argument or result is no tensor: give `Unchanged` in its place");
+    using T = tensor_of<X>;
+    if constexpr (IllFormed<T>) {
+      return redistribute_to<T>(x);
+    } else {
+      using Problem = style_problem<typename T::MeshOf, ModuleKind::composite, Style>;
+      if constexpr (IllFormed<Problem>) {
+        return redistribute_to<Problem>(x);
+      } else {
+        constexpr Layout wanted = prepared_layout<T>(placement_of<P>, typename Style::NamedAxes{});
+        return redistribute_to<typename RedistributedTo<T, packed(wanted)>::type>(std::forward<X>(x));
+      }
+    }
   }
 }
 
@@ -105,138 +92,77 @@ inline constexpr std::size_t placements_in = 0;
 template <template <class...> class List, class... Placements>
 inline constexpr std::size_t placements_in<List<Placements...>> = sizeof...(Placements);
 
-/// What a module says it makes of an `X`.
-template <class Module, class X>
-struct ModuleResult {
-  using type = typename Module::template ResultOf<X>;
-};
-
 template <class X>
 inline constexpr bool is_tuple = false;
 template <class... X>
 inline constexpr bool is_tuple<std::tuple<X...>> = true;
 
-/// The first problem with what a call gives, or `void`.
-template <class Style, class Y>
-struct ResultProblem : AllWellFormed<prepared_as<Y, Style, typename Style::ResultsOf, 0>, void> {};
-template <class Style, IllFormed Why>
-struct ResultProblem<Style, Why> {
-  using type = Why;
-};
-template <class Style, class Indices, class... Y>
-struct ResultsProblem;
-template <class Style, std::size_t... I, class... Y>
-struct ResultsProblem<Style, std::index_sequence<I...>, Y...>
-    : AllWellFormed<prepared_as<Y, Style, typename Style::ResultsOf, I>..., void> {
-  static_assert(placements_in<typename Style::ResultsOf> <= sizeof...(Y), "more placements than results");
-};
-template <class Style, class... Y>
-struct ResultProblem<Style, std::tuple<Y...>> : ResultsProblem<Style, std::index_sequence_for<Y...>, Y...> {};
-
-/// The first problem with a call of a module behind a style: with an argument, with the call itself, with a
-/// result; or `void`.
-template <class Module, class Style, class Indices, class... X>
-struct CallProblem;
-template <class Module, class Style, std::size_t... I, class... X>
-struct CallProblem<Module, Style, std::index_sequence<I...>, X...> {
-  using List = typename Style::ArgumentsOf;
-  using Arguments =
-      typename AllWellFormed<prepared_as<std::remove_cvref_t<X>, Style, List, I>..., void>::type;
-  static constexpr auto type_of() {
-    if constexpr (IllFormed<Arguments>) {
-      return TypeIs<Arguments>{};
-    } else {
-      static_assert(placements_in<List> <= sizeof...(X), "more placements than arguments");
-      static_assert(
-          std::is_invocable_v<const Module&, decltype(prepared<Style, List, I>(std::declval<X>()))...>,
-          "the module cannot be called with these arguments");
-      using Y = decltype(std::declval<const Module&>()(prepared<Style, List, I>(std::declval<X>())...));
-      return ResultProblem<Style, Y>{};
-    }
-  }
-  using type = typename decltype(type_of())::type;
-};
-
 }  // namespace detail
 
-/// `Module` behind a style: constructed and visited as it is, called with arguments and results redistributed.
-template <class Module, class Style>
-class Prepared : public Module {
+/// `M` behind a style: constructed and visited as it is, called with arguments and results redistributed.
+template <class M, class Style>
+class Prepared : public M, public Module<Prepared<M, Style>> {
+  using Arguments = typename Style::ArgumentsOf;
+  using Results = typename Style::ResultsOf;
+
  public:
-  using Module::Module;
+  using M::M;
+  using Module<Prepared>::operator();
 
-  template <class X>
-  using TakenIn = detail::prepared_as<X, Style, typename Style::ArgumentsOf, 0>;
-  template <class X>
-  using Computed = typename detail::ModuleResult<Module, X>::type;
-  template <class Y>
-  using GivenOut = detail::prepared_as<Y, Style, typename Style::ResultsOf, 0>;
-  /// What a call with an `X` gives, or the `LayoutError` that says why none, if the module says so too.
-  template <class X>
-  using ResultOf = detail::through<X, TakenIn, Computed, GivenOut>;
   template <class... X>
-  using Problem = typename detail::CallProblem<Module, Style, std::index_sequence_for<X...>, X...>::type;
-
-  template <class... X, class Why = Problem<X...>>
-    requires WellFormed<Why>
-  constexpr auto operator()(X&&... x) const {
+  constexpr auto forward(X&&... x) const {
+    static_assert(detail::placements_in<Arguments> <= sizeof...(X), "more placements than arguments");
     return call(std::index_sequence_for<X...>(), std::forward<X>(x)...);
   }
-  template <class... X, IllFormed Why = Problem<X...>>
-  Why operator()(X&&...) const;  // see Why
 
  private:
   template <std::size_t... I, class... X>
   constexpr auto call(std::index_sequence<I...>, X&&... x) const {
-    return give(
-        Module::operator()(detail::prepared<Style, typename Style::ArgumentsOf, I>(std::forward<X>(x))...));
+    return give(M::operator()(detail::prepared<Style, Arguments, I>(std::forward<X>(x))...));
   }
   template <class Y>
   static constexpr auto give(Y y) {
     if constexpr (detail::is_tuple<Y>) {
       return give_each(std::move(y), std::make_index_sequence<std::tuple_size_v<Y>>());
     } else {
-      return detail::prepared<Style, typename Style::ResultsOf, 0>(std::move(y));
+      return detail::prepared<Style, Results, 0>(std::move(y));
     }
   }
   template <class Y, std::size_t... I>
   static constexpr auto give_each(Y y, std::index_sequence<I...>) {
-    return std::make_tuple(
-        detail::prepared<Style, typename Style::ResultsOf, I>(std::get<I>(std::move(y)))...);
+    static_assert(detail::placements_in<Results> <= sizeof...(I), "more placements than results");
+    return std::make_tuple(detail::prepared<Style, Results, I>(std::get<I>(std::move(y)))...);
   }
 };
 
 namespace detail {
 
-template <class Module, class Style>
+template <class M, class Style>
 struct Styled {
-  using type = Module;
+  using type = M;
 };
-template <class Module, class Style>
+template <class M, class Style>
   requires requires { typename Style::ArgumentsOf; }
-struct Styled<Module, Style> {
-  using type = Prepared<Module, Style>;
+struct Styled<M, Style> {
+  using type = Prepared<M, Style>;
 };
-template <class Module, class First, class... Rest>
-struct Styled<Module, Styles<First, Rest...>>
-    : Styled<typename Styled<Module, First>::type, Styles<Rest...>> {};
+template <class M, class First, class... Rest>
+struct Styled<M, Styles<First, Rest...>> : Styled<typename Styled<M, First>::type, Styles<Rest...>> {};
 
-/// What a module gets of an `X` that it is called with: itself, or what the style before the module makes of it.
-template <class Module>
-struct TakenBy {
-  template <class X>
-  using Input = X;
-};
-template <class Module, class Style>
-struct TakenBy<Prepared<Module, Style>> {
-  template <class X>
-  using Input = through<X, Prepared<Module, Style>::template TakenIn, TakenBy<Module>::template Input>;
-};
+/// What a module behind styles gets of an `x` that it is called with.
+template <class M>
+constexpr auto taken_by(const M&, const auto& x) {
+  return x;
+}
+template <class M, class Style>
+constexpr auto taken_by(const Prepared<M, Style>& module, const auto& x) {
+  return taken_by(static_cast<const M&>(module), prepared<Style, typename Style::ArgumentsOf, 0>(x));
+}
 
 }  // namespace detail
 
-/// `Module` behind `Style`, if that is a style for it; else `Module` itself.
-template <class Module, class Style>
-using styled = typename detail::Styled<Module, Style>::type;
+/// `M` behind `Style`, if that is a style for it; else `M` itself.
+template <class M, class Style>
+using styled = typename detail::Styled<M, Style>::type;
 
 }  // namespace shardwise

@@ -3,13 +3,14 @@
 #pragma once
 
 /// @file
-/// From a style to tensor types: how the parameters of a styled module lie on a mesh, what it makes of its
-/// input, and what of its result.
+/// From a style to layouts: how the parameters of a styled module lie on a mesh, what it makes of its input, and what of
+/// its result.
 
 #include <shardwise/layout/diagnosis.hpp>
 
 #include <shardwise/autograd/redistribute.hpp>
-#include <shardwise/module/parameter.hpp>
+#include <shardwise/module/module.hpp>
+#include <shardwise/module/parameters.hpp>
 #include <shardwise/parallel/style.hpp>
 
 namespace shardwise {
@@ -73,89 +74,6 @@ constexpr Sharding style_levels() {
   }
   return how;
 }
-
-/// The first axis that a style names and the mesh lacks, as an `AxisList`; else `void`.
-template <class MeshType, class Named>
-struct MissingAxis {
-  using type = void;
-};
-template <class MeshType, class First, class... Rest>
-struct MissingAxis<MeshType, AxisList<First, Rest...>> : MissingAxis<MeshType, std::tuple<First, Rest...>> {};
-template <class MeshType, class First, class... Rest>
-struct MissingAxis<MeshType, std::tuple<First, Rest...>> : MissingAxis<MeshType, std::tuple<Rest...>> {};
-template <class MeshType, class First, class... Rest>
-  requires(!MeshType::AxesOf::template has<First>)  //
-struct MissingAxis<MeshType, std::tuple<First, Rest...>> {
-  using type = First;
-};
-
-/// Why a module of this kind cannot have these styles on this mesh: the first `LayoutError`, or `void`.
-template <class MeshType, ModuleKind Kind, class... Parts>
-struct StyleProblem {
-  using type = void;
-};
-template <class MeshType, ModuleKind Kind, class First, class... Rest>
-struct StyleProblem<MeshType, Kind, First, Rest...> {
-  static constexpr auto type_of() {
-    using Others = typename StyleProblem<MeshType, Kind, Rest...>::type;
-    if constexpr (!First::suits(Kind)) {
-      return TypeIs<LayoutError<Reason::style_does_not_suit_the_module, Got<First>,
-                                Cure<Hint::see_which_modules_the_style_is_for>>>{};
-    } else if constexpr (requires { typename First::NamedAxes; }) {
-      using Missing = typename MissingAxis<MeshType, typename First::NamedAxes>::type;
-      if constexpr (std::is_void_v<Missing>) {
-        return TypeIs<Others>{};
-      } else {
-        return TypeIs<LayoutError<Reason::mesh_has_no_such_axis, Expected<typename MeshType::AxesOf>,
-                                  Got<Missing>, Cure<Hint::name_an_axis_of_the_mesh>>>{};
-      }
-    } else {
-      return TypeIs<Others>{};
-    }
-  }
-  using type = typename decltype(type_of())::type;
-};
-/// The first axis that two of some lists name, or `void`.
-template <class... Lists>
-struct SharedAxis {
-  using type = void;
-};
-template <class... First, class... Second, class... Rest>
-struct SharedAxis<AxisList<First...>, AxisList<Second...>, Rest...>
-    : SharedAxis<std::tuple<First..., Second...>, Rest...> {};
-template <class... Seen, class... More, class... Rest>
-struct SharedAxis<std::tuple<Seen...>, AxisList<More...>, Rest...>
-    : SharedAxis<std::tuple<Seen..., More...>, Rest...> {};
-template <class Axis, class... Seen>
-struct SharedAxis<std::tuple<Axis, Seen...>> : SharedAxis<std::tuple<Seen...>> {};
-template <class Axis, class... Seen>
-  requires(times_among<Axis, Axis, Seen...> > 1)  //
-struct SharedAxis<std::tuple<Axis, Seen...>> {
-  using type = Axis;
-};
-
-template <class MeshType, ModuleKind Kind, class... Parts, class... Rest>
-struct StyleProblem<MeshType, Kind, Styles<Parts...>, Rest...> {
-  static constexpr auto type_of() {
-    if constexpr (!Styles<Parts...>::suits(ModuleKind::composite)) {
-      using Axis = typename SharedAxis<typename Parts::NamedAxes...>::type;
-      if constexpr (!std::is_void_v<Axis>) {
-        return TypeIs<LayoutError<Reason::styles_name_one_axis_twice, On<Axis>, Got<Parts...>,
-                                  Cure<Hint::give_each_axis_one_style>>>{};
-      } else if constexpr (!style_levels<Styles<Parts...>, MeshType>().nests()) {
-        return TypeIs<LayoutError<Reason::left_data_axis_has_the_lower_zero_level, Got<Parts...>,
-                                  Cure<Hint::give_the_left_axis_the_higher_level>>>{};
-      } else {
-        return StyleProblem<MeshType, Kind, Parts..., Rest...>{};
-      }
-    } else {
-      return StyleProblem<MeshType, Kind, Parts..., Rest...>{};
-    }
-  }
-  using type = typename decltype(type_of())::type;
-};
-template <class MeshType, ModuleKind Kind, class... Parts>
-using style_problem = typename StyleProblem<MeshType, Kind, Parts...>::type;
 
 /// How the weight of a module of this style lies, if its output features begin at dimension `out`, its input features
 /// at `in`.
@@ -228,24 +146,36 @@ template <class Style, class Bias>
 using StyledBias =
     Parameter<Bias, packed(sharding_of<Style, typename Bias::MeshOf>(Bias::layout, {0, 1}, {0, 1}))>;
 
-/// What a module of this style makes of its input `X`: a tensor type or a `LayoutError`.
-template <class Style, class X, int Feature>
-using taken_in =
-    typename RedistributedTo<X, packed(input_layout<Style, typename X::MeshOf>(X::layout, Feature))>::type;
-/// What `enter` makes of an `X`.
-template <class X>
-using entered = relaid<X, packed(input_layout<NoParallel, typename X::MeshOf>(X::layout, 0))>;
-/// What a module of this style gives, if it computes a `Y`.
-template <class Style, class Y>
-using given_out =
-    typename RedistributedTo<Y, packed(output_layout<Style, typename Y::MeshOf>(Y::layout))>::type;
+/// `x`, whose last `FeatureDims` dimensions are features, as a module of this style takes it: in the layout that it wants.
+template <class Style, int FeatureDims, Operand X>
+constexpr auto take(X&& x) {
+  using T = tensor_of<X>;
+  if constexpr (IllFormed<T>) {
+    return redistribute_to<T>(x);  // an error stays itself
+  } else {
+    using MeshOf = typename T::MeshOf;
+    constexpr Layout wanted = input_layout<Style, MeshOf>(T::layout, T::rank - FeatureDims);
+    return redistribute_to<typename RedistributedTo<T, packed(wanted)>::type>(std::forward<X>(x));
+  }
+}
+/// `y`, which a module of this style has computed, as it gives it out.
+template <class Style, Operand Y>
+constexpr auto give(Y&& y) {
+  using T = tensor_of<Y>;
+  if constexpr (IllFormed<T>) {
+    return redistribute_to<T>(y);
+  } else {
+    constexpr Layout wanted = output_layout<Style, typename T::MeshOf>(T::layout);
+    return redistribute_to<typename RedistributedTo<T, packed(wanted)>::type>(std::forward<Y>(y));
+  }
+}
 
 }  // namespace detail
 
 /// `x` as modules without a style use it: `Reduced` instead of `Replicate` on data axes, which is free.
-template <TensorOperand X>
-constexpr auto enter(const X& x) {
-  return redistribute_to<detail::entered<tensor_of<X>>>(x);
+template <Operand X>
+constexpr auto enter(X&& x) {
+  return detail::take<NoParallel, 0>(std::forward<X>(x));
 }
 
 }  // namespace shardwise

@@ -5,7 +5,7 @@
 /// @file
 /// Forgets the gradients of a module, as torch's `zero_grad` does: to leave out a step.
 
-#include <shardwise/module/module.hpp>
+#include <shardwise/module/parameters.hpp>
 
 namespace shardwise {
 

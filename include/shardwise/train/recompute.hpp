@@ -18,7 +18,7 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 
-#include <shardwise/autograd/operand.hpp>
+#include <shardwise/autograd/abstract.hpp>
 
 namespace shardwise {
 
@@ -122,9 +122,9 @@ constexpr auto if_operand(const X& x) {
 /// must not be moved or destroyed before the backward pass, nor changed, as ever.
 template <class Module, class... X, class Result = detail::called_with<Module, X...>>
 constexpr auto recompute(const Module& module, const X&... x) {
-  constexpr bool one_tensor = TensorOperand<Result>;
+  constexpr bool one_tensor = Operand<Result>;
   static_assert(one_tensor, "recompute: the module must give one tensor, not a tuple or the like");
-  if constexpr (!one_tensor || !any_tracked<Result>) {
+  if constexpr (!one_tensor || AbstractOperand<Result> || !any_tracked<Result>) {
     return module(x...);
   } else {
     using Y = tensor_of<Result>;

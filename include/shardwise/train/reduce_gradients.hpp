@@ -18,7 +18,7 @@
 #include <string>
 
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/module/module.hpp>
+#include <shardwise/module/parameters.hpp>
 #include <shardwise/tensor/bundles.hpp>
 
 namespace shardwise {

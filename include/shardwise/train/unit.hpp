@@ -272,8 +272,10 @@ class Unit {
   /// `f(x)`, with the parameters at hand.
   template <Operand X, class F>
   constexpr auto operator()(const X& x, F f) const {
-    detail::UnitState& unit = *state_;
-    if constexpr (OperandTraits<X>::on_tape) {
+    if constexpr (AbstractOperand<X>) {
+      return f(x);
+    } else if constexpr (OperandTraits<X>::on_tape) {
+      detail::UnitState& unit = *state_;
       auto& first = x.tape().template record<detail::UnitFirstNode>(x.tape(), state_);
       detail::UnitHold hold(unit);
       if (unit.next() && !x.tape().repeats()) unit.next()->prefetch();
@@ -281,6 +283,7 @@ class Unit {
       x.tape().template record<detail::UnitLastNode>(first);
       return y;
     } else {
+      detail::UnitState& unit = *state_;
       detail::UnitHold hold(unit);
       if (unit.next()) unit.next()->prefetch();
       return f(x);

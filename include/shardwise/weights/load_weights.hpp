@@ -16,7 +16,7 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/mesh/agreement.hpp>
-#include <shardwise/module/module.hpp>
+#include <shardwise/module/parameters.hpp>
 #include <shardwise/weights/weights.hpp>
 
 namespace shardwise {

@@ -10,8 +10,8 @@
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/models/llama/config.hpp>
 #include <shardwise/nn/attention.hpp>
-#include <shardwise/nn/residual.hpp>
 #include <shardwise/nn/rms_norm.hpp>
+#include <shardwise/ops/add.hpp>
 #include <shardwise/ops/key_value_cache.hpp>
 #include <shardwise/ops/swiglu.hpp>
 #include <shardwise/parallel/plan.hpp>
@@ -19,25 +19,11 @@
 namespace shardwise {
 
 template <class MeshType, class PlanType, class T = float>
-class LlamaAttention {
+class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T>> {
  public:
   template <FixedString Name>
   using Projection = Linear<MeshType, style_of<PlanType, Name>, T, 2, 1, false>;
   using Output = Linear<MeshType, style_of<PlanType, "wo">, T, 1, 2, false>;
-
-  template <class X>
-  using Rotated = result_of<RopeOp, X>;
-  template <class X>
-  using Queries = detail::through<X, Projection<"wq">::template ResultOf, Rotated>;
-  template <class X>
-  using Keys = detail::through<X, Projection<"wk">::template ResultOf, Rotated>;
-  template <class X>
-  using Values = detail::through<X, Projection<"wv">::template ResultOf>;
-  template <class X>
-  using Heads = detail::result_after<AttentionOp, Queries<X>, Keys<X>, Values<X>>;
-  /// What a call with an `X` gives, or the `LayoutError` that says why none.
-  template <class X>
-  using ResultOf = detail::through<X, Heads, Output::template ResultOf>;
 
   constexpr LlamaAttention(const MeshType& mesh, const LlamaConfig& config)
       : wq(mesh, {config.features}, {config.heads, config.head_size()}, Init::normal(config.deviation)),
@@ -52,23 +38,21 @@ class LlamaAttention {
   }
 
   /// x: [batch, sequence, features], and so is the result.
-  template <Operand X, class Result = ResultOf<X>>
-  constexpr auto operator()(const X& x) const {
+  constexpr auto forward(const auto& x) const {
     auto [q, k, v] = project(x, wq, wk, wv);
     return wo(attention(rope(q, rope_), rope(k, rope_), v));
   }
-  template <Operand X, IllFormed Why = ResultOf<X>>
-  Why operator()(const X&) const;  // see Why
-
   /// The same for tokens that follow those in the cache, which takes their keys and values.
-  template <TensorType X, class Result = ResultOf<X>>
-  constexpr Result operator()(const X& x, KeyValueCache<Keys<X>>& cache) const {
+  template <TensorType K>
+  constexpr auto forward(const auto& x, KeyValueCache<K>& cache) const {
     auto [q, k, v] = project(x, wq, wk, wv);
     RopeOptions here = rope_;
     here.first_position = cache.length();
     cache.append(rope(k, here), v);
     return wo(attention(rope(q, here), cache));
   }
+  /// What the cache takes.
+  constexpr auto keys(const auto& x) const { return rope(wk(x), rope_); }
 
   constexpr void visit(auto&& f) {
     f("wq", wq);
@@ -88,17 +72,10 @@ class LlamaAttention {
 
 /// down(silu(gate(x)) · up(x)).
 template <class MeshType, class PlanType, class T = float>
-class LlamaMlp {
+class LlamaMlp : public Module<LlamaMlp<MeshType, PlanType, T>> {
  public:
   template <FixedString Name>
   using Layer = Linear<MeshType, style_of<PlanType, Name>, T, 1, 1, false>;
-
-  template <class X>
-  using Hidden = detail::result_after<SwigluOp, typename Layer<"gate">::template ResultOf<X>,
-                                      typename Layer<"up">::template ResultOf<X>>;
-  /// What a call with an `X` gives, or the `LayoutError` that says why none.
-  template <class X>
-  using ResultOf = detail::through<X, Hidden, Layer<"down">::template ResultOf>;
 
   constexpr LlamaMlp(const MeshType& mesh, const LlamaConfig& config)
       : gate(mesh, {config.features}, {config.hidden}, Init::normal(config.deviation)),
@@ -106,14 +83,10 @@ class LlamaMlp {
         down(mesh, {config.hidden}, {config.features}, Init::normal(config.deviation)) {}
 
   /// x: [r…, features], and so is the result.
-  template <Operand X, class Result = ResultOf<X>>
-  constexpr auto operator()(const X& x) const {
+  constexpr auto forward(const auto& x) const {
     auto [g, u] = project(x, gate, up);
     return down(swiglu(g, u));
   }
-  template <Operand X, IllFormed Why = ResultOf<X>>
-  Why operator()(const X&) const;  // see Why
-
   constexpr void visit(auto&& f) {
     f("gate", gate);
     f("up", up);
@@ -126,26 +99,13 @@ class LlamaMlp {
 };
 
 template <class MeshType, class PlanType, class T = float>
-class LlamaLayer {
+class LlamaLayer : public Module<LlamaLayer<MeshType, PlanType, T>> {
  public:
   template <FixedString Name>
   using Norm = RMSNorm<MeshType, style_of<PlanType, Name>, T>;
   using Attention =
       styled<LlamaAttention<MeshType, PlanBelow<PlanType, "attention">, T>, style_of<PlanType, "attention">>;
   using Mlp = styled<LlamaMlp<MeshType, PlanBelow<PlanType, "mlp">, T>, style_of<PlanType, "mlp">>;
-
-  template <class X>
-  using Attended = typename detail::Residual<
-      X, detail::through<X, Norm<"attention_norm">::template ResultOf, Attention::template ResultOf>>::type;
-  template <class H>
-  using Finished = typename detail::Residual<
-      H, detail::through<H, Norm<"mlp_norm">::template ResultOf, Mlp::template ResultOf>>::type;
-  /// What a call with an `X` gives, or the `LayoutError` that says why none.
-  template <class X>
-  using ResultOf = detail::through<X, Attended, Finished>;
-  template <class X>
-  using Keys = detail::through<X, Norm<"attention_norm">::template ResultOf,
-                               detail::TakenBy<Attention>::template Input, Attention::template Keys>;
 
   constexpr LlamaLayer(const MeshType& mesh, const LlamaConfig& config)
       : attention_norm(mesh, config.features, config.epsilon),
@@ -155,13 +115,13 @@ class LlamaLayer {
 
   /// x: [batch, sequence, features], and so is the result. With a cache, x are the tokens that follow those
   /// in it.
-  template <Operand X, class... Cache, class Result = ResultOf<X>>
-  constexpr auto operator()(const X& x, Cache&... cache) const {
+  constexpr auto forward(const auto& x, auto&... cache) const {
     auto h = add(x, attention(attention_norm(x), cache...));
     return add(h, mlp(mlp_norm(h)));
   }
-  template <Operand X, class... Cache, IllFormed Why = ResultOf<X>>
-  Why operator()(const X&, Cache&...) const;  // see Why
+  constexpr auto keys(const auto& x) const {
+    return attention.keys(detail::taken_by(attention, attention_norm(x)));
+  }
 
   constexpr void visit(auto&& f) {
     f("attention_norm", attention_norm);

@@ -17,8 +17,10 @@
 #include <vector>
 
 #include <shardwise/layout/diagnosis.hpp>
+
 #include <shardwise/models/llama/layer.hpp>
 #include <shardwise/models/llama/plan.hpp>
+#include <shardwise/module/sequential.hpp>
 #include <shardwise/nn/embedding.hpp>
 #include <shardwise/ops/narrow.hpp>
 #include <shardwise/train/recompute.hpp>
@@ -62,7 +64,7 @@ class LlamaCache {
 };
 
 template <class MeshType, class PlanType = LlamaTensorParallel<>, class T = float>
-class Llama {
+class Llama : public Module<Llama<MeshType, PlanType, T>> {
   using Named = PlanFor<PlanType, llama_modules>;
 
  public:
@@ -72,15 +74,6 @@ class Llama {
   using Head = Linear<MeshType, style_of<Named, "head">, T, 1, 1, false>;
 
   using Problem = plan_problem<MeshType, PlanType, llama_modules>;
-  /// What the layers give for `Ids`.
-  template <class Ids>
-  using Embedded = detail::through<Ids, Tokens::template ResultOf, detail::entered>;
-  template <class Ids>
-  using Hidden = detail::through<Ids, Embedded, Layer::template ResultOf, Norm::template ResultOf>;
-  /// What a call with `Ids` gives, or the `LayoutError` that says why none.
-  template <class Ids>
-  using ResultOf = detail::through<Ids, Hidden, Head::template ResultOf>;
-
   /// Throws `std::invalid_argument`, on every rank, for a configuration that is no model, or whose heads do not
   /// fit on the mesh.
   constexpr Llama(const MeshType& mesh, const LlamaConfig& config) requires WellFormed<Problem>
@@ -105,47 +98,40 @@ class Llama {
   Llama(const MeshType&, const LlamaConfig&) = delete;  // see Why
 
   /// ids: integers [batch, sequence]; the result is [batch, sequence, vocabulary].
-  template <Operand Ids, class Result = ResultOf<Ids>>
-  constexpr auto operator()(const Ids& ids) const {
-    auto x = units_.front()(ids, [&](const auto& in) { return enter(tokens(in)); });
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-      x = units_[i + 1](x, [&](const auto& in) {
-        if (recompute_layers) return recompute(layers[i], in);
-        return layers[i](in);
+  constexpr auto forward(const auto& ids) const {
+    auto x = embedded(ids);
+    auto h = repeat(x, layers.size(), [&](const auto& in, std::size_t i) {
+      return units_[i + 1](in, [&](const auto& unit_in) {
+        if (recompute_layers) return recompute(layers[i], unit_in);
+        return layers[i](unit_in);
       });
-    }
-    return units_.back()(x, [&](const auto& in) { return logits(norm(in)); });
+    });
+    return units_.back()(h, [&](const auto& in) { return logits(norm(in)); });
   }
-  template <Operand Ids, IllFormed Why = ResultOf<Ids>>
-  Why operator()(const Ids&) const;  // see Why
 
-  template <TensorType Ids>
-  using Cache = LlamaCache<typename Layer::template Keys<Embedded<Ids>>>;
   /// An empty cache for sequences like `ids`, of up to `capacity` tokens.
-  template <TensorType Ids, class Result = ResultOf<Ids>>
+  template <TensorType Ids, class Problem = detail::call_problem<Llama, Ids>>
   constexpr auto make_cache(const Ids& ids, Index capacity) const {
-    return Cache<Ids>(ids.mesh(), config_, ids.shape()[0], capacity);
+    using Keys = tensor_of<decltype(layers.front().keys(embedded(Abstract<Ids, false, false>())))>;
+    return LlamaCache<Keys>(ids.mesh(), config_, ids.shape()[0], capacity);
   }
-  template <TensorType Ids, IllFormed Why = ResultOf<Ids>>
+  template <TensorType Ids, IllFormed Why = detail::call_problem<Llama, Ids>>
   Why make_cache(const Ids&, Index) const;  // see Why
 
   /// The logits of the token after `ids`, [batch, sequence], which follow those in the cache and go there:
   /// [batch, 1, vocabulary]. Throws `std::invalid_argument` if there are no ids, `std::length_error` if they do
   /// not fit into the cache.
-  template <TensorType Ids, class CacheType, class Result = ResultOf<Ids>>
-  constexpr Result next(const Ids& ids, CacheType& cache) const {
+  template <TensorType Ids, class CacheType, class Problem = detail::call_problem<Llama, Ids>>
+  constexpr auto next(const Ids& ids, CacheType& cache) const {
     if (ids.shape()[1] == 0) throw std::invalid_argument("Llama: there are no tokens to go on from");
     auto& caches = cache.of(layers.size());
-    auto x = units_.front()(ids, [&](const auto& in) { return enter(tokens(in)); });
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-      x = units_[i + 1](x, [&](const auto& in) { return layers[i](in, caches[i]); });
-    }
-    return units_.back()(x, [&](const auto& in) {
-      auto last = redistribute_to<typename Head::template PreparedTensor<Hidden<Ids>>>(norm(in));
-      return logits(narrow<1>(last, ids.shape()[1] - 1, 1));
+    auto h = repeat(embedded(ids), layers.size(), [&](const auto& x, std::size_t i) {
+      return units_[i + 1](x, [&](const auto& in) { return layers[i](in, caches[i]); });
     });
+    return units_.back()(
+        h, [&](const auto& x) { return logits(narrow<1>(Head::take(norm(x)), ids.shape()[1] - 1, 1)); });
   }
-  template <TensorType Ids, class CacheType, IllFormed Why = ResultOf<Ids>>
+  template <TensorType Ids, class CacheType, IllFormed Why = detail::call_problem<Llama, Ids>>
   Why next(const Ids&, CacheType&) const;  // see Why
 
   constexpr const LlamaConfig& config() const { return config_; }
@@ -183,8 +169,10 @@ class Llama {
     for (std::size_t i = 0; i + 1 < units_.size(); ++i) units_[i].link(units_[i + 1]);
   }
 
-  template <Operand X>
-  constexpr auto logits(const X& x) const {
+  constexpr auto embedded(const auto& ids) const {
+    return units_.front()(ids, [&](const auto& in) { return enter(tokens(in)); });
+  }
+  constexpr auto logits(const auto& x) const {
     if constexpr (tieable) {
       return Head::multiply(x, head ? head->weight : tokens.table);
     } else {

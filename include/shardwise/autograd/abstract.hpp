@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// An operand that is a type only, as in JAX's `eval_shape`: operations take it, and give another whose type is what
+/// they make of it: a tensor type or the first `LayoutError`. So a module's `forward` is asked what it would give, or
+/// why nothing, before it is called. Nothing of an abstract operand is ever evaluated.
+
+#include <stdexcept>
+
+#include <shardwise/layout/diagnosis.hpp>
+
+#include <shardwise/autograd/operand.hpp>
+
+namespace shardwise {
+
+namespace detail {
+
+/// What nobody evaluates, in the place of a value.
+template <class T>
+constexpr T& not_evaluated() {
+  throw std::logic_error("an abstract operand has no value");
+}
+
+/// What `forward` may ask of its operand, for an error: so that the first error stays the only one.
+struct NoTensor {
+  using MeshOf = NoTensor;
+  static constexpr int rank = max_rank;
+};
+
+}  // namespace detail
+
+/// `X`: a tensor type or a `LayoutError`.
+template <class X, bool OnTape, bool Tracked>
+class Abstract {
+  using Asked = std::conditional_t<WellFormed<X>, X, detail::NoTensor>;
+
+ public:
+  constexpr Abstract() = default;
+  constexpr Abstract(const Abstract&) = default;
+  constexpr Abstract& operator=(const Abstract&) = default;
+  /// A loop over layers may give its variable the type of a later result.
+  template <class Y, bool OtherOnTape, bool OtherTracked>
+  constexpr Abstract& operator=(const Abstract<Y, OtherOnTape, OtherTracked>&) {
+    return *this;
+  }
+
+  constexpr const Shape<Asked::rank>& shape() const { return detail::not_evaluated<Shape<Asked::rank>>(); }
+  constexpr const Shape<Asked::rank>& local_shape() const { return shape(); }
+  constexpr const typename Asked::MeshOf& mesh() const {
+    return detail::not_evaluated<typename Asked::MeshOf>();
+  }
+  constexpr Tape& tape() const requires OnTape { return detail::not_evaluated<Tape>(); }
+  constexpr const Abstract<X, false, false>& value() const requires OnTape {
+    return detail::not_evaluated<Abstract<X, false, false>>();
+  }
+};
+
+template <class X, bool OnTape, bool Tracked>
+struct OperandTraits<Abstract<X, OnTape, Tracked>> {
+  using TensorOf = X;
+  static constexpr bool on_tape = OnTape;
+  static constexpr bool tracked = Tracked;
+  static constexpr const X& value(const Abstract<X, OnTape, Tracked>&) { return detail::not_evaluated<X>(); }
+};
+
+template <class X>
+concept AbstractOperand = is_abstract<std::remove_cvref_t<X>>;
+
+namespace detail {
+
+/// A result of type `X`, a tensor type or a `LayoutError`, of operands some of which are abstract.
+template <class X, class... Operands>
+using abstract_result = Abstract<X, any_on_tape<Operands...>, any_tracked<Operands...>>;
+
+template <class X>
+struct AbstractArgument {
+  using type = X;
+};
+template <Operand X>
+struct AbstractArgument<X> {
+  using Bare = std::remove_cvref_t<X>;
+  using type = Abstract<tensor_of<X>, OperandTraits<Bare>::on_tape, OperandTraits<Bare>::tracked>;
+};
+
+}  // namespace detail
+
+/// The argument `X` of a call, abstract if it is an operand.
+template <class X>
+using abstract_argument = typename detail::AbstractArgument<X>::type;
+
+}  // namespace shardwise

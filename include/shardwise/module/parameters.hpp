@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The parameters of a module, by its `visit(f)`, which calls f(name, child) for each parameter, submodule, or vector of
+/// submodules. On it rest initialisation, optimizers, weights and checkpoints.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <shardwise/module/parameter.hpp>
+
+namespace shardwise {
+
+namespace detail {
+
+/// Calls f(name, child) for the members of a module.
+template <class M, class F>
+constexpr void visit_children(M& module, F&& f) {
+  constexpr bool can_change = !std::is_const_v<M>;
+  static_assert(can_change,
+                "this model is const, so its parameters cannot be initialised, trained or loaded");
+  if constexpr (can_change) {
+    constexpr bool has_visit = requires { module.visit(f); };
+    static_assert(has_visit,
+                  "this module does not name its members: give it `constexpr void visit(auto&& f) "
+                  "{ f(\"up\", up); f(\"down\", down); }`");
+    if constexpr (has_visit) module.visit(f);
+  }
+}
+
+}  // namespace detail
+
+/// Calls f(parameter) for every parameter of a module, in the order of `visit`.
+template <class M, class F>
+constexpr void for_each_parameter(M& module, F&& f) {
+  if constexpr (is_parameter<M>) {
+    f(module);
+  } else if constexpr (requires { module.begin(); }) {
+    for (auto& element : module) for_each_parameter(element, f);
+  } else {
+    detail::visit_children(module, [&](const char*, auto& child) { for_each_parameter(child, f); });
+  }
+}
+
+/// The same, but once for a parameter that is visited several times, itself or as copies.
+template <class M, class F>
+constexpr void for_each_distinct_parameter(M& module, F&& f) {
+  for_each_parameter(module, [](auto& parameter) { parameter.cell()->seen = false; });
+  for_each_parameter(module, [&](auto& parameter) {
+    if (!std::exchange(parameter.cell()->seen, true)) f(parameter);
+  });
+}
+
+/// Calls f(path, parameter) for every parameter, with its dotted path: "blocks.0.attention.wq.weight".
+template <class M, class F>
+void for_each_named_parameter(M& module, F&& f, const std::string& path = "") {
+  auto below = [&](std::string_view name) {
+    return path.empty() ? std::string(name) : path + "." + std::string(name);
+  };
+  if constexpr (is_parameter<M>) {
+    f(std::string_view(path), module);
+  } else if constexpr (requires { module.begin(); }) {
+    std::size_t index = 0;
+    for (auto& element : module) for_each_named_parameter(element, f, below(std::to_string(index++)));
+  } else {
+    detail::visit_children(
+        module, [&](const char* name, auto& child) { for_each_named_parameter(child, f, below(name)); });
+  }
+}
+
+/// A seed for each name, from one seed for all (FNV-1a, then SplitMix64's finaliser).
+constexpr std::uint64_t derived_seed(std::uint64_t seed, std::string_view name) {
+  std::uint64_t hash = 14695981039346656037u ^ seed;
+  for (char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9u;
+  hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebu;
+  return hash ^ (hash >> 31);
+}
+
+/// Draws the first value of every parameter, each from a seed derived from its path: the same model on every
+/// mesh. On a dry mesh there is nothing to draw.
+template <class M>
+constexpr void initialize(M& module, std::uint64_t seed) {
+  if (std::is_constant_evaluated()) return;
+  for_each_named_parameter(module, [&](std::string_view path, auto& parameter) {
+    parameter.initialize(derived_seed(seed, path));
+  });
+}
+
+/// Global number of elements of all parameters.
+template <class M>
+constexpr Index parameter_count(M& module) {
+  Index count = 0;
+  for_each_parameter(module, [&](auto& parameter) { count += elements(parameter.shape()); });
+  return count;
+}
+
+}  // namespace shardwise

@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Layers one after another:
+///
+/// ```
+/// auto y = sequential(x, blocks);   // for (const auto& block : blocks) x = block(x);
+/// auto y = repeat(x, n, [&](const auto& in, std::size_t i) { return blocks[i](in); });
+/// ```
+/// What a layer gives, the next must take and give again in the same layout. A loop that is written out does the same,
+/// but cannot change the type of its variable: not from a constant of a tape to what depends on parameters, and not to
+/// the error that a layer ends in, which is then reported at the line of the loop.
+
+#include <concepts>
+#include <cstddef>
+#include <stdexcept>
+
+#include <shardwise/module/module.hpp>
+
+namespace shardwise {
+
+namespace detail {
+
+struct Repeat : Module<Repeat> {
+  template <Operand X, std::integral Count, class F>
+  constexpr auto forward(const X& x, Count count, const F& f) const {
+    using First = decltype(f(x, std::size_t{}));
+    using Second = decltype(f(std::declval<const First&>(), std::size_t{}));
+    if constexpr (AbstractOperand<X>) {
+      using Y = tensor_of<First>;
+      if constexpr (IllFormed<Y> || std::is_same_v<Y, tensor_of<Second>>) {
+        return First();
+      } else if constexpr (IllFormed<tensor_of<Second>>) {
+        return Second();
+      } else {
+        return redistribute_to<
+            LayoutError<Reason::layer_gives_another_layout_than_it_takes, Expected<Y>, Got<tensor_of<Second>>,
+                        Cure<Hint::redistribute_to_what_is_Expected>>>(x);
+      }
+    } else {
+      if (count < 1) throw std::invalid_argument("repeat, sequential: there are no layers");
+      auto y = f(x, std::size_t{0});
+      for (std::size_t i = 1; i < static_cast<std::size_t>(count); ++i) y = f(y, i);
+      return y;
+    }
+  }
+};
+
+struct Sequential : Module<Sequential> {
+  template <Operand X, class Layers>
+  constexpr auto forward(const X& x, const Layers& layers) const {
+    return Repeat()(x, layers.size(), [&](const auto& in, std::size_t i) { return layers[i](in); });
+  }
+};
+
+}  // namespace detail
+
+/// `repeat(x, count, f)`: f(… f(f(x, 0), 1) …, count - 1). Throws `std::invalid_argument` if `count` is not positive.
+inline constexpr detail::Repeat repeat;
+
+/// `sequential(x, layers)`: x through each of a vector of modules.
+inline constexpr detail::Sequential sequential;
+
+}  // namespace shardwise

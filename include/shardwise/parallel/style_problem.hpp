@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Why a module cannot have a style: it is for other modules, names an axis that the mesh lacks, or names one twice.
+
+#include <shardwise/layout/diagnosis.hpp>
+
+#include <shardwise/parallel/styled.hpp>
+
+namespace shardwise::detail {
+
+/// The first axis that a style names and the mesh lacks, as an `AxisList`; else `void`.
+template <class MeshType, class Named>
+struct MissingAxis {
+  using type = void;
+};
+template <class MeshType, class First, class... Rest>
+struct MissingAxis<MeshType, AxisList<First, Rest...>> : MissingAxis<MeshType, std::tuple<First, Rest...>> {};
+template <class MeshType, class First, class... Rest>
+struct MissingAxis<MeshType, std::tuple<First, Rest...>> : MissingAxis<MeshType, std::tuple<Rest...>> {};
+template <class MeshType, class First, class... Rest>
+  requires(!MeshType::AxesOf::template has<First>)  //
+struct MissingAxis<MeshType, std::tuple<First, Rest...>> {
+  using type = First;
+};
+
+/// Why a module of this kind cannot have these styles on this mesh: the first `LayoutError`, or `void`.
+template <class MeshType, ModuleKind Kind, class... Parts>
+struct StyleProblem {
+  using type = void;
+};
+template <class MeshType, ModuleKind Kind, class First, class... Rest>
+struct StyleProblem<MeshType, Kind, First, Rest...> {
+  static constexpr auto type_of() {
+    using Others = typename StyleProblem<MeshType, Kind, Rest...>::type;
+    if constexpr (!First::suits(Kind)) {
+      return TypeIs<LayoutError<Reason::style_does_not_suit_the_module, Got<First>,
+                                Cure<Hint::see_which_modules_the_style_is_for>>>{};
+    } else if constexpr (requires { typename First::NamedAxes; }) {
+      using Missing = typename MissingAxis<MeshType, typename First::NamedAxes>::type;
+      if constexpr (std::is_void_v<Missing>) {
+        return TypeIs<Others>{};
+      } else {
+        return TypeIs<LayoutError<Reason::mesh_has_no_such_axis, Expected<typename MeshType::AxesOf>,
+                                  Got<Missing>, Cure<Hint::name_an_axis_of_the_mesh>>>{};
+      }
+    } else {
+      return TypeIs<Others>{};
+    }
+  }
+  using type = typename decltype(type_of())::type;
+};
+/// The first axis that two of some lists name, or `void`.
+template <class... Lists>
+struct SharedAxis {
+  using type = void;
+};
+template <class... First, class... Second, class... Rest>
+struct SharedAxis<AxisList<First...>, AxisList<Second...>, Rest...>
+    : SharedAxis<std::tuple<First..., Second...>, Rest...> {};
+template <class... Seen, class... More, class... Rest>
+struct SharedAxis<std::tuple<Seen...>, AxisList<More...>, Rest...>
+    : SharedAxis<std::tuple<Seen..., More...>, Rest...> {};
+template <class Axis, class... Seen>
+struct SharedAxis<std::tuple<Axis, Seen...>> : SharedAxis<std::tuple<Seen...>> {};
+template <class Axis, class... Seen>
+  requires(times_among<Axis, Axis, Seen...> > 1)  //
+struct SharedAxis<std::tuple<Axis, Seen...>> {
+  using type = Axis;
+};
+
+template <class MeshType, ModuleKind Kind, class... Parts, class... Rest>
+struct StyleProblem<MeshType, Kind, Styles<Parts...>, Rest...> {
+  static constexpr auto type_of() {
+    if constexpr (!Styles<Parts...>::suits(ModuleKind::composite)) {
+      using Axis = typename SharedAxis<typename Parts::NamedAxes...>::type;
+      if constexpr (!std::is_void_v<Axis>) {
+        return TypeIs<LayoutError<Reason::styles_name_one_axis_twice, On<Axis>, Got<Parts...>,
+                                  Cure<Hint::give_each_axis_one_style>>>{};
+      } else if constexpr (!style_levels<Styles<Parts...>, MeshType>().nests()) {
+        return TypeIs<LayoutError<Reason::left_data_axis_has_the_lower_zero_level, Got<Parts...>,
+                                  Cure<Hint::give_the_left_axis_the_higher_level>>>{};
+      } else {
+        return StyleProblem<MeshType, Kind, Parts..., Rest...>{};
+      }
+    } else {
+      return StyleProblem<MeshType, Kind, Parts..., Rest...>{};
+    }
+  }
+  using type = typename decltype(type_of())::type;
+};
+template <class MeshType, ModuleKind Kind, class... Parts>
+using style_problem = typename StyleProblem<MeshType, Kind, Parts...>::type;
+
+}  // namespace shardwise::detail
