@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
-# Writes docs/errors.md from the tests in this folder: those that have an explanation in `///` lines, in the order of
+# Writes docs/reference/errors.md from the tests in this folder: those with an explanation in `///` lines, in the order of
 # the reasons in diagnosis.hpp, with what the compilers really say. `// page: clang++ too` shows clang++'s text as well.
 #
 #   cmake --build build --target errors_page           writes the page
@@ -15,7 +15,7 @@
 set -euo pipefail
 export LC_ALL=C
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
-page=../../docs/errors.md
+page=../../docs/reference/errors.md
 diagnosis=../../include/shardwise/layout/diagnosis.hpp
 
 declare -A option=([g++]="" [clang++]="" [include_g++]="" [include_clang++]="" [flags]="")
@@ -113,7 +113,7 @@ if ! $check; then
   write_page > "$page.new"
   mv "$page.new" "$page"
 elif grep -q "^The texts are those of $described\." "$page"; then
-  write_page | diff -u "$page" - || { echo "docs/errors.md is not up to date: build the target errors_page" >&2; exit 1; }
+  write_page | diff -u "$page" - || { echo "docs/reference/errors.md is not up to date: build the target errors_page" >&2; exit 1; }
 else
   on_page=$(words < "$page")
   for file in $(grep -l '^/// ' *.cpp); do
@@ -121,7 +121,7 @@ else
       [[ -n ${option[$compiler]} ]] || continue
       error=$(compile $compiler "$file" | error_in)
       if [[ -z $error || $on_page != *"$error"* ]]; then
-        echo "docs/errors.md does not have what $compiler says to $file: $error" >&2
+        echo "docs/reference/errors.md does not have what $compiler says to $file: $error" >&2
         wrong=yes
       fi
     done

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """Holds folders that shardwise-consolidate made against the checkpoint that they are of, without any of our code: the
-checkpoint is read by the lines in docs/checkpoints.md.
+checkpoint is read by the lines in docs/learn/checkpoints.md.
 
     consolidated_test.py CHECKPOINT LOGITS F32-FOLDER BF16-FOLDER F16-FOLDER
 
@@ -62,7 +62,7 @@ TORCH_NAMES = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
 
 
 def compare(checkpoint, folder, dtype):
-    page = (HERE / "../../docs/checkpoints.md").read_text()
+    page = (HERE / "../../docs/learn/checkpoints.md").read_text()
     exec(re.search(r"```python\n(.*?)```", page, re.S)[1], globals())
     manifest, stored = read_checkpoint(checkpoint)
     tensors = read_folder(folder)

@@ -183,7 +183,7 @@ TEST_CASE("a configuration in Hugging Face's form") {
 }
 
 TEST_CASE("the documentation shows what the program prints") {
-  std::ifstream file("docs/planning.md");
+  std::ifstream file("docs/learn/planning.md");
   REQUIRE(file.good());
   const std::string page((std::istreambuf_iterator<char>(file)), {});
 

@@ -97,7 +97,7 @@ static_assert(kept.backward == 3 * x_bytes && again.backward == 3 * x_bytes);  /
 
 // ---- Llama ------------------------------------------------------------------------------------------------
 
-/// The figures in docs/llama.md are of these: 8 sequences of 256 tokens.
+/// The figures in docs/learn/llama.md are of these: 8 sequences of 256 tokens.
 constexpr Index batch = 8, length = 256, features = 256;
 template <class PlanType>
 constexpr auto step(int ranks, Index layers, bool recomputes) {
@@ -141,7 +141,7 @@ static_assert(growth(step<SequencePlan>(2, 3, true), sequence_again) == activati
 constexpr auto alone = step<TensorPlan>(1, 2, false), alone_again = step<TensorPlan>(1, 2, true);
 static_assert(growth(step<TensorPlan>(1, 3, true), alone_again) == activation);
 
-// The figures in docs/llama.md, in MiB.
+// The figures in docs/learn/llama.md, in MiB.
 constexpr Index mebibyte = 1 << 20;
 constexpr auto peak = [](const auto& plan) {
   return (plan.peak_activation_bytes() + mebibyte / 2) / mebibyte;
