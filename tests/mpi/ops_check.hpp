@@ -119,7 +119,6 @@ class SeedNode final : public TapeNode {
   SeedNode(SlotFor<Y> slot, cotangent_of<Y> gradient)
       : slot_(std::move(slot)), gradient_(std::move(gradient)) {}
   void pull_back() override { slot_->add(gradient_); }
-  void destroy() override { destroy_pooled(this); }
 
  private:
   SlotFor<Y> slot_;

@@ -32,7 +32,6 @@ class RedistributeNode final : public TapeNode {
   constexpr void pull_back() override {
     if (to_->filled()) from_->add(redistribute_to<cotangent_of<X>>(to_->take()));
   }
-  constexpr void destroy() override { destroy_pooled(this); }
 
  private:
   SlotFor<X> from_;
@@ -50,7 +49,6 @@ class RelabelledRecipe final : public Recipe<Y> {
     const X& x = from_->value();
     return Y(x.mesh(), x.shape(), x.buffer());
   }
-  constexpr void destroy() override { destroy_pooled(this); }
 
   RecipeFor<X> from_;
 };

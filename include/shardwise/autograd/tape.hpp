@@ -30,18 +30,9 @@ namespace shardwise {
 class Tape;
 
 /// What an operation leaves on the tape: how to pull the gradient of its result back to its operands.
-class TapeNode {
+class TapeNode : public Pooled<TapeNode> {
  public:
-  TapeNode() = default;
-  TapeNode(const TapeNode&) = delete;
-  TapeNode& operator=(const TapeNode&) = delete;
-
   constexpr virtual void pull_back() = 0;
-  /// Ends the node's life; nodes live in the pool.
-  constexpr virtual void destroy() = 0;
-
- protected:
-  constexpr ~TapeNode() = default;
 
  private:
   friend class Tape;
@@ -49,18 +40,9 @@ class TapeNode {
 };
 
 /// Work on gradients that goes on beside a backward pass, and is done when that ends.
-class BackwardTask {
+class BackwardTask : public Pooled<BackwardTask> {
  public:
-  BackwardTask() = default;
-  BackwardTask(const BackwardTask&) = delete;
-  BackwardTask& operator=(const BackwardTask&) = delete;
-
   constexpr virtual void finish() = 0;
-  /// Ends the life of a task in the pool.
-  constexpr virtual void destroy() = 0;
-
- protected:
-  constexpr ~BackwardTask() = default;
 };
 
 /// A tensor on a tape. `Tracked` is false where no gradient is wanted or possible.
@@ -271,12 +253,12 @@ class Tape {
   }
   constexpr void end_task() {
     task_ = nullptr;
-    if (own_task_) std::exchange(own_task_, nullptr)->destroy();
+    if (own_task_) destroy_pooled(std::exchange(own_task_, nullptr));
   }
   constexpr void drop_last() {
     TapeNode* node = last_;
     last_ = node->previous_;
-    node->destroy();
+    destroy_pooled(node);
   }
 
   TapeNode* last_ = nullptr;

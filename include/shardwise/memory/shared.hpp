@@ -3,35 +3,13 @@
 #pragma once
 
 /// @file
-/// Objects from the pool, also inside the compiler, and a counted handle to one. Handles belong to one
-/// thread.
+/// A counted handle to an object in the pool. Handles belong to one thread.
 
-#include <memory>
-#include <type_traits>
 #include <utility>
 
-#include <shardwise/memory/memory_pool.hpp>
+#include <shardwise/memory/pooled.hpp>
 
 namespace shardwise {
-
-/// A new object: from the pool, or in a constant expression from the compiler.
-template <class T, class... Args>
-constexpr T* make_pooled(Args&&... args) {
-  if (std::is_constant_evaluated()) return new T(std::forward<Args>(args)...);
-  static_assert(alignof(T) <= MemoryPool::alignment);
-  void* place = memory_pool().allocate(sizeof(T));
-  return ::new (place) T(std::forward<Args>(args)...);
-}
-
-template <class T>
-constexpr void destroy_pooled(T* object) {
-  if (std::is_constant_evaluated()) {
-    delete object;
-  } else {
-    object->~T();
-    memory_pool().deallocate(object, sizeof(T));
-  }
-}
 
 /// A handle to a shared object; the last handle destroys it.
 template <class T>

@@ -84,7 +84,6 @@ class GatheredRecipe final : public Recipe<X> {
 
  private:
   constexpr X compute() override { return cell_->gathered; }
-  constexpr void destroy() override { destroy_pooled(this); }
 
   Shared<ParameterCell<X, How>> cell_;
 };

@@ -173,7 +173,6 @@ class CrossEntropyNode final : public TapeNode {
     }
     from_->add(std::move(gradient));
   }
-  constexpr void destroy() override { destroy_pooled(this); }
 
  private:
   Logits logits_;

@@ -164,7 +164,6 @@ class ReshapeNode final : public TapeNode {
     dy = cotangent_of<Y>();  // so that the block has one owner
     from_->add(cotangent_of<X>(mesh, shape_, std::move(block)));
   }
-  constexpr void destroy() override { destroy_pooled(this); }
 
  private:
   Shape<X::rank> shape_;

@@ -90,7 +90,6 @@ class GradientReducer final : public BackwardTask {
     units_.finish();
     buckets_.finish();
   }
-  constexpr void destroy() override { destroy_pooled(this); }
 
  private:
   template <class Cell>
@@ -131,7 +130,6 @@ class GradientReducer final : public BackwardTask {
         reducer_.carry_whole<To>(std::move(gradient_), std::move(deliver_), phase_);
       }
     }
-    constexpr void destroy() override { destroy_pooled(this); }
 
    private:
     GradientReducer& reducer_;
