@@ -12,35 +12,16 @@
 
 #include <limits>
 #include <memory>
-#include <optional>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 #include <shardwise/mesh/communication_plan.hpp>
-#include <shardwise/mesh/communicator.hpp>
+#include <shardwise/mesh/mesh_state.hpp>
 
 namespace shardwise {
 
 /// In a list of mesh sizes: whatever makes the sizes multiply to the number of ranks. At most once.
 inline constexpr int any = -1;
-
-namespace detail {
-
-/// Recorders for meshes. Blocks of memory that were counted may outlive their mesh; so recorders are never
-/// freed, but kept for the next mesh.
-inline std::vector<Recorder*>& idle_recorders() {
-  static auto& idle = *new std::vector<Recorder*>;
-  return idle;
-}
-inline Recorder* take_recorder() {
-  if (idle_recorders().empty()) return new Recorder;
-  Recorder* recorder = idle_recorders().back();
-  idle_recorders().pop_back();
-  return recorder;
-}
-
-}  // namespace detail
 
 /// A cheap handle; all copies are the same mesh.
 template <MeshAxis... Axes>
@@ -56,7 +37,9 @@ class Mesh {
 
   /// Arranges all ranks of `ranks`. Collective over them. Throws `std::invalid_argument`, on every rank, if
   /// the sizes do not multiply to their number.
-  Mesh(Communicator ranks, const SizesOf& sizes) : state_(std::make_shared<State>(std::move(ranks))) {
+  Mesh(Communicator ranks, const SizesOf& sizes)
+      : state_(std::make_shared<detail::MeshState>(std::move(ranks))) {
+    state_->axes = axes;
     state_->sizes = fitted(sizes, state_->all.size());
     state_->coordinates = group_member(state_->sizes, {}, axes, every_axis, state_->all.rank());
     for (int axis = 0; axis < axes; ++axis) communicator(1u << axis);
@@ -88,11 +71,7 @@ class Mesh {
   }
   /// The same for a set of axes. A joint communicator is made when a plan first needs it: collective over its
   /// members then.
-  const Communicator& communicator(AxisSet set) const {
-    std::optional<Communicator>& group = state_->groups[set];
-    if (!group) group = make_group(set);
-    return *group;
-  }
+  const Communicator& communicator(AxisSet set) const { return state_->communicator(set); }
 
   /// The mesh of the ranks that differ from this one along the given axes only.
   template <class... Some>
@@ -101,7 +80,9 @@ class Mesh {
   }
 
   /// The recorder, while a `Recording` runs; else null.
-  Recorder* recorder() const { return state_->recording ? state_->recorder : nullptr; }
+  Recorder* recorder() const { return state_->active_recorder(); }
+  /// For `MeshView`.
+  detail::MeshState& state() const { return *state_; }
 
   friend bool operator==(const Mesh& a, const Mesh& b) { return a.state_ == b.state_; }
 
@@ -110,21 +91,6 @@ class Mesh {
   friend class Recording;
 
   static constexpr AxisSet every_axis = (1u << axes) - 1;
-
-  struct State {
-    explicit State(Communicator ranks) : all(std::move(ranks)) {}
-    State(const State&) = delete;
-    State& operator=(const State&) = delete;
-    ~State() {
-      if (recorder) detail::idle_recorders().push_back(recorder);
-    }
-    Communicator all;
-    MeshSizes sizes{1, 1, 1, 1};
-    MeshSizes coordinates{};
-    std::array<std::optional<Communicator>, 1 << max_axes> groups;
-    Recorder* recorder = nullptr;  // since the first recording
-    bool recording = false;
-  };
 
   static MeshSizes fitted(const SizesOf& wanted, int ranks) {
     MeshSizes sizes{1, 1, 1, 1};
@@ -152,18 +118,7 @@ class Mesh {
     return sizes;
   }
 
-  Communicator make_group(AxisSet set) const {
-    int members = group_size(state_->sizes, axes, set);
-    if (members == size()) return state_->all;
-    std::vector<int> ranks;
-    for (int i = 0; i < members; ++i) {
-      MeshSizes member = group_member(state_->sizes, state_->coordinates, axes, set, i);
-      ranks.push_back(group_rank(state_->sizes, member, axes, every_axis));
-    }
-    return state_->all.subgroup(ranks);
-  }
-
-  std::shared_ptr<State> state_;
+  std::shared_ptr<detail::MeshState> state_;
 };
 
 /// Records what runs on a real mesh, from construction to destruction.

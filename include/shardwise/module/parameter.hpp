@@ -47,7 +47,7 @@ namespace detail {
 
 /// What all copies of a parameter share.
 template <TensorType X, PackedSharding How>
-struct ParameterCell {
+struct ParameterCell : Counted {
   using MeshOf = typename X::MeshOf;
   using Stored = relaid<X, packed(stored_layout(X::layout, unpacked(How)))>;
   using Resting = relaid<X, packed(resting_layout(X::layout, unpacked(How)))>;

@@ -103,7 +103,7 @@ class UnitPartOf final : public UnitPart {
 };
 
 /// The parameters of a unit. All copies of it share one state.
-class UnitState {
+class UnitState : public Counted {
  public:
   UnitState() = default;
   UnitState(const UnitState&) = delete;
