@@ -230,7 +230,7 @@ class Tape {
     if (!(dy.mesh() == y.mesh())) {
       throw std::invalid_argument("Tape::backward: the gradient lives on another mesh than the result");
     }
-    for (std::size_t dim = 0; dim < y.shape().size(); ++dim) {
+    for (int dim = 0; dim < y.shape().size(); ++dim) {
       if (dy.shape()[dim] != y.shape()[dim]) {
         throw std::invalid_argument("Tape::backward: dimension " + std::to_string(dim) +
                                     " of the gradient is " + std::to_string(dy.shape()[dim]) +

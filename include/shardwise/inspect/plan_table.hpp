@@ -62,9 +62,7 @@ template <MeshAxis... Axes>
 std::string axes_text(AxisSet set) {
   std::string text;
   for (int axis = 0; axis < AxisList<Axes...>::count; ++axis) {
-    if (set >> axis & 1u)
-      text +=
-          (text.empty() ? "" : "+") + std::string(AxisList<Axes...>::names[static_cast<std::size_t>(axis)]);
+    if (set >> axis & 1u) text += (text.empty() ? "" : "+") + std::string(AxisList<Axes...>::names[axis]);
   }
   return text;
 }

@@ -6,10 +6,10 @@
 /// A layout: one placement per mesh axis, left to right. When two axes shard one dimension, the left one is
 /// the outer one: it cuts the dimension first, and the right one cuts each of its blocks again.
 
-#include <array>
 #include <cstdint>
 #include <initializer_list>
 
+#include <shardwise/layout/array.hpp>
 #include <shardwise/layout/placement.hpp>
 
 namespace shardwise {
@@ -21,15 +21,15 @@ inline constexpr int max_axes = 4;
 using AxisSet = unsigned;
 
 /// Ranks per axis, or one rank's coordinates; entries beyond the mesh's axes are unused.
-using MeshSizes = std::array<int, max_axes>;
+using MeshSizes = Array<int, max_axes>;
 
 struct Layout {
   int axes = 0;
-  std::array<Placement, max_axes> placements{};
+  Array<Placement, max_axes> placements{};
 
   constexpr Layout() = default;
   constexpr Layout(std::initializer_list<Placement> list) {
-    for (Placement p : list) placements[static_cast<std::size_t>(axes++)] = p;
+    for (Placement p : list) placements[axes++] = p;
   }
   /// `placement(axis)` on each of `axes` axes.
   template <class F>
@@ -40,8 +40,8 @@ struct Layout {
     return layout;
   }
 
-  constexpr Placement operator[](int axis) const { return placements[static_cast<std::size_t>(axis)]; }
-  constexpr Placement& operator[](int axis) { return placements[static_cast<std::size_t>(axis)]; }
+  constexpr Placement operator[](int axis) const { return placements[axis]; }
+  constexpr Placement& operator[](int axis) { return placements[axis]; }
 
   /// The axes whose placement satisfies `condition`.
   template <class F>
@@ -143,7 +143,7 @@ constexpr bool has_partial(const Layout& layout) {
 constexpr int group_size(const MeshSizes& sizes, int axes, AxisSet set) {
   int size = 1;
   for (int axis = 0; axis < axes; ++axis) {
-    if (set >> axis & 1u) size *= sizes[static_cast<std::size_t>(axis)];
+    if (set >> axis & 1u) size *= sizes[axis];
   }
   return size;
 }
@@ -152,8 +152,7 @@ constexpr int group_size(const MeshSizes& sizes, int axes, AxisSet set) {
 constexpr int group_rank(const MeshSizes& sizes, const MeshSizes& coordinates, int axes, AxisSet set) {
   int rank = 0;
   for (int axis = 0; axis < axes; ++axis) {
-    auto a = static_cast<std::size_t>(axis);
-    if (set >> axis & 1u) rank = rank * sizes[a] + coordinates[a];
+    if (set >> axis & 1u) rank = rank * sizes[axis] + coordinates[axis];
   }
   return rank;
 }
@@ -162,10 +161,9 @@ constexpr int group_rank(const MeshSizes& sizes, const MeshSizes& coordinates, i
 constexpr MeshSizes group_member(const MeshSizes& sizes, MeshSizes coordinates, int axes, AxisSet set,
                                  int index) {
   for (int axis = axes - 1; axis >= 0; --axis) {
-    auto a = static_cast<std::size_t>(axis);
     if (!(set >> axis & 1u)) continue;
-    coordinates[a] = index % sizes[a];
-    index /= sizes[a];
+    coordinates[axis] = index % sizes[axis];
+    index /= sizes[axis];
   }
   return coordinates;
 }

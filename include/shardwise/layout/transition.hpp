@@ -86,7 +86,7 @@ constexpr Step single_step(const Layout& from, const Layout& to, const MeshSizes
           changed = 0, gathered = 0;
   for (int axis = 0; axis < from.axes; ++axis) {
     if (!convertible(from[axis], to[axis])) return {};
-    if (sizes[static_cast<std::size_t>(axis)] == 1) continue;
+    if (sizes[axis] == 1) continue;
     AxisSet bit = 1u << axis;
     active |= bit;
     if (same_data(from[axis], to[axis])) continue;

@@ -59,8 +59,8 @@ struct AxisList {
   static constexpr int count = static_cast<int>(sizeof...(Axes));
   static_assert(count >= 1 && count <= max_axes, "a mesh has one to four axes");
   static_assert(((detail::times_among<Axes, Axes...> == 1) && ...), "an axis is named twice");
-  static constexpr std::array<const char*, sizeof...(Axes)> names{Axes::name...};
-  static constexpr std::array<bool, sizeof...(Axes)> data{Axes::data...};
+  static constexpr Array<const char*, count> names{Axes::name...};
+  static constexpr Array<bool, count> data{Axes::data...};
 
   /// The position of an axis, or -1.
   template <class A>

@@ -10,6 +10,8 @@
 /// mesh.size<tp>(); mesh.rank<tp>(); mesh.communicator<tp>();
 /// ```
 
+#include <algorithm>
+#include <array>
 #include <limits>
 #include <memory>
 #include <stdexcept>
@@ -49,12 +51,12 @@ class Mesh {
   template <class Axis>
   int size() const {
     static_assert(AxesOf::template has<Axis>, "this mesh has no such axis");
-    return state_->sizes[static_cast<std::size_t>(AxesOf::template index<Axis>)];
+    return state_->sizes[AxesOf::template index<Axis>];
   }
   template <class Axis>
   int rank() const {
     static_assert(AxesOf::template has<Axis>, "this mesh has no such axis");
-    return state_->coordinates[static_cast<std::size_t>(AxesOf::template index<Axis>)];
+    return state_->coordinates[AxesOf::template index<Axis>];
   }
   /// Number of ranks in all, and this rank's position among them.
   int size() const { return state_->all.size(); }
@@ -94,19 +96,19 @@ class Mesh {
 
   static MeshSizes fitted(const SizesOf& wanted, int ranks) {
     MeshSizes sizes{1, 1, 1, 1};
+    std::copy(wanted.begin(), wanted.end(), sizes.begin());
     Index product = 1;
     int open = -1;
     std::string text;
     for (int axis = 0; axis < axes; ++axis) {
-      int size = wanted[static_cast<std::size_t>(axis)];
-      text += (axis ? " x " : "") + std::string(AxesOf::names[static_cast<std::size_t>(axis)]) + " " +
+      const int size = sizes[axis];
+      text += (axis ? " x " : "") + std::string(AxesOf::names[axis]) + " " +
               (size == any ? "any" : std::to_string(size));
       if (size == any && open >= 0)
         throw std::invalid_argument("Mesh: only one size can be `any`, in " + text);
       if (size == any) open = axis;
       if (size < 1 && size != any) throw std::invalid_argument("Mesh: a size must be at least 1, in " + text);
       if (size != any && product <= std::numeric_limits<int>::max()) product *= size;  // never overflows
-      sizes[static_cast<std::size_t>(axis)] = size;
     }
     bool fits = open < 0 ? product == ranks : ranks % product == 0;
     if (!fits) {
@@ -114,7 +116,7 @@ class Mesh {
                                   std::to_string(product) + " ranks, but the job has " +
                                   std::to_string(ranks));
     }
-    if (open >= 0) sizes[static_cast<std::size_t>(open)] = ranks / static_cast<int>(product);
+    if (open >= 0) sizes[open] = ranks / static_cast<int>(product);
     return sizes;
   }
 

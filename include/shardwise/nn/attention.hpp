@@ -26,8 +26,7 @@ constexpr void check_heads_suffice(const MeshSizes& sizes, Index heads) {
   std::string axes;
   for (int axis = 0; axis < Weight::layout.axes; ++axis) {
     if (!(sharing >> axis & 1u)) continue;
-    axes += (axes.empty() ? "" : " x ") +
-            std::string(Weight::MeshOf::AxesOf::names[static_cast<std::size_t>(axis)]);
+    axes += (axes.empty() ? "" : " x ") + std::string(Weight::MeshOf::AxesOf::names[axis]);
   }
   throw std::invalid_argument("Attention: " + std::to_string(heads) + " heads cannot be shared by the " +
                               std::to_string(ranks) + " ranks of axis " + axes +

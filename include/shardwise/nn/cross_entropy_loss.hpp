@@ -94,7 +94,7 @@ constexpr AxisSet sharding_axes(const X& x, bool last) {
   AxisSet axes = 0;
   for (int axis = 0; axis < X::layout.axes; ++axis) {
     const Placement p = X::layout[axis];
-    if (x.mesh().sizes()[static_cast<std::size_t>(axis)] == 1 || !p.is_shard()) continue;
+    if (x.mesh().sizes()[axis] == 1 || !p.is_shard()) continue;
     if (p.is_shard(X::rank - 1) == last) axes |= 1u << axis;
   }
   return axes;

@@ -113,8 +113,8 @@ class Linear {
 
   static constexpr Shape<OutDims + InDims> joined(const Shape<OutDims>& out, const Shape<InDims>& in) {
     Shape<OutDims + InDims> all{};
-    for (std::size_t i = 0; i < out.size(); ++i) all[i] = out[i];
-    for (std::size_t i = 0; i < in.size(); ++i) all[out.size() + i] = in[i];
+    for (int i = 0; i < out.size(); ++i) all[i] = out[i];
+    for (int i = 0; i < in.size(); ++i) all[out.size() + i] = in[i];
     return all;
   }
 };

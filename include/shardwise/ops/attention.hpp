@@ -128,8 +128,8 @@ constexpr AxisSet axes_sharding(const Layout& layout, int dim) {
 constexpr Range heads_held(Index heads, const Layout& layout, int dim, const MeshSizes& sizes,
                            const MeshSizes& at) {
   Shape<4> shape{1, 1, 1, 1};
-  shape[static_cast<std::size_t>(dim)] = heads;
-  return local_box(shape, layout, sizes, at).range(static_cast<std::size_t>(dim));
+  shape[dim] = heads;
+  return local_box(shape, layout, sizes, at).range(dim);
 }
 
 /// Throws `std::invalid_argument`, on every rank alike, unless each rank holds the key/value heads that its heads
@@ -148,8 +148,8 @@ constexpr void check_heads(Index heads, Index kv_heads, const Layout& q, const L
     std::string axes;
     for (int axis = 0; axis < q.axes; ++axis) {
       if (cutting >> axis & 1u) {
-        axes += (axes.empty() ? "" : " x ") + std::string(AxesOf::names[static_cast<std::size_t>(axis)]) +
-                " " + std::to_string(sizes[static_cast<std::size_t>(axis)]);
+        axes += (axes.empty() ? "" : " x ") + std::string(AxesOf::names[axis]) + " " +
+                std::to_string(sizes[axis]);
       }
     }
     throw std::invalid_argument(

@@ -26,10 +26,9 @@ struct CrossEntropyOp {
     return Signature::of(rows.then('c'), rows, "").whole('c').without_gradient(1);
   }
 
-  template <std::size_t Rank, std::size_t RankTargets>
-  static constexpr Shape<0> shape(const std::array<Index, Rank>& logits,
-                                  const std::array<Index, RankTargets>& targets) {
-    for (std::size_t i = 0; i < RankTargets; ++i) {
+  template <int Rank, int RankTargets>
+  static constexpr Shape<0> shape(const Shape<Rank>& logits, const Shape<RankTargets>& targets) {
+    for (int i = 0; i < RankTargets; ++i) {
       if (logits[i] != targets[i]) {
         throw std::invalid_argument("cross_entropy: logits " + detail::to_string(logits) + " and targets " +
                                     detail::to_string(targets) + " differ in dimension " + std::to_string(i));
@@ -83,7 +82,7 @@ struct CrossEntropyOp {
   template <class X>
   static double all_rows(const X& logits) {
     double rows = 1;
-    for (std::size_t dim = 0; dim + 1 < logits.shape.size(); ++dim) {
+    for (int dim = 0; dim + 1 < logits.shape.size(); ++dim) {
       rows *= static_cast<double>(logits.shape[dim]);
     }
     return rows;

@@ -27,7 +27,7 @@ struct Propagate {
   using MeshOf = typename First::MeshOf;
   static constexpr int operands = 1 + static_cast<int>(sizeof...(Rest));
   static constexpr Signature signature = Op::template signature<First::rank, Rest::rank...>();
-  static constexpr std::array<int, max_operands> ranks{First::rank, Rest::rank...};
+  static constexpr Array<int, max_operands> ranks{First::rank, Rest::rank...};
   static constexpr bool same_mesh = (std::is_same_v<MeshOf, typename Rest::MeshOf> && ...);
 
   static constexpr Propagated rule(const OperandPlacements& at) {
@@ -77,15 +77,13 @@ struct PlacementTypes<List, F, std::integer_sequence<int, Operands...>> {
 
 template <class P>
 struct Found {
-  static constexpr int code(int operand) {
-    return P::placements(P::bad_axis())[static_cast<std::size_t>(operand)].code;
-  }
+  static constexpr int code(int operand) { return P::placements(P::bad_axis())[operand].code; }
 };
 template <class P>
 struct Wanted {
   static constexpr OperandPlacements nearest =
       nearest_legal(P::rule, P::ranks, P::operands, P::placements(P::bad_axis()));
-  static constexpr int code(int operand) { return nearest[static_cast<std::size_t>(operand)].code; }
+  static constexpr int code(int operand) { return nearest[operand].code; }
 };
 
 /// May `Op` compute with integers?
@@ -101,12 +99,12 @@ struct ResultOfTensors {
 
   /// Operands with a gradient have the leading one's element type, others hold integers.
   static constexpr Reason element_problem() {
-    std::array<bool, sizeof...(X)> same{std::is_same_v<typename X::Element, typename Lead::Element>...};
-    std::array<bool, sizeof...(X)> floats{X::is_float...};
-    for (std::size_t i = 0; i < same.size(); ++i) {
+    Array<bool, P::operands> same{std::is_same_v<typename X::Element, typename Lead::Element>...};
+    Array<bool, P::operands> floats{X::is_float...};
+    for (int i = 0; i < P::operands; ++i) {
       if (!P::signature.differentiable[i] && floats[i]) return Reason::operand_must_hold_integers;
     }
-    for (std::size_t i = 0; i < same.size(); ++i) {
+    for (int i = 0; i < P::operands; ++i) {
       if (!P::signature.differentiable[i]) continue;
       if (!Lead::is_float && !takes_integers<Op>) return Reason::operation_needs_floating_point_numbers;
       if (!same[i]) return Reason::operands_have_different_element_types;

@@ -31,7 +31,7 @@ struct BundledTensor {
   template <int Rank>
   static constexpr Shape<max_rank> padded(const Shape<Rank>& shape) {
     Shape<max_rank> result{};
-    for (std::size_t dim = 0; dim < result.size(); ++dim) result[dim] = dim < shape.size() ? shape[dim] : 1;
+    for (int dim = 0; dim < result.size(); ++dim) result[dim] = dim < shape.size() ? shape[dim] : 1;
     return result;
   }
 };
@@ -67,7 +67,7 @@ inline constexpr int bundle_type = 0;
 /// Tensors with elements of type `T`. Add them, `start`, then `finish`.
 template <class T, class MeshType>
 class Bundle final : public BundleBase {
-  using BoxOf = Box<static_cast<std::size_t>(max_rank)>;
+  using BoxOf = Box<max_rank>;
 
  public:
   constexpr Bundle(const MeshType& mesh, const BundleWay& way)

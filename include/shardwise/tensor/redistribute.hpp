@@ -160,13 +160,13 @@ constexpr auto all_but_last_step(X x) {
   x = X();  // the first step may then write in place
   Layout from = X::layout;
   for (int i = 0; i + 1 < way.count; ++i) {
-    const Step& step = way.steps[static_cast<std::size_t>(i)];
+    const Step& step = way.steps[i];
     TransferOf transfer(mesh, shape, from, step, std::move(block));
     transfer.run();
     block = transfer.finish();
     from = step.to;
   }
-  return TransferOf(mesh, shape, from, way.steps[static_cast<std::size_t>(way.count - 1)], std::move(block));
+  return TransferOf(mesh, shape, from, way.steps[way.count - 1], std::move(block));
 }
 
 }  // namespace detail

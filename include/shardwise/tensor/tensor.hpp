@@ -43,7 +43,7 @@ struct View {
   /// Product of the extents of dimensions [first, last).
   constexpr Index extent(int first, int last) const {
     Index product = 1;
-    for (int dim = first; dim < last; ++dim) product *= size[static_cast<std::size_t>(dim)];
+    for (int dim = first; dim < last; ++dim) product *= size[dim];
     return product;
   }
   /// The same block, seen as `rows` x (the last dimension).
@@ -129,7 +129,7 @@ class Tensor {
   /// Global extents.
   constexpr const Shape<Rank>& shape() const { return shape_; }
   /// The box of global indices that this rank holds.
-  constexpr const Box<static_cast<std::size_t>(Rank)>& box() const { return box_; }
+  constexpr const Box<Rank>& box() const { return box_; }
   constexpr const Shape<Rank>& local_shape() const { return box_.size; }
 
   /// This rank's elements, row-major.
@@ -166,7 +166,7 @@ class Tensor {
 
   MeshType mesh_{};
   Shape<Rank> shape_{};
-  Box<static_cast<std::size_t>(Rank)> box_{};
+  Box<Rank> box_{};
   Buffer buffer_;
 };
 

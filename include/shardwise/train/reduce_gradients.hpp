@@ -48,7 +48,7 @@ constexpr const ReduceOptions& finishing(const ReduceOptions& options) {
 constexpr AxisSet changed_axes(const Layout& from, const Layout& to, const MeshSizes& sizes) {
   AxisSet axes = 0;
   for (int axis = 0; axis < from.axes; ++axis) {
-    if (from[axis] != to[axis] && sizes[static_cast<std::size_t>(axis)] > 1) axes |= 1u << axis;
+    if (from[axis] != to[axis] && sizes[axis] > 1) axes |= 1u << axis;
   }
   return axes;
 }
