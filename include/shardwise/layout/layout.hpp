@@ -23,6 +23,16 @@ using AxisSet = unsigned;
 /// Ranks per axis, or one rank's coordinates; entries beyond the mesh's axes are unused.
 using MeshSizes = Array<int, max_axes>;
 
+/// Those of the first `axes` axes that satisfy `condition(axis)`.
+template <class F>
+constexpr AxisSet axes_where(int axes, F condition) {
+  AxisSet set = 0;
+  for (int axis = 0; axis < axes; ++axis) {
+    if (condition(axis)) set |= 1u << axis;
+  }
+  return set;
+}
+
 struct Layout {
   int axes = 0;
   Array<Placement, max_axes> placements{};
@@ -46,19 +56,15 @@ struct Layout {
   /// The axes whose placement satisfies `condition`.
   template <class F>
   constexpr AxisSet axes_where(F condition) const {
-    AxisSet set = 0;
-    for (int axis = 0; axis < axes; ++axis) {
-      if (condition((*this)[axis])) set |= 1u << axis;
-    }
-    return set;
+    return shardwise::axes_where(axes, [&](int axis) { return condition((*this)[axis]); });
+  }
+  /// The axes that shard dimension `dim`.
+  constexpr AxisSet axes_sharding(int dim) const {
+    return axes_where([dim](Placement p) { return p.is_shard(dim); });
   }
 
   friend constexpr bool operator==(const Layout& a, const Layout& b) {
-    if (a.axes != b.axes) return false;
-    for (int axis = 0; axis < a.axes; ++axis) {
-      if (a[axis] != b[axis]) return false;
-    }
-    return true;
+    return a.axes == b.axes && shardwise::axes_where(a.axes, [&](int i) { return a[i] != b[i]; }) == 0;
   }
 };
 
@@ -89,18 +95,12 @@ constexpr Layout cotangent(Layout layout) {
 
 /// True where a gradient is defined.
 constexpr bool has_cotangent(const Layout& layout) {
-  for (int axis = 0; axis < layout.axes; ++axis) {
-    if (!has_cotangent(layout[axis])) return false;
-  }
-  return true;
+  return layout.axes_where([](Placement p) { return !has_cotangent(p); }) == 0;
 }
 
 /// Same bytes on every rank: `Replicate` and `Reduced` are not told apart.
 constexpr bool same_data(const Layout& a, const Layout& b) {
-  for (int axis = 0; axis < a.axes; ++axis) {
-    if (!same_data(a[axis], b[axis])) return false;
-  }
-  return a.axes == b.axes;
+  return a.axes == b.axes && axes_where(a.axes, [&](int i) { return !same_data(a[i], b[i]); }) == 0;
 }
 
 /// `layout`, but `Shard` where `other` is.
@@ -133,10 +133,7 @@ constexpr bool well_formed(const Layout& layout, int rank) {
 }
 
 constexpr bool has_partial(const Layout& layout) {
-  for (int axis = 0; axis < layout.axes; ++axis) {
-    if (layout[axis].is_partial()) return true;
-  }
-  return false;
+  return layout.axes_where([](Placement p) { return p.is_partial(); }) != 0;
 }
 
 /// Number of ranks in the group that varies along the axes of `set`.

@@ -56,17 +56,13 @@ struct Route {
 constexpr Cost cost(const Layout& from, const Step& step, const MeshSizes& sizes) {
   auto block = [&](const Layout& layout) {
     std::int64_t whole = group_size(sizes, layout.axes, ~0u);
-    std::int64_t parts = 1;
-    for (int axis = 0; axis < layout.axes; ++axis) {
-      if (layout[axis].is_shard()) parts *= sizes[axis];
-    }
-    return whole * whole / parts;
+    AxisSet cutting = layout.axes_where([](Placement p) { return p.is_shard(); });
+    return whole * whole / group_size(sizes, layout.axes, cutting);
   };
-  AxisSet sliced = 0, masked = 0;
-  for (int axis = 0; axis < from.axes; ++axis) {
-    if (from[axis].is_full() && step.to[axis].is_shard()) sliced |= 1u << axis;
-    if (!from[axis].is_partial() && step.to[axis].is_partial()) masked |= 1u << axis;
-  }
+  const AxisSet sliced =
+      axes_where(from.axes, [&](int axis) { return from[axis].is_full() && step.to[axis].is_shard(); });
+  const AxisSet masked =
+      axes_where(from.axes, [&](int axis) { return !from[axis].is_partial() && step.to[axis].is_partial(); });
   std::int64_t before = block(from), after = block(step.to);
   std::int64_t dropped = before - before / group_size(sizes, from.axes, sliced);
   std::int64_t zeros = after - after / group_size(sizes, from.axes, masked);

@@ -10,6 +10,7 @@
 /// ```
 
 #include <concepts>
+#include <string>
 #include <tuple>
 
 #include <shardwise/layout/layout.hpp>
@@ -72,6 +73,15 @@ struct AxisList {
 
   template <class A>
   static constexpr bool has = index<A> >= 0;
+
+  /// The names of some of the axes: "dp+tp" if "+" is to be between.
+  static std::string text(AxisSet set, const char* between) {
+    std::string text;
+    for (int axis = 0; axis < count; ++axis) {
+      if (set >> axis & 1u) text += (text.empty() ? "" : between) + std::string(names[axis]);
+    }
+    return text;
+  }
 
   /// The axis at a position.
   template <int Position>

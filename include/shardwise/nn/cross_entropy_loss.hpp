@@ -91,13 +91,10 @@ struct LossOfRows {
 /// The axes of more than one rank that shard the last dimension of `X`, or any other.
 template <TensorType X>
 constexpr AxisSet sharding_axes(const X& x, bool last) {
-  AxisSet axes = 0;
-  for (int axis = 0; axis < X::layout.axes; ++axis) {
+  return axes_where(X::layout.axes, [&](int axis) {
     const Placement p = X::layout[axis];
-    if (x.mesh().sizes()[axis] == 1 || !p.is_shard()) continue;
-    if (p.is_shard(X::rank - 1) == last) axes |= 1u << axis;
-  }
-  return axes;
+    return x.mesh().sizes()[axis] > 1 && p.is_shard() && p.is_shard(X::rank - 1) == last;
+  });
 }
 
 /// Reduces in place over the ranks along `axes`; no axes, no call.

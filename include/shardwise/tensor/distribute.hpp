@@ -100,11 +100,8 @@ auto from_local(const MeshType& mesh, const Shape<Rank>& local_shape, std::span<
     return size;
   };
   Shape<Rank> shape = block_of(0);
-  for (std::size_t dim = 0; dim < Rank; ++dim) {
-    AxisSet cutting = 0;
-    for (int axis = 0; axis < layout.axes; ++axis) {
-      if (layout[axis].is_shard(static_cast<int>(dim))) cutting |= 1u << axis;
-    }
+  for (int dim = 0; dim < Rank; ++dim) {
+    const AxisSet cutting = layout.axes_sharding(dim);
     shape[dim] = 0;
     for (int m = 0; m < group_size(mesh.sizes(), layout.axes, cutting); ++m) {
       MeshSizes member = group_member(mesh.sizes(), {}, layout.axes, cutting, m);

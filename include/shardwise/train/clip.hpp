@@ -30,11 +30,7 @@ namespace detail {
 /// The axes of more than one rank.
 template <class MeshType>
 constexpr AxisSet axes_of_many(const MeshType& mesh) {
-  AxisSet axes = 0;
-  for (int axis = 0; axis < MeshType::axes; ++axis) {
-    if (mesh.sizes()[axis] > 1) axes |= 1u << axis;
-  }
-  return axes;
+  return axes_where(MeshType::axes, [&](int axis) { return mesh.sizes()[axis] > 1; });
 }
 
 /// Of the ranks that have the same block of a parameter's finished gradient, is this the first? So that each element

@@ -46,11 +46,7 @@ constexpr const ReduceOptions& finishing(const ReduceOptions& options) {
 
 /// The axes of more than one rank on which two layouts differ.
 constexpr AxisSet changed_axes(const Layout& from, const Layout& to, const MeshSizes& sizes) {
-  AxisSet axes = 0;
-  for (int axis = 0; axis < from.axes; ++axis) {
-    if (from[axis] != to[axis] && sizes[axis] > 1) axes |= 1u << axis;
-  }
-  return axes;
+  return axes_where(from.axes, [&](int axis) { return from[axis] != to[axis] && sizes[axis] > 1; });
 }
 
 }  // namespace detail
