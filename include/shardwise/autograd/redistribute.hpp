@@ -17,8 +17,7 @@ namespace shardwise {
 /// A tensor on its way is none yet.
 template <class X>
 struct OperandTraits<Pending<X>> {
-  using TensorOf =
-      LayoutError<Reason::operand_has_not_arrived_yet, Got<Pending<X>>, Cure<Hint::call_wait_first>>;
+  using TensorOf = layout_error<Reason::operand_has_not_arrived_yet, Got<Pending<X>>>;
   static constexpr bool on_tape = false;
   static constexpr bool tracked = false;
 };
@@ -62,8 +61,8 @@ template <class X, TensorType Y>
   requires(OperandTraits<X>::tracked &&
            !(has_cotangent(tensor_of<X>::layout) && has_cotangent(Y::layout)))  //
 struct Differentiable<X, Y> {
-  using type = LayoutError<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined, Got<tensor_of<X>>,
-                           Cure<Hint::redistribute_before_the_reduction>>;
+  using type =
+      layout_error<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined, Got<tensor_of<X>>>;
 };
 
 template <class X, bool Tracked, class... Arguments>

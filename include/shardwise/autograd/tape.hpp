@@ -92,16 +92,12 @@ constexpr Reason why_no_loss() {
 /// `void` if `Loss` can be differentiated, else the `LayoutError` that says why not.
 template <class Loss>
 struct LossProblem {
-  using type = LayoutError<Reason::loss_depends_on_nothing_that_has_a_gradient, Got<Loss>,
-                           Cure<Hint::put_its_inputs_on_the_tape_with_input_or_constant>>;
+  using type = layout_error<Reason::loss_depends_on_nothing_that_has_a_gradient, Got<Loss>>;
 };
 template <class X>
 struct LossProblem<Var<X>> {
   static constexpr Reason reason = why_no_loss<X>();
-  static constexpr Hint hint = reason == Reason::loss_is_not_a_scalar
-                                   ? Hint::take_sum_or_mean_of_it_first
-                                   : Hint::redistribute_to_Replicate_to_finish_the_reduction;
-  using type = std::conditional_t<reason == Reason::none, void, LayoutError<reason, Got<X>, Cure<hint>>>;
+  using type = std::conditional_t<reason == Reason::none, void, layout_error<reason, Got<X>>>;
 };
 
 /// `void` if a `Dy` can be the gradient of a `Y`, else the `LayoutError` that says why not: it must lie as
@@ -125,25 +121,20 @@ struct GradientProblem<Var<X>, Dy> {
   }
   static constexpr auto type_of() {
     if constexpr (!has_cotangent(X::layout)) {
-      return TypeIs<LayoutError<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined, Got<X>,
-                                Cure<Hint::redistribute_before_the_reduction>>>{};
+      return Refused<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined, Got<X>>{};
     } else if constexpr (!std::is_same_v<typename X::MeshOf, typename Dy::MeshOf>) {
-      return TypeIs<
-          LayoutError<Reason::operands_live_on_different_meshes, Got<typename X::MeshOf, typename Dy::MeshOf>,
-                      Cure<Hint::use_the_same_mesh_for_both>>>{};
+      return Refused<Reason::operands_live_on_different_meshes,
+                     Got<typename X::MeshOf, typename Dy::MeshOf>>{};
     } else if constexpr (X::rank != Dy::rank) {
-      return TypeIs<LayoutError<Reason::operands_do_not_fit_in_rank, Got<X, Dy>,
-                                Cure<Hint::see_the_shapes_it_takes>>>{};
+      return Refused<Reason::operands_do_not_fit_in_rank, Got<X, Dy>>{};
     } else if constexpr (!std::is_same_v<typename X::Element, typename Dy::Element>) {
-      return TypeIs<LayoutError<Reason::operands_have_different_element_types,
-                                Got<typename X::Element, typename Dy::Element>,
-                                Cure<Hint::give_both_the_same_element_type>>>{};
+      return Refused<Reason::operands_have_different_element_types,
+                     Got<typename X::Element, typename Dy::Element>>{};
     } else if constexpr (bad_axis() >= 0) {
       constexpr int axis = bad_axis();
-      return TypeIs<LayoutError<reason(axis), On<typename X::MeshOf::AxesOf::template at<axis>>,
-                                Expected<placement_type<Wanted::layout[axis].code>>,
-                                Got<placement_type<Dy::layout[axis].code>>,
-                                Cure<Hint::redistribute_to_what_is_Expected>>>{};
+      return Refused<reason(axis), On<typename X::MeshOf::AxesOf::template at<axis>>,
+                     Expected<placement_type<Wanted::layout[axis].code>>,
+                     Got<placement_type<Dy::layout[axis].code>>>{};
     } else {
       return TypeIs<void>{};
     }

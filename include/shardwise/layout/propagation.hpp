@@ -83,21 +83,6 @@ constexpr Propagated propagate(const Signature& op, const OperandPlacements& at)
   return {finished > 0 ? reduced : replicate};
 }
 
-constexpr Hint hint_for(Reason reason) {
-  switch (reason) {
-    case Reason::replicated_operand_meets_blocks_so_its_gradient_would_be_pending:
-    case Reason::replicated_operand_meets_reduced_one:
-      return Hint::redistribute_to_Reduced_which_is_free;
-    case Reason::operation_is_not_linear_so_it_needs_the_finished_sum:
-    case Reason::pending_maximum_or_minimum_must_be_reduced_first:
-      return Hint::redistribute_to_Replicate_to_finish_the_reduction;
-    case Reason::contracted_blocks_have_no_pending_form:
-      return Hint::use_sum_of_squares_then_redistribute;
-    default:
-      return Hint::redistribute_to_what_is_Expected;
-  }
-}
-
 /// The legal operand placements nearest to `at`: the fewest operands changed, and those by what is free, then
 /// by what is cheap. `rule` maps placements to what propagates; `ranks` are the operands'. Used only to word
 /// an error.

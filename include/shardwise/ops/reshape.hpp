@@ -54,17 +54,15 @@ struct Reshaped {
   static constexpr auto type_of() {
     constexpr int given = sizeof...(Placements), needed = X::MeshOf::axes;
     if constexpr (!(PlacementTag<Placements> && ...) || (given != 0 && given != needed)) {
-      return TypeIs<
-          LayoutError<Reason::one_placement_per_mesh_axis_is_needed, Expected<typename X::MeshOf::AxesOf>,
-                      Got<Placements...>, Cure<Hint::give_one_placement_per_axis>>>{};
+      return Refused<Reason::one_placement_per_mesh_axis_is_needed, Expected<typename X::MeshOf::AxesOf>,
+                     Got<Placements...>>{};
     } else if constexpr (axis_that_reshape_loses(X::layout, layout(), Rank) >= 0) {
       constexpr int axis = axis_that_reshape_loses(X::layout, layout(), Rank);
       constexpr Placement asked = layout()[axis];
-      return TypeIs<
-          LayoutError<Reason::reshape_cannot_keep_this_dimension_sharded,
-                      On<typename X::MeshOf::AxesOf::template at<axis>>,
-                      Expected<placement_type<kept_by_reshape(X::layout[axis], asked, Rank).code>>,
-                      Got<placement_type<asked.code>>, Cure<Hint::redistribute_to_Replicate_first>>>{};
+      return Refused<Reason::reshape_cannot_keep_this_dimension_sharded,
+                     On<typename X::MeshOf::AxesOf::template at<axis>>,
+                     Expected<placement_type<kept_by_reshape(X::layout[axis], asked, Rank).code>>,
+                     Got<placement_type<asked.code>>>{};
     } else {
       using Y = tensor_with<typename X::Element, Rank, typename X::MeshOf, packed(layout())>;
       return TypeIs<typename Differentiable<Given, Y>::type>{};

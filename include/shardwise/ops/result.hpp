@@ -111,40 +111,26 @@ struct ResultOfTensors {
     }
     return Reason::none;
   }
-  static constexpr Hint element_hint() {
-    switch (element_problem()) {
-      case Reason::operand_must_hold_integers:
-        return Hint::take_a_tensor_of_int32_or_int64;
-      case Reason::operation_needs_floating_point_numbers:
-        return Hint::take_a_tensor_of_float_or_double;
-      default:
-        return Hint::give_both_the_same_element_type;
-    }
-  }
 
   static constexpr auto type_of() {
     if constexpr (!P::same_mesh) {
-      return TypeIs<LayoutError<Reason::operands_live_on_different_meshes, Got<typename X::MeshOf...>,
-                                Cure<Hint::use_the_same_mesh_for_both>>>{};
+      return Refused<Reason::operands_live_on_different_meshes, Got<typename X::MeshOf...>>{};
     } else if constexpr (P::signature.count == 0) {
-      return TypeIs<
-          LayoutError<Reason::operands_do_not_fit_in_rank, Got<X...>, Cure<Hint::see_the_shapes_it_takes>>>{};
+      return Refused<Reason::operands_do_not_fit_in_rank, Got<X...>>{};
     } else if constexpr (element_problem() != Reason::none) {
-      return TypeIs<LayoutError<element_problem(), Got<typename X::Element...>, Cure<element_hint()>>>{};
+      return Refused<element_problem(), Got<typename X::Element...>>{};
     } else if constexpr (P::bad_axis() >= 0) {
       constexpr int axis = P::bad_axis();
       constexpr Reason reason = P::propagated(axis).reason;
       using Operands = std::make_integer_sequence<int, P::operands>;
-      return TypeIs<
-          LayoutError<reason, On<typename P::MeshOf::AxesOf::template at<axis>>,
-                      typename PlacementTypes<Expected, Wanted<P>, Operands>::type,
-                      typename PlacementTypes<Got, Found<P>, Operands>::type, Cure<hint_for(reason)>>>{};
+      return Refused<reason, On<typename P::MeshOf::AxesOf::template at<axis>>,
+                     typename PlacementTypes<Expected, Wanted<P>, Operands>::type,
+                     typename PlacementTypes<Got, Found<P>, Operands>::type>{};
     } else {
       using Y = tensor_with<typename Lead::Element, P::signature.result.rank, typename P::MeshOf,
                             packed(P::layout())>;
       if constexpr (Tracked && !has_cotangent(Y::layout)) {
-        return TypeIs<LayoutError<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined, Got<Y>,
-                                  Cure<Hint::redistribute_before_the_reduction>>>{};
+        return Refused<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined, Got<Y>>{};
       } else {
         return TypeIs<Y>{};
       }

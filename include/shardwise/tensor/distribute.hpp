@@ -27,9 +27,9 @@ inline constexpr std::size_t eigen_rank = Derived::IsVectorAtCompileTime ? 1 : 2
 
 /// The same for one whose `Rank` is given beside an Eigen matrix or vector.
 template <int Rank, class Derived, class MeshType, class... Placements>
-using local_problem = std::conditional_t<
-    Rank == eigen_rank<Derived>, layout_problem<Rank, MeshType, Placements...>,
-    LayoutError<Reason::operands_do_not_fit_in_rank, Got<Derived>, Cure<Hint::see_the_shapes_it_takes>>>;
+using local_problem =
+    std::conditional_t<Rank == eigen_rank<Derived>, layout_problem<Rank, MeshType, Placements...>,
+                       layout_error<Reason::operands_do_not_fit_in_rank, Got<Derived>>>;
 
 /// `true` on the rank whose term of a pending sum is the value itself.
 template <class X>
@@ -185,11 +185,9 @@ struct Item<X> {
     if constexpr (IllFormed<typename X::Problem>) {
       return TypeIs<typename X::Problem>{};
     } else if constexpr (X::rank != 0) {
-      return TypeIs<
-          LayoutError<Reason::operands_do_not_fit_in_rank, Got<X>, Cure<Hint::see_the_shapes_it_takes>>>{};
+      return Refused<Reason::operands_do_not_fit_in_rank, Got<X>>{};
     } else if constexpr (has_partial(X::layout)) {
-      return TypeIs<LayoutError<Reason::value_is_pending_on_every_rank, Got<X>,
-                                Cure<Hint::redistribute_to_Replicate_to_finish_the_reduction>>>{};
+      return Refused<Reason::value_is_pending_on_every_rank, Got<X>>{};
     } else {
       return TypeIs<typename X::Element>{};
     }

@@ -62,8 +62,7 @@ struct FinishedProblem {
 template <int Rank, class MeshType, class... Placements>
   requires(has_partial(layout_of<Placements...>))
 struct FinishedProblem<Rank, MeshType, Placements...> {
-  using type = LayoutError<Reason::finished_tensor_cannot_be_made_pending, Got<Placements...>,
-                           Cure<Hint::make_it_Replicate_then_redistribute>>;
+  using type = layout_error<Reason::finished_tensor_cannot_be_made_pending, Got<Placements...>>;
 };
 /// The same where the elements are the value itself, so that it cannot be pending.
 template <int Rank, class MeshType, class... Placements>

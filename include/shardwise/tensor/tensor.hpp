@@ -63,18 +63,14 @@ struct LayoutProblem {
   static constexpr auto problem() {
     constexpr Layout layout = layout_of<Placements...>;
     if constexpr (sizeof...(Placements) != MeshType::axes) {
-      return TypeIs<
-          LayoutError<Reason::one_placement_per_mesh_axis_is_needed, Expected<typename MeshType::AxesOf>,
-                      Got<Placements...>, Cure<Hint::give_one_placement_per_axis>>>{};
+      return Refused<Reason::one_placement_per_mesh_axis_is_needed, Expected<typename MeshType::AxesOf>,
+                     Got<Placements...>>{};
     } else if constexpr (axis_without_dimension(layout, Rank) >= 0) {
       constexpr int axis = axis_without_dimension(layout, Rank);
-      return TypeIs<
-          LayoutError<Reason::tensor_has_no_such_dimension, On<typename MeshType::AxesOf::template at<axis>>,
-                      Expected<placement_type<Rank - 1>>, Got<placement_type<layout[axis].code>>,
-                      Cure<Hint::name_an_existing_dimension>>>{};
+      return Refused<Reason::tensor_has_no_such_dimension, On<typename MeshType::AxesOf::template at<axis>>,
+                     Expected<placement_type<Rank - 1>>, Got<placement_type<layout[axis].code>>>{};
     } else if constexpr (!well_formed(layout, Rank)) {
-      return TypeIs<LayoutError<Reason::pending_reductions_of_different_kinds, Got<Placements...>,
-                                Cure<Hint::redistribute_to_Replicate_first>>>{};
+      return Refused<Reason::pending_reductions_of_different_kinds, Got<Placements...>>{};
     } else {
       return TypeIs<void>{};
     }
