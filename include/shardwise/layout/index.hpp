@@ -17,6 +17,9 @@ using Index = std::ptrdiff_t;
 /// A tensor has at most this many dimensions.
 inline constexpr int max_rank = 8;
 
+/// The target of tokens that do not count, for who makes targets and for who computes losses; PyTorch's number.
+inline constexpr Index ignore_index_default = -100;
+
 /// The extents of a tensor with `Rank` dimensions; rank 0 is a scalar.
 template <int Rank>
 using Shape = Array<Index, Rank>;
