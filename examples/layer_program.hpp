@@ -30,8 +30,8 @@
 namespace examples {
 
 /// "[2, 3, 4]"
-template <std::size_t Rank>
-std::string shape_text(const std::array<sw::Index, Rank>& shape) {
+template <int Rank>
+std::string shape_text(const sw::Shape<Rank>& shape) {
   std::string text;
   for (sw::Index extent : shape) text += (text.empty() ? "[" : ", ") + std::to_string(extent);
   return text + "]";

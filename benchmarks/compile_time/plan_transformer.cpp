@@ -66,9 +66,7 @@ constexpr auto step = sw::trace<DryMesh>({2, 8}, [](const DryMesh& mesh) {
   sw::AdamW optimizer;
   sw::Tape tape;
   const auto ids = sw::empty<std::int32_t, sw::Shard<0>, sw::Replicate>(mesh, {2, 2048});
-  auto logits = model(tape.constant(ids));
-  auto loss = sw::redistribute<sw::Replicate, sw::Replicate>(sw::cross_entropy(logits, tape.constant(ids)));
-  tape.backward(loss);
+  tape.backward(sw::CrossEntropyLoss()(model(tape.constant(ids)), ids));
   optimizer.step(model);
 });
 

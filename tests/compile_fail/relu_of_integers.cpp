@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// Tensors of integers hold ids: for `embedding`, as targets of `cross_entropy`. They can be moved
+/// Tensors of integers hold ids: for `embedding`, as targets of `CrossEntropyLoss`. They can be moved
 /// (`redistribute`, `transpose`, `reshape`), not computed with.
 // expect: LayoutError<Reason::operation_needs_floating_point_numbers, Got<int>, Cure<Hint::take_a_tensor_of_float_or_double>>
 

@@ -55,59 +55,6 @@ TEST_CASE("check_ids finds the first id outside") {
   CHECK(kernel::check_ids(0, ids.data(), 0) == -1);
 }
 
-const std::vector<std::int64_t> targets{2, -100, 0, 12};
-constexpr Index rows = 4, classes = 13;
-
-template <class T>
-void check_cross_entropy(double scale, double tolerance) {
-  using C = kernel::compute_t<T>;
-  auto logits = numbers<T>(rows * classes, 23);
-  for (T& v : logits) v = static_cast<T>(static_cast<double>(v) * scale);
-  std::vector<C> lse(at(rows));
-  double expected = 0;
-  Vector expected_lse;
-  for (Index r = 0; r < rows; ++r) {
-    double largest = -HUGE_VAL, total = 0;
-    for (Index c = 0; c < classes; ++c)
-      largest = std::max(largest, static_cast<double>(logits[at(r * classes + c)]));
-    for (Index c = 0; c < classes; ++c)
-      total += std::exp(static_cast<double>(logits[at(r * classes + c)]) - largest);
-    expected_lse.push_back(largest + std::log(total));
-    const Index target = targets[at(r)];
-    if (target >= 0) expected += expected_lse.back() - static_cast<double>(logits[at(r * classes + target)]);
-  }
-  const double loss = kernel::cross_entropy(rows, classes, logits.data(), targets.data(), lse.data());
-  CHECK(std::abs(loss - expected) <= tolerance * expected);
-  CHECK(distance(lse, expected_lse) <= tolerance);
-}
-
-TEST_CASE("cross_entropy agrees with plain loops") {
-  check_cross_entropy<double>(1, 1e-14);
-  check_cross_entropy<double>(5000, 1e-14);
-  check_cross_entropy<float>(10, 1e-6);
-  check_cross_entropy<Eigen::bfloat16>(10, 1e-6);  // computed in float, not rounded
-  CHECK(kernel::cross_entropy<double>(0, 5, nullptr, targets.data(), nullptr) == 0);
-}
-
-TEST_CASE("the gradient of cross_entropy") {
-  const Vector logits = numbers(rows * classes, 24);
-  Vector lse(at(rows)), gradient(logits.size());
-  kernel::cross_entropy(rows, classes, logits.data(), targets.data(), lse.data());
-  kernel::cross_entropy_backward(rows, classes, logits.data(), lse.data(), targets.data(), 0.25,
-                                 gradient.data());
-  CHECK(distance(gradient, finite_differences(logits, {0.25}, [&](const Vector& v) {
-                   Vector unused(at(rows));
-                   return Vector{
-                       kernel::cross_entropy(rows, classes, v.data(), targets.data(), unused.data())};
-                 })) < 1e-8);
-  CHECK(std::all_of(gradient.begin() + classes, gradient.begin() + 2 * classes,
-                    [](double v) { return v == 0; }));
-  const std::vector<std::int32_t> all_seven(at(rows), 7);
-  kernel::cross_entropy_backward(rows, classes, logits.data(), lse.data(), all_seven.data(), 1.,
-                                 gradient.data(), 7);
-  CHECK(gradient == Vector(gradient.size()));
-}
-
 // The terms of all classes, from shards of which the second is empty.
 template <class Terms>
 void check_split(double smoothing, Index rows_of, Index classes_of, double spread) {

@@ -148,10 +148,8 @@ TEST_CASE("arithmetic") {
   CHECK(agrees(y, [&](std::size_t) { return 7.; }));
   kernel::copy(n, a.data(), y.data());
   CHECK(agrees(y, [&](std::size_t i) { return a[i]; }));
-  kernel::set_rows(7, 11, b.data(), y.data());
-  CHECK(agrees(y, [&](std::size_t i) { return b[i % 11]; }));
-  kernel::add_rows(7, 11, a.data(), y.data());
-  CHECK(agrees(y, [&](std::size_t i) { return b[i % 11] + a[i % 11]; }));
+  kernel::add_rows(7, 11, b.data(), y.data());
+  CHECK(agrees(y, [&](std::size_t i) { return a[i] + b[i % 11]; }));
 }
 
 TEST_CASE("bfloat16 is rounded to nearest, ties to even, as Eigen does") {

@@ -30,8 +30,8 @@ void check_rule(const auto&... settings) {
 template <class Operation>
 void check_cures() {
   constexpr Signature op = Operation::signature;
-  std::array<int, max_operands> ranks{};
-  for (std::size_t i = 0; i < ranks.size(); ++i) ranks[i] = op.operands[i].rank;
+  Array<int, max_operands> ranks{};
+  for (int i = 0; i < ranks.size(); ++i) ranks[i] = op.operands[i].rank;
   auto rule = [&](const OperandPlacements& at) { return propagate(op, at); };
   OperandPlacements at{};
   int wrong = 0;

@@ -26,13 +26,13 @@ std::string text(const Layout& layout) {
   return result + "]";
 }
 
-template <int Axes, std::size_t Ranks, std::size_t Rank, std::size_t Capacity>
-void check_all_routes(const MeshSizes& sizes, const std::array<Index, Rank>& shape,
+template <int Axes, std::size_t Ranks, int Rank, std::size_t Capacity>
+void check_all_routes(const MeshSizes& sizes, const Shape<Rank>& shape,
                       std::initializer_list<Placement> placements) {
-  auto layouts = all_layouts<Capacity>(Axes, static_cast<int>(Rank), placements);
+  auto layouts = all_layouts<Capacity>(Axes, Rank, placements);
   REQUIRE(group_size(sizes, Axes, ~0u) == Ranks);
   Scene<Axes, Ranks, Rank, 48> scene(sizes, shape);
-  auto found = std::make_unique<Findings<Capacity>>(examine(layouts, static_cast<int>(Rank), scene));
+  auto found = std::make_unique<Findings<Capacity>>(examine(layouts, Rank, scene));
   CHECK(found->all_right());
   if (found->wrong_from >= 0) {
     FAIL_CHECK(text(layouts[static_cast<std::size_t>(found->wrong_from)]), " -> ",
@@ -41,9 +41,9 @@ void check_all_routes(const MeshSizes& sizes, const std::array<Index, Rank>& sha
   CHECK(no_cheaper_detour(*found));
 }
 
-using Vector = std::array<Index, 1>;
-using Matrix = std::array<Index, 2>;
-using Cube = std::array<Index, 3>;
+using Vector = Shape<1>;
+using Matrix = Shape<2>;
+using Cube = Shape<3>;
 
 TEST_CASE("three axes, a vector, all placements") {
   auto all = {replicate, reduced, partial_sum, partial_max, partial_min};

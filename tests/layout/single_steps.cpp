@@ -23,7 +23,7 @@ int count_differences(const Layouts<Capacity>& layouts, const Scenes&... scenes)
   return differences;
 }
 
-using Matrix = std::array<Index, 2>;
+using Matrix = Shape<2>;
 
 TEST_CASE("two axes") {
   auto layouts = all_layouts<49>(2, 2, {replicate, reduced, partial_sum, partial_max, partial_min});

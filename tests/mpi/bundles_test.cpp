@@ -44,7 +44,6 @@ class Step final : public detail::Arrival {
  public:
   explicit Step(std::function<void()> what) : what_(std::move(what)) {}
   void arrived() override { what_(); }
-  void destroy() override { destroy_pooled(this); }
 
  private:
   std::function<void()> what_;

@@ -8,7 +8,7 @@
 #include <doctest/doctest.h>
 #include <shardwise/mesh/dry_mesh.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/ops/cross_entropy.hpp>
+#include <shardwise/nn/cross_entropy_loss.hpp>
 #include <shardwise/ops/dropout.hpp>
 #include <shardwise/tensor/distribute.hpp>
 #include <shardwise/train/sgd.hpp>
@@ -102,11 +102,11 @@ TEST_CASE("targets that are no class, or are too few") {
   const Mesh mesh = line();
   const auto logits = sw::zeros<float, Replicate>(mesh, {1, 3, 7});
   CHECK(refusal<std::out_of_range>([&] {
-          sw::cross_entropy(logits, ids(mesh, {6, 7, 0}));
-        }) == "cross_entropy: target 7 at [0, 1] is none of the 7 classes");
+          sw::CrossEntropyLoss()(logits, ids(mesh, {6, 7, 0}));
+        }) == "CrossEntropyLoss: target 7 at [0, 1] is none of the 7 classes");
   CHECK(refusal<std::invalid_argument>([&] {
-          sw::cross_entropy(logits, ids(mesh, {6, 0}));
-        }).find("cross_entropy: logits [1 x 3 x 7] and targets [1 x 2] differ in dimension 1") == 0);
+          sw::CrossEntropyLoss()(logits, ids(mesh, {6, 0}));
+        }).find("CrossEntropyLoss: logits [1 x 3 x 7] and targets [1 x 2] differ in dimension 1") == 0);
 }
 
 TEST_CASE("shapes that do not fit") {

@@ -282,7 +282,7 @@ TEST_CASE("shapes and options that do not fit") {
   CHECK(message_of<std::invalid_argument>([&] {
           CrossEntropyLoss()(random<float, Shard<2>>(mesh, {3, 2, 5}, 1),
                              random_ids<std::int32_t, Replicate>(mesh, {3, 4}, 5, 1));
-        }) == "cross_entropy: logits [3 x 2 x 5] and targets [3 x 4] differ in dimension 1");
+        }) == "CrossEntropyLoss: logits [3 x 2 x 5] and targets [3 x 4] differ in dimension 1");
   CHECK(contains(message_of<std::invalid_argument>([] { CrossEntropyLoss({.label_smoothing = 1.5}); }),
                  "label_smoothing is 1.5"));
   CHECK_THROWS_AS(CrossEntropyLoss({.label_smoothing = std::nan("")}), std::invalid_argument);

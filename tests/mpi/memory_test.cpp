@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 #include <malloc.h>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/ops/cross_entropy.hpp>
+#include <shardwise/nn/cross_entropy_loss.hpp>
 #include <shardwise/ops/reduction.hpp>
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/sgd.hpp>
@@ -110,8 +110,7 @@ TEST_CASE("a language model") {
     auto ids = sw::zeros<std::int32_t, Shard<0>, Replicate>(mesh, {5, 32});
     const Growth grown = growth([&] {
       sw::Tape tape;
-      auto loss = sw::cross_entropy(model(tape.constant(ids)), tape.constant(ids));
-      tape.backward(sw::redistribute<Replicate, Replicate>(std::move(loss)));
+      tape.backward(sw::CrossEntropyLoss()(model(tape.constant(ids)), ids));
       adamw.step(model);
     });
     CHECK(grown.pool == 0);

@@ -70,7 +70,7 @@ double share(const X& x) {
 template <TensorType X>
 X place(const typename X::MeshOf& mesh, const Dense& all) {
   Shape<X::rank> shape{};
-  for (std::size_t dim = 0; dim < shape.size(); ++dim) shape[dim] = all.shape[dim];
+  std::copy(all.shape.begin(), all.shape.end(), shape.begin());
   X x(mesh, shape);
   auto block = x.writable();
   detail::for_each_run(block, [&](Index local, Index global, Index count) {
@@ -97,19 +97,18 @@ inline Dense random_dense(std::vector<Index> shape, std::uint64_t seed) {
 }
 
 /// Normal numbers, the same in every layout.
-template <class T, class... Placements, class MeshType, std::size_t Rank>
+template <class T, class... Placements, class MeshType, int Rank>
 auto random(const MeshType& mesh, const Index (&shape)[Rank], std::uint64_t seed) {
-  return place<Tensor<T, static_cast<int>(Rank), MeshType, Placements...>>(
-      mesh, random_dense({shape, shape + Rank}, seed));
+  return place<Tensor<T, Rank, MeshType, Placements...>>(mesh, random_dense({shape, shape + Rank}, seed));
 }
 
 /// Integers in [0, bound), the same in every layout.
-template <class T, class... Placements, class MeshType, std::size_t Rank>
+template <class T, class... Placements, class MeshType, int Rank>
 auto random_ids(const MeshType& mesh, const Index (&shape)[Rank], Index bound, std::uint64_t seed) {
   Dense all({shape, shape + Rank});
   kernel::fill_uniform(all.size(), seed, 0, 0., static_cast<double>(bound), all.values.data());
   for (double& value : all.values) value = std::floor(value);
-  return place<Tensor<T, static_cast<int>(Rank), MeshType, Placements...>>(mesh, all);
+  return place<Tensor<T, Rank, MeshType, Placements...>>(mesh, all);
 }
 
 /// At the end of a tape: the gradient of a result, given.
@@ -119,7 +118,6 @@ class SeedNode final : public TapeNode {
   SeedNode(SlotFor<Y> slot, cotangent_of<Y> gradient)
       : slot_(std::move(slot)), gradient_(std::move(gradient)) {}
   void pull_back() override { slot_->add(gradient_); }
-  void destroy() override { destroy_pooled(this); }
 
  private:
   SlotFor<Y> slot_;

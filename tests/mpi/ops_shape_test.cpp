@@ -187,8 +187,7 @@ TEST_CASE("reshape: blocks that would move") {
 }
 
 /// Against every rank's list of the elements that it holds: for all ways to write 24 elements.
-constexpr bool same_elements(int ranks, const std::array<Index, 2>& a, int dim_a,
-                             const std::array<Index, 3>& b, int dim_b) {
+constexpr bool same_elements(int ranks, const Shape<2>& a, int dim_a, const Shape<3>& b, int dim_b) {
   for (int rank = 0; rank < ranks; ++rank) {
     const auto box_a = local_box(a, Layout{shard(dim_a)}, {ranks, 1, 1, 1}, {rank});
     const auto box_b = local_box(b, Layout{shard(dim_b)}, {ranks, 1, 1, 1}, {rank});
@@ -211,8 +210,8 @@ TEST_CASE("reshape: legal just where no element moves") {
       for (Index outer = 1; outer <= 24; ++outer) {
         for (Index middle = 1; middle <= 24; ++middle) {
           if (24 % rows != 0 || 24 % outer != 0 || 24 / outer % middle != 0) continue;
-          const std::array<Index, 2> a{rows, 24 / rows};
-          const std::array<Index, 3> b{outer, middle, 24 / outer / middle};
+          const Shape<2> a{rows, 24 / rows};
+          const Shape<3> b{outer, middle, 24 / outer / middle};
           for (int dim_a = 0; dim_a < 2; ++dim_a) {
             for (int dim_b = 0; dim_b < 3; ++dim_b) {
               const bool expected = same_elements(ranks, a, dim_a, b, dim_b);
@@ -230,7 +229,7 @@ TEST_CASE("reshape: legal just where no element moves") {
   CHECK(illegal > 500);
 }
 
-template <class X, std::size_t Rank, class... P>
+template <class X, int Rank, class... P>
 constexpr Reason why_no_reshape = [] {
   using Result = reshaped<X, Rank, P...>;
   if constexpr (IllFormed<Result>) {

@@ -4,7 +4,7 @@
 /// @file
 /// The plan of whole training steps of the language model: dry, recorded and seen by MPI are the same.
 
-#include <shardwise/ops/cross_entropy.hpp>
+#include <shardwise/nn/cross_entropy_loss.hpp>
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/sgd.hpp>
 #include <support/plans.hpp>
@@ -42,8 +42,7 @@ auto training_steps(const Optimizer& fresh, Index batch, int steps) {
           block.data[i] = static_cast<std::int32_t>((i * 5 + step) % 13);
       }
       sw::Tape tape;
-      auto loss = sw::cross_entropy(model(tape.constant(ids)), tape.constant(ids));
-      tape.backward(sw::redistribute<Replicate, Replicate>(std::move(loss)));
+      tape.backward(sw::CrossEntropyLoss()(model(tape.constant(ids)), ids));
       optimizer.step(model);
     }
   };

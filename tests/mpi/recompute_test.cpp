@@ -29,8 +29,8 @@ struct Times {
   static constexpr Signature signature() {
     return Signature::of(Indices::range('a', A), Indices::range('a', B), Indices::range('a', A));
   }
-  template <std::size_t Rank>
-  static constexpr auto shape(const std::array<Index, Rank>& a, const std::array<Index, Rank>&) {
+  template <int Rank>
+  static constexpr auto shape(const Shape<Rank>& a, const Shape<Rank>&) {
     return a;
   }
   template <class T>

@@ -8,8 +8,8 @@
 #include <doctest/doctest.h>
 #include <shardwise/kernel/random.hpp>
 #include <shardwise/mesh/mesh.hpp>
+#include <shardwise/nn/cross_entropy_loss.hpp>
 #include <shardwise/nn/dropout.hpp>
-#include <shardwise/ops/cross_entropy.hpp>
 #include <shardwise/tensor/distribute.hpp>
 #include <shardwise/train/adamw.hpp>
 #include "support/gpt.hpp"
@@ -84,9 +84,8 @@ std::vector<double> losses(const Mesh& mesh, int steps, Index batch, bool drops 
   for (int step = 0; step < steps; ++step) {
     const auto number = static_cast<std::uint64_t>(step);
     sw::Tape tape;
-    auto loss = sw::redistribute<Replicate, Replicate>(
-        sw::cross_entropy(model(tape.constant(tokens(mesh, batch, number, 0)), number),
-                          tape.constant(tokens(mesh, batch, number, 1))));
+    auto loss = sw::CrossEntropyLoss()(model(tape.constant(tokens(mesh, batch, number, 0)), number),
+                                       tokens(mesh, batch, number, 1));
     curve.push_back(static_cast<double>(sw::item(loss.value())));
     tape.backward(loss);
     adamw.step(model);

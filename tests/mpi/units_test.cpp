@@ -30,7 +30,6 @@ class Fragile final : public TapeNode {
   void pull_back() override {
     if (fails_) throw std::runtime_error("fragile");
   }
-  void destroy() override { destroy_pooled(this); }
 
  private:
   const bool& fails_;

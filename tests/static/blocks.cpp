@@ -58,7 +58,7 @@ static_assert(intersection(Range{4, 3}, Range{0, 2}).size == 0);
 // 18 rows on a 4×2 mesh, both axes on dimension 0: the left axis cuts first.
 template <int Row, int Column>
 constexpr Range nested() {
-  using Matrix = std::array<Index, 2>;
+  using Matrix = Shape<2>;
   return local_box(Matrix{18, 3}, {shard(0), shard(0)}, {4, 2}, {Row, Column}).range(0);
 }
 static_assert(nested<0, 0>() == Range{0, 3} && nested<0, 1>() == Range{3, 2});
@@ -66,7 +66,7 @@ static_assert(nested<1, 0>() == Range{5, 3} && nested<1, 1>() == Range{8, 2});
 static_assert(nested<2, 0>() == Range{10, 2} && nested<2, 1>() == Range{12, 2});
 static_assert(nested<3, 0>() == Range{14, 2} && nested<3, 1>() == Range{16, 2});
 
-using Matrix = std::array<Index, 2>;
+using Matrix = Shape<2>;
 using MatrixBox = Box<2>;
 
 // 3×3 blocks on a 2×4 mesh: 6×12 when two dimensions are cut, 24×3 when one is cut twice.

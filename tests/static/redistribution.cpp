@@ -131,7 +131,7 @@ static_assert(is(route({s0, s0}, {s0, replicate}, 1, {2, 3}), all_gather, 0b10u)
 static_assert(is(route({s0, s0}, {replicate, s0}, 1, {2, 3}), all_to_all, 0b11u));
 
 // The 5×3 matrix on 2×2 that is cut twice along its rows: merged or not, every rank gets all of it.
-constexpr Scene<2, 4, 2, 15> scene({2, 2}, std::array<Index, 2>{5, 3});
+constexpr Scene<2, 4, 2, 15> scene({2, 2}, Shape<2>{5, 3});
 constexpr Layout rows_twice{s0, s0}, everywhere{replicate, replicate};
 
 constexpr bool gathered_in_one_call() {
@@ -152,7 +152,7 @@ static_assert(gathered_in_two_calls());
 // 12, 13 and 14 rows over four ranks, and both ways between rows and columns.
 template <Index Rows, Index Columns>
 constexpr bool all_changes_are_right() {
-  Scene<1, 4, 2, 64> wide({4}, std::array<Index, 2>{Rows, Columns});
+  Scene<1, 4, 2, 64> wide({4}, Shape<2>{Rows, Columns});
   for (Placement from : {s0, s1, replicate, partial_sum}) {
     for (Placement to : {s0, s1, replicate, reduced, partial_sum}) {
       if (!wide.right({from}, wide.distributed({from}), route({from}, {to}, 2, {4}))) return false;

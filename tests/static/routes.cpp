@@ -14,14 +14,14 @@ constexpr auto matrices = all_layouts<7>(1, 2, {replicate, reduced, partial_sum,
 constexpr auto cubes = all_layouts<8>(1, 3, {replicate, reduced, partial_sum, partial_max, partial_min});
 static_assert(vectors.count == 6 && matrices.count == 7 && cubes.count == 8);
 
-template <std::size_t W, std::size_t Rank, class... Shapes>
+template <std::size_t W, int Rank, class... Shapes>
 constexpr bool routes_are_right(const auto& layouts, const Shapes&... shapes) {
   MeshSizes sizes{static_cast<int>(W)};
-  auto found = examine(layouts, static_cast<int>(Rank), Scene<1, W, Rank, 30>(sizes, shapes)...);
+  auto found = examine(layouts, Rank, Scene<1, W, Rank, 30>(sizes, shapes)...);
   return found.all_right() && no_cheaper_detour(found);
 }
 
-template <std::size_t W, std::size_t Rank, class... Shapes>
+template <std::size_t W, int Rank, class... Shapes>
 constexpr bool single_steps_are_best(const auto& layouts, const Shapes&... shapes) {
   MeshSizes sizes{static_cast<int>(W)};
   for (const Layout& from : layouts) {
@@ -33,9 +33,9 @@ constexpr bool single_steps_are_best(const auto& layouts, const Shapes&... shape
   return true;
 }
 
-using Vector = std::array<Index, 1>;
-using Matrix = std::array<Index, 2>;
-using Cube = std::array<Index, 3>;
+using Vector = Shape<1>;
+using Matrix = Shape<2>;
+using Cube = Shape<3>;
 
 // Even, uneven and empty blocks.
 static_assert(routes_are_right<1, 1>(vectors, Vector{3}, Vector{1}));

@@ -9,7 +9,7 @@
 namespace shardwise::testing {
 namespace {
 
-using Matrix = std::array<Index, 2>;
+using Matrix = Shape<2>;
 using Scene2x2 = Scene<2, 4, 2, 16>;
 constexpr MeshSizes sizes{2, 2};
 

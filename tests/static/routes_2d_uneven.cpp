@@ -10,7 +10,7 @@
 namespace shardwise::testing {
 namespace {
 
-using Matrix = std::array<Index, 2>;
+using Matrix = Shape<2>;
 
 constexpr auto layouts = all_layouts<16>(2, 2, {replicate, partial_sum});
 static_assert(layouts.count == 16);

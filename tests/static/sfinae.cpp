@@ -183,10 +183,10 @@ constexpr auto looked_up = [](auto* ids, auto* table) {
 static_assert(can(looked_up, a<Ids<Replicate>>, a<Matrix<Replicate>>));
 static_assert(!can(looked_up, a<Vector<Replicate>>, a<Matrix<Replicate>>));
 constexpr auto loss = [](auto* logits, auto* ids) {
-  return requires { cross_entropy(*logits, *ids); };
+  return requires { CrossEntropyLoss()(*logits, *ids); };
 };
 static_assert(can(loss, a<Matrix<Shard<0>>>, a<Ids<Shard<0>>>));
-static_assert(!can(loss, a<Matrix<Shard<1>>>, a<Ids<Replicate>>));
+static_assert(!can(loss, a<Matrix<Shard<0>>>, a<Ids<Replicate>>));
 
 constexpr auto flat = [](auto* x) {
   return requires { reshape(*x, {64}); };

@@ -75,12 +75,12 @@ struct Contents {
 
 /// A mesh of exactly `Ranks` ranks on `Axes` axes and a tensor of `Rank` dimensions with at most `Size`
 /// elements.
-template <int Axes, std::size_t Ranks, std::size_t Rank, std::size_t Size>
+template <int Axes, std::size_t Ranks, int Rank, std::size_t Size>
 class Scene {
  public:
   using Held = Contents<Ranks, Size>;
 
-  constexpr Scene(const MeshSizes& sizes, const std::array<Index, Rank>& shape)
+  constexpr Scene(const MeshSizes& sizes, const Shape<Rank>& shape)
       : sizes_(sizes), shape_(shape), size_(static_cast<int>(elements(shape))) {
     for (std::size_t r = 0; r < Ranks; ++r) {
       coordinates_[r] = group_member(sizes, {}, Axes, ~0u, static_cast<int>(r));
@@ -266,7 +266,7 @@ class Scene {
   }
 
   MeshSizes sizes_;
-  std::array<Index, Rank> shape_;
+  Shape<Rank> shape_;
   int size_;
   std::array<MeshSizes, Ranks> coordinates_{};
   std::array<std::array<std::array<std::size_t, Ranks>, Ranks>, std::size_t{1} << Axes> members_{};

@@ -41,8 +41,8 @@ inline constexpr std::size_t max_tiny_elements = 32;
 template <class T>
 struct Tiny {
   int rank = 0;
-  std::array<Index, max_tiny_rank> extents{};
-  std::array<Index, max_tiny_rank> begin{};
+  Shape<max_tiny_rank> extents{};
+  Shape<max_tiny_rank> begin{};
   std::array<T, max_tiny_elements> data{};
 
   constexpr Index size(int dim) const { return extents[static_cast<std::size_t>(dim)]; }
@@ -61,7 +61,7 @@ struct Tiny {
   constexpr const T& operator[](Index element) const { return data[static_cast<std::size_t>(element)]; }
 
  private:
-  constexpr std::size_t offset(std::array<Index, max_tiny_rank> indices) const {
+  constexpr std::size_t offset(Shape<max_tiny_rank> indices) const {
     Index flat = 0;
     for (int dim = 0; dim < rank; ++dim) flat = flat * size(dim) + indices[static_cast<std::size_t>(dim)];
     return static_cast<std::size_t>(flat);

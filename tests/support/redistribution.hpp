@@ -36,8 +36,8 @@ inline std::string text(const MeshSizes& sizes, int axes) {
   return result;
 }
 
-template <std::size_t Rank>
-std::string text(const std::array<Index, Rank>& shape) {
+template <int Rank>
+std::string text(const Shape<Rank>& shape) {
   std::string result;
   for (Index extent : shape) result += (result.empty() ? "" : "x") + std::to_string(extent);
   return result;
@@ -122,8 +122,8 @@ inline int value(const Layout& layout, const MeshSizes& sizes, Index global, std
 }
 
 /// f(local offset, global offset) for every element of a block.
-template <std::size_t Rank, class F>
-void for_each_element(const std::array<Index, Rank>& shape, const Box<Rank>& box, F f) {
+template <int Rank, class F>
+void for_each_element(const Shape<Rank>& shape, const Box<Rank>& box, F f) {
   for (Index local = 0; local < box.elements(); ++local) {
     Index rest = local, global = 0, stride = 1;
     for (std::size_t dim = Rank; dim-- > 0;) {
@@ -136,8 +136,8 @@ void for_each_element(const std::array<Index, Rank>& shape, const Box<Rank>& box
 }
 
 /// This rank's block of the tensor that `seed` makes in this layout.
-template <class T, std::size_t Rank, class MeshType>
-std::vector<T> source_block(const MeshType& mesh, const std::array<Index, Rank>& shape, const Layout& layout,
+template <class T, int Rank, class MeshType>
+std::vector<T> source_block(const MeshType& mesh, const Shape<Rank>& shape, const Layout& layout,
                             std::uint64_t seed) {
   Box<Rank> box = local_box(shape, layout, mesh.sizes(), mesh.coordinates());
   std::vector<T> block(static_cast<std::size_t>(box.elements()));
@@ -150,8 +150,8 @@ std::vector<T> source_block(const MeshType& mesh, const std::array<Index, Rank>&
 
 /// Is `block`, in layout `to`, this rank's part of the tensor that `seed` made in layout `from`? Where it is
 /// pending, the terms of all ranks are added up to see; this is collective (and not counted).
-template <class T, std::size_t Rank, class MeshType>
-bool is_block_of(const MeshType& mesh, const std::array<Index, Rank>& shape, const T* block, const Layout& to,
+template <class T, int Rank, class MeshType>
+bool is_block_of(const MeshType& mesh, const Shape<Rank>& shape, const T* block, const Layout& to,
                  const Layout& from, std::uint64_t seed) {
   Box<Rank> box = local_box(shape, to, mesh.sizes(), mesh.coordinates());
   bool right = true;

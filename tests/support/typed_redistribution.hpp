@@ -31,7 +31,6 @@ class Arrival final : public TapeNode {
  public:
   Arrival(const SlotFor<Y>& slot, const cotangent_of<Y>& gradient) : slot_(slot), gradient_(gradient) {}
   void pull_back() override { slot_->add(std::move(gradient_)); }
-  void destroy() override { destroy_pooled(this); }
 
  private:
   SlotFor<Y> slot_;

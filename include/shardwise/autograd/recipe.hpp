@@ -9,33 +9,25 @@
 
 #include <utility>
 
+#include <shardwise/memory/pooled.hpp>
 #include <shardwise/tensor/tensor.hpp>
 
 namespace shardwise {
 
 /// Computes an `X`, once for all who hold the recipe; the last of them frees it.
 template <TensorType X>
-class Recipe {
+class Recipe : public Pooled<Recipe<X>> {
  public:
-  Recipe() = default;
-  Recipe(const Recipe&) = delete;
-  Recipe& operator=(const Recipe&) = delete;
-
   constexpr const X& value() {
     if (!value_) value_ = compute();
     return value_;
   }
-
- protected:
-  constexpr ~Recipe() = default;
 
  private:
   template <TensorType>
   friend class RecipeFor;
 
   constexpr virtual X compute() = 0;
-  /// Ends the recipe's life; recipes live in the pool.
-  constexpr virtual void destroy() = 0;
 
   X value_;
   long handles_ = 1;
@@ -75,7 +67,7 @@ class RecipeFor {
 
  private:
   constexpr void release() {
-    if (recipe_ && --recipe_->handles_ == 0) recipe_->destroy();
+    if (recipe_ && --recipe_->handles_ == 0) destroy_pooled(recipe_);
   }
 
   Recipe<X>* recipe_ = nullptr;

@@ -17,8 +17,7 @@ namespace shardwise {
 /// A tensor on its way is none yet.
 template <class X>
 struct OperandTraits<Pending<X>> {
-  using TensorOf =
-      LayoutError<Reason::operand_has_not_arrived_yet, Got<Pending<X>>, Cure<Hint::call_wait_first>>;
+  using TensorOf = layout_error<Reason::operand_has_not_arrived_yet, Got<Pending<X>>>;
   static constexpr bool on_tape = false;
   static constexpr bool tracked = false;
 };
@@ -32,7 +31,6 @@ class RedistributeNode final : public TapeNode {
   constexpr void pull_back() override {
     if (to_->filled()) from_->add(redistribute_to<cotangent_of<X>>(to_->take()));
   }
-  constexpr void destroy() override { destroy_pooled(this); }
 
  private:
   SlotFor<X> from_;
@@ -50,7 +48,6 @@ class RelabelledRecipe final : public Recipe<Y> {
     const X& x = from_->value();
     return Y(x.mesh(), x.shape(), x.buffer());
   }
-  constexpr void destroy() override { destroy_pooled(this); }
 
   RecipeFor<X> from_;
 };
@@ -64,8 +61,8 @@ template <class X, TensorType Y>
   requires(OperandTraits<X>::tracked &&
            !(has_cotangent(tensor_of<X>::layout) && has_cotangent(Y::layout)))  //
 struct Differentiable<X, Y> {
-  using type = LayoutError<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined, Got<tensor_of<X>>,
-                           Cure<Hint::redistribute_before_the_reduction>>;
+  using type =
+      layout_error<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined, Got<tensor_of<X>>>;
 };
 
 template <class X, bool Tracked, class... Arguments>

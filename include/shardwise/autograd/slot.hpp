@@ -12,7 +12,7 @@
 namespace shardwise {
 
 template <TensorType Gradient>
-class GradientSlot {
+class GradientSlot : public Counted {
  public:
   constexpr GradientSlot() = default;
   /// `use`: what the gradient's memory is counted as.

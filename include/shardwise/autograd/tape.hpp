@@ -30,18 +30,9 @@ namespace shardwise {
 class Tape;
 
 /// What an operation leaves on the tape: how to pull the gradient of its result back to its operands.
-class TapeNode {
+class TapeNode : public Pooled<TapeNode> {
  public:
-  TapeNode() = default;
-  TapeNode(const TapeNode&) = delete;
-  TapeNode& operator=(const TapeNode&) = delete;
-
   constexpr virtual void pull_back() = 0;
-  /// Ends the node's life; nodes live in the pool.
-  constexpr virtual void destroy() = 0;
-
- protected:
-  constexpr ~TapeNode() = default;
 
  private:
   friend class Tape;
@@ -49,18 +40,9 @@ class TapeNode {
 };
 
 /// Work on gradients that goes on beside a backward pass, and is done when that ends.
-class BackwardTask {
+class BackwardTask : public Pooled<BackwardTask> {
  public:
-  BackwardTask() = default;
-  BackwardTask(const BackwardTask&) = delete;
-  BackwardTask& operator=(const BackwardTask&) = delete;
-
   constexpr virtual void finish() = 0;
-  /// Ends the life of a task in the pool.
-  constexpr virtual void destroy() = 0;
-
- protected:
-  constexpr ~BackwardTask() = default;
 };
 
 /// A tensor on a tape. `Tracked` is false where no gradient is wanted or possible.
@@ -110,16 +92,12 @@ constexpr Reason why_no_loss() {
 /// `void` if `Loss` can be differentiated, else the `LayoutError` that says why not.
 template <class Loss>
 struct LossProblem {
-  using type = LayoutError<Reason::loss_depends_on_nothing_that_has_a_gradient, Got<Loss>,
-                           Cure<Hint::put_its_inputs_on_the_tape_with_input_or_constant>>;
+  using type = layout_error<Reason::loss_depends_on_nothing_that_has_a_gradient, Got<Loss>>;
 };
 template <class X>
 struct LossProblem<Var<X>> {
   static constexpr Reason reason = why_no_loss<X>();
-  static constexpr Hint hint = reason == Reason::loss_is_not_a_scalar
-                                   ? Hint::take_sum_or_mean_of_it_first
-                                   : Hint::redistribute_to_Replicate_to_finish_the_reduction;
-  using type = std::conditional_t<reason == Reason::none, void, LayoutError<reason, Got<X>, Cure<hint>>>;
+  using type = std::conditional_t<reason == Reason::none, void, layout_error<reason, Got<X>>>;
 };
 
 /// `void` if a `Dy` can be the gradient of a `Y`, else the `LayoutError` that says why not: it must lie as
@@ -143,25 +121,20 @@ struct GradientProblem<Var<X>, Dy> {
   }
   static constexpr auto type_of() {
     if constexpr (!has_cotangent(X::layout)) {
-      return TypeIs<LayoutError<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined, Got<X>,
-                                Cure<Hint::redistribute_before_the_reduction>>>{};
+      return Refused<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined, Got<X>>{};
     } else if constexpr (!std::is_same_v<typename X::MeshOf, typename Dy::MeshOf>) {
-      return TypeIs<
-          LayoutError<Reason::operands_live_on_different_meshes, Got<typename X::MeshOf, typename Dy::MeshOf>,
-                      Cure<Hint::use_the_same_mesh_for_both>>>{};
+      return Refused<Reason::operands_live_on_different_meshes,
+                     Got<typename X::MeshOf, typename Dy::MeshOf>>{};
     } else if constexpr (X::rank != Dy::rank) {
-      return TypeIs<LayoutError<Reason::operands_do_not_fit_in_rank, Got<X, Dy>,
-                                Cure<Hint::see_the_shapes_it_takes>>>{};
+      return Refused<Reason::operands_do_not_fit_in_rank, Got<X, Dy>>{};
     } else if constexpr (!std::is_same_v<typename X::Element, typename Dy::Element>) {
-      return TypeIs<LayoutError<Reason::operands_have_different_element_types,
-                                Got<typename X::Element, typename Dy::Element>,
-                                Cure<Hint::give_both_the_same_element_type>>>{};
+      return Refused<Reason::operands_have_different_element_types,
+                     Got<typename X::Element, typename Dy::Element>>{};
     } else if constexpr (bad_axis() >= 0) {
       constexpr int axis = bad_axis();
-      return TypeIs<LayoutError<reason(axis), On<typename X::MeshOf::AxesOf::template at<axis>>,
-                                Expected<placement_type<Wanted::layout[axis].code>>,
-                                Got<placement_type<Dy::layout[axis].code>>,
-                                Cure<Hint::redistribute_to_what_is_Expected>>>{};
+      return Refused<reason(axis), On<typename X::MeshOf::AxesOf::template at<axis>>,
+                     Expected<placement_type<Wanted::layout[axis].code>>,
+                     Got<placement_type<Dy::layout[axis].code>>>{};
     } else {
       return TypeIs<void>{};
     }
@@ -248,7 +221,7 @@ class Tape {
     if (!(dy.mesh() == y.mesh())) {
       throw std::invalid_argument("Tape::backward: the gradient lives on another mesh than the result");
     }
-    for (std::size_t dim = 0; dim < y.shape().size(); ++dim) {
+    for (int dim = 0; dim < y.shape().size(); ++dim) {
       if (dy.shape()[dim] != y.shape()[dim]) {
         throw std::invalid_argument("Tape::backward: dimension " + std::to_string(dim) +
                                     " of the gradient is " + std::to_string(dy.shape()[dim]) +
@@ -271,12 +244,12 @@ class Tape {
   }
   constexpr void end_task() {
     task_ = nullptr;
-    if (own_task_) std::exchange(own_task_, nullptr)->destroy();
+    if (own_task_) destroy_pooled(std::exchange(own_task_, nullptr));
   }
   constexpr void drop_last() {
     TapeNode* node = last_;
     last_ = node->previous_;
-    node->destroy();
+    destroy_pooled(node);
   }
 
   TapeNode* last_ = nullptr;

@@ -41,17 +41,17 @@ struct CheckpointBlock {
   Index element_bytes() const { return size_of(type); }
   Index row_bytes() const {
     Index bytes = element_bytes();
-    for (std::size_t dim = 1; dim < shape.size(); ++dim) bytes *= shape[dim];
+    for (int dim = 1; dim < shape.size(); ++dim) bytes *= shape[dim];
     return bytes;
   }
 };
 
-using CheckpointBox = Box<static_cast<std::size_t>(max_rank)>;
+using CheckpointBox = Box<max_rank>;
 
 template <class MeshType>
 std::vector<std::pair<std::string, int>> named_sizes(const MeshType& mesh) {
   std::vector<std::pair<std::string, int>> named;
-  for (std::size_t axis = 0; axis < std::size_t{MeshType::axes}; ++axis) {
+  for (int axis = 0; axis < MeshType::axes; ++axis) {
     named.emplace_back(MeshType::AxesOf::names[axis], mesh.sizes()[axis]);
   }
   return named;
@@ -96,7 +96,7 @@ class CheckpointContents {
     block.name = name;
     block.type = data_type_of<typename X::Element>();
     block.rank = X::rank;
-    for (std::size_t dim = 0; dim < block.shape.size(); ++dim) {
+    for (int dim = 0; dim < block.shape.size(); ++dim) {
       block.shape[dim] = dim < x.shape().size() ? x.shape()[dim] : 1;
     }
     block.layout = X::layout;

@@ -7,6 +7,7 @@
 /// once, and its checksum found right, by one of them; then each rank gets the elements of its blocks. Slab by slab, so
 /// that a rank needs little memory beside its blocks.
 
+#include <algorithm>
 #include <optional>
 
 #include <shardwise/checkpoint/contents.hpp>
@@ -40,10 +41,8 @@ inline void copy_part_of(Index element, const CheckpointBox& part, const char* s
 inline CheckpointBox box_of(const CheckpointPiece& piece) {
   CheckpointBox box;
   box.size.fill(1);
-  for (std::size_t dim = 0; dim < piece.begin.size(); ++dim) {
-    box.begin[dim] = piece.begin[dim];
-    box.size[dim] = piece.size[dim];
-  }
+  std::copy(piece.begin.begin(), piece.begin.end(), box.begin.begin());
+  std::copy(piece.size.begin(), piece.size.end(), box.size.begin());
   return box;
 }
 

@@ -42,10 +42,7 @@ inline std::vector<OwnPiece> own_pieces(const CheckpointContents& contents) {
     piece.tensor = i;
     piece.box = contents.box_of(block, contents.coordinates());
     if (piece.box.elements() == 0) continue;
-    AxisSet copies = 0;
-    for (int axis = 0; axis < block.layout.axes; ++axis) {
-      if (!block.layout[axis].is_shard()) copies |= 1u << axis;
-    }
+    const AxisSet copies = block.layout.axes_where([](Placement p) { return !p.is_shard(); });
     const Range rows =
         balanced_block(piece.box.size[0], group_size(contents.sizes(), contents.axes(), copies),
                        group_rank(contents.sizes(), contents.coordinates(), contents.axes(), copies));

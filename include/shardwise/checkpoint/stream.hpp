@@ -28,14 +28,14 @@ inline constexpr Index stream_slab_bytes = 8 << 20;  // a multiple of every elem
 template <class F>
 void for_each_run_of(const CheckpointBox& box, const Shape<max_rank>& shape, Index first, Index count, F f) {
   const auto strides = row_major_strides(shape);
-  std::size_t cut = shape.size() - 1;  // the dimensions after this one are whole
+  int cut = shape.size() - 1;  // the dimensions after this one are whole
   Index run = box.size[cut];
   while (cut > 0 && box.size[cut] == shape[cut]) run *= box.size[--cut];
   for (Index done = 0; done < count;) {
     const Index element = first + done, within = element % run;
     Index place = box.begin[cut] * strides[cut] + within;
     Index number = element / run;
-    for (std::size_t dim = cut; dim-- > 0; number /= box.size[dim]) {
+    for (int dim = cut; dim-- > 0; number /= box.size[dim]) {
       place += (box.begin[dim] + number % box.size[dim]) * strides[dim];
     }
     const Index now = std::min(run - within, count - done);

@@ -23,7 +23,6 @@
 #include <range/v3/view/transform.hpp>
 
 #include <shardwise/data/permutation.hpp>
-#include <shardwise/kernel/cross_entropy.hpp>
 #include <shardwise/layout/block.hpp>
 #include <shardwise/layout/index.hpp>
 
@@ -41,7 +40,7 @@ struct BatchOptions {
   Index micro_batches = 1;  ///< parts of a step that are run one after another
   std::uint64_t seed = 0;   ///< of the orders
   LastBatch last = LastBatch::drop;
-  Index ignore_index = kernel::ignore_index_default;  ///< the target that does not count, negative
+  Index ignore_index = ignore_index_default;  ///< the target that does not count, negative
 };
 
 /// The tokens cut into sequences, in an order of their own in each epoch. Sequence i has the inputs [i · length,

@@ -34,9 +34,8 @@ namespace detail {
 
 template <class MeshType>
 constexpr Layout rows_over_data_axes() {
-  return Layout::by_axis(MeshType::axes, [](int axis) {
-    return MeshType::AxesOf::data[static_cast<std::size_t>(axis)] ? shard(0) : replicate;
-  });
+  return Layout::by_axis(MeshType::axes,
+                         [](int axis) { return MeshType::AxesOf::data[axis] ? shard(0) : replicate; });
 }
 
 }  // namespace detail

@@ -58,17 +58,6 @@ inline std::string column(std::string text, std::size_t width) {
   return text;
 }
 
-template <MeshAxis... Axes>
-std::string axes_text(AxisSet set) {
-  std::string text;
-  for (int axis = 0; axis < AxisList<Axes...>::count; ++axis) {
-    if (set >> axis & 1u)
-      text +=
-          (text.empty() ? "" : "+") + std::string(AxisList<Axes...>::names[static_cast<std::size_t>(axis)]);
-  }
-  return text;
-}
-
 inline std::string traffic_text(const Traffic& traffic) {
   return column(std::to_string(traffic.calls) + (traffic.calls == 1 ? " call" : " calls"), 12) +
          bytes_text(traffic.bytes);
@@ -110,7 +99,7 @@ std::string plan_columns(const std::array<TitledPlan<CommunicationPlan<Axes...>>
         if (!any) continue;
         communicates = true;
         row(column(name(phase), 10) + column(name(static_cast<Collective>(kind)), 16) +
-                axes_text<Axes...>(axes),
+                AxisList<Axes...>::text(axes, "+"),
             [&](const auto& each) { return traffic_text(traffic(each.plan)); });
       }
     }

@@ -79,10 +79,4 @@ void add_rows(Index rows, Index cols, const T* bias, T* y) {
   for (Index r = 0; r < rows; ++r) accumulate(cols, bias, y + r * cols);
 }
 
-/// y[r, c] = bias[c]
-template <class T>
-void set_rows(Index rows, Index cols, const T* bias, T* y) {
-  for (Index r = 0; r < rows; ++r) copy(cols, bias, y + r * cols);
-}
-
 }  // namespace shardwise::kernel

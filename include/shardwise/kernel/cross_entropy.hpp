@@ -23,9 +23,6 @@
 
 namespace shardwise::kernel {
 
-/// The target of rows that do not count, as in PyTorch.
-inline constexpr Index ignore_index_default = -100;
-
 /// What a row is held against: 1 - smoothing at its target, and smoothing / classes at every class (Szegedy et
 /// al., "Rethinking the Inception architecture for computer vision", 2016). Rows whose target is `ignore_index`
 /// count nothing.
@@ -212,39 +209,6 @@ Index wrong_target(Index rows, const Id* targets, const TargetDistribution& expe
     if (target != expected.ignore_index && (target < 0 || target >= expected.classes)) return r;
   }
   return -1;
-}
-
-/// For whole rows: the sum over the rows of -log softmax(logits[r])[targets[r]], where rows whose target is
-/// `ignore_index` count 0. logits: [rows, classes]; targets: [rows], each in [0, classes) or ignore_index; lse:
-/// [rows], for the backward pass.
-template <class T, class Id>
-double cross_entropy(Index rows, Index classes, const T* logits, const Id* targets, compute_t<T>* lse,
-                     Index ignore_index = ignore_index_default) {
-  double loss = 0;
-  for (Index r = 0; r < rows; ++r, logits += classes) {
-    const auto row = detail::maximum_and_sum(classes, logits);
-    lse[r] = detail::finite_maximum(row.maximum) + std::log(row.sum);
-    const Index target = static_cast<Index>(targets[r]);
-    if (target != ignore_index)
-      loss += static_cast<double>(lse[r]) - static_cast<double>(widen(logits[target]));
-  }
-  return loss;
-}
-
-/// dlogits[r, c] = (e^(logits[r, c] - lse[r]) - [c == targets[r]]) · factor, and 0 in ignored rows. dlogits may
-/// be logits.
-template <class T, class Id>
-void cross_entropy_backward(Index rows, Index classes, const T* logits, const compute_t<T>* lse,
-                            const Id* targets, compute_t<T> factor, T* dlogits,
-                            Index ignore_index = ignore_index_default) {
-  for (Index r = 0; r < rows; ++r, logits += classes, dlogits += classes) {
-    const Index target = static_cast<Index>(targets[r]);
-    if (target == ignore_index) {
-      fill(classes, 0, dlogits);
-    } else {
-      detail::gradient_row(classes, logits, lse[r], factor, compute_t<T>{0}, target, factor, dlogits);
-    }
-  }
 }
 
 }  // namespace shardwise::kernel

@@ -36,36 +36,35 @@ constexpr Range intersection(Range a, Range b) {
 }
 
 /// A box of a tensor's index space, one range per dimension.
-template <std::size_t Rank>
+template <int Rank>
 struct Box {
-  std::array<Index, Rank> begin{};
-  std::array<Index, Rank> size{};
+  Shape<Rank> begin{};
+  Shape<Rank> size{};
 
-  constexpr Range range(std::size_t dim) const { return {begin[dim], size[dim]}; }
+  constexpr Range range(int dim) const { return {begin[dim], size[dim]}; }
   constexpr Index elements() const { return shardwise::elements(size); }
   friend constexpr bool operator==(const Box&, const Box&) = default;
 };
 
 /// The box of a tensor of global `shape` that the rank at `coordinates` holds.
-template <std::size_t Rank>
-constexpr Box<Rank> local_box(const std::array<Index, Rank>& shape, const Layout& layout,
-                              const MeshSizes& sizes, const MeshSizes& coordinates) {
+template <int Rank>
+constexpr Box<Rank> local_box(const Shape<Rank>& shape, const Layout& layout, const MeshSizes& sizes,
+                              const MeshSizes& coordinates) {
   Box<Rank> box{{}, shape};
   for (int axis = 0; axis < layout.axes; ++axis) {
     if (!layout[axis].is_shard()) continue;
-    auto a = static_cast<std::size_t>(axis);
-    auto dim = static_cast<std::size_t>(layout[axis].dim());
-    Range block = balanced_block(box.size[dim], sizes[a], coordinates[a]);
+    const int dim = layout[axis].dim();
+    Range block = balanced_block(box.size[dim], sizes[axis], coordinates[axis]);
     box.begin[dim] += block.begin;
     box.size[dim] = block.size;
   }
   return box;
 }
 
-template <std::size_t Rank>
+template <int Rank>
 constexpr Box<Rank> intersection(const Box<Rank>& a, const Box<Rank>& b) {
   Box<Rank> common;
-  for (std::size_t dim = 0; dim < Rank; ++dim) {
+  for (int dim = 0; dim < Rank; ++dim) {
     Range range = intersection(a.range(dim), b.range(dim));
     common.begin[dim] = range.begin;
     common.size[dim] = range.size;

@@ -6,10 +6,10 @@
 /// A layout: one placement per mesh axis, left to right. When two axes shard one dimension, the left one is
 /// the outer one: it cuts the dimension first, and the right one cuts each of its blocks again.
 
-#include <array>
 #include <cstdint>
 #include <initializer_list>
 
+#include <shardwise/layout/array.hpp>
 #include <shardwise/layout/placement.hpp>
 
 namespace shardwise {
@@ -21,15 +21,25 @@ inline constexpr int max_axes = 4;
 using AxisSet = unsigned;
 
 /// Ranks per axis, or one rank's coordinates; entries beyond the mesh's axes are unused.
-using MeshSizes = std::array<int, max_axes>;
+using MeshSizes = Array<int, max_axes>;
+
+/// Those of the first `axes` axes that satisfy `condition(axis)`.
+template <class F>
+constexpr AxisSet axes_where(int axes, F condition) {
+  AxisSet set = 0;
+  for (int axis = 0; axis < axes; ++axis) {
+    if (condition(axis)) set |= 1u << axis;
+  }
+  return set;
+}
 
 struct Layout {
   int axes = 0;
-  std::array<Placement, max_axes> placements{};
+  Array<Placement, max_axes> placements{};
 
   constexpr Layout() = default;
   constexpr Layout(std::initializer_list<Placement> list) {
-    for (Placement p : list) placements[static_cast<std::size_t>(axes++)] = p;
+    for (Placement p : list) placements[axes++] = p;
   }
   /// `placement(axis)` on each of `axes` axes.
   template <class F>
@@ -40,25 +50,21 @@ struct Layout {
     return layout;
   }
 
-  constexpr Placement operator[](int axis) const { return placements[static_cast<std::size_t>(axis)]; }
-  constexpr Placement& operator[](int axis) { return placements[static_cast<std::size_t>(axis)]; }
+  constexpr Placement operator[](int axis) const { return placements[axis]; }
+  constexpr Placement& operator[](int axis) { return placements[axis]; }
 
   /// The axes whose placement satisfies `condition`.
   template <class F>
   constexpr AxisSet axes_where(F condition) const {
-    AxisSet set = 0;
-    for (int axis = 0; axis < axes; ++axis) {
-      if (condition((*this)[axis])) set |= 1u << axis;
-    }
-    return set;
+    return shardwise::axes_where(axes, [&](int axis) { return condition((*this)[axis]); });
+  }
+  /// The axes that shard dimension `dim`.
+  constexpr AxisSet axes_sharding(int dim) const {
+    return axes_where([dim](Placement p) { return p.is_shard(dim); });
   }
 
   friend constexpr bool operator==(const Layout& a, const Layout& b) {
-    if (a.axes != b.axes) return false;
-    for (int axis = 0; axis < a.axes; ++axis) {
-      if (a[axis] != b[axis]) return false;
-    }
-    return true;
+    return a.axes == b.axes && shardwise::axes_where(a.axes, [&](int i) { return a[i] != b[i]; }) == 0;
   }
 };
 
@@ -89,18 +95,12 @@ constexpr Layout cotangent(Layout layout) {
 
 /// True where a gradient is defined.
 constexpr bool has_cotangent(const Layout& layout) {
-  for (int axis = 0; axis < layout.axes; ++axis) {
-    if (!has_cotangent(layout[axis])) return false;
-  }
-  return true;
+  return layout.axes_where([](Placement p) { return !has_cotangent(p); }) == 0;
 }
 
 /// Same bytes on every rank: `Replicate` and `Reduced` are not told apart.
 constexpr bool same_data(const Layout& a, const Layout& b) {
-  for (int axis = 0; axis < a.axes; ++axis) {
-    if (!same_data(a[axis], b[axis])) return false;
-  }
-  return a.axes == b.axes;
+  return a.axes == b.axes && axes_where(a.axes, [&](int i) { return !same_data(a[i], b[i]); }) == 0;
 }
 
 /// `layout`, but `Shard` where `other` is.
@@ -133,17 +133,14 @@ constexpr bool well_formed(const Layout& layout, int rank) {
 }
 
 constexpr bool has_partial(const Layout& layout) {
-  for (int axis = 0; axis < layout.axes; ++axis) {
-    if (layout[axis].is_partial()) return true;
-  }
-  return false;
+  return layout.axes_where([](Placement p) { return p.is_partial(); }) != 0;
 }
 
 /// Number of ranks in the group that varies along the axes of `set`.
 constexpr int group_size(const MeshSizes& sizes, int axes, AxisSet set) {
   int size = 1;
   for (int axis = 0; axis < axes; ++axis) {
-    if (set >> axis & 1u) size *= sizes[static_cast<std::size_t>(axis)];
+    if (set >> axis & 1u) size *= sizes[axis];
   }
   return size;
 }
@@ -152,8 +149,7 @@ constexpr int group_size(const MeshSizes& sizes, int axes, AxisSet set) {
 constexpr int group_rank(const MeshSizes& sizes, const MeshSizes& coordinates, int axes, AxisSet set) {
   int rank = 0;
   for (int axis = 0; axis < axes; ++axis) {
-    auto a = static_cast<std::size_t>(axis);
-    if (set >> axis & 1u) rank = rank * sizes[a] + coordinates[a];
+    if (set >> axis & 1u) rank = rank * sizes[axis] + coordinates[axis];
   }
   return rank;
 }
@@ -162,10 +158,9 @@ constexpr int group_rank(const MeshSizes& sizes, const MeshSizes& coordinates, i
 constexpr MeshSizes group_member(const MeshSizes& sizes, MeshSizes coordinates, int axes, AxisSet set,
                                  int index) {
   for (int axis = axes - 1; axis >= 0; --axis) {
-    auto a = static_cast<std::size_t>(axis);
     if (!(set >> axis & 1u)) continue;
-    coordinates[a] = index % sizes[a];
-    index /= sizes[a];
+    coordinates[axis] = index % sizes[axis];
+    index /= sizes[axis];
   }
   return coordinates;
 }

@@ -16,14 +16,12 @@
 ///   - pending sums: one, beside `Reduced` operands, in a product; all, in a sum.
 /// The tests find the same set by simulating every combination on small tensors.
 
-#include <array>
-
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/layout/signature.hpp>
 
 namespace shardwise {
 
-using OperandPlacements = std::array<Placement, max_operands>;
+using OperandPlacements = Array<Placement, max_operands>;
 
 struct Propagated {
   Placement placement{};
@@ -33,24 +31,20 @@ struct Propagated {
 
 constexpr Propagated propagate(const Signature& op, const OperandPlacements& at) {
   auto illegal = [](Reason reason) { return Propagated{{}, reason}; };
-  auto operand = [&](int i) { return op.operands[static_cast<std::size_t>(i)]; };
-  auto placed = [&](int i) { return at[static_cast<std::size_t>(i)]; };
-  auto has_gradient = [&](int i) { return op.differentiable[static_cast<std::size_t>(i)]; };
-
   char cut = 0;  // the index that is cut into blocks
   int pending = 0, replicated = 0, finished = 0;
   bool different = false, extremum = false, pending_indices = false;
   for (int i = 0; i < op.count; ++i) {
-    Placement p = placed(i);
+    Placement p = at[i];
     if (p.is_shard()) {
-      char letter = operand(i)[p.dim()];
+      char letter = op.operands[i][p.dim()];
       different |= cut != 0 && cut != letter;
       cut = letter;
     }
     pending += p == partial_sum;
     extremum |= p.is_partial() && p != partial_sum;
-    pending_indices |= p == partial_sum && !has_gradient(i);
-    if (has_gradient(i)) {
+    pending_indices |= p == partial_sum && !op.differentiable[i];
+    if (op.differentiable[i]) {
       replicated += p == replicate;
       finished += p == reduced;
     }
@@ -65,7 +59,7 @@ constexpr Propagated propagate(const Signature& op, const OperandPlacements& at)
     if (op.uncut.find(cut) >= 0) return illegal(Reason::operation_needs_this_dimension_whole_on_every_rank);
     if (contracted && !op.contractible) return illegal(Reason::contracted_blocks_have_no_pending_form);
     for (int i = 0; i < op.count; ++i) {
-      if (operand(i).find(cut) >= 0 && !placed(i).is_shard()) {
+      if (op.operands[i].find(cut) >= 0 && !at[i].is_shard()) {
         return illegal(contracted ? Reason::contracted_dimension_sharded_on_one_side_only
                                   : Reason::dimension_sharded_on_one_side_only);
       }
@@ -89,26 +83,11 @@ constexpr Propagated propagate(const Signature& op, const OperandPlacements& at)
   return {finished > 0 ? reduced : replicate};
 }
 
-constexpr Hint hint_for(Reason reason) {
-  switch (reason) {
-    case Reason::replicated_operand_meets_blocks_so_its_gradient_would_be_pending:
-    case Reason::replicated_operand_meets_reduced_one:
-      return Hint::redistribute_to_Reduced_which_is_free;
-    case Reason::operation_is_not_linear_so_it_needs_the_finished_sum:
-    case Reason::pending_maximum_or_minimum_must_be_reduced_first:
-      return Hint::redistribute_to_Replicate_to_finish_the_reduction;
-    case Reason::contracted_blocks_have_no_pending_form:
-      return Hint::use_sum_of_squares_then_redistribute;
-    default:
-      return Hint::redistribute_to_what_is_Expected;
-  }
-}
-
 /// The legal operand placements nearest to `at`: the fewest operands changed, and those by what is free, then
 /// by what is cheap. `rule` maps placements to what propagates; `ranks` are the operands'. Used only to word
 /// an error.
 template <class Rule>
-constexpr OperandPlacements nearest_legal(Rule rule, const std::array<int, max_operands>& ranks, int count,
+constexpr OperandPlacements nearest_legal(Rule rule, const Array<int, max_operands>& ranks, int count,
                                           const OperandPlacements& at) {
   auto price = [](Placement from, Placement to) {
     if (from == to) return 0;
@@ -128,12 +107,11 @@ constexpr OperandPlacements nearest_legal(Rule rule, const std::array<int, max_o
       best_price = so_far;
       return;
     }
-    auto index = static_cast<std::size_t>(i);
-    tried[index] = at[index];  // first, so that of equals the one wins that leaves the first operands alone
+    tried[i] = at[i];  // first, so that of equals the one wins that leaves the first operands alone
     self(self, i + 1, so_far);
-    for (int code = ranks[index] - 1; code >= partial_sum.code; --code) {
-      tried[index] = Placement{code};
-      self(self, i + 1, so_far + price(at[index], tried[index]));
+    for (int code = ranks[i] - 1; code >= partial_sum.code; --code) {
+      tried[i] = Placement{code};
+      self(self, i + 1, so_far + price(at[i], tried[i]));
     }
   };
   search(search, 0, 0);

@@ -13,7 +13,6 @@
 /// static_assert(way.calls() == 1 && way.begin()->axes == 0b11);   // one all-reduce over both axes
 /// ```
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -40,7 +39,7 @@ struct Route {
   static constexpr int max_steps = 8;
   bool possible = false;
   int count = 0;
-  std::array<Step, max_steps> steps{};
+  Array<Step, max_steps> steps{};
   Cost cost{};
 
   constexpr const Step* begin() const { return steps.data(); }
@@ -57,17 +56,13 @@ struct Route {
 constexpr Cost cost(const Layout& from, const Step& step, const MeshSizes& sizes) {
   auto block = [&](const Layout& layout) {
     std::int64_t whole = group_size(sizes, layout.axes, ~0u);
-    std::int64_t parts = 1;
-    for (int axis = 0; axis < layout.axes; ++axis) {
-      if (layout[axis].is_shard()) parts *= sizes[static_cast<std::size_t>(axis)];
-    }
-    return whole * whole / parts;
+    AxisSet cutting = layout.axes_where([](Placement p) { return p.is_shard(); });
+    return whole * whole / group_size(sizes, layout.axes, cutting);
   };
-  AxisSet sliced = 0, masked = 0;
-  for (int axis = 0; axis < from.axes; ++axis) {
-    if (from[axis].is_full() && step.to[axis].is_shard()) sliced |= 1u << axis;
-    if (!from[axis].is_partial() && step.to[axis].is_partial()) masked |= 1u << axis;
-  }
+  const AxisSet sliced =
+      axes_where(from.axes, [&](int axis) { return from[axis].is_full() && step.to[axis].is_shard(); });
+  const AxisSet masked =
+      axes_where(from.axes, [&](int axis) { return !from[axis].is_partial() && step.to[axis].is_partial(); });
   std::int64_t before = block(from), after = block(step.to);
   std::int64_t dropped = before - before / group_size(sizes, from.axes, sliced);
   std::int64_t zeros = after - after / group_size(sizes, from.axes, masked);
@@ -98,14 +93,13 @@ class Waypoints {
     for (int dim = 0, spare = 1; dim < rank; ++dim) {
       bool cut = false;
       for (int axis = 0; axis < from.axes; ++axis) cut |= from[axis].is_shard(dim) || to[axis].is_shard(dim);
-      if (cut || spare-- > 0) dims_[static_cast<std::size_t>(cuts_++)] = dim;
+      if (cut || spare-- > 0) dims_[cuts_++] = dim;
     }
     for (int axis = 0; axis < from.axes; ++axis) {
-      auto a = static_cast<std::size_t>(axis);
-      pending_[a] = from[axis].is_partial() ? from[axis] : to[axis].is_partial() ? to[axis] : partial_sum;
-      if (sizes[a] == 1 && to[axis].is_partial() && !from[axis].is_partial()) goal_[axis] = replicate;
-      choices_[a] = sizes[a] == 1 ? 1 : cuts_ + 2;
-      count_ *= choices_[a];
+      pending_[axis] = from[axis].is_partial() ? from[axis] : to[axis].is_partial() ? to[axis] : partial_sum;
+      if (sizes[axis] == 1 && to[axis].is_partial() && !from[axis].is_partial()) goal_[axis] = replicate;
+      choices_[axis] = sizes[axis] == 1 ? 1 : cuts_ + 2;
+      count_ *= choices_[axis];
     }
   }
 
@@ -116,14 +110,11 @@ class Waypoints {
   constexpr Layout layout(int index) const {
     Layout result = goal_;
     for (int axis = 0; axis < goal_.axes; ++axis) {
-      auto a = static_cast<std::size_t>(axis);
-      int choice = index % choices_[a];
-      index /= choices_[a];
-      if (choices_[a] == 1) continue;
+      int choice = index % choices_[axis];
+      index /= choices_[axis];
+      if (choices_[axis] == 1) continue;
       bool cut = choice < cuts_;
-      result[axis] = cut               ? shard(dims_[static_cast<std::size_t>(choice)])
-                     : choice == cuts_ ? replicate
-                                       : pending_[a];
+      result[axis] = cut ? shard(dims_[choice]) : choice == cuts_ ? replicate : pending_[axis];
     }
     return result;
   }
@@ -132,9 +123,9 @@ class Waypoints {
   Layout goal_;
   int count_ = 1;
   int cuts_ = 0;  // how many dimensions may be cut: the first of dims_
-  std::array<int, 2 * max_axes + 1> dims_{};
-  std::array<int, max_axes> choices_{};
-  std::array<Placement, max_axes> pending_{};
+  Array<int, 2 * max_axes + 1> dims_{};
+  Array<int, max_axes> choices_{};
+  Array<Placement, max_axes> pending_{};
 };
 
 constexpr Route shortest_path(const Layout& from, const Layout& to, int rank, const MeshSizes& sizes) {
@@ -178,9 +169,9 @@ constexpr Route shortest_path(const Layout& from, const Layout& to, int rank, co
       if (route.count > Route::max_steps) return {};
       int position = route.count;
       for (int i = best; i >= 0; i = node(i).previous) {
-        route.steps[static_cast<std::size_t>(--position)] = node(i).step;
+        route.steps[--position] = node(i).step;
       }
-      route.steps[static_cast<std::size_t>(route.count - 1)].to = to;
+      route.steps[route.count - 1].to = to;
       return route;
     }
     for (int i = 0; i < count; ++i) {

@@ -26,13 +26,13 @@ inline constexpr int max_operands = 4;
 
 /// The index letters of one tensor, outermost dimension first.
 struct Indices {
-  std::array<char, max_rank> letters{};
+  Array<char, max_rank> letters{};
   int rank = 0;
 
   constexpr Indices() = default;
   constexpr Indices(const char* text) : Indices(std::string_view(text)) {}
   constexpr Indices(std::string_view text) {
-    for (char letter : text) letters[static_cast<std::size_t>(rank++)] = letter;
+    for (char letter : text) letters[rank++] = letter;
   }
   /// The first `count` letters from 'first' on: the leading dimensions of a tensor of any rank.
   static constexpr Indices range(char first, int count) {
@@ -42,7 +42,7 @@ struct Indices {
   }
   constexpr Indices then(char letter) const {
     Indices result = *this;
-    result.letters[static_cast<std::size_t>(result.rank++)] = letter;
+    result.letters[result.rank++] = letter;
     return result;
   }
   constexpr Indices then(const Indices& more) const {
@@ -57,7 +57,7 @@ struct Indices {
     }
     return result;
   }
-  constexpr char operator[](int dim) const { return letters[static_cast<std::size_t>(dim)]; }
+  constexpr char operator[](int dim) const { return letters[dim]; }
   /// The dimension with this letter, or -1.
   constexpr int find(char letter) const {
     for (int dim = 0; dim < rank; ++dim) {
@@ -75,8 +75,8 @@ enum class Linearity : std::uint8_t {
 };
 
 struct Signature {
-  std::array<Indices, max_operands> operands{};
-  std::array<bool, max_operands> differentiable{};
+  Array<Indices, max_operands> operands{};
+  Array<bool, max_operands> differentiable{};
   int count = 0;
   Indices result{};
   Indices uncut{};  ///< indices that must not be cut
@@ -88,14 +88,14 @@ struct Signature {
   template <class... Rest>
   static constexpr Signature of(const Rest&... operands_then_result) {
     static_assert(sizeof...(Rest) >= 2 && sizeof...(Rest) <= max_operands + 1);
-    std::array<Indices, sizeof...(Rest)> all{Indices(operands_then_result)...};
+    Array<Indices, static_cast<int>(sizeof...(Rest))> all{Indices(operands_then_result)...};
     Signature signature;
-    signature.count = static_cast<int>(sizeof...(Rest)) - 1;
-    for (std::size_t i = 0; i + 1 < all.size(); ++i) {
+    signature.count = all.size() - 1;
+    for (int i = 0; i < signature.count; ++i) {
       signature.operands[i] = all[i];
       signature.differentiable[i] = true;
     }
-    signature.result = all.back();
+    signature.result = all[signature.count];
     return signature;
   }
   constexpr Signature linear_in_each() const {
@@ -128,7 +128,7 @@ struct Signature {
   /// Operand `i` holds indices or the like: it has no gradient, so a full copy of it is just a full copy.
   constexpr Signature without_gradient(int i) const {
     Signature changed = *this;
-    changed.differentiable[static_cast<std::size_t>(i)] = false;
+    changed.differentiable[i] = false;
     return changed;
   }
 };

@@ -63,19 +63,12 @@ constexpr bool keeps_outer_blocks(const Layout& from, const Layout& to, AxisSet 
 
 /// The fewest axes whose blocks must travel: in each dimension's list, all from the first difference inwards.
 constexpr AxisSet travelling_axes(const Layout& from, const Layout& to, AxisSet active) {
-  AxisSet moving = 0;
-  for (int axis = 0; axis < from.axes; ++axis) {
-    if (!(active >> axis & 1u) || !from[axis].is_shard()) continue;
-    int dim = from[axis].dim();
-    bool differs = !to[axis].is_shard(dim);
-    for (int outer = 0; outer < axis; ++outer) {
-      bool in_from = (active >> outer & 1u) && from[outer].is_shard(dim);
-      bool in_to = (active >> outer & 1u) && to[outer].is_shard(dim);
-      differs |= in_from != in_to;
-    }
-    if (differs) moving |= 1u << axis;
-  }
-  return moving;
+  return active & axes_where(from.axes, [&](int axis) {
+           if (!from[axis].is_shard()) return false;
+           const int dim = from[axis].dim();
+           const AxisSet outer = active & ((1u << axis) - 1);
+           return !to[axis].is_shard(dim) || ((from.axes_sharding(dim) ^ to.axes_sharding(dim)) & outer) != 0;
+         });
 }
 
 }  // namespace detail
@@ -86,7 +79,7 @@ constexpr Step single_step(const Layout& from, const Layout& to, const MeshSizes
           changed = 0, gathered = 0;
   for (int axis = 0; axis < from.axes; ++axis) {
     if (!convertible(from[axis], to[axis])) return {};
-    if (sizes[static_cast<std::size_t>(axis)] == 1) continue;
+    if (sizes[axis] == 1) continue;
     AxisSet bit = 1u << axis;
     active |= bit;
     if (same_data(from[axis], to[axis])) continue;

@@ -3,35 +3,27 @@
 #pragma once
 
 /// @file
-/// Objects from the pool, also inside the compiler, and a counted handle to one. Handles belong to one
-/// thread.
+/// A counted handle to an object in the pool. Handles belong to one thread.
 
-#include <memory>
-#include <type_traits>
+#include <concepts>
 #include <utility>
 
-#include <shardwise/memory/memory_pool.hpp>
+#include <shardwise/memory/pooled.hpp>
 
 namespace shardwise {
 
-/// A new object: from the pool, or in a constant expression from the compiler.
-template <class T, class... Args>
-constexpr T* make_pooled(Args&&... args) {
-  if (std::is_constant_evaluated()) return new T(std::forward<Args>(args)...);
-  static_assert(alignof(T) <= MemoryPool::alignment);
-  void* place = memory_pool().allocate(sizeof(T));
-  return ::new (place) T(std::forward<Args>(args)...);
-}
+/// The base of what handles share.
+class Counted {
+ public:
+  constexpr Counted() = default;
+  constexpr Counted(const Counted&) {}
+  constexpr Counted& operator=(const Counted&) { return *this; }
 
-template <class T>
-constexpr void destroy_pooled(T* object) {
-  if (std::is_constant_evaluated()) {
-    delete object;
-  } else {
-    object->~T();
-    memory_pool().deallocate(object, sizeof(T));
-  }
-}
+ private:
+  template <class T>
+  friend class Shared;
+  long handles_ = 0;
+};
 
 /// A handle to a shared object; the last handle destroys it.
 template <class T>
@@ -40,46 +32,36 @@ class Shared {
   constexpr Shared() = default;
   template <class... Args>
   static constexpr Shared make(Args&&... args) {
-    Shared handle;
-    handle.cell_ = make_pooled<Cell>(std::forward<Args>(args)...);
-    return handle;
+    return Shared(make_pooled<T>(std::forward<Args>(args)...));
   }
-  constexpr Shared(const Shared& other) : cell_(other.cell_) {
-    if (cell_) ++cell_->handles;
-  }
-  constexpr Shared(Shared&& other) noexcept : cell_(std::exchange(other.cell_, nullptr)) {}
-  constexpr Shared& operator=(const Shared& other) {
-    if (other.cell_) ++other.cell_->handles;
-    release();
-    cell_ = other.cell_;
+  constexpr Shared(const Shared& other) : Shared(other.object_) {}
+  constexpr Shared(Shared&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  /// A handle to a base of the object: of a `Pooled` hierarchy.
+  template <class Derived>
+    requires(std::derived_from<Derived, T>&& InPooledHierarchy<T>)
+  constexpr Shared(const Shared<Derived>& other) : Shared(static_cast<T*>(other.object_)) {}
+  constexpr Shared& operator=(Shared other) noexcept {
+    std::swap(object_, other.object_);
     return *this;
   }
-  constexpr Shared& operator=(Shared&& other) noexcept {
-    Cell* cell = std::exchange(other.cell_, nullptr);
-    release();
-    cell_ = cell;
-    return *this;
+  constexpr ~Shared() {
+    if (object_ && --object_->handles_ == 0) destroy_pooled(object_);
   }
-  constexpr ~Shared() { release(); }
 
-  constexpr explicit operator bool() const { return cell_ != nullptr; }
-  constexpr T& operator*() const { return cell_->object; }
-  constexpr T* operator->() const { return &cell_->object; }
+  constexpr explicit operator bool() const { return object_ != nullptr; }
+  constexpr T& operator*() const { return *object_; }
+  constexpr T* operator->() const { return object_; }
   /// No other handle refers to the object.
-  constexpr bool unique() const { return cell_ && cell_->handles == 1; }
+  constexpr bool unique() const { return object_ && object_->handles_ == 1; }
 
  private:
-  constexpr void release() {
-    if (cell_ && --cell_->handles == 0) destroy_pooled(cell_);
+  template <class>
+  friend class Shared;
+  constexpr explicit Shared(T* object) : object_(object) {
+    if (object_) ++object_->handles_;
   }
 
-  struct Cell {
-    T object;
-    long handles = 1;
-    template <class... Args>
-    constexpr explicit Cell(Args&&... args) : object(std::forward<Args>(args)...) {}
-  };
-  Cell* cell_ = nullptr;
+  T* object_ = nullptr;
 };
 
 }  // namespace shardwise

@@ -10,6 +10,7 @@
 /// ```
 
 #include <concepts>
+#include <string>
 #include <tuple>
 
 #include <shardwise/layout/layout.hpp>
@@ -59,8 +60,8 @@ struct AxisList {
   static constexpr int count = static_cast<int>(sizeof...(Axes));
   static_assert(count >= 1 && count <= max_axes, "a mesh has one to four axes");
   static_assert(((detail::times_among<Axes, Axes...> == 1) && ...), "an axis is named twice");
-  static constexpr std::array<const char*, sizeof...(Axes)> names{Axes::name...};
-  static constexpr std::array<bool, sizeof...(Axes)> data{Axes::data...};
+  static constexpr Array<const char*, count> names{Axes::name...};
+  static constexpr Array<bool, count> data{Axes::data...};
 
   /// The position of an axis, or -1.
   template <class A>
@@ -72,6 +73,15 @@ struct AxisList {
 
   template <class A>
   static constexpr bool has = index<A> >= 0;
+
+  /// The names of some of the axes: "dp+tp" if "+" is to be between.
+  static std::string text(AxisSet set, const char* between) {
+    std::string text;
+    for (int axis = 0; axis < count; ++axis) {
+      if (set >> axis & 1u) text += (text.empty() ? "" : between) + std::string(names[axis]);
+    }
+    return text;
+  }
 
   /// The axis at a position.
   template <int Position>

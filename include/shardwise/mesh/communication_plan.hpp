@@ -50,11 +50,11 @@ class CommunicationPlan {
 
   /// Floating-point operations of this rank; a multiply-add counts two.
   constexpr std::int64_t flops() const { return record_.flops[0] + record_.flops[1] + record_.flops[2]; }
-  constexpr std::int64_t flops(Phase phase) const { return record_.flops[static_cast<std::size_t>(phase)]; }
+  constexpr std::int64_t flops(Phase phase) const { return record_.flops[static_cast<int>(phase)]; }
 
   /// Bytes of this rank's blocks: the most that were in use at one time.
   constexpr std::int64_t peak_bytes(MemoryUse use) const {
-    return record_.memory[static_cast<std::size_t>(use)].peak;
+    return record_.memory[static_cast<int>(use)].peak;
   }
   /// The same of all blocks together.
   constexpr std::int64_t peak_bytes() const { return record_.all_memory.peak; }
@@ -66,7 +66,7 @@ class CommunicationPlan {
 
   /// Equal in every collective, in their order, in bytes and flops, and in memory.
   friend constexpr bool operator==(const CommunicationPlan& a, const CommunicationPlan& b) {
-    for (std::size_t use = 0; use < memory_uses; ++use) {
+    for (int use = 0; use < memory_uses; ++use) {
       if (a.record_.memory[use].peak != b.record_.memory[use].peak) return false;
     }
     return same_communication(a, b) && a.record_.flops == b.record_.flops;
@@ -91,10 +91,10 @@ class CommunicationPlan {
   }
   constexpr Traffic total(Collective first, Collective last, unsigned phase_set, AxisSet with) const {
     Traffic sum;
-    for (unsigned phase = 0; phase < phases; ++phase) {
+    for (int phase = 0; phase < phases; ++phase) {
       if (!(phase_set >> phase & 1u)) continue;
-      for (auto kind = static_cast<std::size_t>(first); kind <= static_cast<std::size_t>(last); ++kind) {
-        for (AxisSet axes = 0; axes < (1u << AxesOf::count); ++axes) {
+      for (int kind = static_cast<int>(first); kind <= static_cast<int>(last); ++kind) {
+        for (AxisSet axes = 0; axes < 1u << AxesOf::count; ++axes) {
           if ((axes & with) != with) continue;
           sum.calls += record_.traffic[phase][kind][axes].calls;
           sum.bytes += record_.traffic[phase][kind][axes].bytes;

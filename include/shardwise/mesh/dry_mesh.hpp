@@ -11,6 +11,7 @@
 /// static_assert(step.count(Collective::all_reduce) == 1);
 /// ```
 
+#include <array>
 #include <stdexcept>
 
 #include <shardwise/mesh/communication_plan.hpp>
@@ -43,12 +44,12 @@ class DryMesh {
   template <class Axis>
   constexpr int size() const {
     static_assert(AxesOf::template has<Axis>, "this mesh has no such axis");
-    return sizes_[static_cast<std::size_t>(AxesOf::template index<Axis>)];
+    return sizes_[AxesOf::template index<Axis>];
   }
   template <class Axis>
   constexpr int rank() const {
     static_assert(AxesOf::template has<Axis>, "this mesh has no such axis");
-    return coordinates_[static_cast<std::size_t>(AxesOf::template index<Axis>)];
+    return coordinates_[AxesOf::template index<Axis>];
   }
   /// Ranks in all.
   constexpr int size() const { return group_size(sizes_, axes, ~0u); }

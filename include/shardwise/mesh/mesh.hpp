@@ -10,37 +10,20 @@
 /// mesh.size<tp>(); mesh.rank<tp>(); mesh.communicator<tp>();
 /// ```
 
+#include <algorithm>
+#include <array>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 #include <shardwise/mesh/communication_plan.hpp>
-#include <shardwise/mesh/communicator.hpp>
+#include <shardwise/mesh/mesh_state.hpp>
 
 namespace shardwise {
 
 /// In a list of mesh sizes: whatever makes the sizes multiply to the number of ranks. At most once.
 inline constexpr int any = -1;
-
-namespace detail {
-
-/// Recorders for meshes. Blocks of memory that were counted may outlive their mesh; so recorders are never
-/// freed, but kept for the next mesh.
-inline std::vector<Recorder*>& idle_recorders() {
-  static auto& idle = *new std::vector<Recorder*>;
-  return idle;
-}
-inline Recorder* take_recorder() {
-  if (idle_recorders().empty()) return new Recorder;
-  Recorder* recorder = idle_recorders().back();
-  idle_recorders().pop_back();
-  return recorder;
-}
-
-}  // namespace detail
 
 /// A cheap handle; all copies are the same mesh.
 template <MeshAxis... Axes>
@@ -56,7 +39,9 @@ class Mesh {
 
   /// Arranges all ranks of `ranks`. Collective over them. Throws `std::invalid_argument`, on every rank, if
   /// the sizes do not multiply to their number.
-  Mesh(Communicator ranks, const SizesOf& sizes) : state_(std::make_shared<State>(std::move(ranks))) {
+  Mesh(Communicator ranks, const SizesOf& sizes)
+      : state_(std::make_shared<detail::MeshState>(std::move(ranks))) {
+    state_->axes = axes;
     state_->sizes = fitted(sizes, state_->all.size());
     state_->coordinates = group_member(state_->sizes, {}, axes, every_axis, state_->all.rank());
     for (int axis = 0; axis < axes; ++axis) communicator(1u << axis);
@@ -66,12 +51,12 @@ class Mesh {
   template <class Axis>
   int size() const {
     static_assert(AxesOf::template has<Axis>, "this mesh has no such axis");
-    return state_->sizes[static_cast<std::size_t>(AxesOf::template index<Axis>)];
+    return state_->sizes[AxesOf::template index<Axis>];
   }
   template <class Axis>
   int rank() const {
     static_assert(AxesOf::template has<Axis>, "this mesh has no such axis");
-    return state_->coordinates[static_cast<std::size_t>(AxesOf::template index<Axis>)];
+    return state_->coordinates[AxesOf::template index<Axis>];
   }
   /// Number of ranks in all, and this rank's position among them.
   int size() const { return state_->all.size(); }
@@ -88,11 +73,7 @@ class Mesh {
   }
   /// The same for a set of axes. A joint communicator is made when a plan first needs it: collective over its
   /// members then.
-  const Communicator& communicator(AxisSet set) const {
-    std::optional<Communicator>& group = state_->groups[set];
-    if (!group) group = make_group(set);
-    return *group;
-  }
+  const Communicator& communicator(AxisSet set) const { return state_->communicator(set); }
 
   /// The mesh of the ranks that differ from this one along the given axes only.
   template <class... Some>
@@ -101,7 +82,9 @@ class Mesh {
   }
 
   /// The recorder, while a `Recording` runs; else null.
-  Recorder* recorder() const { return state_->recording ? state_->recorder : nullptr; }
+  Recorder* recorder() const { return state_->active_recorder(); }
+  /// For `MeshView`.
+  detail::MeshState& state() const { return *state_; }
 
   friend bool operator==(const Mesh& a, const Mesh& b) { return a.state_ == b.state_; }
 
@@ -111,36 +94,21 @@ class Mesh {
 
   static constexpr AxisSet every_axis = (1u << axes) - 1;
 
-  struct State {
-    explicit State(Communicator ranks) : all(std::move(ranks)) {}
-    State(const State&) = delete;
-    State& operator=(const State&) = delete;
-    ~State() {
-      if (recorder) detail::idle_recorders().push_back(recorder);
-    }
-    Communicator all;
-    MeshSizes sizes{1, 1, 1, 1};
-    MeshSizes coordinates{};
-    std::array<std::optional<Communicator>, 1 << max_axes> groups;
-    Recorder* recorder = nullptr;  // since the first recording
-    bool recording = false;
-  };
-
   static MeshSizes fitted(const SizesOf& wanted, int ranks) {
     MeshSizes sizes{1, 1, 1, 1};
+    std::copy(wanted.begin(), wanted.end(), sizes.begin());
     Index product = 1;
     int open = -1;
     std::string text;
     for (int axis = 0; axis < axes; ++axis) {
-      int size = wanted[static_cast<std::size_t>(axis)];
-      text += (axis ? " x " : "") + std::string(AxesOf::names[static_cast<std::size_t>(axis)]) + " " +
+      const int size = sizes[axis];
+      text += (axis ? " x " : "") + std::string(AxesOf::names[axis]) + " " +
               (size == any ? "any" : std::to_string(size));
       if (size == any && open >= 0)
         throw std::invalid_argument("Mesh: only one size can be `any`, in " + text);
       if (size == any) open = axis;
       if (size < 1 && size != any) throw std::invalid_argument("Mesh: a size must be at least 1, in " + text);
       if (size != any && product <= std::numeric_limits<int>::max()) product *= size;  // never overflows
-      sizes[static_cast<std::size_t>(axis)] = size;
     }
     bool fits = open < 0 ? product == ranks : ranks % product == 0;
     if (!fits) {
@@ -148,22 +116,11 @@ class Mesh {
                                   std::to_string(product) + " ranks, but the job has " +
                                   std::to_string(ranks));
     }
-    if (open >= 0) sizes[static_cast<std::size_t>(open)] = ranks / static_cast<int>(product);
+    if (open >= 0) sizes[open] = ranks / static_cast<int>(product);
     return sizes;
   }
 
-  Communicator make_group(AxisSet set) const {
-    int members = group_size(state_->sizes, axes, set);
-    if (members == size()) return state_->all;
-    std::vector<int> ranks;
-    for (int i = 0; i < members; ++i) {
-      MeshSizes member = group_member(state_->sizes, state_->coordinates, axes, set, i);
-      ranks.push_back(group_rank(state_->sizes, member, axes, every_axis));
-    }
-    return state_->all.subgroup(ranks);
-  }
-
-  std::shared_ptr<State> state_;
+  std::shared_ptr<detail::MeshState> state_;
 };
 
 /// Records what runs on a real mesh, from construction to destruction.

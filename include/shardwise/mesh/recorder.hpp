@@ -11,7 +11,6 @@
 /// all-reduce counts its buffer, an all-gather its result, a reduce-scatter its input, an all-to-all what the
 /// rank sends (its own part included).
 
-#include <array>
 #include <cstdint>
 
 #include <shardwise/layout/index.hpp>
@@ -45,9 +44,9 @@ struct Memory {
 
 /// What was counted: a plain value, fit for a constexpr variable.
 struct Record {
-  std::array<std::array<std::array<Traffic, 1 << max_axes>, collective_kinds>, phases> traffic{};
-  std::array<std::int64_t, phases> flops{};
-  std::array<Memory, memory_uses> memory{};
+  Array<Array<Array<Traffic, 1 << max_axes>, collective_kinds>, phases> traffic{};
+  Array<std::int64_t, phases> flops{};
+  Array<Memory, memory_uses> memory{};
   Memory all_memory;
   /// A hash of the sequence of collectives: equal for two runs that did the same in the same order.
   std::uint64_t sequence = 14695981039346656037u;
@@ -55,8 +54,8 @@ struct Record {
 
 class Recorder {
   template <class E>
-  static constexpr std::size_t index(E e) {
-    return static_cast<std::size_t>(e);
+  static constexpr int index(E e) {
+    return static_cast<int>(e);
   }
 
  public:
@@ -87,7 +86,7 @@ class Recorder {
   /// Counts afresh from here, but knows of the memory that is in use.
   constexpr void restart() {
     Record fresh;
-    for (std::size_t use = 0; use < memory_uses; ++use) {
+    for (int use = 0; use < memory_uses; ++use) {
       fresh.memory[use].add(record_.memory[use].live);
     }
     fresh.all_memory.add(record_.all_memory.live);

@@ -47,7 +47,7 @@ namespace detail {
 
 /// What all copies of a parameter share.
 template <TensorType X, PackedSharding How>
-struct ParameterCell {
+struct ParameterCell : Counted {
   using MeshOf = typename X::MeshOf;
   using Stored = relaid<X, packed(stored_layout(X::layout, unpacked(How)))>;
   using Resting = relaid<X, packed(resting_layout(X::layout, unpacked(How)))>;
@@ -84,7 +84,6 @@ class GatheredRecipe final : public Recipe<X> {
 
  private:
   constexpr X compute() override { return cell_->gathered; }
-  constexpr void destroy() override { destroy_pooled(this); }
 
   Shared<ParameterCell<X, How>> cell_;
 };

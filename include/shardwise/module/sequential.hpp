@@ -35,9 +35,8 @@ struct Repeat : Module<Repeat> {
       } else if constexpr (IllFormed<tensor_of<Second>>) {
         return Second();
       } else {
-        return redistribute_to<
-            LayoutError<Reason::layer_gives_another_layout_than_it_takes, Expected<Y>, Got<tensor_of<Second>>,
-                        Cure<Hint::redistribute_to_what_is_Expected>>>(x);
+        return redistribute_to<layout_error<Reason::layer_gives_another_layout_than_it_takes, Expected<Y>,
+                                            Got<tensor_of<Second>>>>(x);
       }
     } else {
       if (count < 1) throw std::invalid_argument("repeat, sequential: there are no layers");

@@ -20,10 +20,10 @@
 namespace shardwise {
 
 struct Sharding {
-  int dim = -1;                        ///< that is cut; -1: none
-  std::array<int, max_axes> levels{};  ///< 0 to 3, one an axis
+  int dim = -1;                   ///< that is cut; -1: none
+  Array<int, max_axes> levels{};  ///< 0 to 3, one an axis
 
-  constexpr int level(int axis) const { return levels[static_cast<std::size_t>(axis)]; }
+  constexpr int level(int axis) const { return levels[axis]; }
 
   /// Where several axes cut one dimension, an axis cuts the blocks that those to its left have made. So what an axis
   /// cuts must be cut by those to its left as early, or by them never.
@@ -47,7 +47,7 @@ constexpr PackedSharding packed(const Sharding& how) {
 }
 constexpr Sharding unpacked(PackedSharding bits) {
   Sharding how{static_cast<int>(bits & 0xffu) - 1};
-  for (std::size_t axis = 0; axis < max_axes; ++axis)
+  for (int axis = 0; axis < max_axes; ++axis)
     how.levels[axis] = static_cast<int>(bits >> (8 + 4 * axis) & 0xfu);
   return how;
 }

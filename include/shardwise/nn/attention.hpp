@@ -17,17 +17,12 @@ namespace detail {
 /// Throws `std::invalid_argument` unless every rank that shares the heads, dimension 0 of the weight, has one.
 template <TensorType Weight>
 constexpr void check_heads_suffice(const MeshSizes& sizes, Index heads) {
-  const AxisSet sharing = Weight::layout.axes_where([](Placement p) { return p.is_shard(0); });
+  const AxisSet sharing = Weight::layout.axes_sharding(0);
   const int ranks = group_size(sizes, Weight::layout.axes, sharing);
   if (heads >= ranks) return;
-  std::string axes;
-  for (int axis = 0; axis < Weight::layout.axes; ++axis) {
-    if (!(sharing >> axis & 1u)) continue;
-    axes += (axes.empty() ? "" : " x ") +
-            std::string(Weight::MeshOf::AxesOf::names[static_cast<std::size_t>(axis)]);
-  }
   throw std::invalid_argument("Attention: " + std::to_string(heads) + " heads cannot be shared by the " +
-                              std::to_string(ranks) + " ranks of axis " + axes +
+                              std::to_string(ranks) + " ranks of axis " +
+                              Weight::MeshOf::AxesOf::text(sharing, " x ") +
                               ": a head is not split, so use at most " + std::to_string(heads) + " ranks");
 }
 

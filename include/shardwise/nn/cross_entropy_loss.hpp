@@ -20,9 +20,12 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 
+#include <shardwise/kernel/cross_entropy.hpp>
 #include <shardwise/mesh/reducible.hpp>
 #include <shardwise/module/module.hpp>
-#include <shardwise/ops/cross_entropy.hpp>
+#include <shardwise/ops/apply.hpp>
+#include <shardwise/ops/position.hpp>
+#include <shardwise/tensor/factories.hpp>
 
 namespace shardwise {
 
@@ -34,20 +37,20 @@ enum class Reduction : std::uint8_t {
 
 /// Names, defaults and meaning are PyTorch's.
 struct CrossEntropyOptions {
-  Index ignore_index = kernel::ignore_index_default;  ///< rows with this target do not count
+  Index ignore_index = ignore_index_default;  ///< rows with this target do not count
   Reduction reduction = Reduction::mean;
   double label_smoothing = 0;  ///< e in (1 - e) · loss + e · (mean of -log softmax over all classes)
 };
 
 namespace detail {
 
-/// The rule of `cross_entropy`; but the classes may be cut, and what would be pending has been reduced.
+/// Classes and rows may be cut: what would be pending has been reduced.
 struct CrossEntropyLossRule {
   template <int RankLogits, int RankTargets>
   static constexpr Signature signature() {
-    Signature found = CrossEntropyOp::signature<RankLogits, RankTargets>();
-    found.uncut = {};
-    return found;
+    if (RankLogits < 1 || RankTargets != RankLogits - 1) return {};
+    Indices rows = Indices::range('A', RankTargets);
+    return Signature::of(rows.then('c'), rows, "").without_gradient(1);
   }
   template <int RankLogits, int RankTargets>
   static constexpr Propagated rule(const OperandPlacements& at) {
@@ -56,6 +59,16 @@ struct CrossEntropyLossRule {
     return result;
   }
 };
+
+template <int Rank, int RankTargets>
+constexpr void check_rows(const Shape<Rank>& logits, const Shape<RankTargets>& targets) {
+  for (int dim = 0; dim < RankTargets; ++dim) {
+    if (logits[dim] != targets[dim]) {
+      throw std::invalid_argument("CrossEntropyLoss: logits " + to_string(logits) + " and targets " +
+                                  to_string(targets) + " differ in dimension " + std::to_string(dim));
+    }
+  }
+}
 
 /// The loss, a sum of many terms, is in the type in which they are added up: `float` for logits in bfloat16.
 template <class Y>
@@ -96,13 +109,10 @@ struct LossOfRows {
 /// The axes of more than one rank that shard the last dimension of `X`, or any other.
 template <TensorType X>
 constexpr AxisSet sharding_axes(const X& x, bool last) {
-  AxisSet axes = 0;
-  for (int axis = 0; axis < X::layout.axes; ++axis) {
+  return axes_where(X::layout.axes, [&](int axis) {
     const Placement p = X::layout[axis];
-    if (x.mesh().sizes()[static_cast<std::size_t>(axis)] == 1 || !p.is_shard()) continue;
-    if (p.is_shard(X::rank - 1) == last) axes |= 1u << axis;
-  }
-  return axes;
+    return x.mesh().sizes()[axis] > 1 && p.is_shard() && p.is_shard(X::rank - 1) == last;
+  });
 }
 
 /// Reduces in place over the ranks along `axes`; no axes, no call.
@@ -162,7 +172,7 @@ class CrossEntropyNode final : public TapeNode {
     const auto dy = to_->take();
     const auto logits = logits_.view();
     if (auto* recorder = logits_.mesh().recorder()) {
-      recorder->compute(CrossEntropyOp::gradient_flops(1, dy.view(), logits, targets_.view()));
+      recorder->compute(3 * logits.elements());
     }
     cotangent_of<Logits> gradient;
     if (logits_.unique()) {
@@ -178,7 +188,6 @@ class CrossEntropyNode final : public TapeNode {
     }
     from_->add(std::move(gradient));
   }
-  constexpr void destroy() override { destroy_pooled(this); }
 
  private:
   Logits logits_;
@@ -236,14 +245,15 @@ class CrossEntropyLoss : public Module<CrossEntropyLoss> {
     if (!(targets.mesh() == mesh)) {
       throw std::invalid_argument("the operands live on two different meshes of one type");
     }
-    Y y(mesh, CrossEntropyOp::shape(logits.shape(), targets.shape()));
+    detail::check_rows(logits.shape(), targets.shape());
+    Y y(mesh, {});
     const kernel::TargetDistribution expected{logits.shape().back(), options_.label_smoothing,
                                               options_.ignore_index};
     const auto block = logits.view();
     Buffer terms = Buffer::allocate(mesh, block.rows() * static_cast<Index>(sizeof(Terms)));
     Terms* of_rows = nullptr;
     if (auto* recorder = mesh.recorder()) {
-      recorder->compute(CrossEntropyOp::flops(y.view(), block, targets.view()));
+      recorder->compute(4 * block.elements());
     }
     if constexpr (!Y::MeshOf::dry) {
       of_rows = static_cast<Terms*>(terms.data());

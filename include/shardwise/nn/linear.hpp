@@ -88,8 +88,8 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
 
   static constexpr Shape<OutDims + InDims> joined(const Shape<OutDims>& out, const Shape<InDims>& in) {
     Shape<OutDims + InDims> all{};
-    for (std::size_t i = 0; i < out.size(); ++i) all[i] = out[i];
-    for (std::size_t i = 0; i < in.size(); ++i) all[out.size() + i] = in[i];
+    for (int i = 0; i < out.size(); ++i) all[i] = out[i];
+    for (int i = 0; i < in.size(); ++i) all[out.size() + i] = in[i];
     return all;
   }
 };
@@ -104,9 +104,8 @@ struct Project : Module<Project> {
       const Shared shared = first.take(x);
       return std::make_tuple(first(shared), rest(shared)...);
     } else {
-      return redistribute_to<LayoutError<Reason::layers_want_the_input_in_different_layouts,
-                                         Got<tensor_of<Shared>, tensor_of<decltype(rest.take(x))>...>,
-                                         Cure<Hint::call_them_one_by_one>>>(x);
+      return redistribute_to<layout_error<Reason::layers_want_the_input_in_different_layouts,
+                                          Got<tensor_of<Shared>, tensor_of<decltype(rest.take(x))>...>>>(x);
     }
   }
 };

@@ -21,8 +21,8 @@ struct Activation {
   static constexpr Signature signature() {
     return Signature::of(Indices::range('a', Rank), Indices::range('a', Rank));
   }
-  template <std::size_t Rank>
-  static constexpr auto shape(const std::array<Index, Rank>& x) {
+  template <int Rank>
+  static constexpr auto shape(const Shape<Rank>& x) {
     return x;
   }
   template <class T, int Rank>

@@ -37,7 +37,7 @@ struct AddOp {
   }
 
   static constexpr Shape<RankA> shape(const Shape<RankA>& a, const Shape<RankB>& b) {
-    for (std::size_t i = 0; i < b.size(); ++i) {
+    for (int i = 0; i < b.size(); ++i) {
       if (a[rows + i] != b[i]) {
         throw std::invalid_argument("add: " + detail::to_string(b) + " cannot be added to " +
                                     detail::to_string(a) + ", whose dimension " + std::to_string(rows + i) +

@@ -188,7 +188,6 @@ class OpNode<Op, Y, std::index_sequence<I...>, NodeInput<J, X, IsSaved, Tracked>
                       static_cast<NodeInput<J, X, IsSaved, Tracked>&>(*this), mesh_, accumulates<Op>,
                       passes<Op, J> && std::is_same_v<cotangent_of<X>, cotangent_of<Y>>)...);
   }
-  constexpr void destroy() override { destroy_pooled(this); }
 
  private:
   template <class... Targets>
@@ -251,7 +250,6 @@ class OpRecipe final : public Recipe<Y> {
   constexpr Y compute() override {
     return std::apply([&](const auto&... x) { return evaluate<Y>(op_, x.value()...).y; }, operands_);
   }
-  constexpr void destroy() override { destroy_pooled(this); }
 
   Op op_;
   std::tuple<Kept<X>...> operands_;

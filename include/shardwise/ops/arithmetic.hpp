@@ -16,9 +16,8 @@ namespace shardwise {
 
 namespace detail {
 
-template <std::size_t Rank>
-constexpr std::array<Index, Rank> same_shape(const char* operation, const std::array<Index, Rank>& a,
-                                             const std::array<Index, Rank>& b) {
+template <int Rank>
+constexpr Shape<Rank> same_shape(const char* operation, const Shape<Rank>& a, const Shape<Rank>& b) {
   if (a != b) {
     throw std::invalid_argument(std::string(operation) + ": the operands differ in shape, " + to_string(a) +
                                 " and " + to_string(b));
@@ -37,8 +36,8 @@ struct MulOp {
     Indices all = Indices::range('a', RankA);
     return Signature::of(all, all, all).linear_in_each();
   }
-  template <std::size_t Rank>
-  static constexpr auto shape(const std::array<Index, Rank>& a, const std::array<Index, Rank>& b) {
+  template <int Rank>
+  static constexpr auto shape(const Shape<Rank>& a, const Shape<Rank>& b) {
     return detail::same_shape("mul", a, b);
   }
   template <class T, int Rank>
@@ -63,8 +62,8 @@ struct SubOp {
     Indices all = Indices::range('a', RankA);
     return Signature::of(all, all, all).linear_jointly();
   }
-  template <std::size_t Rank>
-  static constexpr auto shape(const std::array<Index, Rank>& a, const std::array<Index, Rank>& b) {
+  template <int Rank>
+  static constexpr auto shape(const Shape<Rank>& a, const Shape<Rank>& b) {
     return detail::same_shape("sub", a, b);
   }
   template <class Y, class A, class B>
@@ -105,8 +104,8 @@ struct ScaleOp {
   static constexpr Signature signature() {
     return Signature::of(Indices::range('a', Rank), Indices::range('a', Rank)).linear_in_each();
   }
-  template <std::size_t Rank>
-  static constexpr auto shape(const std::array<Index, Rank>& x) {
+  template <int Rank>
+  static constexpr auto shape(const Shape<Rank>& x) {
     return x;
   }
   template <class T, int Rank>

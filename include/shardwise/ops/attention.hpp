@@ -116,20 +116,12 @@ struct AttentionOp {
 
 namespace detail {
 
-constexpr AxisSet axes_sharding(const Layout& layout, int dim) {
-  AxisSet axes = 0;
-  for (int axis = 0; axis < layout.axes; ++axis) {
-    if (layout[axis].is_shard(dim)) axes |= 1u << axis;
-  }
-  return axes;
-}
-
 /// The heads of a tensor that a rank at `at` holds: dimension `dim`.
 constexpr Range heads_held(Index heads, const Layout& layout, int dim, const MeshSizes& sizes,
                            const MeshSizes& at) {
   Shape<4> shape{1, 1, 1, 1};
-  shape[static_cast<std::size_t>(dim)] = heads;
-  return local_box(shape, layout, sizes, at).range(static_cast<std::size_t>(dim));
+  shape[dim] = heads;
+  return local_box(shape, layout, sizes, at).range(dim);
 }
 
 /// Throws `std::invalid_argument`, on every rank alike, unless each rank holds the key/value heads that its heads
@@ -137,8 +129,8 @@ constexpr Range heads_held(Index heads, const Layout& layout, int dim, const Mes
 template <class AxesOf>
 constexpr void check_heads(Index heads, Index kv_heads, const Layout& q, const Layout& k, int dim,
                            const MeshSizes& sizes) {
-  const AxisSet cutting = axes_sharding(q, dim);
-  if (heads == kv_heads && axes_sharding(k, dim) == cutting) return;
+  const AxisSet cutting = q.axes_sharding(dim);
+  if (heads == kv_heads && k.axes_sharding(dim) == cutting) return;
   for (int m = 0; heads > 0 && m < group_size(sizes, q.axes, cutting); ++m) {
     const MeshSizes at = group_member(sizes, {}, q.axes, cutting, m);
     const Range own = heads_held(heads, q, dim, sizes, at), held = heads_held(kv_heads, k, dim, sizes, at);
@@ -148,8 +140,8 @@ constexpr void check_heads(Index heads, Index kv_heads, const Layout& q, const L
     std::string axes;
     for (int axis = 0; axis < q.axes; ++axis) {
       if (cutting >> axis & 1u) {
-        axes += (axes.empty() ? "" : " x ") + std::string(AxesOf::names[static_cast<std::size_t>(axis)]) +
-                " " + std::to_string(sizes[static_cast<std::size_t>(axis)]);
+        axes += (axes.empty() ? "" : " x ") + std::string(AxesOf::names[axis]) + " " +
+                std::to_string(sizes[axis]);
       }
     }
     throw std::invalid_argument(

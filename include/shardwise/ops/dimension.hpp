@@ -17,8 +17,8 @@ constexpr int dimension(int dim, int rank) { return dim < 0 ? dim + rank : dim; 
 /// The letters of `all` with the dimensions `a` and `b` exchanged.
 constexpr Indices exchanged(Indices all, int a, int b) {
   Indices result = all;
-  result.letters[static_cast<std::size_t>(a)] = all[b];
-  result.letters[static_cast<std::size_t>(b)] = all[a];
+  result.letters[a] = all[b];
+  result.letters[b] = all[a];
   return result;
 }
 

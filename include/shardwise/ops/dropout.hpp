@@ -26,8 +26,8 @@ struct DropoutOp {
     return Signature::of(Indices::range('a', Rank), Indices::range('a', Rank)).linear_in_each();
   }
 
-  template <std::size_t Rank>
-  constexpr auto shape(const std::array<Index, Rank>& x) const {
+  template <int Rank>
+  constexpr auto shape(const Shape<Rank>& x) const {
     if (!(p >= 0 && p < 1)) {
       throw std::invalid_argument("dropout: the probability " + std::to_string(p) + " is not in [0, 1)");
     }

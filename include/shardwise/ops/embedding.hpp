@@ -31,10 +31,10 @@ struct EmbeddingOp {
     return propagate(signature<RankTokens, RankTable>(), at);
   }
 
-  template <std::size_t Rank>
-  static constexpr auto shape(const std::array<Index, Rank>& tokens, const Shape<2>& table) {
-    std::array<Index, Rank + 1> y{};
-    for (std::size_t i = 0; i < Rank; ++i) y[i] = tokens[i];
+  template <int Rank>
+  static constexpr auto shape(const Shape<Rank>& tokens, const Shape<2>& table) {
+    Shape<Rank + 1> y{};
+    for (int i = 0; i < Rank; ++i) y[i] = tokens[i];
     y[Rank] = table[1];
     return y;
   }

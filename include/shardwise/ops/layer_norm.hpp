@@ -25,8 +25,8 @@ struct LayerNormOp {
     return Signature::of(x, "c", "c", x).whole('c');
   }
 
-  template <std::size_t Rank>
-  static constexpr auto shape(const std::array<Index, Rank>& x, const Shape<1>& gamma, const Shape<1>& beta) {
+  template <int Rank>
+  static constexpr auto shape(const Shape<Rank>& x, const Shape<1>& gamma, const Shape<1>& beta) {
     if (gamma[0] != x[Rank - 1] || beta[0] != x[Rank - 1]) {
       throw std::invalid_argument("layer_norm: x has " + std::to_string(x[Rank - 1]) +
                                   " features, but gamma has " + std::to_string(gamma[0]) +

@@ -37,19 +37,19 @@ struct Matmul {
     return Signature::of(rows.then(in), out.then(in), rows.then(out)).linear_in_each();
   }
 
-  template <std::size_t RankX, std::size_t RankW>
-  static constexpr auto shape(const std::array<Index, RankX>& x, const std::array<Index, RankW>& w) {
-    constexpr std::size_t rows = RankX - Contracted, out = RankW - Contracted;
-    for (std::size_t i = 0; i < Contracted; ++i) {
+  template <int RankX, int RankW>
+  static constexpr auto shape(const Shape<RankX>& x, const Shape<RankW>& w) {
+    constexpr int rows = RankX - Contracted, out = RankW - Contracted;
+    for (int i = 0; i < Contracted; ++i) {
       if (x[rows + i] != w[out + i]) {
         throw std::invalid_argument("matmul: x has " + std::to_string(x[rows + i]) +
                                     " features in dimension " + std::to_string(rows + i) +
                                     ", but the weight contracts " + std::to_string(w[out + i]));
       }
     }
-    std::array<Index, rows + out> y{};
-    for (std::size_t i = 0; i < rows; ++i) y[i] = x[i];
-    for (std::size_t i = 0; i < out; ++i) y[rows + i] = w[i];
+    Shape<rows + out> y{};
+    for (int i = 0; i < rows; ++i) y[i] = x[i];
+    for (int i = 0; i < out; ++i) y[rows + i] = w[i];
     return y;
   }
 
@@ -124,10 +124,9 @@ struct LinearOp {
     return propagate(sum, {y.placement, at[2]});
   }
 
-  template <std::size_t RankX, std::size_t RankW, std::size_t RankB>
-  static constexpr auto shape(const std::array<Index, RankX>& x, const std::array<Index, RankW>& w,
-                              const std::array<Index, RankB>& b) {
-    for (std::size_t i = 0; i < RankB; ++i) {
+  template <int RankX, int RankW, int RankB>
+  static constexpr auto shape(const Shape<RankX>& x, const Shape<RankW>& w, const Shape<RankB>& b) {
+    for (int i = 0; i < RankB; ++i) {
       if (b[i] != w[i]) {
         throw std::invalid_argument("linear: the bias has " + std::to_string(b[i]) +
                                     " elements in dimension " + std::to_string(i) +

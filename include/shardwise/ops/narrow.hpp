@@ -31,15 +31,15 @@ struct NarrowOp {
     return Signature::of(x, x).linear_in_each().whole(x[detail::dimension(Dim, Rank)]);
   }
 
-  template <std::size_t Rank>
-  constexpr auto shape(const std::array<Index, Rank>& x) const {
-    constexpr auto dim = static_cast<std::size_t>(detail::dimension(Dim, static_cast<int>(Rank)));
+  template <int Rank>
+  constexpr auto shape(const Shape<Rank>& x) const {
+    constexpr auto dim = detail::dimension(Dim, Rank);
     if (kept.begin < 0 || kept.size < 0 || kept.end() > x[dim]) {
       throw std::invalid_argument("narrow: " + std::to_string(kept.begin) + " to " +
                                   std::to_string(kept.end()) + " is not within dimension " +
                                   std::to_string(dim) + " of " + detail::to_string(x));
     }
-    std::array<Index, Rank> y = x;
+    Shape<Rank> y = x;
     y[dim] = kept.size;
     return y;
   }

@@ -9,7 +9,6 @@
 #include <shardwise/ops/add.hpp>
 #include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/ops/attention.hpp>
-#include <shardwise/ops/cross_entropy.hpp>
 #include <shardwise/ops/dropout.hpp>
 #include <shardwise/ops/embedding.hpp>
 #include <shardwise/ops/key_value_cache.hpp>

@@ -16,9 +16,8 @@ template <class T, int Rank>
 std::string position(const View<T, Rank>& block, Index offset) {
   std::string text;
   for (int dim = Rank - 1; dim >= 0; --dim) {
-    auto d = static_cast<std::size_t>(dim);
-    text = std::to_string(block.begin[d] + offset % block.size[d]) + (text.empty() ? "" : ", ") + text;
-    offset /= block.size[d];
+    text = std::to_string(block.begin[dim] + offset % block.size[dim]) + (text.empty() ? "" : ", ") + text;
+    offset /= block.size[dim];
   }
   return "[" + text + "]";
 }

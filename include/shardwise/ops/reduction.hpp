@@ -119,14 +119,14 @@ struct ReductionOp {
     }
   }
 
-  template <std::size_t Rank>
-  static constexpr auto shape(const std::array<Index, Rank>& x) {
+  template <int Rank>
+  static constexpr auto shape(const Shape<Rank>& x) {
     if constexpr (all) {
       return Shape<0>{};
     } else {
-      constexpr auto dim = static_cast<std::size_t>(detail::dimension(Dim, static_cast<int>(Rank)));
-      std::array<Index, Rank - 1> y{};
-      for (std::size_t i = 0; i + 1 < Rank; ++i) y[i] = x[i < dim ? i : i + 1];
+      constexpr auto dim = detail::dimension(Dim, Rank);
+      Shape<Rank - 1> y{};
+      for (int i = 0; i + 1 < Rank; ++i) y[i] = x[i < dim ? i : i + 1];
       return y;
     }
   }
@@ -155,7 +155,7 @@ struct ReductionOp {
     } else {
       constexpr int dim = detail::dimension(Dim, Rank);
       f = {x.extent(0, dim), x.extent(dim, dim + 1), x.extent(dim + 1, Rank),
-           static_cast<double>(x.shape[static_cast<std::size_t>(dim)])};
+           static_cast<double>(x.shape[dim])};
     }
     return f;
   }

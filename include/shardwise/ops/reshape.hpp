@@ -52,19 +52,17 @@ struct Reshaped {
     }
   }
   static constexpr auto type_of() {
-    constexpr std::size_t given = sizeof...(Placements), needed = X::MeshOf::axes;
+    constexpr int given = sizeof...(Placements), needed = X::MeshOf::axes;
     if constexpr (!(PlacementTag<Placements> && ...) || (given != 0 && given != needed)) {
-      return TypeIs<
-          LayoutError<Reason::one_placement_per_mesh_axis_is_needed, Expected<typename X::MeshOf::AxesOf>,
-                      Got<Placements...>, Cure<Hint::give_one_placement_per_axis>>>{};
+      return Refused<Reason::one_placement_per_mesh_axis_is_needed, Expected<typename X::MeshOf::AxesOf>,
+                     Got<Placements...>>{};
     } else if constexpr (axis_that_reshape_loses(X::layout, layout(), Rank) >= 0) {
       constexpr int axis = axis_that_reshape_loses(X::layout, layout(), Rank);
       constexpr Placement asked = layout()[axis];
-      return TypeIs<
-          LayoutError<Reason::reshape_cannot_keep_this_dimension_sharded,
-                      On<typename X::MeshOf::AxesOf::template at<axis>>,
-                      Expected<placement_type<kept_by_reshape(X::layout[axis], asked, Rank).code>>,
-                      Got<placement_type<asked.code>>, Cure<Hint::redistribute_to_Replicate_first>>>{};
+      return Refused<Reason::reshape_cannot_keep_this_dimension_sharded,
+                     On<typename X::MeshOf::AxesOf::template at<axis>>,
+                     Expected<placement_type<kept_by_reshape(X::layout[axis], asked, Rank).code>>,
+                     Got<placement_type<asked.code>>>{};
     } else {
       using Y = tensor_with<typename X::Element, Rank, typename X::MeshOf, packed(layout())>;
       return TypeIs<typename Differentiable<Given, Y>::type>{};
@@ -97,16 +95,16 @@ struct BlockForm {
     Index extent = 0, begin = 0, size = 0;
     friend constexpr bool operator==(const Dimension&, const Dimension&) = default;
   };
-  std::array<Dimension, max_rank> dims{};
+  Array<Dimension, max_rank> dims{};
   int rank = 0;
 
-  template <std::size_t Rank>
-  constexpr BlockForm(const std::array<Index, Rank>& shape, const Box<Rank>& box) {
+  template <int Rank>
+  constexpr BlockForm(const Shape<Rank>& shape, const Box<Rank>& box) {
     if (box.elements() == 0) {
       rank = -1;
       return;
     }
-    for (std::size_t dim = 0; dim < Rank; ++dim) {
+    for (int dim = 0; dim < Rank; ++dim) {
       const Dimension inner{shape[dim], box.begin[dim], box.size[dim]};
       if (inner.extent == 1) continue;
       if (rank > 0 && (last().size == 1 || inner.size == inner.extent)) {
@@ -118,14 +116,14 @@ struct BlockForm {
       }
     }
   }
-  constexpr Dimension& last() { return dims[static_cast<std::size_t>(rank - 1)]; }
+  constexpr Dimension& last() { return dims[rank - 1]; }
   friend constexpr bool operator==(const BlockForm&, const BlockForm&) = default;
 };
 
 /// The elements stay where they are, on every rank of the mesh.
-template <std::size_t From, std::size_t To>
-constexpr bool reshape_is_local(const MeshSizes& sizes, const std::array<Index, From>& old_shape,
-                                const Layout& old_layout, const std::array<Index, To>& new_shape,
+template <int From, int To>
+constexpr bool reshape_is_local(const MeshSizes& sizes, const Shape<From>& old_shape,
+                                const Layout& old_layout, const Shape<To>& new_shape,
                                 const Layout& new_layout) {
   const AxisSet cutting = old_layout.axes_where([](Placement p) { return p.is_shard(); });
   const int members = group_size(sizes, old_layout.axes, cutting);
@@ -154,9 +152,8 @@ constexpr void check_reshape(const X& x, const Shape<Y::rank>& shape) {
   for (int axis = 0; axis < X::layout.axes; ++axis) {
     if (!X::layout[axis].is_shard()) continue;
     axes += (axes.empty() ? "" : " and ") + ("dimension " + std::to_string(X::layout[axis].dim())) +
-            " over the " + std::to_string(x.mesh().sizes()[static_cast<std::size_t>(axis)]) + " ranks of " +
-            X::MeshOf::AxesOf::names[static_cast<std::size_t>(axis)] + ", then dimension " +
-            std::to_string(Y::layout[axis].dim());
+            " over the " + std::to_string(x.mesh().sizes()[axis]) + " ranks of " +
+            X::MeshOf::AxesOf::names[axis] + ", then dimension " + std::to_string(Y::layout[axis].dim());
   }
   throw std::invalid_argument("reshape: " + to_string(x.shape()) + " cannot become " + to_string(shape) +
                               " without moving data, sharded as it is: " + axes +
@@ -176,7 +173,6 @@ class ReshapeNode final : public TapeNode {
     dy = cotangent_of<Y>();  // so that the block has one owner
     from_->add(cotangent_of<X>(mesh, shape_, std::move(block)));
   }
-  constexpr void destroy() override { destroy_pooled(this); }
 
  private:
   Shape<X::rank> shape_;
@@ -187,13 +183,13 @@ class ReshapeNode final : public TapeNode {
 }  // namespace detail
 
 /// The tensor type that `reshape<Placements...>` to `Rank` dimensions makes of an `X`, or a `LayoutError`.
-template <class X, std::size_t Rank, class... Placements>
-using reshaped = typename detail::Reshaped<X, static_cast<int>(Rank), Placements...>::type;
+template <class X, int Rank, class... Placements>
+using reshaped = typename detail::Reshaped<X, Rank, Placements...>::type;
 
 namespace detail {
 
-template <class Result, class X, std::size_t Rank>
-constexpr auto run_reshape(const X& x, const std::array<Index, Rank>& shape) {
+template <class Result, class X, int Rank>
+constexpr auto run_reshape(const X& x, const Shape<Rank>& shape) {
   if constexpr (AbstractOperand<X>) {
     return Result();
   } else {
@@ -217,19 +213,19 @@ constexpr auto run_reshape(const X& x, const std::array<Index, Rank>& shape) {
 
 /// x with the extents `shape`, of as many elements, in the same memory. Throws `std::invalid_argument`, on
 /// every rank, if the blocks would not stay where they are.
-template <class... Placements, Operand X, std::size_t Rank, class Result = reshaped<X, Rank, Placements...>>
+template <class... Placements, Operand X, int Rank, class Result = reshaped<X, Rank, Placements...>>
 constexpr auto reshape(const X& x, const Index (&shape)[Rank]) {
-  return detail::run_reshape<Result>(x, std::to_array(shape));
+  return detail::run_reshape<Result>(x, to_array(shape));
 }
-template <class... Placements, Operand X, std::size_t Rank, IllFormed Why = reshaped<X, Rank, Placements...>>
+template <class... Placements, Operand X, int Rank, IllFormed Why = reshaped<X, Rank, Placements...>>
 Why reshape(const X&, const Index (&)[Rank]);  // see Why
 
 /// The same for a `Shape`.
-template <class... Placements, Operand X, std::size_t Rank, class Result = reshaped<X, Rank, Placements...>>
-constexpr auto reshape(const X& x, const std::array<Index, Rank>& shape) {
+template <class... Placements, Operand X, int Rank, class Result = reshaped<X, Rank, Placements...>>
+constexpr auto reshape(const X& x, const Shape<Rank>& shape) {
   return detail::run_reshape<Result>(x, shape);
 }
-template <class... Placements, Operand X, std::size_t Rank, IllFormed Why = reshaped<X, Rank, Placements...>>
-Why reshape(const X&, const std::array<Index, Rank>&);  // see Why
+template <class... Placements, Operand X, int Rank, IllFormed Why = reshaped<X, Rank, Placements...>>
+Why reshape(const X&, const Shape<Rank>&);  // see Why
 
 }  // namespace shardwise

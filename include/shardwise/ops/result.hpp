@@ -27,7 +27,7 @@ struct Propagate {
   using MeshOf = typename First::MeshOf;
   static constexpr int operands = 1 + static_cast<int>(sizeof...(Rest));
   static constexpr Signature signature = Op::template signature<First::rank, Rest::rank...>();
-  static constexpr std::array<int, max_operands> ranks{First::rank, Rest::rank...};
+  static constexpr Array<int, max_operands> ranks{First::rank, Rest::rank...};
   static constexpr bool same_mesh = (std::is_same_v<MeshOf, typename Rest::MeshOf> && ...);
 
   static constexpr Propagated rule(const OperandPlacements& at) {
@@ -77,15 +77,13 @@ struct PlacementTypes<List, F, std::integer_sequence<int, Operands...>> {
 
 template <class P>
 struct Found {
-  static constexpr int code(int operand) {
-    return P::placements(P::bad_axis())[static_cast<std::size_t>(operand)].code;
-  }
+  static constexpr int code(int operand) { return P::placements(P::bad_axis())[operand].code; }
 };
 template <class P>
 struct Wanted {
   static constexpr OperandPlacements nearest =
       nearest_legal(P::rule, P::ranks, P::operands, P::placements(P::bad_axis()));
-  static constexpr int code(int operand) { return nearest[static_cast<std::size_t>(operand)].code; }
+  static constexpr int code(int operand) { return nearest[operand].code; }
 };
 
 /// May `Op` compute with integers?
@@ -101,52 +99,38 @@ struct ResultOfTensors {
 
   /// Operands with a gradient have the leading one's element type, others hold integers.
   static constexpr Reason element_problem() {
-    std::array<bool, sizeof...(X)> same{std::is_same_v<typename X::Element, typename Lead::Element>...};
-    std::array<bool, sizeof...(X)> floats{X::is_float...};
-    for (std::size_t i = 0; i < same.size(); ++i) {
+    Array<bool, P::operands> same{std::is_same_v<typename X::Element, typename Lead::Element>...};
+    Array<bool, P::operands> floats{X::is_float...};
+    for (int i = 0; i < P::operands; ++i) {
       if (!P::signature.differentiable[i] && floats[i]) return Reason::operand_must_hold_integers;
     }
-    for (std::size_t i = 0; i < same.size(); ++i) {
+    for (int i = 0; i < P::operands; ++i) {
       if (!P::signature.differentiable[i]) continue;
       if (!Lead::is_float && !takes_integers<Op>) return Reason::operation_needs_floating_point_numbers;
       if (!same[i]) return Reason::operands_have_different_element_types;
     }
     return Reason::none;
   }
-  static constexpr Hint element_hint() {
-    switch (element_problem()) {
-      case Reason::operand_must_hold_integers:
-        return Hint::take_a_tensor_of_int32_or_int64;
-      case Reason::operation_needs_floating_point_numbers:
-        return Hint::take_a_tensor_of_float_or_double;
-      default:
-        return Hint::give_both_the_same_element_type;
-    }
-  }
 
   static constexpr auto type_of() {
     if constexpr (!P::same_mesh) {
-      return TypeIs<LayoutError<Reason::operands_live_on_different_meshes, Got<typename X::MeshOf...>,
-                                Cure<Hint::use_the_same_mesh_for_both>>>{};
+      return Refused<Reason::operands_live_on_different_meshes, Got<typename X::MeshOf...>>{};
     } else if constexpr (P::signature.count == 0) {
-      return TypeIs<
-          LayoutError<Reason::operands_do_not_fit_in_rank, Got<X...>, Cure<Hint::see_the_shapes_it_takes>>>{};
+      return Refused<Reason::operands_do_not_fit_in_rank, Got<X...>>{};
     } else if constexpr (element_problem() != Reason::none) {
-      return TypeIs<LayoutError<element_problem(), Got<typename X::Element...>, Cure<element_hint()>>>{};
+      return Refused<element_problem(), Got<typename X::Element...>>{};
     } else if constexpr (P::bad_axis() >= 0) {
       constexpr int axis = P::bad_axis();
       constexpr Reason reason = P::propagated(axis).reason;
       using Operands = std::make_integer_sequence<int, P::operands>;
-      return TypeIs<
-          LayoutError<reason, On<typename P::MeshOf::AxesOf::template at<axis>>,
-                      typename PlacementTypes<Expected, Wanted<P>, Operands>::type,
-                      typename PlacementTypes<Got, Found<P>, Operands>::type, Cure<hint_for(reason)>>>{};
+      return Refused<reason, On<typename P::MeshOf::AxesOf::template at<axis>>,
+                     typename PlacementTypes<Expected, Wanted<P>, Operands>::type,
+                     typename PlacementTypes<Got, Found<P>, Operands>::type>{};
     } else {
       using Y = tensor_with<typename Lead::Element, P::signature.result.rank, typename P::MeshOf,
                             packed(P::layout())>;
       if constexpr (Tracked && !has_cotangent(Y::layout)) {
-        return TypeIs<LayoutError<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined, Got<Y>,
-                                  Cure<Hint::redistribute_before_the_reduction>>>{};
+        return Refused<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined, Got<Y>>{};
       } else {
         return TypeIs<Y>{};
       }

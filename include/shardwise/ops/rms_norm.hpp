@@ -30,8 +30,8 @@ struct RmsNormOp {
     return Signature::of(x, "c", x).whole('c');
   }
 
-  template <std::size_t Rank>
-  static constexpr auto shape(const std::array<Index, Rank>& x, const Shape<1>& weight) {
+  template <int Rank>
+  static constexpr auto shape(const Shape<Rank>& x, const Shape<1>& weight) {
     if (weight[0] != x[Rank - 1]) {
       throw std::invalid_argument("rms_norm: x has " + std::to_string(x[Rank - 1]) +
                                   " features, but weight has " + std::to_string(weight[0]) + " elements");

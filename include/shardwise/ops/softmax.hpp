@@ -27,8 +27,8 @@ struct SoftmaxOp {
     Indices x = Indices::range('a', Rank);
     return Signature::of(x, x).whole(x[detail::dimension(Dim, Rank)]);
   }
-  template <std::size_t Rank>
-  static constexpr auto shape(const std::array<Index, Rank>& x) {
+  template <int Rank>
+  static constexpr auto shape(const Shape<Rank>& x) {
     return x;
   }
   template <class Y, class X>

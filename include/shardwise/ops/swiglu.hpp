@@ -27,8 +27,8 @@ struct SwigluOp {
     Indices all = Indices::range('a', RankGate);
     return Signature::of(all, all, all);
   }
-  template <std::size_t Rank>
-  static constexpr auto shape(const std::array<Index, Rank>& gate, const std::array<Index, Rank>& up) {
+  template <int Rank>
+  static constexpr auto shape(const Shape<Rank>& gate, const Shape<Rank>& up) {
     if (gate != up) {
       throw std::invalid_argument("swiglu: gate is " + detail::to_string(gate) + ", but up is " +
                                   detail::to_string(up));

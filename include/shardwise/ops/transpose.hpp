@@ -32,11 +32,11 @@ struct TransposeOp {
         .linear_in_each();
   }
 
-  template <std::size_t Rank>
-  static constexpr auto shape(const std::array<Index, Rank>& x) {
-    constexpr auto a = static_cast<std::size_t>(detail::dimension(A, static_cast<int>(Rank)));
-    constexpr auto b = static_cast<std::size_t>(detail::dimension(B, static_cast<int>(Rank)));
-    std::array<Index, Rank> y = x;
+  template <int Rank>
+  static constexpr auto shape(const Shape<Rank>& x) {
+    constexpr auto a = detail::dimension(A, Rank);
+    constexpr auto b = detail::dimension(B, Rank);
+    Shape<Rank> y = x;
     y[a] = x[b];
     y[b] = x[a];
     return y;
@@ -58,12 +58,12 @@ struct TransposeOp {
 
  private:
   /// `size`: the extents of the target.
-  template <class T, std::size_t Rank>
-  static void copy(const std::array<Index, Rank>& size, const T* from, T* to, bool accumulate) {
-    std::array<Index, Rank> target{}, source{};
+  template <class T, int Rank>
+  static void copy(const Shape<Rank>& size, const T* from, T* to, bool accumulate) {
+    Shape<Rank> target{}, source{};
     const auto from_size = shape(size);
     Index to_stride = 1, from_stride = 1;
-    for (std::size_t dim = Rank; dim-- > 0;) {
+    for (int dim = Rank; dim-- > 0;) {
       target[dim] = to_stride;
       source[dim] = from_stride;
       to_stride *= size[dim];
@@ -71,9 +71,9 @@ struct TransposeOp {
     }
     source = shape(source);
     if (accumulate) {
-      kernel::add_box(static_cast<int>(Rank), size.data(), from, source.data(), to, target.data());
+      kernel::add_box(Rank, size.data(), from, source.data(), to, target.data());
     } else {
-      kernel::copy_box(static_cast<int>(Rank), size.data(), from, source.data(), to, target.data());
+      kernel::copy_box(Rank, size.data(), from, source.data(), to, target.data());
     }
   }
 };

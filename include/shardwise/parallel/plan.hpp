@@ -269,20 +269,16 @@ struct PlanProblem {
     if constexpr (fault.reason == Reason::none) {
       return PlanAxesProblem<MeshType, PlanType, Modules, std::make_index_sequence<PlanType::size>>{};
     } else if constexpr (fault.reason == Reason::plan_leaves_a_module_without_a_style) {
-      return TypeIs<LayoutError<fault.reason, Got<Module>, Cure<Hint::give_it_a_style_or_NoParallel>>>{};
+      return Refused<fault.reason, Got<Module>>{};
     } else {
       using Entry = name_type<EntryText<fault.entry>>;
       using Style = typename PlanType::template StyleAt<fault.entry>;
       if constexpr (fault.reason == Reason::plan_names_no_such_module) {
-        return TypeIs<
-            LayoutError<fault.reason, Expected<Module>, Got<Entry>, Cure<Hint::use_the_name_in_Expected>>>{};
+        return Refused<fault.reason, Expected<Module>, Got<Entry>>{};
       } else if constexpr (fault.reason == Reason::plan_names_a_module_twice) {
-        return TypeIs<
-            LayoutError<fault.reason, Expected<Module>, Got<Entry, name_type<EntryText<fault.other>>>,
-                        Cure<Hint::keep_one_of_the_two>>>{};
+        return Refused<fault.reason, Expected<Module>, Got<Entry, name_type<EntryText<fault.other>>>>{};
       } else {
-        return TypeIs<
-            LayoutError<fault.reason, Got<Module, Style>, Cure<Hint::see_which_modules_the_style_is_for>>>{};
+        return Refused<fault.reason, Got<Module, Style>>{};
       }
     }
   }

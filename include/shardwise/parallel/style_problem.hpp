@@ -36,15 +36,13 @@ struct StyleProblem<MeshType, Kind, First, Rest...> {
   static constexpr auto type_of() {
     using Others = typename StyleProblem<MeshType, Kind, Rest...>::type;
     if constexpr (!First::suits(Kind)) {
-      return TypeIs<LayoutError<Reason::style_does_not_suit_the_module, Got<First>,
-                                Cure<Hint::see_which_modules_the_style_is_for>>>{};
+      return Refused<Reason::style_does_not_suit_the_module, Got<First>>{};
     } else if constexpr (requires { typename First::NamedAxes; }) {
       using Missing = typename MissingAxis<MeshType, typename First::NamedAxes>::type;
       if constexpr (std::is_void_v<Missing>) {
         return TypeIs<Others>{};
       } else {
-        return TypeIs<LayoutError<Reason::mesh_has_no_such_axis, Expected<typename MeshType::AxesOf>,
-                                  Got<Missing>, Cure<Hint::name_an_axis_of_the_mesh>>>{};
+        return Refused<Reason::mesh_has_no_such_axis, Expected<typename MeshType::AxesOf>, Got<Missing>>{};
       }
     } else {
       return TypeIs<Others>{};
@@ -77,11 +75,9 @@ struct StyleProblem<MeshType, Kind, Styles<Parts...>, Rest...> {
     if constexpr (!Styles<Parts...>::suits(ModuleKind::composite)) {
       using Axis = typename SharedAxis<typename Parts::NamedAxes...>::type;
       if constexpr (!std::is_void_v<Axis>) {
-        return TypeIs<LayoutError<Reason::styles_name_one_axis_twice, On<Axis>, Got<Parts...>,
-                                  Cure<Hint::give_each_axis_one_style>>>{};
+        return Refused<Reason::styles_name_one_axis_twice, On<Axis>, Got<Parts...>>{};
       } else if constexpr (!style_levels<Styles<Parts...>, MeshType>().nests()) {
-        return TypeIs<LayoutError<Reason::left_data_axis_has_the_lower_zero_level, Got<Parts...>,
-                                  Cure<Hint::give_the_left_axis_the_higher_level>>>{};
+        return Refused<Reason::left_data_axis_has_the_lower_zero_level, Got<Parts...>>{};
       } else {
         return StyleProblem<MeshType, Kind, Parts..., Rest...>{};
       }

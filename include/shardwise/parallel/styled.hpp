@@ -52,13 +52,13 @@ constexpr Placement style_answer(int axis, Placement otherwise, F answer) {
 /// How a parameter lies on an axis that its style does not name.
 template <class MeshType>
 constexpr Placement unnamed(int axis) {
-  return MeshType::AxesOf::data[static_cast<std::size_t>(axis)] ? reduced : replicate;
+  return MeshType::AxesOf::data[axis] ? reduced : replicate;
 }
 
 /// On data axes a module's input is used with parameters that are `Reduced`; the cast is free.
 template <class MeshType>
 constexpr Placement entering(int axis, Placement found) {
-  return MeshType::AxesOf::data[static_cast<std::size_t>(axis)] && found == replicate ? reduced : found;
+  return MeshType::AxesOf::data[axis] && found == replicate ? reduced : found;
 }
 
 /// What a style shards of parameters along each axis (see `Zero`); the dimension is left open.
@@ -68,7 +68,7 @@ constexpr Sharding style_levels() {
   for (int axis = 0; axis < MeshType::axes; ++axis) {
     StylePart<Style>::template naming<typename MeshType::AxesOf>(axis, [&](auto part) {
       if constexpr (requires { decltype(part)::level; }) {
-        how.levels[static_cast<std::size_t>(axis)] = decltype(part)::level;
+        how.levels[axis] = decltype(part)::level;
       }
     });
   }

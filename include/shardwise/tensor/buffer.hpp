@@ -6,7 +6,7 @@
 /// The memory of one rank's block: counted by the mesh's recorder, and on a dry mesh only counted.
 
 #include <shardwise/memory/shared.hpp>
-#include <shardwise/mesh/recorder.hpp>
+#include <shardwise/mesh/mesh_view.hpp>
 
 namespace shardwise {
 
@@ -18,9 +18,10 @@ class Buffer {
   /// A block for a tensor on `mesh`; on a dry mesh it has a size and no memory.
   template <class MeshType>
   static constexpr Buffer allocate(const MeshType& mesh, Index bytes, MemoryUse use = MemoryUse::activation) {
-    Buffer buffer;
-    buffer.block_ = Shared<Block>::make(mesh.recorder(), bytes, use, MeshType::dry);
-    return buffer;
+    return allocate(mesh.recorder(), MeshType::dry, bytes, use);
+  }
+  static constexpr Buffer allocate(const MeshView& mesh, Index bytes, MemoryUse use = MemoryUse::activation) {
+    return allocate(mesh.recorder(), mesh.dry(), bytes, use);
   }
 
   constexpr explicit operator bool() const { return static_cast<bool>(block_); }
@@ -32,7 +33,13 @@ class Buffer {
   constexpr void set_use(MemoryUse use) const { block_->set_use(use); }
 
  private:
-  struct Block {
+  static constexpr Buffer allocate(Recorder* recorder, bool dry, Index bytes, MemoryUse use) {
+    Buffer buffer;
+    buffer.block_ = Shared<Block>::make(recorder, bytes, use, dry);
+    return buffer;
+  }
+
+  struct Block : Counted {
     constexpr Block(Recorder* counted_by, Index size, MemoryUse what_for, bool dry)
         : bytes(size), recorder(counted_by), use(what_for) {
       if (recorder) {

@@ -15,18 +15,9 @@
 namespace shardwise::detail {
 
 /// What is done with a tensor when it has arrived.
-class Arrival {
+class Arrival : public Pooled<Arrival> {
  public:
-  Arrival() = default;
-  Arrival(const Arrival&) = delete;
-  Arrival& operator=(const Arrival&) = delete;
-
   constexpr virtual void arrived() = 0;
-  /// Ends its life; arrivals live in the pool.
-  constexpr virtual void destroy() = 0;
-
- protected:
-  constexpr ~Arrival() = default;
 };
 
 /// A tensor in a bundle. Its shape has ones behind it, so that tensors of any rank are of one type.
@@ -40,7 +31,7 @@ struct BundledTensor {
   template <int Rank>
   static constexpr Shape<max_rank> padded(const Shape<Rank>& shape) {
     Shape<max_rank> result{};
-    for (std::size_t dim = 0; dim < result.size(); ++dim) result[dim] = dim < shape.size() ? shape[dim] : 1;
+    for (int dim = 0; dim < result.size(); ++dim) result[dim] = dim < shape.size() ? shape[dim] : 1;
     return result;
   }
 };
@@ -54,26 +45,20 @@ struct BundleWay {
   friend constexpr bool operator==(const BundleWay&, const BundleWay&) = default;
 };
 
-class BundleBase {
+class BundleBase : public Pooled<BundleBase> {
  public:
-  BundleBase(const BundleBase&) = delete;
-  BundleBase& operator=(const BundleBase&) = delete;
-
   /// Packs, and begins to communicate; in the background if it may.
   constexpr virtual void start(bool background) = 0;
   /// Waits, unpacks, and tells the arrivals.
   constexpr virtual void finish() = 0;
   /// Moves a communication in the background on.
   constexpr virtual void progress() = 0;
-  /// Ends the bundle's life; bundles live in the pool.
-  constexpr virtual void destroy() = 0;
 
   const int* const type;  ///< which derived class this is: the address of its `bundle_type`
   BundleBase* next = nullptr;
 
  protected:
   constexpr explicit BundleBase(const int* derived_type) : type(derived_type) {}
-  constexpr ~BundleBase() = default;
 };
 
 template <class T, class MeshType>
@@ -82,7 +67,7 @@ inline constexpr int bundle_type = 0;
 /// Tensors with elements of type `T`. Add them, `start`, then `finish`.
 template <class T, class MeshType>
 class Bundle final : public BundleBase {
-  using BoxOf = Box<static_cast<std::size_t>(max_rank)>;
+  using BoxOf = Box<max_rank>;
 
  public:
   constexpr Bundle(const MeshType& mesh, const BundleWay& way)
@@ -134,7 +119,6 @@ class Bundle final : public BundleBase {
   constexpr void progress() override {
     if constexpr (!MeshType::dry) request_.test();
   }
-  constexpr void destroy() override { destroy_pooled(this); }
 
  private:
   static constexpr Index bytes_of(Index count) { return count * static_cast<Index>(sizeof(T)); }
@@ -295,7 +279,7 @@ class Bundle final : public BundleBase {
 
   constexpr void drop() {
     for (BundledTensor& tensor : tensors_) {
-      if (tensor.arrival) tensor.arrival->destroy();
+      if (tensor.arrival) destroy_pooled(tensor.arrival);
     }
     tensors_.clear();
     elements_ = most_ = 0;

@@ -89,12 +89,12 @@ class Bundles {
     BundleBase* bundle = under_way_;
     under_way_ = bundle->next;
     bundle->finish();
-    bundle->destroy();
+    destroy_pooled(bundle);
   }
   static constexpr void drop(BundleBase* bundle) {
     while (bundle) {
       BundleBase* after = bundle->next;
-      bundle->destroy();
+      destroy_pooled(bundle);
       bundle = after;
     }
   }

@@ -26,17 +26,16 @@ template <class Derived>
 inline constexpr std::size_t eigen_rank = Derived::IsVectorAtCompileTime ? 1 : 2;
 
 /// The same for one whose `Rank` is given beside an Eigen matrix or vector.
-template <std::size_t Rank, class Derived, class MeshType, class... Placements>
-using local_problem = std::conditional_t<
-    Rank == eigen_rank<Derived>, layout_problem<Rank, MeshType, Placements...>,
-    LayoutError<Reason::operands_do_not_fit_in_rank, Got<Derived>, Cure<Hint::see_the_shapes_it_takes>>>;
+template <int Rank, class Derived, class MeshType, class... Placements>
+using local_problem =
+    std::conditional_t<Rank == eigen_rank<Derived>, layout_problem<Rank, MeshType, Placements...>,
+                       layout_error<Reason::operands_do_not_fit_in_rank, Got<Derived>>>;
 
 /// `true` on the rank whose term of a pending sum is the value itself.
 template <class X>
 bool holds_the_value(const X& x) {
   for (int axis = 0; axis < X::layout.axes; ++axis) {
-    if (X::layout[axis].is_partial() && x.mesh().coordinates()[static_cast<std::size_t>(axis)] != 0)
-      return false;
+    if (X::layout[axis].is_partial() && x.mesh().coordinates()[axis] != 0) return false;
   }
   return true;
 }
@@ -45,9 +44,9 @@ bool holds_the_value(const X& x) {
 
 /// Every rank holds all `elements` of a tensor, row-major, and takes its block; nothing is sent. On an axis
 /// where it is to be `Partial`, the first rank takes the value and the others zero.
-template <class... Placements, class MeshType, std::size_t Rank, class T,
+template <class... Placements, class MeshType, int Rank, class T,
           class Problem = detail::layout_problem<Rank, MeshType, Placements...>>
-auto distribute(const MeshType& mesh, const std::array<Index, Rank>& shape, std::span<const T> values) {
+auto distribute(const MeshType& mesh, const Shape<Rank>& shape, std::span<const T> values) {
   auto x = detail::make<std::remove_const_t<T>, Placements...>(mesh, shape);
   Box<Rank> whole{{}, shape};
   if (static_cast<Index>(values.size()) != whole.elements()) {
@@ -61,9 +60,9 @@ auto distribute(const MeshType& mesh, const std::array<Index, Rank>& shape, std:
   }
   return x;
 }
-template <class... Placements, class MeshType, std::size_t Rank, class T,
+template <class... Placements, class MeshType, int Rank, class T,
           IllFormed Why = detail::layout_problem<Rank, MeshType, Placements...>>
-Why distribute(const MeshType&, const std::array<Index, Rank>&, std::span<const T>);  // see Why
+Why distribute(const MeshType&, const Shape<Rank>&, std::span<const T>);  // see Why
 /// The same for an Eigen matrix (rank 2) or vector (rank 1).
 template <class... Placements, class MeshType, class Derived,
           class Problem = detail::layout_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
@@ -84,9 +83,9 @@ Why distribute(const MeshType&, const Eigen::MatrixBase<Derived>&);  // see Why
 /// Every rank brings its own block, `local_shape` and `values`, and the blocks make the tensor; where it is
 /// `Partial`, each brings a term. Collective: the ranks compare their shapes, and where the blocks do not fit
 /// together, every rank throws `std::invalid_argument` with the first rank at fault.
-template <class... Placements, class MeshType, std::size_t Rank, class T,
+template <class... Placements, class MeshType, int Rank, class T,
           class Problem = detail::layout_problem<Rank, MeshType, Placements...>>
-auto from_local(const MeshType& mesh, const std::array<Index, Rank>& local_shape, std::span<const T> values) {
+auto from_local(const MeshType& mesh, const Shape<Rank>& local_shape, std::span<const T> values) {
   constexpr Layout layout = layout_of<Placements...>;
   constexpr AxisSet every_axis = (1u << MeshType::axes) - 1;
   const auto ranks = static_cast<std::size_t>(mesh.size());
@@ -96,16 +95,13 @@ auto from_local(const MeshType& mesh, const std::array<Index, Rank>& local_shape
   mine.push_back(static_cast<Index>(values.size()));
   mesh.communicator(every_axis).all_gather(mine.data(), all.data(), counts, offsets, data_type<Index>);
   auto block_of = [&](std::size_t rank) {
-    std::array<Index, Rank> size{};
+    Shape<Rank> size{};
     for (std::size_t dim = 0; dim < Rank; ++dim) size[dim] = all[rank * (Rank + 1) + dim];
     return size;
   };
-  std::array<Index, Rank> shape = block_of(0);
-  for (std::size_t dim = 0; dim < Rank; ++dim) {
-    AxisSet cutting = 0;
-    for (int axis = 0; axis < layout.axes; ++axis) {
-      if (layout[axis].is_shard(static_cast<int>(dim))) cutting |= 1u << axis;
-    }
+  Shape<Rank> shape = block_of(0);
+  for (int dim = 0; dim < Rank; ++dim) {
+    const AxisSet cutting = layout.axes_sharding(dim);
     shape[dim] = 0;
     for (int m = 0; m < group_size(mesh.sizes(), layout.axes, cutting); ++m) {
       MeshSizes member = group_member(mesh.sizes(), {}, layout.axes, cutting, m);
@@ -127,9 +123,9 @@ auto from_local(const MeshType& mesh, const std::array<Index, Rank>& local_shape
   std::copy(values.begin(), values.end(), x.writable().data);
   return x;
 }
-template <class... Placements, class MeshType, std::size_t Rank, class T,
+template <class... Placements, class MeshType, int Rank, class T,
           IllFormed Why = detail::layout_problem<Rank, MeshType, Placements...>>
-Why from_local(const MeshType&, const std::array<Index, Rank>&, std::span<const T>);  // see Why
+Why from_local(const MeshType&, const Shape<Rank>&, std::span<const T>);  // see Why
 /// The same for an Eigen matrix (rank 2) or vector (rank 1).
 template <class... Placements, class MeshType, class Derived,
           class Problem = detail::layout_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
@@ -147,10 +143,9 @@ template <class... Placements, class MeshType, class Derived,
           IllFormed Why = detail::layout_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
 Why from_local(const MeshType&, const Eigen::MatrixBase<Derived>&);  // see Why
 /// The same, and the blocks must make a tensor of just this shape.
-template <class... Placements, class MeshType, class Derived, std::size_t Rank>
+template <class... Placements, class MeshType, class Derived, int Rank>
   requires(Rank == detail::eigen_rank<Derived>)
-auto from_local(const MeshType& mesh, const std::array<Index, Rank>& shape,
-                const Eigen::MatrixBase<Derived>& block) {
+auto from_local(const MeshType& mesh, const Shape<Rank>& shape, const Eigen::MatrixBase<Derived>& block) {
   auto x = from_local<Placements...>(mesh, block);
   if (x.shape() != shape) {
     throw std::invalid_argument("from_local: the blocks add up to " + detail::to_string(x.shape()) +
@@ -158,12 +153,12 @@ auto from_local(const MeshType& mesh, const std::array<Index, Rank>& shape,
   }
   return x;
 }
-template <class... Placements, class MeshType, class Derived, std::size_t Rank,
+template <class... Placements, class MeshType, class Derived, int Rank,
           class Problem = detail::local_problem<Rank, Derived, MeshType, Placements...>>
 auto from_local(const MeshType& mesh, const Index (&shape)[Rank], const Eigen::MatrixBase<Derived>& block) {
-  return from_local<Placements...>(mesh, std::to_array(shape), block);
+  return from_local<Placements...>(mesh, to_array(shape), block);
 }
-template <class... Placements, class MeshType, class Derived, std::size_t Rank,
+template <class... Placements, class MeshType, class Derived, int Rank,
           IllFormed Why = detail::local_problem<Rank, Derived, MeshType, Placements...>>
 Why from_local(const MeshType&, const Index (&)[Rank], const Eigen::MatrixBase<Derived>&);  // see Why
 
@@ -190,11 +185,9 @@ struct Item<X> {
     if constexpr (IllFormed<typename X::Problem>) {
       return TypeIs<typename X::Problem>{};
     } else if constexpr (X::rank != 0) {
-      return TypeIs<
-          LayoutError<Reason::operands_do_not_fit_in_rank, Got<X>, Cure<Hint::see_the_shapes_it_takes>>>{};
+      return Refused<Reason::operands_do_not_fit_in_rank, Got<X>>{};
     } else if constexpr (has_partial(X::layout)) {
-      return TypeIs<LayoutError<Reason::value_is_pending_on_every_rank, Got<X>,
-                                Cure<Hint::redistribute_to_Replicate_to_finish_the_reduction>>>{};
+      return Refused<Reason::value_is_pending_on_every_rank, Got<X>>{};
     } else {
       return TypeIs<typename X::Element>{};
     }

@@ -30,46 +30,42 @@ void for_each_run(const View<T, Rank>& block, F f) {
   Index run = 1;
   int outer = Rank;  // dimensions [outer, Rank) are whole, so they are contiguous
   while (outer > 0) {
-    auto dim = static_cast<std::size_t>(outer - 1);
-    run *= block.size[dim];
-    --outer;
-    if (block.size[dim] != block.shape[dim]) break;
+    run *= block.size[--outer];
+    if (block.size[outer] != block.shape[outer]) break;
   }
   auto strides = row_major_strides(block.shape);
   Shape<Rank> at{};
   for (Index local = 0; local < block.elements(); local += run) {
     Index global = 0;
-    for (std::size_t dim = 0; dim < at.size(); ++dim) global += (block.begin[dim] + at[dim]) * strides[dim];
+    for (int dim = 0; dim < at.size(); ++dim) global += (block.begin[dim] + at[dim]) * strides[dim];
     f(local, global, run);
     for (int dim = outer - 1; dim >= 0; --dim) {
-      auto d = static_cast<std::size_t>(dim);
-      if (++at[d] < block.size[d]) break;
-      at[d] = 0;
+      if (++at[dim] < block.size[dim]) break;
+      at[dim] = 0;
     }
   }
 }
 
-template <class T, class... Placements, class MeshType, std::size_t Rank>
-constexpr auto make(const MeshType& mesh, const std::array<Index, Rank>& shape) {
-  return Tensor<T, static_cast<int>(Rank), MeshType, Placements...>(mesh, shape);
+template <class T, class... Placements, class MeshType, int Rank>
+constexpr auto make(const MeshType& mesh, const Shape<Rank>& shape) {
+  return Tensor<T, Rank, MeshType, Placements...>(mesh, shape);
 }
 
 /// Why a factory cannot make such a tensor, or `void`.
-template <std::size_t Rank, class MeshType, class... Placements>
-using layout_problem = typename LayoutProblem<static_cast<int>(Rank), MeshType, Placements...>::type;
+template <int Rank, class MeshType, class... Placements>
+using layout_problem = typename LayoutProblem<Rank, MeshType, Placements...>::type;
 
-template <std::size_t Rank, class MeshType, class... Placements>
+template <int Rank, class MeshType, class... Placements>
 struct FinishedProblem {
   using type = layout_problem<Rank, MeshType, Placements...>;
 };
-template <std::size_t Rank, class MeshType, class... Placements>
+template <int Rank, class MeshType, class... Placements>
   requires(has_partial(layout_of<Placements...>))
 struct FinishedProblem<Rank, MeshType, Placements...> {
-  using type = LayoutError<Reason::finished_tensor_cannot_be_made_pending, Got<Placements...>,
-                           Cure<Hint::make_it_Replicate_then_redistribute>>;
+  using type = layout_error<Reason::finished_tensor_cannot_be_made_pending, Got<Placements...>>;
 };
 /// The same where the elements are the value itself, so that it cannot be pending.
-template <std::size_t Rank, class MeshType, class... Placements>
+template <int Rank, class MeshType, class... Placements>
 using finished_problem = typename FinishedProblem<Rank, MeshType, Placements...>::type;
 
 inline std::string to_string(std::span<const Index> shape) {
@@ -82,16 +78,16 @@ inline std::string to_string(std::span<const Index> shape) {
 
 /// A tensor whose elements are not yet written: for dry runs, which have none, and for what fills them at
 /// once.
-template <class T, class... Placements, class MeshType, std::size_t Rank>
-constexpr auto empty(const MeshType& mesh, const std::array<Index, Rank>& shape) {
+template <class T, class... Placements, class MeshType, int Rank>
+constexpr auto empty(const MeshType& mesh, const Shape<Rank>& shape) {
   return detail::make<T, Placements...>(mesh, shape);
 }
-template <class T, class... Placements, class MeshType, std::size_t Rank,
+template <class T, class... Placements, class MeshType, int Rank,
           class Problem = detail::layout_problem<Rank, MeshType, Placements...>>
 constexpr auto empty(const MeshType& mesh, const Index (&shape)[Rank]) {
-  return empty<T, Placements...>(mesh, std::to_array(shape));
+  return empty<T, Placements...>(mesh, to_array(shape));
 }
-template <class T, class... Placements, class MeshType, std::size_t Rank,
+template <class T, class... Placements, class MeshType, int Rank,
           IllFormed Why = detail::layout_problem<Rank, MeshType, Placements...>>
 Why empty(const MeshType&, const Index (&)[Rank]);  // see Why
 /// A scalar.
@@ -102,31 +98,31 @@ constexpr auto empty(const MeshType& mesh) {
 
 /// All elements equal to `value`. Not pending: a constant is the same term on every rank, not a term of a
 /// sum.
-template <class T, class... Placements, class MeshType, std::size_t Rank>
-constexpr auto full(const MeshType& mesh, const std::array<Index, Rank>& shape, T value) {
+template <class T, class... Placements, class MeshType, int Rank>
+constexpr auto full(const MeshType& mesh, const Shape<Rank>& shape, T value) {
   auto x = empty<T, Placements...>(mesh, shape);
   if constexpr (!MeshType::dry) std::fill_n(x.writable().data, x.view().elements(), value);
   return x;
 }
-template <class T, class... Placements, class MeshType, std::size_t Rank,
+template <class T, class... Placements, class MeshType, int Rank,
           class Problem = detail::finished_problem<Rank, MeshType, Placements...>>
 constexpr auto full(const MeshType& mesh, const Index (&shape)[Rank], T value) {
-  return full<T, Placements...>(mesh, std::to_array(shape), value);
+  return full<T, Placements...>(mesh, to_array(shape), value);
 }
-template <class T, class... Placements, class MeshType, std::size_t Rank,
+template <class T, class... Placements, class MeshType, int Rank,
           IllFormed Why = detail::finished_problem<Rank, MeshType, Placements...>>
 Why full(const MeshType&, const Index (&)[Rank], T);  // see Why
 
-template <class T, class... Placements, class MeshType, std::size_t Rank>
-constexpr auto zeros(const MeshType& mesh, const std::array<Index, Rank>& shape) {
+template <class T, class... Placements, class MeshType, int Rank>
+constexpr auto zeros(const MeshType& mesh, const Shape<Rank>& shape) {
   return full<T, Placements...>(mesh, shape, T(0));
 }
-template <class T, class... Placements, class MeshType, std::size_t Rank,
+template <class T, class... Placements, class MeshType, int Rank,
           class Problem = detail::finished_problem<Rank, MeshType, Placements...>>
 constexpr auto zeros(const MeshType& mesh, const Index (&shape)[Rank]) {
   return full<T, Placements...>(mesh, shape, T(0));
 }
-template <class T, class... Placements, class MeshType, std::size_t Rank,
+template <class T, class... Placements, class MeshType, int Rank,
           IllFormed Why = detail::finished_problem<Rank, MeshType, Placements...>>
 Why zeros(const MeshType&, const Index (&)[Rank]);  // see Why
 
@@ -153,38 +149,38 @@ constexpr void fill_uniform(const X& x, std::uint64_t seed, double low = 0, doub
 }
 
 /// Normal numbers; the same global tensor on any mesh and in any layout.
-template <class T, class... Placements, class MeshType, std::size_t Rank>
-constexpr auto randn(const MeshType& mesh, const std::array<Index, Rank>& shape, std::uint64_t seed,
-                     double mean = 0, double deviation = 1) {
+template <class T, class... Placements, class MeshType, int Rank>
+constexpr auto randn(const MeshType& mesh, const Shape<Rank>& shape, std::uint64_t seed, double mean = 0,
+                     double deviation = 1) {
   auto x = empty<T, Placements...>(mesh, shape);
   fill_normal(x, seed, mean, deviation);
   return x;
 }
-template <class T, class... Placements, class MeshType, std::size_t Rank,
+template <class T, class... Placements, class MeshType, int Rank,
           class Problem = detail::finished_problem<Rank, MeshType, Placements...>>
 constexpr auto randn(const MeshType& mesh, const Index (&shape)[Rank], std::uint64_t seed, double mean = 0,
                      double deviation = 1) {
-  return randn<T, Placements...>(mesh, std::to_array(shape), seed, mean, deviation);
+  return randn<T, Placements...>(mesh, to_array(shape), seed, mean, deviation);
 }
-template <class T, class... Placements, class MeshType, std::size_t Rank,
+template <class T, class... Placements, class MeshType, int Rank,
           IllFormed Why = detail::finished_problem<Rank, MeshType, Placements...>>
 Why randn(const MeshType&, const Index (&)[Rank], std::uint64_t, double = 0, double = 1);  // see Why
 
 /// Uniform numbers in [low, high); the same global tensor on any mesh and in any layout.
-template <class T, class... Placements, class MeshType, std::size_t Rank>
-constexpr auto uniform(const MeshType& mesh, const std::array<Index, Rank>& shape, std::uint64_t seed,
-                       double low = 0, double high = 1) {
+template <class T, class... Placements, class MeshType, int Rank>
+constexpr auto uniform(const MeshType& mesh, const Shape<Rank>& shape, std::uint64_t seed, double low = 0,
+                       double high = 1) {
   auto x = empty<T, Placements...>(mesh, shape);
   fill_uniform(x, seed, low, high);
   return x;
 }
-template <class T, class... Placements, class MeshType, std::size_t Rank,
+template <class T, class... Placements, class MeshType, int Rank,
           class Problem = detail::finished_problem<Rank, MeshType, Placements...>>
 constexpr auto uniform(const MeshType& mesh, const Index (&shape)[Rank], std::uint64_t seed, double low = 0,
                        double high = 1) {
-  return uniform<T, Placements...>(mesh, std::to_array(shape), seed, low, high);
+  return uniform<T, Placements...>(mesh, to_array(shape), seed, low, high);
 }
-template <class T, class... Placements, class MeshType, std::size_t Rank,
+template <class T, class... Placements, class MeshType, int Rank,
           IllFormed Why = detail::finished_problem<Rank, MeshType, Placements...>>
 Why uniform(const MeshType&, const Index (&)[Rank], std::uint64_t, double = 0, double = 1);  // see Why
 

@@ -29,7 +29,6 @@ struct Asked {
   static constexpr Reason reason = placements && sizeof...(Arguments) == X::MeshOf::axes
                                        ? Reason::none
                                        : Reason::one_placement_per_mesh_axis_is_needed;
-  static constexpr Hint hint = Hint::give_one_placement_per_axis;
   using Found = Got<Arguments...>;
   static constexpr PackedLayout layout() { return packed(layout_of<Arguments...>); }
 };
@@ -37,7 +36,6 @@ template <class X, MeshAxis Axis, PlacementTag P>
 struct Asked<X, Axis, P> {
   static constexpr int changed = X::MeshOf::AxesOf::template index<Axis>;
   static constexpr Reason reason = changed < 0 ? Reason::mesh_has_no_such_axis : Reason::none;
-  static constexpr Hint hint = Hint::name_an_axis_of_the_mesh;
   using Found = Got<Axis>;
   static constexpr PackedLayout layout() {
     Layout to = X::layout;
@@ -71,13 +69,9 @@ struct RedistributedTo {
     constexpr Placement asked = unpacked(L, Axis);
     constexpr Reason reason = why_not_redistributed<X>(Axis, asked);
     constexpr bool no_dimension = reason == Reason::tensor_has_no_such_dimension;
-    constexpr Hint hint = no_dimension ? Hint::name_an_existing_dimension
-                          : reason == Reason::pending_maximum_or_minimum_must_be_reduced_first
-                              ? Hint::redistribute_to_Replicate_to_finish_the_reduction
-                              : Hint::take_max_over_a_sharded_dimension;
-    return TypeIs<LayoutError<reason, On<typename MeshOf::AxesOf::template at<Axis>>,
-                              Expected<placement_type<no_dimension ? X::rank - 1 : replicate.code>>,
-                              Got<placement_type<asked.code>>, Cure<hint>>>{};
+    return Refused<reason, On<typename MeshOf::AxesOf::template at<Axis>>,
+                   Expected<placement_type<no_dimension ? X::rank - 1 : replicate.code>>,
+                   Got<placement_type<asked.code>>>{};
   }
   static constexpr auto type_of() {
     if constexpr (bad_axis() >= 0) {
@@ -103,8 +97,7 @@ struct Redistributed<X, Arguments...> {
   using To = Asked<X, Arguments...>;
   static constexpr auto type_of() {
     if constexpr (To::reason != Reason::none) {
-      return TypeIs<LayoutError<To::reason, Expected<typename X::MeshOf::AxesOf>, typename To::Found,
-                                Cure<To::hint>>>{};
+      return Refused<To::reason, Expected<typename X::MeshOf::AxesOf>, typename To::Found>{};
     } else {
       return TypeIs<typename RedistributedTo<X, To::layout()>::type>{};
     }
@@ -160,13 +153,13 @@ constexpr auto all_but_last_step(X x) {
   x = X();  // the first step may then write in place
   Layout from = X::layout;
   for (int i = 0; i + 1 < way.count; ++i) {
-    const Step& step = way.steps[static_cast<std::size_t>(i)];
+    const Step& step = way.steps[i];
     TransferOf transfer(mesh, shape, from, step, std::move(block));
     transfer.run();
     block = transfer.finish();
     from = step.to;
   }
-  return TransferOf(mesh, shape, from, way.steps[static_cast<std::size_t>(way.count - 1)], std::move(block));
+  return TransferOf(mesh, shape, from, way.steps[way.count - 1], std::move(block));
 }
 
 }  // namespace detail

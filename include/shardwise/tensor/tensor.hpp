@@ -43,7 +43,7 @@ struct View {
   /// Product of the extents of dimensions [first, last).
   constexpr Index extent(int first, int last) const {
     Index product = 1;
-    for (int dim = first; dim < last; ++dim) product *= size[static_cast<std::size_t>(dim)];
+    for (int dim = first; dim < last; ++dim) product *= size[dim];
     return product;
   }
   /// The same block, seen as `rows` x (the last dimension).
@@ -63,18 +63,14 @@ struct LayoutProblem {
   static constexpr auto problem() {
     constexpr Layout layout = layout_of<Placements...>;
     if constexpr (sizeof...(Placements) != MeshType::axes) {
-      return TypeIs<
-          LayoutError<Reason::one_placement_per_mesh_axis_is_needed, Expected<typename MeshType::AxesOf>,
-                      Got<Placements...>, Cure<Hint::give_one_placement_per_axis>>>{};
+      return Refused<Reason::one_placement_per_mesh_axis_is_needed, Expected<typename MeshType::AxesOf>,
+                     Got<Placements...>>{};
     } else if constexpr (axis_without_dimension(layout, Rank) >= 0) {
       constexpr int axis = axis_without_dimension(layout, Rank);
-      return TypeIs<
-          LayoutError<Reason::tensor_has_no_such_dimension, On<typename MeshType::AxesOf::template at<axis>>,
-                      Expected<placement_type<Rank - 1>>, Got<placement_type<layout[axis].code>>,
-                      Cure<Hint::name_an_existing_dimension>>>{};
+      return Refused<Reason::tensor_has_no_such_dimension, On<typename MeshType::AxesOf::template at<axis>>,
+                     Expected<placement_type<Rank - 1>>, Got<placement_type<layout[axis].code>>>{};
     } else if constexpr (!well_formed(layout, Rank)) {
-      return TypeIs<LayoutError<Reason::pending_reductions_of_different_kinds, Got<Placements...>,
-                                Cure<Hint::redistribute_to_Replicate_first>>>{};
+      return Refused<Reason::pending_reductions_of_different_kinds, Got<Placements...>>{};
     } else {
       return TypeIs<void>{};
     }
@@ -129,7 +125,7 @@ class Tensor {
   /// Global extents.
   constexpr const Shape<Rank>& shape() const { return shape_; }
   /// The box of global indices that this rank holds.
-  constexpr const Box<static_cast<std::size_t>(Rank)>& box() const { return box_; }
+  constexpr const Box<Rank>& box() const { return box_; }
   constexpr const Shape<Rank>& local_shape() const { return box_.size; }
 
   /// This rank's elements, row-major.
@@ -166,7 +162,7 @@ class Tensor {
 
   MeshType mesh_{};
   Shape<Rank> shape_{};
-  Box<static_cast<std::size_t>(Rank)> box_{};
+  Box<Rank> box_{};
   Buffer buffer_;
 };
 

@@ -16,11 +16,11 @@
 
 namespace shardwise::detail {  // the machinery of redistribute
 
-template <std::size_t Rank>
-constexpr std::array<Index, Rank> row_major_strides(const std::array<Index, Rank>& size) {
-  std::array<Index, Rank> strides{};
+template <int Rank>
+constexpr Shape<Rank> row_major_strides(const Shape<Rank>& size) {
+  Shape<Rank> strides{};
   Index stride = 1;
-  for (std::size_t dim = Rank; dim-- > 0;) {
+  for (int dim = Rank; dim-- > 0;) {
     strides[dim] = stride;
     stride *= size[dim];
   }
@@ -28,27 +28,26 @@ constexpr std::array<Index, Rank> row_major_strides(const std::array<Index, Rank
 }
 
 /// Copies the indices of `part` from a block that holds `from` to one that holds `to`.
-template <class T, std::size_t Rank>
+template <class T, int Rank>
 void copy_part(const Box<Rank>& part, const T* source, const Box<Rank>& from, T* target,
                const Box<Rank>& to) {
   if (part.elements() == 0) return;
   auto source_strides = row_major_strides(from.size);
   auto target_strides = row_major_strides(to.size);
-  for (std::size_t dim = 0; dim < Rank; ++dim) {
+  for (int dim = 0; dim < Rank; ++dim) {
     source += (part.begin[dim] - from.begin[dim]) * source_strides[dim];
     target += (part.begin[dim] - to.begin[dim]) * target_strides[dim];
   }
-  kernel::copy_box(static_cast<int>(Rank), part.size.data(), source, source_strides.data(), target,
-                   target_strides.data());
+  kernel::copy_box(Rank, part.size.data(), source, source_strides.data(), target, target_strides.data());
 }
 
 /// Where the first element of `part` lies in a block that holds `whole`, if its elements lie there one after
 /// another; else -1.
-template <std::size_t Rank>
+template <int Rank>
 constexpr Index place_of(const Box<Rank>& part, const Box<Rank>& whole) {
   Index place = 0, stride = 1;
   bool rows_are_whole = true;
-  for (std::size_t dim = Rank; dim-- > 0;) {
+  for (int dim = Rank; dim-- > 0;) {
     if (!rows_are_whole && part.size[dim] != 1) return -1;
     rows_are_whole = rows_are_whole && part.size[dim] == whole.size[dim];
     place += (part.begin[dim] - whole.begin[dim]) * stride;
@@ -73,7 +72,7 @@ struct Pieces {
 template <class T, int Rank, class MeshType>
 class Transfer {
  public:
-  using BoxOf = Box<static_cast<std::size_t>(Rank)>;
+  using BoxOf = Box<Rank>;
 
   constexpr Transfer(const MeshType& mesh, const Shape<Rank>& shape, const Layout& from, const Step& step,
                      Buffer in)
@@ -187,10 +186,9 @@ class Transfer {
   constexpr void change_locally() {
     bool contributes = true, pending = false;
     for (int axis = 0; axis < from_.axes; ++axis) {
-      auto a = static_cast<std::size_t>(axis);
-      if (!step_.to[axis].is_partial() || from_[axis].is_partial() || mesh_.sizes()[a] == 1) continue;
+      if (!step_.to[axis].is_partial() || from_[axis].is_partial() || mesh_.sizes()[axis] == 1) continue;
       pending = true;
-      if (from_[axis].is_full() && mesh_.coordinates()[a] != 0) contributes = false;
+      if (from_[axis].is_full() && mesh_.coordinates()[axis] != 0) contributes = false;
     }
     if (source_ == target_ && contributes) {
       out_ = std::move(in_);

@@ -30,11 +30,7 @@ namespace detail {
 /// The axes of more than one rank.
 template <class MeshType>
 constexpr AxisSet axes_of_many(const MeshType& mesh) {
-  AxisSet axes = 0;
-  for (std::size_t axis = 0; axis < std::size_t{MeshType::axes}; ++axis) {
-    if (mesh.sizes()[axis] > 1) axes |= 1u << axis;
-  }
-  return axes;
+  return axes_where(MeshType::axes, [&](int axis) { return mesh.sizes()[axis] > 1; });
 }
 
 /// Of the ranks that have the same block of a parameter's finished gradient, is this the first? So that each element
@@ -44,7 +40,7 @@ constexpr bool counts_here(const Parameter<X, How>& parameter) {
   constexpr Layout layout = Parameter<X, How>::Finished::layout;
   for (int axis = 0; axis < layout.axes; ++axis) {
     if (layout[axis].is_shard()) continue;
-    if (parameter.mesh().coordinates()[static_cast<std::size_t>(axis)] != 0) return false;
+    if (parameter.mesh().coordinates()[axis] != 0) return false;
   }
   return true;
 }

@@ -83,7 +83,6 @@ class RecomputeNode final : public TapeNode {
     auto again = [&](const auto&... argument) { return (*module_)(argument.on(tape)...); };
     tape.backward(std::apply(again, arguments_), slot_->take());
   }
-  constexpr void destroy() override { destroy_pooled(this); }
 
  private:
   const Module* module_;

@@ -46,11 +46,7 @@ constexpr const ReduceOptions& finishing(const ReduceOptions& options) {
 
 /// The axes of more than one rank on which two layouts differ.
 constexpr AxisSet changed_axes(const Layout& from, const Layout& to, const MeshSizes& sizes) {
-  AxisSet axes = 0;
-  for (int axis = 0; axis < from.axes; ++axis) {
-    if (from[axis] != to[axis] && sizes[static_cast<std::size_t>(axis)] > 1) axes |= 1u << axis;
-  }
-  return axes;
+  return axes_where(from.axes, [&](int axis) { return from[axis] != to[axis] && sizes[axis] > 1; });
 }
 
 }  // namespace detail
@@ -90,7 +86,6 @@ class GradientReducer final : public BackwardTask {
     units_.finish();
     buckets_.finish();
   }
-  constexpr void destroy() override { destroy_pooled(this); }
 
  private:
   template <class Cell>
@@ -131,7 +126,6 @@ class GradientReducer final : public BackwardTask {
         reducer_.carry_whole<To>(std::move(gradient_), std::move(deliver_), phase_);
       }
     }
-    constexpr void destroy() override { destroy_pooled(this); }
 
    private:
     GradientReducer& reducer_;

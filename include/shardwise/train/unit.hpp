@@ -24,12 +24,8 @@ namespace shardwise {
 namespace detail {
 
 /// A parameter, for its unit.
-class UnitPart {
+class UnitPart : public Pooled<UnitPart> {
  public:
-  UnitPart() = default;
-  UnitPart(const UnitPart&) = delete;
-  UnitPart& operator=(const UnitPart&) = delete;
-
   /// Throws `std::logic_error` if there is no value to gather.
   constexpr virtual void check() const = 0;
   constexpr virtual void gather(Bundles& bundles) = 0;
@@ -40,13 +36,8 @@ class UnitPart {
   /// `bundles` may be destroyed after that.
   constexpr virtual void release(const Bundles& bundles) = 0;
   constexpr virtual void reduce(Tape& tape) = 0;
-  /// Ends its life; parts live in the pool.
-  constexpr virtual void destroy() = 0;
 
   UnitPart* next = nullptr;
-
- protected:
-  constexpr ~UnitPart() = default;
 };
 
 template <TensorType X, PackedSharding How>
@@ -105,7 +96,6 @@ class UnitPartOf final : public UnitPart {
     if (ParameterType::waits() && !tape.has_task()) return;
     tape.task<GradientReducer>().reduce(parameter_);
   }
-  constexpr void destroy() override { destroy_pooled(this); }
 
  private:
   ParameterType parameter_;
@@ -113,7 +103,7 @@ class UnitPartOf final : public UnitPart {
 };
 
 /// The parameters of a unit. All copies of it share one state.
-class UnitState {
+class UnitState : public Counted {
  public:
   UnitState() = default;
   UnitState(const UnitState&) = delete;
@@ -124,7 +114,7 @@ class UnitState {
     while (first_) {
       UnitPart* part = first_;
       first_ = part->next;
-      part->destroy();
+      destroy_pooled(part);
     }
   }
 
@@ -220,7 +210,6 @@ class UnitFirstNode final : public TapeNode {
     gathered_ = false;
     unit_->release();
   }
-  constexpr void destroy() override { destroy_pooled(this); }
 
  private:
   Tape& tape_;
@@ -233,7 +222,6 @@ class UnitLastNode final : public TapeNode {
  public:
   constexpr explicit UnitLastNode(UnitFirstNode& first) : first_(first) {}
   constexpr void pull_back() override { first_.gather(); }
-  constexpr void destroy() override { destroy_pooled(this); }
 
  private:
   UnitFirstNode& first_;

@@ -11,6 +11,7 @@
 /// auto logits = read_tensor<float, 3, Replicate, Shard<2>>(mesh, "run/logits.safetensors", "logits");
 /// ```
 
+#include <algorithm>
 #include <functional>
 #include <set>
 
@@ -151,7 +152,7 @@ auto read_tensor(const MeshType& mesh, const std::filesystem::path& path, std::s
                                detail::to_string(stored.shape));
     }
     Shape<Rank> shape{};
-    for (std::size_t dim = 0; dim < shape.size(); ++dim) shape[dim] = stored.shape[dim];
+    std::copy(stored.shape.begin(), stored.shape.end(), shape.begin());
     x = Tensor<T, Rank, MeshType, Placements...>(mesh, shape);
     weights.read_block(name, x.writable());
   });

@@ -37,7 +37,7 @@ template <TensorType X>
 WrittenTensor written(std::string name, const X& x) {
   bool owner = true;
   for (int axis = 0; axis < X::layout.axes; ++axis) {
-    if (!X::layout[axis].is_shard()) owner &= x.mesh().coordinates()[static_cast<std::size_t>(axis)] == 0;
+    if (!X::layout[axis].is_shard()) owner &= x.mesh().coordinates()[axis] == 0;
   }
   return {std::move(name), untyped(x.view()), owner};
 }

@@ -36,8 +36,8 @@ auto untyped(const View<T, Rank>& view) {
   block.extents.data = reinterpret_cast<Byte*>(view.data);
   block.extents.size.fill(1);
   block.extents.shape.fill(1);
-  constexpr auto ones = static_cast<std::size_t>(max_rank - Rank);
-  for (std::size_t dim = 0; dim < view.size.size(); ++dim) {
+  constexpr int ones = max_rank - Rank;
+  for (int dim = 0; dim < view.size.size(); ++dim) {
     block.extents.size[ones + dim] = view.size[dim];
     block.extents.begin[ones + dim] = view.begin[dim];
     block.extents.shape[ones + dim] = view.shape[dim];

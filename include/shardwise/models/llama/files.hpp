@@ -74,11 +74,11 @@ namespace detail {
 /// Makes one of dimensions `dim` and `dim + 1`, of which the latter is whole on every rank.
 inline void merge_dimensions(UntypedBlock<const char>& block, int dim) {
   auto& [data, size, begin, shape] = block.extents;
-  const auto inner = static_cast<std::size_t>(max_rank - block.rank + dim + 1);
+  const int inner = max_rank - block.rank + dim + 1;
   size[inner] *= size[inner - 1];
   begin[inner] = begin[inner - 1] * shape[inner];
   shape[inner] *= shape[inner - 1];
-  for (std::size_t i = inner - 1; i > 0; --i) {
+  for (int i = inner - 1; i > 0; --i) {
     size[i] = size[i - 1];
     begin[i] = begin[i - 1];
     shape[i] = shape[i - 1];

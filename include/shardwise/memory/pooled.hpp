@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Objects that live in the pool, and inside the compiler too.
+///
+/// ```
+/// class TapeNode : public Pooled<TapeNode> { … };
+/// TapeNode* node = make_pooled<MatmulNode>(a, b);   // a TapeNode
+/// destroy_pooled(node);                             // the MatmulNode
+/// ```
+
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include <shardwise/memory/memory_pool.hpp>
+
+namespace shardwise {
+
+/// For a class `Base` whose derived objects `make_pooled` makes, and which are destroyed through a `Base*`. (A virtual
+/// destructor would do, but g++ 12 does not find those that it has to define itself while it computes a constant.)
+template <class Base>
+class Pooled {
+ public:
+  using PooledBase = Base;
+  Pooled() = default;
+  Pooled(const Pooled&) = delete;
+  Pooled& operator=(const Pooled&) = delete;
+
+ protected:
+  constexpr ~Pooled() = default;
+
+ private:
+  template <class T, class... Args>
+  friend constexpr T* make_pooled(Args&&... args);
+  template <class T>
+  friend constexpr void destroy_pooled(T* object);
+
+  void (*destroy_)(Base*) = nullptr;
+};
+
+template <class T>
+concept InPooledHierarchy = requires {
+  typename T::PooledBase;
+};
+
+namespace detail {
+
+template <class T>
+constexpr void end_pooled(T* object) {
+  if (std::is_constant_evaluated()) {
+    delete object;
+  } else {
+    object->~T();
+    memory_pool().deallocate(object, sizeof(T));
+  }
+}
+
+}  // namespace detail
+
+/// A new object: from the pool, or in a constant expression from the compiler.
+template <class T, class... Args>
+constexpr T* make_pooled(Args&&... args) {
+  T* object = nullptr;
+  if (std::is_constant_evaluated()) {
+    object = new T(std::forward<Args>(args)...);
+  } else {
+    static_assert(alignof(T) <= MemoryPool::alignment);
+    object = ::new (memory_pool().allocate(sizeof(T))) T(std::forward<Args>(args)...);
+  }
+  if constexpr (InPooledHierarchy<T>) {
+    object->destroy_ = [](typename T::PooledBase* base) { detail::end_pooled(static_cast<T*>(base)); };
+  }
+  return object;
+}
+
+template <class T>
+constexpr void destroy_pooled(T* object) {
+  if constexpr (InPooledHierarchy<T>) {
+    object->destroy_(object);
+  } else {
+    detail::end_pooled(object);
+  }
+}
+
+}  // namespace shardwise
