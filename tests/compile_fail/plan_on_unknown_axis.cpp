@@ -5,7 +5,7 @@
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/linear.hpp>
-#include <shardwise/parallel/plan.hpp>
+#include <shardwise/parallel/plan_problem.hpp>
 
 using namespace shardwise;
 using Grid = Mesh<dp, tp>;

@@ -8,7 +8,7 @@
 #include <shardwise/nn/rms_norm.hpp>
 #include <shardwise/ops/activation.hpp>
 #include <shardwise/ops/add.hpp>
-#include <shardwise/parallel/plan.hpp>
+#include <shardwise/parallel/plan_problem.hpp>
 
 #include <array>
 #include <vector>

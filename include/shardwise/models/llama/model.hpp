@@ -5,7 +5,7 @@
 /// @file
 /// `Llama`: the decoder of Touvron et al. ("LLaMA", 2023; "Llama 2", 2023; "The Llama 3 herd of models",
 /// 2024): RMSNorm before attention and MLP, rotary embeddings, grouped-query attention, SwiGLU. A plan says
-/// how it is parallel (llama_plan.hpp).
+/// how it is parallel (plan.hpp).
 ///
 /// ```
 /// Llama<Mesh<dp, tp>> model(mesh, config);                              // tensor parallel over tp
@@ -23,6 +23,7 @@
 #include <shardwise/module/sequential.hpp>
 #include <shardwise/nn/embedding.hpp>
 #include <shardwise/ops/narrow.hpp>
+#include <shardwise/parallel/plan_problem.hpp>
 #include <shardwise/train/recompute.hpp>
 #include <shardwise/train/unit.hpp>
 
