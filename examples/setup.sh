@@ -112,9 +112,9 @@ shardwise_setup() {
   return 1
 }
 
-# Configures build/ and builds the targets named.
-shardwise_build() {
-  local generator=() target targets=() cache="$shardwise_build/CMakeCache.txt"
+# Configures build/.
+shardwise_configure() {
+  local generator=() cache="$shardwise_build/CMakeCache.txt"
   if [[ -f $cache ]] && ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$shardwise_root" "$cache"; then
     echo "build/ was made for another folder; starting afresh"
     rm -rf -- "$shardwise_build"
@@ -125,7 +125,13 @@ shardwise_build() {
   fi
   local options=()
   read -ra options <<<"${SHARDWISE_CMAKE_OPTIONS:-}"
-  cmake -S "$shardwise_root" -B "$shardwise_build" "${generator[@]}" "${options[@]}" || return
+  cmake -S "$shardwise_root" -B "$shardwise_build" "${generator[@]}" "${options[@]}"
+}
+
+# Configures build/ and builds the targets named.
+shardwise_build() {
+  local target targets=()
+  shardwise_configure || return
   for target in "$@"; do targets+=(--target "$target"); done
   cmake --build "$shardwise_build" --parallel "$(nproc 2>/dev/null || echo 2)" "${targets[@]}"
 }

@@ -14,10 +14,10 @@ cmake_minimum_required(VERSION 3.24)
 #   #endif
 #
 # The mistake must give exactly one error, at a line of the file itself, in at most 12 lines of output.
-# cmake -DCOMPILER=g++ -DFLAGS_FILE=… -DLIMITS=… -DSOURCE=file.cpp [-DPRECOMPILED="-include;…"] -P check.cmake
+# cmake "-DCOMMAND=g++;its;flags" -DSOURCE=file.cpp -P check.cmake
 
 set(ENV{LC_ALL} C)
-set(command "${COMPILER}" "@${FLAGS_FILE}" ${LIMITS} ${PRECOMPILED} -fsyntax-only "${SOURCE}")
+set(command ${COMMAND} -fsyntax-only "${SOURCE}")
 cmake_path(GET SOURCE FILENAME name)
 
 file(STRINGS "${SOURCE}" expectations REGEX "^// expect: ")

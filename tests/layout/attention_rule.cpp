@@ -6,14 +6,15 @@
 /// just what is found to be legal. The blocks fit the groups here; where they do not, `attention` throws. Also
 /// the rules of `rms_norm`, `rope` and `swiglu`.
 
+#include <doctest/doctest.h>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/ops/attention.hpp>
 #include <shardwise/ops/rms_norm.hpp>
 #include <shardwise/ops/rope.hpp>
 #include <shardwise/ops/swiglu.hpp>
 
-#include "legality.hpp"
-#include "stand_ins.hpp"
+#include "../static/legality.hpp"
+#include "../static/stand_ins.hpp"
 
 namespace shardwise::testing {
 namespace {
@@ -52,18 +53,18 @@ struct GroupedAttention {
   }
 };
 
-constexpr Truth<GroupedAttention> on_two(Setting{2, {2, 2, 4, 1, 2}, 1});
-constexpr Truth<GroupedAttention> on_three(Setting{3, {1, 2, 6, 2, 3}, 2});
+const Truth<GroupedAttention> on_two(Setting{2, {2, 2, 4, 1, 2}, 1});
+const Truth<GroupedAttention> on_three(Setting{3, {1, 2, 6, 2, 3}, 2});
 /// Three heads each: key/value head 1 is read on both ranks.
-constexpr Truth<GroupedAttention> mid_group(Setting{2, {1, 2, 6, 2, 3}, 3});
+const Truth<GroupedAttention> mid_group(Setting{2, {1, 2, 6, 2, 3}, 3});
 
-constexpr bool offers(const OperandPlacements& at, PlacementSet found) {
+bool offers(const OperandPlacements& at, PlacementSet found) {
   const Propagated rule = AttentionOp::rule<4, 4, 4>(at);
   return (rule.legal() ? only(rule.placement) : 0) == found;
 }
 
 /// All combinations of these placements of q, k and v.
-constexpr int legal_combinations() {
+int legal_combinations() {
   constexpr Placement placements[] = {replicate, reduced,  partial_sum, partial_max,
                                       shard(0),  shard(1), shard(2),    shard(3)};
   int legal = 0;
@@ -83,14 +84,18 @@ constexpr int legal_combinations() {
   }
   return legal;
 }
-static_assert(legal_combinations() == 5);  // all Replicate, all Reduced, batch, heads in two ways
+TEST_CASE("attention") {
+  CHECK(legal_combinations() == 5);  // all Replicate, all Reduced, batch, heads in two ways
+}
 
-constexpr Placement heads = shard(2);
-static_assert(legal_results(mid_group, {heads, reduced, reduced}) == only(heads));
-static_assert(legal_results(mid_group, {heads, heads, heads}) == 0);
-static_assert(legal_results(mid_group, {heads, replicate, replicate}) == 0);
+TEST_CASE("blocks that end within a group") {
+  const Placement heads = shard(2);
+  CHECK(legal_results(mid_group, {heads, reduced, reduced}) == only(heads));
+  CHECK(legal_results(mid_group, {heads, heads, heads}) == 0);
+  CHECK(legal_results(mid_group, {heads, replicate, replicate}) == 0);
+}
 
-// The others are of kinds that tests/static/propagation.cpp simulates.
+// The others are of kinds that propagation_exhaustive.cpp simulates.
 constexpr bool same(const Signature& a, const Signature& b) {
   for (std::size_t i = 0; i < a.operands.size(); ++i) {
     if (a.operands[i].letters != b.operands[i].letters || a.differentiable[i] != b.differentiable[i])
@@ -152,13 +157,15 @@ static_assert(same(RopeOp::signature<4>(), Rope::signature));
 static_assert(same(SwigluOp::signature<2, 2>(), Swiglu::signature));
 
 template <class Operation>
-constexpr int legal_in(const auto&... settings) {
+int legal_in(const auto&... settings) {
   const Verdict verdict = judge<Operation>(settings...);
   return verdict.agrees() ? verdict.legal : -1;
 }
-static_assert(legal_in<RmsNorm>(Setting{2, {3, 4}, 1}, Setting{3, {4, 3}, 2}) == 4);
-static_assert(legal_in<Rope>(Setting{2, {2, 3, 2, 2}, 1}, Setting{3, {1, 4, 2, 4}, 2}) == 6);
-static_assert(legal_in<Swiglu>(Setting{2, {3, 4}, 1}, Setting{3, {4, 2}, 2}) == 5);
+TEST_CASE("rms_norm, rope and swiglu") {
+  CHECK(legal_in<RmsNorm>(Setting{2, {3, 4}, 1}, Setting{3, {4, 3}, 2}) == 4);
+  CHECK(legal_in<Rope>(Setting{2, {2, 3, 2, 2}, 1}, Setting{3, {1, 4, 2, 4}, 2}) == 6);
+  CHECK(legal_in<Swiglu>(Setting{2, {3, 4}, 1}, Setting{3, {4, 2}, 2}) == 5);
+}
 
 }  // namespace
 }  // namespace shardwise::testing

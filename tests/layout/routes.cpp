@@ -70,6 +70,10 @@ TEST_CASE("three axes, three dimensions") {
 
 TEST_CASE("two axes, matrices, all placements") {
   auto all = {replicate, reduced, partial_sum, partial_max, partial_min};
+  check_all_routes<2, 4, 2, 49>({2, 2}, Matrix{5, 3}, all);
+  check_all_routes<2, 2, 2, 49>({1, 2}, Matrix{3, 1}, all);
+  check_all_routes<2, 6, 2, 49>({2, 3}, Matrix{5, 2}, all);
+  check_all_routes<2, 6, 2, 49>({3, 2}, Matrix{4, 3}, all);
   check_all_routes<2, 6, 2, 49>({2, 3}, Matrix{5, 7}, all);
   check_all_routes<2, 6, 2, 49>({3, 2}, Matrix{7, 5}, all);
   check_all_routes<2, 8, 2, 49>({4, 2}, Matrix{9, 5}, all);
