@@ -237,10 +237,7 @@ class CrossEntropyLoss {
     using X = std::remove_cvref_t<Logits>;
     const auto& logits = value_of(given);
     const auto& targets = value_of(targets_given);
-    const auto& mesh = logits.mesh();
-    if (!(targets.mesh() == mesh)) {
-      throw std::invalid_argument("the operands live on two different meshes of one type");
-    }
+    const auto& mesh = common_mesh(logits, targets);
     detail::check_rows(logits.shape(), targets.shape());
     Y y(mesh, {});
     const kernel::TargetDistribution expected{logits.shape().back(), options_.label_smoothing,
@@ -270,19 +267,16 @@ class CrossEntropyLoss {
       *y.writable().data = static_cast<T>(loss.sum / rows);
     }
 
-    if constexpr (!any_on_tape<X, Targets>) {
-      return y;
-    } else if constexpr (!any_tracked<X, Targets>) {
-      return Var<Y, false>(common_tape(given, targets_given), std::move(y));
-    } else {
-      using Node = detail::CrossEntropyNode<Terms, tensor_of<X>, tensor_of<Targets>, Y>;
-      Tape& tape = common_tape(given, targets_given);
-      auto from = OperandTraits<X>::slot(given);
-      auto to = SlotFor<Y>::make();
-      tape.record<Node>(given_up(std::forward<Logits>(given)), targets, std::move(terms), expected, rows,
-                        std::move(from), to);
-      return Var<Y>(tape, std::move(y), std::move(to));
-    }
+    return on_common_tape(
+        std::move(y),
+        [&](Tape& tape, const Y&, const auto& slot) {
+          using Node = detail::CrossEntropyNode<Terms, tensor_of<X>, tensor_of<Targets>, Y>;
+          auto from = OperandTraits<X>::slot(given);
+          tape.record<Node>(given_up(std::forward<Logits>(given)), targets, std::move(terms), expected, rows,
+                            std::move(from), slot);
+          return RecipeFor<Y>();
+        },
+        given, targets_given);
   }
 
   /// The value of `x`: taken out of it, if it is a `Var` that nobody will use again.
