@@ -39,7 +39,7 @@ class Linear {
   using PreparedTensor =
       relaid<X, packed(detail::input_layout<Style, MeshType>(X::layout, X::rank - InDims))>;
   template <class X>
-  using ProductOfTensor = result_of<Matmul<InDims>, PreparedTensor<X>, Weight>;
+  using ProductOfTensor = result_of<MatmulOp<InDims>, PreparedTensor<X>, Weight>;
   template <class Y>
   using GivenOut = detail::given_out<Style, Y>;
 

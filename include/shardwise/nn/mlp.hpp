@@ -18,7 +18,7 @@ class Mlp {
  public:
   using Problem = detail::style_problem<MeshType, ModuleKind::linear, Up, Down>;
   template <class X>
-  using Hidden = result_of<Gelu, X>;
+  using Hidden = result_of<GeluOp, X>;
   /// What a call with an `X` gives, or the `LayoutError` that says why none.
   template <class X>
   using ResultOf = detail::through<X, Linear<MeshType, Up, T>::template ResultOf, Hidden,
