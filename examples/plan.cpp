@@ -157,8 +157,8 @@ Json plan_json(const PlanJob& job, const RankPlan& each) {
         for (std::size_t axis = 0; axis < axis_names.size(); ++axis) {
           if (set >> axis & 1u) axes.push_back(axis_names[axis]);
         }
-        collectives.push_back({{"phase", name(static_cast<sw::Phase>(phase))},
-                               {"kind", name(static_cast<sw::Collective>(kind))},
+        collectives.push_back({{"phase", name_of(static_cast<sw::Phase>(phase))},
+                               {"kind", name_of(static_cast<sw::Collective>(kind))},
                                {"axes", std::move(axes)},
                                {"calls", traffic.calls},
                                {"bytes", traffic.bytes}});
@@ -167,12 +167,12 @@ Json plan_json(const PlanJob& job, const RankPlan& each) {
   }
   for (std::size_t p = 0; p < sw::phases; ++p) {
     const auto phase = static_cast<sw::Phase>(p);
-    json["flops"][name(phase)] = each.plan.flops(phase);
+    json["flops"][name_of(phase)] = each.plan.flops(phase);
   }
   json["flops"]["recomputation"] = each.recomputed;
   for (int u = 0; u < sw::memory_uses; ++u) {
     const auto use = static_cast<sw::MemoryUse>(u);
-    std::string key = name(use);
+    std::string key = name_of(use);
     std::replace(key.begin(), key.end(), ' ', '_');
     json["peak_bytes"][key] = each.plan.peak_bytes(use);
   }

@@ -173,7 +173,7 @@ std::string traffic(const PlanType& plan) {
     for (Collective kind : {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
                             Collective::all_to_all}) {
       if (plan.count(kind, phase) == 0) continue;
-      line += separator + name(kind) + " " + std::to_string(plan.count(kind, phase));
+      line += separator + name_of(kind) + " " + std::to_string(plan.count(kind, phase));
       separator = ", ";
     }
   }

@@ -198,7 +198,7 @@ std::string disagreement(const Route& route, const PlanType& recorded, const mpi
       for (const Traffic& cell : phase[static_cast<std::size_t>(kind)]) bytes += cell.bytes;
     }
     if (recorded.count(kind) != planned || tally.calls != planned || tally.bytes != bytes) {
-      wrong += std::string(" ") + name(kind) + ": route " + std::to_string(planned) + ", recorded " +
+      wrong += std::string(" ") + name_of(kind) + ": route " + std::to_string(planned) + ", recorded " +
                std::to_string(recorded.count(kind)) + " with " + std::to_string(bytes) + " bytes, MPI " +
                std::to_string(tally.calls) + " with " + std::to_string(tally.bytes) + " bytes;";
     }

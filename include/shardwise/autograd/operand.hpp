@@ -94,6 +94,31 @@ constexpr Tape& common_tape(const X&... operands) {
   return *tape;
 }
 
+/// The mesh that the tensors lie on. All must lie on the same one.
+template <TensorType First, TensorType... Rest>
+constexpr const auto& common_mesh(const First& first, const Rest&... rest) {
+  if (!((rest.mesh() == first.mesh()) && ...)) {
+    throw std::invalid_argument("the operands live on two different meshes of one type");
+  }
+  return first.mesh();
+}
+
+/// What an operation gives: the tensor `y`; or a `Var` of it, if an operand is on a tape. If one has a gradient,
+/// `record(tape, y, slot)` leaves a node that takes the gradient of `y` from the slot, and gives the recipe of `y` or none.
+template <TensorType Y, class Record, Operand... X>
+constexpr auto on_common_tape(Y y, Record record, const X&... operands) {
+  if constexpr (!any_on_tape<X...>) {
+    return y;
+  } else if constexpr (!any_tracked<X...>) {
+    return Var<Y, false>(common_tape(operands...), std::move(y));
+  } else {
+    Tape& tape = common_tape(operands...);
+    auto slot = SlotFor<Y>::make();
+    RecipeFor<Y> recipe = record(tape, std::as_const(y), slot);
+    return Var<Y>(tape, std::move(y), std::move(slot), std::move(recipe));
+  }
+}
+
 /// `x` as `other` would see it: on the tape of `other` if that brings one, else a tensor.
 template <Operand X, Operand Other>
 constexpr auto alongside(const X& x, const Other& other) {

@@ -103,18 +103,19 @@ template <TensorType Y, class X>
 constexpr auto redistribute_to(X x) {
   if constexpr (std::is_same_v<Y, tensor_of<X>>) {
     return x;
-  } else if constexpr (!OperandTraits<X>::tracked) {
-    return Var<Y, false>(x.tape(), redistribute_to<Y>(std::move(x).release()));
   } else {
-    auto slot = SlotFor<Y>::make();
-    x.tape().template record<detail::RedistributeNode<tensor_of<X>, Y>>(x.slot(), slot);
-    RecipeFor<Y> recipe;
-    if constexpr (same_data(tensor_of<X>::layout, Y::layout)) {
-      if (x.recipe()) {
-        recipe = RecipeFor<Y>::template make<detail::RelabelledRecipe<tensor_of<X>, Y>>(x.recipe());
-      }
-    }
-    return Var<Y>(x.tape(), redistribute_to<Y>(std::move(x).release()), std::move(slot), std::move(recipe));
+    Y y = redistribute_to<Y>(std::move(x).release());  // of x its tape, slot and recipe are left
+    return on_common_tape(
+        std::move(y),
+        [&](Tape& tape, const Y&, const auto& slot) {
+          using From = tensor_of<X>;
+          tape.record<detail::RedistributeNode<From, Y>>(x.slot(), slot);
+          if constexpr (same_data(From::layout, Y::layout)) {
+            if (x.recipe()) return RecipeFor<Y>(Shared<detail::RelabelledRecipe<From, Y>>::make(x.recipe()));
+          }
+          return RecipeFor<Y>();
+        },
+        x);
   }
 }
 

@@ -20,11 +20,11 @@
 
 namespace shardwise {
 
-constexpr const char* name(Phase phase) {
+constexpr const char* name_of(Phase phase) {
   constexpr const char* names[] = {"forward", "backward", "optimizer"};
   return names[static_cast<int>(phase)];
 }
-constexpr const char* name(MemoryUse use) {
+constexpr const char* name_of(MemoryUse use) {
   constexpr const char* names[] = {"activations", "parameters", "gradients", "optimizer state", "gathered"};
   return names[static_cast<int>(use)];
 }
@@ -98,7 +98,7 @@ std::string plan_columns(const std::array<TitledPlan<CommunicationPlan<Axes...>>
         for (const auto& each : columns) any = any || traffic(each.plan).calls != 0;
         if (!any) continue;
         communicates = true;
-        row(column(name(phase), 10) + column(name(static_cast<Collective>(kind)), 16) +
+        row(column(name_of(phase), 10) + column(name_of(static_cast<Collective>(kind)), 16) +
                 AxisList<Axes...>::text(axes, "+"),
             [&](const auto& each) { return traffic_text(traffic(each.plan)); });
       }
@@ -108,13 +108,13 @@ std::string plan_columns(const std::array<TitledPlan<CommunicationPlan<Axes...>>
   for (std::size_t p = 0; p < phases; ++p) {
     const auto phase = static_cast<Phase>(p);
     row_of(
-        column(name(phase), 10) + "arithmetic", [&](const PlanType& plan) { return plan.flops(phase); },
+        column(name_of(phase), 10) + "arithmetic", [&](const PlanType& plan) { return plan.flops(phase); },
         flops_text);
   }
   for (int u = 0; u < memory_uses; ++u) {
     const auto use = static_cast<MemoryUse>(u);
     row_of(
-        std::string("peak memory of ") + name(use),
+        std::string("peak memory of ") + name_of(use),
         [&](const PlanType& plan) { return plan.peak_bytes(use); }, bytes_text);
   }
   row_of(

@@ -9,8 +9,8 @@
 ///     activate<Gelu>(n, x, y);                  // y = gelu(x)
 ///     activate_backward<Gelu>(n, x, dy, dx);    // dx = dy · gelu'(x)
 
-#include "shardwise/kernel/element.hpp"
-#include "shardwise/kernel/elementary.hpp"
+#include <shardwise/kernel/element.hpp>
+#include <shardwise/kernel/elementary.hpp>
 
 namespace shardwise::kernel {
 

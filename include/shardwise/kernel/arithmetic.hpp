@@ -8,7 +8,7 @@
 
 #include <cstring>
 
-#include "shardwise/kernel/element.hpp"
+#include <shardwise/kernel/element.hpp>
 
 namespace shardwise::kernel {
 

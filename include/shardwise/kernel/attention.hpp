@@ -17,11 +17,11 @@
 #include <cstring>
 #include <limits>
 
-#include "shardwise/kernel/arithmetic.hpp"
-#include "shardwise/kernel/elementary.hpp"
-#include "shardwise/kernel/fold.hpp"
-#include "shardwise/kernel/register_tile.hpp"
-#include "shardwise/kernel/scratch.hpp"
+#include <shardwise/kernel/arithmetic.hpp>
+#include <shardwise/kernel/elementary.hpp>
+#include <shardwise/kernel/fold.hpp>
+#include <shardwise/kernel/register_tile.hpp>
+#include <shardwise/kernel/scratch.hpp>
 
 namespace shardwise::kernel {
 

@@ -17,9 +17,9 @@
 #include <cstdint>
 #include <limits>
 
-#include "shardwise/kernel/arithmetic.hpp"
-#include "shardwise/kernel/fold.hpp"
-#include "shardwise/kernel/softmax.hpp"
+#include <shardwise/kernel/arithmetic.hpp>
+#include <shardwise/kernel/fold.hpp>
+#include <shardwise/kernel/softmax.hpp>
 
 namespace shardwise::kernel {
 

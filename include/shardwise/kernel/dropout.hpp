@@ -8,8 +8,8 @@
 
 #include <cstdint>
 
-#include "shardwise/kernel/element.hpp"
-#include "shardwise/kernel/random.hpp"
+#include <shardwise/kernel/element.hpp>
+#include <shardwise/kernel/random.hpp>
 
 namespace shardwise::kernel {
 

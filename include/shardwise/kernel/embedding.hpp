@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "shardwise/kernel/arithmetic.hpp"
+#include <shardwise/kernel/arithmetic.hpp>
 
 namespace shardwise::kernel {
 

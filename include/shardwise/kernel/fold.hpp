@@ -13,7 +13,7 @@
 #include <cstring>
 #include <limits>
 
-#include "shardwise/kernel/element.hpp"
+#include <shardwise/kernel/element.hpp>
 
 namespace shardwise::kernel {
 

@@ -15,14 +15,14 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "shardwise/kernel/element.hpp"
-#include "shardwise/kernel/gemv.hpp"
-#include "shardwise/kernel/scratch.hpp"
+#include <shardwise/kernel/element.hpp>
+#include <shardwise/kernel/gemv.hpp>
+#include <shardwise/kernel/scratch.hpp>
 
 #if defined(SHARDWISE_GEMM_ONEDNN)
 #include <dnnl.h>
 
-#include "shardwise/kernel/held_signals.hpp"
+#include <shardwise/kernel/held_signals.hpp>
 #endif
 #if defined(SHARDWISE_GEMM_BLAS)
 #include <Eigen/src/misc/blas.h>

@@ -8,9 +8,9 @@
 
 #include <cstring>
 
-#include "shardwise/kernel/element.hpp"
-#include "shardwise/kernel/fold.hpp"
-#include "shardwise/kernel/scratch.hpp"
+#include <shardwise/kernel/element.hpp>
+#include <shardwise/kernel/fold.hpp>
+#include <shardwise/kernel/scratch.hpp>
 
 namespace shardwise::kernel {
 

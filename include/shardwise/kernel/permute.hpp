@@ -16,7 +16,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "shardwise/kernel/element.hpp"
+#include <shardwise/kernel/element.hpp>
 
 namespace shardwise::kernel {
 

@@ -18,7 +18,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "shardwise/kernel/element.hpp"
+#include <shardwise/kernel/element.hpp>
 
 namespace shardwise::kernel {
 

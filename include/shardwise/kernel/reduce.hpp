@@ -13,8 +13,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "shardwise/kernel/arithmetic.hpp"
-#include "shardwise/kernel/fold.hpp"
+#include <shardwise/kernel/arithmetic.hpp>
+#include <shardwise/kernel/fold.hpp>
 
 namespace shardwise::kernel {
 

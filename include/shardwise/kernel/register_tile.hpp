@@ -8,8 +8,8 @@
 
 #include <cstring>
 
-#include "shardwise/kernel/fold.hpp"
-#include "shardwise/kernel/gemm.hpp"
+#include <shardwise/kernel/fold.hpp>
+#include <shardwise/kernel/gemm.hpp>
 
 namespace shardwise::kernel::detail {
 

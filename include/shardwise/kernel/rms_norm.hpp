@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "shardwise/kernel/fold.hpp"
-#include "shardwise/kernel/scratch.hpp"
+#include <shardwise/kernel/fold.hpp>
+#include <shardwise/kernel/scratch.hpp>
 
 namespace shardwise::kernel {
 

@@ -13,7 +13,7 @@
 #include <optional>
 #include <vector>
 
-#include "shardwise/kernel/element.hpp"
+#include <shardwise/kernel/element.hpp>
 
 namespace shardwise::kernel {
 

@@ -14,7 +14,7 @@
 #include <cstddef>
 #include <new>
 
-#include "shardwise/layout/index.hpp"
+#include <shardwise/layout/index.hpp>
 
 namespace shardwise::kernel {
 

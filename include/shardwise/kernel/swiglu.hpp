@@ -5,8 +5,8 @@
 /// @file
 /// y = silu(gate) · up, the gated activation of Shazeer, "GLU variants improve transformer", 2020.
 
-#include "shardwise/kernel/element.hpp"
-#include "shardwise/kernel/elementary.hpp"
+#include <shardwise/kernel/element.hpp>
+#include <shardwise/kernel/elementary.hpp>
 
 namespace shardwise::kernel {
 

@@ -8,10 +8,8 @@
 ///
 /// A result is legal if the operation is local in both directions: forward from the operands' placements, and
 /// backward from the result's gradient to the gradients that the operands' placements call for. That leaves:
-///   - one index cut into blocks: every operand that has it is `Shard` there, every other operand is
-///   `Reduced`
-///     (each rank uses it on other data); the result is `Shard` there, or `Partial` if the index is
-///     contracted;
+///   - one index cut into blocks: every operand that has it is `Shard` there, every other operand is `Reduced` (each
+///     rank uses it on other data); the result is `Shard` there, or `Partial` if the index is contracted;
 ///   - nothing cut: all operands `Replicate`, or all `Reduced`;
 ///   - pending sums: one, beside `Reduced` operands, in a product; all, in a sum.
 /// The tests find the same set by simulating every combination on small tensors.

@@ -98,6 +98,13 @@ struct Signature {
     signature.result = all[signature.count];
     return signature;
   }
+  /// All operands have the same indices, and so has the result; none if their ranks differ.
+  template <int First, int... Rest>
+  static constexpr Signature elementwise() {
+    if (((Rest != First) || ...)) return {};
+    const Indices all = Indices::range('a', First);
+    return of(all, (static_cast<void>(Rest), all)..., all);
+  }
   constexpr Signature linear_in_each() const {
     Signature changed = *this;
     changed.linearity = Linearity::in_each;

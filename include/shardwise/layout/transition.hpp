@@ -5,12 +5,12 @@
 /// @file
 /// One step from a layout to another: which single collective, over which axes, or none at all.
 ///
-/// | from \ to              | `Shard<b>`                | `Replicate`, `Reduced` | `Partial<Sum>` |
-/// |------------------------|---------------------------|------------------------|----------------------------------|
-/// | `Shard<a>`             | a = b: none; else all-to-all | all-gather          | local: zero outside the
-/// own block | | `Replicate`, `Reduced` | local slice               | none                   | local: keep on
-/// one rank          | | `Partial<Sum>`         | reduce-scatter            | all-reduce             | none |
-/// | `Partial<Max/Min>`     | reduce-scatter            | all-reduce             | not defined |
+/// | from \ to              | `Shard<b>`                   | `Replicate`, `Reduced` | `Partial<Sum>`                     |
+/// |------------------------|------------------------------|------------------------|------------------------------------|
+/// | `Shard<a>`             | a = b: none; else all-to-all | all-gather             | local: zeros outside the own block |
+/// | `Replicate`, `Reduced` | local slice                  | none                   | local: keep on one rank            |
+/// | `Partial<Sum>`         | reduce-scatter               | all-reduce             | none                               |
+/// | `Partial<Max/Min>`     | reduce-scatter               | all-reduce             | not defined                        |
 ///
 /// Several axes can change in one step. What decides is the list of axes that shard each dimension, outer
 /// first. Take away the axes whose blocks travel: they must be the inner end of their lists, and what is left
@@ -24,7 +24,7 @@ namespace shardwise {
 enum class Collective : std::uint8_t { none, all_reduce, all_gather, reduce_scatter, all_to_all };
 inline constexpr int collective_kinds = 5;
 
-constexpr const char* name(Collective kind) {
+constexpr const char* name_of(Collective kind) {
   constexpr const char* names[] = {"none", "all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
   return names[static_cast<int>(kind)];
 }

@@ -14,7 +14,6 @@
 /// Forward: one all-reduce over the axes that shard the classes, of three numbers a row (four with label
 /// smoothing), and one of two numbers over the axes that shard rows. Backward: no communication.
 
-#include <bit>
 #include <stdexcept>
 #include <string>
 
@@ -23,8 +22,8 @@
 #include <shardwise/kernel/cross_entropy.hpp>
 #include <shardwise/mesh/reducible.hpp>
 #include <shardwise/module/module.hpp>
+#include <shardwise/nn/loss_of_rows.hpp>
 #include <shardwise/ops/apply.hpp>
-#include <shardwise/ops/position.hpp>
 #include <shardwise/tensor/factories.hpp>
 
 namespace shardwise {
@@ -84,28 +83,6 @@ struct WideLoss<Tensor<T, Rank, MeshType, Placements...>> {
   using type = Tensor<kernel::compute_t<T>, Rank, MeshType, Placements...>;
 };
 
-/// The loss of some rows.
-struct LossOfRows {
-  double sum = 0;
-  /// Those that count. Negative if a target is wrong: then ~rows is the position of the first such target, and
-  /// the bits of `sum` are its value. So all ranks throw the same.
-  std::int64_t rows = 0;
-
-  static constexpr LossOfRows wrong_target(std::int64_t target, Index position) {
-    return {std::bit_cast<double>(target), ~std::int64_t{position}};
-  }
-  static void combine(Index count, const LossOfRows* terms, LossOfRows* results) {
-    for (Index i = 0; i < count; ++i) {
-      const LossOfRows &a = terms[i], &b = results[i];
-      if (a.rows >= 0 && b.rows >= 0) {
-        results[i] = {a.sum + b.sum, a.rows + b.rows};
-      } else if (b.rows >= 0 || (a.rows < 0 && a.rows > b.rows)) {  // the larger is the earlier
-        results[i] = a;
-      }
-    }
-  }
-};
-
 /// The axes of more than one rank that shard the last dimension of `X`, or any other.
 template <TensorType X>
 constexpr AxisSet sharding_axes(const X& x, bool last) {
@@ -123,33 +100,6 @@ constexpr void all_reduce_over(const MeshType& mesh, AxisSet axes, M* terms, Ind
     recorder->communicate(Collective::all_reduce, axes, count * static_cast<Index>(sizeof(M)));
   }
   if constexpr (!MeshType::dry) mesh.communicator(axes).all_reduce(terms, terms, count);
-}
-
-/// The loss of this rank's rows, from the terms of all their classes.
-template <class Terms, class Id, int Rank>
-LossOfRows loss_of_rows(const View<const Id, Rank>& targets, const Terms* terms,
-                        const kernel::TargetDistribution& expected) {
-  const Index rows = targets.elements();
-  const Index wrong = kernel::wrong_target(rows, targets.data, expected);
-  if (wrong >= 0) {
-    Index position = 0;
-    for_each_run(targets, [&](Index local, Index global, Index count) {
-      if (wrong >= local && wrong < local + count) position = global + (wrong - local);
-    });
-    return LossOfRows::wrong_target(std::int64_t{targets.data[wrong]}, position);
-  }
-  return {kernel::cross_entropy(rows, terms, targets.data, expected),
-          std::int64_t{kernel::counted_rows(rows, targets.data, expected.ignore_index)}};
-}
-
-/// Throws if the loss is a wrong target. `rows`: the extents of the targets.
-template <int Rank>
-void check_targets(const LossOfRows& loss, const Shape<Rank>& rows, Index classes) {
-  if (loss.rows >= 0) return;
-  const View<const char, Rank> all{nullptr, rows, {}, rows};
-  throw std::out_of_range(
-      "CrossEntropyLoss: target " + std::to_string(std::bit_cast<std::int64_t>(loss.sum)) + " at " +
-      position(all, Index{~loss.rows}) + " is none of the " + std::to_string(classes) + " classes");
 }
 
 /// The pullback. Logits that nobody else holds any more become their gradient in place.
@@ -241,10 +191,7 @@ class CrossEntropyLoss : public Module<CrossEntropyLoss> {
     using X = std::remove_cvref_t<Logits>;
     const auto& logits = value_of(given);
     const auto& targets = value_of(targets_given);
-    const auto& mesh = logits.mesh();
-    if (!(targets.mesh() == mesh)) {
-      throw std::invalid_argument("the operands live on two different meshes of one type");
-    }
+    const auto& mesh = common_mesh(logits, targets);
     detail::check_rows(logits.shape(), targets.shape());
     Y y(mesh, {});
     const kernel::TargetDistribution expected{logits.shape().back(), options_.label_smoothing,
@@ -274,19 +221,16 @@ class CrossEntropyLoss : public Module<CrossEntropyLoss> {
       *y.writable().data = static_cast<T>(loss.sum / rows);
     }
 
-    if constexpr (!any_on_tape<X, Targets>) {
-      return y;
-    } else if constexpr (!any_tracked<X, Targets>) {
-      return Var<Y, false>(common_tape(given, targets_given), std::move(y));
-    } else {
-      using Node = detail::CrossEntropyNode<Terms, tensor_of<X>, tensor_of<Targets>, Y>;
-      Tape& tape = common_tape(given, targets_given);
-      auto from = OperandTraits<X>::slot(given);
-      auto to = SlotFor<Y>::make();
-      tape.record<Node>(given_up(std::forward<Logits>(given)), targets, std::move(terms), expected, rows,
-                        std::move(from), to);
-      return Var<Y>(tape, std::move(y), std::move(to));
-    }
+    return on_common_tape(
+        std::move(y),
+        [&](Tape& tape, const Y&, const auto& slot) {
+          using Node = detail::CrossEntropyNode<Terms, tensor_of<X>, tensor_of<Targets>, Y>;
+          auto from = OperandTraits<X>::slot(given);
+          tape.record<Node>(given_up(std::forward<Logits>(given)), targets, std::move(terms), expected, rows,
+                            std::move(from), slot);
+          return RecipeFor<Y>();
+        },
+        given, targets_given);
   }
 
   /// The value of `x`: taken out of it, if it is a `Var` that nobody will use again.

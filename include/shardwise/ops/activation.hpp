@@ -14,12 +14,12 @@ namespace shardwise {
 
 /// `F`: one of the formulas of kernel/activations.hpp.
 template <class F>
-struct Activation {
+struct ActivationOp {
   static constexpr Saved saved{.inputs = F::saves_output ? 0u : 1u, .output = F::saves_output};
 
-  template <int Rank>
+  template <int... Ranks>
   static constexpr Signature signature() {
-    return Signature::of(Indices::range('a', Rank), Indices::range('a', Rank));
+    return Signature::elementwise<Ranks...>();
   }
   template <int Rank>
   static constexpr auto shape(const Shape<Rank>& x) {
@@ -35,48 +35,48 @@ struct Activation {
   }
 };
 
-using Relu = Activation<kernel::Relu>;
-using Tanh = Activation<kernel::Tanh>;
-using Gelu = Activation<kernel::Gelu>;
-using GeluTanh = Activation<kernel::GeluTanh>;
-using Silu = Activation<kernel::Silu>;
+using ReluOp = ActivationOp<kernel::Relu>;
+using TanhOp = ActivationOp<kernel::Tanh>;
+using GeluOp = ActivationOp<kernel::Gelu>;
+using GeluTanhOp = ActivationOp<kernel::GeluTanh>;
+using SiluOp = ActivationOp<kernel::Silu>;
 
-template <Operand X, class Result = result_of<Relu, X>>
+template <Operand X, class Result = result_of<ReluOp, X>>
 constexpr auto relu(const X& x) {
-  return apply(Relu{}, x);
+  return apply(ReluOp{}, x);
 }
-template <Operand X, IllFormed Why = result_of<Relu, X>>
+template <Operand X, IllFormed Why = result_of<ReluOp, X>>
 Why relu(const X&);  // see Why
 
-template <Operand X, class Result = result_of<Tanh, X>>
+template <Operand X, class Result = result_of<TanhOp, X>>
 constexpr auto tanh(const X& x) {
-  return apply(Tanh{}, x);
+  return apply(TanhOp{}, x);
 }
-template <Operand X, IllFormed Why = result_of<Tanh, X>>
+template <Operand X, IllFormed Why = result_of<TanhOp, X>>
 Why tanh(const X&);  // see Why
 
 /// x Φ(x), with the normal distribution function itself.
-template <Operand X, class Result = result_of<Gelu, X>>
+template <Operand X, class Result = result_of<GeluOp, X>>
 constexpr auto gelu(const X& x) {
-  return apply(Gelu{}, x);
+  return apply(GeluOp{}, x);
 }
-template <Operand X, IllFormed Why = result_of<Gelu, X>>
+template <Operand X, IllFormed Why = result_of<GeluOp, X>>
 Why gelu(const X&);  // see Why
 
 /// The tanh approximation of gelu (Hendrycks and Gimpel, 2016).
-template <Operand X, class Result = result_of<GeluTanh, X>>
+template <Operand X, class Result = result_of<GeluTanhOp, X>>
 constexpr auto gelu_tanh(const X& x) {
-  return apply(GeluTanh{}, x);
+  return apply(GeluTanhOp{}, x);
 }
-template <Operand X, IllFormed Why = result_of<GeluTanh, X>>
+template <Operand X, IllFormed Why = result_of<GeluTanhOp, X>>
 Why gelu_tanh(const X&);  // see Why
 
 /// x times the logistic function of x.
-template <Operand X, class Result = result_of<Silu, X>>
+template <Operand X, class Result = result_of<SiluOp, X>>
 constexpr auto silu(const X& x) {
-  return apply(Silu{}, x);
+  return apply(SiluOp{}, x);
 }
-template <Operand X, IllFormed Why = result_of<Silu, X>>
+template <Operand X, IllFormed Why = result_of<SiluOp, X>>
 Why silu(const X&);  // see Why
 
 }  // namespace shardwise

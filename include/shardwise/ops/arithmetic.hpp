@@ -30,11 +30,9 @@ constexpr Shape<Rank> same_shape(const char* operation, const Shape<Rank>& a, co
 struct MulOp {
   static constexpr Saved saved{.inputs = 0b11};
 
-  template <int RankA, int RankB>
+  template <int... Ranks>
   static constexpr Signature signature() {
-    if (RankA != RankB) return {};
-    Indices all = Indices::range('a', RankA);
-    return Signature::of(all, all, all).linear_in_each();
+    return Signature::elementwise<Ranks...>().linear_in_each();
   }
   template <int Rank>
   static constexpr auto shape(const Shape<Rank>& a, const Shape<Rank>& b) {
@@ -56,11 +54,9 @@ struct SubOp {
   static constexpr bool accumulates = true;
   static constexpr unsigned passes = 0b01;
 
-  template <int RankA, int RankB>
+  template <int... Ranks>
   static constexpr Signature signature() {
-    if (RankA != RankB) return {};
-    Indices all = Indices::range('a', RankA);
-    return Signature::of(all, all, all).linear_jointly();
+    return Signature::elementwise<Ranks...>().linear_jointly();
   }
   template <int Rank>
   static constexpr auto shape(const Shape<Rank>& a, const Shape<Rank>& b) {
@@ -100,9 +96,9 @@ struct ScaleOp {
   static constexpr Saved saved{};
   static constexpr bool accumulates = true;
 
-  template <int Rank>
+  template <int... Ranks>
   static constexpr Signature signature() {
-    return Signature::of(Indices::range('a', Rank), Indices::range('a', Rank)).linear_in_each();
+    return Signature::elementwise<Ranks...>().linear_in_each();
   }
   template <int Rank>
   static constexpr auto shape(const Shape<Rank>& x) {

@@ -21,9 +21,9 @@ struct DropoutOp {
 
   static constexpr Saved saved{};
 
-  template <int Rank>
+  template <int... Ranks>
   static constexpr Signature signature() {
-    return Signature::of(Indices::range('a', Rank), Indices::range('a', Rank)).linear_in_each();
+    return Signature::elementwise<Ranks...>().linear_in_each();
   }
 
   template <int Rank>

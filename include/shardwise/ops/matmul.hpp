@@ -24,7 +24,7 @@
 namespace shardwise {
 
 template <int Contracted>
-struct Matmul {
+struct MatmulOp {
   static constexpr Saved saved{.inputs = 0b11};
   static constexpr bool accumulates = true;
 
@@ -100,7 +100,7 @@ struct Matmul {
 /// matmul, and a bias added to every row while the product is in the cache.
 template <int Contracted>
 struct LinearOp {
-  using Product = Matmul<Contracted>;
+  using Product = MatmulOp<Contracted>;
   static constexpr Saved saved{.inputs = 0b011};
   static constexpr bool accumulates = true;
 
@@ -163,11 +163,11 @@ struct LinearOp {
 };
 
 /// x: [r…, in…], w: [out…, in…] with `Contracted` dimensions `in…`; the result is [r…, out…].
-template <int Contracted = 1, Operand X, Operand W, class Result = result_of<Matmul<Contracted>, X, W>>
+template <int Contracted = 1, Operand X, Operand W, class Result = result_of<MatmulOp<Contracted>, X, W>>
 constexpr auto matmul(const X& x, const W& w) {
-  return apply(Matmul<Contracted>{}, x, w);
+  return apply(MatmulOp<Contracted>{}, x, w);
 }
-template <int Contracted = 1, Operand X, Operand W, IllFormed Why = result_of<Matmul<Contracted>, X, W>>
+template <int Contracted = 1, Operand X, Operand W, IllFormed Why = result_of<MatmulOp<Contracted>, X, W>>
 Why matmul(const X&, const W&);  // see Why: LayoutError<Reason, On<>, Expected<>, Got<>, Cure<>>
 
 /// matmul plus b: [out…] in every row.

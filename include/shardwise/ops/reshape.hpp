@@ -197,15 +197,13 @@ constexpr auto run_reshape(const X& x, const Shape<Rank>& shape) {
     const Given& value = value_of(x);
     check_reshape<Result>(value, shape);
     Result y(value.mesh(), shape, value.buffer());
-    if constexpr (!any_on_tape<X>) {
-      return y;
-    } else if constexpr (!any_tracked<X>) {
-      return Var<Result, false>(x.tape(), std::move(y));
-    } else {
-      auto slot = SlotFor<Result>::make();
-      x.tape().template record<ReshapeNode<Given, Result>>(value.shape(), OperandTraits<X>::slot(x), slot);
-      return Var<Result>(x.tape(), std::move(y), std::move(slot));
-    }
+    return on_common_tape(
+        std::move(y),
+        [&](Tape& tape, const Result&, const auto& slot) {
+          tape.record<ReshapeNode<Given, Result>>(value.shape(), OperandTraits<X>::slot(x), slot);
+          return RecipeFor<Result>();
+        },
+        x);
   }
 }
 

@@ -21,11 +21,9 @@ struct SwigluOp {
   static constexpr Saved saved{.inputs = 0b11};
   static constexpr bool recomputed = true;  // the widest tensor of a layer, of operands that are kept
 
-  template <int RankGate, int RankUp>
+  template <int... Ranks>
   static constexpr Signature signature() {
-    if (RankGate != RankUp) return {};
-    Indices all = Indices::range('a', RankGate);
-    return Signature::of(all, all, all);
+    return Signature::elementwise<Ranks...>();
   }
   template <int Rank>
   static constexpr auto shape(const Shape<Rank>& gate, const Shape<Rank>& up) {

@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What the ranks that share the rows of a loss tell each other: its sum and how many rows count; or the first target that
+/// is wrong, so that all of them throw the same.
+
+#include <bit>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include <shardwise/kernel/cross_entropy.hpp>
+#include <shardwise/ops/position.hpp>
+#include <shardwise/tensor/factories.hpp>
+
+namespace shardwise::detail {
+
+/// The loss of some rows.
+struct LossOfRows {
+  double sum = 0;
+  /// Those that count. Negative if a target is wrong: then ~rows is the position of the first such target, and
+  /// the bits of `sum` are its value. So all ranks throw the same.
+  std::int64_t rows = 0;
+
+  static constexpr LossOfRows wrong_target(std::int64_t target, Index position) {
+    return {std::bit_cast<double>(target), ~std::int64_t{position}};
+  }
+  static void combine(Index count, const LossOfRows* terms, LossOfRows* results) {
+    for (Index i = 0; i < count; ++i) {
+      const LossOfRows &a = terms[i], &b = results[i];
+      if (a.rows >= 0 && b.rows >= 0) {
+        results[i] = {a.sum + b.sum, a.rows + b.rows};
+      } else if (b.rows >= 0 || (a.rows < 0 && a.rows > b.rows)) {  // the larger is the earlier
+        results[i] = a;
+      }
+    }
+  }
+};
+
+/// The loss of this rank's rows, from the terms of all their classes.
+template <class Terms, class Id, int Rank>
+LossOfRows loss_of_rows(const View<const Id, Rank>& targets, const Terms* terms,
+                        const kernel::TargetDistribution& expected) {
+  const Index rows = targets.elements();
+  const Index wrong = kernel::wrong_target(rows, targets.data, expected);
+  if (wrong >= 0) {
+    Index position = 0;
+    for_each_run(targets, [&](Index local, Index global, Index count) {
+      if (wrong >= local && wrong < local + count) position = global + (wrong - local);
+    });
+    return LossOfRows::wrong_target(std::int64_t{targets.data[wrong]}, position);
+  }
+  return {kernel::cross_entropy(rows, terms, targets.data, expected),
+          std::int64_t{kernel::counted_rows(rows, targets.data, expected.ignore_index)}};
+}
+
+/// Throws if the loss is a wrong target. `rows`: the extents of the targets.
+template <int Rank>
+void check_targets(const LossOfRows& loss, const Shape<Rank>& rows, Index classes) {
+  if (loss.rows >= 0) return;
+  const View<const char, Rank> all{nullptr, rows, {}, rows};
+  throw std::out_of_range(
+      "CrossEntropyLoss: target " + std::to_string(std::bit_cast<std::int64_t>(loss.sum)) + " at " +
+      position(all, Index{~loss.rows}) + " is none of the " + std::to_string(classes) + " classes");
+}
+
+}  // namespace shardwise::detail

@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What `apply` asks of an operation besides its signature: see there.
+
+#include <shardwise/tensor/tensor.hpp>
+
+namespace shardwise {
+
+/// What `pull_back` reads besides the gradient: operands (bit i is operand i), the result.
+struct Saved {
+  unsigned inputs = 0;
+  bool output = false;
+};
+
+/// An operand in `pull_back`: its block (without data unless saved), and where its gradient goes (null if
+/// none is wanted). With `accumulate` the gradient is to be added to what is there.
+template <class T, int Rank>
+struct Input : View<const T, Rank> {
+  T* gradient = nullptr;
+  bool accumulate = false;
+};
+
+namespace detail {
+
+template <class Op>
+inline constexpr bool accumulates = requires {
+  requires Op::accumulates;
+};
+
+/// Is the gradient of operand `I` the result's, element by element?
+template <class Op, int I>
+inline constexpr bool passes = false;
+template <class Op, int I>
+  requires requires { Op::passes; }
+inline constexpr bool passes<Op, I> = (Op::passes >> I & 1u) != 0;
+
+template <class Op>
+inline constexpr bool recomputed = requires {
+  requires Op::recomputed;
+};
+
+template <class Op, class Y, class... X>
+constexpr std::int64_t flops(const Op& op, const Y& y, const X&... x) {
+  if constexpr (requires { op.flops(y, x...); }) {
+    return op.flops(y, x...);
+  } else {
+    return y.elements();
+  }
+}
+
+template <class Op, class Y, class... X>
+constexpr std::int64_t gradient_flops(const Op& op, int wanted, const Y& y, const X&... x) {
+  if constexpr (requires { op.gradient_flops(wanted, y, x...); }) {
+    return op.gradient_flops(wanted, y, x...);
+  } else {
+    return wanted * flops(op, y, x...);
+  }
+}
+
+}  // namespace detail
+
+}  // namespace shardwise
