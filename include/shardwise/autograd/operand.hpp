@@ -103,6 +103,16 @@ constexpr const auto& common_mesh(const First& first, const Rest&... rest) {
   return first.mesh();
 }
 
+/// Where the gradient of an operand goes; nowhere, if it has none.
+template <Operand X>
+constexpr SlotFor<tensor_of<X>> slot_of(const X& x) {
+  if constexpr (OperandTraits<X>::tracked) {
+    return OperandTraits<X>::slot(x);
+  } else {
+    return {};
+  }
+}
+
 /// What an operation gives: the tensor `y`; or a `Var` of it, if an operand is on a tape. If one has a gradient,
 /// `record(tape, y, slot)` leaves a node that takes the gradient of `y` from the slot, and gives the recipe of `y` or none.
 template <TensorType Y, class Record, Operand... X>

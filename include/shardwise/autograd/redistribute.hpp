@@ -109,8 +109,8 @@ constexpr auto redistribute_to(X x) {
         std::move(y),
         [&](Tape& tape, const Y&, const auto& slot) {
           using From = tensor_of<X>;
-          tape.record<detail::RedistributeNode<From, Y>>(x.slot(), slot);
-          if constexpr (same_data(From::layout, Y::layout)) {
+          tape.record<detail::RedistributeNode<From, Y>>(slot_of(x), slot);
+          if constexpr (OperandTraits<X>::tracked && same_data(From::layout, Y::layout)) {
             if (x.recipe()) return RecipeFor<Y>(Shared<detail::RelabelledRecipe<From, Y>>::make(x.recipe()));
           }
           return RecipeFor<Y>();

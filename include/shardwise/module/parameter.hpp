@@ -183,7 +183,7 @@ class Parameter {
 
   /// For operations that need the value in their pullback.
   constexpr RecipeFor<X> recipe() const requires(is_gathered) {
-    return RecipeFor<X>::template make<detail::GatheredRecipe<X, How>>(cell_);
+    return Shared<detail::GatheredRecipe<X, How>>::make(cell_);
   }
 
  private:

@@ -225,7 +225,7 @@ class CrossEntropyLoss : public Module<CrossEntropyLoss> {
         std::move(y),
         [&](Tape& tape, const Y&, const auto& slot) {
           using Node = detail::CrossEntropyNode<Terms, tensor_of<X>, tensor_of<Targets>, Y>;
-          auto from = OperandTraits<X>::slot(given);
+          auto from = slot_of(given);
           tape.record<Node>(given_up(std::forward<Logits>(given)), targets, std::move(terms), expected, rows,
                             std::move(from), slot);
           return RecipeFor<Y>();

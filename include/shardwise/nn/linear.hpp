@@ -36,24 +36,6 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   using Bias = tensor_with<T, OutDims, MeshType, packed(detail::bias_layout<Style, MeshType>())>;
   using WeightParameter = detail::StyledWeight<Style, Weight, OutDims>;
   using BiasParameter = detail::StyledBias<Style, Bias>;
-<<<<<<< HEAD
-=======
-
-  template <class X>
-  using PreparedTensor =
-      relaid<X, packed(detail::input_layout<Style, MeshType>(X::layout, X::rank - InDims))>;
-  template <class X>
-  using ProductOfTensor = result_of<MatmulOp<InDims>, PreparedTensor<X>, Weight>;
-  template <class Y>
-  using GivenOut = detail::given_out<Style, Y>;
-
-  /// The product with an input `X`, and what a call gives: a tensor type or a `LayoutError`.
-  template <class X>
-  using Product = detail::through<X, ProductOfTensor>;
-  template <class X>
-  using ResultOf = detail::through<X, ProductOfTensor, GivenOut>;
-
->>>>>>> lower
   using Problem = detail::style_problem<MeshType, ModuleKind::linear, Style>;
 
   /// `in` and `out` are the extents of the features: numbers, or {heads, head_dim}. Parameters begin as
@@ -73,7 +55,7 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   /// x: [r…, in…]; the result is [r…, out…].
   constexpr auto forward(const Operand auto& x) const {
     const auto in = take(x);
-    using Product = tensor_of<result_of<Matmul<InDims>, decltype(in), WeightParameter>>;
+    using Product = tensor_of<result_of<MatmulOp<InDims>, decltype(in), WeightParameter>>;
     if constexpr (HasBias && WellFormed<Product>) {
       // The bias lies as the product does, so that a pending one gets it once.
       constexpr Layout layout = Layout::by_axis(MeshType::axes, [](int axis) {

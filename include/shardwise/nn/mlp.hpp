@@ -17,15 +17,6 @@ template <class MeshType, class T = float, ParallelStyle Up = ColwiseParallel<tp
 class Mlp : public Module<Mlp<MeshType, T, Up, Down>> {
  public:
   using Problem = detail::style_problem<MeshType, ModuleKind::linear, Up, Down>;
-<<<<<<< HEAD
-=======
-  template <class X>
-  using Hidden = result_of<GeluOp, X>;
-  /// What a call with an `X` gives, or the `LayoutError` that says why none.
-  template <class X>
-  using ResultOf = detail::through<X, Linear<MeshType, Up, T>::template ResultOf, Hidden,
-                                   Linear<MeshType, Down, T>::template ResultOf>;
->>>>>>> lower
 
   constexpr Mlp(const MeshType& mesh, Index features, Index hidden) requires WellFormed<Problem>
       : up(mesh, features, hidden), down(mesh, hidden, features) {}

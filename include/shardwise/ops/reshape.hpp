@@ -200,7 +200,7 @@ constexpr auto run_reshape(const X& x, const Shape<Rank>& shape) {
     return on_common_tape(
         std::move(y),
         [&](Tape& tape, const Result&, const auto& slot) {
-          tape.record<ReshapeNode<Given, Result>>(value.shape(), OperandTraits<X>::slot(x), slot);
+          tape.record<ReshapeNode<Given, Result>>(value.shape(), slot_of(x), slot);
           return RecipeFor<Result>();
         },
         x);
