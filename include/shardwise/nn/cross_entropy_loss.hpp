@@ -23,8 +23,8 @@
 #include <shardwise/kernel/cross_entropy.hpp>
 #include <shardwise/mesh/reducible.hpp>
 #include <shardwise/ops/apply.hpp>
-#include <shardwise/ops/position.hpp>
 #include <shardwise/tensor/factories.hpp>
+#include <shardwise/tensor/position.hpp>
 
 namespace shardwise {
 
