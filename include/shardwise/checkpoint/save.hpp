@@ -202,21 +202,13 @@ class CheckpointSave {
 
   /// What the ranks have written, a line of each. A rank without memory for that stops all.
   std::string gather_descriptions() {
-    const auto size = static_cast<std::size_t>(ranks_.size());
     std::string mine, text;
     problems_.guard([&] { mine = described() + '\n'; });
-    std::vector<Index> counts(size), offsets(size);
-    const auto bytes = static_cast<Index>(mine.size());
-    for (std::size_t r = 0; r < size; ++r) offsets[r] = static_cast<Index>(r);
-    ranks_.all_gather(&bytes, counts.data(), std::vector<Index>(size, 1), offsets, data_type<Index>);
-    Index all = 0;
-    for (std::size_t r = 0; r < size; ++r) {
-      offsets[r] = all;
-      all += counts[r];
-    }
-    problems_.guard([&] { text.resize(static_cast<std::size_t>(all)); });
+    const Index bytes[]{static_cast<Index>(mine.size())};
+    const std::vector<Index> lengths = gather(ranks_, bytes);
+    problems_.guard([&] { text.resize(static_cast<std::size_t>(sum_of(lengths))); });
     give_up_on_problems();
-    ranks_.all_gather(mine.data(), text.data(), counts, offsets, DataType::u8);
+    gather(ranks_, mine, lengths, text);
     return text;
   }
 

@@ -149,10 +149,7 @@ TokenCorpus open_token_corpus(const Communicator& ranks, const std::vector<std::
   // Of the tokens, and of the tokenizer that was given: a cache tells only of the first rank's.
   const std::array<Index, 2> mine{std::bit_cast<Index>(corpus->fingerprint()),
                                   std::bit_cast<Index>(std::uint64_t{tokenizer.fingerprint()})};
-  const auto size = static_cast<std::size_t>(ranks.size());
-  std::vector<Index> all(2 * size), counts(size, 2), offsets(size);
-  for (std::size_t r = 0; r < size; ++r) offsets[r] = static_cast<Index>(2 * r);
-  ranks.all_gather(mine.data(), all.data(), counts, offsets, data_type<Index>);
+  const std::vector<Index> all = detail::gather(ranks, mine);
   together([&] {
     if (mine[1] != all[1]) throw std::runtime_error("another tokenizer than on rank 0");
     if (mine[0] == all[0]) return;

@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include <shardwise/io/file_bytes.hpp>
-#include <shardwise/text/byte_tokenizer.hpp>
+#include <shardwise/io/file.hpp>
+#include <shardwise/text/utf8.hpp>
 
 namespace shardwise {
 

@@ -7,194 +7,22 @@
 /// 2023): the maximum and the sum of each query's scores are kept up to date while blocks of keys pass by,
 /// and the backward pass computes the scores again from the saved logarithm of that sum. The matrix of scores
 /// never exists; the working memory is one block of it (two in the backward pass).
-///
-/// A block of scores is stored [keys, queries], so that a vector register holds one key against many queries:
-/// maxima and sums over keys then need no sums within a register, and the products no transposed keys. Few
-/// queries share a block with those of the other heads that read the same keys.
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include <shardwise/kernel/arithmetic.hpp>
-#include <shardwise/kernel/elementary.hpp>
+#include <shardwise/kernel/attention_blocks.hpp>
 #include <shardwise/kernel/fold.hpp>
-#include <shardwise/kernel/register_tile.hpp>
 #include <shardwise/kernel/scratch.hpp>
 
 namespace shardwise::kernel {
 
-/// q, o: [batch, queries, heads, head_dim]; k, v: [batch, capacity, kv_heads, head_dim], of which the first
-/// `keys` of each sequence are read. Head h reads key/value head (first_head + h) / group (grouped queries);
-/// key/value heads that no head reads are legal. If `causal`, query i sees the keys up to i + keys - queries:
-/// the last query sees all.
-struct AttentionShape {
-  Index batch, queries, keys, heads, kv_heads, head_dim;
-  bool causal;
-  double scale;  ///< usually 1/√head_dim
-  Index group = kv_heads > 0 ? heads / kv_heads : 1;
-  Index first_head = 0;  ///< counted from the first head that reads key/value head 0
-  Index capacity = keys;
-};
-
 namespace detail {
-
-inline constexpr Index query_block = 32, key_block = 128;
 
 struct AttentionKeys;
 struct AttentionQueries;
-
-/// Queries that read the same keys: `count` from `first` on, of each of `heads` heads from `head` on.
-struct QueryBlock {
-  Index batch, head, heads, first, count;
-
-  Index rows() const { return heads * count; }
-  Index query(Index row) const { return first + row % count; }
-  /// Where the row begins in q and o; and in lse.
-  Index offset(const AttentionShape& s, Index row) const {
-    return ((batch * s.queries + query(row)) * s.heads + head + row / count) * s.head_dim;
-  }
-  Index lse_offset(const AttentionShape& s, Index row) const {
-    return (batch * s.heads + head + row / count) * s.queries + query(row);
-  }
-  /// How many of the keys from `first_key` on the row sees; it may be more than there are, or less than none.
-  Index visible_keys(const AttentionShape& s, Index row, Index first_key) const {
-    return (s.causal ? query(row) + s.keys - s.queries + 1 : s.keys) - first_key;
-  }
-  /// The most keys that a row sees.
-  Index most_visible(const AttentionShape& s) const {
-    return std::max<Index>(visible_keys(s, count - 1, 0), 0);
-  }
-};
-
-/// Calls f for blocks of all queries that read key/value head `kv`.
-template <class F>
-void for_query_blocks(const AttentionShape& s, Index batch, Index kv, F f) {
-  const Index begin = std::clamp<Index>(kv * s.group - s.first_head, 0, s.heads),
-              end = std::clamp<Index>((kv + 1) * s.group - s.first_head, 0, s.heads),
-              count = std::min(query_block, s.queries);
-  if (count == 0) return;
-  const Index together = query_block / count;
-  for (Index head = begin; head < end; head += together) {
-    for (Index i = 0; i < s.queries; i += count) {
-      f(QueryBlock{batch, head, std::min(together, end - head), i, std::min(count, s.queries - i)});
-    }
-  }
-}
-
-/// Rows of head_dim numbers, `stride` apart; up to `padded` numbers of each can be read.
-template <class C>
-struct Rows {
-  const C* data;
-  Index stride;
-  const C* from(Index row) const { return data + row * stride; }
-};
-
-/// The keys or values of one head, packed.
-template <class T>
-Rows<compute_t<T>> pack_keys(const AttentionShape& s, const T* x, compute_t<T>* packed) {
-  const Index d = s.head_dim, width = padded<compute_t<T>>(d);
-  for (Index r = 0; r < s.keys; ++r) {
-    const T* row = x + r * s.kv_heads * d;
-    SHARDWISE_INDEPENDENT
-    for (Index c = 0; c < d; ++c) packed[r * width + c] = widen(row[c]);
-    std::fill(packed + r * width + d, packed + (r + 1) * width, compute_t<T>{0});
-  }
-  return {packed, width};
-}
-
-/// The reverse.
-template <class T>
-void unpack_keys(const AttentionShape& s, const compute_t<T>* packed, T* x) {
-  const Index d = s.head_dim, width = padded<compute_t<T>>(d);
-  for (Index r = 0; r < s.keys; ++r) {
-    T* row = x + r * s.kv_heads * d;
-    for (Index c = 0; c < d; ++c) row[c] = narrow<T>(packed[r * width + c]);
-  }
-}
-
-/// factor · x of a block, transposed: [head_dim, lanes], and as rows [rows, width] if wanted.
-template <class T>
-void load_queries(const AttentionShape& s, const QueryBlock& block, compute_t<T> factor, const T* x,
-                  compute_t<T>* columns, compute_t<T>* packed) {
-  using C = compute_t<T>;
-  const Index d = s.head_dim, width = padded<C>(d), rows = block.rows(), lanes = padded<C>(rows);
-  if (rows < lanes) std::fill_n(columns, d * lanes, C{0});
-  for (Index r = 0; r < rows; ++r) {
-    const T* row = x + block.offset(s, r);
-    for (Index c = 0; c < d; ++c) columns[c * lanes + r] = factor * widen(row[c]);
-    for (Index c = 0; packed && c < width; ++c) packed[r * width + c] = c < d ? factor * widen(row[c]) : C{0};
-  }
-}
-
-/// Sets scores [cols, lanes] of keys that their query does not see to -∞.
-template <class C>
-void mask(const AttentionShape& s, const QueryBlock& block, Index first_key, Index cols, C* scores) {
-  if (!s.causal || block.visible_keys(s, 0, first_key) >= cols) return;  // the first query sees the fewest
-  const Index lanes = padded<C>(block.rows());
-  C seen[query_block];
-  std::fill_n(seen, lanes, C{0});
-  for (Index r = 0; r < block.rows(); ++r) {
-    seen[r] = static_cast<C>(std::clamp<Index>(block.visible_keys(s, r, first_key), 0, cols));
-  }
-  for (Index j = std::max<Index>(block.visible_keys(s, 0, first_key), 0); j < cols; ++j) {
-    C* row = scores + j * lanes;
-    const C key = static_cast<C>(j);
-    SHARDWISE_INDEPENDENT
-    for (Index c = 0; c < lanes; ++c) {
-      row[c] = key < seen[c] ? row[c] : -std::numeric_limits<C>::infinity();
-    }
-  }
-}
-
-/// scores [cols, lanes] become e^(score - maximum); maximum and sum of each lane are brought up to date, and
-/// `fade` is what was summed so far must be multiplied with.
-template <class C>
-void exponentiate(Index cols, Index lanes, C* scores, C* maximum, C* sum, C* fade) {
-  using Lane = typename Lanes<C>::type;
-  constexpr Index width = Lanes<C>::count;
-  for (Index lane = 0; lane < lanes; lane += width, scores += width) {
-    Lane highest, score;
-    std::memcpy(&highest, maximum + lane, sizeof highest);
-    for (Index j = 0; j < cols; ++j) {
-      std::memcpy(&score, scores + j * lanes, sizeof score);
-      highest = score > highest ? score : highest;
-    }
-    C after[width], shift[width], total[width] = {};
-    std::memcpy(after, &highest, sizeof after);
-    for (Index c = 0; c < width; ++c) {
-      shift[c] = after[c] == -std::numeric_limits<C>::infinity() ? C{0} : after[c];
-      fade[lane + c] = exp(maximum[lane + c] - shift[c]);
-      maximum[lane + c] = after[c];
-    }
-    for (Index j = 0; j < cols; ++j) {
-      C* row = scores + j * lanes;
-      SHARDWISE_INDEPENDENT
-      for (Index c = 0; c < width; ++c) {
-        row[c] = exp(row[c] - shift[c]);
-        total[c] += row[c];
-      }
-    }
-    for (Index c = 0; c < width; ++c) sum[lane + c] = sum[lane + c] * fade[lane + c] + total[c];
-  }
-}
-
-/// weights [cols, lanes], which hold scores, become e^(score - shift), and slopes weight · (slope - delta).
-template <class C>
-void weights_and_slopes(Index cols, Index lanes, const C* shift, const C* delta, C* weights, C* slopes) {
-  constexpr Index width = Lanes<C>::count;
-  for (Index lane = 0; lane < lanes; lane += width) {
-    for (Index j = 0; j < cols; ++j) {
-      C *weight = weights + j * lanes + lane, *slope = slopes + j * lanes + lane;
-      SHARDWISE_INDEPENDENT
-      for (Index c = 0; c < width; ++c) {
-        weight[c] = exp(weight[c] - shift[lane + c]);
-        slope[c] = weight[c] * (slope[c] - delta[lane + c]);
-      }
-    }
-  }
-}
 
 /// A block of queries against all its keys: writes o, and lse if it is not null.
 template <class T>

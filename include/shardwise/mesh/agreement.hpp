@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include <shardwise/mesh/communicator.hpp>
+#include <shardwise/mesh/gather.hpp>
 
 // Implementation details: not part of the interface.
 namespace shardwise::detail {
@@ -69,27 +69,25 @@ inline std::string ranks_text(const std::vector<int>& ranks, int size) {
 inline void Problems::throw_together(const Communicator& ranks, std::string_view task) const {
   const auto size = static_cast<std::size_t>(ranks.size());
   const std::string mine = packed();
-  const std::vector<Index> numbers{static_cast<Index>(list_.size()), static_cast<Index>(mine.size())};
-  std::vector<Index> all(2 * size), counts(size, 2), offsets(size);
-  for (std::size_t r = 0; r < size; ++r) offsets[r] = static_cast<Index>(2 * r);
-  ranks.all_gather(numbers.data(), all.data(), counts, offsets, data_type<Index>);
+  const Index numbers[]{static_cast<Index>(list_.size()), static_cast<Index>(mine.size())};
+  const std::vector<Index> all = gather(ranks, numbers);
 
-  Index bytes = 0, most = 0;  // the ranks' lists overlap, so the longest tells how many there are at least
+  std::vector<Index> lengths(size);
+  Index most = 0;  // the ranks' lists overlap, so the longest tells how many there are at least
   for (std::size_t r = 0; r < size; ++r) {
     most = std::max(most, all[2 * r]);
-    counts[r] = all[2 * r + 1];
-    offsets[r] = bytes;
-    bytes += counts[r];
+    lengths[r] = all[2 * r + 1];
   }
   if (most == 0) return;
-  std::string text(static_cast<std::size_t>(bytes), '\0');
-  ranks.all_gather(mine.data(), text.data(), counts, offsets, DataType::u8);
+  std::string text(static_cast<std::size_t>(sum_of(lengths)), '\0');
+  gather(ranks, mine, lengths, text);
 
   std::vector<std::string> problems;  // in the order in which the ranks tell them
   std::map<std::string, std::vector<int>, std::less<>> found_by;
+  std::string_view rest = text;
   for (std::size_t r = 0; r < size; ++r) {
-    std::string_view rest(text.data() + offsets[r], static_cast<std::size_t>(counts[r]));
-    while (!rest.empty()) {
+    const std::size_t left = rest.size() - static_cast<std::size_t>(lengths[r]);  // of the ranks that follow
+    while (rest.size() > left) {
       const std::string problem(rest.substr(0, rest.find('\0')));
       rest.remove_prefix(problem.size() + 1);
       auto& who = found_by[problem];

@@ -25,6 +25,7 @@
 #include <shardwise/nn/loss_of_rows.hpp>
 #include <shardwise/ops/apply.hpp>
 #include <shardwise/tensor/factories.hpp>
+#include <shardwise/tensor/position.hpp>
 
 namespace shardwise {
 

@@ -10,7 +10,7 @@
 #include <shardwise/kernel/embedding.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
-#include <shardwise/ops/position.hpp>
+#include <shardwise/tensor/position.hpp>
 
 namespace shardwise {
 

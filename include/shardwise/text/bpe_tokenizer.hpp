@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-#include <shardwise/text/byte_tokenizer.hpp>
+#include <shardwise/text/utf8.hpp>
 
 namespace shardwise {
 

@@ -3,8 +3,7 @@
 #pragma once
 
 /// @file
-/// Bytes as tokens, and what other tokenizers need to know of bytes: UTF-8, and the characters that byte-level
-/// vocabularies write bytes as.
+/// Bytes as tokens.
 ///
 /// ```
 /// ByteTokenizer tokenizer;
@@ -12,8 +11,6 @@
 /// std::string text = tokenizer.decode(ids);   // "ABC"
 /// ```
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -57,88 +54,4 @@ class ByteTokenizer {
   }
 };
 
-namespace detail {
-
-/// A character of UTF-8 text. `length` is its number of bytes; 0 if the bytes are none.
-struct Character {
-  char32_t value = 0;
-  std::size_t length = 0;
-};
-
-/// The character that begins at `text[begin]`, by table 3-7 of the Unicode Standard: the shortest form only,
-/// no surrogates, nothing above U+10FFFF.
-constexpr Character character_at(std::string_view text, std::size_t begin) {
-  const auto lead = static_cast<unsigned char>(text[begin]);
-  if (lead < 0x80) return {lead, 1};
-  const std::size_t length = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-  if (lead < 0xc2 || lead > 0xf4 || text.size() - begin < length) return {};
-  char32_t value = lead & (0x7fu >> length);
-  for (std::size_t i = 1; i < length; ++i) {
-    const auto byte = static_cast<unsigned char>(text[begin + i]);
-    if ((byte & 0xc0) != 0x80) return {};
-    value = value << 6 | (byte & 0x3fu);
-  }
-  const bool overlong = (length == 3 && value < 0x800) || (length == 4 && value < 0x10000);
-  const bool surrogate = value >= 0xd800 && value < 0xe000;
-  if (overlong || surrogate || value > 0x10ffff) return {};
-  return {value, length};
-}
-
-/// Throws `std::invalid_argument`, naming the first byte that begins no character.
-inline void check_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const std::size_t length = character_at(text, i).length;
-    if (length == 0) {
-      throw std::invalid_argument("the text is not UTF-8: byte " +
-                                  std::to_string(static_cast<unsigned char>(text[i])) + " at offset " +
-                                  std::to_string(i));
-    }
-    i += length;
-  }
-}
-
-/// The characters that stand for bytes in byte-level vocabularies (GPT-2's `bytes_to_unicode`): a byte that
-/// is a visible Latin-1 character is that character; the others, in order, are U+0100, U+0101, …
-class ByteAlphabet {
- public:
-  constexpr ByteAlphabet() {
-    char16_t next = 0x100;
-    for (std::size_t byte = 0; byte < 256; ++byte) {
-      const bool visible = (byte > 0x20 && byte < 0x7f) || (byte > 0xa0 && byte != 0xad);
-      character_of_[byte] = visible ? static_cast<char16_t>(byte) : next++;
-      byte_of_[character_of_[byte]] = static_cast<std::int16_t>(byte);
-    }
-  }
-
-  /// Adds the UTF-8 of the byte's character to `text`.
-  constexpr void append(std::string& text, char byte) const {
-    const char16_t character = character_of_[static_cast<unsigned char>(byte)];
-    if (character < 0x80) {
-      text += static_cast<char>(character);
-    } else {
-      text += static_cast<char>(0xc0 | character >> 6);
-      text += static_cast<char>(0x80 | (character & 0x3f));
-    }
-  }
-
-  /// The byte that a character stands for; -1 if it stands for none.
-  constexpr int byte(char32_t character) const {
-    return character < byte_of_.size() ? byte_of_[character] : -1;
-  }
-
- private:
-  static constexpr std::size_t characters = 0x100 + 68;  // 68 bytes are not visible
-  static constexpr std::array<std::int16_t, characters> nothing() {
-    std::array<std::int16_t, characters> all{};
-    for (auto& byte : all) byte = -1;
-    return all;
-  }
-
-  std::array<char16_t, 256> character_of_{};
-  std::array<std::int16_t, characters> byte_of_ = nothing();
-};
-
-inline constexpr ByteAlphabet byte_alphabet;
-
-}  // namespace detail
 }  // namespace shardwise

@@ -27,7 +27,7 @@
 #include <string_view>
 #include <vector>
 
-#include <shardwise/io/file_bytes.hpp>
+#include <shardwise/io/file.hpp>
 #include <shardwise/io/fingerprint.hpp>
 #include <shardwise/io/json_file.hpp>
 #include <shardwise/layout/index.hpp>

@@ -95,11 +95,8 @@ class ParallelWrite {
     for (const OutputFile& file : plan_.files) text += file.target.string() + '\0' + file.head;
     const std::array<Index, 3> mine{static_cast<Index>(std::hash<std::string>{}(text)),
                                     static_cast<Index>(temporary_token()), static_cast<Index>(name_token())};
-    const auto size = static_cast<std::size_t>(ranks_.size());
-    std::vector<Index> all(3 * size), counts(size, 3), offsets(size);
-    for (std::size_t r = 0; r < size; ++r) offsets[r] = static_cast<Index>(3 * r);
-    ranks_.all_gather(mine.data(), all.data(), counts, offsets, data_type<Index>);
-    for (std::size_t r = 1; r < size; ++r) {
+    const std::vector<Index> all = gather(ranks_, mine);
+    for (std::size_t r = 1; r < all.size() / 3; ++r) {
       if (all[3 * r] == all[0]) continue;
       throw std::runtime_error(std::string(task) + ": rank " + std::to_string(r) +
                                " writes other tensors, or to another place, than rank 0");

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include <shardwise/text/byte_tokenizer.hpp>
 #include <shardwise/text/tokenizer/file_part.hpp>
+#include <shardwise/text/utf8.hpp>
 
 namespace shardwise::detail {
 

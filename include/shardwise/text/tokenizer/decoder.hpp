@@ -20,10 +20,11 @@
 #include <vector>
 
 #include <shardwise/text/bpe_tokenizer.hpp>
-#include <shardwise/text/byte_tokenizer.hpp>
+#include <shardwise/text/byte_alphabet.hpp>
 #include <shardwise/text/tokenizer/file_part.hpp>
 #include <shardwise/text/tokenizer/normalizer.hpp>
 #include <shardwise/text/tokenizer/text_pattern.hpp>
+#include <shardwise/text/utf8.hpp>
 
 namespace shardwise::detail {
 

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include <shardwise/io/json_file.hpp>
-#include <shardwise/text/byte_tokenizer.hpp>
 #include <shardwise/text/tokenizer/text_pattern.hpp>
+#include <shardwise/text/utf8.hpp>
 
 namespace shardwise::detail {
 

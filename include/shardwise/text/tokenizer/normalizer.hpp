@@ -14,9 +14,9 @@
 #include <string_view>
 #include <utility>
 
-#include <shardwise/text/byte_tokenizer.hpp>
 #include <shardwise/text/tokenizer/file_part.hpp>
 #include <shardwise/text/tokenizer/text_pattern.hpp>
+#include <shardwise/text/utf8.hpp>
 
 namespace shardwise::detail {
 

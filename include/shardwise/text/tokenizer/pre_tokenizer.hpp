@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include <shardwise/text/byte_tokenizer.hpp>
+#include <shardwise/text/byte_alphabet.hpp>
 #include <shardwise/text/tokenizer/file_part.hpp>
 #include <shardwise/text/tokenizer/text_pattern.hpp>
 

@@ -20,13 +20,13 @@
 
 #include <shardwise/layout/index.hpp>
 #include <shardwise/text/bpe_tokenizer.hpp>
-#include <shardwise/text/byte_tokenizer.hpp>
 #include <shardwise/text/tokenizer/added_tokens.hpp>
 #include <shardwise/text/tokenizer/decoder.hpp>
 #include <shardwise/text/tokenizer/file_part.hpp>
 #include <shardwise/text/tokenizer/normalizer.hpp>
 #include <shardwise/text/tokenizer/post_processor.hpp>
 #include <shardwise/text/tokenizer/pre_tokenizer.hpp>
+#include <shardwise/text/utf8.hpp>
 
 namespace shardwise::detail {
 
