@@ -38,3 +38,5 @@
 #include <shardwise/models/transformer.hpp>
 
 #include <shardwise/inspect/plan_table.hpp>
+
+#include <shardwise/version.hpp>
