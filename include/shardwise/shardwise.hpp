@@ -41,3 +41,5 @@
 #include <shardwise/models/llama/model.hpp>
 
 #include <shardwise/inspect/plan_table.hpp>
+
+#include <shardwise/version.hpp>
