@@ -25,7 +25,6 @@
 #include <shardwise/nn/loss_of_rows.hpp>
 #include <shardwise/ops/apply.hpp>
 #include <shardwise/tensor/factories.hpp>
-#include <shardwise/tensor/position.hpp>
 
 namespace shardwise {
 

@@ -12,8 +12,8 @@
 #include <string>
 
 #include <shardwise/kernel/cross_entropy.hpp>
-#include <shardwise/ops/position.hpp>
 #include <shardwise/tensor/factories.hpp>
+#include <shardwise/tensor/position.hpp>
 
 namespace shardwise::detail {
 
