@@ -47,19 +47,36 @@ struct Repeat : Module<Repeat> {
   }
 };
 
-struct Sequential : Module<Sequential> {
-  template <Operand X, class Layers>
-  constexpr auto forward(const X& x, const Layers& layers) const {
-    return Repeat()(x, layers.size(), [&](const auto& in, std::size_t i) { return layers[i](in); });
-  }
-};
+}  // namespace detail
+
+/// f(… f(f(x, 0), 1) …, count - 1). Throws `std::invalid_argument` if `count` is not positive.
+template <Operand X, std::integral Count, class F,
+          class Problem = detail::call_problem<detail::Repeat, X, Count, F>>
+constexpr auto repeat(const X& x, Count count, const F& f) {
+  return detail::Repeat()(x, count, f);
+}
+template <Operand X, std::integral Count, class F,
+          IllFormed Why = detail::call_problem<detail::Repeat, X, Count, F>>
+Why repeat(const X&, Count, const F&);  // see Why
+
+namespace detail {
+
+template <class Layers>
+constexpr auto each_of(const Layers& layers) {
+  return [&layers](const auto& in, std::size_t i) { return layers[i](in); };
+}
+template <class X, class Layers>
+using sequence_problem =
+    call_problem<Repeat, X, std::size_t, decltype(each_of(std::declval<const Layers&>()))>;
 
 }  // namespace detail
 
-/// `repeat(x, count, f)`: f(… f(f(x, 0), 1) …, count - 1). Throws `std::invalid_argument` if `count` is not positive.
-inline constexpr detail::Repeat repeat;
-
-/// `sequential(x, layers)`: x through each of a vector of modules.
-inline constexpr detail::Sequential sequential;
+/// x through each of a vector of modules.
+template <Operand X, class Layers, class Problem = detail::sequence_problem<X, Layers>>
+constexpr auto sequential(const X& x, const Layers& layers) {
+  return repeat(x, layers.size(), detail::each_of(layers));
+}
+template <Operand X, class Layers, IllFormed Why = detail::sequence_problem<X, Layers>>
+Why sequential(const X&, const Layers&);  // see Why
 
 }  // namespace shardwise

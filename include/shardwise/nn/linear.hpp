@@ -112,8 +112,13 @@ struct Project : Module<Project> {
 
 }  // namespace detail
 
-/// `project(x, layers...)`: `x` through several layers that want it in one layout, as a tuple: it is redistributed once,
-/// and their gradients are added before they are reduced.
-inline constexpr detail::Project project;
+/// `x` through several layers that want it in one layout, as a tuple: it is redistributed once, and their gradients are
+/// added before they are reduced.
+template <Operand X, class... Layers, class Problem = detail::call_problem<detail::Project, X, Layers...>>
+constexpr auto project(const X& x, const Layers&... layers) {
+  return detail::Project()(x, layers...);
+}
+template <Operand X, class... Layers, IllFormed Why = detail::call_problem<detail::Project, X, Layers...>>
+Why project(const X&, const Layers&...);  // see Why
 
 }  // namespace shardwise
