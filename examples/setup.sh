@@ -90,6 +90,11 @@ shardwise_setup() {
         return 1
       fi
     fi
+    if [[ -t 0 && -t 1 ]]; then
+      local answer
+      read -rp "Missing on this machine: ${packages[*]}. Install them with apt-get, as root? [y/N] " answer
+      [[ $answer == [yY]* ]] || return 1
+    fi
     echo "Installing what is missing: ${packages[*]}"
     local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=600)
     local install=("${apt[@]}" install -y --no-install-recommends "${packages[@]}")

@@ -187,7 +187,7 @@ TEST_CASE("the documentation shows what the program prints") {
   REQUIRE(file.good());
   const std::string page((std::istreambuf_iterator<char>(file)), {});
 
-  const std::string before = "```\n$ build/examples/plan ";
+  const std::string before = "```\n$ shardwise-plan ";
   const std::size_t begin = page.find(before) + before.size();
   REQUIRE(begin > before.size());
   const std::size_t options_end = page.find('\n', begin), end = page.find("planned in", begin);

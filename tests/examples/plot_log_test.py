@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
-"""examples/plot_log.py: what its pictures show, read from the SVG by the labels of the axes, and what it refuses."""
+"""examples/tools/plot_log.py: what its pictures show, read from the SVG by the labels of the axes, and what it refuses."""
 
 import json
 import math
@@ -16,7 +16,7 @@ import unittest
 import xml.etree.ElementTree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PROGRAM = os.path.join(HERE, "..", "..", "examples", "plot_log.py")
+PROGRAM = os.path.join(HERE, "..", "..", "examples", "tools", "plot_log.py")
 SVG = "{http://www.w3.org/2000/svg}"
 UNITS = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 

@@ -13,11 +13,11 @@
 #include <doctest/doctest.h>
 #include <mpi/scratch_folder.hpp>
 
-#include "../../examples/training_log.hpp"
+#include "../../examples/tools/training_log.hpp"
 
 namespace {
 
-using examples::TrainingLog;
+using tools::TrainingLog;
 namespace sw = shardwise;
 namespace fs = std::filesystem;
 

@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Computes a small Llama with PyTorch, for `examples/llama --reference` to be compared with.
+"""Computes a small Llama with PyTorch, for tests/mpi/llama_reference.hpp to be compared with.
 
 A reference is a folder with
   config.json          as Hugging Face writes it

@@ -9,13 +9,13 @@
 #include <shardwise/models/llama/model.hpp>
 #include <shardwise/train/adamw.hpp>
 
-#include "../../examples/train_mesh.hpp"
-#include "../../examples/train_step.hpp"
+#include "../../examples/tools/llama_mesh.hpp"
+#include "../../examples/tools/train_step.hpp"
 
-namespace examples {
+namespace tools {
 namespace {
 
-using MeshType = TrainMesh<sw::DryMesh>;
+using Mesh = LlamaMesh<sw::DryMesh>;
 
 struct Never {
   constexpr bool operator()(const StepResult&) const { return false; }
@@ -24,14 +24,14 @@ struct Never {
 /// Of a model with one layer, which is three units.
 template <class PlanType, class BeforeUpdate = Always>
 constexpr auto step(const std::array<int, 4>& sizes, sw::Index micro_batches) {
-  return sw::trace<MeshType>(sizes, [&](const MeshType& mesh) {
+  return sw::trace<Mesh>(sizes, [&](const Mesh& mesh) {
     constexpr sw::LlamaConfig config{
         .vocabulary = 16, .features = 8, .layers = 1, .heads = 2, .kv_heads = 1, .hidden = 8, .context = 4};
-    sw::Llama<MeshType, PlanType> model(mesh, config);
+    sw::Llama<Mesh, PlanType> model(mesh, config);
     sw::AdamW adamw;
     auto load = [&](sw::Index) {
-      using Ids = sw::TokenIds<MeshType>;
-      return sw::LoadedBatch<MeshType>{Ids(mesh, {4, 4}), Ids(mesh, {4, 4}), 16 * micro_batches};
+      using Ids = sw::TokenIds<Mesh>;
+      return sw::LoadedBatch<Mesh>{Ids(mesh, {4, 4}), Ids(mesh, {4, 4}), 16 * micro_batches};
     };
     train_step(model, adamw, {.micro_batches = micro_batches}, load, BeforeUpdate());
   });
@@ -60,4 +60,4 @@ static_assert(refused.collectives(Phase::optimizer) == 2 &&
 static_assert(replicated.peak_bytes(sw::MemoryUse::optimizer_state) == 2 * replicated.parameter_bytes());
 
 }  // namespace
-}  // namespace examples
+}  // namespace tools

@@ -8,7 +8,7 @@
 
 #include <csignal>
 
-namespace examples {
+namespace tools {
 
 /// While it lives, these signals do nothing else.
 class StopSignal {
@@ -28,4 +28,4 @@ class StopSignal {
   static inline volatile std::sig_atomic_t asked_ = 0;
 };
 
-}  // namespace examples
+}  // namespace tools

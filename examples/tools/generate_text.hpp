@@ -11,13 +11,22 @@
 #include <fstream>
 #include <optional>
 
+#include <shardwise/inspect/plan_table.hpp>
+#include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/mesh/mesh.hpp>
 #include <shardwise/models/llama/files.hpp>
+#include <shardwise/tensor/distribute.hpp>
 #include <shardwise/text/sampling.hpp>
 #include <shardwise/text/tokenizer.hpp>
 
-#include "llama_model.hpp"
+#include "llama_mesh.hpp"
 
-namespace examples {
+namespace tools {
+
+namespace sw = shardwise;
+
+using Mesh = LlamaMesh<sw::Mesh>;
+using Plan = sw::LlamaTensorParallel<Split>;
 
 struct TextOptions {
   std::filesystem::path weights, tokens, dump_logits;
@@ -55,7 +64,7 @@ inline std::vector<std::int32_t> read_tokens(const std::filesystem::path& path, 
 /// One sequence, which every rank knows.
 template <class MeshType>
 auto sequence_of(const MeshType& mesh, std::span<const std::int32_t> ids) {
-  return sw::distribute<sw::Replicate, sw::Replicate, sw::Replicate>(
+  return sw::distribute<sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate>(
       mesh, sw::Shape<2>{1, static_cast<sw::Index>(ids.size())}, ids);
 }
 
@@ -67,7 +76,8 @@ void generate(const Model& model, const MeshType& mesh, std::span<const std::int
   auto cache = model.make_cache(ids, ids.shape()[1] + options.new_tokens);
   for (sw::Index i = 0; i < options.new_tokens; ++i) {
     // The logits of one token are small: gathered, they are the same on every rank, and so is the draw.
-    const auto logits = sw::redistribute<sw::Replicate, sw::Replicate, sw::Replicate>(model.next(ids, cache));
+    const auto logits =
+        sw::redistribute<sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate>(model.next(ids, cache));
     const std::span<const float> row(logits.data(),
                                      static_cast<std::size_t>(std::min(known, logits.shape()[2])));
     const std::int32_t id = sw::sample(row, options.sampling, options.seed, static_cast<std::uint64_t>(i));
@@ -77,15 +87,15 @@ void generate(const Model& model, const MeshType& mesh, std::span<const std::int
 }
 
 /// What generating a token communicates.
-inline void print_plan_of_token(const LlamaMesh<sw::Mesh>& mesh, const sw::LlamaConfig& config) {
-  using MeshType = LlamaMesh<sw::DryMesh>;
-  const auto plan = sw::trace<MeshType>(
-      {mesh.size<sw::dp>(), mesh.size<sw::tp>(), mesh.size<sw::kvr>()}, [&](const MeshType& dry) {
-        const sw::Llama<MeshType, TensorParallel> model(dry, config);
-        const auto id = sw::empty<std::int32_t, sw::Replicate, sw::Replicate, sw::Replicate>(dry, {1, 1});
-        auto cache = model.make_cache(id, config.context);
-        sw::redistribute<sw::Replicate, sw::Replicate, sw::Replicate>(model.next(id, cache));
-      });
+inline void print_plan_of_token(const Mesh& mesh, const sw::LlamaConfig& config) {
+  using Dry = LlamaMesh<sw::DryMesh>;
+  const auto plan = sw::trace<Dry>(on_llama_mesh(mesh.sizes()), [&](const Dry& dry) {
+    const sw::Llama<Dry, Plan> model(dry, config);
+    const auto id =
+        sw::empty<std::int32_t, sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate>(dry, {1, 1});
+    auto cache = model.make_cache(id, config.context);
+    sw::redistribute<sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate>(model.next(id, cache));
+  });
   std::printf("a token: %lld all-reduces and %lld all-gather of %lld bytes in all\n",
               static_cast<long long>(plan.count(sw::Collective::all_reduce)),
               static_cast<long long>(plan.count(sw::Collective::all_gather)),
@@ -114,7 +124,7 @@ inline std::vector<std::int32_t> prompt_of(const TextOptions& options,
 }
 
 /// Continues a prompt with the weights of a folder; writes the logits of the prompt if asked.
-inline void write_text(const LlamaMesh<sw::Mesh>& mesh, const TextOptions& options) {
+inline void write_text(const Mesh& mesh, const TextOptions& options) {
   const sw::LlamaConfig config = sw::read_llama_config(options.weights / "config.json");
   // With --tokens the text is not needed, nor a tokenizer.json that can be read.
   const auto tokenizer =
@@ -130,7 +140,7 @@ inline void write_text(const LlamaMesh<sw::Mesh>& mesh, const TextOptions& optio
   auto seconds_since = [](Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
   };
-  sw::Llama<LlamaMesh<sw::Mesh>, TensorParallel> model(mesh, config);
+  sw::Llama<Mesh, Plan> model(mesh, config);
   const auto start = Clock::now();
   const sw::Index bytes = sw::load_llama(model, options.weights);
   if (prints) {
@@ -167,4 +177,4 @@ inline void write_text(const LlamaMesh<sw::Mesh>& mesh, const TextOptions& optio
   std::printf("%zu tokens, %.0f per second\n", written.size(), static_cast<double>(written.size()) / seconds);
 }
 
-}  // namespace examples
+}  // namespace tools

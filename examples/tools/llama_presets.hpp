@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// The published sizes of Llama models (Touvron et al., "Llama 2", 2023; Grattafiori et al., "The Llama 3 herd of
+/// Sizes of Llama models: one for trying out, and the published ones (Touvron et al., "Llama 2", 2023; Grattafiori et al., "The Llama 3 herd of
 /// models", 2024; Llama 3.2's model cards). The context is that of most of their training.
 
 #include <array>
@@ -11,7 +11,7 @@
 
 #include <shardwise/models/llama/config.hpp>
 
-namespace examples {
+namespace tools {
 
 namespace sw = shardwise;
 
@@ -45,6 +45,14 @@ constexpr sw::LlamaConfig llama3(sw::Index features, sw::Index layers, sw::Index
 }
 
 inline constexpr std::array llama_presets{
+    LlamaPreset{"small",
+                {.vocabulary = 256,
+                 .features = 128,
+                 .layers = 4,
+                 .heads = 8,
+                 .kv_heads = 2,
+                 .hidden = 384,
+                 .context = 128}},
     LlamaPreset{"1b", llama3(2048, 16, 32, 8192, true)},
     LlamaPreset{"3b", llama3(3072, 28, 24, 8192, true)},
     LlamaPreset{"7b", llama2(4096, 32, 32, 32, 11008)},
@@ -55,4 +63,4 @@ inline constexpr std::array llama_presets{
     LlamaPreset{"405b", llama3(16384, 126, 128, 53248)},
 };
 
-}  // namespace examples
+}  // namespace tools

@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <string>
 
-namespace examples {
+namespace tools {
 
 class Progress {
  public:
@@ -54,4 +54,4 @@ class Progress {
   double shown_ = 0;
 };
 
-}  // namespace examples
+}  // namespace tools

@@ -11,16 +11,23 @@
 #include <shardwise/tensor/distribute.hpp>
 #include <shardwise/train/clip.hpp>
 
-namespace examples {
+#include "step_job.hpp"
+
+namespace tools {
 
 namespace sw = shardwise;
 
 struct StepOptions {
   sw::Index micro_batches = 1;  ///< parts of the batch that are run one after another
   double max_norm = 1;          ///< that gradients are clipped to
-  sw::Index bucket_bytes = sw::ReduceOptions{}.bucket_bytes;
-  int in_background = sw::ReduceOptions{}.in_background;  ///< buckets that are under way at a time
+  sw::ReduceOptions reduction = {};
 };
+
+constexpr StepOptions step_options_of(const StepJob& job, double max_norm) {
+  return {.micro_batches = job.micro_batches,
+          .max_norm = max_norm,
+          .reduction = {.bucket_bytes = job.bucket_bytes, .in_background = job.in_background}};
+}
 
 /// The same on every rank; 0 on a dry mesh.
 struct StepResult {
@@ -42,7 +49,7 @@ template <class Model, class Optimizer, class Load, class BeforeUpdate = Always>
 constexpr StepResult train_step(Model& model, Optimizer& optimizer, const StepOptions& options, Load load,
                                 BeforeUpdate before_update = {}) {
   const sw::CrossEntropyLoss sum_of_losses({.reduction = sw::Reduction::sum});
-  sw::ReduceOptions reduction{.bucket_bytes = options.bucket_bytes, .in_background = options.in_background};
+  sw::ReduceOptions reduction = options.reduction;
   StepResult result;
   for (sw::Index i = 0; i < options.micro_batches; ++i) {
     const auto batch = load(i);
@@ -60,4 +67,4 @@ constexpr StepResult train_step(Model& model, Optimizer& optimizer, const StepOp
   return result;
 }
 
-}  // namespace examples
+}  // namespace tools

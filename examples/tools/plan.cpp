@@ -7,32 +7,28 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <shardwise/inspect/plan_table.hpp>
-#include <shardwise/models/llama/config_file.hpp>
 
-#include "plan/llama_presets.hpp"
-#include "plan/plan_step.hpp"
+#include <shardwise/inspect/plan_table.hpp>
+
+#include "job_options.hpp"
 
 namespace {
 
-using namespace examples;
+using namespace tools;
 using Coordinates = std::array<int, 4>;
 using StepPlan = decltype(PlannedStep::plan);
 using Json = nlohmann::ordered_json;
 inline constexpr auto axis_names = StepPlan::AxesOf::names;
 
-PlannedStep planned(const PlanJob& job, const Coordinates& at) {
-  return job.bf16 ? plan_step<Eigen::bfloat16>(job, at) : plan_step<float>(job, at);
-}
-
 /// What is counted are 64-bit numbers. Throws `std::invalid_argument` for a step that may have more of something.
-void check_countable(const PlanJob& job) {
+void check_countable(const StepJob& job) {
   const sw::LlamaConfig& model = job.model;
   const auto real = [](sw::Index n) { return static_cast<double>(n); };
   const double width = real(model.heads) * real(model.head_size());
@@ -54,17 +50,17 @@ void check_countable(const PlanJob& job) {
   }
 }
 
-int rank_of(const PlanJob& job, const Coordinates& at) {
+int rank_of(const StepJob& job, const Coordinates& at) {
   int rank = 0;
   for (std::size_t axis = 0; axis < at.size(); ++axis) rank = rank * job.sizes[axis] + at[axis];
   return rank;
 }
-Coordinates coordinates_of(const PlanJob& job, int rank) {
+Coordinates coordinates_of(const StepJob& job, int rank) {
   Coordinates at{};
   for (std::size_t axis = at.size(); axis-- > 0; rank /= job.sizes[axis]) at[axis] = rank % job.sizes[axis];
   return at;
 }
-int ranks(const PlanJob& job) { return job.sizes[0] * job.sizes[1] * job.sizes[2] * job.sizes[3]; }
+int ranks(const StepJob& job) { return job.sizes[0] * job.sizes[1] * job.sizes[2] * job.sizes[3]; }
 
 /// A rank's plan, and what recomputation adds to its arithmetic.
 struct RankPlan {
@@ -74,12 +70,12 @@ struct RankPlan {
   std::int64_t recomputed = 0;
 };
 
-RankPlan plan_of_rank(const PlanJob& job, const Coordinates& at) {
-  const auto [plan, parameters] = planned(job, at);
+RankPlan plan_of_rank(const StepJob& job, const Coordinates& at) {
+  const auto [plan, parameters] = plan_step(job, at);
   if (!job.recompute) return {at, plan, parameters};
-  PlanJob kept = job;
+  StepJob kept = job;
   kept.recompute = false;
-  return {at, plan, parameters, plan.flops() - planned(kept, at).plan.flops()};
+  return {at, plan, parameters, plan.flops() - plan_step(kept, at).plan.flops()};
 }
 
 /// Blocks shrink with the rank along each axis, so if the first rank and the last have the same, all have. Only the
@@ -106,7 +102,7 @@ std::string sizes_text(const std::array<int, 4>& sizes, const char* between) {
   return text;
 }
 
-void print_job(const PlanJob& job, sw::Index parameters) {
+void print_job(const StepJob& job, sw::Index parameters) {
   static constexpr const char* zero[] = {"data parallel", "ZeRO-1", "ZeRO-2", "fully sharded"};
   const sw::LlamaConfig& model = job.model;
   std::printf(
@@ -122,7 +118,7 @@ void print_job(const PlanJob& job, sw::Index parameters) {
               job.recompute ? "recomputed" : "kept");
 }
 
-void print_plans(const PlanJob& job, const std::vector<RankPlan>& plans) {
+void print_plans(const StepJob& job, const std::vector<RankPlan>& plans) {
   auto title = [&](const RankPlan& each) { return "rank " + std::to_string(rank_of(job, each.at)); };
   const RankPlan& first = plans.front();
   if (plans.size() == 1) {
@@ -145,7 +141,7 @@ Json by_axis(const std::array<int, 4>& numbers) {
   return json;
 }
 
-Json plan_json(const PlanJob& job, const RankPlan& each) {
+Json plan_json(const StepJob& job, const RankPlan& each) {
   Json json{{"rank", rank_of(job, each.at)}, {"coordinates", by_axis(each.at)}};
   Json& collectives = json["collectives"] = Json::array();
   for (std::size_t phase = 0; phase < sw::phases; ++phase) {
@@ -180,7 +176,7 @@ Json plan_json(const PlanJob& job, const RankPlan& each) {
   return json;
 }
 
-void print_json(const PlanJob& job, sw::Index parameters, const std::vector<RankPlan>& plans,
+void print_json(const StepJob& job, sw::Index parameters, const std::vector<RankPlan>& plans,
                 double seconds) {
   const sw::LlamaConfig& model = job.model;
   Json json;
@@ -211,58 +207,17 @@ void print_json(const PlanJob& job, sw::Index parameters, const std::vector<Rank
 
 // ---- Options -----------------------------------------------------------------------------------------------------
 struct Options {
-  std::string model = "8b";
-  std::filesystem::path config;
-  std::optional<sw::Index> layers, features, heads, kv_heads, hidden, vocabulary, context, batch;
-  bool tied = false;
-  int replicas = 1, dp = 1, tp = 1;
+  JobOptions job{.model = "8b", .job = {.zero_level = 3}};
   std::optional<int> rank;
   std::vector<int> coordinates;
-  sw::Index bucket_mib = 8;
   bool json = false;
-  PlanJob job;
 };
 
 void add_options(CLI::App& app, Options& options) {
-  std::vector<std::string> presets;
-  for (const LlamaPreset& preset : llama_presets) presets.emplace_back(preset.name);
-  auto* model = app.add_option("--model", options.model, "published sizes")->check(CLI::IsMember(presets));
-  app.add_option("--config", options.config, "the sizes in a config.json, Hugging Face's form")
-      ->excludes(model);
-  auto add_size = [&](const char* name, std::optional<sw::Index>& value, const char* text, int most) {
-    app.add_option(name, value, text)->check(CLI::Range(1, most));
-  };
-  const int many = 1 << 24;
-  add_size("--layers", options.layers, "instead of the model's; so are the sizes that follow", 1 << 16);
-  add_size("--features", options.features, "", many);
-  add_size("--heads", options.heads, "", many);
-  add_size("--kv-heads", options.kv_heads, "key/value heads", many);
-  add_size("--hidden", options.hidden, "features within the MLPs", many);
-  add_size("--vocabulary", options.vocabulary, "", many);
-  add_size("--context", options.context, "tokens in a sequence", many);
-  app.add_flag("--tied", options.tied, "the head is the embedding's table");
-
-  auto add_ranks = [&](const char* name, int& value, const char* text) {
-    app.add_option(name, value, text)->check(CLI::Range(1, 1 << 24));
-  };
-  add_ranks("--replicas", options.replicas, "groups of dp x tp ranks with a copy of everything each");
-  add_ranks("--dp", options.dp, "data-parallel ranks of a group, which --zero shards over");
-  add_ranks("--tp", options.tp, "tensor-parallel ranks");
-  PlanJob& job = options.job;
-  app.add_option("--zero", job.zero_level,
-                 "sharded over dp: 0 nothing, 1 optimizer state, 2 and gradients, 3 and parameters")
-      ->check(CLI::Range(0, 3));
-  app.add_flag("--sp,--sequence-parallel", job.sequence_parallel, "shard the sequence between the layers");
-  app.add_flag("--recompute", job.recompute, "compute the layers' activations again in the backward pass");
-  app.add_flag("--bf16", job.bf16, "parameters, gradients and activations in bfloat16");
-  add_size("--batch", options.batch,
-           "sequences in a step, of all ranks together; one for each data-parallel rank and micro-batch",
-           many);
-  app.add_option("--micro-batches", job.micro_batches, "parts of the batch that are run one after another")
-      ->check(CLI::Range(1, many));
-  app.add_option("--bucket-mib", options.bucket_mib, "what is reduced together has at most so many MiB")
-      ->check(CLI::Range(0, 1 << 20));
-
+  add_job_options(app, options.job);
+  add_count(app, "--vocabulary", options.job.vocabulary, "tokens that there are");
+  add_count(app, "--batch", options.job.batch,
+            "sequences in a step, of all ranks together; one for each data-parallel rank and micro-batch");
   auto* rank = app.add_option("--rank", options.rank, "only this rank, instead of the first and the last")
                    ->check(CLI::NonNegativeNumber);
   app.add_option("--coordinates", options.coordinates, "the same by its place on replica, dp, tp and kvr")
@@ -271,38 +226,8 @@ void add_options(CLI::App& app, Options& options) {
   app.add_flag("--json", options.json, "for machines");
 }
 
-PlanJob job_of(const Options& options) {
-  PlanJob job = options.job;
-  if (options.config.empty()) {
-    for (const LlamaPreset& preset : llama_presets) {
-      if (preset.name == options.model) job.model = preset.config;
-    }
-  } else {
-    job.model = sw::read_llama_config(options.config);
-  }
-  sw::LlamaConfig& model = job.model;
-  if (options.features || options.heads) model.head_dim = 0;
-  model.layers = options.layers.value_or(model.layers);
-  model.features = options.features.value_or(model.features);
-  model.heads = options.heads.value_or(model.heads);
-  model.kv_heads = options.kv_heads.value_or(model.kv_heads);
-  model.hidden = options.hidden.value_or(model.hidden);
-  model.vocabulary = options.vocabulary.value_or(model.vocabulary);
-  model.context = options.context.value_or(model.context);
-  model.tied = model.tied || options.tied;
-  model.checked();
-  if (static_cast<double>(options.replicas) * options.dp * options.tp > std::numeric_limits<int>::max()) {
-    throw std::invalid_argument("the mesh has more than 2147483647 ranks");
-  }
-  job.sizes = mesh_sizes(options.replicas, options.dp, options.tp, model.kv_heads);
-  job.batch = options.batch.value_or(sw::Index{options.replicas} * options.dp * job.micro_batches);
-  job.bucket_bytes = options.bucket_mib << 20;
-  check_countable(job);
-  return job;
-}
-
 /// The rank that was asked for; or the first, which has the largest blocks, and the last, which has the smallest.
-std::vector<Coordinates> places(const Options& options, const PlanJob& job) {
+std::vector<Coordinates> places(const Options& options, const StepJob& job) {
   if (options.rank) {
     if (*options.rank >= ranks(job)) {
       throw std::invalid_argument("--rank " + std::to_string(*options.rank) + ": the mesh has " +
@@ -330,12 +255,13 @@ int main(int argc, char** argv) {
   Options options;
   CLI::App app(
       "Plans a step of training a Llama on any mesh: communication, arithmetic, memory. Needs no MPI job.",
-      "plan");
+      "shardwise-plan");
   app.option_defaults()->always_capture_default();
   add_options(app, options);
   CLI11_PARSE(app, argc, argv);
   try {
-    const PlanJob job = job_of(options);
+    const StepJob job = job_of(options.job, 1);
+    check_countable(job);
     const auto begin = std::chrono::steady_clock::now();
     std::vector<RankPlan> plans;
     for (const Coordinates& at : places(options, job)) plans.push_back(plan_of_rank(job, at));
@@ -350,7 +276,7 @@ int main(int argc, char** argv) {
     }
     return 0;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "plan: %s\n", error.what());
+    std::fprintf(stderr, "shardwise-plan: %s\n", error.what());
     return 1;
   }
 }

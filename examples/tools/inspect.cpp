@@ -22,7 +22,7 @@
 
 namespace {
 
-using namespace examples;
+using namespace tools;
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 

@@ -10,7 +10,7 @@
 
 #include <shardwise/mesh/communicator.hpp>
 
-namespace examples {
+namespace tools {
 
 namespace sw = shardwise;
 
@@ -25,4 +25,4 @@ inline std::optional<int> parse(CLI::App& app, int argc, char** argv) {
   }
 }
 
-}  // namespace examples
+}  // namespace tools

@@ -2,22 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// The dry run of a training step, for one element type: `PLAN_TYPE`.
+/// The dry run of a training step, for one element type and one level of ZeRO: `STEP_TYPE` and `STEP_ZERO`.
 
-#include "plan_step.hpp"
+#include "step_job.hpp"
 
 #include <shardwise/data/load_batch.hpp>
 #include <shardwise/mesh/dry_mesh.hpp>
 #include <shardwise/models/llama/model.hpp>
 #include <shardwise/train/adamw.hpp>
 
-#include "../train_step.hpp"
+#include "train_step.hpp"
 
-namespace examples {
+namespace tools {
 
 namespace {
 
-using MeshType = TrainMesh<sw::DryMesh>;
+using Mesh = LlamaMesh<sw::DryMesh>;
 
 /// As many tokens as one step needs, which nobody reads.
 struct NoTokens {
@@ -26,18 +26,18 @@ struct NoTokens {
   void copy(sw::Index, std::span<std::int32_t>) const {}
 };
 
-template <class T, class PlanType>
-PlannedStep planned(const PlanJob& job, const std::array<int, 4>& coordinates) {
+template <class T, class Plan>
+PlannedStep planned(const StepJob& job, const std::array<int, 4>& coordinates) {
   const NoTokens tokens{job.batch * job.model.context + 1};
   const sw::BatchSampler sampler(
       tokens.size(), {.length = job.model.context, .batch = job.batch, .micro_batches = job.micro_batches});
-  const StepOptions options{.micro_batches = job.micro_batches, .bucket_bytes = job.bucket_bytes};
+  const StepOptions options = step_options_of(job, 1);
 
   sw::Recorder recorder;
-  const MeshType mesh(recorder, job.sizes, coordinates);
-  sw::Llama<MeshType, PlanType, T> model(mesh, job.model);
+  const Mesh mesh(recorder, job.sizes, coordinates);
+  sw::Llama<Mesh, Plan, T> model(mesh, job.model);
   model.recompute_layers = job.recompute;
-  sw::AdamW adamw({}, {.bucket_bytes = job.bucket_bytes});
+  sw::AdamW adamw({}, options.reduction);
   auto load = [&](sw::Index micro) { return sw::load_batch(mesh, tokens, sampler, 0, micro); };
   train_step(model, adamw, options, load);  // makes the optimizer's state
   recorder.restart();
@@ -45,20 +45,13 @@ PlannedStep planned(const PlanJob& job, const std::array<int, 4>& coordinates) {
   return {{recorder.record(), mesh.sizes()}, sw::parameter_count(model)};
 }
 
+}  // namespace
+
 template <class T, int ZeroLevel>
-PlannedStep planned(const PlanJob& job, const std::array<int, 4>& coordinates) {
+PlannedStep plan_step(const StepJob& job, const std::array<int, 4>& coordinates) {
   return job.sequence_parallel ? planned<T, TrainPlan<ZeroLevel, true>>(job, coordinates)
                                : planned<T, TrainPlan<ZeroLevel, false>>(job, coordinates);
 }
+template PlannedStep plan_step<STEP_TYPE, STEP_ZERO>(const StepJob&, const std::array<int, 4>&);
 
-}  // namespace
-
-template <class T>
-PlannedStep plan_step(const PlanJob& job, const std::array<int, 4>& coordinates) {
-  PlannedStep (*const levels[])(const PlanJob&, const std::array<int, 4>&) = {planned<T, 0>, planned<T, 1>,
-                                                                              planned<T, 2>, planned<T, 3>};
-  return levels[job.zero_level](job, coordinates);
-}
-template PlannedStep plan_step<PLAN_TYPE>(const PlanJob&, const std::array<int, 4>&);
-
-}  // namespace examples
+}  // namespace tools

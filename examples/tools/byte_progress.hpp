@@ -15,7 +15,7 @@
 
 #include <shardwise/layout/index.hpp>
 
-namespace examples {
+namespace tools {
 
 namespace sw = shardwise;
 
@@ -85,4 +85,4 @@ class ByteProgress {
   double shown_ = 0;
 };
 
-}  // namespace examples
+}  // namespace tools

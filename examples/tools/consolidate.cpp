@@ -18,7 +18,7 @@
 
 namespace {
 
-using namespace examples;
+using namespace tools;
 
 struct Options {
   std::filesystem::path from, to;

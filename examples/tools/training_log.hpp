@@ -31,7 +31,7 @@
 #include <shardwise/io/file.hpp>
 #include <shardwise/mesh/communicator.hpp>
 
-namespace examples {
+namespace tools {
 
 /// A step's line. JSON has no numbers that are not finite: they become the strings "nan", "inf" and "-inf".
 struct TrainingStep {
@@ -151,4 +151,4 @@ class TrainingLog {
   int file_ = -1;  // open on rank 0
 };
 
-}  // namespace examples
+}  // namespace tools

@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+#include "checkpoints.hpp"
+
+#include <cstdio>
+#include <stdexcept>
+
+#include <shardwise/models/llama/config_file.hpp>
+
+namespace tools {
+
+namespace {
+
+/// What is written beside the weights, of which a resumed run must have the same.
+sw::Json notes_of(const Run& run) {
+  const TrainOptions& options = run.options();
+  const StepJob& job = run.job();
+  sw::Json notes{{"llama_config", sw::Json::parse(sw::llama_config_text(
+                                      job.model, job.bf16 ? "bfloat16" : "float32", run.special_tokens()))},
+                 {"text", run.corpus().fingerprint()},
+                 {"seed", options.seed},
+                 {"batch", job.batch},
+                 {"context", job.model.context},
+                 {"pad", options.pad},
+                 {"steps", options.steps},
+                 {"rate", options.rate},
+                 {"schedule", sw::name_of(options.decay)},
+                 {"warmup", options.warmup_steps()},
+                 {"floor", options.floor},
+                 {"weight_decay", options.weight_decay},
+                 {"clip", options.max_norm}};
+  if (!options.tokenizer.empty()) {
+    notes["tokenizer"] = std::filesystem::absolute(options.tokenizer).string();
+  }
+  return notes;
+}
+
+}  // namespace
+
+void Checkpoints::open() {
+  const TrainOptions& options = run_.options();
+  checkpointer_.emplace(
+      contents_->ranks(),
+      sw::CheckpointerOptions{
+          .folder = options.save, .keep = options.keep, .in_background = !options.save_in_foreground});
+  notes_ = notes_of(run_);
+  const auto last = checkpointer_->latest();
+  if (last && !options.resume) {
+    throw std::runtime_error(last->string() +
+                             " is there already: give --resume to go on from it, or another folder");
+  }
+  if (last) resume_from(*last);
+  if (!last && options.resume && run_.prints()) {
+    std::printf("there is no checkpoint in %s: beginning anew\n", options.save.c_str());
+  }
+}
+
+void Checkpoints::resume_from(const std::filesystem::path& last) {
+  const sw::LoadedCheckpoint loaded = sw::load_checkpoint(last, *contents_);
+  const auto change = [&](const char* name) -> std::string {  // empty if there is none
+    const sw::Json& was = loaded.notes.contains(name) ? loaded.notes[name] : sw::Json();
+    if (was == notes_[name]) return "";
+    return std::string("\"") + name + "\" was " + was.dump() + ", and is " + notes_[name].dump();
+  };
+  for (const char* name : {"text", "seed", "batch", "context", "pad"}) {
+    const std::string other = change(name);
+    if (!other.empty()) throw std::runtime_error(last.string() + ": of another run: " + other);
+  }
+  if (!run_.prints()) return;
+  std::printf("resumed from %s; this rank read %.2f MB\n", last.c_str(),
+              static_cast<double>(loaded.bytes_read) * 1e-6);
+  for (const char* name : {"steps", "rate", "schedule", "warmup", "floor", "weight_decay", "clip"}) {
+    const std::string other = change(name);
+    if (!other.empty()) std::printf("from here on the run is another: %s\n", other.c_str());
+  }
+}
+
+bool Checkpoints::after_step(bool ends) {
+  if (!checkpointer_) return true;
+  bool saved = tell(checkpointer_->progress());
+  if (ends || step_ % run_.options().save_every == 0) {
+    saved = tell(checkpointer_->save(step_, *contents_, notes_));
+  }
+  if (ends) saved = tell(checkpointer_->finish()) && saved;
+  return saved;
+}
+
+bool Checkpoints::tell(const std::optional<std::string>& problem) const {
+  if (problem && run_.prints()) std::fprintf(stderr, "no checkpoint: %s\n", problem->c_str());
+  return !problem;
+}
+
+}  // namespace tools

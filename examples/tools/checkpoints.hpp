@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The checkpoints of a training run: the model, the optimizer's state, and the number of steps, from which learning
+/// rate, batches and all random numbers follow.
+
+#include <optional>
+#include <string>
+
+#include <shardwise/checkpoint/checkpointer.hpp>
+
+#include "run.hpp"
+
+namespace tools {
+
+class Checkpoints {
+ public:
+  /// `step` is the number of steps that were made. Without a folder, nothing is saved.
+  Checkpoints(const Run& run, std::int64_t& step) : run_(run), step_(step) {}
+
+  bool wanted() const { return !run_.options().save.empty(); }
+
+  /// Goes on from the last checkpoint, if that is wanted and there is one. Throws `std::runtime_error` if it is of another
+  /// run, and if a run that is not resumed would mix its checkpoints with those of another.
+  template <class Model, class Optimizer>
+  void begin(Model& model, Optimizer& optimizer) {
+    contents_.emplace(run_.mesh());
+    contents_->add("model", model);
+    contents_->add("optimizer", optimizer, model);
+    contents_->add("step", step_);
+    open();
+  }
+
+  /// Saves now and then; and before the run ends, when it also waits until all is written. Returns whether nothing is
+  /// lost if the run ends here.
+  bool after_step(bool ends);
+
+ private:
+  void open();
+  void resume_from(const std::filesystem::path& last);
+  /// The run goes on without a checkpoint that could not be written.
+  bool tell(const std::optional<std::string>& problem) const;
+
+  const Run& run_;
+  std::int64_t& step_;
+  std::optional<sw::CheckpointContents> contents_;
+  std::optional<sw::Checkpointer> checkpointer_;
+  sw::Json notes_;
+};
+
+}  // namespace tools

@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// Writes text with a Llama whose weights are in Hugging Face's form: those of `train --export`, or anybody's.
+
+#include <shardwise/mesh/environment.hpp>
+
+#include "generate_text.hpp"
+#include "options.hpp"
+
+namespace {
+
+using namespace tools;
+
+void add_options(CLI::App& app, TextOptions& text) {
+  app.add_option("--weights", text.weights,
+                 "a folder: config.json, model.safetensors, tokenizer.json if it has one")
+      ->required();
+  auto* prompt = app.add_option("--prompt", text.prompt, "how the text begins");
+  app.add_option("--tokens", text.tokens, "how it begins: a file of token ids")->excludes(prompt);
+  app.add_option("--new-tokens", text.new_tokens, "to write")->check(CLI::Range(0, 1 << 24));
+  app.add_option("--temperature", text.sampling.temperature, "0 takes the likeliest token")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--top-k", text.sampling.top_k, "choose among the k likeliest tokens; 0: among all")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--top-p", text.sampling.top_p,
+                 "and among the likeliest that have this probability together")
+      ->check(CLI::Range(1e-9, 1.0));
+  app.add_option("--dump-logits", text.dump_logits, "a safetensors file for the logits of the prompt");
+  app.add_option("--seed", text.seed, "of what is drawn");
+}
+
+/// All ranks split the model, its key/value heads over as many as divide them.
+Mesh mesh_for(const sw::LlamaConfig& config) {
+  return {sw::world(), mesh_sizes(1, 1, sw::world().size(), config.kv_heads)};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return sw::run(argc, argv, [&] {
+    TextOptions text;
+    CLI::App app("Writes text with a Llama that is split over all ranks.", "shardwise-generate");
+    app.option_defaults()->always_capture_default();
+    add_options(app, text);
+    if (auto code = parse(app, argc, argv)) return *code;
+    write_text(mesh_for(sw::read_llama_config(text.weights / "config.json")), text);
+    return 0;
+  });
+}

@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// A training run of a Llama on text: all of it that is the same code for every plan and element type, so that it is
+/// compiled once. train_loop.cpp has the rest.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <shardwise/data/load_batch.hpp>
+#include <shardwise/data/token_corpus.hpp>
+#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/models/llama/config_file.hpp>
+#include <shardwise/text/tokenizer.hpp>
+#include <shardwise/train/schedule.hpp>
+
+#include "progress.hpp"
+#include "step_job.hpp"
+#include "training_log.hpp"
+
+namespace tools {
+
+struct TrainOptions {
+  StepJob job;
+  std::vector<std::filesystem::path> text{"include", "docs"};
+  std::filesystem::path tokenizer, cache, export_to, log;
+  std::filesystem::path save;  ///< a folder for checkpoints
+  bool pad = false;
+  std::int64_t steps = 400, save_every = 100;
+  int keep = 3;
+  bool resume = false, save_in_foreground = false;
+  std::optional<std::int64_t> warmup;  ///< steps; a tenth of all if not given
+  sw::Decay decay = sw::Decay::cosine;
+  double rate = 3e-3, floor = 0.1, weight_decay = 0.1, max_norm = 1;
+  std::uint64_t seed = 1;
+  std::string progress = "plain";
+
+  std::int64_t warmup_steps() const { return warmup.value_or(steps / 10); }
+};
+
+using Mesh = LlamaMesh<sw::Mesh>;
+using StepPlan = decltype(PlannedStep::plan);
+
+/// What a run has but its model: mesh, text, learning rate, and what it tells. Collective over the whole job.
+class Run {
+ public:
+  /// Opens the text. The model's vocabulary becomes the tokenizer's.
+  explicit Run(TrainOptions options);
+
+  const TrainOptions& options() const { return options_; }
+  const StepJob& job() const { return options_.job; }
+  const Mesh& mesh() const { return mesh_; }
+  const sw::Tokenizer& tokenizer() const { return tokenizer_; }
+  const sw::TokenCorpus& corpus() const { return corpus_; }
+  /// Where texts begin and end, for config.json.
+  sw::LlamaTokens special_tokens() const;
+  bool prints() const { return mesh_.rank() == 0; }
+
+  double rate(std::int64_t step) const { return schedule_(step); }
+  sw::LoadedBatch<Mesh> load(std::int64_t step, sw::Index micro_batch) const;
+
+  void print_job(sw::Index parameters) const;
+  /// Opens the log, of the steps from this one on.
+  void begin(std::int64_t step, sw::Index parameters);
+  void tell(std::int64_t step, const Progress::Values& values, double seconds);
+  /// Prints the last step's plan beside what was recorded; false if the communication differs.
+  bool compare(const StepPlan& recorded) const;
+  /// When the model is in `export_to`: a copy of the file that the tokenizer is from goes there, if it is from one; a
+  /// tokenizer.json of an older model does not stay.
+  void complete_export(sw::Index bytes_written) const;
+
+ private:
+  TrainOptions options_;
+  Mesh mesh_;
+  sw::Tokenizer tokenizer_;
+  sw::TokenCorpus corpus_;
+  sw::BatchSampler sampler_;
+  sw::Schedule schedule_;
+  std::optional<TrainingLog> log_;
+  std::optional<Progress> progress_;
+};
+
+/// Trains, with parameters and activations of type T; see train_loop.cpp. Returns whether what was recorded of the last
+/// step is what a dry run has planned, and the last checkpoint, if there are any, is whole.
+template <class T, int ZeroLevel>
+bool train(const TrainOptions& options);
+
+}  // namespace tools

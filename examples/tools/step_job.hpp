@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What a step of training a Llama is, whether `train` runs it or `plan` counts it. Its plan and its element type are
+/// types, chosen at run time: each combination is compiled, in translation units of its own.
+
+#include <array>
+
+#include <shardwise/kernel/element.hpp>
+#include <shardwise/mesh/communication_plan.hpp>
+#include <shardwise/models/llama/config.hpp>
+
+#include "llama_mesh.hpp"
+
+namespace tools {
+
+namespace sw = shardwise;
+
+struct StepJob {
+  sw::LlamaConfig model{};               ///< sequences have `context` tokens
+  std::array<int, 4> sizes{1, 1, 1, 1};  ///< replica, dp, tp, kvr; of a run, dp may be `sw::any`
+  int zero_level = 0;
+  bool sequence_parallel = false, recompute = false, bf16 = false;
+  sw::Index batch = 1;  ///< sequences of a step, of all ranks and micro-batches together
+  sw::Index micro_batches = 1;
+  sw::Index bucket_bytes = sw::Index{8} << 20;
+  int in_background = 2;  ///< buckets that are under way at a time
+};
+
+struct PlannedStep {
+  sw::CommunicationPlan<replica, sw::dp, sw::tp, sw::kvr> plan;
+  sw::Index parameters = 0;  ///< of the whole model
+};
+
+/// What the rank at `coordinates` does in one step of a run that has made steps before, so that the optimizer's state is
+/// there from the beginning. Counted on a dry mesh. Throws `std::invalid_argument` for a job that cannot be run.
+template <class T, int ZeroLevel>
+PlannedStep plan_step(const StepJob& job, const std::array<int, 4>& coordinates);
+
+/// The same, of the type and the level that the job says.
+inline PlannedStep plan_step(const StepJob& job, const std::array<int, 4>& coordinates) {
+  using Planner = PlannedStep (*)(const StepJob&, const std::array<int, 4>&);
+  using B = Eigen::bfloat16;
+  constexpr Planner of_float[] = {plan_step<float, 0>, plan_step<float, 1>, plan_step<float, 2>,
+                                  plan_step<float, 3>};
+  constexpr Planner of_bfloat16[] = {plan_step<B, 0>, plan_step<B, 1>, plan_step<B, 2>, plan_step<B, 3>};
+  return (job.bf16 ? of_bfloat16 : of_float)[job.zero_level](job, coordinates);
+}
+
+}  // namespace tools

@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// Trains a Llama on text, on a mesh of several axes: data parallel, with ZeRO or fully sharded, tensor parallel and
+/// sequence parallel; then shows what was planned of a step beside what was communicated.
+
+#include <csignal>
+
+#include <shardwise/mesh/environment.hpp>
+
+#include "job_options.hpp"
+#include "options.hpp"
+#include "run.hpp"
+
+namespace {
+
+using namespace tools;
+
+/// The options that describe no step: `job` has those.
+void add_run_options(CLI::App& app, TrainOptions& options) {
+  app.add_option("--text", options.text, "files or folders to learn from")->take_all();
+  app.add_option("--tokenizer", options.tokenizer, "a tokenizer.json; without it tokens are bytes");
+  app.add_option("--cache", options.cache, "a file to keep the tokens in, which later runs map");
+  app.add_flag("--pad", options.pad, "fill the last batch of an epoch up instead of dropping it");
+
+  add_count(app, "--steps", options.steps, "training steps");
+  app.add_option("--rate", options.rate, "highest learning rate")->check(CLI::PositiveNumber);
+  app.add_option("--warmup", options.warmup, "steps in which the rate rises; a tenth if not given")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--floor", options.floor, "where the rate ends, as a part of the highest")
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--weight-decay", options.weight_decay, "of matrices")->check(CLI::NonNegativeNumber);
+  app.add_option("--clip", options.max_norm, "norm that gradients are clipped to")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--seed", options.seed, "of the weights and of the order of the batches");
+
+  app.add_option("--log", options.log, "a file of JSON lines, one per step, for plot_log.py");
+  auto* save = app.add_option("--save", options.save, "a folder for checkpoints");
+  add_count(app, "--save-every", options.save_every,
+            "steps; also after the last one, and when stopped by a signal")
+      ->needs(save);
+  add_count(app, "--keep", options.keep, "so many of the last checkpoints stay")->needs(save);
+  app.add_flag("--resume", options.resume, "go on from the last checkpoint, if there is one")->needs(save);
+  app.add_flag("--save-in-foreground", options.save_in_foreground, "wait until a checkpoint is written")
+      ->needs(save);
+  app.add_option("--export", options.export_to, "a folder for the trained model, in Hugging Face's form");
+  app.add_option("--progress", options.progress, "a line that is written over, or a plain line now and then")
+      ->check(CLI::IsMember({"line", "plain"}));
+}
+
+bool train_as_told(const TrainOptions& options) {
+  using Training = bool (*)(const TrainOptions&);
+  using B = Eigen::bfloat16;
+  constexpr Training of_float[] = {train<float, 0>, train<float, 1>, train<float, 2>, train<float, 3>};
+  constexpr Training of_bfloat16[] = {train<B, 0>, train<B, 1>, train<B, 2>, train<B, 3>};
+  return (options.job.bf16 ? of_bfloat16 : of_float)[options.job.zero_level](options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // so that a limit on the size of files fails a save, and not the run
+  return sw::run(argc, argv, [&] {
+    TrainOptions options;
+    JobOptions job{.batch = 32};
+    std::string decay = sw::name_of(options.decay);
+    CLI::App app("Trains a Llama on text over all ranks.", "shardwise-train");
+    app.option_defaults()->always_capture_default();
+    add_job_options(app, job);
+    add_count(app, "--batch", job.batch, "sequences in a step, of all ranks and micro-batches together");
+    add_run_options(app, options);
+    app.add_option("--schedule", decay, "of the learning rate, after warm-up")
+        ->check(CLI::IsMember({"constant", "linear", "cosine"}));
+    if (auto code = parse(app, argc, argv)) return *code;
+    options.decay = sw::parse_decay(decay);
+    options.job = job_of(job, sw::any);  // data-parallel are all ranks that are left
+    return train_as_told(options) ? 0 : 1;
+  });
+}

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Compares a Llama with what PyTorch computed (tests/reference/generate.py): logits, loss and every gradient, losses of
+/// some steps of AdamW, and the weights after them.
+
+#include <doctest/doctest.h>
+#include <shardwise/models/llama/files.hpp>
+#include <shardwise/nn/cross_entropy_loss.hpp>
+#include <shardwise/train/adamw.hpp>
+#include <shardwise/train/reduce_gradients.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "llama_support.hpp"
+
+namespace shardwise::testing {
+
+/// max |found - expected| / max |expected|, each over all ranks. A number that is none counts as infinitely wrong.
+/// Collective.
+template <class X>
+double relative_error(const X& found, const X& expected) {
+  double numbers[2] = {0, 1e-300};
+  for (Index i = 0; i < found.view().elements(); ++i) {
+    const auto a = static_cast<double>(found.data()[i]), b = static_cast<double>(expected.data()[i]);
+    numbers[0] = std::isfinite(a - b) ? std::max(numbers[0], std::abs(a - b)) : HUGE_VAL;
+    numbers[1] = std::max(numbers[1], std::abs(b));
+  }
+  world().all_reduce(numbers, numbers, 2, DataType::f64, ReduceOp::max);
+  return numbers[0] / numbers[1];
+}
+
+/// One plan in one precision, whose tolerance is for one pass; the steps of AdamW amplify rounding.
+template <class PlanType, class T>
+void check_reference(const std::string& name, double tolerance, double tolerance_after_steps) {
+  CAPTURE(name);
+  const auto folder = std::filesystem::path(__FILE__).parent_path().parent_path() / "reference" / name;
+  const LlamaConfig config = read_llama_config(folder / "config.json");
+  const int tensor = key_value_ranks(world().size(), config.kv_heads);
+  const LlamaMesh mesh(world(), {1, tensor, any});
+  const SafetensorsFile file(folder / (std::is_same_v<T, float> ? "f32.safetensors" : "f64.safetensors"));
+  const auto expected = [&](const std::string& tensor_name, const auto& like) {
+    std::remove_cvref_t<decltype(like)> block(mesh, like.shape());
+    file.read_block(tensor_name, block.writable());
+    return block;
+  };
+  const auto ids_of = [&](const char* ids) {
+    return read_tensor<std::int64_t, 2, Shard<0>, Replicate, Replicate>(mesh, file.path(), ids);
+  };
+  const auto ids = ids_of("input_ids"), targets = ids_of("targets");
+  const Json settings = read_json(folder / "config.json").at("reference");
+  std::vector<double> losses(settings.at("steps").get<std::size_t>());
+  const auto steps = static_cast<Index>(losses.size());
+  file.read_block("losses", View<double, 1>{losses.data(), {steps}, {0}, {steps}});
+
+  Llama<LlamaMesh, PlanType, T> model(mesh, config);
+  load_llama(model, folder / "model.safetensors");
+  AdamW adamw({.rate = settings.at("lr").get<double>(), .weight_decay = settings.at("wd").get<double>()});
+  for (std::size_t step = 0; step < losses.size(); ++step) {
+    CAPTURE(step);
+    Tape tape;
+    auto logits = model(tape.constant(ids));
+    if (step == 0) CHECK(relative_error(logits.value(), expected("logits", logits.value())) <= tolerance);
+    auto loss = CrossEntropyLoss()(std::move(logits), targets);
+    const double error = std::abs(static_cast<double>(item(loss.value())) - losses[step]);
+    CHECK(error <= (step == 0 ? tolerance : tolerance_after_steps) * std::abs(losses[step]));
+    tape.backward(loss);
+    reduce_gradients(model);
+    if (step == 0) {
+      for_each_named_parameter(model, [&](std::string_view path, auto& parameter) {
+        const std::string theirs = hugging_face_name(path);
+        CAPTURE(theirs);
+        const auto& gradient = parameter.finished_gradient();
+        CHECK(relative_error(gradient, expected("grad." + theirs, gradient)) <= tolerance);
+      });
+    }
+    adamw.step(model);
+  }
+  for_each_named_parameter(model, [&](std::string_view path, auto& parameter) {
+    const std::string theirs = hugging_face_name(path);
+    CAPTURE(theirs);
+    CHECK(relative_error(parameter.value(), expected("final." + theirs, parameter.value())) <=
+          tolerance_after_steps);
+  });
+}
+
+template <class T>
+void check_references(double tolerance, double tolerance_after_steps) {
+  for (const char* name : {"grouped", "uneven", "tied"}) {
+    check_reference<TensorPlan, T>(name, tolerance, tolerance_after_steps);
+    check_reference<SequencePlan, T>(name, tolerance, tolerance_after_steps);
+  }
+}
+
+}  // namespace shardwise::testing

@@ -1,0 +1,13 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// A Llama in double, against PyTorch.
+
+#include "llama_reference.hpp"
+
+using namespace shardwise::testing;
+
+TEST_CASE("logits, loss, gradients and steps of AdamW are PyTorch's, in double") {
+  check_references<double>(1e-10, 1e-6);
+}

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// What a training step of a Llama communicates, in calls and bytes, as docs/llama.md says: of two layers, as in PyTorch's
+/// example of FSDP with tensor parallelism.
+
+#include <shardwise/shardwise.hpp>
+
+namespace shardwise {
+namespace {
+
+using Split = AxisList<tp, kvr>;
+
+constexpr LlamaConfig config{
+    .vocabulary = 32000, .features = 256, .layers = 2, .heads = 16, .kv_heads = 16, .hidden = 768};
+constexpr Index batch = 8, length = 256;
+
+/// The loss is the mean over the batch, and gradients are clipped.
+template <class PlanType>
+constexpr auto step(const std::array<int, 3>& sizes, const LlamaConfig& model_config) {
+  using Mesh = DryMesh<dp, tp, kvr>;
+  return trace<Mesh>(sizes, [&](const Mesh& mesh) {
+    Llama<Mesh, PlanType> model(mesh, model_config);
+    AdamW adamw;
+    const Tensor<std::int32_t, 2, Mesh, Shard<0>, Replicate, Replicate> ids(mesh, {batch, length});
+    Tape tape;
+    auto loss = CrossEntropyLoss()(model(tape.constant(ids)), ids);
+    tape.backward(loss);
+    clip_gradients(model, 1);
+    adamw.step(model);
+  });
+}
+
+/// A float per feature of each token; a maximum, a sum and a logit per token; one number for the norm.
+constexpr Index activation = batch * length * 256 * 4, losses = batch * length * 3 * 4, number = 8;
+
+// Tensor parallel on two ranks: each layer all-reduces twice forward and twice backward; beside them there are
+// the embedding and the loss forward, the head backward, and the norm of the gradients.
+constexpr auto tensor = step<LlamaTensorParallel<Split>>({1, 2, 1}, config);
+static_assert(tensor.count(Collective::all_reduce, Phase::forward) == 2 * 2 + 2);
+static_assert(tensor.count(Collective::all_reduce, Phase::backward) == 2 * 2 + 1);
+static_assert(tensor.count(Collective::all_reduce, Phase::optimizer) == 1);
+static_assert(tensor.collectives() == 12);
+static_assert(tensor.bytes() == (5 + 5) * activation + losses + number);
+
+// And sequence parallel: each of these all-reduces but the loss's is now a reduce-scatter and an all-gather of
+// the same tensor, one of the two in each direction; and the gradients of all norms are reduced together.
+constexpr auto sequence = step<LlamaSequenceParallel<Split>>({1, 2, 1}, config);
+static_assert(sequence.count(Collective::all_gather, Phase::forward) == 2 * 2 + 1);
+static_assert(sequence.count(Collective::reduce_scatter, Phase::forward) == 2 * 2 + 1);
+static_assert(sequence.count(Collective::all_gather, Phase::backward) == 2 * 2 + 1);
+static_assert(sequence.count(Collective::reduce_scatter, Phase::backward) == 2 * 2 + 1);
+static_assert(sequence.count(Collective::all_reduce, Phase::forward) == 1);
+static_assert(sequence.count(Collective::all_reduce, Phase::optimizer) == 1 + 1);
+static_assert(sequence.collectives() == 4 * 5 + 3);
+static_assert(sequence.bytes(Phase::forward) == 2 * 5 * activation + losses);
+static_assert(sequence.bytes(Phase::backward) == 2 * 5 * activation);
+static_assert(sequence.bytes(Phase::optimizer) == 5 * 256 * 4 + number);
+
+// Four ranks share two key/value heads: the projections' gradients are reduced between the two ranks that have
+// the same head, all together.
+constexpr LlamaConfig grouped{
+    .vocabulary = 32000, .features = 256, .layers = 2, .heads = 16, .kv_heads = 2, .hidden = 768};
+constexpr auto replicas = step<LlamaTensorParallel<Split>>({1, 2, 2}, grouped);
+static_assert(replicas.count(Collective::all_reduce, Phase::forward) == 2 * 2 + 2);
+static_assert(replicas.count(Collective::all_reduce, Phase::backward) == 2 * 2 + 1);
+static_assert(replicas.count(Collective::all_reduce, Phase::optimizer) == 1 + 1);
+
+}  // namespace
+}  // namespace shardwise
