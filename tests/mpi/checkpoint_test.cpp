@@ -86,8 +86,16 @@ struct Run {
     };
     sw::for_each_named_parameter(
         model, [&](std::string_view name, auto& parameter) { add(std::string(name), parameter.stored()); });
-    adamw.for_each_state(
-        model, add, [&](const std::string& name, std::int64_t n) { all[name] = {static_cast<double>(n)}; });
+    auto add_state = [&](const std::string& name, const sw::detail::AnyTensor& state) {
+      const auto whole =
+          sw::detail::redistributed_to(state, sw::everywhere(state.layout.axes, sw::replicate));
+      const auto* data = static_cast<const float*>(whole.buffer.data());
+      REQUIRE(whole.type == sw::DataType::f32);
+      all[name].assign(data, data + whole.local_elements());
+    };
+    adamw.for_each_state(model, add_state, [&](const std::string& name, std::int64_t n) {
+      all[name] = {static_cast<double>(n)};
+    });
     all["step"] = {static_cast<double>(step)};
     return all;
   }

@@ -38,13 +38,16 @@ template <class T, int Rank, class MeshType>
 sw::Buffer carry(const MeshType& mesh, const sw::Shape<Rank>& shape, Layout from, const sw::Route& route,
                  sw::Buffer block, bool background) {
   for (const sw::Step& step : route) {
-    sw::detail::Transfer<T, Rank, MeshType> transfer(mesh, shape, from, step, std::move(block));
-    if (background) {
-      transfer.start();
-    } else {
-      transfer.run();
-    }
-    block = transfer.finish();
+    sw::detail::AnyTensor tensor;
+    tensor.mesh = sw::MeshView(mesh);
+    tensor.type = sw::data_type<T>;
+    tensor.rank = Rank;
+    tensor.shape = sw::detail::padded(shape);
+    tensor.layout = from;
+    tensor.buffer = std::move(block);
+    sw::detail::Transfer transfer(std::move(tensor), step);
+    transfer.start(background);
+    block = transfer.finish().buffer;
     from = step.to;
   }
   return block;

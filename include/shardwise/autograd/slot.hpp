@@ -6,8 +6,7 @@
 /// Where a gradient gathers. Contributions are added in the gradient's own layout: three uses of one
 /// `Reduced` tensor add up as one pending sum, and are reduced once.
 
-#include <shardwise/kernel/arithmetic.hpp>
-#include <shardwise/tensor/tensor.hpp>
+#include <shardwise/tensor/any_tensor.hpp>
 
 namespace shardwise {
 
@@ -28,11 +27,8 @@ class GradientSlot : public Counted {
   /// one.
   constexpr const Gradient& own() {
     if (!writable()) {
-      Gradient copy(gradient_.mesh(), gradient_.shape(), use_);
-      if constexpr (!Gradient::MeshOf::dry) {
-        kernel::copy(gradient_.view().elements(), gradient_.data(), copy.writable().data);
-      }
-      gradient_ = std::move(copy);
+      const auto mesh = gradient_.mesh();
+      gradient_ = detail::owned(detail::AnyTensor(gradient_), use_).template as<Gradient>(mesh);
     }
     return gradient_;
   }
@@ -46,17 +42,12 @@ class GradientSlot : public Counted {
       if (use_ != MemoryUse::activation) gradient_.buffer().set_use(use_);
       return;
     }
-    if (auto* recorder = more.mesh().recorder()) recorder->compute(elements(more.local_shape()));
-    Gradient sum;
-    if (writable()) {
-      sum = gradient_;
-    } else {
-      sum = Gradient(more.mesh(), more.shape(), use_);
-    }
-    if constexpr (!Gradient::MeshOf::dry) {
-      kernel::add(more.view().elements(), gradient_.data(), more.data(), sum.writable().data);
-    }
-    gradient_ = std::move(sum);
+    const auto mesh = more.mesh();
+    detail::AnyTensor sum(gradient_);
+    gradient_ = Gradient();  // so that its block may be written to
+    sum = detail::sum_of(std::move(sum), detail::AnyTensor(more), use_,
+                         &detail::add_elements<typename Gradient::Element>);
+    gradient_ = sum.as<Gradient>(mesh);
   }
 
  private:

@@ -19,6 +19,7 @@
 #include <shardwise/checkpoint/load.hpp>
 #include <shardwise/checkpoint/manifest_file.hpp>
 #include <shardwise/checkpoint/save.hpp>
+#include <shardwise/tensor/shape_text.hpp>
 
 namespace shardwise {
 
@@ -107,14 +108,14 @@ class CheckpointMatch {
     return text + (names.size() > most ? " and " + std::to_string(names.size() - most) + " more" : "");
   }
   static void check(const CheckpointTensor& stored, const CheckpointBlock& block, const std::string& source) {
-    const std::span<const Index> shape(block.shape.data(), static_cast<std::size_t>(block.rank));
-    if (!std::ranges::equal(stored.shape, shape)) {
+    const std::vector<Index> shape = block.tensor.extents();
+    if (stored.shape != shape) {
       throw std::runtime_error(source + ": tensor \"" + stored.name + "\": expected the shape " +
                                to_string(shape) + ", found " + to_string(stored.shape));
     }
-    if (stored.type != stored_as(block.type)) {
+    if (stored.type != stored_as(block.tensor.type)) {
       throw std::runtime_error(source + ": tensor \"" + stored.name + "\": expected the type " +
-                               std::string(name_of(stored_as(block.type))) + ", found " +
+                               std::string(name_of(stored_as(block.tensor.type))) + ", found " +
                                std::string(name_of(stored.type)));
     }
   }

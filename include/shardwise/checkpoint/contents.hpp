@@ -20,33 +20,27 @@
 #include <utility>
 #include <vector>
 
-#include <shardwise/weights/load_weights.hpp>
+#include <shardwise/module/parameters.hpp>
+#include <shardwise/weights/ranks.hpp>
 #include <shardwise/weights/stored_type.hpp>
 
 namespace shardwise {
 
 namespace detail {
 
-/// This rank's block of a tensor of any type; its shape has ones behind it.
+/// A named tensor of any type, with this rank's block of it.
 struct CheckpointBlock {
   std::string name;
-  DataType type = DataType::f32;
-  int rank = 0;
-  Shape<max_rank> shape{};
-  Layout layout;
-  std::string layout_text;
-  Buffer buffer;  // keeps the elements
-  char* data = nullptr;
+  AnyTensor tensor;
 
-  Index element_bytes() const { return size_of(type); }
+  Index element_bytes() const { return tensor.element_bytes(); }
   Index row_bytes() const {
     Index bytes = element_bytes();
-    for (int dim = 1; dim < shape.size(); ++dim) bytes *= shape[dim];
+    for (int dim = 1; dim < tensor.shape.size(); ++dim) bytes *= tensor.shape[dim];
     return bytes;
   }
+  char* data() const { return static_cast<char*>(tensor.buffer.data()); }
 };
-
-using CheckpointBox = Box<max_rank>;
 
 template <class MeshType>
 std::vector<std::pair<std::string, int>> named_sizes(const MeshType& mesh) {
@@ -88,22 +82,7 @@ class CheckpointContents {
   void add(const std::string& name, const X& x) {
     static_assert(!has_partial(X::layout),
                   "a pending sum is not finished, and cannot be saved: redistribute it first");
-    if (detail::ranks_of(x.mesh()).native() != ranks_.native() || x.mesh().sizes() != sizes_) {
-      throw std::invalid_argument("CheckpointContents: \"" + name + "\" lies on another mesh");
-    }
-    check(name);
-    detail::CheckpointBlock block;
-    block.name = name;
-    block.type = data_type_of<typename X::Element>();
-    block.rank = X::rank;
-    for (int dim = 0; dim < block.shape.size(); ++dim) {
-      block.shape[dim] = dim < x.shape().size() ? x.shape()[dim] : 1;
-    }
-    block.layout = X::layout;
-    block.layout_text = detail::layout_text(X::layout);
-    block.buffer = x.buffer();
-    block.data = reinterpret_cast<char*>(x.writable().data);
-    blocks_.push_back(std::move(block));
+    add(name, detail::AnyTensor(x));
   }
   /// The parameters of a module, under their paths. They count as set, so that a model that was neither initialised nor
   /// loaded is no longer noticed.
@@ -112,18 +91,16 @@ class CheckpointContents {
       module.visit([](const char*, auto&) {});
     }
   void add(const std::string& name, Module& module) {
-    std::set<const void*> seen;  // tied parameters are there once
-    for_each_named_parameter(module, [&](std::string_view path, auto& parameter) {
-      if (!seen.insert(&*parameter.cell()).second) return;
-      static_cast<void>(parameter.writable());
-      add(name + "." + std::string(path), parameter.stored());
-    });
+    for (const auto& parameter : detail::distinct(detail::named_parameters_of(module))) {
+      add(name + "." + parameter.name, parameter.cell->writable());
+    }
   }
   /// The state of an optimizer, for the parameters of a module, under their paths. Its groups are chosen before.
   template <class Optimizer, class Module>
   void add(const std::string& name, Optimizer& optimizer, Module& module) {
     optimizer.for_each_state(
-        module, [&](const std::string& path, const auto& tensor) { add(name + "." + path, tensor); },
+        module,
+        [&](const std::string& path, const detail::AnyTensor& tensor) { add(name + "." + path, tensor); },
         [&](const std::string& path, std::int64_t& number) { add(name + "." + path, number); });
   }
   /// A number, which must be the same on every rank.
@@ -145,11 +122,15 @@ class CheckpointContents {
   MeshSizes coordinates_of(int rank) const {
     return group_member(sizes_, {}, axes_, (1u << axes_) - 1, rank);
   }
-  detail::CheckpointBox box_of(const detail::CheckpointBlock& block, const MeshSizes& coordinates) const {
-    return local_box(block.shape, block.layout, sizes_, coordinates);
-  }
 
  private:
+  void add(const std::string& name, const detail::AnyTensor& x) {
+    const bool here =
+        !x.mesh.dry() && x.mesh.sizes() == sizes_ && detail::all_ranks_of(x.mesh).native() == ranks_.native();
+    if (!here) throw std::invalid_argument("CheckpointContents: \"" + name + "\" lies on another mesh");
+    check(name);
+    blocks_.push_back({name, x});
+  }
   void check(const std::string& name) {
     if (!names_.insert(name).second) {
       throw std::invalid_argument("CheckpointContents: \"" + name + "\" is there already");

@@ -15,35 +15,22 @@
 #include <shardwise/checkpoint/manifest.hpp>
 #include <shardwise/io/fingerprint.hpp>
 #include <shardwise/mesh/agreement.hpp>
-#include <shardwise/tensor/transfer.hpp>
+#include <shardwise/tensor/exchange.hpp>
 
 namespace shardwise::detail {
 
-/// Copies the indices of `part` between blocks of elements of `element` bytes.
-inline void copy_part_of(Index element, const CheckpointBox& part, const char* source,
-                         const CheckpointBox& from, char* target, const CheckpointBox& to) {
-  auto as = [&](auto unsigned_integer) {
-    using U = decltype(unsigned_integer);
-    copy_part(part, reinterpret_cast<const U*>(source), from, reinterpret_cast<U*>(target), to);
-  };
-  switch (element) {
-    case 1:
-      return as(std::uint8_t{});
-    case 2:
-      return as(std::uint16_t{});
-    case 4:
-      return as(std::uint32_t{});
-    default:
-      return as(std::uint64_t{});
-  }
-}
-
-inline CheckpointBox box_of(const CheckpointPiece& piece) {
-  CheckpointBox box;
+inline AnyBox box_of(const CheckpointPiece& piece) {
+  AnyBox box;
   box.size.fill(1);
   std::copy(piece.begin.begin(), piece.begin.end(), box.begin.begin());
   std::copy(piece.size.begin(), piece.size.end(), box.size.begin());
   return box;
+}
+
+/// What a checksum that is wrong is called.
+inline std::string damage_text(const Path& file, const CheckpointTensor& tensor, Range rows) {
+  return file.string() + ": tensor \"" + tensor.name + "\": the checksum of rows " +
+         std::to_string(rows.begin) + " to " + std::to_string(rows.end()) + " is wrong: the file is damaged";
 }
 
 /// The files of a checkpoint, of which groups of rows are read and checked.
@@ -53,10 +40,10 @@ class CheckpointReader {
 
   /// Reads rows of a tensor, which begin and end with groups (or with the tensor), to `target`, whose block is `rows`:
   /// whole rows. Throws `std::runtime_error`, naming file and tensor, if a checksum is wrong.
-  void read(const CheckpointTensor& tensor, const CheckpointBox& rows, char* target) {
+  void read(const CheckpointTensor& tensor, const AnyBox& rows, char* target) {
     const Index element = size_of(tensor.type);
     for (const CheckpointPiece& piece : tensor.pieces) {
-      const CheckpointBox box = box_of(piece), part = intersection(box, rows);
+      const AnyBox box = box_of(piece), part = intersection(box, rows);
       if (part.elements() == 0) continue;
       const Index row = box.elements() / box.size[0] * element;
       bytes_.resize(static_cast<std::size_t>(part.size[0] * row));
@@ -65,7 +52,7 @@ class CheckpointReader {
                 piece.offset + (part.begin[0] - box.begin[0]) * row);
       bytes_read_ += static_cast<Index>(bytes_.size());
       check(tensor, piece, part.range(0), row, file);
-      copy_part_of(element, part, bytes_.data(), part, target, rows);
+      copy_part(element, part, bytes_.data(), part, target, rows);
     }
   }
 
@@ -82,9 +69,7 @@ class CheckpointReader {
       const std::string_view bytes(bytes_.data() + (part.begin - rows.begin) * row,
                                    static_cast<std::size_t>(part.size * row));
       if (fingerprint_of(bytes) == piece.checksums[static_cast<std::size_t>(group - first)]) continue;
-      throw std::runtime_error(file.path().string() + ": tensor \"" + tensor.name +
-                               "\": the checksum of rows " + std::to_string(part.begin) + " to " +
-                               std::to_string(part.end()) + " is wrong: the file is damaged");
+      throw std::runtime_error(damage_text(file.path(), tensor, part));
     }
   }
 
@@ -111,7 +96,7 @@ class CheckpointExchange {
     std::vector<Span> slab;
     Index bytes = 0;
     for (const WantedTensor& tensor : wanted) {
-      const Index rows = tensor.block->shape[0], row = tensor.block->row_bytes();
+      const Index rows = tensor.block->tensor.shape[0], row = tensor.block->row_bytes();
       if (rows == 0 || row == 0) continue;
       const Index group = tensor.stored->group_rows;
       for (Index begin = 0; begin < rows;) {
@@ -140,13 +125,13 @@ class CheckpointExchange {
   };
 
   /// The rows of a span that a rank reads; `number` is that of the span, so that small ones go to different ranks.
-  CheckpointBox share_of(const Span& span, std::size_t number, int rank) const {
+  AnyBox share_of(const Span& span, std::size_t number, int rank) const {
     const Index group = span.tensor.stored->group_rows;
     const Index groups = (span.rows.size + group - 1) / group;
     const int place = (rank + static_cast<int>(number)) % ranks_.size();
     const Range mine = balanced_block(groups, ranks_.size(), place);
     const Range rows = intersection(span.rows, {span.rows.begin + mine.begin * group, mine.size * group});
-    CheckpointBox box{{}, span.tensor.block->shape};
+    AnyBox box{{}, span.tensor.block->tensor.shape};
     box.begin[0] = rows.begin;
     box.size[0] = rows.size;
     return box;
@@ -157,7 +142,7 @@ class CheckpointExchange {
     std::vector<std::vector<char>> shares(slab.size());
     problems_.guard([&] {
       for (std::size_t i = 0; i < slab.size(); ++i) {
-        const CheckpointBox share = share_of(slab[i], i, ranks_.rank());
+        const AnyBox share = share_of(slab[i], i, ranks_.rank());
         shares[i].resize(static_cast<std::size_t>(share.elements() * slab[i].tensor.block->element_bytes()));
         if (share.elements() > 0) reader_.read(*slab[i].tensor.stored, share, shares[i].data());
       }
@@ -165,7 +150,7 @@ class CheckpointExchange {
     // What rank `from` has read of a span and rank `to` needs.
     auto part = [&](std::size_t i, std::size_t from, std::size_t to) {
       return intersection(share_of(slab[i], i, static_cast<int>(from)),
-                          contents_.box_of(*slab[i].tensor.block, coordinates_[to]));
+                          slab[i].tensor.block->tensor.box_at(coordinates_[to]));
     };
     const auto self = static_cast<std::size_t>(ranks_.rank());
     Pieces sent, received;
@@ -184,10 +169,10 @@ class CheckpointExchange {
     char* place = outgoing.data();
     for (std::size_t r = 0; r < size; ++r) {
       for (std::size_t i = 0; i < slab.size(); ++i) {
-        const CheckpointBox box = part(i, self, r), share = share_of(slab[i], i, ranks_.rank());
+        const AnyBox box = part(i, self, r), share = share_of(slab[i], i, ranks_.rank());
         const Index element = slab[i].tensor.block->element_bytes(), bytes = box.elements() * element;
         const bool was_read = static_cast<Index>(shares[i].size()) == share.elements() * element;
-        if (bytes > 0 && was_read) copy_part_of(element, box, shares[i].data(), share, place, box);
+        if (bytes > 0 && was_read) copy_part(element, box, shares[i].data(), share, place, box);
         place += bytes;
       }
     }
@@ -198,10 +183,9 @@ class CheckpointExchange {
     for (std::size_t r = 0; r < size; ++r) {
       for (std::size_t i = 0; i < slab.size(); ++i) {
         const CheckpointBlock& block = *slab[i].tensor.block;
-        const CheckpointBox box = part(i, r, self);
+        const AnyBox box = part(i, r, self);
         if (box.elements() == 0) continue;
-        copy_part_of(block.element_bytes(), box, from, box, block.data,
-                     contents_.box_of(block, contents_.coordinates()));
+        copy_part(block.element_bytes(), box, from, box, block.data(), block.tensor.box());
         from += box.elements() * block.element_bytes();
       }
     }

@@ -26,7 +26,7 @@ constexpr Index group_rows_of(Index row_bytes) {
 /// The rows of a block that this rank writes, and where.
 struct OwnPiece {
   std::size_t tensor = 0;  ///< number of the block
-  CheckpointBox box;
+  AnyBox box;
   const char* data = nullptr;
   Index bytes = 0, offset = 0;
   std::vector<std::uint64_t> checksums;
@@ -40,14 +40,14 @@ inline std::vector<OwnPiece> own_pieces(const CheckpointContents& contents) {
     const CheckpointBlock& block = contents.blocks()[i];
     OwnPiece piece;
     piece.tensor = i;
-    piece.box = contents.box_of(block, contents.coordinates());
+    piece.box = block.tensor.box();
     if (piece.box.elements() == 0) continue;
-    const AxisSet copies = block.layout.axes_where([](Placement p) { return !p.is_shard(); });
+    const AxisSet copies = block.tensor.layout.axes_where([](Placement p) { return !p.is_shard(); });
     const Range rows =
         balanced_block(piece.box.size[0], group_size(contents.sizes(), contents.axes(), copies),
                        group_rank(contents.sizes(), contents.coordinates(), contents.axes(), copies));
     const Index row = piece.box.elements() / piece.box.size[0] * block.element_bytes();
-    piece.data = block.data + rows.begin * row;
+    piece.data = block.data() + rows.begin * row;
     piece.box.begin[0] += rows.begin;
     piece.box.size[0] = rows.size;
     piece.bytes = rows.size * row;
@@ -81,9 +81,9 @@ class CheckpointSave {
     for (const auto& [name, number] : contents.numbers()) manifest_.numbers[name] = *number;
     for (const CheckpointBlock& block : contents.blocks()) {
       manifest_.tensors.push_back({block.name,
-                                   stored_as(block.type),
-                                   {block.shape.begin(), block.shape.begin() + block.rank},
-                                   block.layout_text,
+                                   stored_as(block.tensor.type),
+                                   block.tensor.extents(),
+                                   layout_text(block.tensor.layout),
                                    group_rows_of(block.row_bytes()),
                                    {}});
     }

@@ -26,7 +26,7 @@ inline constexpr Index stream_slab_bytes = 8 << 20;  // a multiple of every elem
 /// Which elements [first, first + count) of a box those of the tensor are: calls f(element of the box, element of the
 /// tensor, count) for each run of them that lies together.
 template <class F>
-void for_each_run_of(const CheckpointBox& box, const Shape<max_rank>& shape, Index first, Index count, F f) {
+void for_each_run_of(const AnyBox& box, const Shape<max_rank>& shape, Index first, Index count, F f) {
   const auto strides = row_major_strides(shape);
   int cut = shape.size() - 1;  // the dimensions after this one are whole
   Index run = box.size[cut];
@@ -44,12 +44,6 @@ void for_each_run_of(const CheckpointBox& box, const Shape<max_rank>& shape, Ind
   }
 }
 
-/// What a checksum that is wrong is called.
-inline std::string damage_text(const Path& file, const CheckpointTensor& tensor, Range rows) {
-  return file.string() + ": tensor \"" + tensor.name + "\": the checksum of rows " +
-         std::to_string(rows.begin) + " to " + std::to_string(rows.end()) + " is wrong: the file is damaged";
-}
-
 class CheckpointStream {
  public:
   CheckpointStream(Path folder, const CheckpointManifest& manifest) : reader_(std::move(folder), manifest) {}
@@ -59,8 +53,8 @@ class CheckpointStream {
   template <class F>
   void read(const CheckpointTensor& tensor, F f) {
     if (tensor.elements() == 0) return;
-    CheckpointBox slab;
-    slab.size = padded(tensor);
+    AnyBox slab;
+    slab.size = padded(tensor.shape);
     const Index rows = slab.size[0], row = tensor.elements() / rows,
                 group = std::min(tensor.group_rows, rows);
     const Index room = stream_slab_bytes / size_of(tensor.type) / (group * row) * group;
@@ -83,23 +77,16 @@ class CheckpointStream {
   Path path_of(const CheckpointPiece& piece) { return reader_.files().path_of(piece.file); }
 
  private:
-  static Shape<max_rank> padded(const CheckpointTensor& tensor) {
-    Shape<max_rank> shape;
-    shape.fill(1);
-    std::copy(tensor.shape.begin(), tensor.shape.end(), shape.begin());
-    return shape;
-  }
-
   /// Where one group of rows is more than a slab: piece by piece.
   template <class F>
   void read_pieces(const CheckpointTensor& tensor, F f) {
     const Index element = size_of(tensor.type);
     for (const CheckpointPiece& piece : tensor.pieces) {
-      const CheckpointBox box = box_of(piece);
+      const AnyBox box = box_of(piece);
       for_each_group(
           tensor, piece,
           [&](Index first, const char* data, Index count) {
-            for_each_run_of(box, padded(tensor), first, count, [&](Index from, Index to, Index run) {
+            for_each_run_of(box, padded(tensor.shape), first, count, [&](Index from, Index to, Index run) {
               f(to, data + (from - first) * element, run);
             });
           },
@@ -113,7 +100,7 @@ class CheckpointStream {
   /// rows is at its end done(rows, bytes, whether its checksum is right).
   template <class F, class Done>
   void for_each_group(const CheckpointTensor& tensor, const CheckpointPiece& piece, F f, Done done) {
-    const CheckpointBox box = box_of(piece);
+    const AnyBox box = box_of(piece);
     if (box.elements() == 0) return;
     const File& file = reader_.files().opened(piece.file);
     const Index element = size_of(tensor.type), row = box.elements() / box.size[0] * element;

@@ -48,8 +48,8 @@ struct Box {
 
 /// The box of a tensor of global `shape` that the rank at `coordinates` holds.
 template <int Rank>
-constexpr Box<Rank> local_box(const Shape<Rank>& shape, const Layout& layout, const MeshSizes& sizes,
-                              const MeshSizes& coordinates) {
+[[gnu::noinline]] constexpr Box<Rank> local_box(const Shape<Rank>& shape, const Layout& layout,
+                                                const MeshSizes& sizes, const MeshSizes& coordinates) {
   Box<Rank> box{{}, shape};
   for (int axis = 0; axis < layout.axes; ++axis) {
     if (!layout[axis].is_shard()) continue;

@@ -19,6 +19,25 @@
 
 namespace shardwise {
 
+/// For standard containers.
+template <class T>
+struct PoolAllocator {
+  using value_type = T;
+  constexpr PoolAllocator() = default;
+  template <class Other>
+  constexpr PoolAllocator(const PoolAllocator<Other>&) {}
+
+  constexpr T* allocate(std::size_t count) {
+    if (std::is_constant_evaluated()) return std::allocator<T>().allocate(count);
+    return static_cast<T*>(memory_pool().allocate(static_cast<Index>(count * sizeof(T))));
+  }
+  constexpr void deallocate(T* place, std::size_t count) {
+    if (std::is_constant_evaluated()) return std::allocator<T>().deallocate(place, count);
+    memory_pool().deallocate(place, static_cast<Index>(count * sizeof(T)));
+  }
+  friend constexpr bool operator==(const PoolAllocator&, const PoolAllocator&) { return true; }
+};
+
 /// For a class `Base` whose derived objects `make_pooled` makes, and which are destroyed through a `Base*`. (A virtual
 /// destructor would do, but g++ 12 does not find those that it has to define itself while it computes a constant.)
 template <class Base>
@@ -49,7 +68,7 @@ concept InPooledHierarchy = requires {
 namespace detail {
 
 template <class T>
-constexpr void end_pooled(T* object) {
+[[gnu::noinline]] constexpr void end_pooled(T* object) {  // called in many places, and rarely
   if (std::is_constant_evaluated()) {
     delete object;
   } else {

@@ -3,9 +3,10 @@
 #pragma once
 
 /// @file
-/// A list whose elements live in the pool, also inside the compiler: a step that repeats allocates nothing.
+/// A list whose elements live in the pool, also inside the compiler: a step that repeats allocates nothing. Elements stay
+/// where they are.
 
-#include <shardwise/memory/shared.hpp>
+#include <shardwise/memory/pooled.hpp>
 
 namespace shardwise::detail {
 
@@ -14,7 +15,8 @@ class PooledList {
   struct Node {
     T value;
     Node* next = nullptr;
-    constexpr explicit Node(T&& given) : value(std::move(given)) {}
+    template <class... Args>
+    constexpr explicit Node(Args&&... args) : value{std::forward<Args>(args)...} {}
   };
   template <class Value>
   struct Iterator {
@@ -34,29 +36,42 @@ class PooledList {
   constexpr ~PooledList() { clear(); }
 
   constexpr std::size_t size() const { return size_; }
+  constexpr bool empty() const { return size_ == 0; }
+  constexpr T& front() { return first_->value; }
   constexpr const T& front() const { return first_->value; }
   constexpr Iterator<T> begin() { return {first_}; }
   constexpr Iterator<T> end() { return {nullptr}; }
   constexpr Iterator<const T> begin() const { return {first_}; }
   constexpr Iterator<const T> end() const { return {nullptr}; }
 
-  constexpr void push_back(T value) {
-    Node* node = make_pooled<Node>(std::move(value));
-    (last_ ? last_->next : first_) = node;
-    last_ = node;
-    ++size_;
+  template <class... Args>
+  constexpr T& emplace_back(Args&&... args) {
+    return append(make_pooled<Node>(std::forward<Args>(args)...));
   }
+  constexpr void pop_front() { destroy_pooled(unlink(first_->value)); }
+  /// Makes an element of this list the last of another.
+  constexpr T& move_to(PooledList& other, const T& element) { return other.append(unlink(element)); }
   constexpr void clear() {
-    while (first_) {
-      Node* node = first_;
-      first_ = node->next;
-      destroy_pooled(node);
-    }
-    last_ = nullptr;
-    size_ = 0;
+    while (first_) pop_front();
   }
 
  private:
+  constexpr T& append(Node* node) {
+    (last_ ? last_->next : first_) = node;
+    last_ = node;
+    ++size_;
+    return node->value;
+  }
+  constexpr Node* unlink(const T& element) {
+    Node *before = nullptr, *node = first_;
+    for (; &node->value != &element; node = node->next) before = node;
+    (before ? before->next : first_) = node->next;
+    if (last_ == node) last_ = before;
+    node->next = nullptr;
+    --size_;
+    return node;
+  }
+
   Node* first_ = nullptr;
   Node* last_ = nullptr;
   std::size_t size_ = 0;

@@ -9,34 +9,10 @@
 /// data axis gathers a pending sum there, through all uses. When the sum is made (`reduce_gradients`), it goes to a
 /// slot of another type, so nobody takes a term for the sum.
 
-#include <cmath>
-
 #include <shardwise/autograd/operand.hpp>
-#include <shardwise/module/sharding.hpp>
-#include <shardwise/tensor/factories.hpp>
+#include <shardwise/module/parameter_cell.hpp>
 
 namespace shardwise {
-
-namespace detail {
-class Bundles;
-}
-
-/// The distribution of a parameter's first value.
-struct Init {
-  enum class Kind : std::uint8_t { constant, normal, uniform };
-  Kind kind = Kind::constant;
-  double scale = 0;
-
-  static constexpr Init constant(double value) { return {Kind::constant, value}; }
-  static constexpr Init normal(double deviation) { return {Kind::normal, deviation}; }
-  /// Uniform in [-bound, bound).
-  static constexpr Init uniform(double bound) { return {Kind::uniform, bound}; }
-  /// Uniform with the bound 1/√fan_in, as PyTorch initialises its Linear layers.
-  static constexpr Init fan_in(Index features) {
-    if (std::is_constant_evaluated()) return uniform(1);
-    return uniform(features > 0 ? 1 / std::sqrt(static_cast<double>(features)) : 0);
-  }
-};
 
 /// The gradient of a parameter with nothing pending: `Shard` where it is sharded, else as the parameter lies, but
 /// `Replicate` where that is `Reduced`.
@@ -45,47 +21,45 @@ using finished_gradient_of = relaid<X, packed(finished_layout(X::layout, unpacke
 
 namespace detail {
 
-/// What all copies of a parameter share.
+/// What all copies of a parameter share, and what of it has a type.
 template <TensorType X, PackedSharding How>
-struct ParameterCell : Counted {
+class TypedParameterCell final : public ParameterCell {
+ public:
   using MeshOf = typename X::MeshOf;
   using Stored = relaid<X, packed(stored_layout(X::layout, unpacked(How)))>;
-  using Resting = relaid<X, packed(resting_layout(X::layout, unpacked(How)))>;
-  using Finished = finished_gradient_of<X, How>;
 
-  constexpr ParameterCell(const MeshOf& mesh, const Shape<X::rank>& shape, Init first)
-      : stored(mesh, shape, MemoryUse::parameter),
-        pending(SlotFor<X>::make(waits() ? MemoryUse::gradient : MemoryUse::gathered)),
-        init(first) {}
+  constexpr TypedParameterCell(const MeshOf& mesh, const Shape<X::rank>& shape, Init first)
+      : TypedParameterCell(Stored(mesh, shape, MemoryUse::parameter), first) {}
 
-  /// Is it stored in another layout than it is used in?
-  static constexpr bool is_gathered = !std::is_same_v<X, Stored>;
-  /// Do pending gradients stay until the step?
-  static constexpr bool waits() { return std::is_same_v<Resting, cotangent_of<X>>; }
+  constexpr void hold(const AnyTensor& value) override {
+    gathered = X();
+    if (value) gathered = value.as<X>(typed.mesh());
+  }
+  constexpr AnyTensor take_pending() override { return AnyTensor(pending->take()); }
+  constexpr bool has_pending() const override { return pending->filled(); }
 
-  Stored stored;
-  X gathered;                  ///< while it is in use, if it is not stored so
-  Bundles* carrier = nullptr;  ///< what may still be on the way with `gathered`
-  int users = 0;               ///< of `gathered`
-  unsigned changes = 0;        ///< of the value
-  unsigned gathered_at = 0;    ///< how many changes `gathered` knows of
-  bool set = false, seen = false;
+  Stored typed;  ///< `stored`
+  X gathered;    ///< while it is in use, if it is not stored so
   SlotFor<X> pending;
-  GradientSlot<Resting> resting{MemoryUse::gradient};  ///< not used if pending gradients stay where they are
-  GradientSlot<Finished> finished{MemoryUse::gradient};
-  Init init;
+
+ private:
+  constexpr TypedParameterCell(Stored value, const Init& first)
+      : ParameterCell(AnyTensor(value), X::layout, unpacked(How), element_functions<typename X::Element>,
+                      first),
+        typed(std::move(value)),
+        pending(SlotFor<X>::make(waits() ? MemoryUse::gradient : MemoryUse::gathered)) {}
 };
 
 /// The value of a gathered parameter in the backward pass, when it is gathered again.
 template <TensorType X, PackedSharding How>
 class GatheredRecipe final : public Recipe<X> {
  public:
-  constexpr explicit GatheredRecipe(Shared<ParameterCell<X, How>> cell) : cell_(std::move(cell)) {}
+  constexpr explicit GatheredRecipe(Shared<TypedParameterCell<X, How>> cell) : cell_(std::move(cell)) {}
 
  private:
   constexpr X compute() override { return cell_->gathered; }
 
-  Shared<ParameterCell<X, How>> cell_;
+  Shared<TypedParameterCell<X, How>> cell_;
 };
 
 }  // namespace detail
@@ -93,9 +67,10 @@ class GatheredRecipe final : public Recipe<X> {
 /// `X` is the type that operations use, `How` a packed `Sharding`. Copies of a parameter are one parameter.
 template <TensorType X, PackedSharding How = 0>
 class Parameter {
-  using Cell = detail::ParameterCell<X, How>;
+  using Cell = detail::TypedParameterCell<X, How>;
 
  public:
+  static_assert(X::is_float, "a parameter is of floating-point numbers: it has a gradient");
   static_assert(!has_partial(X::layout), "a parameter cannot be a pending sum: make it Reduced or Replicate");
 
   using TensorOf = X;
@@ -104,11 +79,9 @@ class Parameter {
   static_assert(sharding.nests(),
                 "of two data axes that shard, the left one must not have the lower ZeRO level");
   using Stored = typename Cell::Stored;
-  using Finished = typename Cell::Finished;
+  using Finished = finished_gradient_of<X, How>;
   /// Is it stored in another layout than it is used in?
-  static constexpr bool is_gathered = Cell::is_gathered;
-  /// Do pending gradients stay until the step?
-  static constexpr bool waits() { return Cell::waits(); }
+  static constexpr bool is_gathered = !std::is_same_v<X, Stored>;
 
   /// Global extents `shape`. The value is not set: `initialize` a model, or load it, before using it.
   constexpr Parameter(const MeshOf& mesh, const Shape<X::rank>& shape, Init init)
@@ -130,13 +103,11 @@ class Parameter {
   }
   /// What is kept between the steps. Throws `std::logic_error` if it was never set.
   constexpr const Stored& stored() const {
-    if (!X::MeshOf::dry && !cell_->set) {
-      throw std::logic_error("a parameter is used before it has a value: call initialize(model, seed) first");
-    }
-    return cell_->stored;
+    cell_->check_set();
+    return cell_->typed;
   }
-  constexpr const Shape<X::rank>& shape() const { return cell_->stored.shape(); }
-  constexpr const MeshOf& mesh() const { return cell_->stored.mesh(); }
+  constexpr const Shape<X::rank>& shape() const { return cell_->typed.shape(); }
+  constexpr const MeshOf& mesh() const { return cell_->typed.mesh(); }
 
   /// What `backward` left since gradients were last reduced: pending where the parameter is `Reduced`. Empty if
   /// there is nothing.
@@ -144,41 +115,28 @@ class Parameter {
   constexpr const SlotFor<X>& slot() const { return cell_->pending; }
 
   /// What `reduce_gradients` made of it; empty before, and again after an optimizer's step.
-  constexpr const Finished& finished_gradient() const { return cell_->finished.gradient(); }
-  /// For `reduce_gradients` and optimizers.
-  constexpr GradientSlot<Finished>& finished_slot() const { return cell_->finished; }
-  /// For units and `reduce_gradients`.
+  constexpr Finished finished_gradient() const {
+    const detail::AnyTensor& gradient = cell_->finished.get();
+    if (!gradient) return Finished();
+    return gradient.as<Finished>(mesh());
+  }
+  /// For what works on parameters of any type.
   constexpr const Shared<Cell>& cell() const { return cell_; }
 
   /// Draws the first value: the same global tensor on every mesh.
-  constexpr void initialize(std::uint64_t seed) {
-    using T = typename X::Element;
-    const Init init = cell_->init;
-    change();
-    switch (init.kind) {
-      case Init::Kind::normal:
-        return fill_normal(cell_->stored, seed, 0, init.scale);
-      case Init::Kind::uniform:
-        return fill_uniform(cell_->stored, seed, -init.scale, init.scale);
-      case Init::Kind::constant:
-        if constexpr (!MeshOf::dry) {
-          const auto block = cell_->stored.writable();
-          std::fill_n(block.data, block.elements(), static_cast<T>(init.scale));
-        }
-    }
-  }
+  void initialize(std::uint64_t seed) { cell_->initialize(seed); }
 
   /// Takes a copy of a tensor of the stored type and of the same shape.
   constexpr void assign(const Stored& value) {
     if (value.shape() != shape()) throw std::invalid_argument("Parameter: the value has another shape");
     if constexpr (!MeshOf::dry) kernel::copy(value.view().elements(), value.data(), writable().data);
-    change();
+    cell_->writable();
   }
 
   /// This rank's block of what is stored, to be changed in place by an optimizer or a loader.
   constexpr View<typename X::Element, X::rank> writable() {
-    change();
-    return cell_->stored.writable();
+    cell_->writable();
+    return cell_->typed.writable();
   }
 
   /// For operations that need the value in their pullback.
@@ -187,11 +145,6 @@ class Parameter {
   }
 
  private:
-  constexpr void change() {
-    cell_->set = true;
-    ++cell_->changes;
-  }
-
   Shared<Cell> cell_;
 };
 

@@ -8,6 +8,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <shardwise/module/parameter.hpp>
@@ -45,15 +46,6 @@ constexpr void for_each_parameter(M& module, F&& f) {
   }
 }
 
-/// The same, but once for a parameter that is visited several times, itself or as copies.
-template <class M, class F>
-constexpr void for_each_distinct_parameter(M& module, F&& f) {
-  for_each_parameter(module, [](auto& parameter) { parameter.cell()->seen = false; });
-  for_each_parameter(module, [&](auto& parameter) {
-    if (!std::exchange(parameter.cell()->seen, true)) f(parameter);
-  });
-}
-
 /// Calls f(path, parameter) for every parameter, with its dotted path: "blocks.0.attention.wq.weight".
 template <class M, class F>
 void for_each_named_parameter(M& module, F&& f, const std::string& path = "") {
@@ -71,6 +63,47 @@ void for_each_named_parameter(M& module, F&& f, const std::string& path = "") {
   }
 }
 
+namespace detail {  // the parameters as a list: what is done with it is compiled once for all modules
+
+struct NamedParameter {
+  std::string name;  ///< its path: "layers.0.attention.wq.weight"
+  ParameterCell* cell;
+};
+
+using ParameterList = std::vector<ParameterCell*, PoolAllocator<ParameterCell*>>;
+
+/// In the order of `visit`; one that is visited several times is there as often.
+template <class M>
+constexpr ParameterList parameters_of(M& module) {
+  ParameterList all;
+  for_each_parameter(module, [&](auto& parameter) { all.push_back(&*parameter.cell()); });
+  return all;
+}
+template <class M>
+std::vector<NamedParameter> named_parameters_of(M& module) {
+  std::vector<NamedParameter> all;
+  for_each_named_parameter(module, [&](std::string_view path, auto& parameter) {
+    all.push_back({std::string(path), &*parameter.cell()});
+  });
+  return all;
+}
+
+inline ParameterCell& cell_of(const NamedParameter& parameter) { return *parameter.cell; }
+constexpr ParameterCell& cell_of(ParameterCell* cell) { return *cell; }
+
+/// Each once, with the first of its names.
+template <class List>
+constexpr List distinct(List all) {
+  for (auto& parameter : all) cell_of(parameter).seen = false;
+  List once;
+  for (auto& parameter : all) {
+    if (!std::exchange(cell_of(parameter).seen, true)) once.push_back(std::move(parameter));
+  }
+  return once;
+}
+
+}  // namespace detail
+
 /// A seed for each name, from one seed for all (FNV-1a, then SplitMix64's finaliser).
 constexpr std::uint64_t derived_seed(std::uint64_t seed, std::string_view name) {
   std::uint64_t hash = 14695981039346656037u ^ seed;
@@ -85,9 +118,9 @@ constexpr std::uint64_t derived_seed(std::uint64_t seed, std::string_view name) 
 template <class M>
 constexpr void initialize(M& module, std::uint64_t seed) {
   if (std::is_constant_evaluated()) return;
-  for_each_named_parameter(module, [&](std::string_view path, auto& parameter) {
-    parameter.initialize(derived_seed(seed, path));
-  });
+  for (const detail::NamedParameter& parameter : detail::named_parameters_of(module)) {
+    parameter.cell->initialize(derived_seed(seed, parameter.name));
+  }
 }
 
 /// Global number of elements of all parameters.

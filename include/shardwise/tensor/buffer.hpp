@@ -33,7 +33,8 @@ class Buffer {
   constexpr void set_use(MemoryUse use) const { block_->set_use(use); }
 
  private:
-  static constexpr Buffer allocate(Recorder* recorder, bool dry, Index bytes, MemoryUse use) {
+  [[gnu::noinline]] static constexpr Buffer allocate(Recorder* recorder, bool dry, Index bytes,
+                                                     MemoryUse use) {
     Buffer buffer;
     buffer.block_ = Shared<Block>::make(recorder, bytes, use, dry);
     return buffer;

@@ -48,13 +48,13 @@ template <class... Placements, class MeshType, int Rank, class T,
           class Problem = detail::layout_problem<Rank, MeshType, Placements...>>
 auto distribute(const MeshType& mesh, const Shape<Rank>& shape, std::span<const T> values) {
   auto x = detail::make<std::remove_const_t<T>, Placements...>(mesh, shape);
-  Box<Rank> whole{{}, shape};
-  if (static_cast<Index>(values.size()) != whole.elements()) {
+  if (static_cast<Index>(values.size()) != elements(shape)) {
     throw std::invalid_argument("distribute: " + std::to_string(values.size()) + " values do not fill " +
                                 detail::to_string(shape));
   }
   if (detail::holds_the_value(x)) {
-    detail::copy_part(x.box(), values.data(), whole, x.writable().data, x.box());
+    const detail::AnyBox own = detail::AnyTensor(x).box(), whole{{}, detail::padded(shape)};
+    detail::copy_part(sizeof(T), own, values.data(), whole, x.writable().data, own);
   } else {
     std::fill_n(x.writable().data, x.view().elements(), std::remove_const_t<T>(0));
   }

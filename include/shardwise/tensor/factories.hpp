@@ -11,40 +11,14 @@
 /// auto w = randn<float, Shard<0>, Replicate>(mesh, r.shape(), seed + 1);
 /// ```
 
-#include <span>
-#include <string>
-
 #include <shardwise/kernel/random.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/tensor/redistribute.hpp>
+#include <shardwise/tensor/shape_text.hpp>
 
 namespace shardwise {
 
 namespace detail {
-
-/// Calls f(local offset, global offset, length) for each run of elements of a block that is contiguous in the
-/// global tensor's row-major order, in order.
-template <class T, int Rank, class F>
-void for_each_run(const View<T, Rank>& block, F f) {
-  if (block.elements() == 0) return;
-  Index run = 1;
-  int outer = Rank;  // dimensions [outer, Rank) are whole, so they are contiguous
-  while (outer > 0) {
-    run *= block.size[--outer];
-    if (block.size[outer] != block.shape[outer]) break;
-  }
-  auto strides = row_major_strides(block.shape);
-  Shape<Rank> at{};
-  for (Index local = 0; local < block.elements(); local += run) {
-    Index global = 0;
-    for (int dim = 0; dim < at.size(); ++dim) global += (block.begin[dim] + at[dim]) * strides[dim];
-    f(local, global, run);
-    for (int dim = outer - 1; dim >= 0; --dim) {
-      if (++at[dim] < block.size[dim]) break;
-      at[dim] = 0;
-    }
-  }
-}
 
 template <class T, class... Placements, class MeshType, int Rank>
 constexpr auto make(const MeshType& mesh, const Shape<Rank>& shape) {
@@ -67,12 +41,6 @@ struct FinishedProblem<Rank, MeshType, Placements...> {
 /// The same where the elements are the value itself, so that it cannot be pending.
 template <int Rank, class MeshType, class... Placements>
 using finished_problem = typename FinishedProblem<Rank, MeshType, Placements...>::type;
-
-inline std::string to_string(std::span<const Index> shape) {
-  std::string text;
-  for (Index extent : shape) text += (text.empty() ? "" : " x ") + std::to_string(extent);
-  return "[" + text + "]";
-}
 
 }  // namespace detail
 

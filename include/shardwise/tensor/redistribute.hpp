@@ -110,24 +110,6 @@ struct Redistributed<X, Arguments...> {
   using type = typename X::Problem;
 };
 
-template <class X, class Y>
-Route cached_route(const MeshSizes& sizes) {
-  thread_local MeshSizes known{};
-  thread_local Route cached;
-  if (known != sizes) {
-    cached = route(X::layout, Y::layout, X::rank, sizes);
-    known = sizes;
-  }
-  return cached;
-}
-
-/// The first step of the way from X to Y, and whether it is the whole way.
-template <class X, class Y>
-constexpr Route route_between(const MeshSizes& sizes) {
-  if (std::is_constant_evaluated()) return route(X::layout, Y::layout, X::rank, sizes);
-  return cached_route<X, Y>(sizes);
-}
-
 }  // namespace detail
 
 /// The tensor type that `redistribute<Arguments...>` makes of an `X`, or the `LayoutError` that says why not.
@@ -142,24 +124,12 @@ concept Redistributable = requires {
 
 namespace detail {
 
-/// Goes from `x` to layout `Y` up to the last step, which is prepared and left to the caller.
-template <TensorType Y, TensorType X>
-constexpr auto all_but_last_step(X x) {
-  using TransferOf = Transfer<typename X::Element, X::rank, typename X::MeshOf>;
-  const auto mesh = x.mesh();
-  const auto shape = x.shape();
-  const Route way = route_between<X, Y>(mesh.sizes());
-  Buffer block = x.buffer();
-  x = X();  // the first step may then write in place
-  Layout from = X::layout;
-  for (int i = 0; i + 1 < way.count; ++i) {
-    const Step& step = way.steps[i];
-    TransferOf transfer(mesh, shape, from, step, std::move(block));
-    transfer.run();
-    block = transfer.finish();
-    from = step.to;
-  }
-  return TransferOf(mesh, shape, from, way.steps[way.count - 1], std::move(block));
+/// `x` without its type, as the only handle if it was that: what follows may then write in place.
+template <TensorType X>
+constexpr AnyTensor given_up(X& x) {
+  AnyTensor any(x);
+  x = X();
+  return any;
 }
 
 }  // namespace detail
@@ -170,9 +140,8 @@ constexpr Y redistribute_to(X x) {
   if constexpr (same_data(X::layout, Y::layout)) {
     return Y(x.mesh(), x.shape(), x.buffer());
   } else {
-    auto transfer = detail::all_but_last_step<Y>(std::move(x));
-    transfer.run();
-    return Y(transfer.mesh(), transfer.shape(), transfer.finish());
+    const auto mesh = x.mesh();
+    return detail::redistributed_to(detail::given_up(x), Y::layout).template as<Y>(mesh);
   }
 }
 
@@ -189,19 +158,23 @@ Why redistribute(X);  // see Why: LayoutError<Reason, Expected<>, Got<>, Cure<>>
 template <TensorType Y>
 class Pending {
  public:
-  using TransferOf = detail::Transfer<typename Y::Element, Y::rank, typename Y::MeshOf>;
-
   /// Starts the last step of the way.
-  constexpr explicit Pending(TransferOf last_step) : transfer_(std::move(last_step)) { transfer_.start(); }
+  constexpr Pending(const typename Y::MeshOf& mesh, Shared<detail::Transfer> last_step)
+      : mesh_(mesh), transfer_(std::move(last_step)) {
+    transfer_->start(true);
+  }
+  Pending(Pending&&) = default;
+  Pending& operator=(Pending&&) = default;
 
   /// The tensor, when it has arrived. Throws `std::logic_error` if called again.
   constexpr Y wait() {
     if (std::exchange(arrived_, true)) throw std::logic_error("Pending: wait() was called a second time");
-    return Y(transfer_.mesh(), transfer_.shape(), transfer_.finish());
+    return transfer_->finish().template as<Y>(mesh_);
   }
 
  private:
-  TransferOf transfer_;
+  typename Y::MeshOf mesh_;
+  Shared<detail::Transfer> transfer_;
   bool arrived_ = false;
 };
 
@@ -209,7 +182,8 @@ class Pending {
 /// others are done first. `auto y = pending.wait();`
 template <class... Arguments, TensorType X, class Result = redistributed<X, Arguments...>>
 constexpr auto redistribute_async(X x) {
-  return Pending<Result>(detail::all_but_last_step<Result>(std::move(x)));
+  const auto mesh = x.mesh();
+  return Pending<Result>(mesh, detail::last_step(detail::given_up(x), Result::layout));
 }
 template <class... Arguments, TensorType X, IllFormed Why = redistributed<X, Arguments...>>
 Why redistribute_async(X);  // see Why

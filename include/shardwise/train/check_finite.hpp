@@ -49,18 +49,18 @@ namespace detail {
 /// Counts the elements of a module's finished gradients that are NaN, or infinite.
 class NonFiniteElements {
  public:
-  template <TensorType X, PackedSharding How>
-  void count(std::string_view name, const Parameter<X, How>& parameter) {
-    names_.emplace_back(name);
+  void count(const NamedParameter& parameter) {
+    names_.push_back(parameter.name);
     kernel::NonFinite here;
-    if constexpr (!X::MeshOf::dry) {
-      const auto& mesh = parameter.mesh();
+    const ParameterCell& cell = *parameter.cell;
+    const MeshView& mesh = cell.stored.mesh;
+    if (!mesh.dry()) {
       axes_ = axes_of_many(mesh);
       if (axes_ != 0) ranks_ = &mesh.communicator(axes_);
       recorder_ = mesh.recorder();
-      if (parameter.finished_slot().filled() && counts_here(parameter)) {
-        const auto gradient = parameter.finished_gradient().view();
-        here = kernel::count_non_finite(gradient.elements(), gradient.data);
+      const AnyTensor& gradient = cell.finished.get();
+      if (gradient && counts_here(gradient)) {
+        here = cell.functions.count_non_finite(gradient.local_elements(), gradient.buffer.data());
       }
     }
     counts_.insert(counts_.end(), {here.nans, here.infinities});
@@ -122,10 +122,7 @@ std::string find_non_finite(Module& module, double loss, double norm) {
   if (!detail::is_finite(loss)) text = "the loss is " + detail::text_of_non_finite(loss);
   if (detail::is_finite(norm)) return text.empty() ? text : text + ", though all gradients are finite";
   detail::NonFiniteElements found;
-  for_each_parameter(module, [](auto& parameter) { parameter.cell()->seen = false; });
-  for_each_named_parameter(module, [&](std::string_view name, auto& parameter) {
-    if (!std::exchange(parameter.cell()->seen, true)) found.count(name, parameter);
-  });
+  for (const auto& parameter : detail::distinct(detail::named_parameters_of(module))) found.count(parameter);
   found.finish();
   if (!text.empty()) text += "; ";
   const std::string gradients = found.text();

@@ -12,12 +12,11 @@ namespace shardwise {
 /// Drops all gradients of `module`, wherever they are on their way to the optimizer. A step does it by itself.
 template <class Module>
 constexpr void clear_gradients(Module& module) {
-  for_each_parameter(module, [](auto& parameter) {
-    auto& cell = *parameter.cell();
-    cell.pending->clear();
-    cell.resting.clear();
-    cell.finished.clear();
-  });
+  for (detail::ParameterCell* cell : detail::parameters_of(module)) {
+    cell->take_pending();
+    cell->resting.clear();
+    cell->finished.clear();
+  }
 }
 
 }  // namespace shardwise

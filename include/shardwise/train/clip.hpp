@@ -28,19 +28,15 @@ namespace shardwise {
 namespace detail {
 
 /// The axes of more than one rank.
-template <class MeshType>
-constexpr AxisSet axes_of_many(const MeshType& mesh) {
-  return axes_where(MeshType::axes, [&](int axis) { return mesh.sizes()[axis] > 1; });
+constexpr AxisSet axes_of_many(const MeshView& mesh) {
+  return axes_where(mesh.axes(), [&](int axis) { return mesh.sizes()[axis] > 1; });
 }
 
-/// Of the ranks that have the same block of a parameter's finished gradient, is this the first? So that each element
-/// of the whole tensor counts once.
-template <TensorType X, PackedSharding How>
-constexpr bool counts_here(const Parameter<X, How>& parameter) {
-  constexpr Layout layout = Parameter<X, How>::Finished::layout;
-  for (int axis = 0; axis < layout.axes; ++axis) {
-    if (layout[axis].is_shard()) continue;
-    if (parameter.mesh().coordinates()[axis] != 0) return false;
+/// Of the ranks that have the same block of a tensor, is this the first? So that each element of the whole tensor counts
+/// once.
+constexpr bool counts_here(const AnyTensor& x) {
+  for (int axis = 0; axis < x.layout.axes; ++axis) {
+    if (!x.layout[axis].is_shard() && x.mesh.coordinates()[axis] != 0) return false;
   }
   return true;
 }
@@ -52,18 +48,18 @@ class NormOfRanks {
   /// Σ x² or max |x|.
   constexpr explicit NormOfRanks(bool maximum) : maximum_(maximum) {}
 
-  template <TensorType X, PackedSharding How>
-  constexpr void count(const Parameter<X, How>& parameter) {
-    join(parameter.mesh());
-    if (!parameter.finished_slot().filled() || !counts_here(parameter)) return;
-    const auto gradient = parameter.finished_gradient().view();
-    if (recorder_) recorder_->compute(2 * gradient.elements());
-    if constexpr (!X::MeshOf::dry) {
-      if (maximum_) {
-        part_ = larger(part_, kernel::largest_magnitude(gradient.elements(), gradient.data));
-      } else {
-        part_ += kernel::sum_of_wide_squares(gradient.elements(), gradient.data);
-      }
+  constexpr void count(const ParameterCell& cell) {
+    join(cell.stored.mesh);
+    const AnyTensor& gradient = cell.finished.get();
+    if (!gradient || !counts_here(gradient)) return;
+    PhaseScope phase(recorder_, Phase::optimizer);
+    const Index elements = gradient.local_elements();
+    if (recorder_) recorder_->compute(2 * elements);
+    if (dry_) return;
+    if (maximum_) {
+      part_ = larger(part_, cell.functions.largest_magnitude(elements, gradient.buffer.data()));
+    } else {
+      part_ += cell.functions.sum_of_squares(elements, gradient.buffer.data());
     }
   }
 
@@ -75,13 +71,9 @@ class NormOfRanks {
   }
 
  private:
-  template <class MeshType>
-  constexpr void join(const MeshType& mesh) {
+  constexpr void join(const MeshView& mesh) {
     const AxisSet axes = axes_of_many(mesh);
-    const Communicator* ranks = nullptr;
-    if constexpr (!MeshType::dry) {
-      if (axes != 0) ranks = &mesh.communicator(axes);
-    }
+    const Communicator* ranks = mesh.dry() || axes == 0 ? nullptr : &mesh.communicator(axes);
     const bool same = ranks == ranks_ && axes == axes_ && mesh.recorder() == recorder_;
     if (!first_ && !same) {
       throw std::invalid_argument("gradient_norm: the module's parameters live on two different meshes");
@@ -90,7 +82,7 @@ class NormOfRanks {
     ranks_ = ranks;
     axes_ = axes;
     recorder_ = mesh.recorder();
-    dry_ = MeshType::dry;
+    dry_ = mesh.dry();
   }
 
   double over_all_ranks() const {
@@ -129,10 +121,7 @@ constexpr double gradient_norm(Module& module, double p = 2, const ReduceOptions
   }
   reduce_gradients(module, detail::finishing(options));
   detail::NormOfRanks norm(maximum);
-  for_each_distinct_parameter(module, [&](auto& parameter) {
-    PhaseScope phase(parameter.mesh().recorder(), Phase::optimizer);
-    norm.count(parameter);
-  });
+  for (const detail::ParameterCell* cell : detail::distinct(detail::parameters_of(module))) norm.count(*cell);
   return norm.finish();
 }
 
@@ -150,19 +139,15 @@ constexpr double clip_gradients(Module& module, double max_norm, double p = 2,
   const double norm = gradient_norm(module, p, options);
   const double factor = max_norm / (norm + 1e-6);
   const bool clips = factor < 1 && norm <= std::numeric_limits<double>::max();
-  for_each_distinct_parameter(module, [&](auto& parameter) {
-    using X = typename std::remove_cvref_t<decltype(parameter)>::TensorOf;
-    if (!parameter.finished_slot().filled()) return;
-    PhaseScope phase(parameter.mesh().recorder(), Phase::optimizer);
-    const auto gradient = parameter.finished_slot().own().writable();
-    if (auto* recorder = parameter.mesh().recorder()) recorder->compute(gradient.elements());
-    if constexpr (!X::MeshOf::dry) {
-      using T = typename X::Element;
-      if (!clips) return;
-      kernel::scale<T>(gradient.elements(), static_cast<kernel::compute_t<T>>(factor), gradient.data,
-                       gradient.data);
-    }
-  });
+  for (detail::ParameterCell* cell : detail::distinct(detail::parameters_of(module))) {
+    if (!cell->finished) continue;
+    Recorder* recorder = cell->stored.mesh.recorder();
+    PhaseScope phase(recorder, Phase::optimizer);
+    const detail::AnyTensor& gradient = cell->finished.own();
+    const Index elements = gradient.local_elements();
+    if (recorder) recorder->compute(elements);
+    if (clips && !gradient.mesh.dry()) cell->functions.scale(elements, factor, gradient.buffer.data());
+  }
   return norm;
 }
 

@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <concepts>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <stdexcept>
@@ -106,9 +107,11 @@ class Optimizer {
     know(module);
     reduce_gradients(module, reduction_);
     ++steps_;
-    detail::Bundles gathers(reduction_.bucket_bytes, 0);
+    detail::Buckets gathers(reduction_.bucket_bytes, 0);
     std::size_t index = 0;
-    for_each_parameter(module, [&](auto& parameter) { step_one(parameter, states_[index++], gathers); });
+    for (detail::ParameterCell* cell : detail::parameters_of(module)) {
+      step_one(*cell, states_[index++], gathers);
+    }
     gathers.finish();
   }
 
@@ -124,7 +127,7 @@ class Optimizer {
   /// How many steps were made: the number of the next, counted from 0.
   constexpr std::int64_t steps() const { return steps_; }
 
-  /// For checkpoints: calls `tensors(name, block)` for all state of the parameters of `module`, which is made if it is
+  /// For checkpoints: calls `tensors(name, tensor)` for all state of the parameters of `module`, which is made if it is
   /// not there yet, and `numbers(name, number)` for the counts of steps. Names are paths of parameters with ".first",
   /// ".second", ".master" or ".steps" behind them, and "steps". What is written to the blocks and numbers counts.
   /// Throws as `step` does.
@@ -132,26 +135,26 @@ class Optimizer {
   void for_each_state(Module& module, Tensors tensors, Numbers numbers) {
     know(module);
     numbers(std::string("steps"), steps_);
-    std::size_t index = 0;
-    for_each_parameter(module, [](auto& parameter) { parameter.cell()->seen = false; });
-    for_each_named_parameter(module, [&](std::string_view path, auto& parameter) {
-      using G = typename std::remove_cvref_t<decltype(parameter)>::Finished;
-      using T = typename G::Element;
-      OwnedState& owned = states_[index++];
-      if (std::exchange(parameter.cell()->seen, true)) return;
-      const Update& update = update_of(owned);
-      ParameterState& state = owned.state;
-      auto give = [&](const char* name, Buffer& block) {
-        if (!block) block = state_block<G>(parameter.mesh(), parameter.shape());
-        tensors(std::string(path) + name, StateOf<G>(parameter.mesh(), parameter.shape(), block));
-      };
-      if (update.state_blocks() > 0) give(".first", state.first);
-      if (update.state_blocks() > 1) give(".second", state.second);
-      if constexpr (!std::is_same_v<T, kernel::compute_t<T>>) {
-        if (update.master_weights || state.master) give(".master", state.master);
-      }
-      numbers(std::string(path) + ".steps", state.steps);
-    });
+    for_each_once(detail::named_parameters_of(module),
+                  [&](const detail::NamedParameter& parameter, OwnedState& owned) {
+                    const detail::ParameterCell& cell = *parameter.cell;
+                    const std::string& path = parameter.name;
+                    const Update& update = update_of(owned);
+                    ParameterState& state = owned.state;
+                    auto give = [&](const char* name, Buffer& block) {
+                      if (!block) block = state_block(owned, cell.stored, cell.finished_in);
+                      detail::AnyTensor tensor = cell.stored.relaid(cell.finished_in);
+                      tensor.type = owned.wide;
+                      tensor.buffer = block;
+                      tensors(path + name, tensor);
+                    };
+                    if (update.state_blocks() > 0) give(".first", state.first);
+                    if (update.state_blocks() > 1) give(".second", state.second);
+                    if (owned.wide != cell.stored.type && (update.master_weights || state.master)) {
+                      give(".master", state.master);
+                    }
+                    numbers(path + ".steps", state.steps);
+                  });
   }
 
  private:
@@ -160,9 +163,12 @@ class Optimizer {
     Update settings;
     double rate_factor = 1;
   };
-  /// A parameter, known by the slot of its gradient, and its state.
+  /// A parameter and its state.
   struct OwnedState {
-    const void* slot = nullptr;
+    const detail::ParameterCell* cell = nullptr;
+    DataType wide = DataType::f32;  ///< in which is computed
+    void (*apply)(const Update&, Index, void* parameter, const void* gradient,
+                  const ParameterState&) = nullptr;
     int group = -1;
     ParameterState state;
   };
@@ -170,37 +176,32 @@ class Optimizer {
   /// Learns which parameters there are, and chooses the group of each; or makes sure that they are the same.
   template <class Module>
   constexpr void know(Module& module) {
-    if (!states_.empty()) return check_same(module);
+    if (!states_.empty()) return check_same(detail::parameters_of(module));
     for_each_parameter(module, [&](auto& parameter) {
+      using T = typename std::remove_cvref_t<decltype(parameter)>::TensorOf::Element;
       states_.resize(states_.size() + 1);
-      states_.back().slot = &*parameter.slot();
+      states_.back().cell = &*parameter.cell();
+      states_.back().wide = data_type_of<kernel::compute_t<T>>();
+      states_.back().apply = &apply<T>;
     });
     if (groups_.empty()) return;
     try {
-      choose_groups(module);
+      choose_groups(detail::named_parameters_of(module));
     } catch (...) {
       states_.clear();
       throw;
     }
   }
-  template <class Module>
-  void choose_groups(Module& module) {
+  void choose_groups(const std::vector<detail::NamedParameter>& parameters) {
     std::vector<std::size_t> members(groups_.size());
-    std::size_t index = 0, free = 0;
-    for_each_parameter(module, [](auto& parameter) { parameter.cell()->seen = false; });
-    for_each_named_parameter(module, [&](std::string_view name, auto& parameter) {
-      OwnedState& owned = states_[index++];
-      if (std::exchange(parameter.cell()->seen, true)) return;
-      const auto& shape = parameter.shape();
-      const ParameterInfo info{name, static_cast<int>(shape.size()), elements(shape)};
+    for_each_once(parameters, [&](const detail::NamedParameter& parameter, OwnedState& owned) {
+      const detail::AnyTensor& stored = parameter.cell->stored;
+      const ParameterInfo info{parameter.name, stored.rank, elements(stored.shape)};
       std::size_t group = 0;
       while (group < groups_.size() && !groups_[group].chosen(info)) ++group;
-      if (group == groups_.size()) {
-        ++free;
-      } else {
-        owned.group = static_cast<int>(group);
-        ++members[group];
-      }
+      if (group == groups_.size()) return;
+      owned.group = static_cast<int>(group);
+      ++members[group];
     });
     for (std::size_t group = 0; group < groups_.size(); ++group) {
       if (members[group] == 0) {
@@ -210,92 +211,79 @@ class Optimizer {
       }
     }
   }
-  template <class Module>
-  constexpr void check_same(Module& module) const {
+  constexpr void check_same(const detail::ParameterList& cells) const {
     std::size_t index = 0;
-    auto check = [&](bool same) {
-      if (same) return;
-      throw std::invalid_argument("an optimizer is for one module: parameter " + std::to_string(index) +
-                                  " is not the one of the steps before");
-    };
-    for_each_parameter(module, [&](auto& parameter) {
-      check(index < states_.size() && states_[index].slot == &*parameter.slot());
-      ++index;
-    });
-    check(index == states_.size());
+    while (index < std::min(cells.size(), states_.size()) && cells[index] == states_[index].cell) ++index;
+    if (index == cells.size() && index == states_.size()) return;
+    throw std::invalid_argument("an optimizer is for one module: parameter " + std::to_string(index) +
+                                " is not the one of the steps before");
+  }
+  /// Calls f(parameter, its state) for each parameter, with the first of its names.
+  template <class F>
+  void for_each_once(const std::vector<detail::NamedParameter>& parameters, F f) {
+    for (const auto& parameter : parameters) parameter.cell->seen = false;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      if (!std::exchange(parameters[i].cell->seen, true)) f(parameters[i], states_[i]);
+    }
   }
   constexpr const Update& update_of(const OwnedState& owned) const {
     return owned.group < 0 ? update_ : groups_[static_cast<std::size_t>(owned.group)].settings;
   }
 
-  /// A block of state as a tensor: it lies as the finished gradient does, in the type of its arithmetic.
-  template <TensorType G>
-  using StateOf =
-      tensor_with<kernel::compute_t<typename G::Element>, G::rank, typename G::MeshOf, packed(G::layout)>;
-  template <TensorType G>
-  static constexpr Buffer state_block(const typename G::MeshOf& mesh, const Shape<G::rank>& shape) {
-    const StateOf<G> zeros(mesh, shape, MemoryUse::optimizer_state);
-    if constexpr (!G::MeshOf::dry) std::fill_n(zeros.writable().data, zeros.view().elements(), 0);
-    return zeros.buffer();
-  }
-  template <TensorType G>
-  static constexpr Buffer state_block(const G& gradient) {
-    return state_block<G>(gradient.mesh(), gradient.shape());
+  /// Zeros that lie as the finished gradient does, in the type of its arithmetic.
+  static constexpr Buffer state_block(const OwnedState& owned, detail::AnyTensor like, const Layout& layout) {
+    like.type = owned.wide;
+    const detail::AnyTensor zeros = like.unwritten(layout, MemoryUse::optimizer_state);
+    if (!zeros.mesh.dry()) {
+      std::memset(zeros.buffer.data(), 0, static_cast<std::size_t>(zeros.buffer.bytes()));
+    }
+    return zeros.buffer;
   }
 
-  template <TensorType X, PackedSharding How>
-  constexpr void step_one(Parameter<X, How>& parameter, OwnedState& owned, detail::Bundles& gathers) {
-    using Finished = finished_gradient_of<X, How>;
-    using Stored = typename Parameter<X, How>::Stored;
-    using Own =
-        relaid<Stored, packed(cut_like(Stored::layout, Finished::layout))>;  // this rank's part of the update
-    if (!parameter.finished_slot().filled()) return;
-    const auto mesh = parameter.mesh();
-    PhaseScope phase(mesh.recorder(), Phase::optimizer);
-    const Finished gradient = parameter.finished_slot().take();
-    const auto whole = parameter.writable();
-    if constexpr (!(Stored::layout == Own::layout)) {
-      if (const AxisSet axes = detail::changed_axes(Stored::layout, Own::layout, mesh.sizes())) {
-        const Buffer& stored = parameter.stored().buffer();
-        const Own own(mesh, parameter.shape(), MemoryUse::gathered);
-        if constexpr (!X::MeshOf::dry) {
-          detail::copy_part(own.box(), whole.data, parameter.stored().box(), own.writable().data, own.box());
-        }
-        update(owned, gradient, own.writable().data);
-        return gathers.add<typename X::Element>(
-            mesh, {Collective::all_gather, axes, MemoryUse::gathered, Phase::optimizer},
-            {detail::BundledTensor::padded<X::rank>(parameter.shape()), Own::layout, stored, own.buffer(),
-             elements(parameter.stored().local_shape())});
-      }
-    }
-    update(owned, gradient, whole.data);
+  constexpr void step_one(detail::ParameterCell& cell, OwnedState& owned, detail::Buckets& gathers) const {
+    if (!cell.finished) return;
+    PhaseScope phase(cell.stored.mesh.recorder(), Phase::optimizer);
+    const detail::AnyTensor gradient = cell.finished.take();
+    const detail::AnyTensor& stored = cell.writable();
+    const Layout part = cut_like(stored.layout, gradient.layout);
+    const detail::AnyTensor own = detail::cut(stored, part, MemoryUse::gathered);
+    update(owned, gradient, own);
+    gathers.add(own, stored, MemoryUse::gathered, Phase::optimizer);
   }
 
   /// Updates the block of a parameter that lies as `gradient` does.
-  template <TensorType G>
-  constexpr void update(OwnedState& owned, const G& gradient, typename G::Element* parameter) const {
-    using T = typename G::Element;
-    using C = kernel::compute_t<T>;
+  constexpr void update(OwnedState& owned, const detail::AnyTensor& gradient,
+                        const detail::AnyTensor& parameter) const {
     const Update& update = update_of(owned);
-    const Index count = elements(gradient.local_shape());
+    const Index count = gradient.local_elements();
     ParameterState& state = owned.state;
+    auto make = [&](Buffer& block) {
+      if (!block) block = state_block(owned, gradient, gradient.layout);
+    };
     ++state.steps;
-    if (update.state_blocks() > 0 && !state.first) state.first = state_block(gradient);
-    if (update.state_blocks() > 1 && !state.second) state.second = state_block(gradient);
-    if (auto* recorder = gradient.mesh().recorder()) recorder->compute(update.flops() * count);
+    if (update.state_blocks() > 0) make(state.first);
+    if (update.state_blocks() > 1) make(state.second);
+    if (auto* recorder = gradient.mesh.recorder()) recorder->compute(update.flops() * count);
+    if (owned.wide != gradient.type && update.master_weights) make(state.master);
+    if (gradient.mesh.dry()) return;
+    owned.apply(update, count, parameter.buffer.data(), gradient.buffer.data(), state);
+  }
+  template <class T>
+  static void apply(const Update& update, Index count, void* parameter, const void* gradient,
+                    const ParameterState& state) {
+    using C = kernel::compute_t<T>;
+    auto* values = static_cast<T*>(parameter);
+    const auto* slopes = static_cast<const T*>(gradient);
     if constexpr (!std::is_same_v<T, C>) {
-      if (update.master_weights || state.master) {
-        if (!state.master) state.master = state_block(gradient);
-        if constexpr (!G::MeshOf::dry) {
-          C* master = static_cast<C*>(state.master.data());
-          kernel::refresh_master(count, parameter, master);
-          update.apply(count, master, gradient.data(), state);
-          std::transform(master, master + count, parameter, [](C x) { return kernel::narrow<T>(x); });
-        }
+      if (state.master) {
+        C* master = static_cast<C*>(state.master.data());
+        kernel::refresh_master(count, values, master);
+        update.apply(count, master, slopes, state);
+        std::transform(master, master + count, values, [](C x) { return kernel::narrow<T>(x); });
         return;
       }
     }
-    if constexpr (!G::MeshOf::dry) update.apply(count, parameter, gradient.data(), state);
+    update.apply(count, values, slopes, state);
   }
 
   Update update_;

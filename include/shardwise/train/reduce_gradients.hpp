@@ -19,7 +19,7 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/module/parameters.hpp>
-#include <shardwise/tensor/bundles.hpp>
+#include <shardwise/tensor/buckets.hpp>
 
 namespace shardwise {
 
@@ -44,11 +44,6 @@ constexpr const ReduceOptions& finishing(const ReduceOptions& options) {
   return options;
 }
 
-/// The axes of more than one rank on which two layouts differ.
-constexpr AxisSet changed_axes(const Layout& from, const Layout& to, const MeshSizes& sizes) {
-  return axes_where(from.axes, [&](int axis) { return from[axis] != to[axis] && sizes[axis] > 1; });
-}
-
 }  // namespace detail
 
 /// Takes gradients of parameters from where `backward` leaves them to where they rest, and in the last backward pass
@@ -61,21 +56,16 @@ class GradientReducer final : public BackwardTask {
         units_(std::numeric_limits<Index>::max(), std::min(options.in_background, 1)),
         last_(options.last) {}
 
-  /// The gradient of `parameter` is complete, as far as this pass goes.
-  template <TensorType X, PackedSharding How>
-  constexpr void reduce(const Parameter<X, How>& parameter) {
-    using Cell = detail::ParameterCell<X, How>;
+  /// The gradient of a parameter is complete, as far as this pass goes.
+  constexpr void reduce(detail::ParameterCell& cell) {
     buckets_.progress();
     units_.progress();
-    auto& pending = *parameter.slot();
-    if constexpr (Cell::waits()) {
-      if (last_ && pending.filled()) {
-        carry<typename Cell::Finished>(pending.take(), Finish<Cell>{parameter.cell()}, Phase::optimizer);
-      }
-    } else if (pending.filled()) {
-      carry<typename Cell::Resting>(pending.take(), Rest<Cell>{parameter.cell()}, Phase::backward);
+    if (cell.waits()) {
+      if (last_ && cell.has_pending()) carry(cell.take_pending(), {&cell, true, Phase::optimizer});
+    } else if (cell.has_pending()) {
+      carry(cell.take_pending(), {&cell, false, Phase::backward});
     } else if (last_) {
-      finish_rested(parameter.cell());
+      finish_rested(cell);
     }
   }
 
@@ -88,103 +78,42 @@ class GradientReducer final : public BackwardTask {
   }
 
  private:
-  template <class Cell>
-  struct Finish {
-    static constexpr bool by_unit = false;
-    Shared<Cell> cell;
-    constexpr void operator()(GradientReducer&, typename Cell::Finished gradient) const {
-      cell->finished.add(std::move(gradient));
-    }
+  /// Where a gradient is going.
+  struct Goal {
+    detail::ParameterCell* cell;
+    bool finishes;  ///< else it goes where it rests
+    Phase phase;
   };
-  template <class Cell>
-  struct Rest {
-    static constexpr bool by_unit = Cell::is_gathered;
-    Shared<Cell> cell;
-    constexpr void operator()(GradientReducer& reducer, typename Cell::Resting gradient) const {
-      cell->resting.add(std::move(gradient));
-      if (reducer.last_) reducer.finish_rested(cell);
-    }
-  };
-  template <class Cell>
-  constexpr void finish_rested(const Shared<Cell>& cell) {
-    if (!cell->resting.filled()) return;
-    carry<typename Cell::Finished>(cell->resting.take(), Finish<Cell>{cell}, Phase::optimizer);
-  }
-
-  /// A gradient in a bundle, what it is to become, and where that goes.
-  template <TensorType To, TensorType Gradient, class Deliver>
   class Carried final : public detail::Arrival {
    public:
-    constexpr Carried(GradientReducer& reducer, Gradient gradient, Deliver deliver, Phase phase)
-        : reducer_(reducer), gradient_(std::move(gradient)), deliver_(std::move(deliver)), phase_(phase) {}
-    constexpr void arrived() override {
-      if constexpr (std::same_as<Gradient, To>) {
-        deliver_(reducer_, std::move(gradient_));
-      } else if constexpr (same_data(Gradient::layout, To::layout)) {
-        deliver_(reducer_, To(gradient_.mesh(), gradient_.shape(), gradient_.buffer()));
-      } else {
-        reducer_.carry_whole<To>(std::move(gradient_), std::move(deliver_), phase_);
-      }
+    constexpr Carried(GradientReducer& reducer, const Goal& goal) : reducer_(reducer), goal_(goal) {}
+    constexpr void arrived(detail::AnyTensor&& gradient) override {
+      reducer_.carry(std::move(gradient), goal_);
     }
 
    private:
     GradientReducer& reducer_;
-    Gradient gradient_;
-    Deliver deliver_;
-    Phase phase_;
+    Goal goal_;
   };
 
-  /// Carries a gradient to layout `To`: first along the axes that cut it, by a reduce-scatter, then along the
-  /// others, by an all-reduce.
-  template <TensorType To, TensorType From, class Deliver>
-  constexpr void carry(From gradient, Deliver deliver, Phase phase) {
-    using Cut = relaid<From, packed(cut_like(From::layout, To::layout))>;
-    const auto mesh = gradient.mesh();
-    if constexpr (!(From::layout == Cut::layout)) {
-      if (const AxisSet axes = detail::changed_axes(From::layout, Cut::layout, mesh.sizes())) {
-        Cut part(mesh, gradient.shape(), MemoryUse::gradient);
-        const Index count = elements(gradient.local_shape());
-        const Buffer whole = gradient.buffer(), cut = part.buffer();
-        const auto shape = detail::BundledTensor::padded<From::rank>(gradient.shape());
-        gradient = From();
-        return send<To>(mesh, {Collective::reduce_scatter, axes, MemoryUse::gathered, phase},
-                        {shape, Cut::layout, whole, cut, count}, std::move(part), std::move(deliver));
-      }
+  /// Carries a gradient to its goal: first along the axes that cut it, by a reduce-scatter, then along the others, by
+  /// an all-reduce.
+  constexpr void carry(detail::AnyTensor gradient, const Goal& goal) {
+    detail::ParameterCell& cell = *goal.cell;
+    const Layout& to = goal.finishes ? cell.finished_in : cell.resting_in;
+    if (gradient.layout == to) {
+      (goal.finishes ? cell.finished : cell.resting).add(std::move(gradient), cell.functions);
+      if (!goal.finishes && last_) finish_rested(cell);
+      return;
     }
-    if constexpr (std::same_as<From, Cut>) {
-      carry_whole<To>(std::move(gradient), std::move(deliver), phase);
-    } else {
-      Cut same(mesh, gradient.shape(), gradient.buffer());
-      gradient = From();  // the only handle may be reduced in place
-      carry_whole<To>(std::move(same), std::move(deliver), phase);
-    }
+    const Layout cut = cut_like(gradient.layout, to);
+    detail::Buckets& buckets = !goal.finishes && cell.is_gathered() ? units_ : buckets_;
+    const Layout& next = gradient.layout == cut ? to : cut;
+    buckets.carry(std::move(gradient), next, MemoryUse::gradient, goal.phase,
+                  Shared<Carried>::make(*this, goal));
   }
-  template <TensorType To, TensorType Cut, class Deliver>
-  constexpr void carry_whole(Cut gradient, Deliver deliver, Phase phase) {
-    const auto mesh = gradient.mesh();
-    if constexpr (!(Cut::layout == To::layout)) {
-      if (const AxisSet axes = detail::changed_axes(Cut::layout, To::layout, mesh.sizes())) {
-        const Index count = elements(gradient.local_shape());
-        GradientSlot<Cut> slot(MemoryUse::gradient);
-        slot.add(std::move(gradient));
-        slot.own();  // reduced in place
-        Cut own = slot.take();
-        const Buffer whole = own.buffer();
-        const auto shape = detail::BundledTensor::padded<Cut::rank>(own.shape());
-        return send<To>(mesh, {Collective::all_reduce, axes, MemoryUse::gathered, phase},
-                        {shape, Cut::layout, whole, {}, count}, To(mesh, own.shape(), whole),
-                        std::move(deliver));
-      }
-    }
-    deliver(*this, To(mesh, gradient.shape(), gradient.buffer()));
-  }
-  template <TensorType To, class MeshType, TensorType Gradient, class Deliver>
-  constexpr void send(const MeshType& mesh, const detail::BundleWay& way, detail::BundledTensor tensor,
-                      Gradient gradient, Deliver deliver) {
-    tensor.arrival = make_pooled<Carried<To, Gradient, Deliver>>(*this, std::move(gradient),
-                                                                 std::move(deliver), way.phase);
-    detail::Bundles& bundles = Deliver::by_unit ? units_ : buckets_;
-    bundles.add<typename To::Element>(mesh, way, std::move(tensor));
+  constexpr void finish_rested(detail::ParameterCell& cell) {
+    if (cell.resting) carry(cell.resting.take(), {&cell, true, Phase::optimizer});
   }
 
   static constexpr const ReduceOptions& checked(const ReduceOptions& options) {
@@ -199,8 +128,8 @@ class GradientReducer final : public BackwardTask {
     return options;
   }
 
-  detail::Bundles buckets_;
-  detail::Bundles units_;  ///< of fully sharded parameters, each gathered and reduced by itself
+  detail::Buckets buckets_;
+  detail::Buckets units_;  ///< of fully sharded parameters, each gathered and reduced by itself
   bool last_;
 };
 
@@ -213,7 +142,7 @@ class GradientReducer final : public BackwardTask {
 template <class Module>
 constexpr void reduce_gradients(Module& module, const ReduceOptions& options = {}) {
   GradientReducer reducer(options);
-  for_each_parameter(module, [&](auto& parameter) { reducer.reduce(parameter); });
+  for (detail::ParameterCell* cell : detail::parameters_of(module)) reducer.reduce(*cell);
   reducer.finish();
 }
 

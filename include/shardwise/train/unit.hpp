@@ -23,83 +23,10 @@ namespace shardwise {
 
 namespace detail {
 
-/// A parameter, for its unit.
-class UnitPart : public Pooled<UnitPart> {
- public:
-  /// Throws `std::logic_error` if there is no value to gather.
-  constexpr virtual void check() const = 0;
-  constexpr virtual void gather(Bundles& bundles) = 0;
-  /// Waits for what another unit has on the way.
-  constexpr virtual void arrive() = 0;
-  /// Has the value changed since it was gathered?
-  constexpr virtual bool stale() const = 0;
-  /// `bundles` may be destroyed after that.
-  constexpr virtual void release(const Bundles& bundles) = 0;
-  constexpr virtual void reduce(Tape& tape) = 0;
-
-  UnitPart* next = nullptr;
-};
-
-template <TensorType X, PackedSharding How>
-class UnitPartOf final : public UnitPart {
-  using ParameterType = Parameter<X, How>;
-
- public:
-  /// `borrowed`: the gradient is another unit's business.
-  constexpr UnitPartOf(const ParameterType& parameter, bool borrowed)
-      : parameter_(parameter), borrowed_(borrowed) {}
-
-  constexpr void check() const override {
-    if constexpr (ParameterType::is_gathered) parameter_.stored();
-  }
-  constexpr void gather(Bundles& bundles) override {
-    if constexpr (ParameterType::is_gathered) {
-      auto& cell = *parameter_.cell();
-      if (cell.users++ > 0 && !stale()) return;
-      cell.gathered_at = cell.changes;
-      cell.carrier = &bundles;
-      const auto& stored = parameter_.stored();
-      const auto mesh = stored.mesh();
-      const AxisSet axes = changed_axes(ParameterType::Stored::layout, X::layout, mesh.sizes());
-      if (axes == 0) {
-        cell.gathered = X(mesh, stored.shape(), stored.buffer());
-        return;
-      }
-      cell.gathered = X(mesh, stored.shape(), MemoryUse::gathered);
-      const Index count = elements(cell.gathered.local_shape());
-      if (count == 0) return;
-      const Phase phase = mesh.recorder() ? mesh.recorder()->phase() : Phase::forward;
-      bundles.add<typename X::Element>(
-          mesh, {Collective::all_gather, axes, MemoryUse::gathered, phase},
-          {BundledTensor::padded<X::rank>(stored.shape()), ParameterType::Stored::layout,
-           cell.gathered.buffer(), stored.buffer(), count});
-    }
-  }
-  constexpr void arrive() override {
-    if (Bundles* carrier = std::exchange(parameter_.cell()->carrier, nullptr)) carrier->finish();
-  }
-  constexpr bool stale() const override {
-    return ParameterType::is_gathered && parameter_.cell()->gathered_at != parameter_.cell()->changes;
-  }
-  constexpr void release(const Bundles& bundles) override {
-    if constexpr (ParameterType::is_gathered) {
-      auto& cell = *parameter_.cell();
-      if (cell.carrier == &bundles) {
-        cell.carrier = nullptr;
-        if (!bundles.idle()) cell.gathered_at = cell.changes - 1;  // it will not arrive
-      }
-      if (--cell.users == 0) cell.gathered = X();
-    }
-  }
-  constexpr void reduce(Tape& tape) override {
-    if (borrowed_) return;
-    if (ParameterType::waits() && !tape.has_task()) return;
-    tape.task<GradientReducer>().reduce(parameter_);
-  }
-
- private:
-  ParameterType parameter_;
-  bool borrowed_;
+/// A parameter of a unit.
+struct UnitPart {
+  Shared<ParameterCell> cell;
+  bool borrowed = false;  ///< the gradient is another unit's business
 };
 
 /// The parameters of a unit. All copies of it share one state.
@@ -111,17 +38,10 @@ class UnitState : public Counted {
   constexpr ~UnitState() {
     if (ahead_) release_parts();
     unlink();
-    while (first_) {
-      UnitPart* part = first_;
-      first_ = part->next;
-      destroy_pooled(part);
-    }
   }
 
-  constexpr void add(UnitPart* part) {
-    UnitPart** place = &first_;
-    while (*place) place = &(*place)->next;
-    *place = part;
+  constexpr void add(Shared<ParameterCell> cell, bool borrowed) {
+    parts_.emplace_back(std::move(cell), borrowed);
   }
 
   /// The unit that is called after this one, and before it.
@@ -146,38 +66,66 @@ class UnitState : public Counted {
     if (held_ == 0 && !ahead_) start();
     ++held_;
     ahead_ = false;
-    bundles_.finish();
-    for (UnitPart* part = first_; part; part = part->next) part->arrive();
+    buckets_.finish();
+    for (UnitPart& part : parts_) {  // also what another unit has on the way
+      if (Buckets* carrier = std::exchange(part.cell->carrier, nullptr)) carrier->finish();
+    }
   }
   constexpr void release() {
     if (--held_ == 0) release_parts();
   }
   /// No backward pass of the unit's call will add to its gradients.
   constexpr void reduce(Tape& tape) {
-    for (UnitPart* part = first_; part; part = part->next) part->reduce(tape);
+    for (UnitPart& part : parts_) {
+      if (part.borrowed || (part.cell->waits() && !tape.has_task())) continue;
+      tape.task<GradientReducer>().reduce(*part.cell);
+    }
     if (tape.has_task()) tape.task<GradientReducer>().end_unit();
   }
 
  private:
+  static constexpr bool stale(const ParameterCell& cell) {
+    return cell.is_gathered() && cell.gathered_at != cell.changes;
+  }
   constexpr void start() {
-    for (UnitPart* part = first_; part; part = part->next) part->check();
-    for (UnitPart* part = first_; part; part = part->next) part->gather(bundles_);
-    bundles_.start();
+    for (UnitPart& part : parts_) {
+      if (part.cell->is_gathered()) part.cell->check_set();
+    }
+    for (UnitPart& part : parts_) {
+      if (part.cell->is_gathered()) gather(*part.cell);
+    }
+    buckets_.start();
+  }
+  constexpr void gather(ParameterCell& cell) {
+    if (cell.users++ > 0 && !stale(cell)) return;
+    cell.gathered_at = cell.changes;
+    cell.carrier = &buckets_;
+    Recorder* recorder = cell.stored.mesh.recorder();
+    cell.hold(buckets_.carry(cell.stored, cell.used, MemoryUse::gathered,
+                             recorder ? recorder->phase() : Phase::forward));
   }
   /// Was something changed that was gathered ahead, and then not used?
   constexpr bool stale() const {
-    for (UnitPart* part = first_; part; part = part->next) {
-      if (part->stale()) return true;
+    for (const UnitPart& part : parts_) {
+      if (stale(*part.cell)) return true;
     }
     return false;
   }
   constexpr void forget() {
     ahead_ = false;
-    bundles_.finish();
+    buckets_.finish();
     release_parts();
   }
   constexpr void release_parts() {
-    for (UnitPart* part = first_; part; part = part->next) part->release(bundles_);
+    for (UnitPart& part : parts_) {
+      ParameterCell& cell = *part.cell;
+      if (!cell.is_gathered()) continue;
+      if (cell.carrier == &buckets_) {
+        cell.carrier = nullptr;
+        if (!buckets_.idle()) cell.gathered_at = cell.changes - 1;  // it will not arrive
+      }
+      if (--cell.users == 0) cell.hold(AnyTensor());
+    }
   }
   constexpr void unlink() {
     if (next_) next_->previous_ = nullptr;
@@ -185,10 +133,10 @@ class UnitState : public Counted {
     next_ = previous_ = nullptr;
   }
 
-  UnitPart* first_ = nullptr;
+  PooledList<UnitPart> parts_;
   UnitState* next_ = nullptr;
   UnitState* previous_ = nullptr;
-  Bundles bundles_{std::numeric_limits<Index>::max(), std::numeric_limits<int>::max()};
+  Buckets buckets_{std::numeric_limits<Index>::max(), std::numeric_limits<int>::max()};
   int held_ = 0;
   bool ahead_ = false;  // gathered, or on the way, for a call to come
 };
@@ -284,9 +232,7 @@ class Unit {
  private:
   template <class Module>
   constexpr void add(Module& module, bool borrowed) {
-    for_each_parameter(module, [&]<TensorType X, PackedSharding How>(const Parameter<X, How>& parameter) {
-      state_->add(make_pooled<detail::UnitPartOf<X, How>>(parameter, borrowed));
-    });
+    for_each_parameter(module, [&](const auto& parameter) { state_->add(parameter.cell(), borrowed); });
   }
 
   Shared<detail::UnitState> state_;

@@ -11,13 +11,12 @@
 /// auto logits = read_tensor<float, 3, Replicate, Shard<2>>(mesh, "run/logits.safetensors", "logits");
 /// ```
 
-#include <algorithm>
-#include <functional>
 #include <set>
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/mesh/agreement.hpp>
-#include <shardwise/module/parameters.hpp>
+#include <shardwise/tensor/factories.hpp>
+#include <shardwise/weights/ranks.hpp>
 #include <shardwise/weights/weights.hpp>
 
 namespace shardwise {
@@ -32,33 +31,6 @@ struct LoadOptions {
 
 // Implementation details: not part of the interface.
 namespace detail {
-
-template <class MeshType>
-const Communicator& ranks_of(const MeshType& mesh) {
-  static_assert(!MeshType::dry, "a dry mesh has no memory to read into or to write from");
-  return mesh.communicator((1u << MeshType::axes) - 1);
-}
-
-/// The ranks among which a module lies. Throws `std::invalid_argument` if it has no parameters, or has them on
-/// several meshes.
-template <class Module>
-Communicator ranks_of_module(Module& module) {
-  std::optional<Communicator> ranks;
-  for_each_parameter(module, [&](auto& parameter) {
-    const Communicator& own = ranks_of(parameter.mesh());
-    if (!ranks) ranks = own;
-    if (ranks->native() != own.native()) {
-      throw std::invalid_argument("the parameters of the module lie among different ranks");
-    }
-  });
-  if (!ranks) throw std::invalid_argument("the module has no parameters");
-  return *ranks;
-}
-
-inline std::string renamed(const std::function<std::string(std::string_view)>& name_of,
-                           std::string_view path) {
-  return name_of ? name_of(path) : std::string(path);
-}
 
 /// Compares what a module wants with what the files hold.
 class LoadCheck {
@@ -110,7 +82,8 @@ class LoadCheck {
 /// ranks they add up to the file's for what is sharded, and to a multiple for what is replicated.
 template <class Module>
 Index load_weights(Module& module, const std::filesystem::path& path, const LoadOptions& options = {}) {
-  const Communicator ranks = detail::ranks_of_module(module);
+  const auto parameters = detail::real_parameters_of(module);
+  const Communicator ranks = detail::ranks_of_parameters(parameters);
   detail::Problems problems;
   std::optional<Weights> weights;
   std::vector<std::string> names;
@@ -118,17 +91,19 @@ Index load_weights(Module& module, const std::filesystem::path& path, const Load
   problems.guard([&] {
     if (!weights) return;
     detail::LoadCheck check(*weights, options, problems);
-    for_each_named_parameter(module, [&](std::string_view own, auto& parameter) {
-      using X = typename std::remove_cvref_t<decltype(parameter)>::Stored;
-      static_assert(X::is_float, "only floating-point parameters are loaded");
-      names.push_back(check.want(own, data_type_of<typename X::Element>(), parameter.shape()));
-    });
+    for (const detail::NamedParameter& parameter : parameters) {
+      const detail::AnyTensor& stored = parameter.cell->stored;
+      names.push_back(check.want(parameter.name, stored.type, stored.extents()));
+    }
     check.finish();
   });
   problems.throw_together(ranks, "load_weights");
   problems.guard([&] {
     auto name = names.begin();
-    for_each_parameter(module, [&](auto& parameter) { weights->read_block(*name++, parameter.writable()); });
+    for (const detail::NamedParameter& parameter : parameters) {
+      weights->file_of(*name).read_untyped(*name, detail::untyped<char>(parameter.cell->writable()));
+      ++name;
+    }
   });
   problems.throw_together(ranks, "load_weights");
   return weights->bytes_read();

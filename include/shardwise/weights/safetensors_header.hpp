@@ -24,7 +24,7 @@
 #include <vector>
 
 #include <shardwise/io/json_file.hpp>
-#include <shardwise/tensor/factories.hpp>
+#include <shardwise/tensor/shape_text.hpp>
 #include <shardwise/weights/stored_type.hpp>
 
 namespace shardwise {

@@ -11,8 +11,9 @@
 /// write_tensors("run/logits.safetensors", {{"logits", logits}, {"ids", ids}});
 /// ```
 
-#include <shardwise/weights/load_weights.hpp>
+#include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/weights/parallel_write.hpp>
+#include <shardwise/weights/ranks.hpp>
 
 namespace shardwise {
 
@@ -33,13 +34,12 @@ struct WritingProblem<Tensor<T, Rank, MeshType, Placements...>> {
 template <class X>
 using writing_problem = typename WritingProblem<X>::type;
 
-template <TensorType X>
-WrittenTensor written(std::string name, const X& x) {
+inline WrittenTensor written(std::string name, const AnyTensor& x) {
   bool owner = true;
-  for (int axis = 0; axis < X::layout.axes; ++axis) {
-    if (!X::layout[axis].is_shard()) owner &= x.mesh().coordinates()[axis] == 0;
+  for (int axis = 0; axis < x.layout.axes; ++axis) {
+    if (!x.layout[axis].is_shard()) owner &= x.mesh.coordinates()[axis] == 0;
   }
-  return {std::move(name), untyped(x.view()), owner};
+  return {std::move(name), untyped<const char>(x), owner};
 }
 
 }  // namespace detail
@@ -49,7 +49,7 @@ class NamedTensor {
  public:
   template <TensorType X, class Problem = detail::writing_problem<X>>
   NamedTensor(std::string name, const X& x)
-      : tensor_(detail::written(std::move(name), x)),
+      : tensor_(detail::written(std::move(name), detail::AnyTensor(x))),
         buffer_(x.buffer()),
         ranks_(detail::ranks_of(x.mesh())) {}
   template <TensorType X, IllFormed Why = detail::writing_problem<X>>
@@ -97,12 +97,14 @@ inline Index write_tensors(const std::filesystem::path& path, const std::vector<
 /// does. Parameters without a value are an error too.
 template <class Module>
 Index save_weights(Module& module, const std::filesystem::path& path, const SaveOptions& options = {}) {
-  const Communicator ranks = detail::ranks_of_module(module);
+  const auto parameters = detail::real_parameters_of(module);
+  const Communicator ranks = detail::ranks_of_parameters(parameters);
   return detail::write_together(ranks, "save_weights", path, options, [&](auto& list) {
-    for_each_named_parameter(module, [&](std::string_view own, auto& parameter) {
-      NamedTensor named(detail::renamed(options.name_of, own), parameter.stored());
-      list.push_back(named.tensor());
-    });
+    for (const detail::NamedParameter& parameter : parameters) {
+      parameter.cell->check_set();
+      list.push_back(
+          detail::written(detail::renamed(options.name_of, parameter.name), parameter.cell->stored));
+    }
   });
 }
 

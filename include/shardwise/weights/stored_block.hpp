@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include <shardwise/tensor/factories.hpp>
+#include <shardwise/tensor/any_tensor.hpp>
 #include <shardwise/weights/stored_type.hpp>
 
 // Implementation details: not part of the interface.
@@ -42,6 +42,25 @@ auto untyped(const View<T, Rank>& view) {
     block.extents.begin[ones + dim] = view.begin[dim];
     block.extents.shape[ones + dim] = view.shape[dim];
   }
+  return block;
+}
+
+/// The block of a tensor on a real mesh.
+template <class Byte>
+UntypedBlock<Byte> untyped(const AnyTensor& x) {
+  const auto view = view_of(x);
+  UntypedBlock<Byte> block;
+  block.type = x.type;
+  block.rank = x.rank;
+  block.extents.data = view.data;
+  auto behind_ones = [&](AnyShape extents, Index one) {
+    std::rotate(extents.begin(), extents.begin() + x.rank, extents.end());
+    std::fill_n(extents.begin(), max_rank - x.rank, one);
+    return extents;
+  };
+  block.extents.size = behind_ones(view.size, 1);
+  block.extents.begin = behind_ones(view.begin, 0);
+  block.extents.shape = behind_ones(view.shape, 1);
   return block;
 }
 

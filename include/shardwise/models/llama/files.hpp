@@ -112,8 +112,8 @@ Index save_llama(Llama<MeshType, PlanType, T>& model, const std::filesystem::pat
       }
     });
   };
-  return detail::write_together(detail::ranks_of_module(model), "save_llama", folder, options, collect,
-                                llama_config_text(model.config(), torch, tokens));
+  return detail::write_together(detail::ranks_of_parameters(detail::real_parameters_of(model)), "save_llama",
+                                folder, options, collect, llama_config_text(model.config(), torch, tokens));
 }
 
 }  // namespace shardwise

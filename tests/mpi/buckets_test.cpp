@@ -43,16 +43,16 @@ bool same_bits(const X& a, const X& b) {
 class Step final : public detail::Arrival {
  public:
   explicit Step(std::function<void()> what) : what_(std::move(what)) {}
-  void arrived() override { what_(); }
+  void arrived(detail::AnyTensor&&) override { what_(); }
 
  private:
   std::function<void()> what_;
 };
 
-/// Tensors that go in bundles, and what must come of them.
+/// Tensors that go in buckets, and what must come of them.
 class Traveller {
  public:
-  Traveller(Index most_bytes, int background) : bundles_(most_bytes, background) {}
+  Traveller(Index most_bytes, int background) : buckets_(most_bytes, background) {}
 
   /// From the layout of `From` to that of `To`, which differ on some axes: one has them cut, or they are summed.
   template <class From, class To>
@@ -62,42 +62,23 @@ class Traveller {
     const int id = sent_++;
     const From from = numbers<From>(mesh, shape, id);
     const To expected = redistribute_to<To>(from);
-    const bool gathers = !has_partial(From::layout);
-    const bool scatters = !gathers && !std::is_same_v<SummedOf<From>, To>;
-    detail::BundledTensor tensor{
-        detail::BundledTensor::padded<From::rank>(shape), To::layout, {}, {}, 0, nullptr};
     To to(mesh, shape);
-    Collective kind = Collective::all_reduce;
-    if (gathers) {
-      kind = Collective::all_gather;
-      tensor.cut = From::layout;
-      tensor.whole = to.buffer();
-      tensor.part = from.buffer();
-      tensor.elements = elements(to.local_shape());
-    } else if (scatters) {
-      kind = Collective::reduce_scatter;
-      tensor.whole = from.buffer();
-      tensor.part = to.buffer();
-      tensor.elements = elements(from.local_shape());
-    } else {
-      to = To(mesh, shape, numbers<From>(mesh, shape, id).buffer());  // in place
-      tensor.whole = to.buffer();
-      tensor.elements = elements(to.local_shape());
+    if (has_partial(From::layout) && std::is_same_v<SummedOf<From>, To>) {
+      to = To(mesh, shape, from.buffer());  // in place
     }
     auto check = [this, id, to, expected] {
       order_.push_back(id);
       CHECK(same_bits(to, expected));
     };
-    tensor.arrival = make_pooled<Step>(check);
-    bundles_.add<typename From::Element>(mesh, {kind, axes, MemoryUse::gathered, Phase::backward},
-                                         std::move(tensor));
+    buckets_.add(detail::AnyTensor(from), detail::AnyTensor(to), MemoryUse::gathered, Phase::backward,
+                 Shared<Step>::make(check));
   }
 
-  detail::Bundles& bundles() { return bundles_; }
+  detail::Buckets& buckets() { return buckets_; }
   /// All have arrived, each once.
   void finish() {
-    bundles_.finish();
-    CHECK(bundles_.idle());
+    buckets_.finish();
+    CHECK(buckets_.idle());
     std::sort(order_.begin(), order_.end());
     CHECK(order_.size() == static_cast<std::size_t>(sent_));
     for (std::size_t i = 0; i < order_.size(); ++i) CHECK(order_[i] == static_cast<int>(i));
@@ -114,7 +95,7 @@ class Traveller {
   template <class X>
   using SummedOf = relaid<X, packed(summed<X>())>;
 
-  detail::Bundles bundles_;
+  detail::Buckets buckets_;
   int sent_ = 0;
   std::vector<int> order_;
 };
@@ -152,7 +133,7 @@ void send_all(Traveller& traveller, const Grid& mesh, const Shape<3>& shape) {
 /// Even on 4 ranks; uneven; with less than a row a rank; without any element; a single one.
 constexpr Shape<3> shapes[] = {{4, 8, 12}, {7, 5, 3}, {3, 1, 2}, {0, 4, 2}, {1, 1, 1}, {2, 11, 6}};
 
-TEST_CASE("a bundle moves what each tensor's own collective would, bit by bit") {
+TEST_CASE("a bucket moves what each tensor's own collective would, bit by bit") {
   for (const Grid& mesh : data_by_tensor_meshes()) {
     for (Index most_bytes : {Index{0}, Index{64}, Index{1000}, Index{1} << 20}) {
       for (int background : {0, 1, 2, std::numeric_limits<int>::max()}) {
@@ -163,7 +144,7 @@ TEST_CASE("a bundle moves what each tensor's own collective would, bit by bit") 
           send_all<float>(traveller, mesh, shape);
           send_all<double>(traveller, mesh, shape);
           send_all<Eigen::bfloat16>(traveller, mesh, shape);
-          traveller.bundles().progress();
+          traveller.buckets().progress();
         }
         traveller.finish();
         CHECK((mesh.size() == 1 || traveller.sent() > 0));
@@ -190,17 +171,17 @@ TEST_CASE("each shape by itself") {
   }
 }
 
-TEST_CASE("bundles arrive in the order in which they began; nothing before it must") {
+TEST_CASE("buckets arrive in the order in which they began; nothing before it must") {
   const Grid mesh(world(), {any, 1});
   if (mesh.size() == 1) return;
   Traveller traveller(100, 2);
   using Cut = Tensor<float, 1, Grid, Shard<0>, Replicate>;
   using Whole = Tensor<float, 1, Grid, Replicate, Replicate>;
-  for (int i = 0; i < 5; ++i) traveller.send<Cut, Whole>(mesh, {25});  // a bundle each
+  for (int i = 0; i < 5; ++i) traveller.send<Cut, Whole>(mesh, {25});  // a bucket each
   CHECK(traveller.order() == std::vector<int>{0, 1});                  // two are under way, one is not full
-  traveller.bundles().start();
+  traveller.buckets().start();
   CHECK(traveller.order() == std::vector<int>{0, 1, 2});
-  traveller.bundles().finish();
+  traveller.buckets().finish();
   CHECK(traveller.order() == std::vector<int>{0, 1, 2, 3, 4});
   traveller.finish();
 }
@@ -233,7 +214,7 @@ TEST_CASE("uneven blocks: what arrivals add goes together on all ranks, though t
       for (Index most_bytes : {60, 200, 500}) {
         INFO("dp ", mesh.size<dp>(), " tp ", mesh.size<tp>(), " bytes ", most_bytes, " background ",
              background);
-        detail::Bundles bundles(most_bytes, background);
+        detail::Buckets buckets(most_bytes, background);
         // Along dp: matrices whose rows tp cuts, of another size on each rank there, or of none; and vectors that
         // are the same on all ranks of tp, whose parts then are summed along tp.
         using Terms = Tensor<double, 2, Grid, Partial<Sum>, Shard<0>>;
@@ -244,7 +225,6 @@ TEST_CASE("uneven blocks: what arrivals add goes together on all ranks, though t
         const AxisSet along_dp = detail::changed_axes(Terms::layout, Blocks::layout, mesh.sizes());
         const AxisSet along_tp = detail::changed_axes(LinePart::layout, LineSum::layout, mesh.sizes());
         if (along_dp == 0 || along_tp == 0) continue;
-        constexpr auto scatter = Collective::reduce_scatter, sum = Collective::all_reduce;
         int sums = 0;
         std::vector<std::function<void()>> checks;
         for (int i = 0; i < 8; ++i) {
@@ -252,29 +232,23 @@ TEST_CASE("uneven blocks: what arrivals add goes together on all ranks, though t
           const auto terms = numbers<Terms>(mesh, rows, i);
           const Blocks blocks(mesh, rows);
           checks.push_back([=] { CHECK(same_bits(blocks, redistribute_to<Blocks>(terms))); });
-          bundles.add<double>(mesh, {scatter, along_dp, MemoryUse::gathered, Phase::backward},
-                              {detail::BundledTensor::padded<2>(rows), Blocks::layout, terms.buffer(),
-                               blocks.buffer(), elements(terms.local_shape()), nullptr});
+          auto send = [&](const auto& from, const auto& to, Shared<Step> arrival = {}) {
+            buckets.add(detail::AnyTensor(from), detail::AnyTensor(to), MemoryUse::gathered, Phase::backward,
+                        std::move(arrival));
+          };
+          send(terms, blocks);
           const Shape<1> extent{7};
           const auto line = numbers<Line>(mesh, extent, i);
           const LinePart part(mesh, extent);
           checks.push_back([=] {
             CHECK(same_bits(LineSum(mesh, extent, part.buffer()), redistribute_to<LineSum>(line)));
           });
-          auto sum_part = [&, part, extent] {
-            bundles.add<double>(mesh, {sum, along_tp, MemoryUse::gathered, Phase::backward},
-                                {detail::BundledTensor::padded<1>(extent),
-                                 LinePart::layout,
-                                 part.buffer(),
-                                 {},
-                                 elements(part.local_shape()),
-                                 make_pooled<Step>([&] { ++sums; })});
+          auto sum_part = [&sums, send, part, extent, mesh] {
+            send(part, LineSum(mesh, extent, part.buffer()), Shared<Step>::make([&sums] { ++sums; }));
           };
-          bundles.add<double>(mesh, {scatter, along_dp, MemoryUse::gathered, Phase::backward},
-                              {detail::BundledTensor::padded<1>(extent), LinePart::layout, line.buffer(),
-                               part.buffer(), elements(line.local_shape()), make_pooled<Step>(sum_part)});
+          send(line, part, Shared<Step>::make(sum_part));
         }
-        bundles.finish();
+        buckets.finish();
         CHECK(sums == 8);
         for (const auto& check : checks) check();
       }
@@ -282,7 +256,7 @@ TEST_CASE("uneven blocks: what arrivals add goes together on all ranks, though t
   }
 }
 
-TEST_CASE("bundles that are dropped tell nobody, and free what they hold") {
+TEST_CASE("buckets that are dropped tell nobody, and free what they hold") {
   const Grid mesh(world(), {any, 1});
   if (mesh.size() == 1) return;
   Recording recording(mesh);

@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// A tensor whose element type, rank, mesh and layout are values: what moves and keeps blocks works on it, and is
+/// compiled once for all.
+///
+/// ```
+/// AnyTensor a(x);                    // the same block
+/// auto same = a.as<X>(x.mesh());     // and back
+/// ```
+
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include <shardwise/kernel/arithmetic.hpp>
+#include <shardwise/tensor/parts.hpp>
+
+namespace shardwise::detail {
+
+/// A cheap handle, as a tensor is; its mesh must live as long.
+struct AnyTensor {
+  MeshView mesh;
+  DataType type = DataType::f32;
+  int rank = 0;
+  AnyShape shape{};  ///< global; ones behind the extents
+  Layout layout;
+  Buffer buffer;
+
+  constexpr AnyTensor() = default;
+  template <TensorType X>
+  constexpr explicit AnyTensor(const X& x)
+      : AnyTensor(MeshView(x.mesh()), data_type_of<typename X::Element>(), X::layout, x.shape(), x.buffer()) {
+  }
+  [[gnu::noinline]] constexpr AnyTensor(const MeshView& on, DataType element, const Layout& placements,
+                                        std::span<const Index> extents, const Buffer& block)
+      : mesh(on),
+        type(element),
+        rank(static_cast<int>(extents.size())),
+        shape(padded(extents)),
+        layout(placements),
+        buffer(block) {}
+  /// `X`, which must be this tensor's type.
+  template <TensorType X>
+  constexpr X as(const typename X::MeshOf& typed_mesh) const {
+    Shape<X::rank> extents{};
+    for (int dim = 0; dim < extents.size(); ++dim) extents[dim] = shape[dim];
+    return X(typed_mesh, extents, buffer);
+  }
+
+  std::vector<Index> extents() const { return {shape.begin(), shape.begin() + rank}; }
+  constexpr explicit operator bool() const { return static_cast<bool>(buffer); }
+  constexpr Index element_bytes() const { return size_of(type); }
+  /// The indices that the rank at `coordinates` holds, and this rank.
+  constexpr AnyBox box_at(const MeshSizes& coordinates) const {
+    return local_box(shape, layout, mesh.sizes(), coordinates);
+  }
+  constexpr AnyBox box() const { return box_at(mesh.coordinates()); }
+  /// Of this rank's block.
+  constexpr Index local_elements() const { return box().elements(); }
+  constexpr Index local_bytes() const { return local_elements() * element_bytes(); }
+
+  /// The same bytes in another layout: for who knows that they are.
+  constexpr AnyTensor relaid(const Layout& other) const {
+    AnyTensor same = *this;
+    same.layout = other;
+    return same;
+  }
+  /// A tensor in another layout whose block is not yet written.
+  constexpr AnyTensor unwritten(const Layout& other, MemoryUse use) const {
+    AnyTensor fresh = relaid(other);
+    fresh.buffer = Buffer::allocate(mesh, fresh.local_bytes(), use);
+    return fresh;
+  }
+};
+
+/// This rank's block of `x`, as kernels see one; its elements are no bytes.
+constexpr View<char, max_rank> view_of(const AnyTensor& x) {
+  const AnyBox box = x.box();
+  return {x.mesh.dry() ? nullptr : static_cast<char*>(x.buffer.data()), box.size, box.begin, x.shape};
+}
+
+/// `x` to be changed in place: copied first if somebody else reads it. Counted as `use` from now on.
+constexpr AnyTensor owned(AnyTensor x, MemoryUse use) {
+  if (x.buffer.unique()) {
+    x.buffer.set_use(use);
+    return x;
+  }
+  AnyTensor copy = x.unwritten(x.layout, use);
+  if (!x.mesh.dry() && x.buffer.bytes() > 0) {
+    std::memcpy(copy.buffer.data(), x.buffer.data(), static_cast<std::size_t>(x.buffer.bytes()));
+  }
+  return copy;
+}
+
+template <class T>
+void add_elements(Index n, const void* a, const void* b, void* sum) {
+  kernel::add(n, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(sum));
+}
+/// a + b, two tensors of one layout: in the block of `a` if nobody else reads it, else in a new one, counted as `use`.
+/// `add` is `add_elements` of their type.
+constexpr AnyTensor sum_of(AnyTensor a, const AnyTensor& b, MemoryUse use,
+                           void (*add)(Index, const void*, const void*, void*)) {
+  const Index count = b.local_elements();
+  if (auto* recorder = b.mesh.recorder()) recorder->compute(count);
+  AnyTensor sum;
+  if (a.buffer.unique()) {
+    sum = a;
+  } else {
+    sum = a.unwritten(a.layout, use);
+  }
+  if (!b.mesh.dry()) add(count, a.buffer.data(), b.buffer.data(), sum.buffer.data());
+  return sum;
+}
+
+/// The axes of more than one rank on which two layouts differ.
+constexpr AxisSet changed_axes(const Layout& from, const Layout& to, const MeshSizes& sizes) {
+  return axes_where(from.axes, [&](int axis) { return from[axis] != to[axis] && sizes[axis] > 1; });
+}
+
+/// This rank's part of `x` in the layout `to`, which cuts it further: a copy, counted as `use`; `x` itself if that has the
+/// same blocks.
+constexpr AnyTensor cut(const AnyTensor& x, const Layout& to, MemoryUse use) {
+  if (changed_axes(x.layout, to, x.mesh.sizes()) == 0) return x.relaid(to);
+  const AnyTensor part = x.unwritten(to, use);
+  if (!x.mesh.dry()) {
+    const AnyBox box = part.box();
+    copy_part(x.element_bytes(), box, x.buffer.data(), x.box(), part.buffer.data(), box);
+  }
+  return part;
+}
+
+}  // namespace shardwise::detail

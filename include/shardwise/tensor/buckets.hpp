@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Many tensors that change their layout alike, in one collective: gradients of a bucket, parameters of a unit. Buckets
+/// fill up, and are under way while others fill.
+
+#include <algorithm>
+#include <limits>
+
+#include <shardwise/tensor/exchange.hpp>
+
+namespace shardwise::detail {
+
+/// What is done with a tensor when it has arrived.
+class Arrival : public Pooled<Arrival>, public Counted {
+ public:
+  constexpr virtual void arrived(AnyTensor&& tensor) = 0;
+};
+
+/// Tensors that travel together.
+class Bucket {
+ public:
+  constexpr Bucket(const MeshView& mesh, DataType type, const ExchangeWay& way, Phase phase)
+      : exchange_(mesh, type, way), phase_(phase) {}
+
+  constexpr bool goes(const MeshView& mesh, DataType type, const ExchangeWay& way, Phase phase) const {
+    return exchange_.mesh() == mesh && exchange_.type() == type && exchange_.way() == way && phase_ == phase;
+  }
+  /// Bytes of its tensors on the first rank of the mesh, which has no fewer than others: a number that is the same on
+  /// every rank.
+  constexpr Index most() const { return most_; }
+
+  constexpr void add(const AnyTensor& from, const AnyTensor& to, Index most, Shared<Arrival> arrival) {
+    most_ += most;
+    exchange_.add(from, to);
+    if (arrival) arrivals_.emplace_back(to, std::move(arrival));
+  }
+
+  constexpr void start(bool background) {
+    moves_ = exchange_.elements() > 0;  // else nor have the others on these axes any
+    if (!moves_) return;
+    PhaseScope phase(exchange_.mesh().recorder(), phase_);
+    exchange_.start(background);
+  }
+  constexpr void progress() { exchange_.progress(); }
+  /// Waits, and tells the arrivals.
+  constexpr void finish() {
+    if (moves_) exchange_.finish();
+    while (!arrivals_.empty()) {
+      Awaited awaited = std::move(arrivals_.front());
+      arrivals_.pop_front();
+      awaited.arrival->arrived(std::move(awaited.tensor));
+    }
+  }
+
+ private:
+  struct Awaited {
+    AnyTensor tensor;
+    Shared<Arrival> arrival;
+  };
+
+  Exchange exchange_;
+  Phase phase_;
+  Index most_ = 0;
+  bool moves_ = false;
+  PooledList<Awaited> arrivals_;
+};
+
+/// Buckets are started when they are full, and arrive later; in the same order on every rank. So what decides when one
+/// is full, and how many are under way, are numbers that are the same on every rank, also where blocks are uneven or
+/// empty: an arrival may add to other buckets, whose contents must be the same on all ranks of a group.
+class Buckets {
+ public:
+  /// A bucket of several tensors has at most this many bytes; what is larger by itself goes alone, without a copy.
+  /// `background`: in how many buckets the communication may be under way at a time; 0: in the foreground.
+  constexpr Buckets(Index most_bytes, int background) : most_bytes_(most_bytes), background_(background) {}
+
+  /// Brings `from` to where `to` is: blocks that are cut are gathered, pending sums are made, whole (then `to` may have
+  /// the block of `from`) or cut. Returns false if that changes no block: they differ on axes of one rank at most.
+  constexpr bool add(const AnyTensor& from, const AnyTensor& to, MemoryUse use, Phase phase,
+                     Shared<Arrival> arrival = {}) {
+    const AxisSet axes = changed_axes(from.layout, to.layout, from.mesh.sizes());
+    if (axes == 0) return false;
+    const ExchangeWay way{collective_for(from.layout, to.layout, axes), axes, ReduceOp::sum, use};
+    const AnyTensor& whole = way.kind == Collective::all_gather ? to : from;
+    const Index most = whole.box_at(MeshSizes{}).elements() * whole.element_bytes();
+    const Index capacity = std::min(
+        most_bytes_, whole.element_bytes() * std::numeric_limits<int>::max());  // that one call takes
+    if (most > capacity) {
+      Bucket& alone = under_way_.emplace_back(from.mesh, from.type, way, phase);
+      alone.add(from, to, most, std::move(arrival));
+      begin(alone);
+      return true;
+    }
+    bucket_for(from, way, phase, capacity - most).add(from, to, most, std::move(arrival));
+    return true;
+  }
+
+  /// `from` in another layout, as `add` brings it there: the same block if nothing changes, or if it is to be reduced
+  /// whole, which is done in place (in a copy, if somebody else reads it); else a new one, counted as `use`. The arrival
+  /// is told when it is there, which may be at once: then it gets the only handle, and nothing is returned.
+  constexpr AnyTensor carry(AnyTensor from, const Layout& to, MemoryUse use, Phase phase,
+                            Shared<Arrival> arrival = {}) {
+    const AxisSet axes = changed_axes(from.layout, to, from.mesh.sizes());
+    if (axes == 0) {
+      from.layout = to;
+      if (!arrival) return from;
+      arrival->arrived(std::move(from));
+      return {};
+    }
+    AnyTensor result;
+    if (collective_for(from.layout, to, axes) == Collective::all_reduce) {
+      from = owned(std::move(from), use);
+      result = from.relaid(to);
+    } else {
+      result = from.unwritten(to, use);
+    }
+    add(from, result, MemoryUse::gathered, phase, std::move(arrival));
+    return result;
+  }
+
+  /// Starts what is not full yet.
+  constexpr void start() {
+    while (!open_.empty()) begin(open_.move_to(under_way_, open_.front()));
+  }
+  /// Starts it, and returns when all has arrived; also what arrivals add.
+  constexpr void finish() {
+    while (!idle()) {
+      start();
+      if (!under_way_.empty()) finish_first();
+    }
+  }
+  constexpr void progress() {
+    for (Bucket& bucket : under_way_) bucket.progress();
+  }
+  constexpr bool idle() const { return open_.empty() && under_way_.empty(); }
+
+ private:
+  static constexpr Collective collective_for(const Layout& from, const Layout& to, AxisSet axes) {
+    auto any = [axes](const Layout& layout, auto placement) {
+      return (layout.axes_where(placement) & axes) != 0;
+    };
+    if (!any(from, [](Placement p) { return p.is_partial(); })) return Collective::all_gather;
+    return any(to, [](Placement p) { return p.is_shard(); }) ? Collective::reduce_scatter
+                                                             : Collective::all_reduce;
+  }
+
+  /// An open bucket that goes this way, with so much room; if there is one without, that is full.
+  constexpr Bucket& bucket_for(const AnyTensor& tensor, const ExchangeWay& way, Phase phase, Index room) {
+    for (Bucket& bucket : open_) {
+      if (!bucket.goes(tensor.mesh, tensor.type, way, phase)) continue;
+      if (bucket.most() <= room) return bucket;
+      begin(open_.move_to(under_way_, bucket));
+      break;
+    }
+    return open_.emplace_back(tensor.mesh, tensor.type, way, phase);
+  }
+  /// Starts the last of those under way.
+  constexpr void begin(Bucket& bucket) {
+    bucket.start(background_ > 0);
+    while (under_way_.size() > static_cast<std::size_t>(background_)) finish_first();
+  }
+  constexpr void finish_first() {
+    PooledList<Bucket> finished;
+    under_way_.move_to(finished, under_way_.front()).finish();
+  }
+
+  Index most_bytes_;
+  int background_;
+  PooledList<Bucket> open_, under_way_;
+};
+
+}  // namespace shardwise::detail

@@ -1,0 +1,274 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// One collective, whatever the types of the tensors that travel in it: packs their parts if it must, makes one MPI call,
+/// and unpacks. On a dry mesh the same code only counts.
+
+#include <vector>
+
+#include <shardwise/layout/transition.hpp>
+#include <shardwise/memory/pooled_list.hpp>
+#include <shardwise/tensor/any_tensor.hpp>
+
+namespace shardwise::detail {
+
+/// Counts and offsets of the pieces that go to, or come from, each rank of a group.
+struct Pieces {
+  std::vector<Index> counts, offsets;
+  Index total = 0;
+
+  constexpr void add(Index count) {
+    counts.push_back(count);
+    offsets.push_back(total);
+    total += count;
+  }
+};
+
+struct ExchangeWay {
+  Collective kind = Collective::none;
+  AxisSet axes = 0;
+  ReduceOp op = ReduceOp::sum;            ///< where it reduces
+  MemoryUse use = MemoryUse::activation;  ///< what the memory for packing is counted as
+  friend constexpr bool operator==(const ExchangeWay&, const ExchangeWay&) = default;
+};
+
+/// Tensors of one element type, on one mesh. Add them, `start`, then `finish`.
+class Exchange {
+ public:
+  constexpr Exchange(const MeshView& mesh, DataType type, const ExchangeWay& way)
+      : mesh_(mesh), type_(type), way_(way) {}
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+  constexpr ~Exchange() { end_request(); }  // before the blocks go
+
+  constexpr const MeshView& mesh() const { return mesh_; }
+  constexpr DataType type() const { return type_; }
+  constexpr const ExchangeWay& way() const { return way_; }
+
+  /// What rank after rank has of a tensor in the layout of `from` goes to where `to` has it. The two may share their
+  /// block, if it is to be reduced in place.
+  constexpr void add(const AnyTensor& from, const AnyTensor& to) {
+    moved_.emplace_back(from.shape, from.layout, to.layout, from.buffer, to.buffer);
+  }
+  /// Elements that this rank's call has: of the larger of its two buffers; of an all-to-all, what is sent.
+  constexpr Index elements() const {
+    Index count = 0;
+    for (const Moved& tensor : moved_) {
+      if (way_.kind != Collective::all_to_all) {
+        count += (way_.kind == Collective::all_gather ? target(tensor) : source(tensor)).elements();
+        continue;
+      }
+      for (int member = 0; member < members(); ++member) count += sent(tensor, member).elements();
+    }
+    return count;
+  }
+
+  /// Packs, and communicates; returns while that goes on if it may go on in the background.
+  constexpr void start(bool background) {
+    const Index count = elements();
+    if (auto* recorder = mesh_.recorder()) {
+      recorder->communicate(way_.kind, way_.axes, count * size_of(type_));
+    }
+    make_room(count);
+    if (!mesh_.dry()) communicate(count, background);
+  }
+  /// Moves a communication in the background on.
+  constexpr void progress() {
+    if (request_) request_->test();
+  }
+  /// Waits, unpacks, and lets go of all blocks.
+  constexpr void finish() {
+    if (request_) request_->wait();
+    end_request();
+    if (!mesh_.dry()) unpack();
+    packed_ = landed_ = Buffer();
+    moved_.clear();
+  }
+
+ private:
+  struct Moved {
+    AnyShape shape;
+    Layout from, to;
+    Buffer in, out;
+  };
+
+  constexpr int members() const { return group_size(mesh_.sizes(), mesh_.axes(), way_.axes); }
+  constexpr int self() const {
+    return group_rank(mesh_.sizes(), mesh_.coordinates(), mesh_.axes(), way_.axes);
+  }
+  constexpr AnyBox source(const Moved& tensor) const {
+    return local_box(tensor.shape, tensor.from, mesh_.sizes(), mesh_.coordinates());
+  }
+  constexpr AnyBox target(const Moved& tensor) const {
+    return local_box(tensor.shape, tensor.to, mesh_.sizes(), mesh_.coordinates());
+  }
+  constexpr AnyBox box_of(const Moved& tensor, const Layout& layout, int member) const {
+    return local_box(tensor.shape, layout, mesh_.sizes(),
+                     group_member(mesh_.sizes(), mesh_.coordinates(), mesh_.axes(), way_.axes, member));
+  }
+  /// What this rank has and a member of the group wants, and the other way round.
+  constexpr AnyBox sent(const Moved& tensor, int member) const {
+    return intersection(source(tensor), box_of(tensor, tensor.to, member));
+  }
+  constexpr AnyBox received(const Moved& tensor, int member) const {
+    return intersection(box_of(tensor, tensor.from, member), target(tensor));
+  }
+
+  /// Do the pieces of a single tensor lie one after another in a block that holds `whole`? Then it needs no packing.
+  template <class PieceOf>
+  constexpr bool in_order(const AnyBox& whole, PieceOf piece_of) const {
+    Index total = 0;
+    for (int member = 0; member < members(); ++member) {
+      const AnyBox piece = piece_of(member);
+      const Index count = piece.elements();
+      if (count != 0 && place_of(piece, whole) != total) return false;
+      total += count;
+    }
+    return true;
+  }
+  constexpr bool packs() const {
+    if (moved_.size() > 1) return true;
+    const Moved& tensor = moved_.front();
+    return !in_order(source(tensor), [&](int member) { return sent(tensor, member); });
+  }
+  constexpr bool unpacks() const {
+    if (moved_.size() > 1) return true;
+    const Moved& tensor = moved_.front();
+    return !in_order(target(tensor), [&](int member) { return received(tensor, member); });
+  }
+  constexpr Buffer allocate(Index count) const {
+    return Buffer::allocate(mesh_, count * size_of(type_), way_.use);
+  }
+  constexpr Index own_elements() const {
+    Index count = 0;
+    for (const Moved& tensor : moved_) count += target(tensor).elements();
+    return count;
+  }
+
+  /// Packs what goes out; makes room for what comes in.
+  constexpr void make_room(Index count) {
+    const bool several = moved_.size() > 1;
+    switch (way_.kind) {
+      case Collective::all_reduce:
+        if (several) packed_ = allocate(count);
+        if (several && !mesh_.dry()) pack_for(self(), data(packed_));
+        return;
+      case Collective::all_gather:
+        if (unpacks()) landed_ = allocate(count);
+        return;
+      case Collective::reduce_scatter:
+        pack(count);
+        if (packed_) {  // what was packed is not needed any more
+          for (Moved& tensor : moved_) tensor.in = Buffer();
+        }
+        if (several) landed_ = allocate(own_elements());
+        return;
+      default:
+        pack(count);
+        if (unpacks()) landed_ = allocate(own_elements());
+    }
+  }
+  constexpr void pack(Index count) {
+    if (!packs()) return;
+    packed_ = allocate(count);
+    if (mesh_.dry()) return;
+    char* place = data(packed_);
+    for (int member = 0; member < members(); ++member) place = pack_for(member, place);
+  }
+
+  static char* data(const Buffer& buffer) { return static_cast<char*>(buffer.data()); }
+  char* pack_for(int member, char* place) const {
+    for (const Moved& tensor : moved_) {
+      const AnyBox piece = sent(tensor, member);
+      copy_part(size_of(type_), piece, data(tensor.in), source(tensor), place, piece);
+      place += piece.elements() * size_of(type_);
+    }
+    return place;
+  }
+  const char* unpack_from(int member, const char* place) const {
+    for (const Moved& tensor : moved_) {
+      const AnyBox piece = received(tensor, member);
+      copy_part(size_of(type_), piece, place, piece, data(tensor.out), target(tensor));
+      place += piece.elements() * size_of(type_);
+    }
+    return place;
+  }
+  void unpack() const {
+    const bool reduced = way_.kind == Collective::all_reduce || way_.kind == Collective::reduce_scatter;
+    const Buffer& from = way_.kind == Collective::all_reduce ? packed_ : landed_;
+    if (!from) return;
+    const char* place = data(from);
+    if (reduced) {
+      unpack_from(self(), place);
+      return;
+    }
+    for (int member = 0; member < members(); ++member) place = unpack_from(member, place);
+  }
+
+  /// What goes to, or comes from, each member.
+  Pieces pieces(bool outgoing) const {
+    Pieces all;
+    for (int member = 0; member < members(); ++member) {
+      Index count = 0;
+      for (const Moved& tensor : moved_) {
+        count += (outgoing ? sent(tensor, member) : received(tensor, member)).elements();
+      }
+      all.add(count);
+    }
+    return all;
+  }
+
+  void communicate(Index count, bool background) {
+    const Communicator& group = mesh_.communicator(way_.axes);
+    const Moved& first = moved_.front();
+    const char* in = data(packed_ ? packed_ : first.in);
+    char* out = data(landed_                                          ? landed_
+                     : packed_ && way_.kind == Collective::all_reduce ? packed_
+                                                                      : first.out);
+    auto keep = [&](Request request) { request_ = make_pooled<Request>(std::move(request)); };
+    switch (way_.kind) {
+      case Collective::all_reduce:
+        if (background) return keep(group.all_reduce_async(in, out, count, type_, way_.op));
+        return group.all_reduce(in, out, count, type_, way_.op);
+      case Collective::all_gather: {
+        const Pieces parts = pieces(false);
+        if (moved_.size() > 1) {  // the parts of this rank are packed where they go
+          char* place = out + parts.offsets[static_cast<std::size_t>(self())] * size_of(type_);
+          pack_for(self(), place);
+          in = place;
+        }
+        if (background) return keep(group.all_gather_async(in, out, parts.counts, parts.offsets, type_));
+        return group.all_gather(in, out, parts.counts, parts.offsets, type_);
+      }
+      case Collective::reduce_scatter: {
+        const Pieces parts = pieces(true);
+        if (background) return keep(group.reduce_scatter_async(in, out, parts.counts, type_, way_.op));
+        return group.reduce_scatter(in, out, parts.counts, type_, way_.op);
+      }
+      default: {
+        const Pieces parts = pieces(true), arriving = pieces(false);
+        if (background) {
+          return keep(group.all_to_all_async(in, parts.counts, parts.offsets, out, arriving.counts,
+                                             arriving.offsets, type_));
+        }
+        group.all_to_all(in, parts.counts, parts.offsets, out, arriving.counts, arriving.offsets, type_);
+      }
+    }
+  }
+  constexpr void end_request() {
+    if (request_) destroy_pooled(std::exchange(request_, nullptr));
+  }
+
+  MeshView mesh_;
+  DataType type_;
+  ExchangeWay way_;
+  PooledList<Moved> moved_;
+  Buffer
+      packed_;  // pieces in the order of the ranks that they go to, each of all tensors; or all, to be reduced
+  Buffer landed_;  // pieces in the order of the ranks that they come from; or this rank's, reduced
+  Request* request_ = nullptr;
+};
+
+}  // namespace shardwise::detail

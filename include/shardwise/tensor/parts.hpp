@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Parts of row-major blocks: where they lie, and how they are copied, whatever their elements are.
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include <shardwise/kernel/permute.hpp>
+#include <shardwise/layout/block.hpp>
+#include <shardwise/tensor/tensor.hpp>
+
+namespace shardwise::detail {
+
+/// A box of a tensor of any rank: with extents of one behind those that it has.
+using AnyBox = Box<max_rank>;
+using AnyShape = Shape<max_rank>;
+
+constexpr AnyShape padded(std::span<const Index> extents) {
+  AnyShape shape{};
+  shape.fill(1);
+  std::copy(extents.begin(), extents.end(), shape.begin());
+  return shape;
+}
+
+template <int Rank>
+constexpr Shape<Rank> row_major_strides(const Shape<Rank>& size) {
+  Shape<Rank> strides{};
+  Index stride = 1;
+  for (int dim = Rank; dim-- > 0;) {
+    strides[dim] = stride;
+    stride *= size[dim];
+  }
+  return strides;
+}
+
+/// Copies the indices of `part` from a block that holds `from` to one that holds `to`; elements have `element` bytes.
+inline void copy_part(Index element, const AnyBox& part, const void* source, const AnyBox& from, void* target,
+                      const AnyBox& to) {
+  if (part.elements() == 0) return;
+  const auto source_strides = row_major_strides(from.size), target_strides = row_major_strides(to.size);
+  Index begin = 0, place = 0;
+  for (int dim = 0; dim < max_rank; ++dim) {
+    begin += (part.begin[dim] - from.begin[dim]) * source_strides[dim];
+    place += (part.begin[dim] - to.begin[dim]) * target_strides[dim];
+  }
+  auto copy = [&](auto same_size) {
+    using U = decltype(same_size);
+    kernel::copy_box(max_rank, part.size.data(), static_cast<const U*>(source) + begin, source_strides.data(),
+                     static_cast<U*>(target) + place, target_strides.data());
+  };
+  switch (element) {
+    case 1:
+      return copy(std::uint8_t{});
+    case 2:
+      return copy(std::uint16_t{});
+    case 4:
+      return copy(std::uint32_t{});
+    default:
+      return copy(std::uint64_t{});
+  }
+}
+
+/// Where the first element of `part` lies in a block that holds `whole`, if its elements lie there one after
+/// another; else -1.
+constexpr Index place_of(const AnyBox& part, const AnyBox& whole) {
+  Index place = 0, stride = 1;
+  bool rows_are_whole = true;
+  for (int dim = max_rank; dim-- > 0;) {
+    if (!rows_are_whole && part.size[dim] != 1) return -1;
+    rows_are_whole = rows_are_whole && part.size[dim] == whole.size[dim];
+    place += (part.begin[dim] - whole.begin[dim]) * stride;
+    stride *= whole.size[dim];
+  }
+  return place;
+}
+
+/// Calls f(local offset, global offset, length) for each run of elements of a block that is contiguous in the
+/// global tensor's row-major order, in order.
+template <class T, int Rank, class F>
+void for_each_run(const View<T, Rank>& block, F f) {
+  if (block.elements() == 0) return;
+  Index run = 1;
+  int outer = Rank;  // dimensions [outer, Rank) are whole, so they are contiguous
+  while (outer > 0) {
+    run *= block.size[--outer];
+    if (block.size[outer] != block.shape[outer]) break;
+  }
+  auto strides = row_major_strides(block.shape);
+  Shape<Rank> at{};
+  for (Index local = 0; local < block.elements(); local += run) {
+    Index global = 0;
+    for (int dim = 0; dim < at.size(); ++dim) global += (block.begin[dim] + at[dim]) * strides[dim];
+    f(local, global, run);
+    for (int dim = outer - 1; dim >= 0; --dim) {
+      if (++at[dim] < block.size[dim]) break;
+      at[dim] = 0;
+    }
+  }
+}
+
+}  // namespace shardwise::detail
