@@ -7,8 +7,7 @@
 /// says why there is none.
 ///
 /// An operation `Op` says, for operands of the given ranks,
-///   `template <int... Ranks> static constexpr Signature signature();`   (no operands where the ranks do not
-///   fit)
+///   `template <int... Ranks> static constexpr Signature signature();`   (no operands where the ranks do not fit)
 /// and, where one signature does not tell all,
 ///   `template <int... Ranks> static constexpr Propagated rule(const OperandPlacements&);`   for one axis.
 
@@ -40,16 +39,21 @@ struct Propagate {
   static constexpr OperandPlacements placements(int axis) {
     return {First::layout[axis], Rest::layout[axis]...};
   }
-  static constexpr Propagated propagated(int axis) { return rule(placements(axis)); }
+  static constexpr Array<Propagated, MeshOf::axes> on_each_axis() {
+    Array<Propagated, MeshOf::axes> on{};
+    for (int axis = 0; axis < MeshOf::axes; ++axis) on[axis] = rule(placements(axis));
+    return on;
+  }
+  static constexpr Array<Propagated, MeshOf::axes> propagated = on_each_axis();
 
   static constexpr Layout layout() {
-    return Layout::by_axis(MeshOf::axes, [](int axis) { return propagated(axis).placement; });
+    return Layout::by_axis(MeshOf::axes, [](int axis) { return propagated[axis].placement; });
   }
 
   /// The first axis on which the operands' placements do not fit, or -1.
   static constexpr int bad_axis() {
     for (int axis = 0; axis < MeshOf::axes; ++axis) {
-      if (!propagated(axis).legal()) return axis;
+      if (!propagated[axis].legal()) return axis;
     }
     return -1;
   }
@@ -65,25 +69,6 @@ template <TensorType First, TensorType Second, TensorType... Rest>
   requires(!First::is_float)
 struct Leading<First, Second, Rest...> {
   using type = typename Leading<Second, Rest...>::type;
-};
-
-/// The placements of all operands on one axis, as types.
-template <template <class...> class List, class F, class Operands>
-struct PlacementTypes;
-template <template <class...> class List, class F, int... Operands>
-struct PlacementTypes<List, F, std::integer_sequence<int, Operands...>> {
-  using type = List<placement_type<F::code(Operands)>...>;
-};
-
-template <class P>
-struct Found {
-  static constexpr int code(int operand) { return P::placements(P::bad_axis())[operand].code; }
-};
-template <class P>
-struct Wanted {
-  static constexpr OperandPlacements nearest =
-      nearest_legal(P::rule, P::ranks, P::operands, P::placements(P::bad_axis()));
-  static constexpr int code(int operand) { return nearest[operand].code; }
 };
 
 /// May `Op` compute with integers?
@@ -112,6 +97,16 @@ struct ResultOfTensors {
     return Reason::none;
   }
 
+  /// On the first axis where the operands' placements do not fit: those that are there, and those that would do.
+  template <int... I>
+  static constexpr auto misplaced(std::integer_sequence<int, I...>) {
+    constexpr int axis = P::bad_axis();
+    constexpr OperandPlacements found = P::placements(axis),
+                                wanted = nearest_legal(P::rule, P::ranks, P::operands, found);
+    return Refused<P::propagated[axis].reason, On<typename P::MeshOf::AxesOf::template at<axis>>,
+                   Expected<placement_type<wanted[I].code>...>, Got<placement_type<found[I].code>...>>{};
+  }
+
   static constexpr auto type_of() {
     if constexpr (!P::same_mesh) {
       return Refused<Reason::operands_live_on_different_meshes, Got<typename X::MeshOf...>>{};
@@ -120,12 +115,7 @@ struct ResultOfTensors {
     } else if constexpr (element_problem() != Reason::none) {
       return Refused<element_problem(), Got<typename X::Element...>>{};
     } else if constexpr (P::bad_axis() >= 0) {
-      constexpr int axis = P::bad_axis();
-      constexpr Reason reason = P::propagated(axis).reason;
-      using Operands = std::make_integer_sequence<int, P::operands>;
-      return Refused<reason, On<typename P::MeshOf::AxesOf::template at<axis>>,
-                     typename PlacementTypes<Expected, Wanted<P>, Operands>::type,
-                     typename PlacementTypes<Got, Found<P>, Operands>::type>{};
+      return misplaced(std::make_integer_sequence<int, P::operands>());
     } else {
       using Y = tensor_with<typename Lead::Element, P::signature.result.rank, typename P::MeshOf,
                             packed(P::layout())>;

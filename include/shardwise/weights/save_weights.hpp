@@ -28,8 +28,7 @@ struct WritingProblem {
 template <class T, int Rank, class MeshType, class... Placements>
   requires(has_partial(layout_of<Placements...>))
 struct WritingProblem<Tensor<T, Rank, MeshType, Placements...>> {
-  using type = LayoutError<Reason::value_is_pending_on_every_rank, Got<Placements...>,
-                           Cure<Hint::redistribute_to_Replicate_to_finish_the_reduction>>;
+  using type = layout_error<Reason::value_is_pending_on_every_rank, Got<Placements...>>;
 };
 template <class X>
 using writing_problem = typename WritingProblem<X>::type;
