@@ -15,6 +15,7 @@
 #include <string>
 
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/mesh/gather.hpp>
 #include <shardwise/tensor/factories.hpp>
 
 namespace shardwise {
@@ -23,7 +24,7 @@ namespace detail {
 
 /// The rank of a tensor made from an Eigen matrix or vector.
 template <class Derived>
-inline constexpr std::size_t eigen_rank = Derived::IsVectorAtCompileTime ? 1 : 2;
+inline constexpr int eigen_rank = Derived::IsVectorAtCompileTime ? 1 : 2;
 
 /// The same for one whose `Rank` is given beside an Eigen matrix or vector.
 template <int Rank, class Derived, class MeshType, class... Placements>
@@ -89,11 +90,9 @@ auto from_local(const MeshType& mesh, const Shape<Rank>& local_shape, std::span<
   constexpr Layout layout = layout_of<Placements...>;
   constexpr AxisSet every_axis = (1u << MeshType::axes) - 1;
   const auto ranks = static_cast<std::size_t>(mesh.size());
-  std::vector<Index> counts(ranks, static_cast<Index>(Rank) + 1), offsets(ranks);
-  for (std::size_t r = 0; r < ranks; ++r) offsets[r] = static_cast<Index>(r * (Rank + 1));
-  std::vector<Index> mine(local_shape.begin(), local_shape.end()), all(ranks * (Rank + 1));
+  std::vector<Index> mine(local_shape.begin(), local_shape.end());
   mine.push_back(static_cast<Index>(values.size()));
-  mesh.communicator(every_axis).all_gather(mine.data(), all.data(), counts, offsets, data_type<Index>);
+  const std::vector<Index> all = detail::gather(mesh.communicator(every_axis), mine);
   auto block_of = [&](std::size_t rank) {
     Shape<Rank> size{};
     for (std::size_t dim = 0; dim < Rank; ++dim) size[dim] = all[rank * (Rank + 1) + dim];
