@@ -6,6 +6,7 @@
 /// Text to tokens, once: what was made is kept in a file, the cache, and mapped from then on.
 ///
 /// ```
+/// const ByteTokenizer tokenizer;                                                    // or a Tokenizer
 /// auto corpus = open_token_corpus(mesh, {"books/"}, tokenizer, "run/tokens.bin");   // all ranks
 /// auto alone = open_token_corpus({"books/"}, tokenizer, "run/tokens.bin");          // one process, without MPI
 /// ```
@@ -32,6 +33,7 @@
 #include <shardwise/io/file.hpp>
 #include <shardwise/mesh/agreement.hpp>
 #include <shardwise/mesh/mesh.hpp>
+#include <shardwise/text/byte_tokenizer.hpp>
 
 namespace shardwise {
 
