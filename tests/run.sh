@@ -20,7 +20,6 @@ else
   shardwise_configure
   chosen=$("${tests[@]}" -N "$@")
   targets=$(sed -n 's/^ *Test *#[0-9]*: build\.//p' <<<"$chosen")
-  if grep -q ': examples\.' <<<"$chosen"; then targets=all; fi
   if [[ -n $targets ]]; then
     # shellcheck disable=SC2086  # the names of targets are words
     cmake --build "$shardwise_build" --parallel "$(nproc 2>/dev/null || echo 2)" --target $targets

@@ -12,10 +12,11 @@
 #include <shardwise/mesh/environment.hpp>
 #include <shardwise/mesh/mesh.hpp>
 
+#include <shardwise/tensor/tensor.hpp>
+
 #include <shardwise/tensor/distribute.hpp>
 #include <shardwise/tensor/factories.hpp>
 #include <shardwise/tensor/redistribute.hpp>
-#include <shardwise/tensor/tensor.hpp>
 
 #include <shardwise/autograd/redistribute.hpp>
 #include <shardwise/autograd/tape.hpp>

@@ -7,6 +7,7 @@ cmake_minimum_required(VERSION 3.24)
 #
 #   // expect: regex            one or more; each must match somewhere in what the compiler says, without
 #                               `shardwise::` and with `>>`, so that the words of g++ and clang++ are the same
+#   // not precompiled: why     if it cannot be compiled with all of shardwise.hpp before it
 #   #ifdef SHOULD_FAIL
 #     the mistake
 #   #else

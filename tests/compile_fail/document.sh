@@ -30,7 +30,7 @@ described="g++ $(version g++) and clang++ $(version clang++)"
 # What a compiler says to a mistake; `compile g++ file.cpp`.
 compile() {
   local include=()
-  if [[ -n ${option[include_$1]} ]]; then include=(-include "${option[include_$1]}"); fi
+  if [[ -n ${option[include_$1]} ]] && ! grep -q '^// not precompiled' "$2"; then include=(-include "${option[include_$1]}"); fi
   "${option[$1]}" "@${option[flags]}" "${include[@]}" -fsyntax-only -DSHOULD_FAIL "$2" 2>&1 || true
 }
 

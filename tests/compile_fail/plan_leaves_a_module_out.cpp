@@ -3,6 +3,7 @@
 
 /// Each layer with parameters has its entry in a plan, so that none is replicated by oversight.
 // page: clang++ too
+// not precompiled: it has an Mlp of its own
 // expect: LayoutError<Reason::plan_leaves_a_module_without_a_style, Got<Name<down>>, Cure<Hint::give_it_a_style_or_NoParallel>>
 
 #include <shardwise/mesh/mesh.hpp>

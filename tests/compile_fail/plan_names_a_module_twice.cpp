@@ -3,6 +3,7 @@
 
 /// Two entries of a plan stand for one module, `Expected`; no entry goes before another.
 // page: clang++ too
+// not precompiled: it has an Mlp of its own
 // expect: LayoutError<Reason::plan_names_a_module_twice, Expected<Name<down>>, Got<Name<.>, Name<down>>, Cure<Hint::keep_one_of_the_two>>
 
 #include <shardwise/mesh/mesh.hpp>

@@ -3,6 +3,7 @@
 
 /// A plan is checked against the modules that the model says it has. `Expected` is the nearest of their names.
 // page: clang++ too
+// not precompiled: it has an Mlp of its own
 // expect: LayoutError<Reason::plan_names_no_such_module, Expected<Name<down>>, Got<Name<donw>>, Cure<Hint::use_the_name_in_Expected>>
 
 #include <shardwise/mesh/mesh.hpp>

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
+// not precompiled: it has an Mlp of its own
 // expect: LayoutError<Reason::mesh_has_no_such_axis, Expected<AxisList<dp, tp>>, Got<pp>, Cure<Hint::name_an_axis_of_the_mesh>>
 
 #include <shardwise/mesh/mesh.hpp>

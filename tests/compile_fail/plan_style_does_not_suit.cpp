@@ -4,6 +4,7 @@
 /// A style is for certain kinds of modules: `SequenceParallel` for norms and dropout, the column-wise and row-wise ones
 /// for layers that multiply, `PrepareModuleInput` and its kin for modules that are made of others.
 // page: clang++ too
+// not precompiled: it has an Mlp of its own
 // expect: LayoutError<Reason::style_does_not_suit_the_module, Got<Name<down>, SequenceParallel<tp, 1>>, Cure<Hint::see_which_modules_the_style_is_for>>
 
 #include <shardwise/mesh/mesh.hpp>

@@ -4,10 +4,10 @@
 // expect: LayoutError<Reason::replicated_operand_meets_blocks_so_its_gradient_would_be_pending, On<tp>, Expected<Shard<1>, Reduced, Reduced>, Got<Shard<1>, Replicate, Replicate>, Cure<Hint::redistribute_to_Reduced_which_is_free>>
 
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/parallel/prepare_module.hpp>
 #include <shardwise/nn/attention.hpp>
 #include <shardwise/nn/layer_norm.hpp>
 #include <shardwise/ops/add.hpp>
+#include <shardwise/parallel/prepare_module.hpp>
 
 using namespace shardwise;
 using Grid = Mesh<dp, tp>;

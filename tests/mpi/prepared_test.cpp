@@ -177,7 +177,8 @@ TEST_CASE("a Llama's attention behind a style that a plan gives it") {
     CHECK(same_communication(plain, prepared));
     using Attention = sw::Llama<sw::Mesh<tp, kvr>, Prepared>::Layer::Attention;
     using Taken = decltype(sw::detail::taken_by(
-        std::declval<const Attention&>(), std::declval<sw::Tensor<float, 3, sw::Mesh<tp, kvr>, Shard<1>, Shard<1>>>()));
+        std::declval<const Attention&>(),
+        std::declval<sw::Tensor<float, 3, sw::Mesh<tp, kvr>, Shard<1>, Shard<1>>>()));
     static_assert(std::is_same_v<Taken, sw::Tensor<float, 3, sw::Mesh<tp, kvr>, Reduced, Reduced>>);
   }
 }

@@ -82,7 +82,7 @@ static_assert(
 
 template <class Logits, class Targets>
 using Result = tensor_of<decltype(CrossEntropyLoss().forward(std::declval<abstract_argument<Logits>>(),
-                                                              std::declval<abstract_argument<Targets>>()))>;
+                                                             std::declval<abstract_argument<Targets>>()))>;
 template <class... P>
 using Scalar = Tensor<float, 0, Grid, P...>;
 static_assert(std::is_same_v<Result<GridLogits<Shard<0>, Shard<1>>, GridTargets<Shard<0>, Reduced>>,

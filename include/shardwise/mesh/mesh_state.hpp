@@ -39,7 +39,7 @@ struct MeshState {
 
   /// The ranks that differ from this one along a set of axes only. Collective over them when first called.
   const Communicator& communicator(AxisSet set) {
-    std::optional<Communicator>& group = groups[set];
+    std::optional<Communicator>& group = groups_[set];
     if (!group) group = make_group(set);
     return *group;
   }
@@ -64,7 +64,7 @@ struct MeshState {
     return all.subgroup(ranks);
   }
 
-  std::array<std::optional<Communicator>, 1 << max_axes> groups;
+  std::array<std::optional<Communicator>, 1 << max_axes> groups_;
 };
 
 }  // namespace shardwise::detail

@@ -237,7 +237,7 @@ class CrossEntropyLoss : public Module<CrossEntropyLoss> {
   template <class X>
   static constexpr auto given_up(X&& x) {
     if constexpr (is_var<X>) {  // not of a reference: an rvalue
-      return std::move(x).release();
+      return std::forward<X>(x).release();
     } else {
       return value_of(x);
     }

@@ -38,8 +38,8 @@ class KeyValueCache {
   /// Two caches cannot share blocks that both write to.
   KeyValueCache(const KeyValueCache&) = delete;
   KeyValueCache& operator=(const KeyValueCache&) = delete;
-  constexpr KeyValueCache(KeyValueCache&&) = default;
-  KeyValueCache& operator=(KeyValueCache&&) = default;
+  constexpr KeyValueCache(KeyValueCache&&) noexcept = default;
+  KeyValueCache& operator=(KeyValueCache&&) noexcept = default;
 
   /// Tokens in the cache, of each sequence.
   constexpr Index length() const { return length_; }
