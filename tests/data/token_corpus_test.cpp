@@ -21,6 +21,7 @@
 #include <vector>
 
 #include <shardwise/data/open_token_corpus.hpp>
+#include <shardwise/text/byte_tokenizer.hpp>
 
 namespace {
 
