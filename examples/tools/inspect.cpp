@@ -70,7 +70,7 @@ std::string layout_text(const sw::CheckpointTensor& tensor, const sw::Checkpoint
 Json described_file(const std::string& name, sw::Index bytes) { return {{"name", name}, {"bytes", bytes}}; }
 
 Json described_checkpoint(const fs::path& folder) {
-  const sw::CheckpointManifest manifest = sw::detail::read_manifest(folder);
+  const sw::CheckpointManifest manifest = sw::read_manifest(folder);
   Json described{{"path", folder.string()}, {"kind", "checkpoint"}, {"mesh", Json::array()}};
   for (const auto& [axis, size] : manifest.mesh)
     described["mesh"].push_back({{"axis", axis}, {"size", size}});
@@ -184,7 +184,7 @@ Json described(const Options& options) {
   // A folder's name as it is shown, without a slash at its end.
   const fs::path path = options.path.has_filename() ? options.path : options.path.parent_path();
   if (!fs::exists(path)) throw std::runtime_error(path.string() + ": no such file or folder");
-  const bool is_checkpoint = fs::exists(path / sw::detail::manifest_name);
+  const bool is_checkpoint = fs::exists(path / sw::manifest_name);
   if (fs::is_directory(path) && !is_checkpoint) {
     const auto steps = step_folders(path);
     if (!steps.empty()) return described_run(path, steps, options.verify);

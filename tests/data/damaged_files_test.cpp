@@ -156,7 +156,7 @@ TEST_CASE("a manifest whose sums overflow") {
         "tensor \"x\": a piece is missing, or there twice: the pieces have 144115188075855872 elements or "
         "more, expected 72057594037927936");
   CHECK(manifest_error(R"([["a",)" + most + R"(],["b",1]])", "[]")
-            .starts_with("the size of b is 1, expected 0 to 0"));
+            .starts_with("files[1][1]: it is 1, expected an integer from 0 to 0"));
   const std::string five = "[[0,0,[0],[5]," + sum + "]]";
   CHECK(manifest_error(R"([["a",5]])", "[" + tensor_named("x", "[5]", five, "5") + "]") == "no error");
   CHECK(manifest_error(R"([["a",9]])", "[" + tensor_named("x", "[5]", five, "5") + "," +

@@ -60,8 +60,8 @@ TEST_CASE("a corpus is files and folders, and errors name the path") {
   fs::create_directory(folder / "empty");
   CHECK_THROWS_WITH_AS(text_of({folder / "empty"}),
                        ("there is no text in " + (folder / "empty").string()).c_str(), std::runtime_error);
-  CHECK_THROWS_WITH_AS(detail::bytes_of_file(folder),
-                       (folder.string() + ": cannot be read: Is a directory").c_str(), std::runtime_error);
+  CHECK_THROWS_WITH_AS(detail::read_text(folder), (folder.string() + ": not a regular file").c_str(),
+                       std::runtime_error);
   fs::remove_all(folder);
 }
 

@@ -129,8 +129,8 @@ TEST_CASE("a pipe is no file to wait for") {
   const auto path =
       std::filesystem::temp_directory_path() / ("shardwise_pipe_" + std::to_string(std::random_device{}()));
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
-  CHECK_THROWS_WITH_AS(Tokenizer::from_file(path),
-                       (path.string() + ": cannot be read: not a regular file").c_str(), std::runtime_error);
+  CHECK_THROWS_WITH_AS(Tokenizer::from_file(path), (path.string() + ": not a regular file").c_str(),
+                       std::runtime_error);
   std::filesystem::remove(path);
 }
 

@@ -62,7 +62,7 @@ json split_by(json pattern, const char* behavior, bool invert = false) {
 /// The words that a pre-tokenizer makes of a text.
 Texts words_of(const json& pre_tokenizer, std::string_view text) {
   detail::Words words{std::string(text), {{0, text.size(), true}}};
-  detail::read_pre_tokenizer(detail::FilePart(pre_tokenizer))(words);
+  detail::read_pre_tokenizer(detail::JsonPart(pre_tokenizer))(words);
   Texts result;
   for (const auto& word : words.words) result.emplace_back(words[word]);
   return result;
@@ -429,7 +429,7 @@ TEST_CASE("characters that are no tokens") {
 TEST_CASE("decoders") {
   auto decode = [](const char* decoder, Texts tokens) {
     const json part = json::parse(decoder);
-    detail::read_decoder(detail::FilePart(part))(tokens, 1000);
+    detail::read_decoder(detail::JsonPart(part))(tokens, 1000);
     return tokens;
   };
   CHECK(decode(R"({"type": "Strip", "content": "_", "start": 1, "stop": 2})", {"__a___", "_", "b"}) ==
@@ -562,11 +562,11 @@ TEST_CASE("a tokenizer is read from a file") {
   const auto path = std::filesystem::temp_directory_path() /
                     ("shardwise_tokenizer_" + std::to_string(std::random_device{}()) + ".json");
   CHECK_THROWS_WITH_AS(Tokenizer::from_file(path),
-                       (path.string() + ": cannot be read: No such file or directory").c_str(),
+                       (path.string() + ": cannot be opened: No such file or directory").c_str(),
                        std::runtime_error);
   const auto folder = path.parent_path();
-  CHECK_THROWS_WITH_AS(Tokenizer::from_file(folder),
-                       (folder.string() + ": cannot be read: Is a directory").c_str(), std::runtime_error);
+  CHECK_THROWS_WITH_AS(Tokenizer::from_file(folder), (folder.string() + ": not a regular file").c_str(),
+                       std::runtime_error);
   std::ofstream(path) << llama2().dump();
   CHECK(Tokenizer::from_file(path).encode("ab a") == Ids{1, 264, 262});
   std::filesystem::remove(path);

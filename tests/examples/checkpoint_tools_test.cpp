@@ -380,7 +380,7 @@ TEST_CASE("what is damaged is named, and nothing is left") {
   auto rewritten = [&](auto change, const std::string& word) {
     fs::remove_all(bad);
     fs::copy(good, bad);
-    sw::CheckpointManifest manifest = sw::detail::read_manifest(bad);
+    sw::CheckpointManifest manifest = sw::read_manifest(bad);
     change(manifest);
     write_bytes(bad + "/manifest.json", sw::detail::manifest_text(manifest));
     CHECK(inspect({bad, "--verify"}).code == 0);
@@ -501,7 +501,7 @@ TEST_CASE("what is there is replaced on request only, and whole") {
 TEST_CASE("a large model takes little memory, and a signal leaves nothing") {
   const Scratch scratch;
   const std::string checkpoint = write_checkpoint(scratch, "large", {4, "sharded", 2}), out = scratch / "out";
-  const Index bytes = sw::detail::read_manifest(checkpoint).bytes();
+  const Index bytes = sw::read_manifest(checkpoint).bytes();
   REQUIRE(bytes > 300'000'000);
   const Ended help = consolidate({"--help"});
   REQUIRE(has(help.text, "Usage: shardwise-consolidate"));
@@ -596,7 +596,7 @@ TEST_CASE("pieces of any cut, rows longer than a slab, and more files than may b
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
   const rlimit few{most, before.rlim_max};
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
-  const sw::CheckpointManifest found = sw::detail::read_manifest(folder);
+  const sw::CheckpointManifest found = sw::read_manifest(folder);
   sw::detail::CheckpointStream stream(folder, found);
   for (const sw::CheckpointTensor& tensor : found.tensors) {
     CAPTURE(tensor.name);

@@ -89,7 +89,7 @@ inline Target manifest() {
             });
             place->memory.write(text);
             taken(place->folder.path().string(), [&] {
-              const CheckpointManifest found = detail::read_manifest(place->folder.path());
+              const CheckpointManifest found = read_manifest(place->folder.path());
               if (found.files.size() == 2) read_tensors(place->folder.path(), found);
             });
           }};

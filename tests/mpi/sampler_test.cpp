@@ -23,6 +23,7 @@
 #include <shardwise/nn/cross_entropy_loss.hpp>
 #include <shardwise/ops/ops.hpp>
 #include <shardwise/tensor/distribute.hpp>
+#include <shardwise/text/byte_tokenizer.hpp>
 
 #include "scratch_folder.hpp"
 

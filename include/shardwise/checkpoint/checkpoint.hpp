@@ -138,8 +138,8 @@ inline LoadedCheckpoint load_checkpoint(const std::filesystem::path& folder,
   CheckpointManifest manifest;
   std::optional<detail::CheckpointMatch> match;
   problems.guard([&] {
-    manifest = detail::read_manifest(folder);
-    match.emplace(manifest, contents, options, (folder / detail::manifest_name).string());
+    manifest = read_manifest(folder);
+    match.emplace(manifest, contents, options, (folder / manifest_name).string());
   });
   problems.throw_together(ranks, task);
   const auto mine = static_cast<Index>(manifest.checksum);

@@ -197,7 +197,7 @@ class Checkpointer {
       std::int64_t step = 0;
       const auto error = std::from_chars(number.data(), number.data() + number.size(), step).ec;
       const bool whole = error == std::errc() && path == path_of(step) &&
-                         std::filesystem::exists(path / detail::manifest_name);
+                         std::filesystem::exists(path / manifest_name);
       if (whole) found.emplace_back(step, path);
     });
     std::ranges::sort(found);

@@ -19,16 +19,19 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <utility>
 
+#include <shardwise/checkpoint/manifest.hpp>
 #include <shardwise/checkpoint/manifest_parser.hpp>
 #include <shardwise/io/file.hpp>
 #include <shardwise/io/fingerprint.hpp>
 
-// Implementation details: not part of the interface.
-namespace shardwise::detail {
+namespace shardwise {
 
+/// The file of a checkpoint that is written last: a folder without it holds none.
 inline constexpr std::string_view manifest_name = "manifest.json";
+
+// Implementation details: not part of the interface.
+namespace detail {
 
 inline bool nests_deeper(const Json& json, std::size_t depth) {
   if (!json.is_structured()) return false;
@@ -68,32 +71,37 @@ inline std::string manifest_text(const CheckpointManifest& manifest) {
   return "{\"checksum\":\"" + hex_of({&checksum, 1}) + "\",\"manifest\":" + text + "}\n";
 }
 
-/// The text of a manifest, and the digits of its checksum.
+/// The text of a manifest in its file, and the digits of its checksum.
 struct FramedManifest {
   std::string_view checksum, text;
 };
 /// Nothing if it is no such file's text.
-inline std::optional<FramedManifest> framed_manifest(std::string_view text) {
+inline std::optional<FramedManifest> framed_manifest(std::string_view file) {
   constexpr std::string_view before = "{\"checksum\":\"", between = "\",\"manifest\":", after = "}\n";
-  const bool framed = text.size() >= before.size() + 16 + between.size() + after.size() &&
-                      text.starts_with(before) && text.substr(before.size() + 16).starts_with(between) &&
-                      text.ends_with(after);
+  constexpr std::size_t digits = 16, text = before.size() + digits + between.size();
+  const bool framed = file.size() >= text + after.size() && file.starts_with(before) &&
+                      file.substr(before.size() + digits).starts_with(between) && file.ends_with(after);
   if (!framed) return std::nullopt;
-  const std::string_view checksum = text.substr(before.size(), 16);
-  text.remove_prefix(before.size() + 16 + between.size());
-  text.remove_suffix(after.size());
-  return FramedManifest{checksum, text};
+  return FramedManifest{file.substr(before.size(), digits),
+                        file.substr(text, file.size() - text - after.size())};
 }
 
 /// Throws `std::runtime_error`, naming the source and what is wrong.
-inline CheckpointManifest parse_manifest(std::string_view text, const std::string& source) {
-  const auto framed = framed_manifest(text);
-  if (!framed) throw std::runtime_error(source + ": no manifest of a checkpoint, or it is truncated");
+inline CheckpointManifest parse_manifest(std::string_view file, const std::string& source) {
+  auto fail = [&](const std::string& what) { throw std::runtime_error(source + ": " + what); };
+  const auto framed = framed_manifest(file);
+  if (!framed) fail("no manifest of a checkpoint, or it is truncated");
   const std::uint64_t checksum = fingerprint_of(framed->text);
   if (framed->checksum != hex_of({&checksum, 1})) {
-    throw std::runtime_error(source + ": its checksum is wrong: it was changed, or damaged");
+    fail("its checksum is wrong: it was changed, or damaged");
   }
-  CheckpointManifest manifest = ManifestParser(source).parse(parse_json(framed->text, source));
+  const Json json = parse_json(framed->text, source);
+  CheckpointManifest manifest;
+  try {
+    manifest = ManifestParser().parse(JsonPart(json));
+  } catch (const std::runtime_error& error) {
+    fail(error.what());
+  }
   manifest.checksum = checksum;
   return manifest;
 }
@@ -115,16 +123,19 @@ inline std::string loss_text(const CheckpointManifest& manifest, std::size_t fil
   return "";
 }
 
-/// The manifest of the checkpoint in `folder`, whose files have been found to be there, in their sizes.
-inline CheckpointManifest read_manifest(const Path& folder) {
-  const Path path = folder / manifest_name;
-  CheckpointManifest manifest = parse_manifest(read_text(path), path.string());
+}  // namespace detail
+
+/// The manifest of the checkpoint in `folder`. Throws `std::runtime_error`, naming the file and what is wrong, if it is
+/// damaged, or a file that it lists is not there in its size: then also which tensor is not whole.
+inline CheckpointManifest read_manifest(const std::filesystem::path& folder) {
+  const detail::Path path = folder / manifest_name;
+  CheckpointManifest manifest = detail::parse_manifest(detail::read_text(path), path.string());
   for (std::size_t i = 0; i < manifest.files.size(); ++i) {
     const CheckpointFile& file = manifest.files[i];
     std::string problem;
     Index there = 0;
     try {
-      const File opened(folder / file.name, O_RDONLY);
+      const detail::File opened(folder / file.name, O_RDONLY);
       there = opened.size();
       if (there == file.bytes) continue;
       problem = opened.path().string() + ": it has " + std::to_string(there) + " bytes, expected " +
@@ -132,9 +143,9 @@ inline CheckpointManifest read_manifest(const Path& folder) {
     } catch (const std::runtime_error& missing) {
       problem = missing.what();
     }
-    throw std::runtime_error(problem + loss_text(manifest, i, there));
+    throw std::runtime_error(problem + detail::loss_text(manifest, i, there));
   }
   return manifest;
 }
 
-}  // namespace shardwise::detail
+}  // namespace shardwise

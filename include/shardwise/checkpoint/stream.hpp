@@ -133,7 +133,7 @@ class CheckpointStream {
 /// or a file is missing or of another size.
 inline std::vector<std::string> verify_checkpoint(const std::filesystem::path& folder,
                                                   const ByteProgress& progress = {}) {
-  const CheckpointManifest manifest = detail::read_manifest(folder);
+  const CheckpointManifest manifest = read_manifest(folder);
   detail::CheckpointStream stream(folder, manifest);
   std::vector<std::string> problems;
   Index done = 0;

@@ -11,13 +11,13 @@
 #include <filesystem>
 #include <new>
 #include <optional>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <shardwise/data/text_files.hpp>
+#include <shardwise/data/token_file.hpp>
 #include <shardwise/io/fingerprint.hpp>
 #include <shardwise/layout/index.hpp>
 
@@ -62,15 +62,17 @@ inline void add_document(Fingerprint& corpus, const Document& document, std::str
 
 inline std::uint64_t fingerprint_of(const std::vector<Document>& documents) {
   Fingerprint corpus;
-  for (const Document& document : documents) add_document(corpus, document, bytes_of_file(document.path));
+  for (const Document& document : documents) add_document(corpus, document, read_text(document.path));
   return corpus.value();
 }
 
-/// Calls take(tokens) for each document that is not empty, and returns the fingerprint of the very bytes that were
-/// tokenised. Holds one document at a time. Throws `std::runtime_error`, which names the file.
+/// Calls take(bytes of tokens) for each document that is not empty, and returns the header of all of them, with the
+/// fingerprint of the very text that was tokenised. Holds one document at a time. Throws `std::runtime_error`, which
+/// names the file.
 template <TextEncoder Encoder, class Take>
-std::uint64_t tokenise(const std::vector<Document>& documents, const Encoder& tokenizer, Take take) {
+TokenFileHeader tokenise(const std::vector<Document>& documents, const Encoder& tokenizer, Take take) {
   const std::optional<std::int32_t> end = tokenizer.end_token();
+  TokenPacker packer(tokenizer.vocabulary(), tokenizer.fingerprint());
   Fingerprint corpus;
   for (const Document& document : documents) {
     const std::string text = text_of_file(document.path);
@@ -85,9 +87,9 @@ std::uint64_t tokenise(const std::vector<Document>& documents, const Encoder& to
       throw std::runtime_error(document.path.string() + ": cannot be tokenised: " + error.what());
     }
     if (end && (tokens.empty() || tokens.back() != *end)) tokens.push_back(*end);
-    take(std::span<const std::int32_t>(tokens));
+    take(packer.pack(tokens));
   }
-  return corpus.value();
+  return packer.header(corpus.value());
 }
 
 }  // namespace detail

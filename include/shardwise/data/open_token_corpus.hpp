@@ -20,7 +20,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -68,28 +67,23 @@ inline void check_outside(const Paths& paths, const Path& cache) {
 
 template <TextEncoder Encoder>
 TokenCorpus tokens_in_memory(const Paths& paths, const Encoder& tokenizer) {
-  TokenPacker packer(tokenizer.vocabulary(), tokenizer.fingerprint());
   std::vector<char> bytes;
-  const auto text = tokenise(documents_of(paths), tokenizer, [&](std::span<const std::int32_t> tokens) {
-    const std::string_view packed = packer.pack(tokens);
+  const TokenFileHeader header = tokenise(documents_of(paths), tokenizer, [&](std::string_view packed) {
     bytes.insert(bytes.end(), packed.begin(), packed.end());
   });
-  check_not_empty(paths, packer.header(text));
-  return CorpusMaker::in_memory(packer.header(text), std::move(bytes));
+  check_not_empty(paths, header);
+  return TokenCorpus(header, std::move(bytes));
 }
 
 template <TextEncoder Encoder>
 void write_cache(const Paths& paths, const std::vector<Document>& documents, const Encoder& tokenizer,
                  const Path& cache) {
-  TokenPacker packer(tokenizer.vocabulary(), tokenizer.fingerprint());
   TemporaryFile temporary(cache, temporary_token());
   auto end = static_cast<Index>(sizeof(TokenFileHeader));
-  const auto text = tokenise(documents, tokenizer, [&](std::span<const std::int32_t> tokens) {
-    const std::string_view packed = packer.pack(tokens);
+  const TokenFileHeader header = tokenise(documents, tokenizer, [&](std::string_view packed) {
     temporary.file().write(packed.data(), static_cast<Index>(packed.size()), end);
     end += static_cast<Index>(packed.size());
   });
-  const TokenFileHeader header = packer.header(text);
   check_not_empty(paths, header);
   temporary.file().write(&header, static_cast<Index>(sizeof header), 0);
   temporary.file().sync();
@@ -124,7 +118,7 @@ TokenCorpus open_token_corpus(const std::vector<std::filesystem::path>& paths, c
                               const std::filesystem::path& cache = {}) {
   if (cache.empty()) return detail::tokens_in_memory(paths, tokenizer);
   detail::prepare_cache(paths, tokenizer, cache);
-  return detail::CorpusMaker::mapped(cache);
+  return {cache, detail::MappedFile(cache)};
 }
 
 /// The same for many ranks, with the same arguments on all: the first reads the text and writes the cache while the
@@ -135,24 +129,20 @@ template <TextEncoder Encoder>
 TokenCorpus open_token_corpus(const Communicator& ranks, const std::vector<std::filesystem::path>& paths,
                               const Encoder& tokenizer, const std::filesystem::path& cache = {}) {
   constexpr std::string_view task = "open_token_corpus";
-  auto together = [&](auto work) {
-    detail::Problems problems;
-    problems.guard(work);
-    problems.throw_together(ranks, task);
-  };
-  together([&] {
+  detail::together(ranks, task, [&] {
     if (ranks.rank() == 0 && !cache.empty()) detail::prepare_cache(paths, tokenizer, cache);
   });
   std::optional<TokenCorpus> corpus;
-  together([&] {
-    corpus = cache.empty() ? detail::tokens_in_memory(paths, tokenizer) : detail::CorpusMaker::mapped(cache);
+  detail::together(ranks, task, [&] {
+    corpus = cache.empty() ? detail::tokens_in_memory(paths, tokenizer)
+                           : TokenCorpus(cache, detail::MappedFile(cache));
   });
 
   // Of the tokens, and of the tokenizer that was given: a cache tells only of the first rank's.
   const std::array<Index, 2> mine{std::bit_cast<Index>(corpus->fingerprint()),
                                   std::bit_cast<Index>(std::uint64_t{tokenizer.fingerprint()})};
   const std::vector<Index> all = detail::gather(ranks, mine);
-  together([&] {
+  detail::together(ranks, task, [&] {
     if (mine[1] != all[1]) throw std::runtime_error("another tokenizer than on rank 0");
     if (mine[0] == all[0]) return;
     throw std::runtime_error(cache.empty()

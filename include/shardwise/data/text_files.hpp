@@ -49,21 +49,15 @@ inline std::vector<std::filesystem::path> files_below(const std::filesystem::pat
   return files;
 }
 
-/// Throws `std::runtime_error`, "PATH: not UTF-8 text: byte 0xed at offset 2", unless it is text.
-inline void check_text(const std::filesystem::path& path, std::string_view text) {
+/// A file's whole text. Throws `std::runtime_error`, "PATH: not UTF-8 text: byte 0xed at offset 2", unless it is text.
+inline std::string text_of_file(const std::filesystem::path& path) {
+  std::string text = read_text(path);
   const std::size_t bad = first_non_text(text);
-  if (bad == text.size()) return;
+  if (bad == text.size()) return text;
   constexpr std::string_view digits = "0123456789abcdef";
   const auto byte = static_cast<unsigned char>(text[bad]);
   throw std::runtime_error(path.string() + ": not UTF-8 text: byte 0x" + digits[byte / 16] +
                            digits[byte % 16] + " at offset " + std::to_string(bad));
-}
-
-/// A file's whole text.
-inline std::string text_of_file(const std::filesystem::path& path) {
-  std::string text = bytes_of_file(path);
-  check_text(path, text);
-  return text;
 }
 
 }  // namespace detail

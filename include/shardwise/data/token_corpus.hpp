@@ -30,17 +30,29 @@
 
 namespace shardwise {
 
-namespace detail {
-struct CorpusMaker;
-}
-
 /// A row of tokens; copies share them. They take 2 bytes each, or 4 where a vocabulary has more than 65536. A file
 /// may be replaced or removed while it is in use, but not be made shorter in place: that ends the process.
 class TokenCorpus {
  public:
   /// Maps a token file, whatever text it was made from. Reads it all once, and throws `std::runtime_error`, which
   /// names the file and the reason, if it is not just as it was written.
-  static TokenCorpus from_file(const std::filesystem::path& path);
+  static TokenCorpus from_file(const std::filesystem::path& path) {
+    detail::check_tokens(detail::File(path, O_RDONLY));
+    return {path, detail::MappedFile(path)};
+  }
+
+  /// Not part of the interface: of a file whose tokens somebody has checked; its header is checked here.
+  TokenCorpus(const std::filesystem::path& path, detail::MappedFile file)
+      : file_(std::make_shared<const detail::MappedFile>(std::move(file))) {
+    const std::string_view bytes(file_->data(), static_cast<std::size_t>(file_->size()));
+    header_ = detail::checked_header(path, bytes, file_->size());
+    tokens_ = file_->data() + sizeof header_;
+  }
+  /// Not part of the interface: of tokens in memory, as a file would have them.
+  TokenCorpus(const detail::TokenFileHeader& header, std::vector<char> bytes)
+      : header_(header),
+        memory_(std::make_shared<const std::vector<char>>(std::move(bytes))),
+        tokens_(memory_->data()) {}
 
   Index size() const { return static_cast<Index>(header_.count); }
   /// All tokens are less.
@@ -69,10 +81,6 @@ class TokenCorpus {
   }
 
  private:
-  friend struct detail::CorpusMaker;
-
-  TokenCorpus() = default;
-
   template <class Stored>
   std::int32_t at(Index position) const {
     Stored token;
@@ -85,34 +93,5 @@ class TokenCorpus {
   std::shared_ptr<const std::vector<char>> memory_;
   const char* tokens_ = nullptr;
 };
-
-// Implementation details: not part of the interface.
-namespace detail {
-
-struct CorpusMaker {
-  static TokenCorpus in_memory(const TokenFileHeader& header, std::vector<char> bytes) {
-    TokenCorpus corpus;
-    corpus.header_ = header;
-    corpus.memory_ = std::make_shared<const std::vector<char>>(std::move(bytes));
-    corpus.tokens_ = corpus.memory_->data();
-    return corpus;
-  }
-  /// Of a file whose tokens somebody has checked.
-  static TokenCorpus mapped(const Path& path) {
-    TokenCorpus corpus;
-    corpus.file_ = std::make_shared<const MappedFile>(path);
-    const std::string_view bytes(corpus.file_->data(), static_cast<std::size_t>(corpus.file_->size()));
-    corpus.header_ = checked_header(path, bytes, corpus.file_->size());
-    corpus.tokens_ = corpus.file_->data() + sizeof(TokenFileHeader);
-    return corpus;
-  }
-};
-
-}  // namespace detail
-
-inline TokenCorpus TokenCorpus::from_file(const std::filesystem::path& path) {
-  detail::check_tokens(detail::File(path, O_RDONLY));
-  return detail::CorpusMaker::mapped(path);
-}
 
 }  // namespace shardwise

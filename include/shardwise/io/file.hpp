@@ -14,12 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -187,32 +185,6 @@ inline std::string read_text(const Path& path) {
   std::string text(static_cast<std::size_t>(file.size()), '\0');
   file.read(text.data(), static_cast<Index>(text.size()), 0);
   return text;
-}
-
-/// The same, read to its end whatever its size says. Throws `std::runtime_error`, "PATH: cannot be read: why", also for
-/// a folder, and for what is neither file nor folder.
-inline std::string bytes_of_file(const Path& path) {
-  auto fail = [&] {
-    throw std::runtime_error(path.string() + ": cannot be read: " + std::generic_category().message(errno));
-  };
-  // To open a pipe would be to wait for who writes into it. (What a folder is, reading it tells.)
-  std::error_code ignored;
-  const auto status = std::filesystem::status(path, ignored);
-  if (std::filesystem::is_other(status)) {
-    throw std::runtime_error(path.string() + ": cannot be read: not a regular file");
-  }
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rb"));
-  if (!file) fail();
-  std::string bytes;
-  std::array<char, 1 << 16> piece;
-  while (const std::size_t count = std::fread(piece.data(), 1, piece.size(), file.get())) {
-    bytes.append(piece.data(), count);
-  }
-  if (std::ferror(file.get()) != 0) fail();
-  return bytes;
 }
 
 }  // namespace detail

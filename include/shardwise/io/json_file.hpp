@@ -14,6 +14,7 @@
 /// ```
 
 #include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
@@ -43,6 +44,12 @@ inline std::string excerpt(std::string text) {
   return text.replace(end, text.npos, " …");
 }
 inline std::string excerpt(const Json& json) { return excerpt(json.dump()); }
+
+/// Whether it is an integer in [least, most].
+inline bool is_integer(const Json& json, Index least, Index most) {
+  const bool huge = json.is_number_unsigned() && !std::in_range<Index>(json.get<std::uint64_t>());
+  return json.is_number_integer() && !huge && json.get<Index>() >= least && json.get<Index>() <= most;
+}
 
 /// Puts together what nlohmann's parser reads. (Its own callback would see the same, but takes a time that grows
 /// with the square of a list's length.)

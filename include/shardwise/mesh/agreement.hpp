@@ -59,6 +59,14 @@ class Problems {
   std::vector<std::string> list_;
 };
 
+/// Runs work() on each rank; what it throws on any is an error of all. Collective.
+template <class F>
+void together(const Communicator& ranks, std::string_view task, F work) {
+  Problems problems;
+  problems.guard(work);
+  problems.throw_together(ranks, task);
+}
+
 inline std::string ranks_text(const std::vector<int>& ranks, int size) {
   if (static_cast<int>(ranks.size()) == size) return size == 1 ? "rank 0" : "all ranks";
   std::string text = ranks.size() == 1 ? "rank" : "ranks";

@@ -32,7 +32,7 @@
 #include <shardwise/io/json_file.hpp>
 #include <shardwise/layout/index.hpp>
 #include <shardwise/text/byte_tokenizer.hpp>
-#include <shardwise/text/tokenizer/file_part.hpp>
+#include <shardwise/text/tokenizer/component.hpp>
 #include <shardwise/text/tokenizer/tokenizer_file.hpp>
 
 namespace shardwise {
@@ -55,7 +55,7 @@ class Tokenizer {
   /// Reads a `tokenizer.json` with a model of type BPE. Throws `std::runtime_error`, which names the file and
   /// the place in it, if it cannot be read, is wrong, or asks for a component that is not supported.
   static Tokenizer from_file(const std::filesystem::path& path) {
-    return from_json(detail::bytes_of_file(path), path.string());
+    return from_json(detail::read_text(path), path.string());
   }
 
   /// The same from the file's text; errors begin with `source`.
@@ -63,7 +63,7 @@ class Tokenizer {
     const Json json = parse_json(text, source);
     Tokenizer result;
     try {
-      result.file_ = std::make_shared<const detail::TokenizerFile>(detail::FilePart(json));
+      result.file_ = std::make_shared<const detail::TokenizerFile>(detail::JsonPart(json));
       result.fingerprint_ = detail::fingerprint_of(text);
     } catch (const std::bad_alloc&) {
       throw;

@@ -32,39 +32,27 @@ struct LoadOptions {
 // Implementation details: not part of the interface.
 namespace detail {
 
-/// Compares what a module wants with what the files hold.
-class LoadCheck {
- public:
-  LoadCheck(const Weights& weights, const LoadOptions& options, Problems& problems)
-      : weights_(weights), options_(options), problems_(problems) {}
-
-  /// Returns the tensor's name.
-  std::string want(std::string_view path, DataType type, std::span<const Index> shape) {
-    std::string name = renamed(options_.name_of, path);
-    used_.insert(name);
-    std::string why = weights_.problem(name, type, shape);
-    if (!why.empty() && name != path) why += " (parameter " + std::string(path) + ")";
-    if (!why.empty()) problems_.add(std::move(why));
-    return name;
+/// The tensors' names. A tensor that does not fit, and one that nothing wants, is a problem.
+inline std::vector<std::string> matched(const std::vector<NamedParameter>& parameters, const Weights& weights,
+                                        const LoadOptions& options, Problems& problems) {
+  std::vector<std::string> names;
+  for (const NamedParameter& parameter : parameters) {
+    const AnyTensor& stored = parameter.cell->stored;
+    names.push_back(renamed(options.name_of, parameter.name));
+    std::string why = weights.problem(names.back(), stored.type, stored.extents());
+    if (!why.empty() && names.back() != parameter.name) why += " (parameter " + parameter.name + ")";
+    if (!why.empty()) problems.add(std::move(why));
   }
-
-  void finish() {
-    for (const SafetensorsFile& file : weights_.files()) {
-      for (const StoredTensor& tensor : file.tensors()) {
-        if (used_.count(tensor.name) > 0) continue;
-        if (options_.may_be_surplus && options_.may_be_surplus(tensor.name)) continue;
-        problems_.add(file.path().string() + ": tensor \"" + tensor.name +
-                      "\" is no parameter of the module");
-      }
+  const std::set<std::string_view> used(names.begin(), names.end());
+  for (const SafetensorsFile& file : weights.files()) {
+    for (const StoredTensor& tensor : file.tensors()) {
+      if (used.contains(tensor.name)) continue;
+      if (options.may_be_surplus && options.may_be_surplus(tensor.name)) continue;
+      problems.add(file.path().string() + ": tensor \"" + tensor.name + "\" is no parameter of the module");
     }
   }
-
- private:
-  const Weights& weights_;
-  const LoadOptions& options_;
-  Problems& problems_;
-  std::set<std::string> used_;
-};
+  return names;
+}
 
 }  // namespace detail
 
@@ -87,25 +75,18 @@ Index load_weights(Module& module, const std::filesystem::path& path, const Load
   detail::Problems problems;
   std::optional<Weights> weights;
   std::vector<std::string> names;
-  problems.guard([&] { weights.emplace(path); });
   problems.guard([&] {
-    if (!weights) return;
-    detail::LoadCheck check(*weights, options, problems);
-    for (const detail::NamedParameter& parameter : parameters) {
-      const detail::AnyTensor& stored = parameter.cell->stored;
-      names.push_back(check.want(parameter.name, stored.type, stored.extents()));
-    }
-    check.finish();
+    weights.emplace(path);
+    names = detail::matched(parameters, *weights, options, problems);
   });
   problems.throw_together(ranks, "load_weights");
-  problems.guard([&] {
+  detail::together(ranks, "load_weights", [&] {
     auto name = names.begin();
     for (const detail::NamedParameter& parameter : parameters) {
       weights->file_of(*name).read_untyped(*name, detail::untyped<char>(parameter.cell->writable()));
       ++name;
     }
   });
-  problems.throw_together(ranks, "load_weights");
   return weights->bytes_read();
 }
 
@@ -115,10 +96,8 @@ Index load_weights(Module& module, const std::filesystem::path& path, const Load
 template <Communicable T, int Rank, class... Placements, class MeshType,
           class Problem = detail::finished_problem<static_cast<std::size_t>(Rank), MeshType, Placements...>>
 auto read_tensor(const MeshType& mesh, const std::filesystem::path& path, std::string_view name) {
-  const Communicator& ranks = detail::ranks_of(mesh);
-  detail::Problems problems;
   Tensor<T, Rank, MeshType, Placements...> x;
-  problems.guard([&] {
+  detail::together(detail::ranks_of(mesh), "read_tensor", [&] {
     const Weights weights(path);
     const StoredTensor& stored = weights.tensor(name);
     if (stored.shape.size() != static_cast<std::size_t>(Rank)) {
@@ -131,7 +110,6 @@ auto read_tensor(const MeshType& mesh, const std::filesystem::path& path, std::s
     x = Tensor<T, Rank, MeshType, Placements...>(mesh, shape);
     weights.read_block(name, x.writable());
   });
-  problems.throw_together(ranks, "read_tensor");
   return x;
 }
 template <Communicable T, int Rank, class... Placements, class MeshType,

@@ -11,7 +11,6 @@
 #include <set>
 
 #include <shardwise/weights/safetensors_header.hpp>
-#include <shardwise/weights/stored_block.hpp>
 
 namespace shardwise {
 
@@ -30,18 +29,10 @@ struct SaveOptions {
 // Implementation details: not part of the interface.
 namespace detail {
 
-/// A tensor to be written, and this rank's part of it.
-struct WrittenTensor {
-  std::string name;
-  UntypedBlock<const char> block;
-  bool owner = false;  // of ranks with the same block one writes it
-};
-
 struct OutputFile {
   Path target;
   std::string head;  // the bytes before the elements
   SafetensorsHeader header;
-  std::map<std::string, const WrittenTensor*> sources;  // by the tensors' names
 };
 
 struct OutputPlan {
@@ -54,15 +45,6 @@ struct OutputPlan {
   bool several() const { return files.size() > 1; }
 };
 
-inline StoredTensor stored_form(const WrittenTensor& source, const std::optional<StoredType>& wanted) {
-  StoredTensor tensor{source.name, stored_as(source.block.type), source.block.shape()};
-  if (wanted && convertible(tensor.type, *wanted)) tensor.type = *wanted;
-  const auto bytes = stored_bytes(tensor.type, tensor.shape);
-  if (!bytes) throw std::runtime_error("tensor \"" + tensor.name + "\" has more bytes than 2^63 - 1");
-  tensor.bytes = *bytes;
-  return tensor;
-}
-
 /// As Hugging Face numbers files: model-00001-of-00003.safetensors; with a token other than 0
 /// model-89abcdef-00001-of-00003.safetensors.
 inline std::string numbered_name(std::size_t number, std::size_t count, std::uint32_t token) {
@@ -74,16 +56,15 @@ inline std::string numbered_name(std::size_t number, std::size_t count, std::uin
 }
 
 inline std::string index_text(const std::vector<OutputFile>& files) {
-  Json index = {{"metadata", {{"total_size", 0}}}, {"weight_map", Json::object()}};
+  std::map<std::string, std::string> places;
   Index total = 0;
   for (const OutputFile& file : files) {
     for (const StoredTensor& tensor : file.header.tensors) {
       total += tensor.bytes;
-      index["weight_map"][tensor.name] = file.target.filename().string();
+      places[tensor.name] = file.target.filename().string();
     }
   }
-  index["metadata"]["total_size"] = total;
-  return index.dump(2) + "\n";
+  return Json{{"metadata", {{"total_size", total}}}, {"weight_map", places}}.dump(2) + "\n";
 }
 
 /// Puts a token into the names of several files, and makes their index.
@@ -95,7 +76,7 @@ inline void name_files(OutputPlan& plan, std::uint32_t token) {
   plan.index = index_text(plan.files);
 }
 
-inline void check(const std::vector<WrittenTensor>& tensors, const SaveOptions& options) {
+inline void check(const std::vector<StoredTensor>& tensors, const SaveOptions& options) {
   if (options.max_file_bytes < 0) {
     throw std::runtime_error("max_file_bytes is " + std::to_string(options.max_file_bytes) +
                              ", where 0 or more is expected");
@@ -105,7 +86,7 @@ inline void check(const std::vector<WrittenTensor>& tensors, const SaveOptions& 
                              std::string(name_of(*options.type)) + ", but as F64, F32, BF16 or F16");
   }
   std::set<std::string_view> names;
-  for (const WrittenTensor& tensor : tensors) {
+  for (const StoredTensor& tensor : tensors) {
     if (tensor.name == "__metadata__") throw std::runtime_error("no tensor may be named __metadata__");
     if (!names.insert(tensor.name).second) {
       throw std::runtime_error("two tensors are named \"" + tensor.name + "\"");
@@ -113,22 +94,25 @@ inline void check(const std::vector<WrittenTensor>& tensors, const SaveOptions& 
   }
 }
 
-/// Fills files in the order of the tensors. `path` is a file if it ends in .safetensors, else a folder.
-inline OutputPlan plan_output(const Path& path, const std::vector<WrittenTensor>& tensors,
+/// Fills files in the order of the tensors, of which name, shape and the type in memory are given. `path` is a file if
+/// it ends in .safetensors, else a folder.
+inline OutputPlan plan_output(const Path& path, std::vector<StoredTensor> tensors,
                               const SaveOptions& options) {
   check(tensors, options);
   OutputPlan plan;
   plan.files.emplace_back();
-  Index bytes = 0;
-  for (const WrittenTensor& source : tensors) {
-    StoredTensor tensor = stored_form(source, options.type);
-    const bool full = options.max_file_bytes > 0 && bytes + tensor.bytes > options.max_file_bytes;
-    if (full && !plan.files.back().sources.empty()) {
+  Index filled = 0;
+  for (StoredTensor& tensor : tensors) {
+    if (options.type && convertible(tensor.type, *options.type)) tensor.type = *options.type;
+    const auto bytes = stored_bytes(tensor.type, tensor.shape);
+    if (!bytes) throw std::runtime_error("tensor \"" + tensor.name + "\" has more bytes than 2^63 - 1");
+    tensor.bytes = *bytes;
+    const bool full = options.max_file_bytes > 0 && filled + *bytes > options.max_file_bytes;
+    if (full && !plan.files.back().header.tensors.empty()) {
       plan.files.emplace_back();
-      bytes = 0;
+      filled = 0;
     }
-    bytes += tensor.bytes;
-    plan.files.back().sources.emplace(tensor.name, &source);
+    filled += *bytes;
     plan.files.back().header.tensors.push_back(std::move(tensor));
   }
   plan.in_folder = path.extension() != ".safetensors";

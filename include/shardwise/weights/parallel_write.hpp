@@ -14,30 +14,36 @@
 
 #include <shardwise/mesh/agreement.hpp>
 #include <shardwise/weights/output_files.hpp>
+#include <shardwise/weights/stored_block.hpp>
 
 // Implementation details: not part of the interface.
 namespace shardwise::detail {
 
+/// A tensor to be written, and this rank's part of it.
+struct WrittenTensor {
+  std::string name;
+  std::vector<Index> shape;  // in the file: that of the block, or with adjacent dimensions merged
+  UntypedBlock<const char> block;
+  bool owner = false;  // of ranks with the same block one writes it
+};
+
 /// Writes this rank's block at its place, converted to the file's type. Returns the bytes.
 inline Index write_block(const File& file, const UntypedBlock<const char>& block,
                          const StoredTensor& stored) {
-  constexpr Index piece = 1 << 16;  // elements that are converted at a time
   const StoredType type = stored_as(block.type);
-  const Index element = size_of(stored.type);
-  std::vector<char> converted;
-  Index bytes = 0;
+  std::vector<char> buffer;
+  Index written = 0;
   for_each_run(block.extents, [&](Index local, Index global, Index count) {
-    bytes += count * element;
-    const Index place = stored.offset + global * element;
-    if (type == stored.type) return file.write(block.at(local), count * element, place);
+    const Index piece = type == stored.type ? count : 1 << 16;  // elements that are converted at a time
     for (Index done = 0; done < count; done += piece) {
-      const Index now = std::min(piece, count - done);
-      converted.resize(static_cast<std::size_t>(now * element));
-      convert(type, block.at(local + done), stored.type, converted.data(), now);
-      file.write(converted.data(), now * element, place + done * element);
+      const auto bytes = converted_elements(type, block.at(local + done), stored.type,
+                                            std::min(piece, count - done), buffer);
+      file.write(bytes.data(), static_cast<Index>(bytes.size()),
+                 stored.offset + (global + done) * size_of(stored.type));
+      written += static_cast<Index>(bytes.size());
     }
   });
-  return bytes;
+  return written;
 }
 
 /// Removes a file if it is there.
@@ -65,7 +71,10 @@ inline std::set<std::string> files_listed_in(const Path& index) {
 /// The files of one plan as they come to be.
 class ParallelWrite {
  public:
-  ParallelWrite(const Communicator& ranks, OutputPlan plan) : ranks_(ranks), plan_(std::move(plan)) {}
+  ParallelWrite(const Communicator& ranks, OutputPlan plan, const std::vector<WrittenTensor>& tensors)
+      : ranks_(ranks), plan_(std::move(plan)) {
+    for (const WrittenTensor& tensor : tensors) sources_.emplace(tensor.name, &tensor);
+  }
 
   /// Collective; throws `std::runtime_error` on all ranks, and then the temporary files are gone. Returns the
   /// bytes of elements that this rank wrote.
@@ -145,7 +154,7 @@ class ParallelWrite {
     for (const OutputFile& output : plan_.files) {
       std::optional<File> file;
       for (const StoredTensor& stored : output.header.tensors) {
-        const WrittenTensor& source = *output.sources.at(stored.name);
+        const WrittenTensor& source = *sources_.at(stored.name);
         if (!source.owner || source.block.extents.elements() == 0) continue;
         if (!file) file.emplace(temporary_path(output.target, token_), O_WRONLY);
         written += write_block(*file, source.block, stored);
@@ -193,6 +202,7 @@ class ParallelWrite {
 
   const Communicator& ranks_;
   OutputPlan plan_;
+  std::map<std::string_view, const WrittenTensor*> sources_;
   std::uint32_t token_ = 0;
   std::vector<TemporaryFile> temporaries_;  // rank 0's
 };
@@ -202,16 +212,18 @@ class ParallelWrite {
 template <class Collect>
 Index write_together(const Communicator& ranks, std::string_view task, const Path& path,
                      const SaveOptions& options, Collect collect, const std::string& config = {}) {
-  Problems problems;
   std::vector<WrittenTensor> tensors;
   OutputPlan plan;
-  problems.guard([&] {
+  together(ranks, task, [&] {
     collect(tensors);
-    plan = plan_output(path, tensors, options);
+    std::vector<StoredTensor> stored;
+    for (const WrittenTensor& tensor : tensors) {
+      stored.push_back({tensor.name, stored_as(tensor.block.type), tensor.shape});
+    }
+    plan = plan_output(path, std::move(stored), options);
     plan.config = config;
   });
-  problems.throw_together(ranks, task);
-  return ParallelWrite(ranks, std::move(plan)).run(task);
+  return ParallelWrite(ranks, std::move(plan), tensors).run(task);
 }
 
 }  // namespace shardwise::detail

@@ -12,9 +12,6 @@
 /// file.read_block("wte.weight", weight.writable());   // this rank's block, converted if need be
 /// ```
 
-#include <array>
-#include <cstring>
-#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -32,7 +29,10 @@ namespace shardwise {
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(std::filesystem::path path)
-      : path_(std::move(path)), file_(path_), header_(read_header()) {
+      : path_(std::move(path)),
+        file_(path_),
+        header_(detail::read_safetensors_header({file_.data(), static_cast<std::size_t>(file_.size())},
+                                                path_.string())) {
     for (const StoredTensor& tensor : header_.tensors) by_name_.emplace(tensor.name, &tensor);
   }
 
@@ -42,7 +42,7 @@ class SafetensorsFile {
   /// What stands under `__metadata__`.
   const std::map<std::string, std::string>& metadata() const noexcept { return header_.metadata; }
 
-  bool contains(std::string_view name) const { return by_name_.find(name) != by_name_.end(); }
+  bool contains(std::string_view name) const { return by_name_.contains(name); }
   /// Throws if there is none of that name.
   const StoredTensor& tensor(std::string_view name) const {
     const auto found = by_name_.find(name);
@@ -60,84 +60,65 @@ class SafetensorsFile {
   }
 
   /// Why a tensor cannot be read into blocks of such a tensor in memory; empty if it can.
-  std::string problem(std::string_view name, DataType type, std::span<const Index> shape) const;
+  std::string problem(std::string_view name, DataType type, std::span<const Index> shape) const {
+    if (!contains(name)) return where(name) + "there is no such tensor";
+    const StoredTensor& stored = tensor(name);
+    const StoredType wanted = stored_as(type);
+    if (!detail::convertible(stored.type, wanted)) {
+      return where(name) + "expected a type that can be read as " + std::string(name_of(wanted)) +
+             ", found " + std::string(name_of(stored.type));
+    }
+    if (!detail::same_but_for_merging(stored.shape, shape)) {
+      return where(name) + "expected the shape " + detail::to_string(shape) + ", found " +
+             detail::to_string(stored.shape);
+    }
+    return {};
+  }
 
   /// Bytes of elements that have been read from this file, by this object.
   Index bytes_read() const noexcept { return bytes_read_; }
 
   /// `read_block` without templates.
-  void read_untyped(std::string_view name, const detail::UntypedBlock<char>& block) const;
+  void read_untyped(std::string_view name, const detail::UntypedBlock<char>& block) const {
+    if (const std::string why = problem(name, block.type, block.shape()); !why.empty())
+      throw std::runtime_error(why);
+    const StoredTensor& stored = tensor(name);
+    const Index element = size_of(stored.type);
+
+    // The system reads while we still ask: one request for pages that follow each other.
+    Index begin = 0, end = 0;
+    detail::for_each_run(block.extents, [&](Index, Index global, Index count) {
+      const Index from = stored.offset + global * element;
+      const bool apart = from / file_.page() > (end - 1) / file_.page() + 1;
+      if (begin == end || apart) {
+        if (end > begin) file_.will_need(begin, end - begin);
+        begin = from;
+      }
+      end = from + count * element;
+    });
+    if (end > begin) file_.will_need(begin, end - begin);
+
+    detail::for_each_run(block.extents, [&](Index local, Index global, Index count) {
+      const char* from = file_.data() + stored.offset + global * element;
+      try {
+        detail::convert(stored.type, from, stored_as(block.type), block.at(local), count);
+      } catch (const std::runtime_error& error) {
+        throw std::runtime_error(where(name) + error.what());
+      }
+      bytes_read_ += count * element;
+    });
+  }
 
  private:
   std::string where(std::string_view name) const {
     return path_.string() + ": tensor \"" + std::string(name) + "\": ";
   }
 
-  SafetensorsHeader read_header() const {
-    const std::string path = path_.string();
-    std::array<unsigned char, detail::length_bytes> length;
-    if (file_.size() < detail::length_bytes) {
-      throw std::runtime_error(path + ": " + std::to_string(file_.size()) +
-                               " bytes are no safetensors file, which has at least 8");
-    }
-    std::memcpy(length.data(), file_.data(), length.size());
-    const Index bytes = detail::header_length(length, file_.size(), path);
-    const std::string_view text(file_.data() + detail::length_bytes, static_cast<std::size_t>(bytes));
-    return detail::parse_safetensors_header(text, file_.size(), path);
-  }
-
   std::filesystem::path path_;
   detail::MappedFile file_;
   SafetensorsHeader header_;
-  std::map<std::string_view, const StoredTensor*, std::less<>> by_name_;  // into header_
+  std::map<std::string_view, const StoredTensor*> by_name_;  // into header_
   mutable Index bytes_read_ = 0;
 };
-
-inline std::string SafetensorsFile::problem(std::string_view name, DataType type,
-                                            std::span<const Index> shape) const {
-  if (!contains(name)) return where(name) + "there is no such tensor";
-  const StoredTensor& stored = tensor(name);
-  const StoredType wanted = stored_as(type);
-  if (!detail::convertible(stored.type, wanted)) {
-    return where(name) + "expected a type that can be read as " + std::string(name_of(wanted)) + ", found " +
-           std::string(name_of(stored.type));
-  }
-  if (!detail::same_but_for_merging(stored.shape, shape)) {
-    return where(name) + "expected the shape " + detail::to_string(shape) + ", found " +
-           detail::to_string(stored.shape);
-  }
-  return {};
-}
-
-inline void SafetensorsFile::read_untyped(std::string_view name,
-                                          const detail::UntypedBlock<char>& block) const {
-  if (const std::string why = problem(name, block.type, block.shape()); !why.empty())
-    throw std::runtime_error(why);
-  const StoredTensor& stored = tensor(name);
-  const Index element = size_of(stored.type);
-
-  // The system reads while we still ask: one request for pages that follow each other.
-  Index begin = 0, end = 0;
-  detail::for_each_run(block.extents, [&](Index, Index global, Index count) {
-    const Index from = stored.offset + global * element;
-    const bool apart = from / file_.page() > (end - 1) / file_.page() + 1;
-    if (begin == end || apart) {
-      if (end > begin) file_.will_need(begin, end - begin);
-      begin = from;
-    }
-    end = from + count * element;
-  });
-  if (end > begin) file_.will_need(begin, end - begin);
-
-  detail::for_each_run(block.extents, [&](Index local, Index global, Index count) {
-    const char* from = file_.data() + stored.offset + global * element;
-    try {
-      detail::convert(stored.type, from, stored_as(block.type), block.at(local), count);
-    } catch (const std::runtime_error& error) {
-      throw std::runtime_error(where(name) + error.what());
-    }
-    bytes_read_ += count * element;
-  });
-}
 
 }  // namespace shardwise

@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstdint>
+#include <cstring>
 #include <limits>
 #include <map>
 #include <optional>
@@ -49,8 +51,8 @@ struct SafetensorsHeader {
 namespace detail {
 
 /// A longer header is taken for damage, as by the reference implementation.
-inline constexpr Index longest_header = 100'000'000;
-inline constexpr Index length_bytes = 8;
+inline constexpr std::size_t longest_header = 100'000'000;
+inline constexpr std::size_t length_bytes = 8;
 
 /// Bytes of so many elements, or nothing if an `Index` does not hold them. Extents of zero do not excuse what
 /// the others multiply to.
@@ -65,72 +67,49 @@ inline std::optional<Index> stored_bytes(StoredType type, std::span<const Index>
   return empty ? 0 : bytes;
 }
 
-/// Reads the fields of one tensor; `where` begins the error messages.
-class StoredTensorReader {
- public:
-  StoredTensorReader(std::string name, const Json& fields, const std::string& path)
-      : where_(path + ": tensor \"" + name + "\": ") {
-    tensor_.name = std::move(name);
-    if (!fields.is_object())
-      fail("an object with dtype, shape and data_offsets is expected, found " + excerpt(fields));
-    for (const auto& [key, value] : fields.items()) {
-      if (key != "dtype" && key != "shape" && key != "data_offsets") fail("unknown field \"" + key + "\"");
-    }
-    read_type(field(fields, "dtype"));
-    tensor_.shape = integers(field(fields, "shape"), "shape");
-    read_offsets(integers(field(fields, "data_offsets"), "data_offsets"));
+/// What the header says of one tensor, whose offset counts from the beginning of the data.
+inline StoredTensor read_stored_tensor(const std::string& name, const Json& fields, const std::string& path) {
+  auto fail = [&](const std::string& what) {
+    throw std::runtime_error(path + ": tensor \"" + name + "\": " + what);
+  };
+  if (!fields.is_object()) {
+    fail("an object with dtype, shape and data_offsets is expected, found " + excerpt(fields));
   }
-
-  StoredTensor take() { return std::move(tensor_); }
-
- private:
-  [[noreturn]] void fail(const std::string& what) const { throw std::runtime_error(where_ + what); }
-
-  const Json& field(const Json& fields, const char* name) const {
-    const auto found = fields.find(name);
-    if (found == fields.end()) fail(std::string("the field \"") + name + "\" is missing");
-    return *found;
+  for (const auto& [key, value] : fields.items()) {
+    if (key != "dtype" && key != "shape" && key != "data_offsets") fail("unknown field \"" + key + "\"");
   }
-
-  void read_type(const Json& name) {
-    const auto type = name.is_string() ? stored_type_named(name.get_ref<const std::string&>()) : std::nullopt;
-    if (!type) fail("unknown dtype " + excerpt(name));
-    tensor_.type = *type;
+  for (const char* key : {"dtype", "shape", "data_offsets"}) {
+    if (!fields.contains(key)) fail(std::string("the field \"") + key + "\" is missing");
   }
-
-  std::vector<Index> integers(const Json& list, const char* name) const {
-    if (!list.is_array()) fail(std::string(name) + " is to be a list of integers, found " + excerpt(list));
-    std::vector<Index> values;
+  auto integers = [&](const std::string& key) {
+    const Json& list = fields[key];
+    if (!list.is_array()) fail(key + " is to be a list of integers, found " + excerpt(list));
     for (const Json& value : list) {
-      if (!value.is_number_unsigned() ||
-          value.get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<Index>::max())) {
-        fail(std::string(name) + " has " + excerpt(value) +
-             ", where an integer from 0 to 2^63 - 1 is expected");
+      if (!is_integer(value, 0, std::numeric_limits<Index>::max())) {
+        fail(key + " has " + excerpt(value) + ", where an integer from 0 to 2^63 - 1 is expected");
       }
-      values.push_back(value.get<Index>());
     }
-    return values;
+    return list.get<std::vector<Index>>();
+  };
+  const Json& dtype = fields["dtype"];
+  const auto type = dtype.is_string() ? stored_type_named(dtype.get_ref<const std::string&>()) : std::nullopt;
+  if (!type) fail("unknown dtype " + excerpt(dtype));
+  const std::vector<Index> shape = integers("shape"), offsets = integers("data_offsets");
+  if (offsets.size() != 2)
+    fail("data_offsets has " + std::to_string(offsets.size()) + " numbers, expected 2");
+  const std::string found =
+      "data_offsets [" + std::to_string(offsets[0]) + ", " + std::to_string(offsets[1]) + "]";
+  if (offsets[1] < offsets[0]) fail(found + " end before they begin");
+  const std::string described = std::string(name_of(*type)) + " " + to_string(shape);
+  const Index bytes = offsets[1] - offsets[0];
+  const auto expected = stored_bytes(*type, shape);
+  if (!expected) fail(described + " has more bytes than 2^63 - 1");
+  if (bytes != *expected) {
+    fail(described + " has " + std::to_string(*expected) + " bytes, but " + found + " hold " +
+         std::to_string(bytes));
   }
-
-  void read_offsets(const std::vector<Index>& offsets) {
-    if (offsets.size() != 2)
-      fail("data_offsets has " + std::to_string(offsets.size()) + " numbers, expected 2");
-    const std::string found = "[" + std::to_string(offsets[0]) + ", " + std::to_string(offsets[1]) + "]";
-    if (offsets[1] < offsets[0]) fail("data_offsets " + found + " end before they begin");
-    const auto expected = stored_bytes(tensor_.type, tensor_.shape);
-    const std::string described = std::string(name_of(tensor_.type)) + " " + to_string(tensor_.shape);
-    if (!expected) fail(described + " has more bytes than 2^63 - 1");
-    tensor_.offset = offsets[0];
-    tensor_.bytes = offsets[1] - offsets[0];
-    if (tensor_.bytes != *expected) {
-      fail(described + " has " + std::to_string(*expected) + " bytes, but data_offsets " + found + " hold " +
-           std::to_string(tensor_.bytes));
-    }
-  }
-
-  std::string where_;
-  StoredTensor tensor_;
-};
+  return {name, *type, shape, offsets[0], bytes};
+}
 
 /// Sorts the tensors by their place, checks that they fill `data_bytes` without overlap or hole, and makes
 /// their offsets count from the beginning of the file.
@@ -140,25 +119,24 @@ inline void place_tensors(std::vector<StoredTensor>& tensors, Index data_begin, 
     return std::tie(a.offset, a.bytes, a.name) < std::tie(b.offset, b.bytes, b.name);
   });
   Index end = 0;
-  const StoredTensor* before = nullptr;
-  for (StoredTensor& tensor : tensors) {
-    const std::string where = path + ": tensor \"" + tensor.name + "\": ";
-    const std::string begins = "begins at byte " + std::to_string(tensor.offset);
+  std::string before;
+  for (const StoredTensor& tensor : tensors) {
+    auto fail = [&](const std::string& what) {
+      throw std::runtime_error(path + ": tensor \"" + tensor.name + "\": " + what);
+    };
+    const std::string begins = "begins at byte " + std::to_string(tensor.offset) + " of the data";
     if (tensor.offset < end) {
-      throw std::runtime_error(where + "overlaps tensor \"" + before->name + "\": it " + begins +
-                               " of the data, that one ends at " + std::to_string(end));
+      fail("overlaps tensor \"" + before + "\": it " + begins + ", that one ends at " + std::to_string(end));
     }
     if (tensor.offset > end) {
-      throw std::runtime_error(where + begins + " of the data, expected " + std::to_string(end) +
-                               ": no tensor has the bytes between");
+      fail(begins + ", expected " + std::to_string(end) + ": no tensor has the bytes between");
     }
     end = tensor.offset + tensor.bytes;
     if (end > data_bytes) {
-      throw std::runtime_error(where + "ends at byte " + std::to_string(end) +
-                               " of the data, but the file has " + std::to_string(data_bytes) +
-                               ": is it truncated?");
+      fail("ends at byte " + std::to_string(end) + " of the data, but the file has " +
+           std::to_string(data_bytes) + ": is it truncated?");
     }
-    before = &tensor;
+    before = tensor.name;
   }
   if (end != data_bytes) {
     throw std::runtime_error(path + ": the tensors end at byte " + std::to_string(end) +
@@ -167,45 +145,40 @@ inline void place_tensors(std::vector<StoredTensor>& tensors, Index data_begin, 
   for (StoredTensor& tensor : tensors) tensor.offset += data_begin;
 }
 
-/// The length of the JSON text, from the file's first 8 bytes.
-inline Index header_length(const std::array<unsigned char, length_bytes>& bytes, Index file_bytes,
-                           const std::string& path) {
-  const auto length = std::bit_cast<std::uint64_t>(bytes);
-  if (length > static_cast<std::uint64_t>(longest_header)) {
-    throw std::runtime_error(path + ": a header of " + std::to_string(length) + " bytes, where at most " +
-                             std::to_string(longest_header) + " are expected: is this a safetensors file?");
+/// Reads the header of a file of these `bytes`, and checks all that it says.
+inline SafetensorsHeader read_safetensors_header(std::string_view bytes, const std::string& path) {
+  auto fail = [&](const std::string& what) { throw std::runtime_error(path + ": " + what); };
+  if (bytes.size() < length_bytes) {
+    fail(std::to_string(bytes.size()) + " bytes are no safetensors file, which has at least 8");
   }
-  if (static_cast<Index>(length) > file_bytes - length_bytes) {
-    throw std::runtime_error(path + ": a header of " + std::to_string(length) + " bytes, but the file has " +
-                             std::to_string(file_bytes - length_bytes) +
-                             " after its length: is it truncated?");
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), length_bytes);
+  bytes.remove_prefix(length_bytes);
+  const std::string found = "a header of " + std::to_string(length) + " bytes, ";
+  if (length > longest_header) {
+    fail(found + "where at most " + std::to_string(longest_header) +
+         " are expected: is this a safetensors file?");
   }
-  return static_cast<Index>(length);
-}
-
-/// Reads the header's JSON `text`, of a file of `file_bytes` bytes, and checks all that it says.
-inline SafetensorsHeader parse_safetensors_header(std::string_view text, Index file_bytes,
-                                                  const std::string& path) {
-  if (text.empty() || text.front() != '{')
-    throw std::runtime_error(path + ": the header does not begin with {");
+  if (length > bytes.size()) {
+    fail(found + "but the file has " + std::to_string(bytes.size()) + " after its length: is it truncated?");
+  }
+  const std::string_view text = bytes.substr(0, length);
+  if (!text.starts_with('{')) fail("the header does not begin with {");
   const Json json = parse_json(text, path);
   SafetensorsHeader header;
   for (const auto& [name, fields] : json.items()) {
     if (name != "__metadata__") {
-      header.tensors.push_back(StoredTensorReader(name, fields, path).take());
+      header.tensors.push_back(read_stored_tensor(name, fields, path));
       continue;
     }
-    if (!fields.is_object())
-      throw std::runtime_error(path + ": __metadata__ is no object: " + excerpt(fields));
+    if (!fields.is_object()) fail("__metadata__ is no object: " + excerpt(fields));
     for (const auto& [key, value] : fields.items()) {
-      if (!value.is_string()) {
-        throw std::runtime_error(path + ": __metadata__ \"" + key + "\" is no string: " + excerpt(value));
-      }
+      if (!value.is_string()) fail("__metadata__ \"" + key + "\" is no string: " + excerpt(value));
       header.metadata.emplace(key, value.get<std::string>());
     }
   }
-  const Index data_begin = length_bytes + static_cast<Index>(text.size());
-  place_tensors(header.tensors, data_begin, file_bytes - data_begin, path);
+  place_tensors(header.tensors, static_cast<Index>(length_bytes + length),
+                static_cast<Index>(bytes.size() - length), path);
   return header;
 }
 
@@ -227,7 +200,7 @@ inline std::string make_safetensors_header(SafetensorsHeader& header, const std:
   }
   std::string text = json.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
-  if (static_cast<Index>(text.size()) > longest_header) {
+  if (text.size() > longest_header) {
     throw std::runtime_error(path + ": the header would have " + std::to_string(text.size()) +
                              " bytes, and at most " + std::to_string(longest_header) + " are legal");
   }

@@ -38,7 +38,8 @@ inline WrittenTensor written(std::string name, const AnyTensor& x) {
   for (int axis = 0; axis < x.layout.axes; ++axis) {
     if (!x.layout[axis].is_shard()) owner &= x.mesh.coordinates()[axis] == 0;
   }
-  return {std::move(name), untyped<const char>(x), owner};
+  const auto block = untyped<const char>(x);
+  return {std::move(name), block.shape(), block, owner};
 }
 
 }  // namespace detail

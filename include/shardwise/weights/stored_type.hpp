@@ -9,6 +9,7 @@
 /// another if the value fits. Nothing else is converted.
 
 #include <Eigen/Core>
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -18,14 +19,16 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <shardwise/tensor/tensor.hpp>
 
 namespace shardwise {
 
-/// Ordered as in the format's reference implementation, which sorts tensors by it.
+/// Ordered as in the format's reference implementation, which sorts tensors by it: short ones first.
 enum class StoredType : std::uint8_t {
   boolean,
   u8,
@@ -47,40 +50,26 @@ enum class StoredType : std::uint8_t {
 // Implementation details: not part of the interface.
 namespace detail {
 
-struct StoredTypeTraits {
-  std::string_view name;  // as files spell it
-  Index size;
-};
-inline constexpr std::array<StoredTypeTraits, 15> stored_types{{{"BOOL", 1},
-                                                                {"U8", 1},
-                                                                {"I8", 1},
-                                                                {"F8_E5M2", 1},
-                                                                {"F8_E4M3", 1},
-                                                                {"I16", 2},
-                                                                {"U16", 2},
-                                                                {"F16", 2},
-                                                                {"BF16", 2},
-                                                                {"I32", 4},
-                                                                {"U32", 4},
-                                                                {"F32", 4},
-                                                                {"F64", 8},
-                                                                {"I64", 8},
-                                                                {"U64", 8}}};
+inline constexpr std::array<std::string_view, 15> stored_type_names{
+    "BOOL", "U8",  "I8",  "F8_E5M2", "F8_E4M3", "I16", "U16", "F16",
+    "BF16", "I32", "U32", "F32",     "F64",     "I64", "U64"};
 
 }  // namespace detail
 
 /// As files spell it: "BF16".
 constexpr std::string_view name_of(StoredType type) {
-  return detail::stored_types[static_cast<std::size_t>(type)].name;
+  return detail::stored_type_names[static_cast<std::size_t>(type)];
 }
 /// Bytes of one element.
-constexpr Index size_of(StoredType type) { return detail::stored_types[static_cast<std::size_t>(type)].size; }
+constexpr Index size_of(StoredType type) {
+  return type < StoredType::i16 ? 1 : type < StoredType::i32 ? 2 : type < StoredType::f64 ? 4 : 8;
+}
 /// The type of that name, or nothing.
 constexpr std::optional<StoredType> stored_type_named(std::string_view name) {
-  for (std::size_t i = 0; i < detail::stored_types.size(); ++i) {
-    if (detail::stored_types[i].name == name) return static_cast<StoredType>(i);
-  }
-  return std::nullopt;
+  const auto& names = detail::stored_type_names;
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) return std::nullopt;
+  return static_cast<StoredType>(found - names.begin());
 }
 
 /// The type under which elements in memory are stored as they are.
@@ -107,40 +96,19 @@ namespace detail {
 template <class T>
 inline constexpr bool is_floating = !std::is_integral_v<T>;
 
-/// Calls f(element) with an element of the C++ type in question; false for types that are not converted.
-template <class F>
-bool with_element_of(StoredType type, F f) {
-  switch (type) {
-    case StoredType::boolean:
-    case StoredType::u8:
-      return f(std::uint8_t{}), true;
-    case StoredType::i8:
-      return f(std::int8_t{}), true;
-    case StoredType::i16:
-      return f(std::int16_t{}), true;
-    case StoredType::u16:
-      return f(std::uint16_t{}), true;
-    case StoredType::f16:
-      return f(Eigen::half{}), true;
-    case StoredType::bf16:
-      return f(Eigen::bfloat16{}), true;
-    case StoredType::i32:
-      return f(std::int32_t{}), true;
-    case StoredType::u32:
-      return f(std::uint32_t{}), true;
-    case StoredType::f32:
-      return f(float{}), true;
-    case StoredType::f64:
-      return f(double{}), true;
-    case StoredType::i64:
-      return f(std::int64_t{}), true;
-    case StoredType::u64:
-      return f(std::uint64_t{}), true;
-    case StoredType::f8_e5m2:
-    case StoredType::f8_e4m3:
-      break;
+/// In the order of `StoredType`; `void` is not converted.
+using StoredElements =
+    std::tuple<std::uint8_t, std::uint8_t, std::int8_t, void, void, std::int16_t, std::uint16_t, Eigen::half,
+               Eigen::bfloat16, std::int32_t, std::uint32_t, float, double, std::int64_t, std::uint64_t>;
+
+/// Calls f(element) with an element of the C++ type in question, if there is one.
+template <std::size_t Type = 0, class F>
+void with_element_of(StoredType type, F f) {
+  using Element = std::tuple_element_t<Type, StoredElements>;
+  if constexpr (Type + 1 < std::tuple_size_v<StoredElements>) {
+    if (Type != static_cast<std::size_t>(type)) return with_element_of<Type + 1>(type, f);
   }
-  return false;
+  if constexpr (!std::is_void_v<Element>) f(Element{});
 }
 
 /// To the one of the two neighbouring floats whose last bit is odd: rounding that once more, to a shorter
@@ -208,6 +176,16 @@ inline void convert(StoredType from, const void* source, StoredType to, void* ta
       }
     });
   });
+}
+
+/// `count` elements as another type, as `convert` does; `buffer` has them if they are not the same.
+inline std::string_view converted_elements(StoredType from, const char* data, StoredType to, Index count,
+                                           std::vector<char>& buffer) {
+  const auto bytes = static_cast<std::size_t>(count * size_of(to));
+  if (from == to) return {data, bytes};
+  buffer.resize(bytes);
+  convert(from, data, to, buffer.data(), count);
+  return {buffer.data(), bytes};
 }
 
 }  // namespace detail

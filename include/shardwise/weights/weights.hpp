@@ -42,7 +42,7 @@ class Weights {
   const std::filesystem::path& path() const noexcept { return path_; }
   const std::vector<SafetensorsFile>& files() const noexcept { return files_; }
 
-  bool contains(std::string_view name) const { return place_.find(name) != place_.end(); }
+  bool contains(std::string_view name) const { return place_.contains(name); }
   /// The file that holds a tensor. Throws if none does.
   const SafetensorsFile& file_of(std::string_view name) const {
     const auto found = place_.find(name);
@@ -86,25 +86,22 @@ class Weights {
   }
 
   void open_listed(const std::filesystem::path& index) {
-    const std::string where = index.string() + ": ";
+    auto fail = [&](const std::string& what) { throw std::runtime_error(index.string() + ": " + what); };
     const Json json = read_json(index);
     const auto map = json.find("weight_map");
-    if (map == json.end() || !map->is_object()) throw std::runtime_error(where + "weight_map is no object");
+    if (map == json.end() || !map->is_object()) fail("weight_map is no object");
     std::map<std::string, std::size_t> opened;
     for (const auto& [tensor, file] : map->items()) {
-      if (!file.is_string()) {
-        throw std::runtime_error(where + "the file of tensor \"" + tensor +
-                                 "\" is no string: " + detail::excerpt(file));
-      }
+      const std::string told = "the file of tensor \"" + tensor + "\" is ";
+      if (!file.is_string()) fail(told + "no string: " + detail::excerpt(file));
       const auto name = file.get<std::string>();
       if (!detail::is_plain_name(name)) {
-        throw std::runtime_error(where + "the file of tensor \"" + tensor +
-                                 "\" is to be a name in the same folder, found " + detail::excerpt(file));
+        fail(told + "to be a name in the same folder, found " + detail::excerpt(file));
       }
       const auto [place, fresh] = opened.emplace(name, files_.size());
       if (fresh) open(index.parent_path() / name);
       if (!files_[place->second].contains(tensor)) {
-        throw std::runtime_error(where + "tensor \"" + tensor + "\" is to be in " + name + ", but is not");
+        fail("tensor \"" + tensor + "\" is to be in " + name + ", but is not");
       }
     }
   }

@@ -45,7 +45,7 @@ class ConfigReader {
   }
   Index positive(const char* key, Index otherwise) const {
     if (!has(key)) return otherwise;
-    if (!at(key).is_number_integer() || at(key).get<Index>() < 1) fail(key, "a positive integer");
+    if (!is_integer(at(key), 1, std::numeric_limits<Index>::max())) fail(key, "a positive integer");
     return at(key).get<Index>();
   }
   double number(const char* key, double otherwise) const {
@@ -153,7 +153,7 @@ inline std::vector<std::int32_t> read_token_ids(const ConfigReader& config, cons
   const Json& value = config.at(key);
   std::vector<std::int32_t> ids;
   for (const Json& id : value.is_array() ? value : Json::array({value})) {
-    if (!id.is_number_unsigned() || id.get<std::uint64_t>() > std::numeric_limits<std::int32_t>::max()) {
+    if (!is_integer(id, 0, std::numeric_limits<std::int32_t>::max())) {
       config.fail(key, "a token's number, a list of them, or null");
     }
     ids.push_back(id.get<std::int32_t>());

@@ -60,8 +60,8 @@ class Consolidation {
 
   ConsolidatedCheckpoint run(const Path& checkpoint, const Path& target) {
     NewFolder folder(target, checkpoint, options_.replace);
-    const OutputPlan plan =
-        plan_output(folder.path(), described(write_config(folder.path())), save_options());
+    const OutputPlan plan = plan_output(folder.path(), matched(write_config(folder.path())),
+                                        {.type = options_.type, .max_file_bytes = options_.max_file_bytes});
     ConsolidatedCheckpoint result;
     result.files = plan.files.size();
     for (const OutputFile& file : plan.files) {
@@ -78,13 +78,6 @@ class Consolidation {
  private:
   [[noreturn]] void fail(const std::string& problem) const {
     throw std::runtime_error(source_ + ": " + problem);
-  }
-
-  SaveOptions save_options() const {
-    SaveOptions options;
-    options.type = options_.type;
-    options.max_file_bytes = options_.max_file_bytes;
-    return options;
   }
 
   /// Writes config.json, and reads it as whoever loads the folder will.
@@ -110,38 +103,26 @@ class Consolidation {
     }
   }
 
-  /// The model's tensors, which must be there, and no others, as they are to be written.
-  std::vector<WrittenTensor> described(const LlamaConfig& config) {
-    std::vector<WrittenTensor> tensors;
+  /// The model's tensors, which must be there, and no others, as Hugging Face has them.
+  std::vector<StoredTensor> matched(const LlamaConfig& config) {
+    std::vector<StoredTensor> tensors;
     auto left = stored_;
     for (const LlamaTensor& wanted : llama_tensors(config)) {
-      const auto found = left.find(wanted.name);
+      const auto found = left.extract(wanted.name);
       const std::string where = "tensor \"" + wanted.name + "\": ";
-      if (found == left.end()) fail(where + "there is no such tensor");
-      const CheckpointTensor& stored = *found->second;
-      left.erase(found);
+      if (found.empty()) fail(where + "there is no such tensor");
+      const CheckpointTensor& stored = *found.mapped();
       if (stored.shape != wanted.shape) {
         fail(where + "expected the shape " + to_string(wanted.shape) + ", found " + to_string(stored.shape));
       }
-      tensors.push_back({wanted.hugging_name, described(stored.type, wanted.hugging, where), true});
+      if (!is_type_in_memory(stored.type)) {
+        fail(where + "expected the type F64, F32 or BF16, found " + std::string(name_of(stored.type)));
+      }
+      tensors.push_back({wanted.hugging_name, stored.type, wanted.hugging});
       sources_.emplace(wanted.hugging_name, &stored);
     }
     if (!left.empty()) fail("tensor \"" + left.begin()->first + "\" is none of this model");
     return tensors;
-  }
-  /// A block that has no elements in memory.
-  UntypedBlock<const char> described(StoredType type, const std::vector<Index>& shape,
-                                     const std::string& where) const {
-    UntypedBlock<const char> block;
-    block.rank = static_cast<int>(shape.size());
-    block.extents.shape.fill(1);
-    std::copy(shape.begin(), shape.end(), block.extents.shape.end() - block.rank);
-    for (const DataType each : {DataType::f32, DataType::f64, DataType::bf16}) {
-      if (stored_as(each) != type) continue;
-      block.type = each;
-      return block;
-    }
-    fail(where + "expected the type F64, F32 or BF16, found " + std::string(name_of(type)));
   }
 
   Index write(const OutputFile& output) {

@@ -12,7 +12,13 @@
 /// save_llama(model, "mine/");
 /// ```
 
+#include <algorithm>
 #include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include <shardwise/models/llama/config_file.hpp>
 #include <shardwise/models/llama/model.hpp>
@@ -44,46 +50,52 @@ inline std::string hugging_face_name(std::string_view path) {
   std::string name;
   while (true) {
     const auto end = path.find('.');
-    std::string_view part = path.substr(0, end);
-    for (const auto& [ours, theirs] : parts) {
-      if (part == ours) {
-        part = theirs;
-        break;
-      }
-    }
-    name += part;
+    const std::string_view part = path.substr(0, end);
+    const auto known =
+        std::find_if(parts.begin(), parts.end(), [&](const Part& each) { return each.first == part; });
+    name += known == parts.end() ? part : known->second;
     if (end == path.npos) return name;
     name += '.';
     path.remove_prefix(end + 1);
   }
 }
 
+namespace detail {
+
+/// Whether files may have a tensor that the model has not: the head of a tied one, and rotary frequencies, which old
+/// files have, and which are computed anyway.
+inline bool is_surplus(const LlamaConfig& config, std::string_view name) {
+  return (config.tied && name == "lm_head.weight") || name.ends_with(".rotary_emb.inv_freq");
+}
+
+}  // namespace detail
+
 /// Loads weights by Hugging Face's names, as `load_weights` does. A tied model ignores a head in the file;
 /// rotary frequencies, which old files have, are computed anyway.
 template <class MeshType, class PlanType, class T>
 Index load_llama(Llama<MeshType, PlanType, T>& model, const std::filesystem::path& path) {
-  const bool tied = model.config().tied;
-  return load_weights(model, path,
-                      {.name_of = hugging_face_name, .may_be_surplus = [tied](std::string_view name) {
-                         return (tied && name == "lm_head.weight") || name.ends_with(".rotary_emb.inv_freq");
-                       }});
+  auto may_be_surplus = [&](std::string_view name) { return detail::is_surplus(model.config(), name); };
+  return load_weights(model, path, {.name_of = hugging_face_name, .may_be_surplus = may_be_surplus});
 }
 
 namespace detail {
 
-/// Makes one of dimensions `dim` and `dim + 1`, of which the latter is whole on every rank.
-inline void merge_dimensions(UntypedBlock<const char>& block, int dim) {
-  auto& [data, size, begin, shape] = block.extents;
-  const int inner = max_rank - block.rank + dim + 1;
-  size[inner] *= size[inner - 1];
-  begin[inner] = begin[inner - 1] * shape[inner];
-  shape[inner] *= shape[inner - 1];
-  for (int i = inner - 1; i > 0; --i) {
-    size[i] = size[i - 1];
-    begin[i] = begin[i - 1];
-    shape[i] = shape[i - 1];
-  }
-  --block.rank;
+/// What PyTorch calls a type of floating-point numbers; nothing for other types.
+inline std::optional<std::string> torch_name(StoredType type) {
+  if (type == StoredType::f64) return "float64";
+  if (type == StoredType::f32) return "float32";
+  if (type == StoredType::bf16) return "bfloat16";
+  if (type == StoredType::f16) return "float16";
+  return std::nullopt;
+}
+
+/// The shape of a parameter in Hugging Face's files, where heads and head_dim are one dimension.
+inline std::vector<Index> hugging_face_shape(std::string_view path, std::vector<Index> shape) {
+  if (shape.size() != 3) return shape;
+  const auto heads = shape.begin() + (path.ends_with("wo.weight") ? 1 : 0);
+  *heads *= heads[1];
+  shape.erase(heads + 1);
+  return shape;
 }
 
 }  // namespace detail
@@ -96,24 +108,18 @@ template <class MeshType, class PlanType, class T>
 Index save_llama(Llama<MeshType, PlanType, T>& model, const std::filesystem::path& folder,
                  const SaveOptions& options = {}, const LlamaTokens& tokens = {}) {
   const StoredType type = options.type.value_or(stored_as(data_type_of<T>()));
-  const char* torch = type == StoredType::f64    ? "float64"
-                      : type == StoredType::bf16 ? "bfloat16"
-                      : type == StoredType::f16  ? "float16"
-                                                 : "float32";
   auto collect = [&](auto& list) {
     if (folder.extension() == ".safetensors") {
       throw std::runtime_error(folder.string() + ": expected a folder, for the weights and config.json");
     }
     for_each_named_parameter(model, [&](std::string_view path, auto& parameter) {
-      const NamedTensor named(hugging_face_name(path), parameter.stored());
-      list.push_back(named.tensor());
-      if (list.back().block.rank == 3) {
-        detail::merge_dimensions(list.back().block, path.ends_with("wo.weight") ? 1 : 0);
-      }
+      list.push_back(NamedTensor(hugging_face_name(path), parameter.stored()).tensor());
+      list.back().shape = detail::hugging_face_shape(path, std::move(list.back().shape));
     });
   };
-  return detail::write_together(detail::ranks_of_parameters(detail::real_parameters_of(model)), "save_llama",
-                                folder, options, collect, llama_config_text(model.config(), torch, tokens));
+  return detail::write_together(
+      detail::ranks_of_parameters(detail::real_parameters_of(model)), "save_llama", folder, options, collect,
+      llama_config_text(model.config(), detail::torch_name(type).value_or("float32"), tokens));
 }
 
 }  // namespace shardwise

@@ -13,9 +13,10 @@
 /// load_checkpoint("runs/7/base", model_alone);
 /// ```
 
-#include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <shardwise/checkpoint/new_folder.hpp>
@@ -41,37 +42,6 @@ struct ImportedWeights {
 // Implementation details: not part of the interface.
 namespace detail {
 
-/// The checksums of groups of so many bytes, however the bytes are cut into pieces.
-class GroupChecksums {
- public:
-  explicit GroupChecksums(Index group_bytes) : group_bytes_(static_cast<std::size_t>(group_bytes)) {}
-
-  void add(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const std::size_t now = std::min(bytes.size(), group_bytes_ - filled_);
-      group_.add(bytes.substr(0, now));
-      bytes.remove_prefix(now);
-      filled_ += now;
-      if (filled_ == group_bytes_) finish_group();
-    }
-  }
-  std::vector<std::uint64_t> take() {
-    if (filled_ > 0) finish_group();
-    return std::move(checksums_);
-  }
-
- private:
-  void finish_group() {
-    checksums_.push_back(group_.value());
-    group_ = {};
-    filled_ = 0;
-  }
-
-  std::size_t group_bytes_, filled_ = 0;
-  Fingerprint group_;
-  std::vector<std::uint64_t> checksums_;
-};
-
 /// One work: make it, and `run` it.
 class WeightsImport {
  public:
@@ -80,10 +50,10 @@ class WeightsImport {
     const LlamaConfig config = read_llama_config(folder / "config.json");
     manifest_.files.push_back({rank_file_name(0), 0});
     for (const LlamaTensor& wanted : llama_tensors(config)) plan(wanted);
+    const std::set<std::string_view> used(sources_.begin(), sources_.end());
     for (const SafetensorsFile& file : weights_.files()) {
       for (const StoredTensor& tensor : file.tensors()) {
-        const bool known = names_.contains(tensor.name) || (config.tied && tensor.name == "lm_head.weight") ||
-                           tensor.name.ends_with(".rotary_emb.inv_freq");
+        const bool known = used.contains(tensor.name) || is_surplus(config, tensor.name);
         if (!known) fail(file.path(), tensor.name, "is none of this model");
       }
     }
@@ -98,7 +68,7 @@ class WeightsImport {
   ImportedWeights run(const Path& source, const Path& target) {
     NewFolder folder(target, source, options_.replace);
     const File file = new_file(folder.path() / manifest_.files[0].name, manifest_.files[0].bytes);
-    for (CheckpointTensor& tensor : manifest_.tensors) copy(tensor, file);
+    for (std::size_t i = 0; i < sources_.size(); ++i) copy(sources_[i], manifest_.tensors[i], file);
     file.sync();
     write_new_file(folder.path() / manifest_name, manifest_text(manifest_));
     folder.commit();
@@ -123,7 +93,7 @@ class WeightsImport {
       fail(path, stored.name,
            "has the type " + std::string(name_of(stored.type)) + ", expected F64, F32, BF16 or F16");
     }
-    if (!convertible(StoredType::f32, tensor.type) || tensor.type == StoredType::f16) {
+    if (!is_type_in_memory(tensor.type)) {
       fail(path, stored.name,
            "would be " + std::string(name_of(tensor.type)) +
                " in the checkpoint, which no model has in memory: ask for F32 or BF16");
@@ -134,37 +104,41 @@ class WeightsImport {
     tensor.pieces.push_back({0, end, std::vector<Index>(tensor.shape.size()), tensor.shape, {}});
     end += tensor.bytes();
     all_ += stored.bytes;
-    names_.emplace(stored.name, tensor.name);
-    sources_.emplace(tensor.name, stored.name);
+    sources_.push_back(stored.name);
     manifest_.tensors.push_back(std::move(tensor));
   }
 
-  void copy(CheckpointTensor& tensor, const File& file) {
-    const std::string& name = sources_.at(tensor.name);
+  void copy(const std::string& name, CheckpointTensor& tensor, const File& file) {
     const StoredTensor& stored = weights_.tensor(name);
-    const File source(weights_.file_of(name).path(),
-                      O_RDONLY);  // a mapping would count as this process's memory
+    // A mapping would count as this process's memory.
+    const File source(weights_.file_of(name).path(), O_RDONLY);
     CheckpointPiece& piece = tensor.pieces.front();
-    GroupChecksums checksums(tensor.bytes() / tensor.shape[0] * tensor.group_rows);
-    const Index element = size_of(stored.type), slab = stream_slab_bytes / element;
-    for (Index first = 0; first < tensor.elements(); first += slab) {
-      const Index count = std::min(slab, tensor.elements() - first);
-      slab_.resize(static_cast<std::size_t>(count * element));
-      source.read(slab_.data(), count * element, stored.offset + first * element);
-      const auto bytes = converted_elements(stored.type, slab_.data(), tensor.type, count, buffer_);
-      file.write(bytes.data(), static_cast<Index>(bytes.size()), piece.offset + first * size_of(tensor.type));
-      checksums.add(bytes);
-      done_ += count * element;
-      if (options_.progress) options_.progress(done_, all_);
+    const Index element = size_of(stored.type), all = tensor.elements();
+    const Index group = all / tensor.shape[0] * tensor.group_rows;
+    for (Index begin = 0; begin < all; begin += group) {
+      const Index end = std::min(begin + group, all);
+      Fingerprint checksum;
+      for (Index first = begin; first < end;) {
+        const Index count = std::min(stream_slab_bytes / element, end - first);
+        slab_.resize(static_cast<std::size_t>(count * element));
+        source.read(slab_.data(), count * element, stored.offset + first * element);
+        const auto bytes = converted_elements(stored.type, slab_.data(), tensor.type, count, buffer_);
+        file.write(bytes.data(), static_cast<Index>(bytes.size()),
+                   piece.offset + first * size_of(tensor.type));
+        checksum.add(bytes);
+        first += count;
+        done_ += count * element;
+        if (options_.progress) options_.progress(done_, all_);
+      }
+      piece.checksums.push_back(checksum.value());
     }
-    piece.checksums = checksums.take();
   }
 
   const ImportOptions& options_;
   Weights weights_;
   Json config_;
   CheckpointManifest manifest_;
-  std::map<std::string, std::string> names_, sources_;  // of the files' tensors, and of the checkpoint's
+  std::vector<std::string> sources_;  // the files' names of the manifest's tensors
   std::vector<char> slab_, buffer_;
   Index done_ = 0, all_ = 0;
 };

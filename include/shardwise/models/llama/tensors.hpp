@@ -30,31 +30,15 @@ inline std::vector<LlamaTensor> llama_tensors(const LlamaConfig& config) {
   for_each_named_parameter(model, [&](std::string_view path, auto& parameter) {
     LlamaTensor tensor{"model." + std::string(path), {}, hugging_face_name(path), {}};
     tensor.shape.assign(parameter.shape().begin(), parameter.shape().end());
-    tensor.hugging = tensor.shape;
-    if (tensor.hugging.size() == 3) {  // heads and head_dim are one dimension there
-      const auto heads = tensor.hugging.begin() + (path.ends_with("wo.weight") ? 1 : 0);
-      *heads *= heads[1];
-      tensor.hugging.erase(heads + 1);
-    }
+    tensor.hugging = hugging_face_shape(path, tensor.shape);
     tensors.push_back(std::move(tensor));
   });
   return tensors;
 }
 
-/// What PyTorch calls a type of floating-point numbers; nothing for other types.
-inline std::optional<std::string> torch_name(StoredType type) {
-  switch (type) {
-    case StoredType::f64:
-      return "float64";
-    case StoredType::f32:
-      return "float32";
-    case StoredType::bf16:
-      return "bfloat16";
-    case StoredType::f16:
-      return "float16";
-    default:
-      return std::nullopt;
-  }
+/// Whether weights in memory may have this type.
+inline bool is_type_in_memory(StoredType type) {
+  return convertible(StoredType::f32, type) && type != StoredType::f16;
 }
 
 /// Says in a config.json which type the weights have, under the names that transformers 4 and 5 look for.
@@ -62,16 +46,6 @@ inline void set_torch_type(Json& config, StoredType type) {
   if (!config.is_object()) return;  // an error, which is told when it is read
   config["torch_dtype"] = *torch_name(type);
   if (config.contains("dtype")) config["dtype"] = config["torch_dtype"];
-}
-
-/// `count` elements as another type; `buffer` has them if they are not the same.
-inline std::string_view converted_elements(StoredType from, const char* data, StoredType to, Index count,
-                                           std::vector<char>& buffer) {
-  const auto bytes = static_cast<std::size_t>(count * size_of(to));
-  if (from == to) return {data, bytes};
-  buffer.resize(bytes);
-  convert(from, data, to, buffer.data(), count);
-  return {buffer.data(), bytes};
 }
 
 }  // namespace shardwise::detail

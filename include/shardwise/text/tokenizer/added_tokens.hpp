@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include <shardwise/text/tokenizer/file_part.hpp>
+#include <shardwise/text/tokenizer/component.hpp>
 #include <shardwise/text/utf8.hpp>
 
 namespace shardwise::detail {
@@ -26,9 +26,9 @@ struct AddedToken {
   bool left_space, right_space, normalized, special;
 };
 
-inline AddedToken read_added_token(const FilePart& part) {
+inline AddedToken read_added_token(const JsonPart& part) {
   part.only({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
-  part.must_be("single_word", {false});
+  part.must_be("single_word", false);
   AddedToken token{part.get<std::string>("content"),   part.get<std::int32_t>("id"),
                    part.get<bool>("lstrip", false),    part.get<bool>("rstrip", false),
                    part.get<bool>("normalized", true), part.get<bool>("special", false)};

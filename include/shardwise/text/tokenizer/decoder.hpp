@@ -21,7 +21,7 @@
 
 #include <shardwise/text/bpe_tokenizer.hpp>
 #include <shardwise/text/byte_alphabet.hpp>
-#include <shardwise/text/tokenizer/file_part.hpp>
+#include <shardwise/text/tokenizer/component.hpp>
 #include <shardwise/text/tokenizer/normalizer.hpp>
 #include <shardwise/text/tokenizer/text_pattern.hpp>
 #include <shardwise/text/utf8.hpp>
@@ -81,9 +81,9 @@ inline const std::unordered_map<std::string, char>& byte_tokens() {
 }
 
 /// Tokens may be parts of characters, so patterns must bear what is not UTF-8.
-inline Decoder read_decoder(const FilePart& part) {
+inline Decoder read_decoder(const JsonPart& part) {
   using Tokens = std::vector<std::string>;
-  const std::string type = part.type();
+  const std::string type = part.get<std::string>("type");
   if (type == "Sequence") {
     part.only({"type", "decoders"});
     return read_sequence<Decoder>(part["decoders"], read_decoder);
@@ -128,11 +128,11 @@ inline Decoder read_decoder(const FilePart& part) {
       replace(tokens, mark, longest, [&](std::size_t i) { return std::string(i == 0 && prefix ? "" : " "); });
     };
   }
-  part.refuse("decoder");
+  refuse(part, "decoder");
 }
 
 /// A null decoder puts spaces between tokens.
-inline Decoder read_decoder_or_spaces(const FilePart& part) {
+inline Decoder read_decoder_or_spaces(const JsonPart& part) {
   if (!part.null()) return read_decoder(part);
   return [](std::vector<std::string>& tokens, std::size_t) {
     for (std::size_t i = 1; i < tokens.size(); ++i) tokens[i].insert(0, 1, ' ');

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <utility>
 
-#include <shardwise/text/tokenizer/file_part.hpp>
+#include <shardwise/text/tokenizer/component.hpp>
 #include <shardwise/text/tokenizer/text_pattern.hpp>
 #include <shardwise/text/utf8.hpp>
 
@@ -55,9 +55,9 @@ inline void check_nfc(std::string_view text) {
   }
 }
 
-inline Normalizer read_normalizer(const FilePart& part) {
+inline Normalizer read_normalizer(const JsonPart& part) {
   if (part.null()) return [](std::string&, std::size_t) {};
-  const std::string type = part.type();
+  const std::string type = part.get<std::string>("type");
   if (type == "Sequence") {
     part.only({"type", "normalizers"});
     return read_sequence<Normalizer>(part["normalizers"], read_normalizer);
@@ -82,7 +82,7 @@ inline Normalizer read_normalizer(const FilePart& part) {
     part.only({"type"});
     return [](std::string& text, std::size_t) { check_nfc(text); };
   }
-  part.refuse("normalizer");
+  refuse(part, "normalizer");
 }
 
 }  // namespace shardwise::detail

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <shardwise/text/tokenizer/file_part.hpp>
+#include <shardwise/text/tokenizer/component.hpp>
 
 namespace shardwise::detail {
 
@@ -18,16 +18,16 @@ struct Template {
   std::vector<std::int32_t> before, after;
 };
 
-inline void check_size(const FilePart& part, const Template& around) {
+inline void check_size(const JsonPart& part, const Template& around) {
   constexpr std::size_t most = 1024;  // a token may be named often, so a small file could ask for any number
   if (around.before.size() + around.after.size() > most)
     part.fail("expected at most 1024 tokens around a text");
 }
 
-inline Template read_template(const FilePart& part) {
+inline Template read_template(const JsonPart& part) {
   Template result;
   bool text_seen = false;
-  part["single"].for_each([&](const FilePart& piece) {
+  part["single"].for_each([&](const JsonPart& piece) {
     piece.only({"Sequence", "SpecialToken"});
     if (!piece["Sequence"].null()) {
       if (text_seen || piece["Sequence"].get<std::string>("id") != "A")
@@ -36,7 +36,7 @@ inline Template read_template(const FilePart& part) {
       return;
     }
     const auto name = piece["SpecialToken"].get<std::string>("id");
-    part["special_tokens"][name]["ids"].for_each([&](const FilePart& id) {
+    part["special_tokens"][name]["ids"].for_each([&](const JsonPart& id) {
       (text_seen ? result.after : result.before).push_back(id.get<std::int32_t>());
       check_size(part, result);
     });
@@ -45,13 +45,13 @@ inline Template read_template(const FilePart& part) {
   return result;
 }
 
-inline Template read_post_processor(const FilePart& part) {
+inline Template read_post_processor(const JsonPart& part) {
   if (part.null()) return {};
-  const std::string type = part.type();
+  const std::string type = part.get<std::string>("type");
   if (type == "Sequence") {
     part.only({"type", "processors"});
     Template result;
-    part["processors"].for_each([&](const FilePart& processor) {
+    part["processors"].for_each([&](const JsonPart& processor) {
       const auto [before, after] = read_post_processor(processor);
       result.before.insert(result.before.begin(), before.begin(), before.end());
       result.after.insert(result.after.end(), after.begin(), after.end());
@@ -67,7 +67,7 @@ inline Template read_post_processor(const FilePart& part) {
     part.only({"type", "single", "pair", "special_tokens"});
     return read_template(part);
   }
-  part.refuse("post_processor");
+  refuse(part, "post_processor");
 }
 
 }  // namespace shardwise::detail

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include <shardwise/text/byte_alphabet.hpp>
-#include <shardwise/text/tokenizer/file_part.hpp>
+#include <shardwise/text/tokenizer/component.hpp>
 #include <shardwise/text/tokenizer/text_pattern.hpp>
 
 namespace shardwise::detail {
@@ -82,7 +82,7 @@ inline void split(Words& words, const TextPattern& pattern, SplitBehavior behavi
   words.words = std::move(result);
 }
 
-inline SplitBehavior read_behavior(const FilePart& part) {
+inline SplitBehavior read_behavior(const JsonPart& part) {
   const auto name = part.get<std::string>();
   if (name == "Removed") return SplitBehavior::removed;
   if (name == "Isolated") return SplitBehavior::isolated;
@@ -122,9 +122,9 @@ inline PreTokenizer metaspace(std::string mark, std::string scheme, bool cut) {
   };
 }
 
-inline PreTokenizer read_pre_tokenizer(const FilePart& part) {
+inline PreTokenizer read_pre_tokenizer(const JsonPart& part) {
   if (part.null()) return [](Words&) {};
-  const std::string type = part.type();
+  const std::string type = part.get<std::string>("type");
   if (type == "Sequence") {
     part.only({"type", "pretokenizers"});
     return read_sequence<PreTokenizer>(part["pretokenizers"], read_pre_tokenizer);
@@ -151,7 +151,7 @@ inline PreTokenizer read_pre_tokenizer(const FilePart& part) {
     return metaspace(read_character(part["replacement"]), read_prepend_scheme(part),
                      part.get<bool>("split", true));
   }
-  part.refuse("pre_tokenizer");
+  refuse(part, "pre_tokenizer");
 }
 
 }  // namespace shardwise::detail

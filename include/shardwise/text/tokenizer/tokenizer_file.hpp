@@ -21,8 +21,8 @@
 #include <shardwise/layout/index.hpp>
 #include <shardwise/text/bpe_tokenizer.hpp>
 #include <shardwise/text/tokenizer/added_tokens.hpp>
+#include <shardwise/text/tokenizer/component.hpp>
 #include <shardwise/text/tokenizer/decoder.hpp>
-#include <shardwise/text/tokenizer/file_part.hpp>
 #include <shardwise/text/tokenizer/normalizer.hpp>
 #include <shardwise/text/tokenizer/post_processor.hpp>
 #include <shardwise/text/tokenizer/pre_tokenizer.hpp>
@@ -30,25 +30,25 @@
 
 namespace shardwise::detail {
 
-inline BytePairEncoding read_model(const FilePart& part) {
-  if (part.get<std::string>("type", "BPE") != "BPE") part.refuse("model");  // GPT-2's file has no type
+inline BytePairEncoding read_model(const JsonPart& part) {
+  if (part.get<std::string>("type", "BPE") != "BPE") refuse(part, "model");  // GPT-2's file has no type
   part.only({"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
              "byte_fallback", "ignore_merges", "vocab", "merges"});
-  part.must_be("dropout", {0.});
-  part.must_be("continuing_subword_prefix", {""});
-  part.must_be("end_of_word_suffix", {""});
+  part.must_be("dropout", 0.);
+  part.must_be("continuing_subword_prefix", "");
+  part.must_be("end_of_word_suffix", "");
   Vocabulary vocabulary;
   if (!part["vocab"].json().is_object()) part["vocab"].fail("expected an object");
   vocabulary.reserve(part["vocab"].json().size());
   for (const auto& [token, id] : part["vocab"].json().items()) {
-    vocabulary.emplace(token, FilePart(id, "model.vocab, \"" + excerpt(token) + "\"").get<std::int32_t>());
+    vocabulary.emplace(token, JsonPart(id, "model.vocab, \"" + excerpt(token) + "\"").get<std::int32_t>());
   }
   std::vector<std::pair<std::string, std::string>> merges;
-  part["merges"].for_each([&](const FilePart& merge) {
+  part["merges"].for_each([&](const JsonPart& merge) {
     if (merge.json().is_array()) {
       if (merge.json().size() != 2) merge.fail("expected two tokens");
       std::vector<std::string> both;
-      merge.for_each([&](const FilePart& token) { both.push_back(token.get<std::string>()); });
+      merge.for_each([&](const JsonPart& token) { both.push_back(token.get<std::string>()); });
       merges.emplace_back(std::move(both[0]), std::move(both[1]));
     } else {
       const auto line = merge.get<std::string>();
@@ -71,7 +71,7 @@ inline BytePairEncoding read_model(const FilePart& part) {
 /// transformers puts its own in their place.
 class TokenizerFile {
  public:
-  explicit TokenizerFile(const FilePart& file)
+  explicit TokenizerFile(const JsonPart& file)
       : normalize_(read_normalizer(file["normalizer"])),
         pre_tokenize_(read_pre_tokenizer(file["pre_tokenizer"])),
         model_(read_model(file["model"])),
@@ -79,7 +79,7 @@ class TokenizerFile {
         decode_(read_decoder_or_spaces(file["decoder"])) {
     file.only({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
                "post_processor", "decoder", "model"});
-    file.must_be("version", {"1.0"});
+    file.must_be("version", "1.0");
     for (const auto& [text, id] : model_.vocabulary()) set(text, id, false);
     if (!file["added_tokens"].null()) read_added_tokens(file["added_tokens"]);
     for (const auto* side : {&around_.before, &around_.after}) {
@@ -163,10 +163,10 @@ class TokenizerFile {
     if (word.size() <= longest && seen.size() < most) seen.emplace(word, Run{begin, ids.size() - begin});
   }
 
-  void read_added_tokens(const FilePart& list) {
+  void read_added_tokens(const JsonPart& list) {
     std::vector<AddedToken> before, after;
     std::size_t given = 0, made = 0;  // bytes of all normalized tokens so far: before that, and after
-    list.for_each([&](const FilePart& part) {
+    list.for_each([&](const JsonPart& part) {
       AddedToken token = read_added_token(part);
       const auto in_model = model_.id_of(token.text);
       if (in_model && *in_model != token.id) part.fail("the vocabulary has the token with another id");
