@@ -55,7 +55,7 @@ inline void read_tensors(const std::filesystem::path& folder, const shardwise::C
   using namespace shardwise;
   detail::CheckpointReader reader(folder, manifest);
   for (const CheckpointTensor& tensor : manifest.tensors) {
-    detail::CheckpointBox box;
+    detail::AnyBox box;
     box.size.fill(1);
     std::copy(tensor.shape.begin(), tensor.shape.end(), box.size.begin());
     require(tensor.bytes() <= manifest.files[0].bytes + manifest.files[1].bytes, "tensors lie in the files");

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/tensor/distribute.hpp>
+#include <shardwise/weights/load_weights.hpp>
 #include <shardwise/weights/save_weights.hpp>
 #include "support/gpt.hpp"
 
