@@ -6,5 +6,5 @@
 /// The version of the library, for the preprocessor. CMake reads it from here.
 
 #define SHARDWISE_VERSION_MAJOR 0
-#define SHARDWISE_VERSION_MINOR 3
+#define SHARDWISE_VERSION_MINOR 4
 #define SHARDWISE_VERSION_PATCH 0
