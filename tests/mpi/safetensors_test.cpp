@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/tensor/distribute.hpp>
+#include <shardwise/weights/load_weights.hpp>
 #include <shardwise/weights/save_weights.hpp>
 
 #include <cmath>
