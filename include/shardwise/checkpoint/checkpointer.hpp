@@ -196,8 +196,8 @@ class Checkpointer {
     for_each_entry([&](const std::filesystem::path& path, std::string_view number) {
       std::int64_t step = 0;
       const auto error = std::from_chars(number.data(), number.data() + number.size(), step).ec;
-      const bool whole = error == std::errc() && path == path_of(step) &&
-                         std::filesystem::exists(path / manifest_name);
+      const bool whole =
+          error == std::errc() && path == path_of(step) && std::filesystem::exists(path / manifest_name);
       if (whole) found.emplace_back(step, path);
     });
     std::ranges::sort(found);
