@@ -5,6 +5,7 @@
 /// Writes text with a Llama whose weights are in Hugging Face's form: those of `train --export`, or anybody's.
 
 #include <shardwise/mesh/environment.hpp>
+#include <shardwise/models/llama/config_file.hpp>
 
 #include "generate_text.hpp"
 #include "options.hpp"

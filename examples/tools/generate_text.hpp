@@ -6,27 +6,21 @@
 /// Text from a Llama: tokens are drawn one by one, with a cache of keys and values that is sharded as the heads
 /// are.
 
-#include <charconv>
-#include <chrono>
-#include <fstream>
-#include <optional>
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <string>
 
-#include <shardwise/inspect/plan_table.hpp>
-#include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/mesh/communication_plan.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/models/llama/files.hpp>
-#include <shardwise/tensor/distribute.hpp>
+#include <shardwise/models/llama/config.hpp>
 #include <shardwise/text/sampling.hpp>
-#include <shardwise/text/tokenizer.hpp>
 
 #include "llama_mesh.hpp"
 
 namespace tools {
 
 namespace sw = shardwise;
-
-using Mesh = LlamaMesh<sw::Mesh>;
-using Plan = sw::LlamaTensorParallel<Split>;
 
 struct TextOptions {
   std::filesystem::path weights, tokens, dump_logits;
@@ -36,145 +30,14 @@ struct TextOptions {
   std::uint64_t seed = 1;
 };
 
-/// tokenizer.json of the folder; without one, bytes for a model of bytes, and nothing for another.
-inline std::optional<sw::Tokenizer> tokenizer_of(const std::filesystem::path& folder, sw::Index vocabulary) {
-  const auto file = folder / "tokenizer.json";
-  if (std::filesystem::exists(file)) return sw::Tokenizer::from_file(file);
-  if (vocabulary == sw::ByteTokenizer::vocabulary()) return sw::Tokenizer::bytes();
-  return std::nullopt;
-}
+using Mesh = LlamaMesh<sw::Mesh>;
+using TextPlan = sw::LlamaTensorParallel<Split>;
 
-/// The token ids in a file, with white space between them.
-inline std::vector<std::int32_t> read_tokens(const std::filesystem::path& path, sw::Index vocabulary) {
-  std::ifstream file(path);
-  if (!file) throw std::runtime_error(path.string() + ": cannot be read");
-  std::vector<std::int32_t> ids;
-  for (std::string word; file >> word;) {
-    std::int32_t id = -1;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
-    if (error != std::errc() || end != word.data() + word.size() || id < 0 || id >= vocabulary) {
-      throw std::runtime_error(path.string() + ": \"" + word + "\" is no token id from 0 to " +
-                               std::to_string(vocabulary - 1));
-    }
-    ids.push_back(id);
-  }
-  return ids;
-}
+/// Continues a prompt with the weights of a folder; writes the logits of the prompt if asked. Collective.
+void write_text(const Mesh& mesh, const TextOptions& options);
 
-/// One sequence, which every rank knows.
-template <class MeshType>
-auto sequence_of(const MeshType& mesh, std::span<const std::int32_t> ids) {
-  return sw::distribute<sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate>(
-      mesh, sw::Shape<2>{1, static_cast<sw::Index>(ids.size())}, ids);
-}
-
-/// Calls f(id) for each new token until it returns false; all ranks get the same tokens, each less than `known`.
-template <class Model, class MeshType, class F>
-void generate(const Model& model, const MeshType& mesh, std::span<const std::int32_t> prompt,
-              const TextOptions& options, sw::Index known, F f) {
-  auto ids = sequence_of(mesh, prompt);
-  auto cache = model.make_cache(ids, ids.shape()[1] + options.new_tokens);
-  for (sw::Index i = 0; i < options.new_tokens; ++i) {
-    // The logits of one token are small: gathered, they are the same on every rank, and so is the draw.
-    const auto logits =
-        sw::redistribute<sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate>(model.next(ids, cache));
-    const std::span<const float> row(logits.data(),
-                                     static_cast<std::size_t>(std::min(known, logits.shape()[2])));
-    const std::int32_t id = sw::sample(row, options.sampling, options.seed, static_cast<std::uint64_t>(i));
-    if (!f(id)) return;
-    ids = sequence_of(mesh, std::span(&id, 1));
-  }
-}
-
-/// What generating a token communicates.
-inline void print_plan_of_token(const Mesh& mesh, const sw::LlamaConfig& config) {
-  using Dry = LlamaMesh<sw::DryMesh>;
-  const auto plan = sw::trace<Dry>(on_llama_mesh(mesh.sizes()), [&](const Dry& dry) {
-    const sw::Llama<Dry, Plan> model(dry, config);
-    const auto id =
-        sw::empty<std::int32_t, sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate>(dry, {1, 1});
-    auto cache = model.make_cache(id, config.context);
-    sw::redistribute<sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate>(model.next(id, cache));
-  });
-  std::printf("a token: %lld all-reduces and %lld all-gather of %lld bytes in all\n",
-              static_cast<long long>(plan.count(sw::Collective::all_reduce)),
-              static_cast<long long>(plan.count(sw::Collective::all_gather)),
-              static_cast<long long>(plan.bytes()));
-}
-
-/// The ids to begin with. Throws `std::runtime_error` if there are none, or if one is none of the model's.
-inline std::vector<std::int32_t> prompt_of(const TextOptions& options,
-                                           const std::optional<sw::Tokenizer>& tokenizer,
-                                           sw::Index vocabulary) {
-  if (options.tokens.empty() && !tokenizer) {
-    throw std::runtime_error(
-        options.weights.string() +
-        ": there is no tokenizer.json, and the model's tokens are not bytes; give --tokens");
-  }
-  auto ids =
-      options.tokens.empty() ? tokenizer->encode(options.prompt) : read_tokens(options.tokens, vocabulary);
-  if (ids.empty()) throw std::runtime_error("there is no token to begin with");
-  for (std::int32_t id : ids) {
-    if (id >= vocabulary) {
-      throw std::runtime_error(options.weights.string() + ": the tokenizer gives token " +
-                               std::to_string(id) + ", but the model has " + std::to_string(vocabulary));
-    }
-  }
-  return ids;
-}
-
-/// Continues a prompt with the weights of a folder; writes the logits of the prompt if asked.
-inline void write_text(const Mesh& mesh, const TextOptions& options) {
-  const sw::LlamaConfig config = sw::read_llama_config(options.weights / "config.json");
-  // With --tokens the text is not needed, nor a tokenizer.json that can be read.
-  const auto tokenizer =
-      options.tokens.empty() ? tokenizer_of(options.weights, config.vocabulary) : std::nullopt;
-  const auto prompt = prompt_of(options, tokenizer, config.vocabulary);
-  const bool prints = mesh.rank() == 0;
-  if (prints && static_cast<sw::Index>(prompt.size()) + options.new_tokens > config.context) {
-    std::printf("note: %zu + %td tokens are more than the %td that the model was made for\n", prompt.size(),
-                options.new_tokens, config.context);
-  }
-
-  using Clock = std::chrono::steady_clock;
-  auto seconds_since = [](Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  };
-  sw::Llama<Mesh, Plan> model(mesh, config);
-  const auto start = Clock::now();
-  const sw::Index bytes = sw::load_llama(model, options.weights);
-  if (prints) {
-    std::printf("%.2f million parameters on tp %d x kvr %d; this rank read %.2f MB in %.2f s\n",
-                static_cast<double>(sw::parameter_count(model)) * 1e-6, mesh.size<sw::tp>(),
-                mesh.size<sw::kvr>(), static_cast<double>(bytes) * 1e-6, seconds_since(start));
-    print_plan_of_token(mesh, config);
-  }
-  if (!options.dump_logits.empty()) {
-    const auto ids = sequence_of(mesh, prompt);
-    sw::write_tensors(options.dump_logits, {{"input_ids", ids}, {"logits", model(ids)}});
-    if (prints) std::printf("logits written to %s\n", options.dump_logits.c_str());
-  }
-
-  std::vector<std::int32_t> written;
-  const auto begin = Clock::now();
-  const sw::Index known = tokenizer ? tokenizer->vocabulary() : config.vocabulary;
-  std::vector<std::int32_t> ends = sw::read_llama_tokens(options.weights).ends;
-  if (tokenizer && tokenizer->end_token()) ends.push_back(*tokenizer->end_token());
-  generate(model, mesh, prompt, options, known, [&](std::int32_t id) {
-    written.push_back(id);
-    return std::find(ends.begin(), ends.end(), id) == ends.end();
-  });
-  const double seconds = seconds_since(begin);
-  if (!prints || written.empty()) return;
-  if (tokenizer) {
-    std::printf("---- text written by the model ----\n%s%s\n----\n", options.prompt.c_str(),
-                tokenizer->decode(written).c_str());
-  } else {
-    std::printf("---- tokens written by the model ----\n");
-    for (std::int32_t id : written) std::printf("%d ", id);
-    std::printf("\n----\n");
-  }
-  std::printf("%zu tokens, %.0f per second\n", written.size(), static_cast<double>(written.size()) / seconds);
-}
+/// What generating a token communicates, on a mesh of these sizes.
+using TokenPlan = sw::CommunicationPlan<replica, sw::dp, sw::tp, sw::kvr>;
+TokenPlan plan_token(const std::array<int, 4>& sizes, const sw::LlamaConfig& config);
 
 }  // namespace tools
