@@ -142,7 +142,7 @@ TEST_CASE("a model saved on one mesh is the same model on any other") {
   sw::load_weights(again, folder / "several");
   CHECK(values_of(again) == expected);
   CHECK(sw::full_tensor(sw::read_tensor<float, 2, Shard<1>>(line(), folder / "several", "positions")) ==
-        sw::full_tensor(model.positions.value()));
+        sw::full_tensor(model.positions.table.value()));
 
   // One file over several, and back: what is loaded is what was saved last, and only that is listed.
   sw::initialize(model, 4);
