@@ -35,7 +35,10 @@ class TypedParameterCell final : public ParameterCell {
     gathered = X();
     if (value) gathered = value.as<X>(typed.mesh());
   }
-  constexpr AnyTensor take_pending() override { return AnyTensor(pending->take()); }
+  constexpr AnyTensor take_pending() override {
+    if (!pending->filled()) return {};
+    return AnyTensor(pending->take());
+  }
   constexpr bool has_pending() const override { return pending->filled(); }
 
   Stored typed;  ///< `stored`

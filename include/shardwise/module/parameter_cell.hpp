@@ -118,7 +118,7 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
 
   /// Has it, as it is used, until there is another one, or none.
   constexpr virtual void hold(const AnyTensor& value) = 0;
-  /// What `backward` has left.
+  /// What `backward` has left; empty if that is nothing.
   constexpr virtual AnyTensor take_pending() = 0;
   constexpr virtual bool has_pending() const = 0;
 
