@@ -547,7 +547,8 @@ void check_llama(const LlamaMesh& mesh, bool sequence_parallel) {
   // One layer more: one x more, and in the backward pass its forward pass.
   const auto deeper_kept = agreed_plan(mesh, LlamaStep<T, PlanType>{depth + 1, false, &deeper_bits});
   const auto deeper = agreed_plan(mesh, LlamaStep<T, PlanType>{depth + 1, true, &deeper_bits});
-  using X = typename Llama<LlamaMesh, PlanType, T>::template Embedded<Ids<LlamaMesh>>;
+  using Tokens = typename Llama<LlamaMesh, PlanType, T>::Tokens;
+  using X = decltype(enter(std::declval<const Tokens&>()(std::declval<Ids<LlamaMesh>>())));
   const X x(mesh, {batch, length, llama_config.features});
   CHECK(deeper.peak_activation_bytes() - again.peak_activation_bytes() == x.buffer().bytes());
   CHECK(deeper_kept.peak_activation_bytes() - kept.peak_activation_bytes() > 3 * x.buffer().bytes());

@@ -147,8 +147,10 @@ template <class Op, bool Tracked, TensorType... X>
 struct Result<Op, Tracked, X...> : ResultOfTensors<Op, Tracked, X...> {};
 
 template <class Op, class... X>
-struct ResultOfOperands : Result<Op, any_tracked<X...>, tensor_of<X>...> {};
-template <class Op, class... X>
+struct ResultOfOperands {};
+template <class Op, Operand... X>
+struct ResultOfOperands<Op, X...> : Result<Op, any_tracked<X...>, tensor_of<X>...> {};
+template <class Op, Operand... X>
   requires(AbstractOperand<X> || ...)
 struct ResultOfOperands<Op, X...> {
   using type = abstract_result<typename Result<Op, any_tracked<X...>, tensor_of<X>...>::type, X...>;
