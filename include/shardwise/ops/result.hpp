@@ -149,6 +149,7 @@ struct Result<Op, Tracked, X...> : ResultOfTensors<Op, Tracked, X...> {};
 template <class Op, class... X>
 struct ResultOfOperands {};
 template <class Op, Operand... X>
+  requires(!AbstractOperand<X> && ...)
 struct ResultOfOperands<Op, X...> : Result<Op, any_tracked<X...>, tensor_of<X>...> {};
 template <class Op, Operand... X>
   requires(AbstractOperand<X> || ...)
