@@ -150,7 +150,7 @@ inline LoadedCheckpoint load_checkpoint(const std::filesystem::path& folder,
     throw std::runtime_error(task + ": " + folder.string() + " is not the same checkpoint on all ranks");
   }
   detail::CheckpointReader reader(folder, manifest);
-  detail::CheckpointExchange(contents, reader, problems).run(match->wanted);
+  detail::CheckpointExchange(reader, problems).run(match->wanted);
   problems.throw_together(ranks, task);
   for (const auto& [number, value] : match->numbers) *number = value;
   return {std::move(match->missing), std::move(match->surplus), std::move(manifest.notes),

@@ -118,11 +118,6 @@ class CheckpointContents {
   const std::vector<detail::CheckpointBlock>& blocks() const { return blocks_; }
   const std::vector<std::pair<std::string, std::int64_t*>>& numbers() const { return numbers_; }
 
-  /// The coordinates of a rank of the mesh.
-  MeshSizes coordinates_of(int rank) const {
-    return group_member(sizes_, {}, axes_, (1u << axes_) - 1, rank);
-  }
-
  private:
   void add(const std::string& name, const detail::AnyTensor& x) {
     const bool here =

@@ -87,10 +87,7 @@ struct WantedTensor {
 /// Carries tensors from the files to the blocks of all ranks. Collective.
 class CheckpointExchange {
  public:
-  CheckpointExchange(const CheckpointContents& contents, CheckpointReader& reader, Problems& problems)
-      : contents_(contents), ranks_(contents.ranks()), reader_(reader), problems_(problems) {
-    for (int r = 0; r < ranks_.size(); ++r) coordinates_.push_back(contents.coordinates_of(r));
-  }
+  CheckpointExchange(CheckpointReader& reader, Problems& problems) : reader_(reader), problems_(problems) {}
 
   void run(const std::vector<WantedTensor>& wanted) {
     std::vector<Span> slab;
@@ -124,78 +121,32 @@ class CheckpointExchange {
     Range rows;
   };
 
-  /// The rows of a span that a rank reads; `number` is that of the span, so that small ones go to different ranks.
-  AnyBox share_of(const Span& span, std::size_t number, int rank) const {
-    const Index group = span.tensor.stored->group_rows;
-    const Index groups = (span.rows.size + group - 1) / group;
-    const int place = (rank + static_cast<int>(number)) % ranks_.size();
-    const Range mine = balanced_block(groups, ranks_.size(), place);
-    const Range rows = intersection(span.rows, {span.rows.begin + mine.begin * group, mine.size * group});
-    AnyBox box{{}, span.tensor.block->tensor.shape};
-    box.begin[0] = rows.begin;
-    box.size[0] = rows.size;
-    return box;
-  }
-
   void exchange(const std::vector<Span>& slab) {
-    const auto size = static_cast<std::size_t>(ranks_.size());
-    std::vector<std::vector<char>> shares(slab.size());
-    problems_.guard([&] {
-      for (std::size_t i = 0; i < slab.size(); ++i) {
-        const AnyBox share = share_of(slab[i], i, ranks_.rank());
-        shares[i].resize(static_cast<std::size_t>(share.elements() * slab[i].tensor.block->element_bytes()));
-        if (share.elements() > 0) reader_.read(*slab[i].tensor.stored, share, shares[i].data());
+    const MeshView& mesh = slab.front().tensor.block->tensor.mesh;
+    const Communicator& ranks = all_ranks_of(mesh);
+    Exchange all(mesh, DataType::u8, {Collective::all_to_all, (1u << mesh.axes()) - 1});
+    bool reads = true;
+    for (std::size_t i = 0; i < slab.size(); ++i) {
+      const auto& [tensor, rows] = slab[i];
+      const AnyTensor& target = tensor.block->tensor;
+      const DividedRows divided{rows, tensor.stored->group_rows, static_cast<int>(i) % ranks.size()};
+      const AnyBox share = divided.box(target.shape, ranks.size(), ranks.rank());
+      const Buffer bytes = Buffer::allocate(mesh, share.elements() * target.element_bytes());
+      if (reads && share.elements() > 0) {
+        reads = false;  // if this fails, what goes on the way is of no use
+        problems_.guard([&] {
+          reader_.read(*tensor.stored, share, static_cast<char*>(bytes.data()));
+          reads = true;
+        });
       }
-    });
-    // What rank `from` has read of a span and rank `to` needs.
-    auto part = [&](std::size_t i, std::size_t from, std::size_t to) {
-      return intersection(share_of(slab[i], i, static_cast<int>(from)),
-                          slab[i].tensor.block->tensor.box_at(coordinates_[to]));
-    };
-    const auto self = static_cast<std::size_t>(ranks_.rank());
-    Pieces sent, received;
-    for (std::size_t r = 0; r < size; ++r) {
-      Index out = 0, in = 0;
-      for (std::size_t i = 0; i < slab.size(); ++i) {
-        const Index element = slab[i].tensor.block->element_bytes();
-        out += part(i, self, r).elements() * element;
-        in += part(i, r, self).elements() * element;
-      }
-      sent.add(out);
-      received.add(in);
+      all.add(bytes, divided, target);
     }
-    std::vector<char> outgoing(static_cast<std::size_t>(sent.total)),
-        incoming(static_cast<std::size_t>(received.total));
-    char* place = outgoing.data();
-    for (std::size_t r = 0; r < size; ++r) {
-      for (std::size_t i = 0; i < slab.size(); ++i) {
-        const AnyBox box = part(i, self, r), share = share_of(slab[i], i, ranks_.rank());
-        const Index element = slab[i].tensor.block->element_bytes(), bytes = box.elements() * element;
-        const bool was_read = static_cast<Index>(shares[i].size()) == share.elements() * element;
-        if (bytes > 0 && was_read) copy_part(element, box, shares[i].data(), share, place, box);
-        place += bytes;
-      }
-    }
-    shares.clear();
-    ranks_.all_to_all(outgoing.data(), sent.counts, sent.offsets, incoming.data(), received.counts,
-                      received.offsets, DataType::u8);
-    const char* from = incoming.data();
-    for (std::size_t r = 0; r < size; ++r) {
-      for (std::size_t i = 0; i < slab.size(); ++i) {
-        const CheckpointBlock& block = *slab[i].tensor.block;
-        const AnyBox box = part(i, r, self);
-        if (box.elements() == 0) continue;
-        copy_part(block.element_bytes(), box, from, box, block.data(), block.tensor.box());
-        from += box.elements() * block.element_bytes();
-      }
-    }
+    all.start(false);
+    all.finish();
   }
 
-  const CheckpointContents& contents_;
-  Communicator ranks_;
   CheckpointReader& reader_;
   Problems& problems_;
-  std::vector<MeshSizes> coordinates_;
 };
 
 }  // namespace shardwise::detail

@@ -6,25 +6,12 @@
 /// One collective, whatever the types of the tensors that travel in it: packs their parts if it must, makes one MPI call,
 /// and unpacks. On a dry mesh the same code only counts.
 
-#include <vector>
-
 #include <shardwise/layout/transition.hpp>
 #include <shardwise/memory/pooled_list.hpp>
 #include <shardwise/tensor/any_tensor.hpp>
+#include <shardwise/tensor/pieces.hpp>
 
 namespace shardwise::detail {
-
-/// Counts and offsets of the pieces that go to, or come from, each rank of a group.
-struct Pieces {
-  std::vector<Index> counts, offsets;
-  Index total = 0;
-
-  constexpr void add(Index count) {
-    counts.push_back(count);
-    offsets.push_back(total);
-    total += count;
-  }
-};
 
 struct ExchangeWay {
   Collective kind = Collective::none;
@@ -34,7 +21,7 @@ struct ExchangeWay {
   friend constexpr bool operator==(const ExchangeWay&, const ExchangeWay&) = default;
 };
 
-/// Tensors of one element type, on one mesh. Add them, `start`, then `finish`.
+/// Tensors on one mesh, of the element type `type`; or of any, if that is `u8`, and nothing is reduced. Add them, `start`, then `finish`.
 class Exchange {
  public:
   constexpr Exchange(const MeshView& mesh, DataType type, const ExchangeWay& way)
@@ -50,17 +37,21 @@ class Exchange {
   /// What rank after rank has of a tensor in the layout of `from` goes to where `to` has it. The two may share their
   /// block, if it is to be reduced in place.
   constexpr void add(const AnyTensor& from, const AnyTensor& to) {
-    moved_.emplace_back(from.shape, from.layout, to.layout, from.buffer, to.buffer);
+    moved_.emplace_back(from.shape, from.layout, to.layout, from.element_bytes(), from.buffer, to.buffer);
+  }
+  /// The same where the ranks have divided rows of it, this one its part in `block`.
+  constexpr void add(const Buffer& block, const DividedRows& rows, const AnyTensor& to) {
+    moved_.emplace_back(to.shape, to.layout, to.layout, to.element_bytes(), block, to.buffer, rows);
   }
   /// Elements that this rank's call has: of the larger of its two buffers; of an all-to-all, what is sent.
   constexpr Index elements() const {
     Index count = 0;
     for (const Moved& tensor : moved_) {
       if (way_.kind != Collective::all_to_all) {
-        count += (way_.kind == Collective::all_gather ? target(tensor) : source(tensor)).elements();
+        count += count_of(tensor, way_.kind == Collective::all_gather ? target(tensor) : source(tensor));
         continue;
       }
-      for (int member = 0; member < members(); ++member) count += sent(tensor, member).elements();
+      for (int member = 0; member < members(); ++member) count += count_of(tensor, sent(tensor, member));
     }
     return count;
   }
@@ -91,29 +82,35 @@ class Exchange {
   struct Moved {
     AnyShape shape;
     Layout from, to;
+    Index element;  // bytes
     Buffer in, out;
+    DividedRows rows{};  // instead of `from`
   };
 
   constexpr int members() const { return group_size(mesh_.sizes(), mesh_.axes(), way_.axes); }
   constexpr int self() const {
     return group_rank(mesh_.sizes(), mesh_.coordinates(), mesh_.axes(), way_.axes);
   }
-  constexpr AnyBox source(const Moved& tensor) const {
-    return local_box(tensor.shape, tensor.from, mesh_.sizes(), mesh_.coordinates());
-  }
-  constexpr AnyBox target(const Moved& tensor) const {
-    return local_box(tensor.shape, tensor.to, mesh_.sizes(), mesh_.coordinates());
+  /// Of the type that travels.
+  constexpr Index count_of(const Moved& tensor, const AnyBox& box) const {
+    return box.elements() * (tensor.element / size_of(type_));
   }
   constexpr AnyBox box_of(const Moved& tensor, const Layout& layout, int member) const {
     return local_box(tensor.shape, layout, mesh_.sizes(),
                      group_member(mesh_.sizes(), mesh_.coordinates(), mesh_.axes(), way_.axes, member));
   }
+  constexpr AnyBox source_of(const Moved& tensor, int member) const {
+    if (tensor.rows.group > 0) return tensor.rows.box(tensor.shape, members(), member);
+    return box_of(tensor, tensor.from, member);
+  }
+  constexpr AnyBox source(const Moved& tensor) const { return source_of(tensor, self()); }
+  constexpr AnyBox target(const Moved& tensor) const { return box_of(tensor, tensor.to, self()); }
   /// What this rank has and a member of the group wants, and the other way round.
   constexpr AnyBox sent(const Moved& tensor, int member) const {
     return intersection(source(tensor), box_of(tensor, tensor.to, member));
   }
   constexpr AnyBox received(const Moved& tensor, int member) const {
-    return intersection(box_of(tensor, tensor.from, member), target(tensor));
+    return intersection(source_of(tensor, member), target(tensor));
   }
 
   /// Do the pieces of a single tensor lie one after another in a block that holds `whole`? Then it needs no packing.
@@ -143,7 +140,7 @@ class Exchange {
   }
   constexpr Index own_elements() const {
     Index count = 0;
-    for (const Moved& tensor : moved_) count += target(tensor).elements();
+    for (const Moved& tensor : moved_) count += count_of(tensor, target(tensor));
     return count;
   }
 
@@ -160,9 +157,6 @@ class Exchange {
         return;
       case Collective::reduce_scatter:
         pack(count);
-        if (packed_) {  // what was packed is not needed any more
-          for (Moved& tensor : moved_) tensor.in = Buffer();
-        }
         if (several) landed_ = allocate(own_elements());
         return;
       default:
@@ -173,25 +167,27 @@ class Exchange {
   constexpr void pack(Index count) {
     if (!packs()) return;
     packed_ = allocate(count);
-    if (mesh_.dry()) return;
-    char* place = data(packed_);
-    for (int member = 0; member < members(); ++member) place = pack_for(member, place);
+    if (!mesh_.dry()) {
+      char* place = data(packed_);
+      for (int member = 0; member < members(); ++member) place = pack_for(member, place);
+    }
+    for (Moved& tensor : moved_) tensor.in = Buffer();  // what was packed is not needed any more
   }
 
   static char* data(const Buffer& buffer) { return static_cast<char*>(buffer.data()); }
   char* pack_for(int member, char* place) const {
     for (const Moved& tensor : moved_) {
       const AnyBox piece = sent(tensor, member);
-      copy_part(size_of(type_), piece, data(tensor.in), source(tensor), place, piece);
-      place += piece.elements() * size_of(type_);
+      copy_part(tensor.element, piece, data(tensor.in), source(tensor), place, piece);
+      place += piece.elements() * tensor.element;
     }
     return place;
   }
   const char* unpack_from(int member, const char* place) const {
     for (const Moved& tensor : moved_) {
       const AnyBox piece = received(tensor, member);
-      copy_part(size_of(type_), piece, place, piece, data(tensor.out), target(tensor));
-      place += piece.elements() * size_of(type_);
+      copy_part(tensor.element, piece, place, piece, data(tensor.out), target(tensor));
+      place += piece.elements() * tensor.element;
     }
     return place;
   }
@@ -213,7 +209,7 @@ class Exchange {
     for (int member = 0; member < members(); ++member) {
       Index count = 0;
       for (const Moved& tensor : moved_) {
-        count += (outgoing ? sent(tensor, member) : received(tensor, member)).elements();
+        count += count_of(tensor, outgoing ? sent(tensor, member) : received(tensor, member));
       }
       all.add(count);
     }
