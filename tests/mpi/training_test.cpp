@@ -65,7 +65,7 @@ struct Model {
   bool drops;
 
   auto operator()(const auto& ids, std::uint64_t step) const {
-    auto x = sw::add(model.tokens(ids), sw::alongside(model.positions, ids));
+    auto x = sw::add(model.tokens(ids), sw::alongside(model.positions.table, ids));
     for (const auto& block : model.blocks) {
       x = block(x);
       if (drops) x = dropout(x, step);

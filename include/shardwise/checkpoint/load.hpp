@@ -127,9 +127,9 @@ class CheckpointExchange {
     Exchange all(mesh, DataType::u8, {Collective::all_to_all, (1u << mesh.axes()) - 1});
     bool reads = true;
     for (std::size_t i = 0; i < slab.size(); ++i) {
-      const auto& [tensor, rows] = slab[i];
+      const WantedTensor& tensor = slab[i].tensor;
       const AnyTensor& target = tensor.block->tensor;
-      const DividedRows divided{rows, tensor.stored->group_rows, static_cast<int>(i) % ranks.size()};
+      const DividedRows divided{slab[i].rows, tensor.stored->group_rows, static_cast<int>(i) % ranks.size()};
       const AnyBox share = divided.box(target.shape, ranks.size(), ranks.rank());
       const Buffer bytes = Buffer::allocate(mesh, share.elements() * target.element_bytes());
       if (reads && share.elements() > 0) {

@@ -124,7 +124,7 @@ constexpr AxisSet changed_axes(const Layout& from, const Layout& to, const MeshS
 /// same blocks.
 constexpr AnyTensor cut(const AnyTensor& x, const Layout& to, MemoryUse use) {
   if (changed_axes(x.layout, to, x.mesh.sizes()) == 0) return x.relaid(to);
-  const AnyTensor part = x.unwritten(to, use);
+  AnyTensor part = x.unwritten(to, use);
   if (!x.mesh.dry()) {
     const AnyBox box = part.box();
     copy_part(x.element_bytes(), box, x.buffer.data(), x.box(), part.buffer.data(), box);

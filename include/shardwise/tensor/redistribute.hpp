@@ -163,8 +163,8 @@ class Pending {
       : mesh_(mesh), transfer_(std::move(last_step)) {
     transfer_->start(true);
   }
-  Pending(Pending&&) = default;
-  Pending& operator=(Pending&&) = default;
+  Pending(Pending&&) noexcept = default;
+  Pending& operator=(Pending&&) noexcept = default;
 
   /// The tensor, when it has arrived. Throws `std::logic_error` if called again.
   constexpr Y wait() {

@@ -17,6 +17,7 @@
 
 #include <limits>
 
+#include <shardwise/autograd/abstract.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
 
 namespace shardwise {
