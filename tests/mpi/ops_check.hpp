@@ -115,12 +115,12 @@ auto random_ids(const MeshType& mesh, const Index (&shape)[Rank], Index bound, s
 template <TensorType Y>
 class SeedNode final : public TapeNode {
  public:
-  SeedNode(SlotFor<Y> slot, cotangent_of<Y> gradient)
+  SeedNode(Shared<GradientSlot> slot, cotangent_of<Y> gradient)
       : slot_(std::move(slot)), gradient_(std::move(gradient)) {}
   void pull_back() override { slot_->add(gradient_); }
 
  private:
-  SlotFor<Y> slot_;
+  Shared<GradientSlot> slot_;
   cotangent_of<Y> gradient_;
 };
 

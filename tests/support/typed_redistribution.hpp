@@ -29,11 +29,12 @@ bool holds(const X& x, const Layout& from, std::uint64_t seed) {
 template <TensorType Y>
 class Arrival final : public TapeNode {
  public:
-  Arrival(const SlotFor<Y>& slot, const cotangent_of<Y>& gradient) : slot_(slot), gradient_(gradient) {}
+  Arrival(const Shared<GradientSlot>& slot, const cotangent_of<Y>& gradient)
+      : slot_(slot), gradient_(gradient) {}
   void pull_back() override { slot_->add(std::move(gradient_)); }
 
  private:
-  SlotFor<Y> slot_;
+  Shared<GradientSlot> slot_;
   cotangent_of<Y> gradient_;
 };
 

@@ -59,8 +59,9 @@ using tensor_of = typename OperandTraits<std::remove_cvref_t<X>>::TensorOf;
 template <class X>
 concept TensorOperand = Operand<X> && is_tensor<tensor_of<X>>;
 
+/// A reference to it; but the value of a parameter that was gathered is made here.
 template <TensorOperand X>
-constexpr const tensor_of<X>& value_of(const X& x) {
+constexpr decltype(auto) value_of(const X& x) {
   return OperandTraits<X>::value(x);
 }
 
@@ -105,7 +106,7 @@ constexpr const auto& common_mesh(const First& first, const Rest&... rest) {
 
 /// Where the gradient of an operand goes; nowhere, if it has none.
 template <Operand X>
-constexpr SlotFor<tensor_of<X>> slot_of(const X& x) {
+constexpr Shared<GradientSlot> slot_of(const X& x) {
   if constexpr (OperandTraits<X>::tracked) {
     return OperandTraits<X>::slot(x);
   } else {
@@ -123,7 +124,7 @@ constexpr auto on_common_tape(Y y, Record record, const X&... operands) {
     return Var<Y, false>(common_tape(operands...), std::move(y));
   } else {
     Tape& tape = common_tape(operands...);
-    auto slot = SlotFor<Y>::make();
+    auto slot = Shared<GradientSlot>::make();
     RecipeFor<Y> recipe = record(tape, std::as_const(y), slot);
     return Var<Y>(tape, std::move(y), std::move(slot), std::move(recipe));
   }

@@ -24,17 +24,23 @@ struct OperandTraits<Pending<X>> {
 
 namespace detail {
 
-template <TensorType X, TensorType Y>
 class RedistributeNode final : public TapeNode {
  public:
-  constexpr RedistributeNode(SlotFor<X> from, SlotFor<Y> to) : from_(std::move(from)), to_(std::move(to)) {}
+  /// `like`: a tensor as the gradient of the result lies, without a block; `to`: as the gradient of the operand lies.
+  constexpr RedistributeNode(const AnyTensor& like, const Layout& to, const ElementSum& elements,
+                             Shared<GradientSlot> from, const Shared<GradientSlot>& slot)
+      : like_(like), to_(to), elements_(elements), from_(std::move(from)), slot_(slot) {}
   constexpr void pull_back() override {
-    if (to_->filled()) from_->add(redistribute_to<cotangent_of<X>>(to_->take()));
+    if (!slot_->filled()) return;
+    AnyTensor dx = redistributed_to(like_.with(like_.layout, slot_->take()), to_);
+    from_->add(std::move(dx.buffer), elements_, like_.mesh.recorder());
   }
 
  private:
-  SlotFor<X> from_;
-  SlotFor<Y> to_;
+  AnyTensor like_;
+  Layout to_;
+  const ElementSum& elements_;
+  Shared<GradientSlot> from_, slot_;
 };
 
 /// The recipe of a value whose bytes are those of `X`'s.
@@ -107,9 +113,11 @@ constexpr auto redistribute_to(X x) {
     Y y = redistribute_to<Y>(std::move(x).release());  // of x its tape, slot and recipe are left
     return on_common_tape(
         std::move(y),
-        [&](Tape& tape, const Y&, const auto& slot) {
+        [&](Tape& tape, const Y& result, const auto& slot) {
           using From = tensor_of<X>;
-          tape.record<detail::RedistributeNode<From, Y>>(slot_of(x), slot);
+          tape.record<detail::RedistributeNode>(
+              detail::AnyTensor(result).with(cotangent_of<Y>::layout, Buffer()), cotangent_of<From>::layout,
+              detail::element_sum<typename Y::Element>, slot_of(x), slot);
           if constexpr (OperandTraits<X>::tracked && same_data(From::layout, Y::layout)) {
             if (x.recipe()) return RecipeFor<Y>(Shared<detail::RelabelledRecipe<From, Y>>::make(x.recipe()));
           }

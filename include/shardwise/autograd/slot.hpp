@@ -6,57 +6,94 @@
 /// Where a gradient gathers. Contributions are added in the gradient's own layout: three uses of one
 /// `Reduced` tensor add up as one pending sum, and are reduced once.
 
-#include <shardwise/tensor/any_tensor.hpp>
+#include <cstring>
+
+#include <shardwise/kernel/arithmetic.hpp>
+#include <shardwise/tensor/tensor.hpp>
 
 namespace shardwise {
 
-template <TensorType Gradient>
+namespace detail {
+
+/// How elements of one type are added.
+struct ElementSum {
+  Index bytes;  ///< of an element
+  void (*add)(Index count, const void* a, const void* b, void* sum);
+};
+template <class T>
+inline constexpr ElementSum element_sum{sizeof(T), [](Index count, const void* a, const void* b, void* sum) {
+                                          kernel::add(count, static_cast<const T*>(a),
+                                                      static_cast<const T*>(b), static_cast<T*>(sum));
+                                        }};
+
+}  // namespace detail
+
+/// Of the gradient it has the bytes. Whoever has the slot knows the tensor that the gradient is of, and so its type and
+/// extents: those of the tensor, but for what is pending.
 class GradientSlot : public Counted {
  public:
-  constexpr GradientSlot() = default;
   /// `use`: what the gradient's memory is counted as.
-  constexpr explicit GradientSlot(MemoryUse use) : use_(use) {}
+  constexpr explicit GradientSlot(MemoryUse use = MemoryUse::activation) : use_(use) {}
 
-  constexpr bool filled() const { return static_cast<bool>(gradient_); }
-  constexpr const Gradient& gradient() const { return gradient_; }
+  constexpr bool filled() const { return static_cast<bool>(sum_); }
+  constexpr const Buffer& sum() const { return sum_; }
   constexpr MemoryUse use() const { return use_; }
   /// There is a gradient, and nobody else reads it: a kernel may add to it in place.
-  constexpr bool writable() const { return filled() && gradient_.unique(); }
-
+  constexpr bool writable() const { return sum_.unique(); }
   /// The gradient, to be changed in place by whoever asks: copied first if somebody else reads it. There must be
   /// one.
-  constexpr const Gradient& own() {
+  constexpr const Buffer& own(Recorder* recorder) {
     if (!writable()) {
-      const auto mesh = gradient_.mesh();
-      gradient_ = detail::owned(detail::AnyTensor(gradient_), use_).template as<Gradient>(mesh);
+      const Buffer copy = sum_.another(recorder, use_);
+      if (sum_.data()) std::memcpy(copy.data(), sum_.data(), static_cast<std::size_t>(sum_.bytes()));
+      sum_ = copy;
     }
-    return gradient_;
+    return sum_;
   }
 
-  constexpr Gradient take() { return std::exchange(gradient_, Gradient()); }
-  constexpr void clear() { gradient_ = Gradient(); }
+  constexpr Buffer take() { return std::move(sum_); }
+  constexpr void clear() { sum_ = Buffer(); }
 
+  template <TensorType Gradient>
   constexpr void add(Gradient more) {
-    if (!filled()) {
-      gradient_ = std::move(more);
-      if (use_ != MemoryUse::activation) gradient_.buffer().set_use(use_);
+    Recorder* recorder = more.mesh().recorder();
+    Buffer block = more.buffer();
+    more = Gradient();  // so that its block may be written to
+    add(std::move(block), detail::element_sum<typename Gradient::Element>, recorder);
+  }
+  [[gnu::noinline]] constexpr void add(Buffer more, const detail::ElementSum& elements, Recorder* recorder) {
+    if (!sum_) {
+      sum_ = std::move(more);
+      if (use_ != MemoryUse::activation) sum_.set_use(use_);
       return;
     }
-    const auto mesh = more.mesh();
-    detail::AnyTensor sum(gradient_);
-    gradient_ = Gradient();  // so that its block may be written to
-    sum = detail::sum_of(std::move(sum), detail::AnyTensor(more), use_,
-                         &detail::add_elements<typename Gradient::Element>);
-    gradient_ = sum.as<Gradient>(mesh);
+    const Index count = more.bytes() / elements.bytes;
+    if (recorder) recorder->compute(count);
+    Buffer sum;
+    if (writable()) {
+      sum = sum_;
+    } else {
+      sum = sum_.another(recorder, use_);
+    }
+    if (sum.data()) elements.add(count, sum_.data(), more.data(), sum.data());
+    sum_ = std::move(sum);
   }
 
  private:
-  Gradient gradient_;
-  MemoryUse use_ = MemoryUse::activation;
+  Buffer sum_;
+  MemoryUse use_;
 };
 
-/// A handle to the slot for the gradient of an `X`.
+namespace detail {
+
+/// The gradient of an `X` of these extents, whose bytes are `sum`; an empty tensor if that is empty.
 template <TensorType X>
-using SlotFor = Shared<GradientSlot<cotangent_of<X>>>;
+constexpr cotangent_of<X> gradient_of(const typename X::MeshOf& mesh, const Shape<X::rank>& shape,
+                                      Buffer sum) {
+  if (!sum) return {};
+  return {mesh, shape, std::move(sum)};
+}
+
+}  // namespace detail
 
 }  // namespace shardwise

@@ -54,7 +54,7 @@ class Var {
   static_assert(!Tracked || X::is_float, "only tensors of floating-point numbers have gradients");
 
   constexpr Var(Tape& tape, X value) requires(!Tracked) : tape_(&tape), value_(std::move(value)) {}
-  constexpr Var(Tape& tape, X value, SlotFor<X> slot, RecipeFor<X> recipe = {}) requires(Tracked)
+  constexpr Var(Tape& tape, X value, Shared<GradientSlot> slot, RecipeFor<X> recipe = {}) requires(Tracked)
       : tape_(&tape), value_(std::move(value)), slot_(std::move(slot)), recipe_(std::move(recipe)) {}
 
   constexpr const X& value() const { return value_; }
@@ -65,8 +65,10 @@ class Var {
   constexpr const auto& shape() const { return value_.shape(); }
 
   /// After `backward`: the gradient of an `input`; an empty tensor if the loss does not depend on it.
-  constexpr const cotangent_of<X>& gradient() const requires(Tracked) { return slot_->gradient(); }
-  constexpr const SlotFor<X>& slot() const requires(Tracked) { return slot_; }
+  constexpr cotangent_of<X> gradient() const requires(Tracked) {
+    return detail::gradient_of<X>(value_.mesh(), value_.shape(), slot_->sum());
+  }
+  constexpr const Shared<GradientSlot>& slot() const requires(Tracked) { return slot_; }
   /// How nodes that need the value later compute it again; none if they keep it.
   constexpr const RecipeFor<X>& recipe() const requires(Tracked) { return recipe_; }
 
@@ -74,7 +76,7 @@ class Var {
   struct None {};
   Tape* tape_;
   X value_;
-  [[no_unique_address]] std::conditional_t<Tracked, SlotFor<X>, None> slot_;
+  [[no_unique_address]] std::conditional_t<Tracked, Shared<GradientSlot>, None> slot_;
   [[no_unique_address]] std::conditional_t<Tracked, RecipeFor<X>, None> recipe_;
 };
 
@@ -155,7 +157,7 @@ class Tape {
   /// A value whose gradient is wanted.
   template <TensorType X>
   constexpr Var<X> input(X x) {
-    return Var<X>(*this, std::move(x), SlotFor<X>::make());
+    return Var<X>(*this, std::move(x), Shared<GradientSlot>::make());
   }
   /// A value whose gradient is not wanted: data, targets, masks.
   template <TensorType X>

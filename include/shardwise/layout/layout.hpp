@@ -50,8 +50,8 @@ struct Layout {
     return layout;
   }
 
-  constexpr Placement operator[](int axis) const { return placements[axis]; }
-  constexpr Placement& operator[](int axis) { return placements[axis]; }
+  constexpr Placement operator[](int axis) const { return placements.values[axis]; }
+  constexpr Placement& operator[](int axis) { return placements.values[axis]; }
 
   /// The axes whose placement satisfies `condition`.
   template <class F>
@@ -64,7 +64,10 @@ struct Layout {
   }
 
   friend constexpr bool operator==(const Layout& a, const Layout& b) {
-    return a.axes == b.axes && shardwise::axes_where(a.axes, [&](int i) { return a[i] != b[i]; }) == 0;
+    for (int axis = 0; axis < a.axes; ++axis) {
+      if (a[axis].code != b[axis].code) return false;
+    }
+    return a.axes == b.axes;
   }
 };
 

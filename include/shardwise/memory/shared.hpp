@@ -35,17 +35,21 @@ class Shared {
     return Shared(make_pooled<T>(std::forward<Args>(args)...));
   }
   constexpr Shared(const Shared& other) : Shared(other.object_) {}
-  constexpr Shared(Shared&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  constexpr Shared(Shared&& other) noexcept : object_(other.object_) { other.object_ = nullptr; }
   /// A handle to a base of the object: of a `Pooled` hierarchy.
   template <class Derived>
     requires(std::derived_from<Derived, T>&& InPooledHierarchy<T>)
   constexpr Shared(const Shared<Derived>& other) : Shared(static_cast<T*>(other.object_)) {}
-  constexpr Shared& operator=(Shared other) noexcept {
-    std::swap(object_, other.object_);
+  constexpr Shared& operator=(const Shared& other) { return *this = Shared(other); }
+  constexpr Shared& operator=(Shared&& other) noexcept {
+    T* before = object_;
+    object_ = other.object_;
+    other.object_ = nullptr;
+    if (before) let_go(before);
     return *this;
   }
   constexpr ~Shared() {
-    if (object_ && --object_->handles_ == 0) destroy_pooled(object_);
+    if (object_) let_go(object_);
   }
 
   constexpr explicit operator bool() const { return object_ != nullptr; }
@@ -59,6 +63,9 @@ class Shared {
   friend class Shared;
   constexpr explicit Shared(T* object) : object_(object) {
     if (object_) ++object_->handles_;
+  }
+  static constexpr void let_go(T* object) {
+    if (--object->handles_ == 0) destroy_pooled(object);
   }
 
   T* object_ = nullptr;

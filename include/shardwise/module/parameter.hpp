@@ -19,59 +19,28 @@ namespace shardwise {
 template <TensorType X, PackedSharding How = 0>
 using finished_gradient_of = relaid<X, packed(finished_layout(X::layout, unpacked(How)))>;
 
+template <TensorType X, PackedSharding How = 0>
+class Parameter;
+
 namespace detail {
-
-/// What all copies of a parameter share, and what of it has a type.
-template <TensorType X, PackedSharding How>
-class TypedParameterCell final : public ParameterCell {
- public:
-  using MeshOf = typename X::MeshOf;
-  using Stored = relaid<X, packed(stored_layout(X::layout, unpacked(How)))>;
-
-  constexpr TypedParameterCell(const MeshOf& mesh, const Shape<X::rank>& shape, Init first)
-      : TypedParameterCell(Stored(mesh, shape, MemoryUse::parameter), first) {}
-
-  constexpr void hold(const AnyTensor& value) override {
-    gathered = X();
-    if (value) gathered = value.as<X>(typed.mesh());
-  }
-  constexpr AnyTensor take_pending() override {
-    if (!pending->filled()) return {};
-    return AnyTensor(pending->take());
-  }
-  constexpr bool has_pending() const override { return pending->filled(); }
-
-  Stored typed;  ///< `stored`
-  X gathered;    ///< while it is in use, if it is not stored so
-  SlotFor<X> pending;
-
- private:
-  constexpr TypedParameterCell(Stored value, const Init& first)
-      : ParameterCell(AnyTensor(value), X::layout, unpacked(How), element_functions<typename X::Element>,
-                      first),
-        typed(std::move(value)),
-        pending(SlotFor<X>::make(waits() ? MemoryUse::gradient : MemoryUse::gathered)) {}
-};
 
 /// The value of a gathered parameter in the backward pass, when it is gathered again.
 template <TensorType X, PackedSharding How>
 class GatheredRecipe final : public Recipe<X> {
  public:
-  constexpr explicit GatheredRecipe(Shared<TypedParameterCell<X, How>> cell) : cell_(std::move(cell)) {}
+  constexpr explicit GatheredRecipe(const Parameter<X, How>& parameter) : parameter_(parameter) {}
 
  private:
-  constexpr X compute() override { return cell_->gathered; }
+  constexpr X compute() override { return parameter_.value(); }
 
-  Shared<TypedParameterCell<X, How>> cell_;
+  Parameter<X, How> parameter_;
 };
 
 }  // namespace detail
 
 /// `X` is the type that operations use, `How` a packed `Sharding`. Copies of a parameter are one parameter.
-template <TensorType X, PackedSharding How = 0>
+template <TensorType X, PackedSharding How>
 class Parameter {
-  using Cell = detail::TypedParameterCell<X, How>;
-
  public:
   static_assert(X::is_float, "a parameter is of floating-point numbers: it has a gradient");
   static_assert(!has_partial(X::layout), "a parameter cannot be a pending sum: make it Reduced or Replicate");
@@ -79,52 +48,53 @@ class Parameter {
   using TensorOf = X;
   using MeshOf = typename X::MeshOf;
   static constexpr Sharding sharding = unpacked(How);
+  static constexpr ParameterLayouts layouts{X::layout, sharding};
   static_assert(sharding.nests(),
                 "of two data axes that shard, the left one must not have the lower ZeRO level");
-  using Stored = typename Cell::Stored;
+  using Stored = relaid<X, packed(layouts.stored)>;
   using Finished = finished_gradient_of<X, How>;
   /// Is it stored in another layout than it is used in?
-  static constexpr bool is_gathered = !std::is_same_v<X, Stored>;
+  static constexpr bool is_gathered = layouts.gathered;
 
   /// Global extents `shape`. The value is not set: `initialize` a model, or load it, before using it.
   constexpr Parameter(const MeshOf& mesh, const Shape<X::rank>& shape, Init init)
-      : cell_(Shared<Cell>::make(mesh, shape, init)) {}
+      : stored_(mesh, shape, MemoryUse::parameter),
+        cell_(Shared<detail::ParameterCell>::make(detail::AnyTensor(stored_), layouts,
+                                                  detail::element_functions<typename X::Element>, init)) {}
 
   /// What operations use. Throws `std::logic_error` if the value was never set; or if it is sharded, and not
   /// gathered now: see `Unit`.
-  constexpr const X& value() const {
-    if constexpr (is_gathered) {
-      stored();
-      if (!cell_->gathered) {
-        throw std::logic_error(
-            "a fully sharded parameter is used, but not gathered: run the modules that use it in a Unit");
-      }
-      return cell_->gathered;
-    } else {
-      return stored();
+  constexpr const X& value() const requires(!is_gathered) { return stored(); }
+  constexpr X value() const requires(is_gathered) {
+    cell_->check_set();
+    if (!cell_->gathered) {
+      throw std::logic_error(
+          "a fully sharded parameter is used, but not gathered: run the modules that use it in a Unit");
     }
+    return X(mesh(), shape(), cell_->gathered);
   }
   /// What is kept between the steps. Throws `std::logic_error` if it was never set.
   constexpr const Stored& stored() const {
     cell_->check_set();
-    return cell_->typed;
+    return stored_;
   }
-  constexpr const Shape<X::rank>& shape() const { return cell_->typed.shape(); }
-  constexpr const MeshOf& mesh() const { return cell_->typed.mesh(); }
+  constexpr const Shape<X::rank>& shape() const { return stored_.shape(); }
+  constexpr const MeshOf& mesh() const { return stored_.mesh(); }
 
   /// What `backward` left since gradients were last reduced: pending where the parameter is `Reduced`. Empty if
   /// there is nothing.
-  constexpr const cotangent_of<X>& gradient() const { return slot()->gradient(); }
-  constexpr const SlotFor<X>& slot() const { return cell_->pending; }
+  constexpr cotangent_of<X> gradient() const {
+    return detail::gradient_of<X>(mesh(), shape(), cell_->pending->sum());
+  }
+  constexpr const Shared<GradientSlot>& slot() const { return cell_->pending; }
 
   /// What `reduce_gradients` made of it; empty before, and again after an optimizer's step.
   constexpr Finished finished_gradient() const {
-    const detail::AnyTensor& gradient = cell_->finished.get();
-    if (!gradient) return Finished();
-    return gradient.as<Finished>(mesh());
+    if (!cell_->finished.filled()) return Finished();
+    return Finished(mesh(), shape(), cell_->finished.sum());
   }
   /// For what works on parameters of any type.
-  constexpr const Shared<Cell>& cell() const { return cell_; }
+  constexpr const Shared<detail::ParameterCell>& cell() const { return cell_; }
 
   /// Draws the first value: the same global tensor on every mesh.
   void initialize(std::uint64_t seed) { cell_->initialize(seed); }
@@ -139,16 +109,17 @@ class Parameter {
   /// This rank's block of what is stored, to be changed in place by an optimizer or a loader.
   constexpr View<typename X::Element, X::rank> writable() {
     cell_->writable();
-    return cell_->typed.writable();
+    return stored_.writable();
   }
 
   /// For operations that need the value in their pullback.
   constexpr RecipeFor<X> recipe() const requires(is_gathered) {
-    return Shared<detail::GatheredRecipe<X, How>>::make(cell_);
+    return Shared<detail::GatheredRecipe<X, How>>::make(*this);
   }
 
  private:
-  Shared<Cell> cell_;
+  Stored stored_;
+  Shared<detail::ParameterCell> cell_;
 };
 
 template <class P>
@@ -161,7 +132,7 @@ struct OperandTraits<Parameter<X, How>> {
   using TensorOf = X;
   static constexpr bool on_tape = false;
   static constexpr bool tracked = true;
-  static constexpr const X& value(const Parameter<X, How>& p) { return p.value(); }
+  static constexpr decltype(auto) value(const Parameter<X, How>& p) { return p.value(); }
   static constexpr const auto& slot(const Parameter<X, How>& p) { return p.slot(); }
 };
 

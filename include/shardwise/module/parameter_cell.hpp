@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include <shardwise/autograd/slot.hpp>
 #include <shardwise/kernel/random.hpp>
 #include <shardwise/kernel/update.hpp>
 #include <shardwise/module/init.hpp>
@@ -20,7 +21,7 @@ class Buckets;
 
 /// What is done to so many elements of one type.
 struct ElementFunctions {
-  void (*add)(Index, const void*, const void*, void*);
+  const ElementSum* sum;
   void (*scale)(Index, double, void*);
   double (*sum_of_squares)(Index, const void*);
   double (*largest_magnitude)(Index, const void*);
@@ -31,7 +32,7 @@ struct ElementFunctions {
 
 template <class T>
 inline constexpr ElementFunctions element_functions{
-    .add = &add_elements<T>,
+    .sum = &element_sum<T>,
     .scale =
         [](Index n, double factor, void* x) {
           auto* values = static_cast<T*>(x);
@@ -55,45 +56,17 @@ inline constexpr ElementFunctions element_functions{
         },
 };
 
-/// A gradient that waits to be used. Others add to it.
-class AnyGradient {
- public:
-  constexpr explicit operator bool() const { return static_cast<bool>(sum_); }
-  constexpr const AnyTensor& get() const { return sum_; }
-  constexpr AnyTensor take() { return std::exchange(sum_, AnyTensor()); }
-  constexpr void clear() { sum_ = AnyTensor(); }
-  /// To be changed in place.
-  constexpr const AnyTensor& own() { return sum_ = owned(std::move(sum_), MemoryUse::gradient); }
-
-  constexpr void add(AnyTensor more, const ElementFunctions& functions) {
-    if (!sum_) {
-      sum_ = std::move(more);
-      return sum_.buffer.set_use(MemoryUse::gradient);
-    }
-    sum_ = sum_of(std::move(sum_), more, MemoryUse::gradient, functions.add);
-  }
-
- private:
-  AnyTensor sum_;
-};
-
 /// What all copies of a parameter share.
-class ParameterCell : public Pooled<ParameterCell>, public Counted {
+class ParameterCell : public Counted {
  public:
-  [[gnu::noinline]] constexpr ParameterCell(const AnyTensor& value, const Layout& used_in,
-                                            const Sharding& sharding, const ElementFunctions& element,
-                                            const Init& first)
+  [[gnu::noinline]] constexpr ParameterCell(const AnyTensor& value, const ParameterLayouts& all_layouts,
+                                            const ElementFunctions& element, const Init& first)
       : stored(value),
-        used(used_in),
-        resting_in(resting_layout(used_in, sharding)),
-        finished_in(finished_layout(used_in, sharding)),
+        layouts(all_layouts),
         functions(element),
-        init(first) {}
+        init(first),
+        pending(Shared<GradientSlot>::make(layouts.waits ? MemoryUse::gradient : MemoryUse::gathered)) {}
 
-  /// Is it stored in another layout than it is used in?
-  constexpr bool is_gathered() const { return !(stored.layout == used); }
-  /// Do pending gradients stay until the step?
-  constexpr bool waits() const { return resting_in == cotangent(used); }
   /// Throws `std::logic_error` if there is no value.
   constexpr void check_set() const {
     if (!stored.mesh.dry() && !set) {
@@ -116,23 +89,24 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
     });
   }
 
-  /// Has it, as it is used, until there is another one, or none.
-  constexpr virtual void hold(const AnyTensor& value) = 0;
-  /// What `backward` has left; empty if that is nothing.
-  constexpr virtual AnyTensor take_pending() = 0;
-  constexpr virtual bool has_pending() const = 0;
+  /// What `backward` has left.
+  constexpr AnyTensor take_pending() { return stored.with(layouts.pending, pending->take()); }
+  /// What `reduce_gradients` has left.
+  constexpr AnyTensor finished_gradient() const { return stored.with(layouts.finished, finished.sum()); }
 
   const AnyTensor stored;
-  const Layout used, resting_in, finished_in;
+  const ParameterLayouts& layouts;
   const ElementFunctions& functions;
   const Init init;
+  Buffer gathered;             ///< the value as it is used, while it is in use, if it is not stored so
   Buckets* carrier = nullptr;  ///< what may still be on the way with the gathered value
   int users = 0;               ///< of the gathered value
   unsigned changes = 0;        ///< of the value
   unsigned gathered_at = 0;    ///< how many changes the gathered value knows of
   bool set = false, seen = false;
-  AnyGradient resting;  ///< not used if pending gradients stay where they are
-  AnyGradient finished;
+  const Shared<GradientSlot> pending;         ///< what `backward` leaves
+  GradientSlot resting{MemoryUse::gradient};  ///< not used if pending gradients stay where they are
+  GradientSlot finished{MemoryUse::gradient};
 };
 
 }  // namespace shardwise::detail

@@ -69,4 +69,21 @@ constexpr Layout finished_layout(const Layout& used, const Sharding& how) {
   });
 }
 
+/// All of these.
+struct ParameterLayouts {
+  constexpr ParameterLayouts(const Layout& used_in, const Sharding& how)
+      : used(used_in),
+        stored(stored_layout(used_in, how)),
+        pending(cotangent(used_in)),
+        resting(resting_layout(used_in, how)),
+        finished(finished_layout(used_in, how)),
+        gathered(!(stored == used)),
+        waits(resting == pending) {}
+
+  Layout used, stored;
+  Layout pending, resting, finished;  ///< of its gradient: what `backward` leaves, and as above
+  bool gathered;                      ///< stored in another layout than it is used in
+  bool waits;                         ///< pending gradients stay until the step
+};
+
 }  // namespace shardwise

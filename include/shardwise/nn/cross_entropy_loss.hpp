@@ -103,12 +103,12 @@ constexpr void all_reduce_over(const MeshType& mesh, AxisSet axes, M* terms, Ind
 }
 
 /// The pullback. Logits that nobody else holds any more become their gradient in place.
-template <class Terms, TensorType Logits, TensorType Targets, TensorType Loss>
+template <class Terms, class T, TensorType Logits, TensorType Targets>
 class CrossEntropyNode final : public TapeNode {
  public:
   constexpr CrossEntropyNode(Logits logits, Targets targets, Buffer terms,
-                             const kernel::TargetDistribution& expected, double rows, SlotFor<Logits> from,
-                             SlotFor<Loss> to)
+                             const kernel::TargetDistribution& expected, double rows,
+                             Shared<GradientSlot> from, Shared<GradientSlot> to)
       : logits_(std::move(logits)),
         targets_(std::move(targets)),
         terms_(std::move(terms)),
@@ -119,24 +119,24 @@ class CrossEntropyNode final : public TapeNode {
 
   constexpr void pull_back() override {
     if (!to_->filled()) return;
-    const auto dy = to_->take();
+    const Buffer dy = to_->take();
     const auto logits = logits_.view();
-    if (auto* recorder = logits_.mesh().recorder()) {
-      recorder->compute(3 * logits.elements());
-    }
-    cotangent_of<Logits> gradient;
+    Recorder* recorder = logits_.mesh().recorder();
+    if (recorder) recorder->compute(3 * logits.elements());
+    Buffer gradient;
     if (logits_.unique()) {
-      gradient = cotangent_of<Logits>(logits_.mesh(), logits_.shape(), logits_.buffer());
+      gradient = logits_.buffer();
     } else {
-      gradient = cotangent_of<Logits>(logits_.mesh(), logits_.shape(), from_->use());
+      gradient = logits_.buffer().another(recorder, from_->use());
     }
+    using L = typename Logits::Element;
     if constexpr (!Logits::MeshOf::dry) {
-      const double factor = static_cast<double>(*dy.data()) / rows_;
+      const double factor = static_cast<double>(*static_cast<const T*>(dy.data())) / rows_;
       kernel::cross_entropy_backward(logits.rows(), logits.columns(), logits.begin.back(), logits.data,
                                      static_cast<const Terms*>(terms_.data()), targets_.data(), expected_,
-                                     factor, gradient.writable().data);
+                                     factor, static_cast<L*>(gradient.data()));
     }
-    from_->add(std::move(gradient));
+    from_->add(std::move(gradient), element_sum<L>, recorder);
   }
 
  private:
@@ -145,8 +145,7 @@ class CrossEntropyNode final : public TapeNode {
   Buffer terms_;
   kernel::TargetDistribution expected_;
   double rows_;  // that the sum is divided by
-  SlotFor<Logits> from_;
-  SlotFor<Loss> to_;
+  Shared<GradientSlot> from_, to_;
 };
 
 }  // namespace detail
@@ -224,7 +223,7 @@ class CrossEntropyLoss : public Module<CrossEntropyLoss> {
     return on_common_tape(
         std::move(y),
         [&](Tape& tape, const Y&, const auto& slot) {
-          using Node = detail::CrossEntropyNode<Terms, tensor_of<X>, tensor_of<Targets>, Y>;
+          using Node = detail::CrossEntropyNode<Terms, typename Y::Element, tensor_of<X>, tensor_of<Targets>>;
           auto from = slot_of(given);
           tape.record<Node>(given_up(std::forward<Logits>(given)), targets, std::move(terms), expected, rows,
                             std::move(from), slot);

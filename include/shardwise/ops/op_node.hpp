@@ -17,16 +17,18 @@ template <TensorType X, bool IsSaved, bool Tracked>
 struct NodeInput {
   static constexpr bool tracked = Tracked;
   using TensorOf = X;
+  using Element = typename X::Element;
 
-  View<const typename X::Element, X::rank> extents;
+  View<const Element, X::rank> extents;
   [[no_unique_address]] std::conditional_t<IsSaved, Kept<X>, Nothing> saved;
-  [[no_unique_address]] std::conditional_t<Tracked, SlotFor<X>, Nothing> slot;
+  [[no_unique_address]] std::conditional_t<Tracked, Shared<GradientSlot>, Nothing> slot;
 
   template <class Source>
   constexpr explicit NodeInput(const Source& x)
       : extents(value_of(x).view()), saved(saved_of(x)), slot(slot_of(x)) {
     extents.data = nullptr;
   }
+  constexpr Index bytes() const { return extents.elements() * static_cast<Index>(sizeof(Element)); }
   /// Has the saved value at hand.
   constexpr void fetch() {
     if constexpr (IsSaved) {
@@ -57,51 +59,39 @@ struct NodeInput {
 /// Where the gradient of one operand is being computed: in its slot, if the kernel can add to what is there.
 /// A gradient that is the result's own is not computed at all; but a parameter gets a copy, because
 /// optimizers may write to it.
-template <TensorType X>
 class GradientTarget {
  public:
-  using Gradient = cotangent_of<X>;
-
-  constexpr GradientTarget(const SlotFor<X>& slot, const Shape<X::rank>& shape,
-                           const typename X::MeshOf& mesh, bool op_accumulates, bool op_passes)
-      : slot_(*slot), handed_on_(op_passes && slot_.use() == MemoryUse::activation) {
-    if (handed_on_) return;
-    in_slot_ = op_accumulates && slot_.writable();
+  constexpr GradientTarget(Nothing, const Buffer&, Index, Recorder*, bool, bool) {}  // none is wanted
+  /// `bytes`: of the gradient; `dy`: the gradient of the result.
+  [[gnu::noinline]] constexpr GradientTarget(const Shared<GradientSlot>& slot, const Buffer& dy, Index bytes,
+                                             Recorder* recorder, bool op_accumulates, bool op_passes)
+      : slot_(&*slot), passed_on_(op_passes && slot->use() == MemoryUse::activation) {
+    if (passed_on_) return;
+    in_slot_ = op_accumulates && slot->writable();
     if (in_slot_) {
-      fresh_ = slot_.gradient();
+      block_ = slot->sum();
     } else {
-      fresh_ = Gradient(mesh, shape, slot_.use());
+      block_ = dy.another(recorder, slot->use(), bytes);
     }
   }
-  constexpr Input<typename X::Element, X::rank> argument(
-      const View<const typename X::Element, X::rank>& extents) const {
-    return {extents, handed_on_ ? nullptr : fresh_.writable().data, in_slot_};
+  template <class T, int Rank>
+  constexpr Input<T, Rank> argument(const View<const T, Rank>& extents) const {
+    return {extents, block_ ? static_cast<T*>(block_.data()) : nullptr, in_slot_};
   }
-  template <class OfResult>
-  constexpr void deliver(const OfResult& of_result) {
-    if (handed_on_) {
-      if constexpr (std::is_same_v<OfResult, Gradient>) slot_.add(of_result);
-    } else if (!in_slot_) {
-      slot_.add(std::move(fresh_));
+  [[gnu::noinline]] constexpr void deliver(const Buffer& dy, const ElementSum& elements, Recorder* recorder) {
+    if (!slot_ || in_slot_) return;
+    if (passed_on_) {
+      slot_->add(dy, elements, recorder);
+    } else {
+      slot_->add(std::move(block_), elements, recorder);
     }
   }
 
  private:
-  GradientSlot<Gradient>& slot_;
-  Gradient fresh_;
-  bool handed_on_;
+  GradientSlot* slot_ = nullptr;
+  Buffer block_;
+  bool passed_on_ = false;
   bool in_slot_ = false;
-};
-
-/// The same where no gradient is wanted.
-template <TensorType X>
-struct NoGradientTarget {
-  constexpr NoGradientTarget(Nothing, const Shape<X::rank>&, const typename X::MeshOf&, bool, bool) {}
-  constexpr Input<typename X::Element, X::rank> argument(
-      const View<const typename X::Element, X::rank>& extents) const {
-    return {extents};
-  }
-  constexpr void deliver(const auto&) {}
 };
 
 /// Number `I` of several bases.
@@ -120,7 +110,8 @@ class OpNode<Op, Y, std::integer_sequence<int, I...>, Inputs...> final : public 
                                                                          private Numbered<I, Inputs>... {
  public:
   template <class... Sources>
-  constexpr OpNode(const Op& op, const Y& y, Buffer residual, const SlotFor<Y>& slot, const Sources&... x)
+  constexpr OpNode(const Op& op, const Y& y, Buffer residual, const Shared<GradientSlot>& slot,
+                   const Sources&... x)
       : Numbered<I, Inputs>(x)...,
         op_(op),
         mesh_(y.mesh()),
@@ -136,29 +127,31 @@ class OpNode<Op, Y, std::integer_sequence<int, I...>, Inputs...> final : public 
 
   constexpr void pull_back() override {
     if (!slot_->filled()) return;
-    const auto dy = slot_->take();
+    const Buffer dy = slot_->take();
     (Numbered<I, Inputs>::value.fetch(), ...);
-    pull_back(dy, Target<Inputs>(Numbered<I, Inputs>::value.slot, Numbered<I, Inputs>::value.extents.shape,
-                                 mesh_, accumulates<Op>, passes<Op, I> && same_gradient<Inputs>)...);
+    Recorder* recorder = mesh_.recorder();
+    pull_back(dy, recorder,
+              GradientTarget(Numbered<I, Inputs>::value.slot, dy, Numbered<I, Inputs>::value.bytes(),
+                             recorder, accumulates<Op>, passes<Op, I> && same_gradient<Inputs>)...);
   }
 
  private:
   template <class In>
-  using Target = std::conditional_t<In::tracked, GradientTarget<typename In::TensorOf>,
-                                    NoGradientTarget<typename In::TensorOf>>;
-  template <class In>
   static constexpr bool same_gradient = std::is_same_v<cotangent_of<typename In::TensorOf>, cotangent_of<Y>>;
 
-  constexpr void pull_back(const cotangent_of<Y>& dy, Target<Inputs>... targets) {
-    if (auto* recorder = mesh_.recorder()) {
+  template <class... Targets>
+  constexpr void pull_back(const Buffer& dy, Recorder* recorder, Targets... targets) {
+    if (recorder) {
       recorder->compute(
           gradient_flops(op_, (int{Inputs::tracked} + ...), extents_, Numbered<I, Inputs>::value.extents...));
     }
     if constexpr (!Y::MeshOf::dry) {
-      op_.pull_back(dy.view(), extents_, residual_ ? residual_.data() : nullptr,
+      auto gradient = extents_;
+      gradient.data = static_cast<const typename Y::Element*>(dy.data());
+      op_.pull_back(gradient, extents_, residual_ ? residual_.data() : nullptr,
                     targets.argument(Numbered<I, Inputs>::value.extents)...);
     }
-    (targets.deliver(dy), ...);
+    (targets.deliver(dy, element_sum<typename Y::Element>, recorder), ...);
   }
 
   Op op_;
@@ -166,7 +159,7 @@ class OpNode<Op, Y, std::integer_sequence<int, I...>, Inputs...> final : public 
   View<const typename Y::Element, Y::rank> extents_;
   [[no_unique_address]] std::conditional_t<Op::saved.output, Y, Nothing> output_;
   Buffer residual_;
-  SlotFor<Y> slot_;
+  Shared<GradientSlot> slot_;
 };
 
 }  // namespace shardwise::detail

@@ -160,24 +160,19 @@ constexpr void check_reshape(const X& x, const Shape<Y::rank>& shape) {
                               "; redistribute to Replicate there first");
 }
 
-template <TensorType X, TensorType Y>
 class ReshapeNode final : public TapeNode {
  public:
-  constexpr ReshapeNode(const Shape<X::rank>& shape, SlotFor<X> from, SlotFor<Y> to)
-      : shape_(shape), from_(std::move(from)), to_(std::move(to)) {}
+  constexpr ReshapeNode(Recorder* recorder, const ElementSum& elements, Shared<GradientSlot> from,
+                        const Shared<GradientSlot>& slot)
+      : recorder_(recorder), elements_(elements), from_(std::move(from)), slot_(slot) {}
   constexpr void pull_back() override {
-    if (!to_->filled()) return;
-    auto dy = to_->take();
-    Buffer block = dy.buffer();
-    auto mesh = dy.mesh();
-    dy = cotangent_of<Y>();  // so that the block has one owner
-    from_->add(cotangent_of<X>(mesh, shape_, std::move(block)));
+    if (slot_->filled()) from_->add(slot_->take(), elements_, recorder_);
   }
 
  private:
-  Shape<X::rank> shape_;
-  SlotFor<X> from_;
-  SlotFor<Y> to_;
+  Recorder* recorder_;
+  const ElementSum& elements_;
+  Shared<GradientSlot> from_, slot_;
 };
 
 }  // namespace detail
@@ -200,7 +195,8 @@ constexpr auto run_reshape(const X& x, const Shape<Rank>& shape) {
     return on_common_tape(
         std::move(y),
         [&](Tape& tape, const Result&, const auto& slot) {
-          tape.record<ReshapeNode<Given, Result>>(value.shape(), slot_of(x), slot);
+          tape.record<ReshapeNode>(value.mesh().recorder(), element_sum<typename Result::Element>, slot_of(x),
+                                   slot);
           return RecipeFor<Result>();
         },
         x);

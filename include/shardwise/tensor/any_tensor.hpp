@@ -68,11 +68,17 @@ struct AnyTensor {
     same.layout = other;
     return same;
   }
+  /// Other bytes in another layout.
+  constexpr AnyTensor with(const Layout& other, Buffer block) const {
+    AnyTensor changed = relaid(other);
+    changed.buffer = std::move(block);
+    return changed;
+  }
   /// A tensor in another layout whose block is not yet written.
   constexpr AnyTensor unwritten(const Layout& other, MemoryUse use) const {
-    AnyTensor fresh = relaid(other);
-    fresh.buffer = Buffer::allocate(mesh, fresh.local_bytes(), use);
-    return fresh;
+    const Index bytes =
+        local_box(shape, other, mesh.sizes(), mesh.coordinates()).elements() * element_bytes();
+    return with(other, Buffer::allocate(mesh, bytes, use));
   }
 };
 
@@ -93,26 +99,6 @@ constexpr AnyTensor owned(AnyTensor x, MemoryUse use) {
     std::memcpy(copy.buffer.data(), x.buffer.data(), static_cast<std::size_t>(x.buffer.bytes()));
   }
   return copy;
-}
-
-template <class T>
-void add_elements(Index n, const void* a, const void* b, void* sum) {
-  kernel::add(n, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(sum));
-}
-/// a + b, two tensors of one layout: in the block of `a` if nobody else reads it, else in a new one, counted as `use`.
-/// `add` is `add_elements` of their type.
-constexpr AnyTensor sum_of(AnyTensor a, const AnyTensor& b, MemoryUse use,
-                           void (*add)(Index, const void*, const void*, void*)) {
-  const Index count = b.local_elements();
-  if (auto* recorder = b.mesh.recorder()) recorder->compute(count);
-  AnyTensor sum;
-  if (a.buffer.unique()) {
-    sum = a;
-  } else {
-    sum = a.unwritten(a.layout, use);
-  }
-  if (!b.mesh.dry()) add(count, a.buffer.data(), b.buffer.data(), sum.buffer.data());
-  return sum;
 }
 
 /// The axes of more than one rank on which two layouts differ.

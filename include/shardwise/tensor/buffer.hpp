@@ -24,11 +24,20 @@ class Buffer {
     return allocate(mesh.recorder(), mesh.dry(), bytes, use);
   }
 
+  /// Another block, of this size or of another, on a mesh of this kind.
+  constexpr Buffer another(Recorder* recorder, MemoryUse use) const {
+    return another(recorder, use, block_->bytes);
+  }
+  constexpr Buffer another(Recorder* recorder, MemoryUse use, Index bytes) const {
+    return allocate(recorder, block_->data == nullptr, bytes, use);
+  }
+
   constexpr explicit operator bool() const { return static_cast<bool>(block_); }
   constexpr Index bytes() const { return block_->bytes; }
   /// No other tensor shares the block, so its owner may write to it.
   constexpr bool unique() const { return block_.unique(); }
-  void* data() const { return block_->data; }
+  /// Null on a dry mesh.
+  constexpr void* data() const { return block_->data; }
   /// Counts the block as used for something else from now on.
   constexpr void set_use(MemoryUse use) const { block_->set_use(use); }
 

@@ -37,33 +37,23 @@ class Exchange {
   /// What rank after rank has of a tensor in the layout of `from` goes to where `to` has it. The two may share their
   /// block, if it is to be reduced in place.
   constexpr void add(const AnyTensor& from, const AnyTensor& to) {
-    moved_.emplace_back(from.shape, from.layout, to.layout, from.element_bytes(), from.buffer, to.buffer);
+    count(moved_.emplace_back(from.shape, from.layout, to.layout, from.element_bytes(), from.buffer,
+                              to.buffer));
   }
   /// The same where the ranks have divided rows of it, this one its part in `block`.
   constexpr void add(const Buffer& block, const DividedRows& rows, const AnyTensor& to) {
-    moved_.emplace_back(to.shape, to.layout, to.layout, to.element_bytes(), block, to.buffer, rows);
+    count(moved_.emplace_back(to.shape, to.layout, to.layout, to.element_bytes(), block, to.buffer, rows));
   }
   /// Elements that this rank's call has: of the larger of its two buffers; of an all-to-all, what is sent.
-  constexpr Index elements() const {
-    Index count = 0;
-    for (const Moved& tensor : moved_) {
-      if (way_.kind != Collective::all_to_all) {
-        count += count_of(tensor, way_.kind == Collective::all_gather ? target(tensor) : source(tensor));
-        continue;
-      }
-      for (int member = 0; member < members(); ++member) count += count_of(tensor, sent(tensor, member));
-    }
-    return count;
-  }
+  constexpr Index elements() const { return elements_; }
 
   /// Packs, and communicates; returns while that goes on if it may go on in the background.
   constexpr void start(bool background) {
-    const Index count = elements();
     if (auto* recorder = mesh_.recorder()) {
-      recorder->communicate(way_.kind, way_.axes, count * size_of(type_));
+      recorder->communicate(way_.kind, way_.axes, elements_ * size_of(type_));
     }
-    make_room(count);
-    if (!mesh_.dry()) communicate(count, background);
+    make_room(elements_);
+    if (!mesh_.dry()) communicate(elements_, background);
   }
   /// Moves a communication in the background on.
   constexpr void progress() {
@@ -76,6 +66,7 @@ class Exchange {
     if (!mesh_.dry()) unpack();
     packed_ = landed_ = Buffer();
     moved_.clear();
+    elements_ = 0;
   }
 
  private:
@@ -87,6 +78,13 @@ class Exchange {
     DividedRows rows{};  // instead of `from`
   };
 
+  constexpr void count(const Moved& tensor) {
+    if (way_.kind != Collective::all_to_all) {
+      elements_ += count_of(tensor, way_.kind == Collective::all_gather ? target(tensor) : source(tensor));
+      return;
+    }
+    for (int member = 0; member < members(); ++member) elements_ += count_of(tensor, sent(tensor, member));
+  }
   constexpr int members() const { return group_size(mesh_.sizes(), mesh_.axes(), way_.axes); }
   constexpr int self() const {
     return group_rank(mesh_.sizes(), mesh_.coordinates(), mesh_.axes(), way_.axes);
@@ -261,6 +259,7 @@ class Exchange {
   DataType type_;
   ExchangeWay way_;
   PooledList<Moved> moved_;
+  Index elements_ = 0;
   Buffer
       packed_;  // pieces in the order of the ranks that they go to, each of all tensors; or all, to be reduced
   Buffer landed_;  // pieces in the order of the ranks that they come from; or this rank's, reduced

@@ -58,7 +58,7 @@ class NonFiniteElements {
       axes_ = axes_of_many(mesh);
       if (axes_ != 0) ranks_ = &mesh.communicator(axes_);
       recorder_ = mesh.recorder();
-      const AnyTensor& gradient = cell.finished.get();
+      const AnyTensor gradient = cell.finished_gradient();
       if (gradient && counts_here(gradient)) {
         here = cell.functions.count_non_finite(gradient.local_elements(), gradient.buffer.data());
       }

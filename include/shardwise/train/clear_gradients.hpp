@@ -13,7 +13,7 @@ namespace shardwise {
 template <class Module>
 constexpr void clear_gradients(Module& module) {
   for (detail::ParameterCell* cell : detail::parameters_of(module)) {
-    cell->take_pending();
+    cell->pending->clear();
     cell->resting.clear();
     cell->finished.clear();
   }

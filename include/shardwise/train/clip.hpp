@@ -50,7 +50,7 @@ class NormOfRanks {
 
   constexpr void count(const ParameterCell& cell) {
     join(cell.stored.mesh);
-    const AnyTensor& gradient = cell.finished.get();
+    const AnyTensor gradient = cell.finished_gradient();
     if (!gradient || !counts_here(gradient)) return;
     PhaseScope phase(recorder_, Phase::optimizer);
     const Index elements = gradient.local_elements();
@@ -140,13 +140,13 @@ constexpr double clip_gradients(Module& module, double max_norm, double p = 2,
   const double factor = max_norm / (norm + 1e-6);
   const bool clips = factor < 1 && norm <= std::numeric_limits<double>::max();
   for (detail::ParameterCell* cell : detail::distinct(detail::parameters_of(module))) {
-    if (!cell->finished) continue;
+    if (!cell->finished.filled()) continue;
     Recorder* recorder = cell->stored.mesh.recorder();
     PhaseScope phase(recorder, Phase::optimizer);
-    const detail::AnyTensor& gradient = cell->finished.own();
-    const Index elements = gradient.local_elements();
+    const Buffer& gradient = cell->finished.own(recorder);
+    const Index elements = gradient.bytes() / cell->stored.element_bytes();
     if (recorder) recorder->compute(elements);
-    if (clips && !gradient.mesh.dry()) cell->functions.scale(elements, factor, gradient.buffer.data());
+    if (clips && gradient.data()) cell->functions.scale(elements, factor, gradient.data());
   }
   return norm;
 }

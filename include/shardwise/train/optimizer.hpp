@@ -104,14 +104,12 @@ class Optimizer {
   /// and in the first step if a group gets no parameter.
   template <class Module>
   constexpr void step(Module& module) {
-    know(module);
-    reduce_gradients(module, reduction_);
+    const detail::ParameterList cells = detail::parameters_of(module);
+    know(module, cells);
+    detail::reduce_gradients_of(cells, reduction_);
     ++steps_;
     detail::Buckets gathers(reduction_.bucket_bytes, 0);
-    std::size_t index = 0;
-    for (detail::ParameterCell* cell : detail::parameters_of(module)) {
-      step_one(*cell, states_[index++], gathers);
-    }
+    for (std::size_t i = 0; i < cells.size(); ++i) step_one(*cells[i], states_[i], gathers);
     gathers.finish();
   }
 
@@ -133,7 +131,7 @@ class Optimizer {
   /// Throws as `step` does.
   template <class Module, class Tensors, class Numbers>
   void for_each_state(Module& module, Tensors tensors, Numbers numbers) {
-    know(module);
+    know(module, detail::parameters_of(module));
     numbers(std::string("steps"), steps_);
     for_each_once(detail::named_parameters_of(module),
                   [&](const detail::NamedParameter& parameter, OwnedState& owned) {
@@ -142,9 +140,9 @@ class Optimizer {
                     const Update& update = update_of(owned);
                     ParameterState& state = owned.state;
                     auto give = [&](const char* name, Buffer& block) {
-                      if (!block) block = state_block(owned, cell.stored, cell.finished_in);
-                      detail::AnyTensor tensor = cell.stored.relaid(cell.finished_in);
+                      detail::AnyTensor tensor = cell.stored.relaid(cell.layouts.finished);
                       tensor.type = owned.wide;
+                      if (!block) block = state_block(owned, tensor.mesh, tensor.local_elements());
                       tensor.buffer = block;
                       tensors(path + name, tensor);
                     };
@@ -175,14 +173,16 @@ class Optimizer {
 
   /// Learns which parameters there are, and chooses the group of each; or makes sure that they are the same.
   template <class Module>
-  constexpr void know(Module& module) {
-    if (!states_.empty()) return check_same(detail::parameters_of(module));
+  constexpr void know(Module& module, const detail::ParameterList& cells) {
+    if (!states_.empty()) return check_same(cells);
+    states_.resize(cells.size());
+    auto state = states_.begin();
     for_each_parameter(module, [&](auto& parameter) {
       using T = typename std::remove_cvref_t<decltype(parameter)>::TensorOf::Element;
-      states_.resize(states_.size() + 1);
-      states_.back().cell = &*parameter.cell();
-      states_.back().wide = data_type_of<kernel::compute_t<T>>();
-      states_.back().apply = &apply<T>;
+      state->cell = &*parameter.cell();
+      state->wide = data_type_of<kernel::compute_t<T>>();
+      state->apply = &apply<T>;
+      ++state;
     });
     if (groups_.empty()) return;
     try {
@@ -230,43 +230,42 @@ class Optimizer {
     return owned.group < 0 ? update_ : groups_[static_cast<std::size_t>(owned.group)].settings;
   }
 
-  /// Zeros that lie as the finished gradient does, in the type of its arithmetic.
-  static constexpr Buffer state_block(const OwnedState& owned, detail::AnyTensor like, const Layout& layout) {
-    like.type = owned.wide;
-    const detail::AnyTensor zeros = like.unwritten(layout, MemoryUse::optimizer_state);
-    if (!zeros.mesh.dry()) {
-      std::memset(zeros.buffer.data(), 0, static_cast<std::size_t>(zeros.buffer.bytes()));
-    }
-    return zeros.buffer;
+  /// Zeros for as many elements as the finished gradient has, in the type of the arithmetic.
+  static constexpr Buffer state_block(const OwnedState& owned, const MeshView& mesh, Index count) {
+    const Buffer zeros = Buffer::allocate(mesh, count * size_of(owned.wide), MemoryUse::optimizer_state);
+    if (zeros.data()) std::memset(zeros.data(), 0, static_cast<std::size_t>(zeros.bytes()));
+    return zeros;
   }
 
   constexpr void step_one(detail::ParameterCell& cell, OwnedState& owned, detail::Buckets& gathers) const {
-    if (!cell.finished) return;
-    PhaseScope phase(cell.stored.mesh.recorder(), Phase::optimizer);
-    const detail::AnyTensor gradient = cell.finished.take();
+    if (!cell.finished.filled()) return;
+    const MeshView& mesh = cell.stored.mesh;
+    PhaseScope phase(mesh.recorder(), Phase::optimizer);
+    const Buffer gradient = cell.finished.take();
     const detail::AnyTensor& stored = cell.writable();
-    const Layout part = cut_like(stored.layout, gradient.layout);
+    if (stored.layout == cell.layouts.finished)
+      return update(owned, mesh, stored.type, gradient, stored.buffer);
+    const Layout part = cut_like(stored.layout, cell.layouts.finished);
     const detail::AnyTensor own = detail::cut(stored, part, MemoryUse::gathered);
-    update(owned, gradient, own);
+    update(owned, mesh, stored.type, gradient, own.buffer);
     gathers.add(own, stored, MemoryUse::gathered, Phase::optimizer);
   }
 
-  /// Updates the block of a parameter that lies as `gradient` does.
-  constexpr void update(OwnedState& owned, const detail::AnyTensor& gradient,
-                        const detail::AnyTensor& parameter) const {
+  /// Updates elements of a parameter, of which there are as many as of the gradient.
+  constexpr void update(OwnedState& owned, const MeshView& mesh, DataType type, const Buffer& gradient,
+                        const Buffer& parameter) const {
     const Update& update = update_of(owned);
-    const Index count = gradient.local_elements();
+    const Index count = gradient.bytes() / size_of(type);
     ParameterState& state = owned.state;
     auto make = [&](Buffer& block) {
-      if (!block) block = state_block(owned, gradient, gradient.layout);
+      if (!block) block = state_block(owned, mesh, count);
     };
     ++state.steps;
     if (update.state_blocks() > 0) make(state.first);
     if (update.state_blocks() > 1) make(state.second);
-    if (auto* recorder = gradient.mesh.recorder()) recorder->compute(update.flops() * count);
-    if (owned.wide != gradient.type && update.master_weights) make(state.master);
-    if (gradient.mesh.dry()) return;
-    owned.apply(update, count, parameter.buffer.data(), gradient.buffer.data(), state);
+    if (auto* recorder = mesh.recorder()) recorder->compute(update.flops() * count);
+    if (owned.wide != type && update.master_weights) make(state.master);
+    if (gradient.data()) owned.apply(update, count, parameter.data(), gradient.data(), state);
   }
   template <class T>
   static void apply(const Update& update, Index count, void* parameter, const void* gradient,

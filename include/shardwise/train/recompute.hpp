@@ -56,7 +56,7 @@ class RepeatedArgument<Var<X, Tracked>> {
  private:
   struct None {};
   Kept<X> value_;
-  [[no_unique_address]] std::conditional_t<Tracked, SlotFor<X>, None> slot_;
+  [[no_unique_address]] std::conditional_t<Tracked, Shared<GradientSlot>, None> slot_;
 };
 /// A parameter is referred to, as those of the module are.
 template <class X>
@@ -73,7 +73,7 @@ class RepeatedArgument<X> {
 template <class Module, TensorType Y, class... X>
 class RecomputeNode final : public TapeNode {
  public:
-  constexpr RecomputeNode(const Module& module, SlotFor<Y> result, const X&... x)
+  constexpr RecomputeNode(const Module& module, Shared<GradientSlot> result, const X&... x)
       : module_(&module), arguments_(RepeatedArgument<X>(x)...), slot_(std::move(result)) {}
 
   constexpr void pull_back() override {
@@ -81,13 +81,15 @@ class RecomputeNode final : public TapeNode {
     Tape tape;
     tape.set_repeats();
     auto again = [&](const auto&... argument) { return (*module_)(argument.on(tape)...); };
-    tape.backward(std::apply(again, arguments_), slot_->take());
+    auto y = std::apply(again, arguments_);
+    auto dy = gradient_of<Y>(y.mesh(), y.shape(), slot_->take());
+    tape.backward(std::move(y), std::move(dy));
   }
 
  private:
   const Module* module_;
   std::tuple<RepeatedArgument<X>...> arguments_;
-  SlotFor<Y> slot_;
+  Shared<GradientSlot> slot_;
 };
 
 /// An argument as a call without a tape takes it.
@@ -136,7 +138,7 @@ constexpr auto recompute(const Module& module, const X&... x) {
       Tape& tape = std::apply([](const auto&... operand) -> Tape& { return common_tape(operand...); },
                               std::tuple_cat(detail::if_operand(x)...));
       Y y = module(detail::off_tape(x)...);
-      auto slot = SlotFor<Y>::make();  // and no recipe: who needs y later keeps it
+      auto slot = Shared<GradientSlot>::make();  // and no recipe: who needs y later keeps it
       tape.template record<detail::RecomputeNode<Module, Y, X...>>(module, slot, x...);
       return Var<Y>(tape, std::move(y), std::move(slot));
     }

@@ -60,9 +60,9 @@ class GradientReducer final : public BackwardTask {
   constexpr void reduce(detail::ParameterCell& cell) {
     buckets_.progress();
     units_.progress();
-    if (cell.waits()) {
-      if (last_ && cell.has_pending()) carry(cell.take_pending(), {&cell, true, Phase::optimizer});
-    } else if (cell.has_pending()) {
+    if (cell.layouts.waits) {
+      if (last_ && cell.pending->filled()) carry(cell.take_pending(), {&cell, true, Phase::optimizer});
+    } else if (cell.pending->filled()) {
       carry(cell.take_pending(), {&cell, false, Phase::backward});
     } else if (last_) {
       finish_rested(cell);
@@ -100,20 +100,22 @@ class GradientReducer final : public BackwardTask {
   /// an all-reduce.
   constexpr void carry(detail::AnyTensor gradient, const Goal& goal) {
     detail::ParameterCell& cell = *goal.cell;
-    const Layout& to = goal.finishes ? cell.finished_in : cell.resting_in;
+    const Layout& to = goal.finishes ? cell.layouts.finished : cell.layouts.resting;
     if (gradient.layout == to) {
-      (goal.finishes ? cell.finished : cell.resting).add(std::move(gradient), cell.functions);
+      (goal.finishes ? cell.finished : cell.resting)
+          .add(std::move(gradient.buffer), *cell.functions.sum, gradient.mesh.recorder());
       if (!goal.finishes && last_) finish_rested(cell);
       return;
     }
     const Layout cut = cut_like(gradient.layout, to);
-    detail::Buckets& buckets = !goal.finishes && cell.is_gathered() ? units_ : buckets_;
+    detail::Buckets& buckets = !goal.finishes && cell.layouts.gathered ? units_ : buckets_;
     const Layout& next = gradient.layout == cut ? to : cut;
     buckets.carry(std::move(gradient), next, MemoryUse::gradient, goal.phase,
                   Shared<Carried>::make(*this, goal));
   }
   constexpr void finish_rested(detail::ParameterCell& cell) {
-    if (cell.resting) carry(cell.resting.take(), {&cell, true, Phase::optimizer});
+    if (!cell.resting.filled()) return;
+    carry(cell.stored.with(cell.layouts.resting, cell.resting.take()), {&cell, true, Phase::optimizer});
   }
 
   static constexpr const ReduceOptions& checked(const ReduceOptions& options) {
@@ -133,6 +135,16 @@ class GradientReducer final : public BackwardTask {
   bool last_;
 };
 
+namespace detail {
+
+constexpr void reduce_gradients_of(const ParameterList& cells, const ReduceOptions& options) {
+  GradientReducer reducer(options);
+  for (ParameterCell* cell : cells) reducer.reduce(*cell);
+  reducer.finish();
+}
+
+}  // namespace detail
+
 /// Moves the gradient of each parameter of `module` from where `backward` left it to `finished_gradient()`, where it
 /// is added to what is there. Those that are pending on axes of more than one rank are summed: those with the same
 /// element type, mesh and axes together, in the order of `visit`, by one collective a bucket: a reduce-scatter where
@@ -141,9 +153,7 @@ class GradientReducer final : public BackwardTask {
 /// Throws `std::invalid_argument` if an option is negative.
 template <class Module>
 constexpr void reduce_gradients(Module& module, const ReduceOptions& options = {}) {
-  GradientReducer reducer(options);
-  for (detail::ParameterCell* cell : detail::parameters_of(module)) reducer.reduce(*cell);
-  reducer.finish();
+  detail::reduce_gradients_of(detail::parameters_of(module), options);
 }
 
 namespace detail {

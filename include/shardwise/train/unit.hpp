@@ -78,7 +78,7 @@ class UnitState : public Counted {
   /// No backward pass of the unit's call will add to its gradients.
   constexpr void reduce(Tape& tape) {
     for (UnitPart& part : parts_) {
-      if (part.borrowed || (part.cell->waits() && !tape.has_task())) continue;
+      if (part.borrowed || (part.cell->layouts.waits && !tape.has_task())) continue;
       tape.task<GradientReducer>().reduce(*part.cell);
     }
     if (tape.has_task()) tape.task<GradientReducer>().end_unit();
@@ -86,14 +86,14 @@ class UnitState : public Counted {
 
  private:
   static constexpr bool stale(const ParameterCell& cell) {
-    return cell.is_gathered() && cell.gathered_at != cell.changes;
+    return cell.layouts.gathered && cell.gathered_at != cell.changes;
   }
   constexpr void start() {
     for (UnitPart& part : parts_) {
-      if (part.cell->is_gathered()) part.cell->check_set();
+      if (part.cell->layouts.gathered) part.cell->check_set();
     }
     for (UnitPart& part : parts_) {
-      if (part.cell->is_gathered()) gather(*part.cell);
+      if (part.cell->layouts.gathered) gather(*part.cell);
     }
     buckets_.start();
   }
@@ -102,8 +102,10 @@ class UnitState : public Counted {
     cell.gathered_at = cell.changes;
     cell.carrier = &buckets_;
     Recorder* recorder = cell.stored.mesh.recorder();
-    cell.hold(buckets_.carry(cell.stored, cell.used, MemoryUse::gathered,
-                             recorder ? recorder->phase() : Phase::forward));
+    cell.gathered = buckets_
+                        .carry(cell.stored, cell.layouts.used, MemoryUse::gathered,
+                               recorder ? recorder->phase() : Phase::forward)
+                        .buffer;
   }
   /// Was something changed that was gathered ahead, and then not used?
   constexpr bool stale() const {
@@ -120,12 +122,12 @@ class UnitState : public Counted {
   constexpr void release_parts() {
     for (UnitPart& part : parts_) {
       ParameterCell& cell = *part.cell;
-      if (!cell.is_gathered()) continue;
+      if (!cell.layouts.gathered) continue;
       if (cell.carrier == &buckets_) {
         cell.carrier = nullptr;
         if (!buckets_.idle()) cell.gathered_at = cell.changes - 1;  // it will not arrive
       }
-      if (--cell.users == 0) cell.hold(AnyTensor());
+      if (--cell.users == 0) cell.gathered = Buffer();
     }
   }
   constexpr void unlink() {
