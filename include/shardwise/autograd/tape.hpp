@@ -20,6 +20,7 @@
 #include <type_traits>
 
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/layout/text.hpp>
 
 #include <shardwise/autograd/recipe.hpp>
 #include <shardwise/autograd/slot.hpp>
@@ -225,9 +226,8 @@ class Tape {
     }
     for (int dim = 0; dim < y.shape().size(); ++dim) {
       if (dy.shape()[dim] != y.shape()[dim]) {
-        throw std::invalid_argument("Tape::backward: dimension " + std::to_string(dim) +
-                                    " of the gradient is " + std::to_string(dy.shape()[dim]) +
-                                    ", of the result " + std::to_string(y.shape()[dim]));
+        detail::fail({"Tape::backward: dimension ", dim, " of the gradient is ", dy.shape()[dim],
+                      ", of the result ", y.shape()[dim]});
       }
     }
   }

@@ -7,6 +7,7 @@
 /// edge, so that their gradients are added before they are reduced: one all-reduce forward, one backward.
 
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/nn/linear.hpp>
 #include <shardwise/ops/attention.hpp>
 
@@ -20,10 +21,9 @@ constexpr void check_heads_suffice(const MeshSizes& sizes, Index heads) {
   const AxisSet sharing = Weight::layout.axes_sharding(0);
   const int ranks = group_size(sizes, Weight::layout.axes, sharing);
   if (heads >= ranks) return;
-  throw std::invalid_argument("Attention: " + std::to_string(heads) + " heads cannot be shared by the " +
-                              std::to_string(ranks) + " ranks of axis " +
-                              Weight::MeshOf::AxesOf::text(sharing, " x ") +
-                              ": a head is not split, so use at most " + std::to_string(heads) + " ranks");
+  detail::fail({"Attention: ", heads, " heads cannot be shared by the ", ranks, " ranks of axis ",
+                Weight::MeshOf::AxesOf::text(sharing, " x "), ": a head is not split, so use at most ", heads,
+                " ranks"});
 }
 
 }  // namespace detail
@@ -64,8 +64,7 @@ class Attention : public Module<Attention<MeshType, T, In, Out>> {
  private:
   static constexpr Shape<2> by_heads(const MeshType& mesh, Index features, Index heads) {
     if (heads < 1 || features % heads != 0) {
-      throw std::invalid_argument("Attention: " + std::to_string(features) +
-                                  " features are not a multiple of " + std::to_string(heads) + " heads");
+      detail::fail({"Attention: ", features, " features are not a multiple of ", heads, " heads"});
     }
     detail::check_heads_suffice<typename Projection::Weight>(mesh.sizes(), heads);
     return {heads, features / heads};

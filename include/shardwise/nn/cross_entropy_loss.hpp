@@ -18,6 +18,7 @@
 #include <string>
 
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/layout/text.hpp>
 
 #include <shardwise/kernel/cross_entropy.hpp>
 #include <shardwise/mesh/reducible.hpp>
@@ -59,13 +60,10 @@ struct CrossEntropyLossRule {
   }
 };
 
-template <int Rank, int RankTargets>
-constexpr void check_rows(const Shape<Rank>& logits, const Shape<RankTargets>& targets) {
-  for (int dim = 0; dim < RankTargets; ++dim) {
-    if (logits[dim] != targets[dim]) {
-      throw std::invalid_argument("CrossEntropyLoss: logits " + to_string(logits) + " and targets " +
-                                  to_string(targets) + " differ in dimension " + std::to_string(dim));
-    }
+constexpr void check_rows(std::span<const Index> logits, std::span<const Index> targets) {
+  for (std::size_t dim = 0; dim < targets.size(); ++dim) {
+    if (logits[dim] == targets[dim]) continue;
+    fail({"CrossEntropyLoss: logits ", logits, " and targets ", targets, " differ in dimension ", dim});
   }
 }
 
@@ -155,8 +153,8 @@ class CrossEntropyLoss : public Module<CrossEntropyLoss> {
   /// Throws `std::invalid_argument` if `label_smoothing` is not in [0, 1].
   constexpr explicit CrossEntropyLoss(const CrossEntropyOptions& options = {}) : options_(options) {
     if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
-      throw std::invalid_argument("CrossEntropyLoss: label_smoothing is " +
-                                  std::to_string(options.label_smoothing) + ", but must be in [0, 1]");
+      detail::fail(
+          {"CrossEntropyLoss: label_smoothing is ", options.label_smoothing, ", but must be in [0, 1]"});
     }
   }
 
@@ -215,7 +213,7 @@ class CrossEntropyLoss : public Module<CrossEntropyLoss> {
     double rows = 1;
     if constexpr (!Y::MeshOf::dry) {
       using T = typename Y::Element;
-      detail::check_targets<tensor_of<Targets>::rank>(loss, targets.shape(), expected.classes);
+      detail::check_targets(loss, targets.shape(), expected.classes);
       if (options_.reduction == Reduction::mean) rows = static_cast<double>(loss.rows);
       *y.writable().data = static_cast<T>(loss.sum / rows);
     }

@@ -13,6 +13,7 @@
 /// ```
 
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/module/module.hpp>
 #include <shardwise/ops/dropout.hpp>
 #include <shardwise/parallel/style_problem.hpp>
@@ -28,8 +29,7 @@ class Dropout : public Module<Dropout<Style>> {
   constexpr Dropout(double probability, std::uint64_t seed)
       : probability_(probability), seed_(derived_seed(seed, "dropout")) {
     if (!(probability >= 0 && probability < 1)) {
-      throw std::invalid_argument("Dropout: the probability is " + std::to_string(probability) +
-                                  ", but must be in [0, 1)");
+      detail::fail({"Dropout: the probability is ", probability, ", but must be in [0, 1)"});
     }
   }
 

@@ -12,8 +12,8 @@
 #include <string>
 
 #include <shardwise/kernel/cross_entropy.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/tensor/factories.hpp>
-#include <shardwise/tensor/position.hpp>
 
 namespace shardwise::detail {
 
@@ -57,13 +57,10 @@ LossOfRows loss_of_rows(const View<const Id, Rank>& targets, const Terms* terms,
 }
 
 /// Throws if the loss is a wrong target. `rows`: the extents of the targets.
-template <int Rank>
-void check_targets(const LossOfRows& loss, const Shape<Rank>& rows, Index classes) {
+inline void check_targets(const LossOfRows& loss, std::span<const Index> rows, Index classes) {
   if (loss.rows >= 0) return;
-  const View<const char, Rank> all{nullptr, rows, {}, rows};
-  throw std::out_of_range(
-      "CrossEntropyLoss: target " + std::to_string(std::bit_cast<std::int64_t>(loss.sum)) + " at " +
-      position(all, Index{~loss.rows}) + " is none of the " + std::to_string(classes) + " classes");
+  fail<std::out_of_range>({"CrossEntropyLoss: target ", std::bit_cast<std::int64_t>(loss.sum), " at ",
+                           position(rows, Index{~loss.rows}), " is none of the ", classes, " classes"});
 }
 
 }  // namespace shardwise::detail

@@ -16,6 +16,7 @@
 
 #include <shardwise/kernel/reduce.hpp>
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/ops/apply.hpp>
 #include <shardwise/tensor/factories.hpp>
 
@@ -39,10 +40,8 @@ struct AddOp {
   static constexpr Shape<RankA> shape(const Shape<RankA>& a, const Shape<RankB>& b) {
     for (int i = 0; i < b.size(); ++i) {
       if (a[rows + i] != b[i]) {
-        throw std::invalid_argument("add: " + detail::to_string(b) + " cannot be added to " +
-                                    detail::to_string(a) + ", whose dimension " + std::to_string(rows + i) +
-                                    " has " + std::to_string(a[rows + i]) + " elements, not " +
-                                    std::to_string(b[i]));
+        detail::fail({"add: ", b, " cannot be added to ", a, ", whose dimension ", rows + i, " has ",
+                      a[rows + i], " elements, not ", b[i]});
       }
     }
     return a;

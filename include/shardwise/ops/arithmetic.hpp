@@ -9,6 +9,7 @@
 
 #include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/ops/apply.hpp>
 #include <shardwise/tensor/factories.hpp>
 
@@ -19,8 +20,7 @@ namespace detail {
 template <int Rank>
 constexpr Shape<Rank> same_shape(const char* operation, const Shape<Rank>& a, const Shape<Rank>& b) {
   if (a != b) {
-    throw std::invalid_argument(std::string(operation) + ": the operands differ in shape, " + to_string(a) +
-                                " and " + to_string(b));
+    detail::fail({operation, ": the operands differ in shape, ", a, " and ", b});
   }
   return a;
 }

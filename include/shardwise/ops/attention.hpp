@@ -26,6 +26,7 @@
 
 #include <shardwise/kernel/attention.hpp>
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/ops/apply.hpp>
 #include <shardwise/tensor/factories.hpp>
 
@@ -61,13 +62,13 @@ struct AttentionOp {
     auto text = [&] {
       return "q " + detail::to_string(q) + ", k " + detail::to_string(k) + ", v " + detail::to_string(v);
     };
-    if (k != v) throw std::invalid_argument("attention: k and v differ in shape: " + text());
+    if (k != v) detail::fail({"attention: k and v differ in shape: ", text()});
     if (q[0] != k[0] || q[3] != k[3]) {
-      throw std::invalid_argument("attention: batch or head_dim differ between q and k: " + text());
+      detail::fail({"attention: batch or head_dim differ between q and k: ", text()});
     }
     if (k[2] == 0 ? q[2] != 0 : q[2] % k[2] != 0) {
-      throw std::invalid_argument("attention: " + std::to_string(q[2]) + " heads are not a multiple of " +
-                                  std::to_string(k[2]) + " key/value heads: " + text());
+      detail::fail(
+          {"attention: ", q[2], " heads are not a multiple of ", k[2], " key/value heads: ", text()});
     }
     return q;
   }
@@ -126,9 +127,8 @@ constexpr Range heads_held(Index heads, const Layout& layout, int dim, const Mes
 
 /// Throws `std::invalid_argument`, on every rank alike, unless each rank holds the key/value heads that its heads
 /// use. Heads are dimension `dim` of tensors that lie as `q` and `k` say.
-template <class AxesOf>
 constexpr void check_heads(Index heads, Index kv_heads, const Layout& q, const Layout& k, int dim,
-                           const MeshSizes& sizes) {
+                           const MeshSizes& sizes, const char* const* names) {
   const AxisSet cutting = q.axes_sharding(dim);
   if (heads == kv_heads && k.axes_sharding(dim) == cutting) return;
   for (int m = 0; heads > 0 && m < group_size(sizes, q.axes, cutting); ++m) {
@@ -139,19 +139,15 @@ constexpr void check_heads(Index heads, Index kv_heads, const Layout& q, const L
     if (own.size == 0 || (held.begin <= needed && needed_end <= held.end())) continue;
     std::string axes;
     for (int axis = 0; axis < q.axes; ++axis) {
-      if (cutting >> axis & 1u) {
-        axes += (axes.empty() ? "" : " x ") + std::string(AxesOf::names[axis]) + " " +
-                std::to_string(sizes[axis]);
-      }
+      if (cutting >> axis & 1u) axes += text({axes.empty() ? "" : " x ", names[axis], " ", sizes[axis]});
     }
-    throw std::invalid_argument(
-        "attention: " + std::to_string(heads) + " heads and " + std::to_string(kv_heads) +
-        " key/value heads do not fit on " + axes + ": rank " + std::to_string(m) + " there has heads " +
-        std::to_string(own.begin) + " to " + std::to_string(own.end()) + ", which need key/value heads " +
-        std::to_string(needed) + " to " + std::to_string(needed_end) + ", but it has " +
-        std::to_string(held.begin) + " to " + std::to_string(held.end()) +
-        "; replicate the key/value heads (Reduced) along a mesh axis of its own, to the right of those that "
-        "shard them");
+    const std::string rank = text({"rank ", m, " there has heads ", own.begin, " to ", own.end()});
+    const std::string needs = text({"which need key/value heads ", needed, " to ", needed_end});
+    const std::string has = text({"but it has ", held.begin, " to ", held.end()});
+    fail({"attention: ", heads, " heads and ", kv_heads, " key/value heads do not fit on ", axes, ": ", rank,
+          ", ", needs, ", ", has,
+          "; replicate the key/value heads (Reduced) along a mesh axis of its own, to the right of those "
+          "that shard them"});
   }
 }
 
@@ -163,9 +159,9 @@ template <Operand Q, Operand K, Operand V, class Result = result_of<AttentionOp,
 constexpr auto attention(const Q& q, const K& k, const V& v, const AttentionOptions& options = {}) {
   if constexpr (!AbstractOperand<Result>) {
     AttentionOp::shape(value_of(q).shape(), value_of(k).shape(), value_of(v).shape());
-    detail::check_heads<typename tensor_of<Q>::MeshOf::AxesOf>(value_of(q).shape()[2], value_of(k).shape()[2],
-                                                               tensor_of<Q>::layout, tensor_of<K>::layout, 2,
-                                                               value_of(q).mesh().sizes());
+    detail::check_heads(value_of(q).shape()[2], value_of(k).shape()[2], tensor_of<Q>::layout,
+                        tensor_of<K>::layout, 2, value_of(q).mesh().sizes(),
+                        tensor_of<Q>::MeshOf::AxesOf::names.data());
   }
   return apply(AttentionOp{options}, q, k, v);
 }

@@ -10,6 +10,7 @@
 
 #include <shardwise/kernel/dropout.hpp>
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/ops/apply.hpp>
 #include <shardwise/tensor/factories.hpp>
 
@@ -29,7 +30,7 @@ struct DropoutOp {
   template <int Rank>
   constexpr auto shape(const Shape<Rank>& x) const {
     if (!(p >= 0 && p < 1)) {
-      throw std::invalid_argument("dropout: the probability " + std::to_string(p) + " is not in [0, 1)");
+      detail::fail({"dropout: the probability ", p, " is not in [0, 1)"});
     }
     return x;
   }

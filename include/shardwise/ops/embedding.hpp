@@ -9,8 +9,8 @@
 
 #include <shardwise/kernel/embedding.hpp>
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/ops/apply.hpp>
-#include <shardwise/tensor/position.hpp>
 
 namespace shardwise {
 
@@ -53,11 +53,10 @@ struct EmbeddingOp {
     const Index count = tokens.elements(), vocabulary = table.shape[0];
     const Index wrong = kernel::check_ids(count, tokens.data, vocabulary);
     if (wrong >= 0) {
-      throw std::out_of_range("embedding: token " + std::to_string(tokens.data[wrong]) + " at " +
-                              detail::position(tokens, wrong) + " is outside the vocabulary of " +
-                              std::to_string(vocabulary) + ", of which this rank holds " +
-                              std::to_string(table.begin[0]) + " to " +
-                              std::to_string(table.begin[0] + table.size[0]));
+      detail::fail<std::out_of_range>(
+          {"embedding: token ", tokens.data[wrong], " at ",
+           detail::position(tokens.size, wrong, tokens.begin), " is outside the vocabulary of ", vocabulary,
+           ", of which this rank holds ", table.begin[0], " to ", table.begin[0] + table.size[0]});
     }
     kernel::embedding(count, tokens.data, table.begin[0], table.size[0], table.size[1], table.data, y.data);
   }

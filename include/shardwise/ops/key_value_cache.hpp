@@ -14,6 +14,7 @@
 /// ```
 
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/ops/attention.hpp>
 
 namespace shardwise {
@@ -52,17 +53,15 @@ class KeyValueCache {
   constexpr void append(const K& k, const K& v) {
     const Shape<4>& x = k.shape();
     if (x != v.shape() || x != of_tokens(x[1])) {
-      throw std::invalid_argument("KeyValueCache: k is " + detail::to_string(x) + " and v " +
-                                  detail::to_string(v.shape()) + ", but the cache takes " +
-                                  detail::to_string(of_tokens(x[1])));
+      detail::fail(
+          {"KeyValueCache: k is ", x, " and v ", v.shape(), ", but the cache takes ", of_tokens(x[1])});
     }
     if (!(k.mesh() == keys_.mesh() && v.mesh() == keys_.mesh())) {
       throw std::invalid_argument("KeyValueCache: k or v lives on another mesh than the cache");
     }
     if (x[1] > capacity() - length_) {
-      throw std::length_error("KeyValueCache: " + std::to_string(x[1]) +
-                              " more tokens do not fit: it holds " + std::to_string(length_) +
-                              " of at most " + std::to_string(capacity()));
+      detail::fail<std::length_error>({"KeyValueCache: ", x[1], " more tokens do not fit: it holds ", length_,
+                                       " of at most ", capacity()});
     }
     if constexpr (!MeshOf::dry) {
       copy_in(k.view(), keys_.writable());
@@ -79,15 +78,14 @@ class KeyValueCache {
   constexpr auto attend(const Q& q, const AttentionOptions& options) const {
     using T = typename K::Element;
     AttentionOp::shape(q.shape(), of_tokens(length_), of_tokens(length_));
-    detail::check_heads<typename K::MeshOf::AxesOf>(q.shape()[2], keys_.shape()[2], Q::layout, K::layout, 2,
-                                                    q.mesh().sizes());
+    detail::check_heads(q.shape()[2], keys_.shape()[2], Q::layout, K::layout, 2, q.mesh().sizes(),
+                        K::MeshOf::AxesOf::names.data());
     if (!(q.mesh() == keys_.mesh())) {
       throw std::invalid_argument("attention: q lives on another mesh than the cache");
     }
     if (options.causal && q.shape()[1] > length_) {
-      throw std::invalid_argument("attention: q has " + std::to_string(q.shape()[1]) +
-                                  " tokens, but the cache only " + std::to_string(length_) +
-                                  ": append their keys and values first");
+      detail::fail({"attention: q has ", q.shape()[1], " tokens, but the cache only ", length_,
+                    ": append their keys and values first"});
     }
     const AttentionOp op{options};
     result_of<AttentionOp, Q, K, K> o(q.mesh(), q.shape());

@@ -9,6 +9,7 @@
 
 #include <shardwise/kernel/layer_norm.hpp>
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/ops/apply.hpp>
 
 namespace shardwise {
@@ -28,9 +29,8 @@ struct LayerNormOp {
   template <int Rank>
   static constexpr auto shape(const Shape<Rank>& x, const Shape<1>& gamma, const Shape<1>& beta) {
     if (gamma[0] != x[Rank - 1] || beta[0] != x[Rank - 1]) {
-      throw std::invalid_argument("layer_norm: x has " + std::to_string(x[Rank - 1]) +
-                                  " features, but gamma has " + std::to_string(gamma[0]) +
-                                  " elements and beta " + std::to_string(beta[0]));
+      detail::fail({"layer_norm: x has ", x[Rank - 1], " features, but gamma has ", gamma[0],
+                    " elements and beta ", beta[0]});
     }
     return x;
   }

@@ -19,6 +19,7 @@
 #include <shardwise/kernel/gemm.hpp>
 #include <shardwise/kernel/reduce.hpp>
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/ops/apply.hpp>
 
 namespace shardwise {
@@ -42,9 +43,8 @@ struct MatmulOp {
     constexpr int rows = RankX - Contracted, out = RankW - Contracted;
     for (int i = 0; i < Contracted; ++i) {
       if (x[rows + i] != w[out + i]) {
-        throw std::invalid_argument("matmul: x has " + std::to_string(x[rows + i]) +
-                                    " features in dimension " + std::to_string(rows + i) +
-                                    ", but the weight contracts " + std::to_string(w[out + i]));
+        detail::fail({"matmul: x has ", x[rows + i], " features in dimension ", rows + i,
+                      ", but the weight contracts ", w[out + i]});
       }
     }
     Shape<rows + out> y{};
@@ -128,9 +128,8 @@ struct LinearOp {
   static constexpr auto shape(const Shape<RankX>& x, const Shape<RankW>& w, const Shape<RankB>& b) {
     for (int i = 0; i < RankB; ++i) {
       if (b[i] != w[i]) {
-        throw std::invalid_argument("linear: the bias has " + std::to_string(b[i]) +
-                                    " elements in dimension " + std::to_string(i) +
-                                    ", but the weight gives " + std::to_string(w[i]));
+        detail::fail(
+            {"linear: the bias has ", b[i], " elements in dimension ", i, ", but the weight gives ", w[i]});
       }
     }
     return Product::shape(x, w);

@@ -11,6 +11,7 @@
 
 #include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/ops/apply.hpp>
 #include <shardwise/ops/dimension.hpp>
 #include <shardwise/tensor/factories.hpp>
@@ -35,9 +36,7 @@ struct NarrowOp {
   constexpr auto shape(const Shape<Rank>& x) const {
     constexpr auto dim = detail::dimension(Dim, Rank);
     if (kept.begin < 0 || kept.size < 0 || kept.end() > x[dim]) {
-      throw std::invalid_argument("narrow: " + std::to_string(kept.begin) + " to " +
-                                  std::to_string(kept.end()) + " is not within dimension " +
-                                  std::to_string(dim) + " of " + detail::to_string(x));
+      detail::fail({"narrow: ", kept.begin, " to ", kept.end(), " is not within dimension ", dim, " of ", x});
     }
     Shape<Rank> y = x;
     y[dim] = kept.size;

@@ -16,6 +16,7 @@
 /// sharded on dimension 1 over 4 ranks is not 16 x 6 in any layout, and throws.
 
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/ops/apply.hpp>
 #include <shardwise/tensor/factories.hpp>
 
@@ -140,12 +141,11 @@ constexpr bool reshape_is_local(const MeshSizes& sizes, const Shape<From>& old_s
 template <TensorType Y, TensorType X>
 constexpr void check_reshape(const X& x, const Shape<Y::rank>& shape) {
   for (Index extent : shape) {
-    if (extent < 0) throw std::invalid_argument("reshape: an extent is negative in " + to_string(shape));
+    if (extent < 0) detail::fail({"reshape: an extent is negative in ", shape});
   }
   if (elements(shape) != elements(x.shape())) {
-    throw std::invalid_argument("reshape: " + to_string(x.shape()) + " has " +
-                                std::to_string(elements(x.shape())) + " elements, but " + to_string(shape) +
-                                " has " + std::to_string(elements(shape)));
+    detail::fail({"reshape: ", x.shape(), " has ", elements(x.shape()), " elements, but ", shape, " has ",
+                  elements(shape)});
   }
   if (reshape_is_local(x.mesh().sizes(), x.shape(), X::layout, shape, Y::layout)) return;
   std::string axes;
@@ -155,9 +155,8 @@ constexpr void check_reshape(const X& x, const Shape<Y::rank>& shape) {
             " over the " + std::to_string(x.mesh().sizes()[axis]) + " ranks of " +
             X::MeshOf::AxesOf::names[axis] + ", then dimension " + std::to_string(Y::layout[axis].dim());
   }
-  throw std::invalid_argument("reshape: " + to_string(x.shape()) + " cannot become " + to_string(shape) +
-                              " without moving data, sharded as it is: " + axes +
-                              "; redistribute to Replicate there first");
+  detail::fail({"reshape: ", x.shape(), " cannot become ", shape,
+                " without moving data, sharded as it is: ", axes, "; redistribute to Replicate there first"});
 }
 
 class ReshapeNode final : public TapeNode {

@@ -13,6 +13,7 @@
 
 #include <shardwise/kernel/rms_norm.hpp>
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/ops/apply.hpp>
 
 namespace shardwise {
@@ -33,8 +34,7 @@ struct RmsNormOp {
   template <int Rank>
   static constexpr auto shape(const Shape<Rank>& x, const Shape<1>& weight) {
     if (weight[0] != x[Rank - 1]) {
-      throw std::invalid_argument("rms_norm: x has " + std::to_string(x[Rank - 1]) +
-                                  " features, but weight has " + std::to_string(weight[0]) + " elements");
+      detail::fail({"rms_norm: x has ", x[Rank - 1], " features, but weight has ", weight[0], " elements"});
     }
     return x;
   }

@@ -15,6 +15,7 @@
 
 #include <shardwise/kernel/rope.hpp>
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/ops/apply.hpp>
 
 namespace shardwise {
@@ -42,16 +43,13 @@ struct RopeOp {
 
   constexpr Shape<4> shape(const Shape<4>& x) const {
     if (x[3] % 2 != 0) {
-      throw std::invalid_argument("rope: head_dim is " + std::to_string(x[3]) +
-                                  ", but it must be even: its numbers are turned in pairs");
+      detail::fail({"rope: head_dim is ", x[3], ", but it must be even: its numbers are turned in pairs"});
     }
     if (!(options.theta > 0)) {
-      throw std::invalid_argument("rope: theta is " + std::to_string(options.theta) +
-                                  ", but it must be positive");
+      detail::fail({"rope: theta is ", options.theta, ", but it must be positive"});
     }
     if (options.first_position < 0) {
-      throw std::invalid_argument("rope: first_position is " + std::to_string(options.first_position) +
-                                  ", but positions count from 0");
+      detail::fail({"rope: first_position is ", options.first_position, ", but positions count from 0"});
     }
     if (options.scaling) check(*options.scaling);
     return x;
@@ -75,19 +73,16 @@ struct RopeOp {
  private:
   static constexpr void check(const RopeScaling& scaling) {
     if (!(scaling.factor > 0)) {
-      throw std::invalid_argument("rope: the scaling factor is " + std::to_string(scaling.factor) +
-                                  ", but it must be positive");
+      detail::fail({"rope: the scaling factor is ", scaling.factor, ", but it must be positive"});
     }
     if (scaling.rope_type != RopeType::llama3) return;
     if (!(scaling.low_freq_factor < scaling.high_freq_factor)) {
-      throw std::invalid_argument("rope: low_freq_factor is " + std::to_string(scaling.low_freq_factor) +
-                                  ", but it must be less than high_freq_factor, " +
-                                  std::to_string(scaling.high_freq_factor));
+      detail::fail({"rope: low_freq_factor is ", scaling.low_freq_factor,
+                    ", but it must be less than high_freq_factor, ", scaling.high_freq_factor});
     }
     if (scaling.original_max_position_embeddings < 1) {
-      throw std::invalid_argument("rope: original_max_position_embeddings is " +
-                                  std::to_string(scaling.original_max_position_embeddings) +
-                                  ", but it must be positive");
+      detail::fail({"rope: original_max_position_embeddings is ", scaling.original_max_position_embeddings,
+                    ", but it must be positive"});
     }
   }
   template <class T>

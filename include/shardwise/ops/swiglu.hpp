@@ -12,6 +12,7 @@
 
 #include <shardwise/kernel/swiglu.hpp>
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/ops/apply.hpp>
 #include <shardwise/tensor/factories.hpp>
 
@@ -28,8 +29,7 @@ struct SwigluOp {
   template <int Rank>
   static constexpr auto shape(const Shape<Rank>& gate, const Shape<Rank>& up) {
     if (gate != up) {
-      throw std::invalid_argument("swiglu: gate is " + detail::to_string(gate) + ", but up is " +
-                                  detail::to_string(up));
+      detail::fail({"swiglu: gate is ", gate, ", but up is ", up});
     }
     return gate;
   }

@@ -15,6 +15,7 @@
 #include <string>
 
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/mesh/gather.hpp>
 #include <shardwise/tensor/factories.hpp>
 
@@ -50,8 +51,7 @@ template <class... Placements, class MeshType, int Rank, class T,
 auto distribute(const MeshType& mesh, const Shape<Rank>& shape, std::span<const T> values) {
   auto x = detail::make<std::remove_const_t<T>, Placements...>(mesh, shape);
   if (static_cast<Index>(values.size()) != elements(shape)) {
-    throw std::invalid_argument("distribute: " + std::to_string(values.size()) + " values do not fill " +
-                                detail::to_string(shape));
+    detail::fail({"distribute: ", values.size(), " values do not fill ", shape});
   }
   if (detail::holds_the_value(x)) {
     const detail::AnyBox own = detail::AnyTensor(x).box(), whole{{}, detail::padded(shape)};
@@ -112,10 +112,9 @@ auto from_local(const MeshType& mesh, const Shape<Rank>& local_shape, std::span<
     MeshSizes at = group_member(mesh.sizes(), {}, layout.axes, every_axis, static_cast<int>(r));
     auto expected = local_box(shape, layout, mesh.sizes(), at).size;
     if (block_of(r) != expected || elements(expected) != all[r * (Rank + 1) + Rank]) {
-      throw std::invalid_argument(
-          "from_local: the blocks add up to " + detail::to_string(shape) + ", of which rank " +
-          std::to_string(r) + " should hold " + detail::to_string(expected) + ", but it brings " +
-          detail::to_string(block_of(r)) + " with " + std::to_string(all[r * (Rank + 1) + Rank]) + " values");
+      detail::fail({"from_local: the blocks add up to ", shape, ", of which rank ", r, " should hold ",
+                    expected, ", but it brings ", block_of(r), " with ", all[r * (Rank + 1) + Rank],
+                    " values"});
     }
   }
   auto x = detail::make<std::remove_const_t<T>, Placements...>(mesh, shape);
@@ -147,8 +146,7 @@ template <class... Placements, class MeshType, class Derived, int Rank>
 auto from_local(const MeshType& mesh, const Shape<Rank>& shape, const Eigen::MatrixBase<Derived>& block) {
   auto x = from_local<Placements...>(mesh, block);
   if (x.shape() != shape) {
-    throw std::invalid_argument("from_local: the blocks add up to " + detail::to_string(x.shape()) +
-                                " where " + detail::to_string(shape) + " is expected");
+    detail::fail({"from_local: the blocks add up to ", x.shape(), " where ", shape, " is expected"});
   }
   return x;
 }

@@ -21,6 +21,7 @@
 #include <string>
 
 #include <shardwise/kernel/update.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
 
 namespace shardwise {
@@ -117,7 +118,7 @@ template <class Module>
 constexpr double gradient_norm(Module& module, double p = 2, const ReduceOptions& options = {}) {
   const bool maximum = p == std::numeric_limits<double>::infinity();
   if (p != 2 && !maximum) {
-    throw std::invalid_argument("gradient_norm: p is " + std::to_string(p) + ", which must be 2 or infinity");
+    detail::fail({"gradient_norm: p is ", p, ", which must be 2 or infinity"});
   }
   reduce_gradients(module, detail::finishing(options));
   detail::NormOfRanks norm(maximum);
@@ -133,8 +134,7 @@ template <class Module>
 constexpr double clip_gradients(Module& module, double max_norm, double p = 2,
                                 const ReduceOptions& options = {}) {
   if (!(max_norm >= 0)) {
-    throw std::invalid_argument("clip_gradients: max_norm is " + std::to_string(max_norm) +
-                                ", which must be 0 or more");
+    detail::fail({"clip_gradients: max_norm is ", max_norm, ", which must be 0 or more"});
   }
   const double norm = gradient_norm(module, p, options);
   const double factor = max_norm / (norm + 1e-6);

@@ -18,6 +18,7 @@
 #include <string>
 
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/module/parameters.hpp>
 #include <shardwise/tensor/buckets.hpp>
 
@@ -120,12 +121,11 @@ class GradientReducer final : public BackwardTask {
 
   static constexpr const ReduceOptions& checked(const ReduceOptions& options) {
     if (options.bucket_bytes < 0) {
-      throw std::invalid_argument("reduce_gradients: bucket_bytes is " +
-                                  std::to_string(options.bucket_bytes) + ", which must be 0 or more");
+      detail::fail({"reduce_gradients: bucket_bytes is ", options.bucket_bytes, ", which must be 0 or more"});
     }
     if (options.in_background < 0) {
-      throw std::invalid_argument("reduce_gradients: in_background is " +
-                                  std::to_string(options.in_background) + ", which must be 0 or more");
+      detail::fail(
+          {"reduce_gradients: in_background is ", options.in_background, ", which must be 0 or more"});
     }
     return options;
   }

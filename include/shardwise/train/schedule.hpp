@@ -21,6 +21,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include <shardwise/layout/text.hpp>
+
 namespace shardwise {
 
 /// How the rate falls after the warm-up: not at all, along a line, along half a period of the cosine.
@@ -37,8 +39,7 @@ constexpr Decay parse_decay(std::string_view name) {
   for (Decay decay : {Decay::constant, Decay::linear, Decay::cosine}) {
     if (name == name_of(decay)) return decay;
   }
-  throw std::invalid_argument("\"" + std::string(name) +
-                              "\" is no decay of a learning rate: choose constant, linear or cosine");
+  detail::fail({"\"", name, "\" is no decay of a learning rate: choose constant, linear or cosine"});
 }
 
 struct ScheduleSettings {
@@ -73,16 +74,13 @@ class Schedule {
     check_rate(peak, "peak");
     check_rate(floor, "floor");
     if (floor > peak) {
-      throw std::invalid_argument("Schedule: floor is " + std::to_string(floor) +
-                                  ", which must not be above the peak, " + std::to_string(peak));
+      detail::fail({"Schedule: floor is ", floor, ", which must not be above the peak, ", peak});
     }
     if (warmup < 0) {
-      throw std::invalid_argument("Schedule: warmup is " + std::to_string(warmup) +
-                                  ", which must be 0 or more");
+      detail::fail({"Schedule: warmup is ", warmup, ", which must be 0 or more"});
     }
     if (decay != Decay::constant && warmup >= steps) {
-      throw std::invalid_argument("Schedule: warmup is " + std::to_string(warmup) +
-                                  ", which must be below the steps, " + std::to_string(steps));
+      detail::fail({"Schedule: warmup is ", warmup, ", which must be below the steps, ", steps});
     }
   }
 
@@ -90,7 +88,7 @@ class Schedule {
   constexpr double operator()(std::int64_t step) const {
     const auto& [decay, peak, floor, warmup, steps] = settings_;
     if (step < 0) {
-      throw std::invalid_argument("Schedule: step is " + std::to_string(step) + ", which must be 0 or more");
+      detail::fail({"Schedule: step is ", step, ", which must be 0 or more"});
     }
     if (step < warmup) return peak * static_cast<double>(step + 1) / static_cast<double>(warmup);
     if (decay == Decay::constant) return peak;
@@ -106,8 +104,7 @@ class Schedule {
  private:
   static constexpr void check_rate(double rate, const char* name) {
     if (!(rate >= 0 && rate <= std::numeric_limits<double>::max())) {
-      throw std::invalid_argument("Schedule: " + std::string(name) + " is " + std::to_string(rate) +
-                                  ", which must be a number from 0 on");
+      detail::fail({"Schedule: ", name, " is ", rate, ", which must be a number from 0 on"});
     }
   }
 

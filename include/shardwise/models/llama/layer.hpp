@@ -33,8 +33,8 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T>> {
         rope_{.theta = config.theta, .scaling = config.scaling} {
     using Wq = typename Projection<"wq">::Weight;
     detail::check_heads_suffice<Wq>(mesh.sizes(), config.heads);
-    detail::check_heads<typename MeshType::AxesOf>(config.heads, config.kv_heads, Wq::layout,
-                                                   Projection<"wk">::Weight::layout, 0, mesh.sizes());
+    detail::check_heads(config.heads, config.kv_heads, Wq::layout, Projection<"wk">::Weight::layout, 0,
+                        mesh.sizes(), MeshType::AxesOf::names.data());
   }
 
   /// x: [batch, sequence, features], and so is the result.

@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Errors with a text: `fail<std::out_of_range>({"token ", token, " at ", position})`. Only this call is left behind in
+/// code that may be inlined in many places.
+
+#include <concepts>
+#include <initializer_list>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <shardwise/layout/index.hpp>
+
+namespace shardwise::detail {
+
+/// Words, a number, or the extents of a tensor: [2 x 3].
+class TextPart {
+ public:
+  TextPart(std::string_view words) : words_(words) {}
+  TextPart(const char* words) : words_(words) {}
+  TextPart(const std::string& words) : words_(words) {}
+  TextPart(std::signed_integral auto number) : kind_(Kind::integer), integer_(number) {}
+  TextPart(std::unsigned_integral auto number) : kind_(Kind::natural), natural_(number) {}
+  TextPart(double number) : kind_(Kind::real), real_(number) {}
+  template <std::convertible_to<std::span<const Index>> Extents>
+  TextPart(const Extents& extents) : kind_(Kind::extents), extents_(extents) {}
+
+  void append_to(std::string& all) const {
+    if (kind_ == Kind::words) all += words_;
+    if (kind_ == Kind::integer) all += std::to_string(integer_);
+    if (kind_ == Kind::natural) all += std::to_string(natural_);
+    if (kind_ == Kind::real) all += std::to_string(real_);
+    if (kind_ != Kind::extents) return;
+    const char* before = "[";
+    for (Index extent : extents_) all += std::exchange(before, " x ") + std::to_string(extent);
+    all += extents_.empty() ? "[]" : "]";
+  }
+
+ private:
+  enum class Kind { words, integer, natural, real, extents } kind_ = Kind::words;
+  std::string_view words_;
+  long long integer_ = 0;
+  unsigned long long natural_ = 0;
+  double real_ = 0;
+  std::span<const Index> extents_;
+};
+
+[[gnu::cold]] inline std::string text(std::initializer_list<TextPart> parts) {
+  std::string all;
+  for (const TextPart& part : parts) part.append_to(all);
+  return all;
+}
+
+/// The global index, "[3, 17]", of the element at `offset` of a block with the extents `size` that begins at `begin`, or at 0.
+[[gnu::cold]] inline std::string position(std::span<const Index> size, Index offset,
+                                          std::span<const Index> begin = {}) {
+  std::string at;
+  for (std::size_t dim = size.size(); dim-- > 0;) {
+    at = text({offset % size[dim] + (begin.empty() ? 0 : begin[dim]), at.empty() ? "" : ", ", at});
+    offset /= size[dim];
+  }
+  return "[" + at + "]";
+}
+
+/// Throws an `Error` that says so.
+template <class Error = std::invalid_argument>
+[[noreturn, gnu::cold, gnu::noinline]] void fail(std::initializer_list<TextPart> parts) {
+  throw Error(text(parts));
+}
+
+}  // namespace shardwise::detail
