@@ -62,7 +62,7 @@ template <int Rank>
 }
 
 template <int Rank>
-constexpr Box<Rank> intersection(const Box<Rank>& a, const Box<Rank>& b) {
+[[gnu::noinline]] constexpr Box<Rank> intersection(const Box<Rank>& a, const Box<Rank>& b) {
   Box<Rank> common;
   for (int dim = 0; dim < Rank; ++dim) {
     Range range = intersection(a.range(dim), b.range(dim));

@@ -53,7 +53,7 @@ struct Route {
 /// block, a reduce-scatter (g-1)/g of its input, a gather what it lacks of its result, an all-to-all (g-1)/g
 /// of its result. If slices and zeros were free, it would pay to slice a copy along an axis that is none of a
 /// reduction's business and to gather it again afterwards; so charged, a single step is always the cheapest.
-constexpr Cost cost(const Layout& from, const Step& step, const MeshSizes& sizes) {
+[[gnu::noinline]] constexpr Cost cost(const Layout& from, const Step& step, const MeshSizes& sizes) {
   auto block = [&](const Layout& layout) {
     std::int64_t whole = group_size(sizes, layout.axes, ~0u);
     AxisSet cutting = layout.axes_where([](Placement p) { return p.is_shard(); });
@@ -128,7 +128,8 @@ class Waypoints {
   Array<Placement, max_axes> pending_{};
 };
 
-constexpr Route shortest_path(const Layout& from, const Layout& to, int rank, const MeshSizes& sizes) {
+[[gnu::cold]] constexpr Route shortest_path(const Layout& from, const Layout& to, int rank,
+                                            const MeshSizes& sizes) {
   struct Node {
     Layout layout{};
     Cost cost{};

@@ -34,6 +34,8 @@ class Shared {
   static constexpr Shared make(Args&&... args) {
     return Shared(make_pooled<T>(std::forward<Args>(args)...));
   }
+  /// Another handle to an object that has one.
+  static constexpr Shared to(T& object) { return Shared(&object); }
   constexpr Shared(const Shared& other) : Shared(other.object_) {}
   constexpr Shared(Shared&& other) noexcept : object_(other.object_) { other.object_ = nullptr; }
   /// A handle to a base of the object: of a `Pooled` hierarchy.
@@ -55,6 +57,8 @@ class Shared {
   constexpr explicit operator bool() const { return object_ != nullptr; }
   constexpr T& operator*() const { return *object_; }
   constexpr T* operator->() const { return object_; }
+  /// Both are handles to one object, or to none.
+  constexpr bool same_as(const Shared& other) const { return object_ == other.object_; }
   /// No other handle refers to the object.
   constexpr bool unique() const { return object_ && object_->handles_ == 1; }
 

@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <memory>
 #include <stdexcept>
 #include <string>
 
@@ -25,7 +24,7 @@ namespace shardwise {
 /// In a list of mesh sizes: whatever makes the sizes multiply to the number of ranks. At most once.
 inline constexpr int any = -1;
 
-/// A cheap handle; all copies are the same mesh.
+/// A cheap handle; all copies are the same mesh, and belong to one thread.
 template <MeshAxis... Axes>
 class Mesh {
  public:
@@ -40,7 +39,7 @@ class Mesh {
   /// Arranges all ranks of `ranks`. Collective over them. Throws `std::invalid_argument`, on every rank, if
   /// the sizes do not multiply to their number.
   Mesh(Communicator ranks, const SizesOf& sizes)
-      : state_(std::make_shared<detail::MeshState>(std::move(ranks))) {
+      : state_(Shared<detail::MeshState>::make(std::move(ranks))) {
     state_->axes = axes;
     state_->sizes = fitted(sizes, state_->all.size());
     state_->coordinates = group_member(state_->sizes, {}, axes, every_axis, state_->all.rank());
@@ -86,7 +85,7 @@ class Mesh {
   /// For `MeshView`.
   detail::MeshState& state() const { return *state_; }
 
-  friend bool operator==(const Mesh& a, const Mesh& b) { return a.state_ == b.state_; }
+  friend bool operator==(const Mesh& a, const Mesh& b) { return a.state_.same_as(b.state_); }
 
  private:
   template <class>
@@ -120,7 +119,7 @@ class Mesh {
     return sizes;
   }
 
-  std::shared_ptr<detail::MeshState> state_;
+  Shared<detail::MeshState> state_;
 };
 
 /// Records what runs on a real mesh, from construction to destruction.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <shardwise/layout/layout.hpp>
+#include <shardwise/memory/shared.hpp>
 #include <shardwise/mesh/communicator.hpp>
 #include <shardwise/mesh/recorder.hpp>
 
@@ -29,7 +30,7 @@ inline Recorder* take_recorder() {
 }
 
 /// The state of a real mesh.
-struct MeshState {
+struct MeshState : Counted {
   explicit MeshState(Communicator ranks) : all(std::move(ranks)) {}
   MeshState(const MeshState&) = delete;
   MeshState& operator=(const MeshState&) = delete;

@@ -24,6 +24,16 @@ class Parameter;
 
 namespace detail {
 
+/// What all copies of a parameter share, with the type that it is stored in.
+template <TensorType Stored>
+struct TypedParameterCell final : ParameterCell {
+  constexpr TypedParameterCell(Stored value, const ParameterLayouts& layouts_of_it, const Init& first)
+      : ParameterCell(AnyTensor(value), layouts_of_it, element_functions<typename Stored::Element>, first),
+        typed(std::move(value)) {}
+
+  Stored typed;
+};
+
 /// The value of a gathered parameter in the backward pass, when it is gathered again.
 template <TensorType X, PackedSharding How>
 class GatheredRecipe final : public Recipe<X> {
@@ -53,14 +63,13 @@ class Parameter {
                 "of two data axes that shard, the left one must not have the lower ZeRO level");
   using Stored = relaid<X, packed(layouts.stored)>;
   using Finished = finished_gradient_of<X, How>;
+  using Cell = detail::TypedParameterCell<Stored>;
   /// Is it stored in another layout than it is used in?
   static constexpr bool is_gathered = layouts.gathered;
 
   /// Global extents `shape`. The value is not set: `initialize` a model, or load it, before using it.
-  constexpr Parameter(const MeshOf& mesh, const Shape<X::rank>& shape, Init init)
-      : stored_(mesh, shape, MemoryUse::parameter),
-        cell_(Shared<detail::ParameterCell>::make(detail::AnyTensor(stored_), layouts,
-                                                  detail::element_functions<typename X::Element>, init)) {}
+  [[gnu::cold]] constexpr Parameter(const MeshOf& mesh, const Shape<X::rank>& shape, Init init)
+      : cell_(Shared<Cell>::make(Stored(mesh, shape, MemoryUse::parameter), layouts, init)) {}
 
   /// What operations use. Throws `std::logic_error` if the value was never set; or if it is sharded, and not
   /// gathered now: see `Unit`.
@@ -76,10 +85,10 @@ class Parameter {
   /// What is kept between the steps. Throws `std::logic_error` if it was never set.
   constexpr const Stored& stored() const {
     cell_->check_set();
-    return stored_;
+    return cell_->typed;
   }
-  constexpr const Shape<X::rank>& shape() const { return stored_.shape(); }
-  constexpr const MeshOf& mesh() const { return stored_.mesh(); }
+  constexpr const Shape<X::rank>& shape() const { return cell_->typed.shape(); }
+  constexpr const MeshOf& mesh() const { return cell_->typed.mesh(); }
 
   /// What `backward` left since gradients were last reduced: pending where the parameter is `Reduced`. Empty if
   /// there is nothing.
@@ -94,7 +103,7 @@ class Parameter {
     return Finished(mesh(), shape(), cell_->finished.sum());
   }
   /// For what works on parameters of any type.
-  constexpr const Shared<detail::ParameterCell>& cell() const { return cell_; }
+  constexpr const Shared<Cell>& cell() const { return cell_; }
 
   /// Draws the first value: the same global tensor on every mesh.
   void initialize(std::uint64_t seed) { cell_->initialize(seed); }
@@ -109,7 +118,7 @@ class Parameter {
   /// This rank's block of what is stored, to be changed in place by an optimizer or a loader.
   constexpr View<typename X::Element, X::rank> writable() {
     cell_->writable();
-    return stored_.writable();
+    return cell_->typed.writable();
   }
 
   /// For operations that need the value in their pullback.
@@ -118,8 +127,7 @@ class Parameter {
   }
 
  private:
-  Stored stored_;
-  Shared<detail::ParameterCell> cell_;
+  Shared<Cell> cell_;
 };
 
 template <class P>

@@ -57,7 +57,7 @@ inline constexpr ElementFunctions element_functions{
 };
 
 /// What all copies of a parameter share.
-class ParameterCell : public Counted {
+class ParameterCell : public Pooled<ParameterCell>, public Counted {
  public:
   [[gnu::noinline]] constexpr ParameterCell(const AnyTensor& value, const ParameterLayouts& all_layouts,
                                             const ElementFunctions& element, const Init& first)

@@ -49,14 +49,12 @@ constexpr void for_each_parameter(M& module, F&& f) {
 /// Calls f(path, parameter) for every parameter, with its dotted path: "blocks.0.attention.wq.weight".
 template <class M, class F>
 void for_each_named_parameter(M& module, F&& f, const std::string& path = "") {
-  auto below = [&](std::string_view name) {
-    return path.empty() ? std::string(name) : path + "." + std::string(name);
-  };
+  auto below = [&](detail::TextPart name) { return detail::text({path, path.empty() ? "" : ".", name}); };
   if constexpr (is_parameter<M>) {
     f(std::string_view(path), module);
   } else if constexpr (requires { module.begin(); }) {
     std::size_t index = 0;
-    for (auto& element : module) for_each_named_parameter(element, f, below(std::to_string(index++)));
+    for (auto& element : module) for_each_named_parameter(element, f, below(index++));
   } else {
     detail::visit_children(
         module, [&](const char* name, auto& child) { for_each_named_parameter(child, f, below(name)); });
@@ -72,19 +70,30 @@ struct NamedParameter {
 
 using ParameterList = std::vector<ParameterCell*, PoolAllocator<ParameterCell*>>;
 
+struct Collect {
+  ParameterList& all;
+  constexpr void operator()(auto& parameter) const { add(*parameter.cell()); }
+  [[gnu::noinline]] constexpr void add(ParameterCell& cell) const { all.push_back(&cell); }
+};
+struct CollectNamed {
+  std::vector<NamedParameter>& all;
+  void operator()(std::string_view path, auto& parameter) const { add(path, *parameter.cell()); }
+  [[gnu::noinline]] void add(std::string_view path, ParameterCell& cell) const {
+    all.push_back({std::string(path), &cell});
+  }
+};
+
 /// In the order of `visit`; one that is visited several times is there as often.
 template <class M>
 constexpr ParameterList parameters_of(M& module) {
   ParameterList all;
-  for_each_parameter(module, [&](auto& parameter) { all.push_back(&*parameter.cell()); });
+  for_each_parameter(module, Collect{all});
   return all;
 }
 template <class M>
 std::vector<NamedParameter> named_parameters_of(M& module) {
   std::vector<NamedParameter> all;
-  for_each_named_parameter(module, [&](std::string_view path, auto& parameter) {
-    all.push_back({std::string(path), &*parameter.cell()});
-  });
+  for_each_named_parameter(module, CollectNamed{all});
   return all;
 }
 

@@ -97,17 +97,17 @@ class Exchange {
     return local_box(tensor.shape, layout, mesh_.sizes(),
                      group_member(mesh_.sizes(), mesh_.coordinates(), mesh_.axes(), way_.axes, member));
   }
-  constexpr AnyBox source_of(const Moved& tensor, int member) const {
+  [[gnu::noinline]] constexpr AnyBox source_of(const Moved& tensor, int member) const {
     if (tensor.rows.group > 0) return tensor.rows.box(tensor.shape, members(), member);
     return box_of(tensor, tensor.from, member);
   }
   constexpr AnyBox source(const Moved& tensor) const { return source_of(tensor, self()); }
   constexpr AnyBox target(const Moved& tensor) const { return box_of(tensor, tensor.to, self()); }
   /// What this rank has and a member of the group wants, and the other way round.
-  constexpr AnyBox sent(const Moved& tensor, int member) const {
+  [[gnu::noinline]] constexpr AnyBox sent(const Moved& tensor, int member) const {
     return intersection(source(tensor), box_of(tensor, tensor.to, member));
   }
-  constexpr AnyBox received(const Moved& tensor, int member) const {
+  [[gnu::noinline]] constexpr AnyBox received(const Moved& tensor, int member) const {
     return intersection(source_of(tensor, member), target(tensor));
   }
 
@@ -202,7 +202,7 @@ class Exchange {
   }
 
   /// What goes to, or comes from, each member.
-  Pieces pieces(bool outgoing) const {
+  [[gnu::noinline]] Pieces pieces(bool outgoing) const {
     Pieces all;
     for (int member = 0; member < members(); ++member) {
       Index count = 0;
@@ -221,7 +221,6 @@ class Exchange {
     char* out = data(landed_                                          ? landed_
                      : packed_ && way_.kind == Collective::all_reduce ? packed_
                                                                       : first.out);
-    auto keep = [&](Request request) { request_ = make_pooled<Request>(std::move(request)); };
     switch (way_.kind) {
       case Collective::all_reduce:
         if (background) return keep(group.all_reduce_async(in, out, count, type_, way_.op));
@@ -251,6 +250,7 @@ class Exchange {
       }
     }
   }
+  [[gnu::noinline]] void keep(Request request) { request_ = make_pooled<Request>(std::move(request)); }
   constexpr void end_request() {
     if (request_) destroy_pooled(std::exchange(request_, nullptr));
   }

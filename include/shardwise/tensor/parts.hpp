@@ -38,8 +38,8 @@ constexpr Shape<Rank> row_major_strides(const Shape<Rank>& size) {
 }
 
 /// Copies the indices of `part` from a block that holds `from` to one that holds `to`; elements have `element` bytes.
-inline void copy_part(Index element, const AnyBox& part, const void* source, const AnyBox& from, void* target,
-                      const AnyBox& to) {
+[[gnu::noinline]] inline void copy_part(Index element, const AnyBox& part, const void* source,
+                                        const AnyBox& from, void* target, const AnyBox& to) {
   if (part.elements() == 0) return;
   const auto source_strides = row_major_strides(from.size), target_strides = row_major_strides(to.size);
   Index begin = 0, place = 0;
@@ -66,7 +66,7 @@ inline void copy_part(Index element, const AnyBox& part, const void* source, con
 
 /// Where the first element of `part` lies in a block that holds `whole`, if its elements lie there one after
 /// another; else -1.
-constexpr Index place_of(const AnyBox& part, const AnyBox& whole) {
+[[gnu::noinline]] constexpr Index place_of(const AnyBox& part, const AnyBox& whole) {
   Index place = 0, stride = 1;
   bool rows_are_whole = true;
   for (int dim = max_rank; dim-- > 0;) {

@@ -88,7 +88,8 @@ class Transfer : public Counted {
 };
 
 /// A route that was asked for before.
-inline const Route& cached_route(const Layout& from, const Layout& to, int rank, const MeshSizes& sizes) {
+[[gnu::noinline]] inline const Route& cached_route(const Layout& from, const Layout& to, int rank,
+                                                   const MeshSizes& sizes) {
   struct Known {
     Layout from, to;
     int rank = -1;

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include <shardwise/kernel/update.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
 
 namespace shardwise {
@@ -52,9 +53,8 @@ namespace detail {
 constexpr void check_setting(const char* optimizer, const char* name, double value,
                              double end = std::numeric_limits<double>::infinity()) {
   if (value >= 0 && value < end) return;
-  throw std::invalid_argument(std::string(optimizer) + ": " + name + " is " + std::to_string(value) +
-                              ", which must be 0 or more" +
-                              (end == 1 ? ", and below 1" : ", and a finite number"));
+  detail::fail({optimizer, ": ", name, " is ", value, ", which must be 0 or more",
+                end == 1 ? ", and below 1" : ", and a finite number"});
 }
 
 }  // namespace detail
@@ -85,8 +85,7 @@ class Optimizer {
           "an optimizer's groups are chosen before its first step, and before it is added to a checkpoint");
     }
     if (!(rate_factor >= 0)) {
-      throw std::invalid_argument("add_group: rate_factor is " + std::to_string(rate_factor) +
-                                  ", which must be 0 or more");
+      detail::fail({"add_group: rate_factor is ", rate_factor, ", which must be 0 or more"});
     }
     Update settings = update_;
     change(settings);
@@ -205,9 +204,9 @@ class Optimizer {
     });
     for (std::size_t group = 0; group < groups_.size(); ++group) {
       if (members[group] == 0) {
-        throw std::invalid_argument("group " + std::to_string(group) +
-                                    " of an optimizer has no parameter: those that it chooses are in earlier "
-                                    "groups, or there are none");
+        detail::fail({"group ", group,
+                      " of an optimizer has no parameter: those that it chooses are in earlier "
+                      "groups, or there are none"});
       }
     }
   }
@@ -215,8 +214,8 @@ class Optimizer {
     std::size_t index = 0;
     while (index < std::min(cells.size(), states_.size()) && cells[index] == states_[index].cell) ++index;
     if (index == cells.size() && index == states_.size()) return;
-    throw std::invalid_argument("an optimizer is for one module: parameter " + std::to_string(index) +
-                                " is not the one of the steps before");
+    detail::fail(
+        {"an optimizer is for one module: parameter ", index, " is not the one of the steps before"});
   }
   /// Calls f(parameter, its state) for each parameter, with the first of its names.
   template <class F>

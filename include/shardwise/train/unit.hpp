@@ -41,8 +41,8 @@ class UnitState : public Counted {
     unlink();
   }
 
-  constexpr void add(Shared<ParameterCell> cell, bool borrowed) {
-    parts_.emplace_back(std::move(cell), borrowed);
+  constexpr void add(ParameterCell& cell, bool borrowed) {
+    parts_.emplace_back(Shared<ParameterCell>::to(cell), borrowed);
   }
 
   /// The unit that is called after this one, and before it.
@@ -235,7 +235,7 @@ class Unit {
  private:
   template <class Module>
   constexpr void add(Module& module, bool borrowed) {
-    for_each_parameter(module, [&](const auto& parameter) { state_->add(parameter.cell(), borrowed); });
+    for (detail::ParameterCell* cell : detail::parameters_of(module)) state_->add(*cell, borrowed);
   }
 
   Shared<detail::UnitState> state_;
