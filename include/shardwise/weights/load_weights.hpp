@@ -74,17 +74,16 @@ Index load_weights(Module& module, const std::filesystem::path& path, const Load
   const Communicator ranks = detail::ranks_of_parameters(parameters);
   detail::Problems problems;
   std::optional<Weights> weights;
-  std::vector<std::string> names;
+  std::vector<std::string> names;  // of the parameters' tensors
   problems.guard([&] {
     weights.emplace(path);
     names = detail::matched(parameters, *weights, options, problems);
   });
   problems.throw_together(ranks, "load_weights");
   detail::together(ranks, "load_weights", [&] {
-    auto name = names.begin();
-    for (const detail::NamedParameter& parameter : parameters) {
-      weights->file_of(*name).read_untyped(*name, detail::untyped<char>(parameter.cell->writable()));
-      ++name;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const detail::AnyTensor x = parameters[i].cell->writable();
+      weights->file_of(names[i]).read_bytes(names[i], detail::view_of(x), x.rank, x.type);
     }
   });
   return weights->bytes_read();

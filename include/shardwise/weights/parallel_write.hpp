@@ -13,8 +13,8 @@
 /// new tensors beside the old config.json, or files that nothing lists, which may be removed by hand.
 
 #include <shardwise/mesh/agreement.hpp>
+#include <shardwise/tensor/any_tensor.hpp>
 #include <shardwise/weights/output_files.hpp>
-#include <shardwise/weights/stored_block.hpp>
 
 // Implementation details: not part of the interface.
 namespace shardwise::detail {
@@ -22,21 +22,21 @@ namespace shardwise::detail {
 /// A tensor to be written, and this rank's part of it.
 struct WrittenTensor {
   std::string name;
-  std::vector<Index> shape;  // in the file: that of the block, or with adjacent dimensions merged
-  UntypedBlock<const char> block;
+  std::vector<Index> shape;  // in the file: its own, or with adjacent dimensions merged
+  AnyTensor tensor;
   bool owner = false;  // of ranks with the same block one writes it
 };
 
 /// Writes this rank's block at its place, converted to the file's type. Returns the bytes.
-inline Index write_block(const File& file, const UntypedBlock<const char>& block,
-                         const StoredTensor& stored) {
-  const StoredType type = stored_as(block.type);
+inline Index write_block(const File& file, const AnyTensor& x, const StoredTensor& stored) {
+  const StoredType type = stored_as(x.type);
+  const auto block = view_of(x);
   std::vector<char> buffer;
   Index written = 0;
-  for_each_run(block.extents, [&](Index local, Index global, Index count) {
+  for_each_run(block, [&](Index local, Index global, Index count) {
     const Index piece = type == stored.type ? count : 1 << 16;  // elements that are converted at a time
     for (Index done = 0; done < count; done += piece) {
-      const auto bytes = converted_elements(type, block.at(local + done), stored.type,
+      const auto bytes = converted_elements(type, block.data + (local + done) * size_of(type), stored.type,
                                             std::min(piece, count - done), buffer);
       file.write(bytes.data(), static_cast<Index>(bytes.size()),
                  stored.offset + (global + done) * size_of(stored.type));
@@ -155,9 +155,9 @@ class ParallelWrite {
       std::optional<File> file;
       for (const StoredTensor& stored : output.header.tensors) {
         const WrittenTensor& source = *sources_.at(stored.name);
-        if (!source.owner || source.block.extents.elements() == 0) continue;
+        if (!source.owner || source.tensor.local_elements() == 0) continue;
         if (!file) file.emplace(temporary_path(output.target, token_), O_WRONLY);
-        written += write_block(*file, source.block, stored);
+        written += write_block(*file, source.tensor, stored);
       }
       if (file) file->sync();
     }
@@ -218,7 +218,7 @@ Index write_together(const Communicator& ranks, std::string_view task, const Pat
     collect(tensors);
     std::vector<StoredTensor> stored;
     for (const WrittenTensor& tensor : tensors) {
-      stored.push_back({tensor.name, stored_as(tensor.block.type), tensor.shape});
+      stored.push_back({tensor.name, stored_as(tensor.tensor.type), tensor.shape});
     }
     plan = plan_output(path, std::move(stored), options);
     plan.config = config;

@@ -12,16 +12,37 @@
 /// file.read_block("wte.weight", weight.writable());   // this rank's block, converted if need be
 /// ```
 
+#include <algorithm>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <shardwise/io/mapped_file.hpp>
+#include <shardwise/tensor/parts.hpp>
 #include <shardwise/weights/safetensors_header.hpp>
-#include <shardwise/weights/stored_block.hpp>
 
 namespace shardwise {
+
+// Implementation details: not part of the interface.
+namespace detail {
+
+/// Whether the extents of `coarse` are products of adjacent extents of `fine`, in order: [6, 5] of [2, 3, 5].
+inline bool merges_to(std::span<const Index> fine, std::span<const Index> coarse) {
+  std::size_t next = 0;
+  for (Index wanted : coarse) {
+    if (next == fine.size()) return false;
+    Index product = fine[next++];
+    while (product != wanted && next < fine.size()) product *= fine[next++];
+    if (product != wanted) return false;
+  }
+  // What is left is merged into the last one.
+  return fine.empty() == coarse.empty() &&
+         std::ranges::all_of(fine.subspan(next), [](Index extent) { return extent == 1; });
+}
+
+}  // namespace detail
 
 /// A file that is open and mapped. It must not shrink while it is open. Nothing here communicates: errors are
 /// `std::runtime_error`s of the rank that meets them, which name the file, the tensor, what was expected and
@@ -56,7 +77,10 @@ class SafetensorsFile {
   /// error, after which the block is in part written.
   template <Communicable T, int Rank>
   void read_block(std::string_view name, const View<T, Rank>& block) const {
-    read_untyped(name, detail::untyped(block));
+    View<char, max_rank> bytes{
+        reinterpret_cast<char*>(block.data), detail::padded(block.size), {}, detail::padded(block.shape)};
+    std::copy(block.begin.begin(), block.begin.end(), bytes.begin.begin());
+    read_bytes(name, bytes, Rank, data_type_of<T>());
   }
 
   /// Why a tensor cannot be read into blocks of such a tensor in memory; empty if it can.
@@ -68,7 +92,8 @@ class SafetensorsFile {
       return where(name) + "expected a type that can be read as " + std::string(name_of(wanted)) +
              ", found " + std::string(name_of(stored.type));
     }
-    if (!detail::same_but_for_merging(stored.shape, shape)) {
+    // The elements lie in the same row-major order if adjacent dimensions are merged in one of the two.
+    if (!detail::merges_to(stored.shape, shape) && !detail::merges_to(shape, stored.shape)) {
       return where(name) + "expected the shape " + detail::to_string(shape) + ", found " +
              detail::to_string(stored.shape);
     }
@@ -78,16 +103,16 @@ class SafetensorsFile {
   /// Bytes of elements that have been read from this file, by this object.
   Index bytes_read() const noexcept { return bytes_read_; }
 
-  /// `read_block` without templates.
-  void read_untyped(std::string_view name, const detail::UntypedBlock<char>& block) const {
-    if (const std::string why = problem(name, block.type, block.shape()); !why.empty())
-      throw std::runtime_error(why);
+  /// `read_block` for elements of `type`, with ones behind the block's `rank` extents: compiled once.
+  void read_bytes(std::string_view name, const View<char, max_rank>& block, int rank, DataType type) const {
+    const std::string why = problem(name, type, {block.shape.begin(), block.shape.begin() + rank});
+    if (!why.empty()) throw std::runtime_error(why);
     const StoredTensor& stored = tensor(name);
     const Index element = size_of(stored.type);
 
     // The system reads while we still ask: one request for pages that follow each other.
     Index begin = 0, end = 0;
-    detail::for_each_run(block.extents, [&](Index, Index global, Index count) {
+    detail::for_each_run(block, [&](Index, Index global, Index count) {
       const Index from = stored.offset + global * element;
       const bool apart = from / file_.page() > (end - 1) / file_.page() + 1;
       if (begin == end || apart) {
@@ -98,10 +123,10 @@ class SafetensorsFile {
     });
     if (end > begin) file_.will_need(begin, end - begin);
 
-    detail::for_each_run(block.extents, [&](Index local, Index global, Index count) {
+    detail::for_each_run(block, [&](Index local, Index global, Index count) {
       const char* from = file_.data() + stored.offset + global * element;
       try {
-        detail::convert(stored.type, from, stored_as(block.type), block.at(local), count);
+        detail::convert(stored.type, from, stored_as(type), block.data + local * size_of(type), count);
       } catch (const std::runtime_error& error) {
         throw std::runtime_error(where(name) + error.what());
       }

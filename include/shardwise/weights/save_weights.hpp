@@ -38,8 +38,7 @@ inline WrittenTensor written(std::string name, const AnyTensor& x) {
   for (int axis = 0; axis < x.layout.axes; ++axis) {
     if (!x.layout[axis].is_shard()) owner &= x.mesh.coordinates()[axis] == 0;
   }
-  const auto block = untyped<const char>(x);
-  return {std::move(name), block.shape(), block, owner};
+  return {std::move(name), x.extents(), x, owner};
 }
 
 }  // namespace detail
@@ -49,9 +48,7 @@ class NamedTensor {
  public:
   template <TensorType X, class Problem = detail::writing_problem<X>>
   NamedTensor(std::string name, const X& x)
-      : tensor_(detail::written(std::move(name), detail::AnyTensor(x))),
-        buffer_(x.buffer()),
-        ranks_(detail::ranks_of(x.mesh())) {}
+      : tensor_(detail::written(std::move(name), detail::AnyTensor(x))), ranks_(detail::ranks_of(x.mesh())) {}
   template <TensorType X, IllFormed Why = detail::writing_problem<X>>
   NamedTensor(std::string, const X&) = delete;  // see Why
 
@@ -60,7 +57,6 @@ class NamedTensor {
 
  private:
   detail::WrittenTensor tensor_;
-  Buffer buffer_;  // keeps the elements
   Communicator ranks_;
 };
 
