@@ -119,9 +119,8 @@ TEST_CASE("an index that names what is no file beside it") {
     return std::string("no error");
   };
   for (const std::string name : {"", ".", "..", ".hidden", "/etc/passwd", "../a", "a/b", "a\\u0000b"}) {
-    CHECK(opened(name) == index.string() +
-                              ": the file of tensor \"a\" is to be a name in the same folder, found \"" +
-                              name + "\"");
+    CHECK(opened(name) ==
+          index.string() + ": weight_map, \"a\": it is \"" + name + "\", expected a name in the same folder");
   }
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
   CHECK(opened("pipe") ==
@@ -168,7 +167,7 @@ TEST_CASE("a manifest whose sums overflow") {
   CHECK(manifest_error(R"([["a",12]])", "[" + tensor_named("x", "[2,6]", parts, "2") + "]") ==
         "tensor \"x\": a piece is missing, and another there twice");
   CHECK(manifest_error("[]", "[]", R"({"step":18446744073709551615})") ==
-        "the number \"step\" is no integer of 64 bits");
+        "numbers, \"step\": it is 18446744073709551615, expected an integer, -9223372036854775808 or more");
   CHECK(manifest_error("[]", "[]", R"({"step":-9223372036854775808})") == "no error");
 }
 

@@ -510,18 +510,19 @@ TEST_CASE("what the file asks for and is not there is an error") {
   refused("/post_processor", R"({"type": "BertProcessing"})",
           "post_processor: the post_processor \"BertProcessing\" is not supported");
   refused("/model/type", R"("Unigram")", "model: the model \"Unigram\" is not supported");
-  refused("/model/dropout", "0.1", "model.dropout: 0.1 is not supported");
-  refused("/model/end_of_word_suffix", R"("</w>")", "model.end_of_word_suffix: \"</w>\" is not supported");
+  refused("/model/dropout", "0.1", "model.dropout: it is 0.1, expected 0.0");
+  refused("/model/end_of_word_suffix", R"("</w>")",
+          "model.end_of_word_suffix: it is \"</w>\", expected \"\"");
   refused("/model/other", "1", "model: the key \"other\" is not supported");
   refused("/model/unk_token", R"("<u>")", "the vocabulary has no token \"<u>\", which unk_token names");
   refused("/model/merges/1", R"("a")", "model.merges[1]: expected two tokens and a space between them");
   refused("/model/merges/1", R"(["a"])", "model.merges[1]: expected two tokens");
   refused("/model/merges/1", R"("a a")", "merge 1, \"a\" and \"a\": the vocabulary has no token \"aa\"");
-  refused("/model/vocab/a", "-1", "model.vocab, \"a\": expected a number in");
+  refused("/model/vocab/a", "-1", "model.vocab, \"a\": it is -1, expected an integer from 0 to 2147483646");
   refused("/model/vocab/a", "261", "have one id, 261");
-  refused("/version", R"("2.0")", "version: \"2.0\" is not supported");
+  refused("/version", R"("2.0")", "version: it is \"2.0\", expected \"1.0\"");
   refused("/news", "1", "the key \"news\" is not supported");
-  refused("/added_tokens/2/single_word", "true", "added_tokens[2].single_word: true is not supported");
+  refused("/added_tokens/2/single_word", "true", "added_tokens[2].single_word: it is true, expected false");
   refused("/added_tokens/2/id", "7", "added_tokens[2]: the vocabulary has the token with another id");
   refused("/added_tokens/2/content", R"("")", "added_tokens[2].content: expected a token that is not empty");
   refused("/added_tokens", R"([{"id": 300, "content": "<n>"}, {"id": 301, "content": "<n>"}])",
@@ -543,7 +544,7 @@ TEST_CASE("what the file asks for and is not there is an error") {
   for (int i = 0; i < 63; ++i) steps += R"(,{"type": "Fuse"})";
   refused("/decoder", (steps + "]}]}").c_str(), "decoder.decoders: 65 steps, expected 64 at most");
   refused("/post_processor/special_tokens/<s>/ids/0", "300", "post_processor: there is no token 300");
-  refused("/model", "null", "model: expected an object");
+  refused("/model", "null", "model: it is missing, expected an object");
   CHECK_THROWS_WITH_AS(Tokenizer::from_json("{", "t.json"), doctest::Contains("t.json: "),
                        std::runtime_error);
   CHECK_THROWS_WITH_AS(Tokenizer::from_json(R"({"model": {"vocab": {"a": 0, "b": 1, "a": 2}}})", "t.json"),

@@ -395,7 +395,7 @@ TEST_CASE("what is damaged is named, and nothing is left") {
   rewritten([](auto& m) { m.notes["llama_config"] = 7; },
             "\"llama_config\" in the notes: expected an object");
   rewritten([](auto& m) { m.notes["llama_config"]["hidden_size"] = -7; },
-            "\"llama_config\" in the notes: \"hidden_size\" is -7; expected a positive integer");
+            "\"llama_config\" in the notes: hidden_size: it is -7, expected an integer, 1 or more");
   rewritten([](auto& m) { m.notes["llama_config"]["hidden_size"] = 44; },
             "tensor \"model.tokens.weight\": expected the shape [37 x 44], found [37 x 22]");
   rewritten([](auto& m) { m.notes["llama_config"]["num_hidden_layers"] = 12; },

@@ -293,13 +293,13 @@ TEST_CASE("an index that does not fit its files") {
   CHECK(index(R"({"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}})") == "no error");
   CHECK(sw::Weights(folder.path()).contains("c"));
   CHECK(index(R"({"weight_map": {"a": "one.safetensors", "x": "two.safetensors"}})") ==
-        where + "tensor \"x\" is to be in two.safetensors, but is not");
+        where + "weight_map, \"x\": the tensor is to be in two.safetensors, but is not");
   CHECK(index(R"({"weight_map": {"a": "three.safetensors"}})") ==
         (folder / "three.safetensors").string() + ": cannot be opened: No such file or directory");
   CHECK(index(R"({"weight_map": {"a": "../one.safetensors"}})") ==
-        where + "the file of tensor \"a\" is to be a name in the same folder, found \"../one.safetensors\"");
-  CHECK(index(R"({"weight_map": {"a": 1}})") == where + "the file of tensor \"a\" is no string: 1");
-  CHECK(index(R"({"weights": {}})") == where + "weight_map is no object");
+        where + "weight_map, \"a\": it is \"../one.safetensors\", expected a name in the same folder");
+  CHECK(index(R"({"weight_map": {"a": 1}})") == where + "weight_map, \"a\": it is 1, expected a string");
+  CHECK(index(R"({"weights": {}})") == where + "weight_map: it is missing, expected an object");
   CHECK(has(index(R"({"weight_map": {)"), where + "not JSON: parse error at line 1, column 17"));
   sw::write_tensors(folder / "three.safetensors", {{"a", a}});
   CHECK(index(R"({"weight_map": {"a": "one.safetensors", "c": "two.safetensors"}})") == "no error");

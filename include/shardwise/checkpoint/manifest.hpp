@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include <shardwise/io/json_file.hpp>
+#include <shardwise/io/json.hpp>
 #include <shardwise/layout/block.hpp>
 #include <shardwise/weights/stored_type.hpp>
 

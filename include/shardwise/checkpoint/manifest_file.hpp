@@ -88,22 +88,18 @@ inline std::optional<FramedManifest> framed_manifest(std::string_view file) {
 
 /// Throws `std::runtime_error`, naming the source and what is wrong.
 inline CheckpointManifest parse_manifest(std::string_view file, const std::string& source) {
-  auto fail = [&](const std::string& what) { throw std::runtime_error(source + ": " + what); };
-  const auto framed = framed_manifest(file);
-  if (!framed) fail("no manifest of a checkpoint, or it is truncated");
-  const std::uint64_t checksum = fingerprint_of(framed->text);
-  if (framed->checksum != hex_of({&checksum, 1})) {
-    fail("its checksum is wrong: it was changed, or damaged");
-  }
-  const Json json = parse_json(framed->text, source);
-  CheckpointManifest manifest;
-  try {
-    manifest = ManifestParser().parse(JsonPart(json));
-  } catch (const std::runtime_error& error) {
-    fail(error.what());
-  }
-  manifest.checksum = checksum;
-  return manifest;
+  return naming(source, [&] {
+    const auto framed = framed_manifest(file);
+    if (!framed) throw std::runtime_error("no manifest of a checkpoint, or it is truncated");
+    const std::uint64_t checksum = fingerprint_of(framed->text);
+    if (framed->checksum != hex_of({&checksum, 1})) {
+      throw std::runtime_error("its checksum is wrong: it was changed, or damaged");
+    }
+    const Json json = json_of(framed->text);
+    CheckpointManifest manifest = ManifestParser().parse(JsonPart(json));
+    manifest.checksum = checksum;
+    return manifest;
+  });
 }
 
 inline bool holds_checkpoint(const Path& folder) {

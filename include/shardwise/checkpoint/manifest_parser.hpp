@@ -18,7 +18,7 @@
 
 #include <shardwise/checkpoint/manifest.hpp>
 #include <shardwise/io/file.hpp>
-#include <shardwise/io/json_part.hpp>
+#include <shardwise/io/json.hpp>
 
 // Implementation details: not part of the interface.
 namespace shardwise::detail {
@@ -31,10 +31,7 @@ class ManifestParser {
  public:
   CheckpointManifest parse(const JsonPart& json) {
     const auto format = json.get<std::string>("format");
-    if (format != checkpoint_format) {
-      json.fail("the format is \"" + excerpt(format) + "\", expected \"" + std::string(checkpoint_format) +
-                "\"");
-    }
+    if (format != checkpoint_format) json["format"].expected(std::string(checkpoint_format));
     const Index version = json["version"].integer(1, most_bytes);
     if (version > checkpoint_version) {
       json.fail("the version of the format is " + std::to_string(version) + ", newer than the " +
@@ -44,15 +41,10 @@ class ManifestParser {
       axis.must_have(2);
       manifest_.mesh.emplace_back(axis[0].get<std::string>(), static_cast<int>(axis[1].integer(1, 1 << 30)));
     });
-    const JsonPart numbers = json["numbers"];
-    if (!numbers.json().is_object()) numbers.fail("expected an object");
-    for (const auto& [name, value] : numbers.json().items()) {
+    json["numbers"].for_each_member([&](const std::string& name, const JsonPart& number) {
       using Limits = std::numeric_limits<std::int64_t>;
-      if (!is_integer(value, Limits::min(), Limits::max())) {
-        json.fail("the number \"" + excerpt(name) + "\" is no integer of 64 bits");
-      }
-      manifest_.numbers[name] = value.get<std::int64_t>();
-    }
+      manifest_.numbers[name] = number.integer(Limits::min(), Limits::max());
+    });
     manifest_.notes = json["notes"].json();
     std::set<std::string> names;
     Index bytes = 0;

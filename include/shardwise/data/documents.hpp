@@ -7,9 +7,7 @@
 
 #include <concepts>
 #include <cstdint>
-#include <exception>
 #include <filesystem>
-#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -78,14 +76,8 @@ TokenFileHeader tokenise(const std::vector<Document>& documents, const Encoder& 
     const std::string text = text_of_file(document.path);
     add_document(corpus, document, text);
     if (text.empty()) continue;
-    std::vector<std::int32_t> tokens;
-    try {
-      tokens = tokenizer.encode(text);
-    } catch (const std::bad_alloc&) {
-      throw;
-    } catch (const std::exception& error) {
-      throw std::runtime_error(document.path.string() + ": cannot be tokenised: " + error.what());
-    }
+    auto tokens =
+        naming(document.path.string() + ": cannot be tokenised", [&] { return tokenizer.encode(text); });
     if (end && (tokens.empty() || tokens.back() != *end)) tokens.push_back(*end);
     take(packer.pack(tokens));
   }

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <new>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -37,6 +38,18 @@ using Path = std::filesystem::path;
 [[noreturn]] inline void throw_file_error(const Path& path, std::string_view what, int code = errno) {
   throw std::runtime_error(path.string() + ": " + std::string(what) + ": " +
                            std::generic_category().message(code));
+}
+
+/// What f() gives; what it throws is an error that begins with the name of the file, or of what else it reads.
+template <class F>
+auto naming(const std::string& source, F f) {
+  try {
+    return f();
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw std::runtime_error(source + ": " + error.what());
+  }
 }
 
 /// An open file.

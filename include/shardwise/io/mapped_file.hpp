@@ -39,6 +39,7 @@ class MappedFile {
 
   const char* data() const noexcept { return data_; }
   Index size() const noexcept { return size_; }
+  std::string_view bytes() const noexcept { return {data_, static_cast<std::size_t>(size_)}; }
 
   /// Bytes of a page.
   static Index page() {

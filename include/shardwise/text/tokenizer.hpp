@@ -29,7 +29,7 @@
 
 #include <shardwise/io/file.hpp>
 #include <shardwise/io/fingerprint.hpp>
-#include <shardwise/io/json_file.hpp>
+#include <shardwise/io/json.hpp>
 #include <shardwise/layout/index.hpp>
 #include <shardwise/text/byte_tokenizer.hpp>
 #include <shardwise/text/tokenizer/component.hpp>
@@ -60,17 +60,13 @@ class Tokenizer {
 
   /// The same from the file's text; errors begin with `source`.
   static Tokenizer from_json(std::string_view text, const std::string& source = "tokenizer.json") {
-    const Json json = parse_json(text, source);
-    Tokenizer result;
-    try {
+    return detail::naming(source, [&] {
+      const Json json = detail::json_of(text);
+      Tokenizer result;
       result.file_ = std::make_shared<const detail::TokenizerFile>(detail::JsonPart(json));
       result.fingerprint_ = detail::fingerprint_of(text);
-    } catch (const std::bad_alloc&) {
-      throw;
-    } catch (const std::exception& error) {
-      throw std::runtime_error(source + ": " + error.what());
-    }
-    return result;
+      return result;
+    });
   }
 
   /// Throws `std::invalid_argument` for text that is not UTF-8 (from a file; bytes take any text), and for

@@ -50,10 +50,9 @@ inline bool merges_to(std::span<const Index> fine, std::span<const Index> coarse
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(std::filesystem::path path)
-      : path_(std::move(path)),
-        file_(path_),
-        header_(detail::read_safetensors_header({file_.data(), static_cast<std::size_t>(file_.size())},
-                                                path_.string())) {
+      : path_(std::move(path)), file_(path_), header_(detail::naming(path_.string(), [&] {
+          return detail::read_safetensors_header(file_.bytes());
+        })) {
     for (const StoredTensor& tensor : header_.tensors) by_name_.emplace(tensor.name, &tensor);
   }
 

@@ -25,7 +25,7 @@
 #include <tuple>
 #include <vector>
 
-#include <shardwise/io/json_file.hpp>
+#include <shardwise/io/json.hpp>
 #include <shardwise/tensor/shape_text.hpp>
 #include <shardwise/weights/stored_type.hpp>
 
@@ -68,53 +68,31 @@ inline std::optional<Index> stored_bytes(StoredType type, std::span<const Index>
 }
 
 /// What the header says of one tensor, whose offset counts from the beginning of the data.
-inline StoredTensor read_stored_tensor(const std::string& name, const Json& fields, const std::string& path) {
-  auto fail = [&](const std::string& what) {
-    throw std::runtime_error(path + ": tensor \"" + name + "\": " + what);
-  };
-  if (!fields.is_object()) {
-    fail("an object with dtype, shape and data_offsets is expected, found " + excerpt(fields));
-  }
-  for (const auto& [key, value] : fields.items()) {
-    if (key != "dtype" && key != "shape" && key != "data_offsets") fail("unknown field \"" + key + "\"");
-  }
-  for (const char* key : {"dtype", "shape", "data_offsets"}) {
-    if (!fields.contains(key)) fail(std::string("the field \"") + key + "\" is missing");
-  }
-  auto integers = [&](const std::string& key) {
-    const Json& list = fields[key];
-    if (!list.is_array()) fail(key + " is to be a list of integers, found " + excerpt(list));
-    for (const Json& value : list) {
-      if (!is_integer(value, 0, std::numeric_limits<Index>::max())) {
-        fail(key + " has " + excerpt(value) + ", where an integer from 0 to 2^63 - 1 is expected");
-      }
-    }
-    return list.get<std::vector<Index>>();
-  };
-  const Json& dtype = fields["dtype"];
-  const auto type = dtype.is_string() ? stored_type_named(dtype.get_ref<const std::string&>()) : std::nullopt;
-  if (!type) fail("unknown dtype " + excerpt(dtype));
-  const std::vector<Index> shape = integers("shape"), offsets = integers("data_offsets");
-  if (offsets.size() != 2)
-    fail("data_offsets has " + std::to_string(offsets.size()) + " numbers, expected 2");
+inline StoredTensor read_stored_tensor(const std::string& name, const JsonPart& fields) {
+  fields.only({"dtype", "shape", "data_offsets"});
+  const auto type = stored_type_named(fields.get<std::string>("dtype"));
+  if (!type) fields["dtype"].expected("a known type");
+  constexpr Index most = std::numeric_limits<Index>::max();
+  const std::vector<Index> shape = fields["shape"].integers(most);
+  fields["data_offsets"].must_have(2);
+  const std::vector<Index> offsets = fields["data_offsets"].integers(most);
   const std::string found =
       "data_offsets [" + std::to_string(offsets[0]) + ", " + std::to_string(offsets[1]) + "]";
-  if (offsets[1] < offsets[0]) fail(found + " end before they begin");
+  if (offsets[1] < offsets[0]) fields.fail(found + " end before they begin");
   const std::string described = std::string(name_of(*type)) + " " + to_string(shape);
   const Index bytes = offsets[1] - offsets[0];
   const auto expected = stored_bytes(*type, shape);
-  if (!expected) fail(described + " has more bytes than 2^63 - 1");
+  if (!expected) fields.fail(described + " has more bytes than 2^63 - 1");
   if (bytes != *expected) {
-    fail(described + " has " + std::to_string(*expected) + " bytes, but " + found + " hold " +
-         std::to_string(bytes));
+    fields.fail(described + " has " + std::to_string(*expected) + " bytes, but " + found + " hold " +
+                std::to_string(bytes));
   }
   return {name, *type, shape, offsets[0], bytes};
 }
 
 /// Sorts the tensors by their place, checks that they fill `data_bytes` without overlap or hole, and makes
 /// their offsets count from the beginning of the file.
-inline void place_tensors(std::vector<StoredTensor>& tensors, Index data_begin, Index data_bytes,
-                          const std::string& path) {
+inline void place_tensors(std::vector<StoredTensor>& tensors, Index data_begin, Index data_bytes) {
   std::sort(tensors.begin(), tensors.end(), [](const StoredTensor& a, const StoredTensor& b) {
     return std::tie(a.offset, a.bytes, a.name) < std::tie(b.offset, b.bytes, b.name);
   });
@@ -122,7 +100,7 @@ inline void place_tensors(std::vector<StoredTensor>& tensors, Index data_begin, 
   std::string before;
   for (const StoredTensor& tensor : tensors) {
     auto fail = [&](const std::string& what) {
-      throw std::runtime_error(path + ": tensor \"" + tensor.name + "\": " + what);
+      throw std::runtime_error("tensor \"" + tensor.name + "\": " + what);
     };
     const std::string begins = "begins at byte " + std::to_string(tensor.offset) + " of the data";
     if (tensor.offset < end) {
@@ -139,15 +117,15 @@ inline void place_tensors(std::vector<StoredTensor>& tensors, Index data_begin, 
     before = tensor.name;
   }
   if (end != data_bytes) {
-    throw std::runtime_error(path + ": the tensors end at byte " + std::to_string(end) +
+    throw std::runtime_error("the tensors end at byte " + std::to_string(end) +
                              " of the data, but the file has " + std::to_string(data_bytes));
   }
   for (StoredTensor& tensor : tensors) tensor.offset += data_begin;
 }
 
 /// Reads the header of a file of these `bytes`, and checks all that it says.
-inline SafetensorsHeader read_safetensors_header(std::string_view bytes, const std::string& path) {
-  auto fail = [&](const std::string& what) { throw std::runtime_error(path + ": " + what); };
+inline SafetensorsHeader read_safetensors_header(std::string_view bytes) {
+  auto fail = [&](const std::string& what) { throw std::runtime_error(what); };
   if (bytes.size() < length_bytes) {
     fail(std::to_string(bytes.size()) + " bytes are no safetensors file, which has at least 8");
   }
@@ -164,21 +142,19 @@ inline SafetensorsHeader read_safetensors_header(std::string_view bytes, const s
   }
   const std::string_view text = bytes.substr(0, length);
   if (!text.starts_with('{')) fail("the header does not begin with {");
-  const Json json = parse_json(text, path);
+  const Json json = json_of(text);
   SafetensorsHeader header;
   for (const auto& [name, fields] : json.items()) {
     if (name != "__metadata__") {
-      header.tensors.push_back(read_stored_tensor(name, fields, path));
+      header.tensors.push_back(read_stored_tensor(name, JsonPart(fields, "tensor \"" + name + "\"")));
       continue;
     }
-    if (!fields.is_object()) fail("__metadata__ is no object: " + excerpt(fields));
-    for (const auto& [key, value] : fields.items()) {
-      if (!value.is_string()) fail("__metadata__ \"" + key + "\" is no string: " + excerpt(value));
+    JsonPart(fields, name).for_each_member([&](const std::string& key, const JsonPart& value) {
       header.metadata.emplace(key, value.get<std::string>());
-    }
+    });
   }
   place_tensors(header.tensors, static_cast<Index>(length_bytes + length),
-                static_cast<Index>(bytes.size() - length), path);
+                static_cast<Index>(bytes.size() - length));
   return header;
 }
 

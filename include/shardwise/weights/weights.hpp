@@ -86,24 +86,17 @@ class Weights {
   }
 
   void open_listed(const std::filesystem::path& index) {
-    auto fail = [&](const std::string& what) { throw std::runtime_error(index.string() + ": " + what); };
     const Json json = read_json(index);
-    const auto map = json.find("weight_map");
-    if (map == json.end() || !map->is_object()) fail("weight_map is no object");
     std::map<std::string, std::size_t> opened;
-    for (const auto& [tensor, file] : map->items()) {
-      const std::string told = "the file of tensor \"" + tensor + "\" is ";
-      if (!file.is_string()) fail(told + "no string: " + detail::excerpt(file));
+    const detail::JsonPart whole(json, index.string() + ": ");
+    whole["weight_map"].for_each_member([&](const std::string& tensor, const detail::JsonPart& file) {
       const auto name = file.get<std::string>();
-      if (!detail::is_plain_name(name)) {
-        fail(told + "to be a name in the same folder, found " + detail::excerpt(file));
-      }
+      if (!detail::is_plain_name(name)) file.expected("a name in the same folder");
       const auto [place, fresh] = opened.emplace(name, files_.size());
       if (fresh) open(index.parent_path() / name);
-      if (!files_[place->second].contains(tensor)) {
-        fail("tensor \"" + tensor + "\" is to be in " + name + ", but is not");
-      }
-    }
+      if (!files_[place->second].contains(tensor))
+        file.fail("the tensor is to be in " + name + ", but is not");
+    });
   }
 
   std::filesystem::path path_;

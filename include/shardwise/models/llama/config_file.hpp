@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include <shardwise/io/json_file.hpp>
+#include <shardwise/io/json.hpp>
 #include <shardwise/models/llama/config.hpp>
 #include <shardwise/weights/safetensors_header.hpp>
 
@@ -28,100 +28,61 @@ namespace shardwise {
 
 namespace detail {
 
-/// Reads keys of a config.json. A key that is absent or null has the default; one of another kind is an error
-/// that names file, key and value.
-class ConfigReader {
- public:
-  ConfigReader(const Json& json, std::string source) : json_(json), source_(std::move(source)) {
-    if (!json.is_object()) throw std::runtime_error(source_ + ": expected an object");
-  }
-
-  bool has(const char* key) const { return json_.contains(key) && !json_.at(key).is_null(); }
-  const Json& at(const char* key) const { return json_.at(key); }
-
-  Index positive(const char* key) const {
-    if (!has(key)) throw std::runtime_error(source_ + ": \"" + key + "\" is missing");
-    return positive(key, 0);
-  }
-  Index positive(const char* key, Index otherwise) const {
-    if (!has(key)) return otherwise;
-    if (!is_integer(at(key), 1, std::numeric_limits<Index>::max())) fail(key, "a positive integer");
-    return at(key).get<Index>();
-  }
-  double number(const char* key, double otherwise) const {
-    if (!has(key)) return otherwise;
-    if (!at(key).is_number() || !(at(key).get<double>() > 0)) fail(key, "a positive number");
-    return at(key).get<double>();
-  }
-  bool flag(const char* key, bool otherwise) const {
-    if (!has(key)) return otherwise;
-    if (!at(key).is_boolean()) fail(key, "true or false");
-    return at(key).get<bool>();
-  }
-  /// For what a model may say, but which only has one meaning here.
-  void must_be(const char* key, const Json& only) const {
-    if (has(key) && at(key) != only) fail(key, only.dump());
-  }
-  [[noreturn]] void fail(const char* key, const std::string& expected) const {
-    throw std::runtime_error(source_ + ": \"" + key + "\" is " + excerpt(at(key)) + "; expected " + expected);
-  }
-
- private:
-  const Json& json_;
-  std::string source_;
-};
+/// A number that is 1 or more; if it is absent, `otherwise`, or an error.
+inline Index read_size(const JsonPart& config, const char* key, std::optional<Index> otherwise = {}) {
+  const JsonPart part = config[key];
+  return otherwise && part.null() ? *otherwise : part.integer(1, std::numeric_limits<Index>::max());
+}
+inline double read_number(const JsonPart& config, const char* key, double otherwise) {
+  const JsonPart part = config[key];
+  return part.null() ? otherwise : part.positive_number();
+}
 
 struct Rope {
   std::optional<double> theta;
   std::optional<RopeScaling> scaling;
 };
 
-/// Reads the object `key`: "rope_parameters" or, as it was before transformers 5, "rope_scaling".
-inline Rope read_rope(const ConfigReader& config, const char* key, const std::string& source) {
-  const std::string where = source + ": \"" + key + "\"";
-  const ConfigReader rope(config.at(key), where);
+/// Reads "rope_parameters" or, as it was before transformers 5, "rope_scaling".
+inline Rope read_rope(const JsonPart& rope) {
   rope.must_be("partial_rotary_factor", 1);
   Rope result;
-  if (rope.has("rope_theta")) result.theta = rope.number("rope_theta", 0);
-  const char* type_key = rope.has("rope_type") ? "rope_type" : "type";
-  if (!rope.has(type_key)) {
-    // A theta alone is the default type; a scaling must say which one it is.
-    if (result.theta && !rope.has("factor")) return result;
-    throw std::runtime_error(where + ": \"rope_type\" is missing");
-  }
-  const Json& type = rope.at(type_key);
-  if (type == "default") return result;
-  if (type != "linear" && type != "llama3") rope.fail(type_key, "\"default\", \"linear\" or \"llama3\"");
-  if (!rope.has("factor")) throw std::runtime_error(where + ": \"factor\" is missing");
+  if (!rope["rope_theta"].null()) result.theta = rope["rope_theta"].positive_number();
+  const JsonPart type = rope[rope["rope_type"].null() && !rope["type"].null() ? "type" : "rope_type"];
+  // A theta alone is the default type; a scaling must say which one it is.
+  if (type.null() && result.theta && rope["factor"].null()) return result;
+  if (type.json() == "default") return result;
+  const bool linear = type.json() == "linear";
+  if (!linear && type.json() != "llama3") type.expected("\"default\", \"linear\" or \"llama3\"");
   RopeScaling& scaling = result.scaling.emplace();
-  scaling.factor = rope.number("factor", 1);
-  scaling.rope_type = type == "linear" ? RopeType::linear : RopeType::llama3;
-  if (type == "linear") return result;
-  scaling.low_freq_factor = rope.number("low_freq_factor", scaling.low_freq_factor);
-  scaling.high_freq_factor = rope.number("high_freq_factor", scaling.high_freq_factor);
-  scaling.original_max_position_embeddings = rope.positive("original_max_position_embeddings");
+  scaling.factor = rope["factor"].positive_number();
+  scaling.rope_type = linear ? RopeType::linear : RopeType::llama3;
+  if (linear) return result;
+  scaling.low_freq_factor = read_number(rope, "low_freq_factor", scaling.low_freq_factor);
+  scaling.high_freq_factor = read_number(rope, "high_freq_factor", scaling.high_freq_factor);
+  scaling.original_max_position_embeddings = read_size(rope, "original_max_position_embeddings");
   if (!(scaling.low_freq_factor < scaling.high_freq_factor)) {
-    throw std::runtime_error(where + ": \"low_freq_factor\" is " + Json(scaling.low_freq_factor).dump() +
-                             "; expected less than \"high_freq_factor\", " +
-                             Json(scaling.high_freq_factor).dump());
+    rope.fail("low_freq_factor is " + Json(scaling.low_freq_factor).dump() +
+              ", expected less than high_freq_factor, " + Json(scaling.high_freq_factor).dump());
   }
   return result;
 }
 
 /// Reads both forms; where both are there they must agree.
-inline void read_rope(const ConfigReader& config, const std::string& source, LlamaConfig& result) {
+inline void read_rope(const JsonPart& config, LlamaConfig& result) {
   config.must_be("partial_rotary_factor", 1);
   std::optional<double> theta;
-  if (config.has("rope_theta")) theta = config.number("rope_theta", 0);
+  if (!config["rope_theta"].null()) theta = config["rope_theta"].positive_number();
   bool first = true;
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
-    if (!config.has(key)) continue;
-    const Rope rope = read_rope(config, key, source);
+    const JsonPart part = config[key];
+    if (part.null()) continue;
+    const Rope rope = read_rope(part);
     if (rope.theta && theta && *rope.theta != *theta) {
-      throw std::runtime_error(source + ": \"rope_theta\" is " + Json(*theta).dump() + " and " +
-                               Json(*rope.theta).dump() + "; expected one value");
+      config.fail("rope_theta is " + Json(*theta).dump() + " and " + Json(*rope.theta).dump() +
+                  ", expected one value");
     }
-    if (!first && rope.scaling != result.scaling) config.fail(key, "what \"rope_scaling\" says");
+    if (!first && rope.scaling != result.scaling) part.expected("what rope_scaling says");
     if (rope.theta) theta = rope.theta;
     result.scaling = rope.scaling;
     first = false;
@@ -130,7 +91,7 @@ inline void read_rope(const ConfigReader& config, const std::string& source, Lla
 }
 
 /// Throws if the weights, in the widest type, have more bytes than an `Index` counts.
-inline void check_size(const LlamaConfig& config, const std::string& source) {
+inline void check_size(const LlamaConfig& config) {
   constexpr Index matrices = 16;  // of one size there are fewer: their sum does not overflow either
   const auto possible = [](Index count, Index rows, Index columns, Index factor) {
     const std::array<Index, 5> shape{matrices, count, rows, columns, factor};
@@ -140,25 +101,48 @@ inline void check_size(const LlamaConfig& config, const std::string& source) {
       !possible(config.layers, config.features, config.heads, config.head_size()) ||
       !possible(config.layers, config.features, config.hidden, 1)) {
     throw std::runtime_error(
-        source + ": a model of these sizes has more bytes than are counted: \"vocab_size\" " +
-        std::to_string(config.vocabulary) + ", \"hidden_size\" " + std::to_string(config.features) +
-        ", \"num_hidden_layers\" " + std::to_string(config.layers) + ", \"intermediate_size\" " +
-        std::to_string(config.hidden) + ", \"num_attention_heads\" " + std::to_string(config.heads) +
-        " with \"head_dim\" " + std::to_string(config.head_size()));
+        "a model of these sizes has more bytes than are counted: vocab_size " +
+        std::to_string(config.vocabulary) + ", hidden_size " + std::to_string(config.features) +
+        ", num_hidden_layers " + std::to_string(config.layers) + ", intermediate_size " +
+        std::to_string(config.hidden) + ", num_attention_heads " + std::to_string(config.heads) +
+        " with head_dim " + std::to_string(config.head_size()));
   }
 }
 
-inline std::vector<std::int32_t> read_token_ids(const ConfigReader& config, const char* key) {
-  if (!config.has(key)) return {};
-  const Json& value = config.at(key);
+/// One, a list of them, or none.
+inline std::vector<std::int32_t> read_token_ids(const JsonPart& part) {
   std::vector<std::int32_t> ids;
-  for (const Json& id : value.is_array() ? value : Json::array({value})) {
-    if (!is_integer(id, 0, std::numeric_limits<std::int32_t>::max())) {
-      config.fail(key, "a token's number, a list of them, or null");
-    }
-    ids.push_back(id.get<std::int32_t>());
+  auto add = [&](const JsonPart& id) { ids.push_back(id.get<std::int32_t>()); };
+  if (part.json().is_array()) {
+    part.for_each(add);
+  } else if (!part.null()) {
+    add(part);
   }
   return ids;
+}
+
+/// Errors do not name the file.
+inline LlamaConfig llama_config_of(const Json& json) {
+  const JsonPart config(json);
+  config.must_be("model_type", "llama");
+  config.must_be("hidden_act", "silu");
+  config.must_be("attention_bias", false);
+  config.must_be("mlp_bias", false);
+  LlamaConfig result;
+  result.vocabulary = read_size(config, "vocab_size");
+  result.features = read_size(config, "hidden_size");
+  result.layers = read_size(config, "num_hidden_layers");
+  result.heads = read_size(config, "num_attention_heads");
+  result.kv_heads = read_size(config, "num_key_value_heads", result.heads);
+  result.head_dim = read_size(config, "head_dim", 0);
+  result.hidden = read_size(config, "intermediate_size");
+  result.context = read_size(config, "max_position_embeddings", result.context);
+  result.epsilon = read_number(config, "rms_norm_eps", 1e-6);
+  read_rope(config, result);
+  result.tied = config.get<bool>("tie_word_embeddings", false);
+  result.deviation = read_number(config, "initializer_range", result.deviation);
+  check_size(result.checked());
+  return result;
 }
 
 }  // namespace detail
@@ -168,32 +152,7 @@ inline std::vector<std::int32_t> read_token_ids(const ConfigReader& config, cons
 /// are read from `rope_theta` and `rope_scaling`, or from `rope_parameters`.
 inline LlamaConfig read_llama_config(const std::filesystem::path& path) {
   const Json json = read_json(path);
-  const std::string source = path.string();
-  const detail::ConfigReader config(json, source);
-  config.must_be("model_type", "llama");
-  config.must_be("hidden_act", "silu");
-  config.must_be("attention_bias", false);
-  config.must_be("mlp_bias", false);
-  LlamaConfig result;
-  result.vocabulary = config.positive("vocab_size");
-  result.features = config.positive("hidden_size");
-  result.layers = config.positive("num_hidden_layers");
-  result.heads = config.positive("num_attention_heads");
-  result.kv_heads = config.positive("num_key_value_heads", result.heads);
-  result.head_dim = config.positive("head_dim", 0);
-  result.hidden = config.positive("intermediate_size");
-  result.context = config.positive("max_position_embeddings", result.context);
-  result.epsilon = config.number("rms_norm_eps", 1e-6);
-  detail::read_rope(config, source, result);
-  result.tied = config.flag("tie_word_embeddings", false);
-  result.deviation = config.number("initializer_range", result.deviation);
-  try {
-    result.checked();
-  } catch (const std::invalid_argument& error) {
-    throw std::runtime_error(source + ": " + error.what());
-  }
-  detail::check_size(result, source);
-  return result;
+  return detail::naming(path.string(), [&] { return detail::llama_config_of(json); });
 }
 
 /// The tokens around a text, by their numbers.
@@ -209,14 +168,14 @@ inline LlamaTokens read_llama_tokens(const std::filesystem::path& folder) {
   LlamaTokens tokens;
   auto read = [&](const std::filesystem::path& path) {
     const Json json = read_json(path);
-    const detail::ConfigReader config(json, path.string());
+    const detail::JsonPart config(json, path.string() + ": ");
+    const detail::JsonPart begin = config["bos_token_id"], end = config["eos_token_id"];
     if (json.contains("bos_token_id")) {
-      const auto ids = detail::read_token_ids(config, "bos_token_id");
-      if (ids.size() > 1) config.fail("bos_token_id", "one token's number, or null");
-      tokens.begin.reset();
-      if (!ids.empty()) tokens.begin = ids.front();
+      const auto ids = detail::read_token_ids(begin);
+      if (ids.size() > 1) begin.expected("one token's number, or null");
+      tokens.begin = ids.empty() ? std::nullopt : std::optional(ids.front());
     }
-    if (json.contains("eos_token_id")) tokens.ends = detail::read_token_ids(config, "eos_token_id");
+    if (json.contains("eos_token_id")) tokens.ends = detail::read_token_ids(end);
   };
   read(folder / "config.json");
   const auto generation = folder / "generation_config.json";

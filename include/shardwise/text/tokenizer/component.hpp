@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include <shardwise/io/json_part.hpp>
+#include <shardwise/io/json.hpp>
 #include <shardwise/text/tokenizer/text_pattern.hpp>
 #include <shardwise/text/utf8.hpp>
 

@@ -38,11 +38,10 @@ inline BytePairEncoding read_model(const JsonPart& part) {
   part.must_be("continuing_subword_prefix", "");
   part.must_be("end_of_word_suffix", "");
   Vocabulary vocabulary;
-  if (!part["vocab"].json().is_object()) part["vocab"].fail("expected an object");
   vocabulary.reserve(part["vocab"].json().size());
-  for (const auto& [token, id] : part["vocab"].json().items()) {
-    vocabulary.emplace(token, JsonPart(id, "model.vocab, \"" + excerpt(token) + "\"").get<std::int32_t>());
-  }
+  part["vocab"].for_each_member([&](const std::string& token, const JsonPart& id) {
+    vocabulary.emplace(token, id.get<std::int32_t>());
+  });
   std::vector<std::pair<std::string, std::string>> merges;
   part["merges"].for_each([&](const JsonPart& merge) {
     if (merge.json().is_array()) {
