@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include <shardwise/checkpoint/stream.hpp>
+#include <shardwise/checkpoint/reader.hpp>
 #include <shardwise/weights/weights.hpp>
 
 #include "byte_progress.hpp"

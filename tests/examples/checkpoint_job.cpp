@@ -11,7 +11,8 @@
 ///
 /// The mesh has DP ranks on axis dp, and the rest of the job's on tp.
 
-#include <shardwise/checkpoint/checkpoint.hpp>
+#include <shardwise/checkpoint/load.hpp>
+#include <shardwise/checkpoint/save.hpp>
 #include <shardwise/models/llama/files.hpp>
 #include <shardwise/shardwise.hpp>
 #include <string>

@@ -14,8 +14,8 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <shardwise/checkpoint/reader.hpp>
 #include <shardwise/checkpoint/save.hpp>
-#include <shardwise/checkpoint/stream.hpp>
 #include <string>
 #include <thread>
 #include <vector>
@@ -597,13 +597,13 @@ TEST_CASE("pieces of any cut, rows longer than a slab, and more files than may b
   const rlimit few{most, before.rlim_max};
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
   const sw::CheckpointManifest found = sw::read_manifest(folder);
-  sw::detail::CheckpointStream stream(folder, found);
+  sw::detail::CheckpointReader reader(folder, found);
   for (const sw::CheckpointTensor& tensor : found.tensors) {
     CAPTURE(tensor.name);
     std::vector<std::uint32_t> elements(static_cast<std::size_t>(tensor.elements()), 0), wanted = elements;
     for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] = value(static_cast<Index>(i));
     Index count = 0;
-    stream.read(tensor, [&](Index first, const char* data, Index run) {
+    reader.for_each_slab(tensor, [&](Index first, const char* data, Index run) {
       REQUIRE(first >= 0);
       REQUIRE(first + run <= tensor.elements());
       std::memcpy(elements.data() + first, data, static_cast<std::size_t>(4 * run));
@@ -621,8 +621,8 @@ TEST_CASE("pieces of any cut, rows longer than a slab, and more files than may b
     damage(file, fs::file_size(file) - 1);
     std::string problem;
     try {
-      sw::detail::CheckpointStream damaged(folder, found);
-      damaged.read(tensor, [](Index, const char*, Index) {});
+      sw::detail::CheckpointReader damaged(folder, found);
+      damaged.for_each_slab(tensor, [](Index, const char*, Index) {});
     } catch (const std::runtime_error& error) {
       problem = error.what();
     }

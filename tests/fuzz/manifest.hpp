@@ -7,8 +7,7 @@
 
 #include <memory>
 
-#include <shardwise/checkpoint/load.hpp>
-#include <shardwise/checkpoint/manifest_file.hpp>
+#include <shardwise/checkpoint/reader.hpp>
 
 #include "target.hpp"
 
@@ -55,13 +54,10 @@ inline void read_tensors(const std::filesystem::path& folder, const shardwise::C
   using namespace shardwise;
   detail::CheckpointReader reader(folder, manifest);
   for (const CheckpointTensor& tensor : manifest.tensors) {
-    detail::AnyBox box;
-    box.size.fill(1);
-    std::copy(tensor.shape.begin(), tensor.shape.end(), box.size.begin());
     require(tensor.bytes() <= manifest.files[0].bytes + manifest.files[1].bytes, "tensors lie in the files");
     std::vector<char> elements(static_cast<std::size_t>(tensor.bytes()));
     taken(folder.string(), [&] {
-      reader.read(tensor, box, elements.data());
+      reader.read(tensor, {0, tensor.rows()}, elements.data());
       require(std::count(elements.begin(), elements.end(), 0) == tensor.bytes(),
               "what is read is what is there");
     });

@@ -28,7 +28,8 @@
 #include <thread>
 #include <vector>
 
-#include <shardwise/checkpoint/checkpoint.hpp>
+#include <shardwise/checkpoint/load.hpp>
+#include <shardwise/checkpoint/save.hpp>
 
 namespace shardwise {
 

@@ -6,77 +6,41 @@
 /// Reads a checkpoint onto any mesh: the ranks share the groups of rows of each tensor, so that every byte is read
 /// once, and its checksum found right, by one of them; then each rank gets the elements of its blocks. Slab by slab, so
 /// that a rank needs little memory beside its blocks.
+///
+/// ```
+/// load_checkpoint("runs/7/step-1000", run);   // see save.hpp
+/// ```
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <optional>
 
 #include <shardwise/checkpoint/contents.hpp>
-#include <shardwise/checkpoint/files.hpp>
-#include <shardwise/checkpoint/manifest.hpp>
-#include <shardwise/io/fingerprint.hpp>
+#include <shardwise/checkpoint/reader.hpp>
 #include <shardwise/mesh/agreement.hpp>
 #include <shardwise/tensor/exchange.hpp>
+#include <shardwise/tensor/shape_text.hpp>
 
-namespace shardwise::detail {
+namespace shardwise {
 
-inline AnyBox box_of(const CheckpointPiece& piece) {
-  AnyBox box;
-  box.size.fill(1);
-  std::copy(piece.begin.begin(), piece.begin.end(), box.begin.begin());
-  std::copy(piece.size.begin(), piece.size.end(), box.size.begin());
-  return box;
-}
-
-/// What a checksum that is wrong is called.
-inline std::string damage_text(const Path& file, const CheckpointTensor& tensor, Range rows) {
-  return file.string() + ": tensor \"" + tensor.name + "\": the checksum of rows " +
-         std::to_string(rows.begin) + " to " + std::to_string(rows.end()) + " is wrong: the file is damaged";
-}
-
-/// The files of a checkpoint, of which groups of rows are read and checked.
-class CheckpointReader {
- public:
-  CheckpointReader(Path folder, const CheckpointManifest& manifest) : files_(std::move(folder), manifest) {}
-
-  /// Reads rows of a tensor, which begin and end with groups (or with the tensor), to `target`, whose block is `rows`:
-  /// whole rows. Throws `std::runtime_error`, naming file and tensor, if a checksum is wrong.
-  void read(const CheckpointTensor& tensor, const AnyBox& rows, char* target) {
-    const Index element = size_of(tensor.type);
-    for (const CheckpointPiece& piece : tensor.pieces) {
-      const AnyBox box = box_of(piece), part = intersection(box, rows);
-      if (part.elements() == 0) continue;
-      const Index row = box.elements() / box.size[0] * element;
-      bytes_.resize(static_cast<std::size_t>(part.size[0] * row));
-      const File& file = files_.opened(piece.file);
-      file.read(bytes_.data(), static_cast<Index>(bytes_.size()),
-                piece.offset + (part.begin[0] - box.begin[0]) * row);
-      bytes_read_ += static_cast<Index>(bytes_.size());
-      check(tensor, piece, part.range(0), row, file);
-      copy_part(element, part, bytes_.data(), part, target, rows);
-    }
-  }
-
-  Index bytes_read() const { return bytes_read_; }
-  CheckpointFiles& files() { return files_; }
-
- private:
-  void check(const CheckpointTensor& tensor, const CheckpointPiece& piece, Range rows, Index row,
-             const File& file) const {
-    const Index first = groups_of(rows_of(piece), tensor.group_rows).begin;
-    const Range groups = groups_of(rows, tensor.group_rows);
-    for (Index group = groups.begin; group < groups.end(); ++group) {
-      const Range part = intersection(rows, {group * tensor.group_rows, tensor.group_rows});
-      const std::string_view bytes(bytes_.data() + (part.begin - rows.begin) * row,
-                                   static_cast<std::size_t>(part.size * row));
-      if (fingerprint_of(bytes) == piece.checksums[static_cast<std::size_t>(group - first)]) continue;
-      throw std::runtime_error(damage_text(file.path(), tensor, part));
-    }
-  }
-
-  CheckpointFiles files_;
-  std::vector<char> bytes_;
-  Index bytes_read_ = 0;
+struct LoadCheckpointOptions {
+  /// What is wanted and not in the checkpoint stays as it is, and what is there and not wanted is left out; both are
+  /// listed in `LoadedCheckpoint`. Otherwise they are errors.
+  bool partial = false;
+  /// The name in the checkpoint of what is wanted; if not given, or if it gives nothing, its own.
+  std::function<std::string(std::string_view)> name_of;
 };
+
+struct LoadedCheckpoint {
+  std::vector<std::string> missing;  ///< wanted, and not in the checkpoint
+  std::vector<std::string> surplus;  ///< in the checkpoint, and not wanted
+  Json notes;
+  Index bytes_read = 0;  ///< by this rank: of all ranks together, each byte of what is wanted once
+};
+
+// Implementation details: not part of the interface.
+namespace detail {
 
 /// A tensor that is there and wanted.
 struct WantedTensor {
@@ -135,7 +99,7 @@ class CheckpointExchange {
       if (reads && share.elements() > 0) {
         reads = false;  // if this fails, what goes on the way is of no use
         problems_.guard([&] {
-          reader_.read(*tensor.stored, share, static_cast<char*>(bytes.data()));
+          reader_.read(*tensor.stored, share.range(0), static_cast<char*>(bytes.data()));
           reads = true;
         });
       }
@@ -149,4 +113,106 @@ class CheckpointExchange {
   Problems& problems_;
 };
 
-}  // namespace shardwise::detail
+/// What is wanted of a checkpoint, found in its manifest.
+class CheckpointMatch {
+ public:
+  CheckpointMatch(const CheckpointManifest& manifest, const CheckpointContents& contents,
+                  const LoadCheckpointOptions& options, const std::string& source) {
+    std::map<std::string_view, const CheckpointTensor*> tensors;
+    for (const CheckpointTensor& tensor : manifest.tensors) tensors[tensor.name] = &tensor;
+    for (const CheckpointBlock& block : contents.blocks()) {
+      const auto found = tensors.find(stored_name(block.name, options));
+      if (found == tensors.end()) {
+        missing.push_back(block.name);
+        continue;
+      }
+      check(*found->second, block, source);
+      wanted.push_back({found->second, &block});
+      tensors.erase(found);
+    }
+    auto left = manifest.numbers;
+    for (const auto& [name, number] : contents.numbers()) {
+      const auto found = left.find(stored_name(name, options));
+      if (found == left.end()) {
+        missing.push_back(name);
+        continue;
+      }
+      numbers.emplace_back(number, found->second);
+      left.erase(found);
+    }
+    for (const auto& [name, tensor] : tensors) surplus.emplace_back(name);
+    for (const auto& [name, number] : left) surplus.push_back(name);
+    if (options.partial || (missing.empty() && surplus.empty())) return;
+    throw std::runtime_error(source + ": of another model or run:" + listed(" not there: ", missing) +
+                             (missing.empty() || surplus.empty() ? "" : ";") +
+                             listed(" not wanted: ", surplus));
+  }
+
+  std::vector<WantedTensor> wanted;
+  std::vector<std::pair<std::int64_t*, std::int64_t>> numbers;
+  std::vector<std::string> missing, surplus;
+
+ private:
+  static std::string stored_name(const std::string& name, const LoadCheckpointOptions& options) {
+    const std::string other = options.name_of ? options.name_of(name) : std::string();
+    return other.empty() ? name : other;
+  }
+  static std::string listed(const char* title, const std::vector<std::string>& names) {
+    constexpr std::size_t most = 5;
+    std::string text;
+    for (std::size_t i = 0; i < std::min(most, names.size()); ++i) {
+      text += (i > 0 ? ", \"" : title + std::string("\"")) + names[i] + "\"";
+    }
+    return text + (names.size() > most ? " and " + std::to_string(names.size() - most) + " more" : "");
+  }
+  static void check(const CheckpointTensor& stored, const CheckpointBlock& block, const std::string& source) {
+    const std::vector<Index> shape = block.tensor.extents();
+    if (stored.shape != shape) {
+      throw std::runtime_error(source + ": tensor \"" + stored.name + "\": expected the shape " +
+                               to_string(shape) + ", found " + to_string(stored.shape));
+    }
+    if (stored.type != stored_as(block.tensor.type)) {
+      throw std::runtime_error(source + ": tensor \"" + stored.name + "\": expected the type " +
+                               std::string(name_of(stored_as(block.tensor.type))) + ", found " +
+                               std::string(name_of(stored.type)));
+    }
+  }
+};
+
+}  // namespace detail
+
+/// Reads `contents` from a checkpoint that any mesh wrote. Every byte is read by one rank, and its checksum checked.
+///
+/// Collective. Throws `std::runtime_error` on all ranks, before anything is changed: if the checkpoint has other
+/// tensors or numbers than are wanted (unless that is asked for), of other shapes or types; if it is of a newer
+/// format; if a file is missing or has another size; if it is another one on another rank. Also if a checksum is wrong:
+/// then the blocks are of no use any more. What it says names file and tensor.
+inline LoadedCheckpoint load_checkpoint(const std::filesystem::path& folder,
+                                        const CheckpointContents& contents,
+                                        const LoadCheckpointOptions& options = {}) {
+  const Communicator ranks = contents.ranks();
+  const std::string task = "load_checkpoint";
+  detail::Problems problems;
+  CheckpointManifest manifest;
+  std::optional<detail::CheckpointMatch> match;
+  problems.guard([&] {
+    manifest = read_manifest(folder);
+    match.emplace(manifest, contents, options, (folder / manifest_name).string());
+  });
+  problems.throw_together(ranks, task);
+  const auto mine = static_cast<Index>(manifest.checksum);
+  const Index bounds[] = {mine, ~mine};  // the least of the second is the greatest of the first
+  Index least[2];
+  ranks.all_reduce(bounds, least, 2, DataType::i64, ReduceOp::min);
+  if (least[0] != ~least[1]) {
+    throw std::runtime_error(task + ": " + folder.string() + " is not the same checkpoint on all ranks");
+  }
+  detail::CheckpointReader reader(folder, manifest);
+  detail::CheckpointExchange(reader, problems).run(match->wanted);
+  problems.throw_together(ranks, task);
+  for (const auto& [number, value] : match->numbers) *number = value;
+  return {std::move(match->missing), std::move(match->surplus), std::move(manifest.notes),
+          reader.bytes_read()};
+}
+
+}  // namespace shardwise

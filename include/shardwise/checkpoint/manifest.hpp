@@ -23,6 +23,17 @@
 
 namespace shardwise {
 
+// Implementation details: not part of the interface.
+namespace detail {
+
+constexpr Index product_of(std::span<const Index> extents) {
+  Index product = 1;
+  for (Index extent : extents) product *= extent;
+  return product;
+}
+
+}  // namespace detail
+
 /// A box of a tensor's indices, in a file.
 struct CheckpointPiece {
   std::size_t file = 0;
@@ -30,11 +41,7 @@ struct CheckpointPiece {
   std::vector<Index> begin, size;
   std::vector<std::uint64_t> checksums;  ///< of its groups of rows
 
-  Index elements() const {
-    Index count = 1;
-    for (Index extent : size) count *= extent;
-    return count;
-  }
+  Index elements() const { return detail::product_of(size); }
 };
 
 struct CheckpointTensor {
@@ -45,11 +52,9 @@ struct CheckpointTensor {
   Index group_rows = 1;
   std::vector<CheckpointPiece> pieces;
 
-  Index elements() const {
-    Index count = 1;
-    for (Index extent : shape) count *= extent;
-    return count;
-  }
+  Index rows() const { return shape.empty() ? 1 : shape[0]; }
+  Index elements() const { return detail::product_of(shape); }
+  Index row_elements() const { return shape.empty() ? 1 : detail::product_of(std::span(shape).subspan(1)); }
   Index bytes() const { return elements() * size_of(type); }
 };
 

@@ -98,8 +98,8 @@ class ManifestParser {
     }
     tensor.layout = json.get<std::string>("layout");
     // More rows than there are make the same one group.
-    const Index rows = tensor.shape.empty() ? 1 : tensor.shape[0];
-    tensor.group_rows = std::min(json["group_rows"].integer(1, most_bytes), std::max<Index>(1, rows));
+    tensor.group_rows =
+        std::min(json["group_rows"].integer(1, most_bytes), std::max<Index>(1, tensor.rows()));
     Index held = 0;
     json["pieces"].for_each([&](const JsonPart& piece) {
       if (held > elements) return;

@@ -3,10 +3,10 @@
 #pragma once
 
 /// @file
-/// A folder of files that appears when all of them are on the device, or not at all. One process writes it.
+/// A folder of files that appears when all of them are on the device, or not at all. One process makes it.
 
+#include <algorithm>
 #include <cstdio>
-#include <optional>
 #include <vector>
 
 #include <shardwise/checkpoint/manifest_file.hpp>
@@ -22,37 +22,61 @@ inline bool has_model_or_checkpoint(const Path& folder) {
          holds_checkpoint(folder);
 }
 
+/// Absolute, without symbolic links, and with a name at its end.
+inline Path whole_path(const Path& path) {
+  const Path whole = std::filesystem::weakly_canonical(std::filesystem::absolute(path));
+  return whole.has_filename() ? whole : whole.parent_path();
+}
+
+/// Throws `std::runtime_error` unless the model or the checkpoint in `folder` may go, for what is made from `source`.
+inline void check_replaceable(const Path& folder, const Path& source, bool replace) {
+  if (!replace) throw std::runtime_error(folder.string() + ": there already, and not empty");
+  const Path inner = whole_path(source), outer = whole_path(folder);
+  if (std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end()) {
+    throw std::runtime_error(folder.string() + ": cannot be replaced, for " + source.string() +
+                             " lies in it");
+  }
+  if (!has_model_or_checkpoint(folder)) {
+    throw std::runtime_error(folder.string() +
+                             ": is not replaced, for it holds neither a model nor a checkpoint");
+  }
+}
+
 /// Creates an empty folder under a temporary name beside the target. `commit` gives it the target's name; else the
 /// destructor removes it.
 class NewFolder {
  public:
-  /// `source` is what the new folder is made from. Throws `std::runtime_error` if the target is there and not an empty
-  /// folder; with `replace`, if it is no folder with a model or a checkpoint, or if the source lies in it.
-  NewFolder(const Path& target, const Path& source, bool replace) : target_(whole_path(target)) {
+  /// Throws `std::runtime_error` if the target is there and no folder. If it is one that is not empty, calls
+  /// `may_replace(target)`, which throws if that is to stay.
+  template <class MayReplace>
+  NewFolder(const Path& target, std::uint32_t token, MayReplace may_replace) : NewFolder(whole_path(target)) {
     namespace fs = std::filesystem;
-    const std::string name = target.string();
     if (fs::exists(target_)) {
-      if (!fs::is_directory(target_)) throw std::runtime_error(name + ": there already, and no folder");
+      if (!fs::is_directory(target_)) {
+        throw std::runtime_error(target.string() + ": there already, and no folder");
+      }
       replaces_ = !fs::is_empty(target_);
     }
-    if (replaces_ && !replace) throw std::runtime_error(name + ": there already, and not empty");
-    if (replaces_ && contains(target_, whole_path(source))) {
-      throw std::runtime_error(name + ": cannot be replaced, for " + source.string() + " lies in it");
+    if (replaces_) may_replace(target);
+    std::vector<Path> missing;
+    for (Path parent = target_.parent_path(); !fs::exists(parent); parent = parent.parent_path()) {
+      missing.push_back(parent);
     }
-    if (replaces_ && !has_model_or_checkpoint(target_)) {
-      throw std::runtime_error(name + ": is not replaced, for it holds neither a model nor a checkpoint");
+    for (; !missing.empty(); missing.pop_back()) {
+      if (make(missing.back())) parents_.push_back(missing.back());
     }
-    make_parents();
-    path_ = temporary_path(target_, temporary_token());
-    std::error_code failure;
-    if (!fs::create_directory(path_, failure)) {
-      remove_all();
-      throw_file_error(path_, "cannot be created", failure ? failure.value() : EEXIST);
-    }
+    const Path path = temporary_path(target_, token);
+    if (!make(path)) throw_file_error(path, "cannot be created", EEXIST);
+    path_ = path;
   }
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
-  ~NewFolder() { remove_all(); }
+  /// Of the folders above, those that were made for this one, and hold nothing else, go too.
+  ~NewFolder() {
+    std::error_code ignored;  // this is after an error, which is told
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+    for (; !parents_.empty(); parents_.pop_back()) std::filesystem::remove(parents_.back(), ignored);
+  }
 
   /// Where its files are to be written until `commit`.
   const Path& path() const noexcept { return path_; }
@@ -62,8 +86,9 @@ class NewFolder {
   void commit() {
     sync_folder(path_);
     if (replaces_) {
-      exchange_folders(path_, target_);
-      std::filesystem::remove_all(path_);
+      exchange();
+      std::error_code ignored;  // the new one is there
+      std::filesystem::remove_all(path_, ignored);
     } else if (::rename(path_.c_str(), target_.c_str()) != 0) {
       throw_file_error(target_, "cannot be renamed from " + path_.filename().string());
     }
@@ -73,40 +98,21 @@ class NewFolder {
   }
 
  private:
-  /// Absolute, without symbolic links, and with a name at its end.
-  static Path whole_path(const Path& path) {
-    return without_slash(std::filesystem::weakly_canonical(std::filesystem::absolute(path)));
-  }
-  static bool contains(const Path& outer, const Path& inner) {
-    auto part = inner.begin();
-    for (const Path& each : outer) {
-      if (part == inner.end() || *part++ != each) return false;
-    }
-    return true;
-  }
+  /// From here on the destructor is called, also if the other constructor throws.
+  explicit NewFolder(Path target) : target_(std::move(target)) {}
 
-  void make_parents() {
-    std::vector<Path> missing;
-    for (Path parent = target_.parent_path(); !std::filesystem::exists(parent);
-         parent = parent.parent_path()) {
-      missing.push_back(parent);
-    }
-    for (; !missing.empty(); missing.pop_back()) {
-      std::error_code failure;
-      const bool made = std::filesystem::create_directory(missing.back(), failure);
-      if (failure) {
-        remove_all();
-        throw_file_error(missing.back(), "cannot be created", failure.value());
-      }
-      if (made) parents_.push_back(missing.back());
-    }
+  static bool make(const Path& folder) {
+    std::error_code failure;
+    const bool made = std::filesystem::create_directory(folder, failure);
+    if (failure) throw_file_error(folder, "cannot be created", failure.value());
+    return made;
   }
-
-  /// Of the folders above, those that were made for this one, and hold nothing else.
-  void remove_all() noexcept {
-    std::error_code ignored;  // this is after an error, which is told
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-    for (; !parents_.empty(); parents_.pop_back()) std::filesystem::remove(parents_.back(), ignored);
+  void exchange() const {
+    if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) == 0) return;
+    const bool impossible = errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP;
+    throw_file_error(
+        target_, "cannot change places with " + path_.filename().string() +
+                     (impossible ? ", perhaps as this file system cannot do that: choose another name" : ""));
   }
 
   Path target_, path_;

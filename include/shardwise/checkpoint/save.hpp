@@ -3,19 +3,33 @@
 #pragma once
 
 /// @file
-/// Writes a checkpoint: every rank its own blocks, into a file of its own in a folder beside the target; blocks that
-/// several ranks have are divided among them. Then the manifest, and one rename.
+/// Writes a checkpoint, whole or not at all: every rank its own blocks, into a file of its own in a folder beside the
+/// target; blocks that several ranks have are divided among them. Then the manifest, and one rename.
+///
+/// ```
+/// CheckpointContents run(mesh);
+/// run.add("model", model);
+/// run.add("optimizer", adamw, model);
+/// run.add("step", step);
+/// save_checkpoint("runs/7/step-1000", run);
+/// load_checkpoint("runs/7/step-1000", run);   // load.hpp: on this mesh, or another, at any ZeRO level
+/// ```
+/// `Checkpointer` (checkpoint/checkpointer.hpp) saves beside a training run, and keeps the last ones.
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include <shardwise/checkpoint/contents.hpp>
 #include <shardwise/checkpoint/manifest_file.hpp>
+#include <shardwise/checkpoint/new_folder.hpp>
 #include <shardwise/io/direct_writer.hpp>
-#include <shardwise/io/file.hpp>
 #include <shardwise/mesh/agreement.hpp>
 
-namespace shardwise::detail {
+namespace shardwise {
+
+// Implementation details: not part of the interface.
+namespace detail {
 
 inline constexpr Index checkpoint_group_bytes = 1 << 20;  // rows with a checksum, of the whole tensor
 
@@ -75,7 +89,7 @@ class CheckpointSave {
   /// it must stay until they are. Throws `std::runtime_error`, on all ranks, if the folder cannot be made, or if
   /// something else than a checkpoint is in its place.
   CheckpointSave(const CheckpointContents& contents, const Path& target, PageBuffer* copy, Json notes = {})
-      : ranks_(contents.ranks()), target_(without_slash(target)), pieces_(own_pieces(contents)), copy_(copy) {
+      : ranks_(contents.ranks()), target_(target), pieces_(own_pieces(contents)), copy_(copy) {
     manifest_.mesh = contents.named_sizes();
     manifest_.notes = std::move(notes);
     for (const auto& [name, number] : contents.numbers()) manifest_.numbers[name] = *number;
@@ -87,15 +101,16 @@ class CheckpointSave {
                                    group_rows_of(block.row_bytes()),
                                    {}});
     }
-    Index token = temporary_token();
-    share_from_first(&token);
-    folder_ = temporary_path(target_, static_cast<std::uint32_t>(token));
+    const Index mine[]{temporary_token()};
+    const auto token = static_cast<std::uint32_t>(gather(ranks_, mine).front());
     problems_.guard([&] {
+      path_ = temporary_path(whole_path(target), token);
       if (copy) copy_blocks();
       if (ranks_.rank() != 0) return;
-      refuse_to_replace_others();
-      std::filesystem::create_directories(folder_of(target_));
-      std::filesystem::create_directory(folder_);
+      folder_.emplace(target, token, [](const Path& old) {
+        if (holds_checkpoint(old)) return;
+        throw std::runtime_error(old.string() + ": is not replaced, for it is no checkpoint");
+      });
     });
     give_up_on_problems();
   }
@@ -105,7 +120,7 @@ class CheckpointSave {
   /// Writes this rank's file, and has it on the device. Not collective; what goes wrong is told by `commit`.
   void write() noexcept {
     problems_.guard([&] {
-      DirectWriter writer(folder_ / rank_file_name(ranks_.rank()));
+      DirectWriter writer(path_ / rank_file_name(ranks_.rank()));
       if (copy_) {
         writer.write(copy_->data(), bytes_of(pieces_));
       } else {
@@ -138,15 +153,8 @@ class CheckpointSave {
  private:
   /// Throws on all ranks if any has a problem; nothing is left then.
   void give_up_on_problems() {
-    if (!ranks_.agree(problems_.none()) && ranks_.rank() == 0) {
-      std::error_code ignored;  // the reason is told below
-      std::filesystem::remove_all(folder_, ignored);
-    }
+    if (!ranks_.agree(problems_.none())) folder_.reset();
     problems_.throw_together(ranks_, "the checkpoint " + target_.string());
-  }
-  void share_from_first(Index* number) const {
-    const Index mine = ranks_.rank() == 0 ? *number : 0;
-    ranks_.all_reduce(&mine, number, 1, DataType::i64, ReduceOp::sum);
   }
 
   /// As the file is going to be. Checksums are made on the way, by all ranks at once: a thread beside the steps would
@@ -227,34 +235,34 @@ class CheckpointSave {
       manifest_.files.push_back({rank_file_name(static_cast<int>(r)), bytes});
       descriptions.remove_prefix(end + 1);
     }
-    write_file_atomically(folder_ / manifest_name, manifest_text(manifest_));
-    put_in_place();
-    sync_folder(folder_of(target_));
-  }
-
-  void refuse_to_replace_others() const {
-    namespace fs = std::filesystem;
-    if (!fs::exists(target_) || (fs::is_directory(target_) && fs::is_empty(target_))) return;
-    if (holds_checkpoint(target_)) return;
-    throw std::runtime_error(target_.string() + ": is not replaced, for it is no checkpoint");
-  }
-  /// One rename: where a checkpoint of this name is, the two change places, and the old one goes.
-  void put_in_place() const {
-    if (std::filesystem::exists(target_)) {
-      exchange_folders(folder_, target_);
-      std::error_code ignored;  // the new one is there
-      std::filesystem::remove_all(folder_, ignored);
-    } else if (::rename(folder_.c_str(), target_.c_str()) != 0) {
-      throw_file_error(target_, "cannot be renamed from " + folder_.filename().string());
-    }
+    write_new_file(path_ / manifest_name, manifest_text(manifest_));
+    folder_->commit();
   }
 
   Communicator ranks_;
-  Path target_, folder_;
+  Path target_, path_;
+  std::optional<NewFolder> folder_;  // at that path, of rank 0
   CheckpointManifest manifest_;
   std::vector<OwnPiece> pieces_;
   PageBuffer* copy_;
   Problems problems_;
 };
 
-}  // namespace shardwise::detail
+}  // namespace detail
+
+/// Writes all of `contents` to `folder`, which appears, or changes places with what it was, by one rename when all is
+/// on the device: a kill at any moment leaves the old one or the new one whole. Each rank writes its own blocks, and
+/// of blocks that several ranks have, a part; nothing is gathered. `notes` is kept beside it. Returns the bytes of
+/// elements that this rank wrote.
+///
+/// Collective. Throws `std::runtime_error` on all ranks if anything fails on any, and if `folder` has something else
+/// than a checkpoint; then nothing new is left.
+inline Index save_checkpoint(const std::filesystem::path& folder, const CheckpointContents& contents,
+                             const Json& notes = {}) {
+  detail::CheckpointSave save(contents, folder, nullptr, notes);
+  save.write();
+  save.commit();
+  return save.own_bytes();
+}
+
+}  // namespace shardwise

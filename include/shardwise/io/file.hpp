@@ -138,18 +138,6 @@ inline bool is_plain_name(std::string_view name) {
 /// Makes what was renamed or removed in a folder last through a crash of the machine.
 inline void sync_folder(const Path& folder) { File(folder, O_RDONLY | O_DIRECTORY).sync(); }
 
-/// The path, with a name at its end.
-inline Path without_slash(const Path& path) { return path.has_filename() ? path : path.parent_path(); }
-
-/// Lets two folders change places in one step.
-inline void exchange_folders(const Path& fresh, const Path& old) {
-  if (::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, old.c_str(), RENAME_EXCHANGE) == 0) return;
-  const bool impossible = errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP;
-  throw_file_error(
-      old, "cannot change places with " + fresh.filename().string() +
-               (impossible ? ", perhaps as this file system cannot do that: choose another name" : ""));
-}
-
 /// A number that two jobs writing to one place do not share.
 inline std::uint32_t temporary_token() { return std::random_device{}(); }
 

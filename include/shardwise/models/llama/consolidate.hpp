@@ -20,7 +20,7 @@
 #include <vector>
 
 #include <shardwise/checkpoint/new_folder.hpp>
-#include <shardwise/checkpoint/stream.hpp>
+#include <shardwise/checkpoint/reader.hpp>
 #include <shardwise/models/llama/tensors.hpp>
 
 namespace shardwise {
@@ -52,14 +52,15 @@ class Consolidation {
       : source_((checkpoint / manifest_name).string()),
         options_(options),
         manifest_(read_manifest(checkpoint)),
-        stream_(checkpoint, manifest_) {
+        reader_(checkpoint, manifest_) {
     for (const CheckpointTensor& tensor : manifest_.tensors) {
       if (tensor.name.starts_with("model.")) stored_.emplace(tensor.name, &tensor);
     }
   }
 
   ConsolidatedCheckpoint run(const Path& checkpoint, const Path& target) {
-    NewFolder folder(target, checkpoint, options_.replace);
+    NewFolder folder(target, temporary_token(),
+                     [&](const Path& old) { check_replaceable(old, checkpoint, options_.replace); });
     const OutputPlan plan = plan_output(folder.path(), matched(write_config(folder.path())),
                                         {.type = options_.type, .max_file_bytes = options_.max_file_bytes});
     ConsolidatedCheckpoint result;
@@ -133,7 +134,7 @@ class Consolidation {
     file.write(output.head.data(), head, 0);
     for (const StoredTensor& tensor : output.header.tensors) {
       const CheckpointTensor& source = *sources_.at(tensor.name);
-      stream_.read(source, [&](Index first, const char* data, Index count) {
+      reader_.for_each_slab(source, [&](Index first, const char* data, Index count) {
         const auto elements = converted_elements(source.type, data, tensor.type, count, buffer_);
         file.write(elements.data(), static_cast<Index>(elements.size()),
                    tensor.offset + first * size_of(tensor.type));
@@ -172,7 +173,7 @@ class Consolidation {
   std::string source_;
   const ConsolidateOptions& options_;
   CheckpointManifest manifest_;
-  CheckpointStream stream_;
+  CheckpointReader reader_;
   std::map<std::string, const CheckpointTensor*> stored_, sources_;  // by their names there, and in the files
   std::vector<char> buffer_;
   Index done_ = 0, all_ = 0;

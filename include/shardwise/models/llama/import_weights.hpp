@@ -20,8 +20,8 @@
 #include <vector>
 
 #include <shardwise/checkpoint/new_folder.hpp>
+#include <shardwise/checkpoint/reader.hpp>
 #include <shardwise/checkpoint/save.hpp>
-#include <shardwise/checkpoint/stream.hpp>
 #include <shardwise/models/llama/tensors.hpp>
 
 namespace shardwise {
@@ -66,7 +66,8 @@ class WeightsImport {
   }
 
   ImportedWeights run(const Path& source, const Path& target) {
-    NewFolder folder(target, source, options_.replace);
+    NewFolder folder(target, temporary_token(),
+                     [&](const Path& old) { check_replaceable(old, source, options_.replace); });
     const File file = new_file(folder.path() / manifest_.files[0].name, manifest_.files[0].bytes);
     for (std::size_t i = 0; i < sources_.size(); ++i) copy(sources_[i], manifest_.tensors[i], file);
     file.sync();
@@ -98,8 +99,7 @@ class WeightsImport {
            "would be " + std::string(name_of(tensor.type)) +
                " in the checkpoint, which no model has in memory: ask for F32 or BF16");
     }
-    const Index row = tensor.bytes() / tensor.shape[0];
-    tensor.group_rows = group_rows_of(row);
+    tensor.group_rows = group_rows_of(tensor.row_elements() * size_of(tensor.type));
     Index& end = manifest_.files[0].bytes;
     tensor.pieces.push_back({0, end, std::vector<Index>(tensor.shape.size()), tensor.shape, {}});
     end += tensor.bytes();
@@ -114,12 +114,12 @@ class WeightsImport {
     const File source(weights_.file_of(name).path(), O_RDONLY);
     CheckpointPiece& piece = tensor.pieces.front();
     const Index element = size_of(stored.type), all = tensor.elements();
-    const Index group = all / tensor.shape[0] * tensor.group_rows;
+    const Index group = tensor.row_elements() * tensor.group_rows;
     for (Index begin = 0; begin < all; begin += group) {
       const Index end = std::min(begin + group, all);
       Fingerprint checksum;
       for (Index first = begin; first < end;) {
-        const Index count = std::min(stream_slab_bytes / element, end - first);
+        const Index count = std::min(CheckpointReader::slab_bytes / element, end - first);
         slab_.resize(static_cast<std::size_t>(count * element));
         source.read(slab_.data(), count * element, stored.offset + first * element);
         const auto bytes = converted_elements(stored.type, slab_.data(), tensor.type, count, buffer_);
