@@ -63,13 +63,12 @@ class Checkpointer {
   /// The checkpoint of the most steps, if there is one: the same on every rank. Throws `std::runtime_error`, on all
   /// ranks, if the folder cannot be examined.
   std::optional<std::filesystem::path> latest() const {
-    std::int64_t step = 0;
+    Index last[]{-1};
     on_first("the checkpoints in ", [&] {
-      if (const auto all = checkpoints(); !all.empty()) step = all.back().first + 1;
+      if (const auto all = checkpoints(); !all.empty()) last[0] = all.back().first;
     });
-    ranks_.all_reduce(&step, &step, 1, DataType::i64, ReduceOp::sum);  // 0 on the others
-    if (step == 0) return std::nullopt;
-    return path_of(step - 1);
+    const Index step = detail::gather(ranks_, last).front();
+    return step < 0 ? std::nullopt : std::optional(path_of(step));
   }
 
   /// Saves the contents as they are now, after `step` steps. First finishes the save before, if that is under way;
@@ -125,7 +124,7 @@ class Checkpointer {
   }
 
  private:
-  static constexpr const char* prefix = "step-";
+  static constexpr std::string_view prefix = "step-";
 
   static void join(std::thread& thread) {
     if (thread.joinable()) thread.join();
@@ -136,11 +135,9 @@ class Checkpointer {
   /// What rank 0 throws, all throw: "the checkpoint in FOLDER: …".
   template <class F>
   void on_first(const char* what, F f) const {
-    detail::Problems problems;
-    problems.guard([&] {
+    detail::together(ranks_, what + options_.folder.string(), [&] {
       if (ranks_.rank() == 0) f();
     });
-    problems.throw_together(ranks_, what + options_.folder.string());
   }
 
   /// For a save after `step` steps. The checkpoints of the most steps stay: if there were later ones, it would go at
@@ -186,40 +183,36 @@ class Checkpointer {
   }
 
   std::filesystem::path path_of(std::int64_t step) const {
-    std::string number = std::to_string(step);
-    if (number.size() < 8) number.insert(0, 8 - number.size(), '0');
-    return options_.folder / (prefix + number);
+    return options_.folder / (std::string(prefix) + detail::with_digits(8, step));
   }
 
   /// Those that are whole, with their steps, in their order.
   std::vector<std::pair<std::int64_t, std::filesystem::path>> checkpoints() const {
     std::vector<std::pair<std::int64_t, std::filesystem::path>> found;
-    for_each_entry([&](const std::filesystem::path& path, std::string_view number) {
+    for (const auto& path : entries()) {
+      const std::string number = path.filename().string().substr(prefix.size());
       std::int64_t step = 0;
-      const auto error = std::from_chars(number.data(), number.data() + number.size(), step).ec;
-      const bool whole =
-          error == std::errc() && path == path_of(step) && std::filesystem::exists(path / manifest_name);
-      if (whole) found.emplace_back(step, path);
-    });
+      std::from_chars(number.data(), number.data() + number.size(), step);
+      if (path == path_of(step) && std::filesystem::exists(path / manifest_name))
+        found.emplace_back(step, path);
+    }
     std::ranges::sort(found);
     return found;
   }
-  template <class F>
-  void for_each_entry(F f) const {
-    if (!std::filesystem::exists(options_.folder)) return;
+  /// All that begins as a checkpoint's name does.
+  std::vector<std::filesystem::path> entries() const {
+    std::vector<std::filesystem::path> found;
+    if (!std::filesystem::exists(options_.folder)) return found;
     for (const auto& entry : std::filesystem::directory_iterator(options_.folder)) {
-      const std::string name = entry.path().filename().string();
-      if (name.starts_with(prefix))
-        f(entry.path(), std::string_view(name).substr(std::string_view(prefix).size()));
+      if (entry.path().filename().string().starts_with(prefix)) found.push_back(entry.path());
     }
+    return found;
   }
 
   void remove_unfinished() const {
-    std::vector<std::filesystem::path> unfinished;
-    for_each_entry([&](const std::filesystem::path& path, std::string_view rest) {
-      if (rest.find(".tmp-") != rest.npos) unfinished.push_back(path);
-    });
-    for (const auto& path : unfinished) std::filesystem::remove_all(path);
+    for (const auto& path : entries()) {
+      if (path.filename().string().find(".tmp-") != std::string::npos) std::filesystem::remove_all(path);
+    }
   }
   /// Each is renamed before it is removed: a checkpoint that lacks files is none. To remove large files takes a while,
   /// so a thread does; what it cannot remove is removed when the next run begins.

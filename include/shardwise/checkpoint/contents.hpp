@@ -70,11 +70,7 @@ class CheckpointContents {
   /// Everything is on this mesh.
   template <class MeshType>
   explicit CheckpointContents(const MeshType& mesh)
-      : ranks_(detail::ranks_of(mesh)),
-        axes_(MeshType::axes),
-        sizes_(mesh.sizes()),
-        coordinates_(mesh.coordinates()),
-        named_sizes_(detail::named_sizes(mesh)) {}
+      : ranks_(detail::ranks_of(mesh)), sizes_(mesh.sizes()), named_sizes_(detail::named_sizes(mesh)) {}
 
   /// A tensor, whose block is read or written in place.
   /// All `add` throw `std::invalid_argument` for a name that is there already, and for another mesh.
@@ -111,9 +107,6 @@ class CheckpointContents {
 
   // For those who save and load.
   const Communicator& ranks() const { return ranks_; }
-  int axes() const { return axes_; }
-  const MeshSizes& sizes() const { return sizes_; }
-  const MeshSizes& coordinates() const { return coordinates_; }
   const std::vector<std::pair<std::string, int>>& named_sizes() const { return named_sizes_; }
   const std::vector<detail::CheckpointBlock>& blocks() const { return blocks_; }
   const std::vector<std::pair<std::string, std::int64_t*>>& numbers() const { return numbers_; }
@@ -133,8 +126,7 @@ class CheckpointContents {
   }
 
   Communicator ranks_;
-  int axes_;
-  MeshSizes sizes_, coordinates_;
+  MeshSizes sizes_;
   std::vector<std::pair<std::string, int>> named_sizes_;
   std::set<std::string> names_;
   std::vector<detail::CheckpointBlock> blocks_;

@@ -200,11 +200,9 @@ inline LoadedCheckpoint load_checkpoint(const std::filesystem::path& folder,
     match.emplace(manifest, contents, options, (folder / manifest_name).string());
   });
   problems.throw_together(ranks, task);
-  const auto mine = static_cast<Index>(manifest.checksum);
-  const Index bounds[] = {mine, ~mine};  // the least of the second is the greatest of the first
-  Index least[2];
-  ranks.all_reduce(bounds, least, 2, DataType::i64, ReduceOp::min);
-  if (least[0] != ~least[1]) {
+  const Index mine[]{static_cast<Index>(manifest.checksum)};
+  const std::vector<Index> checksums = detail::gather(ranks, mine);
+  if (std::ranges::count(checksums, mine[0]) != ranks.size()) {
     throw std::runtime_error(task + ": " + folder.string() + " is not the same checkpoint on all ranks");
   }
   detail::CheckpointReader reader(folder, manifest);

@@ -3,15 +3,19 @@
 #pragma once
 
 /// @file
-/// What a checkpoint says of itself. Tensors lie in pieces, each a box of indices, row-major, in one of the files; every
-/// group of rows of a piece has a checksum (XXH64). Groups of rows begin at multiples of `group_rows` of the whole
-/// tensor, whatever piece they are in.
+/// What a checkpoint says of itself (see manifest_file.hpp), and how that is read. Tensors lie in pieces, each a box of
+/// indices, row-major, in one of the files; every group of rows of a piece has a checksum (XXH64). Groups of rows begin
+/// at multiples of `group_rows` of the whole tensor, whatever piece they are in.
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -113,6 +117,160 @@ constexpr Range groups_of(Range rows, Index group_rows) {
 inline Range rows_of(const CheckpointPiece& piece) {
   return piece.begin.empty() ? Range{0, 1} : Range{piece.begin[0], piece.size[0]};
 }
+
+inline constexpr std::string_view checkpoint_format = "shardwise checkpoint";
+inline constexpr int checkpoint_version = 1;
+
+/// Reads one manifest, and checks that its tensors are whole: every element of every tensor lies in one piece, and every
+/// byte of every file too. Errors are `std::runtime_error`s, which name the place in the JSON, or the tensor.
+class ManifestParser {
+ public:
+  CheckpointManifest parse(const JsonPart& json) {
+    const auto format = json.get<std::string>("format");
+    if (format != checkpoint_format) json["format"].expected(std::string(checkpoint_format));
+    const Index version = json["version"].integer(1, most_bytes);
+    if (version > checkpoint_version) {
+      json.fail("the version of the format is " + std::to_string(version) + ", newer than the " +
+                std::to_string(checkpoint_version) + " that is known here");
+    }
+    json["mesh"].for_each([&](const JsonPart& axis) {
+      axis.must_have(2);
+      manifest_.mesh.emplace_back(axis[0].get<std::string>(), static_cast<int>(axis[1].integer(1, 1 << 30)));
+    });
+    json["numbers"].for_each_member([&](const std::string& name, const JsonPart& number) {
+      using Limits = std::numeric_limits<std::int64_t>;
+      manifest_.numbers[name] = number.integer(Limits::min(), Limits::max());
+    });
+    manifest_.notes = json["notes"].json();
+    std::set<std::string> names;
+    Index bytes = 0;
+    json["files"].for_each([&](const JsonPart& file) {
+      file.must_have(2);
+      const auto name = file[0].get<std::string>();
+      if (!is_plain_name(name))
+        file.fail("the file " + excerpt(file[0].json()) + " does not lie in the folder");
+      if (!names.insert(name).second) json.fail("the file \"" + excerpt(name) + "\" is there twice");
+      manifest_.files.push_back({name, file[1].integer(0, most_bytes - bytes)});
+      bytes += manifest_.files.back().bytes;
+      unused_.push_back(manifest_.files.back().bytes);
+    });
+    names.clear();
+    json["tensors"].for_each([&](const JsonPart& part) {
+      CheckpointTensor tensor = parse_tensor(part);
+      if (!names.insert(tensor.name).second)
+        json.fail("tensor \"" + excerpt(tensor.name) + "\" is there twice");
+      manifest_.tensors.push_back(std::move(tensor));
+    });
+    for (std::size_t i = 0; i < unused_.size(); ++i) {  // what is in no piece has no checksum
+      if (unused_[i] == 0) continue;
+      json.fail(std::to_string(unused_[i]) + " bytes of " + excerpt(manifest_.files[i].name) +
+                " belong to no tensor");
+    }
+    return std::move(manifest_);
+  }
+
+ private:
+  /// For what is wrong with a tensor as a whole, whose name tells more than its place.
+  [[noreturn]] static void fail(const CheckpointTensor& tensor, const std::string& problem) {
+    throw std::runtime_error("tensor \"" + excerpt(tensor.name) + "\": " + problem);
+  }
+
+  CheckpointTensor parse_tensor(const JsonPart& json) {
+    CheckpointTensor tensor;
+    tensor.name = json.get<std::string>("name");
+    const auto type = json.get<std::string>("type");
+    const auto known = stored_type_named(type);
+    if (!known) fail(tensor, "the type \"" + excerpt(type) + "\" is unknown");
+    tensor.type = *known;
+    tensor.shape = json["shape"].integers(most_bytes);
+    if (tensor.shape.size() > static_cast<std::size_t>(max_rank)) {
+      fail(tensor, "it has " + std::to_string(tensor.shape.size()) + " dimensions, expected " +
+                       std::to_string(max_rank) + " at most");
+    }
+    Index elements = 1;
+    for (Index extent : tensor.shape) {
+      if (extent > 0 && elements > (Index{1} << 56) / extent) fail(tensor, "the shape is too large");
+      elements *= extent;
+    }
+    tensor.layout = json.get<std::string>("layout");
+    // More rows than there are make the same one group.
+    tensor.group_rows =
+        std::min(json["group_rows"].integer(1, most_bytes), std::max<Index>(1, tensor.rows()));
+    Index held = 0;
+    json["pieces"].for_each([&](const JsonPart& piece) {
+      if (held > elements) return;
+      tensor.pieces.push_back(parse_piece(piece, tensor));
+      held += tensor.pieces.back().elements();
+    });
+    if (held != elements) {
+      fail(tensor, "a piece is missing, or there twice: the pieces have " + std::to_string(held) +
+                       (held > elements ? " elements or more, expected " : " elements, expected ") +
+                       std::to_string(elements));
+    }
+    if (overlap(tensor)) fail(tensor, "a piece is missing, and another there twice");
+    return tensor;
+  }
+
+  /// Whether an element is in two pieces. Where none is, and they have as many as the tensor, all are there.
+  static bool overlap(const CheckpointTensor& tensor) {
+    if (tensor.shape.empty()) return false;
+    std::vector<const CheckpointPiece*> pieces;
+    for (const CheckpointPiece& piece : tensor.pieces) pieces.push_back(&piece);
+    std::sort(pieces.begin(), pieces.end(), [](auto* a, auto* b) { return a->begin < b->begin; });
+    auto before = [](const CheckpointPiece& a, const CheckpointPiece& b, std::size_t dim) {
+      return a.begin[dim] + a.size[dim] <= b.begin[dim];
+    };
+    auto apart = [&](const CheckpointPiece& a, const CheckpointPiece& b) {
+      for (std::size_t dim = 0; dim < tensor.shape.size(); ++dim) {
+        if (before(a, b, dim) || before(b, a, dim)) return true;
+      }
+      return false;
+    };
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      for (std::size_t j = i + 1; j < pieces.size() && !before(*pieces[i], *pieces[j], 0); ++j) {
+        if (!apart(*pieces[i], *pieces[j])) return true;
+      }
+    }
+    return false;
+  }
+
+  CheckpointPiece parse_piece(const JsonPart& json, const CheckpointTensor& tensor) {
+    json.must_have(5);
+    CheckpointPiece piece;
+    const auto last_file = static_cast<Index>(manifest_.files.size()) - 1;
+    piece.file = static_cast<std::size_t>(json[0].integer(0, last_file));
+    piece.offset = json[1].integer(0, most_bytes);
+    json[2].must_have(tensor.shape.size());
+    json[3].must_have(tensor.shape.size());
+    piece.begin = json[2].integers(most_bytes);
+    piece.size = json[3].integers(most_bytes);
+    for (std::size_t dim = 0; dim < tensor.shape.size(); ++dim) {
+      if (piece.begin[dim] + piece.size[dim] > tensor.shape[dim])
+        fail(tensor, "a piece reaches out of the tensor in dimension " + std::to_string(dim));
+    }
+    const CheckpointFile& file = manifest_.files[piece.file];
+    const Index bytes = piece.elements() * size_of(tensor.type);
+    if (bytes == 0) fail(tensor, "a piece has no elements");
+    if (piece.offset + bytes > file.bytes) {
+      fail(tensor, "a piece ends at byte " + std::to_string(piece.offset + bytes) + " of " + file.name +
+                       ", which has " + std::to_string(file.bytes));
+    }
+    Index& unused = unused_[piece.file];
+    if (bytes > unused) fail(tensor, "its pieces and those before overlap in " + file.name);
+    unused -= bytes;
+    const auto checksums = numbers_of_hex(json[4].get<std::string>());
+    const Index groups = groups_of(rows_of(piece), tensor.group_rows).size;
+    if (!checksums || static_cast<Index>(checksums->size()) != groups)
+      fail(tensor,
+           "a piece has other checksums than one for each of " + std::to_string(groups) + " groups of rows");
+    piece.checksums = *checksums;
+    return piece;
+  }
+
+  static constexpr Index most_bytes = Index{1} << 61;  // of all files: sums of two do not overflow
+  CheckpointManifest manifest_;
+  std::vector<Index> unused_;  // bytes of each file that are in no piece yet
+};
 
 }  // namespace detail
 }  // namespace shardwise

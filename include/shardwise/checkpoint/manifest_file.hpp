@@ -21,7 +21,6 @@
 #include <string_view>
 
 #include <shardwise/checkpoint/manifest.hpp>
-#include <shardwise/checkpoint/manifest_parser.hpp>
 #include <shardwise/io/file.hpp>
 #include <shardwise/io/fingerprint.hpp>
 

@@ -56,10 +56,10 @@ inline std::vector<OwnPiece> own_pieces(const CheckpointContents& contents) {
     piece.tensor = i;
     piece.box = block.tensor.box();
     if (piece.box.elements() == 0) continue;
+    const MeshView& mesh = block.tensor.mesh;
     const AxisSet copies = block.tensor.layout.axes_where([](Placement p) { return !p.is_shard(); });
-    const Range rows =
-        balanced_block(piece.box.size[0], group_size(contents.sizes(), contents.axes(), copies),
-                       group_rank(contents.sizes(), contents.coordinates(), contents.axes(), copies));
+    const Range rows = balanced_block(piece.box.size[0], group_size(mesh.sizes(), mesh.axes(), copies),
+                                      group_rank(mesh.sizes(), mesh.coordinates(), mesh.axes(), copies));
     const Index row = piece.box.elements() / piece.box.size[0] * block.element_bytes();
     piece.data = block.data() + rows.begin * row;
     piece.box.begin[0] += rows.begin;
@@ -76,11 +76,12 @@ inline Index bytes_of(const std::vector<OwnPiece>& pieces) {
   return pieces.empty() ? 0 : pieces.back().offset + pieces.back().bytes;
 }
 
-inline std::string rank_file_name(int rank) {
-  std::string number = std::to_string(rank);
-  if (number.size() < 5) number.insert(0, 5 - number.size(), '0');
-  return "rank-" + number + ".bin";
+/// With zeros before it.
+inline std::string with_digits(std::size_t digits, Index number) {
+  const std::string text = std::to_string(number);
+  return std::string(digits - std::min(digits, text.size()), '0') + text;
 }
+inline std::string rank_file_name(int rank) { return "rank-" + with_digits(5, rank) + ".bin"; }
 
 /// A checkpoint that is being written. Every rank: make one, `write` (in a thread if it likes), `commit`.
 class CheckpointSave {
@@ -144,11 +145,7 @@ class CheckpointSave {
   }
 
   /// Bytes of elements that this rank writes.
-  Index own_bytes() const {
-    Index sum = 0;
-    for (const OwnPiece& piece : pieces_) sum += piece.bytes;
-    return sum;
-  }
+  Index own_bytes() const { return bytes_of(pieces_); }
 
  private:
   /// Throws on all ranks if any has a problem; nothing is left then.
