@@ -23,7 +23,7 @@
 #include <shardwise/checkpoint/contents.hpp>
 #include <shardwise/checkpoint/manifest_file.hpp>
 #include <shardwise/checkpoint/new_folder.hpp>
-#include <shardwise/io/direct_writer.hpp>
+#include <shardwise/io/large_files.hpp>
 #include <shardwise/mesh/agreement.hpp>
 
 namespace shardwise {

@@ -16,6 +16,7 @@
 /// ```
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <stdexcept>
@@ -25,10 +26,16 @@
 #include <range/v3/view/slice.hpp>
 
 #include <shardwise/data/batch_sampler.hpp>
-#include <shardwise/data/token_source.hpp>
 #include <shardwise/tensor/tensor.hpp>
 
 namespace shardwise {
+
+/// A row of tokens: `TokenCorpus`, or a type of the caller's. `copy` fills `to` with the tokens from `begin` on.
+template <class T>
+concept TokenSource = requires(const T& tokens, Index begin, std::span<std::int32_t> to) {
+  { tokens.size() } -> std::convertible_to<Index>;
+  tokens.copy(begin, to);
+};
 
 namespace detail {
 

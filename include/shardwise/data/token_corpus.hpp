@@ -24,8 +24,7 @@
 #include <vector>
 
 #include <shardwise/data/token_file.hpp>
-#include <shardwise/data/token_source.hpp>
-#include <shardwise/io/mapped_file.hpp>
+#include <shardwise/io/large_files.hpp>
 #include <shardwise/layout/index.hpp>
 
 namespace shardwise {

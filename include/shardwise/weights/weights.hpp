@@ -3,17 +3,146 @@
 #pragma once
 
 /// @file
-/// The weights of a model in files, as Hugging Face lays them out: one safetensors file, or several with an
-/// index. It is read as one file is.
+/// The weights of a model in files, as Hugging Face lays them out: one safetensors file, or several with an index. A
+/// header is checked whole before anything is used, and of the elements each rank reads those of its own block only.
 ///
 /// ```
 /// Weights weights("llama/");     // model.safetensors, or model.safetensors.index.json and the files it lists
-/// weights.read_block("lm_head.weight", block);
+/// weights.read_block("lm_head.weight", block.writable());   // this rank's block, converted if need be
 /// ```
 
-#include <shardwise/weights/safetensors.hpp>
+#include <algorithm>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <shardwise/io/large_files.hpp>
+#include <shardwise/tensor/parts.hpp>
+#include <shardwise/weights/safetensors_header.hpp>
 
 namespace shardwise {
+
+// Implementation details: not part of the interface.
+namespace detail {
+
+/// Whether the extents of `coarse` are products of adjacent extents of `fine`, in order: [6, 5] of [2, 3, 5].
+inline bool merges_to(std::span<const Index> fine, std::span<const Index> coarse) {
+  std::size_t next = 0;
+  for (Index wanted : coarse) {
+    if (next == fine.size()) return false;
+    Index product = fine[next++];
+    while (product != wanted && next < fine.size()) product *= fine[next++];
+    if (product != wanted) return false;
+  }
+  // What is left is merged into the last one.
+  return fine.empty() == coarse.empty() &&
+         std::ranges::all_of(fine.subspan(next), [](Index extent) { return extent == 1; });
+}
+
+}  // namespace detail
+
+/// A file that is open and mapped. It must not shrink while it is open. Nothing here communicates: errors are
+/// `std::runtime_error`s of the rank that meets them, which name the file, the tensor, what was expected and
+/// what was found.
+class SafetensorsFile {
+ public:
+  explicit SafetensorsFile(std::filesystem::path path)
+      : path_(std::move(path)), file_(path_), header_(detail::naming(path_.string(), [&] {
+          return detail::read_safetensors_header(file_.bytes());
+        })) {
+    for (const StoredTensor& tensor : header_.tensors) by_name_.emplace(tensor.name, &tensor);
+  }
+
+  const std::filesystem::path& path() const noexcept { return path_; }
+  /// In the order of their elements in the file.
+  const std::vector<StoredTensor>& tensors() const noexcept { return header_.tensors; }
+  /// What stands under `__metadata__`.
+  const std::map<std::string, std::string>& metadata() const noexcept { return header_.metadata; }
+
+  bool contains(std::string_view name) const { return by_name_.contains(name); }
+  /// Throws if there is none of that name.
+  const StoredTensor& tensor(std::string_view name) const {
+    const auto found = by_name_.find(name);
+    if (found == by_name_.end()) throw std::runtime_error(where(name) + "there is no such tensor");
+    return *found->second;
+  }
+
+  /// Reads this rank's block of a tensor. The file's shape must be the view's, or the one must become the
+  /// other by merging adjacent dimensions: [heads, head_dim, in] in memory is [heads * head_dim, in] in Hugging
+  /// Face's files. Floating-point numbers are rounded to nearest even; an integer that does not fit is an
+  /// error, after which the block is in part written.
+  template <Communicable T, int Rank>
+  void read_block(std::string_view name, const View<T, Rank>& block) const {
+    View<char, max_rank> bytes{
+        reinterpret_cast<char*>(block.data), detail::padded(block.size), {}, detail::padded(block.shape)};
+    std::copy(block.begin.begin(), block.begin.end(), bytes.begin.begin());
+    read_bytes(name, bytes, Rank, data_type_of<T>());
+  }
+
+  /// Why a tensor cannot be read into blocks of such a tensor in memory; empty if it can.
+  std::string problem(std::string_view name, DataType type, std::span<const Index> shape) const {
+    if (!contains(name)) return where(name) + "there is no such tensor";
+    const StoredTensor& stored = tensor(name);
+    const StoredType wanted = stored_as(type);
+    if (!detail::convertible(stored.type, wanted)) {
+      return where(name) + "expected a type that can be read as " + std::string(name_of(wanted)) +
+             ", found " + std::string(name_of(stored.type));
+    }
+    // The elements lie in the same row-major order if adjacent dimensions are merged in one of the two.
+    if (!detail::merges_to(stored.shape, shape) && !detail::merges_to(shape, stored.shape)) {
+      return where(name) + "expected the shape " + detail::to_string(shape) + ", found " +
+             detail::to_string(stored.shape);
+    }
+    return {};
+  }
+
+  /// Bytes of elements that have been read from this file, by this object.
+  Index bytes_read() const noexcept { return bytes_read_; }
+
+  /// `read_block` for elements of `type`, with ones behind the block's `rank` extents: compiled once.
+  void read_bytes(std::string_view name, const View<char, max_rank>& block, int rank, DataType type) const {
+    const std::string why = problem(name, type, {block.shape.begin(), block.shape.begin() + rank});
+    if (!why.empty()) throw std::runtime_error(why);
+    const StoredTensor& stored = tensor(name);
+    const Index element = size_of(stored.type);
+
+    // The system reads while we still ask: one request for pages that follow each other.
+    Index begin = 0, end = 0;
+    detail::for_each_run(block, [&](Index, Index global, Index count) {
+      const Index from = stored.offset + global * element;
+      const bool apart = from / file_.page() > (end - 1) / file_.page() + 1;
+      if (begin == end || apart) {
+        if (end > begin) file_.will_need(begin, end - begin);
+        begin = from;
+      }
+      end = from + count * element;
+    });
+    if (end > begin) file_.will_need(begin, end - begin);
+
+    detail::for_each_run(block, [&](Index local, Index global, Index count) {
+      const char* from = file_.data() + stored.offset + global * element;
+      try {
+        detail::convert(stored.type, from, stored_as(type), block.data + local * size_of(type), count);
+      } catch (const std::runtime_error& error) {
+        throw std::runtime_error(where(name) + error.what());
+      }
+      bytes_read_ += count * element;
+    });
+  }
+
+ private:
+  std::string where(std::string_view name) const {
+    return path_.string() + ": tensor \"" + std::string(name) + "\": ";
+  }
+
+  std::filesystem::path path_;
+  detail::MappedFile file_;
+  SafetensorsHeader header_;
+  std::map<std::string_view, const StoredTensor*> by_name_;  // into header_
+  mutable Index bytes_read_ = 0;
+};
 
 /// One safetensors file or a checkpoint of several, open and mapped. Errors are `std::runtime_error`s of the
 /// rank that meets them; `load_weights` and `read_tensor` make them errors of all ranks.

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include <shardwise/text/byte_alphabet.hpp>
 #include <shardwise/text/tokenizer/component.hpp>
 #include <shardwise/text/tokenizer/text_pattern.hpp>
+#include <shardwise/text/utf8.hpp>
 
 namespace shardwise::detail {
 

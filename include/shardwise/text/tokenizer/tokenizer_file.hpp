@@ -20,12 +20,10 @@
 
 #include <shardwise/layout/index.hpp>
 #include <shardwise/text/bpe_tokenizer.hpp>
-#include <shardwise/text/tokenizer/added_tokens.hpp>
 #include <shardwise/text/tokenizer/component.hpp>
-#include <shardwise/text/tokenizer/decoder.hpp>
-#include <shardwise/text/tokenizer/normalizer.hpp>
-#include <shardwise/text/tokenizer/post_processor.hpp>
 #include <shardwise/text/tokenizer/pre_tokenizer.hpp>
+#include <shardwise/text/tokenizer/special_tokens.hpp>
+#include <shardwise/text/tokenizer/text_steps.hpp>
 #include <shardwise/text/utf8.hpp>
 
 namespace shardwise::detail {

@@ -3,10 +3,11 @@
 #pragma once
 
 /// @file
-/// Writes large files from their beginning to their end, past the system's cache of files where the file system can do
-/// that: copying into the cache takes processor time, which the run beside may need, and memory, which others use.
+/// Large files, past the system's cache as far as that goes: read as memory, of which only the pages that are touched
+/// come from the device, and written from the beginning to the end.
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -18,6 +19,52 @@
 
 // Implementation details: not part of the interface.
 namespace shardwise::detail {
+
+/// Touching a page that cannot be read ends the process (SIGBUS): a file must not shrink while it is mapped, and
+/// its device must not fail.
+class MappedFile {
+ public:
+  explicit MappedFile(const Path& path) {
+    const File file(path, O_RDONLY);
+    size_ = file.size();
+    if (size_ == 0) return;  // no memory to map
+    void* memory =
+        ::mmap(nullptr, static_cast<std::size_t>(size_), PROT_READ, MAP_SHARED, file.descriptor(), 0);
+    if (memory == MAP_FAILED) throw_file_error(path, "cannot be mapped");
+    data_ = static_cast<const char*>(memory);
+    ::madvise(memory, static_cast<std::size_t>(size_), MADV_RANDOM);  // advice: a refusal does no harm
+  }
+  MappedFile(MappedFile&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  MappedFile& operator=(MappedFile&&) = delete;
+  ~MappedFile() {
+    if (data_ != nullptr) ::munmap(const_cast<char*>(data_), static_cast<std::size_t>(size_));
+  }
+
+  const char* data() const noexcept { return data_; }
+  Index size() const noexcept { return size_; }
+  std::string_view bytes() const noexcept { return {data_, static_cast<std::size_t>(size_)}; }
+
+  /// Bytes of a page.
+  static Index page() {
+    static const Index bytes = static_cast<Index>(::sysconf(_SC_PAGESIZE));
+    return bytes;
+  }
+
+  /// Asks the system to begin to read these bytes, and no page more.
+  void will_need(Index offset, Index bytes) const {
+    constexpr Index piece = 128 * 1024;  // of one request Linux reads no more than a device's readahead
+    const Index end = offset + bytes;
+    for (Index begin = offset / page() * page(); begin < end; begin += piece) {
+      ::madvise(const_cast<char*>(data_) + begin, static_cast<std::size_t>(std::min(piece, end - begin)),
+                MADV_WILLNEED);
+    }
+  }
+
+ private:
+  const char* data_ = nullptr;
+  Index size_ = 0;
+};
 
 /// Memory that devices can read: where pages begin, and whole pages.
 class PageBuffer {
