@@ -16,7 +16,6 @@
 #include <set>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,13 +32,11 @@ struct CheckpointBlock {
   std::string name;
   AnyTensor tensor;
 
-  Index element_bytes() const { return tensor.element_bytes(); }
   Index row_bytes() const {
-    Index bytes = element_bytes();
+    Index bytes = tensor.element_bytes();
     for (int dim = 1; dim < tensor.shape.size(); ++dim) bytes *= tensor.shape[dim];
     return bytes;
   }
-  char* data() const { return static_cast<char*>(tensor.buffer.data()); }
 };
 
 template <class MeshType>

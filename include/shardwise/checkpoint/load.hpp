@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <optional>
 
 #include <shardwise/checkpoint/contents.hpp>
 #include <shardwise/checkpoint/reader.hpp>
@@ -113,71 +112,64 @@ class CheckpointExchange {
   Problems& problems_;
 };
 
-/// What is wanted of a checkpoint, found in its manifest.
-class CheckpointMatch {
- public:
-  CheckpointMatch(const CheckpointManifest& manifest, const CheckpointContents& contents,
-                  const LoadCheckpointOptions& options, const std::string& source) {
-    std::map<std::string_view, const CheckpointTensor*> tensors;
-    for (const CheckpointTensor& tensor : manifest.tensors) tensors[tensor.name] = &tensor;
-    for (const CheckpointBlock& block : contents.blocks()) {
-      const auto found = tensors.find(stored_name(block.name, options));
-      if (found == tensors.end()) {
-        missing.push_back(block.name);
-        continue;
-      }
-      check(*found->second, block, source);
-      wanted.push_back({found->second, &block});
-      tensors.erase(found);
-    }
-    auto left = manifest.numbers;
-    for (const auto& [name, number] : contents.numbers()) {
-      const auto found = left.find(stored_name(name, options));
-      if (found == left.end()) {
-        missing.push_back(name);
-        continue;
-      }
-      numbers.emplace_back(number, found->second);
-      left.erase(found);
-    }
-    for (const auto& [name, tensor] : tensors) surplus.emplace_back(name);
-    for (const auto& [name, number] : left) surplus.push_back(name);
-    if (options.partial || (missing.empty() && surplus.empty())) return;
-    throw std::runtime_error(source + ": of another model or run:" + listed(" not there: ", missing) +
-                             (missing.empty() || surplus.empty() ? "" : ";") +
-                             listed(" not wanted: ", surplus));
-  }
+/// Throws `std::runtime_error` unless the one can be read into the other.
+inline void check_match(const CheckpointTensor& stored, const AnyTensor& wanted) {
+  const std::vector<Index> shape = wanted.extents();
+  const StoredType type = stored_as(wanted.type);
+  if (stored.shape == shape && stored.type == type) return;
+  const bool shapes = stored.shape != shape;
+  throw std::runtime_error(
+      "tensor \"" + stored.name + "\": expected the " +
+      (shapes ? "shape " + to_string(shape) + ", found " + to_string(stored.shape)
+              : "type " + std::string(name_of(type)) + ", found " + std::string(name_of(stored.type))));
+}
 
+/// The first names of a list.
+inline std::string listed(const char* title, const std::vector<std::string>& names) {
+  constexpr std::size_t most = 5;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(most, names.size()); ++i) {
+    text += (i > 0 ? ", \"" : title + std::string("\"")) + names[i] + "\"";
+  }
+  return text + (names.size() > most ? " and " + std::to_string(names.size() - most) + " more" : "");
+}
+
+/// What is wanted of a checkpoint, found in its manifest.
+struct CheckpointMatch {
   std::vector<WantedTensor> wanted;
   std::vector<std::pair<std::int64_t*, std::int64_t>> numbers;
   std::vector<std::string> missing, surplus;
-
- private:
-  static std::string stored_name(const std::string& name, const LoadCheckpointOptions& options) {
-    const std::string other = options.name_of ? options.name_of(name) : std::string();
-    return other.empty() ? name : other;
-  }
-  static std::string listed(const char* title, const std::vector<std::string>& names) {
-    constexpr std::size_t most = 5;
-    std::string text;
-    for (std::size_t i = 0; i < std::min(most, names.size()); ++i) {
-      text += (i > 0 ? ", \"" : title + std::string("\"")) + names[i] + "\"";
-    }
-    return text + (names.size() > most ? " and " + std::to_string(names.size() - most) + " more" : "");
-  }
-  static void check(const CheckpointTensor& stored, const CheckpointBlock& block, const std::string& source) {
-    const std::vector<Index> shape = block.tensor.extents();
-    if (stored.shape != shape) {
-      throw std::runtime_error(source + ": tensor \"" + stored.name + "\": expected the shape " +
-                               to_string(shape) + ", found " + to_string(stored.shape));
-    }
-    if (stored.type != stored_as(block.tensor.type)) {
-      throw std::runtime_error(source + ": tensor \"" + stored.name + "\": expected the type " +
-                               std::string(name_of(stored_as(block.tensor.type))) + ", found " +
-                               std::string(name_of(stored.type)));
-    }
-  }
 };
+
+/// Throws `std::runtime_error` for what does not match.
+inline CheckpointMatch matched(const CheckpointManifest& manifest, const CheckpointContents& contents,
+                               const LoadCheckpointOptions& options) {
+  CheckpointMatch match;
+  std::map<std::string, const CheckpointTensor*> tensors;
+  for (const CheckpointTensor& tensor : manifest.tensors) tensors[tensor.name] = &tensor;
+  auto numbers = manifest.numbers;
+  auto take = [&](auto& left, const std::string& name) {
+    const std::string other = options.name_of ? options.name_of(name) : std::string();
+    auto found = left.extract(other.empty() ? name : other);
+    if (!found) match.missing.push_back(name);
+    return found;
+  };
+  for (const CheckpointBlock& block : contents.blocks()) {
+    const auto found = take(tensors, block.name);
+    if (!found) continue;
+    check_match(*found.mapped(), block.tensor);
+    match.wanted.push_back({found.mapped(), &block});
+  }
+  for (const auto& [name, number] : contents.numbers()) {
+    if (const auto found = take(numbers, name)) match.numbers.emplace_back(number, found.mapped());
+  }
+  for (const auto& [name, tensor] : tensors) match.surplus.push_back(name);
+  for (const auto& [name, number] : numbers) match.surplus.push_back(name);
+  if (options.partial || (match.missing.empty() && match.surplus.empty())) return match;
+  throw std::runtime_error("of another model or run:" + listed(" not there: ", match.missing) +
+                           (match.missing.empty() || match.surplus.empty() ? "" : ";") +
+                           listed(" not wanted: ", match.surplus));
+}
 
 }  // namespace detail
 
@@ -194,10 +186,11 @@ inline LoadedCheckpoint load_checkpoint(const std::filesystem::path& folder,
   const std::string task = "load_checkpoint";
   detail::Problems problems;
   CheckpointManifest manifest;
-  std::optional<detail::CheckpointMatch> match;
+  detail::CheckpointMatch match;
   problems.guard([&] {
     manifest = read_manifest(folder);
-    match.emplace(manifest, contents, options, (folder / manifest_name).string());
+    match = detail::naming((folder / manifest_name).string(),
+                           [&] { return detail::matched(manifest, contents, options); });
   });
   problems.throw_together(ranks, task);
   const Index mine[]{static_cast<Index>(manifest.checksum)};
@@ -206,11 +199,10 @@ inline LoadedCheckpoint load_checkpoint(const std::filesystem::path& folder,
     throw std::runtime_error(task + ": " + folder.string() + " is not the same checkpoint on all ranks");
   }
   detail::CheckpointReader reader(folder, manifest);
-  detail::CheckpointExchange(reader, problems).run(match->wanted);
+  detail::CheckpointExchange(reader, problems).run(match.wanted);
   problems.throw_together(ranks, task);
-  for (const auto& [number, value] : match->numbers) *number = value;
-  return {std::move(match->missing), std::move(match->surplus), std::move(manifest.notes),
-          reader.bytes_read()};
+  for (const auto& [number, value] : match.numbers) *number = value;
+  return {std::move(match.missing), std::move(match.surplus), std::move(manifest.notes), reader.bytes_read()};
 }
 
 }  // namespace shardwise

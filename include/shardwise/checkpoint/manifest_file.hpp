@@ -38,8 +38,11 @@ inline bool nests_deeper(const Json& json, std::size_t depth) {
                                    [&](const Json& part) { return nests_deeper(part, depth - 1); });
 }
 
+inline Json json_of(const CheckpointPiece& piece) {
+  return {piece.file, piece.offset, piece.begin, piece.size, hex_of(piece.checksums)};
+}
 /// Throws `std::invalid_argument` for notes that could not be read again.
-inline std::string manifest_text(const CheckpointManifest& manifest) {
+inline Json json_of(const CheckpointManifest& manifest) {
   if (nests_deeper(manifest.notes, json_depth - 1)) {
     throw std::invalid_argument("the notes of a checkpoint nest deeper than " +
                                 std::to_string(json_depth - 1) + " lists and objects");
@@ -55,9 +58,7 @@ inline std::string manifest_text(const CheckpointManifest& manifest) {
   json["tensors"] = Json::array();
   for (const CheckpointTensor& tensor : manifest.tensors) {
     Json pieces = Json::array();
-    for (const CheckpointPiece& piece : tensor.pieces) {
-      pieces.push_back({piece.file, piece.offset, piece.begin, piece.size, hex_of(piece.checksums)});
-    }
+    for (const CheckpointPiece& piece : tensor.pieces) pieces.push_back(json_of(piece));
     json["tensors"].push_back({{"name", tensor.name},
                                {"type", name_of(tensor.type)},
                                {"shape", tensor.shape},
@@ -65,9 +66,16 @@ inline std::string manifest_text(const CheckpointManifest& manifest) {
                                {"group_rows", tensor.group_rows},
                                {"pieces", std::move(pieces)}});
   }
-  const std::string text = json.dump();
+  return json;
+}
+/// The file's text.
+inline std::string framed_text(const Json& manifest) {
+  const std::string text = manifest.dump();
   const std::uint64_t checksum = fingerprint_of(text);
   return "{\"checksum\":\"" + hex_of({&checksum, 1}) + "\",\"manifest\":" + text + "}\n";
+}
+inline std::string manifest_text(const CheckpointManifest& manifest) {
+  return framed_text(json_of(manifest));
 }
 
 /// The text of a manifest in its file, and the digits of its checksum.

@@ -40,10 +40,9 @@ constexpr Index group_rows_of(Index row_bytes) {
 /// The rows of a block that this rank writes, and where.
 struct OwnPiece {
   std::size_t tensor = 0;  ///< number of the block
-  AnyBox box;
+  CheckpointPiece piece;
   const char* data = nullptr;
-  Index bytes = 0, offset = 0;
-  std::vector<std::uint64_t> checksums;
+  Index bytes = 0;
 };
 
 /// What of its blocks this rank writes: of a block that several ranks have, a part of the rows.
@@ -52,28 +51,28 @@ inline std::vector<OwnPiece> own_pieces(const CheckpointContents& contents) {
   Index offset = 0;
   for (std::size_t i = 0; i < contents.blocks().size(); ++i) {
     const CheckpointBlock& block = contents.blocks()[i];
-    OwnPiece piece;
-    piece.tensor = i;
-    piece.box = block.tensor.box();
-    if (piece.box.elements() == 0) continue;
+    AnyBox box = block.tensor.box();
+    if (box.elements() == 0) continue;
+    const Index row = box.elements() / box.size[0] * block.tensor.element_bytes();
     const MeshView& mesh = block.tensor.mesh;
     const AxisSet copies = block.tensor.layout.axes_where([](Placement p) { return !p.is_shard(); });
-    const Range rows = balanced_block(piece.box.size[0], group_size(mesh.sizes(), mesh.axes(), copies),
+    const Range rows = balanced_block(box.size[0], group_size(mesh.sizes(), mesh.axes(), copies),
                                       group_rank(mesh.sizes(), mesh.coordinates(), mesh.axes(), copies));
-    const Index row = piece.box.elements() / piece.box.size[0] * block.element_bytes();
-    piece.data = block.data() + rows.begin * row;
-    piece.box.begin[0] += rows.begin;
-    piece.box.size[0] = rows.size;
-    piece.bytes = rows.size * row;
-    if (piece.bytes == 0) continue;
-    piece.offset = offset;
-    offset += piece.bytes;
-    pieces.push_back(std::move(piece));
+    if (rows.size == 0) continue;
+    box.begin[0] += rows.begin;
+    box.size[0] = rows.size;
+    const auto extents = [&](const AnyShape& all) {
+      return std::vector<Index>(all.begin(), all.begin() + block.tensor.rank);
+    };
+    const auto file = static_cast<std::size_t>(contents.ranks().rank());
+    const auto* data = static_cast<const char*>(block.tensor.buffer.data()) + rows.begin * row;
+    pieces.push_back({i, {file, offset, extents(box.begin), extents(box.size), {}}, data, rows.size * row});
+    offset += rows.size * row;
   }
   return pieces;
 }
 inline Index bytes_of(const std::vector<OwnPiece>& pieces) {
-  return pieces.empty() ? 0 : pieces.back().offset + pieces.back().bytes;
+  return pieces.empty() ? 0 : pieces.back().piece.offset + pieces.back().bytes;
 }
 
 /// With zeros before it.
@@ -175,7 +174,7 @@ class CheckpointSave {
   template <class F>
   void read(OwnPiece& piece, F f) {
     constexpr Index most = 4 << 10;  // the processor copies while it still computes: the copy costs no time
-    const Range rows{piece.box.begin[0], piece.box.size[0]};
+    const Range rows = rows_of(piece.piece);
     const Index group_rows = manifest_.tensors[piece.tensor].group_rows, row = piece.bytes / rows.size;
     const Range groups = groups_of(rows, group_rows);
     const char* next = piece.data;
@@ -188,21 +187,15 @@ class CheckpointSave {
         next += now;
         rest -= now;
       }
-      piece.checksums.push_back(fingerprint.value());
+      piece.piece.checksums.push_back(fingerprint.value());
     }
   }
 
-  /// This rank's pieces, for the manifest.
+  /// This rank's bytes and pieces, for the manifest.
   std::string described() const {
-    Json json = Json::array();
-    for (const OwnPiece& piece : pieces_) {
-      const auto rank = static_cast<Index>(manifest_.tensors[piece.tensor].shape.size());
-      json.push_back({piece.tensor, piece.offset,
-                      std::vector<Index>(piece.box.begin.begin(), piece.box.begin.begin() + rank),
-                      std::vector<Index>(piece.box.size.begin(), piece.box.size.begin() + rank),
-                      hex_of(piece.checksums)});
-    }
-    return json.dump();
+    Json pieces = Json::array();
+    for (const OwnPiece& own : pieces_) pieces.push_back({own.tensor, json_of(own.piece)});
+    return Json{own_bytes(), pieces}.dump();
   }
 
   /// What the ranks have written, a line of each. A rank without memory for that stops all.
@@ -219,20 +212,15 @@ class CheckpointSave {
 
   /// Writes the manifest and renames the folder.
   void finish(std::string_view descriptions) {
-    for (std::size_t r = 0; !descriptions.empty(); ++r) {
-      Index bytes = 0;
+    Json manifest = json_of(manifest_);
+    for (int r = 0; !descriptions.empty(); ++r) {
       const auto end = descriptions.find('\n');
-      for (const Json& piece : Json::parse(descriptions.substr(0, end))) {
-        CheckpointTensor& tensor = manifest_.tensors[piece[0].get<std::size_t>()];
-        tensor.pieces.push_back({r, piece[1].get<Index>(), piece[2].get<std::vector<Index>>(),
-                                 piece[3].get<std::vector<Index>>(),
-                                 *numbers_of_hex(piece[4].get<std::string>())});
-        bytes += tensor.pieces.back().elements() * size_of(tensor.type);
-      }
-      manifest_.files.push_back({rank_file_name(static_cast<int>(r)), bytes});
+      const Json told = Json::parse(descriptions.substr(0, end));
+      manifest["files"].push_back({rank_file_name(r), told[0]});
+      for (const Json& each : told[1]) manifest["tensors"][each[0].get<Index>()]["pieces"].push_back(each[1]);
       descriptions.remove_prefix(end + 1);
     }
-    write_new_file(path_ / manifest_name, manifest_text(manifest_));
+    write_new_file(path_ / manifest_name, framed_text(manifest));
     folder_->commit();
   }
 
