@@ -22,11 +22,11 @@ inline std::string safetensors_bytes(std::string_view header, std::size_t data_b
 
 /// Reads a tensor whole, as a type in memory.
 template <class T>
-void read_whole(const shardwise::SafetensorsFile& file, const shardwise::StoredTensor& tensor) {
+void read_whole(const shardwise::Weights& weights, const shardwise::StoredTensor& tensor) {
   const shardwise::Index count = tensor.bytes / size_of(tensor.type);
   std::vector<T> elements(static_cast<std::size_t>(count));
-  taken(file.path().string(), [&] {
-    file.read_block(tensor.name, shardwise::View<T, 1>{elements.data(), {count}, {0}, {count}});
+  taken(weights.path().string(), [&] {
+    weights.read_block(tensor.name, shardwise::View<T, 1>{elements.data(), {count}, {0}, {count}});
   });
 }
 
@@ -42,8 +42,8 @@ inline Target safetensors() {
     memory->write(bytes);
     const std::string path = memory->path().string();
     taken(path, [&] {
-      const shardwise::SafetensorsFile file(path);
-      for (const shardwise::StoredTensor& tensor : file.tensors()) {
+      const shardwise::Weights file(path);
+      for (const shardwise::StoredTensor& tensor : file.files()[0].tensors()) {
         require(
             tensor.offset >= 8 && tensor.offset + tensor.bytes <= static_cast<shardwise::Index>(bytes.size()),
             "a tensor lies in the file");
@@ -90,7 +90,7 @@ inline Target index() {
                 require(file.path().parent_path() == path &&
                             file.path().filename().string().ends_with(".safetensors"),
                         "a file that an index names lies beside it");
-                for (const auto& tensor : file.tensors()) read_whole<float>(file, tensor);
+                for (const auto& tensor : file.tensors()) read_whole<float>(weights, tensor);
               }
             });
           }};

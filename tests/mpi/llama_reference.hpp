@@ -42,7 +42,7 @@ void check_reference(const std::string& name, double tolerance, double tolerance
   const LlamaConfig config = read_llama_config(folder / "config.json");
   const int tensor = key_value_ranks(world().size(), config.kv_heads);
   const LlamaMesh mesh(world(), {1, tensor, any});
-  const SafetensorsFile file(folder / (std::is_same_v<T, float> ? "f32.safetensors" : "f64.safetensors"));
+  const Weights file(folder / (std::is_same_v<T, float> ? "f32.safetensors" : "f64.safetensors"));
   const auto expected = [&](const std::string& tensor_name, const auto& like) {
     std::remove_cvref_t<decltype(like)> block(mesh, like.shape());
     file.read_block(tensor_name, block.writable());

@@ -59,7 +59,7 @@ std::string one_tensor(const std::string& type, const std::string& shape, const 
 /// All elements of "x", as `T`s.
 template <class T>
 std::vector<T> read_all(const std::filesystem::path& path) {
-  const sw::SafetensorsFile file(path);
+  const sw::Weights file(path);
   const auto& shape = file.tensor("x").shape;
   const Index count = std::accumulate(shape.begin(), shape.end(), Index{1}, std::multiplies<>());
   std::vector<T> values(static_cast<std::size_t>(count));
@@ -81,14 +81,14 @@ TEST_CASE("a file of literal bytes") {
                            "\xff\xff\xff\xff\xff\xff\xff\xff"s;
   const auto path = folder.file("literal.safetensors", safetensors_bytes(header + "  ", data));
 
-  const sw::SafetensorsFile file(path);
-  REQUIRE(file.tensors().size() == 2);
-  CHECK(file.tensors()[0].name == "w");
-  CHECK(file.tensors()[1].name == "ids");
+  const sw::Weights file(path);
+  REQUIRE(file.files()[0].tensors().size() == 2);
+  CHECK(file.files()[0].tensors()[0].name == "w");
+  CHECK(file.files()[0].tensors()[1].name == "ids");
   CHECK(file.tensor("w").type == StoredType::f32);
   CHECK(file.tensor("w").shape == std::vector<Index>{2, 2});
   CHECK(file.tensor("w").offset == static_cast<Index>(8 + header.size() + 2));
-  CHECK(file.metadata() == std::map<std::string, std::string>{{"format", "pt"}});
+  CHECK(file.files()[0].metadata() == std::map<std::string, std::string>{{"format", "pt"}});
   CHECK(file.contains("ids"));
   CHECK(!file.contains("w "));
   CHECK(!file.contains("__metadata__"));
@@ -225,7 +225,7 @@ TEST_CASE("floating-point numbers are converted, and rounded once, to nearest ev
   for (const StoredType type : {StoredType::f64, StoredType::f32, StoredType::bf16, StoredType::f16}) {
     const auto exact = sw::distribute<Shard<0>>(line(), counting(5, 3));
     sw::write_tensors(folder / "exact.safetensors", {{"x", exact}}, {.type = type});
-    CHECK(sw::SafetensorsFile(folder / "exact.safetensors").tensor("x").type == type);
+    CHECK(sw::Weights(folder / "exact.safetensors").tensor("x").type == type);
     CHECK(sw::full_tensor(sw::read_tensor<float, 2, Shard<1>>(line(), folder / "exact.safetensors", "x")) ==
           counting(5, 3));
     sw::world().barrier();
@@ -271,7 +271,7 @@ TEST_CASE("adjacent dimensions may be merged, on either side") {
   std::vector<float> values(6 * 5 * 4);
   std::iota(values.begin(), values.end(), 1.0F);
   const auto path = folder.file("x.safetensors", one_tensor("F32", "[30,4]", raw(values)));
-  const sw::SafetensorsFile file(path);
+  const sw::Weights file(path);
   const Line mesh = line();
   // Five heads of six features, cut by heads.
   const auto heads = sw::empty<float, Shard<0>>(mesh, {5, 6, 4});
@@ -300,7 +300,7 @@ TEST_CASE("everything that can be wrong with a header") {
   const ScratchFolder folder;
   const auto refused = [&](const std::string& bytes) {
     const auto path = folder.file("bad.safetensors", bytes);
-    const std::string error = error_of([&] { sw::SafetensorsFile file(path); });
+    const std::string error = error_of([&] { sw::Weights file(path); });
     sw::world().barrier();
     REQUIRE(error.find(path.string() + ": ") == 0);
     return error.substr(path.string().size() + 2);
@@ -378,13 +378,13 @@ TEST_CASE("everything that can be wrong with a header") {
         "tensor \"y\": begins at byte 5 of the data, expected 4: no tensor has the bytes between");
   CHECK(refused(with("{}", 1)) == "the tensors end at byte 0 of the data, but the file has 1");
 
-  CHECK(error_of([&] { sw::SafetensorsFile file(folder / "none"); }) ==
-        (folder / "none").string() + ": cannot be opened: No such file or directory");
-  CHECK(error_of([&] { sw::SafetensorsFile file(folder.path()); }) ==
-        folder.path().string() + ": not a regular file");
-  CHECK(sw::SafetensorsFile(folder.file("empty", with("{}", 0))).tensors().empty());
-  CHECK(sw::SafetensorsFile(folder.file("good", with(y + "[4,8]}}", 8))).tensors().size() == 2);
-  CHECK(error_of([&] { sw::SafetensorsFile(folder / "good").tensor("z"); }) ==
+  CHECK(error_of([&] { sw::Weights file(folder / "none"); }) ==
+        (folder / "none").string() + ": no such file or folder");
+  CHECK(error_of([&] { sw::Weights file(folder.path()); }) ==
+        folder.path().string() + ": neither model.safetensors nor model.safetensors.index.json is there");
+  CHECK(sw::Weights(folder.file("empty", with("{}", 0))).files()[0].tensors().empty());
+  CHECK(sw::Weights(folder.file("good", with(y + "[4,8]}}", 8))).files()[0].tensors().size() == 2);
+  CHECK(error_of([&] { sw::Weights(folder / "good").tensor("z"); }) ==
         (folder / "good").string() + ": tensor \"z\": there is no such tensor");
 }
 
@@ -398,7 +398,7 @@ TEST_CASE("each rank reads its own bytes, and no others come from the device") {
   const auto blocks = sw::empty<float, Shard<1>>(mesh, {rows, columns});
   Index mine = 0;
   const auto read = [&] {
-    const sw::SafetensorsFile file(path);
+    const sw::Weights file(path);
     file.read_block("x", blocks.writable());
     mine = file.bytes_read();
   };

@@ -177,8 +177,8 @@ TEST_CASE("other names, other types, merged dimensions, tied weights, surplus te
   const auto prefixed = [](std::string_view name) { return "model." + std::string(name); };
   sw::save_weights(module, path, {.name_of = prefixed, .type = StoredType::bf16, .metadata = {{"k", "v"}}});
   {
-    const sw::SafetensorsFile file(path);
-    CHECK(file.metadata().at("k") == "v");
+    const sw::Weights file(path);
+    CHECK(file.files()[0].metadata().at("k") == "v");
     CHECK(file.tensor("model.b").shape == std::vector<Index>{2, 3, 7});
     CHECK(file.tensor("model.a").type == StoredType::bf16);
   }

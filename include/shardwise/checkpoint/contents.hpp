@@ -3,14 +3,8 @@
 #pragma once
 
 /// @file
-/// What a checkpoint is made of: named tensors on one mesh, and named numbers. The same list is saved and loaded.
-///
-/// ```
-/// CheckpointContents run(mesh);
-/// run.add("model", model);             // its parameters, as they are stored
-/// run.add("optimizer", adamw, model);  // its state, made if it is not there yet
-/// run.add("step", step);               // a std::int64_t
-/// ```
+/// What a checkpoint is made of: named tensors on one mesh, and named numbers. The same list is saved and loaded (see
+/// save.hpp).
 
 #include <cstdint>
 #include <set>

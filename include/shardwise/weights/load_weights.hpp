@@ -59,7 +59,7 @@ inline std::vector<std::string> matched(const std::vector<NamedParameter>& param
 /// Gives every parameter of a module its value from files (see `Weights`). All of the module is checked before
 /// any of it is written: tensors that are missing, surplus, of another shape or type, and damaged files.
 /// Shapes may differ by merged dimensions and floating-point types are converted, as by
-/// `SafetensorsFile::read_block`. Integer parameters are not loaded: they do not compile.
+/// `Weights::read_block`. Integer parameters are not loaded: they do not compile.
 ///
 /// Collective over the ranks of the module's mesh, and all see the same files. Where any rank fails all throw
 /// `std::runtime_error`, which lists up to ten problems and on which ranks they were met. If it was the reading
@@ -83,14 +83,14 @@ Index load_weights(Module& module, const std::filesystem::path& path, const Load
   detail::together(ranks, "load_weights", [&] {
     for (std::size_t i = 0; i < names.size(); ++i) {
       const detail::AnyTensor x = parameters[i].cell->writable();
-      weights->file_of(names[i]).read_bytes(names[i], detail::view_of(x), x.rank, x.type);
+      weights->read_bytes(names[i], detail::view_of(x), x.rank, x.type);
     }
   });
   return weights->bytes_read();
 }
 
 /// The tensor `name` of files (see `Weights`), of the file's shape, which must have `Rank` dimensions. Its
-/// elements become `T`s as by `SafetensorsFile::read_block`. Collective over the mesh; where any rank fails all
+/// elements become `T`s as by `Weights::read_block`. Collective over the mesh; where any rank fails all
 /// throw `std::runtime_error`.
 template <Communicable T, int Rank, class... Placements, class MeshType,
           class Problem = detail::finished_problem<static_cast<std::size_t>(Rank), MeshType, Placements...>>

@@ -40,6 +40,10 @@ inline WrittenTensor written(std::string name, const AnyTensor& x) {
   }
   return {std::move(name), x.extents(), x, owner};
 }
+inline WrittenTensor written(std::string name, const NamedParameter& parameter) {
+  parameter.cell->check_set();
+  return written(std::move(name), parameter.cell->stored);
+}
 
 }  // namespace detail
 
@@ -97,9 +101,7 @@ Index save_weights(Module& module, const std::filesystem::path& path, const Save
   const Communicator ranks = detail::ranks_of_parameters(parameters);
   return detail::write_together(ranks, "save_weights", path, options, [&](auto& list) {
     for (const detail::NamedParameter& parameter : parameters) {
-      parameter.cell->check_set();
-      list.push_back(
-          detail::written(detail::renamed(options.name_of, parameter.name), parameter.cell->stored));
+      list.push_back(detail::written(detail::renamed(options.name_of, parameter.name), parameter));
     }
   });
 }

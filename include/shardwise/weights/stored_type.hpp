@@ -74,22 +74,11 @@ constexpr std::optional<StoredType> stored_type_named(std::string_view name) {
 
 /// The type under which elements in memory are stored as they are.
 constexpr StoredType stored_as(DataType type) {
-  switch (type) {
-    case DataType::f32:
-      return StoredType::f32;
-    case DataType::f64:
-      return StoredType::f64;
-    case DataType::bf16:
-      return StoredType::bf16;
-    case DataType::i32:
-      return StoredType::i32;
-    case DataType::i64:
-      return StoredType::i64;
-    case DataType::u8:
-      break;
-  }
-  return StoredType::u8;
+  constexpr std::array stored{StoredType::f32, StoredType::f64, StoredType::bf16,
+                              StoredType::i32, StoredType::i64, StoredType::u8};  // as `DataType` has them
+  return stored[static_cast<std::size_t>(type)];
 }
+static_assert(stored_as(DataType::bf16) == StoredType::bf16 && stored_as(DataType::u8) == StoredType::u8);
 
 namespace detail {
 

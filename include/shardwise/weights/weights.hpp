@@ -43,17 +43,13 @@ inline bool merges_to(std::span<const Index> fine, std::span<const Index> coarse
 
 }  // namespace detail
 
-/// A file that is open and mapped. It must not shrink while it is open. Nothing here communicates: errors are
-/// `std::runtime_error`s of the rank that meets them, which name the file, the tensor, what was expected and
-/// what was found.
+/// A file that is open and mapped. It must not shrink while it is open.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(std::filesystem::path path)
-      : path_(std::move(path)), file_(path_), header_(detail::naming(path_.string(), [&] {
-          return detail::read_safetensors_header(file_.bytes());
-        })) {
-    for (const StoredTensor& tensor : header_.tensors) by_name_.emplace(tensor.name, &tensor);
-  }
+      : path_(std::move(path)), memory_(path_), header_(detail::naming(path_.string(), [&] {
+          return detail::read_safetensors_header(memory_.bytes());
+        })) {}
 
   const std::filesystem::path& path() const noexcept { return path_; }
   /// In the order of their elements in the file.
@@ -61,13 +57,47 @@ class SafetensorsFile {
   /// What stands under `__metadata__`.
   const std::map<std::string, std::string>& metadata() const noexcept { return header_.metadata; }
 
-  bool contains(std::string_view name) const { return by_name_.contains(name); }
-  /// Throws if there is none of that name.
-  const StoredTensor& tensor(std::string_view name) const {
-    const auto found = by_name_.find(name);
-    if (found == by_name_.end()) throw std::runtime_error(where(name) + "there is no such tensor");
-    return *found->second;
+ private:
+  friend class Weights;
+
+  std::filesystem::path path_;
+  detail::MappedFile memory_;
+  SafetensorsHeader header_;
+};
+
+/// One safetensors file or a checkpoint of several, open and mapped. Nothing here communicates: errors are
+/// `std::runtime_error`s of the rank that meets them, which name the file, the tensor, what was expected and what was
+/// found; `load_weights` and `read_tensor` make them errors of all ranks.
+class Weights {
+ public:
+  /// `path` is a safetensors file, or a folder. In a folder, model.safetensors comes before
+  /// model.safetensors.index.json. Every tensor that an index lists must be in the file that it names; tensors
+  /// that a listed file holds besides are there too.
+  explicit Weights(const std::filesystem::path& path) : path_(path) {
+    namespace fs = std::filesystem;
+    std::error_code ignored;
+    if (!fs::exists(path, ignored)) throw std::runtime_error(path.string() + ": no such file or folder");
+    const fs::path single = path / "model.safetensors", index = path / "model.safetensors.index.json";
+    if (!fs::is_directory(path, ignored)) {
+      open(path);
+    } else if (fs::exists(single, ignored)) {
+      open(single);
+    } else if (fs::exists(index, ignored)) {
+      open_listed(index);
+    } else {
+      throw std::runtime_error(path.string() +
+                               ": neither model.safetensors nor model.safetensors.index.json is there");
+    }
   }
+
+  const std::filesystem::path& path() const noexcept { return path_; }
+  const std::vector<SafetensorsFile>& files() const noexcept { return files_; }
+
+  bool contains(std::string_view name) const { return places_.contains(name); }
+  /// The file that holds a tensor. Throws if none does.
+  const SafetensorsFile& file_of(std::string_view name) const { return files_[place_of(name).file]; }
+  /// Throws if there is none of that name.
+  const StoredTensor& tensor(std::string_view name) const { return *place_of(name).tensor; }
 
   /// Reads this rank's block of a tensor. The file's shape must be the view's, or the one must become the
   /// other by merging adjacent dimensions: [heads, head_dim, in] in memory is [heads * head_dim, in] in Hugging
@@ -98,13 +128,14 @@ class SafetensorsFile {
     return {};
   }
 
-  /// Bytes of elements that have been read from this file, by this object.
+  /// Bytes of elements that have been read by this object.
   Index bytes_read() const noexcept { return bytes_read_; }
 
   /// `read_block` for elements of `type`, with ones behind the block's `rank` extents: compiled once.
   void read_bytes(std::string_view name, const View<char, max_rank>& block, int rank, DataType type) const {
     const std::string why = problem(name, type, {block.shape.begin(), block.shape.begin() + rank});
     if (!why.empty()) throw std::runtime_error(why);
+    const detail::MappedFile& memory = file_of(name).memory_;
     const StoredTensor& stored = tensor(name);
     const Index element = size_of(stored.type);
 
@@ -112,17 +143,17 @@ class SafetensorsFile {
     Index begin = 0, end = 0;
     detail::for_each_run(block, [&](Index, Index global, Index count) {
       const Index from = stored.offset + global * element;
-      const bool apart = from / file_.page() > (end - 1) / file_.page() + 1;
+      const bool apart = from / memory.page() > (end - 1) / memory.page() + 1;
       if (begin == end || apart) {
-        if (end > begin) file_.will_need(begin, end - begin);
+        if (end > begin) memory.will_need(begin, end - begin);
         begin = from;
       }
       end = from + count * element;
     });
-    if (end > begin) file_.will_need(begin, end - begin);
+    if (end > begin) memory.will_need(begin, end - begin);
 
     detail::for_each_run(block, [&](Index local, Index global, Index count) {
-      const char* from = file_.data() + stored.offset + global * element;
+      const char* from = memory.data() + stored.offset + global * element;
       try {
         detail::convert(stored.type, from, stored_as(type), block.data + local * size_of(type), count);
       } catch (const std::runtime_error& error) {
@@ -133,83 +164,28 @@ class SafetensorsFile {
   }
 
  private:
+  struct Place {
+    std::size_t file;
+    const StoredTensor* tensor;
+  };
+
   std::string where(std::string_view name) const {
-    return path_.string() + ": tensor \"" + std::string(name) + "\": ";
+    return (contains(name) ? file_of(name).path() : path_).string() + ": tensor \"" + std::string(name) +
+           "\": ";
   }
-
-  std::filesystem::path path_;
-  detail::MappedFile file_;
-  SafetensorsHeader header_;
-  std::map<std::string_view, const StoredTensor*> by_name_;  // into header_
-  mutable Index bytes_read_ = 0;
-};
-
-/// One safetensors file or a checkpoint of several, open and mapped. Errors are `std::runtime_error`s of the
-/// rank that meets them; `load_weights` and `read_tensor` make them errors of all ranks.
-class Weights {
- public:
-  /// `path` is a safetensors file, or a folder. In a folder, model.safetensors comes before
-  /// model.safetensors.index.json. Every tensor that an index lists must be in the file that it names; tensors
-  /// that a listed file holds besides are there too.
-  explicit Weights(const std::filesystem::path& path) : path_(path) {
-    namespace fs = std::filesystem;
-    std::error_code ignored;
-    if (!fs::exists(path, ignored)) throw std::runtime_error(path.string() + ": no such file or folder");
-    const fs::path single = path / "model.safetensors", index = path / "model.safetensors.index.json";
-    if (!fs::is_directory(path, ignored)) {
-      open(path);
-    } else if (fs::exists(single, ignored)) {
-      open(single);
-    } else if (fs::exists(index, ignored)) {
-      open_listed(index);
-    } else {
-      throw std::runtime_error(path.string() +
-                               ": neither model.safetensors nor model.safetensors.index.json is there");
-    }
-  }
-
-  const std::filesystem::path& path() const noexcept { return path_; }
-  const std::vector<SafetensorsFile>& files() const noexcept { return files_; }
-
-  bool contains(std::string_view name) const { return place_.contains(name); }
-  /// The file that holds a tensor. Throws if none does.
-  const SafetensorsFile& file_of(std::string_view name) const {
-    const auto found = place_.find(name);
-    if (found == place_.end()) throw std::runtime_error(missing(name));
-    return files_[found->second];
-  }
-  /// Throws if there is none of that name.
-  const StoredTensor& tensor(std::string_view name) const { return file_of(name).tensor(name); }
-
-  /// As `SafetensorsFile::read_block`.
-  template <Communicable T, int Rank>
-  void read_block(std::string_view name, const View<T, Rank>& block) const {
-    file_of(name).read_block(name, block);
-  }
-  /// As `SafetensorsFile::problem`.
-  std::string problem(std::string_view name, DataType type, std::span<const Index> shape) const {
-    return contains(name) ? file_of(name).problem(name, type, shape) : missing(name);
-  }
-
-  /// Bytes of elements that have been read by this object.
-  Index bytes_read() const {
-    Index bytes = 0;
-    for (const SafetensorsFile& file : files_) bytes += file.bytes_read();
-    return bytes;
-  }
-
- private:
-  std::string missing(std::string_view name) const {
-    return path_.string() + ": tensor \"" + std::string(name) + "\": there is no such tensor";
+  const Place& place_of(std::string_view name) const {
+    const auto found = places_.find(name);
+    if (found == places_.end()) throw std::runtime_error(where(name) + "there is no such tensor");
+    return found->second;
   }
 
   void open(const std::filesystem::path& path) {
     files_.emplace_back(path);
     for (const StoredTensor& tensor : files_.back().tensors()) {
-      const auto [place, fresh] = place_.emplace(tensor.name, files_.size() - 1);
+      const auto [place, fresh] = places_.try_emplace(tensor.name, Place{files_.size() - 1, &tensor});
       if (!fresh) {
         throw std::runtime_error(path.string() + ": tensor \"" + tensor.name + "\" is in " +
-                                 files_[place->second].path().filename().string() + " too");
+                                 files_[place->second.file].path().filename().string() + " too");
       }
     }
   }
@@ -223,14 +199,17 @@ class Weights {
       if (!detail::is_plain_name(name)) file.expected("a name in the same folder");
       const auto [place, fresh] = opened.emplace(name, files_.size());
       if (fresh) open(index.parent_path() / name);
-      if (!files_[place->second].contains(tensor))
+      const auto found = places_.find(tensor);
+      if (found == places_.end() || found->second.file != place->second) {
         file.fail("the tensor is to be in " + name + ", but is not");
+      }
     });
   }
 
   std::filesystem::path path_;
   std::vector<SafetensorsFile> files_;
-  std::map<std::string, std::size_t, std::less<>> place_;  // which of the files
+  std::map<std::string_view, Place> places_;  // by the tensors' names, which lie in the files' headers
+  mutable Index bytes_read_ = 0;
 };
 
 }  // namespace shardwise

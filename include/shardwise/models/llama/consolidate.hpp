@@ -81,27 +81,18 @@ class Consolidation {
     throw std::runtime_error(source_ + ": " + problem);
   }
 
-  /// Writes config.json, and reads it as whoever loads the folder will.
+  /// Writes config.json.
   LlamaConfig write_config(const Path& folder) const {
     if (!manifest_.notes.is_object() || !manifest_.notes.contains("llama_config")) {
       fail("the notes have no \"llama_config\", the config.json of the model");
     }
     Json config = manifest_.notes.at("llama_config");
-    const auto stored = stored_.find("model.norm.weight");
-    if (options_.type) {
-      set_torch_type(config, *options_.type);
-    } else if (stored != stored_.end() && torch_name(stored->second->type)) {
-      set_torch_type(config, stored->second->type);
-    }
-    const Path path = folder / "config.json";
-    write_new_file(path, config.dump(2) + "\n");
-    try {
-      return read_llama_config(path);
-    } catch (const std::runtime_error& error) {  // that file is never seen
-      const std::string text = error.what(), name = path.string();
-      fail("\"llama_config\" in the notes" +
-           (text.starts_with(name) ? text.substr(name.size()) : ": " + text));
-    }
+    const auto norm = stored_.find("model.norm.weight");
+    auto type = options_.type;
+    if (!type && norm != stored_.end()) type = norm->second->type;
+    if (type && torch_name(*type)) set_torch_type(config, *type);
+    write_new_file(folder / "config.json", config.dump(2) + "\n");
+    return naming(source_ + ": \"llama_config\" in the notes", [&] { return llama_config_of(config); });
   }
 
   /// The model's tensors, which must be there, and no others, as Hugging Face has them.
@@ -155,16 +146,15 @@ class Consolidation {
     std::error_code ignored;  // what cannot be examined is as good as not there
     if (!std::filesystem::is_regular_file(file, ignored)) return file.string();
     const std::string text = read_text(file);
-    if (!is_tokenizer(text, file)) return file.string();
+    if (!is_tokenizer(text)) return file.string();
     write_new_file(folder / "tokenizer.json", text);
     return {};
   }
 
-  static bool is_tokenizer(const std::string& text, const Path& file) {
+  static bool is_tokenizer(const std::string& text) {
     try {
-      const Json json = parse_json(text, file.string());
-      return json.is_object() && json.contains("model") && json["model"].is_object() &&
-             json["model"].contains("vocab");
+      const Json json = json_of(text);
+      return !JsonPart(json)["model"]["vocab"].null();
     } catch (const std::runtime_error&) {
       return false;
     }

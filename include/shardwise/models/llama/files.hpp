@@ -108,17 +108,18 @@ template <class MeshType, class PlanType, class T>
 Index save_llama(Llama<MeshType, PlanType, T>& model, const std::filesystem::path& folder,
                  const SaveOptions& options = {}, const LlamaTokens& tokens = {}) {
   const StoredType type = options.type.value_or(stored_as(data_type_of<T>()));
+  const auto parameters = detail::real_parameters_of(model);
   auto collect = [&](auto& list) {
     if (folder.extension() == ".safetensors") {
       throw std::runtime_error(folder.string() + ": expected a folder, for the weights and config.json");
     }
-    for_each_named_parameter(model, [&](std::string_view path, auto& parameter) {
-      list.push_back(NamedTensor(hugging_face_name(path), parameter.stored()).tensor());
-      list.back().shape = detail::hugging_face_shape(path, std::move(list.back().shape));
-    });
+    for (const detail::NamedParameter& parameter : parameters) {
+      list.push_back(detail::written(hugging_face_name(parameter.name), parameter));
+      list.back().shape = detail::hugging_face_shape(parameter.name, std::move(list.back().shape));
+    }
   };
   return detail::write_together(
-      detail::ranks_of_parameters(detail::real_parameters_of(model)), "save_llama", folder, options, collect,
+      detail::ranks_of_parameters(parameters), "save_llama", folder, options, collect,
       llama_config_text(model.config(), detail::torch_name(type).value_or("float32"), tokens));
 }
 

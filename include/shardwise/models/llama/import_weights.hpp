@@ -47,7 +47,7 @@ class WeightsImport {
  public:
   WeightsImport(const Path& folder, const ImportOptions& options)
       : options_(options), weights_(folder), config_(read_json(folder / "config.json")) {
-    const LlamaConfig config = read_llama_config(folder / "config.json");
+    const LlamaConfig config = naming(folder / "config.json", [&] { return llama_config_of(config_); });
     manifest_.files.push_back({rank_file_name(0), 0});
     for (const LlamaTensor& wanted : llama_tensors(config)) plan(wanted);
     const std::set<std::string_view> used(sources_.begin(), sources_.end());

@@ -61,35 +61,29 @@ struct KeyValueStyle<AxisList<First, Rest...>> {
 template <StyleAxes Axes>
 using KeyValueParallel = typename detail::KeyValueStyle<Axes>::type;
 
+/// A plan over `Axes`, where norms and layers whose result is summed up over the axes have these styles.
+template <StyleAxes Axes, class KeyValue, class Norm, class Rowwise>
+using LlamaPlan = Plan<Use<"tokens", Rowwise>,                               //
+                       Use<"layers.*.attention_norm", Norm>,                 //
+                       Use<"layers.*.attention.wq", ColwiseParallel<Axes>>,  //
+                       Use<"layers.*.attention.wk", KeyValue>,               //
+                       Use<"layers.*.attention.wv", KeyValue>,               //
+                       Use<"layers.*.attention.wo", Rowwise>,                //
+                       Use<"layers.*.mlp_norm", Norm>,                       //
+                       Use<"layers.*.mlp.gate", ColwiseParallel<Axes>>,      //
+                       Use<"layers.*.mlp.up", ColwiseParallel<Axes>>,        //
+                       Use<"layers.*.mlp.down", Rowwise>,                    //
+                       Use<"norm", Norm>,                                    //
+                       Use<"head", ColwiseParallel<Axes>>>;
+
 /// Tensor parallelism over `Axes`.
 template <StyleAxes Axes = tp, class KeyValue = KeyValueParallel<Axes>>
-using LlamaTensorParallel = Plan<Use<"tokens", RowwiseParallel<Axes>>,                 //
-                                 Use<"layers.*.attention_norm", NoParallel>,           //
-                                 Use<"layers.*.attention.wq", ColwiseParallel<Axes>>,  //
-                                 Use<"layers.*.attention.wk", KeyValue>,               //
-                                 Use<"layers.*.attention.wv", KeyValue>,               //
-                                 Use<"layers.*.attention.wo", RowwiseParallel<Axes>>,  //
-                                 Use<"layers.*.mlp_norm", NoParallel>,                 //
-                                 Use<"layers.*.mlp.gate", ColwiseParallel<Axes>>,      //
-                                 Use<"layers.*.mlp.up", ColwiseParallel<Axes>>,        //
-                                 Use<"layers.*.mlp.down", RowwiseParallel<Axes>>,      //
-                                 Use<"norm", NoParallel>,                              //
-                                 Use<"head", ColwiseParallel<Axes>>>;
+using LlamaTensorParallel = LlamaPlan<Axes, KeyValue, NoParallel, RowwiseParallel<Axes>>;
 
 /// The same, with the sequence sharded between the parallel layers.
 template <StyleAxes Axes = tp, class KeyValue = KeyValueParallel<Axes>>
-using LlamaSequenceParallel = Plan<Use<"tokens", RowwiseParallel<Axes, output<Shard<1>>>>,                 //
-                                   Use<"layers.*.attention_norm", SequenceParallel<Axes>>,                 //
-                                   Use<"layers.*.attention.wq", ColwiseParallel<Axes>>,                    //
-                                   Use<"layers.*.attention.wk", KeyValue>,                                 //
-                                   Use<"layers.*.attention.wv", KeyValue>,                                 //
-                                   Use<"layers.*.attention.wo", RowwiseParallel<Axes, output<Shard<1>>>>,  //
-                                   Use<"layers.*.mlp_norm", SequenceParallel<Axes>>,                       //
-                                   Use<"layers.*.mlp.gate", ColwiseParallel<Axes>>,                        //
-                                   Use<"layers.*.mlp.up", ColwiseParallel<Axes>>,                          //
-                                   Use<"layers.*.mlp.down", RowwiseParallel<Axes, output<Shard<1>>>>,      //
-                                   Use<"norm", SequenceParallel<Axes>>,                                    //
-                                   Use<"head", ColwiseParallel<Axes>>>;
+using LlamaSequenceParallel =
+    LlamaPlan<Axes, KeyValue, SequenceParallel<Axes>, RowwiseParallel<Axes, output<Shard<1>>>>;
 
 /// How many of `ranks` tensor-parallel ranks can split the key/value heads, the size of `tp`; the others,
 /// `ranks / tp`, are the size of `kvr`.
