@@ -42,17 +42,6 @@ std::vector<std::pair<std::string, int>> named_sizes(const MeshType& mesh) {
   return named;
 }
 
-/// "Shard<0>, Replicate"
-inline std::string layout_text(const Layout& layout) {
-  std::string text;
-  for (int axis = 0; axis < layout.axes; ++axis) {
-    const Placement p = layout[axis];
-    text += axis > 0 ? ", " : "";
-    text += p.is_shard() ? "Shard<" + std::to_string(p.dim()) + ">" : p == reduced ? "Reduced" : "Replicate";
-  }
-  return text;
-}
-
 }  // namespace detail
 
 /// Refers to what was added: tensors' blocks, and optimizer and numbers, which must outlive it and stay where they are.

@@ -37,6 +37,17 @@ constexpr Index group_rows_of(Index row_bytes) {
   return row_bytes <= 0 ? 1 : std::max<Index>(1, checkpoint_group_bytes / row_bytes);
 }
 
+/// "Shard<0>, Replicate"
+inline std::string layout_text(const Layout& layout) {
+  std::string text;
+  for (int axis = 0; axis < layout.axes; ++axis) {
+    const Placement p = layout[axis];
+    text += axis > 0 ? ", " : "";
+    text += p.is_shard() ? "Shard<" + std::to_string(p.dim()) + ">" : p == reduced ? "Reduced" : "Replicate";
+  }
+  return text;
+}
+
 /// The rows of a block that this rank writes, and where.
 struct OwnPiece {
   std::size_t tensor = 0;  ///< number of the block

@@ -80,18 +80,23 @@ class File {
     return static_cast<Index>(about.st_size);
   }
 
-  void read(void* to, Index bytes, Index offset) const {
-    transfer(bytes, offset, "cannot be read", [&](Index done, std::size_t rest, Index at) {
+  /// Returns how many bytes there were: fewer at the file's end.
+  Index read_some(void* to, Index bytes, Index offset) const {
+    return transfer(bytes, offset, "cannot be read", [&](Index done, std::size_t rest, Index at) {
       return ::pread(descriptor_, static_cast<char*>(to) + done, rest, at);
     });
   }
+  void read(void* to, Index bytes, Index offset) const {
+    must_be_all(read_some(to, bytes, offset), bytes, offset, "cannot be read");
+  }
   void write(const void* from, Index bytes, Index offset) const {
-    transfer(bytes, offset, "cannot be written", [&](Index done, std::size_t rest, Index at) {
+    const auto write_some = [&](Index done, std::size_t rest, Index at) {
       const auto* place = static_cast<const char*>(from) + done;
       const auto now = ::pwrite(descriptor_, place, rest, at);
       const bool must_be_cached = now < 0 && errno == EINVAL && set_direct(false);
       return must_be_cached ? ::pwrite(descriptor_, place, rest, at) : now;
-    });
+    };
+    must_be_all(transfer(bytes, offset, "cannot be written", write_some), bytes, offset, "cannot be written");
   }
 
   /// Whether writes pass the system's cache of files by, if file system, memory and sizes allow that; else they do not.
@@ -108,17 +113,21 @@ class File {
 
  private:
   template <class F>
-  void transfer(Index bytes, Index offset, std::string_view failure, F call) const {
-    for (Index done = 0; done < bytes;) {
+  Index transfer(Index bytes, Index offset, std::string_view failure, F call) const {
+    Index done = 0;
+    while (done < bytes) {
       const auto now = call(done, static_cast<std::size_t>(bytes - done), offset + done);
       if (now < 0 && errno == EINTR) continue;
       if (now < 0) throw_file_error(path_, failure);
-      if (now == 0) {
-        throw std::runtime_error(path_.string() + ": " + std::string(failure) + ": it ends at byte " +
-                                 std::to_string(offset + done) + " of " + std::to_string(offset + bytes));
-      }
+      if (now == 0) break;
       done += static_cast<Index>(now);
     }
+    return done;
+  }
+  void must_be_all(Index done, Index bytes, Index offset, const char* failure) const {
+    if (done == bytes) return;
+    throw std::runtime_error(path_.string() + ": " + failure + ": it ends at byte " +
+                             std::to_string(offset + done) + " of " + std::to_string(offset + bytes));
   }
 
   Path path_;
@@ -180,11 +189,17 @@ class TemporaryFile {
   bool pending_;
 };
 
-/// A file's whole text.
+/// A file's whole text, also if it has more than it says, as those in /proc.
 inline std::string read_text(const Path& path) {
   const File file(path, O_RDONLY);
-  std::string text(static_cast<std::size_t>(file.size()), '\0');
-  file.read(text.data(), static_cast<Index>(text.size()), 0);
+  std::string text;
+  std::size_t done = 0;
+  for (auto room = static_cast<std::size_t>(file.size()) + 1; done == text.size(); room = 2 * room + 4096) {
+    text.resize(room);
+    done += static_cast<std::size_t>(
+        file.read_some(text.data() + done, static_cast<Index>(room - done), static_cast<Index>(done)));
+  }
+  text.resize(done);
   return text;
 }
 

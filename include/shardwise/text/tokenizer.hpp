@@ -16,13 +16,10 @@
 /// It needs PCRE2: link `shardwise::tokenizer`. It is in no umbrella header, as JSON is dear to compile.
 
 #include <cstdint>
-#include <exception>
 #include <filesystem>
 #include <memory>
-#include <new>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -6,7 +6,6 @@
 /// The ranks that read and write the files of a mesh, or of a module, together.
 
 #include <functional>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
