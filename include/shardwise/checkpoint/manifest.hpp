@@ -67,7 +67,7 @@ struct CheckpointFile {
   Index bytes = 0;
 };
 
-struct CheckpointManifest {
+struct CheckpointManifest {  // NOLINT(bugprone-exception-escape): moving JSON throws nothing
   std::vector<std::pair<std::string, int>> mesh;  ///< axes and their sizes
   std::map<std::string, std::int64_t> numbers;
   Json notes;  ///< whatever the program says of the run
@@ -123,7 +123,7 @@ inline constexpr int checkpoint_version = 1;
 
 /// Reads one manifest, and checks that its tensors are whole: every element of every tensor lies in one piece, and every
 /// byte of every file too. Errors are `std::runtime_error`s, which name the place in the JSON, or the tensor.
-class ManifestParser {
+class ManifestParser {  // NOLINT(bugprone-exception-escape)
  public:
   CheckpointManifest parse(const JsonPart& json) {
     const auto format = json.get<std::string>("format");

@@ -160,9 +160,7 @@ inline Path temporary_path(const Path& target, std::uint32_t token) {
 class TemporaryFile {
  public:
   TemporaryFile(Path target, std::uint32_t token)
-      : target_(std::move(target)),
-        file_(temporary_path(target_, token), O_RDWR | O_CREAT | O_EXCL),
-        pending_(true) {}
+      : target_(std::move(target)), file_(temporary_path(target_, token), O_RDWR | O_CREAT | O_EXCL) {}
   TemporaryFile(TemporaryFile&& other) noexcept
       : target_(std::move(other.target_)),
         file_(std::move(other.file_)),
@@ -186,7 +184,7 @@ class TemporaryFile {
  private:
   Path target_;
   File file_;
-  bool pending_;
+  bool pending_ = true;
 };
 
 /// A file's whole text, also if it has more than it says, as those in /proc.

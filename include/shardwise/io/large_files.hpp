@@ -53,7 +53,7 @@ class MappedFile {
 
   /// Asks the system to begin to read these bytes, and no page more.
   void will_need(Index offset, Index bytes) const {
-    constexpr Index piece = 128 * 1024;  // of one request Linux reads no more than a device's readahead
+    constexpr Index piece = 128 << 10;  // of one request Linux reads no more than a device's readahead
     const Index end = offset + bytes;
     for (Index begin = offset / page() * page(); begin < end; begin += piece) {
       ::madvise(const_cast<char*>(data_) + begin, static_cast<std::size_t>(std::min(piece, end - begin)),

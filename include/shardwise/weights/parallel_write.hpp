@@ -217,6 +217,7 @@ Index write_together(const Communicator& ranks, std::string_view task, const Pat
   together(ranks, task, [&] {
     collect(tensors);
     std::vector<StoredTensor> stored;
+    stored.reserve(tensors.size());
     for (const WrittenTensor& tensor : tensors) {
       stored.push_back({tensor.name, stored_as(tensor.tensor.type), tensor.shape});
     }

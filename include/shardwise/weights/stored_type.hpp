@@ -67,7 +67,7 @@ constexpr Index size_of(StoredType type) {
 /// The type of that name, or nothing.
 constexpr std::optional<StoredType> stored_type_named(std::string_view name) {
   const auto& names = detail::stored_type_names;
-  const auto found = std::find(names.begin(), names.end(), name);
+  const auto* found = std::ranges::find(names, name);
   if (found == names.end()) return std::nullopt;
   return static_cast<StoredType>(found - names.begin());
 }

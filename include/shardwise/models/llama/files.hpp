@@ -51,8 +51,7 @@ inline std::string hugging_face_name(std::string_view path) {
   while (true) {
     const auto end = path.find('.');
     const std::string_view part = path.substr(0, end);
-    const auto known =
-        std::find_if(parts.begin(), parts.end(), [&](const Part& each) { return each.first == part; });
+    const auto* known = std::ranges::find(parts, part, &Part::first);
     name += known == parts.end() ? part : known->second;
     if (end == path.npos) return name;
     name += '.';

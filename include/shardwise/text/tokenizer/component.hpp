@@ -38,7 +38,7 @@ inline std::string read_character(const JsonPart& part) {
 /// Metaspace: which words get a mark where a space would be: `always`, only the `first`, `never`.
 inline std::string read_prepend_scheme(const JsonPart& part) {
   const bool prefix = part.get<bool>("add_prefix_space", true);
-  const auto scheme = part.get<std::string>("prepend_scheme", prefix ? "always" : "never");
+  auto scheme = part.get<std::string>("prepend_scheme", prefix ? "always" : "never");
   if (scheme != "always" && scheme != "first" && scheme != "never") {
     part["prepend_scheme"].fail("\"" + excerpt(scheme) + "\" is not supported");
   }

@@ -72,10 +72,10 @@ inline void split(Words& words, const TextPattern& pattern, SplitBehavior behavi
       previous = match;
     };
     std::size_t done = 0;
-    scan(words[word], [&](std::size_t begin, std::size_t end) {
-      if (done < begin) add(done, begin, invert);
-      add(begin, end, !invert);
-      done = end;
+    scan(words[word], [&](std::size_t from, std::size_t to) {
+      if (done < from) add(done, from, invert);
+      add(from, to, !invert);
+      done = to;
     });
     if (done < word.end - word.begin) add(done, word.end - word.begin, invert);
   }

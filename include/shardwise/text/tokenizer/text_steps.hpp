@@ -100,7 +100,8 @@ using Decoder = std::function<void(std::vector<std::string>&, std::size_t longes
 inline void fuse(std::vector<std::string>& tokens) {
   std::string all;
   for (const std::string& token : tokens) all += token;
-  tokens.assign(1, std::move(all));
+  tokens.clear();
+  tokens.push_back(std::move(all));
 }
 
 /// Replaces what matches, in every token; `content` gives the new text for the token of a number.
