@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include <shardwise/data/token_file.hpp>
+#include <shardwise/data/token_corpus.hpp>
 #include <shardwise/io/file.hpp>
 #include <shardwise/io/fingerprint.hpp>
 #include <shardwise/layout/index.hpp>

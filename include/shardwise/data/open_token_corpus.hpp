@@ -28,7 +28,6 @@
 
 #include <shardwise/data/documents.hpp>
 #include <shardwise/data/token_corpus.hpp>
-#include <shardwise/data/token_file.hpp>
 #include <shardwise/io/file.hpp>
 #include <shardwise/mesh/agreement.hpp>
 #include <shardwise/mesh/mesh.hpp>

@@ -3,15 +3,20 @@
 #pragma once
 
 /// @file
-/// Tokens to learn from: in memory, or in a file that is mapped, of which only the pages that are used are read.
-/// See data/open_token_corpus.hpp for how they are made.
+/// Tokens to learn from: in memory, or in a file that is mapped, of which only the pages that are used are read. See
+/// data/open_token_corpus.hpp for how they are made.
 ///
 /// ```
 /// auto corpus = TokenCorpus::from_file("run/tokens.bin");
 /// std::vector<std::int32_t> first(100);
 /// corpus.copy(0, first);
 /// ```
+/// The file has a header of 72 bytes, then the tokens, each of 2 or 4 bytes, all in the byte order of the machine that
+/// wrote it. It is trusted only if it says of itself what is in it: its size, and checksums of the header and of the tokens.
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -20,12 +25,174 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include <shardwise/data/token_file.hpp>
+#include <shardwise/io/file.hpp>
+#include <shardwise/io/fingerprint.hpp>
 #include <shardwise/io/large_files.hpp>
 #include <shardwise/layout/index.hpp>
+
+// Implementation details: not part of the interface.
+namespace shardwise::detail {
+
+struct TokenFileHeader {
+  static constexpr std::array<char, 8> magic_bytes{'S', 'W', 't', 'o', 'k', 'e', 'n', 's'};
+  static constexpr std::uint32_t own_byte_order = 0x01020304;
+  /// To be raised when the format changes, and when the same text and tokenizer would give other tokens.
+  static constexpr std::uint32_t own_version = 1;
+
+  std::array<char, 8> magic = magic_bytes;
+  std::uint32_t byte_order = own_byte_order;
+  std::uint32_t version = own_version;
+  std::uint32_t token_bytes = 0;
+  std::uint32_t unused = 0;
+  std::uint64_t count = 0;            // of tokens
+  std::uint64_t vocabulary = 0;       // all tokens are less
+  std::uint64_t tokenizer = 0;        // its fingerprint
+  std::uint64_t corpus = 0;           // the fingerprint of the text
+  std::uint64_t token_checksum = 0;   // the fingerprint of their bytes
+  std::uint64_t header_checksum = 0;  // the fingerprint of the bytes of this header before it
+
+  std::uint64_t computed() const {
+    return fingerprint_of({reinterpret_cast<const char*>(this), offsetof(TokenFileHeader, header_checksum)});
+  }
+};
+static_assert(sizeof(TokenFileHeader) == 72 && std::is_trivially_copyable_v<TokenFileHeader>);
+
+/// Bytes of a token.
+constexpr std::uint32_t width_of_tokens(std::uint64_t vocabulary) { return vocabulary <= 0x10000 ? 2 : 4; }
+
+[[noreturn]] inline void throw_unusable(const Path& path, const std::string& why) {
+  throw std::runtime_error(path.string() + ": " + why + "; remove it to have it made anew");
+}
+
+/// The header of a token file of `size` bytes that begins with `bytes`. Throws `std::runtime_error`, which names the
+/// file and what is wrong.
+inline TokenFileHeader checked_header(const Path& path, std::string_view bytes, Index size) {
+  TokenFileHeader header;
+  constexpr auto head = static_cast<Index>(sizeof header);
+  if (!bytes.empty()) std::memcpy(&header, bytes.data(), std::min(bytes.size(), sizeof header));
+  const std::string_view magic(header.magic.data(), std::min(bytes.size(), header.magic.size()));
+  if (magic.empty() ||
+      !std::string_view(header.magic_bytes.data(), header.magic_bytes.size()).starts_with(magic)) {
+    throw std::runtime_error(path.string() + ": not a file of tokens");
+  }
+  if (size < head) {
+    throw_unusable(path, "truncated: it has " + std::to_string(size) + " bytes, but the header alone " +
+                             std::to_string(head));
+  }
+  if (header.byte_order != header.own_byte_order) {
+    throw_unusable(path, "written in another byte order, or damaged");
+  }
+  if (header.version != header.own_version) {
+    throw_unusable(path, "of version " + std::to_string(header.version) +
+                             ", but this program reads version " + std::to_string(header.own_version));
+  }
+  constexpr std::uint64_t most = std::uint64_t{1} << 31;
+  const bool known_width =
+      header.vocabulary <= most && header.token_bytes == width_of_tokens(header.vocabulary);
+  if (header.header_checksum != header.computed() || !known_width)
+    throw_unusable(path, "its header is damaged");
+  const auto rest = static_cast<std::uint64_t>(size - head);
+  if (rest % header.token_bytes != 0 || rest / header.token_bytes != header.count) {
+    throw_unusable(path, (rest / header.token_bytes < header.count ? "truncated: " : "too long: ") +
+                             std::to_string(rest) + " bytes of tokens, where " +
+                             std::to_string(header.count) + " tokens of " +
+                             std::to_string(header.token_bytes) + " bytes are expected");
+  }
+  return header;
+}
+inline TokenFileHeader read_token_header(const File& file) {
+  std::array<char, sizeof(TokenFileHeader)> bytes;
+  const Index size = file.size(), count = std::min(size, static_cast<Index>(bytes.size()));
+  file.read(bytes.data(), count, 0);
+  return checked_header(file.path(), {bytes.data(), static_cast<std::size_t>(count)}, size);
+}
+
+/// The greatest of so many bytes of tokens.
+inline std::uint64_t greatest_token(const char* bytes, std::size_t count, std::uint32_t token_bytes) {
+  auto greatest = [&](auto token) {
+    decltype(token) result = 0;
+    for (std::size_t at = 0; at < count; at += sizeof token) {
+      std::memcpy(&token, bytes + at, sizeof token);
+      result = std::max(result, token);
+    }
+    return std::uint64_t{result};
+  };
+  return token_bytes == 2 ? greatest(std::uint16_t{}) : greatest(std::uint32_t{});
+}
+
+/// Reads a whole token file, and throws `std::runtime_error` unless it is just as it was written.
+inline void check_tokens(const File& file) {
+  const TokenFileHeader header = read_token_header(file);
+  Fingerprint found;
+  std::uint64_t greatest = 0;
+  const Index end = file.size();
+  std::vector<char> piece(
+      static_cast<std::size_t>(std::min<Index>(end, 1 << 20)));  // tokens are in one whole
+  for (auto at = static_cast<Index>(sizeof header); at < end;) {
+    const Index count = std::min(end - at, static_cast<Index>(piece.size()));
+    file.read(piece.data(), count, at);
+    found.add({piece.data(), static_cast<std::size_t>(count)});
+    greatest =
+        std::max(greatest, greatest_token(piece.data(), static_cast<std::size_t>(count), header.token_bytes));
+    at += count;
+  }
+  if (found.value() != header.token_checksum) throw_unusable(file.path(), "its tokens are damaged");
+  if (header.count > 0 && greatest >= header.vocabulary) {
+    throw_unusable(file.path(), "token " + std::to_string(greatest) + " is there, but the vocabulary has " +
+                                    std::to_string(header.vocabulary) + " tokens");
+  }
+}
+
+/// Makes the bytes of a token file, header apart, and what the header says of them.
+class TokenPacker {
+ public:
+  TokenPacker(Index vocabulary, std::uint64_t tokenizer) {
+    header_.vocabulary = static_cast<std::uint64_t>(vocabulary);
+    header_.token_bytes = width_of_tokens(header_.vocabulary);
+    header_.tokenizer = tokenizer;
+  }
+
+  /// Their bytes, until the next call. Throws `std::runtime_error` for what is no token.
+  std::string_view pack(std::span<const std::int32_t> tokens) {
+    bytes_.resize(tokens.size() * header_.token_bytes);
+    char* to = bytes_.data();
+    for (const std::int32_t token : tokens) {
+      if (token < 0 || static_cast<std::uint64_t>(token) >= header_.vocabulary) {
+        throw std::runtime_error("the tokenizer gave " + std::to_string(token) + ", but its vocabulary has " +
+                                 std::to_string(header_.vocabulary) + " tokens");
+      }
+      const auto wide = static_cast<std::uint32_t>(token);
+      const auto narrow = static_cast<std::uint16_t>(token);
+      std::memcpy(to, header_.token_bytes == 2 ? static_cast<const void*>(&narrow) : &wide,
+                  header_.token_bytes);
+      to += header_.token_bytes;
+    }
+    header_.count += tokens.size();
+    const std::string_view bytes(bytes_.data(), bytes_.size());
+    sum_.add(bytes);
+    return bytes;
+  }
+
+  /// The header of all that was packed, from a text of this fingerprint.
+  TokenFileHeader header(std::uint64_t corpus) const {
+    TokenFileHeader header = header_;
+    header.corpus = corpus;
+    header.token_checksum = sum_.value();
+    header.header_checksum = header.computed();
+    return header;
+  }
+
+ private:
+  TokenFileHeader header_;
+  Fingerprint sum_;
+  std::vector<char> bytes_;
+};
+
+}  // namespace shardwise::detail
 
 namespace shardwise {
 

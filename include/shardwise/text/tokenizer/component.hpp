@@ -3,19 +3,183 @@
 #pragma once
 
 /// @file
-/// What the components of a `tokenizer.json` have in common.
+/// What the components of a `tokenizer.json` have in common: their regular expressions, and how they are read.
 
+#ifndef PCRE2_CODE_UNIT_WIDTH
+#define PCRE2_CODE_UNIT_WIDTH 8
+#endif
+#include <pcre2.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <shardwise/io/json.hpp>
-#include <shardwise/text/tokenizer/text_pattern.hpp>
 #include <shardwise/text/utf8.hpp>
 
 namespace shardwise::detail {
+
+/// What matches the regular expressions of tokenizers: the syntax is Oniguruma's, PCRE2 does the work. Where
+/// the two would read a pattern differently, it is refused.
+class TextPattern {
+ public:
+  /// The texts to match are UTF-8, unless `options` has PCRE2_MATCH_INVALID_UTF.
+  static TextPattern literal(std::string_view text, std::uint32_t options = 0) {
+    return {text, std::string(text), options | PCRE2_LITERAL};
+  }
+  static TextPattern expression(std::string_view pattern, std::uint32_t options = 0) {
+    constexpr std::uint32_t every_line = PCRE2_MULTILINE;  // Oniguruma's ^ and $ are those of lines
+    return {pattern, translated(pattern), options | PCRE2_UCP | every_line};
+  }
+
+  /// Calls f(begin, end) for all matches in texts, one text after the other. For one thread.
+  class Scanner {
+   public:
+    explicit Scanner(const TextPattern& pattern)
+        : code_(pattern.code_),
+          match_(pcre2_match_data_create_8(1, nullptr)),
+          stack_(pcre2_jit_stack_create_8(1 << 15, 1 << 24, nullptr)),
+          context_(pcre2_match_context_create_8(nullptr)) {
+      if (!match_ || !stack_ || !context_) throw std::bad_alloc();
+      pcre2_jit_stack_assign_8(context_.get(), nullptr, stack_.get());
+      pcre2_set_heap_limit_8(context_.get(), 1 << 14);  // KiB: as much as the stack, where there is no JIT
+    }
+    template <class F>
+    void operator()(std::string_view text, F f) {
+      const auto* subject = reinterpret_cast<PCRE2_SPTR8>(text.data());
+      // What tokenizers use goes back over a run of characters a few times; a pattern that does so over and over,
+      // "(a+)+b", ends here instead of after years.
+      constexpr std::size_t most = std::numeric_limits<std::uint32_t>::max();
+      const std::size_t steps = 10'000 + 32 * std::min(text.size(), most);
+      pcre2_set_match_limit_8(context_.get(), static_cast<std::uint32_t>(std::min(steps, most)));
+      for (std::size_t from = 0; from < text.size();) {
+        const int found = pcre2_match_8(code_.get(), subject, text.size(), from, PCRE2_NO_UTF_CHECK,
+                                        match_.get(), context_.get());
+        if (found == PCRE2_ERROR_NOMATCH) return;
+        if (found < 0) throw std::runtime_error("a regular expression failed: " + message(found));
+        const PCRE2_SIZE* ends = pcre2_get_ovector_pointer_8(match_.get());
+        f(ends[0], ends[1]);
+        from = ends[1];
+      }
+    }
+
+   private:
+    template <auto Free>
+    struct With {
+      template <class T>
+      void operator()(T* owned) const {
+        Free(owned);
+      }
+    };
+    std::shared_ptr<const pcre2_code_8> code_;
+    std::unique_ptr<pcre2_match_data_8, With<pcre2_match_data_free_8>> match_;
+    std::unique_ptr<pcre2_jit_stack_8, With<pcre2_jit_stack_free_8>> stack_;
+    std::unique_ptr<pcre2_match_context_8, With<pcre2_match_context_free_8>> context_;
+  };
+
+ private:
+  TextPattern(std::string_view given, const std::string& pattern, std::uint32_t options) {
+    int error = 0;
+    PCRE2_SIZE offset = 0;
+    const std::shared_ptr<pcre2_compile_context_8> context(pcre2_compile_context_create_8(nullptr),
+                                                           pcre2_compile_context_free_8);
+    if (!context) throw std::bad_alloc();
+    pcre2_set_newline_8(context.get(), PCRE2_NEWLINE_LF);
+    auto* code = pcre2_compile_8(reinterpret_cast<PCRE2_SPTR8>(pattern.data()), pattern.size(),
+                                 options | PCRE2_UTF, &error, &offset, context.get());
+    if (!code) {
+      throw std::invalid_argument("the pattern \"" + std::string(given) + "\": " + message(error));
+    }
+    std::uint32_t matches_nothing = 0;
+    code_ = std::shared_ptr<const pcre2_code_8>(
+        code, [](const pcre2_code_8* owned) { pcre2_code_free_8(const_cast<pcre2_code_8*>(owned)); });
+    // "(?:abc){9999}" is compiled to as many copies, and to machine code that is longer still.
+    std::size_t compiled = 0;
+    pcre2_pattern_info_8(code, PCRE2_INFO_SIZE, &compiled);
+    if (compiled > 4096 + 64 * given.size()) {
+      throw std::invalid_argument("the pattern \"" + std::string(given) + "\" repeats too long a part");
+    }
+    // Where PCRE2 has no just-in-time compiler it interprets: slower, with the same matches.
+    pcre2_jit_compile_8(code, PCRE2_JIT_COMPLETE);
+    pcre2_pattern_info_8(code, PCRE2_INFO_MATCHEMPTY, &matches_nothing);
+    if (matches_nothing != 0) {
+      throw std::invalid_argument("the pattern \"" + std::string(given) +
+                                  "\" can match the empty text, which is not supported");
+    }
+  }
+
+  static std::string message(int error) {
+    std::array<PCRE2_UCHAR8, 256> text{};
+    pcre2_get_error_message_8(error, text.data(), text.size());
+    return reinterpret_cast<const char*>(text.data());
+  }
+
+  /// The same pattern for PCRE2.
+  static std::string translated(std::string_view pattern) {
+    // Unicode's White_Space. PCRE2's own \s has U+180E too.
+    const std::string white_space = "\\t-\\r\\x{85}\\p{Z}";
+    std::string result;
+    bool in_class = false;
+    for (std::size_t i = 0; i < pattern.size();) {
+      const std::string_view rest = pattern.substr(i);
+      auto begins = [&](auto... texts) { return (rest.starts_with(texts) || ...); };
+      auto refuse = [&](std::size_t length) {
+        throw std::invalid_argument("the pattern \"" + std::string(pattern) + "\": \"" +
+                                    std::string(rest.substr(0, length)) + "\" at offset " +
+                                    std::to_string(i) + " is not supported");
+      };
+      std::size_t length = 1;
+      std::string written;  // for the next `length` characters, if PCRE2 writes them otherwise
+      if (begins("\\p{", "\\P{")) {
+        length = std::min(rest.find('}'), rest.size() - 1) + 1;
+        if (!general_category(rest.substr(3, length - 4))) refuse(length);
+      } else if (begins("\\s")) {
+        length = 2;
+        written = in_class ? white_space : "[" + white_space + "]";
+      } else if (begins("\\S") && !in_class) {
+        length = 2;
+        written = "[^" + white_space + "]";
+      } else if (begins("\\")) {
+        length = 2;
+        const char escaped = rest.size() > 1 ? rest[1] : 'z';
+        const bool alphanumeric = std::isalnum(static_cast<unsigned char>(escaped)) != 0;
+        if (alphanumeric && std::string_view("dDnrtf").find(escaped) == std::string_view::npos) refuse(2);
+      } else if (in_class) {
+        if (begins("[", "&&")) refuse(2);
+        in_class = !begins("]");
+      } else if (begins("[")) {
+        length = begins("[^") ? 2 : 1;
+        if (rest.substr(length).starts_with(']')) refuse(length + 1);
+        in_class = true;
+      } else if (begins("(?")) {
+        if (!begins("(?:", "(?i:", "(?=", "(?!", "(?<=", "(?<!", "(?>")) refuse(4);
+      } else if (begins("(*", "{,", "}+", "}?")) {
+        refuse(2);
+      }
+      result += written.empty() ? std::string(rest.substr(0, length)) : written;
+      i += length;
+    }
+    return result;
+  }
+
+  /// Is it the name of one, such as L or Lu?
+  static bool general_category(std::string_view name) {
+    return (name.size() == 1 ||
+            (name.size() == 2 && std::islower(static_cast<unsigned char>(name[1])) != 0)) &&
+           std::string_view("LMNPSZC").find(name[0]) != std::string_view::npos;
+  }
+
+  std::shared_ptr<const pcre2_code_8> code_;
+};
 
 /// For a component that the file asks for and this library does not have.
 [[noreturn]] inline void refuse(const JsonPart& part, const std::string& kind) {

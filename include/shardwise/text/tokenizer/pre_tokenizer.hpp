@@ -14,7 +14,6 @@
 #include <vector>
 
 #include <shardwise/text/tokenizer/component.hpp>
-#include <shardwise/text/tokenizer/text_pattern.hpp>
 #include <shardwise/text/utf8.hpp>
 
 namespace shardwise::detail {

@@ -24,7 +24,6 @@
 
 #include <shardwise/text/bpe_tokenizer.hpp>
 #include <shardwise/text/tokenizer/component.hpp>
-#include <shardwise/text/tokenizer/text_pattern.hpp>
 #include <shardwise/text/utf8.hpp>
 
 namespace shardwise::detail {
