@@ -22,11 +22,6 @@
 #include <sys/syscall.h>
 
 #include <atomic>
-#include <optional>
-#include <string>
-#include <system_error>
-#include <thread>
-#include <vector>
 
 #include <shardwise/checkpoint/load.hpp>
 #include <shardwise/checkpoint/save.hpp>

@@ -6,12 +6,7 @@
 /// What a checkpoint is made of: named tensors on one mesh, and named numbers. The same list is saved and loaded (see
 /// save.hpp).
 
-#include <cstdint>
 #include <set>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include <shardwise/module/parameters.hpp>
 #include <shardwise/weights/ranks.hpp>

@@ -11,10 +11,6 @@
 /// load_checkpoint("runs/7/step-1000", run);   // see save.hpp
 /// ```
 
-#include <algorithm>
-#include <functional>
-#include <map>
-
 #include <shardwise/checkpoint/contents.hpp>
 #include <shardwise/checkpoint/reader.hpp>
 #include <shardwise/mesh/agreement.hpp>

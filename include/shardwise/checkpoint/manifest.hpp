@@ -7,19 +7,9 @@
 /// indices, row-major, in one of the files; every group of rows of a piece has a checksum (XXH64). Groups of rows begin
 /// at multiples of `group_rows` of the whole tensor, whatever piece they are in.
 
-#include <algorithm>
 #include <charconv>
-#include <cstdint>
-#include <limits>
 #include <map>
-#include <optional>
 #include <set>
-#include <span>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include <shardwise/io/json.hpp>
 #include <shardwise/layout/block.hpp>

@@ -12,14 +12,6 @@
 ///
 /// The first checksum is that of the text of the manifest's object.
 
-#include <algorithm>
-#include <cstdint>
-#include <filesystem>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-
 #include <shardwise/checkpoint/manifest.hpp>
 #include <shardwise/io/file.hpp>
 #include <shardwise/io/fingerprint.hpp>

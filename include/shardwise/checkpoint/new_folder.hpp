@@ -5,10 +5,6 @@
 /// @file
 /// A folder of files that appears when all of them are on the device, or not at all. One process makes it.
 
-#include <algorithm>
-#include <cstdio>
-#include <vector>
-
 #include <shardwise/checkpoint/manifest_file.hpp>
 #include <shardwise/io/file.hpp>
 

@@ -6,13 +6,7 @@
 /// Reads the tensors of a checkpoint in one process, in whatever pieces they lie and whatever their sizes are, in little
 /// memory. Every byte is read once, and its checksum compared.
 
-#include <algorithm>
-#include <cstring>
 #include <functional>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <vector>
 
 #include <shardwise/checkpoint/manifest_file.hpp>
 #include <shardwise/tensor/parts.hpp>

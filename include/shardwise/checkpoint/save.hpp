@@ -16,10 +16,6 @@
 /// ```
 /// `Checkpointer` (checkpoint/checkpointer.hpp) saves beside a training run, and keeps the last ones.
 
-#include <algorithm>
-#include <cstring>
-#include <optional>
-
 #include <shardwise/checkpoint/contents.hpp>
 #include <shardwise/checkpoint/manifest_file.hpp>
 #include <shardwise/checkpoint/new_folder.hpp>

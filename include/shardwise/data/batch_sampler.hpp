@@ -13,8 +13,6 @@
 /// Index first = order(0);   // every number below 1000003 once
 /// ```
 
-#include <algorithm>
-#include <cstdint>
 #include <limits>
 #include <optional>
 #include <stdexcept>

@@ -5,16 +5,7 @@
 /// @file
 /// The documents of a corpus, which are files of text, and their tokens, one document after another.
 
-#include <algorithm>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
 #include <optional>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include <shardwise/data/token_corpus.hpp>
 #include <shardwise/io/file.hpp>

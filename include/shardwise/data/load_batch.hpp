@@ -15,14 +15,6 @@
 /// }
 /// ```
 
-#include <algorithm>
-#include <concepts>
-#include <cstdint>
-#include <span>
-#include <stdexcept>
-#include <string>
-#include <vector>
-
 #include <range/v3/view/slice.hpp>
 
 #include <shardwise/data/batch_sampler.hpp>

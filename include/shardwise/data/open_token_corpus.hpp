@@ -14,18 +14,6 @@
 /// cache that is damaged or of another version, and a file that is none, is an error, and stays as it is. Where the
 /// text is no more, `TokenCorpus::from_file` opens the cache alone.
 
-#include <algorithm>
-#include <array>
-#include <bit>
-#include <cstdint>
-#include <filesystem>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include <shardwise/data/documents.hpp>
 #include <shardwise/data/token_corpus.hpp>
 #include <shardwise/io/file.hpp>

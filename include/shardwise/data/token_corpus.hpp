@@ -14,19 +14,8 @@
 /// The file has a header of 72 bytes, then the tokens, each of 2 or 4 bytes, all in the byte order of the machine that
 /// wrote it. It is trusted only if it says of itself what is in it: its size, and checksums of the header and of the tokens.
 
-#include <algorithm>
 #include <array>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <filesystem>
-#include <memory>
 #include <span>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 #include <shardwise/io/file.hpp>

@@ -11,12 +11,10 @@
 /// std::string text = tokenizer.decode(ids);   // "ABC"
 /// ```
 
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <shardwise/io/fingerprint.hpp>

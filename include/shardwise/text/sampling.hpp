@@ -10,10 +10,6 @@
 /// std::int32_t next = sample(logits, {.temperature = 0.8, .top_k = 40}, seed, position);
 /// ```
 
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <span>
 #include <stdexcept>

@@ -15,15 +15,6 @@
 ///
 /// It needs PCRE2: link `shardwise::tokenizer`. It is in no umbrella header, as JSON is dear to compile.
 
-#include <cstdint>
-#include <filesystem>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include <shardwise/io/file.hpp>
 #include <shardwise/io/fingerprint.hpp>
 #include <shardwise/io/json.hpp>

@@ -6,9 +6,6 @@
 /// The ranks that read and write the files of a mesh, or of a module, together.
 
 #include <functional>
-#include <stdexcept>
-#include <string>
-#include <string_view>
 
 #include <shardwise/module/parameters.hpp>
 

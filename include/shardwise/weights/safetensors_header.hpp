@@ -10,20 +10,7 @@
 ///     N bytes     JSON: {"__metadata__": {…}, "NAME": {"dtype": "F32", "shape": […], "data_offsets": [b, e]}, …}
 ///     the rest    the elements, row-major and little-endian; offsets count from here
 
-#include <algorithm>
-#include <array>
-#include <bit>
-#include <cstdint>
-#include <cstring>
-#include <limits>
 #include <map>
-#include <optional>
-#include <span>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <tuple>
-#include <vector>
 
 #include <shardwise/io/json.hpp>
 #include <shardwise/tensor/shape_text.hpp>

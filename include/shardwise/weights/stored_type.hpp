@@ -9,20 +9,10 @@
 /// another if the value fits. Nothing else is converted.
 
 #include <Eigen/Core>
-#include <algorithm>
-#include <array>
-#include <bit>
 #include <cmath>
-#include <cstdint>
 #include <cstring>
-#include <optional>
-#include <stdexcept>
-#include <string>
 #include <string_view>
 #include <tuple>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
 #include <shardwise/tensor/tensor.hpp>
 

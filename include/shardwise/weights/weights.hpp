@@ -11,13 +11,6 @@
 /// weights.read_block("lm_head.weight", block.writable());   // this rank's block, converted if need be
 /// ```
 
-#include <algorithm>
-#include <map>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include <shardwise/io/large_files.hpp>
 #include <shardwise/tensor/parts.hpp>
 #include <shardwise/weights/safetensors_header.hpp>

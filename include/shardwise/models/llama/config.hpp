@@ -5,10 +5,6 @@
 /// @file
 /// The sizes of a Llama.
 
-#include <optional>
-#include <stdexcept>
-#include <string>
-
 #include <shardwise/ops/rope.hpp>
 
 namespace shardwise {

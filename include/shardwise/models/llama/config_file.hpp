@@ -10,15 +10,6 @@
 /// const LlamaTokens tokens = read_llama_tokens("llama/");
 /// ```
 
-#include <array>
-#include <cstdint>
-#include <filesystem>
-#include <limits>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <vector>
-
 #include <shardwise/io/json.hpp>
 #include <shardwise/models/llama/config.hpp>
 #include <shardwise/weights/safetensors_header.hpp>

@@ -13,12 +13,6 @@
 /// checkpoint's notes have under "llama_config"; tokenizer.json is a copy of the file that they name under "tokenizer",
 /// if that is one.
 
-#include <filesystem>
-#include <map>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include <shardwise/checkpoint/new_folder.hpp>
 #include <shardwise/checkpoint/reader.hpp>
 #include <shardwise/models/llama/tensors.hpp>

@@ -12,14 +12,6 @@
 /// save_llama(model, "mine/");
 /// ```
 
-#include <algorithm>
-#include <array>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include <shardwise/models/llama/config_file.hpp>
 #include <shardwise/models/llama/model.hpp>
 #include <shardwise/weights/load_weights.hpp>

@@ -13,12 +13,6 @@
 /// load_checkpoint("runs/7/base", model_alone);
 /// ```
 
-#include <optional>
-#include <set>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include <shardwise/checkpoint/new_folder.hpp>
 #include <shardwise/checkpoint/reader.hpp>
 #include <shardwise/checkpoint/save.hpp>

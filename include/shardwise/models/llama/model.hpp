@@ -13,9 +13,6 @@
 /// auto loss = CrossEntropyLoss()(model(tape.constant(ids)), targets);
 /// ```
 
-#include <optional>
-#include <vector>
-
 #include <shardwise/layout/diagnosis.hpp>
 
 #include <shardwise/models/llama/layer.hpp>

@@ -5,9 +5,6 @@
 /// @file
 /// The tensors of a Llama, as checkpoints have them and as Hugging Face's files do.
 
-#include <string>
-#include <vector>
-
 #include <shardwise/mesh/dry_mesh.hpp>
 #include <shardwise/models/llama/files.hpp>
 

@@ -10,18 +10,8 @@
 #endif
 #include <pcre2.h>
 
-#include <algorithm>
-#include <array>
 #include <cctype>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
 #include <memory>
-#include <new>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include <shardwise/io/json.hpp>
 #include <shardwise/text/utf8.hpp>

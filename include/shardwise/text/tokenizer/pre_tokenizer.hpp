@@ -5,13 +5,7 @@
 /// @file
 /// How a `tokenizer.json` cuts text into words.
 
-#include <cstddef>
 #include <functional>
-#include <limits>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include <shardwise/text/tokenizer/component.hpp>
 #include <shardwise/text/utf8.hpp>

@@ -6,15 +6,6 @@
 /// The tokens of a `tokenizer.json` beside the model's: those that are found in the text before the model sees it, and
 /// those that are put around it.
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include <shardwise/text/tokenizer/component.hpp>
 #include <shardwise/text/utf8.hpp>
 

@@ -10,17 +10,7 @@
 #endif
 #include <pcre2.h>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <iterator>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <unordered_map>
-#include <utility>
-#include <vector>
 
 #include <shardwise/text/bpe_tokenizer.hpp>
 #include <shardwise/text/tokenizer/component.hpp>

@@ -5,18 +5,7 @@
 /// @file
 /// A `tokenizer.json` as a whole: text to tokens and back.
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <optional>
 #include <span>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <unordered_map>
-#include <utility>
-#include <vector>
 
 #include <shardwise/layout/index.hpp>
 #include <shardwise/text/bpe_tokenizer.hpp>
