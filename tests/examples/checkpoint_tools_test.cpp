@@ -393,7 +393,7 @@ TEST_CASE("what is damaged is named, and nothing is left") {
   };
   rewritten([](auto& m) { m.notes = nullptr; }, "the notes have no \"llama_config\"");
   rewritten([](auto& m) { m.notes["llama_config"] = 7; },
-            "\"llama_config\" in the notes: expected an object");
+            "\"llama_config\" in the notes: it is 7, expected an object");
   rewritten([](auto& m) { m.notes["llama_config"]["hidden_size"] = -7; },
             "\"llama_config\" in the notes: hidden_size: it is -7, expected an integer, 1 or more");
   rewritten([](auto& m) { m.notes["llama_config"]["hidden_size"] = 44; },
@@ -441,7 +441,7 @@ TEST_CASE("a folder is made a checkpoint only if it has the model of its config.
   check(configure("num_key_value_heads", 2),
         "/model.safetensors: tensor \"model.layers.0.self_attn.k_proj.weight\" has the shape [24 x 22], "
         "expected [12 x 22]");
-  check(configure("model_type", "gpt2"), "/config.json: \"model_type\" is \"gpt2\"");
+  check(configure("model_type", "gpt2"), "/config.json: model_type: it is \"gpt2\"");
   check([](const fs::path&) {},
         "/model.safetensors: tensor \"model.embed_tokens.weight\" would be F16 in the checkpoint",
         {"--weights-dtype", "F16"});

@@ -48,7 +48,7 @@ struct CheckpointTensor {
 
   Index rows() const { return shape.empty() ? 1 : shape[0]; }
   Index elements() const { return detail::product_of(shape); }
-  Index row_elements() const { return shape.empty() ? 1 : detail::product_of(std::span(shape).subspan(1)); }
+  Index row_elements() const { return elements() / std::max<Index>(1, rows()); }
   Index bytes() const { return elements() * size_of(type); }
 };
 

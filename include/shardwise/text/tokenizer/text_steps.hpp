@@ -5,11 +5,6 @@
 /// @file
 /// How a `tokenizer.json` changes the text before all else, and makes text of tokens in the end.
 
-#ifndef PCRE2_CODE_UNIT_WIDTH
-#define PCRE2_CODE_UNIT_WIDTH 8
-#endif
-#include <pcre2.h>
-
 #include <iterator>
 
 #include <shardwise/text/bpe_tokenizer.hpp>
