@@ -439,8 +439,8 @@ TEST_CASE("a folder is made a checkpoint only if it has the model of its config.
   check(configure("num_hidden_layers", 10),
         "/model.safetensors: tensor \"model.layers.10.input_layernorm.weight\" is none");
   check(configure("num_key_value_heads", 2),
-        "/model.safetensors: tensor \"model.layers.0.self_attn.k_proj.weight\" has the shape [24 x 22], "
-        "expected [12 x 22]");
+        "/model.safetensors: tensor \"model.layers.0.self_attn.k_proj.weight\": expected the shape "
+        "[12 x 22], found [24 x 22]");
   check(configure("model_type", "gpt2"), "/config.json: model_type: it is \"gpt2\"");
   check([](const fs::path&) {},
         "/model.safetensors: tensor \"model.embed_tokens.weight\" would be F16 in the checkpoint",

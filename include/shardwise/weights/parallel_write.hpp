@@ -59,8 +59,7 @@ inline std::set<std::string> files_listed_in(const Path& index) {
     const Json json = read_json(index);
     for (const Json& file : json.at("weight_map")) {
       const auto name = file.get<std::string>();
-      const bool beside = name.find('/') == name.npos && name.ends_with(".safetensors");
-      if (beside) names.insert(name);
+      if (is_plain_name(name) && name.ends_with(".safetensors")) names.insert(name);
     }
   } catch (const std::exception&) {
     names.clear();
@@ -167,22 +166,21 @@ class ParallelWrite {
 
   void commit() {
     const auto replaced = plan_.in_folder ? files_listed_in(index_path()) : std::set<std::string>{};
-    if (plan_.several()) {
-      commit_several();
-      sync_folder(plan_.folder);
-      remove_file(plan_.folder / "model.safetensors");
-    } else {
-      temporaries_.front().commit();
-    }
+    rename_files();
     sync_folder(plan_.folder);
+    if (plan_.several()) {
+      remove_file(plan_.folder / "model.safetensors");
+      sync_folder(plan_.folder);
+    }
     if (!plan_.config.empty()) temporaries_.back().commit();
     if (plan_.in_folder && !plan_.several()) remove_file(index_path());
     sync_folder(plan_.folder);
     remove_all_but_new(replaced);
   }
 
-  /// Renames the files, which have names that nothing lists, and then their index.
-  void commit_several() {
+  /// The one file; or several, which have names that nothing lists, and then their index.
+  void rename_files() {
+    if (!plan_.several()) return temporaries_.front().commit();
     try {
       const std::size_t count = plan_.files.size();
       for (std::size_t i = 0; i < count; ++i) temporaries_[i].commit();

@@ -77,19 +77,12 @@ class WeightsImport {
 
   /// Finds a tensor, and its place in the new file.
   void plan(const LlamaTensor& wanted) {
+    const std::string why = weights_.problem(wanted.hugging_name, DataType::f32, wanted.hugging);
+    if (!why.empty()) throw std::runtime_error(why);
     const StoredTensor& stored = weights_.tensor(wanted.hugging_name);
-    const Path& path = weights_.file_of(wanted.hugging_name).path();
-    if (stored.shape != wanted.hugging) {
-      fail(path, stored.name,
-           "has the shape " + to_string(stored.shape) + ", expected " + to_string(wanted.hugging));
-    }
     CheckpointTensor tensor{wanted.name, options_.type.value_or(stored.type), wanted.shape, "", 1, {}};
-    if (!convertible(StoredType::f32, stored.type)) {
-      fail(path, stored.name,
-           "has the type " + std::string(name_of(stored.type)) + ", expected F64, F32, BF16 or F16");
-    }
     if (!is_type_in_memory(tensor.type)) {
-      fail(path, stored.name,
+      fail(weights_.file_of(stored.name).path(), stored.name,
            "would be " + std::string(name_of(tensor.type)) +
                " in the checkpoint, which no model has in memory: ask for F32 or BF16");
     }

@@ -76,13 +76,10 @@ inline void split(Words& words, const TextPattern& pattern, SplitBehavior behavi
 }
 
 inline SplitBehavior read_behavior(const JsonPart& part) {
-  const auto name = part.get<std::string>();
-  if (name == "Removed") return SplitBehavior::removed;
-  if (name == "Isolated") return SplitBehavior::isolated;
-  if (name == "MergedWithPrevious") return SplitBehavior::merged_with_previous;
-  if (name == "MergedWithNext") return SplitBehavior::merged_with_next;
-  if (name == "Contiguous") return SplitBehavior::contiguous;
-  part.fail("\"" + name + "\" is not supported");
+  constexpr std::array names{"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"};
+  const auto number = std::ranges::find(names, part.get<std::string>()) - names.begin();
+  if (number == std::ssize(names)) part.fail(excerpt(part.json()) + " is not supported");
+  return static_cast<SplitBehavior>(number);
 }
 
 inline PreTokenizer byte_level(bool add_prefix_space, bool use_regex) {
