@@ -3,8 +3,7 @@
 #pragma once
 
 /// @file
-/// Large files, past the system's cache as far as that goes: read as memory, of which only the pages that are touched
-/// come from the device, and written from the beginning to the end.
+/// Large files: read as memory, and written from their beginning to their end.
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -20,8 +19,9 @@
 // Implementation details: not part of the interface.
 namespace shardwise::detail {
 
-/// Touching a page that cannot be read ends the process (SIGBUS): a file must not shrink while it is mapped, and
-/// its device must not fail.
+/// A file as read-only memory. Only the pages that are touched are read from the device: the system is told not to read
+/// ahead, because the bytes behind a block belong to another rank. Touching a page that cannot be read ends the process
+/// (SIGBUS): a file must not shrink while it is mapped, and its device must not fail.
 class MappedFile {
  public:
   explicit MappedFile(const Path& path) {
@@ -97,6 +97,8 @@ class PageBuffer {
   Index room_ = 0;
 };
 
+/// Writes past the system's cache of files where the file system can do that: copying into the cache takes processor
+/// time, which the run beside may need, and memory, which others use.
 class DirectWriter {
  public:
   /// Creates the file, which must not be there.
