@@ -8,9 +8,9 @@
 ///
 /// ```
 /// CheckpointContents run(mesh);
-/// run.add("model", model);
-/// run.add("optimizer", adamw, model);
-/// run.add("step", step);
+/// run.add("model", model);             // its parameters, as they are stored
+/// run.add("optimizer", adamw, model);  // its state, made if it is not there yet
+/// run.add("step", step);               // a std::int64_t
 /// save_checkpoint("runs/7/step-1000", run);
 /// load_checkpoint("runs/7/step-1000", run);   // load.hpp: on this mesh, or another, at any ZeRO level
 /// ```
