@@ -23,8 +23,6 @@
 #include <shardwise/mesh/data_type.hpp>
 #include <shardwise/mesh/mpi.hpp>
 #include <shardwise/mesh/mpi_counts.hpp>
-#include <shardwise/mesh/mpi_error.hpp>
-#include <shardwise/mesh/mpi_types.hpp>
 #include <shardwise/mesh/reducible.hpp>
 #include <shardwise/mesh/request.hpp>
 

@@ -24,7 +24,6 @@
 #include <type_traits>
 
 #include <shardwise/mesh/mpi.hpp>
-#include <shardwise/mesh/mpi_error.hpp>
 
 namespace shardwise {
 

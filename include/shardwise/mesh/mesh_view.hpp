@@ -3,11 +3,73 @@
 #pragma once
 
 /// @file
-/// A mesh without the names of its axes, real or dry: for code that is compiled once for all meshes.
+/// A mesh without the names of its axes: what all copies of a real one share, and a view of a real or a dry one, for code
+/// that is compiled once for all meshes.
 
-#include <shardwise/mesh/mesh_state.hpp>
+#include <array>
+#include <optional>
+#include <vector>
+
+#include <shardwise/layout/layout.hpp>
+#include <shardwise/mesh/communicator.hpp>
+#include <shardwise/mesh/recorder.hpp>
 
 namespace shardwise {
+namespace detail {
+
+/// Recorders for meshes. Blocks of memory that were counted may outlive their mesh; so recorders are never
+/// freed, but kept for the next mesh.
+inline std::vector<Recorder*>& idle_recorders() {
+  static auto& idle = *new std::vector<Recorder*>;
+  return idle;
+}
+inline Recorder* take_recorder() {
+  if (idle_recorders().empty()) return new Recorder;
+  Recorder* recorder = idle_recorders().back();
+  idle_recorders().pop_back();
+  return recorder;
+}
+
+/// The state of a real mesh.
+struct MeshState {
+  explicit MeshState(Communicator ranks) : all(std::move(ranks)) {}
+  MeshState(const MeshState&) = delete;
+  MeshState& operator=(const MeshState&) = delete;
+  ~MeshState() {
+    if (recorder) idle_recorders().push_back(recorder);
+  }
+
+  /// The ranks that differ from this one along a set of axes only. Collective over them when first called.
+  const Communicator& communicator(AxisSet set) {
+    std::optional<Communicator>& group = groups_[set];
+    if (!group) group = make_group(set);
+    return *group;
+  }
+  Recorder* active_recorder() const { return recording ? recorder : nullptr; }
+
+  Communicator all;
+  int axes = 0;
+  MeshSizes sizes{1, 1, 1, 1};
+  MeshSizes coordinates{};
+  Recorder* recorder = nullptr;  // since the first recording
+  bool recording = false;
+
+ private:
+  Communicator make_group(AxisSet set) const {
+    int members = group_size(sizes, axes, set);
+    if (members == all.size()) return all;
+    std::vector<int> ranks;
+    for (int i = 0; i < members; ++i) {
+      MeshSizes member = group_member(sizes, coordinates, axes, set, i);
+      ranks.push_back(group_rank(sizes, member, axes, (1u << axes) - 1));
+    }
+    return all.subgroup(ranks);
+  }
+
+  std::array<std::optional<Communicator>, 1 << max_axes> groups_;
+};
+
+}  // namespace detail
 
 /// Refers to a mesh, which must live as long.
 class MeshView {

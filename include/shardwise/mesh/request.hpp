@@ -13,7 +13,6 @@
 
 #include <shardwise/mesh/mpi.hpp>
 #include <shardwise/mesh/mpi_counts.hpp>
-#include <shardwise/mesh/mpi_error.hpp>
 
 namespace shardwise {
 
