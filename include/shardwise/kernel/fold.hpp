@@ -86,6 +86,17 @@ void chunks(Index n, const T* x, const T* y, F f) {
   }
 }
 
+/// What is summed; see `fold`.
+struct Itself {
+  void operator()(auto& term, const auto& a, const auto&) const { term = a; }
+};
+struct Square {
+  void operator()(auto& term, const auto& a, const auto&) const { term = a * a; }
+};
+struct Product {
+  void operator()(auto& term, const auto& a, const auto& b) const { term = a * b; }
+};
+
 template <class T, class F>
 double sum_of(Index n, const T* x, const T* y, F f) {
   double total = 0;
@@ -100,17 +111,17 @@ double sum_of(Index n, const T* x, const T* y, F f) {
 
 template <class T>
 double sum(Index n, const T* x) {
-  return detail::sum_of(n, x, x, [](auto& term, const auto& a, const auto&) { term = a; });
+  return detail::sum_of(n, x, x, detail::Itself{});
 }
 
 template <class T>
 double sum_squares(Index n, const T* x) {
-  return detail::sum_of(n, x, x, [](auto& term, const auto& a, const auto&) { term = a * a; });
+  return detail::sum_of(n, x, x, detail::Square{});
 }
 
 template <class T>
 double dot(Index n, const T* x, const T* y) {
-  return detail::sum_of(n, x, y, [](auto& term, const auto& a, const auto& b) { term = a * b; });
+  return detail::sum_of(n, x, y, detail::Product{});
 }
 
 /// The largest element, -∞ if there is none. NaN may or may not be seen.
@@ -118,9 +129,8 @@ template <class T>
 compute_t<T> max(Index n, const T* x) {
   compute_t<T> result = -std::numeric_limits<compute_t<T>>::infinity();
   detail::chunks(n, x, x, [&](Index count, const auto* a, const auto* b) {
-    const auto value = [](auto& term, const auto& p, const auto&) { term = p; };
     const auto join = [](auto& largest, const auto& term) { largest = term > largest ? term : largest; };
-    result = detail::fold(count, result, value, join, a, b);
+    result = detail::fold(count, result, detail::Itself{}, join, a, b);
   });
   return result;
 }
