@@ -54,6 +54,9 @@ namespace detail {
 /// A multiple of 2^-24 in [0, 1): a float as it stands.
 constexpr double unit_interval(std::uint32_t word) { return (word >> 8) * 0x1p-24; }
 
+/// Words below it are dropped.
+inline std::uint64_t dropout_threshold(double p) { return static_cast<std::uint64_t>(p * 0x1p32); }
+
 /// Box-Muller: from each pair of words two independent normal numbers.
 inline double box_muller(std::uint32_t first, std::uint32_t second, bool odd) {
   const double radius = std::sqrt(-2 * std::log((static_cast<double>(first) + 1) * 0x1p-32));
@@ -120,6 +123,33 @@ void fill_normal(Index n, std::uint64_t seed, std::uint64_t first_index, double 
                            const Index at = skipped + j, pair = at / 2 * 2;
                            const double value = detail::box_muller(words[pair], words[pair + 1], at % 2 == 1);
                            y[offset + j] = narrow<T>(static_cast<compute_t<T>>(mean + deviation * value));
+                         }
+                       });
+}
+
+/// Whether dropout lets an element survive; with probability 1 - p.
+inline bool dropout_keeps(double p, std::uint64_t seed, std::uint64_t index) {
+  return random_block(seed, RandomStream::dropout, index / 4)[index % 4] >= detail::dropout_threshold(p);
+}
+
+/// y[j] = x[j] / (1 - p) if dropout_keeps(p, seed, first_index + j), else 0. y may be x; 0 ≤ p ≤ 1. The mask depends neither
+/// on the mesh nor need it be saved: the backward pass is the same function of the gradient.
+template <class T>
+void dropout(Index n, double p, std::uint64_t seed, std::uint64_t first_index, const T* x, T* y) {
+  using C = compute_t<T>;
+  const C factor = p < 1 ? static_cast<C>(1 / (1 - p)) : C{0};
+  const std::uint64_t threshold = detail::dropout_threshold(p);
+  const bool none = threshold >> 32;  // p == 1
+  const auto first_kept = static_cast<std::uint32_t>(threshold);
+  detail::random_words(n, seed, RandomStream::dropout, first_index,
+                       [=](Index offset, const std::uint32_t* words, Index skipped, Index count) {
+                         const T* in = x + offset;
+                         T* out = y + offset;
+                         words += skipped;
+                         SHARDWISE_INDEPENDENT
+                         for (Index j = 0; j < count; ++j) {
+                           const C kept = widen(in[j]) * factor;
+                           out[j] = narrow<T>(words[j] >= first_kept && !none ? kept : C{0});
                          }
                        });
 }

@@ -12,6 +12,7 @@
 ///     float* scores = scratch<Scores, float>(64 * 128);   // not initialised, 64-byte aligned
 
 #include <cstddef>
+#include <memory>
 #include <new>
 
 #include <shardwise/layout/index.hpp>
@@ -20,30 +21,23 @@ namespace shardwise::kernel {
 
 class ScratchBuffer {
  public:
-  ScratchBuffer() = default;
-  ScratchBuffer(const ScratchBuffer&) = delete;
-  ScratchBuffer& operator=(const ScratchBuffer&) = delete;
-  ~ScratchBuffer() { release(); }
-
   void* at_least(std::size_t bytes) {
     if (bytes > size_) {
-      release();
-      data_ = ::operator new(bytes, alignment);
+      data_.reset();
+      size_ = 0;
+      data_.reset(::operator new(bytes, alignment));
       size_ = bytes;
     }
-    return data_;
+    return data_.get();
   }
 
  private:
   static constexpr std::align_val_t alignment{64};
+  struct Delete {
+    void operator()(void* data) const { ::operator delete(data, alignment); }
+  };
 
-  void release() {
-    if (data_) ::operator delete(data_, alignment);
-    data_ = nullptr;
-    size_ = 0;
-  }
-
-  void* data_ = nullptr;
+  std::unique_ptr<void, Delete> data_;
   std::size_t size_ = 0;
 };
 
