@@ -17,7 +17,6 @@
 
 #include <shardwise/kernel/element.hpp>
 #include <shardwise/kernel/gemv.hpp>
-#include <shardwise/kernel/scratch.hpp>
 
 #if defined(SHARDWISE_GEMM_ONEDNN)
 #include <dnnl.h>

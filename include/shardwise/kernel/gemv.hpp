@@ -10,7 +10,6 @@
 
 #include <shardwise/kernel/element.hpp>
 #include <shardwise/kernel/fold.hpp>
-#include <shardwise/kernel/scratch.hpp>
 
 namespace shardwise::kernel {
 

@@ -12,8 +12,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <shardwise/kernel/element.hpp>
 #include <shardwise/kernel/fold.hpp>
-#include <shardwise/kernel/scratch.hpp>
 
 namespace shardwise::kernel {
 

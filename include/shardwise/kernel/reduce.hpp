@@ -12,10 +12,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include <shardwise/kernel/arithmetic.hpp>
+#include <shardwise/kernel/element.hpp>
 #include <shardwise/kernel/fold.hpp>
-#include <shardwise/kernel/scratch.hpp>
 
 namespace shardwise::kernel {
 
@@ -96,10 +97,7 @@ void scale_middle(Index outer, Index n, Index inner, F factor, const T* x, T* dx
       x += n, dx += n;
       continue;
     }
-    for (Index k = 0; k < n; ++k, x += inner, dx += inner) {
-      map(
-          inner, dx, [](C by, C value) { return by * value; }, factors, x);
-    }
+    for (Index k = 0; k < n; ++k, x += inner, dx += inner) map(inner, dx, std::multiplies<>(), factors, x);
   }
 }
 
