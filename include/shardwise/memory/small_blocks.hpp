@@ -28,15 +28,15 @@ class SmallBlocks {
   ~SmallBlocks() { trim(); }
 
   void* allocate(std::size_t bytes) {
-    const SizeClass size = size_class(bytes);
-    FreeBlock*& head = free_[size.index];
+    const std::size_t index = size_class(bytes);
+    FreeBlock*& head = free_[index];
     if (head) return std::exchange(head, head->next);
-    void* block = ::operator new (size.bytes, std::align_val_t{alignment});
-    system_bytes_ += size.bytes;
+    void* block = ::operator new (class_bytes(index), std::align_val_t{alignment});
+    system_bytes_ += class_bytes(index);
     return block;
   }
   void deallocate(void* block, std::size_t bytes) noexcept {
-    FreeBlock*& head = free_[size_class(bytes).index];
+    FreeBlock*& head = free_[size_class(bytes)];
     head = new (block) FreeBlock{head};
   }
   std::size_t system_bytes() const { return system_bytes_; }
@@ -54,18 +54,11 @@ class SmallBlocks {
   struct FreeBlock {
     FreeBlock* next;
   };
-  struct SizeClass {
-    std::size_t index;
-    std::size_t bytes;
-  };
-
-  static constexpr SizeClass size_class(std::size_t bytes) {
+  static constexpr std::size_t size_class(std::size_t bytes) {
     const std::size_t units = (std::max<std::size_t>(bytes, 1) + alignment - 1) / alignment;
-    if (units <= 8) return {units - 1, units * alignment};
+    if (units <= 8) return units - 1;
     const auto doubling = static_cast<std::size_t>(std::bit_width(units - 1)) - 4;
-    const std::size_t step = (units - 1) >> doubling;  // 8 … 15
-    const std::size_t index = doubling * 8 + step;
-    return {index, class_bytes(index)};
+    return doubling * 8 + ((units - 1) >> doubling);  // the step: 8 … 15
   }
   static constexpr std::size_t class_bytes(std::size_t index) {
     if (index < 8) return (index + 1) * alignment;

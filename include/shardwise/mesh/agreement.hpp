@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include <shardwise/mesh/gather.hpp>
+#include <shardwise/mesh/communicator.hpp>
 
 // Implementation details: not part of the interface.
 namespace shardwise::detail {

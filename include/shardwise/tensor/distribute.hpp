@@ -15,7 +15,7 @@
 #include <string>
 
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/mesh/gather.hpp>
+#include <shardwise/mesh/communicator.hpp>
 #include <shardwise/tensor/factories.hpp>
 
 namespace shardwise {
