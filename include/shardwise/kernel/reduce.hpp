@@ -74,7 +74,7 @@ void sum_middle(Index outer, Index n, Index inner, const T* x, T* y, F f, Finish
   };
   for (Index o = 0; o < outer; ++o, x += n * inner, y += inner) {
     if (inner == 1) {
-      put(sum_of(n, x, x, f), *y);
+      put(sum_of<compute_t<T>>(n, x, x, f), *y);
       continue;
     }
     column_tiles(inner, [&](Index first, Index count) {
