@@ -108,10 +108,8 @@ inline void Problems::throw_together(const Communicator& ranks, std::string_view
   std::string message = std::string(task) + ": ";
   if (count > 1) message += std::to_string(count) + " problems: ";
   for (std::size_t i = 0; i < shown; ++i) {
-    message += (i > 0       ? "\n  "
-                : count > 1 ? "\n  "
-                            : "") +
-               problems[i] + " (" + ranks_text(found_by[problems[i]], ranks.size()) + ")";
+    message += count > 1 ? "\n  " : "";
+    message += problems[i] + " (" + ranks_text(found_by[problems[i]], ranks.size()) + ")";
   }
   if (count > shown) message += "\n  and " + std::to_string(count - shown) + " more";
   throw std::runtime_error(message);
