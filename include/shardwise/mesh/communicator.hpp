@@ -50,7 +50,30 @@ class Communicator {
 
   /// The communicator of some of these ranks, in the order given. Collective over those ranks only; a rank
   /// that is not among them gets a `std::invalid_argument`.
-  Communicator subgroup(std::span<const int> ranks) const;
+  Communicator subgroup(std::span<const int> ranks) const {
+    const auto count = static_cast<int>(ranks.size());
+    if (std::find(ranks.begin(), ranks.end(), rank()) == ranks.end())
+      throw std::invalid_argument("subgroup: rank " + std::to_string(rank()) +
+                                  " is not in the group; only its members may ask for it");
+    for (auto r = ranks.begin(); r != ranks.end(); ++r) {  // MPI would end the job for these
+      if (*r < 0 || *r >= size())
+        throw std::invalid_argument("subgroup: no rank " + std::to_string(*r) + " among " +
+                                    std::to_string(size()));
+      if (std::find(ranks.begin(), r, *r) != r)
+        throw std::invalid_argument("subgroup: rank " + std::to_string(*r) + " is named twice");
+    }
+    MPI_Group all = MPI_GROUP_NULL;
+    MPI_Group some = MPI_GROUP_NULL;
+    MPI_Comm made = MPI_COMM_NULL;
+    detail::check_mpi(MPI_Comm_group(native(), &all), "MPI_Comm_group");
+    const int included = MPI_Group_incl(all, count, ranks.data(), &some);
+    MPI_Group_free(&all);
+    detail::check_mpi(included, "MPI_Group_incl");
+    const int created = MPI_Comm_create_group(native(), some, 0, &made);
+    MPI_Group_free(&some);
+    detail::check_mpi(created, "MPI_Comm_create_group");
+    return Communicator(made);
+  }
 
   int size() const noexcept { return state_->size; }
   int rank() const noexcept { return state_->rank; }
@@ -209,31 +232,6 @@ class Communicator {
 
   std::shared_ptr<const State> state_;
 };
-
-inline Communicator Communicator::subgroup(std::span<const int> ranks) const {
-  const auto count = static_cast<int>(ranks.size());
-  if (std::find(ranks.begin(), ranks.end(), rank()) == ranks.end())
-    throw std::invalid_argument("subgroup: rank " + std::to_string(rank()) +
-                                " is not in the group; only its members may ask for it");
-  for (auto r = ranks.begin(); r != ranks.end(); ++r) {  // MPI would end the job for these
-    if (*r < 0 || *r >= size())
-      throw std::invalid_argument("subgroup: no rank " + std::to_string(*r) + " among " +
-                                  std::to_string(size()));
-    if (std::find(ranks.begin(), r, *r) != r)
-      throw std::invalid_argument("subgroup: rank " + std::to_string(*r) + " is named twice");
-  }
-  MPI_Group all = MPI_GROUP_NULL;
-  MPI_Group some = MPI_GROUP_NULL;
-  MPI_Comm made = MPI_COMM_NULL;
-  detail::check_mpi(MPI_Comm_group(native(), &all), "MPI_Comm_group");
-  const int included = MPI_Group_incl(all, count, ranks.data(), &some);
-  MPI_Group_free(&all);
-  detail::check_mpi(included, "MPI_Group_incl");
-  const int created = MPI_Comm_create_group(native(), some, 0, &made);
-  MPI_Group_free(&some);
-  detail::check_mpi(created, "MPI_Comm_create_group");
-  return Communicator(made);
-}
 
 /// All the ranks of the job. Its first call is collective, as it copies MPI_COMM_WORLD; later ones are free.
 /// Throws `std::runtime_error` unless MPI is running.
