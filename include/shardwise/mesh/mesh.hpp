@@ -18,7 +18,7 @@
 #include <string>
 
 #include <shardwise/mesh/communication_plan.hpp>
-#include <shardwise/mesh/mesh_view.hpp>
+#include <shardwise/mesh/mesh_state.hpp>
 
 namespace shardwise {
 
