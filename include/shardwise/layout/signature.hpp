@@ -105,6 +105,12 @@ struct Signature {
     const Indices all = Indices::range('a', First);
     return of(all, (static_cast<void>(Rest), all)..., all);
   }
+  template <class Member>
+  constexpr Signature with(Member Signature::*member, Member value) const {
+    Signature changed = *this;
+    changed.*member = value;
+    return changed;
+  }
   constexpr Signature linear_in_each() const { return with(&Signature::linearity, Linearity::in_each); }
   constexpr Signature linear_jointly() const { return with(&Signature::linearity, Linearity::jointly); }
   /// The operation needs index `letter` whole on every rank.
@@ -116,12 +122,6 @@ struct Signature {
   constexpr Signature without_gradient(int i) const {
     Signature changed = *this;
     changed.differentiable[i] = false;
-    return changed;
-  }
-  template <class Member>
-  constexpr Signature with(Member Signature::*member, Member value) const {
-    Signature changed = *this;
-    changed.*member = value;
     return changed;
   }
 };
