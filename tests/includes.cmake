@@ -46,7 +46,7 @@ set(json "^nlohmann/")
 set(files "^(fcntl|unistd)\\.h$|^sys/")
 set(may_layout "${std}")
 set(may_mesh "${std}")             # and mesh/mpi.hpp alone: mpi.h
-set(may_kernel "${std}|${eigen}|^dnnl\\.h$|^[a-z0-9]*intrin\\.h$")  # and kernel/held_signals.hpp alone: signal.h
+set(may_kernel "${std}|${eigen}|^dnnl\\.h$|^[a-z0-9]*intrin\\.h$")  # and kernel/gemm.hpp alone: signal.h
 set(may_memory "${std}")           # and memory/large_blocks.hpp alone: what gives pages
 foreach(room tensor autograd ops module parallel inspect)
   set(may_${room} "${std}|${eigen}")
@@ -81,7 +81,7 @@ foreach(header IN LISTS headers)
       # the one place
     elseif(file MATCHES "${pages}" AND header STREQUAL "shardwise/memory/large_blocks.hpp")
       # the one place
-    elseif(file MATCHES "${signals}" AND header STREQUAL "shardwise/kernel/held_signals.hpp")
+    elseif(file MATCHES "${signals}" AND header STREQUAL "shardwise/kernel/gemm.hpp")
       # the one place
     elseif(NOT file MATCHES "${may_${room}}")
       string(APPEND wrong "${header}: includes ${file}, which is not for ${room}/\n")

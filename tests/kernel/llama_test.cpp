@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "reference.hpp"
-#include "shardwise/kernel/rms_norm.hpp"
+#include "shardwise/kernel/activations.hpp"
+#include "shardwise/kernel/normalise.hpp"
 #include "shardwise/kernel/rope.hpp"
-#include "shardwise/kernel/swiglu.hpp"
 
 namespace {
 

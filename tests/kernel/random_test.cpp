@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "reference.hpp"
-#include "shardwise/kernel/dropout.hpp"
 #include "shardwise/kernel/random.hpp"
 
 namespace {

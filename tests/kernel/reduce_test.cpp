@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "reference.hpp"
-#include "shardwise/kernel/layer_norm.hpp"
+#include "shardwise/kernel/normalise.hpp"
 #include "shardwise/kernel/reduce.hpp"
 #include "shardwise/kernel/softmax.hpp"
 

@@ -9,6 +9,7 @@
 ///
 /// A tensor has at most 64 elements, so the elements that a rank holds are the bits of one number.
 
+#include <array>
 #include <bit>
 #include <cstdint>
 

@@ -12,8 +12,9 @@
 /// peak memory of activations             12.00 MiB               12.00 MiB
 /// ```
 
-#include <array>
+#include <algorithm>
 #include <cstdio>
+#include <initializer_list>
 #include <string>
 
 #include <shardwise/mesh/communication_plan.hpp>
@@ -29,26 +30,27 @@ constexpr const char* name_of(MemoryUse use) {
   return names[static_cast<int>(use)];
 }
 
-/// "16.00 MiB", "512 B".
-inline std::string bytes_text(std::int64_t bytes) {
-  static constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  auto value = static_cast<double>(bytes);
-  int unit = 0;
-  for (; value >= 1024 && unit < 5; ++unit) value /= 1024;
+namespace detail {
+
+/// A number in the largest of its units that it reaches, of which each is `step` of the one before.
+inline std::string scaled_text(std::int64_t number, double step, std::initializer_list<const char*> units) {
+  auto value = static_cast<double>(number);
+  const char* const* unit = units.begin();
+  for (; value >= step && unit + 1 != units.end(); ++unit) value /= step;
   char text[32];
-  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.2f %s", value, units[unit]);
+  std::snprintf(text, sizeof text, unit == units.begin() ? "%.0f %s" : "%.2f %s", value, *unit);
   return text;
 }
 
+}  // namespace detail
+
+/// "16.00 MiB", "512 B".
+inline std::string bytes_text(std::int64_t bytes) {
+  return detail::scaled_text(bytes, 1024, {"B", "KiB", "MiB", "GiB", "TiB", "PiB"});
+}
 /// "3.14 TFLOP", "512 FLOP".
 inline std::string flops_text(std::int64_t flops) {
-  static constexpr const char* units[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP"};
-  auto value = static_cast<double>(flops);
-  int unit = 0;
-  for (; value >= 1000 && unit < 6; ++unit) value /= 1000;
-  char text[32];
-  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.2f %s", value, units[unit]);
-  return text;
+  return detail::scaled_text(flops, 1000, {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP"});
 }
 
 namespace detail {
@@ -64,61 +66,55 @@ inline std::string traffic_text(const Traffic& traffic) {
 }
 
 /// A plan under a title.
-template <class PlanType>
+template <class Plan>
 struct TitledPlan {
   const char* title;
-  const PlanType& plan;
+  const Plan& plan;
 };
 
-template <MeshAxis... Axes, std::size_t Count>
-std::string plan_columns(const std::array<TitledPlan<CommunicationPlan<Axes...>>, Count>& columns) {
-  using PlanType = CommunicationPlan<Axes...>;
+template <class Plan>
+std::string plan_columns(std::initializer_list<TitledPlan<Plan>> columns) {
   std::string text;
   auto row = [&](const std::string& what, auto cell) {
     text += "  " + column(what, 38);
-    for (std::size_t i = 0; i < Count; ++i) {
-      text += i + 1 < Count ? column(cell(columns[i]), 24) : cell(columns[i]) + "\n";
+    for (const auto& each : columns) {
+      text += &each + 1 < columns.end() ? column(cell(each), 24) : cell(each) + "\n";
     }
   };
-  // A line for a number that is not 0 in every plan.
-  auto row_of = [&](const std::string& what, auto number, auto as_text) {
-    bool any = false;
-    for (const auto& each : columns) any = any || number(each.plan) != 0;
-    if (any) row(what, [&](const auto& each) { return as_text(number(each.plan)); });
+  // A line for what is not 0 in every plan; whether there was any.
+  auto row_of = [&](const std::string& what, auto as_text, auto value) {
+    const bool any = std::any_of(columns.begin(), columns.end(), [&](const auto& each) {
+      return value(each.plan) != decltype(value(each.plan)){};
+    });
+    if (any) row(what, [&](const auto& each) { return as_text(value(each.plan)); });
+    return any;
   };
 
   row("per rank", [](const auto& each) { return std::string(each.title); });
   bool communicates = false;
-  for (std::size_t p = 0; p < phases; ++p) {
-    const auto phase = static_cast<Phase>(p);
-    for (std::size_t kind = 1; kind < collective_kinds; ++kind) {
-      for (AxisSet axes = 0; axes < (1u << AxisList<Axes...>::count); ++axes) {
-        auto traffic = [&](const PlanType& plan) { return plan.record().traffic[p][kind][axes]; };
-        bool any = false;
-        for (const auto& each : columns) any = any || traffic(each.plan).calls != 0;
-        if (!any) continue;
-        communicates = true;
-        row(column(name_of(phase), 10) + column(name_of(static_cast<Collective>(kind)), 16) +
-                AxisList<Axes...>::text(axes, "+"),
-            [&](const auto& each) { return traffic_text(traffic(each.plan)); });
+  for (int p = 0; p < phases; ++p) {
+    for (int kind = 1; kind < collective_kinds; ++kind) {
+      for (AxisSet axes = 0; axes < (1u << Plan::AxesOf::count); ++axes) {
+        const std::string what = column(name_of(static_cast<Phase>(p)), 10) +
+                                 column(name_of(static_cast<Collective>(kind)), 16) +
+                                 Plan::AxesOf::text(axes, "+");
+        communicates |= row_of(what, traffic_text,
+                               [=](const Plan& plan) { return plan.record().traffic[p][kind][axes]; });
       }
     }
   }
   if (!communicates) row("no collectives", [](const auto&) { return std::string(); });
-  for (std::size_t p = 0; p < phases; ++p) {
+  for (int p = 0; p < phases; ++p) {
     const auto phase = static_cast<Phase>(p);
-    row_of(
-        column(name_of(phase), 10) + "arithmetic", [&](const PlanType& plan) { return plan.flops(phase); },
-        flops_text);
+    row_of(column(name_of(phase), 10) + "arithmetic", flops_text,
+           [=](const Plan& plan) { return plan.flops(phase); });
   }
   for (int u = 0; u < memory_uses; ++u) {
     const auto use = static_cast<MemoryUse>(u);
-    row_of(
-        std::string("peak memory of ") + name_of(use),
-        [&](const PlanType& plan) { return plan.peak_bytes(use); }, bytes_text);
+    row_of(std::string("peak memory of ") + name_of(use), bytes_text,
+           [=](const Plan& plan) { return plan.peak_bytes(use); });
   }
-  row_of(
-      "peak memory of all together", [](const PlanType& plan) { return plan.peak_bytes(); }, bytes_text);
+  row_of("peak memory of all together", bytes_text, [](const Plan& plan) { return plan.peak_bytes(); });
   return text;
 }
 
@@ -129,15 +125,13 @@ std::string plan_columns(const std::array<TitledPlan<CommunicationPlan<Axes...>>
 /// together is less than their sum.
 template <MeshAxis... Axes>
 std::string plan_table(const char* title, const CommunicationPlan<Axes...>& plan) {
-  using Column = detail::TitledPlan<CommunicationPlan<Axes...>>;
-  return detail::plan_columns(std::array{Column{title, plan}});
+  return detail::plan_columns<CommunicationPlan<Axes...>>({{title, plan}});
 }
 /// The same of two plans, side by side.
 template <MeshAxis... Axes>
 std::string plan_table(const char* first_title, const CommunicationPlan<Axes...>& first,
                        const char* second_title, const CommunicationPlan<Axes...>& second) {
-  using Column = detail::TitledPlan<CommunicationPlan<Axes...>>;
-  return detail::plan_columns(std::array{Column{first_title, first}, Column{second_title, second}});
+  return detail::plan_columns<CommunicationPlan<Axes...>>({{first_title, first}, {second_title, second}});
 }
 
 }  // namespace shardwise

@@ -17,38 +17,22 @@ namespace shardwise::kernel {
 /// max(x, 0); the slope at 0 is 0.
 struct Relu {
   static constexpr bool saves_output = true;
-  template <class C>
-  [[gnu::always_inline]] static C value(C x) {
-    return x < 0 ? C{0} : x;
-  }
-  template <class C>
-  [[gnu::always_inline]] static C slope(C y) {
-    return y > 0 ? C{1} : C{0};
-  }
+  [[gnu::always_inline]] static auto value(auto x) { return x < 0 ? decltype(x){0} : x; }
+  [[gnu::always_inline]] static auto slope(auto y) { return y > 0 ? decltype(y){1} : decltype(y){0}; }
 };
 
 struct Tanh {
   static constexpr bool saves_output = true;
-  template <class C>
-  [[gnu::always_inline]] static C value(C x) {
-    return tanh(x);
-  }
-  template <class C>
-  [[gnu::always_inline]] static C slope(C y) {
-    return 1 - y * y;
-  }
+  [[gnu::always_inline]] static auto value(auto x) { return tanh(x); }
+  [[gnu::always_inline]] static auto slope(auto y) { return 1 - y * y; }
 };
 
 /// x·Φ(x), Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.
 struct Gelu {
   static constexpr bool saves_output = false;
-  template <class C>
-  [[gnu::always_inline]] static C value(C x) {
-    return x * normal_distribution(x).probability;
-  }
-  template <class C>
-  [[gnu::always_inline]] static C slope(C x) {
-    const Normal<C> normal = normal_distribution(x);
+  [[gnu::always_inline]] static auto value(auto x) { return x * normal_distribution(x).probability; }
+  [[gnu::always_inline]] static auto slope(auto x) {
+    const auto normal = normal_distribution(x);
     return normal.probability + x * normal.density;
   }
 };
@@ -57,27 +41,24 @@ struct Gelu {
 struct GeluTanh {
   static constexpr bool saves_output = false;
   static constexpr double scale = 1.59576912160573071176, cubic = 0.044715;
-  template <class C>
-  [[gnu::always_inline]] static C value(C x) {
-    return x * sigmoid(static_cast<C>(scale) * x * (1 + static_cast<C>(cubic) * x * x));
+  [[gnu::always_inline]] static auto value(auto x) { return x * gate(x); }
+  [[gnu::always_inline]] static auto slope(auto x) {
+    using C = decltype(x);
+    const C s = gate(x);
+    return s + x * s * (1 - s) * static_cast<C>(scale) * (1 + static_cast<C>(3 * cubic) * x * x);
   }
   template <class C>
-  [[gnu::always_inline]] static C slope(C x) {
-    const C s = sigmoid(static_cast<C>(scale) * x * (1 + static_cast<C>(cubic) * x * x));
-    return s + x * s * (1 - s) * static_cast<C>(scale) * (1 + static_cast<C>(3 * cubic) * x * x);
+  [[gnu::always_inline]] static C gate(C x) {
+    return sigmoid(static_cast<C>(scale) * x * (1 + static_cast<C>(cubic) * x * x));
   }
 };
 
 /// x · sigmoid(x), also called swish.
 struct Silu {
   static constexpr bool saves_output = false;
-  template <class C>
-  [[gnu::always_inline]] static C value(C x) {
-    return x * sigmoid(x);
-  }
-  template <class C>
-  [[gnu::always_inline]] static C slope(C x) {
-    const C s = sigmoid(x);
+  [[gnu::always_inline]] static auto value(auto x) { return x * sigmoid(x); }
+  [[gnu::always_inline]] static auto slope(auto x) {
+    const auto s = sigmoid(x);
     return s * (1 + x * (1 - s));
   }
 };
@@ -94,6 +75,34 @@ template <class F, class T>
 void activate_backward(Index n, const T* saved, const T* dy, T* dx) {
   map(
       n, dx, [](compute_t<T> value, compute_t<T> gradient) { return gradient * F::slope(value); }, saved, dy);
+}
+
+/// y = silu(gate) · up, the gated activation of Shazeer, "GLU variants improve transformer", 2020. y may be gate or up.
+template <class T>
+void swiglu(Index n, const T* gate, const T* up, T* y) {
+  map(
+      n, y, [](compute_t<T> g, compute_t<T> u) { return g * sigmoid(g) * u; }, gate, up);
+}
+
+/// With s = sigmoid(gate): dgate = dy · up · s · (1 + gate · (1 - s)), dup = dy · gate · s. Either may be
+/// null: not wanted.
+template <class T>
+void swiglu_backward(Index n, const T* gate, const T* up, const T* dy, T* dgate, T* dup) {
+  using C = compute_t<T>;
+  const auto gate_gradient = [](C g, C s, C u, C d) { return d * u * s * (1 + g * (1 - s)); };
+  if (dgate && dup) {
+    SHARDWISE_INDEPENDENT
+    for (Index i = 0; i < n; ++i) {
+      const C g = widen(gate[i]), u = widen(up[i]), d = widen(dy[i]), s = sigmoid(g);
+      dgate[i] = narrow<T>(gate_gradient(g, s, u, d));
+      dup[i] = narrow<T>(d * g * s);
+    }
+  } else if (dgate) {
+    map(
+        n, dgate, [=](C g, C u, C d) { return gate_gradient(g, sigmoid(g), u, d); }, gate, up, dy);
+  } else if (dup) {
+    swiglu(n, gate, dy, dup);
+  }
 }
 
 }  // namespace shardwise::kernel

@@ -3,10 +3,11 @@
 #pragma once
 
 /// @file
-/// Elementwise arithmetic on blocks of n elements, and a row of numbers against every row of a block. An
-/// output may be one of the inputs; otherwise blocks do not overlap.
+/// Elementwise arithmetic on blocks of n elements, and on rows: one against every row of a block, and those of a table by
+/// their ids. An output of the former may be one of the inputs; otherwise blocks do not overlap.
 
 #include <cstring>
+#include <functional>
 
 #include <shardwise/kernel/element.hpp>
 
@@ -28,8 +29,7 @@ void copy(Index n, const T* x, T* y) {
 /// y = a + b
 template <class T>
 void add(Index n, const T* a, const T* b, T* y) {
-  map(
-      n, y, [](compute_t<T> p, compute_t<T> q) { return p + q; }, a, b);
+  map(n, y, std::plus<>(), a, b);
 }
 
 /// y += x
@@ -41,15 +41,13 @@ void accumulate(Index n, const T* x, T* y) {
 /// y = a - b
 template <class T>
 void subtract(Index n, const T* a, const T* b, T* y) {
-  map(
-      n, y, [](compute_t<T> p, compute_t<T> q) { return p - q; }, a, b);
+  map(n, y, std::minus<>(), a, b);
 }
 
 /// y = a · b
 template <class T>
 void multiply(Index n, const T* a, const T* b, T* y) {
-  map(
-      n, y, [](compute_t<T> p, compute_t<T> q) { return p * q; }, a, b);
+  map(n, y, std::multiplies<>(), a, b);
 }
 
 /// da = dy · b and db = dy · a; either may be null: not wanted.
@@ -77,6 +75,40 @@ void accumulate_scaled(Index n, compute_t<T> s, const T* x, T* y) {
 template <class T>
 void add_rows(Index rows, Index cols, const T* bias, T* y) {
   for (Index r = 0; r < rows; ++r) accumulate(cols, bias, y + r * cols);
+}
+
+/// y[i, :] = table[ids[i] - first, :], or 0; ids: [count], of std::int32_t or std::int64_t; table: [rows, dim], of which
+/// this process owns the rows [first, first + rows). A row of another process gives zeros, so that the sum over the
+/// processes is the whole lookup.
+template <class T, class Id>
+void embedding(Index count, const Id* ids, Index first, Index rows, Index dim, const T* table, T* y) {
+  for (Index i = 0; i < count; ++i, y += dim) {
+    const Index row = static_cast<Index>(ids[i]) - first;
+    if (row >= 0 && row < rows) {
+      copy(dim, table + row * dim, y);
+    } else {
+      fill(dim, 0, y);
+    }
+  }
+}
+
+/// dtable[ids[i] - first, :] += dy[i, :], in the order of i, for the ids of own rows.
+template <class T, class Id>
+void embedding_backward(Index count, const Id* ids, Index first, Index rows, Index dim, const T* dy,
+                        T* dtable) {
+  for (Index i = 0; i < count; ++i, dy += dim) {
+    const Index row = static_cast<Index>(ids[i]) - first;
+    if (row >= 0 && row < rows) accumulate(dim, dy, dtable + row * dim);
+  }
+}
+
+/// The position of the first id outside [0, vocabulary), or -1.
+template <class Id>
+Index check_ids(Index count, const Id* ids, Index vocabulary) {
+  for (Index i = 0; i < count; ++i) {
+    if (ids[i] < 0 || static_cast<Index>(ids[i]) >= vocabulary) return i;
+  }
+  return -1;
 }
 
 }  // namespace shardwise::kernel

@@ -14,8 +14,8 @@
 
 #include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/kernel/attention_blocks.hpp>
+#include <shardwise/kernel/element.hpp>
 #include <shardwise/kernel/fold.hpp>
-#include <shardwise/kernel/scratch.hpp>
 
 namespace shardwise::kernel {
 

@@ -16,6 +16,8 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
+#include <variant>
 
 #include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/kernel/fold.hpp>
@@ -32,53 +34,36 @@ struct TargetDistribution {
   Index ignore_index = ignore_index_default;
 };
 
-namespace detail {
-
-/// Of two blocks of each row, the union: see RowTerms. Symmetric to the last bit, also where the compiler fuses
-/// multiplication and addition: the block with the larger maximum is never multiplied.
-template <class Terms>
-void join_rows(Index rows, const Terms* terms, Terms* results) {
-  using C = decltype(Terms::sum);
-  SHARDWISE_INDEPENDENT
-  for (Index r = 0; r < rows; ++r) {
-    const C a = terms[r].maximum, b = results[r].maximum;
-    const C a_sum = terms[r].sum, b_sum = results[r].sum;
-    const bool above = a > b;
-    const C high = above ? a : b, low = above ? b : a;
-    const C high_sum = above ? a_sum : b_sum, low_sum = above ? b_sum : a_sum;
-    results[r].maximum = high;
-    results[r].sum = high_sum + low_sum * exp(low - finite_maximum(high));
-    results[r].target += terms[r].target;
-    if constexpr (Terms::smoothed) results[r].total += terms[r].total;
-  }
-}
-
-}  // namespace detail
-
 /// What a block of a row's classes contributes to the row's cross entropy.
-template <class C>
+template <class C, bool Smoothed = false>
 struct RowTerms {
-  static constexpr bool smoothed = false;
+  static constexpr bool smoothed = Smoothed;
   C maximum;  ///< max logits; -∞ without classes
   C sum;      ///< Σ e^(logits - maximum)
   C target;   ///< the target's logit, 0 if that class is not here
+  [[no_unique_address]] std::conditional_t<Smoothed, C, std::monostate> total{};  ///< Σ logits, if smoothed
 
+  /// Of two blocks of each row, the union. Symmetric to the last bit, also where the compiler fuses multiplication and
+  /// addition: the block with the larger maximum is never multiplied.
   static void combine(Index rows, const RowTerms* terms, RowTerms* results) {
-    detail::join_rows(rows, terms, results);
+    SHARDWISE_INDEPENDENT
+    for (Index r = 0; r < rows; ++r) {
+      const C a = terms[r].maximum, b = results[r].maximum;
+      const C a_sum = terms[r].sum, b_sum = results[r].sum;
+      const bool above = a > b;
+      const C high = above ? a : b, low = above ? b : a;
+      const C high_sum = above ? a_sum : b_sum, low_sum = above ? b_sum : a_sum;
+      results[r].maximum = high;
+      results[r].sum = high_sum + low_sum * exp(low - detail::finite_maximum(high));
+      results[r].target += terms[r].target;
+      if constexpr (Smoothed) results[r].total += terms[r].total;
+    }
   }
 };
 
 /// The same for smoothed targets.
 template <class C>
-struct SmoothedRowTerms {
-  static constexpr bool smoothed = true;
-  C maximum, sum, target;
-  C total;  ///< Σ logits
-
-  static void combine(Index rows, const SmoothedRowTerms* terms, SmoothedRowTerms* results) {
-    detail::join_rows(rows, terms, results);
-  }
-};
+using SmoothedRowTerms = RowTerms<C, true>;
 
 namespace detail {
 

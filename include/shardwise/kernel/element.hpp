@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// What the kernels agree on about elements. An element is stored as `float`, `double` or `Eigen::bfloat16`,
+/// What the kernels agree on about elements and working memory. An element is stored as `float`, `double` or `Eigen::bfloat16`,
 /// and computed with as `compute_t<T>`: a kernel widens what it reads, computes, and narrows each result
 /// once.
 ///
@@ -12,7 +12,10 @@
 
 #include <Eigen/Core>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <new>
 #include <type_traits>
 
 #include <shardwise/layout/index.hpp>
@@ -59,6 +62,45 @@ template <class T, class F, class... In>
 void map(Index n, T* y, F f, const In*... x) {
   SHARDWISE_INDEPENDENT
   for (Index i = 0; i < n; ++i) y[i] = narrow<T>(f(widen(x[i])...));
+}
+
+namespace detail {
+
+class ScratchBuffer {
+ public:
+  void* at_least(std::size_t bytes) {
+    if (bytes > size_) {
+      data_.reset();
+      size_ = 0;
+      data_.reset(::operator new(bytes, alignment));
+      size_ = bytes;
+    }
+    return data_.get();
+  }
+
+ private:
+  static constexpr std::align_val_t alignment{64};
+  struct Delete {
+    void operator()(void* data) const { ::operator delete(data, alignment); }
+  };
+
+  std::unique_ptr<void, Delete> data_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace detail
+
+/// Working memory of a kernel: one buffer per thread and purpose, which grows and is kept, so that in the steady state
+/// nothing is allocated and no fresh page is touched. At least `count` elements, 64-byte aligned; the contents are what the
+/// last user left. `Purpose` is any type, usually one declared for it; two requests with one purpose are the same memory, of
+/// which the later may invalidate the earlier.
+///
+///     struct Scores;
+///     float* scores = scratch<Scores, float>(64 * 128);
+template <class Purpose, class C>
+C* scratch(Index count) {
+  thread_local detail::ScratchBuffer buffer;
+  return static_cast<C*>(buffer.at_least((static_cast<std::size_t>(count) + 1) * sizeof(C)));
 }
 
 }  // namespace shardwise::kernel

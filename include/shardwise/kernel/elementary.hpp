@@ -57,10 +57,7 @@ template <class C>
   return x < lowest ? C{0} : result;
 }
 
-template <class C>
-[[gnu::always_inline]] inline C sigmoid(C x) {
-  return 1 / (1 + exp(-x));
-}
+[[gnu::always_inline]] inline auto sigmoid(auto x) { return 1 / (1 + exp(-x)); }
 
 /// Near zero the rational function of Cephes (Moshier 1989), elsewhere (1 - e^-2|x|) / (1 + e^-2|x|).
 template <class C>

@@ -68,30 +68,43 @@ C fold(Index n, C initial, F f, Join join, const C* x, const C* y) {
   return result;
 }
 
-/// Calls f(count, x, y) for successive chunks, in which bfloat16 has been widened to float.
-template <class T, class F>
+/// Calls f(count, x, y) for successive chunks, in which elements have been widened to `Wide`.
+template <class Wide, class T, class F>
 void chunks(Index n, const T* x, const T* y, F f) {
-  if constexpr (std::is_same_v<T, compute_t<T>>) {
+  if constexpr (std::is_same_v<T, Wide>) {
     constexpr Index size = 2048;
     for (Index i = 0; i < n; i += size) f(std::min(size, n - i), x + i, y + i);
   } else {
     constexpr Index size = 512;
-    compute_t<T> wide_x[size], wide_y[size];
+    Wide wide_x[size], wide_y[size];
     for (Index i = 0; i < n; i += size) {
       const Index count = std::min(size, n - i);
-      for (Index j = 0; j < count; ++j) wide_x[j] = widen(x[i + j]);
-      for (Index j = 0; j < count; ++j) wide_y[j] = widen(y[i + j]);
-      f(count, wide_x, wide_y);
+      for (Index j = 0; j < count; ++j) wide_x[j] = static_cast<Wide>(widen(x[i + j]));
+      if (x != y) {
+        for (Index j = 0; j < count; ++j) wide_y[j] = static_cast<Wide>(widen(y[i + j]));
+      }
+      f(count, wide_x, x == y ? wide_x : wide_y);
     }
   }
 }
 
-template <class T, class F>
+/// What is summed; see `fold`.
+struct Itself {
+  void operator()(auto& term, const auto& a, const auto&) const { term = a; }
+};
+struct Square {
+  void operator()(auto& term, const auto& a, const auto&) const { term = a * a; }
+};
+struct Product {
+  void operator()(auto& term, const auto& a, const auto& b) const { term = a * b; }
+};
+
+template <class Wide, class T, class F>
 double sum_of(Index n, const T* x, const T* y, F f) {
   double total = 0;
-  chunks(n, x, y, [&](Index count, const auto* a, const auto* b) {
+  chunks<Wide>(n, x, y, [&](Index count, const auto* a, const auto* b) {
     const auto join = [](auto& so_far, const auto& term) { so_far += term; };
-    total += static_cast<double>(fold(count, compute_t<T>{0}, f, join, a, b));
+    total += static_cast<double>(fold(count, Wide{0}, f, join, a, b));
   });
   return total;
 }
@@ -100,27 +113,26 @@ double sum_of(Index n, const T* x, const T* y, F f) {
 
 template <class T>
 double sum(Index n, const T* x) {
-  return detail::sum_of(n, x, x, [](auto& term, const auto& a, const auto&) { term = a; });
+  return detail::sum_of<compute_t<T>>(n, x, x, detail::Itself{});
 }
 
 template <class T>
 double sum_squares(Index n, const T* x) {
-  return detail::sum_of(n, x, x, [](auto& term, const auto& a, const auto&) { term = a * a; });
+  return detail::sum_of<compute_t<T>>(n, x, x, detail::Square{});
 }
 
 template <class T>
 double dot(Index n, const T* x, const T* y) {
-  return detail::sum_of(n, x, y, [](auto& term, const auto& a, const auto& b) { term = a * b; });
+  return detail::sum_of<compute_t<T>>(n, x, y, detail::Product{});
 }
 
 /// The largest element, -∞ if there is none. NaN may or may not be seen.
 template <class T>
 compute_t<T> max(Index n, const T* x) {
   compute_t<T> result = -std::numeric_limits<compute_t<T>>::infinity();
-  detail::chunks(n, x, x, [&](Index count, const auto* a, const auto* b) {
-    const auto value = [](auto& term, const auto& p, const auto&) { term = p; };
+  detail::chunks<compute_t<T>>(n, x, x, [&](Index count, const auto* a, const auto* b) {
     const auto join = [](auto& largest, const auto& term) { largest = term > largest ? term : largest; };
-    result = detail::fold(count, result, value, join, a, b);
+    result = detail::fold(count, result, detail::Itself{}, join, a, b);
   });
   return result;
 }

@@ -10,19 +10,18 @@
 ///
 /// The work is done by oneDNN if SHARDWISE_GEMM_ONEDNN is defined (float; double too if SHARDWISE_GEMM_BLAS
 /// is not), by a BLAS if SHARDWISE_GEMM_BLAS is, else by Eigen. Products of a row or with a column, which are
-/// bound by memory, and conversions of bfloat16 are done here.
+/// bound by memory (decoding a token is made of these), are always Eigen's. Conversions of bfloat16 are done here.
 
 #include <algorithm>
 #include <stdexcept>
 
 #include <shardwise/kernel/element.hpp>
-#include <shardwise/kernel/gemv.hpp>
-#include <shardwise/kernel/scratch.hpp>
 
 #if defined(SHARDWISE_GEMM_ONEDNN)
 #include <dnnl.h>
+#include <signal.h>
 
-#include <shardwise/kernel/held_signals.hpp>
+#include <initializer_list>
 #endif
 #if defined(SHARDWISE_GEMM_BLAS)
 #include <Eigen/src/misc/blas.h>
@@ -31,6 +30,8 @@
 #endif
 
 namespace shardwise::kernel {
+
+enum class Transpose : bool { no, yes };
 
 /// What the matrix products of `float` run on.
 constexpr const char* gemm_name() {
@@ -87,6 +88,52 @@ void eigen_gemm(const GemmArguments<C>& g) {
                                                  1>::run(g.n, g.m, g.k, g.b, g.ldb, g.a, g.lda, g.c, 1, g.ldc,
                                                          g.alpha, blocking, nullptr);
 }
+
+struct GemvVectors;
+
+/// y[j·incy] (+)= alpha · Σ_i x[i·incx] · op(B)[i, j], for j < n, i < k; B is stored [k, n], or [n, k] if
+/// transposed. For Eigen, op(B)ᵀ times a column.
+template <Transpose tb, class C>
+void gemv(Index n, Index k, const C* b, Index ldb, const C* x, Index incx, C* y, Index incy, bool accumulate,
+          C alpha) {
+  constexpr int order = tb == Transpose::yes ? Eigen::RowMajor : Eigen::ColMajor;
+  using Matrix = Eigen::internal::const_blas_data_mapper<C, Index, order>;
+  using Vector = Eigen::internal::const_blas_data_mapper<C, Index, 1 - order>;
+  C *in = scratch<GemvVectors, C>(k + n), *out = incy == 1 ? y : in + k;
+  for (Index i = 0; i < k && incx != 1; ++i) in[i] = x[i * incx];
+  for (Index j = 0; j < n; ++j) out[j] = accumulate ? y[j * incy] : C{0};
+  Eigen::internal::general_matrix_vector_product<Index, C, Matrix, order, false, C, Vector, false>::run(
+      n, k, Matrix(b, ldb), Vector(incx == 1 ? x : in, 1), out, 1, alpha);
+  for (Index j = 0; j < n && incy != 1; ++j) y[j * incy] = out[j];
+}
+
+#if defined(SHARDWISE_GEMM_ONEDNN)
+/// oneDNN's products of float matrices let the stack pointer point into their workspace on the heap. A signal that
+/// arrives there writes its frame over whatever lies below, and the process dies of a corrupted heap, or computes
+/// what is wrong (https://github.com/uxlfoundation/oneDNN/issues/4845, found in 2.6 to 3.11).
+///
+/// While it lives, signals wait that are sent to this thread; those that the thread raises by an error do not. It takes
+/// about 0.25 µs. Threads that are started meanwhile, such as OpenMP's, hold signals back for good.
+class HeldSignals {
+ public:
+  HeldSignals() noexcept { pthread_sigmask(SIG_BLOCK, &held(), &before_); }
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+  ~HeldSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  static const sigset_t& held() noexcept {
+    static const sigset_t all_but_errors = [] {
+      sigset_t signals;
+      sigfillset(&signals);
+      for (const int error : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) sigdelset(&signals, error);
+      return signals;
+    }();
+    return all_but_errors;
+  }
+  sigset_t before_;
+};
+#endif
 
 template <class C>
 void multiply_matrices(const GemmArguments<C>& g) {
@@ -165,10 +212,11 @@ void gemm(Transpose ta, Transpose tb, Index m, Index n, Index k, const T* a, Ind
       }
     }
   } else if (m == 1) {  // c = op(B)ᵀ · a
-    gemv(tb, n, k, b, ldb, a, ta == Transpose::yes ? lda : 1, c, 1, accumulate, alpha);
+    const auto gemv = tb == Transpose::yes ? detail::gemv<Transpose::yes, T> : detail::gemv<Transpose::no, T>;
+    gemv(n, k, b, ldb, a, ta == Transpose::yes ? lda : 1, c, 1, accumulate, alpha);
   } else if (n == 1) {  // c = op(A) · b
-    gemv(ta == Transpose::yes ? Transpose::no : Transpose::yes, m, k, a, lda, b,
-         tb == Transpose::yes ? 1 : ldb, c, ldc, accumulate, alpha);
+    const auto gemv = ta == Transpose::yes ? detail::gemv<Transpose::no, T> : detail::gemv<Transpose::yes, T>;
+    gemv(m, k, a, lda, b, tb == Transpose::yes ? 1 : ldb, c, ldc, accumulate, alpha);
   } else {
     detail::multiply_matrices(
         detail::GemmArguments<T>{ta, tb, m, n, k, a, b, lda, ldb, c, ldc, accumulate, alpha});

@@ -10,7 +10,6 @@
 ///     copy_box(2, extents, src, from, dst, to);   // dst[rows, cols] = src[cols, rows]ᵀ
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstring>
 #include <stdexcept>
@@ -30,7 +29,7 @@ struct BoxDimension {
 /// and joined where neighbours are contiguous in both.
 struct Box {
   static constexpr int most = 16;
-  std::array<BoxDimension, most> dims{};
+  Array<BoxDimension, most> dims{};
   int rank = 0;
   bool empty = false;
 
@@ -41,28 +40,26 @@ struct Box {
       if (rank == most) throw std::length_error("shardwise: a box of more than 16 dimensions");
       BoxDimension dim{extents[i], src[i], dst[i]};
       int at = rank++;
-      for (; at > 0 && dims[index(at - 1)].dst < dim.dst; --at) dims[index(at)] = dims[index(at - 1)];
-      dims[index(at)] = dim;
+      for (; at > 0 && dims[at - 1].dst < dim.dst; --at) dims[at] = dims[at - 1];
+      dims[at] = dim;
     }
     int joined = 0;
     for (int i = 1; i < rank; ++i) {
-      BoxDimension &outer = dims[index(joined)], &inner = dims[index(i)];
+      BoxDimension &outer = dims[joined], &inner = dims[i];
       if (outer.src == inner.src * inner.extent && outer.dst == inner.dst * inner.extent) {
         outer = {outer.extent * inner.extent, inner.src, inner.dst};
       } else {
-        dims[index(++joined)] = inner;
+        dims[++joined] = inner;
       }
     }
     if (rank > 0) rank = joined + 1;
     // Second to last comes the dimension along which the source is read in order.
     for (int i = 0; i + 2 < rank; ++i) {
-      if (dims[index(i)].src < dims[index(rank - 2)].src) std::swap(dims[index(i)], dims[index(rank - 2)]);
+      if (dims[i].src < dims[rank - 2].src) std::swap(dims[i], dims[rank - 2]);
     }
-    while (rank < 2) dims[index(rank++)] = {1, 0, 0};
-    if (dims[index(rank - 1)].extent == 1) std::swap(dims[index(rank - 1)], dims[index(rank - 2)]);
+    while (rank < 2) dims[rank++] = {1, 0, 0};
+    if (dims[rank - 1].extent == 1) std::swap(dims[rank - 1], dims[rank - 2]);
   }
-
-  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
 };
 
 template <bool add, class T>
@@ -110,9 +107,9 @@ void move_plane(BoxDimension rows, BoxDimension cols, const T* src, T* dst) {
 
 template <bool add, class T>
 void move_box(const Box& box, int dim, const T* src, T* dst) {
-  const BoxDimension& outer = box.dims[Box::index(dim)];
+  const BoxDimension& outer = box.dims[dim];
   if (dim == box.rank - 2) {
-    move_plane<add>(outer, box.dims[Box::index(dim + 1)], src, dst);
+    move_plane<add>(outer, box.dims[dim + 1], src, dst);
     return;
   }
   for (Index i = 0; i < outer.extent; ++i)

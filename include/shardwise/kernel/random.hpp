@@ -54,6 +54,9 @@ namespace detail {
 /// A multiple of 2^-24 in [0, 1): a float as it stands.
 constexpr double unit_interval(std::uint32_t word) { return (word >> 8) * 0x1p-24; }
 
+/// Words below it are dropped.
+inline std::uint64_t dropout_threshold(double p) { return static_cast<std::uint64_t>(p * 0x1p32); }
+
 /// Box-Muller: from each pair of words two independent normal numbers.
 inline double box_muller(std::uint32_t first, std::uint32_t second, bool odd) {
   const double radius = std::sqrt(-2 * std::log((static_cast<double>(first) + 1) * 0x1p-32));
@@ -61,8 +64,8 @@ inline double box_muller(std::uint32_t first, std::uint32_t second, bool odd) {
   return radius * (odd ? std::sin(angle) : std::cos(angle));
 }
 
-/// Calls f(offset, words, skipped, count) for successive runs, where words[skipped + j] belongs to the index
-/// first_index + offset + j, for j < count ≤ 1024. Blocks are whole: words[0] is the first of four.
+/// Calls f(done, count, words) for successive runs, where words[j] belongs to the index first_index + done + j, for
+/// j < count; the words of a block lie side by side.
 template <class F>
 void random_words(Index n, std::uint64_t seed, RandomStream stream, std::uint64_t first_index, F f) {
   constexpr Index blocks = 256;
@@ -78,7 +81,7 @@ void random_words(Index n, std::uint64_t seed, RandomStream stream, std::uint64_
       words[4 * b + 2] = four[2];
       words[4 * b + 3] = four[3];
     }
-    f(done, words, skipped, count);
+    f(done, count, words + skipped);
     done += count;
   }
 }
@@ -100,28 +103,51 @@ inline double normal(std::uint64_t seed, std::uint64_t index) {
 /// y[j] = low + (high - low) · uniform(seed, first_index + j)
 template <class T>
 void fill_uniform(Index n, std::uint64_t seed, std::uint64_t first_index, double low, double high, T* y) {
-  const double width = high - low;
-  detail::random_words(n, seed, RandomStream::uniform, first_index,
-                       [=](Index offset, const std::uint32_t* words, Index skipped, Index count) {
-                         for (Index j = 0; j < count; ++j) {
-                           const double value = low + width * detail::unit_interval(words[skipped + j]);
-                           y[offset + j] = narrow<T>(static_cast<compute_t<T>>(value));
-                         }
-                       });
+  const auto put = [=](Index done, Index count, const std::uint32_t* words) {
+    for (Index j = 0; j < count; ++j) {
+      const double value = low + (high - low) * detail::unit_interval(words[j]);
+      y[done + j] = narrow<T>(static_cast<compute_t<T>>(value));
+    }
+  };
+  detail::random_words(n, seed, RandomStream::uniform, first_index, put);
 }
 
 /// y[j] = mean + deviation · normal(seed, first_index + j)
 template <class T>
 void fill_normal(Index n, std::uint64_t seed, std::uint64_t first_index, double mean, double deviation,
                  T* y) {
-  detail::random_words(n, seed, RandomStream::normal, first_index,
-                       [=](Index offset, const std::uint32_t* words, Index skipped, Index count) {
-                         for (Index j = 0; j < count; ++j) {
-                           const Index at = skipped + j, pair = at / 2 * 2;
-                           const double value = detail::box_muller(words[pair], words[pair + 1], at % 2 == 1);
-                           y[offset + j] = narrow<T>(static_cast<compute_t<T>>(mean + deviation * value));
-                         }
-                       });
+  const auto put = [=](Index done, Index count, const std::uint32_t* words) {
+    for (Index j = 0; j < count; ++j) {
+      const bool odd = (first_index + static_cast<std::uint64_t>(done + j)) % 2 == 1;
+      const std::uint32_t* pair = words + j - odd;
+      const double value = mean + deviation * detail::box_muller(pair[0], pair[1], odd);
+      y[done + j] = narrow<T>(static_cast<compute_t<T>>(value));
+    }
+  };
+  detail::random_words(n, seed, RandomStream::normal, first_index, put);
+}
+
+/// Whether dropout lets an element survive; with probability 1 - p.
+inline bool dropout_keeps(double p, std::uint64_t seed, std::uint64_t index) {
+  return random_block(seed, RandomStream::dropout, index / 4)[index % 4] >= detail::dropout_threshold(p);
+}
+
+/// y[j] = x[j] / (1 - p) if dropout_keeps(p, seed, first_index + j), else 0. y may be x; 0 ≤ p ≤ 1. The mask depends neither
+/// on the mesh nor need it be saved: the backward pass is the same function of the gradient.
+template <class T>
+void dropout(Index n, double p, std::uint64_t seed, std::uint64_t first_index, const T* x, T* y) {
+  using C = compute_t<T>;
+  const C factor = p < 1 ? static_cast<C>(1 / (1 - p)) : C{0};
+  const std::uint64_t threshold = detail::dropout_threshold(p);
+  const bool none = threshold >> 32;  // p == 1
+  const auto first_kept = static_cast<std::uint32_t>(threshold);
+  const auto put = [=](Index done, Index count, const std::uint32_t* words) {
+    SHARDWISE_INDEPENDENT
+    for (Index j = 0; j < count; ++j) {
+      y[done + j] = narrow<T>(words[j] >= first_kept && !none ? widen(x[done + j]) * factor : C{0});
+    }
+  };
+  detail::random_words(n, seed, RandomStream::dropout, first_index, put);
 }
 
 }  // namespace shardwise::kernel

@@ -12,13 +12,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include <shardwise/kernel/arithmetic.hpp>
+#include <shardwise/kernel/element.hpp>
 #include <shardwise/kernel/fold.hpp>
 
 namespace shardwise::kernel {
 
 namespace detail {
+
+struct MiddleFactors;
 
 /// Columns that are worked on at a time, with their results in the first-level cache.
 inline constexpr Index column_tile = 256;
@@ -31,10 +35,15 @@ void column_tiles(Index columns, F f) {
 }
 
 /// total[c] = Σ_r f(x[r, c]), the rows `stride` apart, in `double` over blocks of 64 rows, so that long sums
-/// lose no digits.
+/// lose no digits. f is as in `fold`, of x and x.
 template <class T, class F>
 void sum_columns(Index rows, Index count, Index stride, const T* x, double* total, F f) {
   using C = compute_t<T>;
+  const auto term = [f](const T& value) {
+    C result;
+    f(result, widen(value), widen(value));
+    return result;
+  };
   C part[column_tile];
   std::fill_n(total, count, 0.);
   for (Index begin = 0; begin < rows; begin += 64) {
@@ -45,15 +54,50 @@ void sum_columns(Index rows, Index count, Index stride, const T* x, double* tota
       const T *x0 = x + r * stride, *x1 = x0 + stride, *x2 = x1 + stride, *x3 = x2 + stride;
       SHARDWISE_INDEPENDENT
       for (Index c = 0; c < count; ++c) {
-        part[c] += (f(widen(x0[c])) + f(widen(x1[c]))) + (f(widen(x2[c])) + f(widen(x3[c])));
+        part[c] += (term(x0[c]) + term(x1[c])) + (term(x2[c]) + term(x3[c]));
       }
     }
     for (; r < end; ++r) {
       const T* row = x + r * stride;
       SHARDWISE_INDEPENDENT
-      for (Index c = 0; c < count; ++c) part[c] += f(widen(row[c]));
+      for (Index c = 0; c < count; ++c) part[c] += term(row[c]);
     }
     for (Index c = 0; c < count; ++c) total[c] += static_cast<double>(part[c]);
+  }
+}
+
+/// y[o, i] = finish(Σ_k f(x[o, k, i]), y[o, i]), where the sum is a double.
+template <class T, class F, class Finish>
+void sum_middle(Index outer, Index n, Index inner, const T* x, T* y, F f, Finish finish) {
+  const auto put = [finish](double total, T& out) {
+    out = narrow<T>(static_cast<compute_t<T>>(finish(total, out)));
+  };
+  for (Index o = 0; o < outer; ++o, x += n * inner, y += inner) {
+    if (inner == 1) {
+      put(sum_of<compute_t<T>>(n, x, x, f), *y);
+      continue;
+    }
+    column_tiles(inner, [&](Index first, Index count) {
+      double total[column_tile];
+      sum_columns(n, count, inner, x + first, total, f);
+      for (Index c = 0; c < count; ++c) put(total[c], y[first + c]);
+    });
+  }
+}
+
+/// dx[o, k, i] = factor(o · inner + i) · x[o, k, i]
+template <class T, class F>
+void scale_middle(Index outer, Index n, Index inner, F factor, const T* x, T* dx) {
+  using C = compute_t<T>;
+  C* factors = scratch<MiddleFactors, C>(inner);
+  for (Index o = 0; o < outer; ++o) {
+    for (Index i = 0; i < inner; ++i) factors[i] = factor(o * inner + i);
+    if (inner == 1) {
+      scale(n, *factors, x, dx);
+      x += n, dx += n;
+      continue;
+    }
+    for (Index k = 0; k < n; ++k, x += inner, dx += inner) map(inner, dx, std::multiplies<>(), factors, x);
   }
 }
 
@@ -62,18 +106,7 @@ void sum_columns(Index rows, Index count, Index stride, const T* x, double* tota
 /// y[o, i] = Σ_k x[o, k, i]
 template <class T>
 void sum(Index outer, Index n, Index inner, const T* x, T* y) {
-  using C = compute_t<T>;
-  for (Index o = 0; o < outer; ++o, x += n * inner, y += inner) {
-    if (inner == 1) {
-      *y = narrow<T>(static_cast<C>(sum(n, x)));
-      continue;
-    }
-    detail::column_tiles(inner, [&](Index first, Index count) {
-      double total[detail::column_tile];
-      detail::sum_columns(n, count, inner, x + first, total, [](C value) { return value; });
-      for (Index c = 0; c < count; ++c) y[first + c] = narrow<T>(static_cast<C>(total[c]));
-    });
-  }
+  detail::sum_middle(outer, n, inner, x, y, detail::Itself{}, [](double total, const T&) { return total; });
 }
 
 /// dx[o, k, i] = factor · dy[o, i]
@@ -92,13 +125,8 @@ void sum_backward(Index outer, Index n, Index inner, const T* dy, compute_t<T> f
 /// dbias[c] (+)= Σ_r dy[r, c]: the gradient of a broadcast row.
 template <class T>
 void sum_rows(Index rows, Index cols, const T* dy, T* dbias, bool accumulate) {
-  using C = compute_t<T>;
-  detail::column_tiles(cols, [&](Index first, Index count) {
-    double total[detail::column_tile];
-    detail::sum_columns(rows, count, cols, dy + first, total, [](C value) { return value; });
-    T* out = dbias + first;
-    for (Index c = 0; c < count; ++c)
-      out[c] = narrow<T>(static_cast<C>(total[c]) + (accumulate ? widen(out[c]) : C{0}));
+  detail::sum_middle(1, rows, cols, dy, dbias, detail::Itself{}, [accumulate](double total, const T& before) {
+    return total + (accumulate ? static_cast<double>(widen(before)) : 0);
   });
 }
 
@@ -134,74 +162,34 @@ void max_backward(Index outer, Index n, Index inner, const T* x, const T* y, con
   }
 }
 
-namespace detail {
-
-/// y[o, i] = finish(Σ_k x[o, k, i]²), where the sum is a double.
-template <class T, class F>
-void fold_squares(Index outer, Index n, Index inner, const T* x, T* y, F finish) {
-  using C = compute_t<T>;
-  for (Index o = 0; o < outer; ++o, x += n * inner, y += inner) {
-    if (inner == 1) {
-      *y = narrow<T>(static_cast<C>(finish(kernel::sum_squares(n, x))));
-      continue;
-    }
-    column_tiles(inner, [&](Index first, Index count) {
-      double total[column_tile];
-      sum_columns(n, count, inner, x + first, total, [](C value) { return value * value; });
-      for (Index c = 0; c < count; ++c) y[first + c] = narrow<T>(static_cast<C>(finish(total[c])));
-    });
-  }
-}
-
-}  // namespace detail
-
 /// y[o, i] = Σ_k x[o, k, i]²
 template <class T>
 void sum_squares(Index outer, Index n, Index inner, const T* x, T* y) {
-  detail::fold_squares(outer, n, inner, x, y, [](auto sum) { return sum; });
+  detail::sum_middle(outer, n, inner, x, y, detail::Square{}, [](double total, const T&) { return total; });
 }
 
 /// dx[o, k, i] = factor · dy[o, i] · x[o, k, i]: with factor 2 the gradient of `sum_squares`.
 template <class T>
 void sum_squares_backward(Index outer, Index n, Index inner, const T* x, const T* dy, compute_t<T> factor,
                           T* dx) {
-  using C = compute_t<T>;
-  for (Index o = 0; o < outer; ++o, dy += inner) {
-    if (inner == 1) {
-      scale(n, factor * widen(*dy), x, dx);
-      x += n, dx += n;
-      continue;
-    }
-    for (Index k = 0; k < n; ++k, x += inner, dx += inner) {
-      map(
-          inner, dx, [factor](C gradient, C value) { return factor * gradient * value; }, dy, x);
-    }
-  }
+  detail::scale_middle(
+      outer, n, inner, [=](Index i) { return factor * widen(dy[i]); }, x, dx);
 }
 
 /// y[o, i] = √(Σ_k x[o, k, i]²), the 2-norm. The squares must not overflow.
 template <class T>
 void norm(Index outer, Index n, Index inner, const T* x, T* y) {
-  detail::fold_squares(outer, n, inner, x, y, [](auto sum) { return std::sqrt(sum); });
+  detail::sum_middle(outer, n, inner, x, y, detail::Square{},
+                     [](double total, const T&) { return std::sqrt(total); });
 }
 
 /// dx = dy · x / y, and 0 where the norm y is 0.
 template <class T>
 void norm_backward(Index outer, Index n, Index inner, const T* x, const T* y, const T* dy, T* dx) {
-  using C = compute_t<T>;
-  const auto quotient = [](C gradient, C length) { return length > 0 ? gradient / length : C{0}; };
-  for (Index o = 0; o < outer; ++o, y += inner, dy += inner) {
-    if (inner == 1) {
-      scale(n, quotient(widen(*dy), widen(*y)), x, dx);
-      x += n, dx += n;
-      continue;
-    }
-    for (Index k = 0; k < n; ++k, x += inner, dx += inner) {
-      map(
-          inner, dx, [quotient](C value, C length, C gradient) { return value * quotient(gradient, length); },
-          x, y, dy);
-    }
-  }
+  const auto quotient = [=](Index i) {
+    return widen(y[i]) > 0 ? widen(dy[i]) / widen(y[i]) : compute_t<T>{0};
+  };
+  detail::scale_middle(outer, n, inner, quotient, x, dx);
 }
 
 }  // namespace shardwise::kernel

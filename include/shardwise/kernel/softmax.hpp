@@ -9,10 +9,10 @@
 
 #include <algorithm>
 
+#include <shardwise/kernel/element.hpp>
 #include <shardwise/kernel/elementary.hpp>
 #include <shardwise/kernel/fold.hpp>
 #include <shardwise/kernel/reduce.hpp>
-#include <shardwise/kernel/scratch.hpp>
 
 namespace shardwise::kernel {
 

@@ -82,18 +82,7 @@ void refresh_master(Index n, const T* parameter, compute_t<T>* master) {
 /// Σ x², of squares in `double`.
 template <class T>
 double sum_of_wide_squares(Index n, const T* x) {
-  if constexpr (std::is_same_v<T, double>) {
-    return sum_squares(n, x);
-  } else {
-    constexpr Index size = 512;
-    double wide[size], total = 0;
-    for (Index i = 0; i < n; i += size) {
-      const Index count = std::min(size, n - i);
-      for (Index j = 0; j < count; ++j) wide[j] = static_cast<double>(widen(x[i + j]));
-      total += sum_squares(count, wide);
-    }
-    return total;
-  }
+  return detail::sum_of<double>(n, x, x, detail::Square{});
 }
 
 /// The largest |x|, or 0; NaN if there is one. Without their signs, floating-point numbers are ordered as their

@@ -103,67 +103,50 @@ enum class Hint {
 
 /// What to do about it.
 constexpr Hint hint_for(Reason reason) {
-  switch (reason) {
-    case Reason::none:
-      return Hint::none;
-    case Reason::replicated_operand_meets_blocks_so_its_gradient_would_be_pending:
-    case Reason::replicated_operand_meets_reduced_one:
-      return Hint::redistribute_to_Reduced_which_is_free;
-    case Reason::operation_is_not_linear_so_it_needs_the_finished_sum:
-    case Reason::pending_maximum_or_minimum_must_be_reduced_first:
-    case Reason::loss_is_not_the_same_finished_value_on_every_rank:
-    case Reason::value_is_pending_on_every_rank:
-      return Hint::redistribute_to_Replicate_to_finish_the_reduction;
-    case Reason::contracted_blocks_have_no_pending_form:
-      return Hint::use_sum_of_squares_then_redistribute;
-    case Reason::operands_live_on_different_meshes:
-      return Hint::use_the_same_mesh_for_both;
-    case Reason::operands_have_different_element_types:
-      return Hint::give_both_the_same_element_type;
-    case Reason::operands_do_not_fit_in_rank:
-      return Hint::see_the_shapes_it_takes;
-    case Reason::operation_needs_floating_point_numbers:
-      return Hint::take_a_tensor_of_float_or_double;
-    case Reason::operand_must_hold_integers:
-      return Hint::take_a_tensor_of_int32_or_int64;
-    case Reason::operand_has_not_arrived_yet:
-      return Hint::call_wait_first;
-    case Reason::one_placement_per_mesh_axis_is_needed:
-      return Hint::give_one_placement_per_axis;
-    case Reason::mesh_has_no_such_axis:
-      return Hint::name_an_axis_of_the_mesh;
-    case Reason::tensor_has_no_such_dimension:
-      return Hint::name_an_existing_dimension;
-    case Reason::pending_reductions_of_different_kinds:
-    case Reason::reshape_cannot_keep_this_dimension_sharded:
-      return Hint::redistribute_to_Replicate_first;
-    case Reason::nothing_can_become_a_pending_maximum_or_minimum:
-      return Hint::take_max_over_a_sharded_dimension;
-    case Reason::finished_tensor_cannot_be_made_pending:
-      return Hint::make_it_Replicate_then_redistribute;
-    case Reason::style_does_not_suit_the_module:
-      return Hint::see_which_modules_the_style_is_for;
-    case Reason::styles_name_one_axis_twice:
-      return Hint::give_each_axis_one_style;
-    case Reason::left_data_axis_has_the_lower_zero_level:
-      return Hint::give_the_left_axis_the_higher_level;
-    case Reason::layers_want_the_input_in_different_layouts:
-      return Hint::call_them_one_by_one;
-    case Reason::plan_names_no_such_module:
-      return Hint::use_the_name_in_Expected;
-    case Reason::plan_names_a_module_twice:
-      return Hint::keep_one_of_the_two;
-    case Reason::plan_leaves_a_module_without_a_style:
-      return Hint::give_it_a_style_or_NoParallel;
-    case Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined:
-      return Hint::redistribute_before_the_reduction;
-    case Reason::loss_depends_on_nothing_that_has_a_gradient:
-      return Hint::put_its_inputs_on_the_tape_with_input_or_constant;
-    case Reason::loss_is_not_a_scalar:
-      return Hint::take_sum_or_mean_of_it_first;
-    default:
-      return Hint::redistribute_to_what_is_Expected;
+  using enum Reason;
+  constexpr struct {
+    Reason reason;
+    Hint hint;
+  } cures[] = {
+      {replicated_operand_meets_blocks_so_its_gradient_would_be_pending,
+       Hint::redistribute_to_Reduced_which_is_free},
+      {replicated_operand_meets_reduced_one, Hint::redistribute_to_Reduced_which_is_free},
+      {operation_is_not_linear_so_it_needs_the_finished_sum,
+       Hint::redistribute_to_Replicate_to_finish_the_reduction},
+      {pending_maximum_or_minimum_must_be_reduced_first,
+       Hint::redistribute_to_Replicate_to_finish_the_reduction},
+      {loss_is_not_the_same_finished_value_on_every_rank,
+       Hint::redistribute_to_Replicate_to_finish_the_reduction},
+      {value_is_pending_on_every_rank, Hint::redistribute_to_Replicate_to_finish_the_reduction},
+      {contracted_blocks_have_no_pending_form, Hint::use_sum_of_squares_then_redistribute},
+      {operands_live_on_different_meshes, Hint::use_the_same_mesh_for_both},
+      {operands_have_different_element_types, Hint::give_both_the_same_element_type},
+      {operands_do_not_fit_in_rank, Hint::see_the_shapes_it_takes},
+      {operation_needs_floating_point_numbers, Hint::take_a_tensor_of_float_or_double},
+      {operand_must_hold_integers, Hint::take_a_tensor_of_int32_or_int64},
+      {operand_has_not_arrived_yet, Hint::call_wait_first},
+      {one_placement_per_mesh_axis_is_needed, Hint::give_one_placement_per_axis},
+      {mesh_has_no_such_axis, Hint::name_an_axis_of_the_mesh},
+      {tensor_has_no_such_dimension, Hint::name_an_existing_dimension},
+      {pending_reductions_of_different_kinds, Hint::redistribute_to_Replicate_first},
+      {reshape_cannot_keep_this_dimension_sharded, Hint::redistribute_to_Replicate_first},
+      {nothing_can_become_a_pending_maximum_or_minimum, Hint::take_max_over_a_sharded_dimension},
+      {finished_tensor_cannot_be_made_pending, Hint::make_it_Replicate_then_redistribute},
+      {style_does_not_suit_the_module, Hint::see_which_modules_the_style_is_for},
+      {styles_name_one_axis_twice, Hint::give_each_axis_one_style},
+      {left_data_axis_has_the_lower_zero_level, Hint::give_the_left_axis_the_higher_level},
+      {layers_want_the_input_in_different_layouts, Hint::call_them_one_by_one},
+      {plan_names_no_such_module, Hint::use_the_name_in_Expected},
+      {plan_names_a_module_twice, Hint::keep_one_of_the_two},
+      {plan_leaves_a_module_without_a_style, Hint::give_it_a_style_or_NoParallel},
+      {gradient_of_a_pending_maximum_or_minimum_is_not_defined, Hint::redistribute_before_the_reduction},
+      {loss_depends_on_nothing_that_has_a_gradient, Hint::put_its_inputs_on_the_tape_with_input_or_constant},
+      {loss_is_not_a_scalar, Hint::take_sum_or_mean_of_it_first},
+  };
+  for (const auto& cure : cures) {
+    if (cure.reason == reason) return cure.hint;
   }
+  return reason == none ? Hint::none : Hint::redistribute_to_what_is_Expected;
 }
 
 /// The placements, one per operand (or the one placement), that were found on the axis, and that would do.

@@ -3,11 +3,10 @@
 #pragma once
 
 /// @file
-/// The integer that counts elements, and the global extents of a tensor.
+/// The integer that counts elements, fixed numbers of values, and the global extents of a tensor.
 
+#include <concepts>
 #include <cstddef>
-
-#include <shardwise/layout/array.hpp>
 
 namespace shardwise {
 
@@ -19,6 +18,41 @@ inline constexpr int max_rank = 8;
 
 /// The target of tokens that do not count, for who makes targets and for who computes losses; PyTorch's number.
 inline constexpr Index ignore_index_default = -100;
+
+/// A fixed number of values, like `std::array`, but counted by `int` and indexed by any integer, because dimensions,
+/// axes and operands are ints here. An aggregate, written in braces: `Array<int, 3> a{1, 2, 3};`.
+template <class T, int Size>
+struct Array {
+  T values[Size > 0 ? Size : 1];
+
+  static constexpr int size() { return Size; }
+  constexpr T& operator[](std::integral auto i) { return values[i]; }
+  constexpr const T& operator[](std::integral auto i) const { return values[i]; }
+  constexpr const T& back() const { return values[Size - 1]; }
+  constexpr void fill(const T& value) {
+    for (T& each : values) each = value;
+  }
+  constexpr T* data() { return values; }
+  constexpr const T* data() const { return values; }
+  constexpr T* begin() { return values; }
+  constexpr const T* begin() const { return values; }
+  constexpr T* end() { return values + Size; }
+  constexpr const T* end() const { return values + Size; }
+
+  friend constexpr bool operator==(const Array& a, const Array& b) {
+    for (int i = 0; i < Size; ++i) {
+      if (!(a[i] == b[i])) return false;
+    }
+    return true;
+  }
+};
+
+template <class T, int Size>
+constexpr Array<T, Size> to_array(const T (&values)[Size]) {
+  Array<T, Size> array{};
+  for (int i = 0; i < Size; ++i) array[i] = values[i];
+  return array;
+}
 
 /// The extents of a tensor with `Rank` dimensions; rank 0 is a scalar.
 template <int Rank>

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <initializer_list>
 
-#include <shardwise/layout/array.hpp>
+#include <shardwise/layout/index.hpp>
 #include <shardwise/layout/placement.hpp>
 
 namespace shardwise {

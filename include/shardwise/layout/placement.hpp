@@ -18,8 +18,8 @@
 /// Users write the types; all reasoning is done by constexpr functions over the value `Placement`, a small
 /// integer, so one implementation serves the type system, the dry run and the real run.
 
-#include <array>
 #include <cstdint>
+#include <tuple>
 
 namespace shardwise {
 
@@ -75,71 +75,40 @@ constexpr Placement cotangent(Placement p) {
 
 namespace detail {  // the two directions between placement types and values
 
-template <class P>
-struct PlacementValue;
 template <int Dim>
-struct PlacementValue<Shard<Dim>> {
-  static constexpr Placement value = shard(Dim);
-};
-template <>
-struct PlacementValue<Replicate> {
-  static constexpr Placement value = replicate;
-};
-template <>
-struct PlacementValue<Reduced> {
-  static constexpr Placement value = reduced;
-};
-template <>
-struct PlacementValue<Partial<Sum>> {
-  static constexpr Placement value = partial_sum;
-};
-template <>
-struct PlacementValue<Partial<Max>> {
-  static constexpr Placement value = partial_max;
-};
-template <>
-struct PlacementValue<Partial<Min>> {
-  static constexpr Placement value = partial_min;
-};
+constexpr Placement value_of(Shard<Dim>) {
+  return shard(Dim);
+}
+constexpr Placement value_of(Replicate) { return replicate; }
+constexpr Placement value_of(Reduced) { return reduced; }
+constexpr Placement value_of(Partial<Sum>) { return partial_sum; }
+constexpr Placement value_of(Partial<Max>) { return partial_max; }
+constexpr Placement value_of(Partial<Min>) { return partial_min; }
+
+using NotSharded = std::tuple<Replicate, Reduced, Partial<Sum>, Partial<Max>, Partial<Min>>;  // -1, -2, …
 
 template <int Code>
-struct PlacementType {
-  using type = Shard<Code>;
-};
-template <>
-struct PlacementType<-1> {
-  using type = Replicate;
-};
-template <>
-struct PlacementType<-2> {
-  using type = Reduced;
-};
-template <>
-struct PlacementType<-3> {
-  using type = Partial<Sum>;
-};
-template <>
-struct PlacementType<-4> {
-  using type = Partial<Max>;
-};
-template <>
-struct PlacementType<-5> {
-  using type = Partial<Min>;
-};
+constexpr auto type_of() {
+  if constexpr (Code >= 0) {
+    return Shard<Code>{};
+  } else {
+    return std::tuple_element_t<-1 - Code, NotSharded>{};
+  }
+}
 
 }  // namespace detail
 
 /// The value of a placement type: `placement_of<Shard<1>>.code == 1`.
 template <class P>
-inline constexpr Placement placement_of = detail::PlacementValue<P>::value;
+inline constexpr Placement placement_of = detail::value_of(P{});
 
 /// The type of a placement value, by its code (a plain integer: g++ 12 crashes on class-type arguments).
 template <int Code>
-using placement_type = typename detail::PlacementType<Code>::type;
+using placement_type = decltype(detail::type_of<Code>());
 
 template <class P>
 concept PlacementTag = requires {
-  detail::PlacementValue<P>::value;
+  detail::value_of(P{});
 };
 
 }  // namespace shardwise

@@ -133,9 +133,8 @@ class Waypoints {
   struct Node {
     Layout layout{};
     Cost cost{};
-    Step step{};
+    Step step{};  // possible if the node was reached
     int previous = -1;
-    bool reached = false;
     bool done = false;
   };
   Waypoints waypoints(from, to, rank, sizes);
@@ -146,11 +145,8 @@ class Waypoints {
     Step step = single_step(at, node(next).layout, sizes);
     if (!step.possible) return;
     Cost total = so_far + cost(at, step, sizes);
-    if (node(next).reached && !(total < node(next).cost)) return;
-    node(next).cost = total;
-    node(next).step = step;
-    node(next).previous = previous;
-    node(next).reached = true;
+    if (node(next).step.possible && !(total < node(next).cost)) return;
+    node(next) = {node(next).layout, total, step, previous, false};
   };
   for (int i = 0; i < count; ++i) {
     node(i).layout = waypoints.layout(i);
@@ -160,7 +156,7 @@ class Waypoints {
   while (true) {
     int best = -1;
     for (int i = 0; i < count; ++i) {
-      if (node(i).reached && !node(i).done && (best < 0 || node(i).cost < node(best).cost)) best = i;
+      if (node(i).step.possible && !node(i).done && (best < 0 || node(i).cost < node(best).cost)) best = i;
     }
     if (best < 0) return {};
     node(best).done = true;

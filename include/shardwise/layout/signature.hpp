@@ -105,33 +105,19 @@ struct Signature {
     const Indices all = Indices::range('a', First);
     return of(all, (static_cast<void>(Rest), all)..., all);
   }
-  constexpr Signature linear_in_each() const {
+  template <class Member>
+  constexpr Signature with(Member Signature::*member, Member value) const {
     Signature changed = *this;
-    changed.linearity = Linearity::in_each;
+    changed.*member = value;
     return changed;
   }
-  constexpr Signature linear_jointly() const {
-    Signature changed = *this;
-    changed.linearity = Linearity::jointly;
-    return changed;
-  }
+  constexpr Signature linear_in_each() const { return with(&Signature::linearity, Linearity::in_each); }
+  constexpr Signature linear_jointly() const { return with(&Signature::linearity, Linearity::jointly); }
   /// The operation needs index `letter` whole on every rank.
-  constexpr Signature whole(char letter) const {
-    Signature changed = *this;
-    changed.uncut = uncut.then(letter);
-    return changed;
-  }
-  constexpr Signature combining(ReduceOp op) const {
-    Signature changed = *this;
-    changed.contraction = op;
-    return changed;
-  }
+  constexpr Signature whole(char letter) const { return with(&Signature::uncut, uncut.then(letter)); }
+  constexpr Signature combining(ReduceOp op) const { return with(&Signature::contraction, op); }
   /// Results of blocks of a contracted index do not combine by a sum, a maximum or a minimum.
-  constexpr Signature not_combining() const {
-    Signature changed = *this;
-    changed.contractible = false;
-    return changed;
-  }
+  constexpr Signature not_combining() const { return with(&Signature::contractible, false); }
   /// Operand `i` holds indices or the like: it has no gradient, so a full copy of it is just a full copy.
   constexpr Signature without_gradient(int i) const {
     Signature changed = *this;

@@ -12,13 +12,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <new>
 #include <utility>
 
-#include <shardwise/memory/small_blocks.hpp>
-
 namespace shardwise {
+
+/// Of all blocks, in bytes: a cache line, and the widest vector.
+inline constexpr std::size_t block_alignment = 64;
 
 /// Blocks of any size from one range of addresses, each after a header of 64 bytes. The range is reserved as a whole, and
 /// made usable as its end grows; when it is used up, another one is reserved.

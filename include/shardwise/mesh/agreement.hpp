@@ -12,10 +12,17 @@
 #include <string_view>
 #include <vector>
 
-#include <shardwise/mesh/gather.hpp>
+#include <shardwise/mesh/communicator.hpp>
 
 // Implementation details: not part of the interface.
 namespace shardwise::detail {
+
+inline std::string ranks_text(const std::vector<int>& ranks, int size) {
+  if (static_cast<int>(ranks.size()) == size) return size == 1 ? "rank 0" : "all ranks";
+  std::string text = ranks.size() == 1 ? "rank" : "ranks";
+  for (std::size_t i = 0; i < ranks.size(); ++i) text += (i > 0 ? ", " : " ") + std::to_string(ranks[i]);
+  return text;
+}
 
 /// What went wrong on this rank.
 class Problems {
@@ -34,7 +41,47 @@ class Problems {
 
   /// Throws a `std::runtime_error` on all ranks if any has a problem: "TASK: PROBLEM (rank 1)". Of many it
   /// tells the first ten, each with the ranks that met it; of a long one the first 500 bytes. Collective.
-  void throw_together(const Communicator& ranks, std::string_view task) const;
+  void throw_together(const Communicator& ranks, std::string_view task) const {
+    const auto size = static_cast<std::size_t>(ranks.size());
+    const std::string mine = packed();
+    const Index numbers[]{static_cast<Index>(list_.size()), static_cast<Index>(mine.size())};
+    const std::vector<Index> all = gather(ranks, numbers);
+
+    std::vector<Index> lengths(size);
+    Index most = 0;  // the ranks' lists overlap, so the longest tells how many there are at least
+    for (std::size_t r = 0; r < size; ++r) {
+      most = std::max(most, all[2 * r]);
+      lengths[r] = all[2 * r + 1];
+    }
+    if (most == 0) return;
+    std::string text(static_cast<std::size_t>(sum_of(lengths)), '\0');
+    gather(ranks, mine, lengths, text);
+
+    std::vector<std::string> problems;  // in the order in which the ranks tell them
+    std::map<std::string, std::vector<int>, std::less<>> found_by;
+    std::string_view rest = text;
+    for (std::size_t r = 0; r < size; ++r) {
+      const std::size_t left =
+          rest.size() - static_cast<std::size_t>(lengths[r]);  // of the ranks that follow
+      while (rest.size() > left) {
+        const std::string problem(rest.substr(0, rest.find('\0')));
+        rest.remove_prefix(problem.size() + 1);
+        auto& who = found_by[problem];
+        if (who.empty()) problems.push_back(problem);
+        if (who.empty() || who.back() != static_cast<int>(r)) who.push_back(static_cast<int>(r));
+      }
+    }
+    const auto shown = std::min(told, problems.size());
+    const auto count = std::max(static_cast<std::size_t>(most), problems.size());
+    std::string message = std::string(task) + ": ";
+    if (count > 1) message += std::to_string(count) + " problems: ";
+    for (std::size_t i = 0; i < shown; ++i) {
+      message += count > 1 ? "\n  " : "";
+      message += problems[i] + " (" + ranks_text(found_by[problems[i]], ranks.size()) + ")";
+    }
+    if (count > shown) message += "\n  and " + std::to_string(count - shown) + " more";
+    throw std::runtime_error(message);
+  }
 
  private:
   static constexpr std::size_t told = 10, longest = 500;  // problems, and bytes of each
@@ -65,56 +112,6 @@ void together(const Communicator& ranks, std::string_view task, F work) {
   Problems problems;
   problems.guard(work);
   problems.throw_together(ranks, task);
-}
-
-inline std::string ranks_text(const std::vector<int>& ranks, int size) {
-  if (static_cast<int>(ranks.size()) == size) return size == 1 ? "rank 0" : "all ranks";
-  std::string text = ranks.size() == 1 ? "rank" : "ranks";
-  for (std::size_t i = 0; i < ranks.size(); ++i) text += (i > 0 ? ", " : " ") + std::to_string(ranks[i]);
-  return text;
-}
-
-inline void Problems::throw_together(const Communicator& ranks, std::string_view task) const {
-  const auto size = static_cast<std::size_t>(ranks.size());
-  const std::string mine = packed();
-  const Index numbers[]{static_cast<Index>(list_.size()), static_cast<Index>(mine.size())};
-  const std::vector<Index> all = gather(ranks, numbers);
-
-  std::vector<Index> lengths(size);
-  Index most = 0;  // the ranks' lists overlap, so the longest tells how many there are at least
-  for (std::size_t r = 0; r < size; ++r) {
-    most = std::max(most, all[2 * r]);
-    lengths[r] = all[2 * r + 1];
-  }
-  if (most == 0) return;
-  std::string text(static_cast<std::size_t>(sum_of(lengths)), '\0');
-  gather(ranks, mine, lengths, text);
-
-  std::vector<std::string> problems;  // in the order in which the ranks tell them
-  std::map<std::string, std::vector<int>, std::less<>> found_by;
-  std::string_view rest = text;
-  for (std::size_t r = 0; r < size; ++r) {
-    const std::size_t left = rest.size() - static_cast<std::size_t>(lengths[r]);  // of the ranks that follow
-    while (rest.size() > left) {
-      const std::string problem(rest.substr(0, rest.find('\0')));
-      rest.remove_prefix(problem.size() + 1);
-      auto& who = found_by[problem];
-      if (who.empty()) problems.push_back(problem);
-      if (who.empty() || who.back() != static_cast<int>(r)) who.push_back(static_cast<int>(r));
-    }
-  }
-  const auto shown = std::min(told, problems.size());
-  const auto count = std::max(static_cast<std::size_t>(most), problems.size());
-  std::string message = std::string(task) + ": ";
-  if (count > 1) message += std::to_string(count) + " problems: ";
-  for (std::size_t i = 0; i < shown; ++i) {
-    message += (i > 0       ? "\n  "
-                : count > 1 ? "\n  "
-                            : "") +
-               problems[i] + " (" + ranks_text(found_by[problems[i]], ranks.size()) + ")";
-  }
-  if (count > shown) message += "\n  and " + std::to_string(count - shown) + " more";
-  throw std::runtime_error(message);
 }
 
 }  // namespace shardwise::detail

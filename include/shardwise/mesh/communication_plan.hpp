@@ -12,6 +12,8 @@
 /// static_assert(step.bytes<tp>() == 2 * 2048 * 1024 * sizeof(float));
 /// ```
 
+#include <optional>
+
 #include <shardwise/mesh/axis.hpp>
 #include <shardwise/mesh/recorder.hpp>
 
@@ -27,25 +29,22 @@ class CommunicationPlan {
       : record_(record), sizes_(sizes) {}
 
   /// Calls of one kind, in all phases or in one, on any axes.
-  constexpr std::int64_t count(Collective kind) const { return total(kind, kind, all_phases, 0).calls; }
-  constexpr std::int64_t count(Collective kind, Phase phase) const {
-    return total(kind, kind, set_of(phase), 0).calls;
+  constexpr std::int64_t count(Collective kind, std::optional<Phase> phase = {}) const {
+    return total(kind, phase).calls;
   }
   /// Calls of one kind in whose group the given axis takes part.
   template <class Axis>
   constexpr std::int64_t count(Collective kind) const {
-    return total(kind, kind, all_phases, axis_bit<Axis>()).calls;
+    return total(kind, {}, axis_bit<Axis>()).calls;
   }
   /// All collectives.
-  constexpr std::int64_t collectives() const { return everything(all_phases, 0).calls; }
-  constexpr std::int64_t collectives(Phase phase) const { return everything(set_of(phase), 0).calls; }
+  constexpr std::int64_t collectives(std::optional<Phase> phase = {}) const { return total({}, phase).calls; }
 
   /// Bytes of all collectives, in which the given axis takes part if one is given.
-  constexpr std::int64_t bytes() const { return everything(all_phases, 0).bytes; }
-  constexpr std::int64_t bytes(Phase phase) const { return everything(set_of(phase), 0).bytes; }
+  constexpr std::int64_t bytes(std::optional<Phase> phase = {}) const { return total({}, phase).bytes; }
   template <class Axis>
   constexpr std::int64_t bytes() const {
-    return everything(all_phases, axis_bit<Axis>()).bytes;
+    return total({}, {}, axis_bit<Axis>()).bytes;
   }
 
   /// Floating-point operations of this rank; a multiply-add counts two.
@@ -77,27 +76,24 @@ class CommunicationPlan {
   }
 
  private:
-  static constexpr unsigned all_phases = 7;
-  static constexpr unsigned set_of(Phase phase) { return 1u << static_cast<unsigned>(phase); }
-
   template <class Axis>
   static constexpr AxisSet axis_bit() {
     static_assert(AxesOf::template has<Axis>, "the mesh of this plan has no such axis");
     return 1u << AxesOf::template index<Axis>;
   }
 
-  constexpr Traffic everything(unsigned phase_set, AxisSet with) const {
-    return total(Collective::all_reduce, Collective::all_to_all, phase_set, with);
-  }
-  constexpr Traffic total(Collective first, Collective last, unsigned phase_set, AxisSet with) const {
+  /// Of one kind or all, in one phase or all, on the groups in which all axes of `with` take part.
+  constexpr Traffic total(std::optional<Collective> kind, std::optional<Phase> phase,
+                          AxisSet with = 0) const {
     Traffic sum;
-    for (int phase = 0; phase < phases; ++phase) {
-      if (!(phase_set >> phase & 1u)) continue;
-      for (int kind = static_cast<int>(first); kind <= static_cast<int>(last); ++kind) {
+    for (int p = 0; p < phases; ++p) {
+      for (int k = 0; k < collective_kinds; ++k) {
+        if ((phase && *phase != static_cast<Phase>(p)) || (kind && *kind != static_cast<Collective>(k)))
+          continue;
         for (AxisSet axes = 0; axes < 1u << AxesOf::count; ++axes) {
           if ((axes & with) != with) continue;
-          sum.calls += record_.traffic[phase][kind][axes].calls;
-          sum.bytes += record_.traffic[phase][kind][axes].bytes;
+          sum.calls += record_.traffic[p][k][axes].calls;
+          sum.bytes += record_.traffic[p][k][axes].bytes;
         }
       }
     }

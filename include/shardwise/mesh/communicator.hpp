@@ -14,17 +14,18 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <shardwise/layout/index.hpp>
 #include <shardwise/mesh/data_type.hpp>
 #include <shardwise/mesh/mpi.hpp>
 #include <shardwise/mesh/mpi_counts.hpp>
-#include <shardwise/mesh/mpi_error.hpp>
-#include <shardwise/mesh/mpi_types.hpp>
 #include <shardwise/mesh/reducible.hpp>
 #include <shardwise/mesh/request.hpp>
 
@@ -49,7 +50,30 @@ class Communicator {
 
   /// The communicator of some of these ranks, in the order given. Collective over those ranks only; a rank
   /// that is not among them gets a `std::invalid_argument`.
-  Communicator subgroup(std::span<const int> ranks) const;
+  Communicator subgroup(std::span<const int> ranks) const {
+    const auto count = static_cast<int>(ranks.size());
+    if (std::find(ranks.begin(), ranks.end(), rank()) == ranks.end())
+      throw std::invalid_argument("subgroup: rank " + std::to_string(rank()) +
+                                  " is not in the group; only its members may ask for it");
+    for (auto r = ranks.begin(); r != ranks.end(); ++r) {  // MPI would end the job for these
+      if (*r < 0 || *r >= size())
+        throw std::invalid_argument("subgroup: no rank " + std::to_string(*r) + " among " +
+                                    std::to_string(size()));
+      if (std::find(ranks.begin(), r, *r) != r)
+        throw std::invalid_argument("subgroup: rank " + std::to_string(*r) + " is named twice");
+    }
+    MPI_Group all = MPI_GROUP_NULL;
+    MPI_Group some = MPI_GROUP_NULL;
+    MPI_Comm made = MPI_COMM_NULL;
+    detail::check_mpi(MPI_Comm_group(native(), &all), "MPI_Comm_group");
+    const int included = MPI_Group_incl(all, count, ranks.data(), &some);
+    MPI_Group_free(&all);
+    detail::check_mpi(included, "MPI_Group_incl");
+    const int created = MPI_Comm_create_group(native(), some, 0, &made);
+    MPI_Group_free(&some);
+    detail::check_mpi(created, "MPI_Comm_create_group");
+    return Communicator(made);
+  }
 
   int size() const noexcept { return state_->size; }
   int rank() const noexcept { return state_->rank; }
@@ -59,9 +83,15 @@ class Communicator {
   /// out = the reduction of every rank's `in`. `in == out` works in place.
   void all_reduce(const void* in, void* out, Index count, DataType type, ReduceOp op) const {
     const int n = detail::mpi_count(count, "all_reduce");
-    detail::check_mpi(MPI_Allreduce(in == out ? MPI_IN_PLACE : in, out, n, detail::mpi_type(type),
-                                    detail::mpi_op(type, op), native()),
-                      "MPI_Allreduce");
+    call("MPI_Allreduce", MPI_Allreduce, in_place(in, out), out, n, detail::mpi_type(type),
+         detail::mpi_op(type, op));
+  }
+  [[nodiscard]] Request all_reduce_async(const void* in, void* out, Index count, DataType type,
+                                         ReduceOp op) const {
+    const int n = detail::mpi_count(count, "all_reduce");
+    std::unique_ptr<detail::MpiCounts> lists;
+    return start(lists, "MPI_Iallreduce", MPI_Iallreduce, in_place(in, out), out, n, detail::mpi_type(type),
+                 detail::mpi_op(type, op));
   }
 
   /// The same for structs, which `M::combine` reduces. `count` is in structs.
@@ -69,25 +99,51 @@ class Communicator {
   void all_reduce(const M* in, M* out, Index count) const {
     const int n = detail::mpi_count(count, "all_reduce");
     const auto& reduction = detail::MpiReduction<M>::get();
-    detail::check_mpi(
-        MPI_Allreduce(in == out ? MPI_IN_PLACE : in, out, n, reduction.type(), reduction.op(), native()),
-        "MPI_Allreduce");
+    call("MPI_Allreduce", MPI_Allreduce, in_place(in, out), out, n, reduction.type(), reduction.op());
   }
 
   /// out + offsets[r] = rank r's `in`, which has counts[r] elements. Counts and offsets are the same on all
   /// ranks. `in` may be this rank's place in `out`.
   void all_gather(const void* in, void* out, std::span<const Index> counts, std::span<const Index> offsets,
-                  DataType type) const;
+                  DataType type) const {
+    detail::MpiCounts lists(2, size());
+    const void* source = fill_gather(lists, in, out, counts, offsets, type);
+    const MPI_Datatype t = detail::mpi_type(type);
+    const int mine = lists[0][rank()];
+    if (detail::uniform(counts, offsets)) {
+      call("MPI_Allgather", MPI_Allgather, source, mine, t, out, mine, t);
+    } else {
+      call("MPI_Allgatherv", MPI_Allgatherv, source, mine, t, out, lists[0], lists[1], t);
+    }
+  }
+  [[nodiscard]] Request all_gather_async(const void* in, void* out, std::span<const Index> counts,
+                                         std::span<const Index> offsets, DataType type) const {
+    auto lists = std::make_unique<detail::MpiCounts>(2, size());
+    const void* source = fill_gather(*lists, in, out, counts, offsets, type);
+    const MPI_Datatype t = detail::mpi_type(type);
+    const int mine = (*lists)[0][rank()];
+    if (detail::uniform(counts, offsets)) {
+      return start(lists, "MPI_Iallgather", MPI_Iallgather, source, mine, t, out, mine, t);
+    }
+    return start(lists, "MPI_Iallgatherv", MPI_Iallgatherv, source, mine, t, out, (*lists)[0], (*lists)[1],
+                 t);
+  }
 
   /// out = block `rank()` of the reduction of every rank's `in`, whose blocks have counts[0], counts[1], …
   /// elements: the same on all ranks. `in == out` works in place; the result is then at its beginning.
   void reduce_scatter(const void* in, void* out, std::span<const Index> counts, DataType type,
                       ReduceOp op) const {
     detail::MpiCounts lists(1, size());
-    fill_block_counts(lists, counts, "reduce_scatter");
-    detail::check_mpi(MPI_Reduce_scatter(in == out ? MPI_IN_PLACE : in, out, lists[0], detail::mpi_type(type),
-                                         detail::mpi_op(type, op), native()),
-                      "MPI_Reduce_scatter");
+    lists.fill_counts(0, counts, "reduce_scatter");
+    call("MPI_Reduce_scatter", MPI_Reduce_scatter, in_place(in, out), out, lists[0], detail::mpi_type(type),
+         detail::mpi_op(type, op));
+  }
+  [[nodiscard]] Request reduce_scatter_async(const void* in, void* out, std::span<const Index> counts,
+                                             DataType type, ReduceOp op) const {
+    auto lists = std::make_unique<detail::MpiCounts>(1, size());
+    lists->fill_counts(0, counts, "reduce_scatter");
+    return start(lists, "MPI_Ireduce_scatter", MPI_Ireduce_scatter, in_place(in, out), out, (*lists)[0],
+                 detail::mpi_type(type), detail::mpi_op(type, op));
   }
 
   /// Sends every rank its own block of `in`, and puts what rank r sent at out + recv_offsets[r].
@@ -97,54 +153,8 @@ class Communicator {
     detail::MpiCounts lists(4, size());
     fill_exchange(lists, send_counts, send_offsets, recv_counts, recv_offsets);
     const MPI_Datatype t = detail::mpi_type(type);
-    detail::check_mpi(MPI_Alltoallv(in, lists[0], lists[1], t, out, lists[2], lists[3], t, native()),
-                      "MPI_Alltoallv");
+    call("MPI_Alltoallv", MPI_Alltoallv, in, lists[0], lists[1], t, out, lists[2], lists[3], t);
   }
-
-  /// The same with blocks that all have `count` elements, on every rank, one after another. (No rank can see
-  /// by its own counts that those of all others are alike; so the caller says it.)
-  void all_to_all(const void* in, void* out, Index count, DataType type) const {
-    const int n = count_for_all(count);
-    const MPI_Datatype t = detail::mpi_type(type);
-    detail::check_mpi(MPI_Alltoall(in, n, t, out, n, t, native()), "MPI_Alltoall");
-  }
-
-  /// Returns when every rank has called it.
-  void barrier() const { detail::check_mpi(MPI_Barrier(native()), "MPI_Barrier"); }
-
-  /// Whether all ranks say `ok`: so that they can throw, or stop, together. Collective: an all-reduce of four bytes.
-  bool agree(bool ok) const {
-    const int mine = ok ? 1 : 0;
-    int all = 0;
-    all_reduce(&mine, &all, 1, DataType::i32, ReduceOp::min);
-    return all != 0;
-  }
-
-  [[nodiscard]] Request all_reduce_async(const void* in, void* out, Index count, DataType type,
-                                         ReduceOp op) const {
-    const int n = detail::mpi_count(count, "all_reduce");
-    MPI_Request request = MPI_REQUEST_NULL;
-    detail::check_mpi(MPI_Iallreduce(in == out ? MPI_IN_PLACE : in, out, n, detail::mpi_type(type),
-                                     detail::mpi_op(type, op), native(), &request),
-                      "MPI_Iallreduce");
-    return Request(request, "MPI_Iallreduce", nullptr, state_);
-  }
-
-  [[nodiscard]] Request all_gather_async(const void* in, void* out, std::span<const Index> counts,
-                                         std::span<const Index> offsets, DataType type) const;
-
-  [[nodiscard]] Request reduce_scatter_async(const void* in, void* out, std::span<const Index> counts,
-                                             DataType type, ReduceOp op) const {
-    auto lists = std::make_unique<detail::MpiCounts>(1, size());
-    fill_block_counts(*lists, counts, "reduce_scatter");
-    MPI_Request request = MPI_REQUEST_NULL;
-    detail::check_mpi(
-        MPI_Ireduce_scatter(in == out ? MPI_IN_PLACE : in, out, (*lists)[0], detail::mpi_type(type),
-                            detail::mpi_op(type, op), native(), &request),
-        "MPI_Ireduce_scatter");
-    return Request(request, "MPI_Ireduce_scatter", std::move(lists), state_);
-  }
-
   [[nodiscard]] Request all_to_all_async(const void* in, std::span<const Index> send_counts,
                                          std::span<const Index> send_offsets, void* out,
                                          std::span<const Index> recv_counts,
@@ -152,19 +162,19 @@ class Communicator {
     auto lists = std::make_unique<detail::MpiCounts>(4, size());
     fill_exchange(*lists, send_counts, send_offsets, recv_counts, recv_offsets);
     const MPI_Datatype t = detail::mpi_type(type);
-    MPI_Request request = MPI_REQUEST_NULL;
-    detail::check_mpi(
-        MPI_Ialltoallv(in, (*lists)[0], (*lists)[1], t, out, (*lists)[2], (*lists)[3], t, native(), &request),
-        "MPI_Ialltoallv");
-    return Request(request, "MPI_Ialltoallv", std::move(lists), state_);
+    return start(lists, "MPI_Ialltoallv", MPI_Ialltoallv, in, (*lists)[0], (*lists)[1], t, out, (*lists)[2],
+                 (*lists)[3], t);
   }
 
-  [[nodiscard]] Request all_to_all_async(const void* in, void* out, Index count, DataType type) const {
-    const int n = count_for_all(count);
-    const MPI_Datatype t = detail::mpi_type(type);
-    MPI_Request request = MPI_REQUEST_NULL;
-    detail::check_mpi(MPI_Ialltoall(in, n, t, out, n, t, native(), &request), "MPI_Ialltoall");
-    return Request(request, "MPI_Ialltoall", nullptr, state_);
+  /// Returns when every rank has called it.
+  void barrier() const { call("MPI_Barrier", MPI_Barrier); }
+
+  /// Whether all ranks say `ok`: so that they can throw, or stop, together. Collective: an all-reduce of four bytes.
+  bool agree(bool ok) const {
+    const int mine = ok ? 1 : 0;
+    int all = 0;
+    all_reduce(&mine, &all, 1, DataType::i32, ReduceOp::min);
+    return all != 0;
   }
 
  private:
@@ -187,98 +197,41 @@ class Communicator {
 
   explicit Communicator(MPI_Comm owned) : state_(std::make_shared<const State>(owned)) {}
 
-  /// The elements of one call must not exceed an int, summed over the ranks: MPI adds them up in one.
-  int count_for_all(Index count) const {
-    detail::mpi_count(count, "all_to_all");
-    detail::mpi_count(count * size(), "all_to_all");
-    return static_cast<int>(count);
+  template <class F, class... Arguments>
+  void call(const char* name, F function, Arguments... arguments) const {
+    detail::check_mpi(function(arguments..., native()), name);
+  }
+  /// Takes `lists`, to which the arguments may point: they live until the request is complete.
+  template <class F, class... Arguments>
+  Request start(std::unique_ptr<detail::MpiCounts>& lists, const char* name, F function,
+                Arguments... arguments) const {
+    MPI_Request request = MPI_REQUEST_NULL;
+    detail::check_mpi(function(arguments..., native(), &request), name);
+    return Request(request, name, std::move(lists), state_);
   }
 
-  static void fill_block_counts(detail::MpiCounts& lists, std::span<const Index> counts,
-                                const char* function) {
-    lists.fill(0, counts, function);
-    detail::mpi_count(detail::sum_of(counts), function);
-  }
+  static const void* in_place(const void* in, const void* out) { return in == out ? MPI_IN_PLACE : in; }
 
+  /// Returns `in`, or MPI_IN_PLACE where it is this rank's block of `out`.
+  const void* fill_gather(detail::MpiCounts& lists, const void* in, const void* out,
+                          std::span<const Index> counts, std::span<const Index> offsets,
+                          DataType type) const {
+    lists.fill_counts(0, counts, "all_gather");
+    lists.fill(1, offsets, "all_gather");
+    const Index offset = offsets[static_cast<std::size_t>(rank())] * size_of(type);
+    return out == nullptr ? in : in_place(in, static_cast<const char*>(out) + offset);
+  }
   static void fill_exchange(detail::MpiCounts& lists, std::span<const Index> send_counts,
                             std::span<const Index> send_offsets, std::span<const Index> recv_counts,
                             std::span<const Index> recv_offsets) {
-    lists.fill(0, send_counts, "all_to_all");
+    lists.fill_counts(0, send_counts, "all_to_all");
     lists.fill(1, send_offsets, "all_to_all");
-    lists.fill(2, recv_counts, "all_to_all");
+    lists.fill_counts(2, recv_counts, "all_to_all");
     lists.fill(3, recv_offsets, "all_to_all");
-    detail::mpi_count(detail::sum_of(send_counts), "all_to_all");
-    detail::mpi_count(detail::sum_of(recv_counts), "all_to_all");
-  }
-
-  /// `in`, or MPI_IN_PLACE where it is this rank's block of `out`.
-  const void* gather_source(const void* in, const void* out, std::span<const Index> offsets,
-                            DataType type) const {
-    const Index offset = offsets[static_cast<std::size_t>(rank())] * size_of(type);
-    return out != nullptr && in == static_cast<const char*>(out) + offset ? MPI_IN_PLACE : in;
   }
 
   std::shared_ptr<const State> state_;
 };
-
-inline Communicator Communicator::subgroup(std::span<const int> ranks) const {
-  const auto count = static_cast<int>(ranks.size());
-  if (std::find(ranks.begin(), ranks.end(), rank()) == ranks.end())
-    throw std::invalid_argument("subgroup: rank " + std::to_string(rank()) +
-                                " is not in the group; only its members may ask for it");
-  for (auto r = ranks.begin(); r != ranks.end(); ++r) {  // MPI would end the job for these
-    if (*r < 0 || *r >= size())
-      throw std::invalid_argument("subgroup: no rank " + std::to_string(*r) + " among " +
-                                  std::to_string(size()));
-    if (std::find(ranks.begin(), r, *r) != r)
-      throw std::invalid_argument("subgroup: rank " + std::to_string(*r) + " is named twice");
-  }
-  MPI_Group all = MPI_GROUP_NULL;
-  MPI_Group some = MPI_GROUP_NULL;
-  MPI_Comm made = MPI_COMM_NULL;
-  detail::check_mpi(MPI_Comm_group(native(), &all), "MPI_Comm_group");
-  const int included = MPI_Group_incl(all, count, ranks.data(), &some);
-  MPI_Group_free(&all);
-  detail::check_mpi(included, "MPI_Group_incl");
-  const int created = MPI_Comm_create_group(native(), some, 0, &made);
-  MPI_Group_free(&some);
-  detail::check_mpi(created, "MPI_Comm_create_group");
-  return Communicator(made);
-}
-
-inline void Communicator::all_gather(const void* in, void* out, std::span<const Index> counts,
-                                     std::span<const Index> offsets, DataType type) const {
-  detail::MpiCounts lists(2, size());
-  fill_block_counts(lists, counts, "all_gather");
-  lists.fill(1, offsets, "all_gather");
-  const MPI_Datatype t = detail::mpi_type(type);
-  const void* source = gather_source(in, out, offsets, type);
-  const int mine = lists[0][rank()];
-  if (detail::uniform(counts, offsets)) {
-    detail::check_mpi(MPI_Allgather(source, mine, t, out, mine, t, native()), "MPI_Allgather");
-  } else {
-    detail::check_mpi(MPI_Allgatherv(source, mine, t, out, lists[0], lists[1], t, native()),
-                      "MPI_Allgatherv");
-  }
-}
-
-inline Request Communicator::all_gather_async(const void* in, void* out, std::span<const Index> counts,
-                                              std::span<const Index> offsets, DataType type) const {
-  auto lists = std::make_unique<detail::MpiCounts>(2, size());
-  fill_block_counts(*lists, counts, "all_gather");
-  lists->fill(1, offsets, "all_gather");
-  const MPI_Datatype t = detail::mpi_type(type);
-  const void* source = gather_source(in, out, offsets, type);
-  const int mine = (*lists)[0][rank()];
-  MPI_Request request = MPI_REQUEST_NULL;
-  if (detail::uniform(counts, offsets)) {
-    detail::check_mpi(MPI_Iallgather(source, mine, t, out, mine, t, native(), &request), "MPI_Iallgather");
-    return Request(request, "MPI_Iallgather", nullptr, state_);
-  }
-  detail::check_mpi(MPI_Iallgatherv(source, mine, t, out, (*lists)[0], (*lists)[1], t, native(), &request),
-                    "MPI_Iallgatherv");
-  return Request(request, "MPI_Iallgatherv", std::move(lists), state_);
-}
 
 /// All the ranks of the job. Its first call is collective, as it copies MPI_COMM_WORLD; later ones are free.
 /// Throws `std::runtime_error` unless MPI is running.
@@ -295,4 +248,29 @@ inline Communicator world() {
   return all;
 }
 
+// Implementation details: not part of the interface.
+namespace detail {
+
+/// Where blocks of these sizes begin that lie one after another.
+inline std::vector<Index> offsets_of(std::span<const Index> counts) {
+  std::vector<Index> offsets(counts.size());
+  std::exclusive_scan(counts.begin(), counts.end(), offsets.begin(), Index{0});
+  return offsets;
+}
+
+/// All ranks' numbers, as many of each: those of rank r begin at r * mine.size(). Collective.
+inline std::vector<Index> gather(const Communicator& ranks, std::span<const Index> mine) {
+  const std::vector<Index> counts(static_cast<std::size_t>(ranks.size()), static_cast<Index>(mine.size()));
+  std::vector<Index> all(counts.size() * mine.size());
+  ranks.all_gather(mine.data(), all.data(), counts, offsets_of(counts), data_type<Index>);
+  return all;
+}
+
+/// All ranks' texts, one after another, into `all`, which is as long as they are together. Collective.
+inline void gather(const Communicator& ranks, std::string_view mine, std::span<const Index> lengths,
+                   std::string& all) {
+  ranks.all_gather(mine.data(), all.data(), lengths, offsets_of(lengths), DataType::u8);
+}
+
+}  // namespace detail
 }  // namespace shardwise

@@ -24,7 +24,6 @@
 #include <type_traits>
 
 #include <shardwise/mesh/mpi.hpp>
-#include <shardwise/mesh/mpi_error.hpp>
 
 namespace shardwise {
 
@@ -107,13 +106,7 @@ inline bool all_ranks_end(bool succeeded) {
   MPI_Request request = MPI_REQUEST_NULL;
   if (MPI_Ibarrier(MPI_COMM_WORLD, &request) != MPI_SUCCESS) return false;
   if (succeeded) return MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
-  for (int done = 0;;) {
-    if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
-    if (done != 0) return true;
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  return completes_within(std::chrono::seconds(2), request);
 }
 
 }  // namespace detail

@@ -3,7 +3,8 @@
 #pragma once
 
 /// @file
-/// What all copies of a mesh share: its ranks, and the groups of them. The names of its axes are the business of `Mesh`.
+/// A mesh without the names of its axes: what all copies of a real one share, and a view of a real or a dry one, for code
+/// that is compiled once for all meshes.
 
 #include <array>
 #include <optional>
@@ -14,7 +15,8 @@
 #include <shardwise/mesh/communicator.hpp>
 #include <shardwise/mesh/recorder.hpp>
 
-namespace shardwise::detail {
+namespace shardwise {
+namespace detail {
 
 /// Recorders for meshes. Blocks of memory that were counted may outlive their mesh; so recorders are never
 /// freed, but kept for the next mesh.
@@ -68,4 +70,41 @@ struct MeshState : Counted {
   std::array<std::optional<Communicator>, 1 << max_axes> groups_;
 };
 
-}  // namespace shardwise::detail
+}  // namespace detail
+
+/// Refers to a mesh, which must live as long.
+class MeshView {
+ public:
+  constexpr MeshView() = default;
+  template <class MeshType>
+  constexpr explicit MeshView(const MeshType& mesh)
+      : axes_(MeshType::axes), sizes_(mesh.sizes()), coordinates_(mesh.coordinates()) {
+    if constexpr (MeshType::dry) {
+      recorder_ = mesh.recorder();
+    } else {
+      state_ = &mesh.state();
+    }
+  }
+
+  /// It has neither ranks nor memory: what runs on it only counts.
+  constexpr bool dry() const { return state_ == nullptr; }
+  constexpr int axes() const { return axes_; }
+  constexpr const MeshSizes& sizes() const { return sizes_; }
+  constexpr const MeshSizes& coordinates() const { return coordinates_; }
+  constexpr Recorder* recorder() const { return state_ ? state_->active_recorder() : recorder_; }
+  /// The ranks that differ from this one along the given axes only; of a real mesh.
+  const Communicator& communicator(AxisSet set) const { return state_->communicator(set); }
+
+  friend constexpr bool operator==(const MeshView& a, const MeshView& b) {
+    return a.state_ == b.state_ && a.recorder_ == b.recorder_;
+  }
+
+ private:
+  int axes_ = 0;
+  MeshSizes sizes_{};
+  MeshSizes coordinates_{};
+  Recorder* recorder_ = nullptr;  // of a dry mesh
+  detail::MeshState* state_ = nullptr;
+};
+
+}  // namespace shardwise

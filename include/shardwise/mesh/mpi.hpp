@@ -4,7 +4,8 @@
 
 /// @file
 /// The one include of `<mpi.h>`, without the C++ bindings that MPI dropped in 2012: they cost half a second
-/// of every compilation. Every other header includes this one.
+/// of every compilation. Every other header includes this one. MPI's error codes become exceptions that name the call and
+/// carry MPI's own words.
 
 #ifndef OMPI_SKIP_MPICXX
 #define OMPI_SKIP_MPICXX 1
@@ -13,3 +14,67 @@
 #define MPICH_SKIP_MPICXX 1
 #endif
 #include <mpi.h>
+
+#include <chrono>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+namespace shardwise {
+
+/// An MPI call failed. `what()` reads `MPI_Allreduce: MPI_ERR_COUNT: invalid count argument`.
+class MpiError : public std::runtime_error {
+ public:
+  MpiError(const char* call, int code)
+      : std::runtime_error(std::string(call) + ": " + text_of(code)), call_(call), code_(code) {}
+
+  /// The MPI function that failed, a string literal.
+  const char* call() const noexcept { return call_; }
+  /// The code it returned.
+  int code() const noexcept { return code_; }
+
+ private:
+  static std::string text_of(int code) {
+    char text[MPI_MAX_ERROR_STRING] = {};
+    int length = 0;
+    if (MPI_Error_string(code, text, &length) != MPI_SUCCESS) return "error " + std::to_string(code);
+    return std::string(text, static_cast<std::size_t>(length));
+  }
+
+  const char* call_;
+  int code_;
+};
+
+// Implementation details: not part of the interface.
+namespace detail {
+
+inline void check_mpi(int code, const char* call) {
+  if (code != MPI_SUCCESS) throw MpiError(call, code);
+}
+
+inline bool mpi_initialized() {
+  int flag = 0;
+  MPI_Initialized(&flag);
+  return flag != 0;
+}
+
+inline bool mpi_finalized() {
+  int flag = 0;
+  MPI_Finalized(&flag);
+  return flag != 0;
+}
+
+/// Whether an operation completes before so much time is over.
+inline bool completes_within(std::chrono::seconds patience, MPI_Request& request) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (std::chrono::steady_clock::now() < deadline) {
+    int done = 0;
+    if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+    if (done != 0) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
+}  // namespace detail
+}  // namespace shardwise

@@ -29,6 +29,12 @@ inline int mpi_count(Index count, const char* function) {
   return static_cast<int>(count);
 }
 
+inline Index sum_of(std::span<const Index> counts) {
+  Index sum = 0;
+  for (Index count : counts) sum += count;
+  return sum;
+}
+
 /// Several lists of ints, one a rank, in one piece of memory: without an allocation for up to 64 ranks and
 /// four lists.
 class MpiCounts {
@@ -47,6 +53,12 @@ class MpiCounts {
     for (Index value : values) *target++ = mpi_count(value, function);
   }
 
+  /// The same of counts, whose sum must not be too large either: MPI adds them up in an int.
+  void fill_counts(int list, std::span<const Index> counts, const char* function) {
+    fill(list, counts, function);
+    mpi_count(sum_of(counts), function);
+  }
+
   int* operator[](int list) {
     return (large_ ? large_.get() : small_.data()) + static_cast<std::size_t>(list) * ranks_;
   }
@@ -56,12 +68,6 @@ class MpiCounts {
   std::unique_ptr<int[]> large_;
   std::size_t ranks_;
 };
-
-inline Index sum_of(std::span<const Index> counts) {
-  Index sum = 0;
-  for (Index count : counts) sum += count;
-  return sum;
-}
 
 /// Whether every rank has the same count and the blocks follow one another.
 inline bool uniform(std::span<const Index> counts, std::span<const Index> offsets) {

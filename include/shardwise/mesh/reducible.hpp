@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Reductions that are no sum, maximum or minimum of numbers: a struct of one's own says how two of it become
-/// one.
+/// Elements and reductions in MPI's words. A reduction that is no sum, maximum or minimum of numbers is that of a struct
+/// of one's own, which says how two of it become one.
 ///
 /// @code
 /// struct Range {
@@ -17,11 +17,12 @@
 /// communicator.all_reduce(&mine, &of_all, 1);   // one call of MPI, however many members Range has
 /// @endcode
 
+#include <bit>
+#include <cstdint>
 #include <type_traits>
 
-#include <shardwise/layout/index.hpp>
+#include <shardwise/mesh/data_type.hpp>
 #include <shardwise/mesh/mpi.hpp>
-#include <shardwise/mesh/mpi_error.hpp>
 
 namespace shardwise {
 
@@ -32,10 +33,11 @@ concept Reducible = std::is_trivially_copyable_v<M> && requires(Index count, con
   M::combine(count, terms, results);
 };
 
+// Implementation details: not part of the interface.
 namespace detail {
 
-/// MPI's names for an `M` and for its `combine`, made at the first use. Freed with the program's statics if MPI
-/// still runs then, as communicators are.
+/// MPI's names for an `M` and for its `combine`, made at the first use. Never freed: they are small, and MPI may be gone
+/// when statics die.
 template <Reducible M>
 class MpiReduction {
  public:
@@ -46,36 +48,63 @@ class MpiReduction {
   MPI_Datatype type() const { return type_; }
   MPI_Op op() const { return op_; }
 
-  MpiReduction(const MpiReduction&) = delete;
-  MpiReduction& operator=(const MpiReduction&) = delete;
-  ~MpiReduction() { release(); }
-
  private:
   MpiReduction() {
-    try {
-      check_mpi(MPI_Type_contiguous(static_cast<int>(sizeof(M)), MPI_BYTE, &type_), "MPI_Type_contiguous");
-      check_mpi(MPI_Type_commit(&type_), "MPI_Type_commit");
-      check_mpi(MPI_Op_create(&combine, 1, &op_), "MPI_Op_create");
-    } catch (...) {
-      release();
-      throw;
-    }
+    check_mpi(MPI_Type_contiguous(static_cast<int>(sizeof(M)), MPI_BYTE, &type_), "MPI_Type_contiguous");
+    check_mpi(MPI_Type_commit(&type_), "MPI_Type_commit");
+    check_mpi(MPI_Op_create(&combine, 1, &op_), "MPI_Op_create");
   }
-
   static void combine(void* in, void* inout, int* count, MPI_Datatype*) {
     M::combine(Index{*count}, static_cast<const M*>(in), static_cast<M*>(inout));
-  }
-
-  void release() {
-    if (mpi_finalized()) return;
-    if (op_ != MPI_OP_NULL) MPI_Op_free(&op_);
-    if (type_ != MPI_DATATYPE_NULL) MPI_Type_free(&type_);
   }
 
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
   MPI_Op op_ = MPI_OP_NULL;
 };
 
-}  // namespace detail
+constexpr float widen_bf16(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
 
+/// To nearest, ties to even; a NaN stays a (quiet) NaN.
+constexpr std::uint16_t round_to_bf16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t rounded = bits + 0x7fffU + ((bits >> 16) & 1U);
+  return static_cast<std::uint16_t>((value != value ? bits | 0x400000U : rounded) >> 16);
+}
+
+/// MPI knows no bfloat16: it travels as 16-bit integers, and sums are rounded to nearest even after each addition.
+template <ReduceOp Op>
+struct ReducedBf16 {
+  std::uint16_t bits;
+
+  static void combine(Index count, const ReducedBf16* terms, ReducedBf16* results) {
+    for (Index i = 0; i < count; ++i) {
+      const float a = widen_bf16(terms[i].bits), b = widen_bf16(results[i].bits);
+      if constexpr (Op == ReduceOp::sum) {
+        results[i].bits = round_to_bf16(a + b);
+      } else {
+        results[i] = a != a || (Op == ReduceOp::max ? a > b : a < b) ? terms[i] : results[i];
+      }
+    }
+  }
+};
+
+inline MPI_Datatype mpi_type(DataType type) {
+  const MPI_Datatype in_their_order[] = {MPI_FLOAT,   MPI_DOUBLE,  MPI_UINT16_T,
+                                         MPI_INT32_T, MPI_INT64_T, MPI_UINT8_T};
+  return in_their_order[static_cast<std::size_t>(type)];
+}
+
+template <ReduceOp Op>
+MPI_Op mpi_op(DataType type, MPI_Op of_numbers) {
+  return type == DataType::bf16 ? MpiReduction<ReducedBf16<Op>>::get().op() : of_numbers;
+}
+inline MPI_Op mpi_op(DataType type, ReduceOp op) {
+  if (op == ReduceOp::sum) return mpi_op<ReduceOp::sum>(type, MPI_SUM);
+  if (op == ReduceOp::max) return mpi_op<ReduceOp::max>(type, MPI_MAX);
+  return mpi_op<ReduceOp::min>(type, MPI_MIN);
+}
+
+}  // namespace detail
 }  // namespace shardwise

@@ -5,15 +5,12 @@
 /// @file
 /// A collective under way. Its buffers belong to MPI until `wait()` returns or `test()` says true.
 
-#include <chrono>
 #include <exception>
 #include <memory>
-#include <thread>
 #include <utility>
 
 #include <shardwise/mesh/mpi.hpp>
 #include <shardwise/mesh/mpi_counts.hpp>
-#include <shardwise/mesh/mpi_error.hpp>
 
 namespace shardwise {
 
@@ -28,29 +25,19 @@ class Request {
           std::shared_ptr<const void> keep_alive)
       : request_(request), call_(call), counts_(std::move(counts)), keep_alive_(std::move(keep_alive)) {}
 
-  Request(Request&& other) noexcept
-      : request_(std::exchange(other.request_, MPI_REQUEST_NULL)),
-        call_(other.call_),
-        exceptions_(other.exceptions_),
-        counts_(std::move(other.counts_)),
-        keep_alive_(std::move(other.keep_alive_)) {}
-
+  Request(Request&& other) noexcept { take(other); }
   Request& operator=(Request&& other) noexcept {
     Request old(std::move(*this));
-    request_ = std::exchange(other.request_, MPI_REQUEST_NULL);
-    call_ = other.call_;
-    exceptions_ = other.exceptions_;
-    counts_ = std::move(other.counts_);
-    keep_alive_ = std::move(other.keep_alive_);
+    take(other);
     return *this;
   }
 
   ~Request() {
     if (done() || detail::mpi_finalized()) return;
-    if (std::uncaught_exceptions() > exceptions_) {
-      give_up_after(std::chrono::seconds(1));
-    } else {
+    if (std::uncaught_exceptions() <= exceptions_) {
       MPI_Wait(&request_, MPI_STATUS_IGNORE);
+    } else if (!detail::completes_within(std::chrono::seconds(1), request_)) {
+      static_cast<void>(counts_.release());  // MPI still reads them
     }
   }
 
@@ -74,18 +61,17 @@ class Request {
  private:
   bool done() const noexcept { return request_ == MPI_REQUEST_NULL; }
 
+  void take(Request& other) noexcept {
+    request_ = std::exchange(other.request_, MPI_REQUEST_NULL);
+    call_ = other.call_;
+    exceptions_ = other.exceptions_;
+    counts_ = std::move(other.counts_);
+    keep_alive_ = std::move(other.keep_alive_);
+  }
+
   void release() noexcept {
     counts_.reset();
     keep_alive_.reset();
-  }
-
-  void give_up_after(std::chrono::seconds patience) noexcept {
-    const auto deadline = std::chrono::steady_clock::now() + patience;
-    for (int flag = 0; std::chrono::steady_clock::now() < deadline;) {
-      if (MPI_Test(&request_, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag != 0) return;
-      std::this_thread::yield();
-    }
-    static_cast<void>(counts_.release());  // MPI still reads them
   }
 
   MPI_Request request_ = MPI_REQUEST_NULL;

@@ -8,7 +8,7 @@
 /// every mesh and in every layout, and need not be kept for the backward pass. Give each use and each step a
 /// seed of its own. Linear in x: pending sums pass.
 
-#include <shardwise/kernel/dropout.hpp>
+#include <shardwise/kernel/random.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/layout/text.hpp>
 #include <shardwise/ops/apply.hpp>

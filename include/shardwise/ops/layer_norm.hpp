@@ -7,7 +7,7 @@
 /// "Layer normalization", 2016). The last dimension, along which it normalises, is whole on every rank; where
 /// another one is sharded (sequence parallelism), gamma and beta are `Reduced` and their gradients pending.
 
-#include <shardwise/kernel/layer_norm.hpp>
+#include <shardwise/kernel/normalise.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/layout/text.hpp>
 #include <shardwise/ops/apply.hpp>

@@ -11,7 +11,7 @@
 /// y = rms_norm(x, weight, 1e-5);   // y[r…, c] = x[r…, c] / √(mean_c x[r…, c]² + eps) · weight[c]
 /// ```
 
-#include <shardwise/kernel/rms_norm.hpp>
+#include <shardwise/kernel/normalise.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/layout/text.hpp>
 #include <shardwise/ops/apply.hpp>

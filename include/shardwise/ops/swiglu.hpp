@@ -10,7 +10,7 @@
 /// y = matmul(swiglu(matmul(x, w_gate), matmul(x, w_up)), w_down);
 /// ```
 
-#include <shardwise/kernel/swiglu.hpp>
+#include <shardwise/kernel/activations.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/layout/text.hpp>
 #include <shardwise/ops/apply.hpp>

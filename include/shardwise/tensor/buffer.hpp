@@ -6,7 +6,7 @@
 /// The memory of one rank's block: counted by the mesh's recorder, and on a dry mesh only counted.
 
 #include <shardwise/memory/shared.hpp>
-#include <shardwise/mesh/mesh_view.hpp>
+#include <shardwise/mesh/mesh_state.hpp>
 
 namespace shardwise {
 

@@ -16,7 +16,7 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/layout/text.hpp>
-#include <shardwise/mesh/gather.hpp>
+#include <shardwise/mesh/communicator.hpp>
 #include <shardwise/tensor/factories.hpp>
 
 namespace shardwise {
