@@ -14,13 +14,11 @@
 /// }
 /// @endcode
 
-#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <type_traits>
 
 #include <shardwise/mesh/mpi.hpp>
@@ -70,12 +68,12 @@ inline bool speaks_first() {
   int size = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  const std::chrono::milliseconds turn(rank == 0 ? 10 : 500 + 50 * (rank < 10 ? rank : 10));
-  const auto begin = std::chrono::steady_clock::now();
-  for (int spoken = 0; std::chrono::steady_clock::now() - begin < turn;) {
+  const double turn = rank == 0 ? 0.01 : 0.5 + 0.05 * (rank < 10 ? rank : 10);  // seconds
+  const double begin = MPI_Wtime();
+  for (int spoken = 0; MPI_Wtime() - begin < turn;) {
     MPI_Iprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &spoken, MPI_STATUS_IGNORE);
     if (spoken != 0) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    usleep(1000);
   }
   for (int other = 0; other < size; ++other) {
     if (other == rank) continue;
@@ -94,7 +92,7 @@ inline int end_job(std::string_view message, int code) {
   if (speaks_first()) {
     report(message);
   } else {
-    std::this_thread::sleep_for(std::chrono::seconds(10));  // the speaker's MPI_Abort ends it
+    sleep(10);  // the speaker's MPI_Abort ends it
   }
   MPI_Abort(MPI_COMM_WORLD, code);
   return code;
@@ -106,7 +104,7 @@ inline bool all_ranks_end(bool succeeded) {
   MPI_Request request = MPI_REQUEST_NULL;
   if (MPI_Ibarrier(MPI_COMM_WORLD, &request) != MPI_SUCCESS) return false;
   if (succeeded) return MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
-  return completes_within(std::chrono::seconds(2), request);
+  return completes_within(2, request);
 }
 
 }  // namespace detail
