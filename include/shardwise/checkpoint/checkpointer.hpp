@@ -22,9 +22,11 @@
 #include <sys/syscall.h>
 
 #include <atomic>
+#include <thread>
 
 #include <shardwise/checkpoint/load.hpp>
 #include <shardwise/checkpoint/save.hpp>
+#include <shardwise/layout/text.hpp>
 
 namespace shardwise {
 
@@ -43,8 +45,7 @@ class Checkpointer {
   Checkpointer(Communicator ranks, CheckpointerOptions options)
       : ranks_(std::move(ranks)), options_(std::move(options)) {
     if (options_.keep < 1) {
-      throw std::invalid_argument("Checkpointer: keep is " + std::to_string(options_.keep) +
-                                  ", which must be 1 or more");
+      detail::fail({"Checkpointer: keep is ", options_.keep, ", which must be 1 or more"});
     }
   }
   Checkpointer(const Checkpointer&) = delete;
@@ -150,9 +151,9 @@ class Checkpointer {
       }
       const auto all = checkpoints();
       if (all.empty() || all.back().first <= step) return;
-      throw std::runtime_error(all.back().second.filename().string() + " is there, of more steps than " +
-                               std::to_string(step) +
-                               ": go on from it, remove it, or save to another folder");
+      detail::fail<std::runtime_error>({all.back().second.filename().string(),
+                                        " is there, of more steps than ", step,
+                                        ": go on from it, remove it, or save to another folder"});
     });
   }
 

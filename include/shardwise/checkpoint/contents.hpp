@@ -8,6 +8,7 @@
 
 #include <set>
 
+#include <shardwise/layout/text.hpp>
 #include <shardwise/module/parameters.hpp>
 #include <shardwise/weights/ranks.hpp>
 #include <shardwise/weights/stored_type.hpp>
@@ -90,13 +91,13 @@ class CheckpointContents {
   void add(const std::string& name, const detail::AnyTensor& x) {
     const bool here =
         !x.mesh.dry() && x.mesh.sizes() == sizes_ && detail::all_ranks_of(x.mesh).native() == ranks_.native();
-    if (!here) throw std::invalid_argument("CheckpointContents: \"" + name + "\" lies on another mesh");
+    if (!here) detail::fail({"CheckpointContents: \"", name, "\" lies on another mesh"});
     check(name);
     blocks_.push_back({name, x});
   }
   void check(const std::string& name) {
     if (!names_.insert(name).second) {
-      throw std::invalid_argument("CheckpointContents: \"" + name + "\" is there already");
+      detail::fail({"CheckpointContents: \"", name, "\" is there already"});
     }
   }
 

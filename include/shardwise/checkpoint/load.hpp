@@ -13,9 +13,9 @@
 
 #include <shardwise/checkpoint/contents.hpp>
 #include <shardwise/checkpoint/reader.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/mesh/agreement.hpp>
 #include <shardwise/tensor/exchange.hpp>
-#include <shardwise/tensor/shape_text.hpp>
 
 namespace shardwise {
 
@@ -114,10 +114,10 @@ inline void check_match(const CheckpointTensor& stored, const AnyTensor& wanted)
   const StoredType type = stored_as(wanted.type);
   if (stored.shape == shape && stored.type == type) return;
   const bool shapes = stored.shape != shape;
-  throw std::runtime_error(
-      "tensor \"" + stored.name + "\": expected the " +
-      (shapes ? "shape " + to_string(shape) + ", found " + to_string(stored.shape)
-              : "type " + std::string(name_of(type)) + ", found " + std::string(name_of(stored.type))));
+  detail::fail<std::runtime_error>(
+      {"tensor \"", stored.name, "\": expected the ",
+       shapes ? text({"shape ", shape, ", found ", stored.shape})
+              : "type " + std::string(name_of(type)) + ", found " + std::string(name_of(stored.type))});
 }
 
 /// The first names of a list.
@@ -162,9 +162,9 @@ inline CheckpointMatch matched(const CheckpointManifest& manifest, const Checkpo
   for (const auto& [name, tensor] : tensors) match.surplus.push_back(name);
   for (const auto& [name, number] : numbers) match.surplus.push_back(name);
   if (options.partial || (match.missing.empty() && match.surplus.empty())) return match;
-  throw std::runtime_error("of another model or run:" + listed(" not there: ", match.missing) +
-                           (match.missing.empty() || match.surplus.empty() ? "" : ";") +
-                           listed(" not wanted: ", match.surplus));
+  detail::fail<std::runtime_error>({"of another model or run:", listed(" not there: ", match.missing),
+                                    match.missing.empty() || match.surplus.empty() ? "" : ";",
+                                    listed(" not wanted: ", match.surplus)});
 }
 
 }  // namespace detail
@@ -192,7 +192,8 @@ inline LoadedCheckpoint load_checkpoint(const std::filesystem::path& folder,
   const Index mine[]{static_cast<Index>(manifest.checksum)};
   const std::vector<Index> checksums = detail::gather(ranks, mine);
   if (std::ranges::count(checksums, mine[0]) != ranks.size()) {
-    throw std::runtime_error(task + ": " + folder.string() + " is not the same checkpoint on all ranks");
+    detail::fail<std::runtime_error>(
+        {task, ": ", folder.string(), " is not the same checkpoint on all ranks"});
   }
   detail::CheckpointReader reader(folder, manifest);
   detail::CheckpointExchange(reader, problems).run(match.wanted);

@@ -13,6 +13,7 @@
 
 #include <shardwise/io/json.hpp>
 #include <shardwise/layout/block.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/weights/stored_type.hpp>
 
 namespace shardwise {
@@ -162,7 +163,7 @@ class ManifestParser {  // NOLINT(bugprone-exception-escape)
  private:
   /// For what is wrong with a tensor as a whole, whose name tells more than its place.
   [[noreturn]] static void fail(const CheckpointTensor& tensor, const std::string& problem) {
-    throw std::runtime_error("tensor \"" + excerpt(tensor.name) + "\": " + problem);
+    detail::fail<std::runtime_error>({"tensor \"", excerpt(tensor.name), "\": ", problem});
   }
 
   CheckpointTensor parse_tensor(const JsonPart& json) {

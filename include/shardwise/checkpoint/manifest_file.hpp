@@ -15,6 +15,7 @@
 #include <shardwise/checkpoint/manifest.hpp>
 #include <shardwise/io/file.hpp>
 #include <shardwise/io/fingerprint.hpp>
+#include <shardwise/layout/text.hpp>
 
 namespace shardwise {
 
@@ -36,8 +37,7 @@ inline Json json_of(const CheckpointPiece& piece) {
 /// Throws `std::invalid_argument` for notes that could not be read again.
 inline Json json_of(const CheckpointManifest& manifest) {
   if (nests_deeper(manifest.notes, json_depth - 1)) {
-    throw std::invalid_argument("the notes of a checkpoint nest deeper than " +
-                                std::to_string(json_depth - 1) + " lists and objects");
+    detail::fail({"the notes of a checkpoint nest deeper than ", json_depth - 1, " lists and objects"});
   }
   Json json;
   json["format"] = checkpoint_format;
@@ -138,7 +138,7 @@ inline CheckpointManifest read_manifest(const std::filesystem::path& folder) {
     } catch (const std::runtime_error& missing) {
       problem = missing.what();
     }
-    throw std::runtime_error(problem + detail::loss_text(manifest, i, there));
+    detail::fail<std::runtime_error>({problem, detail::loss_text(manifest, i, there)});
   }
   return manifest;
 }

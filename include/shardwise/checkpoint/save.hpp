@@ -20,6 +20,7 @@
 #include <shardwise/checkpoint/manifest_file.hpp>
 #include <shardwise/checkpoint/new_folder.hpp>
 #include <shardwise/io/large_files.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/mesh/agreement.hpp>
 
 namespace shardwise {
@@ -116,7 +117,7 @@ class CheckpointSave {
       if (ranks_.rank() != 0) return;
       folder_.emplace(target, token, [](const Path& old) {
         if (holds_checkpoint(old)) return;
-        throw std::runtime_error(old.string() + ": is not replaced, for it is no checkpoint");
+        detail::fail<std::runtime_error>({old.string(), ": is not replaced, for it is no checkpoint"});
       });
     });
     give_up_on_problems();
@@ -166,7 +167,7 @@ class CheckpointSave {
     try {
       copy_->reserve(bytes_of(pieces_));
     } catch (const std::bad_alloc&) {
-      throw std::runtime_error("there is no memory to copy " + std::to_string(bytes_of(pieces_)) + " bytes");
+      detail::fail<std::runtime_error>({"there is no memory to copy ", bytes_of(pieces_), " bytes"});
     }
     char* place = copy_->data();
     for (OwnPiece& piece : pieces_) {

@@ -25,6 +25,7 @@
 #include <shardwise/kernel/random.hpp>
 #include <shardwise/layout/block.hpp>
 #include <shardwise/layout/index.hpp>
+#include <shardwise/layout/text.hpp>
 
 namespace shardwise {
 
@@ -37,7 +38,7 @@ class Permutation {
   /// Throws `std::invalid_argument` unless n ≥ 0.
   constexpr explicit Permutation(Index n, std::uint64_t seed, std::uint64_t number = 0)
       : size_(n), seed_(seed), number_(number) {
-    if (n < 0) throw std::invalid_argument("Permutation: " + std::to_string(n) + " elements");
+    if (n < 0) detail::fail({"Permutation: ", n, " elements"});
     const auto count = static_cast<std::uint64_t>(n);
     low_ = ceiling_root(count);
     high_ = low_ > 0 ? (count + low_ - 1) / low_ : 0;
@@ -48,7 +49,7 @@ class Permutation {
   /// The number at a place. Throws `std::out_of_range` unless 0 ≤ place < size().
   constexpr Index operator()(Index place) const {
     if (place < 0 || place >= size_) {
-      throw std::out_of_range("Permutation: place " + std::to_string(place) + " of " + std::to_string(size_));
+      detail::fail<std::out_of_range>({"Permutation: place ", place, " of ", size_});
     }
     auto value = static_cast<std::uint64_t>(place);
     do value = encipher(value);
@@ -120,23 +121,20 @@ class BatchSampler {
     check_positive(options.batch, "batch");
     check_positive(options.micro_batches, "micro_batches");
     if (options.batch % options.micro_batches != 0) {
-      throw std::invalid_argument("BatchSampler: batch " + std::to_string(options.batch) +
-                                  " is no multiple of micro_batches " +
-                                  std::to_string(options.micro_batches));
+      detail::fail({"BatchSampler: batch ", options.batch, " is no multiple of micro_batches ",
+                    options.micro_batches});
     }
     if (options.ignore_index >= 0 || options.ignore_index < std::numeric_limits<std::int32_t>::min()) {
-      throw std::invalid_argument("BatchSampler: ignore_index " + std::to_string(options.ignore_index) +
-                                  ": expected a negative number of 32 bits, which is no token");
+      detail::fail({"BatchSampler: ignore_index ", options.ignore_index,
+                    ": expected a negative number of 32 bits, which is no token"});
     }
     const Index targets = std::max<Index>(tokens - 1, 0);
     const bool pads = options.last == LastBatch::pad;
     sequences_ = targets / options.length + (pads && targets % options.length != 0 ? 1 : 0);
     steps_ = sequences_ / options.batch + (pads && sequences_ % options.batch != 0 ? 1 : 0);
     if (steps_ == 0) {
-      throw std::invalid_argument("BatchSampler: " + std::to_string(tokens) + " tokens make " +
-                                  std::to_string(sequences_) + " sequences of " +
-                                  std::to_string(options.length) + " and a target, but a step needs " +
-                                  std::to_string(pads ? 1 : options.batch));
+      detail::fail({"BatchSampler: ", tokens, " tokens make ", sequences_, " sequences of ", options.length,
+                    " and a target, but a step needs ", pads ? 1 : options.batch});
     }
   }
 
@@ -181,8 +179,7 @@ class BatchSampler {
   /// than `length`.
   constexpr Range inputs_of(Index sequence) const {
     if (sequence < 0 || sequence >= sequences_) {
-      throw std::out_of_range("BatchSampler: sequence " + std::to_string(sequence) + " of " +
-                              std::to_string(sequences_));
+      detail::fail<std::out_of_range>({"BatchSampler: sequence ", sequence, " of ", sequences_});
     }
     const Index begin = sequence * options_.length;
     return {begin, std::min(options_.length, tokens_ - 1 - begin)};
@@ -201,18 +198,16 @@ class BatchSampler {
 
   /// Throws `std::invalid_argument` for a step or micro-batch that is none.
   constexpr void check(Index step, Index micro = 0) const {
-    if (step < 0) throw std::invalid_argument("BatchSampler: step " + std::to_string(step) + " is negative");
+    if (step < 0) detail::fail({"BatchSampler: step ", step, " is negative"});
     if (micro < 0 || micro >= options_.micro_batches) {
-      throw std::invalid_argument("BatchSampler: micro-batch " + std::to_string(micro) + " of " +
-                                  std::to_string(options_.micro_batches));
+      detail::fail({"BatchSampler: micro-batch ", micro, " of ", options_.micro_batches});
     }
   }
 
  private:
   static constexpr void check_positive(Index value, const char* name) {
     if (value >= 1) return;
-    throw std::invalid_argument(std::string("BatchSampler: ") + name + " is " + std::to_string(value) +
-                                ": expected at least 1");
+    detail::fail({"BatchSampler: ", name, " is ", value, ": expected at least 1"});
   }
 
   constexpr Permutation order_of(Index step) const {

@@ -11,6 +11,7 @@
 #include <shardwise/io/file.hpp>
 #include <shardwise/io/fingerprint.hpp>
 #include <shardwise/layout/index.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/text/utf8.hpp>
 
 namespace shardwise {
@@ -34,7 +35,7 @@ namespace detail {
 /// `std::runtime_error`, or what is derived from it, for a path that is missing or cannot be listed.
 inline std::vector<std::filesystem::path> files_below(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
-  if (!fs::exists(path)) throw std::runtime_error(path.string() + ": no such file or folder");
+  if (!fs::exists(path)) detail::fail<std::runtime_error>({path.string(), ": no such file or folder"});
   if (!fs::is_directory(path)) return {path};
   std::vector<fs::path> files;
   for (auto entry = fs::recursive_directory_iterator(path); entry != fs::end(entry); ++entry) {
@@ -53,8 +54,8 @@ inline std::string text_of_file(const std::filesystem::path& path) {
   if (bad == text.size()) return text;
   constexpr std::string_view digits = "0123456789abcdef";
   const auto byte = static_cast<unsigned char>(text[bad]);
-  throw std::runtime_error(path.string() + ": not UTF-8 text: byte 0x" + digits[byte / 16] +
-                           digits[byte % 16] + " at offset " + std::to_string(bad));
+  detail::fail<std::runtime_error>(
+      {path.string(), ": not UTF-8 text: byte 0x", digits[byte / 16], digits[byte % 16], " at offset ", bad});
 }
 
 }  // namespace detail

@@ -18,6 +18,7 @@
 #include <range/v3/view/slice.hpp>
 
 #include <shardwise/data/batch_sampler.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/tensor/tensor.hpp>
 
 namespace shardwise {
@@ -60,8 +61,8 @@ constexpr LoadedBatch<MeshType> load_batch(const MeshType& mesh, const Corpus& c
                                            const BatchSampler& sampler, Index step, Index micro = 0) {
   sampler.check(step, micro);
   if (static_cast<Index>(corpus.size()) != sampler.tokens()) {
-    throw std::invalid_argument("load_batch: the corpus has " + std::to_string(corpus.size()) +
-                                " tokens, but the sampler was made for " + std::to_string(sampler.tokens()));
+    detail::fail({"load_batch: the corpus has ", corpus.size(), " tokens, but the sampler was made for ",
+                  sampler.tokens()});
   }
   const Index length = sampler.options().length;
   const Shape<2> shape{sampler.micro_batch(), length};

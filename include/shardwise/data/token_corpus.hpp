@@ -22,6 +22,7 @@
 #include <shardwise/io/fingerprint.hpp>
 #include <shardwise/io/large_files.hpp>
 #include <shardwise/layout/index.hpp>
+#include <shardwise/layout/text.hpp>
 
 // Implementation details: not part of the interface.
 namespace shardwise::detail {
@@ -54,7 +55,7 @@ static_assert(sizeof(TokenFileHeader) == 72 && std::is_trivially_copyable_v<Toke
 constexpr std::uint32_t width_of_tokens(std::uint64_t vocabulary) { return vocabulary <= 0x10000 ? 2 : 4; }
 
 [[noreturn]] inline void throw_unusable(const Path& path, const std::string& why) {
-  throw std::runtime_error(path.string() + ": " + why + "; remove it to have it made anew");
+  detail::fail<std::runtime_error>({path.string(), ": ", why, "; remove it to have it made anew"});
 }
 
 /// The header of a token file of `size` bytes that begins with `bytes`. Throws `std::runtime_error`, which names the
@@ -66,7 +67,7 @@ inline TokenFileHeader checked_header(const Path& path, std::string_view bytes, 
   const std::string_view magic(header.magic.data(), std::min(bytes.size(), header.magic.size()));
   if (magic.empty() ||
       !std::string_view(header.magic_bytes.data(), header.magic_bytes.size()).starts_with(magic)) {
-    throw std::runtime_error(path.string() + ": not a file of tokens");
+    detail::fail<std::runtime_error>({path.string(), ": not a file of tokens"});
   }
   if (size < head) {
     throw_unusable(path, "truncated: it has " + std::to_string(size) + " bytes, but the header alone " +
@@ -151,8 +152,8 @@ class TokenPacker {
     char* to = bytes_.data();
     for (const std::int32_t token : tokens) {
       if (token < 0 || static_cast<std::uint64_t>(token) >= header_.vocabulary) {
-        throw std::runtime_error("the tokenizer gave " + std::to_string(token) + ", but its vocabulary has " +
-                                 std::to_string(header_.vocabulary) + " tokens");
+        detail::fail<std::runtime_error>(
+            {"the tokenizer gave ", token, ", but its vocabulary has ", header_.vocabulary, " tokens"});
       }
       const auto wide = static_cast<std::uint32_t>(token);
       const auto narrow = static_cast<std::uint16_t>(token);
@@ -224,8 +225,7 @@ class TokenCorpus {
   void copy(Index begin, std::span<std::int32_t> to) const {
     const auto count = static_cast<Index>(to.size());
     if (begin < 0 || begin > size() || count > size() - begin) {
-      throw std::out_of_range("TokenCorpus: tokens " + std::to_string(begin) + " to " +
-                              std::to_string(begin + count) + " of " + std::to_string(size()));
+      detail::fail<std::out_of_range>({"TokenCorpus: tokens ", begin, " to ", begin + count, " of ", size()});
     }
     if (count == 0) return;
     if (file_) {

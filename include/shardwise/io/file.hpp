@@ -27,6 +27,7 @@
 #include <utility>
 
 #include <shardwise/layout/index.hpp>
+#include <shardwise/layout/text.hpp>
 
 namespace shardwise {
 
@@ -36,8 +37,7 @@ namespace detail {
 using Path = std::filesystem::path;
 
 [[noreturn]] inline void throw_file_error(const Path& path, std::string_view what, int code = errno) {
-  throw std::runtime_error(path.string() + ": " + std::string(what) + ": " +
-                           std::generic_category().message(code));
+  detail::fail<std::runtime_error>({path.string(), ": ", what, ": ", std::generic_category().message(code)});
 }
 
 /// What f() gives; what it throws is an error that begins with the name of the file, or of what else it reads.
@@ -48,7 +48,7 @@ auto naming(const std::string& source, F f) {
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
-    throw std::runtime_error(source + ": " + error.what());
+    detail::fail<std::runtime_error>({source, ": ", error.what()});
   }
 }
 
@@ -76,7 +76,7 @@ class File {
   Index size() const {
     struct stat about {};
     if (::fstat(descriptor_, &about) != 0) throw_file_error(path_, "cannot be examined");
-    if (!S_ISREG(about.st_mode)) throw std::runtime_error(path_.string() + ": not a regular file");
+    if (!S_ISREG(about.st_mode)) detail::fail<std::runtime_error>({path_.string(), ": not a regular file"});
     return static_cast<Index>(about.st_size);
   }
 
@@ -126,8 +126,8 @@ class File {
   }
   void must_be_all(Index done, Index bytes, Index offset, const char* failure) const {
     if (done == bytes) return;
-    throw std::runtime_error(path_.string() + ": " + failure + ": it ends at byte " +
-                             std::to_string(offset + done) + " of " + std::to_string(offset + bytes));
+    detail::fail<std::runtime_error>(
+        {path_.string(), ": ", failure, ": it ends at byte ", offset + done, " of ", offset + bytes});
   }
 
   Path path_;

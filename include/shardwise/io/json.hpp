@@ -26,6 +26,7 @@
 #include <vector>
 
 #include <shardwise/io/file.hpp>
+#include <shardwise/layout/text.hpp>
 
 namespace shardwise {
 
@@ -147,7 +148,7 @@ class JsonPart {
   explicit JsonPart(const Json& json, std::string place = "") : json_(&json), place_(std::move(place)) {}
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw std::runtime_error(place_ + (at_beginning() ? "" : ": ") + what);
+    detail::fail<std::runtime_error>({place_, at_beginning() ? "" : ": ", what});
   }
   /// Fails with what is there.
   [[noreturn]] void expected(const std::string& what) const {

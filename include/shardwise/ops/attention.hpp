@@ -59,9 +59,7 @@ struct AttentionOp {
   }
 
   static constexpr Shape<4> shape(const Shape<4>& q, const Shape<4>& k, const Shape<4>& v) {
-    auto text = [&] {
-      return "q " + detail::to_string(q) + ", k " + detail::to_string(k) + ", v " + detail::to_string(v);
-    };
+    auto text = [&] { return detail::text({"q ", q, ", k ", k, ", v ", v}); };
     if (k != v) detail::fail({"attention: k and v differ in shape: ", text()});
     if (q[0] != k[0] || q[3] != k[3]) {
       detail::fail({"attention: batch or head_dim differ between q and k: ", text()});

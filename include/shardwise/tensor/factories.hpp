@@ -14,7 +14,6 @@
 #include <shardwise/kernel/random.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/tensor/redistribute.hpp>
-#include <shardwise/tensor/shape_text.hpp>
 
 namespace shardwise {
 

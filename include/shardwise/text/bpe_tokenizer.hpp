@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include <shardwise/layout/text.hpp>
 #include <shardwise/text/utf8.hpp>
 
 namespace shardwise {
@@ -54,8 +55,8 @@ class BytePairEncoding {
       const std::string &left = merges[rank].first, &right = merges[rank].second;
       auto known = [&](const std::string& token) {
         if (const auto id = id_of(token)) return *id;
-        throw std::invalid_argument("merge " + std::to_string(rank) + ", \"" + left + "\" and \"" + right +
-                                    "\": the vocabulary has no token \"" + token + "\"");
+        detail::fail({"merge ", rank, ", \"", left, "\" and \"", right, "\": the vocabulary has no token \"",
+                      token, "\""});
       };
       merges_.insert_or_assign(pair(known(left), known(right)),
                                Merge{static_cast<std::int32_t>(rank), known(left + right)});
@@ -63,8 +64,7 @@ class BytePairEncoding {
     if (options.unk_token) {
       unk_ = id_of(*options.unk_token);
       if (!unk_) {
-        throw std::invalid_argument("the vocabulary has no token \"" + *options.unk_token +
-                                    "\", which unk_token names");
+        detail::fail({"the vocabulary has no token \"", *options.unk_token, "\", which unk_token names"});
       }
     }
     if (options.byte_fallback) {
@@ -130,7 +130,7 @@ class BytePairEncoding {
 
   std::vector<Symbol> characters(std::string_view word) const {
     if (word.size() > std::numeric_limits<std::int32_t>::max()) {
-      throw std::length_error("a word of " + std::to_string(word.size()) + " bytes: expected less than 2^31");
+      detail::fail<std::length_error>({"a word of ", word.size(), " bytes: expected less than 2^31"});
     }
     std::vector<Symbol> symbols;
     symbols.reserve(word.size());
@@ -141,7 +141,7 @@ class BytePairEncoding {
     bool after_unk = false;
     for (std::size_t i = 0; i < word.size();) {
       const auto [value, length] = detail::character_at(word, i);
-      if (length == 0) throw std::invalid_argument("the word \"" + std::string(word) + "\" is not UTF-8");
+      if (length == 0) detail::fail({"the word \"", word, "\" is not UTF-8"});
       const std::string_view character = word.substr(i, length);
       i += length;
       if (const auto id = id_of(character)) {
@@ -154,8 +154,7 @@ class BytePairEncoding {
         if (!after_unk || !fuse_unk_) add(*unk_);
         after_unk = true;
       } else {
-        throw std::invalid_argument("the vocabulary has no token for the character \"" +
-                                    std::string(character) + "\", and no unk_token");
+        detail::fail({"the vocabulary has no token for the character \"", character, "\", and no unk_token"});
       }
     }
     if (!symbols.empty()) symbols.back().next = -1;

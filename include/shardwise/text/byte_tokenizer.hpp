@@ -19,6 +19,7 @@
 
 #include <shardwise/io/fingerprint.hpp>
 #include <shardwise/layout/index.hpp>
+#include <shardwise/layout/text.hpp>
 
 namespace shardwise {
 
@@ -44,7 +45,7 @@ class ByteTokenizer {
     text.reserve(ids.size());
     for (const std::int32_t id : ids) {
       if (id < 0 || id >= vocabulary()) {
-        throw std::invalid_argument("token " + std::to_string(id) + " is not a byte: expected 0 to 255");
+        detail::fail({"token ", id, " is not a byte: expected 0 to 255"});
       }
       text += static_cast<char>(id);
     }

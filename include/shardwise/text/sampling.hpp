@@ -19,6 +19,7 @@
 
 #include <shardwise/kernel/random.hpp>
 #include <shardwise/layout/index.hpp>
+#include <shardwise/layout/text.hpp>
 
 namespace shardwise {
 
@@ -42,16 +43,13 @@ constexpr double uniform_draw(std::uint64_t seed, std::uint64_t draw) {
 
 inline void check_sampling(const SamplingOptions& options) {
   if (!(options.temperature >= 0) || std::isinf(options.temperature)) {
-    throw std::invalid_argument("temperature " + std::to_string(options.temperature) +
-                                ": expected a finite number, 0 or more");
+    detail::fail({"temperature ", options.temperature, ": expected a finite number, 0 or more"});
   }
   if (options.top_k < 0) {
-    throw std::invalid_argument("top_k " + std::to_string(options.top_k) +
-                                ": expected 0 (all tokens) or more");
+    detail::fail({"top_k ", options.top_k, ": expected 0 (all tokens) or more"});
   }
   if (!(options.top_p > 0 && options.top_p <= 1)) {
-    throw std::invalid_argument("top_p " + std::to_string(options.top_p) +
-                                ": expected more than 0 and at most 1");
+    detail::fail({"top_p ", options.top_p, ": expected more than 0 and at most 1"});
   }
 }
 
@@ -62,8 +60,8 @@ std::size_t greatest(std::span<const T> logits) {
   std::size_t best = 0;
   for (std::size_t i = 0; i < logits.size(); ++i) {
     if (std::isnan(logits[i]) || logits[i] == std::numeric_limits<T>::infinity()) {
-      throw std::invalid_argument("logit " + std::to_string(i) + " is " + std::to_string(logits[i]) +
-                                  ": expected a finite number, or -inf for a token that must not be drawn");
+      detail::fail({"logit ", i, " is ", logits[i],
+                    ": expected a finite number, or -inf for a token that must not be drawn"});
     }
     if (logits[i] > logits[best]) best = i;
   }

@@ -45,9 +45,7 @@ inline void check_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t length = character_at(text, i).length;
     if (length == 0) {
-      throw std::invalid_argument("the text is not UTF-8: byte " +
-                                  std::to_string(static_cast<unsigned char>(text[i])) + " at offset " +
-                                  std::to_string(i));
+      detail::fail({"the text is not UTF-8: byte ", static_cast<unsigned char>(text[i]), " at offset ", i});
     }
     i += length;
   }

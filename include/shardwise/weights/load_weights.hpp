@@ -14,6 +14,7 @@
 #include <set>
 
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/mesh/agreement.hpp>
 #include <shardwise/tensor/factories.hpp>
 #include <shardwise/weights/ranks.hpp>
@@ -100,9 +101,9 @@ auto read_tensor(const MeshType& mesh, const std::filesystem::path& path, std::s
     const Weights weights(path);
     const StoredTensor& stored = weights.tensor(name);
     if (stored.shape.size() != static_cast<std::size_t>(Rank)) {
-      throw std::runtime_error(weights.file_of(name).path().string() + ": tensor \"" + stored.name +
-                               "\": expected " + std::to_string(Rank) + " dimensions, found the shape " +
-                               detail::to_string(stored.shape));
+      detail::fail<std::runtime_error>({weights.file_of(name).path().string(), ": tensor \"", stored.name,
+                                        "\": expected ", Rank, " dimensions, found the shape ",
+                                        stored.shape});
     }
     Shape<Rank> shape{};
     std::copy(stored.shape.begin(), stored.shape.end(), shape.begin());

@@ -12,6 +12,7 @@
 /// config.json is renamed, and what the old index listed is removed. So a crash, or an error, in between leaves
 /// new tensors beside the old config.json, or files that nothing lists, which may be removed by hand.
 
+#include <shardwise/layout/text.hpp>
 #include <shardwise/mesh/agreement.hpp>
 #include <shardwise/tensor/any_tensor.hpp>
 #include <shardwise/weights/output_files.hpp>
@@ -106,8 +107,8 @@ class ParallelWrite {
     const std::vector<Index> all = gather(ranks_, mine);
     for (std::size_t r = 1; r < all.size() / 3; ++r) {
       if (all[3 * r] == all[0]) continue;
-      throw std::runtime_error(std::string(task) + ": rank " + std::to_string(r) +
-                               " writes other tensors, or to another place, than rank 0");
+      detail::fail<std::runtime_error>(
+          {task, ": rank ", r, " writes other tensors, or to another place, than rank 0"});
     }
     token_ = static_cast<std::uint32_t>(all[1]);
     if (plan_.several()) name_files(plan_, static_cast<std::uint32_t>(all[2]));

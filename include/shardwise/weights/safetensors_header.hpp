@@ -13,7 +13,7 @@
 #include <map>
 
 #include <shardwise/io/json.hpp>
-#include <shardwise/tensor/shape_text.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/weights/stored_type.hpp>
 
 namespace shardwise {
@@ -66,7 +66,7 @@ inline StoredTensor read_stored_tensor(const std::string& name, const JsonPart& 
   const std::string found =
       "data_offsets [" + std::to_string(offsets[0]) + ", " + std::to_string(offsets[1]) + "]";
   if (offsets[1] < offsets[0]) fields.fail(found + " end before they begin");
-  const std::string described = std::string(name_of(*type)) + " " + to_string(shape);
+  const std::string described = text({name_of(*type), " ", shape});
   const Index bytes = offsets[1] - offsets[0];
   const auto expected = stored_bytes(*type, shape);
   if (!expected) fields.fail(described + " has more bytes than 2^63 - 1");
@@ -87,7 +87,7 @@ inline void place_tensors(std::vector<StoredTensor>& tensors, Index data_begin, 
   std::string before;
   for (const StoredTensor& tensor : tensors) {
     auto fail = [&](const std::string& what) {
-      throw std::runtime_error("tensor \"" + tensor.name + "\": " + what);
+      detail::fail<std::runtime_error>({"tensor \"", tensor.name, "\": ", what});
     };
     const std::string begins = "begins at byte " + std::to_string(tensor.offset) + " of the data";
     if (tensor.offset < end) {
@@ -104,8 +104,8 @@ inline void place_tensors(std::vector<StoredTensor>& tensors, Index data_begin, 
     before = tensor.name;
   }
   if (end != data_bytes) {
-    throw std::runtime_error("the tensors end at byte " + std::to_string(end) +
-                             " of the data, but the file has " + std::to_string(data_bytes));
+    detail::fail<std::runtime_error>(
+        {"the tensors end at byte ", end, " of the data, but the file has ", data_bytes});
   }
   for (StoredTensor& tensor : tensors) tensor.offset += data_begin;
 }
@@ -164,8 +164,8 @@ inline std::string make_safetensors_header(SafetensorsHeader& header, const std:
   std::string text = json.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
   if (text.size() > longest_header) {
-    throw std::runtime_error(path + ": the header would have " + std::to_string(text.size()) +
-                             " bytes, and at most " + std::to_string(longest_header) + " are legal");
+    detail::fail<std::runtime_error>({path, ": the header would have ", text.size(), " bytes, and at most ",
+                                      longest_header, " are legal"});
   }
   const auto length = std::bit_cast<std::array<char, length_bytes>>(static_cast<std::uint64_t>(text.size()));
   text.insert(text.begin(), length.begin(), length.end());

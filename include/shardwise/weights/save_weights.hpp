@@ -12,6 +12,7 @@
 /// ```
 
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/weights/parallel_write.hpp>
 #include <shardwise/weights/ranks.hpp>
 
@@ -84,8 +85,8 @@ inline Index write_tensors(const std::filesystem::path& path, const std::vector<
   const Communicator& ranks = tensors.front().ranks();
   for (const NamedTensor& named : tensors) {
     if (named.ranks().native() != ranks.native()) {
-      throw std::invalid_argument("write_tensors: \"" + named.tensor().name + "\" and \"" +
-                                  tensors.front().tensor().name + "\" lie on different meshes");
+      detail::fail({"write_tensors: \"", named.tensor().name, "\" and \"", tensors.front().tensor().name,
+                    "\" lie on different meshes"});
     }
   }
   return detail::write_together(ranks, "write_tensors", path, options, [&](auto& list) {

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <tuple>
 
+#include <shardwise/layout/text.hpp>
 #include <shardwise/tensor/tensor.hpp>
 
 namespace shardwise {
@@ -108,8 +109,8 @@ To converted(From value) {
     return value;
   } else if constexpr (!is_floating<To>) {
     if (!std::in_range<To>(value)) {
-      throw std::runtime_error("the value " + std::to_string(value) + " does not fit an integer of " +
-                               std::to_string(8 * sizeof(To)) + " bits");
+      detail::fail<std::runtime_error>(
+          {"the value ", value, " does not fit an integer of ", 8 * sizeof(To), " bits"});
     }
     return static_cast<To>(value);
   } else if constexpr (sizeof(From) == 2) {

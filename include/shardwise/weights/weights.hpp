@@ -12,6 +12,7 @@
 /// ```
 
 #include <shardwise/io/large_files.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/tensor/parts.hpp>
 #include <shardwise/weights/safetensors_header.hpp>
 
@@ -69,7 +70,8 @@ class Weights {
   explicit Weights(const std::filesystem::path& path) : path_(path) {
     namespace fs = std::filesystem;
     std::error_code ignored;
-    if (!fs::exists(path, ignored)) throw std::runtime_error(path.string() + ": no such file or folder");
+    if (!fs::exists(path, ignored))
+      detail::fail<std::runtime_error>({path.string(), ": no such file or folder"});
     const fs::path single = path / "model.safetensors", index = path / "model.safetensors.index.json";
     if (!fs::is_directory(path, ignored)) {
       open(path);
@@ -78,8 +80,8 @@ class Weights {
     } else if (fs::exists(index, ignored)) {
       open_listed(index);
     } else {
-      throw std::runtime_error(path.string() +
-                               ": neither model.safetensors nor model.safetensors.index.json is there");
+      detail::fail<std::runtime_error>(
+          {path.string(), ": neither model.safetensors nor model.safetensors.index.json is there"});
     }
   }
 
@@ -115,8 +117,7 @@ class Weights {
     }
     // The elements lie in the same row-major order if adjacent dimensions are merged in one of the two.
     if (!detail::merges_to(stored.shape, shape) && !detail::merges_to(shape, stored.shape)) {
-      return where(name) + "expected the shape " + detail::to_string(shape) + ", found " +
-             detail::to_string(stored.shape);
+      return detail::text({where(name), "expected the shape ", shape, ", found ", stored.shape});
     }
     return {};
   }
@@ -150,7 +151,7 @@ class Weights {
       try {
         detail::convert(stored.type, from, stored_as(type), block.data + local * size_of(type), count);
       } catch (const std::runtime_error& error) {
-        throw std::runtime_error(where(name) + error.what());
+        detail::fail<std::runtime_error>({where(name), error.what()});
       }
       bytes_read_ += count * element;
     });
@@ -168,7 +169,7 @@ class Weights {
   }
   const Place& place_of(std::string_view name) const {
     const auto found = places_.find(name);
-    if (found == places_.end()) throw std::runtime_error(where(name) + "there is no such tensor");
+    if (found == places_.end()) detail::fail<std::runtime_error>({where(name), "there is no such tensor"});
     return found->second;
   }
 
@@ -177,8 +178,8 @@ class Weights {
     for (const StoredTensor& tensor : files_.back().tensors()) {
       const auto [place, fresh] = places_.try_emplace(tensor.name, Place{files_.size() - 1, &tensor});
       if (!fresh) {
-        throw std::runtime_error(path.string() + ": tensor \"" + tensor.name + "\" is in " +
-                                 files_[place->second.file].path().filename().string() + " too");
+        detail::fail<std::runtime_error>({path.string(), ": tensor \"", tensor.name, "\" is in ",
+                                          files_[place->second.file].path().filename().string(), " too"});
       }
     }
   }

@@ -5,6 +5,7 @@
 /// @file
 /// The sizes of a Llama.
 
+#include <shardwise/layout/text.hpp>
 #include <shardwise/ops/rope.hpp>
 
 namespace shardwise {
@@ -37,22 +38,18 @@ struct LlamaConfig {
           Size{"heads", heads, 1}, Size{"kv_heads", kv_heads, 1}, Size{"head_dim", head_dim, 0},
           Size{"hidden", hidden, 1}, Size{"context", context, 1}}) {
       if (size.value < size.least) {
-        throw std::invalid_argument("LlamaConfig: " + std::string(size.name) + " is " +
-                                    std::to_string(size.value) + ", which must be " +
-                                    std::to_string(size.least) + " or more");
+        detail::fail(
+            {"LlamaConfig: ", size.name, " is ", size.value, ", which must be ", size.least, " or more"});
       }
     }
     if (head_dim == 0 && features % heads != 0) {
-      throw std::invalid_argument("LlamaConfig: " + std::to_string(features) +
-                                  " features are not a multiple of " + std::to_string(heads) + " heads");
+      detail::fail({"LlamaConfig: ", features, " features are not a multiple of ", heads, " heads"});
     }
     if (heads % kv_heads != 0) {
-      throw std::invalid_argument("LlamaConfig: " + std::to_string(heads) + " heads are not a multiple of " +
-                                  std::to_string(kv_heads) + " key/value heads");
+      detail::fail({"LlamaConfig: ", heads, " heads are not a multiple of ", kv_heads, " key/value heads"});
     }
     if (head_size() % 2 != 0) {
-      throw std::invalid_argument("LlamaConfig: rotary embeddings need an even head_dim, not " +
-                                  std::to_string(head_size()));
+      detail::fail({"LlamaConfig: rotary embeddings need an even head_dim, not ", head_size()});
     }
     return *this;
   }

@@ -11,6 +11,7 @@
 /// ```
 
 #include <shardwise/io/json.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/models/llama/config.hpp>
 #include <shardwise/weights/safetensors_header.hpp>
 
@@ -90,12 +91,10 @@ inline void check_size(const LlamaConfig& config) {
   if (!possible(1, config.vocabulary, config.features, 1) ||
       !possible(config.layers, config.features, config.heads, config.head_size()) ||
       !possible(config.layers, config.features, config.hidden, 1)) {
-    throw std::runtime_error(
-        "a model of these sizes has more bytes than are counted: vocab_size " +
-        std::to_string(config.vocabulary) + ", hidden_size " + std::to_string(config.features) +
-        ", num_hidden_layers " + std::to_string(config.layers) + ", intermediate_size " +
-        std::to_string(config.hidden) + ", num_attention_heads " + std::to_string(config.heads) +
-        " with head_dim " + std::to_string(config.head_size()));
+    detail::fail<std::runtime_error>(
+        {"a model of these sizes has more bytes than are counted: vocab_size ", config.vocabulary,
+         ", hidden_size ", config.features, ", num_hidden_layers ", config.layers, ", intermediate_size ",
+         config.hidden, ", num_attention_heads ", config.heads, " with head_dim ", config.head_size()});
   }
 }
 

@@ -15,6 +15,7 @@
 
 #include <shardwise/checkpoint/new_folder.hpp>
 #include <shardwise/checkpoint/reader.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/models/llama/tensors.hpp>
 
 namespace shardwise {
@@ -72,7 +73,7 @@ class Consolidation {
 
  private:
   [[noreturn]] void fail(const std::string& problem) const {
-    throw std::runtime_error(source_ + ": " + problem);
+    detail::fail<std::runtime_error>({source_, ": ", problem});
   }
 
   /// Writes config.json.
@@ -99,7 +100,7 @@ class Consolidation {
       if (found.empty()) fail(where + "there is no such tensor");
       const CheckpointTensor& stored = *found.mapped();
       if (stored.shape != wanted.shape) {
-        fail(where + "expected the shape " + to_string(wanted.shape) + ", found " + to_string(stored.shape));
+        fail(text({where, "expected the shape ", wanted.shape, ", found ", stored.shape}));
       }
       if (!is_type_in_memory(stored.type)) {
         fail(where + "expected the type F64, F32 or BF16, found " + std::string(name_of(stored.type)));

@@ -12,6 +12,7 @@
 /// save_llama(model, "mine/");
 /// ```
 
+#include <shardwise/layout/text.hpp>
 #include <shardwise/models/llama/config_file.hpp>
 #include <shardwise/models/llama/model.hpp>
 #include <shardwise/weights/load_weights.hpp>
@@ -102,7 +103,8 @@ Index save_llama(Llama<MeshType, PlanType, T>& model, const std::filesystem::pat
   const auto parameters = detail::real_parameters_of(model);
   auto collect = [&](auto& list) {
     if (folder.extension() == ".safetensors") {
-      throw std::runtime_error(folder.string() + ": expected a folder, for the weights and config.json");
+      detail::fail<std::runtime_error>(
+          {folder.string(), ": expected a folder, for the weights and config.json"});
     }
     for (const detail::NamedParameter& parameter : parameters) {
       list.push_back(detail::written(hugging_face_name(parameter.name), parameter));

@@ -16,6 +16,7 @@
 #include <shardwise/checkpoint/new_folder.hpp>
 #include <shardwise/checkpoint/reader.hpp>
 #include <shardwise/checkpoint/save.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/models/llama/tensors.hpp>
 
 namespace shardwise {
@@ -72,7 +73,7 @@ class WeightsImport {
 
  private:
   [[noreturn]] static void fail(const Path& path, const std::string& tensor, const std::string& problem) {
-    throw std::runtime_error(path.string() + ": tensor \"" + tensor + "\" " + problem);
+    detail::fail<std::runtime_error>({path.string(), ": tensor \"", tensor, "\" ", problem});
   }
 
   /// Finds a tensor, and its place in the new file.

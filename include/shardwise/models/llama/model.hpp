@@ -14,6 +14,7 @@
 /// ```
 
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/layout/text.hpp>
 
 #include <shardwise/models/llama/layer.hpp>
 #include <shardwise/models/llama/plan.hpp>
@@ -51,8 +52,8 @@ class LlamaCache {
     bool even = layers == layers_.size();
     for (auto& layer : layers_) even = even && layer.length() == length();
     if (!even) {
-      throw std::invalid_argument("LlamaCache: it is of a model with " + std::to_string(layers_.size()) +
-                                  " layers, or a call failed half-way; clear it, or make another");
+      detail::fail({"LlamaCache: it is of a model with ", layers_.size(),
+                    " layers, or a call failed half-way; clear it, or make another"});
     }
     return layers_;
   }

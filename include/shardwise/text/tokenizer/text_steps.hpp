@@ -7,6 +7,7 @@
 
 #include <iterator>
 
+#include <shardwise/layout/text.hpp>
 #include <shardwise/text/bpe_tokenizer.hpp>
 #include <shardwise/text/tokenizer/component.hpp>
 #include <shardwise/text/utf8.hpp>
@@ -40,9 +41,8 @@ inline void check_nfc(std::string_view text) {
     const auto [value, length] = character_at(text, i);
     auto holds = [c = value](const auto& range) { return c >= range.first && c < range.second; };
     if (std::none_of(std::begin(ranges), std::end(ranges), holds)) {
-      throw std::invalid_argument("the character \"" + std::string(text.substr(i, length)) + "\" at offset " +
-                                  std::to_string(i) +
-                                  " may change in normal form C (NFC), which is not supported");
+      detail::fail({"the character \"", text.substr(i, length), "\" at offset ", i,
+                    " may change in normal form C (NFC), which is not supported"});
     }
     i += length;
   }

@@ -8,6 +8,7 @@
 #include <span>
 
 #include <shardwise/layout/index.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/text/bpe_tokenizer.hpp>
 #include <shardwise/text/tokenizer/component.hpp>
 #include <shardwise/text/tokenizer/pre_tokenizer.hpp>
@@ -104,8 +105,8 @@ class TokenizerFile {
     for (const std::int32_t id : ids) {
       const auto found = tokens_.find(id);
       if (found == tokens_.end()) {
-        throw std::invalid_argument("there is no token " + std::to_string(id) + ": expected 0 to " +
-                                    std::to_string(vocabulary() - 1) + ", and one that the file has");
+        detail::fail(
+            {"there is no token ", id, ": expected 0 to ", vocabulary() - 1, ", and one that the file has"});
       }
       const Token& token = found->second;
       if (skip_special && token.special) continue;
@@ -179,8 +180,8 @@ class TokenizerFile {
   void set(const std::string& text, std::int32_t id, bool special) {
     const auto [place, fresh] = tokens_.try_emplace(id, Token{text, special});
     if (!fresh && place->second.text != text) {
-      throw std::runtime_error("\"" + excerpt(place->second.text) + "\" and \"" + excerpt(text) +
-                               "\" have one id, " + std::to_string(id));
+      detail::fail<std::runtime_error>(
+          {"\"", excerpt(place->second.text), "\" and \"", excerpt(text), "\" have one id, ", id});
     }
     place->second.special = special;
     vocabulary_ = std::max(vocabulary_, Index{id} + 1);
