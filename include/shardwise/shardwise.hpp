@@ -32,7 +32,6 @@
 
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/check_finite.hpp>
-#include <shardwise/train/clear_gradients.hpp>
 #include <shardwise/train/clip.hpp>
 #include <shardwise/train/recompute.hpp>
 #include <shardwise/train/reduce_gradients.hpp>

@@ -7,7 +7,7 @@
 
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/check_finite.hpp>
-#include <shardwise/train/clear_gradients.hpp>
+#include <shardwise/train/reduce_gradients.hpp>
 #include <support/plans.hpp>
 
 #include <algorithm>

@@ -20,7 +20,6 @@
 #include <type_traits>
 
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/layout/text.hpp>
 
 #include <shardwise/autograd/recipe.hpp>
 #include <shardwise/autograd/slot.hpp>

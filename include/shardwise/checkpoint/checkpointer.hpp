@@ -26,7 +26,6 @@
 
 #include <shardwise/checkpoint/load.hpp>
 #include <shardwise/checkpoint/save.hpp>
-#include <shardwise/layout/text.hpp>
 
 namespace shardwise {
 

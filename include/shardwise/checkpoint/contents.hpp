@@ -8,7 +8,6 @@
 
 #include <set>
 
-#include <shardwise/layout/text.hpp>
 #include <shardwise/module/parameters.hpp>
 #include <shardwise/weights/ranks.hpp>
 #include <shardwise/weights/stored_type.hpp>

@@ -13,7 +13,6 @@
 
 #include <shardwise/checkpoint/contents.hpp>
 #include <shardwise/checkpoint/reader.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/mesh/agreement.hpp>
 #include <shardwise/tensor/exchange.hpp>
 

@@ -13,7 +13,6 @@
 
 #include <shardwise/io/json.hpp>
 #include <shardwise/layout/block.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/weights/stored_type.hpp>
 
 namespace shardwise {

@@ -15,7 +15,6 @@
 #include <shardwise/checkpoint/manifest.hpp>
 #include <shardwise/io/file.hpp>
 #include <shardwise/io/fingerprint.hpp>
-#include <shardwise/layout/text.hpp>
 
 namespace shardwise {
 

@@ -7,7 +7,6 @@
 
 #include <shardwise/checkpoint/manifest_file.hpp>
 #include <shardwise/io/file.hpp>
-#include <shardwise/layout/text.hpp>
 
 // Implementation details: not part of the interface.
 namespace shardwise::detail {

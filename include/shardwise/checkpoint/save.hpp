@@ -20,7 +20,6 @@
 #include <shardwise/checkpoint/manifest_file.hpp>
 #include <shardwise/checkpoint/new_folder.hpp>
 #include <shardwise/io/large_files.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/mesh/agreement.hpp>
 
 namespace shardwise {

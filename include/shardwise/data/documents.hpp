@@ -11,7 +11,6 @@
 #include <shardwise/io/file.hpp>
 #include <shardwise/io/fingerprint.hpp>
 #include <shardwise/layout/index.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/text/utf8.hpp>
 
 namespace shardwise {

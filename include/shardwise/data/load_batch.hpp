@@ -18,7 +18,6 @@
 #include <range/v3/view/slice.hpp>
 
 #include <shardwise/data/batch_sampler.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/tensor/tensor.hpp>
 
 namespace shardwise {

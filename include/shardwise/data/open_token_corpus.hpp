@@ -17,7 +17,6 @@
 #include <shardwise/data/documents.hpp>
 #include <shardwise/data/token_corpus.hpp>
 #include <shardwise/io/file.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/mesh/agreement.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/text/byte_tokenizer.hpp>

@@ -26,7 +26,6 @@
 #include <vector>
 
 #include <shardwise/io/file.hpp>
-#include <shardwise/layout/text.hpp>
 
 namespace shardwise {
 

@@ -7,15 +7,34 @@
 /// once, and not for each type of parameter; what needs the type of the elements is here as functions.
 
 #include <algorithm>
+#include <cmath>
 
 #include <shardwise/autograd/slot.hpp>
 #include <shardwise/kernel/random.hpp>
 #include <shardwise/kernel/update.hpp>
-#include <shardwise/module/init.hpp>
 #include <shardwise/module/sharding.hpp>
 #include <shardwise/tensor/any_tensor.hpp>
 
-namespace shardwise::detail {
+namespace shardwise {
+
+/// The distribution of a parameter's first value.
+struct Init {
+  enum class Kind : std::uint8_t { constant, normal, uniform };
+  Kind kind = Kind::constant;
+  double scale = 0;
+
+  static constexpr Init constant(double value) { return {Kind::constant, value}; }
+  static constexpr Init normal(double deviation) { return {Kind::normal, deviation}; }
+  /// Uniform in [-bound, bound).
+  static constexpr Init uniform(double bound) { return {Kind::uniform, bound}; }
+  /// Uniform with the bound 1/√fan_in, as PyTorch initialises its Linear layers.
+  static constexpr Init fan_in(Index features) {
+    if (std::is_constant_evaluated()) return uniform(1);
+    return uniform(features > 0 ? 1 / std::sqrt(static_cast<double>(features)) : 0);
+  }
+};
+
+namespace detail {
 
 class Buckets;
 
@@ -109,4 +128,6 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
   GradientSlot finished{MemoryUse::gradient};
 };
 
-}  // namespace shardwise::detail
+}  // namespace detail
+
+}  // namespace shardwise

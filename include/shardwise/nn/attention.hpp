@@ -7,7 +7,6 @@
 /// edge, so that their gradients are added before they are reduced: one all-reduce forward, one backward.
 
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/nn/linear.hpp>
 #include <shardwise/ops/attention.hpp>
 

@@ -18,7 +18,6 @@
 #include <string>
 
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/layout/text.hpp>
 
 #include <shardwise/kernel/cross_entropy.hpp>
 #include <shardwise/mesh/reducible.hpp>

@@ -13,7 +13,6 @@
 /// ```
 
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/module/module.hpp>
 #include <shardwise/ops/dropout.hpp>
 #include <shardwise/parallel/style_problem.hpp>

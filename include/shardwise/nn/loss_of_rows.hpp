@@ -12,7 +12,6 @@
 #include <string>
 
 #include <shardwise/kernel/cross_entropy.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/tensor/factories.hpp>
 
 namespace shardwise::detail {

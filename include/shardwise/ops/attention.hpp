@@ -26,7 +26,6 @@
 
 #include <shardwise/kernel/attention.hpp>
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/ops/apply.hpp>
 #include <shardwise/tensor/factories.hpp>
 

@@ -14,7 +14,6 @@
 /// ```
 
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/ops/attention.hpp>
 
 namespace shardwise {

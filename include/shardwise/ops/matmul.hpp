@@ -19,7 +19,6 @@
 #include <shardwise/kernel/gemm.hpp>
 #include <shardwise/kernel/reduce.hpp>
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/ops/apply.hpp>
 
 namespace shardwise {

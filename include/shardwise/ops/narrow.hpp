@@ -11,9 +11,7 @@
 
 #include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/ops/apply.hpp>
-#include <shardwise/ops/dimension.hpp>
 #include <shardwise/tensor/factories.hpp>
 
 namespace shardwise {

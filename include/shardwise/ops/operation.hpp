@@ -5,6 +5,7 @@
 /// @file
 /// What `apply` asks of an operation besides its signature: see there.
 
+#include <shardwise/layout/signature.hpp>
 #include <shardwise/tensor/tensor.hpp>
 
 namespace shardwise {
@@ -58,6 +59,19 @@ constexpr std::int64_t gradient_flops(const Op& op, int wanted, const Y& y, cons
   } else {
     return wanted * flops(op, y, x...);
   }
+}
+
+/// Which dimension an operation works along: numbered from 0, or from the end as -1, -2, …
+constexpr bool has_dimension(int dim, int rank) { return dim >= -rank && dim < rank; }
+
+constexpr int dimension(int dim, int rank) { return dim < 0 ? dim + rank : dim; }
+
+/// The letters of `all` with the dimensions `a` and `b` exchanged.
+constexpr Indices exchanged(Indices all, int a, int b) {
+  Indices result = all;
+  result.letters[a] = all[b];
+  result.letters[b] = all[a];
+  return result;
 }
 
 }  // namespace detail

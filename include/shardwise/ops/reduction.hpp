@@ -17,7 +17,6 @@
 #include <shardwise/kernel/reduce.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
-#include <shardwise/ops/dimension.hpp>
 
 namespace shardwise {
 

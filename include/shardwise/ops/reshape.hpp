@@ -16,7 +16,6 @@
 /// sharded on dimension 1 over 4 ranks is not 16 x 6 in any layout, and throws.
 
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/ops/apply.hpp>
 #include <shardwise/tensor/factories.hpp>
 

@@ -13,7 +13,6 @@
 
 #include <shardwise/kernel/normalise.hpp>
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/ops/apply.hpp>
 
 namespace shardwise {

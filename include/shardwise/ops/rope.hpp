@@ -15,7 +15,6 @@
 
 #include <shardwise/kernel/rope.hpp>
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/ops/apply.hpp>
 
 namespace shardwise {

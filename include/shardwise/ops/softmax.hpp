@@ -13,7 +13,6 @@
 #include <shardwise/kernel/softmax.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
-#include <shardwise/ops/dimension.hpp>
 
 namespace shardwise {
 

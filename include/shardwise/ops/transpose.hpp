@@ -14,7 +14,6 @@
 #include <shardwise/kernel/permute.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
-#include <shardwise/ops/dimension.hpp>
 
 namespace shardwise {
 

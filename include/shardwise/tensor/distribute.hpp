@@ -15,7 +15,6 @@
 #include <string>
 
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/mesh/communicator.hpp>
 #include <shardwise/tensor/factories.hpp>
 

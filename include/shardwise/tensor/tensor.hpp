@@ -19,6 +19,7 @@
 
 #include <shardwise/layout/block.hpp>
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/mesh/data_type.hpp>
 #include <shardwise/tensor/buffer.hpp>
 

@@ -29,8 +29,8 @@
 #include <vector>
 
 #include <shardwise/kernel/update.hpp>
-#include <shardwise/train/clear_gradients.hpp>
 #include <shardwise/train/clip.hpp>
+#include <shardwise/train/reduce_gradients.hpp>
 
 namespace shardwise {
 

@@ -21,7 +21,6 @@
 #include <string>
 
 #include <shardwise/kernel/update.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
 
 namespace shardwise {

@@ -27,7 +27,6 @@
 #include <vector>
 
 #include <shardwise/kernel/update.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
 
 namespace shardwise {

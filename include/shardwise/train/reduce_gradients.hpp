@@ -18,7 +18,6 @@
 #include <string>
 
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/module/parameters.hpp>
 #include <shardwise/tensor/buckets.hpp>
 
@@ -185,5 +184,15 @@ constexpr void backward_and_reduce(const Loss& loss, Module& module, const Reduc
 }
 template <class Loss, class Module, IllFormed Why = typename detail::LossProblem<Loss>::type>
 Why backward_and_reduce(const Loss&, Module&, const ReduceOptions& = {});  // see Why
+
+/// Drops all gradients of `module`, wherever they are on their way to the optimizer. A step does it by itself.
+template <class Module>
+constexpr void clear_gradients(Module& module) {
+  for (detail::ParameterCell* cell : detail::parameters_of(module)) {
+    cell->pending->clear();
+    cell->resting.clear();
+    cell->finished.clear();
+  }
+}
 
 }  // namespace shardwise

@@ -14,7 +14,6 @@
 #include <set>
 
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/mesh/agreement.hpp>
 #include <shardwise/tensor/factories.hpp>
 #include <shardwise/weights/ranks.hpp>

@@ -9,7 +9,6 @@
 #include <functional>
 #include <set>
 
-#include <shardwise/layout/text.hpp>
 #include <shardwise/weights/safetensors_header.hpp>
 
 namespace shardwise {

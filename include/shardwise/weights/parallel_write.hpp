@@ -12,7 +12,6 @@
 /// config.json is renamed, and what the old index listed is removed. So a crash, or an error, in between leaves
 /// new tensors beside the old config.json, or files that nothing lists, which may be removed by hand.
 
-#include <shardwise/layout/text.hpp>
 #include <shardwise/mesh/agreement.hpp>
 #include <shardwise/tensor/any_tensor.hpp>
 #include <shardwise/weights/output_files.hpp>

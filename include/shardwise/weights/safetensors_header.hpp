@@ -13,7 +13,6 @@
 #include <map>
 
 #include <shardwise/io/json.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/weights/stored_type.hpp>
 
 namespace shardwise {

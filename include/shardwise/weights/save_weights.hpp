@@ -12,7 +12,6 @@
 /// ```
 
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/weights/parallel_write.hpp>
 #include <shardwise/weights/ranks.hpp>
 

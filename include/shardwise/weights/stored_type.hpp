@@ -14,7 +14,6 @@
 #include <string_view>
 #include <tuple>
 
-#include <shardwise/layout/text.hpp>
 #include <shardwise/tensor/tensor.hpp>
 
 namespace shardwise {

@@ -12,7 +12,6 @@
 /// ```
 
 #include <shardwise/io/large_files.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/tensor/parts.hpp>
 #include <shardwise/weights/safetensors_header.hpp>
 

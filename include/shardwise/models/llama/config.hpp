@@ -5,7 +5,6 @@
 /// @file
 /// The sizes of a Llama.
 
-#include <shardwise/layout/text.hpp>
 #include <shardwise/ops/rope.hpp>
 
 namespace shardwise {

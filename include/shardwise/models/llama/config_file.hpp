@@ -11,7 +11,6 @@
 /// ```
 
 #include <shardwise/io/json.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/models/llama/config.hpp>
 #include <shardwise/weights/safetensors_header.hpp>
 

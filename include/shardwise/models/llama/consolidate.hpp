@@ -15,7 +15,6 @@
 
 #include <shardwise/checkpoint/new_folder.hpp>
 #include <shardwise/checkpoint/reader.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/models/llama/tensors.hpp>
 
 namespace shardwise {

@@ -12,7 +12,6 @@
 /// save_llama(model, "mine/");
 /// ```
 
-#include <shardwise/layout/text.hpp>
 #include <shardwise/models/llama/config_file.hpp>
 #include <shardwise/models/llama/model.hpp>
 #include <shardwise/weights/load_weights.hpp>

@@ -16,7 +16,6 @@
 #include <shardwise/checkpoint/new_folder.hpp>
 #include <shardwise/checkpoint/reader.hpp>
 #include <shardwise/checkpoint/save.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/models/llama/tensors.hpp>
 
 namespace shardwise {

@@ -14,7 +14,6 @@
 #include <memory>
 
 #include <shardwise/io/json.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/text/utf8.hpp>
 
 namespace shardwise::detail {

@@ -7,7 +7,6 @@
 
 #include <iterator>
 
-#include <shardwise/layout/text.hpp>
 #include <shardwise/text/bpe_tokenizer.hpp>
 #include <shardwise/text/tokenizer/component.hpp>
 #include <shardwise/text/utf8.hpp>

@@ -8,7 +8,6 @@
 #include <span>
 
 #include <shardwise/layout/index.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/text/bpe_tokenizer.hpp>
 #include <shardwise/text/tokenizer/component.hpp>
 #include <shardwise/text/tokenizer/pre_tokenizer.hpp>
