@@ -6,6 +6,7 @@
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/linear.hpp>
+#include <shardwise/nn/project.hpp>
 #include <shardwise/parallel/plan.hpp>
 
 using namespace shardwise;

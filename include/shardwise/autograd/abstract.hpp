@@ -7,8 +7,6 @@
 /// they make of it: a tensor type or the first `LayoutError`. So a module's `forward` is asked what it would give, or
 /// why nothing, before it is called. Nothing of an abstract operand is ever evaluated.
 
-#include <stdexcept>
-
 #include <shardwise/layout/diagnosis.hpp>
 
 #include <shardwise/autograd/operand.hpp>

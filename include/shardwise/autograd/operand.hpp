@@ -6,8 +6,6 @@
 /// What operations take: a tensor, a `Var`, or a parameter. Traits say where its value, its tape and its
 /// gradient's slot are.
 
-#include <stdexcept>
-
 #include <shardwise/layout/diagnosis.hpp>
 
 #include <shardwise/autograd/tape.hpp>

@@ -6,8 +6,6 @@
 /// Where a gradient gathers. Contributions are added in the gradient's own layout: three uses of one
 /// `Reduced` tensor add up as one pending sum, and are reduced once.
 
-#include <cstring>
-
 #include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/tensor/tensor.hpp>
 

@@ -15,10 +15,6 @@
 /// `tape.backward(y, dy)` begins anywhere: with the gradient of a `y` that is no loss.
 /// Without a tape, operations take and give plain tensors, and there is no trace of autograd in the run.
 
-#include <stdexcept>
-#include <string>
-#include <type_traits>
-
 #include <shardwise/layout/diagnosis.hpp>
 
 #include <shardwise/autograd/recipe.hpp>

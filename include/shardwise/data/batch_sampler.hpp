@@ -15,8 +15,6 @@
 
 #include <limits>
 #include <optional>
-#include <stdexcept>
-#include <string>
 
 #include <range/v3/view/iota.hpp>
 #include <range/v3/view/slice.hpp>

@@ -14,8 +14,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <initializer_list>
-#include <string>
 
 #include <shardwise/mesh/communication_plan.hpp>
 

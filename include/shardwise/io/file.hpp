@@ -20,11 +20,7 @@
 #include <filesystem>
 #include <new>
 #include <random>
-#include <stdexcept>
-#include <string>
-#include <string_view>
 #include <system_error>
-#include <utility>
 
 #include <shardwise/layout/index.hpp>
 #include <shardwise/layout/text.hpp>

@@ -14,15 +14,8 @@
 /// ```
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <initializer_list>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include <shardwise/io/file.hpp>

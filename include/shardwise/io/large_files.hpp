@@ -9,10 +9,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <cstring>
 #include <memory>
-#include <new>
 
 #include <shardwise/io/file.hpp>
 

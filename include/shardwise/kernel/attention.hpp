@@ -8,9 +8,7 @@
 /// and the backward pass computes the scores again from the saved logarithm of that sum. The matrix of scores
 /// never exists; the working memory is one block of it (two in the backward pass).
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/kernel/attention_blocks.hpp>

@@ -9,10 +9,6 @@
 /// maxima and sums over keys then need no sums within a register, and the products no transposed keys. Few
 /// queries share a block with those of the other heads that read the same keys.
 
-#include <algorithm>
-#include <cstring>
-#include <limits>
-
 #include <shardwise/kernel/elementary.hpp>
 #include <shardwise/kernel/register_tile.hpp>
 

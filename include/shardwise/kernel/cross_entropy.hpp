@@ -12,11 +12,6 @@
 ///     double loss = cross_entropy(rows, terms, targets, expected);
 ///     cross_entropy_backward(rows, classes, first, logits, terms, targets, expected, factor, dlogits);
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <limits>
-#include <type_traits>
 #include <variant>
 
 #include <shardwise/kernel/arithmetic.hpp>

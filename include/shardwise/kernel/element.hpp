@@ -12,7 +12,6 @@
 
 #include <Eigen/Core>
 #include <bit>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <new>

@@ -10,7 +10,6 @@
 ///     copy_box(2, extents, src, from, dst, to);   // dst[rows, cols] = src[cols, rows]ᵀ
 
 #include <algorithm>
-#include <cstddef>
 #include <cstring>
 #include <stdexcept>
 #include <utility>

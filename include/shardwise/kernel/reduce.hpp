@@ -10,9 +10,7 @@
 ///     sum(outer, n, inner, x, y);                     // y[o, i] = Σ_k x[o, k, i]
 ///     sum_backward(outer, n, inner, dy, 1 / n, dx);   // of the mean
 
-#include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/kernel/element.hpp>

@@ -6,8 +6,6 @@
 /// Small matrix products, by tiles that stay in vector registers: those of an attention block are so small and
 /// thin that the call of a library would cost as much as the work.
 
-#include <cstring>
-
 #include <shardwise/kernel/fold.hpp>
 #include <shardwise/kernel/gemm.hpp>
 

@@ -7,8 +7,6 @@
 /// so that nothing overflows. Elements of -∞ (masked ones) get 0; if all are -∞, all get 0, where a division
 /// by the sum would give NaN.
 
-#include <algorithm>
-
 #include <shardwise/kernel/element.hpp>
 #include <shardwise/kernel/elementary.hpp>
 #include <shardwise/kernel/fold.hpp>

@@ -7,10 +7,7 @@
 /// computed in the state's type (`float` for bfloat16). Also what norms of gradients need, in `double`: squares
 /// of floats neither overflow nor vanish there.
 
-#include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstdint>
 
 #include <shardwise/kernel/fold.hpp>
 

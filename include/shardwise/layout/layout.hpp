@@ -6,7 +6,6 @@
 /// A layout: one placement per mesh axis, left to right. When two axes shard one dimension, the left one is
 /// the outer one: it cuts the dimension first, and the right one cuts each of its blocks again.
 
-#include <cstdint>
 #include <initializer_list>
 
 #include <shardwise/layout/index.hpp>

@@ -13,7 +13,6 @@
 /// static_assert(way.calls() == 1 && way.begin()->axes == 0b11);   // one all-reduce over both axes
 /// ```
 
-#include <cstdint>
 #include <vector>
 
 #include <shardwise/layout/transition.hpp>
@@ -191,5 +190,28 @@ constexpr Route route(const Layout& from, const Layout& to, int rank, const Mesh
   result.steps[0] = direct;
   return result;
 }
+
+namespace detail {
+
+/// A route that was asked for before.
+[[gnu::noinline]] inline const Route& cached_route(const Layout& from, const Layout& to, int rank,
+                                                   const MeshSizes& sizes) {
+  struct Known {
+    Layout from, to;
+    int rank = -1;
+    MeshSizes sizes{};
+    Route route;
+  };
+  constexpr std::size_t most = 64;
+  thread_local std::vector<Known> all(most);
+  const std::uint64_t key = (packed(from) * 31 + packed(to)) * 31 + static_cast<unsigned>(rank);
+  Known& known = all[key * 0x9e3779b97f4a7c15u >> 58];
+  if (known.rank != rank || !(known.from == from) || !(known.to == to) || known.sizes != sizes) {
+    known = {from, to, rank, sizes, route(from, to, rank, sizes)};
+  }
+  return known.route;
+}
+
+}  // namespace detail
 
 }  // namespace shardwise

@@ -14,7 +14,6 @@
 /// An index that the result lacks is contracted: cut into blocks, it leaves a pending reduction.
 
 #include <array>
-#include <cstdint>
 #include <string_view>
 
 #include <shardwise/layout/index.hpp>

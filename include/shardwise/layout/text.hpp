@@ -6,7 +6,6 @@
 /// Errors with a text: `fail<std::out_of_range>({"token ", token, " at ", position})`. Only this call is left behind in
 /// code that may be inlined in many places.
 
-#include <concepts>
 #include <initializer_list>
 #include <span>
 #include <stdexcept>
@@ -24,6 +23,7 @@ class TextPart {
   TextPart(std::string_view words) : words_(words) {}
   TextPart(const char* words) : words_(words) {}
   TextPart(const std::string& words) : words_(words) {}
+  TextPart(const char& letter) : words_(&letter, 1) {}
   TextPart(std::signed_integral auto number) : kind_(Kind::integer), integer_(number) {}
   TextPart(std::unsigned_integral auto number) : kind_(Kind::natural), natural_(number) {}
   TextPart(double number) : kind_(Kind::real), real_(number) {}

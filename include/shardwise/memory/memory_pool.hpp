@@ -14,10 +14,7 @@
 
 #include <array>
 #include <bit>
-#include <cstddef>
 #include <mutex>
-#include <new>
-#include <utility>
 
 #include <shardwise/layout/index.hpp>
 #include <shardwise/memory/large_blocks.hpp>

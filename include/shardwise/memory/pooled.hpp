@@ -13,7 +13,6 @@
 
 #include <memory>
 #include <type_traits>
-#include <utility>
 
 #include <shardwise/memory/memory_pool.hpp>
 

@@ -5,9 +5,6 @@
 /// @file
 /// A counted handle to an object in the pool. Handles belong to one thread.
 
-#include <concepts>
-#include <utility>
-
 #include <shardwise/memory/pooled.hpp>
 
 namespace shardwise {

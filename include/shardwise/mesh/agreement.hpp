@@ -5,12 +5,7 @@
 /// @file
 /// One rank's problem is every rank's error: all throw the same message, and none waits for one that has gone.
 
-#include <algorithm>
 #include <map>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include <shardwise/mesh/communicator.hpp>
 

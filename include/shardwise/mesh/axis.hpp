@@ -9,9 +9,7 @@
 /// struct replica { static constexpr const char* name = "replica"; static constexpr bool data = true; };
 /// ```
 
-#include <concepts>
 #include <string>
-#include <tuple>
 
 #include <shardwise/layout/layout.hpp>
 

@@ -12,14 +12,8 @@
 /// all.all_reduce(terms, sums, count, sw::DataType::f32, sw::ReduceOp::sum);
 /// @endcode
 
-#include <algorithm>
-#include <memory>
 #include <numeric>
-#include <span>
-#include <stdexcept>
-#include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <shardwise/layout/index.hpp>

@@ -9,8 +9,6 @@
 /// A type of one's own takes part when it says which of these it is:
 /// `template <> inline constexpr DataType data_type<Eigen::bfloat16> = DataType::bf16;`
 
-#include <concepts>
-#include <cstdint>
 #include <type_traits>
 
 #include <shardwise/layout/index.hpp>

@@ -16,8 +16,6 @@
 
 #include <cstdio>
 #include <exception>
-#include <stdexcept>
-#include <string>
 #include <string_view>
 #include <type_traits>
 

@@ -10,12 +10,6 @@
 /// mesh.size<tp>(); mesh.rank<tp>(); mesh.communicator<tp>();
 /// ```
 
-#include <algorithm>
-#include <array>
-#include <limits>
-#include <stdexcept>
-#include <string>
-
 #include <shardwise/mesh/communication_plan.hpp>
 #include <shardwise/mesh/mesh_state.hpp>
 
@@ -38,8 +32,7 @@ class Mesh {
 
   /// Arranges all ranks of `ranks`. Collective over them. Throws `std::invalid_argument`, on every rank, if
   /// the sizes do not multiply to their number.
-  Mesh(Communicator ranks, const SizesOf& sizes)
-      : state_(Shared<detail::MeshState>::make(std::move(ranks))) {
+  Mesh(Communicator ranks, const SizesOf& sizes) : state_(Shared<detail::MeshState>::make(std::move(ranks))) {
     state_->axes = axes;
     state_->sizes = fitted(sizes, state_->all.size());
     state_->coordinates = group_member(state_->sizes, {}, axes, every_axis, state_->all.rank());

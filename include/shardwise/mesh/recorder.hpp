@@ -11,8 +11,6 @@
 /// all-reduce counts its buffer, an all-gather its result, a reduce-scatter its input, an all-to-all what the
 /// rank sends (its own part included).
 
-#include <cstdint>
-
 #include <shardwise/layout/index.hpp>
 #include <shardwise/layout/transition.hpp>
 

@@ -18,8 +18,6 @@
 /// @endcode
 
 #include <bit>
-#include <cstdint>
-#include <type_traits>
 
 #include <shardwise/mesh/data_type.hpp>
 #include <shardwise/mesh/mpi.hpp>

@@ -21,9 +21,6 @@
 /// operands that are types only (autograd/abstract.hpp). If a layout does not fit, at whatever depth, the call does not
 /// compile: one error, at the line of the call, with the first `LayoutError`; and `requires { mlp(x); }` is false.
 
-#include <tuple>
-#include <utility>
-
 #include <shardwise/autograd/abstract.hpp>
 
 namespace shardwise {

@@ -6,9 +6,6 @@
 /// A parameter without its type: what units, `reduce_gradients`, optimizers and checkpoints work on. They are compiled
 /// once, and not for each type of parameter; what needs the type of the elements is here as functions.
 
-#include <algorithm>
-#include <cmath>
-
 #include <shardwise/autograd/slot.hpp>
 #include <shardwise/kernel/random.hpp>
 #include <shardwise/kernel/update.hpp>

@@ -6,11 +6,6 @@
 /// The parameters of a module, by its `visit(f)`, which calls f(name, child) for each parameter, submodule, or vector of
 /// submodules. On it rest initialisation, optimizers, weights and checkpoints.
 
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include <shardwise/module/parameter.hpp>
 
 namespace shardwise {

@@ -13,10 +13,6 @@
 /// but cannot change the type of its variable: not from a constant of a tape to what depends on parameters, and not to
 /// the error that a layer ends in, which is then reported at the line of the loop.
 
-#include <concepts>
-#include <cstddef>
-#include <stdexcept>
-
 #include <shardwise/module/module.hpp>
 
 namespace shardwise {

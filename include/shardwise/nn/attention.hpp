@@ -8,6 +8,7 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/nn/linear.hpp>
+#include <shardwise/nn/project.hpp>
 #include <shardwise/ops/attention.hpp>
 
 namespace shardwise {

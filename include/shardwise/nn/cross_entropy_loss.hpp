@@ -14,9 +14,6 @@
 /// Forward: one all-reduce over the axes that shard the classes, of three numbers a row (four with label
 /// smoothing), and one of two numbers over the axes that shard rows. Backward: no communication.
 
-#include <stdexcept>
-#include <string>
-
 #include <shardwise/layout/diagnosis.hpp>
 
 #include <shardwise/kernel/cross_entropy.hpp>

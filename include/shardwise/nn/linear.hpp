@@ -9,13 +9,10 @@
 /// Linear<Mesh, ColwiseParallel<tp>> up(mesh, 1024, 4096);
 /// Linear<Mesh, RowwiseParallel<tp>> down(mesh, 4096, 1024);
 /// auto y = down(gelu(up(x)));               // one all-reduce forward, one backward
-/// auto [q, k, v] = project(x, wq, wk, wv);  // x is redistributed once, and so is its gradient
 /// ```
 
-#include <shardwise/layout/diagnosis.hpp>
-
 #include <shardwise/module/module.hpp>
-#include <shardwise/ops/matmul.hpp>
+#include <shardwise/ops/linear.hpp>
 #include <shardwise/parallel/style_problem.hpp>
 #include <shardwise/parallel/styled.hpp>
 
@@ -93,32 +90,5 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
     return all;
   }
 };
-
-namespace detail {
-
-struct Project : Module<Project> {
-  template <Operand X, class First, class... Rest>
-  constexpr auto forward(const X& x, const First& first, const Rest&... rest) const {
-    using Shared = decltype(first.take(x));
-    if constexpr ((std::is_same_v<Shared, decltype(rest.take(x))> && ...)) {
-      const Shared shared = first.take(x);
-      return std::make_tuple(first(shared), rest(shared)...);
-    } else {
-      return redistribute_to<layout_error<Reason::layers_want_the_input_in_different_layouts,
-                                          Got<tensor_of<Shared>, tensor_of<decltype(rest.take(x))>...>>>(x);
-    }
-  }
-};
-
-}  // namespace detail
-
-/// `x` through several layers that want it in one layout, as a tuple: it is redistributed once, and their gradients are
-/// added before they are reduced.
-template <Operand X, class... Layers, class Problem = detail::call_problem<detail::Project, X, Layers...>>
-constexpr auto project(const X& x, const Layers&... layers) {
-  return detail::Project()(x, layers...);
-}
-template <Operand X, class... Layers, IllFormed Why = detail::call_problem<detail::Project, X, Layers...>>
-Why project(const X&, const Layers&...);  // see Why
 
 }  // namespace shardwise

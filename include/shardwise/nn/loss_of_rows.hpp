@@ -6,11 +6,6 @@
 /// What the ranks that share the rows of a loss tell each other: its sum and how many rows count; or the first target that
 /// is wrong, so that all of them throw the same.
 
-#include <bit>
-#include <cstdint>
-#include <stdexcept>
-#include <string>
-
 #include <shardwise/kernel/cross_entropy.hpp>
 #include <shardwise/tensor/factories.hpp>
 

@@ -3,21 +3,18 @@
 #pragma once
 
 /// @file
-/// `matmul`: the last dimensions of an activation against a weight stored `[out…, in…]`, and `linear`, which
-/// adds a bias. Features may be several dimensions: `[heads, head_dim]` is sharded by whole heads.
+/// `matmul`: the last dimensions of an activation against a weight stored `[out…, in…]`. Features may be several
+/// dimensions: `[heads, head_dim]` is sharded by whole heads.
 ///
 /// ```
 /// y = matmul(x, w);         // y[r…, o…] = Σ_i x[r…, i] w[o…, i]
 /// y = matmul<2>(x, w);      // Σ over two dimensions: x[r…, i, j] w[o…, i, j]
-/// y = linear(x, w, b);      // + b[o…]
 /// ```
 /// Along one axis, besides all `Replicate` and all `Reduced`: (`Reduced`, `Shard<out>`) gives `Shard`;
 /// (`Shard<in>`, `Shard<in>`) gives `Partial`; (`Shard<row>`, `Reduced`) gives `Shard<row>`; one `Partial`
-/// beside a `Reduced` gives `Partial`. The bias lies as the result does: `Partial` on a `Partial` result, so
-/// that it is added once.
+/// beside a `Reduced` gives `Partial`.
 
 #include <shardwise/kernel/gemm.hpp>
-#include <shardwise/kernel/reduce.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 
@@ -96,70 +93,6 @@ struct MatmulOp {
   }
 };
 
-/// matmul, and a bias added to every row while the product is in the cache.
-template <int Contracted>
-struct LinearOp {
-  using Product = MatmulOp<Contracted>;
-  static constexpr Saved saved{.inputs = 0b011};
-  static constexpr bool accumulates = true;
-
-  template <int RankX, int RankW, int RankB>
-  static constexpr Signature signature() {
-    Signature product = Product::template signature<RankX, RankW>();
-    if (product.count == 0 || RankB != RankW - Contracted) return {};
-    product.operands[2] = Indices::range('a', RankB);
-    product.differentiable[2] = true;
-    product.count = 3;
-    return product;
-  }
-  /// The bias meets the product as the terms of a sum do.
-  template <int RankX, int RankW, int RankB>
-  static constexpr Propagated rule(const OperandPlacements& at) {
-    Signature product = Product::template signature<RankX, RankW>();
-    Propagated y = propagate(product, at);
-    if (!y.legal()) return y;
-    Signature sum =
-        Signature::of(product.result, Indices::range('a', RankB), product.result).linear_jointly();
-    return propagate(sum, {y.placement, at[2]});
-  }
-
-  template <int RankX, int RankW, int RankB>
-  static constexpr auto shape(const Shape<RankX>& x, const Shape<RankW>& w, const Shape<RankB>& b) {
-    for (int i = 0; i < RankB; ++i) {
-      if (b[i] != w[i]) {
-        detail::fail(
-            {"linear: the bias has ", b[i], " elements in dimension ", i, ", but the weight gives ", w[i]});
-      }
-    }
-    return Product::shape(x, w);
-  }
-
-  template <class Y, class X, class W, class B>
-  static constexpr std::int64_t flops(const Y& y, const X& x, const W& w, const B&) {
-    return Product::flops(y, x, w) + y.elements();
-  }
-  template <class Y, class X, class W, class B>
-  static constexpr std::int64_t gradient_flops(int wanted, const Y& y, const X& x, const W& w, const B&) {
-    return (wanted - 1) * Product::flops(y, x, w) + y.elements();  // the bias is always among the wanted
-  }
-
-  template <class T, int RankY, int RankX, int RankW, int RankB>
-  static void forward(View<T, RankY> y, void*, View<const T, RankX> x, View<const T, RankW> w,
-                      View<const T, RankB> b) {
-    Product::product(y, x, w, false);
-    kernel::add_rows(Product::rows(x), Product::outputs(w), b.data, y.data);
-  }
-
-  template <class T, int RankY, int RankX, int RankW, int RankB>
-  static void pull_back(View<const T, RankY> dy, View<const T, RankY> y, const void* residual,
-                        Input<T, RankX> x, Input<T, RankW> w, Input<T, RankB> b) {
-    Product::pull_back(dy, y, residual, x, w);
-    if (b.gradient) {
-      kernel::sum_rows(Product::rows(x), Product::outputs(w), dy.data, b.gradient, b.accumulate);
-    }
-  }
-};
-
 /// x: [r…, in…], w: [out…, in…] with `Contracted` dimensions `in…`; the result is [r…, out…].
 template <int Contracted = 1, Operand X, Operand W, class Result = result_of<MatmulOp<Contracted>, X, W>>
 constexpr auto matmul(const X& x, const W& w) {
@@ -167,15 +100,5 @@ constexpr auto matmul(const X& x, const W& w) {
 }
 template <int Contracted = 1, Operand X, Operand W, IllFormed Why = result_of<MatmulOp<Contracted>, X, W>>
 Why matmul(const X&, const W&);  // see Why: LayoutError<Reason, On<>, Expected<>, Got<>, Cure<>>
-
-/// matmul plus b: [out…] in every row.
-template <int Contracted = 1, Operand X, Operand W, Operand B,
-          class Result = result_of<LinearOp<Contracted>, X, W, B>>
-constexpr auto linear(const X& x, const W& w, const B& b) {
-  return apply(LinearOp<Contracted>{}, x, w, b);
-}
-template <int Contracted = 1, Operand X, Operand W, Operand B,
-          IllFormed Why = result_of<LinearOp<Contracted>, X, W, B>>
-Why linear(const X&, const W&, const B&);  // see Why
 
 }  // namespace shardwise

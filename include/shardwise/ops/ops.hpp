@@ -13,6 +13,7 @@
 #include <shardwise/ops/embedding.hpp>
 #include <shardwise/ops/key_value_cache.hpp>
 #include <shardwise/ops/layer_norm.hpp>
+#include <shardwise/ops/linear.hpp>
 #include <shardwise/ops/matmul.hpp>
 #include <shardwise/ops/reduction.hpp>
 #include <shardwise/ops/reshape.hpp>

@@ -26,10 +26,6 @@
 /// every layer. Each layer with parameters is named just once; anything else is a compile error that gives
 /// the name: `plan_problem`.
 
-#include <algorithm>
-#include <array>
-#include <string_view>
-
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/layout/name.hpp>
 #include <shardwise/parallel/module_name.hpp>

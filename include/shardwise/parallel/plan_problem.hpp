@@ -6,9 +6,6 @@
 /// What is wrong with a plan for a model: each of its layers is named just once, with a style that suits it, over axes of
 /// the mesh, and nothing else is named.
 
-#include <algorithm>
-#include <array>
-
 #include <shardwise/layout/diagnosis.hpp>
 
 #include <shardwise/parallel/plan.hpp>

@@ -11,10 +11,6 @@
 /// auto same = a.as<X>(x.mesh());     // and back
 /// ```
 
-#include <cstring>
-#include <span>
-#include <vector>
-
 #include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/tensor/parts.hpp>
 

@@ -6,9 +6,6 @@
 /// Many tensors that change their layout alike, in one collective: gradients of a bucket, parameters of a unit. Buckets
 /// fill up, and are under way while others fill.
 
-#include <algorithm>
-#include <limits>
-
 #include <shardwise/tensor/exchange.hpp>
 
 namespace shardwise::detail {

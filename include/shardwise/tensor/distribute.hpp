@@ -11,9 +11,6 @@
 /// auto e = full_tensor(d);                                        // an Eigen matrix on every rank
 /// ```
 
-#include <span>
-#include <string>
-
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/mesh/communicator.hpp>
 #include <shardwise/tensor/factories.hpp>

@@ -5,10 +5,6 @@
 /// @file
 /// Parts of row-major blocks: where they lie, and how they are copied, whatever their elements are.
 
-#include <algorithm>
-#include <cstdint>
-#include <span>
-
 #include <shardwise/kernel/permute.hpp>
 #include <shardwise/layout/block.hpp>
 #include <shardwise/tensor/tensor.hpp>

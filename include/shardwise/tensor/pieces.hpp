@@ -5,8 +5,6 @@
 /// @file
 /// What each rank of a group has, where that is not a layout's business.
 
-#include <vector>
-
 #include <shardwise/tensor/parts.hpp>
 
 namespace shardwise::detail {

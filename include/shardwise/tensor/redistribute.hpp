@@ -12,8 +12,6 @@
 /// ```
 /// It takes the cheapest legal route (see `route`), which may be no communication at all.
 
-#include <concepts>
-
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/mesh/axis.hpp>
 #include <shardwise/tensor/transfer.hpp>

@@ -14,8 +14,6 @@
 /// A tensor is a cheap handle to a block that is shared and does not change.
 
 #include <Eigen/Core>
-#include <stdexcept>
-#include <type_traits>
 
 #include <shardwise/layout/block.hpp>
 #include <shardwise/layout/diagnosis.hpp>

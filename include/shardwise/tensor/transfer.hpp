@@ -6,8 +6,6 @@
 /// One step of a route, carried out: from the block of one layout to the block of the next, with at most one
 /// collective.
 
-#include <cstring>
-
 #include <shardwise/layout/route.hpp>
 #include <shardwise/tensor/exchange.hpp>
 
@@ -86,25 +84,6 @@ class Transfer : public Counted {
   Collective kind_;
   Exchange exchange_;
 };
-
-/// A route that was asked for before.
-[[gnu::noinline]] inline const Route& cached_route(const Layout& from, const Layout& to, int rank,
-                                                   const MeshSizes& sizes) {
-  struct Known {
-    Layout from, to;
-    int rank = -1;
-    MeshSizes sizes{};
-    Route route;
-  };
-  constexpr std::size_t most = 64;
-  thread_local std::vector<Known> all(most);
-  const std::uint64_t key = (packed(from) * 31 + packed(to)) * 31 + static_cast<unsigned>(rank);
-  Known& known = all[key * 0x9e3779b97f4a7c15u >> 58];
-  if (known.rank != rank || !(known.from == from) || !(known.to == to) || known.sizes != sizes) {
-    known = {from, to, rank, sizes, route(from, to, rank, sizes)};
-  }
-  return known.route;
-}
 
 /// Goes from `x` to the layout `to` up to the last step, which is left to the caller.
 constexpr Shared<Transfer> last_step(AnyTensor x, const Layout& to) {

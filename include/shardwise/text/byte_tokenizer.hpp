@@ -12,9 +12,6 @@
 /// ```
 
 #include <optional>
-#include <span>
-#include <stdexcept>
-#include <string>
 #include <vector>
 
 #include <shardwise/io/fingerprint.hpp>

@@ -11,10 +11,6 @@
 /// ```
 
 #include <limits>
-#include <span>
-#include <stdexcept>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include <shardwise/kernel/random.hpp>

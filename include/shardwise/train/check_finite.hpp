@@ -21,13 +21,6 @@
 /// }
 /// ```
 
-#include <cmath>
-#include <cstdint>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include <shardwise/kernel/update.hpp>
 #include <shardwise/train/clip.hpp>
 #include <shardwise/train/reduce_gradients.hpp>

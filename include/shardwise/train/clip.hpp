@@ -12,14 +12,6 @@
 /// optimizer.step(model);                      // with the clipped gradients
 /// ```
 
-#include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstdint>
-#include <limits>
-#include <stdexcept>
-#include <string>
-
 #include <shardwise/kernel/update.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
 

@@ -16,16 +16,6 @@
 /// adamw.step(model);
 /// ```
 
-#include <algorithm>
-#include <concepts>
-#include <cstring>
-#include <functional>
-#include <limits>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include <shardwise/kernel/update.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
 

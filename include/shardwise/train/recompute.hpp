@@ -12,10 +12,6 @@
 /// Values and gradients are the same, bit by bit. The price is a second forward pass of the module, with all that
 /// it communicates, in `Phase::backward`.
 
-#include <tuple>
-#include <type_traits>
-#include <utility>
-
 #include <shardwise/layout/diagnosis.hpp>
 
 #include <shardwise/autograd/abstract.hpp>

@@ -13,10 +13,6 @@
 /// `reduce_gradients(model)` after `tape.backward(loss)` gives the same, without an overlap; an optimizer's step does
 /// it too.
 
-#include <limits>
-#include <stdexcept>
-#include <string>
-
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/module/parameters.hpp>
 #include <shardwise/tensor/buckets.hpp>

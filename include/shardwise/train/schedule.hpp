@@ -16,9 +16,6 @@
 #include <cstdint>
 #include <limits>
 #include <numbers>
-#include <stdexcept>
-#include <string>
-#include <string_view>
 #include <type_traits>
 
 #include <shardwise/layout/text.hpp>
@@ -73,23 +70,17 @@ class Schedule {
     const auto& [decay, peak, floor, warmup, steps] = settings_;
     check_rate(peak, "peak");
     check_rate(floor, "floor");
-    if (floor > peak) {
+    if (floor > peak)
       detail::fail({"Schedule: floor is ", floor, ", which must not be above the peak, ", peak});
-    }
-    if (warmup < 0) {
-      detail::fail({"Schedule: warmup is ", warmup, ", which must be 0 or more"});
-    }
-    if (decay != Decay::constant && warmup >= steps) {
+    if (warmup < 0) detail::fail({"Schedule: warmup is ", warmup, ", which must be 0 or more"});
+    if (decay != Decay::constant && warmup >= steps)
       detail::fail({"Schedule: warmup is ", warmup, ", which must be below the steps, ", steps});
-    }
   }
 
   /// The rate at a step. Throws `std::invalid_argument` if `step` is negative.
   constexpr double operator()(std::int64_t step) const {
     const auto& [decay, peak, floor, warmup, steps] = settings_;
-    if (step < 0) {
-      detail::fail({"Schedule: step is ", step, ", which must be 0 or more"});
-    }
+    if (step < 0) detail::fail({"Schedule: step is ", step, ", which must be 0 or more"});
     if (step < warmup) return peak * static_cast<double>(step + 1) / static_cast<double>(warmup);
     if (decay == Decay::constant) return peak;
     if (step >= steps) return floor;
@@ -103,9 +94,8 @@ class Schedule {
 
  private:
   static constexpr void check_rate(double rate, const char* name) {
-    if (!(rate >= 0 && rate <= std::numeric_limits<double>::max())) {
+    if (!(rate >= 0 && rate <= std::numeric_limits<double>::max()))
       detail::fail({"Schedule: ", name, " is ", rate, ", which must be a number from 0 on"});
-    }
   }
 
   /// cos(π way) for a way from 0 to 1.

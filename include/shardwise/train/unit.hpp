@@ -15,8 +15,6 @@
 /// (`backward_and_reduce`). Units that are linked gather one ahead: while one is at work, its successor's parameters
 /// are under way; in the backward pass, its predecessor's.
 
-#include <limits>
-
 #include <shardwise/autograd/abstract.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
 

@@ -5,8 +5,6 @@
 /// @file
 /// The ranks that read and write the files of a mesh, or of a module, together.
 
-#include <functional>
-
 #include <shardwise/module/parameters.hpp>
 
 // Implementation details: not part of the interface.

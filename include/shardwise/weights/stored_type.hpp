@@ -11,8 +11,6 @@
 #include <Eigen/Core>
 #include <cmath>
 #include <cstring>
-#include <string_view>
-#include <tuple>
 
 #include <shardwise/tensor/tensor.hpp>
 

@@ -10,6 +10,7 @@
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/models/llama/config.hpp>
 #include <shardwise/nn/attention.hpp>
+#include <shardwise/nn/project.hpp>
 #include <shardwise/nn/rms_norm.hpp>
 #include <shardwise/ops/add.hpp>
 #include <shardwise/ops/key_value_cache.hpp>

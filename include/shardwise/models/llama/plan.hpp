@@ -16,8 +16,6 @@
 /// an axis of their own, `Mesh<tp, kvr>`, along which key and value heads are the same on all ranks; their
 /// weights' gradients are reduced along it: `LlamaTensorParallel<AxisList<tp, kvr>>`.
 
-#include <numeric>
-
 #include <shardwise/parallel/plan.hpp>
 
 namespace shardwise {

@@ -5,8 +5,6 @@
 /// @file
 /// A `tokenizer.json` as a whole: text to tokens and back.
 
-#include <span>
-
 #include <shardwise/layout/index.hpp>
 #include <shardwise/text/bpe_tokenizer.hpp>
 #include <shardwise/text/tokenizer/component.hpp>
