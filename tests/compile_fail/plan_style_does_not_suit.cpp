@@ -19,7 +19,8 @@ struct FeedForward {
                                       ModuleName{"down", ModuleKind::linear}};
   using Problem = plan_problem<Grid, PlanType, modules>;
 
-  explicit FeedForward(const Grid& mesh) requires WellFormed<Problem> : up(mesh, 64, 256), down(mesh, 256, 64) {
+  explicit FeedForward(const Grid& mesh) requires WellFormed<Problem> : up(mesh, 64, 256),
+                                                                        down(mesh, 256, 64) {
   }
   template <IllFormed Why = Problem>
   explicit FeedForward(const Grid&) = delete;
