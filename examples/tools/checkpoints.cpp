@@ -38,7 +38,10 @@ sw::Json notes_of(const Run& run) {
 
 }  // namespace
 
-void Checkpoints::open() {
+void Checkpoints::begin(TrainedModel& model) {
+  contents_.emplace(run_.mesh());
+  model.add_to(*contents_);
+  contents_->add("step", step_);
   const TrainOptions& options = run_.options();
   checkpointer_.emplace(
       contents_->ranks(),

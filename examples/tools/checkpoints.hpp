@@ -24,21 +24,13 @@ class Checkpoints {
 
   /// Goes on from the last checkpoint, if that is wanted and there is one. Throws `std::runtime_error` if it is of another
   /// run, and if a run that is not resumed would mix its checkpoints with those of another.
-  template <class Model, class Optimizer>
-  void begin(Model& model, Optimizer& optimizer) {
-    contents_.emplace(run_.mesh());
-    contents_->add("model", model);
-    contents_->add("optimizer", optimizer, model);
-    contents_->add("step", step_);
-    open();
-  }
+  void begin(TrainedModel& model);
 
   /// Saves now and then; and before the run ends, when it also waits until all is written. Returns whether nothing is
   /// lost if the run ends here.
   bool after_step(bool ends);
 
  private:
-  void open();
   void resume_from(const std::filesystem::path& last);
   /// The run goes on without a checkpoint that could not be written.
   bool tell(const std::optional<std::string>& problem) const;

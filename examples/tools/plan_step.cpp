@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// The dry run of a training step, for one element type and one level of ZeRO: `STEP_TYPE` and `STEP_ZERO`.
+/// The dry run of a training step, for one element type, `STEP_TYPE`, and all levels of ZeRO.
 
 #include "step_job.hpp"
 
@@ -45,13 +45,20 @@ PlannedStep planned(const StepJob& job, const std::array<int, 4>& coordinates) {
   return {{recorder.record(), mesh.sizes()}, sw::parameter_count(model)};
 }
 
-}  // namespace
-
 template <class T, int ZeroLevel>
-PlannedStep plan_step(const StepJob& job, const std::array<int, 4>& coordinates) {
+PlannedStep planned_at(const StepJob& job, const std::array<int, 4>& coordinates) {
   return job.sequence_parallel ? planned<T, TrainPlan<ZeroLevel, true>>(job, coordinates)
                                : planned<T, TrainPlan<ZeroLevel, false>>(job, coordinates);
 }
-template PlannedStep plan_step<STEP_TYPE, STEP_ZERO>(const StepJob&, const std::array<int, 4>&);
+
+}  // namespace
+
+template <class T>
+PlannedStep plan_step(const StepJob& job, const std::array<int, 4>& coordinates) {
+  constexpr decltype(&planned_at<T, 0>) at_level[] = {planned_at<T, 0>, planned_at<T, 1>, planned_at<T, 2>,
+                                                      planned_at<T, 3>};
+  return at_level[job.zero_level](job, coordinates);
+}
+template PlannedStep plan_step<STEP_TYPE>(const StepJob&, const std::array<int, 4>&);
 
 }  // namespace tools

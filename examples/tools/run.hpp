@@ -3,8 +3,7 @@
 #pragma once
 
 /// @file
-/// A training run of a Llama on text: all of it that is the same code for every plan and element type, so that it is
-/// compiled once. train_loop.cpp has the rest.
+/// A training run of a Llama on text, but for the model. train_loop.cpp has the loop, trained_model.hpp the model.
 
 #include <cstdint>
 #include <filesystem>
@@ -21,6 +20,7 @@
 
 #include "progress.hpp"
 #include "step_job.hpp"
+#include "trained_model.hpp"
 #include "training_log.hpp"
 
 namespace tools {
@@ -43,7 +43,6 @@ struct TrainOptions {
   std::int64_t warmup_steps() const { return warmup.value_or(steps / 10); }
 };
 
-using Mesh = LlamaMesh<sw::Mesh>;
 using StepPlan = decltype(PlannedStep::plan);
 
 /// What a run has but its model: mesh, text, learning rate, and what it tells. Collective over the whole job.
@@ -85,9 +84,8 @@ class Run {
   std::optional<Progress> progress_;
 };
 
-/// Trains, with parameters and activations of type T; see train_loop.cpp. Returns whether what was recorded of the last
-/// step is what a dry run has planned, and the last checkpoint, if there are any, is whole.
-template <class T, int ZeroLevel>
+/// Trains. Returns whether what was recorded of the last step is what a dry run has planned, and the last checkpoint, if
+/// there are any, is whole.
 bool train(const TrainOptions& options);
 
 }  // namespace tools

@@ -4,7 +4,7 @@
 
 /// @file
 /// What a step of training a Llama is, whether `train` runs it or `plan` counts it. Its plan and its element type are
-/// types, chosen at run time: each combination is compiled, in translation units of its own.
+/// types, chosen at run time: all combinations are compiled, each element type in translation units of its own.
 
 #include <array>
 
@@ -29,6 +29,12 @@ struct StepJob {
   int in_background = 2;  ///< buckets that are under way at a time
 };
 
+/// The same on every rank; 0 on a dry mesh.
+struct StepResult {
+  double loss = 0;  ///< the mean over all targets of the step that count
+  double norm = 0;  ///< of its gradients, before clipping
+};
+
 struct PlannedStep {
   sw::CommunicationPlan<replica, sw::dp, sw::tp, sw::kvr> plan;
   sw::Index parameters = 0;  ///< of the whole model
@@ -36,17 +42,12 @@ struct PlannedStep {
 
 /// What the rank at `coordinates` does in one step of a run that has made steps before, so that the optimizer's state is
 /// there from the beginning. Counted on a dry mesh. Throws `std::invalid_argument` for a job that cannot be run.
-template <class T, int ZeroLevel>
+template <class T>
 PlannedStep plan_step(const StepJob& job, const std::array<int, 4>& coordinates);
 
-/// The same, of the type and the level that the job says.
+/// The same, of the type that the job says.
 inline PlannedStep plan_step(const StepJob& job, const std::array<int, 4>& coordinates) {
-  using Planner = PlannedStep (*)(const StepJob&, const std::array<int, 4>&);
-  using B = Eigen::bfloat16;
-  constexpr Planner of_float[] = {plan_step<float, 0>, plan_step<float, 1>, plan_step<float, 2>,
-                                  plan_step<float, 3>};
-  constexpr Planner of_bfloat16[] = {plan_step<B, 0>, plan_step<B, 1>, plan_step<B, 2>, plan_step<B, 3>};
-  return (job.bf16 ? of_bfloat16 : of_float)[job.zero_level](job, coordinates);
+  return job.bf16 ? plan_step<Eigen::bfloat16>(job, coordinates) : plan_step<float>(job, coordinates);
 }
 
 }  // namespace tools

@@ -49,14 +49,6 @@ void add_run_options(CLI::App& app, TrainOptions& options) {
       ->check(CLI::IsMember({"line", "plain"}));
 }
 
-bool train_as_told(const TrainOptions& options) {
-  using Training = bool (*)(const TrainOptions&);
-  using B = Eigen::bfloat16;
-  constexpr Training of_float[] = {train<float, 0>, train<float, 1>, train<float, 2>, train<float, 3>};
-  constexpr Training of_bfloat16[] = {train<B, 0>, train<B, 1>, train<B, 2>, train<B, 3>};
-  return (options.job.bf16 ? of_bfloat16 : of_float)[options.job.zero_level](options);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -75,6 +67,6 @@ int main(int argc, char** argv) {
     if (auto code = parse(app, argc, argv)) return *code;
     options.decay = sw::parse_decay(decay);
     options.job = job_of(job, sw::any);  // data-parallel are all ranks that are left
-    return train_as_told(options) ? 0 : 1;
+    return train(options) ? 0 : 1;
   });
 }

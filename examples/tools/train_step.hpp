@@ -29,12 +29,6 @@ constexpr StepOptions step_options_of(const StepJob& job, double max_norm) {
           .reduction = {.bucket_bytes = job.bucket_bytes, .in_background = job.in_background}};
 }
 
-/// The same on every rank; 0 on a dry mesh.
-struct StepResult {
-  double loss = 0;  ///< the mean over all targets of the step that count
-  double norm = 0;  ///< of its gradients, before clipping
-};
-
 /// `train_step` goes on after every gradient.
 struct Always {
   constexpr bool operator()(const StepResult&) const { return true; }

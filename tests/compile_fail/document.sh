@@ -6,7 +6,9 @@
 # the reasons in diagnosis.hpp, with what the compilers really say. `// page: clang++ too` shows clang++'s text as well.
 #
 #   cmake --build build --target errors_page           writes the page
-#   document.sh flags=FILE [g++=PATH] [clang++=PATH] [include_g++=HEADER] [include_clang++=HEADER] [check]
+#   document.sh flags=FILE [g++=PATH] [clang++=PATH] [said_g++=FOLDER] [said_clang++=FOLDER] [check]
+#
+# What a compiler said when a test ran is in its folder, NAME.txt for NAME.cpp; without a folder, it is asked.
 #
 # With `check` nothing is written: the page must be what would be written, if the compilers are those that it was
 # written with; with any other, it must have the same words of ours (LayoutError<…>). In any case every reason and every
@@ -18,7 +20,7 @@ cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 page=../../docs/reference/errors.md
 diagnosis=../../include/shardwise/layout/diagnosis.hpp
 
-declare -A option=([g++]="" [clang++]="" [include_g++]="" [include_clang++]="" [flags]="")
+declare -A option=([g++]="" [clang++]="" [said_g++]="" [said_clang++]="" [flags]="")
 check=false
 for argument in "$@"; do
   if [[ $argument == check ]]; then check=true; else option[${argument%%=*}]=${argument#*=}; fi
@@ -29,9 +31,11 @@ described="g++ $(version g++) and clang++ $(version clang++)"
 
 # What a compiler says to a mistake; `compile g++ file.cpp`.
 compile() {
-  local include=()
-  if [[ -n ${option[include_$1]} ]] && ! grep -q '^// not precompiled' "$2"; then include=(-include "${option[include_$1]}"); fi
-  "${option[$1]}" "@${option[flags]}" "${include[@]}" -fsyntax-only -DSHOULD_FAIL "$2" 2>&1 || true
+  if [[ -n ${option[said_$1]} ]]; then
+    sed "s,$PWD/,,g" "${option[said_$1]}/${2%.cpp}.txt"
+  else
+    "${option[$1]}" "@${option[flags]}" -fsyntax-only -DSHOULD_FAIL "$2" 2>&1 || true
+  fi
 }
 
 # The part of it that speaks of the user's file, and not of our headers.

@@ -3,7 +3,6 @@
 
 /// Each layer with parameters has its entry in a plan, so that none is replicated by oversight.
 // page: clang++ too
-// not precompiled: it has an Mlp of its own
 // expect: LayoutError<Reason::plan_leaves_a_module_without_a_style, Got<Name<down>>, Cure<Hint::give_it_a_style_or_NoParallel>>
 
 #include <shardwise/mesh/mesh.hpp>
@@ -14,15 +13,16 @@ using namespace shardwise;
 using Grid = Mesh<dp, tp>;
 
 template <class PlanType>
-struct Mlp {
+struct FeedForward {
   static constexpr std::array modules{ModuleName{"up", ModuleKind::linear},
                                       ModuleName{"down", ModuleKind::linear}};
   using Problem = plan_problem<Grid, PlanType, modules>;
 
-  explicit Mlp(const Grid& mesh) requires WellFormed<Problem> : up(mesh, 64, 256), down(mesh, 256, 64) {
+  explicit FeedForward(const Grid& mesh) requires WellFormed<Problem> : up(mesh, 64, 256),
+                                                                        down(mesh, 256, 64) {
   }
   template <IllFormed Why = Problem>
-  explicit Mlp(const Grid&) = delete;
+  explicit FeedForward(const Grid&) = delete;
 
   Linear<Grid, style_of<PlanType, "up">> up;
   Linear<Grid, style_of<PlanType, "down">> down;
@@ -31,11 +31,11 @@ struct Mlp {
 #ifdef SHOULD_FAIL
 using Parallel = Plan<Use<"up", ColwiseParallel<tp>>>;
 auto make(const Grid& mesh) {
-  return Mlp<Parallel>(mesh);
+  return FeedForward<Parallel>(mesh);
 }
 #else
 using Parallel = Plan<Use<"up", ColwiseParallel<tp>>, Use<"down", RowwiseParallel<tp>>>;
 auto make(const Grid& mesh) {
-  return Mlp<Parallel>(mesh);
+  return FeedForward<Parallel>(mesh);
 }
 #endif

@@ -3,7 +3,6 @@
 
 /// Two entries of a plan stand for one module, `Expected`; no entry goes before another.
 // page: clang++ too
-// not precompiled: it has an Mlp of its own
 // expect: LayoutError<Reason::plan_names_a_module_twice, Expected<Name<down>>, Got<Name<.>, Name<down>>, Cure<Hint::keep_one_of_the_two>>
 
 #include <shardwise/mesh/mesh.hpp>
@@ -14,15 +13,16 @@ using namespace shardwise;
 using Grid = Mesh<dp, tp>;
 
 template <class PlanType>
-struct Mlp {
+struct FeedForward {
   static constexpr std::array modules{ModuleName{"up", ModuleKind::linear},
                                       ModuleName{"down", ModuleKind::linear}};
   using Problem = plan_problem<Grid, PlanType, modules>;
 
-  explicit Mlp(const Grid& mesh) requires WellFormed<Problem> : up(mesh, 64, 256), down(mesh, 256, 64) {
+  explicit FeedForward(const Grid& mesh) requires WellFormed<Problem> : up(mesh, 64, 256),
+                                                                        down(mesh, 256, 64) {
   }
   template <IllFormed Why = Problem>
-  explicit Mlp(const Grid&) = delete;
+  explicit FeedForward(const Grid&) = delete;
 
   Linear<Grid, style_of<PlanType, "up">> up;
   Linear<Grid, style_of<PlanType, "down">> down;
@@ -31,11 +31,11 @@ struct Mlp {
 #ifdef SHOULD_FAIL
 using Parallel = Plan<Use<"*", ColwiseParallel<tp>>, Use<"down", RowwiseParallel<tp>>>;
 auto make(const Grid& mesh) {
-  return Mlp<Parallel>(mesh);
+  return FeedForward<Parallel>(mesh);
 }
 #else
 using Parallel = Plan<Use<"up", ColwiseParallel<tp>>, Use<"down", RowwiseParallel<tp>>>;
 auto make(const Grid& mesh) {
-  return Mlp<Parallel>(mesh);
+  return FeedForward<Parallel>(mesh);
 }
 #endif

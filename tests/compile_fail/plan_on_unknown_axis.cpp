@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// not precompiled: it has an Mlp of its own
 // expect: LayoutError<Reason::mesh_has_no_such_axis, Expected<AxisList<dp, tp>>, Got<pp>, Cure<Hint::name_an_axis_of_the_mesh>>
 
 #include <shardwise/mesh/mesh.hpp>
@@ -12,15 +11,16 @@ using namespace shardwise;
 using Grid = Mesh<dp, tp>;
 
 template <class PlanType>
-struct Mlp {
+struct FeedForward {
   static constexpr std::array modules{ModuleName{"up", ModuleKind::linear},
                                       ModuleName{"down", ModuleKind::linear}};
   using Problem = plan_problem<Grid, PlanType, modules>;
 
-  explicit Mlp(const Grid& mesh) requires WellFormed<Problem> : up(mesh, 64, 256), down(mesh, 256, 64) {
+  explicit FeedForward(const Grid& mesh) requires WellFormed<Problem> : up(mesh, 64, 256),
+                                                                        down(mesh, 256, 64) {
   }
   template <IllFormed Why = Problem>
-  explicit Mlp(const Grid&) = delete;
+  explicit FeedForward(const Grid&) = delete;
 
   Linear<Grid, style_of<PlanType, "up">> up;
   Linear<Grid, style_of<PlanType, "down">> down;
@@ -29,11 +29,11 @@ struct Mlp {
 #ifdef SHOULD_FAIL
 using Parallel = Plan<Use<"up", ColwiseParallel<tp>>, Use<"down", RowwiseParallel<pp>>>;
 auto make(const Grid& mesh) {
-  return Mlp<Parallel>(mesh);
+  return FeedForward<Parallel>(mesh);
 }
 #else
 using Parallel = Plan<Use<"up", ColwiseParallel<tp>>, Use<"down", RowwiseParallel<tp>>>;
 auto make(const Grid& mesh) {
-  return Mlp<Parallel>(mesh);
+  return FeedForward<Parallel>(mesh);
 }
 #endif

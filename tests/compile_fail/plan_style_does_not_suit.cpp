@@ -4,7 +4,6 @@
 /// A style is for certain kinds of modules: `SequenceParallel` for norms and dropout, the column-wise and row-wise ones
 /// for layers that multiply, `PrepareModuleInput` and its kin for modules that are made of others.
 // page: clang++ too
-// not precompiled: it has an Mlp of its own
 // expect: LayoutError<Reason::style_does_not_suit_the_module, Got<Name<down>, SequenceParallel<tp, 1>>, Cure<Hint::see_which_modules_the_style_is_for>>
 
 #include <shardwise/mesh/mesh.hpp>
@@ -15,15 +14,16 @@ using namespace shardwise;
 using Grid = Mesh<dp, tp>;
 
 template <class PlanType>
-struct Mlp {
+struct FeedForward {
   static constexpr std::array modules{ModuleName{"up", ModuleKind::linear},
                                       ModuleName{"down", ModuleKind::linear}};
   using Problem = plan_problem<Grid, PlanType, modules>;
 
-  explicit Mlp(const Grid& mesh) requires WellFormed<Problem> : up(mesh, 64, 256), down(mesh, 256, 64) {
+  explicit FeedForward(const Grid& mesh) requires WellFormed<Problem> : up(mesh, 64, 256),
+                                                                        down(mesh, 256, 64) {
   }
   template <IllFormed Why = Problem>
-  explicit Mlp(const Grid&) = delete;
+  explicit FeedForward(const Grid&) = delete;
 
   Linear<Grid, style_of<PlanType, "up">> up;
   Linear<Grid, style_of<PlanType, "down">> down;
@@ -32,11 +32,11 @@ struct Mlp {
 #ifdef SHOULD_FAIL
 using Parallel = Plan<Use<"up", ColwiseParallel<tp>>, Use<"down", SequenceParallel<tp>>>;
 auto make(const Grid& mesh) {
-  return Mlp<Parallel>(mesh);
+  return FeedForward<Parallel>(mesh);
 }
 #else
 using Parallel = Plan<Use<"up", ColwiseParallel<tp>>, Use<"down", RowwiseParallel<tp>>>;
 auto make(const Grid& mesh) {
-  return Mlp<Parallel>(mesh);
+  return FeedForward<Parallel>(mesh);
 }
 #endif

@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// Recomputed modules, counted by the compiler: what is communicated again, and what memory is in use when. And
-/// what may be asked for: `recompute`, and `Tape::backward` from any result.
+/// Recomputed modules, counted by the compiler: what memory is in use when. And what may be asked for: `recompute`, and `Tape::backward` from any result.
 
 #include <shardwise/shardwise.hpp>
 
@@ -94,64 +93,6 @@ static_assert(kept.before == x_bytes && again.before == x_bytes);
 static_assert(kept.forward == 2 * x_bytes + 2 * hidden_bytes);  // x and y, and what gelu takes and gives
 static_assert(again.forward == 2 * x_bytes);                    // x and y
 static_assert(kept.backward == 3 * x_bytes && again.backward == 3 * x_bytes);  // and the gradient of x
-
-// ---- Llama ------------------------------------------------------------------------------------------------
-
-/// The figures in docs/learn/llama.md are of these: 8 sequences of 256 tokens.
-constexpr Index batch = 8, length = 256, features = 256;
-template <class PlanType>
-constexpr auto step(int ranks, Index layers, bool recomputes) {
-  return trace<Dry>({1, ranks}, [&](const Dry& mesh) {
-    Llama<Dry, PlanType> model(mesh, {.vocabulary = 32000,
-                                      .features = features,
-                                      .layers = layers,
-                                      .heads = 16,
-                                      .kv_heads = 16,
-                                      .hidden = 768});
-    model.recompute_layers = recomputes;
-    const Tensor<std::int32_t, 2, Dry, Shard<0>, Replicate> ids(mesh, {batch, length});
-    Tape tape;
-    tape.backward(CrossEntropyLoss()(model(tape.constant(ids)), ids));
-  });
-}
-constexpr auto all_reduce = Collective::all_reduce, all_gather = Collective::all_gather,
-               reduce_scatter = Collective::reduce_scatter;
-using TensorPlan = LlamaTensorParallel<>;
-using SequencePlan = LlamaSequenceParallel<>;
-
-// Of a layer's collectives, those of the forward pass come once more, in the backward pass.
-constexpr auto tensor = step<TensorPlan>(2, 2, false), tensor_again = step<TensorPlan>(2, 2, true);
-static_assert(tensor_again.count(all_reduce, Phase::forward) == tensor.count(all_reduce, Phase::forward));
-static_assert(tensor.count(all_reduce, Phase::backward) == 2 * 2 + 1);
-static_assert(tensor_again.count(all_reduce, Phase::backward) == 2 * (2 + 2) + 1);
-static_assert(tensor_again.collectives() == tensor.collectives() + 2 * 2);
-constexpr auto sequence = step<SequencePlan>(2, 2, false), sequence_again = step<SequencePlan>(2, 2, true);
-static_assert(sequence_again.collectives(Phase::forward) == sequence.collectives(Phase::forward));
-static_assert(sequence_again.count(all_gather, Phase::backward) == 2 * (2 + 2) + 1);
-static_assert(sequence_again.count(reduce_scatter, Phase::backward) == 2 * (2 + 2) + 1);
-static_assert(sequence_again.collectives() == sequence.collectives() + 2 * 4);
-
-// A layer more is one x more.
-constexpr Index activation = batch * length * features * 4;
-constexpr auto growth = [](const auto& more, const auto& fewer) {
-  return more.peak_activation_bytes() - fewer.peak_activation_bytes();
-};
-static_assert(growth(step<TensorPlan>(2, 3, true), tensor_again) == activation);
-static_assert(growth(step<SequencePlan>(2, 3, true), sequence_again) == activation / 2);
-constexpr auto alone = step<TensorPlan>(1, 2, false), alone_again = step<TensorPlan>(1, 2, true);
-static_assert(growth(step<TensorPlan>(1, 3, true), alone_again) == activation);
-
-// The figures in docs/learn/llama.md, in MiB.
-constexpr Index mebibyte = 1 << 20;
-constexpr auto peak = [](const auto& plan) {
-  return (plan.peak_activation_bytes() + mebibyte / 2) / mebibyte;
-};
-static_assert(peak(alone) == 304 && peak(alone_again) == 260);
-static_assert(peak(tensor) == 159 && peak(tensor_again) == 135);
-static_assert(peak(sequence) == 162 && peak(sequence_again) == 132);
-static_assert(peak(step<TensorPlan>(1, 16, false)) == 642 && peak(step<TensorPlan>(1, 16, true)) == 288);
-static_assert(peak(step<TensorPlan>(2, 16, false)) == 356 && peak(step<TensorPlan>(2, 16, true)) == 163);
-static_assert(peak(step<SequencePlan>(2, 16, false)) == 387 && peak(step<SequencePlan>(2, 16, true)) == 146);
 
 }  // namespace
 }  // namespace shardwise

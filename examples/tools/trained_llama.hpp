@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// A Llama that is trained. trained_llama.cpp has its steps, trained_llama_files.cpp its files: the headers that each of
+/// them needs cost the other's compilation much.
+
+#include <shardwise/models/llama/model.hpp>
+#include <shardwise/train/adamw.hpp>
+
+#include "trained_model.hpp"
+
+namespace tools {
+
+template <class T, class Plan>
+class TrainedLlama final : public TrainedModel {
+ public:
+  TrainedLlama(const Mesh& mesh, const StepJob& job, const TrainSettings& settings);
+
+  sw::Index parameters() override;
+  StepResult make_step(std::int64_t step, double rate, const Load& load) override;
+  void add_to(sw::CheckpointContents& contents) override;
+  sw::Index export_to(const std::filesystem::path& folder, const sw::LlamaTokens& special) override;
+
+ private:
+  StepJob job_;
+  double max_norm_;
+  sw::Llama<Mesh, Plan, T> model_;
+  sw::AdamW adamw_;
+};
+
+}  // namespace tools

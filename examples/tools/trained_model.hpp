@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The model of a training run and its optimizer, whatever their types are: the loop and all that it reads and writes is
+/// compiled once, and a step, for each element type, without the headers of files and texts.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+
+#include <shardwise/data/load_batch.hpp>
+#include <shardwise/mesh/mesh.hpp>
+
+#include "step_job.hpp"
+
+namespace shardwise {
+class CheckpointContents;
+struct LlamaTokens;
+}  // namespace shardwise
+
+namespace tools {
+
+using Mesh = LlamaMesh<sw::Mesh>;
+
+/// What a model is trained with, beside its `StepJob`.
+struct TrainSettings {
+  double rate = 3e-3, weight_decay = 0.1, max_norm = 1;
+  std::uint64_t seed = 1;
+};
+
+class TrainedModel {
+ public:
+  using Load = std::function<sw::LoadedBatch<Mesh>(sw::Index micro_batch)>;
+
+  virtual ~TrainedModel() = default;
+
+  virtual sw::Index parameters() = 0;  ///< of the whole model
+  /// Makes step number `step`. Throws if its loss or its gradients are not finite.
+  virtual StepResult make_step(std::int64_t step, double rate, const Load& load) = 0;
+
+  /// As "model" and "optimizer".
+  virtual void add_to(sw::CheckpointContents& contents) = 0;
+  /// Saves the model in Hugging Face's form; returns the bytes that this rank wrote.
+  virtual sw::Index export_to(const std::filesystem::path& folder, const sw::LlamaTokens& special) = 0;
+};
+
+/// A fresh model with parameters and activations of type T, at all levels of ZeRO; `job` says which.
+template <class T>
+std::unique_ptr<TrainedModel> make_trained_model(const Mesh& mesh, const StepJob& job,
+                                                 const TrainSettings& settings);
+
+/// The same, of the type that the job says.
+inline std::unique_ptr<TrainedModel> make_trained_model(const Mesh& mesh, const StepJob& job,
+                                                        const TrainSettings& settings) {
+  return job.bf16 ? make_trained_model<Eigen::bfloat16>(mesh, job, settings)
+                  : make_trained_model<float>(mesh, job, settings);
+}
+
+}  // namespace tools
