@@ -8,8 +8,8 @@
 #include <shardwise/mesh/dry_mesh.hpp>
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/check_finite.hpp>
-#include <shardwise/train/reduce_gradients.hpp>
 #include <shardwise/train/clip.hpp>
+#include <shardwise/train/reduce_gradients.hpp>
 #include <shardwise/train/schedule.hpp>
 #include <shardwise/train/sgd.hpp>
 
