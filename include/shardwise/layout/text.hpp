@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <shardwise/layout/index.hpp>
 
@@ -24,11 +25,17 @@ class TextPart {
   TextPart(const char* words) : words_(words) {}
   TextPart(const std::string& words) : words_(words) {}
   TextPart(const char& letter) : words_(&letter, 1) {}
-  TextPart(std::signed_integral auto number) : kind_(Kind::integer), integer_(number) {}
-  TextPart(std::unsigned_integral auto number) : kind_(Kind::natural), natural_(number) {}
+  TextPart(int number) : TextPart(static_cast<long long>(number)) {}
+  TextPart(long number) : TextPart(static_cast<long long>(number)) {}
+  TextPart(long long number) : kind_(Kind::integer), integer_(number) {}
+  TextPart(unsigned number) : TextPart(static_cast<unsigned long long>(number)) {}
+  TextPart(unsigned long number) : TextPart(static_cast<unsigned long long>(number)) {}
+  TextPart(unsigned long long number) : kind_(Kind::natural), natural_(number) {}
   TextPart(double number) : kind_(Kind::real), real_(number) {}
-  template <std::convertible_to<std::span<const Index>> Extents>
-  TextPart(const Extents& extents) : kind_(Kind::extents), extents_(extents) {}
+  TextPart(std::span<const Index> extents) : kind_(Kind::extents), extents_(extents) {}
+  TextPart(const std::vector<Index>& extents) : TextPart(std::span<const Index>(extents)) {}
+  template <int Rank>
+  TextPart(const Shape<Rank>& extents) : TextPart(std::span<const Index>(extents.values, Rank)) {}
 
   void append_to(std::string& all) const {
     if (kind_ == Kind::words) all += words_;
