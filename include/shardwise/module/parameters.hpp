@@ -82,6 +82,7 @@ struct CollectNamed {
 template <class M>
 constexpr ParameterList parameters_of(M& module) {
   ParameterList all;
+  all.reserve(512);  // 4 KiB: to grow would be most of the work, in the compiler too
   for_each_parameter(module, Collect{all});
   return all;
 }

@@ -78,11 +78,13 @@ struct ParameterLayouts {
         resting(resting_layout(used_in, how)),
         finished(finished_layout(used_in, how)),
         gathered(!(stored == used)),
+        updated_in_parts(!(cut_like(stored, finished) == stored)),
         waits(resting == pending) {}
 
   Layout used, stored;
   Layout pending, resting, finished;  ///< of its gradient: what `backward` leaves, and as above
   bool gathered;                      ///< stored in another layout than it is used in
+  bool updated_in_parts;              ///< its gradient is cut where it is not
   bool waits;                         ///< pending gradients stay until the step
 };
 

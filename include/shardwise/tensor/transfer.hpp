@@ -85,22 +85,31 @@ class Transfer : public Counted {
   Exchange exchange_;
 };
 
-/// Goes from `x` to the layout `to` up to the last step, which is left to the caller.
-constexpr Shared<Transfer> last_step(AnyTensor x, const Layout& to) {
-  const Route way = std::is_constant_evaluated() ? route(x.layout, to, x.rank, x.mesh.sizes())
-                                                 : cached_route(x.layout, to, x.rank, x.mesh.sizes());
-  for (const Step* step = way.begin(); step + 1 < way.end(); ++step) {
+/// The steps from `x` to the layout `to`.
+constexpr Route route_of(const AnyTensor& x, const Layout& to) {
+  if (std::is_constant_evaluated()) return route(x.layout, to, x.rank, x.mesh.sizes());
+  return cached_route(x.layout, to, x.rank, x.mesh.sizes());
+}
+/// Goes the steps before `end`.
+constexpr AnyTensor moved(AnyTensor x, const Route& way, const Step* end) {
+  for (const Step* step = way.begin(); step < end; ++step) {
     Transfer transfer(std::move(x), *step);
     transfer.start(false);
     x = transfer.finish();
   }
-  return Shared<Transfer>::make(std::move(x), *(way.end() - 1));
+  return x;
 }
 
 constexpr AnyTensor redistributed_to(AnyTensor x, const Layout& to) {
-  const auto transfer = last_step(std::move(x), to);
-  transfer->start(false);
-  return transfer->finish();
+  const Route way = route_of(x, to);
+  return moved(std::move(x), way, way.end());
+}
+
+/// The last step of the way, which is left to the caller.
+constexpr Shared<Transfer> last_step(AnyTensor x, const Layout& to) {
+  const Route way = route_of(x, to);
+  const Step* last = way.end() - 1;
+  return Shared<Transfer>::make(moved(std::move(x), way, last), *last);
 }
 
 }  // namespace shardwise::detail

@@ -231,8 +231,7 @@ class Optimizer {
     PhaseScope phase(mesh.recorder(), Phase::optimizer);
     const Buffer gradient = cell.finished.take();
     const detail::AnyTensor& stored = cell.writable();
-    if (stored.layout == cell.layouts.finished)
-      return update(owned, mesh, stored.type, gradient, stored.buffer);
+    if (!cell.layouts.updated_in_parts) return update(owned, mesh, stored.type, gradient, stored.buffer);
     const Layout part = cut_like(stored.layout, cell.layouts.finished);
     const detail::AnyTensor own = detail::cut(stored, part, MemoryUse::gathered);
     update(owned, mesh, stored.type, gradient, own.buffer);
