@@ -6,7 +6,6 @@
 
 #include "trained_llama.hpp"
 
-#include <shardwise/module/init.hpp>
 #include <shardwise/module/parameters.hpp>
 #include <shardwise/train/check_finite.hpp>
 
