@@ -19,10 +19,10 @@ endfunction()
 
 room(layout)
 room(memory layout)
-room(mesh layout memory)
+room(mesh memory)
 room(kernel layout)
 room(io layout)
-room(tensor mesh kernel memory)
+room(tensor mesh kernel)
 room(autograd tensor)
 room(ops autograd)
 room(module ops)
@@ -37,7 +37,7 @@ room(models nn train checkpoint)
 room(inspect mesh)
 
 set(std "^[a-z0-9_]+$")            # <vector>
-set(mpi "^(mpi|unistd)\\.h$")
+set(mpi "^mpi\\.h$")
 set(pages "^sys/mman\\.h$|^unistd\\.h$")
 set(signals "^signal\\.h$")
 set(eigen "^(unsupported/)?Eigen/")
@@ -45,7 +45,7 @@ set(range "^range/v3/")
 set(json "^nlohmann/")
 set(files "^(fcntl|unistd)\\.h$|^sys/")
 set(may_layout "${std}")
-set(may_mesh "${std}")             # and mesh/mpi.hpp alone: mpi.h, and unistd.h to wait
+set(may_mesh "${std}")             # and mesh/mpi.hpp alone: mpi.h
 set(may_kernel "${std}|${eigen}|^dnnl\\.h$|^[a-z0-9]*intrin\\.h$")  # and kernel/gemm.hpp alone: signal.h
 set(may_memory "${std}")           # and memory/large_blocks.hpp alone: what gives pages
 foreach(room tensor autograd ops module parallel inspect)

@@ -67,10 +67,9 @@ constexpr decltype(auto) value_of(const X& x) {
 template <TensorOperand X>
 constexpr Kept<tensor_of<X>> kept(const X& x) {
   if constexpr (requires { x.recipe(); }) {
-    return Kept<tensor_of<X>>(value_of(x), x.recipe());
-  } else {
-    return Kept<tensor_of<X>>(value_of(x), {});
+    if (const auto& recipe = x.recipe()) return Kept<tensor_of<X>>(recipe);
   }
+  return Kept<tensor_of<X>>(value_of(x));
 }
 
 /// Does an operation on these leave something on a tape?

@@ -36,9 +36,8 @@ template <TensorType X>
 class Kept {
  public:
   constexpr Kept() = default;
-  constexpr Kept(const X& value, const RecipeFor<X>& recipe) : recipe_(recipe) {
-    if (!recipe_) value_ = value;
-  }
+  constexpr explicit Kept(const X& value) : value_(value) {}
+  constexpr explicit Kept(const RecipeFor<X>& recipe) : recipe_(recipe) {}
   constexpr const X& value() const { return recipe_ ? recipe_->value() : value_; }
 
  private:

@@ -67,7 +67,7 @@ class GradientSlot : public Counted {
     }
     const Index count = more.bytes() / elements.bytes;
     if (recorder) recorder->compute(count);
-    Buffer sum;
+    Buffer sum;  // an `if`, because g++ 12 miscounts the handles of `?:` in constants
     if (writable()) {
       sum = sum_;
     } else {

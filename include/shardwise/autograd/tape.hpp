@@ -229,7 +229,8 @@ class Tape {
   template <class X>
   constexpr void run_backward(Var<X> y, cotangent_of<X> dy) {
     if (&y.tape() != this) throw std::invalid_argument("Tape::backward: the result is on another tape");
-    PhaseScope phase(y.mesh().recorder(), Phase::backward);
+    const auto mesh = y.mesh();  // to which nodes refer
+    PhaseScope phase(mesh.recorder(), Phase::backward);
     y.slot()->add(std::move(dy));
     std::move(y).release();  // nodes keep what they need of it
     while (last_) {

@@ -113,7 +113,7 @@ inline void check_match(const CheckpointTensor& stored, const AnyTensor& wanted)
   const StoredType type = stored_as(wanted.type);
   if (stored.shape == shape && stored.type == type) return;
   const bool shapes = stored.shape != shape;
-  detail::fail<std::runtime_error>(
+  fail<std::runtime_error>(
       {"tensor \"", stored.name, "\": expected the ",
        shapes ? text({"shape ", shape, ", found ", stored.shape})
               : "type " + std::string(name_of(type)) + ", found " + std::string(name_of(stored.type))});
@@ -161,9 +161,9 @@ inline CheckpointMatch matched(const CheckpointManifest& manifest, const Checkpo
   for (const auto& [name, tensor] : tensors) match.surplus.push_back(name);
   for (const auto& [name, number] : numbers) match.surplus.push_back(name);
   if (options.partial || (match.missing.empty() && match.surplus.empty())) return match;
-  detail::fail<std::runtime_error>({"of another model or run:", listed(" not there: ", match.missing),
-                                    match.missing.empty() || match.surplus.empty() ? "" : ";",
-                                    listed(" not wanted: ", match.surplus)});
+  fail<std::runtime_error>({"of another model or run:", listed(" not there: ", match.missing),
+                            match.missing.empty() || match.surplus.empty() ? "" : ";",
+                            listed(" not wanted: ", match.surplus)});
 }
 
 }  // namespace detail

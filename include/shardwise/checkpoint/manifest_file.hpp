@@ -36,7 +36,7 @@ inline Json json_of(const CheckpointPiece& piece) {
 /// Throws `std::invalid_argument` for notes that could not be read again.
 inline Json json_of(const CheckpointManifest& manifest) {
   if (nests_deeper(manifest.notes, json_depth - 1)) {
-    detail::fail({"the notes of a checkpoint nest deeper than ", json_depth - 1, " lists and objects"});
+    fail({"the notes of a checkpoint nest deeper than ", json_depth - 1, " lists and objects"});
   }
   Json json;
   json["format"] = checkpoint_format;

@@ -26,14 +26,13 @@ inline Path whole_path(const Path& path) {
 
 /// Throws `std::runtime_error` unless the model or the checkpoint in `folder` may go, for what is made from `source`.
 inline void check_replaceable(const Path& folder, const Path& source, bool replace) {
-  if (!replace) detail::fail<std::runtime_error>({folder.string(), ": there already, and not empty"});
+  if (!replace) fail<std::runtime_error>({folder.string(), ": there already, and not empty"});
   const Path inner = whole_path(source), outer = whole_path(folder);
   if (std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end()) {
-    detail::fail<std::runtime_error>(
-        {folder.string(), ": cannot be replaced, for ", source.string(), " lies in it"});
+    fail<std::runtime_error>({folder.string(), ": cannot be replaced, for ", source.string(), " lies in it"});
   }
   if (!has_model_or_checkpoint(folder)) {
-    detail::fail<std::runtime_error>(
+    fail<std::runtime_error>(
         {folder.string(), ": is not replaced, for it holds neither a model nor a checkpoint"});
   }
 }
@@ -49,7 +48,7 @@ class NewFolder {
     namespace fs = std::filesystem;
     if (fs::exists(target_)) {
       if (!fs::is_directory(target_)) {
-        detail::fail<std::runtime_error>({target.string(), ": there already, and no folder"});
+        fail<std::runtime_error>({target.string(), ": there already, and no folder"});
       }
       replaces_ = !fs::is_empty(target_);
     }

@@ -116,7 +116,7 @@ class CheckpointSave {
       if (ranks_.rank() != 0) return;
       folder_.emplace(target, token, [](const Path& old) {
         if (holds_checkpoint(old)) return;
-        detail::fail<std::runtime_error>({old.string(), ": is not replaced, for it is no checkpoint"});
+        fail<std::runtime_error>({old.string(), ": is not replaced, for it is no checkpoint"});
       });
     });
     give_up_on_problems();
@@ -166,7 +166,7 @@ class CheckpointSave {
     try {
       copy_->reserve(bytes_of(pieces_));
     } catch (const std::bad_alloc&) {
-      detail::fail<std::runtime_error>({"there is no memory to copy ", bytes_of(pieces_), " bytes"});
+      fail<std::runtime_error>({"there is no memory to copy ", bytes_of(pieces_), " bytes"});
     }
     char* place = copy_->data();
     for (OwnPiece& piece : pieces_) {

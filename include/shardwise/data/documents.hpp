@@ -34,7 +34,7 @@ namespace detail {
 /// `std::runtime_error`, or what is derived from it, for a path that is missing or cannot be listed.
 inline std::vector<std::filesystem::path> files_below(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
-  if (!fs::exists(path)) detail::fail<std::runtime_error>({path.string(), ": no such file or folder"});
+  if (!fs::exists(path)) fail<std::runtime_error>({path.string(), ": no such file or folder"});
   if (!fs::is_directory(path)) return {path};
   std::vector<fs::path> files;
   for (auto entry = fs::recursive_directory_iterator(path); entry != fs::end(entry); ++entry) {
@@ -53,7 +53,7 @@ inline std::string text_of_file(const std::filesystem::path& path) {
   if (bad == text.size()) return text;
   constexpr std::string_view digits = "0123456789abcdef";
   const auto byte = static_cast<unsigned char>(text[bad]);
-  detail::fail<std::runtime_error>(
+  fail<std::runtime_error>(
       {path.string(), ": not UTF-8 text: byte 0x", digits[byte / 16], digits[byte % 16], " at offset ", bad});
 }
 

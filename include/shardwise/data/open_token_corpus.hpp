@@ -32,7 +32,7 @@ inline void check_not_empty(const Paths& paths, const TokenFileHeader& header) {
   if (header.count > 0) return;
   std::string names;
   for (const Path& path : paths) names += (names.empty() ? "" : ", ") + path.string();
-  detail::fail<std::runtime_error>({"there is no text in ", names});
+  fail<std::runtime_error>({"there is no text in ", names});
 }
 
 /// A cache among the files of the text would be text the next time.
@@ -46,8 +46,8 @@ inline void check_outside(const Paths& paths, const Path& cache) {
       return part != "." && part.string().starts_with('.');
     });
     if (!hidden) {
-      detail::fail<std::runtime_error>({cache.string(), ": the cache would lie in ", path.string(),
-                                        ", whose files are the text; name another place, or a hidden file"});
+      fail<std::runtime_error>({cache.string(), ": the cache would lie in ", path.string(),
+                                ", whose files are the text; name another place, or a hidden file"});
     }
   }
 }

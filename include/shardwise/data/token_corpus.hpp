@@ -53,7 +53,7 @@ static_assert(sizeof(TokenFileHeader) == 72 && std::is_trivially_copyable_v<Toke
 constexpr std::uint32_t width_of_tokens(std::uint64_t vocabulary) { return vocabulary <= 0x10000 ? 2 : 4; }
 
 [[noreturn]] inline void throw_unusable(const Path& path, const std::string& why) {
-  detail::fail<std::runtime_error>({path.string(), ": ", why, "; remove it to have it made anew"});
+  fail<std::runtime_error>({path.string(), ": ", why, "; remove it to have it made anew"});
 }
 
 /// The header of a token file of `size` bytes that begins with `bytes`. Throws `std::runtime_error`, which names the
@@ -65,7 +65,7 @@ inline TokenFileHeader checked_header(const Path& path, std::string_view bytes, 
   const std::string_view magic(header.magic.data(), std::min(bytes.size(), header.magic.size()));
   if (magic.empty() ||
       !std::string_view(header.magic_bytes.data(), header.magic_bytes.size()).starts_with(magic)) {
-    detail::fail<std::runtime_error>({path.string(), ": not a file of tokens"});
+    fail<std::runtime_error>({path.string(), ": not a file of tokens"});
   }
   if (size < head) {
     throw_unusable(path, "truncated: it has " + std::to_string(size) + " bytes, but the header alone " +
@@ -150,7 +150,7 @@ class TokenPacker {
     char* to = bytes_.data();
     for (const std::int32_t token : tokens) {
       if (token < 0 || static_cast<std::uint64_t>(token) >= header_.vocabulary) {
-        detail::fail<std::runtime_error>(
+        fail<std::runtime_error>(
             {"the tokenizer gave ", token, ", but its vocabulary has ", header_.vocabulary, " tokens"});
       }
       const auto wide = static_cast<std::uint32_t>(token);

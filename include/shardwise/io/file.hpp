@@ -33,7 +33,7 @@ namespace detail {
 using Path = std::filesystem::path;
 
 [[noreturn]] inline void throw_file_error(const Path& path, std::string_view what, int code = errno) {
-  detail::fail<std::runtime_error>({path.string(), ": ", what, ": ", std::generic_category().message(code)});
+  fail<std::runtime_error>({path.string(), ": ", what, ": ", std::generic_category().message(code)});
 }
 
 /// What f() gives; what it throws is an error that begins with the name of the file, or of what else it reads.
@@ -44,7 +44,7 @@ auto naming(const std::string& source, F f) {
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
-    detail::fail<std::runtime_error>({source, ": ", error.what()});
+    fail<std::runtime_error>({source, ": ", error.what()});
   }
 }
 
@@ -72,7 +72,7 @@ class File {
   Index size() const {
     struct stat about {};
     if (::fstat(descriptor_, &about) != 0) throw_file_error(path_, "cannot be examined");
-    if (!S_ISREG(about.st_mode)) detail::fail<std::runtime_error>({path_.string(), ": not a regular file"});
+    if (!S_ISREG(about.st_mode)) fail<std::runtime_error>({path_.string(), ": not a regular file"});
     return static_cast<Index>(about.st_size);
   }
 
@@ -122,7 +122,7 @@ class File {
   }
   void must_be_all(Index done, Index bytes, Index offset, const char* failure) const {
     if (done == bytes) return;
-    detail::fail<std::runtime_error>(
+    fail<std::runtime_error>(
         {path_.string(), ": ", failure, ": it ends at byte ", offset + done, " of ", offset + bytes});
   }
 

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 #include <vector>
 
 #include <shardwise/io/file.hpp>

@@ -24,6 +24,8 @@ class TextPart {
   TextPart(std::string_view words) : words_(words) {}
   TextPart(const char* words) : words_(words) {}
   TextPart(const std::string& words) : words_(words) {}
+  TextPart(bool) = delete;
+  TextPart(char32_t) = delete;
   TextPart(const char& letter) : words_(&letter, 1) {}
   TextPart(int number) : TextPart(static_cast<long long>(number)) {}
   TextPart(long number) : TextPart(static_cast<long long>(number)) {}
@@ -63,7 +65,8 @@ class TextPart {
   return all;
 }
 
-/// The global index, "[3, 17]", of the element at `offset` of a block with the extents `size` that begins at `begin`, or at 0.
+/// The global index, "[3, 17]", of the element at `offset` of a block with the extents `size` that begins at `begin`,
+/// or at 0.
 [[gnu::cold]] inline std::string position(std::span<const Index> size, Index offset,
                                           std::span<const Index> begin = {}) {
   std::string at;

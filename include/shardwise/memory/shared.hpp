@@ -41,9 +41,10 @@ class Shared {
   constexpr Shared(const Shared<Derived>& other) : Shared(static_cast<T*>(other.object_)) {}
   constexpr Shared& operator=(const Shared& other) { return *this = Shared(other); }
   constexpr Shared& operator=(Shared&& other) noexcept {
-    T* before = object_;
-    object_ = other.object_;
+    T* taken = other.object_;
     other.object_ = nullptr;
+    T* before = object_;
+    object_ = taken;
     if (before) let_go(before);
     return *this;
   }

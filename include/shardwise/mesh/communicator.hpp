@@ -47,14 +47,10 @@ class Communicator {
   Communicator subgroup(std::span<const int> ranks) const {
     const auto count = static_cast<int>(ranks.size());
     if (std::find(ranks.begin(), ranks.end(), rank()) == ranks.end())
-      throw std::invalid_argument("subgroup: rank " + std::to_string(rank()) +
-                                  " is not in the group; only its members may ask for it");
+      detail::fail({"subgroup: rank ", rank(), " is not in the group; only its members may ask for it"});
     for (auto r = ranks.begin(); r != ranks.end(); ++r) {  // MPI would end the job for these
-      if (*r < 0 || *r >= size())
-        throw std::invalid_argument("subgroup: no rank " + std::to_string(*r) + " among " +
-                                    std::to_string(size()));
-      if (std::find(ranks.begin(), r, *r) != r)
-        throw std::invalid_argument("subgroup: rank " + std::to_string(*r) + " is named twice");
+      if (*r < 0 || *r >= size()) detail::fail({"subgroup: no rank ", *r, " among ", size()});
+      if (std::find(ranks.begin(), r, *r) != r) detail::fail({"subgroup: rank ", *r, " is named twice"});
     }
     MPI_Group all = MPI_GROUP_NULL;
     MPI_Group some = MPI_GROUP_NULL;

@@ -71,7 +71,7 @@ inline bool speaks_first() {
   for (int spoken = 0; MPI_Wtime() - begin < turn;) {
     MPI_Iprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &spoken, MPI_STATUS_IGNORE);
     if (spoken != 0) return false;
-    usleep(1000);
+    detail::sleep_for(0.001);
   }
   for (int other = 0; other < size; ++other) {
     if (other == rank) continue;
@@ -90,7 +90,7 @@ inline int end_job(std::string_view message, int code) {
   if (speaks_first()) {
     report(message);
   } else {
-    sleep(10);  // the speaker's MPI_Abort ends it
+    detail::sleep_for(10);  // the speaker's MPI_Abort ends it
   }
   MPI_Abort(MPI_COMM_WORLD, code);
   return code;

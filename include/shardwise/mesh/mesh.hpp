@@ -96,17 +96,15 @@ class Mesh {
       const int size = sizes[axis];
       text += (axis ? " x " : "") + std::string(AxesOf::names[axis]) + " " +
               (size == any ? "any" : std::to_string(size));
-      if (size == any && open >= 0)
-        throw std::invalid_argument("Mesh: only one size can be `any`, in " + text);
+      if (size == any && open >= 0) detail::fail({"Mesh: only one size can be `any`, in ", text});
       if (size == any) open = axis;
-      if (size < 1 && size != any) throw std::invalid_argument("Mesh: a size must be at least 1, in " + text);
+      if (size < 1 && size != any) detail::fail({"Mesh: a size must be at least 1, in ", text});
       if (size != any && product <= std::numeric_limits<int>::max()) product *= size;  // never overflows
     }
     bool fits = open < 0 ? product == ranks : ranks % product == 0;
     if (!fits) {
-      throw std::invalid_argument("Mesh: " + text + (open < 0 ? " is " : " needs a multiple of ") +
-                                  std::to_string(product) + " ranks, but the job has " +
-                                  std::to_string(ranks));
+      detail::fail({"Mesh: ", text, open < 0 ? " is " : " needs a multiple of ", product,
+                    " ranks, but the job has ", ranks});
     }
     if (open >= 0) sizes[open] = ranks / static_cast<int>(product);
     return sizes;

@@ -14,10 +14,10 @@
 #define MPICH_SKIP_MPICXX 1
 #endif
 #include <mpi.h>
-#include <unistd.h>  // to wait a while: <thread> and <chrono> take g++ a third of a second in every unit
 
-#include <stdexcept>
-#include <string>
+#include <ctime>
+
+#include <shardwise/layout/text.hpp>
 
 namespace shardwise {
 
@@ -63,6 +63,14 @@ inline bool mpi_finalized() {
   return flag != 0;
 }
 
+/// (<thread> and <chrono> would take g++ a third of a second in every unit.)
+inline void sleep_for(double seconds) {
+  const auto whole = static_cast<std::time_t>(seconds);
+  timespec left{whole, static_cast<long>(1e9 * (seconds - static_cast<double>(whole)))};
+  while (nanosleep(&left, &left) != 0) {  // a signal came
+  }
+}
+
 /// Whether an operation completes before so much time is over.
 inline bool completes_within(double seconds, MPI_Request& request) {
   const double deadline = MPI_Wtime() + seconds;
@@ -70,7 +78,7 @@ inline bool completes_within(double seconds, MPI_Request& request) {
     int done = 0;
     if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
     if (done != 0) return true;
-    usleep(1000);
+    sleep_for(0.001);
   }
   return false;
 }

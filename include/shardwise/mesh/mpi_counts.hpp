@@ -20,12 +20,10 @@ namespace shardwise::detail {
 
 /// Throws `std::length_error` for what does not fit, `std::invalid_argument` for a negative count.
 inline int mpi_count(Index count, const char* function) {
-  if (count < 0)
-    throw std::invalid_argument(std::string(function) + ": the count " + std::to_string(count) +
-                                " is negative");
+  if (count < 0) fail({function, ": the count ", count, " is negative"});
   if (count > std::numeric_limits<int>::max())
-    throw std::length_error(std::string(function) + ": " + std::to_string(count) +
-                            " elements are more than MPI moves in one call (2147483647)");
+    fail<std::length_error>(
+        {function, ": ", count, " elements are more than MPI moves in one call (2147483647)"});
   return static_cast<int>(count);
 }
 
@@ -47,8 +45,7 @@ class MpiCounts {
   /// Fills list `list`; throws where a value is negative or too large.
   void fill(int list, std::span<const Index> values, const char* function) {
     if (values.size() != ranks_)
-      throw std::invalid_argument(std::string(function) + ": " + std::to_string(values.size()) +
-                                  " counts or offsets for " + std::to_string(ranks_) + " ranks");
+      fail({function, ": ", values.size(), " counts or offsets for ", ranks_, " ranks"});
     int* target = (*this)[list];
     for (Index value : values) *target++ = mpi_count(value, function);
   }

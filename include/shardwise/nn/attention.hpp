@@ -21,9 +21,9 @@ constexpr void check_heads_suffice(const MeshSizes& sizes, Index heads) {
   const AxisSet sharing = Weight::layout.axes_sharding(0);
   const int ranks = group_size(sizes, Weight::layout.axes, sharing);
   if (heads >= ranks) return;
-  detail::fail({"Attention: ", heads, " heads cannot be shared by the ", ranks, " ranks of axis ",
-                Weight::MeshOf::AxesOf::text(sharing, " x "), ": a head is not split, so use at most ", heads,
-                " ranks"});
+  fail({"Attention: ", heads, " heads cannot be shared by the ", ranks, " ranks of axis ",
+        Weight::MeshOf::AxesOf::text(sharing, " x "), ": a head is not split, so use at most ", heads,
+        " ranks"});
 }
 
 }  // namespace detail

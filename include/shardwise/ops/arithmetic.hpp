@@ -19,7 +19,7 @@ namespace detail {
 template <int Rank>
 constexpr Shape<Rank> same_shape(const char* operation, const Shape<Rank>& a, const Shape<Rank>& b) {
   if (a != b) {
-    detail::fail({operation, ": the operands differ in shape, ", a, " and ", b});
+    fail({operation, ": the operands differ in shape, ", a, " and ", b});
   }
   return a;
 }

@@ -136,6 +136,7 @@ class OpNode<Op, Y, std::integer_sequence<int, I...>, Inputs...> final : public 
   }
 
  private:
+  static_assert(((!Inputs::tracked || std::is_same_v<typename Inputs::Element, typename Y::Element>)&&...));
   template <class In>
   static constexpr bool same_gradient = std::is_same_v<cotangent_of<typename In::TensorOf>, cotangent_of<Y>>;
 

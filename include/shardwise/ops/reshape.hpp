@@ -140,11 +140,11 @@ constexpr bool reshape_is_local(const MeshSizes& sizes, const Shape<From>& old_s
 template <TensorType Y, TensorType X>
 constexpr void check_reshape(const X& x, const Shape<Y::rank>& shape) {
   for (Index extent : shape) {
-    if (extent < 0) detail::fail({"reshape: an extent is negative in ", shape});
+    if (extent < 0) fail({"reshape: an extent is negative in ", shape});
   }
   if (elements(shape) != elements(x.shape())) {
-    detail::fail({"reshape: ", x.shape(), " has ", elements(x.shape()), " elements, but ", shape, " has ",
-                  elements(shape)});
+    fail({"reshape: ", x.shape(), " has ", elements(x.shape()), " elements, but ", shape, " has ",
+          elements(shape)});
   }
   if (reshape_is_local(x.mesh().sizes(), x.shape(), X::layout, shape, Y::layout)) return;
   std::string axes;
@@ -154,21 +154,21 @@ constexpr void check_reshape(const X& x, const Shape<Y::rank>& shape) {
             " over the " + std::to_string(x.mesh().sizes()[axis]) + " ranks of " +
             X::MeshOf::AxesOf::names[axis] + ", then dimension " + std::to_string(Y::layout[axis].dim());
   }
-  detail::fail({"reshape: ", x.shape(), " cannot become ", shape,
-                " without moving data, sharded as it is: ", axes, "; redistribute to Replicate there first"});
+  fail({"reshape: ", x.shape(), " cannot become ", shape, " without moving data, sharded as it is: ", axes,
+        "; redistribute to Replicate there first"});
 }
 
 class ReshapeNode final : public TapeNode {
  public:
-  constexpr ReshapeNode(Recorder* recorder, const ElementSum& elements, Shared<GradientSlot> from,
+  constexpr ReshapeNode(const MeshView& mesh, const ElementSum& elements, Shared<GradientSlot> from,
                         const Shared<GradientSlot>& slot)
-      : recorder_(recorder), elements_(elements), from_(std::move(from)), slot_(slot) {}
+      : mesh_(mesh), elements_(elements), from_(std::move(from)), slot_(slot) {}
   constexpr void pull_back() override {
-    if (slot_->filled()) from_->add(slot_->take(), elements_, recorder_);
+    if (slot_->filled()) from_->add(slot_->take(), elements_, mesh_.recorder());
   }
 
  private:
-  Recorder* recorder_;
+  MeshView mesh_;
   const ElementSum& elements_;
   Shared<GradientSlot> from_, slot_;
 };
@@ -193,7 +193,7 @@ constexpr auto run_reshape(const X& x, const Shape<Rank>& shape) {
     return on_common_tape(
         std::move(y),
         [&](Tape& tape, const Result&, const auto& slot) {
-          tape.record<ReshapeNode>(value.mesh().recorder(), element_sum<typename Result::Element>, slot_of(x),
+          tape.record<ReshapeNode>(MeshView(value.mesh()), element_sum<typename Result::Element>, slot_of(x),
                                    slot);
           return RecipeFor<Result>();
         },

@@ -24,7 +24,8 @@ class Buffer {
     return allocate(mesh.recorder(), mesh.dry(), bytes, use);
   }
 
-  /// Another block, of this size or of another, on a mesh of this kind.
+  /// Another block, of this size or of another, on a mesh of this kind: a real one if it has memory, which a block of no
+  /// bytes has too.
   constexpr Buffer another(Recorder* recorder, MemoryUse use) const {
     return another(recorder, use, block_->bytes);
   }

@@ -39,13 +39,13 @@ constexpr double uniform_draw(std::uint64_t seed, std::uint64_t draw) {
 
 inline void check_sampling(const SamplingOptions& options) {
   if (!(options.temperature >= 0) || std::isinf(options.temperature)) {
-    detail::fail({"temperature ", options.temperature, ": expected a finite number, 0 or more"});
+    fail({"temperature ", options.temperature, ": expected a finite number, 0 or more"});
   }
   if (options.top_k < 0) {
-    detail::fail({"top_k ", options.top_k, ": expected 0 (all tokens) or more"});
+    fail({"top_k ", options.top_k, ": expected 0 (all tokens) or more"});
   }
   if (!(options.top_p > 0 && options.top_p <= 1)) {
-    detail::fail({"top_p ", options.top_p, ": expected more than 0 and at most 1"});
+    fail({"top_p ", options.top_p, ": expected more than 0 and at most 1"});
   }
 }
 
@@ -56,8 +56,8 @@ std::size_t greatest(std::span<const T> logits) {
   std::size_t best = 0;
   for (std::size_t i = 0; i < logits.size(); ++i) {
     if (std::isnan(logits[i]) || logits[i] == std::numeric_limits<T>::infinity()) {
-      detail::fail({"logit ", i, " is ", logits[i],
-                    ": expected a finite number, or -inf for a token that must not be drawn"});
+      fail({"logit ", i, " is ", logits[i],
+            ": expected a finite number, or -inf for a token that must not be drawn"});
     }
     if (logits[i] > logits[best]) best = i;
   }

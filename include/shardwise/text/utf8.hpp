@@ -6,11 +6,9 @@
 /// The characters of UTF-8 text, and those that byte-level vocabularies write bytes as.
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
-#include <stdexcept>
-#include <string>
-#include <string_view>
+
+#include <shardwise/layout/text.hpp>
 
 // Implementation details: not part of the interface.
 namespace shardwise::detail {
@@ -45,7 +43,7 @@ inline void check_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t length = character_at(text, i).length;
     if (length == 0) {
-      detail::fail({"the text is not UTF-8: byte ", static_cast<unsigned char>(text[i]), " at offset ", i});
+      fail({"the text is not UTF-8: byte ", static_cast<unsigned char>(text[i]), " at offset ", i});
     }
     i += length;
   }

@@ -42,8 +42,8 @@ namespace detail {
 constexpr void check_setting(const char* optimizer, const char* name, double value,
                              double end = std::numeric_limits<double>::infinity()) {
   if (value >= 0 && value < end) return;
-  detail::fail({optimizer, ": ", name, " is ", value, ", which must be 0 or more",
-                end == 1 ? ", and below 1" : ", and a finite number"});
+  fail({optimizer, ": ", name, " is ", value, ", which must be 0 or more",
+        end == 1 ? ", and below 1" : ", and a finite number"});
 }
 
 }  // namespace detail
@@ -220,7 +220,7 @@ class Optimizer {
 
   /// Zeros for as many elements as the finished gradient has, in the type of the arithmetic.
   static constexpr Buffer state_block(const OwnedState& owned, const MeshView& mesh, Index count) {
-    const Buffer zeros = Buffer::allocate(mesh, count * size_of(owned.wide), MemoryUse::optimizer_state);
+    Buffer zeros = Buffer::allocate(mesh, count * size_of(owned.wide), MemoryUse::optimizer_state);
     if (zeros.data()) std::memset(zeros.data(), 0, static_cast<std::size_t>(zeros.bytes()));
     return zeros;
   }

@@ -77,18 +77,17 @@ inline void name_files(OutputPlan& plan, std::uint32_t token) {
 
 inline void check(const std::vector<StoredTensor>& tensors, const SaveOptions& options) {
   if (options.max_file_bytes < 0) {
-    detail::fail<std::runtime_error>(
-        {"max_file_bytes is ", options.max_file_bytes, ", where 0 or more is expected"});
+    fail<std::runtime_error>({"max_file_bytes is ", options.max_file_bytes, ", where 0 or more is expected"});
   }
   if (options.type && !convertible(StoredType::f32, *options.type)) {
-    detail::fail<std::runtime_error>({"floating-point numbers cannot be written as ", name_of(*options.type),
-                                      ", but as F64, F32, BF16 or F16"});
+    fail<std::runtime_error>({"floating-point numbers cannot be written as ", name_of(*options.type),
+                              ", but as F64, F32, BF16 or F16"});
   }
   std::set<std::string_view> names;
   for (const StoredTensor& tensor : tensors) {
     if (tensor.name == "__metadata__") throw std::runtime_error("no tensor may be named __metadata__");
     if (!names.insert(tensor.name).second) {
-      detail::fail<std::runtime_error>({"two tensors are named \"", tensor.name, "\""});
+      fail<std::runtime_error>({"two tensors are named \"", tensor.name, "\""});
     }
   }
 }
@@ -104,8 +103,7 @@ inline OutputPlan plan_output(const Path& path, std::vector<StoredTensor> tensor
   for (StoredTensor& tensor : tensors) {
     if (options.type && convertible(tensor.type, *options.type)) tensor.type = *options.type;
     const auto bytes = stored_bytes(tensor.type, tensor.shape);
-    if (!bytes)
-      detail::fail<std::runtime_error>({"tensor \"", tensor.name, "\" has more bytes than 2^63 - 1"});
+    if (!bytes) fail<std::runtime_error>({"tensor \"", tensor.name, "\" has more bytes than 2^63 - 1"});
     tensor.bytes = *bytes;
     const bool full = options.max_file_bytes > 0 && filled + *bytes > options.max_file_bytes;
     if (full && !plan.files.back().header.tensors.empty()) {
@@ -118,8 +116,8 @@ inline OutputPlan plan_output(const Path& path, std::vector<StoredTensor> tensor
   plan.in_folder = path.extension() != ".safetensors";
   plan.folder = plan.in_folder ? path : folder_of(path);
   if (plan.several() && !plan.in_folder) {
-    detail::fail<std::runtime_error>({path.string(), ": ", plan.files.size(), " files of at most ",
-                                      options.max_file_bytes, " bytes need a folder, not a file's name"});
+    fail<std::runtime_error>({path.string(), ": ", plan.files.size(), " files of at most ",
+                              options.max_file_bytes, " bytes need a folder, not a file's name"});
   }
   for (OutputFile& file : plan.files) {
     file.target = plan.in_folder ? path / "model.safetensors" : path;

@@ -106,7 +106,7 @@ class ParallelWrite {
     const std::vector<Index> all = gather(ranks_, mine);
     for (std::size_t r = 1; r < all.size() / 3; ++r) {
       if (all[3 * r] == all[0]) continue;
-      detail::fail<std::runtime_error>(
+      fail<std::runtime_error>(
           {task, ": rank ", r, " writes other tensors, or to another place, than rank 0"});
     }
     token_ = static_cast<std::uint32_t>(all[1]);

@@ -106,7 +106,7 @@ To converted(From value) {
     return value;
   } else if constexpr (!is_floating<To>) {
     if (!std::in_range<To>(value)) {
-      detail::fail<std::runtime_error>(
+      fail<std::runtime_error>(
           {"the value ", value, " does not fit an integer of ", 8 * sizeof(To), " bits"});
     }
     return static_cast<To>(value);

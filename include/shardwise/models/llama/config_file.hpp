@@ -90,10 +90,10 @@ inline void check_size(const LlamaConfig& config) {
   if (!possible(1, config.vocabulary, config.features, 1) ||
       !possible(config.layers, config.features, config.heads, config.head_size()) ||
       !possible(config.layers, config.features, config.hidden, 1)) {
-    detail::fail<std::runtime_error>(
-        {"a model of these sizes has more bytes than are counted: vocab_size ", config.vocabulary,
-         ", hidden_size ", config.features, ", num_hidden_layers ", config.layers, ", intermediate_size ",
-         config.hidden, ", num_attention_heads ", config.heads, " with head_dim ", config.head_size()});
+    fail<std::runtime_error>({"a model of these sizes has more bytes than are counted: vocab_size ",
+                              config.vocabulary, ", hidden_size ", config.features, ", num_hidden_layers ",
+                              config.layers, ", intermediate_size ", config.hidden, ", num_attention_heads ",
+                              config.heads, " with head_dim ", config.head_size()});
   }
 }
 
@@ -104,6 +104,7 @@ inline std::vector<std::int32_t> read_token_ids(const JsonPart& part) {
   if (part.json().is_array()) {
     part.for_each(add);
   } else if (!part.null()) {
+    if (!part.json().is_number_integer()) part.expected("a token's number, a list of them, or null");
     add(part);
   }
   return ids;

@@ -55,7 +55,7 @@ class TextPattern {
         const int found = pcre2_match_8(code_.get(), subject, text.size(), from, PCRE2_NO_UTF_CHECK,
                                         match_.get(), context_.get());
         if (found == PCRE2_ERROR_NOMATCH) return;
-        if (found < 0) detail::fail<std::runtime_error>({"a regular expression failed: ", message(found)});
+        if (found < 0) fail<std::runtime_error>({"a regular expression failed: ", message(found)});
         const PCRE2_SIZE* ends = pcre2_get_ovector_pointer_8(match_.get());
         f(ends[0], ends[1]);
         from = ends[1];
@@ -87,7 +87,7 @@ class TextPattern {
     auto* code = pcre2_compile_8(reinterpret_cast<PCRE2_SPTR8>(pattern.data()), pattern.size(),
                                  options | PCRE2_UTF, &error, &offset, context.get());
     if (!code) {
-      detail::fail({"the pattern \"", given, "\": ", message(error)});
+      fail({"the pattern \"", given, "\": ", message(error)});
     }
     std::uint32_t matches_nothing = 0;
     code_ = std::shared_ptr<const pcre2_code_8>(
@@ -96,13 +96,13 @@ class TextPattern {
     std::size_t compiled = 0;
     pcre2_pattern_info_8(code, PCRE2_INFO_SIZE, &compiled);
     if (compiled > 4096 + 64 * given.size()) {
-      detail::fail({"the pattern \"", given, "\" repeats too long a part"});
+      fail({"the pattern \"", given, "\" repeats too long a part"});
     }
     // Where PCRE2 has no just-in-time compiler it interprets: slower, with the same matches.
     pcre2_jit_compile_8(code, PCRE2_JIT_COMPLETE);
     pcre2_pattern_info_8(code, PCRE2_INFO_MATCHEMPTY, &matches_nothing);
     if (matches_nothing != 0) {
-      detail::fail({"the pattern \"", given, "\" can match the empty text, which is not supported"});
+      fail({"the pattern \"", given, "\" can match the empty text, which is not supported"});
     }
   }
 
@@ -122,8 +122,8 @@ class TextPattern {
       const std::string_view rest = pattern.substr(i);
       auto begins = [&](auto... texts) { return (rest.starts_with(texts) || ...); };
       auto refuse = [&](std::size_t length) {
-        detail::fail({"the pattern \"", pattern, "\": \"", rest.substr(0, length), "\" at offset ", i,
-                      " is not supported"});
+        fail({"the pattern \"", pattern, "\": \"", rest.substr(0, length), "\" at offset ", i,
+              " is not supported"});
       };
       std::size_t length = 1;
       std::string written;  // for the next `length` characters, if PCRE2 writes them otherwise
@@ -205,8 +205,8 @@ constexpr std::size_t longest_made_of(std::size_t bytes) { return 16 * bytes + (
 /// Throws `std::length_error` if that is exceeded.
 inline void check_length(std::size_t bytes, std::size_t longest) {
   if (bytes <= longest) return;
-  detail::fail<std::length_error>({"the tokenizer's steps would make more than ", longest,
-                                   " bytes of the text: more than 16 times as many, and 65536, is refused"});
+  fail<std::length_error>({"the tokenizer's steps would make more than ", longest,
+                           " bytes of the text: more than 16 times as many, and 65536, is refused"});
 }
 
 /// How many steps there are in a list of steps, which may be lists of steps themselves.

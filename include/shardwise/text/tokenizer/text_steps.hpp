@@ -40,8 +40,8 @@ inline void check_nfc(std::string_view text) {
     const auto [value, length] = character_at(text, i);
     auto holds = [c = value](const auto& range) { return c >= range.first && c < range.second; };
     if (std::none_of(std::begin(ranges), std::end(ranges), holds)) {
-      detail::fail({"the character \"", text.substr(i, length), "\" at offset ", i,
-                    " may change in normal form C (NFC), which is not supported"});
+      fail({"the character \"", text.substr(i, length), "\" at offset ", i,
+            " may change in normal form C (NFC), which is not supported"});
     }
     i += length;
   }

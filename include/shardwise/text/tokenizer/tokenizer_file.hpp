@@ -102,8 +102,7 @@ class TokenizerFile {
     for (const std::int32_t id : ids) {
       const auto found = tokens_.find(id);
       if (found == tokens_.end()) {
-        detail::fail(
-            {"there is no token ", id, ": expected 0 to ", vocabulary() - 1, ", and one that the file has"});
+        fail({"there is no token ", id, ": expected 0 to ", vocabulary() - 1, ", and one that the file has"});
       }
       const Token& token = found->second;
       if (skip_special && token.special) continue;
@@ -177,7 +176,7 @@ class TokenizerFile {
   void set(const std::string& text, std::int32_t id, bool special) {
     const auto [place, fresh] = tokens_.try_emplace(id, Token{text, special});
     if (!fresh && place->second.text != text) {
-      detail::fail<std::runtime_error>(
+      fail<std::runtime_error>(
           {"\"", excerpt(place->second.text), "\" and \"", excerpt(text), "\" have one id, ", id});
     }
     place->second.special = special;
