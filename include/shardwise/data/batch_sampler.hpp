@@ -28,9 +28,9 @@
 namespace shardwise {
 
 /// A permutation of [0, n), a function of `n`, `seed` and `number`, without a list: each place is computed alone, in O(1)
-/// time and memory. It is the generalised Feistel cipher of Black
-/// and Rogaway ("Ciphers with arbitrary finite domains", CT-RSA 2002) on a pair of digits, with Philox as its round
-/// function; a result outside [0, n) is enciphered again ("cycle walking"). Fewer than one in √n places needs that.
+/// time and memory. It is the generalised Feistel cipher of Black and Rogaway ("Ciphers with arbitrary finite domains",
+/// CT-RSA 2002) on a pair of digits, with Philox as its round function; a result outside [0, n) is enciphered again
+/// ("cycle walking"). Fewer than one in √n places needs that.
 class Permutation {
  public:
   /// Throws `std::invalid_argument` unless n ≥ 0.

@@ -99,12 +99,17 @@ void gemv(Index n, Index k, const C* b, Index ldb, const C* x, Index incx, C* y,
   constexpr int order = tb == Transpose::yes ? Eigen::RowMajor : Eigen::ColMajor;
   using Matrix = Eigen::internal::const_blas_data_mapper<C, Index, order>;
   using Vector = Eigen::internal::const_blas_data_mapper<C, Index, 1 - order>;
-  C *in = scratch<GemvVectors, C>(k + n), *out = incy == 1 ? y : in + k;
-  for (Index i = 0; i < k && incx != 1; ++i) in[i] = x[i * incx];
+  C* in = scratch<GemvVectors, C>(k + n);
+  C* out = incy == 1 ? y : in + k;
+  if (incx != 1) {
+    for (Index i = 0; i < k; ++i) in[i] = x[i * incx];
+  }
   for (Index j = 0; j < n; ++j) out[j] = accumulate ? y[j * incy] : C{0};
   Eigen::internal::general_matrix_vector_product<Index, C, Matrix, order, false, C, Vector, false>::run(
       n, k, Matrix(b, ldb), Vector(incx == 1 ? x : in, 1), out, 1, alpha);
-  for (Index j = 0; j < n && incy != 1; ++j) y[j * incy] = out[j];
+  if (incy != 1) {
+    for (Index j = 0; j < n; ++j) y[j * incy] = out[j];
+  }
 }
 
 #if defined(SHARDWISE_GEMM_ONEDNN)
