@@ -224,7 +224,8 @@ class CheckpointSave {
       const auto end = descriptions.find('\n');
       const Json told = Json::parse(descriptions.substr(0, end));
       manifest["files"].push_back({rank_file_name(r), told[0]});
-      for (const Json& each : told[1]) manifest["tensors"][each[0].get<Index>()]["pieces"].push_back(each[1]);
+      for (const Json& each : told[1])
+        manifest["tensors"][each[0].get<std::size_t>()]["pieces"].push_back(each[1]);
       descriptions.remove_prefix(end + 1);
     }
     write_new_file(path_ / manifest_name, framed_text(manifest));

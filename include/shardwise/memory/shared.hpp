@@ -39,7 +39,10 @@ class Shared {
   template <class Derived>
     requires(std::derived_from<Derived, T>&& InPooledHierarchy<T>)
   constexpr Shared(const Shared<Derived>& other) : Shared(static_cast<T*>(other.object_)) {}
-  constexpr Shared& operator=(const Shared& other) { return *this = Shared(other); }
+  constexpr Shared& operator=(const Shared& other) {
+    *this = Shared(other);
+    return *this;
+  }
   constexpr Shared& operator=(Shared&& other) noexcept {
     T* taken = other.object_;
     other.object_ = nullptr;

@@ -138,10 +138,9 @@ constexpr void check_heads(Index heads, Index kv_heads, const Layout& q, const L
     const std::string rank = text({"rank ", m, " there has heads ", own.begin, " to ", own.end()});
     const std::string needs = text({"which need key/value heads ", needed, " to ", needed_end});
     const std::string has = text({"but it has ", held.begin, " to ", held.end()});
+    const char* cure = "along a mesh axis of its own, to the right of those that shard them";
     fail({"attention: ", heads, " heads and ", kv_heads, " key/value heads do not fit on ", axes, ": ", rank,
-          ", ", needs, ", ", has,
-          "; replicate the key/value heads (Reduced) along a mesh axis of its own, to the right of those "
-          "that shard them"});
+          ", ", needs, ", ", has, "; replicate the key/value heads (Reduced) ", cure});
   }
 }
 
