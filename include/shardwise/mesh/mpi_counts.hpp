@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <string>
 
+#include <shardwise/layout/text.hpp>
 #include <shardwise/layout/index.hpp>
 
 // Implementation details: not part of the interface.
