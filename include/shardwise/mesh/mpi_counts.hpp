@@ -9,12 +9,8 @@
 #include <array>
 #include <limits>
 #include <memory>
-#include <span>
-#include <stdexcept>
-#include <string>
 
 #include <shardwise/layout/text.hpp>
-#include <shardwise/layout/index.hpp>
 
 // Implementation details: not part of the interface.
 namespace shardwise::detail {
