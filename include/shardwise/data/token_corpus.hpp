@@ -15,7 +15,6 @@
 /// wrote it. It is trusted only if it says of itself what is in it: its size, and checksums of the header and of the tokens.
 
 #include <array>
-#include <vector>
 
 #include <shardwise/io/file.hpp>
 #include <shardwise/io/fingerprint.hpp>

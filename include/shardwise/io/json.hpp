@@ -17,7 +17,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <type_traits>
-#include <vector>
 
 #include <shardwise/io/file.hpp>
 

@@ -13,8 +13,6 @@
 /// @endcode
 
 #include <numeric>
-#include <string_view>
-#include <vector>
 
 #include <shardwise/layout/index.hpp>
 #include <shardwise/mesh/data_type.hpp>

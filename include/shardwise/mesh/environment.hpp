@@ -16,7 +16,6 @@
 
 #include <cstdio>
 #include <exception>
-#include <string_view>
 #include <type_traits>
 
 #include <shardwise/mesh/mpi.hpp>

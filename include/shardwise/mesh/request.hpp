@@ -6,7 +6,6 @@
 /// A collective under way. Its buffers belong to MPI until `wait()` returns or `test()` says true.
 
 #include <exception>
-#include <utility>
 
 #include <shardwise/mesh/mpi.hpp>
 #include <shardwise/mesh/mpi_counts.hpp>

@@ -18,7 +18,6 @@
 #include <limits>
 #include <optional>
 #include <unordered_map>
-#include <vector>
 
 #include <shardwise/layout/text.hpp>
 #include <shardwise/text/utf8.hpp>

@@ -12,7 +12,6 @@
 /// ```
 
 #include <optional>
-#include <vector>
 
 #include <shardwise/io/fingerprint.hpp>
 #include <shardwise/layout/index.hpp>

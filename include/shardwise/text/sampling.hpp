@@ -11,7 +11,6 @@
 /// ```
 
 #include <limits>
-#include <vector>
 
 #include <shardwise/kernel/random.hpp>
 #include <shardwise/layout/index.hpp>
