@@ -550,8 +550,8 @@ void check_llama(const LlamaMesh& mesh, bool sequence_parallel) {
   using Tokens = typename Llama<LlamaMesh, PlanType, T>::Tokens;
   using X = decltype(enter(std::declval<const Tokens&>()(std::declval<Ids<LlamaMesh>>())));
   const X x(mesh, {batch, length, llama_config.features});
-  CHECK(deeper.peak_activation_bytes() - again.peak_activation_bytes() == x.buffer().bytes());
-  CHECK(deeper_kept.peak_activation_bytes() - kept.peak_activation_bytes() > 3 * x.buffer().bytes());
+  CHECK(deeper.peak_activation_bytes() - again.peak_activation_bytes() == x.buffer()->bytes);
+  CHECK(deeper_kept.peak_activation_bytes() - kept.peak_activation_bytes() > 3 * x.buffer()->bytes);
   const auto layer_flops = deeper_kept.flops(Phase::forward) - kept.flops(Phase::forward);
   CHECK(again.flops(Phase::forward) == kept.flops(Phase::forward));
   CHECK(again.flops(Phase::backward) == kept.flops(Phase::backward) + depth * layer_flops);

@@ -65,7 +65,7 @@ class Examination {
     const std::vector<T> values = source_block<T>(mesh_, shape_, from, seed);
     const auto bytes = static_cast<Index>(values.size() * sizeof(T));
     for (bool background : {false, true}) {
-      sw::Buffer source = sw::Buffer::allocate(mesh_, bytes);
+      sw::Buffer source = sw::allocate_buffer(mesh_, bytes);
       std::copy(values.begin(), values.end(), static_cast<T*>(source.data()));
       sw::Buffer kept;
       if (!background) kept = source;  // then nothing may be done in place

@@ -42,8 +42,8 @@ class GradientSlot : public Counted {
   /// one.
   constexpr const Buffer& own(Recorder* recorder) {
     if (!writable()) {
-      const Buffer copy = sum_.another(recorder, use_);
-      if (sum_.data()) std::memcpy(copy.data(), sum_.data(), static_cast<std::size_t>(sum_.bytes()));
+      const Buffer copy = allocate_buffer(sum_, recorder, sum_->bytes, use_);
+      if (sum_->data) std::memcpy(copy->data, sum_->data, static_cast<std::size_t>(sum_->bytes));
       sum_ = copy;
     }
     return sum_;
@@ -62,18 +62,18 @@ class GradientSlot : public Counted {
   [[gnu::noinline]] constexpr void add(Buffer more, const detail::ElementSum& elements, Recorder* recorder) {
     if (!sum_) {
       sum_ = std::move(more);
-      if (use_ != MemoryUse::activation) sum_.set_use(use_);
+      if (use_ != MemoryUse::activation) sum_->set_use(use_);
       return;
     }
-    const Index count = more.bytes() / elements.bytes;
+    const Index count = more->bytes / elements.bytes;
     if (recorder) recorder->compute(count);
     Buffer sum;  // an `if`, because g++ 12 miscounts the handles of `?:` in constants
     if (writable()) {
       sum = sum_;
     } else {
-      sum = sum_.another(recorder, use_);
+      sum = allocate_buffer(sum_, recorder, sum_->bytes, use_);
     }
-    if (sum.data()) elements.add(count, sum_.data(), more.data(), sum.data());
+    if (sum->data) elements.add(count, sum_->data, more->data, sum->data);
     sum_ = std::move(sum);
   }
 

@@ -89,11 +89,11 @@ class CheckpointExchange {
       const AnyTensor& target = tensor.block->tensor;
       const DividedRows divided{slab[i].rows, tensor.stored->group_rows, static_cast<int>(i) % ranks.size()};
       const AnyBox share = divided.box(target.shape, ranks.size(), ranks.rank());
-      const Buffer bytes = Buffer::allocate(mesh, share.elements() * target.element_bytes());
+      const Buffer bytes = allocate_buffer(mesh, share.elements() * target.element_bytes());
       if (reads && share.elements() > 0) {
         reads = false;  // if this fails, what goes on the way is of no use
         problems_.guard([&] {
-          reader_.read(*tensor.stored, share.range(0), static_cast<char*>(bytes.data()));
+          reader_.read(*tensor.stored, share.range(0), static_cast<char*>(bytes->data));
           reads = true;
         });
       }

@@ -72,7 +72,7 @@ inline std::vector<OwnPiece> own_pieces(const CheckpointContents& contents) {
       return std::vector<Index>(all.begin(), all.begin() + block.tensor.rank);
     };
     const auto file = static_cast<std::size_t>(contents.ranks().rank());
-    const auto* data = static_cast<const char*>(block.tensor.buffer.data()) + rows.begin * row;
+    const auto* data = static_cast<const char*>(block.tensor.buffer->data) + rows.begin * row;
     pieces.push_back({i, {file, offset, extents(box.begin), extents(box.size), {}}, data, rows.size * row});
     offset += rows.size * row;
   }

@@ -101,7 +101,7 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
     if (value.mesh.dry()) return;
     for_each_run(view_of(value), [&](Index local, Index global, Index count) {
       functions.draw(count, seed, static_cast<std::uint64_t>(global), init,
-                     static_cast<char*>(value.buffer.data()) + local * value.element_bytes());
+                     static_cast<char*>(value.buffer->data) + local * value.element_bytes());
     });
   }
 

@@ -121,14 +121,14 @@ class CrossEntropyNode final : public TapeNode {
     if (logits_.unique()) {
       gradient = logits_.buffer();
     } else {
-      gradient = logits_.buffer().another(recorder, from_->use());
+      gradient = allocate_buffer(logits_.buffer(), recorder, logits_.buffer()->bytes, from_->use());
     }
     using L = typename Logits::Element;
     if constexpr (!Logits::MeshOf::dry) {
-      const double factor = static_cast<double>(*static_cast<const T*>(dy.data())) / rows_;
+      const double factor = static_cast<double>(*static_cast<const T*>(dy->data)) / rows_;
       kernel::cross_entropy_backward(logits.rows(), logits.columns(), logits.begin.back(), logits.data,
-                                     static_cast<const Terms*>(terms_.data()), targets_.data(), expected_,
-                                     factor, static_cast<L*>(gradient.data()));
+                                     static_cast<const Terms*>(terms_->data), targets_.data(), expected_,
+                                     factor, static_cast<L*>(gradient->data));
     }
     from_->add(std::move(gradient), element_sum<L>, recorder);
   }
@@ -190,13 +190,13 @@ class CrossEntropyLoss : public Module<CrossEntropyLoss> {
     const kernel::TargetDistribution expected{logits.shape().back(), options_.label_smoothing,
                                               options_.ignore_index};
     const auto block = logits.view();
-    Buffer terms = Buffer::allocate(mesh, block.rows() * static_cast<Index>(sizeof(Terms)));
+    Buffer terms = allocate_buffer(mesh, block.rows() * static_cast<Index>(sizeof(Terms)));
     Terms* of_rows = nullptr;
     if (auto* recorder = mesh.recorder()) {
       recorder->compute(4 * block.elements());
     }
     if constexpr (!Y::MeshOf::dry) {
-      of_rows = static_cast<Terms*>(terms.data());
+      of_rows = static_cast<Terms*>(terms->data);
       kernel::row_terms(block.rows(), block.columns(), block.begin.back(), block.data, targets.data(),
                         of_rows);
     }

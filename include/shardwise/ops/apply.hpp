@@ -35,11 +35,11 @@ constexpr Y evaluate(const Op& op, [[maybe_unused]] Buffer& residual, const X&..
   Y y(mesh, op.shape(x.shape()...));
   if constexpr (requires { op.residual_bytes(y.view(), x.view()...); }) {
     const Index bytes = op.residual_bytes(y.view(), x.view()...);
-    if (bytes > 0) residual = Buffer::allocate(mesh, bytes);
+    if (bytes > 0) residual = allocate_buffer(mesh, bytes);
   }
   if (auto* recorder = mesh.recorder()) recorder->compute(flops(op, y.view(), x.view()...));
   if constexpr (!Y::MeshOf::dry) {
-    op.forward(y.writable(), residual ? residual.data() : nullptr, x.view()...);
+    op.forward(y.writable(), residual ? residual->data : nullptr, x.view()...);
   }
   return y;
 }

@@ -71,12 +71,12 @@ class GradientTarget {
     if (in_slot_) {
       block_ = slot->sum();
     } else {
-      block_ = dy.another(recorder, slot->use(), bytes);
+      block_ = allocate_buffer(dy, recorder, bytes, slot->use());
     }
   }
   template <class T, int Rank>
   constexpr Input<T, Rank> argument(const View<const T, Rank>& extents) const {
-    return {extents, block_ ? static_cast<T*>(block_.data()) : nullptr, in_slot_};
+    return {extents, block_ ? static_cast<T*>(block_->data) : nullptr, in_slot_};
   }
   [[gnu::noinline]] constexpr void deliver(const Buffer& dy, const ElementSum& elements, Recorder* recorder) {
     if (!slot_ || in_slot_) return;
@@ -148,8 +148,8 @@ class OpNode<Op, Y, std::integer_sequence<int, I...>, Inputs...> final : public 
     }
     if constexpr (!Y::MeshOf::dry) {
       auto gradient = extents_;
-      gradient.data = static_cast<const typename Y::Element*>(dy.data());
-      op_.pull_back(gradient, extents_, residual_ ? residual_.data() : nullptr,
+      gradient.data = static_cast<const typename Y::Element*>(dy->data);
+      op_.pull_back(gradient, extents_, residual_ ? residual_->data : nullptr,
                     targets.argument(Numbered<I, Inputs>::value.extents)...);
     }
     (targets.deliver(dy, element_sum<typename Y::Element>, recorder), ...);

@@ -74,25 +74,25 @@ struct AnyTensor {
   constexpr AnyTensor unwritten(const Layout& other, MemoryUse use) const {
     const Index bytes =
         local_box(shape, other, mesh.sizes(), mesh.coordinates()).elements() * element_bytes();
-    return with(other, Buffer::allocate(mesh, bytes, use));
+    return with(other, allocate_buffer(mesh, bytes, use));
   }
 };
 
 /// This rank's block of `x`, as kernels see one; its elements are no bytes.
 constexpr View<char, max_rank> view_of(const AnyTensor& x) {
   const AnyBox box = x.box();
-  return {x.mesh.dry() ? nullptr : static_cast<char*>(x.buffer.data()), box.size, box.begin, x.shape};
+  return {x.mesh.dry() ? nullptr : static_cast<char*>(x.buffer->data), box.size, box.begin, x.shape};
 }
 
 /// `x` to be changed in place: copied first if somebody else reads it. Counted as `use` from now on.
 constexpr AnyTensor owned(AnyTensor x, MemoryUse use) {
   if (x.buffer.unique()) {
-    x.buffer.set_use(use);
+    x.buffer->set_use(use);
     return x;
   }
   AnyTensor copy = x.unwritten(x.layout, use);
-  if (!x.mesh.dry() && x.buffer.bytes() > 0) {
-    std::memcpy(copy.buffer.data(), x.buffer.data(), static_cast<std::size_t>(x.buffer.bytes()));
+  if (!x.mesh.dry() && x.buffer->bytes > 0) {
+    std::memcpy(copy.buffer->data, x.buffer->data, static_cast<std::size_t>(x.buffer->bytes));
   }
   return copy;
 }
@@ -109,7 +109,7 @@ constexpr AnyTensor cut(const AnyTensor& x, const Layout& to, MemoryUse use) {
   AnyTensor part = x.unwritten(to, use);
   if (!x.mesh.dry()) {
     const AnyBox box = part.box();
-    copy_part(x.element_bytes(), box, x.buffer.data(), x.box(), part.buffer.data(), box);
+    copy_part(x.element_bytes(), box, x.buffer->data, x.box(), part.buffer->data, box);
   }
   return part;
 }

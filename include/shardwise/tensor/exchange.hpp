@@ -134,7 +134,7 @@ class Exchange {
     return !in_order(target(tensor), [&](int member) { return received(tensor, member); });
   }
   constexpr Buffer allocate(Index count) const {
-    return Buffer::allocate(mesh_, count * size_of(type_), way_.use);
+    return allocate_buffer(mesh_, count * size_of(type_), way_.use);
   }
   constexpr Index own_elements() const {
     Index count = 0;
@@ -172,7 +172,7 @@ class Exchange {
     for (Moved& tensor : moved_) tensor.in = Buffer();  // what was packed is not needed any more
   }
 
-  static char* data(const Buffer& buffer) { return static_cast<char*>(buffer.data()); }
+  static char* data(const Buffer& buffer) { return static_cast<char*>(buffer->data); }
   char* pack_for(int member, char* place) const {
     for (const Moved& tensor : moved_) {
       const AnyBox piece = sent(tensor, member);

@@ -103,7 +103,7 @@ class Tensor {
     for (Index extent : shape) {
       if (extent < 0) throw std::invalid_argument("Tensor: an extent is negative");
     }
-    buffer_ = Buffer::allocate(mesh, box_.elements() * static_cast<Index>(sizeof(T)), use);
+    buffer_ = allocate_buffer(mesh, box_.elements() * static_cast<Index>(sizeof(T)), use);
   }
 
   /// The same bytes under another type or shape: for the library, which has checked that they are.
@@ -128,7 +128,7 @@ class Tensor {
   constexpr const Shape<Rank>& local_shape() const { return box_.size; }
 
   /// This rank's elements, row-major.
-  const T* data() const { return static_cast<const T*>(buffer_.data()); }
+  const T* data() const { return static_cast<const T*>(buffer_->data); }
 
   /// This rank's block as an Eigen map: a column vector for rank 1, else a row-major matrix whose columns are
   /// the last dimension.

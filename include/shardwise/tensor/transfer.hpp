@@ -26,7 +26,7 @@ constexpr AnyTensor changed_locally(AnyTensor from, const Layout& to) {
   if (from.mesh.dry()) return result;
   const Index element = from.element_bytes();
   const AnyBox part = intersection(source, target);
-  auto* data = static_cast<char*>(result.buffer.data());
+  auto* data = static_cast<char*>(result.buffer->data);
   if (pending) {  // zeros, but not where the part is going to be
     const Index place = contributes && part.elements() > 0 ? place_of(part, target) : -1;
     const Index begin = place < 0 ? 0 : place, end = place < 0 ? 0 : place + part.elements();
@@ -37,7 +37,7 @@ constexpr AnyTensor changed_locally(AnyTensor from, const Layout& to) {
     clear(0, begin);
     clear(end, target.elements());
   }
-  if (contributes) copy_part(element, part, from.buffer.data(), source, data, target);
+  if (contributes) copy_part(element, part, from.buffer->data, source, data, target);
   return result;
 }
 

@@ -46,8 +46,8 @@ struct AdamWUpdate {
         .correction1 = static_cast<C>(1 - std::pow(beta1, n)),
         .correction2 = static_cast<C>(std::sqrt(1 - std::pow(beta2, n))),
     };
-    kernel::adamw_update(count, parameter, gradient, static_cast<C*>(state.first.data()),
-                         static_cast<C*>(state.second.data()), factors);
+    kernel::adamw_update(count, parameter, gradient, static_cast<C*>(state.first->data),
+                         static_cast<C*>(state.second->data), factors);
   }
 };
 

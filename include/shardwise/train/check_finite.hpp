@@ -53,7 +53,7 @@ class NonFiniteElements {
       recorder_ = mesh.recorder();
       const AnyTensor gradient = cell.finished_gradient();
       if (gradient && counts_here(gradient)) {
-        here = cell.functions.count_non_finite(gradient.local_elements(), gradient.buffer.data());
+        here = cell.functions.count_non_finite(gradient.local_elements(), gradient.buffer->data);
       }
     }
     counts_.insert(counts_.end(), {here.nans, here.infinities});

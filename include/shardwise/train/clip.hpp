@@ -49,9 +49,9 @@ class NormOfRanks {
     if (recorder_) recorder_->compute(2 * elements);
     if (dry_) return;
     if (maximum_) {
-      part_ = larger(part_, cell.functions.largest_magnitude(elements, gradient.buffer.data()));
+      part_ = larger(part_, cell.functions.largest_magnitude(elements, gradient.buffer->data));
     } else {
-      part_ += cell.functions.sum_of_squares(elements, gradient.buffer.data());
+      part_ += cell.functions.sum_of_squares(elements, gradient.buffer->data);
     }
   }
 
@@ -135,9 +135,9 @@ constexpr double clip_gradients(Module& module, double max_norm, double p = 2,
     Recorder* recorder = cell->stored.mesh.recorder();
     PhaseScope phase(recorder, Phase::optimizer);
     const Buffer& gradient = cell->finished.own(recorder);
-    const Index elements = gradient.bytes() / cell->stored.element_bytes();
+    const Index elements = gradient->bytes / cell->stored.element_bytes();
     if (recorder) recorder->compute(elements);
-    if (clips && gradient.data()) cell->functions.scale(elements, factor, gradient.data());
+    if (clips && gradient->data) cell->functions.scale(elements, factor, gradient->data);
   }
   return norm;
 }

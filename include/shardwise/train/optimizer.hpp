@@ -220,8 +220,8 @@ class Optimizer {
 
   /// Zeros for as many elements as the finished gradient has, in the type of the arithmetic.
   static constexpr Buffer state_block(const OwnedState& owned, const MeshView& mesh, Index count) {
-    Buffer zeros = Buffer::allocate(mesh, count * size_of(owned.wide), MemoryUse::optimizer_state);
-    if (zeros.data()) std::memset(zeros.data(), 0, static_cast<std::size_t>(zeros.bytes()));
+    Buffer zeros = allocate_buffer(mesh, count * size_of(owned.wide), MemoryUse::optimizer_state);
+    if (zeros->data) std::memset(zeros->data, 0, static_cast<std::size_t>(zeros->bytes));
     return zeros;
   }
 
@@ -242,7 +242,7 @@ class Optimizer {
   constexpr void update(OwnedState& owned, const MeshView& mesh, DataType type, const Buffer& gradient,
                         const Buffer& parameter) const {
     const Update& update = update_of(owned);
-    const Index count = gradient.bytes() / size_of(type);
+    const Index count = gradient->bytes / size_of(type);
     ParameterState& state = owned.state;
     auto make = [&](Buffer& block) {
       if (!block) block = state_block(owned, mesh, count);
@@ -252,7 +252,7 @@ class Optimizer {
     if (update.state_blocks() > 1) make(state.second);
     if (auto* recorder = mesh.recorder()) recorder->compute(update.flops() * count);
     if (owned.wide != type && update.master_weights) make(state.master);
-    if (gradient.data()) owned.apply(update, count, parameter.data(), gradient.data(), state);
+    if (gradient->data) owned.apply(update, count, parameter->data, gradient->data, state);
   }
   template <class T>
   static void apply(const Update& update, Index count, void* parameter, const void* gradient,
@@ -262,7 +262,7 @@ class Optimizer {
     const auto* slopes = static_cast<const T*>(gradient);
     if constexpr (!std::is_same_v<T, C>) {
       if (state.master) {
-        C* master = static_cast<C*>(state.master.data());
+        C* master = static_cast<C*>(state.master->data);
         kernel::refresh_master(count, values, master);
         update.apply(count, master, slopes, state);
         std::transform(master, master + count, values, [](C x) { return kernel::narrow<T>(x); });

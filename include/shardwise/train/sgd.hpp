@@ -43,7 +43,7 @@ struct SgdUpdate {
   template <class P, class T>
   void apply(Index count, P* parameter, const T* gradient, const ParameterState& state) const {
     using C = kernel::compute_t<T>;
-    C* velocity = state_blocks() > 0 ? static_cast<C*>(state.first.data()) : nullptr;
+    C* velocity = state_blocks() > 0 ? static_cast<C*>(state.first->data) : nullptr;
     const kernel::SgdFactors<C> factors{.rate = static_cast<C>(rate),
                                         .momentum = static_cast<C>(momentum),
                                         .decay = static_cast<C>(weight_decay),
