@@ -9,7 +9,10 @@
 #include <shardwise/mesh/dry_mesh.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>
+#include <shardwise/ops/activation.hpp>
+#include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/ops/dropout.hpp>
+#include <shardwise/ops/reduction.hpp>
 #include <shardwise/tensor/distribute.hpp>
 #include <shardwise/train/sgd.hpp>
 #include <support/mpi_counter.hpp>
@@ -76,7 +79,9 @@ TEST_CASE("a parameter without a value") {
   sw::Mlp<Mesh> mlp(mesh, 4, 8);
   const auto x = sw::zeros<float, Replicate>(mesh, {2, 4});
   const std::string expected =
-      "a parameter is used before it has a value: call initialize(model, seed) first";
+      "a parameter is used before it has a value: call initialize(model, seed) first; if you did, a module's "
+      "visit "
+      "does not name it";
   CHECK(refusal<std::logic_error>([&] { mlp(x); }) == expected);
   sw::initialize(mlp.up, 1);
   CHECK(refusal<std::logic_error>([&] { mlp(x); }) == expected);
@@ -85,6 +90,44 @@ TEST_CASE("a parameter without a value") {
   CHECK(refusal<std::invalid_argument>([&] {
           mlp.down.bias.assign(sw::zeros<float, Replicate>(mesh, {5}));
         }) == "Parameter: the value has another shape");
+}
+
+struct Forgetful : sw::Module<Forgetful> {
+  explicit Forgetful(const Mesh& mesh) : up(mesh, 4, 8), down(mesh, 8, 4) {}
+  auto forward(const auto& x) const { return down(up(x)); }
+  void visit(auto&& f) { f("up", up); }
+  sw::Linear<Mesh, sw::NoParallel> up, down;
+};
+
+TEST_CASE("a member that visit leaves out has no value") {
+  const Mesh mesh = line();
+  Forgetful model(mesh);
+  sw::initialize(model, 1);
+  CHECK(refusal<std::logic_error>([&] {
+          model(sw::zeros<float, Replicate>(mesh, {2, 4}));
+        }).find("visit does not name it") != std::string::npos);
+}
+
+TEST_CASE("a tape goes back over an operation once") {
+  const Mesh mesh = line();
+  const auto value = sw::full<float, Replicate>(mesh, {2, 3}, 1);
+  const std::string again = "had its backward pass before";
+  sw::Tape tape;
+  auto x = tape.input(value);
+  CHECK(refusal<std::logic_error>([&] { sw::full_tensor(x.gradient()); }).find("an empty tensor is used") ==
+        0);
+  auto y = sw::mul(x, x);
+  auto other = sw::sum(sw::scale(y, 3)), loss = sw::sum(y);
+  tape.backward(loss);
+  for (const auto& repeated : {other, loss}) {  // `other` was on the tape that `loss` emptied
+    CHECK(refusal<std::logic_error>([&] { tape.backward(repeated); }).find(again) != std::string::npos);
+  }
+  auto late = sw::sum(sw::gelu(y));
+  CHECK(refusal<std::logic_error>([&] { tape.backward(late); }).find(again) != std::string::npos);
+  CHECK(sw::full_tensor(x.gradient()) == Eigen::MatrixXf::Constant(2, 3, 2));
+  tape.clear();
+  tape.backward(sw::sum(sw::mul(x, x)));  // what is computed anew is added
+  CHECK(sw::full_tensor(x.gradient()) == Eigen::MatrixXf::Constant(2, 3, 4));
 }
 
 TEST_CASE("tokens outside the vocabulary, on all ranks, whoever holds the rows") {

@@ -199,7 +199,10 @@ TEST_CASE("a fully sharded parameter outside a unit, and one without a value") {
   const Grid mesh(world(), {any, 1});
   Sharded model(mesh);
   const auto ids = ids_on(mesh);
-  const char* unset = "a parameter is used before it has a value: call initialize(model, seed) first";
+  const char* unset =
+      "a parameter is used before it has a value: call initialize(model, seed) first; if you did, a module's "
+      "visit "
+      "does not name it";
   CHECK_THROWS_WITH_AS(model(ids), unset, std::logic_error);
   initialize(model, 4);
   const char* outside =

@@ -31,8 +31,9 @@ class RedistributeNode final : public TapeNode {
                              Shared<GradientSlot> from, const Shared<GradientSlot>& slot)
       : like_(like), to_(to), elements_(elements), from_(std::move(from)), slot_(slot) {}
   constexpr void pull_back() override {
-    if (!slot_->filled()) return;
-    AnyTensor dx = redistributed_to(like_.with(like_.layout, slot_->take()), to_);
+    Buffer dy = slot_->pass();
+    if (!dy) return;
+    AnyTensor dx = redistributed_to(like_.with(like_.layout, std::move(dy)), to_);
     from_->add(std::move(dx.buffer), elements_, like_.mesh.recorder());
   }
 

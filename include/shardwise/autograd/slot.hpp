@@ -50,6 +50,12 @@ class GradientSlot : public Counted {
   }
 
   constexpr Buffer take() { return std::move(sum_); }
+  /// For the node whose result's gradient this is: what there is of it, when the backward pass comes to the node. To add
+  /// to it later is an error.
+  constexpr Buffer pass() {
+    passed_ = true;
+    return take();
+  }
   constexpr void clear() { sum_ = Buffer(); }
 
   template <TensorType Gradient>
@@ -59,7 +65,14 @@ class GradientSlot : public Counted {
     more = Gradient();  // so that its block may be written to
     add(std::move(block), detail::element_sum<typename Gradient::Element>, recorder);
   }
+  /// Throws `std::logic_error` if a backward pass has passed the tensor.
   [[gnu::noinline]] constexpr void add(Buffer more, const detail::ElementSum& elements, Recorder* recorder) {
+    if (passed_) {
+      throw std::logic_error(
+          "Tape::backward: what the result was computed from, or the result itself, had its backward pass "
+          "before, which "
+          "emptied the tape; compute it again, or add the losses and call backward once");
+    }
     if (!sum_) {
       sum_ = std::move(more);
       if (use_ != MemoryUse::activation) sum_->set_use(use_);
@@ -80,6 +93,7 @@ class GradientSlot : public Counted {
  private:
   Buffer sum_;
   MemoryUse use_;
+  bool passed_ = false;
 };
 
 namespace detail {

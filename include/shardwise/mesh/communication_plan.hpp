@@ -32,10 +32,10 @@ class CommunicationPlan {
   constexpr std::int64_t count(Collective kind, std::optional<Phase> phase = {}) const {
     return total(kind, phase).calls;
   }
-  /// Calls of one kind in whose group the given axis takes part.
+  /// Those in whose groups the given axis takes part, alone or with others.
   template <class Axis>
-  constexpr std::int64_t count(Collective kind) const {
-    return total(kind, {}, axis_bit<Axis>()).calls;
+  constexpr std::int64_t count(Collective kind, std::optional<Phase> phase = {}) const {
+    return total(kind, phase, axis_bit<Axis>()).calls;
   }
   /// All collectives.
   constexpr std::int64_t collectives(std::optional<Phase> phase = {}) const { return total({}, phase).calls; }
@@ -43,8 +43,8 @@ class CommunicationPlan {
   /// Bytes of all collectives, in which the given axis takes part if one is given.
   constexpr std::int64_t bytes(std::optional<Phase> phase = {}) const { return total({}, phase).bytes; }
   template <class Axis>
-  constexpr std::int64_t bytes() const {
-    return total({}, {}, axis_bit<Axis>()).bytes;
+  constexpr std::int64_t bytes(std::optional<Phase> phase = {}) const {
+    return total({}, phase, axis_bit<Axis>()).bytes;
   }
 
   /// Floating-point operations of this rank; a multiply-add counts two.

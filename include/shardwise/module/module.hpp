@@ -61,6 +61,12 @@ template <class Self, class... X>
 struct CallProblem<Self, X...> {
   using type = void;
 };
+/// A module that cannot be made, because its plan does not fit it: what it would compute does not matter.
+template <class Self, class... X>
+  requires(IllFormed<typename Self::Problem> && !(AbstractOperand<X> || ...))
+struct CallProblem<Self, X...> {
+  using type = typename Self::Problem;
+};
 template <class Self, class... X>
 using call_problem = typename CallProblem<Self, X...>::type;
 

@@ -86,7 +86,10 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
   /// Throws `std::logic_error` if there is no value.
   constexpr void check_set() const {
     if (!stored.mesh.dry() && !set) {
-      throw std::logic_error("a parameter is used before it has a value: call initialize(model, seed) first");
+      throw std::logic_error(
+          "a parameter is used before it has a value: call initialize(model, seed) first; if you did, a "
+          "module's visit "
+          "does not name it");
     }
   }
   /// What is kept between the steps, to be changed in place.

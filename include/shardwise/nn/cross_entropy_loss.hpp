@@ -112,8 +112,8 @@ class CrossEntropyNode final : public TapeNode {
         to_(std::move(to)) {}
 
   constexpr void pull_back() override {
-    if (!to_->filled()) return;
-    const Buffer dy = to_->take();
+    const Buffer dy = to_->pass();
+    if (!dy) return;
     const auto logits = logits_.view();
     Recorder* recorder = logits_.mesh().recorder();
     if (recorder) recorder->compute(3 * logits.elements());

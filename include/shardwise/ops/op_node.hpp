@@ -126,8 +126,8 @@ class OpNode<Op, Y, std::integer_sequence<int, I...>, Inputs...> final : public 
   }
 
   constexpr void pull_back() override {
-    if (!slot_->filled()) return;
-    const Buffer dy = slot_->take();
+    const Buffer dy = slot_->pass();
+    if (!dy) return;
     (Numbered<I, Inputs>::value.fetch(), ...);
     Recorder* recorder = mesh_.recorder();
     pull_back(dy, recorder,

@@ -164,7 +164,7 @@ class ReshapeNode final : public TapeNode {
                         const Shared<GradientSlot>& slot)
       : mesh_(mesh), elements_(elements), from_(std::move(from)), slot_(slot) {}
   constexpr void pull_back() override {
-    if (slot_->filled()) from_->add(slot_->take(), elements_, mesh_.recorder());
+    if (Buffer dy = slot_->pass()) from_->add(std::move(dy), elements_, mesh_.recorder());
   }
 
  private:

@@ -16,6 +16,13 @@
 
 namespace shardwise::detail {
 
+/// `x`; throws `std::logic_error` if it is empty.
+template <TensorType X>
+constexpr const X& with_block(const X& x) {
+  if (!x) no_block();
+  return x;
+}
+
 /// A cheap handle, as a tensor is; its mesh must live as long.
 struct AnyTensor {
   MeshView mesh;
@@ -28,8 +35,8 @@ struct AnyTensor {
   constexpr AnyTensor() = default;
   template <TensorType X>
   constexpr explicit AnyTensor(const X& x)
-      : AnyTensor(MeshView(x.mesh()), data_type_of<typename X::Element>(), X::layout, x.shape(), x.buffer()) {
-  }
+      : AnyTensor(MeshView(with_block(x).mesh()), data_type_of<typename X::Element>(), X::layout, x.shape(),
+                  x.buffer()) {}
   [[gnu::noinline]] constexpr AnyTensor(const MeshView& on, DataType element, const Layout& placements,
                                         std::span<const Index> extents, const Buffer& block)
       : mesh(on),

@@ -127,8 +127,11 @@ class Tensor {
   constexpr const Box<Rank>& box() const { return box_; }
   constexpr const Shape<Rank>& local_shape() const { return box_.size; }
 
-  /// This rank's elements, row-major.
-  const T* data() const { return static_cast<const T*>(buffer_->data); }
+  /// This rank's elements, row-major. Throws `std::logic_error` if the tensor is empty.
+  const T* data() const {
+    if (!buffer_) detail::no_block();
+    return static_cast<const T*>(buffer_->data);
+  }
 
   /// This rank's block as an Eigen map: a column vector for rank 1, else a row-major matrix whose columns are
   /// the last dimension.

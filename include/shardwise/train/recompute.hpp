@@ -73,13 +73,14 @@ class RecomputeNode final : public TapeNode {
       : module_(&module), arguments_(RepeatedArgument<X>(x)...), slot_(std::move(result)) {}
 
   constexpr void pull_back() override {
-    if (!slot_->filled()) return;
+    Buffer dy = slot_->pass();
+    if (!dy) return;
     Tape tape;
     tape.set_repeats();
     auto again = [&](const auto&... argument) { return (*module_)(argument.on(tape)...); };
     auto y = std::apply(again, arguments_);
-    auto dy = gradient_of<Y>(y.mesh(), y.shape(), slot_->take());
-    tape.backward(std::move(y), std::move(dy));
+    auto gradient = gradient_of<Y>(y.mesh(), y.shape(), std::move(dy));
+    tape.backward(std::move(y), std::move(gradient));
   }
 
  private:
