@@ -13,6 +13,7 @@
 #include <map>
 
 #include <shardwise/io/json.hpp>
+#include <shardwise/layout/text.hpp>
 #include <shardwise/weights/stored_type.hpp>
 
 namespace shardwise {
@@ -151,25 +152,26 @@ inline std::string make_safetensors_header(SafetensorsHeader& header, const std:
   std::sort(header.tensors.begin(), header.tensors.end(), [](const StoredTensor& a, const StoredTensor& b) {
     return a.type != b.type ? a.type > b.type : a.name < b.name;
   });
-  nlohmann::ordered_json json = nlohmann::ordered_json::object();
-  if (!header.metadata.empty()) json["__metadata__"] = header.metadata;
+  std::string json = "{";
+  if (!header.metadata.empty()) json += "\"__metadata__\":" + Json(header.metadata).dump() + ",";
   Index end = 0;
   for (StoredTensor& tensor : header.tensors) {
     tensor.offset = end;
     end += tensor.bytes;
-    json[tensor.name] = {
-        {"dtype", name_of(tensor.type)}, {"shape", tensor.shape}, {"data_offsets", {tensor.offset, end}}};
+    json += text({Json(tensor.name).dump(), ":{\"dtype\":\"", name_of(tensor.type), "\",\"shape\":",
+                  Json(tensor.shape).dump(), ",\"data_offsets\":[", tensor.offset, ",", end, "]},"});
   }
-  std::string text = json.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');
-  if (text.size() > longest_header) {
-    detail::fail<std::runtime_error>({path, ": the header would have ", text.size(), " bytes, and at most ",
+  if (json.ends_with(',')) json.pop_back();
+  json += "}";
+  json.resize((json.size() + 7) / 8 * 8, ' ');
+  if (json.size() > longest_header) {
+    detail::fail<std::runtime_error>({path, ": the header would have ", json.size(), " bytes, and at most ",
                                       longest_header, " are legal"});
   }
-  const auto length = std::bit_cast<std::array<char, length_bytes>>(static_cast<std::uint64_t>(text.size()));
-  text.insert(text.begin(), length.begin(), length.end());
-  for (StoredTensor& tensor : header.tensors) tensor.offset += static_cast<Index>(text.size());
-  return text;
+  const auto length = std::bit_cast<std::array<char, length_bytes>>(static_cast<std::uint64_t>(json.size()));
+  json.insert(json.begin(), length.begin(), length.end());
+  for (StoredTensor& tensor : header.tensors) tensor.offset += static_cast<Index>(json.size());
+  return json;
 }
 
 }  // namespace detail

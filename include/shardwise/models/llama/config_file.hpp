@@ -175,7 +175,7 @@ inline LlamaTokens read_llama_tokens(const std::filesystem::path& folder) {
 /// The text of a config.json, which transformers 4 and 5 read. `type` is that of the weights: "float32".
 inline std::string llama_config_text(const LlamaConfig& config, const std::string& type,
                                      const LlamaTokens& tokens = {}) {
-  nlohmann::ordered_json json = {
+  Json json = {
       {"architectures", {"LlamaForCausalLM"}},
       {"model_type", "llama"},
       {"hidden_act", "silu"},
