@@ -5,7 +5,6 @@
 /// Writes text with a Llama whose weights are in Hugging Face's form: those of `train --export`, or anybody's.
 
 #include <shardwise/mesh/environment.hpp>
-#include <shardwise/models/llama/config_file.hpp>
 
 #include "generate_text.hpp"
 #include "options.hpp"
@@ -32,11 +31,6 @@ void add_options(CLI::App& app, TextOptions& text) {
   app.add_option("--seed", text.seed, "of what is drawn");
 }
 
-/// All ranks split the model, its key/value heads over as many as divide them.
-Mesh mesh_for(const sw::LlamaConfig& config) {
-  return {sw::world(), mesh_sizes(1, 1, sw::world().size(), config.kv_heads)};
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -46,7 +40,7 @@ int main(int argc, char** argv) {
     app.option_defaults()->always_capture_default();
     add_options(app, text);
     if (auto code = parse(app, argc, argv)) return *code;
-    write_text(mesh_for(sw::read_llama_config(text.weights / "config.json")), text);
+    write_text(text);
     return 0;
   });
 }

@@ -1,6 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
+/// @file
+/// Tokens are drawn one by one, with a cache of keys and values that is sharded as the heads are.
+
 #include "generate_text.hpp"
 
 #include <algorithm>
@@ -11,13 +14,18 @@
 #include <optional>
 #include <vector>
 
+#include <shardwise/mesh/mesh.hpp>
 #include <shardwise/models/llama/files.hpp>
 #include <shardwise/tensor/distribute.hpp>
 #include <shardwise/text/tokenizer.hpp>
 
+#include "plan_token.hpp"
+
 namespace tools {
 
 namespace {
+
+using Mesh = LlamaMesh<sw::Mesh>;
 
 /// tokenizer.json of the folder; without one, bytes for a model of bytes, and nothing for another.
 std::optional<sw::Tokenizer> tokenizer_of(const std::filesystem::path& folder, sw::Index vocabulary) {
@@ -99,8 +107,9 @@ std::vector<std::int32_t> prompt_of(const TextOptions& options, const std::optio
 
 }  // namespace
 
-void write_text(const Mesh& mesh, const TextOptions& options) {
+void write_text(const TextOptions& options) {
   const sw::LlamaConfig config = sw::read_llama_config(options.weights / "config.json");
+  const Mesh mesh(sw::world(), mesh_sizes(1, 1, sw::world().size(), config.kv_heads));
   // With --tokens the text is not needed, nor a tokenizer.json that can be read.
   const auto tokenizer =
       options.tokens.empty() ? tokenizer_of(options.weights, config.vocabulary) : std::nullopt;

@@ -14,6 +14,11 @@ namespace tools {
 
 namespace sw = shardwise;
 
+/// For an option that counts something.
+inline CLI::Option* add_count(CLI::App& app, const char* name, auto& value, const char* text) {
+  return app.add_option(name, value, text)->check(CLI::Range(1, 1 << 24));
+}
+
 /// Parses the options. Returns the exit code if the program is to end now: after --help, or after nonsense,
 /// about which the first rank alone says a word.
 inline std::optional<int> parse(CLI::App& app, int argc, char** argv) {

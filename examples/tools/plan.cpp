@@ -5,7 +5,6 @@
 /// What a step of training a Llama would communicate, compute and keep in memory, on any mesh: the training step of
 /// `train` runs dry, in this process alone, without MPI.
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -18,6 +17,7 @@
 #include <shardwise/inspect/plan_table.hpp>
 
 #include "job_options.hpp"
+#include "options.hpp"
 
 namespace {
 

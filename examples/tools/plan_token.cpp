@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
+#include "plan_token.hpp"
+
 #include <shardwise/mesh/dry_mesh.hpp>
 #include <shardwise/models/llama/model.hpp>
-
-#include "generate_text.hpp"
 
 namespace tools {
 

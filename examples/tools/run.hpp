@@ -19,29 +19,11 @@
 #include <shardwise/train/schedule.hpp>
 
 #include "progress.hpp"
-#include "step_job.hpp"
+#include "train_options.hpp"
 #include "trained_model.hpp"
 #include "training_log.hpp"
 
 namespace tools {
-
-struct TrainOptions {
-  StepJob job;
-  std::vector<std::filesystem::path> text{"include", "docs"};
-  std::filesystem::path tokenizer, cache, export_to, log;
-  std::filesystem::path save;  ///< a folder for checkpoints
-  bool pad = false;
-  std::int64_t steps = 400, save_every = 100;
-  int keep = 3;
-  bool resume = false, save_in_foreground = false;
-  std::optional<std::int64_t> warmup;  ///< steps; a tenth of all if not given
-  sw::Decay decay = sw::Decay::cosine;
-  double rate = 3e-3, floor = 0.1, weight_decay = 0.1, max_norm = 1;
-  std::uint64_t seed = 1;
-  std::string progress = "plain";
-
-  std::int64_t warmup_steps() const { return warmup.value_or(steps / 10); }
-};
 
 using StepPlan = decltype(PlannedStep::plan);
 
@@ -83,9 +65,5 @@ class Run {
   std::optional<TrainingLog> log_;
   std::optional<Progress> progress_;
 };
-
-/// Trains. Returns whether what was recorded of the last step is what a dry run has planned, and the last checkpoint, if
-/// there are any, is whole.
-bool train(const TrainOptions& options);
 
 }  // namespace tools

@@ -8,10 +8,11 @@
 #include <csignal>
 
 #include <shardwise/mesh/environment.hpp>
+#include <shardwise/mesh/mesh.hpp>
 
 #include "job_options.hpp"
 #include "options.hpp"
-#include "run.hpp"
+#include "train_options.hpp"
 
 namespace {
 

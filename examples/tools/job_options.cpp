@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+#include "job_options.hpp"
+
+#include <limits>
+#include <stdexcept>
+#include <vector>
+
+#include <shardwise/models/llama/config_file.hpp>
+
+#include "llama_presets.hpp"
+#include "options.hpp"
+
+namespace tools {
+
+void add_job_options(CLI::App& app, JobOptions& options) {
+  std::vector<std::string> presets;
+  for (const LlamaPreset& preset : llama_presets) presets.emplace_back(preset.name);
+  auto* model = app.add_option("--model", options.model, "sizes by name")->check(CLI::IsMember(presets));
+  app.add_option("--config", options.config, "the sizes in a config.json, Hugging Face's form")
+      ->excludes(model);
+  app.add_option("--layers", options.layers, "instead of the model's; so are the sizes that follow")
+      ->check(CLI::Range(1, 1 << 16));
+  add_count(app, "--features", options.features, "a multiple of --heads");
+  add_count(app, "--heads", options.heads, "attention heads, at least one for each of --tp");
+  add_count(app, "--kv-heads", options.kv_heads, "key/value heads; divides --heads");
+  add_count(app, "--hidden", options.hidden, "features within the MLPs");
+  add_count(app, "--context", options.context, "tokens in a sequence");
+  app.add_flag("--tied", options.tied, "the head is the embedding's table");
+
+  StepJob& job = options.job;
+  add_count(app, "--replicas", options.replicas, "groups with a copy of everything, on data of their own");
+  add_count(app, "--dp", options.dp, "data-parallel ranks of a group, which --zero shards over");
+  add_count(app, "--tp", options.tp, "tensor-parallel ranks, which split the model");
+  app.add_option("--zero", job.zero_level,
+                 "sharded over --dp: 0 nothing, 1 optimizer state, 2 and gradients, 3 and parameters")
+      ->check(CLI::Range(0, 3));
+  app.add_flag("--sp,--sequence-parallel", job.sequence_parallel,
+               "shard the sequence over --tp between the layers");
+  app.add_flag("--recompute", job.recompute, "keep a layer's input only, and compute the rest again");
+  app.add_flag("--bf16", job.bf16, "parameters and activations in bfloat16, with master weights in float");
+  add_count(app, "--micro-batches", job.micro_batches, "parts of a batch that are run one after another");
+  app.add_option("--bucket-kib", options.bucket_kib, "of gradients that are reduced together")
+      ->check(CLI::Range(0, 1 << 30));
+  app.add_option("--in-background", job.in_background, "buckets that are under way at a time")
+      ->check(CLI::NonNegativeNumber);
+}
+
+StepJob job_of(const JobOptions& options, int any_dp) {
+  StepJob job = options.job;
+  sw::LlamaConfig& model = job.model;
+  if (options.config.empty()) {
+    for (const LlamaPreset& preset : llama_presets) {
+      if (preset.name == options.model) model = preset.config;
+    }
+  } else {
+    model = sw::read_llama_config(options.config);
+  }
+  if (options.features || options.heads) model.head_dim = 0;
+  model.layers = options.layers.value_or(model.layers);
+  model.features = options.features.value_or(model.features);
+  model.heads = options.heads.value_or(model.heads);
+  model.kv_heads = options.kv_heads.value_or(model.kv_heads);
+  model.hidden = options.hidden.value_or(model.hidden);
+  model.vocabulary = options.vocabulary.value_or(model.vocabulary);
+  model.context = options.context.value_or(model.context);
+  model.tied = model.tied || options.tied;
+  model.checked();
+  const double ranks = static_cast<double>(options.replicas) * options.dp.value_or(1) * options.tp;
+  if (ranks > std::numeric_limits<int>::max()) {
+    throw std::invalid_argument("the mesh has more than 2147483647 ranks");
+  }
+  job.sizes = mesh_sizes(options.replicas, options.dp.value_or(any_dp), options.tp, model.kv_heads);
+  job.batch = options.batch.value_or(options.replicas * options.dp.value_or(1) * job.micro_batches);
+  job.bucket_bytes = options.bucket_kib << 10;
+  return job;
+}
+
+}  // namespace tools

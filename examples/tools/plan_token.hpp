@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What generating a token communicates.
+
+#include <array>
+
+#include <shardwise/mesh/communication_plan.hpp>
+#include <shardwise/models/llama/config.hpp>
+
+#include "llama_mesh.hpp"
+
+namespace tools {
+
+using TextPlan = sw::LlamaTensorParallel<Split>;
+using TokenPlan = sw::CommunicationPlan<replica, sw::dp, sw::tp, sw::kvr>;
+
+/// On a mesh of these sizes.
+TokenPlan plan_token(const std::array<int, 4>& sizes, const sw::LlamaConfig& config);
+
+}  // namespace tools
