@@ -149,23 +149,5 @@ constexpr bool gathered_in_two_calls() {
 static_assert(gathered_in_one_call());
 static_assert(gathered_in_two_calls());
 
-// 12, 13 and 14 rows over four ranks, and both ways between rows and columns.
-template <Index Rows, Index Columns>
-constexpr bool all_changes_are_right() {
-  Scene<1, 4, 2, 64> wide({4}, Shape<2>{Rows, Columns});
-  for (Placement from : {s0, s1, replicate, partial_sum}) {
-    for (Placement to : {s0, s1, replicate, reduced, partial_sum}) {
-      if (!wide.right({from}, wide.distributed({from}), route({from}, {to}, 2, {4}))) return false;
-    }
-  }
-  return true;
-}
-static_assert(all_changes_are_right<12, 3>() && all_changes_are_right<13, 3>() &&
-              all_changes_are_right<14, 3>());
-static_assert(all_changes_are_right<3, 12>() && all_changes_are_right<3, 13>() &&
-              all_changes_are_right<3, 14>());
-static_assert(all_changes_are_right<8, 5>() && all_changes_are_right<5, 8>() &&
-              all_changes_are_right<5, 5>());
-
 }  // namespace
 }  // namespace shardwise::testing
