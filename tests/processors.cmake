@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
-# A unit of mpi/, with the headers that are precompiled for them all, compiles for a processor without a warning.
-# cmake -DCOMPILER=g++ -DFLAGS_FILE=… -DFLAGS=… -DMARCH=x86-64-v4 -DPRECOMPILED="<Eigen/Core>;…" -DSOURCE=file.cpp
+# A unit compiles for a processor without a warning, with precompiled headers as most of the tests.
+# cmake -DCOMPILER=g++ -DFLAGS_FILE=… -DFLAGS=… -DMARCH=x86-64-v4 -DPRECOMPILED="<Eigen/Core>" -DSOURCE=file.cpp
 #       -DWORK=folder -P processors.cmake
 cmake_minimum_required(VERSION 3.24)
 
