@@ -50,7 +50,7 @@ std::string collectives(const Module& module, Input make_input) {
   std::string line = kinds(mpi_counter::counts()) + " / ";
   using Y = sw::tensor_of<decltype(y)>;
   const auto gradient = sw::testing::typed_source<sw::cotangent_of<Y>>(y.mesh(), y.shape(), 3);
-  tape.record<sw::testing::Arrival<Y>>(y.slot(), gradient);
+  sw::testing::arrive(tape, y, gradient);
   mpi_counter::reset();
   sw::testing::go_back(tape, y.mesh());
   return line + kinds(mpi_counter::counts());

@@ -97,13 +97,6 @@ void check_loss(const typename Logits::MeshOf& mesh, const Dense& values, const 
 }
 
 /// Integers in [0, classes), the same on every rank.
-Dense random_targets(std::vector<Index> shape, Index classes, std::uint64_t seed) {
-  Dense ids(std::move(shape));
-  kernel::fill_uniform(ids.size(), seed, 0, 0., static_cast<double>(classes), ids.values.data());
-  for (double& id : ids.values) id = std::floor(id);
-  return ids;
-}
-
 template <int Rank, class... P>
 using OnGrid = Tensor<double, Rank, Mesh<dp, tp>, P...>;
 template <int Rank, class... P>
@@ -124,13 +117,13 @@ TEST_CASE("classes sharded on one axis, rows of one and of two dimensions") {
     CAPTURE(classes);
     for (const auto& options : every_option) {
       check_loss<On1<2, Shard<1>>, Ids1<Replicate>>(mesh, random_dense({8, classes}, 1),
-                                                    random_targets({8}, classes, 2), options);
+                                                    random_integers({8}, classes, 2), options);
       check_loss<On1<3, Shard<2>>, On1<2, Reduced, std::int64_t>>(
-          mesh, random_dense({8, 12, classes}, 3), random_targets({8, 12}, classes, 4), options);
+          mesh, random_dense({8, 12, classes}, 3), random_integers({8, 12}, classes, 4), options);
     }
   }
   check_loss<On1<1, Shard<0>>, On1<0, Replicate, std::int32_t>>(mesh, random_dense({5}, 1),
-                                                                random_targets({}, 5, 2));
+                                                                random_integers({}, 5, 2));
 }
 
 TEST_CASE("more classes than one chunk of a row, and a maximum that moves") {
@@ -138,7 +131,7 @@ TEST_CASE("more classes than one chunk of a row, and a maximum that moves") {
   Dense values = random_dense({3, 10007}, 1);
   for (Index c = 0; c < 10007; ++c) values[c] += static_cast<double>(c) * 0.01;          // grows
   for (Index c = 0; c < 10007; ++c) values[10007 + c] -= static_cast<double>(c) * 0.01;  // falls
-  const Dense ids = random_targets({3}, 10007, 2);
+  const Dense ids = random_integers({3}, 10007, 2);
   for (const double smoothing : {0., 0.1}) {
     check_loss<On1<2, Shard<1>>, Ids1<Replicate>>(mesh, values, ids, {.label_smoothing = smoothing});
     check_loss<On1<2, Shard<1>, float>, Ids1<Replicate>>(mesh, values, ids, {.label_smoothing = smoothing});
@@ -147,7 +140,7 @@ TEST_CASE("more classes than one chunk of a row, and a maximum that moves") {
 
 TEST_CASE("float and bfloat16") {
   const auto mesh = line();
-  const Dense values = random_dense({8, 13}, 1), ids = random_targets({8}, 13, 2);
+  const Dense values = random_dense({8, 13}, 1), ids = random_integers({8}, 13, 2);
   for (const auto& options : every_option) {
     check_loss<On1<2, Shard<1>, float>, Ids1<Replicate>>(mesh, values, ids, options);
     check_loss<On1<2, Shard<1>, Eigen::bfloat16>, Ids1<Replicate>>(mesh, values, ids, options);
@@ -158,7 +151,7 @@ TEST_CASE("float and bfloat16") {
 TEST_CASE("rows and classes sharded, on every mesh") {
   for (const auto& mesh : data_by_tensor_meshes()) {
     INFO("dp ", mesh.size<dp>(), " tp ", mesh.size<tp>());
-    const Dense values = random_dense({5, 3, 13}, 1), ids = random_targets({5, 3}, 13, 2);
+    const Dense values = random_dense({5, 3, 13}, 1), ids = random_integers({5, 3}, 13, 2);
     for (const auto& options : every_option) {
       check_loss<OnGrid<3, Shard<0>, Shard<2>>, IdsOnGrid<2, Shard<0>, Replicate>>(mesh, values, ids,
                                                                                    options);
@@ -176,7 +169,7 @@ TEST_CASE("rows and classes sharded, on every mesh") {
 
 TEST_CASE("ignored rows") {
   const Dense values = random_dense({6, 13}, 1);
-  Dense ids = random_targets({6}, 13, 2);
+  Dense ids = random_integers({6}, 13, 2);
   ids[1] = ids[4] = -100;
   const auto on = [&](const auto& mesh, const CrossEntropyOptions& options) {
     check_loss<OnGrid<2, Shard<0>, Shard<1>>, IdsOnGrid<1, Shard<0>, Replicate>>(mesh, values, ids, options);
@@ -204,7 +197,7 @@ TEST_CASE("ignored rows") {
 TEST_CASE("large logits, and masked ones") {
   const auto mesh = line();
   Dense values = random_dense({8, 16}, 1);
-  const Dense ids = random_targets({8}, 16, 2);
+  const Dense ids = random_integers({8}, 16, 2);
   for (double& value : values.values) value *= 1e4;
   for (const double smoothing : {0., 0.1}) {
     check_loss<On1<2, Shard<1>>, Ids1<Replicate>>(mesh, values, ids, {.label_smoothing = smoothing});
@@ -234,7 +227,7 @@ TEST_CASE("large logits, and masked ones") {
 
 TEST_CASE("logits that are given up become their gradient") {
   const auto mesh = line();
-  const Dense values = random_dense({8, 13}, 1), ids = random_targets({8}, 13, 2);
+  const Dense values = random_dense({8, 13}, 1), ids = random_integers({8}, 13, 2);
   const auto targets = place<Ids1<Replicate>>(mesh, ids);
   const LossAndGradient expected = dense_loss(values, ids, {});
   const CrossEntropyLoss criterion;

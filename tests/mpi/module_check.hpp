@@ -8,43 +8,17 @@
 
 #include <shardwise/module/parameters.hpp>
 #include <shardwise/tensor/distribute.hpp>
+#include <support/arrival.hpp>
 #include <support/plans.hpp>
-#include <support/typed_redistribution.hpp>
 
-#include <cmath>
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "outcome.hpp"
+
 namespace shardwise::testing {
-
-using Numbers = std::vector<double>;
-
-/// Whole tensors: "result", "input" (its gradient), and the parameters' gradients by their paths.
-using Outcome = std::map<std::string, Numbers>;
-
-/// All elements of a tensor; collective, and not part of what is counted.
-template <class X>
-Numbers whole(const X& x) {
-  const auto all = full_tensor(x);
-  return Numbers(all.data(), all.data() + all.size());
-}
-
-/// The largest difference, relative to the largest number expected or to 1, as some gradients are only rounding
-/// errors. What is no number, or of another length, is infinitely wrong.
-inline double error(const Numbers& found, const Numbers& expected) {
-  if (found.size() != expected.size() || found.empty()) return HUGE_VAL;
-  double difference = 0, largest = 1;
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    const double d = std::abs(found[i] - expected[i]);
-    difference = std::isfinite(d) ? std::max(difference, d) : HUGE_VAL;
-    largest = std::max(largest, std::abs(expected[i]));
-  }
-  return difference / largest;
-}
 
 inline Mesh<tp> alone() { return Mesh<tp>(Communicator::duplicate(MPI_COMM_SELF), {1}); }
 
@@ -112,23 +86,19 @@ class RoundTrip {
     auto x = input_(tape, mesh);
     auto y = module(x);
     using Y = tensor_of<decltype(y)>;
-    tape.record<Arrival<Y>>(y.slot(), gradient_of<Y>(mesh, y.shape()));
+    arrive(tape, y, gradient_of<Y>(mesh, y.shape()));
     go_back(tape, mesh);
     if constexpr (!MeshType::dry) {
-      const Y result = y.value();
-      *outcome_ = [=]() mutable {
-        Outcome outcome{{"result", whole(result)}};
-        if constexpr (OperandTraits<decltype(x)>::tracked) outcome["input"] = whole(x.gradient());
-        for_each_named_parameter(module, [&](std::string_view path, auto& parameter) {
-          outcome[std::string(path)] = whole(parameter.gradient());
-        });
-        return outcome;
-      };
+      *found_ = {{"result", detail::AnyTensor(y.value())}};
+      if constexpr (OperandTraits<decltype(x)>::tracked) found_->emplace("input", x.gradient());
+      for (const auto& [path, cell] : detail::named_parameters_of(module)) {
+        found_->insert_or_assign(path, cell->stored.with(cell->layouts.pending, cell->pending->sum()));
+      }
     }
   }
 
-  /// What the last call on a real mesh computed. Collective over that mesh.
-  Outcome outcome() const { return (*outcome_)(); }
+  /// What the last call on a real mesh computed. Collective over that mesh, which must still be there.
+  Outcome outcome() const { return whole(*found_); }
 
  private:
   template <class Y, class MeshType>
@@ -140,7 +110,7 @@ class RoundTrip {
 
   Make make_;
   Input input_;
-  std::shared_ptr<std::function<Outcome()>> outcome_ = std::make_shared<std::function<Outcome()>>();
+  std::shared_ptr<Tensors> found_ = std::make_shared<Tensors>();
 };
 
 /// Checks a module on `mesh` against the dense one; `input` and `whole_input` are the same numbers, the latter
@@ -153,13 +123,7 @@ CommunicationPlan<Axes...> check_module(const Mesh<Axes...>& mesh, Make make, In
   const auto plan = agreed_plan(mesh, parallel);
   const Mesh<tp> own = alone();
   dense(own);
-  const Outcome found = parallel.outcome(), expected = dense.outcome();
-  CHECK(found.size() == expected.size());
-  for (const auto& entry : found) {
-    INFO(entry.first);
-    REQUIRE(expected.count(entry.first) == 1);
-    CHECK(error(entry.second, expected.at(entry.first)) < 1e-13);
-  }
+  check_outcome(parallel.outcome(), dense.outcome());
   return plan;
 }
 

@@ -92,15 +92,15 @@ TEST_CASE("add: the gradient is handed on, not copied") {
   auto c = tape.input(random<double, Reduced>(mesh, {5}, 3));
   const auto dy = random<double, Shard<0>>(mesh, {7, 5}, 4);
   Recording recording(mesh);
-  pull_back_from(tape, add(add(a, b), c), dy);
-  run_backward(tape, mesh);
+  arrive(tape, add(add(a, b), c), dy);
+  go_back(tape, mesh);
   CHECK(a.gradient().data() == dy.data());
   CHECK(b.gradient().data() == dy.data());
   CHECK(recording.plan().flops(Phase::backward) == dy.view().elements());  // the bias alone
   // A further contribution to one of them does not reach the other.
   Tape again;
-  pull_back_from(again, add(Var(again, a.value(), a.slot()), Var(again, a.value(), a.slot())), dy);
-  run_backward(again, mesh);
+  arrive(again, add(Var(again, a.value(), a.slot()), Var(again, a.value(), a.slot())), dy);
+  go_back(again, mesh);
   for (Index i = 0; i < dy.view().elements(); ++i) {
     CHECK(a.gradient().data()[i] == doctest::Approx(3 * dy.data()[i]));
     CHECK(b.gradient().data()[i] == dy.data()[i]);
@@ -113,8 +113,8 @@ TEST_CASE("add: a parameter's gradient is its own, because optimizers write to i
   const auto x = random<double, Reduced>(mesh, {5}, 1);
   Var parameter(tape, x, Shared<GradientSlot>::make(MemoryUse::gradient));
   const auto dy = random<double, Partial<>>(mesh, {5}, 2);
-  pull_back_from(tape, add(parameter, x), dy);
-  run_backward(tape, mesh);
+  arrive(tape, add(parameter, x), dy);
+  go_back(tape, mesh);
   CHECK(parameter.gradient().data() != dy.data());
   CHECK(parameter.slot()->writable());
   for (Index i = 0; i < 5; ++i) CHECK(parameter.gradient().data()[i] == dy.data()[i]);

@@ -18,10 +18,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <shardwise/mesh/environment.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/ops/apply.hpp>
 #include <shardwise/tensor/factories.hpp>
+#include <support/arrival.hpp>
 #include <vector>
 
 namespace shardwise::testing {
@@ -43,58 +45,29 @@ struct Dense {
 };
 
 /// Largest difference, relative to the largest value.
-inline double difference(const Dense& found, const Dense& expected) {
-  REQUIRE(found.shape == expected.shape);
-  double largest = 0, off = 0;
-  for (Index i = 0; i < found.size(); ++i) {
-    if (!std::isfinite(found[i])) return HUGE_VAL;
-    largest = std::max(largest, std::abs(expected[i]));
-    off = std::max(off, std::abs(found[i] - expected[i]));
-  }
-  return off / (largest > 0 ? largest : 1);
-}
+double difference(const Dense& found, const Dense& expected);
 
-/// This rank's share of the value in a pending sum: shares differ from rank to rank and add up to 1.
-template <class X>
-double share(const X& x) {
-  double part = 1;
-  for (int axis = 0; axis < X::layout.axes; ++axis) {
-    const auto a = static_cast<std::size_t>(axis);
-    const double ranks = x.mesh().sizes()[a], rank = x.mesh().coordinates()[a];
-    if (X::layout[axis] == partial_sum) part *= 2 * (rank + 1) / (ranks * (ranks + 1));
-  }
-  return part;
-}
-
-/// Every rank's block, or its share, of a tensor that all know.
+/// Writes this rank's block, or its share of the values in a pending sum, of a tensor that all know.
+void place(const detail::AnyTensor& x, const Dense& all);
 template <TensorType X>
 X place(const typename X::MeshOf& mesh, const Dense& all) {
   Shape<X::rank> shape{};
   std::copy(all.shape.begin(), all.shape.end(), shape.begin());
   X x(mesh, shape);
-  auto block = x.writable();
-  detail::for_each_run(block, [&](Index local, Index global, Index count) {
-    for (Index i = 0; i < count; ++i) {
-      block.data[local + i] = static_cast<typename X::Element>(all[global + i] * share(x));
-    }
-  });
+  place(detail::AnyTensor(x), all);
   return x;
 }
 
 /// The whole tensor. Collective.
+Dense gather(const detail::AnyTensor& x);
 template <TensorType X>
 Dense gather(const X& x) {
-  const auto whole = redistribute_to<whole_of<X>>(x);
-  Dense all(std::vector<Index>(x.shape().begin(), x.shape().end()));
-  for (Index i = 0; i < all.size(); ++i) all[i] = static_cast<double>(whole.data()[i]);
-  return all;
+  return gather(detail::AnyTensor(x));
 }
 
-inline Dense random_dense(std::vector<Index> shape, std::uint64_t seed) {
-  Dense all(std::move(shape));
-  kernel::fill_normal(all.size(), seed, 0, 0., 1., all.values.data());
-  return all;
-}
+Dense random_dense(std::vector<Index> shape, std::uint64_t seed);
+/// Integers in [0, bound).
+Dense random_integers(std::vector<Index> shape, Index bound, std::uint64_t seed);
 
 /// Normal numbers, the same in every layout.
 template <class T, class... Placements, class MeshType, int Rank>
@@ -105,56 +78,52 @@ auto random(const MeshType& mesh, const Index (&shape)[Rank], std::uint64_t seed
 /// Integers in [0, bound), the same in every layout.
 template <class T, class... Placements, class MeshType, int Rank>
 auto random_ids(const MeshType& mesh, const Index (&shape)[Rank], Index bound, std::uint64_t seed) {
-  Dense all({shape, shape + Rank});
-  kernel::fill_uniform(all.size(), seed, 0, 0., static_cast<double>(bound), all.values.data());
-  for (double& value : all.values) value = std::floor(value);
-  return place<Tensor<T, Rank, MeshType, Placements...>>(mesh, all);
+  return place<Tensor<T, Rank, MeshType, Placements...>>(mesh,
+                                                         random_integers({shape, shape + Rank}, bound, seed));
 }
 
-/// At the end of a tape: the gradient of a result, given.
-template <TensorType Y>
-class SeedNode final : public TapeNode {
- public:
-  SeedNode(Shared<GradientSlot> slot, cotangent_of<Y> gradient)
-      : slot_(std::move(slot)), gradient_(std::move(gradient)) {}
-  void pull_back() override { slot_->add(gradient_); }
-
- private:
-  Shared<GradientSlot> slot_;
-  cotangent_of<Y> gradient_;
+/// What came of a run.
+struct Found {
+  std::vector<detail::AnyTensor> tensors;
+  Index collectives = 0;  ///< asked for meanwhile
 };
 
-/// Runs the tape backward from `y`, whose gradient is `dy`.
-template <class Y>
-void pull_back_from(Tape& tape, const Var<Y>& y, const cotangent_of<Y>& dy) {
-  tape.record<SeedNode<Y>>(y.slot(), dy);
-}
-template <class MeshType>
-void run_backward(Tape& tape, const MeshType& mesh) {
-  tape.backward(
-      tape.input(tensor_with<double, 0, MeshType, packed(everywhere(MeshType::axes, replicate))>(mesh, {})));
-}
+/// The naive computation of all operands.
+using Reference = std::function<Dense(const std::vector<Dense>&)>;
 
-/// d(Σ weights · f(inputs)) / d inputs[which], by central differences.
-template <class Reference, std::size_t... I>
-Dense numerical_gradient(Reference f, std::vector<Dense> inputs, const Dense& weights, std::size_t which,
-                         std::index_sequence<I...>) {
-  Dense gradient(inputs[which].shape);
-  for (Index i = 0; i < gradient.size(); ++i) {
-    const double x = inputs[which][i], step = 1e-5 * std::max(1., std::abs(x));
-    double sum = 0;
-    inputs[which][i] = x + step;
-    const Dense above = f(inputs[I]...);
-    inputs[which][i] = x - step;
-    const Dense below = f(inputs[I]...);
-    inputs[which][i] = x;
-    for (Index j = 0; j < weights.size(); ++j) sum += weights[j] * (above[j] - below[j]);
-    gradient[i] = sum / (2 * step);
+/// An operation on certain operands, without their types: all that a check knows of it.
+struct Checked {
+  Reference reference;
+  std::vector<detail::AnyTensor> operands;
+  Layout layout_of_dy{};
+
+  Checked(Reference naive, std::initializer_list<detail::AnyTensor> x)
+      : reference(std::move(naive)), operands(x) {}
+  virtual ~Checked() = default;
+  /// Its result.
+  virtual Found run() const = 0;
+  /// The gradients of the operands, empty where there is none, when each of so many results gets the gradient `dy`.
+  virtual Found run_back(int uses, const detail::AnyTensor& dy) const = 0;
+};
+void check_value(const Checked& op);
+void check(const Checked& op);
+
+template <class F, class... X>
+struct CheckedValue : Checked {
+  const F& op;
+  std::tuple<const X&...> x;
+
+  CheckedValue(const F& f, Reference naive, const X&... operand)
+      : Checked(std::move(naive), {detail::AnyTensor(operand)...}), op(f), x(operand...) {}
+  Found run() const override {
+    Recording recording(std::get<0>(x).mesh());
+    const detail::AnyTensor y(std::apply(op, x));
+    return {{y}, recording.plan().collectives()};
   }
-  return gradient;
-}
+  Found run_back(int, const detail::AnyTensor&) const override { return {}; }
+};
 
-template <TensorType X>
+template <class X>
 auto on_tape(Tape& tape, const X& x) {
   if constexpr (X::is_float) {
     return tape.input(x);
@@ -162,62 +131,53 @@ auto on_tape(Tape& tape, const X& x) {
     return tape.constant(x);
   }
 }
-
-/// Only the forward pass.
-template <class F, class Reference, class... X>
-void check_value(F op, Reference reference, const X&... x) {
-  const auto& mesh = std::get<0>(std::tie(x...)).mesh();
-  Recording recording(mesh);
-  const auto y = op(x...);
-  CHECK(recording.plan().collectives() == 0);
-  using T = typename decltype(y)::Element;
-  CHECK(difference(gather(y), reference(gather(x)...)) <= (std::is_same_v<T, double> ? 1e-12 : 2e-2));
+template <class X, bool Tracked>
+detail::AnyTensor gradient_of(const Var<X, Tracked>& var) {
+  if constexpr (Tracked) {
+    return detail::AnyTensor(var.value()).with(cotangent_of<X>::layout, var.slot()->sum());
+  } else {
+    return {};
+  }
 }
 
-template <class F, class Reference, class... X>
-void check(F op, Reference reference, const X&... x) {
-  check_value(op, reference, x...);
-  const auto& mesh = std::get<0>(std::tie(x...)).mesh();
-  using Y = decltype(op(x...));
-  constexpr bool exact = std::is_same_v<typename Y::Element, double>;
-  const std::vector<Dense> inputs{gather(x)...};
-  const Dense weights = random_dense(reference(gather(x)...).shape, 99);
-  const auto dy = place<cotangent_of<Y>>(mesh, weights);
-  for (int uses : {1, 2}) {
-    CAPTURE(uses);
-    Tape tape;
-    std::tuple vars{on_tape(tape, x)...};
-    std::apply(
-        [&](const auto&... var) {
-          Recording recording(mesh);
-          for (int use = 0; use < uses; ++use) {
-            auto y = op(var...);
-            static_assert(std::is_same_v<decltype(y), Var<Y>>);
-            pull_back_from(tape, y, dy);
-          }
-          run_backward(tape, mesh);
-          CHECK(recording.plan().collectives() == 0);
-        },
-        vars);
-    // bfloat16 gradients have been rounded where they were made and where they were added.
-    CHECK(difference(gather(dy), weights) <= (exact ? 1e-15 : 1e-2));
-    auto compare = [&]<std::size_t I>(std::integral_constant<std::size_t, I>) {
-      using Given = std::tuple_element_t<I, std::tuple<X...>>;
-      if constexpr (Given::is_float) {
-        CAPTURE(I);
-        const auto& gradient = std::get<I>(vars).gradient();
-        static_assert(std::is_same_v<std::remove_cvref_t<decltype(gradient)>, cotangent_of<Given>>);
-        Dense expected =
-            numerical_gradient(reference, inputs, weights, I, std::make_index_sequence<sizeof...(X)>());
-        for (double& value : expected.values) value *= uses;
-        CHECK(difference(gather(gradient), expected) <= (exact ? 1e-6 : 4e-2));
-      }
-    };
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (compare(std::integral_constant<std::size_t, I>()), ...);
-    }
-    (std::make_index_sequence<sizeof...(X)>());
+template <class F, class... X>
+struct CheckedGradient final : CheckedValue<F, X...> {
+  using Y = decltype(std::declval<F>()(std::declval<X>()...));
+
+  CheckedGradient(const F& f, Reference naive, const X&... operand)
+      : CheckedValue<F, X...>(f, std::move(naive), operand...) {
+    this->layout_of_dy = cotangent_of<Y>::layout;
   }
+  Found run_back(int uses, const detail::AnyTensor& dy) const override {
+    Tape tape;
+    return std::apply([&](const X&... x) { return back(uses, dy, tape, on_tape(tape, x)...); }, this->x);
+  }
+  template <class... V>
+  Found back(int uses, const detail::AnyTensor& dy, Tape& tape, const V&... var) const {
+    const auto& mesh = std::get<0>(this->x).mesh();
+    Recording recording(mesh);
+    for (int use = 0; use < uses; ++use) {
+      auto y = this->op(var...);
+      static_assert(std::is_same_v<decltype(y), Var<Y>>);
+      arrive(tape, y, dy);
+    }
+    go_back(tape, mesh);
+    return {{gradient_of(var)...}, recording.plan().collectives()};
+  }
+};
+
+template <class F, std::size_t... I>
+Reference of_all(F naive, std::index_sequence<I...>) {
+  return [naive](const std::vector<Dense>& inputs) { return naive(inputs[I]...); };
+}
+/// Only the forward pass.
+template <class F, class Naive, class... X>
+void check_value(F op, Naive naive, const X&... x) {
+  check_value(CheckedValue<F, X...>(op, of_all(naive, std::index_sequence_for<X...>()), x...));
+}
+template <class F, class Naive, class... X>
+void check(F op, Naive naive, const X&... x) {
+  check(CheckedGradient<F, X...>(op, of_all(naive, std::index_sequence_for<X...>()), x...));
 }
 
 /// All ranks along one axis.

@@ -148,8 +148,8 @@ TEST_CASE("reshape: the memory is shared, forward and backward") {
   const auto y = reshape(x, {8, 2, 3});
   CHECK(y.value().data() == x.value().data());
   const auto dy = random<double, Shard<0>>(mesh, {8, 2, 3}, 2);
-  pull_back_from(tape, y, dy);
-  run_backward(tape, mesh);
+  arrive(tape, y, dy);
+  go_back(tape, mesh);
   CHECK(x.gradient().data() == dy.data());
   CHECK(recording.plan().flops() == 0);
 }

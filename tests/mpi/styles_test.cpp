@@ -171,7 +171,7 @@ TEST_CASE("the weights' gradients of a sequence parallel norm are pending, and r
       sw::Tape tape;
       auto y = norm(tape.input(sw::randn<float, Shard<0>, Shard<1>>(m, {20, 32, 12}, 2)));
       using Y = sw::tensor_of<decltype(y)>;
-      tape.record<Arrival<Y>>(y.slot(), sw::cotangent_of<Y>(m, y.shape()));
+      arrive(tape, y, sw::cotangent_of<Y>(m, y.shape()));
       go_back(tape, m);
       sw::reduce_gradients(norm);
     });

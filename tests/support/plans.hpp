@@ -60,18 +60,11 @@ bool same_traffic(const CommunicationPlan<Axes...>& a, const CommunicationPlan<A
   return true;
 }
 
-/// Runs `step(mesh)`, which works on dry and on real meshes, on `mesh` and dry at this rank's place; checks
-/// that all three accounts agree in every call, its bytes and their order, in flops and in memory; returns
-/// the plan.
-template <MeshAxis... Axes, class F>
-CommunicationPlan<Axes...> agreed_plan(const Mesh<Axes...>& mesh, F step) {
-  std::array<int, sizeof...(Axes)> sizes{mesh.template size<Axes>()...};
-  std::array<int, sizeof...(Axes)> coordinates{mesh.template rank<Axes>()...};
-  const auto planned = trace<DryMesh<Axes...>>(sizes, step, coordinates);
-  mpi_counter::reset();
-  Recording recording(mesh);
-  step(mesh);
-  const auto recorded = recording.plan();
+/// Checks that the dry plan, the recording on the real mesh, and what MPI saw meanwhile agree in every call, its bytes and
+/// their order, in flops and in memory.
+template <MeshAxis... Axes>
+void check_agreed(const Mesh<Axes...>& mesh, const CommunicationPlan<Axes...>& planned,
+                  const CommunicationPlan<Axes...>& recorded) {
   const auto seen = seen_by_mpi(mesh);
   INFO(plan_table("planned", planned, "recorded", recorded));
   CHECK(same_communication(planned, recorded));
@@ -85,6 +78,18 @@ CommunicationPlan<Axes...> agreed_plan(const Mesh<Axes...>& mesh, F step) {
   CHECK(same_traffic(planned, seen));
   CHECK(planned.record().sequence == seen.record().sequence);
   CHECK(mpi_counter::counts().data_calls() == planned.collectives());
+}
+
+/// Runs `step(mesh)`, which works on dry and on real meshes, on `mesh` and dry at this rank's place; checks
+/// that all three accounts agree; returns the plan.
+template <MeshAxis... Axes, class F>
+CommunicationPlan<Axes...> agreed_plan(const Mesh<Axes...>& mesh, const F& step) {
+  const auto planned =
+      trace<DryMesh<Axes...>>({mesh.template size<Axes>()...}, step, {mesh.template rank<Axes>()...});
+  mpi_counter::reset();
+  Recording recording(mesh);
+  step(mesh);
+  check_agreed(mesh, planned, recording.plan());
   return planned;
 }
 

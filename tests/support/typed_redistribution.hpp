@@ -6,43 +6,46 @@
 /// Checks of `redistribute` between two tensor types: values, both calls, and the pullback on a tape.
 
 #include <shardwise/autograd/redistribute.hpp>
+#include <support/arrival.hpp>
+#include <support/elements.hpp>
 #include <support/redistribution.hpp>
 
 namespace shardwise::testing {
 
+/// Writes this rank's block of the tensor that `seed` makes in the layout of `x`.
+inline void fill(const detail::AnyTensor& x, std::uint64_t seed) {
+  with_elements(x, [&]<class T>(T* elements) {
+    const auto block = source_block<T>(x.mesh, x.shape, x.layout, seed);
+    std::copy(block.begin(), block.end(), elements);
+  });
+}
+/// Is it what `fill` wrote?
+inline bool filled(const detail::AnyTensor& x, std::uint64_t seed) {
+  bool same = false;
+  with_elements(x, [&]<class T>(const T* elements) {
+    const auto block = source_block<T>(x.mesh, x.shape, x.layout, seed);
+    same = std::equal(block.begin(), block.end(), elements);
+  });
+  return same;
+}
 /// The tensor that `seed` makes, as an X.
 template <class X>
 X typed_source(const typename X::MeshOf& mesh, const Shape<X::rank>& shape, std::uint64_t seed) {
   X x(mesh, shape);
-  const auto block = source_block<typename X::Element>(mesh, shape, X::layout, seed);
-  std::copy(block.begin(), block.end(), x.writable().data);
+  fill(detail::AnyTensor(x), seed);
   return x;
 }
 
 /// Is `x` the tensor that `seed` made in layout `from`?
-template <class X>
-bool holds(const X& x, const Layout& from, std::uint64_t seed) {
-  return is_block_of(x.mesh(), x.shape(), x.data(), X::layout, from, seed);
+inline bool holds(const detail::AnyTensor& x, const Layout& from, std::uint64_t seed) {
+  bool right = false;
+  with_elements(
+      x, [&](const auto* elements) { right = is_block_of(x.mesh, x.shape, elements, x.layout, from, seed); });
+  return right;
 }
-
-/// On a tape, brings a gradient to a tensor from outside, when `backward` comes by.
-template <TensorType Y>
-class Arrival final : public TapeNode {
- public:
-  Arrival(const Shared<GradientSlot>& slot, const cotangent_of<Y>& gradient)
-      : slot_(slot), gradient_(gradient) {}
-  void pull_back() override { slot_->add(std::move(gradient_)); }
-
- private:
-  Shared<GradientSlot> slot_;
-  cotangent_of<Y> gradient_;
-};
-
-/// Calls backward on a tape that has an `Arrival`.
-template <class MeshType>
-void go_back(Tape& tape, const MeshType& mesh) {
-  tape.backward(tape.input(
-      tensor_with<float, 0, MeshType, packed(everywhere(MeshType::axes, replicate))>(mesh, Shape<0>{})));
+template <TensorType X>
+bool holds(const X& x, const Layout& from, std::uint64_t seed) {
+  return holds(detail::AnyTensor(x), from, seed);
 }
 
 /// "kind calls, kind calls" of what MPI saw.
@@ -65,7 +68,7 @@ std::string collectives(const typename X::MeshOf& mesh, const Shape<X::rank>& sh
   std::string line = kinds(mpi_counter::counts()) + " / ";
   using Y = tensor_of<decltype(y)>;
   if constexpr (!std::is_same_v<X, Y>) {
-    tape.record<Arrival<Y>>(y.slot(), typed_source<cotangent_of<Y>>(mesh, shape, 2));
+    arrive(tape, y, typed_source<cotangent_of<Y>>(mesh, shape, 2));
     mpi_counter::reset();
     go_back(tape, mesh);
     line += kinds(mpi_counter::counts());
@@ -73,10 +76,31 @@ std::string collectives(const typename X::MeshOf& mesh, const Shape<X::rank>& sh
   return line;
 }
 
-inline void report(const std::string& wrong, const MeshSizes& sizes, const std::string& shape,
-                   const Layout& from, const Layout& to) {
-  INFO(text(sizes, from.axes), " mesh, ", shape, ": ", text(from), " -> ", text(to));
+inline void report(const char* how, const std::string& wrong, const detail::AnyTensor& x, const Layout& to) {
+  INFO(how, text(x.mesh.sizes(), x.layout.axes), " mesh, ", text(x.shape), ": ", text(x.layout), " -> ",
+       text(to));
   CHECK(wrong == "");
+}
+
+/// What is wrong with `y`, which `x` has become, and with what was recorded and seen meanwhile.
+template <class PlanType>
+std::string wrong_result(const detail::AnyTensor& x, const detail::AnyTensor& y, const PlanType& recorded) {
+  const Route expected = route(x.layout, y.layout, x.rank, x.mesh.sizes());
+  std::string wrong = disagreement(expected, recorded, mpi_counter::counts());
+  if (!holds(y, x.layout, 5) || y.extents() != x.extents()) wrong += " wrong;";
+  if (!filled(x, 5)) wrong += " the source has changed;";
+  return wrong;
+}
+/// The map is the identity of the values, so the gradient that comes out has the value of the one that goes in.
+template <class PlanType>
+std::string wrong_gradient(const detail::AnyTensor& found, const Layout& arriving, const PlanType& recorded) {
+  std::string wrong = disagreement(route(arriving, found.layout, found.rank, found.mesh.sizes()), recorded,
+                                   mpi_counter::counts());
+  if (recorded.collectives() != recorded.collectives(Phase::backward))
+    wrong += " not all counted as backward;";
+  if (!found) return wrong + " no gradient";
+  if (!holds(found, arriving, 9)) wrong += " wrong gradient;";
+  return wrong;
 }
 
 template <class T, int Rank, class From, class To>
@@ -89,59 +113,43 @@ struct TypedPair<T, Rank, List<From...>, List<To...>> {
     if constexpr (testing::convertible(layout_of<From...>, layout_of<To...>)) {
       using X = Tensor<T, Rank, MeshType, From...>;
       using Y = Tensor<T, Rank, MeshType, To...>;
-      report(forward<X, Y>(mesh, shape), mesh.sizes(), text(shape), X::layout, Y::layout);
-      if constexpr (X::is_float && has_cotangent(X::layout) && has_cotangent(Y::layout)) {
-        report(backward<X, Y>(mesh, shape), mesh.sizes(), text(shape), X::layout, Y::layout);
-      }
+      const X x = typed_source<X>(mesh, shape, 5);
+      forward<Y>(x);
+      if constexpr (X::is_float && has_cotangent(X::layout) && has_cotangent(Y::layout)) backward<Y>(x);
     }
   }
 
  private:
-  template <class X, class Y, class MeshType>
-  static std::string forward(const MeshType& mesh, const Shape<Rank>& shape) {
-    const Route expected = route(X::layout, Y::layout, Rank, mesh.sizes());
-    auto x = typed_source<X>(mesh, shape, 5);
-    std::string wrong;
-    {
-      Recording recording(mesh);
+  template <class Y, class X>
+  static void forward(const X& x) {
+    for (bool asynchronous : {false, true}) {
+      Recording recording(x.mesh());
       mpi_counter::reset();
-      Y y = redistribute<To...>(x);
-      wrong += disagreement(expected, recording.plan(), mpi_counter::counts());
-      if (!holds(y, X::layout, 5) || y.shape() != shape) wrong += " wrong;";
+      const Y y = asynchronous ? redistribute_async<To...>(x).wait() : redistribute<To...>(x);
+      const detail::AnyTensor any(x);
+      report(asynchronous ? "asynchronously, " : "",
+             wrong_result(any, detail::AnyTensor(y), recording.plan()), any, Y::layout);
     }
-    Recording recording(mesh);
-    mpi_counter::reset();
-    auto pending = redistribute_async<To...>(x);
-    Y later = pending.wait();
-    wrong += disagreement(expected, recording.plan(), mpi_counter::counts());
-    if (!holds(later, X::layout, 5)) wrong += " asynchronously wrong;";
-    const auto original = source_block<T>(mesh, shape, X::layout, 5);
-    if (!std::equal(original.begin(), original.end(), x.data())) wrong += " the source has changed;";
-    return wrong;
   }
 
-  /// The map is the identity of the values, so the gradient that comes out has the value of the one that
-  /// goes in.
-  template <class X, class Y, class MeshType>
-  static std::string backward(const MeshType& mesh, const Shape<Rank>& shape) {
-    using Gradient = cotangent_of<X>;
-    using Arriving = cotangent_of<Y>;
+  template <class Y, class X>
+  static void backward(const X& tensor) {
+    const detail::AnyTensor any(tensor);
+    const auto mesh = tensor.mesh();
     Tape tape;
-    auto x = tape.input(typed_source<X>(mesh, shape, 5));
+    auto x = tape.input(tensor);
     auto y = redistribute<To...>(x);
     static_assert(std::is_same_v<tensor_of<decltype(y)>, Y>);
-    tape.record<Arrival<Y>>(y.slot(), typed_source<Arriving>(mesh, shape, 9));
+    const detail::AnyTensor gradient = any.unwritten(cotangent_of<Y>::layout, MemoryUse::activation);
+    fill(gradient, 9);
+    arrive(tape, y, gradient);
     Recording recording(mesh);
     mpi_counter::reset();
     go_back(tape, mesh);
-    std::string wrong = disagreement(route(Arriving::layout, Gradient::layout, Rank, mesh.sizes()),
-                                     recording.plan(), mpi_counter::counts());
-    if (recording.plan().collectives() != recording.plan().collectives(Phase::backward)) {
-      wrong += " not all counted as backward;";
-    }
-    if (!x.gradient()) return wrong + " no gradient";
-    if (!holds(x.gradient(), Arriving::layout, 9)) wrong += " wrong gradient;";
-    return wrong.empty() ? wrong : "backward:" + wrong;
+    report(
+        "backward, ",
+        wrong_gradient(any.with(cotangent_of<X>::layout, x.slot()->sum()), gradient.layout, recording.plan()),
+        any, Y::layout);
   }
 };
 
