@@ -110,7 +110,7 @@ class RoundTrip {
 
   Make make_;
   Input input_;
-  std::shared_ptr<Tensors> found_ = std::make_shared<Tensors>();
+  std::shared_ptr<NamedTensors> found_ = std::make_shared<NamedTensors>();
 };
 
 /// Checks a module on `mesh` against the dense one; `input` and `whole_input` are the same numbers, the latter

@@ -11,7 +11,7 @@
 namespace shardwise::testing {
 
 Numbers whole(const detail::AnyTensor& x) { return gather(x).values; }
-Outcome whole(const Tensors& tensors) {
+Outcome whole(const NamedTensors& tensors) {
   Outcome all;
   for (const auto& [name, tensor] : tensors) all[name] = whole(tensor);
   return all;

@@ -18,11 +18,11 @@ using Numbers = std::vector<double>;
 /// Whole tensors: "result", "input" (its gradient), and the parameters' gradients by their paths.
 using Outcome = std::map<std::string, Numbers>;
 /// The same, where they lie.
-using Tensors = std::map<std::string, detail::AnyTensor>;
+using NamedTensors = std::map<std::string, detail::AnyTensor>;
 
 /// All elements of a tensor; collective, and not part of what is counted.
 Numbers whole(const detail::AnyTensor& x);
-Outcome whole(const Tensors& tensors);
+Outcome whole(const NamedTensors& tensors);
 template <TensorType X>
 Numbers whole(const X& x) {
   return whole(detail::AnyTensor(x));

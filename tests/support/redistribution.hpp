@@ -13,6 +13,7 @@
 #include <support/mpi_counter.hpp>
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,8 +37,7 @@ inline std::string text(const MeshSizes& sizes, int axes) {
   return result;
 }
 
-template <int Rank>
-std::string text(const Shape<Rank>& shape) {
+inline std::string text(std::span<const Index> shape) {
   std::string result;
   for (Index extent : shape) result += (result.empty() ? "" : "x") + std::to_string(extent);
   return result;

@@ -76,8 +76,9 @@ std::string collectives(const typename X::MeshOf& mesh, const Shape<X::rank>& sh
   return line;
 }
 
-inline void report(const char* how, const std::string& wrong, const detail::AnyTensor& x, const Layout& to) {
-  INFO(how, text(x.mesh.sizes(), x.layout.axes), " mesh, ", text(x.shape), ": ", text(x.layout), " -> ",
+inline void report(const std::string& how, const std::string& wrong, const detail::AnyTensor& x,
+                   const Layout& to) {
+  INFO(how, text(x.mesh.sizes(), x.layout.axes), " mesh, ", text(x.extents()), ": ", text(x.layout), " -> ",
        text(to));
   CHECK(wrong == "");
 }
