@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// `mul`, `scale` and `dropout`.
+/// `add` and `sub`: sums, biases and residual connections; `mul`, `scale` and `dropout`.
 
+#include <shardwise/ops/add.hpp>
 #include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/ops/dropout.hpp>
+#include <shardwise/ops/reduction.hpp>
 
 #include "ops_check.hpp"
 
@@ -115,6 +117,158 @@ concept Scalable = requires(X x) {
   scale(x, 2), dropout(x, 0.1, 1);
 };
 static_assert(Scalable<On1<2, Partial<>>> && !Scalable<On1<2, Partial<Max>>>);
+
+const auto plus = [](const auto& a, const auto& b) { return add(a, b); };
+const auto minus = [](const auto& a, const auto& b) { return sub(a, b); };
+
+/// b as often as a needs it.
+Dense dense_sum(const Dense& a, const Dense& b) {
+  Dense y(a.shape);
+  for (Index i = 0; i < a.size(); ++i) y[i] = a[i] + b[i % b.size()];
+  return y;
+}
+Dense dense_difference(const Dense& a, const Dense& b) {
+  Dense y(a.shape);
+  for (Index i = 0; i < a.size(); ++i) y[i] = a[i] - b[i];
+  return y;
+}
+
+template <class T, class... P>
+void check_pair(const auto& mesh) {
+  check(plus, dense_sum, random<T, P...>(mesh, {7, 5}, 1), random<T, P...>(mesh, {7, 5}, 2));
+}
+template <class PX, class PB>
+void check_bias(const auto& mesh) {
+  check(plus, dense_sum, random<double, PX>(mesh, {3, 7, 5}, 1), random<double, PB>(mesh, {7, 5}, 2));
+}
+
+TEST_CASE("add: two tensors of one shape") {
+  const auto mesh = line();
+  check_pair<double, Replicate>(mesh);
+  check_pair<double, Reduced>(mesh);
+  check_pair<double, Shard<0>>(mesh);
+  check_pair<double, Shard<1>>(mesh);
+  check_pair<double, Partial<>>(mesh);
+  check_pair<double, Shard<1>, Partial<>>(grid());
+  check_pair<Eigen::bfloat16, Shard<0>>(mesh);
+}
+
+TEST_CASE("add: a bias lies as its rows do") {
+  const auto mesh = line();
+  check_bias<Replicate, Replicate>(mesh);
+  check_bias<Reduced, Reduced>(mesh);
+  check_bias<Shard<0>, Reduced>(mesh);
+  check_bias<Shard<1>, Shard<0>>(mesh);
+  check_bias<Shard<2>, Shard<1>>(mesh);
+  check_bias<Partial<>, Partial<>>(mesh);
+  const auto two = grid();
+  check(plus, dense_sum, random<double, Shard<0>, Shard<1>>(two, {5, 3}, 1),
+        random<double, Reduced, Shard<0>>(two, {3}, 2));
+}
+
+TEST_CASE("sub") {
+  const auto mesh = line();
+  auto pair = [&]<class T, class P>(T, P) {
+    check(minus, dense_difference, random<T, P>(mesh, {7, 5}, 1), random<T, P>(mesh, {7, 5}, 2));
+  };
+  pair(0., Replicate());
+  pair(0., Shard<0>());
+  pair(0., Partial<>());
+  pair(Eigen::bfloat16(0), Reduced());
+}
+
+TEST_CASE("add: a bias on a pending sum is added once") {
+  const auto mesh = line();
+  Dense digits({10, 1}), ten({1});
+  for (Index i = 0; i < 10; ++i) digits[i] = static_cast<double>(i);
+  ten[0] = 10;
+  const auto x = place<On1<2, Shard<0>>>(mesh, digits);
+  const On1<1, Partial<>> total = sum<0>(x);
+  const auto bias = redistribute<Partial<>>(place<On1<1, Replicate>>(mesh, ten));
+  CHECK(gather(add(total, bias))[0] == 55);
+  CHECK(gather(add(total, total))[0] == 90);
+}
+
+TEST_CASE("add: the gradient is handed on, not copied") {
+  const auto mesh = line();
+  Tape tape;
+  auto a = tape.input(random<double, Shard<0>>(mesh, {7, 5}, 1));
+  auto b = tape.input(random<double, Shard<0>>(mesh, {7, 5}, 2));
+  auto c = tape.input(random<double, Reduced>(mesh, {5}, 3));
+  const auto dy = random<double, Shard<0>>(mesh, {7, 5}, 4);
+  Recording recording(mesh);
+  arrive(tape, add(add(a, b), c), dy);
+  go_back(tape, mesh);
+  CHECK(a.gradient().data() == dy.data());
+  CHECK(b.gradient().data() == dy.data());
+  CHECK(recording.plan().flops(Phase::backward) == dy.view().elements());  // the bias alone
+  // A further contribution to one of them does not reach the other.
+  Tape again;
+  arrive(again, add(Var(again, a.value(), a.slot()), Var(again, a.value(), a.slot())), dy);
+  go_back(again, mesh);
+  for (Index i = 0; i < dy.view().elements(); ++i) {
+    CHECK(a.gradient().data()[i] == doctest::Approx(3 * dy.data()[i]));
+    CHECK(b.gradient().data()[i] == dy.data()[i]);
+  }
+}
+
+TEST_CASE("add: a parameter's gradient is its own, because optimizers write to it") {
+  const auto mesh = line();
+  Tape tape;
+  const auto x = random<double, Reduced>(mesh, {5}, 1);
+  Var parameter(tape, x, Shared<GradientSlot>::make(MemoryUse::gradient));
+  const auto dy = random<double, Partial<>>(mesh, {5}, 2);
+  arrive(tape, add(parameter, x), dy);
+  go_back(tape, mesh);
+  CHECK(parameter.gradient().data() != dy.data());
+  CHECK(parameter.slot()->writable());
+  for (Index i = 0; i < 5; ++i) CHECK(parameter.gradient().data()[i] == dy.data()[i]);
+}
+
+TEST_CASE("add: shapes that differ") {
+  const auto mesh = line();
+  const auto a = random<double, Replicate>(mesh, {7, 5}, 1), b = random<double, Replicate>(mesh, {7, 4}, 2);
+  const auto c = random<double, Replicate>(mesh, {7}, 2);
+  CHECK(message_of<std::invalid_argument>([&] { add(a, b); }) ==
+        "add: [7 x 4] cannot be added to [7 x 5], whose dimension 1 has 5 elements, not 4");
+  CHECK(message_of<std::invalid_argument>([&] { add(a, c); }) ==
+        "add: [7] cannot be added to [7 x 5], whose dimension 1 has 5 elements, not 7");
+  CHECK(message_of<std::invalid_argument>([&] { sub(a, b); }) ==
+        "sub: the operands differ in shape, [7 x 5] and [7 x 4]");
+}
+
+template <int RankA, class A, int RankB, class B>
+constexpr Reason why_not_added = why_not<AddOp<RankA, RankB>, On1<RankA, A>, On1<RankB, B>>;
+static_assert(why_not_added<2, Shard<0>, 2, Shard<0>> == Reason::none);
+static_assert(why_not_added<2, Partial<>, 1, Reduced> == Reason::pending_sum_meets_a_finished_value);
+static_assert(why_not_added<2, Partial<>, 1, Replicate> == Reason::pending_sum_meets_a_finished_value);
+static_assert(why_not_added<2, Shard<0>, 2, Shard<1>> == Reason::operands_sharded_on_different_dimensions);
+static_assert(why_not_added<2, Shard<0>, 2, Reduced> == Reason::dimension_sharded_on_one_side_only);
+static_assert(why_not_added<2, Shard<1>, 1, Reduced> == Reason::dimension_sharded_on_one_side_only);
+static_assert(why_not_added<2, Shard<0>, 1, Replicate> ==
+              Reason::replicated_operand_meets_blocks_so_its_gradient_would_be_pending);
+static_assert(why_not_added<2, Replicate, 2, Reduced> == Reason::replicated_operand_meets_reduced_one);
+static_assert(why_not_added<1, Replicate, 2, Replicate> == Reason::operands_do_not_fit_in_rank);
+static_assert(why_not_added<2, Partial<Max>, 2, Partial<Max>> ==
+              Reason::pending_maximum_or_minimum_must_be_reduced_first);
+static_assert(why_not<SubOp, On1<2, Replicate>, On1<1, Replicate>> == Reason::operands_do_not_fit_in_rank);
+static_assert(why_not<SubOp, On1<2, Partial<>>, On1<2, Reduced>> ==
+              Reason::pending_sum_meets_a_finished_value);
+
+template <class A, class B>
+concept Addable = requires(A a, B b) {
+  add(a, b);
+};
+template <class A, class B>
+concept Subtractable = requires(A a, B b) {
+  sub(a, b);
+};
+static_assert(Addable<On1<2, Shard<0>>, On1<2, Shard<0>>> &&
+              Addable<Tracked1<2, Shard<0>>, On1<2, Shard<0>>>);
+static_assert(!Addable<On1<2, Shard<0>>, On1<2, Reduced>> &&
+              !Addable<On1<2, Shard<0>>, On1<2, Shard<0>, float>>);
+static_assert(Subtractable<On1<2, Shard<0>>, On1<2, Shard<0>>>);
+static_assert(!Subtractable<On1<2, Shard<0>>, On1<2, Reduced>>);
 
 }  // namespace
 }  // namespace shardwise::testing
