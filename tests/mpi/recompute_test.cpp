@@ -163,13 +163,9 @@ constexpr void go_back_from(Tape& tape, const Var<Y>& y) {
   tape.backward(y, normal<cotangent_of<Y>>(y.mesh(), y.shape(), 9));
 }
 
-template <bool Again, class Module, class... X>
-constexpr auto call(const Module& module, const X&... x) {
-  if constexpr (Again) {
-    return recompute(module, x...);
-  } else {
-    return module(x...);
-  }
+template <class Module, class... X>
+constexpr auto call(bool again, const Module& module, const X&... x) {
+  return again ? recompute(module, x...) : module(x...);
 }
 
 /// x, as it is on a tape.
@@ -198,8 +194,9 @@ struct DroppingBlock {
 };
 
 /// Two blocks, called one after the other; x is used after them as well.
-template <class T, bool Again, bool Tracked>
+template <class T, bool Tracked>
 struct BlocksStep {
+  bool again;
   Bits* found;
 
   template <class MeshType>
@@ -212,8 +209,8 @@ struct BlocksStep {
     }
     Tape tape;
     auto x = put<Tracked>(tape, normal<X>(mesh, {3, 7, 20}, 1));
-    auto h = call<Again>(blocks[0], x, std::uint64_t{5});
-    auto y = add(call<Again>(blocks[1], h, std::uint64_t{6}), add(h, x));
+    auto h = call(again, blocks[0], x, std::uint64_t{5});
+    auto y = add(call(again, blocks[1], h, std::uint64_t{6}), add(h, x));
     go_back_from(tape, y);
     if constexpr (!MeshType::dry) {
       found->add(y.value());
@@ -227,8 +224,8 @@ template <class T, bool Tracked>
 void check_blocks() {
   for (const auto& mesh : data_by_tensor_meshes()) {
     Bits kept_bits, again_bits;
-    const auto kept = agreed_plan(mesh, BlocksStep<T, false, Tracked>{&kept_bits});
-    const auto again = agreed_plan(mesh, BlocksStep<T, true, Tracked>{&again_bits});
+    const auto kept = agreed_plan(mesh, BlocksStep<T, Tracked>{false, &kept_bits});
+    const auto again = agreed_plan(mesh, BlocksStep<T, Tracked>{true, &again_bits});
     const bool has_samples = mesh.rank<dp>() < 3;  // of 3 samples
     CHECK(kept_bits.any() == has_samples);
     CHECK(kept_bits.tensors() == (Tracked ? 2 : 1) + 2 * 16);
@@ -250,18 +247,17 @@ TEST_CASE("blocks with dropout: every bit as without, and the all-reduces of one
 }
 TEST_CASE("an x without a gradient") { check_blocks<double, false>(); }
 
-/// Two MLPs: as they are, each recomputed, all in one, or both.
-enum class How { kept, each, whole, nested };
-
-template <class MeshType, How how>
+/// Two MLPs, each recomputed or not.
+template <class MeshType>
 struct Pair {
   Mlp<MeshType, double> first, second;
+  bool each;
 
-  constexpr explicit Pair(const MeshType& mesh) : first(mesh, 8, 20), second(mesh, 8, 20) {}
+  constexpr Pair(const MeshType& mesh, bool each_again)
+      : first(mesh, 8, 20), second(mesh, 8, 20), each(each_again) {}
   template <Operand X>
   constexpr auto operator()(const X& x) const {
-    constexpr bool again = how == How::each || how == How::nested;
-    return call<again>(second, call<again>(first, x));
+    return call(each, second, call(each, first, x));
   }
   constexpr void visit(auto&& f) {
     f("first", first);
@@ -269,17 +265,18 @@ struct Pair {
   }
 };
 
-template <How how>
+/// Recomputed one by one, together, or one within the other.
 struct PairStep {
+  bool each, together;
   Bits* found;
 
   template <class MeshType>
   void operator()(const MeshType& mesh) const {
-    Pair<MeshType, how> pair(mesh);
+    Pair<MeshType> pair(mesh, each);
     initialize(pair, 4);
     Tape tape;
     auto x = tape.input(normal<Tensor<double, 2, MeshType, Shard<0>, Replicate>>(mesh, {6, 8}, 1));
-    auto y = call < how == How::whole || how == How::nested > (pair, x);
+    auto y = call(together, pair, x);
     go_back_from(tape, y);
     if constexpr (!MeshType::dry) {
       found->add(y.value());
@@ -292,10 +289,10 @@ struct PairStep {
 TEST_CASE("MLPs: recomputed one by one, together, and one within the other") {
   for (const auto& mesh : data_by_tensor_meshes()) {
     Bits kept, each, whole, nested;
-    const auto kept_plan = agreed_plan(mesh, PairStep<How::kept>{&kept});
-    const auto each_plan = agreed_plan(mesh, PairStep<How::each>{&each});
-    const auto whole_plan = agreed_plan(mesh, PairStep<How::whole>{&whole});
-    const auto nested_plan = agreed_plan(mesh, PairStep<How::nested>{&nested});
+    const auto kept_plan = agreed_plan(mesh, PairStep{false, false, &kept});
+    const auto each_plan = agreed_plan(mesh, PairStep{true, false, &each});
+    const auto whole_plan = agreed_plan(mesh, PairStep{false, true, &whole});
+    const auto nested_plan = agreed_plan(mesh, PairStep{true, true, &nested});
     CHECK(kept.any());
     CHECK(kept.tensors() == 2 + 8);
     CHECK(kept == each);
@@ -328,8 +325,8 @@ struct Many {
   }
 };
 
-template <bool Again, bool TrackedX, bool TrackedW>
-Bits of_many(const Mesh<tp>& mesh) {
+template <bool TrackedX, bool TrackedW>
+Bits of_many(const Mesh<tp>& mesh, bool again) {
   using X = Tensor<float, 2, Mesh<tp>, Replicate>;
   Parameter<X> p(mesh, {8, 8}, Init::normal(1));
   p.initialize(5);
@@ -339,7 +336,7 @@ Bits of_many(const Mesh<tp>& mesh) {
   const auto b = normal<X>(mesh, {6, 8}, 3);
   auto c = tape.constant(normal<X>(mesh, {6, 8}, 4));
   const Many many;
-  auto y = call<Again>(many, x, w, b, c, p, true, 0.7);
+  auto y = call(again, many, x, w, b, c, p, true, 0.7);
   auto z = add(add(matmul(y, w), matmul(x, w)), x);  // x and w get gradients from elsewhere, before
   go_back_from(tape, z);
   Bits bits;
@@ -352,16 +349,15 @@ Bits of_many(const Mesh<tp>& mesh) {
 
 TEST_CASE("arguments of all kinds") {
   const Mesh<tp> mesh(world(), {any});
-  CHECK(of_many<false, true, true>(mesh).any());
-  CHECK(of_many<false, true, true>(mesh) == of_many<true, true, true>(mesh));
-  CHECK(of_many<false, false, true>(mesh) == of_many<true, false, true>(mesh));
-  CHECK(of_many<false, true, false>(mesh) == of_many<true, true, false>(mesh));
-  CHECK(of_many<false, false, false>(mesh) == of_many<true, false, false>(mesh));
+  CHECK(of_many<true, true>(mesh, false).any());
+  CHECK(of_many<true, true>(mesh, false) == of_many<true, true>(mesh, true));
+  CHECK(of_many<false, true>(mesh, false) == of_many<false, true>(mesh, true));
+  CHECK(of_many<true, false>(mesh, false) == of_many<true, false>(mesh, true));
+  CHECK(of_many<false, false>(mesh, false) == of_many<false, false>(mesh, true));
 }
 
 /// A norm, whose result is a recipe, before a module, in it, and as its result.
-template <bool Again>
-Bits of_norms(const Mesh<tp>& mesh) {
+Bits of_norms(const Mesh<tp>& mesh, bool again) {
   using X = Tensor<double, 2, Mesh<tp>, Reduced>;
   RMSNorm<Mesh<tp>, NoParallel, double> norm(mesh, 8);
   Mlp<Mesh<tp>, double> mlp(mesh, 8, 20);
@@ -372,8 +368,8 @@ Bits of_norms(const Mesh<tp>& mesh) {
   auto w = tape.input(normal<X>(mesh, {8, 8}, 2));
   auto normed = norm(x);
   REQUIRE(normed.recipe());
-  auto h = call<Again>(mlp, normed);
-  auto of_result = call<Again>(norm, add(h, normed));
+  auto h = call(again, mlp, normed);
+  auto of_result = call(again, norm, add(h, normed));
   auto y = matmul(redistribute<tp, Reduced>(of_result), w);  // keeps what the module gave
   go_back_from(tape, y);
   Bits bits;
@@ -387,8 +383,8 @@ Bits of_norms(const Mesh<tp>& mesh) {
 
 TEST_CASE("values that are recipes, as arguments and as results") {
   const Mesh<tp> mesh(world(), {any});
-  CHECK(of_norms<false>(mesh).any());
-  CHECK(of_norms<false>(mesh) == of_norms<true>(mesh));
+  CHECK(of_norms(mesh, false).any());
+  CHECK(of_norms(mesh, false) == of_norms(mesh, true));
 }
 
 TEST_CASE("without a tape it is the call, and on two tapes an error") {
