@@ -218,10 +218,12 @@ inline std::size_t count_steps(const Json& json) {
   return count;
 }
 
-/// The steps of a list, which `read` reads, one after the other. Fails if there are more than any tokenizer has: the
-/// expression of a step may need a hundred times the memory of its text.
+/// The steps of the list `key`, and of nothing else, which `read` reads, one after the other. Fails if there are more than
+/// any tokenizer has: the expression of a step may need a hundred times the memory of its text.
 template <class Step, class Read>
-Step read_sequence(const JsonPart& list, Read read) {
+Step read_sequence(const JsonPart& part, const char* key, Read read) {
+  part.only({"type", key});
+  const JsonPart list = part[key];
   constexpr std::size_t most = 64;
   if (const std::size_t count = count_steps(list.json()); count > most) {
     list.fail(std::to_string(count) + " steps, expected " + std::to_string(most) + " at most");

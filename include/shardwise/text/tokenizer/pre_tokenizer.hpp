@@ -115,10 +115,7 @@ inline PreTokenizer metaspace(std::string mark, std::string scheme, bool cut) {
 inline PreTokenizer read_pre_tokenizer(const JsonPart& part) {
   if (part.null()) return [](Words&) {};
   const std::string type = part.get<std::string>("type");
-  if (type == "Sequence") {
-    part.only({"type", "pretokenizers"});
-    return read_sequence<PreTokenizer>(part["pretokenizers"], read_pre_tokenizer);
-  }
+  if (type == "Sequence") return read_sequence<PreTokenizer>(part, "pretokenizers", read_pre_tokenizer);
   if (type == "ByteLevel") {
     part.only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
     return byte_level(part.get<bool>("add_prefix_space"), part.get<bool>("use_regex", true));

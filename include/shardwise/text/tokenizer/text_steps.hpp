@@ -50,10 +50,7 @@ inline void check_nfc(std::string_view text) {
 inline Normalizer read_normalizer(const JsonPart& part) {
   if (part.null()) return [](std::string&, std::size_t) {};
   const std::string type = part.get<std::string>("type");
-  if (type == "Sequence") {
-    part.only({"type", "normalizers"});
-    return read_sequence<Normalizer>(part["normalizers"], read_normalizer);
-  }
+  if (type == "Sequence") return read_sequence<Normalizer>(part, "normalizers", read_normalizer);
   if (type == "Prepend") {
     part.only({"type", "prepend"});
     return [prefix = part.get<std::string>("prepend")](std::string& text, std::size_t longest) {
@@ -134,10 +131,7 @@ inline const std::unordered_map<std::string, char>& byte_tokens() {
 inline Decoder read_decoder(const JsonPart& part) {
   using Tokens = std::vector<std::string>;
   const std::string type = part.get<std::string>("type");
-  if (type == "Sequence") {
-    part.only({"type", "decoders"});
-    return read_sequence<Decoder>(part["decoders"], read_decoder);
-  }
+  if (type == "Sequence") return read_sequence<Decoder>(part, "decoders", read_decoder);
   if (type == "ByteLevel") {
     part.only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
     return [](Tokens& tokens, std::size_t) {
