@@ -46,20 +46,15 @@ struct BufferBlock : Counted {
   MemoryUse use;
 };
 
-}  // namespace detail
-
-/// A counted handle to a block; if no other tensor shares it (`unique()`), its owner may write to it.
-using Buffer = Shared<detail::BufferBlock>;
-
-// Implementation details: not part of the interface.
-namespace detail {
-
 [[noreturn, gnu::cold, gnu::noinline]] inline void no_block() {
   throw std::logic_error(
       "an empty tensor is used: one that was moved from, or a gradient to which no backward pass has come");
 }
 
 }  // namespace detail
+
+/// A counted handle to a block; if no other tensor shares it (`unique()`), its owner may write to it.
+using Buffer = Shared<detail::BufferBlock>;
 
 /// A block for a tensor on `mesh`; on a dry mesh it has a size and no memory.
 constexpr Buffer allocate_buffer(const MeshView& mesh, Index bytes, MemoryUse use = MemoryUse::activation) {

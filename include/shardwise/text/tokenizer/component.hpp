@@ -229,7 +229,7 @@ Step read_sequence(const JsonPart& part, const char* key, Read read) {
     list.fail(std::to_string(count) + " steps, expected " + std::to_string(most) + " at most");
   }
   std::vector<Step> steps;
-  list.for_each([&](const JsonPart& part) { steps.push_back(read(part)); });
+  list.for_each([&](const JsonPart& step) { steps.push_back(read(step)); });
   return [steps](auto& text, auto... longest) {
     for (const Step& step : steps) step(text, longest...);
   };
