@@ -207,6 +207,7 @@ TEST_CASE("a load takes at most 64 MiB beside the blocks") {
   const sw::LlamaConfig large = large_config();
   {
     sw::Llama<Mesh, Sharded> model(line(), large);
+    sw::initialize(model, 1);
     sw::CheckpointContents contents(line());
     contents.add("model", model);
     sw::save_checkpoint(scratch.path() / "c", contents);
@@ -356,6 +357,22 @@ TEST_CASE("a save that fails is every rank's, leaves nothing, and the one before
   CHECK(has(error_of([&] { sw::save_checkpoint("/proc/nowhere/run", run.contents); }), "/proc/nowhere"));
 }
 
+TEST_CASE("a model without values is neither saved nor trained, until it is loaded") {
+  const ScratchFolder scratch;
+  Run<Sharded> run(line()), later(line());
+  sw::initialize(run.model, 3);
+  sw::save_checkpoint(scratch.path() / "run", run.contents);
+  const std::string unset = "a parameter is used before it has a value";
+  const std::string text = error_of([&] { sw::save_checkpoint(scratch.path() / "later", later.contents); });
+  CHECK_MESSAGE(has(text, "\"model.tokens.weight\": " + unset), text);
+  CHECK(names_in(scratch.path()) == std::vector<std::string>{"run"});
+  CHECK_THROWS_AS(later.train(1), std::logic_error);
+  sw::load_checkpoint(scratch.path() / "run", later.contents);
+  run.train(1);
+  later.train(1);
+  CHECK(run.values() == later.values());
+}
+
 TEST_CASE("only checkpoints are replaced, and a slash at the end of a name is none of it") {
   const ScratchFolder scratch;
   const auto folder = scratch.path() / "run";
@@ -389,6 +406,7 @@ TEST_CASE("ranks that see other checkpoints under one name do not load any") {
 TEST_CASE("a copy for which one rank has no memory stops the save on every rank, and nothing else") {
   const ScratchFolder scratch;
   sw::Llama<Mesh, Sharded> model(line(), large_config());
+  sw::initialize(model, 1);
   sw::CheckpointContents contents(line());
   contents.add("model", model);
   sw::Checkpointer checkpointer(contents.ranks(), {.folder = scratch.path()});

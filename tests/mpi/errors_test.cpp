@@ -13,6 +13,7 @@
 #include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/ops/dropout.hpp>
 #include <shardwise/ops/reduction.hpp>
+#include <shardwise/ops/reshape.hpp>
 #include <shardwise/tensor/distribute.hpp>
 #include <shardwise/train/sgd.hpp>
 #include <support/mpi_counter.hpp>
@@ -116,6 +117,10 @@ TEST_CASE("a tape goes back over an operation once") {
   auto x = tape.input(value);
   CHECK(refusal<std::logic_error>([&] { sw::full_tensor(x.gradient()); }).find("an empty tensor is used") ==
         0);
+  const std::string empty = "an empty tensor is used";
+  CHECK(refusal<std::logic_error>([&] { sw::scale(x.gradient(), 2); }).find(empty) == 0);
+  CHECK(refusal<std::logic_error>([&] { sw::add(value, x.gradient()); }).find(empty) == 0);
+  CHECK(refusal<std::logic_error>([&] { sw::reshape<Replicate>(x.gradient(), {6}); }).find(empty) == 0);
   auto y = sw::mul(x, x);
   auto other = sw::sum(sw::scale(y, 3)), loss = sw::sum(y);
   tape.backward(loss);

@@ -93,7 +93,10 @@ TEST_CASE("constants") {
     CHECK(x.shape() == sw::Shape<2>{5, 3});
     CHECK(x.local().rows() == x.local_shape()[0]);
   }
-  CHECK_THROWS_WITH_AS((sw::empty<float, Replicate>(line(), {3, -1})), "Tensor: an extent is negative",
+  CHECK_THROWS_WITH_AS((sw::empty<float, Replicate>(line(), {3, -1})),
+                       "Tensor: an extent is negative in [3 x -1]", std::invalid_argument);
+  CHECK_THROWS_WITH_AS((sw::empty<float, Replicate>(line(), {Index{1} << 40, Index{1} << 30})),
+                       "Tensor: [1099511627776 x 1073741824] are more than 2^60 elements",
                        std::invalid_argument);
 }
 

@@ -66,18 +66,18 @@ class Examination {
     const auto bytes = static_cast<Index>(values.size() * sizeof(T));
     for (bool background : {false, true}) {
       sw::Buffer source = sw::allocate_buffer(mesh_, bytes);
-      std::copy(values.begin(), values.end(), static_cast<T*>(source.data()));
+      std::copy(values.begin(), values.end(), static_cast<T*>(source->data));
       sw::Buffer kept;
       if (!background) kept = source;  // then nothing may be done in place
       mpi_counter::reset();
       sw::Recording recording(mesh_);
       sw::Buffer result = carry<T, Rank>(mesh_, shape_, from, route, std::move(source), background);
       wrong += disagreement(route, recording.plan(), mpi_counter::counts());
-      if (result.bytes() != count(to) * static_cast<Index>(sizeof(T))) wrong += " wrong size;";
-      if (!is_block_of(mesh_, shape_, static_cast<const T*>(result.data()), to, from, seed)) {
+      if (result->bytes != count(to) * static_cast<Index>(sizeof(T))) wrong += " wrong size;";
+      if (!is_block_of(mesh_, shape_, static_cast<const T*>(result->data), to, from, seed)) {
         wrong += background ? " wrong values in the background;" : " wrong values;";
       }
-      if (kept && !std::equal(values.begin(), values.end(), static_cast<const T*>(kept.data()))) {
+      if (kept && !std::equal(values.begin(), values.end(), static_cast<const T*>(kept->data))) {
         wrong += " the source has changed;";
       }
     }

@@ -92,13 +92,13 @@ constexpr Tape& common_tape(const X&... operands) {
   return *tape;
 }
 
-/// The mesh that the tensors lie on. All must lie on the same one.
+/// The mesh that the tensors lie on. All must lie on the same one, and none may be empty.
 template <TensorType First, TensorType... Rest>
 constexpr const auto& common_mesh(const First& first, const Rest&... rest) {
-  if (!((rest.mesh() == first.mesh()) && ...)) {
+  if (!((detail::with_block(rest).mesh() == detail::with_block(first).mesh()) && ...)) {
     throw std::invalid_argument("the operands live on two different meshes of one type");
   }
-  return first.mesh();
+  return detail::with_block(first).mesh();
 }
 
 /// Where the gradient of an operand goes; nowhere, if it has none.

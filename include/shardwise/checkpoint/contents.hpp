@@ -20,6 +20,7 @@ namespace detail {
 struct CheckpointBlock {
   std::string name;
   AnyTensor tensor;
+  Shared<ParameterCell> parameter{};  ///< whose value it is, if it is one's
 
   Index row_bytes() const {
     Index bytes = tensor.element_bytes();
@@ -55,15 +56,15 @@ class CheckpointContents {
                   "a pending sum is not finished, and cannot be saved: redistribute it first");
     add(name, detail::AnyTensor(x));
   }
-  /// The parameters of a module, under their paths. They count as set, so that a model that was neither initialised nor
-  /// loaded is no longer noticed.
+  /// The parameters of a module, under their paths. They must have values when they are saved.
   template <class Module>
     requires requires(Module& module) {
       module.visit([](const char*, auto&) {});
     }
   void add(const std::string& name, Module& module) {
     for (const auto& parameter : detail::distinct(detail::named_parameters_of(module))) {
-      add(name + "." + parameter.name, parameter.cell->writable());
+      add(name + "." + parameter.name, parameter.cell->stored);
+      blocks_.back().parameter = Shared<detail::ParameterCell>::to(*parameter.cell);
     }
   }
   /// The state of an optimizer, for the parameters of a module, under their paths. Its groups are chosen before.

@@ -198,6 +198,10 @@ inline LoadedCheckpoint load_checkpoint(const std::filesystem::path& folder,
   detail::CheckpointExchange(reader, problems).run(match.wanted);
   problems.throw_together(ranks, task);
   for (const auto& [number, value] : match.numbers) *number = value;
+  for (const detail::WantedTensor& tensor : match.wanted) {
+    if (const auto& parameter = tensor.block->parameter)
+      parameter->writable();  // it has a value, and another one
+  }
   return {std::move(match.missing), std::move(match.surplus), std::move(manifest.notes), reader.bytes_read()};
 }
 

@@ -111,6 +111,9 @@ class CheckpointSave {
     const Index mine[]{temporary_token()};
     const auto token = static_cast<std::uint32_t>(gather(ranks_, mine).front());
     problems_.guard([&] {
+      for (const CheckpointBlock& block : contents.blocks()) {
+        if (block.parameter) naming("\"" + block.name + "\"", [&] { block.parameter->check_set(); });
+      }
       path_ = temporary_path(whole_path(target), token);
       if (copy) copy_blocks();
       if (ranks_.rank() != 0) return;

@@ -187,7 +187,7 @@ constexpr auto run_reshape(const X& x, const Shape<Rank>& shape) {
     return Result();
   } else {
     using Given = tensor_of<X>;
-    const Given& value = value_of(x);
+    const Given& value = with_block(value_of(x));
     check_reshape<Result>(value, shape);
     Result y(value.mesh(), shape, value.buffer());
     return on_common_tape(

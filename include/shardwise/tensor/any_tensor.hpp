@@ -16,13 +16,6 @@
 
 namespace shardwise::detail {
 
-/// `x`; throws `std::logic_error` if it is empty.
-template <TensorType X>
-constexpr const X& with_block(const X& x) {
-  if (!x) no_block();
-  return x;
-}
-
 /// A cheap handle, as a tensor is; its mesh must live as long.
 struct AnyTensor {
   MeshView mesh;

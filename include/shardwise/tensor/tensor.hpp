@@ -56,6 +56,16 @@ struct View {
 
 namespace detail {
 
+constexpr void check_extents(std::span<const Index> shape) {
+  constexpr Index most = Index{1} << 60;
+  Index count = 1;
+  for (Index extent : shape) {
+    if (extent < 0) fail({"Tensor: an extent is negative in ", shape});
+    if (extent > 0 && count > most / extent) fail({"Tensor: ", shape, " are more than 2^60 elements"});
+    if (extent > 0) count *= extent;
+  }
+}
+
 /// `void` if a tensor can lie on the mesh like this, else the `LayoutError` that says why not.
 template <int Rank, class MeshType, class... Placements>
 struct LayoutProblem {
@@ -96,13 +106,12 @@ class Tensor {
   constexpr Tensor() requires WellFormed<Problem>
   = default;
 
-  /// A tensor of global extents `shape` whose block is not yet written.
+  /// A tensor of global extents `shape` whose block is not yet written. Throws `std::invalid_argument` for a negative
+  /// extent, and for more than 2^60 elements.
   constexpr Tensor(const MeshType& mesh, const Shape<Rank>& shape,
                    MemoryUse use = MemoryUse::activation) requires WellFormed<Problem>
       : mesh_(mesh), shape_(shape), box_(local_box(shape, layout, mesh.sizes(), mesh.coordinates())) {
-    for (Index extent : shape) {
-      if (extent < 0) throw std::invalid_argument("Tensor: an extent is negative");
-    }
+    detail::check_extents(shape);
     buffer_ = allocate_buffer(mesh, box_.elements() * static_cast<Index>(sizeof(T)), use);
   }
 
@@ -175,6 +184,17 @@ inline constexpr bool is_tensor<Tensor<T, Rank, MeshType, Placements...>> = true
 
 template <class X>
 concept TensorType = is_tensor<std::remove_cvref_t<X>>;
+
+namespace detail {
+
+/// `x`; throws `std::logic_error` if it is empty.
+template <TensorType X>
+constexpr const X& with_block(const X& x) {
+  if (!x) no_block();
+  return x;
+}
+
+}  // namespace detail
 
 namespace detail {
 
