@@ -69,7 +69,9 @@ constexpr Index mebibyte = 1 << 20;
 
 // The tensor axis has the norms alone: one all-reduce of all of them.
 constexpr auto tensor = plan({1, 4}, mebibyte);
-static_assert(tensor.collectives() == 1 && tensor.count<tp>(Collective::all_reduce) == 1);
+static_assert(tensor.collectives<tp>() == 1 &&
+              tensor.count<tp>(Collective::all_reduce, Phase::optimizer) == 1 &&
+              tensor.count<dp>(Collective::all_reduce, Phase::optimizer) == 0 && tensor.bytes<dp>() == 0);
 static_assert(tensor.bytes() == 24 * 10 * 4 && tensor.bytes(Phase::optimizer) == tensor.bytes());
 
 // With both axes, the norms' all-reduce is over both, the matrices' over the data axis; 101 rows over 4 ranks are 26.

@@ -28,21 +28,18 @@ class CommunicationPlan {
   constexpr CommunicationPlan(const Record& record, const MeshSizes& sizes)
       : record_(record), sizes_(sizes) {}
 
-  /// Calls of one kind, in all phases or in one, on any axes.
-  constexpr std::int64_t count(Collective kind, std::optional<Phase> phase = {}) const {
-    return total(kind, phase).calls;
-  }
-  /// Those in whose groups the given axis takes part, alone or with others.
-  template <class Axis>
+  /// Calls of one kind, in all phases or in one: on any axes, or those in whose groups the given axis takes part, alone or
+  /// with others.
+  template <class Axis = void>
   constexpr std::int64_t count(Collective kind, std::optional<Phase> phase = {}) const {
     return total(kind, phase, axis_bit<Axis>()).calls;
   }
-  /// All collectives.
-  constexpr std::int64_t collectives(std::optional<Phase> phase = {}) const { return total({}, phase).calls; }
-
-  /// Bytes of all collectives, in which the given axis takes part if one is given.
-  constexpr std::int64_t bytes(std::optional<Phase> phase = {}) const { return total({}, phase).bytes; }
-  template <class Axis>
+  /// The same of all kinds: calls, and bytes.
+  template <class Axis = void>
+  constexpr std::int64_t collectives(std::optional<Phase> phase = {}) const {
+    return total({}, phase, axis_bit<Axis>()).calls;
+  }
+  template <class Axis = void>
   constexpr std::int64_t bytes(std::optional<Phase> phase = {}) const {
     return total({}, phase, axis_bit<Axis>()).bytes;
   }
@@ -78,13 +75,16 @@ class CommunicationPlan {
  private:
   template <class Axis>
   static constexpr AxisSet axis_bit() {
-    static_assert(AxesOf::template has<Axis>, "the mesh of this plan has no such axis");
-    return 1u << AxesOf::template index<Axis>;
+    if constexpr (std::is_void_v<Axis>) {
+      return 0;
+    } else {
+      static_assert(AxesOf::template has<Axis>, "the mesh of this plan has no such axis");
+      return 1u << AxesOf::template index<Axis>;
+    }
   }
 
   /// Of one kind or all, in one phase or all, on the groups in which all axes of `with` take part.
-  constexpr Traffic total(std::optional<Collective> kind, std::optional<Phase> phase,
-                          AxisSet with = 0) const {
+  constexpr Traffic total(std::optional<Collective> kind, std::optional<Phase> phase, AxisSet with) const {
     Traffic sum;
     for (int p = 0; p < phases; ++p) {
       for (int k = 0; k < collective_kinds; ++k) {

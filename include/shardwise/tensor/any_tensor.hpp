@@ -56,7 +56,6 @@ struct AnyTensor {
   constexpr AnyBox box() const { return box_at(mesh.coordinates()); }
   /// Of this rank's block.
   constexpr Index local_elements() const { return box().elements(); }
-  constexpr Index local_bytes() const { return local_elements() * element_bytes(); }
 
   /// The same bytes in another layout: for who knows that they are.
   constexpr AnyTensor relaid(const Layout& other) const {

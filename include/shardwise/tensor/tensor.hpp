@@ -57,13 +57,12 @@ struct View {
 namespace detail {
 
 constexpr void check_extents(std::span<const Index> shape) {
-  constexpr Index most = Index{1} << 60;
-  Index count = 1;
+  double count = 1;
   for (Index extent : shape) {
     if (extent < 0) fail({"Tensor: an extent is negative in ", shape});
-    if (extent > 0 && count > most / extent) fail({"Tensor: ", shape, " are more than 2^60 elements"});
-    if (extent > 0) count *= extent;
+    count *= static_cast<double>(extent);
   }
+  if (count > 0x1p60) fail({"Tensor: ", shape, " are more than 2^60 elements"});
 }
 
 /// `void` if a tensor can lie on the mesh like this, else the `LayoutError` that says why not.
@@ -193,10 +192,6 @@ constexpr const X& with_block(const X& x) {
   if (!x) no_block();
   return x;
 }
-
-}  // namespace detail
-
-namespace detail {
 
 template <class T, int Rank, class MeshType, PackedLayout L,
           class Axes = std::make_integer_sequence<int, MeshType::axes>>
