@@ -9,6 +9,7 @@
 #include <shardwise/nn/embedding.hpp>
 #include <shardwise/nn/layer_norm.hpp>
 #include <shardwise/nn/linear.hpp>
+#include <shardwise/nn/project.hpp>
 #include <shardwise/nn/rms_norm.hpp>
 #include <shardwise/ops/add.hpp>
 #include <shardwise/ops/arithmetic.hpp>
