@@ -4,7 +4,8 @@
 
 /// @file
 /// What a model needs: all of Shardwise but files (`io/`, `weights/`, `checkpoint/`), text and data, which bring in
-/// nlohmann-json, range-v3 and PCRE2. From the bottom up: a compiler that points to a declaration also lists how its header came to be included, and this keeps the list short.
+/// nlohmann-json, range-v3 and PCRE2. From the bottom up: a compiler that points to a declaration also lists how its
+/// header came to be included, and this keeps the list short.
 
 #include <shardwise/layout/diagnosis.hpp>
 

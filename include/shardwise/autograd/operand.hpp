@@ -112,7 +112,8 @@ constexpr Shared<GradientSlot> slot_of(const X& x) {
 }
 
 /// What an operation gives: the tensor `y`; or a `Var` of it, if an operand is on a tape. If one has a gradient,
-/// `record(tape, y, slot)` leaves a node that takes the gradient of `y` from the slot, and gives the recipe of `y` or none.
+/// `record(tape, y, slot)` leaves a node that takes the gradient of `y` from the slot, and gives the recipe of `y` or
+/// none.
 template <TensorType Y, class Record, Operand... X>
 constexpr auto on_common_tape(Y y, Record record, const X&... operands) {
   if constexpr (!any_on_tape<X...>) {

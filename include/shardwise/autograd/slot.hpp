@@ -50,8 +50,8 @@ class GradientSlot : public Counted {
   }
 
   constexpr Buffer take() { return std::move(sum_); }
-  /// For the node whose result's gradient this is: what there is of it, when the backward pass comes to the node. To add
-  /// to it later is an error.
+  /// For the node whose result's gradient this is: what there is of it, when the backward pass comes to the node. To
+  /// add to it later is an error.
   constexpr Buffer pass() {
     passed_ = true;
     return take();

@@ -111,8 +111,8 @@ inline Range rows_of(const CheckpointPiece& piece) {
 inline constexpr std::string_view checkpoint_format = "shardwise checkpoint";
 inline constexpr int checkpoint_version = 1;
 
-/// Reads one manifest, and checks that its tensors are whole: every element of every tensor lies in one piece, and every
-/// byte of every file too. Errors are `std::runtime_error`s, which name the place in the JSON, or the tensor.
+/// Reads one manifest, and checks that its tensors are whole: every element of every tensor lies in one piece, and
+/// every byte of every file too. Errors are `std::runtime_error`s, which name the place in the JSON, or the tensor.
 class ManifestParser {  // NOLINT(bugprone-exception-escape)
  public:
   CheckpointManifest parse(const JsonPart& json) {

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Reads the tensors of a checkpoint in one process, in whatever pieces they lie and whatever their sizes are, in little
-/// memory. Every byte is read once, and its checksum compared.
+/// Reads the tensors of a checkpoint in one process, in whatever pieces they lie and whatever their sizes are, in
+/// little memory. Every byte is read once, and its checksum compared.
 
 #include <functional>
 

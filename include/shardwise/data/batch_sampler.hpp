@@ -27,10 +27,10 @@
 
 namespace shardwise {
 
-/// A permutation of [0, n), a function of `n`, `seed` and `number`, without a list: each place is computed alone, in O(1)
-/// time and memory. It is the generalised Feistel cipher of Black and Rogaway ("Ciphers with arbitrary finite domains",
-/// CT-RSA 2002) on a pair of digits, with Philox as its round function; a result outside [0, n) is enciphered again
-/// ("cycle walking"). Fewer than one in √n places needs that.
+/// A permutation of [0, n), a function of `n`, `seed` and `number`, without a list: each place is computed alone, in
+/// O(1) time and memory. It is the generalised Feistel cipher of Black and Rogaway ("Ciphers with arbitrary finite
+/// domains", CT-RSA 2002) on a pair of digits, with Philox as its round function; a result outside [0, n) is enciphered
+/// again ("cycle walking"). Fewer than one in √n places needs that.
 class Permutation {
  public:
   /// Throws `std::invalid_argument` unless n ≥ 0.
@@ -56,7 +56,8 @@ class Permutation {
   }
 
  private:
-  /// Even, so that the digits end where they began; with 8, the orders of five numbers differ by some 15 % in frequency.
+  /// Even, so that the digits end where they began; with 8, the orders of five numbers differ by some 15 % in
+  /// frequency.
   static constexpr std::uint32_t rounds = 16;
 
   /// The least r with r² ≥ n.

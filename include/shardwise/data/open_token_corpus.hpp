@@ -95,8 +95,8 @@ void prepare_cache(const Paths& paths, const Encoder& tokenizer, const Path& cac
 
 }  // namespace detail
 
-/// The tokens of files, and of all files below folders (in the order of their names, hidden ones left out): each file is
-/// a document, which must be text, encoded with `tokenizer.encode(text)`, and ends with the tokenizer's end token if
+/// The tokens of files, and of all files below folders (in the order of their names, hidden ones left out): each file
+/// is a document, which must be text, encoded with `tokenizer.encode(text)`, and ends with the tokenizer's end token if
 /// there is one. With a `cache`, tokenising needs memory for one document; without, the tokens stay in memory.
 ///
 /// One process alone, without MPI. Throws `std::runtime_error`, which names the file and the reason.

@@ -12,7 +12,8 @@
 /// corpus.copy(0, first);
 /// ```
 /// The file has a header of 72 bytes, then the tokens, each of 2 or 4 bytes, all in the byte order of the machine that
-/// wrote it. It is trusted only if it says of itself what is in it: its size, and checksums of the header and of the tokens.
+/// wrote it. It is trusted only if it says of itself what is in it: its size, and checksums of the header and of the
+/// tokens.
 
 #include <array>
 

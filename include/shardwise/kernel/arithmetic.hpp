@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Elementwise arithmetic on blocks of n elements, and on rows: one against every row of a block, and those of a table by
-/// their ids. An output of the former may be one of the inputs; otherwise blocks do not overlap.
+/// Elementwise arithmetic on blocks of n elements, and on rows: one against every row of a block, and those of a table
+/// by their ids. An output of the former may be one of the inputs; otherwise blocks do not overlap.
 
 #include <cstring>
 #include <functional>
@@ -77,9 +77,9 @@ void add_rows(Index rows, Index cols, const T* bias, T* y) {
   for (Index r = 0; r < rows; ++r) accumulate(cols, bias, y + r * cols);
 }
 
-/// y[i, :] = table[ids[i] - first, :], or 0; ids: [count], of std::int32_t or std::int64_t; table: [rows, dim], of which
-/// this process owns the rows [first, first + rows). A row of another process gives zeros, so that the sum over the
-/// processes is the whole lookup.
+/// y[i, :] = table[ids[i] - first, :], or 0; ids: [count], of std::int32_t or std::int64_t; table: [rows, dim], of
+/// which this process owns the rows [first, first + rows). A row of another process gives zeros, so that the sum over
+/// the processes is the whole lookup.
 template <class T, class Id>
 void embedding(Index count, const Id* ids, Index first, Index rows, Index dim, const T* table, T* y) {
   for (Index i = 0; i < count; ++i, y += dim) {

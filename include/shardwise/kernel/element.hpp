@@ -3,9 +3,9 @@
 #pragma once
 
 /// @file
-/// What the kernels agree on about elements and working memory. An element is stored as `float`, `double` or `Eigen::bfloat16`,
-/// and computed with as `compute_t<T>`: a kernel widens what it reads, computes, and narrows each result
-/// once.
+/// What the kernels agree on about elements and working memory. An element is stored as `float`, `double` or
+/// `Eigen::bfloat16`, and computed with as `compute_t<T>`: a kernel widens what it reads, computes, and narrows each
+/// result once.
 ///
 ///     compute_t<Eigen::bfloat16> y = widen(x[i]) * 2;   // a float
 ///     x[i] = narrow<Eigen::bfloat16>(y);                // to nearest, ties to even
@@ -90,9 +90,9 @@ class ScratchBuffer {
 }  // namespace detail
 
 /// Working memory of a kernel: one buffer per thread and purpose, which grows and is kept, so that in the steady state
-/// nothing is allocated and no fresh page is touched. At least `count` elements, 64-byte aligned; the contents are what the
-/// last user left. `Purpose` is any type, usually one declared for it; two requests with one purpose are the same memory, of
-/// which the later may invalidate the earlier.
+/// nothing is allocated and no fresh page is touched. At least `count` elements, 64-byte aligned; the contents are what
+/// the last user left. `Purpose` is any type, usually one declared for it; two requests with one purpose are the same
+/// memory, of which the later may invalidate the earlier.
 ///
 ///     struct Scores;
 ///     float* scores = scratch<Scores, float>(64 * 128);

@@ -131,8 +131,8 @@ inline bool dropout_keeps(double p, std::uint64_t seed, std::uint64_t index) {
   return random_block(seed, RandomStream::dropout, index / 4)[index % 4] >= detail::dropout_threshold(p);
 }
 
-/// y[j] = x[j] / (1 - p) if dropout_keeps(p, seed, first_index + j), else 0. y may be x; 0 ≤ p ≤ 1. The mask depends neither
-/// on the mesh nor need it be saved: the backward pass is the same function of the gradient.
+/// y[j] = x[j] / (1 - p) if dropout_keeps(p, seed, first_index + j), else 0. y may be x; 0 ≤ p ≤ 1. The mask depends
+/// neither on the mesh nor need it be saved: the backward pass is the same function of the gradient.
 template <class T>
 void dropout(Index n, double p, std::uint64_t seed, std::uint64_t first_index, const T* x, T* y) {
   using C = compute_t<T>;

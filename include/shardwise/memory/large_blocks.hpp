@@ -22,8 +22,8 @@ namespace shardwise {
 /// Of all blocks, in bytes: a cache line, and the widest vector.
 inline constexpr std::size_t block_alignment = 64;
 
-/// Blocks of any size from one range of addresses, each after a header of 64 bytes. The range is reserved as a whole, and
-/// made usable as its end grows; when it is used up, another one is reserved.
+/// Blocks of any size from one range of addresses, each after a header of 64 bytes. The range is reserved as a whole,
+/// and made usable as its end grows; when it is used up, another one is reserved.
 class LargeBlocks {
  public:
   static constexpr std::size_t alignment = block_alignment;

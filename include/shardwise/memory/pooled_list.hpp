@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// A list whose elements live in the pool, also inside the compiler: a step that repeats allocates nothing. Elements stay
-/// where they are.
+/// A list whose elements live in the pool, also inside the compiler: a step that repeats allocates nothing. Elements
+/// stay where they are.
 
 #include <shardwise/memory/pooled.hpp>
 

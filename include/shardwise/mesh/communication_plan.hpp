@@ -28,8 +28,8 @@ class CommunicationPlan {
   constexpr CommunicationPlan(const Record& record, const MeshSizes& sizes)
       : record_(record), sizes_(sizes) {}
 
-  /// Calls of one kind, in all phases or in one: on any axes, or those in whose groups the given axis takes part, alone or
-  /// with others.
+  /// Calls of one kind, in all phases or in one: on any axes, or those in whose groups the given axis takes part, alone
+  /// or with others.
   template <class Axis = void>
   constexpr std::int64_t count(Collective kind, std::optional<Phase> phase = {}) const {
     return total(kind, phase, axis_bit<Axis>()).calls;

@@ -57,8 +57,8 @@ inline void report(std::string_view message) {
   std::fflush(stderr);
 }
 
-/// Whether this rank, which fails, is the one to say why. Where all fail of one cause, the first that speaks does so for
-/// them, and tells the others. Rank 0's turn comes at once, after it has looked whether another rank spoke.
+/// Whether this rank, which fails, is the one to say why. Where all fail of one cause, the first that speaks does so
+/// for them, and tells the others. Rank 0's turn comes at once, after it has looked whether another rank spoke.
 inline bool speaks_first() {
   constexpr int tag = 32767;  // the largest that every MPI has
   int rank = 0;

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// A mesh without the names of its axes: what all copies of a real one share, and a view of a real or a dry one, for code
-/// that is compiled once for all meshes.
+/// A mesh without the names of its axes: what all copies of a real one share, and a view of a real or a dry one, for
+/// code that is compiled once for all meshes.
 
 #include <optional>
 

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Elements and reductions in MPI's words. A reduction that is no sum, maximum or minimum of numbers is that of a struct
-/// of one's own, which says how two of it become one.
+/// Elements and reductions in MPI's words. A reduction that is no sum, maximum or minimum of numbers is that of a
+/// struct of one's own, which says how two of it become one.
 ///
 /// @code
 /// struct Range {
@@ -34,8 +34,8 @@ concept Reducible = std::is_trivially_copyable_v<M> && requires(Index count, con
 // Implementation details: not part of the interface.
 namespace detail {
 
-/// MPI's names for an `M` and for its `combine`, made at the first use. Never freed: they are small, and MPI may be gone
-/// when statics die.
+/// MPI's names for an `M` and for its `combine`, made at the first use. Never freed: they are small, and MPI may be
+/// gone when statics die.
 template <Reducible M>
 class MpiReduction {
  public:

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// The parameters of a module, by its `visit(f)`, which calls f(name, child) for each parameter, submodule, or vector of
-/// submodules. On it rest initialisation, optimizers, weights and checkpoints.
+/// The parameters of a module, by its `visit(f)`, which calls f(name, child) for each parameter, submodule, or vector
+/// of submodules. On it rest initialisation, optimizers, weights and checkpoints.
 
 #include <shardwise/module/parameter.hpp>
 

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// What the ranks that share the rows of a loss tell each other: its sum and how many rows count; or the first target that
-/// is wrong, so that all of them throw the same.
+/// What the ranks that share the rows of a loss tell each other: its sum and how many rows count; or the first target
+/// that is wrong, so that all of them throw the same.
 
 #include <shardwise/kernel/cross_entropy.hpp>
 #include <shardwise/tensor/factories.hpp>

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// `linear`: `matmul`, and a bias. The bias lies as the result does: `Partial` on a `Partial` result, so that it is added
-/// once.
+/// `linear`: `matmul`, and a bias. The bias lies as the result does: `Partial` on a `Partial` result, so that it is
+/// added once.
 ///
 /// ```
 /// y = linear(x, w, b);      // y[r…, o…] = Σ_i x[r…, i] w[o…, i] + b[o…]

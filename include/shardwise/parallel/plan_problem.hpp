@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// What is wrong with a plan for a model: each of its layers is named just once, with a style that suits it, over axes of
-/// the mesh, and nothing else is named.
+/// What is wrong with a plan for a model: each of its layers is named just once, with a style that suits it, over axes
+/// of the mesh, and nothing else is named.
 
 #include <shardwise/layout/diagnosis.hpp>
 

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// From a style to layouts: how the parameters of a styled module lie on a mesh, what it makes of its input, and what of
-/// its result.
+/// From a style to layouts: how the parameters of a styled module lie on a mesh, what it makes of its input, and what
+/// of its result.
 
 #include <shardwise/layout/diagnosis.hpp>
 
@@ -146,7 +146,8 @@ template <class Style, class Bias>
 using StyledBias =
     Parameter<Bias, packed(sharding_of<Style, typename Bias::MeshOf>(Bias::layout, {0, 1}, {0, 1}))>;
 
-/// `x`, whose last `FeatureDims` dimensions are features, as a module of this style takes it: in the layout that it wants.
+/// `x`, whose last `FeatureDims` dimensions are features, as a module of this style takes it: in the layout that it
+/// wants.
 template <class Style, int FeatureDims, Operand X>
 constexpr auto take(X&& x) {
   using T = tensor_of<X>;

@@ -101,8 +101,8 @@ constexpr AxisSet changed_axes(const Layout& from, const Layout& to, const MeshS
   return axes_where(from.axes, [&](int axis) { return from[axis] != to[axis] && sizes[axis] > 1; });
 }
 
-/// This rank's part of `x` in the layout `to`, which cuts it further: a copy, counted as `use`; `x` itself if that has the
-/// same blocks.
+/// This rank's part of `x` in the layout `to`, which cuts it further: a copy, counted as `use`; `x` itself if that has
+/// the same blocks.
 constexpr AnyTensor cut(const AnyTensor& x, const Layout& to, MemoryUse use) {
   if (changed_axes(x.layout, to, x.mesh.sizes()) == 0) return x.relaid(to);
   AnyTensor part = x.unwritten(to, use);

@@ -96,8 +96,8 @@ class Buckets {
   }
 
   /// `from` in another layout, as `add` brings it there: the same block if nothing changes, or if it is to be reduced
-  /// whole, which is done in place (in a copy, if somebody else reads it); else a new one, counted as `use`. The arrival
-  /// is told when it is there, which may be at once: then it gets the only handle, and nothing is returned.
+  /// whole, which is done in place (in a copy, if somebody else reads it); else a new one, counted as `use`. The
+  /// arrival is told when it is there, which may be at once: then it gets the only handle, and nothing is returned.
   constexpr AnyTensor carry(AnyTensor from, const Layout& to, MemoryUse use, Phase phase,
                             Shared<Arrival> arrival = {}) {
     const AxisSet axes = changed_axes(from.layout, to, from.mesh.sizes());

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// One collective, whatever the types of the tensors that travel in it: packs their parts if it must, makes one MPI call,
-/// and unpacks. On a dry mesh the same code only counts.
+/// One collective, whatever the types of the tensors that travel in it: packs their parts if it must, makes one MPI
+/// call, and unpacks. On a dry mesh the same code only counts.
 
 #include <shardwise/layout/transition.hpp>
 #include <shardwise/memory/pooled_list.hpp>
@@ -21,7 +21,8 @@ struct ExchangeWay {
   friend constexpr bool operator==(const ExchangeWay&, const ExchangeWay&) = default;
 };
 
-/// Tensors on one mesh, of the element type `type`; or of any, if that is `u8`, and nothing is reduced. Add them, `start`, then `finish`.
+/// Tensors on one mesh, of the element type `type`; or of any, if that is `u8`, and nothing is reduced. Add them,
+/// `start`, then `finish`.
 class Exchange {
  public:
   constexpr Exchange(const MeshView& mesh, DataType type, const ExchangeWay& way)

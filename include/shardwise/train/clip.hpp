@@ -24,8 +24,8 @@ constexpr AxisSet axes_of_many(const MeshView& mesh) {
   return axes_where(mesh.axes(), [&](int axis) { return mesh.sizes()[axis] > 1; });
 }
 
-/// Of the ranks that have the same block of a tensor, is this the first? So that each element of the whole tensor counts
-/// once.
+/// Of the ranks that have the same block of a tensor, is this the first? So that each element of the whole tensor
+/// counts once.
 constexpr bool counts_here(const AnyTensor& x) {
   for (int axis = 0; axis < x.layout.axes; ++axis) {
     if (!x.layout[axis].is_shard() && x.mesh.coordinates()[axis] != 0) return false;

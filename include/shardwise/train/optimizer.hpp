@@ -61,12 +61,12 @@ class Optimizer {
   constexpr explicit Optimizer(Update update, ReduceOptions reduction = {})
       : update_(update.checked()), reduction_(detail::finishing(reduction)) {}
 
-  /// The parameters that `chosen` says yes to, and that are in no earlier group, have settings of their own: those
-  /// that the optimizer has now, after `change(settings)`. Their learning rate is `rate_factor` times the one of the
-  /// optimizer. `chosen` must say the same on every rank.
-  /// Throws `std::logic_error` when the optimizer knows its parameters: after the first step, or when it was added to the
-  /// contents of a checkpoint; and `std::invalid_argument` for settings that make no sense, or
-  /// if `change` changes the rate. A group that gets no parameter is an error of what comes first of these.
+  /// The parameters that `chosen` says yes to, and that are in no earlier group, have settings of their own: those that
+  /// the optimizer has now, after `change(settings)`. Their learning rate is `rate_factor` times the one of the
+  /// optimizer. `chosen` must say the same on every rank. Throws `std::logic_error` when the optimizer knows its
+  /// parameters: after the first step, or when it was added to the contents of a checkpoint; and
+  /// `std::invalid_argument` for settings that make no sense, or if `change` changes the rate. A group that gets no
+  /// parameter is an error of what comes first of these.
   template <std::invocable<Update&> Change>
   void add_group(std::function<bool(const ParameterInfo&)> chosen, Change change, double rate_factor = 1) {
     if (!states_.empty()) {

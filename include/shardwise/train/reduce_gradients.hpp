@@ -23,8 +23,9 @@ struct ReduceOptions {
   /// Collectives of several gradients have at most this many bytes; what is larger by itself is reduced alone,
   /// without a copy. 0: each is reduced alone.
   Index bucket_bytes = Index{8} << 20;
-  /// In how many buckets the communication may go on beside a backward pass; 0: the pass waits for each. MPI moves data only
-  /// while somebody calls it, so with Open MPI 4.1 a pass that does not wait has been slower wherever it was measured.
+  /// In how many buckets the communication may go on beside a backward pass; 0: the pass waits for each. MPI moves data
+  /// only while somebody calls it, so with Open MPI 4.1 a pass that does not wait has been slower wherever it was
+  /// measured.
   int in_background = 0;
   /// No other backward pass will add to these gradients. If not, only those are reduced that rest sharded. What needs
   /// finished gradients (optimizers, `gradient_norm`, `clip_gradients`) refuses that.

@@ -166,8 +166,8 @@ class Consolidation {
 }  // namespace detail
 
 /// Writes config.json, model.safetensors (or several files and model.safetensors.index.json) and tokenizer.json from
-/// the checkpoint of a `Llama` that was added to it as "model". The optimizer's state is left out. The checksum of every
-/// byte is compared.
+/// the checkpoint of a `Llama` that was added to it as "model". The optimizer's state is left out. The checksum of
+/// every byte is compared.
 ///
 /// `folder` must not be there, or be empty, unless it is to be replaced. It appears by one rename when all is on the
 /// device: where anything fails, or the process is killed, what was there is as it was. Throws `std::runtime_error`,

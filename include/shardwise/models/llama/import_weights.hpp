@@ -136,8 +136,8 @@ class WeightsImport {
 /// piece, no numbers, and the notes that `consolidate_checkpoint` wants. A tied model's head, and rotary frequencies,
 /// are left out.
 ///
-/// `checkpoint` must not be there, or be empty, unless it is to be replaced. It appears by one rename when all is on the
-/// device. Throws `std::runtime_error`, naming the file, the tensor and what is wrong; then nothing new is left.
+/// `checkpoint` must not be there, or be empty, unless it is to be replaced. It appears by one rename when all is on
+/// the device. Throws `std::runtime_error`, naming the file, the tensor and what is wrong; then nothing new is left.
 inline ImportedWeights import_weights(const std::filesystem::path& folder,
                                       const std::filesystem::path& checkpoint,
                                       const ImportOptions& options = {}) {

@@ -218,8 +218,8 @@ inline std::size_t count_steps(const Json& json) {
   return count;
 }
 
-/// The steps of the list `key`, and of nothing else, which `read` reads, one after the other. Fails if there are more than
-/// any tokenizer has: the expression of a step may need a hundred times the memory of its text.
+/// The steps of the list `key`, and of nothing else, which `read` reads, one after the other. Fails if there are more
+/// than any tokenizer has: the expression of a step may need a hundred times the memory of its text.
 template <class Step, class Read>
 Step read_sequence(const JsonPart& part, const char* key, Read read) {
   part.only({"type", key});
