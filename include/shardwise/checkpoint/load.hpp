@@ -33,7 +33,6 @@ struct LoadedCheckpoint {
   Index bytes_read = 0;  ///< by this rank: of all ranks together, each byte of what is wanted once
 };
 
-// Implementation details: not part of the interface.
 namespace detail {
 
 /// A tensor that is there and wanted.

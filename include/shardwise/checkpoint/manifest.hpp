@@ -17,7 +17,6 @@
 
 namespace shardwise {
 
-// Implementation details: not part of the interface.
 namespace detail {
 
 constexpr Index product_of(std::span<const Index> extents) {
@@ -72,7 +71,6 @@ struct CheckpointManifest {  // NOLINT(bugprone-exception-escape): moving JSON t
   }
 };
 
-// Implementation details: not part of the interface.
 namespace detail {
 
 inline std::string hex_of(std::span<const std::uint64_t> numbers) {

@@ -21,7 +21,6 @@ namespace shardwise {
 /// The file of a checkpoint that is written last: a folder without it holds none.
 inline constexpr std::string_view manifest_name = "manifest.json";
 
-// Implementation details: not part of the interface.
 namespace detail {
 
 inline bool nests_deeper(const Json& json, std::size_t depth) {

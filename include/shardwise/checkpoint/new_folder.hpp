@@ -8,7 +8,6 @@
 #include <shardwise/checkpoint/manifest_file.hpp>
 #include <shardwise/io/file.hpp>
 
-// Implementation details: not part of the interface.
 namespace shardwise::detail {
 
 /// Whether a folder holds a model or a checkpoint, and may be replaced as such.

@@ -16,7 +16,6 @@ namespace shardwise {
 /// Is told how many bytes of how many are done; what it throws ends the work.
 using ByteProgress = std::function<void(Index done, Index all)>;
 
-// Implementation details: not part of the interface.
 namespace detail {
 
 inline AnyBox box_of(const CheckpointPiece& piece) {

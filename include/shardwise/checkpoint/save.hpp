@@ -24,7 +24,6 @@
 
 namespace shardwise {
 
-// Implementation details: not part of the interface.
 namespace detail {
 
 inline constexpr Index checkpoint_group_bytes = 1 << 20;  // rows with a checksum, of the whole tensor

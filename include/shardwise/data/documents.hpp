@@ -69,7 +69,6 @@ concept TextEncoder = requires(const T& tokenizer, std::string_view text) {
   { tokenizer.fingerprint() } -> std::convertible_to<std::uint64_t>;
 };
 
-// Implementation details: not part of the interface.
 namespace detail {
 
 struct Document {

@@ -23,7 +23,6 @@
 
 namespace shardwise {
 
-// Implementation details: not part of the interface.
 namespace detail {
 
 using Paths = std::vector<std::filesystem::path>;

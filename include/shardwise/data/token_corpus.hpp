@@ -22,7 +22,6 @@
 #include <shardwise/io/large_files.hpp>
 #include <shardwise/layout/index.hpp>
 
-// Implementation details: not part of the interface.
 namespace shardwise::detail {
 
 struct TokenFileHeader {

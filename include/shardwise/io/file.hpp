@@ -27,7 +27,6 @@
 
 namespace shardwise {
 
-// Implementation details: not part of the interface.
 namespace detail {
 
 using Path = std::filesystem::path;

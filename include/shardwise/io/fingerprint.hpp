@@ -14,7 +14,6 @@
 #include <string_view>
 #include <type_traits>
 
-// Implementation details: not part of the interface.
 namespace shardwise::detail {
 
 /// The fingerprint of all bytes added so far, however they were cut into pieces.

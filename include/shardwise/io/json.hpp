@@ -24,7 +24,6 @@ namespace shardwise {
 
 using Json = nlohmann::json;
 
-// Implementation details: not part of the interface.
 namespace detail {
 
 /// Lists and objects within each other: what nests deeper is refused, because JSON is copied and written by
@@ -130,7 +129,6 @@ inline Json read_json(const std::filesystem::path& path) {
   return parse_json(detail::read_text(path), path.string());
 }
 
-// Implementation details: not part of the interface.
 namespace detail {
 
 /// A part of a text that stays where it is, and the place that errors name, such as `decoder.decoders[1]`; the first

@@ -14,7 +14,6 @@
 
 #include <shardwise/io/file.hpp>
 
-// Implementation details: not part of the interface.
 namespace shardwise::detail {
 
 /// A file as read-only memory. Only the pages that are touched are read from the device: the system is told not to read

@@ -10,7 +10,6 @@
 
 #include <shardwise/mesh/communicator.hpp>
 
-// Implementation details: not part of the interface.
 namespace shardwise::detail {
 
 inline std::string ranks_text(const std::vector<int>& ranks, int size) {

@@ -236,7 +236,6 @@ inline Communicator world() {
   return all;
 }
 
-// Implementation details: not part of the interface.
 namespace detail {
 
 /// Where blocks of these sizes begin that lie one after another.

@@ -30,7 +30,6 @@ enum class ThreadLevel : int {
   multiple = MPI_THREAD_MULTIPLE
 };
 
-// Implementation details: not part of the interface.
 namespace detail {
 
 constexpr const char* name_of(ThreadLevel level) {

@@ -44,7 +44,6 @@ class MpiError : public std::runtime_error {
   int code_;
 };
 
-// Implementation details: not part of the interface.
 namespace detail {
 
 inline void check_mpi(int code, const char* call) {

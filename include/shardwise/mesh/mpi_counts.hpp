@@ -12,7 +12,6 @@
 
 #include <shardwise/layout/text.hpp>
 
-// Implementation details: not part of the interface.
 namespace shardwise::detail {
 
 /// Throws `std::length_error` for what does not fit, `std::invalid_argument` for a negative count.

@@ -31,7 +31,6 @@ concept Reducible = std::is_trivially_copyable_v<M> && requires(Index count, con
   M::combine(count, terms, results);
 };
 
-// Implementation details: not part of the interface.
 namespace detail {
 
 /// MPI's names for an `M` and for its `combine`, made at the first use. Never freed: they are small, and MPI may be

@@ -10,7 +10,6 @@
 
 namespace shardwise {
 
-// Implementation details: not part of the interface.
 namespace detail {
 
 /// A block of bytes, 64-byte aligned, uninitialised.

@@ -27,7 +27,6 @@ struct SamplingOptions {
   double top_p = 1;
 };
 
-// Implementation details: not part of the interface.
 namespace detail {
 
 /// Uniform in [0, 1), a multiple of 2^-53: a function of a seed and the number of the draw.

@@ -10,7 +10,6 @@
 
 #include <shardwise/layout/text.hpp>
 
-// Implementation details: not part of the interface.
 namespace shardwise::detail {
 
 /// A character of UTF-8 text. `length` is its number of bytes; 0 if the bytes are none.

@@ -29,7 +29,6 @@ struct LoadOptions {
   std::function<bool(std::string_view)> may_be_surplus = {};
 };
 
-// Implementation details: not part of the interface.
 namespace detail {
 
 /// The tensors' names. A tensor that does not fit, and one that nothing wants, is a problem.

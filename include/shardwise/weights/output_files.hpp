@@ -25,7 +25,6 @@ struct SaveOptions {
   std::map<std::string, std::string> metadata = {{"format", "pt"}};
 };
 
-// Implementation details: not part of the interface.
 namespace detail {
 
 struct OutputFile {

@@ -16,7 +16,6 @@
 #include <shardwise/tensor/any_tensor.hpp>
 #include <shardwise/weights/output_files.hpp>
 
-// Implementation details: not part of the interface.
 namespace shardwise::detail {
 
 /// A tensor to be written, and this rank's part of it.

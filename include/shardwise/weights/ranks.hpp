@@ -7,7 +7,6 @@
 
 #include <shardwise/module/parameters.hpp>
 
-// Implementation details: not part of the interface.
 namespace shardwise::detail {
 
 /// Of a real mesh.

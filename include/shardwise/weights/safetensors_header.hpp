@@ -34,7 +34,6 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-// Implementation details: not part of the interface.
 namespace detail {
 
 /// A longer header is taken for damage, as by the reference implementation.

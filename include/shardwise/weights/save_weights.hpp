@@ -17,7 +17,6 @@
 
 namespace shardwise {
 
-// Implementation details: not part of the interface.
 namespace detail {
 
 /// Why a tensor cannot be written, or `void`: of a pending sum no rank has the elements.

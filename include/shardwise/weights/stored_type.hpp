@@ -35,7 +35,6 @@ enum class StoredType : std::uint8_t {
   u64
 };
 
-// Implementation details: not part of the interface.
 namespace detail {
 
 inline constexpr std::array<std::string_view, 15> stored_type_names{

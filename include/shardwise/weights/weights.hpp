@@ -17,7 +17,6 @@
 
 namespace shardwise {
 
-// Implementation details: not part of the interface.
 namespace detail {
 
 /// Whether the extents of `coarse` are products of adjacent extents of `fine`, in order: [6, 5] of [2, 3, 5].

@@ -36,7 +36,6 @@ struct ConsolidatedCheckpoint {
   std::string missing_tokenizer = {};
 };
 
-// Implementation details: not part of the interface.
 namespace detail {
 
 /// One work: make it, and `run` it.

@@ -33,7 +33,6 @@ struct ImportedWeights {
   Index bytes = 0;  ///< of elements, in the checkpoint
 };
 
-// Implementation details: not part of the interface.
 namespace detail {
 
 /// One work: make it, and `run` it.

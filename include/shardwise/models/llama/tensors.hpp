@@ -8,7 +8,6 @@
 #include <shardwise/mesh/dry_mesh.hpp>
 #include <shardwise/models/llama/files.hpp>
 
-// Implementation details: not part of the interface.
 namespace shardwise::detail {
 
 struct LlamaTensor {
