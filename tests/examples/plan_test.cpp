@@ -211,7 +211,7 @@ TEST_CASE("the documentation shows what the program prints") {
                     recompute ? "recomputed" : "kept", gib("parameters"), gib("gradients"),
                     gib("optimizer_state"), gib("gathered"), gib("activations"), gib("all"),
                     std::ldexp(static_cast<double>(bytes), -30), static_cast<double>(all_flops) * 1e-15);
-      CAPTURE(row.data());
+      CAPTURE(std::string(row.data()));
       CHECK(page.find(row.data()) != std::string::npos);
     }
   }
