@@ -95,10 +95,11 @@ constexpr Tape& common_tape(const X&... operands) {
 /// The mesh that the tensors lie on. All must lie on the same one, and none may be empty.
 template <TensorType First, TensorType... Rest>
 constexpr const auto& common_mesh(const First& first, const Rest&... rest) {
-  if (!((detail::with_block(rest).mesh() == detail::with_block(first).mesh()) && ...)) {
+  const auto& mesh = detail::with_block(first).mesh();
+  if (!((detail::with_block(rest).mesh() == mesh) && ...)) {
     throw std::invalid_argument("the operands live on two different meshes of one type");
   }
-  return detail::with_block(first).mesh();
+  return mesh;
 }
 
 /// Where the gradient of an operand goes; nowhere, if it has none.

@@ -70,8 +70,7 @@ class GradientSlot : public Counted {
     if (passed_) {
       throw std::logic_error(
           "Tape::backward: what the result was computed from, or the result itself, had its backward pass "
-          "before, which "
-          "emptied the tape; compute it again, or add the losses and call backward once");
+          "before, which emptied the tape; compute it again, or add the losses and call backward once");
     }
     if (!sum_) {
       sum_ = std::move(more);

@@ -88,8 +88,7 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
     if (!stored.mesh.dry() && !set) {
       throw std::logic_error(
           "a parameter is used before it has a value: call initialize(model, seed) first; if you did, a "
-          "module's visit "
-          "does not name it");
+          "module's visit does not name it");
     }
   }
   /// What is kept between the steps, to be changed in place.

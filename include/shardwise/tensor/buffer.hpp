@@ -55,18 +55,26 @@ struct BufferBlock : Counted {
 /// A counted handle to a block; if no other tensor shares it (`unique()`), its owner may write to it.
 using Buffer = Shared<detail::BufferBlock>;
 
+namespace detail {
+
+[[gnu::noinline]] constexpr Buffer new_buffer(Recorder* recorder, bool dry, Index bytes, MemoryUse use) {
+  return Buffer::make(recorder, dry, bytes, use);
+}
+
+}  // namespace detail
+
 /// A block for a tensor on `mesh`; on a dry mesh it has a size and no memory.
 constexpr Buffer allocate_buffer(const MeshView& mesh, Index bytes, MemoryUse use = MemoryUse::activation) {
-  return Buffer::make(mesh.recorder(), mesh.dry(), bytes, use);
+  return detail::new_buffer(mesh.recorder(), mesh.dry(), bytes, use);
 }
 template <class MeshType>
 constexpr Buffer allocate_buffer(const MeshType& mesh, Index bytes, MemoryUse use = MemoryUse::activation) {
-  return Buffer::make(mesh.recorder(), MeshType::dry, bytes, use);
+  return detail::new_buffer(mesh.recorder(), MeshType::dry, bytes, use);
 }
 /// Another block of a size, on a mesh of the same kind: a real one if `like` has memory, which a block of no bytes has
 /// too.
 constexpr Buffer allocate_buffer(const Buffer& like, Recorder* recorder, Index bytes, MemoryUse use) {
-  return Buffer::make(recorder, like->data == nullptr, bytes, use);
+  return detail::new_buffer(recorder, like->data == nullptr, bytes, use);
 }
 
 }  // namespace shardwise
