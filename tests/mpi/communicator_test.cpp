@@ -94,6 +94,17 @@ std::vector<Index> offsets_of(const std::vector<Index>& counts, Index gap = 0) {
   return offsets;
 }
 
+/// All ranks: as MPI sees their hosts, and as if each had one for itself, two shared one, each second one did, all but
+/// the first did.
+std::vector<sw::Communicator> arrangements() {
+  const int rank = sw::world().rank();
+  std::vector<sw::Communicator> all{sw::world()};
+  for (const int host : {rank, rank / 2, rank % 2, rank == 0 ? 0 : 1}) {
+    all.push_back(sw::Communicator::duplicate(MPI_COMM_WORLD, host));
+  }
+  return all;
+}
+
 // Even, uneven with an empty block, all empty.
 std::vector<std::vector<Index>> count_lists(int ranks) {
   std::vector<std::vector<Index>> lists(3);
@@ -108,24 +119,25 @@ std::vector<std::vector<Index>> count_lists(int ranks) {
 }  // namespace
 
 TEST_CASE_TEMPLATE("all_reduce", T, float, double, Bf16, std::int64_t, std::int32_t, std::uint8_t) {
-  const auto world = sw::world();
-  for (ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::min}) {
-    for (Index n : {0, 1, 17, 5000}) {
-      const auto in = filled<T>(world.rank(), n);
-      std::vector<T> out(in.size());
-      auto in_place = in;
-      auto later = in;
-      world.all_reduce(in.data(), out.data(), n, sw::data_type_of<T>(), op);
-      world.all_reduce(in_place.data(), in_place.data(), n, sw::data_type_of<T>(), op);
-      auto request = world.all_reduce_async(later.data(), later.data(), n, sw::data_type_of<T>(), op);
-      request.wait();
-      bool right = true;
-      for (Index i = 0; i < n; ++i) {
-        const double expected = reduced<T>(world.size(), i, op);
-        right = right && number(out[at(i)]) == expected && number(in_place[at(i)]) == expected &&
-                number(later[at(i)]) == expected;
+  for (const sw::Communicator& world : arrangements()) {
+    for (ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::min}) {
+      for (Index n : {0, 1, 17, 5000}) {
+        const auto in = filled<T>(world.rank(), n);
+        std::vector<T> out(in.size());
+        auto in_place = in;
+        auto later = in;
+        world.all_reduce(in.data(), out.data(), n, sw::data_type_of<T>(), op);
+        world.all_reduce(in_place.data(), in_place.data(), n, sw::data_type_of<T>(), op);
+        auto request = world.all_reduce_async(later.data(), later.data(), n, sw::data_type_of<T>(), op);
+        request.wait();
+        bool right = true;
+        for (Index i = 0; i < n; ++i) {
+          const double expected = reduced<T>(world.size(), i, op);
+          right = right && number(out[at(i)]) == expected && number(in_place[at(i)]) == expected &&
+                  number(later[at(i)]) == expected;
+        }
+        CHECK(right);
       }
-      CHECK(right);
     }
   }
 }
@@ -162,97 +174,101 @@ TEST_CASE("all_reduce of structs of one's own") {
 }
 
 TEST_CASE_TEMPLATE("all_gather", T, float, double, Bf16, std::int64_t) {
-  const auto world = sw::world();
-  const int p = world.size();
-  for (const auto& counts : count_lists(p)) {
-    for (Index gap : {0, 3}) {
-      const auto offsets = offsets_of(counts, gap);
-      const Index mine = counts[at(world.rank())];
-      const Index total = offsets.back() + counts.back() + gap;
-      const auto in = filled<T>(world.rank(), mine);
-      std::vector<T> out(at(total));
-      std::vector<T> later(at(total));
-      std::vector<T> in_place(at(total));
-      std::copy(in.begin(), in.end(), in_place.begin() + offsets[at(world.rank())]);
-      world.all_gather(in.data(), out.data(), counts, offsets, sw::data_type_of<T>());
-      world.all_gather(in_place.data() + offsets[at(world.rank())], in_place.data(), counts, offsets,
-                       sw::data_type_of<T>());
-      auto request = world.all_gather_async(in.data(), later.data(), counts, offsets, sw::data_type_of<T>());
-      while (!request.test()) {
-      }
-      bool right = true;
-      for (int r = 0; r < p; ++r) {
-        for (Index i = 0; i < counts[at(r)]; ++i) {
-          const auto place = at(offsets[at(r)] + i);
-          const double expected = number(value<T>(r, i));
-          right = right && number(out[place]) == expected && number(later[place]) == expected &&
-                  number(in_place[place]) == expected;
+  for (const sw::Communicator& world : arrangements()) {
+    const int p = world.size();
+    for (const auto& counts : count_lists(p)) {
+      for (Index gap : {0, 3}) {
+        const auto offsets = offsets_of(counts, gap);
+        const Index mine = counts[at(world.rank())];
+        const Index total = offsets.back() + counts.back() + gap;
+        const auto in = filled<T>(world.rank(), mine);
+        std::vector<T> out(at(total));
+        std::vector<T> later(at(total));
+        std::vector<T> in_place(at(total));
+        std::copy(in.begin(), in.end(), in_place.begin() + offsets[at(world.rank())]);
+        world.all_gather(in.data(), out.data(), counts, offsets, sw::data_type_of<T>());
+        world.all_gather(in_place.data() + offsets[at(world.rank())], in_place.data(), counts, offsets,
+                         sw::data_type_of<T>());
+        auto request =
+            world.all_gather_async(in.data(), later.data(), counts, offsets, sw::data_type_of<T>());
+        while (!request.test()) {
         }
+        bool right = true;
+        for (int r = 0; r < p; ++r) {
+          for (Index i = 0; i < counts[at(r)]; ++i) {
+            const auto place = at(offsets[at(r)] + i);
+            const double expected = number(value<T>(r, i));
+            right = right && number(out[place]) == expected && number(later[place]) == expected &&
+                    number(in_place[place]) == expected;
+          }
+        }
+        CHECK(right);
       }
-      CHECK(right);
     }
   }
 }
 
 TEST_CASE_TEMPLATE("reduce_scatter", T, float, double, Bf16, std::int64_t) {
-  const auto world = sw::world();
-  for (const auto& counts : count_lists(world.size())) {
-    const auto offsets = offsets_of(counts);
-    const Index total = offsets.back() + counts.back();
-    const Index mine = counts[at(world.rank())];
-    const Index first = offsets[at(world.rank())];
-    for (ReduceOp op : {ReduceOp::sum, ReduceOp::max}) {
-      const auto in = filled<T>(world.rank(), total);
-      std::vector<T> out(at(mine));
-      std::vector<T> later(at(mine));
-      auto in_place = in;
-      world.reduce_scatter(in.data(), out.data(), counts, sw::data_type_of<T>(), op);
-      world.reduce_scatter(in_place.data(), in_place.data(), counts, sw::data_type_of<T>(), op);
-      world.reduce_scatter_async(in.data(), later.data(), counts, sw::data_type_of<T>(), op).wait();
-      bool right = true;
-      for (Index i = 0; i < mine; ++i) {
-        const double expected = reduced<T>(world.size(), first + i, op);
-        right = right && number(out[at(i)]) == expected && number(later[at(i)]) == expected &&
-                number(in_place[at(i)]) == expected;
+  for (const sw::Communicator& world : arrangements()) {
+    for (const auto& counts : count_lists(world.size())) {
+      const auto offsets = offsets_of(counts);
+      const Index total = offsets.back() + counts.back();
+      const Index mine = counts[at(world.rank())];
+      const Index first = offsets[at(world.rank())];
+      for (ReduceOp op : {ReduceOp::sum, ReduceOp::max}) {
+        const auto in = filled<T>(world.rank(), total);
+        std::vector<T> out(at(mine));
+        std::vector<T> later(at(mine));
+        auto in_place = in;
+        world.reduce_scatter(in.data(), out.data(), counts, sw::data_type_of<T>(), op);
+        world.reduce_scatter(in_place.data(), in_place.data(), counts, sw::data_type_of<T>(), op);
+        world.reduce_scatter_async(in.data(), later.data(), counts, sw::data_type_of<T>(), op).wait();
+        bool right = true;
+        for (Index i = 0; i < mine; ++i) {
+          const double expected = reduced<T>(world.size(), first + i, op);
+          right = right && number(out[at(i)]) == expected && number(later[at(i)]) == expected &&
+                  number(in_place[at(i)]) == expected;
+        }
+        CHECK(right);
       }
-      CHECK(right);
     }
   }
 }
 
 TEST_CASE_TEMPLATE("all_to_all", T, float, double, Bf16, std::int64_t) {
-  const auto world = sw::world();
-  const int p = world.size();
-  const int me = world.rank();
-  // From r to s go rows(r) * columns(s) elements: some pairs exchange nothing.
-  for (int rows : {1, 2, 3}) {
-    std::vector<Index> send;
-    std::vector<Index> recv;
-    for (int r = 0; r < p; ++r) {
-      send.push_back(Index{(me + rows) % 3} * (r % 2 + rows - 1));
-      recv.push_back(Index{(r + rows) % 3} * (me % 2 + rows - 1));
-    }
-    const auto send_offsets = offsets_of(send, 2);
-    const auto recv_offsets = offsets_of(recv, 1);
-    std::vector<T> in(at(send_offsets.back() + send.back() + 2));
-    std::vector<T> out(at(recv_offsets.back() + recv.back() + 1));
-    auto later = out;
-    for (int r = 0; r < p; ++r)
-      for (Index i = 0; i < send[at(r)]; ++i) in[at(send_offsets[at(r)] + i)] = value<T>(me, i + r);
-    world.all_to_all(in.data(), send, send_offsets, out.data(), recv, recv_offsets, sw::data_type_of<T>());
-    world
-        .all_to_all_async(in.data(), send, send_offsets, later.data(), recv, recv_offsets,
-                          sw::data_type_of<T>())
-        .wait();
-    bool right = true;
-    for (int r = 0; r < p; ++r) {
-      for (Index i = 0; i < recv[at(r)]; ++i) {
-        const auto place = at(recv_offsets[at(r)] + i);
-        const double expected = number(value<T>(r, i + me));
-        right = right && number(out[place]) == expected && number(later[place]) == expected;
+  for (const sw::Communicator& world : arrangements()) {
+    const int p = world.size();
+    const int me = world.rank();
+    // From r to s go rows(r) * columns(s) elements: some pairs exchange nothing.
+    for (int rows : {1, 2, 3}) {
+      std::vector<Index> send;
+      std::vector<Index> recv;
+      for (int r = 0; r < p; ++r) {
+        send.push_back(Index{(me + rows) % 3} * (r % 2 + rows - 1));
+        recv.push_back(Index{(r + rows) % 3} * (me % 2 + rows - 1));
       }
+      const auto send_offsets = offsets_of(send, 2);
+      const auto recv_offsets = offsets_of(recv, 1);
+      std::vector<T> in(at(send_offsets.back() + send.back() + 2));
+      std::vector<T> out(at(recv_offsets.back() + recv.back() + 1));
+      auto later = out;
+      for (int r = 0; r < p; ++r)
+        for (Index i = 0; i < send[at(r)]; ++i) in[at(send_offsets[at(r)] + i)] = value<T>(me, i + r);
+      world.all_to_all(in.data(), send, send_offsets, out.data(), recv, recv_offsets, sw::data_type_of<T>());
+      world
+          .all_to_all_async(in.data(), send, send_offsets, later.data(), recv, recv_offsets,
+                            sw::data_type_of<T>())
+          .wait();
+      bool right = true;
+      for (int r = 0; r < p; ++r) {
+        for (Index i = 0; i < recv[at(r)]; ++i) {
+          const auto place = at(recv_offsets[at(r)] + i);
+          const double expected = number(value<T>(r, i + me));
+          right = right && number(out[place]) == expected && number(later[place]) == expected;
+        }
+      }
+      CHECK(right);
     }
-    CHECK(right);
   }
 }
 
@@ -292,6 +308,52 @@ TEST_CASE("several requests at once, finished in any order") {
     CHECK(y[49] == 2.0 * world.size());
   }  // a waits here
   CHECK(x[99] == static_cast<float>(world.size()));
+}
+
+TEST_CASE("several pieces, and several large operations under way") {
+  for (const sw::Communicator& world : arrangements()) {
+    const Index n = 3'000'001;
+    std::vector<float> x(at(n)), y(at(n), 1), z(at(n));
+    for (Index i = 0; i < n; ++i) x[at(i)] = static_cast<float>(i % 1000 + world.rank());
+    const auto p = static_cast<float>(world.size());
+    {
+      const auto a = world.all_reduce_async(x.data(), z.data(), n, DataType::f32, ReduceOp::sum);
+      const auto b = world.all_reduce_async(y.data(), y.data(), n, DataType::f32, ReduceOp::sum);
+    }
+    bool right = true;
+    for (Index i = 0; i < n; ++i) {
+      right = right && y[at(i)] == p && z[at(i)] == p * static_cast<float>(i % 1000) + p * (p - 1) / 2;
+    }
+    CHECK(right);
+  }
+}
+
+TEST_CASE("an operation goes on while its rank does something else") {
+  const auto world = sw::Communicator::duplicate(MPI_COMM_WORLD, sw::world().rank());
+  std::vector<float> x(8 << 20, 1);
+  const volatile float* last = x.data() + x.size() - 1;
+  sw::Request request =
+      world.all_reduce_async(x.data(), x.data(), static_cast<Index>(x.size()), DataType::f32, ReduceOp::sum);
+  const auto sum = static_cast<float>(world.size());
+  for (int naps = 0; *last != sum && naps < 20000; ++naps) {
+    sw::detail::sleep_for(0.001);  // and no call of MPI
+  }
+  CHECK(*last == sum);
+  request.wait();
+  CHECK(x == std::vector<float>(x.size(), sum));
+}
+
+TEST_CASE("hosts of a communicator and of its subgroups") {
+  const int rank = sw::world().rank(), size = sw::world().size();
+  CHECK(sw::world().hosts().count() == 1);  // the tests run on one
+  const auto spread = sw::Communicator::duplicate(MPI_COMM_WORLD, rank % 2 + 7);
+  CHECK(spread.hosts().count() == std::min(size, 2));
+  CHECK(spread.hosts().lanes() == (size % 2 == 0 ? size / 2 : 1));
+  const auto sorted = spread.by_host();
+  for (int r = 1; r < size; ++r) CHECK(sorted.hosts().of(r - 1) <= sorted.hosts().of(r));
+  CHECK(sorted.hosts().of(sorted.rank()) == rank % 2);
+  const std::vector<int> mine{rank};
+  CHECK(spread.subgroup(mine).hosts().count() == 1);
 }
 
 TEST_CASE("subgroup is collective over its members only, and keeps the order given") {

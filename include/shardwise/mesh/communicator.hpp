@@ -20,6 +20,7 @@
 #include <shardwise/mesh/mpi_counts.hpp>
 #include <shardwise/mesh/reducible.hpp>
 #include <shardwise/mesh/request.hpp>
+#include <shardwise/mesh/rounds.hpp>
 
 namespace shardwise {
 
@@ -33,11 +34,17 @@ namespace shardwise {
 /// the `Request` is complete.
 class Communicator {
  public:
-  /// A copy of a communicator that somebody else owns. Collective over it.
-  static Communicator duplicate(MPI_Comm original) {
+  /// A copy of a communicator that somebody else owns. Collective over it. `host`: a number that is the same on ranks
+  /// that share a host, and none is negative; where no rank gives one, MPI says what they share.
+  static Communicator duplicate(MPI_Comm original, int host = -1) {
     MPI_Comm copy = MPI_COMM_NULL;
     detail::check_mpi(MPI_Comm_dup(original, &copy), "MPI_Comm_dup");
-    return Communicator(copy);
+    int size = 0;
+    MPI_Comm_size(copy, &size);
+    std::vector<int> ids(static_cast<std::size_t>(size));
+    if (host < 0) host = detail::first_on_host(copy);
+    detail::check_mpi(MPI_Allgather(&host, 1, MPI_INT, ids.data(), 1, MPI_INT, copy), "MPI_Allgather");
+    return Communicator(copy, Hosts(ids));
   }
 
   /// The communicator of some of these ranks, in the order given. Collective over those ranks only; a rank
@@ -60,26 +67,47 @@ class Communicator {
     const int created = MPI_Comm_create_group(native(), some, 0, &made);
     MPI_Group_free(&some);
     detail::check_mpi(created, "MPI_Comm_create_group");
-    return Communicator(made);
+    std::vector<int> ids;
+    for (const int r : ranks) ids.push_back(hosts().of(r));
+    return Communicator(made, Hosts(ids));
   }
 
-  int size() const noexcept { return state_->size; }
+  /// The same ranks, in an order in which those of a host follow one another: for a mesh whose last axes are to stay
+  /// within hosts. Collective.
+  Communicator by_host() const {
+    std::vector<int> ranks;
+    for (int host = 0; host < hosts().count(); ++host) {
+      for (int r = 0; r < size(); ++r) {
+        if (hosts().of(r) == host) ranks.push_back(r);
+      }
+    }
+    return subgroup(ranks);
+  }
+
+  int size() const noexcept { return state_->hosts.size(); }
   int rank() const noexcept { return state_->rank; }
+  /// Which of them share a host.
+  const Hosts& hosts() const noexcept { return state_->hosts; }
   /// MPI's own handle, for calls that are not here. It stays ours.
   MPI_Comm native() const noexcept { return state_->comm; }
 
   /// out = the reduction of every rank's `in`. `in == out` works in place.
   void all_reduce(const void* in, void* out, Index count, DataType type, ReduceOp op) const {
     const int n = detail::mpi_count(count, "all_reduce");
+    if (in_lanes(count * size_of(type))) return all_reduce_async(in, out, count, type, op).wait();
     call("MPI_Allreduce", MPI_Allreduce, in_place(in, out), out, n, detail::mpi_type(type),
          detail::mpi_op(type, op));
   }
   [[nodiscard]] Request all_reduce_async(const void* in, void* out, Index count, DataType type,
                                          ReduceOp op) const {
-    const int n = detail::mpi_count(count, "all_reduce");
-    std::unique_ptr<detail::MpiCounts> lists;
-    return start(lists, "MPI_Iallreduce", MPI_Iallreduce, in_place(in, out), out, n, detail::mpi_type(type),
-                 detail::mpi_op(type, op));
+    if (!in_background()) return all_reduce(in, out, count, type, op), Request();
+    detail::mpi_count(count, "all_reduce");
+    detail::BlockWork work{.in = in, .out = out, .gathers = true, .op = detail::mpi_op(type, op)};
+    for (Index rank = 0; rank < size(); ++rank) {
+      work.offsets.push_back(count * rank / size());
+      work.counts.push_back(count * (rank + 1) / size() - work.offsets.back());
+    }
+    return start("all_reduce", std::move(work), type);
   }
 
   /// The same for structs, which `M::combine` reduces. `count` is in structs.
@@ -94,6 +122,9 @@ class Communicator {
   /// ranks. `in` may be this rank's place in `out`.
   void all_gather(const void* in, void* out, std::span<const Index> counts, std::span<const Index> offsets,
                   DataType type) const {
+    if (in_lanes(detail::sum_of(counts) * size_of(type))) {
+      return all_gather_async(in, out, counts, offsets, type).wait();
+    }
     detail::MpiCounts lists(2, size());
     const void* source = fill_gather(lists, in, out, counts, offsets, type);
     const MPI_Datatype t = detail::mpi_type(type);
@@ -106,21 +137,25 @@ class Communicator {
   }
   [[nodiscard]] Request all_gather_async(const void* in, void* out, std::span<const Index> counts,
                                          std::span<const Index> offsets, DataType type) const {
-    auto lists = std::make_unique<detail::MpiCounts>(2, size());
-    const void* source = fill_gather(*lists, in, out, counts, offsets, type);
-    const MPI_Datatype t = detail::mpi_type(type);
-    const int mine = (*lists)[0][rank()];
-    if (detail::uniform(counts, offsets)) {
-      return start(lists, "MPI_Iallgather", MPI_Iallgather, source, mine, t, out, mine, t);
-    }
-    return start(lists, "MPI_Iallgatherv", MPI_Iallgatherv, source, mine, t, out, (*lists)[0], (*lists)[1],
-                 t);
+    if (!in_background()) return all_gather(in, out, counts, offsets, type), Request();
+    detail::MpiCounts lists(2, size());
+    fill_gather(lists, in, out, counts, offsets, type);
+    return start("all_gather",
+                 {.in = in,
+                  .out = out,
+                  .gathers = true,
+                  .counts = {counts.begin(), counts.end()},
+                  .offsets = {offsets.begin(), offsets.end()}},
+                 type);
   }
 
   /// out = block `rank()` of the reduction of every rank's `in`, whose blocks have counts[0], counts[1], …
   /// elements: the same on all ranks. `in == out` works in place; the result is then at its beginning.
   void reduce_scatter(const void* in, void* out, std::span<const Index> counts, DataType type,
                       ReduceOp op) const {
+    if (in_lanes(detail::sum_of(counts) * size_of(type))) {
+      return reduce_scatter_async(in, out, counts, type, op).wait();
+    }
     detail::MpiCounts lists(1, size());
     lists.fill_counts(0, counts, "reduce_scatter");
     call("MPI_Reduce_scatter", MPI_Reduce_scatter, in_place(in, out), out, lists[0], detail::mpi_type(type),
@@ -128,10 +163,18 @@ class Communicator {
   }
   [[nodiscard]] Request reduce_scatter_async(const void* in, void* out, std::span<const Index> counts,
                                              DataType type, ReduceOp op) const {
-    auto lists = std::make_unique<detail::MpiCounts>(1, size());
-    lists->fill_counts(0, counts, "reduce_scatter");
-    return start(lists, "MPI_Ireduce_scatter", MPI_Ireduce_scatter, in_place(in, out), out, (*lists)[0],
-                 detail::mpi_type(type), detail::mpi_op(type, op));
+    if (!in_background()) return reduce_scatter(in, out, counts, type, op), Request();
+    detail::MpiCounts lists(1, size());
+    lists.fill_counts(0, counts, "reduce_scatter");
+    std::vector<Index> offsets(counts.size());
+    std::exclusive_scan(counts.begin(), counts.end(), offsets.begin(), Index{0});
+    return start("reduce_scatter",
+                 {.in = in,
+                  .out = out,
+                  .counts = {counts.begin(), counts.end()},
+                  .offsets = std::move(offsets),
+                  .op = detail::mpi_op(type, op)},
+                 type);
   }
 
   /// Sends every rank its own block of `in`, and puts what rank r sent at out + recv_offsets[r].
@@ -147,11 +190,16 @@ class Communicator {
                                          std::span<const Index> send_offsets, void* out,
                                          std::span<const Index> recv_counts,
                                          std::span<const Index> recv_offsets, DataType type) const {
-    auto lists = std::make_unique<detail::MpiCounts>(4, size());
-    fill_exchange(*lists, send_counts, send_offsets, recv_counts, recv_offsets);
-    const MPI_Datatype t = detail::mpi_type(type);
-    return start(lists, "MPI_Ialltoallv", MPI_Ialltoallv, in, (*lists)[0], (*lists)[1], t, out, (*lists)[2],
-                 (*lists)[3], t);
+    if (!in_background()) {
+      all_to_all(in, send_counts, send_offsets, out, recv_counts, recv_offsets, type);
+      return {};
+    }
+    detail::MpiCounts lists(4, size());
+    fill_exchange(lists, send_counts, send_offsets, recv_counts, recv_offsets);
+    auto& operation = *make_pooled<detail::ExchangeOperation>(
+        state_->messages, static_cast<const char*>(in), send_counts, send_offsets, static_cast<char*>(out),
+        recv_counts, recv_offsets, size_of(type), detail::mpi_type(type));
+    return Request("all_to_all", operation, state_);
   }
 
   /// Returns when every rank has called it.
@@ -167,35 +215,45 @@ class Communicator {
 
  private:
   struct State {
-    explicit State(MPI_Comm owned) : comm(owned) {
+    State(MPI_Comm owned, Hosts of_ranks) : comm(owned), hosts(std::move(of_ranks)) {
       MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-      MPI_Comm_size(comm, &size);
       MPI_Comm_rank(comm, &rank);
+      messages = {MPI_COMM_NULL, rank, &hosts};
+      if (hosts.count() > 1) MPI_Comm_dup(comm, &messages.comm);
     }
     State(const State&) = delete;
     State& operator=(const State&) = delete;
     ~State() {
-      if (!detail::mpi_finalized()) MPI_Comm_free(&comm);
+      if (detail::mpi_finalized()) return;
+      if (messages.comm != MPI_COMM_NULL) MPI_Comm_free(&messages.comm);
+      MPI_Comm_free(&comm);
     }
 
     MPI_Comm comm;
-    int size = 0;
     int rank = 0;
+    Hosts hosts;
+    detail::MessageGroup messages{};
   };
+  /// Bytes from which on more rounds cost less than more bytes on a link.
+  static constexpr Index lanes_from = 16384;
 
-  explicit Communicator(MPI_Comm owned) : state_(std::make_shared<const State>(owned)) {}
+  Communicator(MPI_Comm owned, Hosts hosts)
+      : state_(std::make_shared<const State>(owned, std::move(hosts))) {}
 
   template <class F, class... Arguments>
   void call(const char* name, F function, Arguments... arguments) const {
     detail::check_mpi(function(arguments..., native()), name);
   }
-  /// Takes `lists`, to which the arguments may point: they live until the request is complete.
-  template <class F, class... Arguments>
-  Request start(std::unique_ptr<detail::MpiCounts>& lists, const char* name, F function,
-                Arguments... arguments) const {
-    MPI_Request request = MPI_REQUEST_NULL;
-    detail::check_mpi(function(arguments..., native(), &request), name);
-    return Request(request, name, std::move(lists), state_);
+  /// Where ranks share a host nothing is gained beside a computation: it is the cores that move the data.
+  bool in_background() const { return state_->hosts.count() > 1; }
+  /// What the ranks of a host would all send to another goes there once.
+  bool in_lanes(Index bytes) const {
+    return state_->hosts.lanes() > 1 && in_background() && bytes >= lanes_from;
+  }
+  Request start(const char* name, detail::BlockWork work, DataType type) const {
+    work.element = size_of(type);
+    work.type = detail::mpi_type(type);
+    return Request(name, *make_pooled<detail::BlockOperation>(state_->messages, std::move(work)), state_);
   }
 
   static const void* in_place(const void* in, const void* out) { return in == out ? MPI_IN_PLACE : in; }

@@ -110,6 +110,7 @@ inline bool all_ranks_end(bool succeeded) {
 /// and they for this one.
 class Environment {
  public:
+  /// Asks for `MPI_THREAD_MULTIPLE`, with which communication moves on while a rank computes.
   /// Throws `std::runtime_error` if MPI is finalised already or grants less than `required`, `MpiError` if it
   /// cannot start. Takes MPI's own arguments out of `argv`.
   Environment(int& argc, char**& argv, ThreadLevel required = ThreadLevel::funneled)
@@ -120,8 +121,7 @@ class Environment {
     if (detail::mpi_initialized()) {
       detail::check_mpi(MPI_Query_thread(&provided), "MPI_Query_thread");
     } else {
-      const int wanted = static_cast<int>(required);
-      detail::check_mpi(MPI_Init_thread(&argc, &argv, wanted, &provided), "MPI_Init_thread");
+      detail::check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
       owner_ = true;
     }
     provided_ = static_cast<ThreadLevel>(provided);

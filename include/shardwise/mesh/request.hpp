@@ -3,12 +3,11 @@
 #pragma once
 
 /// @file
-/// A collective under way. Its buffers belong to MPI until `wait()` returns or `test()` says true.
+/// A collective under way. Its buffers belong to it until `wait()` returns or `test()` says true.
 
 #include <exception>
 
-#include <shardwise/mesh/mpi.hpp>
-#include <shardwise/mesh/mpi_counts.hpp>
+#include <shardwise/mesh/progress.hpp>
 
 namespace shardwise {
 
@@ -16,12 +15,13 @@ namespace shardwise {
 /// because the other ranks may never join: such an exception must end the job, as it does under `run`.
 class Request {
  public:
+  /// Of nothing, or of what was done at once.
   Request() = default;
-
-  /// For `Communicator`: `counts` and `keep_alive` live as long as the operation.
-  Request(MPI_Request request, const char* call, std::unique_ptr<detail::MpiCounts> counts,
-          std::shared_ptr<const void> keep_alive)
-      : request_(request), call_(call), counts_(std::move(counts)), keep_alive_(std::move(keep_alive)) {}
+  /// For `Communicator`: `keep_alive` lives as long as the operation.
+  Request(const char* name, detail::Operation& operation, std::shared_ptr<const void> keep_alive)
+      : name_(name), operation_(&operation), keep_alive_(std::move(keep_alive)) {
+    detail::Progress::get().begin(operation);
+  }
 
   Request(Request&& other) noexcept { take(other); }
   Request& operator=(Request&& other) noexcept {
@@ -31,51 +31,50 @@ class Request {
   }
 
   ~Request() {
-    if (done() || detail::mpi_finalized()) return;
-    if (std::uncaught_exceptions() <= exceptions_) {
-      MPI_Wait(&request_, MPI_STATUS_IGNORE);
-    } else if (!detail::completes_within(1, request_)) {
-      static_cast<void>(counts_.release());  // MPI still reads them
+    if (!operation_ || detail::mpi_finalized()) return;
+    const bool unwinds = std::uncaught_exceptions() > exceptions_;
+    if (detail::Progress::get().wait(*operation_, unwinds ? 1 : forever)) {
+      destroy_pooled(operation_);
+    } else {
+      new std::shared_ptr<const void>(std::move(keep_alive_));  // it is still under way, until the job ends
     }
   }
 
   /// Returns when the operation is complete. At once if it was, or if there is none.
   void wait() {
-    if (done()) return;
-    detail::check_mpi(MPI_Wait(&request_, MPI_STATUS_IGNORE), call_);
+    if (!operation_) return;
+    detail::Progress::get().wait(*operation_, forever);
     release();
   }
 
   /// Whether the operation is complete; moves it on a little if not.
   bool test() {
-    if (done()) return true;
-    int flag = 0;
-    detail::check_mpi(MPI_Test(&request_, &flag, MPI_STATUS_IGNORE), call_);
-    if (flag == 0) return false;
+    if (!operation_) return true;
+    if (!detail::Progress::get().test(*operation_)) return false;
     release();
     return true;
   }
 
  private:
-  bool done() const noexcept { return request_ == MPI_REQUEST_NULL; }
+  static constexpr double forever = 1e300;  // seconds
 
   void take(Request& other) noexcept {
-    request_ = std::exchange(other.request_, MPI_REQUEST_NULL);
-    call_ = other.call_;
+    name_ = other.name_;
+    operation_ = std::exchange(other.operation_, nullptr);
     exceptions_ = other.exceptions_;
-    counts_ = std::move(other.counts_);
     keep_alive_ = std::move(other.keep_alive_);
   }
 
-  void release() noexcept {
-    counts_.reset();
+  void release() {
+    const int code = operation_->code();
+    destroy_pooled(std::exchange(operation_, nullptr));
     keep_alive_.reset();
+    detail::check_mpi(code, name_);
   }
 
-  MPI_Request request_ = MPI_REQUEST_NULL;
-  const char* call_ = "";
+  const char* name_ = "";
+  detail::Operation* operation_ = nullptr;
   int exceptions_ = std::uncaught_exceptions();
-  std::unique_ptr<detail::MpiCounts> counts_;
   std::shared_ptr<const void> keep_alive_;
 };
 

@@ -1,0 +1,327 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Collectives as rounds of messages, which a thread can move on while its rank computes. MPI's own non-blocking
+/// ones need as many calls, and Open MPI's (4.1) send every byte of a sum twice one after the other.
+///
+/// A block of the data is at home on one rank: there its terms are summed, from there it is gathered. Blocks travel
+/// within the host first, to the rank in the lane of their home, then across, within the lane: so a byte goes over a
+/// link as often as it must (Thakur et al., "Optimization of Collective Communication Operations in MPICH", 2005, for
+/// the two halves of an all-reduce). Sums are made in the order of the ranks, beginning with one's own: the same bits in
+/// every run.
+
+#include <cstring>
+#include <vector>
+
+#include <shardwise/memory/pooled_list.hpp>
+#include <shardwise/mesh/hosts.hpp>
+#include <shardwise/mesh/mpi_counts.hpp>
+#include <shardwise/mesh/progress.hpp>
+#include <shardwise/mesh/reducible.hpp>
+
+namespace shardwise::detail {
+
+/// The ranks among which messages go.
+struct MessageGroup {
+  MPI_Comm comm;  ///< for these messages alone
+  int rank;
+  const Hosts* hosts;
+  mutable int taken = 0;  ///< numbers of pieces, the same on all ranks
+
+  /// The number of the first of so many pieces.
+  int take_tags(int pieces) const { return std::exchange(taken, (taken + pieces) % (1 << 20)); }
+  /// For the first of the four rounds of a piece. Every MPI has tags below 32768.
+  static int tag(int number) { return 4 * (number % 8000); }
+};
+
+/// Messages under way that wait for one another.
+class Messages {
+ public:
+  Messages(const MessageGroup& group, MPI_Datatype type, int tag) : group_(group), type_(type), tag_(tag) {}
+
+  void send(const void* data, Index count, int to) {
+    if (count == 0) return;
+    keep(MPI_Isend(data, static_cast<int>(count), type_, to, tag_, group_.comm, &next()));
+  }
+  void receive(void* data, Index count, int from) {
+    if (count == 0) return;
+    keep(MPI_Irecv(data, static_cast<int>(count), type_, from, tag_, group_.comm, &next()));
+  }
+  /// Whether all are there, or one has failed.
+  bool test() {
+    int all = 1;
+    if (code_ == MPI_SUCCESS && !requests_.empty()) {
+      keep(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &all, MPI_STATUSES_IGNORE));
+    }
+    if (all != 0) requests_.clear();
+    return all != 0 || code_ != MPI_SUCCESS;
+  }
+  void next_round() { ++tag_; }
+  int code() const { return code_; }
+
+ private:
+  MPI_Request& next() { return requests_.emplace_back(MPI_REQUEST_NULL); }
+  void keep(int code) {
+    if (code_ == MPI_SUCCESS) code_ = code;
+  }
+
+  const MessageGroup& group_;
+  MPI_Datatype type_;
+  int tag_;
+  int code_ = MPI_SUCCESS;
+  std::vector<MPI_Request> requests_;
+};
+
+/// What is to be done with blocks, of which the one of rank r is at `offsets[r]`, and has `counts[r]` elements.
+struct BlockWork {
+  const void* in;        ///< of all blocks; or if it only gathers, of this rank's
+  void* out;             ///< of all blocks; or if it only reduces, of this rank's. May begin where `in` does.
+  bool gathers = false;  ///< the sums, if it reduces: an all-reduce
+  std::vector<Index> counts{}, offsets{};
+  MPI_Op op = MPI_OP_NULL;  ///< if it reduces
+  Index element = 0;        ///< bytes
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+
+  bool reduces() const { return op != MPI_OP_NULL; }
+  const char* source() const { return static_cast<const char*>(in); }
+  char* target() const { return static_cast<char*>(out); }
+};
+
+/// Memory for terms that arrive.
+class Landing {
+ public:
+  Landing() = default;
+  Landing(const Landing&) = delete;
+  Landing& operator=(const Landing&) = delete;
+  ~Landing() { make(0); }
+  char* make(Index bytes) {
+    if (data_) memory_pool().deallocate(data_, bytes_);
+    data_ = bytes > 0 ? static_cast<char*>(memory_pool().allocate(bytes)) : nullptr;
+    bytes_ = bytes;
+    return data_;
+  }
+  char* data() const { return data_; }
+
+ private:
+  char* data_ = nullptr;
+  Index bytes_ = 0;
+};
+
+/// A part of each block, on its way by itself.
+class BlockPiece {
+ public:
+  BlockPiece(const MessageGroup& group, const BlockWork& work, int number, int pieces, int tag)
+      : group_(group),
+        hosts_(*group.hosts),
+        work_(work),
+        number_(number),
+        pieces_(pieces),
+        messages_(group, work.type, tag),
+        round_(work.reduces() ? 0 : 2) {
+    begin_round();
+  }
+  BlockPiece(const BlockPiece&) = delete;
+  BlockPiece& operator=(const BlockPiece&) = delete;
+
+  void advance() {
+    while (round_ < end() && messages_.test()) {
+      if (code() != MPI_SUCCESS) return;
+      if (round_ == 0) sum_lane();
+      if (round_ == 1) sum_block();
+      messages_.next_round();
+      ++round_;
+      begin_round();
+    }
+  }
+  int code() const { return messages_.code(); }
+  /// Complete, or failed.
+  bool done() const { return round_ == end() || code() != MPI_SUCCESS; }
+
+ private:
+  int end() const { return work_.gathers ? 4 : 2; }
+  Index first(int block) const { return work_.counts[static_cast<std::size_t>(block)] * number_ / pieces_; }
+  Index count(int block) const {
+    return work_.counts[static_cast<std::size_t>(block)] * (number_ + 1) / pieces_ - first(block);
+  }
+  Index bytes(int block) const { return count(block) * work_.element; }
+  /// Where the piece of a block is in a buffer of all blocks.
+  Index place(int block) const {
+    return (work_.offsets[static_cast<std::size_t>(block)] + first(block)) * work_.element;
+  }
+
+  int lane() const { return hosts_.lane(group_.rank); }
+  int position() const { return hosts_.position(group_.rank); }
+  /// The rank in this lane on a host; its blocks are those of the lane.
+  int home(int host) const { return hosts_.rank_at(host, lane()); }
+  Index lane_bytes() const {
+    Index sum = 0;
+    for (int host = 0; host < hosts_.lane_size(); ++host) sum += bytes(home(host));
+    return sum;
+  }
+
+  /// 0: terms go to the ranks of this host, those of a lane's blocks to the rank in that lane; 1: they go home; 2: sums
+  /// go from home to the lane; 3: and from there to the ranks of this host.
+  void begin_round() {
+    if (round_ == 0) exchange_within();
+    if (round_ == 1) exchange_across();
+    if (round_ == end()) return;
+    if (round_ == 2) gather_across();
+    if (round_ == 3) gather_within();
+  }
+  void exchange_within() {
+    char* place_of_term = landing_.make(lane_bytes() * (hosts_.lanes() - 1));
+    for (int other = 0; other < hosts_.lanes(); ++other) {
+      if (other == lane()) continue;
+      for (int host = 0; host < hosts_.lane_size(); ++host) {
+        const int peer = hosts_.rank_at(position(), other), theirs = hosts_.rank_at(host, other);
+        messages_.send(work_.source() + place(theirs), count(theirs), peer);
+        messages_.receive(place_of_term, count(home(host)), peer);
+        place_of_term += bytes(home(host));
+      }
+    }
+  }
+  /// The sums of this host, of the lane's blocks: beside one another, in the order of the hosts.
+  void sum_lane() {
+    if (hosts_.lanes() == 1) return;
+    char* sum = sums_.make(lane_bytes());
+    const char* terms = landing_.data();
+    for (int host = 0; host < hosts_.lane_size(); ++host) {
+      const int block = home(host);
+      copy(sum, work_.source() + place(block), bytes(block));
+      for (int other = 0; other + 1 < hosts_.lanes(); ++other) {
+        reduce(terms + other * lane_bytes(), sum, count(block));
+      }
+      sum += bytes(block);
+      terms += bytes(block);
+    }
+  }
+  void exchange_across() {
+    const char* sum = sums_.data();
+    char* place_of_term = landing_.make(bytes(group_.rank) * (hosts_.lane_size() - 1));
+    for (int host = 0; host < hosts_.lane_size(); ++host) {
+      const int peer = home(host);
+      if (host == position()) {
+        own_ = sum ? sum : work_.source() + place(peer);
+      } else {
+        messages_.send(sum ? sum : work_.source() + place(peer), count(peer), peer);
+        messages_.receive(place_of_term, count(group_.rank), peer);
+        place_of_term += bytes(group_.rank);
+      }
+      if (sum) sum += bytes(peer);
+    }
+  }
+  void sum_block() {
+    char* sum = work_.target() + (work_.gathers ? place(group_.rank) : first(group_.rank) * work_.element);
+    copy(sum, own_, bytes(group_.rank));
+    for (int other = 0; other + 1 < hosts_.lane_size(); ++other) {
+      reduce(landing_.data() + other * bytes(group_.rank), sum, count(group_.rank));
+    }
+    landing_.make(0);
+    sums_.make(0);
+  }
+  void gather_across() {
+    for (int host = 0; host < hosts_.lane_size(); ++host) {
+      if (host == position()) continue;
+      messages_.send(work_.target() + place(group_.rank), count(group_.rank), home(host));
+      messages_.receive(work_.target() + place(home(host)), count(home(host)), home(host));
+    }
+  }
+  void gather_within() {
+    for (int other = 0; other < hosts_.lanes(); ++other) {
+      if (other == lane()) continue;
+      for (int host = 0; host < hosts_.lane_size(); ++host) {
+        const int peer = hosts_.rank_at(position(), other), theirs = hosts_.rank_at(host, other);
+        messages_.send(work_.target() + place(home(host)), count(home(host)), peer);
+        messages_.receive(work_.target() + place(theirs), count(theirs), peer);
+      }
+    }
+  }
+
+  static void copy(char* to, const char* from, Index bytes) {
+    if (to != from && bytes > 0) std::memmove(to, from, static_cast<std::size_t>(bytes));
+  }
+  void reduce(const char* terms, char* sums, Index count) {
+    if (count > 0) MPI_Reduce_local(terms, sums, static_cast<int>(count), work_.type, work_.op);
+  }
+
+  const MessageGroup& group_;
+  const Hosts& hosts_;
+  const BlockWork& work_;
+  int number_, pieces_;
+  Messages messages_;
+  int round_;
+  Landing landing_, sums_;
+  const char* own_ = nullptr;  ///< this rank's sum of its block's terms, before those of other hosts
+};
+
+/// All pieces of a collective, some at a time.
+class BlockOperation final : public Operation {
+ public:
+  /// The group must live as long.
+  BlockOperation(const MessageGroup& group, BlockWork work) : group_(group), work_(std::move(work)) {
+    const Index bytes = sum_of(work_.counts) * work_.element;
+    const bool over_itself =
+        !work_.gathers && work_.in == work_.out;  // a sum may lie where another piece begins
+    pieces_ = over_itself ? 1 : static_cast<int>(std::max<Index>(1, bytes / piece_bytes));
+    tags_ = group.take_tags(pieces_);
+    if (work_.reduces()) return;
+    const auto own = static_cast<std::size_t>(group.rank);
+    char* place = work_.target() + work_.offsets[own] * work_.element;
+    const Index own_bytes = work_.counts[own] * work_.element;
+    if (place != work_.in && own_bytes > 0) std::memcpy(place, work_.in, static_cast<std::size_t>(own_bytes));
+  }
+
+  bool advance() override {
+    for (BlockPiece& piece : under_way_) piece.advance();
+    while (!under_way_.empty() && under_way_.front().done()) {
+      const int code = under_way_.front().code();
+      under_way_.pop_front();
+      if (code != MPI_SUCCESS) return fail_with(code);
+    }
+    while (begun_ < pieces_ && under_way_.size() < most_under_way) {
+      under_way_.emplace_back(group_, work_, begun_, pieces_, MessageGroup::tag(tags_ + begun_));
+      ++begun_;
+    }
+    return under_way_.empty();
+  }
+
+ private:
+  static constexpr Index piece_bytes = Index{4} << 20;
+  static constexpr std::size_t most_under_way = 4;
+
+  const MessageGroup& group_;
+  BlockWork work_;
+  int pieces_ = 1, begun_ = 0, tags_ = 0;
+  PooledList<BlockPiece> under_way_;
+};
+
+/// An all-to-all: what goes to rank r is `send_counts[r]` elements at `send.offsets[r]`.
+class ExchangeOperation final : public Operation {
+ public:
+  using Numbers = std::span<const Index>;
+  ExchangeOperation(const MessageGroup& group, const char* in, Numbers send_counts, Numbers send_offsets,
+                    char* out, Numbers recv_counts, Numbers recv_offsets, Index element, MPI_Datatype type)
+      : messages_(group, type, MessageGroup::tag(group.take_tags(1))) {
+    for (int rank = 0; rank < group.hosts->size(); ++rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      const char* from = in + send_offsets[r] * element;
+      char* to = out + recv_offsets[r] * element;
+      if (rank == group.rank) {
+        if (send_counts[r] > 0) std::memcpy(to, from, static_cast<std::size_t>(send_counts[r] * element));
+      } else {
+        messages_.send(from, send_counts[r], rank);
+        messages_.receive(to, recv_counts[r], rank);
+      }
+    }
+  }
+  bool advance() override {
+    return messages_.test() && (messages_.code() == MPI_SUCCESS || fail_with(messages_.code()));
+  }
+
+ private:
+  Messages messages_;
+};
+
+}  // namespace shardwise::detail
