@@ -26,6 +26,12 @@ inline constexpr ElementSum element_sum{sizeof(T), [](Index count, const void* a
 
 }  // namespace detail
 
+/// Is told when no node that a tape has will add to a gradient any more.
+class GradientListener {
+ public:
+  constexpr virtual void complete() = 0;
+};
+
 /// Of the gradient it has the bytes. Whoever has the slot knows the tensor that the gradient is of, and so its type and
 /// extents: those of the tensor, but for what is pending.
 class GradientSlot : public Counted {
@@ -47,6 +53,17 @@ class GradientSlot : public Counted {
       sum_ = copy;
     }
     return sum_;
+  }
+
+  /// A node has been recorded that will add to it; and: one has done so, or has nothing to add.
+  constexpr void expect() { ++awaited_; }
+  constexpr void settle() {
+    if (--awaited_ <= 0 && listener_) listener_->complete();
+  }
+  /// For the length of a backward pass; none: null. Nodes that never came to their end are forgotten with it.
+  constexpr void set_listener(GradientListener* listener) {
+    if (!listener) awaited_ = 0;
+    listener_ = listener;
   }
 
   constexpr Buffer take() { return std::move(sum_); }
@@ -93,6 +110,8 @@ class GradientSlot : public Counted {
   Buffer sum_;
   MemoryUse use_;
   bool passed_ = false;
+  int awaited_ = 0;
+  GradientListener* listener_ = nullptr;
 };
 
 namespace detail {

@@ -206,6 +206,10 @@ class Tape {
   constexpr void set_repeats() { repeats_ = true; }
   constexpr bool repeats() const { return repeats_; }
 
+  /// How many calls were recorded that the backward pass makes again.
+  constexpr void count_repeated() { ++repeated_; }
+  constexpr int repeated() const { return repeated_; }
+
   /// Forgets everything recorded.
   constexpr void clear() {
     while (last_) drop_last();
@@ -254,6 +258,7 @@ class Tape {
   BackwardTask* task_ = nullptr;
   BackwardTask* own_task_ = nullptr;
   bool repeats_ = false;
+  int repeated_ = 0;
 };
 
 template <class X>

@@ -193,6 +193,9 @@ inline LoadedCheckpoint load_checkpoint(const std::filesystem::path& folder,
     detail::fail<std::runtime_error>(
         {task, ": ", folder.string(), " is not the same checkpoint on all ranks"});
   }
+  for (const detail::WantedTensor& tensor : match.wanted) {
+    if (const auto& parameter = tensor.block->parameter) parameter->await();
+  }
   detail::CheckpointReader reader(folder, manifest);
   detail::CheckpointExchange(reader, problems).run(match.wanted);
   problems.throw_together(ranks, task);

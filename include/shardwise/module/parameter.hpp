@@ -123,6 +123,7 @@ class Parameter {
 
   /// For operations that need the value in their pullback.
   constexpr RecipeFor<X> recipe() const requires(is_gathered) {
+    cell_->read_backward = true;
     return Shared<detail::GatheredRecipe<X, How>>::make(*this);
   }
 

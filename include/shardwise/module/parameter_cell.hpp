@@ -10,7 +10,7 @@
 #include <shardwise/kernel/random.hpp>
 #include <shardwise/kernel/update.hpp>
 #include <shardwise/module/sharding.hpp>
-#include <shardwise/tensor/any_tensor.hpp>
+#include <shardwise/tensor/buckets.hpp>
 
 namespace shardwise {
 
@@ -32,8 +32,6 @@ struct Init {
 };
 
 namespace detail {
-
-class Buckets;
 
 /// What is done to so many elements of one type.
 struct ElementFunctions {
@@ -83,8 +81,19 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
         init(first),
         pending(Shared<GradientSlot>::make(layouts.waits ? MemoryUse::gradient : MemoryUse::gathered)) {}
 
-  /// Throws `std::logic_error` if there is no value.
-  constexpr void check_set() const {
+  /// Returns when there is nothing of the value on its way any more.
+  constexpr void await() {
+    while (carrier) {
+      if (carrier->idle()) {
+        carrier = nullptr;
+      } else {
+        carrier->finish_next();
+      }
+    }
+  }
+  /// Returns when the value is there. Throws `std::logic_error` if there is none.
+  constexpr void check_set() {
+    await();
     if (!stored.mesh.dry() && !set) {
       throw std::logic_error(
           "a parameter is used before it has a value: call initialize(model, seed) first; if you did, a "
@@ -93,6 +102,7 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
   }
   /// What is kept between the steps, to be changed in place.
   constexpr const AnyTensor& writable() {
+    await();
     set = true;
     ++changes;
     return stored;
@@ -117,11 +127,12 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
   const ElementFunctions& functions;
   const Init init;
   Buffer gathered;             ///< the value as it is used, while it is in use, if it is not stored so
-  Buckets* carrier = nullptr;  ///< what may still be on the way with the gathered value
+  Buckets* carrier = nullptr;  ///< what may still be on the way with the value: the gathered one, if that is another
   int users = 0;               ///< of the gathered value
   unsigned changes = 0;        ///< of the value
   unsigned gathered_at = 0;    ///< how many changes the gathered value knows of
   bool set = false, seen = false;
+  bool read_backward = false;  ///< a pullback has asked for the gathered value: an embedding's does not
   const Shared<GradientSlot> pending;         ///< what `backward` leaves
   GradientSlot resting{MemoryUse::gradient};  ///< not used if pending gradients stay where they are
   GradientSlot finished{MemoryUse::gradient};

@@ -68,17 +68,21 @@ using ParameterList = std::vector<ParameterCell*, PoolAllocator<ParameterCell*>>
 struct Collect {
   ParameterList& all;
   constexpr void operator()(auto& parameter) const { add(*parameter.cell()); }
-  [[gnu::noinline]] constexpr void add(ParameterCell& cell) const { all.push_back(&cell); }
+  [[gnu::noinline]] constexpr void add(ParameterCell& cell) const {
+    cell.await();
+    all.push_back(&cell);
+  }
 };
 struct CollectNamed {
   std::vector<NamedParameter>& all;
   void operator()(std::string_view path, auto& parameter) const { add(path, *parameter.cell()); }
   [[gnu::noinline]] void add(std::string_view path, ParameterCell& cell) const {
+    cell.await();
     all.push_back({std::string(path), &cell});
   }
 };
 
-/// In the order of `visit`; one that is visited several times is there as often.
+/// In the order of `visit`; one that is visited several times is there as often. Waits for values on their way.
 template <class M>
 constexpr ParameterList parameters_of(M& module) {
   ParameterList all;

@@ -21,6 +21,7 @@ struct LinearOp {
   using Product = MatmulOp<Contracted>;
   static constexpr Saved saved{.inputs = 0b011};
   static constexpr bool accumulates = true;
+  static constexpr bool parameters_first = true;
 
   template <int RankX, int RankW, int RankB>
   static constexpr Signature signature() {

@@ -24,6 +24,7 @@ template <int Contracted>
 struct MatmulOp {
   static constexpr Saved saved{.inputs = 0b11};
   static constexpr bool accumulates = true;
+  static constexpr bool parameters_first = true;
 
   /// Letters: rows from 'A', out from 'a', in from 'n'.
   template <int RankX, int RankW>

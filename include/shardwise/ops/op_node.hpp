@@ -49,12 +49,15 @@ struct NodeInput {
   template <class Source>
   static constexpr auto slot_of([[maybe_unused]] const Source& x) {
     if constexpr (Tracked) {
+      OperandTraits<Source>::slot(x)->expect();
       return OperandTraits<Source>::slot(x);
     } else {
       return Nothing();
     }
   }
 };
+
+enum class OperandKind : std::uint8_t { untracked, parameter, value };
 
 /// Where the gradient of one operand is being computed: in its slot, if the kernel can add to what is there.
 /// A gradient that is the result's own is not computed at all; but a parameter gets a copy, because
@@ -74,17 +77,25 @@ class GradientTarget {
       block_ = allocate_buffer(dy, recorder, bytes, slot->use());
     }
   }
+  /// Of what kind of operand it is, if a gradient is wanted of it.
+  constexpr OperandKind kind() const {
+    if (!slot_) return OperandKind::untracked;
+    return slot_->use() == MemoryUse::activation ? OperandKind::value : OperandKind::parameter;
+  }
   template <class T, int Rank>
-  constexpr Input<T, Rank> argument(const View<const T, Rank>& extents) const {
-    return {extents, block_ ? static_cast<T*>(block_->data) : nullptr, in_slot_};
+  constexpr Input<T, Rank> argument(const View<const T, Rank>& extents, bool now) const {
+    return {extents, now && block_ ? static_cast<T*>(block_->data) : nullptr, in_slot_};
   }
   [[gnu::noinline]] constexpr void deliver(const Buffer& dy, const ElementSum& elements, Recorder* recorder) {
-    if (!slot_ || in_slot_) return;
-    if (passed_on_) {
+    if (!slot_) return;
+    if (in_slot_) {
+      block_ = Buffer();
+    } else if (passed_on_) {
       slot_->add(dy, elements, recorder);
     } else {
       slot_->add(std::move(block_), elements, recorder);
     }
+    slot_->settle();
   }
 
  private:
@@ -146,13 +157,26 @@ class OpNode<Op, Y, std::integer_sequence<int, I...>, Inputs...> final : public 
       recorder->compute(
           gradient_flops(op_, (int{Inputs::tracked} + ...), extents_, Numbered<I, Inputs>::value.extents...));
     }
+    if constexpr (parameters_first<Op>) {
+      compute(dy, recorder, OperandKind::parameter, targets...);
+      compute(dy, recorder, OperandKind::value, targets...);
+    } else {
+      compute(dy, recorder, OperandKind::untracked, targets...);
+    }
+  }
+  /// The gradients of one kind of operands, or of all.
+  template <class... Targets>
+  constexpr void compute(const Buffer& dy, Recorder* recorder, OperandKind of, Targets&... targets) {
+    const bool all = of == OperandKind::untracked;
+    if (!all && ((targets.kind() != of) && ...)) return;
     if constexpr (!Y::MeshOf::dry) {
       auto gradient = extents_;
       gradient.data = static_cast<const typename Y::Element*>(dy->data);
       op_.pull_back(gradient, extents_, residual_ ? residual_->data : nullptr,
-                    targets.argument(Numbered<I, Inputs>::value.extents)...);
+                    targets.argument(Numbered<I, Inputs>::value.extents, all || targets.kind() == of)...);
     }
-    (targets.deliver(dy, element_sum<typename Y::Element>, recorder), ...);
+    ((all || targets.kind() == of ? targets.deliver(dy, element_sum<typename Y::Element>, recorder) : void()),
+     ...);
   }
 
   Op op_;

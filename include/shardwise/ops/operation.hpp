@@ -31,6 +31,12 @@ inline constexpr bool accumulates = requires {
   requires Op::accumulates;
 };
 
+/// Does it compute the gradient of each operand by itself, so that those of parameters, which travel, can come first?
+template <class Op>
+inline constexpr bool parameters_first = requires {
+  requires Op::parameters_first;
+};
+
 /// Is the gradient of operand `I` the result's, element by element?
 template <class Op, int I>
 inline constexpr bool passes = false;

@@ -41,7 +41,6 @@ class Bucket {
     PhaseScope phase(exchange_.mesh().recorder(), phase_);
     exchange_.start(background);
   }
-  constexpr void progress() { exchange_.progress(); }
   /// Waits, and tells the arrivals.
   constexpr void finish() {
     if (moves_) exchange_.finish();
@@ -124,13 +123,16 @@ class Buckets {
   }
   /// Starts it, and returns when all has arrived; also what arrivals add.
   constexpr void finish() {
-    while (!idle()) {
-      start();
-      if (!under_way_.empty()) finish_first();
-    }
+    while (!idle()) finish_next();
   }
-  constexpr void progress() {
-    for (Bucket& bucket : under_way_) bucket.progress();
+  /// Starts all, and returns when one more has arrived.
+  constexpr void finish_next() {
+    start();
+    if (!under_way_.empty()) finish_first();
+  }
+  /// Whether a tensor is too large for a bucket of several.
+  constexpr bool goes_alone(const AnyTensor& tensor) const {
+    return tensor.box_at(MeshSizes{}).elements() * tensor.element_bytes() > most_bytes_;
   }
   constexpr bool idle() const { return open_.empty() && under_way_.empty(); }
 

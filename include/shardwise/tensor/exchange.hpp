@@ -56,10 +56,6 @@ class Exchange {
     make_room(elements_);
     if (!mesh_.dry()) communicate(elements_, background);
   }
-  /// Moves a communication in the background on.
-  constexpr void progress() {
-    if (request_) request_->test();
-  }
   /// Waits, unpacks, and lets go of all blocks.
   constexpr void finish() {
     if (request_) request_->wait();

@@ -6,7 +6,7 @@
 /// What optimizers share: they finish the pending gradients of a module, walk its parameters, hand parameter,
 /// gradient and state to an update, and clear the gradient. State lies as the finished gradient does: what is sharded
 /// is updated where it is. Parameters that are whole, but whose gradients are sharded (`Zero<1>`, `Zero<2>`), are
-/// gathered after the update, in buckets.
+/// gathered after the update, in buckets, each of which the next use of one of its parameters waits for.
 ///
 /// ```
 /// AdamW adamw({.rate = 3e-4, .weight_decay = 0.1});
@@ -96,9 +96,9 @@ class Optimizer {
     know(module, cells);
     detail::reduce_gradients_of(cells, reduction_);
     ++steps_;
-    detail::Buckets gathers(reduction_.bucket_bytes, 0);
-    for (std::size_t i = 0; i < cells.size(); ++i) step_one(*cells[i], states_[i], gathers);
-    gathers.finish();
+    if (!gathers_) gathers_ = Shared<Gathers>::make(reduction_);
+    for (std::size_t i = 0; i < cells.size(); ++i) step_one(*cells[i], states_[i]);
+    gathers_->buckets.start();
   }
 
   /// The settings, to be changed between steps: of the parameters that are in no group, or of group `i`, counted in
@@ -157,6 +157,23 @@ class Optimizer {
                   const ParameterState&) = nullptr;
     int group = -1;
     ParameterState state;
+  };
+
+  /// What is on its way to parameters that are whole, from where they were updated.
+  struct Gathers : Counted {
+    constexpr explicit Gathers(const ReduceOptions& options)
+        : buckets(options.bucket_bytes, options.in_background) {}
+    constexpr ~Gathers() { buckets.finish(); }
+    detail::Buckets buckets;
+  };
+  class Gathered final : public detail::Arrival {
+   public:
+    constexpr explicit Gathered(detail::ParameterCell& cell)
+        : cell_(Shared<detail::ParameterCell>::to(cell)) {}
+    constexpr void arrived(detail::AnyTensor&&) override { cell_->carrier = nullptr; }
+
+   private:
+    Shared<detail::ParameterCell> cell_;
   };
 
   /// Learns which parameters there are, and chooses the group of each; or makes sure that they are the same.
@@ -225,7 +242,7 @@ class Optimizer {
     return zeros;
   }
 
-  constexpr void step_one(detail::ParameterCell& cell, OwnedState& owned, detail::Buckets& gathers) const {
+  constexpr void step_one(detail::ParameterCell& cell, OwnedState& owned) const {
     if (!cell.finished.filled()) return;
     const MeshView& mesh = cell.stored.mesh;
     PhaseScope phase(mesh.recorder(), Phase::optimizer);
@@ -235,7 +252,11 @@ class Optimizer {
     const Layout part = cut_like(stored.layout, cell.layouts.finished);
     const detail::AnyTensor own = detail::cut(stored, part, MemoryUse::gathered);
     update(owned, mesh, stored.type, gradient, own.buffer);
-    gathers.add(own, stored, MemoryUse::gathered, Phase::optimizer);
+    if (gathers_->buckets.goes_alone(stored)) gathers_->buckets.start();  // first comes what is needed first
+    cell.carrier = &gathers_->buckets;
+    const bool moves = gathers_->buckets.add(own, stored, MemoryUse::gathered, Phase::optimizer,
+                                             Shared<Gathered>::make(cell));
+    if (!moves) cell.carrier = nullptr;
   }
 
   /// Updates elements of a parameter, of which there are as many as of the gradient.
@@ -274,6 +295,7 @@ class Optimizer {
 
   Update update_;
   ReduceOptions reduction_;
+  Shared<Gathers> gathers_;
   std::int64_t steps_ = 0;
   std::vector<Group> groups_;
   std::vector<OwnedState> states_;  // in the order of `visit`

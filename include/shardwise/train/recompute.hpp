@@ -136,6 +136,7 @@ constexpr auto recompute(const Module& module, const X&... x) {
                               std::tuple_cat(detail::if_operand(x)...));
       Y y = module(detail::off_tape(x)...);
       auto slot = Shared<GradientSlot>::make();  // and no recipe: who needs y later keeps it
+      tape.count_repeated();
       tape.template record<detail::RecomputeNode<Module, Y, X...>>(module, slot, x...);
       return Var<Y>(tape, std::move(y), std::move(slot));
     }

@@ -23,10 +23,9 @@ struct ReduceOptions {
   /// Collectives of several gradients have at most this many bytes; what is larger by itself is reduced alone,
   /// without a copy. 0: each is reduced alone.
   Index bucket_bytes = Index{8} << 20;
-  /// In how many buckets the communication may go on beside a backward pass; 0: the pass waits for each. MPI moves data
-  /// only while somebody calls it, so with Open MPI 4.1 a pass that does not wait has been slower wherever it was
-  /// measured.
-  int in_background = 0;
+  /// In how many buckets the communication may go on beside a backward pass; 0: the pass waits for each. On one host it
+  /// always does.
+  int in_background = 8;
   /// No other backward pass will add to these gradients. If not, only those are reduced that rest sharded. What needs
   /// finished gradients (optimizers, `gradient_norm`, `clip_gradients`) refuses that.
   bool last = true;
@@ -54,10 +53,17 @@ class GradientReducer final : public BackwardTask {
         units_(std::numeric_limits<Index>::max(), std::min(options.in_background, 1)),
         last_(options.last) {}
 
+  /// Before the last pass of a step: of these parameters, those whose gradients travel alone go as soon as they are
+  /// complete, without waiting for the unit that they belong to.
+  constexpr void watch(const detail::ParameterList& cells) {
+    for (detail::ParameterCell* cell : cells) {
+      if (last_ && cell->layouts.waits && buckets_.goes_alone(cell->stored))
+        watched_.emplace_back(*this, *cell);
+    }
+  }
+
   /// The gradient of a parameter is complete, as far as this pass goes.
   constexpr void reduce(detail::ParameterCell& cell) {
-    buckets_.progress();
-    units_.progress();
     if (cell.layouts.waits) {
       if (last_ && cell.pending->filled()) carry(cell.take_pending(), {&cell, true, Phase::optimizer});
     } else if (cell.pending->filled()) {
@@ -92,6 +98,22 @@ class GradientReducer final : public BackwardTask {
    private:
     GradientReducer& reducer_;
     Goal goal_;
+  };
+
+  class Watched final : public GradientListener {
+   public:
+    constexpr Watched(GradientReducer& reducer, detail::ParameterCell& cell)
+        : reducer_(reducer), cell_(cell) {
+      cell_.pending->set_listener(this);
+    }
+    constexpr ~Watched() { cell_.pending->set_listener(nullptr); }
+    Watched(const Watched&) = delete;
+    Watched& operator=(const Watched&) = delete;
+    constexpr void complete() override { reducer_.reduce(cell_); }
+
+   private:
+    GradientReducer& reducer_;
+    detail::ParameterCell& cell_;
   };
 
   /// Carries a gradient to its goal: first along the axes that cut it, by a reduce-scatter, then along the others, by
@@ -130,6 +152,7 @@ class GradientReducer final : public BackwardTask {
   detail::Buckets buckets_;
   detail::Buckets units_;  ///< of fully sharded parameters, each gathered and reduced by itself
   bool last_;
+  detail::PooledList<Watched> watched_;
 };
 
 namespace detail {
@@ -175,6 +198,7 @@ template <class Loss, class Module, class Problem = typename detail::LossProblem
 constexpr void backward_and_reduce(const Loss& loss, Module& module, const ReduceOptions& options = {}) {
   {
     GradientReducer reducer(options);
+    reducer.watch(detail::parameters_of(module));
     const detail::TaskScope scope(loss.tape(), reducer);
     loss.tape().backward(loss);
   }

@@ -13,7 +13,8 @@
 /// collective, and freed. When that part of the backward pass is done, the unit's gradients go where they rest: those
 /// of sharded parameters by one reduce-scatter; and in the last pass of a step all are reduced, bucket by bucket
 /// (`backward_and_reduce`). Units that are linked gather one ahead: while one is at work, its successor's parameters
-/// are under way; in the backward pass, its predecessor's.
+/// are under way; in the backward pass, its predecessor's. The last of them keeps its parameters for its part of the
+/// backward pass, which comes next. What no pullback reads, such as the table of an embedding, is not gathered again.
 
 #include <shardwise/autograd/abstract.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
@@ -53,6 +54,16 @@ class UnitState : public Counted {
     next.previous_ = this;
   }
 
+  /// Does its part of the backward pass need them?
+  constexpr bool read_backward() const {
+    if (called_again_) return true;
+    for (const UnitPart& part : parts_) {
+      if (part.cell->layouts.gathered && part.cell->read_backward) return true;
+    }
+    return false;
+  }
+  /// There is a call in it that the backward pass makes again.
+  constexpr void set_called_again() { called_again_ = true; }
   /// Begins to gather the parameters ahead of their use.
   constexpr void prefetch() {
     if (held_ > 0 || ahead_) return;
@@ -67,7 +78,7 @@ class UnitState : public Counted {
     ahead_ = false;
     buckets_.finish();
     for (UnitPart& part : parts_) {  // also what another unit has on the way
-      if (Buckets* carrier = std::exchange(part.cell->carrier, nullptr)) carrier->finish();
+      part.cell->await();
     }
   }
   constexpr void release() {
@@ -139,6 +150,7 @@ class UnitState : public Counted {
   UnitState* previous_ = nullptr;
   Buckets buckets_{std::numeric_limits<Index>::max(), std::numeric_limits<int>::max()};
   int held_ = 0;
+  bool called_again_ = false;
   bool ahead_ = false;  // gathered, or on the way, for a call to come
 };
 
@@ -149,15 +161,20 @@ class UnitFirstNode final : public TapeNode {
   constexpr ~UnitFirstNode() {
     if (gathered_) unit_->release();
   }
+  /// Has the parameters at hand until the end of its part, if they are needed there.
   constexpr void gather() {
+    if (gathered_ || !unit_->read_backward()) return;
     unit_->gather();
     gathered_ = true;
-    if (unit_->previous()) unit_->previous()->prefetch();
+  }
+  constexpr void begin() {
+    gather();
+    UnitState* previous = unit_->previous();
+    if (previous && previous->read_backward()) previous->prefetch();
   }
   constexpr void pull_back() override {
     unit_->reduce(tape_);
-    gathered_ = false;
-    unit_->release();
+    if (std::exchange(gathered_, false)) unit_->release();
   }
 
  private:
@@ -170,7 +187,7 @@ class UnitFirstNode final : public TapeNode {
 class UnitLastNode final : public TapeNode {
  public:
   constexpr explicit UnitLastNode(UnitFirstNode& first) : first_(first) {}
-  constexpr void pull_back() override { first_.gather(); }
+  constexpr void pull_back() override { first_.begin(); }
 
  private:
   UnitFirstNode& first_;
@@ -216,7 +233,11 @@ class Unit {
       auto& first = x.tape().template record<detail::UnitFirstNode>(x.tape(), state_);
       detail::UnitHold hold(unit);
       if (unit.next() && !x.tape().repeats()) unit.next()->prefetch();
+      const int repeated = x.tape().repeated();
       auto y = f(x);
+      if (x.tape().repeated() != repeated) unit.set_called_again();
+      if (unit.previous() && !unit.next() && !x.tape().repeats())
+        first.gather();  // its backward pass comes next
       x.tape().template record<detail::UnitLastNode>(first);
       return y;
     } else {
