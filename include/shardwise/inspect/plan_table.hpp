@@ -104,6 +104,11 @@ std::string plan_columns(std::initializer_list<TitledPlan<Plan>> columns) {
   if (!communicates) row("no collectives", [](const auto&) { return std::string(); });
   for (int p = 0; p < phases; ++p) {
     const auto phase = static_cast<Phase>(p);
+    row_of(column(name_of(phase), 10) + "to other hosts", bytes_text,
+           [=](const Plan& plan) { return plan.bytes_to_other_hosts(phase); });
+  }
+  for (int p = 0; p < phases; ++p) {
+    const auto phase = static_cast<Phase>(p);
     row_of(column(name_of(phase), 10) + "arithmetic", flops_text,
            [=](const Plan& plan) { return plan.flops(phase); });
   }

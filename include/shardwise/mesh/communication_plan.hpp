@@ -44,6 +44,14 @@ class CommunicationPlan {
     return total({}, phase, axis_bit<Axis>()).bytes;
   }
 
+  /// Bytes that this rank sends to other hosts.
+  constexpr std::int64_t bytes_to_other_hosts() const {
+    return record_.to_other_hosts[0] + record_.to_other_hosts[1] + record_.to_other_hosts[2];
+  }
+  constexpr std::int64_t bytes_to_other_hosts(Phase phase) const {
+    return record_.to_other_hosts[static_cast<int>(phase)];
+  }
+
   /// Floating-point operations of this rank; a multiply-add counts two.
   constexpr std::int64_t flops() const { return record_.flops[0] + record_.flops[1] + record_.flops[2]; }
   constexpr std::int64_t flops(Phase phase) const { return record_.flops[static_cast<int>(phase)]; }

@@ -94,7 +94,7 @@ class Communicator {
   /// out = the reduction of every rank's `in`. `in == out` works in place.
   void all_reduce(const void* in, void* out, Index count, DataType type, ReduceOp op) const {
     const int n = detail::mpi_count(count, "all_reduce");
-    if (in_lanes(count * size_of(type))) return all_reduce_async(in, out, count, type, op).wait();
+    if (by_rounds(count * size_of(type))) return all_reduce_async(in, out, count, type, op).wait();
     call("MPI_Allreduce", MPI_Allreduce, in_place(in, out), out, n, detail::mpi_type(type),
          detail::mpi_op(type, op));
   }
@@ -122,7 +122,7 @@ class Communicator {
   /// ranks. `in` may be this rank's place in `out`.
   void all_gather(const void* in, void* out, std::span<const Index> counts, std::span<const Index> offsets,
                   DataType type) const {
-    if (in_lanes(detail::sum_of(counts) * size_of(type))) {
+    if (by_rounds(detail::sum_of(counts) * size_of(type))) {
       return all_gather_async(in, out, counts, offsets, type).wait();
     }
     detail::MpiCounts lists(2, size());
@@ -153,7 +153,7 @@ class Communicator {
   /// elements: the same on all ranks. `in == out` works in place; the result is then at its beginning.
   void reduce_scatter(const void* in, void* out, std::span<const Index> counts, DataType type,
                       ReduceOp op) const {
-    if (in_lanes(detail::sum_of(counts) * size_of(type))) {
+    if (by_rounds(detail::sum_of(counts) * size_of(type))) {
       return reduce_scatter_async(in, out, counts, type, op).wait();
     }
     detail::MpiCounts lists(1, size());
@@ -234,8 +234,8 @@ class Communicator {
     Hosts hosts;
     detail::MessageGroup messages{};
   };
-  /// Bytes from which on more rounds cost less than more bytes on a link.
-  static constexpr Index lanes_from = 16384;
+  /// Bytes from which on a second round costs less than sending bytes twice.
+  static constexpr Index rounds_from = 16384;
 
   Communicator(MPI_Comm owned, Hosts hosts)
       : state_(std::make_shared<const State>(owned, std::move(hosts))) {}
@@ -246,10 +246,8 @@ class Communicator {
   }
   /// Where ranks share a host nothing is gained beside a computation: it is the cores that move the data.
   bool in_background() const { return state_->hosts.count() > 1; }
-  /// What the ranks of a host would all send to another goes there once.
-  bool in_lanes(Index bytes) const {
-    return state_->hosts.lanes() > 1 && in_background() && bytes >= lanes_from;
-  }
+  /// Across hosts our rounds are those that send each byte once, in both directions at a time.
+  bool by_rounds(Index bytes) const { return in_background() && bytes >= rounds_from; }
   Request start(const char* name, detail::BlockWork work, DataType type) const {
     work.element = size_of(type);
     work.type = detail::mpi_type(type);

@@ -28,8 +28,10 @@ class DryMesh {
   static constexpr bool dry = true;
 
   constexpr DryMesh() = default;
-  /// A mesh of these sizes, seen by the rank at `coordinates`.
-  constexpr DryMesh(Recorder& recorder, const SizesOf& sizes, const SizesOf& coordinates = {})
+  /// A mesh of these sizes, seen by the rank at `coordinates`. Hosts have `ranks_per_host` ranks that follow one
+  /// another; 0: all.
+  constexpr DryMesh(Recorder& recorder, const SizesOf& sizes, const SizesOf& coordinates = {},
+                    int ranks_per_host = 0)
       : recorder_(&recorder) {
     for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
       if (sizes[axis] < 1) throw std::invalid_argument("DryMesh: every axis needs at least one rank");
@@ -39,6 +41,10 @@ class DryMesh {
       sizes_[axis] = sizes[axis];
       coordinates_[axis] = coordinates[axis];
     }
+    if (ranks_per_host < 0) throw std::invalid_argument("DryMesh: ranks_per_host is negative");
+    if (ranks_per_host == 0) return;
+    recorder.set_hosts(
+        hosts_along_axes(sizes_, coordinates_, axes, [&](int rank) { return rank / ranks_per_host; }));
   }
 
   template <class Axis>
@@ -66,13 +72,15 @@ class DryMesh {
   Recorder* recorder_ = nullptr;
 };
 
-/// Runs `f(mesh)` dry on a mesh of `sizes`, as the rank at `coordinates`, and returns its plan.
+/// Runs `f(mesh)` dry on a mesh of `sizes`, as the rank at `coordinates`, and returns its plan. Hosts have
+/// `ranks_per_host` ranks that follow one another; 0: all.
 template <class MeshType, class F>
 constexpr typename MeshType::PlanOf trace(const typename MeshType::SizesOf& sizes, F f,
-                                          const typename MeshType::SizesOf& coordinates = {}) {
+                                          const typename MeshType::SizesOf& coordinates = {},
+                                          int ranks_per_host = 0) {
   static_assert(MeshType::dry, "trace runs on a DryMesh; on a real mesh, make a Recording");
   Recorder recorder;
-  MeshType mesh(recorder, sizes, coordinates);
+  MeshType mesh(recorder, sizes, coordinates, ranks_per_host);
   f(mesh);
   return {recorder.record(), mesh.sizes()};
 }

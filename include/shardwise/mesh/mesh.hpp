@@ -30,8 +30,9 @@ class Mesh {
 
   Mesh() = default;
 
-  /// Arranges all ranks of `ranks`. Collective over them. Throws `std::invalid_argument`, on every rank, if
-  /// the sizes do not multiply to their number.
+  /// Arranges all ranks of `ranks`, in their order; in that of `ranks.by_host()` the last axes stay within hosts as far as
+  /// hosts have room. Collective over them. Throws `std::invalid_argument`, on every rank, if the sizes do not multiply to
+  /// their number.
   Mesh(Communicator ranks, const SizesOf& sizes) : state_(Shared<detail::MeshState>::make(std::move(ranks))) {
     state_->axes = axes;
     state_->sizes = fitted(sizes, state_->all.size());
@@ -66,6 +67,12 @@ class Mesh {
   /// The same for a set of axes. A joint communicator is made when a plan first needs it: collective over its
   /// members then.
   const Communicator& communicator(AxisSet set) const { return state_->communicator(set); }
+
+  /// Do all ranks along an axis share a host?
+  template <class Axis>
+  bool within_host() const {
+    return communicator<Axis>().hosts().count() == 1;
+  }
 
   /// The mesh of the ranks that differ from this one along the given axes only.
   template <class... Some>
@@ -127,6 +134,7 @@ class Recording {
     if (mesh_.state_->recording) throw std::logic_error("Recording: this mesh is being recorded already");
     if (!mesh_.state_->recorder) mesh_.state_->recorder = detail::take_recorder();
     mesh_.state_->recorder->reset();
+    mesh_.state_->recorder->set_hosts(mesh_.state_->hosts_along_axes());
     mesh_.state_->recording = true;
   }
   ~Recording() { mesh_.state_->recording = false; }

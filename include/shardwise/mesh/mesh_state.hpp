@@ -44,6 +44,10 @@ struct MeshState : Counted {
     if (!group) group = make_group(set);
     return *group;
   }
+  Array<HostsAlong, 1 << max_axes> hosts_along_axes() const {
+    return shardwise::hosts_along_axes(sizes, coordinates, axes,
+                                       [&](int rank) { return all.hosts().of(rank); });
+  }
   Recorder* active_recorder() const { return recording ? recorder : nullptr; }
 
   Communicator all;

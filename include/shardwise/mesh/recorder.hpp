@@ -9,9 +9,11 @@
 ///
 /// Bytes of a collective are those of the larger of its two buffers on one rank, as in nccl-tests: an
 /// all-reduce counts its buffer, an all-gather its result, a reduce-scatter its input, an all-to-all what the
-/// rank sends (its own part included).
+/// rank sends (its own part included). What of that the rank sends to other hosts is counted besides.
 
-#include <shardwise/layout/index.hpp>
+#include <vector>
+
+#include <shardwise/layout/layout.hpp>
 #include <shardwise/layout/transition.hpp>
 
 namespace shardwise {
@@ -30,6 +32,46 @@ struct Traffic {
   friend constexpr bool operator==(const Traffic&, const Traffic&) = default;
 };
 
+/// How the ranks along some axes lie on hosts: as many on each, which send what goes to another host in lanes, each its
+/// share; or in no such order, each sending for itself.
+struct HostsAlong {
+  int hosts = 1;  ///< where it is in no order: ranks
+  int lanes = 1;  ///< ranks on each host
+};
+
+/// How the ranks that differ from one along each set of axes lie on hosts, of which `host_of` says the one of a rank.
+template <class HostOf>
+constexpr Array<HostsAlong, 1 << max_axes> hosts_along_axes(const MeshSizes& sizes,
+                                                            const MeshSizes& coordinates, int axes,
+                                                            HostOf host_of) {
+  Array<HostsAlong, 1 << max_axes> all{};
+  for (AxisSet set = 1; set < 1u << axes; ++set) {
+    std::vector<int> hosts, ranks;  // those met, and how many of the group each has
+    const int members = group_size(sizes, axes, set);
+    for (int i = 0; i < members; ++i) {
+      const int host = host_of(group_rank(sizes, group_member(sizes, coordinates, axes, set, i), axes, ~0u));
+      std::size_t place = 0;
+      while (place < hosts.size() && hosts[place] != host) ++place;
+      if (place == hosts.size()) {
+        hosts.push_back(host);
+        ranks.push_back(0);
+      }
+      ++ranks[place];
+    }
+    bool even = true;
+    for (const int number : ranks) even = even && number == ranks[0];
+    all[set] = even ? HostsAlong{static_cast<int>(hosts.size()), ranks[0]} : HostsAlong{members, 1};
+  }
+  return all;
+}
+
+/// Bytes that a rank sends to other hosts in a collective of so many bytes.
+constexpr std::int64_t bytes_to_other_hosts(Collective kind, std::int64_t bytes, const HostsAlong& along) {
+  const std::int64_t part = bytes * (along.hosts - 1) / (std::int64_t{along.hosts} * along.lanes);
+  if (kind == Collective::all_to_all) return part * along.lanes;
+  return kind == Collective::all_reduce ? 2 * part : part;
+}
+
 struct Memory {
   std::int64_t live = 0;
   std::int64_t peak = 0;
@@ -43,6 +85,7 @@ struct Memory {
 /// What was counted: a plain value, fit for a constexpr variable.
 struct Record {
   Array<Array<Array<Traffic, 1 << max_axes>, collective_kinds>, phases> traffic{};
+  Array<std::int64_t, phases> to_other_hosts{};  ///< bytes
   Array<std::int64_t, phases> flops{};
   Array<Memory, memory_uses> memory{};
   Memory all_memory;
@@ -61,6 +104,7 @@ class Recorder {
     Traffic& cell = record_.traffic[index(phase_)][index(kind)][axes];
     cell.calls += 1;
     cell.bytes += bytes;
+    record_.to_other_hosts[index(phase_)] += bytes_to_other_hosts(kind, bytes, hosts_[axes]);
     for (std::uint64_t word : {static_cast<std::uint64_t>(kind), static_cast<std::uint64_t>(axes),
                                static_cast<std::uint64_t>(bytes)}) {
       record_.sequence = (record_.sequence ^ word) * 1099511628211u;
@@ -75,6 +119,9 @@ class Recorder {
     record_.memory[index(use)].live -= bytes;
     record_.all_memory.live -= bytes;
   }
+
+  /// How the ranks along each set of axes lie on hosts; all on one, if nobody says.
+  constexpr void set_hosts(const Array<HostsAlong, 1 << max_axes>& hosts) { hosts_ = hosts; }
 
   constexpr Phase phase() const { return phase_; }
   constexpr void set_phase(Phase phase) { phase_ = phase; }
@@ -101,6 +148,7 @@ class Recorder {
 
  private:
   Record record_{};
+  Array<HostsAlong, 1 << max_axes> hosts_{};
   Phase phase_ = Phase::forward;
   unsigned epoch_ = 0;
 };
