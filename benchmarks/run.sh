@@ -32,4 +32,6 @@ else
   echo "llama_step: nothing to compare with, as PyTorch is missing (Debian: apt-get install python3-torch)"
 fi
 echo
+python3 "$shardwise_root/benchmarks/network.py" "$shardwise_build/benchmarks"
+echo
 "$shardwise_build/benchmarks/compile_time"

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: 2026 The Shardwise developers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Two hosts on one machine, joined by a link of a given rate: network namespaces and a token bucket, real MPI over TCP. What
+collectives send over the link; and the training step of a Llama with and without communication in the background, in turn
+(A B B A), beside the bound: for each pass, the larger of its computation and of its collectives alone.
+Usage: network.py BUILD/benchmarks [--rates none,1gbit] [--modes ddp,zero1,fsdp,tp] [--rounds 1]"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+AGENT = """#!/bin/bash
+# What mpirun starts its daemon with: AGENT [options] ADDRESS COMMAND…
+while [[ $1 == -* ]]; do shift; done
+host=$(( ${1##*.} - 1 )); shift
+exec @ENTER@ $host "$*"
+"""
+# A host: a network, a name, and folders of its own for what Open MPI keeps in files.
+ENTER = """#!/bin/bash
+# ENTER HOST COMMAND
+exec unshare --uts ip netns exec shardwise$1 bash -c "hostname shardwise$1; mount -t tmpfs tmpfs /dev/shm; mkdir -p @DIR@/$1; export TMPDIR=@DIR@/$1; $2"
+"""
+PIN = 'exec taskset -c $((OMPI_COMM_WORLD_RANK % $(nproc))) "$0" "$@"'
+
+
+def call(*command):
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+class Hosts:
+    def __init__(self, rate):
+        self.rate = rate
+
+    def __enter__(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="shardwise-network-")
+        self.enter, agent = (os.path.join(self.folder.name, name) for name in ("enter", "agent"))
+        for path, text in ((self.enter, ENTER), (agent, AGENT)):
+            with open(path, "w") as file:
+                file.write(text.replace("@DIR@", self.folder.name).replace("@ENTER@", self.enter))
+            os.chmod(path, 0o755)
+        self.mpirun = f"mpirun --mca plm rsh --mca plm_rsh_agent {agent} --mca btl tcp,self,vader --mca pml ob1 --mca btl_tcp_if_include 10.78.0.0/24 --mca oob_tcp_if_include 10.78.0.0/24 --bind-to none"
+        self.down()
+        for i in (0, 1):
+            call("ip", "netns", "add", f"shardwise{i}")
+        call("ip", "link", "add", "shardwise0", "type", "veth", "peer", "name", "shardwise1")
+        for i in (0, 1):
+            call("ip", "link", "set", f"shardwise{i}", "netns", f"shardwise{i}")
+            call("ip", "-n", f"shardwise{i}", "addr", "add", f"10.78.0.{i + 1}/24", "dev", f"shardwise{i}")
+            for device in (f"shardwise{i}", "lo"):
+                call("ip", "-n", f"shardwise{i}", "link", "set", device, "up")
+            if self.rate != "none":
+                call("ip", "netns", "exec", f"shardwise{i}", "tc", "qdisc", "add", "dev", f"shardwise{i}", "root", "tbf", "rate", self.rate, "burst", "512kb", "latency", "100ms")
+        return self
+
+    def __exit__(self, *_):
+        self.down()
+        self.folder.cleanup()
+
+    @staticmethod
+    def down():
+        for i in (0, 1):
+            subprocess.run(["ip", "netns", "del", f"shardwise{i}"], stderr=subprocess.DEVNULL)
+
+    def run(self, each, *program):
+        """The lines of JSON that it prints, with so many ranks on each host."""
+        words = " ".join(f"'{word}'" for word in program)
+        command = f"{self.mpirun} --host 10.78.0.1:{each},10.78.0.2:{each} -n {2 * each} bash -c '{PIN}' {words}"
+        done = subprocess.run([self.enter, "0", command], capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"{command} failed:\n{done.stdout}{done.stderr}")
+        return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("programs")
+    parser.add_argument("--rates", default="none,10gbit,2gbit,1gbit,300mbit")
+    parser.add_argument("--modes", default="ddp,zero1,fsdp,tp")
+    parser.add_argument("--rounds", type=int, default=1)
+    options = parser.parse_args()
+    missing = [tool for tool in ("ip", "tc", "unshare", "taskset", "mpirun") if shutil.which(tool) is None]
+    if os.geteuid() != 0 or missing:
+        print("network: two hosts on one machine need root" + (f", and {', '.join(missing)} (Debian: iproute2, util-linux)" if missing else ""))
+        return
+    os.environ.update(OMP_NUM_THREADS="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_mpi_yield_when_idle="1")
+    step, network = (os.path.abspath(os.path.join(options.programs, name)) for name in ("llama_step", "network"))
+    alone = json.loads(subprocess.run(["taskset", "-c", "0", step, "--mode", "ddp", "--batch", "4"], capture_output=True, text=True, check=True).stdout.splitlines()[-1])
+    print("A256 (73.5 MB of gradients), one rank a host; computation alone: forward {forward:.3f}, backward {backward:.3f}, optimizer {optimizer:.3f} s".format(**alone))
+    for rate in options.rates.split(","):
+        with Hosts(rate) as hosts:
+            print(f"link: {rate}")
+            for line in hosts.run(2, network, "--interface", "shardwise0"):
+                ideal = "" if rate == "none" else f", over the link {line['sent'] / 1e6:.1f} MB: {line['sent'] / line['least']:.3f} of the least, {line['sent'] / line['planned']:.3f} of the plan"
+                print(f"  64 MiB over 2 x 2 ranks: {line['collective']:15}{1000 * line['seconds']:8.1f} ms{ideal}")
+            seconds = {line["collective"]: line["seconds"] * 73.5e6 / (64 << 20) for line in hosts.run(1, network, "--interface", "shardwise0")}
+            reduced, scattered, gathered = (seconds[name] for name in ("all-reduce", "reduce-scatter", "all-gather"))
+            # Fully sharded: of the parameters a tenth is gathered again, all but the table and the head.
+            bounds = {
+                "ddp": alone["forward"] + max(alone["backward"], reduced) + alone["optimizer"],
+                "zero1": alone["forward"] + max(alone["backward"], scattered) + max(alone["optimizer"], gathered),
+                "fsdp": max(alone["forward"], gathered) + max(alone["backward"], scattered + 0.1 * gathered) + alone["optimizer"],
+            }
+            for mode in options.modes.split(","):
+                results = {"0": [], "8": []}
+                for background in ("0", "8", "8", "0") * options.rounds:
+                    results[background] += hosts.run(1, step, "--mode", mode, "--steps", "5", "--in-background", background)
+                times = {name: [result["step"] for result in runs] for name, runs in results.items()}
+                ratio = statistics.median(b / a for a, b in zip(times["0"], times["8"]))
+                bound = f", bound {bounds[mode]:.3f} s: {statistics.median(times['8']) / bounds[mode]:.2f} of it" if mode in bounds else ""
+                print(f"  {mode:6} in the foreground {statistics.median(times['0']):.3f} s, in the background {statistics.median(times['8']):.3f} s: {ratio:.2f} of it{bound}")
+
+
+main()
