@@ -26,7 +26,7 @@ struct StepJob {
   sw::Index batch = 1;  ///< sequences of a step, of all ranks and micro-batches together
   sw::Index micro_batches = 1;
   sw::Index bucket_bytes = sw::Index{8} << 20;
-  int in_background = 0;  ///< buckets that are under way at a time
+  int in_background = 8;  ///< buckets that are under way at a time
 };
 
 /// The same on every rank; 0 on a dry mesh.
