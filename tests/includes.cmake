@@ -38,6 +38,7 @@ room(inspect mesh)
 
 set(std "^[a-z0-9_]+$")            # <vector>
 set(mpi "^mpi\\.h$")
+set(node "^(fcntl|unistd)\\.h$|^sys/|^linux/futex\\.h$")
 set(pages "^sys/mman\\.h$|^unistd\\.h$")
 set(signals "^signal\\.h$")
 set(threads "^pthread\\.h$|^signal\\.h$")
@@ -46,7 +47,8 @@ set(range "^range/v3/")
 set(json "^nlohmann/")
 set(files "^(fcntl|unistd)\\.h$|^sys/")
 set(may_layout "${std}")
-set(may_mesh "${std}")             # and mesh/mpi.hpp alone: mpi.h; mesh/progress.hpp alone: what gives a thread
+# And mesh/mpi.hpp alone: mpi.h; mesh/progress.hpp alone: what gives a thread; what shares memory: the system's.
+set(may_mesh "${std}|^sched\\.h$")
 set(may_kernel "${std}|${eigen}|^dnnl\\.h$|^[a-z0-9]*intrin\\.h$")  # and kernel/gemm.hpp alone: signal.h
 set(may_memory "${std}")           # and memory/large_blocks.hpp alone: what gives pages
 foreach(room tensor autograd ops module parallel inspect)
@@ -80,6 +82,8 @@ foreach(header IN LISTS headers)
       endif()
     elseif(file MATCHES "${mpi}" AND header STREQUAL "shardwise/mesh/mpi.hpp")
       # the one place
+    elseif(file MATCHES "${node}" AND header MATCHES "^shardwise/mesh/(shared_segment|doorbell|node_rounds)\\.hpp$")
+      # the memory of a node
     elseif(file MATCHES "${pages}" AND header STREQUAL "shardwise/memory/large_blocks.hpp")
       # the one place
     elseif(file MATCHES "${threads}" AND header STREQUAL "shardwise/mesh/progress.hpp")

@@ -10,6 +10,7 @@ cmake_minimum_required(VERSION 3.24)
 
 if(PRELOAD)
   set(ENV{LD_PRELOAD} "${PRELOAD}")
+  set(ENV{SHARDWISE_TRANSPORT} mpi)
 endif()
 execute_process(COMMAND ${RUN} TIMEOUT 100 RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE out)
 set(wrong "")

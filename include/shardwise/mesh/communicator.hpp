@@ -4,8 +4,8 @@
 
 /// @file
 /// A group of ranks and the collectives among them: the one seam between this library and what moves the
-/// data. Each function makes one MPI call. Buffers are plain addresses and elements a `DataType`, so that
-/// another transport can stand behind the same functions, chosen at run time.
+/// data. Each function makes one MPI call; but where all ranks share a host, the blocking ones go through shared
+/// memory (see `Transport`).
 ///
 /// @code
 /// sw::Communicator all = sw::world();
@@ -18,6 +18,7 @@
 #include <shardwise/mesh/data_type.hpp>
 #include <shardwise/mesh/mpi.hpp>
 #include <shardwise/mesh/mpi_counts.hpp>
+#include <shardwise/mesh/node.hpp>
 #include <shardwise/mesh/reducible.hpp>
 #include <shardwise/mesh/request.hpp>
 #include <shardwise/mesh/rounds.hpp>
@@ -88,6 +89,8 @@ class Communicator {
   int rank() const noexcept { return state_->rank; }
   /// Which of them share a host.
   const Hosts& hosts() const noexcept { return state_->hosts; }
+  /// What moves the data of the blocking functions: "shared memory", where the ranks share a host, or "MPI".
+  const char* transport() const noexcept { return state_->node() ? "shared memory" : "MPI"; }
   /// MPI's own handle, for calls that are not here. It stays ours.
   MPI_Comm native() const noexcept { return state_->comm; }
 
@@ -95,6 +98,7 @@ class Communicator {
   void all_reduce(const void* in, void* out, Index count, DataType type, ReduceOp op) const {
     const int n = detail::mpi_count(count, "all_reduce");
     if (by_rounds(count * size_of(type))) return all_reduce_async(in, out, count, type, op).wait();
+    if (auto* node = state_->node()) return node->all_reduce(in, out, count, reduction(type, op));
     call("MPI_Allreduce", MPI_Allreduce, in_place(in, out), out, n, detail::mpi_type(type),
          detail::mpi_op(type, op));
   }
@@ -115,6 +119,8 @@ class Communicator {
   void all_reduce(const M* in, M* out, Index count) const {
     const int n = detail::mpi_count(count, "all_reduce");
     const auto& reduction = detail::MpiReduction<M>::get();
+    if (auto* node = state_->node(sizeof(M)))
+      return node->all_reduce(in, out, count, {reduction.type(), reduction.op(), sizeof(M)});
     call("MPI_Allreduce", MPI_Allreduce, in_place(in, out), out, n, reduction.type(), reduction.op());
   }
 
@@ -127,6 +133,7 @@ class Communicator {
     }
     detail::MpiCounts lists(2, size());
     const void* source = fill_gather(lists, in, out, counts, offsets, type);
+    if (auto* node = state_->node()) return node->all_gather(in, out, counts, offsets, size_of(type));
     const MPI_Datatype t = detail::mpi_type(type);
     const int mine = lists[0][rank()];
     if (detail::uniform(counts, offsets)) {
@@ -158,6 +165,7 @@ class Communicator {
     }
     detail::MpiCounts lists(1, size());
     lists.fill_counts(0, counts, "reduce_scatter");
+    if (auto* node = state_->node()) return node->reduce_scatter(in, out, counts, reduction(type, op));
     call("MPI_Reduce_scatter", MPI_Reduce_scatter, in_place(in, out), out, lists[0], detail::mpi_type(type),
          detail::mpi_op(type, op));
   }
@@ -183,6 +191,8 @@ class Communicator {
                   DataType type) const {
     detail::MpiCounts lists(4, size());
     fill_exchange(lists, send_counts, send_offsets, recv_counts, recv_offsets);
+    if (auto* node = state_->node())
+      return node->all_to_all(in, send_counts, send_offsets, out, recv_counts, recv_offsets, size_of(type));
     const MPI_Datatype t = detail::mpi_type(type);
     call("MPI_Alltoallv", MPI_Alltoallv, in, lists[0], lists[1], t, out, lists[2], lists[3], t);
   }
@@ -203,7 +213,10 @@ class Communicator {
   }
 
   /// Returns when every rank has called it.
-  void barrier() const { call("MPI_Barrier", MPI_Barrier); }
+  void barrier() const {
+    if (auto* node = state_->node()) return node->barrier();
+    call("MPI_Barrier", MPI_Barrier);
+  }
 
   /// Whether all ranks say `ok`: so that they can throw, or stop, together. Collective: an all-reduce of four bytes.
   bool agree(bool ok) const {
@@ -220,6 +233,7 @@ class Communicator {
       MPI_Comm_rank(comm, &rank);
       messages = {MPI_COMM_NULL, rank, &hosts};
       if (hosts.count() > 1) MPI_Comm_dup(comm, &messages.comm);
+      if (hosts.count() == 1) node_ = detail::NodeTransport::make(comm, rank, hosts.size());
     }
     State(const State&) = delete;
     State& operator=(const State&) = delete;
@@ -233,6 +247,13 @@ class Communicator {
     int rank = 0;
     Hosts hosts;
     detail::MessageGroup messages{};
+    /// What moves elements of so many bytes; null where MPI does.
+    detail::NodeTransport* node(Index width = 1) const {
+      return node_ && node_->takes(width) ? node_.get() : nullptr;
+    }
+
+   private:
+    std::unique_ptr<detail::NodeTransport> node_;
   };
   /// Bytes from which on a second round costs less than sending bytes twice.
   static constexpr Index rounds_from = 16384;
@@ -254,6 +275,9 @@ class Communicator {
     return Request(name, *make_pooled<detail::BlockOperation>(state_->messages, std::move(work)), state_);
   }
 
+  static detail::Reduction reduction(DataType type, ReduceOp op) {
+    return {detail::mpi_type(type), detail::mpi_op(type, op), size_of(type)};
+  }
   static const void* in_place(const void* in, const void* out) { return in == out ? MPI_IN_PLACE : in; }
 
   /// Returns `in`, or MPI_IN_PLACE where it is this rank's block of `out`.

@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Which ranks share a host, and whether they are more than its cores.
+
+#include <sched.h>
+
+#include <algorithm>
+
+#include <shardwise/mesh/mpi.hpp>
+
+namespace shardwise::detail {
+
+/// Whether this host has been seen to have more ranks than cores that they may use.
+inline bool& crowded_host() {
+  static bool crowded = false;
+  return crowded;
+}
+
+/// Whether all ranks of a communicator share a host, that is, memory, and all of them want to. Collective.
+inline bool on_one_host(MPI_Comm comm, bool wanted) {
+  MPI_Comm here = MPI_COMM_NULL;
+  const int type = wanted ? MPI_COMM_TYPE_SHARED : MPI_UNDEFINED;
+  check_mpi(MPI_Comm_split_type(comm, type, 0, MPI_INFO_NULL, &here), "MPI_Comm_split_type");
+  if (!wanted) return false;
+  int all = 0, ranks = 0;
+  MPI_Comm_size(comm, &all);
+  MPI_Comm_size(here, &ranks);
+  cpu_set_t mine, cores;
+  CPU_ZERO(&mine);
+  ::sched_getaffinity(0, sizeof(mine), &mine);
+  const int code = MPI_Allreduce(&mine, &cores, static_cast<int>(sizeof(cores)), MPI_BYTE, MPI_BOR, here);
+  MPI_Comm_free(&here);
+  check_mpi(code, "MPI_Allreduce");
+  if (ranks > CPU_COUNT(&cores)) crowded_host() = true;
+  return ranks == all;
+}
+
+}  // namespace shardwise::detail

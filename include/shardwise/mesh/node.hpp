@@ -1,0 +1,293 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Collectives among ranks that share memory. What they do stands at `Communicator`; reductions combine in the order of
+/// the ranks, ((0, 1), 2), …, so that all ranks and all runs come to the same bits.
+
+#include <algorithm>
+#include <span>
+
+#include <shardwise/mesh/node_rounds.hpp>
+#include <shardwise/mesh/transport.hpp>
+
+namespace shardwise::detail {
+
+/// How elements are reduced, in MPI's words.
+struct Reduction {
+  MPI_Datatype type;
+  MPI_Op op;
+  Index width;  // bytes of an element
+};
+
+/// All ranks call the same functions in the same order, as with MPI.
+class NodeTransport {
+ public:
+  /// Nothing, on all ranks, where they cannot share memory or one of them shall not. Collective.
+  static std::unique_ptr<NodeTransport> make(MPI_Comm comm, int rank, int size) {
+    const bool wanted = chosen_transport() == Transport::node;
+    if (size == 1 || !on_one_host(comm, wanted)) return nullptr;
+    auto node = std::unique_ptr<NodeTransport>(new NodeTransport(comm, rank, size));
+    if (!node->rounds_) node.reset();
+    return node;
+  }
+
+  /// Whether elements of so many bytes fit.
+  bool takes(Index width) const { return width <= slot / 4 / (size_ + 1); }
+
+  void barrier() {
+    rounds_.start(0);
+    rounds_.exchange();
+  }
+
+  void all_reduce(const void* in, void* out, Index count, const Reduction& how) {
+    const char* source = static_cast<const char*>(in);
+    char* target = static_cast<char*>(out);
+    const Index bytes = count * how.width;
+    if (directly(bytes)) return all_reduce_directly(source, target, count, how);
+    if (size_ > 2 && bytes > few_bytes) return all_reduce_slices(source, target, count, how);
+    const Index rounds = rounds_for(count, slot / how.width);
+    for (Index k = 0; k < rounds; ++k) {
+      const Part part = cut(count, k, rounds, how.width);
+      char* mine = rounds_.start(part.bytes);
+      copy(mine, source + part.begin, part.bytes);
+      rounds_.exchange();
+      reduce(target + part.begin, part.bytes, how, [&](int r, char*) {
+        return r == 0 && rank_ == 0 ? source + part.begin : rounds_.written_by(r, part.bytes);
+      });
+    }
+  }
+
+  void all_gather(const void* in, void* out, std::span<const Index> counts, std::span<const Index> offsets,
+                  Index width) {
+    const char* source = static_cast<const char*>(in);
+    char* target = static_cast<char*>(out);
+    const auto place = [&](int r) { return target + offsets[at(r)] * width; };
+    const Index largest = *std::max_element(counts.begin(), counts.end());
+    if (directly(largest * width)) {
+      announce(source);
+      if (place(rank_) != source) copy(place(rank_), source, counts[at(rank_)] * width);
+      for_others([&](int r) { rounds_.read(r, address(r), place(r), counts[at(r)] * width); });
+      return barrier();
+    }
+    const Index rounds = rounds_for(largest, slot / width);
+    for (Index k = 0; k < rounds; ++k) {
+      const Index written = cut(largest, k, rounds, width).bytes + width;
+      const Part mine = cut(counts[at(rank_)], k, rounds, width);
+      copy(rounds_.start(written), source + mine.begin, mine.bytes);
+      rounds_.exchange();
+      if (place(rank_) != source) copy(place(rank_) + mine.begin, source + mine.begin, mine.bytes);
+      for_others([&](int r) {
+        const Part theirs = cut(counts[at(r)], k, rounds, width);
+        copy(place(r) + theirs.begin, rounds_.written_by(r, written), theirs.bytes);
+      });
+    }
+  }
+
+  void all_to_all(const void* in, std::span<const Index> send_counts, std::span<const Index> send_offsets,
+                  void* out, std::span<const Index> recv_counts, std::span<const Index> recv_offsets,
+                  Index width) {
+    const char* source = static_cast<const char*>(in);
+    char* target = static_cast<char*>(out);
+    // A rank does not know what others send each other: so each says where in its slot what begins, and its rounds.
+    const Index header = (size_ + 1) * static_cast<Index>(sizeof(Index));
+    Index total = 0;
+    for_others([&](int r) { total += send_counts[at(r)]; });
+    const Index my_rounds = rounds_for(total, (slot - header) / width - size_);
+    const auto send_to = [&](int r) { return source + send_offsets[at(r)] * width; };
+    const auto recv_from = [&](int r) { return target + recv_offsets[at(r)] * width; };
+    copy(recv_from(rank_), send_to(rank_), send_counts[at(rank_)] * width);
+    for (Index k = 0, rounds = std::max<Index>(my_rounds, 1); k < rounds; ++k) {
+      char* mine = rounds_.start(slot);
+      Index next = header;
+      for_others([&](int r) {
+        const Part part = k < my_rounds ? cut(send_counts[at(r)], k, my_rounds, width) : Part{};
+        write(mine + (r + 1) * Index{sizeof(Index)}, next);
+        copy(mine + next, send_to(r) + part.begin, part.bytes);
+        next += part.bytes;
+      });
+      write(mine, my_rounds);
+      rounds_.exchange();
+      for_others([&](int r) {
+        const char* theirs = rounds_.written_by(r, slot);
+        const Index n = read(theirs);
+        rounds = std::max(rounds, n);
+        if (k >= n) return;
+        const Part part = cut(recv_counts[at(r)], k, n, width);
+        copy(recv_from(r) + part.begin, theirs + read(theirs + (rank_ + 1) * Index{sizeof(Index)}),
+             part.bytes);
+      });
+    }
+  }
+
+  void reduce_scatter(const void* in, void* out, std::span<const Index> counts, const Reduction& how) {
+    const Index width = how.width;
+    const char* source = static_cast<const char*>(in);
+    Index total = 0, before = 0;
+    for (int r = 0; r < size_; ++r) {
+      if (r == rank_) before = total * width;
+      total += counts[at(r)];
+    }
+    const Index mine = counts[at(rank_)] * width;
+    const bool direct = directly(total * width);
+    // In place the result may not overtake what others still need: then it waits where its block was.
+    const bool waits = in == out && (direct || mine > counts[0] * width);
+    char* target = static_cast<char*>(out) + (waits ? before : 0);
+    if (direct) {
+      announce(source);
+      reduce_directly(target, source + before, mine, before, how);
+      barrier();
+    } else {
+      const Index rounds = rounds_for(total, slot / width - size_);
+      for (Index k = 0; k < rounds; ++k) {
+        Index written = 0, offset = 0, block = 0;
+        for (int r = 0; r < size_; ++r) written += cut(counts[at(r)], k, rounds, width).bytes;
+        char* to = rounds_.start(written);
+        for (int r = 0; r < size_; ++r) {
+          const Part part = cut(counts[at(r)], k, rounds, width);
+          if (r != rank_ || waits) copy(to, source + block + part.begin, part.bytes);
+          if (r < rank_) offset += part.bytes;
+          to += part.bytes;
+          block += counts[at(r)] * width;
+        }
+        rounds_.exchange();
+        const Part part = cut(counts[at(rank_)], k, rounds, width);
+        reduce(target + part.begin, part.bytes, how, [&](int r, char*) {
+          return r == rank_ && !waits ? source + before + part.begin
+                                      : rounds_.written_by(r, written) + offset;
+        });
+      }
+    }
+    if (waits) std::memmove(out, target, static_cast<std::size_t>(mine));
+  }
+
+ private:
+  static constexpr Index slot = NodeRounds::slot_bytes;
+  /// So much every rank reduces whole: a second message would cost more.
+  static constexpr Index few_bytes = 8 * 1024;
+  /// From here on two copies through the cache cost more than the kernel's one.
+  static constexpr Index many_bytes = 256 * 1024;
+  static constexpr Index space_bytes = 64 * 1024;
+
+  NodeTransport(MPI_Comm comm, int rank, int size) : rank_(rank), size_(size), rounds_(comm, rank, size) {}
+
+  static std::size_t at(int r) { return static_cast<std::size_t>(r); }
+  static void copy(char* to, const char* from, Index bytes) {
+    if (bytes > 0) std::memcpy(to, from, static_cast<std::size_t>(bytes));
+  }
+  static Index rounds_for(Index count, Index a_round) { return (count + a_round - 1) / a_round; }
+
+  static void write(char* to, Index number) { std::memcpy(to, &number, sizeof(number)); }
+  static Index read(const char* from) {
+    Index number = 0;
+    std::memcpy(&number, from, sizeof(number));
+    return number;
+  }
+
+  /// Part k of so many of a block, in bytes.
+  struct Part {
+    Index begin, bytes;
+  };
+  static Part cut(Index count, Index k, Index parts, Index width) {
+    const Index begin = count * k / parts * width;
+    return {begin, count * (k + 1) / parts * width - begin};
+  }
+
+  /// f(r) for all other ranks, beginning with the next one: so that not all read from one.
+  template <class F>
+  void for_others(F f) {
+    for (int i = 1; i < size_; ++i) f((rank_ + i) % size_);
+  }
+
+  /// target = the terms of all ranks, reduced. term(r, space) is where rank r's are; it may put them into `space`.
+  template <class Term>
+  void reduce(char* target, Index bytes, const Reduction& how, Term term) {
+    const int n = static_cast<int>(bytes / how.width);
+    for (int r = 0; r < size_; ++r) {
+      const char* t = term(r, r == 0 ? target : space_.get());
+      if (r > 0) {
+        check_mpi(MPI_Reduce_local(t, target, n, how.type, how.op), "MPI_Reduce_local");
+      } else if (t != target) {
+        copy(target, t, bytes);
+      }
+    }
+  }
+
+  // ---- Large blocks, which the others read where they are -----------------------------------------------------------
+  bool directly(Index bytes) {
+    if (!rounds_.can_read() || bytes < many_bytes) return false;
+    if (!space_) space_.reset(new char[2 * space_bytes]);
+    return true;
+  }
+  void announce(const char* block) {
+    std::memcpy(rounds_.start(sizeof(block)), &block, sizeof(block));
+    rounds_.exchange();
+  }
+  const char* address(int r) {
+    const char* block = nullptr;
+    std::memcpy(&block, rounds_.written_by(r, sizeof(block)), sizeof(block));
+    return block;
+  }
+  /// target = the reduction of `mine` and of the same part of what the others announced.
+  void reduce_directly(char* target, const char* mine, Index bytes, Index offset, const Reduction& how) {
+    const Index step = space_bytes / how.width * how.width;
+    for (Index i = 0; i < bytes; i += step) {
+      const Index n = std::min(step, bytes - i);
+      const char* own = mine + i;
+      if (own == target + i && rank_ != 0) {
+        copy(space_.get() + space_bytes, own, n);
+        own = space_.get() + space_bytes;
+      }
+      reduce(target + i, n, how, [&](int r, char* space) {
+        if (r == rank_) return own;
+        rounds_.read(r, address(r) + offset + i, space, n);
+        return static_cast<const char*>(space);
+      });
+    }
+  }
+  /// Each rank reduces a slice, then all read the others' slices.
+  void all_reduce_directly(const char* in, char* out, Index count, const Reduction& how) {
+    const auto slice = [&](int r) { return cut(count, r, size_, how.width); };
+    announce(in);
+    const Part mine = slice(rank_);
+    reduce_directly(out + mine.begin, in + mine.begin, mine.bytes, mine.begin, how);
+    announce(out);
+    for_others(
+        [&](int r) { rounds_.read(r, address(r) + slice(r).begin, out + slice(r).begin, slice(r).bytes); });
+    barrier();
+  }
+
+  // ---- Through the slots --------------------------------------------------------------------------------------------
+  /// Each rank reduces a slice of each piece. Its slot holds a piece and, behind it, its slice of the piece before.
+  void all_reduce_slices(const char* in, char* out, Index count, const Reduction& how) {
+    const Index most = (slot / how.width / (size_ + 1) - 1) * size_;  // elements of a piece
+    const Index pieces = rounds_for(count, most), results = most * how.width;
+    Part before{};
+    for (Index k = 0; k <= pieces; ++k) {
+      const Part piece = k < pieces ? cut(count, k, pieces, how.width) : Part{};
+      const auto slice = [&](int r) { return cut(before.bytes / how.width, r, size_, how.width); };
+      const Part mine = slice(rank_);
+      char* result = rounds_.next(slot) + results;
+      if (k > 0) {
+        reduce(result, mine.bytes, how,
+               [&](int r, char*) { return rounds_.written_by(r, slot) + mine.begin; });
+        copy(out + before.begin + mine.begin, result, mine.bytes);
+      }
+      copy(rounds_.start(slot), in + piece.begin, piece.bytes);
+      rounds_.exchange();
+      if (k > 0) {
+        for_others([&](int r) {
+          copy(out + before.begin + slice(r).begin, rounds_.written_by(r, slot) + results, slice(r).bytes);
+        });
+      }
+      before = piece;
+    }
+  }
+
+  int rank_, size_;
+  NodeRounds rounds_;
+  std::unique_ptr<char[]> space_;
+};
+
+}  // namespace shardwise::detail
