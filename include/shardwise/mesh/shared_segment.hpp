@@ -52,7 +52,7 @@ class SharedSegment {
     check_mpi(MPI_Bcast(says, 3, MPI_UINT64_T, 0, comm), "MPI_Bcast");
     if (rank != 0 && says[0] != 0) {
       const std::string path = "/proc/" + std::to_string(says[0]) + "/fd/" + std::to_string(says[1]);
-      File file{::open(path.c_str(), O_RDWR | O_CLOEXEC)};
+      File file{::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)};
       struct stat status {};
       // In another container this may be another process, with any file.
       if (file.descriptor >= 0 && ::fstat(file.descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
