@@ -218,10 +218,20 @@ TEST_CASE("a rank that waits leaves its core to others") {
 
 TEST_CASE("MPI goes on while ranks wait in shared memory") {
   const auto world = sw::world();
-  std::vector<float> x(1 << 20, 1.0F);
-  auto request = world.all_reduce_async(x.data(), x.data(), 1 << 20, DataType::f32, ReduceOp::sum);
-  if (world.rank() == 0) request.wait();  // which needs all the others
+  std::vector<float> x(1 << 20, 1.0F), y(x);
+  const int n = static_cast<int>(x.size());
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Iallreduce(x.data(), y.data(), n, MPI_FLOAT, MPI_SUM, world.native(), &request);
+  if (world.rank() == 0) MPI_Wait(&request, MPI_STATUS_IGNORE);  // which needs all the others
   world.barrier();
-  request.wait();
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  CHECK(y[12345] == static_cast<float>(world.size()));
+
+  const auto far =
+      sw::Communicator::duplicate(world.native(), world.rank());  // as if each had a host for itself
+  auto later = far.all_reduce_async(x.data(), x.data(), n, DataType::f32, ReduceOp::sum);
+  if (world.rank() == 0) later.wait();
+  world.barrier();
+  later.wait();
   CHECK(x[12345] == static_cast<float>(world.size()));
 }

@@ -89,7 +89,7 @@ class Communicator {
   int rank() const noexcept { return state_->rank; }
   /// Which of them share a host.
   const Hosts& hosts() const noexcept { return state_->hosts; }
-  /// What moves the data of the blocking functions: "shared memory", where the ranks share a host, or "MPI".
+  /// What moves the data: "shared memory", where the ranks share a host, or "MPI".
   const char* transport() const noexcept { return state_->node() ? "shared memory" : "MPI"; }
   /// MPI's own handle, for calls that are not here. It stays ours.
   MPI_Comm native() const noexcept { return state_->comm; }

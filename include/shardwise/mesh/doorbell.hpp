@@ -13,6 +13,7 @@
 #include <atomic>
 
 #include <shardwise/mesh/host.hpp>
+#include <shardwise/mesh/progress.hpp>
 
 namespace shardwise::detail {
 
@@ -51,7 +52,8 @@ class Doorbell {
       if ((seen & asleep) == 0 && !number_.compare_exchange_weak(seen, seen | asleep)) continue;
       const timespec a_millisecond{0, 1000000};
       futex(FUTEX_WAIT, seen | asleep, &a_millisecond);
-      // Another operation of MPI may be under way, and the rank that we wait for waits for it: so MPI moves it on.
+      // Another operation may be under way, and the rank that we wait for waits for it: so it goes on, and MPI itself.
+      Progress::get().advance();
       int none = 0;
       MPI_Iprobe(MPI_ANY_SOURCE, 0, MPI_COMM_SELF, &none, MPI_STATUS_IGNORE);
       seen = number_.load(std::memory_order_acquire);

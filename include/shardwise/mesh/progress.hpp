@@ -59,6 +59,11 @@ class Progress {
     advance_all();
     wake();
   }
+  /// For who waits for something else.
+  void advance() {
+    const std::lock_guard lock(mutex_);
+    advance_all();
+  }
   /// Moves all on; whether this one is done.
   bool test(const Operation& operation) {
     if (operation.done()) return true;
