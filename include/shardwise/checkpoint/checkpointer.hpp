@@ -26,6 +26,7 @@
 
 #include <shardwise/checkpoint/load.hpp>
 #include <shardwise/checkpoint/save.hpp>
+#include <shardwise/mesh/gather.hpp>
 
 namespace shardwise {
 

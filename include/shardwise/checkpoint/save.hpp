@@ -21,6 +21,7 @@
 #include <shardwise/checkpoint/new_folder.hpp>
 #include <shardwise/io/large_files.hpp>
 #include <shardwise/mesh/agreement.hpp>
+#include <shardwise/mesh/gather.hpp>
 
 namespace shardwise {
 

@@ -18,6 +18,7 @@
 #include <shardwise/data/token_corpus.hpp>
 #include <shardwise/io/file.hpp>
 #include <shardwise/mesh/agreement.hpp>
+#include <shardwise/mesh/gather.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/text/byte_tokenizer.hpp>
 

@@ -8,7 +8,7 @@
 #include <functional>
 #include <map>
 
-#include <shardwise/mesh/communicator.hpp>
+#include <shardwise/mesh/gather.hpp>
 
 namespace shardwise::detail {
 

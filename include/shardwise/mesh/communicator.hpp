@@ -12,8 +12,6 @@
 /// all.all_reduce(terms, sums, count, sw::DataType::f32, sw::ReduceOp::sum);
 /// @endcode
 
-#include <numeric>
-
 #include <shardwise/layout/index.hpp>
 #include <shardwise/mesh/data_type.hpp>
 #include <shardwise/mesh/mpi.hpp>
@@ -40,37 +38,21 @@ class Communicator {
   static Communicator duplicate(MPI_Comm original, int host = -1) {
     MPI_Comm copy = MPI_COMM_NULL;
     detail::check_mpi(MPI_Comm_dup(original, &copy), "MPI_Comm_dup");
-    int size = 0;
-    MPI_Comm_size(copy, &size);
-    std::vector<int> ids(static_cast<std::size_t>(size));
-    if (host < 0) host = detail::first_on_host(copy);
-    detail::check_mpi(MPI_Allgather(&host, 1, MPI_INT, ids.data(), 1, MPI_INT, copy), "MPI_Allgather");
-    return Communicator(copy, Hosts(ids));
+    return Communicator(copy, detail::hosts_of(copy, host));
   }
 
   /// The communicator of some of these ranks, in the order given. Collective over those ranks only; a rank
   /// that is not among them gets a `std::invalid_argument`.
   Communicator subgroup(std::span<const int> ranks) const {
-    const auto count = static_cast<int>(ranks.size());
     if (std::find(ranks.begin(), ranks.end(), rank()) == ranks.end())
       detail::fail({"subgroup: rank ", rank(), " is not in the group; only its members may ask for it"});
     for (auto r = ranks.begin(); r != ranks.end(); ++r) {  // MPI would end the job for these
       if (*r < 0 || *r >= size()) detail::fail({"subgroup: no rank ", *r, " among ", size()});
       if (std::find(ranks.begin(), r, *r) != r) detail::fail({"subgroup: rank ", *r, " is named twice"});
     }
-    MPI_Group all = MPI_GROUP_NULL;
-    MPI_Group some = MPI_GROUP_NULL;
-    MPI_Comm made = MPI_COMM_NULL;
-    detail::check_mpi(MPI_Comm_group(native(), &all), "MPI_Comm_group");
-    const int included = MPI_Group_incl(all, count, ranks.data(), &some);
-    MPI_Group_free(&all);
-    detail::check_mpi(included, "MPI_Group_incl");
-    const int created = MPI_Comm_create_group(native(), some, 0, &made);
-    MPI_Group_free(&some);
-    detail::check_mpi(created, "MPI_Comm_create_group");
     std::vector<int> ids;
     for (const int r : ranks) ids.push_back(hosts().of(r));
-    return Communicator(made, Hosts(ids));
+    return Communicator(detail::communicator_of(native(), ranks), Hosts(ids));
   }
 
   /// The same ranks, in an order in which those of a host follow one another: for a mesh whose last axes are to stay
@@ -133,7 +115,8 @@ class Communicator {
     }
     detail::MpiCounts lists(2, size());
     const void* source = fill_gather(lists, in, out, counts, offsets, type);
-    if (auto* node = state_->node()) return node->all_gather(in, out, counts, offsets, size_of(type));
+    if (auto* node = state_->node(); node && node->gathers(counts, size_of(type)))
+      return node->all_gather(in, out, counts, offsets, size_of(type));
     const MPI_Datatype t = detail::mpi_type(type);
     const int mine = lists[0][rank()];
     if (detail::uniform(counts, offsets)) {
@@ -174,13 +157,11 @@ class Communicator {
     if (!in_background()) return reduce_scatter(in, out, counts, type, op), Request();
     detail::MpiCounts lists(1, size());
     lists.fill_counts(0, counts, "reduce_scatter");
-    std::vector<Index> offsets(counts.size());
-    std::exclusive_scan(counts.begin(), counts.end(), offsets.begin(), Index{0});
     return start("reduce_scatter",
                  {.in = in,
                   .out = out,
                   .counts = {counts.begin(), counts.end()},
-                  .offsets = std::move(offsets),
+                  .offsets = detail::offsets_of(counts),
                   .op = detail::mpi_op(type, op)},
                  type);
   }
@@ -316,28 +297,4 @@ inline Communicator world() {
   return all;
 }
 
-namespace detail {
-
-/// Where blocks of these sizes begin that lie one after another.
-inline std::vector<Index> offsets_of(std::span<const Index> counts) {
-  std::vector<Index> offsets(counts.size());
-  std::exclusive_scan(counts.begin(), counts.end(), offsets.begin(), Index{0});
-  return offsets;
-}
-
-/// All ranks' numbers, as many of each: those of rank r begin at r * mine.size(). Collective.
-inline std::vector<Index> gather(const Communicator& ranks, std::span<const Index> mine) {
-  const std::vector<Index> counts(static_cast<std::size_t>(ranks.size()), static_cast<Index>(mine.size()));
-  std::vector<Index> all(counts.size() * mine.size());
-  ranks.all_gather(mine.data(), all.data(), counts, offsets_of(counts), data_type<Index>);
-  return all;
-}
-
-/// All ranks' texts, one after another, into `all`, which is as long as they are together. Collective.
-inline void gather(const Communicator& ranks, std::string_view mine, std::span<const Index> lengths,
-                   std::string& all) {
-  ranks.all_gather(mine.data(), all.data(), lengths, offsets_of(lengths), DataType::u8);
-}
-
-}  // namespace detail
 }  // namespace shardwise

@@ -16,6 +16,7 @@
 #include <mpi.h>
 
 #include <ctime>
+#include <span>
 
 #include <shardwise/layout/text.hpp>
 
@@ -60,6 +61,21 @@ inline bool mpi_finalized() {
   int flag = 0;
   MPI_Finalized(&flag);
   return flag != 0;
+}
+
+/// A communicator of some ranks of another, in the order given. Collective over these.
+inline MPI_Comm communicator_of(MPI_Comm of, std::span<const int> ranks) {
+  MPI_Group all = MPI_GROUP_NULL;
+  MPI_Group some = MPI_GROUP_NULL;
+  MPI_Comm made = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_group(of, &all), "MPI_Comm_group");
+  const int included = MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some);
+  MPI_Group_free(&all);
+  check_mpi(included, "MPI_Group_incl");
+  const int created = MPI_Comm_create_group(of, some, 0, &made);
+  MPI_Group_free(&some);
+  check_mpi(created, "MPI_Comm_create_group");
+  return made;
 }
 
 /// (<thread> and <chrono> would take g++ a third of a second in every unit.)

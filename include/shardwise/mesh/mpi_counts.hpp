@@ -9,6 +9,8 @@
 #include <array>
 #include <limits>
 #include <memory>
+#include <numeric>
+#include <vector>
 
 #include <shardwise/layout/text.hpp>
 
@@ -27,6 +29,13 @@ inline Index sum_of(std::span<const Index> counts) {
   Index sum = 0;
   for (Index count : counts) sum += count;
   return sum;
+}
+
+/// Where blocks of these sizes begin that lie one after another.
+inline std::vector<Index> offsets_of(std::span<const Index> counts) {
+  std::vector<Index> offsets(counts.size());
+  std::exclusive_scan(counts.begin(), counts.end(), offsets.begin(), Index{0});
+  return offsets;
 }
 
 /// Several lists of ints, one a rank, in one piece of memory: without an allocation for up to 64 ranks and

@@ -36,6 +36,11 @@ class NodeTransport {
   /// Whether elements of so many bytes fit.
   bool takes(Index width) const { return width <= slot / 4 / (size_ + 1); }
 
+  /// Whether an all-gather of these blocks goes through the slots; else MPI's takes as long or less.
+  static bool gathers(std::span<const Index> counts, Index width) {
+    return *std::max_element(counts.begin(), counts.end()) * width < many_bytes;
+  }
+
   void barrier() {
     rounds_.start(0);
     rounds_.exchange();
@@ -65,12 +70,6 @@ class NodeTransport {
     char* target = static_cast<char*>(out);
     const auto place = [&](int r) { return target + offsets[at(r)] * width; };
     const Index largest = *std::max_element(counts.begin(), counts.end());
-    if (directly(largest * width)) {
-      announce(source);
-      if (place(rank_) != source) copy(place(rank_), source, counts[at(rank_)] * width);
-      for_others([&](int r) { rounds_.read(r, address(r), place(r), counts[at(r)] * width); });
-      return barrier();
-    }
     const Index rounds = rounds_for(largest, slot / width);
     for (Index k = 0; k < rounds; ++k) {
       const Index written = cut(largest, k, rounds, width).bytes + width;

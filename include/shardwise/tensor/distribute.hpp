@@ -13,6 +13,7 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/mesh/communicator.hpp>
+#include <shardwise/mesh/gather.hpp>
 #include <shardwise/tensor/factories.hpp>
 
 namespace shardwise {

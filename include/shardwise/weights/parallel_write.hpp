@@ -13,6 +13,7 @@
 /// new tensors beside the old config.json, or files that nothing lists, which may be removed by hand.
 
 #include <shardwise/mesh/agreement.hpp>
+#include <shardwise/mesh/gather.hpp>
 #include <shardwise/tensor/any_tensor.hpp>
 #include <shardwise/weights/output_files.hpp>
 

@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What all ranks say, on every rank.
+
+#include <string>
+
+#include <shardwise/mesh/communicator.hpp>
+
+namespace shardwise::detail {
+
+/// All ranks' numbers, as many of each: those of rank r begin at r * mine.size(). Collective.
+inline std::vector<Index> gather(const Communicator& ranks, std::span<const Index> mine) {
+  const std::vector<Index> counts(static_cast<std::size_t>(ranks.size()), static_cast<Index>(mine.size()));
+  std::vector<Index> all(counts.size() * mine.size());
+  ranks.all_gather(mine.data(), all.data(), counts, offsets_of(counts), data_type<Index>);
+  return all;
+}
+
+/// All ranks' texts, one after another, into `all`, which is as long as they are together. Collective.
+inline void gather(const Communicator& ranks, std::string_view mine, std::span<const Index> lengths,
+                   std::string& all) {
+  ranks.all_gather(mine.data(), all.data(), lengths, offsets_of(lengths), DataType::u8);
+}
+
+}  // namespace shardwise::detail
