@@ -77,12 +77,12 @@ struct WideLoss<Tensor<T, Rank, MeshType, Placements...>> {
   using type = Tensor<kernel::compute_t<T>, Rank, MeshType, Placements...>;
 };
 
-/// The axes of more than one rank that shard the last dimension of `X`, or any other.
+/// The axes of more than one rank that shard the last dimension of logits `X`, the classes; or any other, the rows.
 template <TensorType X>
-constexpr AxisSet sharding_axes(const X& x, bool last) {
+constexpr AxisSet sharding_axes(const typename X::MeshOf& mesh, bool classes) {
   return axes_where(X::layout.axes, [&](int axis) {
     const Placement p = X::layout[axis];
-    return x.mesh().sizes()[axis] > 1 && p.is_shard() && p.is_shard(X::rank - 1) == last;
+    return mesh.sizes()[axis] > 1 && p.is_shard() && p.is_shard(X::rank - 1) == classes;
   });
 }
 
@@ -94,6 +94,30 @@ constexpr void all_reduce_over(const MeshType& mesh, AxisSet axes, M* terms, Ind
     recorder->communicate(Collective::all_reduce, axes, count * static_cast<Index>(sizeof(M)));
   }
   if constexpr (!MeshType::dry) mesh.communicator(axes).all_reduce(terms, terms, count);
+}
+
+/// Throws if these are no options.
+constexpr const CrossEntropyOptions& checked(const CrossEntropyOptions& options) {
+  if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
+    fail({"CrossEntropyLoss: label_smoothing is ", options.label_smoothing, ", but must be in [0, 1]"});
+  }
+  return options;
+}
+
+/// Writes the loss of all rows, from the terms of this rank's; returns what their sum was divided by.
+template <TensorType Logits, TensorType Y, TensorType Targets, class Terms>
+constexpr double write_loss(Y& y, const Targets& targets, const Terms* of_rows,
+                            const kernel::TargetDistribution& expected, Reduction reduction) {
+  LossOfRows loss;
+  if constexpr (!Y::MeshOf::dry) loss = loss_of_rows(targets.view(), of_rows, expected);
+  all_reduce_over(y.mesh(), sharding_axes<Logits>(y.mesh(), false), &loss, 1);
+  double rows = 1;
+  if constexpr (!Y::MeshOf::dry) {
+    check_targets(loss, targets.shape(), expected.classes);
+    if (reduction == Reduction::mean) rows = static_cast<double>(loss.rows);
+    *y.writable().data = static_cast<typename Y::Element>(loss.sum / rows);
+  }
+  return rows;
 }
 
 /// The pullback. Logits that nobody else holds any more become their gradient in place.
@@ -147,12 +171,8 @@ class CrossEntropyNode final : public TapeNode {
 class CrossEntropyLoss : public Module<CrossEntropyLoss> {
  public:
   /// Throws `std::invalid_argument` if `label_smoothing` is not in [0, 1].
-  constexpr explicit CrossEntropyLoss(const CrossEntropyOptions& options = {}) : options_(options) {
-    if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
-      detail::fail(
-          {"CrossEntropyLoss: label_smoothing is ", options.label_smoothing, ", but must be in [0, 1]"});
-    }
-  }
+  constexpr explicit CrossEntropyLoss(const CrossEntropyOptions& options = {})
+      : options_(detail::checked(options)) {}
 
   /// logits: [r…, classes]; targets: integers [r…], on each axis either sharded as the logits' rows are, or full
   /// copies. Collective over the axes that shard the logits. Nothing of the size of the logits is allocated; nor
@@ -200,20 +220,8 @@ class CrossEntropyLoss : public Module<CrossEntropyLoss> {
       kernel::row_terms(block.rows(), block.columns(), block.begin.back(), block.data, targets.data(),
                         of_rows);
     }
-    detail::all_reduce_over(mesh, detail::sharding_axes(logits, true), of_rows, block.rows());
-
-    detail::LossOfRows loss;
-    if constexpr (!Y::MeshOf::dry) loss = detail::loss_of_rows(targets.view(), of_rows, expected);
-    detail::all_reduce_over(mesh, detail::sharding_axes(logits, false), &loss, 1);
-
-    double rows = 1;
-    if constexpr (!Y::MeshOf::dry) {
-      using T = typename Y::Element;
-      detail::check_targets(loss, targets.shape(), expected.classes);
-      if (options_.reduction == Reduction::mean) rows = static_cast<double>(loss.rows);
-      *y.writable().data = static_cast<T>(loss.sum / rows);
-    }
-
+    detail::all_reduce_over(mesh, detail::sharding_axes<tensor_of<X>>(mesh, true), of_rows, block.rows());
+    const double rows = detail::write_loss<tensor_of<X>>(y, targets, of_rows, expected, options_.reduction);
     return on_common_tape(
         std::move(y),
         [&](Tape& tape, const Y&, const auto& slot) {
