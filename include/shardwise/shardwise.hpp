@@ -29,6 +29,7 @@
 #include <shardwise/nn/cross_entropy_loss.hpp>
 #include <shardwise/nn/dropout.hpp>
 #include <shardwise/nn/layer_norm.hpp>
+#include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/nn/mlp.hpp>
 
 #include <shardwise/train/adamw.hpp>

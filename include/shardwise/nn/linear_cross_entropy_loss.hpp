@@ -1,0 +1,193 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// `LinearCrossEntropyLoss`: a head and the cross entropy of its logits in one, for some rows at a time, so that the
+/// logits of all rows, the largest tensor of a language model, are never there, nor is their gradient (Hsu et al.,
+/// "Liger kernel", 2024; classes may be sharded as in `CrossEntropyLoss`).
+///
+/// ```
+/// const LinearCrossEntropyLoss criterion({.label_smoothing = 0.1});
+/// auto loss = criterion(x, head, targets);   // what CrossEntropyLoss makes of head(x)
+/// tape.backward(loss);
+/// ```
+
+#include <shardwise/layout/diagnosis.hpp>
+
+#include <shardwise/nn/cross_entropy_loss.hpp>
+#include <shardwise/nn/head_blocks.hpp>
+#include <shardwise/ops/matmul.hpp>
+
+namespace shardwise {
+
+/// How the rows are gone through.
+struct LossPieces {
+  Index rows = 256;  ///< whose logits are there at a time
+  /// Of all rows, where classes are sharded: the backward pass must then compute the logits again. Else there is one
+  /// for each piece.
+  bool one_all_reduce = false;
+};
+
+namespace detail {
+
+/// The rule of the product, and of the loss of what it gives.
+struct LinearCrossEntropyLossRule {
+  template <int RankX, int RankW, int RankTargets>
+  static constexpr Signature signature() {
+    Signature loss = MatmulOp<1>::signature<RankX, RankW>();
+    if (loss.count == 0 || RankW != 2 || RankTargets != RankX - 1) return {};
+    loss.operands[2] = Indices::range('A', RankTargets);
+    loss.count = 3;
+    loss.result = "";
+    return loss;
+  }
+  template <int RankX, int RankW, int RankTargets>
+  static constexpr Propagated rule(const OperandPlacements& at) {
+    const Propagated logits = propagate(MatmulOp<1>::signature<RankX, RankW>().whole('n'), at);
+    if (!logits.legal()) return logits;
+    return CrossEntropyLossRule::rule<RankX, RankTargets>({logits.placement, at[2]});
+  }
+};
+
+}  // namespace detail
+
+class LinearCrossEntropyLoss : public Module<LinearCrossEntropyLoss> {
+ public:
+  /// Throws `std::invalid_argument` if `label_smoothing` is not in [0, 1], or a piece has no rows.
+  constexpr explicit LinearCrossEntropyLoss(const CrossEntropyOptions& options = {},
+                                            const LossPieces& pieces = {})
+      : options_(detail::checked(options)), pieces_(pieces) {
+    if (pieces.rows < 1) {
+      detail::fail({"LinearCrossEntropyLoss: a piece has ", pieces.rows, " rows, but must have 1 or more"});
+    }
+  }
+
+  /// x: [r…, features]; w: [classes, features]; targets: integers [r…]. What `CrossEntropyLoss` makes of `matmul(x, w)`
+  /// and the targets, with its layouts and errors, but a factor of rounding: weights' gradients add up piece by piece.
+  ///
+  /// On a tape, each piece's gradients are computed as soon as its terms are: no product is computed twice, and what is
+  /// kept until the backward pass are the gradients of x and w. If classes are sharded there is one all-reduce for each
+  /// piece, of three numbers a row (four with label smoothing), unless `one_all_reduce`: then x and w are kept, and the
+  /// backward pass computes the logits again.
+  template <Operand X, Operand W, Operand Targets>
+  constexpr auto forward(const X& x, const W& w, const Targets& targets) const {
+    using Result =
+        typename detail::WideLoss<result_of<detail::LinearCrossEntropyLossRule, X, W, Targets>>::type;
+    if constexpr (AbstractOperand<Result>) {
+      return Result{};
+    } else {
+      using C = typename Result::Element;
+      if (options_.label_smoothing > 0) return run<kernel::SmoothedRowTerms<C>, Result>(x, w, targets);
+      return run<kernel::RowTerms<C>, Result>(x, w, targets);
+    }
+  }
+  /// The same of a head, a `Linear` without bias, which gets x in the layout that it wants.
+  template <Operand X, class Head, Operand Targets>
+    requires(!Operand<Head>)
+  constexpr auto forward(const X& x, const Head& head, const Targets& targets) const {
+    using Bias = decltype(head.bias);
+    if constexpr (Operand<Bias>) {
+      return redistribute_to<layout_error<Reason::head_of_this_loss_has_a_bias, Got<tensor_of<Bias>>>>(x);
+    } else {
+      return forward(head.take(x), head.weight, targets);
+    }
+  }
+
+  constexpr void visit(auto&&) {}
+
+ private:
+  template <class Terms, class Y, class X, class W, class Targets>
+  constexpr auto run(const X& x_given, const W& w_given, const Targets& targets_given) const {
+    constexpr bool tracked = any_tracked<X, W, Targets>;
+    using T = typename tensor_of<X>::Element;
+    using Logits = result_of<MatmulOp<1>, tensor_of<X>, tensor_of<W>>;
+    const auto& x = value_of(x_given);
+    const auto& w = value_of(w_given);
+    const auto& targets = value_of(targets_given);
+    const auto& mesh = common_mesh(x, w, targets);
+    detail::check_rows(MatmulOp<1>::shape(x.shape(), w.shape()), targets.shape());
+    Y y(mesh, {});
+
+    detail::HeadBlocks<T, tensor_of<X>::rank, typename tensor_of<Targets>::Element> head{
+        {x.view()},
+        {w.view()},
+        nullptr,
+        {w.shape()[0], options_.label_smoothing, options_.ignore_index},
+        pieces_.rows};
+    const AxisSet over_classes = detail::sharding_axes<Logits>(mesh, true);
+    double all_rows = 1;  // that the sum is divided by if all count
+    if (options_.reduction == Reduction::mean) all_rows = static_cast<double>(elements(targets.shape()));
+    const bool at_once = tracked && (over_classes == 0 || !pieces_.one_all_reduce);
+    Buffer dx, dw;
+    if constexpr (tracked) {
+      if (at_once) {
+        dx = gradient_block(mesh, x_given, head.x);
+        dw = gradient_block(mesh, w_given, head.w);
+      }
+    }
+    const Buffer terms = allocate_buffer(mesh, head.rows() * static_cast<Index>(sizeof(Terms)));
+    if (auto* recorder = mesh.recorder()) {
+      const int gradients = (dx ? 1 : 0) + (dw ? 1 : 0);
+      recorder->compute((1 + gradients) * head.product_flops() + (at_once ? 7 : 4) * head.elements());
+    }
+    [[maybe_unused]] Terms* of_rows = nullptr;
+    [[maybe_unused]] T* logits = nullptr;
+    {
+      const Buffer piece = allocate_buffer(mesh, head.bytes_of_piece());
+      if constexpr (!Y::MeshOf::dry) {
+        head.targets = targets.data();
+        of_rows = static_cast<Terms*>(terms->data);
+        logits = static_cast<T*>(piece->data);
+      }
+      head.for_each_piece([&](Index first, Index count) {
+        if constexpr (!Y::MeshOf::dry) {
+          head.logits(first, count, logits);
+          head.terms(first, count, logits, of_rows);
+        }
+        if (!at_once) return;
+        detail::all_reduce_over(mesh, over_classes, of_rows ? of_rows + first : nullptr, count);
+        if constexpr (!Y::MeshOf::dry) head.pull_back(first, count, logits, of_rows, 1 / all_rows);
+      });
+    }
+    if (!at_once) detail::all_reduce_over(mesh, over_classes, of_rows, head.rows());
+    const double rows = detail::write_loss<Logits>(y, targets, of_rows, head.expected, options_.reduction);
+
+    return on_common_tape(
+        std::move(y),
+        [&](Tape& tape, const Y&, const auto& slot) {
+          using L = typename Y::Element;
+          if (at_once) {
+            using Node = detail::ComputedGradientsNode<T, L>;
+            using Gradient = typename Node::Gradient;
+            tape.record<Node>(Gradient{std::move(dx), slot_of(x_given)},
+                              Gradient{std::move(dw), slot_of(w_given)}, MeshView(mesh), rows, all_rows,
+                              slot);
+          } else {
+            using Node = detail::LinearCrossEntropyNode<
+                Terms, L, detail::NodeInput<tensor_of<X>, true, OperandTraits<X>::tracked>,
+                detail::NodeInput<tensor_of<W>, true, OperandTraits<W>::tracked>, tensor_of<Targets>>;
+            tape.record<Node>(x_given, w_given, targets, terms, head.expected, pieces_.rows, rows, slot);
+          }
+          return RecipeFor<Y>();
+        },
+        x_given, w_given, targets_given);
+  }
+
+  /// Where the gradient of an operand goes in the forward pass; nowhere, if it has none.
+  template <class MeshType, class X, class Block>
+  static constexpr Buffer gradient_block(const MeshType& mesh, const X& x, Block& block) {
+    Buffer gradient;
+    if constexpr (OperandTraits<X>::tracked) {
+      using T = typename tensor_of<X>::Element;
+      gradient = allocate_buffer(mesh, block.elements() * static_cast<Index>(sizeof(T)), slot_of(x)->use());
+      if constexpr (!MeshType::dry) block.gradient = static_cast<T*>(gradient->data);
+    }
+    return gradient;
+  }
+
+  CrossEntropyOptions options_;
+  LossPieces pieces_;
+};
+
+}  // namespace shardwise
