@@ -97,14 +97,13 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
 
   /// ids: integers [batch, sequence]; the result is [batch, sequence, vocabulary].
   constexpr auto forward(const auto& ids) const {
-    auto x = embedded(ids);
-    auto h = repeat(x, layers.size(), [&](const auto& in, std::size_t i) {
-      return units_[i + 1](in, [&](const auto& unit_in) {
-        if (recompute_layers) return recompute(layers[i], unit_in);
-        return layers[i](unit_in);
-      });
-    });
-    return units_.back()(h, [&](const auto& in) { return logits(norm(in)); });
+    return units_.back()(features(ids), [&](const auto& x) { return logits(norm(x)); });
+  }
+  /// The loss of the logits, which are never there: `criterion` is a `LinearCrossEntropyLoss`; targets: integers
+  /// [batch, sequence].
+  constexpr auto forward(const auto& ids, const auto& targets, const auto& criterion) const {
+    return units_.back()(
+        features(ids), [&](const auto& x) { return criterion(Head::take(norm(x)), head_weight(), targets); });
   }
 
   /// An empty cache for sequences like `ids`, of up to `capacity` tokens.
@@ -170,13 +169,23 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   constexpr auto embedded(const auto& ids) const {
     return units_.front()(ids, [&](const auto& in) { return enter(tokens(in)); });
   }
-  constexpr auto logits(const auto& x) const {
+  /// What comes out of the last layer.
+  constexpr auto features(const auto& ids) const {
+    return repeat(embedded(ids), layers.size(), [&](const auto& x, std::size_t i) {
+      return units_[i + 1](x, [&](const auto& in) {
+        if (recompute_layers) return recompute(layers[i], in);
+        return layers[i](in);
+      });
+    });
+  }
+  constexpr const auto& head_weight() const {
     if constexpr (tieable) {
-      return Head::multiply(x, head ? head->weight : tokens.table);
+      return head ? head->weight : tokens.table;
     } else {
-      return (*head)(x);
+      return head->weight;
     }
   }
+  constexpr auto logits(const auto& x) const { return Head::multiply(x, head_weight()); }
 
   LlamaConfig config_;
   std::vector<Unit> units_;
