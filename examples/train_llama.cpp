@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
       const auto batch = sw::load_batch(mesh, corpus, sampler, step);  // each rank its own rows
       adamw.set_rate(rate(step));
       sw::Tape tape;
-      const auto loss = sw::CrossEntropyLoss()(model(tape.constant(batch.inputs)), batch.targets);
+      const auto loss = model(tape.constant(batch.inputs), batch.targets, sw::LinearCrossEntropyLoss());
       sw::backward_and_reduce(loss, model);  // begins to reduce while the pass runs
       sw::clip_gradients(model, 1.0);
       adamw.step(model);

@@ -6,7 +6,7 @@
 /// One step of training a model of tokens: what `train` runs on a real mesh, and `plan` counts on a dry one of any size.
 
 #include <shardwise/autograd/tape.hpp>
-#include <shardwise/nn/cross_entropy_loss.hpp>
+#include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/tensor/distribute.hpp>
 #include <shardwise/train/clip.hpp>
@@ -42,13 +42,13 @@ struct Always {
 template <class Model, class Optimizer, class Load, class BeforeUpdate = Always>
 constexpr StepResult train_step(Model& model, Optimizer& optimizer, const StepOptions& options, Load load,
                                 BeforeUpdate before_update = {}) {
-  const sw::CrossEntropyLoss sum_of_losses({.reduction = sw::Reduction::sum});
+  const sw::LinearCrossEntropyLoss sum_of_losses({.reduction = sw::Reduction::sum});
   sw::ReduceOptions reduction = options.reduction;
   StepResult result;
   for (sw::Index i = 0; i < options.micro_batches; ++i) {
     const auto batch = load(i);
     sw::Tape tape;
-    auto sum = sum_of_losses(model(tape.constant(batch.inputs)), batch.targets);
+    auto sum = model(tape.constant(batch.inputs), batch.targets, sum_of_losses);
     auto loss = sw::scale(sum, 1 / static_cast<double>(batch.counted));
     reduction.last = i + 1 == options.micro_batches;
     sw::backward_and_reduce(loss, model, reduction);
