@@ -3,7 +3,8 @@
 
 /// @file
 /// The training step of a Llama over all ranks, tensor parallel or data parallel: what llama_step.py compares with
-/// PyTorch. Prints a line of JSON with medians over the steps, of the slowest rank.
+/// PyTorch. Prints a line of JSON with medians over the steps, of the slowest rank. Several ways to compute the loss
+/// are run in turn, A B B A …, and get a line each, with the median of the ratios to the first one's neighbouring steps.
 
 #include <sys/resource.h>
 
@@ -21,6 +22,7 @@ struct Options {
       .vocabulary = 32000, .features = 256, .layers = 2, .heads = 16, .kv_heads = 16, .hidden = 768};
   sw::Index batch = 8, sequence = 256;
   std::string mode = "tp";
+  std::vector<std::string> losses{"pieces"};
   sw::ReduceOptions reduction;
   int steps = 8;
 };
@@ -52,41 +54,55 @@ void run(const Options& options) {
   sw::Llama<Mesh, Plan> model(mesh, options.model);
   sw::initialize(model, 3);
   sw::AdamW adamw({}, options.reduction);
-  const sw::CrossEntropyLoss criterion;
+  const sw::CrossEntropyLoss of_logits;
+  const sw::LinearCrossEntropyLoss in_pieces, reduced_once({}, {.one_all_reduce = true});
   const Ids inputs = random_ids(mesh, options, 7), targets = random_ids(mesh, options, 8);
+  const auto loss_of = [&](sw::Tape& tape, const std::string& way) {
+    if (way == "logits") return of_logits(model(tape.constant(inputs)), targets);
+    return model(tape.constant(inputs), targets, way == "pieces" ? in_pieces : reduced_once);
+  };
 
   const int uncounted = 2;
-  std::vector<double> times[4];  // step, forward, backward, optimizer
+  using Times = std::array<std::vector<double>, 4>;  // step, forward, backward, optimizer
+  std::vector<Times> times(options.losses.size());
   double loss_of_first = 0;
-  for (int step = 0; step < uncounted + options.steps; ++step) {
-    ranks.barrier();
-    const double begin = MPI_Wtime();
-    sw::Tape tape;
-    auto loss = criterion(model(tape.constant(inputs)), targets);
-    const double forward = MPI_Wtime();
-    sw::backward_and_reduce(loss, model, options.reduction);
-    const double backward = MPI_Wtime();
-    adamw.step(model);
-    const double end = MPI_Wtime();
-    if (step == 0) loss_of_first = static_cast<double>(sw::item(loss.value()));
-    if (step < uncounted) continue;
-    times[0].push_back(end - begin);
-    times[1].push_back(forward - begin);
-    times[2].push_back(backward - forward);
-    times[3].push_back(end - backward);
+  for (int round = 0; round < uncounted + options.steps; ++round) {
+    for (std::size_t i = 0; i < times.size(); ++i) {
+      const std::size_t way = round % 2 == 0 ? i : times.size() - 1 - i;
+      ranks.barrier();
+      const double begin = MPI_Wtime();
+      sw::Tape tape;
+      auto loss = loss_of(tape, options.losses[way]);
+      const double forward = MPI_Wtime();
+      sw::backward_and_reduce(loss, model, options.reduction);
+      const double backward = MPI_Wtime();
+      adamw.step(model);
+      const double end = MPI_Wtime();
+      if (round == 0 && i == 0) loss_of_first = static_cast<double>(sw::item(loss.value()));
+      if (round < uncounted) continue;
+      times[way][0].push_back(end - begin);
+      times[way][1].push_back(forward - begin);
+      times[way][2].push_back(backward - forward);
+      times[way][3].push_back(end - backward);
+    }
   }
-  std::vector<double> results;
-  for (const auto& list : times) results.push_back(benchmarks::median(list));
-  results.push_back(peak_megabytes());
-  results.push_back(peak_megabytes() - at_start);
-  ranks.all_reduce(results.data(), results.data(), static_cast<sw::Index>(results.size()), sw::DataType::f64,
-                   sw::ReduceOp::max);
-  if (ranks.rank() == 0) {
+  for (std::size_t way = 0; way < times.size(); ++way) {
+    std::vector<double> results;
+    for (const auto& list : times[way]) results.push_back(benchmarks::median(list));
+    results.push_back(peak_megabytes());
+    results.push_back(peak_megabytes() - at_start);
+    std::vector<double> ratios;
+    for (std::size_t i = 0; i < times[way][0].size(); ++i)
+      ratios.push_back(times[way][0][i] / times[0][0][i]);
+    results.push_back(benchmarks::median(ratios));
+    ranks.all_reduce(results.data(), results.data(), static_cast<sw::Index>(results.size()),
+                     sw::DataType::f64, sw::ReduceOp::max);
+    if (ranks.rank() != 0) continue;
     std::printf(
         "{\"step\": %.5f, \"forward\": %.5f, \"backward\": %.5f, \"optimizer\": %.5f, \"peak_mb\": %.1f, "
-        "\"own_mb\": %.1f, \"loss\": %.4f, \"gemm\": \"%s\"}\n",
-        results[0], results[1], results[2], results[3], results[4], results[5], loss_of_first,
-        sw::kernel::gemm_name());
+        "\"own_mb\": %.1f, \"of_first\": %.3f, \"by\": \"%s\", \"loss\": %.4f, \"gemm\": \"%s\"}\n",
+        results[0], results[1], results[2], results[3], results[4], results[5], results[6],
+        options.losses[way].c_str(), loss_of_first, sw::kernel::gemm_name());
   }
 }
 
@@ -112,6 +128,10 @@ int main(int argc, char** argv) {
         ->check(CLI::Range(1, 100000));
     app.add_option("--mode", options.mode, "what the ranks share: the model, or the batch")
         ->check(CLI::IsMember({"tp", "ddp", "zero1", "zero2", "fsdp"}));
+    app.add_option(
+           "--loss", options.losses,
+           "of all logits; or in pieces, with an all-reduce for each or one for all: one way, or several")
+        ->check(CLI::IsMember({"logits", "pieces", "one-all-reduce"}));
     app.add_option("--bucket-bytes", options.reduction.bucket_bytes, "of gradients")
         ->check(CLI::NonNegativeNumber);
     app.add_option("--in-background", options.reduction.in_background, "buckets at a time")
