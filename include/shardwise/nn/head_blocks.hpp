@@ -87,13 +87,17 @@ class ComputedGradientsNode final : public TapeNode {
     Shared<GradientSlot> slot;
   };
 
-  constexpr ComputedGradientsNode(Gradient x, Gradient w, const MeshView& mesh, double rows, double expected,
+  constexpr ComputedGradientsNode(Gradient w, Gradient x, const MeshView& mesh, double rows, double expected,
                                   Shared<GradientSlot> loss)
-      : gradients_{std::move(x), std::move(w)},
+      : gradients_{std::move(w), std::move(x)},
         mesh_(mesh),
         rows_(rows),
         expected_(expected),
-        loss_(std::move(loss)) {}
+        loss_(std::move(loss)) {
+    for (Gradient& gradient : gradients_) {
+      if (gradient.block) gradient.slot->expect();
+    }
+  }
 
   constexpr void pull_back() override {
     const Buffer dy = loss_->pass();
@@ -104,6 +108,7 @@ class ComputedGradientsNode final : public TapeNode {
       if (Recorder* recorder = mesh_.recorder()) recorder->compute(count);
       if (dy->data) scale(count, static_cast<const L*>(dy->data), static_cast<T*>(gradient.block->data));
       gradient.slot->add(std::move(gradient.block), element_sum<T>, mesh_.recorder());
+      gradient.slot->settle();
     }
   }
 
@@ -117,7 +122,7 @@ class ComputedGradientsNode final : public TapeNode {
         count, gradient, [=](C value) { return value * factor; }, gradient);
   }
 
-  std::array<Gradient, 2> gradients_;
+  std::array<Gradient, 2> gradients_;  // the parameter's first, which travels
   MeshView mesh_;
   double rows_;      // that the sum is divided by
   double expected_;  // the same, when the gradients were computed
@@ -159,8 +164,8 @@ class LinearCrossEntropyNode final : public TapeNode {
       recorder->compute((1 + XInput::tracked + WInput::tracked) * head.product_flops() + 3 * head.elements());
     }
     if constexpr (!X::MeshOf::dry) {
-      head.x = dx.argument(x_.extents);
-      head.w = dw.argument(w_.extents);
+      head.x = dx.argument(x_.extents, true);
+      head.w = dw.argument(w_.extents, true);
       head.targets = targets_.data();
       const double factor = static_cast<double>(*static_cast<const L*>(dy->data)) / rows_;
       T* logits = static_cast<T*>(piece->data);

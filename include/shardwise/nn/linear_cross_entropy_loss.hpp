@@ -160,8 +160,8 @@ class LinearCrossEntropyLoss : public Module<LinearCrossEntropyLoss> {
           if (at_once) {
             using Node = detail::ComputedGradientsNode<T, L>;
             using Gradient = typename Node::Gradient;
-            tape.record<Node>(Gradient{std::move(dx), slot_of(x_given)},
-                              Gradient{std::move(dw), slot_of(w_given)}, MeshView(mesh), rows, all_rows,
+            tape.record<Node>(Gradient{std::move(dw), slot_of(w_given)},
+                              Gradient{std::move(dx), slot_of(x_given)}, MeshView(mesh), rows, all_rows,
                               slot);
           } else {
             using Node = detail::LinearCrossEntropyNode<
