@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// Exchanges blocks of all sizes until it is killed: see killed.py. Says `ready` when it has begun.
+/// Exchanges blocks of all sizes until it is killed: see killed.py. Says `ready` when it has begun. `hosts`: as if each rank
+/// had a host for itself, in the background.
 
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <vector>
 
 #include <shardwise/mesh/communicator.hpp>
@@ -14,9 +16,11 @@
 namespace sw = shardwise;
 
 int main(int argc, char** argv) {
-  return sw::run(argc, argv, [] {
-    const auto world = sw::world();
-    if (world.transport() != std::string("shared memory")) throw std::runtime_error("no shared memory");
+  return sw::run(argc, argv, [&] {
+    const bool hosts = argc > 1 && argv[1] == std::string("hosts");
+    const auto world = hosts ? sw::Communicator::duplicate(MPI_COMM_WORLD, sw::world().rank()) : sw::world();
+    if (!hosts && world.transport() != std::string("shared memory"))
+      throw std::runtime_error("no shared memory");
     std::vector<float> x(1 << 20, 1.0F), y(x);
     const auto ranks = static_cast<std::size_t>(world.size());
     for (sw::Index i = 0;; ++i) {
@@ -25,7 +29,9 @@ int main(int argc, char** argv) {
       world.all_reduce(x.data(), y.data(), n * world.size(), sw::DataType::f32, sw::ReduceOp::max);
       world.reduce_scatter(x.data(), y.data(), counts, sw::DataType::f32, sw::ReduceOp::max);
       world.all_gather(x.data(), y.data(), counts, sw::detail::offsets_of(counts), sw::DataType::f32);
+      auto under_way = world.all_reduce_async(x.data(), y.data(), n, sw::DataType::f32, sw::ReduceOp::max);
       world.barrier();
+      under_way.wait();
       if (i == 0 && world.rank() == 0) {
         std::puts("ready");
         std::fflush(stdout);

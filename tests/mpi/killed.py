@@ -2,10 +2,10 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Kills one rank of three, or all of the job, at random moments while they exchange data through shared memory. Each time
-the job must be gone within 20 seconds; and no file that was not there may be left in /dev/shm.
+"""Kills one rank of three, or all of the job, at random moments while they exchange data: through shared memory, or across `hosts`.
+Each time the job must be gone within 20 seconds; and no file that was not there may be left in /dev/shm.
 
-    killed.py PROGRAM MPIEXEC -n
+    killed.py PROGRAM MPIEXEC -n memory|hosts
 """
 
 import os
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-PROGRAM, MPIEXEC, NUMBER = sys.argv[1:4]
+PROGRAM, MPIEXEC, NUMBER, *WAY = sys.argv[1:]
 RANKS = 3
 
 
@@ -39,7 +39,7 @@ def files():
 random.seed(1)
 before = files()
 for kill in range(10):
-    job = subprocess.Popen([MPIEXEC, NUMBER, str(RANKS), PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    job = subprocess.Popen([MPIEXEC, NUMBER, str(RANKS), PROGRAM, *WAY], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                            text=True)
     if job.stdout.readline() != "ready\n":
         sys.exit("the job has not begun")

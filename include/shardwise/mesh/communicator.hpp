@@ -4,8 +4,8 @@
 
 /// @file
 /// A group of ranks and the collectives among them: the one seam between this library and what moves the
-/// data. Each function makes one MPI call; but where all ranks share a host, the blocking ones go through shared
-/// memory (see `Transport`).
+/// data. Among ranks of one host that is their memory (see `Transport`); across hosts small data are MPI's, large ones
+/// and those that a computation need not wait for go in rounds of messages.
 ///
 /// @code
 /// sw::Communicator all = sw::world();
@@ -256,7 +256,7 @@ class Communicator {
     return Request(name, *make_pooled<detail::BlockOperation>(state_->messages, std::move(work)), state_);
   }
 
-  static detail::Reduction reduction(DataType type, ReduceOp op) {
+  static detail::ElementReduction reduction(DataType type, ReduceOp op) {
     return {detail::mpi_type(type), detail::mpi_op(type, op), size_of(type)};
   }
   static const void* in_place(const void* in, const void* out) { return in == out ? MPI_IN_PLACE : in; }

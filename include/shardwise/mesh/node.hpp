@@ -15,7 +15,7 @@
 namespace shardwise::detail {
 
 /// How elements are reduced, in MPI's words.
-struct Reduction {
+struct ElementReduction {
   MPI_Datatype type;
   MPI_Op op;
   Index width;  // bytes of an element
@@ -46,7 +46,7 @@ class NodeTransport {
     rounds_.exchange();
   }
 
-  void all_reduce(const void* in, void* out, Index count, const Reduction& how) {
+  void all_reduce(const void* in, void* out, Index count, const ElementReduction& how) {
     const char* source = static_cast<const char*>(in);
     char* target = static_cast<char*>(out);
     const Index bytes = count * how.width;
@@ -120,7 +120,7 @@ class NodeTransport {
     }
   }
 
-  void reduce_scatter(const void* in, void* out, std::span<const Index> counts, const Reduction& how) {
+  void reduce_scatter(const void* in, void* out, std::span<const Index> counts, const ElementReduction& how) {
     const Index width = how.width;
     const char* source = static_cast<const char*>(in);
     Index total = 0, before = 0;
@@ -201,7 +201,7 @@ class NodeTransport {
 
   /// target = the terms of all ranks, reduced. term(r, space) is where rank r's are; it may put them into `space`.
   template <class Term>
-  void reduce(char* target, Index bytes, const Reduction& how, Term term) {
+  void reduce(char* target, Index bytes, const ElementReduction& how, Term term) {
     const int n = static_cast<int>(bytes / how.width);
     for (int r = 0; r < size_; ++r) {
       const char* t = term(r, r == 0 ? target : space_.get());
@@ -229,7 +229,8 @@ class NodeTransport {
     return block;
   }
   /// target = the reduction of `mine` and of the same part of what the others announced.
-  void reduce_directly(char* target, const char* mine, Index bytes, Index offset, const Reduction& how) {
+  void reduce_directly(char* target, const char* mine, Index bytes, Index offset,
+                       const ElementReduction& how) {
     const Index step = space_bytes / how.width * how.width;
     for (Index i = 0; i < bytes; i += step) {
       const Index n = std::min(step, bytes - i);
@@ -246,7 +247,7 @@ class NodeTransport {
     }
   }
   /// Each rank reduces a slice, then all read the others' slices.
-  void all_reduce_directly(const char* in, char* out, Index count, const Reduction& how) {
+  void all_reduce_directly(const char* in, char* out, Index count, const ElementReduction& how) {
     const auto slice = [&](int r) { return cut(count, r, size_, how.width); };
     announce(in);
     const Part mine = slice(rank_);
@@ -259,7 +260,7 @@ class NodeTransport {
 
   // ---- Through the slots --------------------------------------------------------------------------------------------
   /// Each rank reduces a slice of each piece. Its slot holds a piece and, behind it, its slice of the piece before.
-  void all_reduce_slices(const char* in, char* out, Index count, const Reduction& how) {
+  void all_reduce_slices(const char* in, char* out, Index count, const ElementReduction& how) {
     const Index most = (slot / how.width / (size_ + 1) - 1) * size_;  // elements of a piece
     const Index pieces = rounds_for(count, most), results = most * how.width;
     Part before{};
