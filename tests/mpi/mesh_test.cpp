@@ -7,6 +7,8 @@
 #include <doctest/doctest.h>
 #include <shardwise/mesh/dry_mesh.hpp>
 #include <shardwise/mesh/mesh.hpp>
+#include <shardwise/tensor/factories.hpp>
+#include <shardwise/tensor/redistribute.hpp>
 
 #include <algorithm>
 #include <string>
@@ -274,4 +276,26 @@ TEST_CASE("a dry mesh stands where it is told to") {
   CHECK_THROWS_AS((sw::DryMesh<dp, tp>(recorder, {0, 1})), std::invalid_argument);
   CHECK_THROWS_AS((sw::DryMesh<dp, tp>(recorder, {3, 5}, {3, 0})), std::invalid_argument);
   CHECK_THROWS_AS((sw::DryMesh<dp, tp>(recorder, {3, 5}, {0, -1})), std::invalid_argument);
+}
+
+TEST_CASE("a mesh on hosts: the plan knows what goes across") {
+  const int rank = sw::world().rank(), size = sw::world().size();
+  const auto ranks =
+      sw::Communicator::duplicate(MPI_COMM_WORLD, rank % 2).by_host();  // as if dealt out to two hosts
+  if (size % 2 != 0) return;
+  sw::Mesh<dp, tp> mesh(ranks, {2, size / 2});
+  CHECK(mesh.within_host<tp>());
+  CHECK_FALSE(mesh.within_host<dp>());
+  const auto step = [](const auto& on) {
+    const auto x = sw::zeros<float, sw::Shard<0>, sw::Shard<1>>(on, {6, 8});
+    sw::redistribute<sw::Replicate, sw::Replicate>(x);
+    sw::redistribute<sw::tp, sw::Replicate>(x);
+  };
+  sw::Recording recording(mesh);
+  step(mesh);
+  const auto planned =
+      sw::trace<sw::DryMesh<dp, tp>>({2, size / 2}, step, {mesh.rank<dp>(), mesh.rank<tp>()}, size / 2);
+  CHECK(recording.plan().bytes_to_other_hosts() == planned.bytes_to_other_hosts());
+  CHECK(planned.bytes_to_other_hosts() > 0);
+  CHECK(recording.plan() == planned);
 }

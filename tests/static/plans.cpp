@@ -179,5 +179,21 @@ constexpr auto shared = training_step<Tensors>({1, 4, 1}, tied, false);
 static_assert(same_communication(shared, tensors));
 static_assert(shared.parameter_bytes() < tensors.parameter_bytes());
 
+// Two hosts of two ranks: what goes across does so in lanes, half of it from each rank of a host.
+template <class To>
+constexpr std::int64_t to_other_hosts(int ranks_per_host) {
+  const auto plan = trace<DryMesh<dp, tp>>(
+      {2, 2},
+      [](const auto& mesh) {
+        redistribute<To, To>(
+            redistribute<Partial<>, Partial<>>(empty<float, Replicate, Replicate>(mesh, {8, 4})));
+      },
+      {}, ranks_per_host);
+  return plan.bytes_to_other_hosts();
+}
+static_assert(to_other_hosts<Replicate>(2) == 2 * (8 * 4 * 4) / 2 / 2 &&
+              to_other_hosts<Shard<0>>(2) == 8 * 4 * 4 / 2 / 2);
+static_assert(to_other_hosts<Replicate>(1) == 2 * (8 * 4 * 4) * 3 / 4 && to_other_hosts<Replicate>(0) == 0);
+
 }  // namespace
 }  // namespace shardwise
