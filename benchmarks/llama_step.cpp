@@ -21,7 +21,7 @@ struct Options {
   sw::LlamaConfig model{
       .vocabulary = 32000, .features = 256, .layers = 2, .heads = 16, .kv_heads = 16, .hidden = 768};
   sw::Index batch = 8, sequence = 256;
-  std::string mode = "tp";
+  std::string mode = "tp", dtype = "float";
   std::vector<std::string> losses{"pieces"};
   sw::ReduceOptions reduction;
   int steps = 8;
@@ -45,13 +45,13 @@ Ids random_ids(const Mesh& mesh, const Options& options, std::uint64_t seed) {
   return ids;
 }
 
-template <class Plan>
+template <class Plan, class T = float>
 void run(const Options& options) {
   const bool splits_model = options.mode == "tp";
   const Mesh mesh(sw::world(), {splits_model ? 1 : sw::any, splits_model ? sw::any : 1});
   const sw::Communicator ranks = sw::world();
   const double at_start = peak_megabytes();
-  sw::Llama<Mesh, Plan> model(mesh, options.model);
+  sw::Llama<Mesh, Plan, T> model(mesh, options.model);
   sw::initialize(model, 3);
   sw::AdamW adamw({}, options.reduction);
   const sw::CrossEntropyLoss of_logits;
@@ -132,12 +132,21 @@ int main(int argc, char** argv) {
            "--loss", options.losses,
            "of all logits; or in pieces, with an all-reduce for each or one for all: one way, or several")
         ->check(CLI::IsMember({"logits", "pieces", "one-all-reduce"}));
+    app.add_option("--dtype", options.dtype, "of parameters and activations")
+        ->check(CLI::IsMember({"float", "bfloat16"}));
     app.add_option("--bucket-bytes", options.reduction.bucket_bytes, "of gradients")
         ->check(CLI::NonNegativeNumber);
     app.add_option("--in-background", options.reduction.in_background, "buckets at a time")
         ->check(CLI::NonNegativeNumber);
     if (auto code = benchmarks::parse(app, argc, argv)) return *code;
     using Plan = sw::LlamaTensorParallel<>;
+    if (options.dtype == "bfloat16") {
+      if (options.mode != "tp" && options.mode != "ddp") {
+        throw std::invalid_argument("llama_step: --dtype bfloat16 is for --mode tp and ddp");
+      }
+      run<Plan, Eigen::bfloat16>(options);
+      return 0;
+    }
     if (options.mode == "tp" || options.mode == "ddp") run<Plan>(options);
     if (options.mode == "zero1") run<sw::PlanWith<Plan, sw::Zero<1, sw::dp>>>(options);
     if (options.mode == "zero2") run<sw::PlanWith<Plan, sw::Zero<2, sw::dp>>>(options);

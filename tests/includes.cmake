@@ -49,7 +49,7 @@ set(files "^(fcntl|unistd)\\.h$|^sys/")
 set(may_layout "${std}")
 # And mesh/mpi.hpp alone: mpi.h; mesh/progress.hpp alone: what gives a thread; what shares memory: the system's.
 set(may_mesh "${std}|^sched\\.h$")
-set(may_kernel "${std}|${eigen}|^dnnl\\.h$|^[a-z0-9]*intrin\\.h$")  # and kernel/gemm.hpp alone: signal.h
+set(may_kernel "${std}|${eigen}|^dnnl\\.h$|^[a-z0-9]*intrin\\.h$")  # and kernel/onednn.hpp alone: signal.h
 set(may_memory "${std}")           # and memory/large_blocks.hpp alone: what gives pages
 foreach(room tensor autograd ops module parallel inspect)
   set(may_${room} "${std}|${eigen}")
@@ -88,7 +88,7 @@ foreach(header IN LISTS headers)
       # the one place
     elseif(file MATCHES "${threads}" AND header STREQUAL "shardwise/mesh/progress.hpp")
       # the one place
-    elseif(file MATCHES "${signals}" AND header STREQUAL "shardwise/kernel/gemm.hpp")
+    elseif(file MATCHES "${signals}" AND header STREQUAL "shardwise/kernel/onednn.hpp")
       # the one place
     elseif(NOT file MATCHES "${may_${room}}")
       string(APPEND wrong "${header}: includes ${file}, which is not for ${room}/\n")

@@ -3,26 +3,23 @@
 #pragma once
 
 /// @file
-/// The one seam to matrix products. C[m, n] = alpha · op(A)[m, k] · op(B)[k, n], or C += …, all row-major,
+/// The one seam to matrix products. C[m, n] = op(A)[m, k] · op(B)[k, n], or C += …, all row-major,
 /// each with a leading dimension: the distance between the starts of successive rows *as stored*.
 ///
 ///     gemm(Transpose::no, Transpose::yes, rows, out, in, x, in, w, in, y, out, false);   // y = x · wᵀ
 ///
-/// The work is done by oneDNN if SHARDWISE_GEMM_ONEDNN is defined (float; double too if SHARDWISE_GEMM_BLAS
-/// is not), by a BLAS if SHARDWISE_GEMM_BLAS is, else by Eigen. Products of a row or with a column, which are
-/// bound by memory (decoding a token is made of these), are always Eigen's. Conversions of bfloat16 are done here.
+/// The work is done by oneDNN if SHARDWISE_GEMM_ONEDNN is defined (float; double by Eigen then, unless
+/// SHARDWISE_GEMM_BLAS is defined too), by a BLAS if SHARDWISE_GEMM_BLAS is, else by Eigen. Products of a row or with
+/// a column, which are bound by memory (decoding a token is made of these), are always Eigen's. Those of bfloat16 are
+/// oneDNN's where the processor has instructions for them; elsewhere they become float here, which takes longer than
+/// float itself.
 
 #include <algorithm>
 #include <stdexcept>
 
 #include <shardwise/kernel/element.hpp>
+#include <shardwise/kernel/onednn.hpp>
 
-#if defined(SHARDWISE_GEMM_ONEDNN)
-#include <dnnl.h>
-#include <signal.h>
-
-#include <initializer_list>
-#endif
 #if defined(SHARDWISE_GEMM_BLAS)
 #include <Eigen/src/misc/blas.h>
 
@@ -57,7 +54,6 @@ struct GemmArguments {
   C* c;
   Index ldc;
   bool accumulate;
-  C alpha;
 };
 
 /// Eigen's blocked product without its expression templates, which cost ten times more to compile. It
@@ -86,16 +82,16 @@ void eigen_gemm(const GemmArguments<C>& g) {
   EigenBlocking<C> blocking(g.n, g.m, g.k);
   Eigen::internal::general_matrix_matrix_product<Index, C, left, false, C, right, false, Eigen::ColMajor,
                                                  1>::run(g.n, g.m, g.k, g.b, g.ldb, g.a, g.lda, g.c, 1, g.ldc,
-                                                         g.alpha, blocking, nullptr);
+                                                         C{1}, blocking, nullptr);
 }
 
 struct GemvVectors;
 
-/// y[j·incy] (+)= alpha · Σ_i x[i·incx] · op(B)[i, j], for j < n, i < k; B is stored [k, n], or [n, k] if
+/// y[j·incy] (+)= Σ_i x[i·incx] · op(B)[i, j], for j < n, i < k; B is stored [k, n], or [n, k] if
 /// transposed. For Eigen, op(B)ᵀ times a column.
 template <Transpose tb, class C>
-void gemv(Index n, Index k, const C* b, Index ldb, const C* x, Index incx, C* y, Index incy, bool accumulate,
-          C alpha) {
+void gemv(Index n, Index k, const C* b, Index ldb, const C* x, Index incx, C* y, Index incy,
+          bool accumulate) {
   constexpr int order = tb == Transpose::yes ? Eigen::RowMajor : Eigen::ColMajor;
   using Matrix = Eigen::internal::const_blas_data_mapper<C, Index, order>;
   using Vector = Eigen::internal::const_blas_data_mapper<C, Index, 1 - order>;
@@ -106,39 +102,11 @@ void gemv(Index n, Index k, const C* b, Index ldb, const C* x, Index incx, C* y,
   }
   for (Index j = 0; j < n; ++j) out[j] = accumulate ? y[j * incy] : C{0};
   Eigen::internal::general_matrix_vector_product<Index, C, Matrix, order, false, C, Vector, false>::run(
-      n, k, Matrix(b, ldb), Vector(incx == 1 ? x : in, 1), out, 1, alpha);
+      n, k, Matrix(b, ldb), Vector(incx == 1 ? x : in, 1), out, 1, C{1});
   if (incy != 1) {
     for (Index j = 0; j < n; ++j) y[j * incy] = out[j];
   }
 }
-
-#if defined(SHARDWISE_GEMM_ONEDNN)
-/// oneDNN's products of float matrices let the stack pointer point into their workspace on the heap. A signal that
-/// arrives there writes its frame over whatever lies below, and the process dies of a corrupted heap, or computes
-/// what is wrong (https://github.com/uxlfoundation/oneDNN/issues/4845, found in 2.6 to 3.11).
-///
-/// While it lives, signals wait that are sent to this thread; those that the thread raises by an error do not. It takes
-/// about 0.25 µs. Threads that are started meanwhile, such as OpenMP's, hold signals back for good.
-class HeldSignals {
- public:
-  HeldSignals() noexcept { pthread_sigmask(SIG_BLOCK, &held(), &before_); }
-  HeldSignals(const HeldSignals&) = delete;
-  HeldSignals& operator=(const HeldSignals&) = delete;
-  ~HeldSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  static const sigset_t& held() noexcept {
-    static const sigset_t all_but_errors = [] {
-      sigset_t signals;
-      sigfillset(&signals);
-      for (const int error : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) sigdelset(&signals, error);
-      return signals;
-    }();
-    return all_but_errors;
-  }
-  sigset_t before_;
-};
-#endif
 
 template <class C>
 void multiply_matrices(const GemmArguments<C>& g) {
@@ -146,10 +114,9 @@ void multiply_matrices(const GemmArguments<C>& g) {
   if constexpr (std::is_same_v<C, float>) {
     const HeldSignals held;
     const auto letter = [](Transpose t) { return t == Transpose::yes ? 'T' : 'N'; };
-    if (dnnl_sgemm(letter(g.ta), letter(g.tb), g.m, g.n, g.k, g.alpha, g.a, g.lda, g.b, g.ldb,
-                   g.accumulate ? 1.f : 0.f, g.c, g.ldc) != dnnl_success) {
-      throw std::runtime_error("shardwise: dnnl_sgemm refused its arguments");
-    }
+    check_onednn(dnnl_sgemm(letter(g.ta), letter(g.tb), g.m, g.n, g.k, 1, g.a, g.lda, g.b, g.ldb,
+                            g.accumulate ? 1.f : 0.f, g.c, g.ldc),
+                 "sgemm");
     return;
   }
 #endif
@@ -163,11 +130,11 @@ void multiply_matrices(const GemmArguments<C>& g) {
   const char *ta = g.ta == Transpose::yes ? "T" : "N", *tb = g.tb == Transpose::yes ? "T" : "N";
   const int m = narrow_index(g.m), n = narrow_index(g.n), k = narrow_index(g.k);
   const int lda = narrow_index(g.lda), ldb = narrow_index(g.ldb), ldc = narrow_index(g.ldc);
-  const C beta = g.accumulate ? C{1} : C{0};
+  const C alpha = 1, beta = g.accumulate ? C{1} : C{0};
   if constexpr (std::is_same_v<C, float>) {
-    sgemm_(tb, ta, &n, &m, &k, &g.alpha, g.b, &ldb, g.a, &lda, &beta, g.c, &ldc);
+    sgemm_(tb, ta, &n, &m, &k, &alpha, g.b, &ldb, g.a, &lda, &beta, g.c, &ldc);
   } else {
-    dgemm_(tb, ta, &n, &m, &k, &g.alpha, g.b, &ldb, g.a, &lda, &beta, g.c, &ldc);
+    dgemm_(tb, ta, &n, &m, &k, &alpha, g.b, &ldb, g.a, &lda, &beta, g.c, &ldc);
   }
 #else
   constexpr auto no = Transpose::no, yes = Transpose::yes;
@@ -195,36 +162,45 @@ struct WideC;
 
 }  // namespace detail
 
-/// C (+)= alpha · op(A) · op(B). A is stored [m, k], or [k, m] if transposed; B [k, n], or [n, k]. C overlaps
-/// neither. `accumulate` adds to C, otherwise what was in C is not read.
-template <class T>
+/// C (+)= op(A) · op(B). A is stored [m, k], or [k, m] if transposed; B [k, n], or [n, k]. C overlaps
+/// neither. `accumulate` adds to C, otherwise what was in C is not read. C has the elements of A and B, or those that
+/// are computed with: sums of many products of bfloat16 are best gathered in float.
+template <class T, class Out>
+  requires std::is_same_v<Out, T> || std::is_same_v<Out, compute_t<T>>
 void gemm(Transpose ta, Transpose tb, Index m, Index n, Index k, const T* a, Index lda, const T* b, Index ldb,
-          T* c, Index ldc, bool accumulate, compute_t<T> alpha = 1) {
+          Out* c, Index ldc, bool accumulate) {
   if (m == 0 || n == 0) return;
+  const bool turn_a = ta == Transpose::yes, turn_b = tb == Transpose::yes;
   if (k == 0) {
-    for (Index i = 0; i < m && !accumulate; ++i) std::fill_n(c + i * ldc, n, T{0});
-    return;
-  }
-  if constexpr (!std::is_same_v<T, compute_t<T>>) {
-    const bool turn_a = ta == Transpose::yes, turn_b = tb == Transpose::yes;
-    const auto* wide_a = detail::widen_rows<detail::WideA>(turn_a ? k : m, turn_a ? m : k, a, lda);
-    const auto* wide_b = detail::widen_rows<detail::WideB>(turn_b ? n : k, turn_b ? k : n, b, ldb);
-    auto* wide_c = scratch<detail::WideC, compute_t<T>>(m * n);
-    gemm(ta, tb, m, n, k, wide_a, turn_a ? m : k, wide_b, turn_b ? k : n, wide_c, n, false, alpha);
-    for (Index i = 0; i < m; ++i) {
-      for (Index j = 0; j < n; ++j) {
-        c[i * ldc + j] = narrow<T>(wide_c[i * n + j] + (accumulate ? widen(c[i * ldc + j]) : 0));
+    for (Index i = 0; i < m && !accumulate; ++i) std::fill_n(c + i * ldc, n, Out{0});
+  } else if constexpr (!std::is_same_v<T, compute_t<T>>) {
+#if defined(SHARDWISE_GEMM_ONEDNN)
+    if (detail::multiplies_bfloat16()) {
+      constexpr bool wide = !std::is_same_v<Out, T>;
+      return detail::multiply({turn_a, turn_b, m, n, k, lda, ldb, ldc, wide, accumulate}, a, b, c);
+    }
+#endif
+    if constexpr (std::is_same_v<Out, T>) {
+      auto* wide = scratch<detail::WideC, compute_t<T>>(m * n);
+      gemm(ta, tb, m, n, k, a, lda, b, ldb, wide, n, false);
+      for (Index i = 0; i < m; ++i) {
+        for (Index j = 0; j < n; ++j) {
+          c[i * ldc + j] = narrow<T>(wide[i * n + j] + (accumulate ? widen(c[i * ldc + j]) : 0));
+        }
       }
+    } else {
+      const Out* wide_a = detail::widen_rows<detail::WideA>(turn_a ? k : m, turn_a ? m : k, a, lda);
+      const Out* wide_b = detail::widen_rows<detail::WideB>(turn_b ? n : k, turn_b ? k : n, b, ldb);
+      gemm(ta, tb, m, n, k, wide_a, turn_a ? m : k, wide_b, turn_b ? k : n, c, ldc, accumulate);
     }
   } else if (m == 1) {  // c = op(B)ᵀ · a
-    const auto gemv = tb == Transpose::yes ? detail::gemv<Transpose::yes, T> : detail::gemv<Transpose::no, T>;
-    gemv(n, k, b, ldb, a, ta == Transpose::yes ? lda : 1, c, 1, accumulate, alpha);
+    const auto gemv = turn_b ? detail::gemv<Transpose::yes, T> : detail::gemv<Transpose::no, T>;
+    gemv(n, k, b, ldb, a, turn_a ? lda : 1, c, 1, accumulate);
   } else if (n == 1) {  // c = op(A) · b
-    const auto gemv = ta == Transpose::yes ? detail::gemv<Transpose::no, T> : detail::gemv<Transpose::yes, T>;
-    gemv(m, k, a, lda, b, tb == Transpose::yes ? 1 : ldb, c, ldc, accumulate, alpha);
+    const auto gemv = turn_a ? detail::gemv<Transpose::no, T> : detail::gemv<Transpose::yes, T>;
+    gemv(m, k, a, lda, b, turn_b ? 1 : ldb, c, ldc, accumulate);
   } else {
-    detail::multiply_matrices(
-        detail::GemmArguments<T>{ta, tb, m, n, k, a, b, lda, ldb, c, ldc, accumulate, alpha});
+    detail::multiply_matrices(detail::GemmArguments<T>{ta, tb, m, n, k, a, b, lda, ldb, c, ldc, accumulate});
   }
 }
 
