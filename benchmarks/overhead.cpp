@@ -72,8 +72,8 @@ struct Layer {
   }
   void update() {
     const kernel::SgdFactors<float> factors{.rate = static_cast<float>(rate)};
-    kernel::sgd_update(weight.size(), weight.data(), weight_gradient.data(), nullptr, factors);
-    kernel::sgd_update(bias.size(), bias.data(), bias_gradient.data(), nullptr, factors);
+    kernel::sgd_update(weight.size(), {weight.data()}, weight_gradient.data(), nullptr, factors);
+    kernel::sgd_update(bias.size(), {bias.data()}, bias_gradient.data(), nullptr, factors);
   }
 };
 

@@ -49,7 +49,7 @@ template <class T>
   if constexpr (std::is_same_v<T, Eigen::bfloat16>) {
     const auto bits = std::bit_cast<std::uint32_t>(x);
     const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
+    const bool nan = x != x;
     return Eigen::bfloat16_impl::raw_uint16_to_bfloat16(static_cast<std::uint16_t>(nan ? 0x7fc0u : rounded));
   } else {
     return x;

@@ -13,6 +13,29 @@
 
 namespace shardwise::kernel {
 
+/// The elements of a parameter that is updated; and, unless null, their copies in the type that is computed in, its
+/// master weights.
+template <class T>
+struct Updated {
+  T* parameter;
+  compute_t<T>* master = nullptr;
+
+  /// A copy that rounds to the parameter; else the parameter, which somebody else has written.
+  [[gnu::always_inline]] compute_t<T> value(Index i) const {
+    const compute_t<T> stored = widen(parameter[i]);
+    if constexpr (!std::is_same_v<T, compute_t<T>>) {
+      if (master) return widen(narrow<T>(master[i])) == stored ? master[i] : stored;
+    }
+    return stored;
+  }
+  [[gnu::always_inline]] void set(Index i, compute_t<T> value) const {
+    if constexpr (!std::is_same_v<T, compute_t<T>>) {
+      if (master) master[i] = value;
+    }
+    parameter[i] = narrow<T>(value);
+  }
+};
+
 /// What SGD needs of its settings.
 template <class C>
 struct SgdFactors {
@@ -22,20 +45,20 @@ struct SgdFactors {
 };
 
 /// g = gradient + decay * parameter; velocity = momentum * velocity + g; parameter -= rate * velocity. Without
-/// momentum, `velocity` is null. The parameter has the gradient's element type, or that which is computed in.
-template <class P, class T>
-void sgd_update(Index n, P* parameter, const T* gradient, compute_t<T>* velocity,
+/// momentum, `velocity` is null.
+template <class T>
+void sgd_update(Index n, const Updated<T>& parameter, const T* gradient, compute_t<T>* velocity,
                 const SgdFactors<compute_t<T>>& f) {
   using C = compute_t<T>;
   SHARDWISE_INDEPENDENT
   for (Index i = 0; i < n; ++i) {
-    const C value = widen(parameter[i]), g = widen(gradient[i]) + f.decay * value;
+    const C value = parameter.value(i), g = widen(gradient[i]) + f.decay * value;
     C step = g;
     if (velocity) {
       velocity[i] = f.momentum * velocity[i] + g;
       step = f.nesterov ? g + f.momentum * velocity[i] : velocity[i];
     }
-    parameter[i] = narrow<P>(value - f.rate * step);
+    parameter.set(i, value - f.rate * step);
   }
 }
 
@@ -48,11 +71,10 @@ struct AdamFactors {
   C correction2;  ///< √(1 - beta2^step)
 };
 
-/// Decoupled weight decay (Loshchilov and Hutter, 2019), in PyTorch's order of operations. The parameter has the
-/// gradient's element type, or that which is computed in.
-template <class P, class T>
-void adamw_update(Index n, P* parameter, const T* gradient, compute_t<T>* mean, compute_t<T>* square,
-                  const AdamFactors<compute_t<T>>& f) {
+/// Decoupled weight decay (Loshchilov and Hutter, 2019), in PyTorch's order of operations.
+template <class T>
+void adamw_update(Index n, const Updated<T>& parameter, const T* gradient, compute_t<T>* mean,
+                  compute_t<T>* square, const AdamFactors<compute_t<T>>& f) {
   using C = compute_t<T>;
   const C rate = f.rate / f.correction1;
   SHARDWISE_INDEPENDENT
@@ -61,18 +83,7 @@ void adamw_update(Index n, P* parameter, const T* gradient, compute_t<T>* mean, 
     mean[i] = f.beta1 * mean[i] + (1 - f.beta1) * g;
     square[i] = f.beta2 * square[i] + (1 - f.beta2) * g * g;
     const C size = std::sqrt(square[i]) / f.correction2 + f.epsilon;
-    parameter[i] = narrow<P>(widen(parameter[i]) * f.decay - rate * mean[i] / size);
-  }
-}
-
-/// The copy of a parameter in the type that is computed in: an element that rounds to the parameter's stays as it is;
-/// another is taken from it, as somebody else has written that. Begins with zeros.
-template <class T>
-void refresh_master(Index n, const T* parameter, compute_t<T>* master) {
-  SHARDWISE_INDEPENDENT
-  for (Index i = 0; i < n; ++i) {
-    const compute_t<T> value = widen(parameter[i]);
-    master[i] = widen(narrow<T>(master[i])) == value ? master[i] : value;
+    parameter.set(i, parameter.value(i) * f.decay - rate * mean[i] / size);
   }
 }
 

@@ -33,8 +33,9 @@ struct AdamWUpdate {
   constexpr int flops() const { return 14; }
   constexpr int state_blocks() const { return 2; }
 
-  template <class P, class T>
-  void apply(Index count, P* parameter, const T* gradient, const ParameterState& state) const {
+  template <class T>
+  void apply(Index count, const kernel::Updated<T>& parameter, const T* gradient,
+             const ParameterState& state) const {
     using C = kernel::compute_t<T>;
     const auto n = static_cast<double>(state.steps);
     kernel::AdamFactors<C> factors{

@@ -278,19 +278,9 @@ class Optimizer {
   template <class T>
   static void apply(const Update& update, Index count, void* parameter, const void* gradient,
                     const ParameterState& state) {
-    using C = kernel::compute_t<T>;
-    auto* values = static_cast<T*>(parameter);
-    const auto* slopes = static_cast<const T*>(gradient);
-    if constexpr (!std::is_same_v<T, C>) {
-      if (state.master) {
-        C* master = static_cast<C*>(state.master->data);
-        kernel::refresh_master(count, values, master);
-        update.apply(count, master, slopes, state);
-        std::transform(master, master + count, values, [](C x) { return kernel::narrow<T>(x); });
-        return;
-      }
-    }
-    update.apply(count, values, slopes, state);
+    auto* master = state.master ? static_cast<kernel::compute_t<T>*>(state.master->data) : nullptr;
+    const kernel::Updated<T> values{static_cast<T*>(parameter), master};
+    update.apply(count, values, static_cast<const T*>(gradient), state);
   }
 
   Update update_;

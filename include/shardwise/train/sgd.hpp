@@ -40,8 +40,9 @@ struct SgdUpdate {
   }
   constexpr int state_blocks() const { return momentum != 0 ? 1 : 0; }
 
-  template <class P, class T>
-  void apply(Index count, P* parameter, const T* gradient, const ParameterState& state) const {
+  template <class T>
+  void apply(Index count, const kernel::Updated<T>& parameter, const T* gradient,
+             const ParameterState& state) const {
     using C = kernel::compute_t<T>;
     C* velocity = state_blocks() > 0 ? static_cast<C*>(state.first->data) : nullptr;
     const kernel::SgdFactors<C> factors{.rate = static_cast<C>(rate),
