@@ -377,6 +377,31 @@ TEST_CASE("bfloat16 with master weights is rounded float training") {
   });
 }
 
+TEST_CASE("gradients in bfloat16 are added up in float, over micro-batches") {
+  for_each_level([]<int Level>() {
+    for (const Mesh& mesh : data_by_tensor_meshes()) {
+      INFO("dp ", mesh.size<dp>(), " tp ", mesh.size<tp>(), " level ", Level);
+      Model<Mesh, Level, bfloat16> model{mesh};
+      sw::initialize(model, 1);  // ones
+      sw::SGD sgd({.rate = 1});
+      for (int micro_batch = 0; micro_batch < 256; ++micro_batch) {
+        for_each_numbered(model, [&](auto& parameter, int) {
+          using X = tensor_of_parameter<decltype(parameter)>;
+          parameter.slot()->add(sw::redistribute_to<sw::cotangent_of<X>>(whole_tensor<X>(
+              mesh, parameter.shape(), [&](Index) { return micro_batch == 0 ? 1 : std::ldexp(1., -9); })));
+          CHECK(!parameter.slot()->writable());  // or kernels would add to it in bfloat16
+        });
+        sw::reduce_gradients(model, {.last = micro_batch == 255});
+      }
+      sgd.step(model);
+      // 1 + 255/512 is 1.5 in bfloat16, in which 1 + 1/512 is 1.
+      for_each_numbered(model, [&](auto& parameter, int) {
+        for (double x : values_of(parameter)) CHECK(x == -0.5);
+      });
+    }
+  });
+}
+
 TEST_CASE("state and master weights lie as finished gradients do, and are counted") {
   for (const Mesh& mesh : data_by_tensor_meshes()) {
     auto train = []<int Level, class T>(const Mesh& on) {

@@ -38,6 +38,20 @@ void accumulate(Index n, const T* x, T* y) {
   add(n, x, y, y);
 }
 
+/// y += x, where y is in the type that is computed in.
+template <class T>
+void accumulate_wide(Index n, const T* x, compute_t<T>* y) {
+  SHARDWISE_INDEPENDENT
+  for (Index i = 0; i < n; ++i) y[i] += widen(x[i]);
+}
+
+/// y = x, rounded from the type that is computed in.
+template <class T>
+void narrow(Index n, const compute_t<T>* x, T* y) {
+  SHARDWISE_INDEPENDENT
+  for (Index i = 0; i < n; ++i) y[i] = narrow<T>(x[i]);
+}
+
 /// y = a - b
 template <class T>
 void subtract(Index n, const T* a, const T* b, T* y) {
