@@ -26,11 +26,7 @@ for program in overhead redistribute collectives checkpoint; do
   mpirun -n 2 "${binding[@]}" "$shardwise_build/benchmarks/$program"
 done
 echo
-if /usr/bin/env python3 -c "import torch" 2>/dev/null || /usr/bin/python3 -c "import torch" 2>/dev/null; then
-  python3 "$shardwise_root/benchmarks/llama_step.py" "$shardwise_build/benchmarks/llama_step"
-else
-  echo "llama_step: nothing to compare with, as PyTorch is missing (Debian: apt-get install python3-torch)"
-fi
+python3 "$shardwise_root/benchmarks/llama_step.py" "$shardwise_build/benchmarks/llama_step"
 echo
 python3 "$shardwise_root/benchmarks/network.py" "$shardwise_build/benchmarks"
 echo

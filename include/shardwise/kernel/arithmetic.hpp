@@ -6,6 +6,7 @@
 /// Elementwise arithmetic on blocks of n elements, and on rows: one against every row of a block, and those of a table
 /// by their ids. An output of the former may be one of the inputs; otherwise blocks do not overlap.
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 
@@ -106,13 +107,40 @@ void embedding(Index count, const Id* ids, Index first, Index rows, Index dim, c
   }
 }
 
-/// dtable[ids[i] - first, :] += dy[i, :], in the order of i, for the ids of own rows.
+namespace detail {
+
+struct EmbeddingOrder;
+struct EmbeddingRow;
+
+}  // namespace detail
+
+/// dtable[ids[i] - first, :] += dy[i, :], in the order of i, for the ids of own rows. A row of bfloat16, to which
+/// frequent tokens add often, is added up in float and rounded once.
 template <class T, class Id>
 void embedding_backward(Index count, const Id* ids, Index first, Index rows, Index dim, const T* dy,
                         T* dtable) {
-  for (Index i = 0; i < count; ++i, dy += dim) {
-    const Index row = static_cast<Index>(ids[i]) - first;
-    if (row >= 0 && row < rows) accumulate(dim, dy, dtable + row * dim);
+  const auto row_of = [=](Index i) { return static_cast<Index>(ids[i]) - first; };
+  const auto owned = [=](Index i) { return row_of(i) >= 0 && row_of(i) < rows; };
+  if constexpr (std::is_same_v<T, compute_t<T>>) {
+    for (Index i = 0; i < count; ++i) {
+      if (owned(i)) accumulate(dim, dy + i * dim, dtable + row_of(i) * dim);
+    }
+  } else {
+    Index* order = scratch<detail::EmbeddingOrder, Index>(count);
+    Index* const begin = order;
+    Index* end = order;
+    for (Index i = 0; i < count; ++i) {
+      if (owned(i)) *end++ = i;
+    }
+    std::sort(begin, end, [=](Index a, Index b) { return ids[a] != ids[b] ? ids[a] < ids[b] : a < b; });
+    auto* sum = scratch<detail::EmbeddingRow, compute_t<T>>(dim);
+    while (order < end) {
+      const Index row = row_of(*order);
+      std::fill_n(sum, dim, compute_t<T>{0});
+      accumulate_wide(dim, dtable + row * dim, sum);
+      for (; order < end && row_of(*order) == row; ++order) accumulate_wide(dim, dy + *order * dim, sum);
+      narrow(dim, sum, dtable + row * dim);
+    }
   }
 }
 
