@@ -57,7 +57,8 @@ TEST_CASE("hybrid: gathered and scattered within a group, summed over the replic
       const auto plan = hybrid_plan<3>(mesh, {.micro_batches = micro});
       const Index units = data ? small_units * micro : 0;
       CHECK(calls(plan, forward, all_gather, on_dp) == units);
-      const Index again = data ? (small_units - 2) * micro : 0;  // not the table, nor what the last unit keeps
+      const Index again =
+          data ? (small_units - 2) * micro : 0;  // not the table, nor what the last unit keeps
       CHECK(calls(plan, backward, all_gather, on_dp) == again);
       CHECK(calls(plan, backward, reduce_scatter, on_dp) == units);
       CHECK(plan.count<dp>(all_gather) == units + again);
