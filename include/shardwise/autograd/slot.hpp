@@ -62,7 +62,7 @@ class GradientSlot : public Counted {
   constexpr explicit GradientSlot(MemoryUse use = MemoryUse::activation) : use_(use) {}
 
   constexpr bool filled() const { return static_cast<bool>(sum_); }
-  constexpr const Buffer& sum() const {
+  constexpr const Buffer& sum() {
     round();
     return sum_;
   }
@@ -154,7 +154,7 @@ class GradientSlot : public Counted {
     }
     if (sum_->data) elements.add_wide(count, more->data, sum_->data);
   }
-  constexpr void round() const {
+  constexpr void round() {
     if (!wide_) return;
     const Index count = sum_->bytes / wide_->wide_bytes;
     const Buffer wide =
@@ -163,8 +163,8 @@ class GradientSlot : public Counted {
     wide_ = nullptr;
   }
 
-  mutable Buffer sum_;
-  mutable const detail::ElementSum* wide_ = nullptr;  ///< of the elements, if the sum is wider
+  Buffer sum_;
+  const detail::ElementSum* wide_ = nullptr;  ///< of the elements, if the sum is wider
   MemoryUse use_;
   bool passed_ = false;
   bool gathers_wide_ = false;

@@ -120,7 +120,7 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
   /// What `backward` has left.
   constexpr AnyTensor take_pending() { return stored.with(layouts.pending, pending->take()); }
   /// What `reduce_gradients` has left.
-  constexpr AnyTensor finished_gradient() const { return stored.with(layouts.finished, finished.sum()); }
+  constexpr AnyTensor finished_gradient() { return stored.with(layouts.finished, finished.sum()); }
 
   const AnyTensor stored;
   const ParameterLayouts& layouts;

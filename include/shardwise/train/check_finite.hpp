@@ -45,7 +45,7 @@ class NonFiniteElements {
   void count(const NamedParameter& parameter) {
     names_.push_back(parameter.name);
     kernel::NonFinite here;
-    const ParameterCell& cell = *parameter.cell;
+    ParameterCell& cell = *parameter.cell;
     const MeshView& mesh = cell.stored.mesh;
     if (!mesh.dry()) {
       axes_ = axes_of_many(mesh);

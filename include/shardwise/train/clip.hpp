@@ -40,7 +40,7 @@ class NormOfRanks {
   /// Σ x² or max |x|.
   constexpr explicit NormOfRanks(bool maximum) : maximum_(maximum) {}
 
-  constexpr void count(const ParameterCell& cell) {
+  constexpr void count(ParameterCell& cell) {
     join(cell.stored.mesh);
     const AnyTensor gradient = cell.finished_gradient();
     if (!gradient || !counts_here(gradient)) return;
@@ -113,7 +113,7 @@ constexpr double gradient_norm(Module& module, double p = 2, const ReduceOptions
   }
   reduce_gradients(module, detail::finishing(options));
   detail::NormOfRanks norm(maximum);
-  for (const detail::ParameterCell* cell : detail::distinct(detail::parameters_of(module))) norm.count(*cell);
+  for (detail::ParameterCell* cell : detail::distinct(detail::parameters_of(module))) norm.count(*cell);
   return norm.finish();
 }
 
