@@ -12,6 +12,7 @@
 
 #include <Eigen/Core>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <new>
@@ -49,7 +50,7 @@ template <class T>
   if constexpr (std::is_same_v<T, Eigen::bfloat16>) {
     const auto bits = std::bit_cast<std::uint32_t>(x);
     const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    const bool nan = x != x;
+    const bool nan = std::isnan(x);
     return Eigen::bfloat16_impl::raw_uint16_to_bfloat16(static_cast<std::uint16_t>(nan ? 0x7fc0u : rounded));
   } else {
     return x;

@@ -51,7 +51,7 @@ class Shared {
     if (before) let_go(before);
     return *this;
   }
-  constexpr ~Shared() {
+  constexpr ~Shared() {  // NOLINT(bugprone-exception-escape): what cannot arrive ends the program
     if (object_) let_go(object_);
   }
 

@@ -32,7 +32,7 @@ class Hosts {
     even_ = std::all_of(members.begin(), members.end(), [&](int number) { return number == lanes_; });
     if (!even_) lanes_ = 1;
     at_.resize(of_.size());
-    for (int rank = 0; rank < size(); ++rank) at_[place_of(rank)] = rank;
+    for (int rank = 0; rank < size(); ++rank) at_[place(position(rank), lane(rank))] = rank;
   }
 
   int size() const { return static_cast<int>(of_.size()); }
@@ -47,13 +47,12 @@ class Hosts {
   int lane(int rank) const { return even_ ? lane_[static_cast<std::size_t>(rank)] : 0; }
   /// The position of a rank within its lane, and the rank at a position of a lane.
   int position(int rank) const { return even_ ? of(rank) : rank; }
-  int rank_at(int position, int lane) const {
-    return at_[static_cast<std::size_t>(position * lanes_ + lane)];
-  }
+  int rank_at(int position, int lane) const { return at_[place(position, lane)]; }
 
  private:
-  std::size_t place_of(int rank) const {
-    return static_cast<std::size_t>(position(rank) * lanes_ + lane(rank));
+  std::size_t place(int position, int lane) const {
+    return static_cast<std::size_t>(position) * static_cast<std::size_t>(lanes_) +
+           static_cast<std::size_t>(lane);
   }
 
   std::vector<int> of_, lane_, at_;

@@ -164,10 +164,10 @@ class NodeTransport {
  private:
   static constexpr Index slot = NodeRounds::slot_bytes;
   /// So much every rank reduces whole: a second message would cost more.
-  static constexpr Index few_bytes = 8 * 1024;
+  static constexpr Index few_bytes = Index{8} << 10;
   /// From here on two copies through the cache cost more than the kernel's one.
-  static constexpr Index many_bytes = 256 * 1024;
-  static constexpr Index space_bytes = 64 * 1024;
+  static constexpr Index many_bytes = Index{256} << 10;
+  static constexpr Index space_bytes = Index{64} << 10;
 
   NodeTransport(MPI_Comm comm, int rank, int size) : rank_(rank), size_(size), rounds_(comm, rank, size) {}
 

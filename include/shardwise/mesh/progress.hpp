@@ -25,11 +25,13 @@ class Operation : public Pooled<Operation> {
   /// Goes on as far as that needs no waiting. Returns whether it is complete, or has failed: then `fail_with` was called.
   virtual bool advance() = 0;
   bool done() const noexcept { return done_.load(std::memory_order_acquire); }
+  /// Something that is to live as long.
+  void keep(std::shared_ptr<const void> alive) { keep_alive_ = std::move(alive); }
   /// What MPI said, when it is done.
   int code() const noexcept { return code_; }
 
  protected:
-  constexpr ~Operation() = default;
+  ~Operation() = default;
   bool fail_with(int code) noexcept {
     code_ = code;
     return true;
@@ -40,6 +42,7 @@ class Operation : public Pooled<Operation> {
   Operation* next_ = nullptr;  // under way, in the order of their beginning
   int code_ = MPI_SUCCESS;
   std::atomic<bool> done_{false};
+  std::shared_ptr<const void> keep_alive_;
 };
 
 /// All operations of the process; never destroyed. The thread begins with the first operation and ends with MPI.

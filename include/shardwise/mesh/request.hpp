@@ -19,7 +19,8 @@ class Request {
   Request() = default;
   /// For `Communicator`: `keep_alive` lives as long as the operation.
   Request(const char* name, detail::Operation& operation, std::shared_ptr<const void> keep_alive)
-      : name_(name), operation_(&operation), keep_alive_(std::move(keep_alive)) {
+      : name_(name), operation_(&operation) {
+    operation.keep(std::move(keep_alive));
     detail::Progress::get().begin(operation);
   }
 
@@ -33,11 +34,8 @@ class Request {
   ~Request() {
     if (!operation_ || detail::mpi_finalized()) return;
     const bool unwinds = std::uncaught_exceptions() > exceptions_;
-    if (detail::Progress::get().wait(*operation_, unwinds ? 1 : forever)) {
-      destroy_pooled(operation_);
-    } else {
-      new std::shared_ptr<const void>(std::move(keep_alive_));  // it is still under way, until the job ends
-    }
+    if (detail::Progress::get().wait(*operation_, unwinds ? 1 : forever)) destroy_pooled(operation_);
+    // else it is under way until the job ends
   }
 
   /// Returns when the operation is complete. At once if it was, or if there is none.
@@ -62,20 +60,17 @@ class Request {
     name_ = other.name_;
     operation_ = std::exchange(other.operation_, nullptr);
     exceptions_ = other.exceptions_;
-    keep_alive_ = std::move(other.keep_alive_);
   }
 
   void release() {
     const int code = operation_->code();
     destroy_pooled(std::exchange(operation_, nullptr));
-    keep_alive_.reset();
     detail::check_mpi(code, name_);
   }
 
   const char* name_ = "";
   detail::Operation* operation_ = nullptr;
   int exceptions_ = std::uncaught_exceptions();
-  std::shared_ptr<const void> keep_alive_;
 };
 
 }  // namespace shardwise

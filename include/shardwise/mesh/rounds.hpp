@@ -186,7 +186,7 @@ class BlockPiece {
   static void copy(char* to, const char* from, Index bytes) {
     if (to != from && bytes > 0) std::memmove(to, from, static_cast<std::size_t>(bytes));
   }
-  void reduce(const char* terms, char* sums, Index count) {
+  void reduce(const char* terms, char* sums, Index count) const {
     if (count > 0) MPI_Reduce_local(terms, sums, static_cast<int>(count), work_.type, work_.op);
   }
 

@@ -163,7 +163,7 @@ class Optimizer {
   struct Gathers : Counted {
     constexpr explicit Gathers(const ReduceOptions& options)
         : buckets(options.bucket_bytes, options.in_background) {}
-    constexpr ~Gathers() { buckets.finish(); }
+    constexpr ~Gathers() { buckets.finish(); }  // NOLINT(bugprone-exception-escape): as in Shared
     detail::Buckets buckets;
   };
   class Gathered final : public detail::Arrival {
