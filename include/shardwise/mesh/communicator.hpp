@@ -3,8 +3,7 @@
 #pragma once
 
 /// @file
-/// A group of ranks and the collectives among them: the one seam between this library and what moves the
-/// data. Among ranks of one host that is their memory (see `Transport`); across hosts small data are MPI's, large ones
+/// A group of ranks and the collectives among them: the one seam between this library and what moves the data. Among ranks of one host that is their memory (see `Transport`); across hosts small data are MPI's, large ones
 /// and those that a computation need not wait for go in rounds of messages.
 ///
 /// @code
@@ -80,7 +79,8 @@ class Communicator {
   void all_reduce(const void* in, void* out, Index count, DataType type, ReduceOp op) const {
     const int n = detail::mpi_count(count, "all_reduce");
     if (by_rounds(count * size_of(type))) return all_reduce_async(in, out, count, type, op).wait();
-    if (auto* node = state_->node()) return node->all_reduce(in, out, count, reduction(type, op));
+    if (auto* node = state_->node(); node && node->reduces(count * size_of(type)))
+      return node->all_reduce(in, out, count, reduction(type, op));
     call("MPI_Allreduce", MPI_Allreduce, in_place(in, out), out, n, detail::mpi_type(type),
          detail::mpi_op(type, op));
   }
