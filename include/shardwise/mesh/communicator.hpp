@@ -79,8 +79,7 @@ class Communicator {
   void all_reduce(const void* in, void* out, Index count, DataType type, ReduceOp op) const {
     const int n = detail::mpi_count(count, "all_reduce");
     if (by_rounds(count * size_of(type))) return all_reduce_async(in, out, count, type, op).wait();
-    if (auto* node = state_->node(); node && node->reduces(count * size_of(type)))
-      return node->all_reduce(in, out, count, reduction(type, op));
+    if (auto* node = state_->node()) return node->all_reduce(in, out, count, reduction(type, op));
     call("MPI_Allreduce", MPI_Allreduce, in_place(in, out), out, n, detail::mpi_type(type),
          detail::mpi_op(type, op));
   }

@@ -41,9 +41,6 @@ class NodeTransport {
     return *std::max_element(counts.begin(), counts.end()) * width < many_bytes;
   }
 
-  /// Whether an all-reduce of so many bytes is for this; else MPI's is as fast, and a tensor-parallel step with it faster.
-  static bool reduces(Index bytes) { return bytes < many_bytes || bytes >= (Index{16} << 20); }
-
   void barrier() {
     rounds_.start(0);
     rounds_.exchange();
