@@ -85,8 +85,7 @@ class Progress {
   }
 
  private:
-  /// Seconds that the thread sleeps. Meanwhile the sockets send and receive what they hold: some MB, which a link of
-  /// 10 Gbit/s needs several milliseconds for.
+  /// Seconds that the thread sleeps. Meanwhile the sockets send and receive what they hold.
   static constexpr double nap = 4e-4;
   /// Seconds after which one that waits leaves the core to others now and then.
   static constexpr double patience = 1e-3;

@@ -126,12 +126,11 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
   const ParameterLayouts& layouts;
   const ElementFunctions& functions;
   const Init init;
-  Buffer gathered;  ///< the value as it is used, while it is in use, if it is not stored so
-  Buckets* carrier =
-      nullptr;    ///< what may still be on the way with the value: the gathered one, if that is another
-  int users = 0;  ///< of the gathered value
-  unsigned changes = 0;      ///< of the value
-  unsigned gathered_at = 0;  ///< how many changes the gathered value knows of
+  Buffer gathered;             ///< the value as it is used, while it is in use, if it is not stored so
+  Buckets* carrier = nullptr;  ///< what may still be on the way with the value, stored or gathered
+  int users = 0;               ///< of the gathered value
+  unsigned changes = 0;        ///< of the value
+  unsigned gathered_at = 0;    ///< how many changes the gathered value knows of
   bool set = false, seen = false;
   bool read_backward = false;  ///< a pullback has asked for the gathered value: an embedding's does not
   const Shared<GradientSlot> pending;         ///< what `backward` leaves
