@@ -6,44 +6,10 @@
 /// Where a gradient gathers. Contributions are added in the gradient's own layout: three uses of one
 /// `Reduced` tensor add up as one pending sum, and are reduced once.
 
-#include <shardwise/kernel/arithmetic.hpp>
-#include <shardwise/tensor/tensor.hpp>
+#include <shardwise/autograd/token_rows.hpp>
+#include <shardwise/memory/pooled_list.hpp>
 
 namespace shardwise {
-
-namespace detail {
-
-/// How elements of one type are added; and, if they are narrower than what is computed with, how many are: in that type.
-struct ElementSum {
-  Index bytes;  ///< of an element
-  void (*add)(Index count, const void* a, const void* b, void* sum);
-  Index wide_bytes;                                                  ///< of an element that is computed with
-  void (*add_wide)(Index count, const void* more, void* wide_sum);   ///< null if that is the same type
-  void (*narrow)(Index count, const void* wide_sum, void* rounded);  ///< null if that is the same type
-};
-template <class T>
-constexpr ElementSum sum_of_elements() {
-  using C = kernel::compute_t<T>;
-  ElementSum functions{sizeof(T),
-                       [](Index count, const void* a, const void* b, void* sum) {
-                         kernel::add(count, static_cast<const T*>(a), static_cast<const T*>(b),
-                                     static_cast<T*>(sum));
-                       },
-                       sizeof(C), nullptr, nullptr};
-  if constexpr (!std::is_same_v<T, C>) {
-    functions.add_wide = [](Index count, const void* more, void* wide_sum) {
-      kernel::accumulate_wide(count, static_cast<const T*>(more), static_cast<C*>(wide_sum));
-    };
-    functions.narrow = [](Index count, const void* wide_sum, void* rounded) {
-      kernel::narrow(count, static_cast<const C*>(wide_sum), static_cast<T*>(rounded));
-    };
-  }
-  return functions;
-}
-template <class T>
-inline constexpr ElementSum element_sum = sum_of_elements<T>();
-
-}  // namespace detail
 
 /// Is told when no node that a tape has will add to a gradient any more.
 class GradientListener {
@@ -56,22 +22,32 @@ class GradientListener {
 ///
 /// The gradient of a parameter in bfloat16 is added up in float, as there may be many micro-batches, and is rounded when
 /// it is asked for. As long as nothing was added to the first contribution, it is that.
+///
+/// As long as all contributions are the rows of a few tokens, they are kept so, and are added up when the gradient is
+/// asked for.
 class GradientSlot : public Counted {
  public:
   /// `use`: what the gradient's memory is counted as.
   constexpr explicit GradientSlot(MemoryUse use = MemoryUse::activation) : use_(use) {}
 
-  constexpr bool filled() const { return static_cast<bool>(sum_); }
+  constexpr bool filled() const { return sum_ || !rows_.empty(); }
+  /// To be read; what `has_rows` says stays as it is.
   constexpr const Buffer& sum() {
+    if (has_rows() && !sum_) {
+      GradientSlot all(use_);
+      for (const detail::TokenRows& some : rows_) all.add_up(some);
+      sum_ = all.take();
+    }
     round();
     return sum_;
   }
   constexpr MemoryUse use() const { return use_; }
   /// There is a gradient, and nobody else reads it: a kernel may add to it in place.
-  constexpr bool writable() const { return sum_.unique() && !gathers_wide_; }
+  constexpr bool writable() const { return sum_.unique() && !gathers_wide_ && !has_rows(); }
   /// The gradient, to be changed in place by whoever asks: copied first if somebody else reads it. There must be
   /// one.
   constexpr const Buffer& own(Recorder* recorder) {
+    add_up_rows();
     round();
     if (!sum_.unique()) {
       const Buffer copy = allocate_buffer(sum_, recorder, sum_->bytes, use_);
@@ -93,6 +69,7 @@ class GradientSlot : public Counted {
   }
 
   constexpr Buffer take() {
+    add_up_rows();
     round();
     return std::move(sum_);
   }
@@ -105,6 +82,33 @@ class GradientSlot : public Counted {
   constexpr void clear() {
     sum_ = Buffer();
     wide_ = nullptr;
+    rows_.clear();
+  }
+
+  /// Are all contributions rows of tokens? Then they can be taken as that.
+  constexpr bool has_rows() const { return !rows_.empty(); }
+  constexpr void take_rows(detail::PooledList<detail::TokenRows>& to) {
+    sum_ = Buffer();
+    while (has_rows()) rows_.move_to(to, rows_.front());
+  }
+  /// Keeps the contribution as it is if there is no other kind, and if all together have no more tokens, times `ranks`,
+  /// than the table has rows: numbers that are the same on all of these ranks. Returns whether it does.
+  [[gnu::noinline]] constexpr bool keep(const detail::TokenRows& some, Index ranks) {
+    if (sum_ && !has_rows()) return false;
+    Index tokens = some.most_tokens();
+    for (const detail::TokenRows& other : rows_) tokens += other.most_tokens();
+    if (tokens * ranks > some.block.rows) return false;
+    sum_ = Buffer();  // of the others
+    rows_.emplace_back(some).rows.buffer->set_use(use_);
+    return true;
+  }
+  /// Adds the sums of the rows.
+  constexpr void add_up(const detail::TokenRows& some) {
+    if (writable()) {
+      some.add_to(sum_);
+    } else {
+      add(some.summed(use_), *some.elements, some.rows.mesh.recorder());
+    }
   }
 
   template <TensorType Gradient>
@@ -121,6 +125,7 @@ class GradientSlot : public Counted {
           "Tape::backward: what the result was computed from, or the result itself, had its backward pass "
           "before, which emptied the tape; compute it again, or add the losses and call backward once");
     }
+    add_up_rows();
     if (!sum_) {
       sum_ = std::move(more);
       if (use_ != MemoryUse::activation) sum_->set_use(use_);
@@ -154,6 +159,12 @@ class GradientSlot : public Counted {
     }
     if (sum_->data) elements.add_wide(count, more->data, sum_->data);
   }
+  constexpr void add_up_rows() {
+    if (!has_rows()) return;
+    detail::PooledList<detail::TokenRows> all;
+    take_rows(all);
+    for (const detail::TokenRows& some : all) add_up(some);
+  }
   constexpr void round() {
     if (!wide_) return;
     const Index count = sum_->bytes / wide_->wide_bytes;
@@ -164,6 +175,7 @@ class GradientSlot : public Counted {
   }
 
   Buffer sum_;
+  detail::PooledList<detail::TokenRows> rows_;
   const detail::ElementSum* wide_ = nullptr;  ///< of the elements, if the sum is wider
   MemoryUse use_;
   bool passed_ = false;

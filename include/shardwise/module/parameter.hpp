@@ -74,14 +74,7 @@ class Parameter {
   /// What operations use. Throws `std::logic_error` if the value was never set; or if it is sharded, and not
   /// gathered now: see `Unit`.
   constexpr const X& value() const requires(!is_gathered) { return stored(); }
-  constexpr X value() const requires(is_gathered) {
-    cell_->check_set();
-    if (!cell_->gathered) {
-      throw std::logic_error(
-          "a fully sharded parameter is used, but not gathered: run the modules that use it in a Unit");
-    }
-    return X(mesh(), shape(), cell_->gathered);
-  }
+  constexpr X value() const requires(is_gathered) { return X(mesh(), shape(), cell_->gathered_value()); }
   /// What is kept between the steps. Throws `std::logic_error` if it was never set.
   constexpr const Stored& stored() const {
     cell_->check_set();
@@ -143,6 +136,22 @@ struct OperandTraits<Parameter<X, How>> {
   static constexpr bool tracked = true;
   static constexpr decltype(auto) value(const Parameter<X, How>& p) { return p.value(); }
   static constexpr const auto& slot(const Parameter<X, How>& p) { return p.slot(); }
+};
+
+/// A parameter as it is stored, for a module that uses it so. Its gradient goes where it rests.
+template <class P>
+struct AsStored {
+  static_assert(cotangent(P::layouts.stored) == P::layouts.resting, "its gradient rests in another layout");
+  const P& parameter;
+};
+
+template <class P>
+struct OperandTraits<AsStored<P>> {
+  using TensorOf = typename P::Stored;
+  static constexpr bool on_tape = false;
+  static constexpr bool tracked = true;
+  static constexpr const TensorOf& value(const AsStored<P>& p) { return p.parameter.stored(); }
+  static constexpr const auto& slot(const AsStored<P>& p) { return p.parameter.cell()->resting; }
 };
 
 }  // namespace shardwise

@@ -79,7 +79,8 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
         layouts(all_layouts),
         functions(element),
         init(first),
-        pending(Shared<GradientSlot>::make(layouts.waits ? MemoryUse::gradient : MemoryUse::gathered)) {}
+        pending(Shared<GradientSlot>::make(layouts.waits ? MemoryUse::gradient : MemoryUse::gathered)),
+        resting(Shared<GradientSlot>::make(MemoryUse::gradient)) {}
 
   /// Returns when there is nothing of the value on its way any more.
   constexpr void await() {
@@ -99,6 +100,28 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
           "a parameter is used before it has a value: call initialize(model, seed) first; if you did, a "
           "module's visit does not name it");
     }
+  }
+  /// Begins to gather the value as it is used; it is there when `by` has finished.
+  constexpr void gather(Buckets& by) {
+    Recorder* recorder = stored.mesh.recorder();
+    gathered_at = changes;
+    gathered =
+        by.carry(stored, layouts.used, MemoryUse::gathered, recorder ? recorder->phase() : Phase::forward)
+            .buffer;
+  }
+  /// The gathered value. Throws `std::logic_error` outside of the parameter's units, and if it was never set.
+  constexpr const Buffer& gathered_value() {
+    check_set();
+    if (!gathered && users > 0) {
+      Buckets now(std::numeric_limits<Index>::max(), 0);
+      gather(now);
+      now.finish();
+    }
+    if (!gathered) {
+      throw std::logic_error(
+          "a fully sharded parameter is used, but not gathered: run the modules that use it in a Unit");
+    }
+    return gathered;
   }
   /// What is kept between the steps, to be changed in place.
   constexpr const AnyTensor& writable() {
@@ -132,9 +155,10 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
   unsigned changes = 0;        ///< of the value
   unsigned gathered_at = 0;    ///< how many changes the gathered value knows of
   bool set = false, seen = false;
+  bool on_demand = false;      ///< its unit does not gather it ahead: see `Embedding`
   bool read_backward = false;  ///< a pullback has asked for the gathered value: an embedding's does not
-  const Shared<GradientSlot> pending;         ///< what `backward` leaves
-  GradientSlot resting{MemoryUse::gradient};  ///< not used if pending gradients stay where they are
+  const Shared<GradientSlot> pending;  ///< what `backward` leaves
+  const Shared<GradientSlot> resting;  ///< not used if pending gradients stay where they are
   GradientSlot finished{MemoryUse::gradient};
 };
 

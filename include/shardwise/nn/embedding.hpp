@@ -24,17 +24,55 @@ class Embedding : public Module<Embedding<MeshType, Style, T>> {
 
   constexpr Embedding(const MeshType& mesh, Index vocabulary, Index features,
                       Init init = Init::normal(1)) requires WellFormed<Problem>
-      : table(mesh, {vocabulary, features}, init) {}
+      : table(mesh, {vocabulary, features}, init) {
+    if constexpr (looks_up_in_shards) table.cell()->on_demand = true;
+  }
   template <IllFormed Why = Problem>
   Embedding(const MeshType&, Index, Index, Init = Init::normal(1)) = delete;  // see Why
 
   /// tokens: integers [t…]; the result is [t…, features].
-  constexpr auto forward(const Operand auto& tokens) const {
-    return detail::give<Style>(embedding(tokens, table));
-  }
+  constexpr auto forward(const Operand auto& tokens) const { return detail::give<Style>(looked_up(tokens)); }
   constexpr void visit(auto&& f) { f("weight", table); }
 
   TableParameter table;
+
+ private:
+  /// Is it stored in shards, in which its gradient rests?
+  static constexpr bool looks_up_in_shards = [] {
+    const ParameterLayouts& at = TableParameter::layouts;
+    return at.gathered && cotangent(at.stored) == at.resting;
+  }();
+  static constexpr bool cut(int axis) {
+    return !(TableParameter::layouts.stored[axis] == TableParameter::layouts.used[axis]);
+  }
+
+  template <Operand Tokens>
+  constexpr auto looked_up(const Tokens& tokens) const {
+    using Y = result_of<EmbeddingOp, Tokens, TableParameter>;
+    if constexpr (!looks_up_in_shards || AbstractOperand<Tokens> || IllFormed<tensor_of<Y>>) {
+      return embedding(tokens, table);
+    } else {
+      return few(value_of(tokens)) ? looked_up_in_shards<Y>(tokens) : embedding(tokens, table);
+    }
+  }
+  /// Have all ranks that share the table no more tokens than it has rows? Then it is less to send their rows.
+  template <TensorType Ids>
+  constexpr bool few(const Ids& ids) const {
+    Index tokens = local_box(ids.shape(), Ids::layout, ids.mesh().sizes(), MeshSizes{}).elements();
+    for (int axis = 0; axis < MeshType::axes; ++axis) {
+      if (cut(axis)) tokens *= ids.mesh().sizes()[axis];
+    }
+    return tokens <= table.shape()[0];
+  }
+  /// Each rank looks up what it has, of rows or columns, for the tokens of all: what is exchanged then are results.
+  template <class Y, Operand Tokens>
+  constexpr auto looked_up_in_shards(const Tokens& tokens) const {
+    using Ids = tensor_of<Tokens>;
+    constexpr Layout all =
+        Layout::by_axis(MeshType::axes, [](int axis) { return cut(axis) ? replicate : Ids::layout[axis]; });
+    const auto ids = redistribute_to<relaid<Ids, packed(all)>>(value_of(tokens));
+    return redistribute_to<tensor_of<Y>>(embedding(alongside(ids, tokens), AsStored<TableParameter>{table}));
+  }
 };
 
 }  // namespace shardwise

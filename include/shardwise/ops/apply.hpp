@@ -18,6 +18,7 @@
 /// and optionally `flops(y, x...)`, `gradient_flops(wanted, y, x...)`, `residual_bytes(y, x...)`;
 /// `accumulates`, if `pull_back` can add to a gradient that is there; `passes`, the set of operands whose
 /// gradient is the result's gradient itself (bit i is operand i): it is handed on, not copied;
+/// `leaves_gradient`, if `leave(…)` may keep a parameter's gradient in another form (see `EmbeddingOp`);
 /// `parameters_first`, if `pull_back` may be called for some of the gradients, and again for the others; and
 /// `recomputed`, if operations that need the result in their pullback had better compute it again than keep it.
 

@@ -16,6 +16,7 @@ namespace shardwise {
 struct EmbeddingOp {
   static constexpr Saved saved{.inputs = 0b01};
   static constexpr bool accumulates = true;
+  static constexpr bool leaves_gradient = true;
 
   template <int RankTokens, int RankTable>
   static constexpr Signature signature() {
@@ -67,6 +68,27 @@ struct EmbeddingOp {
     if (!table.accumulate) kernel::fill<T>(table.elements(), 0, table.gradient);
     kernel::embedding_backward(tokens.elements(), tokens.data, table.begin[0], table.size[0], table.size[1],
                                dy.data, table.gradient);
+  }
+
+  /// Leaves the gradient of a parameter as the rows of the tokens, if ranks have looked up different ones, and all
+  /// together few: that is less to send than the table. Returns whether it does.
+  template <TensorType Table, TensorType Dy, TensorType Ids>
+  static constexpr bool leave(const Dy& dy, const Ids& ids, const View<const typename Dy::Element, 2>& table,
+                              GradientSlot& slot) {
+    if (slot.use() == MemoryUse::activation) return false;
+    Index ranks = 1;
+    for (int axis = 0; axis < Table::MeshOf::axes; ++axis) {
+      const int size = dy.mesh().sizes()[axis];
+      if (Table::layout[axis] != reduced || size == 1) continue;
+      if (!Dy::layout[axis].is_shard()) return false;
+      ranks *= size;
+    }
+    if (ranks == 1) return false;
+    const detail::TableBlock block{table.begin[0], table.size[0], table.size[1]};
+    return slot.keep(
+        {detail::AnyTensor(ids), detail::AnyTensor(dy), block, &detail::element_sum<typename Dy::Element>,
+         &detail::add_token_rows<typename Dy::Element, typename Ids::Element>},
+        ranks);
   }
 };
 

@@ -141,6 +141,9 @@ class OpNode<Op, Y, std::integer_sequence<int, I...>, Inputs...> final : public 
     if (!dy) return;
     (Numbered<I, Inputs>::value.fetch(), ...);
     Recorder* recorder = mesh_.recorder();
+    if constexpr (leaves_gradient<Op>) {
+      if (leaves(dy, Numbered<I, Inputs>::value...)) return;
+    }
     pull_back(dy, recorder,
               GradientTarget(Numbered<I, Inputs>::value.slot, dy, Numbered<I, Inputs>::value.bytes(),
                              recorder, accumulates<Op>, passes<Op, I> && same_gradient<Inputs>)...);
@@ -150,6 +153,21 @@ class OpNode<Op, Y, std::integer_sequence<int, I...>, Inputs...> final : public 
   static_assert(((!Inputs::tracked || std::is_same_v<typename Inputs::Element, typename Y::Element>)&&...));
   template <class In>
   static constexpr bool same_gradient = std::is_same_v<cotangent_of<typename In::TensorOf>, cotangent_of<Y>>;
+
+  /// Does the operation leave the gradient of its last operand another way?
+  template <class Ids, class Table>
+  constexpr bool leaves(const Buffer& dy, const Ids& ids, const Table& table) const {
+    if constexpr (Table::tracked) {
+      if (!op_.template leave<typename Table::TensorOf>(gradient_of<Y>(mesh_, extents_.shape, dy),
+                                                        ids.saved.value(), table.extents, *table.slot)) {
+        return false;
+      }
+      table.slot->settle();
+      return true;
+    } else {
+      return false;
+    }
+  }
 
   template <class... Targets>
   constexpr void pull_back(const Buffer& dy, Recorder* recorder, Targets... targets) {

@@ -37,6 +37,12 @@ inline constexpr bool parameters_first = requires {
   requires Op::parameters_first;
 };
 
+/// May it leave the gradient of a parameter in another form than as a tensor?
+template <class Op>
+inline constexpr bool leaves_gradient = requires {
+  requires Op::leaves_gradient;
+};
+
 /// Is the gradient of operand `I` the result's, element by element?
 template <class Op, int I>
 inline constexpr bool passes = false;

@@ -73,7 +73,7 @@ class Buckets {
   /// `background`: in how many buckets the communication may be under way at a time; 0: in the foreground.
   constexpr Buckets(Index most_bytes, int background) : most_bytes_(most_bytes), background_(background) {}
 
-  /// Brings `from` to where `to` is: blocks that are cut are gathered, pending sums are made, whole (then `to` may have
+  /// Brings `from` to where `to` is: blocks that are cut are gathered, or exchanged for others; pending sums are made, whole (then `to` may have
   /// the block of `from`) or cut. Returns false if that changes no block: they differ on axes of one rank at most.
   constexpr bool add(const AnyTensor& from, const AnyTensor& to, MemoryUse use, Phase phase,
                      Shared<Arrival> arrival = {}) {
@@ -141,9 +141,11 @@ class Buckets {
     auto any = [axes](const Layout& layout, auto placement) {
       return (layout.axes_where(placement) & axes) != 0;
     };
-    if (!any(from, [](Placement p) { return p.is_partial(); })) return Collective::all_gather;
-    return any(to, [](Placement p) { return p.is_shard(); }) ? Collective::reduce_scatter
-                                                             : Collective::all_reduce;
+    const bool cuts = any(to, [](Placement p) { return p.is_shard(); });
+    if (!any(from, [](Placement p) { return p.is_partial(); })) {
+      return cuts ? Collective::all_to_all : Collective::all_gather;
+    }
+    return cuts ? Collective::reduce_scatter : Collective::all_reduce;
   }
 
   /// An open bucket that goes this way, with so much room; if there is one without, that is full.

@@ -15,7 +15,7 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/module/parameters.hpp>
-#include <shardwise/tensor/buckets.hpp>
+#include <shardwise/train/carry_rows.hpp>
 
 namespace shardwise {
 
@@ -65,9 +65,9 @@ class GradientReducer final : public BackwardTask {
   /// The gradient of a parameter is complete, as far as this pass goes.
   constexpr void reduce(detail::ParameterCell& cell) {
     if (cell.layouts.waits) {
-      if (last_ && cell.pending->filled()) carry(cell.take_pending(), {&cell, true, Phase::optimizer});
+      if (last_ && cell.pending->filled()) carry_pending({&cell, true, Phase::optimizer});
     } else if (cell.pending->filled()) {
-      carry(cell.take_pending(), {&cell, false, Phase::backward});
+      carry_pending({&cell, false, Phase::backward});
     } else if (last_) {
       finish_rested(cell);
     }
@@ -116,26 +116,45 @@ class GradientReducer final : public BackwardTask {
     detail::ParameterCell& cell_;
   };
 
+  static constexpr const Layout& layout_of(const Goal& goal) {
+    return goal.finishes ? goal.cell->layouts.finished : goal.cell->layouts.resting;
+  }
+  /// Carries what is pending to its goal: as rows of tokens, if it is that.
+  constexpr void carry_pending(const Goal& goal) {
+    detail::ParameterCell& cell = *goal.cell;
+    const Layout& to = layout_of(goal);
+    const AxisSet axes = detail::changed_axes(cell.layouts.pending, to, cell.stored.mesh.sizes());
+    if (!cell.pending->has_rows() || axes == 0) {
+      return carry(cell.take_pending(), goal);
+    }
+    detail::CarriedRows::carry(Shared<detail::CarriedRows>::make(*cell.pending, cell.stored.with(to, {}),
+                                                                 Shared<Carried>::make(*this, goal)),
+                               buckets_of(goal), axes, goal.phase);
+  }
+  constexpr detail::Buckets& buckets_of(const Goal& goal) {
+    const bool of_unit = !goal.finishes && goal.cell->layouts.gathered;
+    return of_unit && !buckets_.goes_alone(goal.cell->stored.relaid(goal.cell->layouts.used)) ? units_
+                                                                                              : buckets_;
+  }
   /// Carries a gradient to its goal: first along the axes that cut it, by a reduce-scatter, then along the others, by
   /// an all-reduce.
   constexpr void carry(detail::AnyTensor gradient, const Goal& goal) {
     detail::ParameterCell& cell = *goal.cell;
-    const Layout& to = goal.finishes ? cell.layouts.finished : cell.layouts.resting;
+    const Layout& to = layout_of(goal);
     if (gradient.layout == to) {
-      (goal.finishes ? cell.finished : cell.resting)
+      (goal.finishes ? cell.finished : *cell.resting)
           .add(std::move(gradient.buffer), *cell.functions.sum, gradient.mesh.recorder());
       if (!goal.finishes && last_) finish_rested(cell);
       return;
     }
     const Layout cut = cut_like(gradient.layout, to);
-    detail::Buckets& buckets = !goal.finishes && cell.layouts.gathered ? units_ : buckets_;
     const Layout& next = gradient.layout == cut ? to : cut;
-    buckets.carry(std::move(gradient), next, MemoryUse::gradient, goal.phase,
-                  Shared<Carried>::make(*this, goal));
+    buckets_of(goal).carry(std::move(gradient), next, MemoryUse::gradient, goal.phase,
+                           Shared<Carried>::make(*this, goal));
   }
   constexpr void finish_rested(detail::ParameterCell& cell) {
-    if (!cell.resting.filled()) return;
-    carry(cell.stored.with(cell.layouts.resting, cell.resting.take()), {&cell, true, Phase::optimizer});
+    if (!cell.resting->filled()) return;
+    carry(cell.stored.with(cell.layouts.resting, cell.resting->take()), {&cell, true, Phase::optimizer});
   }
 
   static constexpr const ReduceOptions& checked(const ReduceOptions& options) {
@@ -212,7 +231,7 @@ template <class Module>
 constexpr void clear_gradients(Module& module) {
   for (detail::ParameterCell* cell : detail::parameters_of(module)) {
     cell->pending->clear();
-    cell->resting.clear();
+    cell->resting->clear();
     cell->finished.clear();
   }
 }

@@ -102,19 +102,19 @@ class UnitState : public Counted {
       if (part.cell->layouts.gathered) part.cell->check_set();
     }
     for (UnitPart& part : parts_) {
-      if (part.cell->layouts.gathered) gather(*part.cell);
+      if (part.cell->layouts.gathered) gather(*part.cell, part.cell->on_demand && !part.borrowed);
     }
     buckets_.start();
   }
-  constexpr void gather(ParameterCell& cell) {
-    if (cell.users++ > 0 && !stale(cell)) return;
-    cell.gathered_at = cell.changes;
-    cell.carrier = &buckets_;
-    Recorder* recorder = cell.stored.mesh.recorder();
-    cell.gathered = buckets_
-                        .carry(cell.stored, cell.layouts.used, MemoryUse::gathered,
-                               recorder ? recorder->phase() : Phase::forward)
-                        .buffer;
+  constexpr void gather(ParameterCell& cell, bool on_demand) {
+    if (cell.users++ > 0 && !stale(cell) && (cell.gathered || on_demand)) return;
+    if (on_demand) {
+      cell.gathered = Buffer();
+      cell.gathered_at = cell.changes;
+    } else {
+      cell.carrier = &buckets_;
+      cell.gather(buckets_);
+    }
   }
   /// Was something changed that was gathered ahead, and then not used?
   constexpr bool stale() const {
