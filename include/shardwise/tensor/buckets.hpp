@@ -36,7 +36,8 @@ class Bucket {
   }
 
   constexpr void start(bool background) {
-    moves_ = exchange_.elements() > 0;  // else nor have the others on these axes any
+    // If this rank has none, nor have the others on these axes; but it may have nothing to send that gets something.
+    moves_ = exchange_.way().kind == Collective::all_to_all ? most_ > 0 : exchange_.elements() > 0;
     if (!moves_) return;
     PhaseScope phase(exchange_.mesh().recorder(), phase_);
     exchange_.start(background);
