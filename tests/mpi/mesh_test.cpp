@@ -176,14 +176,71 @@ TEST_CASE("sub-meshes") {
   CHECK(row.rank<pp>() == mine);
   if (ranks != 4) return;
   sw::Mesh<dp, pp, tp> cube(sw::world(), {2, 1, 2});
+  communicators_made = 0;
   auto plane = cube.submesh<dp, pp>();
+  CHECK(communicators_made == 0);  // it has those of the cube
   CHECK(plane.size() == 2);
   CHECK(plane.size<dp>() == 2);
   CHECK(plane.rank<dp>() == cube.rank<dp>());
   CHECK(members(plane.communicator<dp>()) == std::vector<int>{mine % 2, mine % 2 + 2});
+  CHECK(plane.ranks() == sw::MeshRanks<dp, pp>(mine % 2, {2, 1}, {2, 2}));
+  CHECK(cube.submesh_ranks<dp, pp>(cube.at<tp>(1)) == sw::MeshRanks<dp, pp>(1, {2, 1}, {2, 2}));
   auto line = cube.submesh<tp>();
   CHECK(line.rank() == cube.rank<tp>());
   CHECK(members(line.communicator<tp>()) == std::vector<int>{mine / 2 * 2, mine / 2 * 2 + 1});
+  CHECK(communicators_made == 0);
+  auto columns = cube.submesh<tp, dp>();  // in another order
+  CHECK(members(columns.communicator<tp, dp>()) == std::vector<int>{0, 2, 1, 3});
+  CHECK(columns.submesh<dp>().ranks() == sw::MeshRanks<dp>(mine % 2, {2}, {2}));  // a part of the same job
+  auto crossed = cube.part(sw::MeshRanks<replica, tp>(3, {2, 2}, {-2, -1}));
+  CHECK(members(crossed.communicator<replica, tp>()) == std::vector<int>{3, 2, 1, 0});
+  CHECK(crossed.rank<tp>() == 1 - mine % 2);
+  CHECK(members(crossed.communicator<tp>()) == std::vector<int>{mine / 2 * 2 + 1, mine / 2 * 2});
+}
+
+TEST_CASE("what runs on a sub-mesh is recorded with its job, by the job's axes") {
+  const int ranks = sw::world().size();
+  if (ranks % 2 != 0) return;
+  sw::Mesh<pp, dp, tp> job(sw::world(), {1, 2, ranks / 2});
+  auto step = [](const auto& mesh) {
+    auto stage = mesh.template submesh<dp, tp>();
+    auto x = sw::zeros<float, sw::Shard<0>, sw::Shard<1>>(stage, {6, 8});
+    sw::redistribute<tp, sw::Replicate>(x);
+    sw::redistribute<dp, sw::Replicate>(x);
+    sw::redistribute<sw::Replicate, sw::Replicate>(x);
+    auto turned = sw::zeros<float, sw::Shard<0>, sw::Replicate>(mesh.template submesh<tp, dp>(), {6, 8});
+    sw::redistribute<tp, sw::Replicate>(turned);
+  };
+  sw::Recording recording(job);
+  step(job);
+  const auto planned =
+      sw::trace<sw::DryMesh<pp, dp, tp>>({1, 2, ranks / 2}, step, {0, job.rank<dp>(), job.rank<tp>()});
+  CHECK(recording.plan() == planned);
+  CHECK(planned.count<dp>(sw::Collective::all_gather) == 2);
+  CHECK(planned.count<tp>(sw::Collective::all_gather) == (ranks > 2 ? 3 : 0));
+  CHECK(planned.count<pp>(sw::Collective::all_gather) == 0);
+  auto stage = job.submesh<dp, tp>();
+  {
+    sw::Recording own(stage);  // its own, by its own axes
+    sw::redistribute<dp, sw::Replicate>(sw::zeros<float, sw::Shard<0>, sw::Shard<1>>(stage, {6, 8}));
+    CHECK(own.plan().count<dp>(sw::Collective::all_gather) == 1);
+  }
+  CHECK(recording.plan().collectives() == planned.collectives());
+}
+
+TEST_CASE("parts of a dry mesh") {
+  sw::Recorder recorder;
+  sw::DryMesh<pp, dp, tp> job(recorder, {2, 2, 4}, {1, 0, 3});
+  auto stage = job.submesh<dp, tp>();
+  CHECK(stage.size() == 8);
+  CHECK(stage.size<tp>() == 4);
+  CHECK(stage.rank<tp>() == 3);
+  CHECK(stage.ranks() == sw::MeshRanks<dp, tp>(8, {2, 4}));
+  CHECK(stage == job.submesh<dp, tp>());
+  CHECK_FALSE(sw::MeshView(stage) == sw::MeshView(job));
+  CHECK_THROWS_WITH_AS((job.part(sw::MeshRanks<tp>(0, {8}))),
+                       "part: rank 11 of the job is not on the mesh; only its ranks may ask for it",
+                       std::invalid_argument);
 }
 
 TEST_CASE("four axes, one of them the user's own") {

@@ -90,6 +90,9 @@ struct Counts {
 
 inline Counts seen;
 
+/// Whether an MPI_Isend is complete only when its message is being received, as MPI allows.
+inline bool synchronous_sends = false;
+
 /// What was called since the last `reset`.
 inline const Counts& counts() { return seen; }
 
@@ -380,6 +383,7 @@ int MPI_Rsend(const void* buf, int count, MPI_Datatype datatype, int dest, int t
 int MPI_Isend(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
               MPI_Request* request) {
   mpi_counter::note(mpi_counter::seen.send, mpi_counter::bytes_of(count, datatype));
+  if (mpi_counter::synchronous_sends) return PMPI_Issend(buf, count, datatype, dest, tag, comm, request);
   return PMPI_Isend(buf, count, datatype, dest, tag, comm, request);
 }
 int MPI_Issend(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,

@@ -21,11 +21,13 @@
 
 namespace shardwise {
 
-enum class Collective : std::uint8_t { none, all_reduce, all_gather, reduce_scatter, all_to_all };
-inline constexpr int collective_kinds = 5;
+/// What moves data: collectives, and messages from one rank to another, which no route has.
+enum class Collective : std::uint8_t { none, all_reduce, all_gather, reduce_scatter, all_to_all, send };
+inline constexpr int collective_kinds = 6;
 
 constexpr const char* name_of(Collective kind) {
-  constexpr const char* names[] = {"none", "all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
+  constexpr const char* names[] = {"none",           "all_reduce", "all_gather",
+                                   "reduce_scatter", "all_to_all", "send"};
   return names[static_cast<int>(kind)];
 }
 

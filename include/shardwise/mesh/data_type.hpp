@@ -25,6 +25,11 @@ constexpr Index size_of(DataType type) {
   return in_their_order[static_cast<int>(type)];
 }
 
+constexpr const char* name_of(DataType type) {
+  constexpr const char* in_their_order[] = {"f32", "f64", "bf16", "i32", "i64", "u8"};
+  return in_their_order[static_cast<int>(type)];
+}
+
 /// What `data_type` says of a type that nobody has mapped.
 struct NoDataType {};
 

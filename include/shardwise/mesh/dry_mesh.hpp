@@ -15,6 +15,7 @@
 #include <stdexcept>
 
 #include <shardwise/mesh/communication_plan.hpp>
+#include <shardwise/mesh/mesh_ranks.hpp>
 
 namespace shardwise {
 
@@ -38,19 +39,21 @@ class DryMesh {
       if (coordinates[axis] < 0 || coordinates[axis] >= sizes[axis]) {
         throw std::invalid_argument("DryMesh: the coordinates lie outside the mesh");
       }
-      sizes_[axis] = sizes[axis];
+      place_.job_sizes[axis] = sizes[axis];
       coordinates_[axis] = coordinates[axis];
     }
+    place_ = MeshPlace::job(axes, place_.job_sizes);
     if (ranks_per_host < 0) throw std::invalid_argument("DryMesh: ranks_per_host is negative");
     if (ranks_per_host == 0) return;
-    recorder.set_hosts(
-        hosts_along_axes(sizes_, coordinates_, axes, [&](int rank) { return rank / ranks_per_host; }));
+    recorder.set_ranks_per_host(ranks_per_host);
+    recorder.set_hosts(hosts_along_axes(this->sizes(), coordinates_, axes,
+                                        [&](int rank) { return recorder.host_of(rank); }));
   }
 
   template <class Axis>
   constexpr int size() const {
     static_assert(AxesOf::template has<Axis>, "this mesh has no such axis");
-    return sizes_[AxesOf::template index<Axis>];
+    return sizes()[AxesOf::template index<Axis>];
   }
   template <class Axis>
   constexpr int rank() const {
@@ -58,16 +61,51 @@ class DryMesh {
     return coordinates_[AxesOf::template index<Axis>];
   }
   /// Ranks in all.
-  constexpr int size() const { return group_size(sizes_, axes, ~0u); }
+  constexpr int size() const { return place_.ranks.size(); }
 
-  constexpr const MeshSizes& sizes() const { return sizes_; }
+  constexpr const MeshSizes& sizes() const { return place_.ranks.sizes; }
   constexpr const MeshSizes& coordinates() const { return coordinates_; }
+  constexpr const MeshPlace& place() const { return place_; }
   constexpr Recorder* recorder() const { return recorder_; }
 
-  friend constexpr bool operator==(const DryMesh& a, const DryMesh& b) { return a.recorder_ == b.recorder_; }
+  /// Parts of its job, as of a real mesh.
+  template <class... Some>
+  constexpr DryMesh<Some...> submesh() const {
+    return part(submesh_ranks<Some...>(coordinates_));
+  }
+  template <class... Some>
+  constexpr DryMesh<Some...> part(const MeshRanks<Some...>& ranks) const {
+    detail::check_ranks(ranks.grid(), place_, "part");
+    const int number = ranks.grid().find(place_.ranks.rank(coordinates_));
+    if (number < 0) {
+      detail::fail({"part: rank ", place_.ranks.rank(coordinates_),
+                    " of the job is not on the mesh; only its ranks may ask for it"});
+    }
+    DryMesh<Some...> made;
+    made.place_ = {ranks.grid(), place_.job_axes, place_.job_sizes};
+    made.coordinates_ = ranks.grid().member(number);
+    made.recorder_ = recorder_;
+    return made;
+  }
+  constexpr MeshRanks<Axes...> ranks() const { return MeshRanks<Axes...>(place_.ranks); }
+  template <class... Some>
+  constexpr MeshRanks<Some...> submesh_ranks(const MeshSizes& through) const {
+    return ranks().template slice<Some...>(through);
+  }
+  template <class Axis>
+  constexpr MeshSizes at(int position) const {
+    return AxesOf::template moved<Axis>(coordinates_, position);
+  }
+
+  friend constexpr bool operator==(const DryMesh& a, const DryMesh& b) {
+    return a.recorder_ == b.recorder_ && a.place_.ranks == b.place_.ranks;
+  }
 
  private:
-  MeshSizes sizes_{1, 1, 1, 1};
+  template <MeshAxis...>
+  friend class DryMesh;
+
+  MeshPlace place_;
   MeshSizes coordinates_{};
   Recorder* recorder_ = nullptr;
 };

@@ -33,18 +33,15 @@ class Mesh {
   /// Arranges all ranks of `ranks`, in their order; in that of `ranks.by_host()` the last axes stay within hosts as far as
   /// hosts have room. Collective over them. Throws `std::invalid_argument`, on every rank, if the sizes do not multiply to
   /// their number.
-  Mesh(Communicator ranks, const SizesOf& sizes) : state_(Shared<detail::MeshState>::make(std::move(ranks))) {
-    state_->axes = axes;
-    state_->sizes = fitted(sizes, state_->all.size());
-    state_->coordinates = group_member(state_->sizes, {}, axes, every_axis, state_->all.rank());
-    for (int axis = 0; axis < axes; ++axis) communicator(1u << axis);
-  }
+  Mesh(const Communicator& ranks, const SizesOf& sizes)
+      : state_(Shared<detail::MeshState>::make(ranks, MeshPlace::job(axes, fitted(sizes, ranks.size())),
+                                               Shared<detail::MeshState>())) {}
 
   /// Number of ranks along an axis, and this rank's position there.
   template <class Axis>
   int size() const {
     static_assert(AxesOf::template has<Axis>, "this mesh has no such axis");
-    return state_->sizes[AxesOf::template index<Axis>];
+    return state_->place.ranks.sizes[AxesOf::template index<Axis>];
   }
   template <class Axis>
   int rank() const {
@@ -55,8 +52,9 @@ class Mesh {
   int size() const { return state_->all.size(); }
   int rank() const { return state_->all.rank(); }
 
-  const MeshSizes& sizes() const { return state_->sizes; }
+  const MeshSizes& sizes() const { return state_->place.ranks.sizes; }
   const MeshSizes& coordinates() const { return state_->coordinates; }
+  const MeshPlace& place() const { return state_->place; }
 
   /// The ranks that differ from this one along the given axes only.
   template <class... Some>
@@ -74,10 +72,30 @@ class Mesh {
     return communicator<Axis>().hosts().count() == 1;
   }
 
-  /// The mesh of the ranks that differ from this one along the given axes only.
+  /// The mesh of the ranks that differ from this one along the given axes only, in that order. Collective over them. It
+  /// is a part of the same job: what runs on it is recorded with the job, by the job's axes.
   template <class... Some>
   Mesh<Some...> submesh() const {
-    return Mesh<Some...>(communicator<Some...>(), {size<Some>()...});
+    return part(submesh_ranks<Some...>(coordinates()));
+  }
+  /// A mesh of any ranks of the job. Collective over them; throws `std::invalid_argument` on a rank that is not among
+  /// them, and for ranks that the job does not have.
+  template <class... Some>
+  Mesh<Some...> part(const MeshRanks<Some...>& ranks) const {
+    return Mesh<Some...>(state_->part(ranks.grid()));
+  }
+
+  /// Which ranks of the job it has. (A mesh that was made of a communicator is a job, and has all of them.)
+  MeshRanks<Axes...> ranks() const { return MeshRanks<Axes...>(state_->place.ranks); }
+  /// Those of the `submesh<Some...>()` of the rank at `through`: of any, by `at`.
+  template <class... Some>
+  MeshRanks<Some...> submesh_ranks(const MeshSizes& through) const {
+    return ranks().template slice<Some...>(through);
+  }
+  /// This rank's coordinates, but `position` along an axis.
+  template <class Axis>
+  MeshSizes at(int position) const {
+    return AxesOf::template moved<Axis>(coordinates(), position);
   }
 
   /// The recorder, while a `Recording` runs; else null.
@@ -90,8 +108,10 @@ class Mesh {
  private:
   template <class>
   friend class Recording;
+  template <MeshAxis...>
+  friend class Mesh;
 
-  static constexpr AxisSet every_axis = (1u << axes) - 1;
+  explicit Mesh(Shared<detail::MeshState> state) : state_(std::move(state)) {}
 
   static MeshSizes fitted(const SizesOf& wanted, int ranks) {
     MeshSizes sizes{1, 1, 1, 1};

@@ -11,6 +11,7 @@
 #include <shardwise/layout/layout.hpp>
 #include <shardwise/memory/shared.hpp>
 #include <shardwise/mesh/communicator.hpp>
+#include <shardwise/mesh/mesh_ranks.hpp>
 #include <shardwise/mesh/recorder.hpp>
 
 namespace shardwise {
@@ -31,11 +32,30 @@ inline Recorder* take_recorder() {
 
 /// The state of a real mesh.
 struct MeshState : Counted {
-  explicit MeshState(Communicator ranks) : all(std::move(ranks)) {}
+  MeshState(Communicator ranks, const MeshPlace& in_job, Shared<MeshState> of)
+      : all(std::move(ranks)),
+        place(in_job),
+        coordinates(place.ranks.member(all.rank())),
+        job(std::move(of)) {
+    for (int axis = 0; axis < place.ranks.axes; ++axis) communicator(1u << axis);
+  }
   MeshState(const MeshState&) = delete;
   MeshState& operator=(const MeshState&) = delete;
   ~MeshState() {
     if (recorder) idle_recorders().push_back(recorder);
+  }
+  /// A mesh of some ranks of the job of this one. Collective over them.
+  Shared<MeshState> part(const RankGrid& ranks) {
+    const Shared<MeshState> whole = job ? job : Shared<MeshState>::to(*this);
+    check_ranks(ranks, place, "part");
+    if (ranks.find(whole->all.rank()) < 0) {
+      fail({"part: rank ", whole->all.rank(),
+            " of the job is not on the mesh; only its ranks may ask for it"});
+    }
+    std::vector<int> members;
+    for (int i = 0; i < ranks.size(); ++i) members.push_back(ranks.rank(ranks.member(i)));
+    return Shared<MeshState>::make(whole->among(members), MeshPlace{ranks, place.job_axes, place.job_sizes},
+                                   whole);
   }
 
   /// The ranks that differ from this one along a set of axes only. Collective over them when first called.
@@ -45,28 +65,47 @@ struct MeshState : Counted {
     return *group;
   }
   Array<HostsAlong, 1 << max_axes> hosts_along_axes() const {
-    return shardwise::hosts_along_axes(sizes, coordinates, axes,
+    return shardwise::hosts_along_axes(place.ranks.sizes, coordinates, place.ranks.axes,
                                        [&](int rank) { return all.hosts().of(rank); });
   }
-  Recorder* active_recorder() const { return recording ? recorder : nullptr; }
+  /// Its own, or while it has none, its job's.
+  Recorder* active_recorder() const {
+    if (recording) return recorder;
+    return job ? job->active_recorder() : nullptr;
+  }
+  const MeshState& job_or_self() const { return job ? *job : *this; }
 
   Communicator all;
-  int axes = 0;
-  MeshSizes sizes{1, 1, 1, 1};
-  MeshSizes coordinates{};
+  MeshPlace place;
+  MeshSizes coordinates;
+  Shared<MeshState> job;         // null: it is one
   Recorder* recorder = nullptr;  // since the first recording
   bool recording = false;
 
  private:
-  Communicator make_group(AxisSet set) const {
-    int members = group_size(sizes, axes, set);
-    if (members == all.size()) return all;
-    std::vector<int> ranks;
-    for (int i = 0; i < members; ++i) {
-      MeshSizes member = group_member(sizes, coordinates, axes, set, i);
-      ranks.push_back(group_rank(sizes, member, axes, (1u << axes) - 1));
+  /// These ranks, among which this one is: the communicator of some axes, if they have just these.
+  Communicator among(const std::vector<int>& ranks) {
+    std::optional<AxisSet> found;
+    for (AxisSet set = (1u << place.ranks.axes) - 1;; --set) {
+      if (group_ranks(set) == ranks && (!found || groups_[set])) found = set;
+      if (set == 0) break;
     }
-    return all.subgroup(ranks);
+    return found ? communicator(*found) : all.subgroup(ranks);
+  }
+  std::vector<int> group_ranks(AxisSet set) const {
+    const auto& [axes, sizes, strides, first] = place.ranks;
+    std::vector<int> ranks;
+    for (int i = 0; i < group_size(sizes, axes, set); ++i) {
+      ranks.push_back(group_rank(sizes, group_member(sizes, coordinates, axes, set, i), axes, ~0u));
+    }
+    return ranks;
+  }
+  Communicator make_group(AxisSet set) const {
+    std::vector<int> ranks = group_ranks(set);
+    if (static_cast<int>(ranks.size()) == all.size()) return all;
+    if (!job) return all.subgroup(ranks);
+    for (int& rank : ranks) rank = place.ranks.rank(place.ranks.member(rank));
+    return job->among(ranks);
   }
 
   std::array<std::optional<Communicator>, 1 << max_axes> groups_;
@@ -79,8 +118,7 @@ class MeshView {
  public:
   constexpr MeshView() = default;
   template <class MeshType>
-  constexpr explicit MeshView(const MeshType& mesh)
-      : axes_(MeshType::axes), sizes_(mesh.sizes()), coordinates_(mesh.coordinates()) {
+  constexpr explicit MeshView(const MeshType& mesh) : place_(mesh.place()), coordinates_(mesh.coordinates()) {
     if constexpr (MeshType::dry) {
       recorder_ = mesh.recorder();
     } else {
@@ -90,20 +128,42 @@ class MeshView {
 
   /// It has neither ranks nor memory: what runs on it only counts.
   constexpr bool dry() const { return state_ == nullptr; }
-  constexpr int axes() const { return axes_; }
-  constexpr const MeshSizes& sizes() const { return sizes_; }
+  constexpr int axes() const { return place_.ranks.axes; }
+  constexpr const MeshSizes& sizes() const { return place_.ranks.sizes; }
   constexpr const MeshSizes& coordinates() const { return coordinates_; }
   constexpr Recorder* recorder() const { return state_ ? state_->active_recorder() : recorder_; }
+  /// Some axes, as the recorder names them: by its job's, if it is the job's recorder.
+  constexpr AxisSet recorded(AxisSet axes) const {
+    return state_ && state_->recording ? axes : place_.job_axes_of(axes);
+  }
   /// The ranks that differ from this one along the given axes only; of a real mesh.
   const Communicator& communicator(AxisSet set) const { return state_->communicator(set); }
 
+  constexpr const MeshPlace& place() const { return place_; }
+  /// This rank's number in the job.
+  constexpr int rank_in_job() const { return place_.ranks.rank(coordinates_); }
+  /// Are these meshes of one job?
+  constexpr bool same_job(const MeshView& other) const {
+    if (dry() || other.dry()) return recorder_ == other.recorder_;
+    return job().native() == other.job().native();
+  }
+  /// All its ranks, and its recorder; of a real mesh.
+  const Communicator& job() const { return state_->job_or_self().all; }
+  constexpr Recorder* job_recorder() const {
+    return state_ ? state_->job_or_self().active_recorder() : recorder_;
+  }
+  /// Whether two ranks of the job share a host.
+  constexpr bool share_host(int rank, int other) const {
+    if (dry()) return recorder_->host_of(rank) == recorder_->host_of(other);
+    return job().hosts().of(rank) == job().hosts().of(other);
+  }
+
   friend constexpr bool operator==(const MeshView& a, const MeshView& b) {
-    return a.state_ == b.state_ && a.recorder_ == b.recorder_;
+    return a.state_ == b.state_ && a.recorder_ == b.recorder_ && a.place_.ranks == b.place_.ranks;
   }
 
  private:
-  int axes_ = 0;
-  MeshSizes sizes_{};
+  MeshPlace place_;
   MeshSizes coordinates_{};
   Recorder* recorder_ = nullptr;  // of a dry mesh
   detail::MeshState* state_ = nullptr;

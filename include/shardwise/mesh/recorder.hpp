@@ -9,7 +9,8 @@
 ///
 /// Bytes of a collective are those of the larger of its two buffers on one rank, as in nccl-tests: an
 /// all-reduce counts its buffer, an all-gather its result, a reduce-scatter its input, an all-to-all what the
-/// rank sends (its own part included). What of that the rank sends to other hosts is counted besides.
+/// rank sends (its own part included). A message from one rank to another counts where it is sent. What of that the rank
+/// sends to other hosts is counted besides.
 
 #include <vector>
 
@@ -101,14 +102,11 @@ class Recorder {
 
  public:
   constexpr void communicate(Collective kind, AxisSet axes, Index bytes) {
-    Traffic& cell = record_.traffic[index(phase_)][index(kind)][axes];
-    cell.calls += 1;
-    cell.bytes += bytes;
-    record_.to_other_hosts[index(phase_)] += bytes_to_other_hosts(kind, bytes, hosts_[axes]);
-    for (std::uint64_t word : {static_cast<std::uint64_t>(kind), static_cast<std::uint64_t>(axes),
-                               static_cast<std::uint64_t>(bytes)}) {
-      record_.sequence = (record_.sequence ^ word) * 1099511628211u;
-    }
+    count(kind, axes, bytes, bytes_to_other_hosts(kind, bytes, hosts_[axes]));
+  }
+  /// A message to one rank, which differs from this one along these axes.
+  constexpr void send(AxisSet axes, Index bytes, bool to_other_host) {
+    count(Collective::send, axes, bytes, to_other_host ? bytes : 0);
   }
   constexpr void compute(std::int64_t flops) { record_.flops[index(phase_)] += flops; }
   constexpr void allocate(MemoryUse use, Index bytes) {
@@ -122,6 +120,9 @@ class Recorder {
 
   /// How the ranks along each set of axes lie on hosts; all on one, if nobody says.
   constexpr void set_hosts(const Array<HostsAlong, 1 << max_axes>& hosts) { hosts_ = hosts; }
+  /// Of a dry mesh; 0: all.
+  constexpr void set_ranks_per_host(int ranks) { ranks_per_host_ = ranks; }
+  constexpr int host_of(int rank) const { return ranks_per_host_ > 0 ? rank / ranks_per_host_ : 0; }
 
   constexpr Phase phase() const { return phase_; }
   constexpr void set_phase(Phase phase) { phase_ = phase; }
@@ -147,8 +148,20 @@ class Recorder {
   constexpr unsigned epoch() const { return epoch_; }
 
  private:
+  constexpr void count(Collective kind, AxisSet axes, Index bytes, std::int64_t to_other_hosts) {
+    Traffic& cell = record_.traffic[index(phase_)][index(kind)][axes];
+    cell.calls += 1;
+    cell.bytes += bytes;
+    record_.to_other_hosts[index(phase_)] += to_other_hosts;
+    for (std::uint64_t word : {static_cast<std::uint64_t>(kind), static_cast<std::uint64_t>(axes),
+                               static_cast<std::uint64_t>(bytes)}) {
+      record_.sequence = (record_.sequence ^ word) * 1099511628211u;
+    }
+  }
+
   Record record_{};
   Array<HostsAlong, 1 << max_axes> hosts_{};
+  int ranks_per_host_ = 0;
   Phase phase_ = Phase::forward;
   unsigned epoch_ = 0;
 };

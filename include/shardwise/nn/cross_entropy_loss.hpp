@@ -91,7 +91,8 @@ template <Reducible M, class MeshType>
 constexpr void all_reduce_over(const MeshType& mesh, AxisSet axes, M* terms, Index count) {
   if (axes == 0) return;
   if (auto* recorder = mesh.recorder()) {
-    recorder->communicate(Collective::all_reduce, axes, count * static_cast<Index>(sizeof(M)));
+    recorder->communicate(Collective::all_reduce, MeshView(mesh).recorded(axes),
+                          count * static_cast<Index>(sizeof(M)));
   }
   if constexpr (!MeshType::dry) mesh.communicator(axes).all_reduce(terms, terms, count);
 }

@@ -51,7 +51,7 @@ class Exchange {
   /// Packs, and communicates; returns while that goes on if it may go on in the background.
   constexpr void start(bool background) {
     if (auto* recorder = mesh_.recorder()) {
-      recorder->communicate(way_.kind, way_.axes, elements_ * size_of(type_));
+      recorder->communicate(way_.kind, mesh_.recorded(way_.axes), elements_ * size_of(type_));
     }
     make_room(elements_);
     if (!mesh_.dry()) communicate(elements_, background);

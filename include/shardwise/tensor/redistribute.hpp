@@ -156,11 +156,8 @@ Why redistribute(X);  // see Why: LayoutError<Reason, Expected<>, Got<>, Cure<>>
 template <TensorType Y>
 class Pending {
  public:
-  /// Starts the last step of the way.
-  constexpr Pending(const typename Y::MeshOf& mesh, Shared<detail::Transfer> last_step)
-      : mesh_(mesh), transfer_(std::move(last_step)) {
-    transfer_->start(true);
-  }
+  constexpr Pending(const typename Y::MeshOf& mesh, Shared<detail::UnderWay> transfer)
+      : mesh_(mesh), transfer_(std::move(transfer)) {}
   Pending(Pending&&) noexcept = default;
   Pending& operator=(Pending&&) noexcept = default;
 
@@ -172,7 +169,7 @@ class Pending {
 
  private:
   typename Y::MeshOf mesh_;
-  Shared<detail::Transfer> transfer_;
+  Shared<detail::UnderWay> transfer_;
   bool arrived_ = false;
 };
 

@@ -8,6 +8,7 @@
 
 #include <shardwise/layout/route.hpp>
 #include <shardwise/tensor/exchange.hpp>
+#include <shardwise/tensor/under_way.hpp>
 
 namespace shardwise::detail {  // the machinery of redistribute
 
@@ -50,7 +51,7 @@ constexpr ReduceOp pending_op(const Layout& layout, AxisSet axes) {
 }
 
 /// Construct, `start()`, then `finish()`.
-class Transfer : public Counted {
+class Transfer final : public UnderWay {
  public:
   constexpr Transfer(AnyTensor from, const Step& step)
       : from_(std::move(from)),
@@ -73,7 +74,7 @@ class Transfer : public Counted {
     if (kind_ != Collective::none) exchange_.start(background);
   }
   /// Waits if need be, and returns the tensor in the new layout.
-  constexpr AnyTensor finish() {
+  constexpr AnyTensor finish() override {
     if (kind_ != Collective::none) exchange_.finish();
     from_ = AnyTensor();
     return std::exchange(to_, AnyTensor());
@@ -105,11 +106,13 @@ constexpr AnyTensor redistributed_to(AnyTensor x, const Layout& to) {
   return moved(std::move(x), way, way.end());
 }
 
-/// The last step of the way, which is left to the caller.
-constexpr Shared<Transfer> last_step(AnyTensor x, const Layout& to) {
+/// The last step of the way, which is left to the caller to finish.
+constexpr Shared<UnderWay> last_step(AnyTensor x, const Layout& to) {
   const Route way = route_of(x, to);
   const Step* last = way.end() - 1;
-  return Shared<Transfer>::make(moved(std::move(x), way, last), *last);
+  auto transfer = Shared<Transfer>::make(moved(std::move(x), way, last), *last);
+  transfer->start(true);
+  return transfer;
 }
 
 }  // namespace shardwise::detail

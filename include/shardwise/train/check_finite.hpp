@@ -48,8 +48,9 @@ class NonFiniteElements {
     ParameterCell& cell = *parameter.cell;
     const MeshView& mesh = cell.stored.mesh;
     if (!mesh.dry()) {
-      axes_ = axes_of_many(mesh);
-      if (axes_ != 0) ranks_ = &mesh.communicator(axes_);
+      const AxisSet axes = axes_of_many(mesh);
+      if (axes != 0) ranks_ = &mesh.communicator(axes);
+      recorded_axes_ = mesh.recorded(axes);
       recorder_ = mesh.recorder();
       const AnyTensor gradient = cell.finished_gradient();
       if (gradient && counts_here(gradient)) {
@@ -65,7 +66,7 @@ class NonFiniteElements {
     PhaseScope phase(recorder_, Phase::optimizer);
     const auto count = static_cast<Index>(counts_.size());
     if (recorder_) {
-      recorder_->communicate(Collective::all_reduce, axes_, count * size_of(DataType::i64));
+      recorder_->communicate(Collective::all_reduce, recorded_axes_, count * size_of(DataType::i64));
     }
     ranks_->all_reduce(counts_.data(), counts_.data(), count, DataType::i64, ReduceOp::sum);
   }
@@ -95,7 +96,7 @@ class NonFiniteElements {
   std::vector<std::string> names_;
   std::vector<std::int64_t> counts_;  // of each parameter the NaNs, then the infinities
   const Communicator* ranks_ = nullptr;
-  AxisSet axes_ = 0;
+  AxisSet recorded_axes_ = 0;
   Recorder* recorder_ = nullptr;
 };
 

@@ -58,7 +58,7 @@ class NormOfRanks {
   /// The norm, the same on every rank. Collective.
   constexpr double finish() {
     PhaseScope phase(recorder_, Phase::optimizer);
-    if (axes_ != 0 && recorder_) recorder_->communicate(Collective::all_reduce, axes_, sizeof(double));
+    if (axes_ != 0 && recorder_) recorder_->communicate(Collective::all_reduce, recorded_, sizeof(double));
     return dry_ ? 0 : over_all_ranks();
   }
 
@@ -73,6 +73,7 @@ class NormOfRanks {
     first_ = false;
     ranks_ = ranks;
     axes_ = axes;
+    recorded_ = mesh.recorded(axes);
     recorder_ = mesh.recorder();
     dry_ = mesh.dry();
   }
@@ -93,7 +94,7 @@ class NormOfRanks {
   bool first_ = true, dry_ = true;
   double part_ = 0;
   const Communicator* ranks_ = nullptr;
-  AxisSet axes_ = 0;
+  AxisSet axes_ = 0, recorded_ = 0;  // as the mesh names them, and as the recorder does
   Recorder* recorder_ = nullptr;
 };
 

@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Which ranks of a job a mesh consists of, as numbers: a first rank, and for each axis a size and a stride. PyTorch's
+/// DeviceMesh keeps its ranks so as well (`_MeshLayout`, after CuTe's layouts).
+
+#include <optional>
+#include <vector>
+
+#include <shardwise/layout/layout.hpp>
+
+namespace shardwise {
+
+/// The rank at coordinates c is `first` + Σ strides[axis] · c[axis].
+struct RankGrid {
+  int axes = 0;
+  MeshSizes sizes{1, 1, 1, 1};
+  MeshSizes strides{};
+  int first = 0;
+
+  /// Ranks 0, 1, …, the last axis varying fastest.
+  static constexpr RankGrid whole(int axes, const MeshSizes& sizes) {
+    RankGrid grid{axes, sizes};
+    for (int axis = axes - 1, stride = 1; axis >= 0; stride *= sizes[axis--]) grid.strides[axis] = stride;
+    return grid;
+  }
+
+  constexpr int size() const { return group_size(sizes, axes, ~0u); }
+  constexpr int rank(const MeshSizes& coordinates) const {
+    int rank = first;
+    for (int axis = 0; axis < axes; ++axis) rank += strides[axis] * coordinates[axis];
+    return rank;
+  }
+  /// The coordinates of the member with a number below `size()`; of the last axis first.
+  constexpr MeshSizes member(int number) const { return group_member(sizes, {}, axes, ~0u, number); }
+  /// The number of the member that is this rank; -1 if none is.
+  constexpr int find(int wanted) const {
+    for (int number = 0; number < size(); ++number) {
+      if (rank(member(number)) == wanted) return number;
+    }
+    return -1;
+  }
+  /// The first of its ranks that is none of 0, 1, …, `ranks` - 1, or is there twice.
+  constexpr std::optional<int> bad_rank(int ranks) const {
+    std::vector<char> seen;
+    for (int each = 0; each < ranks; ++each) seen.push_back(0);  // (clang 14 can make no other vector)
+    for (int number = 0; number < size(); ++number) {
+      const int each = rank(member(number));
+      if (each < 0 || each >= ranks || seen[static_cast<std::size_t>(each)] != 0) return each;
+      seen[static_cast<std::size_t>(each)] = 1;
+    }
+    return {};
+  }
+  /// Some of its axes, in any order, through the member at `coordinates`.
+  constexpr RankGrid slice(std::initializer_list<int> kept, MeshSizes coordinates) const {
+    RankGrid part;
+    for (const int axis : kept) {
+      coordinates[axis] = 0;
+      part.sizes[part.axes] = sizes[axis];
+      part.strides[part.axes++] = strides[axis];
+    }
+    part.first = rank(coordinates);
+    return part;
+  }
+
+  friend constexpr bool operator==(const RankGrid&, const RankGrid&) = default;
+};
+
+/// Where a mesh lies in its job, which is a mesh too: that of which it is a part, or itself.
+struct MeshPlace {
+  RankGrid ranks;
+  int job_axes = 0;
+  MeshSizes job_sizes{1, 1, 1, 1};
+
+  static constexpr MeshPlace job(int axes, const MeshSizes& sizes) {
+    return {RankGrid::whole(axes, sizes), axes, sizes};
+  }
+  constexpr int job_size() const { return group_size(job_sizes, job_axes, ~0u); }
+  constexpr bool is_job() const { return ranks == RankGrid::whole(job_axes, job_sizes); }
+
+  /// The job's axes along which two of its ranks differ.
+  constexpr AxisSet axes_between(int rank, int other) const {
+    const MeshSizes a = group_member(job_sizes, {}, job_axes, ~0u, rank);
+    const MeshSizes b = group_member(job_sizes, {}, job_axes, ~0u, other);
+    return axes_where(job_axes, [&](int axis) { return a[axis] != b[axis]; });
+  }
+  /// The job's axes along which ranks differ that differ along these axes of the mesh.
+  constexpr AxisSet job_axes_of(AxisSet axes) const {
+    if (is_job()) return axes;
+    AxisSet all = 0;
+    for (int axis = 0; axis < ranks.axes; ++axis) {
+      for (int i = 1; (axes >> axis & 1u) && i < ranks.sizes[axis]; ++i) {
+        all |= axes_between(ranks.first, ranks.first + i * ranks.strides[axis]);
+      }
+    }
+    return all;
+  }
+
+  friend constexpr bool operator==(const MeshPlace&, const MeshPlace&) = default;
+};
+
+}  // namespace shardwise

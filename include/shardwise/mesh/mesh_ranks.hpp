@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Which ranks of a job a mesh has: a value that every rank of the job can have, on that mesh or not. What is sent to a
+/// mesh names it so.
+///
+/// ```
+/// Mesh<pp, dp, tp> job(world(), {2, 2, any});
+/// Mesh<dp, tp> stage = job.submesh<dp, tp>();                          // this rank's
+/// MeshRanks<dp, tp> last = job.submesh_ranks<dp, tp>(job.at<pp>(1));   // that of any
+/// ```
+
+#include <array>
+
+#include <shardwise/layout/rank_grid.hpp>
+#include <shardwise/layout/text.hpp>
+#include <shardwise/mesh/axis.hpp>
+
+namespace shardwise {
+
+template <MeshAxis... Axes>
+class MeshRanks {
+ public:
+  using AxesOf = AxisList<Axes...>;
+  using SizesOf = std::array<int, sizeof...(Axes)>;
+  static constexpr int axes = AxesOf::count;
+
+  constexpr explicit MeshRanks(const RankGrid& grid) : grid_(grid) {}
+  /// The rank at coordinates c is `first` + Σ strides[axis] · c[axis].
+  constexpr MeshRanks(int first, const SizesOf& sizes, const SizesOf& strides) {
+    grid_.axes = axes;
+    grid_.first = first;
+    for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
+      grid_.sizes[axis] = sizes[axis];
+      grid_.strides[axis] = strides[axis];
+    }
+  }
+  /// `first` and those that follow, the last axis varying fastest.
+  constexpr MeshRanks(int first, const SizesOf& sizes) : MeshRanks(first, sizes, {}) {
+    grid_ = RankGrid::whole(axes, grid_.sizes);
+    grid_.first = first;
+  }
+
+  constexpr const RankGrid& grid() const { return grid_; }
+  constexpr int size() const { return grid_.size(); }
+
+  /// Those that differ along the given axes only, the one at `through` among them.
+  template <class... Some>
+  constexpr MeshRanks<Some...> slice(const MeshSizes& through) const {
+    static_assert((AxesOf::template has<Some> && ...), "this mesh has no such axis");
+    return MeshRanks<Some...>(grid_.slice({AxesOf::template index<Some>...}, through));
+  }
+
+  friend constexpr bool operator==(const MeshRanks&, const MeshRanks&) = default;
+
+ private:
+  RankGrid grid_;
+};
+
+namespace detail {
+
+/// Throws `std::invalid_argument` unless these are ranks of the job, each once.
+constexpr void check_ranks(const RankGrid& ranks, const MeshPlace& in_job, const char* who) {
+  for (int axis = 0; axis < ranks.axes; ++axis) {
+    if (ranks.sizes[axis] < 1) fail({who, ": axis ", axis, " of the mesh has ", ranks.sizes[axis], " ranks"});
+  }
+  if (const std::optional<int> bad = ranks.bad_rank(in_job.job_size())) {
+    fail({who, ": rank ", *bad, " of the mesh is there twice, or is none of the job's ", in_job.job_size()});
+  }
+}
+
+}  // namespace detail
+}  // namespace shardwise

@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Tensors go from one mesh to another of the same job: other ranks, some of them or all the same, other axes, other
+/// layouts.
+///
+/// ```
+/// auto sent = send(x, next.ranks);                              // on each rank of x's mesh
+/// auto y = receive<Y>(mesh, shape, previous.ranks).wait();      // on each rank of y's
+/// auto z = redistribute<Shard<0>>(x, line);                     // where all ranks are on both
+/// ```
+/// Nobody else takes part. There is one message from each rank to each that wants part of its block, in the background;
+/// without packing, and into the new block itself, where that part is contiguous: always, where both meshes have the same
+/// sizes and layouts, for then each rank sends its block to its counterpart. Of copies, a rank gets that on its own host,
+/// if there is one, and the copies share the work.
+///
+/// Between two ranks the calls of the one that sends must come in the order of the calls of the one that receives; else it
+/// does not matter in which order they begin, or are waited for, even if a send waits for its receive. The elements are
+/// the same bits afterwards. There is no gradient: who sends a tensor has its gradient sent back.
+
+#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/tensor/mesh_transfer.hpp>
+#include <shardwise/tensor/redistribute.hpp>
+
+namespace shardwise {
+
+namespace detail {
+
+/// The type of a tensor like `X` on another mesh, or why there is none: what is pending does not leave its mesh, as the
+/// ranks of the other one do not know how it would be reduced; nothing can become a pending maximum or minimum. No
+/// placements: those of `X`.
+template <TensorType X, class MeshType, class... Placements>
+struct OnMesh {
+  using Source = X;
+  using Y = Tensor<typename X::Element, X::rank, MeshType, Placements...>;
+  static constexpr auto type_of() {
+    if constexpr (IllFormed<typename X::Problem>) {
+      return TypeIs<typename X::Problem>{};
+    } else if constexpr (IllFormed<typename Y::Problem>) {
+      return TypeIs<typename Y::Problem>{};
+    } else if constexpr (has_partial(X::layout)) {
+      return Refused<Reason::value_is_pending_on_every_rank, Got<X>>{};
+    } else if constexpr (Y::layout.axes_where(
+                             [](Placement p) { return p.is_partial() && p != partial_sum; }) != 0) {
+      return Refused<Reason::nothing_can_become_a_pending_maximum_or_minimum, Got<Placements...>>{};
+    } else {
+      return TypeIs<Y>{};
+    }
+  }
+  using type = typename decltype(type_of())::type;
+};
+template <class T, int Rank, class Mesh, class MeshType, class... Same>
+  requires(sizeof...(Same) == MeshType::axes)
+struct OnMesh<Tensor<T, Rank, Mesh, Same...>, MeshType>
+    : OnMesh<Tensor<T, Rank, Mesh, Same...>, MeshType, Same...> {};
+
+/// `Y`, or why it cannot be received from a mesh of that type, where its placements are `From...`, or its own.
+template <class Y, class FromMesh, class... From>
+struct ReceivedFrom;
+template <class T, int Rank, class MeshType, class... To, class FromMesh, class... From>
+struct ReceivedFrom<Tensor<T, Rank, MeshType, To...>, FromMesh, From...>
+    : OnMesh<Tensor<T, Rank, FromMesh, From...>, MeshType, To...> {};
+template <class T, int Rank, class MeshType, class... Same, class FromMesh>
+struct ReceivedFrom<Tensor<T, Rank, MeshType, Same...>, FromMesh>
+    : OnMesh<Tensor<T, Rank, FromMesh, Same...>, MeshType, Same...> {};
+
+/// Throws `std::invalid_argument` unless two meshes have the same ranks of one job.
+constexpr void check_same_ranks(const MeshView& from, const MeshView& to) {
+  if (!from.same_job(to)) {
+    fail(
+        {"redistribute: the two meshes are of different jobs: make them of one communicator, or of one mesh "
+         "by submesh or part"});
+  }
+  const RankGrid &a = from.place().ranks, &b = to.place().ranks;
+  std::vector<int> on;  // for each rank of the job: on the first mesh and not on the second 1, on both 0
+  for (int rank = 0; rank < from.place().job_size(); ++rank) on.push_back(0);
+  for (int i = 0; i < a.size(); ++i) ++on[static_cast<std::size_t>(a.rank(a.member(i)))];
+  for (int i = 0; i < b.size(); ++i) --on[static_cast<std::size_t>(b.rank(b.member(i)))];
+  for (std::size_t rank = 0; rank < on.size(); ++rank) {
+    if (on[rank] == 0) continue;
+    fail({"redistribute: rank ", rank, " of the job is on the ", on[rank] > 0 ? "first" : "second",
+          " of the two meshes only: there, use send and receive"});
+  }
+}
+
+}  // namespace detail
+
+/// `X` on a mesh of another type with these placements, or the `LayoutError` that says why not.
+template <class X, class MeshType, class... Placements>
+using on_mesh = typename detail::OnMesh<X, MeshType, Placements...>::type;
+
+/// A tensor that is being sent. The destructor waits.
+class [[nodiscard]] Sending {
+ public:
+  constexpr explicit Sending(Shared<detail::UnderWay> transfer) : transfer_(std::move(transfer)) {}
+  Sending(Sending&&) noexcept = default;
+  Sending& operator=(Sending&&) noexcept = default;
+
+  /// Returns when its memory is not needed any more. At once if it has before.
+  constexpr void wait() {
+    if (transfer_) transfer_->finish();
+    transfer_ = Shared<detail::UnderWay>();
+  }
+
+ private:
+  Shared<detail::UnderWay> transfer_;
+};
+
+/// Sends `x` to the ranks of a mesh of its job, where it has the layout `To...` (that of `x`, if none is given).
+template <class... To, TensorType X, class... Axes, class Result = on_mesh<X, Mesh<Axes...>, To...>>
+constexpr Sending send(X x, const MeshRanks<Axes...>& to) {
+  const detail::AnyTensor block(x);
+  auto transfer =
+      Shared<detail::MeshTransfer>::make(block.mesh, block.mesh.place().ranks, to.grid(), true, false);
+  transfer->add(block, X::layout, {}, Result::layout);
+  transfer->start();
+  return Sending(std::move(transfer));
+}
+template <class... To, TensorType X, class... Axes, IllFormed Why = on_mesh<X, Mesh<Axes...>, To...>>
+Why send(X, const MeshRanks<Axes...>&);  // see Why
+
+/// Receives a `Y` of global extents `shape`, on its mesh, from the ranks of another mesh of the job, where it has the layout
+/// `From...` (that of `Y`, if none is given). Throws `std::invalid_argument` for ranks that the job does not have;
+/// `wait()` throws `std::runtime_error`, which names both ranks, if something else was sent.
+template <TensorType Y, class... From, class... Axes,
+          class Result = typename detail::ReceivedFrom<Y, Mesh<Axes...>, From...>::type>
+[[nodiscard]] constexpr auto receive(const typename Y::MeshOf& mesh, const Shape<Y::rank>& shape,
+                                     const MeshRanks<Axes...>& from) {
+  using Sent = typename detail::ReceivedFrom<Y, Mesh<Axes...>, From...>::Source;
+  const detail::AnyTensor block(Result(mesh, shape));
+  auto transfer =
+      Shared<detail::MeshTransfer>::make(block.mesh, from.grid(), block.mesh.place().ranks, false, true);
+  transfer->add({}, Sent::layout, block, Y::layout);
+  transfer->start();
+  return Pending<Result>(mesh, std::move(transfer));
+}
+template <TensorType Y, class... From, class... Axes,
+          IllFormed Why = typename detail::ReceivedFrom<Y, Mesh<Axes...>, From...>::type>
+Why receive(const typename Y::MeshOf&, const Shape<Y::rank>&, const MeshRanks<Axes...>&);  // see Why
+
+/// `x` on another mesh that has the same ranks, where its layout is `To...` (the same, if none is given). Collective over
+/// them. A rank that keeps its block shares it with `x`. Throws `std::invalid_argument`, on every rank, if a rank is on one
+/// of the meshes only: there, `send` and `receive`.
+template <class... To, TensorType X, class MeshType, class Result = on_mesh<X, MeshType, To...>>
+constexpr auto redistribute_async(const X& x, const MeshType& mesh) {
+  const detail::AnyTensor from(x);
+  const MeshView target(mesh);
+  detail::check_same_ranks(from.mesh, target);
+  const Box<X::rank> box = local_box(x.shape(), Result::layout, mesh.sizes(), mesh.coordinates());
+  const bool stays = box == x.box() && !has_partial(Result::layout);
+  const detail::AnyTensor to(stays ? Result(mesh, x.shape(), x.buffer()) : Result(mesh, x.shape()));
+  auto transfer = Shared<detail::MeshTransfer>::make(from.mesh, from.mesh.place().ranks, target.place().ranks,
+                                                     true, true);
+  transfer->add(from, X::layout, to, Result::layout);
+  transfer->start();
+  return Pending<Result>(mesh, std::move(transfer));
+}
+template <class... To, TensorType X, class MeshType, IllFormed Why = on_mesh<X, MeshType, To...>>
+Why redistribute_async(const X&, const MeshType&);  // see Why
+
+/// The same, when it is there.
+template <class... To, TensorType X, class MeshType, class Result = on_mesh<X, MeshType, To...>>
+constexpr auto redistribute(const X& x, const MeshType& mesh) {
+  return redistribute_async<To...>(x, mesh).wait();
+}
+template <class... To, TensorType X, class MeshType, IllFormed Why = on_mesh<X, MeshType, To...>>
+Why redistribute(const X&, const MeshType&);  // see Why
+
+}  // namespace shardwise

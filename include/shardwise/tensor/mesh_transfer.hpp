@@ -1,0 +1,279 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Blocks go from the ranks of one mesh to those of another, whatever the types of their tensors are: one message
+/// from each rank to each that wants part of its block. On a dry mesh the same code only counts.
+
+#include <shardwise/memory/pooled_list.hpp>
+#include <shardwise/mesh/point_to_point.hpp>
+#include <shardwise/tensor/under_way.hpp>
+
+namespace shardwise::detail {
+
+/// The number of the copy of a source block that is sent to a rank: of copies on several ranks, its own; else that of
+/// its counterpart, so that the copies share the work, but one on its host if there is any.
+template <class RankOf, class ShareHost>
+constexpr int chosen_copy(int copies, int counterpart, int receiver, RankOf rank_of, ShareHost share_host) {
+  int near = 0;
+  for (int copy = 0; copy < copies; ++copy) {
+    if (rank_of(copy) == receiver) return copy;
+    near += share_host(rank_of(copy)) ? 1 : 0;
+  }
+  const int preferred = counterpart % copies;
+  if (near == 0 || share_host(rank_of(preferred))) return preferred;
+  // Receivers that follow one another choose different ones, and so do those of one host where hosts take turns.
+  int copy = 0;
+  for (int skipped = (counterpart + counterpart * near / copies) % near;; ++copy) {
+    if (share_host(rank_of(copy)) && skipped-- == 0) return copy;
+  }
+}
+
+/// Tensors that go together from the ranks `from` to the ranks `to` of a job. Construct, `add` them, `start`, `finish`.
+class MeshTransfer final : public UnderWay {
+ public:
+  /// `mesh`: that of the blocks that this rank sends, or if it sends none, of those that it receives. A rank that is on
+  /// both meshes may do both at once, or by two transfers.
+  constexpr MeshTransfer(const MeshView& mesh, const RankGrid& from, const RankGrid& to, bool sends,
+                         bool receives)
+      : mesh_(mesh),
+        from_(from),
+        to_(to),
+        self_(mesh.rank_in_job()),
+        source_(sends ? from.find(self_) : -1),
+        target_(receives ? to.find(self_) : -1) {
+    check_ranks(from, mesh.place(), "the mesh that sends");
+    check_ranks(to, mesh.place(), "the mesh that receives");
+  }
+  constexpr ~MeshTransfer() { end_request(); }  // before the blocks go
+
+  /// Of `sent` and `received` the one that this rank has, or both: the same tensor in the layouts `from` and `to`.
+  constexpr void add(const AnyTensor& sent, const Layout& from, const AnyTensor& received, const Layout& to) {
+    const AnyTensor& known = sent ? sent : received;
+    type_ = tensors_.empty() || type_ == known.type ? known.type : DataType::u8;
+    tensors_.emplace_back(known.shape, known.rank, known.type, from, to, sent.buffer, received.buffer);
+    last_ = received;
+  }
+  constexpr void start() {
+    label();
+    for (int member = 0; source_ >= 0 && member < to_.size(); ++member) plan(member, false);
+    for (int member = 0; target_ >= 0 && member < from_.size(); ++member) plan(member, true);
+    for (bool incoming : {false, true}) {
+      if (packed_bytes_[incoming] == 0) continue;
+      packed_[incoming] = allocate_buffer(mesh_, packed_bytes_[incoming], MemoryUse::gathered);
+    }
+    if (!mesh_.dry()) communicate();
+  }
+  /// Returns the tensor that was added last. Throws `std::runtime_error` if a rank has sent something else.
+  constexpr AnyTensor finish() override {
+    if (request_) request_->wait();
+    end_request();
+    if (!mesh_.dry()) unpack();
+    packed_[0] = packed_[1] = Buffer();
+    tensors_.clear();
+    parcels_.clear();
+    return std::exchange(last_, AnyTensor());
+  }
+
+ private:
+  struct Moved {
+    AnyShape shape;
+    int rank;
+    DataType type;
+    Layout from, to;
+    Buffer in, out;
+  };
+  /// What goes to, or comes from, one rank. `place`: its first byte in the block of `whole`, or where it is packed.
+  struct Parcel {
+    int member;
+    bool incoming;
+    Index bytes;
+    Index place;
+    const Moved* whole;
+  };
+
+  /// What one member of `from` sends to one of `to`: part of its block.
+  [[gnu::noinline]] constexpr AnyBox piece(const Moved& tensor, int source, int target) const {
+    const MeshSizes at = from_.member(source), wanted = to_.member(target);
+    const AnyBox common = intersection(source_box(tensor, at), target_box(tensor, wanted));
+    if (common.elements() == 0 || adds_zeros(tensor, wanted)) return {};
+    return from_.rank(at) == sender(tensor, at, wanted) ? common : AnyBox{};
+  }
+  constexpr AnyBox source_box(const Moved& tensor, const MeshSizes& at) const {
+    return local_box(tensor.shape, tensor.from, from_.sizes, at);
+  }
+  constexpr AnyBox target_box(const Moved& tensor, const MeshSizes& at) const {
+    return local_box(tensor.shape, tensor.to, to_.sizes, at);
+  }
+  /// Of a sum that is pending where it arrives, the first rank gets all.
+  static constexpr bool adds_zeros(const Moved& tensor, const MeshSizes& wanted) {
+    const AxisSet pending = tensor.to.axes_where([](Placement p) { return p.is_partial(); });
+    return (axes_where(tensor.to.axes, [&](int axis) { return wanted[axis] != 0; }) & pending) != 0;
+  }
+  constexpr int sender(const Moved& tensor, const MeshSizes& at, const MeshSizes& wanted) const {
+    const AxisSet copied = tensor.from.axes_where([](Placement p) { return !p.is_shard(); });
+    const int copies = group_size(from_.sizes, from_.axes, copied);
+    if (copies == 1) return from_.rank(at);
+    const AxisSet cut = tensor.to.axes_where([](Placement p) { return p.is_shard(); });
+    const int block = group_rank(to_.sizes, wanted, to_.axes, cut);
+    const int counterpart =
+        block * group_size(to_.sizes, to_.axes, ~cut) + group_rank(to_.sizes, wanted, to_.axes, ~cut);
+    const int receiver = to_.rank(wanted);
+    auto rank_of = [&](int copy) {
+      return from_.rank(group_member(from_.sizes, at, from_.axes, copied, copy));
+    };
+    return rank_of(chosen_copy(copies, counterpart, receiver, rank_of,
+                               [&](int rank) { return mesh_.share_host(rank, receiver); }));
+  }
+
+  constexpr AnyBox piece_for(const Moved& tensor, const Parcel& parcel) const {
+    return parcel.incoming ? piece(tensor, parcel.member, target_) : piece(tensor, source_, parcel.member);
+  }
+  constexpr AnyBox own_box(const Moved& tensor, bool incoming) const {
+    return incoming ? target_box(tensor, to_.member(target_)) : source_box(tensor, from_.member(source_));
+  }
+  constexpr int rank_of(const Parcel& parcel) const {
+    const RankGrid& other = parcel.incoming ? from_ : to_;
+    return other.rank(other.member(parcel.member));
+  }
+  constexpr bool copies_here() const { return source_ >= 0 && target_ >= 0; }
+  /// Bytes that a piece has in a message of several, where all begin at an address that suits their elements.
+  static constexpr Index room(Index bytes) { return (bytes + 7) / 8 * 8; }
+
+  /// What goes to, or comes from, a member of the other mesh, if there is anything.
+  constexpr void plan(int member, bool incoming) {
+    Parcel parcel{member, incoming, 0, -1, nullptr};
+    const int rank = rank_of(parcel);
+    if (rank == self_ && copies_here()) return;
+    int pieces = 0;
+    Index packed = 0;
+    for (const Moved& tensor : tensors_) {
+      const AnyBox part = piece_for(tensor, parcel);
+      if (part.elements() == 0) continue;
+      const Index element = size_of(tensor.type);
+      parcel.bytes = part.elements() * element;
+      packed += room(parcel.bytes);
+      parcel.whole = &tensor;
+      parcel.place = place_of(part, own_box(tensor, incoming)) * element;
+      ++pieces;
+    }
+    if (pieces == 0) return;
+    if (pieces > 1) parcel.bytes = packed;
+    if (pieces > 1 || parcel.place < 0) {
+      parcel.whole = nullptr;
+      parcel.place = packed_bytes_[incoming];
+      packed_bytes_[incoming] += room(parcel.bytes);
+    }
+    parcels_.push_back(parcel);
+    Recorder* recorder = mesh_.job_recorder();
+    if (!recorder || incoming || rank == self_) return;
+    recorder->send(mesh_.place().axes_between(self_, rank), parcel.bytes, !mesh_.share_host(self_, rank));
+  }
+
+  /// Tells what this is from what else these ranks may send: 12 bits of a hash, and the element type.
+  constexpr void label() {
+    std::uint64_t hash = 14695981039346656037u;
+    auto add = [&](auto number) { hash = (hash ^ static_cast<std::uint64_t>(number)) * 1099511628211u; };
+    auto add_all = [&](const Layout& layout, const RankGrid& grid) {
+      for (int axis = 0; axis < grid.axes; ++axis) {
+        add(layout[axis] == reduced ? replicate.code : layout[axis].code);
+        add(grid.sizes[axis]);
+      }
+    };
+    for (const Moved& tensor : tensors_) {
+      add(tensor.rank);
+      for (const Index extent : tensor.shape) add(extent);
+      add_all(tensor.from, from_);
+      add_all(tensor.to, to_);
+    }
+    label_ = static_cast<int>((hash >> 40 & 0xfff) << 3) + static_cast<int>(type_);
+  }
+
+  char* data(const Parcel& parcel) const {
+    const Buffer& block = !parcel.whole     ? packed_[parcel.incoming]
+                          : parcel.incoming ? parcel.whole->out
+                                            : parcel.whole->in;
+    return static_cast<char*>(block->data) + parcel.place;
+  }
+  void communicate() {
+    for (const Parcel& parcel : parcels_) {
+      if (!parcel.incoming && !parcel.whole) copy_pieces(parcel);
+      messages_.push_back({.rank = rank_of(parcel),
+                           .data = data(parcel),
+                           .count = parcel.bytes / size_of(type_),
+                           .label = label_,
+                           .incoming = parcel.incoming});
+    }
+    request_ = make_pooled<Request>(begin_messages(mesh_.job(), messages_, type_));
+    for (const Moved& tensor : tensors_) {
+      if (target_ >= 0 && adds_zeros(tensor, to_.member(target_))) {
+        std::memset(tensor.out->data, 0, static_cast<std::size_t>(tensor.out->bytes));
+      } else if (copies_here() && !tensor.in.same_as(tensor.out)) {
+        copy_part(size_of(tensor.type), piece(tensor, source_, target_), tensor.in->data,
+                  own_box(tensor, false), tensor.out->data, own_box(tensor, true));
+      }
+    }
+  }
+  void unpack() {
+    for (const Message& message : messages_) check(message);
+    for (const Parcel& parcel : parcels_) {
+      if (parcel.incoming && !parcel.whole) copy_pieces(parcel);
+    }
+    messages_.clear();
+  }
+  /// Between the blocks and where they are packed.
+  void copy_pieces(const Parcel& parcel) const {
+    char* place = data(parcel);
+    for (const Moved& tensor : tensors_) {
+      const AnyBox part = piece_for(tensor, parcel), own = own_box(tensor, parcel.incoming);
+      const Index element = size_of(tensor.type);
+      if (part.elements() == 0) continue;
+      if (parcel.incoming) {
+        copy_part(element, part, place, part, tensor.out->data, own);
+      } else {
+        copy_part(element, part, tensor.in->data, own, place, part);
+      }
+      place += room(part.elements() * element);
+    }
+  }
+  void check(const Message& message) const {
+    if (!message.incoming) return check_mpi(message.code, "MPI_Isend");
+    if (message.code == MPI_SUCCESS && message.arrived == message.count && message.arrived_label == label_)
+      return;
+    int kind = MPI_SUCCESS;
+    MPI_Error_class(message.code, &kind);
+    if (kind != MPI_SUCCESS && kind != MPI_ERR_TRUNCATE) throw MpiError("MPI_Irecv", message.code);
+    const Moved& first = tensors_.front();
+    const std::vector<Index> shape(first.shape.begin(), first.shape.begin() + first.rank);
+    const auto sent = static_cast<DataType>(message.arrived_label & 7);
+    const std::string came = kind == MPI_ERR_TRUNCATE
+                                 ? "more than that"
+                                 : text({message.arrived * size_of(type_), " bytes of ", name_of(sent)});
+    fail<std::runtime_error>(
+        {"receive: rank ", self_, " expects of a tensor ", shape, " of ", name_of(type_),
+         tensors_.size() > 1 ? ", and others," : "", " ", message.count * size_of(type_), " bytes from rank ",
+         message.rank, ", which has sent ", came,
+         ": the two differ in shape, element type or layouts, or in the order of what they "
+         "send and receive"});
+  }
+  constexpr void end_request() {
+    if (request_) destroy_pooled(std::exchange(request_, nullptr));
+  }
+
+  MeshView mesh_;
+  RankGrid from_, to_;
+  int self_;
+  int source_, target_;  // this rank's number on each, -1: it is not on it, or takes no part there
+  DataType type_ = DataType::u8;
+  int label_ = 0;
+  PooledList<Moved> tensors_;
+  std::vector<Parcel, PoolAllocator<Parcel>> parcels_;
+  std::vector<Message, PoolAllocator<Message>> messages_;
+  Index packed_bytes_[2]{};  // of what goes out, and of what comes in
+  Buffer packed_[2];
+  AnyTensor last_;
+  Request* request_ = nullptr;
+};
+
+}  // namespace shardwise::detail
