@@ -91,6 +91,10 @@ constexpr void check_same_ranks(const MeshView& from, const MeshView& to) {
 template <class X, class MeshType, class... Placements>
 using on_mesh = typename detail::OnMesh<X, MeshType, Placements...>::type;
 
+/// `Y`, or the `LayoutError` that says why it cannot be received from a mesh of that type, where it has these placements.
+template <class Y, class FromMesh, class... From>
+using received_from = typename detail::ReceivedFrom<Y, FromMesh, From...>::type;
+
 /// A tensor that is being sent. The destructor waits.
 class [[nodiscard]] Sending {
  public:
@@ -125,7 +129,7 @@ Why send(X, const MeshRanks<Axes...>&);  // see Why
 /// `From...` (that of `Y`, if none is given). Throws `std::invalid_argument` for ranks that the job does not have;
 /// `wait()` throws `std::runtime_error`, which names both ranks, if something else was sent.
 template <TensorType Y, class... From, class... Axes,
-          class Result = typename detail::ReceivedFrom<Y, Mesh<Axes...>, From...>::type>
+          WellFormed Result = received_from<Y, Mesh<Axes...>, From...>>
 [[nodiscard]] constexpr auto receive(const typename Y::MeshOf& mesh, const Shape<Y::rank>& shape,
                                      const MeshRanks<Axes...>& from) {
   using Sent = typename detail::ReceivedFrom<Y, Mesh<Axes...>, From...>::Source;
@@ -137,7 +141,7 @@ template <TensorType Y, class... From, class... Axes,
   return Pending<Result>(mesh, std::move(transfer));
 }
 template <TensorType Y, class... From, class... Axes,
-          IllFormed Why = typename detail::ReceivedFrom<Y, Mesh<Axes...>, From...>::type>
+          IllFormed Why = received_from<Y, Mesh<Axes...>, From...>>
 Why receive(const typename Y::MeshOf&, const Shape<Y::rank>&, const MeshRanks<Axes...>&);  // see Why
 
 /// `x` on another mesh that has the same ranks, where its layout is `To...` (the same, if none is given). Collective over
