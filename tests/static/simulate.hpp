@@ -176,6 +176,8 @@ class Scene {
       case Collective::reduce_scatter:
         done = reduce(from, step, contents, next);
         break;
+      case Collective::send:  // no step of a route
+        break;
     }
     if (done) contents = next;
     return done;

@@ -73,12 +73,14 @@ struct MeshPlace {
   RankGrid ranks;
   int job_axes = 0;
   MeshSizes job_sizes{1, 1, 1, 1};
+  bool is_job = false;
 
   static constexpr MeshPlace job(int axes, const MeshSizes& sizes) {
-    return {RankGrid::whole(axes, sizes), axes, sizes};
+    return {RankGrid::whole(axes, sizes), axes, sizes, true};
   }
   constexpr int job_size() const { return group_size(job_sizes, job_axes, ~0u); }
-  constexpr bool is_job() const { return ranks == RankGrid::whole(job_axes, job_sizes); }
+  /// Of some ranks of the job.
+  constexpr MeshPlace part(const RankGrid& some) const { return {some, job_axes, job_sizes}; }
 
   /// The job's axes along which two of its ranks differ.
   constexpr AxisSet axes_between(int rank, int other) const {
@@ -88,7 +90,7 @@ struct MeshPlace {
   }
   /// The job's axes along which ranks differ that differ along these axes of the mesh.
   constexpr AxisSet job_axes_of(AxisSet axes) const {
-    if (is_job()) return axes;
+    if (is_job) return axes;
     AxisSet all = 0;
     for (int axis = 0; axis < ranks.axes; ++axis) {
       for (int i = 1; (axes >> axis & 1u) && i < ranks.sizes[axis]; ++i) {
@@ -100,5 +102,7 @@ struct MeshPlace {
 
   friend constexpr bool operator==(const MeshPlace&, const MeshPlace&) = default;
 };
+/// Of a mesh that is none.
+inline constexpr MeshPlace nowhere{};
 
 }  // namespace shardwise

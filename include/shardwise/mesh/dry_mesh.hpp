@@ -34,20 +34,21 @@ class DryMesh {
   constexpr DryMesh(Recorder& recorder, const SizesOf& sizes, const SizesOf& coordinates = {},
                     int ranks_per_host = 0)
       : recorder_(&recorder) {
+    MeshSizes all{1, 1, 1, 1};
     for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
       if (sizes[axis] < 1) throw std::invalid_argument("DryMesh: every axis needs at least one rank");
       if (coordinates[axis] < 0 || coordinates[axis] >= sizes[axis]) {
         throw std::invalid_argument("DryMesh: the coordinates lie outside the mesh");
       }
-      place_.job_sizes[axis] = sizes[axis];
+      all[axis] = sizes[axis];
       coordinates_[axis] = coordinates[axis];
     }
-    place_ = MeshPlace::job(axes, place_.job_sizes);
+    place_ = recorder.place(MeshPlace::job(axes, all));
     if (ranks_per_host < 0) throw std::invalid_argument("DryMesh: ranks_per_host is negative");
     if (ranks_per_host == 0) return;
     recorder.set_ranks_per_host(ranks_per_host);
-    recorder.set_hosts(hosts_along_axes(this->sizes(), coordinates_, axes,
-                                        [&](int rank) { return recorder.host_of(rank); }));
+    recorder.set_hosts(
+        hosts_along_axes(all, coordinates_, axes, [&](int rank) { return recorder.host_of(rank); }));
   }
 
   template <class Axis>
@@ -61,11 +62,11 @@ class DryMesh {
     return coordinates_[AxesOf::template index<Axis>];
   }
   /// Ranks in all.
-  constexpr int size() const { return place_.ranks.size(); }
+  constexpr int size() const { return place_->ranks.size(); }
 
-  constexpr const MeshSizes& sizes() const { return place_.ranks.sizes; }
+  constexpr const MeshSizes& sizes() const { return place_->ranks.sizes; }
   constexpr const MeshSizes& coordinates() const { return coordinates_; }
-  constexpr const MeshPlace& place() const { return place_; }
+  constexpr const MeshPlace& place() const { return *place_; }
   constexpr Recorder* recorder() const { return recorder_; }
 
   /// Parts of its job, as of a real mesh.
@@ -75,19 +76,19 @@ class DryMesh {
   }
   template <class... Some>
   constexpr DryMesh<Some...> part(const MeshRanks<Some...>& ranks) const {
-    detail::check_ranks(ranks.grid(), place_, "part");
-    const int number = ranks.grid().find(place_.ranks.rank(coordinates_));
+    detail::check_ranks(ranks.grid(), *place_, "part");
+    const int number = ranks.grid().find(place_->ranks.rank(coordinates_));
     if (number < 0) {
-      detail::fail({"part: rank ", place_.ranks.rank(coordinates_),
+      detail::fail({"part: rank ", place_->ranks.rank(coordinates_),
                     " of the job is not on the mesh; only its ranks may ask for it"});
     }
     DryMesh<Some...> made;
-    made.place_ = {ranks.grid(), place_.job_axes, place_.job_sizes};
+    made.place_ = recorder_->place(place_->part(ranks.grid()));
     made.coordinates_ = ranks.grid().member(number);
     made.recorder_ = recorder_;
     return made;
   }
-  constexpr MeshRanks<Axes...> ranks() const { return MeshRanks<Axes...>(place_.ranks); }
+  constexpr MeshRanks<Axes...> ranks() const { return MeshRanks<Axes...>(place_->ranks); }
   template <class... Some>
   constexpr MeshRanks<Some...> submesh_ranks(const MeshSizes& through) const {
     return ranks().template slice<Some...>(through);
@@ -98,14 +99,14 @@ class DryMesh {
   }
 
   friend constexpr bool operator==(const DryMesh& a, const DryMesh& b) {
-    return a.recorder_ == b.recorder_ && a.place_.ranks == b.place_.ranks;
+    return a.recorder_ == b.recorder_ && a.place_ == b.place_;
   }
 
  private:
   template <MeshAxis...>
   friend class DryMesh;
 
-  MeshPlace place_;
+  const MeshPlace* place_ = &nowhere;
   MeshSizes coordinates_{};
   Recorder* recorder_ = nullptr;
 };

@@ -54,8 +54,7 @@ struct MeshState : Counted {
     }
     std::vector<int> members;
     for (int i = 0; i < ranks.size(); ++i) members.push_back(ranks.rank(ranks.member(i)));
-    return Shared<MeshState>::make(whole->among(members), MeshPlace{ranks, place.job_axes, place.job_sizes},
-                                   whole);
+    return Shared<MeshState>::make(whole->among(members), place.part(ranks), whole);
   }
 
   /// The ranks that differ from this one along a set of axes only. Collective over them when first called.
@@ -118,7 +117,8 @@ class MeshView {
  public:
   constexpr MeshView() = default;
   template <class MeshType>
-  constexpr explicit MeshView(const MeshType& mesh) : place_(mesh.place()), coordinates_(mesh.coordinates()) {
+  constexpr explicit MeshView(const MeshType& mesh)
+      : place_(&mesh.place()), coordinates_(mesh.coordinates()) {
     if constexpr (MeshType::dry) {
       recorder_ = mesh.recorder();
     } else {
@@ -128,20 +128,20 @@ class MeshView {
 
   /// It has neither ranks nor memory: what runs on it only counts.
   constexpr bool dry() const { return state_ == nullptr; }
-  constexpr int axes() const { return place_.ranks.axes; }
-  constexpr const MeshSizes& sizes() const { return place_.ranks.sizes; }
+  constexpr int axes() const { return place_->ranks.axes; }
+  constexpr const MeshSizes& sizes() const { return place_->ranks.sizes; }
   constexpr const MeshSizes& coordinates() const { return coordinates_; }
   constexpr Recorder* recorder() const { return state_ ? state_->active_recorder() : recorder_; }
   /// Some axes, as the recorder names them: by its job's, if it is the job's recorder.
   constexpr AxisSet recorded(AxisSet axes) const {
-    return state_ && state_->recording ? axes : place_.job_axes_of(axes);
+    return state_ && state_->recording ? axes : place_->job_axes_of(axes);
   }
   /// The ranks that differ from this one along the given axes only; of a real mesh.
   const Communicator& communicator(AxisSet set) const { return state_->communicator(set); }
 
-  constexpr const MeshPlace& place() const { return place_; }
+  constexpr const MeshPlace& place() const { return *place_; }
   /// This rank's number in the job.
-  constexpr int rank_in_job() const { return place_.ranks.rank(coordinates_); }
+  constexpr int rank_in_job() const { return place_->ranks.rank(coordinates_); }
   /// Are these meshes of one job?
   constexpr bool same_job(const MeshView& other) const {
     if (dry() || other.dry()) return recorder_ == other.recorder_;
@@ -159,11 +159,11 @@ class MeshView {
   }
 
   friend constexpr bool operator==(const MeshView& a, const MeshView& b) {
-    return a.state_ == b.state_ && a.recorder_ == b.recorder_ && a.place_.ranks == b.place_.ranks;
+    return a.state_ == b.state_ && a.recorder_ == b.recorder_ && a.place_ == b.place_;
   }
 
  private:
-  MeshPlace place_;
+  const MeshPlace* place_ = &nowhere;
   MeshSizes coordinates_{};
   Recorder* recorder_ = nullptr;  // of a dry mesh
   detail::MeshState* state_ = nullptr;

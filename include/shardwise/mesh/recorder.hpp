@@ -14,8 +14,9 @@
 
 #include <vector>
 
-#include <shardwise/layout/layout.hpp>
+#include <shardwise/layout/rank_grid.hpp>
 #include <shardwise/layout/transition.hpp>
+#include <shardwise/memory/pooled_list.hpp>
 
 namespace shardwise {
 
@@ -120,6 +121,13 @@ class Recorder {
 
   /// How the ranks along each set of axes lie on hosts; all on one, if nobody says.
   constexpr void set_hosts(const Array<HostsAlong, 1 << max_axes>& hosts) { hosts_ = hosts; }
+  /// Where a dry mesh lies: kept here, one of each, for meshes are copied often.
+  constexpr const MeshPlace* place(const MeshPlace& wanted) {
+    for (const MeshPlace& known : places_) {
+      if (known == wanted) return &known;
+    }
+    return &places_.emplace_back(wanted);
+  }
   /// Of a dry mesh; 0: all.
   constexpr void set_ranks_per_host(int ranks) { ranks_per_host_ = ranks; }
   constexpr int host_of(int rank) const { return ranks_per_host_ > 0 ? rank / ranks_per_host_ : 0; }
@@ -162,6 +170,7 @@ class Recorder {
   Record record_{};
   Array<HostsAlong, 1 << max_axes> hosts_{};
   int ranks_per_host_ = 0;
+  detail::PooledList<MeshPlace> places_;
   Phase phase_ = Phase::forward;
   unsigned epoch_ = 0;
 };
