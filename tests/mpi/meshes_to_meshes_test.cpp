@@ -236,6 +236,7 @@ TEST_CASE("stages of a pipeline: one message to the counterpart, unpacked; the p
     CHECK(plan.count<pp>(sw::Collective::send) == 4 * neighbours);
     CHECK(plan.count<dp>(sw::Collective::send) == 0);
     CHECK(plan.bytes<pp>() == mpi_counter::counts().send.bytes);
+    CHECK(plan.peak_bytes(sw::MemoryUse::gathered) == 0);  // nothing is packed
     CHECK(plan.count<tp>(sw::Collective::all_gather) == (sizes[2] > 1 ? 1 : 0));
     const auto planned =
         sw::trace<sw::DryMesh<pp, dp, tp>>(sizes, [](const auto& dry) { exchange_between_stages(dry); },
