@@ -22,15 +22,20 @@ struct Message {
   int code = MPI_SUCCESS;
 };
 
+using MessageList = std::vector<Message>;
+
 /// Messages that are begun together, over the communicator's own context, where nothing else goes from rank to rank: so any
-/// label may be received. The list, and its data, must live until all is complete; what fails is told there.
+/// label may be received. What fails is told in the list.
 class MessagesOperation final : public Operation {
  public:
-  MessagesOperation(Communicator ranks, std::span<Message> messages, DataType type)
-      : ranks_(std::move(ranks)), messages_(messages), type_(mpi_type(type)), requests_(messages.size()) {
-    for (std::size_t i = 0; i < messages_.size(); ++i) {
-      Message& m = messages_[i];
-      const int count = mpi_count(m.count, m.incoming ? "receive" : "send");
+  MessagesOperation(Communicator ranks, std::shared_ptr<MessageList> messages, DataType type)
+      : ranks_(std::move(ranks)),
+        list_(std::move(messages)),
+        type_(mpi_type(type)),
+        requests_(list_->size(), MPI_REQUEST_NULL) {
+    for (std::size_t i = 0; i < requests_.size(); ++i) {
+      Message& m = (*list_)[i];
+      const auto count = static_cast<int>(m.count);
       m.code = m.incoming
                    ? MPI_Irecv(m.data, count, type_, m.rank, MPI_ANY_TAG, ranks_.native(), &requests_[i])
                    : MPI_Isend(m.data, count, type_, m.rank, m.label, ranks_.native(), &requests_[i]);
@@ -39,7 +44,7 @@ class MessagesOperation final : public Operation {
   }
   bool advance() override {
     for (; complete_ < requests_.size(); ++complete_) {
-      Message& m = messages_[complete_];
+      Message& m = (*list_)[complete_];
       if (m.code != MPI_SUCCESS) continue;
       int done = 0;
       MPI_Status status;
@@ -57,17 +62,19 @@ class MessagesOperation final : public Operation {
 
  private:
   Communicator ranks_;
-  std::span<Message> messages_;
+  std::shared_ptr<MessageList> list_;
   MPI_Datatype type_;
   std::vector<MPI_Request> requests_;
   std::size_t complete_ = 0;
 };
 
-/// Begins them. The request tells no failure of a message: the messages do.
-[[nodiscard]] inline Request begin_messages(const Communicator& ranks, std::span<Message> messages,
+/// Begins them. Their data belong to them until the request is complete. It tells no failure of a message: the list does.
+/// Throws `std::length_error`, before it begins any, where one has more elements than an `int` counts.
+[[nodiscard]] inline Request begin_messages(const Communicator& ranks, std::shared_ptr<MessageList> list,
                                             DataType type) {
-  if (messages.empty()) return {};
-  return Request("messages", *make_pooled<MessagesOperation>(ranks, messages, type), nullptr);
+  if (list->empty()) return {};
+  for (const Message& message : *list) mpi_count(message.count, message.incoming ? "receive" : "send");
+  return Request("messages", *make_pooled<MessagesOperation>(ranks, std::move(list), type), nullptr);
 }
 
 }  // namespace shardwise::detail

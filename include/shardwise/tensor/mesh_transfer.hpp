@@ -43,10 +43,11 @@ class MeshTransfer final : public UnderWay {
         self_(mesh.rank_in_job()),
         source_(sends ? from.find(self_) : -1),
         target_(receives ? to.find(self_) : -1) {
-    check_ranks(from, mesh.place(), "the mesh that sends");
-    check_ranks(to, mesh.place(), "the mesh that receives");
+    const MeshPlace& own = mesh.place();
+    if (from != own.ranks) check_ranks(from, own, "the mesh that sends");
+    if (to != own.ranks) check_ranks(to, own, "the mesh that receives");
   }
-  constexpr ~MeshTransfer() { end_request(); }  // before the blocks go
+  constexpr ~MeshTransfer() { end_flight(); }  // before the blocks go
 
   /// Of `sent` and `received` the one that this rank has, or both: the same tensor in the layouts `from` and `to`.
   constexpr void add(const AnyTensor& sent, const Layout& from, const AnyTensor& received, const Layout& to) {
@@ -67,9 +68,11 @@ class MeshTransfer final : public UnderWay {
   }
   /// Returns the tensor that was added last. Throws `std::runtime_error` if a rank has sent something else.
   constexpr AnyTensor finish() override {
-    if (request_) request_->wait();
-    end_request();
-    if (!mesh_.dry()) unpack();
+    if (flight_) {
+      flight_->request.wait();
+      unpack();
+    }
+    end_flight();
     packed_[0] = packed_[1] = Buffer();
     tensors_.clear();
     parcels_.clear();
@@ -92,6 +95,10 @@ class MeshTransfer final : public UnderWay {
     Index place;
     const Moved* whole;
   };
+  struct Flight {
+    std::shared_ptr<MessageList> messages = std::make_shared<MessageList>();
+    Request request{};  // which ends before the messages go
+  };
 
   /// What one member of `from` sends to one of `to`: part of its block.
   [[gnu::noinline]] constexpr AnyBox piece(const Moved& tensor, int source, int target) const {
@@ -108,17 +115,18 @@ class MeshTransfer final : public UnderWay {
   }
   /// Of a sum that is pending where it arrives, the first rank gets all.
   static constexpr bool adds_zeros(const Moved& tensor, const MeshSizes& wanted) {
-    const AxisSet pending = tensor.to.axes_where([](Placement p) { return p.is_partial(); });
-    return (axes_where(tensor.to.axes, [&](int axis) { return wanted[axis] != 0; }) & pending) != 0;
+    return axes_where(tensor.to.axes,
+                      [&](int axis) { return tensor.to[axis].is_partial() && wanted[axis] != 0; }) != 0;
   }
   constexpr int sender(const Moved& tensor, const MeshSizes& at, const MeshSizes& wanted) const {
     const AxisSet copied = tensor.from.axes_where([](Placement p) { return !p.is_shard(); });
     const int copies = group_size(from_.sizes, from_.axes, copied);
     if (copies == 1) return from_.rank(at);
     const AxisSet cut = tensor.to.axes_where([](Placement p) { return p.is_shard(); });
-    const int block = group_rank(to_.sizes, wanted, to_.axes, cut);
+    const AxisSet alike = tensor.to.axes_where([](Placement p) { return p.is_full(); });
     const int counterpart =
-        block * group_size(to_.sizes, to_.axes, ~cut) + group_rank(to_.sizes, wanted, to_.axes, ~cut);
+        group_rank(to_.sizes, wanted, to_.axes, cut) * group_size(to_.sizes, to_.axes, alike) +
+        group_rank(to_.sizes, wanted, to_.axes, alike);
     const int receiver = to_.rank(wanted);
     auto rank_of = [&](int copy) {
       return from_.rank(group_member(from_.sizes, at, from_.axes, copied, copy));
@@ -197,15 +205,16 @@ class MeshTransfer final : public UnderWay {
     return static_cast<char*>(block->data) + parcel.place;
   }
   void communicate() {
+    flight_ = make_pooled<Flight>();
     for (const Parcel& parcel : parcels_) {
       if (!parcel.incoming && !parcel.whole) copy_pieces(parcel);
-      messages_.push_back({.rank = rank_of(parcel),
-                           .data = data(parcel),
-                           .count = parcel.bytes / size_of(type_),
-                           .label = label_,
-                           .incoming = parcel.incoming});
+      flight_->messages->push_back({.rank = rank_of(parcel),
+                                    .data = data(parcel),
+                                    .count = parcel.bytes / size_of(type_),
+                                    .label = label_,
+                                    .incoming = parcel.incoming});
     }
-    request_ = make_pooled<Request>(begin_messages(mesh_.job(), messages_, type_));
+    flight_->request = begin_messages(mesh_.job(), flight_->messages, type_);
     for (const Moved& tensor : tensors_) {
       if (target_ >= 0 && adds_zeros(tensor, to_.member(target_))) {
         std::memset(tensor.out->data, 0, static_cast<std::size_t>(tensor.out->bytes));
@@ -216,11 +225,10 @@ class MeshTransfer final : public UnderWay {
     }
   }
   void unpack() {
-    for (const Message& message : messages_) check(message);
+    for (const Message& message : *flight_->messages) check(message);
     for (const Parcel& parcel : parcels_) {
       if (parcel.incoming && !parcel.whole) copy_pieces(parcel);
     }
-    messages_.clear();
   }
   /// Between the blocks and where they are packed.
   void copy_pieces(const Parcel& parcel) const {
@@ -257,8 +265,8 @@ class MeshTransfer final : public UnderWay {
          ": the two differ in shape, element type or layouts, or in the order of what they "
          "send and receive"});
   }
-  constexpr void end_request() {
-    if (request_) destroy_pooled(std::exchange(request_, nullptr));
+  constexpr void end_flight() {
+    if (flight_) destroy_pooled(std::exchange(flight_, nullptr));
   }
 
   MeshView mesh_;
@@ -269,11 +277,10 @@ class MeshTransfer final : public UnderWay {
   int label_ = 0;
   PooledList<Moved> tensors_;
   std::vector<Parcel, PoolAllocator<Parcel>> parcels_;
-  std::vector<Message, PoolAllocator<Message>> messages_;
   Index packed_bytes_[2]{};  // of what goes out, and of what comes in
   Buffer packed_[2];
   AnyTensor last_;
-  Request* request_ = nullptr;
+  Flight* flight_ = nullptr;
 };
 
 }  // namespace shardwise::detail
