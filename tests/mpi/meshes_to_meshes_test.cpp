@@ -361,3 +361,23 @@ TEST_CASE("copies share the work, and what is on the own host comes from there")
       {rank}, 1);
   CHECK(planned.bytes_to_other_hosts() == planned.bytes());  // each rank a host
 }
+
+TEST_CASE("copies share the work: each goes to its counterpart, or to another part") {
+  const int n = sw::world().size();
+  if (n % 2 != 0) return;
+  const Line job(sw::world(), {n});
+  const sw::MeshRanks<tp> from(0, {n / 2}), to(n / 2, {n / 2});
+  if (job.rank() >= n / 2) {
+    const auto mesh = job.part(to);
+    CHECK(sw::receive<sw::Tensor<float, 1, Line, Replicate>>(mesh, {8}, from).wait().local()[7] == 1);
+    CHECK(sw::receive<sw::Tensor<float, 1, Line, Shard<0>>, Replicate>(mesh, {8}, from).wait().local()[0] ==
+          1);
+    return;
+  }
+  const auto x = sw::full<float, Replicate>(job.part(from), {8}, 1);
+  mpi_counter::reset();
+  sw::send(x, to).wait();
+  CHECK(mpi_counter::counts().send.calls == 1);
+  sw::send<Shard<0>>(x, to).wait();
+  CHECK(mpi_counter::counts().send.calls == 2);
+}
