@@ -18,6 +18,7 @@ function(room name)
 endfunction()
 
 room(layout)
+room(schedule layout)
 room(memory layout)
 room(mesh memory)
 room(kernel layout)
@@ -47,6 +48,7 @@ set(range "^range/v3/")
 set(json "^nlohmann/")
 set(files "^(fcntl|unistd)\\.h$|^sys/")
 set(may_layout "${std}")
+set(may_schedule "${std}")
 # And mesh/mpi.hpp alone: mpi.h; mesh/progress.hpp alone: what gives a thread; what shares memory: the system's.
 set(may_mesh "${std}|^sched\\.h$")
 set(may_kernel "${std}|${eigen}|^dnnl\\.h$|^[a-z0-9]*intrin\\.h$")  # and kernel/onednn.hpp alone: signal.h

@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// A pipeline schedule is a table: for each rank, the actions that it carries out, in this order. It is a value, in constant
+/// evaluation as at run time; `one_forward_one_backward(4, 8)` and others make them, and so may anybody by hand:
+///
+/// ```
+/// using enum Work;
+/// PipelineSchedule mine{.micro_batches = 1, .rank_of_stage = {0, 1},
+///                       .actions = {{{forward, 0, 0}, {backward, 0, 0}},    // rank 0
+///                                   {{forward, 1, 0}, {backward, 1, 0}}}};  // rank 1
+/// ```
+/// `prove` says whether it is one (schedule/prove.hpp), `with_messages` adds what must be sent (schedule/messages.hpp).
+
+#include <string>
+#include <vector>
+
+#include <shardwise/layout/text.hpp>
+
+namespace shardwise {
+
+/// What a rank does for one stage and one micro-batch. A backward computes the gradients of its input and of its weights, or
+/// it is in two parts, `backward_input` and, any time later, `backward_weight`. PyTorch's letters for these are F, B, I, W.
+///
+/// A stage sends its output to the next stage (`send_forward`), which receives it as its input (`receive_forward`); it sends
+/// the gradient of its input to the previous stage (`send_backward`), which receives it as that of its output
+/// (`receive_backward`). The stage of an action is always the one that does it. PyTorch: SEND_F, RECV_F, SEND_B, RECV_B.
+enum class Work : signed char {
+  forward,
+  backward,
+  backward_input,
+  backward_weight,
+  send_forward,
+  receive_forward,
+  send_backward,
+  receive_backward,
+};
+
+constexpr bool is_message(Work work) { return work >= Work::send_forward; }
+constexpr bool is_send(Work work) { return work == Work::send_forward || work == Work::send_backward; }
+
+struct Action {
+  Work work = Work::forward;
+  int stage = 0;
+  int micro_batch = 0;
+  /// This forward and the backward that is the next action are one step, which may compute both at once: it begins when
+  /// the inputs of both are there, and what they give is there when it ends. (PyTorch: "(0F7;7B3)OVERLAP_F_B".)
+  bool overlaps_next = false;
+
+  friend constexpr bool operator==(const Action&, const Action&) = default;
+};
+
+struct PipelineSchedule {
+  int micro_batches = 0;
+  std::vector<int> rank_of_stage;            ///< stages in the order of the layers; a rank may have several
+  std::vector<std::vector<Action>> actions;  ///< of each rank
+
+  constexpr int ranks() const { return static_cast<int>(actions.size()); }
+  constexpr int stages() const { return static_cast<int>(rank_of_stage.size()); }
+  /// Whether it says what is sent, and not only what is computed.
+  constexpr bool has_messages() const {
+    for (const auto& of_rank : actions) {
+      for (const Action& action : of_rank) {
+        if (is_message(action.work)) return true;
+      }
+    }
+    return false;
+  }
+
+  friend constexpr bool operator==(const PipelineSchedule&, const PipelineSchedule&) = default;
+};
+
+/// "F", "B", "I", "W", "SEND_F", "RECV_F", "SEND_B", "RECV_B", as in PyTorch.
+constexpr const char* name_of(Work work) {
+  constexpr const char* names[] = {"F", "B", "I", "W", "SEND_F", "RECV_F", "SEND_B", "RECV_B"};
+  return names[static_cast<int>(work)];
+}
+
+/// "1F3": stage, work, micro-batch.
+inline std::string text_of(const Action& action) {
+  return detail::text({action.stage, name_of(action.work), action.micro_batch});
+}
+
+namespace detail {
+
+template <class T>
+constexpr T& at(std::vector<T>& values, int i) {
+  return values[static_cast<std::size_t>(i)];
+}
+template <class T>
+constexpr const T& at(const std::vector<T>& values, int i) {
+  return values[static_cast<std::size_t>(i)];
+}
+
+/// A table without actions whose stages are dealt out to the ranks: in turn, or to and fro (0 1 2 2 1 0).
+enum class Division { loop, v };
+constexpr PipelineSchedule empty_schedule(const char* name, int ranks, int chunks, int micro_batches,
+                                          Division division = Division::loop) {
+  if (ranks < 1 || chunks < 1 || micro_batches < 1) {
+    fail({name, ": ", ranks, " ranks with ", chunks, " stages each and ", micro_batches,
+          " micro-batches; expected at least one of each"});
+  }
+  PipelineSchedule schedule;
+  schedule.micro_batches = micro_batches;
+  schedule.actions.resize(static_cast<std::size_t>(ranks));
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    for (int i = 0; i < ranks; ++i) {
+      const bool back = division == Division::v && chunk % 2 == 1;
+      schedule.rank_of_stage.push_back(back ? ranks - 1 - i : i);
+    }
+  }
+  return schedule;
+}
+
+}  // namespace detail
+
+}  // namespace shardwise
