@@ -5,9 +5,90 @@
 /// @file
 /// From a schedule of computations to one that also says what is sent and received.
 
-#include <shardwise/schedule/pipeline_schedule.hpp>
+#include <shardwise/schedule/prove.hpp>
 
 namespace shardwise {
+
+namespace detail {
+
+/// Of a schedule of computations that is complete and ordered (see `Check`). Without ranks if they would wait for each other.
+constexpr PipelineSchedule add_messages(const PipelineSchedule& schedule) {
+  const int stages = schedule.stages();
+  const int micro_batches = schedule.micro_batches;
+  const int* const rank_of = schedule.rank_of_stage.data();
+  // Of each stage and micro-batch, whether its input, and the gradient of its output, are on its rank or sent to it.
+  std::vector<char> inputs(static_cast<std::size_t>(stages * micro_batches), 0);
+  std::vector<char> gradients = inputs;
+  char* const has_input = inputs.data();
+  char* const has_gradient = gradients.data();
+  for (int i = 0; i < micro_batches; ++i) {
+    has_input[i] = has_gradient[(stages - 1) * micro_batches + i] = 1;
+  }
+  auto ready = [&](const Action& action) {
+    const int i = action.stage * micro_batches + action.micro_batch;
+    return action.work == Work::backward_weight ||
+           (action.work == Work::forward ? has_input : has_gradient)[i];
+  };
+
+  PipelineSchedule result{micro_batches, schedule.rank_of_stage, {}};
+  for (const auto& of_rank : schedule.actions) {
+    result.actions.emplace_back();
+    result.actions.back().reserve(3 * of_rank.size());
+  }
+  auto send = [&](const Action& action) {
+    if (action.work == Work::backward_weight) return;
+    const bool forward = action.work == Work::forward;
+    const int to = action.stage + (forward ? 1 : -1);
+    if (to < 0 || to == stages) return;
+    (forward ? has_input : has_gradient)[to * micro_batches + action.micro_batch] = 1;
+    if (rank_of[action.stage] == rank_of[to]) return;
+    const Action message{forward ? Work::send_forward : Work::send_backward, action.stage,
+                         action.micro_batch};
+    at(result.actions, rank_of[action.stage]).push_back(message);
+    at(result.actions, rank_of[to]).push_back(partner_of(message));
+  };
+
+  std::vector<std::size_t> next(schedule.actions.size(),
+                                0);  // (without the 0, clang++ 14 does not evaluate it)
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (std::size_t rank = 0; rank < next.size(); ++rank) {
+      if (next[rank] == schedule.actions[rank].size()) continue;
+      const Action* const action = schedule.actions[rank].data() + next[rank];
+      const std::size_t count = action->overlaps_next ? 2 : 1;
+      if (!ready(action[0]) || !ready(action[count - 1])) continue;
+      for (std::size_t i = 0; i < count; ++i) result.actions[rank].push_back(action[i]);
+      for (std::size_t i = 0; i < count; ++i) send(action[i]);
+      next[rank] += count;
+      progress = true;
+    }
+  }
+  for (std::size_t rank = 0; rank < next.size(); ++rank) {
+    if (next[rank] < schedule.actions[rank].size()) return {};
+  }
+  return result;
+}
+
+/// A schedule with messages, or what is wrong with it.
+struct Lowered {
+  PipelineSchedule schedule{};
+  ScheduleProblem problem{};
+};
+constexpr Lowered lower(const PipelineSchedule& schedule) {
+  Lowered lowered;
+  lowered.problem = Check(schedule).find_problem();
+  if (lowered.problem.fault != Fault::none) return lowered;
+  // (g++ 12 destroys twice what a conditional operator gives in constant evaluation.)
+  if (schedule.has_messages()) {
+    lowered.schedule = schedule;
+  } else {
+    lowered.schedule = add_messages(schedule);
+  }
+  lowered.problem = prove(lowered.schedule.actions.empty() ? schedule : lowered.schedule).problem;
+  return lowered;
+}
+
+}  // namespace detail
 
 /// The schedule with sends and receives: each result that another rank needs is sent right after the computation (after both,
 /// if two overlap), and received at the same time.
@@ -17,64 +98,12 @@ namespace shardwise {
 /// its send; and between two ranks messages are received in the order in which they are sent. It is the sequence that
 /// PyTorch's lowering takes: round after round over the ranks, each of which takes one step if what it needs has been sent.
 ///
-/// Throws `std::invalid_argument` if the schedule has messages already, or if its ranks wait for each other.
+/// A schedule that has messages already stays as it is. What is returned is proved (see `prove`): it can be carried out. Throws
+/// `std::invalid_argument` with the words of the first problem if it cannot be. (`Proved` is the same in the compiler.)
 constexpr PipelineSchedule with_messages(const PipelineSchedule& schedule) {
-  if (schedule.has_messages()) detail::fail({"with_messages: the schedule has messages already"});
-  const int stages = schedule.stages();
-  const int micro_batches = schedule.micro_batches;
-  // Of each stage and micro-batch, whether its input, and the gradient of its output, are on its rank.
-  std::vector<char> has_input(static_cast<std::size_t>(stages * micro_batches), false);
-  std::vector<char> has_gradient = has_input;
-  for (int i = 0; i < micro_batches; ++i) {
-    has_input[static_cast<std::size_t>(i)] = true;
-    has_gradient[has_gradient.size() - 1 - static_cast<std::size_t>(i)] = true;
-  }
-  auto there = [&](const Action& action) {
-    const auto i = static_cast<std::size_t>(action.stage * micro_batches + action.micro_batch);
-    return action.work == Work::forward ? has_input[i]
-                                        : action.work == Work::backward_weight || has_gradient[i];
-  };
-
-  PipelineSchedule result = schedule;
-  for (auto& of_rank : result.actions) of_rank.clear();
-  auto send = [&](const Action& action) {
-    if (action.work == Work::backward_weight) return;
-    const bool forward = action.work == Work::forward;
-    const int to = action.stage + (forward ? 1 : -1);
-    if (to < 0 || to == stages) return;
-    (forward ? has_input : has_gradient)[static_cast<std::size_t>(to * micro_batches + action.micro_batch)] =
-        true;
-    const int from_rank = detail::at(schedule.rank_of_stage, action.stage);
-    const int to_rank = detail::at(schedule.rank_of_stage, to);
-    if (from_rank == to_rank) return;
-    const Work sent = forward ? Work::send_forward : Work::send_backward;
-    const Work received = forward ? Work::receive_forward : Work::receive_backward;
-    detail::at(result.actions, from_rank).push_back({sent, action.stage, action.micro_batch});
-    detail::at(result.actions, to_rank).push_back({received, to, action.micro_batch});
-  };
-
-  std::vector<std::size_t> next(schedule.actions.size(), 0);  // (without the 0, clang++ 14 does not evaluate it)
-  for (bool progress = true; progress;) {
-    progress = false;
-    for (std::size_t rank = 0; rank < next.size(); ++rank) {
-      const std::vector<Action>& todo = schedule.actions[rank];
-      const std::size_t begin = next[rank];
-      if (begin == todo.size()) continue;
-      const std::size_t end = begin + (todo[begin].overlaps_next && begin + 1 < todo.size() ? 2 : 1);
-      if (!there(todo[begin]) || !there(todo[end - 1])) continue;
-      for (std::size_t i = begin; i < end; ++i) result.actions[rank].push_back(todo[i]);
-      for (std::size_t i = begin; i < end; ++i) send(todo[i]);
-      next[rank] = end;
-      progress = true;
-    }
-  }
-  for (std::size_t rank = 0; rank < next.size(); ++rank) {
-    if (next[rank] == schedule.actions[rank].size()) continue;
-    detail::fail({"with_messages: rank ", rank, ", action ", next[rank], " (",
-                  text_of(schedule.actions[rank][next[rank]]),
-                  "): what it needs is never computed before it"});
-  }
-  return result;
+  detail::Lowered lowered = detail::lower(schedule);
+  if (lowered.problem.fault != Fault::none) detail::fail({"pipeline schedule: ", text_of(lowered.problem)});
+  return std::move(lowered.schedule);
 }
 
 }  // namespace shardwise

@@ -75,4 +75,25 @@ constexpr PipelineSchedule one_forward_one_backward(int ranks, int micro_batches
   return detail::alternating("one_forward_one_backward", ranks, 1, micro_batches, {});
 }
 
+/// 1F1B with `chunks` stages a rank: the idle time is `chunks` times shorter, for as many times the messages, and some more
+/// activations (Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", 2021).
+/// Throws `std::invalid_argument` if a size is below 1, or if there are several chunks and `micro_batches` is not a multiple
+/// of `ranks`.
+constexpr PipelineSchedule interleaved(int ranks, int chunks, int micro_batches) {
+  return detail::alternating("interleaved", ranks, chunks, micro_batches,
+                             {.forwards_ahead = chunks > 1 ? 2 : 1});
+}
+
+/// 1F1B with backwards in two parts: rank r does r of the backwards of weights later, where it would be idle, and so every
+/// rank keeps the activations of `ranks` micro-batches (Qi et al., "Zero Bubble Pipeline Parallelism", 2023: ZB-H1; DeepSeek's
+/// ZB1P). Throws `std::invalid_argument` if a size is below 1.
+constexpr PipelineSchedule zb_h1(int ranks, int micro_batches) {
+  return detail::alternating("zb_h1", ranks, 1, micro_batches, {.weights_later = true});
+}
+
+/// The same with `chunks` stages a rank (PyTorch's ScheduleInterleavedZeroBubble). Throws as `interleaved` does.
+constexpr PipelineSchedule interleaved_zb_h1(int ranks, int chunks, int micro_batches) {
+  return detail::alternating("interleaved_zb_h1", ranks, chunks, micro_batches, {.weights_later = true});
+}
+
 }  // namespace shardwise

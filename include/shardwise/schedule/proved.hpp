@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Schedules that the compiler has proved. A wrong one is an error at the line that uses it, which says where:
+///
+/// ```
+/// constexpr PipelineSchedule mine() { return zb_v(4, 8); }
+/// static_assert(Proved<mine>::ranks == 4);
+///
+/// error: incomplete type 'ScheduleError<Fault::its_input_is_never_received,
+///     OnRank<1>, AtAction<7, Work::forward, OfStage<1>, OfMicroBatch<3>>>' used in nested name specifier
+/// ```
+/// `text_of(prove(mine()).problem)` says the same in a sentence.
+
+#include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/schedule/messages.hpp>
+
+namespace shardwise {
+
+template <int Rank>
+struct OnRank;
+template <int Stage>
+struct OfStage;
+template <int MicroBatch>
+struct OfMicroBatch;
+/// The rank's action at this position, counted from 0; -1 if it is missing.
+template <int Position, Work Kind, class Stage, class MicroBatch>
+struct AtAction;
+/// What it should have met; see `ScheduleProblem::other`.
+template <class Rank, class Action>
+struct Meets;
+
+/// What is wrong with a schedule, as a type that is defined nowhere: see `layout/diagnosis.hpp`.
+template <Fault Why, class... Where>
+struct ScheduleError;
+
+/// A schedule that is proved: complete, matched, ordered and free of deadlock; see `prove`.
+template <auto Make>
+struct ProvedSchedule {
+  static constexpr int ranks = Make().ranks();
+  static constexpr int stages = Make().stages();
+  static constexpr int micro_batches = Make().micro_batches;
+
+  /// With its messages.
+  static constexpr PipelineSchedule schedule() { return detail::lower(Make()).schedule; }
+};
+
+namespace detail {
+
+/// A `ScheduleProblem` that may outlive constant evaluation.
+struct FaultNumbers {
+  Fault fault = Fault::none;
+  ScheduleAction at{}, other{};
+};
+constexpr FaultNumbers first_fault(const PipelineSchedule& schedule) {
+  const Lowered lowered = lower(schedule);
+  return {lowered.problem.fault, lowered.problem.at, lowered.problem.other};
+}
+
+template <auto Make>
+constexpr bool makes() {
+  return Make().ranks() >= 0;
+}
+template <auto Make>
+concept MakesASchedule = requires { typename std::bool_constant<makes<Make>()>; };
+
+/// What a generator throws of is not constant: one error, which quotes the line with the words.
+template <auto Make>
+struct NoSchedule {
+  static constexpr PipelineSchedule schedule() { return Make(); }
+  static constexpr int ranks = 0, stages = 0, micro_batches = 0;
+  static_assert(makes<Make>(), "this schedule is refused by who makes it: see the line with fail(…)");
+};
+
+template <auto Make>
+  requires MakesASchedule<Make>
+constexpr auto proved_or_error() {
+  constexpr FaultNumbers numbers = first_fault(Make());
+  constexpr ScheduleAction at = numbers.at, other = numbers.other;
+  using Here =
+      AtAction<at.position, at.action.work, OfStage<at.action.stage>, OfMicroBatch<at.action.micro_batch>>;
+  using There = AtAction<other.position, other.action.work, OfStage<other.action.stage>,
+                         OfMicroBatch<other.action.micro_batch>>;
+  if constexpr (numbers.fault == Fault::none) {
+    return TypeIs<ProvedSchedule<Make>>{};
+  } else if constexpr (other.position < 0) {
+    return TypeIs<ScheduleError<numbers.fault, OnRank<at.rank>, Here>>{};
+  } else {
+    return TypeIs<ScheduleError<numbers.fault, OnRank<at.rank>, Here, Meets<OnRank<other.rank>, There>>>{};
+  }
+}
+template <auto Make>
+  requires(!MakesASchedule<Make>)
+constexpr auto proved_or_error() { return TypeIs<NoSchedule<Make>>{}; }
+
+}  // namespace detail
+
+/// `ProvedSchedule` of what the function `Make` returns, a `PipelineSchedule` with or without messages; else a `ScheduleError`.
+template <auto Make>
+using Proved = typename decltype(detail::proved_or_error<Make>())::type;
+
+}  // namespace shardwise

@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// A walk through a schedule: when each action begins, and whether all of them are reached.
+
+#include <algorithm>
+#include <utility>
+
+#include <shardwise/schedule/problem.hpp>
+
+namespace shardwise {
+
+/// How long one stage's part of one micro-batch takes, in any unit. A whole backward takes as long as both of its parts, two
+/// computations that overlap as long as one after the other. A result is on another rank `message` later.
+struct Costs {
+  double forward = 1;
+  double backward_input = 1;
+  double backward_weight = 1;
+  double message = 0;
+
+  constexpr double of(Work work) const {
+    if (work == Work::forward) return forward;
+    if (work == Work::backward) return backward_input + backward_weight;
+    if (work == Work::backward_input) return backward_input;
+    return work == Work::backward_weight ? backward_weight : 0;
+  }
+};
+
+namespace detail {
+
+/// `begin[rank][i]` is when the rank's action i begins: as soon as the rank has finished the one before and what it needs is
+/// there. A message takes none of its rank's time.
+struct Timeline {
+  std::vector<std::vector<double>> begin{};
+  std::vector<double> end{};             ///< of each rank's last action
+  std::vector<ScheduleAction> circle{};  ///< as in `ScheduleProblem`; empty if all actions are reached
+};
+
+/// Carries out a schedule that is complete, matched and ordered on each rank (see `Check`). A send waits for its receive and a
+/// receive for its send, so they are one event; without messages in the table, a computation waits for those that give what it
+/// needs. Linear in the number of actions.
+class Walk {
+ public:
+  constexpr Walk(const PipelineSchedule& schedule, const Costs& costs)
+      : schedule_(schedule),
+        costs_(costs),
+        ranks_(schedule.ranks()),
+        stages_(schedule.stages()),
+        micro_batches_(schedule.micro_batches),
+        rank_of_(schedule.rank_of_stage.data()),
+        has_messages_(schedule.has_messages()),
+        state_(schedule.actions.size(), Rank{}),
+        forward_end_(static_cast<std::size_t>(stages_ * micro_batches_), -1.0),
+        backward_end_(forward_end_) {}
+
+  constexpr Timeline run() {
+    for (int rank = 0; rank < ranks_; ++rank) {
+      const std::vector<Action>& actions = at(schedule_.actions, rank);
+      timeline_.begin.emplace_back(actions.size(), 0.0);
+      at(state_, rank) = {actions.data(), actions.data() + actions.size(), timeline_.begin.back().data(), 0};
+    }
+    for (int rank = ranks_; rank-- > 0;) awake_.push_back(rank);
+    while (!awake_.empty()) {
+      const int rank = awake_.back();
+      awake_.pop_back();
+      advance(rank);
+    }
+    for (const Rank& each : state_) timeline_.end.push_back(each.clock);
+    find_circle();
+    return std::move(timeline_);
+  }
+
+ private:
+  struct Rank {
+    const Action* next = nullptr;
+    const Action* last = nullptr;
+    double* begin = nullptr;  // of the next action
+    double clock = 0;         // the end of the one before it
+  };
+
+  /// When what the computation needs of another stage is on its rank; -1 if that is still to come.
+  constexpr double ready(const Action& action) const {
+    if (action.work == Work::backward_weight) return 0;
+    const bool forward = action.work == Work::forward;
+    const int from = action.stage + (forward ? -1 : 1);
+    if (from < 0 || from == stages_) return 0;
+    const double end =
+        (forward ? forward_end_ : backward_end_).data()[from * micro_batches_ + action.micro_batch];
+    return end < 0 || rank_of_[from] == rank_of_[action.stage] ? end : end + costs_.message;
+  }
+
+  /// Carries out the rank's actions until one must wait.
+  constexpr void advance(int number) {
+    Rank& rank = at(state_, number);
+    while (rank.next != rank.last) {
+      const Action& action = *rank.next;
+      if (is_message(action.work)) {
+        const Action partner = partner_of(action);
+        const int other = rank_of_[partner.stage];
+        if (!waits_at(at(state_, other), partner)) return;
+        pass(rank, 0);
+        pass(at(state_, other), 0);
+        awake_.push_back(other);
+        continue;
+      }
+      const Action& last = action.overlaps_next ? rank.next[1] : action;
+      const double first_ready = ready(action), last_ready = ready(last);
+      if (first_ready < 0 || last_ready < 0) return;
+      rank.clock = std::max(rank.clock, std::max(first_ready, last_ready));
+      pass(rank, costs_.of(action.work));
+      if (action.overlaps_next) pass(rank, costs_.of(last.work));
+      finish(action, rank.clock);
+      if (action.overlaps_next) finish(last, rank.clock);
+    }
+  }
+  static constexpr bool waits_at(const Rank& rank, const Action& action) {
+    return rank.next != rank.last && rank.next->work == action.work && rank.next->stage == action.stage &&
+           rank.next->micro_batch == action.micro_batch;
+  }
+  static constexpr void pass(Rank& rank, double cost) {
+    *rank.begin++ = rank.clock;
+    rank.clock += cost;
+    ++rank.next;
+  }
+  constexpr void finish(const Action& action, double end) {
+    if (action.work == Work::backward_weight) return;
+    const bool forward = action.work == Work::forward;
+    (forward ? forward_end_ : backward_end_).data()[action.stage * micro_batches_ + action.micro_batch] = end;
+    const int to = action.stage + (forward ? 1 : -1);
+    if (!has_messages_ && to >= 0 && to < stages_) awake_.push_back(rank_of_[to]);
+  }
+
+  /// The rank that the next action of this one waits for.
+  constexpr int waits_for(int number) const {
+    const Action* next = at(state_, number).next;
+    if (is_message(next->work)) return rank_of_[partner_of(*next).stage];
+    if (ready(*next) >= 0) ++next;  // the action that overlaps it
+    return rank_of_[next->stage + (next->work == Work::forward ? -1 : 1)];
+  }
+
+  /// Each rank that does not come to its end waits for another one that does not, so who follows them comes to a circle.
+  constexpr void find_circle() {
+    int rank = 0;
+    while (rank < ranks_ && at(state_, rank).next == at(state_, rank).last) ++rank;
+    if (rank == ranks_) return;
+    for (int i = 0; i < ranks_; ++i) rank = waits_for(rank);
+    int first = rank;
+    for (int each = waits_for(rank); each != rank; each = waits_for(each)) first = std::min(first, each);
+    rank = first;
+    do {
+      const Action* next = at(state_, rank).next;
+      timeline_.circle.push_back({rank, static_cast<int>(next - at(schedule_.actions, rank).data()), *next});
+      rank = waits_for(rank);
+    } while (rank != first);
+  }
+
+  const PipelineSchedule& schedule_;
+  const Costs costs_;
+  const int ranks_, stages_, micro_batches_;
+  const int* const rank_of_;
+  const bool has_messages_;
+  std::vector<Rank> state_;
+  std::vector<double> forward_end_, backward_end_;  // of each stage and micro-batch; -1: still to come
+  std::vector<int> awake_{};                        // ranks that may be able to go on
+  Timeline timeline_{};
+};
+
+}  // namespace detail
+
+}  // namespace shardwise
