@@ -129,8 +129,8 @@ inline std::string text_of(const ScheduleProblem& problem) {
     case Fault::nothing_sends_it:
       return text({where, "nothing sends it: rank ", other.rank, " has no ", text_of(other.action)});
     case Fault::it_is_received_in_another_order_than_sent:
-      return text({where, "the message that comes from rank ", other.rank, " is that of its action ",
-                   other.position, " (", text_of(other.action), ")"});
+      return text({where, "rank ", other.rank, " sends it before its action ", other.position, " (",
+                   text_of(other.action), "), which is received already"});
     case Fault::its_input_is_never_received:
       return where + input + " is never received";
     case Fault::its_input_comes_later:

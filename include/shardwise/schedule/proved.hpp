@@ -64,7 +64,9 @@ constexpr bool makes() {
   return Make().ranks() >= 0;
 }
 template <auto Make>
-concept MakesASchedule = requires { typename std::bool_constant<makes<Make>()>; };
+concept MakesASchedule = requires {
+  typename std::bool_constant<makes<Make>()>;
+};
 
 /// What a generator throws of is not constant: one error, which quotes the line with the words.
 template <auto Make>

@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Pipeline schedules as text, in the form of PyTorch (torch.distributed.pipelining: `_dump_csv`, `_load_csv`): a line for each
+/// rank, with its actions between commas: "0F0", "1SEND_B3", "(0F7;7B3)OVERLAP_F_B". An empty cell is a step in which the rank
+/// is idle.
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <shardwise/schedule/pipeline_schedule.hpp>
+
+namespace shardwise {
+
+/// One line for each rank, without empty cells.
+inline std::string to_csv(const PipelineSchedule& schedule) {
+  std::string csv;
+  for (const std::vector<Action>& actions : schedule.actions) {
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      if (i > 0) csv += ',';
+      if (actions[i].overlaps_next && i + 1 < actions.size()) {
+        csv += "(" + text_of(actions[i]) + ";" + text_of(actions[i + 1]) + ")OVERLAP_F_B";
+        ++i;
+      } else {
+        csv += text_of(actions[i]);
+      }
+    }
+    csv += '\n';
+  }
+  return csv;
+}
+
+namespace detail {
+
+/// Reads cells; what it cannot read it refuses with line, cell and text, both counted from 1.
+class CsvReader {
+ public:
+  constexpr explicit CsvReader(std::string_view csv) : rest_(csv) {
+    // In a complete table there are more actions than stages or micro-batches.
+    for (char each : csv) largest_ += each == ',' || each == ';' || each == '\n';
+  }
+
+  constexpr PipelineSchedule read() {
+    while (!rest_.empty()) {
+      ++line_;
+      std::string_view line = take(rest_, '\n');
+      schedule_.actions.emplace_back();
+      for (cell_ = 1; !line.empty(); ++cell_) read_cell(strip(take(line, ',')));
+    }
+    // Stages of no forward are left on rank 0, where `prove` misses them.
+    if (count_ < schedule_.stages() * static_cast<std::int64_t>(schedule_.micro_batches)) {
+      fail({"schedule: ", schedule_.stages(), " stages and ", schedule_.micro_batches, " micro-batches, but ",
+            count_, " actions only"});
+    }
+    return std::move(schedule_);
+  }
+
+ private:
+  /// The text before the next `separator`, which is taken away with it.
+  static constexpr std::string_view take(std::string_view& text, char separator) {
+    const std::size_t length = std::min(text.find(separator), text.size());
+    const std::string_view taken = text.substr(0, length);
+    text.remove_prefix(std::min(length + 1, text.size()));
+    return taken;
+  }
+  static constexpr std::string_view strip(std::string_view text) {
+    while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+    while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r'))
+      text.remove_suffix(1);
+    return text;
+  }
+
+  constexpr void read_cell(std::string_view text) {
+    constexpr std::string_view overlap = ")OVERLAP_F_B";
+    text_ = text;
+    if (text.empty()) return;
+    if (text.front() != '(') return read_action(text, false);
+    if (!text.ends_with(overlap)) refuse();
+    text.remove_prefix(1);
+    text.remove_suffix(overlap.size());
+    if (std::count(text.begin(), text.end(), ';') != 1) refuse();
+    const std::string_view first = strip(take(text, ';'));
+    read_action(first, true);
+    read_action(strip(text), false);
+  }
+
+  constexpr void read_action(std::string_view text, bool overlaps_next) {
+    const int stage = read_number(text);
+    std::size_t length = 0;
+    while (length < text.size() && (text[length] == '_' || (text[length] >= 'A' && text[length] <= 'Z')))
+      ++length;
+    int work = 0;
+    while (work < 8 && text.substr(0, length) != name_of(static_cast<Work>(work))) ++work;
+    if (work == 8) refuse();
+    text.remove_prefix(length);
+    const int micro_batch = read_number(text);
+    if (!text.empty()) refuse();
+
+    const Action action{static_cast<Work>(work), stage, micro_batch, overlaps_next};
+    schedule_.actions.back().push_back(action);
+    schedule_.micro_batches = std::max(schedule_.micro_batches, micro_batch + 1);
+    while (schedule_.stages() <= stage) schedule_.rank_of_stage.push_back(0);
+    if (action.work == Work::forward) at(schedule_.rank_of_stage, stage) = schedule_.ranks() - 1;
+    ++count_;
+  }
+
+  constexpr int read_number(std::string_view& text) {
+    std::size_t length = 0;
+    int number = 0;
+    for (; length < text.size() && text[length] >= '0' && text[length] <= '9'; ++length) {
+      number = 10 * number + (text[length] - '0');
+      if (number > largest_) {
+        fail({"schedule: line ", line_, ", cell ", cell_, ": \"", text_,
+              "\": a complete table with so many stages or ", "micro-batches would be larger"});
+      }
+    }
+    if (length == 0) refuse();
+    text.remove_prefix(length);
+    return number;
+  }
+
+  [[noreturn]] void refuse() const {
+    fail({"schedule: line ", line_, ", cell ", cell_, ": \"", text_,
+          "\": expected a stage, one of F, B, I, W, SEND_F, RECV_F, SEND_B and RECV_B, and a micro-batch, as "
+          "in 0F3, or ",
+          "(0F7;7B3)OVERLAP_F_B"});
+  }
+
+  std::string_view rest_, text_{};
+  PipelineSchedule schedule_{};
+  int line_ = 0, cell_ = 0, largest_ = 0;
+  std::int64_t count_ = 0;
+};
+
+}  // namespace detail
+
+/// The schedule with these lines, of any table that can be read: see `prove`. A stage is on the rank that has its forwards. Empty
+/// cells are left out. Throws `std::invalid_argument`, naming line, cell and text, if it cannot be read.
+constexpr PipelineSchedule from_csv(std::string_view csv) { return detail::CsvReader(csv).read(); }
+
+}  // namespace shardwise

@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// Every generator on 1 to 8 ranks, 1, 2 and 4 chunks and 1 to 32 micro-batches, where it is defined: proved, and as idle and as
+/// large as the papers say. The compiler proves some of these as well: tests/static/schedules.cpp.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include <shardwise/schedule/messages.hpp>
+#include <shardwise/schedule/one_forward_one_backward.hpp>
+#include <shardwise/schedule/v_shapes.hpp>
+
+namespace shardwise {
+namespace {
+
+/// What a schedule with and without messages is proved to be.
+ScheduleProof proof_of(const PipelineSchedule& schedule, const Costs& costs = {}) {
+  CHECK_FALSE(schedule.has_messages());
+  const ScheduleProof computations = prove(schedule, costs);
+  REQUIRE_MESSAGE(computations, text_of(computations.problem));
+  const PipelineSchedule lowered = with_messages(schedule);
+  CHECK(lowered.has_messages() == (schedule.ranks() > 1));
+  ScheduleProof proof = prove(lowered, costs);
+  REQUIRE_MESSAGE(proof, text_of(proof.problem));
+  CHECK(proof.idle == computations.idle);
+  CHECK(proof.gaps == computations.gaps);
+  CHECK(proof.live == computations.live);
+  CHECK(proof.time == computations.time);
+  return proof;
+}
+
+void for_all_sizes(const std::function<void(int ranks, int micro_batches)>& check) {
+  for (int ranks = 1; ranks <= 8; ++ranks) {
+    for (int micro_batches = 1; micro_batches <= 32; ++micro_batches) {
+      CAPTURE(ranks);
+      CAPTURE(micro_batches);
+      check(ranks, micro_batches);
+    }
+  }
+}
+
+std::vector<double> each(int ranks, double value) {
+  return std::vector<double>(static_cast<std::size_t>(ranks), value);
+}
+
+TEST_CASE("GPipe") {
+  for_all_sizes([](int p, int m) {
+    const ScheduleProof proof = proof_of(gpipe(p, m));
+    CHECK(proof.idle == each(p, (p - 1) * 3));
+    CHECK(proof.time == 3 * (m + p - 1));
+    CHECK(proof.live == std::vector<int>(static_cast<std::size_t>(p), m));
+  });
+}
+
+TEST_CASE("1F1B") {
+  for_all_sizes([](int p, int m) {
+    const ScheduleProof proof = proof_of(one_forward_one_backward(p, m));
+    CHECK(proof.idle == each(p, (p - 1) * 3));
+    for (int rank = 0; rank < p; ++rank) CHECK(detail::at(proof.live, rank) == std::min(m, p - rank));
+    const ScheduleProof uneven =
+        prove(one_forward_one_backward(p, m), {.forward = 2, .backward_input = 3, .backward_weight = 5});
+    CHECK(uneven.idle == each(p, (p - 1) * (2 + 3 + 5)));
+  });
+}
+
+TEST_CASE("interleaved 1F1B") {
+  for_all_sizes([](int p, int m) {
+    for (int v : {1, 2, 4}) {
+      if (v > 1 && m % p != 0) {
+        CHECK_THROWS_AS(interleaved(p, v, m), std::invalid_argument);
+        continue;
+      }
+      // A rank's work is v stages, so its T_F is v here, and (p - 1) (T_F + T_B) / v:
+      const ScheduleProof proof = proof_of(interleaved(p, v, m));
+      CHECK(proof.idle == each(p, (p - 1) * 3));
+      for (int rank = 0; rank < p; ++rank) {
+        const int warm_up = v == 1 ? p - 1 - rank : (v - 1) * p + 2 * (p - 1 - rank);
+        CHECK(detail::at(proof.live, rank) == std::min(warm_up + 1, v * m));
+      }
+    }
+    CHECK(interleaved(p, 1, m) == one_forward_one_backward(p, m));
+  });
+}
+
+TEST_CASE("ZB-H1") {
+  for_all_sizes([](int p, int m) {
+    const ScheduleProof proof = proof_of(zb_h1(p, m));
+    // (p - 1) (T_F + T_I - T_W), from as many micro-batches as ranks on; with fewer, too few weights to fill the end.
+    CHECK(proof.idle == each(p, p - 1 + std::max(0, p - m)));
+    CHECK(proof.live == std::vector<int>(static_cast<std::size_t>(p), std::min(p, m)));
+    for (int v : {1, 2, 4}) {
+      if (v > 1 && m % p != 0) continue;
+      const ScheduleProof several = proof_of(interleaved_zb_h1(p, v, m));
+      if (m >= p) CHECK(several.idle == each(p, p - 1));
+      if (m >= p) CHECK(several.live == std::vector<int>(static_cast<std::size_t>(p), v * p));
+    }
+  });
+  for (const Costs& costs : {Costs{2, 2, 1}, Costs{4, 5, 3}, Costs{1, 1, 0.5}}) {
+    const ScheduleProof proof = prove(zb_h1(4, 16), costs);
+    CHECK(proof.idle[0] == 3 * (costs.forward + costs.backward_input - costs.backward_weight));
+  }
+}
+
+TEST_CASE("ZB-V") {
+  for_all_sizes([](int p, int m) {
+    const ScheduleProof proof = proof_of(zb_v(p, m));
+    const bool enough = m >= 2 * p - 1;
+    if (enough) CHECK(proof.gaps == each(p, 0));
+    // Rank r waits for the first input until r, and is done p - 1 - r before rank p - 1.
+    if (enough) CHECK(proof.idle == each(p, p - 1));
+    // Two stages a rank: as many as 2 p are p micro-batches.
+    if (enough) CHECK(proof.live == std::vector<int>(static_cast<std::size_t>(p), 2 * p));
+    CHECK(*std::max_element(proof.live.begin(), proof.live.end()) <= 2 * p);
+  });
+}
+
+TEST_CASE("DualPipeV") {
+  for_all_sizes([](int p, int m) {
+    if (m < 2 * p) {
+      CHECK_THROWS_AS(dualpipe_v(p, m), std::invalid_argument);
+      return;
+    }
+    const ScheduleProof proof = proof_of(dualpipe_v(p, m));
+    // DeepSeek's (PP / 2 - 1) (T_F&B + T_B - 3 T_W) with PP = 2 p stages; and PP + 1 activations.
+    CHECK(proof.idle == each(p, (p - 1) * (3 + 2 - 3)));
+    for (int live : proof.live) CHECK(live <= 2 * p + 1);
+    CHECK(proof.live[0] == 2 * p + 1);
+  });
+}
+
+TEST_CASE("a message takes time, which 1F1B waits for and GPipe hides") {
+  const Costs slow{.message = 1};
+  CHECK(prove(gpipe(2, 4), slow).time == 3 * (4 + 1) + 2);
+  CHECK(prove(one_forward_one_backward(2, 4), slow).time > prove(gpipe(2, 4), slow).time);
+  CHECK(prove(with_messages(one_forward_one_backward(2, 4)), slow).time ==
+        prove(one_forward_one_backward(2, 4), slow).time);
+}
+
+TEST_CASE("sizes for which there is no schedule") {
+  CHECK_THROWS_WITH(gpipe(0, 4),
+                    "gpipe: 0 ranks with 1 stages each and 4 micro-batches; expected at least one of each");
+  CHECK_THROWS_WITH(one_forward_one_backward(4, 0),
+                    "one_forward_one_backward: 4 ranks with 1 stages each and 0 micro-batches; expected at "
+                    "least one of each");
+  CHECK_THROWS_WITH(
+      interleaved(4, -1, 8),
+      "interleaved: 4 ranks with -1 stages each and 8 micro-batches; expected at least one of each");
+  CHECK_THROWS_AS(zb_h1(-1, 8), std::invalid_argument);
+  CHECK_THROWS_AS(zb_v(4, 0), std::invalid_argument);
+  CHECK_THROWS_WITH(dualpipe_v(4, 7), "dualpipe_v: 7 micro-batches; expected at least twice the 4 ranks");
+  // Megatron's: 7 micro-batches on 4 ranks with 2 chunks each.
+  CHECK_THROWS_WITH(
+      interleaved(4, 2, 7),
+      "interleaved: 7 micro-batches; with several stages a rank, expected a multiple of the 4 ranks");
+}
+
+}  // namespace
+}  // namespace shardwise
