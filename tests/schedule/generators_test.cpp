@@ -141,6 +141,11 @@ TEST_CASE("a message takes time, which 1F1B waits for and GPipe hides") {
         prove(one_forward_one_backward(2, 4), slow).time);
 }
 
+TEST_CASE("a cost below 0") {
+  CHECK_THROWS_WITH(prove(gpipe(2, 2), {.backward_weight = -1}),
+                    "prove: a cost of -1.000000; expected none below 0");
+}
+
 TEST_CASE("sizes for which there is no schedule") {
   CHECK_THROWS_WITH(gpipe(0, 4),
                     "gpipe: 0 ranks with 1 stages each and 4 micro-batches; expected at least one of each");

@@ -125,11 +125,11 @@ class CsvReader {
   }
 
   [[noreturn]] void refuse() const {
-    fail({"schedule: line ", line_, ", cell ", cell_, ": \"", text_,
-          "\": expected a stage, one of F, B, I, W, SEND_F, RECV_F, SEND_B and RECV_B, and a micro-batch, as "
-          "in 0F3, or ",
-          "(0F7;7B3)OVERLAP_F_B"});
+    fail({"schedule: line ", line_, ", cell ", cell_, ": \"", text_, "\": expected ", expected});
   }
+  static constexpr const char* expected =
+      "a stage, one of F, B, I, W, SEND_F, RECV_F, SEND_B and RECV_B, and a micro-batch, as in 0F3, or "
+      "(0F7;7B3)OVERLAP_F_B";
 
   std::string_view rest_, text_{};
   PipelineSchedule schedule_{};

@@ -8,9 +8,7 @@
 
 #include <shardwise/schedule/problem.hpp>
 
-namespace shardwise {
-
-namespace detail {
+namespace shardwise::detail {
 
 class Check {
  public:
@@ -23,11 +21,11 @@ class Check {
 
   constexpr ScheduleProblem find_problem() {
     if (!sizes()) return problem_;
-    positions_of_.assign(static_cast<std::size_t>(8 * stages_ * micro_batches_), -1);
+    positions_of_.assign(8 * product(stages_, micro_batches_), -1);
     positions_ = positions_of_.data();
     if (!all_actions(&Check::single)) return problem_;
     if (!complete()) return problem_;
-    last_received_.assign(static_cast<std::size_t>(ranks_ * ranks_), -1);
+    last_received_.assign(product(ranks_, ranks_), -1);
     all_actions(&Check::ordered);
     return problem_;
   }
@@ -193,11 +191,10 @@ class Check {
                                                             {rank, at, action}, place(work, action.stage, i));
     }
     const int other = rank_of_[partner.stage];
-    int& last = last_received_[static_cast<std::size_t>(other * ranks_ + rank)];
+    int& last = detail::at(last_received_, other * ranks_ + rank);
     if (sent_or_received < last) {
-      return refuse(
-          Fault::it_is_received_in_another_order_than_sent, {rank, at, action},
-          {other, last, shardwise::detail::at(shardwise::detail::at(schedule_.actions, other), last)});
+      return refuse(Fault::it_is_received_in_another_order_than_sent, {rank, at, action},
+                    {other, last, detail::at(detail::at(schedule_.actions, other), last)});
     }
     last = sent_or_received;
     return true;
@@ -216,6 +213,4 @@ class Check {
   ScheduleProblem problem_{};
 };
 
-}  // namespace detail
-
-}  // namespace shardwise
+}  // namespace shardwise::detail

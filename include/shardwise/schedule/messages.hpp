@@ -17,7 +17,7 @@ constexpr PipelineSchedule add_messages(const PipelineSchedule& schedule) {
   const int micro_batches = schedule.micro_batches;
   const int* const rank_of = schedule.rank_of_stage.data();
   // Of each stage and micro-batch, whether its input, and the gradient of its output, are on its rank or sent to it.
-  std::vector<char> inputs(static_cast<std::size_t>(stages * micro_batches), 0);
+  std::vector<char> inputs(product(stages, micro_batches), 0);
   std::vector<char> gradients = inputs;
   char* const has_input = inputs.data();
   char* const has_gradient = gradients.data();

@@ -94,6 +94,10 @@ constexpr const T& at(const std::vector<T>& values, int i) {
   return values[static_cast<std::size_t>(i)];
 }
 
+constexpr std::size_t product(int a, int b) {
+  return static_cast<std::size_t>(a) * static_cast<std::size_t>(b);
+}
+
 /// A table without actions whose stages are dealt out to the ranks: in turn, or to and fro (0 1 2 2 1 0).
 enum class Division { loop, v };
 constexpr PipelineSchedule empty_schedule(const char* name, int ranks, int chunks, int micro_batches,

@@ -42,8 +42,12 @@ struct ScheduleProof {
 /// If it has no messages at all, results of other ranks are there as soon as they are computed: then it is proved that
 /// `with_messages` can add them.
 ///
-/// The numbers are of the longest path through the schedule with those costs.
+/// The numbers are of the longest path through the schedule with those costs. Throws `std::invalid_argument` if one of them is
+/// negative or not a number.
 constexpr ScheduleProof prove(const PipelineSchedule& schedule, const Costs& costs = {}) {
+  for (double cost : {costs.forward, costs.backward_input, costs.backward_weight, costs.message}) {
+    if (!(cost >= 0)) detail::fail({"prove: a cost of ", cost, "; expected none below 0"});
+  }
   ScheduleProof proof;
   proof.problem = detail::Check(schedule).find_problem();
   if (!proof) return proof;

@@ -13,7 +13,7 @@
 namespace shardwise {
 
 /// How long one stage's part of one micro-batch takes, in any unit. A whole backward takes as long as both of its parts, two
-/// computations that overlap as long as one after the other. A result is on another rank `message` later.
+/// computations that overlap as long as one after the other. A result is on another rank `message` later. None is negative.
 struct Costs {
   double forward = 1;
   double backward_input = 1;
@@ -52,7 +52,7 @@ class Walk {
         rank_of_(schedule.rank_of_stage.data()),
         has_messages_(schedule.has_messages()),
         state_(schedule.actions.size(), Rank{}),
-        forward_end_(static_cast<std::size_t>(stages_ * micro_batches_), -1.0),
+        forward_end_(product(stages_, micro_batches_), -1.0),
         backward_end_(forward_end_) {}
 
   constexpr Timeline run() {
@@ -86,8 +86,7 @@ class Walk {
     const bool forward = action.work == Work::forward;
     const int from = action.stage + (forward ? -1 : 1);
     if (from < 0 || from == stages_) return 0;
-    const double end =
-        (forward ? forward_end_ : backward_end_).data()[from * micro_batches_ + action.micro_batch];
+    const double end = at(forward ? forward_end_ : backward_end_, from * micro_batches_ + action.micro_batch);
     return end < 0 || rank_of_[from] == rank_of_[action.stage] ? end : end + costs_.message;
   }
 
@@ -127,7 +126,7 @@ class Walk {
   constexpr void finish(const Action& action, double end) {
     if (action.work == Work::backward_weight) return;
     const bool forward = action.work == Work::forward;
-    (forward ? forward_end_ : backward_end_).data()[action.stage * micro_batches_ + action.micro_batch] = end;
+    at(forward ? forward_end_ : backward_end_, action.stage * micro_batches_ + action.micro_batch) = end;
     const int to = action.stage + (forward ? 1 : -1);
     if (!has_messages_ && to >= 0 && to < stages_) awake_.push_back(rank_of_[to]);
   }
