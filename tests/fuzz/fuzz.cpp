@@ -16,6 +16,7 @@
 #include "llama_config.hpp"
 #include "manifest.hpp"
 #include "safetensors.hpp"
+#include "schedule.hpp"
 #include "target.hpp"
 #include "token_file.hpp"
 #include "tokenizer.hpp"
@@ -24,11 +25,12 @@ namespace {
 
 fuzz::Target target_named(const std::string& name) {
   for (auto* make : {fuzz::safetensors, fuzz::index, fuzz::llama_config, fuzz::tokenizer, fuzz::manifest,
-                     fuzz::token_file}) {
+                     fuzz::token_file, fuzz::schedule}) {
     if (fuzz::Target target = make(); target.name == name) return target;
   }
-  std::fprintf(
-      stderr, "usage: fuzz TARGET …, of safetensors, index, llama_config, tokenizer, manifest, token_file\n");
+  std::fprintf(stderr,
+               "usage: fuzz TARGET …, of safetensors, index, llama_config, tokenizer, manifest, token_file, "
+               "schedule\n");
   std::exit(2);
 }
 
