@@ -27,8 +27,9 @@ constexpr Index vocabulary = 13, features = 10, hidden = 14;  // of 2, 3 and 4 r
 class Fragile final : public TapeNode {
  public:
   explicit Fragile(const bool& fails) : fails_(fails) {}
-  void pull_back() override {
+  bool pull_back(BackwardPart) override {
     if (fails_) throw std::runtime_error("fragile");
+    return false;
   }
 
  private:

@@ -18,7 +18,10 @@ class Arrival final : public TapeNode {
         block_(gradient.buffer),
         elements_(elements),
         recorder_(gradient.mesh.recorder()) {}
-  void pull_back() override { slot_->add(std::move(block_), elements_, recorder_); }
+  bool pull_back(BackwardPart) override {
+    slot_->add(std::move(block_), elements_, recorder_);
+    return false;
+  }
 
  private:
   Shared<GradientSlot> slot_;

@@ -30,11 +30,12 @@ class RedistributeNode final : public TapeNode {
   constexpr RedistributeNode(const AnyTensor& like, const Layout& to, const ElementSum& elements,
                              Shared<GradientSlot> from, const Shared<GradientSlot>& slot)
       : like_(like), to_(to), elements_(elements), from_(std::move(from)), slot_(slot) {}
-  constexpr void pull_back() override {
+  constexpr bool pull_back(BackwardPart) override {
     Buffer dy = slot_->pass();
-    if (!dy) return;
+    if (!dy) return false;
     AnyTensor dx = redistributed_to(like_.with(like_.layout, std::move(dy)), to_);
     from_->add(std::move(dx.buffer), elements_, like_.mesh.recorder());
+    return false;
   }
 
  private:

@@ -25,10 +25,16 @@ namespace shardwise {
 
 class Tape;
 
+/// What of a backward pass is asked for: all; or first the gradients of what was computed and put in, then those of
+/// parameters that were left (Qi et al., "Zero bubble pipeline parallelism", 2023: the passes B and W).
+enum class BackwardPart : std::uint8_t { all, inputs, parameters };
+
 /// What an operation leaves on the tape: how to pull the gradient of its result back to its operands.
 class TapeNode : public Pooled<TapeNode> {
  public:
-  constexpr virtual void pull_back() = 0;
+  /// Asked for `inputs`, a node may leave gradients of parameters for later, and returns whether it does: then it will
+  /// be asked for `parameters`. Else all is done.
+  constexpr virtual bool pull_back(BackwardPart part) = 0;
 
  private:
   friend class Tape;
@@ -164,10 +170,7 @@ class Tape {
   /// Computes the gradients of `loss`, a scalar that is `Replicate` on every axis, and empties the tape.
   template <class Loss, class Problem = typename detail::LossProblem<Loss>::type>
   constexpr void backward(const Loss& loss) {
-    using X = typename Loss::TensorOf;
-    cotangent_of<X> one(loss.mesh(), {});
-    if constexpr (!X::MeshOf::dry) *one.writable().data = typename X::Element(1);
-    run_backward(loss, std::move(one));
+    run_backward(loss, one_for(loss), BackwardPart::all);
   }
   template <class Loss, IllFormed Why = typename detail::LossProblem<Loss>::type>
   Why backward(const Loss&);  // see Why
@@ -178,10 +181,30 @@ class Tape {
   template <class Y, TensorType Dy, class Problem = typename detail::GradientProblem<Y, Dy>::type>
   constexpr void backward(Y y, Dy dy) {
     check_gradient(y.value(), dy);
-    run_backward(std::move(y), std::move(dy));
+    run_backward(std::move(y), std::move(dy), BackwardPart::all);
   }
   template <class Y, TensorType Dy, IllFormed Why = typename detail::GradientProblem<Y, Dy>::type>
   Why backward(Y, Dy);  // see Why
+
+  /// The same in two parts: without most of the gradients of parameters, which stay to be computed, and then with
+  /// these. What parameters have been given is complete after the second; so is a task beside them.
+  template <class Loss, class Problem = typename detail::LossProblem<Loss>::type>
+  constexpr void backward_inputs(const Loss& loss) {
+    run_backward(loss, one_for(loss), BackwardPart::inputs);
+  }
+  template <class Loss, IllFormed Why = typename detail::LossProblem<Loss>::type>
+  Why backward_inputs(const Loss&);  // see Why
+  template <class Y, TensorType Dy, class Problem = typename detail::GradientProblem<Y, Dy>::type>
+  constexpr void backward_inputs(Y y, Dy dy) {
+    check_gradient(y.value(), dy);
+    run_backward(std::move(y), std::move(dy), BackwardPart::inputs);
+  }
+  template <class Y, TensorType Dy, IllFormed Why = typename detail::GradientProblem<Y, Dy>::type>
+  Why backward_inputs(Y, Dy);  // see Why
+  constexpr void backward_parameters() {
+    PhaseScope phase(recorder_, Phase::backward);
+    pull_back(BackwardPart::parameters);
+  }
 
   /// For operations: adds a node. It lives until the backward pass has passed it.
   template <class Node, class... Arguments>
@@ -213,6 +236,8 @@ class Tape {
   /// Forgets everything recorded.
   constexpr void clear() {
     while (last_) drop_last();
+    last_ = std::exchange(left_, nullptr);
+    while (last_) drop_last();
     end_task();
   }
 
@@ -230,17 +255,36 @@ class Tape {
       }
     }
   }
+  template <class Loss>
+  static constexpr auto one_for(const Loss& loss) {
+    using X = typename Loss::TensorOf;
+    cotangent_of<X> one(loss.mesh(), {});
+    if constexpr (!X::MeshOf::dry) *one.writable().data = typename X::Element(1);
+    return one;
+  }
   template <class X>
-  constexpr void run_backward(Var<X> y, cotangent_of<X> dy) {
+  constexpr void run_backward(Var<X> y, cotangent_of<X> dy, BackwardPart part) {
     if (&y.tape() != this) throw std::invalid_argument("Tape::backward: the result is on another tape");
     const auto mesh = y.mesh();  // to which nodes refer
-    PhaseScope phase(mesh.recorder(), Phase::backward);
+    recorder_ = mesh.recorder();
+    PhaseScope phase(recorder_, Phase::backward);
     y.slot()->add(std::move(dy));
     std::move(y).release();  // nodes keep what they need of it
+    pull_back(part);
+  }
+  constexpr void pull_back(BackwardPart part) {
+    TapeNode** end = &left_;
     while (last_) {
-      last_->pull_back();
-      drop_last();
+      if (last_->pull_back(part)) {
+        *end = std::exchange(last_, last_->previous_);
+        end = &(*end)->previous_;
+        *end = nullptr;
+      } else {
+        drop_last();
+      }
     }
+    last_ = std::exchange(left_, nullptr);
+    if (part == BackwardPart::inputs) return;
     if (task_) task_->finish();
     end_task();
   }
@@ -255,6 +299,8 @@ class Tape {
   }
 
   TapeNode* last_ = nullptr;
+  TapeNode* left_ = nullptr;      ///< for the second part of the pass, in its order
+  Recorder* recorder_ = nullptr;  ///< of the mesh of what was differentiated
   BackwardTask* task_ = nullptr;
   BackwardTask* own_task_ = nullptr;
   bool repeats_ = false;

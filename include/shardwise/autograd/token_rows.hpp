@@ -69,7 +69,6 @@ struct TokenRows {
   constexpr Index most_tokens() const { return ids.box_at(MeshSizes{}).elements(); }
   /// Adds them to sums of all rows.
   constexpr void add_to(const Buffer& sums) const {
-    if (Recorder* recorder = rows.mesh.recorder()) recorder->compute(rows.local_elements());
     if (sums->data) add(ids.local_elements(), ids.buffer->data, block, rows.buffer->data, sums->data);
   }
   /// Their sums, a row each.

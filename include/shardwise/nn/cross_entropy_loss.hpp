@@ -136,9 +136,9 @@ class CrossEntropyNode final : public TapeNode {
         from_(std::move(from)),
         to_(std::move(to)) {}
 
-  constexpr void pull_back() override {
+  constexpr bool pull_back(BackwardPart) override {
     const Buffer dy = to_->pass();
-    if (!dy) return;
+    if (!dy) return false;
     const auto logits = logits_.view();
     Recorder* recorder = logits_.mesh().recorder();
     if (recorder) recorder->compute(3 * logits.elements());
@@ -156,6 +156,7 @@ class CrossEntropyNode final : public TapeNode {
                                      factor, static_cast<L*>(gradient->data));
     }
     from_->add(std::move(gradient), element_sum<L>, recorder);
+    return false;
   }
 
  private:

@@ -101,17 +101,22 @@ class ComputedGradientsNode final : public TapeNode {
     }
   }
 
-  constexpr void pull_back() override {
-    const Buffer dy = loss_->pass();
-    if (!dy) return;
+  constexpr bool pull_back(BackwardPart part) override {
+    const Buffer dy = part == BackwardPart::parameters ? left_ : loss_->pass();
+    if (!dy) return false;
     for (Gradient& gradient : gradients_) {
       if (!gradient.block) continue;
+      if (part == BackwardPart::inputs && gradient.slot->use() != MemoryUse::activation) {
+        left_ = dy;
+        continue;
+      }
       const Index count = gradient.block->bytes / static_cast<Index>(sizeof(T));
       if (Recorder* recorder = mesh_.recorder()) recorder->compute(count);
       if (dy->data) scale(count, static_cast<const L*>(dy->data), static_cast<T*>(gradient.block->data));
       gradient.slot->add(std::move(gradient.block), element_sum<T>, mesh_.recorder());
       gradient.slot->settle();
     }
+    return part == BackwardPart::inputs && left_;
   }
 
  private:
@@ -129,6 +134,7 @@ class ComputedGradientsNode final : public TapeNode {
   double rows_;      // that the sum is divided by
   double expected_;  // the same, when the gradients were computed
   Shared<GradientSlot> loss_;
+  Buffer left_;  // the gradient of the loss, as long as a parameter waits for its own
 };
 
 /// The pullback where the logits are computed again.
@@ -151,9 +157,9 @@ class LinearCrossEntropyNode final : public TapeNode {
         rows_(rows),
         loss_(std::move(loss)) {}
 
-  constexpr void pull_back() override {
+  constexpr bool pull_back(BackwardPart) override {
     const Buffer dy = loss_->pass();
-    if (!dy) return;
+    if (!dy) return false;
     x_.fetch();
     w_.fetch();
     Recorder* recorder = targets_.mesh().recorder();
@@ -166,8 +172,8 @@ class LinearCrossEntropyNode final : public TapeNode {
       recorder->compute((1 + XInput::tracked + WInput::tracked) * head.product_flops() + 3 * head.elements());
     }
     if constexpr (!X::MeshOf::dry) {
-      head.x = dx.argument(x_.extents, true);
-      head.w = dw.argument(w_.extents, true);
+      head.x = dx.argument(x_.extents);
+      head.w = dw.argument(w_.extents);
       head.targets = targets_.data();
       const double factor = static_cast<double>(*static_cast<const L*>(dy->data)) / rows_;
       T* logits = static_cast<T*>(piece->data);
@@ -178,6 +184,7 @@ class LinearCrossEntropyNode final : public TapeNode {
     }
     dx.deliver(dy, element_sum<T>, recorder);
     dw.deliver(dy, element_sum<T>, recorder);
+    return false;
   }
 
  private:

@@ -57,18 +57,24 @@ struct NodeInput {
   }
 };
 
-enum class OperandKind : std::uint8_t { untracked, parameter, value };
+/// Which operands; `all`, or in an operand's case none: it is not tracked.
+enum class OperandKind : std::uint8_t { all, parameter, value };
 
 /// Where the gradient of one operand is being computed: in its slot, if the kernel can add to what is there.
 /// A gradient that is the result's own is not computed at all; but a parameter gets a copy, because
 /// optimizers may write to it.
 class GradientTarget {
  public:
-  constexpr GradientTarget(Nothing, const Buffer&, Index, Recorder*, bool, bool) {}  // none is wanted
-  /// `bytes`: of the gradient; `dy`: the gradient of the result.
+  constexpr GradientTarget(Nothing, const Buffer&, Index, Recorder*, bool, bool, OperandKind) {}
+  /// `bytes`: of the gradient; `dy`: the gradient of the result; `wanted`: of what kind of operands.
   [[gnu::noinline]] constexpr GradientTarget(const Shared<GradientSlot>& slot, const Buffer& dy, Index bytes,
-                                             Recorder* recorder, bool op_accumulates, bool op_passes)
-      : slot_(&*slot), passed_on_(op_passes && slot->use() == MemoryUse::activation) {
+                                             Recorder* recorder, bool op_accumulates, bool op_passes,
+                                             OperandKind wanted = OperandKind::all) {
+    const OperandKind kind =
+        slot->use() == MemoryUse::activation ? OperandKind::value : OperandKind::parameter;
+    if (wanted != OperandKind::all && wanted != kind) return;
+    slot_ = &*slot;
+    passed_on_ = op_passes && kind == OperandKind::value;
     if (passed_on_) return;
     in_slot_ = op_accumulates && slot->writable();
     if (in_slot_) {
@@ -77,14 +83,10 @@ class GradientTarget {
       block_ = allocate_buffer(dy, recorder, bytes, slot->use());
     }
   }
-  /// Of what kind of operand it is, if a gradient is wanted of it.
-  constexpr OperandKind kind() const {
-    if (!slot_) return OperandKind::untracked;
-    return slot_->use() == MemoryUse::activation ? OperandKind::value : OperandKind::parameter;
-  }
+  constexpr bool wanted() const { return slot_ != nullptr; }
   template <class T, int Rank>
-  constexpr Input<T, Rank> argument(const View<const T, Rank>& extents, bool now) const {
-    return {extents, now && block_ ? static_cast<T*>(block_->data) : nullptr, in_slot_};
+  constexpr Input<T, Rank> argument(const View<const T, Rank>& extents) const {
+    return {extents, block_ ? static_cast<T*>(block_->data) : nullptr, in_slot_};
   }
   [[gnu::noinline]] constexpr void deliver(const Buffer& dy, const ElementSum& elements, Recorder* recorder) {
     if (!slot_) return;
@@ -136,17 +138,30 @@ class OpNode<Op, Y, std::integer_sequence<int, I...>, Inputs...> final : public 
     }
   }
 
-  constexpr void pull_back() override {
-    const Buffer dy = slot_->pass();
-    if (!dy) return;
-    (Numbered<I, Inputs>::value.fetch(), ...);
-    Recorder* recorder = mesh_.recorder();
-    if constexpr (leaves_gradient<Op>) {
-      if (leaves(dy, Numbered<I, Inputs>::value...)) return;
+  constexpr bool pull_back(BackwardPart part) override {
+    if (part == BackwardPart::parameters) {
+      give_parameters(left_);
+      return false;
     }
-    pull_back(dy, recorder,
-              GradientTarget(Numbered<I, Inputs>::value.slot, dy, Numbered<I, Inputs>::value.bytes(),
-                             recorder, accumulates<Op>, passes<Op, I> && same_gradient<Inputs>)...);
+    const Buffer dy = slot_->pass();
+    if (!dy) return false;
+    (Numbered<I, Inputs>::value.fetch(), ...);
+    if (auto* recorder = mesh_.recorder()) {
+      recorder->compute(
+          gradient_flops(op_, (int{Inputs::tracked} + ...), extents_, Numbered<I, Inputs>::value.extents...));
+    }
+    if (part == BackwardPart::inputs && (is_parameter(Numbered<I, Inputs>::value.slot) || ...)) {
+      compute(dy, OperandKind::value);
+      left_ = dy;
+      return true;
+    }
+    if constexpr (parameters_first<Op> || leaves_gradient<Op>) {
+      give_parameters(dy);
+      compute(dy, OperandKind::value);
+    } else {
+      compute(dy, OperandKind::all);
+    }
+    return false;
   }
 
  private:
@@ -169,32 +184,33 @@ class OpNode<Op, Y, std::integer_sequence<int, I...>, Inputs...> final : public 
     }
   }
 
-  template <class... Targets>
-  constexpr void pull_back(const Buffer& dy, Recorder* recorder, Targets... targets) {
-    if (recorder) {
-      recorder->compute(
-          gradient_flops(op_, (int{Inputs::tracked} + ...), extents_, Numbered<I, Inputs>::value.extents...));
+  constexpr void give_parameters(const Buffer& dy) {
+    if constexpr (leaves_gradient<Op>) {
+      if (leaves(dy, Numbered<I, Inputs>::value...)) return;
     }
-    if constexpr (parameters_first<Op>) {
-      compute(dy, recorder, OperandKind::parameter, targets...);
-      compute(dy, recorder, OperandKind::value, targets...);
-    } else {
-      compute(dy, recorder, OperandKind::untracked, targets...);
-    }
+    compute(dy, OperandKind::parameter);
   }
   /// The gradients of one kind of operands, or of all.
+  constexpr void compute(const Buffer& dy, OperandKind wanted) {
+    Recorder* recorder = mesh_.recorder();
+    compute(dy, recorder,
+            GradientTarget(Numbered<I, Inputs>::value.slot, dy, Numbered<I, Inputs>::value.bytes(), recorder,
+                           accumulates<Op>, passes<Op, I> && same_gradient<Inputs>, wanted)...);
+  }
   template <class... Targets>
-  constexpr void compute(const Buffer& dy, Recorder* recorder, OperandKind of, Targets&... targets) {
-    const bool all = of == OperandKind::untracked;
-    if (!all && ((targets.kind() != of) && ...)) return;
+  constexpr void compute(const Buffer& dy, Recorder* recorder, Targets... targets) {
+    if (!(targets.wanted() || ...)) return;
     if constexpr (!Y::MeshOf::dry) {
       auto gradient = extents_;
       gradient.data = static_cast<const typename Y::Element*>(dy->data);
       op_.pull_back(gradient, extents_, residual_ ? residual_->data : nullptr,
-                    targets.argument(Numbered<I, Inputs>::value.extents, all || targets.kind() == of)...);
+                    targets.argument(Numbered<I, Inputs>::value.extents)...);
     }
-    ((all || targets.kind() == of ? targets.deliver(dy, element_sum<typename Y::Element>, recorder) : void()),
-     ...);
+    (targets.deliver(dy, element_sum<typename Y::Element>, recorder), ...);
+  }
+  static constexpr bool is_parameter(Nothing) { return false; }
+  static constexpr bool is_parameter(const Shared<GradientSlot>& slot) {
+    return slot->use() != MemoryUse::activation;
   }
 
   Op op_;
@@ -202,6 +218,7 @@ class OpNode<Op, Y, std::integer_sequence<int, I...>, Inputs...> final : public 
   View<const typename Y::Element, Y::rank> extents_;
   [[no_unique_address]] std::conditional_t<Op::saved.output, Y, Nothing> output_;
   Buffer residual_;
+  Buffer left_;  ///< the gradient of the result, as long as parameters wait for theirs
   Shared<GradientSlot> slot_;
 };
 

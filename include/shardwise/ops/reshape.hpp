@@ -163,8 +163,9 @@ class ReshapeNode final : public TapeNode {
   constexpr ReshapeNode(const MeshView& mesh, const ElementSum& elements, Shared<GradientSlot> from,
                         const Shared<GradientSlot>& slot)
       : mesh_(mesh), elements_(elements), from_(std::move(from)), slot_(slot) {}
-  constexpr void pull_back() override {
+  constexpr bool pull_back(BackwardPart) override {
     if (Buffer dy = slot_->pass()) from_->add(std::move(dy), elements_, mesh_.recorder());
+    return false;
   }
 
  private:

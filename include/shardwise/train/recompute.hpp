@@ -72,21 +72,30 @@ class RecomputeNode final : public TapeNode {
   constexpr RecomputeNode(const Module& module, Shared<GradientSlot> result, const X&... x)
       : module_(&module), arguments_(RepeatedArgument<X>(x)...), slot_(std::move(result)) {}
 
-  constexpr void pull_back() override {
+  constexpr bool pull_back(BackwardPart part) override {
+    if (part == BackwardPart::parameters) {
+      tape_.backward_parameters();
+      return false;
+    }
     Buffer dy = slot_->pass();
-    if (!dy) return;
-    Tape tape;
-    tape.set_repeats();
-    auto again = [&](const auto&... argument) { return (*module_)(argument.on(tape)...); };
+    if (!dy) return false;
+    tape_.set_repeats();
+    auto again = [&](const auto&... argument) { return (*module_)(argument.on(tape_)...); };
     auto y = std::apply(again, arguments_);
     auto gradient = gradient_of<Y>(y.mesh(), y.shape(), std::move(dy));
-    tape.backward(std::move(y), std::move(gradient));
+    if (part == BackwardPart::inputs) {
+      tape_.backward_inputs(std::move(y), std::move(gradient));
+      return true;
+    }
+    tape_.backward(std::move(y), std::move(gradient));
+    return false;
   }
 
  private:
   const Module* module_;
   std::tuple<RepeatedArgument<X>...> arguments_;
   Shared<GradientSlot> slot_;
+  Tape tape_;  ///< of the second call
 };
 
 /// An argument as a call without a tape takes it.

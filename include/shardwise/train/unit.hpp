@@ -172,9 +172,10 @@ class UnitFirstNode final : public TapeNode {
     UnitState* previous = unit_->previous();
     if (previous && previous->read_backward()) previous->prefetch();
   }
-  constexpr void pull_back() override {
-    unit_->reduce(tape_);
+  constexpr bool pull_back(BackwardPart part) override {
+    if (part != BackwardPart::inputs) unit_->reduce(tape_);
     if (std::exchange(gathered_, false)) unit_->release();
+    return part == BackwardPart::inputs;
   }
 
  private:
@@ -187,7 +188,10 @@ class UnitFirstNode final : public TapeNode {
 class UnitLastNode final : public TapeNode {
  public:
   constexpr explicit UnitLastNode(UnitFirstNode& first) : first_(first) {}
-  constexpr void pull_back() override { first_.begin(); }
+  constexpr bool pull_back(BackwardPart) override {
+    first_.begin();
+    return false;
+  }
 
  private:
   UnitFirstNode& first_;

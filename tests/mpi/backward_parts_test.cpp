@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// A backward pass in two parts, inputs first and parameters later, gives the bits of one in one; also through units,
+/// recomputed layers and a task beside it.
+
+#include <doctest/doctest.h>
+#include <shardwise/shardwise.hpp>
+#include <support/plans.hpp>
+
+#include <vector>
+
+#include "module_check.hpp"
+
+namespace shardwise::testing {
+namespace {
+
+using Grid = Mesh<dp, tp>;
+const LlamaConfig config{
+    .vocabulary = 23, .features = 16, .layers = 2, .heads = 4, .kv_heads = 4, .hidden = 10};
+
+/// Two micro-batches. In two parts, both inputs come before both parameters.
+template <int Level>
+Outcome gradients(const Grid& mesh, bool in_parts, bool recomputes) {
+  Llama<Grid, PlanWith<LlamaSequenceParallel<>, Zero<Level, dp>>, double> model(mesh, config);
+  model.recompute_layers = recomputes;
+  initialize(model, 3);
+  const auto loss_of = [&](Tape& tape, int number) {
+    std::vector<std::int32_t> ids;
+    for (int i = 0; i < 4 * 6; ++i) ids.push_back((i * i + 5 * number) % 23);
+    const auto batch =
+        distribute<Shard<0>, Replicate>(mesh, Shape<2>{4, 6}, std::span<const std::int32_t>(ids));
+    return CrossEntropyLoss()(model(tape.constant(batch)), batch);
+  };
+  Tape first, second;
+  if (in_parts) {
+    first.backward_inputs(loss_of(first, 0));
+    second.backward_inputs(loss_of(second, 1));
+    const detail::ParameterCell& early = *model.layers[0].mlp.down.weight.cell();
+    CHECK_FALSE((early.pending->filled() || early.resting->filled()));
+    first.backward_parameters();
+    CHECK((early.pending->filled() || early.resting->filled()));
+    GradientReducer reducer;
+    second.set_task(&reducer);
+    second.backward_parameters();
+  } else {
+    first.backward(loss_of(first, 0));
+    second.backward(loss_of(second, 1));
+  }
+  reduce_gradients(model);
+  Outcome all;
+  for_each_named_parameter(model, [&](std::string_view path, auto& parameter) {
+    all[std::string(path)] = whole(parameter.finished_gradient());
+  });
+  return all;
+}
+
+TEST_CASE("a backward pass in two parts") {
+  for (const Grid& mesh : data_by_tensor_meshes()) {
+    if (config.heads % mesh.size<tp>() != 0) continue;
+    for (const bool recomputes : {false, true}) {
+      INFO("dp ", mesh.size<dp>(), " tp ", mesh.size<tp>(), " recomputes ", recomputes);
+      CHECK(gradients<0>(mesh, true, recomputes) == gradients<0>(mesh, false, recomputes));
+      CHECK(gradients<2>(mesh, true, recomputes) == gradients<2>(mesh, false, recomputes));
+      CHECK(gradients<3>(mesh, true, recomputes) == gradients<3>(mesh, false, recomputes));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shardwise::testing
