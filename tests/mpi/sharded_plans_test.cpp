@@ -37,9 +37,9 @@ UnitBytes unit_bytes(const Grid& mesh, bool tied) {
     return bytes;
   };
   initialize(model, 1);
-  UnitBytes units{bytes_of(model.tokens)};
+  UnitBytes units{bytes_of(*model.tokens)};
   for (auto& layer : model.layers) units.push_back(bytes_of(layer));
-  units.push_back(model.head ? bytes_of(model.norm, *model.head) : bytes_of(model.norm));
+  units.push_back(model.head ? bytes_of(*model.norm, *model.head) : bytes_of(*model.norm));
   return units;
 }
 

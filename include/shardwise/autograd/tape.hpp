@@ -206,6 +206,16 @@ class Tape {
     pull_back(BackwardPart::parameters);
   }
 
+  /// For who has kept of a result no more than the slot of its gradient: `dy` is a tensor as the gradient.
+  template <TensorType Dy>
+  constexpr void backward_from(GradientSlot& slot, Dy dy, BackwardPart part = BackwardPart::all) {
+    const auto mesh = dy.mesh();  // to which nodes refer
+    recorder_ = mesh.recorder();
+    PhaseScope phase(recorder_, Phase::backward);
+    slot.add(std::move(dy));
+    pull_back(part);
+  }
+
   /// For operations: adds a node. It lives until the backward pass has passed it.
   template <class Node, class... Arguments>
   constexpr Node& record(Arguments&&... arguments) {
@@ -265,12 +275,9 @@ class Tape {
   template <class X>
   constexpr void run_backward(Var<X> y, cotangent_of<X> dy, BackwardPart part) {
     if (&y.tape() != this) throw std::invalid_argument("Tape::backward: the result is on another tape");
-    const auto mesh = y.mesh();  // to which nodes refer
-    recorder_ = mesh.recorder();
-    PhaseScope phase(recorder_, Phase::backward);
-    y.slot()->add(std::move(dy));
+    const Shared<GradientSlot> slot = y.slot();
     std::move(y).release();  // nodes keep what they need of it
-    pull_back(part);
+    backward_from(*slot, std::move(dy), part);
   }
   constexpr void pull_back(BackwardPart part) {
     TapeNode** end = &left_;

@@ -29,6 +29,25 @@ constexpr void visit_children(M& module, F&& f) {
 
 }  // namespace detail
 
+/// Modules that are some of a longer list: their names have its numbers, from `first_number` on.
+template <class M>
+struct ModulesOf : std::vector<M> {
+  std::size_t first_number = 0;
+};
+
+namespace detail {
+
+template <class List>
+constexpr std::size_t first_number(const List& list) {
+  if constexpr (requires { list.first_number; }) {
+    return list.first_number;
+  } else {
+    return 0;
+  }
+}
+
+}  // namespace detail
+
 /// Calls f(parameter) for every parameter of a module, in the order of `visit`.
 template <class M, class F>
 constexpr void for_each_parameter(M& module, F&& f) {
@@ -48,7 +67,7 @@ void for_each_named_parameter(M& module, F&& f, const std::string& path = "") {
   if constexpr (is_parameter<M>) {
     f(std::string_view(path), module);
   } else if constexpr (requires { module.begin(); }) {
-    std::size_t index = 0;
+    std::size_t index = detail::first_number(module);
     for (auto& element : module) for_each_named_parameter(element, f, below(index++));
   } else {
     detail::visit_children(

@@ -118,6 +118,25 @@ constexpr double gradient_norm(Module& module, double p = 2, const ReduceOptions
   return norm.finish();
 }
 
+namespace detail {
+
+/// Multiplies finished gradients whose norm is `norm`.
+constexpr void clip_to(double max_norm, double norm, const ParameterList& cells) {
+  const double factor = max_norm / (norm + 1e-6);
+  const bool clips = factor < 1 && norm <= std::numeric_limits<double>::max();
+  for (ParameterCell* cell : distinct(cells)) {
+    if (!cell->finished.filled()) continue;
+    Recorder* recorder = cell->stored.mesh.recorder();
+    PhaseScope phase(recorder, Phase::optimizer);
+    const Buffer& gradient = cell->finished.own(recorder);
+    const Index elements = gradient->bytes / cell->stored.element_bytes();
+    if (recorder) recorder->compute(elements);
+    if (clips && gradient->data) cell->functions.scale(elements, factor, gradient->data);
+  }
+}
+
+}  // namespace detail
+
 /// Multiplies all gradients of `module` by min(1, max_norm / (norm + 1e-6)), in place, and returns the norm before:
 /// `gradient_norm(module, p, options)`, which is all that communicates. Where the factor is 1, gradients stay as they
 /// are, bit by bit; and also where the norm is not finite, so that `check_finite` can tell which of them are not.
@@ -129,17 +148,7 @@ constexpr double clip_gradients(Module& module, double max_norm, double p = 2,
     detail::fail({"clip_gradients: max_norm is ", max_norm, ", which must be 0 or more"});
   }
   const double norm = gradient_norm(module, p, options);
-  const double factor = max_norm / (norm + 1e-6);
-  const bool clips = factor < 1 && norm <= std::numeric_limits<double>::max();
-  for (detail::ParameterCell* cell : detail::distinct(detail::parameters_of(module))) {
-    if (!cell->finished.filled()) continue;
-    Recorder* recorder = cell->stored.mesh.recorder();
-    PhaseScope phase(recorder, Phase::optimizer);
-    const Buffer& gradient = cell->finished.own(recorder);
-    const Index elements = gradient->bytes / cell->stored.element_bytes();
-    if (recorder) recorder->compute(elements);
-    if (clips && gradient->data) cell->functions.scale(elements, factor, gradient->data);
-  }
+  detail::clip_to(max_norm, norm, detail::parameters_of(module));
   return norm;
 }
 

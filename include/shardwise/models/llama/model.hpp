@@ -61,6 +61,19 @@ class LlamaCache {
   std::vector<KeyValueCache<Keys>> layers_;
 };
 
+/// Some of a Llama's layers, from the first on so many; with what comes before them all, or after.
+struct LlamaPart {
+  Index first_layer = 0, layers = 0;
+  bool begins = true, ends = true;
+
+  /// Stage number `stage` of `stages`, whose layers are as many as those of others, or one more if it is one of the first.
+  static constexpr LlamaPart of(const LlamaConfig& config, int stages, int stage) {
+    const Index each = config.layers / stages, more = config.layers % stages;
+    return {each * stage + std::min<Index>(stage, more), each + (stage < more ? 1 : 0), stage == 0,
+            stage == stages - 1};
+  }
+};
+
 template <class MeshType, class PlanType = LlamaTensorParallel<>, class T = float>
 class Llama : public Module<Llama<MeshType, PlanType, T>> {
   using Named = PlanFor<PlanType, llama_modules>;
@@ -75,41 +88,74 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   /// Throws `std::invalid_argument`, on every rank, for a configuration that is no model, or whose heads do not
   /// fit on the mesh.
   constexpr Llama(const MeshType& mesh, const LlamaConfig& config) requires WellFormed<Problem>
-      : tokens(mesh, config.checked().vocabulary, config.features, Init::normal(config.deviation)),
-        norm(mesh, config.features, config.epsilon),
-        config_(config) {
-    layers.reserve(static_cast<std::size_t>(config.layers));
-    for (Index i = 0; i < config.layers; ++i) layers.emplace_back(mesh, config);
+      : Llama(mesh, config, LlamaPart::of(config, 1, 0)) {}
+  template <IllFormed Why = Problem>
+  Llama(const MeshType&, const LlamaConfig&) = delete;  // see Why
+  /// A part of the model, whose parameters have the names, and first values, that they have in the whole. It has
+  /// `begin`, `middle` and `end`. If the head is tied to the tokens, both the first part and the last have the table.
+  constexpr Llama(const MeshType& mesh, const LlamaConfig& config,
+                  const LlamaPart& part) requires WellFormed<Problem> : config_(config.checked()),
+                                                                        begins_(part.begins) {
+    if (part.first_layer < 0 || part.layers < 0 || part.first_layer + part.layers > config.layers) {
+      detail::fail({"Llama: ", part.layers, " layers from ", part.first_layer,
+                    " on are asked of a model with ", config.layers});
+    }
+    if (part.begins || (part.ends && config.tied)) {
+      tokens.emplace(mesh, config.vocabulary, config.features, Init::normal(config.deviation));
+    }
+    layers.first_number = static_cast<std::size_t>(part.first_layer);
+    layers.reserve(static_cast<std::size_t>(part.layers));
+    for (Index i = 0; i < part.layers; ++i) layers.emplace_back(mesh, config);
+    if (part.ends) norm.emplace(mesh, config.features, config.epsilon);
     if (config.tied) {
       if constexpr (!tieable) {
         throw std::invalid_argument(
             "Llama: the plan gives \"tokens\" and \"head\" different layouts, so they "
             "cannot be tied");
       }
-    } else {
+    } else if (part.ends) {
       head.emplace(mesh, Shape<1>{config.features}, Shape<1>{config.vocabulary},
                    Init::normal(config.deviation));
     }
     make_units();
   }
-  template <IllFormed Why = Problem>
-  Llama(const MeshType&, const LlamaConfig&) = delete;  // see Why
 
   /// ids: integers [batch, sequence]; the result is [batch, sequence, vocabulary].
   constexpr auto forward(const auto& ids) const {
-    return units_.back()(features(ids), [&](const auto& x) { return logits(norm(x)); });
+    check_whole();
+    return units_.back()(middle(begin(ids)), [&](const auto& x) { return logits((*norm)(x)); });
   }
   /// The loss of the logits, which are never there: `criterion` is a `LinearCrossEntropyLoss`; targets: integers
   /// [batch, sequence].
   constexpr auto forward(const auto& ids, const auto& targets, const auto& criterion) const {
+    check_whole();
+    return end(middle(begin(ids)), targets, criterion);
+  }
+
+  /// The same in three steps, of which a part has some: of the ids, what comes into the first layer;
+  constexpr auto begin(const auto& ids) const {
+    return units_.front()(ids, [&](const auto& in) { return enter((*tokens)(in)); });
+  }
+  /// what comes out of the last layer that is here: it lies as what came in;
+  constexpr auto middle(const auto& x) const {
+    const std::size_t before = begins_ ? 1 : 0;
+    return repeat(x, layers.size(), [&](const auto& in, std::size_t i) {
+      return units_[i + before](in, [&](const auto& each) {
+        if (recompute_layers) return recompute(layers[i], each);
+        return layers[i](each);
+      });
+    });
+  }
+  /// and the loss.
+  constexpr auto end(const auto& x, const auto& targets, const auto& criterion) const {
     return units_.back()(
-        features(ids), [&](const auto& x) { return criterion(Head::take(norm(x)), head_weight(), targets); });
+        x, [&](const auto& in) { return criterion(Head::take((*norm)(in)), head_weight(), targets); });
   }
 
   /// An empty cache for sequences like `ids`, of up to `capacity` tokens.
   template <TensorType Ids, class Problem = detail::call_problem<Llama, Ids>>
   constexpr auto make_cache(const Ids& ids, Index capacity) const {
-    using Keys = tensor_of<decltype(layers.front().keys(embedded(Abstract<Ids, false, false>())))>;
+    using Keys = tensor_of<decltype(layers.front().keys(begin(Abstract<Ids, false, false>())))>;
     return LlamaCache<Keys>(ids.mesh(), config_, ids.shape()[0], capacity);
   }
   template <TensorType Ids, IllFormed Why = detail::call_problem<Llama, Ids>>
@@ -120,13 +166,14 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   /// not fit into the cache.
   template <TensorType Ids, class CacheType, class Problem = detail::call_problem<Llama, Ids>>
   constexpr auto next(const Ids& ids, CacheType& cache) const {
+    check_whole();
     if (ids.shape()[1] == 0) throw std::invalid_argument("Llama: there are no tokens to go on from");
     auto& caches = cache.of(layers.size());
-    auto h = repeat(embedded(ids), layers.size(), [&](const auto& x, std::size_t i) {
+    auto h = repeat(begin(ids), layers.size(), [&](const auto& x, std::size_t i) {
       return units_[i + 1](x, [&](const auto& in) { return layers[i](in, caches[i]); });
     });
     return units_.back()(
-        h, [&](const auto& x) { return logits(narrow<1>(Head::take(norm(x)), ids.shape()[1] - 1, 1)); });
+        h, [&](const auto& x) { return logits(narrow<1>(Head::take((*norm)(x)), ids.shape()[1] - 1, 1)); });
   }
   template <TensorType Ids, class CacheType, IllFormed Why = detail::call_problem<Llama, Ids>>
   Why next(const Ids&, CacheType&) const;  // see Why
@@ -134,15 +181,15 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   constexpr const LlamaConfig& config() const { return config_; }
 
   constexpr void visit(auto&& f) {
-    f("tokens", tokens);
+    if (tokens) f("tokens", *tokens);
     f("layers", layers);
-    f("norm", norm);
+    if (norm) f("norm", *norm);
     if (head) f("head", *head);
   }
 
-  Tokens tokens;
-  std::vector<Layer> layers;
-  Norm norm;
+  std::optional<Tokens> tokens;
+  ModulesOf<Layer> layers;
+  std::optional<Norm> norm;
   std::optional<Head> head;  ///< none if it is tied to `tokens`
 
   /// Calls on a tape keep the input of each layer only, and compute the layer again in the backward pass.
@@ -155,32 +202,26 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   /// One for the tokens, one for each layer, one for norm and head; linked in the order of their calls.
   constexpr void make_units() {
     units_.reserve(layers.size() + 2);
-    units_.emplace_back(tokens);
+    if (begins_) units_.emplace_back(*tokens);
     for (Layer& layer : layers) units_.emplace_back(layer);
     if (head) {
-      units_.emplace_back(norm, *head);
-    } else {
-      units_.emplace_back(norm);
-      units_.back().borrow(tokens);
+      units_.emplace_back(*norm, *head);
+    } else if (norm && begins_) {
+      units_.emplace_back(*norm);
+      units_.back().borrow(*tokens);
+    } else if (norm) {
+      units_.emplace_back(*norm, *tokens);
     }
     for (std::size_t i = 0; i + 1 < units_.size(); ++i) units_[i].link(units_[i + 1]);
   }
 
-  constexpr auto embedded(const auto& ids) const {
-    return units_.front()(ids, [&](const auto& in) { return enter(tokens(in)); });
-  }
-  /// What comes out of the last layer.
-  constexpr auto features(const auto& ids) const {
-    return repeat(embedded(ids), layers.size(), [&](const auto& x, std::size_t i) {
-      return units_[i + 1](x, [&](const auto& in) {
-        if (recompute_layers) return recompute(layers[i], in);
-        return layers[i](in);
-      });
-    });
+  constexpr void check_whole() const {
+    if (!begins_ || !norm)
+      throw std::logic_error("Llama: this is a part of a model: call begin, middle and end");
   }
   constexpr const auto& head_weight() const {
     if constexpr (tieable) {
-      return head ? head->weight : tokens.table;
+      return head ? head->weight : tokens->table;
     } else {
       return head->weight;
     }
@@ -188,6 +229,7 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   constexpr auto logits(const auto& x) const { return Head::multiply(x, head_weight()); }
 
   LlamaConfig config_;
+  bool begins_;
   std::vector<Unit> units_;
 };
 
