@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Pipeline parallelism: the layers of a model divided over the ranks along an axis, and micro-batches that go through them
+/// by a schedule (Huang et al., "GPipe", 2019; Narayanan et al., "Efficient large-scale language model training on GPU
+/// clusters using Megatron-LM", 2021; Qi et al., "Zero bubble pipeline parallelism", 2023).
+///
+/// ```
+/// Mesh<pp, dp, tp> job(world(), {4, any, 1});
+/// Pipeline pipeline(job, one_forward_one_backward(4, micro_batches));
+/// auto stages = pipeline.stages([&](int stage, const auto& mesh) {             // on Mesh<dp, tp>: this rank's
+///   return Llama<Mesh<dp, tp>>(mesh, config, LlamaPart::of(config, pipeline.stage_count(), stage));
+/// });
+/// initialize(stages, seed);
+/// double loss = pipeline.run(stages, {batch, sequence, config.features},
+///     [&](auto& tape, auto& part, int i) { return part.begin(tape.constant(ids[i])); },
+///     [&](auto& part, const auto& x) { return part.middle(x); },
+///     [&](auto& part, const auto& x, int i) { return part.end(x, targets[i], criterion); });
+/// pipeline.clip_gradients(stages, 1);
+/// optimizer.step(stages);
+/// ```
+/// What one stage gives is what the next takes: one type of tensor, which `begin` gives, `middle` keeps and `end` takes.
+
+#include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/pipeline/run.hpp>
+#include <shardwise/pipeline/stages.hpp>
+#include <shardwise/schedule/messages.hpp>
+#include <shardwise/train/clip.hpp>
+
+namespace shardwise {
+
+namespace detail {
+
+/// The axes of a mesh type but one.
+template <class Axis, class Before, class... Axes>
+struct WithoutAxis;
+template <class Axis, class... Before>
+struct WithoutAxis<Axis, std::tuple<Before...>> {
+  template <template <class...> class MeshOf>
+  using on = MeshOf<Before...>;
+  static constexpr auto submesh(const auto& job) { return job.template submesh<Before...>(); }
+  static constexpr auto ranks_at(const auto& job, const MeshSizes& through) {
+    return job.template submesh_ranks<Before...>(through);
+  }
+};
+template <class Axis, class... Before, class First, class... Rest>
+struct WithoutAxis<Axis, std::tuple<Before...>, First, Rest...>
+    : std::conditional_t<std::is_same_v<Axis, First>, WithoutAxis<Axis, std::tuple<Before...>, Rest...>,
+                         WithoutAxis<Axis, std::tuple<Before..., First>, Rest...>> {};
+
+template <class Job, class Axis>
+struct StageAxes;
+template <template <class...> class MeshOf, class... Axes, class Axis>
+struct StageAxes<MeshOf<Axes...>, Axis> : WithoutAxis<Axis, std::tuple<>, Axes...> {
+  static_assert((std::is_same_v<Axis, Axes> || ...), "the mesh has no such axis");
+  static_assert(sizeof...(Axes) > 1,
+                "a mesh with a pipeline's axis alone: give it a second one, of one rank");
+};
+
+}  // namespace detail
+
+/// Where this rank is in a pipeline along `Axis`, and what it does. A handle; copies share the mesh.
+template <class Job, MeshAxis Axis = pp>
+class Pipeline {
+  using Axes = detail::StageAxes<Job, Axis>;
+
+ public:
+  /// The mesh of a stage: that of the job without the pipeline's axis.
+  using StageMesh = decltype(Axes::submesh(std::declval<const Job&>()));
+
+  /// Collective over the job. Throws `std::invalid_argument`, on every rank, for a schedule that cannot be carried out (see
+  /// `prove`), or is for another number of ranks.
+  constexpr Pipeline(const Job& job, const PipelineSchedule& schedule)
+      : job_(job), schedule_(with_messages(schedule)), mesh_(Axes::submesh(job)) {
+    if (schedule_.ranks() != job.template size<Axis>()) {
+      detail::fail({"Pipeline: the schedule is for ", schedule_.ranks(), " ranks, but axis ", Axis::name,
+                    " has ", job.template size<Axis>()});
+    }
+  }
+
+  constexpr const StageMesh& mesh() const { return mesh_; }
+  constexpr const PipelineSchedule& schedule() const { return schedule_; }
+  constexpr int stage_count() const { return schedule_.stages(); }
+  /// The rank along the pipeline where a stage is at home.
+  constexpr int rank_of(int stage) const { return detail::at(schedule_.rank_of_stage, stage); }
+  constexpr bool is_here(int stage) const { return rank_of(stage) == job_.template rank<Axis>(); }
+
+  /// The stages of this rank: make(stage, mesh) gives a part of a model.
+  template <class Make>
+  constexpr auto stages(Make make) const {
+    Stages<decltype(make(0, mesh_))> own;
+    for (int stage = 0; stage < stage_count(); ++stage) {
+      if (is_here(stage)) own.add(stage, make(stage, mesh_));
+    }
+    return own;
+  }
+
+  /// All forward and backward passes of a step, in the order of the schedule; gradients are added up over the micro-batches,
+  /// and finished. Returns the sum of their losses, on every rank; 0 on a dry mesh. Collective over the job.
+  ///
+  /// `shape`: the extents of what goes from stage to stage, for one micro-batch. `begin(tape, part, i)` gives that for
+  /// micro-batch i, on the tape, from the first part; `middle(part, x)` what comes of it in a part; `end(part, x, i)`
+  /// the loss, from the last part: so scaled that losses and gradients add up.
+  template <class Part, int Rank, class Begin, class Middle, class End>
+  constexpr double run(Stages<Part>& stages, const Shape<Rank>& shape, Begin begin, Middle middle, End end,
+                       const ReduceOptions& options = {}) const {
+    const auto neighbour = [&](int stage) {
+      return Axes::ranks_at(job_, job_.template at<Axis>(rank_of(stage)));
+    };
+    detail::PipelineRun step(mesh_, schedule_, job_.template rank<Axis>(), stages, shape, neighbour, begin,
+                             middle, end, options);
+    return over_stages(step.run());
+  }
+
+  /// The norm of all gradients of the model, as `gradient_norm` computes it, and clipped to.
+  template <class Part>
+  constexpr double clip_gradients(Stages<Part>& stages, double max_norm) const {
+    if (!(max_norm >= 0)) {
+      detail::fail({"clip_gradients: max_norm is ", max_norm, ", which must be 0 or more"});
+    }
+    const double own = gradient_norm(stages);
+    const double norm = std::is_constant_evaluated() ? 0 : std::sqrt(over_stages(own * own));
+    detail::clip_to(max_norm, norm, detail::parameters_of(stages));
+    return norm;
+  }
+
+ private:
+  constexpr double over_stages(double own) const {
+    if (job_.template size<Axis>() == 1) return own;
+    constexpr AxisSet axes = 1u << Job::AxesOf::template index<Axis>;
+    if (auto* recorder = job_.recorder()) recorder->communicate(Collective::all_reduce, axes, sizeof(double));
+    if constexpr (!Job::dry) {
+      job_.template communicator<Axis>().all_reduce(&own, &own, 1, DataType::f64, ReduceOp::sum);
+    }
+    return own;
+  }
+
+  Job job_;
+  PipelineSchedule schedule_;
+  StageMesh mesh_;
+};
+
+}  // namespace shardwise

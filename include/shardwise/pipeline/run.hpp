@@ -1,0 +1,207 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The actions of a rank in one step of a pipeline, carried out.
+
+#include <shardwise/pipeline/stages.hpp>
+#include <shardwise/schedule/pipeline_schedule.hpp>
+#include <shardwise/tensor/from_mesh_to_mesh.hpp>
+#include <shardwise/train/reduce_gradients.hpp>
+
+namespace shardwise::detail {
+
+/// A tensor that a stage waits for: it comes from another rank, or is here.
+template <TensorType X>
+class Awaited {
+ public:
+  constexpr void expect(Pending<X> coming) { coming_.emplace(std::move(coming)); }
+  constexpr void put(X here) { here_ = std::move(here); }
+  constexpr X take() {
+    if (coming_) {
+      here_ = coming_->wait();
+      coming_.reset();
+    }
+    return std::exchange(here_, X());
+  }
+
+ private:
+  std::optional<Pending<X>> coming_;
+  X here_;
+};
+
+/// `X` is the type of what goes from stage to stage.
+template <class StageMesh, class Part, class X, class Neighbour, class Begin, class Middle, class End>
+class PipelineRun {
+  using Loss = decltype(std::declval<End&>()(std::declval<Part&>(), std::declval<const Var<X>&>(), 0));
+  using Dx = cotangent_of<X>;
+
+ public:
+  constexpr PipelineRun(const StageMesh& mesh, const PipelineSchedule& schedule, int rank,
+                        Stages<Part>& stages, const Shape<X::rank>& shape, Neighbour neighbour, Begin begin,
+                        Middle middle, End end, const ReduceOptions& options)
+      : mesh_(mesh),
+        schedule_(schedule),
+        rank_(rank),
+        stages_(stages),
+        shape_(shape),
+        neighbour_(neighbour),
+        begin_(begin),
+        middle_(middle),
+        end_(end),
+        reducer_(finishing(options)),
+        passes_(static_cast<std::size_t>(schedule.stages() * schedule.micro_batches)),
+        left_(static_cast<std::size_t>(schedule.stages()), schedule.micro_batches) {}
+
+  /// The sum of the losses on the rank that has the last stage; 0 on others.
+  constexpr double run() {
+    const std::vector<Action>& actions = at(schedule_.actions, rank_);
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      expect(actions, i);
+      carry_out(actions[i]);
+    }
+    sent_.clear();
+    reducer_.finish();
+    return loss_;
+  }
+
+ private:
+  /// One micro-batch in one stage.
+  struct Pass {
+    Awaited<X> x;
+    Awaited<Dx> dy;
+    std::optional<Tape> tape;
+    Shared<GradientSlot> input, output;  ///< of the stage: where gradients gather
+    X y;                                 ///< until it is sent
+    Dx dx;
+  };
+
+  constexpr Pass& pass(int stage, int micro_batch) {
+    return at(passes_, stage * schedule_.micro_batches + micro_batch);
+  }
+  constexpr bool is_here(int stage) const { return at(schedule_.rank_of_stage, stage) == rank_; }
+  constexpr bool is_last(int stage) const { return stage + 1 == schedule_.stages(); }
+
+  /// Begins the receives up to action `now`, and some ahead of it, so that they move beside what is computed.
+  constexpr void expect(const std::vector<Action>& actions, std::size_t now) {
+    for (; expected_ < actions.size() && (expected_ <= now || coming_ < 2); ++expected_) {
+      const Action& action = actions[expected_];
+      if (action.work == Work::receive_forward) {
+        pass(action.stage, action.micro_batch)
+            .x.expect(receive<X>(mesh_, shape_, neighbour_(action.stage - 1)));
+        ++coming_;
+      } else if (action.work == Work::receive_backward) {
+        pass(action.stage, action.micro_batch)
+            .dy.expect(receive<Dx>(mesh_, shape_, neighbour_(action.stage + 1)));
+        ++coming_;
+      }
+    }
+  }
+  constexpr void carry_out(const Action& action) {
+    Pass& at = pass(action.stage, action.micro_batch);
+    switch (action.work) {
+      case Work::forward:
+        return forward(action, at);
+      case Work::backward:
+        backward(action, at, BackwardPart::all);
+        return complete(action, at);
+      case Work::backward_input:
+        return backward(action, at, BackwardPart::inputs);
+      case Work::backward_weight:
+        at.tape->backward_parameters();
+        return complete(action, at);
+      case Work::receive_forward:
+      case Work::receive_backward:
+        --coming_;
+        return;
+      case Work::send_forward:
+        return keep(send(std::exchange(at.y, X()), neighbour_(action.stage + 1)));
+      case Work::send_backward:
+        return keep(send(std::exchange(at.dx, Dx()), neighbour_(action.stage - 1)));
+    }
+  }
+  /// Who waits for a message that was sent two before is no later than one who waited for each.
+  constexpr void keep(Sending sending) {
+    sent_.emplace_back(std::move(sending));
+    if (sent_.size() > 2) sent_.pop_front();
+  }
+
+  constexpr void forward(const Action& action, Pass& at) {
+    Part& part = stages_.at(action.stage);
+    Tape& tape = at.tape.emplace();
+    auto x = action.stage == 0 ? begin_(tape, part, action.micro_batch) : tape.input(at.x.take());
+    if (action.stage > 0) at.input = x.slot();
+    auto y = middle_(part, std::as_const(x));
+    static_assert(
+        std::is_same_v<decltype(y), Var<X>>,
+        "a part of a pipeline gives what the next one takes: middle must keep the type of what begin gives");
+    if (!is_last(action.stage)) {
+      at.output = y.slot();
+      give(action.stage + 1, action.micro_batch, std::move(y).release(), at.y, &Pass::x);
+      return;
+    }
+    Loss loss = end_(part, std::as_const(y), action.micro_batch);
+    if constexpr (!StageMesh::dry) loss_ += static_cast<double>(item(loss.value()));
+    at.output = loss.slot();
+  }
+  constexpr void backward(const Action& action, Pass& at, BackwardPart part) {
+    const Shared<GradientSlot> output = std::exchange(at.output, {});
+    if (is_last(action.stage)) {
+      using L = tensor_of<Loss>;
+      cotangent_of<L> one(mesh_, {});
+      if constexpr (!StageMesh::dry) *one.writable().data = typename L::Element(1);
+      at.tape->backward_from(*output, std::move(one), part);
+    } else {
+      at.tape->backward_from(*output, at.dy.take(), part);
+    }
+    if (action.stage == 0) return;
+    Dx dx(mesh_, shape_, at.input->take());
+    at.input = {};
+    give(action.stage - 1, action.micro_batch, std::move(dx), at.dx, &Pass::dy);
+  }
+  /// To a stage of this rank; or keeps it until it is sent.
+  template <class Tensor>
+  constexpr void give(int stage, int micro_batch, Tensor tensor, Tensor& to_be_sent,
+                      Awaited<Tensor> Pass::*place) {
+    if (is_here(stage)) {
+      (pass(stage, micro_batch).*place).put(std::move(tensor));
+    } else {
+      to_be_sent = std::move(tensor);
+    }
+  }
+  /// All gradients of one micro-batch are there; if it was the stage's last, they are reduced while others go on.
+  constexpr void complete(const Action& action, Pass& at) {
+    at.tape.reset();
+    if (--detail::at(left_, action.stage) > 0) return;
+    for (ParameterCell* cell : parameters_of(stages_.at(action.stage))) reducer_.reduce(*cell);
+    reducer_.end_unit();
+  }
+
+  const StageMesh& mesh_;
+  const PipelineSchedule& schedule_;
+  int rank_;
+  Stages<Part>& stages_;
+  Shape<X::rank> shape_;
+  Neighbour neighbour_;
+  Begin begin_;
+  Middle middle_;
+  End end_;
+  GradientReducer reducer_;
+  std::vector<Pass> passes_;
+  std::vector<int> left_;  ///< of each stage: micro-batches whose gradients are not complete
+  PooledList<Sending> sent_;
+  std::size_t expected_ = 0;  ///< actions whose receives have begun
+  int coming_ = 0;            ///< receives that have begun, and were not come to
+  double loss_ = 0;
+};
+
+template <class StageMesh, class Part, int Rank, class Neighbour, class Begin, class Middle, class End>
+PipelineRun(const StageMesh&, const PipelineSchedule&, int, Stages<Part>&, const Shape<Rank>&, Neighbour,
+            Begin, Middle, End, const ReduceOptions&)
+    -> PipelineRun<
+        StageMesh, Part,
+        tensor_of<decltype(std::declval<Begin&>()(std::declval<Tape&>(), std::declval<Part&>(), 0))>,
+        Neighbour, Begin, Middle, End>;
+
+}  // namespace shardwise::detail

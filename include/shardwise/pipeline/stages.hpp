@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The stages of a pipeline that are at home on one rank.
+
+#include <shardwise/module/parameters.hpp>
+
+namespace shardwise {
+
+/// Parts of a model, by the numbers of their stages. As a module it has the parameters of these, with the names that they
+/// have in the model.
+template <class Part>
+class Stages {
+ public:
+  constexpr void add(int stage, Part part) { stages_.push_back({stage, std::move(part)}); }
+  /// Throws `std::out_of_range` for a stage of another rank.
+  constexpr Part& at(int stage) {
+    for (Numbered& each : stages_) {
+      if (each.stage == stage) return each.part;
+    }
+    detail::fail<std::out_of_range>({"Stages: stage ", stage, " is not on this rank"});
+  }
+  constexpr bool has(int stage) const {
+    for (const Numbered& each : stages_) {
+      if (each.stage == stage) return true;
+    }
+    return false;
+  }
+  constexpr void visit(auto&& f) {
+    for (Numbered& each : stages_) each.part.visit(f);
+  }
+
+ private:
+  struct Numbered {
+    int stage;
+    Part part;
+  };
+  std::vector<Numbered> stages_;
+};
+
+}  // namespace shardwise
