@@ -107,12 +107,12 @@ class Pipeline {
   template <class Part, int Rank, class Begin, class Middle, class End>
   constexpr double run(Stages<Part>& stages, const Shape<Rank>& shape, Begin begin, Middle middle, End end,
                        const ReduceOptions& options = {}) const {
-    const auto neighbour = [&](int stage) {
-      return Axes::ranks_at(job_, job_.template at<Axis>(rank_of(stage)));
-    };
-    detail::PipelineRun step(mesh_, schedule_, job_.template rank<Axis>(), stages, shape, neighbour, begin,
+    const auto neighbour = [&](int stage) { return ranks_of(stage); };
+    detail::PipelineRun pass(mesh_, schedule_, job_.template rank<Axis>(), stages, shape, neighbour, begin,
                              middle, end, options);
-    return over_stages(step.run());
+    const double loss = pass.run();
+    add_up_copies(stages);
+    return over_stages(loss);
   }
 
   /// The norm of all gradients of the model, as `gradient_norm` computes it, and clipped to.
@@ -121,13 +121,53 @@ class Pipeline {
     if (!(max_norm >= 0)) {
       detail::fail({"clip_gradients: max_norm is ", max_norm, ", which must be 0 or more"});
     }
-    const double own = gradient_norm(stages);
-    const double norm = std::is_constant_evaluated() ? 0 : std::sqrt(over_stages(own * own));
+    detail::NormOfRanks own(false);
+    const auto [first, second] = copies(stages);
+    for (detail::ParameterCell* cell : detail::distinct(detail::parameters_of(stages))) {
+      if (!second || cell != &*second->cell()) own.count(*cell);  // a parameter counts once
+    }
+    const double part = own.finish();
+    const double norm = std::is_constant_evaluated() ? 0 : std::sqrt(over_stages(part * part));
     detail::clip_to(max_norm, norm, detail::parameters_of(stages));
     return norm;
   }
 
  private:
+  constexpr auto ranks_of(int stage) const {
+    return Axes::ranks_at(job_, job_.template at<Axis>(rank_of(stage)));
+  }
+
+  /// The parameter that both the first and the last stage have, as far as they are here.
+  template <class Part>
+  constexpr auto copies(Stages<Part>& stages) const {
+    if constexpr (requires(Part & part) { part.copied(); }) {
+      auto in = [&](int stage) { return stages.has(stage) ? stages.at(stage).copied() : nullptr; };
+      return std::pair(in(0), in(stage_count() - 1));
+    } else {
+      using None = Parameter<Tensor<float, 1, StageMesh>>*;
+      return std::pair<None, None>();
+    }
+  }
+  /// Its gradient is the sum of both.
+  template <class Part>
+  constexpr void add_up_copies(Stages<Part>& stages) const {
+    const auto [first, second] = copies(stages);
+    if (first && second) {
+      auto sum = first->finished_gradient();
+      second->cell()->finished.add(sum);
+      first->cell()->finished.clear();
+      first->cell()->finished.add(second->finished_gradient());
+    } else if (first || second) {
+      auto& here = first ? *first : *second;
+      const auto there = ranks_of(first ? stage_count() - 1 : 0);
+      using Gradient = std::remove_cvref_t<decltype(here.finished_gradient())>;
+      auto coming = receive<Gradient>(mesh_, here.shape(), there);
+      Sending sent = send(here.finished_gradient(), there);
+      Gradient other = coming.wait();
+      sent.wait();
+      here.cell()->finished.add(std::move(other));
+    }
+  }
   constexpr double over_stages(double own) const {
     if (job_.template size<Axis>() == 1) return own;
     constexpr AxisSet axes = 1u << Job::AxesOf::template index<Axis>;

@@ -179,6 +179,8 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   Why next(const Ids&, CacheType&) const;  // see Why
 
   constexpr const LlamaConfig& config() const { return config_; }
+  /// The parameter that another part has a copy of: the table that is also the head. Else null.
+  constexpr auto* copied() { return config_.tied && begins_ != norm.has_value() ? &tokens->table : nullptr; }
 
   constexpr void visit(auto&& f) {
     if (tokens) f("tokens", *tokens);

@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// A Llama in a pipeline, by every schedule: loss and all gradients of one rank that has the whole model, and the same bits
+/// whatever the schedule, where it adds in the same order; with data, tensor and sequence parallelism and ZeRO too.
+
+#include <doctest/doctest.h>
+#include <shardwise/pipeline/pipeline.hpp>
+#include <shardwise/schedule/one_forward_one_backward.hpp>
+#include <shardwise/schedule/v_shapes.hpp>
+#include <shardwise/shardwise.hpp>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "module_check.hpp"
+
+namespace shardwise::testing {
+namespace {
+
+using Stage = Mesh<dp, tp>;
+using Job = Mesh<pp, dp, tp>;
+constexpr Index batch = 4, length = 6;
+
+LlamaConfig config_of(bool tied) {
+  return {
+      .vocabulary = 23, .features = 16, .layers = 7, .heads = 4, .kv_heads = 2, .hidden = 10, .tied = tied};
+}
+
+template <class MeshType>
+auto ids_on(const MeshType& mesh, int number) {
+  std::vector<std::int32_t> ids;
+  for (Index i = 0; i < batch * length; ++i)
+    ids.push_back(static_cast<std::int32_t>((i * i + 5 * number) % 23));
+  return distribute<Shard<0>, Replicate>(mesh, Shape<2>{batch, length}, std::span<const std::int32_t>(ids));
+}
+
+struct Found {
+  double loss = 0, norm = 0;
+  Outcome gradients;
+};
+template <class Module>
+Outcome gradients_of(Module& model) {
+  Outcome all;
+  for_each_named_parameter(model, [&](std::string_view path, auto& parameter) {
+    all[std::string(path)] = whole(parameter.finished_gradient());
+  });
+  return all;
+}
+
+/// One rank with the whole model.
+Found expected(int micro_batches, bool tied, double max_norm = 0.5) {
+  const Stage mesh(Communicator::duplicate(MPI_COMM_SELF), {1, 1});
+  Llama<Stage, LlamaTensorParallel<>, double> model(mesh, config_of(tied));
+  initialize(model, 3);
+  Found found;
+  for (int i = 0; i < micro_batches; ++i) {
+    Tape tape;
+    const auto loss = scale(CrossEntropyLoss()(model(tape.constant(ids_on(mesh, i))), ids_on(mesh, i + 1)),
+                            1. / micro_batches);
+    found.loss += item(loss.value());
+    tape.backward(loss);
+  }
+  found.norm = clip_gradients(model, max_norm);
+  found.gradients = gradients_of(model);
+  return found;
+}
+
+template <class Plan>
+Found in_pipeline(const Job& job, const PipelineSchedule& schedule, bool tied, bool recomputes = false,
+                  double max_norm = 0.5) {
+  const Pipeline pipeline(job, schedule);
+  using Part = Llama<Stage, Plan, double>;
+  const LlamaConfig config = config_of(tied);
+  auto stages = pipeline.stages([&](int stage, const Stage& mesh) {
+    Part part(mesh, config, LlamaPart::of(config, pipeline.stage_count(), stage));
+    part.recompute_layers = recomputes;
+    return part;
+  });
+  initialize(stages, 3);
+  const double share = 1. / schedule.micro_batches;
+  Found found;
+  found.loss = pipeline.run(
+      stages, Shape<3>{batch, length, config.features},
+      [&](Tape& tape, Part& part, int i) { return part.begin(tape.constant(ids_on(pipeline.mesh(), i))); },
+      [&](Part& part, const auto& x) { return part.middle(x); },
+      [&](Part& part, const auto& x, int i) {
+        return scale(part.end(x, ids_on(pipeline.mesh(), i + 1), LinearCrossEntropyLoss()), share);
+      });
+  found.norm = pipeline.clip_gradients(stages, max_norm);
+  found.gradients = gradients_of(stages);
+  return found;
+}
+
+std::map<std::string, PipelineSchedule> schedules(int ranks, int micro_batches) {
+  std::map<std::string, PipelineSchedule> all{{"gpipe", gpipe(ranks, micro_batches)},
+                                              {"1f1b", one_forward_one_backward(ranks, micro_batches)},
+                                              {"zb-h1", zb_h1(ranks, micro_batches)}};
+  if (2 * ranks <= 7) {
+    if (micro_batches % ranks == 0) all.emplace("interleaved", interleaved(ranks, 2, micro_batches));
+    all.emplace("zb-v", zb_v(ranks, micro_batches));
+    if (micro_batches >= 2 * ranks) all.emplace("dualpipe-v", dualpipe_v(ranks, micro_batches));
+  }
+  return all;
+}
+
+void check(const Found& found, const Found& right) {
+  CHECK(std::abs(found.loss - right.loss) < 1e-13);
+  CHECK(std::abs(found.norm - right.norm) < 1e-13);
+  for (const auto& [name, numbers] : found.gradients) {
+    INFO(name);
+    REQUIRE(right.gradients.count(name) == 1);
+    CHECK(error(numbers, right.gradients.at(name)) < 1e-13);
+  }
+}
+
+TEST_CASE("every schedule gives the gradients of one rank") {
+  const int ranks = world().size();
+  const Job job(world(), {ranks, 1, 1});
+  for (const int micro_batches : {1, 3, 6}) {
+    for (const bool tied : {false, true}) {
+      const Found right = expected(micro_batches, tied, 1e9);
+      std::map<std::string, Numbers> bits;
+      for (const auto& [name, schedule] : schedules(ranks, micro_batches)) {
+        INFO(ranks, " ranks, ", micro_batches, " micro-batches, tied ", tied, ", ", name);
+        const Found found =
+            in_pipeline<LlamaTensorParallel<>>(job, schedule, tied, false, 1e9);  // the norm's bits differ
+        check(found, right);
+        for (const auto& [parameter, numbers] : found.gradients) {
+          INFO(parameter);
+          if (tied && ranks == 1) continue;  // one stage has the table once, and adds in another order
+          CHECK(bits.emplace(parameter, numbers).first->second == numbers);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("with data, tensor and sequence parallelism, and ZeRO") {
+  const int ranks = world().size();
+  if (ranks % 2 != 0) return;
+  const int micro_batches = 4;
+  const bool tied = true;
+  const Found right = expected(micro_batches, tied);
+  for (const auto& [sizes, name] : std::map<std::array<int, 3>, std::string>{
+           {{2, ranks / 2, 1}, "dp"}, {{2, 1, ranks / 2}, "tp"}, {{1, ranks / 2, 2}, "dp and tp"}}) {
+    const Job job(world(), sizes);
+    for (const auto& [schedule_name, schedule] : schedules(sizes[0], micro_batches)) {
+      INFO(name, ", ", schedule_name);
+      using Plan = LlamaSequenceParallel<>;
+      check(in_pipeline<PlanWith<Plan, Zero<1, dp>>>(job, schedule, tied), right);
+      if (schedule_name != "zb-h1" && schedule_name != "interleaved") continue;
+      check(in_pipeline<Plan>(job, schedule, tied, true), right);
+      check(in_pipeline<PlanWith<Plan, Zero<2, dp>>>(job, schedule, tied, true), right);
+      check(in_pipeline<PlanWith<Plan, FullyShard<dp>>>(job, schedule, tied), right);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shardwise::testing
