@@ -268,6 +268,33 @@ TEST_CASE("the loss of a Llama: tied or not, sharded in every way") {
   }
 }
 
+TEST_CASE("in bfloat16 the gradient of the weight is rounded once, not with each piece") {
+  using bf16 = Eigen::bfloat16;
+  for (const auto& mesh : data_by_tensor_meshes()) {
+    // All rows the same: each piece adds as much, and 256 of them are as far as bfloat16 can count.
+    Dense x_values = random_dense({700, 7}, 1), ids({700});
+    for (Index i = 0; i < x_values.size(); ++i) x_values[i] = x_values[i % 7];
+    const auto x = place<OnGrid<bf16, 2, Replicate, Reduced>>(mesh, x_values);
+    const auto w = random<bf16, Replicate, Shard<0>>(mesh, {13, 7}, 2);
+    const auto targets = place<Ids<1, Replicate, Replicate>>(mesh, ids);
+    for (const bool one_all_reduce : {false, true}) {
+      auto gradient = [&](Index rows, int uses) {
+        Tape tape;
+        auto ws = tape.input(w);
+        const LinearCrossEntropyLoss criterion({.reduction = Reduction::sum},
+                                               {.rows = rows, .one_all_reduce = one_all_reduce});
+        auto loss = criterion(tape.constant(x), ws, targets);
+        for (int use = 1; use < uses; ++use) loss = add(loss, criterion(tape.constant(x), ws, targets));
+        tape.backward(loss);
+        return gather(ws.gradient());
+      };
+      const Dense at_once = gradient(700, 1);
+      CHECK(difference(gradient(1, 1), at_once) <= 0.01);
+      CHECK(difference(gradient(1, 2), gradient(700, 2)) <= 0.01);
+    }
+  }
+}
+
 TEST_CASE("recomputed, and with a head that takes its input in another layout") {
   for (const auto& mesh : data_by_tensor_meshes()) {
     Linear<Mesh<dp, tp>, ColwiseParallel<tp>, double, 1, 1, false> head(mesh, Shape<1>{7}, Shape<1>{13});

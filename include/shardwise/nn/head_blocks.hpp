@@ -19,6 +19,8 @@ struct HeadBlocks {
   const Id* targets;
   kernel::TargetDistribution expected;
   Index at_a_time;  ///< rows of a piece
+  /// Where the gradient of w adds up: in float if it is bfloat16, and there are several pieces; else null.
+  kernel::compute_t<T>* wide = nullptr;
 
   constexpr Index rows() const { return x.rows(); }
   constexpr Index classes() const { return w.rows(); }
@@ -27,6 +29,12 @@ struct HeadBlocks {
   constexpr std::int64_t product_flops() const { return 2 * elements() * features(); }
   constexpr Index bytes_of_piece() const {
     return std::min(at_a_time, rows()) * classes() * static_cast<Index>(sizeof(T));
+  }
+  /// Of `wide`; or 0.
+  constexpr Index bytes_of_sum() const {
+    using C = kernel::compute_t<T>;
+    if (std::is_same_v<T, C> || rows() <= at_a_time) return 0;
+    return classes() * features() * static_cast<Index>(sizeof(C));
   }
   /// f(first, count) for the rows of each piece; with a count of 0 if there are no rows.
   template <class F>
@@ -69,13 +77,24 @@ struct HeadBlocks {
       kernel::gemm(Transpose::no, Transpose::no, count, features(), classes(), piece, classes(), w.data,
                    features(), x.gradient + first * features(), features(), x.accumulate);
     }
-    if (w.gradient) {
+    const auto add_to = [&](auto* sum, bool accumulate) {
       for_each_class_block([&](Index c, Index block) {
         kernel::gemm(Transpose::yes, Transpose::no, block, features(), count, piece + c, classes(),
-                     x.data + first * features(), features(), w.gradient + c * features(), features(),
-                     w.accumulate || first > 0);
+                     x.data + first * features(), features(), sum + c * features(), features(), accumulate);
       });
+    };
+    if (wide) {
+      add_to(wide, first > 0);
+    } else if (w.gradient) {
+      add_to(w.gradient, w.accumulate || first > 0);
     }
+  }
+  /// After the last piece.
+  void round_sum() const {
+    if (!wide) return;
+    const Index count = classes() * features();
+    if (w.accumulate) kernel::accumulate_wide(count, w.gradient, wide);
+    kernel::narrow(count, wide, w.gradient);
   }
 };
 
@@ -168,6 +187,8 @@ class LinearCrossEntropyNode final : public TapeNode {
     HeadBlocks<T, X::rank, typename Targets::Element> head{
         {x_.extents}, {w_.extents}, nullptr, expected_, at_a_time_};
     const Buffer piece = allocate_buffer(dy, recorder, head.bytes_of_piece(), MemoryUse::activation);
+    const Index bytes_of_sum = WInput::tracked ? head.bytes_of_sum() : 0;
+    const Buffer sum = allocate_buffer(dy, recorder, bytes_of_sum, MemoryUse::activation);
     if (recorder) {
       recorder->compute((1 + XInput::tracked + WInput::tracked) * head.product_flops() + 3 * head.elements());
     }
@@ -175,12 +196,14 @@ class LinearCrossEntropyNode final : public TapeNode {
       head.x = dx.argument(x_.extents);
       head.w = dw.argument(w_.extents);
       head.targets = targets_.data();
+      if (bytes_of_sum > 0) head.wide = static_cast<kernel::compute_t<T>*>(sum->data);
       const double factor = static_cast<double>(*static_cast<const L*>(dy->data)) / rows_;
       T* logits = static_cast<T*>(piece->data);
       head.for_each_piece([&](Index first, Index count) {
         head.logits(first, count, logits);
         head.pull_back(first, count, logits, static_cast<const Terms*>(terms_->data), factor);
       });
+      head.round_sum();
     }
     dx.deliver(dy, element_sum<T>, recorder);
     dw.deliver(dy, element_sum<T>, recorder);

@@ -64,7 +64,7 @@ class LinearCrossEntropyLoss : public Module<LinearCrossEntropyLoss> {
   }
 
   /// x: [r…, features]; w: [classes, features]; targets: integers [r…]. What `CrossEntropyLoss` makes of `matmul(x, w)`
-  /// and the targets, with its layouts and errors, but a factor of rounding: weights' gradients add up piece by piece.
+  /// and the targets, with its layouts and errors, but a factor of rounding: weights' gradients add up piece by piece, those of bfloat16 in float.
   ///
   /// On a tape, each piece's gradients are computed as soon as its terms are: no product is computed twice, and what is
   /// kept until the backward pass are the gradients of x and w. If classes are sharded there is one all-reduce for each
@@ -135,7 +135,10 @@ class LinearCrossEntropyLoss : public Module<LinearCrossEntropyLoss> {
     [[maybe_unused]] T* logits = nullptr;
     {
       const Buffer piece = allocate_buffer(mesh, head.bytes_of_piece());
+      const Index bytes_of_sum = dw ? head.bytes_of_sum() : 0;
+      const Buffer sum = allocate_buffer(mesh, bytes_of_sum);
       if constexpr (!Y::MeshOf::dry) {
+        if (bytes_of_sum > 0) head.wide = static_cast<kernel::compute_t<T>*>(sum->data);
         head.targets = targets.data();
         of_rows = static_cast<Terms*>(terms->data);
         logits = static_cast<T*>(piece->data);
@@ -149,6 +152,7 @@ class LinearCrossEntropyLoss : public Module<LinearCrossEntropyLoss> {
         detail::all_reduce_over(mesh, over_classes, of_rows ? of_rows + first : nullptr, count);
         if constexpr (!Y::MeshOf::dry) head.pull_back(first, count, logits, of_rows, 1 / all_rows);
       });
+      if constexpr (!Y::MeshOf::dry) head.round_sum();
     }
     if (!at_once) detail::all_reduce_over(mesh, over_classes, of_rows, head.rows());
     const double rows = detail::write_loss<Logits>(y, targets, of_rows, head.expected, options_.reduction);
