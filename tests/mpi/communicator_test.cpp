@@ -145,6 +145,47 @@ TEST_CASE_TEMPLATE("all_reduce", T, float, double, Bf16, std::int64_t, std::int3
   }
 }
 
+TEST_CASE("sums of bfloat16 are made in float, and the same on all ranks") {
+  for (const sw::Communicator& world : arrangements()) {
+    INFO(world.hosts().count(), " hosts");
+    const int p = world.size();
+    const auto term = [](int rank, Index i) {  // up to 255, with all bits that fit
+      return sw::detail::round_to_bf16(static_cast<float>((rank * 7919 + i * 104729 + 13) % 51001) / 200);
+    };
+    for (Index n : {0, 1, 700, 20011}) {
+      std::vector<std::uint16_t> in, sums(at(n)), later, scattered(at(n));
+      std::vector<Index> counts(at(p), n / p);
+      counts[0] += n % p;
+      for (Index i = 0; i < n; ++i) in.push_back(term(world.rank(), i));
+      later = in;
+      world.all_reduce(in.data(), sums.data(), n, DataType::bf16, ReduceOp::sum);
+      world.all_reduce_async(later.data(), later.data(), n, DataType::bf16, ReduceOp::sum).wait();
+      world.reduce_scatter(in.data(), scattered.data(), counts, DataType::bf16, ReduceOp::sum);
+      bool right = true, same = true;
+      const Index first = offsets_of(counts)[at(world.rank())], mine = counts[at(world.rank())];
+      for (Index i = 0; i < n; ++i) {
+        float sum = 0;
+        for (int r = 0; r < p; ++r) sum += sw::detail::widen_bf16(term(r, i));
+        const std::uint16_t bits = sums[at(i)];
+        // On one host there is one rounding; else the sums of the hosts are rounded too.
+        right =
+            right && (world.hosts().count() == 1 ? bits == sw::detail::round_to_bf16(sum)
+                                                 : std::abs(sw::detail::widen_bf16(bits) - sum) <= sum / 128);
+        same = same && later[at(i)] == bits;
+        if (i >= first && i < first + mine && world.hosts().count() == 1) {
+          same = same && scattered[at(i - first)] == bits;
+        }
+      }
+      CHECK(right);
+      CHECK(same);
+      std::vector<std::uint16_t> least(at(n)), most(at(n));
+      PMPI_Allreduce(sums.data(), least.data(), static_cast<int>(n), MPI_UINT16_T, MPI_MIN, MPI_COMM_WORLD);
+      PMPI_Allreduce(sums.data(), most.data(), static_cast<int>(n), MPI_UINT16_T, MPI_MAX, MPI_COMM_WORLD);
+      CHECK(least == most);
+    }
+  }
+}
+
 TEST_CASE("all_reduce of structs of one's own") {
   const auto world = sw::world();
   const int p = world.size();

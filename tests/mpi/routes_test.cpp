@@ -72,7 +72,8 @@ class Examination {
       mpi_counter::reset();
       sw::Recording recording(mesh_);
       sw::Buffer result = carry<T, Rank>(mesh_, shape_, from, route, std::move(source), background);
-      wrong += disagreement(route, recording.plan(), mpi_counter::counts());
+      wrong += disagreement(route, {sw::data_type<T>, from, mesh_.sizes()}, recording.plan(),
+                            mpi_counter::counts());
       if (result->bytes != count(to) * static_cast<Index>(sizeof(T))) wrong += " wrong size;";
       if (!is_block_of(mesh_, shape_, static_cast<const T*>(result->data), to, from, seed)) {
         wrong += background ? " wrong values in the background;" : " wrong values;";

@@ -106,14 +106,15 @@ struct Event {
   const Tally* kind;
   std::ptrdiff_t bytes;
   MPI_Comm comm;
+  MPI_Datatype type;  ///< of all-gathers and all-to-alls
 };
 
 /// The collectives since the last `reset`, in their order.
 inline std::vector<Event> events;
 
-inline void note(Tally& tally, std::ptrdiff_t bytes, MPI_Comm comm) {
+inline void note(Tally& tally, std::ptrdiff_t bytes, MPI_Comm comm, MPI_Datatype type = MPI_DATATYPE_NULL) {
   note(tally, bytes);
-  events.push_back({&tally, bytes, comm});
+  events.push_back({&tally, bytes, comm, type});
 }
 
 inline void reset() {
@@ -165,7 +166,7 @@ int MPI_Iallreduce(const void* sendbuf, void* recvbuf, int count, MPI_Datatype d
 int MPI_Allgather(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf, int recvcount,
                   MPI_Datatype recvtype, MPI_Comm comm) {
   mpi_counter::note(mpi_counter::seen.all_gather,
-                    mpi_counter::bytes_of(recvcount, recvtype) * mpi_counter::size_of(comm), comm);
+                    mpi_counter::bytes_of(recvcount, recvtype) * mpi_counter::size_of(comm), comm, recvtype);
   return PMPI_Allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
 }
 int MPI_Iallgather(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf, int recvcount,
@@ -176,7 +177,8 @@ int MPI_Iallgather(const void* sendbuf, int sendcount, MPI_Datatype sendtype, vo
 }
 int MPI_Allgatherv(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf,
                    const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm) {
-  mpi_counter::note(mpi_counter::seen.all_gather, mpi_counter::bytes_of(recvcounts, recvtype, comm), comm);
+  mpi_counter::note(mpi_counter::seen.all_gather, mpi_counter::bytes_of(recvcounts, recvtype, comm), comm,
+                    recvtype);
   return PMPI_Allgatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
 }
 int MPI_Iallgatherv(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf,
@@ -230,7 +232,7 @@ int MPI_Alltoallv(const void* sendbuf, const int sendcounts[], const int sdispls
                   MPI_Comm comm) {
   mpi_counter::note(mpi_counter::seen.all_to_all,
                     mpi_counter::bytes_of(sendbuf == MPI_IN_PLACE ? recvcounts : sendcounts, recvtype, comm),
-                    comm);
+                    comm, recvtype);
   return PMPI_Alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
 }
 int MPI_Ialltoallv(const void* sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype,

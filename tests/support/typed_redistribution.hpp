@@ -87,7 +87,8 @@ inline void report(const std::string& how, const std::string& wrong, const detai
 template <class PlanType>
 std::string wrong_result(const detail::AnyTensor& x, const detail::AnyTensor& y, const PlanType& recorded) {
   const Route expected = route(x.layout, y.layout, x.rank, x.mesh.sizes());
-  std::string wrong = disagreement(expected, recorded, mpi_counter::counts());
+  std::string wrong =
+      disagreement(expected, {x.type, x.layout, x.mesh.sizes()}, recorded, mpi_counter::counts());
   if (!holds(y, x.layout, 5) || y.extents() != x.extents()) wrong += " wrong;";
   if (!filled(x, 5)) wrong += " the source has changed;";
   return wrong;
@@ -95,8 +96,9 @@ std::string wrong_result(const detail::AnyTensor& x, const detail::AnyTensor& y,
 /// The map is the identity of the values, so the gradient that comes out has the value of the one that goes in.
 template <class PlanType>
 std::string wrong_gradient(const detail::AnyTensor& found, const Layout& arriving, const PlanType& recorded) {
-  std::string wrong = disagreement(route(arriving, found.layout, found.rank, found.mesh.sizes()), recorded,
-                                   mpi_counter::counts());
+  const Route expected = route(arriving, found.layout, found.rank, found.mesh.sizes());
+  std::string wrong =
+      disagreement(expected, {found.type, arriving, found.mesh.sizes()}, recorded, mpi_counter::counts());
   if (recorded.collectives() != recorded.collectives(Phase::backward))
     wrong += " not all counted as backward;";
   if (!found) return wrong + " no gradient";

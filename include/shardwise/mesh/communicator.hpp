@@ -78,7 +78,9 @@ class Communicator {
   /// out = the reduction of every rank's `in`. `in == out` works in place.
   void all_reduce(const void* in, void* out, Index count, DataType type, ReduceOp op) const {
     const int n = detail::mpi_count(count, "all_reduce");
-    if (by_rounds(count * size_of(type))) return all_reduce_async(in, out, count, type, op).wait();
+    if (by_rounds(count * size_of(type), sums_wide(type, op)))
+      return all_reduce_async(in, out, count, type, op).wait();
+    if (sums_wide(type, op)) return detail::sum_wide(*this, detail::all_reduce_of(in, out, count, size()));
     if (auto* node = state_->node()) return node->all_reduce(in, out, count, reduction(type, op));
     call("MPI_Allreduce", MPI_Allreduce, in_place(in, out), out, n, detail::mpi_type(type),
          detail::mpi_op(type, op));
@@ -87,12 +89,7 @@ class Communicator {
                                          ReduceOp op) const {
     if (!in_background()) return all_reduce(in, out, count, type, op), Request();
     detail::mpi_count(count, "all_reduce");
-    detail::BlockWork work{.in = in, .out = out, .gathers = true, .op = detail::mpi_op(type, op)};
-    for (Index rank = 0; rank < size(); ++rank) {
-      work.offsets.push_back(count * rank / size());
-      work.counts.push_back(count * (rank + 1) / size() - work.offsets.back());
-    }
-    return start("all_reduce", std::move(work), type);
+    return start("all_reduce", detail::all_reduce_of(in, out, count, size()), type, &op);
   }
 
   /// The same for structs, which `M::combine` reduces. `count` is in structs.
@@ -142,11 +139,12 @@ class Communicator {
   /// elements: the same on all ranks. `in == out` works in place; the result is then at its beginning.
   void reduce_scatter(const void* in, void* out, std::span<const Index> counts, DataType type,
                       ReduceOp op) const {
-    if (by_rounds(detail::sum_of(counts) * size_of(type))) {
+    if (by_rounds(detail::sum_of(counts) * size_of(type), sums_wide(type, op))) {
       return reduce_scatter_async(in, out, counts, type, op).wait();
     }
     detail::MpiCounts lists(1, size());
     lists.fill_counts(0, counts, "reduce_scatter");
+    if (sums_wide(type, op)) return detail::sum_wide(*this, detail::reduce_scatter_of(in, out, counts));
     if (auto* node = state_->node()) return node->reduce_scatter(in, out, counts, reduction(type, op));
     call("MPI_Reduce_scatter", MPI_Reduce_scatter, in_place(in, out), out, lists[0], detail::mpi_type(type),
          detail::mpi_op(type, op));
@@ -156,13 +154,7 @@ class Communicator {
     if (!in_background()) return reduce_scatter(in, out, counts, type, op), Request();
     detail::MpiCounts lists(1, size());
     lists.fill_counts(0, counts, "reduce_scatter");
-    return start("reduce_scatter",
-                 {.in = in,
-                  .out = out,
-                  .counts = {counts.begin(), counts.end()},
-                  .offsets = detail::offsets_of(counts),
-                  .op = detail::mpi_op(type, op)},
-                 type);
+    return start("reduce_scatter", detail::reduce_scatter_of(in, out, counts), type, &op);
   }
 
   /// Sends every rank its own block of `in`, and puts what rank r sent at out + recv_offsets[r].
@@ -248,10 +240,18 @@ class Communicator {
   /// Where ranks share a host nothing is gained beside a computation: it is the cores that move the data.
   bool in_background() const { return state_->hosts.count() > 1; }
   /// Across hosts our rounds are those that send each byte once, in both directions at a time.
-  bool by_rounds(Index bytes) const { return in_background() && bytes >= rounds_from; }
-  Request start(const char* name, detail::BlockWork work, DataType type) const {
+  bool by_rounds(Index bytes, bool sums_wide = false) const {
+    return in_background() && (bytes >= rounds_from || sums_wide);
+  }
+  /// Sums that MPI would round after each addition. Of two terms there is one.
+  bool sums_wide(DataType type, ReduceOp op) const { return size() > 2 && detail::sums_wide(type, op); }
+  Request start(const char* name, detail::BlockWork work, DataType type, const ReduceOp* op = nullptr) const {
     work.element = size_of(type);
     work.type = detail::mpi_type(type);
+    if (op) {
+      work.op = detail::mpi_op(type, *op);
+      work.sums_wide = detail::sums_wide(type, *op);
+    }
     return Request(name, *make_pooled<detail::BlockOperation>(state_->messages, std::move(work)), state_);
   }
 

@@ -17,6 +17,7 @@
 /// communicator.all_reduce(&mine, &of_all, 1);   // one call of MPI, however many members Range has
 /// @endcode
 
+#include <algorithm>
 #include <bit>
 
 #include <shardwise/mesh/data_type.hpp>
@@ -70,7 +71,8 @@ constexpr std::uint16_t round_to_bf16(float value) {
   return static_cast<std::uint16_t>((value != value ? bits | 0x400000U : rounded) >> 16);
 }
 
-/// MPI knows no bfloat16: it travels as 16-bit integers, and sums are rounded to nearest even after each addition.
+/// MPI knows no bfloat16: it travels as 16-bit integers. A sum is rounded to nearest even after each addition, which is
+/// once for two terms; more are added by `add_bf16`.
 template <ReduceOp Op>
 struct ReducedBf16 {
   std::uint16_t bits;
@@ -86,6 +88,29 @@ struct ReducedBf16 {
     }
   }
 };
+
+/// Whether terms are narrower than what they are added up in.
+constexpr bool sums_wide(DataType type, ReduceOp op) { return type == DataType::bf16 && op == ReduceOp::sum; }
+
+/// sums[i] = first[i] + terms[i] + terms[stride + i] + …, `number` of them: bfloat16, added in this order in float, and
+/// rounded once. `sums` may be `first`.
+inline void add_bf16(Index count, const void* first, const void* terms, Index stride, int number,
+                     void* sums) {
+  constexpr Index block = 512;
+  float wide[block];
+  const auto* from = static_cast<const std::uint16_t*>(first);
+  const auto* more = static_cast<const std::uint16_t*>(terms);
+  auto* to = static_cast<std::uint16_t*>(sums);
+  for (Index begin = 0; begin < count; begin += block) {
+    const Index n = std::min(block, count - begin);
+    for (Index i = 0; i < n; ++i) wide[i] = widen_bf16(from[begin + i]);
+    for (int term = 0; term < number; ++term) {
+      const std::uint16_t* next = more + term * stride + begin;
+      for (Index i = 0; i < n; ++i) wide[i] += widen_bf16(next[i]);
+    }
+    for (Index i = 0; i < n; ++i) to[begin + i] = round_to_bf16(wide[i]);
+  }
+}
 
 inline MPI_Datatype mpi_type(DataType type) {
   const MPI_Datatype in_their_order[] = {MPI_FLOAT,   MPI_DOUBLE,  MPI_UINT16_T,

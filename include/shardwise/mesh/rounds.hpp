@@ -10,11 +10,12 @@
 /// within the host first, to the rank in the lane of their home, then across, within the lane: so a byte goes over a
 /// link as often as it must (Thakur et al., "Optimization of Collective Communication Operations in MPICH", 2005, for
 /// the two halves of an all-reduce). Sums are made in the order of the ranks, beginning with one's own: the same bits in
-/// every run.
+/// every run. Those of bfloat16 are made in float, and rounded when they travel: a host's, and that of all.
 
 #include <shardwise/memory/pooled_list.hpp>
 #include <shardwise/mesh/messages.hpp>
 #include <shardwise/mesh/mpi_counts.hpp>
+#include <shardwise/mesh/reducible.hpp>
 
 namespace shardwise::detail {
 
@@ -25,6 +26,7 @@ struct BlockWork {
   bool gathers = false;  ///< the sums, if it reduces: an all-reduce
   std::vector<Index> counts{}, offsets{};
   MPI_Op op = MPI_OP_NULL;  ///< if it reduces
+  bool sums_wide = false;   ///< bfloat16, added up in float
   Index element = 0;        ///< bytes
   MPI_Datatype type = MPI_DATATYPE_NULL;
 
@@ -32,6 +34,19 @@ struct BlockWork {
   const char* source() const { return static_cast<const char*>(in); }
   char* target() const { return static_cast<char*>(out); }
 };
+
+/// An all-reduce whose elements are at home in blocks, one for each rank.
+inline BlockWork all_reduce_of(const void* in, void* out, Index count, int ranks) {
+  BlockWork work{.in = in, .out = out, .gathers = true};
+  for (Index rank = 0; rank < ranks; ++rank) {
+    work.offsets.push_back(count * rank / ranks);
+    work.counts.push_back(count * (rank + 1) / ranks - work.offsets.back());
+  }
+  return work;
+}
+inline BlockWork reduce_scatter_of(const void* in, void* out, std::span<const Index> counts) {
+  return {.in = in, .out = out, .counts = {counts.begin(), counts.end()}, .offsets = offsets_of(counts)};
+}
 
 /// Memory for terms that arrive.
 class Landing {
@@ -133,10 +148,7 @@ class BlockPiece {
     const char* terms = landing_.data();
     for (int host = 0; host < hosts_.lane_size(); ++host) {
       const int block = home(host);
-      copy(sum, work_.source() + place(block), bytes(block));
-      for (int other = 0; other + 1 < hosts_.lanes(); ++other) {
-        reduce(terms + other * lane_bytes(), sum, count(block));
-      }
+      reduce(work_.source() + place(block), terms, lane_bytes(), hosts_.lanes() - 1, sum, count(block));
       sum += bytes(block);
       terms += bytes(block);
     }
@@ -158,10 +170,7 @@ class BlockPiece {
   }
   void sum_block() {
     char* sum = work_.target() + (work_.gathers ? place(group_.rank) : first(group_.rank) * work_.element);
-    copy(sum, own_, bytes(group_.rank));
-    for (int other = 0; other + 1 < hosts_.lane_size(); ++other) {
-      reduce(landing_.data() + other * bytes(group_.rank), sum, count(group_.rank));
-    }
+    reduce(own_, landing_.data(), bytes(group_.rank), hosts_.lane_size() - 1, sum, count(group_.rank));
     landing_.make(0);
     sums_.make(0);
   }
@@ -183,11 +192,14 @@ class BlockPiece {
     }
   }
 
-  static void copy(char* to, const char* from, Index bytes) {
-    if (to != from && bytes > 0) std::memmove(to, from, static_cast<std::size_t>(bytes));
-  }
-  void reduce(const char* terms, char* sums, Index count) const {
-    if (count > 0) MPI_Reduce_local(terms, sums, static_cast<int>(count), work_.type, work_.op);
+  /// sum = own, reduced with as many terms, `stride` bytes apart.
+  void reduce(const char* own, const char* terms, Index stride, int number, char* sum, Index count) const {
+    if (count == 0) return;
+    if (work_.sums_wide) return add_bf16(count, own, terms, stride / work_.element, number, sum);
+    if (sum != own) std::memmove(sum, own, static_cast<std::size_t>(count * work_.element));
+    for (int term = 0; term < number; ++term) {
+      MPI_Reduce_local(terms + term * stride, sum, static_cast<int>(count), work_.type, work_.op);
+    }
   }
 
   const MessageGroup& group_;
@@ -240,5 +252,21 @@ class BlockOperation final : public Operation {
   int pieces_ = 1, begun_ = 0, tags_ = 0;
   PooledList<BlockPiece> under_way_;
 };
+
+/// Sums of bfloat16 where no rounds are needed, by two calls: an all-to-all brings all terms of a block to its home, in the
+/// order of the ranks; sums are made in float, and gathered.
+template <class Ranks>
+void sum_wide(const Ranks& ranks, const BlockWork& work) {
+  const auto own = static_cast<std::size_t>(ranks.rank());
+  const Index count = work.counts[own], element = size_of(DataType::bf16);
+  const std::vector<Index> arriving(work.counts.size(), count);
+  Landing landing;
+  const char* terms = landing.make(count * ranks.size() * element);
+  ranks.all_to_all(work.in, work.counts, work.offsets, landing.data(), arriving, offsets_of(arriving),
+                   DataType::bf16);
+  char* sum = work.target() + (work.gathers ? work.offsets[own] * element : 0);
+  if (count > 0) add_bf16(count, terms, terms + count * element, count, ranks.size() - 1, sum);
+  if (work.gathers) ranks.all_gather(sum, work.out, work.counts, work.offsets, DataType::bf16);
+}
 
 }  // namespace shardwise::detail
