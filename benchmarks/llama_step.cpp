@@ -22,7 +22,7 @@ struct Options {
       .vocabulary = 32000, .features = 256, .layers = 2, .heads = 16, .kv_heads = 16, .hidden = 768};
   sw::Index batch = 8, sequence = 256;
   std::string mode = "tp", dtype = "float";
-  std::vector<std::string> losses{"pieces"};
+  std::vector<std::string> losses{"pieces"}, communicate_as;
   sw::ReduceOptions reduction;
   int steps = 8;
 };
@@ -53,6 +53,12 @@ void run(const Options& options) {
   const double at_start = peak_megabytes();
   sw::Llama<Mesh, Plan, T> model(mesh, options.model);
   sw::initialize(model, 3);
+  if (const auto& types = options.communicate_as; !types.empty()) {
+    const auto type = [](const std::string& name) {
+      return name == "float" ? sw::DataType::f32 : sw::DataType::bf16;
+    };
+    sw::set_communication(model, type(types.front()), type(types.back()));
+  }
   sw::AdamW adamw({}, options.reduction);
   const sw::CrossEntropyLoss of_logits;
   const sw::LinearCrossEntropyLoss in_pieces, reduced_once({}, {.one_all_reduce = true});
@@ -133,6 +139,10 @@ int main(int argc, char** argv) {
            "of all logits; or in pieces, with an all-reduce for each or one for all: one way, or several")
         ->check(CLI::IsMember({"logits", "pieces", "one-all-reduce"}));
     app.add_option("--dtype", options.dtype, "of parameters and activations")
+        ->check(CLI::IsMember({"float", "bfloat16"}));
+    app.add_option("--communicate-as", options.communicate_as,
+                   "what messages of gathered parameters, and of gradients, carry: one type, or two")
+        ->expected(1, 2)
         ->check(CLI::IsMember({"float", "bfloat16"}));
     app.add_option("--bucket-bytes", options.reduction.bucket_bytes, "of gradients")
         ->check(CLI::NonNegativeNumber);

@@ -5,7 +5,6 @@
 
 #include <limits>
 #include <stdexcept>
-#include <vector>
 
 #include <shardwise/models/llama/config_file.hpp>
 
@@ -43,6 +42,12 @@ void add_job_options(CLI::App& app, JobOptions& options) {
   add_count(app, "--micro-batches", job.micro_batches, "parts of a batch that are run one after another");
   app.add_option("--bucket-kib", options.bucket_kib, "of gradients that are reduced together")
       ->check(CLI::Range(0, 1 << 30));
+  app.add_option(
+         "--communicate-as", options.communicate_as,
+         "what messages of gradients, and of parameters that --zero 3 gathers, carry; with two types, the "
+         "first is of parameters, the second of gradients")
+      ->expected(1, 2)
+      ->check(CLI::IsMember({"float", "bfloat16"}));
   app.add_option("--in-background", job.in_background, "buckets that are under way at a time")
       ->check(CLI::NonNegativeNumber);
 }
@@ -74,6 +79,12 @@ StepJob job_of(const JobOptions& options, int any_dp) {
   job.sizes = mesh_sizes(options.replicas, options.dp.value_or(any_dp), options.tp, model.kv_heads);
   job.batch = options.batch.value_or(options.replicas * options.dp.value_or(1) * job.micro_batches);
   job.bucket_bytes = options.bucket_kib << 10;
+  if (const auto& types = options.communicate_as; !types.empty()) {
+    auto type = [](const std::string& name) {
+      return name == "float" ? sw::DataType::f32 : sw::DataType::bf16;
+    };
+    job.communicate_as = {type(types.front()), type(types.back())};
+  }
   return job;
 }
 

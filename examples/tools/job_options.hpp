@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "step_job.hpp"
 
@@ -27,6 +28,7 @@ struct JobOptions {
   int replicas = 1, tp = 1;
   std::optional<int> dp{};
   sw::Index bucket_kib = 8 << 10;
+  std::vector<std::string> communicate_as{};
   StepJob job{};  ///< the rest
 };
 

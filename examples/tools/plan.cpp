@@ -197,7 +197,8 @@ void print_json(const StepJob& job, sw::Index parameters, const std::vector<Rank
                   {"zero", job.zero_level},
                   {"sequence_parallel", job.sequence_parallel},
                   {"recompute", job.recompute},
-                  {"bucket_bytes", job.bucket_bytes}};
+                  {"bucket_bytes", job.bucket_bytes},
+                  {"communicate_as", communicated_as(job)}};
   json["ranks"] = Json::array();
   for (const RankPlan& each : plans) json["ranks"].push_back(plan_json(job, each));
   json["alike"] = plans.size() > 1 && alike(plans[0].plan, plans[1].plan);

@@ -37,6 +37,7 @@ PlannedStep planned(const StepJob& job, const std::array<int, 4>& coordinates) {
   const Mesh mesh(recorder, job.sizes, coordinates);
   sw::Llama<Mesh, Plan, T> model(mesh, job.model);
   model.recompute_layers = job.recompute;
+  set_communication(model, job);
   sw::AdamW adamw({}, options.reduction);
   auto load = [&](sw::Index micro) { return sw::load_batch(mesh, tokens, sampler, 0, micro); };
   train_step(model, adamw, options, load);  // makes the optimizer's state

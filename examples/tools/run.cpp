@@ -47,6 +47,7 @@ nlohmann::ordered_json description(const TrainOptions& options, const Mesh& mesh
           {"sequence_parallel", job.sequence_parallel},
           {"recompute", job.recompute},
           {"type", job.bf16 ? "bfloat16" : "float32"},
+          {"communicate_as", communicated_as(job)},
           {"parameters", parameters},
           {"model",
            {{"vocabulary", model.vocabulary},

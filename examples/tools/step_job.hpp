@@ -7,6 +7,7 @@
 /// types, chosen at run time: all combinations are compiled, each element type in translation units of its own.
 
 #include <array>
+#include <optional>
 
 #include <shardwise/kernel/element.hpp>
 #include <shardwise/mesh/communication_plan.hpp>
@@ -27,6 +28,8 @@ struct StepJob {
   sw::Index micro_batches = 1;
   sw::Index bucket_bytes = sw::Index{8} << 20;
   int in_background = 8;  ///< buckets that are under way at a time
+  /// Of messages of parameters that are gathered, and of gradients; none: the type of the model.
+  std::optional<std::array<sw::DataType, 2>> communicate_as{};
 };
 
 /// The same on every rank; 0 on a dry mesh.
@@ -34,6 +37,14 @@ struct StepResult {
   double loss = 0;  ///< the mean over all targets of the step that count
   double norm = 0;  ///< of its gradients, before clipping
 };
+
+/// Their names, for machines.
+inline std::array<const char*, 2> communicated_as(const StepJob& job) {
+  const sw::DataType own = job.bf16 ? sw::DataType::bf16 : sw::DataType::f32;
+  const auto types = job.communicate_as.value_or(std::array{own, own});
+  auto name = [](sw::DataType type) { return type == sw::DataType::bf16 ? "bfloat16" : "float32"; };
+  return {name(types[0]), name(types[1])};
+}
 
 struct PlannedStep {
   sw::CommunicationPlan<replica, sw::dp, sw::tp, sw::kvr> plan;

@@ -29,6 +29,12 @@ constexpr StepOptions step_options_of(const StepJob& job, double max_norm) {
           .reduction = {.bucket_bytes = job.bucket_bytes, .in_background = job.in_background}};
 }
 
+/// For a model before its first step.
+template <class Model>
+constexpr void set_communication(Model& model, const StepJob& job) {
+  if (const auto& types = job.communicate_as) sw::set_communication(model, types->front(), types->back());
+}
+
 /// `train_step` goes on after every gradient.
 struct Always {
   constexpr bool operator()(const StepResult&) const { return true; }

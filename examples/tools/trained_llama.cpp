@@ -21,6 +21,7 @@ TrainedLlama<T, Plan>::TrainedLlama(const Mesh& mesh, const StepJob& job, const 
       adamw_({.rate = settings.rate, .weight_decay = settings.weight_decay},
              step_options_of(job, max_norm_).reduction) {
   model_.recompute_layers = job.recompute;
+  set_communication(model_, job);
   sw::initialize(model_, settings.seed);
   adamw_.add_group([](const sw::ParameterInfo& p) { return p.rank == 1; },  // gains of norms do not decay
                    [](sw::AdamWUpdate& update) { update.weight_decay = 0; });

@@ -114,6 +114,24 @@ TEST_CASE("fully sharded, each layer is gathered twice and reduced once in a mic
   }
 }
 
+TEST_CASE("messages carry what they were told to") {
+  const Json usual = plan(large).at("ranks").at(0);
+  for (const auto& [types, gathered, reduced] :
+       {std::tuple{"bfloat16", 2, 2}, {"bfloat16 float", 2, 4}, {"float bfloat16", 4, 2}}) {
+    CAPTURE(types);
+    const Json json = plan(large + "--communicate-as " + types);
+    CHECK(json.at("step").at("communicate_as").at(0) == (gathered == 2 ? "bfloat16" : "float32"));
+    const Json& rank = json.at("ranks").at(0);
+    for (const char* phase : {"forward", "backward"}) {
+      const Traffic gathers = traffic(usual, phase, "all_gather", {"dp"});
+      CHECK(traffic(rank, phase, "all_gather", {"dp"}) ==
+            Traffic{gathers.calls, gathers.bytes / 4 * gathered});
+    }
+    CHECK(traffic(rank, "backward", "reduce_scatter", {"dp"}) == Traffic{82, reduced * whole});
+    CHECK(traffic(rank, "forward", "all_reduce", {"tp"}) == traffic(usual, "forward", "all_reduce", {"tp"}));
+  }
+}
+
 TEST_CASE("copies of sharded groups reduce their shards once a step") {
   const Json json = plan("--model 70b --dp 64 --replicas 2 --tp 8 --micro-batches 2");
   CHECK(json.at("mesh") == Json{{"replica", 2}, {"dp", 64}, {"tp", 8}, {"kvr", 1}});

@@ -70,8 +70,8 @@ class Traveller {
       order_.push_back(id);
       CHECK(same_bits(to, expected));
     };
-    buckets_.add(detail::AnyTensor(from), detail::AnyTensor(to), MemoryUse::gathered, Phase::backward,
-                 Shared<Step>::make(check));
+    buckets_.add(detail::AnyTensor(from), detail::AnyTensor(to), data_type_of<typename From::Element>(),
+                 MemoryUse::gathered, Phase::backward, Shared<Step>::make(check));
   }
 
   detail::Buckets& buckets() { return buckets_; }
@@ -232,7 +232,8 @@ TEST_CASE("uneven blocks: what arrivals add goes together on all ranks, though t
           const Blocks blocks(mesh, rows);
           checks.push_back([=] { CHECK(same_bits(blocks, redistribute_to<Blocks>(terms))); });
           auto send = [&](const auto& from, const auto& to, Shared<Step> arrival = {}) {
-            buckets.add(detail::AnyTensor(from), detail::AnyTensor(to), MemoryUse::gathered, Phase::backward,
+            const detail::AnyTensor any(from);
+            buckets.add(any, detail::AnyTensor(to), any.type, MemoryUse::gathered, Phase::backward,
                         std::move(arrival));
           };
           send(terms, blocks);

@@ -45,7 +45,7 @@ sw::Buffer carry(const MeshType& mesh, const sw::Shape<Rank>& shape, Layout from
     tensor.shape = sw::detail::padded(shape);
     tensor.layout = from;
     tensor.buffer = std::move(block);
-    sw::detail::Transfer transfer(std::move(tensor), step);
+    sw::detail::Transfer transfer(std::move(tensor), step, sw::data_type<T>);
     transfer.start(background);
     block = transfer.finish().buffer;
     from = step.to;

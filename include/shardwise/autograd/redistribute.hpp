@@ -26,14 +26,16 @@ namespace detail {
 
 class RedistributeNode final : public TapeNode {
  public:
-  /// `like`: a tensor as the gradient of the result lies, without a block; `to`: as the gradient of the operand lies.
-  constexpr RedistributeNode(const AnyTensor& like, const Layout& to, const ElementSum& elements,
-                             Shared<GradientSlot> from, const Shared<GradientSlot>& slot)
-      : like_(like), to_(to), elements_(elements), from_(std::move(from)), slot_(slot) {}
+  /// `like`: a tensor as the gradient of the result lies, without a block; `to`: as the gradient of the operand lies;
+  /// `travels`: what messages carry.
+  constexpr RedistributeNode(const AnyTensor& like, const Layout& to, DataType travels,
+                             const ElementSum& elements, Shared<GradientSlot> from,
+                             const Shared<GradientSlot>& slot)
+      : like_(like), to_(to), travels_(travels), elements_(elements), from_(std::move(from)), slot_(slot) {}
   constexpr bool pull_back(BackwardPart) override {
     Buffer dy = slot_->pass();
     if (!dy) return false;
-    AnyTensor dx = redistributed_to(like_.with(like_.layout, std::move(dy)), to_);
+    AnyTensor dx = redistributed_to(like_.with(like_.layout, std::move(dy)), to_, travels_);
     from_->add(std::move(dx.buffer), elements_, like_.mesh.recorder());
     return false;
   }
@@ -41,6 +43,7 @@ class RedistributeNode final : public TapeNode {
  private:
   AnyTensor like_;
   Layout to_;
+  DataType travels_;
   const ElementSum& elements_;
   Shared<GradientSlot> from_, slot_;
 };
@@ -88,6 +91,10 @@ struct Redistributed<Abstract<X, OnTape, Tracked>, Arguments...> {
   }
   using type = Abstract<typename decltype(type_of<X>())::type, OnTape, Tracked>;
 };
+template <class Y, bool OnTape, bool Tracked, class As>
+struct Communicated<Abstract<Y, OnTape, Tracked>, As> {
+  using type = Abstract<typename Communicated<Y, As>::type, OnTape, Tracked>;
+};
 template <class X, class... Arguments>
 struct Redistributed<Pending<X>, Arguments...> {
   using type = tensor_of<Pending<X>>;
@@ -97,7 +104,7 @@ struct Redistributed<Pending<X>, Arguments...> {
 
 /// `Y`, a tensor type or a `LayoutError`, in the place of an abstract operand.
 template <class Y, AbstractOperand X>
-constexpr auto redistribute_to(const X&) {
+constexpr auto redistribute_to(const X&, const detail::Communication& = {}) {
   if constexpr (AbstractOperand<Y>) {
     return Y{};
   } else {
@@ -108,18 +115,19 @@ constexpr auto redistribute_to(const X&) {
 /// `x` in the layout of the tensor type `Y`; on a tape if `x` is.
 template <TensorType Y, class X>
   requires is_var<X>
-constexpr auto redistribute_to(X x) {
+constexpr auto redistribute_to(X x, const detail::Communication& as = {}) {
   if constexpr (std::is_same_v<Y, tensor_of<X>>) {
     return x;
   } else {
-    Y y = redistribute_to<Y>(std::move(x).release());  // of x its tape, slot and recipe are left
+    Y y = redistribute_to<Y>(std::move(x).release(), as);  // of x its tape, slot and recipe are left
     return on_common_tape(
         std::move(y),
         [&](Tape& tape, const Y& result, const auto& slot) {
           using From = tensor_of<X>;
           tape.record<detail::RedistributeNode>(
               detail::AnyTensor(result).with(cotangent_of<Y>::layout, Buffer()), cotangent_of<From>::layout,
-              detail::element_sum<typename Y::Element>, slot_of(x), slot);
+              as.backward_of(data_type_of<typename Y::Element>()), detail::element_sum<typename Y::Element>,
+              slot_of(x), slot);
           if constexpr (OperandTraits<X>::tracked && same_data(From::layout, Y::layout)) {
             if (x.recipe()) return RecipeFor<Y>(Shared<detail::RelabelledRecipe<From, Y>>::make(x.recipe()));
           }

@@ -53,6 +53,13 @@ void narrow(Index n, const compute_t<T>* x, T* y) {
   for (Index i = 0; i < n; ++i) y[i] = narrow<T>(x[i]);
 }
 
+/// y = x, each rounded to the nearest `T` if that is narrower.
+template <class S, class T>
+void convert(Index n, const S* x, T* y) {
+  SHARDWISE_INDEPENDENT
+  for (Index i = 0; i < n; ++i) y[i] = narrow<T>(static_cast<compute_t<T>>(widen(x[i])));
+}
+
 /// y = a - b
 template <class T>
 void subtract(Index n, const T* a, const T* b, T* y) {

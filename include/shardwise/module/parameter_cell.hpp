@@ -11,6 +11,7 @@
 #include <shardwise/kernel/update.hpp>
 #include <shardwise/module/sharding.hpp>
 #include <shardwise/tensor/buckets.hpp>
+#include <shardwise/tensor/communicate_as.hpp>
 
 namespace shardwise {
 
@@ -105,9 +106,9 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
   constexpr void gather(Buckets& by) {
     Recorder* recorder = stored.mesh.recorder();
     gathered_at = changes;
-    gathered =
-        by.carry(stored, layouts.used, MemoryUse::gathered, recorder ? recorder->phase() : Phase::forward)
-            .buffer;
+    gathered = by.carry(stored, layouts.used, communication.forward_of(stored.type), MemoryUse::gathered,
+                        recorder ? recorder->phase() : Phase::forward)
+                   .buffer;
   }
   /// The gathered value. Throws `std::logic_error` outside of the parameter's units, and if it was never set.
   constexpr const Buffer& gathered_value() {
@@ -155,8 +156,9 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
   unsigned changes = 0;        ///< of the value
   unsigned gathered_at = 0;    ///< how many changes the gathered value knows of
   bool set = false, seen = false;
-  bool on_demand = false;      ///< its unit does not gather it ahead: see `Embedding`
-  bool read_backward = false;  ///< a pullback has asked for the gathered value: an embedding's does not
+  bool on_demand = false;       ///< its unit does not gather it ahead: see `Embedding`
+  bool read_backward = false;   ///< a pullback has asked for the gathered value: an embedding's does not
+  Communication communication;  ///< of the gathered value, and of gradients
   const Shared<GradientSlot> pending;  ///< what `backward` leaves
   const Shared<GradientSlot> resting;  ///< not used if pending gradients stay where they are
   GradientSlot finished{MemoryUse::gradient};

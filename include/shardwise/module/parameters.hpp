@@ -151,6 +151,26 @@ constexpr void initialize(M& module, std::uint64_t seed) {
   }
 }
 
+/// From now on messages of the parameters of `module` carry other types: `forward` those that gather fully sharded
+/// parameters for their use, in both passes, which is what is then computed with, or bring rows of a sharded table;
+/// `backward` those that reduce gradients. What is stored, updated and saved stays as it is, and so do whole parameters
+/// that a step of `Zero<1>` or `Zero<2>` gathers after the update. The same on all ranks; where modules share a parameter,
+/// the last call counts. Throws `std::invalid_argument` for types of integers.
+template <class M>
+constexpr void set_communication(M& module, DataType forward, DataType backward) {
+  const detail::Communication types{true, forward, backward};
+  for (const DataType type : {forward, backward}) {
+    if (!detail::can_convert(type))
+      throw std::invalid_argument("set_communication: parameters cannot be communicated as integers");
+  }
+  for (detail::ParameterCell* cell : detail::parameters_of(module)) cell->communication = types;
+}
+template <class M, class Forward, class Backward>
+constexpr void set_communication(M& module, communicate_as<Forward, Backward> as) {
+  static_assert(as.is_possible, "parameters are communicated as float, double or Eigen::bfloat16");
+  set_communication(module, as.types().forward, as.types().backward);
+}
+
 /// Global number of elements of all parameters.
 template <class M>
 constexpr Index parameter_count(M& module) {

@@ -71,7 +71,8 @@ class Embedding : public Module<Embedding<MeshType, Style, T>> {
     constexpr Layout all =
         Layout::by_axis(MeshType::axes, [](int axis) { return cut(axis) ? replicate : Ids::layout[axis]; });
     const auto ids = redistribute_to<relaid<Ids, packed(all)>>(value_of(tokens));
-    return redistribute_to<tensor_of<Y>>(embedding(alongside(ids, tokens), AsStored<TableParameter>{table}));
+    return redistribute_to<tensor_of<Y>>(embedding(alongside(ids, tokens), AsStored<TableParameter>{table}),
+                                         table.cell()->communication);
   }
 };
 

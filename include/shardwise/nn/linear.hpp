@@ -64,6 +64,9 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
       return give(matmul<InDims>(in, weight));
     }
   }
+  /// What messages of the input and of the result carry, as the style says.
+  using Communication = typename detail::CommunicationOf<Style>::type;
+
   /// `x` in the layout that this layer wants; several layers of one style share it, and so the edge that their
   /// gradients come back on.
   static constexpr auto take(const Operand auto& x) { return detail::take<Style, InDims>(x); }

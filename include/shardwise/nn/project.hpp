@@ -19,7 +19,11 @@ struct Project : Module<Project> {
   template <Operand X, class First, class... Rest>
   constexpr auto forward(const X& x, const First& first, const Rest&... rest) const {
     using Shared = decltype(first.take(x));
-    if constexpr ((std::is_same_v<Shared, decltype(rest.take(x))> && ...)) {
+    if constexpr (!(std::is_same_v<typename First::Communication, typename Rest::Communication> && ...)) {
+      return redistribute_to<
+          layout_error<Reason::styles_communicate_as_different_types,
+                       Got<typename First::Communication, typename Rest::Communication...>>>(x);
+    } else if constexpr ((std::is_same_v<Shared, decltype(rest.take(x))> && ...)) {
       const Shared shared = first.take(x);
       return std::make_tuple(first(shared), rest(shared)...);
     } else {

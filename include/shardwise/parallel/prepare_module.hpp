@@ -11,7 +11,8 @@
 /// auto y = attention(x, mask);   // x is gathered (or whatever it takes), the mask is not touched
 /// ```
 /// One placement per argument; arguments beyond them, and those that are `Unchanged`, pass as they are. A
-/// module that returns a tuple takes one placement per element.
+/// module that returns a tuple takes one placement per element. `PrepareModuleInput<tp, communicate_as<Eigen::bfloat16>,
+/// Reduced>` communicates in bfloat16.
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/module/module.hpp>
@@ -29,17 +30,24 @@ struct arguments {};
 template <class... Placements>
 struct results {};
 
-template <StyleAxes Axes, class Arguments, class Results>
+template <StyleAxes Axes, class Arguments, class Results, class Communication = detail::CommunicateAsStored>
 struct PrepareModuleInputOutput {
   using NamedAxes = typename detail::AxesNamed<Axes>::type;
   using ArgumentsOf = Arguments;
   using ResultsOf = Results;
+  using MessagesOf = Communication;
   static constexpr bool suits(ModuleKind kind) { return kind == ModuleKind::composite; }
 };
 template <StyleAxes Axes, class... Placements>
 struct PrepareModuleInput : PrepareModuleInputOutput<Axes, arguments<Placements...>, results<>> {};
 template <StyleAxes Axes, class... Placements>
 struct PrepareModuleOutput : PrepareModuleInputOutput<Axes, arguments<>, results<Placements...>> {};
+template <StyleAxes Axes, class F, class B, class... Placements>
+struct PrepareModuleInput<Axes, communicate_as<F, B>, Placements...>
+    : PrepareModuleInputOutput<Axes, arguments<Placements...>, results<>, communicate_as<F, B>> {};
+template <StyleAxes Axes, class F, class B, class... Placements>
+struct PrepareModuleOutput<Axes, communicate_as<F, B>, Placements...>
+    : PrepareModuleInputOutput<Axes, arguments<>, results<Placements...>, communicate_as<F, B>> {};
 
 namespace detail {
 
@@ -81,7 +89,7 @@ constexpr decltype(auto) prepared(X&& x) {
         return redistribute_to<Problem>(x);
       } else {
         constexpr Layout wanted = prepared_layout<T>(placement_of<P>, typename Style::NamedAxes{});
-        return redistribute_to<typename RedistributedTo<T, packed(wanted)>::type>(std::forward<X>(x));
+        return redistribute_as<Style, packed(wanted)>(std::forward<X>(x));
       }
     }
   }

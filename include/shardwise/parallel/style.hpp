@@ -17,13 +17,15 @@
 ///
 /// An embedding takes tokens as they are; its `Shard<out>` are columns of the table, its `Shard<in>` rows.
 /// `RowwiseParallel<tp, output<Shard<1>>>` gives `Shard<1>` instead, by a reduce-scatter;
-/// `ColwiseParallel<tp, output<Replicate>>` gathers what it computed. `Axes` is an axis or several:
+/// `ColwiseParallel<tp, output<Replicate>>` gathers what it computed. With `communicate_as<…>` beside it, or in its place,
+/// messages of the input and of what is given out carry other types (see tensor/communicate_as.hpp). `Axes` is an axis or several:
 /// `ColwiseParallel<AxisList<tp, kvr>>` splits over both. Different styles for different axes go together as
 /// `Styles<ColwiseParallel<tp>, CopyParallel<kvr>>`. On axes that a style does not name, parameters are
 /// `Replicate`; on data axes, where ranks work on different samples, `Reduced`.
 
 #include <shardwise/layout/placement.hpp>
 #include <shardwise/mesh/axis.hpp>
+#include <shardwise/tensor/communicate_as.hpp>
 
 namespace shardwise {
 
@@ -45,6 +47,32 @@ struct ReplicatedOutput {
   static constexpr Placement placement(Placement) { return replicate; }
 };
 
+template <class T>
+inline constexpr bool is_output = false;
+template <PlacementTag P>
+inline constexpr bool is_output<output<P>> = true;
+template <class T>
+inline constexpr bool is_communicate_as = false;
+template <class F, class B>
+inline constexpr bool is_communicate_as<communicate_as<F, B>> = true;
+template <class T>
+inline constexpr bool is_style_option = is_output<T> || is_communicate_as<T>;
+
+/// What the options of a style say: the one `output` and the one `communicate_as` among them, or the defaults.
+template <class Output, class Communication, class... Options>
+struct StyleOptions {
+  using OutputOf = Output;
+  using MessagesOf = Communication;
+};
+template <class Output, class Communication, class First, class... Rest>
+struct StyleOptions<Output, Communication, First, Rest...>
+    : StyleOptions<std::conditional_t<is_output<First>, First, Output>,
+                   std::conditional_t<is_communicate_as<First>, First, Communication>, Rest...> {
+  static_assert((is_output<First> + ... + is_output<Rest>) <= 1, "a style gives out one thing");
+  static_assert((is_communicate_as<First> + ... + is_communicate_as<Rest>) <= 1,
+                "a style communicates in one way");
+};
+
 /// An axis, or a list of them, as a list.
 template <class Axes>
 struct AxesNamed;
@@ -62,6 +90,12 @@ constexpr bool multiplies(ModuleKind kind) {
 }
 }  // namespace detail
 
+/// `communicate_as<…>`; and that or `output<…>`.
+template <class T>
+concept CommunicationOption = detail::is_communicate_as<T>;
+template <class T>
+concept StyleOption = detail::is_style_option<T>;
+
 /// An axis of a mesh, or an `AxisList` of several.
 template <class A>
 concept StyleAxes = requires {
@@ -69,31 +103,38 @@ concept StyleAxes = requires {
 };
 
 /// Splits the output features (Megatron-LM's column-parallel layer): each rank computes some of them.
-template <StyleAxes Axes, class Output = detail::NaturalOutput>
-struct ColwiseParallel {
+template <StyleAxes Axes, StyleOption... Options>
+struct ColwiseParallel
+    : detail::StyleOptions<detail::NaturalOutput, detail::CommunicateAsStored, Options...> {
   using NamedAxes = typename detail::AxesNamed<Axes>::type;
   static constexpr bool suits(ModuleKind kind) { return detail::multiplies(kind); }
   static constexpr Placement input(Placement, int) { return reduced; }
   static constexpr Placement weight(int out, int) { return shard(out); }
   static constexpr Placement bias() { return shard(0); }
-  static constexpr Placement output_of(Placement natural) { return Output::placement(natural); }
+  static constexpr Placement output_of(Placement natural) {
+    return ColwiseParallel::OutputOf::placement(natural);
+  }
 };
 
 /// Splits the input features (Megatron-LM's row-parallel layer): each rank computes a term of every output.
-template <StyleAxes Axes, class Output = detail::ReplicatedOutput>
-struct RowwiseParallel {
+template <StyleAxes Axes, StyleOption... Options>
+struct RowwiseParallel
+    : detail::StyleOptions<detail::ReplicatedOutput, detail::CommunicateAsStored, Options...> {
   using NamedAxes = typename detail::AxesNamed<Axes>::type;
   static constexpr bool suits(ModuleKind kind) { return detail::multiplies(kind); }
   static constexpr Placement input(Placement, int feature) { return shard(feature); }
   static constexpr Placement weight(int, int in) { return shard(in); }
   static constexpr Placement bias() { return replicate; }
-  static constexpr Placement output_of(Placement natural) { return Output::placement(natural); }
+  static constexpr Placement output_of(Placement natural) {
+    return RowwiseParallel::OutputOf::placement(natural);
+  }
 };
 
 /// Splits the sequence, dimension `Dim` of the input: each rank works on its own tokens (Korthikanti et al.,
 /// "Reducing activation recomputation in large transformer models", 2022).
-template <StyleAxes Axes, int Dim = 1>
-struct SequenceParallel {
+template <StyleAxes Axes, int Dim = 1, CommunicationOption... Option>
+struct SequenceParallel
+    : detail::StyleOptions<detail::NaturalOutput, detail::CommunicateAsStored, Option...> {
   using NamedAxes = typename detail::AxesNamed<Axes>::type;
   static constexpr bool suits(ModuleKind kind) {
     return kind == ModuleKind::norm || kind == ModuleKind::dropout;
@@ -106,8 +147,8 @@ struct SequenceParallel {
 
 /// Every rank does all of it, and puts the result to a use of its own: key and value heads that several ranks
 /// share.
-template <StyleAxes Axes>
-struct CopyParallel {
+template <StyleAxes Axes, CommunicationOption... Option>
+struct CopyParallel : detail::StyleOptions<detail::NaturalOutput, detail::CommunicateAsStored, Option...> {
   using NamedAxes = typename detail::AxesNamed<Axes>::type;
   static constexpr bool suits(ModuleKind kind) { return kind != ModuleKind::composite; }
   static constexpr Placement input(Placement, int) { return reduced; }
@@ -121,7 +162,8 @@ struct NoParallel {
   static constexpr bool suits(ModuleKind kind) { return kind != ModuleKind::composite; }
 };
 
-/// Several styles in one, each for axes of its own. Around a composite module, they go from the inside out.
+/// Several styles in one, each for axes of its own. Around a composite module, they go from the inside out; else those
+/// that communicate do it as the same types, as one collective may go over the axes of several.
 template <class... Parts>
 struct Styles {
   static constexpr bool suits(ModuleKind kind) { return (Parts::suits(kind) && ...); }

@@ -69,6 +69,14 @@ struct SharedAxis<std::tuple<Axis, Seen...>> {
   using type = Axis;
 };
 
+template <class Part, class As>
+inline constexpr bool communicates_as =
+    !CommunicationOf<Part>::says || std::is_same_v<typename CommunicationOf<Part>::type, As>;
+/// Do all parts that say what messages carry say the same?
+template <class... Parts>
+inline constexpr bool communicate_alike =
+    (communicates_as<Parts, typename CommunicationOf<Styles<Parts...>>::type> && ...);
+
 template <class MeshType, ModuleKind Kind, class... Parts, class... Rest>
 struct StyleProblem<MeshType, Kind, Styles<Parts...>, Rest...> {
   static constexpr auto type_of() {
@@ -76,6 +84,8 @@ struct StyleProblem<MeshType, Kind, Styles<Parts...>, Rest...> {
       using Axis = typename SharedAxis<typename Parts::NamedAxes...>::type;
       if constexpr (!std::is_void_v<Axis>) {
         return Refused<Reason::styles_name_one_axis_twice, On<Axis>, Got<Parts...>>{};
+      } else if constexpr (!communicate_alike<Parts...>) {
+        return Refused<Reason::styles_communicate_as_different_types, Got<Parts...>>{};
       } else if constexpr (!style_levels<Styles<Parts...>, MeshType>().nests()) {
         return Refused<Reason::left_data_axis_has_the_lower_zero_level, Got<Parts...>>{};
       } else {

@@ -108,6 +108,35 @@ constexpr Layout output_layout(const Layout& natural) {
   });
 }
 
+/// What messages of a module of this style carry: a `communicate_as`, or `CommunicateAsStored`.
+template <class Style>
+struct CommunicationOf {
+  static constexpr bool says = requires { typename Style::MessagesOf; };
+  static constexpr auto type_of() {
+    if constexpr (says) {
+      return TypeIs<typename Style::MessagesOf>{};
+    } else {
+      return TypeIs<CommunicateAsStored>{};
+    }
+  }
+  using type = typename decltype(type_of())::type;
+};
+/// That of the first part that says it; the others say the same.
+template <class First, class... Rest>
+struct CommunicationOf<Styles<First, Rest...>> {
+  static constexpr bool says = CommunicationOf<First>::says || CommunicationOf<Styles<Rest...>>::says;
+  using type = typename std::conditional_t<CommunicationOf<First>::says, CommunicationOf<First>,
+                                           CommunicationOf<Styles<Rest...>>>::type;
+};
+
+/// `x` redistributed to the layout `L` by messages as the style says.
+template <class Style, PackedLayout L, Operand X>
+constexpr auto redistribute_as(X&& x) {
+  using As = typename CommunicationOf<Style>::type;
+  return redistribute_to<typename Communicated<typename RedistributedTo<tensor_of<X>, L>::type, As>::type>(
+      std::forward<X>(x), As::types());
+}
+
 /// A group of dimensions of a parameter: input or output features.
 struct Features {
   int first = 0, count = 1;
@@ -156,7 +185,7 @@ constexpr auto take(X&& x) {
   } else {
     using MeshOf = typename T::MeshOf;
     constexpr Layout wanted = input_layout<Style, MeshOf>(T::layout, T::rank - FeatureDims);
-    return redistribute_to<typename RedistributedTo<T, packed(wanted)>::type>(std::forward<X>(x));
+    return redistribute_as<Style, packed(wanted)>(std::forward<X>(x));
   }
 }
 /// `y`, which a module of this style has computed, as it gives it out.
@@ -167,7 +196,7 @@ constexpr auto give(Y&& y) {
     return redistribute_to<T>(y);
   } else {
     constexpr Layout wanted = output_layout<Style, typename T::MeshOf>(T::layout);
-    return redistribute_to<typename RedistributedTo<T, packed(wanted)>::type>(std::forward<Y>(y));
+    return redistribute_as<Style, packed(wanted)>(std::forward<Y>(y));
   }
 }
 

@@ -25,7 +25,7 @@ class Bucket {
   constexpr bool goes(const MeshView& mesh, DataType type, const ExchangeWay& way, Phase phase) const {
     return exchange_.mesh() == mesh && exchange_.type() == type && exchange_.way() == way && phase_ == phase;
   }
-  /// Bytes of its tensors on the first rank of the mesh, which has no fewer than others: a number that is the same on
+  /// Bytes that travel, of its tensors on the first rank of the mesh, which has no fewer than others: a number that is the same on
   /// every rank.
   constexpr Index most() const { return most_; }
 
@@ -74,31 +74,32 @@ class Buckets {
   /// `background`: in how many buckets the communication may be under way at a time; 0: in the foreground.
   constexpr Buckets(Index most_bytes, int background) : most_bytes_(most_bytes), background_(background) {}
 
-  /// Brings `from` to where `to` is: blocks that are cut are gathered, or exchanged for others; pending sums are made, whole (then `to` may have
-  /// the block of `from`) or cut. Returns false if that changes no block: they differ on axes of one rank at most.
-  constexpr bool add(const AnyTensor& from, const AnyTensor& to, MemoryUse use, Phase phase,
+  /// Brings `from` to where `to` is, its elements as `travels`: blocks that are cut are gathered, or exchanged for others;
+  /// pending sums are made, whole (then `to` may have the block of `from`) or cut. Returns false if that changes no block:
+  /// they differ on axes of one rank at most.
+  constexpr bool add(const AnyTensor& from, const AnyTensor& to, DataType travels, MemoryUse use, Phase phase,
                      Shared<Arrival> arrival = {}) {
     const AxisSet axes = changed_axes(from.layout, to.layout, from.mesh.sizes());
     if (axes == 0) return false;
     const ExchangeWay way{collective_for(from.layout, to.layout, axes), axes, ReduceOp::sum, use};
     const AnyTensor& whole = way.kind == Collective::all_gather ? to : from;
-    const Index most = whole.box_at(MeshSizes{}).elements() * whole.element_bytes();
-    const Index capacity = std::min(
-        most_bytes_, whole.element_bytes() * std::numeric_limits<int>::max());  // that one call takes
+    const Index most = message_bytes(whole, travels);
+    const Index capacity =
+        std::min(most_bytes_, size_of(travels) * std::numeric_limits<int>::max());  // that one call takes
     if (most > capacity) {
-      Bucket& alone = under_way_.emplace_back(from.mesh, from.type, way, phase);
+      Bucket& alone = under_way_.emplace_back(from.mesh, travels, way, phase);
       alone.add(from, to, most, std::move(arrival));
       begin(alone);
       return true;
     }
-    bucket_for(from, way, phase, capacity - most).add(from, to, most, std::move(arrival));
+    bucket_for(from.mesh, travels, way, phase, capacity - most).add(from, to, most, std::move(arrival));
     return true;
   }
 
   /// `from` in another layout, as `add` brings it there: the same block if nothing changes, or if it is to be reduced
   /// whole, which is done in place (in a copy, if somebody else reads it); else a new one, counted as `use`. The
   /// arrival is told when it is there, which may be at once: then it gets the only handle, and nothing is returned.
-  constexpr AnyTensor carry(AnyTensor from, const Layout& to, MemoryUse use, Phase phase,
+  constexpr AnyTensor carry(AnyTensor from, const Layout& to, DataType travels, MemoryUse use, Phase phase,
                             Shared<Arrival> arrival = {}) {
     const AxisSet axes = changed_axes(from.layout, to, from.mesh.sizes());
     if (axes == 0) {
@@ -114,7 +115,7 @@ class Buckets {
     } else {
       result = from.unwritten(to, use);
     }
-    add(from, result, MemoryUse::gathered, phase, std::move(arrival));
+    add(from, result, travels, MemoryUse::gathered, phase, std::move(arrival));
     return result;
   }
 
@@ -132,12 +133,16 @@ class Buckets {
     if (!under_way_.empty()) finish_first();
   }
   /// Whether a tensor is too large for a bucket of several.
-  constexpr bool goes_alone(const AnyTensor& tensor) const {
-    return tensor.box_at(MeshSizes{}).elements() * tensor.element_bytes() > most_bytes_;
+  constexpr bool goes_alone(const AnyTensor& tensor, DataType travels) const {
+    return message_bytes(tensor, travels) > most_bytes_;
   }
   constexpr bool idle() const { return open_.empty() && under_way_.empty(); }
 
  private:
+  /// On the first rank of the mesh.
+  static constexpr Index message_bytes(const AnyTensor& tensor, DataType travels) {
+    return tensor.box_at(MeshSizes{}).elements() * size_of(travels);
+  }
   static constexpr Collective collective_for(const Layout& from, const Layout& to, AxisSet axes) {
     auto any = [axes](const Layout& layout, auto placement) {
       return (layout.axes_where(placement) & axes) != 0;
@@ -150,14 +155,15 @@ class Buckets {
   }
 
   /// An open bucket that goes this way, with so much room; if there is one without, that is full.
-  constexpr Bucket& bucket_for(const AnyTensor& tensor, const ExchangeWay& way, Phase phase, Index room) {
+  constexpr Bucket& bucket_for(const MeshView& mesh, DataType travels, const ExchangeWay& way, Phase phase,
+                               Index room) {
     for (Bucket& bucket : open_) {
-      if (!bucket.goes(tensor.mesh, tensor.type, way, phase)) continue;
+      if (!bucket.goes(mesh, travels, way, phase)) continue;
       if (bucket.most() <= room) return bucket;
       begin(open_.move_to(under_way_, bucket));
       break;
     }
-    return open_.emplace_back(tensor.mesh, tensor.type, way, phase);
+    return open_.emplace_back(mesh, travels, way, phase);
   }
   /// Starts the last of those under way.
   constexpr void begin(Bucket& bucket) {

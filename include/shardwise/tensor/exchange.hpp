@@ -4,7 +4,8 @@
 
 /// @file
 /// One collective, whatever the types of the tensors that travel in it: packs their parts if it must, makes one MPI
-/// call, and unpacks. On a dry mesh the same code only counts.
+/// call, and unpacks. What travels may be of another type than a tensor's elements: then packing converts. On a dry mesh
+/// the same code only counts.
 
 #include <shardwise/layout/transition.hpp>
 #include <shardwise/memory/pooled_list.hpp>
@@ -21,8 +22,8 @@ struct ExchangeWay {
   friend constexpr bool operator==(const ExchangeWay&, const ExchangeWay&) = default;
 };
 
-/// Tensors on one mesh, of the element type `type`; or of any, if that is `u8`, and nothing is reduced. Add them,
-/// `start`, then `finish`.
+/// Tensors on one mesh, whose elements travel as `type`; or, if that is `u8` and nothing is reduced, as they are. Add
+/// them, `start`, then `finish`.
 class Exchange {
  public:
   constexpr Exchange(const MeshView& mesh, DataType type, const ExchangeWay& way)
@@ -38,12 +39,11 @@ class Exchange {
   /// What rank after rank has of a tensor in the layout of `from` goes to where `to` has it. The two may share their
   /// block, if it is to be reduced in place.
   constexpr void add(const AnyTensor& from, const AnyTensor& to) {
-    count(moved_.emplace_back(from.shape, from.layout, to.layout, from.element_bytes(), from.buffer,
-                              to.buffer));
+    count(moved_.emplace_back(from.shape, from.layout, to.layout, from.type, from.buffer, to.buffer));
   }
   /// The same where the ranks have divided rows of it, this one its part in `block`.
   constexpr void add(const Buffer& block, const DividedRows& rows, const AnyTensor& to) {
-    count(moved_.emplace_back(to.shape, to.layout, to.layout, to.element_bytes(), block, to.buffer, rows));
+    count(moved_.emplace_back(to.shape, to.layout, to.layout, to.type, block, to.buffer, rows));
   }
   /// Elements that this rank's call has: of the larger of its two buffers; of an all-to-all, what is sent.
   constexpr Index elements() const { return elements_; }
@@ -70,7 +70,7 @@ class Exchange {
   struct Moved {
     AnyShape shape;
     Layout from, to;
-    Index element;  // bytes
+    DataType type;
     Buffer in, out;
     DividedRows rows{};  // instead of `from`
   };
@@ -86,9 +86,13 @@ class Exchange {
   constexpr int self() const {
     return group_rank(mesh_.sizes(), mesh_.coordinates(), mesh_.axes(), way_.axes);
   }
-  /// Of the type that travels.
+  /// What a tensor's elements travel as.
+  constexpr DataType travels(const Moved& tensor) const {
+    return type_ == DataType::u8 ? tensor.type : type_;
+  }
+  /// Of `type_`.
   constexpr Index count_of(const Moved& tensor, const AnyBox& box) const {
-    return box.elements() * (tensor.element / size_of(type_));
+    return box.elements() * (size_of(travels(tensor)) / size_of(type_));
   }
   constexpr AnyBox box_of(const Moved& tensor, const Layout& layout, int member) const {
     return local_box(tensor.shape, layout, mesh_.sizes(),
@@ -120,13 +124,17 @@ class Exchange {
     }
     return true;
   }
+  /// Is a block never sent, or received, where it is?
+  constexpr bool copies() const {
+    return moved_.size() > 1 || moved_.front().type != travels(moved_.front());
+  }
   constexpr bool packs() const {
-    if (moved_.size() > 1) return true;
+    if (copies()) return true;
     const Moved& tensor = moved_.front();
     return !in_order(source(tensor), [&](int member) { return sent(tensor, member); });
   }
   constexpr bool unpacks() const {
-    if (moved_.size() > 1) return true;
+    if (copies()) return true;
     const Moved& tensor = moved_.front();
     return !in_order(target(tensor), [&](int member) { return received(tensor, member); });
   }
@@ -141,18 +149,17 @@ class Exchange {
 
   /// Packs what goes out; makes room for what comes in.
   constexpr void make_room(Index count) {
-    const bool several = moved_.size() > 1;
     switch (way_.kind) {
       case Collective::all_reduce:
-        if (several) packed_ = allocate(count);
-        if (several && !mesh_.dry()) pack_for(self(), data(packed_));
+        if (copies()) packed_ = allocate(count);
+        if (copies() && !mesh_.dry()) pack_for(self(), data(packed_));
         return;
       case Collective::all_gather:
         if (unpacks()) landed_ = allocate(count);
         return;
       case Collective::reduce_scatter:
         pack(count);
-        if (several) landed_ = allocate(own_elements());
+        if (copies()) landed_ = allocate(own_elements());
         return;
       default:
         pack(count);
@@ -173,16 +180,16 @@ class Exchange {
   char* pack_for(int member, char* place) const {
     for (const Moved& tensor : moved_) {
       const AnyBox piece = sent(tensor, member);
-      copy_part(tensor.element, piece, data(tensor.in), source(tensor), place, piece);
-      place += piece.elements() * tensor.element;
+      convert_part(piece, tensor.type, data(tensor.in), source(tensor), travels(tensor), place, piece);
+      place += piece.elements() * size_of(travels(tensor));
     }
     return place;
   }
   const char* unpack_from(int member, const char* place) const {
     for (const Moved& tensor : moved_) {
       const AnyBox piece = received(tensor, member);
-      copy_part(tensor.element, piece, place, piece, data(tensor.out), target(tensor));
-      place += piece.elements() * tensor.element;
+      convert_part(piece, travels(tensor), place, piece, tensor.type, data(tensor.out), target(tensor));
+      place += piece.elements() * size_of(travels(tensor));
     }
     return place;
   }
@@ -224,7 +231,7 @@ class Exchange {
         return group.all_reduce(in, out, count, type_, way_.op);
       case Collective::all_gather: {
         const Pieces parts = pieces(false);
-        if (moved_.size() > 1) {  // the parts of this rank are packed where they go
+        if (copies()) {  // the parts of this rank are packed where they go
           char* place = out + parts.offsets[static_cast<std::size_t>(self())] * size_of(type_);
           pack_for(self(), place);
           in = place;

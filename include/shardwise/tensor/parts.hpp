@@ -5,6 +5,7 @@
 /// @file
 /// Parts of row-major blocks: where they lie, and how they are copied, whatever their elements are.
 
+#include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/kernel/permute.hpp>
 #include <shardwise/layout/block.hpp>
 #include <shardwise/tensor/tensor.hpp>
@@ -58,6 +59,47 @@ constexpr Shape<Rank> row_major_strides(const Shape<Rank>& size) {
     default:
       return copy(std::uint64_t{});
   }
+}
+
+/// Calls f(a number of the type), for a type of floating-point numbers.
+template <class F>
+void with_floating(DataType type, F f) {
+  if (type == DataType::f32) return f(float{});
+  if (type == DataType::f64) return f(double{});
+  f(Eigen::bfloat16{});
+}
+
+/// The same between blocks of two types of floating-point numbers, where each is rounded to the nearest of the target's.
+[[gnu::noinline]] inline void convert_part(const AnyBox& part, DataType source_type, const void* source,
+                                           const AnyBox& from, DataType target_type, void* target,
+                                           const AnyBox& to) {
+  if (source_type == target_type) return copy_part(size_of(source_type), part, source, from, target, to);
+  if (part.elements() == 0) return;
+  Index run = 1;  // elements that lie one after another in both
+  int outer = max_rank;
+  while (outer > 0) {
+    run *= part.size[--outer];
+    if (part.size[outer] != from.size[outer] || part.size[outer] != to.size[outer]) break;
+  }
+  const auto source_strides = row_major_strides(from.size), target_strides = row_major_strides(to.size);
+  with_floating(source_type, [&](auto s) {
+    with_floating(target_type, [&](auto t) {
+      AnyShape at = part.begin;
+      for (Index done = 0; done < part.elements(); done += run) {
+        Index begin = 0, place = 0;
+        for (int dim = 0; dim < max_rank; ++dim) {
+          begin += (at[dim] - from.begin[dim]) * source_strides[dim];
+          place += (at[dim] - to.begin[dim]) * target_strides[dim];
+        }
+        kernel::convert(run, static_cast<const decltype(s)*>(source) + begin,
+                        static_cast<decltype(t)*>(target) + place);
+        for (int dim = outer - 1; dim >= 0; --dim) {
+          if (++at[dim] < part.begin[dim] + part.size[dim]) break;
+          at[dim] = part.begin[dim];
+        }
+      }
+    });
+  });
 }
 
 /// Where the first element of `part` lies in a block that holds `whole`, if its elements lie there one after

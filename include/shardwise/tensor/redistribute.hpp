@@ -9,11 +9,13 @@
 /// auto y = redistribute<tp, Shard<1>>(x);                 // one axis
 /// auto z = redistribute<Replicate, Replicate>(x);         // all axes
 /// auto p = redistribute_async<tp, Replicate>(x);          // a Pending<…>: no tensor until wait()
+/// auto h = redistribute<tp, Replicate>(x, communicate_as<Eigen::bfloat16>());   // in messages of half the size
 /// ```
 /// It takes the cheapest legal route (see `route`), which may be no communication at all.
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/mesh/axis.hpp>
+#include <shardwise/tensor/communicate_as.hpp>
 #include <shardwise/tensor/transfer.hpp>
 
 namespace shardwise {
@@ -114,6 +116,13 @@ struct Redistributed<X, Arguments...> {
 template <class X, class... Arguments>
 using redistributed = typename detail::Redistributed<X, Arguments...>::type;
 
+namespace detail {
+
+template <class X, class As, class... Arguments>
+using redistributed_as = typename Communicated<redistributed<X, Arguments...>, As>::type;
+
+}  // namespace detail
+
 /// What can be redistributed: a tensor, a `Var`.
 template <class X>
 concept Redistributable = requires {
@@ -134,12 +143,13 @@ constexpr AnyTensor given_up(X& x) {
 
 /// `x` as a `Y`, a tensor type that differs from `X` in its layout alone.
 template <TensorType Y, TensorType X>
-constexpr Y redistribute_to(X x) {
+constexpr Y redistribute_to(X x, const detail::Communication& as = {}) {
   if constexpr (same_data(X::layout, Y::layout)) {
     return Y(x.mesh(), x.shape(), x.buffer());
   } else {
     const auto mesh = x.mesh();
-    return detail::redistributed_to(detail::given_up(x), Y::layout).template as<Y>(mesh);
+    const DataType travels = as.forward_of(data_type_of<typename X::Element>());
+    return detail::redistributed_to(detail::given_up(x), Y::layout, travels).template as<Y>(mesh);
   }
 }
 
@@ -151,6 +161,16 @@ constexpr auto redistribute(X x) {
 }
 template <class... Arguments, Redistributable X, IllFormed Why = redistributed<X, Arguments...>>
 Why redistribute(X);  // see Why: LayoutError<Reason, Expected<>, Got<>, Cure<>>
+
+/// The same by messages that carry other types than `x` is stored as: see `communicate_as`.
+template <class... Arguments, Redistributable X, class F, class B,
+          class Result = detail::redistributed_as<X, communicate_as<F, B>, Arguments...>>
+constexpr auto redistribute(X x, communicate_as<F, B> as) {
+  return redistribute_to<Result>(std::move(x), as.types());
+}
+template <class... Arguments, Redistributable X, class F, class B,
+          IllFormed Why = detail::redistributed_as<X, communicate_as<F, B>, Arguments...>>
+Why redistribute(X, communicate_as<F, B>);  // see Why
 
 /// A tensor on its way. It has no members but `wait()`, so it cannot be used too early; the destructor waits.
 template <TensorType Y>
@@ -178,9 +198,20 @@ class Pending {
 template <class... Arguments, TensorType X, class Result = redistributed<X, Arguments...>>
 constexpr auto redistribute_async(X x) {
   const auto mesh = x.mesh();
-  return Pending<Result>(mesh, detail::last_step(detail::given_up(x), Result::layout));
+  const DataType stored = data_type_of<typename X::Element>();
+  return Pending<Result>(mesh, detail::last_step(detail::given_up(x), Result::layout, stored));
 }
 template <class... Arguments, TensorType X, IllFormed Why = redistributed<X, Arguments...>>
 Why redistribute_async(X);  // see Why
+template <class... Arguments, TensorType X, class F, class B,
+          class Result = detail::redistributed_as<X, communicate_as<F, B>, Arguments...>>
+constexpr auto redistribute_async(X x, communicate_as<F, B> as) {
+  const auto mesh = x.mesh();
+  const DataType travels = as.types().forward_of(data_type_of<typename X::Element>());
+  return Pending<Result>(mesh, detail::last_step(detail::given_up(x), Result::layout, travels));
+}
+template <class... Arguments, TensorType X, class F, class B,
+          IllFormed Why = detail::redistributed_as<X, communicate_as<F, B>, Arguments...>>
+Why redistribute_async(X, communicate_as<F, B>);  // see Why
 
 }  // namespace shardwise

@@ -53,10 +53,10 @@ constexpr ReduceOp pending_op(const Layout& layout, AxisSet axes) {
 /// Construct, `start()`, then `finish()`.
 class Transfer final : public UnderWay {
  public:
-  constexpr Transfer(AnyTensor from, const Step& step)
+  constexpr Transfer(AnyTensor from, const Step& step, DataType travels)
       : from_(std::move(from)),
         kind_(step.kind),
-        exchange_(from_.mesh, from_.type,
+        exchange_(from_.mesh, travels,
                   {step.kind, step.axes, pending_op(from_.layout, step.axes), MemoryUse::activation}) {
     if (kind_ == Collective::none) {
       to_ = changed_locally(std::move(from_), step.to);
@@ -92,25 +92,30 @@ constexpr Route route_of(const AnyTensor& x, const Layout& to) {
   return cached_route(x.layout, to, x.rank, x.mesh.sizes());
 }
 /// Goes the steps before `end`.
-constexpr AnyTensor moved(AnyTensor x, const Route& way, const Step* end) {
+constexpr AnyTensor moved(AnyTensor x, const Route& way, const Step* end, DataType travels) {
   for (const Step* step = way.begin(); step < end; ++step) {
-    Transfer transfer(std::move(x), *step);
+    Transfer transfer(std::move(x), *step, travels);
     transfer.start(false);
     x = transfer.finish();
   }
   return x;
 }
 
-constexpr AnyTensor redistributed_to(AnyTensor x, const Layout& to) {
+/// `x` in another layout, by messages whose elements are of the type `travels`.
+constexpr AnyTensor redistributed_to(AnyTensor x, const Layout& to, DataType travels) {
   const Route way = route_of(x, to);
-  return moved(std::move(x), way, way.end());
+  return moved(std::move(x), way, way.end(), travels);
+}
+constexpr AnyTensor redistributed_to(AnyTensor x, const Layout& to) {
+  const DataType stored = x.type;
+  return redistributed_to(std::move(x), to, stored);
 }
 
 /// The last step of the way, which is left to the caller to finish.
-constexpr Shared<UnderWay> last_step(AnyTensor x, const Layout& to) {
+constexpr Shared<UnderWay> last_step(AnyTensor x, const Layout& to, DataType travels) {
   const Route way = route_of(x, to);
   const Step* last = way.end() - 1;
-  auto transfer = Shared<Transfer>::make(moved(std::move(x), way, last), *last);
+  auto transfer = Shared<Transfer>::make(moved(std::move(x), way, last, travels), *last, travels);
   transfer->start(true);
   return transfer;
 }

@@ -19,19 +19,20 @@ class CarriedRows final : public Counted {
     from.take_rows(rows_);
     missing_ = 2 * rows_.size();
   }
-  /// Gathers them along the axes; of the columns, where the gradient is to have some of them, these.
-  static constexpr void carry(const Shared<CarriedRows>& all, Buckets& buckets, AxisSet axes, Phase phase) {
+  /// Gathers them along the axes, their elements as `travels`; of the columns, where the gradient is to have some of them, these.
+  static constexpr void carry(const Shared<CarriedRows>& all, Buckets& buckets, AxisSet axes,
+                              DataType travels, Phase phase) {
     const AxisSet columns = all->gradient_.layout.axes_sharding(1);
     for (TokenRows& some : all->rows_) {
-      auto bring = [&](AnyTensor& part, AxisSet cut) {
+      auto bring = [&](AnyTensor& part, AxisSet cut, DataType as) {
         const Layout to = Layout::by_axis(part.layout.axes, [&](int axis) {
           if ((axes >> axis & 1u) == 0) return part.layout[axis];
           return (cut >> axis & 1u) ? shard(part.rank - 1) : replicate;
         });
-        buckets.carry(part, to, MemoryUse::gathered, phase, Shared<Part>::make(all, part));
+        buckets.carry(part, to, as, MemoryUse::gathered, phase, Shared<Part>::make(all, part));
       };
-      bring(some.ids, 0);
-      bring(some.rows, columns);
+      bring(some.ids, 0, some.ids.type);
+      bring(some.rows, columns, travels);
     }
   }
 

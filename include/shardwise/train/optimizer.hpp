@@ -252,9 +252,10 @@ class Optimizer {
     const Layout part = cut_like(stored.layout, cell.layouts.finished);
     const detail::AnyTensor own = detail::cut(stored, part, MemoryUse::gathered);
     update(owned, mesh, stored.type, gradient, own.buffer);
-    if (gathers_->buckets.goes_alone(stored)) gathers_->buckets.start();  // first comes what is needed first
+    if (gathers_->buckets.goes_alone(stored, stored.type))
+      gathers_->buckets.start();  // first comes what is needed first
     cell.carrier = &gathers_->buckets;
-    const bool moves = gathers_->buckets.add(own, stored, MemoryUse::gathered, Phase::optimizer,
+    const bool moves = gathers_->buckets.add(own, stored, stored.type, MemoryUse::gathered, Phase::optimizer,
                                              Shared<Gathered>::make(cell));
     if (!moves) cell.carrier = nullptr;
   }

@@ -4,7 +4,8 @@
 
 /// @file
 /// Finishes the gradients of a module that are pending sums, many in one collective: in buckets, as PyTorch's
-/// DistributedDataParallel does (Li et al., "PyTorch Distributed", 2020).
+/// DistributedDataParallel does (Li et al., "PyTorch Distributed", 2020). What they travel as is said by
+/// `set_communication`.
 ///
 /// ```
 /// backward_and_reduce(loss, model, {.last = i + 1 == micro_batches});   // of micro-batch i
@@ -20,7 +21,7 @@
 namespace shardwise {
 
 struct ReduceOptions {
-  /// Collectives of several gradients have at most this many bytes; what is larger by itself is reduced alone,
+  /// Collectives of several gradients carry at most this many bytes; what is larger by itself is reduced alone,
   /// without a copy. 0: each is reduced alone.
   Index bucket_bytes = Index{8} << 20;
   /// In how many buckets the communication may go on beside a backward pass; 0: the pass waits for each. On one host it
@@ -57,7 +58,7 @@ class GradientReducer final : public BackwardTask {
   /// complete, without waiting for the unit that they belong to.
   constexpr void watch(const detail::ParameterList& cells) {
     for (detail::ParameterCell* cell : cells) {
-      if (last_ && cell->layouts.waits && buckets_.goes_alone(cell->stored))
+      if (last_ && cell->layouts.waits && buckets_.goes_alone(cell->stored, travels(*cell)))
         watched_.emplace_back(*this, *cell);
     }
   }
@@ -129,12 +130,13 @@ class GradientReducer final : public BackwardTask {
     }
     detail::CarriedRows::carry(Shared<detail::CarriedRows>::make(*cell.pending, cell.stored.with(to, {}),
                                                                  Shared<Carried>::make(*this, goal)),
-                               buckets_of(goal), axes, goal.phase);
+                               buckets_of(goal), axes, travels(cell), goal.phase);
   }
   constexpr detail::Buckets& buckets_of(const Goal& goal) {
-    const bool of_unit = !goal.finishes && goal.cell->layouts.gathered;
-    return of_unit && !buckets_.goes_alone(goal.cell->stored.relaid(goal.cell->layouts.used)) ? units_
-                                                                                              : buckets_;
+    const detail::ParameterCell& cell = *goal.cell;
+    const bool of_unit = !goal.finishes && cell.layouts.gathered;
+    const bool alone = buckets_.goes_alone(cell.stored.relaid(cell.layouts.used), travels(cell));
+    return of_unit && !alone ? units_ : buckets_;
   }
   /// Carries a gradient to its goal: first along the axes that cut it, by a reduce-scatter, then along the others, by
   /// an all-reduce.
@@ -149,8 +151,11 @@ class GradientReducer final : public BackwardTask {
     }
     const Layout cut = cut_like(gradient.layout, to);
     const Layout& next = gradient.layout == cut ? to : cut;
-    buckets_of(goal).carry(std::move(gradient), next, MemoryUse::gradient, goal.phase,
+    buckets_of(goal).carry(std::move(gradient), next, travels(cell), MemoryUse::gradient, goal.phase,
                            Shared<Carried>::make(*this, goal));
+  }
+  static constexpr DataType travels(const detail::ParameterCell& cell) {
+    return cell.communication.backward_of(cell.stored.type);
   }
   constexpr void finish_rested(detail::ParameterCell& cell) {
     if (!cell.resting->filled()) return;
@@ -185,8 +190,8 @@ constexpr void reduce_gradients_of(const ParameterList& cells, const ReduceOptio
 }  // namespace detail
 
 /// Moves the gradient of each parameter of `module` from where `backward` left it to `finished_gradient()`, where it
-/// is added to what is there. Those that are pending on axes of more than one rank are summed: those with the same
-/// element type, mesh and axes together, in the order of `visit`, by one collective a bucket: a reduce-scatter where
+/// is added to what is there. Those that are pending on axes of more than one rank are summed: those that travel as the
+/// same type, with the same mesh and axes together, in the order of `visit`, by one collective a bucket: a reduce-scatter where
 /// the finished gradient is sharded, else an all-reduce. Collective over these axes. The others only change their
 /// type. All ranks must have gradients for the same parameters.
 /// Throws `std::invalid_argument` if an option is negative.

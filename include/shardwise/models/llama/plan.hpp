@@ -41,46 +41,49 @@ inline constexpr std::array llama_modules{
 
 namespace detail {
 
-template <class Axes>
+template <class Axes, class... As>
 struct KeyValueStyle {
-  using type = ColwiseParallel<Axes>;
+  using type = ColwiseParallel<Axes, As...>;
 };
-template <MeshAxis First, MeshAxis... Rest>
+template <MeshAxis First, MeshAxis... Rest, class... As>
   requires(sizeof...(Rest) > 0)
-struct KeyValueStyle<AxisList<First, Rest...>> {
-  using type = Styles<ColwiseParallel<First>, CopyParallel<AxisList<Rest...>>>;
+struct KeyValueStyle<AxisList<First, Rest...>, As...> {
+  using type = Styles<ColwiseParallel<First, As...>, CopyParallel<AxisList<Rest...>, As...>>;
 };
 
 }  // namespace detail
 
 /// The style of the projections to keys and values, if the rest is split over `Axes`: key and value heads are split
-/// over the first axis, and the same on all ranks of the others.
-template <StyleAxes Axes>
-using KeyValueParallel = typename detail::KeyValueStyle<Axes>::type;
+/// over the first axis, and the same on all ranks of the others. `As`: nothing, or a `communicate_as`.
+template <StyleAxes Axes, CommunicationOption... As>
+using KeyValueParallel = typename detail::KeyValueStyle<Axes, As...>::type;
 
-/// A plan over `Axes`, where norms and layers whose result is summed up over the axes have these styles.
-template <StyleAxes Axes, class KeyValue, class Norm, class Rowwise>
-using LlamaPlan = Plan<Use<"tokens", Rowwise>,                               //
-                       Use<"layers.*.attention_norm", Norm>,                 //
-                       Use<"layers.*.attention.wq", ColwiseParallel<Axes>>,  //
-                       Use<"layers.*.attention.wk", KeyValue>,               //
-                       Use<"layers.*.attention.wv", KeyValue>,               //
-                       Use<"layers.*.attention.wo", Rowwise>,                //
-                       Use<"layers.*.mlp_norm", Norm>,                       //
-                       Use<"layers.*.mlp.gate", ColwiseParallel<Axes>>,      //
-                       Use<"layers.*.mlp.up", ColwiseParallel<Axes>>,        //
-                       Use<"layers.*.mlp.down", Rowwise>,                    //
-                       Use<"norm", Norm>,                                    //
-                       Use<"head", ColwiseParallel<Axes>>>;
+/// A plan where norms, layers whose result is split over some axes, and layers whose result is summed up over them have
+/// these styles.
+template <class KeyValue, class Norm, class Colwise, class Rowwise>
+using LlamaPlan = Plan<Use<"tokens", Rowwise>,                  //
+                       Use<"layers.*.attention_norm", Norm>,    //
+                       Use<"layers.*.attention.wq", Colwise>,   //
+                       Use<"layers.*.attention.wk", KeyValue>,  //
+                       Use<"layers.*.attention.wv", KeyValue>,  //
+                       Use<"layers.*.attention.wo", Rowwise>,   //
+                       Use<"layers.*.mlp_norm", Norm>,          //
+                       Use<"layers.*.mlp.gate", Colwise>,       //
+                       Use<"layers.*.mlp.up", Colwise>,         //
+                       Use<"layers.*.mlp.down", Rowwise>,       //
+                       Use<"norm", Norm>,                       //
+                       Use<"head", Colwise>>;
 
-/// Tensor parallelism over `Axes`.
-template <StyleAxes Axes = tp, class KeyValue = KeyValueParallel<Axes>>
-using LlamaTensorParallel = LlamaPlan<Axes, KeyValue, NoParallel, RowwiseParallel<Axes>>;
+/// Tensor parallelism over `Axes`; with a `communicate_as`, `KeyValue` has the same one.
+template <StyleAxes Axes = tp, class KeyValue = KeyValueParallel<Axes>, CommunicationOption... As>
+using LlamaTensorParallel =
+    LlamaPlan<KeyValue, NoParallel, ColwiseParallel<Axes, As...>, RowwiseParallel<Axes, As...>>;
 
 /// The same, with the sequence sharded between the parallel layers.
-template <StyleAxes Axes = tp, class KeyValue = KeyValueParallel<Axes>>
+template <StyleAxes Axes = tp, class KeyValue = KeyValueParallel<Axes>, CommunicationOption... As>
 using LlamaSequenceParallel =
-    LlamaPlan<Axes, KeyValue, SequenceParallel<Axes>, RowwiseParallel<Axes, output<Shard<1>>>>;
+    LlamaPlan<KeyValue, SequenceParallel<Axes, 1, As...>, ColwiseParallel<Axes, As...>,
+              RowwiseParallel<Axes, output<Shard<1>>, As...>>;
 
 /// How many of `ranks` tensor-parallel ranks can split the key/value heads, the size of `tp`; the others,
 /// `ranks / tp`, are the size of `kvr`.
