@@ -45,6 +45,7 @@ struct RankGrid {
   /// The first of its ranks that is none of 0, 1, …, `ranks` - 1, or is there twice.
   constexpr std::optional<int> bad_rank(int ranks) const {
     std::vector<char> seen;
+    seen.reserve(static_cast<std::size_t>(ranks));
     for (int each = 0; each < ranks; ++each) seen.push_back(0);  // (clang 14 can make no other vector)
     for (int number = 0; number < size(); ++number) {
       const int each = rank(member(number));

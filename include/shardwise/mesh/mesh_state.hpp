@@ -53,6 +53,7 @@ struct MeshState : Counted {
             " of the job is not on the mesh; only its ranks may ask for it"});
     }
     std::vector<int> members;
+    members.reserve(static_cast<std::size_t>(ranks.size()));
     for (int i = 0; i < ranks.size(); ++i) members.push_back(ranks.rank(ranks.member(i)));
     return Shared<MeshState>::make(whole->among(members), place.part(ranks), whole);
   }
@@ -93,8 +94,10 @@ struct MeshState : Counted {
   }
   std::vector<int> group_ranks(AxisSet set) const {
     const auto& [axes, sizes, strides, first] = place.ranks;
+    const int size = group_size(sizes, axes, set);
     std::vector<int> ranks;
-    for (int i = 0; i < group_size(sizes, axes, set); ++i) {
+    ranks.reserve(static_cast<std::size_t>(size));
+    for (int i = 0; i < size; ++i) {
       ranks.push_back(group_rank(sizes, group_member(sizes, coordinates, axes, set, i), axes, ~0u));
     }
     return ranks;

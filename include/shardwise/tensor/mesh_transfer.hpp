@@ -262,8 +262,7 @@ class MeshTransfer final : public UnderWay {
         {"receive: rank ", self_, " expects of a tensor ", shape, " of ", name_of(type_),
          tensors_.size() > 1 ? ", and others," : "", " ", message.count * size_of(type_), " bytes from rank ",
          message.rank, ", which has sent ", came,
-         ": the two differ in shape, element type or layouts, or in the order of what they "
-         "send and receive"});
+         ": the two differ in shape, element type or layouts, or in the order of their messages"});
   }
   constexpr void end_flight() {
     if (flight_) destroy_pooled(std::exchange(flight_, nullptr));
