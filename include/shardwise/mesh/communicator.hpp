@@ -72,7 +72,7 @@ class Communicator {
   const Hosts& hosts() const noexcept { return state_->hosts; }
   /// What moves the data: "shared memory", where the ranks share a host, or "MPI".
   const char* transport() const noexcept { return state_->node() ? "shared memory" : "MPI"; }
-  /// MPI's own handle, for calls that are not here. It stays ours.
+  /// MPI's own handle, for collectives that are not here: messages on it are the library's. It stays ours.
   MPI_Comm native() const noexcept { return state_->comm; }
 
   /// out = the reduction of every rank's `in`. `in == out` works in place.
