@@ -56,8 +56,8 @@ class CarriedRows final : public Counted {
     for (TokenRows& some : rows_) {
       some.block = {box.begin[0], box.size[0], box.size[1]};
       sum.add_up(some);
+      some.ids = some.rows = {};  // the list stays: it may be the last of them that is just being carried
     }
-    rows_.clear();
     arrival_->arrived(gradient_.with(gradient_.layout, sum.take()));
   }
 
