@@ -84,7 +84,9 @@ constexpr Lowered lower(const PipelineSchedule& schedule) {
   } else {
     lowered.schedule = add_messages(schedule);
   }
-  lowered.problem = prove(lowered.schedule.actions.empty() ? schedule : lowered.schedule).problem;
+  Timeline timeline;
+  lowered.problem =
+      find_problem(lowered.schedule.actions.empty() ? schedule : lowered.schedule, {}, timeline);
   return lowered;
 }
 

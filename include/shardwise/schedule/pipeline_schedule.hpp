@@ -61,9 +61,10 @@ struct PipelineSchedule {
   constexpr int stages() const { return static_cast<int>(rank_of_stage.size()); }
   /// Whether it says what is sent, and not only what is computed.
   constexpr bool has_messages() const {
-    for (const auto& of_rank : actions) {
-      for (const Action& action : of_rank) {
-        if (is_message(action.work)) return true;
+    for (const std::vector<Action>& of_rank : actions) {
+      const Action* const end = of_rank.data() + of_rank.size();
+      for (const Action* action = of_rank.data(); action != end; ++action) {
+        if (is_message(action->work)) return true;
       }
     }
     return false;

@@ -32,6 +32,22 @@ struct ScheduleProof {
   constexpr explicit operator bool() const { return problem.fault == Fault::none; }
 };
 
+namespace detail {
+
+/// The first problem of a schedule; if there is none, its timeline as well.
+constexpr ScheduleProblem find_problem(const PipelineSchedule& schedule, const Costs& costs,
+                                       Timeline& timeline) {
+  ScheduleProblem problem = Check(schedule).find_problem();
+  if (problem.fault != Fault::none) return problem;
+  timeline = Walk(schedule, costs).run();
+  if (!timeline.circle.empty()) {
+    problem = {Fault::ranks_wait_for_each_other, timeline.circle[0], timeline.circle[1], timeline.circle};
+  }
+  return problem;
+}
+
+}  // namespace detail
+
 /// Whether the schedule is
 /// - complete: each stage has, for each micro-batch, one forward and one backward, whole or in two parts, on its own rank;
 /// - matched: each send has its receive, and what one rank sends another is received in the same order;
@@ -49,14 +65,9 @@ constexpr ScheduleProof prove(const PipelineSchedule& schedule, const Costs& cos
     if (!(cost >= 0)) detail::fail({"prove: a cost of ", cost, "; expected none below 0"});
   }
   ScheduleProof proof;
-  proof.problem = detail::Check(schedule).find_problem();
+  detail::Timeline timeline;
+  proof.problem = detail::find_problem(schedule, costs, timeline);
   if (!proof) return proof;
-  const detail::Timeline timeline = detail::Walk(schedule, costs).run();
-  if (!timeline.circle.empty()) {
-    const std::vector<ScheduleAction>& circle = timeline.circle;
-    proof.problem = {Fault::ranks_wait_for_each_other, circle[0], circle[1], circle};
-    return proof;
-  }
   for (double end : timeline.end) proof.time = std::max(proof.time, end);
   for (std::size_t rank = 0; rank < timeline.end.size(); ++rank) {
     const std::vector<Action>& actions = schedule.actions[rank];

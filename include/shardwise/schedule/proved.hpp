@@ -37,11 +37,11 @@ template <Fault Why, class... Where>
 struct ScheduleError;
 
 /// A schedule that is proved: complete, matched, ordered and free of deadlock; see `prove`.
-template <auto Make>
+template <auto Make, int Ranks, int Stages, int MicroBatches>
 struct ProvedSchedule {
-  static constexpr int ranks = Make().ranks();
-  static constexpr int stages = Make().stages();
-  static constexpr int micro_batches = Make().micro_batches;
+  static constexpr int ranks = Ranks;
+  static constexpr int stages = Stages;
+  static constexpr int micro_batches = MicroBatches;
 
   /// With its messages.
   static constexpr PipelineSchedule schedule() { return detail::lower(Make()).schedule; }
@@ -49,14 +49,16 @@ struct ProvedSchedule {
 
 namespace detail {
 
-/// A `ScheduleProblem` that may outlive constant evaluation.
-struct FaultNumbers {
+/// What may outlive constant evaluation.
+struct Numbers {
+  int ranks = 0, stages = 0, micro_batches = 0;
   Fault fault = Fault::none;
   ScheduleAction at{}, other{};
 };
-constexpr FaultNumbers first_fault(const PipelineSchedule& schedule) {
+constexpr Numbers numbers_of(const PipelineSchedule& schedule) {
   const Lowered lowered = lower(schedule);
-  return {lowered.problem.fault, lowered.problem.at, lowered.problem.other};
+  return {schedule.ranks(),      schedule.stages(),  schedule.micro_batches,
+          lowered.problem.fault, lowered.problem.at, lowered.problem.other};
 }
 
 template <auto Make>
@@ -79,14 +81,14 @@ struct NoSchedule {
 template <auto Make>
   requires MakesASchedule<Make>
 constexpr auto proved_or_error() {
-  constexpr FaultNumbers numbers = first_fault(Make());
+  constexpr Numbers numbers = numbers_of(Make());
   constexpr ScheduleAction at = numbers.at, other = numbers.other;
   using Here =
       AtAction<at.position, at.action.work, OfStage<at.action.stage>, OfMicroBatch<at.action.micro_batch>>;
   using There = AtAction<other.position, other.action.work, OfStage<other.action.stage>,
                          OfMicroBatch<other.action.micro_batch>>;
   if constexpr (numbers.fault == Fault::none) {
-    return TypeIs<ProvedSchedule<Make>>{};
+    return TypeIs<ProvedSchedule<Make, numbers.ranks, numbers.stages, numbers.micro_batches>>{};
   } else if constexpr (other.position < 0) {
     return TypeIs<ScheduleError<numbers.fault, OnRank<at.rank>, Here>>{};
   } else {
