@@ -31,7 +31,7 @@ class SchedulePicture {
       : schedule_(schedule),
         costs_(costs),
         proof_(prove(schedule, costs)),
-        timeline_(Walk(schedule, costs).run()) {
+        timeline_(Walk(schedule, costs).run(true)) {
     double smallest = 0;
     for (double cost : {costs.forward, costs.backward_input, costs.backward_weight}) {
       if (cost > 0 && (smallest == 0 || cost < smallest)) smallest = cost;
@@ -71,14 +71,15 @@ class SchedulePicture {
     box("idle", left, top, proof_.time * scale_, row - 3);
     svg_ += "<g>\n";
     const std::vector<Action>& actions = at(schedule_.actions, rank);
-    for (std::size_t i = 0; i < actions.size(); ++i) {
-      const Action& action = actions[i];
+    std::size_t computations = 0;
+    for (const Action& action : actions) {
+      if (is_message(action.work)) continue;
+      const double x = left + at(timeline_.each_begin, rank)[computations++] * scale_;
       const double width = costs_.of(action.work) * scale_;
-      if (is_message(action.work) || width <= 0) continue;
+      if (width <= 0) continue;
       int chunk = 0;  // the how many of the rank's stages it is
       for (int stage = 0; stage < action.stage; ++stage) chunk += at(schedule_.rank_of_stage, stage) == rank;
       const std::string kind = std::string(name_of(action.work)) + (chunk % 2 == 0 ? "" : " odd");
-      const double x = left + at(timeline_.begin, rank)[i] * scale_;
       box(kind.c_str(), x, top, width, row - 3);
       add({"<text x=\"", svg_number(x + width / 2), "\" y=\"", svg_number(top + 15), "\">",
            action.micro_batch, "</text>\n"});

@@ -11,11 +11,15 @@ namespace shardwise {
 
 namespace detail {
 
-/// Of a schedule of computations that is complete and ordered (see `Check`). Without ranks if they would wait for each other.
+/// Of a schedule of computations. Without ranks if some action is out of range, or waits for ever: then `prove` says why.
 constexpr PipelineSchedule add_messages(const PipelineSchedule& schedule) {
   const int stages = schedule.stages();
   const int micro_batches = schedule.micro_batches;
   const int* const rank_of = schedule.rank_of_stage.data();
+  if (stages < 1 || micro_batches < 1) return {};
+  for (int rank : schedule.rank_of_stage) {
+    if (rank < 0 || rank >= schedule.ranks()) return {};
+  }
   // Of each stage and micro-batch, whether its input, and the gradient of its output, are on its rank or sent to it.
   std::vector<char> inputs(product(stages, micro_batches), 0);
   std::vector<char> gradients = inputs;
@@ -25,9 +29,10 @@ constexpr PipelineSchedule add_messages(const PipelineSchedule& schedule) {
     has_input[i] = has_gradient[(stages - 1) * micro_batches + i] = 1;
   }
   auto ready = [&](const Action& action) {
-    const int i = action.stage * micro_batches + action.micro_batch;
-    return action.work == Work::backward_weight ||
-           (action.work == Work::forward ? has_input : has_gradient)[i];
+    const int stage = action.stage, i = action.micro_batch;
+    if (stage < 0 || stage >= stages || i < 0 || i >= micro_batches) return false;
+    if (action.work == Work::backward_weight) return true;
+    return (action.work == Work::forward ? has_input : has_gradient)[stage * micro_batches + i] != 0;
   };
 
   PipelineSchedule result{micro_batches, schedule.rank_of_stage, {}};
@@ -48,14 +53,15 @@ constexpr PipelineSchedule add_messages(const PipelineSchedule& schedule) {
     at(result.actions, rank_of[to]).push_back(partner_of(message));
   };
 
-  std::vector<std::size_t> next(schedule.actions.size(),
-                                0);  // (without the 0, clang++ 14 does not evaluate it)
+  // (Without the 0, clang++ 14 does not evaluate it.)
+  std::vector<std::size_t> next(schedule.actions.size(), 0);
   for (bool progress = true; progress;) {
     progress = false;
     for (std::size_t rank = 0; rank < next.size(); ++rank) {
       if (next[rank] == schedule.actions[rank].size()) continue;
       const Action* const action = schedule.actions[rank].data() + next[rank];
-      const std::size_t count = action->overlaps_next ? 2 : 1;
+      const std::size_t count =
+          action->overlaps_next && next[rank] + 1 < schedule.actions[rank].size() ? 2 : 1;
       if (!ready(action[0]) || !ready(action[count - 1])) continue;
       for (std::size_t i = 0; i < count; ++i) result.actions[rank].push_back(action[i]);
       for (std::size_t i = 0; i < count; ++i) send(action[i]);
@@ -76,17 +82,17 @@ struct Lowered {
 };
 constexpr Lowered lower(const PipelineSchedule& schedule) {
   Lowered lowered;
-  lowered.problem = Check(schedule).find_problem();
-  if (lowered.problem.fault != Fault::none) return lowered;
-  // (g++ 12 destroys twice what a conditional operator gives in constant evaluation.)
+  Timeline timeline;
   if (schedule.has_messages()) {
     lowered.schedule = schedule;
-  } else {
-    lowered.schedule = add_messages(schedule);
+    lowered.problem = find_problem(schedule, {}, timeline);
+    return lowered;
   }
-  Timeline timeline;
-  lowered.problem =
-      find_problem(lowered.schedule.actions.empty() ? schedule : lowered.schedule, {}, timeline);
+  lowered.schedule = add_messages(schedule);
+  if (lowered.schedule.ranks() > 0) lowered.problem = find_problem(lowered.schedule, {}, timeline);
+  if (lowered.schedule.ranks() == 0 || lowered.problem.fault != Fault::none) {
+    lowered.problem = find_problem(schedule, {}, timeline);  // with positions in this table
+  }
   return lowered;
 }
 

@@ -71,18 +71,17 @@ constexpr ScheduleProof prove(const PipelineSchedule& schedule, const Costs& cos
   for (double end : timeline.end) proof.time = std::max(proof.time, end);
   for (std::size_t rank = 0; rank < timeline.end.size(); ++rank) {
     const std::vector<Action>& actions = schedule.actions[rank];
-    double begin = -1, busy = 0;
+    double busy = 0;
     int live = 0, most = 0;
-    for (std::size_t i = 0; i < actions.size(); ++i) {
-      const Work work = actions[i].work;
+    for (const Action& action : actions) {
+      const Work work = action.work;
       if (is_message(work)) continue;
-      if (begin < 0) begin = timeline.begin[rank][i];
       busy += costs.of(work);
       if (work == Work::forward) most = std::max(most, ++live);
       if (work == Work::backward || work == Work::backward_weight) --live;
     }
     proof.idle.push_back(proof.time - busy);
-    proof.gaps.push_back(begin < 0 ? 0 : timeline.end[rank] - begin - busy);
+    proof.gaps.push_back(timeline.end[rank] - timeline.begin[rank] - busy);
     proof.live.push_back(most);
   }
   return proof;

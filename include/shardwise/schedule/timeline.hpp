@@ -30,12 +30,14 @@ struct Costs {
 
 namespace detail {
 
-/// `begin[rank][i]` is when the rank's action i begins: as soon as the rank has finished the one before and what it needs is
-/// there. A message takes none of its rank's time.
+/// When ranks are at work. An action begins as soon as its rank has finished the one before and what it needs is there; a message
+/// takes none of its rank's time.
 struct Timeline {
-  std::vector<std::vector<double>> begin{};
-  std::vector<double> end{};             ///< of each rank's last action
+  std::vector<double> begin{};           ///< of each rank's first computation
+  std::vector<double> end{};             ///< of its last one
   std::vector<ScheduleAction> circle{};  ///< as in `ScheduleProblem`; empty if all actions are reached
+  std::vector<std::vector<double>>
+      each_begin{};  ///< of each rank's computations, in their order, if asked for
 };
 
 /// Carries out a schedule that is complete, matched and ordered on each rank (see `Check`). A send waits for its receive and a
@@ -55,11 +57,11 @@ class Walk {
         forward_end_(product(stages_, micro_batches_), -1.0),
         backward_end_(forward_end_) {}
 
-  constexpr Timeline run() {
+  constexpr Timeline run(bool each_begin = false) {
+    if (each_begin) timeline_.each_begin.resize(schedule_.actions.size());
     for (int rank = 0; rank < ranks_; ++rank) {
       const std::vector<Action>& actions = at(schedule_.actions, rank);
-      timeline_.begin.emplace_back(actions.size(), 0.0);
-      at(state_, rank) = {actions.data(), actions.data() + actions.size(), timeline_.begin.back().data(), 0};
+      at(state_, rank) = {actions.data(), actions.data() + actions.size(), -1, 0};
     }
     for (int rank = ranks_; rank-- > 0;) awake_.push_back(rank);
     while (!awake_.empty()) {
@@ -67,7 +69,10 @@ class Walk {
       awake_.pop_back();
       advance(rank);
     }
-    for (const Rank& each : state_) timeline_.end.push_back(each.clock);
+    for (const Rank& each : state_) {
+      timeline_.begin.push_back(each.begin < 0 ? 0 : each.begin);
+      timeline_.end.push_back(each.clock);
+    }
     find_circle();
     return std::move(timeline_);
   }
@@ -76,8 +81,8 @@ class Walk {
   struct Rank {
     const Action* next = nullptr;
     const Action* last = nullptr;
-    double* begin = nullptr;  // of the next action
-    double clock = 0;         // the end of the one before it
+    double begin = -1;  // of its first computation
+    double clock = 0;   // the end of what it did last
   };
 
   /// When what the computation needs of another stage is on its rank; -1 if that is still to come.
@@ -97,30 +102,39 @@ class Walk {
       const Action& action = *rank.next;
       if (is_message(action.work)) {
         const Action partner = partner_of(action);
-        const int other = rank_of_[partner.stage];
-        if (!waits_at(at(state_, other), partner)) return;
-        pass(rank, 0);
-        pass(at(state_, other), 0);
-        awake_.push_back(other);
+        const int other_number = rank_of_[partner.stage];
+        Rank& other = at(state_, other_number);
+        if (other.next == other.last || other.next->work != partner.work ||
+            other.next->stage != partner.stage || other.next->micro_batch != partner.micro_batch) {
+          return;
+        }
+        ++rank.next;
+        ++other.next;
+        awake_.push_back(other_number);
         continue;
       }
-      const Action& last = action.overlaps_next ? rank.next[1] : action;
-      const double first_ready = ready(action), last_ready = ready(last);
-      if (first_ready < 0 || last_ready < 0) return;
-      rank.clock = std::max(rank.clock, std::max(first_ready, last_ready));
-      pass(rank, costs_.of(action.work));
-      if (action.overlaps_next) pass(rank, costs_.of(last.work));
+      if (!action.overlaps_next) {
+        const double begin = ready(action);
+        if (begin < 0) return;
+        if (rank.clock < begin) rank.clock = begin;
+        compute(number, rank, action.work);
+        finish(action, rank.clock);
+        continue;
+      }
+      const Action& second = rank.next[1];
+      const double first_ready = ready(action), second_ready = ready(second);
+      if (first_ready < 0 || second_ready < 0) return;
+      rank.clock = std::max({rank.clock, first_ready, second_ready});
+      compute(number, rank, action.work);
+      compute(number, rank, second.work);
       finish(action, rank.clock);
-      if (action.overlaps_next) finish(last, rank.clock);
+      finish(second, rank.clock);
     }
   }
-  static constexpr bool waits_at(const Rank& rank, const Action& action) {
-    return rank.next != rank.last && rank.next->work == action.work && rank.next->stage == action.stage &&
-           rank.next->micro_batch == action.micro_batch;
-  }
-  static constexpr void pass(Rank& rank, double cost) {
-    *rank.begin++ = rank.clock;
-    rank.clock += cost;
+  constexpr void compute(int number, Rank& rank, Work work) {
+    if (rank.begin < 0) rank.begin = rank.clock;
+    if (!timeline_.each_begin.empty()) at(timeline_.each_begin, number).push_back(rank.clock);
+    rank.clock += costs_.of(work);
     ++rank.next;
   }
   constexpr void finish(const Action& action, double end) {
