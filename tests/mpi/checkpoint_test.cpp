@@ -333,7 +333,8 @@ TEST_CASE("a part of a checkpoint is loaded if that is asked for, and what was l
   CHECK(loaded.missing == std::vector<std::string>{"fresh"});
   CHECK(fresh == 5);
   CHECK(std::find(loaded.surplus.begin(), loaded.surplus.end(), "step") != loaded.surplus.end());
-  CHECK(sw::full_tensor(other.model.norm->weight.stored()) == sw::full_tensor(run.model.norm->weight.stored()));
+  CHECK(sw::full_tensor(other.model.norm->weight.stored()) ==
+        sw::full_tensor(run.model.norm->weight.stored()));
 }
 
 TEST_CASE("a save that fails is every rank's, leaves nothing, and the one before is whole") {

@@ -52,7 +52,9 @@ class Embedding : public Module<Embedding<MeshType, Style, T>> {
     if constexpr (!looks_up_in_shards || AbstractOperand<Tokens> || IllFormed<tensor_of<Y>>) {
       return embedding(tokens, table);
     } else {
-      return few(value_of(tokens)) ? looked_up_in_shards<Y>(tokens) : embedding(tokens, table);
+      if (few(value_of(tokens)))
+        return looked_up_in_shards<Y>(tokens);  // (g++ 12 miscounts the handles of `?:`)
+      return embedding(tokens, table);
     }
   }
   /// Have all ranks that share the table no more tokens than it has rows? Then it is less to send their rows.

@@ -121,7 +121,8 @@ class ComputedGradientsNode final : public TapeNode {
   }
 
   constexpr bool pull_back(BackwardPart part) override {
-    const Buffer dy = part == BackwardPart::parameters ? left_ : loss_->pass();
+    Buffer dy = left_;  // (g++ 12 miscounts the handles of `?:`)
+    if (part != BackwardPart::parameters) dy = loss_->pass();
     if (!dy) return false;
     for (Gradient& gradient : gradients_) {
       if (!gradient.block) continue;
