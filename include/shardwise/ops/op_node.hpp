@@ -65,7 +65,8 @@ enum class OperandKind : std::uint8_t { all, parameter, value };
 /// optimizers may write to it.
 class GradientTarget {
  public:
-  constexpr GradientTarget(Nothing, const Buffer&, Index, Recorder*, bool, bool, OperandKind) {}
+  constexpr GradientTarget(Nothing, const Buffer&, Index, Recorder*, bool, bool,
+                           OperandKind = OperandKind::all) {}
   /// `bytes`: of the gradient; `dy`: the gradient of the result; `wanted`: of what kind of operands.
   [[gnu::noinline]] constexpr GradientTarget(const Shared<GradientSlot>& slot, const Buffer& dy, Index bytes,
                                              Recorder* recorder, bool op_accumulates, bool op_passes,
