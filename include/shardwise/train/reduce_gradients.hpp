@@ -133,10 +133,7 @@ class GradientReducer final : public BackwardTask {
                                buckets_of(goal), axes, travels(cell), goal.phase);
   }
   constexpr detail::Buckets& buckets_of(const Goal& goal) {
-    const detail::ParameterCell& cell = *goal.cell;
-    const bool of_unit = !goal.finishes && cell.layouts.gathered;
-    const bool alone = buckets_.goes_alone(cell.stored.relaid(cell.layouts.used), travels(cell));
-    return of_unit && !alone ? units_ : buckets_;
+    return !goal.finishes && goal.cell->layouts.gathered ? units_ : buckets_;
   }
   /// Carries a gradient to its goal: first along the axes that cut it, by a reduce-scatter, then along the others, by
   /// an all-reduce.
