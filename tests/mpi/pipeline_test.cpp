@@ -109,8 +109,9 @@ std::map<std::string, PipelineSchedule> schedules(int ranks, int micro_batches) 
 void check(const Found& found, const Found& right) {
   CHECK(std::abs(found.loss - right.loss) < 1e-13);
   CHECK(std::abs(found.norm - right.norm) < 1e-13);
-  for (const auto& [name, numbers] : found.gradients) {
-    INFO(name);
+  for (const auto& parameter : found.gradients) {
+    const auto& [name, numbers] = parameter;
+    INFO(parameter.first);
     REQUIRE(right.gradients.count(name) == 1);
     CHECK(error(numbers, right.gradients.at(name)) < 1e-13);
   }
@@ -123,15 +124,16 @@ TEST_CASE("every schedule gives the gradients of one rank") {
     for (const bool tied : {false, true}) {
       const Found right = expected(micro_batches, tied, 1e9);
       std::map<std::string, Numbers> bits;
-      for (const auto& [name, schedule] : schedules(ranks, micro_batches)) {
-        INFO(ranks, " ranks, ", micro_batches, " micro-batches, tied ", tied, ", ", name);
+      for (const auto& entry : schedules(ranks, micro_batches)) {
+        const PipelineSchedule& schedule = entry.second;
+        INFO(ranks, " ranks, ", micro_batches, " micro-batches, tied ", tied, ", ", entry.first);
         const Found found =
             in_pipeline<LlamaTensorParallel<>>(job, schedule, tied, false, 1e9);  // the norm's bits differ
         check(found, right);
-        for (const auto& [parameter, numbers] : found.gradients) {
-          INFO(parameter);
+        for (const auto& each : found.gradients) {
+          INFO(each.first);
           if (tied && ranks == 1) continue;  // one stage has the table once, and adds in another order
-          CHECK(bits.emplace(parameter, numbers).first->second == numbers);
+          CHECK(bits.emplace(each).first->second == each.second);
         }
       }
     }
@@ -144,19 +146,51 @@ TEST_CASE("with data, tensor and sequence parallelism, and ZeRO") {
   const int micro_batches = 4;
   const bool tied = true;
   const Found right = expected(micro_batches, tied);
-  for (const auto& [sizes, name] : std::map<std::array<int, 3>, std::string>{
-           {{2, ranks / 2, 1}, "dp"}, {{2, 1, ranks / 2}, "tp"}, {{1, ranks / 2, 2}, "dp and tp"}}) {
+  for (const std::array<int, 3>& sizes :
+       {std::array{2, ranks / 2, 1}, std::array{2, 1, ranks / 2}, std::array{1, ranks / 2, 2}}) {
     const Job job(world(), sizes);
-    for (const auto& [schedule_name, schedule] : schedules(sizes[0], micro_batches)) {
-      INFO(name, ", ", schedule_name);
+    for (const auto& entry : schedules(sizes[0], micro_batches)) {
+      const PipelineSchedule& schedule = entry.second;
+      INFO("pp ", sizes[0], " dp ", sizes[1], " tp ", sizes[2], ", ", entry.first);
       using Plan = LlamaSequenceParallel<>;
       check(in_pipeline<PlanWith<Plan, Zero<1, dp>>>(job, schedule, tied), right);
-      if (schedule_name != "zb-h1" && schedule_name != "interleaved") continue;
+      if (entry.first != "zb-h1" && entry.first != "interleaved") continue;
       check(in_pipeline<Plan>(job, schedule, tied, true), right);
       check(in_pipeline<PlanWith<Plan, Zero<2, dp>>>(job, schedule, tied, true), right);
       check(in_pipeline<PlanWith<Plan, FullyShard<dp>>>(job, schedule, tied), right);
     }
   }
+}
+
+TEST_CASE("the same bits when each send waits for its receive, and when messages are late") {
+  const int ranks = world().size();
+  const Job job(world(), {ranks, 1, 1});
+  for (const auto& entry : schedules(ranks, 6)) {
+    INFO(ranks, " ranks, ", entry.first);
+    const auto run = [&] { return in_pipeline<LlamaTensorParallel<>>(job, entry.second, true).gradients; };
+    const Outcome usual = run();
+    mpi_counter::synchronous_sends = true;
+    CHECK(run() == usual);
+    mpi_counter::synchronous_sends = false;
+    for (const unsigned seed : {1u, 2u}) {
+      mpi_counter::late_sends = seed * 7919u + static_cast<unsigned>(world().rank());
+      CHECK(run() == usual);
+    }
+    mpi_counter::late_sends = 0;
+  }
+}
+
+TEST_CASE("a schedule for others, or for nobody") {
+  const int ranks = world().size();
+  const Job job(world(), {ranks, 1, 1});
+  CHECK_THROWS_WITH_AS(Pipeline(job, gpipe(ranks + 1, 2)),
+                       ("Pipeline: the schedule is for " + std::to_string(ranks + 1) +
+                        " ranks, but axis pp has " + std::to_string(ranks))
+                           .c_str(),
+                       std::invalid_argument);
+  PipelineSchedule wrong = gpipe(ranks, 2);
+  wrong.actions.back().pop_back();
+  CHECK_THROWS_AS(Pipeline(job, wrong), std::invalid_argument);
 }
 
 }  // namespace

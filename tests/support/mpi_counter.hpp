@@ -18,6 +18,9 @@
 /// CHECK(mpi_counter::counts().data_calls() == 1);
 /// @endcode
 
+#include <unistd.h>
+
+#include <atomic>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -92,6 +95,8 @@ inline Counts seen;
 
 /// Whether an MPI_Isend is complete only when its message is being received, as MPI allows.
 inline bool synchronous_sends = false;
+/// If not 0, an MPI_Isend begins late, by up to 2 ms, as these numbers fall.
+inline std::atomic<unsigned> late_sends = 0;
 
 /// What was called since the last `reset`.
 inline const Counts& counts() { return seen; }
@@ -385,6 +390,10 @@ int MPI_Rsend(const void* buf, int count, MPI_Datatype datatype, int dest, int t
 int MPI_Isend(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
               MPI_Request* request) {
   mpi_counter::note(mpi_counter::seen.send, mpi_counter::bytes_of(count, datatype));
+  if (const unsigned seed = mpi_counter::late_sends) {
+    mpi_counter::late_sends = (seed * 1664525u + 1013904223u) | 1u;
+    usleep(seed >> 21);
+  }
   if (mpi_counter::synchronous_sends) return PMPI_Issend(buf, count, datatype, dest, tag, comm, request);
   return PMPI_Isend(buf, count, datatype, dest, tag, comm, request);
 }

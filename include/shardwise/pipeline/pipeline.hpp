@@ -104,9 +104,9 @@ class Pipeline {
   /// `shape`: the extents of what goes from stage to stage, for one micro-batch. `begin(tape, part, i)` gives that for
   /// micro-batch i, on the tape, from the first part; `middle(part, x)` what comes of it in a part; `end(part, x, i)`
   /// the loss, from the last part: so scaled that losses and gradients add up.
-  template <class Part, int Rank, class Begin, class Middle, class End>
-  constexpr double run(Stages<Part>& stages, const Shape<Rank>& shape, Begin begin, Middle middle, End end,
-                       const ReduceOptions& options = {}) const {
+  template <class Part, class Begin, class Middle, class End>
+  constexpr double run(Stages<Part>& stages, const Shape<detail::between_stages<Part, Begin>::rank>& shape,
+                       Begin begin, Middle middle, End end, const ReduceOptions& options = {}) const {
     const auto neighbour = [&](int stage) { return ranks_of(stage); };
     detail::PipelineRun pass(mesh_, schedule_, job_.template rank<Axis>(), stages, shape, neighbour, begin,
                              middle, end, options);

@@ -31,9 +31,13 @@ class Awaited {
   X here_;
 };
 
-/// `X` is the type of what goes from stage to stage.
-template <class StageMesh, class Part, class X, class Neighbour, class Begin, class Middle, class End>
+/// What goes from stage to stage: what `begin` gives.
+template <class Part, class Begin>
+using between_stages = tensor_of<std::invoke_result_t<Begin&, Tape&, Part&, int>>;
+
+template <class StageMesh, class Part, class Neighbour, class Begin, class Middle, class End>
 class PipelineRun {
+  using X = between_stages<Part, Begin>;
   using Loss = decltype(std::declval<End&>()(std::declval<Part&>(), std::declval<const Var<X>&>(), 0));
   using Dx = cotangent_of<X>;
 
@@ -195,13 +199,5 @@ class PipelineRun {
   int coming_ = 0;            ///< receives that have begun, and were not come to
   double loss_ = 0;
 };
-
-template <class StageMesh, class Part, int Rank, class Neighbour, class Begin, class Middle, class End>
-PipelineRun(const StageMesh&, const PipelineSchedule&, int, Stages<Part>&, const Shape<Rank>&, Neighbour,
-            Begin, Middle, End, const ReduceOptions&)
-    -> PipelineRun<
-        StageMesh, Part,
-        tensor_of<decltype(std::declval<Begin&>()(std::declval<Tape&>(), std::declval<Part&>(), 0))>,
-        Neighbour, Begin, Middle, End>;
 
 }  // namespace shardwise::detail
