@@ -108,7 +108,7 @@ Calls expected_calls(const Grid& mesh, const StepOptions& options) {
   if (Level == 1 || Level == 2) calls.gathers[2] = buckets(in_order(units), capacity);
   if (Level == 3) {
     const int again =
-        small_units - (options.tied ? 1 : 2);  // the last unit keeps them; a table is read by a head only
+        small_units - 2;  // the last unit keeps them; the first has a table, which no pullback reads
     calls.gathers = {small_units * micro, again * micro, 0};
     calls.scatters[1] = small_units * micro;
   }
