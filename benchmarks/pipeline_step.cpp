@@ -99,12 +99,7 @@ int main(int argc, char** argv) {
     auto add = [&](const char* name, auto& value, const char* text) {
       app.add_option(name, value, text)->check(CLI::Range(1, 1 << 24));
     };
-    add("--vocabulary", options.model.vocabulary, "tokens that there are");
-    add("--features", options.model.features, "a multiple of --heads");
-    add("--layers", options.model.layers, "of the model");
-    add("--heads", options.model.heads, "of the attention");
-    add("--kv-heads", options.model.kv_heads, "a multiple of the ranks");
-    add("--hidden", options.model.hidden, "features within the MLPs");
+    benchmarks::add_sizes(app, options.model);
     add("--batch", options.batch, "sequences in a step: a multiple of the micro-batches");
     add("--sequence", options.sequence, "tokens in a sequence");
     add("--micro-batches", options.micro_batches, "parts of a batch that are run one after another");

@@ -30,6 +30,19 @@ inline std::optional<int> parse(CLI::App& app, int argc, char** argv) {
   }
 }
 
+/// The sizes of a Llama, as options.
+inline void add_sizes(CLI::App& app, sw::LlamaConfig& model) {
+  auto add = [&](const char* name, sw::Index& value, const char* text) {
+    app.add_option(name, value, text)->check(CLI::Range(1, 1 << 24));
+  };
+  add("--vocabulary", model.vocabulary, "tokens that there are");
+  add("--features", model.features, "a multiple of --heads");
+  add("--layers", model.layers, "of the model");
+  add("--heads", model.heads, "of the attention");
+  add("--kv-heads", model.kv_heads, "a multiple of the ranks");
+  add("--hidden", model.hidden, "features within the MLPs");
+}
+
 /// Medians of the times in seconds; and of the ratios of neighbours, with their quartiles.
 struct Comparison {
   double ours, bare;
