@@ -36,7 +36,7 @@ concept AnyMesh = requires {
 /// The type of a tensor like `X` on another mesh, or why there is none: what is pending does not leave its mesh, as the
 /// ranks of the other one do not know how it would be reduced; nothing can become a pending maximum or minimum. No
 /// placements: those of `X`.
-template <TensorType X, class MeshType, class... Placements>
+template <TensorType X, AnyMesh MeshType, class... Placements>
 struct OnMesh {
   using Source = X;
   using Y = Tensor<typename X::Element, X::rank, MeshType, Placements...>;
@@ -56,7 +56,7 @@ struct OnMesh {
   }
   using type = typename decltype(type_of())::type;
 };
-template <class T, int Rank, class Mesh, class MeshType, class... Same>
+template <class T, int Rank, class Mesh, AnyMesh MeshType, class... Same>
   requires(sizeof...(Same) == MeshType::axes)
 struct OnMesh<Tensor<T, Rank, Mesh, Same...>, MeshType>
     : OnMesh<Tensor<T, Rank, Mesh, Same...>, MeshType, Same...> {};
@@ -153,7 +153,7 @@ Why receive(const typename Y::MeshOf&, const Shape<Y::rank>&, const MeshRanks<Ax
 /// `x` on another mesh that has the same ranks, where its layout is `To...` (the same, if none is given). Collective over
 /// them. A rank that keeps its block shares it with `x`. Throws `std::invalid_argument`, on every rank, if a rank is on one
 /// of the meshes only: there, `send` and `receive`.
-template <class... To, TensorType X, detail::AnyMesh MeshType, class Result = on_mesh<X, MeshType, To...>>
+template <class... To, TensorType X, class MeshType, class Result = on_mesh<X, MeshType, To...>>
 constexpr auto redistribute_async(const X& x, const MeshType& mesh) {
   const detail::AnyTensor from(x);
   const MeshView target(mesh);
@@ -167,15 +167,15 @@ constexpr auto redistribute_async(const X& x, const MeshType& mesh) {
   transfer->start();
   return Pending<Result>(mesh, std::move(transfer));
 }
-template <class... To, TensorType X, detail::AnyMesh MeshType, IllFormed Why = on_mesh<X, MeshType, To...>>
+template <class... To, TensorType X, class MeshType, IllFormed Why = on_mesh<X, MeshType, To...>>
 Why redistribute_async(const X&, const MeshType&);  // see Why
 
 /// The same, when it is there.
-template <class... To, TensorType X, detail::AnyMesh MeshType, class Result = on_mesh<X, MeshType, To...>>
+template <class... To, TensorType X, class MeshType, class Result = on_mesh<X, MeshType, To...>>
 constexpr auto redistribute(const X& x, const MeshType& mesh) {
   return redistribute_async<To...>(x, mesh).wait();
 }
-template <class... To, TensorType X, detail::AnyMesh MeshType, IllFormed Why = on_mesh<X, MeshType, To...>>
+template <class... To, TensorType X, class MeshType, IllFormed Why = on_mesh<X, MeshType, To...>>
 Why redistribute(const X&, const MeshType&);  // see Why
 
 }  // namespace shardwise
