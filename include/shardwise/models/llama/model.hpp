@@ -139,12 +139,17 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   /// what comes out of the last layer that is here: it lies as what came in;
   constexpr auto middle(const auto& x) const {
     const std::size_t before = begins_ ? 1 : 0;
-    return repeat(x, layers.size(), [&](const auto& in, std::size_t i) {
+    const auto layer = [&](const auto& in, std::size_t i) {
       return units_[i + before](in, [&](const auto& each) {
         if (recompute_layers) return recompute(layers[i], each);
         return layers[i](each);
       });
-    });
+    };
+    using Y = decltype(repeat(x, layers.size(), layer));
+    if constexpr (std::is_same_v<Y, std::remove_cvref_t<decltype(x)>>) {
+      if (layers.empty()) return x;  // a part may have none
+    }
+    return repeat(x, layers.size(), layer);
   }
   /// and the loss.
   constexpr auto end(const auto& x, const auto& targets, const auto& criterion) const {
