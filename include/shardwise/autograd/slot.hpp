@@ -91,13 +91,13 @@ class GradientSlot : public Counted {
     sum_ = Buffer();
     while (has_rows()) rows_.move_to(to, rows_.front());
   }
-  /// Keeps the contribution as it is if there is no other kind, and if all together have no more tokens, times `ranks`,
-  /// than the table has rows: numbers that are the same on all of these ranks. Returns whether it does.
-  [[gnu::noinline]] constexpr bool keep(const detail::TokenRows& some, Index ranks) {
+  /// Keeps the contribution as it is if there is no other kind, and if all together have at most so many tokens on a
+  /// rank: numbers that are the same on every rank. Returns whether it does.
+  [[gnu::noinline]] constexpr bool keep(const detail::TokenRows& some, Index most_tokens) {
     if (sum_ && !has_rows()) return false;
     Index tokens = some.most_tokens();
     for (const detail::TokenRows& other : rows_) tokens += other.most_tokens();
-    if (tokens * ranks > some.block.rows) return false;
+    if (tokens > most_tokens) return false;
     sum_ = Buffer();  // of the others
     rows_.emplace_back(some).rows.buffer->set_use(use_);
     return true;

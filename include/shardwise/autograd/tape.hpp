@@ -81,8 +81,8 @@ class Tape {
   template <class Y, TensorType Dy, IllFormed Why = typename detail::GradientProblem<Y, Dy>::type>
   Why backward(Y, Dy);  // see Why
 
-  /// The same in two parts: without most of the gradients of parameters, which stay to be computed, and then with
-  /// these. What parameters have been given is complete after the second; so is a task beside them.
+  /// The same in two parts: without the gradients of parameters, which stay to be computed, and then with these. (Only a
+  /// loss that computes its logits again gives those of its head in the first part.) What parameters have been given is complete after the second; so is a task beside them.
   template <class Loss, class Problem = typename detail::LossProblem<Loss>::type>
   constexpr void backward_inputs(const Loss& loss) {
     run_backward(loss, one_for(loss), BackwardPart::inputs);

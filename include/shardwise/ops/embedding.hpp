@@ -84,11 +84,13 @@ struct EmbeddingOp {
       ranks *= size;
     }
     if (ranks == 1) return false;
+    const Index most_rows =
+        local_box(table.shape, Table::layout, dy.mesh().sizes(), MeshSizes{}).size[0];  // of any rank
     const detail::TableBlock block{table.begin[0], table.size[0], table.size[1]};
     return slot.keep(
         {detail::AnyTensor(ids), detail::AnyTensor(dy), block, &detail::element_sum<typename Dy::Element>,
          &detail::add_token_rows<typename Dy::Element, typename Ids::Element>},
-        ranks);
+        most_rows / ranks);
   }
 };
 

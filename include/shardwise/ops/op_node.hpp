@@ -57,7 +57,7 @@ struct NodeInput {
   }
 };
 
-/// Which operands; `all`, or in an operand's case none: it is not tracked.
+/// Of which operands gradients are wanted.
 enum class OperandKind : std::uint8_t { all, parameter, value };
 
 /// Where the gradient of one operand is being computed: in its slot, if the kernel can add to what is there.

@@ -127,7 +127,8 @@ class Pipeline {
       if (!second || cell != &*second->cell()) own.count(*cell);  // a parameter counts once
     }
     const double part = own.finish();
-    const double norm = std::is_constant_evaluated() ? 0 : std::sqrt(over_stages(part * part));
+    const double squares = over_stages(part * part);
+    const double norm = std::is_constant_evaluated() ? 0 : std::sqrt(squares);
     detail::clip_to(max_norm, norm, detail::parameters_of(stages));
     return norm;
   }
