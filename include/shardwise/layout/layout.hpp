@@ -14,13 +14,15 @@
 namespace shardwise {
 
 /// A mesh has at most this many axes.
-inline constexpr int max_axes = 4;
+inline constexpr int max_axes = 5;
 
 /// A set of mesh axes: bit `a` stands for axis `a`.
 using AxisSet = unsigned;
 
 /// Ranks per axis, or one rank's coordinates; entries beyond the mesh's axes are unused.
 using MeshSizes = Array<int, max_axes>;
+/// One rank along every axis.
+inline constexpr MeshSizes one_rank{1, 1, 1, 1, 1};
 
 /// Those of the first `axes` axes that satisfy `condition(axis)`.
 template <class F>

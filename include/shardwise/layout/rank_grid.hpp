@@ -16,7 +16,7 @@ namespace shardwise {
 /// The rank at coordinates c is `first` + Σ strides[axis] · c[axis].
 struct RankGrid {
   int axes = 0;
-  MeshSizes sizes{1, 1, 1, 1};
+  MeshSizes sizes = one_rank;
   MeshSizes strides{};
   int first = 0;
 
@@ -73,7 +73,7 @@ struct RankGrid {
 struct MeshPlace {
   RankGrid ranks;
   int job_axes = 0;
-  MeshSizes job_sizes{1, 1, 1, 1};
+  MeshSizes job_sizes = one_rank;
   bool is_job = false;
 
   static constexpr MeshPlace job(int axes, const MeshSizes& sizes) {

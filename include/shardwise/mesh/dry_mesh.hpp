@@ -34,7 +34,7 @@ class DryMesh {
   constexpr DryMesh(Recorder& recorder, const SizesOf& sizes, const SizesOf& coordinates = {},
                     int ranks_per_host = 0)
       : recorder_(&recorder) {
-    MeshSizes all{1, 1, 1, 1};
+    MeshSizes all = one_rank;
     for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
       if (sizes[axis] < 1) throw std::invalid_argument("DryMesh: every axis needs at least one rank");
       if (coordinates[axis] < 0 || coordinates[axis] >= sizes[axis]) {

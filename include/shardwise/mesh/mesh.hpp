@@ -114,7 +114,7 @@ class Mesh {
   explicit Mesh(Shared<detail::MeshState> state) : state_(std::move(state)) {}
 
   static MeshSizes fitted(const SizesOf& wanted, int ranks) {
-    MeshSizes sizes{1, 1, 1, 1};
+    MeshSizes sizes = one_rank;
     std::copy(wanted.begin(), wanted.end(), sizes.begin());
     Index product = 1;
     int open = -1;
