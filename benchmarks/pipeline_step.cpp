@@ -6,8 +6,7 @@
 /// the median over the steps of the slowest rank.
 
 #include <shardwise/pipeline/pipeline.hpp>
-#include <shardwise/schedule/one_forward_one_backward.hpp>
-#include <shardwise/schedule/v_shapes.hpp>
+#include <shardwise/schedule/named.hpp>
 
 #include "support.hpp"
 
@@ -28,16 +27,6 @@ struct Options {
   std::string schedule = "1f1b";
 };
 
-sw::PipelineSchedule schedule_of(const Options& options) {
-  const int ranks = options.pp, micro = options.micro_batches;
-  if (options.schedule == "gpipe") return sw::gpipe(ranks, micro);
-  if (options.schedule == "interleaved") return sw::interleaved(ranks, 2, micro);
-  if (options.schedule == "zb-h1") return sw::zb_h1(ranks, micro);
-  if (options.schedule == "zb-v") return sw::zb_v(ranks, micro);
-  if (options.schedule == "dualpipe-v") return sw::dualpipe_v(ranks, micro);
-  return sw::one_forward_one_backward(ranks, micro);
-}
-
 Ids random_ids(const Stage& mesh, const Options& options, std::uint64_t seed) {
   Ids ids(mesh, {options.batch / options.micro_batches, options.sequence});
   const sw::Index first = ids.box().begin[0] * options.sequence;
@@ -51,7 +40,8 @@ Ids random_ids(const Stage& mesh, const Options& options, std::uint64_t seed) {
 
 void run(const Options& options) {
   const Job job(sw::world(), {options.pp, options.dp, options.tp});
-  const sw::Pipeline pipeline(job, schedule_of(options));
+  const sw::Pipeline pipeline(job,
+                              sw::pipeline_schedule(options.schedule, options.pp, 0, options.micro_batches));
   auto stages = pipeline.stages([&](int stage, const Stage& mesh) {
     return Part(mesh, options.model, sw::LlamaPart::of(options.model, pipeline.stage_count(), stage));
   });
@@ -107,8 +97,7 @@ int main(int argc, char** argv) {
     add("--pp", options.pp, "ranks with different layers");
     add("--dp", options.dp, "data-parallel ranks");
     add("--tp", options.tp, "tensor-parallel ranks");
-    app.add_option("--schedule", options.schedule, "of the pipeline")
-        ->check(CLI::IsMember({"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dualpipe-v"}));
+    app.add_option("--schedule", options.schedule, "of the pipeline");
     if (auto code = benchmarks::parse(app, argc, argv)) return *code;
     if (options.batch % options.micro_batches != 0) {
       throw std::invalid_argument("pipeline_step: --batch must be a multiple of --micro-batches");

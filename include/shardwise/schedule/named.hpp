@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Pipeline schedules by their names, for programs with options.
+
+#include <string>
+#include <string_view>
+
+#include <shardwise/schedule/one_forward_one_backward.hpp>
+#include <shardwise/schedule/v_shapes.hpp>
+
+namespace shardwise {
+
+namespace detail {
+
+struct NamedSchedule {
+  std::string_view name;
+  int chunks;  ///< that it has on each rank; 0: any number, 2 if nobody says
+  PipelineSchedule (*make)(int ranks, int chunks, int micro_batches);
+};
+
+inline constexpr NamedSchedule named_schedules[] = {
+    {"gpipe", 1, [](int ranks, int, int micro_batches) { return gpipe(ranks, micro_batches); }},
+    {"1f1b", 1,
+     [](int ranks, int, int micro_batches) { return one_forward_one_backward(ranks, micro_batches); }},
+    {"interleaved", 0, interleaved},
+    {"zb-h1", 1, [](int ranks, int, int micro_batches) { return zb_h1(ranks, micro_batches); }},
+    {"interleaved-zb-h1", 0, interleaved_zb_h1},
+    {"zb-v", 2, [](int ranks, int, int micro_batches) { return zb_v(ranks, micro_batches); }},
+    {"dualpipe-v", 2, [](int ranks, int, int micro_batches) { return dualpipe_v(ranks, micro_batches); }},
+};
+
+}  // namespace detail
+
+/// The schedule of a name: gpipe, 1f1b, interleaved, zb-h1, interleaved-zb-h1, zb-v or dualpipe-v; with `chunks` stages on each
+/// rank, or its own number of them if that is 0. Throws `std::invalid_argument` for another name, for a number of chunks
+/// that it cannot have, and as the generator does.
+inline PipelineSchedule pipeline_schedule(std::string_view name, int ranks, int chunks, int micro_batches) {
+  std::string names;
+  for (const detail::NamedSchedule& each : detail::named_schedules) {
+    names += (names.empty() ? "" : ", ") + std::string(each.name);
+    if (each.name != name) continue;
+    if (chunks == 0) chunks = each.chunks > 0 ? each.chunks : 2;
+    if (each.chunks > 0 && chunks != each.chunks) {
+      detail::fail({"schedule ", name, ": it has ", each.chunks, each.chunks == 1 ? " chunk" : " chunks",
+                    " on each rank, not ", chunks});
+    }
+    return each.make(ranks, chunks, micro_batches);
+  }
+  detail::fail({"there is no pipeline schedule \"", name, "\"; expected one of ", names});
+}
+
+}  // namespace shardwise
