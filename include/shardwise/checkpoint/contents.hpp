@@ -3,14 +3,15 @@
 #pragma once
 
 /// @file
-/// What a checkpoint is made of: named tensors on one mesh, and named numbers. The same list is saved and loaded (see
-/// save.hpp).
+/// What a checkpoint is made of: named tensors on a mesh or on parts of it, and named numbers. The same list is saved and
+/// loaded (see save.hpp).
 
 #include <set>
 
+#include <shardwise/checkpoint/manifest.hpp>
 #include <shardwise/module/parameters.hpp>
 #include <shardwise/weights/ranks.hpp>
-#include <shardwise/weights/stored_type.hpp>
+#include <shardwise/weights/tensors_of_all.hpp>
 
 namespace shardwise {
 
@@ -20,6 +21,7 @@ namespace detail {
 struct CheckpointBlock {
   std::string name;
   AnyTensor tensor;
+  bool copy = false;                  ///< of one before it, with the same name: loaded, but not saved
   Shared<ParameterCell> parameter{};  ///< whose value it is, if it is one's
 
   Index row_bytes() const {
@@ -43,10 +45,14 @@ std::vector<std::pair<std::string, int>> named_sizes(const MeshType& mesh) {
 /// Refers to what was added: tensors' blocks, and optimizer and numbers, which must outlive it and stay where they are.
 class CheckpointContents {
  public:
-  /// Everything is on this mesh.
+  /// Everything is on this mesh; or, if it is a job, on parts of it: each rank adds what it has a block of, and a name that
+  /// several parts have is saved from the one that begins with the lowest rank, and loaded in all.
   template <class MeshType>
   explicit CheckpointContents(const MeshType& mesh)
-      : ranks_(detail::ranks_of(mesh)), sizes_(mesh.sizes()), named_sizes_(detail::named_sizes(mesh)) {}
+      : ranks_(detail::ranks_of(mesh)),
+        place_(mesh.place()),
+        job_(MeshView(mesh).job()),
+        named_sizes_(detail::named_sizes(mesh)) {}
 
   /// A tensor, whose block is read or written in place.
   /// All `add` throw `std::invalid_argument` for a name that is there already, and for another mesh.
@@ -63,7 +69,7 @@ class CheckpointContents {
     }
   void add(const std::string& name, Module& module) {
     for (const auto& parameter : detail::distinct(detail::named_parameters_of(module))) {
-      add(name + "." + parameter.name, parameter.cell->stored);
+      add(name + "." + parameter.name, parameter.cell->stored, DividedModule<Module>);
       blocks_.back().parameter = Shared<detail::ParameterCell>::to(*parameter.cell);
     }
   }
@@ -72,14 +78,15 @@ class CheckpointContents {
   void add(const std::string& name, Optimizer& optimizer, Module& module) {
     optimizer.for_each_state(
         module,
-        [&](const std::string& path, const detail::AnyTensor& tensor) { add(name + "." + path, tensor); },
-        [&](const std::string& path, std::int64_t& number) { add(name + "." + path, number); });
+        [&](const std::string& path, const detail::AnyTensor& tensor) {
+          add(name + "." + path, tensor, DividedModule<Module>);
+        },
+        [&](const std::string& path, std::int64_t& number) {
+          add(name + "." + path, number, DividedModule<Module>);
+        });
   }
-  /// A number, which must be the same on every rank.
-  void add(const std::string& name, std::int64_t& number) {
-    check(name);
-    numbers_.emplace_back(name, &number);
-  }
+  /// A number, which must be the same on every rank that adds it.
+  void add(const std::string& name, std::int64_t& number) { add(name, number, false); }
 
   // For those who save and load.
   const Communicator& ranks() const { return ranks_; }
@@ -88,25 +95,106 @@ class CheckpointContents {
   const std::vector<std::pair<std::string, std::int64_t*>>& numbers() const { return numbers_; }
 
  private:
-  void add(const std::string& name, const detail::AnyTensor& x) {
-    const bool here =
-        !x.mesh.dry() && x.mesh.sizes() == sizes_ && detail::all_ranks_of(x.mesh).native() == ranks_.native();
+  void add(const std::string& name, const detail::AnyTensor& x, bool may_be_copy = false) {
+    const bool here = !x.mesh.dry() && x.mesh.job().native() == job_.native() &&
+                      (x.mesh.place() == place_ || (place_.is_job && !x.mesh.place().is_job));
     if (!here) detail::fail({"CheckpointContents: \"", name, "\" lies on another mesh"});
-    check(name);
-    blocks_.push_back({name, x});
+    blocks_.push_back({name, x, known(name, may_be_copy)});
   }
-  void check(const std::string& name) {
-    if (!names_.insert(name).second) {
-      detail::fail({"CheckpointContents: \"", name, "\" is there already"});
-    }
+  void add(const std::string& name, std::int64_t& number, bool may_be_copy) {
+    known(name, may_be_copy);
+    numbers_.emplace_back(name, &number);
+  }
+  /// Whether a name is there already, as that of a copy.
+  bool known(const std::string& name, bool may_be) {
+    const bool is_new = names_.insert(name).second;
+    if (!is_new && !may_be) detail::fail({"CheckpointContents: \"", name, "\" is there already"});
+    return !is_new;
   }
 
   Communicator ranks_;
-  MeshSizes sizes_;
+  MeshPlace place_;
+  Communicator job_;
   std::vector<std::pair<std::string, int>> named_sizes_;
   std::set<std::string> names_;
   std::vector<detail::CheckpointBlock> blocks_;
   std::vector<std::pair<std::string, std::int64_t*>> numbers_;
 };
+
+namespace detail {
+
+inline constexpr Index checkpoint_group_bytes = 1 << 20;  // rows with a checksum, of the whole tensor
+
+constexpr Index group_rows_of(Index row_bytes) {
+  return row_bytes <= 0 ? 1 : std::max<Index>(1, checkpoint_group_bytes / row_bytes);
+}
+
+/// "Shard<0>, Replicate"
+inline std::string layout_text(const Layout& layout) {
+  std::string text;
+  for (int axis = 0; axis < layout.axes; ++axis) {
+    const Placement p = layout[axis];
+    text += axis > 0 ? ", " : "";
+    text += p.is_shard() ? "Shard<" + std::to_string(p.dim()) + ">" : p == reduced ? "Reduced" : "Replicate";
+  }
+  return text;
+}
+
+/// What the ranks have together.
+struct ContentsOfAll {
+  std::vector<CheckpointTensor> tensors;  ///< without pieces
+  std::map<std::string, std::int64_t> numbers;
+  /// Of the blocks that this rank is to save, if the rows are its: which tensor. Others are copies.
+  std::map<const CheckpointBlock*, std::size_t> saved;
+};
+
+/// Collective. Throws `std::runtime_error`, on all ranks, if they do not agree on a tensor or a number.
+inline ContentsOfAll contents_of_all(const CheckpointContents& contents, std::string_view task) {
+  const Communicator& ranks = contents.ranks();
+  std::vector<TensorOfAll> mine;
+  int own_rank = 0;
+  bool tells = ranks.rank() == 0;
+  for (const CheckpointBlock& block : contents.blocks()) {
+    const AnyTensor& x = block.tensor;
+    own_rank = x.mesh.rank_in_job();
+    tells = tells || is_first_rank(x.mesh);
+    if (block.copy) continue;
+    mine.push_back(
+        {block.name, stored_as(x.type), x.extents(), layout_text(x.layout), x.mesh.place().ranks.first});
+  }
+  ContentsOfAll all;
+  std::map<std::string_view, std::size_t> places;
+  const std::vector<TensorOfAll> together = tensors_of_all(ranks, task, own_rank, mine);
+  for (const TensorOfAll& tensor : together) {
+    places[tensor.name] = all.tensors.size();
+    all.tensors.push_back({tensor.name, tensor.type, tensor.shape, tensor.layout, 1, {}});
+    CheckpointTensor& made = all.tensors.back();
+    made.group_rows = group_rows_of(made.row_elements() * size_of(made.type));
+  }
+  for (const CheckpointBlock& block : contents.blocks()) {
+    const std::size_t place = places.at(block.name);
+    if (!block.copy && together[place].first_rank == block.tensor.mesh.place().ranks.first) {
+      all.saved[&block] = place;
+    }
+  }
+  std::string numbers;
+  for (const auto& [name, number] : contents.numbers()) {
+    if (tells) numbers += Json{name, *number}.dump() + '\n';
+  }
+  const std::string told = gather_texts(ranks, numbers);
+  for (std::string_view rest = told; !rest.empty(); rest.remove_prefix(rest.find('\n') + 1)) {
+    const Json line = Json::parse(rest.substr(0, rest.find('\n')));
+    const auto name = line[0].get<std::string>();
+    const auto value = line[1].get<std::int64_t>();
+    const auto [known, is_new] = all.numbers.emplace(name, value);
+    if (!is_new && known->second != value) {
+      fail<std::runtime_error>(
+          {task, ": the number \"", name, "\" is ", known->second, " on a rank and ", value, " on another"});
+    }
+  }
+  return all;
+}
+
+}  // namespace detail
 
 }  // namespace shardwise

@@ -28,10 +28,11 @@ struct LoadCheckpointOptions {
 };
 
 struct LoadedCheckpoint {
-  std::vector<std::string> missing;  ///< wanted, and not in the checkpoint
+  std::vector<std::string> missing;  ///< wanted on any rank, and not in the checkpoint
   std::vector<std::string> surplus;  ///< in the checkpoint, and not wanted
   Json notes;
-  Index bytes_read = 0;  ///< by this rank: of all ranks together, each byte of what is wanted once
+  Index bytes_read =
+      0;  ///< by this rank: of all ranks of a mesh together, each byte of what is wanted there once
 };
 
 namespace detail {
@@ -51,6 +52,11 @@ class CheckpointExchange {
     std::vector<Span> slab;
     Index bytes = 0;
     for (const WantedTensor& tensor : wanted) {
+      if (!slab.empty() && !(slab.front().tensor.block->tensor.mesh == tensor.block->tensor.mesh)) {
+        exchange(slab);
+        slab.clear();
+        bytes = 0;
+      }
       const Index rows = tensor.block->tensor.shape[0], row = tensor.block->row_bytes();
       if (rows == 0 || row == 0) continue;
       const Index group = tensor.stored->group_rows;
@@ -138,28 +144,40 @@ struct CheckpointMatch {
 
 /// Throws `std::runtime_error` for what does not match.
 inline CheckpointMatch matched(const CheckpointManifest& manifest, const CheckpointContents& contents,
-                               const LoadCheckpointOptions& options) {
+                               const ContentsOfAll& all, const LoadCheckpointOptions& options) {
   CheckpointMatch match;
   std::map<std::string, const CheckpointTensor*> tensors;
   for (const CheckpointTensor& tensor : manifest.tensors) tensors[tensor.name] = &tensor;
-  auto numbers = manifest.numbers;
-  auto take = [&](auto& left, const std::string& name) {
+  std::set<std::string> used;
+  auto find = [&](const auto& stored, const std::string& name) {
     const std::string other = options.name_of ? options.name_of(name) : std::string();
-    auto found = left.extract(other.empty() ? name : other);
-    if (!found) match.missing.push_back(name);
-    return found;
+    return stored.find(other.empty() ? name : other);
   };
+  auto use = [&](const auto& stored, const std::string& name) {
+    const auto found = find(stored, name);
+    if (found == stored.end()) {
+      match.missing.push_back(name);
+    } else {
+      used.insert(found->first);
+    }
+  };
+  for (const CheckpointTensor& tensor : all.tensors) use(tensors, tensor.name);
+  for (const auto& [name, number] : all.numbers) use(manifest.numbers, name);
   for (const CheckpointBlock& block : contents.blocks()) {
-    const auto found = take(tensors, block.name);
-    if (!found) continue;
-    check_match(*found.mapped(), block.tensor);
-    match.wanted.push_back({found.mapped(), &block});
+    const auto found = find(tensors, block.name);
+    if (found == tensors.end()) continue;
+    check_match(*found->second, block.tensor);
+    match.wanted.push_back({found->second, &block});
   }
   for (const auto& [name, number] : contents.numbers()) {
-    if (const auto found = take(numbers, name)) match.numbers.emplace_back(number, found.mapped());
+    const auto found = find(manifest.numbers, name);
+    if (found != manifest.numbers.end()) match.numbers.emplace_back(number, found->second);
   }
-  for (const auto& [name, tensor] : tensors) match.surplus.push_back(name);
-  for (const auto& [name, number] : numbers) match.surplus.push_back(name);
+  auto surplus = [&](const std::string& name) {
+    if (!used.contains(name)) match.surplus.push_back(name);
+  };
+  for (const auto& [name, tensor] : tensors) surplus(name);
+  for (const auto& [name, number] : manifest.numbers) surplus(name);
   if (options.partial || (match.missing.empty() && match.surplus.empty())) return match;
   fail<std::runtime_error>({"of another model or run:", listed(" not there: ", match.missing),
                             match.missing.empty() || match.surplus.empty() ? "" : ";",
@@ -179,13 +197,14 @@ inline LoadedCheckpoint load_checkpoint(const std::filesystem::path& folder,
                                         const LoadCheckpointOptions& options = {}) {
   const Communicator ranks = contents.ranks();
   const std::string task = "load_checkpoint";
+  const detail::ContentsOfAll all = detail::contents_of_all(contents, task);
   detail::Problems problems;
   CheckpointManifest manifest;
   detail::CheckpointMatch match;
   problems.guard([&] {
     manifest = read_manifest(folder);
     match = detail::naming((folder / manifest_name).string(),
-                           [&] { return detail::matched(manifest, contents, options); });
+                           [&] { return detail::matched(manifest, contents, all, options); });
   });
   problems.throw_together(ranks, task);
   const Index mine[]{static_cast<Index>(manifest.checksum)};

@@ -27,37 +27,21 @@ namespace shardwise {
 
 namespace detail {
 
-inline constexpr Index checkpoint_group_bytes = 1 << 20;  // rows with a checksum, of the whole tensor
-
-constexpr Index group_rows_of(Index row_bytes) {
-  return row_bytes <= 0 ? 1 : std::max<Index>(1, checkpoint_group_bytes / row_bytes);
-}
-
-/// "Shard<0>, Replicate"
-inline std::string layout_text(const Layout& layout) {
-  std::string text;
-  for (int axis = 0; axis < layout.axes; ++axis) {
-    const Placement p = layout[axis];
-    text += axis > 0 ? ", " : "";
-    text += p.is_shard() ? "Shard<" + std::to_string(p.dim()) + ">" : p == reduced ? "Reduced" : "Replicate";
-  }
-  return text;
-}
-
 /// The rows of a block that this rank writes, and where.
 struct OwnPiece {
-  std::size_t tensor = 0;  ///< number of the block
+  std::size_t tensor = 0;  ///< its number among those of all ranks
   CheckpointPiece piece;
   const char* data = nullptr;
   Index bytes = 0;
 };
 
 /// What of its blocks this rank writes: of a block that several ranks have, a part of the rows.
-inline std::vector<OwnPiece> own_pieces(const CheckpointContents& contents) {
+inline std::vector<OwnPiece> own_pieces(const CheckpointContents& contents, const ContentsOfAll& all) {
   std::vector<OwnPiece> pieces;
   Index offset = 0;
-  for (std::size_t i = 0; i < contents.blocks().size(); ++i) {
-    const CheckpointBlock& block = contents.blocks()[i];
+  for (const CheckpointBlock& block : contents.blocks()) {
+    const auto saved = all.saved.find(&block);
+    if (saved == all.saved.end()) continue;
     AnyBox box = block.tensor.box();
     if (box.elements() == 0) continue;
     const Index row = box.elements() / box.size[0] * block.tensor.element_bytes();
@@ -68,12 +52,13 @@ inline std::vector<OwnPiece> own_pieces(const CheckpointContents& contents) {
     if (rows.size == 0) continue;
     box.begin[0] += rows.begin;
     box.size[0] = rows.size;
-    const auto extents = [&](const AnyShape& all) {
-      return std::vector<Index>(all.begin(), all.begin() + block.tensor.rank);
+    const auto extents = [&](const AnyShape& of_any_rank) {
+      return std::vector<Index>(of_any_rank.begin(), of_any_rank.begin() + block.tensor.rank);
     };
     const auto file = static_cast<std::size_t>(contents.ranks().rank());
     const auto* data = static_cast<const char*>(block.tensor.buffer->data) + rows.begin * row;
-    pieces.push_back({i, {file, offset, extents(box.begin), extents(box.size), {}}, data, rows.size * row});
+    pieces.push_back(
+        {saved->second, {file, offset, extents(box.begin), extents(box.size), {}}, data, rows.size * row});
     offset += rows.size * row;
   }
   return pieces;
@@ -96,18 +81,13 @@ class CheckpointSave {
   /// it must stay until they are. Throws `std::runtime_error`, on all ranks, if the folder cannot be made, or if
   /// something else than a checkpoint is in its place.
   CheckpointSave(const CheckpointContents& contents, const Path& target, PageBuffer* copy, Json notes = {})
-      : ranks_(contents.ranks()), target_(target), pieces_(own_pieces(contents)), copy_(copy) {
+      : ranks_(contents.ranks()), target_(target), copy_(copy) {
+    ContentsOfAll all = contents_of_all(contents, task());
+    pieces_ = own_pieces(contents, all);
     manifest_.mesh = contents.named_sizes();
     manifest_.notes = std::move(notes);
-    for (const auto& [name, number] : contents.numbers()) manifest_.numbers[name] = *number;
-    for (const CheckpointBlock& block : contents.blocks()) {
-      manifest_.tensors.push_back({block.name,
-                                   stored_as(block.tensor.type),
-                                   block.tensor.extents(),
-                                   layout_text(block.tensor.layout),
-                                   group_rows_of(block.row_bytes()),
-                                   {}});
-    }
+    manifest_.numbers = std::move(all.numbers);
+    manifest_.tensors = std::move(all.tensors);
     const Index mine[]{temporary_token()};
     const auto token = static_cast<std::uint32_t>(gather(ranks_, mine).front());
     problems_.guard([&] {
@@ -160,8 +140,9 @@ class CheckpointSave {
   /// Throws on all ranks if any has a problem; nothing is left then.
   void give_up_on_problems() {
     if (!ranks_.agree(problems_.none())) folder_.reset();
-    problems_.throw_together(ranks_, "the checkpoint " + target_.string());
+    problems_.throw_together(ranks_, task());
   }
+  std::string task() const { return "the checkpoint " + target_.string(); }
 
   /// As the file is going to be. Checksums are made on the way, by all ranks at once: a thread beside the steps would
   /// delay each rank at another moment, and the others wait for it every time.

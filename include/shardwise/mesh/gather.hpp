@@ -25,4 +25,13 @@ inline void gather(const Communicator& ranks, std::string_view mine, std::span<c
   ranks.all_gather(mine.data(), all.data(), lengths, offsets_of(lengths), DataType::u8);
 }
 
+/// The same, whatever their lengths are. Collective.
+inline std::string gather_texts(const Communicator& ranks, std::string_view mine) {
+  const Index bytes[]{static_cast<Index>(mine.size())};
+  const std::vector<Index> lengths = gather(ranks, bytes);
+  std::string all(static_cast<std::size_t>(sum_of(lengths)), '\0');
+  gather(ranks, mine, lengths, all);
+  return all;
+}
+
 }  // namespace shardwise::detail

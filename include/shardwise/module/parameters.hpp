@@ -10,6 +10,13 @@
 
 namespace shardwise {
 
+/// A module of which each rank has a part, as of the stages of a pipeline. Two parts may have a parameter of one name: it is
+/// the same, twice.
+template <class M>
+concept DividedModule = requires {
+  requires M::divided;
+};
+
 namespace detail {
 
 /// Calls f(name, child) for the members of a module.

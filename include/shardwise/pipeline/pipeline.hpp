@@ -25,10 +25,11 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/mesh/gather.hpp>
 #include <shardwise/pipeline/run.hpp>
 #include <shardwise/pipeline/stages.hpp>
 #include <shardwise/schedule/messages.hpp>
-#include <shardwise/train/clip.hpp>
+#include <shardwise/train/check_finite.hpp>
 
 namespace shardwise {
 
@@ -126,11 +127,23 @@ class Pipeline {
     for (detail::ParameterCell* cell : detail::distinct(detail::parameters_of(stages))) {
       if (!second || cell != &*second->cell()) own.count(*cell);  // a parameter counts once
     }
-    const double part = own.finish();
-    const double squares = over_stages(part * part);
-    const double norm = std::is_constant_evaluated() ? 0 : std::sqrt(squares);
+    double norm = own.finish();
+    if (job_.template size<Axis>() > 1) {
+      const double squares = over_stages(norm * norm);
+      norm = std::is_constant_evaluated() ? 0 : std::sqrt(squares);
+    }
     detail::clip_to(max_norm, norm, detail::parameters_of(stages));
     return norm;
+  }
+
+  /// Throws as the function `check_finite`: what it finds in the stages of each rank along the axis.
+  template <class Part>
+  constexpr void check_finite(Stages<Part>& stages, std::int64_t step, double loss, double norm) const {
+    if (detail::is_finite(loss) && detail::is_finite(norm)) return;
+    if (job_.template size<Axis>() == 1) return shardwise::check_finite(stages, step, loss, norm);
+    const std::string mine = std::string(Axis::name) + " " + std::to_string(job_.template rank<Axis>()) +
+                             ": " + find_non_finite(stages, loss, norm) + ". ";
+    throw NonFiniteError(step, detail::gather_texts(job_.template communicator<Axis>(), mine));
   }
 
  private:

@@ -14,6 +14,8 @@ namespace shardwise {
 template <class Part>
 class Stages {
  public:
+  static constexpr bool divided = true;
+
   constexpr void add(int stage, Part part) { stages_.push_back({stage, std::move(part)}); }
   /// Throws `std::out_of_range` for a stage of another rank.
   constexpr Part& at(int stage) {
@@ -22,6 +24,8 @@ class Stages {
     }
     detail::fail<std::out_of_range>({"Stages: stage ", stage, " is not on this rank"});
   }
+  /// The first on this rank; each has one.
+  constexpr Part& front() { return stages_.front().part; }
   constexpr bool has(int stage) const {
     for (const Numbered& each : stages_) {
       if (each.stage == stage) return true;

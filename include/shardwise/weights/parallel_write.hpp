@@ -16,6 +16,7 @@
 #include <shardwise/mesh/gather.hpp>
 #include <shardwise/tensor/any_tensor.hpp>
 #include <shardwise/weights/output_files.hpp>
+#include <shardwise/weights/tensors_of_all.hpp>
 
 namespace shardwise::detail {
 
@@ -153,7 +154,9 @@ class ParallelWrite {
     for (const OutputFile& output : plan_.files) {
       std::optional<File> file;
       for (const StoredTensor& stored : output.header.tensors) {
-        const WrittenTensor& source = *sources_.at(stored.name);
+        const auto found = sources_.find(stored.name);
+        if (found == sources_.end()) continue;  // another part of the model has it
+        const WrittenTensor& source = *found->second;
         if (!source.owner || source.tensor.local_elements() == 0) continue;
         if (!file) file.emplace(temporary_path(output.target, token_), O_WRONLY);
         written += write_block(*file, source.tensor, stored);
@@ -205,20 +208,50 @@ class ParallelWrite {
   std::vector<TemporaryFile> temporaries_;  // rank 0's
 };
 
+/// Whether all ranks write the same tensors, or each those of its part of a model.
+enum class Writers : std::uint8_t { all_alike, each_its_part };
+
+/// The tensors of all parts, of which those that several have are one's: that of the lowest rank.
+inline std::vector<StoredTensor> stored_by_all(const Communicator& ranks, std::string_view task,
+                                               std::vector<WrittenTensor>& tensors) {
+  std::vector<TensorOfAll> mine;
+  int own_rank = 0;
+  for (const WrittenTensor& tensor : tensors) {
+    own_rank = tensor.tensor.mesh.rank_in_job();
+    mine.push_back({tensor.name, stored_as(tensor.tensor.type), tensor.shape, "",
+                    tensor.tensor.mesh.place().ranks.first});
+  }
+  std::map<std::string_view, int> first_ranks;
+  std::vector<StoredTensor> stored;
+  const std::vector<TensorOfAll> all = tensors_of_all(ranks, task, own_rank, mine);
+  for (const TensorOfAll& tensor : all) {
+    first_ranks[tensor.name] = tensor.first_rank;
+    stored.push_back({tensor.name, tensor.type, tensor.shape});
+  }
+  for (WrittenTensor& tensor : tensors) {
+    tensor.owner &= first_ranks.at(tensor.name) == tensor.tensor.mesh.place().ranks.first;
+  }
+  return stored;
+}
+
 /// Plans and writes what collect(list) puts into a list, and a config.json beside it if there is a text for one;
 /// what collect throws is an error of all ranks.
 template <class Collect>
 Index write_together(const Communicator& ranks, std::string_view task, const Path& path,
-                     const SaveOptions& options, Collect collect, const std::string& config = {}) {
+                     const SaveOptions& options, Collect collect, const std::string& config = {},
+                     Writers writers = Writers::all_alike) {
   std::vector<WrittenTensor> tensors;
-  OutputPlan plan;
-  together(ranks, task, [&] {
-    collect(tensors);
-    std::vector<StoredTensor> stored;
-    stored.reserve(tensors.size());
+  together(ranks, task, [&] { collect(tensors); });
+  std::vector<StoredTensor> stored;
+  if (writers == Writers::each_its_part) {
+    stored = stored_by_all(ranks, task, tensors);
+  } else {
     for (const WrittenTensor& tensor : tensors) {
       stored.push_back({tensor.name, stored_as(tensor.tensor.type), tensor.shape});
     }
+  }
+  OutputPlan plan;
+  together(ranks, task, [&] {
     plan = plan_output(path, std::move(stored), options);
     plan.config = config;
   });

@@ -25,6 +25,12 @@ struct LlamaConfig {
   double deviation = 0.02;  ///< of the first weights
 
   constexpr Index head_size() const { return head_dim > 0 ? head_dim : features / heads; }
+  /// Numbers in the parameters of the model.
+  constexpr Index parameters() const {
+    const Index attention = features * head_size() * (2 * heads + 2 * kv_heads);
+    return (tied ? 1 : 2) * vocabulary * features + features +
+           layers * (2 * features + attention + 3 * features * hidden);
+  }
 
   /// Returns itself. Throws `std::invalid_argument` for what cannot be a model.
   constexpr const LlamaConfig& checked() const {

@@ -14,6 +14,7 @@
 
 #include <shardwise/models/llama/config_file.hpp>
 #include <shardwise/models/llama/model.hpp>
+#include <shardwise/pipeline/stages.hpp>
 #include <shardwise/weights/load_weights.hpp>
 #include <shardwise/weights/save_weights.hpp>
 
@@ -91,6 +92,29 @@ inline std::vector<Index> hugging_face_shape(std::string_view path, std::vector<
 
 }  // namespace detail
 
+namespace detail {
+
+/// What a Llama, or all parts of one together, becomes in a folder.
+template <class T>
+Index save_llama(const Communicator& ranks, const std::vector<NamedParameter>& parameters,
+                 const LlamaConfig& config, const std::filesystem::path& folder, const SaveOptions& options,
+                 const LlamaTokens& tokens, Writers writers) {
+  const StoredType type = options.type.value_or(stored_as(data_type_of<T>()));
+  auto collect = [&](auto& list) {
+    if (folder.extension() == ".safetensors") {
+      fail<std::runtime_error>({folder.string(), ": expected a folder, for the weights and config.json"});
+    }
+    for (const NamedParameter& parameter : parameters) {
+      list.push_back(written(hugging_face_name(parameter.name), parameter));
+      list.back().shape = hugging_face_shape(parameter.name, std::move(list.back().shape));
+    }
+  };
+  return write_together(ranks, "save_llama", folder, options, collect,
+                        llama_config_text(config, torch_name(type).value_or("float32"), tokens), writers);
+}
+
+}  // namespace detail
+
 /// Writes config.json and the weights into a folder, as `save_weights` does, under Hugging Face's names and with
 /// heads and head_dim as one dimension; `options.name_of` is not used. config.json gets the numbers of `tokens`,
 /// or null. It is renamed right after the weights: a crash between the two leaves the new weights beside the old
@@ -98,21 +122,18 @@ inline std::vector<Index> hugging_face_shape(std::string_view path, std::vector<
 template <class MeshType, class PlanType, class T>
 Index save_llama(Llama<MeshType, PlanType, T>& model, const std::filesystem::path& folder,
                  const SaveOptions& options = {}, const LlamaTokens& tokens = {}) {
-  const StoredType type = options.type.value_or(stored_as(data_type_of<T>()));
   const auto parameters = detail::real_parameters_of(model);
-  auto collect = [&](auto& list) {
-    if (folder.extension() == ".safetensors") {
-      detail::fail<std::runtime_error>(
-          {folder.string(), ": expected a folder, for the weights and config.json"});
-    }
-    for (const detail::NamedParameter& parameter : parameters) {
-      list.push_back(detail::written(hugging_face_name(parameter.name), parameter));
-      list.back().shape = detail::hugging_face_shape(parameter.name, std::move(list.back().shape));
-    }
-  };
-  return detail::write_together(
-      detail::ranks_of_parameters(parameters), "save_llama", folder, options, collect,
-      llama_config_text(model.config(), detail::torch_name(type).value_or("float32"), tokens));
+  return detail::save_llama<T>(detail::ranks_of_parameters(parameters), parameters, model.config(), folder,
+                               options, tokens, detail::Writers::all_alike);
+}
+/// The same of a model that is divided over a job: each rank gives its stages of a pipeline. Collective over the job.
+template <class Job, class MeshType, class PlanType, class T>
+Index save_llama(const Job& job, Stages<Llama<MeshType, PlanType, T>>& stages,
+                 const std::filesystem::path& folder, const SaveOptions& options = {},
+                 const LlamaTokens& tokens = {}) {
+  return detail::save_llama<T>(detail::ranks_of(job), detail::real_parameters_of(stages),
+                               stages.front().config(), folder, options, tokens,
+                               detail::Writers::each_its_part);
 }
 
 }  // namespace shardwise

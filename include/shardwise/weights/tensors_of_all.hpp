@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Which tensors the ranks have together, where each has only those of its part of a model.
+
+#include <map>
+
+#include <shardwise/io/json.hpp>
+#include <shardwise/mesh/gather.hpp>
+#include <shardwise/tensor/any_tensor.hpp>
+#include <shardwise/weights/stored_type.hpp>
+
+namespace shardwise::detail {
+
+/// A tensor as files know it.
+struct TensorOfAll {
+  std::string name;
+  StoredType type = StoredType::f32;
+  std::vector<Index> shape;
+  std::string layout;
+  int first_rank =
+      0;  ///< in the job, of the mesh on which it lies: of several, of the first that tells of it
+};
+
+inline bool is_first_rank(const MeshView& mesh) { return mesh.rank_in_job() == mesh.place().ranks.first; }
+
+/// Those of all ranks, in the order of ranks, each once: `mine` are this rank's. The first rank of its mesh tells of a
+/// tensor. Collective; throws `std::runtime_error`, on all ranks, if two of one name have different types or shapes.
+inline std::vector<TensorOfAll> tensors_of_all(const Communicator& ranks, std::string_view task, int own_rank,
+                                               const std::vector<TensorOfAll>& mine) {
+  std::string told;
+  for (const TensorOfAll& tensor : mine) {
+    if (tensor.first_rank != own_rank) continue;
+    told += Json{tensor.name, name_of(tensor.type), tensor.shape, tensor.layout, own_rank}.dump() + '\n';
+  }
+  const std::string text = gather_texts(ranks, told);
+  std::vector<TensorOfAll> all;
+  std::map<std::string, std::size_t> numbers;
+  for (std::string_view rest = text; !rest.empty(); rest.remove_prefix(rest.find('\n') + 1)) {
+    const Json line = Json::parse(rest.substr(0, rest.find('\n')));
+    TensorOfAll tensor{line[0], *stored_type_named(line[1].get<std::string>()),
+                       line[2].get<std::vector<Index>>(), line[3], line[4]};
+    const auto [place, is_new] = numbers.emplace(tensor.name, all.size());
+    if (is_new) {
+      all.push_back(std::move(tensor));
+      continue;
+    }
+    const TensorOfAll& known = all[place->second];
+    if (known.type != tensor.type || known.shape != tensor.shape) {
+      fail<std::runtime_error>({task, ": tensor \"", tensor.name, "\" is ", name_of(known.type), " ",
+                                known.shape, " on rank ", known.first_rank, ", but ", name_of(tensor.type),
+                                " ", tensor.shape, " on rank ", tensor.first_rank});
+    }
+  }
+  return all;
+}
+
+}  // namespace shardwise::detail
