@@ -25,7 +25,7 @@ sw::Json notes_of(const Run& run) {
                  {"pad", options.pad},
                  {"steps", options.steps},
                  {"rate", options.rate},
-                 {"schedule", sw::name_of(options.decay)},
+                 {"rate_schedule", sw::name_of(options.decay)},
                  {"warmup", options.warmup_steps()},
                  {"floor", options.floor},
                  {"weight_decay", options.weight_decay},
@@ -73,7 +73,7 @@ void Checkpoints::resume_from(const std::filesystem::path& last) {
   if (!run_.prints()) return;
   std::printf("resumed from %s; this rank read %.2f MB\n", last.c_str(),
               static_cast<double>(loaded.bytes_read) * 1e-6);
-  for (const char* name : {"steps", "rate", "schedule", "warmup", "floor", "weight_decay", "clip"}) {
+  for (const char* name : {"steps", "rate", "rate_schedule", "warmup", "floor", "weight_decay", "clip"}) {
     const std::string other = change(name);
     if (!other.empty()) std::printf("from here on the run is another: %s\n", other.c_str());
   }

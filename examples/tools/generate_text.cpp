@@ -78,7 +78,8 @@ void generate(const Model& model, const MeshType& mesh, std::span<const std::int
 }
 
 void print_plan_of_token(const Mesh& mesh, const sw::LlamaConfig& config) {
-  const TokenPlan plan = plan_token(on_llama_mesh(mesh.sizes()), config);
+  const TokenPlan plan =
+      plan_token(job_sizes(1, 1, 1, mesh.size<sw::tp>() * mesh.size<sw::kvr>(), config.kv_heads), config);
   std::printf("a token: %lld all-reduces and %lld all-gather of %lld bytes in all\n",
               static_cast<long long>(plan.count(sw::Collective::all_reduce)),
               static_cast<long long>(plan.count(sw::Collective::all_gather)),
@@ -109,7 +110,8 @@ std::vector<std::int32_t> prompt_of(const TextOptions& options, const std::optio
 
 void write_text(const TextOptions& options) {
   const sw::LlamaConfig config = sw::read_llama_config(options.weights / "config.json");
-  const Mesh mesh(sw::world(), mesh_sizes(1, 1, sw::world().size(), config.kv_heads));
+  const JobSizes sizes = job_sizes(1, 1, 1, sw::world().size(), config.kv_heads);
+  const Mesh mesh(sw::world(), {1, 1, sizes[3], sizes[4]});
   // With --tokens the text is not needed, nor a tokenizer.json that can be read.
   const auto tokenizer =
       options.tokens.empty() ? tokenizer_of(options.weights, config.vocabulary) : std::nullopt;

@@ -29,6 +29,11 @@ void add_job_options(CLI::App& app, JobOptions& options) {
   app.add_flag("--tied", options.tied, "the head is the embedding's table");
 
   StepJob& job = options.job;
+  add_count(app, "--pp", options.pp, "ranks in a pipeline, which have different layers");
+  app.add_option("--schedule", job.schedule,
+                 "of the pipeline: gpipe, 1f1b, interleaved, zb-h1, interleaved-zb-h1, zb-v or dualpipe-v");
+  app.add_option("--chunks", job.chunks, "stages on each of --pp; 0: as the schedule has them")
+      ->check(CLI::Range(0, 1 << 16));
   add_count(app, "--replicas", options.replicas, "groups with a copy of everything, on data of their own");
   add_count(app, "--dp", options.dp, "data-parallel ranks of a group, which --zero shards over");
   add_count(app, "--tp", options.tp, "tensor-parallel ranks, which split the model");
@@ -72,11 +77,14 @@ StepJob job_of(const JobOptions& options, int any_dp) {
   model.context = options.context.value_or(model.context);
   model.tied = model.tied || options.tied;
   model.checked();
-  const double ranks = static_cast<double>(options.replicas) * options.dp.value_or(1) * options.tp;
+  const double ranks =
+      static_cast<double>(options.pp) * options.replicas * options.dp.value_or(1) * options.tp;
   if (ranks > std::numeric_limits<int>::max()) {
     throw std::invalid_argument("the mesh has more than 2147483647 ranks");
   }
-  job.sizes = mesh_sizes(options.replicas, options.dp.value_or(any_dp), options.tp, model.kv_heads);
+  job.sizes =
+      job_sizes(options.pp, options.replicas, options.dp.value_or(any_dp), options.tp, model.kv_heads);
+  schedule_of(job);  // refused here, if it cannot be
   job.batch = options.batch.value_or(options.replicas * options.dp.value_or(1) * job.micro_batches);
   job.bucket_bytes = options.bucket_kib << 10;
   if (const auto& types = options.communicate_as; !types.empty()) {

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// The mesh that a Llama is trained on, really or dry, and that writes text; and its plans.
+/// The meshes that a Llama is trained on, really or dry, and that write text; and its plans.
 
 #include <array>
 #include <type_traits>
@@ -22,20 +22,25 @@ struct replica {
   static constexpr bool data = true;
 };
 
-/// Sequences are split over replica and dp; heads and features over tp and kvr; key and value heads over tp alone.
+/// The mesh of a stage: sequences are split over replica and dp; heads and features over tp and kvr; key and value heads
+/// over tp alone.
 template <template <class...> class MeshKind>
 using LlamaMesh = MeshKind<replica, sw::dp, sw::tp, sw::kvr>;
 using Split = sw::AxisList<sw::tp, sw::kvr>;
 
-/// The sizes of that mesh, if `tp` ranks split a model with so many key/value heads.
-constexpr std::array<int, 4> mesh_sizes(int replicas, int dp, int tp, sw::Index kv_heads) {
-  const int with_own_heads = sw::key_value_ranks(tp, kv_heads);
-  return {replicas, dp, with_own_heads, tp / with_own_heads};
-}
+/// All stages: layers are divided over pp.
+template <template <class...> class MeshKind>
+using JobMesh = MeshKind<sw::pp, replica, sw::dp, sw::tp, sw::kvr>;
+/// Its sizes, or coordinates there.
+using JobSizes = std::array<int, 5>;
 
-/// The sizes or coordinates of such a mesh, for another one.
-constexpr std::array<int, 4> on_llama_mesh(const sw::MeshSizes& numbers) {
-  return {numbers[0], numbers[1], numbers[2], numbers[3]};
+/// Its sizes, if `tp` ranks split a model with so many key/value heads.
+constexpr JobSizes job_sizes(int pp, int replicas, int dp, int tp, sw::Index kv_heads) {
+  const int with_own_heads = sw::key_value_ranks(tp, kv_heads);
+  return {pp, replicas, dp, with_own_heads, tp / with_own_heads};
+}
+constexpr JobSizes on_job_mesh(const sw::MeshSizes& numbers) {
+  return {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]};
 }
 
 /// Tensor parallel, also sequence parallel if wanted, and ZeRO of a level from 0 to 3 on dp.

@@ -15,6 +15,7 @@
 #include <optional>
 
 #include <shardwise/inspect/plan_table.hpp>
+#include <shardwise/schedule/messages.hpp>
 
 #include "job_options.hpp"
 #include "options.hpp"
@@ -22,8 +23,6 @@
 namespace {
 
 using namespace tools;
-using Coordinates = std::array<int, 4>;
-using StepPlan = decltype(PlannedStep::plan);
 using Json = nlohmann::ordered_json;
 inline constexpr auto axis_names = StepPlan::AxesOf::names;
 
@@ -36,7 +35,7 @@ void check_countable(const StepJob& job) {
   const double weights = real(model.layers) * real(model.features) * (4 * width + 3 * real(model.hidden)) +
                          2 * real(model.vocabulary) * real(model.features);
   const double tokens = real(job.batch) * real(model.context);
-  const double groups = real(job.sizes[0]) * job.sizes[1], split = real(job.sizes[2]) * job.sizes[3];
+  const double groups = real(job.sizes[1]) * job.sizes[2], split = real(job.sizes[3]) * job.sizes[4];
   const double per_token = 8 * weights + 16 * real(model.layers) * width * real(model.context);
   const double flops = std::ceil(real(job.batch) / groups) * real(model.context) * per_token / split;
   const double most = std::ldexp(1, 60);  // uneven blocks are less than twice the even ones
@@ -50,32 +49,35 @@ void check_countable(const StepJob& job) {
   }
 }
 
-int rank_of(const StepJob& job, const Coordinates& at) {
+int rank_of(const StepJob& job, const JobSizes& at) {
   int rank = 0;
   for (std::size_t axis = 0; axis < at.size(); ++axis) rank = rank * job.sizes[axis] + at[axis];
   return rank;
 }
-Coordinates coordinates_of(const StepJob& job, int rank) {
-  Coordinates at{};
+JobSizes coordinates_of(const StepJob& job, int rank) {
+  JobSizes at{};
   for (std::size_t axis = at.size(); axis-- > 0; rank /= job.sizes[axis]) at[axis] = rank % job.sizes[axis];
   return at;
 }
-int ranks(const StepJob& job) { return job.sizes[0] * job.sizes[1] * job.sizes[2] * job.sizes[3]; }
+int ranks(const StepJob& job) {
+  int product = 1;
+  for (const int size : job.sizes) product *= size;
+  return product;
+}
 
 /// A rank's plan, and what recomputation adds to its arithmetic.
 struct RankPlan {
-  Coordinates at{};
+  JobSizes at{};
   StepPlan plan;
-  sw::Index parameters = 0;
   std::int64_t recomputed = 0;
 };
 
-RankPlan plan_of_rank(const StepJob& job, const Coordinates& at) {
-  const auto [plan, parameters] = plan_step(job, at);
-  if (!job.recompute) return {at, plan, parameters};
+RankPlan plan_of_rank(const StepJob& job, const JobSizes& at) {
+  const StepPlan plan = plan_step(job, at);
+  if (!job.recompute) return {at, plan};
   StepJob kept = job;
   kept.recompute = false;
-  return {at, plan, parameters, plan.flops() - plan_step(kept, at).plan.flops()};
+  return {at, plan, plan.flops() - plan_step(kept, at).flops()};
 }
 
 /// Blocks shrink with the rank along each axis, so if the first rank and the last have the same, all have. Only the
@@ -94,7 +96,7 @@ bool alike(const StepPlan& a, const StepPlan& b) {
 }
 
 // ---- Text --------------------------------------------------------------------------------------------------------
-std::string sizes_text(const std::array<int, 4>& sizes, const char* between) {
+std::string sizes_text(const JobSizes& sizes, const char* between) {
   std::string text;
   for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
     text += (text.empty() ? "" : between) + std::string(axis_names[axis]) + " " + std::to_string(sizes[axis]);
@@ -102,20 +104,39 @@ std::string sizes_text(const std::array<int, 4>& sizes, const char* between) {
   return text;
 }
 
-void print_job(const StepJob& job, sw::Index parameters) {
+void print_job(const StepJob& job) {
   static constexpr const char* zero[] = {"data parallel", "ZeRO-1", "ZeRO-2", "fully sharded"};
   const sw::LlamaConfig& model = job.model;
   std::printf(
       "a Llama of %td layers, %td features, %td heads, %td key/value heads, %td hidden, %td tokens%s\n",
       model.layers, model.features, model.heads, model.kv_heads, model.hidden, model.vocabulary,
       model.tied ? ", tied head" : "");
-  std::printf("%.2f billion parameters in %s\n", static_cast<double>(parameters) * 1e-9,
+  std::printf("%.2f billion parameters in %s\n", static_cast<double>(model.parameters()) * 1e-9,
               job.bf16 ? "bfloat16, with masters in float" : "float");
   std::printf("%s: %d ranks; %s over dp, %s parallel\n", sizes_text(job.sizes, " x ").c_str(), ranks(job),
               zero[job.zero_level], job.sequence_parallel ? "sequence" : "tensor");
   std::printf("a step: %td sequences of %td tokens, %td micro-batch%s; activations are %s\n", job.batch,
               model.context, job.micro_batches, job.micro_batches == 1 ? "" : "es",
               job.recompute ? "recomputed" : "kept");
+}
+
+/// What each rank along pp has to do: those with the largest blocks.
+void print_stages(const StepJob& job) {
+  const sw::PipelineSchedule schedule = schedule_of(job);
+  if (schedule.stages() == 1) return;
+  const sw::ScheduleProof proof = sw::prove(sw::with_messages(schedule));
+  std::printf("%s: were all stages alike, ranks would compute nothing in %.0f %% of the time\n",
+              job.schedule.c_str(), 100 * proof.idle.front() / proof.time);
+  for (int rank = 0; rank < schedule.ranks(); ++rank) {
+    std::string stages;
+    for (int stage = 0; stage < schedule.stages(); ++stage) {
+      if (schedule.rank_of_stage[static_cast<std::size_t>(stage)] != rank) continue;
+      stages += (stages.empty() ? "" : ", ") + std::to_string(stage);
+    }
+    const StepPlan plan = plan_step(job, {rank});
+    std::printf("  pp %d, stages %s: arithmetic %s, peak memory %s\n", rank, stages.c_str(),
+                sw::flops_text(plan.flops()).c_str(), sw::bytes_text(plan.peak_bytes()).c_str());
+  }
 }
 
 void print_plans(const StepJob& job, const std::vector<RankPlan>& plans) {
@@ -135,7 +156,7 @@ void print_plans(const StepJob& job, const std::vector<RankPlan>& plans) {
 }
 
 // ---- JSON --------------------------------------------------------------------------------------------------------
-Json by_axis(const std::array<int, 4>& numbers) {
+Json by_axis(const JobSizes& numbers) {
   Json json;
   for (std::size_t axis = 0; axis < numbers.size(); ++axis) json[axis_names[axis]] = numbers[axis];
   return json;
@@ -176,11 +197,10 @@ Json plan_json(const StepJob& job, const RankPlan& each) {
   return json;
 }
 
-void print_json(const StepJob& job, sw::Index parameters, const std::vector<RankPlan>& plans,
-                double seconds) {
+void print_json(const StepJob& job, const std::vector<RankPlan>& plans, double seconds) {
   const sw::LlamaConfig& model = job.model;
   Json json;
-  json["model"] = {{"parameters", parameters},
+  json["model"] = {{"parameters", model.parameters()},
                    {"vocabulary", model.vocabulary},
                    {"features", model.features},
                    {"layers", model.layers},
@@ -194,6 +214,7 @@ void print_json(const StepJob& job, sw::Index parameters, const std::vector<Rank
   json["step"] = {{"batch", job.batch},
                   {"context", model.context},
                   {"micro_batches", job.micro_batches},
+                  {"schedule", job.schedule},
                   {"zero", job.zero_level},
                   {"sequence_parallel", job.sequence_parallel},
                   {"recompute", job.recompute},
@@ -221,14 +242,14 @@ void add_options(CLI::App& app, Options& options) {
             "sequences in a step, of all ranks together; one for each data-parallel rank and micro-batch");
   auto* rank = app.add_option("--rank", options.rank, "only this rank, instead of the first and the last")
                    ->check(CLI::NonNegativeNumber);
-  app.add_option("--coordinates", options.coordinates, "the same by its place on replica, dp, tp and kvr")
-      ->expected(4)
+  app.add_option("--coordinates", options.coordinates, "the same by its place on pp, replica, dp, tp and kvr")
+      ->expected(5)
       ->excludes(rank);
   app.add_flag("--json", options.json, "for machines");
 }
 
 /// The rank that was asked for; or the first, which has the largest blocks, and the last, which has the smallest.
-std::vector<Coordinates> places(const Options& options, const StepJob& job) {
+std::vector<JobSizes> places(const Options& options, const StepJob& job) {
   if (options.rank) {
     if (*options.rank >= ranks(job)) {
       throw std::invalid_argument("--rank " + std::to_string(*options.rank) + ": the mesh has " +
@@ -237,7 +258,7 @@ std::vector<Coordinates> places(const Options& options, const StepJob& job) {
     return {coordinates_of(job, *options.rank)};
   }
   if (!options.coordinates.empty()) {
-    Coordinates at{};
+    JobSizes at{};
     std::copy_n(options.coordinates.begin(), at.size(), at.begin());
     for (std::size_t axis = 0; axis < at.size(); ++axis) {
       if (at[axis] < 0 || at[axis] >= job.sizes[axis]) {
@@ -247,7 +268,7 @@ std::vector<Coordinates> places(const Options& options, const StepJob& job) {
     }
     return {at};
   }
-  return {Coordinates{}, coordinates_of(job, ranks(job) - 1)};
+  return {JobSizes{}, coordinates_of(job, ranks(job) - 1)};
 }
 
 }  // namespace
@@ -265,13 +286,13 @@ int main(int argc, char** argv) {
     check_countable(job);
     const auto begin = std::chrono::steady_clock::now();
     std::vector<RankPlan> plans;
-    for (const Coordinates& at : places(options, job)) plans.push_back(plan_of_rank(job, at));
+    for (const JobSizes& at : places(options, job)) plans.push_back(plan_of_rank(job, at));
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    const sw::Index parameters = plans.front().parameters;
     if (options.json) {
-      print_json(job, parameters, plans, time.count());
+      print_json(job, plans, time.count());
     } else {
-      print_job(job, parameters);
+      print_job(job);
+      print_stages(job);
       print_plans(job, plans);
       std::printf("planned in %.3f s\n", time.count());
     }

@@ -8,7 +8,6 @@
 
 #include <shardwise/data/load_batch.hpp>
 #include <shardwise/mesh/dry_mesh.hpp>
-#include <shardwise/models/llama/model.hpp>
 #include <shardwise/train/adamw.hpp>
 
 #include "train_step.hpp"
@@ -17,6 +16,7 @@ namespace tools {
 
 namespace {
 
+using Job = JobMesh<sw::DryMesh>;
 using Mesh = LlamaMesh<sw::DryMesh>;
 
 /// As many tokens as one step needs, which nobody reads.
@@ -27,27 +27,26 @@ struct NoTokens {
 };
 
 template <class T, class Plan>
-PlannedStep planned(const StepJob& job, const std::array<int, 4>& coordinates) {
+StepPlan planned(const StepJob& job, const JobSizes& coordinates) {
   const NoTokens tokens{job.batch * job.model.context + 1};
   const sw::BatchSampler sampler(
       tokens.size(), {.length = job.model.context, .batch = job.batch, .micro_batches = job.micro_batches});
   const StepOptions options = step_options_of(job, 1);
 
   sw::Recorder recorder;
-  const Mesh mesh(recorder, job.sizes, coordinates);
-  sw::Llama<Mesh, Plan, T> model(mesh, job.model);
-  model.recompute_layers = job.recompute;
-  set_communication(model, job);
+  const Job mesh(recorder, job.sizes, coordinates);
+  const sw::Pipeline pipeline(mesh, schedule_of(job));
+  auto stages = make_stages<sw::Llama<Mesh, Plan, T>>(pipeline, job);
   sw::AdamW adamw({}, options.reduction);
-  auto load = [&](sw::Index micro) { return sw::load_batch(mesh, tokens, sampler, 0, micro); };
-  train_step(model, adamw, options, load);  // makes the optimizer's state
+  auto load = [&](sw::Index micro) { return sw::load_batch(pipeline.mesh(), tokens, sampler, 0, micro); };
+  train_step(pipeline, stages, adamw, options, load);  // makes the optimizer's state
   recorder.restart();
-  train_step(model, adamw, options, load);
-  return {{recorder.record(), mesh.sizes()}, sw::parameter_count(model)};
+  train_step(pipeline, stages, adamw, options, load);
+  return {recorder.record(), mesh.sizes()};
 }
 
 template <class T, int ZeroLevel>
-PlannedStep planned_at(const StepJob& job, const std::array<int, 4>& coordinates) {
+StepPlan planned_at(const StepJob& job, const JobSizes& coordinates) {
   return job.sequence_parallel ? planned<T, TrainPlan<ZeroLevel, true>>(job, coordinates)
                                : planned<T, TrainPlan<ZeroLevel, false>>(job, coordinates);
 }
@@ -55,11 +54,11 @@ PlannedStep planned_at(const StepJob& job, const std::array<int, 4>& coordinates
 }  // namespace
 
 template <class T>
-PlannedStep plan_step(const StepJob& job, const std::array<int, 4>& coordinates) {
+StepPlan plan_step(const StepJob& job, const JobSizes& coordinates) {
   constexpr decltype(&planned_at<T, 0>) at_level[] = {planned_at<T, 0>, planned_at<T, 1>, planned_at<T, 2>,
                                                       planned_at<T, 3>};
   return at_level[job.zero_level](job, coordinates);
 }
-template PlannedStep plan_step<STEP_TYPE>(const StepJob&, const std::array<int, 4>&);
+template StepPlan plan_step<STEP_TYPE>(const StepJob&, const JobSizes&);
 
 }  // namespace tools

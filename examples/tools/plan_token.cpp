@@ -8,9 +8,9 @@
 
 namespace tools {
 
-TokenPlan plan_token(const std::array<int, 4>& sizes, const sw::LlamaConfig& config) {
+TokenPlan plan_token(const JobSizes& sizes, const sw::LlamaConfig& config) {
   using Dry = LlamaMesh<sw::DryMesh>;
-  return sw::trace<Dry>(sizes, [&](const Dry& mesh) {
+  return sw::trace<Dry>({1, 1, sizes[3], sizes[4]}, [&](const Dry& mesh) {
     const sw::Llama<Dry, TextPlan> model(mesh, config);
     const auto id =
         sw::empty<std::int32_t, sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate>(mesh, {1, 1});

@@ -5,8 +5,6 @@
 /// @file
 /// What generating a token communicates.
 
-#include <array>
-
 #include <shardwise/mesh/communication_plan.hpp>
 #include <shardwise/models/llama/config.hpp>
 
@@ -15,9 +13,9 @@
 namespace tools {
 
 using TextPlan = sw::LlamaTensorParallel<Split>;
-using TokenPlan = sw::CommunicationPlan<replica, sw::dp, sw::tp, sw::kvr>;
+using TokenPlan = LlamaMesh<sw::CommunicationPlan>;
 
 /// On a mesh of these sizes.
-TokenPlan plan_token(const std::array<int, 4>& sizes, const sw::LlamaConfig& config);
+TokenPlan plan_token(const JobSizes& sizes, const sw::LlamaConfig& config);
 
 }  // namespace tools

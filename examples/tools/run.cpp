@@ -35,11 +35,12 @@ sw::ScheduleSettings rates_of(const TrainOptions& options) {
 }
 
 /// Of the log.
-nlohmann::ordered_json description(const TrainOptions& options, const Mesh& mesh, sw::Index parameters) {
+nlohmann::ordered_json description(const TrainOptions& options, const Job& mesh) {
   const StepJob& job = options.job;
   const sw::LlamaConfig& model = job.model;
   return {{"mesh",
-           {{"replica", mesh.size<replica>()},
+           {{"pp", mesh.size<sw::pp>()},
+            {"replica", mesh.size<replica>()},
             {"dp", mesh.size<sw::dp>()},
             {"tp", mesh.size<sw::tp>()},
             {"kvr", mesh.size<sw::kvr>()}}},
@@ -48,7 +49,7 @@ nlohmann::ordered_json description(const TrainOptions& options, const Mesh& mesh
           {"recompute", job.recompute},
           {"type", job.bf16 ? "bfloat16" : "float32"},
           {"communicate_as", communicated_as(job)},
-          {"parameters", parameters},
+          {"parameters", model.parameters()},
           {"model",
            {{"vocabulary", model.vocabulary},
             {"features", model.features},
@@ -60,8 +61,9 @@ nlohmann::ordered_json description(const TrainOptions& options, const Mesh& mesh
           {"context", model.context},
           {"batch", job.batch},
           {"micro_batches", job.micro_batches},
+          {"schedule", job.schedule},
           {"rate", options.rate},
-          {"schedule", sw::name_of(options.decay)},
+          {"rate_schedule", sw::name_of(options.decay)},
           {"weight_decay", options.weight_decay},
           {"clip", options.max_norm},
           {"seed", options.seed}};
@@ -76,7 +78,7 @@ Run::Run(TrainOptions options)
       corpus_(sw::open_token_corpus(mesh_, options_.text, tokenizer_, options_.cache)),
       sampler_(corpus_.size(), batches_of(options_)),
       schedule_(rates_of(options_)) {
-  options_.job.sizes = on_llama_mesh(mesh_.sizes());
+  options_.job.sizes = on_job_mesh(mesh_.sizes());
   options_.job.model.vocabulary = tokenizer_.vocabulary();
 }
 
@@ -87,26 +89,27 @@ sw::LlamaTokens Run::special_tokens() const {
   return special;
 }
 
-sw::LoadedBatch<Mesh> Run::load(std::int64_t step, sw::Index micro_batch) const {
-  return sw::load_batch(mesh_, corpus_, sampler_, step, micro_batch);
+sw::LoadedBatch<Mesh> Run::load(const Mesh& stage, std::int64_t step, sw::Index micro_batch) const {
+  return sw::load_batch(stage, corpus_, sampler_, step, micro_batch);
 }
 
-void Run::print_job(sw::Index parameters) const {
+void Run::print_job() const {
   if (!prints()) return;
   std::printf("%td tokens of text, %td sequences; a Llama of %td layers with %.2f million parameters in %s\n",
               sampler_.tokens(), sampler_.sequence_count(), job().model.layers,
-              static_cast<double>(parameters) * 1e-6, job().bf16 ? "bfloat16" : "float32");
-  std::printf("replica %d x dp %d x tp %d x kvr %d, ZeRO level %d, %s parallel%s; matrix products by %s\n",
-              mesh_.size<replica>(), mesh_.size<sw::dp>(), mesh_.size<sw::tp>(), mesh_.size<sw::kvr>(),
-              job().zero_level, job().sequence_parallel ? "sequence" : "tensor",
-              job().recompute ? ", recomputing" : "", sw::kernel::gemm_name());
+              static_cast<double>(job().model.parameters()) * 1e-6, job().bf16 ? "bfloat16" : "float32");
+  std::printf(
+      "pp %d x replica %d x dp %d x tp %d x kvr %d, ZeRO level %d, %s parallel%s; matrix products by %s\n",
+      mesh_.size<sw::pp>(), mesh_.size<replica>(), mesh_.size<sw::dp>(), mesh_.size<sw::tp>(),
+      mesh_.size<sw::kvr>(), job().zero_level, job().sequence_parallel ? "sequence" : "tensor",
+      job().recompute ? ", recomputing" : "", sw::kernel::gemm_name());
   std::printf("%td sequences of %td tokens a step, in %td micro-batch%s; %td steps are an epoch\n",
               job().batch, job().model.context, job().micro_batches, job().micro_batches == 1 ? "" : "es",
               sampler_.steps_per_epoch());
 }
 
-void Run::begin(std::int64_t step, sw::Index parameters) {
-  if (!options_.log.empty()) log_.emplace(options_.log, description(options_, mesh_, parameters), step);
+void Run::begin(std::int64_t step) {
+  if (!options_.log.empty()) log_.emplace(options_.log, description(options_, mesh_), step);
   progress_.emplace(prints(), options_.progress, options_.steps, job().batch * job().model.context, step);
 }
 
@@ -122,7 +125,7 @@ void Run::tell(std::int64_t step, const Progress::Values& values, double seconds
 }
 
 bool Run::compare(const StepPlan& recorded) const {
-  const StepPlan planned = plan_step(job(), on_llama_mesh(mesh_.coordinates())).plan;
+  const StepPlan planned = plan_step(job(), on_job_mesh(mesh_.coordinates()));
   const bool same = same_communication(planned, recorded);
   if (prints()) {
     std::printf("the last training step:\n%s",

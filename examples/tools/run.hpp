@@ -25,8 +25,6 @@
 
 namespace tools {
 
-using StepPlan = decltype(PlannedStep::plan);
-
 /// What a run has but its model: mesh, text, learning rate, and what it tells. Collective over the whole job.
 class Run {
  public:
@@ -35,7 +33,7 @@ class Run {
 
   const TrainOptions& options() const { return options_; }
   const StepJob& job() const { return options_.job; }
-  const Mesh& mesh() const { return mesh_; }
+  const Job& mesh() const { return mesh_; }
   const sw::Tokenizer& tokenizer() const { return tokenizer_; }
   const sw::TokenCorpus& corpus() const { return corpus_; }
   /// Where texts begin and end, for config.json.
@@ -43,11 +41,11 @@ class Run {
   bool prints() const { return mesh_.rank() == 0; }
 
   double rate(std::int64_t step) const { return schedule_(step); }
-  sw::LoadedBatch<Mesh> load(std::int64_t step, sw::Index micro_batch) const;
+  sw::LoadedBatch<Mesh> load(const Mesh& stage, std::int64_t step, sw::Index micro_batch) const;
 
-  void print_job(sw::Index parameters) const;
+  void print_job() const;
   /// Opens the log, of the steps from this one on.
-  void begin(std::int64_t step, sw::Index parameters);
+  void begin(std::int64_t step);
   void tell(std::int64_t step, const Progress::Values& values, double seconds);
   /// Prints the last step's plan beside what was recorded; false if the communication differs.
   bool compare(const StepPlan& recorded) const;
@@ -57,7 +55,7 @@ class Run {
 
  private:
   TrainOptions options_;
-  Mesh mesh_;
+  Job mesh_;
   sw::Tokenizer tokenizer_;
   sw::TokenCorpus corpus_;
   sw::BatchSampler sampler_;

@@ -8,10 +8,12 @@
 
 #include <array>
 #include <optional>
+#include <string>
 
 #include <shardwise/kernel/element.hpp>
 #include <shardwise/mesh/communication_plan.hpp>
 #include <shardwise/models/llama/config.hpp>
+#include <shardwise/schedule/named.hpp>
 
 #include "llama_mesh.hpp"
 
@@ -20,8 +22,10 @@ namespace tools {
 namespace sw = shardwise;
 
 struct StepJob {
-  sw::LlamaConfig model{};               ///< sequences have `context` tokens
-  std::array<int, 4> sizes{1, 1, 1, 1};  ///< replica, dp, tp, kvr; of a run, dp may be `sw::any`
+  sw::LlamaConfig model{};        ///< sequences have `context` tokens
+  JobSizes sizes{1, 1, 1, 1, 1};  ///< pp, replica, dp, tp, kvr; of a run, dp may be `sw::any`
+  std::string schedule = "1f1b";  ///< of a pipeline
+  int chunks = 0;                 ///< stages on each rank along pp; 0: as the schedule has them
   int zero_level = 0;
   bool sequence_parallel = false, recompute = false, bf16 = false;
   sw::Index batch = 1;  ///< sequences of a step, of all ranks and micro-batches together
@@ -46,18 +50,19 @@ inline std::array<const char*, 2> communicated_as(const StepJob& job) {
   return {name(types[0]), name(types[1])};
 }
 
-struct PlannedStep {
-  sw::CommunicationPlan<replica, sw::dp, sw::tp, sw::kvr> plan;
-  sw::Index parameters = 0;  ///< of the whole model
-};
+inline sw::PipelineSchedule schedule_of(const StepJob& job) {
+  return sw::pipeline_schedule(job.schedule, job.sizes[0], job.chunks, static_cast<int>(job.micro_batches));
+}
+
+using StepPlan = JobMesh<sw::CommunicationPlan>;
 
 /// What the rank at `coordinates` does in one step of a run that has made steps before, so that the optimizer's state is
 /// there from the beginning. Counted on a dry mesh. Throws `std::invalid_argument` for a job that cannot be run.
 template <class T>
-PlannedStep plan_step(const StepJob& job, const std::array<int, 4>& coordinates);
+StepPlan plan_step(const StepJob& job, const JobSizes& coordinates);
 
 /// The same, of the type that the job says.
-inline PlannedStep plan_step(const StepJob& job, const std::array<int, 4>& coordinates) {
+inline StepPlan plan_step(const StepJob& job, const JobSizes& coordinates) {
   return job.bf16 ? plan_step<Eigen::bfloat16>(job, coordinates) : plan_step<float>(job, coordinates);
 }
 

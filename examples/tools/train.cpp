@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
     add_job_options(app, job);
     add_count(app, "--batch", job.batch, "sequences in a step, of all ranks and micro-batches together");
     add_run_options(app, options);
-    app.add_option("--schedule", decay, "of the learning rate, after warm-up")
+    app.add_option("--rate-schedule", decay, "of the learning rate, after warm-up")
         ->check(CLI::IsMember({"constant", "linear", "cosine"}));
     if (auto code = parse(app, argc, argv)) return *code;
     options.decay = sw::parse_decay(decay);

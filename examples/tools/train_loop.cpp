@@ -16,7 +16,7 @@ namespace tools {
 
 bool train(const TrainOptions& given) {
   Run run(given);
-  const Mesh& mesh = run.mesh();
+  const Job& mesh = run.mesh();
   const TrainOptions& options = run.options();
 
   sw::Recording recording(mesh);
@@ -25,23 +25,22 @@ bool train(const TrainOptions& given) {
                                                                   .weight_decay = options.weight_decay,
                                                                   .max_norm = options.max_norm,
                                                                   .seed = options.seed});
-  const sw::Index parameters = model->parameters();
-  run.print_job(parameters);
+  run.print_job();
 
   std::int64_t step = 0;  // steps that were made
   Checkpoints checkpoints(run, step);
   if (checkpoints.wanted()) checkpoints.begin(*model);
   const std::int64_t begun = step;
   const StopSignal stop;
-  run.begin(step, parameters);
+  run.begin(step);
   bool stopped = false, saved = true;
   while (step < options.steps && !stopped) {
     using Clock = std::chrono::steady_clock;
     const auto start = Clock::now();
     const double rate = run.rate(step);
     recording.restart();
-    const StepResult result =
-        model->make_step(step, rate, [&](sw::Index micro) { return run.load(step, micro); });
+    const StepResult result = model->make_step(
+        step, rate, [&](const Mesh& stage, sw::Index micro) { return run.load(stage, step, micro); });
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     run.tell(step, {.loss = result.loss, .rate = rate, .norm = result.norm}, seconds);
     ++step;

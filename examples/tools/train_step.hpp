@@ -3,13 +3,14 @@
 #pragma once
 
 /// @file
-/// One step of training a model of tokens: what `train` runs on a real mesh, and `plan` counts on a dry one of any size.
+/// One step of training a Llama: what `train` runs on a real mesh, and `plan` counts on a dry one of any size.
 
 #include <shardwise/autograd/tape.hpp>
+#include <shardwise/models/llama/model.hpp>
 #include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/ops/arithmetic.hpp>
+#include <shardwise/pipeline/pipeline.hpp>
 #include <shardwise/tensor/distribute.hpp>
-#include <shardwise/train/clip.hpp>
 
 #include "step_job.hpp"
 
@@ -19,20 +20,27 @@ namespace sw = shardwise;
 
 struct StepOptions {
   sw::Index micro_batches = 1;  ///< parts of the batch that are run one after another
+  sw::Shape<3> activations{};   ///< of one, between two layers
   double max_norm = 1;          ///< that gradients are clipped to
   sw::ReduceOptions reduction = {};
 };
 
 constexpr StepOptions step_options_of(const StepJob& job, double max_norm) {
   return {.micro_batches = job.micro_batches,
+          .activations = {job.batch / job.micro_batches, job.model.context, job.model.features},
           .max_norm = max_norm,
           .reduction = {.bucket_bytes = job.bucket_bytes, .in_background = job.in_background}};
 }
 
-/// For a model before its first step.
-template <class Model>
-constexpr void set_communication(Model& model, const StepJob& job) {
-  if (const auto& types = job.communicate_as) sw::set_communication(model, types->front(), types->back());
+/// The stages of a rank, before their first step.
+template <class Llama, class Pipeline>
+constexpr sw::Stages<Llama> make_stages(const Pipeline& pipeline, const StepJob& job) {
+  return pipeline.stages([&](int stage, const auto& mesh) {
+    Llama part(mesh, job.model, sw::LlamaPart::of(job.model, pipeline.stage_count(), stage));
+    part.recompute_layers = job.recompute;
+    if (const auto& types = job.communicate_as) sw::set_communication(part, types->front(), types->back());
+    return part;
+  });
 }
 
 /// `train_step` goes on after every gradient.
@@ -40,30 +48,53 @@ struct Always {
   constexpr bool operator()(const StepResult&) const { return true; }
 };
 
+/// The passes of one step; returns its loss.
+template <class Pipeline, class Llama, class Load>
+constexpr double run_passes(const Pipeline& pipeline, sw::Stages<Llama>& stages, const StepOptions& options,
+                            Load load) {
+  const sw::LinearCrossEntropyLoss sum_of_losses({.reduction = sw::Reduction::sum});
+  auto mean_of = [](const auto& sum, sw::Index counted) {
+    return sw::scale(sum, 1 / static_cast<double>(counted));
+  };
+  if (pipeline.stage_count() > 1) {
+    return pipeline.run(
+        stages, options.activations,
+        [&](sw::Tape& tape, Llama& part, int i) { return part.begin(tape.constant(load(i).inputs)); },
+        [](Llama& part, const auto& x) { return part.middle(x); },
+        [&](Llama& part, const auto& x, int i) {
+          const auto batch = load(i);
+          return mean_of(part.end(x, batch.targets, sum_of_losses), batch.counted);
+        },
+        options.reduction);
+  }
+  Llama& model = stages.at(0);
+  sw::ReduceOptions reduction = options.reduction;
+  double mean = 0;
+  for (sw::Index i = 0; i < options.micro_batches; ++i) {
+    const auto batch = load(i);
+    sw::Tape tape;
+    auto loss = mean_of(model(tape.constant(batch.inputs), batch.targets, sum_of_losses), batch.counted);
+    reduction.last = i + 1 == options.micro_batches;
+    sw::backward_and_reduce(loss, model, reduction);
+    if constexpr (!sw::tensor_of<decltype(loss)>::MeshOf::dry) {
+      mean += static_cast<double>(sw::item(loss.value()));
+    }
+  }
+  return mean;
+}
+
 /// One step. `load(i)` gives micro-batch i as a `sw::LoadedBatch`: its `inputs`, its `targets`, and how many targets
 /// are `counted` in the whole step. Gradients add up to those of the mean over these.
 ///
 /// `before_update(result)` is called when gradients are clipped, on every rank; the optimizer goes on if it says yes.
 /// It may throw; and may say no, if it has cleared the gradients.
-template <class Model, class Optimizer, class Load, class BeforeUpdate = Always>
-constexpr StepResult train_step(Model& model, Optimizer& optimizer, const StepOptions& options, Load load,
-                                BeforeUpdate before_update = {}) {
-  const sw::LinearCrossEntropyLoss sum_of_losses({.reduction = sw::Reduction::sum});
-  sw::ReduceOptions reduction = options.reduction;
+template <class Pipeline, class Llama, class Optimizer, class Load, class BeforeUpdate = Always>
+constexpr StepResult train_step(const Pipeline& pipeline, sw::Stages<Llama>& stages, Optimizer& optimizer,
+                                const StepOptions& options, Load load, BeforeUpdate before_update = {}) {
   StepResult result;
-  for (sw::Index i = 0; i < options.micro_batches; ++i) {
-    const auto batch = load(i);
-    sw::Tape tape;
-    auto sum = model(tape.constant(batch.inputs), batch.targets, sum_of_losses);
-    auto loss = sw::scale(sum, 1 / static_cast<double>(batch.counted));
-    reduction.last = i + 1 == options.micro_batches;
-    sw::backward_and_reduce(loss, model, reduction);
-    if constexpr (!sw::tensor_of<decltype(loss)>::MeshOf::dry) {
-      result.loss += static_cast<double>(sw::item(loss.value()));
-    }
-  }
-  result.norm = sw::clip_gradients(model, options.max_norm, 2, reduction);
-  if (before_update(result)) optimizer.step(model);
+  result.loss = run_passes(pipeline, stages, options, load);
+  result.norm = pipeline.clip_gradients(stages, options.max_norm);
+  if (before_update(result)) optimizer.step(stages);
   return result;
 }
 

@@ -6,9 +6,9 @@
 /// A Llama that is trained. trained_llama.cpp has its steps, trained_llama_files.cpp its files: the headers that each of
 /// them needs cost the other's compilation much.
 
-#include <shardwise/models/llama/model.hpp>
 #include <shardwise/train/adamw.hpp>
 
+#include "train_step.hpp"
 #include "trained_model.hpp"
 
 namespace tools {
@@ -16,17 +16,17 @@ namespace tools {
 template <class T, class Plan>
 class TrainedLlama final : public TrainedModel {
  public:
-  TrainedLlama(const Mesh& mesh, const StepJob& job, const TrainSettings& settings);
+  TrainedLlama(const Job& mesh, const StepJob& job, const TrainSettings& settings);
 
-  sw::Index parameters() override;
   StepResult make_step(std::int64_t step, double rate, const Load& load) override;
   void add_to(sw::CheckpointContents& contents) override;
   sw::Index export_to(const std::filesystem::path& folder, const sw::LlamaTokens& special) override;
 
  private:
-  StepJob job_;
-  double max_norm_;
-  sw::Llama<Mesh, Plan, T> model_;
+  Job mesh_;
+  StepOptions options_;
+  sw::Pipeline<Job> pipeline_;
+  sw::Stages<sw::Llama<Mesh, Plan, T>> stages_;
   sw::AdamW adamw_;
 };
 

@@ -13,14 +13,14 @@ namespace tools {
 
 template <class T, class Plan>
 void TrainedLlama<T, Plan>::add_to(sw::CheckpointContents& contents) {
-  contents.add("model", model_);
-  contents.add("optimizer", adamw_, model_);
+  contents.add("model", stages_);
+  contents.add("optimizer", adamw_, stages_);
 }
 
 template <class T, class Plan>
 sw::Index TrainedLlama<T, Plan>::export_to(const std::filesystem::path& folder,
                                            const sw::LlamaTokens& special) {
-  return sw::save_llama(model_, folder, {}, special);
+  return sw::save_llama(mesh_, stages_, folder, {}, special);
 }
 
 template <int ZeroLevel, bool Sequence>

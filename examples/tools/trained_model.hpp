@@ -23,6 +23,7 @@ struct LlamaTokens;
 
 namespace tools {
 
+using Job = JobMesh<sw::Mesh>;
 using Mesh = LlamaMesh<sw::Mesh>;
 
 /// What a model is trained with, beside its `StepJob`.
@@ -33,11 +34,10 @@ struct TrainSettings {
 
 class TrainedModel {
  public:
-  using Load = std::function<sw::LoadedBatch<Mesh>(sw::Index micro_batch)>;
+  using Load = std::function<sw::LoadedBatch<Mesh>(const Mesh& mesh, sw::Index micro_batch)>;
 
   virtual ~TrainedModel() = default;
 
-  virtual sw::Index parameters() = 0;  ///< of the whole model
   /// Makes step number `step`. Throws if its loss or its gradients are not finite.
   virtual StepResult make_step(std::int64_t step, double rate, const Load& load) = 0;
 
@@ -49,11 +49,11 @@ class TrainedModel {
 
 /// A fresh model with parameters and activations of type T, at all levels of ZeRO; `job` says which.
 template <class T>
-std::unique_ptr<TrainedModel> make_trained_model(const Mesh& mesh, const StepJob& job,
+std::unique_ptr<TrainedModel> make_trained_model(const Job& mesh, const StepJob& job,
                                                  const TrainSettings& settings);
 
 /// The same, of the type that the job says.
-inline std::unique_ptr<TrainedModel> make_trained_model(const Mesh& mesh, const StepJob& job,
+inline std::unique_ptr<TrainedModel> make_trained_model(const Job& mesh, const StepJob& job,
                                                         const TrainSettings& settings) {
   return job.bf16 ? make_trained_model<Eigen::bfloat16>(mesh, job, settings)
                   : make_trained_model<float>(mesh, job, settings);

@@ -26,7 +26,7 @@ import time
 SMALL = "--layers 2 --features 32 --heads 4 --kv-heads 4 --hidden 48 --context 32 --batch 12".split()
 # No step depends on how many there will be, and rounding, which another mesh does in another order, is not amplified: at a rate
 # of 3e-3 runs that nobody disturbs differ by 1e-3 after a thousand steps.
-SMALL += "--schedule constant --warmup 10 --rate 3e-4".split()
+SMALL += "--rate-schedule constant --warmup 10 --rate 3e-4".split()
 WITHOUT_END = 10**7  # steps
 STOPS = [("mpirun", signal.SIGTERM), ("rank", signal.SIGTERM), ("mpirun", signal.SIGUSR1),
          ("mpirun", signal.SIGINT), ("rank", signal.SIGINT)]

@@ -134,7 +134,7 @@ TEST_CASE("messages carry what they were told to") {
 
 TEST_CASE("copies of sharded groups reduce their shards once a step") {
   const Json json = plan("--model 70b --dp 64 --replicas 2 --tp 8 --micro-batches 2");
-  CHECK(json.at("mesh") == Json{{"replica", 2}, {"dp", 64}, {"tp", 8}, {"kvr", 1}});
+  CHECK(json.at("mesh") == Json{{"pp", 1}, {"replica", 2}, {"dp", 64}, {"tp", 8}, {"kvr", 1}});
   CHECK(json.at("step").at("batch") == 64 * 2 * 2);
   const Json& rank = json.at("ranks").at(0);
   const std::int64_t shards = (parameters - norms) / (8 * 64) + norms / 64;
@@ -168,7 +168,7 @@ TEST_CASE("a matrix product of a step takes 2 operations forward and 4 backward,
 
 TEST_CASE("key and value heads that are fewer than the ranks are on kvr") {
   const Json json = plan("--model 405b --dp 4 --tp 16 --sp");
-  CHECK(json.at("mesh") == Json{{"replica", 1}, {"dp", 4}, {"tp", 8}, {"kvr", 2}});
+  CHECK(json.at("mesh") == Json{{"pp", 1}, {"replica", 1}, {"dp", 4}, {"tp", 8}, {"kvr", 2}});
   CHECK(traffic(json.at("ranks").at(0), "optimizer", "all_reduce", {"kvr"}).calls > 0);
 }
 
@@ -195,7 +195,7 @@ TEST_CASE("uneven blocks: the first rank has the most, the last the least, any c
   }
   // Key and value projections and the norms are whole on both ranks of kvr.
   CHECK(sum == 4 * (3 * (2 * wq + mlp) + 2 * table + 2 * (3 * 2 * wq + vectors)));
-  CHECK(plan(uneven + "--rank 3").at("ranks") == plan(uneven + "--coordinates 0 1 0 1").at("ranks"));
+  CHECK(plan(uneven + "--rank 3").at("ranks") == plan(uneven + "--coordinates 0 0 1 0 1").at("ranks"));
 }
 
 TEST_CASE("a configuration in Hugging Face's form") {

@@ -6,7 +6,7 @@
 
 #include <shardwise/data/load_batch.hpp>
 #include <shardwise/mesh/dry_mesh.hpp>
-#include <shardwise/models/llama/model.hpp>
+#include <shardwise/schedule/one_forward_one_backward.hpp>
 #include <shardwise/train/adamw.hpp>
 
 #include "../../examples/tools/llama_mesh.hpp"
@@ -15,6 +15,7 @@
 namespace tools {
 namespace {
 
+using Job = JobMesh<sw::DryMesh>;
 using Mesh = LlamaMesh<sw::DryMesh>;
 
 struct Never {
@@ -23,25 +24,28 @@ struct Never {
 
 /// Of a model with one layer, which is three units.
 template <class PlanType, class BeforeUpdate = Always>
-constexpr auto step(const std::array<int, 4>& sizes, sw::Index micro_batches) {
-  return sw::trace<Mesh>(sizes, [&](const Mesh& mesh) {
+constexpr auto step(const JobSizes& sizes, sw::Index micro_batches) {
+  return sw::trace<Job>(sizes, [&](const Job& job) {
     constexpr sw::LlamaConfig config{
         .vocabulary = 16, .features = 8, .layers = 1, .heads = 2, .kv_heads = 1, .hidden = 8, .context = 4};
-    sw::Llama<Mesh, PlanType> model(mesh, config);
+    const sw::Pipeline pipeline(job, sw::one_forward_one_backward(1, static_cast<int>(micro_batches)));
+    const Mesh& mesh = pipeline.mesh();
+    auto stages = pipeline.stages(
+        [&](int, const Mesh& of_stage) { return sw::Llama<Mesh, PlanType>(of_stage, config); });
     sw::AdamW adamw;
     auto load = [&](sw::Index) {
       using Ids = sw::TokenIds<Mesh>;
       return sw::LoadedBatch<Mesh>{Ids(mesh, {4, 4}), Ids(mesh, {4, 4}), 16 * micro_batches};
     };
-    train_step(model, adamw, {.micro_batches = micro_batches}, load, BeforeUpdate());
+    train_step(pipeline, stages, adamw, {.micro_batches = micro_batches}, load, BeforeUpdate());
   });
 }
 
 using sw::Collective, sw::Phase;
-static_assert(mesh_sizes(2, 3, 8, 2) == std::array{2, 3, 2, 4});
+static_assert(job_sizes(5, 2, 3, 8, 2) == JobSizes{5, 2, 3, 2, 4});
 
 // Fully sharded over dp, with two copies: shards are reduced between these once, in one bucket.
-constexpr auto hybrid = step<TrainPlan<3, false>>({2, 2, 1, 1}, 2);
+constexpr auto hybrid = step<TrainPlan<3, false>>({1, 2, 2, 1, 1}, 2);
 static_assert(hybrid.count(Collective::all_gather, Phase::forward) == 2 * 3);   // layer, head; ids
 static_assert(hybrid.count(Collective::all_to_all, Phase::forward) == 2);       // what was looked up
 static_assert(hybrid.count(Collective::all_to_all, Phase::backward) == 2);      // its gradients
@@ -51,12 +55,12 @@ static_assert(hybrid.count(Collective::all_reduce, Phase::optimizer) == 1 + 1); 
 static_assert(hybrid.count(Collective::all_reduce, Phase::forward) == 2);        // the losses
 
 // Data parallel: gradients are reduced once, however many micro-batches there are.
-constexpr auto replicated = step<TrainPlan<0, false>>({1, 4, 1, 1}, 3);
+constexpr auto replicated = step<TrainPlan<0, false>>({1, 1, 4, 1, 1}, 3);
 static_assert(replicated.count(Collective::all_reduce, Phase::optimizer) == 1 + 1);
 static_assert(replicated.collectives() == 3 + 2);
 
 // A step that is not wanted. It has few enough tokens for the table's gradient to travel as their rows: two all-gathers.
-constexpr auto refused = step<TrainPlan<0, false>, Never>({1, 4, 1, 1}, 1);
+constexpr auto refused = step<TrainPlan<0, false>, Never>({1, 1, 4, 1, 1}, 1);
 static_assert(refused.collectives(Phase::optimizer) == 2 + 2 &&
               refused.peak_bytes(sw::MemoryUse::optimizer_state) == 0);
 static_assert(replicated.peak_bytes(sw::MemoryUse::optimizer_state) == 2 * replicated.parameter_bytes());
