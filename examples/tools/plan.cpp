@@ -120,13 +120,20 @@ void print_job(const StepJob& job) {
               job.recompute ? "recomputed" : "kept");
 }
 
+/// The part of a step in which ranks would compute nothing if all stages were alike.
+double idle_part(const sw::PipelineSchedule& schedule) {
+  const sw::ScheduleProof proof = sw::prove(sw::with_messages(schedule));
+  double idle = 0;
+  for (const double each : proof.idle) idle += each;
+  return idle / (proof.time * schedule.ranks());
+}
+
 /// What each rank along pp has to do: those with the largest blocks.
 void print_stages(const StepJob& job) {
   const sw::PipelineSchedule schedule = schedule_of(job);
   if (schedule.stages() == 1) return;
-  const sw::ScheduleProof proof = sw::prove(sw::with_messages(schedule));
   std::printf("%s: were all stages alike, ranks would compute nothing in %.0f %% of the time\n",
-              job.schedule.c_str(), 100 * proof.idle.front() / proof.time);
+              job.schedule.c_str(), 100 * idle_part(schedule));
   for (int rank = 0; rank < schedule.ranks(); ++rank) {
     std::string stages;
     for (int stage = 0; stage < schedule.stages(); ++stage) {
@@ -147,8 +154,10 @@ void print_plans(const StepJob& job, const std::vector<RankPlan>& plans) {
   } else if (alike(first.plan, plans[1].plan)) {
     std::printf("%s", sw::plan_table("all ranks alike", first.plan).c_str());
   } else {
-    const std::string largest = title(first) + ", largest", smallest = title(plans[1]) + ", smallest";
-    std::printf("%s", sw::plan_table(largest.c_str(), first.plan, smallest.c_str(), plans[1].plan).c_str());
+    const bool staged = job.sizes[0] > 1;  // then neither is the largest
+    const std::string one = title(first) + (staged ? "" : ", largest"),
+                      other = title(plans[1]) + (staged ? "" : ", smallest");
+    std::printf("%s", sw::plan_table(one.c_str(), first.plan, other.c_str(), plans[1].plan).c_str());
   }
   if (job.recompute) {
     std::printf("  recomputation adds to the arithmetic  %s\n", sw::flops_text(first.recomputed).c_str());
@@ -220,6 +229,8 @@ void print_json(const StepJob& job, const std::vector<RankPlan>& plans, double s
                   {"recompute", job.recompute},
                   {"bucket_bytes", job.bucket_bytes},
                   {"communicate_as", communicated_as(job)}};
+  const sw::PipelineSchedule schedule = schedule_of(job);
+  json["pipeline"] = {{"idle", idle_part(schedule)}, {"rank_of_stage", schedule.rank_of_stage}};
   json["ranks"] = Json::array();
   for (const RankPlan& each : plans) json["ranks"].push_back(plan_json(job, each));
   json["alike"] = plans.size() > 1 && alike(plans[0].plan, plans[1].plan);

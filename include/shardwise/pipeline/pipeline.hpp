@@ -113,7 +113,7 @@ class Pipeline {
                              middle, end, options);
     const double loss = pass.run();
     add_up_copies(stages);
-    return over_stages(loss);
+    return over_stages(loss, Phase::forward);
   }
 
   /// The norm of all gradients of the model, as `gradient_norm` computes it, and clipped to.
@@ -129,7 +129,7 @@ class Pipeline {
     }
     double norm = own.finish();
     if (job_.template size<Axis>() > 1) {
-      const double squares = over_stages(norm * norm);
+      const double squares = over_stages(norm * norm, Phase::optimizer);
       norm = std::is_constant_evaluated() ? 0 : std::sqrt(squares);
     }
     detail::clip_to(max_norm, norm, detail::parameters_of(stages));
@@ -165,6 +165,7 @@ class Pipeline {
   /// Its gradient is the sum of both.
   template <class Part>
   constexpr void add_up_copies(Stages<Part>& stages) const {
+    const PhaseScope phase(job_.recorder(), Phase::optimizer);
     const auto [first, second] = copies(stages);
     if (first && second) {
       auto sum = first->finished_gradient();
@@ -182,8 +183,9 @@ class Pipeline {
       here.cell()->finished.add(std::move(other));
     }
   }
-  constexpr double over_stages(double own) const {
+  constexpr double over_stages(double own, Phase phase) const {
     if (job_.template size<Axis>() == 1) return own;
+    const PhaseScope scope(job_.recorder(), phase);
     constexpr AxisSet axes = 1u << Job::AxesOf::template index<Axis>;
     if (auto* recorder = job_.recorder()) recorder->communicate(Collective::all_reduce, axes, sizeof(double));
     if constexpr (!Job::dry) {

@@ -122,6 +122,7 @@ class PipelineRun {
       case Work::send_forward:
         return keep(send(std::exchange(at.y, X()), neighbour_(action.stage + 1)));
       case Work::send_backward:
+        const PhaseScope phase(mesh_.recorder(), Phase::backward);
         return keep(send(std::exchange(at.dx, Dx()), neighbour_(action.stage - 1)));
     }
   }
