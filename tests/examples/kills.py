@@ -7,7 +7,7 @@ must be gone within 30 seconds; resumed, it must go on as a run that nobody dist
 within 1e-4 where each part runs on another mesh than the one before. With --stop it is asked to stop, by a signal to mpirun or to
 one rank, and no step may be lost.
 
-    kills.py build/examples/tools/shardwise-train [--kills 20] [--ranks 2] [--other-mesh] [--stop] [--seed 1] [--folder DIR]
+    kills.py build/examples/tools/shardwise-train [--kills 20] [--ranks 2] [--mesh="--zero 3"] [--other-mesh] [--stop] [--seed 1] [--folder DIR]
 """
 
 import argparse
@@ -32,7 +32,8 @@ STOPS = [("mpirun", signal.SIGTERM), ("rank", signal.SIGTERM), ("mpirun", signal
          ("mpirun", signal.SIGINT), ("rank", signal.SIGINT)]
 # With --other-mesh, those that need no more than --ranks.
 MESHES = [(2, "--zero 3"), (1, "--zero 0"), (2, "--tp 2"), (3, "--zero 3"), (4, "--tp 2 --zero 3"), (2, "--zero 1"),
-          (4, "--tp 4"), (3, "--zero 2"), (4, "--zero 1 --tp 2 --sp")]
+          (4, "--tp 4"), (3, "--zero 2"), (4, "--zero 1 --tp 2 --sp"), (2, "--pp 2 --schedule zb-v --micro-batches 4"),
+          (4, "--pp 2 --tp 2 --micro-batches 2")]
 
 
 def command(options, ranks, mesh, steps, text, extra):
@@ -153,6 +154,7 @@ def main():
     parser.add_argument("program")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--mesh", default="--zero 3", help="the options of it, without --other-mesh")
     parser.add_argument("--other-mesh", action="store_true")
     parser.add_argument("--stop", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
@@ -169,7 +171,7 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
 
     log, saved = folder / "disturbed.jsonl", folder / "checkpoints"
-    meshes = [(options.ranks, "--zero 3")]
+    meshes = [(options.ranks, options.mesh)]
     if options.other_mesh:
         meshes = [mesh for mesh in MESHES if mesh[0] <= options.ranks]
 

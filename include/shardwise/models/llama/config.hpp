@@ -25,11 +25,17 @@ struct LlamaConfig {
   double deviation = 0.02;  ///< of the first weights
 
   constexpr Index head_size() const { return head_dim > 0 ? head_dim : features / heads; }
-  /// Numbers in the parameters of the model.
+  /// Numbers in the matrices of a layer, and in the parameters of the model.
+  constexpr Index layer_weights() const {
+    return features * (head_size() * (2 * heads + 2 * kv_heads) + 3 * hidden);
+  }
   constexpr Index parameters() const {
-    const Index attention = features * head_size() * (2 * heads + 2 * kv_heads);
-    return (tied ? 1 : 2) * vocabulary * features + features +
-           layers * (2 * features + attention + 3 * features * hidden);
+    return (tied ? 1 : 2) * vocabulary * features + features + layers * (2 * features + layer_weights());
+  }
+  /// How many layers compute as much as the head, for sequences of `context` tokens: each attends to half of them.
+  constexpr double layers_like_head() const {
+    return static_cast<double>(vocabulary * features) /
+           static_cast<double>(layer_weights() + heads * head_size() * context);
   }
 
   /// Returns itself. Throws `std::invalid_argument` for what cannot be a model.

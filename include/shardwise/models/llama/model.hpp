@@ -66,11 +66,18 @@ struct LlamaPart {
   Index first_layer = 0, layers = 0;
   bool begins = true, ends = true;
 
-  /// Stage number `stage` of `stages`, whose layers are as many as those of others, or one more if it is one of the first.
+  /// Stage number `stage` of `stages`, so that all compute about as much: the head counts as so many layers as take as long,
+  /// and the last stage has fewer, or none.
   static constexpr LlamaPart of(const LlamaConfig& config, int stages, int stage) {
-    const Index each = config.layers / stages, more = config.layers % stages;
-    return {each * stage + std::min<Index>(stage, more), each + (stage < more ? 1 : 0), stage == 0,
-            stage == stages - 1};
+    const double all = static_cast<double>(config.layers) + config.layers_like_head();
+    auto first = [&](int of_stage) {
+      const double before = all * of_stage / stages;
+      const auto whole = static_cast<Index>(before);
+      return std::min(config.layers, whole + (static_cast<double>(whole) < before ? 1 : 0));
+    };
+    const bool ends = stage == stages - 1;
+    const Index begin = first(stage);
+    return {begin, (ends ? config.layers : first(stage + 1)) - begin, stage == 0, ends};
   }
 };
 
