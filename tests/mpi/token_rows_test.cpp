@@ -135,5 +135,40 @@ TEST_CASE_TEMPLATE("what travels over dp is the tokens' rows, if they are few", 
   }
 }
 
+struct replica {
+  static constexpr const char* name = "replica";
+  static constexpr bool data = true;
+};
+
+/// The gradient of the sum of y² of tokens that are cut along both axes.
+template <class Style, class MeshType, class Cut>
+Numbers gradient_on(const MeshType& mesh, Cut) {
+  std::vector<std::int32_t> ids;
+  for (int i = 0; i < 8; ++i) ids.push_back(7 * i % 40);
+  Embedding<MeshType, Style, double> table(mesh, 40, 4);
+  initialize(table, 1);
+  const Unit unit(table);
+  Tape tape;
+  const auto batch = distribute<Cut, Cut>(mesh, Shape<2>{8, 1}, std::span<const std::int32_t>(ids));
+  const auto y = unit(tape.constant(batch), [&](const auto& in) { return table(in); });
+  tape.backward(redistribute<Replicate, Replicate>(sum(mul(y, y))));
+  reduce_gradients(table);
+  return whole(table.table.finished_gradient());
+}
+
+TEST_CASE("rows that another axis cuts within blocks of the one that they are gathered along") {
+  const int ranks = world().size();
+  if (ranks % 2 != 0) return;
+  const Mesh<dp, replica> alone(Communicator::duplicate(MPI_COMM_SELF), {1, 1});
+  const Numbers right = gradient_on<NoParallel>(alone, Replicate());
+  const Mesh<dp, replica> outer(world(), {2, any});
+  const Mesh<replica, dp> inner(world(), {2, any});
+  using Two = Styles<Zero<2, dp>, Zero<1, replica>>;
+  CHECK(error(gradient_on<Zero<2, dp>>(outer, Shard<0>()), right) < 1e-14);
+  CHECK(error(gradient_on<Two>(outer, Shard<0>()), right) < 1e-14);
+  CHECK(error(gradient_on<FullyShard<dp>>(outer, Shard<0>()), right) < 1e-14);
+  CHECK(error(gradient_on<Zero<2, dp>>(inner, Shard<0>()), right) < 1e-14);
+}
+
 }  // namespace
 }  // namespace shardwise::testing

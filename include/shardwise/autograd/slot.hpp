@@ -87,6 +87,20 @@ class GradientSlot : public Counted {
 
   /// Are all contributions rows of tokens? Then they can be taken as that.
   constexpr bool has_rows() const { return !rows_.empty(); }
+  /// Can they be gathered along some axes alone? Not where another axis cuts the blocks of these again.
+  constexpr bool rows_gather_along(AxisSet axes) const {
+    for (const detail::TokenRows& some : rows_) {
+      const Layout& ids = some.ids.layout;
+      for (int axis = 0; axis < ids.axes; ++axis) {
+        if ((axes >> axis & 1u) == 0 || !ids[axis].is_shard()) continue;
+        for (int inner = axis + 1; inner < ids.axes; ++inner) {
+          const bool stays = (axes >> inner & 1u) == 0 && some.ids.mesh.sizes()[inner] > 1;
+          if (stays && ids[inner] == ids[axis]) return false;
+        }
+      }
+    }
+    return true;
+  }
   constexpr void take_rows(detail::PooledList<detail::TokenRows>& to) {
     sum_ = Buffer();
     while (has_rows()) rows_.move_to(to, rows_.front());

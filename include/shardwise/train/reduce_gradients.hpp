@@ -125,7 +125,7 @@ class GradientReducer final : public BackwardTask {
     detail::ParameterCell& cell = *goal.cell;
     const Layout& to = layout_of(goal);
     const AxisSet axes = detail::changed_axes(cell.layouts.pending, to, cell.stored.mesh.sizes());
-    if (!cell.pending->has_rows() || axes == 0) {
+    if (!cell.pending->has_rows() || axes == 0 || !cell.pending->rows_gather_along(axes)) {
       return carry(cell.take_pending(), goal);
     }
     detail::CarriedRows::carry(Shared<detail::CarriedRows>::make(*cell.pending, cell.stored.with(to, {}),
