@@ -145,6 +145,19 @@ TEST_CASE_TEMPLATE("all_reduce", T, float, double, Bf16, std::int64_t, std::int3
   }
 }
 
+TEST_CASE_TEMPLATE("a maximum and a minimum with a NaN are NaN, on every rank", T, float, double) {
+  const sw::Communicator ranks = sw::world();
+  for (int from = 0; from < ranks.size(); ++from) {
+    for (const sw::ReduceOp op : {sw::ReduceOp::max, sw::ReduceOp::min}) {
+      std::vector<T> x(20000, static_cast<T>(ranks.rank()));
+      if (ranks.rank() == from) std::fill(x.begin(), x.begin() + 15000, std::numeric_limits<T>::quiet_NaN());
+      ranks.all_reduce(x.data(), x.data(), static_cast<Index>(x.size()), sw::data_type<T>, op);
+      CHECK(std::count_if(x.begin(), x.end(), [](T value) { return std::isnan(value); }) == 15000);
+      CHECK(x.back() == static_cast<T>(op == sw::ReduceOp::max ? ranks.size() - 1 : 0));
+    }
+  }
+}
+
 TEST_CASE("sums of bfloat16 are made in float, and the same on all ranks") {
   for (const sw::Communicator& world : arrangements()) {
     INFO(world.hosts().count(), " hosts");

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// A group of ranks and the collectives among them: the one seam between this library and what moves the data. Among ranks of one host that is their memory (see `Transport`); across hosts small data are MPI's, large ones
-/// and those that a computation need not wait for go in rounds of messages.
+/// A group of ranks and the collectives among them: the one seam between this library and what moves the data. Among ranks
+/// of one host that is their memory; across hosts small data are MPI's, large ones go in rounds of messages.
 ///
 /// @code
 /// sw::Communicator all = sw::world();
@@ -22,8 +22,7 @@
 
 namespace shardwise {
 
-/// A cheap handle to a communicator that the library owns; the last handle frees it, if MPI still runs. Its
-/// traffic never meets that of another communicator.
+/// A cheap handle to a communicator of the library's own. Its traffic never meets that of another.
 ///
 /// Counts and offsets are in elements, one of each per rank. All throw `MpiError` where MPI reports an error,
 /// `std::length_error` where a call's elements are more than an `int` counts, `std::invalid_argument` for
@@ -37,7 +36,7 @@ class Communicator {
   static Communicator duplicate(MPI_Comm original, int host = -1) {
     MPI_Comm copy = MPI_COMM_NULL;
     detail::check_mpi(MPI_Comm_dup(original, &copy), "MPI_Comm_dup");
-    return Communicator(copy, detail::hosts_of(copy, host));
+    return Communicator(copy, detail::hosts_of(copy, host), detail::copy_of(original));
   }
 
   /// The communicator of some of these ranks, in the order given. Collective over those ranks only; a rank
@@ -51,11 +50,11 @@ class Communicator {
     }
     std::vector<int> ids;
     for (const int r : ranks) ids.push_back(hosts().of(r));
-    return Communicator(detail::communicator_of(native(), ranks), Hosts(ids));
+    const MPI_Comm made = detail::communicator_of(native(), ranks, *state_->groups);
+    return Communicator(made, Hosts(ids), state_->groups);
   }
 
-  /// The same ranks, in an order in which those of a host follow one another: for a mesh whose last axes are to stay
-  /// within hosts. Collective.
+  /// The same ranks, those of a host together: for a mesh whose last axes are to stay within hosts. Collective.
   Communicator by_host() const {
     std::vector<int> ranks;
     for (int host = 0; host < hosts().count(); ++host) {
@@ -200,7 +199,8 @@ class Communicator {
 
  private:
   struct State {
-    State(MPI_Comm owned, Hosts of_ranks) : comm(owned), hosts(std::move(of_ranks)) {
+    State(MPI_Comm owned, Hosts of_ranks, std::shared_ptr<const MPI_Comm> to_make_groups)
+        : comm(owned), groups(std::move(to_make_groups)), hosts(std::move(of_ranks)) {
       MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
       MPI_Comm_rank(comm, &rank);
       messages = {MPI_COMM_NULL, rank, &hosts};
@@ -216,6 +216,7 @@ class Communicator {
     }
 
     MPI_Comm comm;
+    std::shared_ptr<const MPI_Comm> groups;
     int rank = 0;
     Hosts hosts;
     detail::MessageGroup messages{};
@@ -230,8 +231,8 @@ class Communicator {
   /// Bytes from which on a second round costs less than sending bytes twice.
   static constexpr Index rounds_from = 16384;
 
-  Communicator(MPI_Comm owned, Hosts hosts)
-      : state_(std::make_shared<const State>(owned, std::move(hosts))) {}
+  Communicator(MPI_Comm owned, Hosts hosts, std::shared_ptr<const MPI_Comm> groups)
+      : state_(std::make_shared<const State>(owned, std::move(hosts), std::move(groups))) {}
 
   template <class F, class... Arguments>
   void call(const char* name, F function, Arguments... arguments) const {

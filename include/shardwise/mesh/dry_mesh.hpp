@@ -95,6 +95,7 @@ class DryMesh {
   }
   template <class Axis>
   constexpr MeshSizes at(int position) const {
+    detail::check_position(Axis::name, position, size<Axis>());
     return AxesOf::template moved<Axis>(coordinates_, position);
   }
 

@@ -95,6 +95,7 @@ class Mesh {
   /// This rank's coordinates, but `position` along an axis.
   template <class Axis>
   MeshSizes at(int position) const {
+    detail::check_position(Axis::name, position, size<Axis>());
     return AxesOf::template moved<Axis>(coordinates(), position);
   }
 

@@ -61,10 +61,20 @@ class MeshRanks {
 
 namespace detail {
 
+constexpr void check_position(const char* axis, int position, int size) {
+  if (position >= 0 && position < size) return;
+  fail({"at: axis ", axis, " has ", size, " ranks, and none at ", position});
+}
+
 /// Throws `std::invalid_argument` unless these are ranks of the job, each once.
 constexpr void check_ranks(const RankGrid& ranks, const MeshPlace& in_job, const char* who) {
+  Index size = 1;
   for (int axis = 0; axis < ranks.axes; ++axis) {
     if (ranks.sizes[axis] < 1) fail({who, ": axis ", axis, " of the mesh has ", ranks.sizes[axis], " ranks"});
+    size *= ranks.sizes[axis];
+    if (size > in_job.job_size()) {
+      fail({who, ": the mesh has ", size, " ranks or more, the job ", in_job.job_size()});
+    }
   }
   if (const std::optional<int> bad = ranks.bad_rank(in_job.job_size())) {
     fail({who, ": rank ", *bad, " of the mesh is there twice, or is none of the job's ", in_job.job_size()});

@@ -89,6 +89,19 @@ struct ReducedBf16 {
   }
 };
 
+/// The larger or the smaller number, or NaN if one is: MPI's own keep a NaN or lose it, as it happens to be combined.
+template <class T, ReduceOp Op>
+struct ExtremeNumber {
+  T value;
+
+  static void combine(Index count, const ExtremeNumber* terms, ExtremeNumber* results) {
+    for (Index i = 0; i < count; ++i) {
+      const T a = terms[i].value, b = results[i].value;
+      results[i].value = a != a || (Op == ReduceOp::max ? a > b : a < b) ? a : b;
+    }
+  }
+};
+
 /// Whether terms are narrower than what they are added up in.
 constexpr bool sums_wide(DataType type, ReduceOp op) { return type == DataType::bf16 && op == ReduceOp::sum; }
 
@@ -119,13 +132,16 @@ inline MPI_Datatype mpi_type(DataType type) {
 }
 
 template <ReduceOp Op>
-MPI_Op mpi_op(DataType type, MPI_Op of_numbers) {
-  return type == DataType::bf16 ? MpiReduction<ReducedBf16<Op>>::get().op() : of_numbers;
+MPI_Op extreme_op(DataType type, MPI_Op of_integers) {
+  if (type == DataType::bf16) return MpiReduction<ReducedBf16<Op>>::get().op();
+  if (type == DataType::f32) return MpiReduction<ExtremeNumber<float, Op>>::get().op();
+  if (type == DataType::f64) return MpiReduction<ExtremeNumber<double, Op>>::get().op();
+  return of_integers;
 }
 inline MPI_Op mpi_op(DataType type, ReduceOp op) {
-  if (op == ReduceOp::sum) return mpi_op<ReduceOp::sum>(type, MPI_SUM);
-  if (op == ReduceOp::max) return mpi_op<ReduceOp::max>(type, MPI_MAX);
-  return mpi_op<ReduceOp::min>(type, MPI_MIN);
+  if (op == ReduceOp::max) return extreme_op<ReduceOp::max>(type, MPI_MAX);
+  if (op == ReduceOp::min) return extreme_op<ReduceOp::min>(type, MPI_MIN);
+  return type == DataType::bf16 ? MpiReduction<ReducedBf16<ReduceOp::sum>>::get().op() : MPI_SUM;
 }
 
 }  // namespace detail
