@@ -222,6 +222,46 @@ TEST_CASE("a rank records what was planned for it: messages by axis, memory, flo
   }
 }
 
+TEST_CASE("a step of several runs: a tied table's gradient is the sum over all of them, once") {
+  const int ranks = world().size();
+  for (const bool v_shaped : {false, true}) {
+    const Job job(world(), {ranks, 1, 1});
+    const Pipeline pipeline(job, v_shaped ? zb_v(ranks, 2) : one_forward_one_backward(ranks, 2));
+    using Part = Llama<Stage, LlamaTensorParallel<>, double>;
+    const LlamaConfig config = config_of(true);
+    auto stages = pipeline.stages([&](int stage, const Stage& mesh) {
+      return Part(mesh, config, LlamaPart::of(config, pipeline.stage_count(), stage));
+    });
+    initialize(stages, 3);
+    for (int run = 0; run < 2; ++run) {
+      pipeline.run(
+          stages, Shape<3>{batch, length, config.features},
+          [&](Tape& tape, Part& part, int i) {
+            return part.begin(tape.constant(ids_on(pipeline.mesh(), 2 * run + i)));
+          },
+          [&](Part& part, const auto& x) { return part.middle(x); },
+          [&](Part& part, const auto& x, int i) {
+            return scale(part.end(x, ids_on(pipeline.mesh(), 2 * run + i + 1), LinearCrossEntropyLoss()),
+                         0.25);
+          });
+    }
+    const Found right = expected(4, true, 1e9);
+    for (const auto& [name, numbers] : gradients_of(stages)) {
+      CHECK(error(numbers, right.gradients.at(name)) < 1e-13);
+    }
+  }
+}
+
+TEST_CASE("ranks with different schedules") {
+  const int ranks = world().size();
+  if (ranks == 1) return;
+  const Job job(world(), {ranks, 1, 1});
+  const bool odd = world().rank() == 1;
+  CHECK_THROWS_WITH_AS(Pipeline(job, one_forward_one_backward(ranks, odd ? 8 : 4)),
+                       doctest::Contains("rank 1 has another schedule, of"), std::invalid_argument);
+  CHECK_THROWS_AS(Pipeline(job, odd ? gpipe(ranks, 4) : zb_h1(ranks, 4)), std::invalid_argument);
+}
+
 TEST_CASE("a schedule for others, or for nobody") {
   const int ranks = world().size();
   const Job job(world(), {ranks, 1, 1});

@@ -73,20 +73,26 @@ class Pipeline {
   using StageMesh = decltype(Axes::submesh(std::declval<const Job&>()));
 
   /// Collective over the job. Throws `std::invalid_argument`, on every rank, for a schedule that cannot be carried out (see
-  /// `prove`), or is for another number of ranks.
+  /// `prove`), is for another number of ranks, or is another one on some rank.
   constexpr Pipeline(const Job& job, const PipelineSchedule& schedule)
       : job_(job), schedule_(with_messages(schedule)), mesh_(Axes::submesh(job)) {
     if (schedule_.ranks() != job.template size<Axis>()) {
       detail::fail({"Pipeline: the schedule is for ", schedule_.ranks(), " ranks, but axis ", Axis::name,
                     " has ", job.template size<Axis>()});
     }
+    if constexpr (!Job::dry) agree();
   }
 
   constexpr const StageMesh& mesh() const { return mesh_; }
   constexpr const PipelineSchedule& schedule() const { return schedule_; }
   constexpr int stage_count() const { return schedule_.stages(); }
   /// The rank along the pipeline where a stage is at home.
-  constexpr int rank_of(int stage) const { return detail::at(schedule_.rank_of_stage, stage); }
+  constexpr int rank_of(int stage) const {
+    if (stage < 0 || stage >= stage_count()) {
+      detail::fail<std::out_of_range>({"Pipeline: there is no stage ", stage, " of ", stage_count()});
+    }
+    return detail::at(schedule_.rank_of_stage, stage);
+  }
   constexpr bool is_here(int stage) const { return rank_of(stage) == job_.template rank<Axis>(); }
 
   /// The stages of this rank: make(stage, mesh) gives a part of a model.
@@ -109,10 +115,11 @@ class Pipeline {
   constexpr double run(Stages<Part>& stages, const Shape<detail::between_stages<Part, Begin>::rank>& shape,
                        Begin begin, Middle middle, End end, const ReduceOptions& options = {}) const {
     const auto neighbour = [&](int stage) { return ranks_of(stage); };
+    const auto earlier = take_copies(stages);
     detail::PipelineRun pass(mesh_, schedule_, job_.template rank<Axis>(), stages, shape, neighbour, begin,
                              middle, end, options);
     const double loss = pass.run();
-    add_up_copies(stages);
+    add_up_copies(stages, earlier);
     return over_stages(loss, Phase::forward);
   }
 
@@ -147,6 +154,27 @@ class Pipeline {
   }
 
  private:
+  /// That all ranks have the same schedule.
+  void agree() const {
+    std::uint64_t hash = 14695981039346656037u;
+    auto add = [&](int number) { hash = (hash ^ static_cast<std::uint64_t>(number)) * 1099511628211u; };
+    for (const int rank : schedule_.rank_of_stage) add(rank);
+    for (const std::vector<Action>& of_rank : schedule_.actions) {
+      for (const Action& action : of_rank) {
+        add(static_cast<int>(action.work));
+        add(action.stage);
+        add(action.micro_batch);
+      }
+    }
+    const Index mine[]{static_cast<Index>(hash), stage_count(), schedule_.micro_batches};
+    const std::vector<Index> all = detail::gather(job_.communicator((1u << Job::axes) - 1), mine);
+    for (std::size_t i = 3; i < all.size(); i += 3) {
+      if (all[i] == all[0]) continue;
+      detail::fail({"Pipeline: rank ", static_cast<int>(i / 3), " has another schedule, of ", all[i + 1],
+                    " stages and ", all[i + 2], " micro-batches, than rank 0, whose is of ", all[1], " and ",
+                    all[2]});
+    }
+  }
   constexpr auto ranks_of(int stage) const {
     return Axes::ranks_at(job_, job_.template at<Axis>(rank_of(stage)));
   }
@@ -162,9 +190,21 @@ class Pipeline {
       return std::pair<None, None>();
     }
   }
-  /// Its gradient is the sum of both.
+  /// Takes its gradient from the copies: of earlier runs, where it is the sum of both already.
   template <class Part>
-  constexpr void add_up_copies(Stages<Part>& stages) const {
+  constexpr auto take_copies(Stages<Part>& stages) const {
+    const auto [first, second] = copies(stages);
+    std::remove_cvref_t<decltype(first->finished_gradient())> earlier;
+    for (auto* copy : {first, second}) {
+      if (!copy) continue;
+      earlier = copy->finished_gradient();
+      copy->cell()->finished.clear();
+    }
+    return earlier;
+  }
+  /// Its gradient is the sum of both, and what it was before.
+  template <class Part, class Gradient>
+  constexpr void add_up_copies(Stages<Part>& stages, const Gradient& earlier) const {
     const PhaseScope phase(job_.recorder(), Phase::optimizer);
     const auto [first, second] = copies(stages);
     if (first && second) {
@@ -175,12 +215,14 @@ class Pipeline {
     } else if (first || second) {
       auto& here = first ? *first : *second;
       const auto there = ranks_of(first ? stage_count() - 1 : 0);
-      using Gradient = std::remove_cvref_t<decltype(here.finished_gradient())>;
       auto coming = receive<Gradient>(mesh_, here.shape(), there);
       Sending sent = send(here.finished_gradient(), there);
       Gradient other = coming.wait();
       sent.wait();
       here.cell()->finished.add(std::move(other));
+    }
+    for (auto* copy : {first, second}) {
+      if (copy && earlier) copy->cell()->finished.add(earlier);
     }
   }
   constexpr double over_stages(double own, Phase phase) const {

@@ -118,6 +118,10 @@ constexpr double gradient_norm(Module& module, double p = 2, const ReduceOptions
   return norm.finish();
 }
 
+template <DividedModule Stages>
+double gradient_norm(Stages&, double = 2,
+                     const ReduceOptions& = {}) = delete;  // see Pipeline::clip_gradients
+
 namespace detail {
 
 /// Multiplies finished gradients whose norm is `norm`.
@@ -151,5 +155,9 @@ constexpr double clip_gradients(Module& module, double max_norm, double p = 2,
   detail::clip_to(max_norm, norm, detail::parameters_of(module));
   return norm;
 }
+
+template <DividedModule Stages>
+double clip_gradients(Stages&, double, double = 2,
+                      const ReduceOptions& = {}) = delete;  // see Pipeline::clip_gradients
 
 }  // namespace shardwise

@@ -191,13 +191,14 @@ class Optimizer {
     });
     if (groups_.empty()) return;
     try {
-      choose_groups(detail::named_parameters_of(module));
+      choose_groups(detail::named_parameters_of(module), DividedModule<Module>);
     } catch (...) {
       states_.clear();
       throw;
     }
   }
-  void choose_groups(const std::vector<detail::NamedParameter>& parameters) {
+  /// A group may be without parameters where other ranks have a part of the model.
+  void choose_groups(const std::vector<detail::NamedParameter>& parameters, bool divided) {
     std::vector<std::size_t> members(groups_.size());
     for_each_once(parameters, [&](const detail::NamedParameter& parameter, OwnedState& owned) {
       const detail::AnyTensor& stored = parameter.cell->stored;
@@ -209,7 +210,7 @@ class Optimizer {
       ++members[group];
     });
     for (std::size_t group = 0; group < groups_.size(); ++group) {
-      if (members[group] == 0) {
+      if (members[group] == 0 && !divided) {
         detail::fail({"group ", group,
                       " of an optimizer has no parameter: those that it chooses are in earlier "
                       "groups, or there are none"});
