@@ -6,23 +6,16 @@
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-
 #include <shardwise/schedule/draw.hpp>
 #include <shardwise/schedule/one_forward_one_backward.hpp>
 #include <shardwise/schedule/v_shapes.hpp>
 
+#include <support/pictures.hpp>
+
 namespace shardwise {
 namespace {
 
-int count(const std::string& text, const std::string& part) {
-  int number = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++number;
-  return number;
-}
+using testing::count;
 
 TEST_CASE("pictures of the documentation") {
   const Costs unlike{.forward = 2, .backward_input = 3, .backward_weight = 2};
@@ -38,18 +31,7 @@ TEST_CASE("pictures of the documentation") {
       {"zb-v-unlike-costs", draw(zb_v(4, 8), unlike)},
       {"dualpipe-v", draw(dualpipe_v(4, 8))},
   };
-  for (const auto& [name, svg] : pictures) {
-    const std::filesystem::path path =
-        std::filesystem::path(SHARDWISE_PICTURES) / (std::string(name) + ".svg");
-    if (std::getenv("SHARDWISE_DRAW") != nullptr) {
-      std::filesystem::create_directories(path.parent_path());
-      std::ofstream(path, std::ios::binary) << svg;
-    }
-    std::stringstream file;
-    file << std::ifstream(path, std::ios::binary).rdbuf();
-    INFO("not up to date: build the target pictures, and look at ", path.string());
-    CHECK(file.str() == svg);
-  }
+  for (const auto& [name, svg] : pictures) testing::check_picture(name, svg);
 }
 
 TEST_CASE("a box for each computation, where it is in time") {
