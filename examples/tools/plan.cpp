@@ -19,6 +19,7 @@
 
 #include "job_options.hpp"
 #include "options.hpp"
+#include "plan_picture.hpp"
 
 namespace {
 
@@ -243,6 +244,7 @@ struct Options {
   JobOptions job{.model = "8b", .job = {.zero_level = 3}};
   std::optional<int> rank;
   std::vector<int> coordinates;
+  DrawOptions draw;
   bool json = false;
 };
 
@@ -256,6 +258,7 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--coordinates", options.coordinates, "the same by its place on pp, replica, dp, tp and kvr")
       ->expected(5)
       ->excludes(rank);
+  add_draw_options(app, options.draw);
   app.add_flag("--json", options.json, "for machines");
 }
 
@@ -299,6 +302,7 @@ int main(int argc, char** argv) {
     std::vector<RankPlan> plans;
     for (const JobSizes& at : places(options, job)) plans.push_back(plan_of_rank(job, at));
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    if (!options.draw.file.empty()) draw_step(options.draw, job, plans.front().at);
     if (options.json) {
       print_json(job, plans, time.count());
     } else {

@@ -27,7 +27,7 @@ struct NoTokens {
 };
 
 template <class T, class Plan>
-StepPlan planned(const StepJob& job, const JobSizes& coordinates) {
+StepPlan planned(const StepJob& job, const JobSizes& coordinates, sw::EventLog* log) {
   const NoTokens tokens{job.batch * job.model.context + 1};
   const sw::BatchSampler sampler(
       tokens.size(), {.length = job.model.context, .batch = job.batch, .micro_batches = job.micro_batches});
@@ -41,24 +41,25 @@ StepPlan planned(const StepJob& job, const JobSizes& coordinates) {
   auto load = [&](sw::Index micro) { return sw::load_batch(pipeline.mesh(), tokens, sampler, 0, micro); };
   train_step(pipeline, stages, adamw, options, load);  // makes the optimizer's state
   recorder.restart();
+  recorder.set_log(log);
   train_step(pipeline, stages, adamw, options, load);
   return {recorder.record(), mesh.sizes()};
 }
 
 template <class T, int ZeroLevel>
-StepPlan planned_at(const StepJob& job, const JobSizes& coordinates) {
-  return job.sequence_parallel ? planned<T, TrainPlan<ZeroLevel, true>>(job, coordinates)
-                               : planned<T, TrainPlan<ZeroLevel, false>>(job, coordinates);
+StepPlan planned_at(const StepJob& job, const JobSizes& coordinates, sw::EventLog* log) {
+  return job.sequence_parallel ? planned<T, TrainPlan<ZeroLevel, true>>(job, coordinates, log)
+                               : planned<T, TrainPlan<ZeroLevel, false>>(job, coordinates, log);
 }
 
 }  // namespace
 
 template <class T>
-StepPlan plan_step(const StepJob& job, const JobSizes& coordinates) {
+StepPlan plan_step(const StepJob& job, const JobSizes& coordinates, sw::EventLog* log) {
   constexpr decltype(&planned_at<T, 0>) at_level[] = {planned_at<T, 0>, planned_at<T, 1>, planned_at<T, 2>,
                                                       planned_at<T, 3>};
-  return at_level[job.zero_level](job, coordinates);
+  return at_level[job.zero_level](job, coordinates, log);
 }
-template StepPlan plan_step<STEP_TYPE>(const StepJob&, const JobSizes&);
+template StepPlan plan_step<STEP_TYPE>(const StepJob&, const JobSizes&, sw::EventLog*);
 
 }  // namespace tools

@@ -57,13 +57,15 @@ inline sw::PipelineSchedule schedule_of(const StepJob& job) {
 using StepPlan = JobMesh<sw::CommunicationPlan>;
 
 /// What the rank at `coordinates` does in one step of a run that has made steps before, so that the optimizer's state is
-/// there from the beginning. Counted on a dry mesh. Throws `std::invalid_argument` for a job that cannot be run.
+/// there from the beginning. Counted on a dry mesh. Throws `std::invalid_argument` for a job that cannot be run. `log`: keeps
+/// what happens in which order, if it is not null.
 template <class T>
-StepPlan plan_step(const StepJob& job, const JobSizes& coordinates);
+StepPlan plan_step(const StepJob& job, const JobSizes& coordinates, sw::EventLog* log);
 
 /// The same, of the type that the job says.
-inline StepPlan plan_step(const StepJob& job, const JobSizes& coordinates) {
-  return job.bf16 ? plan_step<Eigen::bfloat16>(job, coordinates) : plan_step<float>(job, coordinates);
+inline StepPlan plan_step(const StepJob& job, const JobSizes& coordinates, sw::EventLog* log = nullptr) {
+  return job.bf16 ? plan_step<Eigen::bfloat16>(job, coordinates, log)
+                  : plan_step<float>(job, coordinates, log);
 }
 
 }  // namespace tools

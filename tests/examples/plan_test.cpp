@@ -205,6 +205,27 @@ TEST_CASE("a configuration in Hugging Face's form") {
   CHECK(model.at("parameters").get<std::int64_t>() > 0);
 }
 
+TEST_CASE("pictures: of a rank's step, and of a pipeline's schedule") {
+  const auto drawn = [](const std::string& options) {
+    const std::string name = "plan_test.svg";
+    printed(options + " --draw " + name);
+    std::ifstream file(name);
+    std::string svg((std::istreambuf_iterator<char>(file)), {});
+    std::remove(name.c_str());
+    return svg;
+  };
+  const std::string step = drawn("--model 8b --dp 8 --tp 2 --tflops 50 --gigabytes 1 1 10 200 1 --latency 3");
+  for (const char* words :
+       {">over dp<", ">over tp<", ">over dp+tp<",
+        "modelled: 50.00 TFLOP/s; along pp 1.00 GB/s; along replica 1.00 GB/s; along dp 10.00 GB/s; along "
+        "tp 200.00 GB/s; along kvr 1.00 GB/s; 3.00 µs a call"}) {
+    CAPTURE(words);
+    CHECK(step.find(words) != std::string::npos);
+  }
+  CHECK(drawn("--model 8b --pp 4 --schedule zb-v --batch 8 --micro-batches 8")
+            .find("4 ranks, 8 stages, 8 micro-batches: time ") != std::string::npos);
+}
+
 TEST_CASE("the documentation shows what the program prints") {
   std::ifstream file("docs/learn/planning.md");
   REQUIRE(file.good());

@@ -13,43 +13,11 @@
 /// ```
 
 #include <algorithm>
-#include <cstdio>
 
+#include <shardwise/inspect/names.hpp>
 #include <shardwise/mesh/communication_plan.hpp>
 
 namespace shardwise {
-
-constexpr const char* name_of(Phase phase) {
-  constexpr const char* names[] = {"forward", "backward", "optimizer"};
-  return names[static_cast<int>(phase)];
-}
-constexpr const char* name_of(MemoryUse use) {
-  constexpr const char* names[] = {"activations", "parameters", "gradients", "optimizer state", "gathered"};
-  return names[static_cast<int>(use)];
-}
-
-namespace detail {
-
-/// A number in the largest of its units that it reaches, of which each is `step` of the one before.
-inline std::string scaled_text(std::int64_t number, double step, std::initializer_list<const char*> units) {
-  auto value = static_cast<double>(number);
-  const char* const* unit = units.begin();
-  for (; value >= step && unit + 1 != units.end(); ++unit) value /= step;
-  char text[32];
-  std::snprintf(text, sizeof text, unit == units.begin() ? "%.0f %s" : "%.2f %s", value, *unit);
-  return text;
-}
-
-}  // namespace detail
-
-/// "16.00 MiB", "512 B".
-inline std::string bytes_text(std::int64_t bytes) {
-  return detail::scaled_text(bytes, 1024, {"B", "KiB", "MiB", "GiB", "TiB", "PiB"});
-}
-/// "3.14 TFLOP", "512 FLOP".
-inline std::string flops_text(std::int64_t flops) {
-  return detail::scaled_text(flops, 1000, {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP"});
-}
 
 namespace detail {
 

@@ -113,14 +113,15 @@ class DryMesh {
 };
 
 /// Runs `f(mesh)` dry on a mesh of `sizes`, as the rank at `coordinates`, and returns its plan. Hosts have
-/// `ranks_per_host` ranks that follow one another; 0: all.
+/// `ranks_per_host` ranks that follow one another; 0: all. `log`: keeps what happens in which order, if it is not null.
 template <class MeshType, class F>
 constexpr typename MeshType::PlanOf trace(const typename MeshType::SizesOf& sizes, F f,
                                           const typename MeshType::SizesOf& coordinates = {},
-                                          int ranks_per_host = 0) {
+                                          int ranks_per_host = 0, EventLog* log = nullptr) {
   static_assert(MeshType::dry, "trace runs on a DryMesh; on a real mesh, make a Recording");
   Recorder recorder;
   MeshType mesh(recorder, sizes, coordinates, ranks_per_host);
+  recorder.set_log(log);
   f(mesh);
   return {recorder.record(), mesh.sizes()};
 }

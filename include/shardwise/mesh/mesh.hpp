@@ -151,14 +151,19 @@ class Mesh {
 template <class MeshType>
 class Recording {
  public:
-  explicit Recording(MeshType mesh) : mesh_(std::move(mesh)) {
+  /// `log`: keeps what happens when, if it is not null.
+  explicit Recording(MeshType mesh, EventLog* log = nullptr) : mesh_(std::move(mesh)) {
     if (mesh_.state_->recording) throw std::logic_error("Recording: this mesh is being recorded already");
     if (!mesh_.state_->recorder) mesh_.state_->recorder = detail::take_recorder();
     mesh_.state_->recorder->reset();
     mesh_.state_->recorder->set_hosts(mesh_.state_->hosts_along_axes());
+    mesh_.state_->recorder->set_log(log);
     mesh_.state_->recording = true;
   }
-  ~Recording() { mesh_.state_->recording = false; }
+  ~Recording() {
+    mesh_.state_->recorder->set_log(nullptr);
+    mesh_.state_->recording = false;
+  }
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
 

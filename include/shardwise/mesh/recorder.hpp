@@ -10,23 +10,15 @@
 /// Bytes of a collective are those of the larger of its two buffers on one rank, as in nccl-tests: an
 /// all-reduce counts its buffer, an all-gather its result, a reduce-scatter its input, an all-to-all what the
 /// rank sends (its own part included). A message from one rank to another counts where it is sent. What of that the rank
-/// sends to other hosts is counted besides.
+/// sends to other hosts is counted besides. A recorder that is given an `EventLog` also keeps there what happens when.
 
 #include <vector>
 
 #include <shardwise/layout/rank_grid.hpp>
-#include <shardwise/layout/transition.hpp>
 #include <shardwise/memory/pooled_list.hpp>
+#include <shardwise/mesh/event_log.hpp>
 
 namespace shardwise {
-
-enum class Phase : std::uint8_t { forward, backward, optimizer };
-inline constexpr int phases = 3;
-
-/// What a block of memory is for. `gathered`: what a sharded parameter is gathered to for the time of its use,
-/// its gradient until that is reduced, and messages of several tensors.
-enum class MemoryUse : std::uint8_t { activation, parameter, gradient, optimizer_state, gathered };
-inline constexpr int memory_uses = 5;
 
 struct Traffic {
   std::int64_t calls = 0;
@@ -102,22 +94,48 @@ class Recorder {
   }
 
  public:
-  constexpr void communicate(Collective kind, AxisSet axes, Index bytes) {
-    count(kind, axes, bytes, bytes_to_other_hosts(kind, bytes, hosts_[axes]));
+  /// `background`: others may follow before it is over; `started` and `wait` say more of it. Returns its number in a log.
+  constexpr std::int64_t communicate(Collective kind, AxisSet axes, Index bytes, bool background = false) {
+    return count(kind, axes, bytes, bytes_to_other_hosts(kind, bytes, hosts_[axes]), background);
   }
-  /// A message to one rank, which differs from this one along these axes.
-  constexpr void send(AxisSet axes, Index bytes, bool to_other_host) {
-    count(Collective::send, axes, bytes, to_other_host ? bytes : 0);
+  /// A message to one rank, which differs from this one along these axes; in the background.
+  constexpr std::int64_t send(AxisSet axes, Index bytes, bool to_other_host) {
+    return count(Collective::send, axes, bytes, to_other_host ? bytes : 0, true);
   }
-  constexpr void compute(std::int64_t flops) { record_.flops[index(phase_)] += flops; }
+  constexpr void compute(std::int64_t flops) {
+    record_.flops[index(phase_)] += flops;
+    if (log_) begin({.amount = flops});
+  }
   constexpr void allocate(MemoryUse use, Index bytes) {
     record_.memory[index(use)].add(bytes);
     record_.all_memory.add(bytes);
+    if (log_) log_->use(in_use());
   }
   constexpr void release(MemoryUse use, Index bytes) {
     record_.memory[index(use)].live -= bytes;
     record_.all_memory.live -= bytes;
   }
+
+  /// Keeps a log from here on; of what is in use now it knows the bytes. Null: none.
+  constexpr void set_log(EventLog* log) {
+    log_ = log;
+    begin_log();
+  }
+  constexpr bool logs() const { return log_ != nullptr; }
+  /// The communication that began last is on its way, or `complete`.
+  constexpr void started(bool complete) {
+    if (log_) log_->close(complete);
+  }
+  /// This rank waits for a communication in the background, from here on until it has `arrived`.
+  constexpr void wait(Collective kind, AxisSet axes, std::int64_t number) {
+    if (log_) begin({.kind = kind, .axes = axes, .waits = true, .awaited = number});
+  }
+  constexpr void arrived(std::int64_t number, std::int64_t count = 1) {
+    if (log_) log_->arrived(number, count);
+  }
+  /// The part of the model whose work this is, see `Unit`; -1: none.
+  constexpr int unit() const { return unit_; }
+  constexpr void set_unit(int unit) { unit_ = unit; }
 
   /// How the ranks along each set of axes lie on hosts; all on one, if nobody says.
   constexpr void set_hosts(const Array<HostsAlong, 1 << max_axes>& hosts) { hosts_ = hosts; }
@@ -133,7 +151,10 @@ class Recorder {
   constexpr int host_of(int rank) const { return ranks_per_host_ > 0 ? rank / ranks_per_host_ : 0; }
 
   constexpr Phase phase() const { return phase_; }
-  constexpr void set_phase(Phase phase) { phase_ = phase; }
+  constexpr void set_phase(Phase phase) {
+    phase_ = phase;
+    if (log_) log_->close();
+  }
 
   constexpr const Record& record() const { return record_; }
 
@@ -145,18 +166,21 @@ class Recorder {
     }
     fresh.all_memory.add(record_.all_memory.live);
     record_ = fresh;
+    begin_log();
   }
 
   /// Forgets everything. Memory that was allocated before is not counted when it is released.
   constexpr void reset() {
     record_ = {};
     phase_ = Phase::forward;
+    unit_ = -1;
     ++epoch_;
   }
   constexpr unsigned epoch() const { return epoch_; }
 
  private:
-  constexpr void count(Collective kind, AxisSet axes, Index bytes, std::int64_t to_other_hosts) {
+  constexpr std::int64_t count(Collective kind, AxisSet axes, Index bytes, std::int64_t to_other_hosts,
+                               bool background) {
     Traffic& cell = record_.traffic[index(phase_)][index(kind)][axes];
     cell.calls += 1;
     cell.bytes += bytes;
@@ -165,6 +189,26 @@ class Recorder {
                                static_cast<std::uint64_t>(bytes)}) {
       record_.sequence = (record_.sequence ^ word) * 1099511628211u;
     }
+    if (!log_) return 0;
+    begin({.kind = kind, .axes = axes, .background = background, .amount = bytes});
+    return events_ - 1;
+  }
+  void begin(Event event) {
+    event.phase = phase_;
+    event.unit = unit_;
+    event.number = events_++;
+    event.memory = in_use();
+    log_->begin(event);
+  }
+  constexpr void begin_log() {
+    if (!log_) return;
+    log_->clear();
+    begin({});
+  }
+  constexpr Array<std::int64_t, memory_uses> in_use() const {
+    Array<std::int64_t, memory_uses> bytes{};
+    for (int use = 0; use < memory_uses; ++use) bytes[use] = record_.memory[use].live;
+    return bytes;
   }
 
   Record record_{};
@@ -173,6 +217,9 @@ class Recorder {
   detail::PooledList<MeshPlace> places_;
   Phase phase_ = Phase::forward;
   unsigned epoch_ = 0;
+  int unit_ = -1;
+  EventLog* log_ = nullptr;
+  std::int64_t events_ = 1;  ///< that were logged, and one more
 };
 
 /// Sets the phase for the length of a scope.
@@ -192,6 +239,25 @@ class PhaseScope {
  private:
   Recorder* recorder_;
   Phase before_ = Phase::forward;
+};
+
+/// The same of the part of the model.
+class UnitScope {
+ public:
+  constexpr UnitScope(Recorder* recorder, int unit) : recorder_(recorder) {
+    if (!recorder_) return;
+    before_ = recorder_->unit();
+    recorder_->set_unit(unit);
+  }
+  constexpr ~UnitScope() {
+    if (recorder_) recorder_->set_unit(before_);
+  }
+  UnitScope(const UnitScope&) = delete;
+  UnitScope& operator=(const UnitScope&) = delete;
+
+ private:
+  Recorder* recorder_;
+  int before_ = -1;
 };
 
 }  // namespace shardwise

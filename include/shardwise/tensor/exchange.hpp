@@ -50,16 +50,23 @@ class Exchange {
 
   /// Packs, and communicates; returns while that goes on if it may go on in the background.
   constexpr void start(bool background) {
-    if (auto* recorder = mesh_.recorder()) {
-      recorder->communicate(way_.kind, mesh_.recorded(way_.axes), elements_ * size_of(type_));
+    Recorder* recorder = mesh_.recorder();
+    background_ = background;
+    if (recorder) {
+      event_ =
+          recorder->communicate(way_.kind, mesh_.recorded(way_.axes), elements_ * size_of(type_), background);
     }
     make_room(elements_);
     if (!mesh_.dry()) communicate(elements_, background);
+    if (recorder && recorder->logs()) recorder->started(!request_ || request_->test());
   }
   /// Waits, unpacks, and lets go of all blocks.
   constexpr void finish() {
+    Recorder* recorder = background_ ? mesh_.recorder() : nullptr;
+    if (recorder) recorder->wait(way_.kind, mesh_.recorded(way_.axes), event_);
     if (request_) request_->wait();
     end_request();
+    if (recorder) recorder->arrived(event_);
     if (!mesh_.dry()) unpack();
     packed_ = landed_ = Buffer();
     moved_.clear();
@@ -268,6 +275,8 @@ class Exchange {
       packed_;  // pieces in the order of the ranks that they go to, each of all tensors; or all, to be reduced
   Buffer landed_;  // pieces in the order of the ranks that they come from; or this rank's, reduced
   Request* request_ = nullptr;
+  bool background_ = false;
+  std::int64_t event_ = 0;  // in the recorder's log
 };
 
 }  // namespace shardwise::detail

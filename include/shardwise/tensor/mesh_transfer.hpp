@@ -68,8 +68,11 @@ class MeshTransfer final : public UnderWay {
   }
   /// Returns the tensor that was added last. Throws `std::runtime_error` if a rank has sent something else.
   constexpr AnyTensor finish() override {
+    Recorder* recorder = parcels_.empty() ? nullptr : mesh_.job_recorder();
+    if (recorder) recorder->wait(Collective::send, axes_, event_ + sent_ - 1);
     if (flight_) {
       flight_->request.wait();
+      if (recorder) recorder->arrived(event_, sent_);
       unpack();
     }
     end_flight();
@@ -175,8 +178,12 @@ class MeshTransfer final : public UnderWay {
     }
     parcels_.push_back(parcel);
     Recorder* recorder = mesh_.job_recorder();
-    if (!recorder || incoming || rank == self_) return;
-    recorder->send(mesh_.place().axes_between(self_, rank), parcel.bytes, !mesh_.share_host(self_, rank));
+    if (!recorder || rank == self_) return;
+    const AxisSet axes = mesh_.place().axes_between(self_, rank);
+    axes_ |= axes;
+    if (incoming) return;
+    const std::int64_t event = recorder->send(axes, parcel.bytes, !mesh_.share_host(self_, rank));
+    if (sent_++ == 0) event_ = event;
   }
 
   /// Tells what this is from what else these ranks may send: 12 bits of a hash, and the element type.
@@ -280,6 +287,9 @@ class MeshTransfer final : public UnderWay {
   Buffer packed_[2];
   AnyTensor last_;
   Flight* flight_ = nullptr;
+  AxisSet axes_ = 0;        // along which messages go
+  std::int64_t event_ = 0;  // the first of the messages sent, in the recorder's log
+  int sent_ = 0;
 };
 
 }  // namespace shardwise::detail

@@ -52,7 +52,14 @@ class UnitState : public Counted {
     if (next.previous_) next.previous_->next_ = nullptr;
     next_ = &next;
     next.previous_ = this;
+    next.number = number + 1;
   }
+
+  constexpr Recorder* recorder() {
+    return parts_.empty() ? nullptr : parts_.front().cell->stored.mesh.recorder();
+  }
+
+  int number = 0;  ///< what a log calls it: how many come before it
 
   /// Does its part of the backward pass need them?
   constexpr bool read_backward() const {
@@ -98,6 +105,7 @@ class UnitState : public Counted {
     return cell.layouts.gathered && cell.gathered_at != cell.changes;
   }
   constexpr void start() {
+    UnitScope scope(recorder(), number);  // it may be ahead of its use
     for (UnitPart& part : parts_) {
       if (part.cell->layouts.gathered) part.cell->check_set();
     }
@@ -167,7 +175,9 @@ class UnitFirstNode final : public TapeNode {
     unit_->gather();
     gathered_ = true;
   }
-  constexpr void begin() {
+  constexpr void begin(BackwardPart part) {
+    if (Recorder* recorder = unit_->recorder()) recorder->set_unit(unit_->number);
+    if (part == BackwardPart::parameters) return;
     gather();
     UnitState* previous = unit_->previous();
     if (previous && previous->read_backward()) previous->prefetch();
@@ -175,6 +185,7 @@ class UnitFirstNode final : public TapeNode {
   constexpr bool pull_back(BackwardPart part) override {
     if (part != BackwardPart::inputs) unit_->reduce(tape_);
     if (std::exchange(gathered_, false)) unit_->release();
+    if (Recorder* recorder = unit_->recorder()) recorder->set_unit(-1);
     return part == BackwardPart::inputs;
   }
 
@@ -188,9 +199,9 @@ class UnitFirstNode final : public TapeNode {
 class UnitLastNode final : public TapeNode {
  public:
   constexpr explicit UnitLastNode(UnitFirstNode& first) : first_(first) {}
-  constexpr bool pull_back(BackwardPart) override {
-    first_.begin();
-    return false;
+  constexpr bool pull_back(BackwardPart part) override {
+    first_.begin(part);
+    return part == BackwardPart::inputs;
   }
 
  private:
@@ -234,6 +245,7 @@ class Unit {
       return f(x);
     } else if constexpr (OperandTraits<X>::on_tape) {
       detail::UnitState& unit = *state_;
+      const UnitScope scope(unit.recorder(), unit.number);
       auto& first = x.tape().template record<detail::UnitFirstNode>(x.tape(), state_);
       detail::UnitHold hold(unit);
       if (unit.next() && !x.tape().repeats()) unit.next()->prefetch();
@@ -246,14 +258,17 @@ class Unit {
       return y;
     } else {
       detail::UnitState& unit = *state_;
+      const UnitScope scope(unit.recorder(), unit.number);
       detail::UnitHold hold(unit);
       if (unit.next()) unit.next()->prefetch();
       return f(x);
     }
   }
 
-  /// `next` is called after this one.
+  /// `next` is called after this one, and has the next number.
   constexpr void link(const Unit& next) const { state_->link(*next.state_); }
+  /// What an `EventLog` calls it; 0 if nobody says.
+  constexpr void set_number(int number) const { state_->number = number; }
 
  private:
   template <class Module>

@@ -226,6 +226,7 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
     } else if (norm) {
       units_.emplace_back(*norm, *tokens);
     }
+    if (!begins_ && !units_.empty()) units_.front().set_number(static_cast<int>(layers.first_number) + 1);
     for (std::size_t i = 0; i + 1 < units_.size(); ++i) units_[i].link(units_[i + 1]);
   }
 

@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+#include "plan_picture.hpp"
+
+#include <fstream>
+
+#include <shardwise/inspect/draw_step.hpp>
+#include <shardwise/schedule/draw.hpp>
+
+#include "options.hpp"
+#include "step_names.hpp"
+
+namespace tools {
+
+void add_draw_options(CLI::App& app, DrawOptions& options) {
+  auto* file = app.add_option(
+      "--draw", options.file,
+      "an SVG file for a picture of the step of the first rank that is shown; of a pipeline, its schedule");
+  app.add_option("--tflops", options.tflops,
+                 "10^12 operations that a rank does in a second, for the picture's times")
+      ->check(CLI::PositiveNumber)
+      ->needs(file);
+  app.add_option(
+         "--gigabytes", options.gigabytes,
+         "10^9 bytes of a collective in a second, along every axis, or along pp, replica, dp, tp and kvr")
+      ->expected(1, 5)
+      ->check(CLI::PositiveNumber)
+      ->needs(file);
+  app.add_option("--latency", options.microseconds, "microseconds that each call takes besides")
+      ->check(CLI::NonNegativeNumber)
+      ->needs(file);
+}
+
+namespace {
+
+std::string picture_of(const DrawOptions& options, const StepJob& job, const JobSizes& coordinates) {
+  if (job.sizes[0] > 1) return sw::draw(schedule_of(job));
+  const std::vector<double>& given = options.gigabytes;
+  if (given.size() != 1 && given.size() != job.sizes.size()) {
+    throw std::invalid_argument("--gigabytes: one number, or one for each of pp, replica, dp, tp and kvr");
+  }
+  sw::Speeds speeds{.flops = 1e12 * options.tflops, .latency = 1e-6 * options.microseconds};
+  for (std::size_t axis = 0; axis < job.sizes.size(); ++axis) {
+    speeds.bytes[axis] = 1e9 * given[given.size() == 1 ? 0 : axis];
+  }
+  sw::EventLog log;
+  plan_step(job, coordinates, &log);
+  return sw::draw(log.events(), step_names(job), speeds);
+}
+
+}  // namespace
+
+void draw_step(const DrawOptions& options, const StepJob& job, const JobSizes& coordinates) {
+  const std::string svg = picture_of(options, job, coordinates);
+  std::ofstream file(options.file, std::ios::binary);
+  file << svg;
+  if (!file.flush()) throw std::runtime_error(options.file.string() + ": cannot be written");
+}
+
+}  // namespace tools

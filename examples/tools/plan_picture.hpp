@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The picture of a planned step.
+
+#include <filesystem>
+#include <vector>
+
+#include "step_job.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace tools {
+
+/// What is drawn where, and the speeds of its times.
+struct DrawOptions {
+  std::filesystem::path file;
+  double tflops = 100;
+  std::vector<double> gigabytes{25};  ///< a second along all axes, or along each
+  double microseconds = 10;           ///< that a call takes besides
+};
+
+void add_draw_options(CLI::App& app, DrawOptions& options);
+
+/// Draws the step of the rank at `coordinates`; of a pipeline, its schedule. Throws `std::runtime_error` if the file cannot be
+/// written.
+void draw_step(const DrawOptions& options, const StepJob& job, const JobSizes& coordinates);
+
+}  // namespace tools

@@ -1,0 +1,22 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What pictures and traces call the parts of a step.
+
+#include <shardwise/inspect/timeline.hpp>
+
+#include "step_job.hpp"
+
+namespace tools {
+
+inline sw::StepNames step_names(const StepJob& job) {
+  const auto& axes = StepPlan::AxesOf::names;
+  sw::StepNames names{{axes.begin(), axes.end()}, {"tokens"}};
+  for (sw::Index i = 0; i < job.model.layers; ++i) names.units.push_back("layers." + std::to_string(i));
+  names.units.emplace_back("head");
+  return names;
+}
+
+}  // namespace tools

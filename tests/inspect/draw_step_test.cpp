@@ -1,0 +1,191 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// Logs of plans, the times of a model, and pictures of steps.
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include <shardwise/inspect/draw_step.hpp>
+#include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/models/llama/model.hpp>
+#include <shardwise/nn/linear_cross_entropy_loss.hpp>
+#include <shardwise/tensor/factories.hpp>
+#include <shardwise/train/adamw.hpp>
+#include <shardwise/train/clip.hpp>
+
+#include <support/pictures.hpp>
+
+namespace shardwise {
+namespace {
+
+using testing::check_picture;
+using testing::count;
+
+using JobMesh = DryMesh<dp, tp>;
+using Plan = PlanWith<LlamaSequenceParallel<>, Zero<3, dp>>;
+
+const StepNames names{{"dp", "tp"}, {"tokens", "layers.0", "layers.1", "layers.2", "head"}};
+
+/// The second step of a Llama of three layers, fully sharded over dp and sequence parallel over tp.
+CommunicationPlan<dp, tp> step(EventLog* log, int micro_batches = 1, bool recompute = false) {
+  Recorder recorder;
+  const JobMesh mesh(recorder, {4, 2}, {1, 1});
+  Llama<JobMesh, Plan> model(mesh, {.vocabulary = 3000,
+                                    .features = 512,
+                                    .layers = 3,
+                                    .heads = 8,
+                                    .kv_heads = 4,
+                                    .hidden = 1408,
+                                    .context = 512});
+  model.recompute_layers = recompute;
+  AdamW adamw;
+  for (int i = 0; i < 2; ++i) {
+    if (i == 1) recorder.restart(), recorder.set_log(log);
+    for (int micro = 0; micro < micro_batches; ++micro) {
+      const Tensor<std::int32_t, 2, JobMesh, Shard<0>, Replicate> ids(mesh, {8, 512});
+      Tape tape;
+      auto loss = model(tape.constant(ids), ids, LinearCrossEntropyLoss());
+      backward_and_reduce(loss, model, {.last = micro + 1 == micro_batches});
+    }
+    clip_gradients(model, 1);
+    adamw.step(model);
+  }
+  return {recorder.record(), mesh.sizes()};
+}
+
+TEST_CASE("a log has all that a plan counts") {
+  for (const bool recompute : {false, true}) {
+    EventLog log;
+    const auto plan = step(&log, 2, recompute);
+    Record sum;
+    std::int64_t peak = 0;
+    Array<std::int64_t, memory_uses> most{};
+    for (const Event& event : log.events()) {
+      const auto phase = static_cast<int>(event.phase);
+      if (event.computes()) {
+        sum.flops[phase] += event.amount;
+      } else if (!event.waits) {
+        Traffic& cell = sum.traffic[phase][static_cast<int>(event.kind)][event.axes];
+        cell.calls += 1;
+        cell.bytes += event.amount;
+      }
+      peak = std::max(peak, event.all_memory());
+      for (int use = 0; use < memory_uses; ++use) most[use] = std::max(most[use], event.memory[use]);
+    }
+    CHECK(sum.traffic == plan.record().traffic);
+    CHECK(sum.flops == plan.record().flops);
+    CHECK(peak == plan.peak_bytes());
+    CHECK(most[static_cast<int>(MemoryUse::parameter)] == plan.parameter_bytes());
+    CHECK(plan == step(nullptr, 2, recompute));  // the log changes nothing
+  }
+}
+
+TEST_CASE(
+    "numbers follow one another; what is in the background is waited for; units are those of the model") {
+  EventLog log;
+  step(&log);
+  const std::vector<Event>& events = log.events();
+  std::set<std::int64_t> awaited;
+  std::set<int> units[phases];
+  int background = 0;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    CHECK(events[i].number == events.front().number + static_cast<std::int64_t>(i));
+    background += events[i].background ? 1 : 0;
+    if (events[i].unit >= 0) units[static_cast<int>(events[i].phase)].insert(events[i].unit);
+    if (!events[i].waits) continue;
+    CHECK(awaited.insert(events[i].awaited).second);
+    REQUIRE(events[i].awaited >= events.front().number);
+    const Event& sent = events[static_cast<std::size_t>(events[i].awaited - events.front().number)];
+    CHECK(sent.background);
+    CHECK(sent.axes == events[i].axes);
+    CHECK(sent.kind == events[i].kind);
+    CHECK(events[i].number > sent.number);
+  }
+  CHECK(background == static_cast<int>(awaited.size()));
+  CHECK(background > 10);
+  CHECK(units[0] == std::set{0, 1, 2, 3, 4});
+  CHECK(units[1] == std::set{0, 1, 2, 3, 4});
+  CHECK(units[2].empty());
+  // Each unit is gathered over dp for its own use, also if that is begun ahead.
+  int gathers[5]{};
+  for (const Event& event : events) {
+    if (event.kind == Collective::all_gather && event.axes == 1 && !event.waits &&
+        event.phase == Phase::forward)
+      ++gathers[event.unit];
+  }
+  for (const int each : gathers) CHECK(each == 1);
+  // In the backward pass from the last to the first, then the optimizer.
+  std::vector<int> order;
+  for (const UnitSpan& span : unit_spans(events)) {
+    if (span.phase == Phase::backward && (order.empty() || order.back() != span.unit))
+      order.push_back(span.unit);
+  }
+  CHECK(order == std::vector{4, 3, 2, 1, 0});
+}
+
+TEST_CASE("times of a model") {
+  Recorder recorder;
+  EventLog log;
+  recorder.set_log(&log);
+  recorder.compute(100);                                                             // 0 to 1
+  const std::int64_t a = recorder.communicate(Collective::all_gather, 1, 40, true);  // 1 to 5.5
+  const std::int64_t b = recorder.communicate(Collective::all_gather, 1, 10, true);  // 5.5 to 7
+  recorder.compute(200);                                                             // 1 to 3
+  recorder.communicate(Collective::all_reduce, 2, 100);                              // 3 to 4.5
+  recorder.wait(Collective::all_gather, 1, a);                                       // 4.5 to 5.5
+  recorder.communicate(Collective::all_reduce, 3, 10);  // 5.5 to 7: dp is the slowest
+  recorder.wait(Collective::all_gather, 1, b);          // at 7
+  const Speeds speeds{.flops = 100, .bytes = {10, 100}, .latency = 0.5};
+  const std::vector<Event> timed = with_times(log.events(), speeds);
+  const double begins[] = {0, 0, 1, 5.5, 1, 3, 4.5, 5.5, 7}, ends[] = {0, 1, 5.5, 7, 3, 4.5, 5.5, 7, 7};
+  REQUIRE(timed.size() == 9);
+  for (std::size_t i = 0; i < timed.size(); ++i) {
+    CAPTURE(i);
+    CHECK(timed[i].begin == doctest::Approx(begins[i]));
+    CHECK(timed[i].end == doctest::Approx(ends[i]));
+  }
+  CHECK(arrivals(timed) == std::vector<double>{0, 0, 1, 1, 1, 3, 4.5, 5.5, 7});
+  const Speeds found = fitted(timed);
+  CHECK(found.flops == doctest::Approx(100));
+  CHECK(found.bytes[1] == doctest::Approx(110 / 3.0));  // with what went over both
+  CHECK_THROWS_WITH_AS(with_times(log.events(), {.flops = 100, .bytes = {10}}),
+                       doctest::Contains("of communication"), std::invalid_argument);
+  CHECK_THROWS_AS(with_times(log.events(), {.bytes = {10, 10}}), std::invalid_argument);
+}
+
+TEST_CASE("memory of an event is the most until the next") {
+  Recorder recorder;
+  recorder.allocate(MemoryUse::parameter, 8);
+  EventLog log;
+  recorder.set_log(&log);
+  recorder.allocate(MemoryUse::activation, 5);
+  recorder.release(MemoryUse::activation, 5);
+  recorder.compute(1);
+  recorder.allocate(MemoryUse::gradient, 3);
+  recorder.release(MemoryUse::parameter, 8);
+  recorder.restart();
+  CHECK(log.events().size() == 1);
+  CHECK(log.events()[0].all_memory() == 3);
+  CHECK(log.events()[0].number == 3);
+}
+
+TEST_CASE("pictures of the documentation: steps") {
+  EventLog log;
+  step(&log);
+  const Speeds speeds{.flops = 1e12, .bytes = {5e9, 50e9}, .latency = 5e-6};
+  const std::string svg = draw(log.events(), names, speeds);
+  check_picture("step", svg);
+  CHECK(
+      svg.find("times are modelled: 1.00 TFLOP/s; along dp 5.00 GB/s; along tp 50.00 GB/s; 5.00 µs a call") !=
+      std::string::npos);
+  for (const char* lane : {">computes<", ">over dp<", ">over tp<", ">layers.1<"})
+    CHECK(svg.find(lane) != std::string::npos);
+  CHECK(svg.find(bytes_text(step(nullptr).peak_bytes())) != std::string::npos);
+  CHECK(count(svg, "<polygon") == memory_uses);
+}
+
+}  // namespace
+}  // namespace shardwise
