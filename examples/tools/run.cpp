@@ -4,11 +4,15 @@
 #include "run.hpp"
 
 #include <cstdio>
+#include <fstream>
 #include <utility>
 
 #include <shardwise/data/open_token_corpus.hpp>
 #include <shardwise/inspect/plan_table.hpp>
+#include <shardwise/inspect/trace_file.hpp>
 #include <shardwise/kernel/gemm.hpp>
+
+#include "step_names.hpp"
 
 namespace tools {
 
@@ -133,6 +137,20 @@ bool Run::compare(const StepPlan& recorded) const {
     if (!same) std::printf("the recorded communication DIFFERS from the plan\n");
   }
   return same;
+}
+
+void Run::write_trace(const sw::EventLog& log) const {
+  const sw::Speeds speeds = sw::fitted(log.events());
+  const sw::StepNames names = step_names(job());
+  sw::EventLog planned;
+  plan_step(job(), on_job_mesh(mesh_.coordinates()), &planned);
+  const std::string trace =
+      sw::trace_of_all_ranks(sw::world(), log.events(), names, sw::with_times(planned.events(), speeds),
+                             "plan (" + sw::speeds_text(speeds, names) + ")");
+  if (!prints()) return;
+  std::ofstream file(options_.trace, std::ios::binary);
+  file << trace;
+  if (!file.flush()) throw std::runtime_error(options_.trace.string() + ": cannot be written");
 }
 
 void Run::complete_export(sw::Index bytes_written) const {

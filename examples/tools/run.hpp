@@ -49,6 +49,8 @@ class Run {
   void tell(std::int64_t step, const Progress::Values& values, double seconds);
   /// Prints the last step's plan beside what was recorded; false if the communication differs.
   bool compare(const StepPlan& recorded) const;
+  /// Writes the file of `--trace`: the logs of all ranks beside their plans, at the speeds that fit these.
+  void write_trace(const sw::EventLog& log) const;
   /// When the model is in `export_to`: a copy of the file that the tokenizer is from goes there, if it is from one; a
   /// tokenizer.json of an older model does not stay.
   void complete_export(sw::Index bytes_written) const;

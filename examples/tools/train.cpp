@@ -37,6 +37,8 @@ void add_run_options(CLI::App& app, TrainOptions& options) {
   app.add_option("--seed", options.seed, "of the weights and of the order of the batches");
 
   app.add_option("--log", options.log, "a file of JSON lines, one per step, for plot_log.py");
+  app.add_option("--trace", options.trace,
+                 "a file for a trace of the last step, for ui.perfetto.dev or chrome://tracing");
   auto* save = app.add_option("--save", options.save, "a folder for checkpoints");
   add_count(app, "--save-every", options.save_every,
             "steps; also after the last one, and when stopped by a signal")

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <memory>
 
+#include <shardwise/inspect/timeline.hpp>
+
 #include "checkpoints.hpp"
 #include "run.hpp"
 #include "stop_signal.hpp"
@@ -19,7 +21,8 @@ bool train(const TrainOptions& given) {
   const Job& mesh = run.mesh();
   const TrainOptions& options = run.options();
 
-  sw::Recording recording(mesh);
+  sw::EventLog log(sw::clock_seconds);
+  sw::Recording recording(mesh, options.trace.empty() ? nullptr : &log);
   const std::unique_ptr<TrainedModel> model = make_trained_model(mesh, run.job(),
                                                                  {.rate = options.rate,
                                                                   .weight_decay = options.weight_decay,
@@ -51,6 +54,7 @@ bool train(const TrainOptions& given) {
     std::printf("stopped by a signal after step %lld\n", static_cast<long long>(step));
   if (stopped) return saved;
   const auto recorded = recording.plan();
+  if (!options.trace.empty() && step > begun) run.write_trace(log);
 
   if (!options.export_to.empty()) {
     run.complete_export(model->export_to(options.export_to, run.special_tokens()));

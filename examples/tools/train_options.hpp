@@ -21,7 +21,8 @@ struct TrainOptions {
   StepJob job;
   std::vector<std::filesystem::path> text{"include", "docs"};
   std::filesystem::path tokenizer, cache, export_to, log;
-  std::filesystem::path save;  ///< a folder for checkpoints
+  std::filesystem::path trace;  ///< a file for a trace of the last step
+  std::filesystem::path save;   ///< a folder for checkpoints
   bool pad = false;
   std::int64_t steps = 400, save_every = 100;
   int keep = 3;
