@@ -26,8 +26,8 @@
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/mesh/dry_mesh.hpp>
 #include <shardwise/mesh/gather.hpp>
+#include <shardwise/module/stages.hpp>
 #include <shardwise/pipeline/run.hpp>
-#include <shardwise/pipeline/stages.hpp>
 #include <shardwise/schedule/messages.hpp>
 #include <shardwise/train/check_finite.hpp>
 

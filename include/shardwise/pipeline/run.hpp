@@ -5,8 +5,9 @@
 /// @file
 /// The actions of a rank in one step of a pipeline, carried out.
 
-#include <shardwise/pipeline/stages.hpp>
+#include <shardwise/module/stages.hpp>
 #include <shardwise/schedule/pipeline_schedule.hpp>
+#include <shardwise/tensor/distribute.hpp>
 #include <shardwise/tensor/from_mesh_to_mesh.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
 

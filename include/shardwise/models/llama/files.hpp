@@ -14,7 +14,7 @@
 
 #include <shardwise/models/llama/config_file.hpp>
 #include <shardwise/models/llama/model.hpp>
-#include <shardwise/pipeline/stages.hpp>
+#include <shardwise/module/stages.hpp>
 #include <shardwise/weights/load_weights.hpp>
 #include <shardwise/weights/save_weights.hpp>
 
