@@ -7,8 +7,13 @@
 #include <doctest/doctest.h>
 #include <malloc.h>
 #include <shardwise/mesh/mesh.hpp>
+#include <shardwise/models/llama/model.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>
+#include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/ops/reduction.hpp>
+#include <shardwise/pipeline/pipeline.hpp>
+#include <shardwise/schedule/one_forward_one_backward.hpp>
+#include <shardwise/schedule/v_shapes.hpp>
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/sgd.hpp>
 #include "support/gpt.hpp"
@@ -157,6 +162,38 @@ TEST_CASE("without gathers there is no call of the allocator at all") {
     CHECK(grown.pool == 0);
     CHECK(grown.heap == 0);
     CHECK(grown.allocations == 0);
+  }
+}
+
+TEST_CASE("a pipeline") {
+  const int ranks = sw::world().size();
+  const sw::Mesh<sw::pp, dp, tp> job(sw::world(), {ranks, 1, 1});
+  using Part = sw::Llama<Mesh>;
+  const sw::LlamaConfig config{
+      .vocabulary = 61, .features = 40, .layers = 8, .heads = 4, .kv_heads = 4, .hidden = 60, .tied = true};
+  for (const sw::PipelineSchedule& schedule :
+       {sw::one_forward_one_backward(ranks, 4), sw::zb_h1(ranks, 4), sw::zb_v(ranks, 4)}) {
+    const sw::Pipeline pipeline(job, schedule);
+    auto stages = pipeline.stages([&](int stage, const Mesh& mesh) {
+      return Part(mesh, config, sw::LlamaPart::of(config, pipeline.stage_count(), stage));
+    });
+    sw::initialize(stages, 1);
+    sw::AdamW adamw;
+    auto ids = sw::zeros<std::int32_t, Shard<0>, Replicate>(pipeline.mesh(), {2, 32});
+    const Growth grown = growth([&] {
+      pipeline.run(
+          stages, {2, 32, config.features},
+          [&](sw::Tape& tape, Part& part, int) { return part.begin(tape.constant(ids)); },
+          [](Part& part, const auto& x) { return part.middle(x); },
+          [&](Part& part, const auto& x, int) { return part.end(x, ids, sw::LinearCrossEntropyLoss()); });
+      pipeline.clip_gradients(stages, 1);
+      adamw.step(stages);
+    });
+    INFO(ranks, " ranks, ", pipeline.stage_count(), " stages");
+    CHECK(grown.pool == 0);
+    CHECK(grown.heap == 0);
+    // Only messages call the allocator: lists of a few words, which the heap has.
+    if (ranks == 1) CHECK(grown.allocations == 0);
   }
 }
 

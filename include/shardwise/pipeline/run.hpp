@@ -194,8 +194,9 @@ class PipelineRun {
   Middle middle_;
   End end_;
   GradientReducer reducer_;
-  std::vector<Pass> passes_;
-  std::vector<int> left_;  ///< of each stage: micro-batches whose gradients are not complete
+  std::vector<Pass, PoolAllocator<Pass>> passes_;
+  std::vector<int, PoolAllocator<int>>
+      left_;  ///< of each stage: micro-batches whose gradients are not complete
   PooledList<Sending> sent_;
   std::size_t expected_ = 0;  ///< actions whose receives have begun
   int coming_ = 0;            ///< receives that have begun, and were not come to
