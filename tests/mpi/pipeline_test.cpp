@@ -11,6 +11,7 @@
 #include <shardwise/schedule/v_shapes.hpp>
 #include <shardwise/shardwise.hpp>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -136,6 +137,79 @@ TEST_CASE("every schedule gives the gradients of one rank") {
           CHECK(bits.emplace(each).first->second == each.second);
         }
       }
+    }
+  }
+}
+
+// ---- Loss curves --------------------------------------------------------------------------------------------------
+
+constexpr int steps = 20, curve_micro_batches = 4;
+
+/// The losses of 20 steps; pass(step) makes a step's gradients and returns its loss.
+template <class Module>
+std::vector<double> curve(Module& model, auto pass) {
+  initialize(model, 3);
+  AdamW adamw({.rate = 1e-2});
+  std::vector<double> losses;
+  for (int step = 0; step < steps; ++step) {
+    losses.push_back(pass(step));
+    adamw.step(model);
+  }
+  return losses;
+}
+std::vector<double> curve_alone(bool tied) {
+  const Stage mesh(Communicator::duplicate(MPI_COMM_SELF), {1, 1});
+  Llama<Stage, LlamaTensorParallel<>, double> model(mesh, config_of(tied));
+  return curve(model, [&](int step) {
+    double sum = 0;
+    for (int i = step; i < step + curve_micro_batches; ++i) {
+      Tape tape;
+      const auto loss = scale(CrossEntropyLoss()(model(tape.constant(ids_on(mesh, i))), ids_on(mesh, i + 1)),
+                              1. / curve_micro_batches);
+      sum += item(loss.value());
+      tape.backward(loss);
+    }
+    clip_gradients(model, 1);
+    return sum;
+  });
+}
+std::vector<double> curve_in_pipeline(const Job& job, const PipelineSchedule& schedule, bool tied) {
+  using Part = Llama<Stage, LlamaTensorParallel<>, double>;
+  const Pipeline pipeline(job, schedule);
+  const LlamaConfig config = config_of(tied);
+  auto stages = pipeline.stages([&](int stage, const Stage& mesh) {
+    return Part(mesh, config, LlamaPart::of(config, pipeline.stage_count(), stage));
+  });
+  return curve(stages, [&](int step) {
+    const double loss = pipeline.run(
+        stages, {batch, length, config.features},
+        [&](Tape& tape, Part& part, int i) {
+          return part.begin(tape.constant(ids_on(pipeline.mesh(), step + i)));
+        },
+        [](Part& part, const auto& x) { return part.middle(x); },
+        [&](Part& part, const auto& x, int i) {
+          return scale(part.end(x, ids_on(pipeline.mesh(), step + i + 1), LinearCrossEntropyLoss()),
+                       1. / curve_micro_batches);
+        });
+    pipeline.clip_gradients(stages, 1);
+    return loss;
+  });
+}
+
+TEST_CASE("20 steps by every schedule have the losses of one rank") {
+  const int ranks = world().size();
+  const Job job(world(), {ranks, 1, 1});
+  for (const bool tied : {false, true}) {
+    const std::vector<double> right = curve_alone(tied);
+    CHECK(right.back() < 0.7 * right.front());  // it learns
+    for (const auto& entry : schedules(ranks, curve_micro_batches)) {
+      const std::vector<double> found = curve_in_pipeline(job, entry.second, tied);
+      double worst = 0;
+      for (std::size_t step = 0; step < steps; ++step) {
+        worst = std::max(worst, std::abs(found[step] - right[step]));
+      }
+      INFO(ranks, " ranks, tied ", tied, ", ", entry.first);
+      CHECK(worst < 1e-12);
     }
   }
 }
