@@ -136,7 +136,11 @@ class PipelineRun {
   constexpr void forward(const Action& action, Pass& at) {
     Part& part = stages_.at(action.stage);
     Tape& tape = at.tape.emplace();
-    auto x = action.stage == 0 ? begin_(tape, part, action.micro_batch) : tape.input(at.x.take());
+    const auto input = [&]() -> Var<X> {  // (g++ 12 miscounts the handles of `?:`)
+      if (action.stage == 0) return begin_(tape, part, action.micro_batch);
+      return tape.input(at.x.take());
+    };
+    Var<X> x = input();
     if (action.stage > 0) at.input = x.slot();
     auto y = middle_(part, std::as_const(x));
     static_assert(

@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// A step of a pipeline, counted by the compiler: what its stages send each other, and what happens within one as ever.
+
+#include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/models/llama/model.hpp>
+#include <shardwise/nn/linear_cross_entropy_loss.hpp>
+#include <shardwise/pipeline/pipeline.hpp>
+#include <shardwise/schedule/one_forward_one_backward.hpp>
+#include <shardwise/schedule/v_shapes.hpp>
+#include <shardwise/train/adamw.hpp>
+
+namespace shardwise {
+namespace {
+
+using Job = DryMesh<pp, dp, tp>;
+using Stage = DryMesh<dp, tp>;
+constexpr LlamaConfig config{
+    .vocabulary = 16, .features = 8, .layers = 4, .heads = 2, .kv_heads = 2, .hidden = 8, .tied = true};
+constexpr Index batch = 4, length = 6;
+
+/// What the rank at `coordinates` of 2 x 2 x 2 does in a step.
+constexpr auto step(PipelineSchedule (*make)(int ranks, int micro_batches), int micro_batches,
+                    const Job::SizesOf& coordinates) {
+  return trace<Job>(
+      {2, 2, 2},
+      [&](const Job& job) {
+        using Part = Llama<Stage>;
+        const Pipeline pipeline(job, make(2, micro_batches));
+        auto stages = pipeline.stages([&](int stage, const Stage& mesh) {
+          return Part(mesh, config, LlamaPart::of(config, pipeline.stage_count(), stage));
+        });
+        AdamW adamw;
+        const Tensor<std::int32_t, 2, Stage, Shard<0>, Replicate> ids(pipeline.mesh(), {batch, length});
+        pipeline.run(
+            stages, {batch, length, config.features},
+            [&](Tape& tape, Part& part, int) { return part.begin(tape.constant(ids)); },
+            [](Part& part, const auto& x) { return part.middle(x); },
+            [&](Part& part, const auto& x, int) { return part.end(x, ids, LinearCrossEntropyLoss()); });
+        pipeline.clip_gradients(stages, 1);
+        adamw.step(stages);
+      },
+      coordinates);
+}
+
+using enum Collective;
+constexpr Index block =
+    batch / 2 * length * config.features * Index{sizeof(float)};  // of features, on 2 x 2 ranks
+constexpr Index table = config.vocabulary / 2 * config.features * Index{sizeof(float)};
+
+// A micro-batch is sent forward by the first rank, its gradient back by the last; so is the gradient of the tied table.
+// The loss and the norm are one number each.
+constexpr auto first = step(one_forward_one_backward, 3, {0, 1, 0});
+static_assert(first.count<pp>(send) == 3 + 1 && first.count<pp>(send, Phase::forward) == 3);
+static_assert(first.count<pp>(all_reduce) == 2);
+static_assert(first.bytes<pp>() == 3 * block + table + 2 * Index{sizeof(double)});
+// In a V, the first rank has the last stage too, and both copies of the table.
+constexpr auto both_ends = step(zb_v, 2, {0, 1, 0});
+static_assert(both_ends.count<pp>(send) == 2 + 2 && both_ends.count<pp>(send, Phase::forward) == 2);
+static_assert(both_ends.bytes<pp>() == 4 * block + 2 * Index{sizeof(double)});
+
+}  // namespace
+}  // namespace shardwise
