@@ -52,7 +52,7 @@ words() {
   tr '\n' ' ' | sed 's/shardwise:://g; :again; s/> >/>>/g; t again; s/Partial<Sum>/Partial<>/g
        s/FixedString<[0-9]*>{"\([^"]*\)"}/\1/g; '"s/'\([a-z_.*]\)'\(, \)\?/\1/g"
 }
-error_in() { words | grep -o 'LayoutError<Reason::[^'"'"';]*' | head -1 | sed 's/\]$//'; }
+error_in() { words | grep -o 'LayoutError<Reason::[^'"'"';]*' | head -1 | sed 's/\]\( .*\)\?$//'; }
 
 enumerators() { awk "/^enum class $1 \{/ { on = 1; next } /^\};/ { on = 0 } on && /^  [a-z]/ { sub(/,.*/, \"\"); print \$1 }" $diagnosis | grep -vx none; }
 common() { awk '/^#ifdef SHOULD_FAIL/ { exit } on && (NF || text) { text = text $0 "\n" } /^using namespace/ { on = 1 } END { printf "%s", text }' "$1"; }

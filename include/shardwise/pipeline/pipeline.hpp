@@ -111,9 +111,10 @@ class Pipeline {
   /// `shape`: the extents of what goes from stage to stage, for one micro-batch. `begin(tape, part, i)` gives that for
   /// micro-batch i, on the tape, from the first part; `middle(part, x)` what comes of it in a part; `end(part, x, i)`
   /// the loss, from the last part: so scaled that losses and gradients add up.
-  template <class Part, class Begin, class Middle, class End>
-  constexpr double run(Stages<Part>& stages, const Shape<detail::between_stages<Part, Begin>::rank>& shape,
-                       Begin begin, Middle middle, End end, const ReduceOptions& options = {}) const {
+  template <class Part, class Begin, class Middle, class End, class First = detail::begun<Part, Begin>,
+            class = std::enable_if_t<WellFormed<detail::step_problem<Part, First, Middle, End>>>>
+  constexpr double run(Stages<Part>& stages, const Shape<tensor_of<First>::rank>& shape, Begin begin,
+                       Middle middle, End end, const ReduceOptions& options = {}) const {
     const auto neighbour = [&](int stage) { return ranks_of(stage); };
     const auto earlier = take_copies(stages);
     detail::PipelineRun pass(mesh_, schedule_, job_.template rank<Axis>(), stages, shape, neighbour, begin,
@@ -122,6 +123,10 @@ class Pipeline {
     add_up_copies(stages, earlier);
     return over_stages(loss, Phase::forward);
   }
+  template <class Part, class Begin, class Middle, class End, class First = detail::begun<Part, Begin>,
+            IllFormed Why = detail::step_problem<Part, First, Middle, End>>
+  double run(Stages<Part>&, const Shape<tensor_of<First>::rank>&, Begin, Middle, End,
+             const ReduceOptions& = {}) const = delete;  // see Why
 
   /// The norm of all gradients of the model, as `gradient_norm` computes it, and clipped to.
   template <class Part>

@@ -32,13 +32,45 @@ class Awaited {
   X here_;
 };
 
-/// What goes from stage to stage: what `begin` gives.
+/// What `begin` gives in a step.
 template <class Part, class Begin>
-using between_stages = tensor_of<std::invoke_result_t<Begin&, Tape&, Part&, int>>;
+using begun = std::invoke_result_t<Begin&, Tape&, Part&, int>;
+
+/// Why stages do not fit that begin with an `X`, or `void`: `middle` must take it and give such a one, `end` take it.
+template <class Part, class X, class Middle, class End, class... MicroBatch>
+constexpr auto check_stages() {
+  if constexpr (!std::is_invocable_v<Middle&, Part&, const X&>) {
+    return Refused<Reason::stage_does_not_take_what_the_one_before_gives, Got<X>>{};
+  } else if constexpr (!std::is_same_v<std::invoke_result_t<Middle&, Part&, const X&>, X>) {
+    return Refused<Reason::stage_gives_another_tensor_than_the_next_takes, Expected<X>,
+                   Got<std::invoke_result_t<Middle&, Part&, const X&>>>{};
+  } else if constexpr (!std::is_invocable_v<End&, Part&, const X&, MicroBatch...>) {
+    return Refused<Reason::stage_does_not_take_what_the_one_before_gives, Got<X>>{};
+  } else {
+    return TypeIs<void>{};
+  }
+}
+template <class Part, class X, class Middle, class End, class... MicroBatch>
+using stages_problem = typename decltype(check_stages<Part, X, Middle, End, MicroBatch...>())::type;
+
+/// The same for a step, which has gradients, from `First` to the loss.
+template <class Part, class First, class Middle, class End>
+constexpr auto check_step() {
+  using X = Var<tensor_of<First>>;
+  if constexpr (!std::is_same_v<First, X>) {
+    return Refused<Reason::stage_gives_another_tensor_than_the_next_takes, Expected<X>, Got<First>>{};
+  } else if constexpr (IllFormed<stages_problem<Part, X, Middle, End, int>>) {
+    return TypeIs<stages_problem<Part, X, Middle, End, int>>{};
+  } else {
+    return LossProblem<std::invoke_result_t<End&, Part&, const X&, int>>{};
+  }
+}
+template <class Part, class First, class Middle, class End>
+using step_problem = typename decltype(check_step<Part, First, Middle, End>())::type;
 
 template <class StageMesh, class Part, class Neighbour, class Begin, class Middle, class End>
 class PipelineRun {
-  using X = between_stages<Part, Begin>;
+  using X = tensor_of<begun<Part, Begin>>;
   using Loss = decltype(std::declval<End&>()(std::declval<Part&>(), std::declval<const Var<X>&>(), 0));
   using Dx = cotangent_of<X>;
 
@@ -142,10 +174,7 @@ class PipelineRun {
     };
     Var<X> x = input();
     if (action.stage > 0) at.input = x.slot();
-    auto y = middle_(part, std::as_const(x));
-    static_assert(
-        std::is_same_v<decltype(y), Var<X>>,
-        "a part of a pipeline gives what the next one takes: middle must keep the type of what begin gives");
+    Var<X> y = middle_(part, std::as_const(x));
     if (!is_last(action.stage)) {
       at.output = y.slot();
       give(action.stage + 1, action.micro_batch, std::move(y).release(), at.y, &Pass::x);

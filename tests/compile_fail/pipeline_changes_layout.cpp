@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// Of a pipeline, each stage takes what the one before gives: the same layout, element type and rank, with a gradient.
+// expect: LayoutError<Reason::stage_gives_another_tensor_than_the_next_takes, Expected<Var<Tensor<float, 2, Mesh<dp, tp>, Shard<0>, Replicate>, true>>, Got<Var<Tensor<float, 2, Mesh<dp, tp>, Shard<0>, Shard<1>>, true>>, Cure<Hint::keep_its_type_from_begin_to_end>>
+
+#include <shardwise/pipeline/pipeline.hpp>
+#include <shardwise/schedule/one_forward_one_backward.hpp>
+#include <shardwise/shardwise.hpp>
+
+using namespace shardwise;
+using Part = Mlp<Mesh<dp, tp>>;
+using X = Tensor<float, 2, Mesh<dp, tp>, Shard<0>, Replicate>;
+
+#ifdef SHOULD_FAIL
+double step(const Pipeline<Mesh<pp, dp, tp>>& pipeline, Stages<Part>& stages, const X& data) {
+  auto begin = [&](Tape& tape, Part&, int) { return tape.input(data); };
+  auto middle = [](Part& part, const auto& x) { return redistribute<tp, Shard<1>>(part(x)); };
+  auto end = [](Part&, const auto& x, int) { return redistribute<Replicate, Replicate>(mean(x)); };
+  return pipeline.run(stages, {16, 8}, begin, middle, end);
+}
+#else
+double step(const Pipeline<Mesh<pp, dp, tp>>& pipeline, Stages<Part>& stages, const X& data) {
+  auto begin = [&](Tape& tape, Part&, int) { return tape.input(data); };
+  auto middle = [](Part& part, const auto& x) { return part(x); };
+  auto end = [](Part&, const auto& x, int) { return redistribute<Replicate, Replicate>(mean(x)); };
+  return pipeline.run(stages, {16, 8}, begin, middle, end);
+}
+#endif
