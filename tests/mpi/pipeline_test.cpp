@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -250,6 +251,81 @@ TEST_CASE("the same bits when each send waits for its receive, and when messages
     mpi_counter::late_sends = 7919u + static_cast<unsigned>(world().rank());
     CHECK(run() == usual);
     mpi_counter::late_sends = 0;
+  }
+}
+
+// ---- Without a tape -----------------------------------------------------------------------------------------------
+
+using Ids = Tensor<std::int32_t, 2, Stage, Replicate, Replicate>;
+
+/// Some layers, and their cache.
+struct TextPart {
+  using Model = Llama<Stage, LlamaTensorParallel<>, double>;
+  Model model;
+  decltype(model.make_cache(Ids(), 0)) cache;
+
+  TextPart(const Stage& mesh, const LlamaConfig& config, const LlamaPart& part)
+      : model(mesh, config, part), cache(model.make_cache(Ids(mesh, {1, 1}), 13)) {}
+  void visit(auto&& f) { model.visit(f); }
+};
+
+Ids ids_of(const Stage& mesh, const std::vector<std::int32_t>& tokens) {
+  return distribute<Replicate, Replicate>(mesh, Shape<2>{1, std::ssize(tokens)},
+                                          std::span<const std::int32_t>(tokens));
+}
+template <class Logits>
+std::int32_t likeliest(const Logits& logits) {
+  const auto row = redistribute<Replicate, Replicate>(logits);
+  return static_cast<std::int32_t>(std::max_element(row.data(), row.data() + 23) - row.data());
+}
+/// Ten tokens after three; next(tokens) gives the one that follows these.
+std::vector<std::int32_t> text(auto next) {
+  std::vector<std::int32_t> all{3, 1, 4}, tokens = all;
+  for (int i = 0; i < 10; ++i) {
+    tokens = {next(tokens)};
+    all.push_back(tokens.front());
+  }
+  return all;
+}
+
+TEST_CASE("a forward pass alone: the loss of one rank, and its text") {
+  const int ranks = world().size();
+  LlamaConfig config = config_of(true);
+  config.deviation = 0.5;  // no two tokens are equally likely
+  const Stage alone(Communicator::duplicate(MPI_COMM_SELF), {1, 1});
+  TextPart whole(alone, config, LlamaPart::of(config, 1, 0));
+  initialize(whole, 3);
+  const auto right = text(
+      [&](const auto& tokens) { return likeliest(whole.model.next(ids_of(alone, tokens), whole.cache)); });
+  const double loss = item(whole.model(ids_on(alone, 0), ids_on(alone, 1), LinearCrossEntropyLoss()));
+  CHECK(std::set(right.begin(), right.end()).size() > 4);
+
+  for (const std::array<int, 3>& sizes : {std::array{ranks, 1, 1}, std::array{ranks / 2, 1, 2}}) {
+    if (sizes[0] * sizes[2] != ranks) continue;
+    const Job job(world(), sizes);
+    for (const PipelineSchedule& division : {gpipe(sizes[0], 1), zb_v(sizes[0], 1)}) {
+      INFO("pp ", sizes[0], " tp ", sizes[2], ", ", division.stages(), " stages");
+      const Pipeline pipeline(job, division);
+      auto stages = pipeline.stages([&](int stage, const Stage& mesh) {
+        return TextPart(mesh, config, LlamaPart::of(config, pipeline.stage_count(), stage));
+      });
+      initialize(stages, 3);
+      const double found = pipeline.forward(
+          stages, {batch, length, config.features},
+          [&](TextPart& part) { return part.model.begin(ids_on(pipeline.mesh(), 0)); },
+          [](TextPart& part, const auto& x) { return part.model.middle(x); },
+          [&](TextPart& part, const auto& x) {
+            return item(part.model.end(x, ids_on(pipeline.mesh(), 1), LinearCrossEntropyLoss()));
+          });
+      CHECK(std::abs(found - loss) < 1e-13);
+      CHECK(right == text([&](const std::vector<std::int32_t>& tokens) {
+              return static_cast<std::int32_t>(pipeline.forward(
+                  stages, {1, std::ssize(tokens), config.features},
+                  [&](TextPart& part) { return part.model.begin(ids_of(pipeline.mesh(), tokens)); },
+                  [](TextPart& part, const auto& x) { return part.model.middle(x, part.cache); },
+                  [](TextPart& part, const auto& x) { return likeliest(part.model.end_of_last(x)); }));
+            }));
+    }
   }
 }
 

@@ -128,6 +128,35 @@ class Pipeline {
   double run(Stages<Part>&, const Shape<tensor_of<First>::rank>&, Begin, Middle, End,
              const ReduceOptions& = {}) const = delete;  // see Why
 
+  /// One forward pass, without a tape, to evaluate or to generate: `begin(part)`, `middle(part, x)` and `end(part, x)`, which
+  /// gives a number. Returns that, on every rank. Of the schedule only the division matters. Collective over the job.
+  template <class Part, class Begin, class Middle, class End, class X = std::invoke_result_t<Begin&, Part&>,
+            class = std::enable_if_t<WellFormed<detail::stages_problem<Part, X, Middle, End>>>>
+  constexpr double forward(Stages<Part>& stages, const Shape<X::rank>& shape, Begin begin, Middle middle,
+                           End end) const {
+    X x;
+    double result = 0;
+    for (int stage = 0; stage < stage_count(); ++stage) {
+      if (!is_here(stage)) continue;
+      Part& part = stages.at(stage);
+      if (stage == 0) {
+        x = begin(part);
+      } else if (!is_here(stage - 1)) {
+        x = receive<X>(mesh_, shape, ranks_of(stage - 1)).wait();
+      }
+      x = middle(part, std::as_const(x));
+      if (stage + 1 == stage_count()) {
+        result = end(part, std::as_const(x));
+      } else if (!is_here(stage + 1)) {
+        send(std::exchange(x, X()), ranks_of(stage + 1)).wait();
+      }
+    }
+    return over_stages(result, Phase::forward);
+  }
+  template <class Part, class Begin, class Middle, class End, class X = std::invoke_result_t<Begin&, Part&>,
+            IllFormed Why = detail::stages_problem<Part, X, Middle, End>>
+  double forward(Stages<Part>&, const Shape<X::rank>&, Begin, Middle, End) const = delete;  // see Why
+
   /// The norm of all gradients of the model, as `gradient_norm` computes it, and clipped to.
   template <class Part>
   constexpr double clip_gradients(Stages<Part>& stages, double max_norm) const {

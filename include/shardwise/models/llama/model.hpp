@@ -39,8 +39,8 @@ class LlamaCache {
     }
   }
 
-  constexpr Index length() const { return layers_.front().length(); }
-  constexpr Index capacity() const { return layers_.front().capacity(); }
+  constexpr Index length() const { return layers_.empty() ? 0 : layers_.front().length(); }
+  constexpr Index capacity() const { return layers_.empty() ? 0 : layers_.front().capacity(); }
   constexpr void clear() {
     for (auto& layer : layers_) layer.clear();
   }
@@ -130,7 +130,7 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   /// ids: integers [batch, sequence]; the result is [batch, sequence, vocabulary].
   constexpr auto forward(const auto& ids) const {
     check_whole();
-    return units_.back()(middle(begin(ids)), [&](const auto& x) { return logits((*norm)(x)); });
+    return end(middle(begin(ids)));
   }
   /// The loss of the logits, which are never there: `criterion` is a `LinearCrossEntropyLoss`; targets: integers
   /// [batch, sequence].
@@ -145,30 +145,39 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   }
   /// what comes out of the last layer that is here: it lies as what came in;
   constexpr auto middle(const auto& x) const {
-    const std::size_t before = begins_ ? 1 : 0;
-    const auto layer = [&](const auto& in, std::size_t i) {
-      return units_[i + before](in, [&](const auto& each) {
-        if (recompute_layers) return recompute(layers[i], each);
-        return layers[i](each);
-      });
-    };
-    using Y = decltype(repeat(x, layers.size(), layer));
-    if constexpr (std::is_same_v<Y, std::remove_cvref_t<decltype(x)>>) {
-      if (layers.empty()) return x;  // a part may have none
-    }
-    return repeat(x, layers.size(), layer);
+    return through_layers(x, [&](const auto& in, std::size_t i) {
+      if (recompute_layers) return recompute(layers[i], in);
+      return layers[i](in);
+    });
   }
-  /// and the loss.
+  /// (for tokens that follow those in the cache, and go there;)
+  template <class CacheType>
+  constexpr auto middle(const auto& x, CacheType& cache) const {
+    auto& caches = cache.of(layers.size());
+    return through_layers(x, [&](const auto& in, std::size_t i) { return layers[i](in, caches[i]); });
+  }
+  /// and of that, the logits;
+  constexpr auto end(const auto& x) const {
+    return units_.back()(x, [&](const auto& in) { return logits((*norm)(in)); });
+  }
+  /// those of the last token alone, [batch, 1, vocabulary];
+  constexpr auto end_of_last(const auto& x) const {
+    return units_.back()(
+        x, [&](const auto& in) { return logits(narrow<1>(Head::take((*norm)(in)), x.shape()[1] - 1, 1)); });
+  }
+  /// or the loss.
   constexpr auto end(const auto& x, const auto& targets, const auto& criterion) const {
     return units_.back()(
         x, [&](const auto& in) { return criterion(Head::take((*norm)(in)), head_weight(), targets); });
   }
 
-  /// An empty cache for sequences like `ids`, of up to `capacity` tokens.
+  /// An empty cache of the layers that are here, for sequences like `ids`, of up to `capacity` tokens.
   template <TensorType Ids, class Problem = detail::call_problem<Llama, Ids>>
   constexpr auto make_cache(const Ids& ids, Index capacity) const {
     using Keys = tensor_of<decltype(layers.front().keys(begin(Abstract<Ids, false, false>())))>;
-    return LlamaCache<Keys>(ids.mesh(), config_, ids.shape()[0], capacity);
+    LlamaConfig own = config_;
+    own.layers = static_cast<Index>(layers.size());
+    return LlamaCache<Keys>(ids.mesh(), own, ids.shape()[0], capacity);
   }
   template <TensorType Ids, IllFormed Why = detail::call_problem<Llama, Ids>>
   Why make_cache(const Ids&, Index) const;  // see Why
@@ -180,16 +189,12 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   constexpr auto next(const Ids& ids, CacheType& cache) const {
     check_whole();
     if (ids.shape()[1] == 0) throw std::invalid_argument("Llama: there are no tokens to go on from");
-    auto& caches = cache.of(layers.size());
-    auto h = repeat(begin(ids), layers.size(), [&](const auto& x, std::size_t i) {
-      return units_[i + 1](x, [&](const auto& in) { return layers[i](in, caches[i]); });
-    });
-    return units_.back()(
-        h, [&](const auto& x) { return logits(narrow<1>(Head::take((*norm)(x)), ids.shape()[1] - 1, 1)); });
+    return end_of_last(middle(begin(ids), cache));
   }
   template <TensorType Ids, class CacheType, IllFormed Why = detail::call_problem<Llama, Ids>>
   Why next(const Ids&, CacheType&) const;  // see Why
 
+  /// Of the whole model.
   constexpr const LlamaConfig& config() const { return config_; }
   /// The parameter that another part has a copy of: the table that is also the head. Else null.
   constexpr auto* copied() { return config_.tied && begins_ != norm.has_value() ? &tokens->table : nullptr; }
@@ -233,6 +238,18 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   constexpr void check_whole() const {
     if (!begins_ || !norm)
       throw std::logic_error("Llama: this is a part of a model: call begin, middle and end");
+  }
+  /// call(x, i) is that of layer i.
+  constexpr auto through_layers(const auto& x, const auto& call) const {
+    const std::size_t before = begins_ ? 1 : 0;
+    const auto layer = [&](const auto& in, std::size_t i) {
+      return units_[i + before](in, [&](const auto& each) { return call(each, i); });
+    };
+    using Y = decltype(repeat(x, layers.size(), layer));
+    if constexpr (std::is_same_v<Y, std::remove_cvref_t<decltype(x)>>) {
+      if (layers.empty()) return x;  // a part may have none
+    }
+    return repeat(x, layers.size(), layer);
   }
   constexpr const auto& head_weight() const {
     if constexpr (tieable) {
