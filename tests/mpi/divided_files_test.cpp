@@ -151,7 +151,7 @@ TEST_CASE("what one division saves any other loads, model and optimizer, bit by 
   }
 }
 
-TEST_CASE("the stages of a Llama are exported as the whole, byte by byte") {
+TEST_CASE("the stages of a Llama are exported as the whole, byte by byte, and imported") {
   for (const bool tied : {false, true}) {
     const ScratchFolder folder;
     const Job mesh(world(), {1, world().size(), 1});
@@ -166,6 +166,13 @@ TEST_CASE("the stages of a Llama are exported as the whole, byte by byte") {
             static_cast<Index>(sizeof(float)) * config_of(tied).parameters());
       CHECK(text("parts", "model.safetensors") == text("whole", "model.safetensors"));
       CHECK(text("parts", "config.json") == text("whole", "config.json"));
+
+      Run<Whole> again(job, division, tied, 4);
+      const Index read = load_llama(job, again.stages, folder / "whole");
+      CHECK(again.values() == run.values());
+      Index own = 0;  // of this rank's blocks, and nothing of other stages
+      for_each_parameter(again.stages, [&](auto& parameter) { own += parameter.value().box().elements(); });
+      CHECK(read == static_cast<Index>(sizeof(float)) * own);
       world().barrier();
     });
   }
@@ -205,6 +212,30 @@ TEST_CASE("what is missing in any part, or differs between two, is an error of a
   numbers.add("steps", number);
   CHECK(has(error_of([&] { save_checkpoint(path, numbers); }),
             "the number \"steps\" is 0 on a rank and 1 on another"));
+}
+
+TEST_CASE("weights that are missing or surplus for the stages together are an error of all ranks") {
+  const int ranks = world().size();
+  const Division division{{ranks, 1, 1}, "1f1b"};
+  const Job mesh(world(), division.sizes);
+  const ScratchFolder folder;
+  Run<Whole> tied(mesh, division, true, 3), untied(mesh, division, false, 3);
+  save_llama(mesh, tied.stages, folder / "tied");
+  const auto before = untied.values();
+  CHECK(has(error_of([&] { load_llama(mesh, untied.stages, folder / "tied"); }),
+            "tensor \"lm_head.weight\": there is no such tensor (parameter head.weight) (rank " +
+                std::to_string(ranks - 1)));
+  CHECK(untied.values() == before);
+
+  LlamaConfig shorter = config_of(true);
+  shorter.layers = 4;
+  auto stages = tied.pipeline.stages([&](int stage, const Stage& of_stage) {
+    return Llama<Stage>(of_stage, shorter, LlamaPart::of(shorter, ranks, stage));
+  });
+  const std::string surplus = error_of([&] { load_llama(mesh, stages, folder / "tied"); });
+  INFO(surplus);
+  CHECK(has(surplus, "load_weights: 9 problems: "));
+  CHECK(has(surplus, "tensor \"model.layers.4.mlp.up_proj.weight\" is no parameter of the module ("));
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include <shardwise/mesh/agreement.hpp>
 #include <shardwise/tensor/factories.hpp>
 #include <shardwise/weights/ranks.hpp>
+#include <shardwise/weights/tensors_of_all.hpp>
 #include <shardwise/weights/weights.hpp>
 
 namespace shardwise {
@@ -31,26 +32,58 @@ struct LoadOptions {
 
 namespace detail {
 
-/// The tensors' names. A tensor that does not fit, and one that nothing wants, is a problem.
-inline std::vector<std::string> matched(const std::vector<NamedParameter>& parameters, const Weights& weights,
-                                        const LoadOptions& options, Problems& problems) {
-  std::vector<std::string> names;
-  for (const NamedParameter& parameter : parameters) {
-    const AnyTensor& stored = parameter.cell->stored;
-    names.push_back(renamed(options.name_of, parameter.name));
-    std::string why = weights.problem(names.back(), stored.type, stored.extents());
-    if (!why.empty() && names.back() != parameter.name) why += " (parameter " + parameter.name + ")";
+/// A tensor that is not there, or does not fit, is a problem; `names` are those of the parameters' tensors.
+inline void check_fit(const std::vector<NamedParameter>& parameters, const std::vector<std::string>& names,
+                      const Weights& weights, Problems& problems) {
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const AnyTensor& stored = parameters[i].cell->stored;
+    std::string why = weights.problem(names[i], stored.type, stored.extents());
+    if (!why.empty() && names[i] != parameters[i].name) why += " (parameter " + parameters[i].name + ")";
     if (!why.empty()) problems.add(std::move(why));
   }
-  const std::set<std::string_view> used(names.begin(), names.end());
+}
+/// So is one that nothing wants; `used` are the names of the others, a line each.
+inline void check_used(std::string_view used, const Weights& weights, const LoadOptions& options,
+                       Problems& problems) {
+  std::set<std::string_view> names;
+  for (; !used.empty(); used.remove_prefix(used.find('\n') + 1))
+    names.insert(used.substr(0, used.find('\n')));
   for (const SafetensorsFile& file : weights.files()) {
     for (const StoredTensor& tensor : file.tensors()) {
-      if (used.contains(tensor.name)) continue;
+      if (names.contains(tensor.name)) continue;
       if (options.may_be_surplus && options.may_be_surplus(tensor.name)) continue;
       problems.add(file.path().string() + ": tensor \"" + tensor.name + "\" is no parameter of the module");
     }
   }
-  return names;
+}
+
+/// Gives parameters their values: those of a module; or, if it is divided over the ranks, those of each rank's part.
+inline Index load_parameters(const Communicator& ranks, const std::vector<NamedParameter>& parameters,
+                             bool divided, const std::filesystem::path& path, const LoadOptions& options) {
+  Problems problems;
+  std::optional<Weights> weights;
+  std::vector<std::string> names;  // of the parameters' tensors
+  problems.guard([&] {
+    for (const NamedParameter& each : parameters) names.push_back(renamed(options.name_of, each.name));
+    weights.emplace(path);
+    check_fit(parameters, names, *weights, problems);
+  });
+  std::string used;
+  if (!divided || (!parameters.empty() && is_first_rank(parameters.front().cell->stored.mesh))) {
+    for (const std::string& name : names) used += name + '\n';
+  }
+  if (divided) used = gather_texts(ranks, used);
+  problems.guard([&] {
+    if (weights) check_used(used, *weights, options, problems);
+  });
+  problems.throw_together(ranks, "load_weights");
+  together(ranks, "load_weights", [&] {
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const AnyTensor x = parameters[i].cell->writable();
+      weights->read_bytes(names[i], view_of(x), x.rank, x.type);
+    }
+  });
+  return weights->bytes_read();
 }
 
 }  // namespace detail
@@ -71,21 +104,7 @@ template <class Module>
 Index load_weights(Module& module, const std::filesystem::path& path, const LoadOptions& options = {}) {
   const auto parameters = detail::real_parameters_of(module);
   const Communicator ranks = detail::ranks_of_parameters(parameters);
-  detail::Problems problems;
-  std::optional<Weights> weights;
-  std::vector<std::string> names;  // of the parameters' tensors
-  problems.guard([&] {
-    weights.emplace(path);
-    names = detail::matched(parameters, *weights, options, problems);
-  });
-  problems.throw_together(ranks, "load_weights");
-  detail::together(ranks, "load_weights", [&] {
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      const detail::AnyTensor x = parameters[i].cell->writable();
-      weights->read_bytes(names[i], detail::view_of(x), x.rank, x.type);
-    }
-  });
-  return weights->bytes_read();
+  return detail::load_parameters(ranks, parameters, false, path, options);
 }
 
 /// The tensor `name` of files (see `Weights`), of the file's shape, which must have `Rank` dimensions. Its

@@ -69,6 +69,16 @@ Index load_llama(Llama<MeshType, PlanType, T>& model, const std::filesystem::pat
   auto may_be_surplus = [&](std::string_view name) { return detail::is_surplus(model.config(), name); };
   return load_weights(model, path, {.name_of = hugging_face_name, .may_be_surplus = may_be_surplus});
 }
+/// The same of a model that is divided over a job: each rank reads what is of its stages of a pipeline. Surplus is what no
+/// stage has. Collective over the job.
+template <class Job, class MeshType, class PlanType, class T>
+Index load_llama(const Job& job, Stages<Llama<MeshType, PlanType, T>>& stages,
+                 const std::filesystem::path& path) {
+  const LlamaConfig& config = stages.front().config();
+  auto may_be_surplus = [&](std::string_view name) { return detail::is_surplus(config, name); };
+  return detail::load_parameters(detail::ranks_of(job), detail::real_parameters_of(stages), true, path,
+                                 {.name_of = hugging_face_name, .may_be_surplus = may_be_surplus});
+}
 
 namespace detail {
 
