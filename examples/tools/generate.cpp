@@ -19,6 +19,7 @@ void add_options(CLI::App& app, TextOptions& text) {
       ->required();
   auto* prompt = app.add_option("--prompt", text.prompt, "how the text begins");
   app.add_option("--tokens", text.tokens, "how it begins: a file of token ids")->excludes(prompt);
+  add_count(app, "--pp", text.pp, "stages, which have different layers; the ranks of each split these");
   app.add_option("--new-tokens", text.new_tokens, "to write")->check(CLI::Range(0, 1 << 24));
   app.add_option("--temperature", text.sampling.temperature, "0 takes the likeliest token")
       ->check(CLI::NonNegativeNumber);

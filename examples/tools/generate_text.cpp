@@ -20,12 +20,13 @@
 #include <shardwise/text/tokenizer.hpp>
 
 #include "plan_token.hpp"
+#include "text_model.hpp"
 
 namespace tools {
 
 namespace {
 
-using Mesh = LlamaMesh<sw::Mesh>;
+using Job = JobMesh<sw::Mesh>;
 
 /// tokenizer.json of the folder; without one, bytes for a model of bytes, and nothing for another.
 std::optional<sw::Tokenizer> tokenizer_of(const std::filesystem::path& folder, sw::Index vocabulary) {
@@ -60,30 +61,31 @@ auto sequence_of(const MeshType& mesh, std::span<const std::int32_t> ids) {
 }
 
 /// Calls f(id) for each new token until it returns false; all ranks get the same tokens, each less than `known`.
-template <class Model, class MeshType, class F>
-void generate(const Model& model, const MeshType& mesh, std::span<const std::int32_t> prompt,
-              const TextOptions& options, sw::Index known, F f) {
-  auto ids = sequence_of(mesh, prompt);
+void generate(TextModel<Job>& model, std::span<const std::int32_t> prompt, const TextOptions& options,
+              sw::Index known, auto f) {
+  auto ids = sequence_of(model.mesh(), prompt);
   auto cache = model.make_cache(ids, ids.shape()[1] + options.new_tokens);
   for (sw::Index i = 0; i < options.new_tokens; ++i) {
-    // The logits of one token are small: gathered, they are the same on every rank, and so is the draw.
-    const auto logits =
-        sw::redistribute<sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate>(model.next(ids, cache));
-    const std::span<const float> row(logits.data(),
-                                     static_cast<std::size_t>(std::min(known, logits.shape()[2])));
-    const std::int32_t id = sw::sample(row, options.sampling, options.seed, static_cast<std::uint64_t>(i));
+    const auto id = static_cast<std::int32_t>(model.next(ids, cache, [&](const auto& logits) {
+      const std::span<const float> row(logits.data(),
+                                       static_cast<std::size_t>(std::min(known, logits.shape()[2])));
+      return sw::sample(row, options.sampling, options.seed, static_cast<std::uint64_t>(i));
+    }));
     if (!f(id)) return;
-    ids = sequence_of(mesh, std::span(&id, 1));
+    ids = sequence_of(model.mesh(), std::span(&id, 1));
   }
 }
 
-void print_plan_of_token(const Mesh& mesh, const sw::LlamaConfig& config) {
-  const TokenPlan plan =
-      plan_token(job_sizes(1, 1, 1, mesh.size<sw::tp>() * mesh.size<sw::kvr>(), config.kv_heads), config);
-  std::printf("a token: %lld all-reduces and %lld all-gather of %lld bytes in all\n",
+void print_plan_of_token(const JobSizes& sizes, const sw::LlamaConfig& config) {
+  const TokenPlan plan = plan_token(sizes, config);
+  std::printf("a token: %lld all-reduces and %lld all-gather",
               static_cast<long long>(plan.count(sw::Collective::all_reduce)),
-              static_cast<long long>(plan.count(sw::Collective::all_gather)),
-              static_cast<long long>(plan.bytes()));
+              static_cast<long long>(plan.count(sw::Collective::all_gather)));
+  if (sizes[0] > 1) {
+    std::printf(" and %lld send, in the first of %d stages,",
+                static_cast<long long>(plan.count(sw::Collective::send)), sizes[0]);
+  }
+  std::printf(" of %lld bytes in all\n", static_cast<long long>(plan.bytes()));
 }
 
 /// The ids to begin with. Throws `std::runtime_error` if there are none, or if one is none of the model's.
@@ -110,13 +112,14 @@ std::vector<std::int32_t> prompt_of(const TextOptions& options, const std::optio
 
 void write_text(const TextOptions& options) {
   const sw::LlamaConfig config = sw::read_llama_config(options.weights / "config.json");
-  const JobSizes sizes = job_sizes(1, 1, 1, sw::world().size(), config.kv_heads);
-  const Mesh mesh(sw::world(), {1, 1, sizes[3], sizes[4]});
+  const JobSizes sizes =
+      job_sizes(options.pp, 1, 1, std::max(1, sw::world().size() / options.pp), config.kv_heads);
+  const Job job(sw::world(), sizes);
   // With --tokens the text is not needed, nor a tokenizer.json that can be read.
   const auto tokenizer =
       options.tokens.empty() ? tokenizer_of(options.weights, config.vocabulary) : std::nullopt;
   const auto prompt = prompt_of(options, tokenizer, config.vocabulary);
-  const bool prints = mesh.rank() == 0;
+  const bool prints = job.rank() == 0;
   if (prints && static_cast<sw::Index>(prompt.size()) + options.new_tokens > config.context) {
     std::printf("note: %zu + %td tokens are more than the %td that the model was made for\n", prompt.size(),
                 options.new_tokens, config.context);
@@ -126,18 +129,22 @@ void write_text(const TextOptions& options) {
   auto seconds_since = [](Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
   };
-  sw::Llama<Mesh, TextPlan> model(mesh, config);
+  TextModel<Job> model(job, config);
   const auto start = Clock::now();
-  const sw::Index bytes = sw::load_llama(model, options.weights);
+  const sw::Index bytes = sw::load_llama(job, model.stages(), options.weights);
   if (prints) {
-    std::printf("%.2f million parameters on tp %d x kvr %d; this rank read %.2f MB in %.2f s\n",
-                static_cast<double>(sw::parameter_count(model)) * 1e-6, mesh.size<sw::tp>(),
-                mesh.size<sw::kvr>(), static_cast<double>(bytes) * 1e-6, seconds_since(start));
-    print_plan_of_token(mesh, config);
+    std::printf("%.2f million parameters on %stp %d x kvr %d; this rank read %.2f MB in %.2f s\n",
+                static_cast<double>(config.parameters()) * 1e-6,
+                options.pp > 1 ? ("pp " + std::to_string(options.pp) + " x ").c_str() : "",
+                job.size<sw::tp>(), job.size<sw::kvr>(), static_cast<double>(bytes) * 1e-6,
+                seconds_since(start));
+    print_plan_of_token(sizes, config);
   }
   if (!options.dump_logits.empty()) {
-    const auto ids = sequence_of(mesh, prompt);
-    sw::write_tensors(options.dump_logits, {{"input_ids", ids}, {"logits", model(ids)}});
+    const auto ids = sequence_of(model.mesh(), prompt);
+    model.each(ids, [&](const auto& logits) {
+      sw::write_tensors(options.dump_logits, {{"input_ids", ids}, {"logits", logits}});
+    });
     if (prints) std::printf("logits written to %s\n", options.dump_logits.c_str());
   }
 
@@ -146,7 +153,7 @@ void write_text(const TextOptions& options) {
   const sw::Index known = tokenizer ? tokenizer->vocabulary() : config.vocabulary;
   std::vector<std::int32_t> ends = sw::read_llama_tokens(options.weights).ends;
   if (tokenizer && tokenizer->end_token()) ends.push_back(*tokenizer->end_token());
-  generate(model, mesh, prompt, options, known, [&](std::int32_t id) {
+  generate(model, prompt, options, known, [&](std::int32_t id) {
     written.push_back(id);
     return std::find(ends.begin(), ends.end(), id) == ends.end();
   });

@@ -18,13 +18,14 @@ namespace sw = shardwise;
 struct TextOptions {
   std::filesystem::path weights, tokens, dump_logits;
   std::string prompt;
+  int pp = 1;
   sw::Index new_tokens = 200;
   sw::SamplingOptions sampling{.temperature = 0.8, .top_k = 40};
   std::uint64_t seed = 1;
 };
 
-/// Continues a prompt with the weights of a folder; writes the logits of the prompt if asked. All ranks split the model,
-/// its key/value heads over as many as divide them. Collective over the whole job.
+/// Continues a prompt with the weights of a folder; writes the logits of the prompt if asked. The layers are divided over `pp`
+/// stages, whose ranks split each layer, its key/value heads over as many as divide them. Collective over the whole job.
 void write_text(const TextOptions& options);
 
 }  // namespace tools

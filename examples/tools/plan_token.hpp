@@ -12,10 +12,9 @@
 
 namespace tools {
 
-using TextPlan = sw::LlamaTensorParallel<Split>;
-using TokenPlan = LlamaMesh<sw::CommunicationPlan>;
+using TokenPlan = JobMesh<sw::CommunicationPlan>;
 
-/// On a mesh of these sizes.
+/// On the first rank of a mesh of these sizes.
 TokenPlan plan_token(const JobSizes& sizes, const sw::LlamaConfig& config);
 
 }  // namespace tools

@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The Llama that writes text, really or dry: each rank has the layers of its stage of a pipeline, one in most cases.
+
+#include <shardwise/models/llama/model.hpp>
+#include <shardwise/pipeline/pipeline.hpp>
+#include <shardwise/schedule/one_forward_one_backward.hpp>
+
+#include "llama_mesh.hpp"
+
+namespace tools {
+
+template <class Job>
+class TextModel {
+  using PipelineOf = sw::Pipeline<Job>;
+
+ public:
+  using Mesh = typename PipelineOf::StageMesh;
+  using Part = sw::Llama<Mesh, sw::LlamaTensorParallel<Split>>;
+
+  TextModel(const Job& job, const sw::LlamaConfig& config)
+      : pipeline_(job, sw::gpipe(job.template size<sw::pp>(), 1)),
+        stages_(pipeline_.stages([&](int stage, const Mesh& mesh) {
+          return Part(mesh, config, sw::LlamaPart::of(config, pipeline_.stage_count(), stage));
+        })) {}
+
+  /// Of this rank's stage.
+  const Mesh& mesh() const { return pipeline_.mesh(); }
+  sw::Stages<Part>& stages() { return stages_; }
+  auto make_cache(const auto& ids, sw::Index capacity) { return stages_.front().make_cache(ids, capacity); }
+
+  /// f(logits), on every rank, of the token after `ids`, which follow those in the cache: [1, 1, vocabulary].
+  double next(const auto& ids, auto& cache, auto f) {
+    return pass(
+        ids, [&](const Part& part, const auto& x) { return part.middle(x, cache); },
+        [&](const Part& part, const auto& x) {
+          // The logits of one token are small: gathered, they are the same on every rank of the stage.
+          return f(sw::redistribute<sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate>(
+              part.end_of_last(x)));
+        });
+  }
+  /// f(logits) of all `ids`, on the ranks of the last stage.
+  void each(const auto& ids, auto f) {
+    pass(
+        ids, [](const Part& part, const auto& x) { return part.middle(x); },
+        [&](const Part& part, const auto& x) {
+          f(part.end(x));
+          return 0;
+        });
+  }
+
+ private:
+  double pass(const auto& ids, auto middle, auto end) {
+    return pipeline_.forward(
+        stages_, {ids.shape()[0], ids.shape()[1], stages_.front().config().features},
+        [&](const Part& part) { return part.begin(ids); }, middle, end);
+  }
+
+  PipelineOf pipeline_;
+  sw::Stages<Part> stages_;
+};
+
+}  // namespace tools
