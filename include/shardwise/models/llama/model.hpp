@@ -189,6 +189,7 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   constexpr auto next(const Ids& ids, CacheType& cache) const {
     check_whole();
     if (ids.shape()[1] == 0) throw std::invalid_argument("Llama: there are no tokens to go on from");
+    cache.of(layers.size());  // throws before anything is computed
     return end_of_last(middle(begin(ids), cache));
   }
   template <TensorType Ids, class CacheType, IllFormed Why = detail::call_problem<Llama, Ids>>
