@@ -13,8 +13,8 @@
 #ifndef MPICH_SKIP_MPICXX
 #define MPICH_SKIP_MPICXX 1
 #endif
-#include <memory>
 #include <mpi.h>
+#include <memory>
 
 #include <ctime>
 #include <span>
