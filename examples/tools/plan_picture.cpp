@@ -42,7 +42,7 @@ std::string picture_of(const DrawOptions& options, const StepJob& job, const Job
   }
   sw::Speeds speeds{.flops = 1e12 * options.tflops, .latency = 1e-6 * options.microseconds};
   for (std::size_t axis = 0; axis < job.sizes.size(); ++axis) {
-    speeds.bytes[axis] = 1e9 * given[given.size() == 1 ? 0 : axis];
+    if (job.sizes[axis] > 1) speeds.bytes[axis] = 1e9 * given[given.size() == 1 ? 0 : axis];
   }
   sw::EventLog log;
   plan_step(job, coordinates, &log);

@@ -27,12 +27,11 @@ struct Event {
   AxisSet axes = 0;
   bool background = false;  ///< a communication beside what follows
   bool waits = false;
-  bool complete = false;    ///< it went on in the background, and the log knows when it was over
-  int unit = -1;            ///< the part of the model that it is for, see `Unit`; -1: none
-  std::int64_t amount = 0;  ///< flops of a computation, bytes of a communication
-  std::int64_t number = 0;  ///< a recorder counts its events, through all its logs
-  std::int64_t awaited =
-      0;  ///< the number of the communication that is waited for; may be older than the log
+  bool complete = false;     ///< it went on in the background, and the log knows when it was over
+  int unit = -1;             ///< the part of the model that it is for, see `Unit`; -1: none
+  std::int64_t amount = 0;   ///< flops of a computation, bytes of a communication
+  std::int64_t number = 0;   ///< a recorder counts its events, through all its logs
+  std::int64_t awaited = 0;  ///< the number of what is waited for, which may be older than the log
   /// Bytes in use: those at the moment of the most, from here to the next event.
   Array<std::int64_t, memory_uses> memory{};
   /// Seconds; 0 without a clock. What was not in the background ends when it is over, but a computation where the next event
