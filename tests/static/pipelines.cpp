@@ -61,5 +61,30 @@ constexpr auto both_ends = step(zb_v, 2, {0, 1, 0});
 static_assert(both_ends.count<pp>(send) == 2 + 2 && both_ends.count<pp>(send, Phase::forward) == 2);
 static_assert(both_ends.bytes<pp>() == 4 * block + 2 * Index{sizeof(double)});
 
+/// Layers of each stage.
+template <int Stages>
+constexpr std::array<Index, Stages> division(const LlamaConfig& config) {
+  std::array<Index, Stages> layers{};
+  for (int stage = 0; stage < Stages; ++stage) {
+    layers[static_cast<std::size_t>(stage)] = LlamaPart::of(config, Stages, stage).layers;
+  }
+  return layers;
+}
+constexpr LlamaConfig of_8_billion{.vocabulary = 128256,
+                                   .features = 4096,
+                                   .layers = 32,
+                                   .heads = 32,
+                                   .kv_heads = 8,
+                                   .hidden = 14336,
+                                   .context = 8192};
+static_assert(of_8_billion.parameters() == 8'030'261'248);
+static_assert(division<4>(of_8_billion) == std::array<Index, 4>{9, 9, 8, 6});  // and a head like two
+constexpr LlamaConfig of_7_layers{
+    .vocabulary = 1, .features = 64, .layers = 7, .heads = 4, .kv_heads = 4, .hidden = 256};
+static_assert(division<4>(of_7_layers) == std::array<Index, 4>{2, 2, 2, 1});
+static_assert(division<1>(of_7_layers) == std::array<Index, 1>{7});
+constexpr LlamaConfig mostly_head{.vocabulary = 32000, .features = 256, .layers = 2, .hidden = 768};
+static_assert(division<2>(mostly_head) == std::array<Index, 2>{2, 0});
+
 }  // namespace
 }  // namespace shardwise

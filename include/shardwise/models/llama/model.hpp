@@ -66,18 +66,23 @@ struct LlamaPart {
   Index first_layer = 0, layers = 0;
   bool begins = true, ends = true;
 
-  /// Stage number `stage` of `stages`, so that all compute about as much: the head counts as so many layers as take as long,
-  /// and the last stage has fewer, or none.
+  /// Stage number `stage` of `stages`, so divided that the stage that computes most has as little as it can: the head counts as
+  /// so many layers as take as long. Others than the last have as many layers each, or the first of them one more.
   static constexpr LlamaPart of(const LlamaConfig& config, int stages, int stage) {
-    const double all = static_cast<double>(config.layers) + config.layers_like_head();
-    auto first = [&](int of_stage) {
-      const double before = all * of_stage / stages;
-      const auto whole = static_cast<Index>(before);
-      return std::min(config.layers, whole + (static_cast<double>(whole) < before ? 1 : 0));
-    };
-    const bool ends = stage == stages - 1;
-    const Index begin = first(stage);
-    return {begin, (ends ? config.layers : first(stage + 1)) - begin, stage == 0, ends};
+    const Index others = stages - 1;
+    Index last = config.layers;  // layers of the last stage
+    double least = std::numeric_limits<double>::infinity();
+    for (Index layers = 0; others > 0 && layers <= config.layers; ++layers) {
+      const double of_others = static_cast<double>((config.layers - layers + others - 1) / others);
+      const double most = std::max(of_others, static_cast<double>(layers) + config.layers_like_head());
+      if (most > least) continue;
+      least = most;
+      last = layers;
+    }
+    const Index left = config.layers - last;
+    if (stage == others) return {left, last, stage == 0, true};
+    const Index each = left / others, more = left % others;
+    return {each * stage + std::min<Index>(stage, more), each + (stage < more ? 1 : 0), stage == 0, false};
   }
 };
 
