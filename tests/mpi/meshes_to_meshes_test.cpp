@@ -332,15 +332,15 @@ TEST_CASE("ranks that the job does not have, and ranks that are not on the mesh"
   };
   CHECK(refusal([&] { job.part(sw::MeshRanks<tp>(0, {n + 1})); }) ==
         sw::detail::text({"part: the mesh has ", n + 1, " ranks or more, the job ", n}));
-  CHECK(refusal([&] {
-          job.part(sw::MeshRanks<tp>(0, {2}, {0}));
-        }).find("rank 0 of the mesh is there twice") != std::string::npos);
   CHECK(refusal([&] { job.part(sw::MeshRanks<tp>(0, {0})); }).find("has 0 ranks") != std::string::npos);
   const auto x = sw::zeros<float, Shard<0>>(job, {4});
   CHECK(refusal([&] {
           sw::send(x, sw::MeshRanks<tp>(n, {1})).wait();
         }).find("the mesh that receives: rank ") == 0);
   if (n == 1) return;
+  CHECK(refusal([&] {
+          job.part(sw::MeshRanks<tp>(0, {2}, {0}));
+        }).find("rank 0 of the mesh is there twice") != std::string::npos);
   if (job.rank() > 0) {
     CHECK(refusal([&] { job.part(sw::MeshRanks<tp>(0, {1})); }).find("is not on the mesh") !=
           std::string::npos);
