@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include <shardwise/mesh/data_type.hpp>
 #include <shardwise/mesh/mpi.hpp>
@@ -97,7 +98,7 @@ struct ExtremeNumber {
   static void combine(Index count, const ExtremeNumber* terms, ExtremeNumber* results) {
     for (Index i = 0; i < count; ++i) {
       const T a = terms[i].value, b = results[i].value;
-      results[i].value = a != a || (Op == ReduceOp::max ? a > b : a < b) ? a : b;
+      results[i].value = std::isnan(a) || (Op == ReduceOp::max ? a > b : a < b) ? a : b;
     }
   }
 };
