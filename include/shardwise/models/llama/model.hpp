@@ -73,8 +73,9 @@ struct LlamaPart {
     Index last = config.layers;  // layers of the last stage
     double least = std::numeric_limits<double>::infinity();
     for (Index layers = 0; others > 0 && layers <= config.layers; ++layers) {
-      const double of_others = static_cast<double>((config.layers - layers + others - 1) / others);
-      const double most = std::max(of_others, static_cast<double>(layers) + config.layers_like_head());
+      const Index of_others = (config.layers - layers + others - 1) / others;
+      const double most =
+          std::max(static_cast<double>(of_others), static_cast<double>(layers) + config.layers_like_head());
       if (most > least) continue;
       least = most;
       last = layers;
