@@ -63,10 +63,10 @@ static_assert(both_ends.bytes<pp>() == 4 * block + 2 * Index{sizeof(double)});
 
 /// Layers of each stage.
 template <int Stages>
-constexpr std::array<Index, Stages> division(const LlamaConfig& config) {
+constexpr std::array<Index, Stages> division(const LlamaConfig& model) {
   std::array<Index, Stages> layers{};
   for (int stage = 0; stage < Stages; ++stage) {
-    layers[static_cast<std::size_t>(stage)] = LlamaPart::of(config, Stages, stage).layers;
+    layers[static_cast<std::size_t>(stage)] = LlamaPart::of(model, Stages, stage).layers;
   }
   return layers;
 }
