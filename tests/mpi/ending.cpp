@@ -6,7 +6,9 @@
 /// exit code while the other ranks wait in a barrier; how each way must end stands in tests/CMakeLists.txt.
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -14,6 +16,7 @@
 
 #include <shardwise/mesh/communicator.hpp>
 #include <shardwise/mesh/environment.hpp>
+#include <shardwise/mesh/watchdog.hpp>
 
 namespace sw = shardwise;
 
@@ -37,6 +40,7 @@ int main(int argc, char** argv) {
     MPI_Barrier(MPI_COMM_WORLD);  // still there
     return MPI_Finalize();
   }
+  if (way == "ranks_differ" || way == "blocks_do_not_fit") setenv("SHARDWISE_CHECK", "1", 1);
   late_abort = way == "all_throw" || way == "first_throws_late";
   return sw::run(argc, argv, [&]() -> int {
     const auto world = sw::world();
@@ -47,13 +51,28 @@ int main(int argc, char** argv) {
     if (way == "throws_an_int" && last) throw 3;
     if (way == "one_returns" && last) return 7;
     if (way == "all_return") return 7;
-    const auto on_hosts = sw::Communicator::duplicate(MPI_COMM_WORLD, world.rank());
+    const auto on_hosts = sw::world().on_hosts(world.rank());
     if (way == "throws_in_flight" && last) {
       std::vector<float> x(1 << 20);
       const auto request =
           on_hosts.all_reduce_async(x.data(), x.data(), 1 << 20, sw::DataType::f32, sw::ReduceOp::sum);
       throw std::runtime_error("out of luck");
     }
+    if (way == "ranks_differ") {
+      float terms[4]{}, sums[4]{};
+      world.all_reduce(terms, sums, last ? 3 : 4, sw::DataType::f32, sw::ReduceOp::sum);
+    }
+    if (way == "blocks_do_not_fit") {  // rank 1 expects two elements of rank 0, which sends one
+      const auto ranks = static_cast<std::size_t>(world.size());
+      std::vector<sw::Index> sent(ranks, 1), expected(ranks, 1), places(ranks);
+      for (std::size_t r = 0; r < ranks; ++r) places[r] = static_cast<sw::Index>(2 * r);
+      if (world.rank() == 1) expected[0] = 2;
+      std::vector<float> in(2 * ranks), out(2 * ranks);
+      world.all_to_all(in.data(), sent, places, out.data(), expected, places, sw::DataType::f32);
+    }
+    const sw::Watchdog watchdog(world, way == "one_is_stuck" || way == "one_is_stopped" ? 1 : 0);
+    if (way == "one_is_stuck" && last) std::this_thread::sleep_for(std::chrono::seconds(60));
+    if (way == "one_is_stopped" && last) std::raise(SIGSTOP);
     world.barrier();
     return 0;
   });

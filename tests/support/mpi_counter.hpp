@@ -25,7 +25,7 @@
 #include <string>
 #include <vector>
 
-#include <shardwise/mesh/mpi.hpp>
+#include <shardwise/mesh/checked_transport.hpp>
 
 namespace mpi_counter {
 
@@ -100,6 +100,8 @@ inline std::atomic<unsigned> late_sends = 0;
 
 /// What was called since the last `reset`.
 inline const Counts& counts() { return seen; }
+/// Whether what MPI sees is what a program asks for: a simulation calls nothing of it, checks call more.
+inline bool counting() { return shardwise::detail::mpi_initialized() && !shardwise::detail::checks_wanted(); }
 
 inline void note(Tally& tally, std::ptrdiff_t bytes) {
   ++tally.calls;

@@ -82,7 +82,6 @@ bool same_traffic(const CommunicationPlan<Axes...>& a, const CommunicationPlan<A
 template <MeshAxis... Axes>
 void check_agreed(const Mesh<Axes...>& mesh, const CommunicationPlan<Axes...>& planned,
                   const CommunicationPlan<Axes...>& recorded) {
-  const auto seen = seen_by_mpi(mesh);
   INFO(plan_table("planned", planned, "recorded", recorded));
   CHECK(same_communication(planned, recorded));
   CHECK(planned.record().flops == recorded.record().flops);
@@ -91,6 +90,8 @@ void check_agreed(const Mesh<Axes...>& mesh, const CommunicationPlan<Axes...>& p
           recorded.peak_bytes(static_cast<MemoryUse>(use)));
   }
   CHECK(planned == recorded);
+  if (!mpi_counter::counting()) return;
+  const auto seen = seen_by_mpi(mesh);
   INFO(plan_table("planned", planned, "seen by MPI", seen));
   CHECK(same_traffic(planned, seen));
   CHECK(planned.record().sequence == seen.record().sequence);
@@ -110,12 +111,13 @@ CommunicationPlan<Axes...> agreed_plan(const Mesh<Axes...>& mesh, const F& step)
   return planned;
 }
 
-/// Every mesh of a data and a tensor axis that this job can make.
+/// Every mesh of a data and a tensor axis that this job can make, with up to 4 ranks along the second.
 inline std::vector<Mesh<dp, tp>> data_by_tensor_meshes() {
   const int ranks = world().size();
   std::vector<Mesh<dp, tp>> meshes;
   for (int data = 1; data <= ranks; ++data) {
-    if (ranks % data == 0) meshes.emplace_back(world(), std::array<int, 2>{data, ranks / data});
+    if (ranks % data == 0 && ranks / data <= 4)
+      meshes.emplace_back(world(), std::array<int, 2>{data, ranks / data});
   }
   return meshes;
 }

@@ -58,20 +58,35 @@ inline std::string kinds(const mpi_counter::Counts& counts) {
   return line;
 }
 
+/// What MPI saw; in a simulation, what was recorded in this phase.
+template <class PlanType>
+std::string kinds(const PlanType& recorded, Phase phase) {
+  if (mpi_counter::counting()) return kinds(mpi_counter::counts());
+  std::string line;
+  for (int kind = 1; kind < collective_kinds; ++kind) {
+    const auto calls = recorded.count(static_cast<Collective>(kind), phase);
+    if (calls > 0)
+      line += (line.empty() ? "" : ", ") + std::string(name_of(static_cast<Collective>(kind))) + " " +
+              std::to_string(calls);
+  }
+  return line;
+}
+
 /// The collectives of redistributing an X: "forward / backward".
 template <class X, class... To>
 std::string collectives(const typename X::MeshOf& mesh, const Shape<X::rank>& shape) {
   Tape tape;
   auto x = tape.input(typed_source<X>(mesh, shape, 1));
+  const Recording recording(mesh);
   mpi_counter::reset();
   auto y = redistribute<To...>(x);
-  std::string line = kinds(mpi_counter::counts()) + " / ";
+  std::string line = kinds(recording.plan(), Phase::forward) + " / ";
   using Y = tensor_of<decltype(y)>;
   if constexpr (!std::is_same_v<X, Y>) {
     arrive(tape, y, typed_source<cotangent_of<Y>>(mesh, shape, 2));
     mpi_counter::reset();
     go_back(tape, mesh);
-    line += kinds(mpi_counter::counts());
+    line += kinds(recording.plan(), Phase::backward);
   }
   return line;
 }

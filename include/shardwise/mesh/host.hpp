@@ -3,11 +3,12 @@
 #pragma once
 
 /// @file
-/// Which ranks share a host, and whether they are more than its cores.
+/// Which ranks share a host, whether they are more than its cores, and whether they shall share memory.
 
 #include <sched.h>
 
-#include <algorithm>
+#include <cstdlib>
+#include <string_view>
 
 #include <shardwise/mesh/mpi.hpp>
 
@@ -17,6 +18,19 @@ namespace shardwise::detail {
 inline bool& crowded_host() {
   static bool crowded = false;
   return crowded;
+}
+
+/// Whether ranks of a host shall share memory: what the environment variable SHARDWISE_TRANSPORT says, `node` (yes) or `mpi`
+/// (no); without it, no. Throws `std::invalid_argument` for anything else.
+inline bool node_transport_wanted() {
+  static const bool wanted = [] {
+    const char* text = std::getenv("SHARDWISE_TRANSPORT");
+    const std::string_view name = text ? text : "mpi";
+    if (name != "node" && name != "mpi")
+      fail({"SHARDWISE_TRANSPORT is '", name, "'; expected 'node' or 'mpi'"});
+    return name == "node";
+  }();
+  return wanted;
 }
 
 /// Whether all ranks of a communicator share a host, that is, memory, and all of them want to. Collective.

@@ -12,11 +12,44 @@
 
 #include <shardwise/mesh/communication_plan.hpp>
 #include <shardwise/mesh/mesh_state.hpp>
+#include <shardwise/mesh/same_on_all_ranks.hpp>
 
 namespace shardwise {
 
 /// In a list of mesh sizes: whatever makes the sizes multiply to the number of ranks. At most once.
 inline constexpr int any = -1;
+
+namespace detail {
+
+/// The sizes of a mesh of these ranks whose axes have these names. Collective; throws `std::invalid_argument`, on every
+/// rank, if the ranks want different ones, or if they do not multiply to their number.
+inline MeshSizes fitted(const Communicator& ranks, std::span<const char* const> names,
+                        std::span<const int> wanted) {
+  std::string text;
+  for (std::size_t axis = 0; axis < wanted.size(); ++axis) {
+    text += (axis ? " x " : "") + std::string(names[axis]) + " " +
+            (wanted[axis] == any ? "any" : std::to_string(wanted[axis]));
+  }
+  require_same(ranks, {{"", text}}, "Mesh");
+  MeshSizes sizes = one_rank;
+  Index product = 1;
+  int open = -1;
+  for (std::size_t axis = 0; axis < wanted.size(); ++axis) {
+    const int size = sizes[axis] = wanted[axis];
+    if (size == any && open >= 0) fail({"Mesh: only one size can be `any`, in ", text});
+    if (size == any) open = static_cast<int>(axis);
+    if (size < 1 && size != any) fail({"Mesh: a size must be at least 1, in ", text});
+    if (size != any && product <= std::numeric_limits<int>::max()) product *= size;  // never overflows
+  }
+  if (open < 0 ? product != ranks.size() : ranks.size() % product != 0) {
+    fail({"Mesh: ", text, open < 0 ? " is " : " needs a multiple of ", product, " ranks, but the job has ",
+          ranks.size()});
+  }
+  if (open >= 0) sizes[open] = ranks.size() / static_cast<int>(product);
+  return sizes;
+}
+
+}  // namespace detail
 
 /// A cheap handle; all copies are the same mesh, and belong to one thread.
 template <MeshAxis... Axes>
@@ -32,10 +65,11 @@ class Mesh {
 
   /// Arranges all ranks of `ranks`, in their order; in that of `ranks.by_host()` the last axes stay within hosts as far as
   /// hosts have room. Collective over them. Throws `std::invalid_argument`, on every rank, if the sizes do not multiply to
-  /// their number.
+  /// their number, or if a rank has other axes or sizes.
   Mesh(const Communicator& ranks, const SizesOf& sizes)
-      : state_(Shared<detail::MeshState>::make(ranks, MeshPlace::job(axes, fitted(sizes, ranks.size())),
-                                               Shared<detail::MeshState>())) {}
+      : state_(Shared<detail::MeshState>::make(
+            ranks, MeshPlace::job(axes, detail::fitted(ranks, AxesOf::names, sizes)), &AxesOf::text,
+            Shared<detail::MeshState>())) {}
 
   /// Number of ranks along an axis, and this rank's position there.
   template <class Axis>
@@ -82,7 +116,7 @@ class Mesh {
   /// them, and for ranks that the job does not have.
   template <class... Some>
   Mesh<Some...> part(const MeshRanks<Some...>& ranks) const {
-    return Mesh<Some...>(state_->part(ranks.grid()));
+    return Mesh<Some...>(state_->part(ranks.grid(), &AxisList<Some...>::text));
   }
 
   /// Which ranks of the job it has. (A mesh that was made of a communicator is a job, and has all of them.)
@@ -113,30 +147,6 @@ class Mesh {
   friend class Mesh;
 
   explicit Mesh(Shared<detail::MeshState> state) : state_(std::move(state)) {}
-
-  static MeshSizes fitted(const SizesOf& wanted, int ranks) {
-    MeshSizes sizes = one_rank;
-    std::copy(wanted.begin(), wanted.end(), sizes.begin());
-    Index product = 1;
-    int open = -1;
-    std::string text;
-    for (int axis = 0; axis < axes; ++axis) {
-      const int size = sizes[axis];
-      text += (axis ? " x " : "") + std::string(AxesOf::names[axis]) + " " +
-              (size == any ? "any" : std::to_string(size));
-      if (size == any && open >= 0) detail::fail({"Mesh: only one size can be `any`, in ", text});
-      if (size == any) open = axis;
-      if (size < 1 && size != any) detail::fail({"Mesh: a size must be at least 1, in ", text});
-      if (size != any && product <= std::numeric_limits<int>::max()) product *= size;  // never overflows
-    }
-    bool fits = open < 0 ? product == ranks : ranks % product == 0;
-    if (!fits) {
-      detail::fail({"Mesh: ", text, open < 0 ? " is " : " needs a multiple of ", product,
-                    " ranks, but the job has ", ranks});
-    }
-    if (open >= 0) sizes[open] = ranks / static_cast<int>(product);
-    return sizes;
-  }
 
   Shared<detail::MeshState> state_;
 };

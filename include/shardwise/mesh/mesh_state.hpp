@@ -32,9 +32,12 @@ inline Recorder* take_recorder() {
 
 /// The state of a real mesh.
 struct MeshState : Counted {
-  MeshState(Communicator ranks, const MeshPlace& in_job, Shared<MeshState> of)
+  using NameOf = std::string (*)(AxisSet set, const char* between);
+  /// `names`: those of its axes.
+  MeshState(Communicator ranks, const MeshPlace& in_job, NameOf names, Shared<MeshState> of)
       : all(std::move(ranks)),
         place(in_job),
+        name_of(names),
         coordinates(place.ranks.member(all.rank())),
         job(std::move(of)) {
     for (int axis = 0; axis < place.ranks.axes; ++axis) communicator(1u << axis);
@@ -45,7 +48,7 @@ struct MeshState : Counted {
     if (recorder) idle_recorders().push_back(recorder);
   }
   /// A mesh of some ranks of the job of this one. Collective over them.
-  Shared<MeshState> part(const RankGrid& ranks) {
+  Shared<MeshState> part(const RankGrid& ranks, NameOf names) {
     const Shared<MeshState> whole = job ? job : Shared<MeshState>::to(*this);
     check_ranks(ranks, place, "part");
     if (ranks.find(whole->all.rank()) < 0) {
@@ -55,13 +58,15 @@ struct MeshState : Counted {
     std::vector<int> members;
     members.reserve(static_cast<std::size_t>(ranks.size()));
     for (int i = 0; i < ranks.size(); ++i) members.push_back(ranks.rank(ranks.member(i)));
-    return Shared<MeshState>::make(whole->among(members), place.part(ranks), whole);
+    return Shared<MeshState>::make(whole->among(members), place.part(ranks), names, whole);
   }
 
   /// The ranks that differ from this one along a set of axes only. Collective over them when first called.
   const Communicator& communicator(AxisSet set) {
     std::optional<Communicator>& group = groups_[set];
-    if (!group) group = make_group(set);
+    if (!group) {
+      group = make_group(set).along(name_of(set, " x "));
+    }
     return *group;
   }
   Array<HostsAlong, 1 << max_axes> hosts_along_axes() const {
@@ -77,6 +82,7 @@ struct MeshState : Counted {
 
   Communicator all;
   MeshPlace place;
+  NameOf name_of;
   MeshSizes coordinates;
   Shared<MeshState> job;         // null: it is one
   Recorder* recorder = nullptr;  // since the first recording
@@ -148,7 +154,7 @@ class MeshView {
   /// Are these meshes of one job?
   constexpr bool same_job(const MeshView& other) const {
     if (dry() || other.dry()) return recorder_ == other.recorder_;
-    return job().native() == other.job().native();
+    return job() == other.job();
   }
   /// All its ranks, and its recorder; of a real mesh.
   const Communicator& job() const { return state_->job_or_self().all; }

@@ -6,10 +6,8 @@
 /// Messages between ranks that are under way together, and what is made of them alone: an all-to-all.
 
 #include <cstring>
-#include <span>
 
-#include <shardwise/mesh/hosts.hpp>
-#include <shardwise/mesh/progress.hpp>
+#include <shardwise/mesh/transport.hpp>
 
 namespace shardwise::detail {
 
@@ -43,7 +41,9 @@ class Messages {
   bool test() {
     int all = 1;
     if (code_ == MPI_SUCCESS && !requests_.empty()) {
-      keep(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &all, MPI_STATUSES_IGNORE));
+      statuses_.resize(requests_.size());
+      keep(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &all, statuses_.data()));
+      if (code_ != MPI_SUCCESS) code_ = first_failure();
     }
     if (all != 0) requests_.clear();
     return all != 0 || code_ != MPI_SUCCESS;
@@ -52,6 +52,16 @@ class Messages {
   int code() const { return code_; }
 
  private:
+  /// Of some messages MPI says no more than that some have failed: why is in their statuses.
+  int first_failure() const {
+    int kind = MPI_SUCCESS;
+    MPI_Error_class(code_, &kind);
+    for (const MPI_Status& status : statuses_) {
+      const bool failed = status.MPI_ERROR != MPI_SUCCESS && status.MPI_ERROR != MPI_ERR_PENDING;
+      if (kind == MPI_ERR_IN_STATUS && failed) return status.MPI_ERROR;
+    }
+    return code_;
+  }
   MPI_Request& next() { return requests_.emplace_back(MPI_REQUEST_NULL); }
   void keep(int code) {
     if (code_ == MPI_SUCCESS) code_ = code;
@@ -62,24 +72,24 @@ class Messages {
   int tag_;
   int code_ = MPI_SUCCESS;
   std::vector<MPI_Request> requests_;
+  std::vector<MPI_Status> statuses_;
 };
 
-/// An all-to-all: what goes to rank r is `send_counts[r]` elements at `send.offsets[r]`.
+/// An all-to-all.
 class ExchangeOperation final : public Operation {
  public:
-  using Numbers = std::span<const Index>;
-  ExchangeOperation(const MessageGroup& group, const char* in, Numbers send_counts, Numbers send_offsets,
-                    char* out, Numbers recv_counts, Numbers recv_offsets, Index element, MPI_Datatype type)
-      : messages_(group, type, MessageGroup::tag(group.take_tags(1))) {
+  ExchangeOperation(const MessageGroup& group, const Call& call)
+      : messages_(group, mpi_type(call.elements.type), MessageGroup::tag(group.take_tags(1))) {
+    const Index width = call.elements.width;
     for (int rank = 0; rank < group.hosts->size(); ++rank) {
       const auto r = static_cast<std::size_t>(rank);
-      const char* from = in + send_offsets[r] * element;
-      char* to = out + recv_offsets[r] * element;
+      const char* from = static_cast<const char*>(call.in) + call.offsets[r] * width;
+      char* to = static_cast<char*>(call.out) + call.places[r] * width;
       if (rank == group.rank) {
-        if (send_counts[r] > 0) std::memcpy(to, from, static_cast<std::size_t>(send_counts[r] * element));
+        if (call.counts[r] > 0) std::memcpy(to, from, static_cast<std::size_t>(call.counts[r] * width));
       } else {
-        messages_.send(from, send_counts[r], rank);
-        messages_.receive(to, recv_counts[r], rank);
+        messages_.send(from, call.counts[r], rank);
+        messages_.receive(to, call.arriving[r], rank);
       }
     }
   }

@@ -37,8 +37,10 @@ class MpiError : public std::runtime_error {
  private:
   static std::string text_of(int code) {
     char text[MPI_MAX_ERROR_STRING] = {};
-    int length = 0;
-    if (MPI_Error_string(code, text, &length) != MPI_SUCCESS) return "error " + std::to_string(code);
+    int length = 0, running = 0;
+    MPI_Initialized(&running);
+    if (running == 0 || MPI_Error_string(code, text, &length) != MPI_SUCCESS)
+      return "error " + std::to_string(code);
     return std::string(text, static_cast<std::size_t>(length));
   }
 

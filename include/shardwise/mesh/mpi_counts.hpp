@@ -47,18 +47,10 @@ class MpiCounts {
     if (needed > small_.size()) large_ = std::make_unique<int[]>(needed);
   }
 
-  /// Fills list `list`; throws where a value is negative or too large.
+  /// Fills list `list`, with as many as there are ranks; throws where a value is negative or too large.
   void fill(int list, std::span<const Index> values, const char* function) {
-    if (values.size() != ranks_)
-      fail({function, ": ", values.size(), " counts or offsets for ", ranks_, " ranks"});
     int* target = (*this)[list];
-    for (Index value : values) *target++ = mpi_count(value, function);
-  }
-
-  /// The same of counts, whose sum must not be too large either: MPI adds them up in an int.
-  void fill_counts(int list, std::span<const Index> counts, const char* function) {
-    fill(list, counts, function);
-    mpi_count(sum_of(counts), function);
+    for (const Index value : values) *target++ = mpi_count(value, function);
   }
 
   int* operator[](int list) {

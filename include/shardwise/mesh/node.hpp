@@ -10,14 +10,12 @@
 #include <span>
 
 #include <shardwise/mesh/node_rounds.hpp>
-#include <shardwise/mesh/transport.hpp>
+#include <shardwise/mesh/reducible.hpp>
 
 namespace shardwise::detail {
 
 /// How elements are reduced, in MPI's words.
-struct ElementReduction {
-  MPI_Datatype type;
-  MPI_Op op;
+struct ElementReduction : MpiWords {
   Index width;  // bytes of an element
 };
 
@@ -26,8 +24,7 @@ class NodeTransport {
  public:
   /// Nothing, on all ranks, where they cannot share memory or one of them shall not. Collective.
   static std::unique_ptr<NodeTransport> make(MPI_Comm comm, int rank, int size) {
-    const bool wanted = chosen_transport() == Transport::node;
-    if (size == 1 || !on_one_host(comm, wanted)) return nullptr;
+    if (size == 1 || !on_one_host(comm, node_transport_wanted())) return nullptr;
     auto node = std::unique_ptr<NodeTransport>(new NodeTransport(comm, rank, size));
     if (!node->rounds_) node.reset();
     return node;

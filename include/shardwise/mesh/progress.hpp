@@ -19,11 +19,16 @@
 
 namespace shardwise::detail {
 
-/// Something under way.
+/// Something under way. By what it inherits, `Progress` moves it on.
 class Operation : public Pooled<Operation> {
  public:
   /// Goes on as far as that needs no waiting. Returns whether it is complete, or has failed: then `fail_with` was called.
   virtual bool advance() = 0;
+  virtual void begin();
+  /// Whether it is done; moves it on a little if not.
+  virtual bool test();
+  /// Returns when it is done, or so many seconds are over.
+  virtual bool wait(double seconds);
   bool done() const noexcept { return done_.load(std::memory_order_acquire); }
   /// Something that is to live as long.
   void keep(std::shared_ptr<const void> alive) { keep_alive_ = std::move(alive); }
@@ -156,5 +161,11 @@ class Progress {
   bool started_ = false, running_ = false;
   pthread_t thread_{};
 };
+
+inline void Operation::begin() { Progress::get().begin(*this); }
+inline bool Operation::test() { return Progress::get().test(*this); }
+inline bool Operation::wait(double seconds) {
+  return !mpi_finalized() && Progress::get().wait(*this, seconds);
+}
 
 }  // namespace shardwise::detail

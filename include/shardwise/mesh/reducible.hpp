@@ -35,6 +35,27 @@ concept Reducible = std::is_trivially_copyable_v<M> && requires(Index count, con
 
 namespace detail {
 
+/// MPI's names for elements and for their reduction.
+struct MpiWords {
+  MPI_Datatype type;
+  MPI_Op op;
+};
+
+/// How a struct of one's own is reduced. `in_mpi` makes MPI's names when it is first called.
+struct OwnReduction {
+  void (*combine)(Index count, const void* terms, void* results);
+  MpiWords (*in_mpi)();
+  Index id;  ///< of the struct, the same on all ranks
+};
+
+/// What a collective moves and, if it reduces, how.
+struct Elements {
+  Index width = 1;  ///< bytes of an element
+  DataType type = DataType::u8;
+  ReduceOp op = ReduceOp::sum;
+  const OwnReduction* own = nullptr;  ///< then neither the type nor the operation says anything
+};
+
 /// MPI's names for an `M` and for its `combine`, made at the first use. Never freed: they are small, and MPI may be
 /// gone when statics die.
 template <Reducible M>
@@ -44,8 +65,7 @@ class MpiReduction {
     static const MpiReduction only;
     return only;
   }
-  MPI_Datatype type() const { return type_; }
-  MPI_Op op() const { return op_; }
+  MpiWords words() const { return {type_, op_}; }
 
  private:
   MpiReduction() {
@@ -103,6 +123,16 @@ struct ExtremeNumber {
   }
 };
 
+/// Bytes add up modulo 256. (Open MPI's own sum stops at 255, in all but the last few.)
+struct SumOfBytes {
+  std::uint8_t value;
+
+  static void combine(Index count, const SumOfBytes* terms, SumOfBytes* results) {
+    for (Index i = 0; i < count; ++i)
+      results[i].value = static_cast<std::uint8_t>(results[i].value + terms[i].value);
+  }
+};
+
 /// Whether terms are narrower than what they are added up in.
 constexpr bool sums_wide(DataType type, ReduceOp op) { return type == DataType::bf16 && op == ReduceOp::sum; }
 
@@ -134,16 +164,35 @@ inline MPI_Datatype mpi_type(DataType type) {
 
 template <ReduceOp Op>
 MPI_Op extreme_op(DataType type, MPI_Op of_integers) {
-  if (type == DataType::bf16) return MpiReduction<ReducedBf16<Op>>::get().op();
-  if (type == DataType::f32) return MpiReduction<ExtremeNumber<float, Op>>::get().op();
-  if (type == DataType::f64) return MpiReduction<ExtremeNumber<double, Op>>::get().op();
+  if (type == DataType::bf16) return MpiReduction<ReducedBf16<Op>>::get().words().op;
+  if (type == DataType::f32) return MpiReduction<ExtremeNumber<float, Op>>::get().words().op;
+  if (type == DataType::f64) return MpiReduction<ExtremeNumber<double, Op>>::get().words().op;
   return of_integers;
 }
 inline MPI_Op mpi_op(DataType type, ReduceOp op) {
   if (op == ReduceOp::max) return extreme_op<ReduceOp::max>(type, MPI_MAX);
   if (op == ReduceOp::min) return extreme_op<ReduceOp::min>(type, MPI_MIN);
-  return type == DataType::bf16 ? MpiReduction<ReducedBf16<ReduceOp::sum>>::get().op() : MPI_SUM;
+  if (type == DataType::u8) return MpiReduction<SumOfBytes>::get().words().op;
+  return type == DataType::bf16 ? MpiReduction<ReducedBf16<ReduceOp::sum>>::get().words().op : MPI_SUM;
 }
+
+inline MpiWords in_mpi(const Elements& elements) {
+  if (elements.own) return elements.own->in_mpi();
+  return {mpi_type(elements.type), mpi_op(elements.type, elements.op)};
+}
+
+template <Reducible M>
+inline constexpr OwnReduction own_reduction{
+    [](Index count, const void* terms, void* results) {
+      M::combine(count, static_cast<const M*>(terms), static_cast<M*>(results));
+    },
+    [] { return MpiReduction<M>::get().words(); },
+    [] {
+      std::uint64_t hash = 14695981039346656037u;  // FNV-1a of its name
+      for (const char* c = __PRETTY_FUNCTION__; *c != 0; ++c)
+        hash = (hash ^ static_cast<unsigned char>(*c)) * 1099511628211u;
+      return static_cast<Index>(hash);
+    }()};
 
 }  // namespace detail
 }  // namespace shardwise

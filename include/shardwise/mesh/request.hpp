@@ -8,6 +8,7 @@
 #include <exception>
 
 #include <shardwise/mesh/progress.hpp>
+#include <shardwise/mesh/waiting.hpp>
 
 namespace shardwise {
 
@@ -18,10 +19,11 @@ class Request {
   /// Of nothing, or of what was done at once.
   Request() = default;
   /// For `Communicator`: `keep_alive` lives as long as the operation.
-  Request(const char* name, detail::Operation& operation, std::shared_ptr<const void> keep_alive)
-      : name_(name), operation_(&operation) {
+  Request(const char* name, detail::Operation& operation, std::shared_ptr<const void> keep_alive,
+          Index bytes = 0)
+      : name_(name), bytes_(bytes), operation_(&operation) {
     operation.keep(std::move(keep_alive));
-    detail::Progress::get().begin(operation);
+    operation.begin();
   }
 
   Request(Request&& other) noexcept { take(other); }
@@ -32,23 +34,25 @@ class Request {
   }
 
   ~Request() {
-    if (!operation_ || detail::mpi_finalized()) return;
+    if (!operation_) return;
+    const detail::Waiting here(name_, bytes_, "", false);
     const bool unwinds = std::uncaught_exceptions() > exceptions_;
-    if (detail::Progress::get().wait(*operation_, unwinds ? 1 : forever)) destroy_pooled(operation_);
+    if (operation_->wait(unwinds ? 1 : forever)) destroy_pooled(operation_);
     // else it is under way until the job ends
   }
 
   /// Returns when the operation is complete. At once if it was, or if there is none.
   void wait() {
     if (!operation_) return;
-    detail::Progress::get().wait(*operation_, forever);
+    const detail::Waiting here(name_, bytes_, "", false);
+    operation_->wait(forever);
     release();
   }
 
   /// Whether the operation is complete; moves it on a little if not.
   bool test() {
     if (!operation_) return true;
-    if (!detail::Progress::get().test(*operation_)) return false;
+    if (!operation_->test()) return false;
     release();
     return true;
   }
@@ -58,6 +62,7 @@ class Request {
 
   void take(Request& other) noexcept {
     name_ = other.name_;
+    bytes_ = other.bytes_;
     operation_ = std::exchange(other.operation_, nullptr);
     exceptions_ = other.exceptions_;
   }
@@ -69,6 +74,7 @@ class Request {
   }
 
   const char* name_ = "";
+  Index bytes_ = 0;
   detail::Operation* operation_ = nullptr;
   int exceptions_ = std::uncaught_exceptions();
 };

@@ -35,17 +35,25 @@ struct BlockWork {
   char* target() const { return static_cast<char*>(out); }
 };
 
-/// An all-reduce whose elements are at home in blocks, one for each rank.
-inline BlockWork all_reduce_of(const void* in, void* out, Index count, int ranks) {
-  BlockWork work{.in = in, .out = out, .gathers = true};
-  for (Index rank = 0; rank < ranks; ++rank) {
-    work.offsets.push_back(count * rank / ranks);
-    work.counts.push_back(count * (rank + 1) / ranks - work.offsets.back());
+/// An all-reduce's elements are at home in blocks, one for each rank.
+inline BlockWork work_of(const Call& call, int ranks) {
+  const auto [type, op] = in_mpi(call.elements);
+  const bool reduces = call.kind != Collective::all_gather;
+  BlockWork work{.in = call.in,
+                 .out = call.out,
+                 .gathers = call.kind != Collective::reduce_scatter,
+                 .counts = {call.counts.begin(), call.counts.end()},
+                 .offsets = {call.offsets.begin(), call.offsets.end()},
+                 .op = reduces ? op : MPI_OP_NULL,
+                 .sums_wide = reduces && sums_wide(call.elements.type, call.elements.op),
+                 .element = call.elements.width,
+                 .type = type};
+  if (call.kind == Collective::reduce_scatter) work.offsets = offsets_of(call.counts);
+  for (Index rank = 0; call.kind == Collective::all_reduce && rank < ranks; ++rank) {
+    work.offsets.push_back(call.count * rank / ranks);
+    work.counts.push_back(call.count * (rank + 1) / ranks - work.offsets.back());
   }
   return work;
-}
-inline BlockWork reduce_scatter_of(const void* in, void* out, std::span<const Index> counts) {
-  return {.in = in, .out = out, .counts = {counts.begin(), counts.end()}, .offsets = offsets_of(counts)};
 }
 
 /// Memory for terms that arrive.
@@ -54,9 +62,9 @@ class Landing {
   Landing() = default;
   Landing(const Landing&) = delete;
   Landing& operator=(const Landing&) = delete;
-  ~Landing() { make(0); }
+  ~Landing() { release(); }
   char* make(Index bytes) {
-    if (data_) memory_pool().deallocate(data_, bytes_);
+    release();
     data_ = bytes > 0 ? static_cast<char*>(memory_pool().allocate(bytes)) : nullptr;
     bytes_ = bytes;
     return data_;
@@ -64,6 +72,10 @@ class Landing {
   char* data() const { return data_; }
 
  private:
+  void release() noexcept {
+    if (data_) memory_pool().deallocate(data_, bytes_);
+  }
+
   char* data_ = nullptr;
   Index bytes_ = 0;
 };
@@ -255,18 +267,30 @@ class BlockOperation final : public Operation {
 
 /// Sums of bfloat16 where no rounds are needed, by two calls: an all-to-all brings all terms of a block to its home, in the
 /// order of the ranks; sums are made in float, and gathered.
-template <class Ranks>
-void sum_wide(const Ranks& ranks, const BlockWork& work) {
+inline void sum_wide(Transport& ranks, const Call& call) {
+  const BlockWork work = work_of(call, ranks.size());
   const auto own = static_cast<std::size_t>(ranks.rank());
-  const Index count = work.counts[own], element = size_of(DataType::bf16);
-  const std::vector<Index> arriving(work.counts.size(), count);
+  const Index count = work.counts[own];
+  const std::vector<Index> arriving(work.counts.size(), count), places = offsets_of(arriving);
   Landing landing;
-  const char* terms = landing.make(count * ranks.size() * element);
-  ranks.all_to_all(work.in, work.counts, work.offsets, landing.data(), arriving, offsets_of(arriving),
-                   DataType::bf16);
-  char* sum = work.target() + (work.gathers ? work.offsets[own] * element : 0);
-  if (count > 0) add_bf16(count, terms, terms + count * element, count, ranks.size() - 1, sum);
-  if (work.gathers) ranks.all_gather(sum, work.out, work.counts, work.offsets, DataType::bf16);
+  const char* terms = landing.make(count * ranks.size() * work.element);
+  ranks.run({.kind = Collective::all_to_all,
+             .in = work.in,
+             .out = landing.data(),
+             .elements = call.elements,
+             .counts = work.counts,
+             .offsets = work.offsets,
+             .arriving = arriving,
+             .places = places});
+  char* sum = work.target() + (work.gathers ? work.offsets[own] * work.element : 0);
+  if (count > 0) add_bf16(count, terms, terms + count * work.element, count, ranks.size() - 1, sum);
+  if (!work.gathers) return;
+  ranks.run({.kind = Collective::all_gather,
+             .in = sum,
+             .out = work.out,
+             .elements = call.elements,
+             .counts = work.counts,
+             .offsets = work.offsets});
 }
 
 }  // namespace shardwise::detail

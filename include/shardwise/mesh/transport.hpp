@@ -3,29 +3,84 @@
 #pragma once
 
 /// @file
-/// What moves data between ranks, and which of it the user wants.
+/// The one seam between this library and what moves data between ranks: MPI, or ranks that are simulated. A collective
+/// comes here as a value that says what it is, so what looks at all of them (a check, a watchdog) needs no more than it.
 
-#include <cstdlib>
-#include <string_view>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
 
-#include <shardwise/layout/text.hpp>
+#include <shardwise/layout/transition.hpp>
+#include <shardwise/mesh/hosts.hpp>
+#include <shardwise/mesh/mpi_counts.hpp>
+#include <shardwise/mesh/progress.hpp>
+#include <shardwise/mesh/reducible.hpp>
 
-namespace shardwise {
+namespace shardwise::detail {
 
-/// `node`: shared memory where all ranks of a communicator share a host, MPI elsewhere. `mpi`: MPI everywhere.
-enum class Transport { node, mpi };
+using Numbers = std::span<const Index>;
 
-/// What the environment variable SHARDWISE_TRANSPORT says, `node` or `mpi`; `mpi` without it. Throws
-/// `std::invalid_argument` for anything else.
-inline Transport chosen_transport() {
-  static const Transport chosen = [] {
-    const char* text = std::getenv("SHARDWISE_TRANSPORT");
-    const std::string_view name = text ? text : "mpi";
-    if (name != "node" && name != "mpi")
-      detail::fail({"SHARDWISE_TRANSPORT is '", name, "'; expected 'node' or 'mpi'"});
-    return name == "node" ? Transport::node : Transport::mpi;
-  }();
-  return chosen;
-}
+/// A collective, as a rank calls it. Counts and offsets are in elements, one of each per rank.
+struct Call {
+  Collective kind;  ///< none: a barrier
+  const void* in = nullptr;
+  void* out = nullptr;
+  Elements elements{};
+  Index count = 0;  ///< of an all-reduce
+  /// Blocks of an all-gather and, without offsets, of a reduce-scatter; what an all-to-all sends.
+  Numbers counts{}, offsets{};
+  Numbers arriving{}, places{};  ///< what an all-to-all receives
+  bool background = false;       ///< it is begun only
+  const char* axes = "";         ///< along which the ranks lie, for the texts of errors: "tp"
 
-}  // namespace shardwise
+  const char* name() const { return kind == Collective::none ? "barrier" : name_of(kind); }
+  bool reduces() const { return kind == Collective::all_reduce || kind == Collective::reduce_scatter; }
+  Index bytes() const { return (kind == Collective::all_reduce ? count : sum_of(counts)) * elements.width; }
+};
+
+/// A message that is sent to, or received from, a rank. Between two ranks they arrive in the order in which they were begun,
+/// as in one queue for each direction; a label that differs tells that the two ranks do not mean the same.
+struct Message {
+  int rank;
+  void* data;
+  Index count;  ///< elements
+  int label;    ///< 0 to 32767: sent, or expected
+  bool incoming;
+  Index arrived = 0;  ///< when it is complete: elements; those that are more than expected are not told
+  int arrived_label = 0;
+  bool too_long = false;
+  int code = MPI_SUCCESS;
+};
+using MessageList = std::vector<Message>;
+
+/// Among the ranks of one communicator. All of them call the same collectives in the same order.
+class Transport {
+ public:
+  Transport(int rank, Hosts hosts) : rank_(rank), hosts_(std::move(hosts)) {}
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
+  virtual ~Transport() = default;
+
+  int rank() const noexcept { return rank_; }
+  int size() const noexcept { return hosts_.size(); }
+  const Hosts& hosts() const noexcept { return hosts_; }
+  virtual const char* name() const noexcept = 0;
+  /// MPI's own handle, if it has one.
+  virtual MPI_Comm native() const noexcept { return MPI_COMM_NULL; }
+
+  /// Returns when this rank's part is done.
+  virtual void run(const Call& call) = 0;
+  /// Begins it; or does it and returns null, where that gains as much. The buffers belong to it, the lists do not.
+  virtual Operation* begin(const Call& call) = 0;
+  /// Messages that are begun together. What fails is told in the list.
+  virtual Operation* begin(std::shared_ptr<MessageList> messages, DataType type) = 0;
+  /// Among some ranks, of which this is one, in the order given; `on` are their hosts. Collective over them.
+  virtual std::shared_ptr<Transport> subgroup(std::span<const int> ranks, Hosts on) = 0;
+
+ private:
+  int rank_;
+  Hosts hosts_;
+};
+
+}  // namespace shardwise::detail

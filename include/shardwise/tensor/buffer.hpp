@@ -42,6 +42,7 @@ struct BufferBlock : Counted {
   Index bytes;
   Recorder* recorder;
   unsigned epoch = 0;
+  unsigned changes = 0;  ///< of a parameter's value, since it was made
   MemoryUse use;
 };
 

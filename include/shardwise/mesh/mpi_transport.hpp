@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Ranks that are processes of MPI. Among those of one host data may go through their memory; across hosts small data are
+/// MPI's, large ones go in rounds of messages.
+
+#include <shardwise/mesh/mpi_counts.hpp>
+#include <shardwise/mesh/node.hpp>
+#include <shardwise/mesh/point_to_point.hpp>
+#include <shardwise/mesh/rounds.hpp>
+
+namespace shardwise::detail {
+
+class MpiTransport final : public Transport {
+ public:
+  /// Takes a communicator over. Collective over it. `groups`: a copy of it, or of one that it is a part of, to make parts.
+  MpiTransport(MPI_Comm owned, Hosts of_ranks, std::shared_ptr<const MPI_Comm> groups)
+      : Transport(rank_in(owned), std::move(of_ranks)), comm_(owned), groups_(std::move(groups)) {
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    messages_ = {MPI_COMM_NULL, rank(), &hosts()};
+    if (hosts().count() > 1) MPI_Comm_dup(comm_, &messages_.comm);
+    if (hosts().count() == 1) node_ = NodeTransport::make(comm_, rank(), size());
+  }
+  ~MpiTransport() override {
+    if (mpi_finalized()) return;
+    if (messages_.comm != MPI_COMM_NULL) MPI_Comm_free(&messages_.comm);
+    MPI_Comm_free(&comm_);
+  }
+
+  const char* name() const noexcept override { return node_ ? "shared memory" : "MPI"; }
+  MPI_Comm native() const noexcept override { return comm_; }
+
+  std::shared_ptr<Transport> subgroup(std::span<const int> ranks, Hosts on) override {
+    return std::make_shared<MpiTransport>(communicator_of(comm_, ranks, *groups_), std::move(on), groups_);
+  }
+
+  void run(const Call& call) override {
+    const Elements& elements = call.elements;
+    const bool reduces = call.reduces();
+    // Sums that MPI would round after each addition. Of two terms there is one.
+    const bool wide = reduces && size() > 2 && sums_wide(elements.type, elements.op);
+    // Across hosts our rounds are those that send each byte once, in both directions at a time.
+    const bool blocks = reduces || call.kind == Collective::all_gather;
+    if (blocks && !elements.own && in_background() && (wide || call.bytes() >= rounds_from))
+      return finish(call.name(), begin(call));
+    if (wide) return sum_wide(*this, call);
+    if (NodeTransport* node = node_for(call)) return run_on(*node, call);
+    run_on_mpi(call);
+  }
+
+  Operation* begin(const Call& call) override {
+    if (!in_background()) return run(call), nullptr;
+    if (call.kind == Collective::all_to_all) return make_pooled<ExchangeOperation>(messages_, call);
+    return make_pooled<BlockOperation>(messages_, work_of(call, size()));
+  }
+  Operation* begin(std::shared_ptr<MessageList> messages, DataType type) override {
+    return make_pooled<MessagesOperation>(comm_, std::move(messages), type);
+  }
+
+ private:
+  /// Bytes from which on a second round costs less than sending bytes twice.
+  static constexpr Index rounds_from = 16384;
+
+  static void finish(const char* name, Operation* operation) {
+    operation->begin();
+    operation->wait(1e300);
+    const int code = operation->code();
+    destroy_pooled(operation);
+    check_mpi(code, name);
+  }
+  static int rank_in(MPI_Comm comm) {
+    int rank = 0;
+    MPI_Comm_rank(comm, &rank);
+    return rank;
+  }
+  /// Where ranks share a host nothing is gained beside a computation: it is the cores that move the data.
+  bool in_background() const { return hosts().count() > 1; }
+
+  NodeTransport* node_for(const Call& call) const {
+    if (!node_ || !node_->takes(call.elements.width)) return nullptr;
+    const bool by_mpi =
+        call.kind == Collective::all_gather && !node_->gathers(call.counts, call.elements.width);
+    return by_mpi ? nullptr : node_.get();
+  }
+  static void run_on(NodeTransport& node, const Call& call) {
+    const Index width = call.elements.width;
+    const auto how = [&] { return ElementReduction{in_mpi(call.elements), width}; };
+    switch (call.kind) {
+      case Collective::all_reduce:
+        return node.all_reduce(call.in, call.out, call.count, how());
+      case Collective::all_gather:
+        return node.all_gather(call.in, call.out, call.counts, call.offsets, width);
+      case Collective::reduce_scatter:
+        return node.reduce_scatter(call.in, call.out, call.counts, how());
+      case Collective::all_to_all:
+        return node.all_to_all(call.in, call.counts, call.offsets, call.out, call.arriving, call.places,
+                               width);
+      default:
+        return node.barrier();
+    }
+  }
+
+  void run_on_mpi(const Call& call) const {
+    const auto made = [&](const char* name, int code) { check_mpi(code, name); };
+    if (call.kind == Collective::none) return made("MPI_Barrier", MPI_Barrier(comm_));
+    const void* in = call.in;
+    MpiCounts lists(4, size());
+    const MPI_Datatype type = call.elements.own ? in_mpi(call.elements).type : mpi_type(call.elements.type);
+    if (call.kind == Collective::all_gather) {
+      lists.fill(0, call.counts, call.name());
+      lists.fill(1, call.offsets, call.name());
+      const Index place = call.offsets[static_cast<std::size_t>(rank())] * call.elements.width;
+      if (call.out && in == static_cast<const char*>(call.out) + place) in = MPI_IN_PLACE;
+      const int mine = lists[0][rank()];
+      if (uniform(call.counts, call.offsets))
+        return made("MPI_Allgather", MPI_Allgather(in, mine, type, call.out, mine, type, comm_));
+      return made("MPI_Allgatherv",
+                  MPI_Allgatherv(in, mine, type, call.out, lists[0], lists[1], type, comm_));
+    }
+    if (call.kind == Collective::all_to_all) {
+      lists.fill(0, call.counts, call.name());
+      lists.fill(1, call.offsets, call.name());
+      lists.fill(2, call.arriving, call.name());
+      lists.fill(3, call.places, call.name());
+      return made("MPI_Alltoallv",
+                  MPI_Alltoallv(in, lists[0], lists[1], type, call.out, lists[2], lists[3], type, comm_));
+    }
+    if (in == call.out) in = MPI_IN_PLACE;
+    const MPI_Op op = in_mpi(call.elements).op;
+    if (call.kind == Collective::all_reduce)
+      return made("MPI_Allreduce",
+                  MPI_Allreduce(in, call.out, static_cast<int>(call.count), type, op, comm_));
+    lists.fill(0, call.counts, call.name());
+    made("MPI_Reduce_scatter", MPI_Reduce_scatter(in, call.out, lists[0], type, op, comm_));
+  }
+
+  MPI_Comm comm_;
+  std::shared_ptr<const MPI_Comm> groups_;
+  MessageGroup messages_{};
+  std::unique_ptr<NodeTransport> node_;
+};
+
+}  // namespace shardwise::detail

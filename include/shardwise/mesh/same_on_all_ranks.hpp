@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What all ranks must have alike is compared, before one that differs makes the others wait for ever.
+///
+/// ```
+/// sw::require_same(sw::world(), argc, argv);   // "programs differ: rank 1: --seed 2, rank 0: --seed 1"
+/// sw::require_same(sw::world(), {{"layers", std::to_string(layers)}, {"text", path}}, "settings differ");
+/// ```
+
+#include <shardwise/mesh/gather.hpp>
+#include <shardwise/version.hpp>
+
+namespace shardwise {
+
+/// Of a thing its name, and what it is; one of them may be empty.
+struct NamedText {
+  std::string name, value;
+  friend bool operator==(const NamedText&, const NamedText&) = default;
+};
+
+namespace detail {
+
+struct HashRange {
+  std::uint64_t least, most;
+  static void combine(Index count, const HashRange* terms, HashRange* results) {
+    for (Index i = 0; i < count; ++i) {
+      results[i] = {std::min(terms[i].least, results[i].least), std::max(terms[i].most, results[i].most)};
+    }
+  }
+};
+
+/// What a list has at `i`, where `other` is the first to have something else: "--seed 2", or "no --seed".
+inline std::string said(std::span<const NamedText> list, std::span<const NamedText> other, std::size_t i) {
+  const auto text_of = [](const NamedText& each) {
+    return each.name + (each.name.empty() || each.value.empty() ? "" : " ") + each.value;
+  };
+  const auto lacks = [](std::span<const NamedText> some, const NamedText& it) {
+    return std::ranges::find(some, it.name, &NamedText::name) == some.end();
+  };
+  const bool own = i < list.size(), others = i < other.size();
+  if (own && (!others || list[i].name == other[i].name || lacks(other, list[i]))) return text_of(list[i]);
+  return "no " + (other[i].name.empty() ? other[i].value : other[i].name);
+}
+
+/// The text of one rank begins at `text`: each name and each value ends with a zero byte.
+inline std::vector<NamedText> named_texts(std::string_view text) {
+  std::vector<NamedText> list;
+  auto next = [&] {
+    std::string part(text.substr(0, text.find('\0')));
+    text.remove_prefix(part.size() + 1);
+    return part;
+  };
+  while (!text.empty()) {
+    NamedText each{next(), {}};
+    each.value = next();
+    list.push_back(std::move(each));
+  }
+  return list;
+}
+
+/// Throws: rank `r` is the first that has something else than rank 0.
+[[noreturn, gnu::cold]] inline void fail_unlike(int r, const std::string& text, const std::string& first,
+                                                std::string_view what) {
+  const auto list = named_texts(text), expected = named_texts(first);
+  const auto i = static_cast<std::size_t>(std::ranges::mismatch(list, expected).in1 - list.begin());
+  fail({what, ": rank ", r, ": ", said(list, expected, i), ", rank 0: ", said(expected, list, i)});
+}
+
+}  // namespace detail
+
+/// Throws `std::invalid_argument`, the same on all ranks, unless all have the same texts in the same order: it names the
+/// first rank that differs from rank 0, and in what: "WHAT: rank 1: --seed 2, rank 0: --seed 1", "WHAT: rank 2: no --save,
+/// rank 0: --save runs/7". Collective: where nothing differs, one all-reduce of 16 bytes.
+inline void require_same(const Communicator& ranks, std::span<const NamedText> mine, std::string_view what) {
+  if (ranks.size() == 1) return;
+  std::string text;
+  for (const NamedText& each : mine) {
+    for (const std::string* part : {&each.name, &each.value}) text.append(*part, 0, part->find('\0')) += '\0';
+  }
+  std::uint64_t hash = 14695981039346656037u;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  const detail::HashRange own{hash, hash};
+  detail::HashRange of_all{};
+  ranks.all_reduce(&own, &of_all, 1);
+  if (of_all.least == of_all.most) return;
+
+  const Index bytes[]{static_cast<Index>(text.size())};
+  const std::vector<Index> lengths = detail::gather(ranks, bytes);
+  std::string all(static_cast<std::size_t>(detail::sum_of(lengths)), '\0');
+  detail::gather(ranks, text, lengths, all);
+  const std::string first = all.substr(0, static_cast<std::size_t>(lengths[0]));
+  std::size_t begin = 0;
+  for (std::size_t r = 0; r < lengths.size(); ++r) {
+    const auto length = static_cast<std::size_t>(lengths[r]);
+    const std::string of_rank = all.substr(begin, length);
+    if (of_rank != first) detail::fail_unlike(static_cast<int>(r), of_rank, first, what);
+    begin += length;
+  }
+}
+inline void require_same(const Communicator& ranks, std::initializer_list<NamedText> mine,
+                         std::string_view what) {
+  require_same(ranks, std::span(mine.begin(), mine.size()), what);
+}
+
+/// The same of programs: their names, the library's version that they were compiled with, and their arguments, each with
+/// what follows it up to the next that begins with "--". Let it be the first that a program does: before it reads its
+/// arguments, which one rank alone may refuse.
+inline void require_same(const Communicator& ranks, int argc, const char* const* argv) {
+  const std::string_view path = argc > 0 ? argv[0] : "";
+  std::vector<NamedText> mine{{"program", std::string(path.substr(path.rfind('/') + 1))},
+                              {"version", detail::text({SHARDWISE_VERSION_MAJOR, ".", SHARDWISE_VERSION_MINOR,
+                                                        ".", SHARDWISE_VERSION_PATCH})}};
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (i == 1 || argument.starts_with("--")) {
+      mine.push_back({std::string(argument), {}});
+    } else {
+      std::string& value = mine.back().value;
+      (value += value.empty() ? "" : " ") += argument;
+    }
+  }
+  require_same(ranks, mine, "programs differ");
+}
+
+}  // namespace shardwise

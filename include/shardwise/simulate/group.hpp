@@ -1,0 +1,208 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What the ranks of a simulated communicator share: their collectives, which must match, and their messages.
+
+#include <cstring>
+#include <deque>
+#include <map>
+
+#include <shardwise/mesh/call_text.hpp>
+#include <shardwise/mesh/place_in_program.hpp>
+#include <shardwise/simulate/combine.hpp>
+
+namespace shardwise::detail::simulated {
+
+/// A part of a buffer, in elements.
+struct Part {
+  Index place, count;
+};
+
+/// A collective as one rank called it: what it was given, though lists and buffers may change while it is under way.
+struct CalledBy {
+  CalledBy(const Call& made, int by)
+      : call(made),
+        rank(static_cast<std::size_t>(by)),
+        counts(made.counts.begin(), made.counts.end()),
+        axes(made.axes),
+        where(PlaceInProgram::here()) {
+    const auto add = [](std::vector<Part>& parts, Numbers places, Numbers sizes) {
+      for (std::size_t r = 0; r < sizes.size(); ++r) parts.push_back({places[r], sizes[r]});
+    };
+    const Part whole{0, call.kind == Collective::all_reduce ? call.count : sum_of(counts)};
+    const Part own{0, counts.empty() ? 0 : counts[rank]};
+    if (call.reduces()) taken = {whole};
+    if (call.kind == Collective::all_reduce) given = {whole};
+    if (call.kind == Collective::reduce_scatter) given = {own};
+    if (call.kind == Collective::all_gather) taken = {own};
+    if (call.kind == Collective::all_gather) add(given, call.offsets, call.counts);
+    if (call.kind == Collective::all_to_all) add(taken, call.offsets, call.counts);
+    if (call.kind == Collective::all_to_all) add(given, call.places, call.arriving);
+    input = packed();
+    call.counts = counts;
+    call.axes = axes.c_str();
+    call.offsets = call.arriving = call.places = {};  // lists of others
+  }
+  CalledBy(const CalledBy&) = delete;
+  CalledBy& operator=(const CalledBy&) = delete;
+
+  Call call;
+  std::size_t rank;
+  std::vector<Index> counts;
+  std::vector<Part> taken, given;  ///< of its input and of its output
+  std::vector<char> input;         ///< its parts, one after another
+  std::string axes;
+  PlaceInProgram where;
+
+  std::string text() const {
+    const std::string at = where.text();
+    return text_of(call) + (at.empty() ? "" : " at " + at);
+  }
+  std::size_t bytes(const Part& part) const {
+    return static_cast<std::size_t>(part.count * call.elements.width);
+  }
+  const char* input_at(const Part& part) const {
+    return static_cast<const char*>(call.in) + part.place * call.elements.width;
+  }
+  char* output_at(const Part& part) const {
+    return static_cast<char*>(call.out) + part.place * call.elements.width;
+  }
+  /// Puts what no sum can be to where the result will be: who reads it too early is to see it.
+  void spoil_output() const {
+    for (const Part& part : given) {
+      if (part.count > 0) std::memset(output_at(part), 0xff, bytes(part));
+    }
+  }
+  /// Whether its input is another now, and may not be.
+  bool input_changed() const {
+    for (const Part& in : taken) {
+      for (const Part& out : given) {
+        if (input_at(in) < output_at(out) + bytes(out) && output_at(out) < input_at(in) + bytes(in))
+          return false;
+      }
+    }
+    return packed() != input;
+  }
+
+ private:
+  std::vector<char> packed() const {
+    std::vector<char> all;
+    for (const Part& part : taken) {
+      if (part.count > 0) all.insert(all.end(), input_at(part), input_at(part) + bytes(part));
+    }
+    return all;
+  }
+};
+
+/// One collective: it is complete when all ranks have called it, and forgotten when all have what it gives them.
+struct Collected {
+  explicit Collected(int ranks) : calls(static_cast<std::size_t>(ranks)) {}
+
+  std::vector<std::unique_ptr<CalledBy>> calls;
+  int called = 0, left = 0;
+  std::vector<char> sum;  ///< if it reduces
+  bool complete() const { return called == static_cast<int>(calls.size()); }
+
+  /// When it is complete. Throws a `std::runtime_error` where parts of an all-to-all do not fit.
+  void compute() {
+    const Call& first = calls[0]->call;
+    std::vector<const char*> terms;
+    for (const auto& by : calls) terms.push_back(by->input.data());
+    if (first.reduces()) sum = reduced(first.elements, calls[0]->taken[0].count, terms);
+    for (std::size_t r = 0; first.kind == Collective::all_to_all && r < calls.size(); ++r) {
+      for (std::size_t to = 0; to < calls.size(); ++to) {
+        const Index sent = calls[r]->taken[to].count, expected = calls[to]->given[r].count;
+        if (sent == expected) continue;
+        fail<std::runtime_error>({"the ", r, "th rank sends ", sent, " elements to the ", to,
+                                  "th, which expects ", expected, ": ", calls[r]->text(), " and ",
+                                  calls[to]->text()});
+      }
+    }
+  }
+  /// Puts what a rank gets to where it wants it.
+  void deliver(int rank) {
+    const CalledBy& by = *calls[static_cast<std::size_t>(rank)];
+    for (std::size_t r = 0; r < by.given.size(); ++r) {
+      if (by.given[r].count > 0) std::memcpy(by.output_at(by.given[r]), source(by, r), by.bytes(by.given[r]));
+    }
+    ++left;
+  }
+
+ private:
+  const char* source(const CalledBy& by, std::size_t part) const {
+    const auto before = [&](const CalledBy& sender) {
+      std::size_t bytes = 0;
+      for (std::size_t r = 0; r < by.rank; ++r)
+        bytes += static_cast<std::size_t>(sender.counts[r] * sender.call.elements.width);
+      return bytes;
+    };
+    if (by.call.kind == Collective::all_reduce) return sum.data();
+    if (by.call.kind == Collective::reduce_scatter) return sum.data() + before(by);
+    const CalledBy& sender = *calls[part];
+    return sender.input.data() + (by.call.kind == Collective::all_to_all ? before(sender) : 0);
+  }
+};
+
+/// A message on its way.
+struct Mail {
+  int label;
+  std::vector<char> data;
+  PlaceInProgram where;
+};
+
+/// All those from one rank to another: the nth that was sent goes to who was the nth to receive.
+struct Mailbox {
+  std::deque<Mail> sent;
+  std::size_t receivers = 0;
+};
+
+/// What the ranks of a communicator share. They are named by their numbers in the whole simulation.
+struct Group {
+  explicit Group(std::vector<int> members) : ranks(std::move(members)), next(ranks.size()) {}
+
+  std::vector<int> ranks;
+  std::deque<Collected> collectives;  ///< those that are not forgotten
+  std::size_t forgotten = 0;
+  std::vector<std::size_t> next;  ///< how many collectives each rank has called
+  std::map<std::pair<int, int>, Mailbox> mail;
+
+  Collected& collective(std::size_t number) { return collectives[number - forgotten]; }
+  /// A rank (its number here) calls its next. Returns the collective's number; throws a `std::runtime_error` if it is another
+  /// than the others'.
+  std::size_t call(int rank, std::unique_ptr<CalledBy> made) {
+    const std::size_t number = next[static_cast<std::size_t>(rank)]++;
+    if (number - forgotten == collectives.size()) collectives.emplace_back(static_cast<int>(ranks.size()));
+    Collected& it = collective(number);
+    for (std::size_t other = 0; other < ranks.size(); ++other) {
+      if (!it.calls[other] || signature(it.calls[other]->call) == signature(made->call)) continue;
+      fail<std::runtime_error>({"ranks differ in their collective ", number, ": rank ",
+                                ranks[static_cast<std::size_t>(rank)], " calls ", made->text(), ", but rank ",
+                                ranks[other], " ", it.calls[other]->text()});
+    }
+    it.calls[static_cast<std::size_t>(rank)] = std::move(made);
+    ++it.called;
+    if (it.complete()) it.compute();
+    return number;
+  }
+  void deliver(std::size_t number, int rank) {
+    collective(number).deliver(rank);
+    while (!collectives.empty() && collectives.front().left == static_cast<int>(ranks.size())) {
+      collectives.pop_front();
+      ++forgotten;
+    }
+  }
+  /// Those who have not called it yet.
+  std::string missing(std::size_t number) {
+    std::string words;
+    int count = 0;
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+      if (collective(number).calls[r]) continue;
+      words += (count++ > 0 ? ", " : "") + std::to_string(ranks[r]);
+    }
+    return (count == 1 ? "rank " : "ranks ") + words;
+  }
+};
+
+}  // namespace shardwise::detail::simulated

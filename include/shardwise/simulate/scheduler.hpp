@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Takes turns among the ranks of a simulation: each is a thread, one runs at a time, a seed decides who is next. So a run
+/// is repeated exactly by its seed, and ranks need no locks among themselves.
+
+#include <functional>
+#include <memory>
+#include <random>
+#include <semaphore>
+#include <string>
+#include <vector>
+
+#include <shardwise/layout/text.hpp>
+
+namespace shardwise {
+
+/// A simulation has found something wrong, or one of its ranks has thrown.
+class SimulationError : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+namespace detail::simulated {
+
+/// Ends a rank where another has failed.
+struct SimulationStopped {};
+
+class Scheduler {
+ public:
+  using Ready = std::function<bool()>;
+  using Words = std::function<std::string()>;
+
+  Scheduler(int ranks, std::uint64_t seed, std::function<void(int)> resumed)
+      : random_(seed), resumed_(std::move(resumed)), ranks_(static_cast<std::size_t>(ranks)) {}
+
+  std::mt19937_64& random() { return random_; }
+  bool coin() { return (random_() & 1) != 0; }
+  bool failed() const { return !failure_.empty(); }
+  const std::string& failure() const { return failure_; }
+
+  /// Others may go on before this rank does. Throws `SimulationStopped` where one has failed.
+  void turn(int rank) {
+    if (!failed()) pass_on(rank);
+    if (failed()) throw SimulationStopped();
+  }
+  /// Others go on until it is `ready`, which looks at what ranks do and changes nothing; `words` say what this rank waits for.
+  /// Returns whether it is: if not, a rank has failed.
+  bool wait(int rank, Ready ready, Words words) {
+    State& state = of(rank);
+    state.ready = std::move(ready);
+    state.words = std::move(words);
+    if (!failed()) pass_on(rank);
+    const bool is = state.ready();
+    state.ready = nullptr;
+    return is && !failed();
+  }
+  /// The same where a rank asks whether something is complete; if all that could go on ask in vain, that is said.
+  void test(int rank, Words words) {
+    of(rank).words = std::move(words);
+    of(rank).tests = true;
+    if (!failed() && ++tests_in_vain_ > patience * static_cast<long>(ranks_.size())) fail(deadlock());
+    turn(rank);
+    of(rank).tests = false;
+  }
+  /// A rank has called or completed something.
+  void moves() { tests_in_vain_ = 0; }
+  /// Of the first failure the words stay.
+  void fail(std::string words) {
+    if (failure_.empty()) failure_ = std::move(words);
+  }
+  [[noreturn]] void stop(std::string words) {
+    fail(std::move(words));
+    throw SimulationStopped();
+  }
+
+  /// A rank's first turn: it waits for it.
+  void begin(int rank) {
+    of(rank).go.acquire();
+    if (resumed_) resumed_(rank);
+  }
+  /// `why`: nothing if it came to its end.
+  void end(int rank, std::string why) {
+    of(rank).ended = true;
+    of(rank).why = std::move(why);
+    pass_on(rank);
+  }
+  /// Ranks from this one on are not there.
+  void without(int rank) {
+    for (; rank < static_cast<int>(ranks_.size()); ++rank) of(rank).ended = true;
+  }
+  /// The first turn of all; returns when all have ended.
+  void run() {
+    const int first = next();
+    if (first < 0) return;
+    of(first).go.release();
+    all_ended_.acquire();
+  }
+
+ private:
+  struct State {
+    std::binary_semaphore go{0};
+    Ready ready;  // none: it can go on
+    Words words;
+    bool tests = false, ended = false;
+    std::string why;
+  };
+  State& of(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
+
+  /// Who goes on; -1: all have ended.
+  int next() {
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      candidates_.clear();
+      bool all_ended = true;
+      for (int rank = 0; rank < static_cast<int>(ranks_.size()); ++rank) {
+        const State& state = of(rank);
+        all_ended = all_ended && state.ended;
+        if (!state.ended && (failed() || !state.ready || state.ready())) candidates_.push_back(rank);
+      }
+      if (all_ended) return -1;
+      if (!candidates_.empty()) return candidates_[random_() % candidates_.size()];
+      fail(deadlock());  // then all go on, to their end
+    }
+    return -1;
+  }
+  void pass_on(int rank) {
+    const int chosen = next();
+    if (chosen == rank) return;
+    if (chosen < 0) return all_ended_.release();
+    of(chosen).go.release();
+    if (of(rank).ended) return;
+    of(rank).go.acquire();
+    if (resumed_) resumed_(rank);
+  }
+  std::string deadlock() {
+    std::string words = "no rank can go on:";
+    for (int rank = 0; rank < static_cast<int>(ranks_.size()); ++rank) {
+      const State& state = of(rank);
+      words += "\n  rank " + std::to_string(rank) + " ";
+      words += state.ended   ? state.why.empty() ? "has come to its end" : state.why
+               : state.tests ? "tests " + state.words()
+               : state.ready ? "waits in " + state.words()
+                             : "could go on";
+    }
+    return words;
+  }
+
+  /// Tests in vain, of each rank, after which it is said that nobody can go on. Late ones are fewer.
+  static constexpr long patience = 10000;
+
+  std::mt19937_64 random_;
+  std::function<void(int)> resumed_;
+  std::vector<State> ranks_;
+  std::vector<int> candidates_;
+  std::string failure_;
+  long tests_in_vain_ = 0;
+  std::binary_semaphore all_ended_{0};
+};
+
+}  // namespace detail::simulated
+}  // namespace shardwise
