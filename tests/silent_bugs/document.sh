@@ -1,0 +1,191 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: 2026 The Shardwise developers
+# SPDX-License-Identifier: Apache-2.0
+
+# Writes docs/reference/silent-bugs.md from the tests in this folder. Each *.cpp is a case:
+#
+#   // title: its heading
+#   // thread: owner/repository #number (note)     one or more: each is a published bug, and is in no other case
+#   // there: what went wrong there, in a sentence
+#   // here: does not compile                      or another of the kinds below
+#   // tour: 1                                     of the three cases that the page begins with: their order
+#   /// explanation
+#   // expect: regex                               of a case with a mistake that the compiler refuses: see ../compile_fail/check.cmake
+#   #include …
+#   using namespace shardwise;
+#   #ifdef SHOULD_FAIL
+#     the mistake, as it would be here
+#   #else
+#     the right program, with TEST_CASEs, which run on 2, 3 and 4 ranks (many cases are one unit: ../CMakeLists.txt)
+#   #endif
+#
+#   cmake --build build --target silent_bugs_page                     writes the page
+#   document.sh g++=PATH flags=FILE [said_g++=FOLDER] [check]         or clang++=…, said_clang++=…
+#
+# With `check` nothing is written: the page must be what would be written, if the compiler is the one that it was written
+# with; with another one, all but the compiler's texts.
+
+set -euo pipefail
+export LC_ALL=C
+cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
+page=../../docs/reference/silent-bugs.md
+
+declare -A option=([g++]="" [clang++]="" [said_g++]="" [said_clang++]="" [flags]="")
+check=false
+for argument in "$@"; do
+  if [[ $argument == check ]]; then check=true; else option[${argument%%=*}]=${argument#*=}; fi
+done
+source ../compile_fail/page.sh
+compiler=g++
+[[ -n ${option[g++]} ]] || compiler=clang++
+described="$compiler $(version $compiler)"
+
+kinds=("does not compile" "cannot be written" "the plan differs" "refused when called" "numerics only" "not covered")
+stopped=4       # so many of them, the first, never give a number
+compile_time=2  # and these are no program at all
+declare -A meaning=(
+  ["does not compile"]="the smallest program that would be the mistake is refused by the compiler"
+  ["cannot be written"]="tensors and \`redistribute\` have no call for it"
+  ["the plan differs"]="what the program would send is counted while it compiles, and a \`static_assert\` of the user refuses it"
+  ["refused when called"]="the call throws, on all ranks, and gives no result"
+  ["numerics only"]="types do not see it; tests of the library do"
+  ["not covered"]="it can be written here, and nobody is told"
+)
+
+line() { sed -n "s|^// $1: ||p" "$2"; }
+of_kind() { grep -l "^// here: $1\$" *.cpp; }
+threads() { xargs grep -h '^// thread: ' | sed 's|^// thread: ||'; }
+
+# The tests must be what their headers say: each case has one kind, and what that kind takes; a thread is in one case.
+wrong=""
+for file in *.cpp; do
+  kind=$(line here "$file")
+  [[ -n ${meaning[$kind]-} ]] || wrong+="$file: '// here: $kind' is none of the kinds"$'\n'
+  for field in title thread there; do
+    [[ -n $(line $field "$file") ]] || wrong+="$file has no line '// $field: …'"$'\n'
+  done
+  grep -q '^TEST_CASE' "$file" || wrong+="$file has no TEST_CASE that runs the right program"$'\n'
+  case $kind in
+    "does not compile" | "the plan differs") needs='^// expect: ' ;;
+    "refused when called") needs='CHECK_THROWS_AS' ;;
+    "not covered") needs='// the mistake' ;;
+    *) needs='' ;;
+  esac
+  grep -q "$needs" "$file" || wrong+="$file: a case that $kind has '$needs'"$'\n'
+done
+twice=$(ls *.cpp | threads | sed 's/\( #[0-9]*\( (finding [0-9]*\)\?\).*/\1/' | sort | uniq -d)
+[[ -z $twice ]] || wrong+="in several cases: $twice"$'\n'
+if [[ -n $wrong ]]; then
+  printf '%s' "$wrong" >&2
+  exit 1
+fi
+
+# The program in FILE after its `using namespace`: the lines that `mistake` or `right` names; a case without a mistake is
+# right.
+program() {
+  awk -v wanted="$1" '
+    /^#ifdef SHOULD_FAIL/ { part = "mistake"; next }
+    /^#ifndef SHOULD_FAIL/ { part = "right"; blank = 1; next }
+    /^#else/ { part = "right"; next }
+    /^#endif/ { part = ""; blank = 1; next }
+    begun && (part == wanted || (part == "" && wanted == "all") || (part == "" && wanted == "mistake")) {
+      if (NF) { if (blank && some) print ""; print; some = 1; blank = 0 } else blank = 1
+    }
+    /^using namespace/ { begun = 1 }' "$2"
+}
+
+entry() {
+  local file=$1 heading=$2 links
+  links=$(line thread "$file" | sed 's|^\([^ ]*\) #\([0-9]*\)|[\1 #\2](https://github.com/\1/issues/\2)|' | sed ':a; N; $!ba; s/\n/, /g')
+  printf '\n%s %s\n\n**There** (%s): %s\n\n**Here:** %s.\n' "$heading" "$(line title "$file")" "$links" \
+    "$(line there "$file")" "$(line here "$file")"
+  sed -n 's|^/// ||p' <(sed '/^#include/q' "$file")
+  printf '\n'
+  if grep -q '^// expect: ' "$file"; then
+    printf '```cpp\n%s\n```\n```\n%s\n```\nRight, and run on 2, 3 and 4 ranks:\n```cpp\n%s\n```\n' "$(program mistake "$file")" \
+      "$(compile $compiler "$file" | at_the_user)" "$(program right "$file")"
+  else
+    printf '```cpp\n%s\n```\n' "$(program all "$file")"
+  fi
+}
+
+percent() { echo $(((100 * $1 + $2 / 2) / $2)); }
+
+write_page() {
+  local i kind cases bugs never=0 compiled=0 all_cases all_bugs
+  all_cases=$(ls *.cpp | wc -l)
+  all_bugs=$(ls *.cpp | threads | wc -l)
+  cat << EOF
+<!-- Written by tests/silent_bugs/document.sh from the tests in that folder; change those. -->
+
+# Silent bugs
+
+Published bugs of distributed training, most of which ran, printed plausible losses, and were wrong. Each is written down
+as the smallest program that would be the same mistake here, if there is one, with what comes of it, and beside it the right
+program, which a test runs on 2, 3 and 4 ranks. (\`TEST_CASE\` and \`CHECK\` are doctest's; before each program stands
+\`using namespace shardwise;\`.)
+
+| here | cases | published bugs | |
+|---|---|---|---|
+EOF
+  for i in "${!kinds[@]}"; do
+    kind=${kinds[i]}
+    cases=$(of_kind "$kind" | wc -l)
+    bugs=$(of_kind "$kind" | threads | wc -l)
+    ((i >= compile_time)) || compiled=$((compiled + bugs))
+    ((i >= stopped)) || never=$((never + bugs))
+    printf '| [%s](#%s) | %s | %s | %s |\n' "$kind" "${kind// /-}" "$cases" "$bugs" "${meaning[$kind]}"
+  done
+  printf '| all | %s | %s | |\n' "$all_cases" "$all_bugs"
+  cat << EOF
+
+**$never of $all_bugs, $(percent $never $all_bugs) %, never give a number here:** the first four kinds. $compiled, $(percent $compiled $all_bugs) %, never become a
+program: the first two; those of the third if the user has said what a step communicates. The table is counted from the tests. It is of
+this list, which is ours: threads of PyTorch, Megatron-LM, torchtitan and others that were searched for, most of them of the last years.
+
+- A bug is a thread. Threads of one repository about one bug are one, as are an issue and the change that mends it. Each finding
+  of Megatron-LM #7452, which has eleven, is one; the sixth is not here.
+- A case stands for all threads in which the same mistake was made.
+- Bugs of what Shardwise does not have, such as the kernels of a GPU, are not among them.
+- "Cannot be written" is said of tensors and \`redistribute\`. Who takes the blocks out of them, sums them by a \`Communicator\` and brings
+  them back by \`from_local\`, or does so with plain numbers, can write anything.
+- What no type sees, [simulations, checks and comparisons of ranks](../learn/finding-mistakes.md) may find; not counted here.
+
+The texts of the compiler are those of $described; a note that points into a header of Shardwise may follow, and is left
+out. What the reasons mean: [compile errors](errors.md). A layout is part of a tensor's type: [layouts](layouts.md).
+
+## Three of them
+Two that the compiler refuses, and one that it does not.
+
+A tensor's type ends with how it lies on the ranks of a mesh. \`Shard<0>\`: each rank has some of the rows. \`Replicate\`: all have
+all of it, and do the same with it. \`Reduced\`: all have all of it, and each does something else with it. \`Partial<>\`: each has
+a term, and the value is the sum. Operations work on what a rank has, and send nothing; \`redistribute\` goes from one of
+these to another, and what that takes, forward and backward, follows from the two.
+EOF
+  local file
+  for i in 1 2 3; do entry "$(grep -l "^// tour: $i\$" *.cpp)" '###'; done
+  for kind in "${kinds[@]}"; do
+    printf '\n## %s\n' "${kind^}"
+    for file in $(of_kind "$kind"); do
+      if grep -q '^// tour: ' "$file"; then
+        local title=$(line title "$file")
+        printf '\n[%s](#%s) is told above.\n' "$title" "$(tr 'A-Z ' 'a-z-' <<< "$title" | tr -cd 'a-z0-9_-')"
+      else
+        entry "$file" '###'
+      fi
+    done
+  done
+}
+
+# All but what compilers say: the blocks of code without a language.
+ours() { awk '/^```$/ && !in_cpp { said = !said; next } /^```cpp$/ { in_cpp = 1 } /^```$/ { in_cpp = 0 } !said && !/^The texts of/'; }
+
+if ! $check; then
+  write_page > "$page.new"
+  mv "$page.new" "$page"
+elif grep -q "^The texts of the compiler are those of $described;" "$page"; then
+  write_page | diff -u "$page" - || { echo "docs/reference/silent-bugs.md is not up to date: build the target silent_bugs_page" >&2; exit 1; }
+else
+  diff -u <(ours < "$page") <(write_page | ours) ||
+    { echo "docs/reference/silent-bugs.md is not up to date: build the target silent_bugs_page" >&2; exit 1; }
+fi

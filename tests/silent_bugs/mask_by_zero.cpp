@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+// title: A mask that is a factor of zero
+// thread: huggingface/transformers #48687 (mended by #48689)
+// there: Slots of experts that other ranks have were given the weight 0, which hides them forward; backward, the gradient of a weight is what it weighs, and the router learned from slots that the rank had not routed.
+// here: not covered
+/// It is no mistake of layout, and the same on one rank: a product with 0 is right forward, and its gradient is not 0.
+/// What is to be left out must be left out of the scores before.
+
+#include <shardwise/autograd/redistribute.hpp>
+#include <shardwise/autograd/tape.hpp>
+#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/ops/arithmetic.hpp>
+#include <shardwise/ops/reduction.hpp>
+#include <shardwise/tensor/distribute.hpp>
+
+using namespace shardwise;
+
+TEST_CASE("the gradient of a masked score") {
+  const Mesh<tp> mesh(world(), {any});
+  const auto results = full<double, Shard<0>>(mesh, {4}, 3.);
+  const auto mask = distribute<Shard<0>>(mesh, Eigen::Vector4d(1, 0, 0, 1));
+  Tape tape, right;
+  const auto weights = tape.input(mask);  // the mistake, of which nobody is told: the mask is the weight
+  tape.backward(redistribute<tp, Replicate>(sum(mul(weights, tape.constant(results)))));
+  CHECK(full_tensor(weights.gradient()).isApproxToConstant(3));
+
+  const auto scores = right.input(full<double, Shard<0>>(mesh, {4}, 1.));
+  const auto masked = mul(scores, right.constant(mask));
+  right.backward(redistribute<tp, Replicate>(sum(mul(masked, right.constant(results)))));
+  CHECK(full_tensor(scores.gradient()).isApprox(Eigen::Vector4d(3, 0, 0, 3)));
+}

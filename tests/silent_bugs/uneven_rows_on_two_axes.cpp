@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+// title: Uneven rows on two axes
+// thread: pytorch/pytorch #194457
+// thread: pytorch/pytorch #161368
+// there: Rows that two axes cut, one inside the other, were gathered, or placed, as if one axis of as many ranks had cut them: of 5 rows on 2 x 2 ranks the last was lost.
+// here: numerics only
+/// The types of a right and of a wrong `redistribute` are the same. Where a block begins is a `constexpr` function, and
+/// tests simulate every route between layouts, uneven ones too.
+
+#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/tensor/distribute.hpp>
+
+using namespace shardwise;
+
+TEST_CASE("5 rows on 2 x 2 ranks") {
+  const Mesh<dp, tp> mesh(world(), {world().size() % 2 == 0 ? 2 : 1, any});
+  Eigen::MatrixXd rows(5, 3);
+  rows << 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14;
+  const auto nested = distribute<Shard<0>, Shard<0>>(mesh, rows);
+  CHECK(full_tensor(nested).isApprox(rows));
+  CHECK(full_tensor(redistribute<Replicate, Shard<1>>(nested)).isApprox(rows));
+}
