@@ -25,34 +25,8 @@ check=false
 for argument in "$@"; do
   if [[ $argument == check ]]; then check=true; else option[${argument%%=*}]=${argument#*=}; fi
 done
-
-version() { [[ -z ${option[$1]} ]] || "${option[$1]}" -dumpfullversion -dumpversion; }
+source page.sh
 described="g++ $(version g++) and clang++ $(version clang++)"
-
-# What a compiler says to a mistake; `compile g++ file.cpp`.
-compile() {
-  if [[ -n ${option[said_$1]} ]]; then
-    sed "s,$PWD/,,g" "${option[said_$1]}/${2%.cpp}.txt"
-  else
-    "${option[$1]}" "@${option[flags]}" -fsyntax-only -DSHOULD_FAIL "$2" 2>&1 || true
-  fi
-}
-
-# The part of it that speaks of the user's file, and not of our headers.
-at_the_user() {
-  awk '/^In file included from|^ +from / { next }
-       /^[0-9]+ errors? generated/ { next }
-       /^[^ ]+\.hpp:/ { ours = 1 }
-       /^[^ ]+\.cpp:/ { ours = 0 }
-       !ours' | sed 's/\bauto:[0-9]*/auto/g'
-}
-
-# Our own words, the same from every compiler: without `shardwise::`, on one line.
-words() {
-  tr '\n' ' ' | sed 's/shardwise:://g; :again; s/> >/>>/g; t again; s/Partial<Sum>/Partial<>/g
-       s/FixedString<[0-9]*>{"\([^"]*\)"}/\1/g; '"s/'\([a-z_.*]\)'\(, \)\?/\1/g"
-}
-error_in() { words | grep -o 'LayoutError<Reason::[^'"'"';]*' | head -1 | sed 's/\]\( .*\)\?$//'; }
 
 enumerators() { awk "/^enum class $1 \{/ { on = 1; next } /^\};/ { on = 0 } on && /^  [a-z]/ { sub(/,.*/, \"\"); print \$1 }" $diagnosis | grep -vx none; }
 common() { awk '/^#ifdef SHOULD_FAIL/ { exit } on && (NF || text) { text = text $0 "\n" } /^using namespace/ { on = 1 } END { printf "%s", text }' "$1"; }
@@ -91,6 +65,9 @@ LayoutError<Reason::…,            what is wrong, in words
 The type has no definition, which is why g++ begins with "invalid use of incomplete type" and clang++ with "implicit
 instantiation of undefined template". \`Expected\` is the cheapest change of layout that makes the call legal; there may be
 others. Inside a template, \`requires { matmul(x, w); }\` is false where the call would be such an error.
+
+After the error in \`gelu(up(x))\` g++ may add that \`gelu\` was not declared: its argument has no type in whose namespace it would
+be looked for. Only the first error counts.
 
 The texts are those of $described. A note that points into a header of Shardwise follows each; it is
 left out.

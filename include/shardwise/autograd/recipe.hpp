@@ -31,18 +31,36 @@ class Recipe : public Pooled<Recipe<X>>, public Counted {
 template <TensorType X>
 using RecipeFor = Shared<Recipe<X>>;
 
+namespace detail {
+
+[[noreturn, gnu::cold, gnu::noinline]] inline void value_has_changed() {
+  throw std::logic_error(
+      "Tape::backward: a parameter was changed after the forward pass that used it: the gradient would be "
+      "that of neither value; call backward before the optimizer's step");
+}
+
+}  // namespace detail
+
 /// A value that a node on the tape needs later: itself, or its recipe.
 template <TensorType X>
 class Kept {
  public:
   constexpr Kept() = default;
-  constexpr explicit Kept(const X& value) : value_(value) {}
+  constexpr explicit Kept(const X& value) : value_(value), changes_(changes()) {}
   constexpr explicit Kept(const RecipeFor<X>& recipe) : recipe_(recipe) {}
-  constexpr const X& value() const { return recipe_ ? recipe_->value() : value_; }
+  /// Throws `std::logic_error` if it is the value of a parameter that has been changed.
+  constexpr const X& value() const {
+    if (recipe_) return recipe_->value();
+    if (changes() != changes_) detail::value_has_changed();
+    return value_;
+  }
 
  private:
+  constexpr unsigned changes() const { return value_ ? value_.buffer()->changes : 0; }
+
   X value_;
   RecipeFor<X> recipe_;
+  unsigned changes_ = 0;
 };
 
 }  // namespace shardwise

@@ -45,7 +45,8 @@ class RedistributeNode final : public TapeNode {
   Layout to_;
   DataType travels_;
   const ElementSum& elements_;
-  Shared<GradientSlot> from_, slot_;
+  Shared<GradientSlot> from_;
+  ResultSlot slot_;
 };
 
 /// The recipe of a value whose bytes are those of `X`'s.

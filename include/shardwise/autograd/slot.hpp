@@ -76,9 +76,11 @@ class GradientSlot : public Counted {
   /// For the node whose result's gradient this is: what there is of it, when the backward pass comes to the node. To
   /// add to it later is an error.
   constexpr Buffer pass() {
-    passed_ = true;
+    close();
     return take();
   }
+  /// Nobody will take what is added.
+  constexpr void close() { passed_ = true; }
   constexpr void clear() {
     sum_ = Buffer();
     wide_ = nullptr;
@@ -137,7 +139,9 @@ class GradientSlot : public Counted {
     if (passed_) {
       throw std::logic_error(
           "Tape::backward: what the result was computed from, or the result itself, had its backward pass "
-          "before, which emptied the tape; compute it again, or add the losses and call backward once");
+          "before, or was cleared, and is on the tape no longer; compute it again, or add the losses and "
+          "call "
+          "backward once");
     }
     add_up_rows();
     if (!sum_) {
@@ -199,6 +203,15 @@ class GradientSlot : public Counted {
 };
 
 namespace detail {
+
+/// What a node has of its result: when the node goes, no gradient of it goes any further.
+class ResultSlot : public Shared<GradientSlot> {
+ public:
+  constexpr explicit ResultSlot(const Shared<GradientSlot>& slot) : Shared(slot) {}
+  ResultSlot(const ResultSlot&) = delete;
+  ResultSlot& operator=(const ResultSlot&) = delete;
+  constexpr ~ResultSlot() { (**this).close(); }
+};
 
 /// The gradient of an `X` of these extents, whose bytes are `sum`; an empty tensor if that is empty.
 template <TensorType X>

@@ -27,6 +27,10 @@ class Var {
   constexpr Var(Tape& tape, X value, Shared<GradientSlot> slot, RecipeFor<X> recipe = {}) requires(Tracked)
       : tape_(&tape), value_(std::move(value)), slot_(std::move(slot)), recipe_(std::move(recipe)) {}
 
+  template <IllFormed Why = layout_error<Reason::value_without_a_gradient_becomes_one_with, Got<X>>>
+  // NOLINTNEXTLINE(misc-unconventional-assign-operator)
+  Why operator=(const Var<X, true>&) requires(!Tracked);  // see Why
+
   constexpr const X& value() const { return value_; }
   /// The value of a `Var` that is given up, so that its memory can be reused.
   constexpr X release() && { return std::move(value_); }

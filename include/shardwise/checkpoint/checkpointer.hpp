@@ -17,7 +17,6 @@
 /// complain(checkpointer.finish());
 /// ```
 
-#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
@@ -32,7 +31,9 @@ namespace shardwise {
 
 struct CheckpointerOptions {
   std::filesystem::path folder;  ///< of one run
-  int keep = 3;                  ///< so many of the last checkpoints stay, at least 1
+  /// So many of the last checkpoints stay. At least 2: the last may be of a step that has ruined the weights, which is
+  /// known when the next one has been made from them.
+  int keep = 3;
   /// The blocks are copied, and written by a thread while the run goes on. The copy's memory is kept for the next save.
   bool in_background = true;
 };
@@ -41,11 +42,13 @@ struct CheckpointerOptions {
 /// itself: what went wrong is returned, the same text on every rank, and nothing of it is left.
 class Checkpointer {
  public:
-  /// Throws `std::invalid_argument` if none is to be kept.
+  /// Throws `std::invalid_argument` if fewer than two are to be kept.
   Checkpointer(Communicator ranks, CheckpointerOptions options)
       : ranks_(std::move(ranks)), options_(std::move(options)) {
-    if (options_.keep < 1) {
-      detail::fail({"Checkpointer: keep is ", options_.keep, ", which must be 1 or more"});
+    if (options_.keep < 2) {
+      detail::fail(
+          {"Checkpointer: keep is ", options_.keep,
+           ", which must be 2 or more: the last checkpoint may be of a step that has ruined the weights"});
     }
   }
   Checkpointer(const Checkpointer&) = delete;
@@ -57,7 +60,7 @@ class Checkpointer {
   }
 
   /// The checkpoint of the most steps, if there is one: the same on every rank. Throws `std::runtime_error`, on all
-  /// ranks, if the folder cannot be examined.
+  /// ranks, if the folder cannot be examined, or has a checkpoint without manifest.
   std::optional<std::filesystem::path> latest() const {
     Index last[]{-1};
     on_first("the checkpoints in ", [&] {
@@ -67,11 +70,28 @@ class Checkpointer {
     return step < 0 ? std::nullopt : std::optional(path_of(step));
   }
 
+  /// Makes the folder, writes to it to see that it can, removes what killed runs left of unfinished checkpoints, and locks
+  /// the folder until this object goes: a second run cannot save there. (Some network file systems have no locks: then it is
+  /// not noticed.) The first save does it, if it was not done before. Throws `std::runtime_error`, on all ranks, with what
+  /// is in the way.
+  void claim() {
+    on_first("the folder of checkpoints ", [&] {
+      if (lock_) return;
+      std::filesystem::create_directories(options_.folder);
+      detail::File folder(options_.folder, O_RDONLY | O_DIRECTORY);
+      if (!folder.lock() && errno == EWOULDBLOCK) {
+        throw std::runtime_error("another run saves its checkpoints there");
+      }
+      detail::TemporaryFile(options_.folder / "trial", detail::temporary_token()).file().write("1", 1, 0);
+      detail::remove_abandoned(options_.folder, prefix);
+      lock_.emplace(std::move(folder));
+    });
+  }
+
   /// Saves the contents as they are now, after `step` steps. First finishes the save before, if that is under way;
   /// returns what went wrong with it, or, in the foreground, with this one. If the folder has a checkpoint of more
-  /// steps, which is then of another run, or of a part of this one that was given up, nothing is saved. The first save
-  /// makes the folder, removes what killed runs left of unfinished checkpoints, and locks the folder until this object
-  /// goes: a second run cannot save there. (Some network file systems have no locks: then it is not noticed.)
+  /// steps, which is then of another run, or of a part of this one that was given up, nothing is saved. If the device is
+  /// full, the oldest of `keep` checkpoints, but never the last, goes: the next save has its room.
   [[nodiscard]] std::optional<std::string> save(std::int64_t step, const CheckpointContents& contents,
                                                 const Json& notes = {}) {
     auto problem = conclude();
@@ -81,6 +101,7 @@ class Checkpointer {
     });
     if (begun) {
       save_.reset();
+      begun = with_room(*begun);
       return problem ? problem : begun;
     }
     written_ = false;
@@ -139,16 +160,8 @@ class Checkpointer {
   /// For a save after `step` steps. The checkpoints of the most steps stay: if there were later ones, it would go at
   /// once.
   void prepare(std::int64_t step) {
+    claim();
     on_first("a checkpoint in ", [&] {
-      if (!lock_) {
-        std::filesystem::create_directories(options_.folder);
-        detail::File folder(options_.folder, O_RDONLY | O_DIRECTORY);
-        if (::flock(folder.descriptor(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-          throw std::runtime_error("another run saves its checkpoints there");
-        }
-        lock_.emplace(std::move(folder));
-        remove_unfinished();
-      }
       const auto all = checkpoints();
       if (all.empty() || all.back().first <= step) return;
       detail::fail<std::runtime_error>({all.back().second.filename().string(),
@@ -163,8 +176,22 @@ class Checkpointer {
     join(writer_);
     auto problem = attempt([&] { save_->commit(); });
     save_.reset();
-    if (problem) return problem;
-    return attempt([&] { on_first("the old checkpoints in ", [&] { remove_old(); }); });
+    if (problem) return with_room(*problem);
+    return attempt([&] { on_first("the old checkpoints in ", [&] { remove_old(options_.keep); }); });
+  }
+  /// What went wrong with a save. If there was no room, makes some.
+  std::string with_room(std::string problem) {
+    const bool is_full = problem.find(std::generic_category().message(ENOSPC)) != problem.npos ||
+                         problem.find(std::generic_category().message(EDQUOT)) != problem.npos;
+    if (!is_full) return problem;
+    const auto failed = attempt([&] {
+      on_first("the old checkpoints in ", [&] {
+        remove_old(options_.keep - 1);
+        join(remover_);
+      });
+    });
+    return problem + (failed ? "; " + *failed
+                             : "; of the older ones the last " + std::to_string(options_.keep - 1) + " stay");
   }
 
   /// What `work`, which fails on all ranks or on none, throws.
@@ -189,10 +216,17 @@ class Checkpointer {
       const std::string number = path.filename().string().substr(prefix.size());
       std::int64_t step = 0;
       std::from_chars(number.data(), number.data() + number.size(), step);
-      if (path == path_of(step) && std::filesystem::exists(path / manifest_name))
-        found.emplace_back(step, path);
+      if (path == path_of(step)) found.emplace_back(step, path);
     }
     std::ranges::sort(found);
+    const auto damaged = [](const auto& each) {
+      return !std::filesystem::exists(each.second / manifest_name);
+    };
+    if (!found.empty() && damaged(found.back())) {  // no kill leaves it so: see `remove_old`
+      detail::fail<std::runtime_error>({found.back().second.filename().string(), " is damaged: it has no ",
+                                        manifest_name, "; remove it, to go on from the one before"});
+    }
+    std::erase_if(found, damaged);
     return found;
   }
   /// All that begins as a checkpoint's name does.
@@ -205,16 +239,11 @@ class Checkpointer {
     return found;
   }
 
-  void remove_unfinished() const {
-    for (const auto& path : entries()) {
-      if (path.filename().string().find(".tmp-") != std::string::npos) std::filesystem::remove_all(path);
-    }
-  }
   /// Each is renamed before it is removed: a checkpoint that lacks files is none. To remove large files takes a while,
   /// so a thread does; what it cannot remove is removed when the next run begins.
-  void remove_old() {
+  void remove_old(int most) {
     const auto all = checkpoints();
-    const auto keep = static_cast<std::size_t>(options_.keep);
+    const auto keep = static_cast<std::size_t>(most);
     std::vector<std::filesystem::path> going;
     for (std::size_t i = 0; i + keep < all.size(); ++i) {
       going.push_back(detail::temporary_path(all[i].second, detail::temporary_token()));

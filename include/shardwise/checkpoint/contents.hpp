@@ -96,7 +96,7 @@ class CheckpointContents {
 
  private:
   void add(const std::string& name, const detail::AnyTensor& x, bool may_be_copy = false) {
-    const bool here = !x.mesh.dry() && x.mesh.job().native() == job_.native() &&
+    const bool here = !x.mesh.dry() && x.mesh.job() == job_ &&
                       (x.mesh.place() == place_ || (place_.is_job && !x.mesh.place().is_job));
     if (!here) detail::fail({"CheckpointContents: \"", name, "\" lies on another mesh"});
     blocks_.push_back({name, x, known(name, may_be_copy)});

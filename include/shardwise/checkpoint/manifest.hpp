@@ -195,31 +195,37 @@ class ManifestParser {  // NOLINT(bugprone-exception-escape)
                        (held > elements ? " elements or more, expected " : " elements, expected ") +
                        std::to_string(elements));
     }
-    if (overlap(tensor)) fail(tensor, "a piece is missing, and another there twice");
+    if (!is_covered(tensor)) fail(tensor, "a piece is missing, and another there twice");
     return tensor;
   }
 
-  /// Whether an element is in two pieces. Where none is, and they have as many as the tensor, all are there.
-  static bool overlap(const CheckpointTensor& tensor) {
-    if (tensor.shape.empty()) return false;
-    std::vector<const CheckpointPiece*> pieces;
-    for (const CheckpointPiece& piece : tensor.pieces) pieces.push_back(&piece);
-    std::sort(pieces.begin(), pieces.end(), [](auto* a, auto* b) { return a->begin < b->begin; });
-    auto before = [](const CheckpointPiece& a, const CheckpointPiece& b, std::size_t dim) {
-      return a.begin[dim] + a.size[dim] <= b.begin[dim];
-    };
-    auto apart = [&](const CheckpointPiece& a, const CheckpointPiece& b) {
-      for (std::size_t dim = 0; dim < tensor.shape.size(); ++dim) {
-        if (before(a, b, dim) || before(b, a, dim)) return true;
-      }
-      return false;
-    };
-    for (std::size_t i = 0; i < pieces.size(); ++i) {
-      for (std::size_t j = i + 1; j < pieces.size() && !before(*pieces[i], *pieces[j], 0); ++j) {
-        if (!apart(*pieces[i], *pieces[j])) return true;
-      }
+  /// Whether every element is in just one piece. Indices of each dimension have random weights, an element their product; so
+  /// the pieces weigh together what the tensor does, and other pieces by chance only (Schwartz, "Fast probabilistic
+  /// algorithms for verification of polynomial identities", 1980): less often than once in 2^54.
+  bool is_covered(const CheckpointTensor& tensor) const {
+    for (const std::uint64_t secret : secrets_) {
+      auto weight_below = [&](std::size_t dim, Index end) -> std::uint64_t {  // SplitMix64
+        std::uint64_t hash =
+            secret + (static_cast<std::uint64_t>(end) * max_rank + dim) * 0x9e3779b97f4a7c15u;
+        hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9u;
+        hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebu;
+        return end == 0 ? 0 : (hash ^ (hash >> 31)) % prime;
+      };
+      auto weight = [&](const std::vector<Index>& begin, const std::vector<Index>& size) {
+        std::uint64_t product = 1;
+        for (std::size_t dim = 0; dim < size.size(); ++dim) {
+          const std::uint64_t end = weight_below(dim, begin[dim] + size[dim]);
+          product = product * (end + prime - weight_below(dim, begin[dim])) % prime;
+        }
+        return product;
+      };
+      std::uint64_t sum = 0;
+      for (const CheckpointPiece& piece : tensor.pieces)
+        sum = (sum + weight(piece.begin, piece.size)) % prime;
+      const bool empty = tensor.pieces.empty();  // has no elements
+      if (!empty && sum != weight(std::vector<Index>(tensor.shape.size()), tensor.shape)) return false;
     }
-    return false;
+    return true;
   }
 
   CheckpointPiece parse_piece(const JsonPart& json, const CheckpointTensor& tensor) {
@@ -256,6 +262,8 @@ class ManifestParser {  // NOLINT(bugprone-exception-escape)
   }
 
   static constexpr Index most_bytes = Index{1} << 61;  // of all files: sums of two do not overflow
+  static constexpr std::uint64_t prime = 0x7fffffff;
+  const std::array<std::uint64_t, 2> secrets_{std::random_device{}(), std::random_device{}()};
   CheckpointManifest manifest_;
   std::vector<Index> unused_;  // bytes of each file that are in no piece yet
 };

@@ -118,10 +118,28 @@ inline std::string loss_text(const CheckpointManifest& manifest, std::size_t fil
 
 }  // namespace detail
 
+namespace detail {
+
+/// Throws `std::runtime_error` for a folder of checkpoints, naming the last.
+inline void check_one_checkpoint(const Path& folder) {
+  Path last;
+  std::error_code ignored;
+  for (std::filesystem::directory_iterator entry(folder, ignored), end; entry != end;
+       entry.increment(ignored)) {
+    if (entry->path() > last && holds_checkpoint(entry->path())) last = entry->path();
+  }
+  if (last.empty()) return;
+  fail<std::runtime_error>(
+      {folder.string(), ": not a checkpoint, but a folder of some: name one, such as ", last.string()});
+}
+
+}  // namespace detail
+
 /// The manifest of the checkpoint in `folder`. Throws `std::runtime_error`, naming the file and what is wrong, if it is
 /// damaged, or a file that it lists is not there in its size: then also which tensor is not whole.
 inline CheckpointManifest read_manifest(const std::filesystem::path& folder) {
   const detail::Path path = folder / manifest_name;
+  if (!std::filesystem::exists(path)) detail::check_one_checkpoint(folder);
   CheckpointManifest manifest = detail::parse_manifest(detail::read_text(path), path.string());
   for (std::size_t i = 0; i < manifest.files.size(); ++i) {
     const CheckpointFile& file = manifest.files[i];

@@ -36,7 +36,8 @@ inline void check_replaceable(const Path& folder, const Path& source, bool repla
   }
 }
 
-/// Creates an empty folder under a temporary name beside the target. `commit` gives it the target's name; else the
+/// Creates an empty folder under a temporary name beside the target, in the place of those that killed processes left.
+/// `commit` gives it the target's name; else the
 /// destructor removes it.
 class NewFolder {
  public:
@@ -62,6 +63,9 @@ class NewFolder {
     const Path path = temporary_path(target_, token);
     if (!make(path)) throw_file_error(path, "cannot be created", EEXIST);
     path_ = path;
+    lock_.emplace(path, O_RDONLY | O_DIRECTORY);
+    lock_->lock();
+    remove_abandoned(target_);
   }
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
@@ -110,6 +114,7 @@ class NewFolder {
   }
 
   Path target_, path_;
+  std::optional<File> lock_;  ///< so that another process does not take it for abandoned
   std::vector<Path> parents_;
   bool replaces_ = false;
 };

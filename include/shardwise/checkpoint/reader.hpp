@@ -84,10 +84,10 @@ class CheckpointReader {
         if (slab_.size() < size) slab_.resize(size);
         file.read(slab_.data(), now, piece.offset + at);
         fingerprint.add({slab_.data(), size});
+        bytes_read_ += now;
         f(at / element, slab_.data(), now / element);
         at += now;
       }
-      bytes_read_ += bytes;
       const Index number = group - groups_of(all, tensor.group_rows).begin;
       done(part, fingerprint.value() == piece.checksums[static_cast<std::size_t>(number)]);
     }
@@ -179,14 +179,15 @@ inline std::vector<std::string> verify_checkpoint(const std::filesystem::path& f
     for (const CheckpointPiece& piece : tensor.pieces) {
       std::string problem;
       Index others = 0;
-      auto done = [&](Range rows, bool whole) {
+      auto read = [&](Index, const char*, Index) {
         if (progress) progress(reader.bytes_read(), manifest.bytes());
+      };
+      auto done = [&](Range rows, bool whole) {
         if (whole) return;
         others += problem.empty() ? 0 : 1;
         if (problem.empty()) problem = detail::damage_text(reader.path_of(piece), tensor, rows);
       };
-      reader.for_each_group(
-          tensor, piece, detail::rows_of(piece), [](Index, const char*, Index) {}, done);
+      reader.for_each_group(tensor, piece, detail::rows_of(piece), read, done);
       if (others > 0) problem += ", as are " + std::to_string(others) + " more groups of rows";
       if (!problem.empty()) problems.push_back(std::move(problem));
     }

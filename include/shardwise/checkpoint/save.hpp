@@ -74,6 +74,29 @@ inline std::string with_digits(std::size_t digits, Index number) {
 }
 inline std::string rank_file_name(int rank) { return "rank-" + with_digits(5, rank) + ".bin"; }
 
+/// Throws `std::runtime_error` unless a checkpoint may take the place of another: not where each has tensors that the other
+/// lacks.
+inline void check_replaces(const Path& old, const CheckpointManifest& next) {
+  if (!holds_checkpoint(old))
+    fail<std::runtime_error>({old.string(), ": is not replaced, for it is no checkpoint"});
+  std::set<std::string> lost;
+  try {
+    const std::string source = (old / manifest_name).string();
+    for (const CheckpointTensor& tensor : parse_manifest(read_text(source), source).tensors)
+      lost.insert(tensor.name);
+  } catch (const std::runtime_error&) {  // damaged: it is no loss
+    return;
+  }
+  const CheckpointTensor* added = nullptr;
+  for (const CheckpointTensor& tensor : next.tensors) {
+    if (lost.erase(tensor.name) == 0) added = &tensor;
+  }
+  if (lost.empty() || !added) return;
+  fail<std::runtime_error>({old.string(), ": is not replaced, for it is of other tensors: it has \"",
+                            *lost.begin(), "\", the new one \"", added->name,
+                            "\". Stages of a pipeline are saved as one, or each in a folder of its own"});
+}
+
 /// A checkpoint that is being written. Every rank: make one, `write` (in a thread if it likes), `commit`.
 class CheckpointSave {
  public:
@@ -97,10 +120,7 @@ class CheckpointSave {
       path_ = temporary_path(whole_path(target), token);
       if (copy) copy_blocks();
       if (ranks_.rank() != 0) return;
-      folder_.emplace(target, token, [](const Path& old) {
-        if (holds_checkpoint(old)) return;
-        fail<std::runtime_error>({old.string(), ": is not replaced, for it is no checkpoint"});
-      });
+      folder_.emplace(target, token, [&](const Path& old) { check_replaces(old, manifest_); });
     });
     give_up_on_problems();
   }

@@ -11,6 +11,7 @@
 /// ```
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -101,6 +102,10 @@ class File {
     return flags >= 0 && wanted != flags && ::fcntl(descriptor_, F_SETFL, wanted) == 0;
   }
 
+  /// Takes the lock that a file or folder has, until it is closed or the process ends. Returns whether it has it; if not,
+  /// errno is EWOULDBLOCK if another has it, and something else where the file system has no locks.
+  bool lock() const noexcept { return ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0; }
+
   /// Returns when the device has it.
   void sync() const {
     if (::fsync(descriptor_) != 0) throw_file_error(path_, "cannot be flushed to the device");
@@ -146,16 +151,42 @@ inline void sync_folder(const Path& folder) { File(folder, O_RDONLY | O_DIRECTOR
 inline std::uint32_t temporary_token() { return std::random_device{}(); }
 
 /// Where `target` is written until it is whole.
+inline constexpr std::string_view temporary_mark = ".tmp-sw";
 inline Path temporary_path(const Path& target, std::uint32_t token) {
-  return Path(target.string() + ".tmp-" + std::to_string(token));
+  return Path(target.string() + std::string(temporary_mark) + std::to_string(token));
 }
 
-/// Creates an empty file under a temporary name. `commit` gives it the name `target`; else the destructor
-/// removes it.
+/// Removes what killed processes left of targets whose names begin with `prefix`: what has a name of `temporary_path`, and is
+/// locked by nobody. What cannot be removed stays.
+inline void remove_abandoned(const Path& folder, std::string_view prefix) {
+  std::error_code ignored;
+  for (std::filesystem::directory_iterator entry(folder, ignored), end; entry != end;
+       entry.increment(ignored)) {
+    const std::string name = entry->path().filename().string();
+    const auto mark = name.rfind(temporary_mark);
+    if (!name.starts_with(prefix) || mark == name.npos) continue;
+    const std::string_view token = std::string_view(name).substr(mark + temporary_mark.size());
+    if (token.empty() || token.find_first_not_of("0123456789") != token.npos) continue;
+    try {
+      if (File(entry->path(), O_RDONLY | O_NOFOLLOW).lock())
+        std::filesystem::remove_all(entry->path(), ignored);
+    } catch (const std::runtime_error&) {  // it is somebody else's, or gone
+    }
+  }
+}
+inline void remove_abandoned(const Path& target) {
+  remove_abandoned(folder_of(target), target.filename().string() + std::string(temporary_mark));
+}
+
+/// Creates an empty file under a temporary name, in the place of those that killed processes left. `commit` gives it the
+/// name `target`; else the destructor removes it.
 class TemporaryFile {
  public:
   TemporaryFile(Path target, std::uint32_t token)
-      : target_(std::move(target)), file_(temporary_path(target_, token), O_RDWR | O_CREAT | O_EXCL) {}
+      : target_(std::move(target)), file_(temporary_path(target_, token), O_RDWR | O_CREAT | O_EXCL) {
+    file_.lock();
+    remove_abandoned(target_);
+  }
   TemporaryFile(TemporaryFile&& other) noexcept
       : target_(std::move(other.target_)),
         file_(std::move(other.file_)),

@@ -14,6 +14,7 @@
 /// ```
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <type_traits>
@@ -44,8 +45,11 @@ inline std::string excerpt(const Json& json) { return excerpt(json.dump()); }
 /// with the square of a list's length.)
 class JsonBuilder {
  public:
-  explicit JsonBuilder(std::size_t text_bytes)
-      : longest_list_((text_bytes + (std::size_t{16} << 20)) / (2 * sizeof(Json))) {}
+  /// Of the outermost object each member goes to `take_member`, if that is given, and is forgotten.
+  using TakeMember = std::function<void(const std::string& name, const Json& value)>;
+  explicit JsonBuilder(std::size_t text_bytes, TakeMember take_member = {})
+      : longest_list_((text_bytes + (std::size_t{16} << 20)) / (2 * sizeof(Json))),
+        take_member_(std::move(take_member)) {}
   Json take() { return std::move(root_); }
 
   bool null() { return add(nullptr); }
@@ -63,6 +67,7 @@ class JsonBuilder {
     const auto [member, fresh] = open_.back()->get_ref<Json::object_t&>().emplace(std::move(name), nullptr);
     if (!fresh) fail("the key \"" + excerpt(member->first) + "\" is there twice in one object");
     member_ = &member->second;
+    if (open_.size() == 1) outermost_ = member;
     return true;
   }
   bool parse_error(std::size_t, const std::string&, const Json::exception& error) {
@@ -78,15 +83,25 @@ class JsonBuilder {
     if (open_.size() == json_depth) {
       fail("lists and objects nest deeper than " + std::to_string(json_depth));
     }
-    add(std::move(value));
+    put(std::move(value));
     open_.push_back(added_);
     return true;
   }
   bool end() {
     open_.pop_back();
-    return true;
+    return complete();
   }
   bool add(Json value) {
+    put(std::move(value));
+    return complete();
+  }
+  bool complete() {
+    if (!take_member_ || open_.size() != 1 || !root_.is_object()) return true;
+    take_member_(outermost_->first, outermost_->second);
+    outermost_->second = nullptr;
+    return true;
+  }
+  void put(Json value) {
     if (open_.empty()) {
       added_ = &root_;
     } else if (open_.back()->is_object()) {
@@ -99,18 +114,19 @@ class JsonBuilder {
       added_ = &list.emplace_back();
     }
     *added_ = std::move(value);
-    return true;
   }
 
   /// Which never takes more than the text and 16 MiB, also while it grows to twice its size.
   std::size_t longest_list_;
+  TakeMember take_member_;
+  Json::object_t::iterator outermost_{};  // member
   Json root_;
   std::vector<Json*> open_;  // lists and objects around the place that is read: none of them moves meanwhile
   Json *member_ = nullptr, *added_ = nullptr;
 };
 
-inline Json json_of(std::string_view text) {
-  JsonBuilder builder(text.size());
+inline Json json_of(std::string_view text, JsonBuilder::TakeMember take_member = {}) {
+  JsonBuilder builder(text.size(), std::move(take_member));
   Json::sax_parse(text.begin(), text.end(), &builder);
   return builder.take();
 }

@@ -50,8 +50,10 @@ class HeldSignals {
 
 inline void check_onednn(dnnl_status_t status, const char* call) {
   if (status == dnnl_success) return;
-  throw std::runtime_error(std::string("shardwise: oneDNN's ") + call + " failed with status " +
-                           std::to_string(static_cast<int>(status)));
+  throw std::runtime_error(std::string("shardwise: oneDNN's ") + call + " failed " +
+                           (status == dnnl_out_of_memory
+                                ? "for lack of memory"
+                                : "with status " + std::to_string(static_cast<int>(status))));
 }
 
 /// Does this processor multiply bfloat16 (AVX-512 BF16, AMX)? oneDNN asks it, once; ONEDNN_MAX_CPU_ISA may deny it.

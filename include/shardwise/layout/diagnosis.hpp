@@ -22,6 +22,8 @@
 
 #include <type_traits>
 
+#include <shardwise/layout/index.hpp>
+
 namespace shardwise {
 
 enum class Reason {
@@ -45,6 +47,7 @@ enum class Reason {
   operation_needs_floating_point_numbers,
   operand_must_hold_integers,
   operand_has_not_arrived_yet,
+  parameter_is_on_no_tape_by_itself,
   // layouts, and redistribution from one to another
   one_placement_per_mesh_axis_is_needed,
   mesh_has_no_such_axis,
@@ -53,6 +56,7 @@ enum class Reason {
   nothing_can_become_a_pending_maximum_or_minimum,
   finished_tensor_cannot_be_made_pending,
   only_floating_point_numbers_are_communicated_as_another_type,
+  blocks_lie_on_many_ranks,
   // reshape
   reshape_cannot_keep_this_dimension_sharded,
   // styles and plans
@@ -68,18 +72,25 @@ enum class Reason {
   plan_names_no_such_module,
   plan_names_a_module_twice,
   plan_leaves_a_module_without_a_style,
+  // modules
+  module_does_not_name_its_members,
+  const_model_cannot_change,
+  tied_weight_lies_in_another_layout,
   // differentiation
   gradient_of_a_pending_maximum_or_minimum_is_not_defined,
   loss_depends_on_nothing_that_has_a_gradient,
   loss_is_not_a_scalar,
   loss_is_not_the_same_finished_value_on_every_rank,
   value_is_pending_on_every_rank,
+  value_without_a_gradient_becomes_one_with,
 };
 
 enum class Hint {
   none,
   redistribute_to_what_is_Expected,
   redistribute_to_Reduced_which_is_free,
+  declare_the_parameter_Reduced_on_this_axis,
+  redistribute_alongside_of_the_parameter_and_the_other_operand,
   redistribute_to_Replicate_to_finish_the_reduction,
   redistribute_to_Replicate_first,
   redistribute_before_the_reduction,
@@ -105,6 +116,11 @@ enum class Hint {
   use_the_name_in_Expected,
   keep_one_of_the_two,
   give_it_a_style_or_NoParallel,
+  print_local_or_full_tensor,
+  give_it_visit,
+  take_a_model_that_is_not_const,
+  give_both_modules_styles_of_one_layout,
+  use_sequential_or_a_new_name,
   take_max_over_a_sharded_dimension,
   put_its_inputs_on_the_tape_with_input_or_constant,
   take_sum_or_mean_of_it_first,
@@ -134,6 +150,8 @@ constexpr Hint hint_for(Reason reason) {
       {operation_needs_floating_point_numbers, Hint::take_a_tensor_of_float_or_double},
       {operand_must_hold_integers, Hint::take_a_tensor_of_int32_or_int64},
       {operand_has_not_arrived_yet, Hint::call_wait_first},
+      {parameter_is_on_no_tape_by_itself,
+       Hint::redistribute_alongside_of_the_parameter_and_the_other_operand},
       {one_placement_per_mesh_axis_is_needed, Hint::give_one_placement_per_axis},
       {mesh_has_no_such_axis, Hint::name_an_axis_of_the_mesh},
       {tensor_has_no_such_dimension, Hint::name_an_existing_dimension},
@@ -154,6 +172,11 @@ constexpr Hint hint_for(Reason reason) {
       {plan_names_no_such_module, Hint::use_the_name_in_Expected},
       {plan_names_a_module_twice, Hint::keep_one_of_the_two},
       {plan_leaves_a_module_without_a_style, Hint::give_it_a_style_or_NoParallel},
+      {blocks_lie_on_many_ranks, Hint::print_local_or_full_tensor},
+      {module_does_not_name_its_members, Hint::give_it_visit},
+      {const_model_cannot_change, Hint::take_a_model_that_is_not_const},
+      {tied_weight_lies_in_another_layout, Hint::give_both_modules_styles_of_one_layout},
+      {value_without_a_gradient_becomes_one_with, Hint::use_sequential_or_a_new_name},
       {gradient_of_a_pending_maximum_or_minimum_is_not_defined, Hint::redistribute_before_the_reduction},
       {loss_depends_on_nothing_that_has_a_gradient, Hint::put_its_inputs_on_the_tape_with_input_or_constant},
       {loss_is_not_a_scalar, Hint::take_sum_or_mean_of_it_first},

@@ -5,6 +5,11 @@
 /// @file
 /// The integer that counts elements, fixed numbers of values, and the global extents of a tensor.
 
+#if __cplusplus < 202002L
+#error "Shardwise needs C++20: compile with -std=c++20"
+#include <compile_with_std_cpp20>  // is not there, which ends the compilation
+#endif
+
 #include <concepts>
 #include <cstddef>
 

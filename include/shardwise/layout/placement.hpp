@@ -28,9 +28,7 @@ struct Max {};
 struct Min {};
 
 template <int Dim>
-struct Shard {
-  static_assert(Dim >= 0, "Shard<d>: dimensions count from 0");
-};
+struct Shard {};
 struct Replicate {};
 struct Reduced {};
 template <class Op = Sum>
@@ -54,7 +52,8 @@ struct Placement {
   friend constexpr bool operator==(Placement, Placement) = default;
 };
 
-constexpr Placement shard(int dim) { return {dim}; }
+/// Of a negative dimension, which no tensor has, it is a large one.
+constexpr Placement shard(int dim) { return {dim >= 0 ? dim : 128 + (dim < -8 ? -8 : dim)}; }
 inline constexpr Placement replicate{-1};
 inline constexpr Placement reduced{-2};
 inline constexpr Placement partial_sum{-3};
@@ -90,7 +89,7 @@ using NotSharded = std::tuple<Replicate, Reduced, Partial<Sum>, Partial<Max>, Pa
 template <int Code>
 constexpr auto type_of() {
   if constexpr (Code >= 0) {
-    return Shard<Code>{};
+    return Shard<(Code < 120 ? Code : Code - 128)>{};
   } else {
     return std::tuple_element_t<-1 - Code, NotSharded>{};
   }

@@ -14,6 +14,7 @@
 
 #include <array>
 #include <bit>
+#include <cstdio>
 #include <mutex>
 
 #include <shardwise/layout/index.hpp>
@@ -76,6 +77,18 @@ class SmallBlocks {
   std::size_t system_bytes_ = 0;
 };
 
+/// Says how much was asked for.
+class OutOfMemory : public std::bad_alloc {
+ public:
+  explicit OutOfMemory(std::size_t bytes) noexcept {
+    std::snprintf(text_, sizeof text_, "the system has no memory for a block of %zu bytes", bytes);
+  }
+  const char* what() const noexcept override { return text_; }
+
+ private:
+  char text_[80];
+};
+
 /// Blocks are aligned to 64 bytes. Thread-safe.
 class MemoryPool {
  public:
@@ -84,11 +97,15 @@ class MemoryPool {
   /// Reserves `range` bytes of addresses at a time for large blocks, or less where the system allows no more.
   explicit MemoryPool(Index range = Index{1} << 40) : large_(static_cast<std::size_t>(range)) {}
 
-  /// An uninitialised block; also of no bytes. Throws std::bad_alloc if the system has no more.
+  /// An uninitialised block; also of no bytes. Throws `OutOfMemory` if the system has no more.
   void* allocate(Index bytes) {
     const std::size_t size = positive(bytes);
     std::lock_guard lock(mutex_);
-    return size <= SmallBlocks::largest ? small_.allocate(size) : large_.allocate(size);
+    try {
+      return size <= SmallBlocks::largest ? small_.allocate(size) : large_.allocate(size);
+    } catch (const std::bad_alloc&) {
+      throw OutOfMemory(size);
+    }
   }
 
   /// Takes a block back that `allocate(bytes)` gave.

@@ -11,6 +11,7 @@
 
 #include <shardwise/autograd/operand.hpp>
 #include <shardwise/module/parameter_cell.hpp>
+#include <shardwise/tensor/redistribute.hpp>
 
 namespace shardwise {
 
@@ -34,16 +35,26 @@ struct TypedParameterCell final : ParameterCell {
   Stored typed;
 };
 
+[[noreturn, gnu::cold, gnu::noinline]] inline void no_cell() {
+  throw std::logic_error(
+      "a parameter is used that was moved from, with its model: use the model that it was moved to");
+}
+
 /// The value of a gathered parameter in the backward pass, when it is gathered again.
 template <TensorType X, PackedSharding How>
 class GatheredRecipe final : public Recipe<X> {
  public:
-  constexpr explicit GatheredRecipe(const Parameter<X, How>& parameter) : parameter_(parameter) {}
+  constexpr explicit GatheredRecipe(const Parameter<X, How>& parameter)
+      : parameter_(parameter), changes_(parameter.cell()->changes()) {}
 
  private:
-  constexpr X compute() override { return parameter_.value(); }
+  constexpr X compute() override {
+    if (parameter_.cell()->changes() != changes_) value_has_changed();
+    return parameter_.value();
+  }
 
   Parameter<X, How> parameter_;
+  unsigned changes_;
 };
 
 }  // namespace detail
@@ -74,49 +85,52 @@ class Parameter {
   /// What operations use. Throws `std::logic_error` if the value was never set; or if it is sharded, and not
   /// gathered now: see `Unit`.
   constexpr const X& value() const requires(!is_gathered) { return stored(); }
-  constexpr X value() const requires(is_gathered) { return X(mesh(), shape(), cell_->gathered_value()); }
+  constexpr X value() const requires(is_gathered) { return X(mesh(), shape(), cell()->gathered_value()); }
   /// What is kept between the steps. Throws `std::logic_error` if it was never set.
   constexpr const Stored& stored() const {
-    cell_->check_set();
-    return cell_->typed;
+    cell()->check_set();
+    return cell()->typed;
   }
-  constexpr const Shape<X::rank>& shape() const { return cell_->typed.shape(); }
-  constexpr const MeshOf& mesh() const { return cell_->typed.mesh(); }
+  constexpr const Shape<X::rank>& shape() const { return cell()->typed.shape(); }
+  constexpr const MeshOf& mesh() const { return cell()->typed.mesh(); }
 
   /// What `backward` left since gradients were last reduced: pending where the parameter is `Reduced`. Empty if
   /// there is nothing.
   constexpr cotangent_of<X> gradient() const {
-    return detail::gradient_of<X>(mesh(), shape(), cell_->pending->sum());
+    return detail::gradient_of<X>(mesh(), shape(), cell()->pending->sum());
   }
-  constexpr const Shared<GradientSlot>& slot() const { return cell_->pending; }
+  constexpr const Shared<GradientSlot>& slot() const { return cell()->pending; }
 
   /// What `reduce_gradients` made of it; empty before, and again after an optimizer's step.
   constexpr Finished finished_gradient() const {
-    if (!cell_->finished.filled()) return Finished();
-    return Finished(mesh(), shape(), cell_->finished.sum());
+    if (!cell()->finished.filled()) return Finished();
+    return Finished(mesh(), shape(), cell()->finished.sum());
   }
-  /// For what works on parameters of any type.
-  constexpr const Shared<Cell>& cell() const { return cell_; }
+  /// For what works on parameters of any type. Throws `std::logic_error`, as all members do, if the parameter was moved from.
+  constexpr const Shared<Cell>& cell() const {
+    if (!cell_) detail::no_cell();
+    return cell_;
+  }
 
   /// Draws the first value: the same global tensor on every mesh.
-  void initialize(std::uint64_t seed) { cell_->initialize(seed); }
+  void initialize(std::uint64_t seed) { cell()->initialize(seed); }
 
   /// Takes a copy of a tensor of the stored type and of the same shape.
   constexpr void assign(const Stored& value) {
     if (value.shape() != shape()) throw std::invalid_argument("Parameter: the value has another shape");
     if constexpr (!MeshOf::dry) kernel::copy(value.view().elements(), value.data(), writable().data);
-    cell_->writable();
+    cell()->writable();
   }
 
   /// This rank's block of what is stored, to be changed in place by an optimizer or a loader.
   constexpr View<typename X::Element, X::rank> writable() {
-    cell_->writable();
-    return cell_->typed.writable();
+    cell()->writable();
+    return cell()->typed.writable();
   }
 
   /// For operations that need the value in their pullback.
   constexpr RecipeFor<X> recipe() const requires(is_gathered) {
-    cell_->read_backward = true;
+    cell()->read_backward = true;
     return Shared<detail::GatheredRecipe<X, How>>::make(*this);
   }
 
@@ -137,6 +151,16 @@ struct OperandTraits<Parameter<X, How>> {
   static constexpr decltype(auto) value(const Parameter<X, How>& p) { return p.value(); }
   static constexpr const auto& slot(const Parameter<X, How>& p) { return p.slot(); }
 };
+
+namespace detail {
+
+/// There is no tape that the gradient of the result could come back on.
+template <class X, PackedSharding How, class... Arguments>
+struct Redistributed<Parameter<X, How>, Arguments...> {
+  using type = layout_error<Reason::parameter_is_on_no_tape_by_itself, Got<Parameter<X, How>>>;
+};
+
+}  // namespace detail
 
 /// A parameter as it is stored, for a module that uses it so. Its gradient goes where it rests.
 template <class P>

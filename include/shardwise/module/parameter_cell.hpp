@@ -105,7 +105,7 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
   /// Begins to gather the value as it is used; it is there when `by` has finished.
   constexpr void gather(Buckets& by) {
     Recorder* recorder = stored.mesh.recorder();
-    gathered_at = changes;
+    gathered_at = changes();
     gathered = by.carry(stored, layouts.used, communication.forward_of(stored.type), MemoryUse::gathered,
                         recorder ? recorder->phase() : Phase::forward)
                    .buffer;
@@ -128,7 +128,7 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
   constexpr const AnyTensor& writable() {
     await();
     set = true;
-    ++changes;
+    ++stored.buffer->changes;
     return stored;
   }
   /// Draws the first value: the same global tensor on every mesh.
@@ -140,6 +140,9 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
                      static_cast<char*>(value.buffer->data) + local * value.element_bytes());
     });
   }
+
+  /// Of the value.
+  constexpr unsigned changes() const { return stored.buffer->changes; }
 
   /// What `backward` has left.
   constexpr AnyTensor take_pending() { return stored.with(layouts.pending, pending->take()); }
@@ -153,7 +156,6 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
   Buffer gathered;             ///< the value as it is used, while it is in use, if it is not stored so
   Buckets* carrier = nullptr;  ///< what may still be on the way with the value, stored or gathered
   int users = 0;               ///< of the gathered value
-  unsigned changes = 0;        ///< of the value
   unsigned gathered_at = 0;    ///< how many changes the gathered value knows of
   bool set = false, seen = false;
   bool on_demand = false;       ///< its unit does not gather it ahead: see `Embedding`

@@ -34,6 +34,25 @@ constexpr void visit_children(M& module, F&& f) {
   }
 }
 
+/// `void` if the parameters of an `M` can be visited and changed, else the `LayoutError` that says why not.
+template <class M>
+struct VisitProblem {
+  static constexpr auto type_of() {
+    if constexpr (is_parameter<M> || requires(M & list) { list.begin(); }) {
+      return TypeIs<void>{};
+    } else if constexpr (std::is_const_v<M>) {
+      return Refused<Reason::const_model_cannot_change, Got<M>>{};
+    } else if constexpr (requires(M & module) { module.visit([](const char*, auto&) {}); }) {
+      return TypeIs<void>{};
+    } else {
+      return Refused<Reason::module_does_not_name_its_members, Got<M>>{};
+    }
+  }
+  using type = typename decltype(type_of())::type;
+};
+template <class M>
+using visit_problem = typename VisitProblem<M>::type;
+
 }  // namespace detail
 
 /// Modules that are some of a longer list: their names have its numbers, from `first_number` on.
@@ -148,15 +167,18 @@ constexpr std::uint64_t derived_seed(std::uint64_t seed, std::string_view name) 
   return hash ^ (hash >> 31);
 }
 
-/// Draws the first value of every parameter, each from a seed derived from its path: the same model on every
-/// mesh. On a dry mesh there is nothing to draw.
-template <class M>
+/// Draws the first value of every parameter, each from a seed derived from its path, the first if it has several: the same
+/// model on every mesh. On a dry mesh there is nothing to draw.
+template <class M, class Problem = detail::visit_problem<M>>
 constexpr void initialize(M& module, std::uint64_t seed) {
   if (std::is_constant_evaluated()) return;
-  for (const detail::NamedParameter& parameter : detail::named_parameters_of(module)) {
+  for (const detail::NamedParameter& parameter : detail::distinct(detail::named_parameters_of(module))) {
     parameter.cell->initialize(derived_seed(seed, parameter.name));
   }
 }
+
+template <class M, IllFormed Why = detail::visit_problem<M>>
+Why initialize(M&, std::uint64_t);  // see Why
 
 /// From now on messages of the parameters of `module` carry other types: `forward` those that gather fully sharded
 /// parameters for their use, in both passes, which is what is then computed with, or bring rows of a sharded table;
@@ -178,11 +200,13 @@ constexpr void set_communication(M& module, communicate_as<Forward, Backward> as
   set_communication(module, as.types().forward, as.types().backward);
 }
 
-/// Global number of elements of all parameters.
+/// Global number of elements of all parameters. One that has several names counts once.
 template <class M>
 constexpr Index parameter_count(M& module) {
   Index count = 0;
-  for_each_parameter(module, [&](auto& parameter) { count += elements(parameter.shape()); });
+  for (detail::ParameterCell* cell : detail::distinct(detail::parameters_of(module))) {
+    count += elements(cell->stored.shape);
+  }
   return count;
 }
 

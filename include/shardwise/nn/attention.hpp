@@ -15,15 +15,22 @@ namespace shardwise {
 
 namespace detail {
 
-/// Throws `std::invalid_argument` unless every rank that shares the heads, dimension 0 of the weight, has one.
-template <TensorType Weight>
-constexpr void check_heads_suffice(const MeshSizes& sizes, Index heads) {
-  const AxisSet sharing = Weight::layout.axes_sharding(0);
-  const int ranks = group_size(sizes, Weight::layout.axes, sharing);
+/// How a projection to heads with such a weight and style gives them out: [batch, sequence, heads, head_dim].
+template <class Style, TensorType Weight>
+constexpr Layout heads_layout() {
+  using MeshOf = typename Weight::MeshOf;
+  return output_layout<Style, MeshOf>(Layout::by_axis(
+      MeshOf::axes, [](int axis) { return Weight::layout[axis].is_shard(0) ? shard(2) : reduced; }));
+}
+
+/// Throws `std::invalid_argument` unless every rank that shares the heads of what lies so has one.
+template <class MeshType>
+constexpr void check_heads_suffice(const Layout& layout, const MeshSizes& sizes, Index heads) {
+  const AxisSet sharing = layout.axes_sharding(2);
+  const int ranks = group_size(sizes, layout.axes, sharing);
   if (heads >= ranks) return;
   fail({"Attention: ", heads, " heads cannot be shared by the ", ranks, " ranks of axis ",
-        Weight::MeshOf::AxesOf::text(sharing, " x "), ": a head is not split, so use at most ", heads,
-        " ranks"});
+        MeshType::AxesOf::text(sharing, " x "), ": a head is not split, so use at most ", heads, " ranks"});
 }
 
 }  // namespace detail
@@ -66,7 +73,8 @@ class Attention : public Module<Attention<MeshType, T, In, Out>> {
     if (heads < 1 || features % heads != 0) {
       detail::fail({"Attention: ", features, " features are not a multiple of ", heads, " heads"});
     }
-    detail::check_heads_suffice<typename Projection::Weight>(mesh.sizes(), heads);
+    detail::check_heads_suffice<MeshType>(detail::heads_layout<In, typename Projection::Weight>(),
+                                          mesh.sizes(), heads);
     return {heads, features / heads};
   }
 };

@@ -74,6 +74,9 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   static constexpr auto multiply(const Operand auto& x, const WeightParameter& other) {
     return give(matmul<InDims>(take(x), other));
   }
+  template <class Other, IllFormed Why = layout_error<Reason::tied_weight_lies_in_another_layout,
+                                                      Expected<WeightParameter>, Got<Other>>>
+  static Why multiply(const Operand auto&, const Other&);  // see Why
 
   constexpr void visit(auto&& f) {
     f("weight", weight);

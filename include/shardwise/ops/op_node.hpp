@@ -220,7 +220,7 @@ class OpNode<Op, Y, std::integer_sequence<int, I...>, Inputs...> final : public 
   [[no_unique_address]] std::conditional_t<Op::saved.output, Y, Nothing> output_;
   Buffer residual_;
   Buffer left_;  ///< the gradient of the result, as long as parameters wait for theirs
-  Shared<GradientSlot> slot_;
+  ResultSlot slot_;
 };
 
 }  // namespace shardwise::detail

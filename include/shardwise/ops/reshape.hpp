@@ -137,6 +137,26 @@ constexpr bool reshape_is_local(const MeshSizes& sizes, const Shape<From>& old_s
   return true;
 }
 
+[[noreturn, gnu::cold]] inline void fail_to_reshape(std::span<const Index> from, std::span<const Index> to,
+                                                    const Layout& old_layout, const Layout& new_layout,
+                                                    const MeshSizes& sizes, const char* const* names) {
+  std::string axes;
+  for (int axis = 0; axis < old_layout.axes; ++axis) {
+    if (!old_layout[axis].is_shard()) continue;
+    axes += text({axes.empty() ? "" : " and ", "dimension ", old_layout[axis].dim(), " over the ",
+                  sizes[axis], " ranks of ", names[axis], ", then dimension ", new_layout[axis].dim()});
+  }
+  fail({"reshape: ", from, " cannot become ", to, " without moving data, sharded as it is: ", axes,
+        "; redistribute to Replicate there first"});
+}
+/// By value: so compilers show the numbers where it happens in a constant.
+template <int From, int To>
+constexpr void check_no_data_moves(Shape<From> from, Shape<To> to, const Layout& old_layout,
+                                   const Layout& new_layout, MeshSizes ranks, const char* const* names) {
+  if (reshape_is_local(ranks, from, old_layout, to, new_layout)) return;
+  fail_to_reshape({from.data(), From}, {to.data(), To}, old_layout, new_layout, ranks, names);
+}
+
 template <TensorType Y, TensorType X>
 constexpr void check_reshape(const X& x, const Shape<Y::rank>& shape) {
   for (Index extent : shape) {
@@ -146,16 +166,8 @@ constexpr void check_reshape(const X& x, const Shape<Y::rank>& shape) {
     fail({"reshape: ", x.shape(), " has ", elements(x.shape()), " elements, but ", shape, " has ",
           elements(shape)});
   }
-  if (reshape_is_local(x.mesh().sizes(), x.shape(), X::layout, shape, Y::layout)) return;
-  std::string axes;
-  for (int axis = 0; axis < X::layout.axes; ++axis) {
-    if (!X::layout[axis].is_shard()) continue;
-    axes += (axes.empty() ? "" : " and ") + ("dimension " + std::to_string(X::layout[axis].dim())) +
-            " over the " + std::to_string(x.mesh().sizes()[axis]) + " ranks of " +
-            X::MeshOf::AxesOf::names[axis] + ", then dimension " + std::to_string(Y::layout[axis].dim());
-  }
-  fail({"reshape: ", x.shape(), " cannot become ", shape, " without moving data, sharded as it is: ", axes,
-        "; redistribute to Replicate there first"});
+  check_no_data_moves(x.shape(), shape, X::layout, Y::layout, x.mesh().sizes(),
+                      X::MeshOf::AxesOf::names.data());
 }
 
 class ReshapeNode final : public TapeNode {
@@ -171,7 +183,8 @@ class ReshapeNode final : public TapeNode {
  private:
   MeshView mesh_;
   const ElementSum& elements_;
-  Shared<GradientSlot> from_, slot_;
+  Shared<GradientSlot> from_;
+  ResultSlot slot_;
 };
 
 }  // namespace detail

@@ -77,7 +77,15 @@ inline constexpr bool takes_integers = requires {
   requires Op::takes_integers;
 };
 
-template <class Op, bool Tracked, TensorType... X>
+/// Which of some operands are parameters: a bit for each.
+template <class... X>
+constexpr unsigned parameters_among() {
+  unsigned set = 0, bit = 1;
+  ((set |= OperandTraits<X>::tracked && !OperandTraits<X>::on_tape ? bit : 0, bit <<= 1), ...);
+  return set;
+}
+
+template <class Op, bool Tracked, unsigned Parameters, TensorType... X>
 struct ResultOfTensors {
   using P = Propagate<Op, X...>;
   using Lead = typename Leading<X...>::type;
@@ -103,8 +111,18 @@ struct ResultOfTensors {
     constexpr int axis = P::bad_axis();
     constexpr OperandPlacements found = P::placements(axis),
                                 wanted = nearest_legal(P::rule, P::ranks, P::operands, found);
-    return Refused<P::propagated[axis].reason, On<typename P::MeshOf::AxesOf::template at<axis>>,
-                   Expected<placement_type<wanted[I].code>...>, Got<placement_type<found[I].code>...>>{};
+    return TypeIs<LayoutError<P::propagated[axis].reason, On<typename P::MeshOf::AxesOf::template at<axis>>,
+                              Expected<placement_type<wanted[I].code>...>,
+                              Got<placement_type<found[I].code>...>, Cure<hint(axis, found, wanted)>>>{};
+  }
+  /// A parameter is not made `Reduced`, or a term of a sum, as a tensor is: that would cut it off from its gradient.
+  static constexpr Hint hint(int axis, const OperandPlacements& found, const OperandPlacements& wanted) {
+    for (int i = 0; i < P::operands; ++i) {
+      if ((Parameters >> i & 1u) == 0 || wanted[i] == found[i]) continue;
+      if (wanted[i] == reduced) return Hint::declare_the_parameter_Reduced_on_this_axis;
+      if (wanted[i].is_partial()) return Hint::redistribute_alongside_of_the_parameter_and_the_other_operand;
+    }
+    return hint_for(P::propagated[axis].reason);
   }
 
   static constexpr auto type_of() {
@@ -141,20 +159,23 @@ struct FirstProblem<First, Rest...> {
 };
 
 /// Operands may be errors themselves.
-template <class Op, bool Tracked, class... X>
+template <class Op, bool Tracked, unsigned Parameters, class... X>
 struct Result : FirstProblem<X...> {};
-template <class Op, bool Tracked, TensorType... X>
-struct Result<Op, Tracked, X...> : ResultOfTensors<Op, Tracked, X...> {};
+template <class Op, bool Tracked, unsigned Parameters, TensorType... X>
+struct Result<Op, Tracked, Parameters, X...> : ResultOfTensors<Op, Tracked, Parameters, X...> {};
 
 template <class Op, class... X>
 struct ResultOfOperands {};
 template <class Op, Operand... X>
   requires(!AbstractOperand<X> && ...)
-struct ResultOfOperands<Op, X...> : Result<Op, any_tracked<X...>, tensor_of<X>...> {};
+struct ResultOfOperands<Op, X...> : Result<Op, any_tracked<X...>, parameters_among<X...>(), tensor_of<X>...> {
+};
 template <class Op, Operand... X>
   requires(AbstractOperand<X> || ...)
 struct ResultOfOperands<Op, X...> {
-  using type = abstract_result<typename Result<Op, any_tracked<X...>, tensor_of<X>...>::type, X...>;
+  using type =
+      abstract_result<typename Result<Op, any_tracked<X...>, parameters_among<X...>(), tensor_of<X>...>::type,
+                      X...>;
 };
 
 }  // namespace detail

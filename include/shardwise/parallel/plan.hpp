@@ -46,6 +46,13 @@ namespace detail {
 inline constexpr std::size_t no_entry = static_cast<std::size_t>(-1);
 }  // namespace detail
 
+/// In the place of the style of a module that a plan does not name: for a module that has parameters of its own this is an
+/// error where it is made, for others as `NoParallel`.
+template <class PlanType, FixedString Module>
+struct NoStyle {
+  static constexpr bool suits(ModuleKind) { return true; }
+};
+
 template <class... Uses>
 struct Plan {
   static constexpr std::size_t size = sizeof...(Uses);
@@ -64,7 +71,7 @@ struct Plan {
   template <FixedString Module>
   static constexpr auto style_for() {
     if constexpr (entry_for(Module.view()) == detail::no_entry) {
-      return detail::TypeIs<NoParallel>{};
+      return detail::TypeIs<NoStyle<Plan, Module>>{};
     } else {
       return detail::TypeIs<StyleAt<entry_for(Module.view())>>{};
     }
@@ -112,10 +119,36 @@ template <class Extra>
 struct StyleAnd<NoParallel, Extra> {
   using type = Extra;
 };
+template <class PlanType, FixedString Module, class Extra>
+struct StyleAnd<NoStyle<PlanType, Module>, Extra> {
+  using type = NoStyle<PlanType, Module>;
+};
 template <class Style, class Extra>
   requires requires { typename Style::ArgumentsOf; }
 struct StyleAnd<Style, Extra> {
   using type = Style;
+};
+
+/// What is wrong where a module is made that a plan does not name: its name, and the nearest of the plan's.
+template <class MeshType, ModuleKind Kind, class PlanType, FixedString Module, class... Rest>
+  requires(Kind != ModuleKind::composite && Kind != ModuleKind::dropout)
+struct StyleProblem<MeshType, Kind, NoStyle<PlanType, Module>, Rest...> {
+  struct Wanted {
+    static constexpr std::string_view value = Module.view();
+  };
+  static constexpr std::string_view nearest() {
+    std::string_view found;
+    for (const std::string_view name : PlanType::names) {
+      if (found.empty() || edit_distance(name, Wanted::value) < edit_distance(found, Wanted::value))
+        found = name;
+    }
+    return found;
+  }
+  struct Nearest {
+    static constexpr std::string_view value = nearest();
+  };
+  using type = layout_error<Reason::plan_leaves_a_module_without_a_style, Expected<name_type<Nearest>>,
+                            Got<name_type<Wanted>>>;
 };
 
 }  // namespace detail
@@ -135,7 +168,7 @@ struct PlanWith {
   }
 };
 
-/// The style of a module in a plan, or `NoParallel` if the plan does not name it.
+/// The style of a module in a plan. A module with parameters that the plan does not name cannot be made.
 template <class PlanType, FixedString Module>
 using style_of = typename decltype(PlanType::template style_for<Module>())::type;
 

@@ -37,6 +37,9 @@ struct StyleProblem<MeshType, Kind, First, Rest...> {
     using Others = typename StyleProblem<MeshType, Kind, Rest...>::type;
     if constexpr (!First::suits(Kind)) {
       return Refused<Reason::style_does_not_suit_the_module, Got<First>>{};
+    } else if constexpr (!CommunicationOf<First>::type::is_possible) {
+      return Refused<Reason::only_floating_point_numbers_are_communicated_as_another_type,
+                     Expected<float, double, Eigen::bfloat16>, Got<typename CommunicationOf<First>::type>>{};
     } else if constexpr (requires { typename First::NamedAxes; }) {
       using Missing = typename MissingAxis<MeshType, typename First::NamedAxes>::type;
       if constexpr (std::is_void_v<Missing>) {
@@ -50,17 +53,24 @@ struct StyleProblem<MeshType, Kind, First, Rest...> {
   }
   using type = typename decltype(type_of())::type;
 };
-/// The first axis that two of some lists name, or `void`.
-template <class... Lists>
+/// The axes that a style names.
+template <class... Axes>
+constexpr std::tuple<Axes...> tuple_of(AxisList<Axes...>) {
+  return {};
+}
+template <class Style>
+constexpr auto named_axes() {
+  if constexpr (requires { typename Style::NamedAxes; }) {
+    return tuple_of(typename Style::NamedAxes{});
+  } else {
+    return std::tuple<>();
+  }
+}
+/// The first axis that is in a list twice, or `void`.
+template <class List>
 struct SharedAxis {
   using type = void;
 };
-template <class... First, class... Second, class... Rest>
-struct SharedAxis<AxisList<First...>, AxisList<Second...>, Rest...>
-    : SharedAxis<std::tuple<First..., Second...>, Rest...> {};
-template <class... Seen, class... More, class... Rest>
-struct SharedAxis<std::tuple<Seen...>, AxisList<More...>, Rest...>
-    : SharedAxis<std::tuple<Seen..., More...>, Rest...> {};
 template <class Axis, class... Seen>
 struct SharedAxis<std::tuple<Axis, Seen...>> : SharedAxis<std::tuple<Seen...>> {};
 template <class Axis, class... Seen>
@@ -81,7 +91,7 @@ template <class MeshType, ModuleKind Kind, class... Parts, class... Rest>
 struct StyleProblem<MeshType, Kind, Styles<Parts...>, Rest...> {
   static constexpr auto type_of() {
     if constexpr (!Styles<Parts...>::suits(ModuleKind::composite)) {
-      using Axis = typename SharedAxis<typename Parts::NamedAxes...>::type;
+      using Axis = typename SharedAxis<decltype(std::tuple_cat(named_axes<Parts>()...))>::type;
       if constexpr (!std::is_void_v<Axis>) {
         return Refused<Reason::styles_name_one_axis_twice, On<Axis>, Got<Parts...>>{};
       } else if constexpr (!communicate_alike<Parts...>) {

@@ -26,6 +26,7 @@
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/mesh/dry_mesh.hpp>
 #include <shardwise/mesh/gather.hpp>
+#include <shardwise/mesh/same_on_all_ranks.hpp>
 #include <shardwise/module/stages.hpp>
 #include <shardwise/pipeline/run.hpp>
 #include <shardwise/schedule/messages.hpp>
@@ -75,12 +76,11 @@ class Pipeline {
   /// Collective over the job. Throws `std::invalid_argument`, on every rank, for a schedule that cannot be carried out (see
   /// `prove`), is for another number of ranks, or is another one on some rank.
   constexpr Pipeline(const Job& job, const PipelineSchedule& schedule)
-      : job_(job), schedule_(with_messages(schedule)), mesh_(Axes::submesh(job)) {
+      : job_(job), schedule_(with_messages(agreed(job, schedule))), mesh_(Axes::submesh(job)) {
     if (schedule_.ranks() != job.template size<Axis>()) {
       detail::fail({"Pipeline: the schedule is for ", schedule_.ranks(), " ranks, but axis ", Axis::name,
                     " has ", job.template size<Axis>()});
     }
-    if constexpr (!Job::dry) agree();
   }
 
   constexpr const StageMesh& mesh() const { return mesh_; }
@@ -188,26 +188,18 @@ class Pipeline {
   }
 
  private:
-  /// That all ranks have the same schedule.
-  void agree() const {
-    std::uint64_t hash = 14695981039346656037u;
-    auto add = [&](int number) { hash = (hash ^ static_cast<std::uint64_t>(number)) * 1099511628211u; };
-    for (const int rank : schedule_.rank_of_stage) add(rank);
-    for (const std::vector<Action>& of_rank : schedule_.actions) {
-      for (const Action& action : of_rank) {
-        add(static_cast<int>(action.work));
-        add(action.stage);
-        add(action.micro_batch);
+  /// A schedule that all ranks have.
+  static constexpr const PipelineSchedule& agreed(const Job& job, const PipelineSchedule& schedule) {
+    if constexpr (!Job::dry) {
+      std::vector<NamedText> all{{"stages", std::to_string(schedule.stages())},
+                                 {"micro-batches", std::to_string(schedule.micro_batches)}};
+      for (const int rank : schedule.rank_of_stage) all.push_back({"stage on", std::to_string(rank)});
+      for (const std::vector<Action>& of_rank : schedule.actions) {
+        for (const Action& action : of_rank) all.push_back({"action", text_of(action)});
       }
+      require_same(job.communicator((1u << Job::axes) - 1), all, "Pipeline: schedules differ");
     }
-    const Index mine[]{static_cast<Index>(hash), stage_count(), schedule_.micro_batches};
-    const std::vector<Index> all = detail::gather(job_.communicator((1u << Job::axes) - 1), mine);
-    for (std::size_t i = 3; i < all.size(); i += 3) {
-      if (all[i] == all[0]) continue;
-      detail::fail({"Pipeline: rank ", static_cast<int>(i / 3), " has another schedule, of ", all[i + 1],
-                    " stages and ", all[i + 2], " micro-batches, than rank 0, whose is of ", all[1], " and ",
-                    all[2]});
-    }
+    return schedule;
   }
   constexpr auto ranks_of(int stage) const {
     return Axes::ranks_at(job_, job_.template at<Axis>(rank_of(stage)));

@@ -50,12 +50,12 @@ struct ProvedSchedule {
 namespace detail {
 
 /// What may outlive constant evaluation.
-struct Numbers {
+struct ScheduleNumbers {
   int ranks = 0, stages = 0, micro_batches = 0;
   Fault fault = Fault::none;
   ScheduleAction at{}, other{};
 };
-constexpr Numbers numbers_of(const PipelineSchedule& schedule) {
+constexpr ScheduleNumbers numbers_of(const PipelineSchedule& schedule) {
   const Lowered lowered = lower(schedule);
   return {schedule.ranks(),      schedule.stages(),  schedule.micro_batches,
           lowered.problem.fault, lowered.problem.at, lowered.problem.other};
@@ -81,7 +81,7 @@ struct NoSchedule {
 template <auto Make>
   requires MakesASchedule<Make>
 constexpr auto proved_or_error() {
-  constexpr Numbers numbers = numbers_of(Make());
+  constexpr ScheduleNumbers numbers = numbers_of(Make());
   constexpr ScheduleAction at = numbers.at, other = numbers.other;
   using Here =
       AtAction<at.position, at.action.work, OfStage<at.action.stage>, OfMicroBatch<at.action.micro_batch>>;

@@ -61,11 +61,14 @@ auto distribute(const MeshType& mesh, const Shape<Rank>& shape, std::span<const 
 template <class... Placements, class MeshType, int Rank, class T,
           IllFormed Why = detail::layout_problem<Rank, MeshType, Placements...>>
 Why distribute(const MeshType&, const Shape<Rank>&, std::span<const T>);  // see Why
-/// The same for an Eigen matrix (rank 2) or vector (rank 1).
+/// The same for an Eigen matrix (rank 2) or vector (rank 1). Collective: throws `std::invalid_argument`, on every rank,
+/// unless all bring the same extents; those that hold different blocks want `from_local`.
 template <class... Placements, class MeshType, class Derived,
           class Problem = detail::layout_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
 auto distribute(const MeshType& mesh, const Eigen::MatrixBase<Derived>& matrix) {
   using T = typename Derived::Scalar;
+  require_same(mesh.communicator((1u << MeshType::axes) - 1),
+               {{"", detail::text({Shape<2>{matrix.rows(), matrix.cols()}})}}, "distribute");
   RowMajorMatrix<T> rows = matrix;
   std::span<const T> values(rows.data(), static_cast<std::size_t>(rows.size()));
   if constexpr (Derived::IsVectorAtCompileTime) {
@@ -79,8 +82,8 @@ template <class... Placements, class MeshType, class Derived,
 Why distribute(const MeshType&, const Eigen::MatrixBase<Derived>&);  // see Why
 
 /// Every rank brings its own block, `local_shape` and `values`, and the blocks make the tensor; where it is
-/// `Partial`, each brings a term. Collective: the ranks compare their shapes, and where the blocks do not fit
-/// together, every rank throws `std::invalid_argument` with the first rank at fault.
+/// `Partial`, each brings a term. Collective: the ranks compare their shapes, and a fingerprint of what several ranks hold
+/// alike; where the blocks do not fit together, every rank throws `std::invalid_argument` with the first rank at fault.
 template <class... Placements, class MeshType, int Rank, class T,
           class Problem = detail::layout_problem<Rank, MeshType, Placements...>>
 auto from_local(const MeshType& mesh, const Shape<Rank>& local_shape, std::span<const T> values) {
@@ -89,10 +92,15 @@ auto from_local(const MeshType& mesh, const Shape<Rank>& local_shape, std::span<
   const auto ranks = static_cast<std::size_t>(mesh.size());
   std::vector<Index> mine(local_shape.begin(), local_shape.end());
   mine.push_back(static_cast<Index>(values.size()));
+  const AxisSet alike =
+      axes_where(layout.axes, [&](int axis) { return layout[axis].is_full() && mesh.sizes()[axis] > 1; });
+  const std::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+  mine.push_back(alike == 0 ? 0 : static_cast<Index>(std::hash<std::string_view>()(bytes)));
+  const std::size_t numbers = mine.size();
   const std::vector<Index> all = detail::gather(mesh.communicator(every_axis), mine);
   auto block_of = [&](std::size_t rank) {
     Shape<Rank> size{};
-    for (std::size_t dim = 0; dim < Rank; ++dim) size[dim] = all[rank * (Rank + 1) + dim];
+    for (std::size_t dim = 0; dim < Rank; ++dim) size[dim] = all[rank * numbers + dim];
     return size;
   };
   Shape<Rank> shape = block_of(0);
@@ -108,11 +116,16 @@ auto from_local(const MeshType& mesh, const Shape<Rank>& local_shape, std::span<
   for (std::size_t r = 0; r < ranks; ++r) {
     MeshSizes at = group_member(mesh.sizes(), {}, layout.axes, every_axis, static_cast<int>(r));
     auto expected = local_box(shape, layout, mesh.sizes(), at).size;
-    if (block_of(r) != expected || elements(expected) != all[r * (Rank + 1) + Rank]) {
+    if (block_of(r) != expected || elements(expected) != all[r * numbers + Rank]) {
       detail::fail({"from_local: the blocks add up to ", shape, ", of which rank ", r, " should hold ",
-                    expected, ", but it brings ", block_of(r), " with ", all[r * (Rank + 1) + Rank],
-                    " values"});
+                    expected, ", but it brings ", block_of(r), " with ", all[r * numbers + Rank], " values"});
     }
+    MeshSizes first = at;
+    for (int axis = 0; axis < layout.axes; ++axis) first[axis] = alike >> axis & 1u ? 0 : at[axis];
+    const int other = group_rank(mesh.sizes(), first, layout.axes, every_axis);
+    if (all[r * numbers + Rank + 1] != all[static_cast<std::size_t>(other) * numbers + Rank + 1])
+      detail::fail(
+          {"from_local: rank ", r, " brings other values than rank ", other, ", which should hold the same"});
   }
   auto x = detail::make<std::remove_const_t<T>, Placements...>(mesh, shape);
   std::copy(values.begin(), values.end(), x.writable().data);
@@ -188,15 +201,22 @@ struct Item<X> {
   }
   using type = typename decltype(type_of())::type;
 };
+template <class X>
+  requires requires(const X& x) { requires TensorType<decltype(x.value())>; }
+struct Item<X> : Item<std::remove_cvref_t<decltype(std::declval<const X&>().value())>> {};
 
 }  // namespace detail
 
-/// The value of a scalar that every rank holds. A pending one does not compile: redistribute it first.
-template <TensorType X, class Result = typename detail::Item<X>::type>
+/// The value of a scalar that every rank holds, also of one on a tape. A pending one does not compile: redistribute it first.
+template <class X, class Result = typename detail::Item<X>::type>
 Result item(const X& x) {
-  return *x.data();
+  if constexpr (TensorType<X>) {
+    return *x.data();
+  } else {
+    return *x.value().data();
+  }
 }
-template <TensorType X, IllFormed Why = typename detail::Item<X>::type>
+template <class X, IllFormed Why = typename detail::Item<X>::type>
 Why item(const X&);  // see Why
 
 }  // namespace shardwise

@@ -41,6 +41,12 @@ struct FinishedProblem<Rank, MeshType, Placements...> {
 template <int Rank, class MeshType, class... Placements>
 using finished_problem = typename FinishedProblem<Rank, MeshType, Placements...>::type;
 
+/// The same where they are drawn from a distribution of real numbers.
+template <class T, int Rank, class MeshType, class... Placements>
+using drawn_problem = std::conditional_t<std::is_integral_v<T>,
+                                         layout_error<Reason::operation_needs_floating_point_numbers, Got<T>>,
+                                         finished_problem<Rank, MeshType, Placements...>>;
+
 }  // namespace detail
 
 /// A tensor whose elements are not yet written: for dry runs, which have none, and for what fills them at
@@ -116,7 +122,8 @@ constexpr void fill_uniform(const X& x, std::uint64_t seed, double low = 0, doub
 }
 
 /// Normal numbers; the same global tensor on any mesh and in any layout.
-template <class T, class... Placements, class MeshType, int Rank>
+template <class T, class... Placements, class MeshType, int Rank,
+          class Problem = detail::drawn_problem<T, Rank, MeshType, Placements...>>
 constexpr auto randn(const MeshType& mesh, const Shape<Rank>& shape, std::uint64_t seed, double mean = 0,
                      double deviation = 1) {
   auto x = empty<T, Placements...>(mesh, shape);
@@ -124,17 +131,21 @@ constexpr auto randn(const MeshType& mesh, const Shape<Rank>& shape, std::uint64
   return x;
 }
 template <class T, class... Placements, class MeshType, int Rank,
-          class Problem = detail::finished_problem<Rank, MeshType, Placements...>>
+          class Problem = detail::drawn_problem<T, Rank, MeshType, Placements...>>
 constexpr auto randn(const MeshType& mesh, const Index (&shape)[Rank], std::uint64_t seed, double mean = 0,
                      double deviation = 1) {
   return randn<T, Placements...>(mesh, to_array(shape), seed, mean, deviation);
 }
 template <class T, class... Placements, class MeshType, int Rank,
-          IllFormed Why = detail::finished_problem<Rank, MeshType, Placements...>>
+          IllFormed Why = detail::drawn_problem<T, Rank, MeshType, Placements...>>
+Why randn(const MeshType&, const Shape<Rank>&, std::uint64_t, double = 0, double = 1);  // see Why
+template <class T, class... Placements, class MeshType, int Rank,
+          IllFormed Why = detail::drawn_problem<T, Rank, MeshType, Placements...>>
 Why randn(const MeshType&, const Index (&)[Rank], std::uint64_t, double = 0, double = 1);  // see Why
 
 /// Uniform numbers in [low, high); the same global tensor on any mesh and in any layout.
-template <class T, class... Placements, class MeshType, int Rank>
+template <class T, class... Placements, class MeshType, int Rank,
+          class Problem = detail::drawn_problem<T, Rank, MeshType, Placements...>>
 constexpr auto uniform(const MeshType& mesh, const Shape<Rank>& shape, std::uint64_t seed, double low = 0,
                        double high = 1) {
   auto x = empty<T, Placements...>(mesh, shape);
@@ -142,13 +153,16 @@ constexpr auto uniform(const MeshType& mesh, const Shape<Rank>& shape, std::uint
   return x;
 }
 template <class T, class... Placements, class MeshType, int Rank,
-          class Problem = detail::finished_problem<Rank, MeshType, Placements...>>
+          class Problem = detail::drawn_problem<T, Rank, MeshType, Placements...>>
 constexpr auto uniform(const MeshType& mesh, const Index (&shape)[Rank], std::uint64_t seed, double low = 0,
                        double high = 1) {
   return uniform<T, Placements...>(mesh, to_array(shape), seed, low, high);
 }
 template <class T, class... Placements, class MeshType, int Rank,
-          IllFormed Why = detail::finished_problem<Rank, MeshType, Placements...>>
+          IllFormed Why = detail::drawn_problem<T, Rank, MeshType, Placements...>>
+Why uniform(const MeshType&, const Shape<Rank>&, std::uint64_t, double = 0, double = 1);  // see Why
+template <class T, class... Placements, class MeshType, int Rank,
+          IllFormed Why = detail::drawn_problem<T, Rank, MeshType, Placements...>>
 Why uniform(const MeshType&, const Index (&)[Rank], std::uint64_t, double = 0, double = 1);  // see Why
 
 }  // namespace shardwise

@@ -7,7 +7,6 @@
 /// from each rank to each that wants part of its block. On a dry mesh the same code only counts.
 
 #include <shardwise/memory/pooled_list.hpp>
-#include <shardwise/mesh/point_to_point.hpp>
 #include <shardwise/tensor/under_way.hpp>
 
 namespace shardwise::detail {
@@ -221,7 +220,7 @@ class MeshTransfer final : public UnderWay {
                                     .label = label_,
                                     .incoming = parcel.incoming});
     }
-    flight_->request = begin_messages(mesh_.job(), flight_->messages, type_);
+    flight_->request = mesh_.job().send_and_receive(flight_->messages, type_);
     for (const Moved& tensor : tensors_) {
       if (target_ >= 0 && adds_zeros(tensor, to_.member(target_))) {
         std::memset(tensor.out->data, 0, static_cast<std::size_t>(tensor.out->bytes));
@@ -256,13 +255,11 @@ class MeshTransfer final : public UnderWay {
     if (!message.incoming) return check_mpi(message.code, "MPI_Isend");
     if (message.code == MPI_SUCCESS && message.arrived == message.count && message.arrived_label == label_)
       return;
-    int kind = MPI_SUCCESS;
-    MPI_Error_class(message.code, &kind);
-    if (kind != MPI_SUCCESS && kind != MPI_ERR_TRUNCATE) throw MpiError("MPI_Irecv", message.code);
+    if (!message.too_long) check_mpi(message.code, "MPI_Irecv");
     const Moved& first = tensors_.front();
     const std::vector<Index> shape(first.shape.begin(), first.shape.begin() + first.rank);
     const auto sent = static_cast<DataType>(message.arrived_label & 7);
-    const std::string came = kind == MPI_ERR_TRUNCATE
+    const std::string came = message.too_long
                                  ? "more than that"
                                  : text({message.arrived * size_of(type_), " bytes of ", name_of(sent)});
     fail<std::runtime_error>(

@@ -86,6 +86,17 @@ struct LayoutProblem {
   using type = typename decltype(problem())::type;
 };
 
+/// Why a tensor has no block of its value, or `void`.
+template <class X>
+struct TermProblem {
+  using type = void;
+};
+template <class X>
+  requires(has_partial(X::layout))
+struct TermProblem<X> {
+  using type = layout_error<Reason::value_is_pending_on_every_rank, Got<X>>;
+};
+
 }  // namespace detail
 
 /// A layout that is not legal on its mesh makes a type that cannot be constructed, nor be operated on.
@@ -142,15 +153,12 @@ class Tensor {
   }
 
   /// This rank's block as an Eigen map: a column vector for rank 1, else a row-major matrix whose columns are
-  /// the last dimension.
-  auto local() const {
-    if constexpr (Rank == 1) {
-      return Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, 1>>(data(), box_.size[0]);
-    } else {
-      View<const T, Rank> block = view();
-      return Eigen::Map<const RowMajorMatrix<T>>(data(), block.rows(), block.columns());
-    }
-  }
+  /// the last dimension. Of a pending reduction it is no part of the value: see `local_term`.
+  auto local() const requires(!has_partial(layout)) { return mapped(); }
+  template <class X = Tensor, IllFormed Why = typename detail::TermProblem<X>::type>
+  Why local() const;  // see Why
+  /// The same of a pending reduction: this rank's term.
+  auto local_term() const requires(has_partial(layout)) { return mapped(); }
 
   constexpr View<const T, Rank> view() const {
     return {MeshType::dry ? nullptr : data_or_null(), box_.size, box_.begin, shape_};
@@ -165,6 +173,14 @@ class Tensor {
   constexpr bool unique() const { return buffer_.unique(); }
 
  private:
+  auto mapped() const {
+    if constexpr (Rank == 1) {
+      return Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, 1>>(data(), box_.size[0]);
+    } else {
+      View<const T, Rank> block = view();
+      return Eigen::Map<const RowMajorMatrix<T>>(data(), block.rows(), block.columns());
+    }
+  }
   constexpr const T* data_or_null() const {
     if (std::is_constant_evaluated()) return nullptr;
     return data();

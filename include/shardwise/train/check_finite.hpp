@@ -39,25 +39,22 @@ class NonFiniteError : public std::runtime_error {
 
 namespace detail {
 
-/// Counts the elements of a module's finished gradients that are NaN, or infinite.
+/// Counts the elements of a module's parameters and of their finished gradients that are NaN, or infinite.
 class NonFiniteElements {
  public:
   void count(const NamedParameter& parameter) {
     names_.push_back(parameter.name);
-    kernel::NonFinite here;
     ParameterCell& cell = *parameter.cell;
+    cell.await();  // it may still be on its way
     const MeshView& mesh = cell.stored.mesh;
     if (!mesh.dry()) {
       const AxisSet axes = axes_of_many(mesh);
       if (axes != 0) ranks_ = &mesh.communicator(axes);
       recorded_axes_ = mesh.recorded(axes);
       recorder_ = mesh.recorder();
-      const AnyTensor gradient = cell.finished_gradient();
-      if (gradient && counts_here(gradient)) {
-        here = cell.functions.count_non_finite(gradient.local_elements(), gradient.buffer->data);
-      }
     }
-    counts_.insert(counts_.end(), {here.nans, here.infinities});
+    add(cell, cell.set && !mesh.dry(), cell.stored);
+    add(cell, cell.finished.filled() && !mesh.dry(), cell.finished_gradient());
   }
 
   /// Adds up those of all ranks. Collective.
@@ -71,14 +68,27 @@ class NonFiniteElements {
     ranks_->all_reduce(counts_.data(), counts_.data(), count, DataType::i64, ReduceOp::sum);
   }
 
-  /// "NaN or infinite gradients in 2 of 9 parameters: head.weight (1 NaN, 2 infinite), norm.weight (1 NaN)", in the
-  /// order in which a backward pass comes by; empty if there are none.
+  /// "NaN or infinite values in 1 of 9 parameters: tokens.weight (1 NaN); NaN or infinite gradients in 2 of 9 parameters:
+  /// head.weight (1 NaN, 2 infinite), norm.weight (1 NaN)": values in the order in which a forward pass comes by,
+  /// gradients in that of a backward pass; empty if there are none.
   std::string text() const {
+    const std::string values = text("values", 0), gradients = text("gradients", 1);
+    return values + (values.empty() || gradients.empty() ? "" : "; ") + gradients;
+  }
+
+ private:
+  void add(const ParameterCell& cell, bool there, const AnyTensor& x) {
+    kernel::NonFinite here;
+    if (there && counts_here(x)) here = cell.functions.count_non_finite(x.local_elements(), x.buffer->data);
+    counts_.insert(counts_.end(), {here.nans, here.infinities});
+  }
+  std::string text(const char* what, std::size_t kind) const {
     constexpr std::size_t most = 8;
     std::string list;
     std::size_t bad = 0;
-    for (std::size_t i = names_.size(); i-- > 0;) {
-      const std::int64_t nans = counts_[2 * i], infinities = counts_[2 * i + 1];
+    for (std::size_t n = 0; n < names_.size(); ++n) {
+      const std::size_t i = kind == 0 ? n : names_.size() - 1 - n;
+      const std::int64_t nans = counts_[4 * i + 2 * kind], infinities = counts_[4 * i + 2 * kind + 1];
       if (nans + infinities == 0 || ++bad > most) continue;
       list += (bad > 1 ? ", " : "") + names_[i] + " (";
       if (nans > 0) list += std::to_string(nans) + " NaN";
@@ -88,13 +98,13 @@ class NonFiniteElements {
     }
     if (bad == 0) return "";
     if (bad > most) list += ", and " + std::to_string(bad - most) + " more";
-    return "NaN or infinite gradients in " + std::to_string(bad) + " of " + std::to_string(names_.size()) +
-           " parameters: " + list;
+    return detail::text(
+        {"NaN or infinite ", what, " in ", bad, " of ", names_.size(), " parameters: ", list});
   }
 
- private:
   std::vector<std::string> names_;
-  std::vector<std::int64_t> counts_;  // of each parameter the NaNs, then the infinities
+  std::vector<std::int64_t>
+      counts_;  // NaNs and infinities, of each parameter's values, then of its gradients
   const Communicator* ranks_ = nullptr;
   AxisSet recorded_axes_ = 0;
   Recorder* recorder_ = nullptr;
@@ -105,10 +115,10 @@ inline std::string text_of_non_finite(double x) { return std::isnan(x) ? "NaN" :
 
 }  // namespace detail
 
-/// What is not finite, the loss or gradients, these with the names of their parameters, first of those that the
-/// backward pass comes by first; or an empty text. `norm` is what `clip_gradients` or `gradient_norm` gave, of this
+/// What is not finite, the loss, or parameters and gradients, with the names of the parameters that the forward pass, or the
+/// backward pass, comes by first; or an empty text. `norm` is what `clip_gradients` or `gradient_norm` gave, of this
 /// module and the gradients that it has now; `loss`, like it, is the same number on every rank.
-/// If the norm is not finite this is collective: one all-reduce of two numbers a parameter over the whole mesh, and the
+/// If the norm is not finite this is collective: one all-reduce of four numbers a parameter over the whole mesh, and the
 /// text is the same on every rank. Else nothing communicates.
 template <class Module>
 std::string find_non_finite(Module& module, double loss, double norm) {
@@ -119,8 +129,8 @@ std::string find_non_finite(Module& module, double loss, double norm) {
   for (const auto& parameter : detail::distinct(detail::named_parameters_of(module))) found.count(parameter);
   found.finish();
   if (!text.empty()) text += "; ";
-  const std::string gradients = found.text();
-  if (!gradients.empty()) return text + gradients;
+  const std::string elements = found.text();
+  if (!elements.empty()) return text + elements;
   return text + "the norm of the gradients is " + detail::text_of_non_finite(norm) +
          ", though those that are there now are finite";
 }

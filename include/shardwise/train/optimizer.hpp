@@ -17,6 +17,7 @@
 /// ```
 
 #include <shardwise/kernel/update.hpp>
+#include <shardwise/train/gathers.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
 
 namespace shardwise {
@@ -44,6 +45,11 @@ constexpr void check_setting(const char* optimizer, const char* name, double val
   if (value >= 0 && value < end) return;
   fail({optimizer, ": ", name, " is ", value, ", which must be 0 or more",
         end == 1 ? ", and below 1" : ", and a finite number"});
+}
+
+constexpr void count_step(std::int64_t& steps) {  // a checkpoint may say any number
+  if (steps < 0 || steps > 1LL << 60) fail({"an optimizer cannot have made ", steps, " steps"});
+  ++steps;
 }
 
 }  // namespace detail
@@ -87,19 +93,20 @@ class Optimizer {
 
   /// One step for all parameters of `module`, the same one in every step, from the gradients that are there, which
   /// it clears. What is pending is finished first, by `reduce_gradients`; after that, or after `clip_gradients`,
-  /// nothing is, and a step communicates only to gather parameters that are whole where their state is sharded.
-  /// Throws `std::invalid_argument`, before anything is changed, if `module` is another one than in the steps before,
-  /// and in the first step if a group gets no parameter.
-  template <class Module>
+  /// nothing is, and a step communicates only to gather parameters that are whole where their state is sharded. Throws
+  /// `std::invalid_argument`, before anything is changed, if `module` is not that of the steps before, or a group is empty.
+  template <class Module, class Problem = detail::visit_problem<Module>>
   constexpr void step(Module& module) {
     const detail::ParameterList cells = detail::parameters_of(module);
     know(module, cells);
     detail::reduce_gradients_of(cells, reduction_);
-    ++steps_;
-    if (!gathers_) gathers_ = Shared<Gathers>::make(reduction_);
+    detail::count_step(steps_);
+    if (!gathers_) gathers_ = Shared<detail::Gathers>::make(reduction_);
     for (std::size_t i = 0; i < cells.size(); ++i) step_one(*cells[i], states_[i]);
     gathers_->buckets.start();
   }
+  template <class Module, IllFormed Why = detail::visit_problem<Module>>
+  Why step(Module&);  // see Why
 
   /// The settings, to be changed between steps: of the parameters that are in no group, or of group `i`, counted in
   /// the order in which they were added.
@@ -149,7 +156,6 @@ class Optimizer {
     Update settings;
     double rate_factor = 1;
   };
-  /// A parameter and its state.
   struct OwnedState {
     const detail::ParameterCell* cell = nullptr;
     DataType wide = DataType::f32;  ///< in which is computed
@@ -157,23 +163,6 @@ class Optimizer {
                   const ParameterState&) = nullptr;
     int group = -1;
     ParameterState state;
-  };
-
-  /// What is on its way to parameters that are whole, from where they were updated.
-  struct Gathers : Counted {
-    constexpr explicit Gathers(const ReduceOptions& options)
-        : buckets(options.bucket_bytes, options.in_background) {}
-    constexpr ~Gathers() { buckets.finish(); }  // NOLINT(bugprone-exception-escape): as in Shared
-    detail::Buckets buckets;
-  };
-  class Gathered final : public detail::Arrival {
-   public:
-    constexpr explicit Gathered(detail::ParameterCell& cell)
-        : cell_(Shared<detail::ParameterCell>::to(cell)) {}
-    constexpr void arrived(detail::AnyTensor&&) override { cell_->carrier = nullptr; }
-
-   private:
-    Shared<detail::ParameterCell> cell_;
   };
 
   /// Learns which parameters there are, and chooses the group of each; or makes sure that they are the same.
@@ -201,7 +190,7 @@ class Optimizer {
   void choose_groups(const std::vector<detail::NamedParameter>& parameters, bool divided) {
     std::vector<std::size_t> members(groups_.size());
     for_each_once(parameters, [&](const detail::NamedParameter& parameter, OwnedState& owned) {
-      const detail::AnyTensor& stored = parameter.cell->stored;
+      const auto& stored = parameter.cell->stored;
       const ParameterInfo info{parameter.name, stored.rank, elements(stored.shape)};
       std::size_t group = 0;
       while (group < groups_.size() && !groups_[group].chosen(info)) ++group;
@@ -210,11 +199,10 @@ class Optimizer {
       ++members[group];
     });
     for (std::size_t group = 0; group < groups_.size(); ++group) {
-      if (members[group] == 0 && !divided) {
-        detail::fail({"group ", group,
-                      " of an optimizer has no parameter: those that it chooses are in earlier "
-                      "groups, or there are none"});
-      }
+      if (members[group] > 0 || divided) continue;
+      detail::fail({"group ", group,
+                    " of an optimizer has no parameter: those that it chooses are in earlier ",
+                    "groups, or there are none"});
     }
   }
   constexpr void check_same(const detail::ParameterList& cells) const {
@@ -257,7 +245,7 @@ class Optimizer {
       gathers_->buckets.start();  // first comes what is needed first
     cell.carrier = &gathers_->buckets;
     const bool moves = gathers_->buckets.add(own, stored, stored.type, MemoryUse::gathered, Phase::optimizer,
-                                             Shared<Gathered>::make(cell));
+                                             Shared<detail::Gathered>::make(cell));
     if (!moves) cell.carrier = nullptr;
   }
 
@@ -270,7 +258,7 @@ class Optimizer {
     auto make = [&](Buffer& block) {
       if (!block) block = state_block(owned, mesh, count);
     };
-    ++state.steps;
+    detail::count_step(state.steps);
     if (update.state_blocks() > 0) make(state.first);
     if (update.state_blocks() > 1) make(state.second);
     if (auto* recorder = mesh.recorder()) recorder->compute(update.flops() * count);
@@ -287,7 +275,7 @@ class Optimizer {
 
   Update update_;
   ReduceOptions reduction_;
-  Shared<Gathers> gathers_;
+  Shared<detail::Gathers> gathers_;
   std::int64_t steps_ = 0;
   std::vector<Group> groups_;
   std::vector<OwnedState> states_;  // in the order of `visit`

@@ -102,7 +102,7 @@ class UnitState : public Counted {
 
  private:
   static constexpr bool stale(const ParameterCell& cell) {
-    return cell.layouts.gathered && cell.gathered_at != cell.changes;
+    return cell.layouts.gathered && cell.gathered_at != cell.changes();
   }
   constexpr void start() {
     UnitScope scope(recorder(), number);  // it may be ahead of its use
@@ -118,7 +118,7 @@ class UnitState : public Counted {
     if (cell.users++ > 0 && !stale(cell) && (cell.gathered || on_demand)) return;
     if (on_demand) {
       cell.gathered = Buffer();
-      cell.gathered_at = cell.changes;
+      cell.gathered_at = cell.changes();
     } else {
       cell.carrier = &buckets_;
       cell.gather(buckets_);
@@ -142,7 +142,7 @@ class UnitState : public Counted {
       if (!cell.layouts.gathered) continue;
       if (cell.carrier == &buckets_) {
         cell.carrier = nullptr;
-        if (!buckets_.idle()) cell.gathered_at = cell.changes - 1;  // it will not arrive
+        if (!buckets_.idle()) cell.gathered_at = cell.changes() - 1;  // it will not arrive
       }
       if (--cell.users == 0) cell.gathered = Buffer();
     }
@@ -244,7 +244,7 @@ class Unit {
     if constexpr (AbstractOperand<X>) {
       return f(x);
     } else if constexpr (OperandTraits<X>::on_tape) {
-      detail::UnitState& unit = *state_;
+      detail::UnitState& unit = state();
       const UnitScope scope(unit.recorder(), unit.number);
       auto& first = x.tape().template record<detail::UnitFirstNode>(x.tape(), state_);
       detail::UnitHold hold(unit);
@@ -257,7 +257,7 @@ class Unit {
       x.tape().template record<detail::UnitLastNode>(first);
       return y;
     } else {
-      detail::UnitState& unit = *state_;
+      detail::UnitState& unit = state();
       const UnitScope scope(unit.recorder(), unit.number);
       detail::UnitHold hold(unit);
       if (unit.next()) unit.next()->prefetch();
@@ -266,14 +266,18 @@ class Unit {
   }
 
   /// `next` is called after this one, and has the next number.
-  constexpr void link(const Unit& next) const { state_->link(*next.state_); }
+  constexpr void link(const Unit& next) const { state().link(next.state()); }
   /// What an `EventLog` calls it; 0 if nobody says.
-  constexpr void set_number(int number) const { state_->number = number; }
+  constexpr void set_number(int number) const { state().number = number; }
 
  private:
   template <class Module>
   constexpr void add(Module& module, bool borrowed) {
-    for (detail::ParameterCell* cell : detail::parameters_of(module)) state_->add(*cell, borrowed);
+    for (detail::ParameterCell* cell : detail::parameters_of(module)) state().add(*cell, borrowed);
+  }
+  constexpr detail::UnitState& state() const {
+    if (!state_) detail::no_cell();  // moved from, as its parameters are
+    return *state_;
   }
 
   Shared<detail::UnitState> state_;

@@ -57,22 +57,25 @@ inline void check_used(std::string_view used, const Weights& weights, const Load
   }
 }
 
-/// Gives parameters their values: those of a module; or, if it is divided over the ranks, those of each rank's part.
-inline Index load_parameters(const Communicator& ranks, const std::vector<NamedParameter>& parameters,
-                             bool divided, const std::filesystem::path& path, const LoadOptions& options) {
+/// Gives parameters their values: those of a module; or, if it is divided over the ranks, those of each rank's part. Of
+/// several names of one the first counts; the others may be there.
+inline Index load_parameters(const Communicator& ranks, const std::vector<NamedParameter>& all, bool divided,
+                             const std::filesystem::path& path, const LoadOptions& options) {
+  const std::vector<NamedParameter> parameters = distinct(all);
   Problems problems;
   std::optional<Weights> weights;
   std::vector<std::string> names;  // of the parameters' tensors
+  std::string used;                // those, and their other names
   problems.guard([&] {
+    for (const NamedParameter& each : all) used += renamed(options.name_of, each.name) + '\n';
     for (const NamedParameter& each : parameters) names.push_back(renamed(options.name_of, each.name));
     weights.emplace(path);
     check_fit(parameters, names, *weights, problems);
   });
-  std::string used;
-  if (!divided || (!parameters.empty() && is_first_rank(parameters.front().cell->stored.mesh))) {
-    for (const std::string& name : names) used += name + '\n';
+  if (divided) {
+    const bool tells = !parameters.empty() && is_first_rank(parameters.front().cell->stored.mesh);
+    used = gather_texts(ranks, tells ? used : "");
   }
-  if (divided) used = gather_texts(ranks, used);
   problems.guard([&] {
     if (weights) check_used(used, *weights, options, problems);
   });

@@ -24,7 +24,7 @@ inline Communicator ranks_of_parameters(const std::vector<NamedParameter>& param
   if (parameters.empty()) throw std::invalid_argument("the module has no parameters");
   const Communicator& ranks = all_ranks_of(parameters.front().cell->stored.mesh);
   for (const NamedParameter& parameter : parameters) {
-    if (all_ranks_of(parameter.cell->stored.mesh).native() != ranks.native()) {
+    if (all_ranks_of(parameter.cell->stored.mesh) != ranks) {
       throw std::invalid_argument("the parameters of the module lie among different ranks");
     }
   }

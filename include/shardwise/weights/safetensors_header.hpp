@@ -128,17 +128,16 @@ inline SafetensorsHeader read_safetensors_header(std::string_view bytes) {
   }
   const std::string_view text = bytes.substr(0, length);
   if (!text.starts_with('{')) fail("the header does not begin with {");
-  const Json json = json_of(text);
   SafetensorsHeader header;
-  for (const auto& [name, fields] : json.items()) {
+  json_of(text, [&](const std::string& name, const Json& fields) {
     if (name != "__metadata__") {
       header.tensors.push_back(read_stored_tensor(name, JsonPart(fields, "tensor \"" + name + "\"")));
-      continue;
+      return;
     }
     JsonPart(fields, name).for_each_member([&](const std::string& key, const JsonPart& value) {
       header.metadata.emplace(key, value.get<std::string>());
     });
-  }
+  });
   place_tensors(header.tensors, static_cast<Index>(length_bytes + length),
                 static_cast<Index>(bytes.size() - length));
   return header;

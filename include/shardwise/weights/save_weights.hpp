@@ -82,7 +82,7 @@ inline Index write_tensors(const std::filesystem::path& path, const std::vector<
   if (tensors.empty()) throw std::invalid_argument("write_tensors: there are no tensors to write");
   const Communicator& ranks = tensors.front().ranks();
   for (const NamedTensor& named : tensors) {
-    if (named.ranks().native() != ranks.native()) {
+    if (named.ranks() != ranks) {
       detail::fail({"write_tensors: \"", named.tensor().name, "\" and \"", tensors.front().tensor().name,
                     "\" lie on different meshes"});
     }
@@ -92,11 +92,11 @@ inline Index write_tensors(const std::filesystem::path& path, const std::vector<
   });
 }
 
-/// Writes every parameter of a module under its path, or under what `name_of` makes of it, as `write_tensors`
-/// does. Parameters without a value are an error too.
+/// Writes every parameter of a module under its path, the first if it has several, or under what `name_of` makes of it, as
+/// `write_tensors` does. Parameters without a value are an error too.
 template <class Module>
 Index save_weights(Module& module, const std::filesystem::path& path, const SaveOptions& options = {}) {
-  const auto parameters = detail::real_parameters_of(module);
+  const auto parameters = detail::distinct(detail::real_parameters_of(module));
   const Communicator ranks = detail::ranks_of_parameters(parameters);
   return detail::write_together(ranks, "save_weights", path, options, [&](auto& list) {
     for (const detail::NamedParameter& parameter : parameters) {

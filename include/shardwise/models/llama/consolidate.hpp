@@ -170,7 +170,7 @@ class Consolidation {
 ///
 /// `folder` must not be there, or be empty, unless it is to be replaced. It appears by one rename when all is on the
 /// device: where anything fails, or the process is killed, what was there is as it was. Throws `std::runtime_error`,
-/// naming the file, the tensor and what is wrong; then nothing new is left (only a kill leaves FOLDER.tmp-NUMBER).
+/// naming the file, the tensor and what is wrong; then nothing new is left (only a kill leaves FOLDER.tmp-swNUMBER).
 inline ConsolidatedCheckpoint consolidate_checkpoint(const std::filesystem::path& checkpoint,
                                                      const std::filesystem::path& folder,
                                                      const ConsolidateOptions& options = {}) {

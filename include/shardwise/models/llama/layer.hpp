@@ -32,10 +32,10 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T>> {
         wv(mesh, {config.features}, {config.kv_heads, config.head_size()}, Init::normal(config.deviation)),
         wo(mesh, {config.heads, config.head_size()}, {config.features}, Init::normal(config.deviation)),
         rope_{.theta = config.theta, .scaling = config.scaling} {
-    using Wq = typename Projection<"wq">::Weight;
-    detail::check_heads_suffice<Wq>(mesh.sizes(), config.heads);
-    detail::check_heads(config.heads, config.kv_heads, Wq::layout, Projection<"wk">::Weight::layout, 0,
-                        mesh.sizes(), MeshType::AxesOf::names.data());
+    constexpr Layout q = detail::heads_layout<style_of<PlanType, "wq">, typename Projection<"wq">::Weight>(),
+                     k = detail::heads_layout<style_of<PlanType, "wk">, typename Projection<"wk">::Weight>();
+    detail::check_heads_suffice<MeshType>(q, mesh.sizes(), config.heads);
+    detail::check_heads(config.heads, config.kv_heads, q, k, 2, mesh.sizes(), MeshType::AxesOf::names.data());
   }
 
   /// x: [batch, sequence, features], and so is the result.

@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// A parameter brings no tape: what is made of it by itself would have no way back to its gradient. `alongside(w, x)` is
+/// the parameter as `x` would see it, on the tape of `x`, and a tensor where there is none.
+// expect: LayoutError<Reason::parameter_is_on_no_tape_by_itself, Got<Parameter<Tensor<float, 1, Mesh<tp>, Replicate>.*>>, Cure<Hint::redistribute_alongside_of_the_parameter_and_the_other_operand>>
+
+#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/module/parameter.hpp>
+#include <shardwise/ops/add.hpp>
+
+using namespace shardwise;
+using Vector = Tensor<float, 1, Mesh<tp>, Shard<0>>;
+using Bias = Parameter<Tensor<float, 1, Mesh<tp>, Replicate>>;
+
+#ifdef SHOULD_FAIL
+auto biased(const Var<Vector>& x, const Bias& bias) {
+  return add(x, redistribute<tp, Shard<0>>(bias));
+}
+#else
+auto biased(const Var<Vector>& x, const Bias& bias) {
+  return add(x, redistribute<tp, Shard<0>>(alongside(bias, x)));
+}
+#endif

@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// What trains a model changes it.
+// expect: LayoutError<Reason::const_model_cannot_change, Got<const Mlp<Mesh<tp>.*>>, Cure<Hint::take_a_model_that_is_not_const>>
+
+#include <shardwise/shardwise.hpp>
+
+using namespace shardwise;
+
+#ifdef SHOULD_FAIL
+void step(AdamW& adamw, const Mlp<Mesh<tp>>& model) {
+  adamw.step(model);
+}
+#else
+void step(AdamW& adamw, Mlp<Mesh<tp>>& model) {
+  adamw.step(model);
+}
+#endif
