@@ -53,6 +53,7 @@ void Checkpoints::begin(TrainedModel& model) {
     throw std::runtime_error(last->string() +
                              " is there already: give --resume to go on from it, or another folder");
   }
+  checkpointer_->claim();
   if (last) resume_from(*last);
   if (!last && options.resume && run_.prints()) {
     std::printf("there is no checkpoint in %s: beginning anew\n", options.save.c_str());
@@ -86,7 +87,10 @@ bool Checkpoints::after_step(bool ends) {
     saved = tell(checkpointer_->save(step_, *contents_, notes_));
   }
   if (ends) saved = tell(checkpointer_->finish()) && saved;
-  return saved;
+  if (!ends || saved) return saved;
+  saved = tell(
+      checkpointer_->save(step_, *contents_, notes_));  // once more: if the disk was full, there is room now
+  return tell(checkpointer_->finish()) && saved;
 }
 
 bool Checkpoints::tell(const std::optional<std::string>& problem) const {

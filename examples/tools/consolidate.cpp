@@ -5,7 +5,6 @@
 /// From a Llama's checkpoint to a folder in Hugging Face's form, and back: in this process alone, without MPI, and in
 /// little memory.
 
-#include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -15,6 +14,7 @@
 #include <shardwise/models/llama/import_weights.hpp>
 
 #include "byte_progress.hpp"
+#include "option_errors.hpp"
 
 namespace {
 
@@ -65,7 +65,7 @@ void run(const Options& options) {
   if (made.missing_tokenizer.empty()) return;
   std::fprintf(stderr,
                "note: no tokenizer.json: the checkpoint names %s, which is not there or no tokenizer\n",
-               made.missing_tokenizer.c_str());
+               tools::shown(made.missing_tokenizer).c_str());
 }
 
 }  // namespace
@@ -76,6 +76,7 @@ int main(int argc, char** argv) {
                "shardwise-consolidate");
   app.option_defaults()->always_capture_default();
   add_options(app, options);
+  app.failure_message(option_error);
   CLI11_PARSE(app, argc, argv);
   std::signal(SIGXFSZ, SIG_IGN);  // so that a limit on the size of files is an error with a name
   try {
@@ -85,7 +86,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s: interrupted: nothing was changed\n", options.to.c_str());
     return signal.exit_code();
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "shardwise-consolidate: %s\n", error.what());
+    std::fprintf(stderr, "shardwise-consolidate: %s\n", shown(error.what()).c_str());
     return 1;
   }
 }

@@ -40,7 +40,10 @@ int main(int argc, char** argv) {
     CLI::App app("Writes text with a Llama that is split over all ranks.", "shardwise-generate");
     app.option_defaults()->always_capture_default();
     add_options(app, text);
+    double timeout = 600;
+    add_timeout(app, timeout);
     if (auto code = parse(app, argc, argv)) return *code;
+    const auto watched = watchdog(timeout);
     write_text(text);
     return 0;
   });

@@ -5,7 +5,6 @@
 /// What a checkpoint, a folder of checkpoints, a safetensors file or a folder in Hugging Face's form holds, and whether
 /// it is whole. In this process alone, without MPI.
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -19,6 +18,7 @@
 #include <shardwise/weights/weights.hpp>
 
 #include "byte_progress.hpp"
+#include "option_errors.hpp"
 
 namespace {
 
@@ -142,7 +142,7 @@ std::vector<std::string> verified(Json& described, const fs::path& path, bool ve
   return problems;
 }
 
-constexpr std::string_view step_prefix = "step-", unfinished_mark = ".tmp-";
+constexpr std::string_view step_prefix = "step-", unfinished_mark = sw::detail::temporary_mark;
 
 /// In the order of the steps.
 std::vector<fs::path> step_folders(const fs::path& folder) {
@@ -195,14 +195,8 @@ Json described(const Options& options) {
 }
 
 // ---- As text -----------------------------------------------------------------------------------------------------
-/// What a file says must not steer the terminal.
-std::string shown(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return text;
-}
-std::string shown(const Json& text) { return shown(text.get<std::string>()); }
+std::string shown(const Json& text) { return tools::shown(text.get<std::string>()); }
+using tools::shown;
 std::string size_of(const Json& bytes) { return size_text(bytes.get<sw::Index>()); }
 
 std::string mesh_text(const Json& mesh) {
@@ -241,8 +235,7 @@ std::string shape_text(const Json& shape) {
 
 void print_tensors(const Json& tensors) {
   std::size_t longest = 0;
-  for (const Json& tensor : tensors)
-    longest = std::max(longest, tensor["name"].get_ref<const std::string&>().size());
+  for (const Json& tensor : tensors) longest = std::max(longest, shown(tensor["name"]).size());
   for (const Json& tensor : tensors) {
     std::printf("  %-*s  %-4s %-18s %12s", static_cast<int>(longest), shown(tensor["name"]).c_str(),
                 shown(tensor["type"]).c_str(), shape_text(tensor["shape"]).c_str(),
@@ -332,11 +325,12 @@ int main(int argc, char** argv) {
   app.add_flag("--tensors", options.tensors, "each tensor, with its type, shape, bytes and layout");
   app.add_flag("--verify", options.verify, "compare the checksums of all elements");
   app.add_flag("--json", options.json, "all of it, for machines");
+  app.failure_message(option_error);
   CLI11_PARSE(app, argc, argv);
   try {
     const Json all = described(options);
     if (options.json) {
-      std::printf("%s\n", all.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+      std::printf("%s\n", all.dump(2, ' ', true, Json::error_handler_t::replace).c_str());
     } else {
       print_text(all, options.tensors);
     }
@@ -348,7 +342,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s: interrupted\n", options.path.c_str());
     return signal.exit_code();
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "shardwise-inspect: %s\n", error.what());
+    std::fprintf(stderr, "shardwise-inspect: %s\n", tools::shown(error.what()).c_str());
     return 1;
   }
 }

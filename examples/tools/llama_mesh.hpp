@@ -8,6 +8,7 @@
 #include <array>
 #include <type_traits>
 
+#include <shardwise/mesh/recorder.hpp>
 #include <shardwise/models/llama/plan.hpp>
 #include <shardwise/parallel/zero.hpp>
 
@@ -41,6 +42,18 @@ constexpr JobSizes job_sizes(int pp, int replicas, int dp, int tp, sw::Index kv_
 }
 constexpr JobSizes on_job_mesh(const sw::MeshSizes& numbers) {
   return {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]};
+}
+
+/// Whether all ranks of a job say `ok`: counted, in its plan too, as a part of the step before.
+template <class Job>
+constexpr bool agree(const Job& job, bool ok) {
+  sw::AxisSet axes = 0;
+  for (int axis = 0; axis < Job::axes; ++axis) axes |= job.sizes()[axis] > 1 ? 1u << axis : 0;
+  if (axes == 0) return ok;
+  const sw::PhaseScope phase(job.recorder(), sw::Phase::optimizer);
+  if (auto* recorder = job.recorder()) recorder->communicate(sw::Collective::all_reduce, axes, 4);
+  if constexpr (!Job::dry) ok = job.communicator(axes).agree(ok);
+  return ok;
 }
 
 /// Tensor parallel, also sequence parallel if wanted, and ZeRO of a level from 0 to 3 on dp.

@@ -5,10 +5,14 @@
 /// @file
 /// The options of the example programs.
 
-#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
 #include <optional>
 
-#include <shardwise/mesh/communicator.hpp>
+#include <shardwise/mesh/same_on_all_ranks.hpp>
+#include <shardwise/mesh/watchdog.hpp>
+
+#include "option_errors.hpp"
 
 namespace tools {
 
@@ -19,9 +23,29 @@ inline CLI::Option* add_count(CLI::App& app, const char* name, auto& value, cons
   return app.add_option(name, value, text)->check(CLI::Range(1, 1 << 24));
 }
 
-/// Parses the options. Returns the exit code if the program is to end now: after --help, or after nonsense,
-/// about which the first rank alone says a word.
+/// How long ranks wait for each other, see `sw::Watchdog`.
+inline void add_timeout(CLI::App& app, double& seconds) {
+  app.add_option("--timeout", seconds,
+                 "seconds after which a rank that waits for others ends the job; 0: never")
+      ->check(CLI::NonNegativeNumber);
+}
+
+/// None where MPI does not grant what it needs, or none is wanted. Collective.
+inline std::unique_ptr<sw::Watchdog> watchdog(double seconds) {
+  int level = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&level);
+  if (level >= MPI_THREAD_MULTIPLE) return std::make_unique<sw::Watchdog>(sw::world(), seconds);
+  if (seconds > 0 && sw::world().rank() == 0)
+    std::fprintf(stderr, "no --timeout: MPI does not grant MPI_THREAD_MULTIPLE\n");
+  return nullptr;
+}
+
+/// Parses the options, which are the same on all ranks: none may differ, as all but those of files say what ranks do
+/// together, and files are read and written by all. Returns the exit code if the program is to end now: after --help, or
+/// after nonsense, about which the first rank alone says a word. Throws `std::invalid_argument` where ranks differ.
 inline std::optional<int> parse(CLI::App& app, int argc, char** argv) {
+  sw::require_same(sw::world(), argc, argv);
+  app.failure_message(option_error);
   try {
     app.parse(argc, argv);
     return std::nullopt;

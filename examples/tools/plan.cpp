@@ -294,6 +294,7 @@ int main(int argc, char** argv) {
       "shardwise-plan");
   app.option_defaults()->always_capture_default();
   add_options(app, options);
+  app.failure_message(option_error);
   CLI11_PARSE(app, argc, argv);
   try {
     const StepJob job = job_of(options.job, 1);

@@ -43,6 +43,7 @@ StepPlan planned(const StepJob& job, const JobSizes& coordinates, sw::EventLog* 
   recorder.restart();
   recorder.set_log(log);
   train_step(pipeline, stages, adamw, options, load);
+  agree(mesh, true);  // whether to stop
   return {recorder.record(), mesh.sizes()};
 }
 

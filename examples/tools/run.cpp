@@ -3,12 +3,16 @@
 
 #include "run.hpp"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <fstream>
 #include <utility>
 
 #include <shardwise/data/open_token_corpus.hpp>
+#include <shardwise/inspect/names.hpp>
 #include <shardwise/inspect/plan_table.hpp>
+#include <shardwise/inspect/same_plan.hpp>
 #include <shardwise/inspect/trace_file.hpp>
 #include <shardwise/kernel/gemm.hpp>
 
@@ -84,6 +88,7 @@ Run::Run(TrainOptions options)
       schedule_(rates_of(options_)) {
   options_.job.sizes = on_job_mesh(mesh_.sizes());
   options_.job.model.vocabulary = tokenizer_.vocabulary();
+  sw::require_same(sw::world(), plan_step(job(), {}));  // sizes may be read from files, and those may differ
 }
 
 sw::LlamaTokens Run::special_tokens() const {
@@ -120,12 +125,43 @@ void Run::begin(std::int64_t step) {
 void Run::tell(std::int64_t step, const Progress::Values& values, double seconds) {
   progress_->show(step + 1, values);
   if (!log_) return;
-  log_->add({.step = step,
-             .loss = values.loss,
-             .rate = values.rate,
-             .gradient_norm = values.norm,
-             .tokens = sampler_.counted(step),
-             .seconds = seconds});
+  try {
+    log_->add({.step = step,
+               .loss = values.loss,
+               .rate = values.rate,
+               .gradient_norm = values.norm,
+               .tokens = sampler_.counted(step),
+               .seconds = seconds});
+  } catch (const std::runtime_error& error) {  // steps are worth more than their log
+    std::fprintf(stderr, "the log ends before step %lld: %s\n", static_cast<long long>(step), error.what());
+    log_.reset();
+  }
+}
+
+void Run::check() const {
+  const auto memory =
+      static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  const sw::Communicator world = sw::world();
+  const sw::Index own[]{plan_step(job(), on_job_mesh(mesh_.coordinates())).peak_bytes()};
+  const std::vector<sw::Index> all = sw::detail::gather(world, own);
+  sw::detail::together(world, "this run", [&] {
+    double needed = 0;
+    for (int rank = 0; rank < world.size(); ++rank) {
+      if (world.hosts().of(rank) == world.hosts().of(world.rank()))
+        needed += static_cast<double>(all[static_cast<std::size_t>(rank)]);
+    }
+    if (needed > memory) {
+      throw std::runtime_error(
+          "a step takes " + sw::bytes_text(static_cast<sw::Index>(needed)) +
+          " on the ranks of this host, which has " + sw::bytes_text(static_cast<sw::Index>(memory)) +
+          ": see --recompute, --zero, --tp, --pp, --micro-batches and --bf16, or take more hosts");
+    }
+    if (!prints()) return;
+    if (!options_.trace.empty()) sw::detail::TemporaryFile(options_.trace, sw::detail::temporary_token());
+    if (options_.export_to.empty()) return;
+    std::filesystem::create_directories(options_.export_to);
+    sw::detail::TemporaryFile(options_.export_to / "config.json", sw::detail::temporary_token());
+  });
 }
 
 bool Run::compare(const StepPlan& recorded) const {

@@ -44,6 +44,8 @@ class Run {
   sw::LoadedBatch<Mesh> load(const Mesh& stage, std::int64_t step, sw::Index micro_batch) const;
 
   void print_job() const;
+  /// That memory holds a step, and that what is written at the end can be. Throws `std::runtime_error` on all ranks.
+  void check() const;
   /// Opens the log, of the steps from this one on.
   void begin(std::int64_t step);
   void tell(std::int64_t step, const Progress::Values& values, double seconds);

@@ -43,13 +43,26 @@ void add_run_options(CLI::App& app, TrainOptions& options) {
   add_count(app, "--save-every", options.save_every,
             "steps; also after the last one, and when stopped by a signal")
       ->needs(save);
-  add_count(app, "--keep", options.keep, "so many of the last checkpoints stay")->needs(save);
+  app.add_option("--keep", options.keep, "so many of the last checkpoints stay")
+      ->check(CLI::Range(2, 1 << 24))
+      ->needs(save);
   app.add_flag("--resume", options.resume, "go on from the last checkpoint, if there is one")->needs(save);
   app.add_flag("--save-in-foreground", options.save_in_foreground, "wait until a checkpoint is written")
       ->needs(save);
   app.add_option("--export", options.export_to, "a folder for the trained model, in Hugging Face's form");
   app.add_option("--progress", options.progress, "a line that is written over, or a plain line now and then")
       ->check(CLI::IsMember({"line", "plain"}));
+}
+
+/// The mesh says the same, but in other numbers: tp is what --tp leaves over for kvr.
+void check_ranks(const JobOptions& job) {
+  const int asked = job.pp * job.replicas * job.dp.value_or(1) * job.tp, ranks = sw::world().size();
+  if (job.dp ? asked == ranks : ranks % asked == 0) return;
+  auto option = [](const char* name, int value) { return std::string(name) + std::to_string(value); };
+  throw std::invalid_argument(option("--pp ", job.pp) + option(" --replicas ", job.replicas) +
+                              (job.dp ? option(" --dp ", *job.dp) : "") + option(" --tp ", job.tp) +
+                              (job.dp ? option(" are ", asked) : option(" need a multiple of ", asked)) +
+                              option(" ranks, but the job has ", ranks));
 }
 
 }  // namespace
@@ -65,11 +78,13 @@ int main(int argc, char** argv) {
     add_job_options(app, job);
     add_count(app, "--batch", job.batch, "sequences in a step, of all ranks and micro-batches together");
     add_run_options(app, options);
+    add_timeout(app, options.timeout);
     app.add_option("--rate-schedule", decay, "of the learning rate, after warm-up")
         ->check(CLI::IsMember({"constant", "linear", "cosine"}));
     if (auto code = parse(app, argc, argv)) return *code;
     options.decay = sw::parse_decay(decay);
     options.job = job_of(job, sw::any);  // data-parallel are all ranks that are left
+    check_ranks(job);
     return train(options) ? 0 : 1;
   });
 }

@@ -11,6 +11,7 @@
 #include <shardwise/inspect/timeline.hpp>
 
 #include "checkpoints.hpp"
+#include "options.hpp"
 #include "run.hpp"
 #include "stop_signal.hpp"
 
@@ -21,6 +22,7 @@ bool train(const TrainOptions& given) {
   const Job& mesh = run.mesh();
   const TrainOptions& options = run.options();
 
+  run.check();
   sw::EventLog log(sw::clock_seconds);
   sw::Recording recording(mesh, options.trace.empty() ? nullptr : &log);
   const std::unique_ptr<TrainedModel> model = make_trained_model(mesh, run.job(),
@@ -36,6 +38,7 @@ bool train(const TrainOptions& given) {
   const std::int64_t begun = step;
   const StopSignal stop;
   run.begin(step);
+  const auto watched = watchdog(options.timeout);  // before, one rank may read texts alone
   bool stopped = false, saved = true;
   while (step < options.steps && !stopped) {
     using Clock = std::chrono::steady_clock;
@@ -47,7 +50,7 @@ bool train(const TrainOptions& given) {
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     run.tell(step, {.loss = result.loss, .rate = rate, .norm = result.norm}, seconds);
     ++step;
-    stopped = !sw::world().agree(!stop.asked());
+    stopped = !agree(mesh, !stop.asked());
     saved = checkpoints.after_step(stopped || step == options.steps);
   }
   if (stopped && run.prints())

@@ -31,6 +31,7 @@ struct TrainOptions {
   sw::Decay decay = sw::Decay::cosine;
   double rate = 3e-3, floor = 0.1, weight_decay = 0.1, max_norm = 1;
   std::uint64_t seed = 1;
+  double timeout = 600;  ///< seconds, see `sw::Watchdog`
   std::string progress = "plain";
 
   std::int64_t warmup_steps() const { return warmup.value_or(steps / 10); }

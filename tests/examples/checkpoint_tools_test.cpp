@@ -313,12 +313,12 @@ TEST_CASE("what is in it") {
 
   // Checkpoints of a run. One is damaged, and one was never finished.
   const fs::path runs = scratch / "run";
-  fs::create_directories(runs / "step-00000020.tmp-7");
+  fs::create_directories(runs / "step-00000020.tmp-sw7");
   fs::copy(folder, runs / "step-00000010");
   fs::copy(folder, runs / "step-00000005");
   const std::string listed = inspected({runs, "--verify"});
   CHECK(listed.find("step-00000005: checkpoint on") < listed.find("step-00000010: checkpoint on"));
-  CHECK(has(listed, "step-00000020.tmp-7: not finished"));
+  CHECK(has(listed, "step-00000020.tmp-sw7: not finished"));
   fs::remove(runs / "step-00000005" / "rank-00002.bin");
   const Ended ended = inspect({runs, "--json"});
   CHECK(ended.code == 1);
@@ -629,4 +629,43 @@ TEST_CASE("pieces of any cut, rows longer than a slab, and more files than may b
     CHECK(has(problem, file.string() + ": tensor \"" + tensor.name + "\": the checksum of rows "));
   }
   CHECK(sw::verify_checkpoint(folder).size() == found.tensors.size());
+}
+
+TEST_CASE("files that are made to do harm") {
+  const Scratch scratch;
+  const std::string folder = scratch / "harm";
+  fs::create_directories(folder);
+  const std::string evil = "model.\x1b]0;x\a\xc2\x9b" + std::string(5'000'000, 'x');
+  constexpr Index terabyte = Index{1} << 40;
+  sw::CheckpointManifest manifest;
+  manifest.mesh = {{evil, 2}};
+  manifest.numbers = {{evil, 1}};
+  manifest.notes[evil] = 1;
+  manifest.files = {{"a", terabyte}};
+  manifest.tensors = {{evil, sw::StoredType::u8, {terabyte}, evil, terabyte, {{0, 0, {0}, {terabyte}, {7}}}}};
+  write_bytes(folder + "/manifest.json", sw::detail::manifest_text(manifest));
+  write_bytes(folder + "/a", "");
+  fs::resize_file(folder + "/a", terabyte);  // without blocks on the device
+
+  const auto harmless = [](const Ended& ended) {
+    return !has(ended.text, "\x1b") && !has(ended.text, "\a") && !has(ended.text, "\xc2\x9b") &&
+           ended.text.size() < 10'000;
+  };
+  CHECK(harmless(inspect({folder, "--tensors"})));
+  const Ended consolidation = consolidate({folder, scratch / "out"});
+  CHECK(consolidation.code == 1);
+  CHECK(harmless(consolidation));
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    write_bytes(scratch / "now", "");
+  });
+  const Ended verification = run({INSPECT, folder, "--verify"}, RLIM_INFINITY, scratch / "now");
+  later.join();
+  CHECK(verification.code == 128 + SIGTERM);
+  CHECK(has(verification.text, "interrupted"));
+
+  const Ended of_run = consolidate({scratch / "", scratch / "out"});
+  CHECK(has(of_run.text, "not a checkpoint, but a folder of some: name one, such as " + folder));
+  CHECK(has(inspect({"--tensor", folder}).text,
+            "shardwise-inspect: The following argument was not expected: --tensor; did you mean --tensors?"));
 }

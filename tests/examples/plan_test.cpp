@@ -110,7 +110,8 @@ TEST_CASE("fully sharded, each layer is gathered twice and reduced once in a mic
     CHECK(traffic(rank, "backward", "all_gather", {"dp"}) ==
           Traffic{80 * micro, 4 * (whole - tables) * micro});
     CHECK(traffic(rank, "backward", "reduce_scatter", {"dp"}) == units);
-    CHECK(traffic(rank, "optimizer", "all_reduce", {"dp", "tp"}) == Traffic{1, 8});
+    // The norm, and whether to stop.
+    CHECK(traffic(rank, "optimizer", "all_reduce", {"dp", "tp"}) == Traffic{2, 8 + 4});
   }
 }
 

@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What the programs say of options that are none, and of what files say.
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include <shardwise/layout/text.hpp>
+
+namespace tools {
+
+/// Begins with the program's name, and names the option that may be meant.
+inline std::string option_error(const CLI::App* app, const CLI::Error& error) {
+  std::string text = app->get_name() + ": " + error.what();
+  for (const std::string& word : app->remaining()) {
+    std::string nearest;
+    std::size_t least = 4;  // letters
+    for (const CLI::Option* option : app->get_options()) {
+      for (const std::string& name : option->get_lnames()) {
+        const std::size_t distance =
+            shardwise::detail::edit_distance(word.substr(0, word.find('=')), "--" + name);
+        if (distance < least) nearest = name, least = distance;
+      }
+    }
+    if (!nearest.empty()) text += "; did you mean --" + nearest + "?";
+  }
+  return text + "\nRun with --help for more information.\n";
+}
+
+/// What a file says, for a terminal: it must neither steer it nor fill it.
+inline std::string shown(std::string text) {
+  constexpr std::size_t longest = 1000;
+  if (text.size() > longest) text.replace(longest, text.npos, " …");
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]),
+               before = static_cast<unsigned char>(i > 0 ? text[i - 1] : 0);
+    if (c < 0x20 || c == 0x7f || (before == 0xc2 && c < 0xa0))
+      text[i] = '?';  // U+0080 to U+009F are controls too
+  }
+  return text;
+}
+
+}  // namespace tools
