@@ -37,12 +37,14 @@ room(text kernel io)
 room(data text tensor)
 room(models nn train checkpoint)
 room(inspect mesh)
+room(simulate mesh)
 
 set(std "^[a-z0-9_]+$")            # <vector>
 set(mpi "^mpi\\.h$")
 set(node "^(fcntl|unistd)\\.h$|^sys/|^linux/futex\\.h$")
 set(pages "^sys/mman\\.h$|^unistd\\.h$")
 set(signals "^signal\\.h$")
+set(places "^(dlfcn|execinfo)\\.h$")
 set(threads "^pthread\\.h$|^signal\\.h$")
 set(eigen "^(unsupported/)?Eigen/")
 set(range "^range/v3/")
@@ -54,7 +56,7 @@ set(may_schedule "${std}")
 set(may_mesh "${std}|^sched\\.h$")
 set(may_kernel "${std}|${eigen}|^dnnl\\.h$|^[a-z0-9]*intrin\\.h$")  # and kernel/onednn.hpp alone: signal.h
 set(may_memory "${std}")           # and memory/large_blocks.hpp alone: what gives pages
-foreach(room tensor autograd ops module parallel inspect)
+foreach(room tensor autograd ops module parallel inspect simulate)
   set(may_${room} "${std}|${eigen}")
 endforeach()
 foreach(room nn train pipeline models)
@@ -83,14 +85,18 @@ foreach(header IN LISTS headers)
       if(NOT CMAKE_MATCH_1 IN_LIST below_${room})
         string(APPEND wrong "${header}: includes ${file}, but ${room}/ may know only: ${below_${room}}\n")
       endif()
+    elseif(file STREQUAL "shardwise/version.hpp")
+      # nothing but numbers
     elseif(file MATCHES "${mpi}" AND header STREQUAL "shardwise/mesh/mpi.hpp")
       # the one place
     elseif(file MATCHES "${node}" AND header MATCHES "^shardwise/mesh/(shared_segment|doorbell|node_rounds)\\.hpp$")
       # the memory of a node
+    elseif(file MATCHES "${places}" AND header STREQUAL "shardwise/mesh/place_in_program.hpp")
+      # the one place
     elseif(file MATCHES "${pages}" AND header STREQUAL "shardwise/memory/large_blocks.hpp")
       # the one place
-    elseif(file MATCHES "${threads}" AND header STREQUAL "shardwise/mesh/progress.hpp")
-      # the one place
+    elseif(file MATCHES "${threads}" AND header MATCHES "^shardwise/mesh/(progress|watchdog)\\.hpp$")
+      # the two places
     elseif(file MATCHES "${signals}" AND header STREQUAL "shardwise/kernel/onednn.hpp")
       # the one place
     elseif(NOT file MATCHES "${may_${room}}")

@@ -3,8 +3,8 @@
 
 cmake_minimum_required(VERSION 3.24)
 
-# Builds and runs somebody else's program in one of the ways that users have: WAY is find_package, add_subdirectory
-# or plain (mpicxx and -I, no CMake).
+# Builds and runs somebody else's program in one of the ways that users have: WAY is find_package, add_subdirectory,
+# pkg_config (mpicxx, and what is installed) or plain (mpicxx and -I, no CMake).
 
 function(must)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE out)
@@ -29,6 +29,13 @@ if(WAY STREQUAL "find_package")
 elseif(WAY STREQUAL "add_subdirectory")
   must(${configure} "-DSHARDWISE_SOURCE=${SHARDWISE_SOURCE}")
   must("${CMAKE_COMMAND}" --build "${WORK}/build")
+elseif(WAY STREQUAL "pkg_config")
+  must("${CMAKE_COMMAND}" --install "${SHARDWISE_BUILD}" --prefix "${WORK}/prefix" --component library)
+  set(ENV{PKG_CONFIG_PATH} "${WORK}/prefix/share/pkgconfig")
+  must(pkg-config --cflags --libs "shardwise = ${SHARDWISE_VERSION}")
+  separate_arguments(flags UNIX_COMMAND "${out}")
+  set(ENV{OMPI_CXX} "${COMPILER}")
+  must("${MPI_COMPILER}" "${source}/consumer.cpp" ${flags} -o "${program}")
 elseif(WAY STREQUAL "plain")
   string(REPLACE "|" ";" EIGEN "${EIGEN}")
   list(TRANSFORM EIGEN PREPEND -isystem)

@@ -6,8 +6,14 @@
 /// it was found by the programs in tests/fuzz/. (Those of tokenizers are in tokenizer_test.cpp.)
 
 #include <doctest/doctest.h>
+#include <malloc.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <filesystem>
@@ -169,6 +175,69 @@ TEST_CASE("a manifest whose sums overflow") {
   CHECK(manifest_error("[]", "[]", R"({"step":18446744073709551615})") ==
         "numbers, \"step\": it is 18446744073709551615, expected an integer, -9223372036854775808 or more");
   CHECK(manifest_error("[]", "[]", R"({"step":-9223372036854775808})") == "no error");
+}
+
+TEST_CASE("a tensor of very many pieces takes a time that does not grow with the square of their number") {
+  std::string pieces;
+  constexpr int columns = 300'000;
+  for (int i = 0; i < columns; ++i) {
+    const std::string number = std::to_string(i);
+    pieces += (i > 0 ? ",[0," : "[0,") + number + ",[0," + number + R"(],[1,1],"0000000000000000"])";
+  }
+  const std::string files = R"([["a",)" + std::to_string(columns) + "]]";
+  const std::string shape = "[1," + std::to_string(columns) + "]";
+  CHECK(manifest_error(files, "[" + tensor_named("x", shape, "[" + pieces + "]") + "]") == "no error");
+  pieces.replace(pieces.rfind("[0,299999]"), 10, "[0,299998]");
+  CHECK(manifest_error(files, "[" + tensor_named("x", shape, "[" + pieces + "]") + "]") ==
+        "tensor \"x\": a piece is missing, and another there twice");
+}
+
+TEST_CASE("a header of very many tensors takes a few times the memory of its text") {
+  std::string text = "{";
+  for (int i = 0; text.size() < 20'000'000; ++i) {
+    text += "\"" + std::to_string(i) + R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)";
+  }
+  text.back() = '}';
+  const auto length = std::bit_cast<std::array<char, 8>>(static_cast<std::uint64_t>(text.size()));
+  text.insert(text.begin(), length.begin(), length.end());
+  const pid_t child = ::fork();  // whose memory is measured
+  if (child == 0) {
+    ::malloc_trim(0);
+    rusage before{}, after{};
+    ::getrusage(RUSAGE_SELF, &before);
+    const std::size_t tensors = detail::read_safetensors_header(text).tensors.size();
+    ::getrusage(RUSAGE_SELF, &after);
+    ::_exit(tensors > 300'000 && after.ru_maxrss - before.ru_maxrss < 200 << 10 ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+}
+
+TEST_CASE("what killed processes left is removed, and nothing else") {
+  const Folder folder;
+  const auto target = folder / "text";
+  for (const std::string name :
+       {"text.tmp-sw7", "text.tmp-mine", "text.tmp-sw7x", "text.tmp-sw", "other.tmp-sw7"})
+    folder.file(name, "x");
+  const detail::TemporaryFile under_way(target, 8);
+  write_file_atomically(target, "y");
+  std::vector<std::string> left;
+  for (const auto& entry : fs::directory_iterator(folder.path()))
+    left.push_back(entry.path().filename().string());
+  std::sort(left.begin(), left.end());
+  CHECK(left == std::vector<std::string>{"other.tmp-sw7", "text", "text.tmp-mine", "text.tmp-sw",
+                                         "text.tmp-sw7x", "text.tmp-sw8"});
+}
+
+TEST_CASE("a folder of checkpoints is not one") {
+  const Folder folder;
+  fs::create_directories(folder / "step-1");
+  fs::create_directories(folder / "step-2");
+  for (const char* name : {"step-1/manifest.json", "step-2/manifest.json"})
+    folder.file(name, detail::manifest_text(CheckpointManifest()));
+  CHECK(error_of(folder.path().string(), [&] { read_manifest(folder.path()); }) ==
+        "not a checkpoint, but a folder of some: name one, such as " + (folder / "step-2").string());
 }
 
 TEST_CASE("a manifest whose groups are longer than any tensor") {

@@ -306,6 +306,7 @@ TEST_CASE("who is killed half-way leaves nothing that is trusted") {
   killed_half_way({folder / "text"}, encoder, cache);
   CHECK(TokenCorpus::from_file(cache).size() == 13);
   CHECK(open_token_corpus({folder / "text"}, encoder, cache).size() == 21);
+  CHECK(files_in(folder.path()) == 2);  // what was begun is gone
 }
 
 TEST_CASE("errors name the file, and leave none behind") {

@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <shardwise/checkpoint/checkpointer.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/models/llama/model.hpp>
@@ -145,6 +146,9 @@ std::vector<std::string> names_in(const std::filesystem::path& folder) {
   return names;
 }
 
+/// A folder on a disk that is full when it has two checkpoints.
+std::filesystem::path disk_for_two;
+
 /// Does `f` on the first rank alone, and lets the others wait.
 template <class F>
 void on_first(F f) {
@@ -153,6 +157,15 @@ void on_first(F f) {
 }
 
 }  // namespace
+
+extern "C" ssize_t pwrite(int file, const void* from, size_t bytes, off_t at) {
+  if (!disk_for_two.empty()) {
+    std::ptrdiff_t whole = 0;
+    for (const std::string& name : names_in(disk_for_two)) whole += name.size() == 13;
+    if (whole >= 2) return errno = ENOSPC, -1;
+  }
+  return ::syscall(SYS_pwrite64, file, from, bytes, at);
+}
 
 TEST_CASE("what one mesh writes any other reads, bit by bit, and each byte once") {
   const ScratchFolder scratch;
@@ -207,7 +220,7 @@ void take_what_memory_holds(auto& model) {
   for (const auto& parameter : sw::detail::named_parameters_of(model)) parameter.cell->writable();
 }
 
-TEST_CASE("a load takes at most 64 MiB beside the blocks") {
+TEST_CASE("a load takes at most 64 MiB beside the blocks" * doctest::test_suite("MPI")) {
   const ScratchFolder scratch;
   const sw::LlamaConfig large = large_config();
   {
@@ -337,7 +350,8 @@ TEST_CASE("a part of a checkpoint is loaded if that is asked for, and what was l
         sw::full_tensor(run.model.norm->weight.stored()));
 }
 
-TEST_CASE("a save that fails is every rank's, leaves nothing, and the one before is whole") {
+TEST_CASE("a save that fails is every rank's, leaves nothing, and the one before is whole" *
+          doctest::test_suite("MPI")) {
   const ScratchFolder scratch;
   const auto folder = scratch.path() / "run";
   Run<Sharded> run(line());
@@ -409,7 +423,8 @@ TEST_CASE("ranks that see other checkpoints under one name do not load any") {
   CHECK_MESSAGE(has(text, std::string(mine) + " is not the same checkpoint on all ranks"), text);
 }
 
-TEST_CASE("a copy for which one rank has no memory stops the save on every rank, and nothing else") {
+TEST_CASE("a copy for which one rank has no memory stops the save on every rank, and nothing else" *
+          doctest::test_suite("MPI")) {
   const ScratchFolder scratch;
   sw::Llama<Mesh, Sharded> model(line(), large_config());
   take_what_memory_holds(model);
@@ -434,10 +449,84 @@ TEST_CASE("a copy for which one rank has no memory stops the save on every rank,
   CHECK(names_in(scratch.path()) == std::vector<std::string>{"step-00000002"});
 }
 
+TEST_CASE("a folder that cannot be used is found before the first save") {
+  const ScratchFolder scratch;
+  Run<Sharded> run(line());
+  on_first([&] {
+    std::ofstream(scratch.path() / "file") << "x";
+    std::filesystem::create_symlink("nowhere/at/all", scratch.path() / "link");
+  });
+  for (const std::string name : {"file", "link", "file/below", "/proc/below"}) {
+    sw::Checkpointer checkpointer(run.contents.ranks(), {.folder = scratch.path() / name});
+    const std::string text = error_of([&] { checkpointer.claim(); });
+    CHECK_MESSAGE(has(text, "the folder of checkpoints " + (scratch.path() / name).string() + ": "), text);
+  }
+  sw::Checkpointer one(run.contents.ranks(), {.folder = scratch.path() / "run"});
+  sw::Checkpointer other(run.contents.ranks(), {.folder = scratch.path() / "run"});
+  one.claim();
+  CHECK(names_in(scratch.path() / "run").empty());
+  CHECK(has(error_of([&] { other.claim(); }), "another run saves its checkpoints there"));
+}
+
+TEST_CASE("on a full disk the oldest checkpoint makes room for the next" * doctest::test_suite("MPI")) {
+  const ScratchFolder scratch;
+  Run<Sharded> run(line());
+  sw::initialize(run.model, 3);
+  sw::Checkpointer checkpointer(run.contents.ranks(), {.folder = scratch.path(), .keep = 2});
+  disk_for_two = scratch.path();
+  auto save = [&](std::int64_t step) {
+    auto problem = checkpointer.save(step, run.contents);
+    if (!problem) problem = checkpointer.finish();
+    sw::world().barrier();
+    return problem.value_or("");
+  };
+  CHECK(save(1).empty());
+  CHECK(save(2).empty());
+  const std::string text = save(3);
+  CHECK_MESSAGE(has(text, "No space left on device"), text);
+  CHECK_MESSAGE(has(text, "; of the older ones the last 1 stay"), text);
+  CHECK(names_in(scratch.path()) == std::vector<std::string>{"step-00000002"});
+  CHECK(save(4).empty());
+  CHECK(names_in(scratch.path()) == std::vector<std::string>{"step-00000002", "step-00000004"});
+  disk_for_two.clear();
+}
+
+TEST_CASE("parts of a model do not replace each other") {
+  const ScratchFolder scratch;
+  const auto x = sw::full<float, Replicate, Replicate>(line(), {3, 4}, 1);
+  auto contents_of = [&](std::vector<std::string> names) {
+    sw::CheckpointContents contents(x.mesh());
+    for (const std::string& name : names) contents.add(name, x);
+    return contents;
+  };
+  const auto folder = scratch.path() / "run";
+  sw::save_checkpoint(folder, contents_of({"tied", "first"}));
+  const std::string text = error_of([&] { sw::save_checkpoint(folder, contents_of({"tied", "second"})); });
+  CHECK_MESSAGE(
+      has(text, "run: is not replaced, for it is of other tensors: it has \"first\", the new one \"second\""),
+      text);
+  sw::save_checkpoint(folder, contents_of({"tied", "first", "second"}));
+  sw::save_checkpoint(folder, contents_of({"tied"}));
+}
+
+TEST_CASE("numbers of steps that cannot be are refused") {
+  Run<Whole> run(line());
+  sw::initialize(run.model, 3);
+  for (const std::int64_t steps : {std::numeric_limits<std::int64_t>::max(), std::int64_t{-1}}) {
+    run.adamw.for_each_state(
+        run.model, [](auto&&...) {}, [&](auto&&, std::int64_t& number) { number = steps; });
+    CHECK_THROWS_WITH_AS(run.train(1), doctest::Contains("an optimizer cannot have made "),
+                         std::invalid_argument);
+  }
+}
+
 TEST_CASE("a checkpointer saves what was there when it was called, and keeps the last ones") {
   const ScratchFolder scratch;
   const auto folder = scratch.path() / "run";
-  on_first([&] { std::filesystem::create_directories(folder / "step-00000009.tmp-77" / "x"); });
+  on_first([&] {
+    for (const char* name : {"step-00000009.tmp-sw77", "step-00000003.tmp-mine"})
+      std::filesystem::create_directories(folder / name / "x");
+  });
   Run<Sharded> run(line());
   sw::initialize(run.model, 3);
   for (const bool in_background : {false, true}) {
@@ -456,18 +545,18 @@ TEST_CASE("a checkpointer saves what was there when it was called, and keeps the
     const auto last = checkpointer.latest();
     REQUIRE(last.has_value());
     CHECK(last->filename() == (in_background ? "step-00000015" : "step-00000007"));
-    CHECK(names_in(folder).size() == 2);
+    CHECK(names_in(folder).size() == 3);
     Run<Whole> other(line());
     sw::load_checkpoint(*last, other.contents);
     CHECK(other.values() == values);
   }
-  CHECK_THROWS_AS(sw::Checkpointer(sw::world(), {.folder = folder, .keep = 0}), std::invalid_argument);
+  CHECK_THROWS_AS(sw::Checkpointer(sw::world(), {.folder = folder, .keep = 1}), std::invalid_argument);
 
-  sw::Checkpointer another_run(run.contents.ranks(), {.folder = folder, .keep = 1});
+  sw::Checkpointer another_run(run.contents.ranks(), {.folder = folder, .keep = 2});
   const auto refused = another_run.save(14, run.contents);
   REQUIRE(refused.has_value());
   CHECK_MESSAGE(has(*refused, "step-00000015 is there, of more steps than 14"), *refused);
-  CHECK(names_in(folder).size() == 2);
+  CHECK(names_in(folder).size() == 3);
 
   CHECK_FALSE(another_run.save(15, run.contents).has_value());
   sw::Checkpointer beside(run.contents.ranks(), {.folder = folder});
@@ -476,5 +565,13 @@ TEST_CASE("a checkpointer saves what was there when it was called, and keeps the
   CHECK_MESSAGE(has(*locked, "another run saves its checkpoints there"), *locked);
   CHECK_FALSE(another_run.finish().has_value());
   sw::world().barrier();
-  CHECK(names_in(folder) == std::vector<std::string>{"step-00000015"});
+  const auto names = names_in(folder);  // two checkpoints, and what a user has put there
+  CHECK((names.size() == 3 && names.front() == "step-00000003.tmp-mine" && names.back() == "step-00000015"));
+
+  on_first([&] { std::filesystem::remove(folder / "step-00000015" / "manifest.json"); });
+  const char* damaged = "step-00000015 is damaged: it has no manifest.json; remove it";
+  CHECK_THROWS_WITH_AS(another_run.latest(), doctest::Contains(damaged), std::runtime_error);
+  const auto unsaved = another_run.save(16, run.contents);
+  REQUIRE(unsaved.has_value());
+  CHECK_MESSAGE(has(*unsaved, damaged), *unsaved);
 }

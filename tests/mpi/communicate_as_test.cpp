@@ -26,7 +26,7 @@ template <class MeshType, std::size_t Axes>
 std::vector<MeshType> arranged(const std::array<int, Axes>& sizes) {
   std::vector<MeshType> all{MeshType(world(), sizes)};
   for (const int host : {world().rank() / 2, world().rank()}) {
-    all.emplace_back(Communicator::duplicate(MPI_COMM_WORLD, host), sizes);
+    all.emplace_back(world().on_hosts(host), sizes);
   }
   return all;
 }
@@ -37,10 +37,10 @@ int hosts(const MeshType& mesh) {
 }
 
 bool same_on_all_ranks(const detail::AnyTensor& x) {
-  const auto count = static_cast<int>(x.buffer->bytes);
+  const Index count = x.buffer->bytes;
   std::vector<unsigned char> least(static_cast<std::size_t>(count)), most(least);
-  PMPI_Allreduce(x.buffer->data, least.data(), count, MPI_UNSIGNED_CHAR, MPI_MIN, MPI_COMM_WORLD);
-  PMPI_Allreduce(x.buffer->data, most.data(), count, MPI_UNSIGNED_CHAR, MPI_MAX, MPI_COMM_WORLD);
+  world().all_reduce(x.buffer->data, least.data(), count, DataType::u8, ReduceOp::min);
+  world().all_reduce(x.buffer->data, most.data(), count, DataType::u8, ReduceOp::max);
   return least == most;
 }
 

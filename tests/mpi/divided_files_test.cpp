@@ -128,7 +128,7 @@ TEST_CASE("what one division saves any other loads, model and optimizer, bit by 
       const auto later = run.values();
 
       // By one rank that has all of it.
-      const Job alone(Communicator::duplicate(MPI_COMM_SELF), {1, 1, 1});
+      const Job alone(self(), {1, 1, 1});
       Run<Whole> one(alone, {{1, 1, 1}, "1f1b"}, tied, 4);
       const LoadedCheckpoint loaded = load_checkpoint(folder / "run", one.contents);
       CHECK(loaded.missing.empty());

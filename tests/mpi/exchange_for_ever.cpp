@@ -18,7 +18,7 @@ namespace sw = shardwise;
 int main(int argc, char** argv) {
   return sw::run(argc, argv, [&] {
     const bool hosts = argc > 1 && argv[1] == std::string("hosts");
-    const auto world = hosts ? sw::Communicator::duplicate(MPI_COMM_WORLD, sw::world().rank()) : sw::world();
+    const auto world = hosts ? sw::world().on_hosts(sw::world().rank()) : sw::world();
     if (!hosts && world.transport() != std::string("shared memory"))
       throw std::runtime_error("no shared memory");
     std::vector<float> x(1 << 20, 1.0F), y(x);

@@ -31,7 +31,7 @@ using Grid = sw::Mesh<dp, tp>;
 using Matrix = sw::RowMajorMatrix<float>;
 
 Line line() { return Line(sw::world(), {any}); }
-Line alone() { return Line(sw::Communicator::duplicate(MPI_COMM_SELF), {1}); }
+Line alone() { return Line(sw::self(), {1}); }
 std::vector<Grid> grids() {
   const int ranks = sw::world().size();
   std::vector<Grid> all{Grid(sw::world(), {1, ranks})};
@@ -132,6 +132,11 @@ TEST_CASE("distribute and full_tensor") {
   CHECK(message([&] {
           sw::distribute<Shard<1>>(line(), sw::Shape<2>{5, 5}, std::span<const std::int32_t>(ids));
         }) == "distribute: 24 values do not fill [5 x 5]");
+  const int ranks = sw::world().size();
+  if (ranks == 1) return;
+  const Index rows = sw::world().rank() == ranks - 1 ? 3 : 4;  // each its own block: that is for from_local
+  CHECK(message([&] { sw::distribute<Shard<1>>(line(), counting(rows, 5)); }) ==
+        "distribute: rank " + std::to_string(ranks - 1) + ": [3 x 5], rank 0: [4 x 5]");
 }
 
 TEST_CASE("the value of a scalar") {
@@ -187,9 +192,14 @@ TEST_CASE("from_local refuses blocks that do not fit, on every rank with the sam
         "from_local: the blocks add up to [" + rows + " x 3], of which rank " + last +
             " should hold [2 x 3], but it brings [2 x 4] with 8 values");
   // The ranks bring copies of different sizes.
-  CHECK(message([&] { sw::from_local<Replicate>(mesh, Matrix(mine == ranks - 1 ? 5 : 2, 3)); }) ==
-        "from_local: the blocks add up to [2 x 3], of which rank " + last +
-            " should hold [2 x 3], but it brings [5 x 3] with 15 values");
+  CHECK(message([&] {
+          sw::from_local<Replicate>(mesh, Matrix(Matrix::Zero(mine == ranks - 1 ? 5 : 2, 3)));
+        }) == "from_local: the blocks add up to [2 x 3], of which rank " + last +
+                  " should hold [2 x 3], but it brings [5 x 3] with 15 values");
+  // Copies of other values.
+  CHECK(message([&] {
+          sw::from_local<Replicate>(mesh, Matrix(Matrix::Constant(2, 3, mine == ranks - 1 ? 5 : 2)));
+        }) == "from_local: rank " + last + " brings other values than rank 0, which should hold the same");
   // Blocks that are not the balanced ones: the larger come first.
   const std::string unbalanced =
       message([&] { sw::from_local<Shard<0>>(mesh, Matrix(mine == ranks - 1 ? 2 : 1, 3)); });

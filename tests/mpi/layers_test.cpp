@@ -45,15 +45,16 @@ template <class Module, class Input>
 std::string collectives(const Module& module, Input make_input) {
   sw::Tape tape;
   auto x = make_input(tape);
+  const sw::Recording recording(x.mesh());
   mpi_counter::reset();
   auto y = module(x);
-  std::string line = kinds(mpi_counter::counts()) + " / ";
+  std::string line = kinds(recording.plan(), sw::Phase::forward) + " / ";
   using Y = sw::tensor_of<decltype(y)>;
   const auto gradient = sw::testing::typed_source<sw::cotangent_of<Y>>(y.mesh(), y.shape(), 3);
   sw::testing::arrive(tape, y, gradient);
   mpi_counter::reset();
   sw::testing::go_back(tape, y.mesh());
-  return line + kinds(mpi_counter::counts());
+  return line + kinds(recording.plan(), sw::Phase::backward);
 }
 
 /// A layer with its first values, and inputs of [8, 16] or of tokens for it.

@@ -41,7 +41,9 @@ void check_reference(const std::string& name, double tolerance, double tolerance
   const auto folder = std::filesystem::path(__FILE__).parent_path().parent_path() / "reference" / name;
   const LlamaConfig config = read_llama_config(folder / "config.json");
   const int tensor = key_value_ranks(world().size(), config.kv_heads);
-  const LlamaMesh mesh(world(), {1, tensor, any});
+  int replicas = world().size() / tensor;
+  while (tensor * replicas > config.heads || world().size() % (tensor * replicas) != 0) --replicas;
+  const LlamaMesh mesh(world(), {any, tensor, replicas});
   const Weights file(folder / (std::is_same_v<T, float> ? "f32.safetensors" : "f64.safetensors"));
   const auto expected = [&](const std::string& tensor_name, const auto& like) {
     std::remove_cvref_t<decltype(like)> block(mesh, like.shape());

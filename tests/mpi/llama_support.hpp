@@ -20,7 +20,7 @@ using Split = AxisList<tp, kvr>;
 using TensorPlan = LlamaTensorParallel<Split>;
 using SequencePlan = LlamaSequenceParallel<Split>;
 
-inline LlamaMesh llama_alone() { return LlamaMesh(Communicator::duplicate(MPI_COMM_SELF), {1, 1, 1}); }
+inline LlamaMesh llama_alone() { return LlamaMesh(self(), {1, 1, 1}); }
 
 /// Every mesh of this job that can share out these heads.
 inline std::vector<LlamaMesh> llama_meshes(const LlamaConfig& config) {
@@ -29,7 +29,7 @@ inline std::vector<LlamaMesh> llama_meshes(const LlamaConfig& config) {
   for (int data = 1; data <= ranks; ++data) {
     for (int tensor = 1; ranks % data == 0 && tensor <= ranks / data; ++tensor) {
       const int replicas = ranks / data / tensor;
-      if (data * tensor * replicas != ranks) continue;
+      if (data * tensor * replicas != ranks || tensor * replicas > config.heads) continue;
       const bool each_its_own = config.heads == config.kv_heads;  // then heads need not be divided evenly
       if (config.kv_heads % tensor != 0 && !(each_its_own && replicas == 1)) continue;
       meshes.emplace_back(world(), LlamaMesh::SizesOf{data, tensor, replicas});

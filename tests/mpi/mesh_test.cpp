@@ -108,8 +108,8 @@ TEST_CASE("sizes that do not fit are refused with both numbers") {
   CHECK(refusal<sw::Mesh<dp, tp>>(std::array{5, 7}) ==
         "Mesh: dp 5 x tp 7 is 35 ranks, but the job has " + ranks);
   CHECK(refusal<sw::Mesh<tp>>(std::array{6}) == "Mesh: tp 6 is 6 ranks, but the job has " + ranks);
-  CHECK(refusal<sw::Mesh<dp, tp>>(std::array{any, 5}) ==
-        "Mesh: dp any x tp 5 needs a multiple of 5 ranks, but the job has " + ranks);
+  CHECK(refusal<sw::Mesh<dp, tp>>(std::array{any, 65}) ==
+        "Mesh: dp any x tp 65 needs a multiple of 65 ranks, but the job has " + ranks);
   CHECK(refusal<sw::Mesh<dp, tp>>(std::array{any, any}).find("only one size can be `any`") !=
         std::string::npos);
   CHECK(refusal<sw::Mesh<dp, tp>>(std::array{0, 1}).find("at least 1, in dp 0") != std::string::npos);
@@ -123,14 +123,76 @@ TEST_CASE("sizes that do not fit are refused with both numbers") {
   CHECK(huge.find("Mesh: dp 65536 x tp 65536 is 4294967296 ranks") == 0);
 }
 
+TEST_CASE("ranks that want different meshes") {
+  const int ranks = sw::world().size(), me = sw::world().rank();
+  if (ranks == 1) return;
+  const std::string all = std::to_string(ranks);
+  using Grid = sw::Mesh<dp, tp>;
+  CHECK(refusal<Grid>(me == 1 ? std::array{ranks, 1} : std::array{1, ranks}) ==
+        "Mesh: rank 1: dp " + all + " x tp 1, rank 0: dp 1 x tp " + all);
+  CHECK(refusal<Grid>(me == 1 ? std::array{0, 1} : std::array{any, 1}) ==
+        "Mesh: rank 1: dp 0 x tp 1, rank 0: dp any x tp 1");
+  const std::string axes =
+      me == 0 ? refusal<Grid>(std::array{1, ranks}) : refusal<sw::Mesh<tp, dp>>(std::array{1, ranks});
+  CHECK(axes == "Mesh: rank 1: tp 1 x dp " + all + ", rank 0: dp 1 x tp " + all);
+}
+
+TEST_CASE("what all ranks must have alike") {
+  const auto ranks = sw::world();
+  if (ranks.size() == 1) return;
+  const int me = ranks.rank(), last = ranks.size() - 1;
+  const auto problem = [&](const std::vector<sw::NamedText>& mine) -> std::string {
+    try {
+      sw::require_same(ranks, mine, "settings differ");
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  CHECK(problem({}) == "none");
+  CHECK(problem({{"seed", "1"}, {"text", ""}}) == "none");
+  const std::string at = "settings differ: rank " + std::to_string(last) + ": ";
+  const bool odd = me == last;
+  CHECK(problem({{"steps", "3"}, {"seed", odd ? "2" : "1"}}) == at + "seed 2, rank 0: seed 1");
+  std::vector<sw::NamedText> mine{{"steps", "3"}};
+  if (odd) mine.push_back({"--save", "runs"});
+  CHECK(problem(mine) == at + "--save runs, rank 0: no --save");
+  mine.insert(mine.begin(), {odd ? "--tied" : "--pad", ""});
+  CHECK(problem(mine) == at + "--tied, rank 0: --pad");
+  mine = {{"--sp", ""}, {"--tp", "2"}};
+  if (odd) mine.erase(mine.begin());
+  CHECK(problem(mine) == at + "no --sp, rank 0: --sp");
+  mine = {{"", "a line"}, {"", "another"}};
+  if (odd) mine.pop_back();
+  CHECK(problem(mine) == at + "no another, rank 0: another");
+  CHECK(problem(odd ? std::vector<sw::NamedText>{} : mine) == at + "no a line, rank 0: a line");
+  if (last > 1) {  // the first is named
+    CHECK(problem({{"seed", std::to_string(me)}}) == "settings differ: rank 1: seed 1, rank 0: seed 0");
+  }
+
+  const auto arguments = [&](std::vector<const char*> argv) -> std::string {
+    try {
+      sw::require_same(ranks, static_cast<int>(argv.size()), argv.data());
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  CHECK(arguments({odd ? "./a.out" : "/opt/bin/a.out", "docs", "--seed", "1"}) == "none");
+  const std::string programs = "programs differ: rank " + std::to_string(last) + ": ";
+  CHECK(arguments({"a.out", "docs", "--shape", "2", odd ? "4" : "3", "--tied"}) ==
+        programs + "--shape 2 4, rank 0: --shape 2 3");
+  CHECK(arguments({odd ? "b.out" : "a.out"}) == programs + "program b.out, rank 0: program a.out");
+}
+
 TEST_CASE("a mesh of one rank, on any job") {
-  sw::Mesh<dp, tp> mesh(sw::Communicator::duplicate(MPI_COMM_SELF), {1, 1});
+  sw::Mesh<dp, tp> mesh(sw::self(), {1, 1});
   CHECK(mesh.size() == 1);
   CHECK(mesh.rank() == 0);
   CHECK(members(mesh.communicator<dp, tp>()) == std::vector<int>{sw::world().rank()});
 }
 
-TEST_CASE("a mesh from somebody else's communicator") {
+TEST_CASE("a mesh from somebody else's communicator" * doctest::test_suite("MPI")) {
   const int ranks = sw::world().size(), mine = sw::world().rank();
   MPI_Comm theirs = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, mine % 2, -mine, &theirs);  // evens and odds, backwards
@@ -337,8 +399,7 @@ TEST_CASE("a dry mesh stands where it is told to") {
 
 TEST_CASE("a mesh on hosts: the plan knows what goes across") {
   const int rank = sw::world().rank(), size = sw::world().size();
-  const auto ranks =
-      sw::Communicator::duplicate(MPI_COMM_WORLD, rank % 2).by_host();  // as if dealt out to two hosts
+  const auto ranks = sw::world().on_hosts(rank % 2).by_host();  // as if dealt out to two hosts
   if (size % 2 != 0) return;
   sw::Mesh<dp, tp> mesh(ranks, {2, size / 2});
   CHECK(mesh.within_host<tp>());

@@ -20,7 +20,7 @@
 
 namespace shardwise::testing {
 
-inline Mesh<tp> alone() { return Mesh<tp>(Communicator::duplicate(MPI_COMM_SELF), {1}); }
+inline Mesh<tp> alone() { return Mesh<tp>(self(), {1}); }
 
 /// Every mesh of the two axes that this job can make.
 template <class First, class Second>

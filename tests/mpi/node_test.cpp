@@ -226,8 +226,7 @@ TEST_CASE("MPI goes on while ranks wait in shared memory") {
   MPI_Wait(&request, MPI_STATUS_IGNORE);
   CHECK(y[12345] == static_cast<float>(world.size()));
 
-  const auto far =
-      sw::Communicator::duplicate(world.native(), world.rank());  // as if each had a host for itself
+  const auto far = world.on_hosts(world.rank());  // as if each had a host for itself
   auto later = far.all_reduce_async(x.data(), x.data(), n, DataType::f32, ReduceOp::sum);
   if (world.rank() == 0) later.wait();
   world.barrier();

@@ -230,7 +230,7 @@ TEST_CASE("what groups there may be") {
     CHECK_THROWS_WITH_AS(adamw.step(model), text, std::invalid_argument);
     CHECK_THROWS_WITH_AS(adamw.step(model), text, std::invalid_argument);
     CHECK(adamw.steps() == 0);
-    CHECK(mpi_counter::counts().data_calls() == 0);
+    if (mpi_counter::counting()) CHECK(mpi_counter::counts().data_calls() == 0);
     CHECK(values_of(model.bias) == before);
     CHECK(static_cast<bool>(model.bias.gradient()));
   }

@@ -118,8 +118,8 @@ TEST_CASE("a pending gradient is summed once, and only that communicates") {
   mpi_counter::reset();
   sw::SGD sgd({.rate = 0.1});
   sgd.step(both);
-  CHECK(mpi_counter::counts().all_reduce.calls == (mesh.size() > 1 ? 1 : 0));
-  CHECK(mpi_counter::counts().data_calls() == (mesh.size() > 1 ? 1 : 0));
+  if (mpi_counter::counting()) CHECK(mpi_counter::counts().all_reduce.calls == (mesh.size() > 1 ? 1 : 0));
+  if (mpi_counter::counting()) CHECK(mpi_counter::counts().data_calls() == (mesh.size() > 1 ? 1 : 0));
   CHECK(error(sw::full_tensor(reduced.value()), (1 - 0.3 * mesh.size()) * ones) < 1e-14);
   CHECK(error(sw::full_tensor(sharded.value()), 0.7 * ones) < 1e-14);
 }

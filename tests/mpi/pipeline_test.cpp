@@ -54,7 +54,7 @@ Outcome gradients_of(Module& model) {
 
 /// One rank with the whole model.
 Found expected(int micro_batches, bool tied, double max_norm = 0.5) {
-  const Stage mesh(Communicator::duplicate(MPI_COMM_SELF), {1, 1});
+  const Stage mesh(self(), {1, 1});
   Llama<Stage, LlamaTensorParallel<>, double> model(mesh, config_of(tied));
   initialize(model, 3);
   Found found;
@@ -159,7 +159,7 @@ std::vector<double> curve(Module& model, auto pass) {
   return losses;
 }
 std::vector<double> curve_alone(bool tied) {
-  const Stage mesh(Communicator::duplicate(MPI_COMM_SELF), {1, 1});
+  const Stage mesh(self(), {1, 1});
   Llama<Stage, LlamaTensorParallel<>, double> model(mesh, config_of(tied));
   return curve(model, [&](int step) {
     double sum = 0;
@@ -292,7 +292,7 @@ TEST_CASE("a forward pass alone: the loss of one rank, and its text") {
   const int ranks = world().size();
   LlamaConfig config = config_of(true);
   config.deviation = 0.5;  // no two tokens are equally likely
-  const Stage alone(Communicator::duplicate(MPI_COMM_SELF), {1, 1});
+  const Stage alone(self(), {1, 1});
   TextPart whole(alone, config, LlamaPart::of(config, 1, 0));
   initialize(whole, 3);
   const auto right = text(
@@ -408,8 +408,14 @@ TEST_CASE("ranks with different schedules") {
   const Job job(world(), {ranks, 1, 1});
   const bool odd = world().rank() == 1;
   CHECK_THROWS_WITH_AS(Pipeline(job, one_forward_one_backward(ranks, odd ? 8 : 4)),
-                       doctest::Contains("rank 1 has another schedule, of"), std::invalid_argument);
-  CHECK_THROWS_AS(Pipeline(job, odd ? gpipe(ranks, 4) : zb_h1(ranks, 4)), std::invalid_argument);
+                       "Pipeline: schedules differ: rank 1: micro-batches 8, rank 0: micro-batches 4",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(Pipeline(job, odd ? gpipe(ranks, 4) : zb_h1(ranks, 4)),
+                       doctest::Contains("rank 1: action "), std::invalid_argument);
+  PipelineSchedule wrong = gpipe(ranks, 2);
+  if (odd) wrong.actions.back().pop_back();  // one rank alone would refuse it
+  CHECK_THROWS_WITH_AS(Pipeline(job, wrong), doctest::Contains("Pipeline: schedules differ: rank 1: "),
+                       std::invalid_argument);
 }
 
 TEST_CASE("a schedule for others, or for nobody") {

@@ -108,16 +108,16 @@ TEST_CASE("an uneven doubly sharded dimension is gathered whole") {
 
   mpi_counter::reset();
   auto merged = sw::redistribute<Replicate, Replicate>(x);
-  CHECK(mpi_counter::counts().all_gather.calls == 1);
-  CHECK(mpi_counter::counts().data_calls() == 1);
+  if (mpi_counter::counting()) CHECK(mpi_counter::counts().all_gather.calls == 1);
+  if (mpi_counter::counting()) CHECK(mpi_counter::counts().data_calls() == 1);
   CHECK(merged.local() == whole);
 
   mpi_counter::reset();
   auto inner = sw::redistribute<tp, Replicate>(x);
   CHECK(inner.local() == whole.middleRows(mesh.rank<dp>() * 3, mesh.rank<dp>() == 0 ? 3 : 2));
   auto stepwise = sw::redistribute<dp, Replicate>(inner);
-  CHECK(mpi_counter::counts().all_gather.calls == 2);
-  CHECK(mpi_counter::counts().data_calls() == 2);
+  if (mpi_counter::counting()) CHECK(mpi_counter::counts().all_gather.calls == 2);
+  if (mpi_counter::counting()) CHECK(mpi_counter::counts().data_calls() == 2);
   CHECK(stepwise.local() == whole);
   CHECK(sw::full_tensor(x) == whole);
 }

@@ -54,6 +54,7 @@ TEST_CASE("three and four dimensions") {
 
 TEST_CASE("integers and bfloat16") {
   all_pairs<std::int32_t, 2>(List<Shard<0>, Shard<1>, Replicate>{}, {5, 3});
+  if (sw::world().size() > 32) return;  // sums of more are not whole in bfloat16
   all_pairs<Eigen::bfloat16, 2>(List<Shard<0>, Shard<1>, Reduced, Partial<>>{}, {5, 3});
 }
 

@@ -146,7 +146,7 @@ TEST_CASE("collectives along dp, whatever the buckets, at each level") {
 }
 
 TEST_CASE("the buckets of this test are many, few, and one") {
-  const Grid alone(Communicator::duplicate(MPI_COMM_SELF), {1, 1});
+  const Grid alone(self(), {1, 1});
   const auto bytes = backwards(unit_bytes(alone, false));
   CHECK(bytes.size() == 1 + 3 * 9 + 2);
   CHECK(buckets(bytes, 0) == 30);

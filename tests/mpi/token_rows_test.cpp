@@ -159,7 +159,7 @@ Numbers gradient_on(const MeshType& mesh, Cut) {
 TEST_CASE("rows that another axis cuts within blocks of the one that they are gathered along") {
   const int ranks = world().size();
   if (ranks % 2 != 0) return;
-  const Mesh<dp, replica> alone(Communicator::duplicate(MPI_COMM_SELF), {1, 1});
+  const Mesh<dp, replica> alone(self(), {1, 1});
   const Numbers right = gradient_on<NoParallel>(alone, Replicate());
   const Mesh<dp, replica> outer(world(), {2, any});
   const Mesh<replica, dp> inner(world(), {2, any});

@@ -126,7 +126,7 @@ Outcome pass(Module& model, const Grid& mesh, Call call, int micro_batches = 1, 
 }
 constexpr auto plain = [](const auto& model, const auto& ids) { return model(ids); };
 
-Grid lone_grid() { return Grid(Communicator::duplicate(MPI_COMM_SELF), {1, 1}); }
+Grid lone_grid() { return Grid(self(), {1, 1}); }
 
 /// What one rank makes of the same, unsharded.
 template <class Call>
@@ -294,6 +294,49 @@ TEST_CASE("a step of the optimizer between the gathering and the use") {
     Whole dense(alone);
     check_equal(train(model, mesh, true), train(dense, alone, false));
   }
+}
+
+TEST_CASE("a parameter that was changed between the passes") {
+  const char* changed =
+      "Tape::backward: a parameter was changed after the forward pass that used it: the gradient would be "
+      "that of neither value; call backward before the optimizer's step";
+  for (const Grid& mesh : data_by_tensor_meshes()) {
+    auto check = [&](auto& model) {
+      initialize(model, 4);
+      {
+        Tape tape;
+        auto loss = loss_of(model(tape.constant(ids_on(mesh))));
+        initialize(model, 5);
+        CHECK_THROWS_WITH_AS(backward_and_reduce(loss, model), changed, std::logic_error);
+      }
+      clear_gradients(model);
+      check_equal(pass(model, mesh, plain), expected_of(plain, 1, 5));
+    };
+    Sharded sharded(mesh);
+    Whole whole(mesh);
+    check(sharded);
+    check(whole);
+  }
+}
+
+TEST_CASE(
+    "fully sharded over an axis that is not for data: right, with samples of each rank's own or the same") {
+  const auto gradients = [](const auto& mesh, auto placement) {
+    using MeshType = std::remove_cvref_t<decltype(mesh)>;
+    Linear<MeshType, FullyShard<tp>, double> layer(mesh, features, hidden);
+    initialize(layer, 4);
+    const Unit unit(layer);
+    Tape tape;
+    const auto x = uniform<double, decltype(placement)>(mesh, {7, features}, 3);
+    const auto y = unit(tape.constant(x), [&](const auto& in) { return layer(in); });
+    const auto loss = redistribute<Replicate>(mean(mul(y, y)));
+    backward_and_reduce(loss, layer);
+    return outcome(layer, loss.value());
+  };
+  const Outcome expected = gradients(Mesh<tp>(self(), {1}), Replicate());
+  const Mesh<tp> mesh(world(), {any});
+  check_equal(gradients(mesh, Shard<0>()), expected);
+  check_equal(gradients(mesh, Replicate()), expected);
 }
 
 TEST_CASE("two units share a parameter: one has an old copy, or one on its way") {

@@ -32,7 +32,7 @@ using Line = sw::Mesh<tp>;
 using Grid = sw::Mesh<dp, tp>;
 
 Line line() { return Line(sw::world(), {sw::any}); }
-Line alone() { return Line(sw::Communicator::duplicate(MPI_COMM_SELF), {1}); }
+Line alone() { return Line(sw::self(), {1}); }
 Grid grid() { return Grid(sw::world(), {sw::any, sw::world().size() % 2 == 0 ? 2 : 1}); }
 
 constexpr GptConfig config{
@@ -204,6 +204,33 @@ TEST_CASE("other names, other types, merged dimensions, tied weights, surplus te
   sw::load_weights(tied, path,
                    {.name_of = [](auto) { return "a"; }, .may_be_surplus = [](auto) { return true; }});
   CHECK(values_of(tied) == std::vector<float>(60, 2.0F));
+}
+
+TEST_CASE("a parameter that has two names is one: drawn, counted and stored under the first") {
+  const ScratchFolder folder;
+  const Line mesh = line();
+  const auto path = folder / "tied.safetensors";
+  Tied<Line> tied(mesh), loaded(mesh);
+  CHECK(sw::parameter_count(tied) == 30);
+  sw::initialize(tied, 4);
+  const auto values = values_of(tied);
+  loaded.first.initialize(sw::derived_seed(4, "first"));
+  CHECK(values_of(loaded) == values);
+
+  CHECK(over_all_ranks(sw::save_weights(tied, path)) == 30 * 4);
+  {
+    const sw::Weights file(path);
+    REQUIRE(file.files()[0].tensors().size() == 1);
+    CHECK(file.files()[0].tensors()[0].name == "first");
+  }
+  sw::initialize(loaded, 5);
+  sw::load_weights(loaded, path);
+  CHECK(values_of(loaded) == values);
+  // Of a file that has both, the first counts.
+  const auto first = sw::full<float, Replicate>(mesh, {5, 6}, 2.0F);
+  sw::write_tensors(path, {{"first", first}, {"second", sw::full<float, Replicate>(mesh, {5, 6}, 3.0F)}});
+  sw::load_weights(loaded, path);
+  CHECK(values_of(loaded) == std::vector<float>(60, 2.0F));
 }
 
 TEST_CASE("a module is loaded whole or not at all, and all ranks know why") {

@@ -41,15 +41,22 @@ inline constexpr bool same = std::is_same_v<A, B>;
 
 static_assert(same<style_of<Some, "encoder.*.mlp.up">, ColwiseParallel<tp>>);
 static_assert(same<style_of<Some, "decoder.norm">, SequenceParallel<tp>>);
-static_assert(same<style_of<Some, "head">, NoParallel>);
+static_assert(same<style_of<Some, "head">, NoStyle<Some, "head">>);
 using Layer = PlanBelow<Some, "encoder.*">;
 using Mlp = PlanBelow<Layer, "mlp">;
 static_assert(same<style_of<Mlp, "up">, ColwiseParallel<tp>>);
 static_assert(same<style_of<Mlp, "down">, RowwiseParallel<tp>>);
-static_assert(same<style_of<Mlp, "norm">, NoParallel>);  // "encoder.*.mlp.norm" is not "*.norm"
+static_assert(same<style_of<Mlp, "norm">, NoStyle<Some, "encoder.*.mlp.norm">>);  // which is not "*.norm"
 static_assert(same<style_of<PlanBelow<Some, "encoder">, "norm">, SequenceParallel<tp>>);
 
 // ---- Faults ------------------------------------------------------------------------------------------------------
+// A part that names no axis adds nothing.
+template <class Style>
+using Up = Linear<DryMesh<dp, tp>, Style>;
+static_assert(
+    WellFormed<Up<Styles<ColwiseParallel<tp>, NoParallel>>::Problem> &&
+    std::is_same_v<Up<Styles<ColwiseParallel<tp>, NoParallel>>::Weight, Up<ColwiseParallel<tp>>::Weight>);
+
 using detail::plan_fault, detail::PlanFault;
 
 constexpr std::array modules{
