@@ -142,7 +142,7 @@ void load_on_another_mesh(const Options& options) {
 
 /// Steps from the beginning of a save until it is whole, and as many without, in turn.
 void steps_beside_a_save(Sharded& run, const Options& options) {
-  sw::Checkpointer checkpointer(sw::world(), {.folder = options.folder, .keep = 1});
+  sw::Checkpointer checkpointer(sw::world(), {.folder = options.folder, .keep = 2});
   auto complain = [](const std::optional<std::string>& problem) {
     if (problem) throw std::runtime_error(*problem);
   };
