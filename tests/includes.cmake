@@ -52,7 +52,7 @@ set(json "^nlohmann/")
 set(files "^(fcntl|unistd)\\.h$|^sys/")
 set(may_layout "${std}")
 set(may_schedule "${std}")
-# And mesh/mpi.hpp alone: mpi.h; mesh/progress.hpp alone: what gives a thread; what shares memory: the system's.
+# And mesh/mpi.hpp alone: mpi.h; mesh/thread.hpp alone: what gives a thread; what shares memory: the system's.
 set(may_mesh "${std}|^sched\\.h$")
 set(may_kernel "${std}|${eigen}|^dnnl\\.h$|^[a-z0-9]*intrin\\.h$")  # and kernel/onednn.hpp alone: signal.h
 set(may_memory "${std}")           # and memory/large_blocks.hpp alone: what gives pages
@@ -95,8 +95,8 @@ foreach(header IN LISTS headers)
       # the one place
     elseif(file MATCHES "${pages}" AND header STREQUAL "shardwise/memory/large_blocks.hpp")
       # the one place
-    elseif(file MATCHES "${threads}" AND header MATCHES "^shardwise/mesh/(progress|watchdog)\\.hpp$")
-      # the two places
+    elseif(file MATCHES "${threads}" AND header STREQUAL "shardwise/mesh/thread.hpp")
+      # the one place
     elseif(file MATCHES "${signals}" AND header STREQUAL "shardwise/kernel/onednn.hpp")
       # the one place
     elseif(NOT file MATCHES "${may_${room}}")

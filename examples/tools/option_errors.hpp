@@ -34,13 +34,7 @@ inline std::string option_error(const CLI::App* app, const CLI::Error& error) {
 inline std::string shown(std::string text) {
   constexpr std::size_t longest = 1000;
   if (text.size() > longest) text.replace(longest, text.npos, " …");
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]),
-               before = static_cast<unsigned char>(i > 0 ? text[i - 1] : 0);
-    if (c < 0x20 || c == 0x7f || (before == 0xc2 && c < 0xa0))
-      text[i] = '?';  // U+0080 to U+009F are controls too
-  }
-  return text;
+  return shardwise::detail::without_controls(std::move(text));
 }
 
 }  // namespace tools

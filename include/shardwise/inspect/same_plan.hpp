@@ -28,7 +28,7 @@ void require_same(const Communicator& ranks, const CommunicationPlan<Axes...>& p
       line += c;
     }
   }
-  lines.back() = {"collectives with the hash", std::to_string(plan.record().sequence)};
+  lines.back() = {"collectives with the hash", std::to_string(plan.record().sequence.value)};
   require_same(ranks, lines, "planned steps differ");
 }
 

@@ -65,6 +65,18 @@ class TextPart {
   return all;
 }
 
+/// In one line, and with a question mark for each other control character, which a text may have from a file: U+0080 to
+/// U+009F are some too.
+[[gnu::cold]] inline std::string without_controls(std::string text) {
+  unsigned char before = 0;
+  for (char& letter : text) {
+    const auto c = static_cast<unsigned char>(letter);
+    if (c < 0x20 || c == 0x7f || (before == 0xc2 && c < 0xa0)) letter = c == '\n' || c == '\t' ? ' ' : '?';
+    before = c;
+  }
+  return text;
+}
+
 /// The global index, "[3, 17]", of the element at `offset` of a block with the extents `size` that begins at `begin`,
 /// or at 0.
 [[gnu::cold]] inline std::string position(std::span<const Index> size, Index offset,

@@ -5,6 +5,7 @@
 /// @file
 /// Collectives in words, and whether two ranks mean the same one.
 
+#include <shardwise/layout/hash.hpp>
 #include <shardwise/mesh/transport.hpp>
 
 namespace shardwise::detail {
@@ -38,10 +39,9 @@ inline std::string text_of(const Call& call) {
 
 /// What ranks must have alike in a collective, as numbers; what goes through an all-to-all is not among them.
 inline std::array<Index, 7> signature(const Call& call) {
-  std::uint64_t blocks = 0;
+  Fnv1a blocks;
   if (call.kind != Collective::all_to_all) {
-    for (const Index count : call.counts)
-      blocks = (blocks + static_cast<std::uint64_t>(count) + 1) * 1099511628211u;
+    for (const Index count : call.counts) blocks.add(static_cast<std::uint64_t>(count));
   }
   const Elements& elements = call.elements;
   return {static_cast<Index>(call.kind),
@@ -50,7 +50,7 @@ inline std::array<Index, 7> signature(const Call& call) {
           elements.own ? elements.own->id : static_cast<Index>(elements.type),
           call.reduces() ? static_cast<Index>(elements.op) : -1,
           call.count,
-          static_cast<Index>(blocks)};
+          static_cast<Index>(blocks.value)};
 }
 
 }  // namespace shardwise::detail

@@ -6,23 +6,16 @@
 /// A transport whose ranks tell each other what they are about to do: what would hang or give wrong numbers is an error on
 /// all of them. Each collective costs one or two small ones more.
 
-#include <cstdlib>
-
 #include <shardwise/mesh/call_text.hpp>
+#include <shardwise/mesh/host.hpp>
 #include <shardwise/mesh/mpi_counts.hpp>
 #include <shardwise/mesh/place_in_program.hpp>
 
 namespace shardwise::detail {
 
-/// Whether collectives are to be checked: if the environment variable SHARDWISE_CHECK is 1. Throws `std::invalid_argument`
-/// where it is neither 0 nor 1.
+/// Whether collectives are to be checked.
 inline bool checks_wanted() {
-  static const bool wanted = [] {
-    const char* text = std::getenv("SHARDWISE_CHECK");
-    const std::string_view name = text ? text : "0";
-    if (name != "0" && name != "1") fail({"SHARDWISE_CHECK is '", name, "'; expected '0' or '1'"});
-    return name == "1";
-  }();
+  static const bool wanted = environment_says("SHARDWISE_CHECK", "1", "0");
   return wanted;
 }
 

@@ -39,7 +39,7 @@ constexpr const char* name_of(ThreadLevel level) {
 }
 
 /// Writes `shardwise: rank R of N: MESSAGE` to stderr: one line, in one write, so that ranks do not
-/// interleave; without control characters, which a message may have from a file.
+/// interleave.
 inline void report(std::string_view message) {
   std::string line = "shardwise: ";
   if (mpi_initialized() && !mpi_finalized()) {
@@ -49,8 +49,7 @@ inline void report(std::string_view message) {
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     line += "rank " + std::to_string(rank) + " of " + std::to_string(size) + ": ";
   }
-  for (char c : message) line += (c >= 0 && c < ' ') || c == 0x7f ? ' ' : c;
-  line += '\n';
+  line += without_controls(std::string(message)) + '\n';
   std::fflush(stdout);
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);

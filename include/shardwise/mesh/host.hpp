@@ -20,16 +20,17 @@ inline bool& crowded_host() {
   return crowded;
 }
 
-/// Whether ranks of a host shall share memory: what the environment variable SHARDWISE_TRANSPORT says, `node` (yes) or `mpi`
-/// (no); without it, no. Throws `std::invalid_argument` for anything else.
+/// Whether an environment variable says `yes`. It is `no` if it is not set; throws `std::invalid_argument` for anything else.
+inline bool environment_says(const char* variable, std::string_view yes, std::string_view no) {
+  const char* text = std::getenv(variable);
+  const std::string_view word = text ? text : no;
+  if (word != yes && word != no) fail({variable, " is '", word, "'; expected '", yes, "' or '", no, "'"});
+  return word == yes;
+}
+
+/// Whether ranks of a host shall share memory.
 inline bool node_transport_wanted() {
-  static const bool wanted = [] {
-    const char* text = std::getenv("SHARDWISE_TRANSPORT");
-    const std::string_view name = text ? text : "mpi";
-    if (name != "node" && name != "mpi")
-      fail({"SHARDWISE_TRANSPORT is '", name, "'; expected 'node' or 'mpi'"});
-    return name == "node";
-  }();
+  static const bool wanted = environment_says("SHARDWISE_TRANSPORT", "node", "mpi");
   return wanted;
 }
 

@@ -8,14 +8,12 @@
 /// "Asynchronous MPI for the masses", 2013). It needs MPI_THREAD_MULTIPLE, which `Environment` asks for; where MPI was
 /// initialised with less, an operation goes on while its `Request` is tested or waited for.
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <atomic>
 #include <mutex>
 
 #include <shardwise/memory/pooled.hpp>
 #include <shardwise/mesh/mpi.hpp>
+#include <shardwise/mesh/thread.hpp>
 
 namespace shardwise::detail {
 
@@ -122,13 +120,7 @@ class Progress {
     check_mpi(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &Progress::stop, &key, nullptr),
               "MPI_Comm_create_keyval");
     check_mpi(MPI_Comm_set_attr(MPI_COMM_SELF, key, this), "MPI_Comm_set_attr");
-    sigset_t all, before;  // signals are for the program's own threads
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failed = pthread_create(&thread_, nullptr, &Progress::run, this);
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (failed != 0)
-      fail<std::runtime_error>({"a thread for the communication cannot be started: error ", failed});
+    thread_ = start_thread<&Progress::loop>(*this, "communication in the background");
     running_ = true;
   }
   static int stop(MPI_Comm, int, void* self, void*) {
@@ -138,10 +130,6 @@ class Progress {
     progress.under_way_.notify_one();
     pthread_join(progress.thread_, nullptr);
     return MPI_SUCCESS;
-  }
-  static void* run(void* self) {
-    static_cast<Progress*>(self)->loop();
-    return nullptr;
   }
   void loop() {
     for (;;) {

@@ -14,6 +14,7 @@
 
 #include <vector>
 
+#include <shardwise/layout/hash.hpp>
 #include <shardwise/layout/rank_grid.hpp>
 #include <shardwise/memory/pooled_list.hpp>
 #include <shardwise/mesh/event_log.hpp>
@@ -84,7 +85,7 @@ struct Record {
   Array<Memory, memory_uses> memory{};
   Memory all_memory;
   /// A hash of the sequence of collectives: equal for two runs that did the same in the same order.
-  std::uint64_t sequence = 14695981039346656037u;
+  detail::Fnv1a sequence;
 };
 
 class Recorder {
@@ -187,7 +188,7 @@ class Recorder {
     record_.to_other_hosts[index(phase_)] += to_other_hosts;
     for (std::uint64_t word : {static_cast<std::uint64_t>(kind), static_cast<std::uint64_t>(axes),
                                static_cast<std::uint64_t>(bytes)}) {
-      record_.sequence = (record_.sequence ^ word) * 1099511628211u;
+      record_.sequence.add(word);
     }
     if (!log_) return 0;
     begin({.kind = kind, .axes = axes, .background = background, .amount = bytes});

@@ -21,6 +21,7 @@
 #include <bit>
 #include <cmath>
 
+#include <shardwise/layout/hash.hpp>
 #include <shardwise/mesh/data_type.hpp>
 #include <shardwise/mesh/mpi.hpp>
 
@@ -182,17 +183,16 @@ inline MpiWords in_mpi(const Elements& elements) {
 }
 
 template <Reducible M>
-inline constexpr OwnReduction own_reduction{
-    [](Index count, const void* terms, void* results) {
-      M::combine(count, static_cast<const M*>(terms), static_cast<M*>(results));
-    },
-    [] { return MpiReduction<M>::get().words(); },
-    [] {
-      std::uint64_t hash = 14695981039346656037u;  // FNV-1a of its name
-      for (const char* c = __PRETTY_FUNCTION__; *c != 0; ++c)
-        hash = (hash ^ static_cast<unsigned char>(*c)) * 1099511628211u;
-      return static_cast<Index>(hash);
-    }()};
+inline constexpr OwnReduction own_reduction{[](Index count, const void* terms, void* results) {
+                                              M::combine(count, static_cast<const M*>(terms),
+                                                         static_cast<M*>(results));
+                                            },
+                                            [] { return MpiReduction<M>::get().words(); },
+                                            [] {
+                                              Fnv1a hash;
+                                              hash.add(__PRETTY_FUNCTION__);  // which has its name
+                                              return static_cast<Index>(hash.value);
+                                            }()};
 
 }  // namespace detail
 }  // namespace shardwise

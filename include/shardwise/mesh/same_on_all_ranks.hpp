@@ -10,6 +10,7 @@
 /// sw::require_same(sw::world(), {{"layers", std::to_string(layers)}, {"text", path}}, "settings differ");
 /// ```
 
+#include <shardwise/layout/hash.hpp>
 #include <shardwise/mesh/gather.hpp>
 #include <shardwise/version.hpp>
 
@@ -80,9 +81,9 @@ inline void require_same(const Communicator& ranks, std::span<const NamedText> m
   for (const NamedText& each : mine) {
     for (const std::string* part : {&each.name, &each.value}) text.append(*part, 0, part->find('\0')) += '\0';
   }
-  std::uint64_t hash = 14695981039346656037u;  // FNV-1a
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  const detail::HashRange own{hash, hash};
+  detail::Fnv1a hash;
+  hash.add(text);
+  const detail::HashRange own{hash.value, hash.value};
   detail::HashRange of_all{};
   ranks.all_reduce(&own, &of_all, 1);
   if (of_all.least == of_all.most) return;

@@ -12,11 +12,9 @@
 /// "shardwise: rank 0 of 3: no progress for 600 s: rank 0 waits in all_reduce of 4096 bytes over dp, since 600 s (its call
 /// 1402); rank 1 does something else after all_gather of 64 bytes over tp, since 603 s (its call 1401); rank 2 does not answer"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <shardwise/mesh/communicator.hpp>
 #include <shardwise/mesh/environment.hpp>
+#include <shardwise/mesh/thread.hpp>
 
 namespace shardwise {
 
@@ -37,20 +35,11 @@ class Watchdog {
       throw std::runtime_error("Watchdog: MPI does not grant MPI_THREAD_MULTIPLE, which it needs");
     if (board().watched.load()) throw std::logic_error("Watchdog: there is one in this process already");
     detail::check_mpi(MPI_Comm_dup(ranks.native(), &comm_), "MPI_Comm_dup");
-    sigset_t all, before;  // signals are for the program's own threads
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failed = pthread_create(
-        &thread_, nullptr,
-        [](void* self) -> void* {
-          static_cast<Watchdog*>(self)->watch();
-          return nullptr;
-        },
-        this);
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (failed != 0) {
+    try {
+      thread_ = detail::start_thread<&Watchdog::watch>(*this, "Watchdog");
+    } catch (...) {
       MPI_Comm_free(&comm_);
-      detail::fail<std::runtime_error>({"Watchdog: a thread cannot be started: error ", failed});
+      throw;
     }
     board().watched = true;
   }

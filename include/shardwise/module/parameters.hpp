@@ -6,6 +6,7 @@
 /// The parameters of a module, by its `visit(f)`, which calls f(name, child) for each parameter, submodule, or vector
 /// of submodules. On it rest initialisation, optimizers, weights and checkpoints.
 
+#include <shardwise/layout/hash.hpp>
 #include <shardwise/module/parameter.hpp>
 
 namespace shardwise {
@@ -160,8 +161,10 @@ constexpr List distinct(List all) {
 
 /// A seed for each name, from one seed for all (FNV-1a, then SplitMix64's finaliser).
 constexpr std::uint64_t derived_seed(std::uint64_t seed, std::string_view name) {
-  std::uint64_t hash = 14695981039346656037u ^ seed;
-  for (char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  detail::Fnv1a of_name;
+  of_name.value ^= seed;
+  of_name.add(name);
+  std::uint64_t hash = of_name.value;
   hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9u;
   hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebu;
   return hash ^ (hash >> 31);

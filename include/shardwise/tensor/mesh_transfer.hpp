@@ -6,6 +6,7 @@
 /// Blocks go from the ranks of one mesh to those of another, whatever the types of their tensors are: one message
 /// from each rank to each that wants part of its block. On a dry mesh the same code only counts.
 
+#include <shardwise/layout/hash.hpp>
 #include <shardwise/memory/pooled_list.hpp>
 #include <shardwise/tensor/under_way.hpp>
 
@@ -187,8 +188,8 @@ class MeshTransfer final : public UnderWay {
 
   /// Tells what this is from what else these ranks may send: 12 bits of a hash, and the element type.
   constexpr void label() {
-    std::uint64_t hash = 14695981039346656037u;
-    auto add = [&](auto number) { hash = (hash ^ static_cast<std::uint64_t>(number)) * 1099511628211u; };
+    Fnv1a hash;
+    auto add = [&](auto number) { hash.add(static_cast<std::uint64_t>(number)); };
     auto add_all = [&](const Layout& layout, const RankGrid& grid) {
       for (int axis = 0; axis < grid.axes; ++axis) {
         add(layout[axis] == reduced ? replicate.code : layout[axis].code);
@@ -201,7 +202,7 @@ class MeshTransfer final : public UnderWay {
       add_all(tensor.from, from_);
       add_all(tensor.to, to_);
     }
-    label_ = static_cast<int>((hash >> 40 & 0xfff) << 3) + static_cast<int>(type_);
+    label_ = static_cast<int>((hash.value >> 40 & 0xfff) << 3) + static_cast<int>(type_);
   }
 
   char* data(const Parcel& parcel) const {
