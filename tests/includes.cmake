@@ -36,7 +36,7 @@ room(checkpoint weights)
 room(text kernel io)
 room(data text tensor)
 room(models nn train checkpoint)
-room(inspect mesh)
+room(inspect module)
 room(simulate mesh)
 
 set(std "^[a-z0-9_]+$")            # <vector>

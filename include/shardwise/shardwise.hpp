@@ -43,5 +43,6 @@
 #include <shardwise/models/llama/model.hpp>
 
 #include <shardwise/inspect/plan_table.hpp>
+#include <shardwise/inspect/print.hpp>
 
 #include <shardwise/version.hpp>

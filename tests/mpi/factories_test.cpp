@@ -5,12 +5,14 @@
 /// Factories: the same global tensor on every mesh and in every layout, and blocks that must fit together.
 
 #include <doctest/doctest.h>
+#include <shardwise/inspect/print.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/tensor/distribute.hpp>
 
 #include <cmath>
 #include <cstdint>
 #include <numeric>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -217,4 +219,26 @@ TEST_CASE("from_local refuses blocks that do not fit, on every rank with the sam
         }) == "from_local: the blocks add up to [" + rows + " x 3] where [7 x 3] is expected");
   // Afterwards the mesh works on.
   CHECK(sw::full_tensor(sw::from_local<Shard<0>>(mesh, counting(1, 2))).rows() == ranks);
+}
+
+TEST_CASE("printing: each rank tells what it has") {
+  const Line mesh = line();
+  const auto text = [](const auto& what) {
+    std::ostringstream out;
+    out << what;
+    return out.str();
+  };
+  const std::string ranks = std::to_string(mesh.size()), mine = std::to_string(mesh.rank());
+  CHECK(text(mesh) == "Mesh tp " + ranks + ", rank " + mine + " (tp " + mine + ")");
+  CHECK(text(sw::layout_of<Shard<1>, Replicate, Reduced, Partial<sw::Max>>) ==
+        "Shard<1>, Replicate, Reduced, Partial<Max>");
+  const auto copies = sw::from_local<Replicate>(mesh, counting(2, 2));
+  CHECK(text(copies) ==
+        "f32 [2 x 2] as tp Replicate; rank " + mine + " has [2 x 2] from [0, 0]:\n" + text(counting(2, 2)));
+  const auto rows = sw::zeros<double, Shard<0>>(mesh, {mesh.size(), 1});
+  CHECK(text(rows) ==
+        "f64 [" + ranks + " x 1] as tp Shard<0>; rank " + mine + " has [1 x 1] from [" + mine + ", 0]:\n0");
+  const auto first = sw::zeros<double, Shard<0>>(mesh, {1, 2000});  // more than are printed
+  CHECK(text(first) == "f64 [1 x 2000] as tp Shard<0>; rank " + mine +
+                           (mesh.rank() == 0 ? " has [1 x 2000] from [0, 0]" : " has nothing"));
 }

@@ -24,7 +24,10 @@ static_assert(names_module("layers.*.attention.wq", "layers.*.attention.wq"));
 static_assert(names_module("*.*.attention.*", "layers.*.attention.wq"));
 static_assert(!names_module("layers.*", "layers.*.attention"));  // one part, not several
 static_assert(!names_module("layers.*.attention", "layers.*"));
-static_assert(names_module("*", "norm") && !names_module("n*", "norm"));
+static_assert(names_module("*", "norm") && names_module("n*", "norm") && names_module("*o*m", "norm"));
+static_assert(!names_module("*o", "norm") && !names_module("n*r", "norm") && !names_module("norm*s", "norm"));
+static_assert(names_module("layers.*.attention.w*", "layers.*.attention.wq"));
+static_assert(!names_module("l*q", "layers.*.attention.wq"));  // letters of one part
 static_assert(!names_module("layers.3.attention.wq", "layers.*.attention.wq"));  // all layers are of one type
 static_assert(!names_module("", "norm") && !names_module("norm.", "norm"));
 

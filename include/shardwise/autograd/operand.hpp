@@ -63,10 +63,6 @@ constexpr decltype(auto) value_of(const X& x) {
   return OperandTraits<X>::value(x);
 }
 
-template <class Char, class Traits, TensorOperand X,
-          IllFormed Why = layout_error<Reason::blocks_lie_on_many_ranks, Got<tensor_of<X>>>>
-Why operator<<(std::basic_ostream<Char, Traits>&, const X&);  // see Why
-
 /// What a node keeps of an operand whose value it needs later.
 template <TensorOperand X>
 constexpr Kept<tensor_of<X>> kept(const X& x) {

@@ -9,6 +9,7 @@
 #include <set>
 
 #include <shardwise/checkpoint/manifest.hpp>
+#include <shardwise/layout/layout_text.hpp>
 #include <shardwise/module/parameters.hpp>
 #include <shardwise/weights/ranks.hpp>
 #include <shardwise/weights/tensors_of_all.hpp>
@@ -129,17 +130,6 @@ constexpr Index group_rows_of(Index row_bytes) {
   return row_bytes <= 0 ? 1 : std::max<Index>(1, checkpoint_group_bytes / row_bytes);
 }
 
-/// "Shard<0>, Replicate"
-inline std::string layout_text(const Layout& layout) {
-  std::string text;
-  for (int axis = 0; axis < layout.axes; ++axis) {
-    const Placement p = layout[axis];
-    text += axis > 0 ? ", " : "";
-    text += p.is_shard() ? "Shard<" + std::to_string(p.dim()) + ">" : p == reduced ? "Reduced" : "Replicate";
-  }
-  return text;
-}
-
 /// What the ranks have together.
 struct ContentsOfAll {
   std::vector<CheckpointTensor> tensors;  ///< without pieces
@@ -160,7 +150,7 @@ inline ContentsOfAll contents_of_all(const CheckpointContents& contents, std::st
     tells = tells || is_first_rank(x.mesh);
     if (block.copy) continue;
     mine.push_back(
-        {block.name, stored_as(x.type), x.extents(), layout_text(x.layout), x.mesh.place().ranks.first});
+        {block.name, stored_as(x.type), x.extents(), text_of(x.layout), x.mesh.place().ranks.first});
   }
   ContentsOfAll all;
   std::map<std::string_view, std::size_t> places;

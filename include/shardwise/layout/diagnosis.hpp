@@ -56,7 +56,6 @@ enum class Reason {
   nothing_can_become_a_pending_maximum_or_minimum,
   finished_tensor_cannot_be_made_pending,
   only_floating_point_numbers_are_communicated_as_another_type,
-  blocks_lie_on_many_ranks,
   // reshape
   reshape_cannot_keep_this_dimension_sharded,
   // styles and plans
@@ -116,7 +115,6 @@ enum class Hint {
   use_the_name_in_Expected,
   keep_one_of_the_two,
   give_it_a_style_or_NoParallel,
-  print_local_or_full_tensor,
   give_it_visit,
   take_a_model_that_is_not_const,
   give_both_modules_styles_of_one_layout,
@@ -172,7 +170,6 @@ constexpr Hint hint_for(Reason reason) {
       {plan_names_no_such_module, Hint::use_the_name_in_Expected},
       {plan_names_a_module_twice, Hint::keep_one_of_the_two},
       {plan_leaves_a_module_without_a_style, Hint::give_it_a_style_or_NoParallel},
-      {blocks_lie_on_many_ranks, Hint::print_local_or_full_tensor},
       {module_does_not_name_its_members, Hint::give_it_visit},
       {const_model_cannot_change, Hint::take_a_model_that_is_not_const},
       {tied_weight_lies_in_another_layout, Hint::give_both_modules_styles_of_one_layout},

@@ -22,8 +22,8 @@
 ///   Linear<MeshType, style_of<Named, "down">> down;
 /// };
 /// ```
-/// In a name, `*` stands for any one part between dots: "layers.*.attention.wq" is the query projection of
-/// every layer. Each layer with parameters is named just once; anything else is a compile error that gives
+/// In a name, `*` stands for any one part between dots, or letters of one: "layers.*.attention.wq" is the query
+/// projection of every layer, "layers.*.mlp.*" what is in its MLP. Each layer with parameters is named just once; anything else is a compile error that gives
 /// the name: `plan_problem`.
 
 #include <shardwise/layout/diagnosis.hpp>

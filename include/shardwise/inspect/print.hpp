@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Meshes, layouts, tensors and models on a stream. Nothing is communicated: each rank tells what it has itself, so print on
+/// one, or on all.
+///
+/// ```
+/// std::cout << mesh;                      // Mesh dp 2 x tp 4, rank 5 (dp 1, tp 1)
+/// std::cout << decltype(x)::layout;       // Shard<0>, Replicate
+/// std::cout << x;                         // float [4 x 3] as dp Shard<0>, tp Replicate; rank 5 has [2 x 3] from [2, 0]:
+///                                         // and the numbers, if these are few
+/// std::cout << model;                     // a line for each parameter: its name, and the same
+/// ```
+/// The whole tensor is what `full_tensor` gathers.
+
+#include <concepts>
+#include <ostream>
+
+#include <shardwise/layout/layout_text.hpp>
+#include <shardwise/module/module.hpp>
+#include <shardwise/module/parameters.hpp>
+
+namespace shardwise {
+
+namespace detail {
+
+/// "dp 2 x tp 4": names, and numbers that belong to them.
+template <class MeshType>
+std::string axes_text(const MeshSizes& numbers, const char* between) {
+  std::string text;
+  for (int axis = 0; axis < MeshType::axes; ++axis) {
+    text += std::string(axis > 0 ? between : "") + MeshType::AxesOf::names[static_cast<std::size_t>(axis)];
+    text += " " + std::to_string(numbers[axis]);
+  }
+  return text;
+}
+
+/// "float [4 x 3] as dp Shard<0>, tp Replicate"
+template <TensorType X>
+std::string tensor_text(const Shape<X::rank>& shape) {
+  std::string all = text({name_of(data_type_of<typename X::Element>()), " ", shape, " as "});
+  for (int axis = 0; axis < X::MeshOf::axes; ++axis) {
+    all += std::string(axis > 0 ? ", " : "") + X::MeshOf::AxesOf::names[static_cast<std::size_t>(axis)] +
+           " " + text_of(X::layout[axis]);
+  }
+  return all;
+}
+
+/// "rank 5 has [2 x 3] from [2, 0]"
+template <TensorType X>
+std::string block_text(const X& x) {
+  if (x.box().elements() == 0) return text({"rank ", MeshView(x.mesh()).rank_in_job(), " has nothing"});
+  const std::string from = position(x.local_shape(), 0, x.box().begin);
+  return text({"rank ", MeshView(x.mesh()).rank_in_job(), " has ", x.local_shape(), " from ", from});
+}
+
+}  // namespace detail
+
+inline std::ostream& operator<<(std::ostream& out, const Layout& layout) {
+  return out << detail::text_of(layout);
+}
+
+template <class MeshType>
+  requires requires {
+    typename MeshType::AxesOf;
+    typename MeshType::SizesOf;
+  }
+std::ostream& operator<<(std::ostream& out, const MeshType& mesh) {
+  const MeshView view(mesh);
+  return out << (MeshType::dry ? "DryMesh " : "Mesh ") << detail::axes_text<MeshType>(view.sizes(), " x ")
+             << ", rank " << view.rank_in_job() << " ("
+             << detail::axes_text<MeshType>(view.coordinates(), ", ") << ")";
+}
+
+namespace detail {
+
+template <TensorType X>
+std::ostream& print(std::ostream& out, const X& x, bool has_value) {
+  constexpr Index few = 1000;
+  if (!x) return out << "an empty tensor";
+  out << tensor_text<X>(x.shape()) << "; " << block_text(x);
+  if constexpr (!X::MeshOf::dry) {
+    const Index count = x.box().elements();
+    if (!has_value || count == 0 || count > few) return out;
+    if constexpr (has_partial(X::layout)) {
+      out << ", a term of each:\n" << x.local_term();
+    } else {
+      out << ":\n" << x.local();
+    }
+  }
+  return out;
+}
+
+}  // namespace detail
+
+/// A tensor; the value of a `Var`; a parameter as it is stored.
+template <TensorOperand X>
+std::ostream& operator<<(std::ostream& out, const X& x) {
+  if constexpr (is_parameter<X>) {
+    return detail::print(out, x.cell()->typed, x.cell()->set);
+  } else {
+    return detail::print(out, value_of(x), true);
+  }
+}
+
+/// The parameters, and how many numbers they are.
+template <class M>
+requires std::derived_from<M, Module<M>> std::ostream& operator<<(std::ostream& out, const M& model) {
+  auto& parameters = const_cast<M&>(model);  // `visit` is for who changes them, too
+  for_each_named_parameter(parameters, [&](std::string_view name, auto& parameter) {
+    const auto& stored = parameter.cell()->typed;
+    out << name << ": " << detail::tensor_text<std::remove_cvref_t<decltype(stored)>>(stored.shape()) << "\n";
+  });
+  return out << parameter_count(parameters) << " numbers in all";
+}
+
+}  // namespace shardwise
