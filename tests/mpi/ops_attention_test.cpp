@@ -19,7 +19,8 @@ const auto full = [](const auto& q, const auto& k, const auto& v) {
   return attention(q, k, v, {.causal = false, .scale = 0.3});
 };
 
-Dense dense_attention(const Dense& q, const Dense& k, const Dense& v, bool is_causal, double scale) {
+Dense dense_attention(const Dense& q, const Dense& k, const Dense& v, bool is_causal, double scale,
+                      Index window = 1 << 20) {
   Dense o(q.shape);
   const Index queries = q.extent(1), heads = q.extent(2), dim = q.extent(3);
   const Index keys = k.extent(1), kv_heads = k.extent(2);
@@ -27,9 +28,10 @@ Dense dense_attention(const Dense& q, const Dense& k, const Dense& v, bool is_ca
     for (Index i = 0; i < queries; ++i) {
       for (Index h = 0; h < heads; ++h) {
         const Index g = h / (heads / kv_heads), at = ((b * queries + i) * heads + h) * dim;
-        const Index seen = is_causal ? i + 1 + keys - queries : keys;
+        const Index position = i + keys - queries;
         double sum = 0;
-        for (Index j = 0; j < seen; ++j) {
+        for (Index j = 0; j < keys; ++j) {
+          if ((is_causal && j > position) || std::abs(j - position) >= window) continue;
           const Index at_kv = ((b * keys + j) * kv_heads + g) * dim;
           double score = 0;
           for (Index d = 0; d < dim; ++d) score += q[at + d] * k[at_kv + d];
@@ -37,7 +39,7 @@ Dense dense_attention(const Dense& q, const Dense& k, const Dense& v, bool is_ca
           sum += weight;
           for (Index d = 0; d < dim; ++d) o[at + d] += weight * v[at_kv + d];
         }
-        for (Index d = 0; d < dim; ++d) o[at + d] /= sum;
+        for (Index d = 0; d < dim && sum > 0; ++d) o[at + d] /= sum;
       }
     }
   }
@@ -96,6 +98,54 @@ TEST_CASE("attention: every rank holds all key/value heads") {
   const auto k = random<double, Shard<2>, Reduced>(two, {2, 3, 2 * groups, 4}, 2),
              v = random<double, Shard<2>, Reduced>(two, {2, 3, 2 * groups, 4}, 3);
   check(causal, dense_causal, q, k, v);
+}
+
+TEST_CASE("attention: ranks have some of the queries, and all keys") {
+  const auto mesh = line();
+  check_shared<double, Shard<1>, Reduced>(mesh, 2, 4, 2);
+  const auto two = grid();
+  const auto q = random<double, Shard<1>, Shard<2>>(two, {2, 7, 2 * two.size<tp>(), 4}, 1);
+  const auto k = random<double, Reduced, Shard<2>>(two, {2, 5, two.size<tp>(), 4}, 2),
+             v = random<double, Reduced, Shard<2>>(two, {2, 5, two.size<tp>(), 4}, 3);
+  check(full, dense_full, q, k, v);
+  Recording recording(two);
+  attention(random<double, Shard<1>, Replicate>(two, {2, 7, 2, 4}, 1),
+            random<double, Reduced, Replicate>(two, {2, 7, 2, 4}, 2),
+            random<double, Reduced, Replicate>(two, {2, 7, 2, 4}, 3));
+  std::int64_t pairs = 0;
+  const Range own = balanced_block(7, two.size<dp>(), two.coordinates()[0]);
+  for (Index i = own.begin; i < own.end(); ++i) pairs += i + 1;
+  CHECK(recording.plan().flops() == 4 * pairs * 2 * 2 * 4);
+}
+
+TEST_CASE("attention: a window") {
+  const auto mesh = line();
+  for (const Index window : {2, 4, 9}) {
+    for (const bool is_causal : {true, false}) {
+      const AttentionOptions options{.causal = is_causal, .window = window, .scale = 0.3};
+      const auto some = [&](const auto& q, const auto& k, const auto& v) {
+        return attention(q, k, v, options);
+      };
+      const auto dense = [&](const Dense& q, const Dense& k, const Dense& v) {
+        return dense_attention(q, k, v, is_causal, 0.3, window);
+      };
+      const auto q = random<double, Shard<2>>(mesh, {1, 6, 5, 3}, 1),
+                 k = random<double, Shard<2>>(mesh, {1, 8, 5, 3}, 2),
+                 v = random<double, Shard<2>>(mesh, {1, 8, 5, 3}, 3);
+      check(some, dense, q, k, v);
+      check(some, dense, random<double, Shard<1>>(mesh, {1, 6, 2, 3}, 1),
+            random<double, Reduced>(mesh, {1, 8, 2, 3}, 2), random<double, Reduced>(mesh, {1, 8, 2, 3}, 3));
+    }
+  }
+}
+
+TEST_CASE("attention: options out of range") {
+  const auto q = random<double, Replicate>(line(), {1, 2, 4, 4}, 1);
+  const auto with = [&](const AttentionOptions& options) {
+    return message_of<std::invalid_argument>([&] { attention(q, q, q, options); });
+  };
+  CHECK(with({.window = 0}) == "attention: the window is 0, but a query sees at least its own position: 1");
+  CHECK(with({.dropout = 1}) == "attention: the probability of dropout, 1.000000, is not in [0, 1)");
 }
 
 TEST_CASE("attention: key/value heads replicated over the wrong axis") {
@@ -167,7 +217,7 @@ constexpr Reason why = why_not<AttentionOp, On1<4, Q>, On1<4, K>, On1<4, K>>;
 static_assert(why<Shard<0>> == Reason::none && why<Shard<2>> == Reason::none);
 static_assert(why<Shard<1>> == Reason::operation_needs_this_dimension_whole_on_every_rank);
 static_assert(why<Shard<3>> == Reason::operation_needs_this_dimension_whole_on_every_rank);
-static_assert(why<Shard<1>, Reduced> == Reason::operation_needs_this_dimension_whole_on_every_rank);
+static_assert(why<Shard<1>, Reduced> == Reason::none);  // queries
 static_assert(why<Shard<2>, Reduced> == Reason::none);
 static_assert(why<Shard<2>, Replicate> ==
               Reason::replicated_operand_meets_blocks_so_its_gradient_would_be_pending);
@@ -191,7 +241,7 @@ constexpr auto plan = trace<DryMesh<tp>>({4}, [](auto mesh) {
   auto k = tape.input(empty<float, Shard<2>>(mesh, {2, 64, 4, 16}));
   auto o = attention(q, k, k);
 });
-static_assert(plan.flops() == 2 * 2 * 64 * 2 * 16 * 64 && plan.collectives() == 0);
+static_assert(plan.flops() == 2 * 2 * 64 * 2 * 16 * (64 + 1) && plan.collectives() == 0);
 static_assert(plan.peak_activation_bytes() == (2 * 2 * 64 * 2 * 16 + 2 * 64 * 16) * 4 + 2 * 64 * 2 * 4);
 
 /// Tokens [first, first + count) of [batch, tokens, heads, head_dim].
@@ -313,7 +363,7 @@ constexpr auto plan_of_cache = trace<DryMesh<tp>>({4}, [](auto mesh) {
   cache.append(token, token);
   attention(empty<float, Shard<2>>(mesh, {2, 1, 8, 16}), cache);
 });
-static_assert(plan_of_cache.flops() == 2 * (2 * 5 - 1) * 2 * 2 * 16 && plan_of_cache.collectives() == 0);
+static_assert(plan_of_cache.flops() == 4 * 5 * 2 * 2 * 16 && plan_of_cache.collectives() == 0);
 
 }  // namespace
 }  // namespace shardwise::testing

@@ -4,19 +4,23 @@
 
 /// @file
 /// `attention`: softmax(scale · q kᵀ) v for every head, by blocks, so that the matrix of scores never exists
-/// (Dao, "FlashAttention-2", 2023). Batch and heads may be sharded; sequences and head_dim are whole.
+/// (Dao, "FlashAttention-2", 2023). Batch, heads and queries may be sharded; keys and head_dim are whole.
 ///
 /// ```
 /// o = attention(q, k, v);                       // causal, scaled by 1/√head_dim
 /// o = attention(q, k, v, {.causal = false});
+/// o = attention(q, k, v, {.window = 4096});     // and only the last 4096 tokens
 /// ```
+/// What a query sees is an interval of the keys; blocks of keys that no query of a block sees are passed over.
+///
 /// Grouped queries (Ainslie et al., "GQA", 2023): k and v may have fewer heads than q, each serving a group
-/// of consecutive query heads. Along one axis heads lie in one of two ways:
+/// of consecutive query heads. Along one axis heads lie in one of two ways, and queries in one:
 ///
 /// | q          | k and v    | o          | each rank holds                                                  |
 /// |------------|------------|------------|------------------------------------------------------------------|
 /// | `Shard<2>` | `Shard<2>` | `Shard<2>` | heads and just the key/value heads that they use                 |
 /// | `Shard<2>` | `Reduced`  | `Shard<2>` | heads and all key/value heads, whose gradients are pending sums  |
+/// | `Shard<1>` | `Reduced`  | `Shard<1>` | queries and all keys and values; their gradients pend as well    |
 ///
 /// 8 heads and 2 key/value heads fit on 1 or 2 ranks in the first way, on any number in the second; on a mesh
 /// <tp, kvr> of 2 x 4, q [`Shard<2>`, `Shard<2>`] with k and v [`Shard<2>`, `Reduced`] is both.
@@ -29,8 +33,24 @@
 namespace shardwise {
 
 struct AttentionOptions {
-  bool causal = true;           ///< query i sees the keys up to i + keys - queries
-  std::optional<double> scale;  ///< what scores are multiplied with; 1/√head_dim if not given
+  bool causal = true;  ///< a query sees no key behind its own position; the last query is at the last key
+  std::optional<Index>
+      window{};  ///< a query sees just the keys that are less than `window` positions away from it
+  std::optional<double> scale{};  ///< what scores are multiplied with; 1/√head_dim if not given
+  double dropout = 0;  ///< the probability of a weight to be dropped; the others are divided by 1 - dropout
+  std::uint64_t seed =
+      0;  ///< of what is dropped, which is the same on every mesh: give each use and each step its own
+
+  /// Returns itself. Throws `std::invalid_argument` for what is out of range.
+  constexpr const AttentionOptions& checked() const {
+    if (window && *window < 1) {
+      detail::fail({"attention: the window is ", *window, ", but a query sees at least its own position: 1"});
+    }
+    if (!(dropout >= 0 && dropout < 1)) {
+      detail::fail({"attention: the probability of dropout, ", dropout, ", is not in [0, 1)"});
+    }
+    return *this;
+  }
 };
 
 struct AttentionOp {
@@ -38,18 +58,17 @@ struct AttentionOp {
 
   static constexpr Saved saved{.inputs = 0b111, .output = true};
 
-  /// Queries and keys are both s, because neither may be cut; heads and key/value heads are both h, because
-  /// they are cut alike.
+  /// Heads and key/value heads are both h, because they are cut alike.
   template <int Q, int K, int V>
   static constexpr Signature signature() {
     if (Q != 4 || K != 4 || V != 4) return {};
-    return Signature::of("bshd", "bshd", "bshd", "bshd").whole('s').whole('d');
+    return Signature::of("bshd", "bthd", "bthd", "bshd").whole('t').whole('d');
   }
   /// Where every rank holds all key/value heads k, these are an index of their own.
   template <int Q, int K, int V>
   static constexpr Propagated rule(const OperandPlacements& at) {
     constexpr Signature shared =
-        Signature::of("bshd", "bskd", "bskd", "bshd").whole('s').whole('d').whole('k');
+        Signature::of("bshd", "btkd", "btkd", "bshd").whole('t').whole('d').whole('k');
     const bool replicated = at[0].is_shard(2) && at[1].is_full() && at[2].is_full();
     return propagate(replicated ? shared : signature<Q, K, V>(), at);
   }
@@ -67,13 +86,13 @@ struct AttentionOp {
     return q;
   }
 
-  /// Two products forward; backward the scores, the gradient of the weights, and one for each gradient. Of a
-  /// causal one only the pairs of a query and a key that it sees count.
+  /// Two products forward; backward the scores, the gradient of the weights, and one for each gradient. Only the pairs
+  /// of a query and a key that it sees count.
   template <class O, class Q, class K, class V>
   constexpr std::int64_t flops(const O&, const Q& q, const K& k, const V&) const {
-    const Index queries = q.extent(1, 2), keys = k.extent(1, 2), both = queries < keys ? queries : keys;
-    const Index twice_the_pairs = options.causal ? both * (2 * keys - both) : 2 * queries * keys;
-    return 2 * twice_the_pairs * q.extent(0, 1) * q.extent(2, 4);
+    const Index keys = k.size[1], pairs = kernel::visible_pairs(q.size[1], keys, first_query(q, k),
+                                                                options.causal, window(q, k));
+    return 4 * pairs * q.extent(0, 1) * q.extent(2, 4);
   }
   template <class O, class Q, class K, class V>
   constexpr std::int64_t gradient_flops(int wanted, const O& o, const Q& q, const K& k, const V& v) const {
@@ -99,13 +118,35 @@ struct AttentionOp {
                                k.gradient, v.gradient);
   }
 
-  /// q and k: blocks, which know the global numbers of their heads.
+  /// q and k: blocks, which know the global numbers of their heads and queries.
   template <class T>
   kernel::AttentionShape extents(const View<const T, 4>& q, const View<const T, 4>& k) const {
     const double scale = options.scale ? *options.scale : 1 / std::sqrt(static_cast<double>(q.size[3]));
     const Index group = k.shape[2] > 0 ? q.shape[2] / k.shape[2] : 1;
-    return {q.size[0], q.size[1],      k.size[1], q.size[2], k.size[2],
-            q.size[3], options.causal, scale,     group,     q.begin[2] - k.begin[2] * group};
+    return {.batch = q.size[0],
+            .queries = q.size[1],
+            .keys = k.size[1],
+            .heads = q.size[2],
+            .kv_heads = k.size[2],
+            .head_dim = q.size[3],
+            .causal = options.causal,
+            .scale = scale,
+            .group = group,
+            .first_head = q.begin[2] - k.begin[2] * group,
+            .first_query = first_query(q, k),
+            .window = window(q, k),
+            .dropout = {options.dropout, options.seed, q.shape[2], k.shape[1], q.shape[1], q.begin[0],
+                        q.begin[2], q.begin[1]}};
+  }
+
+ private:
+  /// The position among the keys of the first query of a block.
+  static constexpr Index first_query(const auto& q, const auto& k) {
+    return k.size[1] - q.shape[1] + q.begin[1];
+  }
+  constexpr std::optional<Index> window(const auto& q, const auto& k) const {
+    if (!options.window) return {};
+    return std::min(*options.window, q.shape[1] + k.size[1]);  // which are all
   }
 };
 
@@ -147,7 +188,8 @@ constexpr void check_heads(Index heads, Index kv_heads, const Layout& q, const L
 }  // namespace detail
 
 /// q: [batch, queries, heads, head_dim], k and v: [batch, keys, kv_heads, head_dim]; the result is as q.
-/// Throws `std::invalid_argument`, on every rank, if the shapes do not fit or the heads cannot be shared out.
+/// Throws `std::invalid_argument`, on every rank, if the shapes do not fit, the heads cannot be shared out, or an option
+/// is out of range.
 template <Operand Q, Operand K, Operand V, class Result = result_of<AttentionOp, Q, K, V>>
 constexpr auto attention(const Q& q, const K& k, const V& v, const AttentionOptions& options = {}) {
   if constexpr (!AbstractOperand<Result>) {
@@ -156,7 +198,7 @@ constexpr auto attention(const Q& q, const K& k, const V& v, const AttentionOpti
                         tensor_of<K>::layout, 2, value_of(q).mesh().sizes(),
                         tensor_of<Q>::MeshOf::AxesOf::names.data());
   }
-  return apply(AttentionOp{options}, q, k, v);
+  return apply(AttentionOp{options.checked()}, q, k, v);
 }
 template <Operand Q, Operand K, Operand V, IllFormed Why = result_of<AttentionOp, Q, K, V>>
 Why attention(const Q&, const K&, const V&, const AttentionOptions& = {});  // see Why
