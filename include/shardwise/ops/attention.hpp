@@ -10,6 +10,7 @@
 /// o = attention(q, k, v);                       // causal, scaled by 1/√head_dim
 /// o = attention(q, k, v, {.causal = false});
 /// o = attention(q, k, v, {.window = 4096});     // and only the last 4096 tokens
+/// o = attention(q, k, v, documents);            // and only the tokens of its own document
 /// ```
 /// What a query sees is an interval of the keys; blocks of keys that no query of a block sees are passed over.
 ///
@@ -26,6 +27,7 @@
 /// <tp, kvr> of 2 x 4, q [`Shard<2>`, `Shard<2>`] with k and v [`Shard<2>`, `Reduced`] is both.
 
 #include <shardwise/kernel/attention.hpp>
+#include <shardwise/kernel/documents.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 #include <shardwise/tensor/factories.hpp>
@@ -56,23 +58,31 @@ struct AttentionOptions {
 struct AttentionOp {
   AttentionOptions options;
 
-  static constexpr Saved saved{.inputs = 0b111, .output = true};
+  static constexpr Saved saved{.inputs = 0b1111, .output = true};
 
   /// Heads and key/value heads are both h, because they are cut alike.
-  template <int Q, int K, int V>
+  template <int Q, int K, int V, int... Documents>
   static constexpr Signature signature() {
-    if (Q != 4 || K != 4 || V != 4) return {};
-    return Signature::of("bshd", "bthd", "bthd", "bshd").whole('t').whole('d');
+    if (Q != 4 || K != 4 || V != 4 || ((Documents != 2) || ...)) return {};
+    return of_keys("bthd", sizeof...(Documents) > 0);
   }
   /// Where every rank holds all key/value heads k, these are an index of their own.
-  template <int Q, int K, int V>
+  template <int Q, int K, int V, int... Documents>
   static constexpr Propagated rule(const OperandPlacements& at) {
-    constexpr Signature shared =
-        Signature::of("bshd", "btkd", "btkd", "bshd").whole('t').whole('d').whole('k');
     const bool replicated = at[0].is_shard(2) && at[1].is_full() && at[2].is_full();
-    return propagate(replicated ? shared : signature<Q, K, V>(), at);
+    return propagate(replicated ? of_keys("btkd", sizeof...(Documents) > 0).whole('k')
+                                : signature<Q, K, V, Documents...>(),
+                     at);
   }
 
+  static constexpr Shape<4> shape(const Shape<4>& q, const Shape<4>& k, const Shape<4>& v,
+                                  const Shape<2>& documents) {
+    if (documents[0] != k[0] || documents[1] != k[1] || q[1] > k[1]) {
+      detail::fail({"attention: the documents are ", documents, ", but q is ", q, " and k ", k,
+                    ": they are numbers of the keys' tokens, of which the last are the queries'"});
+    }
+    return shape(q, k, v);
+  }
   static constexpr Shape<4> shape(const Shape<4>& q, const Shape<4>& k, const Shape<4>& v) {
     auto text = [&] { return detail::text({"q ", q, ", k ", k, ", v ", v}); };
     if (k != v) detail::fail({"attention: k and v differ in shape: ", text()});
@@ -87,33 +97,37 @@ struct AttentionOp {
   }
 
   /// Two products forward; backward the scores, the gradient of the weights, and one for each gradient. Only the pairs
-  /// of a query and a key that it sees count.
-  template <class O, class Q, class K, class V>
-  constexpr std::int64_t flops(const O&, const Q& q, const K& k, const V&) const {
+  /// of a query and a key that it sees count, as if a row were one document: how many it has, no plan knows.
+  template <class O, class Q, class K, class V, class... Documents>
+  constexpr std::int64_t flops(const O&, const Q& q, const K& k, const V&, const Documents&...) const {
     const Index keys = k.size[1], pairs = kernel::visible_pairs(q.size[1], keys, first_query(q, k),
                                                                 options.causal, window(q, k));
     return 4 * pairs * q.extent(0, 1) * q.extent(2, 4);
   }
-  template <class O, class Q, class K, class V>
-  constexpr std::int64_t gradient_flops(int wanted, const O& o, const Q& q, const K& k, const V& v) const {
+  template <class O, class Q, class K, class V, class... Documents>
+  constexpr std::int64_t gradient_flops(int wanted, const O& o, const Q& q, const K& k, const V& v,
+                                        const Documents&...) const {
     return flops(o, q, k, v) / 2 * (2 + wanted);
   }
 
   /// The logarithm of the sum of exponentials of each query's scores.
-  template <class O, class T, class K, class V>
-  static constexpr Index residual_bytes(const O&, const View<const T, 4>& q, const K&, const V&) {
+  template <class O, class T, class K, class V, class... Documents>
+  static constexpr Index residual_bytes(const O&, const View<const T, 4>& q, const K&, const V&,
+                                        const Documents&...) {
     return q.extent(0, 3) * static_cast<Index>(sizeof(kernel::compute_t<T>));
   }
 
-  template <class T>
-  void forward(View<T, 4> o, void* lse, View<const T, 4> q, View<const T, 4> k, View<const T, 4> v) const {
-    kernel::attention(extents(q, k), q.data, k.data, v.data, o.data, static_cast<kernel::compute_t<T>*>(lse));
+  template <class T, class... Id>
+  void forward(View<T, 4> o, void* lse, View<const T, 4> q, View<const T, 4> k, View<const T, 4> v,
+               View<const Id, 2>... documents) const {
+    kernel::attention(extents(q, k, documents...), q.data, k.data, v.data, o.data,
+                      static_cast<kernel::compute_t<T>*>(lse));
   }
 
-  template <class T>
+  template <class T, class... Id>
   void pull_back(View<const T, 4> d_o, View<const T, 4> o, const void* lse, Input<T, 4> q, Input<T, 4> k,
-                 Input<T, 4> v) const {
-    kernel::attention_backward(extents<T>(q, k), q.data, k.data, v.data, o.data,
+                 Input<T, 4> v, Input<Id, 2>... documents) const {
+    kernel::attention_backward(extents<T>(q, k, documents...), q.data, k.data, v.data, o.data,
                                static_cast<const kernel::compute_t<T>*>(lse), d_o.data, q.gradient,
                                k.gradient, v.gradient);
   }
@@ -138,8 +152,24 @@ struct AttentionOp {
             .dropout = {options.dropout, options.seed, q.shape[2], k.shape[1], q.shape[1], q.begin[0],
                         q.begin[2], q.begin[1]}};
   }
+  template <class T, class Id>
+  kernel::AttentionShape extents(const View<const T, 4>& q, const View<const T, 4>& k,
+                                 const View<const Id, 2>& documents) const {
+    struct Documents;
+    kernel::AttentionShape shape = extents(q, k);
+    Range* ranges = kernel::scratch<Documents, Range>(q.extent(0, 2));
+    kernel::document_ranges(q.size[0], k.size[1], documents.data, shape.first_query, q.size[1], ranges);
+    shape.seen = ranges;
+    return shape;
+  }
 
  private:
+  static constexpr Signature of_keys(const char* keys, bool documents) {
+    return (documents ? Signature::of("bshd", keys, keys, "bt", "bshd").without_gradient(3)
+                      : Signature::of("bshd", keys, keys, "bshd"))
+        .whole('t')
+        .whole('d');
+  }
   /// The position among the keys of the first query of a block.
   static constexpr Index first_query(const auto& q, const auto& k) {
     return k.size[1] - q.shape[1] + q.begin[1];
@@ -185,22 +215,39 @@ constexpr void check_heads(Index heads, Index kv_heads, const Layout& q, const L
   }
 }
 
+template <Operand Q, Operand K, class... Rest>
+constexpr void check_attention(const Q& q, const K& k, const Rest&... rest) {
+  AttentionOp::shape(value_of(q).shape(), value_of(k).shape(), value_of(rest).shape()...);
+  check_heads(value_of(q).shape()[2], value_of(k).shape()[2], tensor_of<Q>::layout, tensor_of<K>::layout, 2,
+              value_of(q).mesh().sizes(), tensor_of<Q>::MeshOf::AxesOf::names.data());
+}
+
 }  // namespace detail
 
 /// q: [batch, queries, heads, head_dim], k and v: [batch, keys, kv_heads, head_dim]; the result is as q.
 /// Throws `std::invalid_argument`, on every rank, if the shapes do not fit, the heads cannot be shared out, or an option
-/// is out of range.
+/// is out of range. The o of a query that sees no key is 0.
 template <Operand Q, Operand K, Operand V, class Result = result_of<AttentionOp, Q, K, V>>
 constexpr auto attention(const Q& q, const K& k, const V& v, const AttentionOptions& options = {}) {
-  if constexpr (!AbstractOperand<Result>) {
-    AttentionOp::shape(value_of(q).shape(), value_of(k).shape(), value_of(v).shape());
-    detail::check_heads(value_of(q).shape()[2], value_of(k).shape()[2], tensor_of<Q>::layout,
-                        tensor_of<K>::layout, 2, value_of(q).mesh().sizes(),
-                        tensor_of<Q>::MeshOf::AxesOf::names.data());
-  }
+  if constexpr (!AbstractOperand<Result>) detail::check_attention(q, k, v);
   return apply(AttentionOp{options.checked()}, q, k, v);
 }
 template <Operand Q, Operand K, Operand V, IllFormed Why = result_of<AttentionOp, Q, K, V>>
 Why attention(const Q&, const K&, const V&, const AttentionOptions& = {});  // see Why
+
+/// The same for documents packed in the rows: a token sees only what is of its own. documents: integers [batch, keys],
+/// sharded as the batch is and whole otherwise; the queries' tokens are the last of them. Equal numbers side by side are
+/// one document (so a number may be used again behind another document); a negative one is padding, which sees nothing and
+/// which nobody sees. One document a row, then padding, is a batch of rows of different lengths.
+template <Operand Q, Operand K, Operand V, Operand Documents,
+          class Result = result_of<AttentionOp, Q, K, V, Documents>>
+constexpr auto attention(const Q& q, const K& k, const V& v, const Documents& documents,
+                         const AttentionOptions& options = {}) {
+  if constexpr (!AbstractOperand<Result>) detail::check_attention(q, k, v, documents);
+  return apply(AttentionOp{options.checked()}, q, k, v, documents);
+}
+template <Operand Q, Operand K, Operand V, Operand Documents,
+          IllFormed Why = result_of<AttentionOp, Q, K, V, Documents>>
+Why attention(const Q&, const K&, const V&, const Documents&, const AttentionOptions& = {});  // see Why
 
 }  // namespace shardwise
