@@ -21,7 +21,7 @@ namespace {
 
 /// Like causal attention where two heads h read one key/value head g. A rank that lacks it cannot compute.
 struct GroupedAttention {
-  static constexpr Signature signature = Signature::of("bshd", "bsgd", "bsgd", "bshd");
+  static constexpr Signature signature = Signature::of("bshd", "btgd", "btgd", "bshd");
   template <class T>
   static constexpr void run(const Inputs<T>& in, Tiny<T>& y) {
     const auto& [q, k, v, unused] = in;
@@ -43,7 +43,7 @@ struct GroupedAttention {
   static constexpr T attend(const Inputs<T>& in, Index b, Index s, Index h, Index g, Index at) {
     const auto& [q, k, v, unused] = in;
     T total{}, sum{};
-    for (Index t = 0; t < k.size(1) && t <= s; ++t) {
+    for (Index t = 0; t < k.size(1) && t <= q.begin[1] + s; ++t) {
       T product{};
       for (Index d = 0; d < q.size(3); ++d) product += q(b, s, h, d) * k(b, t, g, d);
       total += product * product;
@@ -53,10 +53,10 @@ struct GroupedAttention {
   }
 };
 
-const Truth<GroupedAttention> on_two(Setting{2, {2, 2, 4, 1, 2}, 1});
-const Truth<GroupedAttention> on_three(Setting{3, {1, 2, 6, 2, 3}, 2});
+const Truth<GroupedAttention> on_two(Setting{2, {2, 2, 4, 1, 2, 2}, 1});
+const Truth<GroupedAttention> on_three(Setting{3, {1, 2, 6, 2, 2, 3}, 2});
 /// Three heads each: key/value head 1 is read on both ranks.
-const Truth<GroupedAttention> mid_group(Setting{2, {1, 2, 6, 2, 3}, 3});
+const Truth<GroupedAttention> mid_group(Setting{2, {1, 2, 6, 2, 2, 3}, 3});
 
 bool offers(const OperandPlacements& at, PlacementSet found) {
   const Propagated rule = AttentionOp::rule<4, 4, 4>(at);
@@ -85,7 +85,7 @@ int legal_combinations() {
   return legal;
 }
 TEST_CASE("attention") {
-  CHECK(legal_combinations() == 5);  // all Replicate, all Reduced, batch, heads in two ways
+  CHECK(legal_combinations() == 6);  // all Replicate, all Reduced, batch, queries, heads in two ways
 }
 
 TEST_CASE("blocks that end within a group") {

@@ -6,8 +6,10 @@
 /// pieces gives what the whole one gives.
 
 #include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/ops/attention.hpp>
 #include <shardwise/ops/key_value_cache.hpp>
+#include <shardwise/ops/reduction.hpp>
 
 #include "ops_check.hpp"
 
@@ -19,7 +21,8 @@ const auto full = [](const auto& q, const auto& k, const auto& v) {
   return attention(q, k, v, {.causal = false, .scale = 0.3});
 };
 
-Dense dense_attention(const Dense& q, const Dense& k, const Dense& v, bool is_causal, double scale) {
+Dense dense_attention(const Dense& q, const Dense& k, const Dense& v, bool is_causal, double scale,
+                      Index window = 1 << 20) {
   Dense o(q.shape);
   const Index queries = q.extent(1), heads = q.extent(2), dim = q.extent(3);
   const Index keys = k.extent(1), kv_heads = k.extent(2);
@@ -27,9 +30,10 @@ Dense dense_attention(const Dense& q, const Dense& k, const Dense& v, bool is_ca
     for (Index i = 0; i < queries; ++i) {
       for (Index h = 0; h < heads; ++h) {
         const Index g = h / (heads / kv_heads), at = ((b * queries + i) * heads + h) * dim;
-        const Index seen = is_causal ? i + 1 + keys - queries : keys;
+        const Index position = i + keys - queries;
         double sum = 0;
-        for (Index j = 0; j < seen; ++j) {
+        for (Index j = 0; j < keys; ++j) {
+          if ((is_causal && j > position) || std::abs(j - position) >= window) continue;
           const Index at_kv = ((b * keys + j) * kv_heads + g) * dim;
           double score = 0;
           for (Index d = 0; d < dim; ++d) score += q[at + d] * k[at_kv + d];
@@ -37,7 +41,7 @@ Dense dense_attention(const Dense& q, const Dense& k, const Dense& v, bool is_ca
           sum += weight;
           for (Index d = 0; d < dim; ++d) o[at + d] += weight * v[at_kv + d];
         }
-        for (Index d = 0; d < dim; ++d) o[at + d] /= sum;
+        for (Index d = 0; d < dim && sum > 0; ++d) o[at + d] /= sum;
       }
     }
   }
@@ -98,9 +102,57 @@ TEST_CASE("attention: every rank holds all key/value heads") {
   check(causal, dense_causal, q, k, v);
 }
 
+TEST_CASE("attention: ranks have some of the queries, and all keys") {
+  const auto mesh = line();
+  check_shared<double, Shard<1>, Reduced>(mesh, 2, 4, 2);
+  const auto two = grid();
+  const auto q = random<double, Shard<1>, Shard<2>>(two, {2, 7, 2 * two.size<tp>(), 4}, 1);
+  const auto k = random<double, Reduced, Shard<2>>(two, {2, 5, two.size<tp>(), 4}, 2),
+             v = random<double, Reduced, Shard<2>>(two, {2, 5, two.size<tp>(), 4}, 3);
+  check(full, dense_full, q, k, v);
+  Recording recording(two);
+  attention(random<double, Shard<1>, Replicate>(two, {2, 7, 2, 4}, 1),
+            random<double, Reduced, Replicate>(two, {2, 7, 2, 4}, 2),
+            random<double, Reduced, Replicate>(two, {2, 7, 2, 4}, 3));
+  std::int64_t pairs = 0;
+  const Range own = balanced_block(7, two.size<dp>(), two.coordinates()[0]);
+  for (Index i = own.begin; i < own.end(); ++i) pairs += i + 1;
+  CHECK(recording.plan().flops() == 4 * pairs * 2 * 2 * 4);
+}
+
+TEST_CASE("attention: a window") {
+  const auto mesh = line();
+  for (const Index window : {2, 4, 9}) {
+    for (const bool is_causal : {true, false}) {
+      const AttentionOptions options{.causal = is_causal, .window = window, .scale = 0.3};
+      const auto some = [&](const auto& q, const auto& k, const auto& v) {
+        return attention(q, k, v, options);
+      };
+      const auto dense = [&](const Dense& q, const Dense& k, const Dense& v) {
+        return dense_attention(q, k, v, is_causal, 0.3, window);
+      };
+      const auto q = random<double, Shard<2>>(mesh, {1, 6, 5, 3}, 1),
+                 k = random<double, Shard<2>>(mesh, {1, 8, 5, 3}, 2),
+                 v = random<double, Shard<2>>(mesh, {1, 8, 5, 3}, 3);
+      check(some, dense, q, k, v);
+      check(some, dense, random<double, Shard<1>>(mesh, {1, 6, 2, 3}, 1),
+            random<double, Reduced>(mesh, {1, 8, 2, 3}, 2), random<double, Reduced>(mesh, {1, 8, 2, 3}, 3));
+    }
+  }
+}
+
+TEST_CASE("attention: options out of range") {
+  const auto q = random<double, Replicate>(line(), {1, 2, 4, 4}, 1);
+  const auto with = [&](const AttentionOptions& options) {
+    return message_of<std::invalid_argument>([&] { attention(q, q, q, options); });
+  };
+  CHECK(with({.window = 0}) == "attention: the window is 0, but a query sees at least its own position: 1");
+  CHECK(with({.dropout = 1}) == "attention: the probability of dropout, 1.000000, is not in [0, 1)");
+}
+
 TEST_CASE("attention: key/value heads replicated over the wrong axis") {
   const auto mesh = grid();
-  if (mesh.size() < 4) return;
+  if (mesh.size() != 4) return;
   CHECK(message_of<std::invalid_argument>([&] {
           const auto k = random<double, Reduced, Shard<2>>(mesh, {1, 2, 2, 4}, 2);
           attention(random<double, Shard<2>, Shard<2>>(mesh, {1, 2, 8, 4}, 1), k, k);
@@ -146,7 +198,7 @@ TEST_CASE("attention: heads that cannot be shared out") {
     CHECK(contains(with(4, 2),
                    "rank 1 there has heads 1 to 2, which need key/value heads 0 to 1, but it has 1 to 2"));
   }
-  CHECK(with(2 * 5, 5).empty() == (mesh.size() == 1));
+  CHECK(with(2 * 5, 5).empty() == (5 % mesh.size() == 0));
   CHECK(message_of<std::invalid_argument>([&] {
           const auto q = random<double, Replicate>(mesh, {1, 2, 4, 4}, 1);
           attention(q, random<double, Replicate>(mesh, {1, 2, 4, 3}, 1),
@@ -162,12 +214,142 @@ TEST_CASE("attention: heads that cannot be shared out") {
                  "attention: k and v differ in shape"));
 }
 
+/// o, and the gradients of q, k and v where that of o is `d_o`, from whole matrices of weights. `documents`: [batch, keys],
+/// or nothing.
+struct DenseAttention {
+  Dense o, q, k, v;
+
+  DenseAttention(const Dense& at_q, const Dense& at_k, const Dense& at_v, const Dense& d_o,
+                 const AttentionOptions& options, const Dense* documents)
+      : o(at_q.shape), q(at_q.shape), k(at_k.shape), v(at_k.shape) {
+    const Index queries = o.extent(1), heads = o.extent(2), keys = k.extent(1), kv_heads = k.extent(2);
+    const double scale = options.scale ? *options.scale : 1 / std::sqrt(static_cast<double>(o.extent(3)));
+    std::vector<double> weight(static_cast<std::size_t>(keys)), kept(weight), slope(weight);
+    for (Index row = 0; row < o.extent(0) * queries * heads; ++row) {
+      const Index h = row % heads, i = row / heads % queries, b = row / heads / queries,
+                  p = i + keys - queries;
+      const auto dot = [&](const Dense& x, Index at, const Dense& y, Index at_y) {
+        double sum = 0;
+        for (Index c = 0; c < o.extent(3); ++c) sum += x[at * o.extent(3) + c] * y[at_y * o.extent(3) + c];
+        return sum;
+      };
+      const auto add = [&](double factor, const Dense& x, Index at, Dense& y, Index at_y) {
+        for (Index c = 0; c < o.extent(3); ++c) y[at_y * o.extent(3) + c] += factor * x[at * o.extent(3) + c];
+      };
+      const auto key = [&](Index j) { return (b * keys + j) * kv_heads + h / (heads / kv_heads); };
+      const auto each = [&](auto f) {
+        for (Index j = 0; j < keys; ++j) f(j, static_cast<std::size_t>(j));
+      };
+      double sum = 0, delta = 0;
+      each([&](Index j, std::size_t at) {
+        bool sees = !(options.causal && j > p) && !(options.window && std::abs(j - p) >= *options.window);
+        for (Index t = std::min(j, p); documents && t <= std::max(j, p); ++t) {  // one document all the way
+          sees = sees && (*documents)[b * keys + t] >= 0 &&
+                 (*documents)[b * keys + t] == (*documents)[b * keys + p];
+        }
+        weight[at] = sees ? std::exp(scale * dot(at_q, row, at_k, key(j))) : 0;
+        sum += weight[at];
+      });
+      each([&](Index j, std::size_t at) {
+        if (sum > 0) weight[at] /= sum;
+        kept[at] = 1;
+        if (options.dropout > 0) {
+          const Index index = ((b * heads + h) * keys + j) * queries + i;
+          kept[at] = kernel::dropout_keeps(options.dropout, options.seed, static_cast<std::uint64_t>(index))
+                         ? 1 / (1 - options.dropout)
+                         : 0;
+        }
+        add(kept[at] * weight[at], at_v, key(j), o, row);
+        add(kept[at] * weight[at], d_o, row, v, key(j));
+        slope[at] = kept[at] * dot(d_o, row, at_v, key(j));
+        delta += weight[at] * slope[at];
+      });
+      each([&](Index j, std::size_t at) {
+        const double gradient = scale * weight[at] * (slope[at] - delta);
+        add(gradient, at_k, key(j), q, row);
+        add(gradient, at_q, row, k, key(j));
+      });
+    }
+  }
+};
+
+/// Rows of documents: one, many with padding between and behind, one and padding, only padding.
+Dense document_numbers(Index batch, Index tokens) {
+  Dense numbers({batch, tokens});
+  for (Index b = 0; b < batch; ++b) {
+    for (Index t = 0; t < tokens; ++t) {
+      double& number = numbers[b * tokens + t];
+      if (b % 4 == 0) number = t < 7 ? 3 : t < 8 ? 0 : t < 8 + 33 ? 3 : t + 4 < tokens ? 9 : -1;
+      if (b % 4 == 1) number = t < tokens / 2 ? 0 : -1;
+      if (b % 4 == 2) number = t < 3 ? -1 : 5;
+      if (b % 4 == 3) number = -2;
+    }
+  }
+  return numbers;
+}
+
+template <class PQ, class PK, class PD>
+void check_masks(const auto& mesh, Index batch, Index queries, Index keys, Index heads, Index kv_heads) {
+  using Axes = std::remove_cvref_t<decltype(mesh)>;
+  const Index head_dim = 7;
+  const Dense q = random_dense({batch, queries, heads, head_dim}, 1),
+              k = random_dense({batch, keys, kv_heads, head_dim}, 2),
+              v = random_dense({batch, keys, kv_heads, head_dim}, 3),
+              w = random_dense({batch, queries, heads, head_dim}, 4), numbers = document_numbers(batch, keys);
+  using Q = Tensor<double, 4, Axes, PQ>;
+  using K = Tensor<double, 4, Axes, PK>;
+  const auto documents = place<Tensor<std::int32_t, 2, Axes, PD>>(mesh, numbers);
+  for (int combination = 0; combination < 16; ++combination) {
+    CAPTURE(combination);
+    AttentionOptions options{.causal = combination % 2 == 0, .seed = 8};
+    if (combination & 2) options.window = 5;
+    if (combination & 4) options.dropout = 0.3;
+    const bool packed = combination & 8;
+    if (packed && queries > keys) continue;
+    const DenseAttention expected(q, k, v, w, options, packed ? &numbers : nullptr);
+    Tape tape;
+    const auto vq = tape.input(place<Q>(mesh, q));
+    const auto vk = tape.input(place<K>(mesh, k)), vv = tape.input(place<K>(mesh, v));
+    const auto o = packed ? attention(vq, vk, vv, documents, options) : attention(vq, vk, vv, options);
+    static_assert(std::is_same_v<typename decltype(o)::TensorOf, Q>);
+    tape.backward(redistribute<tp, Replicate>(sum(mul(o, tape.constant(place<Q>(mesh, w))))));
+    CHECK(difference(gather(o.value()), expected.o) <= 1e-13);
+    CHECK(difference(gather(vq.gradient()), expected.q) <= 1e-12);
+    CHECK(difference(gather(vk.gradient()), expected.k) <= 1e-12);
+    CHECK(difference(gather(vv.gradient()), expected.v) <= 1e-12);
+  }
+}
+
+TEST_CASE("attention: all masks and their combinations") {
+  const auto mesh = line();
+  for (const auto& [queries, keys] : {std::pair<Index, Index>{61, 61}, {37, 61}, {61, 37}, {1, 61}, {1, 1}}) {
+    CAPTURE(queries);
+    CAPTURE(keys);
+    check_masks<Shard<2>, Shard<2>, Replicate>(mesh, 4, queries, keys, 7, 7);
+    check_masks<Shard<2>, Reduced, Reduced>(mesh, 3, queries, keys, 6, 3);
+    check_masks<Shard<1>, Reduced, Replicate>(mesh, 3, queries, keys, 4, 2);
+    check_masks<Shard<0>, Shard<0>, Shard<0>>(mesh, 5, queries, keys, 4, 2);
+  }
+  check_masks<Shard<2>, Shard<2>, Replicate>(mesh, 1, 301, 301, 5, 5);  // many blocks of keys
+}
+
+TEST_CASE("attention: documents of another shape") {
+  const auto mesh = line();
+  const auto q = random<double, Replicate>(mesh, {2, 3, 4, 4}, 1);
+  CHECK(message_of<std::invalid_argument>([&] {
+          attention(q, q, q, random_ids<std::int32_t, Replicate>(mesh, {2, 4}, 3, 1));
+        }) ==
+        "attention: the documents are [2 x 4], but q is [2 x 3 x 4 x 4] and k [2 x 3 x 4 x 4]: they are "
+        "numbers of the "
+        "keys' tokens, of which the last are the queries'");
+}
+
 template <class Q, class K = Q>
 constexpr Reason why = why_not<AttentionOp, On1<4, Q>, On1<4, K>, On1<4, K>>;
 static_assert(why<Shard<0>> == Reason::none && why<Shard<2>> == Reason::none);
 static_assert(why<Shard<1>> == Reason::operation_needs_this_dimension_whole_on_every_rank);
 static_assert(why<Shard<3>> == Reason::operation_needs_this_dimension_whole_on_every_rank);
-static_assert(why<Shard<1>, Reduced> == Reason::operation_needs_this_dimension_whole_on_every_rank);
+static_assert(why<Shard<1>, Reduced> == Reason::none);  // queries
 static_assert(why<Shard<2>, Reduced> == Reason::none);
 static_assert(why<Shard<2>, Replicate> ==
               Reason::replicated_operand_meets_blocks_so_its_gradient_would_be_pending);
@@ -178,6 +360,15 @@ static_assert(why_not<AttentionOp, On1<4, Shard<2>>, On1<4, Shard<2>>, On1<4, Re
 static_assert(why<Partial<>> == Reason::operation_is_not_linear_so_it_needs_the_finished_sum);
 static_assert(why_not<AttentionOp, On1<3, Reduced>, On1<4, Reduced>, On1<4, Reduced>> ==
               Reason::operands_do_not_fit_in_rank);
+/// Documents are cut as the batch is, and whole otherwise.
+template <class Q, class Documents, class Id = std::int64_t>
+constexpr Reason why_documents = why_not<AttentionOp, On1<4, Q>, On1<4, Q>, On1<4, Q>, On1<2, Documents, Id>>;
+static_assert(why_documents<Shard<2>, Replicate> == Reason::none);
+static_assert(why_documents<Shard<2>, Reduced> == Reason::none);
+static_assert(why_documents<Shard<0>, Shard<0>> == Reason::none);
+static_assert(why_documents<Shard<0>, Replicate> == Reason::dimension_sharded_on_one_side_only);
+static_assert(why_documents<Reduced, Shard<1>> == Reason::operation_needs_this_dimension_whole_on_every_rank);
+static_assert(why_documents<Reduced, Reduced, float> == Reason::operand_must_hold_integers);
 template <class X>
 concept Attends = requires(X x) {
   attention(x, x, x);
@@ -191,7 +382,7 @@ constexpr auto plan = trace<DryMesh<tp>>({4}, [](auto mesh) {
   auto k = tape.input(empty<float, Shard<2>>(mesh, {2, 64, 4, 16}));
   auto o = attention(q, k, k);
 });
-static_assert(plan.flops() == 2 * 2 * 64 * 2 * 16 * 64 && plan.collectives() == 0);
+static_assert(plan.flops() == 2 * 2 * 64 * 2 * 16 * (64 + 1) && plan.collectives() == 0);
 static_assert(plan.peak_activation_bytes() == (2 * 2 * 64 * 2 * 16 + 2 * 64 * 16) * 4 + 2 * 64 * 2 * 4);
 
 /// Tokens [first, first + count) of [batch, tokens, heads, head_dim].
@@ -313,7 +504,7 @@ constexpr auto plan_of_cache = trace<DryMesh<tp>>({4}, [](auto mesh) {
   cache.append(token, token);
   attention(empty<float, Shard<2>>(mesh, {2, 1, 8, 16}), cache);
 });
-static_assert(plan_of_cache.flops() == 2 * (2 * 5 - 1) * 2 * 2 * 16 && plan_of_cache.collectives() == 0);
+static_assert(plan_of_cache.flops() == 4 * 5 * 2 * 2 * 16 && plan_of_cache.collectives() == 0);
 
 }  // namespace
 }  // namespace shardwise::testing

@@ -57,11 +57,13 @@ TEST_CASE("rms_norm: one wanted gradient is enough") {
         [&](const Dense& v) { return dense_rms_norm(all_x, v); }, weight);
 }
 
-Dense dense_rope(const Dense& x, const RopeOptions& options) {
+Dense dense_rope(const Dense& x, const RopeOptions& options, const std::vector<Index>& positions = {}) {
   Dense y(x.shape);
   const Index sequence = x.extent(1), heads = x.extent(2), d = x.extent(3), half = d / 2;
   for (Index row = 0; row < x.size() / d; ++row) {
-    const auto position = static_cast<double>(options.first_position + row / heads % sequence);
+    const Index token = row / heads, in_row = token % sequence;
+    const auto position = static_cast<double>(
+        options.first_position + (positions.empty() ? in_row : positions[static_cast<std::size_t>(token)]));
     for (Index i = 0; i < half; ++i) {
       const double angle = position * kernel::rope_frequency(i, d, options.theta, options.scaling);
       const double a = x[row * d + i], b = x[row * d + i + half];
@@ -94,8 +96,33 @@ TEST_CASE("rope") {
         random<double, Shard<1>, Shard<2>>(two, {2, 5, 3, 4}, 1));
 }
 
+template <class P, class Documents>
+void check_rope_of_documents(const auto& mesh) {
+  Dense numbers({2, 6});
+  numbers.values = {4, 4, 4, 0, 0, -1, -3, 4, 0, 4, 4, 4};
+  const auto documents = place<Tensor<std::int32_t, 2, Mesh<tp>, Documents>>(mesh, numbers);
+  const RopeOptions options{.theta = 50, .first_position = 2};
+  check([&](const auto& x) { return rope(x, documents, options); },
+        [&](const Dense& x) {
+          return dense_rope(x, options, {0, 1, 2, 0, 1, 0, 0, 0, 0, 0, 1, 2});
+        },
+        random<double, P>(mesh, {2, 6, 3, 4}, 1));
+}
+
+TEST_CASE("rope: positions begin anew in each document") {
+  const auto mesh = line();
+  check_rope_of_documents<Shard<0>, Shard<0>>(mesh);
+  check_rope_of_documents<Shard<1>, Replicate>(mesh);
+  check_rope_of_documents<Shard<2>, Reduced>(mesh);
+  check_rope_of_documents<Partial<>, Replicate>(mesh);
+}
+
 TEST_CASE("rope: what it refuses") {
   const auto mesh = line();
+  CHECK(message_of<std::invalid_argument>([&] {
+          rope(random<double, Reduced>(mesh, {1, 2, 1, 4}, 1),
+               random_ids<std::int32_t, Reduced>(mesh, {1, 3}, 2, 1));
+        }) == "rope: the documents are [1 x 3], but x is [1 x 2 x 1 x 4]: they are numbers of its tokens");
   const auto refusal = [&](Index head_dim, const RopeOptions& options) {
     return message_of<std::invalid_argument>([&] {
       rope(random<double, Reduced>(mesh, {1, 2, 1, head_dim}, 1), options);

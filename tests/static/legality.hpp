@@ -18,7 +18,7 @@ namespace shardwise::testing {
 /// A mesh axis, the extents of the indices in the order in which they first appear, and some randomness.
 struct Setting {
   int ranks = 2;
-  Shape<5> extents{};
+  Shape<6> extents{};
   int seed = 0;
 };
 

@@ -195,10 +195,10 @@ struct CrossEntropy : Complete {
 };
 
 /// Like causal attention: a query looks at the keys up to its own position, with weights that all of these
-/// keys make together. The kernel counts positions in its block, so neither may be cut.
+/// keys make together. The kernel counts the positions of keys in its block, so they may not be cut.
 struct Attention {
   static constexpr Signature signature =
-      Signature::of("bshd", "bthd", "bthd", "bshd").whole('s').whole('t').whole('d');
+      Signature::of("bshd", "bthd", "bthd", "bshd").whole('t').whole('d');
   template <class T>
   static constexpr void run(const Inputs<T>& in, Tiny<T>& y) {
     for (Index b = 0; b < y.size(0); ++b) {
@@ -218,7 +218,7 @@ struct Attention {
   static constexpr void attend(const Inputs<T>& in, Index b, Index s, Index h, Tiny<T>& y) {
     const auto& [q, k, v, unused] = in;
     T total{};
-    for (Index t = 0; t < k.size(1) && t <= s; ++t) {
+    for (Index t = 0; t < k.size(1) && t <= q.begin[1] + s; ++t) {
       T product{};
       for (Index d = 0; d < q.size(3); ++d) product += q(b, s, h, d) * k(b, t, h, d);
       T weight = product * product;

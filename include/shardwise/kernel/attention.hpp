@@ -35,14 +35,16 @@ void attend(const AttentionShape& s, const QueryBlock& block, const T* q, const 
   std::fill_n(sum, lanes, C{0});
   std::fill_n(out, rows * width, C{0});
   load_queries(s, block, static_cast<C>(s.scale), q, columns, static_cast<C*>(nullptr));
-  const Index keys = block.most_visible(s);
-  for (Index first = 0; first < keys; first += key_block) {
-    const Index cols = std::min(key_block, keys - first);
+  const SeenKeys seen(s, block);
+  for (Index first = seen.any.begin; first < seen.any.end(); first += key_block) {
+    const Index cols = std::min(key_block, seen.any.end() - first);
     multiply_block<Transpose::no>(cols, lanes, d, k.from(first), k.stride, columns, lanes, scores, lanes,
                                   false);
-    mask(s, block, first, cols, scores);
+    mask(seen, first, cols, lanes, scores);
     exponentiate(cols, lanes, scores, maximum, sum, fade);
-    for (Index r = 0; first > 0 && r < rows; ++r) scale(width, fade[r], out + r * width, out + r * width);
+    drop(s, block, first, cols, scores);
+    for (Index r = 0; first > seen.any.begin && r < rows; ++r)
+      scale(width, fade[r], out + r * width, out + r * width);
     multiply_block<Transpose::yes>(rows, width, cols, scores, lanes, v.from(first), v.stride, out, width,
                                    true);
   }
@@ -83,14 +85,16 @@ void attend_backward(const AttentionShape& s, const QueryBlock& block, const T* 
     delta[r] = static_cast<C>(dot(d, o + at, d_o + at));
   }
   std::fill_n(dq, rows * width, C{0});
-  const Index keys = block.most_visible(s);
-  for (Index first = 0; first < keys; first += key_block) {
-    const Index cols = std::min(key_block, keys - first);
+  const SeenKeys seen(s, block);
+  for (Index first = seen.any.begin; first < seen.any.end(); first += key_block) {
+    const Index cols = std::min(key_block, seen.any.end() - first);
     multiply_block<no>(cols, lanes, d, k.from(first), k.stride, q_columns, lanes, weights, lanes, false);
-    mask(s, block, first, cols, weights);
+    mask(seen, first, cols, lanes, weights);
     multiply_block<no>(cols, lanes, d, v.from(first), v.stride, do_columns, lanes, slopes, lanes, false);
+    drop(s, block, first, cols, slopes);
     weights_and_slopes(cols, lanes, shift, delta, weights, slopes);
     if (gradient.v) {
+      drop(s, block, first, cols, weights);
       multiply_block<no>(cols, width, rows, weights, lanes, do_rows, width, gradient.v + first * width, width,
                          true);
     }

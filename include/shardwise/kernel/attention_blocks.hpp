@@ -9,15 +9,30 @@
 /// maxima and sums over keys then need no sums within a register, and the products no transposed keys. Few
 /// queries share a block with those of the other heads that read the same keys.
 
+#include <optional>
+
 #include <shardwise/kernel/elementary.hpp>
+#include <shardwise/kernel/random.hpp>
 #include <shardwise/kernel/register_tile.hpp>
+#include <shardwise/layout/block.hpp>
 
 namespace shardwise::kernel {
 
+/// Dropout of weights, each of which is kept or not by the seed and by its global index: [batch, heads, keys, queries].
+struct AttentionDropout {
+  double p = 0;  ///< none if 0
+  std::uint64_t seed = 0;
+  Index heads = 0, keys = 0, queries = 0;                  ///< of the whole tensors
+  Index first_batch = 0, first_head = 0, first_query = 0;  ///< of this block, in them
+};
+
 /// q, o: [batch, queries, heads, head_dim]; k, v: [batch, capacity, kv_heads, head_dim], of which the first
 /// `keys` of each sequence are read. Head h reads key/value head (first_head + h) / group (grouped queries);
-/// key/value heads that no head reads are legal. If `causal`, query i sees the keys up to i + keys - queries:
-/// the last query sees all.
+/// key/value heads that no head reads are legal.
+///
+/// What a query sees is an interval of the keys. Query i is at position p = first_query + i among them. If `causal`, it
+/// sees none behind p; with a window, none that is `window` or more away from p; and with `seen`, [batch, queries],
+/// none outside of that range.
 struct AttentionShape {
   Index batch, queries, keys, heads, kv_heads, head_dim;
   bool causal;
@@ -25,7 +40,24 @@ struct AttentionShape {
   Index group = kv_heads > 0 ? heads / kv_heads : 1;
   Index first_head = 0;  ///< counted from the first head that reads key/value head 0
   Index capacity = keys;
+  Index first_query = keys - queries;  ///< so that the last query is at the last key
+  std::optional<Index> window{};
+  const Range* seen = nullptr;
+  AttentionDropout dropout{};
 };
+
+/// Of some queries of a sequence and its keys: how many pairs of a query and a key that it sees there are.
+constexpr Index visible_pairs(Index queries, Index keys, Index first_query, bool causal,
+                              std::optional<Index> window) {
+  // Σ clamp(position, 0, keys) over all positions before `end`
+  const auto sum_before = [keys](Index end) {
+    const Index inside = std::clamp<Index>(end, 0, keys);
+    return inside * (inside - 1) / 2 + (end > keys ? (end - keys) * keys : 0);
+  };
+  const auto sum = [&](Index first) { return sum_before(first + queries) - sum_before(first); };
+  const Index ends = causal ? sum(first_query + 1) : window ? sum(first_query + *window) : queries * keys;
+  return ends - (window ? sum(first_query + 1 - *window) : 0);
+}
 
 namespace detail {
 
@@ -44,13 +76,33 @@ struct QueryBlock {
   Index lse_offset(const AttentionShape& s, Index row) const {
     return (batch * s.heads + head + row / count) * s.queries + query(row);
   }
-  /// How many of the keys from `first_key` on the row sees; it may be more than there are, or less than none.
-  Index visible_keys(const AttentionShape& s, Index row, Index first_key) const {
-    return (s.causal ? query(row) + s.keys - s.queries + 1 : s.keys) - first_key;
+  /// The keys that the row sees.
+  Range keys(const AttentionShape& s, Index row) const {
+    const Index position = s.first_query + query(row);
+    const Index begin = s.window ? position + 1 - *s.window : 0, end = s.causal   ? position + 1
+                                                                       : s.window ? position + *s.window
+                                                                                  : s.keys;
+    const Range near = intersection({0, s.keys}, {begin, end - begin});
+    return s.seen ? intersection(near, s.seen[batch * s.queries + query(row)]) : near;
   }
-  /// The most keys that a row sees.
-  Index most_visible(const AttentionShape& s) const {
-    return std::max<Index>(visible_keys(s, count - 1, 0), 0);
+};
+
+/// The keys that the rows of a block see.
+struct SeenKeys {
+  Range row[query_block]{};
+  Range any{};  ///< from the first that a row sees to the last
+  Range all{};  ///< those that all rows see
+
+  SeenKeys(const AttentionShape& s, const QueryBlock& block) : all{0, s.keys} {
+    Index begin = s.keys, end = 0;
+    for (Index r = 0; r < block.rows(); ++r) {
+      row[r] = block.keys(s, r);
+      all = intersection(all, row[r]);
+      if (row[r].size == 0) continue;
+      begin = std::min(begin, row[r].begin);
+      end = std::max(end, row[r].end());
+    }
+    if (begin < end) any = {begin, end - begin};
   }
 };
 
@@ -114,22 +166,39 @@ void load_queries(const AttentionShape& s, const QueryBlock& block, compute_t<T>
   }
 }
 
-/// Sets scores [cols, lanes] of keys that their query does not see to -∞.
+/// Sets scores [cols, lanes] of the keys from `first` on that their query does not see to -∞.
 template <class C>
-void mask(const AttentionShape& s, const QueryBlock& block, Index first_key, Index cols, C* scores) {
-  if (!s.causal || block.visible_keys(s, 0, first_key) >= cols) return;  // the first query sees the fewest
-  const Index lanes = padded<C>(block.rows());
-  C seen[query_block];
-  std::fill_n(seen, lanes, C{0});
-  for (Index r = 0; r < block.rows(); ++r) {
-    seen[r] = static_cast<C>(std::clamp<Index>(block.visible_keys(s, r, first_key), 0, cols));
+void mask(const SeenKeys& seen, Index first, Index cols, Index lanes, C* scores) {
+  const Index all_begin = std::clamp<Index>(seen.all.begin - first, 0, cols),
+              all_end = std::clamp<Index>(seen.all.end() - first, all_begin, cols);
+  if (all_end - all_begin == cols) return;
+  C begin[query_block], end[query_block];
+  for (Index c = 0; c < lanes; ++c) {
+    begin[c] = static_cast<C>(std::clamp<Index>(seen.row[c].begin - first, 0, cols));
+    end[c] = static_cast<C>(std::clamp<Index>(seen.row[c].end() - first, 0, cols));
   }
-  for (Index j = std::max<Index>(block.visible_keys(s, 0, first_key), 0); j < cols; ++j) {
+  for (Index j = all_begin > 0 ? 0 : all_end; j < cols; j = j + 1 == all_begin ? all_end : j + 1) {
     C* row = scores + j * lanes;
     const C key = static_cast<C>(j);
     SHARDWISE_INDEPENDENT
     for (Index c = 0; c < lanes; ++c) {
-      row[c] = key < seen[c] ? row[c] : -std::numeric_limits<C>::infinity();
+      row[c] = key >= begin[c] && key < end[c] ? row[c] : -std::numeric_limits<C>::infinity();
+    }
+  }
+}
+
+/// Drops some of the numbers [cols, lanes] that belong to the keys from `first` on, and scales the others.
+template <class C>
+void drop(const AttentionShape& s, const QueryBlock& block, Index first, Index cols, C* numbers) {
+  const AttentionDropout& d = s.dropout;
+  if (d.p == 0) return;
+  const Index lanes = padded<C>(block.rows());
+  for (Index h = 0; h < block.heads; ++h) {
+    const Index head = (d.first_batch + block.batch) * d.heads + d.first_head + block.head + h;
+    for (Index j = 0; j < cols; ++j) {
+      const Index index = (head * d.keys + first + j) * d.queries + d.first_query + block.first;
+      C* run = numbers + j * lanes + h * block.count;
+      dropout(block.count, d.p, d.seed, static_cast<std::uint64_t>(index), run, run);
     }
   }
 }

@@ -7,6 +7,7 @@
 /// point in the plane ("rotate half", as in Hugging Face's models), which is turned by position · ω_i with
 /// ω_i = theta^(-2i / head_dim).
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <numbers>
@@ -117,18 +118,20 @@ enum class Rotation : bool { forward, back };
 
 /// x, y: [batch, sequence, heads, head_dim], head_dim even; the first position of the sequence is
 /// `first_position` ≥ 0. `Rotation::back` turns the other way: that is the inverse, and the gradient. With
-/// `accumulate` the result is added to y; otherwise y may be x.
+/// `accumulate` the result is added to y; otherwise y may be x. `positions`: [batch, sequence], counted from the first one,
+/// if they are not 0, 1, 2, …
 template <class T>
 void rope(Index batch, Index sequence, Index heads, const RopeFrequencies& frequencies, Index first_position,
-          Rotation rotation, const T* x, T* y, bool accumulate = false) {
+          Rotation rotation, const T* x, T* y, bool accumulate = false, const Index* positions = nullptr) {
   using C = compute_t<T>;
   const Index head_dim = frequencies.head_dim, half = head_dim / 2;
   if (batch * sequence * heads * half == 0) return;
   thread_local detail::RopeTables<C> tables;
-  const C* table = tables.find(frequencies, first_position, sequence);
+  const Index count = positions ? 1 + *std::max_element(positions, positions + batch * sequence) : sequence;
+  const C* table = tables.find(frequencies, first_position, count);
   const C direction = rotation == Rotation::forward ? C{1} : C{-1};
   for (Index row = 0; row < batch * sequence; ++row) {
-    const C *cosine = table + row % sequence * head_dim, *sine = cosine + half;
+    const C *cosine = table + (positions ? positions[row] : row % sequence) * head_dim, *sine = cosine + half;
     for (Index h = 0; h < heads; ++h, x += head_dim, y += head_dim) {
       SHARDWISE_INDEPENDENT
       for (Index i = 0; i < half; ++i) {

@@ -31,13 +31,14 @@ constexpr Propagated propagate(const Signature& op, const OperandPlacements& at)
   auto illegal = [](Reason reason) { return Propagated{{}, reason}; };
   char cut = 0;  // the index that is cut into blocks
   int pending = 0, replicated = 0, finished = 0;
-  bool different = false, extremum = false, pending_indices = false;
+  bool different = false, whole = false, extremum = false, pending_indices = false;
   for (int i = 0; i < op.count; ++i) {
     Placement p = at[i];
     if (p.is_shard()) {
       char letter = op.operands[i][p.dim()];
       different |= cut != 0 && cut != letter;
       cut = letter;
+      whole |= op.uncut.find(cut) >= 0;
     }
     pending += p == partial_sum;
     extremum |= p.is_partial() && p != partial_sum;
@@ -51,10 +52,10 @@ constexpr Propagated propagate(const Signature& op, const OperandPlacements& at)
   if (pending_indices || (pending > 0 && op.linearity == Linearity::none)) {
     return illegal(Reason::operation_is_not_linear_so_it_needs_the_finished_sum);
   }
+  if (whole) return illegal(Reason::operation_needs_this_dimension_whole_on_every_rank);
   if (different) return illegal(Reason::operands_sharded_on_different_dimensions);
   if (cut != 0) {
     bool contracted = op.result.find(cut) < 0;
-    if (op.uncut.find(cut) >= 0) return illegal(Reason::operation_needs_this_dimension_whole_on_every_rank);
     if (contracted && !op.contractible) return illegal(Reason::contracted_blocks_have_no_pending_form);
     for (int i = 0; i < op.count; ++i) {
       if (op.operands[i].find(cut) >= 0 && !at[i].is_shard()) {

@@ -3,8 +3,15 @@
 #pragma once
 
 /// @file
-/// `Attention`: causal multi-head self-attention, split by whole heads. The three projections share one input
+/// `Attention`: multi-head self-attention, split by whole heads. The three projections share one input
 /// edge, so that their gradients are added before they are reduced: one all-reduce forward, one backward.
+///
+/// ```
+/// Attention<Mesh<tp>> attention(mesh, 512, 8);                                      // causal
+/// Attention<Mesh<tp>> attention(mesh, 512, 8, {.causal = false, .dropout = 0.1});   // as in BERT
+/// y = attention(x), y = attention(x, documents);                                    // nothing is dropped
+/// y = attention(x, step), y = attention(x, documents, step);                        // in training
+/// ```
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/nn/linear.hpp>
@@ -42,21 +49,30 @@ class Attention : public Module<Attention<MeshType, T, In, Out>> {
   using Problem = detail::style_problem<MeshType, ModuleKind::linear, In, Out>;
   using Projection = Linear<MeshType, In, T, 2, 1>;
 
-  /// `features` is a multiple of `heads`. Throws `std::invalid_argument` if it is not, or if there are fewer
-  /// heads than ranks to share them.
-  constexpr Attention(const MeshType& mesh, Index features, Index heads) requires WellFormed<Problem>
+  /// `features` is a multiple of `heads`. Throws `std::invalid_argument` if it is not, if there are fewer
+  /// heads than ranks to share them, or if an option is out of range. Layers that drop have different seeds.
+  constexpr Attention(const MeshType& mesh, Index features, Index heads,
+                      const AttentionOptions& options = {}) requires WellFormed<Problem>
       : wq(mesh, {features}, by_heads(mesh, features, heads)),
         wk(mesh, {features}, by_heads(mesh, features, heads)),
         wv(mesh, {features}, by_heads(mesh, features, heads)),
-        wo(mesh, by_heads(mesh, features, heads), {features}) {}
+        wo(mesh, by_heads(mesh, features, heads), {features}),
+        options_(options.checked()) {}
 
   template <IllFormed Why = Problem>
-  Attention(const MeshType&, Index, Index) = delete;  // see Why
+  Attention(const MeshType&, Index, Index, const AttentionOptions& = {}) = delete;  // see Why
 
-  /// x: [batch, sequence, features], and so is the result.
-  constexpr auto forward(const auto& x) const {
-    auto [q, k, v] = project(x, wq, wk, wv);
-    return wo(attention(q, k, v));
+  /// x: [batch, sequence, features], and so is the result. documents: integers [batch, sequence], see the function
+  /// `attention`. In evaluation: nothing is dropped.
+  constexpr auto forward(const auto& x, const Operand auto&... documents) const {
+    AttentionOptions all = options_;
+    all.dropout = 0;
+    return attend(all, x, documents...);
+  }
+  /// In training: each step drops others.
+  constexpr auto forward(const auto& x, std::uint64_t step) const { return attend(of_step(step), x); }
+  constexpr auto forward(const auto& x, const Operand auto& documents, std::uint64_t step) const {
+    return attend(of_step(step), x, documents);
   }
   constexpr void visit(auto&& f) {
     f("wq", wq);
@@ -69,6 +85,15 @@ class Attention : public Module<Attention<MeshType, T, In, Out>> {
   Linear<MeshType, Out, T, 1, 2> wo;
 
  private:
+  constexpr AttentionOptions of_step(std::uint64_t step) const {
+    AttentionOptions here = options_;
+    here.seed = derived_seed(derived_seed(here.seed, "attention") ^ step, "step");
+    return here;
+  }
+  constexpr auto attend(const AttentionOptions& options, const auto& x, const auto&... documents) const {
+    auto [q, k, v] = project(x, wq, wk, wv);
+    return wo(attention(q, k, v, documents..., options));
+  }
   static constexpr Shape<2> by_heads(const MeshType& mesh, Index features, Index heads) {
     if (heads < 1 || features % heads != 0) {
       detail::fail({"Attention: ", features, " features are not a multiple of ", heads, " heads"});
@@ -77,6 +102,8 @@ class Attention : public Module<Attention<MeshType, T, In, Out>> {
                                           mesh.sizes(), heads);
     return {heads, features / heads};
   }
+
+  AttentionOptions options_;
 };
 
 }  // namespace shardwise

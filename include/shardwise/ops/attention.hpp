@@ -4,24 +4,30 @@
 
 /// @file
 /// `attention`: softmax(scale · q kᵀ) v for every head, by blocks, so that the matrix of scores never exists
-/// (Dao, "FlashAttention-2", 2023). Batch and heads may be sharded; sequences and head_dim are whole.
+/// (Dao, "FlashAttention-2", 2023). Batch, heads and queries may be sharded; keys and head_dim are whole.
 ///
 /// ```
 /// o = attention(q, k, v);                       // causal, scaled by 1/√head_dim
 /// o = attention(q, k, v, {.causal = false});
+/// o = attention(q, k, v, {.window = 4096});     // and only the last 4096 tokens
+/// o = attention(q, k, v, documents);            // and only the tokens of its own document
 /// ```
+/// What a query sees is an interval of the keys; blocks of keys that no query of a block sees are passed over.
+///
 /// Grouped queries (Ainslie et al., "GQA", 2023): k and v may have fewer heads than q, each serving a group
-/// of consecutive query heads. Along one axis heads lie in one of two ways:
+/// of consecutive query heads. Along one axis heads lie in one of two ways, and queries in one:
 ///
 /// | q          | k and v    | o          | each rank holds                                                  |
 /// |------------|------------|------------|------------------------------------------------------------------|
 /// | `Shard<2>` | `Shard<2>` | `Shard<2>` | heads and just the key/value heads that they use                 |
 /// | `Shard<2>` | `Reduced`  | `Shard<2>` | heads and all key/value heads, whose gradients are pending sums  |
+/// | `Shard<1>` | `Reduced`  | `Shard<1>` | queries and all keys and values; their gradients pend as well    |
 ///
 /// 8 heads and 2 key/value heads fit on 1 or 2 ranks in the first way, on any number in the second; on a mesh
 /// <tp, kvr> of 2 x 4, q [`Shard<2>`, `Shard<2>`] with k and v [`Shard<2>`, `Reduced`] is both.
 
 #include <shardwise/kernel/attention.hpp>
+#include <shardwise/kernel/documents.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 #include <shardwise/tensor/factories.hpp>
@@ -29,31 +35,54 @@
 namespace shardwise {
 
 struct AttentionOptions {
-  bool causal = true;           ///< query i sees the keys up to i + keys - queries
-  std::optional<double> scale;  ///< what scores are multiplied with; 1/√head_dim if not given
+  bool causal = true;  ///< a query sees no key behind its own position; the last query is at the last key
+  std::optional<Index>
+      window{};  ///< a query sees just the keys that are less than `window` positions away from it
+  std::optional<double> scale{};  ///< what scores are multiplied with; 1/√head_dim if not given
+  double dropout = 0;  ///< the probability of a weight to be dropped; the others are divided by 1 - dropout
+  std::uint64_t seed =
+      0;  ///< of what is dropped, which is the same on every mesh: give each use and each step its own
+
+  /// Returns itself. Throws `std::invalid_argument` for what is out of range.
+  constexpr const AttentionOptions& checked() const {
+    if (window && *window < 1) {
+      detail::fail({"attention: the window is ", *window, ", but a query sees at least its own position: 1"});
+    }
+    if (!(dropout >= 0 && dropout < 1)) {
+      detail::fail({"attention: the probability of dropout, ", dropout, ", is not in [0, 1)"});
+    }
+    return *this;
+  }
 };
 
 struct AttentionOp {
   AttentionOptions options;
 
-  static constexpr Saved saved{.inputs = 0b111, .output = true};
+  static constexpr Saved saved{.inputs = 0b1111, .output = true};
 
-  /// Queries and keys are both s, because neither may be cut; heads and key/value heads are both h, because
-  /// they are cut alike.
-  template <int Q, int K, int V>
+  /// Heads and key/value heads are both h, because they are cut alike.
+  template <int Q, int K, int V, int... Documents>
   static constexpr Signature signature() {
-    if (Q != 4 || K != 4 || V != 4) return {};
-    return Signature::of("bshd", "bshd", "bshd", "bshd").whole('s').whole('d');
+    if (Q != 4 || K != 4 || V != 4 || ((Documents != 2) || ...)) return {};
+    return of_keys("bthd", sizeof...(Documents) > 0);
   }
   /// Where every rank holds all key/value heads k, these are an index of their own.
-  template <int Q, int K, int V>
+  template <int Q, int K, int V, int... Documents>
   static constexpr Propagated rule(const OperandPlacements& at) {
-    constexpr Signature shared =
-        Signature::of("bshd", "bskd", "bskd", "bshd").whole('s').whole('d').whole('k');
     const bool replicated = at[0].is_shard(2) && at[1].is_full() && at[2].is_full();
-    return propagate(replicated ? shared : signature<Q, K, V>(), at);
+    return propagate(replicated ? of_keys("btkd", sizeof...(Documents) > 0).whole('k')
+                                : signature<Q, K, V, Documents...>(),
+                     at);
   }
 
+  static constexpr Shape<4> shape(const Shape<4>& q, const Shape<4>& k, const Shape<4>& v,
+                                  const Shape<2>& documents) {
+    if (documents[0] != k[0] || documents[1] != k[1] || q[1] > k[1]) {
+      detail::fail({"attention: the documents are ", documents, ", but q is ", q, " and k ", k,
+                    ": they are numbers of the keys' tokens, of which the last are the queries'"});
+    }
+    return shape(q, k, v);
+  }
   static constexpr Shape<4> shape(const Shape<4>& q, const Shape<4>& k, const Shape<4>& v) {
     auto text = [&] { return detail::text({"q ", q, ", k ", k, ", v ", v}); };
     if (k != v) detail::fail({"attention: k and v differ in shape: ", text()});
@@ -67,45 +96,87 @@ struct AttentionOp {
     return q;
   }
 
-  /// Two products forward; backward the scores, the gradient of the weights, and one for each gradient. Of a
-  /// causal one only the pairs of a query and a key that it sees count.
-  template <class O, class Q, class K, class V>
-  constexpr std::int64_t flops(const O&, const Q& q, const K& k, const V&) const {
-    const Index queries = q.extent(1, 2), keys = k.extent(1, 2), both = queries < keys ? queries : keys;
-    const Index twice_the_pairs = options.causal ? both * (2 * keys - both) : 2 * queries * keys;
-    return 2 * twice_the_pairs * q.extent(0, 1) * q.extent(2, 4);
+  /// Two products forward; backward the scores, the gradient of the weights, and one for each gradient. Only the pairs
+  /// of a query and a key that it sees count, as if a row were one document: how many it has, no plan knows.
+  template <class O, class Q, class K, class V, class... Documents>
+  constexpr std::int64_t flops(const O&, const Q& q, const K& k, const V&, const Documents&...) const {
+    const Index keys = k.size[1], pairs = kernel::visible_pairs(q.size[1], keys, first_query(q, k),
+                                                                options.causal, window(q, k));
+    return 4 * pairs * q.extent(0, 1) * q.extent(2, 4);
   }
-  template <class O, class Q, class K, class V>
-  constexpr std::int64_t gradient_flops(int wanted, const O& o, const Q& q, const K& k, const V& v) const {
+  template <class O, class Q, class K, class V, class... Documents>
+  constexpr std::int64_t gradient_flops(int wanted, const O& o, const Q& q, const K& k, const V& v,
+                                        const Documents&...) const {
     return flops(o, q, k, v) / 2 * (2 + wanted);
   }
 
   /// The logarithm of the sum of exponentials of each query's scores.
-  template <class O, class T, class K, class V>
-  static constexpr Index residual_bytes(const O&, const View<const T, 4>& q, const K&, const V&) {
+  template <class O, class T, class K, class V, class... Documents>
+  static constexpr Index residual_bytes(const O&, const View<const T, 4>& q, const K&, const V&,
+                                        const Documents&...) {
     return q.extent(0, 3) * static_cast<Index>(sizeof(kernel::compute_t<T>));
   }
 
-  template <class T>
-  void forward(View<T, 4> o, void* lse, View<const T, 4> q, View<const T, 4> k, View<const T, 4> v) const {
-    kernel::attention(extents(q, k), q.data, k.data, v.data, o.data, static_cast<kernel::compute_t<T>*>(lse));
+  template <class T, class... Id>
+  void forward(View<T, 4> o, void* lse, View<const T, 4> q, View<const T, 4> k, View<const T, 4> v,
+               View<const Id, 2>... documents) const {
+    kernel::attention(extents(q, k, documents...), q.data, k.data, v.data, o.data,
+                      static_cast<kernel::compute_t<T>*>(lse));
   }
 
-  template <class T>
+  template <class T, class... Id>
   void pull_back(View<const T, 4> d_o, View<const T, 4> o, const void* lse, Input<T, 4> q, Input<T, 4> k,
-                 Input<T, 4> v) const {
-    kernel::attention_backward(extents<T>(q, k), q.data, k.data, v.data, o.data,
+                 Input<T, 4> v, Input<Id, 2>... documents) const {
+    kernel::attention_backward(extents<T>(q, k, documents...), q.data, k.data, v.data, o.data,
                                static_cast<const kernel::compute_t<T>*>(lse), d_o.data, q.gradient,
                                k.gradient, v.gradient);
   }
 
-  /// q and k: blocks, which know the global numbers of their heads.
+  /// q and k: blocks, which know the global numbers of their heads and queries.
   template <class T>
   kernel::AttentionShape extents(const View<const T, 4>& q, const View<const T, 4>& k) const {
     const double scale = options.scale ? *options.scale : 1 / std::sqrt(static_cast<double>(q.size[3]));
     const Index group = k.shape[2] > 0 ? q.shape[2] / k.shape[2] : 1;
-    return {q.size[0], q.size[1],      k.size[1], q.size[2], k.size[2],
-            q.size[3], options.causal, scale,     group,     q.begin[2] - k.begin[2] * group};
+    return {.batch = q.size[0],
+            .queries = q.size[1],
+            .keys = k.size[1],
+            .heads = q.size[2],
+            .kv_heads = k.size[2],
+            .head_dim = q.size[3],
+            .causal = options.causal,
+            .scale = scale,
+            .group = group,
+            .first_head = q.begin[2] - k.begin[2] * group,
+            .first_query = first_query(q, k),
+            .window = window(q, k),
+            .dropout = {options.dropout, options.seed, q.shape[2], k.shape[1], q.shape[1], q.begin[0],
+                        q.begin[2], q.begin[1]}};
+  }
+  template <class T, class Id>
+  kernel::AttentionShape extents(const View<const T, 4>& q, const View<const T, 4>& k,
+                                 const View<const Id, 2>& documents) const {
+    struct Documents;
+    kernel::AttentionShape shape = extents(q, k);
+    Range* ranges = kernel::scratch<Documents, Range>(q.extent(0, 2));
+    kernel::document_ranges(q.size[0], k.size[1], documents.data, shape.first_query, q.size[1], ranges);
+    shape.seen = ranges;
+    return shape;
+  }
+
+ private:
+  static constexpr Signature of_keys(const char* keys, bool documents) {
+    return (documents ? Signature::of("bshd", keys, keys, "bt", "bshd").without_gradient(3)
+                      : Signature::of("bshd", keys, keys, "bshd"))
+        .whole('t')
+        .whole('d');
+  }
+  /// The position among the keys of the first query of a block.
+  static constexpr Index first_query(const auto& q, const auto& k) {
+    return k.size[1] - q.shape[1] + q.begin[1];
+  }
+  constexpr std::optional<Index> window(const auto& q, const auto& k) const {
+    if (!options.window) return {};
+    return std::min(*options.window, q.shape[1] + k.size[1]);  // which are all
   }
 };
 
@@ -144,21 +215,39 @@ constexpr void check_heads(Index heads, Index kv_heads, const Layout& q, const L
   }
 }
 
+template <Operand Q, Operand K, class... Rest>
+constexpr void check_attention(const Q& q, const K& k, const Rest&... rest) {
+  AttentionOp::shape(value_of(q).shape(), value_of(k).shape(), value_of(rest).shape()...);
+  check_heads(value_of(q).shape()[2], value_of(k).shape()[2], tensor_of<Q>::layout, tensor_of<K>::layout, 2,
+              value_of(q).mesh().sizes(), tensor_of<Q>::MeshOf::AxesOf::names.data());
+}
+
 }  // namespace detail
 
 /// q: [batch, queries, heads, head_dim], k and v: [batch, keys, kv_heads, head_dim]; the result is as q.
-/// Throws `std::invalid_argument`, on every rank, if the shapes do not fit or the heads cannot be shared out.
+/// Throws `std::invalid_argument`, on every rank, if the shapes do not fit, the heads cannot be shared out, or an option
+/// is out of range. The o of a query that sees no key is 0.
 template <Operand Q, Operand K, Operand V, class Result = result_of<AttentionOp, Q, K, V>>
 constexpr auto attention(const Q& q, const K& k, const V& v, const AttentionOptions& options = {}) {
-  if constexpr (!AbstractOperand<Result>) {
-    AttentionOp::shape(value_of(q).shape(), value_of(k).shape(), value_of(v).shape());
-    detail::check_heads(value_of(q).shape()[2], value_of(k).shape()[2], tensor_of<Q>::layout,
-                        tensor_of<K>::layout, 2, value_of(q).mesh().sizes(),
-                        tensor_of<Q>::MeshOf::AxesOf::names.data());
-  }
-  return apply(AttentionOp{options}, q, k, v);
+  if constexpr (!AbstractOperand<Result>) detail::check_attention(q, k, v);
+  return apply(AttentionOp{options.checked()}, q, k, v);
 }
 template <Operand Q, Operand K, Operand V, IllFormed Why = result_of<AttentionOp, Q, K, V>>
 Why attention(const Q&, const K&, const V&, const AttentionOptions& = {});  // see Why
+
+/// The same for documents packed in the rows: a token sees only what is of its own. documents: integers [batch, keys],
+/// sharded as the batch is and whole otherwise; the queries' tokens are the last of them. Equal numbers side by side are
+/// one document (so a number may be used again behind another document); a negative one is padding, which sees nothing and
+/// which nobody sees. One document a row, then padding, is a batch of rows of different lengths.
+template <Operand Q, Operand K, Operand V, Operand Documents,
+          class Result = result_of<AttentionOp, Q, K, V, Documents>>
+constexpr auto attention(const Q& q, const K& k, const V& v, const Documents& documents,
+                         const AttentionOptions& options = {}) {
+  if constexpr (!AbstractOperand<Result>) detail::check_attention(q, k, v, documents);
+  return apply(AttentionOp{options.checked()}, q, k, v, documents);
+}
+template <Operand Q, Operand K, Operand V, Operand Documents,
+          IllFormed Why = result_of<AttentionOp, Q, K, V, Documents>>
+Why attention(const Q&, const K&, const V&, const Documents&, const AttentionOptions& = {});  // see Why
 
 }  // namespace shardwise

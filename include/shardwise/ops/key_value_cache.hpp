@@ -86,7 +86,7 @@ class KeyValueCache {
       detail::fail({"attention: q has ", q.shape()[1], " tokens, but the cache only ", length_,
                     ": append their keys and values first"});
     }
-    const AttentionOp op{options};
+    const AttentionOp op{options.checked()};
     result_of<AttentionOp, Q, K, K> o(q.mesh(), q.shape());
     View<const T, 4> k = keys_.view();
     k.size[1] = length_;

@@ -11,8 +11,10 @@
 /// q = rope(q);                                    // theta = 10000, positions from 0
 /// q = rope(q, {.theta = 500000, .scaling = RopeScaling{.factor = 32}});    // Llama 3.2
 /// q = rope(q, {.first_position = cache.length()});                         // decoding
+/// q = rope(q, documents);                         // positions begin anew in each document of a row
 /// ```
 
+#include <shardwise/kernel/documents.hpp>
 #include <shardwise/kernel/rope.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
@@ -31,7 +33,7 @@ struct RopeOptions {
 struct RopeOp {
   RopeOptions options;
 
-  static constexpr Saved saved{};
+  static constexpr Saved saved{.inputs = 0b10};
   static constexpr bool accumulates = true;
 
   template <int Rank>
@@ -39,7 +41,19 @@ struct RopeOp {
     if (Rank != 4) return {};
     return Signature::of("bshd", "bshd").whole('d').linear_in_each();
   }
+  template <int Rank, int Documents>
+  static constexpr Signature signature() {
+    if (Rank != 4 || Documents != 2) return {};
+    return Signature::of("bshd", "bt", "bshd").whole('d').whole('t').linear_in_each().without_gradient(1);
+  }
 
+  constexpr Shape<4> shape(const Shape<4>& x, const Shape<2>& documents) const {
+    if (documents[0] != x[0] || documents[1] != x[1]) {
+      detail::fail(
+          {"rope: the documents are ", documents, ", but x is ", x, ": they are numbers of its tokens"});
+    }
+    return shape(x);
+  }
   constexpr Shape<4> shape(const Shape<4>& x) const {
     if (x[3] % 2 != 0) {
       detail::fail({"rope: head_dim is ", x[3], ", but it must be even: its numbers are turned in pairs"});
@@ -55,18 +69,19 @@ struct RopeOp {
   }
 
   /// Two products and a sum for each number.
-  template <class Y, class X>
-  static constexpr std::int64_t flops(const Y& y, const X&) {
+  template <class Y, class X, class... Documents>
+  static constexpr std::int64_t flops(const Y& y, const X&, const Documents&...) {
     return 3 * y.elements();
   }
 
-  template <class T>
-  void forward(View<T, 4> y, void*, View<const T, 4> x) const {
-    turn(x, kernel::Rotation::forward, x.data, y.data, false);
+  template <class T, class... Id>
+  void forward(View<T, 4> y, void*, View<const T, 4> x, View<const Id, 2>... documents) const {
+    turn(x, kernel::Rotation::forward, x.data, y.data, false, positions(x, documents...));
   }
-  template <class T>
-  void pull_back(View<const T, 4> dy, View<const T, 4>, const void*, Input<T, 4> x) const {
-    turn(dy, kernel::Rotation::back, dy.data, x.gradient, x.accumulate);
+  template <class T, class... Id>
+  void pull_back(View<const T, 4> dy, View<const T, 4>, const void*, Input<T, 4> x,
+                 Input<Id, 2>... documents) const {
+    turn(dy, kernel::Rotation::back, dy.data, x.gradient, x.accumulate, positions(dy, documents...));
   }
 
  private:
@@ -84,11 +99,27 @@ struct RopeOp {
                     ", but it must be positive"});
     }
   }
+  /// Those of the tokens of a block, each in its document; padding is at 0. Null if the row is one document.
+  static const Index* positions(const auto&) { return nullptr; }
+  template <class T, class Id>
+  static const Index* positions(const View<const T, 4>& block, const View<const Id, 2>& documents) {
+    struct Ranges;
+    struct Positions;
+    const Index first = block.begin[1], tokens = block.size[1], all = block.extent(0, 2);
+    Range* ranges = kernel::scratch<Ranges, Range>(all);
+    kernel::document_ranges(block.size[0], documents.size[1], documents.data, first, tokens, ranges);
+    Index* result = kernel::scratch<Positions, Index>(all);
+    for (Index i = 0; i < all; ++i) {
+      result[i] = ranges[i].size > 0 ? first + i % tokens - ranges[i].begin : 0;
+    }
+    return result;
+  }
   template <class T>
-  void turn(const View<const T, 4>& block, kernel::Rotation rotation, const T* from, T* to,
-            bool accumulate) const {
+  void turn(const View<const T, 4>& block, kernel::Rotation rotation, const T* from, T* to, bool accumulate,
+            const Index* positions) const {
     kernel::rope(block.size[0], block.size[1], block.size[2], {block.size[3], options.theta, options.scaling},
-                 options.first_position + block.begin[1], rotation, from, to, accumulate);
+                 options.first_position + (positions ? 0 : block.begin[1]), rotation, from, to, accumulate,
+                 positions);
   }
 };
 
@@ -100,5 +131,14 @@ constexpr auto rope(const X& x, const RopeOptions& options = {}) {
 }
 template <Operand X, IllFormed Why = result_of<RopeOp, X>>
 Why rope(const X&, const RopeOptions& = {});  // see Why
+
+/// The same, where positions begin anew in each document. documents: integers [batch, sequence], whole but for the batch
+/// (see `attention`).
+template <Operand X, Operand Documents, class Result = result_of<RopeOp, X, Documents>>
+constexpr auto rope(const X& x, const Documents& documents, const RopeOptions& options = {}) {
+  return apply(RopeOp{options}, x, documents);
+}
+template <Operand X, Operand Documents, IllFormed Why = result_of<RopeOp, X, Documents>>
+Why rope(const X&, const Documents&, const RopeOptions& = {});  // see Why
 
 }  // namespace shardwise

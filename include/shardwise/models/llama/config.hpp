@@ -18,6 +18,7 @@ struct LlamaConfig {
   Index head_dim = 0;    ///< 0: features / heads
   Index hidden = 11008;  ///< of the MLPs
   Index context = 2048;  ///< tokens that a prediction may look back on; the model itself has no limit
+  std::optional<Index> window{};  ///< of tokens that a token sees, up to itself (Mistral); all if not given
   double epsilon = 1e-5;
   double theta = 10000;  ///< base of the rotary embeddings' wavelengths
   std::optional<RopeScaling> scaling{};
@@ -32,10 +33,13 @@ struct LlamaConfig {
   constexpr Index parameters() const {
     return (tied ? 1 : 2) * vocabulary * features + features + layers * (2 * features + layer_weights());
   }
-  /// How many layers compute as much as the head, for sequences of `context` tokens: each attends to half of them.
+  /// How many layers compute as much as the head, for sequences of `context` tokens: each attends to half of them, or to
+  /// its window.
   constexpr double layers_like_head() const {
     return static_cast<double>(vocabulary * features) /
-           static_cast<double>(layer_weights() + heads * head_size() * context);
+           static_cast<double>(layer_weights() +
+                               heads * head_size() *
+                                   (window && *window < context / 2 ? 2 * *window : context));
   }
 
   /// Returns itself. Throws `std::invalid_argument` for what cannot be a model.
@@ -47,7 +51,7 @@ struct LlamaConfig {
     for (const Size& size :
          {Size{"vocabulary", vocabulary, 1}, Size{"features", features, 1}, Size{"layers", layers, 1},
           Size{"heads", heads, 1}, Size{"kv_heads", kv_heads, 1}, Size{"head_dim", head_dim, 0},
-          Size{"hidden", hidden, 1}, Size{"context", context, 1}}) {
+          Size{"hidden", hidden, 1}, Size{"context", context, 1}, Size{"window", window.value_or(1), 1}}) {
       if (size.value < size.least) {
         detail::fail(
             {"LlamaConfig: ", size.name, " is ", size.value, ", which must be ", size.least, " or more"});

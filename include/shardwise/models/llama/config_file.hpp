@@ -3,7 +3,8 @@
 #pragma once
 
 /// @file
-/// A Llama's config.json, as transformers 4 and 5 write it, and the tokens that its texts begin and end with.
+/// A Llama's config.json, as transformers 4 and 5 write it, or a Mistral's, which is a Llama with a window; and the tokens
+/// that its texts begin and end with.
 ///
 /// ```
 /// const LlamaConfig config = read_llama_config("llama/config.json");
@@ -110,10 +111,22 @@ inline std::vector<std::int32_t> read_token_ids(const JsonPart& part) {
   return ids;
 }
 
+/// A Mistral has a window of 4096 if it does not say another, or null; a Llama has none.
+inline std::optional<Index> read_window(const JsonPart& config, bool mistral) {
+  const JsonPart window = config["sliding_window"];
+  if (!window.null()) {
+    if (!mistral) window.expected("null in a model of type \"llama\"");
+    return window.integer(1, std::numeric_limits<Index>::max());
+  }
+  if (mistral && !config.json().contains("sliding_window")) return 4096;
+  return {};
+}
+
 /// Errors do not name the file.
 inline LlamaConfig llama_config_of(const Json& json) {
   const JsonPart config(json);
-  config.must_be("model_type", "llama");
+  const bool mistral = config["model_type"].json() == "mistral";
+  if (!mistral) config.must_be("model_type", "llama");
   config.must_be("hidden_act", "silu");
   config.must_be("attention_bias", false);
   config.must_be("mlp_bias", false);
@@ -122,10 +135,11 @@ inline LlamaConfig llama_config_of(const Json& json) {
   result.features = read_size(config, "hidden_size");
   result.layers = read_size(config, "num_hidden_layers");
   result.heads = read_size(config, "num_attention_heads");
-  result.kv_heads = read_size(config, "num_key_value_heads", result.heads);
+  result.kv_heads = read_size(config, "num_key_value_heads", mistral ? 8 : result.heads);
   result.head_dim = read_size(config, "head_dim", 0);
   result.hidden = read_size(config, "intermediate_size");
   result.context = read_size(config, "max_position_embeddings", result.context);
+  result.window = read_window(config, mistral);
   result.epsilon = read_number(config, "rms_norm_eps", 1e-6);
   read_rope(config, result);
   result.tied = config.get<bool>("tie_word_embeddings", false);
@@ -176,8 +190,8 @@ inline LlamaTokens read_llama_tokens(const std::filesystem::path& folder) {
 inline std::string llama_config_text(const LlamaConfig& config, const std::string& type,
                                      const LlamaTokens& tokens = {}) {
   Json json = {
-      {"architectures", {"LlamaForCausalLM"}},
-      {"model_type", "llama"},
+      {"architectures", {config.window ? "MistralForCausalLM" : "LlamaForCausalLM"}},
+      {"model_type", config.window ? "mistral" : "llama"},
       {"hidden_act", "silu"},
       {"vocab_size", config.vocabulary},
       {"hidden_size", config.features},
@@ -198,6 +212,7 @@ inline std::string llama_config_text(const LlamaConfig& config, const std::strin
       {"bos_token_id", nullptr},
       {"eos_token_id", nullptr},
   };
+  if (config.window) json["sliding_window"] = *config.window;
   if (tokens.begin) json["bos_token_id"] = *tokens.begin;
   if (tokens.ends.size() == 1) json["eos_token_id"] = tokens.ends.front();
   if (tokens.ends.size() > 1) json["eos_token_id"] = tokens.ends;

@@ -31,17 +31,19 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T>> {
         wk(mesh, {config.features}, {config.kv_heads, config.head_size()}, Init::normal(config.deviation)),
         wv(mesh, {config.features}, {config.kv_heads, config.head_size()}, Init::normal(config.deviation)),
         wo(mesh, {config.heads, config.head_size()}, {config.features}, Init::normal(config.deviation)),
-        rope_{.theta = config.theta, .scaling = config.scaling} {
+        rope_{.theta = config.theta, .scaling = config.scaling},
+        sight_{.window = config.window} {
     constexpr Layout q = detail::heads_layout<style_of<PlanType, "wq">, typename Projection<"wq">::Weight>(),
                      k = detail::heads_layout<style_of<PlanType, "wk">, typename Projection<"wk">::Weight>();
     detail::check_heads_suffice<MeshType>(q, mesh.sizes(), config.heads);
     detail::check_heads(config.heads, config.kv_heads, q, k, 2, mesh.sizes(), MeshType::AxesOf::names.data());
   }
 
-  /// x: [batch, sequence, features], and so is the result.
-  constexpr auto forward(const auto& x) const {
+  /// x: [batch, sequence, features], and so is the result. With documents, [batch, sequence], a token sees those of its
+  /// own, where positions begin anew (see the functions `attention` and `rope`).
+  constexpr auto forward(const auto& x, const Operand auto&... documents) const {
     auto [q, k, v] = project(x, wq, wk, wv);
-    return wo(attention(rope(q, rope_), rope(k, rope_), v));
+    return wo(attention(rope(q, documents..., rope_), rope(k, documents..., rope_), v, documents..., sight_));
   }
   /// The same for tokens that follow those in the cache, which takes their keys and values.
   template <TensorType K>
@@ -50,7 +52,7 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T>> {
     RopeOptions here = rope_;
     here.first_position = cache.length();
     cache.append(rope(k, here), v);
-    return wo(attention(rope(q, here), cache));
+    return wo(attention(rope(q, here), cache, sight_));
   }
   /// What the cache takes.
   constexpr auto keys(const auto& x) const { return rope(wk(x), rope_); }
@@ -69,6 +71,7 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T>> {
 
  private:
   RopeOptions rope_;
+  AttentionOptions sight_;
 };
 
 /// down(silu(gate(x)) · up(x)).
@@ -114,10 +117,10 @@ class LlamaLayer : public Module<LlamaLayer<MeshType, PlanType, T>> {
         mlp_norm(mesh, config.features, config.epsilon),
         mlp(mesh, config) {}
 
-  /// x: [batch, sequence, features], and so is the result. With a cache, x are the tokens that follow those
-  /// in it.
-  constexpr auto forward(const auto& x, auto&... cache) const {
-    auto h = add(x, attention(attention_norm(x), cache...));
+  /// x: [batch, sequence, features], and so is the result. With documents, see `LlamaAttention`; with a cache, x are
+  /// the tokens that follow those in it.
+  constexpr auto forward(const auto& x, auto&... documents_or_cache) const {
+    auto h = add(x, attention(attention_norm(x), documents_or_cache...));
     return add(h, mlp(mlp_norm(h)));
   }
   constexpr auto keys(const auto& x) const {

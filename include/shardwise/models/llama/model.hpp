@@ -11,6 +11,7 @@
 /// Llama<Mesh<dp, tp>> model(mesh, config);                              // tensor parallel over tp
 /// Llama<Mesh<dp, tp>, LlamaSequenceParallel<>> model(mesh, config);     // and sequence parallel
 /// auto loss = CrossEntropyLoss()(model(tape.constant(ids)), targets);
+/// auto logits = model(ids, documents);                                  // several texts in each row
 /// ```
 
 #include <shardwise/layout/diagnosis.hpp>
@@ -138,26 +139,38 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
     check_whole();
     return end(middle(begin(ids)));
   }
+  /// The same for documents packed in the rows, which do not see each other and whose positions begin anew. documents:
+  /// integers [batch, sequence], which lie as the ids do; see the function `attention`.
+  constexpr auto forward(const auto& ids, const auto& documents) const {
+    check_whole();
+    return end(middle(begin(ids), documents));
+  }
   /// The loss of the logits, which are never there: `criterion` is a `LinearCrossEntropyLoss`; targets: integers
   /// [batch, sequence].
   constexpr auto forward(const auto& ids, const auto& targets, const auto& criterion) const {
     check_whole();
     return end(middle(begin(ids)), targets, criterion);
   }
+  constexpr auto forward(const auto& ids, const auto& documents, const auto& targets,
+                         const auto& criterion) const {
+    check_whole();
+    return end(middle(begin(ids), documents), targets, criterion);
+  }
 
   /// The same in three steps, of which a part has some: of the ids, what comes into the first layer;
   constexpr auto begin(const auto& ids) const {
     return units_.front()(ids, [&](const auto& in) { return enter((*tokens)(in)); });
   }
-  /// what comes out of the last layer that is here: it lies as what came in;
-  constexpr auto middle(const auto& x) const {
+  /// what comes out of the last layer that is here (with documents, if there are any): it lies as what came in;
+  constexpr auto middle(const auto& x, const Operand auto&... documents) const {
     return through_layers(x, [&](const auto& in, std::size_t i) {
-      if (recompute_layers) return recompute(layers[i], in);
-      return layers[i](in);
+      if (recompute_layers) return recompute(layers[i], in, documents...);
+      return layers[i](in, documents...);
     });
   }
   /// (for tokens that follow those in the cache, and go there;)
   template <class CacheType>
+    requires(!Operand<CacheType>)
   constexpr auto middle(const auto& x, CacheType& cache) const {
     auto& caches = cache.of(layers.size());
     return through_layers(x, [&](const auto& in, std::size_t i) { return layers[i](in, caches[i]); });

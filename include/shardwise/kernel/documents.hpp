@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Documents packed in rows, by a number for each token: equal numbers side by side are one document, negative ones are
+/// padding, which is of no document.
+
+#include <shardwise/kernel/element.hpp>
+#include <shardwise/layout/block.hpp>
+
+namespace shardwise::kernel {
+
+/// Of the `count` tokens from `first` on of each row, which tokens of the row their document has: [batch, count], empty
+/// for padding. numbers: [batch, tokens].
+template <class Id>
+void document_ranges(Index batch, Index tokens, const Id* numbers, Index first, Index count, Range* ranges) {
+  for (Index b = 0; b < batch; ++b, numbers += tokens, ranges += count) {
+    for (Index begin = 0, end = 0; begin < tokens; begin = end) {
+      while (end < tokens && numbers[end] == numbers[begin]) ++end;
+      const Range document = numbers[begin] < 0 ? Range{} : Range{begin, end - begin};
+      const Range here = intersection({first, count}, {begin, end - begin});
+      if (here.size > 0) std::fill_n(ranges + (here.begin - first), here.size, document);
+    }
+  }
+}
+
+}  // namespace shardwise::kernel
