@@ -31,6 +31,11 @@ struct kvr {
   static constexpr const char* name = "kvr";
   static constexpr bool data = false;
 };
+/// Context parallelism: ranks along it have other positions of the same sequences (see parallel/context_parallel.hpp).
+struct cp {
+  static constexpr const char* name = "cp";
+  static constexpr bool data = true;
+};
 /// Pipeline parallelism: ranks along it hold different layers.
 struct pp {
   static constexpr const char* name = "pp";

@@ -17,6 +17,7 @@
 #include <shardwise/nn/linear.hpp>
 #include <shardwise/nn/project.hpp>
 #include <shardwise/ops/attention.hpp>
+#include <shardwise/parallel/prepare_module.hpp>
 
 namespace shardwise {
 
@@ -42,9 +43,17 @@ constexpr void check_heads_suffice(const Layout& layout, const MeshSizes& sizes,
 
 }  // namespace detail
 
+/// `attention` as a module, which has no parameters: for styles that redistribute q, k and v (parallel/context_parallel.hpp).
+struct InnerAttention : Module<InnerAttention> {
+  /// q, k and v; documents, if there are any; `AttentionOptions`.
+  constexpr auto forward(const auto&... arguments) const { return attention(arguments...); }
+  constexpr void visit(auto&&) {}
+};
+
+/// `Inner`: a style for the attention itself, such as `Ulysses<cp>`.
 template <class MeshType, class T = float, ParallelStyle In = ColwiseParallel<tp>,
-          ParallelStyle Out = RowwiseParallel<tp>>
-class Attention : public Module<Attention<MeshType, T, In, Out>> {
+          ParallelStyle Out = RowwiseParallel<tp>, class Inner = NoParallel>
+class Attention : public Module<Attention<MeshType, T, In, Out, Inner>> {
  public:
   using Problem = detail::style_problem<MeshType, ModuleKind::linear, In, Out>;
   using Projection = Linear<MeshType, In, T, 2, 1>;
@@ -82,6 +91,7 @@ class Attention : public Module<Attention<MeshType, T, In, Out>> {
   }
 
   Projection wq, wk, wv;
+  styled<InnerAttention, Inner> inner_attention;
   Linear<MeshType, Out, T, 1, 2> wo;
 
  private:
@@ -92,7 +102,7 @@ class Attention : public Module<Attention<MeshType, T, In, Out>> {
   }
   constexpr auto attend(const AttentionOptions& options, const auto& x, const auto&... documents) const {
     auto [q, k, v] = project(x, wq, wk, wv);
-    return wo(attention(q, k, v, documents..., options));
+    return wo(inner_attention(q, k, v, documents..., options));
   }
   static constexpr Shape<2> by_heads(const MeshType& mesh, Index features, Index heads) {
     if (heads < 1 || features % heads != 0) {

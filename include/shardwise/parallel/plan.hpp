@@ -78,6 +78,19 @@ struct Plan {
   }
 };
 
+namespace detail {
+template <class PlanType, class... More>
+struct PlanAndMore;
+template <class... Uses, class... More>
+struct PlanAndMore<Plan<Uses...>, More...> {
+  using type = Plan<Uses..., More...>;
+};
+}  // namespace detail
+
+/// A plan, and what it does not name yet.
+template <class PlanType, class... More>
+using PlanAnd = typename detail::PlanAndMore<PlanType, More...>::type;
+
 /// A plan for a model with the modules `Modules`, a static array of `ModuleName`: its modules get their styles from
 /// this, by names that are in that table.
 template <class PlanType, const auto& Modules>

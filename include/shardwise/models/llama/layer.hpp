@@ -43,7 +43,8 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T>> {
   /// own, where positions begin anew (see the functions `attention` and `rope`).
   constexpr auto forward(const auto& x, const Operand auto&... documents) const {
     auto [q, k, v] = project(x, wq, wk, wv);
-    return wo(attention(rope(q, documents..., rope_), rope(k, documents..., rope_), v, documents..., sight_));
+    return wo(
+        inner_attention(rope(q, documents..., rope_), rope(k, documents..., rope_), v, documents..., sight_));
   }
   /// The same for tokens that follow those in the cache, which takes their keys and values.
   template <TensorType K>
@@ -67,6 +68,7 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T>> {
   Projection<"wq"> wq;
   Projection<"wk"> wk;
   Projection<"wv"> wv;
+  styled<InnerAttention, style_of<PlanType, "inner_attention">> inner_attention;
   Output wo;
 
  private:

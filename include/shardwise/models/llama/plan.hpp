@@ -16,7 +16,7 @@
 /// an axis of their own, `Mesh<tp, kvr>`, along which key and value heads are the same on all ranks; their
 /// weights' gradients are reduced along it: `LlamaTensorParallel<AxisList<tp, kvr>>`.
 
-#include <shardwise/parallel/plan.hpp>
+#include <shardwise/parallel/context_parallel.hpp>
 
 namespace shardwise {
 
@@ -29,6 +29,7 @@ inline constexpr std::array llama_modules{
     ModuleName{"layers.*.attention.wq", ModuleKind::linear},
     ModuleName{"layers.*.attention.wk", ModuleKind::linear},
     ModuleName{"layers.*.attention.wv", ModuleKind::linear},
+    ModuleName{"layers.*.attention.inner_attention", ModuleKind::composite},
     ModuleName{"layers.*.attention.wo", ModuleKind::linear},
     ModuleName{"layers.*.mlp_norm", ModuleKind::norm},
     ModuleName{"layers.*.mlp", ModuleKind::composite},

@@ -1,0 +1,383 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// `RingAttention`: attention of sequences that are sharded along an axis, where keys and values go from rank to rank, a block
+/// at a time, and what each block adds is merged (Liu et al., "Ring attention with blockwise transformers for near-infinite
+/// context", 2023). While a rank computes with one block the next is on its way. `Ring<cp>` is the style.
+
+#include <shardwise/nn/attention.hpp>
+#include <shardwise/nn/ring_exchange.hpp>
+
+namespace shardwise {
+
+/// A style for `InnerAttention`. A block of keys and values goes as far as there are queries that see one of them; in the
+/// backward pass their gradients go with them, and home from there.
+template <MeshAxis Axis = cp>
+struct Ring {
+  using NamedAxes = AxisList<Axis>;
+  static constexpr bool suits(ModuleKind kind) { return kind == ModuleKind::composite; }
+};
+
+namespace detail {
+
+/// One rank's part of it.
+template <class T>
+struct RingPart {
+  using C = kernel::compute_t<T>;
+  AttentionOp op;
+  RingSteps steps;
+  View<const T, 4> q, k;  ///< extents; where q and its own keys lie
+
+  constexpr View<const T, 4> keys_at(int step) const {
+    View<const T, 4> block = k;
+    const Range range = steps.keys_of(steps.block(step));
+    block.size[1] = range.size;
+    block.begin[1] = range.begin;
+    return block;
+  }
+  constexpr Index bytes_at(int step) const { return keys_at(step).elements() * Index{sizeof(T)}; }
+  /// As if these were all keys: positions are counted from the first of them.
+  constexpr kernel::AttentionShape extents(int step) const {
+    const View<const T, 4> block = keys_at(step);
+    kernel::AttentionShape shape = op.extents<T>(q, block);
+    shape.first_query = k.shape[1] - q.shape[1] + q.begin[1] - block.begin[1];
+    return shape;
+  }
+  constexpr std::int64_t flops(int step) const {
+    const auto shape = extents(step);
+    const Index pairs =
+        kernel::visible_pairs(shape.queries, shape.keys, shape.first_query, shape.causal, shape.window);
+    return 4 * pairs * shape.batch * shape.heads * shape.head_dim;
+  }
+
+  /// What some keys give, o and lse, comes to what others gave.
+  void merge(const T* o, const C* lse, T* all_o, C* all_lse) const {
+    const Index heads = q.size[2], queries = q.size[1], d = q.size[3];
+    for (Index row = 0; row < q.size[0] * queries * heads; ++row) {
+      const Index b = row / (queries * heads), i = row / heads % queries, h = row % heads;
+      const C some = lse[(b * heads + h) * queries + i];
+      C& all = all_lse[(b * heads + h) * queries + i];
+      const C highest = std::max(some, all);
+      if (highest == -std::numeric_limits<C>::infinity()) continue;
+      const C of_some = std::exp(some - highest), of_all = std::exp(all - highest), sum = of_some + of_all;
+      all = highest + std::log(sum);
+      for (Index c = row * d; c < (row + 1) * d; ++c) {
+        all_o[c] =
+            kernel::narrow<T>((kernel::widen(all_o[c]) * of_all + kernel::widen(o[c]) * of_some) / sum);
+      }
+    }
+  }
+};
+
+template <class T>
+constexpr T* data_of(const Buffer& buffer) {
+  return std::is_constant_evaluated() ? nullptr : static_cast<T*>(buffer->data);
+}
+
+/// The way of the blocks. Calls, for each that this rank gets, `visitor.expect(step)`; and `visitor.meet(step, keys and
+/// values)`, while the next is on its way.
+template <class T, class Visitor>
+constexpr void go_round(const MeshView& mesh, int axis, const RingPart<T>& part, BlockPair own,
+                        Visitor& visitor) {
+  const RingSteps& steps = part.steps;
+  BlockPair here = std::move(own);
+  for (int step = 0; step < steps.ranks(); ++step) {
+    const bool has = steps.has(step);
+    if (has) visitor.expect(step);
+    BlockPair next;
+    PairUnderWay exchange(mesh, axis, data_type_of<T>());
+    if (steps.has(step + 1)) {
+      next = {allocate_buffer(mesh, part.bytes_at(step + 1), MemoryUse::gathered),
+              allocate_buffer(mesh, part.bytes_at(step + 1), MemoryUse::gathered)};
+      exchange.receive(next, steps.previous());
+    }
+    if (has && steps.passes_on(step)) exchange.send(here, steps.next());
+    exchange.start();
+    if (has) visitor.meet(step, here);
+    exchange.finish();
+    here = std::move(next);
+  }
+}
+
+/// Computes o, and the logarithms of the sums of exponentials.
+template <class T>
+class RingForward {
+  using C = kernel::compute_t<T>;
+
+ public:
+  constexpr RingForward(const MeshView& mesh, const RingPart<T>& part, const T* q, const Buffer& o,
+                        const Buffer& lse)
+      : mesh_(mesh), part_(part), q_(q), o_(o), lse_(lse) {}
+
+  constexpr void expect(int) {}
+  constexpr void meet(int step, const BlockPair& keys) {
+    if (!part_.steps.computes(step)) return;
+    if (Recorder* recorder = mesh_.recorder()) recorder->compute(part_.flops(step));
+    const bool first = std::exchange(first_, false);
+    const Buffer o = first ? o_ : allocate_buffer(mesh_, o_->bytes),
+                 lse = first ? lse_ : allocate_buffer(mesh_, lse_->bytes);
+    if (mesh_.dry()) return;
+    kernel::attention(part_.extents(step), q_, data_of<const T>(keys.first), data_of<const T>(keys.second),
+                      data_of<T>(o), data_of<C>(lse));
+    if (!first) part_.merge(data_of<T>(o), data_of<C>(lse), data_of<T>(o_), data_of<C>(lse_));
+  }
+  /// Nothing was seen.
+  void finish() {
+    if (!first_) return;
+    std::memset(o_->data, 0, static_cast<std::size_t>(o_->bytes));
+    std::fill_n(data_of<C>(lse_), lse_->bytes / Index{sizeof(C)}, -std::numeric_limits<C>::infinity());
+  }
+
+ private:
+  MeshView mesh_;
+  const RingPart<T>& part_;
+  const T* q_;
+  Buffer o_, lse_;
+  bool first_ = true;
+};
+
+/// Leaves the gradients.
+template <class T, class Node>
+class RingBackward {
+  using C = kernel::compute_t<T>;
+
+ public:
+  constexpr RingBackward(Node& node, const Buffer& dy)
+      : node_(node),
+        dy_(dy),
+        mesh_(node.mesh),
+        incoming_(mesh_, node.axis, data_type_of<T>()),
+        onwards_(mesh_, node.axis, data_type_of<T>()),
+        home_(mesh_, node.axis, data_type_of<T>()) {
+    // From the rank before, all else comes earlier: see `finish`.
+    if (Node::wants_keys && comes_home() && last_of_own() != steps().previous()) expect_home();
+  }
+
+  constexpr void expect(int step) {
+    if (!Node::wants_keys || step == 0) return;
+    sums_ = pair(step);
+    incoming_.receive(sums_, steps().previous());
+    incoming_.start();
+  }
+  constexpr void meet(int step, const BlockPair& keys) {
+    BlockPair own = gradients(step, keys);
+    if (!Node::wants_keys) return;
+    if (step == 0) {
+      sums_ = std::move(own);
+    } else {
+      incoming_.finish();
+      add(own);
+    }
+    onwards_.finish();
+    sent_ = std::move(sums_);
+    if (steps().passes_on(step)) {
+      onwards_.send(sent_, steps().next());
+    } else if (step > 0) {
+      onwards_.send(sent_, steps().block(step));
+    }
+    onwards_.start();
+  }
+  /// Returns the gradients of this rank's own keys and values.
+  constexpr BlockPair finish() {
+    if (!Node::wants_keys) return {};
+    if (comes_home() && !result_.first) expect_home();
+    if (!comes_home()) result_ = sent_;
+    onwards_.finish();
+    home_.finish();
+    return result_;
+  }
+
+ private:
+  constexpr const RingSteps& steps() const { return node_.part.steps; }
+  constexpr int last_of_own() const { return steps().after(steps().self(), steps().hops(steps().self())); }
+  constexpr bool comes_home() const { return last_of_own() != steps().self(); }
+  constexpr void expect_home() {
+    result_ = pair(0);
+    home_.receive(result_, last_of_own());
+    home_.start();
+  }
+  constexpr BlockPair pair(int step) const {
+    const Index bytes = node_.part.bytes_at(step);
+    return {allocate_buffer(mesh_, bytes, MemoryUse::gathered),
+            allocate_buffer(mesh_, bytes, MemoryUse::gathered)};
+  }
+  /// Leaves that of the queries, and returns those of the keys: zeros, in the first step, if nothing is seen there.
+  constexpr BlockPair gradients(int step, const BlockPair& keys) {
+    const bool computes = steps().computes(step);
+    if (!computes && step > 0) return {};
+    BlockPair own = Node::wants_keys ? pair(step) : BlockPair();
+    Buffer dq;
+    if (Node::wants_queries) dq = allocate_buffer(mesh_, node_.q.bytes());
+    if (Recorder* recorder = mesh_.recorder(); recorder && computes) {
+      recorder->compute(node_.part.flops(step) / 2 *
+                        (2 + (Node::wants_queries ? 1 : 0) + (Node::wants_keys ? 2 : 0)));
+    }
+    if (!mesh_.dry()) {
+      T *to_q = block_of(dq), *to_k = block_of(own.first), *to_v = block_of(own.second);
+      if (computes) {
+        kernel::attention_backward(node_.part.extents(step), node_.q.extents.data,
+                                   data_of<const T>(keys.first), data_of<const T>(keys.second),
+                                   node_.y.data(), data_of<const C>(node_.lse), data_of<const T>(dy_), to_q,
+                                   to_k, to_v);
+      } else {
+        for (const Buffer& block : {dq, own.first, own.second}) {
+          if (block) std::memset(block->data, 0, static_cast<std::size_t>(block->bytes));
+        }
+      }
+    }
+    if constexpr (Node::wants_queries) node_.q.slot->add(std::move(dq), element_sum<T>, mesh_.recorder());
+    return own;
+  }
+  static T* block_of(const Buffer& buffer) { return buffer ? data_of<T>(buffer) : nullptr; }
+  constexpr void add(const BlockPair& own) {
+    if (!own.first) return;
+    if (Recorder* recorder = mesh_.recorder()) recorder->compute(2 * own.first->bytes / Index{sizeof(T)});
+    if (mesh_.dry()) return;
+    const Index count = own.first->bytes / Index{sizeof(T)};
+    element_sum<T>.add(count, sums_.first->data, own.first->data, sums_.first->data);
+    element_sum<T>.add(count, sums_.second->data, own.second->data, sums_.second->data);
+  }
+
+  Node& node_;
+  Buffer dy_;
+  MeshView mesh_;
+  BlockPair sums_, sent_, result_;
+  PairUnderWay incoming_, onwards_, home_;  // which end before their blocks go
+};
+
+template <class T, TensorType Y, class QInput, class KInput, class VInput>
+class RingAttentionNode final : public TapeNode {
+ public:
+  static constexpr bool wants_queries = QInput::tracked, wants_keys = KInput::tracked || VInput::tracked;
+
+  template <class Q, class K, class V>
+  constexpr RingAttentionNode(const RingPart<T>& its_part, int its_axis, const Y& result, Buffer its_lse,
+                              const Q& its_q, const K& its_k, const V& its_v, Shared<GradientSlot> slot)
+      : part(its_part),
+        axis(its_axis),
+        y(result),
+        mesh(y.mesh()),
+        lse(std::move(its_lse)),
+        q(its_q),
+        k(its_k),
+        v(its_v),
+        slot_(std::move(slot)) {}
+
+  constexpr bool pull_back(BackwardPart) override {
+    const Buffer dy = slot_->pass();
+    if (!dy) return false;
+    q.fetch();
+    RingBackward<T, RingAttentionNode> round(*this, dy);
+    go_round<T>(mesh, axis, part, {k.saved.value().buffer(), v.saved.value().buffer()}, round);
+    const BlockPair own = round.finish();
+    if constexpr (wants_queries) q.slot->settle();
+    leave(k, own.first);
+    leave(v, own.second);
+    return false;
+  }
+
+  RingPart<T> part;
+  int axis;
+  Y y;
+  MeshView mesh;
+  Buffer lse;
+  QInput q;
+  KInput k;
+  VInput v;
+
+ private:
+  template <class Input>
+  constexpr void leave([[maybe_unused]] Input& input, [[maybe_unused]] Buffer gradient) const {
+    if constexpr (Input::tracked) {
+      gradient->set_use(input.slot->use());
+      input.slot->add(std::move(gradient), element_sum<T>, mesh.recorder());
+      input.slot->settle();
+    }
+  }
+
+  Shared<GradientSlot> slot_;
+};
+
+}  // namespace detail
+
+/// Throws as `attention` does. In bfloat16 what a block gives is rounded before it is merged.
+template <MeshAxis Axis = cp>
+class RingAttention : public Module<RingAttention<Axis>> {
+ public:
+  constexpr explicit RingAttention(const AttentionOptions& options = {}) : op_{options.checked()} {}
+
+  /// See `attention`. Along the axis q, k and v become `Shard<1>`, and so is the result.
+  template <Operand Q, Operand K, Operand V>
+  constexpr auto forward(const Q& q, const K& k, const V& v) const {
+    using Result = result_of<AttentionOp, Gathered<0, Q>, Gathered<1, K>, Gathered<2, V>>;
+    if constexpr (AbstractOperand<Q> || AbstractOperand<K> || AbstractOperand<V>) {
+      return Result{};
+    } else {
+      return run<tensor_of<Result>>(sharded<0>(q), sharded<1>(k), sharded<2>(v));
+    }
+  }
+  constexpr void visit(auto&&) {}
+
+ private:
+  /// What comes out has the type that it has where keys and values are gathered.
+  template <std::size_t I, class X>
+  using Gathered = decltype(detail::prepared<PrepareModuleInput<Axis, Shard<1>, Reduced, Reduced>,
+                                             arguments<Shard<1>, Reduced, Reduced>, I>(
+      std::declval<abstract_argument<X>>()));
+  template <std::size_t I, class X>
+  static constexpr auto sharded(const X& x) {
+    using All = arguments<Shard<1>, Shard<1>, Shard<1>>;
+    return detail::prepared<PrepareModuleInput<Axis, Shard<1>, Shard<1>, Shard<1>>, All, I>(x);
+  }
+
+  template <TensorType Y, class Q, class K, class V>
+  constexpr auto run(const Q& q_given, const K& k_given, const V& v_given) const {
+    using T = typename Y::Element;
+    using MeshOf = typename Y::MeshOf;
+    const auto& q = value_of(q_given);
+    const auto& k = value_of(k_given);
+    const auto& v = value_of(v_given);
+    const MeshOf& mesh = common_mesh(q, k, v);
+    AttentionOp::shape(q.shape(), k.shape(), v.shape());
+    detail::check_heads(q.shape()[2], k.shape()[2], tensor_of<Q>::layout, tensor_of<K>::layout, 2,
+                        mesh.sizes(), MeshOf::AxesOf::names.data());
+    constexpr int axis = MeshOf::AxesOf::template index<Axis>;
+    const detail::RingPart<T> part{
+        op_,
+        {mesh.sizes()[axis], mesh.coordinates()[axis], q.shape()[1], k.shape()[1], op_.options},
+        q.view(),
+        k.view()};
+    Y y(mesh, q.shape());
+    const Index rows = q.view().extent(0, 3);
+    Buffer lse = allocate_buffer(mesh, rows * static_cast<Index>(sizeof(kernel::compute_t<T>)));
+    const MeshView on(mesh);
+    detail::RingForward<T> round(on, part, q.view().data, y.buffer(), lse);
+    detail::go_round<T>(on, axis, part, {k.buffer(), v.buffer()}, round);
+    if constexpr (!MeshOf::dry) round.finish();
+    return on_common_tape(
+        std::move(y),
+        [&](Tape& tape, const Y& result, const auto& slot) {
+          using Node =
+              detail::RingAttentionNode<T, Y,
+                                        detail::NodeInput<tensor_of<Q>, true, OperandTraits<Q>::tracked>,
+                                        detail::NodeInput<tensor_of<K>, true, OperandTraits<K>::tracked>,
+                                        detail::NodeInput<tensor_of<V>, true, OperandTraits<V>::tracked>>;
+          tape.record<Node>(part, axis, result, std::move(lse), q_given, k_given, v_given, slot);
+          return RecipeFor<Y>();
+        },
+        q_given, k_given, v_given);
+  }
+
+  AttentionOp op_;
+};
+
+namespace detail {
+template <MeshAxis Axis>
+struct Styled<InnerAttention, Ring<Axis>> {
+  using type = RingAttention<Axis>;
+};
+}  // namespace detail
+
+}  // namespace shardwise

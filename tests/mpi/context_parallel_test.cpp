@@ -1,0 +1,173 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// Sequences that are sharded from end to end: each way of attention gives what one rank computes, with the collectives of
+/// its table, alone and beside everything else.
+
+#include <shardwise/models/llama/model.hpp>
+#include <shardwise/nn/cross_entropy_loss.hpp>
+#include <shardwise/nn/ring_attention.hpp>
+#include <shardwise/parallel/context_parallel.hpp>
+#include <shardwise/train/adamw.hpp>
+#include <shardwise/train/clip.hpp>
+
+#include <vector>
+
+#include "module_check.hpp"
+
+namespace sw = shardwise;
+using namespace sw::testing;
+using sw::AxisList;
+using sw::cp;
+using sw::dp;
+using sw::GatherKeys;
+using sw::Index;
+using sw::LlamaConfig;
+using sw::NoParallel;
+using sw::Replicate;
+using sw::Ring;
+using sw::Shard;
+using sw::tp;
+using sw::Ulysses;
+using sw::UlyssesShared;
+
+namespace {
+
+std::string expect(const char* text) { return sw::world().size() > 1 ? text : " / "; }
+
+/// Collectives, and messages, forward and backward.
+std::string traffic_and_messages(const auto& plan) {
+  const auto sent = [&](sw::Phase phase) { return std::to_string(plan.count(sw::Collective::send, phase)); };
+  return traffic(plan) + "; " + sent(sw::Phase::forward) + " / " + sent(sw::Phase::backward);
+}
+
+template <class Inner>
+struct MakeAttention {
+  template <class MeshType>
+  auto operator()(const MeshType& mesh) const {
+    return sw::Attention<MeshType, double, NoParallel, NoParallel, Inner>(mesh, 24, 24);
+  }
+};
+
+template <class Inner>
+auto attention(Index length) {
+  const sw::Mesh<cp> mesh(sw::world(), {sw::any});
+  const sw::Shape<3> shape{2, length, 24};
+  return check_module(mesh, MakeAttention<Inner>{}, Normal<Shard<1>>{shape}, MakeAttention<NoParallel>{},
+                      Normal<Replicate>{shape});
+}
+
+/// q, k and v are x, in the layout that they get: heads of four features.
+template <class Inner>
+struct Bare : sw::Module<Bare<Inner>> {
+  explicit Bare(const sw::AttentionOptions& options) : inner(options) {}
+  constexpr auto forward(const auto& x) const {
+    const auto heads = sw::split<2>(x, {3, 4});
+    return sw::merge<2, 3>(inner(sw::scale(heads, 0.5), heads, sw::scale(heads, 2.)));
+  }
+  constexpr void visit(auto&&) {}
+  sw::styled<sw::InnerAttention, Inner> inner;
+};
+template <class Inner>
+struct MakeBare {
+  sw::AttentionOptions options;
+  auto operator()(const auto&) const { return Bare<Inner>(options); }
+};
+template <class Inner>
+auto bare(Index length, const sw::AttentionOptions& options) {
+  const sw::Mesh<cp> mesh(sw::world(), {sw::any});
+  const sw::Shape<3> shape{2, length, 12};
+  return check_module(mesh, MakeBare<Inner>{options}, Normal<Shard<1>>{shape}, MakeBare<NoParallel>{options},
+                      Normal<Replicate>{shape});
+}
+
+/// A layer with grouped heads.
+template <class PlanType>
+struct MakeLayer {
+  template <class MeshType>
+  auto operator()(const MeshType& mesh) const {
+    const Index heads = 2 * sw::world().size();
+    const LlamaConfig config{
+        .features = 12, .heads = 2 * heads, .kv_heads = heads, .head_dim = 4, .hidden = 10, .deviation = 0.3};
+    return sw::LlamaLayer<MeshType, sw::PlanBelow<PlanType, "layers.*">, double>(mesh, config);
+  }
+};
+
+using Alone = sw::LlamaPlan<NoParallel, NoParallel, NoParallel, NoParallel>;
+template <class PlanType, class Inner>
+using With = sw::PlanAnd<PlanType, sw::Use<"layers.*.attention.inner_attention", Inner>>;
+
+template <class PlanType, class... X, class MeshType>
+std::string layer(const MeshType& mesh) {
+  const sw::Shape<3> shape{2, 13, 12};
+  return traffic(check_module(mesh, MakeLayer<PlanType>{}, Normal<X...>{shape}, MakeLayer<Alone>{},
+                              Normal<Replicate>{shape}));
+}
+
+}  // namespace
+
+TEST_CASE("attention whose sequences are sharded") {
+  for (const Index length : {1, 7, 64}) {
+    CAPTURE(length);
+    CHECK(traffic(attention<GatherKeys<cp>>(length)) == expect("all_gather 2 / reduce_scatter 2"));
+    CHECK(traffic(attention<Ulysses<cp>>(length)) == expect("all_to_all 4 / all_to_all 4"));
+    CHECK(traffic(attention<UlyssesShared<cp>>(length)) ==
+          expect("all_gather 2, all_to_all 2 / reduce_scatter 2, all_to_all 2"));
+    CHECK(traffic(attention<Ring<cp>>(length)) == " / ");
+  }
+}
+
+TEST_CASE("a ring: blocks go as far as queries see them") {
+  const Index ranks = sw::world().size(), mine = sw::world().rank();
+  const Index length = 3 * ranks;  // three positions a rank
+  const auto messages = [](Index forward, Index backward) {
+    return " / ; " + std::to_string(forward) + " / " + std::to_string(backward);
+  };
+  // Causal: what a rank has goes on to all ranks behind it, keys and values; gradients go with them, and home from the last.
+  const bool last = mine == ranks - 1;
+  CHECK(traffic_and_messages(bare<Ring<cp>>(length, {})) ==
+        messages(last ? 0 : 2 * (mine + 1), last ? 2 * (ranks - 1) : 4 * (mine + 1)));
+  // Whole: all go round, gradients up to their home.
+  CHECK(traffic_and_messages(bare<Ring<cp>>(length, {.causal = false})) ==
+        messages(2 * (ranks - 1), ranks == 1 ? 0 : 2 * (ranks - 1) + 2 * ranks));
+  // Nobody sees more than what lies on the rank before.
+  const Index ahead = last ? 0 : 2;
+  CHECK(traffic_and_messages(bare<Ring<cp>>(length, {.window = 3})) ==
+        messages(ahead, 2 * ahead + (mine > 0 ? 2 : 0)));
+  CHECK(traffic_and_messages(bare<Ring<cp>>(length, {.window = 1})) == messages(0, 0));
+  for (const Index other : {1, 2, 5, 64}) {
+    for (const Index window : {2, 4, 30}) {
+      bare<Ring<cp>>(other, {.window = window});
+      bare<Ring<cp>>(other, {.causal = false, .window = window});
+    }
+  }
+}
+
+TEST_CASE("a layer on ranks that share heads, too") {
+  using Tensor = sw::LlamaTensorParallel<tp>;
+  using Sequence = sw::LlamaSequenceParallel<tp>;
+  for (const auto& mesh : all_meshes<tp, cp>()) {
+    const bool heads = mesh.template size<tp>() > 1, context = mesh.template size<cp>() > 1;
+    const std::string sum = heads ? "all_reduce 2" : "", both = heads && context ? ", " : "";
+    const std::string exchange = sum + both + (context ? "all_to_all 4" : "");
+    CHECK(layer<With<Tensor, Ulysses<cp>>, Replicate, Shard<1>>(mesh) == exchange + " / " + exchange);
+    CHECK(layer<With<Tensor, Ring<cp>>, Replicate, Shard<1>>(mesh) == sum + " / " + sum);
+    CHECK(layer<With<Tensor, GatherKeys<cp>>, Replicate, Shard<1>>(mesh) ==
+          sum + both + (context ? "all_gather 2" : "") + " / " + sum + both +
+              (context ? "reduce_scatter 2" : ""));
+  }
+  for (const auto& mesh : all_meshes<cp, tp>()) {  // positions are shared twice
+    const Index heads = mesh.template size<tp>() > 1 ? 2 : 0, context = mesh.template size<cp>() > 1 ? 2 : 0;
+    const auto counts = [](Index gathers, Index scatters) {
+      std::string text = gathers > 0 ? "all_gather " + std::to_string(gathers) : "";
+      if (scatters > 0)
+        text += (gathers > 0 ? ", reduce_scatter " : "reduce_scatter ") + std::to_string(scatters);
+      return text;
+    };
+    CHECK(layer<With<Sequence, GatherKeys<cp>>, Shard<1>, Shard<1>>(mesh) ==
+          counts(heads + context, heads) + " / " + counts(heads, heads + context));
+    CHECK(layer<With<Sequence, Ring<cp>>, Shard<1>, Shard<1>>(mesh) ==
+          counts(heads, heads) + " / " + counts(heads, heads));
+  }
+}
