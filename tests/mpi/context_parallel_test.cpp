@@ -8,6 +8,8 @@
 #include <shardwise/models/llama/model.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>
 #include <shardwise/nn/ring_attention.hpp>
+#include <shardwise/ops/arithmetic.hpp>
+#include <shardwise/ops/reshape.hpp>
 #include <shardwise/parallel/context_parallel.hpp>
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/clip.hpp>
@@ -38,6 +40,10 @@ std::string expect(const char* text) { return sw::world().size() > 1 ? text : " 
 
 /// Collectives, and messages, forward and backward.
 std::string traffic_and_messages(const auto& plan) {
+  if (mpi_counter::counting()) {
+    CHECK(mpi_counter::counts().send.calls == plan.count(sw::Collective::send));
+    CHECK(mpi_counter::counts().send.bytes == plan.bytes());
+  }
   const auto sent = [&](sw::Phase phase) { return std::to_string(plan.count(sw::Collective::send, phase)); };
   return traffic(plan) + "; " + sent(sw::Phase::forward) + " / " + sent(sw::Phase::backward);
 }
@@ -63,8 +69,8 @@ template <class Inner>
 struct Bare : sw::Module<Bare<Inner>> {
   explicit Bare(const sw::AttentionOptions& options) : inner(options) {}
   constexpr auto forward(const auto& x) const {
-    const auto heads = sw::split<2>(x, {3, 4});
-    return sw::merge<2, 3>(inner(sw::scale(heads, 0.5), heads, sw::scale(heads, 2.)));
+    const auto heads = sw::reshape(x, {x.shape()[0], x.shape()[1], 3, 4});
+    return sw::reshape(inner(sw::scale(heads, 0.5), heads, sw::scale(heads, 2.)), x.shape());
   }
   constexpr void visit(auto&&) {}
   sw::styled<sw::InnerAttention, Inner> inner;

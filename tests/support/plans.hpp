@@ -91,6 +91,7 @@ void check_agreed(const Mesh<Axes...>& mesh, const CommunicationPlan<Axes...>& p
   }
   CHECK(planned == recorded);
   if (!mpi_counter::counting()) return;
+  if (planned.count(Collective::send) > 0) return;  // MPI does not tell them from the pieces of an all-to-all
   const auto seen = seen_by_mpi(mesh);
   INFO(plan_table("planned", planned, "seen by MPI", seen));
   CHECK(same_traffic(planned, seen));

@@ -166,6 +166,7 @@ class RingBackward {
     if (!Node::wants_keys) return;
     if (step == 0) {
       sums_ = std::move(own);
+      if (!comes_home()) result_ = sums_;
     } else {
       incoming_.finish();
       add(own);
@@ -183,7 +184,6 @@ class RingBackward {
   constexpr BlockPair finish() {
     if (!Node::wants_keys) return {};
     if (comes_home() && !result_.first) expect_home();
-    if (!comes_home()) result_ = sent_;
     onwards_.finish();
     home_.finish();
     return result_;
