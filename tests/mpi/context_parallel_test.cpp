@@ -11,6 +11,7 @@
 #include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/ops/reshape.hpp>
 #include <shardwise/parallel/context_parallel.hpp>
+#include <shardwise/tensor/distribute.hpp>
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/clip.hpp>
 
@@ -67,13 +68,14 @@ auto attention(Index length) {
 /// q, k and v are x, in the layout that they get: heads of four features.
 template <class Inner>
 struct Bare : sw::Module<Bare<Inner>> {
-  explicit Bare(const sw::AttentionOptions& options) : inner(options) {}
+  explicit Bare(const sw::AttentionOptions& all) : options(all) {}
   constexpr auto forward(const auto& x) const {
     const auto heads = sw::reshape(x, {x.shape()[0], x.shape()[1], 3, 4});
-    return sw::reshape(inner(sw::scale(heads, 0.5), heads, sw::scale(heads, 2.)), x.shape());
+    return sw::reshape(inner(sw::scale(heads, 0.5), heads, sw::scale(heads, 2.), options), x.shape());
   }
   constexpr void visit(auto&&) {}
   sw::styled<sw::InnerAttention, Inner> inner;
+  sw::AttentionOptions options;
 };
 template <class Inner>
 struct MakeBare {
@@ -150,6 +152,11 @@ TEST_CASE("a ring: blocks go as far as queries see them") {
   }
 }
 
+TEST_CASE("what is dropped does not depend on who has it") {
+  bare<Ring<cp>>(13, {.dropout = 0.4, .seed = 5});
+  bare<GatherKeys<cp>>(13, {.dropout = 0.4, .seed = 5});
+}
+
 TEST_CASE("a layer on ranks that share heads, too") {
   using Tensor = sw::LlamaTensorParallel<tp>;
   using Sequence = sw::LlamaSequenceParallel<tp>;
@@ -176,4 +183,74 @@ TEST_CASE("a layer on ranks that share heads, too") {
     CHECK(layer<With<Sequence, Ring<cp>>, Shard<1>, Shard<1>>(mesh) ==
           counts(heads, heads) + " / " + counts(heads, heads));
   }
+}
+
+namespace {
+
+using Cube = sw::Mesh<dp, cp, tp>;
+constexpr LlamaConfig config{
+    .vocabulary = 13, .features = 12, .layers = 2, .heads = 8, .kv_heads = 4, .head_dim = 4, .hidden = 10};
+constexpr Index rows = 3, length = 13;
+
+template <class... Placements>
+auto integers(const Cube& mesh, auto number) {
+  std::vector<std::int32_t> all;
+  for (Index row = 0; row < rows; ++row) {
+    for (Index i = 0; i < length; ++i) all.push_back(static_cast<std::int32_t>(number(row, i)));
+  }
+  return sw::distribute<Placements...>(mesh, sw::Shape<2>{rows, length}, std::span<const std::int32_t>(all));
+}
+
+/// Losses of some steps, in which each row has two documents and some padding.
+template <class PlanType>
+std::vector<double> trained(const Cube& mesh, bool recompute) {
+  sw::Llama<Cube, PlanType, double> model(mesh, config);
+  sw::initialize(model, 3);
+  model.recompute_layers = recompute;
+  sw::AdamW optimizer({.rate = 1e-2});
+  const auto documents = integers<Shard<0>, Replicate, Replicate>(mesh, [](Index row, Index i) {
+    return i > 11 ? -1 : i > 4 + row ? 1 : 0;
+  });
+  std::vector<double> losses;
+  for (int step = 0; step < 4; ++step) {
+    const auto token = [=](Index row, Index i) { return (row * 3 + i * (2 + row % 2) + step) % 13; };
+    const auto ids = integers<Shard<0>, Shard<1>, Replicate>(mesh, token);
+    const auto targets = integers<Shard<0>, Shard<1>, Replicate>(
+        mesh, [&](Index row, Index i) { return i >= 11 ? -100 : token(row, i + 1); });
+    sw::Tape tape;
+    const auto loss = sw::CrossEntropyLoss()(model(tape.constant(ids), documents), targets);
+    tape.backward(loss);
+    sw::clip_gradients(model, 0.5);
+    optimizer.step(model);
+    losses.push_back(sw::item(loss.value()));
+  }
+  return losses;
+}
+
+template <class PlanType>
+void check_training(const std::vector<double>& expected) {
+  const int ranks = sw::world().size();
+  for (int data = 1; data <= ranks; ++data) {
+    for (int tensor = 1; tensor <= ranks / data; ++tensor) {
+      if (ranks % (data * tensor) != 0 || (tensor != 1 && tensor != 2 && tensor != 4)) continue;
+      const Cube mesh(sw::world(), {data, sw::any, tensor});
+      CAPTURE(data);
+      CAPTURE(tensor);
+      const auto losses = trained<PlanType>(mesh, data == 1);
+      for (std::size_t step = 0; step < losses.size(); ++step) {
+        CHECK(losses[step] == doctest::Approx(expected[step]).epsilon(1e-12));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a Llama of long sequences learns what one rank does: documents, data, ZeRO, recomputation") {
+  using Tensor = sw::LlamaTensorParallel<tp>;
+  const auto expected = trained<With<Tensor, Ring<cp>>>(Cube(sw::self(), {1, 1, 1}), false);
+  CHECK(expected.back() < expected.front());
+  check_training<sw::PlanWith<With<Tensor, Ring<cp>>, sw::FullyShard<AxisList<dp, cp>>>>(expected);
+  check_training<With<sw::LlamaSequenceParallel<tp>, GatherKeys<cp>>>(expected);
+  check_training<sw::PlanWith<With<Tensor, UlyssesShared<cp>>, sw::Zero<1, cp>>>(expected);
 }

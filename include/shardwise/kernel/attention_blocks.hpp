@@ -30,9 +30,9 @@ struct AttentionDropout {
 /// `keys` of each sequence are read. Head h reads key/value head (first_head + h) / group (grouped queries);
 /// key/value heads that no head reads are legal.
 ///
-/// What a query sees is an interval of the keys. Query i is at position p = first_query + i among them. If `causal`, it
-/// sees none behind p; with a window, none that is `window` or more away from p; and with `seen`, [batch, queries],
-/// none outside of that range.
+/// What a query sees is an interval of the keys. Query i is at position p = first_query + i, key j at first_key + j. If
+/// `causal`, a query sees none behind p; with a window, none that is `window` or more away from p; and with `seen`,
+/// [batch, queries], none outside of that range of positions.
 struct AttentionShape {
   Index batch, queries, keys, heads, kv_heads, head_dim;
   bool causal;
@@ -41,6 +41,7 @@ struct AttentionShape {
   Index first_head = 0;  ///< counted from the first head that reads key/value head 0
   Index capacity = keys;
   Index first_query = keys - queries;  ///< so that the last query is at the last key
+  Index first_key = 0;
   std::optional<Index> window{};
   const Range* seen = nullptr;
   AttentionDropout dropout{};
@@ -79,11 +80,14 @@ struct QueryBlock {
   /// The keys that the row sees.
   Range keys(const AttentionShape& s, Index row) const {
     const Index position = s.first_query + query(row);
+    const Range all{s.first_key, s.keys};
     const Index begin = s.window ? position + 1 - *s.window : 0, end = s.causal   ? position + 1
                                                                        : s.window ? position + *s.window
-                                                                                  : s.keys;
-    const Range near = intersection({0, s.keys}, {begin, end - begin});
-    return s.seen ? intersection(near, s.seen[batch * s.queries + query(row)]) : near;
+                                                                                  : all.end();
+    Range seen = intersection(all, {begin, end - begin});
+    if (s.seen) seen = intersection(seen, s.seen[batch * s.queries + query(row)]);
+    seen.begin -= s.first_key;
+    return seen;
   }
 };
 
@@ -196,7 +200,7 @@ void drop(const AttentionShape& s, const QueryBlock& block, Index first, Index c
   for (Index h = 0; h < block.heads; ++h) {
     const Index head = (d.first_batch + block.batch) * d.heads + d.first_head + block.head + h;
     for (Index j = 0; j < cols; ++j) {
-      const Index index = (head * d.keys + first + j) * d.queries + d.first_query + block.first;
+      const Index index = (head * d.keys + s.first_key + first + j) * d.queries + d.first_query + block.first;
       C* run = numbers + j * lanes + h * block.count;
       dropout(block.count, d.p, d.seed, static_cast<std::uint64_t>(index), run, run);
     }

@@ -22,34 +22,39 @@ struct Ring {
 
 namespace detail {
 
-/// One rank's part of it.
-template <class T>
+/// One rank's part of it. `Documents`: a view of their numbers, or `Nothing`.
+template <class T, class Documents>
 struct RingPart {
   using C = kernel::compute_t<T>;
   AttentionOp op;
   RingSteps steps;
-  View<const T, 4> q, k;  ///< extents; where q and its own keys lie
+  View<const T, 4> q, k;  ///< where queries and own keys lie
+  Documents documents;
 
-  constexpr View<const T, 4> keys_at(int step) const {
-    View<const T, 4> block = k;
-    const Range range = steps.keys_of(steps.block(step));
-    block.size[1] = range.size;
-    block.begin[1] = range.begin;
-    return block;
+  constexpr Range keys_at(int step) const { return steps.keys_of(steps.block(step)); }
+  constexpr Index bytes_at(int step) const {
+    return k.size[0] * keys_at(step).size * k.extent(2, 4) * Index{sizeof(T)};
   }
-  constexpr Index bytes_at(int step) const { return keys_at(step).elements() * Index{sizeof(T)}; }
-  /// As if these were all keys: positions are counted from the first of them.
   constexpr kernel::AttentionShape extents(int step) const {
-    const View<const T, 4> block = keys_at(step);
-    kernel::AttentionShape shape = op.extents<T>(q, block);
-    shape.first_query = k.shape[1] - q.shape[1] + q.begin[1] - block.begin[1];
+    View<const T, 4> whole = k;
+    whole.size[1] = whole.shape[1];
+    kernel::AttentionShape shape;
+    if constexpr (std::is_same_v<Documents, Nothing>) {
+      shape = op.extents<T>(q, whole);
+    } else {
+      shape = op.extents<T>(q, whole, documents);
+    }
+    const Range here = keys_at(step);
+    shape.keys = shape.capacity = here.size;
+    shape.first_key = here.begin;
     return shape;
   }
   constexpr std::int64_t flops(int step) const {
-    const auto shape = extents(step);
-    const Index pairs =
-        kernel::visible_pairs(shape.queries, shape.keys, shape.first_query, shape.causal, shape.window);
-    return 4 * pairs * shape.batch * shape.heads * shape.head_dim;
+    const Range here = keys_at(step);
+    const auto& [causal, window, scale, dropout, seed] = op.options;
+    const Index first = k.shape[1] - q.shape[1] + q.begin[1] - here.begin;
+    const Index pairs = kernel::visible_pairs(q.size[1], here.size, first, causal, window);
+    return 4 * pairs * q.extent(0, 1) * q.extent(2, 4);
   }
 
   /// What some keys give, o and lse, comes to what others gave.
@@ -78,8 +83,8 @@ constexpr T* data_of(const Buffer& buffer) {
 
 /// The way of the blocks. Calls, for each that this rank gets, `visitor.expect(step)`; and `visitor.meet(step, keys and
 /// values)`, while the next is on its way.
-template <class T, class Visitor>
-constexpr void go_round(const MeshView& mesh, int axis, const RingPart<T>& part, BlockPair own,
+template <class T, class Documents, class Visitor>
+constexpr void go_round(const MeshView& mesh, int axis, const RingPart<T, Documents>& part, BlockPair own,
                         Visitor& visitor) {
   const RingSteps& steps = part.steps;
   BlockPair here = std::move(own);
@@ -102,12 +107,12 @@ constexpr void go_round(const MeshView& mesh, int axis, const RingPart<T>& part,
 }
 
 /// Computes o, and the logarithms of the sums of exponentials.
-template <class T>
+template <class T, class Documents>
 class RingForward {
   using C = kernel::compute_t<T>;
 
  public:
-  constexpr RingForward(const MeshView& mesh, const RingPart<T>& part, const T* q, const Buffer& o,
+  constexpr RingForward(const MeshView& mesh, const RingPart<T, Documents>& part, const T* q, const Buffer& o,
                         const Buffer& lse)
       : mesh_(mesh), part_(part), q_(q), o_(o), lse_(lse) {}
 
@@ -132,7 +137,7 @@ class RingForward {
 
  private:
   MeshView mesh_;
-  const RingPart<T>& part_;
+  const RingPart<T, Documents>& part_;
   const T* q_;
   Buffer o_, lse_;
   bool first_ = true;
@@ -247,14 +252,16 @@ class RingBackward {
   PairUnderWay incoming_, onwards_, home_;  // which end before their blocks go
 };
 
-template <class T, TensorType Y, class QInput, class KInput, class VInput>
+template <class T, class DocumentsView, class Documents, TensorType Y, class QInput, class KInput,
+          class VInput>
 class RingAttentionNode final : public TapeNode {
  public:
   static constexpr bool wants_queries = QInput::tracked, wants_keys = KInput::tracked || VInput::tracked;
 
   template <class Q, class K, class V>
-  constexpr RingAttentionNode(const RingPart<T>& its_part, int its_axis, const Y& result, Buffer its_lse,
-                              const Q& its_q, const K& its_k, const V& its_v, Shared<GradientSlot> slot)
+  constexpr RingAttentionNode(const RingPart<T, DocumentsView>& its_part, Documents documents, int its_axis,
+                              const Y& result, Buffer its_lse, const Q& its_q, const K& its_k, const V& its_v,
+                              Shared<GradientSlot> slot)
       : part(its_part),
         axis(its_axis),
         y(result),
@@ -263,6 +270,7 @@ class RingAttentionNode final : public TapeNode {
         q(its_q),
         k(its_k),
         v(its_v),
+        documents_(std::move(documents)),
         slot_(std::move(slot)) {}
 
   constexpr bool pull_back(BackwardPart) override {
@@ -270,7 +278,7 @@ class RingAttentionNode final : public TapeNode {
     if (!dy) return false;
     q.fetch();
     RingBackward<T, RingAttentionNode> round(*this, dy);
-    go_round<T>(mesh, axis, part, {k.saved.value().buffer(), v.saved.value().buffer()}, round);
+    go_round(mesh, axis, part, {k.saved.value().buffer(), v.saved.value().buffer()}, round);
     const BlockPair own = round.finish();
     if constexpr (wants_queries) q.slot->settle();
     leave(k, own.first);
@@ -278,7 +286,7 @@ class RingAttentionNode final : public TapeNode {
     return false;
   }
 
-  RingPart<T> part;
+  RingPart<T, DocumentsView> part;
   int axis;
   Y y;
   MeshView mesh;
@@ -297,6 +305,7 @@ class RingAttentionNode final : public TapeNode {
     }
   }
 
+  [[no_unique_address]] Documents documents_;  // that the part sees
   Shared<GradientSlot> slot_;
 };
 
@@ -305,72 +314,86 @@ class RingAttentionNode final : public TapeNode {
 /// Throws as `attention` does. In bfloat16 what a block gives is rounded before it is merged.
 template <MeshAxis Axis = cp>
 class RingAttention : public Module<RingAttention<Axis>> {
- public:
-  constexpr explicit RingAttention(const AttentionOptions& options = {}) : op_{options.checked()} {}
+  using Gathered = PrepareModuleInput<Axis, Shard<1>, Reduced, Reduced>;
+  using Sharded = PrepareModuleInput<Axis, Shard<1>, Shard<1>, Shard<1>>;
 
-  /// See `attention`. Along the axis q, k and v become `Shard<1>`, and so is the result.
+ public:
+  /// See `attention`. Along the axis q, k and v become `Shard<1>`, and so is the result; documents are whole.
+  template <Operand Q, Operand K, Operand V, Operand... Documents>
+  constexpr auto forward(const Q& q, const K& k, const V& v, const Documents&... documents) const {
+    return forward(q, k, v, documents..., AttentionOptions());
+  }
   template <Operand Q, Operand K, Operand V>
-  constexpr auto forward(const Q& q, const K& k, const V& v) const {
-    using Result = result_of<AttentionOp, Gathered<0, Q>, Gathered<1, K>, Gathered<2, V>>;
-    if constexpr (AbstractOperand<Q> || AbstractOperand<K> || AbstractOperand<V>) {
-      return Result{};
-    } else {
-      return run<tensor_of<Result>>(sharded<0>(q), sharded<1>(k), sharded<2>(v));
-    }
+  constexpr auto forward(const Q& q, const K& k, const V& v, const AttentionOptions& options) const {
+    return attend(options, q, k, v);
+  }
+  template <Operand Q, Operand K, Operand V, Operand Documents>
+  constexpr auto forward(const Q& q, const K& k, const V& v, const Documents& documents,
+                         const AttentionOptions& options) const {
+    return attend(options, q, k, v, documents);
   }
   constexpr void visit(auto&&) {}
 
  private:
   /// What comes out has the type that it has where keys and values are gathered.
   template <std::size_t I, class X>
-  using Gathered = decltype(detail::prepared<PrepareModuleInput<Axis, Shard<1>, Reduced, Reduced>,
-                                             arguments<Shard<1>, Reduced, Reduced>, I>(
+  using AsGathered = decltype(detail::prepared<Gathered, typename Gathered::ArgumentsOf, I>(
       std::declval<abstract_argument<X>>()));
-  template <std::size_t I, class X>
-  static constexpr auto sharded(const X& x) {
-    using All = arguments<Shard<1>, Shard<1>, Shard<1>>;
-    return detail::prepared<PrepareModuleInput<Axis, Shard<1>, Shard<1>, Shard<1>>, All, I>(x);
+  template <std::size_t I>
+  static constexpr auto sharded(const auto& x) {
+    return detail::prepared<Sharded, typename Sharded::ArgumentsOf, I>(x);
   }
 
-  template <TensorType Y, class Q, class K, class V>
-  constexpr auto run(const Q& q_given, const K& k_given, const V& v_given) const {
+  template <class Q, class K, class V, class... Documents>
+  static constexpr auto attend(const AttentionOptions& options, const Q& q, const K& k, const V& v,
+                               const Documents&... documents) {
+    using Result = result_of<AttentionOp, AsGathered<0, Q>, AsGathered<1, K>, AsGathered<2, V>, Documents...>;
+    if constexpr (AbstractOperand<Q> || AbstractOperand<K> || AbstractOperand<V>) {
+      return Result{};
+    } else {
+      return run<tensor_of<Result>>(options.checked(), sharded<0>(q), sharded<1>(k), sharded<2>(v),
+                                    value_of(documents)...);
+    }
+  }
+  static constexpr auto view_of() { return detail::Nothing(); }
+  static constexpr auto view_of(const auto& documents) { return documents.view(); }
+  static constexpr auto kept() { return detail::Nothing(); }
+  static constexpr auto kept(const auto& documents) { return documents; }
+
+  template <TensorType Y, class Q, class K, class V, class... Documents>
+  static constexpr auto run(const AttentionOptions& options, const Q& q_given, const K& k_given,
+                            const V& v_given, const Documents&... documents) {
     using T = typename Y::Element;
-    using MeshOf = typename Y::MeshOf;
     const auto& q = value_of(q_given);
     const auto& k = value_of(k_given);
     const auto& v = value_of(v_given);
-    const MeshOf& mesh = common_mesh(q, k, v);
-    AttentionOp::shape(q.shape(), k.shape(), v.shape());
-    detail::check_heads(q.shape()[2], k.shape()[2], tensor_of<Q>::layout, tensor_of<K>::layout, 2,
-                        mesh.sizes(), MeshOf::AxesOf::names.data());
-    constexpr int axis = MeshOf::AxesOf::template index<Axis>;
-    const detail::RingPart<T> part{
-        op_,
-        {mesh.sizes()[axis], mesh.coordinates()[axis], q.shape()[1], k.shape()[1], op_.options},
-        q.view(),
-        k.view()};
+    detail::check_attention(q, k, v, documents...);
+    const auto& mesh = common_mesh(q, k, v, documents...);
+    constexpr int axis = Y::MeshOf::AxesOf::template index<Axis>;
+    const detail::RingSteps steps(mesh.sizes()[axis], mesh.coordinates()[axis], q.shape()[1], k.shape()[1],
+                                  options);
+    using View = decltype(view_of(documents...));
+    const detail::RingPart<T, View> part{{options}, steps, q.view(), k.view(), view_of(documents...)};
     Y y(mesh, q.shape());
-    const Index rows = q.view().extent(0, 3);
-    Buffer lse = allocate_buffer(mesh, rows * static_cast<Index>(sizeof(kernel::compute_t<T>)));
+    Buffer lse = allocate_buffer(mesh, q.view().extent(0, 3) * Index{sizeof(kernel::compute_t<T>)});
     const MeshView on(mesh);
-    detail::RingForward<T> round(on, part, q.view().data, y.buffer(), lse);
-    detail::go_round<T>(on, axis, part, {k.buffer(), v.buffer()}, round);
-    if constexpr (!MeshOf::dry) round.finish();
+    detail::RingForward<T, View> round(on, part, q.view().data, y.buffer(), lse);
+    detail::go_round(on, axis, part, {k.buffer(), v.buffer()}, round);
+    if constexpr (!Y::MeshOf::dry) round.finish();
     return on_common_tape(
         std::move(y),
         [&](Tape& tape, const Y& result, const auto& slot) {
           using Node =
-              detail::RingAttentionNode<T, Y,
+              detail::RingAttentionNode<T, View, decltype(kept(documents...)), Y,
                                         detail::NodeInput<tensor_of<Q>, true, OperandTraits<Q>::tracked>,
                                         detail::NodeInput<tensor_of<K>, true, OperandTraits<K>::tracked>,
                                         detail::NodeInput<tensor_of<V>, true, OperandTraits<V>::tracked>>;
-          tape.record<Node>(part, axis, result, std::move(lse), q_given, k_given, v_given, slot);
+          tape.record<Node>(part, kept(documents...), axis, result, std::move(lse), q_given, k_given, v_given,
+                            slot);
           return RecipeFor<Y>();
         },
         q_given, k_given, v_given);
   }
-
-  AttentionOp op_;
 };
 
 namespace detail {
