@@ -3,10 +3,11 @@
 
 /// @file
 /// A block of attention whose heads are split over the ranks, evenly or not, against the same computed densely: output,
-/// and the gradients of the input and of all parameters.
+/// and the gradients of the input and of all parameters. And an encoder of BERT's shape against PyTorch's.
 
 #include <doctest/doctest.h>
 #include <shardwise/shardwise.hpp>
+#include <shardwise/weights/load_weights.hpp>
 
 #include <cmath>
 
@@ -128,6 +129,123 @@ TEST_CASE("output and gradients of attention are the dense ones") {
   check("wo.bias", gradient(block.wo.bias), sums(dy));
   // Softmax does not see a shift of the keys, so this is zero but for rounding.
   check("wk.bias", gradient(block.wk.bias), sums(dense.dk), dense.dk.cwiseAbs().maxCoeff());
+}
+
+/// As in BERT (Devlin et al., 2019): norms behind the residual connections, and a token sees those on both sides.
+struct EncoderLayer : sw::Module<EncoderLayer> {
+  sw::Attention<Mesh, double> attention;
+  sw::LayerNorm<Mesh, sw::NoParallel, double> attention_norm, mlp_norm;
+  sw::Mlp<Mesh, double> mlp;
+
+  EncoderLayer(const Mesh& mesh, const sw::AttentionOptions& options)
+      : attention(mesh, 15, 5, options),
+        attention_norm(mesh, 15, 1e-12),
+        mlp_norm(mesh, 15, 1e-12),
+        mlp(mesh, 15, 22) {}
+  auto forward(const auto& x, const auto&... documents_and_step) const {
+    auto h = attention_norm(sw::add(x, attention(x, documents_and_step...)));
+    return mlp_norm(sw::add(h, mlp(h)));
+  }
+  void visit(auto&& f) {
+    f("attention", attention), f("attention_norm", attention_norm), f("mlp_norm", mlp_norm), f("mlp", mlp);
+  }
+};
+
+struct Encoder : sw::Module<Encoder> {
+  sw::Embedding<Mesh, sw::NoParallel, double> words, positions, segments;
+  sw::LayerNorm<Mesh, sw::NoParallel, double> norm;
+  sw::ModulesOf<EncoderLayer> layers;
+  sw::Linear<Mesh, sw::NoParallel, double> head;
+
+  explicit Encoder(const Mesh& mesh, double dropout = 0)
+      : words(mesh, 17, 15),
+        positions(mesh, 8, 15),
+        segments(mesh, 2, 15),
+        norm(mesh, 15, 1e-12),
+        head(mesh, 15, 17) {
+    for (std::uint64_t i = 0; i < 2; ++i) {
+      layers.emplace_back(mesh, sw::AttentionOptions{.causal = false, .dropout = dropout, .seed = i});
+    }
+  }
+  auto forward(const auto& ids, const auto& places, const auto& parts,
+               const auto&... documents_and_step) const {
+    const auto x = norm(sw::add(sw::add(words(ids), positions(places)), segments(parts)));
+    return sw::repeat(x, layers.size(),
+                      [&](const auto& in, std::size_t i) { return layers[i](in, documents_and_step...); });
+  }
+  void visit(auto&& f) {
+    f("words", words), f("positions", positions), f("segments", segments), f("norm", norm),
+        f("layers", layers);
+    f("head", head);
+  }
+};
+
+struct EncoderReference {
+  std::filesystem::path path =
+      std::filesystem::path(__FILE__).parent_path().parent_path() / "reference" / "encoder.safetensors";
+  Mesh mesh{sw::world(), {sw::any}};
+
+  auto integers(const char* name) const {
+    return sw::read_tensor<std::int64_t, 2, sw::Replicate>(mesh, path, name);
+  }
+  void load(Encoder& encoder) const {
+    sw::load_weights(encoder, path,
+                     {.name_of = [](std::string_view name) { return "weight." + std::string(name); },
+                      .may_be_surplus = [](std::string_view) { return true; }});
+  }
+};
+
+TEST_CASE("an encoder of BERT's shape is PyTorch's") {
+  if (sw::world().size() > 5) return;  // heads
+  const EncoderReference reference;
+  Encoder encoder(reference.mesh);
+  reference.load(encoder);
+  const sw::Weights file(reference.path);
+  sw::Tape tape;
+  const auto documents = reference.integers("documents");
+  const auto hidden =
+      encoder(tape.constant(reference.integers("input_ids")), reference.integers("position_ids"),
+              reference.integers("segment_ids"), documents);
+  Dense found = whole(hidden.value(), 15);
+  for (sw::Index i = 0; i < found.rows(); ++i) {
+    if (documents.data()[i] < 0) found.row(i).setZero();
+  }
+  check("hidden", found,
+        whole(sw::read_tensor<double, 3, sw::Replicate>(reference.mesh, reference.path, "hidden"), 15));
+  const auto loss = sw::CrossEntropyLoss()(encoder.head(hidden), reference.integers("targets"));
+  double expected = 0;
+  file.read_block("loss", sw::View<double, 0>{&expected});
+  CHECK(std::abs(sw::item(loss) - expected) <= 1e-12 * expected);
+  tape.backward(loss);
+  sw::reduce_gradients(encoder);
+  double largest = 0;  // of all gradients: those of the keys' biases are zero but for rounding
+  sw::for_each_named_parameter(encoder, [&](std::string_view, auto& parameter) {
+    largest = std::max(largest, whole(parameter.finished_gradient(), 1).cwiseAbs().maxCoeff());
+  });
+  sw::for_each_named_parameter(encoder, [&](std::string_view name, auto& parameter) {
+    const auto& gradient = parameter.finished_gradient();
+    std::remove_cvref_t<decltype(gradient)> theirs(reference.mesh, gradient.shape());
+    file.read_block("grad." + std::string(name), theirs.writable());
+    check(std::string(name).c_str(), whole(gradient, 1), whole(theirs, 1), largest);
+  });
+}
+
+TEST_CASE("what a layer of attention drops is a function of seed and step") {
+  if (sw::world().size() > 5) return;
+  const EncoderReference reference;
+  const auto of = [&](const Mesh& mesh, double dropout, auto... step) {
+    Encoder encoder(mesh, dropout);
+    sw::initialize(encoder, 1);
+    const auto ids = sw::zeros<std::int64_t, sw::Replicate>(mesh, {2, 8});
+    return whole(encoder(ids, ids, ids, ids, step...), 15);
+  };
+  const std::uint64_t first = 1, second = 2;
+  const Dense none = of(reference.mesh, 0), dropped = of(reference.mesh, 0.5, first);
+  CHECK(of(reference.mesh, 0.5) == none);
+  CHECK(of(reference.mesh, 0, first) == none);
+  CHECK(dropped != none);
+  CHECK(of(reference.mesh, 0.5, second) != dropped);
+  check("on every mesh", dropped, of(Mesh(sw::self(), {1}), 0.5, first));
 }
 
 }  // namespace

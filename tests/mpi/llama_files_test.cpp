@@ -67,8 +67,8 @@ std::string problem(const ScratchFolder& folder, const Json& json) {
 bool equal(const LlamaConfig& a, const LlamaConfig& b) {
   return a.vocabulary == b.vocabulary && a.features == b.features && a.layers == b.layers &&
          a.heads == b.heads && a.kv_heads == b.kv_heads && a.head_size() == b.head_size() &&
-         a.hidden == b.hidden && a.context == b.context && a.epsilon == b.epsilon && a.theta == b.theta &&
-         a.scaling == b.scaling && a.tied == b.tied && a.deviation == b.deviation;
+         a.hidden == b.hidden && a.context == b.context && a.window == b.window && a.epsilon == b.epsilon &&
+         a.theta == b.theta && a.scaling == b.scaling && a.tied == b.tied && a.deviation == b.deviation;
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ TEST_CASE("a configuration comes back as it was") {
   const ScratchFolder folder;
   for (const LlamaConfig& config :
        {grouped, changed([](auto& c) { c.tied = true, c.theta = 500000, c.epsilon = 1e-6, c.context = 99; }),
-        changed([](auto& c) { c.head_dim = 0, c.deviation = 0.1; }),
+        changed([](auto& c) { c.head_dim = 0, c.deviation = 0.1; }), changed([](auto& c) { c.window = 77; }),
         changed([](auto& c) { c.scaling = {.rope_type = sw::RopeType::linear, .factor = 2.5}; }),
         changed([](auto& c) {
           c.scaling = {.factor = 32,
@@ -115,6 +115,27 @@ TEST_CASE("what a config.json leaves out has Hugging Face's default") {
   CHECK(equal(read(folder, json), config));
   json["rope_scaling"] = {{"type", "linear"}, {"factor", 4}};  // as it was called first
   CHECK(read(folder, json).scaling->rope_type == sw::RopeType::linear);
+}
+
+TEST_CASE("a Mistral is a Llama with a window") {
+  const ScratchFolder folder;
+  Json json = least();
+  CHECK_FALSE(read(folder, json).window.has_value());
+  json["sliding_window"] = nullptr;
+  CHECK_FALSE(read(folder, json).window.has_value());
+  json["num_attention_heads"] = 8;
+  json["hidden_size"] = 32;
+  json["model_type"] = "mistral";
+  CHECK_FALSE(read(folder, json).window.has_value());
+  json.erase("sliding_window");  // then Hugging Face's defaults are those of a Mistral
+  CHECK(read(folder, json).window == 4096);
+  CHECK(read(folder, json).kv_heads == 8);
+  CHECK(read(folder, json).context == 131072);
+  json["sliding_window"] = 5;
+  CHECK(read(folder, json).window == 5);
+  const Json written = sw::parse_json(sw::llama_config_text(read(folder, json), "float32"), "text");
+  CHECK(written.at("architectures") == Json{"MistralForCausalLM"});
+  CHECK(written.at("sliding_window") == 5);
 }
 
 TEST_CASE("rotary embeddings as transformers 4 and as transformers 5 write them") {
@@ -264,7 +285,8 @@ TEST_CASE("what is wrong in a config.json is named with file, key and value") {
   CHECK(with("rope_theta", -1.5) == "rope_theta: it is -1.5, expected a positive number");
   CHECK(with("initializer_range", true) == "initializer_range: it is true, expected a positive number");
   CHECK(with("tie_word_embeddings", 1) == "tie_word_embeddings: it is 1, expected true or false");
-  CHECK(with("model_type", "mistral") == "model_type: it is \"mistral\", expected \"llama\"");
+  CHECK(with("model_type", "gemma") == "model_type: it is \"gemma\", expected \"llama\" or \"mistral\"");
+  CHECK(with("sliding_window", 4) == "sliding_window: it is 4, expected null in a model of type \"llama\"");
   CHECK(with("hidden_act", "gelu") == "hidden_act: it is \"gelu\", expected \"silu\"");
   CHECK(with("attention_bias", true) == "attention_bias: it is true, expected false");
   CHECK(with("mlp_bias", true) == "mlp_bias: it is true, expected false");

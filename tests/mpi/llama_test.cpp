@@ -6,6 +6,8 @@
 /// together train the same model, with the collectives that the plan foresees.
 
 #include <shardwise/nn/cross_entropy_loss.hpp>
+#include <shardwise/nn/linear_cross_entropy_loss.hpp>
+#include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/clip.hpp>
 #include <support/plans.hpp>
@@ -392,5 +394,109 @@ TEST_CASE("a steady training step takes nothing from the system" * doctest::test
     }
     CHECK(sw::memory_pool().system_bytes() == pool);
     CHECK(least == 0);
+  }
+}
+
+namespace {
+
+// Two rows of documents: of 4 and 3 tokens and 2 of padding; of 2 and 7.
+constexpr Index packed_rows = 2, packed_length = 9;
+constexpr std::int32_t document_numbers[] = {0, 0, 0, 0, 1, 1, 1, -1, -1, 5, 5, 0, 0, 0, 0, 0, 0, 0};
+struct Piece {
+  Index row, first, size;
+};
+constexpr Piece pieces[] = {{0, 0, 4}, {0, 4, 3}, {1, 0, 2}, {1, 2, 7}};
+
+/// Tokens number `shift` and on of a part of a row; padding is to be ignored.
+template <class MeshType>
+Ids<MeshType> packed(const MeshType& mesh, Index shift, const Piece* piece) {
+  std::vector<std::int32_t> all;
+  for (Index i = 0; i < packed_rows * packed_length; ++i) {
+    const Index row = i / packed_length, t = i % packed_length;
+    if (piece && (row != piece->row || t < piece->first || t >= piece->first + piece->size)) continue;
+    const bool padding = document_numbers[i] < 0;
+    all.push_back(padding ? (shift > 0 ? -100 : 0)
+                          : static_cast<std::int32_t>((5 * row + 3 * t + shift) % 13));
+  }
+  const sw::Shape<2> shape{piece ? 1 : packed_rows, piece ? piece->size : packed_length};
+  return sw::distribute<Shard<0>, Replicate, Replicate>(mesh, shape, std::span<const std::int32_t>(all));
+}
+
+/// The gradients of all parameters, whole, behind one another.
+std::vector<double> gradients_of(auto& model) {
+  std::vector<double> values;
+  sw::for_each_parameter(model, [&](auto& parameter) {
+    const auto whole = sw::full_tensor(parameter.gradient());
+    values.insert(values.end(), whole.data(), whole.data() + whole.size());
+  });
+  return values;
+}
+
+template <class PlanType>
+void check_documents(const LlamaConfig& config) {
+  using Model = sw::Llama<LlamaMesh, PlanType, double>;
+  const LlamaMesh self = llama_alone();
+  Model alone(self, config);
+  sw::initialize(alone, 3);
+  sw::RowMajorMatrix<double> expected = sw::RowMajorMatrix<double>::Zero(packed_rows * packed_length, 13);
+  for (const Piece& piece : pieces) {  // each document by itself
+    sw::Tape tape;
+    auto logits = alone(tape.constant(packed(self, 0, &piece)));
+    expected.middleRows(piece.row * packed_length + piece.first, piece.size) =
+        sw::full_tensor(logits.value());
+    tape.backward(sw::scale(sw::CrossEntropyLoss()(logits, packed(self, 1, &piece)),
+                            static_cast<double>(piece.size) / 16));
+  }
+  const auto gradients = gradients_of(alone);
+  for (const LlamaMesh& mesh : llama_meshes(config)) {
+    INFO(text(mesh));
+    const auto ids = packed(mesh, 0, nullptr), targets = packed(mesh, 1, nullptr);
+    const auto documents = sw::distribute<Shard<0>, Replicate, Replicate>(
+        mesh, sw::Shape<2>{packed_rows, packed_length}, std::span<const std::int32_t>(document_numbers));
+    for (const bool again : {false, true}) {
+      Model model(mesh, config);
+      sw::initialize(model, 3);
+      model.recompute_layers = again;
+      sw::Tape tape;
+      auto logits = model(tape.constant(ids), documents);
+      const auto loss = sw::CrossEntropyLoss()(logits, targets);
+      tape.backward(loss);
+      auto found = sw::full_tensor(logits.value());
+      found.middleRows(7, 2).setZero();  // padding
+      CHECK((found - expected).cwiseAbs().maxCoeff() <= 1e-12);
+      CHECK(largest_difference(gradients_of(model), gradients) <= 1e-12);
+      const auto at_once = model(ids, documents, targets, sw::LinearCrossEntropyLoss());
+      CHECK(std::abs(sw::item(at_once) - sw::item(loss)) <= 1e-13);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("documents packed in rows are what each is alone") {
+  check_documents<TensorPlan>(grouped);
+  check_documents<SequencePlan>(uneven);
+  LlamaConfig narrow = grouped;
+  narrow.window = 3;
+  check_documents<SequencePlan>(narrow);
+}
+
+TEST_CASE("a window: a token is predicted from the tokens in it, in a cache too") {
+  LlamaConfig config = grouped;
+  config.layers = 1;
+  config.window = 3;
+  for (const LlamaMesh& mesh : llama_meshes(config)) {
+    INFO(text(mesh));
+    sw::Llama<LlamaMesh, TensorPlan, double> model(mesh, config);
+    sw::initialize(model, 3);
+    const Piece all{1, 0, 9}, last{1, 6, 3}, before{1, 0, 6};
+    const auto of = [&](const Piece& piece) { return packed(mesh, 0, &piece); };
+    const auto whole = sw::full_tensor(model(of(all)));
+    const Eigen::RowVectorXd expected = whole.row(8);
+    CHECK((sw::full_tensor(model(of(last))).row(2) - expected).cwiseAbs().maxCoeff() <= 1e-14);
+    CHECK((sw::full_tensor(model(of({1, 5, 4}))).row(2) - whole.row(7)).cwiseAbs().maxCoeff() <= 1e-14);
+    auto cache = model.make_cache(of(all), 9);
+    model.next(of(before), cache);
+    CHECK((sw::full_tensor(model.next(of(last), cache)).row(0) - expected).cwiseAbs().maxCoeff() <= 1e-14);
   }
 }

@@ -109,8 +109,8 @@ class Pipeline {
   /// and finished. Returns the sum of their losses, on every rank; 0 on a dry mesh. Collective over the job.
   ///
   /// `shape`: the extents of what goes from stage to stage, for one micro-batch. `begin(tape, part, i)` gives that for
-  /// micro-batch i, on the tape, from the first part; `middle(part, x)` what comes of it in a part; `end(part, x, i)`
-  /// the loss, from the last part: so scaled that losses and gradients add up.
+  /// micro-batch i, on the tape, from the first part; `middle(part, x)`, or `middle(part, x, i)`, what comes of it in a
+  /// part; `end(part, x, i)` the loss, from the last part: so scaled that losses and gradients add up.
   template <class Part, class Begin, class Middle, class End, class First = detail::begun<Part, Begin>,
             class = std::enable_if_t<WellFormed<detail::step_problem<Part, First, Middle, End>>>>
   constexpr double run(Stages<Part>& stages, const Shape<tensor_of<First>::rank>& shape, Begin begin,

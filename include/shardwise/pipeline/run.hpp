@@ -36,14 +36,26 @@ class Awaited {
 template <class Part, class Begin>
 using begun = std::invoke_result_t<Begin&, Tape&, Part&, int>;
 
+/// A `middle(part, x)` as one that is told which micro-batch it is; one that asks for it is taken as it is.
+template <class Middle>
+struct OfMicroBatch {
+  Middle middle;
+  template <class Part, class X>
+    requires std::is_invocable_v<Middle&, Part&, const X&>
+  constexpr auto operator()(Part& part, const X& x, int) { return middle(part, x); }
+};
+template <class Part, class X, class Middle>
+using of_micro_batch =
+    std::conditional_t<std::is_invocable_v<Middle&, Part&, const X&, int>, Middle, OfMicroBatch<Middle>>;
+
 /// Why stages do not fit that begin with an `X`, or `void`: `middle` must take it and give such a one, `end` take it.
 template <class Part, class X, class Middle, class End, class... MicroBatch>
 constexpr auto check_stages() {
-  if constexpr (!std::is_invocable_v<Middle&, Part&, const X&>) {
+  if constexpr (!std::is_invocable_v<Middle&, Part&, const X&, MicroBatch...>) {
     return Refused<Reason::stage_does_not_take_what_the_one_before_gives, Got<X>>{};
-  } else if constexpr (!std::is_same_v<std::invoke_result_t<Middle&, Part&, const X&>, X>) {
+  } else if constexpr (!std::is_same_v<std::invoke_result_t<Middle&, Part&, const X&, MicroBatch...>, X>) {
     return Refused<Reason::stage_gives_another_tensor_than_the_next_takes, Expected<X>,
-                   Got<std::invoke_result_t<Middle&, Part&, const X&>>>{};
+                   Got<std::invoke_result_t<Middle&, Part&, const X&, MicroBatch...>>>{};
   } else if constexpr (!std::is_invocable_v<End&, Part&, const X&, MicroBatch...>) {
     return Refused<Reason::stage_does_not_take_what_the_one_before_gives, Got<X>>{};
   } else {
@@ -59,8 +71,8 @@ constexpr auto check_step() {
   using X = Var<tensor_of<First>>;
   if constexpr (!std::is_same_v<First, X>) {
     return Refused<Reason::stage_gives_another_tensor_than_the_next_takes, Expected<X>, Got<First>>{};
-  } else if constexpr (IllFormed<stages_problem<Part, X, Middle, End, int>>) {
-    return TypeIs<stages_problem<Part, X, Middle, End, int>>{};
+  } else if constexpr (IllFormed<stages_problem<Part, X, of_micro_batch<Part, X, Middle>, End, int>>) {
+    return TypeIs<stages_problem<Part, X, of_micro_batch<Part, X, Middle>, End, int>>{};
   } else {
     return LossProblem<std::invoke_result_t<End&, Part&, const X&, int>>{};
   }
@@ -85,7 +97,7 @@ class PipelineRun {
         shape_(shape),
         neighbour_(neighbour),
         begin_(begin),
-        middle_(middle),
+        middle_{middle},
         end_(end),
         reducer_(finishing(options)),
         passes_(static_cast<std::size_t>(schedule.stages() * schedule.micro_batches)),
@@ -174,7 +186,7 @@ class PipelineRun {
     };
     Var<X> x = input();
     if (action.stage > 0) at.input = x.slot();
-    Var<X> y = middle_(part, std::as_const(x));
+    Var<X> y = middle_(part, std::as_const(x), action.micro_batch);
     if (!is_last(action.stage)) {
       at.output = y.slot();
       give(action.stage + 1, action.micro_batch, std::move(y).release(), at.y, &Pass::x);
@@ -224,7 +236,7 @@ class PipelineRun {
   Shape<X::rank> shape_;
   Neighbour neighbour_;
   Begin begin_;
-  Middle middle_;
+  of_micro_batch<Part, Var<X>, Middle> middle_;
   End end_;
   GradientReducer reducer_;
   std::vector<Pass, PoolAllocator<Pass>> passes_;

@@ -125,8 +125,9 @@ inline std::optional<Index> read_window(const JsonPart& config, bool mistral) {
 /// Errors do not name the file.
 inline LlamaConfig llama_config_of(const Json& json) {
   const JsonPart config(json);
-  const bool mistral = config["model_type"].json() == "mistral";
-  if (!mistral) config.must_be("model_type", "llama");
+  const JsonPart type = config["model_type"];
+  const bool mistral = type.json() == "mistral";
+  if (!mistral && !type.null() && type.json() != "llama") type.expected("\"llama\" or \"mistral\"");
   config.must_be("hidden_act", "silu");
   config.must_be("attention_bias", false);
   config.must_be("mlp_bias", false);
@@ -138,7 +139,7 @@ inline LlamaConfig llama_config_of(const Json& json) {
   result.kv_heads = read_size(config, "num_key_value_heads", mistral ? 8 : result.heads);
   result.head_dim = read_size(config, "head_dim", 0);
   result.hidden = read_size(config, "intermediate_size");
-  result.context = read_size(config, "max_position_embeddings", result.context);
+  result.context = read_size(config, "max_position_embeddings", mistral ? 131072 : result.context);
   result.window = read_window(config, mistral);
   result.epsilon = read_number(config, "rms_norm_eps", 1e-6);
   read_rope(config, result);
@@ -151,7 +152,8 @@ inline LlamaConfig llama_config_of(const Json& json) {
 }  // namespace detail
 
 /// Reads a config.json. Throws `std::runtime_error`, naming file, key, value and what was expected, for what is
-/// missing or wrong, and for models that `Llama` is not: with biases, with another activation. Rotary embeddings
+/// missing or wrong, and for models that `Llama` is not: with biases, with another activation. Of type "llama" or
+/// "mistral", which has other defaults, and `sliding_window` as its window. Rotary embeddings
 /// are read from `rope_theta` and `rope_scaling`, or from `rope_parameters`.
 inline LlamaConfig read_llama_config(const std::filesystem::path& path) {
   const Json json = read_json(path);

@@ -121,7 +121,7 @@ class LlamaLayer : public Module<LlamaLayer<MeshType, PlanType, T>> {
 
   /// x: [batch, sequence, features], and so is the result. With documents, see `LlamaAttention`; with a cache, x are
   /// the tokens that follow those in it.
-  constexpr auto forward(const auto& x, auto&... documents_or_cache) const {
+  constexpr auto forward(const auto& x, auto&&... documents_or_cache) const {
     auto h = add(x, attention(attention_norm(x), documents_or_cache...));
     return add(h, mlp(mlp_norm(h)));
   }
