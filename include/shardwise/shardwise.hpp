@@ -31,6 +31,7 @@
 #include <shardwise/nn/layer_norm.hpp>
 #include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/nn/mlp.hpp>
+#include <shardwise/nn/ring_attention.hpp>
 
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/check_finite.hpp>

@@ -188,8 +188,15 @@ TEST_CASE("a layer on ranks that share heads, too") {
 namespace {
 
 using Cube = sw::Mesh<dp, cp, tp>;
-constexpr LlamaConfig config{
-    .vocabulary = 13, .features = 12, .layers = 2, .heads = 8, .kv_heads = 4, .head_dim = 4, .hidden = 10};
+constexpr LlamaConfig with_heads(Index kv_heads) {
+  return {.vocabulary = 13,
+          .features = 12,
+          .layers = 2,
+          .heads = 8,
+          .kv_heads = kv_heads,
+          .head_dim = 4,
+          .hidden = 10};
+}
 constexpr Index rows = 3, length = 13;
 
 template <class... Placements>
@@ -203,8 +210,8 @@ auto integers(const Cube& mesh, auto number) {
 
 /// Losses of some steps, in which each row has two documents and some padding.
 template <class PlanType>
-std::vector<double> trained(const Cube& mesh, bool recompute) {
-  sw::Llama<Cube, PlanType, double> model(mesh, config);
+std::vector<double> trained(const Cube& mesh, Index kv_heads, bool recompute) {
+  sw::Llama<Cube, PlanType, double> model(mesh, with_heads(kv_heads));
   sw::initialize(model, 3);
   model.recompute_layers = recompute;
   sw::AdamW optimizer({.rate = 1e-2});
@@ -228,7 +235,10 @@ std::vector<double> trained(const Cube& mesh, bool recompute) {
 }
 
 template <class PlanType>
-void check_training(const std::vector<double>& expected) {
+void check_training(Index kv_heads) {
+  const auto expected =
+      trained<With<sw::LlamaTensorParallel<tp>, Ring<cp>>>(Cube(sw::self(), {1, 1, 1}), kv_heads, false);
+  CHECK(expected.back() < expected.front());
   const int ranks = sw::world().size();
   for (int data = 1; data <= ranks; ++data) {
     for (int tensor = 1; tensor <= ranks / data; ++tensor) {
@@ -236,7 +246,7 @@ void check_training(const std::vector<double>& expected) {
       const Cube mesh(sw::world(), {data, sw::any, tensor});
       CAPTURE(data);
       CAPTURE(tensor);
-      const auto losses = trained<PlanType>(mesh, data == 1);
+      const auto losses = trained<PlanType>(mesh, kv_heads, data == 1);
       for (std::size_t step = 0; step < losses.size(); ++step) {
         CHECK(losses[step] == doctest::Approx(expected[step]).epsilon(1e-12));
       }
@@ -248,9 +258,31 @@ void check_training(const std::vector<double>& expected) {
 
 TEST_CASE("a Llama of long sequences learns what one rank does: documents, data, ZeRO, recomputation") {
   using Tensor = sw::LlamaTensorParallel<tp>;
-  const auto expected = trained<With<Tensor, Ring<cp>>>(Cube(sw::self(), {1, 1, 1}), false);
-  CHECK(expected.back() < expected.front());
-  check_training<sw::PlanWith<With<Tensor, Ring<cp>>, sw::FullyShard<AxisList<dp, cp>>>>(expected);
-  check_training<With<sw::LlamaSequenceParallel<tp>, GatherKeys<cp>>>(expected);
-  check_training<sw::PlanWith<With<Tensor, UlyssesShared<cp>>, sw::Zero<1, cp>>>(expected);
+  check_training<sw::PlanWith<With<Tensor, Ring<cp>>, sw::FullyShard<AxisList<dp, cp>>>>(4);
+  check_training<With<sw::LlamaSequenceParallel<tp>, GatherKeys<cp>>>(4);
+  check_training<sw::PlanWith<With<Tensor, Ulysses<cp>>, sw::Zero<1, cp>>>(8);
+}
+
+TEST_CASE("the memory of activations falls as the number of ranks rises, and so does the work") {
+  const auto step = [](const auto& mesh) {
+    using MeshOf = std::remove_cvref_t<decltype(mesh)>;
+    LlamaConfig config = with_heads(4);
+    config.features = 64;
+    sw::Llama<MeshOf, With<sw::LlamaTensorParallel<tp>, Ring<cp>>> model(mesh, config);
+    model.recompute_layers = true;
+    sw::Tape tape;
+    const auto ids = sw::empty<std::int32_t, Shard<1>, Replicate>(mesh, {1, 4096});
+    tape.backward(sw::CrossEntropyLoss()(model(tape.constant(ids)), ids));
+  };
+  using Dry = sw::DryMesh<cp, tp>;
+  const auto whole = sw::trace<Dry>({1, 1}, step);
+  for (const int ranks : {2, 4, 8}) {
+    std::int64_t flops = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto plan = sw::trace<Dry>({ranks, 1}, step, {rank, 0});
+      CHECK(plan.peak_activation_bytes() <= whole.peak_activation_bytes() / ranks * 1.05);
+      flops += plan.flops();
+    }
+    CHECK(static_cast<double>(flops) == doctest::Approx(static_cast<double>(whole.flops())).epsilon(0.001));
+  }
 }

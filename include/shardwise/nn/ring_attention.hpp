@@ -15,10 +15,7 @@ namespace shardwise {
 /// A style for `InnerAttention`. A block of keys and values goes as far as there are queries that see one of them; in the
 /// backward pass their gradients go with them, and home from there.
 template <MeshAxis Axis = cp>
-struct Ring {
-  using NamedAxes = AxisList<Axis>;
-  static constexpr bool suits(ModuleKind kind) { return kind == ModuleKind::composite; }
-};
+struct Ring : PrepareModuleInput<Axis, Shard<1>, Shard<1>, Shard<1>> {};
 
 namespace detail {
 
@@ -315,7 +312,6 @@ class RingAttentionNode final : public TapeNode {
 template <MeshAxis Axis = cp>
 class RingAttention : public Module<RingAttention<Axis>> {
   using Gathered = PrepareModuleInput<Axis, Shard<1>, Reduced, Reduced>;
-  using Sharded = PrepareModuleInput<Axis, Shard<1>, Shard<1>, Shard<1>>;
 
  public:
   /// See `attention`. Along the axis q, k and v become `Shard<1>`, and so is the result; documents are whole.
@@ -341,7 +337,7 @@ class RingAttention : public Module<RingAttention<Axis>> {
       std::declval<abstract_argument<X>>()));
   template <std::size_t I>
   static constexpr auto sharded(const auto& x) {
-    return detail::prepared<Sharded, typename Sharded::ArgumentsOf, I>(x);
+    return detail::prepared<Ring<Axis>, typename Ring<Axis>::ArgumentsOf, I>(x);
   }
 
   template <class Q, class K, class V, class... Documents>
