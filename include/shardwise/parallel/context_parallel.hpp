@@ -35,6 +35,7 @@ template <StyleAxes Axes = cp>
 using Ulysses = PrepareModuleInputOutput<Axes, arguments<Shard<2>, Shard<2>, Shard<2>>, results<Shard<1>>>;
 
 template <StyleAxes Axes = cp>
-using UlyssesShared = PrepareModuleInputOutput<Axes, arguments<Shard<2>, Reduced, Reduced>, results<Shard<1>>>;
+using UlyssesShared =
+    PrepareModuleInputOutput<Axes, arguments<Shard<2>, Reduced, Reduced>, results<Shard<1>>>;
 
 }  // namespace shardwise
