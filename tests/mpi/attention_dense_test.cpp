@@ -203,9 +203,8 @@ TEST_CASE("an encoder of BERT's shape is PyTorch's") {
   const sw::Weights file(reference.path);
   sw::Tape tape;
   const auto documents = reference.integers("documents");
-  const auto hidden =
-      encoder(tape.constant(reference.integers("input_ids")), reference.integers("position_ids"),
-              reference.integers("segment_ids"), documents);
+  const auto ids = [&](const char* name) { return tape.constant(reference.integers(name)); };
+  const auto hidden = encoder(ids("input_ids"), ids("position_ids"), ids("segment_ids"), documents);
   Dense found = whole(hidden.value(), 15);
   for (sw::Index i = 0; i < found.rows(); ++i) {
     if (documents.data()[i] < 0) found.row(i).setZero();

@@ -322,7 +322,8 @@ void check_masks(const auto& mesh, Index batch, Index queries, Index keys, Index
 
 TEST_CASE("attention: all masks and their combinations") {
   const auto mesh = line();
-  for (const auto& [queries, keys] : {std::pair<Index, Index>{61, 61}, {37, 61}, {61, 37}, {1, 61}, {1, 1}}) {
+  for (const auto& lengths : {std::pair<Index, Index>{61, 61}, {37, 61}, {61, 37}, {1, 61}, {1, 1}}) {
+    const Index queries = lengths.first, keys = lengths.second;
     CAPTURE(queries);
     CAPTURE(keys);
     check_masks<Shard<2>, Shard<2>, Replicate>(mesh, 4, queries, keys, 7, 7);

@@ -39,6 +39,16 @@ auto ids_on(const MeshType& mesh, int number) {
   return distribute<Shard<0>, Replicate>(mesh, Shape<2>{batch, length}, std::span<const std::int32_t>(ids));
 }
 
+/// Other documents in each micro-batch.
+template <class MeshType>
+auto documents_on(const MeshType& mesh, int number) {
+  std::vector<std::int32_t> documents;
+  for (Index i = 0; i < batch * length; ++i)
+    documents.push_back(static_cast<std::int32_t>((i % length + number) / 3));
+  return distribute<Shard<0>, Replicate>(mesh, Shape<2>{batch, length},
+                                         std::span<const std::int32_t>(documents));
+}
+
 struct Found {
   double loss = 0, norm = 0;
   Outcome gradients;
@@ -60,8 +70,8 @@ Found expected(int micro_batches, bool tied, double max_norm = 0.5) {
   Found found;
   for (int i = 0; i < micro_batches; ++i) {
     Tape tape;
-    const auto loss = scale(CrossEntropyLoss()(model(tape.constant(ids_on(mesh, i))), ids_on(mesh, i + 1)),
-                            1. / micro_batches);
+    auto logits = model(tape.constant(ids_on(mesh, i)), documents_on(mesh, i));
+    const auto loss = scale(CrossEntropyLoss()(std::move(logits), ids_on(mesh, i + 1)), 1. / micro_batches);
     found.loss += item(loss.value());
     tape.backward(loss);
   }
@@ -87,7 +97,7 @@ Found in_pipeline(const Job& job, const PipelineSchedule& schedule, bool tied, b
   found.loss = pipeline.run(
       stages, Shape<3>{batch, length, config.features},
       [&](Tape& tape, Part& part, int i) { return part.begin(tape.constant(ids_on(pipeline.mesh(), i))); },
-      [&](Part& part, const auto& x) { return part.middle(x); },
+      [&](Part& part, const auto& x, int i) { return part.middle(x, documents_on(pipeline.mesh(), i)); },
       [&](Part& part, const auto& x, int i) {
         return scale(part.end(x, ids_on(pipeline.mesh(), i + 1), LinearCrossEntropyLoss()), share);
       });
@@ -389,7 +399,9 @@ TEST_CASE("a step of several runs: a tied table's gradient is the sum over all o
           [&](Tape& tape, Part& part, int i) {
             return part.begin(tape.constant(ids_on(pipeline.mesh(), 2 * run + i)));
           },
-          [&](Part& part, const auto& x) { return part.middle(x); },
+          [&](Part& part, const auto& x, int i) {
+            return part.middle(x, documents_on(pipeline.mesh(), 2 * run + i));
+          },
           [&](Part& part, const auto& x, int i) {
             return scale(part.end(x, ids_on(pipeline.mesh(), 2 * run + i + 1), LinearCrossEntropyLoss()),
                          0.25);

@@ -33,8 +33,8 @@ void attend(const AttentionShape& s, const QueryBlock& block, const T* q, const 
   C maximum[query_block], sum[query_block], fade[query_block];
   std::fill_n(maximum, lanes, -std::numeric_limits<C>::infinity());
   std::fill_n(sum, lanes, C{0});
+  load_queries(s, block, static_cast<C>(s.scale), q, columns, out);
   std::fill_n(out, rows * width, C{0});
-  load_queries(s, block, static_cast<C>(s.scale), q, columns, static_cast<C*>(nullptr));
   const SeenKeys seen(s, block);
   for (Index first = seen.any.begin; first < seen.any.end(); first += key_block) {
     const Index cols = std::min(key_block, seen.any.end() - first);
@@ -51,6 +51,7 @@ void attend(const AttentionShape& s, const QueryBlock& block, const T* q, const 
   for (Index r = 0; r < rows; ++r) {
     const C factor = sum[r] == 0 ? C{0} : 1 / sum[r];  // o = 0, lse = -∞ for a query that sees no key
     T* row = o + block.offset(s, r);
+    SHARDWISE_INDEPENDENT
     for (Index c = 0; c < d; ++c) row[c] = narrow<T>(factor * out[r * width + c]);
     if (lse) lse[block.lse_offset(s, r)] = maximum[r] + std::log(sum[r]);
   }
@@ -108,6 +109,7 @@ void attend_backward(const AttentionShape& s, const QueryBlock& block, const T* 
   }
   for (Index r = 0; gradient.q && r < rows; ++r) {
     T* row = gradient.q + block.offset(s, r);
+    SHARDWISE_INDEPENDENT
     for (Index c = 0; c < d; ++c) row[c] = narrow<T>(static_cast<C>(s.scale) * dq[r * width + c]);
   }
 }

@@ -81,9 +81,9 @@ struct QueryBlock {
   Range keys(const AttentionShape& s, Index row) const {
     const Index position = s.first_query + query(row);
     const Range all{s.first_key, s.keys};
-    const Index begin = s.window ? position + 1 - *s.window : 0, end = s.causal   ? position + 1
-                                                                       : s.window ? position + *s.window
-                                                                                  : all.end();
+    Index begin = 0, end = all.end();
+    if (s.window) begin = position + 1 - *s.window, end = position + *s.window;
+    if (s.causal) end = position + 1;
     Range seen = intersection(all, {begin, end - begin});
     if (s.seen) seen = intersection(seen, s.seen[batch * s.queries + query(row)]);
     seen.begin -= s.first_key;
@@ -152,21 +152,29 @@ void unpack_keys(const AttentionShape& s, const compute_t<T>* packed, T* x) {
   const Index d = s.head_dim, width = padded<compute_t<T>>(d);
   for (Index r = 0; r < s.keys; ++r) {
     T* row = x + r * s.kv_heads * d;
+    SHARDWISE_INDEPENDENT
     for (Index c = 0; c < d; ++c) row[c] = narrow<T>(packed[r * width + c]);
   }
 }
 
-/// factor · x of a block, transposed: [head_dim, lanes], and as rows [rows, width] if wanted.
+/// factor · x of a block as rows [lanes, width], and transposed: [head_dim, lanes].
 template <class T>
 void load_queries(const AttentionShape& s, const QueryBlock& block, compute_t<T> factor, const T* x,
                   compute_t<T>* columns, compute_t<T>* packed) {
   using C = compute_t<T>;
   const Index d = s.head_dim, width = padded<C>(d), rows = block.rows(), lanes = padded<C>(rows);
-  if (rows < lanes) std::fill_n(columns, d * lanes, C{0});
   for (Index r = 0; r < rows; ++r) {
     const T* row = x + block.offset(s, r);
-    for (Index c = 0; c < d; ++c) columns[c * lanes + r] = factor * widen(row[c]);
-    for (Index c = 0; packed && c < width; ++c) packed[r * width + c] = c < d ? factor * widen(row[c]) : C{0};
+    C* to = packed + r * width;
+    SHARDWISE_INDEPENDENT
+    for (Index c = 0; c < d; ++c) to[c] = factor * widen(row[c]);
+    std::fill(to + d, to + width, C{0});
+  }
+  std::fill(packed + rows * width, packed + lanes * width, C{0});
+  for (Index c = 0; c < d; ++c) {
+    C* to = columns + c * lanes;
+    SHARDWISE_INDEPENDENT
+    for (Index r = 0; r < lanes; ++r) to[r] = packed[r * width + c];
   }
 }
 

@@ -35,13 +35,16 @@
 namespace shardwise {
 
 struct AttentionOptions {
-  bool causal = true;  ///< a query sees no key behind its own position; the last query is at the last key
-  std::optional<Index>
-      window{};  ///< a query sees just the keys that are less than `window` positions away from it
-  std::optional<double> scale{};  ///< what scores are multiplied with; 1/√head_dim if not given
-  double dropout = 0;  ///< the probability of a weight to be dropped; the others are divided by 1 - dropout
-  std::uint64_t seed =
-      0;  ///< of what is dropped, which is the same on every mesh: give each use and each step its own
+  /// A query sees no key behind its own position. The last query is at the last key.
+  bool causal = true;
+  /// A query sees just the keys that are less than `window` positions away from it.
+  std::optional<Index> window{};
+  /// What scores are multiplied with; 1/√head_dim if not given.
+  std::optional<double> scale{};
+  /// The probability of a weight to be dropped, by the seed and the weight's place: the same on every mesh. Give each use
+  /// and each step a seed of its own.
+  double dropout = 0;
+  std::uint64_t seed = 0;
 
   /// Returns itself. Throws `std::invalid_argument` for what is out of range.
   constexpr const AttentionOptions& checked() const {

@@ -65,7 +65,8 @@ void report(const Mesh& mesh, const Options& options) {
 int main(int argc, char** argv) {
   return sw::run(argc, argv, [&] {
     Options options;
-    CLI::App app("Times attention over a part of the keys against causal attention over all.", "attention");
+    CLI::App app("Times attention over a part of the keys against causal attention over all.",
+                 "masked_attention");
     app.option_defaults()->always_capture_default();
     app.add_option("--tokens", options.tokens, "of the row")->check(CLI::Range(1, 1 << 20));
     app.add_option("--heads", options.heads, "over all ranks")->check(CLI::Range(1, 1 << 20));
@@ -77,7 +78,8 @@ int main(int argc, char** argv) {
     const Mesh mesh(sw::world(), {sw::any});
     if (mesh.rank() == 0) {
       std::printf(
-          "attention: %td tokens, %td heads of %td, float, on %d ranks; forward and backward, medians of "
+          "masked_attention: %td tokens, %td heads of %td, float, on %d ranks; forward and backward, medians "
+          "of "
           "%d\n",
           options.tokens, options.heads, options.head_dim, mesh.size(), options.repetitions);
       std::printf("%-28s %11s %11s   %s\n", "", "", "causal", "ratio");
