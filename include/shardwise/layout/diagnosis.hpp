@@ -48,6 +48,7 @@ enum class Reason {
   operand_must_hold_integers,
   operand_has_not_arrived_yet,
   parameter_is_on_no_tape_by_itself,
+  frozen_parameter_has_no_gradient,
   // layouts, and redistribution from one to another
   one_placement_per_mesh_axis_is_needed,
   mesh_has_no_such_axis,
@@ -91,6 +92,7 @@ enum class Hint {
   redistribute_to_Reduced_which_is_free,
   declare_the_parameter_Reduced_on_this_axis,
   redistribute_alongside_of_the_parameter_and_the_other_operand,
+  take_Frozen_from_its_style,
   redistribute_to_Replicate_to_finish_the_reduction,
   redistribute_to_Replicate_first,
   redistribute_before_the_reduction,
@@ -152,6 +154,7 @@ constexpr Hint hint_for(Reason reason) {
       {operand_has_not_arrived_yet, Hint::call_wait_first},
       {parameter_is_on_no_tape_by_itself,
        Hint::redistribute_alongside_of_the_parameter_and_the_other_operand},
+      {frozen_parameter_has_no_gradient, Hint::take_Frozen_from_its_style},
       {one_placement_per_mesh_axis_is_needed, Hint::give_one_placement_per_axis},
       {mesh_has_no_such_axis, Hint::name_an_axis_of_the_mesh},
       {tensor_has_no_such_dimension, Hint::name_an_existing_dimension},

@@ -15,7 +15,7 @@
 ///   static void pull_back(View<const T, R> dy, View<const T, R> y, const void* residual, Input<T, R>... x);
 /// };
 /// ```
-/// and optionally `flops(y, x...)`, `gradient_flops(wanted, y, x...)`, `residual_bytes(y, x...)`;
+/// and optionally `flops(y, x...)`, `gradient_flops(wanted, y, x...)` (of the operands whose bits are set), `residual_bytes(y, x...)`;
 /// `accumulates`, if `pull_back` can add to a gradient that is there; `passes`, the set of operands whose
 /// gradient is the result's gradient itself (bit i is operand i): it is handed on, not copied;
 /// `leaves_gradient`, if `leave(…)` may keep a parameter's gradient in another form (see `EmbeddingOp`);

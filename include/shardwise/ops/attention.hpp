@@ -76,8 +76,9 @@ struct AttentionOp {
     return 2 * twice_the_pairs * q.extent(0, 1) * q.extent(2, 4);
   }
   template <class O, class Q, class K, class V>
-  constexpr std::int64_t gradient_flops(int wanted, const O& o, const Q& q, const K& k, const V& v) const {
-    return flops(o, q, k, v) / 2 * (2 + wanted);
+  constexpr std::int64_t gradient_flops(unsigned wanted, const O& o, const Q& q, const K& k,
+                                        const V& v) const {
+    return flops(o, q, k, v) / 2 * (2 + std::popcount(wanted));
   }
 
   /// The logarithm of the sum of exponentials of each query's scores.

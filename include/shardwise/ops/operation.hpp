@@ -65,11 +65,11 @@ constexpr std::int64_t flops(const Op& op, const Y& y, const X&... x) {
 }
 
 template <class Op, class Y, class... X>
-constexpr std::int64_t gradient_flops(const Op& op, int wanted, const Y& y, const X&... x) {
+constexpr std::int64_t gradient_flops(const Op& op, unsigned wanted, const Y& y, const X&... x) {
   if constexpr (requires { op.gradient_flops(wanted, y, x...); }) {
     return op.gradient_flops(wanted, y, x...);
   } else {
-    return wanted * flops(op, y, x...);
+    return std::popcount(wanted) * flops(op, y, x...);
   }
 }
 
