@@ -194,6 +194,25 @@ TEST_CASE("a frozen layer with a bias: no arithmetic for its own gradients") {
   CHECK(flops(NoParallel()) - flops(Frozen()) == 2 * 5 * 8 * 6 + 5 * 6);
 }
 
+TEST_CASE("frozen layers do not keep what they were called with") {
+  const auto peak = [](auto style) {
+    return trace<DryMesh<tp>>(
+               {1},
+               [&](const DryMesh<tp>& mesh) {
+                 using Layer = Linear<DryMesh<tp>, decltype(style)>;
+                 std::vector<Layer> layers;
+                 for (int i = 0; i < 9; ++i) layers.emplace_back(mesh, 8, 8);
+                 Tape tape;
+                 const auto y = sequential(tape.input(zeros<float, Replicate>(mesh, {5, 8})), layers);
+                 tape.backward(redistribute<Replicate>(sum(y)));
+               })
+        .peak_activation_bytes();
+  };
+  constexpr std::int64_t each = 5 * 8 * 4;
+  CHECK(peak(NoParallel()) > 9 * each);
+  CHECK(peak(Frozen()) < 4 * each);
+}
+
 TEST_CASE("the norm is that of the trained gradients") {
   const Grid mesh(world(), {any, 1});
   Llama<Grid, Part, double> part(mesh, config_of(false));

@@ -62,6 +62,7 @@ enum class Reason {
   reshape_cannot_keep_this_dimension_sharded,
   // styles and plans
   style_does_not_suit_the_module,
+  adapter_has_a_rank_or_alpha_below_1,
   styles_name_one_axis_twice,
   styles_communicate_as_different_types,
   left_data_axis_has_the_lower_zero_level,
@@ -109,6 +110,7 @@ enum class Hint {
   name_an_existing_dimension,
   make_it_Replicate_then_redistribute,
   see_which_modules_the_style_is_for,
+  give_it_1_or_more,
   give_each_axis_one_style,
   give_all_the_same_communicate_as,
   give_the_left_axis_the_higher_level,
@@ -166,6 +168,7 @@ constexpr Hint hint_for(Reason reason) {
        Hint::leave_communicate_as_out_or_name_one_of_Expected},
       {styles_communicate_as_different_types, Hint::give_all_the_same_communicate_as},
       {style_does_not_suit_the_module, Hint::see_which_modules_the_style_is_for},
+      {adapter_has_a_rank_or_alpha_below_1, Hint::give_it_1_or_more},
       {styles_name_one_axis_twice, Hint::give_each_axis_one_style},
       {left_data_axis_has_the_lower_zero_level, Hint::give_the_left_axis_the_higher_level},
       {layers_want_the_input_in_different_layouts, Hint::call_them_one_by_one},

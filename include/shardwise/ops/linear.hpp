@@ -22,6 +22,7 @@ struct LinearOp {
   static constexpr Saved saved{.inputs = 0b011};
   static constexpr bool accumulates = true;
   static constexpr bool parameters_first = true;
+  static constexpr bool reads_crosswise = true;
 
   template <int RankX, int RankW, int RankB>
   static constexpr Signature signature() {

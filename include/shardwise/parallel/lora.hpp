@@ -19,14 +19,12 @@ namespace shardwise {
 
 /// What `Lora` puts beside a style.
 template <int Rank, int Alpha = Rank>
-  requires(Rank >= 1 && Alpha >= 1)
 struct LowRank {
   static constexpr int rank = Rank, alpha = Alpha;
   static constexpr bool suits(ModuleKind kind) { return kind == ModuleKind::linear; }
 };
 
 template <class Style, int Rank, int Alpha = Rank>
-  requires(Rank >= 1 && Alpha >= 1)
 using Lora = typename detail::StyleAnd<Style, LowRank<Rank, Alpha>>::type;
 
 namespace detail {
