@@ -5,6 +5,8 @@
 /// Adapters: a Llama against PyTorch (tests/reference/lora.py), on meshes with data and tensor parallelism and ZeRO; what a
 /// step communicates and keeps; adapters in PEFT's form; the merged model.
 
+#include <shardwise/checkpoint/load.hpp>
+#include <shardwise/checkpoint/save.hpp>
 #include <shardwise/models/adapter_files.hpp>
 #include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <support/plans.hpp>
@@ -115,7 +117,7 @@ TEST_CASE("logits, losses, gradients and steps are PyTorch's") {
 // ---- What it costs ------------------------------------------------------------------------------------------------
 
 using Grid = Mesh<dp, tp>;
-using OnGrid = Adapted<ColwiseParallel<tp>, NoParallel, ColwiseParallel<tp>, RowwiseParallel<tp>>;
+using OnGrid = LlamaAdapted<LlamaTensorParallel<>, 3, 6>;
 
 template <class PlanType>
 struct Step {
@@ -162,10 +164,10 @@ TEST_CASE("adapters share the collectives of their layers; what is reduced and k
       CHECK(plan.template count<tp>(Collective::all_reduce, backward) ==
             whole.template count<tp>(Collective::all_reduce, backward) - 1);
     }
-    // The adapters, counted by hand: of 3 layers, 4 with A [3, in] and B [out, 3], of which one is cut along tp.
+    // The adapters, counted by hand: of 3 layers, 7 with A [3, in] and B [out, 3], of which one is cut along tp.
     Llama<Grid, PlanWith<OnGrid, Zero<1, dp>>, double> model(
         mesh, {.vocabulary = 24, .features = 16, .layers = 3, .heads = 4, .kv_heads = 4, .hidden = 12});
-    CHECK(trained_parameter_count(model) == 3 * 3 * (3 * 2 * 16 + 16 + 12));
+    CHECK(trained_parameter_count(model) == 3 * 3 * (4 * (16 + 16) + 3 * (16 + 12)));
     std::int64_t trained = 0, whole_on_tp = 0, state = 0;
     for (const auto& each : detail::adapters_of(model).parameters) {
       const auto& stored = each.cell->stored;
@@ -302,6 +304,40 @@ TEST_CASE("adapters that do not fit are refused, on all ranks alike") {
   Llama<LlamaMesh, TensorPlan, double> plain(mesh, config());
   CHECK_THROWS_WITH_AS(load_adapters(plain, references / "lora", as_peft),
                        "no layer of the module has an adapter", std::invalid_argument);
+}
+
+TEST_CASE("a checkpoint has adapters, their state, and what is given; another mesh goes on from it") {
+  const ScratchFolder folder;
+  const auto step = [](auto& model, AdamW& adamw) {
+    const auto& mesh = model.norm->weight.mesh();
+    const auto ids = read_ids(mesh, "input_ids"), targets = read_ids(mesh, "targets");
+    Tape tape;
+    backward_and_reduce(CrossEntropyLoss()(model(tape.constant(ids)), targets), model);
+    adamw.step(model);
+  };
+  const auto run = [](auto& model, AdamW& adamw) {
+    CheckpointContents contents(model.norm->weight.mesh());
+    contents.add("model", model);
+    contents.add("optimizer", adamw, model);
+    return contents;
+  };
+  Llama<LlamaMesh, PlanWith<Sequences, Zero<1, dp>>, double> model(llama_meshes(config()).back(), config());
+  Llama<LlamaMesh, PlanWith<Tensors, FullyShard<dp>>, double> again(llama_meshes(config()).front(), config());
+  AdamW adamw, adamw_again;
+  load(model);
+  step(model, adamw);
+  const auto contents = run(model, adamw);
+  CHECK(contents.numbers().size() == 1 + detail::adapters_of(model).parameters.size());
+  save_checkpoint(folder / "run", contents);
+  initialize(again, 1);
+  load_checkpoint(folder / "run", run(again, adamw_again));
+  step(model, adamw);
+  step(again, adamw_again);
+  const auto right = detail::named_parameters_of(model), found = detail::named_parameters_of(again);
+  for (std::size_t i = 0; i < right.size(); ++i) {
+    INFO(right[i].name);
+    CHECK(error(whole(found[i].cell->stored), whole(right[i].cell->stored)) < 1e-12);
+  }
 }
 
 // ---- Layers -------------------------------------------------------------------------------------------------------

@@ -151,8 +151,10 @@ inline void check_adapter_config(const Path& path, const AdaptersOf& adapters) {
 
 /// Writes adapter_config.json and adapter_model.safetensors into a folder, which is made if need be, as `write_tensors`
 /// writes. The configuration is renamed right after the weights. Throws `std::invalid_argument` if there are no adapters, or
-/// such of different rank or alpha; and as `write_tensors` does. Collective over the module's mesh.
+/// such of different rank or alpha; and as `write_tensors` does. Collective over the module's mesh. (The stages of a pipeline
+/// are saved merged.)
 template <class Module>
+  requires(!DividedModule<Module>)
 Index save_adapters(Module& module, const std::filesystem::path& folder, const AdapterOptions& options = {}) {
   const detail::AdaptersOf adapters = detail::adapters_of(module);
   const auto given = detail::given_parameters_of(module);
@@ -176,6 +178,7 @@ Index save_adapters(Module& module, const std::filesystem::path& folder, const A
 /// no adapter. What PEFT can do besides (DoRA, ranks by pattern, biases, modules saved whole) is refused. Collective over the
 /// module's mesh; where any rank fails all throw `std::runtime_error`.
 template <class Module>
+  requires(!DividedModule<Module>)
 Index load_adapters(Module& module, const std::filesystem::path& folder, const AdapterOptions& options = {}) {
   const detail::AdaptersOf adapters = detail::adapters_of(module);
   const Communicator ranks = detail::ranks_of_parameters(adapters.parameters);
