@@ -225,8 +225,8 @@ TEST_CASE("what groups there may be") {
     const auto before = values_of(model.bias);
     mpi_counter::reset();
     const char* text =
-        "group 1 of an optimizer has no parameter: those that it chooses are in earlier groups, or there are "
-        "none";
+        "group 1 of an optimizer has no parameter: those that it chooses are in earlier groups, or frozen, "
+        "or there are none";
     CHECK_THROWS_WITH_AS(adamw.step(model), text, std::invalid_argument);
     CHECK_THROWS_WITH_AS(adamw.step(model), text, std::invalid_argument);
     CHECK(adamw.steps() == 0);

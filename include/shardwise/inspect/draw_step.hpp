@@ -136,12 +136,13 @@ class StepPicture {
            svg_number(share) + " %; times are " + times;
   }
 
-  static constexpr MemoryUse uses[] = {MemoryUse::parameter, MemoryUse::optimizer_state, MemoryUse::gradient,
-                                       MemoryUse::gathered, MemoryUse::activation};
+  static constexpr MemoryUse uses[] = {MemoryUse::frozen,   MemoryUse::parameter, MemoryUse::optimizer_state,
+                                       MemoryUse::gradient, MemoryUse::gathered,  MemoryUse::activation};
   static constexpr double left = 84, width = 880, row = 24, height = 120;
   static constexpr const char* style =
       ".C1{fill:#f59ab0}.C2{fill:#b9a5f0}.C3{fill:#6fb6c9}.C4{fill:#e3c04a}.C5{fill:#c98f6a}"
-      ".M0{fill:#f5a03c}.M1{fill:#5fa5f0}.M2{fill:#55b554}.M3{fill:#8f7be0}.M4{fill:#d9778f}";
+      ".M0{fill:#f5a03c}.M1{fill:#5fa5f0}.M2{fill:#55b554}.M3{fill:#8f7be0}.M4{fill:#d9778f}.M5{fill:#"
+      "9aa5b1}";
 
   const std::vector<Event>& events_;
   const StepNames& names_;

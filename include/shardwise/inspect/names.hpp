@@ -17,7 +17,8 @@ constexpr const char* name_of(Phase phase) {
   return names[static_cast<int>(phase)];
 }
 constexpr const char* name_of(MemoryUse use) {
-  constexpr const char* names[] = {"activations", "parameters", "gradients", "optimizer state", "gathered"};
+  constexpr const char* names[] = {"activations",     "parameters", "gradients",
+                                   "optimizer state", "gathered",   "frozen parameters"};
   return names[static_cast<int>(use)];
 }
 

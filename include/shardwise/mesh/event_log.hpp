@@ -16,9 +16,10 @@ enum class Phase : std::uint8_t { forward, backward, optimizer };
 inline constexpr int phases = 3;
 
 /// What a block of memory is for. `gathered`: what a sharded parameter is gathered to for the time of its use,
-/// its gradient until that is reduced, and messages of several tensors.
-enum class MemoryUse : std::uint8_t { activation, parameter, gradient, optimizer_state, gathered };
-inline constexpr int memory_uses = 5;
+/// its gradient until that is reduced, and messages of several tensors. `frozen`: parameters that are not trained;
+/// `parameter`: the others.
+enum class MemoryUse : std::uint8_t { activation, parameter, gradient, optimizer_state, gathered, frozen };
+inline constexpr int memory_uses = 6;
 
 /// A computation; a communication; or that something waits for one that went on in the background.
 struct Event {

@@ -7,7 +7,8 @@
 /// distribution that its first value is drawn from. How it is stored, how it is used and where its gradient comes
 /// to rest are three layouts. Its gradient has the type that its use demands: a parameter that is `Reduced` on the
 /// data axis gathers a pending sum there, through all uses. When the sum is made (`reduce_gradients`), it goes to a
-/// slot of another type, so nobody takes a term for the sum.
+/// slot of another type, so nobody takes a term for the sum. A frozen parameter is an operand as a tensor is: nothing
+/// is computed for it, reduced, or kept.
 
 #include <shardwise/autograd/operand.hpp>
 #include <shardwise/module/parameter_cell.hpp>
@@ -77,10 +78,12 @@ class Parameter {
   using Cell = detail::TypedParameterCell<Stored>;
   /// Is it stored in another layout than it is used in?
   static constexpr bool is_gathered = layouts.gathered;
+  static constexpr bool frozen = sharding.frozen;
 
   /// Global extents `shape`. The value is not set: `initialize` a model, or load it, before using it.
   [[gnu::cold]] constexpr Parameter(const MeshOf& mesh, const Shape<X::rank>& shape, Init init)
-      : cell_(Shared<Cell>::make(Stored(mesh, shape, MemoryUse::parameter), layouts, init)) {}
+      : cell_(Shared<Cell>::make(Stored(mesh, shape, frozen ? MemoryUse::frozen : MemoryUse::parameter),
+                                 layouts, init)) {}
 
   /// What operations use. Throws `std::logic_error` if the value was never set; or if it is sharded, and not
   /// gathered now: see `Unit`.
@@ -96,16 +99,20 @@ class Parameter {
 
   /// What `backward` left since gradients were last reduced: pending where the parameter is `Reduced`. Empty if
   /// there is nothing.
-  constexpr cotangent_of<X> gradient() const {
+  constexpr cotangent_of<X> gradient() const requires(!frozen) {
     return detail::gradient_of<X>(mesh(), shape(), cell()->pending->sum());
   }
-  constexpr const Shared<GradientSlot>& slot() const { return cell()->pending; }
+  constexpr const Shared<GradientSlot>& slot() const requires(!frozen) { return cell()->pending; }
 
   /// What `reduce_gradients` made of it; empty before, and again after an optimizer's step.
-  constexpr Finished finished_gradient() const {
+  constexpr Finished finished_gradient() const requires(!frozen) {
     if (!cell()->finished.filled()) return Finished();
     return Finished(mesh(), shape(), cell()->finished.sum());
   }
+  template <IllFormed Why = layout_error<Reason::frozen_parameter_has_no_gradient, Got<Parameter>>>
+  Why gradient() const requires(frozen);  // see Why
+  template <IllFormed Why = layout_error<Reason::frozen_parameter_has_no_gradient, Got<Parameter>>>
+  Why finished_gradient() const requires(frozen);  // see Why
   /// For what works on parameters of any type. Throws `std::logic_error`, as all members do, if the parameter was moved from.
   constexpr const Shared<Cell>& cell() const {
     if (!cell_) detail::no_cell();
@@ -147,7 +154,7 @@ template <class X, PackedSharding How>
 struct OperandTraits<Parameter<X, How>> {
   using TensorOf = X;
   static constexpr bool on_tape = false;
-  static constexpr bool tracked = true;
+  static constexpr bool tracked = !Parameter<X, How>::frozen;
   static constexpr decltype(auto) value(const Parameter<X, How>& p) { return p.value(); }
   static constexpr const auto& slot(const Parameter<X, How>& p) { return p.slot(); }
 };
@@ -173,7 +180,7 @@ template <class P>
 struct OperandTraits<AsStored<P>> {
   using TensorOf = typename P::Stored;
   static constexpr bool on_tape = false;
-  static constexpr bool tracked = true;
+  static constexpr bool tracked = !P::frozen;
   static constexpr const TensorOf& value(const AsStored<P>& p) { return p.parameter.stored(); }
   static constexpr const auto& slot(const AsStored<P>& p) { return p.parameter.cell()->resting; }
 };

@@ -203,14 +203,30 @@ constexpr void set_communication(M& module, communicate_as<Forward, Backward> as
   set_communication(module, as.types().forward, as.types().backward);
 }
 
+namespace detail {
+
+/// Of all parameters that `counts` says yes to.
+template <class M, class Counts>
+constexpr Index count_elements(M& module, Counts counts) {
+  Index count = 0;
+  for (const ParameterCell* cell : distinct(parameters_of(module))) {
+    if (counts(*cell)) count += elements(cell->stored.shape);
+  }
+  return count;
+}
+
+}  // namespace detail
+
 /// Global number of elements of all parameters. One that has several names counts once.
 template <class M>
 constexpr Index parameter_count(M& module) {
-  Index count = 0;
-  for (detail::ParameterCell* cell : detail::distinct(detail::parameters_of(module))) {
-    count += elements(cell->stored.shape);
-  }
-  return count;
+  return detail::count_elements(module, [](const detail::ParameterCell&) { return true; });
+}
+/// The same of those that are not frozen.
+template <class M>
+constexpr Index trained_parameter_count(M& module) {
+  return detail::count_elements(module,
+                                [](const detail::ParameterCell& cell) { return !cell.layouts.frozen; });
 }
 
 }  // namespace shardwise

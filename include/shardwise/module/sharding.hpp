@@ -13,7 +13,8 @@
 /// | 2     | as used      | `Reduced` | `Shard<dim>`   | `Shard<dim>`                       |
 /// | 3     | `Shard<dim>` | `Reduced` | `Shard<dim>`   | `Shard<dim>`                       |
 ///
-/// Between two backward passes gradients rest; when no more are to come, they are finished.
+/// Between two backward passes gradients rest; when no more are to come, they are finished. A frozen parameter has no
+/// gradient and no state, so that of its levels only the third means anything.
 
 #include <shardwise/layout/layout.hpp>
 
@@ -22,6 +23,7 @@ namespace shardwise {
 struct Sharding {
   int dim = -1;                   ///< that is cut; -1: none
   Array<int, max_axes> levels{};  ///< 0 to 3, one an axis
+  bool frozen = false;
 
   constexpr int level(int axis) const { return levels[axis]; }
 
@@ -43,12 +45,13 @@ constexpr PackedSharding packed(const Sharding& how) {
   auto bits = static_cast<PackedSharding>(how.dim + 1);
   for (int axis = 0; axis < max_axes; ++axis)
     bits |= static_cast<PackedSharding>(how.level(axis)) << (8 + 4 * axis);
-  return bits;
+  return bits | static_cast<PackedSharding>(how.frozen) << 31;
 }
 constexpr Sharding unpacked(PackedSharding bits) {
   Sharding how{static_cast<int>(bits & 0xffu) - 1};
   for (int axis = 0; axis < max_axes; ++axis)
     how.levels[axis] = static_cast<int>(bits >> (8 + 4 * axis) & 0xfu);
+  how.frozen = bits >> 31 != 0;
   return how;
 }
 
@@ -79,13 +82,15 @@ struct ParameterLayouts {
         finished(finished_layout(used_in, how)),
         gathered(!(stored == used)),
         updated_in_parts(!(cut_like(stored, finished) == stored)),
-        waits(resting == pending) {}
+        waits(resting == pending),
+        frozen(how.frozen) {}
 
   Layout used, stored;
   Layout pending, resting, finished;  ///< of its gradient: what `backward` leaves, and as above
   bool gathered;                      ///< stored in another layout than it is used in
   bool updated_in_parts;              ///< its gradient is cut where it is not
   bool waits;                         ///< pending gradients stay until the step
+  bool frozen;                        ///< there are none
 };
 
 }  // namespace shardwise

@@ -12,6 +12,8 @@
 /// ```
 
 #include <shardwise/module/module.hpp>
+#include <shardwise/nn/adapter.hpp>
+#include <shardwise/ops/add.hpp>
 #include <shardwise/ops/linear.hpp>
 #include <shardwise/parallel/style_problem.hpp>
 #include <shardwise/parallel/styled.hpp>
@@ -26,6 +28,9 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   struct NoBias {
     constexpr NoBias(const MeshType&, const Shape<OutDims>&, Init) {}
   };
+  struct NoAdapter {
+    constexpr NoAdapter(const MeshType&, const Shape<InDims>&, const Shape<OutDims>&) {}
+  };
 
  public:
   using Weight =
@@ -34,12 +39,15 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   using WeightParameter = detail::StyledWeight<Style, Weight, OutDims>;
   using BiasParameter = detail::StyledBias<Style, Bias>;
   using Problem = detail::style_problem<MeshType, ModuleKind::linear, Style>;
+  static constexpr bool is_adapted = !std::is_void_v<typename detail::LowRankIn<Style>::type>;
+  using AdapterOf = typename std::conditional_t<is_adapted, detail::AdapterFor<Style, Weight, OutDims>,
+                                                detail::TypeIs<NoAdapter>>::type;
 
   /// `in` and `out` are the extents of the features: numbers, or {heads, head_dim}. Parameters begin as
   /// PyTorch's do, or as `init` says.
   constexpr Linear(const MeshType& mesh, const Shape<InDims>& in, const Shape<OutDims>& out,
-                   Init init) requires WellFormed<Problem> : weight(mesh, joined(out, in), init),
-                                                             bias(mesh, out, init) {}
+                   Init init) requires WellFormed<Problem>
+      : weight(mesh, joined(out, in), init), bias(mesh, out, init), adapter(mesh, in, out) {}
   constexpr Linear(const MeshType& mesh, const Shape<InDims>& in,
                    const Shape<OutDims>& out) requires WellFormed<Problem>
       : Linear(mesh, in, out, Init::fan_in(elements(in))) {}
@@ -52,16 +60,10 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   /// x: [r…, in…]; the result is [r…, out…].
   constexpr auto forward(const Operand auto& x) const {
     const auto in = take(x);
-    using Product = tensor_of<result_of<MatmulOp<InDims>, decltype(in), WeightParameter>>;
-    if constexpr (HasBias && WellFormed<Product>) {
-      // The bias lies as the product does, so that a pending one gets it once.
-      constexpr Layout layout = Layout::by_axis(MeshType::axes, [](int axis) {
-        return Product::layout[axis].is_partial() ? partial_sum : Bias::layout[axis];
-      });
-      return give(
-          linear<InDims>(in, weight, redistribute_to<relaid<Bias, packed(layout)>>(alongside(bias, x))));
+    if constexpr (is_adapted) {
+      return give(add(product(in), adapter(in)));
     } else {
-      return give(matmul<InDims>(in, weight));
+      return give(product(in));
     }
   }
   /// What messages of the input and of the result carry, as the style says.
@@ -72,6 +74,7 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   static constexpr auto take(const Operand auto& x) { return detail::take<Style, InDims>(x); }
   /// What a layer of this type without bias gives, if its weight is `other`: a table that is also a head.
   static constexpr auto multiply(const Operand auto& x, const WeightParameter& other) {
+    static_assert(!is_adapted, "a layer whose weight is another module's has no adapter");
     return give(matmul<InDims>(take(x), other));
   }
   template <class Other, IllFormed Why = layout_error<Reason::tied_weight_lies_in_another_layout,
@@ -81,12 +84,27 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   constexpr void visit(auto&& f) {
     f("weight", weight);
     if constexpr (HasBias) f("bias", bias);
+    if constexpr (is_adapted) adapter.visit(f);
   }
 
   WeightParameter weight;
   [[no_unique_address]] std::conditional_t<HasBias, BiasParameter, NoBias> bias;
+  [[no_unique_address]] AdapterOf adapter;
 
  private:
+  template <Operand X>
+  constexpr auto product(const X& in) const {
+    using Product = tensor_of<result_of<MatmulOp<InDims>, X, WeightParameter>>;
+    if constexpr (HasBias && WellFormed<Product>) {
+      // The bias lies as the product does, so that a pending one gets it once.
+      constexpr Layout layout = Layout::by_axis(MeshType::axes, [](int axis) {
+        return Product::layout[axis].is_partial() ? partial_sum : Bias::layout[axis];
+      });
+      return linear<InDims>(in, weight, redistribute_to<relaid<Bias, packed(layout)>>(alongside(bias, in)));
+    } else {
+      return matmul<InDims>(in, weight);
+    }
+  }
   static constexpr auto give(Operand auto y) { return detail::give<Style>(std::move(y)); }
 
   static constexpr Shape<OutDims + InDims> joined(const Shape<OutDims>& out, const Shape<InDims>& in) {

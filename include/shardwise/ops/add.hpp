@@ -48,7 +48,7 @@ struct AddOp {
 
   /// Only the bias costs anything: a sum over the rows.
   template <class Y, class A, class B>
-  static constexpr std::int64_t gradient_flops(int, const Y& y, const A&, const B&) {
+  static constexpr std::int64_t gradient_flops(unsigned, const Y& y, const A&, const B&) {
     return rows == 0 ? 0 : y.elements();
   }
 

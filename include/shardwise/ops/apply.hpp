@@ -15,10 +15,12 @@
 ///   static void pull_back(View<const T, R> dy, View<const T, R> y, const void* residual, Input<T, R>... x);
 /// };
 /// ```
-/// and optionally `flops(y, x...)`, `gradient_flops(wanted, y, x...)`, `residual_bytes(y, x...)`;
+/// and optionally `flops(y, x...)`, `gradient_flops(wanted, y, x...)` (`wanted`: a set of operands, as below),
+/// `residual_bytes(y, x...)`;
 /// `accumulates`, if `pull_back` can add to a gradient that is there; `passes`, the set of operands whose
 /// gradient is the result's gradient itself (bit i is operand i): it is handed on, not copied;
 /// `leaves_gradient`, if `leave(…)` may keep a parameter's gradient in another form (see `EmbeddingOp`);
+/// `reads_crosswise`, if the gradient of operand 0 needs operand 1, that of 1 needs 0, and no other needs them;
 /// `parameters_first`, if `pull_back` may be called for some of the gradients, and again for the others; and
 /// `recomputed`, if operations that need the result in their pullback had better compute it again than keep it.
 
@@ -71,9 +73,11 @@ struct Recorded;
 template <class Op, TensorType Y, int... I, class... Sources>
 struct Recorded<Op, Y, std::integer_sequence<int, I...>, Sources...> {
   using Numbers = std::integer_sequence<int, I...>;
-  using Node = OpNode<
-      Op, Y, Numbers,
-      NodeInput<tensor_of<Sources>, (Op::saved.inputs >> I & 1u) != 0, OperandTraits<Sources>::tracked>...>;
+  static constexpr unsigned saved =
+      saved_inputs<Op>(((unsigned{OperandTraits<Sources>::tracked} << I) | ...));
+  using Node =
+      OpNode<Op, Y, Numbers,
+             NodeInput<tensor_of<Sources>, (saved >> I & 1u) != 0, OperandTraits<Sources>::tracked>...>;
   using RecipeOf = OpRecipe<Op, Y, Numbers, tensor_of<Sources>...>;
 };
 

@@ -62,7 +62,7 @@ struct SubOp {
     return detail::same_shape("sub", a, b);
   }
   template <class Y, class A, class B>
-  static constexpr std::int64_t gradient_flops(int, const Y& y, const A&, const B&) {
+  static constexpr std::int64_t gradient_flops(unsigned, const Y& y, const A&, const B&) {
     return y.elements();
   }
   template <class T, int Rank>

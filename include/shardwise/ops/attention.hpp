@@ -108,9 +108,9 @@ struct AttentionOp {
     return 4 * pairs * q.extent(0, 1) * q.extent(2, 4);
   }
   template <class O, class Q, class K, class V, class... Documents>
-  constexpr std::int64_t gradient_flops(int wanted, const O& o, const Q& q, const K& k, const V& v,
+  constexpr std::int64_t gradient_flops(unsigned wanted, const O& o, const Q& q, const K& k, const V& v,
                                         const Documents&...) const {
-    return flops(o, q, k, v) / 2 * (2 + wanted);
+    return flops(o, q, k, v) / 2 * (2 + std::popcount(wanted));
   }
 
   /// The logarithm of the sum of exponentials of each query's scores.

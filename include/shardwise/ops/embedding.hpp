@@ -44,7 +44,7 @@ struct EmbeddingOp {
     return 0;
   }
   template <class Y, class Tokens, class Table>
-  static constexpr std::int64_t gradient_flops(int, const Y& y, const Tokens&, const Table&) {
+  static constexpr std::int64_t gradient_flops(unsigned, const Y& y, const Tokens&, const Table&) {
     return y.elements();
   }
 

@@ -39,7 +39,7 @@ struct LayerNormOp {
     return 7 * y.elements();  // sum, centre, sum of squares (2), normalise, scale, shift
   }
   template <class Y, class X, class Gamma, class Beta>
-  static constexpr std::int64_t gradient_flops(int, const Y& y, const X&, const Gamma&, const Beta&) {
+  static constexpr std::int64_t gradient_flops(unsigned, const Y& y, const X&, const Gamma&, const Beta&) {
     return 14 * y.elements();
   }
 

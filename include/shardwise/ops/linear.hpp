@@ -22,6 +22,7 @@ struct LinearOp {
   static constexpr Saved saved{.inputs = 0b011};
   static constexpr bool accumulates = true;
   static constexpr bool parameters_first = true;
+  static constexpr bool reads_crosswise = true;
 
   template <int RankX, int RankW, int RankB>
   static constexpr Signature signature() {
@@ -59,8 +60,9 @@ struct LinearOp {
     return Product::flops(y, x, w) + y.elements();
   }
   template <class Y, class X, class W, class B>
-  static constexpr std::int64_t gradient_flops(int wanted, const Y& y, const X& x, const W& w, const B&) {
-    return (wanted - 1) * Product::flops(y, x, w) + y.elements();  // the bias is always among the wanted
+  static constexpr std::int64_t gradient_flops(unsigned wanted, const Y& y, const X& x, const W& w,
+                                               const B&) {
+    return std::popcount(wanted & 0b11u) * Product::flops(y, x, w) + (wanted >> 2) * y.elements();
   }
 
   template <class T, int RankY, int RankX, int RankW, int RankB>

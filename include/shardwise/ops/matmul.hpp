@@ -25,6 +25,7 @@ struct MatmulOp {
   static constexpr Saved saved{.inputs = 0b11};
   static constexpr bool accumulates = true;
   static constexpr bool parameters_first = true;
+  static constexpr bool reads_crosswise = true;
 
   /// Letters: rows from 'A', out from 'a', in from 'n'.
   template <int RankX, int RankW>

@@ -148,8 +148,8 @@ class OpNode<Op, Y, std::integer_sequence<int, I...>, Inputs...> final : public 
     if (!dy) return false;
     (Numbered<I, Inputs>::value.fetch(), ...);
     if (auto* recorder = mesh_.recorder()) {
-      recorder->compute(
-          gradient_flops(op_, (int{Inputs::tracked} + ...), extents_, Numbered<I, Inputs>::value.extents...));
+      recorder->compute(gradient_flops(op_, ((unsigned{Inputs::tracked} << I) | ...), extents_,
+                                       Numbered<I, Inputs>::value.extents...));
     }
     if (part == BackwardPart::inputs && (is_parameter(Numbered<I, Inputs>::value.slot) || ...)) {
       compute(dy, OperandKind::value);

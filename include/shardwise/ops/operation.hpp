@@ -43,6 +43,17 @@ inline constexpr bool leaves_gradient = requires {
   requires Op::leaves_gradient;
 };
 
+/// Which operands the pullback reads that computes the gradients of those in `tracked`.
+template <class Op>
+constexpr unsigned saved_inputs(unsigned tracked) {
+  if constexpr (requires { requires Op::reads_crosswise; }) {
+    const unsigned others = (tracked & 1u) << 1 | (tracked >> 1 & 1u);
+    return Op::saved.inputs & (others | ~0b11u);
+  } else {
+    return Op::saved.inputs;
+  }
+}
+
 /// Is the gradient of operand `I` the result's, element by element?
 template <class Op, int I>
 inline constexpr bool passes = false;
@@ -65,11 +76,11 @@ constexpr std::int64_t flops(const Op& op, const Y& y, const X&... x) {
 }
 
 template <class Op, class Y, class... X>
-constexpr std::int64_t gradient_flops(const Op& op, int wanted, const Y& y, const X&... x) {
+constexpr std::int64_t gradient_flops(const Op& op, unsigned wanted, const Y& y, const X&... x) {
   if constexpr (requires { op.gradient_flops(wanted, y, x...); }) {
     return op.gradient_flops(wanted, y, x...);
   } else {
-    return wanted * flops(op, y, x...);
+    return std::popcount(wanted) * flops(op, y, x...);
   }
 }
 

@@ -43,7 +43,7 @@ struct RmsNormOp {
     return 4 * y.elements();  // sum of squares (2), normalise, scale
   }
   template <class Y, class X, class Weight>
-  static constexpr std::int64_t gradient_flops(int, const Y& y, const X&, const Weight&) {
+  static constexpr std::int64_t gradient_flops(unsigned, const Y& y, const X&, const Weight&) {
     return 9 * y.elements();
   }
 

@@ -162,12 +162,30 @@ struct NoParallel {
   static constexpr bool suits(ModuleKind kind) { return kind != ModuleKind::composite; }
 };
 
+/// Beside a style: parameters are not trained. No gradient of them is computed or reduced, no state is kept.
+/// ```
+/// Linear<Mesh<tp>, Styles<ColwiseParallel<tp>, Frozen>> up(mesh, 1024, 4096);
+/// using Given = PlanWith<LlamaTensorParallel<>, Frozen>;   // all of a model
+/// ```
+struct Frozen {
+  static constexpr bool suits(ModuleKind kind) { return kind != ModuleKind::composite; }
+};
+
 /// Several styles in one, each for axes of its own. Around a composite module, they go from the inside out; else those
 /// that communicate do it as the same types, as one collective may go over the axes of several.
 template <class... Parts>
 struct Styles {
   static constexpr bool suits(ModuleKind kind) { return (Parts::suits(kind) && ...); }
 };
+
+namespace detail {
+template <class Style>
+inline constexpr bool freezes = false;
+template <>
+inline constexpr bool freezes<Frozen> = true;
+template <class... Parts>
+inline constexpr bool freezes<Styles<Parts...>> = (freezes<Parts> || ...);
+}  // namespace detail
 
 /// `S` says for which modules it is.
 template <class S>

@@ -40,6 +40,8 @@ struct StyleProblem<MeshType, Kind, First, Rest...> {
     } else if constexpr (!CommunicationOf<First>::type::is_possible) {
       return Refused<Reason::only_floating_point_numbers_are_communicated_as_another_type,
                      Expected<float, double, Eigen::bfloat16>, Got<typename CommunicationOf<First>::type>>{};
+    } else if constexpr (requires { requires First::rank < 1 || First::alpha < 1; }) {
+      return Refused<Reason::adapter_has_a_rank_or_alpha_below_1, Got<First>>{};
     } else if constexpr (requires { typename First::NamedAxes; }) {
       using Missing = typename MissingAxis<MeshType, typename First::NamedAxes>::type;
       if constexpr (std::is_void_v<Missing>) {

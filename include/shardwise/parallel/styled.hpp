@@ -158,12 +158,12 @@ constexpr int dimension_to_cut(const Layout& layout, Features a, Features b) {
 
 /// What a module of this style cuts of a parameter that lies as `used`, whose dimensions form two groups.
 template <class Style, class MeshType>
-constexpr Sharding sharding_of(const Layout& used, Features a, Features b) {
+constexpr Sharding sharding_of(const Layout& used, Features a, Features b, bool frozen = freezes<Style>) {
   const Sharding levels = style_levels<Style, MeshType>();
   const int dim = dimension_to_cut(used, a, b);
   if (dim < 0 || levels.levels == Sharding{}.levels || !levels.nests())
-    return {};  // no constructor takes the last
-  return {dim, levels.levels};
+    return {.frozen = frozen};  // no constructor takes the last
+  return {dim, levels.levels, frozen};
 }
 
 /// The parameters of a module with this style: a weight of type `Weight` whose first `Out` dimensions are output

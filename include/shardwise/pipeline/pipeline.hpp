@@ -208,7 +208,7 @@ class Pipeline {
   /// The parameter that both the first and the last stage have, as far as they are here.
   template <class Part>
   constexpr auto copies(Stages<Part>& stages) const {
-    if constexpr (requires(Part & part) { part.copied(); }) {
+    if constexpr (requires(Part & part) { part.copied()->gradient(); }) {
       auto in = [&](int stage) { return stages.has(stage) ? stages.at(stage).copied() : nullptr; };
       return std::pair(in(0), in(stage_count() - 1));
     } else {

@@ -65,11 +65,12 @@ constexpr auto check_stages() {
 template <class Part, class X, class Middle, class End, class... MicroBatch>
 using stages_problem = typename decltype(check_stages<Part, X, Middle, End, MicroBatch...>())::type;
 
-/// The same for a step, which has gradients, from `First` to the loss.
+/// The same for a step, which has gradients, from `First` to the loss. (Where what it is made of is frozen, `First` has
+/// none.)
 template <class Part, class First, class Middle, class End>
 constexpr auto check_step() {
   using X = Var<tensor_of<First>>;
-  if constexpr (!std::is_same_v<First, X>) {
+  if constexpr (!std::is_same_v<First, X> && !std::is_same_v<First, Var<tensor_of<First>, false>>) {
     return Refused<Reason::stage_gives_another_tensor_than_the_next_takes, Expected<X>, Got<First>>{};
   } else if constexpr (IllFormed<stages_problem<Part, X, of_micro_batch<Part, X, Middle>, End, int>>) {
     return TypeIs<stages_problem<Part, X, of_micro_batch<Part, X, Middle>, End, int>>{};
@@ -181,8 +182,13 @@ class PipelineRun {
     Part& part = stages_.at(action.stage);
     Tape& tape = at.tape.emplace();
     const auto input = [&]() -> Var<X> {  // (g++ 12 miscounts the handles of `?:`)
-      if (action.stage == 0) return begin_(tape, part, action.micro_batch);
-      return tape.input(at.x.take());
+      if (action.stage > 0) return tape.input(at.x.take());
+      auto first = begin_(tape, part, action.micro_batch);
+      if constexpr (decltype(first)::tracked) {
+        return first;
+      } else {
+        return tape.input(std::move(first).release());
+      }
     };
     Var<X> x = input();
     if (action.stage > 0) at.input = x.slot();

@@ -56,7 +56,7 @@ constexpr void count_step(std::int64_t& steps) {  // a checkpoint may say any nu
 
 /// `Update` holds the settings. It says how many blocks of state it keeps, `state_blocks()`, how many operations an
 /// element costs, `flops()`, what it does with a parameter, `apply`, and throws if they make no sense, `checked()`.
-/// A parameter without a gradient is left as it is, and so is its state. Parameters in `bfloat16` have a master copy
+/// A parameter without a gradient is left as it is, and so is its state; one that is frozen has none, and is in no group. Parameters in `bfloat16` have a master copy
 /// in `float`, unless `Update::master_weights` says no: it is what is updated, and the parameter is rounded from it.
 /// Elements that somebody else has written, such as `load_weights`, are taken over.
 template <class Update>
@@ -169,6 +169,11 @@ class Optimizer {
   template <class Module>
   constexpr void know(Module& module, const detail::ParameterList& cells) {
     if (!states_.empty()) return check_same(cells);
+    const auto frozen = [](const detail::ParameterCell* cell) { return cell->layouts.frozen; };
+    if (!DividedModule<Module> && !cells.empty() && std::all_of(cells.begin(), cells.end(), frozen)) {
+      detail::fail(
+          {"an optimizer has nothing to train: all ", cells.size(), " parameters of its module are frozen"});
+    }
     states_.resize(cells.size());
     auto state = states_.begin();
     for_each_parameter(module, [&](auto& parameter) {
@@ -201,8 +206,9 @@ class Optimizer {
     for (std::size_t group = 0; group < groups_.size(); ++group) {
       if (members[group] > 0 || divided) continue;
       detail::fail({"group ", group,
-                    " of an optimizer has no parameter: those that it chooses are in earlier ",
-                    "groups, or there are none"});
+                    " of an optimizer has no parameter: those that it chooses are in earlier groups, or "
+                    "frozen, or there ",
+                    "are none"});
     }
   }
   constexpr void check_same(const detail::ParameterList& cells) const {
@@ -212,11 +218,12 @@ class Optimizer {
     detail::fail(
         {"an optimizer is for one module: parameter ", index, " is not the one of the steps before"});
   }
-  /// Calls f(parameter, its state) for each parameter, with the first of its names.
+  /// Calls f(parameter, its state) for each parameter that is trained, with the first of its names.
   template <class F>
   void for_each_once(const std::vector<detail::NamedParameter>& parameters, F f) {
     for (const auto& parameter : parameters) parameter.cell->seen = false;
     for (std::size_t i = 0; i < parameters.size(); ++i) {
+      if (parameters[i].cell->layouts.frozen) continue;
       if (!std::exchange(parameters[i].cell->seen, true)) f(parameters[i], states_[i]);
     }
   }

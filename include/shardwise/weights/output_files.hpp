@@ -33,12 +33,18 @@ struct OutputFile {
   SafetensorsHeader header;
 };
 
+/// The text of a configuration that belongs to the tensors, in their folder, if there is one.
+struct OutputConfig {
+  std::string text = {};
+  std::string name = "config.json";
+};
+
 struct OutputPlan {
   std::vector<OutputFile> files;
   bool in_folder = false;  // else it is one file of the caller's naming
   Path folder;
-  std::string index;   // the text of the index, if there are several files
-  std::string config;  // the text of a config.json that belongs to the tensors, if there is one
+  std::string index;  // the text of the index, if there are several files
+  OutputConfig config;
 
   bool several() const { return files.size() > 1; }
 };

@@ -100,7 +100,7 @@ class ParallelWrite {
  private:
   /// Rank 0's names are those of all ranks, which must have the same plan.
   void agree_on_names(std::string_view task) {
-    std::string text = plan_.index + plan_.config;
+    std::string text = plan_.index + plan_.config.text;
     for (const OutputFile& file : plan_.files) text += file.target.string() + '\0' + file.head;
     const std::array<Index, 3> mine{static_cast<Index>(std::hash<std::string>{}(text)),
                                     static_cast<Index>(temporary_token()), static_cast<Index>(name_token())};
@@ -133,7 +133,7 @@ class ParallelWrite {
   Path index_path() const { return plan_.folder / "model.safetensors.index.json"; }
 
   void create() {
-    if (plan_.in_folder) {
+    if (plan_.in_folder || !plan_.config.text.empty()) {
       std::error_code failure;
       const bool fresh = std::filesystem::create_directories(plan_.folder, failure);
       if (failure) throw_file_error(plan_.folder, "cannot be created", failure.value());
@@ -142,7 +142,7 @@ class ParallelWrite {
     temporaries_.reserve(plan_.files.size() + 2);
     for (const OutputFile& file : plan_.files) create(file.target, file.head);
     if (plan_.several()) create(index_path(), plan_.index);
-    if (!plan_.config.empty()) create(plan_.folder / "config.json", plan_.config);
+    if (!plan_.config.text.empty()) create(plan_.folder / plan_.config.name, plan_.config.text);
   }
   void create(const Path& target, const std::string& text) {
     temporaries_.emplace_back(target, token_);
@@ -175,7 +175,7 @@ class ParallelWrite {
       remove_file(plan_.folder / "model.safetensors");
       sync_folder(plan_.folder);
     }
-    if (!plan_.config.empty()) temporaries_.back().commit();
+    if (!plan_.config.text.empty()) temporaries_.back().commit();
     if (plan_.in_folder && !plan_.several()) remove_file(index_path());
     sync_folder(plan_.folder);
     remove_all_but_new(replaced);
@@ -234,11 +234,11 @@ inline std::vector<StoredTensor> stored_by_all(const Communicator& ranks, std::s
   return stored;
 }
 
-/// Plans and writes what collect(list) puts into a list, and a config.json beside it if there is a text for one;
+/// Plans and writes what collect(list) puts into a list, and a configuration beside it if there is a text for one;
 /// what collect throws is an error of all ranks.
 template <class Collect>
 Index write_together(const Communicator& ranks, std::string_view task, const Path& path,
-                     const SaveOptions& options, Collect collect, const std::string& config = {},
+                     const SaveOptions& options, Collect collect, const OutputConfig& config = {},
                      Writers writers = Writers::all_alike) {
   std::vector<WrittenTensor> tensors;
   together(ranks, task, [&] { collect(tensors); });

@@ -12,6 +12,7 @@
 /// save_llama(model, "mine/");
 /// ```
 
+#include <shardwise/models/adapter_files.hpp>
 #include <shardwise/models/llama/config_file.hpp>
 #include <shardwise/models/llama/model.hpp>
 #include <shardwise/module/stages.hpp>
@@ -63,11 +64,13 @@ inline bool is_surplus(const LlamaConfig& config, std::string_view name) {
 }  // namespace detail
 
 /// Loads weights by Hugging Face's names, as `load_weights` does. A tied model ignores a head in the file;
-/// rotary frequencies, which old files have, are computed anyway.
+/// rotary frequencies, which old files have, are computed anyway. Adapters stay as they are: see `load_adapters`.
 template <class MeshType, class PlanType, class T>
 Index load_llama(Llama<MeshType, PlanType, T>& model, const std::filesystem::path& path) {
   auto may_be_surplus = [&](std::string_view name) { return detail::is_surplus(model.config(), name); };
-  return load_weights(model, path, {.name_of = hugging_face_name, .may_be_surplus = may_be_surplus});
+  const auto parameters = detail::given_parameters_of(model);
+  return detail::load_parameters(detail::ranks_of_parameters(parameters), parameters, false, path,
+                                 {.name_of = hugging_face_name, .may_be_surplus = may_be_surplus});
 }
 /// The same of a model that is divided over a job: each rank reads what is of its stages of a pipeline. Surplus is what no
 /// stage has. Collective over the job.
@@ -76,7 +79,7 @@ Index load_llama(const Job& job, Stages<Llama<MeshType, PlanType, T>>& stages,
                  const std::filesystem::path& path) {
   const LlamaConfig& config = stages.front().config();
   auto may_be_surplus = [&](std::string_view name) { return detail::is_surplus(config, name); };
-  return detail::load_parameters(detail::ranks_of(job), detail::real_parameters_of(stages), true, path,
+  return detail::load_parameters(detail::ranks_of(job), detail::given_parameters_of(stages), true, path,
                                  {.name_of = hugging_face_name, .may_be_surplus = may_be_surplus});
 }
 
@@ -104,23 +107,26 @@ inline std::vector<Index> hugging_face_shape(std::string_view path, std::vector<
 
 namespace detail {
 
-/// What a Llama, or all parts of one together, becomes in a folder.
-template <class T>
-Index save_llama(const Communicator& ranks, const std::vector<NamedParameter>& parameters,
-                 const LlamaConfig& config, const std::filesystem::path& folder, const SaveOptions& options,
-                 const LlamaTokens& tokens, Writers writers) {
+/// What a Llama, or all parts of one together, becomes in a folder: `model` is it, or this rank's parts.
+template <class T, class Model>
+Index save_llama(const Communicator& ranks, Model& model, const LlamaConfig& config,
+                 const std::filesystem::path& folder, const SaveOptions& options, const LlamaTokens& tokens,
+                 Writers writers) {
   const StoredType type = options.type.value_or(stored_as(data_type_of<T>()));
+  const auto merged = merged_weights_of(model);
   auto collect = [&](auto& list) {
     if (folder.extension() == ".safetensors") {
       fail<std::runtime_error>({folder.string(), ": expected a folder, for the weights and config.json"});
     }
-    for (const NamedParameter& parameter : parameters) {
+    for (const NamedParameter& parameter : given_parameters_of(model)) {
       list.push_back(written(hugging_face_name(parameter.name), parameter));
+      if (const auto both = merged.find(parameter.cell); both != merged.end())
+        list.back().tensor = both->second;
       list.back().shape = hugging_face_shape(parameter.name, std::move(list.back().shape));
     }
   };
   return write_together(ranks, "save_llama", folder, options, collect,
-                        llama_config_text(config, torch_name(type).value_or("float32"), tokens), writers);
+                        {llama_config_text(config, torch_name(type).value_or("float32"), tokens)}, writers);
 }
 
 }  // namespace detail
@@ -128,22 +134,22 @@ Index save_llama(const Communicator& ranks, const std::vector<NamedParameter>& p
 /// Writes config.json and the weights into a folder, as `save_weights` does, under Hugging Face's names and with
 /// heads and head_dim as one dimension; `options.name_of` is not used. config.json gets the numbers of `tokens`,
 /// or null. It is renamed right after the weights: a crash between the two leaves the new weights beside the old
-/// config.json. A generation_config.json that is there stays.
+/// config.json. A generation_config.json that is there stays. Weights are merged with their adapters, which takes the
+/// memory of those weights once more; the model stays as it is.
 template <class MeshType, class PlanType, class T>
 Index save_llama(Llama<MeshType, PlanType, T>& model, const std::filesystem::path& folder,
                  const SaveOptions& options = {}, const LlamaTokens& tokens = {}) {
-  const auto parameters = detail::real_parameters_of(model);
-  return detail::save_llama<T>(detail::ranks_of_parameters(parameters), parameters, model.config(), folder,
-                               options, tokens, detail::Writers::all_alike);
+  const Communicator ranks = detail::ranks_of_parameters(detail::real_parameters_of(model));
+  return detail::save_llama<T>(ranks, model, model.config(), folder, options, tokens,
+                               detail::Writers::all_alike);
 }
 /// The same of a model that is divided over a job: each rank gives its stages of a pipeline. Collective over the job.
 template <class Job, class MeshType, class PlanType, class T>
 Index save_llama(const Job& job, Stages<Llama<MeshType, PlanType, T>>& stages,
                  const std::filesystem::path& folder, const SaveOptions& options = {},
                  const LlamaTokens& tokens = {}) {
-  return detail::save_llama<T>(detail::ranks_of(job), detail::real_parameters_of(stages),
-                               stages.front().config(), folder, options, tokens,
-                               detail::Writers::each_its_part);
+  return detail::save_llama<T>(detail::ranks_of(job), stages, stages.front().config(), folder, options,
+                               tokens, detail::Writers::each_its_part);
 }
 
 }  // namespace shardwise

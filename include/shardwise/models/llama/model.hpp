@@ -97,6 +97,7 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   using Layer = styled<LlamaLayer<MeshType, PlanBelow<Named, "layers.*">, T>, style_of<Named, "layers.*">>;
   using Norm = RMSNorm<MeshType, style_of<Named, "norm">, T>;
   using Head = Linear<MeshType, style_of<Named, "head">, T, 1, 1, false>;
+  static_assert(!Head::is_adapted, "Llama: the head has no adapter, as the loss takes its weight alone");
 
   using Problem = plan_problem<MeshType, PlanType, llama_modules>;
   /// Throws `std::invalid_argument`, on every rank, for a configuration that is no model, or whose heads do not

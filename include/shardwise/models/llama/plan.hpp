@@ -17,6 +17,7 @@
 /// weights' gradients are reduced along it: `LlamaTensorParallel<AxisList<tp, kvr>>`.
 
 #include <shardwise/parallel/context_parallel.hpp>
+#include <shardwise/parallel/lora.hpp>
 
 namespace shardwise {
 
@@ -85,6 +86,38 @@ template <StyleAxes Axes = tp, class KeyValue = KeyValueParallel<Axes>, Communic
 using LlamaSequenceParallel =
     LlamaPlan<KeyValue, SequenceParallel<Axes, 1, As...>, ColwiseParallel<Axes, As...>,
               RowwiseParallel<Axes, output<Shard<1>>, As...>>;
+
+namespace detail {
+
+/// Is it a name of linear layers in `layers.*`?
+constexpr bool names_projections(std::string_view entry) {
+  for (const ModuleName& module : llama_modules) {
+    const bool projects = module.kind == ModuleKind::linear && module.name != "head";
+    if (projects && names_module(entry, module.name)) return true;
+  }
+  return false;
+}
+template <class Entry, int Rank, int Alpha>
+struct AdaptedUse {
+  using type = Entry;
+};
+template <FixedString Name, class Style, int Rank, int Alpha>
+  requires(names_projections(Name.view()))  //
+struct AdaptedUse<Use<Name, Style>, Rank, Alpha> {
+  using type = Use<Name, Lora<Style, Rank, Alpha>>;
+};
+template <class PlanType, int Rank, int Alpha>
+struct AdaptedPlan;
+template <class... Uses, int Rank, int Alpha>
+struct AdaptedPlan<Plan<Uses...>, Rank, Alpha> {
+  using type = PlanWith<Plan<typename AdaptedUse<Uses, Rank, Alpha>::type...>, Frozen>;
+};
+
+}  // namespace detail
+
+/// A plan such as the two above, with an adapter beside each of the seven linear layers of a layer, and all else frozen.
+template <class PlanType, int Rank, int Alpha = Rank>
+using LlamaAdapted = typename detail::AdaptedPlan<PlanType, Rank, Alpha>::type;
 
 /// How many of `ranks` tensor-parallel ranks can split the key/value heads, the size of `tp`; the others,
 /// `ranks / tp`, are the size of `kvr`.

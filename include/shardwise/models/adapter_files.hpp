@@ -1,0 +1,191 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Adapters (see `Lora`) in the form of Hugging Face's PEFT: a folder with adapter_config.json and adapter_model.safetensors, in
+/// which the two weights of "layers.0.attention.wq" are "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight" and
+/// "….lora_B.weight".
+///
+/// ```
+/// load_llama(model, "llama/");     // what is given
+/// load_adapters(model, "mine/", {.name_of = hugging_face_name});
+/// save_adapters(model, "mine/", {.name_of = hugging_face_name, .base_model = "llama/"});
+/// save_llama(model, "merged/");    // a model without adapters that computes the same
+/// ```
+
+#include <shardwise/nn/adapter.hpp>
+#include <shardwise/weights/load_weights.hpp>
+#include <shardwise/weights/save_weights.hpp>
+
+namespace shardwise {
+
+struct AdapterOptions {
+  /// From a parameter's path to its name in the model that the files are for; without it they are the same.
+  std::function<std::string(std::string_view)> name_of = {};
+  /// When saving, the type of the numbers in the file; without it, as in memory.
+  std::optional<StoredType> type = {};
+  /// When saving, what the configuration says of the model that is adapted: where it is, and what it is for.
+  std::string base_model = {};
+  std::string task_type = "CAUSAL_LM";
+};
+
+namespace detail {
+
+/// The adapters of a module, which are alike in rank and alpha.
+struct AdaptersOf {
+  std::vector<std::string> layers;
+  std::vector<NamedParameter> parameters;
+  int rank = 0, alpha = 0;
+};
+
+/// Throws `std::invalid_argument` if there are none, or if they are not alike.
+template <class Module>
+AdaptersOf adapters_of(Module& module) {
+  AdaptersOf all;
+  for_each_adapted(module, [&](const std::string& path, auto& layer) {
+    using Each = typename std::remove_cvref_t<decltype(layer)>::AdapterOf;
+    if (!all.layers.empty() && (Each::rank != all.rank || Each::alpha != all.alpha)) {
+      fail({"the adapter of ", all.layers.front(), " has rank ", all.rank, " and alpha ", all.alpha,
+            ", that of ", path, " ", Each::rank, " and ", Each::alpha, ": files have those of one kind"});
+    }
+    all.rank = Each::rank;
+    all.alpha = Each::alpha;
+    all.layers.push_back(path);
+    layer.adapter.visit([&](const char* name, auto& parameter) {
+      all.parameters.push_back({path + "." + name, &*parameter.cell()});
+    });
+  });
+  if (all.layers.empty()) throw std::invalid_argument("no layer of the module has an adapter");
+  return all;
+}
+
+/// The parameters of a module but for those of adapters.
+template <class Module>
+std::vector<NamedParameter> given_parameters_of(Module& module) {
+  std::vector<NamedParameter> parameters = real_parameters_of(module);
+  for_each_adapted(module, [&](const std::string&, auto& layer) {
+    layer.adapter.visit([&](const char*, auto& adapter) {
+      std::erase_if(parameters, [&](const NamedParameter& each) { return each.cell == &*adapter.cell(); });
+    });
+  });
+  return parameters;
+}
+
+/// What a module's weights become together with their adapters. Collective over the module's mesh.
+template <class Module>
+std::map<const ParameterCell*, AnyTensor> merged_weights_of(Module& module) {
+  std::map<const ParameterCell*, AnyTensor> merged;
+  for_each_adapted(module, [&](const std::string&, auto& layer) {
+    merged.emplace(&*layer.weight.cell(), AnyTensor(layer.adapter.merged_with(layer.weight)));
+  });
+  return merged;
+}
+
+/// As names of a kind of layer if the adapters are those of all layers of that kind, else one by one. PEFT knows a layer
+/// by the end of its name.
+inline std::vector<std::string> target_modules(const std::vector<std::string>& adapted,
+                                               const std::vector<std::string>& others) {
+  const auto kind_of = [](const std::string& layer) { return layer.substr(layer.rfind('.') + 1); };
+  std::set<std::string> kinds;
+  for (const std::string& layer : adapted) kinds.insert(kind_of(layer));
+  for (const std::string& layer : others) {
+    if (kinds.contains(kind_of(layer))) return adapted;
+  }
+  return {kinds.begin(), kinds.end()};
+}
+
+inline constexpr const char *adapter_config_name = "adapter_config.json",
+                            *adapter_weights_name = "adapter_model.safetensors";
+
+template <class Name>
+std::function<std::string(std::string_view)> adapter_name(const Name& name_of) {
+  return [name_of](std::string_view path) { return "base_model.model." + renamed(name_of, path); };
+}
+
+inline std::string adapter_config_text(const AdaptersOf& adapters, const std::vector<NamedParameter>& given,
+                                       const AdapterOptions& options) {
+  constexpr std::string_view weight = ".weight";
+  std::vector<std::string> adapted, others;
+  for (const std::string& layer : adapters.layers) adapted.push_back(renamed(options.name_of, layer));
+  for (const NamedParameter& parameter : given) {
+    std::string name = renamed(options.name_of, parameter.name);
+    if (!name.ends_with(weight)) continue;
+    name.resize(name.size() - weight.size());
+    if (std::ranges::find(adapted, name) == adapted.end()) others.push_back(std::move(name));
+  }
+  const auto or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
+  const Json config{{"base_model_name_or_path", or_null(options.base_model)},
+                    {"bias", "none"},
+                    {"fan_in_fan_out", false},
+                    {"inference_mode", true},
+                    {"init_lora_weights", true},
+                    {"lora_alpha", adapters.alpha},
+                    {"lora_dropout", 0.0},
+                    {"modules_to_save", Json()},
+                    {"peft_type", "LORA"},
+                    {"r", adapters.rank},
+                    {"target_modules", target_modules(adapted, others)},
+                    {"task_type", or_null(options.task_type)}};
+  return config.dump(2) + "\n";
+}
+
+/// Throws `std::runtime_error` unless a file's adapters are like these.
+inline void check_adapter_config(const Path& path, const AdaptersOf& adapters) {
+  const Json json = read_json(path);
+  const JsonPart config(json, path.string() + ": ");
+  if (config.get<std::string>("peft_type") != "LORA") config["peft_type"].expected("\"LORA\"");
+  for (const auto& [key, here] : {std::pair("r", adapters.rank), std::pair("lora_alpha", adapters.alpha)}) {
+    const JsonPart there = config[key];
+    if (!there.json().is_number() || there.json() != Json(here))
+      there.expected(text({here, ", as the adapters of the model have"}));
+  }
+  config.must_be("bias", "none");
+  for (const char* key : {"fan_in_fan_out", "use_rslora", "use_dora", "lora_bias"})
+    config.must_be(key, false);
+  for (const char* key : {"rank_pattern", "alpha_pattern"}) config.must_be(key, Json::object());
+  config.must_be("modules_to_save", Json::array());
+}
+
+}  // namespace detail
+
+/// Writes adapter_config.json and adapter_model.safetensors into a folder, which is made if need be, as `write_tensors`
+/// writes. The configuration is renamed right after the weights. Throws `std::invalid_argument` if there are no adapters, or
+/// such of different rank or alpha; and as `write_tensors` does. Collective over the module's mesh. (The stages of a pipeline
+/// are saved merged.)
+template <class Module>
+  requires(!DividedModule<Module>)
+Index save_adapters(Module& module, const std::filesystem::path& folder, const AdapterOptions& options = {}) {
+  const detail::AdaptersOf adapters = detail::adapters_of(module);
+  const auto given = detail::given_parameters_of(module);
+  const auto name_of = detail::adapter_name(options.name_of);
+  return detail::write_together(
+      detail::ranks_of_parameters(adapters.parameters), "save_adapters",
+      folder / detail::adapter_weights_name, {.type = options.type},
+      [&](auto& list) {
+        for (const detail::NamedParameter& parameter : adapters.parameters) {
+          list.push_back(detail::written(name_of(parameter.name), parameter));
+          const bool down = parameter.name.ends_with(".lora_A.weight");
+          const Index rank = adapters.rank, others = elements(parameter.cell->stored.shape) / rank;
+          list.back().shape = down ? std::vector{rank, others} : std::vector{others, rank};
+        }
+      },
+      {detail::adapter_config_text(adapters, given, options), detail::adapter_config_name});
+}
+
+/// Gives the adapters of a module their values from such a folder; its other parameters stay as they are. All is checked
+/// before anything is written: rank and alpha, and as `load_weights` does, tensors that are missing, or for layers that have
+/// no adapter. What PEFT can do besides (DoRA, ranks by pattern, biases, modules saved whole) is refused. Collective over the
+/// module's mesh; where any rank fails all throw `std::runtime_error`.
+template <class Module>
+  requires(!DividedModule<Module>)
+Index load_adapters(Module& module, const std::filesystem::path& folder, const AdapterOptions& options = {}) {
+  const detail::AdaptersOf adapters = detail::adapters_of(module);
+  const Communicator ranks = detail::ranks_of_parameters(adapters.parameters);
+  detail::together(ranks, "load_adapters",
+                   [&] { detail::check_adapter_config(folder / detail::adapter_config_name, adapters); });
+  return detail::load_parameters(ranks, adapters.parameters, false, folder / detail::adapter_weights_name,
+                                 {.name_of = detail::adapter_name(options.name_of)});
+}
+
+}  // namespace shardwise

@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The two small weights of a `Linear` whose style has a `Lora`, and the weight that both make together.
+
+#include <shardwise/ops/arithmetic.hpp>
+#include <shardwise/ops/matmul.hpp>
+#include <shardwise/parallel/lora.hpp>
+#include <shardwise/parallel/styled.hpp>
+
+namespace shardwise {
+
+/// Beside a weight `W`, [out…, in…], with `OutDims` dimensions of output features. B is 0 at first, so that nothing is adapted.
+template <class Style, TensorType W, int OutDims>
+class Adapter {
+  using Low = typename detail::LowRankIn<Style>::type;
+  using MeshType = typename W::MeshOf;
+  static constexpr int in_dims = W::rank - OutDims;
+
+  /// Where the weight is cut in dimensions from `first` to before `last`, cut in the same, which are numbered from `as` on;
+  /// elsewhere whole, and if that is on blocks, used for each: `Reduced`.
+  static constexpr Layout beside(const Layout& weight, int first, int last, int as, Placement elsewhere) {
+    return Layout::by_axis(MeshType::axes, [&](int axis) {
+      const Placement p = weight[axis];
+      if (!p.is_shard()) return p;
+      return p.dim() >= first && p.dim() < last ? shard(p.dim() - first + as) : elsewhere;
+    });
+  }
+  static constexpr Layout down_beside(const Layout& weight, Placement elsewhere) {
+    return beside(weight, OutDims, W::rank, 1, elsewhere);
+  }
+  static constexpr Layout up_beside(const Layout& weight, Placement elsewhere) {
+    return beside(weight, 0, OutDims, 0, elsewhere);
+  }
+  template <TensorType X, int Out>
+  using Trained = Parameter<X, packed(detail::sharding_of<Style, MeshType>(X::layout, {0, Out},
+                                                                           {Out, X::rank - Out}, false))>;
+
+ public:
+  static constexpr int rank = Low::rank, alpha = Low::alpha;
+  using Down =
+      tensor_with<typename W::Element, 1 + in_dims, MeshType, packed(down_beside(W::layout, reduced))>;
+  using Up = tensor_with<typename W::Element, OutDims + 1, MeshType, packed(up_beside(W::layout, reduced))>;
+
+  constexpr Adapter(const MeshType& mesh, const Shape<in_dims>& in, const Shape<OutDims>& out)
+      : down(mesh, shape_of(Shape<1>{rank}, in), Init::fan_in(shardwise::elements(in))),
+        up(mesh, shape_of(out, Shape<1>{rank}), Init::constant(0)) {}
+
+  /// What it adds to the layer's own product.
+  constexpr auto operator()(const Operand auto& x) const {
+    return matmul(scaled(matmul<in_dims>(x, down)), up);
+  }
+
+  constexpr void visit(auto&& f) {
+    f("lora_A.weight", down);
+    f("lora_B.weight", up);
+  }
+
+  /// w + alpha / rank · B A, as the weight is stored. Collective over the mesh.
+  template <class P>
+  typename P::Stored merged_with(const P& weight) const {
+    using Stored = typename P::Stored;
+    const Stored& w = weight.stored();
+    const auto a =
+        scaled(redistribute_to<relaid<Down, packed(down_beside(Stored::layout, replicate))>>(down.stored()));
+    const auto b = redistribute_to<relaid<Up, packed(up_beside(Stored::layout, replicate))>>(up.stored());
+    Stored sum(w.mesh(), w.shape());
+    const auto block = sum.writable();
+    kernel::copy(block.elements(), w.data(), block.data);
+    const Index rows = block.extent(0, OutDims), columns = block.extent(OutDims, W::rank);
+    using kernel::Transpose;
+    if (rows > 0 && columns > 0) {
+      kernel::gemm(Transpose::no, Transpose::no, rows, columns, Index{rank}, b.data(), Index{rank}, a.data(),
+                   columns, block.data, columns, true);
+    }
+    return sum;
+  }
+
+  Trained<Down, 1> down;
+  Trained<Up, OutDims> up;
+
+ private:
+  static constexpr auto scaled(Operand auto x) {
+    if constexpr (alpha == rank) {
+      return x;
+    } else {
+      return scale(x, static_cast<double>(alpha) / rank);
+    }
+  }
+  template <int First, int Second>
+  static constexpr Shape<First + Second> shape_of(const Shape<First>& first, const Shape<Second>& second) {
+    Shape<First + Second> all{};
+    for (int i = 0; i < First; ++i) all[i] = first[i];
+    for (int i = 0; i < Second; ++i) all[First + i] = second[i];
+    return all;
+  }
+};
+
+namespace detail {
+
+template <class Style, TensorType W, int OutDims>
+struct AdapterFor {
+  using type = Adapter<Style, W, OutDims>;
+};
+
+/// Calls f(path, layer) for each layer of a module that has an adapter.
+template <class M, class F>
+void for_each_adapted(M& module, F&& f, const std::string& path = "") {
+  auto below = [&](TextPart name) { return text({path, path.empty() ? "" : ".", name}); };
+  if constexpr (is_parameter<M>) {
+    return;
+  } else if constexpr (requires { module.begin(); }) {
+    std::size_t index = first_number(module);
+    for (auto& element : module) for_each_adapted(element, f, below(index++));
+  } else if constexpr (requires { M::AdapterOf::alpha; }) {
+    f(path, module);
+  } else {
+    visit_children(module, [&](const char* name, auto& child) { for_each_adapted(child, f, below(name)); });
+  }
+}
+
+}  // namespace detail
+
+}  // namespace shardwise

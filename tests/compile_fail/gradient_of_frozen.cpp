@@ -1,0 +1,20 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// Whether a parameter is trained is a part of its type: a frozen one has no gradient to ask for.
+// expect: LayoutError<Reason::frozen_parameter_has_no_gradient, Got<Parameter<Tensor<float, 2, Mesh<tp>, Shard<0>>.*>>, Cure<Hint::take_Frozen_from_its_style>>
+
+#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/nn/linear.hpp>
+
+using namespace shardwise;
+
+#ifdef SHOULD_FAIL
+auto gradient(const Linear<Mesh<tp>, Styles<ColwiseParallel<tp>, Frozen>>& up) {
+  return up.weight.gradient();
+}
+#else
+auto gradient(const Linear<Mesh<tp>, ColwiseParallel<tp>>& up) {
+  return up.weight.gradient();
+}
+#endif

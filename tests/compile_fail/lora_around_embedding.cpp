@@ -1,0 +1,20 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+// expect: LayoutError<Reason::style_does_not_suit_the_module, Got<LowRank<8(, 8)?>>, Cure<Hint::see_which_modules_the_style_is_for>>
+
+#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/nn/embedding.hpp>
+#include <shardwise/nn/linear.hpp>
+
+using namespace shardwise;
+
+#ifdef SHOULD_FAIL
+auto make(const Mesh<tp>& mesh) {
+  return Embedding<Mesh<tp>, Lora<RowwiseParallel<tp>, 8>>(mesh, 1000, 64);
+}
+#else
+auto make(const Mesh<tp>& mesh) {
+  return Linear<Mesh<tp>, Lora<RowwiseParallel<tp>, 8>>(mesh, 1000, 64);
+}
+#endif

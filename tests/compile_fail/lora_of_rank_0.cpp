@@ -1,0 +1,20 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// An adapter's rank is the number of its features between its two weights.
+// expect: LayoutError<Reason::adapter_has_a_rank_or_alpha_below_1, Got<LowRank<0(, 0)?>>, Cure<Hint::give_it_1_or_more>>
+
+#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/nn/linear.hpp>
+
+using namespace shardwise;
+
+#ifdef SHOULD_FAIL
+auto make(const Mesh<tp>& mesh) {
+  return Linear<Mesh<tp>, Lora<ColwiseParallel<tp>, 0>>(mesh, 64, 256);
+}
+#else
+auto make(const Mesh<tp>& mesh) {
+  return Linear<Mesh<tp>, Lora<ColwiseParallel<tp>, 1>>(mesh, 64, 256);
+}
+#endif
