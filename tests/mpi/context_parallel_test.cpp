@@ -280,7 +280,7 @@ TEST_CASE("the memory of activations falls as the number of ranks rises, and so 
     std::int64_t flops = 0;
     for (int rank = 0; rank < ranks; ++rank) {
       const auto plan = sw::trace<Dry>({ranks, 1}, step, {rank, 0});
-      CHECK(plan.peak_activation_bytes() <= whole.peak_activation_bytes() / ranks * 1.05);
+      CHECK(plan.peak_activation_bytes() * ranks * 20 <= whole.peak_activation_bytes() * 21);
       flops += plan.flops();
     }
     CHECK(static_cast<double>(flops) == doctest::Approx(static_cast<double>(whole.flops())).epsilon(0.001));
