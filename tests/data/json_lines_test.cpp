@@ -152,10 +152,18 @@ TEST_CASE("what a chat template does not know is named when it is read") {
   CHECK(refusal("{% if bos_token and eos_token or bos_token %}{% endif %}") ==
         not_supported(
             "\"if bos_token and eos_token or bos_token\" is not supported, from \"or bos_token\" on"));
+  CHECK(refusal("{% if loop.first %}{% endif %}") ==
+        not_supported("\"if loop.first\" is not supported, from \"loop.first\" on"));
   CHECK(refusal("{{ 'text }}") == not_supported("\"'text\" is not supported, from \"'text\" on"));
   CHECK(refusal("{{ 'text' ") == not_supported("\"{{ 'text' \" has no }}"));
   CHECK(refusal("{% for m in messages %}") == not_supported("it ends before endfor"));
   CHECK(refusal("{% endif %}") == not_supported("\"endif\" is not supported"));
+  std::string many = "{% set x = bos_token %}", nots = "{% if ";
+  for (int i = 0; i < 60; ++i) many += "{% set x = x + x %}";
+  CHECK_THROWS_WITH_AS(ChatTemplate(many, "<s>").render(Json::array(), false),
+                       "chat template: it makes texts of more than 64 MiB", std::runtime_error);
+  for (int i = 0; i < 1000001; ++i) nots += "not ";
+  CHECK(ChatTemplate(nots + "bos_token %}yes{% endif %}").render(Json::array(), false) == "yes");
   std::string deep;
   for (int i = 0; i < 200; ++i) deep += "{% if bos_token %}";
   CHECK(refusal(deep) == not_supported("blocks nest deeper than 100"));

@@ -42,7 +42,8 @@ class ChatTemplate {
   static std::optional<ChatTemplate> from_folder(const std::filesystem::path& folder,
                                                  std::filesystem::path file = {}) {
     const auto config_file = folder / "tokenizer_config.json";
-    const Json json = std::filesystem::exists(config_file) ? read_json(config_file) : Json::object();
+    const Json json =
+        !folder.empty() && std::filesystem::exists(config_file) ? read_json(config_file) : Json::object();
     const detail::JsonPart config(json, config_file.string() + ": ");
     auto special = [&](const char* name) {  // "<s>", or {"content": "<s>", …}
       const detail::JsonPart token = config[name];

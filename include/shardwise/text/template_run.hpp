@@ -201,18 +201,22 @@ class TemplateRun {
     return value;
   }
   bool comparison() {
-    if (take_word("not")) return !comparison();
-    if (take("loop.first")) return first_;
-    if (take("loop.last")) return last_;
-    if (take("loop.index0 == 0")) return first_;
+    bool negated = false;
+    while (take_word("not")) negated = !negated;
+    const bool in_loop = !message_name_.empty();
+    if (in_loop && (take("loop.first") || take("loop.index0 == 0"))) return first_ != negated;
+    if (in_loop && take("loop.last")) return last_ != negated;
     const std::string left = text();
-    if (take("==")) return left == text();
-    if (take("!=")) return left != text();
-    return !left.empty();
+    if (take("==")) return (left == text()) != negated;
+    if (take("!=")) return (left == text()) == negated;
+    return left.empty() == negated;
   }
   std::string text() {
     std::string all = part();
-    while (take("+")) all += part();
+    while (take("+")) {
+      all += part();
+      if (all.size() > longest) throw std::runtime_error("it makes texts of more than 64 MiB");
+    }
     return all;
   }
   std::string part() {
@@ -265,6 +269,8 @@ class TemplateRun {
     rest_ = before;
     refuse();
   }
+
+  static constexpr std::size_t longest = std::size_t{64} << 20;
 
   const std::vector<TemplatePiece>& pieces_;
   std::size_t at_ = 0;     // the piece that comes next
