@@ -161,7 +161,7 @@ TEST_CASE("what a chat template does not know is named when it is read") {
   std::string many = "{% set x = bos_token %}", nots = "{% if ";
   for (int i = 0; i < 60; ++i) many += "{% set x = x + x %}";
   CHECK_THROWS_WITH_AS(ChatTemplate(many, "<s>").render(Json::array(), false),
-                       "chat template: it makes texts of more than 64 MiB", std::runtime_error);
+                       "chat template: it makes texts of more than 8 MiB", std::runtime_error);
   for (int i = 0; i < 1000001; ++i) nots += "not ";
   CHECK(ChatTemplate(nots + "bos_token %}yes{% endif %}").render(Json::array(), false) == "yes");
   std::string deep;

@@ -95,13 +95,13 @@ class TemplateRun {
     if (++depth_ > 100) throw std::runtime_error("blocks nest deeper than 100");
     while (at_ < pieces_.size()) {
       const TemplatePiece& piece = pieces_[at_++];
-      if (live_) out_ += piece.text;
+      if (live_) add(out_, piece.text);
       if (at_ == pieces_.size()) break;
       rest_ = piece.tag;
       if (piece.is_value) {
         const std::string value = text();
         if (!rest_.empty()) refuse();
-        if (live_) out_ += value;
+        if (live_) add(out_, value);
         continue;
       }
       const std::string word = name();
@@ -213,11 +213,13 @@ class TemplateRun {
   }
   std::string text() {
     std::string all = part();
-    while (take("+")) {
-      all += part();
-      if (all.size() > longest) throw std::runtime_error("it makes texts of more than 64 MiB");
-    }
+    while (take("+")) add(all, part());
     return all;
+  }
+  static void add(std::string& all, const std::string& more) {
+    constexpr std::size_t longest = std::size_t{8} << 20;
+    all += more;
+    if (all.size() > longest) throw std::runtime_error("it makes texts of more than 8 MiB");
   }
   std::string part() {
     std::string value = rest_.starts_with('\'') || rest_.starts_with('"') ? literal() : variable();
@@ -269,8 +271,6 @@ class TemplateRun {
     rest_ = before;
     refuse();
   }
-
-  static constexpr std::size_t longest = std::size_t{64} << 20;
 
   const std::vector<TemplatePiece>& pieces_;
   std::size_t at_ = 0;     // the piece that comes next
