@@ -16,20 +16,23 @@ namespace {
 sw::Json notes_of(const Run& run) {
   const TrainOptions& options = run.options();
   const StepJob& job = run.job();
-  sw::Json notes{{"llama_config", sw::Json::parse(sw::llama_config_text(
-                                      job.model, job.bf16 ? "bfloat16" : "float32", run.special_tokens()))},
-                 {"text", run.corpus().fingerprint()},
-                 {"seed", options.seed},
-                 {"batch", job.batch},
-                 {"context", job.model.context},
-                 {"pad", options.pad},
-                 {"steps", options.steps},
-                 {"rate", options.rate},
-                 {"rate_schedule", sw::name_of(options.decay)},
-                 {"warmup", options.warmup_steps()},
-                 {"floor", options.floor},
-                 {"weight_decay", options.weight_decay},
-                 {"clip", options.max_norm}};
+  sw::Json notes{
+      {"llama_config", sw::Json::parse(sw::llama_config_text(model_of(job), job.bf16 ? "bfloat16" : "float32",
+                                                             run.special_tokens()))},
+      {"text", run.fingerprint()},
+      {"seed", options.seed},
+      {"batch", job.batch},
+      {"context", job.model.context},
+      {"pad", options.pad},
+      {"steps", options.steps},
+      {"rate", options.rate},
+      {"rate_schedule", sw::name_of(options.decay)},
+      {"warmup", options.warmup_steps()},
+      {"floor", options.floor},
+      {"weight_decay", options.weight_decay},
+      {"clip", options.max_norm}};
+  if (options.held_out > 0) notes["held_out"] = options.held_out;
+  if (options.in_order) notes["in_order"] = true;
   if (!options.tokenizer.empty()) {
     notes["tokenizer"] = std::filesystem::absolute(options.tokenizer).string();
   }
@@ -67,7 +70,7 @@ void Checkpoints::resume_from(const std::filesystem::path& last) {
     if (was == notes_[name]) return "";
     return std::string("\"") + name + "\" was " + was.dump() + ", and is " + notes_[name].dump();
   };
-  for (const char* name : {"text", "seed", "batch", "context", "pad"}) {
+  for (const char* name : {"text", "seed", "batch", "context", "pad", "held_out", "in_order"}) {
     const std::string other = change(name);
     if (!other.empty()) throw std::runtime_error(last.string() + ": of another run: " + other);
   }

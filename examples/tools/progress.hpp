@@ -3,10 +3,11 @@
 #pragma once
 
 /// @file
-/// A line per progress: step, loss, learning rate, norm of the gradients, tokens per second, and the time that is
-/// left.
+/// A line per progress: step, loss, learning rate, norm of the gradients, tokens per second, the time that is left, and
+/// epochs.
 
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -21,12 +22,13 @@ class Progress {
 
   /// `style`: "line" is written over, "plain" is a new line now and then. `done` steps of `steps` were made before.
   Progress(bool prints, const std::string& style, std::int64_t steps, std::ptrdiff_t tokens_a_step,
-           std::int64_t done = 0)
+           std::int64_t steps_an_epoch, std::int64_t done = 0)
       : prints_(prints),
         in_place_(style == "line"),
         steps_(steps),
         before_(done),
-        tokens_(static_cast<double>(tokens_a_step)) {}
+        tokens_(static_cast<double>(tokens_a_step)),
+        epoch_(static_cast<double>(steps_an_epoch)) {}
 
   /// After `step` steps.
   void show(std::int64_t step, const Values& values) {
@@ -38,18 +40,31 @@ class Progress {
     const double done = static_cast<double>(step - before_),
                  left = seconds / done * static_cast<double>(steps_ - step);
     const std::string all = std::to_string(steps_), now = std::to_string(step);
-    std::printf("%sstep %*s/%s  loss %.4f  rate %.2e  norm %.2f  %6.0f tokens/s  ETA %d:%02d%s",
-                in_place_ ? "\r" : "", static_cast<int>(all.size()), now.c_str(), all.c_str(), values.loss,
-                values.rate, values.norm, tokens_ * done / seconds, static_cast<int>(left) / 60,
-                static_cast<int>(left) % 60, in_place_ && !last ? "   " : "\n");
+    std::printf(
+        "%sstep %*s/%s  loss %.4f  rate %.2e  norm %.2f  %6.0f tokens/s  ETA %d:%02d  epoch %.2f/%.2f%s",
+        in_place_ ? "\r" : "", static_cast<int>(all.size()), now.c_str(), all.c_str(), values.loss,
+        values.rate, values.norm, tokens_ * done / seconds, static_cast<int>(left) / 60,
+        static_cast<int>(left) % 60, static_cast<double>(step) / epoch_, static_cast<double>(steps_) / epoch_,
+        in_place_ && !last ? "   " : "\n");
     std::fflush(stdout);
+    pending_ = in_place_ && !last;
+  }
+
+  /// After `step` steps, of the text that is held out: the mean loss of its tokens.
+  void show_held_out(std::int64_t step, double loss, bool best) {
+    if (!prints_) return;
+    std::printf("%sheld out, after %lld steps: loss %.4f  perplexity %.3f%s\n", pending_ ? "\n" : "",
+                static_cast<long long>(step), loss, std::exp(loss), best ? "  (the best so far)" : "");
+    std::fflush(stdout);
+    pending_ = false;
   }
 
  private:
   using Clock = std::chrono::steady_clock;
   bool prints_, in_place_;
   std::int64_t steps_, before_;
-  double tokens_;
+  double tokens_, epoch_;
+  bool pending_ = false;  // a line that has no end
   Clock::time_point start_ = Clock::now();
   double shown_ = 0;
 };

@@ -9,12 +9,14 @@
 #include <fstream>
 #include <utility>
 
+#include <shardwise/data/json_lines.hpp>
 #include <shardwise/data/open_token_corpus.hpp>
 #include <shardwise/inspect/names.hpp>
 #include <shardwise/inspect/plan_table.hpp>
 #include <shardwise/inspect/same_plan.hpp>
 #include <shardwise/inspect/trace_file.hpp>
 #include <shardwise/kernel/gemm.hpp>
+#include <shardwise/weights/pytorch_file.hpp>
 
 #include "step_names.hpp"
 
@@ -22,8 +24,26 @@ namespace tools {
 
 namespace {
 
+/// With the tokenizer of the model that the run begins from.
+TrainOptions completed(TrainOptions options) {
+  const auto own = options.from / "tokenizer.json";
+  if (!options.from.empty() && options.tokenizer.empty() && std::filesystem::exists(own))
+    options.tokenizer = own;
+  return options;
+}
+
 sw::Tokenizer tokenizer_of(const TrainOptions& options) {
-  return options.tokenizer.empty() ? sw::Tokenizer::bytes() : sw::Tokenizer::from_file(options.tokenizer);
+  const sw::Tokenizer tokenizer =
+      options.tokenizer.empty() ? sw::Tokenizer::bytes() : sw::Tokenizer::from_file(options.tokenizer);
+  const sw::Index known = options.job.model.vocabulary;
+  if (options.from.empty() || (options.tokenizer.empty() ? known == 256 : tokenizer.vocabulary() <= known)) {
+    return tokenizer;
+  }
+  throw std::runtime_error(
+      options.from.string() + ": the model has " + std::to_string(known) + " tokens, but " +
+      (options.tokenizer.empty()
+           ? "without a tokenizer.json they are the 256 bytes"
+           : options.tokenizer.string() + " has " + std::to_string(tokenizer.vocabulary())));
 }
 
 sw::BatchOptions batches_of(const TrainOptions& options) {
@@ -31,7 +51,15 @@ sw::BatchOptions batches_of(const TrainOptions& options) {
           .batch = options.job.batch,
           .micro_batches = options.job.micro_batches,
           .seed = options.seed,
-          .last = options.pad ? sw::LastBatch::pad : sw::LastBatch::drop};
+          .last = options.pad ? sw::LastBatch::pad : sw::LastBatch::drop,
+          .shuffle = !options.in_order};
+}
+
+/// Each row once.
+sw::BatchOptions evaluated(sw::BatchOptions options) {
+  options.last = sw::LastBatch::pad;
+  options.shuffle = false;
+  return options;
 }
 
 sw::ScheduleSettings rates_of(const TrainOptions& options) {
@@ -80,32 +108,80 @@ nlohmann::ordered_json description(const TrainOptions& options, const Job& mesh)
 }  // namespace
 
 Run::Run(TrainOptions options)
-    : options_(std::move(options)),
+    : options_(completed(std::move(options))),
       mesh_(sw::world(), options_.job.sizes),
       tokenizer_(tokenizer_of(options_)),
-      corpus_(sw::open_token_corpus(mesh_, options_.text, tokenizer_, options_.cache)),
-      sampler_(corpus_.size(), batches_of(options_)),
-      schedule_(rates_of(options_)) {
+      schedule_({}) {
   options_.job.sizes = on_job_mesh(mesh_.sizes());
-  options_.job.model.vocabulary = tokenizer_.vocabulary();
+  if (options_.from.empty()) options_.job.model.vocabulary = tokenizer_.vocabulary();
+  open_data();
+  if (options_.epochs > 0) options_.steps = options_.epochs * data_->sampler().steps_per_epoch();
+  schedule_ = sw::Schedule(rates_of(options_));
   sw::require_same(sw::world(), plan_step(job(), {}));  // sizes may be read from files, and those may differ
 }
 
+void Run::open_data() {
+  const sw::BatchOptions batches = batches_of(options_);
+  if (options_.data.empty()) {
+    const sw::TokenCorpus corpus = sw::open_token_corpus(mesh_, options_.text, tokenizer_, options_.cache);
+    fingerprint_ = corpus.fingerprint();
+    const auto last = static_cast<sw::Index>(options_.held_out * static_cast<double>(corpus.size()));
+    if (options_.held_out > 0) {
+      held_out_.emplace(corpus.part(corpus.size() - last, last), evaluated(batches));
+    }
+    data_.emplace(corpus.part(0, corpus.size() - last), batches);
+    return;
+  }
+  const sw::LlamaTokens special = special_tokens();
+  sw::JsonLinesOptions reading{.chat = sw::ChatTemplate::from_folder(options_.from, options_.chat_template),
+                               .begin = special.begin};
+  if (!special.ends.empty()) reading.end = special.ends.front();
+  auto documents = sw::read_json_lines(mesh_, options_.data, tokenizer_, reading);
+  fingerprint_ = sw::fingerprint_of(documents);
+  const sw::RowOptions rows{.length = batches.length};
+  if (options_.held_out > 0) {
+    held_out_.emplace(sw::DocumentRows(sw::hold_out(documents, options_.held_out, options_.seed), rows),
+                      evaluated(batches));
+  }
+  data_.emplace(sw::DocumentRows(documents, rows), batches);
+}
+
 sw::LlamaTokens Run::special_tokens() const {
+  if (!options_.from.empty()) return sw::read_llama_tokens(options_.from);
   sw::LlamaTokens special;
   if (tokenizer_.begin_token()) special.begin = tokenizer_.begin_token();
   if (tokenizer_.end_token()) special.ends.push_back(*tokenizer_.end_token());
   return special;
 }
 
-sw::LoadedBatch<Mesh> Run::load(const Mesh& stage, std::int64_t step, sw::Index micro_batch) const {
-  return sw::load_batch(stage, corpus_, sampler_, step, micro_batch);
+void Run::evaluate(TrainedModel& model, std::int64_t step) {
+  held_out_loss_.reset();
+  if (!held_out_ || (step % options_.evaluate_every != 0 && step != options_.steps)) return;
+  double sum = 0, counted = 0;
+  for (sw::Index part = 0; part < held_out_->sampler().steps_per_epoch(); ++part) {
+    sum += model.evaluate(
+        [&](const Mesh& stage, sw::Index micro) { return held_out_->load(stage, part, micro); });
+    counted += static_cast<double>(held_out_->counted(part));
+  }
+  const double loss = sum / counted;
+  const bool best = agree(mesh_, loss < best_);  // of numbers that are the same
+  held_out_loss_ = loss;
+  progress_->show_held_out(step, loss, best);
+  if (!best) return;
+  best_ = loss;
+  if (!options_.export_best.empty()) export_to(options_.export_best, model);
 }
 
 void Run::print_job() const {
   if (!prints()) return;
-  std::printf("%td tokens of text, %td sequences; a Llama of %td layers with %.2f million parameters in %s\n",
-              sampler_.tokens(), sampler_.sequence_count(), job().model.layers,
+  if (const sw::DocumentRows* rows = data_->rows()) {
+    std::printf("%td documents in %td rows, %.0f %% of which they fill; ", rows->documents(), rows->size(),
+                100 * rows->filled());
+  } else {
+    std::printf("%td tokens of text, %td sequences; ", data_->sampler().tokens(),
+                data_->sampler().sequence_count());
+  }
+  std::printf("a Llama of %td layers with %.2f million parameters in %s\n", job().model.layers,
               static_cast<double>(job().model.parameters()) * 1e-6, job().bf16 ? "bfloat16" : "float32");
   std::printf(
       "pp %d x replica %d x dp %d x tp %d x kvr %d, ZeRO level %d, %s parallel%s; matrix products by %s\n",
@@ -114,12 +190,13 @@ void Run::print_job() const {
       job().recompute ? ", recomputing" : "", sw::kernel::gemm_name());
   std::printf("%td sequences of %td tokens a step, in %td micro-batch%s; %td steps are an epoch\n",
               job().batch, job().model.context, job().micro_batches, job().micro_batches == 1 ? "" : "es",
-              sampler_.steps_per_epoch());
+              data_->sampler().steps_per_epoch());
 }
 
 void Run::begin(std::int64_t step) {
   if (!options_.log.empty()) log_.emplace(options_.log, description(options_, mesh_), step);
-  progress_.emplace(prints(), options_.progress, options_.steps, job().batch * job().model.context, step);
+  progress_.emplace(prints(), options_.progress, options_.steps, job().batch * job().model.context,
+                    data_->sampler().steps_per_epoch(), step);
 }
 
 void Run::tell(std::int64_t step, const Progress::Values& values, double seconds) {
@@ -130,8 +207,9 @@ void Run::tell(std::int64_t step, const Progress::Values& values, double seconds
                .loss = values.loss,
                .rate = values.rate,
                .gradient_norm = values.norm,
-               .tokens = sampler_.counted(step),
-               .seconds = seconds});
+               .tokens = data_->counted(step),
+               .seconds = seconds,
+               .held_out_loss = held_out_loss_});
   } catch (const std::runtime_error& error) {  // steps are worth more than their log
     std::fprintf(stderr, "the log ends before step %lld: %s\n", static_cast<long long>(step), error.what());
     log_.reset();
@@ -158,9 +236,11 @@ void Run::check() const {
     }
     if (!prints()) return;
     if (!options_.trace.empty()) sw::detail::TemporaryFile(options_.trace, sw::detail::temporary_token());
-    if (options_.export_to.empty()) return;
-    std::filesystem::create_directories(options_.export_to);
-    sw::detail::TemporaryFile(options_.export_to / "config.json", sw::detail::temporary_token());
+    for (const std::filesystem::path& folder : {options_.export_to, options_.export_best}) {
+      if (folder.empty()) continue;
+      std::filesystem::create_directories(folder);
+      sw::detail::TemporaryFile(folder / "config.json", sw::detail::temporary_token());
+    }
   });
 }
 
@@ -189,17 +269,30 @@ void Run::write_trace(const sw::EventLog& log) const {
   if (!file.flush()) throw std::runtime_error(options_.trace.string() + ": cannot be written");
 }
 
-void Run::complete_export(sw::Index bytes_written) const {
-  if (!prints()) return;
-  namespace fs = std::filesystem;
-  const fs::path copy = options_.export_to / "tokenizer.json";
-  if (options_.tokenizer.empty()) {
-    fs::remove(copy);
-  } else if (!fs::exists(copy) || !fs::equivalent(options_.tokenizer, copy)) {
-    fs::copy_file(options_.tokenizer, copy, fs::copy_options::overwrite_existing);
-  }
-  std::printf("saved to %s; this rank wrote %.2f MB\n", options_.export_to.c_str(),
-              static_cast<double>(bytes_written) * 1e-6);
+void Run::export_to(const std::filesystem::path& folder, TrainedModel& model) const {
+  const sw::Index bytes = model.export_to(folder, special_tokens());
+  sw::detail::together(sw::world(), "the export", [&] {
+    if (!prints()) return;
+    namespace fs = std::filesystem;
+    auto copy = [&](const fs::path& file, const char* name) {
+      const fs::path target = folder / name;
+      if (file.empty() || !fs::exists(file)) {
+        fs::remove(target);
+      } else if (!fs::exists(target) || !fs::equivalent(file, target)) {
+        fs::copy_file(file, target, fs::copy_options::overwrite_existing);
+      }
+    };
+    copy(options_.tokenizer, "tokenizer.json");
+    for (const char* name : {"tokenizer_config.json", "special_tokens_map.json", "generation_config.json",
+                             "chat_template.jinja"}) {
+      if (!options_.from.empty()) copy(options_.from / name, name);
+    }
+    if (options_.format == "pytorch") {
+      sw::write_pytorch_file(sw::Weights(folder), folder / "pytorch_model.bin");
+      fs::remove(folder / "model.safetensors");
+    }
+    std::printf("saved to %s; this rank wrote %.2f MB\n", folder.c_str(), static_cast<double>(bytes) * 1e-6);
+  });
 }
 
 }  // namespace tools

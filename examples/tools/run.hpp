@@ -7,18 +7,18 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include <shardwise/data/load_batch.hpp>
-#include <shardwise/data/token_corpus.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/models/llama/config_file.hpp>
 #include <shardwise/text/tokenizer.hpp>
 #include <shardwise/train/schedule.hpp>
 
 #include "progress.hpp"
+#include "text_data.hpp"
 #include "train_options.hpp"
 #include "trained_model.hpp"
 #include "training_log.hpp"
@@ -28,20 +28,23 @@ namespace tools {
 /// What a run has but its model: mesh, text, learning rate, and what it tells. Collective over the whole job.
 class Run {
  public:
-  /// Opens the text. The model's vocabulary becomes the tokenizer's.
+  /// Opens the text. The vocabulary of a new model becomes the tokenizer's; epochs become steps.
   explicit Run(TrainOptions options);
 
   const TrainOptions& options() const { return options_; }
   const StepJob& job() const { return options_.job; }
   const Job& mesh() const { return mesh_; }
   const sw::Tokenizer& tokenizer() const { return tokenizer_; }
-  const sw::TokenCorpus& corpus() const { return corpus_; }
+  /// Of the text.
+  std::uint64_t fingerprint() const { return fingerprint_; }
   /// Where texts begin and end, for config.json.
   sw::LlamaTokens special_tokens() const;
   bool prints() const { return mesh_.rank() == 0; }
 
   double rate(std::int64_t step) const { return schedule_(step); }
-  sw::LoadedBatch<Mesh> load(const Mesh& stage, std::int64_t step, sw::Index micro_batch) const;
+  const TextData& data() const { return *data_; }
+  /// Before the step of that number: evaluates the model now and then, and after the last step, and keeps the best.
+  void evaluate(TrainedModel& model, std::int64_t step);
 
   void print_job() const;
   /// That memory holds a step, and that what is written at the end can be. Throws `std::runtime_error` on all ranks.
@@ -53,17 +56,20 @@ class Run {
   bool compare(const StepPlan& recorded) const;
   /// Writes the file of `--trace`: the logs of all ranks beside their plans, at the speeds that fit these.
   void write_trace(const sw::EventLog& log) const;
-  /// When the model is in `export_to`: a copy of the file that the tokenizer is from goes there, if it is from one; a
-  /// tokenizer.json of an older model does not stay.
-  void complete_export(sw::Index bytes_written) const;
+  /// Writes the model, and beside it the files of its tokenizer; a tokenizer.json of an older model does not stay.
+  void export_to(const std::filesystem::path& folder, TrainedModel& model) const;
 
  private:
+  void open_data();
+
   TrainOptions options_;
   Job mesh_;
   sw::Tokenizer tokenizer_;
-  sw::TokenCorpus corpus_;
-  sw::BatchSampler sampler_;
+  std::optional<TextData> data_, held_out_;
+  std::uint64_t fingerprint_ = 0;
   sw::Schedule schedule_;
+  std::optional<double> held_out_loss_;  // before the step that is next, if it was evaluated
+  double best_ = std::numeric_limits<double>::infinity();
   std::optional<TrainingLog> log_;
   std::optional<Progress> progress_;
 };

@@ -23,6 +23,7 @@ namespace sw = shardwise;
 
 struct StepJob {
   sw::LlamaConfig model{};        ///< sequences have `context` tokens
+  sw::Index own_context = 0;      ///< that the model's config.json says, if it is not that
   JobSizes sizes{1, 1, 1, 1, 1};  ///< pp, replica, dp, tp, kvr; of a run, dp may be `sw::any`
   std::string schedule = "1f1b";  ///< of a pipeline
   int chunks = 0;                 ///< stages on each rank along pp; 0: as the schedule has them
@@ -41,6 +42,13 @@ struct StepResult {
   double loss = 0;  ///< the mean over all targets of the step that count
   double norm = 0;  ///< of its gradients, before clipping
 };
+
+/// The model as its config.json has it.
+constexpr sw::LlamaConfig model_of(const StepJob& job) {
+  sw::LlamaConfig model = job.model;
+  if (job.own_context > 0) model.context = job.own_context;
+  return model;
+}
 
 /// Their names, for machines.
 inline std::array<const char*, 2> communicated_as(const StepJob& job) {

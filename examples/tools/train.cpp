@@ -9,6 +9,7 @@
 
 #include <shardwise/mesh/environment.hpp>
 #include <shardwise/mesh/mesh.hpp>
+#include <shardwise/models/llama/config_file.hpp>
 
 #include "job_options.hpp"
 #include "options.hpp"
@@ -20,12 +21,23 @@ using namespace tools;
 
 /// The options that describe no step: `job` has those.
 void add_run_options(CLI::App& app, TrainOptions& options) {
-  app.add_option("--text", options.text, "files or folders to learn from")->take_all();
+  auto* text = app.add_option("--text", options.text, "files or folders to learn from")->take_all();
+  app.add_option("--data", options.data, "files of JSON lines: texts, prompts and completions, or dialogues")
+      ->take_all()
+      ->excludes(text);
+  app.add_option("--chat-template", options.chat_template, "a file, instead of the model's, for dialogues");
+  app.add_flag("--in-order", options.in_order, "do not shuffle");
+  app.add_option("--held-out", options.held_out, "the part of the text that is not learned, but evaluated")
+      ->check(CLI::Range(0.0, 0.9));
+  add_count(app, "--evaluate-every", options.evaluate_every, "steps; also after the last one");
   app.add_option("--tokenizer", options.tokenizer, "a tokenizer.json; without it tokens are bytes");
   app.add_option("--cache", options.cache, "a file to keep the tokens in, which later runs map");
   app.add_flag("--pad", options.pad, "fill the last batch of an epoch up instead of dropping it");
 
-  add_count(app, "--steps", options.steps, "training steps");
+  auto* steps = add_count(app, "--steps", options.steps, "training steps");
+  app.add_option("--epochs", options.epochs, "instead: how often all is learned; 0: as --steps says")
+      ->check(CLI::Range(0, 1 << 24))
+      ->excludes(steps);
   app.add_option("--rate", options.rate, "highest learning rate")->check(CLI::PositiveNumber);
   app.add_option("--warmup", options.warmup, "steps in which the rate rises; a tenth if not given")
       ->check(CLI::NonNegativeNumber);
@@ -50,8 +62,21 @@ void add_run_options(CLI::App& app, TrainOptions& options) {
   app.add_flag("--save-in-foreground", options.save_in_foreground, "wait until a checkpoint is written")
       ->needs(save);
   app.add_option("--export", options.export_to, "a folder for the trained model, in Hugging Face's form");
+  app.add_option("--export-best", options.export_best, "one for the model that was best on what is held out");
+  app.add_option("--format", options.format, "of the exported weights")
+      ->check(CLI::IsMember({"safetensors", "pytorch"}));
   app.add_option("--progress", options.progress, "a line that is written over, or a plain line now and then")
       ->check(CLI::IsMember({"line", "plain"}));
+}
+
+/// A model to begin from: its sizes are its own, but for the length of sequences.
+void add_from(CLI::App& app, TrainOptions& options) {
+  auto* from =
+      app.add_option("--from", options.from, "a folder with a model to begin from, in Hugging Face's form");
+  for (const char* name :
+       {"--model", "--config", "--layers", "--features", "--heads", "--kv-heads", "--hidden", "--tied"}) {
+    from->excludes(app.get_option(name));
+  }
 }
 
 /// The mesh says the same, but in other numbers: tp is what --tp leaves over for kvr.
@@ -78,12 +103,15 @@ int main(int argc, char** argv) {
     add_job_options(app, job);
     add_count(app, "--batch", job.batch, "sequences in a step, of all ranks and micro-batches together");
     add_run_options(app, options);
+    add_from(app, options);
     add_timeout(app, options.timeout);
     app.add_option("--rate-schedule", decay, "of the learning rate, after warm-up")
         ->check(CLI::IsMember({"constant", "linear", "cosine"}));
     if (auto code = parse(app, argc, argv)) return *code;
     options.decay = sw::parse_decay(decay);
+    if (!options.from.empty()) job.config = options.from / "config.json";
     options.job = job_of(job, sw::any);  // data-parallel are all ranks that are left
+    if (!options.from.empty()) options.job.own_context = sw::read_llama_config(job.config).context;
     check_ranks(job);
     return train(options) ? 0 : 1;
   });

@@ -30,6 +30,7 @@ bool train(const TrainOptions& given) {
                                                                   .weight_decay = options.weight_decay,
                                                                   .max_norm = options.max_norm,
                                                                   .seed = options.seed});
+  if (!options.from.empty()) model->load_from(options.from);
   run.print_job();
 
   std::int64_t step = 0;  // steps that were made
@@ -42,11 +43,12 @@ bool train(const TrainOptions& given) {
   bool stopped = false, saved = true;
   while (step < options.steps && !stopped) {
     using Clock = std::chrono::steady_clock;
+    run.evaluate(*model, step);
     const auto start = Clock::now();
     const double rate = run.rate(step);
     recording.restart();
     const StepResult result = model->make_step(
-        step, rate, [&](const Mesh& stage, sw::Index micro) { return run.load(stage, step, micro); });
+        step, rate, [&](const Mesh& stage, sw::Index micro) { return run.data().load(stage, step, micro); });
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     run.tell(step, {.loss = result.loss, .rate = rate, .norm = result.norm}, seconds);
     ++step;
@@ -59,9 +61,8 @@ bool train(const TrainOptions& given) {
   const auto recorded = recording.plan();
   if (!options.trace.empty() && step > begun) run.write_trace(log);
 
-  if (!options.export_to.empty()) {
-    run.complete_export(model->export_to(options.export_to, run.special_tokens()));
-  }
+  run.evaluate(*model, step);
+  if (!options.export_to.empty()) run.export_to(options.export_to, *model);
   if (step == begun) {
     if (run.prints()) std::printf("no step is left to make: %lld were made\n", static_cast<long long>(step));
     return true;

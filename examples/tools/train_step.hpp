@@ -36,7 +36,7 @@ constexpr StepOptions step_options_of(const StepJob& job, double max_norm) {
 template <class Llama, class Pipeline>
 constexpr sw::Stages<Llama> make_stages(const Pipeline& pipeline, const StepJob& job) {
   return pipeline.stages([&](int stage, const auto& mesh) {
-    Llama part(mesh, job.model, sw::LlamaPart::of(job.model, pipeline.stage_count(), stage));
+    Llama part(mesh, model_of(job), sw::LlamaPart::of(job.model, pipeline.stage_count(), stage));
     part.recompute_layers = job.recompute;
     if (const auto& types = job.communicate_as) sw::set_communication(part, types->front(), types->back());
     return part;
@@ -81,6 +81,24 @@ constexpr double run_passes(const Pipeline& pipeline, sw::Stages<Llama>& stages,
     }
   }
   return mean;
+}
+
+/// The losses of a step's targets, added up, on every rank: without gradients.
+template <class Pipeline, class Llama, class Load>
+double sum_of_losses(const Pipeline& pipeline, sw::Stages<Llama>& stages, const StepOptions& options,
+                     Load load) {
+  const sw::LinearCrossEntropyLoss criterion({.reduction = sw::Reduction::sum});
+  double sum = 0;
+  for (sw::Index i = 0; i < options.micro_batches; ++i) {
+    const auto batch = load(i);
+    sum += pipeline.forward(
+        stages, options.activations, [&](Llama& part) { return part.begin(batch.inputs); },
+        [](Llama& part, const auto& x) { return part.middle(x); },
+        [&](Llama& part, const auto& x) {
+          return static_cast<double>(sw::item(part.end(x, batch.targets, criterion)));
+        });
+  }
+  return sum;
 }
 
 /// One step. `load(i)` gives micro-batch i as a `sw::LoadedBatch`: its `inputs`, its `targets`, and how many targets

@@ -31,6 +31,12 @@ StepResult TrainedLlama<T, Plan>::make_step(std::int64_t step, double rate, cons
       });
 }
 
+template <class T, class Plan>
+double TrainedLlama<T, Plan>::evaluate(const Load& load) {
+  return sum_of_losses(pipeline_, stages_, options_,
+                       [&](sw::Index micro) { return load(pipeline_.mesh(), micro); });
+}
+
 namespace {
 
 template <class T, int ZeroLevel>

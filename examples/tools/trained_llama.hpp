@@ -19,6 +19,8 @@ class TrainedLlama final : public TrainedModel {
   TrainedLlama(const Job& mesh, const StepJob& job, const TrainSettings& settings);
 
   StepResult make_step(std::int64_t step, double rate, const Load& load) override;
+  double evaluate(const Load& load) override;
+  sw::Index load_from(const std::filesystem::path& folder) override;
   void add_to(sw::CheckpointContents& contents) override;
   sw::Index export_to(const std::filesystem::path& folder, const sw::LlamaTokens& special) override;
 

@@ -12,6 +12,11 @@
 namespace tools {
 
 template <class T, class Plan>
+sw::Index TrainedLlama<T, Plan>::load_from(const std::filesystem::path& folder) {
+  return sw::load_llama(mesh_, stages_, folder);
+}
+
+template <class T, class Plan>
 void TrainedLlama<T, Plan>::add_to(sw::CheckpointContents& contents) {
   contents.add("model", stages_);
   contents.add("optimizer", adamw_, stages_);
@@ -25,9 +30,10 @@ sw::Index TrainedLlama<T, Plan>::export_to(const std::filesystem::path& folder,
 
 template <int ZeroLevel, bool Sequence>
 using Trained = TrainedLlama<STEP_TYPE, TrainPlan<ZeroLevel, Sequence>>;
-#define TRAINED_LLAMA_FILES(level, sequence)                                           \
-  template void Trained<level, sequence>::add_to(sw::CheckpointContents&);             \
-  template sw::Index Trained<level, sequence>::export_to(const std::filesystem::path&, \
+#define TRAINED_LLAMA_FILES(level, sequence)                                            \
+  template sw::Index Trained<level, sequence>::load_from(const std::filesystem::path&); \
+  template void Trained<level, sequence>::add_to(sw::CheckpointContents&);              \
+  template sw::Index Trained<level, sequence>::export_to(const std::filesystem::path&,  \
                                                          const sw::LlamaTokens&);
 TRAINED_LLAMA_FILES(0, false)
 TRAINED_LLAMA_FILES(0, true)

@@ -41,6 +41,11 @@ class TrainedModel {
   /// Makes step number `step`. Throws if its loss or its gradients are not finite.
   virtual StepResult make_step(std::int64_t step, double rate, const Load& load) = 0;
 
+  /// The losses of a step's targets, added up.
+  virtual double evaluate(const Load& load) = 0;
+
+  /// Reads the weights of a folder in Hugging Face's form; returns the bytes that this rank read.
+  virtual sw::Index load_from(const std::filesystem::path& folder) = 0;
   /// As "model" and "optimizer".
   virtual void add_to(sw::CheckpointContents& contents) = 0;
   /// Saves the model in Hugging Face's form; returns the bytes that this rank wrote.

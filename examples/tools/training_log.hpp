@@ -23,6 +23,7 @@
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -37,8 +38,9 @@ namespace tools {
 struct TrainingStep {
   std::int64_t step = 0;
   double loss = 0, rate = 0, gradient_norm = 0;
-  std::int64_t tokens = 0;  ///< that this step learned from, of all ranks together
-  double seconds = 0;       ///< that this step took
+  std::int64_t tokens = 0;                   ///< that this step learned from, of all ranks together
+  double seconds = 0;                        ///< that this step took
+  std::optional<double> held_out_loss = {};  ///< of the weights before this step
 };
 
 /// Every rank has one, and rank 0 of the job writes. Each line goes to the file at once and whole: a run that is
@@ -84,13 +86,15 @@ class TrainingLog {
     }
     next_ = step.step + 1;
     if (file_ < 0) return;
-    append(line({{"step", step.step},
-                 {"loss", number(step.loss)},
-                 {"rate", number(step.rate)},
-                 {"gradient_norm", number(step.gradient_norm)},
-                 {"tokens", step.tokens},
-                 {"tokens_per_second", number(static_cast<double>(step.tokens) / step.seconds)},
-                 {"seconds", number(step.seconds)}}));
+    Json values{{"step", step.step},
+                {"loss", number(step.loss)},
+                {"rate", number(step.rate)},
+                {"gradient_norm", number(step.gradient_norm)},
+                {"tokens", step.tokens},
+                {"tokens_per_second", number(static_cast<double>(step.tokens) / step.seconds)},
+                {"seconds", number(step.seconds)}};
+    if (step.held_out_loss) values["held_out_loss"] = number(*step.held_out_loss);
+    append(line(values));
   }
 
  private:

@@ -141,6 +141,16 @@ Census census(const BatchSampler& sampler, Index epoch) {
   return census;
 }
 
+TEST_CASE("without shuffling, sequences come in their order, in each epoch") {
+  const BatchSampler sampler(22, {.length = 3, .batch = 2, .last = LastBatch::pad, .shuffle = false});
+  for (const Index epoch : {0, 1, 5}) {
+    const Index step = epoch * sampler.steps_per_epoch();
+    CHECK(listed(sampler.sequences(step)) == Sequences{0, 1});
+    CHECK(listed(sampler.sequences(step + 3)) == Sequences{6, std::nullopt});
+    CHECK(sampler.counted(step + 3) == 3);
+  }
+}
+
 TEST_CASE("an epoch has every sequence once, but for what is dropped") {
   // 1000 inputs: 142 sequences of 7 and 6 tokens more.
   const BatchSampler drop(1001, {.length = 7, .batch = 6, .seed = 4});

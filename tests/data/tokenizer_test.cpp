@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <shardwise/data/json_lines.hpp>
 #include <shardwise/text/tokenizer.hpp>
 
 namespace {
@@ -180,6 +181,45 @@ TEST_CASE("merging agrees with the definition") {
     for (const std::int32_t id : ids) got.push_back(tokens[static_cast<std::size_t>(id)]);
     CHECK(got == expected);
   }
+}
+
+TEST_CASE("documents with special tokens, which a chat template writes itself") {
+  json file = file_with(byte_vocabulary());
+  file["pre_tokenizer"] = byte_level(false, false);
+  file["decoder"] = {{"type", "ByteLevel"}};
+  int id = 256;
+  for (const char* token : {"<s>", "</s>", "<|eot|>"}) {
+    file["added_tokens"].push_back(
+        {{"id", id++}, {"content", token}, {"special", true}, {"normalized", false}});
+  }
+  file["post_processor"] = R"({"type": "TemplateProcessing",
+      "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+      "special_tokens": {"<s>": {"id": "<s>", "ids": [256], "tokens": ["<s>"]}}})"_j;
+  const Tokenizer with_special = tokenizer(file);
+  auto document = [&](const json& line) {
+    const ChatTemplate chat(
+        "{{ bos_token }}{% for m in messages %}{{ m.role + ':' + m.content + '<|eot|>' }}{% endfor %}"
+        "{% if add_generation_prompt %}assistant:{% endif %}",
+        "<s>");
+    return detail::document_of_line(detail::JsonPart(line), with_special, {.chat = chat, .begin = 256});
+  };
+  const TrainingDocument text = document({{"text", "ab"}});
+  CHECK(text.tokens == Ids{256, 'a', 'b', 257});
+  CHECK(text.answers == std::vector<Range>{{0, 4}});
+  const TrainingDocument pair = document({{"prompt", "a"}, {"completion", "b<|eot|>"}});
+  CHECK(pair.tokens == Ids{256, 'a', 'b', 258, 257});
+  CHECK(pair.answers == std::vector<Range>{{2, 3}});
+  const TrainingDocument dialogue = document({{"messages",
+                                               {{{"role", "user"}, {"content", "a"}},
+                                                {{"role", "assistant"}, {"content", "b"}},
+                                                {{"role", "user"}, {"content", "c"}},
+                                                {{"role", "assistant"}, {"content", "de"}}}}});
+  CHECK(with_special.decode(dialogue.tokens, {.skip_special_tokens = false}) ==
+        "<s>user:a<|eot|>assistant:b<|eot|>user:c<|eot|>assistant:de<|eot|>");
+  CHECK(dialogue.tokens[0] == 256);
+  CHECK(dialogue.answers == std::vector<Range>{{18, 2}, {37, 3}});
+  for (const Range& answer : dialogue.answers)
+    CHECK(dialogue.tokens[static_cast<std::size_t>(answer.end() - 1)] == 258);
 }
 
 TEST_CASE("GPT-2's words") {

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "chat_template.hpp"
 #include "llama_config.hpp"
 #include "manifest.hpp"
 #include "safetensors.hpp"
@@ -25,12 +26,12 @@ namespace {
 
 fuzz::Target target_named(const std::string& name) {
   for (auto* make : {fuzz::safetensors, fuzz::index, fuzz::llama_config, fuzz::tokenizer, fuzz::manifest,
-                     fuzz::token_file, fuzz::schedule}) {
+                     fuzz::token_file, fuzz::schedule, fuzz::chat_template}) {
     if (fuzz::Target target = make(); target.name == name) return target;
   }
   std::fprintf(stderr,
                "usage: fuzz TARGET …, of safetensors, index, llama_config, tokenizer, manifest, token_file, "
-               "schedule\n");
+               "schedule, chat_template\n");
   std::exit(2);
 }
 

@@ -16,14 +16,19 @@
 #include <string>
 #include <vector>
 
+#include <shardwise/data/json_lines.hpp>
 #include <shardwise/data/load_batch.hpp>
 #include <shardwise/data/open_token_corpus.hpp>
 #include <shardwise/mesh/dry_mesh.hpp>
 #include <shardwise/mesh/mesh.hpp>
+#include <shardwise/models/llama/model.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>
+#include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/ops/ops.hpp>
 #include <shardwise/tensor/distribute.hpp>
 #include <shardwise/text/byte_tokenizer.hpp>
+#include <shardwise/train/adamw.hpp>
+#include <shardwise/train/clip.hpp>
 
 #include "scratch_folder.hpp"
 
@@ -227,6 +232,113 @@ TEST_CASE("sums of micro-batches over `counted` are the mean of the step") {
   CHECK(ragged);
 }
 
+namespace {
+
+/// Documents of different lengths, of which between one token and half is learned.
+std::vector<sw::TrainingDocument> dialogues(Index count) {
+  std::vector<sw::TrainingDocument> documents;
+  for (Index i = 0; i < count; ++i) {
+    const Index size = 3 + i * i % 11, learned = 1 + i % (size / 2);
+    sw::TrainingDocument document{{}, {{size - learned, learned}}};
+    for (Index at = 0; at < size; ++at)
+      document.tokens.push_back(static_cast<std::int32_t>((i * 7 + at * at) % 31));
+    documents.push_back(std::move(document));
+  }
+  return documents;
+}
+
+/// The losses of the first steps of a run.
+template <class MeshType>
+std::vector<double> losses(const MeshType& mesh, const sw::DocumentRows& rows, const BatchOptions& options) {
+  const BatchSampler sampler = rows.sampler(options);
+  const sw::LlamaConfig config{.vocabulary = 31,
+                               .features = 8,
+                               .layers = 1,
+                               .heads = 4,
+                               .kv_heads = 4,
+                               .hidden = 12,
+                               .context = 12,
+                               .deviation = 0.2};
+  sw::Llama<MeshType, sw::LlamaTensorParallel<>, double> model(mesh, config);
+  sw::initialize(model, 1);
+  sw::AdamW adamw({.rate = 1e-2});
+  const sw::LinearCrossEntropyLoss sum({.reduction = sw::Reduction::sum});
+  std::vector<double> curve;
+  for (Index step = 0; step < sampler.steps_per_epoch() + 2; ++step) {
+    double loss = 0;
+    for (Index micro = 0; micro < options.micro_batches; ++micro) {
+      const auto batch = sw::load_batch(mesh, rows, sampler, step, micro);
+      sw::Tape tape;
+      const auto part = sw::scale(model(tape.constant(batch.inputs), batch.targets, sum),
+                                  1 / static_cast<double>(batch.counted));
+      sw::backward_and_reduce(part, model, {.last = micro + 1 == options.micro_batches});
+      loss += sw::item(part.value());
+    }
+    sw::clip_gradients(model, 1.0);
+    adamw.step(model);
+    curve.push_back(loss);
+  }
+  return curve;
+}
+
+}  // namespace
+
+TEST_CASE("rows of documents are the same on every mesh") {
+  const sw::DocumentRows rows(dialogues(23), {.length = 12, .packed = true});
+  const BatchSampler sampler = rows.sampler({.batch = 4, .micro_batches = 2, .last = LastBatch::pad});
+  on_each_mesh([&](const auto& mesh) {
+    Index epoch = 0;
+    for (Index step = 0; step < sampler.steps_per_epoch(); ++step) {
+      Index counted = 0;
+      for (Index micro = 0; micro < 2; ++micro) {
+        const auto batch = sw::load_batch(mesh, rows, sampler, step, micro);
+        Ids inputs(2, 12), targets(2, 12), documents(2, 12);
+        Index row = 0;
+        for (const auto number : sampler.sequences(step, micro)) {
+          rows.copy(number, &inputs(row, 0), &targets(row, 0), &documents(row, 0));
+          ++row;
+        }
+        CHECK(sw::full_tensor(batch.inputs) == inputs);
+        CHECK(sw::full_tensor(batch.targets) == targets);
+        CHECK(sw::full_tensor(*batch.documents) == documents);
+        CHECK(batch.counted == rows.counted(sampler, step));
+        counted += (targets.array() != -100).count();
+      }
+      CHECK(counted == rows.counted(sampler, step));
+      epoch += counted;
+    }
+    Index all = 0;
+    for (const auto& document : dialogues(23)) all += document.answers[0].size;
+    CHECK(epoch == all);  // each answer once
+  });
+  const sw::Mesh<dp> mesh(sw::world(), {sw::any});
+  CHECK_THROWS_WITH_AS(sw::load_batch(mesh, rows, BatchSampler(100, {.length = 12, .batch = 2}), 0),
+                       doctest::Contains("the sampler was made for 8 of 12"), std::invalid_argument);
+}
+
+TEST_CASE("no division of the work changes the loss of answers") {
+  for (const bool packed : {false, true}) {
+    const sw::DocumentRows rows(dialogues(29), {.length = 12, .packed = packed});
+    const BatchOptions options{.batch = 12, .seed = 3, .last = LastBatch::pad};
+    const auto expected = losses(sw::Mesh<dp, tp>(sw::self(), {1, 1}), rows, options);
+    CHECK(expected.back() < expected.front());
+    const int ranks = sw::world().size();
+    for (const Index micro_batches : {1, 2, 3, 6}) {
+      for (int groups = 1; groups <= ranks; ++groups) {
+        if (ranks % groups != 0) continue;
+        BatchOptions cut = options;
+        cut.micro_batches = micro_batches;
+        const auto curve = losses(sw::Mesh<dp, tp>(sw::world(), {groups, ranks / groups}), rows, cut);
+        CAPTURE(micro_batches);
+        CAPTURE(groups);
+        REQUIRE(curve.size() == expected.size());
+        for (std::size_t step = 0; step < curve.size(); ++step)
+          CHECK(std::abs(curve[step] - expected[step]) < 1e-9);
+      }
+    }
+  }
+}
+
 TEST_CASE("what cannot be loaded") {
   const sw::Mesh<dp> mesh(sw::world(), {sw::any});
   const BatchSampler sampler(100, {.length = 4, .batch = 6, .micro_batches = 2});
@@ -342,4 +454,27 @@ TEST_CASE("what one rank cannot open, none opens, and all say why") {
   CHECK(error({is_last ? folder / "none" : good}, bytes, {}) ==
         task + (folder / "none").string() + ": no such file or folder" + last);
   CHECK(error({good}, bytes, is_last ? std::filesystem::path() : folder / "cache") == "no error");
+}
+
+TEST_CASE("documents that one rank cannot read, none reads") {
+  const ScratchFolder folder;
+  const int ranks = sw::world().size();
+  const bool is_last = sw::world().rank() == ranks - 1;
+  const auto lines = folder.file("lines", "{\"text\": \"abc\"}\n"), bad = folder.file("bad", "{}"),
+             other = folder.file("other", "{\"text\": \"abd\"}\n");
+  const sw::Mesh<dp> mesh(sw::world(), {sw::any});
+  auto error = [&](const std::filesystem::path& path) {
+    return error_of([&] { sw::read_json_lines(mesh, {path}, sw::ByteTokenizer()); });
+  };
+  CHECK(error(lines) == "no error");
+  const std::string last = " (rank " + std::to_string(ranks - 1) + ")";
+  CHECK(error(is_last ? bad : lines) ==
+        "read_json_lines: " + bad.string() +
+            ":1: it is {}, expected an object with \"text\", with \"prompt\" and "
+            "\"completion\", or with \"messages\"" +
+            last);
+  if (ranks > 1) {
+    CHECK(error(is_last ? other : lines) ==
+          "read_json_lines: other documents than on rank 0: the files differ" + last);
+  }
 }

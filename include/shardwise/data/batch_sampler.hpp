@@ -107,6 +107,7 @@ struct BatchOptions {
   std::uint64_t seed = 0;   ///< of the orders
   LastBatch last = LastBatch::drop;
   Index ignore_index = ignore_index_default;  ///< the target that does not count, negative
+  bool shuffle = true;                        ///< else each epoch has the sequences in their order
 };
 
 /// The tokens cut into sequences, in an order of their own in each epoch. Sequence i has the inputs [i · length,
@@ -156,10 +157,11 @@ class BatchSampler {
     check(step);
     const Index first = first_place(step);
     return ranges::views::iota(first, first + options_.batch) |
-           ranges::views::transform([order = order_of(step)](Index place) -> std::optional<Index> {
-             if (place >= order.size()) return std::nullopt;
-             return order(place);
-           });
+           ranges::views::transform(
+               [order = order_of(step), shuffle = options_.shuffle](Index place) -> std::optional<Index> {
+                 if (place >= order.size()) return std::nullopt;
+                 return shuffle ? order(place) : place;
+               });
   }
   /// The same for one of its micro-batches, in [0, micro_batches).
   auto sequences(Index step, Index micro) const {
@@ -191,7 +193,9 @@ class BatchSampler {
     const Permutation order = order_of(step);
     const Index first = first_place(step), end = std::min(first + options_.batch, sequences_);
     Index targets = 0;
-    for (Index place = first; place < end; ++place) targets += inputs_of(order(place)).size;
+    for (Index place = first; place < end; ++place) {
+      targets += inputs_of(options_.shuffle ? order(place) : place).size;
+    }
     return targets;
   }
 

@@ -8,16 +8,16 @@
 /// ```
 /// const CrossEntropyLoss sum({.reduction = Reduction::sum});
 /// for (Index micro = 0; micro < sampler.options().micro_batches; ++micro) {
-///   auto [inputs, targets, counted] = load_batch(mesh, corpus, sampler, step, micro);
+///   auto batch = load_batch(mesh, corpus, sampler, step, micro);   // or of `DocumentRows`
 ///   Tape tape;
-///   auto loss = scale(sum(model(tape.constant(inputs)), targets), 1. / counted);   // gradients add up to the mean's
-///   tape.backward(loss);
+///   auto loss = scale(sum(model(tape.constant(batch.inputs)), batch.targets), 1. / batch.counted);
+///   tape.backward(loss);   // gradients add up to the mean's
 /// }
 /// ```
 
 #include <range/v3/view/slice.hpp>
 
-#include <shardwise/data/batch_sampler.hpp>
+#include <shardwise/data/document_rows.hpp>
 #include <shardwise/tensor/tensor.hpp>
 
 namespace shardwise {
@@ -50,11 +50,40 @@ struct LoadedBatch {
   TokenIds<MeshType>
       targets;        ///< one token further on; `ignore_index` where there is none, beside the input 0
   Index counted = 0;  ///< targets that are not `ignore_index`, of all ranks and the *whole* step
+  /// Of rows with borders, the number of each token's document; -1: padding.
+  std::optional<TokenIds<MeshType>> documents = {};
 };
 
-/// Loads a micro-batch of a step; nothing is sent. On a dry mesh nothing is read. Throws `std::invalid_argument`, on
-/// all ranks alike, for a step or micro-batch that is none, and for a sampler that was made for another number of
-/// tokens.
+namespace detail {
+
+/// fill(sequence, inputs, targets, documents) writes a row of this rank; `documents` are null unless they are wanted.
+template <class MeshType, class Fill>
+constexpr LoadedBatch<MeshType> load_rows(const MeshType& mesh, const BatchSampler& sampler, Index step,
+                                          Index micro, Index counted, bool with_documents, Fill fill) {
+  const Index length = sampler.options().length;
+  const Shape<2> shape{sampler.micro_batch(), length};
+  LoadedBatch<MeshType> batch{TokenIds<MeshType>(mesh, shape), TokenIds<MeshType>(mesh, shape), counted, {}};
+  if (with_documents) batch.documents.emplace(mesh, shape);
+  if constexpr (!MeshType::dry) {
+    const Range own = batch.inputs.box().range(0);
+    std::int32_t* inputs = batch.inputs.writable().data;
+    std::int32_t* targets = batch.targets.writable().data;
+    std::int32_t* documents = with_documents ? batch.documents->writable().data : nullptr;
+    for (const auto sequence : sampler.sequences(step, micro) | ranges::views::slice(own.begin, own.end())) {
+      fill(sequence, inputs, targets, documents);
+      inputs += length;
+      targets += length;
+      if (documents) documents += length;
+    }
+  }
+  return batch;
+}
+
+}  // namespace detail
+
+/// Loads a micro-batch of a step; nothing is sent. What the next step reads is asked of the device meanwhile, if the corpus
+/// has `read_ahead`. On a dry mesh nothing is read. Throws `std::invalid_argument`, on all ranks alike, for a step or
+/// micro-batch that is none, and for a sampler that was made for another number of tokens.
 template <class MeshType, TokenSource Corpus>
 constexpr LoadedBatch<MeshType> load_batch(const MeshType& mesh, const Corpus& corpus,
                                            const BatchSampler& sampler, Index step, Index micro = 0) {
@@ -63,31 +92,45 @@ constexpr LoadedBatch<MeshType> load_batch(const MeshType& mesh, const Corpus& c
     detail::fail({"load_batch: the corpus has ", corpus.size(), " tokens, but the sampler was made for ",
                   sampler.tokens()});
   }
-  const Index length = sampler.options().length;
-  const Shape<2> shape{sampler.micro_batch(), length};
-  LoadedBatch<MeshType> batch{TokenIds<MeshType>(mesh, shape), TokenIds<MeshType>(mesh, shape),
-                              sampler.counted(step)};
-  if constexpr (!MeshType::dry) {
+  std::vector<std::int32_t> tokens;
+  auto batch = detail::load_rows(
+      mesh, sampler, step, micro, sampler.counted(step), false,
+      [&](std::optional<Index> sequence, std::int32_t* inputs, std::int32_t* targets, std::int32_t*) {
+        const Index length = sampler.options().length;
+        tokens.clear();
+        if (sequence) {
+          const Range row = sampler.inputs_of(*sequence);
+          tokens.resize(static_cast<std::size_t>(row.size) + 1);
+          corpus.copy(row.begin, std::span(tokens));
+        }
+        const auto count = tokens.empty() ? 0 : static_cast<Index>(tokens.size()) - 1;
+        std::fill(std::copy_n(tokens.begin(), count, inputs), inputs + length, 0);
+        std::fill(std::copy_n(tokens.begin() + (count > 0), count, targets), targets + length,
+                  static_cast<std::int32_t>(sampler.options().ignore_index));
+      });
+  if constexpr (!MeshType::dry && requires { corpus.read_ahead(Index{}, Index{}); }) {
     const Range own = batch.inputs.box().range(0);
-    std::int32_t* inputs = batch.inputs.writable().data;
-    std::int32_t* targets = batch.targets.writable().data;
-    std::vector<std::int32_t> tokens;
-    for (const auto sequence : sampler.sequences(step, micro) | ranges::views::slice(own.begin, own.end())) {
-      tokens.clear();
-      if (sequence) {
-        const Range row = sampler.inputs_of(*sequence);
-        tokens.resize(static_cast<std::size_t>(row.size) + 1);
-        corpus.copy(row.begin, std::span(tokens));
-      }
-      const auto count = tokens.empty() ? 0 : static_cast<Index>(tokens.size()) - 1;
-      std::fill(std::copy_n(tokens.begin(), count, inputs), inputs + length, 0);
-      std::fill(std::copy_n(tokens.begin() + (count > 0), count, targets), targets + length,
-                static_cast<std::int32_t>(sampler.options().ignore_index));
-      inputs += length;
-      targets += length;
+    for (const auto next : sampler.sequences(step + 1, micro) | ranges::views::slice(own.begin, own.end())) {
+      if (!next) continue;
+      const Range row = sampler.inputs_of(*next);
+      corpus.read_ahead(row.begin, row.size + 1);
     }
   }
   return batch;
+}
+
+/// The same of documents. Throws `std::invalid_argument` for a sampler that was made for other rows.
+template <class MeshType>
+LoadedBatch<MeshType> load_batch(const MeshType& mesh, const DocumentRows& rows, const BatchSampler& sampler,
+                                 Index step, Index micro = 0) {
+  sampler.check(step, micro);
+  if (rows.size() != sampler.sequence_count() || rows.options().length != sampler.options().length) {
+    detail::fail({"load_batch: there are ", rows.size(), " rows of ", rows.options().length,
+                  ", but the sampler was made for ", sampler.sequence_count(), " of ",
+                  sampler.options().length});
+  }
+  return detail::load_rows(mesh, sampler, step, micro, rows.counted(sampler, step), true,
+                           [&](const auto& row, auto... to) { rows.copy(row, to...); });
 }
 
 }  // namespace shardwise

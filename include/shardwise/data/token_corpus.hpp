@@ -213,6 +213,15 @@ class TokenCorpus {
   /// A number that differs between corpora: of tokens, text and tokenizer. A run that goes on can compare it.
   std::uint64_t fingerprint() const { return header_.header_checksum; }
 
+  /// The tokens from `begin` on. Throws `std::out_of_range` if there are not so many.
+  TokenCorpus part(Index begin, Index count) const {
+    check_range(begin, count);
+    TokenCorpus part = *this;
+    part.header_.count = static_cast<std::uint64_t>(count);
+    part.tokens_ += begin * static_cast<Index>(header_.token_bytes);
+    return part;
+  }
+
   /// The token at a position in [0, size()), which is not checked.
   std::int32_t operator[](Index position) const {
     return header_.token_bytes == 2 ? at<std::uint16_t>(position) : at<std::int32_t>(position);
@@ -221,18 +230,25 @@ class TokenCorpus {
   /// Copies the tokens from `begin` on. Throws `std::out_of_range` if there are not so many.
   void copy(Index begin, std::span<std::int32_t> to) const {
     const auto count = static_cast<Index>(to.size());
-    if (begin < 0 || begin > size() || count > size() - begin) {
-      detail::fail<std::out_of_range>({"TokenCorpus: tokens ", begin, " to ", begin + count, " of ", size()});
-    }
+    check_range(begin, count);
     if (count == 0) return;
-    if (file_) {
-      const auto bytes = static_cast<Index>(header_.token_bytes);
-      file_->will_need(static_cast<Index>(sizeof header_) + begin * bytes, count * bytes);
-    }
+    read_ahead(begin, count);
     for (Index i = 0; i < count; ++i) to[static_cast<std::size_t>(i)] = (*this)[begin + i];
   }
 
+  /// Asks the system to begin to read tokens that are there: a later `copy` finds them in memory.
+  void read_ahead(Index begin, Index count) const {
+    if (!file_) return;
+    const auto bytes = static_cast<Index>(header_.token_bytes);
+    file_->will_need(tokens_ - file_->data() + begin * bytes, count * bytes);
+  }
+
  private:
+  void check_range(Index begin, Index count) const {
+    if (begin >= 0 && begin <= size() && count >= 0 && count <= size() - begin) return;
+    detail::fail<std::out_of_range>({"TokenCorpus: tokens ", begin, " to ", begin + count, " of ", size()});
+  }
+
   template <class Stored>
   std::int32_t at(Index position) const {
     Stored token;

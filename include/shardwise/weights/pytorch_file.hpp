@@ -1,0 +1,207 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Weights as a file that `torch.load(file, weights_only=True)` reads: a dictionary of tensors, as `torch.save` writes it
+/// since PyTorch 1.6. It is a zip file (APPNOTE 6.3.10, nothing compressed, with 64-bit sizes) of a pickle of protocol 2,
+/// which says what there is, and of the elements of each tensor.
+///
+/// ```
+/// write_pytorch_file(Weights("llama/"), "llama/pytorch_model.bin");
+/// ```
+
+#include <shardwise/weights/weights.hpp>
+
+namespace shardwise {
+
+namespace detail {
+
+/// CRC-32 as zip files have it.
+class Crc32 {
+ public:
+  void add(std::string_view bytes) {
+    static constexpr auto table = [] {
+      std::array<std::uint32_t, 256> all{};
+      for (std::uint32_t byte = 0; byte < 256; ++byte) {
+        std::uint32_t value = byte;
+        for (int bit = 0; bit < 8; ++bit) value = value >> 1 ^ (value & 1 ? 0xedb88320u : 0);
+        all[byte] = value;
+      }
+      return all;
+    }();
+    for (const char byte : bytes)
+      value_ = table[(value_ ^ static_cast<unsigned char>(byte)) & 0xff] ^ value_ >> 8;
+  }
+  std::uint32_t value() const { return ~value_; }
+
+ private:
+  std::uint32_t value_ = ~std::uint32_t{0};
+};
+
+/// Adds little-endian numbers.
+template <class... Numbers>
+void append_numbers(std::string& bytes, Numbers... numbers) {
+  (bytes.append(reinterpret_cast<const char*>(&numbers), sizeof numbers), ...);
+}
+
+/// Writes a zip file from its beginning on.
+class ZipWriter {
+ public:
+  explicit ZipWriter(const File& file) : file_(file) {}
+
+  /// `fill(write)` calls write(bytes) until all `size` bytes are there; they begin at a multiple of 64.
+  template <class Fill>
+  void add(const std::string& name, Index size, Fill fill) {
+    Entry entry{name, size, end_, 0};
+    constexpr Index fixed = 30, sizes = 20, head_of_filler = 4, alignment = 64;
+    const Index unfilled = end_ + fixed + static_cast<Index>(name.size()) + sizes + head_of_filler;
+    const auto filler = static_cast<std::uint16_t>((alignment - unfilled % alignment) % alignment);
+    const Index begin = unfilled + filler;
+    Index at = begin;
+    Crc32 sum;
+    fill([&](std::string_view bytes) {
+      sum.add(bytes);
+      file_.write(bytes.data(), static_cast<Index>(bytes.size()), at);
+      at += static_cast<Index>(bytes.size());
+    });
+    entry.sum = sum.value();
+    std::string head;
+    append_numbers(head, std::uint32_t{0x04034b50});
+    append_common(head, entry, static_cast<std::uint16_t>(sizes + head_of_filler + filler));
+    head += name;
+    append_numbers(head, std::uint16_t{1}, std::uint16_t{16}, std::uint64_t(size), std::uint64_t(size));
+    append_numbers(head, std::uint16_t{0x4246}, filler);
+    head.append(filler, 'Z');
+    file_.write(head.data(), static_cast<Index>(head.size()), end_);
+    end_ = at;
+    entries_.push_back(std::move(entry));
+  }
+  void add(const std::string& name, std::string_view bytes) {
+    add(name, static_cast<Index>(bytes.size()), [&](auto write) { write(bytes); });
+  }
+
+  /// The directory.
+  void finish() {
+    std::string all;
+    for (const Entry& entry : entries_) {
+      append_numbers(all, std::uint32_t{0x02014b50}, version);
+      append_common(all, entry, 28);
+      append_numbers(all, std::uint16_t{0}, std::uint16_t{0}, std::uint16_t{0}, std::uint32_t{0}, elsewhere);
+      all += entry.name;
+      append_numbers(all, std::uint16_t{1}, std::uint16_t{24}, std::uint64_t(entry.size),
+                     std::uint64_t(entry.size), std::uint64_t(entry.offset));
+    }
+    const std::uint64_t count = entries_.size(), size = all.size(), begin = std::uint64_t(end_);
+    append_numbers(all, std::uint32_t{0x06064b50}, std::uint64_t{44}, version, version, std::uint32_t{0},
+                   std::uint32_t{0}, count, count, size, begin);
+    append_numbers(all, std::uint32_t{0x07064b50}, std::uint32_t{0}, begin + size, std::uint32_t{1});
+    append_numbers(all, std::uint32_t{0x06054b50}, std::uint16_t{0}, std::uint16_t{0}, std::uint16_t{0xffff},
+                   std::uint16_t{0xffff}, elsewhere, elsewhere, std::uint16_t{0});
+    file_.write(all.data(), static_cast<Index>(all.size()), end_);
+  }
+
+ private:
+  struct Entry {
+    std::string name;
+    Index size, offset;
+    std::uint32_t sum;
+  };
+  static constexpr std::uint16_t version = 45;            // has 64-bit sizes,
+  static constexpr std::uint32_t elsewhere = 0xffffffff;  // which stand in an extra field
+  static constexpr std::uint16_t first_day = 1 << 5 | 1;  // of 1980
+
+  static void append_common(std::string& bytes, const Entry& entry, std::uint16_t extra) {
+    append_numbers(bytes, version, std::uint16_t{0}, std::uint16_t{0}, std::uint16_t{0}, first_day, entry.sum,
+                   elsewhere, elsewhere, static_cast<std::uint16_t>(entry.name.size()), extra);
+  }
+
+  const File& file_;
+  Index end_ = 0;
+  std::vector<Entry> entries_;
+};
+
+/// What PyTorch calls the class of a storage. Throws for types that weights have not.
+inline std::string storage_of(StoredType type) {
+  if (type == StoredType::f64) return "DoubleStorage";
+  if (type == StoredType::f32) return "FloatStorage";
+  if (type == StoredType::bf16) return "BFloat16Storage";
+  if (type == StoredType::f16) return "HalfStorage";
+  fail<std::runtime_error>({"expected the type F64, F32, BF16 or F16, found ", name_of(type)});
+}
+
+/// {name: _rebuild_tensor_v2(storage, 0, sizes, strides, False, OrderedDict())}
+inline std::string pickle_of(const std::vector<const StoredTensor*>& tensors) {
+  std::string all = "\x80\x02}(";
+  auto add_text = [&](const std::string& text) {
+    append_numbers(all += 'X', static_cast<std::uint32_t>(text.size()));
+    all += text;
+  };
+  auto add_number = [&](Index number) {
+    if (number <= std::numeric_limits<std::int32_t>::max()) {
+      append_numbers(all += 'J', static_cast<std::int32_t>(number));
+    } else {
+      append_numbers(all += "\x8a\x08", std::int64_t{number});
+    }
+  };
+  auto add_numbers = [&](const std::vector<Index>& numbers) {
+    all += '(';
+    for (const Index number : numbers) add_number(number);
+    all += 't';
+  };
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const StoredTensor& tensor = *tensors[i];
+    std::vector<Index> strides(tensor.shape.size(), 1);
+    for (std::size_t dim = strides.size(); dim-- > 1;) strides[dim - 1] = strides[dim] * tensor.shape[dim];
+    add_text(tensor.name);
+    all += "ctorch._utils\n_rebuild_tensor_v2\n((";
+    add_text("storage");
+    all += "ctorch\n" + storage_of(tensor.type) + "\n";
+    add_text(std::to_string(i));
+    add_text("cpu");
+    add_number(tensor.bytes / size_of(tensor.type));
+    all += "tQ";
+    add_number(0);
+    add_numbers(tensor.shape);
+    add_numbers(strides);
+    all +=
+        "\x89"
+        "ccollections\nOrderedDict\n)RtR";
+  }
+  return all + "u.";
+}
+
+}  // namespace detail
+
+/// Writes all tensors, in one process, and in little memory. The file appears by one rename when it is whole. Throws
+/// `std::runtime_error`, which names the file, the tensor and what is wrong.
+inline void write_pytorch_file(const Weights& weights, const std::filesystem::path& path) {
+  std::vector<const StoredTensor*> tensors;
+  for (const SafetensorsFile& file : weights.files()) {
+    for (const StoredTensor& tensor : file.tensors()) tensors.push_back(&tensor);
+  }
+  detail::TemporaryFile temporary(path, detail::temporary_token());
+  detail::ZipWriter zip(temporary.file());
+  zip.add("model/data.pkl", detail::naming(path.string(), [&] { return detail::pickle_of(tensors); }));
+  zip.add("model/byteorder", "little");
+  std::vector<char> slab(std::size_t{1} << 20);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const StoredTensor& tensor = *tensors[i];
+    const detail::File source(weights.file_of(tensor.name).path(), O_RDONLY);
+    zip.add("model/data/" + std::to_string(i), tensor.bytes, [&](auto write) {
+      for (Index done = 0; done < tensor.bytes;) {
+        const Index count = std::min(tensor.bytes - done, static_cast<Index>(slab.size()));
+        source.read(slab.data(), count, tensor.offset + done);
+        write(std::string_view(slab.data(), static_cast<std::size_t>(count)));
+        done += count;
+      }
+    });
+  }
+  zip.add("model/version", "3\n");
+  zip.finish();
+  temporary.file().sync();
+  temporary.commit();
+  detail::sync_folder(detail::folder_of(path));
+}
+
+}  // namespace shardwise

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: 2026 The Shardwise developers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Runs the commands of docs/learn/fine-tuning.md as they stand there; then the fine-tuning again, divided otherwise: losses
+are the same, what is held out becomes likelier, and both forms of the exported weights hold the same numbers.
+
+    fine_tuning_test.py PAGE PROGRAMS TEXT     the page, the folder of the programs, a text to learn from
+"""
+
+import collections
+import json
+import math
+import os
+import pickle
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+
+def run(script, folder, programs, text):
+    environment = dict(os.environ, PATH=programs + os.pathsep + os.environ["PATH"], TEXT=text)
+    job = subprocess.run(["bash", "-e", "-c", script], cwd=folder, env=environment, capture_output=True, text=True)
+    if job.returncode != 0:
+        sys.exit("%s\nended with %d:\n%s%s" % (script, job.returncode, job.stdout, job.stderr))
+    return job.stdout
+
+
+def losses(path):
+    """Of the steps, and of what is held out."""
+    with open(path, encoding="utf-8") as log:
+        steps = [json.loads(line) for line in log][1:]
+    return [s["loss"] for s in steps], [s["held_out_loss"] for s in steps if "held_out_loss" in s]
+
+
+def safetensors(path):
+    """Shape and bytes of each tensor."""
+    with open(path, "rb") as file:
+        data = file.read()
+    (size,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + size])
+    header.pop("__metadata__", None)
+    data = data[8 + size :]
+    return {name: (tuple(t["shape"]), data[slice(*t["data_offsets"])]) for name, t in header.items()}
+
+
+class Tensors(pickle.Unpickler):
+    """What torch.load makes of the pickle: tensors from parts of the zip file."""
+
+    def __init__(self, archive):
+        super().__init__(archive.open("model/data.pkl"))
+        self.archive = archive
+
+    def find_class(self, module, name):
+        if (module, name) == ("collections", "OrderedDict"):
+            return collections.OrderedDict
+        if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
+            return self.tensor
+        if (module, name) == ("torch", "FloatStorage"):
+            return 4
+        raise ValueError("%s.%s" % (module, name))
+
+    def persistent_load(self, what):
+        kind, bytes_each, key, where, count = what
+        data = self.archive.read("model/data/" + key)
+        assert (kind, where, len(data)) == ("storage", "cpu", count * bytes_each), what
+        return data
+
+    @staticmethod
+    def tensor(data, offset, shape, strides, requires_grad, hooks):
+        expected = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+        assert (offset, strides, requires_grad, hooks) == (0, expected, False, {})
+        return shape, data
+
+
+def main():
+    page, programs, text = sys.argv[1:]
+    with open(page, encoding="utf-8") as file:
+        commands = re.findall(r"^```sh\n(.*?)^```", file.read(), re.MULTILINE | re.DOTALL)
+    (tune,) = [c for c in commands if "--from" in c]
+    with tempfile.TemporaryDirectory() as folder:
+        for command in commands:
+            said = run(command, folder, programs, text)
+            if command == tune:
+                print(said)
+                assert re.search(r"ETA 0:00  epoch 12\.00/12\.00", said), said
+        expected, held_out = losses(folder + "/log.jsonl")
+        assert len(expected) == 96 and len(held_out) == 2, (len(expected), held_out)
+        assert expected[-1] < 0.5 * expected[0] and held_out[1] < 0.5 * held_out[0], (expected, held_out)
+        with open(folder + "/tuned/config.json", encoding="utf-8") as file:
+            assert json.load(file)["max_position_embeddings"] == 128
+        with open(folder + "/tuned/chat_template.jinja", encoding="utf-8") as file:
+            assert "<assistant>" in file.read()
+        for ranks, options in [(1, "--micro-batches 2"), (2, "--zero 3"), (4, "--pp 2 --micro-batches 4 --zero 1")]:
+            again = re.sub(r"-n \d+", "-n %d" % ranks, tune).replace("--tp 2", options).replace("--export tuned", "")
+            again = again.replace("--export-best best", "--export other%d --format pytorch" % ranks)
+            run(again, folder, programs, text)
+            now, now_held_out = losses(folder + "/log.jsonl")
+            worst = max(abs(a - b) for a, b in zip(expected + held_out, now + now_held_out))
+            print("%d ranks, %s: losses differ by %.1e" % (ranks, options, worst))
+            assert len(now) == len(expected) and worst < 1e-4, worst
+            with zipfile.ZipFile(folder + "/other%d/pytorch_model.bin" % ranks) as archive:
+                assert archive.testzip() is None
+                tensors = Tensors(archive).load()
+            assert not os.path.exists(folder + "/other%d/model.safetensors" % ranks)
+            tuned = safetensors(folder + "/tuned/model.safetensors")
+            assert {n: t[0] for n, t in tuned.items()} == {n: t[0] for n, t in tensors.items()}
+            for name, (_, data) in tuned.items():
+                count = len(data) // 4
+                pairs = zip(struct.unpack("<%df" % count, data), struct.unpack("<%df" % count, tensors[name][1]))
+                assert max(abs(a - b) for a, b in pairs) < 1e-2, name
+
+
+if __name__ == "__main__":
+    main()

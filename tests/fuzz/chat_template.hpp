@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// A chat template, and a dialogue by it.
+
+#include <shardwise/text/chat_template.hpp>
+
+#include "target.hpp"
+
+namespace fuzz {
+
+inline Target chat_template() {
+  const std::vector<std::string> seeds{
+      "{% for m in messages %}{{'<|' + m['role'] + '|>\\n' + m.content | trim + eos_token}}{% endfor %}"
+      "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}",
+      "{%- set all = messages -%}{% for m in all %}\n  {#- note #}{% if loop.first and not m.role == "
+      "\"user\" %}"
+      "{% set x = bos_token + m.content.strip() %}{{ x }}{% elif loop.index0 == 0 or loop.last != '' %}a"
+      "{%- else -%} b {% endif %}{% endfor %}",
+  };
+  return {"chat_template", seeds, [](std::string_view input) {
+            const auto messages = shardwise::parse_json(
+                R"([{"role": "user", "content": " Hi "}, {"role": "assistant", "content": "Ho"}])",
+                "messages");
+            taken("chat", [&] {
+              const shardwise::ChatTemplate chat(input, "<s>", "</s>", "chat");
+              for (const bool prompt : {false, true}) chat.render(messages, prompt);
+            });
+          }};
+}
+
+}  // namespace fuzz
