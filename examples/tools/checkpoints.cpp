@@ -24,6 +24,7 @@ sw::Json notes_of(const Run& run) {
       {"batch", job.batch},
       {"context", job.model.context},
       {"pad", options.pad},
+      {"packed", job.packed},
       {"steps", options.steps},
       {"rate", options.rate},
       {"rate_schedule", sw::name_of(options.decay)},
@@ -70,7 +71,7 @@ void Checkpoints::resume_from(const std::filesystem::path& last) {
     if (was == notes_[name]) return "";
     return std::string("\"") + name + "\" was " + was.dump() + ", and is " + notes_[name].dump();
   };
-  for (const char* name : {"text", "seed", "batch", "context", "pad", "held_out", "in_order"}) {
+  for (const char* name : {"text", "seed", "batch", "context", "pad", "packed", "held_out", "in_order"}) {
     const std::string other = change(name);
     if (!other.empty()) throw std::runtime_error(last.string() + ": of another run: " + other);
   }

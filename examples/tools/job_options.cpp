@@ -44,6 +44,7 @@ void add_job_options(CLI::App& app, JobOptions& options) {
                "shard the sequence over --tp between the layers");
   app.add_flag("--recompute", job.recompute, "keep a layer's input only, and compute the rest again");
   app.add_flag("--bf16", job.bf16, "parameters and activations in bfloat16, with master weights in float");
+  app.add_flag("--packed", job.packed, "documents share rows, and do not see each other");
   add_count(app, "--micro-batches", job.micro_batches, "parts of a batch that are run one after another");
   app.add_option("--bucket-kib", options.bucket_kib, "of gradients that are reduced together")
       ->check(CLI::Range(0, 1 << 30));

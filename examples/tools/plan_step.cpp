@@ -38,7 +38,11 @@ StepPlan planned(const StepJob& job, const JobSizes& coordinates, sw::EventLog* 
   const sw::Pipeline pipeline(mesh, schedule_of(job));
   auto stages = make_stages<sw::Llama<Mesh, Plan, T>>(pipeline, job);
   sw::AdamW adamw({}, options.reduction);
-  auto load = [&](sw::Index micro) { return sw::load_batch(pipeline.mesh(), tokens, sampler, 0, micro); };
+  auto load = [&](sw::Index micro) {
+    auto batch = sw::load_batch(pipeline.mesh(), tokens, sampler, 0, micro);
+    if (job.packed) batch.documents.emplace(pipeline.mesh(), batch.inputs.shape());
+    return batch;
+  };
   train_step(pipeline, stages, adamw, options, load);  // makes the optimizer's state
   recorder.restart();
   recorder.set_log(log);

@@ -123,6 +123,7 @@ Run::Run(TrainOptions options)
 void Run::open_data() {
   const sw::BatchOptions batches = batches_of(options_);
   if (options_.data.empty()) {
+    if (job().packed) throw std::invalid_argument("--packed is for documents: give --data");
     const sw::TokenCorpus corpus = sw::open_token_corpus(mesh_, options_.text, tokenizer_, options_.cache);
     fingerprint_ = corpus.fingerprint();
     const auto last = static_cast<sw::Index>(options_.held_out * static_cast<double>(corpus.size()));
@@ -138,7 +139,7 @@ void Run::open_data() {
   if (!special.ends.empty()) reading.end = special.ends.front();
   auto documents = sw::read_json_lines(mesh_, options_.data, tokenizer_, reading);
   fingerprint_ = sw::fingerprint_of(documents);
-  const sw::RowOptions rows{.length = batches.length};
+  const sw::RowOptions rows{.length = batches.length, .packed = job().packed};
   if (options_.held_out > 0) {
     held_out_.emplace(sw::DocumentRows(sw::hold_out(documents, options_.held_out, options_.seed), rows),
                       evaluated(batches));

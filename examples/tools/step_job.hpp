@@ -29,6 +29,7 @@ struct StepJob {
   int chunks = 0;                 ///< stages on each rank along pp; 0: as the schedule has them
   int zero_level = 0;
   bool sequence_parallel = false, recompute = false, bf16 = false;
+  bool packed = false;  ///< a sequence is a row of documents, which do not see each other
   sw::Index batch = 1;  ///< sequences of a step, of all ranks and micro-batches together
   sw::Index micro_batches = 1;
   sw::Index bucket_bytes = sw::Index{8} << 20;

@@ -22,6 +22,7 @@ struct StepOptions {
   sw::Index micro_batches = 1;  ///< parts of the batch that are run one after another
   sw::Shape<3> activations{};   ///< of one, between two layers
   double max_norm = 1;          ///< that gradients are clipped to
+  bool packed = false;          ///< batches have documents, which do not see each other
   sw::ReduceOptions reduction = {};
 };
 
@@ -29,6 +30,7 @@ constexpr StepOptions step_options_of(const StepJob& job, double max_norm) {
   return {.micro_batches = job.micro_batches,
           .activations = {job.batch / job.micro_batches, job.model.context, job.model.features},
           .max_norm = max_norm,
+          .packed = job.packed,
           .reduction = {.bucket_bytes = job.bucket_bytes, .in_background = job.in_background}};
 }
 
@@ -48,8 +50,8 @@ struct Always {
   constexpr bool operator()(const StepResult&) const { return true; }
 };
 
-/// The passes of one step; returns its loss.
-template <class Pipeline, class Llama, class Load>
+/// The passes of one step; returns its loss. `Documents`: of batches that have some.
+template <bool Documents, class Pipeline, class Llama, class Load>
 constexpr double run_passes(const Pipeline& pipeline, sw::Stages<Llama>& stages, const StepOptions& options,
                             Load load) {
   const sw::LinearCrossEntropyLoss sum_of_losses({.reduction = sw::Reduction::sum});
@@ -60,7 +62,13 @@ constexpr double run_passes(const Pipeline& pipeline, sw::Stages<Llama>& stages,
     return pipeline.run(
         stages, options.activations,
         [&](sw::Tape& tape, Llama& part, int i) { return part.begin(tape.constant(load(i).inputs)); },
-        [](Llama& part, const auto& x) { return part.middle(x); },
+        [&](Llama& part, const auto& x, [[maybe_unused]] int i) {
+          if constexpr (Documents) {
+            return part.middle(x, *load(i).documents);
+          } else {
+            return part.middle(x);
+          }
+        },
         [&](Llama& part, const auto& x, int i) {
           const auto batch = load(i);
           return mean_of(part.end(x, batch.targets, sum_of_losses), batch.counted);
@@ -73,7 +81,15 @@ constexpr double run_passes(const Pipeline& pipeline, sw::Stages<Llama>& stages,
   for (sw::Index i = 0; i < options.micro_batches; ++i) {
     const auto batch = load(i);
     sw::Tape tape;
-    auto loss = mean_of(model(tape.constant(batch.inputs), batch.targets, sum_of_losses), batch.counted);
+    auto loss = mean_of(
+        [&] {
+          if constexpr (Documents) {
+            return model(tape.constant(batch.inputs), *batch.documents, batch.targets, sum_of_losses);
+          } else {
+            return model(tape.constant(batch.inputs), batch.targets, sum_of_losses);
+          }
+        }(),
+        batch.counted);
     reduction.last = i + 1 == options.micro_batches;
     sw::backward_and_reduce(loss, model, reduction);
     if constexpr (!sw::tensor_of<decltype(loss)>::MeshOf::dry) {
@@ -93,7 +109,9 @@ double sum_of_losses(const Pipeline& pipeline, sw::Stages<Llama>& stages, const 
     const auto batch = load(i);
     sum += pipeline.forward(
         stages, options.activations, [&](Llama& part) { return part.begin(batch.inputs); },
-        [](Llama& part, const auto& x) { return part.middle(x); },
+        [&](Llama& part, const auto& x) {
+          return options.packed ? part.middle(x, *batch.documents) : part.middle(x);
+        },
         [&](Llama& part, const auto& x) {
           return static_cast<double>(sw::item(part.end(x, batch.targets, criterion)));
         });
@@ -110,7 +128,8 @@ template <class Pipeline, class Llama, class Optimizer, class Load, class Before
 constexpr StepResult train_step(const Pipeline& pipeline, sw::Stages<Llama>& stages, Optimizer& optimizer,
                                 const StepOptions& options, Load load, BeforeUpdate before_update = {}) {
   StepResult result;
-  result.loss = run_passes(pipeline, stages, options, load);
+  result.loss = options.packed ? run_passes<true>(pipeline, stages, options, load)
+                               : run_passes<false>(pipeline, stages, options, load);
   result.norm = pipeline.clip_gradients(stages, options.max_norm);
   if (before_update(result)) optimizer.step(stages);
   return result;

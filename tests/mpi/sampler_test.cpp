@@ -93,6 +93,10 @@ static_assert(as_on_a_real_mesh<sw::DryMesh<dp, tp>>({2, 2}, {1, 0}, 3));
 static_assert(as_on_a_real_mesh<sw::DryMesh<tp>>({2}, {1}, 7));
 static_assert(as_on_a_real_mesh<sw::DryMesh<replica, tp, dp>>({2, 1, 2}, {1, 0, 1}, 1));
 
+static_assert(std::same_as<sw::TokenIds<sw::Mesh<dp, sw::cp>>,
+                           sw::Tensor<std::int32_t, 2, sw::Mesh<dp, sw::cp>, Shard<0>, Shard<1>>>);
+static_assert(std::same_as<sw::DocumentNumbers<sw::Mesh<dp, sw::cp>>,
+                           sw::Tensor<std::int32_t, 2, sw::Mesh<dp, sw::cp>, Shard<0>, Replicate>>);
 static_assert(
     std::same_as<sw::TokenIds<sw::Mesh<replica, tp, dp>>,
                  sw::Tensor<std::int32_t, 2, sw::Mesh<replica, tp, dp>, Shard<0>, Replicate, Shard<0>>>);
@@ -135,8 +139,12 @@ void same_batches_on(const MeshType& mesh, const BatchSampler& sampler) {
       const Whole whole = expected(sampler, step, micro);
       const sw::Range own = batch.inputs.box().range(0);
       CHECK(batch.inputs.shape() == sw::Shape<2>{sampler.micro_batch(), sampler.options().length});
-      CHECK(batch.inputs.local() == whole.inputs.middleRows(own.begin, own.size));
-      CHECK(batch.targets.local() == whole.targets.middleRows(own.begin, own.size));
+      const sw::Range positions = batch.inputs.box().range(1);
+      const auto mine = [&](const Ids& all) {
+        return Ids(all.block(own.begin, positions.begin, own.size, positions.size));
+      };
+      CHECK(batch.inputs.local() == mine(whole.inputs));
+      CHECK(batch.targets.local() == mine(whole.targets));
       CHECK(sw::full_tensor(batch.inputs) == whole.inputs);  // so groups have all rows, and each row once
       CHECK(sw::full_tensor(batch.targets) == whole.targets);
 
@@ -164,6 +172,7 @@ void on_each_mesh(F f) {
     f(sw::Mesh<dp, tp>(sw::world(), {groups, sw::any}));
     f(sw::Mesh<tp, dp>(sw::world(), {sw::any, groups}));
     f(sw::Mesh<replica, dp>(sw::world(), {groups, sw::any}));
+    f(sw::Mesh<dp, sw::cp>(sw::world(), {groups, sw::any}));
     f(sw::Mesh<replica, tp, dp>(sw::world(), {groups, 1, sw::any}));
   }
   f(sw::Mesh<dp>(sw::world(), {sw::any}));

@@ -103,8 +103,8 @@ class DocumentRows {
     return targets;
   }
 
-  /// Writes a row; without a number one of padding. `documents` become the numbers of its documents, from 0 on, and -1 for
-  /// padding.
+  /// Writes a row; without a number one of padding. `documents`, if not null, become the numbers of its documents, from 0 on,
+  /// and -1 for padding.
   void copy(std::optional<Index> number, std::int32_t* inputs, std::int32_t* targets,
             std::int32_t* documents) const {
     Index filled = 0;
@@ -113,7 +113,7 @@ class DocumentRows {
       const Index begin = begin_of(row.first);
       for (Index i = 0; i < row.documents; ++i) {
         const Index end = ends_[static_cast<std::size_t>(row.first + i)] - begin;
-        std::fill(documents + filled, documents + end, static_cast<std::int32_t>(i));
+        if (documents) std::fill(documents + filled, documents + end, static_cast<std::int32_t>(i));
         filled = end;
       }
       std::copy_n(inputs_.begin() + begin, filled, inputs);
@@ -121,7 +121,7 @@ class DocumentRows {
     }
     std::fill(inputs + filled, inputs + options_.length, options_.padding);
     std::fill(targets + filled, targets + options_.length, static_cast<std::int32_t>(options_.ignore_index));
-    std::fill(documents + filled, documents + options_.length, -1);
+    if (documents) std::fill(documents + filled, documents + options_.length, -1);
   }
 
  private:

@@ -35,6 +35,7 @@ struct kvr {
 struct cp {
   static constexpr const char* name = "cp";
   static constexpr bool data = true;
+  static constexpr bool sequence = true;
 };
 /// Pipeline parallelism: ranks along it hold different layers.
 struct pp {
@@ -43,7 +44,7 @@ struct pp {
 };
 
 /// `name` is printed; on a `data` axis ranks work on different samples, so modules store their parameters
-/// `Reduced` there.
+/// `Reduced` there. On one that says `sequence = true` besides, they work on different positions of the same samples.
 template <class A>
 concept MeshAxis = requires {
   { A::name } -> std::convertible_to<const char*>;
@@ -51,6 +52,12 @@ concept MeshAxis = requires {
 };
 
 namespace detail {
+
+template <class Axis>
+inline constexpr bool along_sequences = false;
+template <class Axis>
+  requires requires { Axis::sequence; }
+inline constexpr bool along_sequences<Axis> = Axis::sequence;
 
 template <class Axis, class... All>
 inline constexpr int times_among = (int{std::same_as<Axis, All>} + ...);
@@ -65,6 +72,7 @@ struct AxisList {
   static_assert(((detail::times_among<Axes, Axes...> == 1) && ...), "an axis is named twice");
   static constexpr Array<const char*, count> names{Axes::name...};
   static constexpr Array<bool, count> data{Axes::data...};
+  static constexpr Array<bool, count> sequence{detail::along_sequences<Axes>...};
 
   /// The position of an axis, or -1.
   template <class A>
