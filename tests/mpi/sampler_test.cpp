@@ -197,6 +197,27 @@ TEST_CASE("the same batches on every mesh, each rank its own rows") {
   }
 }
 
+TEST_CASE("what the next step reads is asked for ahead") {
+  struct Ahead : Counting {
+    std::multiset<Index>* asked;
+    void read_ahead(Index begin, Index tokens) const {
+      CHECK(begin + tokens <= size());
+      asked->insert(begin);
+    }
+  };
+  const sw::Mesh<dp> mesh(sw::world(), {sw::any});
+  std::multiset<Index> read, asked, before;
+  const Ahead corpus{{100, &read}, &asked};
+  const BatchSampler sampler(100, {.length = 6, .batch = 8, .micro_batches = 2, .last = LastBatch::pad});
+  for (Index step = 0; step < 4; ++step) {
+    read.clear();
+    asked.clear();
+    sw::load_batch(mesh, corpus, sampler, step, 1);
+    if (step > 0) CHECK(read == before);
+    before = asked;
+  }
+}
+
 TEST_CASE("a step's batch does not depend on the steps before") {
   const sw::Mesh<dp> mesh(sw::world(), {sw::any});
   const Counting corpus{1000};
