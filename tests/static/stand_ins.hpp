@@ -197,8 +197,7 @@ struct CrossEntropy : Complete {
 /// Like causal attention: a query looks at the keys up to its own position, with weights that all of these
 /// keys make together. The kernel counts the positions of keys in its block, so they may not be cut.
 struct Attention {
-  static constexpr Signature signature =
-      Signature::of("bshd", "bthd", "bthd", "bshd").whole('t').whole('d');
+  static constexpr Signature signature = Signature::of("bshd", "bthd", "bthd", "bshd").whole('t').whole('d');
   template <class T>
   static constexpr void run(const Inputs<T>& in, Tiny<T>& y) {
     for (Index b = 0; b < y.size(0); ++b) {
