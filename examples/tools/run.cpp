@@ -67,7 +67,8 @@ sw::ScheduleSettings rates_of(const TrainOptions& options) {
           .peak = options.rate,
           .floor = options.floor * options.rate,
           .warmup = options.warmup_steps(),
-          .steps = options.steps};
+          .steps = options.steps,
+          .first = options.first};
 }
 
 /// Of the log.
@@ -101,6 +102,8 @@ nlohmann::ordered_json description(const TrainOptions& options, const Job& mesh)
           {"rate", options.rate},
           {"rate_schedule", sw::name_of(options.decay)},
           {"weight_decay", options.weight_decay},
+          {"betas", options.betas},
+          {"epsilon", options.epsilon},
           {"clip", options.max_norm},
           {"seed", options.seed}};
 }

@@ -41,9 +41,14 @@ void add_run_options(CLI::App& app, TrainOptions& options) {
   app.add_option("--rate", options.rate, "highest learning rate")->check(CLI::PositiveNumber);
   app.add_option("--warmup", options.warmup, "steps in which the rate rises; a tenth if not given")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--warmup-from", options.first, "the first step's rate, as a part of the highest")
+      ->check(CLI::Range(0.0, 1.0));
   app.add_option("--floor", options.floor, "where the rate ends, as a part of the highest")
       ->check(CLI::Range(0.0, 1.0));
   app.add_option("--weight-decay", options.weight_decay, "of matrices")->check(CLI::NonNegativeNumber);
+  app.add_option("--betas", options.betas, "of AdamW: how much of the means of gradients and squares stays")
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--epsilon", options.epsilon, "of AdamW")->check(CLI::NonNegativeNumber);
   app.add_option("--clip", options.max_norm, "norm that gradients are clipped to")
       ->check(CLI::PositiveNumber);
   app.add_option("--seed", options.seed, "of the weights and of the order of the batches");

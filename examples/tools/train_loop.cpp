@@ -29,6 +29,8 @@ bool train(const TrainOptions& given) {
                                                                  {.rate = options.rate,
                                                                   .weight_decay = options.weight_decay,
                                                                   .max_norm = options.max_norm,
+                                                                  .betas = options.betas,
+                                                                  .epsilon = options.epsilon,
                                                                   .seed = options.seed});
   if (!options.from.empty()) model->load_from(options.from);
   run.print_job();

@@ -39,6 +39,9 @@ struct TrainOptions {
   std::optional<std::int64_t> warmup;  ///< steps; a tenth of all if not given
   sw::Decay decay = sw::Decay::cosine;
   double rate = 3e-3, floor = 0.1, weight_decay = 0.1, max_norm = 1;
+  std::array<double, 2> betas{0.9, 0.999};  ///< AdamW's
+  double epsilon = 1e-8;
+  std::optional<double> first;  ///< the rate that warm-up begins with, as a part of the highest
   std::uint64_t seed = 1;
   double timeout = 600;  ///< seconds, see `sw::Watchdog`
   std::string progress = "plain";

@@ -14,7 +14,12 @@ TrainedLlama<T, Plan>::TrainedLlama(const Job& mesh, const StepJob& job, const T
       options_(step_options_of(job, settings.max_norm)),
       pipeline_(mesh, schedule_of(job)),
       stages_(make_stages<sw::Llama<Mesh, Plan, T>>(pipeline_, job)),
-      adamw_({.rate = settings.rate, .weight_decay = settings.weight_decay}, options_.reduction) {
+      adamw_({.rate = settings.rate,
+              .beta1 = settings.betas[0],
+              .beta2 = settings.betas[1],
+              .epsilon = settings.epsilon,
+              .weight_decay = settings.weight_decay},
+             options_.reduction) {
   sw::initialize(stages_, settings.seed);
   adamw_.add_group([](const sw::ParameterInfo& p) { return p.rank == 1; },  // gains of norms do not decay
                    [](sw::AdamWUpdate& update) { update.weight_decay = 0; });

@@ -29,6 +29,8 @@ using Mesh = LlamaMesh<sw::Mesh>;
 /// What a model is trained with, beside its `StepJob`.
 struct TrainSettings {
   double rate = 3e-3, weight_decay = 0.1, max_norm = 1;
+  std::array<double, 2> betas{0.9, 0.999};
+  double epsilon = 1e-8;
   std::uint64_t seed = 1;
 };
 

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <limits>
 #include <numbers>
+#include <optional>
 #include <type_traits>
 
 #include <shardwise/layout/text.hpp>
@@ -45,11 +46,12 @@ struct ScheduleSettings {
   double floor = 0;         ///< the rate where decay ends, and from there on; nothing to a constant rate
   std::int64_t warmup = 0;  ///< steps of warm-up
   std::int64_t steps = 0;   ///< steps until the floor is reached, with warm-up; nothing to a constant rate
+  std::optional<double> first{};  ///< of warm-up, the rate of the first step as a part of the peak
 };
 
 /// Linear warm-up, then the decay:
 ///
-///     step < warmup            peak · (step + 1) / warmup
+///     step < warmup            peak · (step + 1) / warmup, or peak · (first + (1 - first) · step / warmup)
 ///     warmup <= step < steps   floor + (peak - floor) · share
 ///     steps <= step            floor
 ///
@@ -61,17 +63,19 @@ struct ScheduleSettings {
 /// and a constant rate stays at the peak. The cosine is that of Loshchilov and Hutter ("SGDR", 2017), as GPT-3
 /// (Brown et al., 2020) and Llama (Touvron et al., 2023) were trained; the line is that of BERT (Devlin et al.,
 /// 2019) and of transformers' `get_linear_schedule_with_warmup`. That function's warm-up is one step behind: it
-/// begins with a step at rate 0, which changes no weight.
+/// begins with a step at rate 0, which changes no weight; it is that of `first` = 0, and PyTorch's `LinearLR` that of others.
 class Schedule {
  public:
-  /// Throws `std::invalid_argument` unless 0 <= floor <= peak, which is finite, and 0 <= warmup; and, if the rate
-  /// decays, warmup < steps.
+  /// Throws `std::invalid_argument` unless 0 <= floor <= peak, which is finite, 0 <= first <= 1, and 0 <= warmup; and,
+  /// if the rate decays, warmup < steps.
   constexpr explicit Schedule(const ScheduleSettings& settings) : settings_(settings) {
-    const auto& [decay, peak, floor, warmup, steps] = settings_;
+    const auto& [decay, peak, floor, warmup, steps, first] = settings_;
     check_rate(peak, "peak");
     check_rate(floor, "floor");
     if (floor > peak)
       detail::fail({"Schedule: floor is ", floor, ", which must not be above the peak, ", peak});
+    if (first && !(*first >= 0 && *first <= 1))
+      detail::fail({"Schedule: first is ", *first, ", which must be a part of the peak, from 0 to 1"});
     if (warmup < 0) detail::fail({"Schedule: warmup is ", warmup, ", which must be 0 or more"});
     if (decay != Decay::constant && warmup >= steps)
       detail::fail({"Schedule: warmup is ", warmup, ", which must be below the steps, ", steps});
@@ -79,9 +83,12 @@ class Schedule {
 
   /// The rate at a step. Throws `std::invalid_argument` if `step` is negative.
   constexpr double operator()(std::int64_t step) const {
-    const auto& [decay, peak, floor, warmup, steps] = settings_;
+    const auto& [decay, peak, floor, warmup, steps, first] = settings_;
     if (step < 0) detail::fail({"Schedule: step is ", step, ", which must be 0 or more"});
-    if (step < warmup) return peak * static_cast<double>(step + 1) / static_cast<double>(warmup);
+    if (step < warmup) {
+      const double begin = first.value_or(0), done = static_cast<double>(step + (first ? 0 : 1));
+      return peak * (begin + (1 - begin) * done / static_cast<double>(warmup));
+    }
     if (decay == Decay::constant) return peak;
     if (step >= steps) return floor;
     if (decay == Decay::linear) {
