@@ -104,8 +104,9 @@ void check_step(const Grid& mesh, const Pass& pass) {
   const auto now = values_of(part), right = values_of(all);
   const auto trained = trained_in(part);
   CHECK(trained.size() == 3 * 4 + 1);
-  for (const auto& [name, numbers] : now) {
-    INFO(std::string(name));
+  for (const auto& each : now) {
+    const auto& [name, numbers] = each;
+    INFO(each.first);
     const bool is_trained = std::find(trained.begin(), trained.end(), name) != trained.end();
     if (is_trained) CHECK(error(numbers, right.at(name)) < 1e-14);
     CHECK((numbers == first.at(name)) == !is_trained);
@@ -300,8 +301,9 @@ TEST_CASE("in pipelines, with a table that two stages have") {
     const Outcome right = in_pipeline<All>(job, tied);
     for (const auto& found :
          {in_pipeline<Part>(job, tied), in_pipeline<PlanWith<Part, FullyShard<dp>>>(job, tied)}) {
-      for (const auto& [name, numbers] : found) {
-        INFO(std::string(name));
+      for (const auto& each : found) {
+        const auto& [name, numbers] = each;
+        INFO(each.first);
         CHECK(error(numbers, right.at(name)) < 1e-13);
       }
     }

@@ -223,7 +223,9 @@ TEST_CASE("adapters in PEFT's form, from one mesh to another") {
   CHECK(written > 0);
   const Json config_file = read_json(folder / "new" / "adapter_config.json"),
              theirs = read_json(references / "lora" / "adapter_config.json");
-  for (const auto& [key, value] : theirs.items()) {
+  for (const auto& each : theirs.items()) {
+    const std::string& key = each.key();
+    const Json& value = each.value();
     INFO(key);
     if (key == "reference") continue;
     if (key == "target_modules") {
