@@ -28,12 +28,13 @@ struct RingPart {
   constexpr kernel::AttentionShape extents(int step) const {
     View<const T, 4> whole = k;
     whole.size[1] = whole.shape[1];
-    kernel::AttentionShape shape;
-    if constexpr (std::is_same_v<Documents, Nothing>) {
-      shape = op.extents<T>(q, whole);
-    } else {
-      shape = op.extents<T>(q, whole, documents);
-    }
+    kernel::AttentionShape shape = [&] {
+      if constexpr (std::is_same_v<Documents, Nothing>) {
+        return op.extents<T>(q, whole);
+      } else {
+        return op.extents<T>(q, whole, documents);
+      }
+    }();
     const Range here = keys_at(step);
     shape.keys = shape.capacity = here.size;
     shape.first_key = here.begin;
