@@ -112,7 +112,7 @@ entry() {
 percent() { echo $(((100 * $1 + $2 / 2) / $2)); }
 
 write_page() {
-  local i kind cases bugs never=0 compiled=0 all_cases all_bugs
+  local i kind cases bugs never=0 compiled=0 with_plans=0 all_cases all_bugs
   all_cases=$(ls *.cpp | wc -l)
   all_bugs=$(ls *.cpp | threads | wc -l)
   cat << EOF
@@ -133,6 +133,7 @@ EOF
     cases=$(of_kind "$kind" | wc -l)
     bugs=$(of_kind "$kind" | threads | wc -l)
     ((i >= compile_time)) || compiled=$((compiled + bugs))
+    ((i > compile_time)) || with_plans=$((with_plans + bugs))
     ((i >= stopped)) || never=$((never + bugs))
     printf '| [%s](#%s) | %s | %s | %s |\n' "$kind" "${kind// /-}" "$cases" "$bugs" "${meaning[$kind]}"
   done
@@ -140,7 +141,7 @@ EOF
   cat << EOF
 
 **$never of $all_bugs, $(percent $never $all_bugs) %, never give a number here:** the first four kinds. $compiled, $(percent $compiled $all_bugs) %, never become a
-program: the first two; those of the third if the user has said what a step communicates. The table is counted from the tests. It is of
+program: the first two; with those of the third, if the user has said what a step communicates, $with_plans, $(percent $with_plans $all_bugs) %. The table is counted from the tests. It is of
 this list, which is ours: threads of PyTorch, Megatron-LM, torchtitan and others that were searched for, most of them of the last years.
 
 - A bug is a thread. Threads of one repository about one bug are one, as are an issue and the change that mends it. Each finding

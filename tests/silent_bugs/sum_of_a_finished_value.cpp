@@ -6,6 +6,7 @@
 // thread: huggingface/trl #7100 (mended by #7101)
 // thread: allenai/open-instruct #1808
 // thread: pytorch/torchtitan #2106
+// thread: huggingface/transformers #48167
 // there: A value that all ranks of a group already had in full was added up over the group once more: metrics, counts of tokens and a gradient came out as many times too large as there were ranks.
 // here: cannot be written
 /// `redistribute` goes from what a value is to what it should be. From `Replicate` to `Replicate` is nothing, and there
