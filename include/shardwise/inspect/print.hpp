@@ -65,7 +65,7 @@ inline std::ostream& operator<<(std::ostream& out, const Layout& layout) {
 template <class MeshType>
   requires requires {
     typename MeshType::AxesOf;
-    typename MeshType::SizesOf;
+    MeshType::dry;
   }
 std::ostream& operator<<(std::ostream& out, const MeshType& mesh) {
   const MeshView view(mesh);

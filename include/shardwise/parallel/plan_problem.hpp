@@ -56,7 +56,10 @@ constexpr PlanFault plan_fault(Plan<Uses...>, const std::array<ModuleName, Count
     }
     const std::size_t other = PlanType::entry_for(modules[m].name, entry + 1);
     if (other != no_entry) return {Reason::plan_names_a_module_twice, entry, other, m};
-    if (!suits[entry](modules[m].kind)) return {Reason::style_does_not_suit_the_module, entry, 0, m};
+    const bool among_others =  // a composite module that a pattern names beside layers
+        modules[m].kind == ModuleKind::composite && PlanType::names[entry] != modules[m].name;
+    if (!among_others && !suits[entry](modules[m].kind))
+      return {Reason::style_does_not_suit_the_module, entry, 0, m};
   }
   return {};
 }

@@ -38,7 +38,7 @@ using begun = std::invoke_result_t<Begin&, Tape&, Part&, int>;
 
 /// A `middle(part, x)` as one that is told which micro-batch it is; one that asks for it is taken as it is.
 template <class Middle>
-struct OfMicroBatch {
+struct AnyMicroBatch {
   Middle middle;
   template <class Part, class X>
     requires std::is_invocable_v<Middle&, Part&, const X&>
@@ -46,7 +46,7 @@ struct OfMicroBatch {
 };
 template <class Part, class X, class Middle>
 using of_micro_batch =
-    std::conditional_t<std::is_invocable_v<Middle&, Part&, const X&, int>, Middle, OfMicroBatch<Middle>>;
+    std::conditional_t<std::is_invocable_v<Middle&, Part&, const X&, int>, Middle, AnyMicroBatch<Middle>>;
 
 /// Why stages do not fit that begin with an `X`, or `void`: `middle` must take it and give such a one, `end` take it.
 template <class Part, class X, class Middle, class End, class... MicroBatch>
