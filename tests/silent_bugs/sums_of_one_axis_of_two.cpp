@@ -12,10 +12,6 @@
 #include <shardwise/tensor/distribute.hpp>
 
 using namespace shardwise;
-struct cp {
-  static constexpr const char* name = "cp";
-  static constexpr bool data = true;
-};
 using Counts = Tensor<double, 2, Mesh<dp, cp>, Shard<0>, Shard<1>>;  // [sequences, tokens]
 
 #ifdef SHOULD_FAIL

@@ -27,7 +27,7 @@ static_assert(!names_module("layers.*.attention", "layers.*"));
 static_assert(names_module("*", "norm") && names_module("n*", "norm") && names_module("*o*m", "norm"));
 static_assert(!names_module("*o", "norm") && !names_module("n*r", "norm") && !names_module("norm*s", "norm"));
 static_assert(names_module("layers.*.attention.w*", "layers.*.attention.wq"));
-static_assert(!names_module("l*q", "layers.*.attention.wq"));  // letters of one part
+static_assert(!names_module("l*q", "layers.*.attention.wq"));                    // letters of one part
 static_assert(!names_module("layers.3.attention.wq", "layers.*.attention.wq"));  // all layers are of one type
 static_assert(!names_module("", "norm") && !names_module("norm.", "norm"));
 

@@ -87,6 +87,7 @@ class Attention : public Module<Attention<MeshType, T, In, Out, Inner>> {
     f("wq", wq);
     f("wk", wk);
     f("wv", wv);
+    f("inner_attention", inner_attention);
     f("wo", wo);
   }
 

@@ -62,6 +62,7 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T>> {
     f("wq", wq);
     f("wk", wk);
     f("wv", wv);
+    f("inner_attention", inner_attention);
     f("wo", wo);
   }
 
