@@ -8,9 +8,7 @@
 #include <shardwise/nn/ring_exchange.hpp>
 #include <shardwise/ops/op_node.hpp>
 
-namespace shardwise {
-
-namespace detail {
+namespace shardwise::detail {
 
 /// One rank's part of it. `Documents`: a view of their numbers, or `Nothing`.
 template <class T, class Documents>
@@ -243,6 +241,4 @@ class RingBackward {
   PairUnderWay incoming_, onwards_, home_;  // which end before their blocks go
 };
 
-}  // namespace detail
-
-}  // namespace shardwise
+}  // namespace shardwise::detail
