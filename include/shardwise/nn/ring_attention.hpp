@@ -5,7 +5,7 @@
 /// @file
 /// `RingAttention`: attention of sequences that are sharded along an axis, where keys and values go from rank to rank, a block
 /// at a time, and what each block adds is merged (Liu et al., "Ring attention with blockwise transformers for near-infinite
-/// context", 2023). While a rank computes with one block the next is on its way. `Ring<cp>` is the style.
+/// context", 2023). The next block is begun before a rank computes with what it has. `Ring<cp>` is the style.
 
 #include <shardwise/nn/attention.hpp>
 #include <shardwise/nn/ring_part.hpp>

@@ -40,9 +40,9 @@ struct RingPart {
   }
   constexpr std::int64_t flops(int step) const {
     const Range here = keys_at(step);
-    const auto& [causal, window, scale, dropout, seed] = op.options;
     const Index first = k.shape[1] - q.shape[1] + q.begin[1] - here.begin;
-    const Index pairs = kernel::visible_pairs(q.size[1], here.size, first, causal, window);
+    const Index pairs =
+        kernel::visible_pairs(q.size[1], here.size, first, op.options.causal, op.options.window);
     return 4 * pairs * q.extent(0, 1) * q.extent(2, 4);
   }
 
@@ -71,7 +71,7 @@ constexpr T* data_of(const Buffer& buffer) {
 }
 
 /// The way of the blocks. Calls, for each that this rank gets, `visitor.expect(step)`; and `visitor.meet(step, keys and
-/// values)`, while the next is on its way.
+/// values)`, when the next has been begun.
 template <class T, class Documents, class Visitor>
 constexpr void go_round(const MeshView& mesh, int axis, const RingPart<T, Documents>& part, BlockPair own,
                         Visitor& visitor) {
