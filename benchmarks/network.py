@@ -27,7 +27,7 @@ ENTER = """#!/bin/bash
 # ENTER HOST COMMAND
 exec unshare --uts ip netns exec shardwise$1 bash -c "hostname shardwise$1; mount -t tmpfs tmpfs /dev/shm; mkdir -p @DIR@/$1; export TMPDIR=@DIR@/$1; $2"
 """
-PIN = 'exec taskset -c $((OMPI_COMM_WORLD_RANK % $(nproc))) "$0" "$@"'
+PIN = 'exec taskset -c $((OMPI_COMM_WORLD_RANK % $(nproc --all))) "$0" "$@"'
 
 
 def call(*command):
