@@ -46,4 +46,6 @@
 #include <shardwise/inspect/plan_table.hpp>
 #include <shardwise/inspect/print.hpp>
 
+#include <shardwise/compiled.hpp>
+
 #include <shardwise/version.hpp>

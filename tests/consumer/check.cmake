@@ -3,8 +3,8 @@
 
 cmake_minimum_required(VERSION 3.24)
 
-# Builds and runs somebody else's program in one of the ways that users have: WAY is find_package, add_subdirectory,
-# pkg_config (mpicxx, and what is installed) or plain (mpicxx and -I, no CMake).
+# Builds and runs somebody else's program in one of the ways that users have: WAY is find_package, compiled (the same,
+# linking shardwise::compiled), add_subdirectory, pkg_config (mpicxx, and what is installed) or plain (mpicxx and -I, no CMake).
 
 function(must)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE out)
@@ -18,13 +18,18 @@ endfunction()
 
 set(source "${CMAKE_CURRENT_LIST_DIR}")
 set(program "${WORK}/build/consumer")
+set(target shardwise)
+if(WAY STREQUAL "compiled")
+  set(target compiled)
+endif()
 set(configure "${CMAKE_COMMAND}" -S "${source}" -B "${WORK}/build" -G "${GENERATOR}" "-DCMAKE_CXX_COMPILER=${COMPILER}")
 file(REMOVE_RECURSE "${WORK}")
 file(MAKE_DIRECTORY "${WORK}/build")
 
-if(WAY STREQUAL "find_package")
+if(WAY MATCHES "^(find_package|compiled)$")
   must("${CMAKE_COMMAND}" --install "${SHARDWISE_BUILD}" --prefix "${WORK}/prefix" --component library)
-  must(${configure} "-DCMAKE_PREFIX_PATH=${WORK}/prefix" "-DSHARDWISE_VERSION=${SHARDWISE_VERSION}")
+  must(${configure} "-DCMAKE_PREFIX_PATH=${WORK}/prefix" "-DSHARDWISE_VERSION=${SHARDWISE_VERSION}"
+       "-DSHARDWISE_TARGET=${target}")
   must("${CMAKE_COMMAND}" --build "${WORK}/build")
 elseif(WAY STREQUAL "add_subdirectory")
   must(${configure} "-DSHARDWISE_SOURCE=${SHARDWISE_SOURCE}")

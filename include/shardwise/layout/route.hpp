@@ -194,8 +194,9 @@ constexpr Route route(const Layout& from, const Layout& to, int rank, const Mesh
 namespace detail {
 
 /// A route that was asked for before.
-[[gnu::noinline]] inline const Route& cached_route(const Layout& from, const Layout& to, int rank,
-                                                   const MeshSizes& sizes) {
+template <class = void>
+[[gnu::noinline]] const Route& cached_route(const Layout& from, const Layout& to, int rank,
+                                            const MeshSizes& sizes) {
   struct Known {
     Layout from, to;
     int rank = -1;

@@ -59,7 +59,8 @@ class TextPart {
   std::span<const Index> extents_;
 };
 
-[[gnu::cold]] inline std::string text(std::initializer_list<TextPart> parts) {
+template <class = void>
+[[gnu::cold]] std::string text(std::initializer_list<TextPart> parts) {
   std::string all;
   for (const TextPart& part : parts) part.append_to(all);
   return all;
@@ -67,7 +68,8 @@ class TextPart {
 
 /// In one line, and with a question mark for each other control character, which a text may have from a file: U+0080 to
 /// U+009F are some too.
-[[gnu::cold]] inline std::string without_controls(std::string text) {
+template <class = void>
+[[gnu::cold]] std::string without_controls(std::string text) {
   unsigned char before = 0;
   for (char& letter : text) {
     const auto c = static_cast<unsigned char>(letter);
@@ -79,8 +81,9 @@ class TextPart {
 
 /// The global index, "[3, 17]", of the element at `offset` of a block with the extents `size` that begins at `begin`,
 /// or at 0.
-[[gnu::cold]] inline std::string position(std::span<const Index> size, Index offset,
-                                          std::span<const Index> begin = {}) {
+template <class = void>
+[[gnu::cold]] std::string position(std::span<const Index> size, Index offset,
+                                   std::span<const Index> begin = {}) {
   std::string at;
   for (std::size_t dim = size.size(); dim-- > 0;) {
     at = text({offset % size[dim] + (begin.empty() ? 0 : begin[dim]), at.empty() ? "" : ", ", at});

@@ -28,6 +28,7 @@ namespace shardwise {
 class Communicator {
  public:
   /// A copy of a communicator that somebody else owns. Collective over it.
+  template <class = void>
   static Communicator duplicate(MPI_Comm original) {
     MPI_Comm copy = MPI_COMM_NULL;
     detail::check_mpi(MPI_Comm_dup(original, &copy), "MPI_Comm_dup");
@@ -43,6 +44,7 @@ class Communicator {
 
   /// The communicator of some of these ranks, in the order given. Collective over those ranks only; a rank
   /// that is not among them gets a `std::invalid_argument`.
+  template <class = void>
   Communicator subgroup(std::span<const int> ranks) const {
     if (std::find(ranks.begin(), ranks.end(), rank()) == ranks.end())
       detail::fail({"subgroup: rank ", rank(), " is not in the group; only its members may ask for it"});
@@ -223,11 +225,13 @@ class Communicator {
     detail::mpi_count(detail::sum_of(counts), function);
   }
 
+  template <class = void>
   void run(Call call) const {
     const detail::Waiting here(call.name(), call.bytes(), axes_);
     call.axes = axes_.c_str();
     transport_->run(call);
   }
+  template <class = void>
   Request begin(Call call) const {
     const detail::Waiting here(call.name(), call.bytes(), axes_);
     call.axes = axes_.c_str();

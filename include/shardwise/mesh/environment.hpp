@@ -40,7 +40,8 @@ constexpr const char* name_of(ThreadLevel level) {
 
 /// Writes `shardwise: rank R of N: MESSAGE` to stderr: one line, in one write, so that ranks do not
 /// interleave.
-inline void report(std::string_view message) {
+template <class = void>
+void report(std::string_view message) {
   std::string line = "shardwise: ";
   if (mpi_initialized() && !mpi_finalized()) {
     int rank = 0;
@@ -79,7 +80,8 @@ inline bool speaks_first() {
 }
 
 /// Says why, if no other rank does, and ends the whole job.
-inline int end_job(std::string_view message, int code) {
+template <class = void>
+int end_job(std::string_view message, int code) {
   if (!mpi_initialized() || mpi_finalized()) {
     report(message);
     return code;

@@ -90,6 +90,7 @@ struct MeshState : Counted {
 
  private:
   /// These ranks, among which this one is: the communicator of some axes, if they have just these.
+  template <class = void>
   Communicator among(const std::vector<int>& ranks) {
     std::optional<AxisSet> found;
     for (AxisSet set = (1u << place.ranks.axes) - 1;; --set) {
@@ -108,6 +109,7 @@ struct MeshState : Counted {
     }
     return ranks;
   }
+  template <class = void>
   Communicator make_group(AxisSet set) const {
     std::vector<int> ranks = group_ranks(set);
     if (static_cast<int>(ranks.size()) == all.size()) return all;

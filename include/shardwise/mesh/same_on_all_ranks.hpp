@@ -75,7 +75,8 @@ inline std::vector<NamedText> named_texts(std::string_view text) {
 /// Throws `std::invalid_argument`, the same on all ranks, unless all have the same texts in the same order: it names the
 /// first rank that differs from rank 0, and in what: "WHAT: rank 1: --seed 2, rank 0: --seed 1", "WHAT: rank 2: no --save,
 /// rank 0: --save runs/7". Collective: where nothing differs, one all-reduce of 16 bytes.
-inline void require_same(const Communicator& ranks, std::span<const NamedText> mine, std::string_view what) {
+template <class = void>
+void require_same(const Communicator& ranks, std::span<const NamedText> mine, std::string_view what) {
   if (ranks.size() == 1) return;
   std::string text;
   for (const NamedText& each : mine) {

@@ -225,6 +225,7 @@ class Exchange {
     return all;
   }
 
+  template <class = void>
   void communicate(Index count, bool background) {
     const Communicator& group = mesh_.communicator(way_.axes);
     const Moved& first = moved_.front();

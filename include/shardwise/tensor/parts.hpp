@@ -35,8 +35,9 @@ constexpr Shape<Rank> row_major_strides(const Shape<Rank>& size) {
 }
 
 /// Copies the indices of `part` from a block that holds `from` to one that holds `to`; elements have `element` bytes.
-[[gnu::noinline]] inline void copy_part(Index element, const AnyBox& part, const void* source,
-                                        const AnyBox& from, void* target, const AnyBox& to) {
+template <class = void>
+[[gnu::noinline]] void copy_part(Index element, const AnyBox& part, const void* source, const AnyBox& from,
+                                 void* target, const AnyBox& to) {
   if (part.elements() == 0) return;
   const auto source_strides = row_major_strides(from.size), target_strides = row_major_strides(to.size);
   Index begin = 0, place = 0;
@@ -70,9 +71,10 @@ void with_floating(DataType type, F f) {
 }
 
 /// The same between blocks of two types of floating-point numbers, where each is rounded to the nearest of the target's.
-[[gnu::noinline]] inline void convert_part(const AnyBox& part, DataType source_type, const void* source,
-                                           const AnyBox& from, DataType target_type, void* target,
-                                           const AnyBox& to) {
+template <class = void>
+[[gnu::noinline]] void convert_part(const AnyBox& part, DataType source_type, const void* source,
+                                    const AnyBox& from, DataType target_type, void* target,
+                                    const AnyBox& to) {
   if (source_type == target_type) return copy_part(size_of(source_type), part, source, from, target, to);
   if (part.elements() == 0) return;
   Index run = 1;  // elements that lie one after another in both
