@@ -6,8 +6,6 @@
 /// What a checkpoint is made of: named tensors on a mesh or on parts of it, and named numbers. The same list is saved and
 /// loaded (see save.hpp).
 
-#include <set>
-
 #include <shardwise/checkpoint/manifest.hpp>
 #include <shardwise/layout/layout_text.hpp>
 #include <shardwise/module/parameters.hpp>

@@ -12,9 +12,6 @@
 /// const std::string trace = trace_of_all_ranks(world(), log.events(), names);   // rank 0 writes it to a file
 /// ```
 
-#include <cmath>
-#include <numeric>
-
 #include <shardwise/inspect/timeline.hpp>
 #include <shardwise/mesh/gather.hpp>
 

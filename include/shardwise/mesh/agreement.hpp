@@ -6,7 +6,6 @@
 /// One rank's problem is every rank's error: all throw the same message, and none waits for one that has gone.
 
 #include <functional>
-#include <map>
 
 #include <shardwise/mesh/gather.hpp>
 

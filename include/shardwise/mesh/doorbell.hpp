@@ -6,11 +6,7 @@
 /// A number in shared memory that one rank sets and others wait for.
 
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/syscall.h>
-#include <unistd.h>
-
-#include <atomic>
 
 #include <shardwise/mesh/host.hpp>
 #include <shardwise/mesh/progress.hpp>

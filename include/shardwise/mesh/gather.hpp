@@ -5,8 +5,6 @@
 /// @file
 /// What all ranks say, on every rank.
 
-#include <string>
-
 #include <shardwise/mesh/communicator.hpp>
 
 namespace shardwise::detail {

@@ -8,7 +8,6 @@
 #include <sched.h>
 
 #include <cstdlib>
-#include <string_view>
 
 #include <shardwise/mesh/mpi.hpp>
 

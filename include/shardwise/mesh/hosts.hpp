@@ -8,8 +8,6 @@
 /// rails).
 
 #include <algorithm>
-#include <span>
-#include <vector>
 
 #include <shardwise/mesh/mpi.hpp>
 

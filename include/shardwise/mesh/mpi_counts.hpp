@@ -10,7 +10,6 @@
 #include <limits>
 #include <memory>
 #include <numeric>
-#include <vector>
 
 #include <shardwise/layout/text.hpp>
 

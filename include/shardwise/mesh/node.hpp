@@ -6,9 +6,6 @@
 /// Collectives among ranks that share memory. What they do stands at `Communicator`; reductions combine in the order of
 /// the ranks, ((0, 1), 2), …, so that all ranks and all runs come to the same bits.
 
-#include <algorithm>
-#include <span>
-
 #include <shardwise/mesh/node_rounds.hpp>
 #include <shardwise/mesh/reducible.hpp>
 

@@ -14,8 +14,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <memory>
-#include <vector>
 
 #include <shardwise/layout/text.hpp>
 #include <shardwise/mesh/doorbell.hpp>

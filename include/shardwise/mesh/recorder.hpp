@@ -12,8 +12,6 @@
 /// rank sends (its own part included). A message from one rank to another counts where it is sent. What of that the rank
 /// sends to other hosts is counted besides. A recorder that is given an `EventLog` also keeps there what happens when.
 
-#include <vector>
-
 #include <shardwise/layout/hash.hpp>
 #include <shardwise/layout/rank_grid.hpp>
 #include <shardwise/memory/pooled_list.hpp>

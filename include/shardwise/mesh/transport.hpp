@@ -6,11 +6,6 @@
 /// The one seam between this library and what moves data between ranks: MPI, or ranks that are simulated. A collective
 /// comes here as a value that says what it is, so what looks at all of them (a check, a watchdog) needs no more than it.
 
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
-
 #include <shardwise/layout/transition.hpp>
 #include <shardwise/mesh/hosts.hpp>
 #include <shardwise/mesh/mpi_counts.hpp>

@@ -9,9 +9,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string>
-#include <string_view>
-#include <utility>
 
 #include <shardwise/schedule/pipeline_schedule.hpp>
 

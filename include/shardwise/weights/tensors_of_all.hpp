@@ -5,8 +5,6 @@
 /// @file
 /// Which tensors the ranks have together, where each has only those of its part of a model.
 
-#include <map>
-
 #include <shardwise/io/json.hpp>
 #include <shardwise/mesh/gather.hpp>
 #include <shardwise/tensor/any_tensor.hpp>
