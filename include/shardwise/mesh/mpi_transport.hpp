@@ -8,7 +8,6 @@
 
 #include <shardwise/mesh/mpi_counts.hpp>
 #include <shardwise/mesh/node.hpp>
-#include <shardwise/mesh/point_to_point.hpp>
 #include <shardwise/mesh/rounds.hpp>
 
 namespace shardwise::detail {

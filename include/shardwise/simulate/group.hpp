@@ -7,7 +7,7 @@
 
 #include <deque>
 
-#include <shardwise/mesh/call_text.hpp>
+#include <shardwise/mesh/transport.hpp>
 #include <shardwise/mesh/place_in_program.hpp>
 #include <shardwise/simulate/combine.hpp>
 

@@ -113,4 +113,14 @@ constexpr AnyTensor cut(const AnyTensor& x, const Layout& to, MemoryUse use) {
   return part;
 }
 
+/// A tensor on its way, whatever brings it.
+class UnderWay : public Pooled<UnderWay>, public Counted {
+ public:
+  /// Waits for it, and returns it.
+  constexpr virtual AnyTensor finish() = 0;
+
+ protected:
+  constexpr ~UnderWay() = default;
+};
+
 }  // namespace shardwise::detail
