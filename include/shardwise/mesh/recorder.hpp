@@ -221,42 +221,28 @@ class Recorder {
   std::int64_t events_ = 1;  ///< that were logged, and one more
 };
 
-/// Sets the phase for the length of a scope.
-class PhaseScope {
+/// What the recorder says of what follows, for the length of a scope.
+template <auto get, auto set>
+class RecorderScope {
  public:
-  constexpr PhaseScope(Recorder* recorder, Phase phase) : recorder_(recorder) {
+  template <class Value>
+  constexpr RecorderScope(Recorder* recorder, Value value) : recorder_(recorder) {
     if (!recorder_) return;
-    before_ = recorder_->phase();
-    recorder_->set_phase(phase);
+    before_ = (recorder_->*get)();
+    (recorder_->*set)(value);
   }
-  constexpr ~PhaseScope() {
-    if (recorder_) recorder_->set_phase(before_);
+  constexpr ~RecorderScope() {
+    if (recorder_) (recorder_->*set)(before_);
   }
-  PhaseScope(const PhaseScope&) = delete;
-  PhaseScope& operator=(const PhaseScope&) = delete;
+  RecorderScope(const RecorderScope&) = delete;
+  RecorderScope& operator=(const RecorderScope&) = delete;
 
  private:
   Recorder* recorder_;
-  Phase before_ = Phase::forward;
+  decltype((std::declval<Recorder&>().*get)()) before_{};
 };
-
-/// The same of the part of the model.
-class UnitScope {
- public:
-  constexpr UnitScope(Recorder* recorder, int unit) : recorder_(recorder) {
-    if (!recorder_) return;
-    before_ = recorder_->unit();
-    recorder_->set_unit(unit);
-  }
-  constexpr ~UnitScope() {
-    if (recorder_) recorder_->set_unit(before_);
-  }
-  UnitScope(const UnitScope&) = delete;
-  UnitScope& operator=(const UnitScope&) = delete;
-
- private:
-  Recorder* recorder_;
-  int before_ = -1;
-};
+/// The phase; and the part of the model.
+using PhaseScope = RecorderScope<&Recorder::phase, &Recorder::set_phase>;
+using UnitScope = RecorderScope<&Recorder::unit, &Recorder::set_unit>;
 
 }  // namespace shardwise

@@ -23,6 +23,23 @@ constexpr AnyShape padded(std::span<const Index> extents) {
   return shape;
 }
 
+/// Rows of a tensor that the ranks of a group divide among them, in groups of rows: what each has read of a file.
+/// `shift`: the ranks begin to count elsewhere, so that what is small goes to another one.
+struct DividedRows {
+  Range rows;
+  Index group = 0;  ///< rows; 0: the ranks have what a layout gives them
+  int shift = 0;
+
+  constexpr AnyBox box(const AnyShape& shape, int members, int member) const {
+    const Range groups = balanced_block((rows.size + group - 1) / group, members, (member + shift) % members);
+    const Range own = intersection(rows, {rows.begin + groups.begin * group, groups.size * group});
+    AnyBox box{{}, shape};
+    box.begin[0] = own.begin;
+    box.size[0] = own.size;
+    return box;
+  }
+};
+
 template <int Rank>
 constexpr Shape<Rank> row_major_strides(const Shape<Rank>& size) {
   Shape<Rank> strides{};
