@@ -102,37 +102,37 @@ class MpiTransport final : public Transport {
   }
 
   void run_on_mpi(const Call& call) const {
-    const auto made = [&](const char* name, int code) { check_mpi(code, name); };
-    if (call.kind == Collective::none) return made("MPI_Barrier", MPI_Barrier(comm_));
+    if (call.kind == Collective::none) return check_mpi(MPI_Barrier(comm_), "MPI_Barrier");
     const void* in = call.in;
-    MpiCounts lists(4, size());
+    const auto ints = [&](Numbers values) { return mpi_counts(values, call.name()); };
     const MPI_Datatype type = call.elements.own ? in_mpi(call.elements).type : mpi_type(call.elements.type);
     if (call.kind == Collective::all_gather) {
-      lists.fill(0, call.counts, call.name());
-      lists.fill(1, call.offsets, call.name());
-      const Index place = call.offsets[static_cast<std::size_t>(rank())] * call.elements.width;
-      if (call.out && in == static_cast<const char*>(call.out) + place) in = MPI_IN_PLACE;
-      const int mine = lists[0][rank()];
-      if (uniform(call.counts, call.offsets))
-        return made("MPI_Allgather", MPI_Allgather(in, mine, type, call.out, mine, type, comm_));
-      return made("MPI_Allgatherv",
-                  MPI_Allgatherv(in, mine, type, call.out, lists[0], lists[1], type, comm_));
+      const auto counts = ints(call.counts), offsets = ints(call.offsets);
+      const auto own = static_cast<std::size_t>(rank());
+      if (call.out && in == static_cast<const char*>(call.out) + call.offsets[own] * call.elements.width)
+        in = MPI_IN_PLACE;
+      if (uniform(call.counts, call.offsets)) {
+        return check_mpi(MPI_Allgather(in, counts[own], type, call.out, counts[own], type, comm_),
+                         "MPI_Allgather");
+      }
+      return check_mpi(
+          MPI_Allgatherv(in, counts[own], type, call.out, counts.data(), offsets.data(), type, comm_),
+          "MPI_Allgatherv");
     }
     if (call.kind == Collective::all_to_all) {
-      lists.fill(0, call.counts, call.name());
-      lists.fill(1, call.offsets, call.name());
-      lists.fill(2, call.arriving, call.name());
-      lists.fill(3, call.places, call.name());
-      return made("MPI_Alltoallv",
-                  MPI_Alltoallv(in, lists[0], lists[1], type, call.out, lists[2], lists[3], type, comm_));
+      const auto counts = ints(call.counts), offsets = ints(call.offsets), arriving = ints(call.arriving),
+                 places = ints(call.places);
+      return check_mpi(MPI_Alltoallv(in, counts.data(), offsets.data(), type, call.out, arriving.data(),
+                                     places.data(), type, comm_),
+                       "MPI_Alltoallv");
     }
     if (in == call.out) in = MPI_IN_PLACE;
     const MPI_Op op = in_mpi(call.elements).op;
     if (call.kind == Collective::all_reduce)
-      return made("MPI_Allreduce",
-                  MPI_Allreduce(in, call.out, static_cast<int>(call.count), type, op, comm_));
-    lists.fill(0, call.counts, call.name());
-    made("MPI_Reduce_scatter", MPI_Reduce_scatter(in, call.out, lists[0], type, op, comm_));
+      return check_mpi(MPI_Allreduce(in, call.out, static_cast<int>(call.count), type, op, comm_),
+                       "MPI_Allreduce");
+    check_mpi(MPI_Reduce_scatter(in, call.out, ints(call.counts).data(), type, op, comm_),
+              "MPI_Reduce_scatter");
   }
 
   MPI_Comm comm_;

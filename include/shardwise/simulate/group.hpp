@@ -7,11 +7,27 @@
 
 #include <deque>
 
-#include <shardwise/mesh/transport.hpp>
 #include <shardwise/mesh/place_in_program.hpp>
-#include <shardwise/simulate/combine.hpp>
+#include <shardwise/mesh/transport.hpp>
 
 namespace shardwise::detail::simulated {
+
+/// The reduction of the ranks' terms, without MPI: in the order of the ranks, ((0, 1), 2), …, as in a node's shared memory; sums
+/// of bfloat16 are made in float and rounded once.
+inline std::vector<char> reduced(const Elements& elements, Index count,
+                                 const std::vector<const char*>& terms) {
+  const auto bytes = static_cast<std::size_t>(count * elements.width);
+  std::vector<char> result(terms[0], terms[0] + bytes);
+  if (!elements.own && sums_wide(elements.type, elements.op)) {
+    std::vector<char> others;
+    for (std::size_t r = 1; r < terms.size(); ++r) others.insert(others.end(), terms[r], terms[r] + bytes);
+    add_bf16(count, result.data(), others.data(), count, static_cast<int>(terms.size()) - 1, result.data());
+    return result;
+  }
+  const OwnReduction& how = elements.own ? *elements.own : number_reduction(elements.type, elements.op);
+  for (std::size_t r = 1; r < terms.size(); ++r) how.combine(count, terms[r], result.data());
+  return result;
+}
 
 /// A part of a buffer, in elements.
 struct Part {
