@@ -138,12 +138,7 @@ inline std::string trace_of_all_ranks(const Communicator& ranks, const std::vect
     text += detail::TraceEntries(ranks.size() + rank, names, shift)
                 .of(planned, plan_name + ", rank " + number, 2 * rank + 1);
   }
-  const Index length[] = {static_cast<Index>(text.size())};
-  const std::vector<Index> lengths = detail::gather(ranks, length);
-  std::string entries(static_cast<std::size_t>(std::accumulate(lengths.begin(), lengths.end(), Index{0})),
-                      ' ');
-  detail::gather(ranks, text, lengths, entries);
-  return detail::trace_of(entries);
+  return detail::trace_of(detail::gather_texts(ranks, text));
 }
 
 }  // namespace shardwise
