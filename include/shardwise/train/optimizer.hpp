@@ -65,7 +65,7 @@ class Optimizer {
  public:
   /// `reduction`: how `step` finishes gradients that are still pending, and the buckets of parameters.
   /// Throws `std::invalid_argument` for settings that make no sense, also if `reduction.last` is false.
-  constexpr explicit Optimizer(Update update, ReduceOptions reduction = {})
+  constexpr explicit Optimizer(Update update = {}, ReduceOptions reduction = {})
       : update_(update.checked()), reduction_(detail::finishing(reduction)) {}
 
   /// The parameters that `chosen` says yes to, and that are in no earlier group, have settings of their own: those that
