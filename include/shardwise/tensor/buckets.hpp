@@ -16,6 +16,20 @@ class Arrival : public Pooled<Arrival>, public Counted {
   constexpr virtual void arrived(AnyTensor&& tensor) = 0;
 };
 
+/// Then done(tensor) is called.
+template <class F>
+constexpr Shared<Arrival> when_arrived(F done) {
+  class Done final : public Arrival {
+   public:
+    constexpr explicit Done(F f) : done_(std::move(f)) {}
+    constexpr void arrived(AnyTensor&& tensor) override { done_(std::move(tensor)); }
+
+   private:
+    F done_;
+  };
+  return Shared<Done>::make(std::move(done));
+}
+
 /// Tensors that travel together.
 class Bucket {
  public:

@@ -5,7 +5,6 @@
 /// @file
 /// Parameters that are whole, on their way from where they were updated.
 
-#include <shardwise/module/parameter_cell.hpp>
 #include <shardwise/tensor/buckets.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
 
@@ -22,16 +21,6 @@ struct Gathers : Counted {
     }
   }
   Buckets buckets;
-};
-
-/// One of them.
-class Gathered final : public Arrival {
- public:
-  constexpr explicit Gathered(ParameterCell& cell) : cell_(Shared<ParameterCell>::to(cell)) {}
-  constexpr void arrived(AnyTensor&&) override { cell_->carrier = nullptr; }
-
- private:
-  Shared<ParameterCell> cell_;
 };
 
 }  // namespace shardwise::detail

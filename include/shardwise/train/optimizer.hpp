@@ -252,8 +252,11 @@ class Optimizer {
     if (gathers_->buckets.goes_alone(stored, stored.type))
       gathers_->buckets.start();  // first comes what is needed first
     cell.carrier = &gathers_->buckets;
+    const auto arrived = [whole = Shared<detail::ParameterCell>::to(cell)](detail::AnyTensor&&) {
+      whole->carrier = nullptr;
+    };
     const bool moves = gathers_->buckets.add(own, stored, stored.type, MemoryUse::gathered, Phase::optimizer,
-                                             Shared<detail::Gathered>::make(cell));
+                                             detail::when_arrived(arrived));
     if (!moves) cell.carrier = nullptr;
   }
 
