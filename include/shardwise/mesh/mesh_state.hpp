@@ -146,6 +146,15 @@ class MeshView {
   /// The ranks that differ from this one along the given axes only; of a real mesh.
   const Communicator& communicator(AxisSet set) const { return state_->communicator(set); }
 
+  /// Reduces numbers, in place, over its axes of several ranks; on a dry mesh that is only counted. Collective.
+  constexpr void all_reduce(void* numbers, Index count, DataType type, ReduceOp op) const {
+    const AxisSet many = axes_where(axes(), [&](int axis) { return sizes()[axis] > 1; });
+    if (many == 0) return;
+    if (Recorder* to = recorder()) {
+      to->communicate(Collective::all_reduce, recorded(many), count * size_of(type));
+    }
+    if (!dry()) communicator(many).all_reduce(numbers, numbers, count, type, op);
+  }
   constexpr const MeshPlace& place() const { return *place_; }
   /// This rank's number in the job.
   constexpr int rank_in_job() const { return place_->ranks.rank(coordinates_); }
