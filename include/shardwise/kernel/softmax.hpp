@@ -5,18 +5,19 @@
 /// @file
 /// Softmax along the middle extent of a block [outer, n, inner]: y = e^(x - m) / Σ e^(x - m) with m = max x,
 /// so that nothing overflows. Elements of -∞ (masked ones) get 0; if all are -∞, all get 0, where a division
-/// by the sum would give NaN.
+/// by the sum would give NaN. Where it is not along rows, these are made of the columns, and the other way round afterwards.
 
 #include <shardwise/kernel/element.hpp>
 #include <shardwise/kernel/elementary.hpp>
 #include <shardwise/kernel/fold.hpp>
-#include <shardwise/kernel/reduce.hpp>
+#include <shardwise/kernel/permute.hpp>
 
 namespace shardwise::kernel {
 
 namespace detail {
 
 struct SoftmaxRow;
+struct SoftmaxRows;
 
 /// What a maximum is subtracted as: itself, but 0 if it is -∞.
 template <class C>
@@ -38,42 +39,20 @@ compute_t<T> exp_row(Index n, const T* x, compute_t<T> maximum, compute_t<T>* e)
 template <class T>
 void softmax(Index outer, Index n, Index inner, const T* x, T* y) {
   using C = compute_t<T>;
-  if (inner == 1) {
-    C* e = scratch<detail::SoftmaxRow, C>(n);
-    for (Index o = 0; o < outer; ++o, x += n, y += n) {
-      const C total = detail::exp_row(n, x, detail::finite_maximum(max(n, x)), e);
-      const C factor = total > 0 ? 1 / total : (total == 0 ? C{0} : total);
-      for (Index k = 0; k < n; ++k) y[k] = narrow<T>(factor * e[k]);
+  if (inner != 1) {
+    T* rows = scratch<detail::SoftmaxRows, T>(n * inner);
+    for (Index o = 0; o < outer; ++o, x += n * inner, y += n * inner) {
+      transpose(n, inner, x, rows);
+      softmax(inner, n, 1, rows, rows);
+      transpose(inner, n, rows, y);
     }
     return;
   }
-  C* e = scratch<detail::SoftmaxRow, C>(n * detail::column_tile);
-  for (Index o = 0; o < outer; ++o, x += n * inner, y += n * inner) {
-    detail::column_tiles(inner, [&](Index first, Index count) {
-      C maximum[detail::column_tile], total[detail::column_tile];
-      std::fill_n(maximum, count, -std::numeric_limits<C>::infinity());
-      std::fill_n(total, count, C{0});
-      for (Index k = 0; k < n; ++k) {
-        const T* row = x + k * inner + first;
-        for (Index c = 0; c < count; ++c)
-          maximum[c] = widen(row[c]) > maximum[c] ? widen(row[c]) : maximum[c];
-      }
-      for (Index c = 0; c < count; ++c) maximum[c] = detail::finite_maximum(maximum[c]);
-      for (Index k = 0; k < n; ++k) {
-        const T* row = x + k * inner + first;
-        C* out = e + k * count;
-        SHARDWISE_INDEPENDENT
-        for (Index c = 0; c < count; ++c) {
-          out[c] = exp(widen(row[c]) - maximum[c]);
-          total[c] += out[c];
-        }
-      }
-      for (Index c = 0; c < count; ++c)
-        total[c] = total[c] > 0 ? 1 / total[c] : (total[c] == 0 ? C{0} : total[c]);
-      for (Index k = 0; k < n; ++k)
-        map(
-            count, y + k * inner + first, [](C p, C q) { return p * q; }, e + k * count, total);
-    });
+  C* e = scratch<detail::SoftmaxRow, C>(n);
+  for (Index o = 0; o < outer; ++o, x += n, y += n) {
+    const C total = detail::exp_row(n, x, detail::finite_maximum(max(n, x)), e);
+    const C factor = total > 0 ? 1 / total : (total == 0 ? C{0} : total);
+    for (Index k = 0; k < n; ++k) y[k] = narrow<T>(factor * e[k]);
   }
 }
 
@@ -81,27 +60,20 @@ void softmax(Index outer, Index n, Index inner, const T* x, T* y) {
 template <class T>
 void softmax_backward(Index outer, Index n, Index inner, const T* y, const T* dy, T* dx) {
   using C = compute_t<T>;
-  for (Index o = 0; o < outer; ++o, y += n * inner, dy += n * inner, dx += n * inner) {
-    if (inner == 1) {
-      const C mean = static_cast<C>(dot(n, y, dy));
-      map(
-          n, dx, [mean](C value, C gradient) { return value * (gradient - mean); }, y, dy);
-      continue;
+  if (inner != 1) {
+    T *rows = scratch<detail::SoftmaxRows, T>(2 * n * inner), *slopes = rows + n * inner;
+    for (Index o = 0; o < outer; ++o, y += n * inner, dy += n * inner, dx += n * inner) {
+      transpose(n, inner, y, rows);
+      transpose(n, inner, dy, slopes);
+      softmax_backward(inner, n, 1, rows, slopes, slopes);
+      transpose(inner, n, slopes, dx);
     }
-    detail::column_tiles(inner, [&](Index first, Index count) {
-      C mean[detail::column_tile];
-      std::fill_n(mean, count, C{0});
-      for (Index k = 0; k < n; ++k) {
-        const T *p = y + k * inner + first, *g = dy + k * inner + first;
-        for (Index c = 0; c < count; ++c) mean[c] += widen(p[c]) * widen(g[c]);
-      }
-      for (Index k = 0; k < n; ++k) {
-        const T *p = y + k * inner + first, *g = dy + k * inner + first;
-        T* out = dx + k * inner + first;
-        SHARDWISE_INDEPENDENT
-        for (Index c = 0; c < count; ++c) out[c] = narrow<T>(widen(p[c]) * (widen(g[c]) - mean[c]));
-      }
-    });
+    return;
+  }
+  for (Index o = 0; o < outer; ++o, y += n, dy += n, dx += n) {
+    const C mean = static_cast<C>(dot(n, y, dy));
+    map(
+        n, dx, [mean](C value, C gradient) { return value * (gradient - mean); }, y, dy);
   }
 }
 
