@@ -63,6 +63,13 @@ struct CommunicateAsStored {
   static constexpr Communication types() { return {}; }
 };
 
+/// Says what messages carry.
+template <class As>
+concept Carries = requires {
+  As::is_possible;
+  As::types();
+};
+
 /// `Y`, a tensor type or a `LayoutError`, if it can be made by messages that carry `As`; else why not.
 template <class Y, class As>
 struct Communicated {
