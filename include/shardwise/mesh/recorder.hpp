@@ -16,6 +16,7 @@
 #include <shardwise/layout/rank_grid.hpp>
 #include <shardwise/memory/pooled_list.hpp>
 #include <shardwise/mesh/event_log.hpp>
+#include <shardwise/mesh/hosts.hpp>
 
 namespace shardwise {
 
@@ -39,21 +40,13 @@ constexpr Array<HostsAlong, 1 << max_axes> hosts_along_axes(const MeshSizes& siz
                                                             HostOf host_of) {
   Array<HostsAlong, 1 << max_axes> all{};
   for (AxisSet set = 1; set < 1u << axes; ++set) {
-    std::vector<int> hosts, ranks;  // those met, and how many of the group each has
-    const int members = group_size(sizes, axes, set);
-    for (int i = 0; i < members; ++i) {
-      const int host = host_of(group_rank(sizes, group_member(sizes, coordinates, axes, set, i), axes, ~0u));
-      std::size_t place = 0;
-      while (place < hosts.size() && hosts[place] != host) ++place;
-      if (place == hosts.size()) {
-        hosts.push_back(host);
-        ranks.push_back(0);
-      }
-      ++ranks[place];
+    std::vector<int> hosts;  // of the ranks of the group
+    for (int i = 0; i < group_size(sizes, axes, set); ++i) {
+      hosts.push_back(
+          host_of(group_rank(sizes, group_member(sizes, coordinates, axes, set, i), axes, ~0u)));
     }
-    bool even = true;
-    for (const int number : ranks) even = even && number == ranks[0];
-    all[set] = even ? HostsAlong{static_cast<int>(hosts.size()), ranks[0]} : HostsAlong{members, 1};
+    const Hosts along(hosts);
+    all[set] = {along.lane_size(), along.lanes()};
   }
   return all;
 }
