@@ -71,7 +71,7 @@ concept Carries = requires {
 };
 
 /// `Y`, a tensor type or a `LayoutError`, if it can be made by messages that carry `As`; else why not.
-template <class Y, class As>
+template <class Y, Carries As>
 struct Communicated {
   static constexpr auto type_of() {
     if constexpr (!As::is_possible) {
@@ -86,7 +86,7 @@ struct Communicated {
   }
   using type = typename decltype(type_of())::type;
 };
-template <IllFormed Y, class As>
+template <IllFormed Y, Carries As>
 struct Communicated<Y, As> {
   using type = Y;
 };
