@@ -194,4 +194,15 @@ class Buckets {
   PooledList<Bucket> open_, under_way_;
 };
 
+/// Buckets that many hold. Whatever waits for a tensor waits for its bucket; who drops them waits for all.
+struct SharedBuckets : Counted, Buckets {
+  using Buckets::Buckets;
+  constexpr ~SharedBuckets() {
+    try {
+      finish();
+    } catch (...) {  // what failed is told where the ranks communicate next
+    }
+  }
+};
+
 }  // namespace shardwise::detail
