@@ -42,8 +42,7 @@ constexpr Array<HostsAlong, 1 << max_axes> hosts_along_axes(const MeshSizes& siz
   for (AxisSet set = 1; set < 1u << axes; ++set) {
     std::vector<int> hosts;  // of the ranks of the group
     for (int i = 0; i < group_size(sizes, axes, set); ++i) {
-      hosts.push_back(
-          host_of(group_rank(sizes, group_member(sizes, coordinates, axes, set, i), axes, ~0u)));
+      hosts.push_back(host_of(group_rank(sizes, group_member(sizes, coordinates, axes, set, i), axes, ~0u)));
     }
     const Hosts along(hosts);
     all[set] = {along.lane_size(), along.lanes()};

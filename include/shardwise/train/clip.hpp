@@ -59,7 +59,8 @@ class NormOfRanks {
  private:
   bool maximum_;
   double sum_ = 0;
-  std::int64_t bits_ = 0;  // of the maximum: they order numbers from 0 on, and NaN above them, which a maximum would lose
+  std::int64_t bits_ =
+      0;  // of the maximum: they order numbers from 0 on, and NaN above them, which a maximum would lose
   const MeshView* mesh_ = nullptr;
 };
 

@@ -249,14 +249,13 @@ class Optimizer {
     const Layout part = cut_like(stored.layout, cell.layouts.finished);
     const detail::AnyTensor own = detail::cut(stored, part, MemoryUse::gathered);
     update(owned, mesh, stored.type, gradient, own.buffer);
-    if (gathers_->goes_alone(stored, stored.type))
-      gathers_->start();  // first comes what is needed first
+    if (gathers_->goes_alone(stored, stored.type)) gathers_->start();  // first comes what is needed first
     cell.carrier = &*gathers_;
     const auto arrived = [whole = Shared<detail::ParameterCell>::to(cell)](detail::AnyTensor&&) {
       whole->carrier = nullptr;
     };
     const bool moves = gathers_->add(own, stored, stored.type, MemoryUse::gathered, Phase::optimizer,
-                                             detail::when_arrived(arrived));
+                                     detail::when_arrived(arrived));
     if (!moves) cell.carrier = nullptr;
   }
 

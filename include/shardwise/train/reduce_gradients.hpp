@@ -116,9 +116,9 @@ class GradientReducer final : public BackwardTask {
     if (!cell.pending->has_rows() || axes == 0 || !cell.pending->rows_gather_along(axes)) {
       return carry(cell.take_pending(), goal);
     }
-    detail::CarriedRows::carry(Shared<detail::CarriedRows>::make(*cell.pending, cell.stored.with(to, {}),
-                                                                 when_there(goal)),
-                               buckets_of(goal), axes, travels(cell), goal.phase);
+    detail::CarriedRows::carry(
+        Shared<detail::CarriedRows>::make(*cell.pending, cell.stored.with(to, {}), when_there(goal)),
+        buckets_of(goal), axes, travels(cell), goal.phase);
   }
   constexpr detail::Buckets& buckets_of(const Goal& goal) {
     return !goal.finishes && goal.cell->layouts.gathered ? units_ : buckets_;
