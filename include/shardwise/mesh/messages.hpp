@@ -84,8 +84,8 @@ class ExchangeOperation final : public Operation {
     const Index width = call.elements.width;
     for (int rank = 0; rank < group.hosts->size(); ++rank) {
       const auto r = static_cast<std::size_t>(rank);
-      const char* from = static_cast<const char*>(call.in) + call.offsets[r] * width;
-      char* to = static_cast<char*>(call.out) + call.places[r] * width;
+      const char* from = call.source() + call.offsets[r] * width;
+      char* to = call.target() + call.places[r] * width;
       if (rank == group.rank) {
         if (call.counts[r] > 0) std::memcpy(to, from, static_cast<std::size_t>(call.counts[r] * width));
       } else {

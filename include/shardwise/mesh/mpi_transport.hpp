@@ -45,7 +45,7 @@ class MpiTransport final : public Transport {
     if (blocks && !elements.own && in_background() && (wide || call.bytes() >= rounds_from))
       return finish(call.name(), begin(call));
     if (wide) return sum_wide(*this, call);
-    if (NodeTransport* node = node_for(call)) return run_on(*node, call);
+    if (node_ && node_->takes(call)) return node_->run(call);
     run_on_mpi(call);
   }
 
@@ -77,30 +77,6 @@ class MpiTransport final : public Transport {
   /// Where ranks share a host nothing is gained beside a computation: it is the cores that move the data.
   bool in_background() const { return hosts().count() > 1; }
 
-  NodeTransport* node_for(const Call& call) const {
-    if (!node_ || !node_->takes(call.elements.width)) return nullptr;
-    const bool by_mpi =
-        call.kind == Collective::all_gather && !node_->gathers(call.counts, call.elements.width);
-    return by_mpi ? nullptr : node_.get();
-  }
-  static void run_on(NodeTransport& node, const Call& call) {
-    const Index width = call.elements.width;
-    const auto how = [&] { return ElementReduction{in_mpi(call.elements), width}; };
-    switch (call.kind) {
-      case Collective::all_reduce:
-        return node.all_reduce(call.in, call.out, call.count, how());
-      case Collective::all_gather:
-        return node.all_gather(call.in, call.out, call.counts, call.offsets, width);
-      case Collective::reduce_scatter:
-        return node.reduce_scatter(call.in, call.out, call.counts, how());
-      case Collective::all_to_all:
-        return node.all_to_all(call.in, call.counts, call.offsets, call.out, call.arriving, call.places,
-                               width);
-      default:
-        return node.barrier();
-    }
-  }
-
   void run_on_mpi(const Call& call) const {
     if (call.kind == Collective::none) return check_mpi(MPI_Barrier(comm_), "MPI_Barrier");
     const void* in = call.in;
@@ -109,8 +85,7 @@ class MpiTransport final : public Transport {
     if (call.kind == Collective::all_gather) {
       const auto counts = ints(call.counts), offsets = ints(call.offsets);
       const auto own = static_cast<std::size_t>(rank());
-      if (call.out && in == static_cast<const char*>(call.out) + call.offsets[own] * call.elements.width)
-        in = MPI_IN_PLACE;
+      if (call.out && in == call.target() + call.offsets[own] * call.elements.width) in = MPI_IN_PLACE;
       if (uniform(call.counts, call.offsets)) {
         return check_mpi(MPI_Allgather(in, counts[own], type, call.out, counts[own], type, comm_),
                          "MPI_Allgather");

@@ -30,6 +30,8 @@ struct Call {
   const char* axes = "";         ///< along which the ranks lie, for the texts of errors: "tp"
 
   const char* name() const { return kind == Collective::none ? "barrier" : name_of(kind); }
+  const char* source() const { return static_cast<const char*>(in); }
+  char* target() const { return static_cast<char*>(out); }
   bool reduces() const { return kind == Collective::all_reduce || kind == Collective::reduce_scatter; }
   Index bytes() const { return (kind == Collective::all_reduce ? count : sum_of(counts)) * elements.width; }
 };

@@ -77,12 +77,8 @@ struct CalledBy {
   std::size_t bytes(const Part& part) const {
     return static_cast<std::size_t>(part.count * call.elements.width);
   }
-  const char* input_at(const Part& part) const {
-    return static_cast<const char*>(call.in) + part.place * call.elements.width;
-  }
-  char* output_at(const Part& part) const {
-    return static_cast<char*>(call.out) + part.place * call.elements.width;
-  }
+  const char* input_at(const Part& part) const { return call.source() + part.place * call.elements.width; }
+  char* output_at(const Part& part) const { return call.target() + part.place * call.elements.width; }
   /// Puts what no sum can be to where the result will be: who reads it too early is to see it.
   void spoil_output() const {
     for (const Part& part : given) {
