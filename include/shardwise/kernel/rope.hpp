@@ -11,7 +11,6 @@
 #include <array>
 #include <numbers>
 #include <optional>
-#include <vector>
 
 #include <shardwise/kernel/element.hpp>
 
