@@ -50,12 +50,14 @@ class NonFiniteElements {
     add(cell, cell.set && !mesh_->dry(), cell.stored);
     add(cell, cell.finished.filled() && !mesh_->dry(), cell.finished_gradient());
   }
+
   /// Adds up those of all ranks. Collective.
   void finish() {
     if (!mesh_ || mesh_->dry()) return;
     PhaseScope phase(mesh_->recorder(), Phase::optimizer);
     mesh_->all_reduce(counts_.data(), static_cast<Index>(counts_.size()), DataType::i64, ReduceOp::sum);
   }
+
   /// "NaN or infinite values in 1 of 9 parameters: tokens.weight (1 NaN); NaN or infinite gradients in 2 of 9 parameters:
   /// head.weight (1 NaN, 2 infinite), norm.weight (1 NaN)": values in the order in which a forward pass comes by,
   /// gradients in that of a backward pass; empty if there are none.

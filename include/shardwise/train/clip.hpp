@@ -43,6 +43,7 @@ class NormOfRanks {
       sum_ += cell.functions.sum_of_squares(elements, gradient.buffer->data);
     }
   }
+
   /// The norm, the same on every rank. Collective.
   constexpr double finish() {
     if (!mesh_) return 0;
@@ -59,8 +60,8 @@ class NormOfRanks {
  private:
   bool maximum_;
   double sum_ = 0;
-  std::int64_t bits_ =
-      0;  // of the maximum: they order numbers from 0 on, and NaN above them, which a maximum would lose
+  /// Of the maximum. They order numbers from 0 on, and NaN above them: a maximum of the numbers would lose NaN.
+  std::int64_t bits_ = 0;
   const MeshView* mesh_ = nullptr;
 };
 
