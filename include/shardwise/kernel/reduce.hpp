@@ -10,6 +10,8 @@
 ///     sum(outer, n, inner, x, y);                     // y[o, i] = Σ_k x[o, k, i]
 ///     sum_backward(outer, n, inner, dy, 1 / n, dx);   // of the mean
 
+#include <cmath>
+
 #include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/kernel/element.hpp>
 #include <shardwise/kernel/fold.hpp>
@@ -31,11 +33,15 @@ void column_tiles(Index columns, F f) {
 }
 
 /// total[c] = Σ_r f(x[r, c]), the rows `stride` apart, in `double` over blocks of 64 rows, so that long sums
-/// lose no digits. f is one of those of fold.hpp, of x and x.
+/// lose no digits. f is as in `fold`, of x and x.
 template <class T, class F>
 void sum_columns(Index rows, Index count, Index stride, const T* x, double* total, F f) {
   using C = compute_t<T>;
-  const auto term = [f](const T& value) { return f(widen(value), widen(value)); };
+  const auto term = [f](const T& value) {
+    C result;
+    f(result, widen(value), widen(value));
+    return result;
+  };
   C part[column_tile];
   std::fill_n(total, count, 0.);
   for (Index begin = 0; begin < rows; begin += 64) {

@@ -6,19 +6,10 @@
 /// Small matrix products, by tiles that stay in vector registers: those of an attention block are so small and
 /// thin that the call of a library would cost as much as the work.
 
-#include <cstring>
-
+#include <shardwise/kernel/fold.hpp>
 #include <shardwise/kernel/gemm.hpp>
 
 namespace shardwise::kernel::detail {
-
-/// Sixteen floats or eight doubles, as the compilers of gcc's family know them: a register of AVX-512,
-/// several of a smaller machine.
-template <class C>
-struct Lanes {
-  typedef C type __attribute__((vector_size(64)));
-  static constexpr Index count = 64 / sizeof(C);
-};
 
 /// Rounds up to whole vectors.
 template <class C>
