@@ -5,6 +5,7 @@
 /// @file
 /// What the ranks of a simulated communicator share: their collectives, which must match, and their messages.
 
+#include <cstring>
 #include <deque>
 
 #include <shardwise/mesh/place_in_program.hpp>
