@@ -89,7 +89,7 @@ foreach(header IN LISTS headers)
       # nothing but numbers
     elseif(file MATCHES "${mpi}" AND header STREQUAL "shardwise/mesh/mpi.hpp")
       # the one place
-    elseif(file MATCHES "${node}" AND header MATCHES "^shardwise/mesh/(shared_segment|doorbell|node_rounds)\\.hpp$")
+    elseif(file MATCHES "${node}" AND header MATCHES "^shardwise/mesh/(shared_segment|node_rounds)\\.hpp$")
       # the memory of a node
     elseif(file MATCHES "${places}" AND header STREQUAL "shardwise/mesh/place_in_program.hpp")
       # the one place

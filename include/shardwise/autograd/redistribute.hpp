@@ -92,7 +92,7 @@ struct Redistributed<Abstract<X, OnTape, Tracked>, Arguments...> {
   }
   using type = Abstract<typename decltype(type_of<X>())::type, OnTape, Tracked>;
 };
-template <class Y, bool OnTape, bool Tracked, class As>
+template <class Y, bool OnTape, bool Tracked, Carries As>
 struct Communicated<Abstract<Y, OnTape, Tracked>, As> {
   using type = Abstract<typename Communicated<Y, As>::type, OnTape, Tracked>;
 };

@@ -18,9 +18,7 @@
 /// ```
 
 #include <sys/resource.h>
-#include <sys/syscall.h>
 
-#include <atomic>
 #include <thread>
 
 #include <shardwise/checkpoint/load.hpp>

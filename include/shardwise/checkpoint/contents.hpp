@@ -6,8 +6,6 @@
 /// What a checkpoint is made of: named tensors on a mesh or on parts of it, and named numbers. The same list is saved and
 /// loaded (see save.hpp).
 
-#include <set>
-
 #include <shardwise/checkpoint/manifest.hpp>
 #include <shardwise/layout/layout_text.hpp>
 #include <shardwise/module/parameters.hpp>
@@ -172,8 +170,8 @@ inline ContentsOfAll contents_of_all(const CheckpointContents& contents, std::st
     if (tells) numbers += Json{name, *number}.dump() + '\n';
   }
   const std::string told = gather_texts(ranks, numbers);
-  for (std::string_view rest = told; !rest.empty(); rest.remove_prefix(rest.find('\n') + 1)) {
-    const Json line = Json::parse(rest.substr(0, rest.find('\n')));
+  for (std::string_view rest = told; !rest.empty();) {
+    const Json line = Json::parse(take_part(rest, '\n'));
     const auto name = line[0].get<std::string>();
     const auto value = line[1].get<std::int64_t>();
     const auto [known, is_new] = all.numbers.emplace(name, value);

@@ -6,8 +6,6 @@
 /// Reads the tensors of a checkpoint in one process, in whatever pieces they lie and whatever their sizes are, in
 /// little memory. Every byte is read once, and its checksum compared.
 
-#include <functional>
-
 #include <shardwise/checkpoint/manifest_file.hpp>
 #include <shardwise/tensor/parts.hpp>
 

@@ -225,12 +225,10 @@ class CheckpointSave {
   void finish(std::string_view descriptions) {
     Json manifest = json_of(manifest_);
     for (int r = 0; !descriptions.empty(); ++r) {
-      const auto end = descriptions.find('\n');
-      const Json told = Json::parse(descriptions.substr(0, end));
+      const Json told = Json::parse(take_part(descriptions, '\n'));
       manifest["files"].push_back({rank_file_name(r), told[0]});
       for (const Json& each : told[1])
         manifest["tensors"][each[0].get<std::size_t>()]["pieces"].push_back(each[1]);
-      descriptions.remove_prefix(end + 1);
     }
     write_new_file(path_ / manifest_name, framed_text(manifest));
     folder_->commit();

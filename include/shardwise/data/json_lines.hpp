@@ -128,8 +128,7 @@ std::vector<TrainingDocument> read_json_lines(const std::vector<std::filesystem:
     const std::string text = detail::read_text(path);
     std::string_view rest = text;
     for (Index number = 1; !rest.empty(); ++number) {
-      const std::string_view line = rest.substr(0, rest.find('\n'));
-      rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+      const std::string_view line = detail::take_part(rest, '\n');
       if (line.find_first_not_of(" \t\r") == line.npos) continue;
       const std::string place = detail::text({path.string(), ":", number});
       documents.push_back(detail::naming(place, [&] {

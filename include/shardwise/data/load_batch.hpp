@@ -15,8 +15,6 @@
 /// }
 /// ```
 
-#include <range/v3/view/slice.hpp>
-
 #include <shardwise/data/document_rows.hpp>
 #include <shardwise/tensor/tensor.hpp>
 

@@ -12,8 +12,6 @@
 /// peak memory of activations             12.00 MiB               12.00 MiB
 /// ```
 
-#include <algorithm>
-
 #include <shardwise/inspect/names.hpp>
 #include <shardwise/mesh/communication_plan.hpp>
 

@@ -15,7 +15,6 @@
 /// ```
 /// The whole tensor is what `full_tensor` gathers.
 
-#include <concepts>
 #include <ostream>
 
 #include <shardwise/layout/layout_text.hpp>

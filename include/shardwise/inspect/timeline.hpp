@@ -5,10 +5,8 @@
 /// @file
 /// When the events of a log happen: times of a plan are modelled from a few speeds, those of a run are a clock's.
 
-#include <algorithm>
 #include <cmath>
 #include <ctime>
-#include <vector>
 
 #include <shardwise/inspect/names.hpp>
 #include <shardwise/layout/text.hpp>

@@ -12,9 +12,6 @@
 /// const std::string trace = trace_of_all_ranks(world(), log.events(), names);   // rank 0 writes it to a file
 /// ```
 
-#include <cmath>
-#include <numeric>
-
 #include <shardwise/inspect/timeline.hpp>
 #include <shardwise/mesh/gather.hpp>
 
@@ -141,12 +138,7 @@ inline std::string trace_of_all_ranks(const Communicator& ranks, const std::vect
     text += detail::TraceEntries(ranks.size() + rank, names, shift)
                 .of(planned, plan_name + ", rank " + number, 2 * rank + 1);
   }
-  const Index length[] = {static_cast<Index>(text.size())};
-  const std::vector<Index> lengths = detail::gather(ranks, length);
-  std::string entries(static_cast<std::size_t>(std::accumulate(lengths.begin(), lengths.end(), Index{0})),
-                      ' ');
-  detail::gather(ranks, text, lengths, entries);
-  return detail::trace_of(entries);
+  return detail::trace_of(detail::gather_texts(ranks, text));
 }
 
 }  // namespace shardwise

@@ -31,14 +31,7 @@ namespace detail {
 /// functions that call themselves.
 inline constexpr std::size_t json_depth = 100;
 
-/// The beginning of what an error quotes: whole characters, 200 bytes at most.
-inline std::string excerpt(std::string text) {
-  constexpr std::size_t longest = 200;
-  if (text.size() <= longest) return text;
-  std::size_t end = longest;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  return text.replace(end, text.npos, " …");
-}
+/// What an error quotes.
 inline std::string excerpt(const Json& json) { return excerpt(json.dump()); }
 
 /// Puts together what nlohmann's parser reads. (Its own callback would see the same, but takes a time that grows

@@ -6,7 +6,6 @@
 /// Large files: read as memory, and written from their beginning to their end.
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>

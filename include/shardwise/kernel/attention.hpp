@@ -8,8 +8,6 @@
 /// and the backward pass computes the scores again from the saved logarithm of that sum. The matrix of scores
 /// never exists; the working memory is one block of it (two in the backward pass).
 
-#include <cmath>
-
 #include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/kernel/attention_blocks.hpp>
 #include <shardwise/kernel/element.hpp>

@@ -14,9 +14,8 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <memory>
-#include <new>
 #include <type_traits>
+#include <vector>
 
 #include <shardwise/layout/index.hpp>
 
@@ -66,26 +65,8 @@ void map(Index n, T* y, F f, const In*... x) {
 
 namespace detail {
 
-class ScratchBuffer {
- public:
-  void* at_least(std::size_t bytes) {
-    if (bytes > size_) {
-      data_.reset();
-      size_ = 0;
-      data_.reset(::operator new(bytes, alignment));
-      size_ = bytes;
-    }
-    return data_.get();
-  }
-
- private:
-  static constexpr std::align_val_t alignment{64};
-  struct Delete {
-    void operator()(void* data) const { ::operator delete(data, alignment); }
-  };
-
-  std::unique_ptr<void, Delete> data_;
-  std::size_t size_ = 0;
+struct alignas(64) ScratchLine {
+  char bytes[64];
 };
 
 }  // namespace detail
@@ -99,8 +80,10 @@ class ScratchBuffer {
 ///     float* scores = scratch<Scores, float>(64 * 128);
 template <class Purpose, class C>
 C* scratch(Index count) {
-  thread_local detail::ScratchBuffer buffer;
-  return static_cast<C*>(buffer.at_least((static_cast<std::size_t>(count) + 1) * sizeof(C)));
+  thread_local std::vector<detail::ScratchLine> lines;
+  const std::size_t needed = static_cast<std::size_t>(count) * sizeof(C) / sizeof(detail::ScratchLine) + 1;
+  if (lines.size() < needed) lines = std::vector<detail::ScratchLine>(needed);
+  return reinterpret_cast<C*>(lines.data());
 }
 
 }  // namespace shardwise::kernel

@@ -9,8 +9,6 @@
 ///   - root-mean-square normalisation: x̂ = x / √(mean(x²) + eps), without beta (Zhang and Sennrich, "Root mean square
 ///     layer normalization", 2019).
 
-#include <cmath>
-
 #include <shardwise/kernel/element.hpp>
 #include <shardwise/kernel/fold.hpp>
 

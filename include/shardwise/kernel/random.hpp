@@ -15,7 +15,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include <shardwise/kernel/element.hpp>
 

@@ -10,8 +10,6 @@
 ///     sum(outer, n, inner, x, y);                     // y[o, i] = Σ_k x[o, k, i]
 ///     sum_backward(outer, n, inner, dy, 1 / n, dx);   // of the mean
 
-#include <cmath>
-
 #include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/kernel/element.hpp>
 #include <shardwise/kernel/fold.hpp>

@@ -9,10 +9,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <numbers>
 #include <optional>
-#include <vector>
 
 #include <shardwise/kernel/element.hpp>
 

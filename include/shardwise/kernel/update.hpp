@@ -7,8 +7,6 @@
 /// computed in the state's type (`float` for bfloat16). Also what norms of gradients need, in `double`: squares
 /// of floats neither overflow nor vanish there.
 
-#include <cmath>
-
 #include <shardwise/kernel/fold.hpp>
 
 namespace shardwise::kernel {

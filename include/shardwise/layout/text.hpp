@@ -66,6 +66,21 @@ template <class = void>
   return all;
 }
 
+/// The beginning of a text that is too long: whole characters, `longest` bytes at most.
+inline std::string excerpt(std::string text, std::size_t longest = 200) {
+  if (text.size() <= longest) return text;
+  std::size_t end = longest;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return text.replace(end, text.npos, " …");
+}
+
+/// The text before the next `end`, which is taken away with it.
+constexpr std::string_view take_part(std::string_view& text, char end) {
+  const std::string_view part = text.substr(0, text.find(end));
+  text.remove_prefix(part.size() == text.size() ? part.size() : part.size() + 1);
+  return part;
+}
+
 /// In one line, and with a question mark for each other control character, which a text may have from a file: U+0080 to
 /// U+009F are some too.
 template <class = void>

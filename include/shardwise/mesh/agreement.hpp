@@ -6,7 +6,6 @@
 /// One rank's problem is every rank's error: all throw the same message, and none waits for one that has gone.
 
 #include <functional>
-#include <map>
 
 #include <shardwise/mesh/gather.hpp>
 
@@ -37,33 +36,21 @@ class Problems {
   /// Throws a `std::runtime_error` on all ranks if any has a problem: "TASK: PROBLEM (rank 1)". Of many it
   /// tells the first ten, each with the ranks that met it; of a long one the first 500 bytes. Collective.
   void throw_together(const Communicator& ranks, std::string_view task) const {
-    const auto size = static_cast<std::size_t>(ranks.size());
-    const std::string mine = packed();
-    const Index numbers[]{static_cast<Index>(list_.size()), static_cast<Index>(mine.size())};
-    const std::vector<Index> all = gather(ranks, numbers);
-
-    std::vector<Index> lengths(size);
-    Index most = 0;  // the ranks' lists overlap, so the longest tells how many there are at least
-    for (std::size_t r = 0; r < size; ++r) {
-      most = std::max(most, all[2 * r]);
-      lengths[r] = all[2 * r + 1];
-    }
+    const Index mine[]{static_cast<Index>(list_.size())};
+    const std::vector<Index> counts = gather(ranks, mine);
+    // The ranks' lists overlap, so the longest tells how many there are at least.
+    const Index most = *std::max_element(counts.begin(), counts.end());
     if (most == 0) return;
-    std::string text(static_cast<std::size_t>(sum_of(lengths)), '\0');
-    gather(ranks, mine, lengths, text);
+    const std::vector<std::string> texts = gather_each(ranks, packed());
 
     std::vector<std::string> problems;  // in the order in which the ranks tell them
     std::map<std::string, std::vector<int>, std::less<>> found_by;
-    std::string_view rest = text;
-    for (std::size_t r = 0; r < size; ++r) {
-      const std::size_t left =
-          rest.size() - static_cast<std::size_t>(lengths[r]);  // of the ranks that follow
-      while (rest.size() > left) {
-        const std::string problem(rest.substr(0, rest.find('\0')));
-        rest.remove_prefix(problem.size() + 1);
+    for (int r = 0; r < ranks.size(); ++r) {
+      for (std::string_view rest = texts[static_cast<std::size_t>(r)]; !rest.empty();) {
+        const std::string problem(take_part(rest, '\0'));
         auto& who = found_by[problem];
         if (who.empty()) problems.push_back(problem);
-        if (who.empty() || who.back() != static_cast<int>(r)) who.push_back(static_cast<int>(r));
+        if (who.empty() || who.back() != r) who.push_back(r);
       }
     }
     const auto shown = std::min(told, problems.size());
@@ -85,14 +72,8 @@ class Problems {
   std::string packed() const {
     std::string text;
     for (std::size_t i = 0; i < std::min(told, list_.size()); ++i) {
-      std::string problem = list_[i];
+      std::string problem = excerpt(list_[i], longest);
       std::replace(problem.begin(), problem.end(), '\0', ' ');
-      if (problem.size() > longest) {
-        std::size_t end = longest;
-        while (end > 0 && (static_cast<unsigned char>(problem[end]) & 0xc0) == 0x80)
-          --end;  // whole characters
-        problem.replace(end, problem.npos, " …");
-      }
       text += problem + '\0';
     }
     return text;

@@ -6,10 +6,9 @@
 /// A transport whose ranks tell each other what they are about to do: what would hang or give wrong numbers is an error on
 /// all of them. Each collective costs one or two small ones more.
 
-#include <shardwise/mesh/call_text.hpp>
 #include <shardwise/mesh/host.hpp>
-#include <shardwise/mesh/mpi_counts.hpp>
 #include <shardwise/mesh/place_in_program.hpp>
+#include <shardwise/mesh/transport.hpp>
 
 namespace shardwise::detail {
 

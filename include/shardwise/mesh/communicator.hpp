@@ -10,8 +10,6 @@
 /// all.all_reduce(terms, sums, count, sw::DataType::f32, sw::ReduceOp::sum);
 /// @endcode
 
-#include <array>
-
 #include <shardwise/mesh/checked_transport.hpp>
 #include <shardwise/mesh/mpi_transport.hpp>
 #include <shardwise/mesh/request.hpp>

@@ -11,9 +11,6 @@
 /// static_assert(step.count(Collective::all_reduce) == 1);
 /// ```
 
-#include <array>
-#include <stdexcept>
-
 #include <shardwise/mesh/communication_plan.hpp>
 #include <shardwise/mesh/mesh_ranks.hpp>
 

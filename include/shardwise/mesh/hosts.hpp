@@ -11,14 +11,12 @@
 #include <span>
 #include <vector>
 
-#include <shardwise/mesh/mpi.hpp>
-
 namespace shardwise {
 
 class Hosts {
  public:
   /// `ids`: for each rank a number that is the same where the host is.
-  explicit Hosts(std::span<const int> ids) {
+  constexpr explicit Hosts(std::span<const int> ids) {
     std::vector<int> known;
     for (const int id : ids) {
       const auto place = std::find(known.begin(), known.end(), id);
@@ -26,31 +24,31 @@ class Hosts {
       if (place == known.end()) known.push_back(id);
     }
     count_ = static_cast<int>(known.size());
-    std::vector<int> members(known.size());
+    std::vector<int> members(known.size(), 0);
     for (const int host : of_) lane_.push_back(members[static_cast<std::size_t>(host)]++);
     lanes_ = size() / count_;
     even_ = std::all_of(members.begin(), members.end(), [&](int number) { return number == lanes_; });
     if (!even_) lanes_ = 1;
-    at_.resize(of_.size());
+    at_.resize(of_.size(), 0);
     for (int rank = 0; rank < size(); ++rank) at_[place(position(rank), lane(rank))] = rank;
   }
 
-  int size() const { return static_cast<int>(of_.size()); }
+  constexpr int size() const { return static_cast<int>(of_.size()); }
   /// Hosts, and the host of a rank: numbered in the order of the ranks.
-  int count() const { return count_; }
-  int of(int rank) const { return of_[static_cast<std::size_t>(rank)]; }
+  constexpr int count() const { return count_; }
+  constexpr int of(int rank) const { return of_[static_cast<std::size_t>(rank)]; }
 
   /// Ranks that each host has. Where they have different numbers: one, as if each rank had a host for itself.
-  int lanes() const { return lanes_; }
+  constexpr int lanes() const { return lanes_; }
   /// Ranks in a lane: one a host, or all.
-  int lane_size() const { return size() / lanes_; }
-  int lane(int rank) const { return even_ ? lane_[static_cast<std::size_t>(rank)] : 0; }
+  constexpr int lane_size() const { return size() / lanes_; }
+  constexpr int lane(int rank) const { return even_ ? lane_[static_cast<std::size_t>(rank)] : 0; }
   /// The position of a rank within its lane, and the rank at a position of a lane.
-  int position(int rank) const { return even_ ? of(rank) : rank; }
-  int rank_at(int position, int lane) const { return at_[place(position, lane)]; }
+  constexpr int position(int rank) const { return even_ ? of(rank) : rank; }
+  constexpr int rank_at(int position, int lane) const { return at_[place(position, lane)]; }
 
  private:
-  std::size_t place(int position, int lane) const {
+  constexpr std::size_t place(int position, int lane) const {
     return static_cast<std::size_t>(position) * static_cast<std::size_t>(lanes_) +
            static_cast<std::size_t>(lane);
   }
@@ -60,24 +58,4 @@ class Hosts {
   bool even_ = true;
 };
 
-namespace detail {
-
-/// The hosts of a communicator's ranks: where they share memory, as MPI says. Collective. (By MPI's other names, so that who
-/// counts a program's traffic does not count this.)
-inline Hosts hosts_of(MPI_Comm ranks) {
-  int size = 0, host = 0;
-  MPI_Comm here = MPI_COMM_NULL;
-  MPI_Comm_size(ranks, &size);
-  MPI_Comm_rank(ranks, &host);
-  check_mpi(MPI_Comm_split_type(ranks, MPI_COMM_TYPE_SHARED, host, MPI_INFO_NULL, &here),
-            "MPI_Comm_split_type");
-  const int told = PMPI_Bcast(&host, 1, MPI_INT, 0, here);
-  MPI_Comm_free(&here);
-  check_mpi(told, "MPI_Bcast");
-  std::vector<int> hosts(static_cast<std::size_t>(size));
-  check_mpi(PMPI_Allgather(&host, 1, MPI_INT, hosts.data(), 1, MPI_INT, ranks), "MPI_Allgather");
-  return Hosts(hosts);
-}
-
-}  // namespace detail
 }  // namespace shardwise

@@ -6,8 +6,6 @@
 /// A mesh without the names of its axes: what all copies of a real one share, and a view of a real or a dry one, for
 /// code that is compiled once for all meshes.
 
-#include <optional>
-
 #include <shardwise/layout/layout.hpp>
 #include <shardwise/memory/shared.hpp>
 #include <shardwise/mesh/communicator.hpp>
@@ -150,6 +148,15 @@ class MeshView {
   /// The ranks that differ from this one along the given axes only; of a real mesh.
   const Communicator& communicator(AxisSet set) const { return state_->communicator(set); }
 
+  /// Reduces numbers, in place, over its axes of several ranks; on a dry mesh that is only counted. Collective.
+  constexpr void all_reduce(void* numbers, Index count, DataType type, ReduceOp op) const {
+    const AxisSet many = axes_where(axes(), [&](int axis) { return sizes()[axis] > 1; });
+    if (many == 0) return;
+    if (Recorder* to = recorder()) {
+      to->communicate(Collective::all_reduce, recorded(many), count * size_of(type));
+    }
+    if (!dry()) communicator(many).all_reduce(numbers, numbers, count, type, op);
+  }
   constexpr const MeshPlace& place() const { return *place_; }
   /// This rank's number in the job.
   constexpr int rank_in_job() const { return place_->ranks.rank(coordinates_); }

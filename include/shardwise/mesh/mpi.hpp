@@ -17,7 +17,6 @@
 #include <memory>
 
 #include <ctime>
-#include <span>
 
 #include <shardwise/layout/text.hpp>
 

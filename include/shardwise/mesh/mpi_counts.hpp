@@ -5,14 +5,11 @@
 /// @file
 /// MPI counts in `int`, this library in `Index`. Here the one becomes the other: checked, never wrapped.
 
-#include <algorithm>
-#include <array>
 #include <limits>
-#include <memory>
 #include <numeric>
-#include <vector>
 
 #include <shardwise/layout/text.hpp>
+#include <shardwise/memory/pooled.hpp>
 
 namespace shardwise::detail {
 
@@ -23,6 +20,14 @@ inline int mpi_count(Index count, const char* function) {
     fail<std::length_error>(
         {function, ": ", count, " elements are more than MPI moves in one call (2147483647)"});
   return static_cast<int>(count);
+}
+
+/// The same of a list, one a rank.
+inline std::vector<int, PoolAllocator<int>> mpi_counts(std::span<const Index> counts, const char* function) {
+  std::vector<int, PoolAllocator<int>> ints;
+  ints.reserve(counts.size());
+  for (const Index count : counts) ints.push_back(mpi_count(count, function));
+  return ints;
 }
 
 inline Index sum_of(std::span<const Index> counts) {
@@ -37,31 +42,6 @@ inline std::vector<Index> offsets_of(std::span<const Index> counts) {
   std::exclusive_scan(counts.begin(), counts.end(), offsets.begin(), Index{0});
   return offsets;
 }
-
-/// Several lists of ints, one a rank, in one piece of memory: without an allocation for up to 64 ranks and
-/// four lists.
-class MpiCounts {
- public:
-  MpiCounts(int lists, int ranks) : ranks_(static_cast<std::size_t>(ranks)) {
-    const std::size_t needed = static_cast<std::size_t>(lists) * ranks_;
-    if (needed > small_.size()) large_ = std::make_unique<int[]>(needed);
-  }
-
-  /// Fills list `list`, with as many as there are ranks; throws where a value is negative or too large.
-  void fill(int list, std::span<const Index> values, const char* function) {
-    int* target = (*this)[list];
-    for (const Index value : values) *target++ = mpi_count(value, function);
-  }
-
-  int* operator[](int list) {
-    return (large_ ? large_.get() : small_.data()) + static_cast<std::size_t>(list) * ranks_;
-  }
-
- private:
-  std::array<int, 256> small_;
-  std::unique_ptr<int[]> large_;
-  std::size_t ranks_;
-};
 
 /// Whether every rank has the same count and the blocks follow one another.
 inline bool uniform(std::span<const Index> counts, std::span<const Index> offsets) {

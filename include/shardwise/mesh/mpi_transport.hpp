@@ -8,7 +8,6 @@
 
 #include <shardwise/mesh/mpi_counts.hpp>
 #include <shardwise/mesh/node.hpp>
-#include <shardwise/mesh/point_to_point.hpp>
 #include <shardwise/mesh/rounds.hpp>
 
 namespace shardwise::detail {
@@ -46,7 +45,7 @@ class MpiTransport final : public Transport {
     if (blocks && !elements.own && in_background() && (wide || call.bytes() >= rounds_from))
       return finish(call.name(), begin(call));
     if (wide) return sum_wide(*this, call);
-    if (NodeTransport* node = node_for(call)) return run_on(*node, call);
+    if (node_ && node_->takes(call)) return node_->run(call);
     run_on_mpi(call);
   }
 
@@ -78,62 +77,37 @@ class MpiTransport final : public Transport {
   /// Where ranks share a host nothing is gained beside a computation: it is the cores that move the data.
   bool in_background() const { return hosts().count() > 1; }
 
-  NodeTransport* node_for(const Call& call) const {
-    if (!node_ || !node_->takes(call.elements.width)) return nullptr;
-    const bool by_mpi =
-        call.kind == Collective::all_gather && !node_->gathers(call.counts, call.elements.width);
-    return by_mpi ? nullptr : node_.get();
-  }
-  static void run_on(NodeTransport& node, const Call& call) {
-    const Index width = call.elements.width;
-    const auto how = [&] { return ElementReduction{in_mpi(call.elements), width}; };
-    switch (call.kind) {
-      case Collective::all_reduce:
-        return node.all_reduce(call.in, call.out, call.count, how());
-      case Collective::all_gather:
-        return node.all_gather(call.in, call.out, call.counts, call.offsets, width);
-      case Collective::reduce_scatter:
-        return node.reduce_scatter(call.in, call.out, call.counts, how());
-      case Collective::all_to_all:
-        return node.all_to_all(call.in, call.counts, call.offsets, call.out, call.arriving, call.places,
-                               width);
-      default:
-        return node.barrier();
-    }
-  }
-
   void run_on_mpi(const Call& call) const {
-    const auto made = [&](const char* name, int code) { check_mpi(code, name); };
-    if (call.kind == Collective::none) return made("MPI_Barrier", MPI_Barrier(comm_));
+    if (call.kind == Collective::none) return check_mpi(MPI_Barrier(comm_), "MPI_Barrier");
     const void* in = call.in;
-    MpiCounts lists(4, size());
+    const auto ints = [&](Numbers values) { return mpi_counts(values, call.name()); };
     const MPI_Datatype type = call.elements.own ? in_mpi(call.elements).type : mpi_type(call.elements.type);
     if (call.kind == Collective::all_gather) {
-      lists.fill(0, call.counts, call.name());
-      lists.fill(1, call.offsets, call.name());
-      const Index place = call.offsets[static_cast<std::size_t>(rank())] * call.elements.width;
-      if (call.out && in == static_cast<const char*>(call.out) + place) in = MPI_IN_PLACE;
-      const int mine = lists[0][rank()];
-      if (uniform(call.counts, call.offsets))
-        return made("MPI_Allgather", MPI_Allgather(in, mine, type, call.out, mine, type, comm_));
-      return made("MPI_Allgatherv",
-                  MPI_Allgatherv(in, mine, type, call.out, lists[0], lists[1], type, comm_));
+      const auto counts = ints(call.counts), offsets = ints(call.offsets);
+      const auto own = static_cast<std::size_t>(rank());
+      if (call.out && in == call.target() + call.offsets[own] * call.elements.width) in = MPI_IN_PLACE;
+      if (uniform(call.counts, call.offsets)) {
+        return check_mpi(MPI_Allgather(in, counts[own], type, call.out, counts[own], type, comm_),
+                         "MPI_Allgather");
+      }
+      return check_mpi(
+          MPI_Allgatherv(in, counts[own], type, call.out, counts.data(), offsets.data(), type, comm_),
+          "MPI_Allgatherv");
     }
     if (call.kind == Collective::all_to_all) {
-      lists.fill(0, call.counts, call.name());
-      lists.fill(1, call.offsets, call.name());
-      lists.fill(2, call.arriving, call.name());
-      lists.fill(3, call.places, call.name());
-      return made("MPI_Alltoallv",
-                  MPI_Alltoallv(in, lists[0], lists[1], type, call.out, lists[2], lists[3], type, comm_));
+      const auto counts = ints(call.counts), offsets = ints(call.offsets), arriving = ints(call.arriving),
+                 places = ints(call.places);
+      return check_mpi(MPI_Alltoallv(in, counts.data(), offsets.data(), type, call.out, arriving.data(),
+                                     places.data(), type, comm_),
+                       "MPI_Alltoallv");
     }
     if (in == call.out) in = MPI_IN_PLACE;
     const MPI_Op op = in_mpi(call.elements).op;
     if (call.kind == Collective::all_reduce)
-      return made("MPI_Allreduce",
-                  MPI_Allreduce(in, call.out, static_cast<int>(call.count), type, op, comm_));
-    lists.fill(0, call.counts, call.name());
-    made("MPI_Reduce_scatter", MPI_Reduce_scatter(in, call.out, lists[0], type, op, comm_));
+      return check_mpi(MPI_Allreduce(in, call.out, static_cast<int>(call.count), type, op, comm_),
+                       "MPI_Allreduce");
+    check_mpi(MPI_Reduce_scatter(in, call.out, ints(call.counts).data(), type, op, comm_),
+              "MPI_Reduce_scatter");
   }
 
   MPI_Comm comm_;

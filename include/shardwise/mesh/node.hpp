@@ -6,11 +6,8 @@
 /// Collectives among ranks that share memory. What they do stands at `Communicator`; reductions combine in the order of
 /// the ranks, ((0, 1), 2), …, so that all ranks and all runs come to the same bits.
 
-#include <algorithm>
-#include <span>
-
 #include <shardwise/mesh/node_rounds.hpp>
-#include <shardwise/mesh/reducible.hpp>
+#include <shardwise/mesh/transport.hpp>
 
 namespace shardwise::detail {
 
@@ -30,22 +27,38 @@ class NodeTransport {
     return node;
   }
 
-  /// Whether elements of so many bytes fit.
-  bool takes(Index width) const { return width <= slot / 4 / (size_ + 1); }
-
-  /// Whether an all-gather of these blocks goes through the slots; else MPI's takes as long or less.
-  static bool gathers(std::span<const Index> counts, Index width) {
-    return *std::max_element(counts.begin(), counts.end()) * width < many_bytes;
+  /// Whether the elements of a call fit; and an all-gather's blocks are so small that MPI's takes no less.
+  bool takes(const Call& call) const {
+    const Index width = call.elements.width;
+    if (width > slot / 4 / (size_ + 1)) return false;
+    return call.kind != Collective::all_gather ||
+           *std::max_element(call.counts.begin(), call.counts.end()) * width < many_bytes;
+  }
+  void run(const Call& call) {
+    switch (call.kind) {
+      case Collective::all_reduce:
+        return all_reduce(call, {in_mpi(call.elements), call.elements.width});
+      case Collective::all_gather:
+        return all_gather(call);
+      case Collective::reduce_scatter:
+        return reduce_scatter(call, {in_mpi(call.elements), call.elements.width});
+      case Collective::all_to_all:
+        return all_to_all(call);
+      default:
+        return barrier();
+    }
   }
 
+ private:
   void barrier() {
     rounds_.start(0);
     rounds_.exchange();
   }
 
-  void all_reduce(const void* in, void* out, Index count, const ElementReduction& how) {
-    const char* source = static_cast<const char*>(in);
-    char* target = static_cast<char*>(out);
+  void all_reduce(const Call& call, const ElementReduction& how) {
+    const char* source = call.source();
+    char* target = call.target();
+    const Index count = call.count;
     const Index bytes = count * how.width;
     if (directly(bytes)) return all_reduce_directly(source, target, count, how);
     if (size_ > 2 && bytes > few_bytes) return all_reduce_slices(source, target, count, how);
@@ -61,19 +74,19 @@ class NodeTransport {
     }
   }
 
-  void all_gather(const void* in, void* out, std::span<const Index> counts, std::span<const Index> offsets,
-                  Index width) {
-    const char* source = static_cast<const char*>(in);
-    char* target = static_cast<char*>(out);
-    const auto place = [&](int r) { return target + offsets[at(r)] * width; };
+  void all_gather(const Call& call) {
+    const Numbers counts = call.counts;
+    const Index width = call.elements.width;
+    const auto place = [&](int r) { return call.target() + call.offsets[at(r)] * width; };
     const Index largest = *std::max_element(counts.begin(), counts.end());
     const Index rounds = rounds_for(largest, slot / width);
     for (Index k = 0; k < rounds; ++k) {
       const Index written = cut(largest, k, rounds, width).bytes + width;
       const Part mine = cut(counts[at(rank_)], k, rounds, width);
-      copy(rounds_.start(written), source + mine.begin, mine.bytes);
+      copy(rounds_.start(written), call.source() + mine.begin, mine.bytes);
       rounds_.exchange();
-      if (place(rank_) != source) copy(place(rank_) + mine.begin, source + mine.begin, mine.bytes);
+      if (place(rank_) != call.source())
+        copy(place(rank_) + mine.begin, call.source() + mine.begin, mine.bytes);
       for_others([&](int r) {
         const Part theirs = cut(counts[at(r)], k, rounds, width);
         copy(place(r) + theirs.begin, rounds_.written_by(r, written), theirs.bytes);
@@ -81,24 +94,21 @@ class NodeTransport {
     }
   }
 
-  void all_to_all(const void* in, std::span<const Index> send_counts, std::span<const Index> send_offsets,
-                  void* out, std::span<const Index> recv_counts, std::span<const Index> recv_offsets,
-                  Index width) {
-    const char* source = static_cast<const char*>(in);
-    char* target = static_cast<char*>(out);
+  void all_to_all(const Call& call) {
+    const Index width = call.elements.width;
     // A rank does not know what others send each other: so each says where in its slot what begins, and its rounds.
     const Index header = (size_ + 1) * static_cast<Index>(sizeof(Index));
     Index total = 0;
-    for_others([&](int r) { total += send_counts[at(r)]; });
+    for_others([&](int r) { total += call.counts[at(r)]; });
     const Index my_rounds = rounds_for(total, (slot - header) / width - size_);
-    const auto send_to = [&](int r) { return source + send_offsets[at(r)] * width; };
-    const auto recv_from = [&](int r) { return target + recv_offsets[at(r)] * width; };
-    copy(recv_from(rank_), send_to(rank_), send_counts[at(rank_)] * width);
+    const auto send_to = [&](int r) { return call.source() + call.offsets[at(r)] * width; };
+    const auto recv_from = [&](int r) { return call.target() + call.places[at(r)] * width; };
+    copy(recv_from(rank_), send_to(rank_), call.counts[at(rank_)] * width);
     for (Index k = 0, rounds = std::max<Index>(my_rounds, 1); k < rounds; ++k) {
       char* mine = rounds_.start(slot);
       Index next = header;
       for_others([&](int r) {
-        const Part part = k < my_rounds ? cut(send_counts[at(r)], k, my_rounds, width) : Part{};
+        const Part part = k < my_rounds ? cut(call.counts[at(r)], k, my_rounds, width) : Part{};
         write(mine + (r + 1) * Index{sizeof(Index)}, next);
         copy(mine + next, send_to(r) + part.begin, part.bytes);
         next += part.bytes;
@@ -110,16 +120,16 @@ class NodeTransport {
         const Index n = read(theirs);
         rounds = std::max(rounds, n);
         if (k >= n) return;
-        const Part part = cut(recv_counts[at(r)], k, n, width);
+        const Part part = cut(call.arriving[at(r)], k, n, width);
         copy(recv_from(r) + part.begin, theirs + read(theirs + (rank_ + 1) * Index{sizeof(Index)}),
              part.bytes);
       });
     }
   }
 
-  void reduce_scatter(const void* in, void* out, std::span<const Index> counts, const ElementReduction& how) {
+  void reduce_scatter(const Call& call, const ElementReduction& how) {
     const Index width = how.width;
-    const char* source = static_cast<const char*>(in);
+    const Numbers counts = call.counts;
     Index total = 0, before = 0;
     for (int r = 0; r < size_; ++r) {
       if (r == rank_) before = total * width;
@@ -128,11 +138,11 @@ class NodeTransport {
     const Index mine = counts[at(rank_)] * width;
     const bool direct = directly(total * width);
     // In place the result may not overtake what others still need: then it waits where its block was.
-    const bool waits = in == out && (direct || mine > counts[0] * width);
-    char* target = static_cast<char*>(out) + (waits ? before : 0);
+    const bool waits = call.in == call.out && (direct || mine > counts[0] * width);
+    char* target = call.target() + (waits ? before : 0);
     if (direct) {
-      announce(source);
-      reduce_directly(target, source + before, mine, before, how);
+      announce(call.source());
+      reduce_directly(target, call.source() + before, mine, before, how);
       barrier();
     } else {
       const Index rounds = rounds_for(total, slot / width - size_);
@@ -142,7 +152,7 @@ class NodeTransport {
         char* to = rounds_.start(written);
         for (int r = 0; r < size_; ++r) {
           const Part part = cut(counts[at(r)], k, rounds, width);
-          if (r != rank_ || waits) copy(to, source + block + part.begin, part.bytes);
+          if (r != rank_ || waits) copy(to, call.source() + block + part.begin, part.bytes);
           if (r < rank_) offset += part.bytes;
           to += part.bytes;
           block += counts[at(r)] * width;
@@ -150,15 +160,14 @@ class NodeTransport {
         rounds_.exchange();
         const Part part = cut(counts[at(rank_)], k, rounds, width);
         reduce(target + part.begin, part.bytes, how, [&](int r, char*) {
-          return r == rank_ && !waits ? source + before + part.begin
+          return r == rank_ && !waits ? call.source() + before + part.begin
                                       : rounds_.written_by(r, written) + offset;
         });
       }
     }
-    if (waits) std::memmove(out, target, static_cast<std::size_t>(mine));
+    if (waits) std::memmove(call.out, target, static_cast<std::size_t>(mine));
   }
 
- private:
   static constexpr Index slot = NodeRounds::slot_bytes;
   /// So much every rank reduces whole: a second message would cost more.
   static constexpr Index few_bytes = Index{8} << 10;

@@ -9,7 +9,6 @@
 /// initialised with less, an operation goes on while its `Request` is tested or waited for.
 
 #include <atomic>
-#include <mutex>
 
 #include <shardwise/memory/pooled.hpp>
 #include <shardwise/mesh/mpi.hpp>

@@ -12,12 +12,11 @@
 /// rank sends (its own part included). A message from one rank to another counts where it is sent. What of that the rank
 /// sends to other hosts is counted besides. A recorder that is given an `EventLog` also keeps there what happens when.
 
-#include <vector>
-
 #include <shardwise/layout/hash.hpp>
 #include <shardwise/layout/rank_grid.hpp>
 #include <shardwise/memory/pooled_list.hpp>
 #include <shardwise/mesh/event_log.hpp>
+#include <shardwise/mesh/hosts.hpp>
 
 namespace shardwise {
 
@@ -41,21 +40,12 @@ constexpr Array<HostsAlong, 1 << max_axes> hosts_along_axes(const MeshSizes& siz
                                                             HostOf host_of) {
   Array<HostsAlong, 1 << max_axes> all{};
   for (AxisSet set = 1; set < 1u << axes; ++set) {
-    std::vector<int> hosts, ranks;  // those met, and how many of the group each has
-    const int members = group_size(sizes, axes, set);
-    for (int i = 0; i < members; ++i) {
-      const int host = host_of(group_rank(sizes, group_member(sizes, coordinates, axes, set, i), axes, ~0u));
-      std::size_t place = 0;
-      while (place < hosts.size() && hosts[place] != host) ++place;
-      if (place == hosts.size()) {
-        hosts.push_back(host);
-        ranks.push_back(0);
-      }
-      ++ranks[place];
+    std::vector<int> hosts;  // of the ranks of the group
+    for (int i = 0; i < group_size(sizes, axes, set); ++i) {
+      hosts.push_back(host_of(group_rank(sizes, group_member(sizes, coordinates, axes, set, i), axes, ~0u)));
     }
-    bool even = true;
-    for (const int number : ranks) even = even && number == ranks[0];
-    all[set] = even ? HostsAlong{static_cast<int>(hosts.size()), ranks[0]} : HostsAlong{members, 1};
+    const Hosts along(hosts);
+    all[set] = {along.lane_size(), along.lanes()};
   }
   return all;
 }
@@ -223,42 +213,28 @@ class Recorder {
   std::int64_t events_ = 1;  ///< that were logged, and one more
 };
 
-/// Sets the phase for the length of a scope.
-class PhaseScope {
+/// What the recorder says of what follows, for the length of a scope.
+template <auto get, auto set>
+class RecorderScope {
  public:
-  constexpr PhaseScope(Recorder* recorder, Phase phase) : recorder_(recorder) {
+  template <class Value>
+  constexpr RecorderScope(Recorder* recorder, Value value) : recorder_(recorder) {
     if (!recorder_) return;
-    before_ = recorder_->phase();
-    recorder_->set_phase(phase);
+    before_ = (recorder_->*get)();
+    (recorder_->*set)(value);
   }
-  constexpr ~PhaseScope() {
-    if (recorder_) recorder_->set_phase(before_);
+  constexpr ~RecorderScope() {
+    if (recorder_) (recorder_->*set)(before_);
   }
-  PhaseScope(const PhaseScope&) = delete;
-  PhaseScope& operator=(const PhaseScope&) = delete;
+  RecorderScope(const RecorderScope&) = delete;
+  RecorderScope& operator=(const RecorderScope&) = delete;
 
  private:
   Recorder* recorder_;
-  Phase before_ = Phase::forward;
+  decltype((std::declval<Recorder&>().*get)()) before_{};
 };
-
-/// The same of the part of the model.
-class UnitScope {
- public:
-  constexpr UnitScope(Recorder* recorder, int unit) : recorder_(recorder) {
-    if (!recorder_) return;
-    before_ = recorder_->unit();
-    recorder_->set_unit(unit);
-  }
-  constexpr ~UnitScope() {
-    if (recorder_) recorder_->set_unit(before_);
-  }
-  UnitScope(const UnitScope&) = delete;
-  UnitScope& operator=(const UnitScope&) = delete;
-
- private:
-  Recorder* recorder_;
-  int before_ = -1;
-};
+/// The phase; and the part of the model.
+using PhaseScope = RecorderScope<&Recorder::phase, &Recorder::set_phase>;
+using UnitScope = RecorderScope<&Recorder::unit, &Recorder::set_unit>;
 
 }  // namespace shardwise

@@ -93,44 +93,31 @@ constexpr std::uint16_t round_to_bf16(float value) {
   return static_cast<std::uint16_t>((value != value ? bits | 0x400000U : rounded) >> 16);
 }
 
-/// MPI knows no bfloat16: it travels as 16-bit integers. A sum is rounded to nearest even after each addition, which is
-/// once for two terms; more are added by `add_bf16`.
-template <ReduceOp Op>
-struct ReducedBf16 {
+/// bfloat16 as it travels: MPI knows none, so as 16-bit integers.
+struct TravellingBf16 {
   std::uint16_t bits;
+  TravellingBf16() = default;
+  explicit TravellingBf16(float value) : bits(round_to_bf16(value)) {}
+  explicit operator float() const { return widen_bf16(bits); }
+};
 
-  static void combine(Index count, const ReducedBf16* terms, ReducedBf16* results) {
+/// Numbers of one type, reduced as MPI's own do it, but for three things: of a maximum or minimum, NaN is the result if one
+/// number is (MPI's keep it or lose it, as it happens to be combined); bytes add up modulo 256 (Open MPI's stop at 255, in
+/// all but the last few); a sum of bfloat16 is rounded to nearest even after each addition, which is once for two terms, and
+/// more are added by `add_bf16`.
+template <class T, ReduceOp Op>
+struct ReducedNumber {
+  T value;
+  static void combine(Index count, const ReducedNumber* terms, ReducedNumber* results) {
+    using Wide = std::conditional_t<std::is_class_v<T>, float, T>;
     for (Index i = 0; i < count; ++i) {
-      const float a = widen_bf16(terms[i].bits), b = widen_bf16(results[i].bits);
+      const auto a = static_cast<Wide>(terms[i].value), b = static_cast<Wide>(results[i].value);
       if constexpr (Op == ReduceOp::sum) {
-        results[i].bits = round_to_bf16(a + b);
-      } else {
-        results[i] = a != a || (Op == ReduceOp::max ? a > b : a < b) ? terms[i] : results[i];
+        results[i].value = static_cast<T>(a + b);
+      } else if (std::isnan(a) || (Op == ReduceOp::max ? a > b : a < b)) {
+        results[i] = terms[i];
       }
     }
-  }
-};
-
-/// The larger or the smaller number, or NaN if one is: MPI's own keep a NaN or lose it, as it happens to be combined.
-template <class T, ReduceOp Op>
-struct ExtremeNumber {
-  T value;
-
-  static void combine(Index count, const ExtremeNumber* terms, ExtremeNumber* results) {
-    for (Index i = 0; i < count; ++i) {
-      const T a = terms[i].value, b = results[i].value;
-      results[i].value = std::isnan(a) || (Op == ReduceOp::max ? a > b : a < b) ? a : b;
-    }
-  }
-};
-
-/// Bytes add up modulo 256. (Open MPI's own sum stops at 255, in all but the last few.)
-struct SumOfBytes {
-  std::uint8_t value;
-
-  static void combine(Index count, const SumOfBytes* terms, SumOfBytes* results) {
-    for (Index i = 0; i < count; ++i)
-      results[i].value = static_cast<std::uint8_t>(results[i].value + terms[i].value);
   }
 };
 
@@ -163,25 +150,6 @@ inline MPI_Datatype mpi_type(DataType type) {
   return in_their_order[static_cast<std::size_t>(type)];
 }
 
-template <ReduceOp Op>
-MPI_Op extreme_op(DataType type, MPI_Op of_integers) {
-  if (type == DataType::bf16) return MpiReduction<ReducedBf16<Op>>::get().words().op;
-  if (type == DataType::f32) return MpiReduction<ExtremeNumber<float, Op>>::get().words().op;
-  if (type == DataType::f64) return MpiReduction<ExtremeNumber<double, Op>>::get().words().op;
-  return of_integers;
-}
-inline MPI_Op mpi_op(DataType type, ReduceOp op) {
-  if (op == ReduceOp::max) return extreme_op<ReduceOp::max>(type, MPI_MAX);
-  if (op == ReduceOp::min) return extreme_op<ReduceOp::min>(type, MPI_MIN);
-  if (type == DataType::u8) return MpiReduction<SumOfBytes>::get().words().op;
-  return type == DataType::bf16 ? MpiReduction<ReducedBf16<ReduceOp::sum>>::get().words().op : MPI_SUM;
-}
-
-inline MpiWords in_mpi(const Elements& elements) {
-  if (elements.own) return elements.own->in_mpi();
-  return {mpi_type(elements.type), mpi_op(elements.type, elements.op)};
-}
-
 template <Reducible M>
 inline constexpr OwnReduction own_reduction{[](Index count, const void* terms, void* results) {
                                               M::combine(count, static_cast<const M*>(terms),
@@ -193,6 +161,41 @@ inline constexpr OwnReduction own_reduction{[](Index count, const void* terms, v
                                               hash.add(__PRETTY_FUNCTION__);  // which has its name
                                               return static_cast<Index>(hash.value);
                                             }()};
+
+template <class T>
+const OwnReduction& number_reduction(ReduceOp op) {
+  if (op == ReduceOp::sum) return own_reduction<ReducedNumber<T, ReduceOp::sum>>;
+  return op == ReduceOp::max ? own_reduction<ReducedNumber<T, ReduceOp::max>>
+                             : own_reduction<ReducedNumber<T, ReduceOp::min>>;
+}
+/// How numbers are reduced where MPI is not asked.
+inline const OwnReduction& number_reduction(DataType type, ReduceOp op) {
+  switch (type) {
+    case DataType::f32:
+      return number_reduction<float>(op);
+    case DataType::f64:
+      return number_reduction<double>(op);
+    case DataType::bf16:
+      return number_reduction<TravellingBf16>(op);
+    case DataType::i32:
+      return number_reduction<std::int32_t>(op);
+    case DataType::i64:
+      return number_reduction<std::int64_t>(op);
+    default:
+      return number_reduction<std::uint8_t>(op);
+  }
+}
+
+inline MPI_Op mpi_op(DataType type, ReduceOp op) {
+  const bool integers = type != DataType::f32 && type != DataType::f64 && type != DataType::bf16;
+  const bool as_mpi_does = op == ReduceOp::sum ? type != DataType::bf16 && type != DataType::u8 : integers;
+  if (!as_mpi_does) return number_reduction(type, op).in_mpi().op;
+  return op == ReduceOp::sum ? MPI_SUM : op == ReduceOp::max ? MPI_MAX : MPI_MIN;
+}
+inline MpiWords in_mpi(const Elements& elements) {
+  if (elements.own) return elements.own->in_mpi();
+  return {mpi_type(elements.type), mpi_op(elements.type, elements.op)};
+}
 
 }  // namespace detail
 }  // namespace shardwise

@@ -24,15 +24,6 @@ struct NamedText {
 
 namespace detail {
 
-struct HashRange {
-  std::uint64_t least, most;
-  static void combine(Index count, const HashRange* terms, HashRange* results) {
-    for (Index i = 0; i < count; ++i) {
-      results[i] = {std::min(terms[i].least, results[i].least), std::max(terms[i].most, results[i].most)};
-    }
-  }
-};
-
 /// What a list has at `i`, where `other` is the first to have something else: "--seed 2", or "no --seed".
 inline std::string said(std::span<const NamedText> list, std::span<const NamedText> other, std::size_t i) {
   const auto text_of = [](const NamedText& each) {
@@ -49,15 +40,9 @@ inline std::string said(std::span<const NamedText> list, std::span<const NamedTe
 /// The text of one rank begins at `text`: each name and each value ends with a zero byte.
 inline std::vector<NamedText> named_texts(std::string_view text) {
   std::vector<NamedText> list;
-  auto next = [&] {
-    std::string part(text.substr(0, text.find('\0')));
-    text.remove_prefix(part.size() + 1);
-    return part;
-  };
   while (!text.empty()) {
-    NamedText each{next(), {}};
-    each.value = next();
-    list.push_back(std::move(each));
+    const std::string name(take_part(text, '\0'));
+    list.push_back({name, std::string(take_part(text, '\0'))});
   }
   return list;
 }
@@ -84,22 +69,15 @@ void require_same(const Communicator& ranks, std::span<const NamedText> mine, st
   }
   detail::Fnv1a hash;
   hash.add(text);
-  const detail::HashRange own{hash.value, hash.value};
-  detail::HashRange of_all{};
-  ranks.all_reduce(&own, &of_all, 1);
-  if (of_all.least == of_all.most) return;
+  const auto number = std::bit_cast<Index>(hash.value);
+  const Index own[]{number, ~number};  // the least of these is the complement of the greatest
+  Index least[2]{};
+  ranks.all_reduce(own, least, 2, DataType::i64, ReduceOp::min);
+  if (least[0] == ~least[1]) return;
 
-  const Index bytes[]{static_cast<Index>(text.size())};
-  const std::vector<Index> lengths = detail::gather(ranks, bytes);
-  std::string all(static_cast<std::size_t>(detail::sum_of(lengths)), '\0');
-  detail::gather(ranks, text, lengths, all);
-  const std::string first = all.substr(0, static_cast<std::size_t>(lengths[0]));
-  std::size_t begin = 0;
-  for (std::size_t r = 0; r < lengths.size(); ++r) {
-    const auto length = static_cast<std::size_t>(lengths[r]);
-    const std::string of_rank = all.substr(begin, length);
-    if (of_rank != first) detail::fail_unlike(static_cast<int>(r), of_rank, first, what);
-    begin += length;
+  const std::vector<std::string> texts = detail::gather_each(ranks, text);
+  for (std::size_t r = 0; r < texts.size(); ++r) {
+    if (texts[r] != texts[0]) detail::fail_unlike(static_cast<int>(r), texts[r], texts[0], what);
   }
 }
 inline void require_same(const Communicator& ranks, std::initializer_list<NamedText> mine,

@@ -11,8 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <utility>
-
 #include <shardwise/mesh/mpi.hpp>
 
 namespace shardwise::detail {

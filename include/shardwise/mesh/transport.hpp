@@ -6,11 +6,6 @@
 /// The one seam between this library and what moves data between ranks: MPI, or ranks that are simulated. A collective
 /// comes here as a value that says what it is, so what looks at all of them (a check, a watchdog) needs no more than it.
 
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
-
 #include <shardwise/layout/transition.hpp>
 #include <shardwise/mesh/hosts.hpp>
 #include <shardwise/mesh/mpi_counts.hpp>
@@ -35,9 +30,54 @@ struct Call {
   const char* axes = "";         ///< along which the ranks lie, for the texts of errors: "tp"
 
   const char* name() const { return kind == Collective::none ? "barrier" : name_of(kind); }
+  const char* source() const { return static_cast<const char*>(in); }
+  char* target() const { return static_cast<char*>(out); }
   bool reduces() const { return kind == Collective::all_reduce || kind == Collective::reduce_scatter; }
   Index bytes() const { return (kind == Collective::all_reduce ? count : sum_of(counts)) * elements.width; }
 };
+
+constexpr const char* name_of(ReduceOp op) {
+  constexpr const char* in_their_order[] = {"sum", "max", "min"};
+  return in_their_order[static_cast<int>(op)];
+}
+
+inline std::string text_of(const Elements& elements) {
+  return elements.own ? text({"structs of ", elements.width, " bytes"}) : name_of(elements.type);
+}
+
+/// "all_reduce of 12 f32 (sum) over tp"
+inline std::string text_of(const Call& call) {
+  std::string words = call.name();
+  if (call.background) words += "_async";
+  const auto add = [&](Numbers counts) {
+    constexpr std::size_t shown = 8;
+    for (std::size_t i = 0; i < std::min(counts.size(), shown); ++i)
+      words += (i > 0 ? ", " : "") + std::to_string(counts[i]);
+    if (counts.size() > shown) words += ", … (" + std::to_string(counts.size()) + " ranks)";
+  };
+  if (call.kind != Collective::none) words += " of ";
+  if (call.kind == Collective::all_reduce) words += std::to_string(call.count);
+  add(call.counts);
+  if (call.kind != Collective::none) words += " " + text_of(call.elements);
+  if (call.reduces() && !call.elements.own) words += std::string(" (") + name_of(call.elements.op) + ")";
+  return *call.axes == 0 ? words : words + " over " + call.axes;
+}
+
+/// What ranks must have alike in a collective, as numbers; what goes through an all-to-all is not among them.
+inline std::array<Index, 7> signature(const Call& call) {
+  Fnv1a blocks;
+  if (call.kind != Collective::all_to_all) {
+    for (const Index count : call.counts) blocks.add(static_cast<std::uint64_t>(count));
+  }
+  const Elements& elements = call.elements;
+  return {static_cast<Index>(call.kind),
+          call.background ? 1 : 0,
+          elements.width,
+          elements.own ? elements.own->id : static_cast<Index>(elements.type),
+          call.reduces() ? static_cast<Index>(elements.op) : -1,
+          call.count,
+          static_cast<Index>(blocks.value)};
+}
 
 /// A message that is sent to, or received from, a rank. Between two ranks they arrive in the order in which they were begun,
 /// as in one queue for each direction; a label that differs tells that the two ranks do not mean the same.

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstdio>
 #include <mutex>
-#include <string>
 
 #include <shardwise/layout/index.hpp>
 #include <shardwise/mesh/mpi.hpp>

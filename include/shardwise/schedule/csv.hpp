@@ -9,9 +9,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string>
-#include <string_view>
-#include <utility>
 
 #include <shardwise/schedule/pipeline_schedule.hpp>
 
@@ -48,9 +45,9 @@ class CsvReader {
   constexpr PipelineSchedule read() {
     while (!rest_.empty()) {
       ++line_;
-      std::string_view line = take(rest_, '\n');
+      std::string_view line = take_part(rest_, '\n');
       schedule_.actions.emplace_back();
-      for (cell_ = 1; !line.empty(); ++cell_) read_cell(strip(take(line, ',')));
+      for (cell_ = 1; !line.empty(); ++cell_) read_cell(strip(take_part(line, ',')));
     }
     // Stages of no forward are left on rank 0, where `prove` misses them.
     if (count_ < schedule_.stages() * static_cast<std::int64_t>(schedule_.micro_batches)) {
@@ -61,13 +58,6 @@ class CsvReader {
   }
 
  private:
-  /// The text before the next `separator`, which is taken away with it.
-  static constexpr std::string_view take(std::string_view& text, char separator) {
-    const std::size_t length = std::min(text.find(separator), text.size());
-    const std::string_view taken = text.substr(0, length);
-    text.remove_prefix(std::min(length + 1, text.size()));
-    return taken;
-  }
   static constexpr std::string_view strip(std::string_view text) {
     while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
     while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r'))
@@ -84,7 +74,7 @@ class CsvReader {
     text.remove_prefix(1);
     text.remove_suffix(overlap.size());
     if (std::count(text.begin(), text.end(), ';') != 1) refuse();
-    const std::string_view first = strip(take(text, ';'));
+    const std::string_view first = strip(take_part(text, ';'));
     read_action(first, true);
     read_action(strip(text), false);
   }

@@ -5,8 +5,6 @@
 /// @file
 /// The picture of a pipeline schedule.
 
-#include <algorithm>
-
 #include <shardwise/layout/svg.hpp>
 #include <shardwise/schedule/messages.hpp>
 

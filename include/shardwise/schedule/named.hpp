@@ -5,9 +5,6 @@
 /// @file
 /// Pipeline schedules by their names, for programs with options.
 
-#include <string>
-#include <string_view>
-
 #include <shardwise/schedule/one_forward_one_backward.hpp>
 #include <shardwise/schedule/v_shapes.hpp>
 

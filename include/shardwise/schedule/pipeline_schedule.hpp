@@ -14,9 +14,6 @@
 /// ```
 /// `prove` says whether it is one (schedule/prove.hpp), `with_messages` adds what must be sent (schedule/messages.hpp).
 
-#include <string>
-#include <vector>
-
 #include <shardwise/layout/text.hpp>
 
 namespace shardwise {

@@ -6,7 +6,6 @@
 /// A walk through a schedule: when each action begins, and whether all of them are reached.
 
 #include <algorithm>
-#include <utility>
 
 #include <shardwise/schedule/problem.hpp>
 

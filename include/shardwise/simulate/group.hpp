@@ -7,13 +7,28 @@
 
 #include <cstring>
 #include <deque>
-#include <map>
 
-#include <shardwise/mesh/call_text.hpp>
 #include <shardwise/mesh/place_in_program.hpp>
-#include <shardwise/simulate/combine.hpp>
+#include <shardwise/mesh/transport.hpp>
 
 namespace shardwise::detail::simulated {
+
+/// The reduction of the ranks' terms, without MPI: in the order of the ranks, ((0, 1), 2), …, as in a node's shared memory; sums
+/// of bfloat16 are made in float and rounded once.
+inline std::vector<char> reduced(const Elements& elements, Index count,
+                                 const std::vector<const char*>& terms) {
+  const auto bytes = static_cast<std::size_t>(count * elements.width);
+  std::vector<char> result(terms[0], terms[0] + bytes);
+  if (!elements.own && sums_wide(elements.type, elements.op)) {
+    std::vector<char> others;
+    for (std::size_t r = 1; r < terms.size(); ++r) others.insert(others.end(), terms[r], terms[r] + bytes);
+    add_bf16(count, result.data(), others.data(), count, static_cast<int>(terms.size()) - 1, result.data());
+    return result;
+  }
+  const OwnReduction& how = elements.own ? *elements.own : number_reduction(elements.type, elements.op);
+  for (std::size_t r = 1; r < terms.size(); ++r) how.combine(count, terms[r], result.data());
+  return result;
+}
 
 /// A part of a buffer, in elements.
 struct Part {
@@ -63,12 +78,8 @@ struct CalledBy {
   std::size_t bytes(const Part& part) const {
     return static_cast<std::size_t>(part.count * call.elements.width);
   }
-  const char* input_at(const Part& part) const {
-    return static_cast<const char*>(call.in) + part.place * call.elements.width;
-  }
-  char* output_at(const Part& part) const {
-    return static_cast<char*>(call.out) + part.place * call.elements.width;
-  }
+  const char* input_at(const Part& part) const { return call.source() + part.place * call.elements.width; }
+  char* output_at(const Part& part) const { return call.target() + part.place * call.elements.width; }
   /// Puts what no sum can be to where the result will be: who reads it too early is to see it.
   void spoil_output() const {
     for (const Part& part : given) {

@@ -10,8 +10,6 @@
 #include <memory>
 #include <random>
 #include <semaphore>
-#include <string>
-#include <vector>
 
 #include <shardwise/layout/text.hpp>
 

@@ -54,6 +54,12 @@ struct AnyTensor {
     return local_box(shape, layout, mesh.sizes(), coordinates);
   }
   constexpr AnyBox box() const { return box_at(mesh.coordinates()); }
+  /// Of the ranks that have the same block, is this the first? So that each element of the whole tensor counts once.
+  constexpr bool counts_here() const {
+    return axes_where(layout.axes, [&](int axis) {
+             return !layout[axis].is_shard() && mesh.coordinates()[axis] != 0;
+           }) == 0;
+  }
   /// Of this rank's block.
   constexpr Index local_elements() const { return box().elements(); }
 
@@ -112,5 +118,15 @@ constexpr AnyTensor cut(const AnyTensor& x, const Layout& to, MemoryUse use) {
   }
   return part;
 }
+
+/// A tensor on its way, whatever brings it.
+class UnderWay : public Pooled<UnderWay>, public Counted {
+ public:
+  /// Waits for it, and returns it.
+  constexpr virtual AnyTensor finish() = 0;
+
+ protected:
+  constexpr ~UnderWay() = default;
+};
 
 }  // namespace shardwise::detail

@@ -16,6 +16,20 @@ class Arrival : public Pooled<Arrival>, public Counted {
   constexpr virtual void arrived(AnyTensor&& tensor) = 0;
 };
 
+/// Then done(tensor) is called.
+template <class F>
+constexpr Shared<Arrival> when_arrived(F done) {
+  class Done final : public Arrival {
+   public:
+    constexpr explicit Done(F f) : done_(std::move(f)) {}
+    constexpr void arrived(AnyTensor&& tensor) override { done_(std::move(tensor)); }
+
+   private:
+    F done_;
+  };
+  return Shared<Done>::make(std::move(done));
+}
+
 /// Tensors that travel together.
 class Bucket {
  public:
@@ -178,6 +192,17 @@ class Buckets {
   Index most_bytes_;
   int background_;
   PooledList<Bucket> open_, under_way_;
+};
+
+/// Buckets that many hold. Whatever waits for a tensor waits for its bucket; who drops them waits for all.
+struct SharedBuckets : Counted, Buckets {
+  using Buckets::Buckets;
+  constexpr ~SharedBuckets() {
+    try {
+      finish();
+    } catch (...) {  // what failed is told where the ranks communicate next
+    }
+  }
 };
 
 }  // namespace shardwise::detail

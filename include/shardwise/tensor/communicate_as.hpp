@@ -63,8 +63,15 @@ struct CommunicateAsStored {
   static constexpr Communication types() { return {}; }
 };
 
+/// Says what messages carry.
+template <class As>
+concept Carries = requires {
+  As::is_possible;
+  As::types();
+};
+
 /// `Y`, a tensor type or a `LayoutError`, if it can be made by messages that carry `As`; else why not.
-template <class Y, class As>
+template <class Y, Carries As>
 struct Communicated {
   static constexpr auto type_of() {
     if constexpr (!As::is_possible) {
@@ -79,7 +86,7 @@ struct Communicated {
   }
   using type = typename decltype(type_of())::type;
 };
-template <IllFormed Y, class As>
+template <IllFormed Y, Carries As>
 struct Communicated<Y, As> {
   using type = Y;
 };

@@ -10,7 +10,6 @@
 #include <shardwise/layout/transition.hpp>
 #include <shardwise/memory/pooled_list.hpp>
 #include <shardwise/tensor/any_tensor.hpp>
-#include <shardwise/tensor/pieces.hpp>
 
 namespace shardwise::detail {
 
@@ -212,19 +211,17 @@ class Exchange {
     for (int member = 0; member < members(); ++member) place = unpack_from(member, place);
   }
 
-  /// What goes to, or comes from, each member.
-  [[gnu::noinline]] Pieces pieces(bool outgoing) const {
-    Pieces all;
+  /// Elements that go to, or come from, each member.
+  [[gnu::noinline]] std::vector<Index> counts(bool outgoing) const {
+    std::vector<Index> all;
     for (int member = 0; member < members(); ++member) {
-      Index count = 0;
+      Index& count = all.emplace_back(0);
       for (const Moved& tensor : moved_) {
         count += count_of(tensor, outgoing ? sent(tensor, member) : received(tensor, member));
       }
-      all.add(count);
     }
     return all;
   }
-
   template <class = void>
   void communicate(Index count, bool background) {
     const Communicator& group = mesh_.communicator(way_.axes);
@@ -238,27 +235,25 @@ class Exchange {
         if (background) return keep(group.all_reduce_async(in, out, count, type_, way_.op));
         return group.all_reduce(in, out, count, type_, way_.op);
       case Collective::all_gather: {
-        const Pieces parts = pieces(false);
+        const std::vector<Index> arriving = counts(false), offsets = offsets_of(arriving);
         if (copies()) {  // the parts of this rank are packed where they go
-          char* place = out + parts.offsets[static_cast<std::size_t>(self())] * size_of(type_);
+          char* place = out + offsets[static_cast<std::size_t>(self())] * size_of(type_);
           pack_for(self(), place);
           in = place;
         }
-        if (background) return keep(group.all_gather_async(in, out, parts.counts, parts.offsets, type_));
-        return group.all_gather(in, out, parts.counts, parts.offsets, type_);
+        if (background) return keep(group.all_gather_async(in, out, arriving, offsets, type_));
+        return group.all_gather(in, out, arriving, offsets, type_);
       }
       case Collective::reduce_scatter: {
-        const Pieces parts = pieces(true);
-        if (background) return keep(group.reduce_scatter_async(in, out, parts.counts, type_, way_.op));
-        return group.reduce_scatter(in, out, parts.counts, type_, way_.op);
+        const std::vector<Index> blocks = counts(true);
+        if (background) return keep(group.reduce_scatter_async(in, out, blocks, type_, way_.op));
+        return group.reduce_scatter(in, out, blocks, type_, way_.op);
       }
       default: {
-        const Pieces parts = pieces(true), arriving = pieces(false);
-        if (background) {
-          return keep(group.all_to_all_async(in, parts.counts, parts.offsets, out, arriving.counts,
-                                             arriving.offsets, type_));
-        }
-        group.all_to_all(in, parts.counts, parts.offsets, out, arriving.counts, arriving.offsets, type_);
+        const std::vector<Index> leaving = counts(true), from = offsets_of(leaving), arriving = counts(false),
+                                 to = offsets_of(arriving);
+        if (background) return keep(group.all_to_all_async(in, leaving, from, out, arriving, to, type_));
+        group.all_to_all(in, leaving, from, out, arriving, to, type_);
       }
     }
   }

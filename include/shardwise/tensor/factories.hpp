@@ -28,19 +28,12 @@ constexpr auto make(const MeshType& mesh, const Shape<Rank>& shape) {
 template <int Rank, class MeshType, class... Placements>
 using layout_problem = typename LayoutProblem<Rank, MeshType, Placements...>::type;
 
-template <int Rank, class MeshType, class... Placements>
-struct FinishedProblem {
-  using type = layout_problem<Rank, MeshType, Placements...>;
-};
-template <int Rank, class MeshType, class... Placements>
-  requires(has_partial(layout_of<Placements...>))
-struct FinishedProblem<Rank, MeshType, Placements...> {
-  using type = layout_error<Reason::finished_tensor_cannot_be_made_pending, Got<Placements...>>;
-};
 /// The same where the elements are the value itself, so that it cannot be pending.
 template <int Rank, class MeshType, class... Placements>
-using finished_problem = typename FinishedProblem<Rank, MeshType, Placements...>::type;
-
+using finished_problem =
+    std::conditional_t<has_partial(layout_of<Placements...>),
+                       layout_error<Reason::finished_tensor_cannot_be_made_pending, Got<Placements...>>,
+                       layout_problem<Rank, MeshType, Placements...>>;
 /// The same where they are drawn from a distribution of real numbers.
 template <class T, int Rank, class MeshType, class... Placements>
 using drawn_problem = std::conditional_t<std::is_integral_v<T>,

@@ -8,7 +8,7 @@
 
 #include <shardwise/layout/hash.hpp>
 #include <shardwise/memory/pooled_list.hpp>
-#include <shardwise/tensor/under_way.hpp>
+#include <shardwise/tensor/any_tensor.hpp>
 
 namespace shardwise::detail {
 

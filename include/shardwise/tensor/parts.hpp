@@ -23,6 +23,23 @@ constexpr AnyShape padded(std::span<const Index> extents) {
   return shape;
 }
 
+/// Rows of a tensor that the ranks of a group divide among them, in groups of rows: what each has read of a file.
+/// `shift`: the ranks begin to count elsewhere, so that what is small goes to another one.
+struct DividedRows {
+  Range rows;
+  Index group = 0;  ///< rows; 0: the ranks have what a layout gives them
+  int shift = 0;
+
+  constexpr AnyBox box(const AnyShape& shape, int members, int member) const {
+    const Range groups = balanced_block((rows.size + group - 1) / group, members, (member + shift) % members);
+    const Range own = intersection(rows, {rows.begin + groups.begin * group, groups.size * group});
+    AnyBox box{{}, shape};
+    box.begin[0] = own.begin;
+    box.size[0] = own.size;
+    return box;
+  }
+};
+
 template <int Rank>
 constexpr Shape<Rank> row_major_strides(const Shape<Rank>& size) {
   Shape<Rank> strides{};
@@ -62,6 +79,39 @@ template <class = void>
   }
 }
 
+/// Calls f(place in the one, place in the other, length) for each run of elements of `part` that lies together in two
+/// row-major blocks, which hold `one` and `other`: in order.
+template <int Rank, class F>
+void for_each_run(const Box<Rank>& part, const Box<Rank>& one, const Box<Rank>& other, F f) {
+  if (part.elements() == 0) return;
+  Index run = 1;
+  int outer = Rank;  // dimensions [outer, Rank) are whole but for the first of them, so they are contiguous
+  while (outer > 0) {
+    run *= part.size[--outer];
+    if (part.size[outer] != one.size[outer] || part.size[outer] != other.size[outer]) break;
+  }
+  const auto one_strides = row_major_strides(one.size), other_strides = row_major_strides(other.size);
+  Shape<Rank> at = part.begin;
+  for (Index done = 0; done < part.elements(); done += run) {
+    Index place = 0, other_place = 0;
+    for (int dim = 0; dim < at.size(); ++dim) {
+      place += (at[dim] - one.begin[dim]) * one_strides[dim];
+      other_place += (at[dim] - other.begin[dim]) * other_strides[dim];
+    }
+    f(place, other_place, run);
+    for (int dim = outer - 1; dim >= 0; --dim) {
+      if (++at[dim] < part.begin[dim] + part.size[dim]) break;
+      at[dim] = part.begin[dim];
+    }
+  }
+}
+/// The same of a block and the whole tensor.
+template <class T, int Rank, class F>
+void for_each_run(const View<T, Rank>& block, F f) {
+  const Box<Rank> own{block.begin, block.size};
+  for_each_run(own, own, {{}, block.shape}, f);
+}
+
 /// Calls f(a number of the type), for a type of floating-point numbers.
 template <class F>
 void with_floating(DataType type, F f) {
@@ -70,36 +120,18 @@ void with_floating(DataType type, F f) {
   f(Eigen::bfloat16{});
 }
 
-/// The same between blocks of two types of floating-point numbers, where each is rounded to the nearest of the target's.
+/// `copy_part` between blocks of two types of floating-point numbers, where each is rounded to the nearest of the target's.
 template <class = void>
 [[gnu::noinline]] void convert_part(const AnyBox& part, DataType source_type, const void* source,
                                     const AnyBox& from, DataType target_type, void* target,
                                     const AnyBox& to) {
   if (source_type == target_type) return copy_part(size_of(source_type), part, source, from, target, to);
-  if (part.elements() == 0) return;
-  Index run = 1;  // elements that lie one after another in both
-  int outer = max_rank;
-  while (outer > 0) {
-    run *= part.size[--outer];
-    if (part.size[outer] != from.size[outer] || part.size[outer] != to.size[outer]) break;
-  }
-  const auto source_strides = row_major_strides(from.size), target_strides = row_major_strides(to.size);
   with_floating(source_type, [&](auto s) {
     with_floating(target_type, [&](auto t) {
-      AnyShape at = part.begin;
-      for (Index done = 0; done < part.elements(); done += run) {
-        Index begin = 0, place = 0;
-        for (int dim = 0; dim < max_rank; ++dim) {
-          begin += (at[dim] - from.begin[dim]) * source_strides[dim];
-          place += (at[dim] - to.begin[dim]) * target_strides[dim];
-        }
-        kernel::convert(run, static_cast<const decltype(s)*>(source) + begin,
+      for_each_run(part, from, to, [&](Index begin, Index place, Index count) {
+        kernel::convert(count, static_cast<const decltype(s)*>(source) + begin,
                         static_cast<decltype(t)*>(target) + place);
-        for (int dim = outer - 1; dim >= 0; --dim) {
-          if (++at[dim] < part.begin[dim] + part.size[dim]) break;
-          at[dim] = part.begin[dim];
-        }
-      }
+      });
     });
   });
 }
@@ -116,30 +148,6 @@ template <class = void>
     stride *= whole.size[dim];
   }
   return place;
-}
-
-/// Calls f(local offset, global offset, length) for each run of elements of a block that is contiguous in the
-/// global tensor's row-major order, in order.
-template <class T, int Rank, class F>
-void for_each_run(const View<T, Rank>& block, F f) {
-  if (block.elements() == 0) return;
-  Index run = 1;
-  int outer = Rank;  // dimensions [outer, Rank) are whole, so they are contiguous
-  while (outer > 0) {
-    run *= block.size[--outer];
-    if (block.size[outer] != block.shape[outer]) break;
-  }
-  auto strides = row_major_strides(block.shape);
-  Shape<Rank> at{};
-  for (Index local = 0; local < block.elements(); local += run) {
-    Index global = 0;
-    for (int dim = 0; dim < at.size(); ++dim) global += (block.begin[dim] + at[dim]) * strides[dim];
-    f(local, global, run);
-    for (int dim = outer - 1; dim >= 0; --dim) {
-      if (++at[dim] < block.size[dim]) break;
-      at[dim] = 0;
-    }
-  }
 }
 
 }  // namespace shardwise::detail

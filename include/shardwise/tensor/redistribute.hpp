@@ -154,23 +154,16 @@ constexpr Y redistribute_to(X x, const detail::Communication& as = {}) {
 }
 
 /// Changes the layout of a tensor: `redistribute<Axis, Placement>` on one axis, `redistribute<Placements...>`
-/// on all. Collective over the axes whose placement changes. Bit-exact where nothing is reduced.
-template <class... Arguments, Redistributable X, class Result = redistributed<X, Arguments...>>
-constexpr auto redistribute(X x) {
-  return redistribute_to<Result>(std::move(x));
-}
-template <class... Arguments, Redistributable X, IllFormed Why = redistributed<X, Arguments...>>
-Why redistribute(X);  // see Why: LayoutError<Reason, Expected<>, Got<>, Cure<>>
-
-/// The same by messages that carry other types than `x` is stored as: see `communicate_as`.
-template <class... Arguments, Redistributable X, class F, class B,
-          class Result = detail::redistributed_as<X, communicate_as<F, B>, Arguments...>>
-constexpr auto redistribute(X x, communicate_as<F, B> as) {
+/// on all; by messages that carry other types than `x` is stored as, if they are named: see `communicate_as`. Collective
+/// over the axes whose placement changes. Bit-exact where nothing is reduced or rounded.
+template <class... Arguments, Redistributable X, detail::Carries As = detail::CommunicateAsStored,
+          class Result = detail::redistributed_as<X, As, Arguments...>>
+constexpr auto redistribute(X x, As as = {}) {
   return redistribute_to<Result>(std::move(x), as.types());
 }
-template <class... Arguments, Redistributable X, class F, class B,
-          IllFormed Why = detail::redistributed_as<X, communicate_as<F, B>, Arguments...>>
-Why redistribute(X, communicate_as<F, B>);  // see Why
+template <class... Arguments, Redistributable X, detail::Carries As = detail::CommunicateAsStored,
+          IllFormed Why = detail::redistributed_as<X, As, Arguments...>>
+Why redistribute(X, As = {});  // see Why: LayoutError<Reason, Expected<>, Got<>, Cure<>>
 
 /// A tensor on its way. It has no members but `wait()`, so it cannot be used too early; the destructor waits.
 template <TensorType Y>
@@ -195,23 +188,15 @@ class Pending {
 
 /// `redistribute` that returns while its last collective is under way; where the route has several, the
 /// others are done first. `auto y = pending.wait();`
-template <class... Arguments, TensorType X, class Result = redistributed<X, Arguments...>>
-constexpr auto redistribute_async(X x) {
-  const auto mesh = x.mesh();
-  const DataType stored = data_type_of<typename X::Element>();
-  return Pending<Result>(mesh, detail::last_step(detail::given_up(x), Result::layout, stored));
-}
-template <class... Arguments, TensorType X, IllFormed Why = redistributed<X, Arguments...>>
-Why redistribute_async(X);  // see Why
-template <class... Arguments, TensorType X, class F, class B,
-          class Result = detail::redistributed_as<X, communicate_as<F, B>, Arguments...>>
-constexpr auto redistribute_async(X x, communicate_as<F, B> as) {
+template <class... Arguments, TensorType X, detail::Carries As = detail::CommunicateAsStored,
+          class Result = detail::redistributed_as<X, As, Arguments...>>
+constexpr auto redistribute_async(X x, As as = {}) {
   const auto mesh = x.mesh();
   const DataType travels = as.types().forward_of(data_type_of<typename X::Element>());
   return Pending<Result>(mesh, detail::last_step(detail::given_up(x), Result::layout, travels));
 }
-template <class... Arguments, TensorType X, class F, class B,
-          IllFormed Why = detail::redistributed_as<X, communicate_as<F, B>, Arguments...>>
-Why redistribute_async(X, communicate_as<F, B>);  // see Why
+template <class... Arguments, TensorType X, detail::Carries As = detail::CommunicateAsStored,
+          IllFormed Why = detail::redistributed_as<X, As, Arguments...>>
+Why redistribute_async(X, As = {});  // see Why
 
 }  // namespace shardwise

@@ -88,14 +88,8 @@ struct LayoutProblem {
 
 /// Why a tensor has no block of its value, or `void`.
 template <class X>
-struct TermProblem {
-  using type = void;
-};
-template <class X>
-  requires(has_partial(X::layout))
-struct TermProblem<X> {
-  using type = layout_error<Reason::value_is_pending_on_every_rank, Got<X>>;
-};
+using term_problem = std::conditional_t<has_partial(X::layout),
+                                        layout_error<Reason::value_is_pending_on_every_rank, Got<X>>, void>;
 
 }  // namespace detail
 
@@ -155,7 +149,7 @@ class Tensor {
   /// This rank's block as an Eigen map: a column vector for rank 1, else a row-major matrix whose columns are
   /// the last dimension. Of a pending reduction it is no part of the value: see `local_term`.
   auto local() const requires(!has_partial(layout)) { return mapped(); }
-  template <class X = Tensor, IllFormed Why = typename detail::TermProblem<X>::type>
+  template <class X = Tensor, IllFormed Why = detail::term_problem<X>>
   Why local() const;  // see Why
   /// The same of a pending reduction: this rank's term.
   auto local_term() const requires(has_partial(layout)) { return mapped(); }

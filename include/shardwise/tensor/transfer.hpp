@@ -8,7 +8,6 @@
 
 #include <shardwise/layout/route.hpp>
 #include <shardwise/tensor/exchange.hpp>
-#include <shardwise/tensor/under_way.hpp>
 
 namespace shardwise::detail {  // the machinery of redistribute
 

@@ -52,11 +52,7 @@ struct AdamWUpdate {
   }
 };
 
-class AdamW : public Optimizer<AdamWUpdate> {
- public:
-  /// Throws `std::invalid_argument` as `AdamWUpdate::checked` does.
-  constexpr explicit AdamW(AdamWUpdate settings = {}, ReduceOptions reduction = {})
-      : Optimizer(settings, reduction) {}
-};
+/// Its settings are checked: see `AdamWUpdate::checked`.
+using AdamW = Optimizer<AdamWUpdate>;
 
 }  // namespace shardwise

@@ -29,7 +29,11 @@ class CarriedRows final : public Counted {
           if ((axes >> axis & 1u) == 0) return part.layout[axis];
           return (cut >> axis & 1u) ? shard(part.rank - 1) : replicate;
         });
-        buckets.carry(part, to, as, MemoryUse::gathered, phase, Shared<Part>::make(all, part));
+        buckets.carry(part, to, as, MemoryUse::gathered, phase,
+                      when_arrived([all, &part](AnyTensor&& gathered) {
+                        part = std::move(gathered);
+                        if (--all->missing_ == 0) all->add_up();
+                      }));
       };
       bring(some.ids, 0, some.ids.type);
       bring(some.rows, columns, travels);
@@ -37,19 +41,6 @@ class CarriedRows final : public Counted {
   }
 
  private:
-  class Part final : public Arrival {
-   public:
-    constexpr Part(const Shared<CarriedRows>& all, AnyTensor& part) : all_(all), part_(part) {}
-    constexpr void arrived(AnyTensor&& gathered) override {
-      part_ = std::move(gathered);
-      if (--all_->missing_ == 0) all_->add_up();
-    }
-
-   private:
-    Shared<CarriedRows> all_;
-    AnyTensor& part_;
-  };
-
   constexpr void add_up() {
     const AnyBox box = gradient_.box();
     GradientSlot sum(MemoryUse::gradient);

@@ -46,26 +46,16 @@ class NonFiniteElements {
     names_.push_back(parameter.name);
     ParameterCell& cell = *parameter.cell;
     cell.await();  // it may still be on its way
-    const MeshView& mesh = cell.stored.mesh;
-    if (!mesh.dry()) {
-      const AxisSet axes = axes_of_many(mesh);
-      if (axes != 0) ranks_ = &mesh.communicator(axes);
-      recorded_axes_ = mesh.recorded(axes);
-      recorder_ = mesh.recorder();
-    }
-    add(cell, cell.set && !mesh.dry(), cell.stored);
-    add(cell, cell.finished.filled() && !mesh.dry(), cell.finished_gradient());
+    mesh_ = &cell.stored.mesh;
+    add(cell, cell.set && !mesh_->dry(), cell.stored);
+    add(cell, cell.finished.filled() && !mesh_->dry(), cell.finished_gradient());
   }
 
   /// Adds up those of all ranks. Collective.
   void finish() {
-    if (!ranks_) return;
-    PhaseScope phase(recorder_, Phase::optimizer);
-    const auto count = static_cast<Index>(counts_.size());
-    if (recorder_) {
-      recorder_->communicate(Collective::all_reduce, recorded_axes_, count * size_of(DataType::i64));
-    }
-    ranks_->all_reduce(counts_.data(), counts_.data(), count, DataType::i64, ReduceOp::sum);
+    if (!mesh_ || mesh_->dry()) return;
+    PhaseScope phase(mesh_->recorder(), Phase::optimizer);
+    mesh_->all_reduce(counts_.data(), static_cast<Index>(counts_.size()), DataType::i64, ReduceOp::sum);
   }
 
   /// "NaN or infinite values in 1 of 9 parameters: tokens.weight (1 NaN); NaN or infinite gradients in 2 of 9 parameters:
@@ -79,7 +69,7 @@ class NonFiniteElements {
  private:
   void add(const ParameterCell& cell, bool there, const AnyTensor& x) {
     kernel::NonFinite here;
-    if (there && counts_here(x)) here = cell.functions.count_non_finite(x.local_elements(), x.buffer->data);
+    if (there && x.counts_here()) here = cell.functions.count_non_finite(x.local_elements(), x.buffer->data);
     counts_.insert(counts_.end(), {here.nans, here.infinities});
   }
   std::string text(const char* what, std::size_t kind) const {
@@ -105,9 +95,7 @@ class NonFiniteElements {
   std::vector<std::string> names_;
   std::vector<std::int64_t>
       counts_;  // NaNs and infinities, of each parameter's values, then of its gradients
-  const Communicator* ranks_ = nullptr;
-  AxisSet recorded_axes_ = 0;
-  Recorder* recorder_ = nullptr;
+  const MeshView* mesh_ = nullptr;
 };
 
 constexpr bool is_finite(double x) { return x - x == 0; }

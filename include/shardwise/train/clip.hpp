@@ -19,83 +19,50 @@ namespace shardwise {
 
 namespace detail {
 
-/// The axes of more than one rank.
-constexpr AxisSet axes_of_many(const MeshView& mesh) {
-  return axes_where(mesh.axes(), [&](int axis) { return mesh.sizes()[axis] > 1; });
-}
-
-/// Of the ranks that have the same block of a tensor, is this the first? So that each element of the whole tensor
-/// counts once.
-constexpr bool counts_here(const AnyTensor& x) {
-  for (int axis = 0; axis < x.layout.axes; ++axis) {
-    if (!x.layout[axis].is_shard() && x.mesh.coordinates()[axis] != 0) return false;
-  }
-  return true;
-}
-
-/// The part of a norm that this rank knows, and the ranks that know the others: those of the one mesh on which all
-/// parameters live.
+/// The part of a norm that this rank knows, and the others', of the one mesh on which all parameters live.
 class NormOfRanks {
  public:
   /// Σ x² or max |x|.
   constexpr explicit NormOfRanks(bool maximum) : maximum_(maximum) {}
 
   constexpr void count(ParameterCell& cell) {
-    join(cell.stored.mesh);
+    const MeshView& mesh = cell.stored.mesh;
+    if (mesh_ && !(*mesh_ == mesh))
+      throw std::invalid_argument("gradient_norm: the module's parameters live on two different meshes");
+    mesh_ = &mesh;
     const AnyTensor gradient = cell.finished_gradient();
-    if (!gradient || !counts_here(gradient)) return;
-    PhaseScope phase(recorder_, Phase::optimizer);
+    if (!gradient || !gradient.counts_here()) return;
+    PhaseScope phase(mesh.recorder(), Phase::optimizer);
     const Index elements = gradient.local_elements();
-    if (recorder_) recorder_->compute(2 * elements);
-    if (dry_) return;
+    if (mesh.recorder()) mesh.recorder()->compute(2 * elements);
+    if (mesh.dry()) return;
     if (maximum_) {
-      part_ = larger(part_, cell.functions.largest_magnitude(elements, gradient.buffer->data));
+      const double here = cell.functions.largest_magnitude(elements, gradient.buffer->data);
+      bits_ = std::max(bits_, std::bit_cast<std::int64_t>(here));
     } else {
-      part_ += cell.functions.sum_of_squares(elements, gradient.buffer->data);
+      sum_ += cell.functions.sum_of_squares(elements, gradient.buffer->data);
     }
   }
 
   /// The norm, the same on every rank. Collective.
   constexpr double finish() {
-    PhaseScope phase(recorder_, Phase::optimizer);
-    if (axes_ != 0 && recorder_) recorder_->communicate(Collective::all_reduce, recorded_, sizeof(double));
-    return dry_ ? 0 : over_all_ranks();
+    if (!mesh_) return 0;
+    PhaseScope phase(mesh_->recorder(), Phase::optimizer);
+    if (maximum_) {
+      mesh_->all_reduce(&bits_, 1, DataType::i64, ReduceOp::max);
+    } else {
+      mesh_->all_reduce(&sum_, 1, DataType::f64, ReduceOp::sum);
+    }
+    if (mesh_->dry()) return 0;
+    return maximum_ ? std::bit_cast<double>(bits_) : std::sqrt(sum_);
   }
 
  private:
-  constexpr void join(const MeshView& mesh) {
-    const AxisSet axes = axes_of_many(mesh);
-    const Communicator* ranks = mesh.dry() || axes == 0 ? nullptr : &mesh.communicator(axes);
-    const bool same = ranks == ranks_ && axes == axes_ && mesh.recorder() == recorder_;
-    if (!first_ && !same) {
-      throw std::invalid_argument("gradient_norm: the module's parameters live on two different meshes");
-    }
-    first_ = false;
-    ranks_ = ranks;
-    axes_ = axes;
-    recorded_ = mesh.recorded(axes);
-    recorder_ = mesh.recorder();
-    dry_ = mesh.dry();
-  }
-
-  double over_all_ranks() const {
-    double sum = part_;
-    auto bits = std::bit_cast<std::int64_t>(part_);
-    if (ranks_ && maximum_) ranks_->all_reduce(&bits, &bits, 1, DataType::i64, ReduceOp::max);
-    if (ranks_ && !maximum_) ranks_->all_reduce(&sum, &sum, 1, DataType::f64, ReduceOp::sum);
-    return maximum_ ? std::bit_cast<double>(bits) : std::sqrt(sum);
-  }
-  /// By their bits, which order numbers from 0 on, and NaN above them: a maximum of the numbers would lose NaN.
-  static double larger(double a, double b) {
-    return std::bit_cast<double>(std::max(std::bit_cast<std::int64_t>(a), std::bit_cast<std::int64_t>(b)));
-  }
-
   bool maximum_;
-  bool first_ = true, dry_ = true;
-  double part_ = 0;
-  const Communicator* ranks_ = nullptr;
-  AxisSet axes_ = 0, recorded_ = 0;  // as the mesh names them, and as the recorder does
-  Recorder* recorder_ = nullptr;
+  double sum_ = 0;
+  /// Of the maximum. They order numbers from 0 on, and NaN above them: a maximum of the numbers would lose NaN.
+  std::int64_t bits_ = 0;
+  const MeshView* mesh_ = nullptr;
 };
 
 }  // namespace detail

@@ -17,7 +17,6 @@
 /// ```
 
 #include <shardwise/kernel/update.hpp>
-#include <shardwise/train/gathers.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
 
 namespace shardwise {
@@ -65,7 +64,7 @@ class Optimizer {
  public:
   /// `reduction`: how `step` finishes gradients that are still pending, and the buckets of parameters.
   /// Throws `std::invalid_argument` for settings that make no sense, also if `reduction.last` is false.
-  constexpr explicit Optimizer(Update update, ReduceOptions reduction = {})
+  constexpr explicit Optimizer(Update update = {}, ReduceOptions reduction = {})
       : update_(update.checked()), reduction_(detail::finishing(reduction)) {}
 
   /// The parameters that `chosen` says yes to, and that are in no earlier group, have settings of their own: those that
@@ -102,9 +101,10 @@ class Optimizer {
     know(module, cells);
     detail::reduce_gradients_of(cells, reduction_);
     detail::count_step(steps_);
-    if (!gathers_) gathers_ = Shared<detail::Gathers>::make(reduction_);
+    if (!gathers_)
+      gathers_ = Shared<detail::SharedBuckets>::make(reduction_.bucket_bytes, reduction_.in_background);
     for (std::size_t i = 0; i < cells.size(); ++i) step_one(*cells[i], states_[i]);
-    gathers_->buckets.start();
+    gathers_->start();
   }
   template <class Module, IllFormed Why = detail::visit_problem<Module>>
   Why step(Module&);  // see Why
@@ -249,11 +249,13 @@ class Optimizer {
     const Layout part = cut_like(stored.layout, cell.layouts.finished);
     const detail::AnyTensor own = detail::cut(stored, part, MemoryUse::gathered);
     update(owned, mesh, stored.type, gradient, own.buffer);
-    if (gathers_->buckets.goes_alone(stored, stored.type))
-      gathers_->buckets.start();  // first comes what is needed first
-    cell.carrier = &gathers_->buckets;
-    const bool moves = gathers_->buckets.add(own, stored, stored.type, MemoryUse::gathered, Phase::optimizer,
-                                             Shared<detail::Gathered>::make(cell));
+    if (gathers_->goes_alone(stored, stored.type)) gathers_->start();  // first comes what is needed first
+    cell.carrier = &*gathers_;
+    const auto arrived = [whole = Shared<detail::ParameterCell>::to(cell)](detail::AnyTensor&&) {
+      whole->carrier = nullptr;
+    };
+    const bool moves = gathers_->add(own, stored, stored.type, MemoryUse::gathered, Phase::optimizer,
+                                     detail::when_arrived(arrived));
     if (!moves) cell.carrier = nullptr;
   }
 
@@ -283,7 +285,7 @@ class Optimizer {
 
   Update update_;
   ReduceOptions reduction_;
-  Shared<detail::Gathers> gathers_;
+  Shared<detail::SharedBuckets> gathers_;  // of whole parameters, from where they were updated
   std::int64_t steps_ = 0;
   std::vector<Group> groups_;
   std::vector<OwnedState> states_;  // in the order of `visit`

@@ -89,18 +89,6 @@ class GradientReducer final : public BackwardTask {
     bool finishes;  ///< else it goes where it rests
     Phase phase;
   };
-  class Carried final : public detail::Arrival {
-   public:
-    constexpr Carried(GradientReducer& reducer, const Goal& goal) : reducer_(reducer), goal_(goal) {}
-    constexpr void arrived(detail::AnyTensor&& gradient) override {
-      reducer_.carry(std::move(gradient), goal_);
-    }
-
-   private:
-    GradientReducer& reducer_;
-    Goal goal_;
-  };
-
   class Watched final : public GradientListener {
    public:
     constexpr Watched(GradientReducer& reducer, detail::ParameterCell& cell)
@@ -128,9 +116,9 @@ class GradientReducer final : public BackwardTask {
     if (!cell.pending->has_rows() || axes == 0 || !cell.pending->rows_gather_along(axes)) {
       return carry(cell.take_pending(), goal);
     }
-    detail::CarriedRows::carry(Shared<detail::CarriedRows>::make(*cell.pending, cell.stored.with(to, {}),
-                                                                 Shared<Carried>::make(*this, goal)),
-                               buckets_of(goal), axes, travels(cell), goal.phase);
+    detail::CarriedRows::carry(
+        Shared<detail::CarriedRows>::make(*cell.pending, cell.stored.with(to, {}), when_there(goal)),
+        buckets_of(goal), axes, travels(cell), goal.phase);
   }
   constexpr detail::Buckets& buckets_of(const Goal& goal) {
     return !goal.finishes && goal.cell->layouts.gathered ? units_ : buckets_;
@@ -149,7 +137,12 @@ class GradientReducer final : public BackwardTask {
     const Layout cut = cut_like(gradient.layout, to);
     const Layout& next = gradient.layout == cut ? to : cut;
     buckets_of(goal).carry(std::move(gradient), next, travels(cell), MemoryUse::gradient, goal.phase,
-                           Shared<Carried>::make(*this, goal));
+                           when_there(goal));
+  }
+  /// Goes on from where it has been carried.
+  constexpr Shared<detail::Arrival> when_there(const Goal& goal) {
+    return detail::when_arrived(
+        [this, goal](detail::AnyTensor&& gradient) { carry(std::move(gradient), goal); });
   }
   static constexpr DataType travels(const detail::ParameterCell& cell) {
     return cell.communication.backward_of(cell.stored.type);

@@ -53,10 +53,7 @@ struct SgdUpdate {
   }
 };
 
-class SGD : public Optimizer<SgdUpdate> {
- public:
-  /// Throws `std::invalid_argument` as `SgdUpdate::checked` does.
-  constexpr explicit SGD(SgdUpdate settings, ReduceOptions reduction = {}) : Optimizer(settings, reduction) {}
-};
+/// Its settings are checked: see `SgdUpdate::checked`.
+using SGD = Optimizer<SgdUpdate>;
 
 }  // namespace shardwise

@@ -46,8 +46,7 @@ inline void check_fit(const std::vector<NamedParameter>& parameters, const std::
 inline void check_used(std::string_view used, const Weights& weights, const LoadOptions& options,
                        Problems& problems) {
   std::set<std::string_view> names;
-  for (; !used.empty(); used.remove_prefix(used.find('\n') + 1))
-    names.insert(used.substr(0, used.find('\n')));
+  while (!used.empty()) names.insert(take_part(used, '\n'));
   for (const SafetensorsFile& file : weights.files()) {
     for (const StoredTensor& tensor : file.tensors()) {
       if (names.contains(tensor.name)) continue;

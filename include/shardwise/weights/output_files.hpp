@@ -6,7 +6,6 @@
 /// Which files a set of tensors becomes, and what stands in them but the elements: the same on every rank,
 /// since it is computed from names, types and global extents.
 
-#include <functional>
 #include <set>
 
 #include <shardwise/weights/safetensors_header.hpp>

@@ -33,11 +33,7 @@ template <class X>
 using writing_problem = typename WritingProblem<X>::type;
 
 inline WrittenTensor written(std::string name, const AnyTensor& x) {
-  bool owner = true;
-  for (int axis = 0; axis < x.layout.axes; ++axis) {
-    if (!x.layout[axis].is_shard()) owner &= x.mesh.coordinates()[axis] == 0;
-  }
-  return {std::move(name), x.extents(), x, owner};
+  return {std::move(name), x.extents(), x, x.counts_here()};
 }
 inline WrittenTensor written(std::string name, const NamedParameter& parameter) {
   parameter.cell->check_set();

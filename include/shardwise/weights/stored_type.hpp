@@ -8,10 +8,6 @@
 /// Floating-point numbers become one another, rounded once to nearest, ties to even. Integers become one
 /// another if the value fits. Nothing else is converted.
 
-#include <Eigen/Core>
-#include <cmath>
-#include <cstring>
-
 #include <shardwise/tensor/tensor.hpp>
 
 namespace shardwise {

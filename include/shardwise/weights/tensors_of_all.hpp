@@ -5,8 +5,6 @@
 /// @file
 /// Which tensors the ranks have together, where each has only those of its part of a model.
 
-#include <map>
-
 #include <shardwise/io/json.hpp>
 #include <shardwise/mesh/gather.hpp>
 #include <shardwise/tensor/any_tensor.hpp>
@@ -38,8 +36,8 @@ inline std::vector<TensorOfAll> tensors_of_all(const Communicator& ranks, std::s
   const std::string text = gather_texts(ranks, told);
   std::vector<TensorOfAll> all;
   std::map<std::string, std::size_t> numbers;
-  for (std::string_view rest = text; !rest.empty(); rest.remove_prefix(rest.find('\n') + 1)) {
-    const Json line = Json::parse(rest.substr(0, rest.find('\n')));
+  for (std::string_view rest = text; !rest.empty();) {
+    const Json line = Json::parse(take_part(rest, '\n'));
     TensorOfAll tensor{line[0], *stored_type_named(line[1].get<std::string>()),
                        line[2].get<std::vector<Index>>(), line[3], line[4]};
     const auto [place, is_new] = numbers.emplace(tensor.name, all.size());

@@ -5,8 +5,6 @@
 /// @file
 /// How a `tokenizer.json` cuts text into words.
 
-#include <functional>
-
 #include <shardwise/text/tokenizer/component.hpp>
 #include <shardwise/text/utf8.hpp>
 
