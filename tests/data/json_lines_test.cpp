@@ -241,6 +241,13 @@ TEST_CASE("lines that are no documents") {
   CHECK(refusal_of_line("{\"messages\": {}}", chat) == ":3: messages: it is {}, expected a list");
   CHECK(refusal_of_line(R"({"messages": [{"role": "user"}]})", chat) ==
         ":3: messages[0].content: it is missing, expected a string");
+  CHECK(refusal_of_line(R"({"messages": "hi"})", chat) == ":3: messages: it is \"hi\", expected a list");
+  CHECK(refusal_of_line(R"({"messages": {"role": "user"}})", chat) ==
+        ":3: messages: it is {\"role\":\"user\"}, expected a list");
+  CHECK(refusal_of_line(R"({"messages": ["hi"]})", chat) ==
+        ":3: messages[0]: it is \"hi\", expected an object");
+  CHECK(refusal_of_line(R"({"messages": [{"role": "user", "content": 3}]})", chat) ==
+        ":3: messages[0].content: it is 3, expected a string");
   const JsonLinesOptions late{
       .chat =
           ChatTemplate("{% for m in messages %}{{ m.content }}{% if loop.last %}.{% endif %}{% endfor %}")};
