@@ -91,8 +91,10 @@ void check_files(const TrainOptions& options) {
   if (std::isnan(options.held_out)) throw std::invalid_argument("--held-out is no number");
   if (!best.empty() && options.held_out == 0)
     throw std::invalid_argument("--export-best needs --held-out: the best is so on what is held out");
-  if (!best.empty() && std::filesystem::weakly_canonical(best / "") ==
-                           std::filesystem::weakly_canonical(options.export_to / ""))
+  const auto place = [](const std::filesystem::path& folder) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(folder) / "");
+  };
+  if (!best.empty() && !options.export_to.empty() && place(best) == place(options.export_to))
     throw std::invalid_argument("--export-best and --export are one folder, " + best.string() +
                                 ": the last model would replace the best");
   if (!options.chat_template.empty() && options.data.empty())
