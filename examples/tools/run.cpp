@@ -255,8 +255,9 @@ void Run::check() const {
     if (!options_.trace.empty()) sw::detail::TemporaryFile(options_.trace, sw::detail::temporary_token());
     for (const std::filesystem::path& folder : {options_.export_to, options_.export_best}) {
       if (folder.empty()) continue;
-      std::filesystem::create_directories(folder);
+      const bool fresh = std::filesystem::create_directories(folder);
       sw::detail::TemporaryFile(folder / "config.json", sw::detail::temporary_token());
+      if (fresh) std::filesystem::remove(folder);  // is there with a model, or not at all
     }
   });
 }
