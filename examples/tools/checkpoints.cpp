@@ -77,6 +77,7 @@ void Checkpoints::resume_from(const std::filesystem::path& last) {
     const std::string other = change(name);
     if (!other.empty()) throw std::runtime_error(last.string() + ": of another run: " + other);
   }
+  run_.go_on_with_best(loaded.notes.value("best", sw::Json()));
   if (!run_.prints()) return;
   std::printf("resumed from %s; this rank read %.2f MB\n", last.c_str(),
               static_cast<double>(loaded.bytes_read) * 1e-6);
@@ -87,16 +88,20 @@ void Checkpoints::resume_from(const std::filesystem::path& last) {
   }
 }
 
+std::optional<std::string> Checkpoints::save() {
+  if (sw::Json best = run_.best(); !best.is_null()) notes_["best"] = std::move(best);
+  return checkpointer_->save(step_, *contents_, notes_);
+}
+
 bool Checkpoints::after_step(bool ends) {
   if (!checkpointer_) return true;
   bool saved = tell(checkpointer_->progress());
   if (ends || step_ % run_.options().save_every == 0) {
-    saved = tell(checkpointer_->save(step_, *contents_, notes_));
+    saved = tell(save());
   }
   if (ends) saved = tell(checkpointer_->finish()) && saved;
   if (!ends || saved) return saved;
-  saved = tell(
-      checkpointer_->save(step_, *contents_, notes_));  // once more: if the disk was full, there is room now
+  saved = tell(save());  // once more: if the disk was full, there is room now
   return tell(checkpointer_->finish()) && saved;
 }
 

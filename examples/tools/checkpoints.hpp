@@ -18,7 +18,7 @@ namespace tools {
 class Checkpoints {
  public:
   /// `step` is the number of steps that were made. Without a folder, nothing is saved.
-  Checkpoints(const Run& run, std::int64_t& step) : run_(run), step_(step) {}
+  Checkpoints(Run& run, std::int64_t& step) : run_(run), step_(step) {}
 
   bool wanted() const { return !run_.options().save.empty(); }
 
@@ -32,10 +32,11 @@ class Checkpoints {
 
  private:
   void resume_from(const std::filesystem::path& last);
+  std::optional<std::string> save();
   /// The run goes on without a checkpoint that could not be written.
   bool tell(const std::optional<std::string>& problem) const;
 
-  const Run& run_;
+  Run& run_;
   std::int64_t& step_;
   std::optional<sw::CheckpointContents> contents_;
   std::optional<sw::Checkpointer> checkpointer_;

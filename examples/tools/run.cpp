@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <utility>
@@ -176,6 +177,18 @@ void Run::evaluate(TrainedModel& model, std::int64_t step) {
   if (!options_.export_best.empty()) export_to(options_.export_best, model);
 }
 
+sw::Json Run::best() const {
+  if (options_.export_best.empty() || std::isinf(best_)) return nullptr;
+  return {{"loss", best_}, {"folder", std::filesystem::absolute(options_.export_best).string()}};
+}
+
+void Run::go_on_with_best(const sw::Json& best) {
+  const std::filesystem::path& folder = options_.export_best;
+  const bool there = best.is_object() && !folder.empty() && std::filesystem::exists(folder / "config.json") &&
+                     best.value("folder", "") == std::filesystem::absolute(folder).string();
+  if (agree(mesh_, there)) best_ = best.value("loss", best_);
+}
+
 void Run::print_job() const {
   if (!prints()) return;
   if (const sw::DocumentRows* rows = data_->rows()) {
@@ -242,8 +255,9 @@ void Run::check() const {
     if (!options_.trace.empty()) sw::detail::TemporaryFile(options_.trace, sw::detail::temporary_token());
     for (const std::filesystem::path& folder : {options_.export_to, options_.export_best}) {
       if (folder.empty()) continue;
-      std::filesystem::create_directories(folder);
+      const bool fresh = std::filesystem::create_directories(folder);
       sw::detail::TemporaryFile(folder / "config.json", sw::detail::temporary_token());
+      if (fresh) std::filesystem::remove(folder);  // is there with a model, or not at all
     }
   });
 }
@@ -274,23 +288,28 @@ void Run::write_trace(const sw::EventLog& log) const {
 }
 
 void Run::export_to(const std::filesystem::path& folder, TrainedModel& model) const {
-  const sw::Index bytes = model.export_to(folder, special_tokens());
+  namespace fs = std::filesystem;
+  auto copy = [&](const fs::path& file, const char* name) {
+    const fs::path target = folder / name;
+    if (file.empty() || !fs::exists(file)) {
+      fs::remove(target);
+    } else if (!fs::exists(target) || !fs::equivalent(file, target)) {
+      sw::write_file_atomically(target, sw::detail::read_text(file));
+    }
+  };
   sw::detail::together(sw::world(), "the export", [&] {
     if (!prints()) return;
-    namespace fs = std::filesystem;
-    auto copy = [&](const fs::path& file, const char* name) {
-      const fs::path target = folder / name;
-      if (file.empty() || !fs::exists(file)) {
-        fs::remove(target);
-      } else if (!fs::exists(target) || !fs::equivalent(file, target)) {
-        fs::copy_file(file, target, fs::copy_options::overwrite_existing);
-      }
-    };
+    fs::create_directories(folder);
     copy(options_.tokenizer, "tokenizer.json");
     for (const char* name : {"tokenizer_config.json", "special_tokens_map.json", "generation_config.json",
                              "chat_template.jinja"}) {
       if (!options_.from.empty()) copy(options_.from / name, name);
     }
+  });
+  const sw::Index bytes =
+      model.export_to(folder, special_tokens());  // last: a config.json is beside all that it needs
+  sw::detail::together(sw::world(), "the export", [&] {
+    if (!prints()) return;
     if (options_.format == "pytorch") {
       sw::write_pytorch_file(sw::Weights(folder), folder / "pytorch_model.bin");
       fs::remove(folder / "model.safetensors");

@@ -45,6 +45,10 @@ class Run {
   const TextData& data() const { return *data_; }
   /// Before the step of that number: evaluates the model now and then, and after the last step, and keeps the best.
   void evaluate(TrainedModel& model, std::int64_t step);
+  /// What a checkpoint says of the best that was exported; null if there is none.
+  sw::Json best() const;
+  /// Goes on with that, if it is of the folder that this run exports to, and a model is there.
+  void go_on_with_best(const sw::Json& best);
 
   void print_job() const;
   /// That memory holds a step, and that what is written at the end can be. Throws `std::runtime_error` on all ranks.

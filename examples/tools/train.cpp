@@ -5,6 +5,7 @@
 /// Trains a Llama on text, on a mesh of several axes: data parallel, with ZeRO or fully sharded, tensor parallel and
 /// sequence parallel; then shows what was planned of a step beside what was communicated.
 
+#include <cmath>
 #include <csignal>
 
 #include <shardwise/mesh/environment.hpp>
@@ -84,6 +85,24 @@ void add_from(CLI::App& app, TrainOptions& options) {
   }
 }
 
+/// What would be ignored, or lost.
+void check_files(const TrainOptions& options) {
+  const auto& best = options.export_best;
+  if (std::isnan(options.held_out)) throw std::invalid_argument("--held-out is no number");
+  if (!best.empty() && options.held_out == 0)
+    throw std::invalid_argument("--export-best needs --held-out: the best is so on what is held out");
+  const auto place = [](const std::filesystem::path& folder) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(folder) / "");
+  };
+  if (!best.empty() && !options.export_to.empty() && place(best) == place(options.export_to))
+    throw std::invalid_argument("--export-best and --export are one folder, " + best.string() +
+                                ": the last model would replace the best");
+  if (!options.chat_template.empty() && options.data.empty())
+    throw std::invalid_argument("--chat-template is for dialogues: give --data");
+  if (!options.cache.empty() && !options.data.empty())
+    throw std::invalid_argument("--cache is for --text: documents are read anew");
+}
+
 /// The mesh says the same, but in other numbers: tp is what --tp leaves over for kvr.
 void check_ranks(const JobOptions& job) {
   const int asked = job.pp * job.replicas * job.dp.value_or(1) * job.tp, ranks = sw::world().size();
@@ -113,6 +132,7 @@ int main(int argc, char** argv) {
     app.add_option("--rate-schedule", decay, "of the learning rate, after warm-up")
         ->check(CLI::IsMember({"constant", "linear", "cosine"}));
     if (auto code = parse(app, argc, argv)) return *code;
+    check_files(options);
     options.decay = sw::parse_decay(decay);
     if (!options.from.empty()) job.config = options.from / "config.json";
     options.job = job_of(job, sw::any);  // data-parallel are all ranks that are left

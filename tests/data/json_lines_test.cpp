@@ -241,6 +241,13 @@ TEST_CASE("lines that are no documents") {
   CHECK(refusal_of_line("{\"messages\": {}}", chat) == ":3: messages: it is {}, expected a list");
   CHECK(refusal_of_line(R"({"messages": [{"role": "user"}]})", chat) ==
         ":3: messages[0].content: it is missing, expected a string");
+  CHECK(refusal_of_line(R"({"messages": "hi"})", chat) == ":3: messages: it is \"hi\", expected a list");
+  CHECK(refusal_of_line(R"({"messages": {"role": "user"}})", chat) ==
+        ":3: messages: it is {\"role\":\"user\"}, expected a list");
+  CHECK(refusal_of_line(R"({"messages": ["hi"]})", chat) ==
+        ":3: messages[0]: it is \"hi\", expected an object");
+  CHECK(refusal_of_line(R"({"messages": [{"role": "user", "content": 3}]})", chat) ==
+        ":3: messages[0].content: it is 3, expected a string");
   const JsonLinesOptions late{
       .chat =
           ChatTemplate("{% for m in messages %}{{ m.content }}{% if loop.last %}.{% endif %}{% endfor %}")};
@@ -316,6 +323,17 @@ TEST_CASE("documents become rows") {
   CHECK_THROWS_WITH_AS(DocumentRows(placed, {.length = 6}),
                        "a.jsonl:3: the document has nothing to be learned", std::invalid_argument);
   CHECK_THROWS_AS(DocumentRows({counting(1, 1, 1)}, {.length = 6}), std::invalid_argument);
+  auto refused = [](std::vector<Range> answers) {
+    TrainingDocument document = counting(1, 5, 1);
+    document.answers = std::move(answers);
+    CHECK_THROWS_WITH_AS(DocumentRows({document}, {.length = 6}),
+                         doctest::Contains("a document: an answer is ["), std::invalid_argument);
+  };
+  refused({{1, 3}, {3, 1}});  // a token would count twice
+  refused({{3, 1}, {1, 2}});
+  refused({{4, 2}});
+  refused({{-1, 2}});
+  refused({{2, -1}});
   CHECK_THROWS_WITH_AS(DocumentRows(documents, {.length = 0}),
                        "DocumentRows: length is 0: expected at least 1", std::invalid_argument);
   CHECK_THROWS_WITH_AS(each.sampler({.batch = 5}),

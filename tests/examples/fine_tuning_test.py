@@ -112,6 +112,21 @@ def main():
                 count = len(data) // 4
                 pairs = zip(struct.unpack("<%df" % count, data), struct.unpack("<%df" % count, tensors[name][1]))
                 assert max(abs(a - b) for a, b in pairs) < 1e-2, name
+        # A run that cannot begin leaves no folder.
+        run("mkdir empty; cp base/config.json empty; ! mpirun -n 2 shardwise-train --from empty --data sums.jsonl "
+            "--chat-template base/chat_template.jinja --context 40 --export never 2>said; grep -q 'neither model' said",
+            folder, programs, text)
+        assert not os.path.exists(folder + "/never")
+        # A run that is ruined, and then resumed, keeps the best that it had.
+        resumed = re.sub(r"-n \d+", "-n 2", tune).replace("\n", " ").replace("\\", " ")
+        resumed = re.sub(r"--(evaluate-every|epochs|rate|tp|log|export|export-best) \S+", "", resumed)
+        resumed += " --evaluate-every 5 --warmup 0 --rate-schedule constant --save runs --resume --export-best kept"
+        run(resumed + " --steps 10 --rate 3e-3", folder, programs, text)
+        kept = safetensors(folder + "/kept/model.safetensors")
+        for steps in (15, 20):
+            said = run(resumed + " --steps %d --rate 0.3" % steps, folder, programs, text)
+            assert "resumed from" in said, said
+            assert safetensors(folder + "/kept/model.safetensors") == kept, said
 
 
 if __name__ == "__main__":

@@ -382,6 +382,12 @@ TEST_CASE("everything that can be wrong with a header") {
         (folder / "none").string() + ": no such file or folder");
   CHECK(error_of([&] { sw::Weights file(folder.path()); }) ==
         folder.path().string() + ": neither model.safetensors nor model.safetensors.index.json is there");
+  folder.file("pytorch_model.bin", "");
+  CHECK(
+      error_of([&] { sw::Weights file(folder.path()); }) ==
+      folder.path().string() +
+          ": neither model.safetensors nor model.safetensors.index.json is there, and a pytorch_model.bin is "
+          "not read");
   CHECK(sw::Weights(folder.file("empty", with("{}", 0))).files()[0].tensors().empty());
   CHECK(sw::Weights(folder.file("good", with(y + "[4,8]}}", 8))).files()[0].tensors().size() == 2);
   CHECK(error_of([&] { sw::Weights(folder / "good").tensor("z"); }) ==

@@ -52,6 +52,17 @@ static_assert(same<style_of<Mlp, "down">, RowwiseParallel<tp>>);
 static_assert(same<style_of<Mlp, "norm">, NoStyle<Some, "encoder.*.mlp.norm">>);  // which is not "*.norm"
 static_assert(same<style_of<PlanBelow<Some, "encoder">, "norm">, SequenceParallel<tp>>);
 
+// Entries may be added before and after what stands beside all of them.
+using Sharded = PlanWith<Some, FullyShard<dp>>;
+using Ringed =
+    PlanAnd<Sharded, Use<"attention", PrepareModuleInput<tp, Reduced>>, Use<"out", RowwiseParallel<tp>>>;
+static_assert(same<style_of<Ringed, "out">, Styles<RowwiseParallel<tp>, FullyShard<dp>>>);
+static_assert(same<style_of<Ringed, "attention">, PrepareModuleInput<tp, Reduced>>);
+static_assert(same<style_of<Ringed, "encoder.*.mlp.up">, style_of<Sharded, "encoder.*.mlp.up">>);
+static_assert(same<LlamaAdapted<PlanWith<LlamaTensorParallel<>, FullyShard<dp>>, 8>,
+                   PlanWith<LlamaAdapted<LlamaTensorParallel<>, 8>, FullyShard<dp>>>);
+static_assert(Ringed::size == Some::size + 2);
+
 // ---- Faults ------------------------------------------------------------------------------------------------------
 // A part that names no axis adds nothing.
 template <class Style>

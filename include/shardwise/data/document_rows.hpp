@@ -66,8 +66,8 @@ struct RowOptions {
 /// In memory, eight bytes a token.
 class DocumentRows {
  public:
-  /// Throws `std::invalid_argument`, which names the document's place, if one is longer than a row, or has nothing to be
-  /// learned.
+  /// Throws `std::invalid_argument`, which names the document's place, if one is longer than a row, has nothing to be
+  /// learned, or answers that are none of its tokens or have some in common.
   DocumentRows(const std::vector<TrainingDocument>& documents, const RowOptions& options)
       : options_(options) {
     if (options.length < 1)
@@ -148,10 +148,15 @@ class DocumentRows {
       inputs_.insert(inputs_.end(), document.tokens.begin(), document.tokens.end() - 1);
       targets_.resize(inputs_.size(), static_cast<std::int32_t>(options_.ignore_index));
     }
+    Index before = 0;
     for (const Range& answer : document.answers) {
-      for (Index i = std::max<Index>(answer.begin, 1); i < answer.end(); ++i, ++counted) {
-        targets_.at(begin + static_cast<std::size_t>(i) - 1) =
-            document.tokens.at(static_cast<std::size_t>(i));
+      if (answer.begin < before || answer.size < 0 || answer.end() > size + 1) {
+        fail({"an answer is [", answer.begin, ", ", answer.end(), "): expected a part of what is left, [",
+              before, ", ", size + 1, ")"});
+      }
+      before = answer.end();
+      for (Index i = std::max<Index>(answer.begin, 1); i < before; ++i, ++counted) {
+        targets_[begin + static_cast<std::size_t>(i) - 1] = document.tokens[static_cast<std::size_t>(i)];
       }
     }
     if (counted == 0) fail({"the document has nothing to be learned"});

@@ -56,6 +56,9 @@ TrainingDocument encoded(std::string_view text, const std::vector<std::pair<std:
 /// The text of a dialogue, and where in it an assistant speaks.
 inline std::string rendered(const ChatTemplate& chat, const JsonPart& messages,
                             std::vector<std::pair<std::size_t, std::size_t>>& answers) {
+  messages.for_each([](const JsonPart& message) {
+    for (const char* key : {"role", "content"}) message.get<std::string>(key);
+  });
   const std::string text = chat.render(messages.json(), false);
   Json some = Json::array();
   auto bytes_of = [&](bool prompt) {
@@ -69,7 +72,6 @@ inline std::string rendered(const ChatTemplate& chat, const JsonPart& messages,
   };
   messages.for_each([&](const JsonPart& message) {
     const bool answers_now = message.get<std::string>("role") == "assistant";
-    message.get<std::string>("content");
     const std::size_t begin = answers_now && !some.empty() ? bytes_of(true) : 0;
     some.push_back(message.json());
     if (answers_now) answers.emplace_back(begin, bytes_of(false));

@@ -78,19 +78,6 @@ struct Plan {
   }
 };
 
-namespace detail {
-template <class PlanType, class... More>
-struct PlanAndMore;
-template <class... Uses, class... More>
-struct PlanAndMore<Plan<Uses...>, More...> {
-  using type = Plan<Uses..., More...>;
-};
-}  // namespace detail
-
-/// A plan, and what it does not name yet.
-template <class PlanType, class... More>
-using PlanAnd = typename detail::PlanAndMore<PlanType, More...>::type;
-
 /// A plan for a model with the modules `Modules`, a static array of `ModuleName`: its modules get their styles from
 /// this, by names that are in that table.
 template <class PlanType, const auto& Modules>
@@ -180,6 +167,23 @@ struct PlanWith {
     return detail::TypeIs<typename detail::StyleAnd<Style, Extra>::type>{};
   }
 };
+
+namespace detail {
+template <class PlanType, class... More>
+struct PlanAndMore;
+template <class... Uses, class... More>
+struct PlanAndMore<Plan<Uses...>, More...> {
+  using type = Plan<Uses..., More...>;
+};
+template <class PlanType, class Extra, class... More>
+struct PlanAndMore<PlanWith<PlanType, Extra>, More...> {
+  using type = PlanWith<typename PlanAndMore<PlanType, More...>::type, Extra>;
+};
+}  // namespace detail
+
+/// A plan, and what it does not name yet. What stands beside all styles of the plan stands beside these as well.
+template <class PlanType, class... More>
+using PlanAnd = typename detail::PlanAndMore<PlanType, More...>::type;
 
 /// The style of a module in a plan. A module with parameters that the plan does not name cannot be made.
 template <class PlanType, FixedString Module>

@@ -79,7 +79,8 @@ class Weights {
       open_listed(index);
     } else {
       detail::fail<std::runtime_error>(
-          {path.string(), ": neither model.safetensors nor model.safetensors.index.json is there"});
+          {path.string(), ": neither model.safetensors nor model.safetensors.index.json is there",
+           fs::exists(path / "pytorch_model.bin", ignored) ? ", and a pytorch_model.bin is not read" : ""});
     }
   }
 

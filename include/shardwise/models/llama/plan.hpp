@@ -112,6 +112,10 @@ template <class... Uses, int Rank, int Alpha>
 struct AdaptedPlan<Plan<Uses...>, Rank, Alpha> {
   using type = PlanWith<Plan<typename AdaptedUse<Uses, Rank, Alpha>::type...>, Frozen>;
 };
+template <class PlanType, class Extra, int Rank, int Alpha>
+struct AdaptedPlan<PlanWith<PlanType, Extra>, Rank, Alpha> {
+  using type = PlanWith<typename AdaptedPlan<PlanType, Rank, Alpha>::type, Extra>;
+};
 
 }  // namespace detail
 
