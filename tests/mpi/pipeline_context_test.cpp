@@ -20,7 +20,6 @@
 namespace shardwise::testing {
 namespace {
 
-using Stage = Mesh<dp, cp>;
 using Job = Mesh<pp, dp, cp>;
 constexpr Index batch = 4, length = 11;
 constexpr int micro_batches = 4;
@@ -29,11 +28,15 @@ constexpr LlamaConfig config{
 
 template <class Positions>
 auto integers(const auto& mesh, auto number) {
-  std::vector<std::int32_t> all;
-  for (Index row = 0; row < batch; ++row) {
-    for (Index i = 0; i < length; ++i) all.push_back(static_cast<std::int32_t>(number(row, i)));
+  if constexpr (std::remove_cvref_t<decltype(mesh)>::dry) {
+    return empty<std::int32_t, Shard<0>, Positions>(mesh, {batch, length});
+  } else {
+    std::vector<std::int32_t> all;
+    for (Index row = 0; row < batch; ++row) {
+      for (Index i = 0; i < length; ++i) all.push_back(static_cast<std::int32_t>(number(row, i)));
+    }
+    return distribute<Shard<0>, Positions>(mesh, Shape<2>{batch, length}, std::span<const std::int32_t>(all));
   }
-  return distribute<Shard<0>, Positions>(mesh, Shape<2>{batch, length}, std::span<const std::int32_t>(all));
 }
 template <class Positions = Shard<1>>
 auto ids_on(const auto& mesh, int number) {
@@ -57,9 +60,11 @@ using Alone = LlamaPlan<NoParallel, NoParallel, NoParallel, NoParallel>;
 template <class Inner>
 using With = PlanAnd<Alone, Use<"layers.*.attention.inner_attention", Inner>>;
 
-template <class Plan>
-Found in_pipeline(const Job& job, const PipelineSchedule& schedule, bool recomputes) {
+/// On a dry job it only counts.
+template <class Plan, class JobType>
+Found in_pipeline(const JobType& job, const PipelineSchedule& schedule, bool recomputes, bool gather = true) {
   const Pipeline pipeline(job, schedule);
+  using Stage = typename Pipeline<JobType>::StageMesh;
   using Part = Llama<Stage, Plan, double>;
   auto stages = pipeline.stages([&](int stage, const Stage& mesh) {
     Part part(mesh, config, LlamaPart::of(config, pipeline.stage_count(), stage));
@@ -77,9 +82,11 @@ Found in_pipeline(const Job& job, const PipelineSchedule& schedule, bool recompu
         return scale(part.end(x, targets_on(mesh, i), LinearCrossEntropyLoss()), 1. / micro_batches);
       });
   found.norm = pipeline.clip_gradients(stages, 0.5);
-  for_each_named_parameter(stages, [&](std::string_view path, auto& parameter) {
-    found.gradients[std::string(path)] = whole(parameter.finished_gradient());
-  });
+  if (!JobType::dry && gather) {
+    for_each_named_parameter(stages, [&](std::string_view path, auto& parameter) {
+      found.gradients[std::string(path)] = whole(parameter.finished_gradient());
+    });
+  }
   return found;
 }
 
@@ -143,6 +150,16 @@ TEST_CASE("stages whose sequences are sharded give what one rank does") {
       }
     }
   }
+}
+
+TEST_CASE("a rank records what was planned for it") {
+  using Plan = PlanWith<With<Ring<cp>>, FullyShard<AxisList<dp, cp>>>;
+  const int ranks = world().size(), stages = ranks % 2 == 0 ? 2 : 1;
+  const Job job(world(), {stages, 1, any});
+  const PipelineSchedule schedule = one_forward_one_backward(stages, micro_batches);
+  const auto plan =
+      agreed_plan(job, [&](const auto& mesh) { in_pipeline<Plan>(mesh, schedule, true, false); });
+  if (ranks > 1) CHECK(plan.count(Collective::send) > 0);
 }
 
 }  // namespace shardwise::testing
