@@ -57,10 +57,11 @@ static_assert(within_a_percent(5, 2999) && within_a_percent(7, 2999) && within_a
 static_assert(!within_a_percent(4, 3));
 
 constexpr bool each_position_once(int ranks, Index length, const sw::AttentionOptions& options = {}) {
+  const RingSteps steps = ring(ranks, 0, length, options);
   for (Index position = 0; position < length; ++position) {
     int owners = 0;
     for (int rank = 0; rank < ranks; ++rank) {
-      for (const Range& own : ring(ranks, 0, length, options).queries_of(rank)) {
+      for (const Range& own : steps.queries_of(rank)) {
         owners += own.begin <= position && position < own.end() ? 1 : 0;
       }
     }

@@ -27,45 +27,54 @@ class RingSteps {
   constexpr RingSteps(const MeshSizes& sizes, const MeshSizes& at, int axis, Index queries,
                       const Layout& queries_lie, Index keys, const Layout& keys_lie,
                       const AttentionOptions& options)
-      : sizes_(sizes),
-        at_(at),
-        axis_(axis),
-        queries_(queries),
-        keys_(keys),
-        queries_lie_(queries_lie),
-        keys_lie_(keys_lie),
-        options_(options) {
+      : ranks_(sizes[axis]), self_(at[axis]), first_position_(keys - queries), options_(options) {
     if (options_.window) options_.window = std::min(*options_.window, queries + keys);  // which are all
+    balances_ = options_.causal && (!options_.window || 2 * *options_.window > keys);
+    const auto block_of = [&](Index extent, const Layout& lie, int rank) {
+      MeshSizes there = at;
+      there[axis] = rank;
+      return range_held(extent, lie, 1, sizes, there);
+    };
+    const auto half = [](const Range& block, int which) {
+      const Range part = balanced_block(block.size, 2, which);
+      return Range{block.begin + part.begin, part.size};
+    };
+    const auto stretches = [&](Index extent, const Layout& lie, int rank) {
+      const Range own = block_of(extent, lie, rank);
+      if (!swaps(rank)) return Stretches{own, {}};
+      return Stretches{half(own, 0), half(block_of(extent, lie, mirror(rank)), 1)};
+    };
+    for (int rank = 0; rank < ranks_; ++rank) {
+      queries_.push_back(stretches(queries, queries_lie, rank));
+      keys_.push_back(stretches(keys, keys_lie, rank));
+    }
   }
 
-  constexpr int block(int step) const { return (self() - step + ranks()) % ranks(); }
-  constexpr bool has(int step) const { return step < ranks() && step <= hops(block(step)); }
+  constexpr int block(int step) const { return (self_ - step + ranks_) % ranks_; }
+  constexpr bool has(int step) const { return step < ranks_ && step <= hops(block(step)); }
   constexpr bool passes_on(int step) const { return step < hops(block(step)); }
   /// How far a block goes.
   constexpr int hops(int block) const {
-    int furthest = ranks() - 1;
-    while (furthest > 0 && pairs((block + furthest) % ranks(), block) == 0) --furthest;
+    int furthest = ranks_ - 1;
+    while (furthest > 0 && pairs((block + furthest) % ranks_, block) == 0) --furthest;
     return furthest;
   }
-  constexpr int after(int rank, int places) const { return (rank + places) % ranks(); }
-  constexpr int next() const { return after(self(), 1); }
-  constexpr int previous() const { return after(self(), ranks() - 1); }
-  constexpr int self() const { return at_[axis_]; }
-  constexpr int ranks() const { return sizes_[axis_]; }
+  constexpr int after(int rank, int places) const { return (rank + places) % ranks_; }
+  constexpr int next() const { return after(self_, 1); }
+  constexpr int previous() const { return after(self_, ranks_ - 1); }
+  constexpr int self() const { return self_; }
+  constexpr int ranks() const { return ranks_; }
 
-  constexpr int mirror(int rank) const { return ranks() - 1 - rank; }
+  constexpr int mirror(int rank) const { return ranks_ - 1 - rank; }
   /// Does a rank compute for other positions than those of its block?
-  constexpr bool swaps(int rank) const {
-    return options_.causal && (!options_.window || 2 * *options_.window > keys_) && mirror(rank) != rank;
-  }
-  constexpr Stretches queries_of(int rank) const { return stretches(queries_, queries_lie_, rank); }
-  constexpr Stretches keys_of(int rank) const { return stretches(keys_, keys_lie_, rank); }
-  /// The position among the keys of a query.
-  constexpr Index position(Index query) const { return keys_ - queries_ + query; }
+  constexpr bool swaps(int rank) const { return balances_ && mirror(rank) != rank; }
+  constexpr const Stretches& queries_of(int rank) const { return queries_[static_cast<std::size_t>(rank)]; }
+  constexpr const Stretches& keys_of(int rank) const { return keys_[static_cast<std::size_t>(rank)]; }
 
   /// How many pairs of a query and a key that it sees there are.
   constexpr Index pairs(const Range& queries, const Range& keys) const {
-    return kernel::visible_pairs(queries.size, keys.size, position(queries.begin) - keys.begin,
+    if (queries.size == 0 || keys.size == 0) return 0;
+    return kernel::visible_pairs(queries.size, keys.size, first_position_ + queries.begin - keys.begin,
                                  options_.causal, options_.window);
   }
   /// Those of a rank and a block that comes by.
@@ -78,26 +87,11 @@ class RingSteps {
   }
 
  private:
-  constexpr Range block_of(Index extent, const Layout& lie, int rank) const {
-    MeshSizes there = at_;
-    there[axis_] = rank;
-    return range_held(extent, lie, 1, sizes_, there);
-  }
-  constexpr Stretches stretches(Index extent, const Layout& lie, int rank) const {
-    const Range own = block_of(extent, lie, rank);
-    if (!swaps(rank)) return {own, {}};
-    const auto half = [](const Range& block, int which) {
-      const Range part = balanced_block(block.size, 2, which);
-      return Range{block.begin + part.begin, part.size};
-    };
-    return {half(own, 0), half(block_of(extent, lie, mirror(rank)), 1)};
-  }
-
-  MeshSizes sizes_, at_;
-  int axis_;
-  Index queries_, keys_;
-  Layout queries_lie_, keys_lie_;
+  int ranks_, self_;
+  Index first_position_;  // of a query, among the keys
   AttentionOptions options_;
+  bool balances_;
+  std::vector<Stretches, PoolAllocator<Stretches>> queries_, keys_;  // of each rank
 };
 
 /// Two blocks of one size: keys and values, or their gradients.
