@@ -191,7 +191,7 @@ constexpr Buffer swap_halves(RingMessages& messages, int mirror, const Buffer& f
   const Index batch = in_order.size[0], row = in_order.extent(2, 4) * Index{sizeof(T)},
               kept = stretches[0].size * row, given = in_order.size[1] * row - kept,
               taken = stretches[1].size * row;
-  const Buffer to = allocate_buffer(messages.mesh(), batch * (kept + (home ? given : taken)));
+  Buffer to = allocate_buffer(messages.mesh(), batch * (kept + (home ? given : taken)));
   for (Index b = 0; b < batch; ++b) {
     struct Halves {
       Index first, second, bytes;  // where they begin; bytes of the second

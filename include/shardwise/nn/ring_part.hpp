@@ -234,7 +234,7 @@ class RingBackward {
   constexpr BlockPair gradients(int step, const BlockPair& keys) {
     const std::int64_t flops = node_.part.flops(step);
     if (flops == 0 && step > 0) return {};
-    const BlockPair own = Node::wants_keys ? pair(step) : BlockPair();
+    BlockPair own = Node::wants_keys ? pair(step) : BlockPair();
     if (Recorder* recorder = mesh_.recorder(); recorder && flops > 0) {
       recorder->compute(flops / 2 * (2 + (Node::wants_queries ? 1 : 0) + (Node::wants_keys ? 2 : 0)));
     }
