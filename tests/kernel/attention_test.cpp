@@ -239,6 +239,54 @@ TEST_CASE("attention to the first keys of a cache, without lse") {
   }
 }
 
+template <class T>
+void check_in_two_parts(const Problem& p, double tolerance) {
+  using C = kernel::compute_t<T>;
+  const std::vector<T> q(p.q.begin(), p.q.end()), k(p.k.begin(), p.k.end()), v(p.v.begin(), p.v.end()),
+      weight(p.weight.begin(), p.weight.end());
+  Vector expected, expected_lse;
+  naive_attention(
+      {p.shape, Vector(q.begin(), q.end()), Vector(k.begin(), k.end()), Vector(v.begin(), v.end()), {}},
+      expected, expected_lse);
+  std::vector<T> o(q.size()), dq(q.size()), dk(k.size()), dv(k.size());
+  std::vector<C> lse(expected_lse.size(), -std::numeric_limits<C>::infinity());
+  const auto in_parts = [&](auto f) {
+    const Index cut = p.shape.keys / 3;
+    for (const Range& part : {Range{cut, p.shape.keys - cut}, Range{0, cut}}) {
+      AttentionShape shape = p.shape;
+      shape.keys = part.size;
+      shape.first_key = part.begin;
+      shape.adds = true;
+      f(shape, part.begin * p.shape.kv_heads * p.shape.head_dim);
+    }
+  };
+  in_parts([&](const AttentionShape& shape, Index begin) {
+    kernel::attention(shape, q.data(), k.data() + begin, v.data() + begin, o.data(), lse.data());
+  });
+  CHECK(distance(o, expected) <= tolerance);
+  for (std::size_t i = 0; i < lse.size(); ++i) {
+    const double found = static_cast<double>(lse[i]);
+    CHECK((found == expected_lse[i] || std::abs(found - expected_lse[i]) < 1e-5));
+  }
+  in_parts([&](const AttentionShape& shape, Index begin) {
+    kernel::attention_backward(shape, q.data(), k.data() + begin, v.data() + begin, o.data(), lse.data(),
+                               weight.data(), dq.data(), dk.data() + begin, dv.data() + begin);
+  });
+  const Gradients g = gradients<T>(p);
+  CHECK(distance(dq, g.q) <= 10 * tolerance);
+  CHECK(distance(dk, g.k) <= 10 * tolerance);
+  CHECK(distance(dv, g.v) <= 10 * tolerance);
+}
+
+TEST_CASE("attention to some keys and then to others") {
+  for (const Problem& p : problems) {
+    if (p.shape.keys == 1) continue;
+    check_in_two_parts<double>(p, 1e-13);
+    check_in_two_parts<float>(p, 2e-6);
+    check_in_two_parts<Eigen::bfloat16>(p, 1. / 100);
+  }
+}
+
 TEST_CASE("attention of nothing") {
   for (const Problem& p : empty_problems) {
     if (p.shape.heads > 0) check_attention<double>(p, 0);

@@ -116,7 +116,7 @@ std::string layer(const MeshType& mesh) {
 }  // namespace
 
 TEST_CASE("attention whose sequences are sharded") {
-  for (const Index length : {1, 7, 64}) {
+  for (const Index length : {1, 7, 13, 64}) {
     CAPTURE(length);
     CHECK(traffic(attention<GatherKeys<cp>>(length)) == expect("all_gather 2 / reduce_scatter 2"));
     CHECK(traffic(attention<Ulysses<cp>>(length)) == expect("all_to_all 4 / all_to_all 4"));
@@ -132,20 +132,19 @@ TEST_CASE("a ring: blocks go as far as queries see them") {
   const auto messages = [](Index forward, Index backward) {
     return " / ; " + std::to_string(forward) + " / " + std::to_string(backward);
   };
-  // Causal: what a rank has goes on to all ranks behind it, keys and values; gradients go with them, and home from the last.
-  const bool last = mine == ranks - 1;
-  CHECK(traffic_and_messages(bare<Ring<cp>>(length, {})) ==
-        messages(last ? 0 : 2 * (mine + 1), last ? 2 * (ranks - 1) : 4 * (mine + 1)));
-  // Whole: all go round, gradients up to their home.
-  CHECK(traffic_and_messages(bare<Ring<cp>>(length, {.causal = false})) ==
-        messages(2 * (ranks - 1), ranks == 1 ? 0 : 2 * (ranks - 1) + 2 * ranks));
+  // Whole: all go round, keys and values; gradients go with them, up to their home.
+  const Index round = 2 * (ranks - 1), back = ranks == 1 ? 0 : round + 2 * ranks;
+  CHECK(traffic_and_messages(bare<Ring<cp>>(length, {.causal = false})) == messages(round, back));
+  // Causal: as many; and halves of two rows are exchanged with the mirror, of q, k, v and o; of o, do, dq, dk and dv.
+  const Index rows = 2 * mine + 1 == ranks ? 0 : 2;
+  CHECK(traffic_and_messages(bare<Ring<cp>>(length, {})) == messages(round + 4 * rows, back + 5 * rows));
   // Nobody sees more than what lies on the rank before.
-  const Index ahead = last ? 0 : 2;
+  const Index ahead = mine == ranks - 1 ? 0 : 2;
   CHECK(traffic_and_messages(bare<Ring<cp>>(length, {.window = 3})) ==
         messages(ahead, 2 * ahead + (mine > 0 ? 2 : 0)));
   CHECK(traffic_and_messages(bare<Ring<cp>>(length, {.window = 1})) == messages(0, 0));
   for (const Index other : {1, 2, 5, 64}) {
-    for (const Index window : {2, 4, 30}) {
+    for (const Index window : {2, 4, 30, 40}) {
       bare<Ring<cp>>(other, {.window = window});
       bare<Ring<cp>>(other, {.causal = false, .window = window});
     }
@@ -155,6 +154,22 @@ TEST_CASE("a ring: blocks go as far as queries see them") {
 TEST_CASE("what is dropped does not depend on who has it") {
   bare<Ring<cp>>(13, {.dropout = 0.4, .seed = 5});
   bare<GatherKeys<cp>>(13, {.dropout = 0.4, .seed = 5});
+}
+
+TEST_CASE("queries are sharded along another axis as well") {
+  for (const auto& mesh : all_meshes<tp, cp>()) {
+    for (const sw::AttentionOptions& options : {sw::AttentionOptions(), {.causal = false}, {.window = 3}}) {
+      const auto k = sw::randn<double, Replicate, Shard<1>>(mesh, {2, 13, 3, 4}, 2);
+      const auto whole = [&](const auto& attend, const auto& keys) {
+        return sw::full_tensor(attend(sw::randn<double, Shard<1>, Shard<1>>(mesh, {2, 13, 3, 4}, 1),
+                                      sw::redistribute<sw::Reduced, Shard<1>>(keys),
+                                      sw::redistribute<sw::Reduced, Shard<1>>(keys), options));
+      };
+      const auto ring = whole(sw::RingAttention<cp>(), k);
+      const auto gathered = whole(sw::styled<sw::InnerAttention, GatherKeys<cp>>(), k);
+      CHECK((ring - gathered).cwiseAbs().maxCoeff() < 1e-13);
+    }
+  }
 }
 
 TEST_CASE("a layer on ranks that share heads, too") {

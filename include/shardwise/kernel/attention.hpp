@@ -33,6 +33,14 @@ void attend(const AttentionShape& s, const QueryBlock& block, const T* q, const 
   std::fill_n(sum, lanes, C{0});
   load_queries(s, block, static_cast<C>(s.scale), q, columns, out);
   std::fill_n(out, rows * width, C{0});
+  for (Index r = 0; s.adds && r < rows; ++r) {
+    maximum[r] = lse[block.lse_offset(s, r)];
+    if (maximum[r] == -std::numeric_limits<C>::infinity()) continue;
+    sum[r] = 1;
+    const T* row = o + block.offset(s, r);
+    SHARDWISE_INDEPENDENT
+    for (Index c = 0; c < d; ++c) out[r * width + c] = widen(row[c]);
+  }
   const SeenKeys seen(s, block);
   for (Index first = seen.any.begin; first < seen.any.end(); first += key_block) {
     const Index cols = std::min(key_block, seen.any.end() - first);
@@ -41,7 +49,7 @@ void attend(const AttentionShape& s, const QueryBlock& block, const T* q, const 
     mask(seen, first, cols, lanes, scores);
     exponentiate(cols, lanes, scores, maximum, sum, fade);
     drop(s, block, first, cols, scores);
-    for (Index r = 0; first > seen.any.begin && r < rows; ++r)
+    for (Index r = 0; (s.adds || first > seen.any.begin) && r < rows; ++r)
       scale(width, fade[r], out + r * width, out + r * width);
     multiply_block<Transpose::yes>(rows, width, cols, scores, lanes, v.from(first), v.stride, out, width,
                                    true);
@@ -106,17 +114,15 @@ void attend_backward(const AttentionShape& s, const QueryBlock& block, const T* 
     }
   }
   for (Index r = 0; gradient.q && r < rows; ++r) {
-    T* row = gradient.q + block.offset(s, r);
-    SHARDWISE_INDEPENDENT
-    for (Index c = 0; c < d; ++c) row[c] = narrow<T>(static_cast<C>(s.scale) * dq[r * width + c]);
+    leave_row(s, static_cast<C>(s.scale), dq + r * width, gradient.q + block.offset(s, r));
   }
 }
 
 }  // namespace detail
 
 /// lse: [batch, heads, queries], the logarithm of the sum of the exponentials of a query's scores; -∞ for a
-/// query that sees no key, whose o is 0. It may be null: not wanted. Keys that one block of queries reads are
-/// read where they are, once; others are packed.
+/// query that sees no key, whose o is 0. It may be null: not wanted, if the shape does not say that it adds. Keys that one
+/// block of queries reads are read where they are, once; others are packed.
 template <class T>
 void attention(const AttentionShape& s, const T* q, const T* k, const T* v, T* o, compute_t<T>* lse) {
   using C = compute_t<T>;
@@ -141,8 +147,8 @@ void attention(const AttentionShape& s, const T* q, const T* k, const T* v, T* o
   }
 }
 
-/// The gradients of attention, written to dq, dk and dv, from its inputs and outputs and the gradient d_o.
-/// Each of the three may be null: not wanted. Key/value heads that no head reads get zeros.
+/// The gradients of attention, written to dq, dk and dv, from its inputs and outputs and the gradient d_o: o and lse of all
+/// keys, where these are some of them. Each of the three may be null: not wanted. Key/value heads that no head reads get zeros.
 template <class T>
 void attention_backward(const AttentionShape& s, const T* q, const T* k, const T* v, const T* o,
                         const compute_t<T>* lse, const T* d_o, T* dq, T* dk, T* dv) {

@@ -45,6 +45,7 @@ struct AttentionShape {
   std::optional<Index> window{};
   const Range* seen = nullptr;
   AttentionDropout dropout{};
+  bool adds = false;  ///< what comes of these keys comes to what o and lse, or the gradients, hold of others
 };
 
 /// Of some queries of a sequence and its keys: how many pairs of a query and a key that it sees there are.
@@ -146,14 +147,24 @@ Rows<compute_t<T>> pack_keys(const AttentionShape& s, const T* x, compute_t<T>* 
   return {packed, width};
 }
 
-/// The reverse.
+/// Writes a row of a gradient, or adds it to what is there.
+template <class T>
+void leave_row(const AttentionShape& s, compute_t<T> factor, const compute_t<T>* row, T* to) {
+  if (s.adds) {
+    SHARDWISE_INDEPENDENT
+    for (Index c = 0; c < s.head_dim; ++c) to[c] = narrow<T>(widen(to[c]) + factor * row[c]);
+  } else {
+    SHARDWISE_INDEPENDENT
+    for (Index c = 0; c < s.head_dim; ++c) to[c] = narrow<T>(factor * row[c]);
+  }
+}
+
+/// The gradients of keys or values of one head, from where they are packed.
 template <class T>
 void unpack_keys(const AttentionShape& s, const compute_t<T>* packed, T* x) {
-  const Index d = s.head_dim, width = padded<compute_t<T>>(d);
+  const Index width = padded<compute_t<T>>(s.head_dim);
   for (Index r = 0; r < s.keys; ++r) {
-    T* row = x + r * s.kv_heads * d;
-    SHARDWISE_INDEPENDENT
-    for (Index c = 0; c < d; ++c) row[c] = narrow<T>(packed[r * width + c]);
+    leave_row(s, compute_t<T>{1}, packed + r * width, x + r * s.kv_heads * s.head_dim);
   }
 }
 

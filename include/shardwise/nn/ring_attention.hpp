@@ -13,7 +13,8 @@
 namespace shardwise {
 
 /// A style for `InnerAttention`. A block of keys and values goes as far as there are queries that see one of them; in the
-/// backward pass their gradients go with them, and home from there.
+/// backward pass their gradients go with them, and home from there. Causal attention is the same work for all ranks: inside,
+/// they exchange halves of their blocks (see `RingSteps`).
 template <MeshAxis Axis = cp>
 struct Ring : PrepareModuleInput<Axis, Shard<1>, Shard<1>, Shard<1>> {};
 
@@ -25,10 +26,11 @@ class RingAttentionNode final : public TapeNode {
  public:
   static constexpr bool wants_queries = QInput::tracked, wants_keys = KInput::tracked || VInput::tracked;
 
+  /// `held`: q, k and v of the positions that this rank computes for, if they are not those of its block.
   template <class Q, class K, class V>
   constexpr RingAttentionNode(const RingPart<T, DocumentsView>& its_part, Documents documents, int its_axis,
-                              const Y& result, Buffer its_lse, const Q& its_q, const K& its_k, const V& its_v,
-                              Shared<GradientSlot> slot)
+                              const Y& result, RingBlocks held, Buffer its_lse, const Q& its_q,
+                              const K& its_k, const V& its_v, Shared<GradientSlot> slot)
       : part(its_part),
         axis(its_axis),
         y(result),
@@ -37,19 +39,29 @@ class RingAttentionNode final : public TapeNode {
         q(its_q),
         k(its_k),
         v(its_v),
+        held_(std::move(held)),
         documents_(std::move(documents)),
-        slot_(std::move(slot)) {}
+        slot_(std::move(slot)) {
+    if (held_.keys.first) q.saved = {}, k.saved = {}, v.saved = {};
+  }
 
   constexpr bool pull_back(BackwardPart) override {
     const Buffer dy = slot_->pass();
     if (!dy) return false;
-    q.fetch();
-    RingBackward<T, RingAttentionNode> round(*this, dy);
-    go_round(mesh, axis, part, {k.saved.value().buffer(), v.saved.value().buffer()}, round);
-    const BlockPair own = round.finish();
-    if constexpr (wants_queries) q.slot->settle();
-    leave(k, own.first);
-    leave(v, own.second);
+    RingBlocks own = std::move(held_), result{{y.buffer(), dy}, {}};
+    const bool swaps = bool(own.keys.first);
+    if (swaps) {
+      result = part.swapped(mesh, axis, result, false);
+    } else {
+      own = {{q.saved.value().buffer(), {}}, {k.saved.value().buffer(), v.saved.value().buffer()}};
+    }
+    RingBackward<T, RingAttentionNode> round(*this, own.queries.first, result.queries);
+    go_round(mesh, axis, part, own.keys, round);
+    RingBlocks gradients{{round.dq, {}}, round.finish()};
+    if (swaps) gradients = part.swapped(mesh, axis, gradients, true);
+    leave(q, std::move(gradients.queries.first));
+    leave(k, std::move(gradients.keys.first));
+    leave(v, std::move(gradients.keys.second));
     return false;
   }
 
@@ -72,6 +84,7 @@ class RingAttentionNode final : public TapeNode {
     }
   }
 
+  RingBlocks held_;
   [[no_unique_address]] Documents documents_;  // that the part sees
   Shared<GradientSlot> slot_;
 };
@@ -135,27 +148,28 @@ class RingAttention : public Module<RingAttention<Axis>> {
     const auto& v = value_of(v_given);
     detail::check_attention(q, k, v, documents...);
     const auto& mesh = common_mesh(q, k, v, documents...);
+    const MeshView on(mesh);
     constexpr int axis = Y::MeshOf::AxesOf::template index<Axis>;
-    const detail::RingSteps steps(mesh.sizes()[axis], mesh.coordinates()[axis], q.shape()[1], k.shape()[1],
-                                  options);
+    const detail::RingSteps steps(on.sizes(), on.coordinates(), axis, q.shape()[1], tensor_of<Q>::layout,
+                                  k.shape()[1], tensor_of<K>::layout, options);
     using View = decltype(view_of(documents...));
     const detail::RingPart<T, View> part{{options}, steps, q.view(), k.view(), view_of(documents...)};
-    Y y(mesh, q.shape());
-    Buffer lse = allocate_buffer(mesh, q.view().extent(0, 3) * Index{sizeof(kernel::compute_t<T>)});
-    const MeshView on(mesh);
-    detail::RingForward<T, View> round(on, part, q.view().data, y.buffer(), lse);
-    detail::go_round(on, axis, part, {k.buffer(), v.buffer()}, round);
-    if constexpr (!Y::MeshOf::dry) round.finish();
+    detail::RingBlocks own{{q.buffer(), {}}, {k.buffer(), v.buffer()}}, held;
+    if (part.swaps()) own = held = part.swapped(on, axis, own, false);
+    detail::RingForward<T, View> round(on, part, own.queries.first);
+    detail::go_round(on, axis, part, own.keys, round);
+    Buffer o = round.o;
+    if (part.swaps()) o = part.swapped(on, axis, {{o, {}}, {}}, true).queries.first;
     return on_common_tape(
-        std::move(y),
+        Y(mesh, q.shape(), std::move(o)),
         [&](Tape& tape, const Y& result, const auto& slot) {
           using Node =
               detail::RingAttentionNode<T, View, decltype(kept(documents...)), Y,
                                         detail::NodeInput<tensor_of<Q>, true, OperandTraits<Q>::tracked>,
                                         detail::NodeInput<tensor_of<K>, true, OperandTraits<K>::tracked>,
                                         detail::NodeInput<tensor_of<V>, true, OperandTraits<V>::tracked>>;
-          tape.record<Node>(part, kept(documents...), axis, result, std::move(lse), q_given, k_given, v_given,
-                            slot);
+          tape.record<Node>(part, kept(documents...), axis, result, std::move(held), round.lse, q_given,
+                            k_given, v_given, slot);
           return RecipeFor<Y>();
         },
         q_given, k_given, v_given);

@@ -3,28 +3,60 @@
 #pragma once
 
 /// @file
-/// Blocks of keys and values that go from rank to rank along an axis, so that each rank meets those that its queries see. On a
-/// dry mesh the same code only counts.
+/// Which positions the ranks of a ring compute for, and the messages between them: blocks of keys and values that go from rank
+/// to rank, so that each meets those that its queries see; and halves of blocks, where that shares the work evenly. On a dry
+/// mesh the same code only counts.
 
 #include <shardwise/ops/attention.hpp>
 
 namespace shardwise::detail {
 
-/// Who needs which blocks. At step t a rank has the block of the rank t places before it, as long as that goes so far.
+/// Positions of a sequence. A block of them holds the first stretch [batch, positions, …], and behind it the second.
+using Stretches = Array<Range, 2>;
+
+/// Who computes for which positions, and needs which blocks. At step t a rank has the block of the rank t places before it, as
+/// long as that goes so far.
+///
+/// Where attention is causal, a query has the more work the later it is. Then a rank keeps the first half of its block, and
+/// exchanges the second with its mirror, the rank that is as far from the end: of 2n halves of a sequence it has number 2r and
+/// number 2n - 1 - 2r, and all ranks have the same work, at each step. A window that reaches over less than half of the keys
+/// leaves as much for all but the first ranks, in either order.
 class RingSteps {
  public:
-  constexpr RingSteps(int ranks, int self, Index queries, Index keys, const AttentionOptions& options)
-      : ranks_(ranks), self_(self), queries_(queries), keys_(keys), options_(options) {}
+  /// Of the rank at `at` of a mesh: queries and keys lie as the layouts say, and `axis` is that of the ring.
+  constexpr RingSteps(const MeshSizes& sizes, const MeshSizes& at, int axis, Index queries,
+                      const Layout& queries_lie, Index keys, const Layout& keys_lie,
+                      const AttentionOptions& options)
+      : ranks_(sizes[axis]), self_(at[axis]), first_position_(keys - queries), options_(options) {
+    if (options_.window) options_.window = std::min(*options_.window, queries + keys);  // which are all
+    balances_ = options_.causal && (!options_.window || 2 * *options_.window > keys);
+    const auto block_of = [&](Index extent, const Layout& lie, int rank) {
+      MeshSizes there = at;
+      there[axis] = rank;
+      return range_held(extent, lie, 1, sizes, there);
+    };
+    const auto half = [](const Range& block, int which) {
+      const Range part = balanced_block(block.size, 2, which);
+      return Range{block.begin + part.begin, part.size};
+    };
+    const auto stretches = [&](Index extent, const Layout& lie, int rank) {
+      const Range own = block_of(extent, lie, rank);
+      if (!swaps(rank)) return Stretches{own, {}};
+      return Stretches{half(own, 0), half(block_of(extent, lie, mirror(rank)), 1)};
+    };
+    for (int rank = 0; rank < ranks_; ++rank) {
+      queries_.push_back(stretches(queries, queries_lie, rank));
+      keys_.push_back(stretches(keys, keys_lie, rank));
+    }
+  }
 
   constexpr int block(int step) const { return (self_ - step + ranks_) % ranks_; }
   constexpr bool has(int step) const { return step < ranks_ && step <= hops(block(step)); }
   constexpr bool passes_on(int step) const { return step < hops(block(step)); }
-  /// Does this rank's part of the queries see a key of what it has?
-  constexpr bool computes(int step) const { return sees(self_, block(step)); }
   /// How far a block goes.
   constexpr int hops(int block) const {
     int furthest = ranks_ - 1;
-    while (furthest > 0 && !sees((block + furthest) % ranks_, block)) --furthest;
+    while (furthest > 0 && pairs((block + furthest) % ranks_, block) == 0) --furthest;
     return furthest;
   }
   constexpr int after(int rank, int places) const { return (rank + places) % ranks_; }
@@ -32,59 +64,85 @@ class RingSteps {
   constexpr int previous() const { return after(self_, ranks_ - 1); }
   constexpr int self() const { return self_; }
   constexpr int ranks() const { return ranks_; }
-  constexpr Range keys_of(int rank) const { return balanced_block(keys_, ranks_, rank); }
 
- private:
-  constexpr bool sees(int rank, int block) const {
-    const Range own = balanced_block(queries_, ranks_, rank), seen = keys_of(block);
-    if (own.size == 0 || seen.size == 0) return false;
-    const Index first = keys_ - queries_ + own.begin, last = first + own.size - 1;
-    const Index reach = options_.causal ? 0 : options_.window ? *options_.window - 1 : keys_;
-    return seen.begin <= last + reach && (!options_.window || seen.end() > first - (*options_.window - 1));
+  constexpr int mirror(int rank) const { return ranks_ - 1 - rank; }
+  /// Does a rank compute for other positions than those of its block?
+  constexpr bool swaps(int rank) const { return balances_ && mirror(rank) != rank; }
+  constexpr const Stretches& queries_of(int rank) const { return queries_[static_cast<std::size_t>(rank)]; }
+  constexpr const Stretches& keys_of(int rank) const { return keys_[static_cast<std::size_t>(rank)]; }
+
+  /// How many pairs of a query and a key that it sees there are.
+  constexpr Index pairs(const Range& queries, const Range& keys) const {
+    if (queries.size == 0 || keys.size == 0) return 0;
+    return kernel::visible_pairs(queries.size, keys.size, first_position_ + queries.begin - keys.begin,
+                                 options_.causal, options_.window);
+  }
+  /// Those of a rank and a block that comes by.
+  constexpr Index pairs(int rank, int block) const {
+    Index sum = 0;
+    for (const Range& own : queries_of(rank)) {
+      for (const Range& seen : keys_of(block)) sum += pairs(own, seen);
+    }
+    return sum;
   }
 
+ private:
   int ranks_, self_;
-  Index queries_, keys_;
+  Index first_position_;  // of a query, among the keys
   AttentionOptions options_;
+  bool balances_;
+  std::vector<Stretches, PoolAllocator<Stretches>> queries_, keys_;  // of each rank
 };
 
 /// Two blocks of one size: keys and values, or their gradients.
 struct BlockPair {
   Buffer first, second;
 };
+/// Blocks of some positions: of queries (these; or a result and its gradient), and of keys. Some may be null.
+struct RingBlocks {
+  BlockPair queries, keys;
+};
 
-/// A pair of blocks from one rank of an axis to another; or two, one that goes and one that comes. What a rank sends another
-/// arrives in the order in which it was sent, so receivers ask for it in that order.
-class PairUnderWay {
+/// Messages between the ranks of an axis that are begun together. What a rank sends another arrives in the order in which it
+/// was sent, so receivers ask for it in that order.
+class RingMessages {
  public:
-  constexpr PairUnderWay(const MeshView& mesh, int axis, DataType type)
+  constexpr RingMessages(const MeshView& mesh, int axis, DataType type)
       : mesh_(mesh), along_(1u << axis), axis_(axis), type_(type) {}
-  PairUnderWay(const PairUnderWay&) = delete;
-  PairUnderWay& operator=(const PairUnderWay&) = delete;
-  constexpr ~PairUnderWay() { end_flight(); }
+  RingMessages(const RingMessages&) = delete;
+  RingMessages& operator=(const RingMessages&) = delete;
+  constexpr ~RingMessages() { end_flight(); }
 
-  /// The blocks are given up until `finish`.
-  constexpr void send(const BlockPair& pair, int to) {
+  constexpr const MeshView& mesh() const { return mesh_; }
+  /// Part of a block, which is given up until `finish`. What is empty is not sent.
+  constexpr void send(const Buffer& block, Index begin, Index bytes, int to) {
+    if (bytes == 0) return;
     if (Recorder* recorder = mesh_.recorder()) {
       MeshSizes there = mesh_.coordinates();
       there[axis_] = to;
       const bool other_host = !mesh_.share_host(mesh_.rank_in_job(), mesh_.place().ranks.rank(there));
-      for (const Buffer& block : {pair.first, pair.second}) {
-        const auto event = recorder->send(mesh_.recorded(along_), block->bytes, other_host);
-        if (event_ < 0) event_ = event;
-      }
+      const auto event = recorder->send(mesh_.recorded(along_), bytes, other_host);
+      if (sent_++ == 0) event_ = event;
     }
-    add(pair, to, false);
+    add(block, begin, bytes, to, false);
   }
-  constexpr void receive(const BlockPair& pair, int from) { add(pair, from, true); }
+  constexpr void receive(const Buffer& block, Index begin, Index bytes, int from) {
+    if (bytes > 0) add(block, begin, bytes, from, true);
+  }
+  constexpr void send(const BlockPair& pair, int to) {
+    for (const Buffer& block : {pair.first, pair.second}) send(block, 0, block->bytes, to);
+  }
+  constexpr void receive(const BlockPair& pair, int from) {
+    for (const Buffer& block : {pair.first, pair.second}) receive(block, 0, block->bytes, from);
+  }
   constexpr void start() {
     if (flight_) flight_->request = mesh_.communicator(along_).send_and_receive(flight_->messages, type_);
   }
   constexpr void finish() {
-    Recorder* recorder = event_ >= 0 ? mesh_.recorder() : nullptr;
-    if (recorder) recorder->wait(Collective::send, mesh_.recorded(along_), event_ + 1);
+    Recorder* recorder = sent_ > 0 ? mesh_.recorder() : nullptr;
+    if (recorder) recorder->wait(Collective::send, mesh_.recorded(along_), event_ + sent_ - 1);
     if (flight_) wait();
-    if (recorder) recorder->arrived(std::exchange(event_, -1), 2);
+    if (recorder) recorder->arrived(event_, std::exchange(sent_, 0));
     end_flight();
   }
 
@@ -94,13 +152,11 @@ class PairUnderWay {
     Request request{};  // which ends before the messages go
   };
 
-  constexpr void add(const BlockPair& pair, int rank, bool incoming) {
+  constexpr void add(const Buffer& block, Index begin, Index bytes, int rank, bool incoming) {
     if (mesh_.dry()) return;
     if (!flight_) flight_ = make_pooled<Flight>();
-    for (const Buffer& block : {pair.first, pair.second}) {
-      const Index count = block->bytes / size_of(type_);
-      flight_->messages->push_back({rank, block->data, count, static_cast<int>(type_), incoming});
-    }
+    flight_->messages->push_back({rank, static_cast<char*>(block->data) + begin, bytes / size_of(type_),
+                                  static_cast<int>(type_), incoming});
   }
   void wait() {
     flight_->request.wait();
@@ -121,7 +177,36 @@ class PairUnderWay {
   int axis_;
   DataType type_;
   Flight* flight_ = nullptr;
-  std::int64_t event_ = -1;  // the first of the two that were sent, in the recorder's log
+  std::int64_t event_ = 0;  // the first of those sent, in the recorder's log
+  int sent_ = 0;
 };
+
+/// Brings a block of queries or keys from the order of positions [batch, positions, …], `in_order`, to the stretches that this
+/// rank computes for, or `home`. Of each sequence a message goes to the rank's mirror and one comes; `from` stays as long as
+/// they are under way. Null, if that is null.
+template <class T>
+constexpr Buffer swap_halves(RingMessages& messages, int mirror, const Buffer& from,
+                             const View<const T, 4>& in_order, const Stretches& stretches, bool home) {
+  if (!from) return {};
+  const Index batch = in_order.size[0], row = in_order.extent(2, 4) * Index{sizeof(T)},
+              kept = stretches[0].size * row, given = in_order.size[1] * row - kept,
+              taken = stretches[1].size * row;
+  Buffer to = allocate_buffer(messages.mesh(), batch * (kept + (home ? given : taken)));
+  for (Index b = 0; b < batch; ++b) {
+    struct Halves {
+      Index first, second, bytes;  // where they begin; bytes of the second
+    };
+    const Halves whole{b * (kept + given), b * (kept + given) + kept, given},
+        parted{b * kept, batch * kept + b * taken, taken};
+    const Halves &source = home ? parted : whole, &target = home ? whole : parted;
+    if (!messages.mesh().dry()) {
+      std::memcpy(static_cast<char*>(to->data) + target.first,
+                  static_cast<const char*>(from->data) + source.first, static_cast<std::size_t>(kept));
+    }
+    messages.send(from, source.second, source.bytes, mirror);
+    messages.receive(to, target.second, target.bytes, mirror);
+  }
+  return to;
+}
 
 }  // namespace shardwise::detail

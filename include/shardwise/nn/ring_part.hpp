@@ -19,55 +19,82 @@ struct RingPart {
   View<const T, 4> q, k;  ///< where queries and own keys lie
   Documents documents;
 
-  constexpr Range keys_at(int step) const { return steps.keys_of(steps.block(step)); }
+  /// Of a block of queries, of the logarithms that belong to it, and of the block of keys at a step.
+  constexpr Index query_bytes() const { return lse_rows() * q.size[3] * Index{sizeof(T)}; }
+  constexpr Index lse_bytes() const { return lse_rows() * Index{sizeof(C)}; }
   constexpr Index bytes_at(int step) const {
-    return k.size[0] * keys_at(step).size * k.extent(2, 4) * Index{sizeof(T)};
+    return k.size[0] * positions(steps.keys_of(steps.block(step))) * k.extent(2, 4) * Index{sizeof(T)};
   }
-  constexpr kernel::AttentionShape extents(int step) const {
-    View<const T, 4> whole = k;
-    whole.size[1] = whole.shape[1];
-    kernel::AttentionShape shape = [&] {
-      if constexpr (std::is_same_v<Documents, Nothing>) {
-        return op.extents<T>(q, whole);
-      } else {
-        return op.extents<T>(q, whole, documents);
-      }
-    }();
-    const Range here = keys_at(step);
-    shape.keys = shape.capacity = here.size;
-    shape.first_key = here.begin;
-    return shape;
-  }
+  /// Of two products.
   constexpr std::int64_t flops(int step) const {
-    const Range here = keys_at(step);
-    const Index first = k.shape[1] - q.shape[1] + q.begin[1] - here.begin;
-    const Index pairs =
-        kernel::visible_pairs(q.size[1], here.size, first, op.options.causal, op.options.window);
-    return 4 * pairs * q.extent(0, 1) * q.extent(2, 4);
+    return 4 * steps.pairs(steps.self(), steps.block(step)) * q.extent(0, 1) * q.extent(2, 4);
   }
 
-  /// What some keys give, o and lse, comes to what others gave.
-  void merge(const T* o, const C* lse, T* all_o, C* all_lse) const {
-    const Index heads = q.size[2], queries = q.size[1], d = q.size[3];
-    for (Index row = 0; row < q.size[0] * queries * heads; ++row) {
-      const Index b = row / (queries * heads), i = row / heads % queries, h = row % heads;
-      const C some = lse[(b * heads + h) * queries + i];
-      C& all = all_lse[(b * heads + h) * queries + i];
-      const C highest = std::max(some, all);
-      if (highest == -std::numeric_limits<C>::infinity()) continue;
-      const C of_some = std::exp(some - highest), of_all = std::exp(all - highest), sum = of_some + of_all;
-      all = highest + std::log(sum);
-      for (Index c = row * d; c < (row + 1) * d; ++c) {
-        all_o[c] =
-            kernel::narrow<T>((kernel::widen(all_o[c]) * of_all + kernel::widen(o[c]) * of_some) / sum);
+  constexpr bool swaps() const { return steps.swaps(steps.self()); }
+  /// Blocks in the order of positions become those that this rank computes for; or `home`.
+  constexpr RingBlocks swapped(const MeshView& mesh, int axis, const RingBlocks& from, bool home) const {
+    RingMessages messages(mesh, axis, data_type_of<T>());
+    const auto one = [&](const Buffer& block, const View<const T, 4>& in_order, const Stretches& stretches) {
+      return swap_halves(messages, steps.mirror(steps.self()), block, in_order, stretches, home);
+    };
+    const auto pair = [&](const BlockPair& blocks, const View<const T, 4>& in_order, const Stretches& own) {
+      Buffer first = one(blocks.first, in_order, own);
+      return BlockPair{std::move(first), one(blocks.second, in_order, own)};
+    };
+    BlockPair queries = pair(from.queries, q, steps.queries_of(steps.self()));
+    RingBlocks to{std::move(queries), pair(from.keys, k, steps.keys_of(steps.self()))};
+    messages.start();
+    messages.finish();
+    return to;
+  }
+
+  /// Where some queries, and keys, begin in their blocks: as many elements from the beginning.
+  struct Begin {
+    Index q, lse, k;
+  };
+  /// Calls f(shape, begin) for each stretch of queries and of the keys of a step, of which one sees the other.
+  template <class F>
+  void for_stretches(int step, F f) const {
+    View<const T, 4> queries = q, keys = k;
+    keys.size[1] = keys.shape[1];
+    Begin at{};
+    for (const Range& own : steps.queries_of(steps.self())) {
+      if (own.size == 0) continue;
+      queries.begin[1] = own.begin, queries.size[1] = own.size;
+      kernel::AttentionShape shape = [&] {
+        if constexpr (std::is_same_v<Documents, Nothing>) {
+          return op.extents<T>(queries, keys);
+        } else {
+          return op.extents<T>(queries, keys, documents);
+        }
+      }();
+      shape.adds = true;
+      at.k = 0;
+      for (const Range& seen : steps.keys_of(steps.block(step))) {
+        shape.keys = shape.capacity = seen.size;
+        shape.first_key = seen.begin;
+        if (steps.pairs(own, seen) > 0) f(std::as_const(shape), std::as_const(at));
+        at.k += k.size[0] * seen.size * k.extent(2, 4);
       }
+      at.q += queries.elements();
+      at.lse += queries.extent(0, 3);
     }
+  }
+
+ private:
+  static constexpr Index positions(const Stretches& all) { return all[0].size + all[1].size; }
+  constexpr Index lse_rows() const {
+    return q.size[0] * positions(steps.queries_of(steps.self())) * q.size[2];
   }
 };
 
 template <class T>
 constexpr T* data_of(const Buffer& buffer) {
   return std::is_constant_evaluated() ? nullptr : static_cast<T*>(buffer->data);
+}
+
+inline void fill_zero(const Buffer& block) {
+  if (block) std::memset(block->data, 0, static_cast<std::size_t>(block->bytes));
 }
 
 /// The way of the blocks. Calls, for each that this rank gets, `visitor.expect(step)`; and `visitor.meet(step, keys and
@@ -81,7 +108,7 @@ constexpr void go_round(const MeshView& mesh, int axis, const RingPart<T, Docume
     const bool has = steps.has(step);
     if (has) visitor.expect(step);
     BlockPair next;
-    PairUnderWay exchange(mesh, axis, data_type_of<T>());
+    RingMessages exchange(mesh, axis, data_type_of<T>());
     if (steps.has(step + 1)) {
       next = {allocate_buffer(mesh, part.bytes_at(step + 1), MemoryUse::gathered),
               allocate_buffer(mesh, part.bytes_at(step + 1), MemoryUse::gathered)};
@@ -101,50 +128,54 @@ class RingForward {
   using C = kernel::compute_t<T>;
 
  public:
-  constexpr RingForward(const MeshView& mesh, const RingPart<T, Documents>& part, const T* q, const Buffer& o,
-                        const Buffer& lse)
-      : mesh_(mesh), part_(part), q_(q), o_(o), lse_(lse) {}
+  constexpr RingForward(const MeshView& mesh, const RingPart<T, Documents>& part, const Buffer& q)
+      : o(allocate_buffer(mesh, part.query_bytes())),
+        lse(allocate_buffer(mesh, part.lse_bytes())),
+        mesh_(mesh),
+        part_(part),
+        q_(q) {
+    if (mesh.dry()) return;
+    fill_zero(o);  // as if no query saw a key
+    std::fill_n(data_of<C>(lse), lse->bytes / Index{sizeof(C)}, -std::numeric_limits<C>::infinity());
+  }
 
   constexpr void expect(int) {}
   constexpr void meet(int step, const BlockPair& keys) {
-    if (!part_.steps.computes(step)) return;
-    if (Recorder* recorder = mesh_.recorder()) recorder->compute(part_.flops(step));
-    const bool first = std::exchange(first_, false);
-    const Buffer o = first ? o_ : allocate_buffer(mesh_, o_->bytes),
-                 lse = first ? lse_ : allocate_buffer(mesh_, lse_->bytes);
+    const std::int64_t flops = part_.flops(step);
+    if (flops == 0) return;
+    if (Recorder* recorder = mesh_.recorder()) recorder->compute(flops);
     if (mesh_.dry()) return;
-    kernel::attention(part_.extents(step), q_, data_of<const T>(keys.first), data_of<const T>(keys.second),
-                      data_of<T>(o), data_of<C>(lse));
-    if (!first) part_.merge(data_of<T>(o), data_of<C>(lse), data_of<T>(o_), data_of<C>(lse_));
+    part_.for_stretches(step, [&](const kernel::AttentionShape& shape, const auto& at) {
+      kernel::attention(shape, data_of<const T>(q_) + at.q, data_of<const T>(keys.first) + at.k,
+                        data_of<const T>(keys.second) + at.k, data_of<T>(o) + at.q, data_of<C>(lse) + at.lse);
+    });
   }
-  /// Nothing was seen.
-  void finish() {
-    if (!first_) return;
-    std::memset(o_->data, 0, static_cast<std::size_t>(o_->bytes));
-    std::fill_n(data_of<C>(lse_), lse_->bytes / Index{sizeof(C)}, -std::numeric_limits<C>::infinity());
-  }
+
+  Buffer o, lse;
 
  private:
   MeshView mesh_;
   const RingPart<T, Documents>& part_;
-  const T* q_;
-  Buffer o_, lse_;
-  bool first_ = true;
+  Buffer q_;
 };
 
-/// Leaves the gradients.
+/// Computes the gradients.
 template <class T, class Node>
 class RingBackward {
   using C = kernel::compute_t<T>;
 
  public:
-  constexpr RingBackward(Node& node, const Buffer& dy)
+  /// Of the queries that this rank computes for; `result`: o and its gradient.
+  constexpr RingBackward(Node& node, const Buffer& q, const BlockPair& result)
       : node_(node),
-        dy_(dy),
+        q_(q),
+        result_(result),
         mesh_(node.mesh),
         incoming_(mesh_, node.axis, data_type_of<T>()),
         onwards_(mesh_, node.axis, data_type_of<T>()),
         home_(mesh_, node.axis, data_type_of<T>()) {
+    if (Node::wants_queries) dq = allocate_buffer(mesh_, node.part.query_bytes());
+    if (!mesh_.dry()) fill_zero(dq);
     // From the rank before, all else comes earlier: see `finish`.
     if (Node::wants_keys && comes_home() && last_of_own() != steps().previous()) expect_home();
   }
@@ -160,7 +191,7 @@ class RingBackward {
     if (!Node::wants_keys) return;
     if (step == 0) {
       sums_ = std::move(own);
-      if (!comes_home()) result_ = sums_;
+      if (!comes_home()) own_ = sums_;
     } else {
       incoming_.finish();
       add(own);
@@ -177,19 +208,21 @@ class RingBackward {
   /// Returns the gradients of this rank's own keys and values.
   constexpr BlockPair finish() {
     if (!Node::wants_keys) return {};
-    if (comes_home() && !result_.first) expect_home();
+    if (comes_home() && !own_.first) expect_home();
     onwards_.finish();
     home_.finish();
-    return result_;
+    return own_;
   }
+
+  Buffer dq;  ///< null if not wanted
 
  private:
   constexpr const RingSteps& steps() const { return node_.part.steps; }
   constexpr int last_of_own() const { return steps().after(steps().self(), steps().hops(steps().self())); }
   constexpr bool comes_home() const { return last_of_own() != steps().self(); }
   constexpr void expect_home() {
-    result_ = pair(0);
-    home_.receive(result_, last_of_own());
+    own_ = pair(0);
+    home_.receive(own_, last_of_own());
     home_.start();
   }
   constexpr BlockPair pair(int step) const {
@@ -197,34 +230,29 @@ class RingBackward {
     return {allocate_buffer(mesh_, bytes, MemoryUse::gathered),
             allocate_buffer(mesh_, bytes, MemoryUse::gathered)};
   }
-  /// Leaves that of the queries, and returns those of the keys: zeros, in the first step, if nothing is seen there.
+  /// Adds to that of the queries, and returns those of the keys: none, but for the first step, if nothing is seen there.
   constexpr BlockPair gradients(int step, const BlockPair& keys) {
-    const bool computes = steps().computes(step);
-    if (!computes && step > 0) return {};
+    const std::int64_t flops = node_.part.flops(step);
+    if (flops == 0 && step > 0) return {};
     BlockPair own = Node::wants_keys ? pair(step) : BlockPair();
-    Buffer dq;
-    if (Node::wants_queries) dq = allocate_buffer(mesh_, node_.q.bytes());
-    if (Recorder* recorder = mesh_.recorder(); recorder && computes) {
-      recorder->compute(node_.part.flops(step) / 2 *
-                        (2 + (Node::wants_queries ? 1 : 0) + (Node::wants_keys ? 2 : 0)));
+    if (Recorder* recorder = mesh_.recorder(); recorder && flops > 0) {
+      recorder->compute(flops / 2 * (2 + (Node::wants_queries ? 1 : 0) + (Node::wants_keys ? 2 : 0)));
     }
-    if (!mesh_.dry()) {
-      T *to_q = block_of(dq), *to_k = block_of(own.first), *to_v = block_of(own.second);
-      if (computes) {
-        kernel::attention_backward(node_.part.extents(step), node_.q.extents.data,
-                                   data_of<const T>(keys.first), data_of<const T>(keys.second),
-                                   node_.y.data(), data_of<const C>(node_.lse), data_of<const T>(dy_), to_q,
-                                   to_k, to_v);
-      } else {
-        for (const Buffer& block : {dq, own.first, own.second}) {
-          if (block) std::memset(block->data, 0, static_cast<std::size_t>(block->bytes));
-        }
-      }
-    }
-    if constexpr (Node::wants_queries) node_.q.slot->add(std::move(dq), element_sum<T>, mesh_.recorder());
+    if (mesh_.dry()) return own;
+    fill_zero(own.first);
+    fill_zero(own.second);
+    node_.part.for_stretches(step, [&](const kernel::AttentionShape& shape, const auto& at) {
+      kernel::attention_backward(shape, data_of<const T>(q_) + at.q, data_of<const T>(keys.first) + at.k,
+                                 data_of<const T>(keys.second) + at.k, data_of<const T>(result_.first) + at.q,
+                                 data_of<const C>(node_.lse) + at.lse,
+                                 data_of<const T>(result_.second) + at.q, block_of(dq, at.q),
+                                 block_of(own.first, at.k), block_of(own.second, at.k));
+    });
     return own;
   }
-  static T* block_of(const Buffer& buffer) { return buffer ? data_of<T>(buffer) : nullptr; }
+  static T* block_of(const Buffer& buffer, Index begin) {
+    return buffer ? data_of<T>(buffer) + begin : nullptr;
+  }
   constexpr void add(const BlockPair& own) {
     if (!own.first) return;
     if (Recorder* recorder = mesh_.recorder()) recorder->compute(2 * own.first->bytes / Index{sizeof(T)});
@@ -235,10 +263,11 @@ class RingBackward {
   }
 
   Node& node_;
-  Buffer dy_;
+  Buffer q_;
+  BlockPair result_;
   MeshView mesh_;
-  BlockPair sums_, sent_, result_;
-  PairUnderWay incoming_, onwards_, home_;  // which end before their blocks go
+  BlockPair sums_, sent_, own_;
+  RingMessages incoming_, onwards_, home_;  // which end before their blocks go
 };
 
 }  // namespace shardwise::detail

@@ -185,11 +185,11 @@ struct AttentionOp {
 
 namespace detail {
 
-/// The heads of a tensor that a rank at `at` holds: dimension `dim`.
-constexpr Range heads_held(Index heads, const Layout& layout, int dim, const MeshSizes& sizes,
+/// Of dimension `dim` of a tensor, such as its heads, what a rank at `at` holds.
+constexpr Range range_held(Index extent, const Layout& layout, int dim, const MeshSizes& sizes,
                            const MeshSizes& at) {
   Shape<4> shape{1, 1, 1, 1};
-  shape[dim] = heads;
+  shape[dim] = extent;
   return local_box(shape, layout, sizes, at).range(dim);
 }
 
@@ -201,7 +201,7 @@ constexpr void check_heads(Index heads, Index kv_heads, const Layout& q, const L
   if (heads == kv_heads && k.axes_sharding(dim) == cutting) return;
   for (int m = 0; heads > 0 && m < group_size(sizes, q.axes, cutting); ++m) {
     const MeshSizes at = group_member(sizes, {}, q.axes, cutting, m);
-    const Range own = heads_held(heads, q, dim, sizes, at), held = heads_held(kv_heads, k, dim, sizes, at);
+    const Range own = range_held(heads, q, dim, sizes, at), held = range_held(kv_heads, k, dim, sizes, at);
     const Index group = heads / kv_heads, needed = own.begin / group,
                 needed_end = (own.end() + group - 1) / group;
     if (own.size == 0 || (held.begin <= needed && needed_end <= held.end())) continue;
