@@ -29,6 +29,7 @@ struct JobOptions {
   std::optional<int> dp{};
   sw::Index bucket_kib = 8 << 10;
   std::vector<std::string> communicate_as{};
+  std::string embedding = embedding_names[0];
   StepJob job{};  ///< the rest
 };
 

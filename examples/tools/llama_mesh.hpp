@@ -62,4 +62,22 @@ using TrainPlan = sw::PlanWith<
     std::conditional_t<Sequence, sw::LlamaSequenceParallel<Split>, sw::LlamaTensorParallel<Split>>,
     sw::Zero<ZeroLevel, sw::dp>>;
 
+template <class PlanType, class Style>
+struct WithTokens;
+template <class Tokens, class... Rest, class Style>
+struct WithTokens<sw::Plan<Tokens, Rest...>, Style> {
+  static_assert(Tokens::name == "tokens");
+  using type = sw::Plan<sw::Use<"tokens", Style>, Rest...>;
+};
+/// Tensor parallel, with the table of tokens in another style: columns sharded, or whole on every rank.
+template <int ZeroLevel, bool Columns>
+using EmbeddingPlan = sw::PlanWith<
+    typename WithTokens<sw::LlamaTensorParallel<Split>,
+                        std::conditional_t<Columns, sw::ColwiseParallel<Split, sw::output<sw::Replicate>>,
+                                           sw::NoParallel>>::type,
+    sw::Zero<ZeroLevel, sw::dp>>;
+/// Tensor parallel and frozen, with adapters that are trained.
+template <int Rank, int Alpha>
+using AdaptedPlan = sw::LlamaAdapted<sw::LlamaTensorParallel<Split>, Rank, Alpha>;
+
 }  // namespace tools

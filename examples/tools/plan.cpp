@@ -114,8 +114,8 @@ void print_job(const StepJob& job) {
       model.tied ? ", tied head" : "");
   std::printf("%.2f billion parameters in %s\n", static_cast<double>(model.parameters()) * 1e-9,
               job.bf16 ? "bfloat16, with masters in float" : "float");
-  std::printf("%s: %d ranks; %s over dp, %s parallel\n", sizes_text(job.sizes, " x ").c_str(), ranks(job),
-              zero[job.zero_level], job.sequence_parallel ? "sequence" : "tensor");
+  std::printf("%s: %d ranks; %s over dp, %s parallel%s\n", sizes_text(job.sizes, " x ").c_str(), ranks(job),
+              zero[job.zero_level], job.sequence_parallel ? "sequence" : "tensor", unusual_in(job).c_str());
   std::printf("a step: %td sequences of %td tokens, %td micro-batch%s; activations are %s\n", job.batch,
               model.context, job.micro_batches, job.micro_batches == 1 ? "" : "es",
               job.recompute ? "recomputed" : "kept");
@@ -228,6 +228,9 @@ void print_json(const StepJob& job, const std::vector<RankPlan>& plans, double s
                   {"zero", job.zero_level},
                   {"sequence_parallel", job.sequence_parallel},
                   {"recompute", job.recompute},
+                  {"embedding", embedding_names[static_cast<std::size_t>(job.embedding)]},
+                  {"lora_rank", job.lora_rank},
+                  {"lora_alpha", job.lora_alpha},
                   {"bucket_bytes", job.bucket_bytes},
                   {"communicate_as", communicated_as(job)}};
   const sw::PipelineSchedule schedule = schedule_of(job);

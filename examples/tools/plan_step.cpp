@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// The dry run of a training step, for one element type, `STEP_TYPE`, and all levels of ZeRO.
+/// The dry run of a training step, for one element type, `STEP_TYPE`, and all plans of a set (step_plans.hpp).
 
-#include "step_job.hpp"
+#include "step_plans.hpp"
 
 #include <shardwise/data/load_batch.hpp>
 #include <shardwise/mesh/dry_mesh.hpp>
@@ -51,20 +51,13 @@ StepPlan planned(const StepJob& job, const JobSizes& coordinates, sw::EventLog* 
   return {recorder.record(), mesh.sizes()};
 }
 
-template <class T, int ZeroLevel>
-StepPlan planned_at(const StepJob& job, const JobSizes& coordinates, sw::EventLog* log) {
-  return job.sequence_parallel ? planned<T, TrainPlan<ZeroLevel, true>>(job, coordinates, log)
-                               : planned<T, TrainPlan<ZeroLevel, false>>(job, coordinates, log);
-}
-
 }  // namespace
 
-template <class T>
+template <class T, PlanSet Set>
 StepPlan plan_step(const StepJob& job, const JobSizes& coordinates, sw::EventLog* log) {
-  constexpr decltype(&planned_at<T, 0>) at_level[] = {planned_at<T, 0>, planned_at<T, 1>, planned_at<T, 2>,
-                                                      planned_at<T, 3>};
-  return at_level[job.zero_level](job, coordinates, log);
+  return with_plan<StepPlan>(
+      job, [&]<class Plan>(std::type_identity<Plan>) { return planned<T, Plan>(job, coordinates, log); });
 }
-template StepPlan plan_step<STEP_TYPE>(const StepJob&, const JobSizes&, sw::EventLog*);
+template StepPlan plan_step<STEP_TYPE, STEP_SET>(const StepJob&, const JobSizes&, sw::EventLog*);
 
 }  // namespace tools

@@ -85,6 +85,9 @@ nlohmann::ordered_json description(const TrainOptions& options, const Job& mesh)
           {"zero", job.zero_level},
           {"sequence_parallel", job.sequence_parallel},
           {"recompute", job.recompute},
+          {"embedding", embedding_names[static_cast<std::size_t>(job.embedding)]},
+          {"lora_rank", job.lora_rank},
+          {"lora_alpha", job.lora_alpha},
           {"type", job.bf16 ? "bfloat16" : "float32"},
           {"communicate_as", communicated_as(job)},
           {"parameters", model.parameters()},
@@ -201,10 +204,10 @@ void Run::print_job() const {
   std::printf("a Llama of %td layers with %.2f million parameters in %s\n", job().model.layers,
               static_cast<double>(job().model.parameters()) * 1e-6, job().bf16 ? "bfloat16" : "float32");
   std::printf(
-      "pp %d x replica %d x dp %d x tp %d x kvr %d, ZeRO level %d, %s parallel%s; matrix products by %s\n",
+      "pp %d x replica %d x dp %d x tp %d x kvr %d, ZeRO level %d, %s parallel%s%s; matrix products by %s\n",
       mesh_.size<sw::pp>(), mesh_.size<replica>(), mesh_.size<sw::dp>(), mesh_.size<sw::tp>(),
       mesh_.size<sw::kvr>(), job().zero_level, job().sequence_parallel ? "sequence" : "tensor",
-      job().recompute ? ", recomputing" : "", sw::kernel::gemm_name());
+      job().recompute ? ", recomputing" : "", unusual_in(job()).c_str(), sw::kernel::gemm_name());
   std::printf("%td sequences of %td tokens a step, in %td micro-batch%s; %td steps are an epoch\n",
               job().batch, job().model.context, job().micro_batches, job().micro_batches == 1 ? "" : "es",
               data_->sampler().steps_per_epoch());
@@ -288,6 +291,13 @@ void Run::write_trace(const sw::EventLog& log) const {
 }
 
 void Run::export_to(const std::filesystem::path& folder, TrainedModel& model) const {
+  if (job().lora_rank > 0 && !options_.merge) {
+    const sw::Index bytes = model.export_adapters(folder, options_.from);
+    if (prints())
+      std::printf("adapters saved to %s; this rank wrote %.2f MB\n", folder.c_str(),
+                  static_cast<double>(bytes) * 1e-6);
+    return;
+  }
   namespace fs = std::filesystem;
   auto copy = [&](const fs::path& file, const char* name) {
     const fs::path target = folder / name;

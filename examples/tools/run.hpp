@@ -60,7 +60,8 @@ class Run {
   bool compare(const StepPlan& recorded) const;
   /// Writes the file of `--trace`: the logs of all ranks beside their plans, at the speeds that fit these.
   void write_trace(const sw::EventLog& log) const;
-  /// Writes the model, and beside it the files of its tokenizer; a tokenizer.json of an older model does not stay.
+  /// Writes the model, and beside it the files of its tokenizer, where a tokenizer.json of an older model does not stay; or
+  /// its adapters.
   void export_to(const std::filesystem::path& folder, TrainedModel& model) const;
 
  private:

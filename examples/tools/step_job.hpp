@@ -8,6 +8,7 @@
 
 #include <array>
 #include <optional>
+#include <stdexcept>
 #include <string>
 
 #include <shardwise/kernel/element.hpp>
@@ -21,6 +22,10 @@ namespace tools {
 
 namespace sw = shardwise;
 
+/// How the tokens' table is shared out over tp: its rows, its columns, or not at all.
+enum class EmbeddingStyle : std::uint8_t { vocabulary, features, replicated };
+inline constexpr std::array embedding_names{"vocabulary", "features", "replicated"};
+
 struct StepJob {
   sw::LlamaConfig model{};        ///< sequences have `context` tokens
   sw::Index own_context = 0;      ///< that the model's config.json says, if it is not that
@@ -29,6 +34,9 @@ struct StepJob {
   int chunks = 0;                 ///< stages on each rank along pp; 0: as the schedule has them
   int zero_level = 0;
   bool sequence_parallel = false, recompute = false, bf16 = false;
+  EmbeddingStyle embedding = EmbeddingStyle::vocabulary;
+  int lora_rank = 0,
+      lora_alpha = 0;   ///< of the adapters that are trained instead of the model, if the rank is not 0
   bool packed = false;  ///< a sequence is a row of documents, which do not see each other
   sw::Index batch = 1;  ///< sequences of a step, of all ranks and micro-batches together
   sw::Index micro_batches = 1;
@@ -63,18 +71,76 @@ inline sw::PipelineSchedule schedule_of(const StepJob& job) {
   return sw::pipeline_schedule(job.schedule, job.sizes[0], job.chunks, static_cast<int>(job.micro_batches));
 }
 
+/// The sets of plans that are compiled, each in translation units of its own.
+enum class PlanSet : std::uint8_t { usual, embedding, adapted };
+constexpr PlanSet set_of(const StepJob& job) {
+  if (job.lora_rank > 0) return PlanSet::adapted;
+  return job.embedding == EmbeddingStyle::vocabulary ? PlanSet::usual : PlanSet::embedding;
+}
+
+/// Throws `std::invalid_argument` for options that no plan combines.
+inline void check_combination(const StepJob& job) {
+  const bool level = job.zero_level == 0 || job.zero_level == 3, plain = level && !job.sequence_parallel;
+  if (job.embedding != EmbeddingStyle::vocabulary) {
+    const std::string option =
+        std::string("--embedding ") + embedding_names[static_cast<std::size_t>(job.embedding)];
+    if (!plain) throw std::invalid_argument(option + " goes with --zero 0 and --zero 3, and without --sp");
+    if (job.model.tied)
+      throw std::invalid_argument(option + ": a tied head needs --embedding vocabulary, as it is sharded so");
+    if (job.lora_rank > 0) throw std::invalid_argument(option + " does not go with --lora-rank");
+  }
+  if (job.lora_rank > 0) {
+    if (job.zero_level != 0 || job.sequence_parallel)
+      throw std::invalid_argument("--lora-rank goes with --zero 0, and without --sp");
+    if (job.sizes[0] > 1) throw std::invalid_argument("--lora-rank goes with --pp 1");
+    if (job.lora_rank != 8 && job.lora_rank != 16)
+      throw std::invalid_argument("--lora-rank " + std::to_string(job.lora_rank) + ": it is 8 or 16");
+    if (job.lora_alpha != job.lora_rank && job.lora_alpha != 2 * job.lora_rank) {
+      throw std::invalid_argument("--lora-alpha " + std::to_string(job.lora_alpha) + ": with --lora-rank " +
+                                  std::to_string(job.lora_rank) + " it is " + std::to_string(job.lora_rank) +
+                                  " or " + std::to_string(2 * job.lora_rank));
+    }
+  }
+}
+
+/// What of it is not usual, as a sentence that follows; else nothing.
+inline std::string unusual_in(const StepJob& job) {
+  if (job.lora_rank > 0) {
+    return "; adapters of rank " + std::to_string(job.lora_rank) + " and alpha " +
+           std::to_string(job.lora_alpha) + " are trained";
+  }
+  if (job.embedding == EmbeddingStyle::features) return "; the tokens' table is split by features";
+  return job.embedding == EmbeddingStyle::replicated ? "; the tokens' table is whole on every rank of tp"
+                                                     : "";
+}
+
 using StepPlan = JobMesh<sw::CommunicationPlan>;
 
 /// What the rank at `coordinates` does in one step of a run that has made steps before, so that the optimizer's state is
 /// there from the beginning. Counted on a dry mesh. Throws `std::invalid_argument` for a job that cannot be run. `log`: keeps
-/// what happens in which order, if it is not null.
-template <class T>
+/// what happens in which order, if it is not null. The job's plan is of this set.
+template <class T, PlanSet Set>
 StepPlan plan_step(const StepJob& job, const JobSizes& coordinates, sw::EventLog* log);
+
+/// Calls f<T, Set>(), of the type and the set that the job says.
+template <class F>
+auto for_job(const StepJob& job, F f) {
+  const auto of_type = [&]<class T>(T) {
+    switch (set_of(job)) {
+      case PlanSet::embedding:
+        return f.template operator()<T, PlanSet::embedding>();
+      case PlanSet::adapted:
+        return f.template operator()<T, PlanSet::adapted>();
+      default:
+        return f.template operator()<T, PlanSet::usual>();
+    }
+  };
+  return job.bf16 ? of_type(Eigen::bfloat16()) : of_type(float());
+}
 
 /// The same, of the type that the job says.
 inline StepPlan plan_step(const StepJob& job, const JobSizes& coordinates, sw::EventLog* log = nullptr) {
-  return job.bf16 ? plan_step<Eigen::bfloat16>(job, coordinates, log)
-                  : plan_step<float>(job, coordinates, log);
+  return for_job(job, [&]<class T, PlanSet Set>() { return plan_step<T, Set>(job, coordinates, log); });
 }
 
 }  // namespace tools

@@ -71,6 +71,8 @@ void add_run_options(CLI::App& app, TrainOptions& options) {
   app.add_option("--export-best", options.export_best, "one for the model that was best on what is held out");
   app.add_option("--format", options.format, "of the exported weights")
       ->check(CLI::IsMember({"safetensors", "pytorch"}));
+  app.add_flag("--merge", options.merge,
+               "export the model merged with its adapters, instead of the adapters in PEFT's form");
   app.add_option("--progress", options.progress, "a line that is written over, or a plain line now and then")
       ->check(CLI::IsMember({"line", "plain"}));
 }
@@ -134,6 +136,12 @@ int main(int argc, char** argv) {
     if (auto code = parse(app, argc, argv)) return *code;
     check_files(options);
     options.decay = sw::parse_decay(decay);
+    if (job.job.lora_rank > 0 && options.from.empty())
+      throw std::invalid_argument("--lora-rank adapts a model that is given: --from");
+    if (options.merge && job.job.lora_rank == 0)
+      throw std::invalid_argument("--merge is for adapters: --lora-rank");
+    if (job.job.lora_rank > 0 && !options.merge && options.format != "safetensors")
+      throw std::invalid_argument("--format " + options.format + " is for whole models: --merge");
     if (!options.from.empty()) job.config = options.from / "config.json";
     options.job = job_of(job, sw::any);  // data-parallel are all ranks that are left
     if (!options.from.empty()) options.job.own_context = sw::read_llama_config(job.config).context;

@@ -26,12 +26,13 @@ struct TrainOptions {
   std::filesystem::path tokenizer, cache, log;
   std::filesystem::path export_to, export_best;  ///< the last model, and the best
   std::string format = "safetensors";            ///< of both, or "pytorch"
-  double held_out = 0;                           ///< the part of the text that is not learned
-  std::int64_t evaluate_every = 100;             ///< steps
-  bool in_order = false;                         ///< no shuffling
-  std::int64_t epochs = 0;                       ///< instead of steps, if it is not 0
-  std::filesystem::path trace;                   ///< a file for a trace of the last step
-  std::filesystem::path save;                    ///< a folder for checkpoints
+  bool merge = false;                 ///< both are merged with the adapters, instead of these alone
+  double held_out = 0;                ///< the part of the text that is not learned
+  std::int64_t evaluate_every = 100;  ///< steps
+  bool in_order = false;              ///< no shuffling
+  std::int64_t epochs = 0;            ///< instead of steps, if it is not 0
+  std::filesystem::path trace;        ///< a file for a trace of the last step
+  std::filesystem::path save;         ///< a folder for checkpoints
   bool pad = false;
   std::int64_t steps = 400, save_every = 100;
   int keep = 3;

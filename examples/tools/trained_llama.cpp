@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// A training step, for one element type, `STEP_TYPE`, and all levels of ZeRO.
+/// A training step, for one element type, `STEP_TYPE`, and all plans of a set (step_plans.hpp).
 
 #include "trained_llama.hpp"
+#include "step_plans.hpp"
 
 namespace tools {
 
@@ -21,6 +22,7 @@ TrainedLlama<T, Plan>::TrainedLlama(const Job& mesh, const StepJob& job, const T
               .weight_decay = settings.weight_decay},
              options_.reduction) {
   sw::initialize(stages_, settings.seed);
+  if (job.lora_rank > 0) return;  // all that is trained are matrices
   adamw_.add_group([](const sw::ParameterInfo& p) { return p.rank == 1; },  // gains of norms do not decay
                    [](sw::AdamWUpdate& update) { update.weight_decay = 0; });
 }
@@ -42,25 +44,14 @@ double TrainedLlama<T, Plan>::evaluate(const Load& load) {
                        [&](sw::Index micro) { return load(pipeline_.mesh(), micro); });
 }
 
-namespace {
-
-template <class T, int ZeroLevel>
-std::unique_ptr<TrainedModel> make(const Job& mesh, const StepJob& job, const TrainSettings& settings) {
-  if (job.sequence_parallel) {
-    return std::make_unique<TrainedLlama<T, TrainPlan<ZeroLevel, true>>>(mesh, job, settings);
-  }
-  return std::make_unique<TrainedLlama<T, TrainPlan<ZeroLevel, false>>>(mesh, job, settings);
-}
-
-}  // namespace
-
-template <class T>
+template <class T, PlanSet Set>
 std::unique_ptr<TrainedModel> make_trained_model(const Job& mesh, const StepJob& job,
                                                  const TrainSettings& settings) {
-  constexpr decltype(&make<T, 0>) at_level[] = {make<T, 0>, make<T, 1>, make<T, 2>, make<T, 3>};
-  return at_level[job.zero_level](mesh, job, settings);
+  return with_plan<std::unique_ptr<TrainedModel>>(job, [&]<class Plan>(std::type_identity<Plan>) {
+    return std::make_unique<TrainedLlama<T, Plan>>(mesh, job, settings);
+  });
 }
-template std::unique_ptr<TrainedModel> make_trained_model<STEP_TYPE>(const Job&, const StepJob&,
-                                                                     const TrainSettings&);
+template std::unique_ptr<TrainedModel> make_trained_model<STEP_TYPE, STEP_SET>(const Job&, const StepJob&,
+                                                                               const TrainSettings&);
 
 }  // namespace tools

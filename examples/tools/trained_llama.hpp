@@ -23,6 +23,7 @@ class TrainedLlama final : public TrainedModel {
   sw::Index load_from(const std::filesystem::path& folder) override;
   void add_to(sw::CheckpointContents& contents) override;
   sw::Index export_to(const std::filesystem::path& folder, const sw::LlamaTokens& special) override;
+  sw::Index export_adapters(const std::filesystem::path& folder, const std::filesystem::path& base) override;
 
  private:
   Job mesh_;

@@ -2,11 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// What a training run writes and reads of its model, for one element type, `STEP_TYPE`, and all levels of ZeRO.
+/// What a training run writes and reads of its model, for one element type, `STEP_TYPE`, and all plans of a set (step_plans.hpp).
 
 #include <shardwise/checkpoint/contents.hpp>
 #include <shardwise/models/llama/files.hpp>
 
+#include "step_plans.hpp"
 #include "trained_llama.hpp"
 
 namespace tools {
@@ -28,20 +29,24 @@ sw::Index TrainedLlama<T, Plan>::export_to(const std::filesystem::path& folder,
   return sw::save_llama(mesh_, stages_, folder, {}, special);
 }
 
-template <int ZeroLevel, bool Sequence>
-using Trained = TrainedLlama<STEP_TYPE, TrainPlan<ZeroLevel, Sequence>>;
-#define TRAINED_LLAMA_FILES(level, sequence)                                            \
-  template sw::Index Trained<level, sequence>::load_from(const std::filesystem::path&); \
-  template void Trained<level, sequence>::add_to(sw::CheckpointContents&);              \
-  template sw::Index Trained<level, sequence>::export_to(const std::filesystem::path&,  \
-                                                         const sw::LlamaTokens&);
-TRAINED_LLAMA_FILES(0, false)
-TRAINED_LLAMA_FILES(0, true)
-TRAINED_LLAMA_FILES(1, false)
-TRAINED_LLAMA_FILES(1, true)
-TRAINED_LLAMA_FILES(2, false)
-TRAINED_LLAMA_FILES(2, true)
-TRAINED_LLAMA_FILES(3, false)
-TRAINED_LLAMA_FILES(3, true)
+template <class T, class Plan>
+sw::Index TrainedLlama<T, Plan>::export_adapters(const std::filesystem::path& folder,
+                                                 const std::filesystem::path& base) {
+  if constexpr (STEP_SET == PlanSet::adapted) {
+    return sw::save_adapters(stages_.front(), folder,
+                             {.name_of = sw::hugging_face_name, .base_model = base.string()});
+  } else {
+    throw std::logic_error("this model has no adapters");
+  }
+}
+
+#define TRAINED_LLAMA_FILES(...)                                                                         \
+  template sw::Index TrainedLlama<STEP_TYPE, __VA_ARGS__>::load_from(const std::filesystem::path&);      \
+  template void TrainedLlama<STEP_TYPE, __VA_ARGS__>::add_to(sw::CheckpointContents&);                   \
+  template sw::Index TrainedLlama<STEP_TYPE, __VA_ARGS__>::export_to(const std::filesystem::path&,       \
+                                                                     const sw::LlamaTokens&);            \
+  template sw::Index TrainedLlama<STEP_TYPE, __VA_ARGS__>::export_adapters(const std::filesystem::path&, \
+                                                                           const std::filesystem::path&);
+FOR_EACH_PLAN(TRAINED_LLAMA_FILES)
 
 }  // namespace tools

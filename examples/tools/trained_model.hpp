@@ -50,20 +50,25 @@ class TrainedModel {
   virtual sw::Index load_from(const std::filesystem::path& folder) = 0;
   /// As "model" and "optimizer".
   virtual void add_to(sw::CheckpointContents& contents) = 0;
-  /// Saves the model in Hugging Face's form; returns the bytes that this rank wrote.
+  /// Saves the model in Hugging Face's form, merged with its adapters if it has some; returns the bytes that this rank
+  /// wrote.
   virtual sw::Index export_to(const std::filesystem::path& folder, const sw::LlamaTokens& special) = 0;
+  /// Saves its adapters in PEFT's form; `base` is the folder of the model that they are for. Throws `std::logic_error` if it has
+  /// none.
+  virtual sw::Index export_adapters(const std::filesystem::path& folder,
+                                    const std::filesystem::path& base) = 0;
 };
 
-/// A fresh model with parameters and activations of type T, at all levels of ZeRO; `job` says which.
-template <class T>
+/// A fresh model with parameters and activations of type T, by a plan of the set; `job` says which.
+template <class T, PlanSet Set>
 std::unique_ptr<TrainedModel> make_trained_model(const Job& mesh, const StepJob& job,
                                                  const TrainSettings& settings);
 
-/// The same, of the type that the job says.
+/// The same, of the type and the set that the job says.
 inline std::unique_ptr<TrainedModel> make_trained_model(const Job& mesh, const StepJob& job,
                                                         const TrainSettings& settings) {
-  return job.bf16 ? make_trained_model<Eigen::bfloat16>(mesh, job, settings)
-                  : make_trained_model<float>(mesh, job, settings);
+  return for_job(job,
+                 [&]<class T, PlanSet Set>() { return make_trained_model<T, Set>(mesh, job, settings); });
 }
 
 }  // namespace tools

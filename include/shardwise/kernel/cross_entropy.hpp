@@ -12,6 +12,7 @@
 ///     double loss = cross_entropy(rows, terms, targets, expected);
 ///     cross_entropy_backward(rows, classes, first, logits, terms, targets, expected, factor, dlogits);
 
+#include <numeric>
 #include <variant>
 
 #include <shardwise/kernel/arithmetic.hpp>
@@ -21,12 +22,18 @@
 namespace shardwise::kernel {
 
 /// What a row is held against: 1 - smoothing at its target, and smoothing / classes at every class (Szegedy et
-/// al., "Rethinking the Inception architecture for computer vision", 2016). Rows whose target is `ignore_index`
-/// count nothing.
+/// al., "Rethinking the Inception architecture for computer vision", 2016). Each class counts by its weight, and a row
+/// by that of its target; rows whose target is `ignore_index` count nothing.
 struct TargetDistribution {
   Index classes = 0;  ///< of all processes
   double smoothing = 0;
   Index ignore_index = ignore_index_default;
+  const double* weights = nullptr;  ///< of all classes; null: all are 1
+
+  double weight(Index c) const { return weights ? weights[c] : 1; }
+  double all_weights() const {
+    return weights ? std::accumulate(weights, weights + classes, 0.) : static_cast<double>(classes);
+  }
 };
 
 /// What a block of a row's classes contributes to the row's cross entropy.
@@ -36,7 +43,8 @@ struct RowTerms {
   C maximum;  ///< max logits; -∞ without classes
   C sum;      ///< Σ e^(logits - maximum)
   C target;   ///< the target's logit, 0 if that class is not here
-  [[no_unique_address]] std::conditional_t<Smoothed, C, std::monostate> total{};  ///< Σ logits, if smoothed
+  /// Σ weight · logit, if smoothed.
+  [[no_unique_address]] std::conditional_t<Smoothed, C, std::monostate> total{};
 
   /// Of two blocks of each row, the union. Symmetric to the last bit, also where the compiler fuses multiplication and
   /// addition: the block with the larger maximum is never multiplied.
@@ -117,12 +125,30 @@ void gradient_row(Index n, const T* x, compute_t<T> shift, compute_t<T> scale, c
   }
   if (here) dx[target] = narrow<T>(exp(logit - shift) * scale - (everywhere + at_target));
 }
+/// The same, and `share` · weights[c] less of class c.
+template <class T>
+void weighted_gradient_row(Index n, const T* x, compute_t<T> shift, compute_t<T> scale, double share,
+                           const double* weights, Index target, compute_t<T> at_target, T* dx) {
+  using C = compute_t<T>;
+  for (Index c = 0; c < n; ++c) {
+    const C less = static_cast<C>(share * weights[c]) + (c == target ? at_target : C{0});
+    dx[c] = narrow<T>(exp(widen(x[c]) - shift) * scale - less);
+  }
+}
+
+template <class T>
+double weighted_sum(Index n, const T* x, const double* weights) {
+  double sum = 0;
+  for (Index c = 0; c < n; ++c) sum += weights[c] * static_cast<double>(widen(x[c]));
+  return sum;
+}
 
 }  // namespace detail
 
 /// terms[r] = what logits[r, :] contribute.
 template <class T, class Id, class Terms>
-void row_terms(Index rows, Index classes, Index first, const T* logits, const Id* targets, Terms* terms) {
+void row_terms(Index rows, Index classes, Index first, const T* logits, const Id* targets, Terms* terms,
+               const TargetDistribution& expected = {}) {
   using C = compute_t<T>;
   for (Index r = 0; r < rows; ++r, logits += classes) {
     const auto row = detail::maximum_and_sum(classes, logits);
@@ -130,48 +156,76 @@ void row_terms(Index rows, Index classes, Index first, const T* logits, const Id
     terms[r].maximum = row.maximum;
     terms[r].sum = row.sum;
     terms[r].target = target >= 0 && target < classes ? widen(logits[target]) : C{0};
-    if constexpr (Terms::smoothed) terms[r].total = static_cast<C>(sum(classes, logits));
+    if constexpr (Terms::smoothed) {
+      terms[r].total =
+          static_cast<C>(expected.weights ? detail::weighted_sum(classes, logits, expected.weights + first)
+                                          : static_cast<double>(sum(classes, logits)));
+    }
   }
 }
 
-/// The sum of the rows' cross entropies, from the terms of all their classes.
-template <class Terms, class Id>
-double cross_entropy(Index rows, const Terms* terms, const Id* targets, const TargetDistribution& expected) {
-  double loss = 0;
+/// f(r, loss) for each row: its cross entropy, from the terms of all its classes; 0 if it is ignored.
+template <class Terms, class Id, class F>
+void for_each_cross_entropy(Index rows, const Terms* terms, const Id* targets,
+                            const TargetDistribution& expected, F f) {
+  const double classes = static_cast<double>(expected.classes),
+               share = Terms::smoothed && expected.weights ? expected.all_weights() / classes : 1;
   for (Index r = 0; r < rows; ++r) {
-    if (static_cast<Index>(targets[r]) == expected.ignore_index) continue;
+    const auto target = static_cast<Index>(targets[r]);
+    if (target == expected.ignore_index) {
+      f(r, 0.);
+      continue;
+    }
     // Differences of logits first: they are small where logits are large.
     const double log_sum = std::log(static_cast<double>(terms[r].sum));
     const double maximum = static_cast<double>(terms[r].maximum);
-    const double row = log_sum + (maximum - static_cast<double>(terms[r].target));
+    const double row = expected.weight(target) * (log_sum + (maximum - static_cast<double>(terms[r].target)));
     if constexpr (Terms::smoothed) {
-      const double mean = static_cast<double>(terms[r].total) / static_cast<double>(expected.classes);
-      loss += (1 - expected.smoothing) * row + expected.smoothing * (log_sum + (maximum - mean));
+      const double mean = static_cast<double>(terms[r].total) / classes;
+      const double all = share * log_sum + (share * maximum - mean);
+      f(r, (1 - expected.smoothing) * row + expected.smoothing * all);
     } else {
-      loss += row;
+      f(r, row);
     }
   }
+}
+
+/// The sum of these.
+template <class Terms, class Id>
+double cross_entropy(Index rows, const Terms* terms, const Id* targets, const TargetDistribution& expected) {
+  double loss = 0;
+  for_each_cross_entropy(rows, terms, targets, expected, [&](Index, double row) { loss += row; });
   return loss;
 }
 
 /// The gradient of `factor` times that sum: dlogits[r, c] = (softmax[r, c] - the target distribution) · factor,
-/// and 0 in ignored rows. dlogits may be logits.
+/// and 0 in ignored rows; with a factor of each row beside, if there are any. dlogits may be logits.
 template <class T, class Id, class Terms>
 void cross_entropy_backward(Index rows, Index classes, Index first, const T* logits, const Terms* terms,
-                            const Id* targets, const TargetDistribution& expected, double factor,
-                            T* dlogits) {
+                            const Id* targets, const TargetDistribution& expected, double factor, T* dlogits,
+                            const compute_t<T>* factors = nullptr) {
   using C = compute_t<T>;
-  const C at_target = static_cast<C>(factor * (1 - expected.smoothing));
-  const C everywhere = static_cast<C>(factor * expected.smoothing / static_cast<double>(expected.classes));
+  const double share = expected.smoothing / static_cast<double>(expected.classes);
+  const double of_all = expected.weights && share > 0 ? share * expected.all_weights() : expected.smoothing;
   for (Index r = 0; r < rows; ++r, logits += classes, dlogits += classes) {
     const Index target = static_cast<Index>(targets[r]);
     if (target == expected.ignore_index) {
       fill(classes, 0, dlogits);
       continue;
     }
-    const C scale = static_cast<C>(factor / static_cast<double>(terms[r].sum));
-    detail::gradient_row(classes, logits, detail::finite_maximum(terms[r].maximum), scale, everywhere,
-                         target - first, at_target, dlogits);
+    const double here = factors ? factor * static_cast<double>(factors[r]) : factor;
+    const double mass = (1 - expected.smoothing) * expected.weight(target);
+    // Without weights all that is expected is 1.
+    const C scale = static_cast<C>((expected.weights ? here * (mass + of_all) : here) /
+                                   static_cast<double>(terms[r].sum));
+    const C shift = detail::finite_maximum(terms[r].maximum), at_target = static_cast<C>(here * mass);
+    if (expected.weights && share > 0) {
+      detail::weighted_gradient_row(classes, logits, shift, scale, here * share, expected.weights + first,
+                                    target - first, at_target, dlogits);
+    } else {
+      detail::gradient_row(classes, logits, shift, scale, static_cast<C>(here * share), target - first,
+                           at_target, dlogits);
+    }
   }
 }
 
@@ -179,6 +233,18 @@ void cross_entropy_backward(Index rows, Index classes, Index first, const T* log
 template <class Id>
 Index counted_rows(Index rows, const Id* targets, Index ignore_index) {
   return rows - std::count(targets, targets + rows, ignore_index);
+}
+
+/// The sum of the weights of their targets: without weights the same.
+template <class Id>
+double counted_weight(Index rows, const Id* targets, const TargetDistribution& expected) {
+  if (!expected.weights) return static_cast<double>(counted_rows(rows, targets, expected.ignore_index));
+  double sum = 0;
+  for (Index r = 0; r < rows; ++r) {
+    const auto target = static_cast<Index>(targets[r]);
+    if (target != expected.ignore_index) sum += expected.weights[target];
+  }
+  return sum;
 }
 
 /// The first row whose target is neither a class nor ignored, or -1.

@@ -13,40 +13,31 @@
 /// ```
 /// Forward: one all-reduce over the axes that shard the classes, of three numbers a row (four with label
 /// smoothing), and one of two numbers over the axes that shard rows. Backward: no communication.
+///
+/// `CrossEntropyLossPerRow` gives the loss of each row, [batch, sequence]: PyTorch's reduction="none".
 
 #include <shardwise/layout/diagnosis.hpp>
 
-#include <shardwise/kernel/cross_entropy.hpp>
 #include <shardwise/mesh/reducible.hpp>
 #include <shardwise/module/module.hpp>
+#include <shardwise/nn/cross_entropy_options.hpp>
 #include <shardwise/nn/loss_of_rows.hpp>
 #include <shardwise/ops/apply.hpp>
 #include <shardwise/tensor/factories.hpp>
 
 namespace shardwise {
 
-/// How the rows' losses become one.
-enum class Reduction : std::uint8_t {
-  mean,  ///< over all rows of the whole tensor that count; NaN if none does
-  sum,
-};
-
-/// Names, defaults and meaning are PyTorch's.
-struct CrossEntropyOptions {
-  Index ignore_index = ignore_index_default;  ///< rows with this target do not count
-  Reduction reduction = Reduction::mean;
-  double label_smoothing = 0;  ///< e in (1 - e) · loss + e · (mean of -log softmax over all classes)
-};
-
 namespace detail {
 
-/// Classes and rows may be cut: what would be pending has been reduced.
+/// Classes and rows may be cut: what would be pending has been reduced. `OfEachRow`: rows stay where they are.
+template <bool OfEachRow>
 struct CrossEntropyLossRule {
   template <int RankLogits, int RankTargets>
   static constexpr Signature signature() {
     if (RankLogits < 1 || RankTargets != RankLogits - 1) return {};
     Indices rows = Indices::range('A', RankTargets);
-    return Signature::of(rows.then('c'), rows, "").without_gradient(1);
+    return OfEachRow ? Signature::of(rows.then('c'), rows, rows).without_gradient(1)
+                     : Signature::of(rows.then('c'), rows, "").without_gradient(1);
   }
   template <int RankLogits, int RankTargets>
   static constexpr Propagated rule(const OperandPlacements& at) {
@@ -97,16 +88,8 @@ constexpr void all_reduce_over(const MeshType& mesh, AxisSet axes, M* terms, Ind
   if constexpr (!MeshType::dry) mesh.communicator(axes).all_reduce(terms, terms, count);
 }
 
-/// Throws if these are no options.
-constexpr const CrossEntropyOptions& checked(const CrossEntropyOptions& options) {
-  if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
-    fail({"CrossEntropyLoss: label_smoothing is ", options.label_smoothing, ", but must be in [0, 1]"});
-  }
-  return options;
-}
-
-/// Writes the loss of all rows, from the terms of this rank's; returns what their sum was divided by.
-template <TensorType Logits, TensorType Y, TensorType Targets, class Terms>
+/// Writes the loss of all rows, from the terms of this rank's, or the losses; returns what their sum was divided by.
+template <bool OfEachRow, TensorType Logits, TensorType Y, TensorType Targets, class Terms>
 constexpr double write_loss(Y& y, const Targets& targets, const Terms* of_rows,
                             const kernel::TargetDistribution& expected, Reduction reduction) {
   LossOfRows loss;
@@ -114,23 +97,31 @@ constexpr double write_loss(Y& y, const Targets& targets, const Terms* of_rows,
   all_reduce_over(y.mesh(), sharding_axes<Logits>(y.mesh(), false), &loss, 1);
   double rows = 1;
   if constexpr (!Y::MeshOf::dry) {
+    using C = typename Y::Element;
     check_targets(loss, targets.shape(), expected.classes);
-    if (reduction == Reduction::mean) rows = static_cast<double>(loss.rows);
-    *y.writable().data = static_cast<typename Y::Element>(loss.sum / rows);
+    C* to = y.writable().data;
+    if constexpr (OfEachRow) {
+      kernel::for_each_cross_entropy(targets.view().elements(), of_rows, targets.data(), expected,
+                                     [=](Index r, double row) { to[r] = static_cast<C>(row); });
+    } else {
+      if (reduction == Reduction::mean) rows = loss.counted;
+      *to = static_cast<C>(loss.sum / rows);
+    }
   }
   return rows;
 }
 
 /// The pullback. Logits that nobody else holds any more become their gradient in place.
-template <class Terms, class T, TensorType Logits, TensorType Targets>
+template <class Terms, class T, bool OfEachRow, TensorType Logits, TensorType Targets>
 class CrossEntropyNode final : public TapeNode {
  public:
-  constexpr CrossEntropyNode(Logits logits, Targets targets, Buffer terms,
+  constexpr CrossEntropyNode(Logits logits, Targets targets, Buffer terms, Buffer weights,
                              const kernel::TargetDistribution& expected, double rows,
                              Shared<GradientSlot> from, Shared<GradientSlot> to)
       : logits_(std::move(logits)),
         targets_(std::move(targets)),
         terms_(std::move(terms)),
+        weights_(std::move(weights)),
         expected_(expected),
         rows_(rows),
         from_(std::move(from)),
@@ -150,10 +141,11 @@ class CrossEntropyNode final : public TapeNode {
     }
     using L = typename Logits::Element;
     if constexpr (!Logits::MeshOf::dry) {
-      const double factor = static_cast<double>(*static_cast<const T*>(dy->data)) / rows_;
+      const T* of_loss = static_cast<const T*>(dy->data);
+      const double factor = OfEachRow ? 1 : static_cast<double>(*of_loss) / rows_;
       kernel::cross_entropy_backward(logits.rows(), logits.columns(), logits.begin.back(), logits.data,
                                      static_cast<const Terms*>(terms_->data), targets_.data(), expected_,
-                                     factor, static_cast<L*>(gradient->data));
+                                     factor, static_cast<L*>(gradient->data), OfEachRow ? of_loss : nullptr);
     }
     from_->add(std::move(gradient), element_sum<L>, recorder);
     return false;
@@ -163,17 +155,18 @@ class CrossEntropyNode final : public TapeNode {
   Logits logits_;
   Targets targets_;
   Buffer terms_;
+  Buffer weights_;  // that `expected_` has
   kernel::TargetDistribution expected_;
   double rows_;  // that the sum is divided by
   Shared<GradientSlot> from_, to_;
 };
 
-}  // namespace detail
-
-class CrossEntropyLoss : public Module<CrossEntropyLoss> {
+/// What both kinds do.
+template <bool OfEachRow>
+class CrossEntropy {
  public:
-  /// Throws `std::invalid_argument` if `label_smoothing` is not in [0, 1].
-  constexpr explicit CrossEntropyLoss(const CrossEntropyOptions& options = {})
+  /// Throws `std::invalid_argument` if `label_smoothing` is not in [0, 1], or a weight is negative or not finite.
+  constexpr explicit CrossEntropy(const CrossEntropyOptions& options = {})
       : options_(detail::checked(options)) {}
 
   /// logits: [r…, classes]; targets: integers [r…], on each axis either sharded as the logits' rows are, or full
@@ -186,7 +179,7 @@ class CrossEntropyLoss : public Module<CrossEntropyLoss> {
   template <Operand Logits, Operand Targets>
   constexpr auto forward(Logits&& logits, const Targets& targets) const {
     using Result = typename detail::WideLoss<
-        result_of<detail::CrossEntropyLossRule, std::remove_cvref_t<Logits>, Targets>>::type;
+        result_of<detail::CrossEntropyLossRule<OfEachRow>, std::remove_cvref_t<Logits>, Targets>>::type;
     if constexpr (AbstractOperand<Result>) {
       return Result{};
     } else {
@@ -208,9 +201,15 @@ class CrossEntropyLoss : public Module<CrossEntropyLoss> {
     const auto& targets = value_of(targets_given);
     const auto& mesh = common_mesh(logits, targets);
     detail::check_rows(logits.shape(), targets.shape());
-    Y y(mesh, {});
-    const kernel::TargetDistribution expected{logits.shape().back(), options_.label_smoothing,
-                                              options_.ignore_index};
+    auto y = [&] {
+      if constexpr (OfEachRow) {
+        return Y(mesh, targets.shape());
+      } else {
+        return Y(mesh, {});
+      }
+    }();
+    Buffer weights = detail::weights_for(mesh, options_, logits.shape().back());
+    const auto expected = detail::target_distribution(options_, logits.shape().back(), weights);
     const auto block = logits.view();
     Buffer terms = allocate_buffer(mesh, block.rows() * static_cast<Index>(sizeof(Terms)));
     Terms* of_rows = nullptr;
@@ -220,17 +219,19 @@ class CrossEntropyLoss : public Module<CrossEntropyLoss> {
     if constexpr (!Y::MeshOf::dry) {
       of_rows = static_cast<Terms*>(terms->data);
       kernel::row_terms(block.rows(), block.columns(), block.begin.back(), block.data, targets.data(),
-                        of_rows);
+                        of_rows, expected);
     }
     detail::all_reduce_over(mesh, detail::sharding_axes<tensor_of<X>>(mesh, true), of_rows, block.rows());
-    const double rows = detail::write_loss<tensor_of<X>>(y, targets, of_rows, expected, options_.reduction);
+    const double rows =
+        detail::write_loss<OfEachRow, tensor_of<X>>(y, targets, of_rows, expected, options_.reduction);
     return on_common_tape(
         std::move(y),
         [&](Tape& tape, const Y&, const auto& slot) {
-          using Node = detail::CrossEntropyNode<Terms, typename Y::Element, tensor_of<X>, tensor_of<Targets>>;
+          using Node = detail::CrossEntropyNode<Terms, typename Y::Element, OfEachRow, tensor_of<X>,
+                                                tensor_of<Targets>>;
           auto from = slot_of(given);
-          tape.record<Node>(given_up(std::forward<Logits>(given)), targets, std::move(terms), expected, rows,
-                            std::move(from), slot);
+          tape.record<Node>(given_up(std::forward<Logits>(given)), targets, std::move(terms),
+                            std::move(weights), expected, rows, std::move(from), slot);
           return RecipeFor<Y>();
         },
         given, targets_given);
@@ -248,5 +249,44 @@ class CrossEntropyLoss : public Module<CrossEntropyLoss> {
 
   CrossEntropyOptions options_;
 };
+
+}  // namespace detail
+
+class CrossEntropyLoss : public detail::CrossEntropy<false>, public Module<CrossEntropyLoss> {
+ public:
+  using CrossEntropy::CrossEntropy;
+};
+
+/// The loss of each row, in the shape of the targets; 0 where a target is `ignore_index`. It lies as the logits' rows do,
+/// `Replicate` where classes are sharded. `reduction` means nothing to it. In all else as `CrossEntropyLoss`.
+///
+/// ```
+/// auto each = CrossEntropyLossPerRow()(model(tape.constant(ids)), targets);   // [batch, sequence]
+/// auto loss = redistribute<Replicate, Replicate>(sum(mul(each, tape.constant(how_much))));
+/// ```
+class CrossEntropyLossPerRow : public detail::CrossEntropy<true>, public Module<CrossEntropyLossPerRow> {
+ public:
+  using CrossEntropy::CrossEntropy;
+};
+
+/// What the mean over the rows with these targets is divided by: how many count, or the sum of their targets' weights. Of
+/// several micro-batches: the sum of their losses (`Reduction::sum`), divided by the sum of these, is the mean over all rows.
+/// Collective over the axes that shard the targets; throws as the losses do for a target that is none.
+template <TensorType Targets>
+double loss_divisor(const CrossEntropyOptions& options, const Targets& targets) {
+  const auto& weights = options.class_weights;
+  const Index classes =
+      weights.empty() ? std::numeric_limits<Index>::max() : static_cast<Index>(weights.size());
+  const kernel::TargetDistribution expected{classes, 0, options.ignore_index,
+                                            weights.empty() ? nullptr : weights.data()};
+  const auto& mesh = targets.mesh();
+  const AxisSet rows = axes_where(Targets::layout.axes, [&](int axis) {
+    return mesh.sizes()[axis] > 1 && Targets::layout[axis].is_shard();
+  });
+  detail::LossOfRows loss = detail::counted_of_rows(targets.view(), expected);
+  detail::all_reduce_over(mesh, rows, &loss, 1);
+  detail::check_targets(loss, targets.shape(), classes);
+  return loss.counted;
+}
 
 }  // namespace shardwise

@@ -65,14 +65,15 @@ struct HeadBlocks {
   }
   template <class Terms>
   void terms(Index first, Index count, const T* piece, Terms* of_rows) const {
-    kernel::row_terms(count, classes(), w.begin[0], piece, targets + first, of_rows + first);
+    kernel::row_terms(count, classes(), w.begin[0], piece, targets + first, of_rows + first, expected);
   }
-  /// Adds the gradients of `factor` times the loss of these rows. Their logits are lost.
+  /// Adds the gradients of `factor` times the loss of these rows, or of each row's by `factors`. Their logits are lost.
   template <class Terms>
-  void pull_back(Index first, Index count, T* piece, const Terms* of_rows, double factor) const {
+  void pull_back(Index first, Index count, T* piece, const Terms* of_rows, double factor,
+                 const kernel::compute_t<T>* factors = nullptr) const {
     using kernel::Transpose;
     kernel::cross_entropy_backward(count, classes(), w.begin[0], piece, of_rows + first, targets + first,
-                                   expected, factor, piece);
+                                   expected, factor, piece, factors ? factors + first : nullptr);
     if (x.gradient) {
       kernel::gemm(Transpose::no, Transpose::no, count, features(), classes(), piece, classes(), w.data,
                    features(), x.gradient + first * features(), features(), x.accumulate);
@@ -157,8 +158,8 @@ class ComputedGradientsNode final : public TapeNode {
   Buffer left_;  // the gradient of the loss, as long as a parameter waits for its own
 };
 
-/// The pullback where the logits are computed again.
-template <class Terms, class L, class XInput, class WInput, TensorType Targets>
+/// The pullback where the logits are computed again, of a loss L or of the losses of each row.
+template <class Terms, class L, bool OfEachRow, class XInput, class WInput, TensorType Targets>
 class LinearCrossEntropyNode final : public TapeNode {
   using X = typename XInput::TensorOf;
   using T = typename X::Element;
@@ -166,12 +167,13 @@ class LinearCrossEntropyNode final : public TapeNode {
  public:
   template <class XSource, class WSource>
   constexpr LinearCrossEntropyNode(const XSource& x, const WSource& w, Targets targets, Buffer terms,
-                                   const kernel::TargetDistribution& expected, Index at_a_time, double rows,
-                                   Shared<GradientSlot> loss)
+                                   Buffer weights, const kernel::TargetDistribution& expected,
+                                   Index at_a_time, double rows, Shared<GradientSlot> loss)
       : x_(x),
         w_(w),
         targets_(std::move(targets)),
         terms_(std::move(terms)),
+        weights_(std::move(weights)),
         expected_(expected),
         at_a_time_(at_a_time),
         rows_(rows),
@@ -198,11 +200,13 @@ class LinearCrossEntropyNode final : public TapeNode {
       head.w = dw.argument(w_.extents);
       head.targets = targets_.data();
       if (bytes_of_sum > 0) head.wide = static_cast<kernel::compute_t<T>*>(sum->data);
-      const double factor = static_cast<double>(*static_cast<const L*>(dy->data)) / rows_;
+      const auto* of_loss = static_cast<const L*>(dy->data);
+      const double factor = OfEachRow ? 1 : static_cast<double>(*of_loss) / rows_;
       T* logits = static_cast<T*>(piece->data);
       head.for_each_piece([&](Index first, Index count) {
         head.logits(first, count, logits);
-        head.pull_back(first, count, logits, static_cast<const Terms*>(terms_->data), factor);
+        head.pull_back(first, count, logits, static_cast<const Terms*>(terms_->data), factor,
+                       OfEachRow ? of_loss : nullptr);
       });
       head.round_sum();
     }
@@ -216,6 +220,7 @@ class LinearCrossEntropyNode final : public TapeNode {
   WInput w_;
   Targets targets_;
   Buffer terms_;
+  Buffer weights_;  // that `expected_` has
   kernel::TargetDistribution expected_;
   Index at_a_time_;
   double rows_;  // that the sum is divided by

@@ -32,6 +32,7 @@ struct LossPieces {
 namespace detail {
 
 /// The rule of the product, and of the loss of what it gives.
+template <bool OfEachRow>
 struct LinearCrossEntropyLossRule {
   template <int RankX, int RankW, int RankTargets>
   static constexpr Signature signature() {
@@ -39,24 +40,25 @@ struct LinearCrossEntropyLossRule {
     if (loss.count == 0 || RankW != 2 || RankTargets != RankX - 1) return {};
     loss.operands[2] = Indices::range('A', RankTargets);
     loss.count = 3;
-    loss.result = "";
+    loss.result = OfEachRow ? loss.operands[2] : Indices("");
     return loss;
   }
   template <int RankX, int RankW, int RankTargets>
   static constexpr Propagated rule(const OperandPlacements& at) {
     const Propagated logits = propagate(MatmulOp<1>::signature<RankX, RankW>().whole('n'), at);
     if (!logits.legal()) return logits;
-    return CrossEntropyLossRule::rule<RankX, RankTargets>({logits.placement, at[2]});
+    return CrossEntropyLossRule<OfEachRow>::template rule<RankX, RankTargets>({logits.placement, at[2]});
   }
 };
 
-}  // namespace detail
-
-class LinearCrossEntropyLoss : public Module<LinearCrossEntropyLoss> {
+/// What both kinds do.
+template <bool OfEachRow>
+class LinearCrossEntropy {
  public:
-  /// Throws `std::invalid_argument` if `label_smoothing` is not in [0, 1], or a piece has no rows.
-  constexpr explicit LinearCrossEntropyLoss(const CrossEntropyOptions& options = {},
-                                            const LossPieces& pieces = {})
+  /// Throws `std::invalid_argument` if `label_smoothing` is not in [0, 1], a weight is negative or not finite, or a piece
+  /// has no rows.
+  constexpr explicit LinearCrossEntropy(const CrossEntropyOptions& options = {},
+                                        const LossPieces& pieces = {})
       : options_(detail::checked(options)), pieces_(pieces) {
     if (pieces.rows < 1) {
       detail::fail({"LinearCrossEntropyLoss: a piece has ", pieces.rows, " rows, but must have 1 or more"});
@@ -72,8 +74,8 @@ class LinearCrossEntropyLoss : public Module<LinearCrossEntropyLoss> {
   /// backward pass computes the logits again.
   template <Operand X, Operand W, Operand Targets>
   constexpr auto forward(const X& x, const W& w, const Targets& targets) const {
-    using Result =
-        typename detail::WideLoss<result_of<detail::LinearCrossEntropyLossRule, X, W, Targets>>::type;
+    using Result = typename detail::WideLoss<
+        result_of<detail::LinearCrossEntropyLossRule<OfEachRow>, X, W, Targets>>::type;
     if constexpr (AbstractOperand<Result>) {
       return Result{};
     } else {
@@ -107,18 +109,25 @@ class LinearCrossEntropyLoss : public Module<LinearCrossEntropyLoss> {
     const auto& targets = value_of(targets_given);
     const auto& mesh = common_mesh(x, w, targets);
     detail::check_rows(MatmulOp<1>::shape(x.shape(), w.shape()), targets.shape());
-    Y y(mesh, {});
+    auto y = [&] {
+      if constexpr (OfEachRow) {
+        return Y(mesh, targets.shape());
+      } else {
+        return Y(mesh, {});
+      }
+    }();
+    const Buffer weights = detail::weights_for(mesh, options_, w.shape()[0]);
 
     detail::HeadBlocks<T, tensor_of<X>::rank, typename tensor_of<Targets>::Element> head{
         {x.view()},
         {w.view()},
         nullptr,
-        {w.shape()[0], options_.label_smoothing, options_.ignore_index},
+        detail::target_distribution(options_, w.shape()[0], weights),
         pieces_.rows};
     const AxisSet over_classes = detail::sharding_axes<Logits>(mesh, true);
     double all_rows = 1;  // that the sum is divided by if all count
     if (options_.reduction == Reduction::mean) all_rows = static_cast<double>(elements(targets.shape()));
-    const bool at_once = tracked && (over_classes == 0 || !pieces_.one_all_reduce);
+    const bool at_once = tracked && !OfEachRow && (over_classes == 0 || !pieces_.one_all_reduce);
     Buffer dx, dw;
     if constexpr (tracked) {
       if (at_once) {
@@ -155,7 +164,8 @@ class LinearCrossEntropyLoss : public Module<LinearCrossEntropyLoss> {
       if constexpr (!Y::MeshOf::dry) head.round_sum();
     }
     if (!at_once) detail::all_reduce_over(mesh, over_classes, of_rows, head.rows());
-    const double rows = detail::write_loss<Logits>(y, targets, of_rows, head.expected, options_.reduction);
+    const double rows =
+        detail::write_loss<OfEachRow, Logits>(y, targets, of_rows, head.expected, options_.reduction);
 
     return on_common_tape(
         std::move(y),
@@ -169,9 +179,10 @@ class LinearCrossEntropyLoss : public Module<LinearCrossEntropyLoss> {
                               slot);
           } else {
             using Node = detail::LinearCrossEntropyNode<
-                Terms, L, detail::NodeInput<tensor_of<X>, true, OperandTraits<X>::tracked>,
+                Terms, L, OfEachRow, detail::NodeInput<tensor_of<X>, true, OperandTraits<X>::tracked>,
                 detail::NodeInput<tensor_of<W>, true, OperandTraits<W>::tracked>, tensor_of<Targets>>;
-            tape.record<Node>(x_given, w_given, targets, terms, head.expected, pieces_.rows, rows, slot);
+            tape.record<Node>(x_given, w_given, targets, terms, weights, head.expected, pieces_.rows, rows,
+                              slot);
           }
           return RecipeFor<Y>();
         },
@@ -192,6 +203,22 @@ class LinearCrossEntropyLoss : public Module<LinearCrossEntropyLoss> {
 
   CrossEntropyOptions options_;
   LossPieces pieces_;
+};
+
+}  // namespace detail
+
+class LinearCrossEntropyLoss : public detail::LinearCrossEntropy<false>,
+                               public Module<LinearCrossEntropyLoss> {
+ public:
+  using LinearCrossEntropy::LinearCrossEntropy;
+};
+
+/// The loss of each row, as `CrossEntropyLossPerRow` gives it. What a row's loss is for is known in the backward pass only,
+/// so there is one all-reduce of all rows, and the backward pass computes the logits again.
+class LinearCrossEntropyLossPerRow : public detail::LinearCrossEntropy<true>,
+                                     public Module<LinearCrossEntropyLossPerRow> {
+ public:
+  using LinearCrossEntropy::LinearCrossEntropy;
 };
 
 }  // namespace shardwise

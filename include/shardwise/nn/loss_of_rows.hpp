@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// What the ranks that share the rows of a loss tell each other: its sum and how many rows count; or the first target
+/// What the ranks that share the rows of a loss tell each other: its sum and how much its rows count; or the first target
 /// that is wrong, so that all of them throw the same.
 
 #include <shardwise/kernel/cross_entropy.hpp>
@@ -14,29 +14,28 @@ namespace shardwise::detail {
 /// The loss of some rows.
 struct LossOfRows {
   double sum = 0;
-  /// Those that count. Negative if a target is wrong: then ~rows is the position of the first such target, and
-  /// the bits of `sum` are its value. So all ranks throw the same.
-  std::int64_t rows = 0;
+  /// How many count, or the sum of their weights. Negative if a target is wrong: then -1 - counted is the position of the
+  /// first such target, and the bits of `sum` are its value. So all ranks throw the same.
+  double counted = 0;
 
   static constexpr LossOfRows wrong_target(std::int64_t target, Index position) {
-    return {std::bit_cast<double>(target), ~std::int64_t{position}};
+    return {std::bit_cast<double>(target), -1 - static_cast<double>(position)};
   }
   static void combine(Index count, const LossOfRows* terms, LossOfRows* results) {
     for (Index i = 0; i < count; ++i) {
       const LossOfRows &a = terms[i], &b = results[i];
-      if (a.rows >= 0 && b.rows >= 0) {
-        results[i] = {a.sum + b.sum, a.rows + b.rows};
-      } else if (b.rows >= 0 || (a.rows < 0 && a.rows > b.rows)) {  // the larger is the earlier
+      if (a.counted >= 0 && b.counted >= 0) {
+        results[i] = {a.sum + b.sum, a.counted + b.counted};
+      } else if (b.counted >= 0 || (a.counted < 0 && a.counted > b.counted)) {  // the larger is the earlier
         results[i] = a;
       }
     }
   }
 };
 
-/// The loss of this rank's rows, from the terms of all their classes.
-template <class Terms, class Id, int Rank>
-LossOfRows loss_of_rows(const View<const Id, Rank>& targets, const Terms* terms,
-                        const kernel::TargetDistribution& expected) {
+/// How much this rank's rows count; no loss yet.
+template <class Id, int Rank>
+LossOfRows counted_of_rows(const View<const Id, Rank>& targets, const kernel::TargetDistribution& expected) {
   const Index rows = targets.elements();
   const Index wrong = kernel::wrong_target(rows, targets.data, expected);
   if (wrong >= 0) {
@@ -46,15 +45,23 @@ LossOfRows loss_of_rows(const View<const Id, Rank>& targets, const Terms* terms,
     });
     return LossOfRows::wrong_target(std::int64_t{targets.data[wrong]}, position);
   }
-  return {kernel::cross_entropy(rows, terms, targets.data, expected),
-          std::int64_t{kernel::counted_rows(rows, targets.data, expected.ignore_index)}};
+  return {0, kernel::counted_weight(rows, targets.data, expected)};
+}
+/// And their loss, from the terms of all their classes.
+template <class Terms, class Id, int Rank>
+LossOfRows loss_of_rows(const View<const Id, Rank>& targets, const Terms* terms,
+                        const kernel::TargetDistribution& expected) {
+  LossOfRows loss = counted_of_rows(targets, expected);
+  if (loss.counted >= 0) loss.sum = kernel::cross_entropy(targets.elements(), terms, targets.data, expected);
+  return loss;
 }
 
 /// Throws if the loss is a wrong target. `rows`: the extents of the targets.
 inline void check_targets(const LossOfRows& loss, std::span<const Index> rows, Index classes) {
-  if (loss.rows >= 0) return;
+  if (loss.counted >= 0) return;
+  const auto at = static_cast<Index>(-1 - loss.counted);
   fail<std::out_of_range>({"CrossEntropyLoss: target ", std::bit_cast<std::int64_t>(loss.sum), " at ",
-                           position(rows, Index{~loss.rows}), " is none of the ", classes, " classes"});
+                           position(rows, at), " is none of the ", classes, " classes"});
 }
 
 }  // namespace shardwise::detail

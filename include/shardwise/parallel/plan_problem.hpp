@@ -4,7 +4,7 @@
 
 /// @file
 /// What is wrong with a plan for a model: each of its layers is named just once, with a style that suits it, over axes
-/// of the mesh, and nothing else is named.
+/// of the mesh, and nothing else is named. An element of a list may be named by its number beside, once too.
 
 #include <shardwise/layout/diagnosis.hpp>
 
@@ -36,12 +36,26 @@ constexpr std::size_t nearest_name(std::string_view entry, const std::array<Modu
   return nearest;
 }
 
+/// Does an entry stand for this module of one element of a list, where elements have numbers?
+template <std::size_t Count>
+constexpr bool names_one(std::string_view entry, std::string_view module,
+                         const std::array<ModuleName, Count>& modules) {
+  const std::string_view element = numbered_element(entry).name;
+  return !element.empty() && names_module(entry, module, true) &&
+         numbered_element(entry.substr(element.size())).list.empty() &&
+         std::any_of(modules.begin(), modules.end(), [&](const ModuleName& each) {
+           return each.by_number && names_module(element, each.name, true);
+         });
+}
+
 template <class... Uses, std::size_t Count>
 constexpr PlanFault plan_fault(Plan<Uses...>, const std::array<ModuleName, Count>& modules) {
   using PlanType = Plan<Uses...>;
   for (std::size_t entry = 0; entry < PlanType::size; ++entry) {
     const std::string_view name = PlanType::names[entry];
-    const auto named = [&](const ModuleName& module) { return names_module(name, module.name); };
+    const auto named = [&](const ModuleName& module) {
+      return names_module(name, module.name) || names_one(name, module.name, modules);
+    };
     if (std::none_of(modules.begin(), modules.end(), named)) {
       return {Reason::plan_names_no_such_module, entry, 0, nearest_name(name, modules)};
     }
@@ -61,6 +75,21 @@ constexpr PlanFault plan_fault(Plan<Uses...>, const std::array<ModuleName, Count
     if (!among_others && !suits[entry](modules[m].kind))
       return {Reason::style_does_not_suit_the_module, entry, 0, m};
   }
+  for (std::size_t m = 0; m < Count; ++m) {  // of one element: an entry with its number
+    for (std::size_t entry = 0; entry < PlanType::size; ++entry) {
+      const std::string_view name = PlanType::names[entry];
+      if (!names_one(name, modules[m].name, modules)) continue;
+      const bool pattern = name.substr(numbered_element(name).name.size()).find('*') != name.npos;
+      if (!(pattern && modules[m].kind == ModuleKind::composite) && !suits[entry](modules[m].kind))
+        return {Reason::style_does_not_suit_the_module, entry, 0, m};
+      for (std::size_t other = entry + 1; other < PlanType::size; ++other) {
+        const std::string_view again = PlanType::names[other];
+        if (numbered_element(again).number == numbered_element(name).number &&
+            names_one(again, modules[m].name, modules))
+          return {Reason::plan_names_a_module_twice, entry, other, m};
+      }
+    }
+  }
   return {};
 }
 
@@ -71,7 +100,7 @@ template <class MeshType, class PlanType, const auto& Modules, std::size_t... En
 struct PlanAxesProblem<MeshType, PlanType, Modules, std::index_sequence<Entry...>> {
   static constexpr ModuleKind kind(std::size_t entry) {
     for (const ModuleName& module : Modules) {
-      if (names_module(PlanType::names[entry], module.name)) return module.kind;
+      if (names_module(PlanType::names[entry], module.name, true)) return module.kind;
     }
     return ModuleKind::composite;
   }

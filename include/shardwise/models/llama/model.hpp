@@ -21,6 +21,7 @@
 #include <shardwise/module/sequential.hpp>
 #include <shardwise/nn/embedding.hpp>
 #include <shardwise/ops/narrow.hpp>
+#include <shardwise/parallel/by_number.hpp>
 #include <shardwise/parallel/plan_problem.hpp>
 #include <shardwise/train/recompute.hpp>
 #include <shardwise/train/unit.hpp>
@@ -91,17 +92,19 @@ struct LlamaPart {
 template <class MeshType, class PlanType = LlamaTensorParallel<>, class T = float>
 class Llama : public Module<Llama<MeshType, PlanType, T>> {
   using Named = PlanFor<PlanType, llama_modules>;
+  template <class Below, class Style>
+  using LayerWith = styled<LlamaLayer<MeshType, Below, T>, Style>;
 
  public:
   using Tokens = Embedding<MeshType, style_of<Named, "tokens">, T>;
-  using Layer = styled<LlamaLayer<MeshType, PlanBelow<Named, "layers.*">, T>, style_of<Named, "layers.*">>;
+  using Layer = ByNumber<Named, "layers", LayerWith>;
   using Norm = RMSNorm<MeshType, style_of<Named, "norm">, T>;
   using Head = Linear<MeshType, style_of<Named, "head">, T, 1, 1, false>;
   static_assert(!Head::is_adapted, "Llama: the head has no adapter, as the loss takes its weight alone");
 
   using Problem = plan_problem<MeshType, PlanType, llama_modules>;
   /// Throws `std::invalid_argument`, on every rank, for a configuration that is no model, or whose heads do not
-  /// fit on the mesh.
+  /// fit on the mesh; or if the plan names a layer by a number that the model does not have.
   constexpr Llama(const MeshType& mesh, const LlamaConfig& config) requires WellFormed<Problem>
       : Llama(mesh, config, LlamaPart::of(config, 1, 0)) {}
   template <IllFormed Why = Problem>
@@ -119,8 +122,7 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
       tokens.emplace(mesh, config.vocabulary, config.features, Init::normal(config.deviation));
     }
     layers.first_number = static_cast<std::size_t>(part.first_layer);
-    layers.reserve(static_cast<std::size_t>(part.layers));
-    for (Index i = 0; i < part.layers; ++i) layers.emplace_back(mesh, config);
+    layers.make(static_cast<std::size_t>(part.layers), static_cast<std::size_t>(config.layers), mesh, config);
     if (part.ends) norm.emplace(mesh, config.features, config.epsilon);
     if (config.tied) {
       if constexpr (!tieable) {
@@ -194,7 +196,8 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   /// An empty cache of the layers that are here, for sequences like `ids`, of up to `capacity` tokens.
   template <TensorType Ids, class Problem = detail::call_problem<Llama, Ids>>
   constexpr auto make_cache(const Ids& ids, Index capacity) const {
-    using Keys = tensor_of<decltype(layers.front().keys(begin(Abstract<Ids, false, false>())))>;
+    using Keys = tensor_of<decltype(detail::not_evaluated<const detail::element_type<Layer>>().keys(
+        begin(Abstract<Ids, false, false>())))>;
     LlamaConfig own = config_;
     own.layers = static_cast<Index>(layers.size());
     return LlamaCache<Keys>(ids.mesh(), own, ids.shape()[0], capacity);

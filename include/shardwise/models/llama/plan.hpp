@@ -24,7 +24,7 @@ namespace shardwise {
 /// The modules of a `Llama`, as plans name them.
 inline constexpr std::array llama_modules{
     ModuleName{"tokens", ModuleKind::embedding},
-    ModuleName{"layers.*", ModuleKind::composite},
+    ModuleName{"layers.*", ModuleKind::composite, true},
     ModuleName{"layers.*.attention_norm", ModuleKind::norm},
     ModuleName{"layers.*.attention", ModuleKind::composite},
     ModuleName{"layers.*.attention.wq", ModuleKind::linear},
@@ -93,7 +93,7 @@ namespace detail {
 constexpr bool names_projections(std::string_view entry) {
   for (const ModuleName& module : llama_modules) {
     const bool projects = module.kind == ModuleKind::linear && module.name != "head";
-    if (projects && names_module(entry, module.name)) return true;
+    if (projects && names_module(entry, module.name, true)) return true;
   }
   return false;
 }
