@@ -46,13 +46,12 @@ void add_job_options(CLI::App& app, JobOptions& options) {
   app.add_option(
          "--embedding", options.embedding,
          "what of the tokens' table is split over --tp: its rows, its columns, or nothing (for features and "
-         "replicated: --zero 0 or 3, without --sp, --tied and --lora-rank)")
+         "replicated: --zero 0, without --sp, --tied and --lora-rank)")
       ->check(CLI::IsMember(std::vector<std::string>(embedding_names.begin(), embedding_names.end())));
-  auto* rank =
-      app.add_option("--lora-rank", job.lora_rank,
-                     "8 or 16: train adapters of this rank instead of the model (with --zero 0 and --pp 1, "
-                     "without --sp); 0: the model");
-  app.add_option("--lora-alpha", job.lora_alpha, "the rank, or twice that; 0: twice the rank")->needs(rank);
+  app.add_option(
+      "--lora-rank", job.lora_rank,
+      "8 or 16: train adapters of this rank, and of twice that as alpha, instead of the model (with "
+      "--zero 0 and --pp 1, without --sp); 0: the model");
   app.add_flag("--recompute", job.recompute, "keep a layer's input only, and compute the rest again");
   app.add_flag("--bf16", job.bf16, "parameters and activations in bfloat16, with master weights in float");
   app.add_flag("--packed", job.packed, "documents share rows, and do not see each other");
@@ -98,7 +97,6 @@ StepJob job_of(const JobOptions& options, int any_dp) {
       job_sizes(options.pp, options.replicas, options.dp.value_or(any_dp), options.tp, model.kv_heads);
   job.embedding = static_cast<EmbeddingStyle>(
       std::find(embedding_names.begin(), embedding_names.end(), options.embedding) - embedding_names.begin());
-  if (job.lora_rank > 0 && job.lora_alpha == 0) job.lora_alpha = 2 * job.lora_rank;
   check_combination(job);
   schedule_of(job);  // refused here, if it cannot be
   job.batch = options.batch.value_or(options.replicas * options.dp.value_or(1) * job.micro_batches);

@@ -70,14 +70,14 @@ struct WithTokens<sw::Plan<Tokens, Rest...>, Style> {
   using type = sw::Plan<sw::Use<"tokens", Style>, Rest...>;
 };
 /// Tensor parallel, with the table of tokens in another style: columns sharded, or whole on every rank.
-template <int ZeroLevel, bool Columns>
+template <bool Columns>
 using EmbeddingPlan = sw::PlanWith<
     typename WithTokens<sw::LlamaTensorParallel<Split>,
                         std::conditional_t<Columns, sw::ColwiseParallel<Split, sw::output<sw::Replicate>>,
                                            sw::NoParallel>>::type,
-    sw::Zero<ZeroLevel, sw::dp>>;
+    sw::Zero<0, sw::dp>>;
 /// Tensor parallel and frozen, with adapters that are trained.
-template <int Rank, int Alpha>
-using AdaptedPlan = sw::LlamaAdapted<sw::LlamaTensorParallel<Split>, Rank, Alpha>;
+template <int Rank>
+using AdaptedPlan = sw::LlamaAdapted<sw::LlamaTensorParallel<Split>, Rank, 2 * Rank>;
 
 }  // namespace tools

@@ -230,7 +230,6 @@ void print_json(const StepJob& job, const std::vector<RankPlan>& plans, double s
                   {"recompute", job.recompute},
                   {"embedding", embedding_names[static_cast<std::size_t>(job.embedding)]},
                   {"lora_rank", job.lora_rank},
-                  {"lora_alpha", job.lora_alpha},
                   {"bucket_bytes", job.bucket_bytes},
                   {"communicate_as", communicated_as(job)}};
   const sw::PipelineSchedule schedule = schedule_of(job);

@@ -87,7 +87,6 @@ nlohmann::ordered_json description(const TrainOptions& options, const Job& mesh)
           {"recompute", job.recompute},
           {"embedding", embedding_names[static_cast<std::size_t>(job.embedding)]},
           {"lora_rank", job.lora_rank},
-          {"lora_alpha", job.lora_alpha},
           {"type", job.bf16 ? "bfloat16" : "float32"},
           {"communicate_as", communicated_as(job)},
           {"parameters", model.parameters()},

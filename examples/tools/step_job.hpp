@@ -35,8 +35,7 @@ struct StepJob {
   int zero_level = 0;
   bool sequence_parallel = false, recompute = false, bf16 = false;
   EmbeddingStyle embedding = EmbeddingStyle::vocabulary;
-  int lora_rank = 0,
-      lora_alpha = 0;   ///< of the adapters that are trained instead of the model, if the rank is not 0
+  int lora_rank = 0;    ///< of the adapters that are trained instead of the model; 0: none
   bool packed = false;  ///< a sequence is a row of documents, which do not see each other
   sw::Index batch = 1;  ///< sequences of a step, of all ranks and micro-batches together
   sw::Index micro_batches = 1;
@@ -72,34 +71,28 @@ inline sw::PipelineSchedule schedule_of(const StepJob& job) {
 }
 
 /// The sets of plans that are compiled, each in translation units of its own.
-enum class PlanSet : std::uint8_t { usual, embedding, adapted };
+enum class PlanSet : std::uint8_t { usual, seldom };
 constexpr PlanSet set_of(const StepJob& job) {
-  if (job.lora_rank > 0) return PlanSet::adapted;
-  return job.embedding == EmbeddingStyle::vocabulary ? PlanSet::usual : PlanSet::embedding;
+  const bool usual = job.lora_rank == 0 && job.embedding == EmbeddingStyle::vocabulary;
+  return usual ? PlanSet::usual : PlanSet::seldom;
 }
 
 /// Throws `std::invalid_argument` for options that no plan combines.
 inline void check_combination(const StepJob& job) {
-  const bool level = job.zero_level == 0 || job.zero_level == 3, plain = level && !job.sequence_parallel;
+  const bool plain = job.zero_level == 0 && !job.sequence_parallel;
   if (job.embedding != EmbeddingStyle::vocabulary) {
     const std::string option =
         std::string("--embedding ") + embedding_names[static_cast<std::size_t>(job.embedding)];
-    if (!plain) throw std::invalid_argument(option + " goes with --zero 0 and --zero 3, and without --sp");
+    if (!plain) throw std::invalid_argument(option + " goes with --zero 0, and without --sp");
     if (job.model.tied)
       throw std::invalid_argument(option + ": a tied head needs --embedding vocabulary, as it is sharded so");
     if (job.lora_rank > 0) throw std::invalid_argument(option + " does not go with --lora-rank");
   }
   if (job.lora_rank > 0) {
-    if (job.zero_level != 0 || job.sequence_parallel)
-      throw std::invalid_argument("--lora-rank goes with --zero 0, and without --sp");
+    if (!plain) throw std::invalid_argument("--lora-rank goes with --zero 0, and without --sp");
     if (job.sizes[0] > 1) throw std::invalid_argument("--lora-rank goes with --pp 1");
     if (job.lora_rank != 8 && job.lora_rank != 16)
       throw std::invalid_argument("--lora-rank " + std::to_string(job.lora_rank) + ": it is 8 or 16");
-    if (job.lora_alpha != job.lora_rank && job.lora_alpha != 2 * job.lora_rank) {
-      throw std::invalid_argument("--lora-alpha " + std::to_string(job.lora_alpha) + ": with --lora-rank " +
-                                  std::to_string(job.lora_rank) + " it is " + std::to_string(job.lora_rank) +
-                                  " or " + std::to_string(2 * job.lora_rank));
-    }
   }
 }
 
@@ -107,7 +100,7 @@ inline void check_combination(const StepJob& job) {
 inline std::string unusual_in(const StepJob& job) {
   if (job.lora_rank > 0) {
     return "; adapters of rank " + std::to_string(job.lora_rank) + " and alpha " +
-           std::to_string(job.lora_alpha) + " are trained";
+           std::to_string(2 * job.lora_rank) + " are trained";
   }
   if (job.embedding == EmbeddingStyle::features) return "; the tokens' table is split by features";
   return job.embedding == EmbeddingStyle::replicated ? "; the tokens' table is whole on every rank of tp"
@@ -126,14 +119,8 @@ StepPlan plan_step(const StepJob& job, const JobSizes& coordinates, sw::EventLog
 template <class F>
 auto for_job(const StepJob& job, F f) {
   const auto of_type = [&]<class T>(T) {
-    switch (set_of(job)) {
-      case PlanSet::embedding:
-        return f.template operator()<T, PlanSet::embedding>();
-      case PlanSet::adapted:
-        return f.template operator()<T, PlanSet::adapted>();
-      default:
-        return f.template operator()<T, PlanSet::usual>();
-    }
+    if (set_of(job) == PlanSet::usual) return f.template operator()<T, PlanSet::usual>();
+    return f.template operator()<T, PlanSet::seldom>();
   };
   return job.bf16 ? of_type(Eigen::bfloat16()) : of_type(float());
 }

@@ -4,7 +4,7 @@
 
 /// @file
 /// The plans of each set, for the translation units that are compiled once for each type, and for one set: the one of these
-/// macros that is defined says which, `STEP_USUAL`, `STEP_EMBEDDING` or `STEP_ADAPTED`.
+/// macros that is defined says which, `STEP_USUAL` or `STEP_SELDOM`.
 
 #include <type_traits>
 
@@ -18,20 +18,13 @@ inline constexpr PlanSet STEP_SET = PlanSet::usual;
   call(TrainPlan<0, false>) call(TrainPlan<0, true>) call(TrainPlan<1, false>) call(TrainPlan<1, true>) \
       call(TrainPlan<2, false>) call(TrainPlan<2, true>) call(TrainPlan<3, false>) call(TrainPlan<3, true>)
 inline int plan_index(const StepJob& job) { return 2 * job.zero_level + (job.sequence_parallel ? 1 : 0); }
-#elif defined(STEP_EMBEDDING)
-inline constexpr PlanSet STEP_SET = PlanSet::embedding;
-#define FOR_EACH_PLAN(call)                                                               \
-  call(EmbeddingPlan<0, true>) call(EmbeddingPlan<0, false>) call(EmbeddingPlan<3, true>) \
-      call(EmbeddingPlan<3, false>)
-inline int plan_index(const StepJob& job) {
-  return (job.zero_level == 3 ? 2 : 0) + (job.embedding == EmbeddingStyle::features ? 0 : 1);
-}
 #else
-inline constexpr PlanSet STEP_SET = PlanSet::adapted;
+inline constexpr PlanSet STEP_SET = PlanSet::seldom;
 #define FOR_EACH_PLAN(call) \
-  call(AdaptedPlan<8, 8>) call(AdaptedPlan<8, 16>) call(AdaptedPlan<16, 16>) call(AdaptedPlan<16, 32>)
+  call(EmbeddingPlan<true>) call(EmbeddingPlan<false>) call(AdaptedPlan<8>) call(AdaptedPlan<16>)
 inline int plan_index(const StepJob& job) {
-  return (job.lora_rank == 16 ? 2 : 0) + (job.lora_alpha == job.lora_rank ? 0 : 1);
+  if (job.lora_rank == 0) return job.embedding == EmbeddingStyle::features ? 0 : 1;
+  return job.lora_rank == 8 ? 2 : 3;
 }
 #endif
 

@@ -32,7 +32,7 @@ sw::Index TrainedLlama<T, Plan>::export_to(const std::filesystem::path& folder,
 template <class T, class Plan>
 sw::Index TrainedLlama<T, Plan>::export_adapters(const std::filesystem::path& folder,
                                                  const std::filesystem::path& base) {
-  if constexpr (STEP_SET == PlanSet::adapted) {
+  if constexpr (std::is_same_v<Plan, AdaptedPlan<8>> || std::is_same_v<Plan, AdaptedPlan<16>>) {
     return sw::save_adapters(stages_.front(), folder,
                              {.name_of = sw::hugging_face_name, .base_model = base.string()});
   } else {
