@@ -16,8 +16,11 @@ using Grid = Mesh<dp, tp>;
 
 template <class PlanType>
 struct Layer {
-  explicit Layer(const Grid& mesh) : up(mesh, 64, 64) {}
-  void visit(auto&& f) { f("up", up); }
+  explicit Layer(const Grid& mesh) : up(mesh, 64, 64) {
+  }
+  void visit(auto&& f) {
+    f("up", up);
+  }
   Linear<Grid, style_of<PlanType, "up">> up;
 };
 template <class Below, class Style>
