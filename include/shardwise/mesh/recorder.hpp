@@ -40,8 +40,10 @@ constexpr Array<HostsAlong, 1 << max_axes> hosts_along_axes(const MeshSizes& siz
                                                             HostOf host_of) {
   Array<HostsAlong, 1 << max_axes> all{};
   for (AxisSet set = 1; set < 1u << axes; ++set) {
+    const int size = group_size(sizes, axes, set);
     std::vector<int> hosts;  // of the ranks of the group
-    for (int i = 0; i < group_size(sizes, axes, set); ++i) {
+    hosts.reserve(static_cast<std::size_t>(size));
+    for (int i = 0; i < size; ++i) {
       hosts.push_back(host_of(group_rank(sizes, group_member(sizes, coordinates, axes, set, i), axes, ~0u)));
     }
     const Hosts along(hosts);

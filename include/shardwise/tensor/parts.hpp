@@ -93,12 +93,12 @@ void for_each_run(const Box<Rank>& part, const Box<Rank>& one, const Box<Rank>& 
   const auto one_strides = row_major_strides(one.size), other_strides = row_major_strides(other.size);
   Shape<Rank> at = part.begin;
   for (Index done = 0; done < part.elements(); done += run) {
-    Index place = 0, other_place = 0;
+    Index one_place = 0, other_place = 0;
     for (int dim = 0; dim < at.size(); ++dim) {
-      place += (at[dim] - one.begin[dim]) * one_strides[dim];
+      one_place += (at[dim] - one.begin[dim]) * one_strides[dim];
       other_place += (at[dim] - other.begin[dim]) * other_strides[dim];
     }
-    f(place, other_place, run);
+    f(one_place, other_place, run);
     for (int dim = outer - 1; dim >= 0; --dim) {
       if (++at[dim] < part.begin[dim] + part.size[dim]) break;
       at[dim] = part.begin[dim];
@@ -128,9 +128,9 @@ template <class = void>
   if (source_type == target_type) return copy_part(size_of(source_type), part, source, from, target, to);
   with_floating(source_type, [&](auto s) {
     with_floating(target_type, [&](auto t) {
-      for_each_run(part, from, to, [&](Index begin, Index place, Index count) {
-        kernel::convert(count, static_cast<const decltype(s)*>(source) + begin,
-                        static_cast<decltype(t)*>(target) + place);
+      for_each_run(part, from, to, [&](Index source_place, Index target_place, Index count) {
+        kernel::convert(count, static_cast<const decltype(s)*>(source) + source_place,
+                        static_cast<decltype(t)*>(target) + target_place);
       });
     });
   });
