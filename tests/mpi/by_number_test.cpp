@@ -46,14 +46,6 @@ constexpr auto ids_on(const MeshType& mesh, int number) {
   return ids;
 }
 
-template <class Module>
-std::map<std::string, Numbers> values_of(Module& model) {
-  std::map<std::string, Numbers> all;
-  for_each_named_parameter(
-      model, [&](std::string_view path, auto& p) { all[std::string(path)] = whole(p.stored()); });
-  return all;
-}
-
 /// A step of two passes.
 template <class Model>
 constexpr void train(Model& model) {

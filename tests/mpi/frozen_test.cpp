@@ -12,7 +12,6 @@
 #include <shardwise/shardwise.hpp>
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -72,13 +71,6 @@ constexpr void run(Model& model, const Pass& pass) {
     const auto loss = CrossEntropyLoss()(model(tape.constant(ids_on(mesh, i))), ids_on(mesh, i + 1));
     backward_and_reduce(loss, model, {.last = i + 1 == pass.micro_batches});
   }
-}
-template <class Module>
-std::map<std::string, Numbers> values_of(Module& model) {
-  std::map<std::string, Numbers> all;
-  for_each_named_parameter(
-      model, [&](std::string_view path, auto& p) { all[std::string(path)] = whole(p.stored()); });
-  return all;
 }
 template <class Module>
 std::vector<std::string> trained_in(Module& model) {

@@ -12,6 +12,7 @@
 #include <support/plans.hpp>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,6 +22,15 @@
 namespace shardwise::testing {
 
 inline Mesh<tp> alone() { return Mesh<tp>(self(), {1}); }
+
+/// What the parameters of a model hold, whole, by name.
+template <class Module>
+std::map<std::string, Numbers> values_of(Module& model) {
+  std::map<std::string, Numbers> all;
+  for_each_named_parameter(
+      model, [&](std::string_view path, auto& p) { all[std::string(path)] = whole(p.stored()); });
+  return all;
+}
 
 /// Every mesh of the two axes that this job can make.
 template <class First, class Second>
