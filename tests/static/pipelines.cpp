@@ -61,14 +61,21 @@ constexpr auto both_ends = step(zb_v, 2, {0, 1, 0});
 static_assert(both_ends.count<pp>(send) == 2 + 2 && both_ends.count<pp>(send, Phase::forward) == 2);
 static_assert(both_ends.bytes<pp>() == 4 * block + 2 * Index{sizeof(double)});
 
-/// Layers of each stage.
+/// Halves of layers, of each stage.
 template <int Stages>
 constexpr std::array<Index, Stages> division(const LlamaConfig& model) {
-  std::array<Index, Stages> layers{};
+  std::array<Index, Stages> halves{};
+  Index before = 0;
   for (int stage = 0; stage < Stages; ++stage) {
-    layers[static_cast<std::size_t>(stage)] = LlamaPart::of(model, Stages, stage).layers;
+    const LlamaPart part = LlamaPart::of(model, Stages, stage);
+    Index& here = halves[static_cast<std::size_t>(stage)];
+    here = 2 * part.layers - int{part.begins_with_mlp} - int{part.ends_with_attention};
+    const bool follows = 2 * part.first_layer + int{part.begins_with_mlp} == before;
+    if (here > 0 && (!follows || part.begins != (stage == 0) || part.ends != (stage + 1 == Stages)))
+      return {};
+    before += here;
   }
-  return layers;
+  return before == 2 * model.layers ? halves : std::array<Index, Stages>{};
 }
 constexpr LlamaConfig of_8_billion{.vocabulary = 128256,
                                    .features = 4096,
@@ -78,13 +85,26 @@ constexpr LlamaConfig of_8_billion{.vocabulary = 128256,
                                    .hidden = 14336,
                                    .context = 8192};
 static_assert(of_8_billion.parameters() == 8'030'261'248);
-static_assert(division<4>(of_8_billion) == std::array<Index, 4>{9, 9, 8, 6});  // and a head like two
+// The head is like two layers, and the attention like a third of one.
+static_assert(division<4>(of_8_billion) == std::array<Index, 4>{17, 17, 17, 13});
+static_assert(division<2>(of_8_billion) == std::array<Index, 2>{34, 30});
 constexpr LlamaConfig of_7_layers{
-    .vocabulary = 1, .features = 64, .layers = 7, .heads = 4, .kv_heads = 4, .hidden = 256};
-static_assert(division<4>(of_7_layers) == std::array<Index, 4>{2, 2, 2, 1});
-static_assert(division<1>(of_7_layers) == std::array<Index, 1>{7});
+    .vocabulary = 1, .features = 64, .layers = 7, .heads = 4, .kv_heads = 4, .hidden = 256, .context = 64};
+static_assert(division<4>(of_7_layers) == std::array<Index, 4>{4, 3, 4, 3});
+static_assert(division<3>(of_7_layers) == std::array<Index, 3>{5, 5, 4});
+static_assert(division<1>(of_7_layers) == std::array<Index, 1>{14});
 constexpr LlamaConfig mostly_head{.vocabulary = 32000, .features = 256, .layers = 2, .hidden = 768};
-static_assert(division<2>(mostly_head) == std::array<Index, 2>{2, 0});
+static_assert(division<2>(mostly_head) == std::array<Index, 2>{4, 0});
+static_assert(division<6>(mostly_head) == std::array<Index, 6>{3, 1, 0, 0, 0, 0});
+// Four layers and a head like one, on two ranks: the second has 2.7 of 5, not 3.
+constexpr LlamaConfig of_4_layers{.vocabulary = 8192,
+                                  .features = 768,
+                                  .layers = 4,
+                                  .heads = 12,
+                                  .kv_heads = 4,
+                                  .hidden = 2048,
+                                  .context = 256};
+static_assert(division<2>(of_4_layers) == std::array<Index, 2>{5, 3});
 
 }  // namespace
 }  // namespace shardwise

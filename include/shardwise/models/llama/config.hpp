@@ -26,20 +26,17 @@ struct LlamaConfig {
   double deviation = 0.02;  ///< of the first weights
 
   constexpr Index head_size() const { return head_dim > 0 ? head_dim : features / heads; }
-  /// Numbers in the matrices of a layer, and in the parameters of the model.
-  constexpr Index layer_weights() const {
-    return features * (head_size() * (2 * heads + 2 * kv_heads) + 3 * hidden);
-  }
+  /// Numbers in the matrices of a layer's attention, of a layer, and in the parameters of the model.
+  constexpr Index attention_weights() const { return features * head_size() * 2 * (heads + kv_heads); }
+  constexpr Index layer_weights() const { return attention_weights() + 3 * features * hidden; }
   constexpr Index parameters() const {
     return (tied ? 1 : 2) * vocabulary * features + features + layers * (2 * features + layer_weights());
   }
-  /// How many layers compute as much as the head, for sequences of `context` tokens: each attends to half of them, or to
-  /// its window.
-  constexpr double layers_like_head() const {
-    return static_cast<double>(vocabulary * features) /
-           static_cast<double>(layer_weights() +
-                               heads * head_size() *
-                                   (window && *window < context / 2 ? 2 * *window : context));
+  /// What computes as much as the head and a layer's attention, in layers, for sequences of `context` tokens: each attends
+  /// to half of them, or to its window.
+  constexpr double head_in_layers() const { return real(vocabulary * features) / real(layer_work()); }
+  constexpr double attention_in_layers() const {
+    return 1 - real(3 * features * hidden) / real(layer_work());
   }
 
   /// Returns itself. Throws `std::invalid_argument` for what cannot be a model.
@@ -67,6 +64,13 @@ struct LlamaConfig {
       detail::fail({"LlamaConfig: rotary embeddings need an even head_dim, not ", head_size()});
     }
     return *this;
+  }
+
+ private:
+  static constexpr double real(Index count) { return static_cast<double>(count); }
+  /// Multiplications of a layer for a token.
+  constexpr Index layer_work() const {
+    return layer_weights() + heads * head_size() * (window && *window < context / 2 ? 2 * *window : context);
   }
 };
 

@@ -105,6 +105,21 @@ class LlamaMlp : public Module<LlamaMlp<MeshType, PlanType, T>> {
   Layer<"down"> down;
 };
 
+namespace detail {
+
+/// y = half(x); or x, if that half of a layer is on another rank.
+constexpr auto if_here(bool here, const auto& x, const auto& half) {
+  using Y = decltype(half(x));
+  if constexpr (std::is_same_v<Y, std::remove_cvref_t<decltype(x)>>) {
+    if (!here) return x;
+  } else if (!here) {
+    throw std::logic_error("a layer that changes the layout of its input cannot be divided over two stages");
+  }
+  return half(x);
+}
+
+}  // namespace detail
+
 template <class MeshType, class PlanType, class T = float>
 class LlamaLayer : public Module<LlamaLayer<MeshType, PlanType, T>> {
  public:
@@ -123,24 +138,33 @@ class LlamaLayer : public Module<LlamaLayer<MeshType, PlanType, T>> {
   /// x: [batch, sequence, features], and so is the result. With documents, see `LlamaAttention`; with a cache, x are
   /// the tokens that follow those in it.
   constexpr auto forward(const auto& x, auto&&... documents_or_cache) const {
-    auto h = add(x, attention(attention_norm(x), documents_or_cache...));
-    return add(h, mlp(mlp_norm(h)));
+    auto h = detail::if_here(has_attention, x, [&](const auto& in) {
+      return add(in, attention(attention_norm(in), documents_or_cache...));
+    });
+    return detail::if_here(has_mlp, h, [&](const auto& in) { return add(in, mlp(mlp_norm(in))); });
   }
   constexpr auto keys(const auto& x) const {
     return attention.keys(detail::taken_by(attention, attention_norm(x)));
   }
 
   constexpr void visit(auto&& f) {
-    f("attention_norm", attention_norm);
-    f("attention", attention);
-    f("mlp_norm", mlp_norm);
-    f("mlp", mlp);
+    if (has_attention) {
+      f("attention_norm", attention_norm);
+      f("attention", attention);
+    }
+    if (has_mlp) {
+      f("mlp_norm", mlp_norm);
+      f("mlp", mlp);
+    }
   }
 
   Norm<"attention_norm"> attention_norm;
   Attention attention;
   Norm<"mlp_norm"> mlp_norm;
   Mlp mlp;
+
+  /// Which halves are here: a stage of a pipeline may end between them. Of the other, no parameter has a value.
+  bool has_attention = true, has_mlp = true;
 };
 
 }  // namespace shardwise

@@ -17,6 +17,7 @@
 #include <shardwise/layout/diagnosis.hpp>
 
 #include <shardwise/models/llama/layer.hpp>
+#include <shardwise/models/llama/part.hpp>
 #include <shardwise/models/llama/plan.hpp>
 #include <shardwise/module/sequential.hpp>
 #include <shardwise/nn/embedding.hpp>
@@ -32,17 +33,18 @@ namespace shardwise {
 template <TensorType Keys>
 class LlamaCache {
  public:
-  /// Empty, for `batch` sequences of up to `capacity` tokens.
+  /// Empty, for `batch` sequences of up to `capacity` tokens, in layers of which the first may have no attention here.
   constexpr LlamaCache(const typename Keys::MeshOf& mesh, const LlamaConfig& config, Index batch,
-                       Index capacity) {
+                       Index capacity, bool first_has_attention = true)
+      : first_(first_has_attention ? 0 : 1) {
     layers_.reserve(static_cast<std::size_t>(config.layers));
-    for (Index i = 0; i < config.layers; ++i) {
-      layers_.emplace_back(mesh, batch, capacity, config.kv_heads, config.head_size());
+    for (std::size_t i = 0; i < static_cast<std::size_t>(config.layers); ++i) {
+      layers_.emplace_back(mesh, batch, i < first_ ? 0 : capacity, config.kv_heads, config.head_size());
     }
   }
 
-  constexpr Index length() const { return layers_.empty() ? 0 : layers_.front().length(); }
-  constexpr Index capacity() const { return layers_.empty() ? 0 : layers_.front().capacity(); }
+  constexpr Index length() const { return first_ < layers_.size() ? layers_[first_].length() : 0; }
+  constexpr Index capacity() const { return first_ < layers_.size() ? layers_[first_].capacity() : 0; }
   constexpr void clear() {
     for (auto& layer : layers_) layer.clear();
   }
@@ -51,7 +53,7 @@ class LlamaCache {
   /// they do not if a call of the model failed half-way.
   constexpr std::vector<KeyValueCache<Keys>>& of(std::size_t layers) {
     bool even = layers == layers_.size();
-    for (auto& layer : layers_) even = even && layer.length() == length();
+    for (std::size_t i = first_; i < layers_.size(); ++i) even = even && layers_[i].length() == length();
     if (!even) {
       detail::fail({"LlamaCache: it is of a model with ", layers_.size(),
                     " layers, or a call failed half-way; clear it, or make another"});
@@ -61,32 +63,7 @@ class LlamaCache {
 
  private:
   std::vector<KeyValueCache<Keys>> layers_;
-};
-
-/// Some of a Llama's layers, from the first on so many; with what comes before them all, or after.
-struct LlamaPart {
-  Index first_layer = 0, layers = 0;
-  bool begins = true, ends = true;
-
-  /// Stage number `stage` of `stages`, so divided that the stage that computes most has as little as it can: the head counts as
-  /// so many layers as take as long. Others than the last have as many layers each, or the first of them one more.
-  static constexpr LlamaPart of(const LlamaConfig& config, int stages, int stage) {
-    const Index others = stages - 1;
-    Index last = config.layers;  // layers of the last stage
-    double least = std::numeric_limits<double>::infinity();
-    for (Index layers = 0; others > 0 && layers <= config.layers; ++layers) {
-      const Index of_others = (config.layers - layers + others - 1) / others;
-      const double most =
-          std::max(static_cast<double>(of_others), static_cast<double>(layers) + config.layers_like_head());
-      if (most > least) continue;
-      least = most;
-      last = layers;
-    }
-    const Index left = config.layers - last;
-    if (stage == others) return {left, last, stage == 0, true};
-    const Index each = left / others, more = left % others;
-    return {each * stage + std::min<Index>(stage, more), each + (stage < more ? 1 : 0), stage == 0, false};
-  }
+  std::size_t first_;  ///< that has an attention
 };
 
 template <class MeshType, class PlanType = LlamaTensorParallel<>, class T = float>
@@ -112,17 +89,23 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   /// A part of the model, whose parameters have the names, and first values, that they have in the whole. It has
   /// `begin`, `middle` and `end`. If the head is tied to the tokens, both the first part and the last have the table.
   constexpr Llama(const MeshType& mesh, const LlamaConfig& config,
-                  const LlamaPart& part) requires WellFormed<Problem> : config_(config.checked()),
-                                                                        begins_(part.begins) {
+                  const LlamaPart& part) requires WellFormed<Problem>
+      : config_(config.checked()), begins_(part.begins), first_has_attention_(!part.begins_with_mlp) {
     if (part.first_layer < 0 || part.layers < 0 || part.first_layer + part.layers > config.layers) {
       detail::fail({"Llama: ", part.layers, " layers from ", part.first_layer,
                     " on are asked of a model with ", config.layers});
+    }
+    if (part.layers < int{part.begins_with_mlp} + int{part.ends_with_attention}) {
+      detail::fail(
+          {"Llama: ", part.layers, " layers cannot begin with an MLP or end with an attention as asked"});
     }
     if (part.begins || (part.ends && config.tied)) {
       tokens.emplace(mesh, config.vocabulary, config.features, Init::normal(config.deviation));
     }
     layers.first_number = static_cast<std::size_t>(part.first_layer);
     layers.make(static_cast<std::size_t>(part.layers), static_cast<std::size_t>(config.layers), mesh, config);
+    if (part.begins_with_mlp) itself(layers.front(), [](auto& layer) { layer.has_attention = false; });
+    if (part.ends_with_attention) itself(layers.back(), [](auto& layer) { layer.has_mlp = false; });
     if (part.ends) norm.emplace(mesh, config.features, config.epsilon);
     if (config.tied) {
       if constexpr (!tieable) {
@@ -200,7 +183,7 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
         begin(Abstract<Ids, false, false>())))>;
     LlamaConfig own = config_;
     own.layers = static_cast<Index>(layers.size());
-    return LlamaCache<Keys>(ids.mesh(), own, ids.shape()[0], capacity);
+    return LlamaCache<Keys>(ids.mesh(), own, ids.shape()[0], capacity, first_has_attention_);
   }
   template <TensorType Ids, IllFormed Why = detail::call_problem<Llama, Ids>>
   Why make_cache(const Ids&, Index) const;  // see Why
@@ -241,6 +224,15 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
  private:
   static constexpr bool tieable =
       std::is_same_v<typename Tokens::TableParameter, typename Head::WeightParameter>;
+
+  /// f(layer): also if layers have types by their numbers.
+  static constexpr void itself(Layer& layer, const auto& f) {
+    if constexpr (requires { layer.with(f); }) {
+      layer.with(f);
+    } else {
+      f(layer);
+    }
+  }
 
   /// One for the tokens, one for each layer, one for norm and head; linked in the order of their calls.
   constexpr void make_units() {
@@ -285,7 +277,7 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   constexpr auto logits(const auto& x) const { return Head::multiply(x, head_weight()); }
 
   LlamaConfig config_;
-  bool begins_;
+  bool begins_, first_has_attention_;
   std::vector<Unit> units_;
 };
 

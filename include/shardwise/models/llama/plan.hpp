@@ -30,7 +30,7 @@ inline constexpr std::array llama_modules{
     ModuleName{"layers.*.attention.wq", ModuleKind::linear},
     ModuleName{"layers.*.attention.wk", ModuleKind::linear},
     ModuleName{"layers.*.attention.wv", ModuleKind::linear},
-    ModuleName{"layers.*.attention.inner_attention", ModuleKind::composite},
+    ModuleName{"layers.*.attention.inner_attention", ModuleKind::inner_attention},
     ModuleName{"layers.*.attention.wo", ModuleKind::linear},
     ModuleName{"layers.*.mlp_norm", ModuleKind::norm},
     ModuleName{"layers.*.mlp", ModuleKind::composite},
