@@ -121,9 +121,9 @@ void print_job(const StepJob& job) {
               job.recompute ? "recomputed" : "kept");
 }
 
-/// The part of a step in which ranks would compute nothing if all stages were alike.
-double idle_part(const sw::PipelineSchedule& schedule) {
-  const sw::ScheduleProof proof = sw::prove(sw::with_messages(schedule));
+/// The part of a step in which ranks compute nothing, if messages take no time.
+double idle_part(const StepJob& job, const sw::PipelineSchedule& schedule) {
+  const sw::ScheduleProof proof = sw::prove(sw::with_messages(schedule), costs_of(job));
   double idle = 0;
   for (const double each : proof.idle) idle += each;
   return idle / (proof.time * schedule.ranks());
@@ -133,8 +133,8 @@ double idle_part(const sw::PipelineSchedule& schedule) {
 void print_stages(const StepJob& job) {
   const sw::PipelineSchedule schedule = schedule_of(job);
   if (schedule.stages() == 1) return;
-  std::printf("%s: were all stages alike, ranks would compute nothing in %.0f %% of the time\n",
-              job.schedule.c_str(), 100 * idle_part(schedule));
+  std::printf("%s: ranks compute nothing in %.0f %% of the time, by the arithmetic of the stages\n",
+              job.schedule.c_str(), 100 * idle_part(job, schedule));
   for (int rank = 0; rank < schedule.ranks(); ++rank) {
     std::string stages;
     for (int stage = 0; stage < schedule.stages(); ++stage) {
@@ -233,7 +233,7 @@ void print_json(const StepJob& job, const std::vector<RankPlan>& plans, double s
                   {"bucket_bytes", job.bucket_bytes},
                   {"communicate_as", communicated_as(job)}};
   const sw::PipelineSchedule schedule = schedule_of(job);
-  json["pipeline"] = {{"idle", idle_part(schedule)}, {"rank_of_stage", schedule.rank_of_stage}};
+  json["pipeline"] = {{"idle", idle_part(job, schedule)}, {"rank_of_stage", schedule.rank_of_stage}};
   json["ranks"] = Json::array();
   for (const RankPlan& each : plans) json["ranks"].push_back(plan_json(job, each));
   json["alike"] = plans.size() > 1 && alike(plans[0].plan, plans[1].plan);

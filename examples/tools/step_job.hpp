@@ -13,8 +13,9 @@
 
 #include <shardwise/kernel/element.hpp>
 #include <shardwise/mesh/communication_plan.hpp>
-#include <shardwise/models/llama/config.hpp>
+#include <shardwise/models/llama/part.hpp>
 #include <shardwise/schedule/named.hpp>
+#include <shardwise/schedule/timeline.hpp>
 
 #include "llama_mesh.hpp"
 
@@ -68,6 +69,16 @@ inline std::array<const char*, 2> communicated_as(const StepJob& job) {
 
 inline sw::PipelineSchedule schedule_of(const StepJob& job) {
   return sw::pipeline_schedule(job.schedule, job.sizes[0], job.chunks, static_cast<int>(job.micro_batches));
+}
+
+/// What stages compute by the numbers of their products: a backward pass has two for each of a forward pass.
+inline sw::Costs costs_of(const StepJob& job) {
+  sw::Costs costs;
+  const int stages = schedule_of(job).stages();
+  for (int stage = 0; stage < stages; ++stage) {
+    costs.stages.push_back(sw::LlamaPart::of(job.model, stages, stage).in_layers(job.model));
+  }
+  return costs;
 }
 
 /// The sets of plans that are compiled, each in translation units of its own.

@@ -141,9 +141,26 @@ TEST_CASE("a message takes time, which 1F1B waits for and GPipe hides") {
         prove(one_forward_one_backward(2, 4), slow).time);
 }
 
-TEST_CASE("a cost below 0") {
+TEST_CASE("stages that take unlike times") {
+  // GPipe's last rank takes twice as long: the first waits for all but its own first forward and last backward.
+  const ScheduleProof proof = prove(gpipe(2, 4), {.stages = {1, 2}});
+  CHECK(proof.time == 1 + 4 * 2 * 3 + 2);
+  CHECK(proof.idle == std::vector<double>{27 - 12, 27 - 24});
+  // Ranks of a V have an end and a middle: what both take together is what counts where neither waits.
+  const ScheduleProof v = prove(zb_v(2, 32), {.stages = {1, 2, 1, 2}});
+  CHECK(v.time - v.idle[0] == 32 * 3 * 3);
+  CHECK(v.time - v.idle[1] == 32 * 3 * 3);
+  for (const auto& schedule : {one_forward_one_backward(3, 6), zb_h1(3, 6)}) {
+    CHECK(prove(schedule, {.stages = {2, 2, 2}}).time == 2 * prove(schedule).time);
+  }
+}
+
+TEST_CASE("a cost below 0, or not one for each stage") {
   CHECK_THROWS_WITH(prove(gpipe(2, 2), {.backward_weight = -1}),
                     "prove: a cost of -1.000000; expected none below 0");
+  CHECK_THROWS_WITH(prove(gpipe(2, 2), {.stages = {1, -2}}),
+                    "prove: a cost of -2.000000; expected none below 0");
+  CHECK_THROWS_WITH(prove(gpipe(2, 2), {.stages = {1, 1, 1}}), "prove: costs of 3 stages; expected 2");
 }
 
 TEST_CASE("sizes for which there is no schedule") {

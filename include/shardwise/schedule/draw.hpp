@@ -20,8 +20,11 @@ class SchedulePicture {
         proof_(prove(schedule, costs)),
         timeline_(Walk(schedule, costs).run(true)) {
     double smallest = 0;
-    for (double cost : {costs.forward, costs.backward_input, costs.backward_weight}) {
-      if (cost > 0 && (smallest == 0 || cost < smallest)) smallest = cost;
+    for (const auto& actions : schedule.actions) {
+      for (const Action& action : actions) {
+        const double cost = costs.of(action);
+        if (cost > 0 && (smallest == 0 || cost < smallest)) smallest = cost;
+      }
     }
     scale_ = smallest > 0 ? 18 / smallest : 0;
   }
@@ -51,7 +54,7 @@ class SchedulePicture {
     for (const Action& action : actions) {
       if (is_message(action.work)) continue;
       const double x = left + at(timeline_.each_begin, rank)[computations++] * scale_;
-      const double width = costs_.of(action.work) * scale_;
+      const double width = costs_.of(action) * scale_;
       if (width <= 0) continue;
       int chunk = 0;  // the how many of the rank's stages it is
       for (int stage = 0; stage < action.stage; ++stage) chunk += at(schedule_.rank_of_stage, stage) == rank;

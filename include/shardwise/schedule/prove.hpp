@@ -59,10 +59,15 @@ constexpr ScheduleProblem find_problem(const PipelineSchedule& schedule, const C
 /// `with_messages` can add them.
 ///
 /// The numbers are of the longest path through the schedule with those costs. Throws `std::invalid_argument` if one of them is
-/// negative or not a number.
+/// negative or not a number, or if there is not one for each stage.
 constexpr ScheduleProof prove(const PipelineSchedule& schedule, const Costs& costs = {}) {
-  for (double cost : {costs.forward, costs.backward_input, costs.backward_weight, costs.message}) {
+  const auto check = [](double cost) {
     if (!(cost >= 0)) detail::fail({"prove: a cost of ", cost, "; expected none below 0"});
+  };
+  for (double cost : {costs.forward, costs.backward_input, costs.backward_weight, costs.message}) check(cost);
+  for (double cost : costs.stages) check(cost);
+  if (!costs.stages.empty() && costs.stages.size() != schedule.rank_of_stage.size()) {
+    detail::fail({"prove: costs of ", costs.stages.size(), " stages; expected ", schedule.stages()});
   }
   ScheduleProof proof;
   detail::Timeline timeline;
@@ -76,7 +81,7 @@ constexpr ScheduleProof prove(const PipelineSchedule& schedule, const Costs& cos
     for (const Action& action : actions) {
       const Work work = action.work;
       if (is_message(work)) continue;
-      busy += costs.of(work);
+      busy += costs.of(action);
       if (work == Work::forward) most = std::max(most, ++live);
       if (work == Work::backward || work == Work::backward_weight) --live;
     }

@@ -18,12 +18,17 @@ struct Costs {
   double backward_input = 1;
   double backward_weight = 1;
   double message = 0;
+  std::vector<double> stages{};  ///< so many times as long each stage takes; empty: all are alike
 
-  constexpr double of(Work work) const {
-    if (work == Work::forward) return forward;
-    if (work == Work::backward) return backward_input + backward_weight;
-    if (work == Work::backward_input) return backward_input;
-    return work == Work::backward_weight ? backward_weight : 0;
+  constexpr double of(const Action& action) const {
+    const Work work = action.work;
+    const double both = backward_input + backward_weight;
+    const double of_work = work == Work::forward           ? forward
+                           : work == Work::backward        ? both
+                           : work == Work::backward_input  ? backward_input
+                           : work == Work::backward_weight ? backward_weight
+                                                           : 0;
+    return stages.empty() ? of_work : of_work * detail::at(stages, action.stage);
   }
 };
 
@@ -116,7 +121,7 @@ class Walk {
         const double begin = ready(action);
         if (begin < 0) return;
         if (rank.clock < begin) rank.clock = begin;
-        compute(number, rank, action.work);
+        compute(number, rank, action);
         finish(action, rank.clock);
         continue;
       }
@@ -124,16 +129,16 @@ class Walk {
       const double first_ready = ready(action), second_ready = ready(second);
       if (first_ready < 0 || second_ready < 0) return;
       rank.clock = std::max({rank.clock, first_ready, second_ready});
-      compute(number, rank, action.work);
-      compute(number, rank, second.work);
+      compute(number, rank, action);
+      compute(number, rank, second);
       finish(action, rank.clock);
       finish(second, rank.clock);
     }
   }
-  constexpr void compute(int number, Rank& rank, Work work) {
+  constexpr void compute(int number, Rank& rank, const Action& action) {
     if (rank.begin < 0) rank.begin = rank.clock;
     if (!timeline_.each_begin.empty()) at(timeline_.each_begin, number).push_back(rank.clock);
-    rank.clock += costs_.of(work);
+    rank.clock += costs_.of(action);
     ++rank.next;
   }
   constexpr void finish(const Action& action, double end) {
@@ -169,7 +174,7 @@ class Walk {
   }
 
   const PipelineSchedule& schedule_;
-  const Costs costs_;
+  const Costs& costs_;
   const int ranks_, stages_, micro_batches_;
   const int* const rank_of_;
   const bool has_messages_;
