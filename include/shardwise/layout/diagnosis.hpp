@@ -62,6 +62,7 @@ enum class Reason {
   // styles and plans
   style_does_not_suit_the_module,
   adapter_has_a_rank_or_alpha_below_1,
+  layer_has_two_adapters,
   styles_name_one_axis_twice,
   styles_communicate_as_different_types,
   left_data_axis_has_the_lower_zero_level,
@@ -167,6 +168,7 @@ constexpr Hint hint_for(Reason reason) {
       {styles_communicate_as_different_types, Hint::give_all_the_same_communicate_as},
       {style_does_not_suit_the_module, Hint::see_which_modules_the_style_is_for},
       {adapter_has_a_rank_or_alpha_below_1, Hint::give_it_1_or_more},
+      {layer_has_two_adapters, Hint::keep_one_of_the_two},
       {styles_name_one_axis_twice, Hint::give_each_axis_one_style},
       {left_data_axis_has_the_lower_zero_level, Hint::give_the_left_axis_the_higher_level},
       {layers_want_the_input_in_different_layouts, Hint::call_them_one_by_one},

@@ -55,7 +55,10 @@ template <class MeshType, class T = float, ParallelStyle In = ColwiseParallel<tp
           ParallelStyle Out = RowwiseParallel<tp>, class Inner = NoParallel>
 class Attention : public Module<Attention<MeshType, T, In, Out, Inner>> {
  public:
-  using Problem = detail::style_problem<MeshType, ModuleKind::linear, In, Out>;
+  using InnerProblem = detail::style_problem<MeshType, ModuleKind::inner_attention, Inner>;
+  using Problem = typename detail::FirstError<
+      detail::style_problem<MeshType, ModuleKind::linear, In, Out>,
+      std::conditional_t<std::is_same_v<Inner, NoParallel>, void, InnerProblem>>::type;
   using Projection = Linear<MeshType, In, T, 2, 1>;
 
   /// `features` is a multiple of `heads`. Throws `std::invalid_argument` if it is not, if there are fewer

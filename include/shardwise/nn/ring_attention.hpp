@@ -16,7 +16,9 @@ namespace shardwise {
 /// backward pass their gradients go with them, and home from there. Causal attention is the same work for all ranks: inside,
 /// they exchange halves of their blocks (see `RingSteps`).
 template <MeshAxis Axis = cp>
-struct Ring : PrepareModuleInput<Axis, Shard<1>, Shard<1>, Shard<1>> {};
+struct Ring : PrepareModuleInput<Axis, Shard<1>, Shard<1>, Shard<1>> {
+  static constexpr bool suits(ModuleKind kind) { return kind == ModuleKind::inner_attention; }
+};
 
 namespace detail {
 
@@ -94,6 +96,7 @@ class RingAttentionNode final : public TapeNode {
 /// Throws as `attention` does. In bfloat16 what a block gives is rounded before it is merged.
 template <MeshAxis Axis = cp>
 class RingAttention : public Module<RingAttention<Axis>> {
+  using Sharded = PrepareModuleInput<Axis, Shard<1>, Shard<1>, Shard<1>>;
   using Gathered = PrepareModuleInput<Axis, Shard<1>, Reduced, Reduced>;
 
  public:
@@ -120,7 +123,7 @@ class RingAttention : public Module<RingAttention<Axis>> {
       std::declval<abstract_argument<X>>()));
   template <std::size_t I>
   static constexpr auto sharded(const auto& x) {
-    return detail::prepared<Ring<Axis>, typename Ring<Axis>::ArgumentsOf, I>(x);
+    return detail::prepared<Sharded, typename Sharded::ArgumentsOf, I>(x);
   }
 
   template <class Q, class K, class V, class... Documents>

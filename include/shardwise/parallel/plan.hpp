@@ -184,7 +184,7 @@ struct StyleAnd<Style, Extra> {
 
 /// What is wrong where a module is made that a plan does not name: its name, and the nearest of the plan's.
 template <class MeshType, ModuleKind Kind, class PlanType, FixedString Module, class... Rest>
-  requires(Kind != ModuleKind::composite && Kind != ModuleKind::dropout)
+  requires(is_layer(Kind) && Kind != ModuleKind::dropout)
 struct StyleProblem<MeshType, Kind, NoStyle<PlanType, Module>, Rest...> {
   struct Wanted {
     static constexpr std::string_view value = Module.view();

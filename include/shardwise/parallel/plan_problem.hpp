@@ -65,13 +65,13 @@ constexpr PlanFault plan_fault(Plan<Uses...>, const std::array<ModuleName, Count
     const std::size_t entry = PlanType::entry_for(modules[m].name);
     if (entry == no_entry) {
       const ModuleKind kind = modules[m].kind;
-      if (kind == ModuleKind::composite || kind == ModuleKind::dropout) continue;
+      if (!is_layer(kind) || kind == ModuleKind::dropout) continue;
       return {Reason::plan_leaves_a_module_without_a_style, 0, 0, m};
     }
     const std::size_t other = PlanType::entry_for(modules[m].name, entry + 1);
     if (other != no_entry) return {Reason::plan_names_a_module_twice, entry, other, m};
     const bool among_others =  // a composite module that a pattern names beside layers
-        modules[m].kind == ModuleKind::composite && PlanType::names[entry] != modules[m].name;
+        !is_layer(modules[m].kind) && PlanType::names[entry] != modules[m].name;
     if (!among_others && !suits[entry](modules[m].kind))
       return {Reason::style_does_not_suit_the_module, entry, 0, m};
   }
@@ -80,7 +80,7 @@ constexpr PlanFault plan_fault(Plan<Uses...>, const std::array<ModuleName, Count
       const std::string_view name = PlanType::names[entry];
       if (!names_one(name, modules[m].name, modules)) continue;
       const bool pattern = name.substr(numbered_element(name).name.size()).find('*') != name.npos;
-      if (!(pattern && modules[m].kind == ModuleKind::composite) && !suits[entry](modules[m].kind))
+      if (!(pattern && !is_layer(modules[m].kind)) && !suits[entry](modules[m].kind))
         return {Reason::style_does_not_suit_the_module, entry, 0, m};
       for (std::size_t other = entry + 1; other < PlanType::size; ++other) {
         const std::string_view again = PlanType::names[other];

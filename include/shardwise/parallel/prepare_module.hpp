@@ -36,7 +36,7 @@ struct PrepareModuleInputOutput {
   using ArgumentsOf = Arguments;
   using ResultsOf = Results;
   using MessagesOf = Communication;
-  static constexpr bool suits(ModuleKind kind) { return kind == ModuleKind::composite; }
+  static constexpr bool suits(ModuleKind kind) { return !detail::is_layer(kind); }
 };
 template <StyleAxes Axes, class... Placements>
 struct PrepareModuleInput : PrepareModuleInputOutput<Axes, arguments<Placements...>, results<>> {};

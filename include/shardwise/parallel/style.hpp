@@ -36,9 +36,14 @@ struct output {
 };
 
 /// What a style can be for.
-enum class ModuleKind : std::uint8_t { linear, embedding, norm, dropout, composite };
+enum class ModuleKind : std::uint8_t { linear, embedding, norm, dropout, composite, inner_attention };
 
 namespace detail {
+/// Others do not compute by their style: what goes into them is redistributed, or what comes out.
+constexpr bool is_layer(ModuleKind kind) {
+  return kind != ModuleKind::composite && kind != ModuleKind::inner_attention;
+}
+
 /// The module's result as it comes.
 struct NaturalOutput {
   static constexpr Placement placement(Placement natural) { return natural; }
@@ -150,7 +155,7 @@ struct SequenceParallel
 template <StyleAxes Axes, CommunicationOption... Option>
 struct CopyParallel : detail::StyleOptions<detail::NaturalOutput, detail::CommunicateAsStored, Option...> {
   using NamedAxes = typename detail::AxesNamed<Axes>::type;
-  static constexpr bool suits(ModuleKind kind) { return kind != ModuleKind::composite; }
+  static constexpr bool suits(ModuleKind kind) { return detail::is_layer(kind); }
   static constexpr Placement input(Placement, int) { return reduced; }
   static constexpr Placement weight(int, int) { return reduced; }
   static constexpr Placement bias() { return reduced; }
@@ -159,7 +164,7 @@ struct CopyParallel : detail::StyleOptions<detail::NaturalOutput, detail::Commun
 
 /// Every rank does all of it.
 struct NoParallel {
-  static constexpr bool suits(ModuleKind kind) { return kind != ModuleKind::composite; }
+  static constexpr bool suits(ModuleKind kind) { return detail::is_layer(kind); }
 };
 
 /// Beside a style: parameters are not trained. No gradient of them is computed or reduced, no state is kept.
@@ -168,7 +173,7 @@ struct NoParallel {
 /// using Given = PlanWith<LlamaTensorParallel<>, Frozen>;   // all of a model
 /// ```
 struct Frozen {
-  static constexpr bool suits(ModuleKind kind) { return kind != ModuleKind::composite; }
+  static constexpr bool suits(ModuleKind kind) { return detail::is_layer(kind); }
 };
 
 /// Several styles in one, each for axes of its own. Around a composite module, they go from the inside out; else those

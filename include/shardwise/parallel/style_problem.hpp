@@ -81,6 +81,12 @@ struct SharedAxis<std::tuple<Axis, Seen...>> {
   using type = Axis;
 };
 
+/// See `LowRank`.
+template <class Part>
+inline constexpr bool is_adapter = requires {
+  Part::rank;
+};
+
 template <class Part, class As>
 inline constexpr bool communicates_as =
     !CommunicationOf<Part>::says || std::is_same_v<typename CommunicationOf<Part>::type, As>;
@@ -98,6 +104,8 @@ struct StyleProblem<MeshType, Kind, Styles<Parts...>, Rest...> {
         return Refused<Reason::styles_name_one_axis_twice, On<Axis>, Got<Parts...>>{};
       } else if constexpr (!communicate_alike<Parts...>) {
         return Refused<Reason::styles_communicate_as_different_types, Got<Parts...>>{};
+      } else if constexpr ((is_adapter<Parts> + ...) > 1) {
+        return Refused<Reason::layer_has_two_adapters, Got<Parts...>>{};
       } else if constexpr (!style_levels<Styles<Parts...>, MeshType>().nests()) {
         return Refused<Reason::left_data_axis_has_the_lower_zero_level, Got<Parts...>>{};
       } else {

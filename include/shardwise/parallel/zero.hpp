@@ -30,7 +30,7 @@ struct Zero {
   static_assert(Level >= 0 && Level <= 3, "ZeRO has the levels 0 to 3");
   static constexpr int level = Level;
   using NamedAxes = typename detail::AxesNamed<Axes>::type;
-  static constexpr bool suits(ModuleKind kind) { return kind != ModuleKind::composite; }
+  static constexpr bool suits(ModuleKind kind) { return detail::is_layer(kind); }
   static constexpr Placement input(Placement found, int) { return found == replicate ? reduced : found; }
   static constexpr Placement weight(int, int) { return reduced; }
   static constexpr Placement bias() { return reduced; }
