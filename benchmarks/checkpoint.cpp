@@ -77,15 +77,6 @@ double largest(double mine) {
   return mine;
 }
 
-/// What /proc/self/status says, in MB.
-double status_megabytes(std::string_view name) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(name)) return std::atof(line.c_str() + name.size() + 1) / 1024;
-  }
-  throw std::runtime_error("/proc/self/status has no " + std::string(name));
-}
-
 /// The files of a checkpoint's elements one after the other, once: dd is to read from memory what it writes, as a save
 /// does.
 void join_files(const Path& checkpoint, const Path& target) {
@@ -122,12 +113,12 @@ void load_on_another_mesh(const Options& options) {
   Split run(Mesh(sw::world(), {1, sw::any}), options);
   const Path saved = options.folder / "saved";
   std::ofstream("/proc/self/clear_refs") << "5";  // the peak begins anew
-  const double before = status_megabytes("VmRSS:");
+  const double before = benchmarks::status_megabytes("VmRSS:");
   sw::world().barrier();
   const double start = MPI_Wtime();
   const auto loaded = sw::load_checkpoint(saved, run.contents);
   const double seconds = largest(MPI_Wtime() - start);
-  const double more = largest(status_megabytes("VmHWM:") - before);
+  const double more = largest(benchmarks::status_megabytes("VmHWM:") - before);
   double stored = 0;
   for (const auto& entry : std::filesystem::directory_iterator(saved)) {
     if (entry.path().extension() == ".bin") stored += static_cast<double>(entry.file_size());

@@ -9,7 +9,11 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
+#include <fstream>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include <shardwise/shardwise.hpp>
@@ -41,6 +45,15 @@ inline void add_sizes(CLI::App& app, sw::LlamaConfig& model) {
   add("--heads", model.heads, "of the attention");
   add("--kv-heads", model.kv_heads, "a multiple of the ranks");
   add("--hidden", model.hidden, "features within the MLPs");
+}
+
+/// What Linux says of this process' memory, such as "VmHWM:", the most that was resident.
+inline double status_megabytes(std::string_view name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(name)) return std::atof(line.c_str() + name.size() + 1) / 1024;
+  }
+  throw std::runtime_error("/proc/self/status has no " + std::string(name));
 }
 
 /// Medians of the times in seconds; and of the ratios of neighbours, with their quartiles.
