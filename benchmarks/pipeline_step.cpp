@@ -43,7 +43,8 @@ void run(const Options& options) {
   const sw::Pipeline pipeline(job,
                               sw::pipeline_schedule(options.schedule, options.pp, 0, options.micro_batches));
   auto stages = pipeline.stages([&](int stage, const Stage& mesh) {
-    return Part(mesh, options.model, sw::LlamaPart::of(options.model, pipeline.stage_count(), stage));
+    return Part(mesh, options.model,
+                sw::LlamaPart::of(options.model, pipeline.schedule().rank_of_stage, stage));
   });
   sw::initialize(stages, 3);
   sw::AdamW adamw;

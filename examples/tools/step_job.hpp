@@ -31,6 +31,7 @@ struct StepJob {
   sw::LlamaConfig model{};        ///< sequences have `context` tokens
   sw::Index own_context = 0;      ///< that the model's config.json says, if it is not that
   JobSizes sizes{1, 1, 1, 1, 1};  ///< pp, replica, dp, tp, kvr; of a run, dp may be `sw::any`
+  int ranks_per_host = 0;         ///< of a plan: so many that follow one another; 0: all
   std::string schedule = "1f1b";  ///< of a pipeline
   int chunks = 0;                 ///< stages on each rank along pp; 0: as the schedule has them
   int zero_level = 0;
@@ -74,9 +75,10 @@ inline sw::PipelineSchedule schedule_of(const StepJob& job) {
 /// What stages compute by the numbers of their products: a backward pass has two for each of a forward pass.
 inline sw::Costs costs_of(const StepJob& job) {
   sw::Costs costs;
-  const int stages = schedule_of(job).stages();
-  for (int stage = 0; stage < stages; ++stage) {
-    costs.stages.push_back(sw::LlamaPart::of(job.model, stages, stage).in_layers(job.model));
+  const std::vector<int> ranks = schedule_of(job).rank_of_stage;
+  for (std::size_t stage = 0; stage < ranks.size(); ++stage) {
+    const auto part = sw::LlamaPart::of(job.model, ranks, static_cast<int>(stage));
+    costs.stages.push_back(part.in_layers(job.model));
   }
   return costs;
 }

@@ -24,7 +24,7 @@ class TextModel {
   TextModel(const Job& job, const sw::LlamaConfig& config)
       : pipeline_(job, sw::gpipe(job.template size<sw::pp>(), 1)),
         stages_(pipeline_.stages([&](int stage, const Mesh& mesh) {
-          return Part(mesh, config, sw::LlamaPart::of(config, pipeline_.stage_count(), stage));
+          return Part(mesh, config, sw::LlamaPart::of(config, pipeline_.schedule().rank_of_stage, stage));
         })) {}
 
   /// Of this rank's stage.

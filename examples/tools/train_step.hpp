@@ -38,7 +38,7 @@ constexpr StepOptions step_options_of(const StepJob& job, double max_norm) {
 template <class Llama, class Pipeline>
 constexpr sw::Stages<Llama> make_stages(const Pipeline& pipeline, const StepJob& job) {
   return pipeline.stages([&](int stage, const auto& mesh) {
-    Llama part(mesh, model_of(job), sw::LlamaPart::of(job.model, pipeline.stage_count(), stage));
+    Llama part(mesh, model_of(job), sw::LlamaPart::of(job.model, pipeline.schedule().rank_of_stage, stage));
     part.recompute_layers = job.recompute;
     if (const auto& types = job.communicate_as) sw::set_communication(part, types->front(), types->back());
     return part;

@@ -203,7 +203,7 @@ std::map<std::string, Numbers> in_pipeline(const Job& job) {
   using Part = Llama<Grid, PlanType, double>;
   const Pipeline pipeline(job, one_forward_one_backward(job.size<pp>(), 2));
   auto stages = pipeline.stages([&](int stage, const auto& mesh) {
-    return Part(mesh, config, LlamaPart::of(config, pipeline.stage_count(), stage));
+    return Part(mesh, config, LlamaPart::of(config, pipeline.schedule().rank_of_stage, stage));
   });
   initialize(stages, 5);
   const auto batch = [&](int i) { return ids_on(pipeline.mesh(), i); };

@@ -46,7 +46,7 @@ struct Run {
         contents(job) {
     const LlamaConfig config = config_of(tied);
     stages = pipeline.stages([&](int stage, const Stage& of_stage) {
-      return Part(of_stage, config, LlamaPart::of(config, pipeline.stage_count(), stage));
+      return Part(of_stage, config, LlamaPart::of(config, pipeline.schedule().rank_of_stage, stage));
     });
     initialize(stages, seed);
     contents.add("model", stages);
@@ -196,7 +196,7 @@ TEST_CASE("what is missing in any part, or differs between two, is an error of a
   LlamaConfig other = config_of(true);
   if (mesh.rank<pp>() == ranks - 1) other.vocabulary = 24;
   auto stages = run.pipeline.stages([&](int stage, const Stage& of_stage) {
-    return Llama<Stage>(of_stage, other, LlamaPart::of(other, ranks, stage));
+    return Llama<Stage>(of_stage, other, LlamaPart::of(other, run.pipeline.schedule().rank_of_stage, stage));
   });
   initialize(stages, 3);
   CheckpointContents contents(mesh);
@@ -230,7 +230,8 @@ TEST_CASE("weights that are missing or surplus for the stages together are an er
   LlamaConfig shorter = config_of(true);
   shorter.layers = 4;
   auto stages = tied.pipeline.stages([&](int stage, const Stage& of_stage) {
-    return Llama<Stage>(of_stage, shorter, LlamaPart::of(shorter, ranks, stage));
+    return Llama<Stage>(of_stage, shorter,
+                        LlamaPart::of(shorter, tied.pipeline.schedule().rank_of_stage, stage));
   });
   const std::string surplus = error_of([&] { load_llama(mesh, stages, folder / "tied"); });
   INFO(surplus);

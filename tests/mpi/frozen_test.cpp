@@ -267,7 +267,7 @@ Outcome in_pipeline(const Mesh<pp, dp, tp>& job, bool tied) {
   const Pipeline pipeline(job, zb_h1(job.size<pp>(), 2));
   const LlamaConfig config = config_of(tied);
   auto stages = pipeline.stages([&](int stage, const Grid& mesh) {
-    return Stage(mesh, config, LlamaPart::of(config, pipeline.stage_count(), stage));
+    return Stage(mesh, config, LlamaPart::of(config, pipeline.schedule().rank_of_stage, stage));
   });
   initialize(stages, 5);
   pipeline.run(

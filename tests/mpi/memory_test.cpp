@@ -175,7 +175,7 @@ TEST_CASE("a pipeline") {
        {sw::one_forward_one_backward(ranks, 4), sw::zb_h1(ranks, 4), sw::zb_v(ranks, 4)}) {
     const sw::Pipeline pipeline(job, schedule);
     auto stages = pipeline.stages([&](int stage, const Mesh& mesh) {
-      return Part(mesh, config, sw::LlamaPart::of(config, pipeline.stage_count(), stage));
+      return Part(mesh, config, sw::LlamaPart::of(config, pipeline.schedule().rank_of_stage, stage));
     });
     sw::initialize(stages, 1);
     sw::AdamW adamw;

@@ -67,7 +67,7 @@ Found in_pipeline(const JobType& job, const PipelineSchedule& schedule, bool rec
   using Stage = typename Pipeline<JobType>::StageMesh;
   using Part = Llama<Stage, Plan, double>;
   auto stages = pipeline.stages([&](int stage, const Stage& mesh) {
-    Part part(mesh, config, LlamaPart::of(config, pipeline.stage_count(), stage));
+    Part part(mesh, config, LlamaPart::of(config, pipeline.schedule().rank_of_stage, stage));
     part.recompute_layers = recomputes;
     return part;
   });

@@ -87,7 +87,7 @@ Found in_pipeline(const Job& job, const PipelineSchedule& schedule, bool tied, b
   using Part = Llama<Stage, Plan, double>;
   const LlamaConfig config = config_of(tied);
   auto stages = pipeline.stages([&](int stage, const Stage& mesh) {
-    Part part(mesh, config, LlamaPart::of(config, pipeline.stage_count(), stage));
+    Part part(mesh, config, LlamaPart::of(config, pipeline.schedule().rank_of_stage, stage));
     part.recompute_layers = recomputes;
     return part;
   });
@@ -189,7 +189,7 @@ std::vector<double> curve_in_pipeline(const Job& job, const PipelineSchedule& sc
   const Pipeline pipeline(job, schedule);
   const LlamaConfig config = config_of(tied);
   auto stages = pipeline.stages([&](int stage, const Stage& mesh) {
-    return Part(mesh, config, LlamaPart::of(config, pipeline.stage_count(), stage));
+    return Part(mesh, config, LlamaPart::of(config, pipeline.schedule().rank_of_stage, stage));
   });
   return curve(stages, [&](int step) {
     const double loss = pipeline.run(
@@ -303,7 +303,7 @@ TEST_CASE("a forward pass alone: the loss of one rank, and its text") {
   LlamaConfig config = config_of(true);
   config.deviation = 0.5;  // no two tokens are equally likely
   const Stage alone(self(), {1, 1});
-  TextPart whole(alone, config, LlamaPart::of(config, 1, 0));
+  TextPart whole(alone, config, {.layers = config.layers});
   initialize(whole, 3);
   const auto right = text(
       [&](const auto& tokens) { return likeliest(whole.model.next(ids_of(alone, tokens), whole.cache)); });
@@ -317,7 +317,7 @@ TEST_CASE("a forward pass alone: the loss of one rank, and its text") {
       INFO("pp ", sizes[0], " tp ", sizes[2], ", ", division.stages(), " stages");
       const Pipeline pipeline(job, division);
       auto stages = pipeline.stages([&](int stage, const Stage& mesh) {
-        return TextPart(mesh, config, LlamaPart::of(config, pipeline.stage_count(), stage));
+        return TextPart(mesh, config, LlamaPart::of(config, pipeline.schedule().rank_of_stage, stage));
       });
       initialize(stages, 3);
       const double found = pipeline.forward(
@@ -346,7 +346,7 @@ void step(const JobType& job, const PipelineSchedule& schedule) {
   const LlamaConfig config = config_of(true);
   const Pipeline pipeline(job, schedule);
   auto stages = pipeline.stages([&](int stage, const StageType& mesh) {
-    return Part(mesh, config, LlamaPart::of(config, pipeline.stage_count(), stage));
+    return Part(mesh, config, LlamaPart::of(config, pipeline.schedule().rank_of_stage, stage));
   });
   initialize(stages, 3);
   AdamW adamw;
@@ -390,7 +390,7 @@ TEST_CASE("a step of several runs: a tied table's gradient is the sum over all o
     using Part = Llama<Stage, LlamaTensorParallel<>, double>;
     const LlamaConfig config = config_of(true);
     auto stages = pipeline.stages([&](int stage, const Stage& mesh) {
-      return Part(mesh, config, LlamaPart::of(config, pipeline.stage_count(), stage));
+      return Part(mesh, config, LlamaPart::of(config, pipeline.schedule().rank_of_stage, stage));
     });
     initialize(stages, 3);
     for (int run = 0; run < 2; ++run) {

@@ -30,7 +30,7 @@ constexpr auto step(PipelineSchedule (*make)(int ranks, int micro_batches), int 
         using Part = Llama<Stage>;
         const Pipeline pipeline(job, make(2, micro_batches));
         auto stages = pipeline.stages([&](int stage, const Stage& mesh) {
-          return Part(mesh, config, LlamaPart::of(config, pipeline.stage_count(), stage));
+          return Part(mesh, config, LlamaPart::of(config, pipeline.schedule().rank_of_stage, stage));
         });
         AdamW adamw;
         const Tensor<std::int32_t, 2, Stage, Shard<0>, Replicate> ids(pipeline.mesh(), {batch, length});
@@ -63,11 +63,12 @@ static_assert(both_ends.bytes<pp>() == 4 * block + 2 * Index{sizeof(double)});
 
 /// Halves of layers, of each stage.
 template <int Stages>
-constexpr std::array<Index, Stages> division(const LlamaConfig& model) {
+constexpr std::array<Index, Stages> division(const LlamaConfig& model,
+                                             const std::vector<int>& rank_of_stage) {
   std::array<Index, Stages> halves{};
   Index before = 0;
   for (int stage = 0; stage < Stages; ++stage) {
-    const LlamaPart part = LlamaPart::of(model, Stages, stage);
+    const LlamaPart part = LlamaPart::of(model, rank_of_stage, stage);
     Index& here = halves[static_cast<std::size_t>(stage)];
     here = 2 * part.layers - int{part.begins_with_mlp} - int{part.ends_with_attention};
     const bool follows = 2 * part.first_layer + int{part.begins_with_mlp} == before;
@@ -76,6 +77,12 @@ constexpr std::array<Index, Stages> division(const LlamaConfig& model) {
     before += here;
   }
   return before == 2 * model.layers ? halves : std::array<Index, Stages>{};
+}
+template <int Stages>
+constexpr std::array<Index, Stages> division(const LlamaConfig& model) {
+  std::vector<int> one_each;
+  for (int stage = 0; stage < Stages; ++stage) one_each.push_back(stage);
+  return division<Stages>(model, one_each);
 }
 constexpr LlamaConfig of_8_billion{.vocabulary = 128256,
                                    .features = 4096,
@@ -88,6 +95,9 @@ static_assert(of_8_billion.parameters() == 8'030'261'248);
 // The head is like two layers, and the attention like a third of one.
 static_assert(division<4>(of_8_billion) == std::array<Index, 4>{17, 17, 17, 13});
 static_assert(division<2>(of_8_billion) == std::array<Index, 2>{34, 30});
+// In turn on four ranks, which have 8.5 of 34 layers each: 8.3, 8.7, 8.7 and 8.4.
+static_assert(division<8>(of_8_billion, {0, 1, 2, 3, 0, 1, 2, 3}) ==
+              std::array<Index, 8>{9, 9, 8, 9, 8, 8, 9, 4});
 constexpr LlamaConfig of_7_layers{
     .vocabulary = 1, .features = 64, .layers = 7, .heads = 4, .kv_heads = 4, .hidden = 256, .context = 64};
 static_assert(division<4>(of_7_layers) == std::array<Index, 4>{4, 3, 4, 3});
@@ -95,7 +105,7 @@ static_assert(division<3>(of_7_layers) == std::array<Index, 3>{5, 5, 4});
 static_assert(division<1>(of_7_layers) == std::array<Index, 1>{14});
 constexpr LlamaConfig mostly_head{.vocabulary = 32000, .features = 256, .layers = 2, .hidden = 768};
 static_assert(division<2>(mostly_head) == std::array<Index, 2>{4, 0});
-static_assert(division<6>(mostly_head) == std::array<Index, 6>{3, 1, 0, 0, 0, 0});
+static_assert(division<6>(mostly_head) == std::array<Index, 6>{2, 1, 1, 0, 0, 0});
 // Four layers and a head like one, on two ranks: the second has 2.7 of 5, not 3.
 constexpr LlamaConfig of_4_layers{.vocabulary = 8192,
                                   .features = 768,

@@ -11,7 +11,7 @@
 /// Mesh<pp, dp, tp> job(world(), {4, any, 1});
 /// Pipeline pipeline(job, one_forward_one_backward(4, micro_batches));
 /// auto stages = pipeline.stages([&](int stage, const auto& mesh) {             // on Mesh<dp, tp>: this rank's
-///   return Llama<Mesh<dp, tp>>(mesh, config, LlamaPart::of(config, pipeline.stage_count(), stage));
+///   return Llama<Mesh<dp, tp>>(mesh, config, LlamaPart::of(config, pipeline.schedule().rank_of_stage, stage));
 /// });
 /// initialize(stages, seed);
 /// double loss = pipeline.run(stages, {batch, sequence, config.features},

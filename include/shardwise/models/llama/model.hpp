@@ -83,7 +83,7 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   /// Throws `std::invalid_argument`, on every rank, for a configuration that is no model, or whose heads do not
   /// fit on the mesh; or if the plan names a layer by a number that the model does not have.
   constexpr Llama(const MeshType& mesh, const LlamaConfig& config) requires WellFormed<Problem>
-      : Llama(mesh, config, LlamaPart::of(config, 1, 0)) {}
+      : Llama(mesh, config, {.layers = config.layers}) {}
   template <IllFormed Why = Problem>
   Llama(const MeshType&, const LlamaConfig&) = delete;  // see Why
   /// A part of the model, whose parameters have the names, and first values, that they have in the whole. It has

@@ -6,6 +6,8 @@
 /// How a Llama is divided into the stages of a pipeline.
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include <shardwise/models/llama/config.hpp>
 
@@ -18,29 +20,76 @@ struct LlamaPart {
   bool begins = true, ends = true;
   bool begins_with_mlp = false, ends_with_attention = false;
 
-  /// Stage number `stage` of `stages`, each of which begins where what is computed before it is nearest to its share, between
-  /// two layers or within one.
-  static constexpr LlamaPart of(const LlamaConfig& config, int stages, int stage) {
-    if (stages == 1) return {0, config.layers};
-    const double attention = config.checked().attention_in_layers(),
-                 all = static_cast<double>(config.layers) + config.head_in_layers();
-    const auto halves_before = [&](int which) {
-      const double share = which == stages ? all : all * which / stages;
-      const auto whole = std::min(config.layers, static_cast<Index>(share));
-      const double rest = share - static_cast<double>(whole);
-      return std::min(2 * config.layers,
-                      2 * whole + (2 * rest > attention ? 1 : 0) + (2 * rest > 1 + attention ? 1 : 0));
-    };
-    const Index first = halves_before(stage), last = halves_before(stage + 1);
-    if (first == last) return {first / 2, 0, stage == 0, stage + 1 == stages};
-    return {first / 2,    (last + 1) / 2 - first / 2, stage == 0, stage + 1 == stages, first % 2 != 0,
-            last % 2 != 0};
+  /// Stage number `stage` of a pipeline, of whose stages each is on one of its ranks. Each begins where what is computed before it
+  /// is nearest to its share, between two layers or within one; or half a layer from there, as long as that makes ranks with
+  /// several stages more alike.
+  static constexpr LlamaPart of(const LlamaConfig& config, const std::vector<int>& rank_of_stage, int stage) {
+    const std::vector<Index> begins = halves_before(config.checked(), rank_of_stage);
+    const Index first = begins.at(static_cast<std::size_t>(stage)),
+                last = begins.at(static_cast<std::size_t>(stage) + 1);
+    LlamaPart part{.first_layer = first / 2,
+                   .layers = 0,
+                   .begins = stage == 0,
+                   .ends = static_cast<std::size_t>(stage) + 1 == rank_of_stage.size()};
+    if (first == last) return part;
+    part.layers = (last + 1) / 2 - part.first_layer;
+    part.begins_with_mlp = first % 2 != 0;
+    part.ends_with_attention = last % 2 != 0;
+    return part;
   }
   /// What it computes, in layers.
   constexpr double in_layers(const LlamaConfig& config) const {
     const double attention = config.attention_in_layers();
     return static_cast<double>(layers) - (begins_with_mlp ? attention : 0) -
            (ends_with_attention ? 1 - attention : 0) + (ends ? config.head_in_layers() : 0);
+  }
+
+ private:
+  /// Of layers, before each stage, and in all.
+  static constexpr std::vector<Index> halves_before(const LlamaConfig& config,
+                                                    const std::vector<int>& rank_of_stage) {
+    const std::size_t stages = rank_of_stage.size();
+    const double attention = config.attention_in_layers(), head = config.head_in_layers();
+    const auto layers = [=](Index halves) {
+      return static_cast<double>(halves / 2) + (halves % 2 != 0 ? attention : 0);
+    };
+    const double share = (static_cast<double>(config.layers) + head) / static_cast<double>(stages);
+    std::vector<Index> before(stages + 1, 2 * config.layers);
+    before[0] = 0;
+    for (std::size_t stage = 1; stage < stages; ++stage) {
+      const double wanted = share * static_cast<double>(stage);
+      Index& halves = before[stage];
+      while (halves > before[stage - 1] && layers(halves) + layers(halves - 1) > 2 * wanted) --halves;
+    }
+    std::vector<double> work(stages, 0);  // of each rank
+    const auto squares = [&] {            // their sum is the less the more alike they are
+      std::fill(work.begin(), work.end(), 0.0);
+      for (std::size_t stage = 0; stage < stages; ++stage) {
+        work[static_cast<std::size_t>(rank_of_stage[stage])] +=
+            layers(before[stage + 1]) - layers(before[stage]) + (stage + 1 == stages ? head : 0);
+      }
+      double sum = 0;
+      for (const double each : work) sum += each * each;
+      return sum;
+    };
+    double least = squares();
+    for (bool changed = true; std::exchange(changed, false);) {
+      for (std::size_t stage = 1; stage < stages; ++stage) {
+        for (const Index step : {1, -1}) {
+          const Index now = before[stage];
+          if (now + step < before[stage - 1] || now + step > before[stage + 1]) continue;
+          before[stage] += step;
+          const double sum = squares();
+          if (sum < least * (1 - 1e-9)) {
+            least = sum;
+            changed = true;
+          } else {
+            before[stage] = now;
+          }
+        }
+      }
+    }
+    return before;
   }
 };
 
