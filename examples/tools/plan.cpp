@@ -86,7 +86,9 @@ RankPlan plan_of_rank(const StepJob& job, const JobSizes& at) {
 bool alike(const StepPlan& a, const StepPlan& b) {
   if (!same_communication(a, b) || a.peak_bytes() != b.peak_bytes()) return false;
   for (auto phase : {sw::Phase::forward, sw::Phase::backward}) {
-    if (a.flops(phase) != b.flops(phase)) return false;
+    if (a.flops(phase) != b.flops(phase) || a.bytes_to_other_hosts(phase) != b.bytes_to_other_hosts(phase)) {
+      return false;
+    }
   }
   for (int use = 0; use < sw::memory_uses; ++use) {
     if (a.peak_bytes(static_cast<sw::MemoryUse>(use)) != b.peak_bytes(static_cast<sw::MemoryUse>(use))) {
@@ -119,6 +121,7 @@ void print_job(const StepJob& job) {
   std::printf("a step: %td sequences of %td tokens, %td micro-batch%s; activations are %s\n", job.batch,
               model.context, job.micro_batches, job.micro_batches == 1 ? "" : "es",
               job.recompute ? "recomputed" : "kept");
+  if (job.ranks_per_host > 0) std::printf("hosts of %d ranks that follow one another\n", job.ranks_per_host);
 }
 
 /// The part of a step in which ranks compute nothing, if messages take no time.
@@ -195,6 +198,7 @@ Json plan_json(const StepJob& job, const RankPlan& each) {
   for (std::size_t p = 0; p < sw::phases; ++p) {
     const auto phase = static_cast<sw::Phase>(p);
     json["flops"][name_of(phase)] = each.plan.flops(phase);
+    json["bytes_to_other_hosts"][name_of(phase)] = each.plan.bytes_to_other_hosts(phase);
   }
   json["flops"]["recomputation"] = each.recomputed;
   for (int u = 0; u < sw::memory_uses; ++u) {
@@ -260,6 +264,9 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--coordinates", options.coordinates, "the same by its place on pp, replica, dp, tp and kvr")
       ->expected(5)
       ->excludes(rank);
+  app.add_option("--ranks-per-host", options.job.job.ranks_per_host,
+                 "that follow one another: what goes to other hosts is counted; 0: all share one")
+      ->check(CLI::NonNegativeNumber);
   add_draw_options(app, options.draw);
   app.add_flag("--json", options.json, "for machines");
 }

@@ -34,7 +34,7 @@ StepPlan planned(const StepJob& job, const JobSizes& coordinates, sw::EventLog* 
   const StepOptions options = step_options_of(job, 1);
 
   sw::Recorder recorder;
-  const Job mesh(recorder, job.sizes, coordinates);
+  const Job mesh(recorder, job.sizes, coordinates, job.ranks_per_host);
   const sw::Pipeline pipeline(mesh, schedule_of(job));
   auto stages = make_stages<sw::Llama<Mesh, Plan, T>>(pipeline, job);
   sw::AdamW adamw({}, options.reduction);
