@@ -260,3 +260,23 @@ TEST_CASE("the documentation shows what the program prints") {
     }
   }
 }
+
+TEST_CASE("what goes to other hosts is what is reduced along dp, if a host has the ranks of tp") {
+  const std::string options = "--model small --dp 2 --tp 2 --zero 0 --batch 2";
+  const auto across = [&](const std::string& hosts) {
+    const Json rank = plan(options + hosts).at("ranks").at(0);
+    std::int64_t bytes = 0;
+    for (const Json& each : rank.at("bytes_to_other_hosts")) bytes += each.get<std::int64_t>();
+    return bytes;
+  };
+  std::int64_t reduced = 0;
+  for (const Json& each : plan(options).at("ranks").at(0).at("collectives")) {
+    if (each.at("axes") == std::vector<std::string>{"dp"}) reduced += each.at("bytes").get<std::int64_t>();
+  }
+  CHECK(reduced > 0);
+  CHECK(across("") == 0);
+  CHECK(across(" --ranks-per-host 4") == 0);
+  CHECK(across(" --ranks-per-host 2") >= reduced);                   // an all-reduce sends half of it twice
+  CHECK(across(" --ranks-per-host 2") <= reduced + reduced / 1000);  // and a few numbers along both axes
+  CHECK(across(" --ranks-per-host 1") > 2 * reduced);
+}
