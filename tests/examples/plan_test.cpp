@@ -278,5 +278,5 @@ TEST_CASE("what goes to other hosts is what is reduced along dp, if a host has t
   CHECK(across(" --ranks-per-host 4") == 0);
   CHECK(across(" --ranks-per-host 2") >= reduced);                   // an all-reduce sends half of it twice
   CHECK(across(" --ranks-per-host 2") <= reduced + reduced / 1000);  // and a few numbers along both axes
-  CHECK(across(" --ranks-per-host 1") > 2 * reduced);
+  CHECK(across(" --ranks-per-host 1") > across(" --ranks-per-host 2"));
 }
