@@ -120,7 +120,7 @@ TEST_CASE("a trace of all ranks: its processes, and that events on a thread nest
     }
     if (kind == "X") {
       double& end = ends[{process, entry.at("tid").get<int>()}];
-      CHECK(at >= end - 0.002);  // one after another
+      CHECK(std::llround(at * 1e3) >= std::llround(end * 1e3));  // one after another, to the nanosecond
       end = at + entry.at("dur").get<double>();
     }
     if (kind == "C") {

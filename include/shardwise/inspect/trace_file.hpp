@@ -80,13 +80,17 @@ class TraceEntries {
     const char* kind = event.kind == Collective::send ? "message" : name_of(event.kind);
     return text({event.waits ? "wait for " : "", kind, " over ", names_.of_axes(event.axes)});
   }
-  static std::string microseconds(const char* what, double seconds) {
+  static std::string microseconds(const char* what, long long nanoseconds) {
     char text[48];
-    std::snprintf(text, sizeof text, "\"%s\":%.3f,", what, seconds * 1e6);
+    std::snprintf(text, sizeof text, "\"%s\":%.3f,", what, static_cast<double>(nanoseconds) * 1e-3);
     return text;
   }
-  std::string at(double seconds) const { return microseconds("ts", seconds - zero_); }
-  static std::string lasting(double begin, double end) { return microseconds("dur", end - begin); }
+  long long nanoseconds(double seconds) const { return std::llround((seconds - zero_) * 1e9); }
+  std::string at(double seconds) const { return microseconds("ts", nanoseconds(seconds)); }
+  /// The difference of rounded times: viewers take what begins before the end of another to be a part of it.
+  std::string lasting(double begin, double end) const {
+    return microseconds("dur", nanoseconds(end) - nanoseconds(begin));
+  }
 
   int process_;
   const StepNames& names_;
