@@ -65,7 +65,7 @@ struct LlamaPart {
     const auto squares = [&] {            // their sum is the less the more alike they are
       std::fill(work.begin(), work.end(), 0.0);
       for (std::size_t stage = 0; stage < stages; ++stage) {
-        work[static_cast<std::size_t>(rank_of_stage[stage])] +=
+        work.at(static_cast<std::size_t>(rank_of_stage[stage])) +=
             layers(before[stage + 1]) - layers(before[stage]) + (stage + 1 == stages ? head : 0);
       }
       double sum = 0;
