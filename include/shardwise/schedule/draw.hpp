@@ -20,11 +20,12 @@ class SchedulePicture {
         proof_(prove(schedule, costs)),
         timeline_(Walk(schedule, costs).run(true)) {
     double smallest = 0;
-    for (const auto& actions : schedule.actions) {
-      for (const Action& action : actions) {
-        const double cost = costs.of(action);
-        if (cost > 0 && (smallest == 0 || cost < smallest)) smallest = cost;
-      }
+    const auto take = [&](double cost) {
+      if (cost > 0 && (smallest == 0 || cost < smallest)) smallest = cost;
+    };
+    for (double cost : {costs.forward, costs.backward_input, costs.backward_weight}) {
+      if (costs.stages.empty()) take(cost);
+      for (double times : costs.stages) take(cost * times);
     }
     scale_ = smallest > 0 ? 18 / smallest : 0;
   }
