@@ -62,6 +62,7 @@ class GradientSlot : public Counted {
   constexpr void settle() {
     if (--awaited_ <= 0 && listener_) listener_->complete();
   }
+  constexpr bool expects() const { return awaited_ > 0; }
   /// For the length of a backward pass; none: null. Nodes that never came to their end are forgotten with it.
   constexpr void set_listener(GradientListener* listener) {
     if (!listener) awaited_ = 0;

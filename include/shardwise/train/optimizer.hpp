@@ -15,6 +15,8 @@
 /// adamw.set_rate(schedule(adamw.steps()));   // of all groups
 /// adamw.step(model);
 /// ```
+/// Where nobody looks at the gradients before, `adamw.backward_and_step(loss, model)` is the backward pass and the step,
+/// and updates what has arrived beside what is still on the way.
 
 #include <shardwise/kernel/update.hpp>
 #include <shardwise/train/parameter_state.hpp>
@@ -70,13 +72,35 @@ class Optimizer {
     know(module, cells);
     detail::reduce_gradients_of(cells, reduction_);
     detail::count_step(steps_);
-    if (!gathers_)
-      gathers_ = Shared<detail::SharedBuckets>::make(reduction_.bucket_bytes, reduction_.in_background);
-    for (std::size_t i = 0; i < cells.size(); ++i) step_one(*cells[i], states_[i]);
-    gathers_->start();
+    step_all(cells);
   }
   template <class Module, IllFormed Why = detail::visit_problem<Module>>
   Why step(Module&);  // see Why
+
+  /// The last backward pass of a step, and the step: `backward_and_reduce(loss, module, reduction)` and `step(module)`, bit by
+  /// bit, with the same communication. But when the pass has ended, each parameter is updated as soon as its own gradient is
+  /// there, beside those that are on the way; except those that are gathered after it, which come in the order of their use.
+  /// Throws as `step` does, before the pass begins. If communication fails, some parameters may have been updated.
+  template <class Loss, class Module, class Problem = typename detail::LossProblem<Loss>::type>
+  constexpr void backward_and_step(const Loss& loss, Module& module) {
+    const detail::ParameterList cells = detail::parameters_of(module);
+    know(module, cells);
+    {
+      GradientReducer reducer(reduction_, false);
+      detail::backward_beside(reducer, loss, cells);
+      detail::count_step(steps_);
+      PhaseScope phase(loss.mesh().recorder(), Phase::backward);
+      for (std::size_t i = cells.size(); i-- > 0;) {  // as they were sent, or nearly so
+        if (!states_[i].again && !cells[i]->layouts.updated_in_parts && reducer.await(*cells[i]))
+          step_one(*cells[i], states_[i]);
+      }
+      reducer.await_all();
+    }
+    detail::reduce_gradients_of(cells, reduction_);
+    step_all(cells);
+  }
+  template <class Loss, class Module, IllFormed Why = typename detail::LossProblem<Loss>::type>
+  Why backward_and_step(const Loss&, Module&);  // see Why
 
   /// The settings, to be changed between steps: of the parameters that are in no group, or of group `i`, counted in
   /// the order in which they were added.
@@ -132,6 +156,7 @@ class Optimizer {
     void (*apply)(const Update&, Index, void* parameter, const void* gradient,
                   const ParameterState&) = nullptr;
     int group = -1;
+    bool again = false;  ///< an earlier name of the parameter has its state
     ParameterState state;
   };
 
@@ -145,12 +170,14 @@ class Optimizer {
           {"an optimizer has nothing to train: all ", cells.size(), " parameters of its module are frozen"});
     }
     states_.resize(cells.size());
+    for (detail::ParameterCell* cell : cells) cell->seen = false;
     auto state = states_.begin();
     for_each_parameter(module, [&](auto& parameter) {
       using T = typename std::remove_cvref_t<decltype(parameter)>::TensorOf::Element;
       state->cell = &*parameter.cell();
       state->wide = data_type_of<kernel::compute_t<T>>();
       state->apply = &apply<T>;
+      state->again = std::exchange(parameter.cell()->seen, true);
       ++state;
     });
     if (groups_.empty()) return;
@@ -208,6 +235,12 @@ class Optimizer {
     return zeros;
   }
 
+  constexpr void step_all(const detail::ParameterList& cells) {
+    if (!gathers_)
+      gathers_ = Shared<detail::SharedBuckets>::make(reduction_.bucket_bytes, reduction_.in_background);
+    for (std::size_t i = 0; i < cells.size(); ++i) step_one(*cells[i], states_[i]);
+    gathers_->start();
+  }
   constexpr void step_one(detail::ParameterCell& cell, OwnedState& owned) const {
     if (!cell.finished.filled()) return;
     const MeshView& mesh = cell.stored.mesh;

@@ -48,16 +48,19 @@ constexpr const ReduceOptions& finishing(const ReduceOptions& options) {
 /// of a step on to the finished ones. Beside a pass it learns from units what is complete.
 class GradientReducer final : public BackwardTask {
  public:
+  /// `waits`: a pass ends when all are where they go. Else whoever has the reducer waits for them after it.
   /// Throws `std::invalid_argument` for options out of range.
-  constexpr explicit GradientReducer(const ReduceOptions& options = {.last = false})
+  constexpr explicit GradientReducer(const ReduceOptions& options = {.last = false}, bool waits = true)
       : buckets_(checked(options).bucket_bytes, options.in_background),
         units_(std::numeric_limits<Index>::max(), std::min(options.in_background, 1)),
-        last_(options.last) {}
+        last_(options.last),
+        waits_(waits) {}
 
   /// Before the last pass of a step: of these parameters, those whose gradients travel alone go as soon as they are
   /// complete, without waiting for the unit that they belong to.
   constexpr void watch(const detail::ParameterList& cells) {
     for (detail::ParameterCell* cell : cells) {
+      cell->finished.set_listener(nullptr);  // what a pass that threw had on the way is forgotten
       if (last_ && cell->layouts.waits && buckets_.goes_alone(cell->stored, travels(*cell)))
         watched_.emplace_back(*this, *cell);
     }
@@ -76,10 +79,22 @@ class GradientReducer final : public BackwardTask {
 
   /// Gradients of fully sharded parameters have been handed over that are to be reduced together.
   constexpr void end_unit() { units_.start(); }
-  /// Returns when all are where they go.
+  /// At the end of the pass: returns when all are where they go, or begins what was not full yet.
   constexpr void finish() override {
+    if (waits_) return await_all();
+    if (units_.idle()) buckets_.start();
+  }
+  /// Returns when all are where they go.
+  constexpr void await_all() {
     units_.finish();
     buckets_.finish();
+  }
+  /// Returns when nothing of this gradient is on the way; and whether that is all of it, or the pass has left more.
+  constexpr bool await(const detail::ParameterCell& cell) {
+    while (cell.finished.expects() && !(units_.idle() && buckets_.idle())) {
+      (units_.idle() ? buckets_ : units_).finish_next();  // the order of `await_all`, so that ranks agree
+    }
+    return !cell.pending->filled() && !cell.resting->filled();
   }
 
  private:
@@ -141,8 +156,11 @@ class GradientReducer final : public BackwardTask {
   }
   /// Goes on from where it has been carried.
   constexpr Shared<detail::Arrival> when_there(const Goal& goal) {
-    return detail::when_arrived(
-        [this, goal](detail::AnyTensor&& gradient) { carry(std::move(gradient), goal); });
+    goal.cell->finished.expect();
+    return detail::when_arrived([this, goal](detail::AnyTensor&& gradient) {
+      carry(std::move(gradient), goal);
+      goal.cell->finished.settle();
+    });
   }
   static constexpr DataType travels(const detail::ParameterCell& cell) {
     return cell.communication.backward_of(cell.stored.type);
@@ -165,7 +183,7 @@ class GradientReducer final : public BackwardTask {
 
   detail::Buckets buckets_;
   detail::Buckets units_;  ///< of fully sharded parameters, each gathered and reduced by itself
-  bool last_;
+  bool last_, waits_;
   detail::PooledList<Watched> watched_;
 };
 
@@ -204,6 +222,14 @@ class TaskScope {
   Tape& tape_;
 };
 
+/// The backward pass, beside which gradients of these parameters are reduced.
+template <class Loss>
+constexpr void backward_beside(GradientReducer& reducer, const Loss& loss, const ParameterList& cells) {
+  reducer.watch(cells);
+  const TaskScope scope(loss.tape(), reducer);
+  loss.tape().backward(loss);
+}
+
 }  // namespace detail
 
 /// `loss.tape().backward(loss)` and `reduce_gradients`; but the reductions begin while the pass goes on, bucket by
@@ -212,9 +238,7 @@ template <class Loss, class Module, class Problem = typename detail::LossProblem
 constexpr void backward_and_reduce(const Loss& loss, Module& module, const ReduceOptions& options = {}) {
   {
     GradientReducer reducer(options);
-    reducer.watch(detail::parameters_of(module));
-    const detail::TaskScope scope(loss.tape(), reducer);
-    loss.tape().backward(loss);
+    detail::backward_beside(reducer, loss, detail::parameters_of(module));
   }
   reduce_gradients(module, options);
 }
