@@ -3,8 +3,9 @@
 
 /// @file
 /// The training step of a Llama over all ranks, tensor parallel or data parallel: what llama_step.py compares with
-/// PyTorch. Prints a line of JSON with medians over the steps, of the slowest rank. Several ways to compute the loss
-/// are run in turn, A B B A …, and get a line each, with the median of the ratios to the first one's neighbouring steps.
+/// PyTorch. Prints a line of JSON with medians over the steps, of the slowest rank. Several ways to compute the loss,
+/// and to update, are run in turn, A B B A …, and get a line each, with the median of the ratios to the first one's
+/// neighbouring steps.
 
 #include <sys/resource.h>
 
@@ -22,7 +23,7 @@ struct Options {
       .vocabulary = 32000, .features = 256, .layers = 2, .heads = 16, .kv_heads = 16, .hidden = 768};
   sw::Index batch = 8, sequence = 256;
   std::string mode = "tp", dtype = "float";
-  std::vector<std::string> losses{"pieces"}, communicate_as;
+  std::vector<std::string> losses{"pieces"}, updates{"after"}, communicate_as;
   sw::ReduceOptions reduction;
   int steps = 8;
 };
@@ -69,46 +70,55 @@ void run(const Options& options) {
   };
 
   const int uncounted = 2;
-  using Times = std::array<std::vector<double>, 4>;  // step, forward, backward, optimizer
-  std::vector<Times> times(options.losses.size());
+  struct Way {
+    std::string loss, updates;
+    std::array<std::vector<double>, 4> times{};  // step, forward, backward, optimizer
+  };
+  std::vector<Way> ways;
+  for (const std::string& loss : options.losses) {
+    for (const std::string& updates : options.updates) ways.push_back({loss, updates});
+  }
   double loss_of_first = 0;
   for (int round = 0; round < uncounted + options.steps; ++round) {
-    for (std::size_t i = 0; i < times.size(); ++i) {
-      const std::size_t way = round % 2 == 0 ? i : times.size() - 1 - i;
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      Way& way = ways[round % 2 == 0 ? i : ways.size() - 1 - i];
       ranks.barrier();
       const double begin = MPI_Wtime();
       sw::Tape tape;
-      auto loss = loss_of(tape, options.losses[way]);
+      auto loss = loss_of(tape, way.loss);
       const double forward = MPI_Wtime();
-      sw::backward_and_reduce(loss, model, options.reduction);
+      const bool beside = way.updates == "beside";
+      if (beside) adamw.backward_and_step(loss, model);
+      if (!beside) sw::backward_and_reduce(loss, model, options.reduction);
       const double backward = MPI_Wtime();
-      adamw.step(model);
+      if (!beside) adamw.step(model);
       const double end = MPI_Wtime();
       if (round == 0 && i == 0) loss_of_first = static_cast<double>(sw::item(loss.value()));
       if (round < uncounted) continue;
-      times[way][0].push_back(end - begin);
-      times[way][1].push_back(forward - begin);
-      times[way][2].push_back(backward - forward);
-      times[way][3].push_back(end - backward);
+      way.times[0].push_back(end - begin);
+      way.times[1].push_back(forward - begin);
+      way.times[2].push_back(backward - forward);
+      way.times[3].push_back(end - backward);
     }
   }
-  for (std::size_t way = 0; way < times.size(); ++way) {
+  for (const Way& way : ways) {
     std::vector<double> results;
-    for (const auto& list : times[way]) results.push_back(benchmarks::median(list));
+    for (const auto& list : way.times) results.push_back(benchmarks::median(list));
     results.push_back(peak_megabytes());
     results.push_back(peak_megabytes() - at_start);
     std::vector<double> ratios;
-    for (std::size_t i = 0; i < times[way][0].size(); ++i)
-      ratios.push_back(times[way][0][i] / times[0][0][i]);
+    for (std::size_t i = 0; i < way.times[0].size(); ++i)
+      ratios.push_back(way.times[0][i] / ways[0].times[0][i]);
     results.push_back(benchmarks::median(ratios));
     ranks.all_reduce(results.data(), results.data(), static_cast<sw::Index>(results.size()),
                      sw::DataType::f64, sw::ReduceOp::max);
     if (ranks.rank() != 0) continue;
     std::printf(
         "{\"step\": %.5f, \"forward\": %.5f, \"backward\": %.5f, \"optimizer\": %.5f, \"peak_mb\": %.1f, "
-        "\"own_mb\": %.1f, \"of_first\": %.3f, \"by\": \"%s\", \"loss\": %.4f, \"gemm\": \"%s\"}\n",
-        results[0], results[1], results[2], results[3], results[4], results[5], results[6],
-        options.losses[way].c_str(), loss_of_first, sw::kernel::gemm_name());
+        "\"own_mb\": %.1f, \"of_first\": %.3f, \"by\": \"%s\", \"updates\": \"%s\", \"loss\": %.4f, "
+        "\"gemm\": \"%s\"}\n",
+        results[0], results[1], results[2], results[3], results[4], results[5], results[6], way.loss.c_str(),
+        way.updates.c_str(), loss_of_first, sw::kernel::gemm_name());
   }
 }
 
@@ -133,6 +143,10 @@ int main(int argc, char** argv) {
            "--loss", options.losses,
            "of all logits; or in pieces, with an all-reduce for each or one for all: one way, or several")
         ->check(CLI::IsMember({"logits", "pieces", "one-all-reduce"}));
+    app.add_option(
+           "--updates", options.updates,
+           "after all gradients have arrived; or each beside those that are on the way: one way, or both")
+        ->check(CLI::IsMember({"after", "beside"}));
     app.add_option("--dtype", options.dtype, "of parameters and activations")
         ->check(CLI::IsMember({"float", "bfloat16"}));
     app.add_option("--communicate-as", options.communicate_as,
