@@ -28,6 +28,7 @@ struct AddOp {
   static constexpr bool accumulates = true;
   static constexpr unsigned passes = RankA == RankB ? 0b11 : 0b01;
   static constexpr int rows = RankA - RankB;  ///< that many leading dimensions are only a's
+  static constexpr int gradient_flops_each = rows == 0 ? 0 : 1;  ///< of a bias: a sum over the rows
 
   template <int, int>
   static constexpr Signature signature() {
@@ -44,12 +45,6 @@ struct AddOp {
       }
     }
     return a;
-  }
-
-  /// Only the bias costs anything: a sum over the rows.
-  template <class Y, class A, class B>
-  static constexpr std::int64_t gradient_flops(unsigned, const Y& y, const A&, const B&) {
-    return rows == 0 ? 0 : y.elements();
   }
 
   template <class T>

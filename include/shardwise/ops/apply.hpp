@@ -15,8 +15,8 @@
 ///   static void pull_back(View<const T, R> dy, View<const T, R> y, const void* residual, Input<T, R>... x);
 /// };
 /// ```
-/// and optionally `flops(y, x...)`, `gradient_flops(wanted, y, x...)` (`wanted`: a set of operands, as below),
-/// `residual_bytes(y, x...)`;
+/// and optionally `flops(y, x...)`, `gradient_flops(wanted, y, x...)` (`wanted`: a set of operands, as below), or how many
+/// there are for each element of y, as numbers `flops_each`, `gradient_flops_each`; `residual_bytes(y, x...)`;
 /// `accumulates`, if `pull_back` can add to a gradient that is there; `passes`, the set of operands whose
 /// gradient is the result's gradient itself (bit i is operand i): it is handed on, not copied;
 /// `leaves_gradient`, if `leave(…)` may keep a parameter's gradient in another form (see `EmbeddingOp`);

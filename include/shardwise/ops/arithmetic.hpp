@@ -24,6 +24,17 @@ constexpr Shape<Rank> same_shape(const char* operation, const Shape<Rank>& a, co
   return a;
 }
 
+/// The gradient of `x`, if it is wanted, is factor · dy.
+template <class T, int Rank>
+void give_scaled(const View<const T, Rank>& dy, kernel::compute_t<T> factor, const Input<T, Rank>& x) {
+  if (!x.gradient) return;
+  if (x.accumulate) {
+    kernel::accumulate_scaled(dy.elements(), factor, dy.data, x.gradient);
+  } else {
+    kernel::scale(dy.elements(), factor, dy.data, x.gradient);
+  }
+}
+
 }  // namespace detail
 
 struct MulOp {
@@ -52,6 +63,7 @@ struct SubOp {
   static constexpr Saved saved{};
   static constexpr bool accumulates = true;
   static constexpr unsigned passes = 0b01;
+  static constexpr int gradient_flops_each = 1;
 
   template <int... Ranks>
   static constexpr Signature signature() {
@@ -61,10 +73,6 @@ struct SubOp {
   static constexpr auto shape(const Shape<Rank>& a, const Shape<Rank>& b) {
     return detail::same_shape("sub", a, b);
   }
-  template <class Y, class A, class B>
-  static constexpr std::int64_t gradient_flops(unsigned, const Y& y, const A&, const B&) {
-    return y.elements();
-  }
   template <class T, int Rank>
   static void forward(View<T, Rank> y, void*, View<const T, Rank> a, View<const T, Rank> b) {
     kernel::subtract(y.elements(), a.data, b.data, y.data);
@@ -72,20 +80,8 @@ struct SubOp {
   template <class T, int Rank>
   static void pull_back(View<const T, Rank> dy, View<const T, Rank>, const void*, Input<T, Rank> a,
                         Input<T, Rank> b) {
-    add_scaled(dy, 1, a);
-    add_scaled(dy, -1, b);
-  }
-
- private:
-  template <class T, int Rank>
-  static void add_scaled(const View<const T, Rank>& dy, kernel::compute_t<T> factor,
-                         const Input<T, Rank>& x) {
-    if (!x.gradient) return;
-    if (x.accumulate) {
-      kernel::accumulate_scaled(dy.elements(), factor, dy.data, x.gradient);
-    } else {
-      kernel::scale(dy.elements(), factor, dy.data, x.gradient);
-    }
+    detail::give_scaled(dy, 1, a);
+    detail::give_scaled(dy, -1, b);
   }
 };
 
@@ -109,12 +105,7 @@ struct ScaleOp {
   }
   template <class T, int Rank>
   void pull_back(View<const T, Rank> dy, View<const T, Rank>, const void*, Input<T, Rank> x) const {
-    const auto by = static_cast<kernel::compute_t<T>>(factor);
-    if (x.accumulate) {
-      kernel::accumulate_scaled(dy.elements(), by, dy.data, x.gradient);
-    } else {
-      kernel::scale(dy.elements(), by, dy.data, x.gradient);
-    }
+    detail::give_scaled(dy, static_cast<kernel::compute_t<T>>(factor), x);
   }
 };
 

@@ -17,6 +17,7 @@ struct EmbeddingOp {
   static constexpr Saved saved{.inputs = 0b01};
   static constexpr bool accumulates = true;
   static constexpr bool leaves_gradient = true;
+  static constexpr int flops_each = 0, gradient_flops_each = 1;
 
   template <int RankTokens, int RankTable>
   static constexpr Signature signature() {
@@ -37,15 +38,6 @@ struct EmbeddingOp {
     for (int i = 0; i < Rank; ++i) y[i] = tokens[i];
     y[Rank] = table[1];
     return y;
-  }
-
-  template <class Y, class Tokens, class Table>
-  static constexpr std::int64_t flops(const Y&, const Tokens&, const Table&) {
-    return 0;
-  }
-  template <class Y, class Tokens, class Table>
-  static constexpr std::int64_t gradient_flops(unsigned, const Y& y, const Tokens&, const Table&) {
-    return y.elements();
   }
 
   template <class T, class Id, int Rank>

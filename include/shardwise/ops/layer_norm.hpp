@@ -17,6 +17,8 @@ struct LayerNormOp {
   double eps;
 
   static constexpr Saved saved{.inputs = 0b011};
+  static constexpr int flops_each = 7;  // sum, centre, sum of squares (2), normalise, scale, shift
+  static constexpr int gradient_flops_each = 14;
 
   template <int RankX, int RankGamma, int RankBeta>
   static constexpr Signature signature() {
@@ -32,15 +34,6 @@ struct LayerNormOp {
                     " elements and beta ", beta[0]});
     }
     return x;
-  }
-
-  template <class Y, class X, class Gamma, class Beta>
-  static constexpr std::int64_t flops(const Y& y, const X&, const Gamma&, const Beta&) {
-    return 7 * y.elements();  // sum, centre, sum of squares (2), normalise, scale, shift
-  }
-  template <class Y, class X, class Gamma, class Beta>
-  static constexpr std::int64_t gradient_flops(unsigned, const Y& y, const X&, const Gamma&, const Beta&) {
-    return 14 * y.elements();
   }
 
   /// The mean and 1/√(variance + eps) of each row.

@@ -22,6 +22,7 @@ struct NarrowOp {
 
   static constexpr Saved saved{};
   static constexpr bool takes_integers = true;
+  static constexpr int flops_each = 0;
 
   template <int Rank>
   static constexpr Signature signature() {
@@ -39,11 +40,6 @@ struct NarrowOp {
     Shape<Rank> y = x;
     y[dim] = kept.size;
     return y;
-  }
-
-  template <class Y, class X>
-  static constexpr std::int64_t flops(const Y&, const X&) {
-    return 0;
   }
 
   template <class T, int Rank>

@@ -70,6 +70,8 @@ template <class Op, class Y, class... X>
 constexpr std::int64_t flops(const Op& op, const Y& y, const X&... x) {
   if constexpr (requires { op.flops(y, x...); }) {
     return op.flops(y, x...);
+  } else if constexpr (requires { Op::flops_each; }) {
+    return Op::flops_each * y.elements();
   } else {
     return y.elements();
   }
@@ -79,6 +81,8 @@ template <class Op, class Y, class... X>
 constexpr std::int64_t gradient_flops(const Op& op, unsigned wanted, const Y& y, const X&... x) {
   if constexpr (requires { op.gradient_flops(wanted, y, x...); }) {
     return op.gradient_flops(wanted, y, x...);
+  } else if constexpr (requires { Op::gradient_flops_each; }) {
+    return Op::gradient_flops_each * y.elements();
   } else {
     return std::popcount(wanted) * flops(op, y, x...);
   }

@@ -22,6 +22,8 @@ struct RmsNormOp {
 
   static constexpr Saved saved{.inputs = 0b11};
   static constexpr bool recomputed = true;
+  static constexpr int flops_each = 4;  // sum of squares (2), normalise, scale
+  static constexpr int gradient_flops_each = 9;
 
   template <int RankX, int RankWeight>
   static constexpr Signature signature() {
@@ -36,15 +38,6 @@ struct RmsNormOp {
       detail::fail({"rms_norm: x has ", x[Rank - 1], " features, but weight has ", weight[0], " elements"});
     }
     return x;
-  }
-
-  template <class Y, class X, class Weight>
-  static constexpr std::int64_t flops(const Y& y, const X&, const Weight&) {
-    return 4 * y.elements();  // sum of squares (2), normalise, scale
-  }
-  template <class Y, class X, class Weight>
-  static constexpr std::int64_t gradient_flops(unsigned, const Y& y, const X&, const Weight&) {
-    return 9 * y.elements();
   }
 
   /// The 1/√(mean(x²) + eps) of each row.

@@ -35,6 +35,7 @@ struct RopeOp {
 
   static constexpr Saved saved{.inputs = 0b10};
   static constexpr bool accumulates = true;
+  static constexpr int flops_each = 3;  // two products and a sum
 
   template <int Rank>
   static constexpr Signature signature() {
@@ -66,12 +67,6 @@ struct RopeOp {
     }
     if (options.scaling) check(*options.scaling);
     return x;
-  }
-
-  /// Two products and a sum for each number.
-  template <class Y, class X, class... Documents>
-  static constexpr std::int64_t flops(const Y& y, const X&, const Documents&...) {
-    return 3 * y.elements();
   }
 
   template <class T, class... Id>

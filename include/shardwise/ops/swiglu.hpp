@@ -20,6 +20,7 @@ namespace shardwise {
 struct SwigluOp {
   static constexpr Saved saved{.inputs = 0b11};
   static constexpr bool recomputed = true;  // the widest tensor of a layer, of operands that are kept
+  static constexpr int flops_each = 2;      // the activation, the product
 
   template <int... Ranks>
   static constexpr Signature signature() {
@@ -31,10 +32,6 @@ struct SwigluOp {
       detail::fail({"swiglu: gate is ", gate, ", but up is ", up});
     }
     return gate;
-  }
-  template <class Y, class Gate, class Up>
-  static constexpr std::int64_t flops(const Y& y, const Gate&, const Up&) {
-    return 2 * y.elements();  // the activation, the product
   }
   template <class T, int Rank>
   static void forward(View<T, Rank> y, void*, View<const T, Rank> gate, View<const T, Rank> up) {

@@ -22,6 +22,7 @@ struct TransposeOp {
   static constexpr Saved saved{};
   static constexpr bool accumulates = true;
   static constexpr bool takes_integers = true;
+  static constexpr int flops_each = 0;
 
   template <int Rank>
   static constexpr Signature signature() {
@@ -39,11 +40,6 @@ struct TransposeOp {
     y[a] = x[b];
     y[b] = x[a];
     return y;
-  }
-
-  template <class Y, class X>
-  static constexpr std::int64_t flops(const Y&, const X&) {
-    return 0;
   }
 
   template <class T, int Rank>
