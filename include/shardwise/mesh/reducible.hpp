@@ -60,27 +60,19 @@ struct Elements {
 /// MPI's names for an `M` and for its `combine`, made at the first use. Never freed: they are small, and MPI may be
 /// gone when statics die.
 template <Reducible M>
-class MpiReduction {
- public:
-  static const MpiReduction& get() {
-    static const MpiReduction only;
-    return only;
-  }
-  MpiWords words() const { return {type_, op_}; }
-
- private:
-  MpiReduction() {
-    check_mpi(MPI_Type_contiguous(static_cast<int>(sizeof(M)), MPI_BYTE, &type_), "MPI_Type_contiguous");
-    check_mpi(MPI_Type_commit(&type_), "MPI_Type_commit");
-    check_mpi(MPI_Op_create(&combine, 1, &op_), "MPI_Op_create");
-  }
-  static void combine(void* in, void* inout, int* count, MPI_Datatype*) {
-    M::combine(Index{*count}, static_cast<const M*>(in), static_cast<M*>(inout));
-  }
-
-  MPI_Datatype type_ = MPI_DATATYPE_NULL;
-  MPI_Op op_ = MPI_OP_NULL;
-};
+MpiWords words_of() {
+  static const MpiWords words = [] {
+    MpiWords made{MPI_DATATYPE_NULL, MPI_OP_NULL};
+    check_mpi(MPI_Type_contiguous(static_cast<int>(sizeof(M)), MPI_BYTE, &made.type), "MPI_Type_contiguous");
+    check_mpi(MPI_Type_commit(&made.type), "MPI_Type_commit");
+    const auto combine = [](void* in, void* inout, int* count, MPI_Datatype*) {
+      M::combine(Index{*count}, static_cast<const M*>(in), static_cast<M*>(inout));
+    };
+    check_mpi(MPI_Op_create(combine, 1, &made.op), "MPI_Op_create");
+    return made;
+  }();
+  return words;
+}
 
 constexpr float widen_bf16(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
@@ -155,7 +147,7 @@ inline constexpr OwnReduction own_reduction{[](Index count, const void* terms, v
                                               M::combine(count, static_cast<const M*>(terms),
                                                          static_cast<M*>(results));
                                             },
-                                            [] { return MpiReduction<M>::get().words(); },
+                                            &words_of<M>,
                                             [] {
                                               Fnv1a hash;
                                               hash.add(__PRETTY_FUNCTION__);  // which has its name
