@@ -154,8 +154,8 @@ TEST_CASE("targets that are wrong, and that count") {
   CHECK(kernel::wrong_target(5, ids.data(), {.classes = 6}) == 2);
   CHECK(kernel::wrong_target(5, ids.data(), {.classes = 7, .ignore_index = -1}) == 1);
   CHECK(kernel::wrong_target(3, ids.data(), {.classes = 7}) == -1);
-  CHECK(kernel::counted_rows(5, ids.data(), -100) == 4);
-  CHECK(kernel::counted_rows(5, ids.data(), 3) == 5);
+  CHECK(kernel::counted_weight(5, ids.data(), {.classes = 7}) == 4);
+  CHECK(kernel::counted_weight(5, ids.data(), {.classes = 7, .ignore_index = 3}) == 5);
 }
 
 }  // namespace

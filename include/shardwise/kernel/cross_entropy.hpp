@@ -229,16 +229,11 @@ void cross_entropy_backward(Index rows, Index classes, Index first, const T* log
   }
 }
 
-/// How many rows count.
-template <class Id>
-Index counted_rows(Index rows, const Id* targets, Index ignore_index) {
-  return rows - std::count(targets, targets + rows, ignore_index);
-}
-
-/// The sum of the weights of their targets: without weights the same.
+/// How many rows count; or with weights, the sum of those of their targets.
 template <class Id>
 double counted_weight(Index rows, const Id* targets, const TargetDistribution& expected) {
-  if (!expected.weights) return static_cast<double>(counted_rows(rows, targets, expected.ignore_index));
+  if (!expected.weights)
+    return static_cast<double>(rows - std::count(targets, targets + rows, expected.ignore_index));
   double sum = 0;
   for (Index r = 0; r < rows; ++r) {
     const auto target = static_cast<Index>(targets[r]);

@@ -134,11 +134,4 @@ void add_box(int rank, const Index* extents, const T* src, const Index* src_stri
   if (!box.empty) detail::move_box<true>(box, 0, src, dst);
 }
 
-/// dst[cols, rows] = src[rows, cols]ᵀ, both contiguous.
-template <class T>
-void transpose(Index rows, Index cols, const T* src, T* dst) {
-  const Index extents[] = {rows, cols}, src_strides[] = {cols, 1}, dst_strides[] = {1, rows};
-  copy_box(2, extents, src, src_strides, dst, dst_strides);
-}
-
 }  // namespace shardwise::kernel
