@@ -234,6 +234,18 @@ struct TypeIs {
 template <Reason R, class... Details>
 using Refused = TypeIs<layout_error<R, Details...>>;
 
+/// The first of these types that is a `LayoutError`, or `void`.
+template <class... Types>
+struct FirstError {
+  using type = void;
+};
+template <class First, class... Rest>
+struct FirstError<First, Rest...> : FirstError<Rest...> {};
+template <IllFormed First, class... Rest>
+struct FirstError<First, Rest...> {
+  using type = First;
+};
+
 }  // namespace detail
 
 }  // namespace shardwise

@@ -27,18 +27,6 @@ namespace shardwise {
 
 namespace detail {
 
-/// The first of these types that is a `LayoutError`, or `void`.
-template <class... Types>
-struct FirstError {
-  using type = void;
-};
-template <class First, class... Rest>
-struct FirstError<First, Rest...> : FirstError<Rest...> {};
-template <IllFormed First, class... Rest>
-struct FirstError<First, Rest...> {
-  using type = First;
-};
-
 /// The first `LayoutError` in what a call gives, or `void`.
 template <class Result>
 struct ErrorIn {

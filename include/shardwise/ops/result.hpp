@@ -147,20 +147,9 @@ struct ResultOfTensors {
   using type = typename decltype(type_of())::type;
 };
 
-/// The first of these types that is no tensor.
-template <class... X>
-struct FirstProblem;
-template <TensorType First, class... Rest>
-struct FirstProblem<First, Rest...> : FirstProblem<Rest...> {};
-template <class First, class... Rest>
-  requires(!TensorType<First>)
-struct FirstProblem<First, Rest...> {
-  using type = First;
-};
-
 /// Operands may be errors themselves.
 template <class Op, bool Tracked, unsigned Parameters, class... X>
-struct Result : FirstProblem<X...> {};
+struct Result : FirstError<X...> {};
 template <class Op, bool Tracked, unsigned Parameters, TensorType... X>
 struct Result<Op, Tracked, Parameters, X...> : ResultOfTensors<Op, Tracked, Parameters, X...> {};
 
