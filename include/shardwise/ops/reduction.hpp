@@ -33,33 +33,28 @@ struct Folded {
 
 /// Each says how a block is reduced: `forward`, `pull_back`, and what the signature has to know.
 
-struct SumOf {
+template <bool Mean>
+struct SumOrMeanOf {
   static constexpr Saved saved{};
   static constexpr Signature with(const Signature& plain) { return plain.linear_in_each(); }
   template <class T>
   static void forward(const Folded& f, const T* x, T* y) {
     kernel::sum(f.outer, f.n, f.inner, x, y);
+    if constexpr (Mean) kernel::scale(f.outer * f.inner, factor<T>(f), y, y);
   }
   template <class T>
   static void pull_back(const Folded& f, const T*, const T*, const T* dy, T* dx) {
-    kernel::sum_backward(f.outer, f.n, f.inner, dy, kernel::compute_t<T>(1), dx);
+    kernel::sum_backward(f.outer, f.n, f.inner, dy, factor<T>(f), dx);
+  }
+
+ private:
+  template <class T>
+  static auto factor(const Folded& f) {
+    return static_cast<kernel::compute_t<T>>(Mean ? 1 / f.all : 1);
   }
 };
-
-struct MeanOf {
-  static constexpr Saved saved{};
-  static constexpr Signature with(const Signature& plain) { return plain.linear_in_each(); }
-  template <class T>
-  static void forward(const Folded& f, const T* x, T* y) {
-    kernel::sum(f.outer, f.n, f.inner, x, y);
-    kernel::scale(f.outer * f.inner, static_cast<kernel::compute_t<T>>(1 / f.all), y, y);
-  }
-  template <class T>
-  static void pull_back(const Folded& f, const T*, const T*, const T* dy, T* dx) {
-    kernel::sum_backward(f.outer, f.n, f.inner, dy, static_cast<kernel::compute_t<T>>(1 / f.all), dx);
-  }
-};
-
+using SumOf = SumOrMeanOf<false>;
+using MeanOf = SumOrMeanOf<true>;
 struct SumOfSquaresOf {
   static constexpr Saved saved{.inputs = 0b1};
   static constexpr Signature with(const Signature& plain) { return plain; }
