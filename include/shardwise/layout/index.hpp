@@ -63,6 +63,15 @@ constexpr Array<T, Size> to_array(const T (&values)[Size]) {
 template <int Rank>
 using Shape = Array<Index, Rank>;
 
+/// The dimensions of both.
+template <int First, int Second>
+constexpr Shape<First + Second> joined(const Shape<First>& first, const Shape<Second>& second) {
+  Shape<First + Second> all{};
+  for (int i = 0; i < First; ++i) all[i] = first[i];
+  for (int i = 0; i < Second; ++i) all[First + i] = second[i];
+  return all;
+}
+
 template <int Rank>
 constexpr Index elements(const Shape<Rank>& shape) {
   Index count = 1;

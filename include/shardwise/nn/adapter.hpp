@@ -45,8 +45,8 @@ class Adapter {
   using Up = tensor_with<typename W::Element, OutDims + 1, MeshType, packed(up_beside(W::layout, reduced))>;
 
   constexpr Adapter(const MeshType& mesh, const Shape<in_dims>& in, const Shape<OutDims>& out)
-      : down(mesh, shape_of(Shape<1>{rank}, in), Init::fan_in(shardwise::elements(in))),
-        up(mesh, shape_of(out, Shape<1>{rank}), Init::constant(0)) {}
+      : down(mesh, joined(Shape<1>{rank}, in), Init::fan_in(shardwise::elements(in))),
+        up(mesh, joined(out, Shape<1>{rank}), Init::constant(0)) {}
 
   /// What it adds to the layer's own product.
   constexpr auto operator()(const Operand auto& x) const {
@@ -88,13 +88,6 @@ class Adapter {
     } else {
       return scale(x, static_cast<double>(alpha) / rank);
     }
-  }
-  template <int First, int Second>
-  static constexpr Shape<First + Second> shape_of(const Shape<First>& first, const Shape<Second>& second) {
-    Shape<First + Second> all{};
-    for (int i = 0; i < First; ++i) all[i] = first[i];
-    for (int i = 0; i < Second; ++i) all[First + i] = second[i];
-    return all;
   }
 };
 

@@ -106,13 +106,6 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
     }
   }
   static constexpr auto give(Operand auto y) { return detail::give<Style>(std::move(y)); }
-
-  static constexpr Shape<OutDims + InDims> joined(const Shape<OutDims>& out, const Shape<InDims>& in) {
-    Shape<OutDims + InDims> all{};
-    for (int i = 0; i < out.size(); ++i) all[i] = out[i];
-    for (int i = 0; i < in.size(); ++i) all[out.size() + i] = in[i];
-    return all;
-  }
 };
 
 }  // namespace shardwise

@@ -34,10 +34,7 @@ struct EmbeddingOp {
 
   template <int Rank>
   static constexpr auto shape(const Shape<Rank>& tokens, const Shape<2>& table) {
-    Shape<Rank + 1> y{};
-    for (int i = 0; i < Rank; ++i) y[i] = tokens[i];
-    y[Rank] = table[1];
-    return y;
+    return joined(tokens, Shape<1>{table[1]});
   }
 
   template <class T, class Id, int Rank>
