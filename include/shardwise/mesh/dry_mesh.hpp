@@ -17,12 +17,10 @@
 namespace shardwise {
 
 template <MeshAxis... Axes>
-class DryMesh {
+class DryMesh : public detail::MeshOnAxes<DryMesh<Axes...>, Axes...> {
  public:
-  using AxesOf = AxisList<Axes...>;
-  using PlanOf = CommunicationPlan<Axes...>;
-  using SizesOf = std::array<int, sizeof...(Axes)>;
-  static constexpr int axes = AxesOf::count;
+  using DryMesh::MeshOnAxes::axes;
+  using typename DryMesh::MeshOnAxes::SizesOf;
   static constexpr bool dry = true;
 
   constexpr DryMesh() = default;
@@ -48,29 +46,11 @@ class DryMesh {
         hosts_along_axes(all, coordinates_, axes, [&](int rank) { return recorder.host_of(rank); }));
   }
 
-  template <class Axis>
-  constexpr int size() const {
-    static_assert(AxesOf::template has<Axis>, "this mesh has no such axis");
-    return sizes()[AxesOf::template index<Axis>];
-  }
-  template <class Axis>
-  constexpr int rank() const {
-    static_assert(AxesOf::template has<Axis>, "this mesh has no such axis");
-    return coordinates_[AxesOf::template index<Axis>];
-  }
-  /// Ranks in all.
-  constexpr int size() const { return place_->ranks.size(); }
-
-  constexpr const MeshSizes& sizes() const { return place_->ranks.sizes; }
   constexpr const MeshSizes& coordinates() const { return coordinates_; }
   constexpr const MeshPlace& place() const { return *place_; }
   constexpr Recorder* recorder() const { return recorder_; }
 
-  /// Parts of its job, as of a real mesh.
-  template <class... Some>
-  constexpr DryMesh<Some...> submesh() const {
-    return part(submesh_ranks<Some...>(coordinates_));
-  }
+  /// A part of its job, as of a real mesh.
   template <class... Some>
   constexpr DryMesh<Some...> part(const MeshRanks<Some...>& ranks) const {
     detail::check_ranks(ranks.grid(), *place_, "part");
@@ -84,16 +64,6 @@ class DryMesh {
     made.coordinates_ = ranks.grid().member(number);
     made.recorder_ = recorder_;
     return made;
-  }
-  constexpr MeshRanks<Axes...> ranks() const { return MeshRanks<Axes...>(place_->ranks); }
-  template <class... Some>
-  constexpr MeshRanks<Some...> submesh_ranks(const MeshSizes& through) const {
-    return ranks().template slice<Some...>(through);
-  }
-  template <class Axis>
-  constexpr MeshSizes at(int position) const {
-    detail::check_position(Axis::name, position, size<Axis>());
-    return AxesOf::template moved<Axis>(coordinates_, position);
   }
 
   friend constexpr bool operator==(const DryMesh& a, const DryMesh& b) {

@@ -51,14 +51,12 @@ inline MeshSizes fitted(const Communicator& ranks, std::span<const char* const> 
 
 }  // namespace detail
 
-/// A cheap handle; all copies are the same mesh, and belong to one thread.
+/// A cheap handle; all copies are the same mesh, and belong to one thread. Its sizes, and parts along axes: `MeshOnAxes`.
 template <MeshAxis... Axes>
-class Mesh {
+class Mesh : public detail::MeshOnAxes<Mesh<Axes...>, Axes...> {
  public:
-  using AxesOf = AxisList<Axes...>;
-  using PlanOf = CommunicationPlan<Axes...>;
-  using SizesOf = std::array<int, sizeof...(Axes)>;
-  static constexpr int axes = AxesOf::count;
+  using Mesh::MeshOnAxes::axes, Mesh::MeshOnAxes::rank;
+  using typename Mesh::MeshOnAxes::AxesOf, typename Mesh::MeshOnAxes::SizesOf;
   static constexpr bool dry = false;
 
   Mesh() = default;
@@ -71,22 +69,8 @@ class Mesh {
             ranks, MeshPlace::job(axes, detail::fitted(ranks, AxesOf::names, sizes)), &AxesOf::text,
             Shared<detail::MeshState>())) {}
 
-  /// Number of ranks along an axis, and this rank's position there.
-  template <class Axis>
-  int size() const {
-    static_assert(AxesOf::template has<Axis>, "this mesh has no such axis");
-    return state_->place.ranks.sizes[AxesOf::template index<Axis>];
-  }
-  template <class Axis>
-  int rank() const {
-    static_assert(AxesOf::template has<Axis>, "this mesh has no such axis");
-    return state_->coordinates[AxesOf::template index<Axis>];
-  }
-  /// Number of ranks in all, and this rank's position among them.
-  int size() const { return state_->all.size(); }
+  /// This rank's position among all.
   int rank() const { return state_->all.rank(); }
-
-  const MeshSizes& sizes() const { return state_->place.ranks.sizes; }
   const MeshSizes& coordinates() const { return state_->coordinates; }
   const MeshPlace& place() const { return state_->place; }
 
@@ -106,31 +90,11 @@ class Mesh {
     return communicator<Axis>().hosts().count() == 1;
   }
 
-  /// The mesh of the ranks that differ from this one along the given axes only, in that order. Collective over them. It
-  /// is a part of the same job: what runs on it is recorded with the job, by the job's axes.
-  template <class... Some>
-  Mesh<Some...> submesh() const {
-    return part(submesh_ranks<Some...>(coordinates()));
-  }
   /// A mesh of any ranks of the job. Collective over them; throws `std::invalid_argument` on a rank that is not among
   /// them, and for ranks that the job does not have.
   template <class... Some>
   Mesh<Some...> part(const MeshRanks<Some...>& ranks) const {
     return Mesh<Some...>(state_->part(ranks.grid(), &AxisList<Some...>::text));
-  }
-
-  /// Which ranks of the job it has. (A mesh that was made of a communicator is a job, and has all of them.)
-  MeshRanks<Axes...> ranks() const { return MeshRanks<Axes...>(state_->place.ranks); }
-  /// Those of the `submesh<Some...>()` of the rank at `through`: of any, by `at`.
-  template <class... Some>
-  MeshRanks<Some...> submesh_ranks(const MeshSizes& through) const {
-    return ranks().template slice<Some...>(through);
-  }
-  /// This rank's coordinates, but `position` along an axis.
-  template <class Axis>
-  MeshSizes at(int position) const {
-    detail::check_position(Axis::name, position, size<Axis>());
-    return AxesOf::template moved<Axis>(coordinates(), position);
   }
 
   /// The recorder, while a `Recording` runs; else null.
