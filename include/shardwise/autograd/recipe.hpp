@@ -33,6 +33,21 @@ using RecipeFor = Shared<Recipe<X>>;
 
 namespace detail {
 
+/// A recipe that calls compute().
+template <TensorType X, class F>
+constexpr RecipeFor<X> recipe_from(F compute) {
+  class Made final : public Recipe<X> {
+   public:
+    constexpr explicit Made(F f) : compute_(std::move(f)) {}
+
+   private:
+    constexpr X compute() override { return compute_(); }
+
+    F compute_;
+  };
+  return Shared<Made>::make(std::move(compute));
+}
+
 [[noreturn, gnu::cold, gnu::noinline]] inline void value_has_changed() {
   throw std::logic_error(
       "Tape::backward: a parameter was changed after the forward pass that used it: the gradient would be "

@@ -50,19 +50,13 @@ class RedistributeNode final : public TapeNode {
 };
 
 /// The recipe of a value whose bytes are those of `X`'s.
-template <TensorType X, TensorType Y>
-class RelabelledRecipe final : public Recipe<Y> {
- public:
-  constexpr explicit RelabelledRecipe(RecipeFor<X> from) : from_(std::move(from)) {}
-
- private:
-  constexpr Y compute() override {
-    const X& x = from_->value();
+template <TensorType Y, TensorType X>
+constexpr RecipeFor<Y> relabelled(const RecipeFor<X>& from) {
+  return recipe_from<Y>([from] {
+    const X& x = from->value();
     return Y(x.mesh(), x.shape(), x.buffer());
-  }
-
-  RecipeFor<X> from_;
-};
+  });
+}
 
 /// `Y`, made from the operand `X`; or an error, because a gradient through a pending maximum is not defined.
 template <class X, class Y>
@@ -130,7 +124,7 @@ constexpr auto redistribute_to(X x, const detail::Communication& as = {}) {
               as.backward_of(data_type_of<typename Y::Element>()), detail::element_sum<typename Y::Element>,
               slot_of(x), slot);
           if constexpr (OperandTraits<X>::tracked && same_data(From::layout, Y::layout)) {
-            if (x.recipe()) return RecipeFor<Y>(Shared<detail::RelabelledRecipe<From, Y>>::make(x.recipe()));
+            if (x.recipe()) return detail::relabelled<Y>(x.recipe());
           }
           return RecipeFor<Y>();
         },

@@ -21,9 +21,6 @@ namespace shardwise {
 template <TensorType X, PackedSharding How = 0>
 using finished_gradient_of = relaid<X, packed(finished_layout(X::layout, unpacked(How)))>;
 
-template <TensorType X, PackedSharding How = 0>
-class Parameter;
-
 namespace detail {
 
 /// What all copies of a parameter share, with the type that it is stored in.
@@ -41,27 +38,10 @@ struct TypedParameterCell final : ParameterCell {
       "a parameter is used that was moved from, with its model: use the model that it was moved to");
 }
 
-/// The value of a gathered parameter in the backward pass, when it is gathered again.
-template <TensorType X, PackedSharding How>
-class GatheredRecipe final : public Recipe<X> {
- public:
-  constexpr explicit GatheredRecipe(const Parameter<X, How>& parameter)
-      : parameter_(parameter), changes_(parameter.cell()->changes()) {}
-
- private:
-  constexpr X compute() override {
-    if (parameter_.cell()->changes() != changes_) value_has_changed();
-    return parameter_.value();
-  }
-
-  Parameter<X, How> parameter_;
-  unsigned changes_;
-};
-
 }  // namespace detail
 
 /// `X` is the type that operations use, `How` a packed `Sharding`. Copies of a parameter are one parameter.
-template <TensorType X, PackedSharding How>
+template <TensorType X, PackedSharding How = 0>
 class Parameter {
  public:
   static_assert(X::is_float, "a parameter is of floating-point numbers: it has a gradient");
@@ -135,10 +115,13 @@ class Parameter {
     return cell()->typed.writable();
   }
 
-  /// For operations that need the value in their pullback.
+  /// For operations that need the value in their pullback: in the backward pass it is gathered again.
   constexpr RecipeFor<X> recipe() const requires(is_gathered) {
     cell()->read_backward = true;
-    return Shared<detail::GatheredRecipe<X, How>>::make(*this);
+    return detail::recipe_from<X>([parameter = *this, changes = cell()->changes()] {
+      if (parameter.cell()->changes() != changes) detail::value_has_changed();
+      return parameter.value();
+    });
   }
 
  private:

@@ -49,23 +49,13 @@ constexpr Y evaluate(const Op& op, [[maybe_unused]] Buffer& residual, const X&..
 }
 
 /// The recipe of an operation's result.
-template <class Op, TensorType Y, class Numbers, TensorType... X>
-class OpRecipe;
-
-template <class Op, TensorType Y, int... I, TensorType... X>
-class OpRecipe<Op, Y, std::integer_sequence<int, I...>, X...> final : public Recipe<Y>,
-                                                                      private Numbered<I, Kept<X>>... {
- public:
-  constexpr explicit OpRecipe(const Op& op, const Kept<X>&... x) : Numbered<I, Kept<X>>(x)..., op_(op) {}
-
- private:
-  constexpr Y compute() override {
+template <TensorType Y, class Op, TensorType... X>
+constexpr RecipeFor<Y> recipe_of(const Op& op, const Kept<X>&... x) {
+  return recipe_from<Y>([op, x...] {
     Buffer residual;
-    return evaluate<Y>(op_, residual, Numbered<I, Kept<X>>::value.value()...);
-  }
-
-  Op op_;
-};
+    return evaluate<Y>(op, residual, x.value()...);
+  });
+}
 
 /// What `apply` leaves on a tape.
 template <class Op, TensorType Y, class Numbers, class... Sources>
@@ -78,7 +68,6 @@ struct Recorded<Op, Y, std::integer_sequence<int, I...>, Sources...> {
   using Node =
       OpNode<Op, Y, Numbers,
              NodeInput<tensor_of<Sources>, (saved >> I & 1u) != 0, OperandTraits<Sources>::tracked>...>;
-  using RecipeOf = OpRecipe<Op, Y, Numbers, tensor_of<Sources>...>;
 };
 
 }  // namespace detail
@@ -100,7 +89,7 @@ constexpr auto apply(const Op& op, const X&... x) {
         using Recorded = detail::Recorded<Op, Y, std::make_integer_sequence<int, sizeof...(X)>, X...>;
         tape.record<typename Recorded::Node>(op, result, std::move(residual), slot, x...);
         if constexpr (detail::recomputed<Op>) {
-          return RecipeFor<Y>(Shared<typename Recorded::RecipeOf>::make(op, kept(x)...));
+          return detail::recipe_of<Y>(op, kept(x)...);
         } else {
           return RecipeFor<Y>();
         }
