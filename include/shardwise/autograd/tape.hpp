@@ -37,6 +37,17 @@ class TapeNode : public Pooled<TapeNode> {
   TapeNode* previous_ = nullptr;
 };
 
+/// A node that is pulled back by a call of `pullback`, which holds what it needs.
+template <class F>
+class PullbackNode final : public TapeNode {
+ public:
+  constexpr explicit PullbackNode(F pullback) : pullback_(std::move(pullback)) {}
+  constexpr bool pull_back(BackwardPart part) override { return pullback_(part); }
+
+ private:
+  F pullback_;
+};
+
 /// Work on gradients that goes on beside a backward pass, and is done when that ends.
 class BackwardTask : public Pooled<BackwardTask> {
  public:

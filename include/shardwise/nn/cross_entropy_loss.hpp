@@ -113,52 +113,38 @@ constexpr double write_loss(Y& y, const Targets& targets, const Terms* of_rows,
 
 /// The pullback. Logits that nobody else holds any more become their gradient in place.
 template <class Terms, class T, bool OfEachRow, TensorType Logits, TensorType Targets>
-class CrossEntropyNode final : public TapeNode {
- public:
-  constexpr CrossEntropyNode(Logits logits, Targets targets, Buffer terms, Buffer weights,
-                             const kernel::TargetDistribution& expected, double rows,
-                             Shared<GradientSlot> from, Shared<GradientSlot> to)
-      : logits_(std::move(logits)),
-        targets_(std::move(targets)),
-        terms_(std::move(terms)),
-        weights_(std::move(weights)),
-        expected_(expected),
-        rows_(rows),
-        from_(std::move(from)),
-        to_(std::move(to)) {}
+struct CrossEntropyPullback {
+  Logits given;
+  Targets targets;
+  Buffer terms;
+  Buffer weights;  // that `expected` has
+  kernel::TargetDistribution expected;
+  double rows;  // that the sum is divided by
+  Shared<GradientSlot> from, to;
 
-  constexpr bool pull_back(BackwardPart) override {
-    const Buffer dy = to_->pass();
+  constexpr bool operator()(BackwardPart) {
+    const Buffer dy = to->pass();
     if (!dy) return false;
-    const auto logits = logits_.view();
-    Recorder* recorder = logits_.mesh().recorder();
+    const auto logits = given.view();
+    Recorder* recorder = given.mesh().recorder();
     if (recorder) recorder->compute(3 * logits.elements());
     Buffer gradient;
-    if (logits_.unique()) {
-      gradient = logits_.buffer();
+    if (given.unique()) {
+      gradient = given.buffer();
     } else {
-      gradient = allocate_buffer(logits_.buffer(), recorder, logits_.buffer()->bytes, from_->use());
+      gradient = allocate_buffer(given.buffer(), recorder, given.buffer()->bytes, from->use());
     }
     using L = typename Logits::Element;
     if constexpr (!Logits::MeshOf::dry) {
       const T* of_loss = static_cast<const T*>(dy->data);
-      const double factor = OfEachRow ? 1 : static_cast<double>(*of_loss) / rows_;
+      const double factor = OfEachRow ? 1 : static_cast<double>(*of_loss) / rows;
       kernel::cross_entropy_backward(logits.rows(), logits.columns(), logits.begin.back(), logits.data,
-                                     static_cast<const Terms*>(terms_->data), targets_.data(), expected_,
-                                     factor, static_cast<L*>(gradient->data), OfEachRow ? of_loss : nullptr);
+                                     static_cast<const Terms*>(terms->data), targets.data(), expected, factor,
+                                     static_cast<L*>(gradient->data), OfEachRow ? of_loss : nullptr);
     }
-    from_->add(std::move(gradient), element_sum<L>, recorder);
+    from->add(std::move(gradient), element_sum<L>, recorder);
     return false;
   }
-
- private:
-  Logits logits_;
-  Targets targets_;
-  Buffer terms_;
-  Buffer weights_;  // that `expected_` has
-  kernel::TargetDistribution expected_;
-  double rows_;  // that the sum is divided by
-  Shared<GradientSlot> from_, to_;
 };
 
 /// What both kinds do.
@@ -227,11 +213,12 @@ class CrossEntropy {
     return on_common_tape(
         std::move(y),
         [&](Tape& tape, const Y&, const auto& slot) {
-          using Node = detail::CrossEntropyNode<Terms, typename Y::Element, OfEachRow, tensor_of<X>,
-                                                tensor_of<Targets>>;
+          using Pullback = detail::CrossEntropyPullback<Terms, typename Y::Element, OfEachRow, tensor_of<X>,
+                                                        tensor_of<Targets>>;
           auto from = slot_of(given);
-          tape.record<Node>(given_up(std::forward<Logits>(given)), targets, std::move(terms),
-                            std::move(weights), expected, rows, std::move(from), slot);
+          tape.record<PullbackNode<Pullback>>(Pullback{given_up(std::forward<Logits>(given)), targets,
+                                                       std::move(terms), std::move(weights), expected, rows,
+                                                       std::move(from), slot});
           return RecipeFor<Y>();
         },
         given, targets_given);

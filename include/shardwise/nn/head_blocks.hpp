@@ -160,35 +160,30 @@ class ComputedGradientsNode final : public TapeNode {
 
 /// The pullback where the logits are computed again, of a loss L or of the losses of each row.
 template <class Terms, class L, bool OfEachRow, class XInput, class WInput, TensorType Targets>
-class LinearCrossEntropyNode final : public TapeNode {
+struct LinearCrossEntropyPullback {
   using X = typename XInput::TensorOf;
   using T = typename X::Element;
 
- public:
-  template <class XSource, class WSource>
-  constexpr LinearCrossEntropyNode(const XSource& x, const WSource& w, Targets targets, Buffer terms,
-                                   Buffer weights, const kernel::TargetDistribution& expected,
-                                   Index at_a_time, double rows, Shared<GradientSlot> loss)
-      : x_(x),
-        w_(w),
-        targets_(std::move(targets)),
-        terms_(std::move(terms)),
-        weights_(std::move(weights)),
-        expected_(expected),
-        at_a_time_(at_a_time),
-        rows_(rows),
-        loss_(std::move(loss)) {}
+  XInput x;
+  WInput w;
+  Targets targets;
+  Buffer terms;
+  Buffer weights;  // that `expected` has
+  kernel::TargetDistribution expected;
+  Index at_a_time;
+  double rows;  // that the sum is divided by
+  Shared<GradientSlot> loss;
 
-  constexpr bool pull_back(BackwardPart) override {
-    const Buffer dy = loss_->pass();
+  constexpr bool operator()(BackwardPart) {
+    const Buffer dy = loss->pass();
     if (!dy) return false;
-    x_.fetch();
-    w_.fetch();
-    Recorder* recorder = targets_.mesh().recorder();
-    GradientTarget dx(x_.slot, dy, x_.bytes(), recorder, true, false);
-    GradientTarget dw(w_.slot, dy, w_.bytes(), recorder, true, false);
+    x.fetch();
+    w.fetch();
+    Recorder* recorder = targets.mesh().recorder();
+    GradientTarget dx(x.slot, dy, x.bytes(), recorder, true, false);
+    GradientTarget dw(w.slot, dy, w.bytes(), recorder, true, false);
     HeadBlocks<T, X::rank, typename Targets::Element> head{
-        {x_.extents}, {w_.extents}, nullptr, expected_, at_a_time_};
+        {x.extents}, {w.extents}, nullptr, expected, at_a_time};
     const Buffer piece = allocate_buffer(dy, recorder, head.bytes_of_piece(), MemoryUse::activation);
     const Index bytes_of_sum = WInput::tracked ? head.bytes_of_sum() : 0;
     const Buffer sum = allocate_buffer(dy, recorder, bytes_of_sum, MemoryUse::activation);
@@ -196,16 +191,16 @@ class LinearCrossEntropyNode final : public TapeNode {
       recorder->compute((1 + XInput::tracked + WInput::tracked) * head.product_flops() + 3 * head.elements());
     }
     if constexpr (!X::MeshOf::dry) {
-      head.x = dx.argument(x_.extents);
-      head.w = dw.argument(w_.extents);
-      head.targets = targets_.data();
+      head.x = dx.argument(x.extents);
+      head.w = dw.argument(w.extents);
+      head.targets = targets.data();
       if (bytes_of_sum > 0) head.wide = static_cast<kernel::compute_t<T>*>(sum->data);
       const auto* of_loss = static_cast<const L*>(dy->data);
-      const double factor = OfEachRow ? 1 : static_cast<double>(*of_loss) / rows_;
+      const double factor = OfEachRow ? 1 : static_cast<double>(*of_loss) / rows;
       T* logits = static_cast<T*>(piece->data);
       head.for_each_piece([&](Index first, Index count) {
         head.logits(first, count, logits);
-        head.pull_back(first, count, logits, static_cast<const Terms*>(terms_->data), factor,
+        head.pull_back(first, count, logits, static_cast<const Terms*>(terms->data), factor,
                        OfEachRow ? of_loss : nullptr);
       });
       head.round_sum();
@@ -214,17 +209,6 @@ class LinearCrossEntropyNode final : public TapeNode {
     dw.deliver(dy, element_sum<T>, recorder);
     return false;
   }
-
- private:
-  XInput x_;
-  WInput w_;
-  Targets targets_;
-  Buffer terms_;
-  Buffer weights_;  // that `expected_` has
-  kernel::TargetDistribution expected_;
-  Index at_a_time_;
-  double rows_;  // that the sum is divided by
-  Shared<GradientSlot> loss_;
 };
 
 }  // namespace shardwise::detail

@@ -178,11 +178,12 @@ class LinearCrossEntropy {
                               Gradient{std::move(dx), slot_of(x_given)}, MeshView(mesh), rows, all_rows,
                               slot);
           } else {
-            using Node = detail::LinearCrossEntropyNode<
-                Terms, L, OfEachRow, detail::NodeInput<tensor_of<X>, true, OperandTraits<X>::tracked>,
-                detail::NodeInput<tensor_of<W>, true, OperandTraits<W>::tracked>, tensor_of<Targets>>;
-            tape.record<Node>(x_given, w_given, targets, terms, weights, head.expected, pieces_.rows, rows,
-                              slot);
+            using XInput = detail::NodeInput<tensor_of<X>, true, OperandTraits<X>::tracked>;
+            using WInput = detail::NodeInput<tensor_of<W>, true, OperandTraits<W>::tracked>;
+            using Pullback =
+                detail::LinearCrossEntropyPullback<Terms, L, OfEachRow, XInput, WInput, tensor_of<Targets>>;
+            tape.record<PullbackNode<Pullback>>(Pullback{XInput(x_given), WInput(w_given), targets, terms,
+                                                         weights, head.expected, pieces_.rows, rows, slot});
           }
           return RecipeFor<Y>();
         },
