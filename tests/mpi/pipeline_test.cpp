@@ -80,14 +80,22 @@ Found expected(int micro_batches, bool tied, double max_norm = 0.5) {
   return found;
 }
 
+/// As `LlamaPart::of`, but each stage begins after the attention of a layer.
+LlamaPart within_layers(const LlamaConfig& config, const std::vector<int>& rank_of_stage, int stage) {
+  const auto stages = static_cast<Index>(rank_of_stage.size());
+  const Index first = config.layers * stage / stages, last = config.layers * (stage + 1) / stages;
+  const bool begins = stage == 0, ends = stage + 1 == stages;
+  return {first, last - first + (ends ? 0 : 1), begins, ends, !begins, !ends};
+}
+
 template <class Plan>
 Found in_pipeline(const Job& job, const PipelineSchedule& schedule, bool tied, bool recomputes = false,
-                  double max_norm = 0.5) {
+                  double max_norm = 0.5, decltype(&LlamaPart::of) division = LlamaPart::of) {
   const Pipeline pipeline(job, schedule);
   using Part = Llama<Stage, Plan, double>;
   const LlamaConfig config = config_of(tied);
   auto stages = pipeline.stages([&](int stage, const Stage& mesh) {
-    Part part(mesh, config, LlamaPart::of(config, pipeline.schedule().rank_of_stage, stage));
+    Part part(mesh, config, division(config, pipeline.schedule().rank_of_stage, stage));
     part.recompute_layers = recomputes;
     return part;
   });
@@ -150,6 +158,24 @@ TEST_CASE("every schedule gives the gradients of one rank") {
       }
     }
   }
+}
+
+TEST_CASE("stages begin and end within layers, whatever the plan") {
+  const int ranks = world().size();
+  const Job job(world(), {ranks, 1, 1});
+  for (const bool tied : {false, true}) {
+    const Found right = expected(4, tied);
+    for (const auto& entry : schedules(ranks, 4)) {
+      INFO(entry.first);
+      check(in_pipeline<LlamaTensorParallel<>>(job, entry.second, tied, false, 0.5, within_layers), right);
+      check(in_pipeline<LlamaTensorParallel<>>(job, entry.second, tied, true, 0.5, within_layers), right);
+    }
+    using Sharded = PlanWith<LlamaTensorParallel<>, FullyShard<dp>>;
+    check(in_pipeline<Sharded>(job, zb_h1(ranks, 4), tied, true, 0.5, within_layers), right);
+  }
+  const Stage mesh(self(), {1, 1});
+  CHECK_THROWS_WITH(Llama<Stage>(mesh, config_of(false), {0, 1, true, true, true, true}),
+                    "Llama: 1 layers cannot begin with an MLP or end with an attention as asked");
 }
 
 // ---- Loss curves --------------------------------------------------------------------------------------------------

@@ -61,6 +61,23 @@ constexpr auto both_ends = step(zb_v, 2, {0, 1, 0});
 static_assert(both_ends.count<pp>(send) == 2 + 2 && both_ends.count<pp>(send, Phase::forward) == 2);
 static_assert(both_ends.bytes<pp>() == 4 * block + 2 * Index{sizeof(double)});
 
+/// Of the parameters that the rank at `coordinates` keeps, of a model with 3 layers and a head of its own: a stage ends within one.
+constexpr std::int64_t parameters_of(const Job::SizesOf& sizes, const Job::SizesOf& coordinates) {
+  LlamaConfig odd = config;
+  odd.layers = 3;
+  odd.tied = false;
+  Recorder recorder;
+  const Job job(recorder, sizes, coordinates);
+  const Pipeline pipeline(job, gpipe(sizes[0], 1));
+  const auto stages = pipeline.stages([&](int stage, const Stage& mesh) {
+    return Llama<Stage>(mesh, odd, LlamaPart::of(odd, pipeline.schedule().rank_of_stage, stage));
+  });
+  recorder.restart();
+  return CommunicationPlan<pp, dp, tp>(recorder.record(), job.sizes()).parameter_bytes();
+}
+static_assert(parameters_of({2, 1, 1}, {0, 0, 0}) + parameters_of({2, 1, 1}, {1, 0, 0}) ==
+              parameters_of({1, 1, 1}, {0, 0, 0}));
+
 /// Halves of layers, of each stage.
 template <int Stages>
 constexpr std::array<Index, Stages> division(const LlamaConfig& model,
@@ -72,7 +89,7 @@ constexpr std::array<Index, Stages> division(const LlamaConfig& model,
     Index& here = halves[static_cast<std::size_t>(stage)];
     here = 2 * part.layers - int{part.begins_with_mlp} - int{part.ends_with_attention};
     const bool follows = 2 * part.first_layer + int{part.begins_with_mlp} == before;
-    if (here > 0 && (!follows || part.begins != (stage == 0) || part.ends != (stage + 1 == Stages)))
+    if ((here > 0 && !follows) || part.begins != (stage == 0) || part.ends != (stage + 1 == Stages))
       return {};
     before += here;
   }

@@ -12,7 +12,7 @@
 /// ```
 
 #include <shardwise/mesh/communication_plan.hpp>
-#include <shardwise/mesh/mesh_ranks.hpp>
+#include <shardwise/mesh/mesh_on_axes.hpp>
 
 namespace shardwise {
 

@@ -11,6 +11,7 @@
 /// ```
 
 #include <shardwise/mesh/communication_plan.hpp>
+#include <shardwise/mesh/mesh_on_axes.hpp>
 #include <shardwise/mesh/mesh_state.hpp>
 #include <shardwise/mesh/same_on_all_ranks.hpp>
 

@@ -21,9 +21,6 @@
 namespace shardwise {
 
 template <MeshAxis... Axes>
-class CommunicationPlan;
-
-template <MeshAxis... Axes>
 class MeshRanks {
  public:
   using AxesOf = AxisList<Axes...>;
@@ -78,55 +75,6 @@ constexpr void check_ranks(const RankGrid& ranks, const MeshPlace& in_job, const
     fail({who, ": rank ", *bad, " of the mesh is there twice, or is none of the job's ", in_job.job_size()});
   }
 }
-
-/// What meshes of any kind say of themselves. `Self` has `place()`, `coordinates()`, and `part(ranks)`, a mesh of its kind.
-template <class Self, MeshAxis... Axes>
-class MeshOnAxes {
- public:
-  using AxesOf = AxisList<Axes...>;
-  using PlanOf = CommunicationPlan<Axes...>;
-  using SizesOf = std::array<int, sizeof...(Axes)>;
-  static constexpr int axes = AxesOf::count;
-
-  /// Number of ranks along an axis, and this rank's position there.
-  template <class Axis>
-  constexpr int size() const {
-    static_assert(AxesOf::template has<Axis>, "this mesh has no such axis");
-    return sizes()[AxesOf::template index<Axis>];
-  }
-  template <class Axis>
-  constexpr int rank() const {
-    static_assert(AxesOf::template has<Axis>, "this mesh has no such axis");
-    return self().coordinates()[AxesOf::template index<Axis>];
-  }
-  /// Number of ranks in all.
-  constexpr int size() const { return self().place().ranks.size(); }
-  constexpr const MeshSizes& sizes() const { return self().place().ranks.sizes; }
-
-  /// The mesh of the ranks that differ from this one along the given axes only, in that order. Collective over them. It
-  /// is a part of the same job: what runs on it is recorded with the job, by the job's axes.
-  template <class... Some>
-  constexpr auto submesh() const {
-    return self().part(submesh_ranks<Some...>(self().coordinates()));
-  }
-  /// Which ranks of the job it has. (A mesh that was made of a communicator is a job, and has all of them.)
-  constexpr MeshRanks<Axes...> ranks() const { return MeshRanks<Axes...>(self().place().ranks); }
-  /// Those of the `submesh<Some...>()` of the rank at `through`: of any, by `at`.
-  template <class... Some>
-  constexpr MeshRanks<Some...> submesh_ranks(const MeshSizes& through) const {
-    return ranks().template slice<Some...>(through);
-  }
-  /// This rank's coordinates, but `position` along an axis.
-  template <class Axis>
-  constexpr MeshSizes at(int position) const {
-    if (position < 0 || position >= size<Axis>())
-      fail({"at: axis ", Axis::name, " has ", size<Axis>(), " ranks, and none at ", position});
-    return AxesOf::template moved<Axis>(self().coordinates(), position);
-  }
-
- private:
-  constexpr const Self& self() const { return static_cast<const Self&>(*this); }
-};
 
 }  // namespace detail
 }  // namespace shardwise

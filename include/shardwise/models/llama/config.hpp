@@ -32,8 +32,8 @@ struct LlamaConfig {
   constexpr Index parameters() const {
     return (tied ? 1 : 2) * vocabulary * features + features + layers * (2 * features + layer_weights());
   }
-  /// What computes as much as the head and a layer's attention, in layers, for sequences of `context` tokens: each attends
-  /// to half of them, or to its window.
+  /// The work of the head, and of a layer's attention, where that of a layer is 1: for sequences of `context` tokens, each of which
+  /// attends to half of them, or to its window.
   constexpr double head_in_layers() const { return real(vocabulary * features) / real(layer_work()); }
   constexpr double attention_in_layers() const {
     return 1 - real(3 * features * hidden) / real(layer_work());

@@ -113,7 +113,8 @@ constexpr auto if_here(bool here, const auto& x, const auto& half) {
   if constexpr (std::is_same_v<Y, std::remove_cvref_t<decltype(x)>>) {
     if (!here) return x;
   } else if (!here) {
-    throw std::logic_error("a layer that changes the layout of its input cannot be divided over two stages");
+    throw std::logic_error(
+        "Llama: no stage begins or ends within a layer whose first half gives another type than it takes");
   }
   return half(x);
 }
@@ -138,21 +139,21 @@ class LlamaLayer : public Module<LlamaLayer<MeshType, PlanType, T>> {
   /// x: [batch, sequence, features], and so is the result. With documents, see `LlamaAttention`; with a cache, x are
   /// the tokens that follow those in it.
   constexpr auto forward(const auto& x, auto&&... documents_or_cache) const {
-    auto h = detail::if_here(has_attention, x, [&](const auto& in) {
+    auto h = detail::if_here(has_attention_, x, [&](const auto& in) {
       return add(in, attention(attention_norm(in), documents_or_cache...));
     });
-    return detail::if_here(has_mlp, h, [&](const auto& in) { return add(in, mlp(mlp_norm(in))); });
+    return detail::if_here(has_mlp_, h, [&](const auto& in) { return add(in, mlp(mlp_norm(in))); });
   }
   constexpr auto keys(const auto& x) const {
     return attention.keys(detail::taken_by(attention, attention_norm(x)));
   }
 
   constexpr void visit(auto&& f) {
-    if (has_attention) {
+    if (has_attention_) {
       f("attention_norm", attention_norm);
       f("attention", attention);
     }
-    if (has_mlp) {
+    if (has_mlp_) {
       f("mlp_norm", mlp_norm);
       f("mlp", mlp);
     }
@@ -163,8 +164,18 @@ class LlamaLayer : public Module<LlamaLayer<MeshType, PlanType, T>> {
   Norm<"mlp_norm"> mlp_norm;
   Mlp mlp;
 
-  /// Which halves are here: a stage of a pipeline may end between them. Of the other, no parameter has a value.
-  bool has_attention = true, has_mlp = true;
+  /// A stage of a pipeline may begin or end between the halves: the other one is not here, nor is its memory.
+  constexpr void drop_attention() {
+    has_attention_ = false;
+    [[maybe_unused]] const auto gone = std::pair(std::move(attention_norm), std::move(attention));
+  }
+  constexpr void drop_mlp() {
+    has_mlp_ = false;
+    [[maybe_unused]] const auto gone = std::pair(std::move(mlp_norm), std::move(mlp));
+  }
+
+ private:
+  bool has_attention_ = true, has_mlp_ = true;
 };
 
 }  // namespace shardwise

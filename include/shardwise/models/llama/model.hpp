@@ -104,8 +104,8 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
     }
     layers.first_number = static_cast<std::size_t>(part.first_layer);
     layers.make(static_cast<std::size_t>(part.layers), static_cast<std::size_t>(config.layers), mesh, config);
-    if (part.begins_with_mlp) itself(layers.front(), [](auto& layer) { layer.has_attention = false; });
-    if (part.ends_with_attention) itself(layers.back(), [](auto& layer) { layer.has_mlp = false; });
+    if (part.begins_with_mlp) itself(layers.front(), [](auto& layer) { layer.drop_attention(); });
+    if (part.ends_with_attention) itself(layers.back(), [](auto& layer) { layer.drop_mlp(); });
     if (part.ends) norm.emplace(mesh, config.features, config.epsilon);
     if (config.tied) {
       if constexpr (!tieable) {

@@ -20,9 +20,9 @@ struct LlamaPart {
   bool begins = true, ends = true;
   bool begins_with_mlp = false, ends_with_attention = false;
 
-  /// Stage number `stage` of a pipeline, of whose stages each is on one of its ranks. Each begins where what is computed before it
-  /// is nearest to its share, between two layers or within one; or half a layer from there, as long as that makes ranks with
-  /// several stages more alike.
+  /// Stage number `stage` of a pipeline, whose stage i is on rank `rank_of_stage[i]`. At first each stage begins where what is
+  /// computed before it is nearest to its share, between two layers or within one; then borders move by half layers as long as
+  /// that makes the work of ranks more alike. Throws `std::out_of_range` if there is no such stage or rank.
   static constexpr LlamaPart of(const LlamaConfig& config, const std::vector<int>& rank_of_stage, int stage) {
     const std::vector<Index> begins = halves_before(config.checked(), rank_of_stage);
     const Index first = begins.at(static_cast<std::size_t>(stage)),
