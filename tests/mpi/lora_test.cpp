@@ -119,6 +119,11 @@ TEST_CASE("logits, losses, gradients and steps are PyTorch's") {
 using Grid = Mesh<dp, tp>;
 using OnGrid = LlamaAdapted<LlamaTensorParallel<>, 3, 6>;
 
+// A second adapter is not overlooked where the first is within a style of its own.
+using Sharded = Styles<Lora<ColwiseParallel<tp>, 8>, Zero<1, dp>>;
+static_assert(WellFormed<detail::style_problem<Grid, ModuleKind::linear, Sharded>>);
+static_assert(IllFormed<detail::style_problem<Grid, ModuleKind::linear, Lora<Sharded, 4>>>);
+
 template <class PlanType>
 struct Step {
   template <class MeshType>

@@ -83,9 +83,11 @@ struct SharedAxis<std::tuple<Axis, Seen...>> {
 
 /// See `LowRank`.
 template <class Part>
-inline constexpr bool is_adapter = requires {
+inline constexpr int adapters_in = requires {
   Part::rank;
 };
+template <class... Parts>
+inline constexpr int adapters_in<Styles<Parts...>> = (0 + ... + adapters_in<Parts>);
 
 template <class Part, class As>
 inline constexpr bool communicates_as =
@@ -104,7 +106,7 @@ struct StyleProblem<MeshType, Kind, Styles<Parts...>, Rest...> {
         return Refused<Reason::styles_name_one_axis_twice, On<Axis>, Got<Parts...>>{};
       } else if constexpr (!communicate_alike<Parts...>) {
         return Refused<Reason::styles_communicate_as_different_types, Got<Parts...>>{};
-      } else if constexpr ((is_adapter<Parts> + ...) > 1) {
+      } else if constexpr (adapters_in<Styles<Parts...>> > 1) {
         return Refused<Reason::layer_has_two_adapters, Got<Parts...>>{};
       } else if constexpr (!style_levels<Styles<Parts...>, MeshType>().nests()) {
         return Refused<Reason::left_data_axis_has_the_lower_zero_level, Got<Parts...>>{};
