@@ -80,7 +80,8 @@ class Optimizer {
   /// The last backward pass of a step, and the step: `backward_and_reduce(loss, module, reduction)` and `step(module)`, bit by
   /// bit, with the same communication. But when the pass has ended, each parameter is updated as soon as its own gradient is
   /// there, beside those that are on the way; except those that are gathered after it, which come in the order of their use.
-  /// Throws as `step` does, before the pass begins. If communication fails, some parameters may have been updated.
+  /// Throws for another module, or an empty group, before the pass begins. If communication fails, some parameters may have been
+  /// updated.
   template <class Loss, class Module, class Problem = typename detail::LossProblem<Loss>::type>
   constexpr void backward_and_step(const Loss& loss, Module& module) {
     const detail::ParameterList cells = detail::parameters_of(module);

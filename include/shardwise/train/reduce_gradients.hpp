@@ -60,7 +60,7 @@ class GradientReducer final : public BackwardTask {
   /// complete, without waiting for the unit that they belong to.
   constexpr void watch(const detail::ParameterList& cells) {
     for (detail::ParameterCell* cell : cells) {
-      cell->finished.set_listener(nullptr);  // what a pass that threw had on the way is forgotten
+      cell->finished.forget();  // what a pass that threw had on the way
       if (last_ && cell->layouts.waits && buckets_.goes_alone(cell->stored, travels(*cell)))
         watched_.emplace_back(*this, *cell);
     }
