@@ -81,14 +81,12 @@ RankPlan plan_of_rank(const StepJob& job, const JobSizes& at) {
   return {at, plan, plan.flops() - plan_step(kept, at).flops()};
 }
 
-/// Blocks shrink with the rank along each axis, so if the first rank and the last have the same, all have. Only the
-/// norm's arithmetic differs, which ranks with copies leave to the first of them.
-bool alike(const StepPlan& a, const StepPlan& b) {
-  if (!same_communication(a, b) || a.peak_bytes() != b.peak_bytes()) return false;
+/// Blocks shrink with the rank along each axis, so if the first rank and the last have the same, all have; unless it is asked
+/// what they send to other hosts. Only the norm's arithmetic differs, which ranks with copies leave to the first of them.
+bool alike(const StepJob& job, const StepPlan& a, const StepPlan& b) {
+  if (job.ranks_per_host > 0 || !same_communication(a, b) || a.peak_bytes() != b.peak_bytes()) return false;
   for (auto phase : {sw::Phase::forward, sw::Phase::backward}) {
-    if (a.flops(phase) != b.flops(phase) || a.bytes_to_other_hosts(phase) != b.bytes_to_other_hosts(phase)) {
-      return false;
-    }
+    if (a.flops(phase) != b.flops(phase)) return false;
   }
   for (int use = 0; use < sw::memory_uses; ++use) {
     if (a.peak_bytes(static_cast<sw::MemoryUse>(use)) != b.peak_bytes(static_cast<sw::MemoryUse>(use))) {
@@ -124,7 +122,7 @@ void print_job(const StepJob& job) {
   if (job.ranks_per_host > 0) std::printf("hosts of %d ranks that follow one another\n", job.ranks_per_host);
 }
 
-/// The part of a step in which ranks compute nothing, if messages take no time.
+/// An estimate of the part of a step in which ranks compute nothing: see `costs_of`.
 double idle_part(const StepJob& job, const sw::PipelineSchedule& schedule) {
   const sw::ScheduleProof proof = sw::prove(sw::with_messages(schedule), costs_of(job));
   double idle = 0;
@@ -136,8 +134,8 @@ double idle_part(const StepJob& job, const sw::PipelineSchedule& schedule) {
 void print_stages(const StepJob& job) {
   const sw::PipelineSchedule schedule = schedule_of(job);
   if (schedule.stages() == 1) return;
-  std::printf("%s: ranks compute nothing in %.0f %% of the time, by the arithmetic of the stages\n",
-              job.schedule.c_str(), 100 * idle_part(job, schedule));
+  std::printf("%s: ranks compute nothing in about %.0f %% of the time\n", job.schedule.c_str(),
+              100 * idle_part(job, schedule));
   for (int rank = 0; rank < schedule.ranks(); ++rank) {
     std::string stages;
     for (int stage = 0; stage < schedule.stages(); ++stage) {
@@ -155,7 +153,7 @@ void print_plans(const StepJob& job, const std::vector<RankPlan>& plans) {
   const RankPlan& first = plans.front();
   if (plans.size() == 1) {
     std::printf("%s", sw::plan_table(title(first).c_str(), first.plan).c_str());
-  } else if (alike(first.plan, plans[1].plan)) {
+  } else if (alike(job, first.plan, plans[1].plan)) {
     std::printf("%s", sw::plan_table("all ranks alike", first.plan).c_str());
   } else {
     const bool staged = job.sizes[0] > 1;  // then neither is the largest
@@ -225,6 +223,7 @@ void print_json(const StepJob& job, const std::vector<RankPlan>& plans, double s
                    {"tied", model.tied},
                    {"element", job.bf16 ? "bfloat16" : "float32"}};
   json["mesh"] = by_axis(job.sizes);
+  json["ranks_per_host"] = job.ranks_per_host;
   json["step"] = {{"batch", job.batch},
                   {"context", model.context},
                   {"micro_batches", job.micro_batches},
@@ -240,7 +239,7 @@ void print_json(const StepJob& job, const std::vector<RankPlan>& plans, double s
   json["pipeline"] = {{"idle", idle_part(job, schedule)}, {"rank_of_stage", schedule.rank_of_stage}};
   json["ranks"] = Json::array();
   for (const RankPlan& each : plans) json["ranks"].push_back(plan_json(job, each));
-  json["alike"] = plans.size() > 1 && alike(plans[0].plan, plans[1].plan);
+  json["alike"] = plans.size() > 1 && alike(job, plans[0].plan, plans[1].plan);
   json["seconds"] = seconds;
   std::printf("%s\n", json.dump(2).c_str());
 }

@@ -72,7 +72,8 @@ inline sw::PipelineSchedule schedule_of(const StepJob& job) {
   return sw::pipeline_schedule(job.schedule, job.sizes[0], job.chunks, static_cast<int>(job.micro_batches));
 }
 
-/// What stages compute by the numbers of their products: a backward pass has two for each of a forward pass.
+/// What stages take, estimated by their products: a backward pass has two for each of a forward pass, of layers and head alike,
+/// nothing is recomputed, and messages take no time.
 inline sw::Costs costs_of(const StepJob& job) {
   sw::Costs costs;
   const std::vector<int> ranks = schedule_of(job).rank_of_stage;

@@ -5,6 +5,8 @@
 /// @file
 /// The picture of a pipeline schedule.
 
+#include <numeric>
+
 #include <shardwise/layout/svg.hpp>
 #include <shardwise/schedule/messages.hpp>
 
@@ -19,13 +21,12 @@ class SchedulePicture {
         costs_(costs),
         proof_(prove(schedule, costs)),
         timeline_(Walk(schedule, costs).run(true)) {
-    double smallest = 0;
-    const auto take = [&](double cost) {
-      if (cost > 0 && (smallest == 0 || cost < smallest)) smallest = cost;
-    };
+    double smallest = 0;  // of a stage like the mean
     for (double cost : {costs.forward, costs.backward_input, costs.backward_weight}) {
-      if (costs.stages.empty()) take(cost);
-      for (double times : costs.stages) take(cost * times);
+      if (cost > 0 && (smallest == 0 || cost < smallest)) smallest = cost;
+    }
+    if (const auto& stages = costs.stages; !stages.empty()) {
+      smallest *= std::accumulate(stages.begin(), stages.end(), 0.0) / static_cast<double>(stages.size());
     }
     scale_ = smallest > 0 ? 18 / smallest : 0;
   }
