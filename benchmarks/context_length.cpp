@@ -3,8 +3,8 @@
 
 /// @file
 /// How much memory the training step of a Llama takes with one long sequence over all ranks: by its plan, by the recorder,
-/// and of the process. Prints a line of JSON, of the rank that takes most; `--longest` searches for the longest sequence whose
-/// plan stays below so many megabytes, and runs that one.
+/// and of the process. Prints a line of JSON, each number of the rank with most; `--longest` searches for the longest sequence
+/// whose plan stays below so many megabytes, and runs that one. "seconds" are of making the model and all steps.
 
 #include <shardwise/mesh/dry_mesh.hpp>
 #include <shardwise/nn/ring_attention.hpp>
@@ -26,9 +26,9 @@ struct Options {
   std::string style = "ring";
 };
 
-/// As many steps on this mesh, of real ranks or of one that is simulated.
+/// The steps on this mesh, of real ranks or of one that is simulated.
 template <class Style, class MeshType>
-constexpr void train(const MeshType& mesh, const Options& options, sw::Index tokens, int steps) {
+constexpr void train(const MeshType& mesh, const Options& options, sw::Index tokens) {
   using Plan = sw::PlanWith<
       sw::PlanAnd<sw::LlamaTensorParallel<sw::tp>, sw::Use<"layers.*.attention.inner_attention", Style>>,
       sw::FullyShard<sw::cp>>;
@@ -37,7 +37,7 @@ constexpr void train(const MeshType& mesh, const Options& options, sw::Index tok
   sw::initialize(model, 3);
   sw::AdamW adamw;
   const auto ids = sw::zeros<std::int32_t, sw::Shard<1>, sw::Replicate>(mesh, {1, tokens});
-  for (int i = 0; i < steps; ++i) {
+  for (int i = 0; i < options.steps; ++i) {
     sw::Tape tape;
     const auto loss = model(tape.constant(ids), ids, sw::LinearCrossEntropyLoss());
     tape.backward(loss);
@@ -48,8 +48,8 @@ constexpr void train(const MeshType& mesh, const Options& options, sw::Index tok
 template <class Style>
 double planned_megabytes(const Options& options, sw::Index tokens, int rank) {
   using Dry = sw::DryMesh<sw::cp, sw::tp>;
-  const auto plan = sw::trace<Dry>(
-      {sw::world().size(), 1}, [&](const Dry& mesh) { train<Style>(mesh, options, tokens, 2); }, {rank, 0});
+  const auto plan = sw::trace<Dry>({sw::world().size(), 1},
+                                   [&](const Dry& mesh) { train<Style>(mesh, options, tokens); }, {rank, 0});
   return static_cast<double>(plan.peak_bytes()) / (1 << 20);
 }
 
@@ -67,20 +67,21 @@ void run(const Options& options) {
     for (; step >= 16; step /= 2) {
       if (planned(enough + step) <= options.longest) enough += step;
     }
+    if (enough == 0) throw std::invalid_argument("context_length: no sequence fits into so few megabytes");
     tokens = enough;
   }
   const double plan = planned(tokens), before = benchmarks::status_megabytes("VmRSS:");
   const sw::Mesh<sw::cp, sw::tp> mesh(ranks, {sw::any, 1});
   sw::Recording recording(mesh);
   const double begin = MPI_Wtime();
-  train<Style>(mesh, options, tokens, options.steps);
-  std::array<double, 4> most{(MPI_Wtime() - begin) / options.steps,
+  train<Style>(mesh, options, tokens);
+  std::array<double, 4> most{MPI_Wtime() - begin,
                              static_cast<double>(recording.plan().peak_bytes()) / (1 << 20),
                              benchmarks::status_megabytes("VmHWM:"), before};
   ranks.all_reduce(most.data(), most.data(), 4, sw::DataType::f64, sw::ReduceOp::max);
   if (ranks.rank() != 0) return;
   std::printf(
-      "{\"style\": \"%s\", \"cp\": %d, \"tokens\": %td, \"step\": %.2f, \"planned_mb\": %.1f, "
+      "{\"style\": \"%s\", \"cp\": %d, \"tokens\": %td, \"seconds\": %.2f, \"planned_mb\": %.1f, "
       "\"recorded_mb\": %.1f, \"process_mb\": %.1f, \"at_start_mb\": %.1f}\n",
       options.style.c_str(), ranks.size(), tokens, most[0], plan, most[1], most[2], most[3]);
 }

@@ -5,7 +5,7 @@
 /// The training step of a Llama over all ranks, tensor parallel or data parallel: what llama_step.py compares with
 /// PyTorch. Prints a line of JSON with medians over the steps, of the slowest rank. Several ways to compute the loss,
 /// and to update, are run in turn, A B B A …, and get a line each, with the median of the ratios to the first one's
-/// neighbouring steps.
+/// neighbouring steps. With updates beside communication, "backward" has the updates in it, and "optimizer" nothing.
 
 #include <sys/resource.h>
 

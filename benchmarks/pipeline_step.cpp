@@ -103,6 +103,7 @@ int main(int argc, char** argv) {
     if (options.batch % options.micro_batches != 0) {
       throw std::invalid_argument("pipeline_step: --batch must be a multiple of --micro-batches");
     }
+    options.model.context = options.sequence;
     run(options);
     return 0;
   });
