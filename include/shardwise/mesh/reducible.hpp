@@ -65,8 +65,8 @@ MpiWords words_of() {
     MpiWords made{MPI_DATATYPE_NULL, MPI_OP_NULL};
     check_mpi(MPI_Type_contiguous(static_cast<int>(sizeof(M)), MPI_BYTE, &made.type), "MPI_Type_contiguous");
     check_mpi(MPI_Type_commit(&made.type), "MPI_Type_commit");
-    const auto combine = [](void* in, void* inout, int* count, MPI_Datatype*) {
-      M::combine(Index{*count}, static_cast<const M*>(in), static_cast<M*>(inout));
+    const auto combine = [](void* values, void* combined, int* count, MPI_Datatype*) {
+      M::combine(Index{*count}, static_cast<const M*>(values), static_cast<M*>(combined));
     };
     check_mpi(MPI_Op_create(combine, 1, &made.op), "MPI_Op_create");
     return made;
