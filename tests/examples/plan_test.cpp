@@ -273,13 +273,14 @@ TEST_CASE("the documentation shows what the program prints") {
 TEST_CASE("what goes to other hosts is what is reduced along dp, if a host has the ranks of tp") {
   const std::string options = "--model small --dp 2 --tp 2 --zero 0 --batch 2";
   const auto across = [&](const std::string& hosts) {
-    const Json rank = plan(options + hosts).at("ranks").at(0);
+    const Json planned = plan(options + hosts).at("ranks").at(0);
     std::int64_t bytes = 0;
-    for (const Json& each : rank.at("bytes_to_other_hosts")) bytes += each.get<std::int64_t>();
+    for (const Json& each : planned.at("bytes_to_other_hosts")) bytes += each.get<std::int64_t>();
     return bytes;
   };
   std::int64_t sent = 0;  // an all-reduce sends half of it twice, others half
-  for (const Json& each : plan(options).at("ranks").at(0).at("collectives")) {
+  const Json rank = plan(options).at("ranks").at(0);
+  for (const Json& each : rank.at("collectives")) {
     if (each.at("axes") != std::vector<std::string>{"dp"}) continue;
     sent += each.at("bytes").get<std::int64_t>() / (each.at("kind") == "all_reduce" ? 1 : 2);
   }
