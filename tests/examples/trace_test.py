@@ -20,7 +20,7 @@ def amounts(process):
     """Bytes by kind, and flops, of a process."""
     sums = {}
     for event in events:
-        if event["pid"] == process and event["ph"] in "Xb" and "unit" in event["args"]:
+        if event["pid"] == process and event["ph"] in "Xib" and "unit" in event["args"]:
             for amount in ("flops", "bytes"):
                 key = (event["name"], event["args"]["phase"], event["args"]["unit"], amount)
                 sums[key] = sums.get(key, 0) + event["args"].get(amount, 0)
@@ -32,4 +32,4 @@ for rank in range(ranks):
     assert {unit for _, _, unit, _ in recorded} == {"", "tokens", "layers.0", "layers.1", "head"}, recorded
     lasts = [sum(e["dur"] for e in events if e["pid"] == p and e["ph"] == "X" and e["name"] == "compute")
              for p in (rank, ranks + rank)]
-    assert lasts[0] > 0 and lasts[1] <= lasts[0] * 1.001, lasts
+    assert lasts[0] > 0 and lasts[1] <= lasts[0] * 1.01, lasts

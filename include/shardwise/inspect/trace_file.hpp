@@ -52,7 +52,7 @@ class TraceEntries {
         add("b", what, 0, {id, at(event.begin), args});
         add("e", what, 0, {id, at(event.end), R"("args":{})"});
       } else {
-        add("X", what, 0, {at(event.begin), lasting(event.begin, event.end), args});
+        add_span(what, 0, event.begin, event.end, args);
       }
       std::string bytes;
       for (int use = 0; use < memory_uses; ++use) {
@@ -63,8 +63,8 @@ class TraceEntries {
           {at(times[static_cast<std::size_t>(&event - events.data())]), R"("args":{)", bytes, "}"});
     }
     for (const UnitSpan& each : unit_spans(events)) {
-      add("X", text({name_of(each.phase), " ", names_.of_unit(each.unit)}), 1,
-          {at(each.begin), lasting(each.begin, each.end), R"("args":{})"});
+      add_span(text({name_of(each.phase), " ", names_.of_unit(each.unit)}), 1, each.begin, each.end,
+               R"("args":{})");
     }
     return std::move(all_);
   }
@@ -75,22 +75,29 @@ class TraceEntries {
                   thread, ","}) +
             text(rest) + "},\n";
   }
+  /// What takes no time is an instant: viewers confuse the beginning of a span without length with its end.
+  void add_span(std::string_view name, int thread, double begin, double end, std::string_view args) {
+    const long long lasts = eighths(end) - eighths(begin);
+    if (lasts > 0) {
+      add("X", name, thread, {at(begin), microseconds("dur", lasts), args});
+    } else {
+      add("i", name, thread, {at(begin), R"("s":"t",)", args});
+    }
+  }
   std::string name_of_event(const Event& event, bool first) const {
     if (event.computes()) return first ? "begin" : "compute";
     const char* kind = event.kind == Collective::send ? "message" : name_of(event.kind);
     return text({event.waits ? "wait for " : "", kind, " over ", names_.of_axes(event.axes)});
   }
-  static std::string microseconds(const char* what, long long nanoseconds) {
+  /// Of a microsecond: sums of such times are exact, in nanoseconds too. Viewers add a beginning and a length, and take what
+  /// begins before the end of another to be a part of it.
+  long long eighths(double seconds) const { return std::llround((seconds - zero_) * 8e6); }
+  static std::string microseconds(const char* what, long long eighths) {
     char text[48];
-    std::snprintf(text, sizeof text, "\"%s\":%.3f,", what, static_cast<double>(nanoseconds) * 1e-3);
+    std::snprintf(text, sizeof text, "\"%s\":%.3f,", what, static_cast<double>(eighths) / 8);
     return text;
   }
-  long long nanoseconds(double seconds) const { return std::llround((seconds - zero_) * 1e9); }
-  std::string at(double seconds) const { return microseconds("ts", nanoseconds(seconds)); }
-  /// The difference of rounded times: viewers take what begins before the end of another to be a part of it.
-  std::string lasting(double begin, double end) const {
-    return microseconds("dur", nanoseconds(end) - nanoseconds(begin));
-  }
+  std::string at(double seconds) const { return microseconds("ts", eighths(seconds)); }
 
   int process_;
   const StepNames& names_;
