@@ -51,7 +51,8 @@ struct LlamaPart {
     const std::size_t stages = rank_of_stage.size();
     const double attention = config.attention_in_layers(), head = config.head_in_layers();
     const auto layers = [=](Index halves) {
-      return static_cast<double>(halves / 2) + (halves % 2 != 0 ? attention : 0);
+      const Index whole = halves / 2;
+      return static_cast<double>(whole) + (halves % 2 != 0 ? attention : 0);
     };
     const double share = (static_cast<double>(config.layers) + head) / static_cast<double>(stages);
     std::vector<Index> before(stages + 1, 2 * config.layers);
