@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "fragile_node.hpp"
 #include "module_check.hpp"
 
 namespace shardwise::testing {
@@ -207,19 +208,6 @@ struct replica {
 };
 using Hybrid = Mesh<replica, dp>;
 constexpr Index vocabulary = 13, features = 10;
-
-/// Throws when the backward pass comes to it, if it is told to.
-class Fragile final : public TapeNode {
- public:
-  explicit Fragile(const bool& fails) : fails_(fails) {}
-  bool pull_back(BackwardPart) override {
-    if (fails_) throw std::runtime_error("fragile");
-    return false;
-  }
-
- private:
-  const bool& fails_;
-};
 
 /// A table with two names, whose gradient is rows; a unit that is called twice; parameters within and without a unit, without one, frozen,
 /// and without a gradient. Where they must be in a unit, they are.

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "fragile_node.hpp"
 #include "module_check.hpp"
 
 namespace shardwise::testing {
@@ -22,19 +23,6 @@ namespace {
 
 using Grid = Mesh<dp, tp>;
 constexpr Index vocabulary = 13, features = 10, hidden = 14;  // of 2, 3 and 4 ranks some divide none
-
-/// What is between the units on the tape: it can be told to throw when the backward pass comes to it.
-class Fragile final : public TapeNode {
- public:
-  explicit Fragile(const bool& fails) : fails_(fails) {}
-  bool pull_back(BackwardPart) override {
-    if (fails_) throw std::runtime_error("fragile");
-    return false;
-  }
-
- private:
-  const bool& fails_;
-};
 
 /// Table; norm and up; down. Each a unit. Level 0 has nothing to gather: the same model unsharded.
 template <class MeshType, int Level>
