@@ -21,14 +21,19 @@ struct Costs {
   std::vector<double> stages{};  ///< so many times as long each stage takes; empty: all are alike
 
   constexpr double of(const Action& action) const {
-    const Work work = action.work;
-    const double both = backward_input + backward_weight;
-    const double of_work = work == Work::forward           ? forward
-                           : work == Work::backward        ? both
-                           : work == Work::backward_input  ? backward_input
-                           : work == Work::backward_weight ? backward_weight
-                                                           : 0;
-    return stages.empty() ? of_work : of_work * detail::at(stages, action.stage);
+    const double times = stages.empty() ? 1 : detail::at(stages, action.stage);
+    switch (action.work) {
+      case Work::forward:
+        return times * forward;
+      case Work::backward:
+        return times * (backward_input + backward_weight);
+      case Work::backward_input:
+        return times * backward_input;
+      case Work::backward_weight:
+        return times * backward_weight;
+      default:
+        return 0;  // messages
+    }
   }
 };
 
