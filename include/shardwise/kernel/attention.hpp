@@ -33,6 +33,7 @@ void attend(const AttentionShape& s, const QueryBlock& block, const T* q, const 
   std::fill_n(sum, lanes, C{0});
   load_queries(s, block, static_cast<C>(s.scale), q, columns, out);
   std::fill_n(out, rows * width, C{0});
+  for (Index r = 0; r < rows; ++r) prefetch(d, o + block.offset(s, r));
   for (Index r = 0; s.adds && r < rows; ++r) {
     maximum[r] = lse[block.lse_offset(s, r)];
     if (maximum[r] == -std::numeric_limits<C>::infinity()) continue;
@@ -90,6 +91,8 @@ void attend_backward(const AttentionShape& s, const QueryBlock& block, const T* 
     const C log_sum = lse[block.lse_offset(s, r)];
     shift[r] = log_sum == -std::numeric_limits<C>::infinity() ? C{0} : log_sum;
     delta[r] = static_cast<C>(dot(d, o + at, d_o + at));
+    prefetch(d, o + at + block.count * s.heads * d);
+    if (gradient.q) prefetch(d, gradient.q + at);
   }
   std::fill_n(dq, rows * width, C{0});
   const SeenKeys seen(s, block);

@@ -140,6 +140,7 @@ Rows<compute_t<T>> pack_keys(const AttentionShape& s, const T* x, compute_t<T>* 
   const Index d = s.head_dim, width = padded<compute_t<T>>(d);
   for (Index r = 0; r < s.keys; ++r) {
     const T* row = x + r * s.kv_heads * d;
+    prefetch(d, row + 16 * s.kv_heads * d);
     SHARDWISE_INDEPENDENT
     for (Index c = 0; c < d; ++c) packed[r * width + c] = widen(row[c]);
     std::fill(packed + r * width + d, packed + (r + 1) * width, compute_t<T>{0});
@@ -164,6 +165,7 @@ template <class T>
 void unpack_keys(const AttentionShape& s, const compute_t<T>* packed, T* x) {
   const Index width = padded<compute_t<T>>(s.head_dim);
   for (Index r = 0; r < s.keys; ++r) {
+    prefetch(s.head_dim, x + (r + 16) * s.kv_heads * s.head_dim);
     leave_row(s, compute_t<T>{1}, packed + r * width, x + r * s.kv_heads * s.head_dim);
   }
 }
@@ -180,13 +182,10 @@ void load_queries(const AttentionShape& s, const QueryBlock& block, compute_t<T>
     SHARDWISE_INDEPENDENT
     for (Index c = 0; c < d; ++c) to[c] = factor * widen(row[c]);
     std::fill(to + d, to + width, C{0});
+    prefetch(d, row + block.count * s.heads * d);
   }
   std::fill(packed + rows * width, packed + lanes * width, C{0});
-  for (Index c = 0; c < d; ++c) {
-    C* to = columns + c * lanes;
-    SHARDWISE_INDEPENDENT
-    for (Index r = 0; r < lanes; ++r) to[r] = packed[r * width + c];
-  }
+  transpose_block(lanes, width, packed, width, columns, lanes);
 }
 
 /// Sets scores [cols, lanes] of the keys from `first` on that their query does not see to -∞.

@@ -70,15 +70,6 @@ using SmoothedRowTerms = RowTerms<C, true>;
 
 namespace detail {
 
-/// Asks for n elements that are read or written next, past the end of an array too. The hardware does not see
-/// far enough beyond the arithmetic of an exponential: in place, this makes the gradient three times as fast.
-template <class T>
-[[gnu::always_inline]] inline void prefetch(Index n, const T* x) {
-  const auto begin = reinterpret_cast<std::uintptr_t>(x),
-             end = begin + static_cast<std::uintptr_t>(n) * sizeof(T);
-  for (auto line = begin; line < end; line += 64) __builtin_prefetch(reinterpret_cast<const void*>(line));
-}
-
 template <class C>
 struct MaximumAndSum {
   C maximum, sum;

@@ -33,6 +33,41 @@ struct Register {
   static constexpr Index count = register_bytes / sizeof(C);
 };
 
+/// to[c, r] = from[r, c], where both extents are multiples of `Lanes<C>::count`. A square of registers is transposed in as
+/// many rounds as its side has bits; each interleaves the first half of its rows with the second.
+template <class C>
+void transpose_block(Index rows, Index cols, const C* from, Index from_stride, C* to, Index to_stride) {
+  if constexpr (register_bytes == 0) {
+    for (Index c = 0; c < cols; ++c) {
+      for (Index r = 0; r < rows; ++r) to[c * to_stride + r] = from[r * from_stride + c];
+    }
+  } else {
+    using Vector = typename Register<C>::type;
+    constexpr int side = Register<C>::count, half = side / 2;
+    const auto transpose = [&]<int... i>(const C* x, C* y, std::integer_sequence<int, i...>) {
+      Vector row[side], next[side];
+      (std::memcpy(&row[i], x + i * from_stride, sizeof(Vector)), ...);
+#pragma GCC unroll 4
+      for (int round = 1; round < side; round *= 2) {
+#pragma GCC unroll 8
+        for (int r = 0; r < half; ++r) {
+          const Vector a = row[r], b = row[half + r];
+          next[2 * r] = __builtin_shufflevector(a, b, (i / 2 + i % 2 * side)...);
+          next[2 * r + 1] = __builtin_shufflevector(a, b, (half + i / 2 + i % 2 * side)...);
+        }
+        ((row[i] = next[i]), ...);
+      }
+      (std::memcpy(y + i * to_stride, &row[i], sizeof(Vector)), ...);
+    };
+    for (Index r = 0; r < rows; r += side) {
+      for (Index c = 0; c < cols; c += side) {
+        transpose(from + r * from_stride + c, to + c * to_stride + r,
+                  std::make_integer_sequence<int, side>{});
+      }
+    }
+  }
+}
+
 /// A tile of C (+)= op(A) · B in registers.
 template <int Rows, int Columns, Transpose ta, class C>
 #if defined(__clang__) && defined(__AVX512F__)
