@@ -109,7 +109,12 @@ class PipelineRun {
     const std::vector<Action>& actions = at(schedule_.actions, rank_);
     for (std::size_t i = 0; i < actions.size(); ++i) {
       expect(actions, i);
-      carry_out(actions[i]);
+      if (nobody_waits_between(actions, i)) {
+        const Action& inputs = actions[i++];
+        carry_out({Work::backward, inputs.stage, inputs.micro_batch});
+      } else {
+        carry_out(actions[i]);
+      }
     }
     sent_.clear();
     reducer_.finish();
@@ -131,6 +136,14 @@ class PipelineRun {
     return at(passes_, stage * schedule_.micro_batches + micro_batch);
   }
   constexpr bool is_here(int stage) const { return at(schedule_.rank_of_stage, stage) == rank_; }
+  /// Whether this action and the next are both parts of one backward, and no other rank needs what the first gives: at once they
+  /// are faster, and need not keep the gradients between them.
+  constexpr bool nobody_waits_between(const std::vector<Action>& actions, std::size_t i) const {
+    const auto [work, stage, micro_batch, overlaps] = actions[i];
+    return work == Work::backward_input && i + 1 < actions.size() &&
+           actions[i + 1] == Action{Work::backward_weight, stage, micro_batch} &&
+           (stage == 0 || is_here(stage - 1));
+  }
   constexpr bool is_last(int stage) const { return stage + 1 == schedule_.stages(); }
 
   /// Begins the receives up to action `now`, and some ahead of it, so that they move beside what is computed.
