@@ -224,6 +224,45 @@ TEST_CASE("tokens across the border of an answer") {
   CHECK(answer("abc", "defg") == Range{1, 3});  // "cd" is learned: the prompt alone has another token there
 }
 
+TEST_CASE("a dialogue of many messages is read in a time that grows with its length") {
+  struct Counting : ByteTokenizer {
+    std::size_t* encoded;
+    std::vector<std::int32_t> encode(std::string_view text) const {
+      *encoded += text.size();
+      return ByteTokenizer::encode(text);
+    }
+  };
+  Json messages = Json::array();
+  for (int i = 0; i < 20'000; ++i)
+    messages.push_back({{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", std::to_string(i)}});
+  const ChatTemplate chat(chatml);
+  std::size_t encoded = 0;
+  Counting counting;
+  counting.encoded = &encoded;
+  const auto documents = documents_of(Json{{"messages", messages}}.dump(), {.chat = chat}, counting);
+  CHECK(encoded <= 2 * documents[0].tokens.size());
+  const std::string text = shown(documents[0]);
+  CHECK(
+      text.starts_with("<|im_start|>user\n0<|im_end|>\n<|im_start|>assistant\n[1<|im_end|>\n]<|im_start|>"));
+  CHECK(text.ends_with("<|im_start|>assistant\n[19999<|im_end|>\n]"));
+}
+
+TEST_CASE("an encoder that puts a space before a text, and answers among spaces") {
+  struct Spaced : ByteTokenizer {
+    std::vector<std::int32_t> encode(std::string_view text) const {
+      return ByteTokenizer::encode(" " + std::string(text));
+    }
+  };
+  auto message = [](const char* role, const char* content) -> Json {
+    return {{"role", role}, {"content", content}};
+  };
+  const Json line = {{"messages",
+                      {message("user", "a"), message("assistant", "b"), message("user", " "),
+                       message("assistant", "  c"), message("assistant", "d")}}};
+  const JsonLinesOptions options{.chat = ChatTemplate("{% for m in messages %}{{ m.content }}{% endfor %}")};
+  CHECK(shown(documents_of(line.dump(), options, Spaced())[0]) == " a[b] [  c][d]");
+}
+
 TEST_CASE("lines that are no documents") {
   CHECK(
       refusal_of_line("{\"text\": ") ==
@@ -257,6 +296,14 @@ TEST_CASE("lines that are no documents") {
           late) ==
       ":3: messages: the chat template writes the beginning of a dialogue otherwise when it goes on, so that "
       "answers cannot be told apart");
+  const JsonLinesOptions early{
+      .chat = ChatTemplate("{% if add_generation_prompt %}!{% endif %}{% for m in messages %}{{ "
+                           "m.content }}{% endfor %}")};
+  CHECK(
+      refusal_of_line(
+          R"({"messages": [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}, {"role": "assistant", "content": "c"}]})",
+          early)
+          .find("writes the beginning of a dialogue otherwise") != std::string::npos);
   CHECK_THROWS_WITH_AS(documents_of("\n"), "there are no documents in the files", std::runtime_error);
   CHECK_THROWS_AS(read_json_lines({"nowhere.jsonl"}, ByteTokenizer()), std::runtime_error);
 }

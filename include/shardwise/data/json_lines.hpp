@@ -35,16 +35,27 @@ struct JsonLinesOptions {
 namespace detail {
 
 /// The tokens of a text, of which some parts, [begin, end) in bytes, are to be learned. A token that only begins within a part
-/// is none of it, one that only ends there is: what is before a part is encoded by itself, to see how far the tokens agree.
+/// is none of it, one that only ends there is: what is before a part is encoded by itself, to see how far the tokens agree; or
+/// what follows a part before it, if all tokens agree and it is more than the spaces that an encoder may put before a text.
 template <class Encode>
 TrainingDocument encoded(std::string_view text, const std::vector<std::pair<std::size_t, std::size_t>>& parts,
                          Encode encode) {
   TrainingDocument document{encode(text), {}};
+  std::size_t border = 0;  // which `known` tokens are before
+  Index known = 0;
   auto tokens_before = [&](std::size_t bytes) -> Index {
-    if (bytes == 0) return 0;
+    if (bytes == border) return known;
     if (bytes == text.size()) return static_cast<Index>(document.tokens.size());
-    const std::vector<std::int32_t> before = encode(text.substr(0, bytes));
-    return std::ranges::mismatch(before, document.tokens).in1 - before.begin();
+    for (;; border = 0, known = 0) {
+      const std::vector<std::int32_t> before = encode(text.substr(border, bytes - border));
+      const std::span rest = std::span(document.tokens).subspan(static_cast<std::size_t>(known));
+      const Index agree = std::ranges::mismatch(before, rest).in1 - before.begin();
+      const bool all = agree == std::ssize(before);
+      const bool blank = text.substr(0, bytes).find_first_not_of(' ', border) == text.npos;
+      if (border > 0 && (blank || !all)) continue;
+      if (all) border = bytes, known += agree;
+      return all ? known : agree;
+    }
   };
   for (const auto& [begin, end] : parts) {
     const Index first = tokens_before(begin), last = tokens_before(end);
@@ -59,23 +70,27 @@ inline std::string rendered(const ChatTemplate& chat, const JsonPart& messages,
   messages.for_each([](const JsonPart& message) {
     for (const char* key : {"role", "content"}) message.get<std::string>(key);
   });
-  const std::string text = chat.render(messages.json(), false);
-  Json some = Json::array();
-  auto bytes_of = [&](bool prompt) {
-    const std::string beginning = chat.render(some, prompt);
-    if (!text.starts_with(beginning)) {
+  const Json& all = messages.json();
+  std::vector<std::size_t> begins, own;
+  const std::string text = chat.render(all, false, 0, all.size(), begins);
+  // Those of the first `count` messages: of the last alone, where one loop has written what is before it. All would be quadratic work.
+  auto bytes_of = [&](std::size_t count, bool prompt) {
+    const std::size_t first = begins.size() == all.size() ? count - 1 : 0;
+    const std::string some = chat.render(all, prompt, first, count, own);
+    const std::size_t before = first > 0 && !own.empty() ? own[0] : 0, begin = first > 0 ? begins[first] : 0;
+    const std::string_view rest = std::string_view(some).substr(before);
+    if (!text.starts_with(some.substr(0, before)) ||
+        !std::string_view(text).substr(begin).starts_with(rest)) {
       messages.fail(
           "the chat template writes the beginning of a dialogue otherwise when it goes on, so that "
           "answers cannot be told apart");
     }
-    return beginning.size();
+    return begin + rest.size();
   };
-  messages.for_each([&](const JsonPart& message) {
-    const bool answers_now = message.get<std::string>("role") == "assistant";
-    const std::size_t begin = answers_now && !some.empty() ? bytes_of(true) : 0;
-    some.push_back(message.json());
-    if (answers_now) answers.emplace_back(begin, bytes_of(false));
-  });
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i]["role"] == "assistant")
+      answers.emplace_back(i > 0 ? bytes_of(i, true) : 0, bytes_of(i + 1, false));
+  }
   return text;
 }
 

@@ -59,8 +59,19 @@ class ChatTemplate {
 
   /// The text of messages, a list of {"role": …, "content": …}.
   std::string render(const Json& messages, bool add_generation_prompt) const {
-    return detail::naming(
-        source_, [&] { return detail::TemplateRun(pieces_, names(add_generation_prompt)).run(messages); });
+    std::vector<std::size_t> begins;
+    return render(messages, add_generation_prompt, 0, messages.size(), begins);
+  }
+  /// The same of messages `first` to `end`, as the last of a dialogue; `begins` gets where in the text each of them begins, once
+  /// for each loop through them.
+  std::string render(const Json& messages, bool add_generation_prompt, std::size_t first, std::size_t end,
+                     std::vector<std::size_t>& begins) const {
+    return detail::naming(source_, [&] {
+      detail::TemplateRun run(pieces_, names(add_generation_prompt));
+      std::string text = run.run(messages, first, end);
+      begins = run.begins();
+      return text;
+    });
   }
 
  private:

@@ -76,12 +76,17 @@ class TemplateRun {
 
   /// Throws for what is not supported, also where a run would not come to.
   void check() { block({}); }
-  std::string run(const Json& messages) {
+  /// The text of messages `first` to `end`, as the last of a dialogue.
+  std::string run(const Json& messages, std::size_t first, std::size_t end) {
     messages_ = &messages;
+    begin_ = first;
+    end_ = end;
     live_ = true;
     block({});
     return out_;
   }
+  /// Where in it each of them begins, once for each loop.
+  const std::vector<std::size_t>& begins() const { return begins_; }
 
  private:
   [[noreturn]] void refuse() const {
@@ -149,15 +154,15 @@ class TemplateRun {
     const std::string variable = name();
     if (name() != "in" || !lists_.contains(rest_) || !message_name_.empty()) refuse();
     message_name_ = variable;
-    const std::size_t begin = at_, count = live_ ? messages_->size() : 0;
+    const std::size_t begin = at_, count = live_ ? end_ : 0;
     const bool before = live_;
     const Names outside = names_;
     live_ = count > 0;
-    std::size_t i = 0;
+    std::size_t i = std::min(begin_, count);
     do {
       at_ = begin;
       names_ = outside;
-      if (live_) message_ = &(*messages_)[i];
+      if (live_) message_ = &(*messages_)[i], begins_.push_back(out_.size());
       first_ = i == 0;
       last_ = i + 1 == count;
       block({"endfor"});
@@ -281,6 +286,8 @@ class TemplateRun {
   Names names_;
   std::set<std::string, std::less<>> lists_{"messages"};
   const Json *messages_ = nullptr, *message_ = nullptr;
+  std::size_t begin_ = 0, end_ = 0;  // of the messages that there are
+  std::vector<std::size_t> begins_;
   std::string message_name_;  // none outside of a loop
 };
 
