@@ -172,6 +172,20 @@ TEST_CASE("queries are sharded along another axis as well") {
   }
 }
 
+TEST_CASE("key/value heads that ranks cannot share: the style that replicates them is named") {
+  const sw::Mesh<cp> mesh(sw::world(), {sw::any});
+  const Index ranks = mesh.size();
+  const auto q = sw::randn<double, Shard<1>>(mesh, {1, 5, 2 * ranks, 4}, 1),
+             k = sw::randn<double, Shard<1>>(mesh, {1, 5, 1, 4}, 2);
+  CHECK_NOTHROW(sw::styled<sw::InnerAttention, UlyssesShared<cp>>()(q, k, k, sw::AttentionOptions()));
+  const auto refused = [&] {
+    sw::styled<sw::InnerAttention, Ulysses<cp>>()(q, k, k, sw::AttentionOptions());
+  };
+  if (ranks == 1) return;
+  CHECK_THROWS_WITH_AS(refused(), doctest::Contains("UlyssesShared does so where Ulysses shards them"),
+                       std::invalid_argument);
+}
+
 TEST_CASE("a layer on ranks that share heads, too") {
   using Tensor = sw::LlamaTensorParallel<tp>;
   using Sequence = sw::LlamaSequenceParallel<tp>;

@@ -213,8 +213,10 @@ constexpr void check_heads(Index heads, Index kv_heads, const Layout& q, const L
     const std::string needs = text({"which need key/value heads ", needed, " to ", needed_end});
     const std::string has = text({"but it has ", held.begin, " to ", held.end()});
     const char* cure = "along a mesh axis of its own, to the right of those that shard them";
+    const bool ulysses = k.axes_sharding(dim) == cutting && axes.find("cp ") != axes.npos;
     fail({"attention: ", heads, " heads and ", kv_heads, " key/value heads do not fit on ", axes, ": ", rank,
-          ", ", needs, ", ", has, "; replicate the key/value heads (Reduced) ", cure});
+          ", ", needs, ", ", has, "; replicate the key/value heads (Reduced) ", cure,
+          ulysses ? ": UlyssesShared does so where Ulysses shards them" : ""});
   }
 }
 
