@@ -317,11 +317,17 @@ TEST_CASE("what is wrong in a config.json is named with file, key and value") {
                 {"high_freq_factor", 4},
                 {"original_max_position_embeddings", 8}}) ==
         "rope_scaling: low_freq_factor is 4.0, expected less than high_freq_factor, 4.0");
-  CHECK(
-      has(with("vocab_size", Index{1} << 60), "more bytes than are counted: vocab_size 1152921504606846976"));
-  CHECK(has(with("num_hidden_layers", Index{1} << 60), "more bytes than are counted"));
+  CHECK(with("vocab_size", Index{1} << 60) ==
+        "LlamaConfig: vocabulary is 1152921504606846976, which must be 2147483647 or less");
+  CHECK(with("num_hidden_layers", 1000000000) ==
+        "LlamaConfig: layers is 1000000000, which must be 65536 or less");
+  CHECK(has(with("hidden_size", Index{6} << 50),
+            "more bytes than are counted: vocabulary 32, features 6755399441055744"));
   CHECK(has(with("head_dim", Index{1} << 62), "more bytes than are counted"));
   CHECK(has(with("intermediate_size", std::numeric_limits<Index>::max()), "more bytes than are counted"));
+  LlamaConfig endless;
+  endless.context = std::numeric_limits<Index>::max();
+  CHECK(endless.checked().attention_in_layers() == doctest::Approx(1));
 
   const auto no_json = folder.file("broken.json", "{\"vocab_size\": 32");
   CHECK(has(error_of([&] { sw::read_llama_config(no_json); }), "broken.json: not JSON: "));

@@ -34,25 +34,33 @@ struct LlamaConfig {
   }
   /// The work of the head, and of a layer's attention, where that of a layer is 1: for sequences of `context` tokens, each of which
   /// attends to half of them, or to its window.
-  constexpr double head_in_layers() const { return real(vocabulary * features) / real(layer_work()); }
-  constexpr double attention_in_layers() const {
-    return 1 - real(3 * features * hidden) / real(layer_work());
-  }
+  constexpr double head_in_layers() const { return real(vocabulary * features) / layer_work(); }
+  constexpr double attention_in_layers() const { return 1 - real(3 * features * hidden) / layer_work(); }
 
-  /// Returns itself. Throws `std::invalid_argument` for what cannot be a model.
+  /// Returns itself. Throws `std::invalid_argument` for what cannot be a model, or has more bytes than an `Index` counts.
   constexpr const LlamaConfig& checked() const {
+    constexpr Index most = std::numeric_limits<std::int32_t>::max();  // as tokens have numbers
     struct Size {
       const char* name;
-      Index value, least;
+      Index value, least = 1, most = std::numeric_limits<Index>::max();
     };
     for (const Size& size :
-         {Size{"vocabulary", vocabulary, 1}, Size{"features", features, 1}, Size{"layers", layers, 1},
-          Size{"heads", heads, 1}, Size{"kv_heads", kv_heads, 1}, Size{"head_dim", head_dim, 0},
-          Size{"hidden", hidden, 1}, Size{"context", context, 1}, Size{"window", window.value_or(1), 1}}) {
-      if (size.value < size.least) {
-        detail::fail(
-            {"LlamaConfig: ", size.name, " is ", size.value, ", which must be ", size.least, " or more"});
+         {Size{"vocabulary", vocabulary, 1, most}, Size{"features", features},
+          Size{"layers", layers, 1, 1 << 16}, Size{"heads", heads}, Size{"kv_heads", kv_heads},
+          Size{"head_dim", head_dim, 0}, Size{"hidden", hidden}, Size{"context", context},
+          Size{"window", window.value_or(1)}}) {
+      const bool less = size.value < size.least;
+      if (less || size.value > size.most) {
+        detail::fail({"LlamaConfig: ", size.name, " is ", size.value, ", which must be ",
+                      less ? size.least : size.most, less ? " or more" : " or less"});
       }
+    }
+    const double width = real(heads) * real(head_size()),
+                 layer = real(features) * (4 * width + 3 * real(hidden) + 2);
+    if (2 * real(vocabulary) * real(features) + real(layers) * layer > 0x1p58) {  // of 8 bytes, and some more
+      detail::fail({"LlamaConfig: a model of these sizes has more bytes than are counted: vocabulary ",
+                    vocabulary, ", features ", features, ", layers ", layers, ", hidden ", hidden, ", heads ",
+                    heads, " with head_dim ", head_size()});
     }
     if (head_dim == 0 && features % heads != 0) {
       detail::fail({"LlamaConfig: ", features, " features are not a multiple of ", heads, " heads"});
@@ -69,8 +77,9 @@ struct LlamaConfig {
  private:
   static constexpr double real(Index count) { return static_cast<double>(count); }
   /// Multiplications of a layer for a token.
-  constexpr Index layer_work() const {
-    return layer_weights() + heads * head_size() * (window && *window < context / 2 ? 2 * *window : context);
+  constexpr double layer_work() const {
+    return real(layer_weights()) +
+           real(heads * head_size()) * real(window && *window < context / 2 ? 2 * *window : context);
   }
 };
 

@@ -13,7 +13,6 @@
 
 #include <shardwise/io/json.hpp>
 #include <shardwise/models/llama/config.hpp>
-#include <shardwise/weights/safetensors_header.hpp>
 
 namespace shardwise {
 
@@ -81,23 +80,6 @@ inline void read_rope(const JsonPart& config, LlamaConfig& result) {
   result.theta = theta.value_or(result.theta);
 }
 
-/// Throws if the weights, in the widest type, have more bytes than an `Index` counts.
-inline void check_size(const LlamaConfig& config) {
-  constexpr Index matrices = 16;  // of one size there are fewer: their sum does not overflow either
-  const auto possible = [](Index count, Index rows, Index columns, Index factor) {
-    const std::array<Index, 5> shape{matrices, count, rows, columns, factor};
-    return stored_bytes(StoredType::f64, shape).has_value();
-  };
-  if (!possible(1, config.vocabulary, config.features, 1) ||
-      !possible(config.layers, config.features, config.heads, config.head_size()) ||
-      !possible(config.layers, config.features, config.hidden, 1)) {
-    fail<std::runtime_error>({"a model of these sizes has more bytes than are counted: vocab_size ",
-                              config.vocabulary, ", hidden_size ", config.features, ", num_hidden_layers ",
-                              config.layers, ", intermediate_size ", config.hidden, ", num_attention_heads ",
-                              config.heads, " with head_dim ", config.head_size()});
-  }
-}
-
 /// One, a list of them, or none.
 inline std::vector<std::int32_t> read_token_ids(const JsonPart& part) {
   std::vector<std::int32_t> ids;
@@ -145,8 +127,7 @@ inline LlamaConfig llama_config_of(const Json& json) {
   read_rope(config, result);
   result.tied = config.get<bool>("tie_word_embeddings", false);
   result.deviation = read_number(config, "initializer_range", result.deviation);
-  check_size(result.checked());
-  return result;
+  return result.checked();
 }
 
 }  // namespace detail
