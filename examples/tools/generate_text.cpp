@@ -19,6 +19,7 @@
 #include <shardwise/tensor/distribute.hpp>
 #include <shardwise/text/tokenizer.hpp>
 
+#include "expect_weights.hpp"
 #include "plan_token.hpp"
 #include "text_model.hpp"
 
@@ -112,6 +113,7 @@ std::vector<std::int32_t> prompt_of(const TextOptions& options, const std::optio
 
 void write_text(const TextOptions& options) {
   const sw::LlamaConfig config = sw::read_llama_config(options.weights / "config.json");
+  expect_weights(options.weights, config);
   const JobSizes sizes =
       job_sizes(options.pp, 1, 1, std::max(1, sw::world().size() / options.pp), config.kv_heads);
   const Job job(sw::world(), sizes);

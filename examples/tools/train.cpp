@@ -12,6 +12,7 @@
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/models/llama/config_file.hpp>
 
+#include "expect_weights.hpp"
 #include "job_options.hpp"
 #include "options.hpp"
 #include "train_options.hpp"
@@ -144,7 +145,10 @@ int main(int argc, char** argv) {
       throw std::invalid_argument("--format " + options.format + " is for whole models: --merge");
     if (!options.from.empty()) job.config = options.from / "config.json";
     options.job = job_of(job, sw::any);  // data-parallel are all ranks that are left
-    if (!options.from.empty()) options.job.own_context = sw::read_llama_config(job.config).context;
+    if (!options.from.empty()) {
+      options.job.own_context = sw::read_llama_config(job.config).context;
+      expect_weights(options.from, options.job.model);
+    }
     check_ranks(job);
     return train(options) ? 0 : 1;
   });

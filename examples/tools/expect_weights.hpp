@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Whether a folder's weights are those of the model that its config.json describes.
+
+#include <shardwise/models/llama/config.hpp>
+#include <shardwise/weights/weights.hpp>
+
+namespace tools {
+
+namespace sw = shardwise;
+
+/// Looks at the table of tokens, and at two tensors of the last layer, before any memory is taken for a model: loading looks at
+/// all. Throws `std::runtime_error`, which names the file and what was expected.
+inline void expect_weights(const std::filesystem::path& folder, const sw::LlamaConfig& config) {
+  const sw::Weights weights(folder);
+  const std::string last = "model.layers." + std::to_string(config.layers - 1) + ".";
+  const auto expect = [&](const std::string& name, sw::Index rows) {
+    const sw::Index shape[]{rows, config.features};
+    const std::string why = weights.problem(name, sw::DataType::f32, shape);
+    if (!why.empty()) throw std::runtime_error("config.json and the weights differ: " + why);
+  };
+  expect("model.embed_tokens.weight", config.vocabulary);
+  expect(last + "self_attn.q_proj.weight", config.heads * config.head_size());
+  expect(last + "mlp.gate_proj.weight", config.hidden);
+}
+
+}  // namespace tools
