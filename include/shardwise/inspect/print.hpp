@@ -9,9 +9,9 @@
 /// ```
 /// std::cout << mesh;                      // Mesh dp 2 x tp 4, rank 5 (dp 1, tp 1)
 /// std::cout << decltype(x)::layout;       // Shard<0>, Replicate
-/// std::cout << x;                         // float [4 x 3] as dp Shard<0>, tp Replicate; rank 5 has [2 x 3] from [2, 0]:
+/// std::cout << x;                         // f32 [4 x 3] as dp Shard<0>, tp Replicate; rank 5 has [2 x 3] from [2, 0]:
 ///                                         // and the numbers, if these are few
-/// std::cout << model;                     // a line for each parameter: its name, and the same
+/// std::cout << model;                     // a line for each parameter: its name, type, shape and layout
 /// ```
 /// The whole tensor is what `full_tensor` gathers.
 
@@ -36,7 +36,7 @@ std::string axes_text(const MeshSizes& numbers, const char* between) {
   return text;
 }
 
-/// "float [4 x 3] as dp Shard<0>, tp Replicate"
+/// "f32 [4 x 3] as dp Shard<0>, tp Replicate"
 template <TensorType X>
 std::string tensor_text(const Shape<X::rank>& shape) {
   std::string all = text({name_of(data_type_of<typename X::Element>()), " ", shape, " as "});
