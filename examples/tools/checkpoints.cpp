@@ -36,6 +36,7 @@ sw::Json notes_of(const Run& run) {
       {"clip", options.max_norm}};
   if (options.held_out > 0) notes["held_out"] = options.held_out;
   if (options.in_order) notes["in_order"] = true;
+  if (!options.from.empty()) notes["from"] = std::filesystem::absolute(options.from).string();
   if (!options.tokenizer.empty()) {
     notes["tokenizer"] = std::filesystem::absolute(options.tokenizer).string();
   }
@@ -81,8 +82,8 @@ void Checkpoints::resume_from(const std::filesystem::path& last) {
   if (!run_.prints()) return;
   std::printf("resumed from %s; this rank read %.2f MB\n", last.c_str(),
               static_cast<double>(loaded.bytes_read) * 1e-6);
-  for (const char* name :
-       {"steps", "rate", "rate_schedule", "warmup", "floor", "weight_decay", "betas", "epsilon", "clip"}) {
+  for (const char* name : {"from", "steps", "rate", "rate_schedule", "warmup", "floor", "weight_decay",
+                           "betas", "epsilon", "clip"}) {
     const std::string other = change(name);
     if (!other.empty()) std::printf("from here on the run is another: %s\n", other.c_str());
   }

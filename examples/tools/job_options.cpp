@@ -49,9 +49,10 @@ void add_job_options(CLI::App& app, JobOptions& options) {
          "replicated: --zero 0, without --sp, --tied and --lora-rank)")
       ->check(CLI::IsMember(std::vector<std::string>(embedding_names.begin(), embedding_names.end())));
   app.add_option(
-      "--lora-rank", job.lora_rank,
-      "8 or 16: train adapters of this rank, and of twice that as alpha, instead of the model (with "
-      "--zero 0 and --pp 1, without --sp); 0: the model");
+         "--lora-rank", job.lora_rank,
+         "8 or 16: train adapters of this rank, and of twice that as alpha, instead of the model (with "
+         "--zero 0 and --pp 1, without --sp); 0: the model")
+      ->check(CLI::NonNegativeNumber);
   app.add_flag("--recompute", job.recompute, "keep a layer's input only, and compute the rest again");
   app.add_flag("--bf16", job.bf16, "parameters and activations in bfloat16, with master weights in float");
   app.add_flag("--packed", job.packed, "documents share rows, and do not see each other");

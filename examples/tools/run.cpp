@@ -140,6 +140,13 @@ void Run::open_data() {
     return;
   }
   const sw::LlamaTokens special = special_tokens();
+  for (const std::optional<std::int32_t> token :
+       {special.begin, special.ends.empty() ? std::nullopt : std::optional(special.ends.front())}) {
+    if (!token || *token < job().model.vocabulary) continue;
+    throw std::runtime_error(options_.from.string() + ": texts begin or end with token " +
+                             std::to_string(*token) + ", but the model has " +
+                             std::to_string(job().model.vocabulary));
+  }
   sw::JsonLinesOptions reading{.chat = sw::ChatTemplate::from_folder(options_.from, options_.chat_template),
                                .begin = special.begin};
   if (!special.ends.empty()) reading.end = special.ends.front();
@@ -186,7 +193,8 @@ sw::Json Run::best() const {
 
 void Run::go_on_with_best(const sw::Json& best) {
   const std::filesystem::path& folder = options_.export_best;
-  const bool there = best.is_object() && !folder.empty() && std::filesystem::exists(folder / "config.json") &&
+  const char* file = exports_adapters() ? "adapter_config.json" : "config.json";
+  const bool there = best.is_object() && !folder.empty() && std::filesystem::exists(folder / file) &&
                      best.value("folder", "") == std::filesystem::absolute(folder).string();
   if (agree(mesh_, there)) best_ = best.value("loss", best_);
 }
@@ -257,7 +265,9 @@ void Run::check() const {
     if (!options_.trace.empty()) sw::detail::TemporaryFile(options_.trace, sw::detail::temporary_token());
     for (const std::filesystem::path& folder : {options_.export_to, options_.export_best}) {
       if (folder.empty()) continue;
-      const bool fresh = std::filesystem::create_directories(folder);
+      std::error_code error;
+      const bool fresh = std::filesystem::create_directories(folder, error);
+      if (error) throw std::runtime_error(folder.string() + ": cannot be made: " + error.message());
       sw::detail::TemporaryFile(folder / "config.json", sw::detail::temporary_token());
       if (fresh) std::filesystem::remove(folder);  // is there with a model, or not at all
     }
@@ -290,7 +300,7 @@ void Run::write_trace(const sw::EventLog& log) const {
 }
 
 void Run::export_to(const std::filesystem::path& folder, TrainedModel& model) const {
-  if (job().lora_rank > 0 && !options_.merge) {
+  if (exports_adapters()) {
     const sw::Index bytes = model.export_adapters(folder, options_.from);
     if (prints())
       std::printf("adapters saved to %s; this rank wrote %.2f MB\n", folder.c_str(),

@@ -40,6 +40,8 @@ class Run {
   /// Where texts begin and end, for config.json.
   sw::LlamaTokens special_tokens() const;
   bool prints() const { return mesh_.rank() == 0; }
+  /// Adapters, and not a model with them.
+  bool exports_adapters() const { return job().lora_rank > 0 && !options_.merge; }
 
   double rate(std::int64_t step) const { return schedule_(step); }
   const TextData& data() const { return *data_; }

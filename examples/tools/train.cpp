@@ -29,9 +29,11 @@ void add_run_options(CLI::App& app, TrainOptions& options) {
       ->excludes(text);
   app.add_option("--chat-template", options.chat_template, "a file, instead of the model's, for dialogues");
   app.add_flag("--in-order", options.in_order, "do not shuffle");
-  app.add_option("--held-out", options.held_out, "the part of the text that is not learned, but evaluated")
-      ->check(CLI::Range(0.0, 0.9));
-  add_count(app, "--evaluate-every", options.evaluate_every, "steps; also after the last one");
+  auto* held_out = app.add_option("--held-out", options.held_out,
+                                  "the part of the text that is not learned, but evaluated")
+                       ->check(CLI::Range(0.0, 0.9));
+  add_count(app, "--evaluate-every", options.evaluate_every, "steps; also after the last one")
+      ->needs(held_out);
   app.add_option("--tokenizer", options.tokenizer, "a tokenizer.json; without it tokens are bytes");
   app.add_option("--cache", options.cache, "a file to keep the tokens in, which later runs map");
   app.add_flag("--pad", options.pad, "fill the last batch of an epoch up instead of dropping it");
@@ -53,7 +55,8 @@ void add_run_options(CLI::App& app, TrainOptions& options) {
   app.add_option("--epsilon", options.epsilon, "of AdamW")->check(CLI::NonNegativeNumber);
   app.add_option("--clip", options.max_norm, "norm that gradients are clipped to")
       ->check(CLI::PositiveNumber);
-  app.add_option("--seed", options.seed, "of the weights and of the order of the batches");
+  app.add_option("--seed", options.seed, "of the weights and of the order of the batches")
+      ->check(CLI::NonNegativeNumber);
 
   app.add_option("--log", options.log, "a file of JSON lines, one per step, for plot_log.py");
   app.add_option("--trace", options.trace,
@@ -85,6 +88,15 @@ void add_from(CLI::App& app, TrainOptions& options) {
   for (const char* name :
        {"--model", "--config", "--layers", "--features", "--heads", "--kv-heads", "--hidden", "--tied"}) {
     from->excludes(app.get_option(name));
+  }
+}
+
+/// Such as the value of a variable of the shell that is not set.
+void check_values(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& value : option->results()) {
+      if (value.empty()) throw std::invalid_argument(option->get_name() + ": its value is empty");
+    }
   }
 }
 
@@ -135,6 +147,7 @@ int main(int argc, char** argv) {
     app.add_option("--rate-schedule", decay, "of the learning rate, after warm-up")
         ->check(CLI::IsMember({"constant", "linear", "cosine"}));
     if (auto code = parse(app, argc, argv)) return *code;
+    check_values(app);
     check_files(options);
     options.decay = sw::parse_decay(decay);
     if (job.job.lora_rank > 0 && options.from.empty())

@@ -117,16 +117,21 @@ def main():
             "--chat-template base/chat_template.jinja --context 40 --export never 2>said; grep -q 'neither model' said",
             folder, programs, text)
         assert not os.path.exists(folder + "/never")
+        run("! mpirun -n 2 shardwise-train --from base --data sums.jsonl --context 40 --export '' 2>said; "
+            "grep -q -e '--export: its value is empty' said", folder, programs, text)
         # A run that is ruined, and then resumed, keeps the best that it had.
         resumed = re.sub(r"-n \d+", "-n 2", tune).replace("\n", " ").replace("\\", " ")
         resumed = re.sub(r"--(evaluate-every|epochs|rate|tp|log|export|export-best) \S+", "", resumed)
-        resumed += " --evaluate-every 5 --warmup 0 --rate-schedule constant --save runs --resume --export-best kept"
-        run(resumed + " --steps 10 --rate 3e-3", folder, programs, text)
-        kept = safetensors(folder + "/kept/model.safetensors")
-        for steps in (15, 20):
-            said = run(resumed + " --steps %d --rate 0.3" % steps, folder, programs, text)
-            assert "resumed from" in said, said
-            assert safetensors(folder + "/kept/model.safetensors") == kept, said
+        resumed += " --evaluate-every 5 --warmup 0 --rate-schedule constant --resume"
+        for what, options in (("model", ""), ("adapter_model", " --lora-rank 8")):
+            trained = resumed + options + " --save %s-runs --export-best %s-kept" % (what, what)
+            best = folder + "/%s-kept/%s.safetensors" % (what, what)
+            run(trained + " --steps 10 --rate 3e-3", folder, programs, text)
+            kept = safetensors(best)
+            for steps in (15, 20):
+                said = run(trained + " --steps %d --rate 0.3" % steps, folder, programs, text)
+                assert "resumed from" in said, said
+                assert safetensors(best) == kept, said
 
 
 if __name__ == "__main__":
