@@ -6,15 +6,23 @@
 /// What the programs say of options that are none, and of what files say.
 
 #include <CLI/CLI.hpp>
+#include <limits>
 #include <string>
 
 #include <shardwise/layout/text.hpp>
 
 namespace tools {
 
-/// Begins with the program's name, and names the option that may be meant.
+/// Begins with the program's name, and names the option that may be meant. The largest `double`, a bound of 300 digits, is
+/// left out.
 inline std::string option_error(const CLI::App* app, const CLI::Error& error) {
   std::string text = app->get_name() + ": " + error.what();
+  const std::string unbounded = " to " + std::to_string(std::numeric_limits<double>::max());
+  if (const std::size_t bound = text.find(unbounded); bound != text.npos) {
+    text.replace(bound, unbounded.size(), " on");
+    const std::size_t range = text.find(" not in range ");
+    if (range != text.npos) text.replace(range, 14, " not in the range from ");
+  }
   for (const std::string& word : app->remaining()) {
     std::string nearest;
     std::size_t least = 4;  // letters
