@@ -91,7 +91,7 @@ void add_from(CLI::App& app, TrainOptions& options) {
   }
 }
 
-/// Such as the value of a variable of the shell that is not set.
+/// Throws for an option whose value is empty, as that of a shell variable is that nobody set.
 void check_values(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& value : option->results()) {
