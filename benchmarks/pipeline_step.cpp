@@ -40,8 +40,11 @@ Ids random_ids(const Stage& mesh, const Options& options, std::uint64_t seed) {
 
 void run(const Options& options) {
   const Job job(sw::world(), {options.pp, options.dp, options.tp});
-  const sw::Pipeline pipeline(job,
-                              sw::pipeline_schedule(options.schedule, options.pp, 0, options.micro_batches));
+  const sw::Pipeline pipeline(
+      job, sw::pipeline_schedule(options.schedule, options.pp, 0, options.micro_batches,
+                                 [&](const std::vector<int>& rank_of_stage) {
+                                   return sw::LlamaPart::costs(options.model, rank_of_stage);
+                                 }));
   auto stages = pipeline.stages([&](int stage, const Stage& mesh) {
     return Part(mesh, options.model,
                 sw::LlamaPart::of(options.model, pipeline.schedule().rank_of_stage, stage));

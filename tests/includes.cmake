@@ -35,7 +35,7 @@ room(weights module io)
 room(checkpoint weights)
 room(text kernel io)
 room(data text tensor)
-room(models nn train checkpoint)
+room(models nn train checkpoint schedule)
 room(inspect module)
 room(simulate mesh)
 

@@ -32,7 +32,8 @@ void add_job_options(CLI::App& app, JobOptions& options) {
   StepJob& job = options.job;
   add_count(app, "--pp", options.pp, "ranks in a pipeline, which have different layers");
   app.add_option("--schedule", job.schedule,
-                 "of the pipeline: gpipe, 1f1b, interleaved, zb-h1, interleaved-zb-h1, zb-v or dualpipe-v");
+                 "of the pipeline: gpipe, 1f1b, interleaved, zb-h1, interleaved-zb-h1, zb-v, dualpipe-v or "
+                 "by-costs");
   app.add_option("--chunks", job.chunks, "stages on each of --pp; 0: as the schedule has them")
       ->check(CLI::Range(0, 1 << 16));
   add_count(app, "--replicas", options.replicas, "groups with a copy of everything, on data of their own");

@@ -122,9 +122,10 @@ void print_job(const StepJob& job) {
   if (job.ranks_per_host > 0) std::printf("hosts of %d ranks that follow one another\n", job.ranks_per_host);
 }
 
-/// An estimate of the part of a step in which ranks compute nothing: see `costs_of`.
+/// An estimate of the part of a step in which ranks compute nothing: see `LlamaPart::costs`.
 double idle_part(const StepJob& job, const sw::PipelineSchedule& schedule) {
-  const sw::ScheduleProof proof = sw::prove(sw::with_messages(schedule), costs_of(job));
+  const sw::ScheduleProof proof =
+      sw::prove(sw::with_messages(schedule), sw::LlamaPart::costs(job.model, schedule.rank_of_stage));
   double idle = 0;
   for (const double each : proof.idle) idle += each;
   return idle / (proof.time * schedule.ranks());

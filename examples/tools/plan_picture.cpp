@@ -35,7 +35,10 @@ void add_draw_options(CLI::App& app, DrawOptions& options) {
 namespace {
 
 std::string picture_of(const DrawOptions& options, const StepJob& job, const JobSizes& coordinates) {
-  if (job.sizes[0] > 1) return sw::draw(schedule_of(job), costs_of(job));
+  if (job.sizes[0] > 1) {
+    const sw::PipelineSchedule schedule = schedule_of(job);
+    return sw::draw(schedule, sw::LlamaPart::costs(job.model, schedule.rank_of_stage));
+  }
   const std::vector<double>& given = options.gigabytes;
   if (given.size() != 1 && given.size() != job.sizes.size()) {
     throw std::invalid_argument("--gigabytes: one number, or one for each of pp, replica, dp, tp and kvr");

@@ -15,7 +15,6 @@
 #include <shardwise/mesh/communication_plan.hpp>
 #include <shardwise/models/llama/part.hpp>
 #include <shardwise/schedule/named.hpp>
-#include <shardwise/schedule/timeline.hpp>
 
 #include "llama_mesh.hpp"
 
@@ -69,19 +68,9 @@ inline std::array<const char*, 2> communicated_as(const StepJob& job) {
 }
 
 inline sw::PipelineSchedule schedule_of(const StepJob& job) {
-  return sw::pipeline_schedule(job.schedule, job.sizes[0], job.chunks, static_cast<int>(job.micro_batches));
-}
-
-/// What stages take, estimated by their products: a backward pass has two for each of a forward pass, of layers and head alike,
-/// nothing is recomputed, and messages take no time.
-inline sw::Costs costs_of(const StepJob& job) {
-  sw::Costs costs;
-  const std::vector<int> ranks = schedule_of(job).rank_of_stage;
-  for (std::size_t stage = 0; stage < ranks.size(); ++stage) {
-    const auto part = sw::LlamaPart::of(job.model, ranks, static_cast<int>(stage));
-    costs.stages.push_back(part.in_layers(job.model));
-  }
-  return costs;
+  return sw::pipeline_schedule(
+      job.schedule, job.sizes[0], job.chunks, static_cast<int>(job.micro_batches),
+      [&](const std::vector<int>& rank_of_stage) { return sw::LlamaPart::costs(job.model, rank_of_stage); });
 }
 
 /// The sets of plans that are compiled, each in translation units of its own.

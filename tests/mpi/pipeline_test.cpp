@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 #include <shardwise/pipeline/pipeline.hpp>
+#include <shardwise/schedule/by_costs.hpp>
 #include <shardwise/schedule/one_forward_one_backward.hpp>
 #include <shardwise/schedule/v_shapes.hpp>
 #include <shardwise/shardwise.hpp>
@@ -121,6 +122,9 @@ std::map<std::string, PipelineSchedule> schedules(int ranks, int micro_batches) 
   if (2 * ranks <= 7) {
     if (micro_batches % ranks == 0) all.emplace("interleaved", interleaved(ranks, 2, micro_batches));
     all.emplace("zb-v", zb_v(ranks, micro_batches));
+    const std::vector<int> in_turn = interleaved(ranks, 2, ranks).rank_of_stage;
+    const LlamaConfig config = config_of(false);
+    all.emplace("by-costs", by_costs(in_turn, micro_batches, LlamaPart::costs(config, in_turn)));
     if (micro_batches >= 2 * ranks) all.emplace("dualpipe-v", dualpipe_v(ranks, micro_batches));
   }
   return all;

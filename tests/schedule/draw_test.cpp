@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include <shardwise/schedule/by_costs.hpp>
 #include <shardwise/schedule/draw.hpp>
 #include <shardwise/schedule/one_forward_one_backward.hpp>
 #include <shardwise/schedule/v_shapes.hpp>
@@ -29,6 +30,7 @@ TEST_CASE("pictures of the documentation") {
       {"zb-h1", draw(zb_h1(4, 8))},
       {"zb-v", draw(zb_v(4, 8))},
       {"zb-v-unlike-costs", draw(zb_v(4, 8), unlike)},
+      {"by-costs", draw(by_costs(zb_v(4, 8).rank_of_stage, 8, unlike), unlike)},
       {"dualpipe-v", draw(dualpipe_v(4, 8))},
   };
   for (const auto& [name, svg] : pictures) testing::check_picture(name, svg);

@@ -11,6 +11,7 @@
 #include <functional>
 #include <numeric>
 
+#include <shardwise/schedule/by_costs.hpp>
 #include <shardwise/schedule/messages.hpp>
 #include <shardwise/schedule/one_forward_one_backward.hpp>
 #include <shardwise/schedule/v_shapes.hpp>
@@ -133,6 +134,50 @@ TEST_CASE("DualPipeV") {
   });
 }
 
+TEST_CASE("by costs: for any division, and any costs") {
+  using detail::Division;
+  for_all_sizes([](int p, int m) {
+    for (const int chunks : {1, 2, 4}) {
+      for (const Division division : {Division::loop, Division::v}) {
+        const auto ranks = detail::empty_schedule("", p, chunks, m, division).rank_of_stage;
+        const ScheduleProof alike = proof_of(by_costs(ranks, m, {}, 2 * p));
+        CHECK(*std::max_element(alike.live.begin(), alike.live.end()) <= 2 * p * chunks);
+        // As idle as ZB-V, but for some sizes with several chunks.
+        if (m >= 2 * p - 1 && chunks == 1) CHECK(alike.gaps == each(p, 0));
+        if (m >= 2 * p && chunks == 1) CHECK(alike.idle == each(p, p - 1));
+        if (m >= 2 * p && m % p == 0 && chunks == 2) CHECK(alike.idle == each(p, p - 1));
+        Costs unlike{.message = 0.7};
+        for (std::size_t stage = 0; stage < ranks.size(); ++stage) {
+          unlike.stages.push_back({1 + static_cast<double>(stage % 3), 2, stage % 2 == 0 ? 0.5 : 3});
+        }
+        const PipelineSchedule made = by_costs(ranks, m, unlike);
+        const ScheduleProof proof = proof_of(made, unlike);
+        for (const int live : proof.live) CHECK(live <= 3 * p * chunks);
+      }
+    }
+  });
+}
+
+TEST_CASE("by costs: less idle than a schedule for equal ones, and within what may be in flight") {
+  const Costs unlike{.forward = 2, .backward_input = 3, .backward_weight = 2, .message = 1};
+  const PipelineSchedule v = zb_v(4, 16);
+  CHECK(prove(by_costs(v.rank_of_stage, 16, unlike), unlike).time < 0.97 * prove(v, unlike).time);
+  for (const int most : {1, 3}) {
+    const ScheduleProof proof = proof_of(by_costs({0, 1, 0, 1}, 8, unlike, most), unlike);
+    for (const int live : proof.live) CHECK(live <= 2 * most);
+  }
+  CHECK_THROWS_WITH(
+      by_costs({}, 8, {}),
+      "by_costs: 0 ranks with 1 stages each and 8 micro-batches; expected at least one of each");
+  CHECK_THROWS_WITH(by_costs({0, 2}, 8, {}), "by_costs: rank 1 has no stage");
+  CHECK_THROWS_WITH(by_costs({0, -1}, 8, {}), "by_costs: a stage is on rank -1");
+  CHECK_THROWS_WITH(by_costs({0, 1}, 8, {}, -2),
+                    "by_costs: -2 micro-batches in flight; expected 1 or more, or 0");
+  CHECK_THROWS_WITH(by_costs({0, 1}, 8, {.message = -1}),
+                    "by_costs: a cost of -1.000000; expected none below 0");
+  CHECK_THROWS_WITH(by_costs({0, 1}, 8, {.stages = {{}}}), "by_costs: costs of 1 stages; expected 2");
+}
+
 TEST_CASE("a message takes time, which 1F1B waits for and GPipe hides") {
   const Costs slow{.message = 1};
   CHECK(prove(gpipe(2, 4), slow).time == 3 * (4 + 1) + 2);
@@ -143,24 +188,29 @@ TEST_CASE("a message takes time, which 1F1B waits for and GPipe hides") {
 
 TEST_CASE("stages that take unlike times") {
   // GPipe's last rank takes twice as long: the first waits for all but its own first forward and last backward.
-  const ScheduleProof proof = prove(gpipe(2, 4), {.stages = {1, 2}});
+  const auto times = [](const std::vector<double>& all) {
+    Costs costs;
+    for (const double each : all) costs.stages.push_back({each, each, each});
+    return costs;
+  };
+  const ScheduleProof proof = prove(gpipe(2, 4), times({1, 2}));
   CHECK(proof.time == 1 + 4 * 2 * 3 + 2);
   CHECK(proof.idle == std::vector<double>{27 - 12, 27 - 24});
   // Ranks of a V have an end and a middle: what both take together is what counts where neither waits.
-  const ScheduleProof v = prove(zb_v(2, 32), {.stages = {1, 2, 1, 2}});
+  const ScheduleProof v = prove(zb_v(2, 32), times({1, 2, 1, 2}));
   CHECK(v.time - v.idle[0] == 32 * 3 * 3);
   CHECK(v.time - v.idle[1] == 32 * 3 * 3);
   for (const auto& schedule : {one_forward_one_backward(3, 6), zb_h1(3, 6)}) {
-    CHECK(prove(schedule, {.stages = {2, 2, 2}}).time == 2 * prove(schedule).time);
+    CHECK(prove(schedule, times({2, 2, 2})).time == 2 * prove(schedule).time);
   }
 }
 
 TEST_CASE("a cost below 0, or not one for each stage") {
   CHECK_THROWS_WITH(prove(gpipe(2, 2), {.backward_weight = -1}),
                     "prove: a cost of -1.000000; expected none below 0");
-  CHECK_THROWS_WITH(prove(gpipe(2, 2), {.stages = {1, -2}}),
+  CHECK_THROWS_WITH(prove(gpipe(2, 2), {.stages = {{}, {.forward = -2}}}),
                     "prove: a cost of -2.000000; expected none below 0");
-  CHECK_THROWS_WITH(prove(gpipe(2, 2), {.stages = {1, 1, 1}}), "prove: costs of 3 stages; expected 2");
+  CHECK_THROWS_WITH(prove(gpipe(2, 2), {.stages = {{}, {}, {}}}), "prove: costs of 3 stages; expected 2");
 }
 
 TEST_CASE("sizes for which there is no schedule") {

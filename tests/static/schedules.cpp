@@ -4,6 +4,7 @@
 /// @file
 /// Pipeline schedules that the compiler makes and proves, of 8 ranks and 32 micro-batches.
 
+#include <shardwise/schedule/by_costs.hpp>
 #include <shardwise/schedule/csv.hpp>
 #include <shardwise/schedule/one_forward_one_backward.hpp>
 #include <shardwise/schedule/proved.hpp>
@@ -30,6 +31,11 @@ constexpr bool idle_and_live() {
          prove(interleaved(4, 2, 8)).idle[3] == 9 && prove(zb_h1(8, 32)).idle[5] == 7;
 }
 static_assert(idle_and_live());
+
+constexpr PipelineSchedule of_costs() {
+  return by_costs(zb_v(8, 32).rank_of_stage, 32, {.backward_input = 1.5, .message = 0.5});
+}
+static_assert(Proved<of_costs>::stages == 16);
 
 constexpr bool finds_the_circle() {
   PipelineSchedule schedule = with_messages(one_forward_one_backward(2, 2));

@@ -5,6 +5,9 @@
 /// @file
 /// Pipeline schedules by their names, for programs with options.
 
+#include <functional>
+
+#include <shardwise/schedule/by_costs.hpp>
 #include <shardwise/schedule/one_forward_one_backward.hpp>
 #include <shardwise/schedule/v_shapes.hpp>
 
@@ -15,7 +18,7 @@ namespace detail {
 struct NamedSchedule {
   std::string_view name;
   int chunks;  ///< that it has on each rank; 0: any number, 2 if nobody says
-  PipelineSchedule (*make)(int ranks, int chunks, int micro_batches);
+  PipelineSchedule (*make)(int ranks, int chunks, int micro_batches);  ///< null: `by_costs`
 };
 
 inline constexpr NamedSchedule named_schedules[] = {
@@ -27,14 +30,18 @@ inline constexpr NamedSchedule named_schedules[] = {
     {"interleaved-zb-h1", 0, interleaved_zb_h1},
     {"zb-v", 2, [](int ranks, int, int micro_batches) { return zb_v(ranks, micro_batches); }},
     {"dualpipe-v", 2, [](int ranks, int, int micro_batches) { return dualpipe_v(ranks, micro_batches); }},
+    {"by-costs", 0, nullptr},
 };
 
 }  // namespace detail
 
-/// The schedule of a name: gpipe, 1f1b, interleaved, zb-h1, interleaved-zb-h1, zb-v or dualpipe-v; with `chunks` stages on each
-/// rank, or its own number of them if that is 0. Throws `std::invalid_argument` for another name, for a number of chunks
+/// The schedule of a name: gpipe, 1f1b, interleaved, zb-h1, interleaved-zb-h1, zb-v, dualpipe-v or by-costs; with `chunks` stages
+/// on each rank, or its own number of them if that is 0. The last is for the costs that `costs_of` says, of stages that are dealt out
+/// to the ranks in turn. Throws `std::invalid_argument` for another name, for a number of chunks
 /// that it cannot have, and as the generator does.
-inline PipelineSchedule pipeline_schedule(std::string_view name, int ranks, int chunks, int micro_batches) {
+inline PipelineSchedule pipeline_schedule(
+    std::string_view name, int ranks, int chunks, int micro_batches,
+    const std::function<Costs(const std::vector<int>& rank_of_stage)>& costs_of = nullptr) {
   std::string names;
   for (const detail::NamedSchedule& each : detail::named_schedules) {
     names += (names.empty() ? "" : ", ") + std::string(each.name);
@@ -44,7 +51,10 @@ inline PipelineSchedule pipeline_schedule(std::string_view name, int ranks, int 
       detail::fail({"schedule ", name, ": it has ", each.chunks, each.chunks == 1 ? " chunk" : " chunks",
                     " on each rank, not ", chunks});
     }
-    return each.make(ranks, chunks, micro_batches);
+    if (each.make) return each.make(ranks, chunks, micro_batches);
+    const std::vector<int> in_turn =
+        detail::empty_schedule("by_costs", ranks, chunks, micro_batches).rank_of_stage;
+    return by_costs(in_turn, micro_batches, costs_of ? costs_of(in_turn) : Costs());
   }
   detail::fail({"there is no pipeline schedule \"", name, "\"; expected one of ", names});
 }

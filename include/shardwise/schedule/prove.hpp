@@ -61,14 +61,7 @@ constexpr ScheduleProblem find_problem(const PipelineSchedule& schedule, const C
 /// The numbers are of the longest path through the schedule with those costs. Throws `std::invalid_argument` if one of them is
 /// negative or not a number, or if there is not one for each stage.
 constexpr ScheduleProof prove(const PipelineSchedule& schedule, const Costs& costs = {}) {
-  const auto check = [](double cost) {
-    if (!(cost >= 0)) detail::fail({"prove: a cost of ", cost, "; expected none below 0"});
-  };
-  for (double cost : {costs.forward, costs.backward_input, costs.backward_weight, costs.message}) check(cost);
-  for (double cost : costs.stages) check(cost);
-  if (!costs.stages.empty() && costs.stages.size() != schedule.rank_of_stage.size()) {
-    detail::fail({"prove: costs of ", costs.stages.size(), " stages; expected ", schedule.stages()});
-  }
+  detail::check_costs("prove", costs, schedule.stages());
   ScheduleProof proof;
   detail::Timeline timeline;
   proof.problem = detail::find_problem(schedule, costs, timeline);

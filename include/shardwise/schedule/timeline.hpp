@@ -7,35 +7,10 @@
 
 #include <algorithm>
 
+#include <shardwise/schedule/costs.hpp>
 #include <shardwise/schedule/problem.hpp>
 
 namespace shardwise {
-
-/// How long one stage's part of one micro-batch takes, in any unit. A whole backward takes as long as both of its parts, two
-/// computations that overlap as long as one after the other. A result is on another rank `message` later. None is negative.
-struct Costs {
-  double forward = 1;
-  double backward_input = 1;
-  double backward_weight = 1;
-  double message = 0;
-  std::vector<double> stages{};  ///< so many times as long each stage takes; empty: all are alike
-
-  constexpr double of(const Action& action) const {
-    const double times = stages.empty() ? 1 : detail::at(stages, action.stage);
-    switch (action.work) {
-      case Work::forward:
-        return times * forward;
-      case Work::backward:
-        return times * (backward_input + backward_weight);
-      case Work::backward_input:
-        return times * backward_input;
-      case Work::backward_weight:
-        return times * backward_weight;
-      default:
-        return 0;  // messages
-    }
-  }
-};
 
 namespace detail {
 

@@ -36,6 +36,11 @@ struct LlamaConfig {
   /// attends to half of them, or to its window.
   constexpr double head_in_layers() const { return real(vocabulary * features) / layer_work(); }
   constexpr double attention_in_layers() const { return 1 - real(3 * features * hidden) / layer_work(); }
+  /// What a token's features in float take from host to host, where forward and backward of a layer take 1: by a link of
+  /// 300 Mbit/s, beside a rank that computes at 100 GFLOP/s.
+  constexpr double message_in_layers() const {
+    return (4 * real(features) / 37.5e6) / (6 * layer_work() / 100e9);
+  }
 
   /// Returns itself. Throws `std::invalid_argument` for what cannot be a model, or has more bytes than an `Index` counts.
   constexpr const LlamaConfig& checked() const {

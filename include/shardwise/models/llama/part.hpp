@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <shardwise/models/llama/config.hpp>
+#include <shardwise/schedule/costs.hpp>
 
 namespace shardwise {
 
@@ -21,8 +22,8 @@ struct LlamaPart {
   bool begins_with_mlp = false, ends_with_attention = false;
 
   /// Stage number `stage` of a pipeline, whose stage i is on rank `rank_of_stage[i]`. At first each stage begins where what is
-  /// computed before it is nearest to its share, between two layers or within one; then borders move by half layers as long as
-  /// that makes the work of ranks more alike. Throws `std::out_of_range` if there is no such stage or rank.
+  /// computed before it is nearest to its share, between two layers or within one; then borders move by half layers, one or two
+  /// at once, as long as that makes the work of ranks more alike. Throws `std::out_of_range` if there is no such stage or rank.
   static constexpr LlamaPart of(const LlamaConfig& config, const std::vector<int>& rank_of_stage, int stage) {
     const std::vector<Index> begins = halves_before(config.checked(), rank_of_stage);
     const Index first = begins.at(static_cast<std::size_t>(stage)),
@@ -37,11 +38,22 @@ struct LlamaPart {
     part.ends_with_attention = last % 2 != 0;
     return part;
   }
-  /// What it computes, in layers.
-  constexpr double in_layers(const LlamaConfig& config) const {
+  /// What one micro-batch takes in it, in layers: a third of a layer goes to each of forward, backward of inputs and of weights; the
+  /// head is in the forward alone, as `LinearCrossEntropyLoss` has its gradients there.
+  constexpr StageCosts costs(const LlamaConfig& config) const {
     const double attention = config.attention_in_layers();
-    return static_cast<double>(layers) - (begins_with_mlp ? attention : 0) -
-           (ends_with_attention ? 1 - attention : 0) + (ends ? config.head_in_layers() : 0);
+    const double third = (static_cast<double>(layers) - (begins_with_mlp ? attention : 0) -
+                          (ends_with_attention ? 1 - attention : 0)) /
+                         3;
+    return {third + (ends ? config.head_in_layers() : 0), third, third};
+  }
+  /// Of each stage of a pipeline; messages as by `LlamaConfig::message_in_layers`.
+  static constexpr Costs costs(const LlamaConfig& config, const std::vector<int>& rank_of_stage) {
+    Costs costs{.message = config.message_in_layers()};
+    for (std::size_t stage = 0; stage < rank_of_stage.size(); ++stage) {
+      costs.stages.push_back(of(config, rank_of_stage, static_cast<int>(stage)).costs(config));
+    }
+    return costs;
   }
 
  private:
@@ -74,21 +86,31 @@ struct LlamaPart {
       return sum;
     };
     double least = squares();
-    for (bool changed = true; std::exchange(changed, false);) {
-      for (std::size_t stage = 1; stage < stages; ++stage) {
-        for (const Index step : {1, -1}) {
-          const Index now = before[stage];
-          if (now + step < before[stage - 1] || now + step > before[stage + 1]) continue;
-          before[stage] += step;
-          const double sum = squares();
-          if (sum < least * (1 - 1e-9)) {
-            least = sum;
-            changed = true;
-          } else {
-            before[stage] = now;
+    for (bool better = true; std::exchange(better, false);) {
+      std::vector<Index> best = before;
+      const auto attempt = [&] {
+        if (!std::is_sorted(before.begin(), before.end())) return;
+        const double sum = squares();
+        if (sum >= least * (1 - 1e-9)) return;
+        least = sum;
+        best = before;
+        better = true;
+      };
+      for (std::size_t first = 1; first < stages; ++first) {
+        for (const Index by : {1, -1}) {
+          before[first] += by;
+          attempt();
+          for (std::size_t second = first + 1; second < stages; ++second) {
+            for (const Index other_by : {1, -1}) {
+              before[second] += other_by;
+              attempt();
+              before[second] -= other_by;
+            }
           }
+          before[first] -= by;
         }
       }
+      before = best;
     }
     return before;
   }

@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// A schedule that is made for what stages and messages cost: list scheduling (Graham, "Bounds for certain multiprocessing
+/// anomalies", 1966) with the priorities that Qi et al. have for zero bubbles ("Zero Bubble Pipeline Parallelism", 2023, section 3).
+
+#include <algorithm>
+
+#include <shardwise/schedule/costs.hpp>
+
+namespace shardwise {
+
+namespace detail {
+
+/// Carries a schedule out before it exists: each time a rank has nothing to do, it takes what is best for it then.
+class ListScheduling {
+ public:
+  constexpr ListScheduling(PipelineSchedule& schedule, const Costs& costs, int in_flight)
+      : schedule_(schedule),
+        costs_(costs),
+        in_flight_(in_flight),
+        micro_batches_(schedule.micro_batches),
+        ranks_(static_cast<std::size_t>(schedule.ranks())),
+        stages_(static_cast<std::size_t>(schedule.stages())) {
+    for (int stage = schedule.stages(); stage-- > 0;) {
+      Rank& rank = at(ranks_, at(schedule_.rank_of_stage, stage));
+      rank.stages.push_back(stage);
+      Stage& own = at(stages_, stage);
+      own.forward_end.resize(static_cast<std::size_t>(micro_batches_));
+      own.backward_end.resize(static_cast<std::size_t>(micro_batches_));
+    }
+  }
+
+  constexpr void run() {
+    for (int left = 3 * schedule_.stages() * micro_batches_; left > 0; --left) {
+      Choice first{};
+      for (int rank = 0; rank < schedule_.ranks(); ++rank) {
+        const Choice own = best_for(at(ranks_, rank));
+        if (own.exists && (!first.exists || own.begin < first.begin)) first = own;
+      }
+      take(first);
+    }
+  }
+
+ private:
+  struct Stage {
+    int forwards = 0, backwards = 0, weights = 0;       ///< that are done, or begun
+    std::vector<double> forward_end{}, backward_end{};  ///< of each micro-batch of these
+  };
+  struct Rank {
+    std::vector<int> stages{};    ///< the last one first
+    std::vector<Action> later{};  ///< backwards of weights that are still to come
+    std::size_t next_later = 0;
+    double clock = 0;
+  };
+  struct Choice {
+    bool exists = false;
+    double begin = 0;
+    Action action{};
+  };
+
+  /// What can begin first, a backward of inputs before a forward and a later stage before an earlier one; or, where a rank would
+  /// wait for that longer than half of it takes, a backward of weights.
+  constexpr Choice best_for(const Rank& rank) const {
+    Choice best;
+    for (const Work work : {Work::backward_input, Work::forward}) {
+      for (const int stage : rank.stages) {
+        const Choice each = next_of(work, stage, rank);
+        if (each.exists && (!best.exists || each.begin < best.begin)) best = each;
+      }
+    }
+    if (rank.next_later == rank.later.size()) return best;
+    const Action& weights = rank.later[rank.next_later];
+    if (!best.exists || best.begin - rank.clock > costs_.of(weights) / 2) return {true, rank.clock, weights};
+    return best;
+  }
+  /// The stage's next forward or backward of inputs, if it is known when what it needs is there.
+  constexpr Choice next_of(Work work, int number, const Rank& rank) const {
+    const Stage& stage = at(stages_, number);
+    const bool forward = work == Work::forward, last = number + 1 == schedule_.stages();
+    const int micro_batch = forward ? stage.forwards : stage.backwards;
+    const bool too_many =
+        forward && number == rank.stages.back() && stage.forwards - stage.weights >= in_flight_;
+    if (micro_batch == micro_batches_ || too_many || (!forward && micro_batch >= stage.forwards)) return {};
+    double ready = 0;
+    if (!forward && last) {
+      ready = at(stage.forward_end, micro_batch);
+    } else if (!forward || number > 0) {
+      const int from = number + (forward ? -1 : 1);
+      const Stage& other = at(stages_, from);
+      if (micro_batch >= (forward ? other.forwards : other.backwards)) return {};
+      const bool here = at(schedule_.rank_of_stage, from) == at(schedule_.rank_of_stage, number);
+      ready = at(forward ? other.forward_end : other.backward_end, micro_batch) + (here ? 0 : costs_.message);
+    }
+    return {true, std::max(ready, rank.clock), {work, number, micro_batch}};
+  }
+  constexpr void take(const Choice& choice) {
+    const Action& action = choice.action;
+    const int number = at(schedule_.rank_of_stage, action.stage);
+    Rank& rank = at(ranks_, number);
+    Stage& stage = at(stages_, action.stage);
+    rank.clock = choice.begin + costs_.of(action);
+    at(schedule_.actions, number).push_back(action);
+    if (action.work == Work::forward) {
+      at(stage.forward_end, stage.forwards++) = rank.clock;
+    } else if (action.work == Work::backward_input) {
+      at(stage.backward_end, stage.backwards++) = rank.clock;
+      rank.later.push_back({Work::backward_weight, action.stage, action.micro_batch});
+    } else {
+      ++stage.weights;
+      ++rank.next_later;
+    }
+  }
+
+  PipelineSchedule& schedule_;
+  const Costs& costs_;
+  const int in_flight_, micro_batches_;
+  std::vector<Rank> ranks_;
+  std::vector<Stage> stages_;
+};
+
+}  // namespace detail
+
+/// The schedule in which each rank, whenever it is free, does what it can begin first: the backward of inputs that others wait for,
+/// else a forward; and backwards of weights where it would be idle. Stage i is on rank `rank_of_stage[i]`. A rank begins at most
+/// `in_flight` micro-batches before it has finished the first of them; 0: three times as many as there are ranks. If all costs are
+/// alike and messages cost nothing, twice as many are enough for no idle time but at the ends, whatever the division.
+/// Throws `std::invalid_argument` if there are no ranks, stages or micro-batches, if a rank of those has no stage, and as `prove` for costs.
+constexpr PipelineSchedule by_costs(std::vector<int> rank_of_stage, int micro_batches, const Costs& costs,
+                                    int in_flight = 0) {
+  int ranks = 0;
+  for (const int rank : rank_of_stage) {
+    if (rank < 0) detail::fail({"by_costs: a stage is on rank ", rank});
+    ranks = std::max(ranks, rank + 1);
+  }
+  PipelineSchedule schedule = detail::empty_schedule("by_costs", ranks, 1, micro_batches);
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (std::find(rank_of_stage.begin(), rank_of_stage.end(), rank) == rank_of_stage.end()) {
+      detail::fail({"by_costs: rank ", rank, " has no stage"});
+    }
+  }
+  schedule.rank_of_stage = std::move(rank_of_stage);
+  detail::check_costs("by_costs", costs, schedule.stages());
+  if (in_flight < 0)
+    detail::fail({"by_costs: ", in_flight, " micro-batches in flight; expected 1 or more, or 0"});
+  detail::ListScheduling(schedule, costs, in_flight > 0 ? in_flight : 3 * ranks).run();
+  return schedule;
+}
+
+}  // namespace shardwise
