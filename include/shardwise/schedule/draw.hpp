@@ -5,8 +5,6 @@
 /// @file
 /// The picture of a pipeline schedule.
 
-#include <numeric>
-
 #include <shardwise/layout/svg.hpp>
 #include <shardwise/schedule/messages.hpp>
 
@@ -21,12 +19,12 @@ class SchedulePicture {
         costs_(costs),
         proof_(prove(schedule, costs)),
         timeline_(Walk(schedule, costs).run(true)) {
-    double smallest = 0;  // of a stage like the mean
-    for (double cost : {costs.forward, costs.backward_input, costs.backward_weight}) {
-      if (cost > 0 && (smallest == 0 || cost < smallest)) smallest = cost;
-    }
-    if (const auto& stages = costs.stages; !stages.empty()) {
-      smallest *= std::accumulate(stages.begin(), stages.end(), 0.0) / static_cast<double>(stages.size());
+    double smallest = 0;  // of the three, each a mean over the stages
+    for (const Work work : {Work::forward, Work::backward_input, Work::backward_weight}) {
+      double mean = 0;
+      for (int stage = 0; stage < schedule.stages(); ++stage)
+        mean += costs.of({work, stage, 0}) / schedule.stages();
+      if (mean > 0 && (smallest == 0 || mean < smallest)) smallest = mean;
     }
     scale_ = smallest > 0 ? 18 / smallest : 0;
   }
