@@ -22,14 +22,10 @@ class ListScheduling {
         costs_(costs),
         in_flight_(in_flight),
         micro_batches_(schedule.micro_batches),
-        ranks_(static_cast<std::size_t>(schedule.ranks())),
-        stages_(static_cast<std::size_t>(schedule.stages())) {
+        ranks_(schedule.actions.size(), Rank{}),
+        stages_(schedule.rank_of_stage.size(), Stage{}) {
     for (int stage = schedule.stages(); stage-- > 0;) {
-      Rank& rank = at(ranks_, at(schedule_.rank_of_stage, stage));
-      rank.stages.push_back(stage);
-      Stage& own = at(stages_, stage);
-      own.forward_end.resize(static_cast<std::size_t>(micro_batches_));
-      own.backward_end.resize(static_cast<std::size_t>(micro_batches_));
+      at(ranks_, at(schedule_.rank_of_stage, stage)).stages.push_back(stage);
     }
   }
 
@@ -46,8 +42,11 @@ class ListScheduling {
 
  private:
   struct Stage {
-    int forwards = 0, backwards = 0, weights = 0;       ///< that are done, or begun
-    std::vector<double> forward_end{}, backward_end{};  ///< of each micro-batch of these
+    std::vector<double> forward_end{}, backward_end{};  ///< of each micro-batch whose time is known
+    int weights = 0;                                    ///< backwards of them that are done, or begun
+
+    constexpr int forwards() const { return static_cast<int>(forward_end.size()); }
+    constexpr int backwards() const { return static_cast<int>(backward_end.size()); }
   };
   struct Rank {
     std::vector<int> stages{};    ///< the last one first
@@ -80,17 +79,17 @@ class ListScheduling {
   constexpr Choice next_of(Work work, int number, const Rank& rank) const {
     const Stage& stage = at(stages_, number);
     const bool forward = work == Work::forward, last = number + 1 == schedule_.stages();
-    const int micro_batch = forward ? stage.forwards : stage.backwards;
+    const int micro_batch = forward ? stage.forwards() : stage.backwards();
     const bool too_many =
-        forward && number == rank.stages.back() && stage.forwards - stage.weights >= in_flight_;
-    if (micro_batch == micro_batches_ || too_many || (!forward && micro_batch >= stage.forwards)) return {};
+        forward && number == rank.stages.back() && stage.forwards() - stage.weights >= in_flight_;
+    if (micro_batch == micro_batches_ || too_many || (!forward && micro_batch >= stage.forwards())) return {};
     double ready = 0;
     if (!forward && last) {
       ready = at(stage.forward_end, micro_batch);
     } else if (!forward || number > 0) {
       const int from = number + (forward ? -1 : 1);
       const Stage& other = at(stages_, from);
-      if (micro_batch >= (forward ? other.forwards : other.backwards)) return {};
+      if (micro_batch >= (forward ? other.forwards() : other.backwards())) return {};
       const bool here = at(schedule_.rank_of_stage, from) == at(schedule_.rank_of_stage, number);
       ready = at(forward ? other.forward_end : other.backward_end, micro_batch) + (here ? 0 : costs_.message);
     }
@@ -104,9 +103,9 @@ class ListScheduling {
     rank.clock = choice.begin + costs_.of(action);
     at(schedule_.actions, number).push_back(action);
     if (action.work == Work::forward) {
-      at(stage.forward_end, stage.forwards++) = rank.clock;
+      stage.forward_end.push_back(rank.clock);
     } else if (action.work == Work::backward_input) {
-      at(stage.backward_end, stage.backwards++) = rank.clock;
+      stage.backward_end.push_back(rank.clock);
       rank.later.push_back({Work::backward_weight, action.stage, action.micro_batch});
     } else {
       ++stage.weights;
@@ -125,9 +124,10 @@ class ListScheduling {
 
 /// The schedule in which each rank, whenever it is free, does what it can begin first: the backward of inputs that others wait for,
 /// else a forward; and backwards of weights where it would be idle. Stage i is on rank `rank_of_stage[i]`. A rank begins at most
-/// `in_flight` micro-batches before it has finished the first of them; 0: three times as many as there are ranks. If all costs are
-/// alike and messages cost nothing, twice as many are enough for no idle time but at the ends, whatever the division.
-/// Throws `std::invalid_argument` if there are no ranks, stages or micro-batches, if a rank of those has no stage, and as `prove` for costs.
+/// `in_flight` micro-batches before it has finished the first of them; 0: three times as many as there are ranks. With one stage a
+/// rank, if all costs are alike and messages cost nothing, twice as many are enough for no idle time but at the ends.
+/// Throws `std::invalid_argument` if there are no ranks, stages or micro-batches, if a rank of those has no stage, and for costs
+/// as `prove`.
 constexpr PipelineSchedule by_costs(std::vector<int> rank_of_stage, int micro_batches, const Costs& costs,
                                     int in_flight = 0) {
   int ranks = 0;
