@@ -27,14 +27,14 @@ class ListScheduling {
     for (int stage = schedule.stages(); stage-- > 0;) {
       at(ranks_, at(schedule_.rank_of_stage, stage)).stages.push_back(stage);
     }
+    for (Rank& rank : ranks_) choose(rank);
   }
 
   constexpr void run() {
     for (int left = 3 * schedule_.stages() * micro_batches_; left > 0; --left) {
       Choice first{};
-      for (int rank = 0; rank < schedule_.ranks(); ++rank) {
-        const Choice own = best_for(at(ranks_, rank));
-        if (own.exists && (!first.exists || own.begin < first.begin)) first = own;
+      for (const Rank& rank : ranks_) {
+        if (rank.best.exists && (!first.exists || rank.best.begin < first.begin)) first = rank.best;
       }
       take(first);
     }
@@ -48,32 +48,34 @@ class ListScheduling {
     constexpr int forwards() const { return static_cast<int>(forward_end.size()); }
     constexpr int backwards() const { return static_cast<int>(backward_end.size()); }
   };
-  struct Rank {
-    std::vector<int> stages{};    ///< the last one first
-    std::vector<Action> later{};  ///< backwards of weights that are still to come
-    std::size_t next_later = 0;
-    double clock = 0;
-  };
   struct Choice {
     bool exists = false;
     double begin = 0;
     Action action{};
   };
+  struct Rank {
+    std::vector<int> stages{};    ///< the last one first
+    std::vector<Action> later{};  ///< backwards of weights that are still to come
+    std::size_t next_later = 0;
+    double clock = 0;
+    Choice best{};  ///< of what is known now
+  };
 
   /// What can begin first, a backward of inputs before a forward and a later stage before an earlier one; or, where a rank would
   /// wait for that longer than half of it takes, a backward of weights.
-  constexpr Choice best_for(const Rank& rank) const {
-    Choice best;
+  constexpr void choose(Rank& rank) const {
+    Choice& best = rank.best;
+    best = {};
     for (const Work work : {Work::backward_input, Work::forward}) {
       for (const int stage : rank.stages) {
         const Choice each = next_of(work, stage, rank);
         if (each.exists && (!best.exists || each.begin < best.begin)) best = each;
       }
     }
-    if (rank.next_later == rank.later.size()) return best;
+    if (rank.next_later == rank.later.size()) return;
     const Action& weights = rank.later[rank.next_later];
-    if (!best.exists || best.begin - rank.clock > costs_.of(weights) / 2) return {true, rank.clock, weights};
-    return best;
+    if (best.exists && best.begin - rank.clock <= costs_.of(weights) / 2) return;
+    best = {true, rank.clock, weights};
   }
   /// The stage's next forward or backward of inputs, if it is known when what it needs is there.
   constexpr Choice next_of(Work work, int number, const Rank& rank) const {
@@ -111,6 +113,10 @@ class ListScheduling {
       ++stage.weights;
       ++rank.next_later;
     }
+    choose(rank);
+    const int to = action.stage + (action.work == Work::forward ? 1 : -1);
+    if (action.work == Work::backward_weight || to < 0 || to == schedule_.stages()) return;
+    choose(at(ranks_, at(schedule_.rank_of_stage, to)));  // which may wait for it
   }
 
   PipelineSchedule& schedule_;
