@@ -243,15 +243,15 @@ struct DenseAttention {
       double sum = 0, delta = 0;
       each([&](Index j, std::size_t at) {
         bool sees = !(options.causal && j > p) && !(options.window && std::abs(j - p) >= *options.window);
-        for (Index t = std::min(j, p); documents && t <= std::max(j, p); ++t) {  // one document all the way
-          sees = sees && (*documents)[b * keys + t] >= 0 &&
-                 (*documents)[b * keys + t] == (*documents)[b * keys + p];
+        for (Index t = std::min(j, p); sees && documents && t <= std::max(j, p); ++t) {  // one all the way
+          sees = (*documents)[b * keys + t] >= 0 && (*documents)[b * keys + t] == (*documents)[b * keys + p];
         }
         weight[at] = sees ? std::exp(scale * dot(at_q, row, at_k, key(j))) : 0;
         sum += weight[at];
       });
       each([&](Index j, std::size_t at) {
-        if (sum > 0) weight[at] /= sum;
+        if (weight[at] == 0) return;
+        weight[at] /= sum;
         kept[at] = 1;
         if (options.dropout > 0) {
           const Index index = ((b * heads + h) * keys + j) * queries + i;
@@ -265,6 +265,7 @@ struct DenseAttention {
         delta += weight[at] * slope[at];
       });
       each([&](Index j, std::size_t at) {
+        if (weight[at] == 0) return;
         const double gradient = scale * weight[at] * (slope[at] - delta);
         add(gradient, at_k, key(j), q, row);
         add(gradient, at_q, row, k, key(j));
