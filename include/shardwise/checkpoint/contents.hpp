@@ -140,19 +140,17 @@ struct ContentsOfAll {
 inline ContentsOfAll contents_of_all(const CheckpointContents& contents, std::string_view task) {
   const Communicator& ranks = contents.ranks();
   std::vector<TensorOfAll> mine;
-  int own_rank = 0;
   bool tells = ranks.rank() == 0;
   for (const CheckpointBlock& block : contents.blocks()) {
     const AnyTensor& x = block.tensor;
-    own_rank = x.mesh.rank_in_job();
-    tells = tells || is_first_rank(x.mesh);
+    if (!is_first_rank(x.mesh)) continue;
+    tells = true;
     if (block.copy) continue;
-    mine.push_back(
-        {block.name, stored_as(x.type), x.extents(), text_of(x.layout), x.mesh.place().ranks.first});
+    mine.push_back({block.name, stored_as(x.type), x.extents(), text_of(x.layout), x.mesh.rank_in_job()});
   }
   ContentsOfAll all;
   std::map<std::string_view, std::size_t> places;
-  const std::vector<TensorOfAll> together = tensors_of_all(ranks, task, own_rank, mine);
+  const std::vector<TensorOfAll> together = tensors_of_all(ranks, task, mine);
   for (const TensorOfAll& tensor : together) {
     places[tensor.name] = all.tensors.size();
     all.tensors.push_back({tensor.name, tensor.type, tensor.shape, tensor.layout, 1, {}});

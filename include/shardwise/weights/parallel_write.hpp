@@ -215,16 +215,14 @@ enum class Writers : std::uint8_t { all_alike, each_its_part };
 inline std::vector<StoredTensor> stored_by_all(const Communicator& ranks, std::string_view task,
                                                std::vector<WrittenTensor>& tensors) {
   std::vector<TensorOfAll> mine;
-  int own_rank = 0;
   for (const WrittenTensor& tensor : tensors) {
-    own_rank = tensor.tensor.mesh.rank_in_job();
-    mine.push_back({tensor.name, stored_as(tensor.tensor.type), tensor.shape, "",
-                    tensor.tensor.mesh.place().ranks.first});
+    const MeshView& mesh = tensor.tensor.mesh;
+    if (!is_first_rank(mesh)) continue;
+    mine.push_back({tensor.name, stored_as(tensor.tensor.type), tensor.shape, "", mesh.rank_in_job()});
   }
-  std::map<std::string_view, int> first_ranks;
+  std::map<std::string, int> first_ranks;
   std::vector<StoredTensor> stored;
-  const std::vector<TensorOfAll> all = tensors_of_all(ranks, task, own_rank, mine);
-  for (const TensorOfAll& tensor : all) {
+  for (const TensorOfAll& tensor : tensors_of_all(ranks, task, mine)) {
     first_ranks[tensor.name] = tensor.first_rank;
     stored.push_back({tensor.name, tensor.type, tensor.shape});
   }

@@ -18,20 +18,19 @@ struct TensorOfAll {
   StoredType type = StoredType::f32;
   std::vector<Index> shape;
   std::string layout;
-  int first_rank =
-      0;  ///< in the job, of the mesh on which it lies: of several, of the first that tells of it
+  int first_rank = 0;  ///< in the job, of the mesh on which it lies: of several, of the first told of
 };
 
 inline bool is_first_rank(const MeshView& mesh) { return mesh.rank_in_job() == mesh.place().ranks.first; }
 
-/// Those of all ranks, in the order of ranks, each once: `mine` are this rank's. The first rank of its mesh tells of a
-/// tensor. Collective; throws `std::runtime_error`, on all ranks, if two of one name have different types or shapes.
-inline std::vector<TensorOfAll> tensors_of_all(const Communicator& ranks, std::string_view task, int own_rank,
+/// Those of all ranks, in the order of ranks, each once: `mine` are those that this rank, the first of their mesh, tells
+/// of. Collective; throws `std::runtime_error`, on all ranks, if two of one name have different types or shapes.
+inline std::vector<TensorOfAll> tensors_of_all(const Communicator& ranks, std::string_view task,
                                                const std::vector<TensorOfAll>& mine) {
   std::string told;
   for (const TensorOfAll& tensor : mine) {
-    if (tensor.first_rank != own_rank) continue;
-    told += Json{tensor.name, name_of(tensor.type), tensor.shape, tensor.layout, own_rank}.dump() + '\n';
+    told +=
+        Json{tensor.name, name_of(tensor.type), tensor.shape, tensor.layout, tensor.first_rank}.dump() + '\n';
   }
   const std::string text = gather_texts(ranks, told);
   std::vector<TensorOfAll> all;
