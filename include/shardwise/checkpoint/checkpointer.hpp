@@ -80,7 +80,7 @@ class Checkpointer {
       if (!folder.lock() && errno == EWOULDBLOCK) {
         throw std::runtime_error("another run saves its checkpoints there");
       }
-      detail::TemporaryFile(options_.folder / "trial", detail::temporary_token()).file().write("1", 1, 0);
+      detail::TemporaryFile(options_.folder / "trial", detail::temporary_token()).file().write("1", 0);
       detail::remove_abandoned(options_.folder, prefix);
       lock_.emplace(std::move(folder));
     });

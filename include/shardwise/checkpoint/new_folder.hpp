@@ -10,19 +10,6 @@
 
 namespace shardwise::detail {
 
-/// Whether a folder holds a model or a checkpoint, and may be replaced as such.
-inline bool has_model_or_checkpoint(const Path& folder) {
-  return std::filesystem::is_regular_file(folder / "model.safetensors") ||
-         std::filesystem::is_regular_file(folder / "model.safetensors.index.json") ||
-         holds_checkpoint(folder);
-}
-
-/// Absolute, without symbolic links, and with a name at its end.
-inline Path whole_path(const Path& path) {
-  const Path whole = std::filesystem::weakly_canonical(std::filesystem::absolute(path));
-  return whole.has_filename() ? whole : whole.parent_path();
-}
-
 /// Throws `std::runtime_error` unless the model or the checkpoint in `folder` may go, for what is made from `source`.
 inline void check_replaceable(const Path& folder, const Path& source, bool replace) {
   if (!replace) fail<std::runtime_error>({folder.string(), ": there already, and not empty"});
@@ -30,15 +17,16 @@ inline void check_replaceable(const Path& folder, const Path& source, bool repla
   if (std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end()) {
     fail<std::runtime_error>({folder.string(), ": cannot be replaced, for ", source.string(), " lies in it"});
   }
-  if (!has_model_or_checkpoint(folder)) {
+  const bool holds_model = std::filesystem::is_regular_file(folder / "model.safetensors") ||
+                           std::filesystem::is_regular_file(folder / "model.safetensors.index.json");
+  if (!holds_model && !holds_checkpoint(folder)) {
     fail<std::runtime_error>(
         {folder.string(), ": is not replaced, for it holds neither a model nor a checkpoint"});
   }
 }
 
 /// Creates an empty folder under a temporary name beside the target, in the place of those that killed processes left.
-/// `commit` gives it the target's name; else the
-/// destructor removes it.
+/// `commit` gives it the target's name; else the destructor removes it.
 class NewFolder {
  public:
   /// Throws `std::runtime_error` if the target is there and no folder. If it is one that is not empty, calls
@@ -136,7 +124,7 @@ inline File new_file(const Path& path, Index bytes) {
 /// A small new file, on the device.
 inline void write_new_file(const Path& path, std::string_view text) {
   const File file = new_file(path, 0);
-  file.write(text.data(), static_cast<Index>(text.size()), 0);
+  file.write(text, 0);
   file.sync();
 }
 

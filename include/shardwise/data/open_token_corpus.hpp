@@ -38,9 +38,7 @@ inline void check_not_empty(const Paths& paths, const TokenFileHeader& header) {
 /// A cache among the files of the text would be text the next time.
 inline void check_outside(const Paths& paths, const Path& cache) {
   for (const Path& path : paths) {
-    const Path name =
-        std::filesystem::weakly_canonical(std::filesystem::absolute(cache))
-            .lexically_relative(std::filesystem::weakly_canonical(std::filesystem::absolute(path)));
+    const Path name = whole_path(cache).lexically_relative(whole_path(path));
     if (name.empty() || *name.begin() == "..") continue;
     const bool hidden = std::any_of(name.begin(), name.end(), [](const Path& part) {
       return part != "." && part.string().starts_with('.');
@@ -68,14 +66,12 @@ void write_cache(const Paths& paths, const std::vector<Document>& documents, con
   TemporaryFile temporary(cache, temporary_token());
   auto end = static_cast<Index>(sizeof(TokenFileHeader));
   const TokenFileHeader header = tokenise(documents, tokenizer, [&](std::string_view packed) {
-    temporary.file().write(packed.data(), static_cast<Index>(packed.size()), end);
-    end += static_cast<Index>(packed.size());
+    temporary.file().write(packed, end);
+    end += std::ssize(packed);
   });
   check_not_empty(paths, header);
-  temporary.file().write(&header, static_cast<Index>(sizeof header), 0);
-  temporary.file().sync();
+  temporary.file().write({reinterpret_cast<const char*>(&header), sizeof header}, 0);
   temporary.commit();
-  sync_folder(folder_of(cache));
 }
 
 /// On return the cache is whole and up to date.

@@ -85,14 +85,14 @@ class File {
   void read(void* to, Index bytes, Index offset) const {
     must_be_all(read_some(to, bytes, offset), bytes, offset, "cannot be read");
   }
-  void write(const void* from, Index bytes, Index offset) const {
+  void write(std::string_view bytes, Index offset) const {
     const auto write_some = [&](Index done, std::size_t rest, Index at) {
-      const auto* place = static_cast<const char*>(from) + done;
-      const auto now = ::pwrite(descriptor_, place, rest, at);
+      const auto now = ::pwrite(descriptor_, bytes.data() + done, rest, at);
       const bool must_be_cached = now < 0 && errno == EINVAL && set_direct(false);
-      return must_be_cached ? ::pwrite(descriptor_, place, rest, at) : now;
+      return must_be_cached ? ::pwrite(descriptor_, bytes.data() + done, rest, at) : now;
     };
-    must_be_all(transfer(bytes, offset, "cannot be written", write_some), bytes, offset, "cannot be written");
+    const Index done = transfer(std::ssize(bytes), offset, "cannot be written", write_some);
+    must_be_all(done, std::ssize(bytes), offset, "cannot be written");
   }
 
   /// Whether writes pass the system's cache of files by, if file system, memory and sizes allow that; else they do not.
@@ -137,6 +137,12 @@ class File {
 /// The folder that a file lies in, as a name that can be opened.
 inline Path folder_of(const Path& file) { return file.has_parent_path() ? file.parent_path() : Path("."); }
 
+/// Absolute, without symbolic links, and with a name at its end.
+inline Path whole_path(const Path& path) {
+  const Path whole = std::filesystem::weakly_canonical(std::filesystem::absolute(path));
+  return whole.has_filename() ? whole : whole.parent_path();
+}
+
 /// Whether a name that a file tells is that of a file beside it: no path, and not hidden. A symbolic link is followed,
 /// wherever it leads: in Hugging Face's cache every file is one.
 inline bool is_plain_name(std::string_view name) {
@@ -178,8 +184,8 @@ inline void remove_abandoned(const Path& target) {
   remove_abandoned(folder_of(target), target.filename().string() + std::string(temporary_mark));
 }
 
-/// Creates an empty file under a temporary name, in the place of those that killed processes left. `commit` gives it the
-/// name `target`; else the destructor removes it.
+/// Creates an empty file under a temporary name, in the place of those that killed processes left. `commit` or `rename`
+/// gives it the name `target`; else the destructor removes it.
 class TemporaryFile {
  public:
   TemporaryFile(Path target, std::uint32_t token)
@@ -187,24 +193,26 @@ class TemporaryFile {
     file_.lock();
     remove_abandoned(target_);
   }
-  TemporaryFile(TemporaryFile&& other) noexcept
-      : target_(std::move(other.target_)),
-        file_(std::move(other.file_)),
-        pending_(std::exchange(other.pending_, false)) {}
-  TemporaryFile& operator=(TemporaryFile&&) = delete;
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
   ~TemporaryFile() {
     if (pending_) ::unlink(file_.path().c_str());
   }
 
   const File& file() const noexcept { return file_; }
-  const Path& target() const noexcept { return target_; }
 
   /// A file that is there is replaced in one step. The caller has flushed the file and flushes the folder.
-  void commit() {
+  void rename() {
     if (::rename(file_.path().c_str(), target_.c_str()) != 0) {
       throw_file_error(target_, "cannot be renamed from " + file_.path().filename().string());
     }
     pending_ = false;
+  }
+  /// The same for one file alone: on return it is on the device.
+  void commit() {
+    file_.sync();
+    rename();
+    sync_folder(folder_of(target_));
   }
 
  private:
@@ -233,10 +241,8 @@ inline std::string read_text(const Path& path) {
 /// throws `std::runtime_error`, and then the old file is as it was.
 inline void write_file_atomically(const std::filesystem::path& path, std::string_view text) {
   detail::TemporaryFile temporary(path, detail::temporary_token());
-  temporary.file().write(text.data(), static_cast<Index>(text.size()), 0);
-  temporary.file().sync();
+  temporary.file().write(text, 0);
   temporary.commit();
-  detail::sync_folder(detail::folder_of(path));
 }
 
 }  // namespace shardwise

@@ -133,7 +133,7 @@ class DirectWriter {
     return reinterpret_cast<std::uintptr_t>(bytes) % PageBuffer::page == 0;
   }
   void flush(const char* bytes, Index count) {
-    file_.write(bytes, count, written_);
+    file_.write({bytes, static_cast<std::size_t>(count)}, written_);
     written_ += count;
   }
   void flush() {

@@ -12,6 +12,8 @@
 /// config.json is renamed, and what the old index listed is removed. So a crash, or an error, in between leaves
 /// new tensors beside the old config.json, or files that nothing lists, which may be removed by hand.
 
+#include <deque>
+
 #include <shardwise/mesh/agreement.hpp>
 #include <shardwise/mesh/gather.hpp>
 #include <shardwise/tensor/any_tensor.hpp>
@@ -39,9 +41,8 @@ inline Index write_block(const File& file, const AnyTensor& x, const StoredTenso
     for (Index done = 0; done < count; done += piece) {
       const auto bytes = converted_elements(type, block.data + (local + done) * size_of(type), stored.type,
                                             std::min(piece, count - done), buffer);
-      file.write(bytes.data(), static_cast<Index>(bytes.size()),
-                 stored.offset + (global + done) * size_of(stored.type));
-      written += static_cast<Index>(bytes.size());
+      file.write(bytes, stored.offset + (global + done) * size_of(stored.type));
+      written += std::ssize(bytes);
     }
   });
   return written;
@@ -139,14 +140,12 @@ class ParallelWrite {
       if (failure) throw_file_error(plan_.folder, "cannot be created", failure.value());
       if (fresh) sync_folder(folder_of(plan_.folder));
     }
-    temporaries_.reserve(plan_.files.size() + 2);
     for (const OutputFile& file : plan_.files) create(file.target, file.head);
     if (plan_.several()) create(index_path(), plan_.index);
     if (!plan_.config.text.empty()) create(plan_.folder / plan_.config.name, plan_.config.text);
   }
   void create(const Path& target, const std::string& text) {
-    temporaries_.emplace_back(target, token_);
-    temporaries_.back().file().write(text.data(), static_cast<Index>(text.size()), 0);
+    temporaries_.emplace_back(target, token_).file().write(text, 0);
   }
 
   Index write_blocks() const {
@@ -175,7 +174,7 @@ class ParallelWrite {
       remove_file(plan_.folder / "model.safetensors");
       sync_folder(plan_.folder);
     }
-    if (!plan_.config.text.empty()) temporaries_.back().commit();
+    if (!plan_.config.text.empty()) temporaries_.back().rename();
     if (plan_.in_folder && !plan_.several()) remove_file(index_path());
     sync_folder(plan_.folder);
     remove_all_but_new(replaced);
@@ -183,12 +182,12 @@ class ParallelWrite {
 
   /// The one file; or several, which have names that nothing lists, and then their index.
   void rename_files() {
-    if (!plan_.several()) return temporaries_.front().commit();
+    if (!plan_.several()) return temporaries_.front().rename();
     try {
       const std::size_t count = plan_.files.size();
-      for (std::size_t i = 0; i < count; ++i) temporaries_[i].commit();
+      for (std::size_t i = 0; i < count; ++i) temporaries_[i].rename();
       sync_folder(plan_.folder);
-      temporaries_[count].commit();
+      temporaries_[count].rename();
     } catch (...) {
       for (const OutputFile& file : plan_.files) ::unlink(file.target.c_str());
       throw;
@@ -205,7 +204,7 @@ class ParallelWrite {
   OutputPlan plan_;
   std::map<std::string_view, const WrittenTensor*> sources_;
   std::uint32_t token_ = 0;
-  std::vector<TemporaryFile> temporaries_;  // rank 0's
+  std::deque<TemporaryFile> temporaries_;  // rank 0's
 };
 
 /// Whether all ranks write the same tensors, or each those of its part of a model.

@@ -17,27 +17,21 @@ namespace shardwise {
 
 namespace detail {
 
-/// CRC-32 as zip files have it.
-class Crc32 {
- public:
-  void add(std::string_view bytes) {
-    static constexpr auto table = [] {
-      std::array<std::uint32_t, 256> all{};
-      for (std::uint32_t byte = 0; byte < 256; ++byte) {
-        std::uint32_t value = byte;
-        for (int bit = 0; bit < 8; ++bit) value = value >> 1 ^ (value & 1 ? 0xedb88320u : 0);
-        all[byte] = value;
-      }
-      return all;
-    }();
-    for (const char byte : bytes)
-      value_ = table[(value_ ^ static_cast<unsigned char>(byte)) & 0xff] ^ value_ >> 8;
-  }
-  std::uint32_t value() const { return ~value_; }
-
- private:
-  std::uint32_t value_ = ~std::uint32_t{0};
-};
+/// CRC-32 as zip files have it: of bytes that go on where those of `before` end.
+inline std::uint32_t crc32(std::string_view bytes, std::uint32_t before) {
+  static constexpr auto table = [] {
+    std::array<std::uint32_t, 256> all{};
+    for (std::uint32_t byte = 0; byte < 256; ++byte) {
+      std::uint32_t value = byte;
+      for (int bit = 0; bit < 8; ++bit) value = value >> 1 ^ (value & 1 ? 0xedb88320u : 0);
+      all[byte] = value;
+    }
+    return all;
+  }();
+  std::uint32_t value = ~before;
+  for (const char byte : bytes) value = table[(value ^ static_cast<unsigned char>(byte)) & 0xff] ^ value >> 8;
+  return ~value;
+}
 
 /// Adds little-endian numbers.
 template <class... Numbers>
@@ -55,17 +49,15 @@ class ZipWriter {
   void add(const std::string& name, Index size, Fill fill) {
     Entry entry{name, size, end_, 0};
     constexpr Index fixed = 30, sizes = 20, head_of_filler = 4, alignment = 64;
-    const Index unfilled = end_ + fixed + static_cast<Index>(name.size()) + sizes + head_of_filler;
+    const Index unfilled = end_ + fixed + std::ssize(name) + sizes + head_of_filler;
     const auto filler = static_cast<std::uint16_t>((alignment - unfilled % alignment) % alignment);
     const Index begin = unfilled + filler;
     Index at = begin;
-    Crc32 sum;
     fill([&](std::string_view bytes) {
-      sum.add(bytes);
-      file_.write(bytes.data(), static_cast<Index>(bytes.size()), at);
-      at += static_cast<Index>(bytes.size());
+      entry.sum = crc32(bytes, entry.sum);
+      file_.write(bytes, at);
+      at += std::ssize(bytes);
     });
-    entry.sum = sum.value();
     std::string head;
     append_numbers(head, std::uint32_t{0x04034b50});
     append_common(head, entry, static_cast<std::uint16_t>(sizes + head_of_filler + filler));
@@ -73,12 +65,12 @@ class ZipWriter {
     append_numbers(head, std::uint16_t{1}, std::uint16_t{16}, std::uint64_t(size), std::uint64_t(size));
     append_numbers(head, std::uint16_t{0x4246}, filler);
     head.append(filler, 'Z');
-    file_.write(head.data(), static_cast<Index>(head.size()), end_);
+    file_.write(head, end_);
     end_ = at;
     entries_.push_back(std::move(entry));
   }
   void add(const std::string& name, std::string_view bytes) {
-    add(name, static_cast<Index>(bytes.size()), [&](auto write) { write(bytes); });
+    add(name, std::ssize(bytes), [&](auto write) { write(bytes); });
   }
 
   /// The directory.
@@ -98,7 +90,7 @@ class ZipWriter {
     append_numbers(all, std::uint32_t{0x07064b50}, std::uint32_t{0}, begin + size, std::uint32_t{1});
     append_numbers(all, std::uint32_t{0x06054b50}, std::uint16_t{0}, std::uint16_t{0}, std::uint16_t{0xffff},
                    std::uint16_t{0xffff}, elsewhere, elsewhere, std::uint16_t{0});
-    file_.write(all.data(), static_cast<Index>(all.size()), end_);
+    file_.write(all, end_);
   }
 
  private:
@@ -190,7 +182,7 @@ inline void write_pytorch_file(const Weights& weights, const std::filesystem::pa
     const detail::File source(weights.file_of(tensor.name).path(), O_RDONLY);
     zip.add("model/data/" + std::to_string(i), tensor.bytes, [&](auto write) {
       for (Index done = 0; done < tensor.bytes;) {
-        const Index count = std::min(tensor.bytes - done, static_cast<Index>(slab.size()));
+        const Index count = std::min(tensor.bytes - done, std::ssize(slab));
         source.read(slab.data(), count, tensor.offset + done);
         write(std::string_view(slab.data(), static_cast<std::size_t>(count)));
         done += count;
@@ -199,9 +191,7 @@ inline void write_pytorch_file(const Weights& weights, const std::filesystem::pa
   }
   zip.add("model/version", "3\n");
   zip.finish();
-  temporary.file().sync();
   temporary.commit();
-  detail::sync_folder(detail::folder_of(path));
 }
 
 }  // namespace shardwise

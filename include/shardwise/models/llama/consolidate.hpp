@@ -111,17 +111,15 @@ class Consolidation {
   }
 
   Index write(const OutputFile& output) {
-    const Index head = static_cast<Index>(output.head.size());
     Index bytes = 0;
     for (const StoredTensor& tensor : output.header.tensors) bytes += tensor.bytes;
-    const File file = new_file(output.target, head + bytes);
-    file.write(output.head.data(), head, 0);
+    const File file = new_file(output.target, std::ssize(output.head) + bytes);
+    file.write(output.head, 0);
     for (const StoredTensor& tensor : output.header.tensors) {
       const CheckpointTensor& source = *sources_.at(tensor.name);
       reader_.for_each_slab(source, [&](Index first, const char* data, Index count) {
         const auto elements = converted_elements(source.type, data, tensor.type, count, buffer_);
-        file.write(elements.data(), static_cast<Index>(elements.size()),
-                   tensor.offset + first * size_of(tensor.type));
+        file.write(elements, tensor.offset + first * size_of(tensor.type));
         done_ += count * size_of(source.type);
         if (options_.progress) options_.progress(done_, all_);
       });

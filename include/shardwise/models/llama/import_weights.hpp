@@ -109,8 +109,7 @@ class WeightsImport {
         slab_.resize(static_cast<std::size_t>(count * element));
         source.read(slab_.data(), count * element, stored.offset + first * element);
         const auto bytes = converted_elements(stored.type, slab_.data(), tensor.type, count, buffer_);
-        file.write(bytes.data(), static_cast<Index>(bytes.size()),
-                   piece.offset + first * size_of(tensor.type));
+        file.write(bytes, piece.offset + first * size_of(tensor.type));
         checksum.add(bytes);
         first += count;
         done_ += count * element;
