@@ -210,11 +210,13 @@ class Checkpointer {
   /// Those that are whole, with their steps, in their order.
   std::vector<std::pair<std::int64_t, std::filesystem::path>> checkpoints() const {
     std::vector<std::pair<std::int64_t, std::filesystem::path>> found;
-    for (const auto& path : entries()) {
-      const std::string number = path.filename().string().substr(prefix.size());
+    if (!std::filesystem::exists(options_.folder)) return found;
+    for (const auto& entry : std::filesystem::directory_iterator(options_.folder)) {
+      const std::string name = entry.path().filename().string();
+      if (!name.starts_with(prefix)) continue;
       std::int64_t step = 0;
-      std::from_chars(number.data(), number.data() + number.size(), step);
-      if (path == path_of(step)) found.emplace_back(step, path);
+      std::from_chars(name.data() + prefix.size(), name.data() + name.size(), step);
+      if (entry.path() == path_of(step)) found.emplace_back(step, entry.path());
     }
     std::ranges::sort(found);
     const auto damaged = [](const auto& each) {
@@ -225,15 +227,6 @@ class Checkpointer {
                                         manifest_name, "; remove it, to go on from the one before"});
     }
     std::erase_if(found, damaged);
-    return found;
-  }
-  /// All that begins as a checkpoint's name does.
-  std::vector<std::filesystem::path> entries() const {
-    std::vector<std::filesystem::path> found;
-    if (!std::filesystem::exists(options_.folder)) return found;
-    for (const auto& entry : std::filesystem::directory_iterator(options_.folder)) {
-      if (entry.path().filename().string().starts_with(prefix)) found.push_back(entry.path());
-    }
     return found;
   }
 

@@ -22,22 +22,7 @@ struct CheckpointBlock {
   AnyTensor tensor;
   bool copy = false;                  ///< of one before it, with the same name: loaded, but not saved
   Shared<ParameterCell> parameter{};  ///< whose value it is, if it is one's
-
-  Index row_bytes() const {
-    Index bytes = tensor.element_bytes();
-    for (int dim = 1; dim < tensor.shape.size(); ++dim) bytes *= tensor.shape[dim];
-    return bytes;
-  }
 };
-
-template <class MeshType>
-std::vector<std::pair<std::string, int>> named_sizes(const MeshType& mesh) {
-  std::vector<std::pair<std::string, int>> named;
-  for (int axis = 0; axis < MeshType::axes; ++axis) {
-    named.emplace_back(MeshType::AxesOf::names[axis], mesh.sizes()[axis]);
-  }
-  return named;
-}
 
 }  // namespace detail
 
@@ -48,10 +33,11 @@ class CheckpointContents {
   /// several parts have is saved from the one that begins with the lowest rank, and loaded in all.
   template <class MeshType>
   explicit CheckpointContents(const MeshType& mesh)
-      : ranks_(detail::ranks_of(mesh)),
-        place_(mesh.place()),
-        job_(MeshView(mesh).job()),
-        named_sizes_(detail::named_sizes(mesh)) {}
+      : ranks_(detail::ranks_of(mesh)), place_(mesh.place()), job_(MeshView(mesh).job()) {
+    for (int axis = 0; axis < MeshType::axes; ++axis) {
+      named_sizes_.emplace_back(MeshType::AxesOf::names[axis], mesh.sizes()[axis]);
+    }
+  }
 
   /// A tensor, whose block is read or written in place.
   /// All `add` throw `std::invalid_argument` for a name that is there already, and for another mesh.
@@ -155,7 +141,7 @@ inline ContentsOfAll contents_of_all(const CheckpointContents& contents, std::st
     places[tensor.name] = all.tensors.size();
     all.tensors.push_back({tensor.name, tensor.type, tensor.shape, tensor.layout, 1, {}});
     CheckpointTensor& made = all.tensors.back();
-    made.group_rows = group_rows_of(made.row_elements() * size_of(made.type));
+    made.group_rows = group_rows_of(made.row_bytes());
   }
   for (const CheckpointBlock& block : contents.blocks()) {
     const std::size_t place = places.at(block.name);

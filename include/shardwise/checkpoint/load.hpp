@@ -5,11 +5,7 @@
 /// @file
 /// Reads a checkpoint onto any mesh: the ranks share the groups of rows of each tensor, so that every byte is read
 /// once, and its checksum found right, by one of them; then each rank gets the elements of its blocks. Slab by slab, so
-/// that a rank needs little memory beside its blocks.
-///
-/// ```
-/// load_checkpoint("runs/7/step-1000", run);   // see save.hpp
-/// ```
+/// that a rank needs little memory beside its blocks. (save.hpp has an example.)
 
 #include <shardwise/checkpoint/contents.hpp>
 #include <shardwise/checkpoint/reader.hpp>
@@ -43,75 +39,64 @@ struct WantedTensor {
   const CheckpointBlock* block = nullptr;
 };
 
-/// Carries tensors from the files to the blocks of all ranks. Collective.
-class CheckpointExchange {
- public:
-  CheckpointExchange(CheckpointReader& reader, Problems& problems) : reader_(reader), problems_(problems) {}
-
-  void run(const std::vector<WantedTensor>& wanted) {
-    std::vector<Span> slab;
-    Index bytes = 0;
-    for (const WantedTensor& tensor : wanted) {
-      if (!slab.empty() && !(slab.front().tensor.block->tensor.mesh == tensor.block->tensor.mesh)) {
-        exchange(slab);
-        slab.clear();
-        bytes = 0;
-      }
-      const Index rows = tensor.block->tensor.shape[0], row = tensor.block->row_bytes();
-      if (rows == 0 || row == 0) continue;
-      const Index group = tensor.stored->group_rows;
-      for (Index begin = 0; begin < rows;) {
-        const Index room = std::max<Index>(1, (slab_bytes - bytes) / (row * group)) * group;
-        const Range part{begin, std::min(rows - begin, room)};
-        slab.push_back({tensor, part});
-        bytes += part.size * row;
-        begin = part.end();
-        if (bytes < slab_bytes) continue;
-        exchange(slab);
-        slab.clear();
-        bytes = 0;
-      }
-    }
-    if (!slab.empty()) exchange(slab);
-  }
-
- private:
-  /// Of all ranks together. More ranks than this has groups do not all read.
-  static constexpr Index slab_bytes = 12 << 20;
-
-  /// Whole groups of rows of a tensor.
-  struct Span {
-    WantedTensor tensor;
-    Range rows;
-  };
-
-  void exchange(const std::vector<Span>& slab) {
-    const MeshView& mesh = slab.front().tensor.block->tensor.mesh;
-    const Communicator& ranks = all_ranks_of(mesh);
-    Exchange all(mesh, DataType::u8, {Collective::all_to_all, (1u << mesh.axes()) - 1});
-    bool reads = true;
-    for (std::size_t i = 0; i < slab.size(); ++i) {
-      const WantedTensor& tensor = slab[i].tensor;
-      const AnyTensor& target = tensor.block->tensor;
-      const DividedRows divided{slab[i].rows, tensor.stored->group_rows, static_cast<int>(i) % ranks.size()};
-      const AnyBox share = divided.box(target.shape, ranks.size(), ranks.rank());
-      const Buffer bytes = allocate_buffer(mesh, share.elements() * target.element_bytes());
-      if (reads && share.elements() > 0) {
-        reads = false;  // if this fails, what goes on the way is of no use
-        problems_.guard([&] {
-          reader_.read(*tensor.stored, share.range(0), static_cast<char*>(bytes->data));
-          reads = true;
-        });
-      }
-      all.add(bytes, divided, target);
-    }
-    all.start(false);
-    all.finish();
-  }
-
-  CheckpointReader& reader_;
-  Problems& problems_;
+/// Whole groups of rows of one.
+struct WantedRows {
+  WantedTensor tensor;
+  Range rows;
 };
+
+/// Carries rows of tensors on one mesh from the files to the blocks of all its ranks. Collective.
+inline void exchange_rows(const std::vector<WantedRows>& slab, CheckpointReader& reader, Problems& problems) {
+  const MeshView& mesh = slab.front().tensor.block->tensor.mesh;
+  const Communicator& ranks = all_ranks_of(mesh);
+  Exchange all(mesh, DataType::u8, {Collective::all_to_all, (1u << mesh.axes()) - 1});
+  bool reads = true;
+  for (std::size_t i = 0; i < slab.size(); ++i) {
+    const WantedTensor& tensor = slab[i].tensor;
+    const AnyTensor& target = tensor.block->tensor;
+    const DividedRows divided{slab[i].rows, tensor.stored->group_rows, static_cast<int>(i) % ranks.size()};
+    const AnyBox share = divided.box(target.shape, ranks.size(), ranks.rank());
+    const Buffer bytes = allocate_buffer(mesh, share.elements() * target.element_bytes());
+    if (reads && share.elements() > 0) {
+      reads = false;  // if this fails, what goes on the way is of no use
+      problems.guard([&] {
+        reader.read(*tensor.stored, share.range(0), static_cast<char*>(bytes->data));
+        reads = true;
+      });
+    }
+    all.add(bytes, divided, target);
+  }
+  all.start(false);
+  all.finish();
+}
+
+/// The same of whole tensors on any meshes, slab by slab. Collective.
+inline void exchange_tensors(const std::vector<WantedTensor>& wanted, CheckpointReader& reader,
+                             Problems& problems) {
+  constexpr Index slab_bytes = 12 << 20;  // of all ranks: more than this has groups do not all read
+  std::vector<WantedRows> slab;
+  Index bytes = 0;
+  auto flush = [&] {
+    if (!slab.empty()) exchange_rows(slab, reader, problems);
+    slab.clear();
+    bytes = 0;
+  };
+  for (const WantedTensor& tensor : wanted) {
+    if (!slab.empty() && !(slab.front().tensor.block->tensor.mesh == tensor.block->tensor.mesh)) flush();
+    const Index rows = tensor.stored->rows(), row = tensor.stored->row_bytes();
+    if (row == 0) continue;
+    const Index group = tensor.stored->group_rows;
+    for (Index begin = 0; begin < rows;) {
+      const Index room = std::max<Index>(1, (slab_bytes - bytes) / (row * group)) * group;
+      const Range part{begin, std::min(rows - begin, room)};
+      slab.push_back({tensor, part});
+      bytes += part.size * row;
+      begin = part.end();
+      if (bytes >= slab_bytes) flush();
+    }
+  }
+  flush();
+}
 
 /// Throws `std::runtime_error` unless the one can be read into the other.
 inline void check_match(const CheckpointTensor& stored, const AnyTensor& wanted) {
@@ -217,7 +202,7 @@ inline LoadedCheckpoint load_checkpoint(const std::filesystem::path& folder,
     if (const auto& parameter = tensor.block->parameter) parameter->await();
   }
   detail::CheckpointReader reader(folder, manifest);
-  detail::CheckpointExchange(reader, problems).run(match.wanted);
+  detail::exchange_tensors(match.wanted, reader, problems);
   problems.throw_together(ranks, task);
   for (const auto& [number, value] : match.numbers) *number = value;
   for (const detail::WantedTensor& tensor : match.wanted) {

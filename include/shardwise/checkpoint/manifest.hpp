@@ -8,6 +8,7 @@
 /// at multiples of `group_rows` of the whole tensor, whatever piece they are in.
 
 #include <charconv>
+#include <numeric>
 #include <set>
 
 #include <shardwise/io/json.hpp>
@@ -16,16 +17,6 @@
 
 namespace shardwise {
 
-namespace detail {
-
-constexpr Index product_of(std::span<const Index> extents) {
-  Index product = 1;
-  for (Index extent : extents) product *= extent;
-  return product;
-}
-
-}  // namespace detail
-
 /// A box of a tensor's indices, in a file.
 struct CheckpointPiece {
   std::size_t file = 0;
@@ -33,7 +24,7 @@ struct CheckpointPiece {
   std::vector<Index> begin, size;
   std::vector<std::uint64_t> checksums;  ///< of its groups of rows
 
-  Index elements() const { return detail::product_of(size); }
+  Index elements() const { return std::accumulate(size.begin(), size.end(), Index{1}, std::multiplies<>()); }
 };
 
 struct CheckpointTensor {
@@ -45,8 +36,11 @@ struct CheckpointTensor {
   std::vector<CheckpointPiece> pieces;
 
   Index rows() const { return shape.empty() ? 1 : shape[0]; }
-  Index elements() const { return detail::product_of(shape); }
+  Index elements() const {
+    return std::accumulate(shape.begin(), shape.end(), Index{1}, std::multiplies<>());
+  }
   Index row_elements() const { return elements() / std::max<Index>(1, rows()); }
+  Index row_bytes() const { return row_elements() * size_of(type); }
   Index bytes() const { return elements() * size_of(type); }
 };
 

@@ -116,10 +116,6 @@ inline std::string loss_text(const CheckpointManifest& manifest, std::size_t fil
   return "";
 }
 
-}  // namespace detail
-
-namespace detail {
-
 /// Throws `std::runtime_error` for a folder of checkpoints, naming the last.
 inline void check_one_checkpoint(const Path& folder) {
   Path last;

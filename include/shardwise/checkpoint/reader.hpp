@@ -17,17 +17,15 @@ using ByteProgress = std::function<void(Index done, Index all)>;
 namespace detail {
 
 inline AnyBox box_of(const CheckpointPiece& piece) {
-  AnyBox box;
-  box.size.fill(1);
+  AnyBox box{{}, padded(piece.size)};
   std::copy(piece.begin.begin(), piece.begin.end(), box.begin.begin());
-  std::copy(piece.size.begin(), piece.size.end(), box.size.begin());
   return box;
 }
 
 /// What a checksum that is wrong is called.
 inline std::string damage_text(const Path& file, const CheckpointTensor& tensor, Range rows) {
-  return file.string() + ": tensor \"" + tensor.name + "\": the checksum of rows " +
-         std::to_string(rows.begin) + " to " + std::to_string(rows.end()) + " is wrong: the file is damaged";
+  return text({file.string(), ": tensor \"", tensor.name, "\": the checksum of rows ", rows.begin, " to ",
+               rows.end(), " is wrong: the file is damaged"});
 }
 
 /// Which elements [first, first + count) of a box those of the tensor are: calls f(element of the box, element of the

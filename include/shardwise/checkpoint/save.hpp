@@ -202,17 +202,14 @@ class CheckpointSave {
     }
   }
 
-  /// This rank's bytes and pieces, for the manifest.
-  std::string described() const {
-    Json pieces = Json::array();
-    for (const OwnPiece& own : pieces_) pieces.push_back({own.tensor, json_of(own.piece)});
-    return Json{own_bytes(), pieces}.dump();
-  }
-
-  /// What the ranks have written, a line of each. A rank without memory for that stops all.
+  /// What the ranks have written, bytes and pieces, a line of each. A rank without memory for that stops all.
   std::string gather_descriptions() {
     std::string mine, text;
-    problems_.guard([&] { mine = described() + '\n'; });
+    problems_.guard([&] {
+      Json pieces = Json::array();
+      for (const OwnPiece& own : pieces_) pieces.push_back({own.tensor, json_of(own.piece)});
+      mine = Json{own_bytes(), pieces}.dump() + '\n';
+    });
     const Index bytes[]{static_cast<Index>(mine.size())};
     const std::vector<Index> lengths = gather(ranks_, bytes);
     problems_.guard([&] { text.resize(static_cast<std::size_t>(sum_of(lengths))); });

@@ -85,7 +85,7 @@ class WeightsImport {
            "would be " + std::string(name_of(tensor.type)) +
                " in the checkpoint, which no model has in memory: ask for F32 or BF16");
     }
-    tensor.group_rows = group_rows_of(tensor.row_elements() * size_of(tensor.type));
+    tensor.group_rows = group_rows_of(tensor.row_bytes());
     Index& end = manifest_.files[0].bytes;
     tensor.pieces.push_back({0, end, std::vector<Index>(tensor.shape.size()), tensor.shape, {}});
     end += tensor.bytes();
