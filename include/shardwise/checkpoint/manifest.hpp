@@ -152,8 +152,8 @@ class ManifestParser {  // NOLINT(bugprone-exception-escape)
 
  private:
   /// For what is wrong with a tensor as a whole, whose name tells more than its place.
-  [[noreturn]] static void fail(const CheckpointTensor& tensor, const std::string& problem) {
-    detail::fail<std::runtime_error>({"tensor \"", excerpt(tensor.name), "\": ", problem});
+  [[noreturn]] static void fail(const CheckpointTensor& tensor, std::initializer_list<TextPart> problem) {
+    detail::fail<std::runtime_error>({"tensor \"", excerpt(tensor.name), "\": ", text(problem)});
   }
 
   CheckpointTensor parse_tensor(const JsonPart& json) {
@@ -161,16 +161,15 @@ class ManifestParser {  // NOLINT(bugprone-exception-escape)
     tensor.name = json.get<std::string>("name");
     const auto type = json.get<std::string>("type");
     const auto known = stored_type_named(type);
-    if (!known) fail(tensor, "the type \"" + excerpt(type) + "\" is unknown");
+    if (!known) fail(tensor, {"the type \"", excerpt(type), "\" is unknown"});
     tensor.type = *known;
     tensor.shape = json["shape"].integers(most_bytes);
     if (tensor.shape.size() > static_cast<std::size_t>(max_rank)) {
-      fail(tensor, "it has " + std::to_string(tensor.shape.size()) + " dimensions, expected " +
-                       std::to_string(max_rank) + " at most");
+      fail(tensor, {"it has ", tensor.shape.size(), " dimensions, expected ", max_rank, " at most"});
     }
     Index elements = 1;
     for (Index extent : tensor.shape) {
-      if (extent > 0 && elements > (Index{1} << 56) / extent) fail(tensor, "the shape is too large");
+      if (extent > 0 && elements > (Index{1} << 56) / extent) fail(tensor, {"the shape is too large"});
       elements *= extent;
     }
     tensor.layout = json.get<std::string>("layout");
@@ -184,11 +183,10 @@ class ManifestParser {  // NOLINT(bugprone-exception-escape)
       held += tensor.pieces.back().elements();
     });
     if (held != elements) {
-      fail(tensor, "a piece is missing, or there twice: the pieces have " + std::to_string(held) +
-                       (held > elements ? " elements or more, expected " : " elements, expected ") +
-                       std::to_string(elements));
+      fail(tensor, {"a piece is missing, or there twice: the pieces have ", held,
+                    held > elements ? " elements or more, expected " : " elements, expected ", elements});
     }
-    if (!is_covered(tensor)) fail(tensor, "a piece is missing, and another there twice");
+    if (!is_covered(tensor)) fail(tensor, {"a piece is missing, and another there twice"});
     return tensor;
   }
 
@@ -224,8 +222,7 @@ class ManifestParser {  // NOLINT(bugprone-exception-escape)
   CheckpointPiece parse_piece(const JsonPart& json, const CheckpointTensor& tensor) {
     json.must_have(5);
     CheckpointPiece piece;
-    const auto last_file = static_cast<Index>(manifest_.files.size()) - 1;
-    piece.file = static_cast<std::size_t>(json[0].integer(0, last_file));
+    piece.file = static_cast<std::size_t>(json[0].integer(0, std::ssize(manifest_.files) - 1));
     piece.offset = json[1].integer(0, most_bytes);
     json[2].must_have(tensor.shape.size());
     json[3].must_have(tensor.shape.size());
@@ -233,23 +230,22 @@ class ManifestParser {  // NOLINT(bugprone-exception-escape)
     piece.size = json[3].integers(most_bytes);
     for (std::size_t dim = 0; dim < tensor.shape.size(); ++dim) {
       if (piece.begin[dim] + piece.size[dim] > tensor.shape[dim])
-        fail(tensor, "a piece reaches out of the tensor in dimension " + std::to_string(dim));
+        fail(tensor, {"a piece reaches out of the tensor in dimension ", dim});
     }
     const CheckpointFile& file = manifest_.files[piece.file];
     const Index bytes = piece.elements() * size_of(tensor.type);
-    if (bytes == 0) fail(tensor, "a piece has no elements");
+    if (bytes == 0) fail(tensor, {"a piece has no elements"});
     if (piece.offset + bytes > file.bytes) {
-      fail(tensor, "a piece ends at byte " + std::to_string(piece.offset + bytes) + " of " + file.name +
-                       ", which has " + std::to_string(file.bytes));
+      fail(tensor,
+           {"a piece ends at byte ", piece.offset + bytes, " of ", file.name, ", which has ", file.bytes});
     }
     Index& unused = unused_[piece.file];
-    if (bytes > unused) fail(tensor, "its pieces and those before overlap in " + file.name);
+    if (bytes > unused) fail(tensor, {"its pieces and those before overlap in ", file.name});
     unused -= bytes;
     const auto checksums = numbers_of_hex(json[4].get<std::string>());
     const Index groups = groups_of(rows_of(piece), tensor.group_rows).size;
-    if (!checksums || static_cast<Index>(checksums->size()) != groups)
-      fail(tensor,
-           "a piece has other checksums than one for each of " + std::to_string(groups) + " groups of rows");
+    if (!checksums || std::ssize(*checksums) != groups)
+      fail(tensor, {"a piece has other checksums than one for each of ", groups, " groups of rows"});
     piece.checksums = *checksums;
     return piece;
   }

@@ -145,8 +145,7 @@ inline CheckpointManifest read_manifest(const std::filesystem::path& folder) {
       const detail::File opened(folder / file.name, O_RDONLY);
       there = opened.size();
       if (there == file.bytes) continue;
-      problem = opened.path().string() + ": it has " + std::to_string(there) + " bytes, expected " +
-                std::to_string(file.bytes);
+      problem = detail::text({opened.path().string(), ": it has ", there, " bytes, expected ", file.bytes});
     } catch (const std::runtime_error& missing) {
       problem = missing.what();
     }

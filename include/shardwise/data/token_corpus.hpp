@@ -51,8 +51,8 @@ static_assert(sizeof(TokenFileHeader) == 72 && std::is_trivially_copyable_v<Toke
 /// Bytes of a token.
 constexpr std::uint32_t width_of_tokens(std::uint64_t vocabulary) { return vocabulary <= 0x10000 ? 2 : 4; }
 
-[[noreturn]] inline void throw_unusable(const Path& path, const std::string& why) {
-  fail<std::runtime_error>({path.string(), ": ", why, "; remove it to have it made anew"});
+[[noreturn]] inline void throw_unusable(const Path& path, std::initializer_list<TextPart> why) {
+  fail<std::runtime_error>({path.string(), ": ", text(why), "; remove it to have it made anew"});
 }
 
 /// The header of a token file of `size` bytes that begins with `bytes`. Throws `std::runtime_error`, which names the
@@ -67,27 +67,25 @@ inline TokenFileHeader checked_header(const Path& path, std::string_view bytes, 
     fail<std::runtime_error>({path.string(), ": not a file of tokens"});
   }
   if (size < head) {
-    throw_unusable(path, "truncated: it has " + std::to_string(size) + " bytes, but the header alone " +
-                             std::to_string(head));
+    throw_unusable(path, {"truncated: it has ", size, " bytes, but the header alone ", head});
   }
   if (header.byte_order != header.own_byte_order) {
-    throw_unusable(path, "written in another byte order, or damaged");
+    throw_unusable(path, {"written in another byte order, or damaged"});
   }
   if (header.version != header.own_version) {
-    throw_unusable(path, "of version " + std::to_string(header.version) +
-                             ", but this program reads version " + std::to_string(header.own_version));
+    throw_unusable(path,
+                   {"of version ", header.version, ", but this program reads version ", header.own_version});
   }
   constexpr std::uint64_t most = std::uint64_t{1} << 31;
   const bool known_width =
       header.vocabulary <= most && header.token_bytes == width_of_tokens(header.vocabulary);
   if (header.header_checksum != header.computed() || !known_width)
-    throw_unusable(path, "its header is damaged");
+    throw_unusable(path, {"its header is damaged"});
   const auto rest = static_cast<std::uint64_t>(size - head);
   if (rest % header.token_bytes != 0 || rest / header.token_bytes != header.count) {
-    throw_unusable(path, (rest / header.token_bytes < header.count ? "truncated: " : "too long: ") +
-                             std::to_string(rest) + " bytes of tokens, where " +
-                             std::to_string(header.count) + " tokens of " +
-                             std::to_string(header.token_bytes) + " bytes are expected");
+    throw_unusable(path, {rest / header.token_bytes < header.count ? "truncated: " : "too long: ", rest,
+                          " bytes of tokens, where ", header.count, " tokens of ", header.token_bytes,
+                          " bytes are expected"});
   }
   return header;
 }
@@ -127,10 +125,10 @@ inline void check_tokens(const File& file) {
         std::max(greatest, greatest_token(piece.data(), static_cast<std::size_t>(count), header.token_bytes));
     at += count;
   }
-  if (found.value() != header.token_checksum) throw_unusable(file.path(), "its tokens are damaged");
+  if (found.value() != header.token_checksum) throw_unusable(file.path(), {"its tokens are damaged"});
   if (header.count > 0 && greatest >= header.vocabulary) {
-    throw_unusable(file.path(), "token " + std::to_string(greatest) + " is there, but the vocabulary has " +
-                                    std::to_string(header.vocabulary) + " tokens");
+    throw_unusable(file.path(),
+                   {"token ", greatest, " is there, but the vocabulary has ", header.vocabulary, " tokens"});
   }
 }
 
@@ -197,8 +195,7 @@ class TokenCorpus {
   /// Not part of the interface: of a file whose tokens somebody has checked; its header is checked here.
   TokenCorpus(const std::filesystem::path& path, detail::MappedFile file)
       : file_(std::make_shared<const detail::MappedFile>(std::move(file))) {
-    const std::string_view bytes(file_->data(), static_cast<std::size_t>(file_->size()));
-    header_ = detail::checked_header(path, bytes, file_->size());
+    header_ = detail::checked_header(path, file_->bytes(), file_->size());
     tokens_ = file_->data() + sizeof header_;
   }
   /// Not part of the interface: of tokens in memory, as a file would have them.

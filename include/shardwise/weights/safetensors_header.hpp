@@ -60,43 +60,40 @@ inline StoredTensor read_stored_tensor(const std::string& name, const JsonPart& 
   const std::vector<Index> shape = fields["shape"].integers(most);
   fields["data_offsets"].must_have(2);
   const std::vector<Index> offsets = fields["data_offsets"].integers(most);
-  const std::string found =
-      "data_offsets [" + std::to_string(offsets[0]) + ", " + std::to_string(offsets[1]) + "]";
-  if (offsets[1] < offsets[0]) fields.fail(found + " end before they begin");
-  const std::string described = text({name_of(*type), " ", shape});
-  const Index bytes = offsets[1] - offsets[0];
-  const auto expected = stored_bytes(*type, shape);
-  if (!expected) fields.fail(described + " has more bytes than 2^63 - 1");
-  if (bytes != *expected) {
-    fields.fail(described + " has " + std::to_string(*expected) + " bytes, but " + found + " hold " +
-                std::to_string(bytes));
+  const Index begin = offsets[0], end = offsets[1];
+  if (end < begin) fields.fail(text({"data_offsets [", begin, ", ", end, "] end before they begin"}));
+  const auto bytes = stored_bytes(*type, shape);
+  if (!bytes) fields.fail(text({name_of(*type), " ", shape, " has more bytes than 2^63 - 1"}));
+  if (*bytes != end - begin) {
+    fields.fail(text({name_of(*type), " ", shape, " has ", *bytes, " bytes, but data_offsets [", begin, ", ",
+                      end, "] hold ", end - begin}));
   }
-  return {name, *type, shape, offsets[0], bytes};
+  return {name, *type, shape, begin, *bytes};
 }
 
 /// Sorts the tensors by their place, checks that they fill `data_bytes` without overlap or hole, and makes
 /// their offsets count from the beginning of the file.
 inline void place_tensors(std::vector<StoredTensor>& tensors, Index data_begin, Index data_bytes) {
-  std::sort(tensors.begin(), tensors.end(), [](const StoredTensor& a, const StoredTensor& b) {
-    return std::tie(a.offset, a.bytes, a.name) < std::tie(b.offset, b.bytes, b.name);
+  std::ranges::sort(tensors, {}, [](const StoredTensor& tensor) {
+    return std::tie(tensor.offset, tensor.bytes, tensor.name);
   });
   Index end = 0;
   std::string before;
   for (const StoredTensor& tensor : tensors) {
-    auto fail = [&](const std::string& what) {
-      detail::fail<std::runtime_error>({"tensor \"", tensor.name, "\": ", what});
+    auto fail = [&](std::initializer_list<TextPart> what) {
+      detail::fail<std::runtime_error>({"tensor \"", tensor.name, "\": ", detail::text(what)});
     };
-    const std::string begins = "begins at byte " + std::to_string(tensor.offset) + " of the data";
     if (tensor.offset < end) {
-      fail("overlaps tensor \"" + before + "\": it " + begins + ", that one ends at " + std::to_string(end));
+      fail({"overlaps tensor \"", before, "\": it begins at byte ", tensor.offset,
+            " of the data, that one ends at ", end});
     }
     if (tensor.offset > end) {
-      fail(begins + ", expected " + std::to_string(end) + ": no tensor has the bytes between");
+      fail({"begins at byte ", tensor.offset, " of the data, expected ", end,
+            ": no tensor has the bytes between"});
     }
     end = tensor.offset + tensor.bytes;
     if (end > data_bytes) {
-      fail("ends at byte " + std::to_string(end) + " of the data, but the file has " +
-           std::to_string(data_bytes) + ": is it truncated?");
+      fail({"ends at byte ", end, " of the data, but the file has ", data_bytes, ": is it truncated?"});
     }
     before = tensor.name;
   }
@@ -109,23 +106,22 @@ inline void place_tensors(std::vector<StoredTensor>& tensors, Index data_begin, 
 
 /// Reads the header of a file of these `bytes`, and checks all that it says.
 inline SafetensorsHeader read_safetensors_header(std::string_view bytes) {
-  auto fail = [&](const std::string& what) { throw std::runtime_error(what); };
   if (bytes.size() < length_bytes) {
-    fail(std::to_string(bytes.size()) + " bytes are no safetensors file, which has at least 8");
+    fail<std::runtime_error>({bytes.size(), " bytes are no safetensors file, which has at least 8"});
   }
   std::uint64_t length = 0;
   std::memcpy(&length, bytes.data(), length_bytes);
   bytes.remove_prefix(length_bytes);
-  const std::string found = "a header of " + std::to_string(length) + " bytes, ";
   if (length > longest_header) {
-    fail(found + "where at most " + std::to_string(longest_header) +
-         " are expected: is this a safetensors file?");
+    fail<std::runtime_error>({"a header of ", length, " bytes, where at most ", longest_header,
+                              " are expected: is this a safetensors file?"});
   }
   if (length > bytes.size()) {
-    fail(found + "but the file has " + std::to_string(bytes.size()) + " after its length: is it truncated?");
+    fail<std::runtime_error>({"a header of ", length, " bytes, but the file has ", bytes.size(),
+                              " after its length: is it truncated?"});
   }
   const std::string_view text = bytes.substr(0, length);
-  if (!text.starts_with('{')) fail("the header does not begin with {");
+  if (!text.starts_with('{')) throw std::runtime_error("the header does not begin with {");
   SafetensorsHeader header;
   json_of(text, [&](const std::string& name, const Json& fields) {
     if (name != "__metadata__") {

@@ -111,8 +111,8 @@ class Weights {
     const StoredTensor& stored = tensor(name);
     const StoredType wanted = stored_as(type);
     if (!detail::convertible(stored.type, wanted)) {
-      return where(name) + "expected a type that can be read as " + std::string(name_of(wanted)) +
-             ", found " + std::string(name_of(stored.type));
+      return detail::text({where(name), "expected a type that can be read as ", name_of(wanted), ", found ",
+                           name_of(stored.type)});
     }
     // The elements lie in the same row-major order if adjacent dimensions are merged in one of the two.
     if (!detail::merges_to(stored.shape, shape) && !detail::merges_to(shape, stored.shape)) {
