@@ -15,10 +15,10 @@
 
 namespace shardwise {
 
-/// The offset, from `begin` on, where the first bytes are that are no UTF-8 character (surrogates and overlong
-/// forms are none), or a control character that is not white space; the text's size if there is none.
-inline std::size_t first_non_text(std::string_view text, std::size_t begin = 0) {
-  for (std::size_t i = begin; i < text.size();) {
+/// The offset where the first bytes are that are no UTF-8 character (surrogates and overlong forms are none), or a
+/// control character that is not white space; the text's size if there is none.
+inline std::size_t first_non_text(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
     const auto [character, length] = detail::character_at(text, i);
     const bool white_space = character >= '\t' && character <= '\r';
     const bool control = (character < 0x20 && !white_space) || character == 0x7f;
@@ -27,6 +27,16 @@ inline std::size_t first_non_text(std::string_view text, std::size_t begin = 0) 
   }
   return text.size();
 }
+
+/// What makes tokens of text: `Tokenizer`, `ByteTokenizer`, or a type of the caller's, whose `fingerprint()` is
+/// another number whenever its tokens may be others.
+template <class T>
+concept TextEncoder = requires(const T& tokenizer, std::string_view text) {
+  { tokenizer.encode(text) } -> std::same_as<std::vector<std::int32_t>>;
+  { tokenizer.vocabulary() } -> std::convertible_to<Index>;
+  { tokenizer.end_token() } -> std::convertible_to<std::optional<std::int32_t>>;
+  { tokenizer.fingerprint() } -> std::convertible_to<std::uint64_t>;
+};
 
 namespace detail {
 
@@ -56,20 +66,6 @@ inline std::string text_of_file(const std::filesystem::path& path) {
   fail<std::runtime_error>(
       {path.string(), ": not UTF-8 text: byte 0x", digits[byte / 16], digits[byte % 16], " at offset ", bad});
 }
-
-}  // namespace detail
-
-/// What makes tokens of text: `Tokenizer`, `ByteTokenizer`, or a type of the caller's, whose `fingerprint()` is
-/// another number whenever its tokens may be others.
-template <class T>
-concept TextEncoder = requires(const T& tokenizer, std::string_view text) {
-  { tokenizer.encode(text) } -> std::same_as<std::vector<std::int32_t>>;
-  { tokenizer.vocabulary() } -> std::convertible_to<Index>;
-  { tokenizer.end_token() } -> std::convertible_to<std::optional<std::int32_t>>;
-  { tokenizer.fingerprint() } -> std::convertible_to<std::uint64_t>;
-};
-
-namespace detail {
 
 struct Document {
   std::filesystem::path path;

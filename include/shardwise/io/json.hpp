@@ -124,22 +124,6 @@ inline Json json_of(std::string_view text, JsonBuilder::TakeMember take_member =
   return builder.take();
 }
 
-}  // namespace detail
-
-/// `text` as JSON. Throws `std::runtime_error`, whose message begins with `source`, if it is not, if an object
-/// has one key twice (of which one would be lost), if it nests deeper than a hundred lists and objects, or if a list
-/// would take more memory than the text and 16 MiB.
-inline Json parse_json(std::string_view text, const std::string& source) {
-  return detail::naming(source, [&] { return detail::json_of(text); });
-}
-
-/// The file's JSON. Throws `std::runtime_error`, naming the file, if it cannot be read, and as `parse_json`.
-inline Json read_json(const std::filesystem::path& path) {
-  return parse_json(detail::read_text(path), path.string());
-}
-
-namespace detail {
-
 /// A part of a text that stays where it is, and the place that errors name, such as `decoder.decoders[1]`; the first
 /// place may be "FILE: ". All errors are `std::runtime_error`s.
 class JsonPart {
@@ -259,5 +243,17 @@ class JsonPart {
 };
 
 }  // namespace detail
+
+/// `text` as JSON. Throws `std::runtime_error`, whose message begins with `source`, if it is not, if an object
+/// has one key twice (of which one would be lost), if it nests deeper than a hundred lists and objects, or if a list
+/// would take more memory than the text and 16 MiB.
+inline Json parse_json(std::string_view text, const std::string& source) {
+  return detail::naming(source, [&] { return detail::json_of(text); });
+}
+
+/// The file's JSON. Throws `std::runtime_error`, naming the file, if it cannot be read, and as `parse_json`.
+inline Json read_json(const std::filesystem::path& path) {
+  return parse_json(detail::read_text(path), path.string());
+}
 
 }  // namespace shardwise
