@@ -160,7 +160,7 @@ class BytePairEncoding {
   }
 
   bool has_bytes(std::string_view character) const {
-    return !byte_tokens_.empty() && std::all_of(character.begin(), character.end(), [&](char c) {
+    return !byte_tokens_.empty() && std::ranges::all_of(character, [&](char c) {
       return byte_tokens_[static_cast<unsigned char>(c)] != no_token;
     });
   }

@@ -20,7 +20,6 @@
 #include <shardwise/io/json.hpp>
 #include <shardwise/layout/index.hpp>
 #include <shardwise/text/byte_tokenizer.hpp>
-#include <shardwise/text/tokenizer/component.hpp>
 #include <shardwise/text/tokenizer/tokenizer_file.hpp>
 
 namespace shardwise {

@@ -53,6 +53,7 @@ inline void check_utf8(std::string_view text) {
 class ByteAlphabet {
  public:
   constexpr ByteAlphabet() {
+    byte_of_.fill(-1);
     char16_t next = 0x100;
     for (std::size_t byte = 0; byte < 256; ++byte) {
       const bool visible = (byte > 0x20 && byte < 0x7f) || (byte > 0xa0 && byte != 0xad);
@@ -78,15 +79,8 @@ class ByteAlphabet {
   }
 
  private:
-  static constexpr std::size_t characters = 0x100 + 68;  // 68 bytes are not visible
-  static constexpr std::array<std::int16_t, characters> nothing() {
-    std::array<std::int16_t, characters> all{};
-    for (auto& byte : all) byte = -1;
-    return all;
-  }
-
   std::array<char16_t, 256> character_of_{};
-  std::array<std::int16_t, characters> byte_of_ = nothing();
+  std::array<std::int16_t, 0x100 + 68> byte_of_{};  // 68 bytes are not visible
 };
 
 inline constexpr ByteAlphabet byte_alphabet;

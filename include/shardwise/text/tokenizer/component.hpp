@@ -36,9 +36,9 @@ class TextPattern {
    public:
     explicit Scanner(const TextPattern& pattern)
         : code_(pattern.code_),
-          match_(pcre2_match_data_create_8(1, nullptr)),
-          stack_(pcre2_jit_stack_create_8(1 << 15, 1 << 24, nullptr)),
-          context_(pcre2_match_context_create_8(nullptr)) {
+          match_(pcre2_match_data_create_8(1, nullptr), pcre2_match_data_free_8),
+          stack_(pcre2_jit_stack_create_8(1 << 15, 1 << 24, nullptr), pcre2_jit_stack_free_8),
+          context_(pcre2_match_context_create_8(nullptr), pcre2_match_context_free_8) {
       if (!match_ || !stack_ || !context_) throw std::bad_alloc();
       pcre2_jit_stack_assign_8(context_.get(), nullptr, stack_.get());
       pcre2_set_heap_limit_8(context_.get(), 1 << 14);  // KiB: as much as the stack, where there is no JIT
@@ -63,17 +63,10 @@ class TextPattern {
     }
 
    private:
-    template <auto Free>
-    struct With {
-      template <class T>
-      void operator()(T* owned) const {
-        Free(owned);
-      }
-    };
     std::shared_ptr<const pcre2_code_8> code_;
-    std::unique_ptr<pcre2_match_data_8, With<pcre2_match_data_free_8>> match_;
-    std::unique_ptr<pcre2_jit_stack_8, With<pcre2_jit_stack_free_8>> stack_;
-    std::unique_ptr<pcre2_match_context_8, With<pcre2_match_context_free_8>> context_;
+    std::unique_ptr<pcre2_match_data_8, decltype(&pcre2_match_data_free_8)> match_;
+    std::unique_ptr<pcre2_jit_stack_8, decltype(&pcre2_jit_stack_free_8)> stack_;
+    std::unique_ptr<pcre2_match_context_8, decltype(&pcre2_match_context_free_8)> context_;
   };
 
  private:
@@ -84,26 +77,25 @@ class TextPattern {
                                                            pcre2_compile_context_free_8);
     if (!context) throw std::bad_alloc();
     pcre2_set_newline_8(context.get(), PCRE2_NEWLINE_LF);
-    auto* code = pcre2_compile_8(reinterpret_cast<PCRE2_SPTR8>(pattern.data()), pattern.size(),
-                                 options | PCRE2_UTF, &error, &offset, context.get());
-    if (!code) {
-      fail({"the pattern \"", given, "\": ", message(error)});
-    }
-    std::uint32_t matches_nothing = 0;
-    code_ = std::shared_ptr<const pcre2_code_8>(
-        code, [](const pcre2_code_8* owned) { pcre2_code_free_8(const_cast<pcre2_code_8*>(owned)); });
+    const std::shared_ptr<pcre2_code_8> code(
+        pcre2_compile_8(reinterpret_cast<PCRE2_SPTR8>(pattern.data()), pattern.size(), options | PCRE2_UTF,
+                        &error, &offset, context.get()),
+        pcre2_code_free_8);
+    if (!code) fail({"the pattern \"", given, "\": ", message(error)});
     // "(?:abc){9999}" is compiled to as many copies, and to machine code that is longer still.
     std::size_t compiled = 0;
-    pcre2_pattern_info_8(code, PCRE2_INFO_SIZE, &compiled);
+    pcre2_pattern_info_8(code.get(), PCRE2_INFO_SIZE, &compiled);
     if (compiled > 4096 + 64 * given.size()) {
       fail({"the pattern \"", given, "\" repeats too long a part"});
     }
     // Where PCRE2 has no just-in-time compiler it interprets: slower, with the same matches.
-    pcre2_jit_compile_8(code, PCRE2_JIT_COMPLETE);
-    pcre2_pattern_info_8(code, PCRE2_INFO_MATCHEMPTY, &matches_nothing);
+    pcre2_jit_compile_8(code.get(), PCRE2_JIT_COMPLETE);
+    std::uint32_t matches_nothing = 0;
+    pcre2_pattern_info_8(code.get(), PCRE2_INFO_MATCHEMPTY, &matches_nothing);
     if (matches_nothing != 0) {
       fail({"the pattern \"", given, "\" can match the empty text, which is not supported"});
     }
+    code_ = code;
   }
 
   static std::string message(int error) {
@@ -226,7 +218,7 @@ Step read_sequence(const JsonPart& part, const char* key, Read read) {
   const JsonPart list = part[key];
   constexpr std::size_t most = 64;
   if (const std::size_t count = count_steps(list.json()); count > most) {
-    list.fail(std::to_string(count) + " steps, expected " + std::to_string(most) + " at most");
+    list.fail(text({count, " steps, expected ", most, " at most"}));
   }
   std::vector<Step> steps;
   list.for_each([&](const JsonPart& step) { steps.push_back(read(step)); });

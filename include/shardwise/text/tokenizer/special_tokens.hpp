@@ -34,8 +34,7 @@ class AddedTokens {
   AddedTokens() = default;
   /// Of those with one text the first counts.
   explicit AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
-    std::stable_sort(tokens_.begin(), tokens_.end(),
-                     [](const AddedToken& a, const AddedToken& b) { return a.text < b.text; });
+    std::ranges::stable_sort(tokens_, {}, &AddedToken::text);
     const auto same = [](const AddedToken& a, const AddedToken& b) { return a.text == b.text; };
     tokens_.erase(std::unique(tokens_.begin(), tokens_.end(), same), tokens_.end());
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
@@ -73,8 +72,7 @@ class AddedTokens {
  private:
   const AddedToken* longest(std::string_view rest) const {
     if (!begins_[static_cast<unsigned char>(rest.front())]) return nullptr;
-    const auto after = std::upper_bound(tokens_.begin(), tokens_.end(), rest,
-                                        [](std::string_view a, const AddedToken& b) { return a < b.text; });
+    const auto after = std::ranges::upper_bound(tokens_, rest, {}, &AddedToken::text);
     const std::size_t found = longest_prefix(rest, static_cast<std::size_t>(after - tokens_.begin()));
     return found == none ? nullptr : &tokens_[found];
   }

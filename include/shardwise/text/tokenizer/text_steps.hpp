@@ -5,8 +5,6 @@
 /// @file
 /// How a `tokenizer.json` changes the text before all else, and makes text of tokens in the end.
 
-#include <iterator>
-
 #include <shardwise/text/bpe_tokenizer.hpp>
 #include <shardwise/text/tokenizer/component.hpp>
 #include <shardwise/text/utf8.hpp>
@@ -39,7 +37,7 @@ inline void check_nfc(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const auto [value, length] = character_at(text, i);
     auto holds = [c = value](const auto& range) { return c >= range.first && c < range.second; };
-    if (std::none_of(std::begin(ranges), std::end(ranges), holds)) {
+    if (std::ranges::none_of(ranges, holds)) {
       fail({"the character \"", text.substr(i, length), "\" at offset ", i,
             " may change in normal form C (NFC), which is not supported"});
     }

@@ -31,9 +31,7 @@ inline BytePairEncoding read_model(const JsonPart& part) {
   part["merges"].for_each([&](const JsonPart& merge) {
     if (merge.json().is_array()) {
       if (merge.json().size() != 2) merge.fail("expected two tokens");
-      std::vector<std::string> both;
-      merge.for_each([&](const JsonPart& token) { both.push_back(token.get<std::string>()); });
-      merges.emplace_back(std::move(both[0]), std::move(both[1]));
+      merges.emplace_back(merge[0].get<std::string>(), merge[1].get<std::string>());
     } else {
       const auto line = merge.get<std::string>();
       const auto space = line.find(' ');
@@ -68,7 +66,7 @@ class TokenizerFile {
     if (!file["added_tokens"].null()) read_added_tokens(file["added_tokens"]);
     for (const auto* side : {&around_.before, &around_.after}) {
       for (const std::int32_t id : *side) {
-        if (!used(id)) file["post_processor"].fail("there is no token " + std::to_string(id));
+        if (!tokens_.contains(id)) file["post_processor"].fail("there is no token " + std::to_string(id));
       }
     }
   }
@@ -170,8 +168,6 @@ class TokenizerFile {
     before_normalizing_ = AddedTokens(std::move(before));
     after_normalizing_ = AddedTokens(std::move(after));
   }
-
-  bool used(std::int32_t id) const { return tokens_.contains(id); }
 
   void set(const std::string& text, std::int32_t id, bool special) {
     const auto [place, fresh] = tokens_.try_emplace(id, Token{text, special});
