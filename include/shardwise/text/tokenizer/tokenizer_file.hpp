@@ -5,7 +5,7 @@
 /// @file
 /// A `tokenizer.json` as a whole: text to tokens and back.
 
-#include <shardwise/layout/index.hpp>
+#include <shardwise/layout/block.hpp>
 #include <shardwise/text/bpe_tokenizer.hpp>
 #include <shardwise/text/tokenizer/component.hpp>
 #include <shardwise/text/tokenizer/pre_tokenizer.hpp>
@@ -125,23 +125,20 @@ class TokenizerFile {
     bool special = false;
   };
   /// Where in the result the tokens of words are that were encoded before.
-  struct Run {
-    std::size_t begin, count;
-  };
-  using Seen = std::unordered_map<std::string, Run, TextHash, std::equal_to<>>;
+  using Seen = std::unordered_map<std::string, Range, TextHash, std::equal_to<>>;
 
   void encode_word(std::string_view word, Seen& seen, std::vector<std::int32_t>& ids) const {
     constexpr std::size_t longest = 32, most = std::size_t{1} << 17;  // words that come again are short
-    const std::size_t begin = ids.size();
+    const Index begin = std::ssize(ids);
     if (const auto found = seen.find(word); found != seen.end()) {
-      const Run run = found->second;
-      ids.resize(begin + run.count);
-      std::copy_n(ids.begin() + static_cast<Index>(run.begin), run.count,
-                  ids.begin() + static_cast<Index>(begin));
+      const Range same = found->second;
+      ids.resize(ids.size() + static_cast<std::size_t>(same.size));
+      std::copy_n(ids.begin() + same.begin, same.size, ids.begin() + begin);
       return;
     }
     model_.encode(word, ids);
-    if (word.size() <= longest && seen.size() < most) seen.emplace(word, Run{begin, ids.size() - begin});
+    if (word.size() <= longest && seen.size() < most)
+      seen.emplace(word, Range{begin, std::ssize(ids) - begin});
   }
 
   void read_added_tokens(const JsonPart& list) {
