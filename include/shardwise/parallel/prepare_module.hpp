@@ -24,11 +24,21 @@ namespace shardwise {
 /// In the place of a placement: leave it as it is.
 struct Unchanged {};
 
+namespace detail {
+template <class... Placements>
+struct PlacementList {
+  static constexpr std::size_t count = sizeof...(Placements);
+  /// `Unchanged` beyond the end.
+  template <std::size_t I>
+  using at = std::tuple_element_t<std::min(I, count), std::tuple<Placements..., Unchanged>>;
+};
+}  // namespace detail
+
 /// Lists of placements, or `Unchanged`: of a call's arguments, and of its results.
 template <class... Placements>
-struct arguments {};
+struct arguments : detail::PlacementList<Placements...> {};
 template <class... Placements>
-struct results {};
+struct results : detail::PlacementList<Placements...> {};
 
 template <StyleAxes Axes, class Arguments, class Results, class Communication = detail::CommunicateAsStored>
 struct PrepareModuleInputOutput {
@@ -51,31 +61,10 @@ struct PrepareModuleOutput<Axes, communicate_as<F, B>, Placements...>
 
 namespace detail {
 
-/// The layout of `X` with the placement `p` on all axes of a list.
-template <class X, class... Named>
-constexpr Layout prepared_layout(Placement p, AxisList<Named...>) {
-  using AxesOf = typename X::MeshOf::AxesOf;
-  return Layout::by_axis(X::MeshOf::axes, [=](int axis) {
-    return ((AxesOf::template index<Named> == axis) || ...) ? p : X::layout[axis];
-  });
-}
-
-/// Number `I` of a list of placements: `Unchanged` beyond its end.
-template <std::size_t I, class List>
-struct PlacementAt {
-  using type = Unchanged;
-};
-template <std::size_t I, template <class...> class List, class First, class... Rest>
-struct PlacementAt<I, List<First, Rest...>> : PlacementAt<I - 1, List<Rest...>> {};
-template <template <class...> class List, class First, class... Rest>
-struct PlacementAt<0, List<First, Rest...>> {
-  using type = First;
-};
-
 /// Argument or result number `I` of a call, redistributed as the style says.
 template <class Style, class List, std::size_t I, class X>
 constexpr decltype(auto) prepared(X&& x) {
-  using P = typename PlacementAt<I, List>::type;
+  using P = typename List::template at<I>;
   if constexpr (std::is_same_v<P, Unchanged>) {
     return std::forward<X>(x);
   } else {
@@ -88,17 +77,15 @@ constexpr decltype(auto) prepared(X&& x) {
       if constexpr (IllFormed<Problem>) {
         return redistribute_to<Problem>(x);
       } else {
-        constexpr Layout wanted = prepared_layout<T>(placement_of<P>, typename Style::NamedAxes{});
+        constexpr Layout wanted = Layout::by_axis(T::MeshOf::axes, [](int axis) {
+          const bool named = names_axis<typename T::MeshOf::AxesOf>(typename Style::NamedAxes{}, axis);
+          return named ? placement_of<P> : T::layout[axis];
+        });
         return redistribute_as<Style, packed(wanted)>(std::forward<X>(x));
       }
     }
   }
 }
-
-template <class List>
-inline constexpr std::size_t placements_in = 0;
-template <template <class...> class List, class... Placements>
-inline constexpr std::size_t placements_in<List<Placements...>> = sizeof...(Placements);
 
 template <class X>
 inline constexpr bool is_tuple = false;
@@ -119,7 +106,7 @@ class Prepared : public M, public Module<Prepared<M, Style>> {
 
   template <class... X>
   constexpr auto forward(X&&... x) const {
-    static_assert(detail::placements_in<Arguments> <= sizeof...(X), "more placements than arguments");
+    static_assert(Arguments::count <= sizeof...(X), "more placements than arguments");
     return call(std::index_sequence_for<X...>(), std::forward<X>(x)...);
   }
 
@@ -138,7 +125,7 @@ class Prepared : public M, public Module<Prepared<M, Style>> {
   }
   template <class Y, std::size_t... I>
   static constexpr auto give_each(Y y, std::index_sequence<I...>) {
-    static_assert(detail::placements_in<Results> <= sizeof...(I), "more placements than results");
+    static_assert(Results::count <= sizeof...(I), "more placements than results");
     return std::make_tuple(detail::prepared<Style, Results, I>(std::get<I>(std::move(y)))...);
   }
 };

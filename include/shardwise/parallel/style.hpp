@@ -60,14 +60,12 @@ template <class T>
 inline constexpr bool is_communicate_as = false;
 template <class F, class B>
 inline constexpr bool is_communicate_as<communicate_as<F, B>> = true;
-template <class T>
-inline constexpr bool is_style_option = is_output<T> || is_communicate_as<T>;
 
 /// What the options of a style say: the one `output` and the one `communicate_as` among them, or the defaults.
 template <class Output, class Communication, class... Options>
 struct StyleOptions {
-  using OutputOf = Output;
   using MessagesOf = Communication;
+  static constexpr Placement output_of(Placement natural) { return Output::placement(natural); }
 };
 template <class Output, class Communication, class First, class... Rest>
 struct StyleOptions<Output, Communication, First, Rest...>
@@ -89,6 +87,11 @@ template <MeshAxis... Axes>
 struct AxesNamed<AxisList<Axes...>> {
   using type = AxisList<Axes...>;
 };
+/// Is axis number `axis` of a mesh with the axes `All` among these?
+template <class All, class... Named>
+constexpr bool names_axis(AxisList<Named...>, int axis) {
+  return ((All::template index<Named> == axis) || ...);
+}
 
 constexpr bool multiplies(ModuleKind kind) {
   return kind == ModuleKind::linear || kind == ModuleKind::embedding;
@@ -99,7 +102,7 @@ constexpr bool multiplies(ModuleKind kind) {
 template <class T>
 concept CommunicationOption = detail::is_communicate_as<T>;
 template <class T>
-concept StyleOption = detail::is_style_option<T>;
+concept StyleOption = detail::is_output<T> || detail::is_communicate_as<T>;
 
 /// An axis of a mesh, or an `AxisList` of several.
 template <class A>
@@ -116,9 +119,6 @@ struct ColwiseParallel
   static constexpr Placement input(Placement, int) { return reduced; }
   static constexpr Placement weight(int out, int) { return shard(out); }
   static constexpr Placement bias() { return shard(0); }
-  static constexpr Placement output_of(Placement natural) {
-    return ColwiseParallel::OutputOf::placement(natural);
-  }
 };
 
 /// Splits the input features (Megatron-LM's row-parallel layer): each rank computes a term of every output.
@@ -130,9 +130,6 @@ struct RowwiseParallel
   static constexpr Placement input(Placement, int feature) { return shard(feature); }
   static constexpr Placement weight(int, int in) { return shard(in); }
   static constexpr Placement bias() { return replicate; }
-  static constexpr Placement output_of(Placement natural) {
-    return RowwiseParallel::OutputOf::placement(natural);
-  }
 };
 
 /// Splits the sequence, dimension `Dim` of the input: each rank works on its own tokens (Korthikanti et al.,
@@ -147,7 +144,6 @@ struct SequenceParallel
   static constexpr Placement input(Placement, int) { return shard(Dim); }
   static constexpr Placement weight(int, int) { return reduced; }
   static constexpr Placement bias() { return reduced; }
-  static constexpr Placement output_of(Placement natural) { return natural; }
 };
 
 /// Every rank does all of it, and puts the result to a use of its own: key and value heads that several ranks
@@ -159,7 +155,6 @@ struct CopyParallel : detail::StyleOptions<detail::NaturalOutput, detail::Commun
   static constexpr Placement input(Placement, int) { return reduced; }
   static constexpr Placement weight(int, int) { return reduced; }
   static constexpr Placement bias() { return reduced; }
-  static constexpr Placement output_of(Placement natural) { return natural; }
 };
 
 /// Every rank does all of it.

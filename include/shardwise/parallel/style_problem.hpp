@@ -11,18 +11,16 @@
 
 namespace shardwise::detail {
 
-/// The first axis that a style names and the mesh lacks, as an `AxisList`; else `void`.
+/// The first axis of a list that the mesh lacks, or `void`.
 template <class MeshType, class Named>
 struct MissingAxis {
   using type = void;
 };
 template <class MeshType, class First, class... Rest>
-struct MissingAxis<MeshType, AxisList<First, Rest...>> : MissingAxis<MeshType, std::tuple<First, Rest...>> {};
-template <class MeshType, class First, class... Rest>
-struct MissingAxis<MeshType, std::tuple<First, Rest...>> : MissingAxis<MeshType, std::tuple<Rest...>> {};
+struct MissingAxis<MeshType, AxisList<First, Rest...>> : MissingAxis<MeshType, AxisList<Rest...>> {};
 template <class MeshType, class First, class... Rest>
   requires(!MeshType::AxesOf::template has<First>)  //
-struct MissingAxis<MeshType, std::tuple<First, Rest...>> {
+struct MissingAxis<MeshType, AxisList<First, Rest...>> {
   using type = First;
 };
 
@@ -100,21 +98,20 @@ inline constexpr bool communicate_alike =
 template <class MeshType, ModuleKind Kind, class... Parts, class... Rest>
 struct StyleProblem<MeshType, Kind, Styles<Parts...>, Rest...> {
   static constexpr auto type_of() {
-    if constexpr (!Styles<Parts...>::suits(ModuleKind::composite)) {
-      using Axis = typename SharedAxis<decltype(std::tuple_cat(named_axes<Parts>()...))>::type;
-      if constexpr (!std::is_void_v<Axis>) {
-        return Refused<Reason::styles_name_one_axis_twice, On<Axis>, Got<Parts...>>{};
-      } else if constexpr (!communicate_alike<Parts...>) {
-        return Refused<Reason::styles_communicate_as_different_types, Got<Parts...>>{};
-      } else if constexpr (adapters_in<Styles<Parts...>> > 1) {
-        return Refused<Reason::layer_has_two_adapters, Got<Parts...>>{};
-      } else if constexpr (!style_levels<Styles<Parts...>, MeshType>().nests()) {
-        return Refused<Reason::left_data_axis_has_the_lower_zero_level, Got<Parts...>>{};
-      } else {
-        return StyleProblem<MeshType, Kind, Parts..., Rest...>{};
-      }
+    using Each = StyleProblem<MeshType, Kind, Parts..., Rest...>;
+    using Axis = typename SharedAxis<decltype(std::tuple_cat(named_axes<Parts>()...))>::type;
+    if constexpr (Styles<Parts...>::suits(ModuleKind::composite)) {
+      return Each{};
+    } else if constexpr (!std::is_void_v<Axis>) {
+      return Refused<Reason::styles_name_one_axis_twice, On<Axis>, Got<Parts...>>{};
+    } else if constexpr (!communicate_alike<Parts...>) {
+      return Refused<Reason::styles_communicate_as_different_types, Got<Parts...>>{};
+    } else if constexpr (adapters_in<Styles<Parts...>> > 1) {
+      return Refused<Reason::layer_has_two_adapters, Got<Parts...>>{};
+    } else if constexpr (!style_levels<Styles<Parts...>, MeshType>().nests()) {
+      return Refused<Reason::left_data_axis_has_the_lower_zero_level, Got<Parts...>>{};
     } else {
-      return StyleProblem<MeshType, Kind, Parts..., Rest...>{};
+      return Each{};
     }
   }
   using type = typename decltype(type_of())::type;

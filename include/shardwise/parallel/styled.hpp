@@ -24,12 +24,8 @@ struct StylePart {
   template <class Axes, class F>
   static constexpr void naming(int axis, F f) {
     if constexpr (requires { Style::bias(); }) {
-      if (names<Axes>(typename Style::NamedAxes{}, axis)) f(Style{});
+      if (names_axis<Axes>(typename Style::NamedAxes{}, axis)) f(Style{});
     }
-  }
-  template <class Axes, class... Named>
-  static constexpr bool names(AxisList<Named...>, int axis) {
-    return ((Axes::template index<Named> == axis) || ...);
   }
 };
 template <class... Parts>
@@ -40,25 +36,21 @@ struct StylePart<Styles<Parts...>> {
   }
 };
 
-/// What a style answers for an axis: `answer(part)`, or `otherwise` if it does not name the axis.
-template <class Style, class MeshType, class F>
-constexpr Placement style_answer(int axis, Placement otherwise, F answer) {
-  Placement result = otherwise;
-  StylePart<Style>::template naming<typename MeshType::AxesOf>(axis,
-                                                               [&](auto part) { result = answer(part); });
-  return result;
+/// What a style answers for each axis of a mesh: `answer(part, axis)`, or `otherwise(axis)` if it does not name the axis.
+template <class Style, class MeshType, class Otherwise, class Answer>
+constexpr Layout style_layout(Otherwise otherwise, Answer answer) {
+  return Layout::by_axis(MeshType::axes, [&](int axis) {
+    Placement result = otherwise(axis);
+    StylePart<Style>::template naming<typename MeshType::AxesOf>(
+        axis, [&](auto part) { result = answer(part, axis); });
+    return result;
+  });
 }
 
 /// How a parameter lies on an axis that its style does not name.
 template <class MeshType>
 constexpr Placement unnamed(int axis) {
   return MeshType::AxesOf::data[axis] ? reduced : replicate;
-}
-
-/// On data axes a module's input is used with parameters that are `Reduced`; the cast is free.
-template <class MeshType>
-constexpr Placement entering(int axis, Placement found) {
-  return MeshType::AxesOf::data[axis] && found == replicate ? reduced : found;
 }
 
 /// What a style shards of parameters along each axis (see `Zero`); the dimension is left open.
@@ -79,33 +71,28 @@ constexpr Sharding style_levels() {
 /// at `in`.
 template <class Style, class MeshType>
 constexpr Layout weight_layout(int out, int in) {
-  return Layout::by_axis(MeshType::axes, [=](int axis) {
-    return style_answer<Style, MeshType>(axis, unnamed<MeshType>(axis),
-                                         [=](auto part) { return part.weight(out, in); });
-  });
+  return style_layout<Style, MeshType>(unnamed<MeshType>,
+                                       [=](auto part, int) { return part.weight(out, in); });
 }
 template <class Style, class MeshType>
 constexpr Layout bias_layout() {
-  return Layout::by_axis(MeshType::axes, [](int axis) {
-    return style_answer<Style, MeshType>(axis, unnamed<MeshType>(axis),
-                                         [](auto part) { return part.bias(); });
-  });
+  return style_layout<Style, MeshType>(unnamed<MeshType>, [](auto part, int) { return part.bias(); });
 }
-/// What it makes of its input before it uses it; the input's features begin at dimension `feature`.
+/// What it makes of its input before it uses it; the input's features begin at dimension `feature`. On data axes the input is
+/// used with parameters that are `Reduced`; the cast is free.
 template <class Style, class MeshType>
 constexpr Layout input_layout(const Layout& found, int feature) {
-  return Layout::by_axis(MeshType::axes, [&](int axis) {
-    return style_answer<Style, MeshType>(axis, entering<MeshType>(axis, found[axis]),
-                                         [&](auto part) { return part.input(found[axis], feature); });
-  });
+  const auto entering = [&](int axis) {
+    return MeshType::AxesOf::data[axis] && found[axis] == replicate ? reduced : found[axis];
+  };
+  return style_layout<Style, MeshType>(entering,
+                                       [&](auto part, int axis) { return part.input(found[axis], feature); });
 }
 /// What it makes of its result.
 template <class Style, class MeshType>
 constexpr Layout output_layout(const Layout& natural) {
-  return Layout::by_axis(MeshType::axes, [&](int axis) {
-    return style_answer<Style, MeshType>(axis, natural[axis],
-                                         [&](auto part) { return part.output_of(natural[axis]); });
-  });
+  return style_layout<Style, MeshType>([&](int axis) { return natural[axis]; },
+                                       [&](auto part, int axis) { return part.output_of(natural[axis]); });
 }
 
 /// What messages of a module of this style carry: a `communicate_as`, or `CommunicateAsStored`.
