@@ -69,8 +69,6 @@ struct AtNumber {
 template <class PlanType, FixedString List, class Others, class... Some>
 class OneOf : public Module<OneOf<PlanType, List, Others, Some...>> {
  public:
-  using OthersOf = Others;
-
   /// Throws `std::invalid_argument` if the plan names an element that a list of `count` does not have.
   static constexpr void check_numbers(std::size_t count) {
     constexpr auto named = PlanType::template numbers_of<List>();

@@ -127,11 +127,10 @@ struct Plan {
 template <class PlanType, const auto& Modules>
 struct PlanFor {
   static constexpr bool lists(std::string_view name) {
-    for (const ModuleName& module : Modules) {
-      const bool one = !detail::numbered_element(name).list.empty();
-      if (module.name == name || (one && detail::names_module(name, module.name, true))) return true;
-    }
-    return false;
+    const bool one = !detail::numbered_element(name).list.empty();
+    return std::any_of(Modules.begin(), Modules.end(), [&](const ModuleName& module) {
+      return module.name == name || (one && detail::names_module(name, module.name, true));
+    });
   }
   template <FixedString Module>
   static constexpr auto style_for() {
@@ -190,12 +189,9 @@ struct StyleProblem<MeshType, Kind, NoStyle<PlanType, Module>, Rest...> {
     static constexpr std::string_view value = Module.view();
   };
   static constexpr std::string_view nearest() {
-    std::string_view found;
-    for (const std::string_view name : PlanType::names) {
-      if (found.empty() || edit_distance(name, Wanted::value) < edit_distance(found, Wanted::value))
-        found = name;
-    }
-    return found;
+    constexpr auto& names = PlanType::names;
+    const auto distance = [](std::string_view name) { return edit_distance(name, Wanted::value); };
+    return names.empty() ? std::string_view() : *std::ranges::min_element(names, {}, distance);
   }
   struct Nearest {
     static constexpr std::string_view value = nearest();

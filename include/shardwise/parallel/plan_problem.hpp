@@ -23,19 +23,6 @@ struct PlanFault {
   std::size_t module = 0;  ///< at fault, or the nearest in name
 };
 
-/// The module whose name is nearest to that of an entry.
-template <std::size_t Count>
-constexpr std::size_t nearest_name(std::string_view entry, const std::array<ModuleName, Count>& modules) {
-  std::size_t nearest = 0, least = no_entry;
-  for (std::size_t m = 0; m < Count; ++m) {
-    const std::size_t distance = edit_distance(entry, modules[m].name);
-    if (distance >= least) continue;
-    least = distance;
-    nearest = m;
-  }
-  return nearest;
-}
-
 /// Does an entry stand for this module of one element of a list, where elements have numbers?
 template <std::size_t Count>
 constexpr bool names_one(std::string_view entry, std::string_view module,
@@ -57,7 +44,9 @@ constexpr PlanFault plan_fault(Plan<Uses...>, const std::array<ModuleName, Count
       return names_module(name, module.name) || names_one(name, module.name, modules);
     };
     if (std::none_of(modules.begin(), modules.end(), named)) {
-      return {Reason::plan_names_no_such_module, entry, 0, nearest_name(name, modules)};
+      const auto distance = [&](const ModuleName& module) { return edit_distance(name, module.name); };
+      const auto nearest = std::ranges::min_element(modules, {}, distance) - modules.begin();
+      return {Reason::plan_names_no_such_module, entry, 0, static_cast<std::size_t>(nearest)};
     }
   }
   const std::array<bool (*)(ModuleKind), PlanType::size> suits{&Uses::StyleOf::suits...};
@@ -94,7 +83,8 @@ constexpr PlanFault plan_fault(Plan<Uses...>, const std::array<ModuleName, Count
 }
 
 /// Why the mesh lacks an axis that a style names, or `void`.
-template <class MeshType, class PlanType, const auto& Modules, class Entries>
+template <class MeshType, class PlanType, const auto& Modules,
+          class Entries = std::make_index_sequence<PlanType::size>>
 struct PlanAxesProblem;
 template <class MeshType, class PlanType, const auto& Modules, std::size_t... Entry>
 struct PlanAxesProblem<MeshType, PlanType, Modules, std::index_sequence<Entry...>> {
@@ -123,7 +113,7 @@ struct PlanProblem {
   static constexpr auto type_of() {
     using Module = name_type<ModuleText>;
     if constexpr (fault.reason == Reason::none) {
-      return PlanAxesProblem<MeshType, PlanType, Modules, std::make_index_sequence<PlanType::size>>{};
+      return PlanAxesProblem<MeshType, PlanType, Modules>{};
     } else if constexpr (fault.reason == Reason::plan_leaves_a_module_without_a_style) {
       return Refused<fault.reason, Got<Module>>{};
     } else {
@@ -147,8 +137,7 @@ struct PlanProblem<MeshType, PlanWith<PlanType, Extra>, Modules> {
     if constexpr (IllFormed<Without>) {
       return TypeIs<Without>{};
     } else {
-      return PlanAxesProblem<MeshType, PlanWith<PlanType, Extra>, Modules,
-                             std::make_index_sequence<PlanType::size>>{};
+      return PlanAxesProblem<MeshType, PlanWith<PlanType, Extra>, Modules>{};
     }
   }
   using type = typename decltype(type_of())::type;

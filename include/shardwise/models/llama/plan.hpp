@@ -91,11 +91,10 @@ namespace detail {
 
 /// Is it a name of linear layers in `layers.*`?
 constexpr bool names_projections(std::string_view entry) {
-  for (const ModuleName& module : llama_modules) {
+  return std::any_of(llama_modules.begin(), llama_modules.end(), [=](const ModuleName& module) {
     const bool projects = module.kind == ModuleKind::linear && module.name != "head";
-    if (projects && names_module(entry, module.name, true)) return true;
-  }
-  return false;
+    return projects && names_module(entry, module.name, true);
+  });
 }
 template <class Entry, int Rank, int Alpha>
 struct AdaptedUse {
