@@ -78,8 +78,8 @@ inline constexpr bool any_on_tape = (OperandTraits<X>::on_tape || ...);
 template <class... X>
 inline constexpr bool any_tracked = any_on_tape<X...> && (OperandTraits<X>::tracked || ...);
 
-/// The tape that the operands bring. All must bring the same one.
-template <Operand... X>
+/// The tape that the operands bring. All must bring the same one. What is no operand brings none.
+template <class... X>
 constexpr Tape& common_tape(const X&... operands) {
   Tape* tape = nullptr;
   auto consider = [&](const auto& x) {

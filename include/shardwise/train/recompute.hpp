@@ -108,16 +108,6 @@ constexpr const auto& off_tape(const X& x) {
   }
 }
 
-/// The operands among the arguments, as a tuple of references.
-template <class X>
-constexpr auto if_operand(const X& x) {
-  if constexpr (Operand<X>) {
-    return std::tuple<const X&>(x);
-  } else {
-    return std::tuple<>();
-  }
-}
-
 }  // namespace detail
 
 /// `module(x...)`, whose activations are not kept: on a tape, the call leaves one node, which calls the module
@@ -141,8 +131,7 @@ constexpr auto recompute(const Module& module, const X&... x) {
         needs_no_tape,
         "recompute: called with tensors, the module must give a tensor: each Var must be an argument");
     if constexpr (needs_no_tape) {
-      Tape& tape = std::apply([](const auto&... operand) -> Tape& { return common_tape(operand...); },
-                              std::tuple_cat(detail::if_operand(x)...));
+      Tape& tape = common_tape(x...);
       Y y = module(detail::off_tape(x)...);
       auto slot = Shared<GradientSlot>::make();  // and no recipe: who needs y later keeps it
       tape.count_repeated();
