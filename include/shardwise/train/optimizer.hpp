@@ -132,7 +132,7 @@ class Optimizer {
                     auto give = [&](const char* name, Buffer& block) {
                       detail::AnyTensor tensor = cell.stored.relaid(cell.layouts.finished);
                       tensor.type = owned.wide;
-                      if (!block) block = state_block(owned, tensor.mesh, tensor.local_elements());
+                      make(block, owned, tensor.mesh, tensor.local_elements());
                       tensor.buffer = block;
                       tensors(path + name, tensor);
                     };
@@ -205,8 +205,7 @@ class Optimizer {
       if (members[group] > 0 || divided) continue;
       detail::fail({"group ", group,
                     " of an optimizer has no parameter: those that it chooses are in earlier groups, or "
-                    "frozen, or there ",
-                    "are none"});
+                    "frozen, or there are none"});
     }
   }
   constexpr void check_same(const detail::ParameterList& cells) const {
@@ -219,21 +218,19 @@ class Optimizer {
   /// Calls f(parameter, its state) for each parameter that is trained, with the first of its names.
   template <class F>
   void for_each_once(const std::vector<detail::NamedParameter>& parameters, F f) {
-    for (const auto& parameter : parameters) parameter.cell->seen = false;
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-      if (parameters[i].cell->layouts.frozen) continue;
-      if (!std::exchange(parameters[i].cell->seen, true)) f(parameters[i], states_[i]);
+      if (!parameters[i].cell->layouts.frozen && !states_[i].again) f(parameters[i], states_[i]);
     }
   }
   constexpr const Update& update_of(const OwnedState& owned) const {
     return owned.group < 0 ? update_ : groups_[static_cast<std::size_t>(owned.group)].settings;
   }
 
-  /// Zeros for as many elements as the finished gradient has, in the type of the arithmetic.
-  static constexpr Buffer state_block(const OwnedState& owned, const MeshView& mesh, Index count) {
-    Buffer zeros = allocate_buffer(mesh, count * size_of(owned.wide), MemoryUse::optimizer_state);
-    if (zeros->data) std::memset(zeros->data, 0, static_cast<std::size_t>(zeros->bytes));
-    return zeros;
+  /// Unless there is one: zeros for as many elements as the finished gradient has, in the type of the arithmetic.
+  static constexpr void make(Buffer& block, const OwnedState& owned, const MeshView& mesh, Index count) {
+    if (block) return;
+    block = allocate_buffer(mesh, count * size_of(owned.wide), MemoryUse::optimizer_state);
+    if (block->data) std::memset(block->data, 0, static_cast<std::size_t>(block->bytes));
   }
 
   constexpr void step_all(const detail::ParameterList& cells) {
@@ -268,14 +265,11 @@ class Optimizer {
     const Update& update = update_of(owned);
     const Index count = gradient->bytes / size_of(type);
     ParameterState& state = owned.state;
-    auto make = [&](Buffer& block) {
-      if (!block) block = state_block(owned, mesh, count);
-    };
     detail::count_step(state.steps);
-    if (update.state_blocks() > 0) make(state.first);
-    if (update.state_blocks() > 1) make(state.second);
+    if (update.state_blocks() > 0) make(state.first, owned, mesh, count);
+    if (update.state_blocks() > 1) make(state.second, owned, mesh, count);
     if (auto* recorder = mesh.recorder()) recorder->compute(update.flops() * count);
-    if (owned.wide != type && update.master_weights) make(state.master);
+    if (owned.wide != type && update.master_weights) make(state.master, owned, mesh, count);
     if (gradient->data) owned.apply(update, count, parameter->data, gradient->data, state);
   }
   template <class T>
