@@ -55,26 +55,6 @@ std::string block_text(const X& x) {
   return text({"rank ", MeshView(x.mesh()).rank_in_job(), " has ", x.local_shape(), " from ", from});
 }
 
-}  // namespace detail
-
-inline std::ostream& operator<<(std::ostream& out, const Layout& layout) {
-  return out << detail::text_of(layout);
-}
-
-template <class MeshType>
-  requires requires {
-    typename MeshType::AxesOf;
-    MeshType::dry;
-  }
-std::ostream& operator<<(std::ostream& out, const MeshType& mesh) {
-  const MeshView view(mesh);
-  return out << (MeshType::dry ? "DryMesh " : "Mesh ") << detail::axes_text<MeshType>(view.sizes(), " x ")
-             << ", rank " << view.rank_in_job() << " ("
-             << detail::axes_text<MeshType>(view.coordinates(), ", ") << ")";
-}
-
-namespace detail {
-
 template <TensorType X>
 std::ostream& print(std::ostream& out, const X& x, bool has_value) {
   constexpr Index few = 1000;
@@ -93,6 +73,22 @@ std::ostream& print(std::ostream& out, const X& x, bool has_value) {
 }
 
 }  // namespace detail
+
+inline std::ostream& operator<<(std::ostream& out, const Layout& layout) {
+  return out << detail::text_of(layout);
+}
+
+template <class MeshType>
+  requires requires {
+    typename MeshType::AxesOf;
+    MeshType::dry;
+  }
+std::ostream& operator<<(std::ostream& out, const MeshType& mesh) {
+  const MeshView view(mesh);
+  return out << (MeshType::dry ? "DryMesh " : "Mesh ") << detail::axes_text<MeshType>(view.sizes(), " x ")
+             << ", rank " << view.rank_in_job() << " ("
+             << detail::axes_text<MeshType>(view.coordinates(), ", ") << ")";
+}
 
 /// A tensor; the value of a `Var`; a parameter as it is stored.
 template <TensorOperand X>

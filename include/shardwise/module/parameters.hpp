@@ -54,6 +54,16 @@ struct VisitProblem {
 template <class M>
 using visit_problem = typename VisitProblem<M>::type;
 
+/// The number of the first element: see `ModulesOf`.
+template <class List>
+constexpr std::size_t first_number(const List& list) {
+  if constexpr (requires { list.first_number; }) {
+    return list.first_number;
+  } else {
+    return 0;
+  }
+}
+
 }  // namespace detail
 
 /// Which element of its list a module is.
@@ -78,19 +88,6 @@ struct ModulesOf : std::vector<M> {
     }
   }
 };
-
-namespace detail {
-
-template <class List>
-constexpr std::size_t first_number(const List& list) {
-  if constexpr (requires { list.first_number; }) {
-    return list.first_number;
-  } else {
-    return 0;
-  }
-}
-
-}  // namespace detail
 
 /// Calls f(parameter) for every parameter of a module, in the order of `visit`.
 template <class M, class F>
@@ -174,6 +171,14 @@ constexpr List distinct(List all) {
   return once;
 }
 
+constexpr Index count_elements(ParameterList cells, bool frozen_too) {
+  Index count = 0;
+  for (const ParameterCell* cell : distinct(std::move(cells))) {
+    if (frozen_too || !cell->layouts.frozen) count += elements(cell->stored.shape);
+  }
+  return count;
+}
+
 }  // namespace detail
 
 /// A seed for each name, from one seed for all (FNV-1a, then SplitMix64's finaliser).
@@ -220,30 +225,15 @@ constexpr void set_communication(M& module, communicate_as<Forward, Backward> as
   set_communication(module, as.types().forward, as.types().backward);
 }
 
-namespace detail {
-
-/// Of all parameters that `counts` says yes to.
-template <class M, class Counts>
-constexpr Index count_elements(M& module, Counts counts) {
-  Index count = 0;
-  for (const ParameterCell* cell : distinct(parameters_of(module))) {
-    if (counts(*cell)) count += elements(cell->stored.shape);
-  }
-  return count;
-}
-
-}  // namespace detail
-
 /// Global number of elements of all parameters. One that has several names counts once.
 template <class M>
 constexpr Index parameter_count(M& module) {
-  return detail::count_elements(module, [](const detail::ParameterCell&) { return true; });
+  return detail::count_elements(detail::parameters_of(module), true);
 }
 /// The same of those that are not frozen.
 template <class M>
 constexpr Index trained_parameter_count(M& module) {
-  return detail::count_elements(module,
-                                [](const detail::ParameterCell& cell) { return !cell.layouts.frozen; });
+  return detail::count_elements(detail::parameters_of(module), false);
 }
 
 }  // namespace shardwise

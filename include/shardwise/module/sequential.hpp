@@ -43,6 +43,14 @@ struct Repeat : Module<Repeat> {
   }
 };
 
+template <class Layers>
+constexpr auto each_of(const Layers& layers) {
+  return [&layers](const auto& in, std::size_t i) { return layers[i](in); };
+}
+template <class X, class Layers>
+using sequence_problem =
+    call_problem<Repeat, X, std::size_t, decltype(each_of(std::declval<const Layers&>()))>;
+
 }  // namespace detail
 
 /// f(… f(f(x, 0), 1) …, count - 1). Throws `std::invalid_argument` if `count` is not positive.
@@ -54,18 +62,6 @@ constexpr auto repeat(const X& x, Count count, const F& f) {
 template <Operand X, std::integral Count, class F,
           IllFormed Why = detail::call_problem<detail::Repeat, X, Count, F>>
 Why repeat(const X&, Count, const F&);  // see Why
-
-namespace detail {
-
-template <class Layers>
-constexpr auto each_of(const Layers& layers) {
-  return [&layers](const auto& in, std::size_t i) { return layers[i](in); };
-}
-template <class X, class Layers>
-using sequence_problem =
-    call_problem<Repeat, X, std::size_t, decltype(each_of(std::declval<const Layers&>()))>;
-
-}  // namespace detail
 
 /// x through each of a vector of modules.
 template <Operand X, class Layers, class Problem = detail::sequence_problem<X, Layers>>

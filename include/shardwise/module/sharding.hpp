@@ -25,8 +25,6 @@ struct Sharding {
   Array<int, max_axes> levels{};  ///< 0 to 3, one an axis
   bool frozen = false;
 
-  constexpr int level(int axis) const { return levels[axis]; }
-
   /// Where several axes cut one dimension, an axis cuts the blocks that those to its left have made. So what an axis
   /// cuts must be cut by those to its left as early, or by them never.
   constexpr bool nests() const {
@@ -44,7 +42,7 @@ using PackedSharding = std::uint32_t;
 constexpr PackedSharding packed(const Sharding& how) {
   auto bits = static_cast<PackedSharding>(how.dim + 1);
   for (int axis = 0; axis < max_axes; ++axis)
-    bits |= static_cast<PackedSharding>(how.level(axis)) << (8 + 4 * axis);
+    bits |= static_cast<PackedSharding>(how.levels[axis]) << (8 + 4 * axis);
   return bits | static_cast<PackedSharding>(how.frozen) << 31;
 }
 constexpr Sharding unpacked(PackedSharding bits) {
@@ -58,17 +56,17 @@ constexpr Sharding unpacked(PackedSharding bits) {
 /// The layouts of a parameter that is used in the layout `used`: of what is kept between the steps,
 constexpr Layout stored_layout(const Layout& used, const Sharding& how) {
   return Layout::by_axis(used.axes,
-                         [&](int axis) { return how.level(axis) >= 3 ? shard(how.dim) : used[axis]; });
+                         [&](int axis) { return how.levels[axis] >= 3 ? shard(how.dim) : used[axis]; });
 }
 /// of its gradient between two backward passes,
 constexpr Layout resting_layout(const Layout& used, const Sharding& how) {
   return Layout::by_axis(
-      used.axes, [&](int axis) { return how.level(axis) >= 2 ? shard(how.dim) : cotangent(used[axis]); });
+      used.axes, [&](int axis) { return how.levels[axis] >= 2 ? shard(how.dim) : cotangent(used[axis]); });
 }
 /// and of its gradient with nothing pending.
 constexpr Layout finished_layout(const Layout& used, const Sharding& how) {
   return Layout::by_axis(used.axes, [&](int axis) {
-    return how.level(axis) >= 1 ? shard(how.dim) : used[axis] == reduced ? replicate : used[axis];
+    return how.levels[axis] >= 1 ? shard(how.dim) : used[axis] == reduced ? replicate : used[axis];
   });
 }
 

@@ -19,18 +19,16 @@ class Stages {
   constexpr void add(int stage, Part part) { stages_.push_back({stage, std::move(part)}); }
   /// Throws `std::out_of_range` for a stage of another rank.
   constexpr Part& at(int stage) {
-    for (Numbered& each : stages_) {
-      if (each.stage == stage) return each.part;
+    const auto found = std::ranges::find(stages_, stage, &Numbered::stage);
+    if (found == stages_.end()) {
+      detail::fail<std::out_of_range>({"Stages: stage ", stage, " is not on this rank"});
     }
-    detail::fail<std::out_of_range>({"Stages: stage ", stage, " is not on this rank"});
+    return found->part;
   }
   /// The first on this rank; each has one.
   constexpr Part& front() { return stages_.front().part; }
   constexpr bool has(int stage) const {
-    for (const Numbered& each : stages_) {
-      if (each.stage == stage) return true;
-    }
-    return false;
+    return std::ranges::find(stages_, stage, &Numbered::stage) != stages_.end();
   }
   constexpr void visit(auto&& f) {
     for (Numbered& each : stages_) each.part.visit(f);

@@ -65,6 +65,21 @@ class NormOfRanks {
   const MeshView* mesh_ = nullptr;
 };
 
+/// Multiplies finished gradients whose norm is `norm`.
+constexpr void clip_to(double max_norm, double norm, const ParameterList& cells) {
+  const double factor = max_norm / (norm + 1e-6);
+  const bool clips = factor < 1 && norm <= std::numeric_limits<double>::max();
+  for (ParameterCell* cell : distinct(cells)) {
+    if (!cell->finished.filled()) continue;
+    Recorder* recorder = cell->stored.mesh.recorder();
+    PhaseScope phase(recorder, Phase::optimizer);
+    const Buffer& gradient = cell->finished.own(recorder);
+    const Index elements = gradient->bytes / cell->stored.element_bytes();
+    if (recorder) recorder->compute(elements);
+    if (clips && gradient->data) cell->functions.scale(elements, factor, gradient->data);
+  }
+}
+
 }  // namespace detail
 
 /// The norm of all gradients of `module`, taken as one vector: √(Σ g²) for p = 2, max |g| for p = ∞. Every element
@@ -88,25 +103,6 @@ constexpr double gradient_norm(Module& module, double p = 2, const ReduceOptions
 template <DividedModule Stages>
 double gradient_norm(Stages&, double = 2,
                      const ReduceOptions& = {}) = delete;  // see Pipeline::clip_gradients
-
-namespace detail {
-
-/// Multiplies finished gradients whose norm is `norm`.
-constexpr void clip_to(double max_norm, double norm, const ParameterList& cells) {
-  const double factor = max_norm / (norm + 1e-6);
-  const bool clips = factor < 1 && norm <= std::numeric_limits<double>::max();
-  for (ParameterCell* cell : distinct(cells)) {
-    if (!cell->finished.filled()) continue;
-    Recorder* recorder = cell->stored.mesh.recorder();
-    PhaseScope phase(recorder, Phase::optimizer);
-    const Buffer& gradient = cell->finished.own(recorder);
-    const Index elements = gradient->bytes / cell->stored.element_bytes();
-    if (recorder) recorder->compute(elements);
-    if (clips && gradient->data) cell->functions.scale(elements, factor, gradient->data);
-  }
-}
-
-}  // namespace detail
 
 /// Multiplies all gradients of `module` by min(1, max_norm / (norm + 1e-6)), in place, and returns the norm before:
 /// `gradient_norm(module, p, options)`, which is all that communicates. Where the factor is 1, gradients stay as they

@@ -32,18 +32,6 @@ struct ReduceOptions {
   bool last = true;
 };
 
-namespace detail {
-
-/// Throws `std::invalid_argument` for options that leave gradients unfinished.
-constexpr const ReduceOptions& finishing(const ReduceOptions& options) {
-  if (!options.last) {
-    throw std::invalid_argument("ReduceOptions: last is false, but what comes here needs finished gradients");
-  }
-  return options;
-}
-
-}  // namespace detail
-
 /// Takes gradients of parameters from where `backward` leaves them to where they rest, and in the last backward pass
 /// of a step on to the finished ones. Beside a pass it learns from units what is complete.
 class GradientReducer final : public BackwardTask {
@@ -189,26 +177,19 @@ class GradientReducer final : public BackwardTask {
 
 namespace detail {
 
+/// Throws `std::invalid_argument` for options that leave gradients unfinished.
+constexpr const ReduceOptions& finishing(const ReduceOptions& options) {
+  if (!options.last) {
+    throw std::invalid_argument("ReduceOptions: last is false, but what comes here needs finished gradients");
+  }
+  return options;
+}
+
 constexpr void reduce_gradients_of(const ParameterList& cells, const ReduceOptions& options) {
   GradientReducer reducer(options);
   for (ParameterCell* cell : cells) reducer.reduce(*cell);
   reducer.finish();
 }
-
-}  // namespace detail
-
-/// Moves the gradient of each parameter of `module` from where `backward` left it to `finished_gradient()`, where it
-/// is added to what is there. Those that are pending on axes of more than one rank are summed: those that travel as the
-/// same type, with the same mesh and axes together, in the order of `visit`, by one collective a bucket: a reduce-scatter where
-/// the finished gradient is sharded, else an all-reduce. Collective over these axes. The others only change their
-/// type. All ranks must have gradients for the same parameters.
-/// Throws `std::invalid_argument` if an option is negative.
-template <class Module>
-constexpr void reduce_gradients(Module& module, const ReduceOptions& options = {}) {
-  detail::reduce_gradients_of(detail::parameters_of(module), options);
-}
-
-namespace detail {
 
 /// A task beside a backward pass, for no longer than a scope, also if the pass throws.
 class TaskScope {
@@ -231,6 +212,17 @@ constexpr void backward_beside(GradientReducer& reducer, const Loss& loss, const
 }
 
 }  // namespace detail
+
+/// Moves the gradient of each parameter of `module` from where `backward` left it to `finished_gradient()`, where it
+/// is added to what is there. Those that are pending on axes of more than one rank are summed: those that travel as the
+/// same type, with the same mesh and axes together, in the order of `visit`, by one collective a bucket: a reduce-scatter where
+/// the finished gradient is sharded, else an all-reduce. Collective over these axes. The others only change their
+/// type. All ranks must have gradients for the same parameters.
+/// Throws `std::invalid_argument` if an option is negative.
+template <class Module>
+constexpr void reduce_gradients(Module& module, const ReduceOptions& options = {}) {
+  detail::reduce_gradients_of(detail::parameters_of(module), options);
+}
 
 /// `loss.tape().backward(loss)` and `reduce_gradients`; but the reductions begin while the pass goes on, bucket by
 /// bucket, as soon as the gradients of the `Unit`s are complete.
