@@ -24,40 +24,32 @@ namespace detail {
 
 template <class T, class DocumentsView, class Documents, TensorType Y, class QInput, class KInput,
           class VInput>
-class RingAttentionNode final : public TapeNode {
- public:
+struct RingPullback {
   static constexpr bool wants_queries = QInput::tracked, wants_keys = KInput::tracked || VInput::tracked;
 
-  /// `held`: q, k and v of the positions that this rank computes for, if they are not those of its block.
-  template <class Q, class K, class V>
-  constexpr RingAttentionNode(const RingPart<T, DocumentsView>& its_part, Documents documents, int its_axis,
-                              const Y& result, RingBlocks held, Buffer its_lse, const Q& its_q,
-                              const K& its_k, const V& its_v, Shared<GradientSlot> slot)
-      : part(its_part),
-        axis(its_axis),
-        y(result),
-        mesh(y.mesh()),
-        lse(std::move(its_lse)),
-        q(its_q),
-        k(its_k),
-        v(its_v),
-        held_(std::move(held)),
-        documents_(std::move(documents)),
-        slot_(std::move(slot)) {
-    if (held_.keys.first) q.saved = {}, k.saved = {}, v.saved = {};
-  }
+  RingPart<T, DocumentsView> part;
+  [[no_unique_address]] Documents documents;  // that the part sees
+  int axis;
+  Y y;
+  Buffer lse;
+  RingBlocks held;  // q, k and v of the positions that this rank computes for, if not those of its block
+  QInput q;
+  KInput k;
+  VInput v;
+  Shared<GradientSlot> slot;
 
-  constexpr bool pull_back(BackwardPart) override {
-    const Buffer dy = slot_->pass();
+  constexpr bool operator()(BackwardPart) {
+    const Buffer dy = slot->pass();
     if (!dy) return false;
-    RingBlocks own = std::move(held_), result{{y.buffer(), dy}, {}};
+    const MeshView mesh(y.mesh());
+    RingBlocks own = std::move(held), result{{y.buffer(), dy}, {}};
     const bool swaps = bool(own.keys.first);
     if (swaps) {
       result = part.swapped(mesh, axis, result, false);
     } else {
       own = {{q.saved.value().buffer(), {}}, {k.saved.value().buffer(), v.saved.value().buffer()}};
     }
-    RingBackward<T, RingAttentionNode> round(*this, own.queries.first, result.queries);
+    RingBackward<T, RingPullback> round(mesh, *this, own.queries.first, result.queries);
     go_round(mesh, axis, part, own.keys, round);
     RingBlocks gradients{{round.dq, {}}, round.finish()};
     if (swaps) gradients = part.swapped(mesh, axis, gradients, true);
@@ -67,28 +59,14 @@ class RingAttentionNode final : public TapeNode {
     return false;
   }
 
-  RingPart<T, DocumentsView> part;
-  int axis;
-  Y y;
-  MeshView mesh;
-  Buffer lse;
-  QInput q;
-  KInput k;
-  VInput v;
-
- private:
   template <class Input>
   constexpr void leave([[maybe_unused]] Input& input, [[maybe_unused]] Buffer gradient) const {
     if constexpr (Input::tracked) {
       gradient->set_use(input.slot->use());
-      input.slot->add(std::move(gradient), element_sum<T>, mesh.recorder());
+      input.slot->add(std::move(gradient), element_sum<T>, y.mesh().recorder());
       input.slot->settle();
     }
   }
-
-  RingBlocks held_;
-  [[no_unique_address]] Documents documents_;  // that the part sees
-  Shared<GradientSlot> slot_;
 };
 
 }  // namespace detail
@@ -166,13 +144,23 @@ class RingAttention : public Module<RingAttention<Axis>> {
     return on_common_tape(
         Y(mesh, q.shape(), std::move(o)),
         [&](Tape& tape, const Y& result, const auto& slot) {
-          using Node =
-              detail::RingAttentionNode<T, View, decltype(kept(documents...)), Y,
-                                        detail::NodeInput<tensor_of<Q>, true, OperandTraits<Q>::tracked>,
-                                        detail::NodeInput<tensor_of<K>, true, OperandTraits<K>::tracked>,
-                                        detail::NodeInput<tensor_of<V>, true, OperandTraits<V>::tracked>>;
-          tape.record<Node>(part, kept(documents...), axis, result, std::move(held), round.lse, q_given,
-                            k_given, v_given, slot);
+          using QInput = detail::NodeInput<tensor_of<Q>, true, OperandTraits<Q>::tracked>;
+          using KInput = detail::NodeInput<tensor_of<K>, true, OperandTraits<K>::tracked>;
+          using VInput = detail::NodeInput<tensor_of<V>, true, OperandTraits<V>::tracked>;
+          using Pullback =
+              detail::RingPullback<T, View, decltype(kept(documents...)), Y, QInput, KInput, VInput>;
+          auto pullback = Pullback{part,
+                                   kept(documents...),
+                                   axis,
+                                   result,
+                                   round.lse,
+                                   std::move(held),
+                                   QInput(q_given),
+                                   KInput(k_given),
+                                   VInput(v_given),
+                                   slot};
+          if (part.swaps()) pullback.q.saved = {}, pullback.k.saved = {}, pullback.v.saved = {};
+          tape.record<PullbackNode<Pullback>>(std::move(pullback));
           return RecipeFor<Y>();
         },
         q_given, k_given, v_given);

@@ -160,35 +160,36 @@ class RingForward {
 };
 
 /// Computes the gradients.
-template <class T, class Node>
+template <class T, class Pullback>
 class RingBackward {
   using C = kernel::compute_t<T>;
 
  public:
   /// Of the queries that this rank computes for; `result`: o and its gradient.
-  constexpr RingBackward(Node& node, const Buffer& q, const BlockPair& result)
-      : node_(node),
+  constexpr RingBackward(const MeshView& mesh, const Pullback& given, const Buffer& q,
+                         const BlockPair& result)
+      : given_(given),
         q_(q),
         result_(result),
-        mesh_(node.mesh),
-        incoming_(mesh_, node.axis, data_type_of<T>()),
-        onwards_(mesh_, node.axis, data_type_of<T>()),
-        home_(mesh_, node.axis, data_type_of<T>()) {
-    if (Node::wants_queries) dq = allocate_buffer(mesh_, node.part.query_bytes());
+        mesh_(mesh),
+        incoming_(mesh_, given.axis, data_type_of<T>()),
+        onwards_(mesh_, given.axis, data_type_of<T>()),
+        home_(mesh_, given.axis, data_type_of<T>()) {
+    if (Pullback::wants_queries) dq = allocate_buffer(mesh_, given.part.query_bytes());
     if (!mesh_.dry()) fill_zero(dq);
     // From the rank before, all else comes earlier: see `finish`.
-    if (Node::wants_keys && comes_home() && last_of_own() != steps().previous()) expect_home();
+    if (Pullback::wants_keys && comes_home() && last_of_own() != steps().previous()) expect_home();
   }
 
   constexpr void expect(int step) {
-    if (!Node::wants_keys || step == 0) return;
+    if (!Pullback::wants_keys || step == 0) return;
     sums_ = pair(step);
     incoming_.receive(sums_, steps().previous());
     incoming_.start();
   }
   constexpr void meet(int step, const BlockPair& keys) {
     BlockPair own = gradients(step, keys);
-    if (!Node::wants_keys) return;
+    if (!Pullback::wants_keys) return;
     if (step == 0) {
       sums_ = std::move(own);
       if (!comes_home()) own_ = sums_;
@@ -207,7 +208,7 @@ class RingBackward {
   }
   /// Returns the gradients of this rank's own keys and values.
   constexpr BlockPair finish() {
-    if (!Node::wants_keys) return {};
+    if (!Pullback::wants_keys) return {};
     if (comes_home() && !own_.first) expect_home();
     onwards_.finish();
     home_.finish();
@@ -217,7 +218,7 @@ class RingBackward {
   Buffer dq;  ///< null if not wanted
 
  private:
-  constexpr const RingSteps& steps() const { return node_.part.steps; }
+  constexpr const RingSteps& steps() const { return given_.part.steps; }
   constexpr int last_of_own() const { return steps().after(steps().self(), steps().hops(steps().self())); }
   constexpr bool comes_home() const { return last_of_own() != steps().self(); }
   constexpr void expect_home() {
@@ -226,25 +227,25 @@ class RingBackward {
     home_.start();
   }
   constexpr BlockPair pair(int step) const {
-    const Index bytes = node_.part.bytes_at(step);
+    const Index bytes = given_.part.bytes_at(step);
     return {allocate_buffer(mesh_, bytes, MemoryUse::gathered),
             allocate_buffer(mesh_, bytes, MemoryUse::gathered)};
   }
   /// Adds to that of the queries, and returns those of the keys: none, but for the first step, if nothing is seen there.
   constexpr BlockPair gradients(int step, const BlockPair& keys) {
-    const std::int64_t flops = node_.part.flops(step);
+    const std::int64_t flops = given_.part.flops(step);
     if (flops == 0 && step > 0) return {};
-    BlockPair own = Node::wants_keys ? pair(step) : BlockPair();
+    BlockPair own = Pullback::wants_keys ? pair(step) : BlockPair();
     if (Recorder* recorder = mesh_.recorder(); recorder && flops > 0) {
-      recorder->compute(flops / 2 * (2 + (Node::wants_queries ? 1 : 0) + (Node::wants_keys ? 2 : 0)));
+      recorder->compute(flops / 2 * (2 + (Pullback::wants_queries ? 1 : 0) + (Pullback::wants_keys ? 2 : 0)));
     }
     if (mesh_.dry()) return own;
     fill_zero(own.first);
     fill_zero(own.second);
-    node_.part.for_stretches(step, [&](const kernel::AttentionShape& shape, const auto& at) {
+    given_.part.for_stretches(step, [&](const kernel::AttentionShape& shape, const auto& at) {
       kernel::attention_backward(shape, data_of<const T>(q_) + at.q, data_of<const T>(keys.first) + at.k,
                                  data_of<const T>(keys.second) + at.k, data_of<const T>(result_.first) + at.q,
-                                 data_of<const C>(node_.lse) + at.lse,
+                                 data_of<const C>(given_.lse) + at.lse,
                                  data_of<const T>(result_.second) + at.q, block_of(dq, at.q),
                                  block_of(own.first, at.k), block_of(own.second, at.k));
     });
@@ -262,7 +263,7 @@ class RingBackward {
     element_sum<T>.add(count, sums_.second->data, own.second->data, sums_.second->data);
   }
 
-  Node& node_;
+  const Pullback& given_;
   Buffer q_;
   BlockPair result_;
   MeshView mesh_;
