@@ -93,11 +93,6 @@ class Adapter {
 
 namespace detail {
 
-template <class Style, TensorType W, int OutDims>
-struct AdapterFor {
-  using type = Adapter<Style, W, OutDims>;
-};
-
 /// Calls f(path, layer) for each layer of a module that has an adapter.
 template <class M, class F>
 void for_each_adapted(M& module, F&& f, const std::string& path = "") {

@@ -88,6 +88,16 @@ constexpr void all_reduce_over(const MeshType& mesh, AxisSet axes, M* terms, Ind
   if constexpr (!MeshType::dry) mesh.communicator(axes).all_reduce(terms, terms, count);
 }
 
+/// Without a value: the loss of the rows that have these targets, or the losses.
+template <TensorType Y, TensorType Targets>
+constexpr Y empty_loss(const Targets& targets) {
+  if constexpr (Y::rank == Targets::rank) {
+    return Y(targets.mesh(), targets.shape());
+  } else {
+    return Y(targets.mesh(), {});
+  }
+}
+
 /// Writes the loss of all rows, from the terms of this rank's, or the losses; returns what their sum was divided by.
 template <bool OfEachRow, TensorType Logits, TensorType Y, TensorType Targets, class Terms>
 constexpr double write_loss(Y& y, const Targets& targets, const Terms* of_rows,
@@ -187,13 +197,7 @@ class CrossEntropy {
     const auto& targets = value_of(targets_given);
     const auto& mesh = common_mesh(logits, targets);
     detail::check_rows(logits.shape(), targets.shape());
-    auto y = [&] {
-      if constexpr (OfEachRow) {
-        return Y(mesh, targets.shape());
-      } else {
-        return Y(mesh, {});
-      }
-    }();
+    auto y = detail::empty_loss<Y>(targets);
     Buffer weights = detail::weights_for(mesh, options_, logits.shape().back());
     const auto expected = detail::target_distribution(options_, logits.shape().back(), weights);
     const auto block = logits.view();
@@ -239,8 +243,7 @@ class CrossEntropy {
 
 }  // namespace detail
 
-class CrossEntropyLoss : public detail::CrossEntropy<false>, public Module<CrossEntropyLoss> {
- public:
+struct CrossEntropyLoss : detail::CrossEntropy<false>, Module<CrossEntropyLoss> {
   using CrossEntropy::CrossEntropy;
 };
 
@@ -251,8 +254,7 @@ class CrossEntropyLoss : public detail::CrossEntropy<false>, public Module<Cross
 /// auto each = CrossEntropyLossPerRow()(model(tape.constant(ids)), targets);   // [batch, sequence]
 /// auto loss = redistribute<Replicate, Replicate>(sum(mul(each, tape.constant(how_much))));
 /// ```
-class CrossEntropyLossPerRow : public detail::CrossEntropy<true>, public Module<CrossEntropyLossPerRow> {
- public:
+struct CrossEntropyLossPerRow : detail::CrossEntropy<true>, Module<CrossEntropyLossPerRow> {
   using CrossEntropy::CrossEntropy;
 };
 

@@ -37,14 +37,10 @@ class Embedding : public Module<Embedding<MeshType, Style, T>> {
   TableParameter table;
 
  private:
+  static constexpr const ParameterLayouts& layouts = TableParameter::layouts;
   /// Is it stored in shards, in which its gradient rests?
-  static constexpr bool looks_up_in_shards = [] {
-    const ParameterLayouts& at = TableParameter::layouts;
-    return at.gathered && cotangent(at.stored) == at.resting;
-  }();
-  static constexpr bool cut(int axis) {
-    return !(TableParameter::layouts.stored[axis] == TableParameter::layouts.used[axis]);
-  }
+  static constexpr bool looks_up_in_shards = layouts.gathered && cotangent(layouts.stored) == layouts.resting;
+  static constexpr bool cut(int axis) { return layouts.stored[axis] != layouts.used[axis]; }
 
   template <Operand Tokens>
   constexpr auto looked_up(const Tokens& tokens) const {

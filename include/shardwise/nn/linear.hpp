@@ -40,8 +40,7 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   using BiasParameter = detail::StyledBias<Style, Bias>;
   using Problem = detail::style_problem<MeshType, ModuleKind::linear, Style>;
   static constexpr bool is_adapted = !std::is_void_v<typename detail::LowRankIn<Style>::type>;
-  using AdapterOf = typename std::conditional_t<is_adapted, detail::AdapterFor<Style, Weight, OutDims>,
-                                                detail::TypeIs<NoAdapter>>::type;
+  using AdapterOf = std::conditional_t<is_adapted, Adapter<Style, Weight, OutDims>, NoAdapter>;
 
   /// `in` and `out` are the extents of the features: numbers, or {heads, head_dim}. Parameters begin as
   /// PyTorch's do, or as `init` says.

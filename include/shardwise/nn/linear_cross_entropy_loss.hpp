@@ -109,13 +109,7 @@ class LinearCrossEntropy {
     const auto& targets = value_of(targets_given);
     const auto& mesh = common_mesh(x, w, targets);
     detail::check_rows(MatmulOp<1>::shape(x.shape(), w.shape()), targets.shape());
-    auto y = [&] {
-      if constexpr (OfEachRow) {
-        return Y(mesh, targets.shape());
-      } else {
-        return Y(mesh, {});
-      }
-    }();
+    auto y = detail::empty_loss<Y>(targets);
     const Buffer weights = detail::weights_for(mesh, options_, w.shape()[0]);
 
     detail::HeadBlocks<T, tensor_of<X>::rank, typename tensor_of<Targets>::Element> head{
@@ -208,17 +202,13 @@ class LinearCrossEntropy {
 
 }  // namespace detail
 
-class LinearCrossEntropyLoss : public detail::LinearCrossEntropy<false>,
-                               public Module<LinearCrossEntropyLoss> {
- public:
+struct LinearCrossEntropyLoss : detail::LinearCrossEntropy<false>, Module<LinearCrossEntropyLoss> {
   using LinearCrossEntropy::LinearCrossEntropy;
 };
 
 /// The loss of each row, as `CrossEntropyLossPerRow` gives it. What a row's loss is for is known in the backward pass only,
 /// so there is one all-reduce of all rows, and the backward pass computes the logits again.
-class LinearCrossEntropyLossPerRow : public detail::LinearCrossEntropy<true>,
-                                     public Module<LinearCrossEntropyLossPerRow> {
- public:
+struct LinearCrossEntropyLossPerRow : detail::LinearCrossEntropy<true>, Module<LinearCrossEntropyLossPerRow> {
   using LinearCrossEntropy::LinearCrossEntropy;
 };
 
