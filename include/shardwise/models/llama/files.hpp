@@ -42,15 +42,13 @@ inline std::string hugging_face_name(std::string_view path) {
       Part{"down", "down_proj"},
   };
   std::string name;
-  while (true) {
-    const auto end = path.find('.');
-    const std::string_view part = path.substr(0, end);
+  while (!path.empty()) {
+    const std::string_view part = detail::take_part(path, '.');
     const auto* known = std::ranges::find(parts, part, &Part::first);
+    if (!name.empty()) name += '.';
     name += known == parts.end() ? part : known->second;
-    if (end == path.npos) return name;
-    name += '.';
-    path.remove_prefix(end + 1);
   }
+  return name;
 }
 
 namespace detail {
@@ -61,26 +59,30 @@ inline bool is_surplus(const LlamaConfig& config, std::string_view name) {
   return (config.tied && name == "lm_head.weight") || name.ends_with(".rotary_emb.inv_freq");
 }
 
+/// `model`: a Llama, or, if it is divided among `ranks`, this rank's parts of one.
+template <class Model>
+Index load_llama(const Communicator& ranks, Model& model, const LlamaConfig& config,
+                 const std::filesystem::path& path) {
+  auto may_be_surplus = [&](std::string_view name) { return is_surplus(config, name); };
+  return load_parameters(ranks, given_parameters_of(model), DividedModule<Model>, path,
+                         {.name_of = hugging_face_name, .may_be_surplus = may_be_surplus});
+}
+
 }  // namespace detail
 
 /// Loads weights by Hugging Face's names, as `load_weights` does. A tied model ignores a head in the file;
 /// rotary frequencies, which old files have, are computed anyway. Adapters stay as they are: see `load_adapters`.
 template <class MeshType, class PlanType, class T>
 Index load_llama(Llama<MeshType, PlanType, T>& model, const std::filesystem::path& path) {
-  auto may_be_surplus = [&](std::string_view name) { return detail::is_surplus(model.config(), name); };
-  const auto parameters = detail::given_parameters_of(model);
-  return detail::load_parameters(detail::ranks_of_parameters(parameters), parameters, false, path,
-                                 {.name_of = hugging_face_name, .may_be_surplus = may_be_surplus});
+  const Communicator ranks = detail::ranks_of_parameters(detail::real_parameters_of(model));
+  return detail::load_llama(ranks, model, model.config(), path);
 }
 /// The same of a model that is divided over a job: each rank reads what is of its stages of a pipeline. Surplus is what no
 /// stage has. Collective over the job.
 template <class Job, class MeshType, class PlanType, class T>
 Index load_llama(const Job& job, Stages<Llama<MeshType, PlanType, T>>& stages,
                  const std::filesystem::path& path) {
-  const LlamaConfig& config = stages.front().config();
-  auto may_be_surplus = [&](std::string_view name) { return detail::is_surplus(config, name); };
-  return detail::load_parameters(detail::ranks_of(job), detail::given_parameters_of(stages), true, path,
-                                 {.name_of = hugging_face_name, .may_be_surplus = may_be_surplus});
+  return detail::load_llama(detail::ranks_of(job), stages, stages.front().config(), path);
 }
 
 namespace detail {
@@ -102,10 +104,6 @@ inline std::vector<Index> hugging_face_shape(std::string_view path, std::vector<
   shape.erase(heads + 1);
   return shape;
 }
-
-}  // namespace detail
-
-namespace detail {
 
 /// What a Llama, or all parts of one together, becomes in a folder: `model` is it, or this rank's parts.
 template <class T, class Model>
