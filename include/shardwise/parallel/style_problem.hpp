@@ -11,48 +11,6 @@
 
 namespace shardwise::detail {
 
-/// The first axis of a list that the mesh lacks, or `void`.
-template <class MeshType, class Named>
-struct MissingAxis {
-  using type = void;
-};
-template <class MeshType, class First, class... Rest>
-struct MissingAxis<MeshType, AxisList<First, Rest...>> : MissingAxis<MeshType, AxisList<Rest...>> {};
-template <class MeshType, class First, class... Rest>
-  requires(!MeshType::AxesOf::template has<First>)  //
-struct MissingAxis<MeshType, AxisList<First, Rest...>> {
-  using type = First;
-};
-
-/// Why a module of this kind cannot have these styles on this mesh: the first `LayoutError`, or `void`.
-template <class MeshType, ModuleKind Kind, class... Parts>
-struct StyleProblem {
-  using type = void;
-};
-template <class MeshType, ModuleKind Kind, class First, class... Rest>
-struct StyleProblem<MeshType, Kind, First, Rest...> {
-  static constexpr auto type_of() {
-    using Others = typename StyleProblem<MeshType, Kind, Rest...>::type;
-    if constexpr (!First::suits(Kind)) {
-      return Refused<Reason::style_does_not_suit_the_module, Got<First>>{};
-    } else if constexpr (!CommunicationOf<First>::type::is_possible) {
-      return Refused<Reason::only_floating_point_numbers_are_communicated_as_another_type,
-                     Expected<float, double, Eigen::bfloat16>, Got<typename CommunicationOf<First>::type>>{};
-    } else if constexpr (requires { requires First::rank < 1 || First::alpha < 1; }) {
-      return Refused<Reason::adapter_has_a_rank_or_alpha_below_1, Got<First>>{};
-    } else if constexpr (requires { typename First::NamedAxes; }) {
-      using Missing = typename MissingAxis<MeshType, typename First::NamedAxes>::type;
-      if constexpr (std::is_void_v<Missing>) {
-        return TypeIs<Others>{};
-      } else {
-        return Refused<Reason::mesh_has_no_such_axis, Expected<typename MeshType::AxesOf>, Got<Missing>>{};
-      }
-    } else {
-      return TypeIs<Others>{};
-    }
-  }
-  using type = typename decltype(type_of())::type;
-};
 /// The axes that a style names.
 template <class... Axes>
 constexpr std::tuple<Axes...> tuple_of(AxisList<Axes...>) {
@@ -66,6 +24,45 @@ constexpr auto named_axes() {
     return std::tuple<>();
   }
 }
+
+/// The first axis of a list that the mesh lacks, or `void`.
+template <class MeshType, class Named>
+struct MissingAxis {
+  using type = void;
+};
+template <class MeshType, class First, class... Rest>
+struct MissingAxis<MeshType, std::tuple<First, Rest...>> : MissingAxis<MeshType, std::tuple<Rest...>> {};
+template <class MeshType, class First, class... Rest>
+  requires(!MeshType::AxesOf::template has<First>)  //
+struct MissingAxis<MeshType, std::tuple<First, Rest...>> {
+  using type = First;
+};
+
+/// Why a module of this kind cannot have these styles on this mesh: the first `LayoutError`, or `void`.
+template <class MeshType, ModuleKind Kind, class... Parts>
+struct StyleProblem {
+  using type = void;
+};
+template <class MeshType, ModuleKind Kind, class First, class... Rest>
+struct StyleProblem<MeshType, Kind, First, Rest...> {
+  static constexpr auto type_of() {
+    using Others = typename StyleProblem<MeshType, Kind, Rest...>::type;
+    using Missing = typename MissingAxis<MeshType, decltype(named_axes<First>())>::type;
+    if constexpr (!First::suits(Kind)) {
+      return Refused<Reason::style_does_not_suit_the_module, Got<First>>{};
+    } else if constexpr (!CommunicationOf<First>::type::is_possible) {
+      return Refused<Reason::only_floating_point_numbers_are_communicated_as_another_type,
+                     Expected<float, double, Eigen::bfloat16>, Got<typename CommunicationOf<First>::type>>{};
+    } else if constexpr (requires { requires First::rank < 1 || First::alpha < 1; }) {
+      return Refused<Reason::adapter_has_a_rank_or_alpha_below_1, Got<First>>{};
+    } else if constexpr (!std::is_void_v<Missing>) {
+      return Refused<Reason::mesh_has_no_such_axis, Expected<typename MeshType::AxesOf>, Got<Missing>>{};
+    } else {
+      return TypeIs<Others>{};
+    }
+  }
+  using type = typename decltype(type_of())::type;
+};
 /// The first axis that is in a list twice, or `void`.
 template <class List>
 struct SharedAxis {

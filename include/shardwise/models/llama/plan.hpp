@@ -53,6 +53,33 @@ struct KeyValueStyle<AxisList<First, Rest...>, As...> {
   using type = Styles<ColwiseParallel<First, As...>, CopyParallel<AxisList<Rest...>, As...>>;
 };
 
+/// Is it a name of linear layers in `layers.*`?
+constexpr bool names_projections(std::string_view entry) {
+  return std::any_of(llama_modules.begin(), llama_modules.end(), [=](const ModuleName& module) {
+    const bool projects = module.kind == ModuleKind::linear && module.name != "head";
+    return projects && names_module(entry, module.name, true);
+  });
+}
+template <class Entry, int Rank, int Alpha>
+struct AdaptedUse {
+  using type = Entry;
+};
+template <FixedString Name, class Style, int Rank, int Alpha>
+  requires(names_projections(Name.view()))  //
+struct AdaptedUse<Use<Name, Style>, Rank, Alpha> {
+  using type = Use<Name, Lora<Style, Rank, Alpha>>;
+};
+template <class PlanType, int Rank, int Alpha>
+struct AdaptedPlan;
+template <class... Uses, int Rank, int Alpha>
+struct AdaptedPlan<Plan<Uses...>, Rank, Alpha> {
+  using type = PlanWith<Plan<typename AdaptedUse<Uses, Rank, Alpha>::type...>, Frozen>;
+};
+template <class PlanType, class Extra, int Rank, int Alpha>
+struct AdaptedPlan<PlanWith<PlanType, Extra>, Rank, Alpha> {
+  using type = PlanWith<typename AdaptedPlan<PlanType, Rank, Alpha>::type, Extra>;
+};
+
 }  // namespace detail
 
 /// The style of the projections to keys and values, if the rest is split over `Axes`: key and value heads are split
@@ -86,37 +113,6 @@ template <StyleAxes Axes = tp, class KeyValue = KeyValueParallel<Axes>, Communic
 using LlamaSequenceParallel =
     LlamaPlan<KeyValue, SequenceParallel<Axes, 1, As...>, ColwiseParallel<Axes, As...>,
               RowwiseParallel<Axes, output<Shard<1>>, As...>>;
-
-namespace detail {
-
-/// Is it a name of linear layers in `layers.*`?
-constexpr bool names_projections(std::string_view entry) {
-  return std::any_of(llama_modules.begin(), llama_modules.end(), [=](const ModuleName& module) {
-    const bool projects = module.kind == ModuleKind::linear && module.name != "head";
-    return projects && names_module(entry, module.name, true);
-  });
-}
-template <class Entry, int Rank, int Alpha>
-struct AdaptedUse {
-  using type = Entry;
-};
-template <FixedString Name, class Style, int Rank, int Alpha>
-  requires(names_projections(Name.view()))  //
-struct AdaptedUse<Use<Name, Style>, Rank, Alpha> {
-  using type = Use<Name, Lora<Style, Rank, Alpha>>;
-};
-template <class PlanType, int Rank, int Alpha>
-struct AdaptedPlan;
-template <class... Uses, int Rank, int Alpha>
-struct AdaptedPlan<Plan<Uses...>, Rank, Alpha> {
-  using type = PlanWith<Plan<typename AdaptedUse<Uses, Rank, Alpha>::type...>, Frozen>;
-};
-template <class PlanType, class Extra, int Rank, int Alpha>
-struct AdaptedPlan<PlanWith<PlanType, Extra>, Rank, Alpha> {
-  using type = PlanWith<typename AdaptedPlan<PlanType, Rank, Alpha>::type, Extra>;
-};
-
-}  // namespace detail
 
 /// A plan such as the two above, with an adapter beside each of the seven linear layers of a layer, and all else frozen.
 template <class PlanType, int Rank, int Alpha = Rank>
