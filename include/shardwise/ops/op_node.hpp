@@ -24,9 +24,13 @@ struct NodeInput {
   [[no_unique_address]] std::conditional_t<Tracked, Shared<GradientSlot>, Nothing> slot;
 
   template <class Source>
-  constexpr explicit NodeInput(const Source& x)
-      : extents(value_of(x).view()), saved(saved_of(x)), slot(slot_of(x)) {
+  constexpr explicit NodeInput(const Source& x) : extents(value_of(x).view()) {
     extents.data = nullptr;
+    if constexpr (IsSaved) saved = kept(x);
+    if constexpr (Tracked) {
+      slot = slot_of(x);
+      slot->expect();
+    }
   }
   constexpr Index bytes() const { return extents.elements() * static_cast<Index>(sizeof(Element)); }
   /// Has the saved value at hand.
@@ -34,25 +38,6 @@ struct NodeInput {
     if constexpr (IsSaved) {
       const X& value = saved.value();
       if constexpr (!X::MeshOf::dry) extents.data = value.data();
-    }
-  }
-
- private:
-  template <class Source>
-  static constexpr auto saved_of([[maybe_unused]] const Source& x) {
-    if constexpr (IsSaved) {
-      return kept(x);
-    } else {
-      return Nothing();
-    }
-  }
-  template <class Source>
-  static constexpr auto slot_of([[maybe_unused]] const Source& x) {
-    if constexpr (Tracked) {
-      OperandTraits<Source>::slot(x)->expect();
-      return OperandTraits<Source>::slot(x);
-    } else {
-      return Nothing();
     }
   }
 };
