@@ -21,7 +21,8 @@
 /// gradient is the result's gradient itself (bit i is operand i): it is handed on, not copied;
 /// `leaves_gradient`, if `leave(…)` may keep a parameter's gradient in another form (see `EmbeddingOp`);
 /// `reads_crosswise`, if the gradient of operand 0 needs operand 1, that of 1 needs 0, and no other needs them;
-/// `parameters_first`, if `pull_back` may be called for some of the gradients, and again for the others; and
+/// `parameters_first`, if `pull_back` may be called for some of the gradients, and again for the others, so that those of
+/// parameters, which travel, come first; and
 /// `recomputed`, if operations that need the result in their pullback had better compute it again than keep it.
 
 #include <shardwise/autograd/redistribute.hpp>
@@ -88,7 +89,7 @@ constexpr auto apply(const Op& op, const X&... x) {
       [&](Tape& tape, const Y& result, const auto& slot) {
         using Recorded = detail::Recorded<Op, Y, std::make_integer_sequence<int, sizeof...(X)>, X...>;
         tape.record<typename Recorded::Node>(op, result, std::move(residual), slot, x...);
-        if constexpr (detail::recomputed<Op>) {
+        if constexpr (requires { requires Op::recomputed; }) {
           return detail::recipe_of<Y>(op, kept(x)...);
         } else {
           return RecipeFor<Y>();

@@ -141,7 +141,7 @@ class OpNode<Op, Y, std::integer_sequence<int, I...>, Inputs...> final : public 
       left_ = dy;
       return true;
     }
-    if constexpr (parameters_first<Op> || leaves_gradient<Op>) {
+    if constexpr (requires { requires Op::parameters_first; } || leaves_gradient) {
       give_parameters(dy);
       compute(dy, OperandKind::value);
     } else {
@@ -152,26 +152,21 @@ class OpNode<Op, Y, std::integer_sequence<int, I...>, Inputs...> final : public 
 
  private:
   static_assert(((!Inputs::tracked || std::is_same_v<typename Inputs::Element, typename Y::Element>)&&...));
+  static constexpr bool leaves_gradient = requires { requires Op::leaves_gradient; };
   template <class In>
   static constexpr bool same_gradient = std::is_same_v<cotangent_of<typename In::TensorOf>, cotangent_of<Y>>;
 
   /// Does the operation leave the gradient of its last operand another way?
   template <class Ids, class Table>
   constexpr bool leaves(const Buffer& dy, const Ids& ids, const Table& table) const {
-    if constexpr (Table::tracked) {
-      if (!op_.template leave<typename Table::TensorOf>(gradient_of<Y>(mesh_, extents_.shape, dy),
-                                                        ids.saved.value(), table.extents, *table.slot)) {
-        return false;
-      }
-      table.slot->settle();
-      return true;
-    } else {
-      return false;
-    }
+    const bool left = op_.template leave<typename Table::TensorOf>(
+        gradient_of<Y>(mesh_, extents_.shape, dy), ids.saved.value(), table.extents, *table.slot);
+    if (left) table.slot->settle();
+    return left;
   }
 
   constexpr void give_parameters(const Buffer& dy) {
-    if constexpr (leaves_gradient<Op>) {
+    if constexpr (leaves_gradient) {
       if (leaves(dy, Numbered<I, Inputs>::value...)) return;
     }
     compute(dy, OperandKind::parameter);
@@ -180,8 +175,9 @@ class OpNode<Op, Y, std::integer_sequence<int, I...>, Inputs...> final : public 
   constexpr void compute(const Buffer& dy, OperandKind wanted) {
     Recorder* recorder = mesh_.recorder();
     compute(dy, recorder,
-            GradientTarget(Numbered<I, Inputs>::value.slot, dy, Numbered<I, Inputs>::value.bytes(), recorder,
-                           accumulates<Op>, passes<Op, I> && same_gradient<Inputs>, wanted)...);
+            GradientTarget(
+                Numbered<I, Inputs>::value.slot, dy, Numbered<I, Inputs>::value.bytes(), recorder,
+                requires { requires Op::accumulates; }, passes<Op, I> && same_gradient<Inputs>, wanted)...);
   }
   template <class... Targets>
   constexpr void compute(const Buffer& dy, Recorder* recorder, Targets... targets) {

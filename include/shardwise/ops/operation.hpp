@@ -26,23 +26,6 @@ struct Input : View<const T, Rank> {
 
 namespace detail {
 
-template <class Op>
-inline constexpr bool accumulates = requires {
-  requires Op::accumulates;
-};
-
-/// Does it compute the gradient of each operand by itself, so that those of parameters, which travel, can come first?
-template <class Op>
-inline constexpr bool parameters_first = requires {
-  requires Op::parameters_first;
-};
-
-/// May it leave the gradient of a parameter in another form than as a tensor?
-template <class Op>
-inline constexpr bool leaves_gradient = requires {
-  requires Op::leaves_gradient;
-};
-
 /// Which operands the pullback reads that computes the gradients of those in `tracked`.
 template <class Op>
 constexpr unsigned saved_inputs(unsigned tracked) {
@@ -60,11 +43,6 @@ inline constexpr bool passes = false;
 template <class Op, int I>
   requires requires { Op::passes; }
 inline constexpr bool passes<Op, I> = (Op::passes >> I & 1u) != 0;
-
-template <class Op>
-inline constexpr bool recomputed = requires {
-  requires Op::recomputed;
-};
 
 template <class Op, class Y, class... X>
 constexpr std::int64_t flops(const Op& op, const Y& y, const X&... x) {

@@ -71,12 +71,6 @@ struct Leading<First, Second, Rest...> {
   using type = typename Leading<Second, Rest...>::type;
 };
 
-/// May `Op` compute with integers?
-template <class Op>
-inline constexpr bool takes_integers = requires {
-  requires Op::takes_integers;
-};
-
 /// Which of some operands are parameters: a bit for each.
 template <class... X>
 constexpr unsigned parameters_among() {
@@ -99,7 +93,9 @@ struct ResultOfTensors {
     }
     for (int i = 0; i < P::operands; ++i) {
       if (!P::signature.differentiable[i]) continue;
-      if (!Lead::is_float && !takes_integers<Op>) return Reason::operation_needs_floating_point_numbers;
+      if (!Lead::is_float && !requires { requires Op::takes_integers; }) {
+        return Reason::operation_needs_floating_point_numbers;
+      }
       if (!same[i]) return Reason::operands_have_different_element_types;
     }
     return Reason::none;
