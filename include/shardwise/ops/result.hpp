@@ -79,8 +79,11 @@ constexpr unsigned parameters_among() {
   return set;
 }
 
+/// Operands may be errors themselves.
+template <class Op, bool Tracked, unsigned Parameters, class... X>
+struct Result : FirstError<X...> {};
 template <class Op, bool Tracked, unsigned Parameters, TensorType... X>
-struct ResultOfTensors {
+struct Result<Op, Tracked, Parameters, X...> {
   using P = Propagate<Op, X...>;
   using Lead = typename Leading<X...>::type;
 
@@ -143,24 +146,12 @@ struct ResultOfTensors {
   using type = typename decltype(type_of())::type;
 };
 
-/// Operands may be errors themselves.
-template <class Op, bool Tracked, unsigned Parameters, class... X>
-struct Result : FirstError<X...> {};
-template <class Op, bool Tracked, unsigned Parameters, TensorType... X>
-struct Result<Op, Tracked, Parameters, X...> : ResultOfTensors<Op, Tracked, Parameters, X...> {};
-
 template <class Op, class... X>
 struct ResultOfOperands {};
 template <class Op, Operand... X>
-  requires(!AbstractOperand<X> && ...)
-struct ResultOfOperands<Op, X...> : Result<Op, any_tracked<X...>, parameters_among<X...>(), tensor_of<X>...> {
-};
-template <class Op, Operand... X>
-  requires(AbstractOperand<X> || ...)
 struct ResultOfOperands<Op, X...> {
-  using type =
-      abstract_result<typename Result<Op, any_tracked<X...>, parameters_among<X...>(), tensor_of<X>...>::type,
-                      X...>;
+  using Y = typename Result<Op, any_tracked<X...>, parameters_among<X...>(), tensor_of<X>...>::type;
+  using type = std::conditional_t<(AbstractOperand<X> || ...), abstract_result<Y, X...>, Y>;
 };
 
 }  // namespace detail
