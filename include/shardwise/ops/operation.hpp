@@ -71,14 +71,6 @@ constexpr bool has_dimension(int dim, int rank) { return dim >= -rank && dim < r
 
 constexpr int dimension(int dim, int rank) { return dim < 0 ? dim + rank : dim; }
 
-/// The letters of `all` with the dimensions `a` and `b` exchanged.
-constexpr Indices exchanged(Indices all, int a, int b) {
-  Indices result = all;
-  result.letters[a] = all[b];
-  result.letters[b] = all[a];
-  return result;
-}
-
 }  // namespace detail
 
 }  // namespace shardwise

@@ -27,18 +27,15 @@ struct TransposeOp {
   template <int Rank>
   static constexpr Signature signature() {
     if (!detail::has_dimension(A, Rank) || !detail::has_dimension(B, Rank)) return {};
-    Indices x = Indices::range('a', Rank);
-    return Signature::of(x, detail::exchanged(x, detail::dimension(A, Rank), detail::dimension(B, Rank)))
-        .linear_in_each();
+    Indices x = Indices::range('a', Rank), y = x;
+    std::swap(y.letters[detail::dimension(A, Rank)], y.letters[detail::dimension(B, Rank)]);
+    return Signature::of(x, y).linear_in_each();
   }
 
   template <int Rank>
   static constexpr auto shape(const Shape<Rank>& x) {
-    constexpr auto a = detail::dimension(A, Rank);
-    constexpr auto b = detail::dimension(B, Rank);
     Shape<Rank> y = x;
-    y[a] = x[b];
-    y[b] = x[a];
+    std::swap(y[detail::dimension(A, Rank)], y[detail::dimension(B, Rank)]);
     return y;
   }
 
