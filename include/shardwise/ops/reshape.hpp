@@ -193,45 +193,34 @@ class ReshapeNode final : public TapeNode {
 template <class X, int Rank, class... Placements>
 using reshaped = typename detail::Reshaped<X, Rank, Placements...>::type;
 
-namespace detail {
-
-template <class Result, class X, int Rank>
-constexpr auto run_reshape(const X& x, const Shape<Rank>& shape) {
+/// x with the extents `shape`, of as many elements, in the same memory. Throws `std::invalid_argument`, on
+/// every rank, if the blocks would not stay where they are.
+template <class... Placements, Operand X, int Rank, class Result = reshaped<X, Rank, Placements...>>
+constexpr auto reshape(const X& x, const Shape<Rank>& shape) {
   if constexpr (AbstractOperand<X>) {
     return Result();
   } else {
-    using Given = tensor_of<X>;
-    const Given& value = with_block(value_of(x));
-    check_reshape<Result>(value, shape);
-    Result y(value.mesh(), shape, value.buffer());
+    const tensor_of<X>& value = value_of(x);
+    detail::check_reshape<Result>(detail::with_block(value), shape);
     return on_common_tape(
-        std::move(y),
+        Result(value.mesh(), shape, value.buffer()),
         [&](Tape& tape, const Result&, const auto& slot) {
-          tape.record<ReshapeNode>(MeshView(value.mesh()), element_sum<typename Result::Element>, slot_of(x),
-                                   slot);
+          tape.record<detail::ReshapeNode>(MeshView(value.mesh()),
+                                           detail::element_sum<typename Result::Element>, slot_of(x), slot);
           return RecipeFor<Result>();
         },
         x);
   }
 }
+template <class... Placements, Operand X, int Rank, IllFormed Why = reshaped<X, Rank, Placements...>>
+Why reshape(const X&, const Shape<Rank>&);  // see Why
 
-}  // namespace detail
-
-/// x with the extents `shape`, of as many elements, in the same memory. Throws `std::invalid_argument`, on
-/// every rank, if the blocks would not stay where they are.
+/// The same for extents in braces.
 template <class... Placements, Operand X, int Rank, class Result = reshaped<X, Rank, Placements...>>
 constexpr auto reshape(const X& x, const Index (&shape)[Rank]) {
-  return detail::run_reshape<Result>(x, to_array(shape));
+  return reshape<Placements...>(x, to_array(shape));
 }
 template <class... Placements, Operand X, int Rank, IllFormed Why = reshaped<X, Rank, Placements...>>
 Why reshape(const X&, const Index (&)[Rank]);  // see Why
-
-/// The same for a `Shape`.
-template <class... Placements, Operand X, int Rank, class Result = reshaped<X, Rank, Placements...>>
-constexpr auto reshape(const X& x, const Shape<Rank>& shape) {
-  return detail::run_reshape<Result>(x, shape);
-}
-template <class... Placements, Operand X, int Rank, IllFormed Why = reshaped<X, Rank, Placements...>>
-Why reshape(const X&, const Shape<Rank>&);  // see Why
 
 }  // namespace shardwise
