@@ -27,8 +27,8 @@ inline constexpr int all_dimensions = 1 << 20;
 
 /// A block as [outer, n, inner], of which n is reduced.
 struct Folded {
-  Index outer = 1, n = 1, inner = 1;
-  double all = 1;  ///< the global n
+  Index outer, n, inner;
+  double all;  ///< the global n
 };
 
 /// Each says how a block is reduced: `forward`, `pull_back`, and what the signature has to know.
@@ -142,16 +142,13 @@ struct ReductionOp {
  private:
   template <class T, int Rank>
   static detail::Folded folded(const View<const T, Rank>& x) {
-    detail::Folded f;
     if constexpr (all) {
-      f.n = x.elements();
-      f.all = static_cast<double>(elements(x.shape));
+      return {1, x.elements(), 1, static_cast<double>(elements(x.shape))};
     } else {
       constexpr int dim = detail::dimension(Dim, Rank);
-      f = {x.extent(0, dim), x.extent(dim, dim + 1), x.extent(dim + 1, Rank),
-           static_cast<double>(x.shape[dim])};
+      return {x.extent(0, dim), x.extent(dim, dim + 1), x.extent(dim + 1, Rank),
+              static_cast<double>(x.shape[dim])};
     }
-    return f;
   }
 };
 
