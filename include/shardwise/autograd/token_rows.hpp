@@ -33,7 +33,7 @@ constexpr ElementSum sum_of_elements() {
       kernel::accumulate_wide(count, static_cast<const T*>(more), static_cast<C*>(wide_sum));
     };
     functions.narrow = [](Index count, const void* wide_sum, void* rounded) {
-      kernel::narrow(count, static_cast<const C*>(wide_sum), static_cast<T*>(rounded));
+      kernel::convert(count, static_cast<const C*>(wide_sum), static_cast<T*>(rounded));
     };
   }
   return functions;

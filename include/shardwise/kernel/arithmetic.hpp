@@ -46,13 +46,6 @@ void accumulate_wide(Index n, const T* x, compute_t<T>* y) {
   for (Index i = 0; i < n; ++i) y[i] += widen(x[i]);
 }
 
-/// y = x, rounded from the type that is computed in.
-template <class T>
-void narrow(Index n, const compute_t<T>* x, T* y) {
-  SHARDWISE_INDEPENDENT
-  for (Index i = 0; i < n; ++i) y[i] = narrow<T>(x[i]);
-}
-
 /// y = x, each rounded to the nearest `T` if that is narrower.
 template <class S, class T>
 void convert(Index n, const S* x, T* y) {
@@ -146,7 +139,7 @@ void embedding_backward(Index count, const Id* ids, Index first, Index rows, Ind
       std::fill_n(sum, dim, compute_t<T>{0});
       accumulate_wide(dim, dtable + row * dim, sum);
       for (; order < end && row_of(*order) == row; ++order) accumulate_wide(dim, dy + *order * dim, sum);
-      narrow(dim, sum, dtable + row * dim);
+      convert(dim, sum, dtable + row * dim);
     }
   }
 }

@@ -95,7 +95,7 @@ struct HeadBlocks {
     if (!wide) return;
     const Index count = classes() * features();
     if (w.accumulate) kernel::accumulate_wide(count, w.gradient, wide);
-    kernel::narrow(count, wide, w.gradient);
+    kernel::convert(count, wide, w.gradient);
   }
 };
 
