@@ -65,13 +65,6 @@ void multiply(Index n, const T* a, const T* b, T* y) {
   map(n, y, std::multiplies<>(), a, b);
 }
 
-/// da = dy · b and db = dy · a; either may be null: not wanted.
-template <class T>
-void multiply_backward(Index n, const T* a, const T* b, const T* dy, T* da, T* db) {
-  if (da) multiply(n, dy, b, da);
-  if (db) multiply(n, dy, a, db);
-}
-
 /// y = s · x
 template <class T>
 void scale(Index n, compute_t<T> s, const T* x, T* y) {

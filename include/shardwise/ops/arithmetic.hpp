@@ -55,7 +55,8 @@ struct MulOp {
   template <class T, int Rank>
   static void pull_back(View<const T, Rank> dy, View<const T, Rank>, const void*, Input<T, Rank> a,
                         Input<T, Rank> b) {
-    kernel::multiply_backward(dy.elements(), a.data, b.data, dy.data, a.gradient, b.gradient);
+    if (a.gradient) kernel::multiply(dy.elements(), dy.data, b.data, a.gradient);
+    if (b.gradient) kernel::multiply(dy.elements(), dy.data, a.data, b.gradient);
   }
 };
 
