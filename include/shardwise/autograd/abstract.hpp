@@ -35,9 +35,6 @@ class Abstract {
   using Asked = std::conditional_t<WellFormed<X>, X, detail::NoTensor>;
 
  public:
-  constexpr Abstract() = default;
-  constexpr Abstract(const Abstract&) = default;
-  constexpr Abstract& operator=(const Abstract&) = default;
   /// A loop over layers may give its variable the type of a later result.
   template <class Y, bool OtherOnTape, bool OtherTracked>
   constexpr Abstract& operator=(const Abstract<Y, OtherOnTape, OtherTracked>&) {
