@@ -66,9 +66,9 @@ struct LinearOp {
   }
 
   template <class T, int RankY, int RankX, int RankW, int RankB>
-  static void forward(View<T, RankY> y, void*, View<const T, RankX> x, View<const T, RankW> w,
+  static void forward(View<T, RankY> y, void* residual, View<const T, RankX> x, View<const T, RankW> w,
                       View<const T, RankB> b) {
-    Product::product(y, x, w, false);
+    Product::forward(y, residual, x, w);
     kernel::add_rows(Product::rows(x), Product::outputs(w), b.data, y.data);
   }
 

@@ -58,7 +58,9 @@ struct MatmulOp {
 
   template <class T, int RankY, int RankX, int RankW>
   static void forward(View<T, RankY> y, void*, View<const T, RankX> x, View<const T, RankW> w) {
-    product(y, x, w, false);
+    using kernel::Transpose;
+    const Index m = rows(x), n = outputs(w), k = features(w);
+    kernel::gemm(Transpose::no, Transpose::yes, m, n, k, x.data, k, w.data, k, y.data, n, false);
   }
 
   template <class T, int RankY, int RankX, int RankW>
@@ -75,12 +77,6 @@ struct MatmulOp {
     }
   }
 
-  template <class T, int RankY, int RankX, int RankW>
-  static void product(View<T, RankY> y, View<const T, RankX> x, View<const T, RankW> w, bool accumulate) {
-    using kernel::Transpose;
-    const Index m = rows(x), n = outputs(w), k = features(w);
-    kernel::gemm(Transpose::no, Transpose::yes, m, n, k, x.data, k, w.data, k, y.data, n, accumulate);
-  }
   template <class T, int Rank>
   static constexpr Index rows(const View<T, Rank>& x) {
     return x.extent(0, Rank - Contracted);
