@@ -7,6 +7,7 @@
 
 #include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/ops/reduction.hpp>
+#include <shardwise/tensor/factories.hpp>
 #include <shardwise/train/sgd.hpp>
 #include <support/plans.hpp>
 #include "support/gpt.hpp"

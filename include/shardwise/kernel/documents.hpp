@@ -6,7 +6,8 @@
 /// Documents packed in rows, by a number for each token: equal numbers side by side are one document, negative ones are
 /// padding, which is of no document.
 
-#include <shardwise/kernel/element.hpp>
+#include <algorithm>
+
 #include <shardwise/layout/block.hpp>
 
 namespace shardwise::kernel {

@@ -30,7 +30,6 @@
 #include <shardwise/kernel/documents.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
-#include <shardwise/tensor/factories.hpp>
 
 namespace shardwise {
 

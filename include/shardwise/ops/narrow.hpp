@@ -12,7 +12,6 @@
 #include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
-#include <shardwise/tensor/factories.hpp>
 
 namespace shardwise {
 

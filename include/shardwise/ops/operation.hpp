@@ -5,7 +5,6 @@
 /// @file
 /// What `apply` asks of an operation besides its signature: see there.
 
-#include <shardwise/layout/signature.hpp>
 #include <shardwise/tensor/tensor.hpp>
 
 namespace shardwise {

@@ -17,7 +17,6 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
-#include <shardwise/tensor/factories.hpp>
 
 namespace shardwise {
 

@@ -13,7 +13,6 @@
 #include <shardwise/kernel/activations.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
-#include <shardwise/tensor/factories.hpp>
 
 namespace shardwise {
 
