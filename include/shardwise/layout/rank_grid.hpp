@@ -35,6 +35,15 @@ struct RankGrid {
   }
   /// The coordinates of the member with a number below `size()`; of the last axis first.
   constexpr MeshSizes member(int number) const { return group_member(sizes, {}, axes, ~0u, number); }
+  /// The ranks that differ from the one at `coordinates` along the axes of `set` only, the last axis varying fastest.
+  constexpr std::vector<int> group(AxisSet set, const MeshSizes& coordinates) const {
+    const int count = group_size(sizes, axes, set);
+    std::vector<int> ranks;
+    ranks.reserve(static_cast<std::size_t>(count));
+    for (int i = 0; i < count; ++i) ranks.push_back(rank(group_member(sizes, coordinates, axes, set, i)));
+    return ranks;
+  }
+  constexpr std::vector<int> all() const { return group(~0u, {}); }
   /// The number of the member that is this rank; -1 if none is.
   constexpr int find(int wanted) const {
     for (int number = 0; number < size(); ++number) {
@@ -47,8 +56,7 @@ struct RankGrid {
     std::vector<char> seen;
     seen.reserve(static_cast<std::size_t>(ranks));
     for (int each = 0; each < ranks; ++each) seen.push_back(0);  // (clang 14 can make no other vector)
-    for (int number = 0; number < size(); ++number) {
-      const int each = rank(member(number));
+    for (const int each : all()) {
       if (each < 0 || each >= ranks || seen[static_cast<std::size_t>(each)] != 0) return each;
       seen[static_cast<std::size_t>(each)] = 1;
     }

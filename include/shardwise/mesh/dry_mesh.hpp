@@ -53,12 +53,7 @@ class DryMesh : public detail::MeshOnAxes<DryMesh<Axes...>, Axes...> {
   /// A part of its job, as of a real mesh.
   template <class... Some>
   constexpr DryMesh<Some...> part(const MeshRanks<Some...>& ranks) const {
-    detail::check_ranks(ranks.grid(), *place_, "part");
-    const int number = ranks.grid().find(place_->ranks.rank(coordinates_));
-    if (number < 0) {
-      detail::fail({"part: rank ", place_->ranks.rank(coordinates_),
-                    " of the job is not on the mesh; only its ranks may ask for it"});
-    }
+    const int number = detail::number_on_part(ranks.grid(), *place_, place_->ranks.rank(coordinates_));
     DryMesh<Some...> made;
     made.place_ = recorder_->place(place_->part(ranks.grid()));
     made.coordinates_ = ranks.grid().member(number);

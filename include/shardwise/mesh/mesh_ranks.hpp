@@ -76,5 +76,15 @@ constexpr void check_ranks(const RankGrid& ranks, const MeshPlace& in_job, const
   }
 }
 
+/// The number of a rank of the job on a part of it. Throws `std::invalid_argument` if it is not there, or there is no such
+/// part.
+constexpr int number_on_part(const RankGrid& part, const MeshPlace& in_job, int rank) {
+  check_ranks(part, in_job, "part");
+  const int number = part.find(rank);
+  if (number < 0)
+    fail({"part: rank ", rank, " of the job is not on the mesh; only its ranks may ask for it"});
+  return number;
+}
+
 }  // namespace detail
 }  // namespace shardwise

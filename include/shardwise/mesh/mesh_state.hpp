@@ -48,15 +48,8 @@ struct MeshState : Counted {
   /// A mesh of some ranks of the job of this one. Collective over them.
   Shared<MeshState> part(const RankGrid& ranks, NameOf names) {
     const Shared<MeshState> whole = job ? job : Shared<MeshState>::to(*this);
-    check_ranks(ranks, place, "part");
-    if (ranks.find(whole->all.rank()) < 0) {
-      fail({"part: rank ", whole->all.rank(),
-            " of the job is not on the mesh; only its ranks may ask for it"});
-    }
-    std::vector<int> members;
-    members.reserve(static_cast<std::size_t>(ranks.size()));
-    for (int i = 0; i < ranks.size(); ++i) members.push_back(ranks.rank(ranks.member(i)));
-    return Shared<MeshState>::make(whole->among(members), place.part(ranks), names, whole);
+    number_on_part(ranks, place, whole->all.rank());
+    return Shared<MeshState>::make(whole->among(ranks.all()), place.part(ranks), names, whole);
   }
 
   /// The ranks that differ from this one along a set of axes only. Collective over them when first called.
@@ -92,28 +85,16 @@ struct MeshState : Counted {
   Communicator among(const std::vector<int>& ranks) {
     std::optional<AxisSet> found;
     for (AxisSet set = (1u << place.ranks.axes) - 1;; --set) {
-      if (group_ranks(set) == ranks && (!found || groups_[set])) found = set;
+      if (place.ranks.group(set, coordinates) == ranks && (!found || groups_[set])) found = set;
       if (set == 0) break;
     }
     return found ? communicator(*found) : all.subgroup(ranks);
   }
-  std::vector<int> group_ranks(AxisSet set) const {
-    const auto& [axes, sizes, strides, first] = place.ranks;
-    const int size = group_size(sizes, axes, set);
-    std::vector<int> ranks;
-    ranks.reserve(static_cast<std::size_t>(size));
-    for (int i = 0; i < size; ++i) {
-      ranks.push_back(group_rank(sizes, group_member(sizes, coordinates, axes, set, i), axes, ~0u));
-    }
-    return ranks;
-  }
   template <class = void>
   Communicator make_group(AxisSet set) const {
-    std::vector<int> ranks = group_ranks(set);
+    const std::vector<int> ranks = place.ranks.group(set, coordinates);
     if (static_cast<int>(ranks.size()) == all.size()) return all;
-    if (!job) return all.subgroup(ranks);
-    for (int& rank : ranks) rank = place.ranks.rank(place.ranks.member(rank));
-    return job->among(ranks);
+    return job ? job->among(ranks) : all.subgroup(ranks);
   }
 
   std::array<std::optional<Communicator>, 1 << max_axes> groups_;

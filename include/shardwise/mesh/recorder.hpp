@@ -40,12 +40,8 @@ constexpr Array<HostsAlong, 1 << max_axes> hosts_along_axes(const MeshSizes& siz
                                                             HostOf host_of) {
   Array<HostsAlong, 1 << max_axes> all{};
   for (AxisSet set = 1; set < 1u << axes; ++set) {
-    const int size = group_size(sizes, axes, set);
-    std::vector<int> hosts;  // of the ranks of the group
-    hosts.reserve(static_cast<std::size_t>(size));
-    for (int i = 0; i < size; ++i) {
-      hosts.push_back(host_of(group_rank(sizes, group_member(sizes, coordinates, axes, set, i), axes, ~0u)));
-    }
+    std::vector<int> hosts = RankGrid::whole(axes, sizes).group(set, coordinates);
+    for (int& each : hosts) each = host_of(each);
     const Hosts along(hosts);
     all[set] = {along.lane_size(), along.lanes()};
   }

@@ -78,12 +78,11 @@ constexpr void check_same_ranks(const MeshView& from, const MeshView& to) {
         {"redistribute: the two meshes are of different jobs: make them of one communicator, or of one mesh "
          "by submesh or part"});
   }
-  const RankGrid &a = from.place().ranks, &b = to.place().ranks;
   std::vector<int> on;  // for each rank of the job: on the first mesh and not on the second 1, on both 0
   on.reserve(static_cast<std::size_t>(from.place().job_size()));
   for (int rank = 0; rank < from.place().job_size(); ++rank) on.push_back(0);
-  for (int i = 0; i < a.size(); ++i) ++on[static_cast<std::size_t>(a.rank(a.member(i)))];
-  for (int i = 0; i < b.size(); ++i) --on[static_cast<std::size_t>(b.rank(b.member(i)))];
+  for (const int rank : from.place().ranks.all()) ++on[static_cast<std::size_t>(rank)];
+  for (const int rank : to.place().ranks.all()) --on[static_cast<std::size_t>(rank)];
   for (std::size_t rank = 0; rank < on.size(); ++rank) {
     if (on[rank] == 0) continue;
     fail({"redistribute: rank ", rank, " of the job is on the ", on[rank] > 0 ? "first" : "second",
