@@ -89,7 +89,7 @@ struct Run {
         model, [&](std::string_view name, auto& parameter) { add(std::string(name), parameter.stored()); });
     auto add_state = [&](const std::string& name, const sw::detail::AnyTensor& state) {
       const auto whole =
-          sw::detail::redistributed_to(state, sw::everywhere(state.layout.axes, sw::replicate));
+          sw::detail::redistributed_to(state, sw::everywhere(state.layout.axes, sw::replicate), state.type);
       const auto* data = static_cast<const float*>(whole.buffer->data);
       REQUIRE(whole.type == sw::DataType::f32);
       all[name].assign(data, data + whole.local_elements());

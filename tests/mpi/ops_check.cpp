@@ -46,7 +46,7 @@ void place(const AnyTensor& x, const Dense& all) {
 }
 
 Dense gather(const AnyTensor& x) {
-  const AnyTensor whole = detail::redistributed_to(x, everywhere(x.layout.axes, replicate));
+  const AnyTensor whole = detail::redistributed_to(x, everywhere(x.layout.axes, replicate), x.type);
   Dense all(x.extents());
   with_elements(whole, [&](const auto* values) {
     for (Index i = 0; i < all.size(); ++i) all[i] = static_cast<double>(values[i]);

@@ -33,7 +33,6 @@ class Scheduler {
   Scheduler(int ranks, std::uint64_t seed, std::function<void(int)> resumed)
       : random_(seed), resumed_(std::move(resumed)), ranks_(static_cast<std::size_t>(ranks)) {}
 
-  std::mt19937_64& random() { return random_; }
   bool coin() { return (random_() & 1) != 0; }
   bool failed() const { return !failure_.empty(); }
   const std::string& failure() const { return failure_; }

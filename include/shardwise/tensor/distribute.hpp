@@ -46,7 +46,7 @@ bool holds_the_value(const X& x) {
 template <class... Placements, class MeshType, int Rank, class T,
           class Problem = detail::layout_problem<Rank, MeshType, Placements...>>
 auto distribute(const MeshType& mesh, const Shape<Rank>& shape, std::span<const T> values) {
-  auto x = detail::make<std::remove_const_t<T>, Placements...>(mesh, shape);
+  auto x = empty<std::remove_const_t<T>, Placements...>(mesh, shape);
   if (static_cast<Index>(values.size()) != elements(shape)) {
     detail::fail({"distribute: ", values.size(), " values do not fill ", shape});
   }
@@ -127,7 +127,7 @@ auto from_local(const MeshType& mesh, const Shape<Rank>& local_shape, std::span<
       detail::fail(
           {"from_local: rank ", r, " brings other values than rank ", other, ", which should hold the same"});
   }
-  auto x = detail::make<std::remove_const_t<T>, Placements...>(mesh, shape);
+  auto x = empty<std::remove_const_t<T>, Placements...>(mesh, shape);
   std::copy(values.begin(), values.end(), x.writable().data);
   return x;
 }

@@ -19,11 +19,6 @@ namespace shardwise {
 
 namespace detail {
 
-template <class T, class... Placements, class MeshType, int Rank>
-constexpr auto make(const MeshType& mesh, const Shape<Rank>& shape) {
-  return Tensor<T, Rank, MeshType, Placements...>(mesh, shape);
-}
-
 /// Why a factory cannot make such a tensor, or `void`.
 template <int Rank, class MeshType, class... Placements>
 using layout_problem = typename LayoutProblem<Rank, MeshType, Placements...>::type;
@@ -46,7 +41,7 @@ using drawn_problem = std::conditional_t<std::is_integral_v<T>,
 /// once.
 template <class T, class... Placements, class MeshType, int Rank>
 constexpr auto empty(const MeshType& mesh, const Shape<Rank>& shape) {
-  return detail::make<T, Placements...>(mesh, shape);
+  return Tensor<T, Rank, MeshType, Placements...>(mesh, shape);
 }
 template <class T, class... Placements, class MeshType, int Rank,
           class Problem = detail::layout_problem<Rank, MeshType, Placements...>>

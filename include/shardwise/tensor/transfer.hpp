@@ -105,10 +105,6 @@ constexpr AnyTensor redistributed_to(AnyTensor x, const Layout& to, DataType tra
   const Route way = route_of(x, to);
   return moved(std::move(x), way, way.end(), travels);
 }
-constexpr AnyTensor redistributed_to(AnyTensor x, const Layout& to) {
-  const DataType stored = x.type;
-  return redistributed_to(std::move(x), to, stored);
-}
 
 /// The last step of the way, which is left to the caller to finish.
 constexpr Shared<UnderWay> last_step(AnyTensor x, const Layout& to, DataType travels) {
