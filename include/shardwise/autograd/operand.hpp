@@ -22,7 +22,7 @@ struct OperandTraits {
 /// What `TensorOf` may be besides a tensor: the `LayoutError` of a layout that is not legal.
 template <TensorType X>
 struct OperandTraits<X> {
-  using TensorOf = std::conditional_t<WellFormed<typename X::Problem>, X, typename X::Problem>;
+  using TensorOf = detail::tensor_or_problem<X>;
   static constexpr bool on_tape = false;  ///< brings a tape with it
   static constexpr bool tracked = false;  ///< has a gradient, if somebody brings a tape
   static constexpr const X& value(const X& x) { return x; }

@@ -32,13 +32,7 @@ constexpr bool can_convert(DataType type) {
   return type == DataType::f32 || type == DataType::f64 || type == DataType::bf16;
 }
 template <class T>
-constexpr bool can_convert() {
-  if constexpr (Communicable<T>) {
-    return can_convert(data_type_of<T>());
-  } else {
-    return false;
-  }
-}
+concept Convertible = Communicable<T> && can_convert(data_type_of<T>());
 
 }  // namespace detail
 
@@ -49,7 +43,7 @@ constexpr bool can_convert() {
 /// no communication is not rounded.
 template <class Forward, class Backward = Forward>
 struct communicate_as {
-  static constexpr bool is_possible = detail::can_convert<Forward>() && detail::can_convert<Backward>();
+  static constexpr bool is_possible = detail::Convertible<Forward> && detail::Convertible<Backward>;
   static constexpr detail::Communication types() {
     if constexpr (is_possible) return {true, data_type_of<Forward>(), data_type_of<Backward>()};
     return {};
@@ -74,7 +68,9 @@ concept Carries = requires {
 template <class Y, Carries As>
 struct Communicated {
   static constexpr auto type_of() {
-    if constexpr (!As::is_possible) {
+    if constexpr (IllFormed<Y>) {
+      return TypeIs<Y>{};
+    } else if constexpr (!As::is_possible) {
       return Refused<Reason::only_floating_point_numbers_are_communicated_as_another_type,
                      Expected<float, double, Eigen::bfloat16>, Got<As>>{};
     } else if constexpr (As::types().converts && !Y::is_float) {
@@ -85,10 +81,6 @@ struct Communicated {
     }
   }
   using type = typename decltype(type_of())::type;
-};
-template <IllFormed Y, Carries As>
-struct Communicated<Y, As> {
-  using type = Y;
 };
 
 }  // namespace detail

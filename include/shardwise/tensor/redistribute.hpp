@@ -77,12 +77,7 @@ struct RedistributedTo {
     if constexpr (bad_axis() >= 0) {
       return error<bad_axis()>();
     } else {
-      using Y = relaid<X, L>;
-      if constexpr (IllFormed<typename Y::Problem>) {
-        return TypeIs<typename Y::Problem>{};
-      } else {
-        return TypeIs<Y>{};
-      }
+      return TypeIs<tensor_or_problem<relaid<X, L>>>{};
     }
   }
   using type = typename decltype(type_of())::type;
@@ -92,22 +87,18 @@ struct RedistributedTo {
 template <class X, class... Arguments>
 struct Redistributed;
 template <TensorType X, class... Arguments>
-  requires WellFormed<typename X::Problem>
 struct Redistributed<X, Arguments...> {
   using To = Asked<X, Arguments...>;
   static constexpr auto type_of() {
-    if constexpr (To::reason != Reason::none) {
+    if constexpr (IllFormed<typename X::Problem>) {
+      return TypeIs<typename X::Problem>{};
+    } else if constexpr (To::reason != Reason::none) {
       return Refused<To::reason, Expected<typename X::MeshOf::AxesOf>, typename To::Found>{};
     } else {
-      return TypeIs<typename RedistributedTo<X, To::layout()>::type>{};
+      return RedistributedTo<X, To::layout()>{};
     }
   }
   using type = typename decltype(type_of())::type;
-};
-template <TensorType X, class... Arguments>
-  requires IllFormed<typename X::Problem>
-struct Redistributed<X, Arguments...> {
-  using type = typename X::Problem;
 };
 
 }  // namespace detail

@@ -203,6 +203,10 @@ constexpr const X& with_block(const X& x) {
   return x;
 }
 
+/// `X`, or the `LayoutError` that says why there is no such tensor.
+template <TensorType X>
+using tensor_or_problem = std::conditional_t<WellFormed<typename X::Problem>, X, typename X::Problem>;
+
 template <class T, int Rank, class MeshType, PackedLayout L,
           class Axes = std::make_integer_sequence<int, MeshType::axes>>
 struct TensorWith;
