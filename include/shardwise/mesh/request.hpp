@@ -20,31 +20,16 @@ class Request {
   Request() = default;
   /// For `Communicator`: `keep_alive` lives as long as the operation.
   Request(const char* name, detail::Operation& operation, std::shared_ptr<const void> keep_alive,
-          Index bytes = 0)
-      : name_(name), bytes_(bytes), operation_(&operation) {
+          Index bytes = 0) {
     operation.keep(std::move(keep_alive));
     operation.begin();
-  }
-
-  Request(Request&& other) noexcept { take(other); }
-  Request& operator=(Request&& other) noexcept {
-    Request old(std::move(*this));
-    take(other);
-    return *this;
-  }
-
-  ~Request() {
-    if (!operation_) return;
-    const detail::Waiting here(name_, bytes_, "", false);
-    const bool unwinds = std::uncaught_exceptions() > exceptions_;
-    if (operation_->wait(unwinds ? 1 : forever)) destroy_pooled(operation_);
-    // else it is under way until the job ends
+    operation_ = {&operation, Unfinished{name, bytes, std::uncaught_exceptions()}};
   }
 
   /// Returns when the operation is complete. At once if it was, or if there is none.
   void wait() {
     if (!operation_) return;
-    const detail::Waiting here(name_, bytes_, "", false);
+    const detail::Waiting here(operation_.get_deleter().name, operation_.get_deleter().bytes, "", false);
     operation_->wait(forever);
     release();
   }
@@ -60,23 +45,27 @@ class Request {
  private:
   static constexpr double forever = 1e300;  // seconds
 
-  void take(Request& other) noexcept {
-    name_ = other.name_;
-    bytes_ = other.bytes_;
-    operation_ = std::exchange(other.operation_, nullptr);
-    exceptions_ = other.exceptions_;
-  }
+  /// Ends an operation for which nobody has waited.
+  struct Unfinished {
+    const char* name;
+    Index bytes;
+    int exceptions;  // that were on their way when it began
+
+    void operator()(detail::Operation* operation) const {
+      const detail::Waiting here(name, bytes, "", false);
+      const bool unwinds = std::uncaught_exceptions() > exceptions;
+      if (operation->wait(unwinds ? 1 : forever)) destroy_pooled(operation);
+      // else it is under way until the job ends
+    }
+  };
 
   void release() {
     const int code = operation_->code();
-    destroy_pooled(std::exchange(operation_, nullptr));
-    detail::check_mpi(code, name_);
+    destroy_pooled(operation_.release());
+    detail::check_mpi(code, operation_.get_deleter().name);
   }
 
-  const char* name_ = "";
-  Index bytes_ = 0;
-  detail::Operation* operation_ = nullptr;
-  int exceptions_ = std::uncaught_exceptions();
+  std::unique_ptr<detail::Operation, Unfinished> operation_;
 };
 
 }  // namespace shardwise
