@@ -140,6 +140,12 @@ constexpr bool has_partial(const Layout& layout) {
   return layout.axes_where([](Placement p) { return p.is_partial(); }) != 0;
 }
 
+/// Whether the rank at `coordinates` adds zeros to a pending sum of which the first rank along each axis has all.
+constexpr bool adds_zeros(const Layout& layout, const MeshSizes& coordinates) {
+  return axes_where(layout.axes,
+                    [&](int axis) { return layout[axis].is_partial() && coordinates[axis] != 0; }) != 0;
+}
+
 /// Number of ranks in the group that varies along the axes of `set`.
 constexpr int group_size(const MeshSizes& sizes, int axes, AxisSet set) {
   int size = 1;

@@ -183,11 +183,15 @@ class NodeTransport {
   }
   static Index rounds_for(Index count, Index a_round) { return (count + a_round - 1) / a_round; }
 
-  static void write(char* to, Index number) { std::memcpy(to, &number, sizeof(number)); }
-  static Index read(const char* from) {
-    Index number = 0;
-    std::memcpy(&number, from, sizeof(number));
-    return number;
+  template <class T>
+  static void write(char* to, T value) {
+    std::memcpy(to, &value, sizeof(value));
+  }
+  template <class T = Index>
+  static T read(const char* from) {
+    T value{};
+    std::memcpy(&value, from, sizeof(value));
+    return value;
   }
 
   /// Part k of so many of a block, in bytes.
@@ -226,14 +230,10 @@ class NodeTransport {
     return true;
   }
   void announce(const char* block) {
-    std::memcpy(rounds_.start(sizeof(block)), &block, sizeof(block));
+    write(rounds_.start(sizeof(block)), block);
     rounds_.exchange();
   }
-  const char* address(int r) {
-    const char* block = nullptr;
-    std::memcpy(&block, rounds_.written_by(r, sizeof(block)), sizeof(block));
-    return block;
-  }
+  const char* address(int r) { return read<const char*>(rounds_.written_by(r, sizeof(const char*))); }
   /// target = the reduction of `mine` and of the same part of what the others announced.
   void reduce_directly(char* target, const char* mine, Index bytes, Index offset,
                        const ElementReduction& how) {

@@ -30,13 +30,13 @@ using local_problem =
     std::conditional_t<Rank == eigen_rank<Derived>, layout_problem<Rank, MeshType, Placements...>,
                        layout_error<Reason::operands_do_not_fit_in_rank, Got<Derived>>>;
 
-/// `true` on the rank whose term of a pending sum is the value itself.
-template <class X>
-bool holds_the_value(const X& x) {
-  for (int axis = 0; axis < X::layout.axes; ++axis) {
-    if (X::layout[axis].is_partial() && x.mesh().coordinates()[axis] != 0) return false;
+template <class Derived>
+Shape<eigen_rank<Derived>> eigen_shape(const Eigen::MatrixBase<Derived>& matrix) {
+  if constexpr (eigen_rank<Derived> == 1) {
+    return {matrix.size()};
+  } else {
+    return {matrix.rows(), matrix.cols()};
   }
-  return true;
 }
 
 }  // namespace detail
@@ -50,11 +50,11 @@ auto distribute(const MeshType& mesh, const Shape<Rank>& shape, std::span<const 
   if (static_cast<Index>(values.size()) != elements(shape)) {
     detail::fail({"distribute: ", values.size(), " values do not fill ", shape});
   }
-  if (detail::holds_the_value(x)) {
+  if (adds_zeros(layout_of<Placements...>, mesh.coordinates())) {
+    std::fill_n(x.writable().data, x.view().elements(), std::remove_const_t<T>(0));
+  } else {
     const detail::AnyBox own = detail::AnyTensor(x).box(), whole{{}, detail::padded(shape)};
     detail::copy_part(sizeof(T), own, values.data(), whole, x.writable().data, own);
-  } else {
-    std::fill_n(x.writable().data, x.view().elements(), std::remove_const_t<T>(0));
   }
   return x;
 }
@@ -69,13 +69,9 @@ auto distribute(const MeshType& mesh, const Eigen::MatrixBase<Derived>& matrix) 
   using T = typename Derived::Scalar;
   require_same(mesh.communicator((1u << MeshType::axes) - 1),
                {{"", detail::text({Shape<2>{matrix.rows(), matrix.cols()}})}}, "distribute");
-  RowMajorMatrix<T> rows = matrix;
-  std::span<const T> values(rows.data(), static_cast<std::size_t>(rows.size()));
-  if constexpr (Derived::IsVectorAtCompileTime) {
-    return distribute<Placements...>(mesh, Shape<1>{rows.size()}, values);
-  } else {
-    return distribute<Placements...>(mesh, Shape<2>{rows.rows(), rows.cols()}, values);
-  }
+  const RowMajorMatrix<T> rows = matrix;
+  const std::span<const T> values(rows.data(), static_cast<std::size_t>(rows.size()));
+  return distribute<Placements...>(mesh, detail::eigen_shape(matrix), values);
 }
 template <class... Placements, class MeshType, class Derived,
           IllFormed Why = detail::layout_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
@@ -139,13 +135,9 @@ template <class... Placements, class MeshType, class Derived,
           class Problem = detail::layout_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
 auto from_local(const MeshType& mesh, const Eigen::MatrixBase<Derived>& block) {
   using T = typename Derived::Scalar;
-  RowMajorMatrix<T> rows = block;
-  std::span<const T> values(rows.data(), static_cast<std::size_t>(rows.size()));
-  if constexpr (Derived::IsVectorAtCompileTime) {
-    return from_local<Placements...>(mesh, Shape<1>{rows.size()}, values);
-  } else {
-    return from_local<Placements...>(mesh, Shape<2>{rows.rows(), rows.cols()}, values);
-  }
+  const RowMajorMatrix<T> rows = block;
+  const std::span<const T> values(rows.data(), static_cast<std::size_t>(rows.size()));
+  return from_local<Placements...>(mesh, detail::eigen_shape(block), values);
 }
 template <class... Placements, class MeshType, class Derived,
           IllFormed Why = detail::layout_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>

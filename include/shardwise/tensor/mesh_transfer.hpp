@@ -107,7 +107,7 @@ class MeshTransfer final : public UnderWay {
   [[gnu::noinline]] constexpr AnyBox piece(const Moved& tensor, int source, int target) const {
     const MeshSizes at = from_.member(source), wanted = to_.member(target);
     const AnyBox common = intersection(source_box(tensor, at), target_box(tensor, wanted));
-    if (common.elements() == 0 || adds_zeros(tensor, wanted)) return {};
+    if (common.elements() == 0 || adds_zeros(tensor.to, wanted)) return {};
     return from_.rank(at) == sender(tensor, at, wanted) ? common : AnyBox{};
   }
   constexpr AnyBox source_box(const Moved& tensor, const MeshSizes& at) const {
@@ -115,11 +115,6 @@ class MeshTransfer final : public UnderWay {
   }
   constexpr AnyBox target_box(const Moved& tensor, const MeshSizes& at) const {
     return local_box(tensor.shape, tensor.to, to_.sizes, at);
-  }
-  /// Of a sum that is pending where it arrives, the first rank gets all.
-  static constexpr bool adds_zeros(const Moved& tensor, const MeshSizes& wanted) {
-    return axes_where(tensor.to.axes,
-                      [&](int axis) { return tensor.to[axis].is_partial() && wanted[axis] != 0; }) != 0;
   }
   constexpr int sender(const Moved& tensor, const MeshSizes& at, const MeshSizes& wanted) const {
     const AxisSet copied = tensor.from.axes_where([](Placement p) { return !p.is_shard(); });
@@ -223,7 +218,7 @@ class MeshTransfer final : public UnderWay {
     }
     flight_->request = mesh_.job().send_and_receive(flight_->messages, type_);
     for (const Moved& tensor : tensors_) {
-      if (target_ >= 0 && adds_zeros(tensor, to_.member(target_))) {
+      if (target_ >= 0 && adds_zeros(tensor.to, to_.member(target_))) {
         std::memset(tensor.out->data, 0, static_cast<std::size_t>(tensor.out->bytes));
       } else if (copies_here() && !tensor.in.same_as(tensor.out)) {
         copy_part(size_of(tensor.type), piece(tensor, source_, target_), tensor.in->data,
