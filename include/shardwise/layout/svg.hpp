@@ -5,6 +5,7 @@
 /// @file
 /// Pictures as SVG, for light and for dark pages: boxes of a few kinds, and words.
 
+#include <charconv>
 #include <cmath>
 
 #include <shardwise/layout/text.hpp>
@@ -13,12 +14,9 @@ namespace shardwise::detail {
 
 /// A number in an SVG: at most two digits after the point.
 inline std::string svg_number(double value) {
-  const long long hundredths = std::llround(value * 100);
-  std::string text = std::to_string(hundredths / 100);
-  if (hundredths % 100 != 0)
-    text += hundredths % 10 == 0 ? "." + std::to_string(hundredths % 100 / 10)
-                                 : (hundredths % 100 < 10 ? ".0" : ".") + std::to_string(hundredths % 100);
-  return text;
+  char text[32];
+  const double hundredths = static_cast<double>(std::llround(value * 100));
+  return {text, std::to_chars(text, std::end(text), hundredths / 100, std::chars_format::fixed).ptr};
 }
 
 /// Coordinates are of pixels. Text inside `<g>` is centred, and on a box.

@@ -27,12 +27,8 @@ class TextPart {
   TextPart(bool) = delete;
   TextPart(char32_t) = delete;
   TextPart(const char& letter) : words_(&letter, 1) {}
-  TextPart(int number) : TextPart(static_cast<long long>(number)) {}
-  TextPart(long number) : TextPart(static_cast<long long>(number)) {}
-  TextPart(long long number) : kind_(Kind::integer), integer_(number) {}
-  TextPart(unsigned number) : TextPart(static_cast<unsigned long long>(number)) {}
-  TextPart(unsigned long number) : TextPart(static_cast<unsigned long long>(number)) {}
-  TextPart(unsigned long long number) : kind_(Kind::natural), natural_(number) {}
+  TextPart(std::signed_integral auto number) : kind_(Kind::integer), integer_(number) {}
+  TextPart(std::unsigned_integral auto number) : kind_(Kind::natural), natural_(number) {}
   TextPart(double number) : kind_(Kind::real), real_(number) {}
   TextPart(std::span<const Index> extents) : kind_(Kind::extents), extents_(extents) {}
   TextPart(const std::vector<Index>& extents) : TextPart(std::span<const Index>(extents)) {}

@@ -8,6 +8,7 @@
 
 #include <shardwise/mesh/mpi_counts.hpp>
 #include <shardwise/mesh/node.hpp>
+#include <shardwise/mesh/request.hpp>
 #include <shardwise/mesh/rounds.hpp>
 
 namespace shardwise::detail {
@@ -43,7 +44,7 @@ class MpiTransport final : public Transport {
     // Across hosts our rounds are those that send each byte once, in both directions at a time.
     const bool blocks = reduces || call.kind == Collective::all_gather;
     if (blocks && !elements.own && in_background() && (wide || call.bytes() >= rounds_from))
-      return finish(call.name(), begin(call));
+      return Request(call.name(), *begin(call), nullptr).wait();
     if (wide) return sum_wide(*this, call);
     if (node_ && node_->takes(call)) return node_->run(call);
     run_on_mpi(call);
@@ -62,13 +63,6 @@ class MpiTransport final : public Transport {
   /// Bytes from which on a second round costs less than sending bytes twice.
   static constexpr Index rounds_from = 16384;
 
-  static void finish(const char* name, Operation* operation) {
-    operation->begin();
-    operation->wait(1e300);
-    const int code = operation->code();
-    destroy_pooled(operation);
-    check_mpi(code, name);
-  }
   static int rank_in(MPI_Comm comm) {
     int rank = 0;
     MPI_Comm_rank(comm, &rank);

@@ -56,29 +56,16 @@ inline BlockWork work_of(const Call& call, int ranks) {
   return work;
 }
 
-/// Memory for terms that arrive.
-class Landing {
- public:
-  Landing() = default;
-  Landing(const Landing&) = delete;
-  Landing& operator=(const Landing&) = delete;
-  ~Landing() { release(); }
-  char* make(Index bytes) {
-    release();
-    data_ = bytes > 0 ? static_cast<char*>(memory_pool().allocate(bytes)) : nullptr;
-    bytes_ = bytes;
-    return data_;
-  }
-  char* data() const { return data_; }
-
- private:
-  void release() noexcept {
-    if (data_) memory_pool().deallocate(data_, bytes_);
-  }
-
-  char* data_ = nullptr;
-  Index bytes_ = 0;
+struct GiveBack {
+  Index bytes = 0;
+  void operator()(char* data) const noexcept { memory_pool().deallocate(data, bytes); }
 };
+/// Memory for terms that arrive.
+using Landing = std::unique_ptr<char[], GiveBack>;
+/// Bytes of the pool; null for none.
+inline Landing landing_of(Index bytes) {
+  return {bytes > 0 ? static_cast<char*>(memory_pool().allocate(bytes)) : nullptr, GiveBack{bytes}};
+}
 
 /// A part of each block, on its way by itself.
 class BlockPiece {
@@ -142,7 +129,8 @@ class BlockPiece {
     if (round_ == 3) gather_within();
   }
   void exchange_within() {
-    char* place_of_term = landing_.make(lane_bytes() * (hosts_.lanes() - 1));
+    landing_ = landing_of(lane_bytes() * (hosts_.lanes() - 1));
+    char* place_of_term = landing_.get();
     for (int other = 0; other < hosts_.lanes(); ++other) {
       if (other == lane()) continue;
       for (int host = 0; host < hosts_.lane_size(); ++host) {
@@ -156,8 +144,9 @@ class BlockPiece {
   /// The sums of this host, of the lane's blocks: beside one another, in the order of the hosts.
   void sum_lane() {
     if (hosts_.lanes() == 1) return;
-    char* sum = sums_.make(lane_bytes());
-    const char* terms = landing_.data();
+    sums_ = landing_of(lane_bytes());
+    char* sum = sums_.get();
+    const char* terms = landing_.get();
     for (int host = 0; host < hosts_.lane_size(); ++host) {
       const int block = home(host);
       reduce(work_.source() + place(block), terms, lane_bytes(), hosts_.lanes() - 1, sum, count(block));
@@ -166,8 +155,10 @@ class BlockPiece {
     }
   }
   void exchange_across() {
-    const char* sum = sums_.data();
-    char* place_of_term = landing_.make(bytes(group_.rank) * (hosts_.lane_size() - 1));
+    const char* sum = sums_.get();
+    landing_.reset();
+    landing_ = landing_of(bytes(group_.rank) * (hosts_.lane_size() - 1));
+    char* place_of_term = landing_.get();
     for (int host = 0; host < hosts_.lane_size(); ++host) {
       const int peer = home(host);
       if (host == position()) {
@@ -182,9 +173,9 @@ class BlockPiece {
   }
   void sum_block() {
     char* sum = work_.target() + (work_.gathers ? place(group_.rank) : first(group_.rank) * work_.element);
-    reduce(own_, landing_.data(), bytes(group_.rank), hosts_.lane_size() - 1, sum, count(group_.rank));
-    landing_.make(0);
-    sums_.make(0);
+    reduce(own_, landing_.get(), bytes(group_.rank), hosts_.lane_size() - 1, sum, count(group_.rank));
+    landing_.reset();
+    sums_.reset();
   }
   void gather_across() {
     for (int host = 0; host < hosts_.lane_size(); ++host) {
@@ -272,17 +263,17 @@ inline void sum_wide(Transport& ranks, const Call& call) {
   const auto own = static_cast<std::size_t>(ranks.rank());
   const Index count = work.counts[own];
   const std::vector<Index> arriving(work.counts.size(), count), places = offsets_of(arriving);
-  Landing landing;
-  const char* terms = landing.make(count * ranks.size() * work.element);
+  const Landing landing = landing_of(count * ranks.size() * work.element);
   ranks.run({.kind = Collective::all_to_all,
              .in = work.in,
-             .out = landing.data(),
+             .out = landing.get(),
              .elements = call.elements,
              .counts = work.counts,
              .offsets = work.offsets,
              .arriving = arriving,
              .places = places});
   char* sum = work.target() + (work.gathers ? work.offsets[own] * work.element : 0);
+  const char* terms = landing.get();
   if (count > 0) add_bf16(count, terms, terms + count * work.element, count, ranks.size() - 1, sum);
   if (!work.gathers) return;
   ranks.run({.kind = Collective::all_gather,

@@ -75,14 +75,10 @@ class Watchdog {
   static std::string status() {
     const auto entry = board().entry();
     if (!entry.what) return "has not communicated yet";
-    char text[160], bytes[32] = "";
-    if (entry.bytes > 0)
-      std::snprintf(bytes, sizeof(bytes), " of %lld bytes", static_cast<long long>(entry.bytes));
-    std::snprintf(text, sizeof(text), "%s %s%s%s%s, since %.0f s (its call %lld)",
-                  entry.waits ? "waits in" : "does something else after", entry.what, bytes,
-                  entry.axes[0] ? " over " : "", entry.axes, MPI_Wtime() - entry.since,
-                  static_cast<long long>(entry.calls));
-    return text;
+    const std::string bytes = entry.bytes > 0 ? detail::text({" of ", entry.bytes, " bytes"}) : "";
+    return detail::text({entry.waits ? "waits in " : "does something else after ", entry.what, bytes,
+                         entry.axes[0] ? " over " : "", entry.axes, ", since ",
+                         std::llround(MPI_Wtime() - entry.since), " s (its call ", entry.calls, ")"});
   }
   void answer_questions() {
     while (!detail::mpi_finalized()) {
