@@ -44,11 +44,7 @@ template <class = void>
 void report(std::string_view message) {
   std::string line = "shardwise: ";
   if (mpi_initialized() && !mpi_finalized()) {
-    int rank = 0;
-    int size = 1;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
-    line += "rank " + std::to_string(rank) + " of " + std::to_string(size) + ": ";
+    line += text({"rank ", rank_in(MPI_COMM_WORLD), " of ", ranks_in(MPI_COMM_WORLD), ": "});
   }
   line += without_controls(std::string(message)) + '\n';
   std::fflush(stdout);
@@ -60,10 +56,7 @@ void report(std::string_view message) {
 /// for them, and tells the others. Rank 0's turn comes at once, after it has looked whether another rank spoke.
 inline bool speaks_first() {
   constexpr int tag = 32767;  // the largest that every MPI has
-  int rank = 0;
-  int size = 1;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  const int rank = rank_in(MPI_COMM_WORLD), size = ranks_in(MPI_COMM_WORLD);
   const double turn = rank == 0 ? 0.01 : 0.5 + 0.05 * (rank < 10 ? rank : 10);  // seconds
   const double begin = MPI_Wtime();
   for (int spoken = 0; MPI_Wtime() - begin < turn;) {

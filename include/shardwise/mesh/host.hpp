@@ -40,9 +40,7 @@ inline bool on_one_host(MPI_Comm comm, bool wanted) {
   const int type = wanted ? MPI_COMM_TYPE_SHARED : MPI_UNDEFINED;
   check_mpi(MPI_Comm_split_type(comm, type, 0, MPI_INFO_NULL, &here), "MPI_Comm_split_type");
   if (!wanted) return false;
-  int all = 0, ranks = 0;
-  MPI_Comm_size(comm, &all);
-  MPI_Comm_size(here, &ranks);
+  const int ranks = ranks_in(here);
   cpu_set_t mine, cores;
   CPU_ZERO(&mine);
   ::sched_getaffinity(0, sizeof(mine), &mine);
@@ -50,22 +48,20 @@ inline bool on_one_host(MPI_Comm comm, bool wanted) {
   MPI_Comm_free(&here);
   check_mpi(code, "MPI_Allreduce");
   if (ranks > CPU_COUNT(&cores)) crowded_host() = true;
-  return ranks == all;
+  return ranks == ranks_in(comm);
 }
 
 /// The hosts of a communicator's ranks: where they share memory, as MPI says. Collective. (By MPI's other names, so that who
 /// counts a program's traffic does not count this.)
 inline Hosts hosts_of(MPI_Comm ranks) {
-  int size = 0, host = 0;
+  int host = rank_in(ranks);
   MPI_Comm here = MPI_COMM_NULL;
-  MPI_Comm_size(ranks, &size);
-  MPI_Comm_rank(ranks, &host);
   check_mpi(MPI_Comm_split_type(ranks, MPI_COMM_TYPE_SHARED, host, MPI_INFO_NULL, &here),
             "MPI_Comm_split_type");
   const int told = PMPI_Bcast(&host, 1, MPI_INT, 0, here);
   MPI_Comm_free(&here);
   check_mpi(told, "MPI_Bcast");
-  std::vector<int> hosts(static_cast<std::size_t>(size));
+  std::vector<int> hosts(static_cast<std::size_t>(ranks_in(ranks)));
   check_mpi(PMPI_Allgather(&host, 1, MPI_INT, hosts.data(), 1, MPI_INT, ranks), "MPI_Allgather");
   return Hosts(hosts);
 }

@@ -65,6 +65,18 @@ inline bool mpi_finalized() {
   return flag != 0;
 }
 
+inline int rank_in(MPI_Comm comm) {
+  int rank = 0;
+  MPI_Comm_rank(comm, &rank);
+  return rank;
+}
+
+inline int ranks_in(MPI_Comm comm) {
+  int ranks = 0;
+  MPI_Comm_size(comm, &ranks);
+  return ranks;
+}
+
 /// A copy of a communicator, which the last handle frees, if MPI still runs. Collective.
 inline std::shared_ptr<const MPI_Comm> copy_of(MPI_Comm original) {
   MPI_Comm copy = MPI_COMM_NULL;

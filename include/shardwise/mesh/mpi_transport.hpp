@@ -63,11 +63,6 @@ class MpiTransport final : public Transport {
   /// Bytes from which on a second round costs less than sending bytes twice.
   static constexpr Index rounds_from = 16384;
 
-  static int rank_in(MPI_Comm comm) {
-    int rank = 0;
-    MPI_Comm_rank(comm, &rank);
-    return rank;
-  }
   /// Where ranks share a host nothing is gained beside a computation: it is the cores that move the data.
   bool in_background() const { return hosts().count() > 1; }
 

@@ -30,8 +30,7 @@ class SharedSegment {
   /// `bytes` of zeros, the same memory on all ranks; or nothing, on all of them: where the ranks do not see each other's
   /// processes, or there is no memory. Collective.
   static SharedSegment make(MPI_Comm comm, std::size_t bytes) {
-    int rank = 0;
-    MPI_Comm_rank(comm, &rank);
+    const int rank = rank_in(comm);
     const std::size_t length = bytes + proof_bytes;
     File made;
     SharedSegment segment;

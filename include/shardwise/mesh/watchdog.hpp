@@ -94,9 +94,7 @@ class Watchdog {
     }
   }
   void raise_alarm() {
-    int rank = 0, size = 1;
-    MPI_Comm_rank(comm_, &rank);
-    MPI_Comm_size(comm_, &size);
+    const int rank = detail::rank_in(comm_), size = detail::ranks_in(comm_);
     std::vector<std::string> says(static_cast<std::size_t>(size), "does not answer");
     says[static_cast<std::size_t>(rank)] = status();
     for (int other = 0; other < size; ++other) {
