@@ -8,6 +8,7 @@
 #include <cstring>
 #include <deque>
 
+#include <shardwise/layout/block.hpp>
 #include <shardwise/mesh/place_in_program.hpp>
 #include <shardwise/mesh/transport.hpp>
 
@@ -30,11 +31,6 @@ inline std::vector<char> reduced(const Elements& elements, Index count,
   return result;
 }
 
-/// A part of a buffer, in elements.
-struct Part {
-  Index place, count;
-};
-
 /// A collective as one rank called it: what it was given, though lists and buffers may change while it is under way.
 struct CalledBy {
   CalledBy(const Call& made, int by)
@@ -43,11 +39,11 @@ struct CalledBy {
         counts(made.counts.begin(), made.counts.end()),
         axes(made.axes),
         where(PlaceInProgram::here()) {
-    const auto add = [](std::vector<Part>& parts, Numbers places, Numbers sizes) {
+    const auto add = [](std::vector<Range>& parts, Numbers places, Numbers sizes) {
       for (std::size_t r = 0; r < sizes.size(); ++r) parts.push_back({places[r], sizes[r]});
     };
-    const Part whole{0, call.kind == Collective::all_reduce ? call.count : sum_of(counts)};
-    const Part own{0, counts.empty() ? 0 : counts[rank]};
+    const Range whole{0, call.kind == Collective::all_reduce ? call.count : sum_of(counts)};
+    const Range own{0, counts.empty() ? 0 : counts[rank]};
     if (call.reduces()) taken = {whole};
     if (call.kind == Collective::all_reduce) given = {whole};
     if (call.kind == Collective::reduce_scatter) given = {own};
@@ -66,8 +62,8 @@ struct CalledBy {
   Call call;
   std::size_t rank;
   std::vector<Index> counts;
-  std::vector<Part> taken, given;  ///< of its input and of its output
-  std::vector<char> input;         ///< its parts, one after another
+  std::vector<Range> taken, given;  ///< of its input and of its output, in elements
+  std::vector<char> input;          ///< its parts, one after another
   std::string axes;
   PlaceInProgram where;
 
@@ -75,21 +71,21 @@ struct CalledBy {
     const std::string at = where.text();
     return text_of(call) + (at.empty() ? "" : " at " + at);
   }
-  std::size_t bytes(const Part& part) const {
-    return static_cast<std::size_t>(part.count * call.elements.width);
+  std::size_t bytes(const Range& part) const {
+    return static_cast<std::size_t>(part.size * call.elements.width);
   }
-  const char* input_at(const Part& part) const { return call.source() + part.place * call.elements.width; }
-  char* output_at(const Part& part) const { return call.target() + part.place * call.elements.width; }
+  const char* input_at(const Range& part) const { return call.source() + part.begin * call.elements.width; }
+  char* output_at(const Range& part) const { return call.target() + part.begin * call.elements.width; }
   /// Puts what no sum can be to where the result will be: who reads it too early is to see it.
   void spoil_output() const {
-    for (const Part& part : given) {
-      if (part.count > 0) std::memset(output_at(part), 0xff, bytes(part));
+    for (const Range& part : given) {
+      if (part.size > 0) std::memset(output_at(part), 0xff, bytes(part));
     }
   }
   /// Whether its input is another now, and may not be.
   bool input_changed() const {
-    for (const Part& in : taken) {
-      for (const Part& out : given) {
+    for (const Range& in : taken) {
+      for (const Range& out : given) {
         if (input_at(in) < output_at(out) + bytes(out) && output_at(out) < input_at(in) + bytes(in))
           return false;
       }
@@ -100,8 +96,8 @@ struct CalledBy {
  private:
   std::vector<char> packed() const {
     std::vector<char> all;
-    for (const Part& part : taken) {
-      if (part.count > 0) all.insert(all.end(), input_at(part), input_at(part) + bytes(part));
+    for (const Range& part : taken) {
+      if (part.size > 0) all.insert(all.end(), input_at(part), input_at(part) + bytes(part));
     }
     return all;
   }
@@ -121,10 +117,10 @@ struct Collected {
     const Call& first = calls[0]->call;
     std::vector<const char*> terms;
     for (const auto& by : calls) terms.push_back(by->input.data());
-    if (first.reduces()) sum = reduced(first.elements, calls[0]->taken[0].count, terms);
+    if (first.reduces()) sum = reduced(first.elements, calls[0]->taken[0].size, terms);
     for (std::size_t r = 0; first.kind == Collective::all_to_all && r < calls.size(); ++r) {
       for (std::size_t to = 0; to < calls.size(); ++to) {
-        const Index sent = calls[r]->taken[to].count, expected = calls[to]->given[r].count;
+        const Index sent = calls[r]->taken[to].size, expected = calls[to]->given[r].size;
         if (sent == expected) continue;
         fail<std::runtime_error>({"the ", r, "th rank sends ", sent, " elements to the ", to,
                                   "th, which expects ", expected, ": ", calls[r]->text(), " and ",
@@ -136,7 +132,7 @@ struct Collected {
   void deliver(int rank) {
     const CalledBy& by = *calls[static_cast<std::size_t>(rank)];
     for (std::size_t r = 0; r < by.given.size(); ++r) {
-      if (by.given[r].count > 0) std::memcpy(by.output_at(by.given[r]), source(by, r), by.bytes(by.given[r]));
+      if (by.given[r].size > 0) std::memcpy(by.output_at(by.given[r]), source(by, r), by.bytes(by.given[r]));
     }
     ++left;
   }

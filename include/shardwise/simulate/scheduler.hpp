@@ -22,8 +22,8 @@ class SimulationError : public std::runtime_error {
 
 namespace detail::simulated {
 
-/// Ends a rank where another has failed.
-struct SimulationStopped {};
+/// Ends a rank that dies, or where another has failed.
+struct RankEnds {};
 
 class Scheduler {
  public:
@@ -37,10 +37,10 @@ class Scheduler {
   bool failed() const { return !failure_.empty(); }
   const std::string& failure() const { return failure_; }
 
-  /// Others may go on before this rank does. Throws `SimulationStopped` where one has failed.
+  /// Others may go on before this rank does. Throws `RankEnds` where one has failed.
   void turn(int rank) {
     if (!failed()) pass_on(rank);
-    if (failed()) throw SimulationStopped();
+    if (failed()) throw RankEnds();
   }
   /// Others go on until it is `ready`, which looks at what ranks do and changes nothing; `words` say what this rank waits for.
   /// Returns whether it is: if not, a rank has failed.
@@ -69,7 +69,7 @@ class Scheduler {
   }
   [[noreturn]] void stop(std::string words) {
     fail(std::move(words));
-    throw SimulationStopped();
+    throw RankEnds();
   }
 
   /// A rank's first turn: it waits for it.

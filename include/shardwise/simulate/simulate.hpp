@@ -31,11 +31,12 @@ namespace detail::simulated {
 
 /// What is wrong although all have come to their end; or nothing.
 inline std::string left_over(Simulation& simulation) {
-  for (std::size_t rank = 0; rank < simulation.deaths.size(); ++rank) {
-    if (!simulation.deaths[rank].empty()) return text({"rank ", rank, " ", simulation.deaths[rank]});
+  for (std::size_t rank = 0; rank < simulation.ranks.size(); ++rank) {
+    const std::string& death = simulation.ranks[rank].death;
+    if (!death.empty()) return text({"rank ", rank, " ", death});
   }
   for (const SimulatedFault& fault : simulation.faults) {
-    const Index made = simulation.calls[static_cast<std::size_t>(fault.rank)];
+    const Index made = simulation.of(fault.rank).calls;
     if (fault.call >= made)
       return text(
           {"the fault of rank ", fault.rank, " at its call ", fault.call, " never came: it makes ", made});
@@ -67,18 +68,17 @@ inline void simulate_rank(const std::shared_ptr<Simulation>& simulation, int ran
         std::make_shared<SimulatedTransport>(simulation, simulation->group(rank, all), rank, Hosts(hosts)));
     simulated_world = &world;
     f();
-    const auto& under_way = simulation->under_way[static_cast<std::size_t>(rank)];
+    const auto& under_way = simulation->of(rank).under_way;
     if (!under_way.empty())
       scheduler.fail(name + "came to its end and never waited for " + under_way.begin()->second->words());
-  } catch (const SimulationStopped&) {
-  } catch (const SimulatedDeath&) {
+  } catch (const RankEnds&) {
   } catch (const std::exception& error) {
     scheduler.fail(name + error.what());
   } catch (...) {
     scheduler.fail(name + "an exception of unknown type");
   }
   simulated_world = nullptr;
-  scheduler.end(rank, simulation->deaths[static_cast<std::size_t>(rank)]);
+  scheduler.end(rank, simulation->of(rank).death);
 }
 
 }  // namespace detail::simulated

@@ -20,9 +20,6 @@ struct SimulatedFault {
 
 namespace detail::simulated {
 
-/// Ends a rank that dies.
-struct SimulatedDeath {};
-
 class SimulatedOperation;
 
 /// What the ranks of a simulation share.
@@ -31,27 +28,28 @@ struct Simulation {
              std::vector<SimulatedFault> to_come)
       : scheduler(size, seed, std::move(resumed)),
         faults(std::move(to_come)),
-        calls(static_cast<std::size_t>(size)),
-        made(calls.size()),
-        under_way(calls.size()),
-        deaths(calls.size()) {}
+        ranks(static_cast<std::size_t>(size)) {}
 
+  struct Rank {
+    Index calls = 0;
+    std::map<std::vector<int>, int> made;            ///< how many groups of the same ranks
+    std::map<Index, SimulatedOperation*> under_way;  ///< by their order
+    std::string death;                               ///< if it has died
+  };
   Scheduler scheduler;
   std::vector<SimulatedFault> faults;
-  std::vector<Index> calls;  ///< of each rank
+  std::vector<Rank> ranks;
   std::map<std::pair<std::vector<int>, int>, std::shared_ptr<Group>>
       groups;  ///< by its ranks, and how many they have made
-  std::vector<std::map<std::vector<int>, int>> made;
-  std::vector<std::map<Index, SimulatedOperation*>> under_way;  ///< of each rank, by their order
-  std::vector<std::string> deaths;                              ///< of each rank, if it has died
   Index begun = 0;
   bool over = false;
 
+  Rank& of(int rank) { return ranks[static_cast<std::size_t>(rank)]; }
   /// The next group that a rank makes of these.
-  std::shared_ptr<Group> group(int rank, const std::vector<int>& ranks) {
-    const int number = made[static_cast<std::size_t>(rank)][ranks]++;
-    std::shared_ptr<Group>& found = groups[{ranks, number}];
-    if (!found) found = std::make_shared<Group>(ranks);
+  std::shared_ptr<Group> group(int rank, const std::vector<int>& members) {
+    const int number = of(rank).made[members]++;
+    std::shared_ptr<Group>& found = groups[{members, number}];
+    if (!found) found = std::make_shared<Group>(members);
     return found;
   }
 };
@@ -70,7 +68,7 @@ class SimulatedTransport final : public Transport {
     try {
       const std::size_t number = this->call(call);
       const auto complete = [&] { return group_->collective(number).complete(); };
-      if (!scheduler().wait(me(), complete, [&] { return words(number); })) throw SimulationStopped();
+      if (!scheduler().wait(me(), complete, [&] { return words(number); })) throw RankEnds();
       group_->deliver(number, rank());
     } catch (...) {
       if (!unwinding) throw;
@@ -106,15 +104,14 @@ class SimulatedTransport final : public Transport {
   /// Here others may go on, and faults happen.
   void enter(const char* what) {
     if (simulation_->over) fail<std::logic_error>({what, ": its simulation is over"});
-    const auto r = static_cast<std::size_t>(me());
-    std::string& death = simulation_->deaths[r];
-    const Index number = simulation_->calls[r]++;
+    std::string& death = simulation_->of(me()).death;
+    const Index number = simulation_->of(me()).calls++;
     for (const SimulatedFault& fault : simulation_->faults) {
       if (fault.rank != me() || fault.call != number) continue;
       if (!fault.dies) throw MpiError(what, MPI_ERR_OTHER);
       death = text({"died in its call ", number, ", ", what});
     }
-    if (!death.empty()) throw SimulatedDeath();
+    if (!death.empty()) throw RankEnds();
     scheduler().turn(me());
   }
   std::size_t call(const Call& made) {
@@ -179,7 +176,7 @@ class SimulatedOperation : public Operation {
 
  private:
   std::map<Index, SimulatedOperation*>& under_way() {
-    return transport_.simulation_->under_way[static_cast<std::size_t>(transport_.me())];
+    return transport_.simulation_->of(transport_.me()).under_way;
   }
   void end_with(int code) {
     over_ = fail_with(code);
