@@ -85,14 +85,6 @@ struct AxisList {
   template <class A>
   static constexpr bool has = index<A> >= 0;
 
-  /// `coordinates`, but `position` along an axis.
-  template <class A>
-  static constexpr MeshSizes moved(MeshSizes coordinates, int position) {
-    static_assert(has<A>, "this mesh has no such axis");
-    coordinates[index<A>] = position;
-    return coordinates;
-  }
-
   /// The names of some of the axes: "dp+tp" if "+" is to be between.
   static std::string text(AxisSet set, const char* between) {
     std::string text;

@@ -100,14 +100,12 @@ class Mesh : public detail::MeshOnAxes<Mesh<Axes...>, Axes...> {
 
   /// The recorder, while a `Recording` runs; else null.
   Recorder* recorder() const { return state_->active_recorder(); }
-  /// For `MeshView`.
+  /// For `MeshView` and `Recording`.
   detail::MeshState& state() const { return *state_; }
 
   friend bool operator==(const Mesh& a, const Mesh& b) { return a.state_.same_as(b.state_); }
 
  private:
-  template <class>
-  friend class Recording;
   template <MeshAxis...>
   friend class Mesh;
 
@@ -128,27 +126,29 @@ class Recording {
  public:
   /// `log`: keeps what happens when, if it is not null.
   explicit Recording(MeshType mesh, EventLog* log = nullptr) : mesh_(std::move(mesh)) {
-    if (mesh_.state_->recording) throw std::logic_error("Recording: this mesh is being recorded already");
-    if (!mesh_.state_->recorder) mesh_.state_->recorder = detail::take_recorder();
-    mesh_.state_->recorder->reset();
-    mesh_.state_->recorder->set_hosts(mesh_.state_->hosts_along_axes());
-    mesh_.state_->recorder->set_log(log);
-    mesh_.state_->recording = true;
+    if (state().recording) throw std::logic_error("Recording: this mesh is being recorded already");
+    if (!state().recorder) state().recorder = detail::take_recorder();
+    state().recorder->reset();
+    state().recorder->set_hosts(state().hosts_along_axes());
+    state().recorder->set_log(log);
+    state().recording = true;
   }
   ~Recording() {
-    mesh_.state_->recorder->set_log(nullptr);
-    mesh_.state_->recording = false;
+    state().recorder->set_log(nullptr);
+    state().recording = false;
   }
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
 
   /// Counts afresh from here, but knows of the memory that is in use: for one step of many.
-  void restart() { mesh_.state_->recorder->restart(); }
+  void restart() { state().recorder->restart(); }
 
   /// What has been recorded up to now.
-  typename MeshType::PlanOf plan() const { return {mesh_.state_->recorder->record(), mesh_.sizes()}; }
+  typename MeshType::PlanOf plan() const { return {state().recorder->record(), mesh_.sizes()}; }
 
  private:
+  detail::MeshState& state() const { return mesh_.state(); }
+
   MeshType mesh_;
 };
 

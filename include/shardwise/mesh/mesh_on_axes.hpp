@@ -49,14 +49,17 @@ class MeshOnAxes {
   /// Those of the `submesh<Some...>()` of the rank at `through`: of any, by `at`.
   template <class... Some>
   constexpr MeshRanks<Some...> submesh_ranks(const MeshSizes& through) const {
-    return ranks().template slice<Some...>(through);
+    static_assert((AxesOf::template has<Some> && ...), "this mesh has no such axis");
+    return MeshRanks<Some...>(self().place().ranks.slice({AxesOf::template index<Some>...}, through));
   }
   /// This rank's coordinates, but `position` along an axis.
   template <class Axis>
   constexpr MeshSizes at(int position) const {
     if (position < 0 || position >= size<Axis>())
       fail({"at: axis ", Axis::name, " has ", size<Axis>(), " ranks, and none at ", position});
-    return AxesOf::template moved<Axis>(self().coordinates(), position);
+    MeshSizes coordinates = self().coordinates();
+    coordinates[AxesOf::template index<Axis>] = position;
+    return coordinates;
   }
 
  private:

@@ -23,9 +23,8 @@ namespace shardwise {
 template <MeshAxis... Axes>
 class MeshRanks {
  public:
-  using AxesOf = AxisList<Axes...>;
   using SizesOf = std::array<int, sizeof...(Axes)>;
-  static constexpr int axes = AxesOf::count;
+  static constexpr int axes = AxisList<Axes...>::count;
 
   constexpr explicit MeshRanks(const RankGrid& grid) : grid_(grid) {}
   /// The rank at coordinates c is `first` + Σ strides[axis] · c[axis].
@@ -45,13 +44,6 @@ class MeshRanks {
 
   constexpr const RankGrid& grid() const { return grid_; }
   constexpr int size() const { return grid_.size(); }
-
-  /// Those that differ along the given axes only, the one at `through` among them.
-  template <class... Some>
-  constexpr MeshRanks<Some...> slice(const MeshSizes& through) const {
-    static_assert((AxesOf::template has<Some> && ...), "this mesh has no such axis");
-    return MeshRanks<Some...>(grid_.slice({AxesOf::template index<Some>...}, through));
-  }
 
   friend constexpr bool operator==(const MeshRanks&, const MeshRanks&) = default;
 

@@ -154,13 +154,11 @@ class Tensor {
   /// The same of a pending reduction: this rank's term.
   auto local_term() const requires(has_partial(layout)) { return mapped(); }
 
-  constexpr View<const T, Rank> view() const {
-    return {MeshType::dry ? nullptr : data_or_null(), box_.size, box_.begin, shape_};
-  }
+  constexpr View<const T, Rank> view() const { return {data_or_null(), box_.size, box_.begin, shape_}; }
 
   /// For whoever has just made the tensor and is still its only owner: factories, kernels, optimizers.
   constexpr View<T, Rank> writable() const {
-    return {MeshType::dry ? nullptr : const_cast<T*>(data_or_null()), box_.size, box_.begin, shape_};
+    return {const_cast<T*>(data_or_null()), box_.size, box_.begin, shape_};
   }
 
   constexpr const Buffer& buffer() const { return buffer_; }
@@ -176,8 +174,7 @@ class Tensor {
     }
   }
   constexpr const T* data_or_null() const {
-    if (std::is_constant_evaluated()) return nullptr;
-    return data();
+    return MeshType::dry || std::is_constant_evaluated() ? nullptr : data();
   }
 
   MeshType mesh_{};
