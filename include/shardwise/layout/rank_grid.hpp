@@ -6,7 +6,6 @@
 /// Which ranks of a job a mesh consists of, as numbers: a first rank, and for each axis a size and a stride. PyTorch's
 /// DeviceMesh keeps its ranks so as well (`_MeshLayout`, after CuTe's layouts).
 
-#include <optional>
 #include <vector>
 
 #include <shardwise/layout/layout.hpp>
@@ -50,17 +49,6 @@ struct RankGrid {
       if (rank(member(number)) == wanted) return number;
     }
     return -1;
-  }
-  /// The first of its ranks that is none of 0, 1, …, `ranks` - 1, or is there twice.
-  constexpr std::optional<int> bad_rank(int ranks) const {
-    std::vector<char> seen;
-    seen.reserve(static_cast<std::size_t>(ranks));
-    for (int each = 0; each < ranks; ++each) seen.push_back(0);  // (clang 14 can make no other vector)
-    for (const int each : all()) {
-      if (each < 0 || each >= ranks || seen[static_cast<std::size_t>(each)] != 0) return each;
-      seen[static_cast<std::size_t>(each)] = 1;
-    }
-    return {};
   }
   /// Some of its axes, in any order, through the member at `coordinates`.
   constexpr RankGrid slice(std::initializer_list<int> kept, MeshSizes coordinates) const {

@@ -12,6 +12,8 @@
 /// static_assert(step.bytes<tp>() == 2 * 2048 * 1024 * sizeof(float));
 /// ```
 
+#include <optional>
+
 #include <shardwise/mesh/axis.hpp>
 #include <shardwise/mesh/recorder.hpp>
 

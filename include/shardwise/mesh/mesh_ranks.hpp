@@ -55,16 +55,20 @@ namespace detail {
 
 /// Throws `std::invalid_argument` unless these are ranks of the job, each once.
 constexpr void check_ranks(const RankGrid& ranks, const MeshPlace& in_job, const char* who) {
+  const int job = in_job.job_size();
   Index size = 1;
   for (int axis = 0; axis < ranks.axes; ++axis) {
     if (ranks.sizes[axis] < 1) fail({who, ": axis ", axis, " of the mesh has ", ranks.sizes[axis], " ranks"});
     size *= ranks.sizes[axis];
-    if (size > in_job.job_size()) {
-      fail({who, ": the mesh has ", size, " ranks or more, the job ", in_job.job_size()});
-    }
+    if (size > job) fail({who, ": the mesh has ", size, " ranks or more, the job ", job});
   }
-  if (const std::optional<int> bad = ranks.bad_rank(in_job.job_size())) {
-    fail({who, ": rank ", *bad, " of the mesh is there twice, or is none of the job's ", in_job.job_size()});
+  std::vector<char> seen;
+  seen.reserve(static_cast<std::size_t>(job));
+  for (int rank = 0; rank < job; ++rank) seen.push_back(0);  // (clang 14 can make no other vector)
+  for (const int rank : ranks.all()) {
+    if (rank < 0 || rank >= job || seen[static_cast<std::size_t>(rank)] != 0)
+      fail({who, ": rank ", rank, " of the mesh is there twice, or is none of the job's ", job});
+    seen[static_cast<std::size_t>(rank)] = 1;
   }
 }
 

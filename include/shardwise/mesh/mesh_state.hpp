@@ -6,6 +6,8 @@
 /// A mesh without the names of its axes: what all copies of a real one share, and a view of a real or a dry one, for
 /// code that is compiled once for all meshes.
 
+#include <optional>
+
 #include <shardwise/layout/layout.hpp>
 #include <shardwise/memory/shared.hpp>
 #include <shardwise/mesh/communicator.hpp>

@@ -112,17 +112,5 @@ inline void sleep_for(double seconds) {
   }
 }
 
-/// Whether an operation completes before so much time is over.
-inline bool completes_within(double seconds, MPI_Request& request) {
-  const double deadline = MPI_Wtime() + seconds;
-  while (MPI_Wtime() < deadline) {
-    int done = 0;
-    if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
-    if (done != 0) return true;
-    sleep_for(0.001);
-  }
-  return false;
-}
-
 }  // namespace detail
 }  // namespace shardwise

@@ -21,7 +21,7 @@ class NodeTransport {
  public:
   /// Nothing, on all ranks, where they cannot share memory or one of them shall not. Collective.
   static std::unique_ptr<NodeTransport> make(MPI_Comm comm, int rank, int size) {
-    if (size == 1 || !on_one_host(comm, node_transport_wanted())) return nullptr;
+    if (size == 1 || !on_one_host(comm)) return nullptr;
     auto node = std::unique_ptr<NodeTransport>(new NodeTransport(comm, rank, size));
     if (!node->rounds_) node.reset();
     return node;
