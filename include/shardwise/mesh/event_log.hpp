@@ -83,9 +83,7 @@ class EventLog {
   }
   /// So many bytes are in use.
   void use(const Array<std::int64_t, memory_uses>& memory) {
-    std::int64_t sum = 0;
-    for (const std::int64_t bytes : memory) sum += bytes;
-    if (sum > events_.back().all_memory()) events_.back().memory = memory;
+    if (Event{.memory = memory}.all_memory() > events_.back().all_memory()) events_.back().memory = memory;
   }
   void clear() {
     events_.clear();

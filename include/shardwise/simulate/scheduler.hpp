@@ -67,10 +67,6 @@ class Scheduler {
   void fail(std::string words) {
     if (failure_.empty()) failure_ = std::move(words);
   }
-  [[noreturn]] void stop(std::string words) {
-    fail(std::move(words));
-    throw RankEnds();
-  }
 
   /// A rank's first turn: it waits for it.
   void begin(int rank) {

@@ -122,7 +122,8 @@ class SimulatedTransport final : public Transport {
     try {
       return group_->call(rank(), std::move(by));
     } catch (const std::runtime_error& error) {
-      scheduler().stop(error.what());
+      scheduler().fail(error.what());
+      throw RankEnds();
     }
   }
   const CalledBy& called(std::size_t number) {
