@@ -5,6 +5,7 @@
 /// Training steps with sharded parameters, gradients and state, counted by the compiler: collectives along dp, and
 /// memory.
 
+#include <shardwise/ops/reshape.hpp>
 #include <support/sharded_step.hpp>
 
 namespace shardwise::testing {
@@ -93,6 +94,16 @@ static_assert(traffic_on(hybrid, optimizer, all_reduce, 1u).bytes == all_paramet
 static_assert(traffic_on(hybrid, forward, all_gather, 2u).calls == 2 * small_units);
 static_assert(traffic_on(hybrid, backward, all_gather, 2u).calls == 2 * (small_units - 2));
 static_assert(traffic_on(hybrid, backward, reduce_scatter, 2u).calls == 2 * (small_units - 1));
+
+// A gathered parameter is an operand like any other: what is made of it outlives the call. (clang's constant evaluation finds
+// what is used after its end.)
+constexpr auto reshaped_weight = trace<Dry>({4, 1}, [](const Dry& mesh) {
+  using Matrix = Tensor<float, 2, Dry, Reduced, Replicate>;
+  Parameter<Matrix, packed(Sharding{0, {3, 0}})> weight(mesh, {4, 6}, Init::constant(1));
+  weight.cell()->users = 1;  // as in a unit, which gathers it
+  if (reshape(weight, {24}).shape()[0] != 24) throw std::logic_error("as many elements");
+});
+static_assert(reshaped_weight.count<dp>(all_gather) == 1);
 
 }  // namespace
 }  // namespace shardwise::testing
