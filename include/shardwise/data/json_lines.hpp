@@ -72,7 +72,7 @@ inline std::string rendered(const ChatTemplate& chat, const JsonPart& messages,
   });
   const Json& all = messages.json();
   std::vector<std::size_t> begins, own;
-  const std::string text = chat.render(all, false, 0, all.size(), begins);
+  std::string text = chat.render(all, false, 0, all.size(), begins);
   // Those of the first `count` messages: of the last alone, where one loop has written what is before it. All would be quadratic work.
   auto bytes_of = [&](std::size_t count, bool prompt) {
     const std::size_t first = begins.size() == all.size() ? count - 1 : 0;

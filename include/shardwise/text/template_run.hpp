@@ -109,7 +109,7 @@ class TemplateRun {
         if (live_) add(out_, value);
         continue;
       }
-      const std::string word = name();
+      std::string word = name();
       if (std::find(ends.begin(), ends.end(), word) != ends.end()) {
         --depth_;
         return word;
@@ -184,7 +184,7 @@ class TemplateRun {
   /// A name or a word, or nothing.
   std::string name() {
     auto belongs = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
-    const std::string found(rest_.begin(), std::find_if_not(rest_.begin(), rest_.end(), belongs));
+    std::string found(rest_.begin(), std::find_if_not(rest_.begin(), rest_.end(), belongs));
     advance(found.size());
     return found;
   }
