@@ -119,7 +119,7 @@ def main():
         assert not os.path.exists(folder + "/never")
         run("! mpirun -n 2 shardwise-train --from base --data sums.jsonl --context 40 --export '' 2>said; "
             "grep -q -e '--export: its value is empty' said", folder, programs, text)
-        # A run that is ruined, and then resumed, keeps the best that it had.
+        # A run that is ruined, by far too high a rate, and then resumed, keeps the best that it had.
         resumed = re.sub(r"-n \d+", "-n 2", tune).replace("\n", " ").replace("\\", " ")
         resumed = re.sub(r"--(evaluate-every|epochs|rate|tp|log|export|export-best) \S+", "", resumed)
         resumed += " --evaluate-every 5 --warmup 0 --rate-schedule constant --resume"
@@ -129,7 +129,7 @@ def main():
             run(trained + " --steps 10 --rate 3e-3", folder, programs, text)
             kept = safetensors(best)
             for steps in (15, 20):
-                said = run(trained + " --steps %d --rate 0.3" % steps, folder, programs, text)
+                said = run(trained + " --steps %d --rate 10" % steps, folder, programs, text)
                 assert "resumed from" in said, said
                 assert safetensors(best) == kept, said
 
