@@ -36,6 +36,9 @@ void add_job_options(CLI::App& app, JobOptions& options) {
                  "by-costs");
   app.add_option("--chunks", job.chunks, "stages on each of --pp; 0: as the schedule has them")
       ->check(CLI::Range(0, 1 << 16));
+  app.add_option("--in-flight", job.in_flight,
+                 "micro-batches whose activations a rank keeps at most, by costs; 0: three times --pp")
+      ->check(CLI::Range(0, 1 << 16));
   add_count(app, "--replicas", options.replicas, "groups with a copy of everything, on data of their own");
   add_count(app, "--dp", options.dp, "data-parallel ranks of a group, which --zero shards over");
   add_count(app, "--tp", options.tp, "tensor-parallel ranks, which split the model");

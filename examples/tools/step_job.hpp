@@ -33,6 +33,7 @@ struct StepJob {
   int ranks_per_host = 0;         ///< of a plan: so many that follow one another; 0: all
   std::string schedule = "1f1b";  ///< of a pipeline
   int chunks = 0;                 ///< stages on each rank along pp; 0: as the schedule has them
+  int in_flight = 0;              ///< micro-batches of a schedule by costs; 0: three times as many as ranks
   int zero_level = 0;
   bool sequence_parallel = false, recompute = false, bf16 = false;
   EmbeddingStyle embedding = EmbeddingStyle::vocabulary;
@@ -70,7 +71,8 @@ inline std::array<const char*, 2> communicated_as(const StepJob& job) {
 inline sw::PipelineSchedule schedule_of(const StepJob& job) {
   return sw::pipeline_schedule(
       job.schedule, job.sizes[0], job.chunks, static_cast<int>(job.micro_batches),
-      [&](const std::vector<int>& rank_of_stage) { return sw::LlamaPart::costs(job.model, rank_of_stage); });
+      [&](const std::vector<int>& rank_of_stage) { return sw::LlamaPart::costs(job.model, rank_of_stage); },
+      job.in_flight);
 }
 
 /// The sets of plans that are compiled, each in translation units of its own.

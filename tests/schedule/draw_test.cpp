@@ -19,7 +19,7 @@ namespace {
 using testing::count;
 
 TEST_CASE("pictures of the documentation") {
-  const Costs unlike{.forward = 2, .backward_input = 3, .backward_weight = 2};
+  const Costs unlike{.forward = 2, .backward_input = 3, .backward_weight = 2, .message = 1};
   const struct {
     const char* name;
     std::string svg;

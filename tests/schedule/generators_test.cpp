@@ -162,6 +162,10 @@ TEST_CASE("by costs: less idle than a schedule for equal ones, and within what m
   const Costs unlike{.forward = 2, .backward_input = 3, .backward_weight = 2, .message = 1};
   const PipelineSchedule v = zb_v(4, 16);
   CHECK(prove(by_costs(v.rank_of_stage, 16, unlike), unlike).time < 0.97 * prove(v, unlike).time);
+  // A rank that waits at every turn, if only for a little, loses it in each.
+  const Costs longer{.forward = 2, .backward_input = 3, .backward_weight = 2};
+  CHECK(prove(by_costs(zb_v(2, 64).rank_of_stage, 64, longer), longer).time <
+        prove(zb_v(2, 64), longer).time);
   for (const int most : {1, 3}) {
     const ScheduleProof proof = proof_of(by_costs({0, 1, 0, 1}, 8, unlike, most), unlike);
     for (const int live : proof.live) CHECK(live <= 2 * most);
@@ -169,12 +173,16 @@ TEST_CASE("by costs: less idle than a schedule for equal ones, and within what m
   CHECK_THROWS_WITH(
       by_costs({}, 8, {}),
       "by_costs: 0 ranks with 1 stages each and 8 micro-batches; expected at least one of each");
-  CHECK_THROWS_WITH(by_costs({0, 2}, 8, {}), "by_costs: rank 1 has no stage");
-  CHECK_THROWS_WITH(by_costs({0, -1}, 8, {}), "by_costs: a stage is on rank -1");
+  CHECK_THROWS_WITH(by_costs({0, 2}, 8, {}), "by_costs: rank 1 has no stage, but rank 2 has one");
+  CHECK_THROWS_WITH(by_costs({0, -1}, 8, {}), "by_costs: a stage is on rank -1; expected 0 or more");
   CHECK_THROWS_WITH(by_costs({0, 1}, 8, {}, -2),
                     "by_costs: -2 micro-batches in flight; expected 1 or more, or 0");
+  CHECK_THROWS_WITH(by_costs({0, 2147483647}, 8, {}),
+                    "by_costs: rank 1 has no stage, but rank 2147483647 has one");
   CHECK_THROWS_WITH(by_costs({0, 1}, 8, {.message = -1}),
-                    "by_costs: a cost of -1.000000; expected none below 0");
+                    "by_costs: a cost of -1.000000; expected a finite one, and none below 0");
+  CHECK_THROWS_WITH(by_costs({0, 1}, 8, {.message = 1.0 / 0.0}),
+                    "by_costs: a cost of inf; expected a finite one, and none below 0");
   CHECK_THROWS_WITH(by_costs({0, 1}, 8, {.stages = {{}}}), "by_costs: costs of 1 stages; expected 2");
 }
 
@@ -207,9 +215,9 @@ TEST_CASE("stages that take unlike times") {
 
 TEST_CASE("a cost below 0, or not one for each stage") {
   CHECK_THROWS_WITH(prove(gpipe(2, 2), {.backward_weight = -1}),
-                    "prove: a cost of -1.000000; expected none below 0");
+                    "prove: a cost of -1.000000; expected a finite one, and none below 0");
   CHECK_THROWS_WITH(prove(gpipe(2, 2), {.stages = {{}, {.forward = -2}}}),
-                    "prove: a cost of -2.000000; expected none below 0");
+                    "prove: a cost of -2.000000; expected a finite one, and none below 0");
   CHECK_THROWS_WITH(prove(gpipe(2, 2), {.stages = {{}, {}, {}}}), "prove: costs of 3 stages; expected 2");
 }
 

@@ -33,9 +33,9 @@ constexpr bool idle_and_live() {
 static_assert(idle_and_live());
 
 constexpr PipelineSchedule of_costs() {
-  return by_costs(zb_v(8, 32).rank_of_stage, 32, {.backward_input = 1.5, .message = 0.5});
+  return by_costs({0, 1, 2, 3, 4, 5, 6, 7}, 32, {.backward_input = 1.5, .message = 0.5});
 }
-static_assert(Proved<of_costs>::stages == 16);
+static_assert(Proved<of_costs>::stages == 8);
 
 constexpr bool finds_the_circle() {
   PipelineSchedule schedule = with_messages(one_forward_one_backward(2, 2));

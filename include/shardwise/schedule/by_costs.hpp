@@ -17,10 +17,12 @@ namespace detail {
 /// Carries a schedule out before it exists: each time a rank has nothing to do, it takes what is best for it then.
 class ListScheduling {
  public:
-  constexpr ListScheduling(PipelineSchedule& schedule, const Costs& costs, int in_flight)
+  /// A rank begins a backward of weights if it would wait longer than `patience` times what that takes.
+  constexpr ListScheduling(PipelineSchedule& schedule, const Costs& costs, int in_flight, double patience)
       : schedule_(schedule),
         costs_(costs),
         in_flight_(in_flight),
+        patience_(patience),
         micro_batches_(schedule.micro_batches),
         ranks_(schedule.actions.size(), Rank{}),
         stages_(schedule.rank_of_stage.size(), Stage{}) {
@@ -30,7 +32,8 @@ class ListScheduling {
     for (Rank& rank : ranks_) choose(rank);
   }
 
-  constexpr void run() {
+  /// Returns how long the schedule takes.
+  constexpr double run() {
     for (int left = 3 * schedule_.stages() * micro_batches_; left > 0; --left) {
       Choice first{};
       for (const Rank& rank : ranks_) {
@@ -38,6 +41,9 @@ class ListScheduling {
       }
       take(first);
     }
+    double end = 0;
+    for (const Rank& rank : ranks_) end = std::max(end, rank.clock);
+    return end;
   }
 
  private:
@@ -62,7 +68,7 @@ class ListScheduling {
   };
 
   /// What can begin first, a backward of inputs before a forward and a later stage before an earlier one; or, where a rank would
-  /// wait for that longer than half of it takes, a backward of weights.
+  /// wait for that, a backward of weights.
   constexpr void choose(Rank& rank) const {
     Choice& best = rank.best;
     best = {};
@@ -74,7 +80,7 @@ class ListScheduling {
     }
     if (rank.next_later == rank.later.size()) return;
     const Action& weights = rank.later[rank.next_later];
-    if (best.exists && best.begin - rank.clock <= costs_.of(weights) / 2) return;
+    if (best.exists && best.begin - rank.clock <= patience_ * costs_.of(weights)) return;
     best = {true, rank.clock, weights};
   }
   /// The stage's next forward or backward of inputs, if it is known when what it needs is there.
@@ -121,7 +127,9 @@ class ListScheduling {
 
   PipelineSchedule& schedule_;
   const Costs& costs_;
-  const int in_flight_, micro_batches_;
+  const int in_flight_;
+  const double patience_;
+  const int micro_batches_;
   std::vector<Rank> ranks_;
   std::vector<Stage> stages_;
 };
@@ -129,30 +137,37 @@ class ListScheduling {
 }  // namespace detail
 
 /// The schedule in which each rank, whenever it is free, does what it can begin first: the backward of inputs that others wait for,
-/// else a forward; and backwards of weights where it would be idle. Stage i is on rank `rank_of_stage[i]`. A rank begins at most
-/// `in_flight` micro-batches before it has finished the first of them; 0: three times as many as there are ranks. With one stage a
-/// rank, if all costs are alike and messages cost nothing, twice as many are enough for no idle time but at the ends.
-/// Throws `std::invalid_argument` if there are no ranks, stages or micro-batches, if a rank of those has no stage, and for costs
-/// as `prove`.
-constexpr PipelineSchedule by_costs(std::vector<int> rank_of_stage, int micro_batches, const Costs& costs,
-                                    int in_flight = 0) {
-  int ranks = 0;
+/// else a forward; and a backward of weights where it would wait, at all, or for longer than half of it takes: the better of the
+/// two. Stage i is on rank `rank_of_stage[i]`. A rank begins at most `in_flight` micro-batches before it has finished the first of
+/// them, and keeps their activations; 0: three times as many as there are ranks. With one stage a rank, if all costs are alike,
+/// messages cost nothing, and there are twice as many micro-batches as ranks, so many in flight are enough for no idle time but at
+/// the ends.
+/// Throws `std::invalid_argument` if there are no stages or micro-batches, if ranks below 0 have stages or one between others has
+/// none, if `in_flight` is below 0, and for costs as `prove`.
+constexpr PipelineSchedule by_costs(const std::vector<int>& rank_of_stage, int micro_batches,
+                                    const Costs& costs, int in_flight = 0) {
+  const auto stages = static_cast<int>(rank_of_stage.size());
+  int last = -1;
   for (const int rank : rank_of_stage) {
-    if (rank < 0) detail::fail({"by_costs: a stage is on rank ", rank});
-    ranks = std::max(ranks, rank + 1);
+    if (rank < 0) detail::fail({"by_costs: a stage is on rank ", rank, "; expected 0 or more"});
+    last = std::max(last, rank);
   }
-  PipelineSchedule schedule = detail::empty_schedule("by_costs", ranks, 1, micro_batches);
-  for (int rank = 0; rank < ranks; ++rank) {
+  for (int rank = 0; rank <= std::min(last, stages); ++rank) {
     if (std::find(rank_of_stage.begin(), rank_of_stage.end(), rank) == rank_of_stage.end()) {
-      detail::fail({"by_costs: rank ", rank, " has no stage"});
+      detail::fail({"by_costs: rank ", rank, " has no stage, but rank ", last, " has one"});
     }
   }
-  schedule.rank_of_stage = std::move(rank_of_stage);
-  detail::check_costs("by_costs", costs, schedule.stages());
-  if (in_flight < 0)
+  const int ranks = last + 1;
+  PipelineSchedule empty = detail::empty_schedule("by_costs", ranks, 1, micro_batches);
+  empty.rank_of_stage = rank_of_stage;
+  detail::check_costs("by_costs", costs, stages);
+  if (in_flight < 0) {
     detail::fail({"by_costs: ", in_flight, " micro-batches in flight; expected 1 or more, or 0"});
-  detail::ListScheduling(schedule, costs, in_flight > 0 ? in_flight : 3 * ranks).run();
-  return schedule;
+  }
+  if (in_flight == 0) in_flight = 3 * ranks;
+  PipelineSchedule patient = empty, impatient = empty;
+  const double time = detail::ListScheduling(patient, costs, in_flight, 0.5).run();
+  return detail::ListScheduling(impatient, costs, in_flight, 0).run() < time ? impatient : patient;
 }
 
 }  // namespace shardwise

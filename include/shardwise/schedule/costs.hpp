@@ -5,6 +5,8 @@
 /// @file
 /// What the actions of a schedule cost: to say how long it takes, or to make one that takes as little as it can.
 
+#include <limits>
+
 #include <shardwise/schedule/pipeline_schedule.hpp>
 
 namespace shardwise {
@@ -17,7 +19,7 @@ struct StageCosts {
 };
 
 /// The same of all stages, or of each. Two computations that overlap take as long as one after the other. A result is on another
-/// rank `message` later. None is negative.
+/// rank `message` later. All are finite, and none is negative.
 struct Costs {
   double forward = 1;
   double backward_input = 1;
@@ -45,11 +47,13 @@ struct Costs {
 
 namespace detail {
 
-/// Throws `std::invalid_argument`, with the name of who asks, if a cost is negative or not a number, or if there is not one for
+/// Throws `std::invalid_argument`, with the name of who asks, if a cost is negative, infinite or not a number, or if there is not one for
 /// each stage.
 constexpr void check_costs(const char* who, const Costs& costs, int stages) {
   const auto check = [&](double cost) {
-    if (!(cost >= 0)) fail({who, ": a cost of ", cost, "; expected none below 0"});
+    if (!(cost >= 0 && cost <= std::numeric_limits<double>::max())) {
+      fail({who, ": a cost of ", cost, "; expected a finite one, and none below 0"});
+    }
   };
   for (double cost : {costs.forward, costs.backward_input, costs.backward_weight, costs.message}) check(cost);
   for (const StageCosts& stage : costs.stages) {

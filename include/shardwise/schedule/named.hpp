@@ -36,12 +36,13 @@ inline constexpr NamedSchedule named_schedules[] = {
 }  // namespace detail
 
 /// The schedule of a name: gpipe, 1f1b, interleaved, zb-h1, interleaved-zb-h1, zb-v, dualpipe-v or by-costs; with `chunks` stages
-/// on each rank, or its own number of them if that is 0. The last is for the costs that `costs_of` says, of stages that are dealt out
+/// on each rank, or its own number of them if that is 0. The last is for the costs that `costs_of` says, with `in_flight` micro-batches, of stages that are dealt out
 /// to the ranks in turn. Throws `std::invalid_argument` for another name, for a number of chunks
 /// that it cannot have, and as the generator does.
 inline PipelineSchedule pipeline_schedule(
     std::string_view name, int ranks, int chunks, int micro_batches,
-    const std::function<Costs(const std::vector<int>& rank_of_stage)>& costs_of = nullptr) {
+    const std::function<Costs(const std::vector<int>& rank_of_stage)>& costs_of = nullptr,
+    int in_flight = 0) {
   std::string names;
   for (const detail::NamedSchedule& each : detail::named_schedules) {
     names += (names.empty() ? "" : ", ") + std::string(each.name);
@@ -54,7 +55,7 @@ inline PipelineSchedule pipeline_schedule(
     if (each.make) return each.make(ranks, chunks, micro_batches);
     const std::vector<int> in_turn =
         detail::empty_schedule("by_costs", ranks, chunks, micro_batches).rank_of_stage;
-    return by_costs(in_turn, micro_batches, costs_of ? costs_of(in_turn) : Costs());
+    return by_costs(in_turn, micro_batches, costs_of ? costs_of(in_turn) : Costs(), in_flight);
   }
   detail::fail({"there is no pipeline schedule \"", name, "\"; expected one of ", names});
 }

@@ -25,18 +25,11 @@ struct LlamaPart {
   /// computed before it is nearest to its share, between two layers or within one; then borders move by half layers, one or two
   /// at once, as long as that makes the work of ranks more alike. Throws `std::out_of_range` if there is no such stage or rank.
   static constexpr LlamaPart of(const LlamaConfig& config, const std::vector<int>& rank_of_stage, int stage) {
-    const std::vector<Index> begins = halves_before(config.checked(), rank_of_stage);
-    const Index first = begins.at(static_cast<std::size_t>(stage)),
-                last = begins.at(static_cast<std::size_t>(stage) + 1);
-    LlamaPart part{.first_layer = first / 2,
-                   .layers = 0,
-                   .begins = stage == 0,
-                   .ends = static_cast<std::size_t>(stage) + 1 == rank_of_stage.size()};
-    if (first == last) return part;
-    part.layers = (last + 1) / 2 - part.first_layer;
-    part.begins_with_mlp = first % 2 != 0;
-    part.ends_with_attention = last % 2 != 0;
-    return part;
+    const auto stages = static_cast<int>(rank_of_stage.size());
+    if (stage < 0 || stage >= stages) {
+      detail::fail<std::out_of_range>({"LlamaPart: there is no stage ", stage, " of ", stages});
+    }
+    return between(halves_before(config.checked(), rank_of_stage), static_cast<std::size_t>(stage));
   }
   /// What one micro-batch takes in it, in layers: a third of a layer goes to each of forward, backward of inputs and of weights; the
   /// head is in the forward alone, as `LinearCrossEntropyLoss` has its gradients there.
@@ -47,20 +40,37 @@ struct LlamaPart {
                          3;
     return {third + (ends ? config.head_in_layers() : 0), third, third};
   }
-  /// Of each stage of a pipeline; messages as by `LlamaConfig::message_in_layers`.
+  /// Of each stage of a pipeline, divided as by `of`; messages as by `LlamaConfig::message_in_layers`.
   static constexpr Costs costs(const LlamaConfig& config, const std::vector<int>& rank_of_stage) {
+    const std::vector<Index> begins = halves_before(config.checked(), rank_of_stage);
     Costs costs{.message = config.message_in_layers()};
     for (std::size_t stage = 0; stage < rank_of_stage.size(); ++stage) {
-      costs.stages.push_back(of(config, rank_of_stage, static_cast<int>(stage)).costs(config));
+      costs.stages.push_back(between(begins, stage).costs(config));
     }
     return costs;
   }
 
  private:
+  static constexpr LlamaPart between(const std::vector<Index>& begins, std::size_t stage) {
+    const Index first = begins[stage], last = begins[stage + 1];
+    LlamaPart part{
+        .first_layer = first / 2, .layers = 0, .begins = stage == 0, .ends = stage + 2 == begins.size()};
+    if (first == last) return part;
+    part.layers = (last + 1) / 2 - part.first_layer;
+    part.begins_with_mlp = first % 2 != 0;
+    part.ends_with_attention = last % 2 != 0;
+    return part;
+  }
   /// Of layers, before each stage, and in all.
   static constexpr std::vector<Index> halves_before(const LlamaConfig& config,
                                                     const std::vector<int>& rank_of_stage) {
     const std::size_t stages = rank_of_stage.size();
+    for (const int rank : rank_of_stage) {
+      if (rank < 0 || static_cast<std::size_t>(rank) >= stages) {
+        detail::fail<std::out_of_range>({"LlamaPart: a stage is on rank ", rank, "; expected 0 to ",
+                                         stages - 1, ", one for each of the stages"});
+      }
+    }
     const double attention = config.attention_in_layers(), head = config.head_in_layers();
     const auto layers = [=](Index halves) {
       const Index whole = halves / 2;
