@@ -180,6 +180,12 @@ TEST_CASE("stages begin and end within layers, whatever the plan") {
   const Stage mesh(self(), {1, 1});
   CHECK_THROWS_WITH(Llama<Stage>(mesh, config_of(false), {0, 1, true, true, true, true}),
                     "Llama: 1 layers cannot begin with an MLP or end with an attention as asked");
+  CHECK_THROWS_WITH(LlamaPart::of(config_of(false), {0, 1}, 2), "LlamaPart: there is no stage 2 of 2");
+  CHECK_THROWS_WITH(LlamaPart::of(config_of(false), {0, 5}, 0),
+                    "LlamaPart: a stage is on rank 5; expected 0 to 1, one for each of the stages");
+  LlamaConfig headless = config_of(false);
+  headless.heads = 0;
+  CHECK_THROWS_AS(LlamaPart::costs(headless, {0, 1}), std::invalid_argument);
 }
 
 // ---- Loss curves --------------------------------------------------------------------------------------------------
