@@ -15,6 +15,7 @@
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/check_finite.hpp>
 #include <shardwise/train/sgd.hpp>
+#include <shardwise/weights/stored_type.hpp>
 
 #ifdef SHARDWISE_COMPILES
 #define SHARDWISE_EXTERN
@@ -79,6 +80,7 @@ SHARDWISE_EXTERN template void require_same<void>(const Communicator&, std::span
 SHARDWISE_ONCE(detail::cached_route<void>)
 SHARDWISE_ONCE(detail::copy_part<void>)
 SHARDWISE_ONCE(detail::convert_part<void>)
+SHARDWISE_ONCE(detail::convert<void>)
 SHARDWISE_ONCE(detail::report<void>)
 SHARDWISE_ONCE(detail::end_job<void>)
 SHARDWISE_ONCE(detail::text<void>)

@@ -66,8 +66,9 @@ concept InPooledHierarchy = requires {
 
 namespace detail {
 
-template <class T>
-[[gnu::noinline]] constexpr void end_pooled(T* object) {  // called in many places, and rarely
+template <class T, class Base = T>
+[[gnu::noinline]] constexpr void end_pooled(Base* base) {  // called in many places, and rarely
+  T* object = static_cast<T*>(base);
   if (std::is_constant_evaluated()) {
     delete object;
   } else {
@@ -89,7 +90,7 @@ constexpr T* make_pooled(Args&&... args) {
     object = ::new (memory_pool().allocate(sizeof(T))) T(std::forward<Args>(args)...);
   }
   if constexpr (InPooledHierarchy<T>) {
-    object->destroy_ = [](typename T::PooledBase* base) { detail::end_pooled(static_cast<T*>(base)); };
+    object->destroy_ = &detail::end_pooled<T, typename T::PooledBase>;
   }
   return object;
 }
@@ -99,7 +100,7 @@ constexpr void destroy_pooled(T* object) {
   if constexpr (InPooledHierarchy<T>) {
     object->destroy_(object);
   } else {
-    detail::end_pooled(object);
+    detail::end_pooled<T>(object);
   }
 }
 

@@ -32,6 +32,40 @@ struct AdapterOptions {
 
 namespace detail {
 
+/// A layer that has an adapter, without its type.
+struct AdaptedLayer {
+  std::string path;
+  int rank, alpha;
+  ParameterCell *down, *up, *weight;
+  const void* layer;
+  AnyTensor (*merged)(const void* layer);  ///< what `Adapter::merged_with` gives: collective
+};
+
+struct CollectAdapted {
+  template <class M>
+  static constexpr bool wants = requires {
+    M::AdapterOf::alpha;
+  };
+  std::vector<AdaptedLayer> layers;
+
+  template <class Layer>
+  void operator()(const ParameterPath* path, Layer& layer) {
+    auto& adapter = layer.adapter;
+    layers.push_back({path ? path->text() : "", adapter.rank, adapter.alpha, &*adapter.down.cell(),
+                      &*adapter.up.cell(), &*layer.weight.cell(), &layer, [](const void* at) {
+                        const auto& it = *static_cast<const Layer*>(at);
+                        return AnyTensor(it.adapter.merged_with(it.weight));
+                      }});
+  }
+};
+
+template <class Module>
+std::vector<AdaptedLayer> adapted_layers(Module& module) {
+  CollectAdapted visitor;
+  walk(module, visitor);
+  return std::move(visitor.layers);
+}
+
 /// The adapters of a module, which are alike in rank and alpha.
 struct AdaptersOf {
   std::vector<std::string> layers;
@@ -40,35 +74,38 @@ struct AdaptersOf {
 };
 
 /// Throws `std::invalid_argument` if there are none, or if they are not alike.
-template <class Module>
-AdaptersOf adapters_of(Module& module) {
+inline AdaptersOf alike(const std::vector<AdaptedLayer>& layers) {
   AdaptersOf all;
-  for_each_adapted(module, [&](const std::string& path, auto& layer) {
-    using Each = typename std::remove_cvref_t<decltype(layer)>::AdapterOf;
-    if (!all.layers.empty() && (Each::rank != all.rank || Each::alpha != all.alpha)) {
+  for (const AdaptedLayer& layer : layers) {
+    if (!all.layers.empty() && (layer.rank != all.rank || layer.alpha != all.alpha)) {
       fail({"the adapter of ", all.layers.front(), " has rank ", all.rank, " and alpha ", all.alpha,
-            ", that of ", path, " ", Each::rank, " and ", Each::alpha, ": files have those of one kind"});
+            ", that of ", layer.path, " ", layer.rank, " and ", layer.alpha,
+            ": files have those of one kind"});
     }
-    all.rank = Each::rank;
-    all.alpha = Each::alpha;
-    all.layers.push_back(path);
-    layer.adapter.visit([&](const char* name, auto& parameter) {
-      all.parameters.push_back({path + "." + name, &*parameter.cell()});
-    });
-  });
+    all.rank = layer.rank;
+    all.alpha = layer.alpha;
+    all.layers.push_back(layer.path);
+    all.parameters.push_back({layer.path + ".lora_A.weight", layer.down});
+    all.parameters.push_back({layer.path + ".lora_B.weight", layer.up});
+  }
   if (all.layers.empty()) throw std::invalid_argument("no layer of the module has an adapter");
   return all;
+}
+
+template <class Module>
+AdaptersOf adapters_of(Module& module) {
+  return alike(adapted_layers(module));
 }
 
 /// The parameters of a module but for those of adapters.
 template <class Module>
 std::vector<NamedParameter> given_parameters_of(Module& module) {
   std::vector<NamedParameter> parameters = real_parameters_of(module);
-  for_each_adapted(module, [&](const std::string&, auto& layer) {
-    layer.adapter.visit([&](const char*, auto& adapter) {
-      std::erase_if(parameters, [&](const NamedParameter& each) { return each.cell == &*adapter.cell(); });
+  for (const AdaptedLayer& layer : adapted_layers(module)) {
+    std::erase_if(parameters, [&](const NamedParameter& each) {
+      return each.cell == layer.down || each.cell == layer.up;
     });
-  });
+  }
   return parameters;
 }
 
@@ -76,9 +113,8 @@ std::vector<NamedParameter> given_parameters_of(Module& module) {
 template <class Module>
 std::map<const ParameterCell*, AnyTensor> merged_weights_of(Module& module) {
   std::map<const ParameterCell*, AnyTensor> merged;
-  for_each_adapted(module, [&](const std::string&, auto& layer) {
-    merged.emplace(&*layer.weight.cell(), AnyTensor(layer.adapter.merged_with(layer.weight)));
-  });
+  for (const AdaptedLayer& layer : adapted_layers(module))
+    merged.emplace(layer.weight, layer.merged(layer.layer));
   return merged;
 }
 

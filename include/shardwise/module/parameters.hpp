@@ -20,21 +20,6 @@ concept DividedModule = requires {
 
 namespace detail {
 
-/// Calls f(name, child) for the members of a module.
-template <class M, class F>
-constexpr void visit_children(M& module, F&& f) {
-  constexpr bool can_change = !std::is_const_v<M>;
-  static_assert(can_change,
-                "this model is const, so its parameters cannot be initialised, trained or loaded");
-  if constexpr (can_change) {
-    constexpr bool has_visit = requires { module.visit(f); };
-    static_assert(has_visit,
-                  "this module does not name its members: give it `constexpr void visit(auto&& f) "
-                  "{ f(\"up\", up); f(\"down\", down); }`");
-    if constexpr (has_visit) module.visit(f);
-  }
-}
-
 /// `void` if the parameters of an `M` can be visited and changed, else the `LayoutError` that says why not.
 template <class M>
 struct VisitProblem {
@@ -53,16 +38,6 @@ struct VisitProblem {
 };
 template <class M>
 using visit_problem = typename VisitProblem<M>::type;
-
-/// The number of the first element: see `ModulesOf`.
-template <class List>
-constexpr std::size_t first_number(const List& list) {
-  if constexpr (requires { list.first_number; }) {
-    return list.first_number;
-  } else {
-    return 0;
-  }
-}
 
 }  // namespace detail
 
@@ -89,31 +64,92 @@ struct ModulesOf : std::vector<M> {
   }
 };
 
+namespace detail {
+
+/// Where a walk through a module is: at the member `name` of what is at `above`, or at its element `number`. It is a text only
+/// if somebody asks.
+struct ParameterPath {
+  const ParameterPath* above = nullptr;
+  const char* name = nullptr;
+  std::size_t number = 0;
+
+  std::string text() const {
+    const TextPart own = name ? TextPart(name) : TextPart(number);
+    return above ? detail::text({above->text(), ".", own}) : detail::text({own});
+  }
+};
+
+/// Goes through a module by its `visit`, and calls `visitor(path, it)` for what the visitor `wants`. It is one class for the
+/// members of all modules, so what it does with a type of module is compiled once, wherever such modules are.
+template <class Visitor>
+struct ModuleWalk {
+  Visitor& visitor;
+  const ParameterPath* above = nullptr;
+
+  template <class M>
+  constexpr void operator()(const char* name, M& member) const {
+    const ParameterPath here{above, name};
+    enter(member, &here);
+  }
+  template <class M>
+  constexpr void enter(M& module, const ParameterPath* here) const {
+    constexpr bool can_change = !std::is_const_v<M>;
+    static_assert(can_change,
+                  "this model is const, so its parameters cannot be initialised, trained or loaded");
+    if constexpr (!can_change) {
+      return;
+    } else if constexpr (Visitor::template wants<M>) {
+      visitor(here, module);
+    } else if constexpr (requires { module.begin(); }) {
+      ParameterPath element{here};
+      if constexpr (requires { module.first_number; }) element.number = module.first_number;
+      for (auto& each : module) {
+        enter(each, &element);
+        ++element.number;
+      }
+    } else if constexpr (!is_parameter<M>) {
+      const ModuleWalk below{visitor, here};
+      constexpr bool has_visit = requires { module.visit(below); };
+      static_assert(has_visit,
+                    "this module does not name its members: give it `constexpr void visit(auto&& f) "
+                    "{ f(\"up\", up); f(\"down\", down); }`");
+      if constexpr (has_visit) module.visit(below);
+    }
+  }
+};
+
+template <class M, class Visitor>
+constexpr void walk(M& module, Visitor&& visitor) {
+  ModuleWalk<std::remove_reference_t<Visitor>>{visitor}.enter(module, nullptr);
+}
+
+template <bool Named, class F>
+struct ForEachParameter {
+  template <class M>
+  static constexpr bool wants = is_parameter<M>;
+  F& f;
+
+  constexpr void operator()(const ParameterPath* path, auto& parameter) const {
+    if constexpr (Named) {
+      f(std::string_view(path ? path->text() : ""), parameter);
+    } else {
+      f(parameter);
+    }
+  }
+};
+
+}  // namespace detail
+
 /// Calls f(parameter) for every parameter of a module, in the order of `visit`.
 template <class M, class F>
 constexpr void for_each_parameter(M& module, F&& f) {
-  if constexpr (is_parameter<M>) {
-    f(module);
-  } else if constexpr (requires { module.begin(); }) {
-    for (auto& element : module) for_each_parameter(element, f);
-  } else {
-    detail::visit_children(module, [&](const char*, auto& child) { for_each_parameter(child, f); });
-  }
+  detail::walk(module, detail::ForEachParameter<false, F>{f});
 }
 
 /// Calls f(path, parameter) for every parameter, with its dotted path: "blocks.0.attention.wq.weight".
 template <class M, class F>
-void for_each_named_parameter(M& module, F&& f, const std::string& path = "") {
-  auto below = [&](detail::TextPart name) { return detail::text({path, path.empty() ? "" : ".", name}); };
-  if constexpr (is_parameter<M>) {
-    f(std::string_view(path), module);
-  } else if constexpr (requires { module.begin(); }) {
-    std::size_t index = detail::first_number(module);
-    for (auto& element : module) for_each_named_parameter(element, f, below(index++));
-  } else {
-    detail::visit_children(
-        module, [&](const char* name, auto& child) { for_each_named_parameter(child, f, below(name)); });
-  }
+void for_each_named_parameter(M& module, F&& f) {
+  detail::walk(module, detail::ForEachParameter<true, F>{f});
 }
 
 namespace detail {  // the parameters as a list: what is done with it is compiled once for all modules
@@ -125,20 +161,20 @@ struct NamedParameter {
 
 using ParameterList = std::vector<ParameterCell*, PoolAllocator<ParameterCell*>>;
 
-struct Collect {
-  ParameterList& all;
-  constexpr void operator()(auto& parameter) const { add(*parameter.cell()); }
-  [[gnu::noinline]] constexpr void add(ParameterCell& cell) const {
-    cell.await();
-    all.push_back(&cell);
+/// Into one of two lists.
+struct CollectParameters {
+  template <class M>
+  static constexpr bool wants = is_parameter<M>;
+  ParameterList* cells = nullptr;
+  std::vector<NamedParameter>* named = nullptr;
+
+  [[gnu::always_inline]] constexpr void operator()(const ParameterPath* path, auto& parameter) const {
+    add(path, *parameter.cell());
   }
-};
-struct CollectNamed {
-  std::vector<NamedParameter>& all;
-  void operator()(std::string_view path, auto& parameter) const { add(path, *parameter.cell()); }
-  [[gnu::noinline]] void add(std::string_view path, ParameterCell& cell) const {
+  [[gnu::noinline]] constexpr void add(const ParameterPath* path, ParameterCell& cell) const {
     cell.await();
-    all.push_back({std::string(path), &cell});
+    if (cells) cells->push_back(&cell);
+    if (named) named->push_back({path ? path->text() : "", &cell});
   }
 };
 
@@ -147,13 +183,13 @@ template <class M>
 constexpr ParameterList parameters_of(M& module) {
   ParameterList all;
   all.reserve(512);  // 4 KiB: to grow would be most of the work, in the compiler too
-  for_each_parameter(module, Collect{all});
+  walk(module, CollectParameters{.cells = &all});
   return all;
 }
 template <class M>
 std::vector<NamedParameter> named_parameters_of(M& module) {
   std::vector<NamedParameter> all;
-  for_each_named_parameter(module, CollectNamed{all});
+  walk(module, CollectParameters{.named = &all});
   return all;
 }
 

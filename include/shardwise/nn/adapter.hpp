@@ -91,24 +91,4 @@ class Adapter {
   }
 };
 
-namespace detail {
-
-/// Calls f(path, layer) for each layer of a module that has an adapter.
-template <class M, class F>
-void for_each_adapted(M& module, F&& f, const std::string& path = "") {
-  auto below = [&](TextPart name) { return text({path, path.empty() ? "" : ".", name}); };
-  if constexpr (is_parameter<M>) {
-    return;
-  } else if constexpr (requires { module.begin(); }) {
-    std::size_t index = first_number(module);
-    for (auto& element : module) for_each_adapted(element, f, below(index++));
-  } else if constexpr (requires { M::AdapterOf::alpha; }) {
-    f(path, module);
-  } else {
-    visit_children(module, [&](const char* name, auto& child) { for_each_adapted(child, f, below(name)); });
-  }
-}
-
-}  // namespace detail
-
 }  // namespace shardwise

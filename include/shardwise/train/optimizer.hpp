@@ -123,26 +123,26 @@ class Optimizer {
   void for_each_state(Module& module, Tensors tensors, Numbers numbers) {
     know(module, detail::parameters_of(module));
     numbers(std::string("steps"), steps_);
-    for_each_once(detail::named_parameters_of(module),
-                  [&](const detail::NamedParameter& parameter, OwnedState& owned) {
-                    const detail::ParameterCell& cell = *parameter.cell;
-                    const std::string& path = parameter.name;
-                    const Update& update = update_of(owned);
-                    ParameterState& state = owned.state;
-                    auto give = [&](const char* name, Buffer& block) {
-                      detail::AnyTensor tensor = cell.stored.relaid(cell.layouts.finished);
-                      tensor.type = owned.wide;
-                      make(block, owned, tensor.mesh, tensor.local_elements());
-                      tensor.buffer = block;
-                      tensors(path + name, tensor);
-                    };
-                    if (update.state_blocks() > 0) give(".first", state.first);
-                    if (update.state_blocks() > 1) give(".second", state.second);
-                    if (owned.wide != cell.stored.type && (update.master_weights || state.master)) {
-                      give(".master", state.master);
-                    }
-                    numbers(path + ".steps", state.steps);
-                  });
+    for_each_once(
+        detail::named_parameters_of(module), [&](const detail::NamedParameter& parameter, OwnedState& owned) {
+          const detail::ParameterCell& cell = *parameter.cell;
+          const std::string& path = parameter.name;
+          const Update& update = update_of(owned);
+          ParameterState& state = owned.state;
+          auto give = [&](const char* name, Buffer& block) {
+            detail::AnyTensor tensor = cell.stored.relaid(cell.layouts.finished);
+            tensor.type = wide(cell.stored.type);
+            make(block, tensor.type, tensor.mesh, tensor.local_elements());
+            tensor.buffer = block;
+            tensors(path + name, tensor);
+          };
+          if (update.state_blocks() > 0) give(".first", state.first);
+          if (update.state_blocks() > 1) give(".second", state.second);
+          if (wide(cell.stored.type) != cell.stored.type && (update.master_weights || state.master)) {
+            give(".master", state.master);
+          }
+          numbers(path + ".steps", state.steps);
+        });
   }
 
  private:
@@ -153,9 +153,6 @@ class Optimizer {
   };
   struct OwnedState {
     const detail::ParameterCell* cell = nullptr;
-    DataType wide = DataType::f32;  ///< in which is computed
-    void (*apply)(const Update&, Index, void* parameter, const void* gradient,
-                  const ParameterState&) = nullptr;
     int group = -1;
     bool again = false;  ///< an earlier name of the parameter has its state
     ParameterState state;
@@ -173,14 +170,11 @@ class Optimizer {
     states_.resize(cells.size());
     for (detail::ParameterCell* cell : cells) cell->seen = false;
     auto state = states_.begin();
-    for_each_parameter(module, [&](auto& parameter) {
-      using T = typename std::remove_cvref_t<decltype(parameter)>::TensorOf::Element;
-      state->cell = &*parameter.cell();
-      state->wide = data_type_of<kernel::compute_t<T>>();
-      state->apply = &apply<T>;
-      state->again = std::exchange(parameter.cell()->seen, true);
+    for (detail::ParameterCell* cell : cells) {
+      state->cell = cell;
+      state->again = std::exchange(cell->seen, true);
       ++state;
-    });
+    }
     if (groups_.empty()) return;
     try {
       choose_groups(detail::named_parameters_of(module), DividedModule<Module>);
@@ -226,10 +220,12 @@ class Optimizer {
     return owned.group < 0 ? update_ : groups_[static_cast<std::size_t>(owned.group)].settings;
   }
 
-  /// Unless there is one: zeros for as many elements as the finished gradient has, in the type of the arithmetic.
-  static constexpr void make(Buffer& block, const OwnedState& owned, const MeshView& mesh, Index count) {
+  /// The type of the arithmetic for parameters of this one.
+  static constexpr DataType wide(DataType type) { return type == DataType::bf16 ? DataType::f32 : type; }
+  /// Unless there is one: zeros for as many elements as the finished gradient has.
+  static constexpr void make(Buffer& block, DataType type, const MeshView& mesh, Index count) {
     if (block) return;
-    block = allocate_buffer(mesh, count * size_of(owned.wide), MemoryUse::optimizer_state);
+    block = allocate_buffer(mesh, count * size_of(type), MemoryUse::optimizer_state);
     if (block->data) std::memset(block->data, 0, static_cast<std::size_t>(block->bytes));
   }
 
@@ -266,11 +262,15 @@ class Optimizer {
     const Index count = gradient->bytes / size_of(type);
     ParameterState& state = owned.state;
     detail::count_step(state.steps);
-    if (update.state_blocks() > 0) make(state.first, owned, mesh, count);
-    if (update.state_blocks() > 1) make(state.second, owned, mesh, count);
+    if (update.state_blocks() > 0) make(state.first, wide(type), mesh, count);
+    if (update.state_blocks() > 1) make(state.second, wide(type), mesh, count);
     if (auto* recorder = mesh.recorder()) recorder->compute(update.flops() * count);
-    if (owned.wide != type && update.master_weights) make(state.master, owned, mesh, count);
-    if (gradient->data) owned.apply(update, count, parameter->data, gradient->data, state);
+    if (wide(type) != type && update.master_weights) make(state.master, wide(type), mesh, count);
+    if (!gradient->data) return;
+    const auto apply_to = type == DataType::f32   ? &apply<float>
+                          : type == DataType::f64 ? &apply<double>
+                                                  : &apply<Eigen::bfloat16>;
+    apply_to(update, count, parameter->data, gradient->data, state);
   }
   template <class T>
   static void apply(const Update& update, Index count, void* parameter, const void* gradient,

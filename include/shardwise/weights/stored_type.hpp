@@ -73,14 +73,27 @@ using StoredElements =
     std::tuple<std::uint8_t, std::uint8_t, std::int8_t, void, void, std::int16_t, std::uint16_t, Eigen::half,
                Eigen::bfloat16, std::int32_t, std::uint32_t, float, double, std::int64_t, std::uint64_t>;
 
-/// Calls f(element) with an element of the C++ type in question, if there is one.
-template <std::size_t Type = 0, class F>
+enum class NumberKind : std::uint8_t { none, integer, floating };
+
+constexpr NumberKind kind_of(StoredType type) {
+  using enum StoredType;
+  if (type == f8_e5m2 || type == f8_e4m3) return NumberKind::none;
+  return type == f16 || type == bf16 || type == f32 || type == f64 ? NumberKind::floating
+                                                                   : NumberKind::integer;
+}
+
+/// Calls f(element) with an element of the C++ type in question, if it is one of that kind.
+template <NumberKind Kind, class F>
 void with_element_of(StoredType type, F f) {
-  using Element = std::tuple_element_t<Type, StoredElements>;
-  if constexpr (Type + 1 < std::tuple_size_v<StoredElements>) {
-    if (Type != static_cast<std::size_t>(type)) return with_element_of<Type + 1>(type, f);
+  [&]<std::size_t... Types>(std::index_sequence<Types...>) {
+    const auto try_one = [&]<std::size_t Type>() {
+      if constexpr (kind_of(static_cast<StoredType>(Type)) == Kind) {
+        if (Type == static_cast<std::size_t>(type)) f(std::tuple_element_t<Type, StoredElements>{});
+      }
+    };
+    (try_one.template operator()<Types>(), ...);
   }
-  if constexpr (!std::is_void_v<Element>) f(Element{});
+  (std::make_index_sequence<std::tuple_size_v<StoredElements>>());
 }
 
 /// To the one of the two neighbouring floats whose last bit is odd: rounding that once more, to a shorter
@@ -115,39 +128,38 @@ To converted(From value) {
 }
 
 /// Whether elements of the one may become elements of the other.
-inline bool convertible(StoredType from, StoredType to) {
-  bool possible = from == to;
-  with_element_of(from, [&](auto a) {
-    with_element_of(to, [&](auto b) { possible = is_floating<decltype(a)> == is_floating<decltype(b)>; });
+constexpr bool convertible(StoredType from, StoredType to) {
+  return from == to || (kind_of(from) != NumberKind::none && kind_of(from) == kind_of(to));
+}
+
+template <NumberKind Kind>
+void convert_numbers(StoredType from, const char* source, StoredType to, char* target, Index count) {
+  with_element_of<Kind>(from, [&]<class From>(From element) {
+    with_element_of<Kind>(to, [&]<class To>(To result) {
+      for (Index i = 0; i < count; ++i) {
+        std::memcpy(&element, source + i * static_cast<Index>(sizeof(From)), sizeof(From));
+        result = converted<To>(element);
+        std::memcpy(target + i * static_cast<Index>(sizeof(To)), &result, sizeof(To));
+      }
+    });
   });
-  return possible;
 }
 
 /// Converts `count` elements at any address to any other. Throws `std::runtime_error` for an integer that does
 /// not fit, `std::logic_error` for types that are not convertible.
-inline void convert(StoredType from, const void* source, StoredType to, void* target, Index count) {
+template <class = void>
+void convert(StoredType from, const void* source, StoredType to, void* target, Index count) {
   if (count == 0) return;
-  if (from == to) {
-    std::memcpy(target, source, static_cast<std::size_t>(count * size_of(to)));
-    return;
-  }
   if (!convertible(from, to)) throw std::logic_error("convert: these types are not converted");
-  with_element_of(from, [&](auto a) {
-    with_element_of(to, [&](auto b) {
-      using From = decltype(a);
-      using To = decltype(b);
-      if constexpr (is_floating<From> == is_floating<To>) {
-        const auto* in = static_cast<const char*>(source);
-        auto* out = static_cast<char*>(target);
-        for (Index i = 0; i < count; ++i) {
-          From element;
-          std::memcpy(&element, in + i * static_cast<Index>(sizeof(From)), sizeof(From));
-          const To result = converted<To>(element);
-          std::memcpy(out + i * static_cast<Index>(sizeof(To)), &result, sizeof(To));
-        }
-      }
-    });
-  });
+  const auto* in = static_cast<const char*>(source);
+  auto* out = static_cast<char*>(target);
+  if (from == to) {
+    std::memcpy(out, in, static_cast<std::size_t>(count * size_of(to)));
+  } else if (kind_of(from) == NumberKind::floating) {
+    convert_numbers<NumberKind::floating>(from, in, to, out, count);
+  } else {
+    convert_numbers<NumberKind::integer>(from, in, to, out, count);
+  }
 }
 
 /// `count` elements as another type, as `convert` does; `buffer` has them if they are not the same.

@@ -23,12 +23,10 @@ inline std::vector<LlamaTensor> llama_tensors(const LlamaConfig& config) {
   std::vector<LlamaTensor> tensors;
   Recorder recorder;
   Llama<MeshType> model(MeshType(recorder, {1}), config);
-  for_each_named_parameter(model, [&](std::string_view path, auto& parameter) {
-    LlamaTensor tensor{"model." + std::string(path), {}, hugging_face_name(path), {}};
-    tensor.shape.assign(parameter.shape().begin(), parameter.shape().end());
-    tensor.hugging = hugging_face_shape(path, tensor.shape);
-    tensors.push_back(std::move(tensor));
-  });
+  for (const auto& [path, cell] : named_parameters_of(model)) {
+    const std::vector<Index> shape = cell->stored.extents();
+    tensors.push_back({"model." + path, shape, hugging_face_name(path), hugging_face_shape(path, shape)});
+  }
   return tensors;
 }
 
