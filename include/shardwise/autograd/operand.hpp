@@ -65,11 +65,11 @@ constexpr decltype(auto) value_of(const X& x) {
 
 /// What a node keeps of an operand whose value it needs later.
 template <TensorOperand X>
-constexpr Kept<tensor_of<X>> kept(const X& x) {
+constexpr Kept kept(const X& x) {
   if constexpr (requires { x.recipe(); }) {
-    if (const auto& recipe = x.recipe()) return Kept<tensor_of<X>>(recipe);
+    if (const auto& recipe = x.recipe()) return Kept(recipe);
   }
-  return Kept<tensor_of<X>>(value_of(x));
+  return Kept(value_of(x).buffer());
 }
 
 /// Does an operation on these leave something on a tape?
@@ -78,18 +78,31 @@ inline constexpr bool any_on_tape = (OperandTraits<X>::on_tape || ...);
 template <class... X>
 inline constexpr bool any_tracked = any_on_tape<X...> && (OperandTraits<X>::tracked || ...);
 
+namespace detail {
+
+template <class X>
+constexpr Tape* tape_of(const X& x) {
+  if constexpr (OperandTraits<X>::on_tape) {
+    return &x.tape();
+  } else {
+    return nullptr;
+  }
+}
+constexpr Tape& one_tape(std::initializer_list<Tape*> tapes) {
+  Tape* one = nullptr;
+  for (Tape* tape : tapes) {
+    if (one && tape && tape != one) throw std::invalid_argument("the operands are on different tapes");
+    if (tape) one = tape;
+  }
+  return *one;
+}
+
+}  // namespace detail
+
 /// The tape that the operands bring. All must bring the same one. What is no operand brings none.
 template <class... X>
 constexpr Tape& common_tape(const X&... operands) {
-  Tape* tape = nullptr;
-  auto consider = [&](const auto& x) {
-    if constexpr (OperandTraits<std::remove_cvref_t<decltype(x)>>::on_tape) {
-      if (tape && tape != &x.tape()) throw std::invalid_argument("the operands are on different tapes");
-      tape = &x.tape();
-    }
-  };
-  (consider(operands), ...);
-  return *tape;
+  return detail::one_tape({detail::tape_of(operands)...});
 }
 
 /// The mesh that the tensors lie on. All must lie on the same one, and none may be empty.
@@ -124,7 +137,7 @@ constexpr auto on_common_tape(Y y, Record record, const X&... operands) {
   } else {
     Tape& tape = common_tape(operands...);
     auto slot = Shared<GradientSlot>::make();
-    RecipeFor<Y> recipe = record(tape, std::as_const(y), slot);
+    Shared<Recipe> recipe = record(tape, std::as_const(y), slot);
     return Var<Y>(tape, std::move(y), std::move(slot), std::move(recipe));
   }
 }

@@ -8,45 +8,28 @@
 /// recomputation in large transformer models", 2022: "selective activation recomputation").
 
 #include <shardwise/memory/shared.hpp>
-#include <shardwise/tensor/tensor.hpp>
+#include <shardwise/tensor/buffer.hpp>
 
 namespace shardwise {
 
-/// Computes an `X`, once for all who hold the recipe; the last of them frees it.
-template <TensorType X>
-class Recipe : public Pooled<Recipe<X>>, public Counted {
+/// Computes the block of a value, once for all who hold the recipe; the last of them frees it.
+class Recipe : public Pooled<Recipe>, public Counted {
  public:
-  constexpr const X& value() {
-    if (!value_) value_ = compute();
-    return value_;
+  constexpr const Buffer& block() {
+    if (!block_) block_ = compute();
+    return block_;
   }
 
- private:
-  constexpr virtual X compute() = 0;
+ protected:
+  constexpr ~Recipe() = default;
 
-  X value_;
+ private:
+  constexpr virtual Buffer compute() = 0;
+
+  Buffer block_;
 };
 
-/// A handle to a recipe, or to none.
-template <TensorType X>
-using RecipeFor = Shared<Recipe<X>>;
-
 namespace detail {
-
-/// A recipe that calls compute().
-template <TensorType X, class F>
-constexpr RecipeFor<X> recipe_from(F compute) {
-  class Made final : public Recipe<X> {
-   public:
-    constexpr explicit Made(F f) : compute_(std::move(f)) {}
-
-   private:
-    constexpr X compute() override { return compute_(); }
-
-    F compute_;
-  };
-  return Shared<Made>::make(std::move(compute));
-}
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void value_has_changed() {
   throw std::logic_error(
@@ -56,25 +39,23 @@ constexpr RecipeFor<X> recipe_from(F compute) {
 
 }  // namespace detail
 
-/// A value that a node on the tape needs later: itself, or its recipe.
-template <TensorType X>
+/// The block of a value that a node on the tape needs later: itself, or its recipe; or none.
 class Kept {
  public:
   constexpr Kept() = default;
-  constexpr explicit Kept(const X& value) : value_(value), changes_(changes()) {}
-  constexpr explicit Kept(const RecipeFor<X>& recipe) : recipe_(recipe) {}
-  /// Throws `std::logic_error` if it is the value of a parameter that has been changed.
-  constexpr const X& value() const {
-    if (recipe_) return recipe_->value();
-    if (changes() != changes_) detail::value_has_changed();
-    return value_;
+  constexpr explicit Kept(const Buffer& block) : block_(block), changes_(block ? block->changes : 0) {}
+  constexpr explicit Kept(const Shared<Recipe>& recipe) : recipe_(recipe) {}
+  constexpr explicit operator bool() const { return block_ || recipe_; }
+  /// Throws `std::logic_error` if it is that of a parameter that has been changed.
+  constexpr const Buffer& block() const {
+    if (recipe_) return recipe_->block();
+    if (block_ && block_->changes != changes_) detail::value_has_changed();
+    return block_;
   }
 
  private:
-  constexpr unsigned changes() const { return value_ ? value_.buffer()->changes : 0; }
-
-  X value_;
-  RecipeFor<X> recipe_;
+  Buffer block_;
+  Shared<Recipe> recipe_;
   unsigned changes_ = 0;
 };
 

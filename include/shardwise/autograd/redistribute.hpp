@@ -49,15 +49,6 @@ class RedistributeNode final : public TapeNode {
   ResultSlot slot_;
 };
 
-/// The recipe of a value whose bytes are those of `X`'s.
-template <TensorType Y, TensorType X>
-constexpr RecipeFor<Y> relabelled(const RecipeFor<X>& from) {
-  return recipe_from<Y>([from] {
-    const X& x = from->value();
-    return Y(x.mesh(), x.shape(), x.buffer());
-  });
-}
-
 /// `Y`, made from the operand `X`; or an error, because a gradient through a pending maximum is not defined.
 template <class X, class Y>
 struct Differentiable {
@@ -124,9 +115,9 @@ constexpr auto redistribute_to(X x, const detail::Communication& as = {}) {
               as.backward_of(data_type_of<typename Y::Element>()), detail::element_sum<typename Y::Element>,
               slot_of(x), slot);
           if constexpr (OperandTraits<X>::tracked && same_data(From::layout, Y::layout)) {
-            if (x.recipe()) return detail::relabelled<Y>(x.recipe());
+            return x.recipe();
           }
-          return RecipeFor<Y>();
+          return Shared<Recipe>();
         },
         x);
   }

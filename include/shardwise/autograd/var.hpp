@@ -24,7 +24,7 @@ class Var {
   static_assert(!Tracked || X::is_float, "only tensors of floating-point numbers have gradients");
 
   constexpr Var(Tape& tape, X value) requires(!Tracked) : tape_(&tape), value_(std::move(value)) {}
-  constexpr Var(Tape& tape, X value, Shared<GradientSlot> slot, RecipeFor<X> recipe = {}) requires(Tracked)
+  constexpr Var(Tape& tape, X value, Shared<GradientSlot> slot, Shared<Recipe> recipe = {}) requires(Tracked)
       : tape_(&tape), value_(std::move(value)), slot_(std::move(slot)), recipe_(std::move(recipe)) {}
 
   template <IllFormed Why = layout_error<Reason::value_without_a_gradient_becomes_one_with, Got<X>>>
@@ -44,14 +44,14 @@ class Var {
   }
   constexpr const Shared<GradientSlot>& slot() const requires(Tracked) { return slot_; }
   /// How nodes that need the value later compute it again; none if they keep it.
-  constexpr const RecipeFor<X>& recipe() const requires(Tracked) { return recipe_; }
+  constexpr const Shared<Recipe>& recipe() const requires(Tracked) { return recipe_; }
 
  private:
   struct None {};
   Tape* tape_;
   X value_;
   [[no_unique_address]] std::conditional_t<Tracked, Shared<GradientSlot>, None> slot_;
-  [[no_unique_address]] std::conditional_t<Tracked, RecipeFor<X>, None> recipe_;
+  [[no_unique_address]] std::conditional_t<Tracked, Shared<Recipe>, None> recipe_;
 };
 
 namespace detail {

@@ -116,12 +116,9 @@ class Parameter {
   }
 
   /// For operations that need the value in their pullback: in the backward pass it is gathered again.
-  constexpr RecipeFor<X> recipe() const requires(is_gathered) {
+  constexpr Shared<Recipe> recipe() const requires(is_gathered) {
     cell()->read_backward = true;
-    return detail::recipe_from<X>([parameter = *this, changes = cell()->changes()] {
-      if (parameter.cell()->changes() != changes) detail::value_has_changed();
-      return parameter.value();
-    });
+    return Shared<detail::GatheredAgain>::make(cell());
   }
 
  private:

@@ -6,6 +6,7 @@
 /// A parameter without its type: what units, `reduce_gradients`, optimizers and checkpoints work on. They are compiled
 /// once, and not for each type of parameter; what needs the type of the elements is here as functions.
 
+#include <shardwise/autograd/recipe.hpp>
 #include <shardwise/autograd/slot.hpp>
 #include <shardwise/kernel/random.hpp>
 #include <shardwise/kernel/update.hpp>
@@ -164,6 +165,22 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
   const Shared<GradientSlot> pending;  ///< what `backward` leaves
   const Shared<GradientSlot> resting;  ///< not used if pending gradients stay where they are
   GradientSlot finished{MemoryUse::gradient};
+};
+
+/// Of the value of a parameter as it is used.
+class GatheredAgain final : public Recipe {
+ public:
+  constexpr explicit GatheredAgain(const Shared<ParameterCell>& cell)
+      : cell_(cell), changes_(cell->changes()) {}
+
+ private:
+  constexpr Buffer compute() override {
+    if (cell_->changes() != changes_) value_has_changed();
+    return cell_->gathered_value();
+  }
+
+  Shared<ParameterCell> cell_;
+  unsigned changes_;
 };
 
 }  // namespace detail

@@ -223,7 +223,7 @@ class CrossEntropy {
           tape.record<PullbackNode<Pullback>>(Pullback{given_up(std::forward<Logits>(given)), targets,
                                                        std::move(terms), std::move(weights), expected, rows,
                                                        std::move(from), slot});
-          return RecipeFor<Y>();
+          return Shared<Recipe>();
         },
         given, targets_given);
   }

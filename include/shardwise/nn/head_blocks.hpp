@@ -159,13 +159,10 @@ class ComputedGradientsNode final : public TapeNode {
 };
 
 /// The pullback where the logits are computed again, of a loss L or of the losses of each row.
-template <class Terms, class L, bool OfEachRow, class XInput, class WInput, TensorType Targets>
+template <class Terms, class L, bool OfEachRow, class T, int Rank, TensorType Targets>
 struct LinearCrossEntropyPullback {
-  using X = typename XInput::TensorOf;
-  using T = typename X::Element;
-
-  XInput x;
-  WInput w;
+  NodeInput<T, Rank> x;
+  NodeInput<T, 2> w;
   Targets targets;
   Buffer terms;
   Buffer weights;  // that `expected` has
@@ -182,15 +179,15 @@ struct LinearCrossEntropyPullback {
     Recorder* recorder = targets.mesh().recorder();
     GradientTarget dx(x.slot, dy, x.bytes(), recorder, true, false);
     GradientTarget dw(w.slot, dy, w.bytes(), recorder, true, false);
-    HeadBlocks<T, X::rank, typename Targets::Element> head{
+    HeadBlocks<T, Rank, typename Targets::Element> head{
         {x.extents}, {w.extents}, nullptr, expected, at_a_time};
     const Buffer piece = allocate_buffer(dy, recorder, head.bytes_of_piece(), MemoryUse::activation);
-    const Index bytes_of_sum = WInput::tracked ? head.bytes_of_sum() : 0;
+    const Index bytes_of_sum = w.slot ? head.bytes_of_sum() : 0;
     const Buffer sum = allocate_buffer(dy, recorder, bytes_of_sum, MemoryUse::activation);
     if (recorder) {
-      recorder->compute((1 + XInput::tracked + WInput::tracked) * head.product_flops() + 3 * head.elements());
+      recorder->compute(((x.slot ? 2 : 1) + (w.slot ? 1 : 0)) * head.product_flops() + 3 * head.elements());
     }
-    if constexpr (!X::MeshOf::dry) {
+    if constexpr (!Targets::MeshOf::dry) {
       head.x = dx.argument(x.extents);
       head.w = dw.argument(w.extents);
       head.targets = targets.data();

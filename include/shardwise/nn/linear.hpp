@@ -58,11 +58,11 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
 
   /// x: [r…, in…]; the result is [r…, out…].
   constexpr auto forward(const Operand auto& x) const {
-    const auto in = take(x);
+    const auto in = detail::take<Style, InDims>(x);
     if constexpr (is_adapted) {
-      return give(add(product(in), adapter(in)));
+      return detail::give<Style>(add(product(in), adapter(in)));
     } else {
-      return give(product(in));
+      return detail::give<Style>(product(in));
     }
   }
   /// What messages of the input and of the result carry, as the style says.
@@ -74,7 +74,7 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   /// What a layer of this type without bias gives, if its weight is `other`: a table that is also a head.
   static constexpr auto multiply(const Operand auto& x, const WeightParameter& other) {
     static_assert(!is_adapted, "a layer whose weight is another module's has no adapter");
-    return give(matmul<InDims>(take(x), other));
+    return detail::give<Style>(matmul<InDims>(take(x), other));
   }
   template <class Other, IllFormed Why = layout_error<Reason::tied_weight_lies_in_another_layout,
                                                       Expected<WeightParameter>, Got<Other>>>
@@ -104,7 +104,6 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
       return matmul<InDims>(in, weight);
     }
   }
-  static constexpr auto give(Operand auto y) { return detail::give<Style>(std::move(y)); }
 };
 
 }  // namespace shardwise

@@ -172,14 +172,13 @@ class LinearCrossEntropy {
                               Gradient{std::move(dx), slot_of(x_given)}, MeshView(mesh), rows, all_rows,
                               slot);
           } else {
-            using XInput = detail::NodeInput<tensor_of<X>, true, OperandTraits<X>::tracked>;
-            using WInput = detail::NodeInput<tensor_of<W>, true, OperandTraits<W>::tracked>;
-            using Pullback =
-                detail::LinearCrossEntropyPullback<Terms, L, OfEachRow, XInput, WInput, tensor_of<Targets>>;
-            tape.record<PullbackNode<Pullback>>(Pullback{XInput(x_given), WInput(w_given), targets, terms,
+            using Pullback = detail::LinearCrossEntropyPullback<Terms, L, OfEachRow, T, tensor_of<X>::rank,
+                                                                tensor_of<Targets>>;
+            tape.record<PullbackNode<Pullback>>(Pullback{detail::node_input(x_given, true),
+                                                         detail::node_input(w_given, true), targets, terms,
                                                          weights, head.expected, pieces_.rows, rows, slot});
           }
-          return RecipeFor<Y>();
+          return Shared<Recipe>();
         },
         x_given, w_given, targets_given);
   }

@@ -22,10 +22,9 @@ struct Ring : PrepareModuleInput<Axis, Shard<1>, Shard<1>, Shard<1>> {
 
 namespace detail {
 
-template <class T, class DocumentsView, class Documents, TensorType Y, class QInput, class KInput,
-          class VInput>
+template <class T, class DocumentsView, class Documents, TensorType Y, bool WantsQueries, bool WantsKeys>
 struct RingPullback {
-  static constexpr bool wants_queries = QInput::tracked, wants_keys = KInput::tracked || VInput::tracked;
+  static constexpr bool wants_queries = WantsQueries, wants_keys = WantsKeys;
 
   RingPart<T, DocumentsView> part;
   [[no_unique_address]] Documents documents;  // that the part sees
@@ -33,9 +32,7 @@ struct RingPullback {
   Y y;
   Buffer lse;
   RingBlocks held;  // q, k and v of the positions that this rank computes for, if not those of its block
-  QInput q;
-  KInput k;
-  VInput v;
+  NodeInput<T, 4> q, k, v;
   Shared<GradientSlot> slot;
 
   constexpr bool operator()(BackwardPart) {
@@ -47,7 +44,7 @@ struct RingPullback {
     if (swaps) {
       result = part.swapped(mesh, axis, result, false);
     } else {
-      own = {{q.saved.value().buffer(), {}}, {k.saved.value().buffer(), v.saved.value().buffer()}};
+      own = {{q.saved.block(), {}}, {k.saved.block(), v.saved.block()}};
     }
     RingBackward<T, RingPullback> round(mesh, *this, own.queries.first, result.queries);
     go_round(mesh, axis, part, own.keys, round);
@@ -59,13 +56,11 @@ struct RingPullback {
     return false;
   }
 
-  template <class Input>
-  constexpr void leave([[maybe_unused]] Input& input, [[maybe_unused]] Buffer gradient) const {
-    if constexpr (Input::tracked) {
-      gradient->set_use(input.slot->use());
-      input.slot->add(std::move(gradient), element_sum<T>, y.mesh().recorder());
-      input.slot->settle();
-    }
+  constexpr void leave(NodeInput<T, 4>& input, Buffer gradient) const {
+    if (!input.slot) return;
+    gradient->set_use(input.slot->use());
+    input.slot->add(std::move(gradient), element_sum<T>, y.mesh().recorder());
+    input.slot->settle();
   }
 };
 
@@ -144,24 +139,22 @@ class RingAttention : public Module<RingAttention<Axis>> {
     return on_common_tape(
         Y(mesh, q.shape(), std::move(o)),
         [&](Tape& tape, const Y& result, const auto& slot) {
-          using QInput = detail::NodeInput<tensor_of<Q>, true, OperandTraits<Q>::tracked>;
-          using KInput = detail::NodeInput<tensor_of<K>, true, OperandTraits<K>::tracked>;
-          using VInput = detail::NodeInput<tensor_of<V>, true, OperandTraits<V>::tracked>;
           using Pullback =
-              detail::RingPullback<T, View, decltype(kept(documents...)), Y, QInput, KInput, VInput>;
+              detail::RingPullback<T, View, decltype(kept(documents...)), Y, OperandTraits<Q>::tracked,
+                                   OperandTraits<K>::tracked || OperandTraits<V>::tracked>;
           auto pullback = Pullback{part,
                                    kept(documents...),
                                    axis,
                                    result,
                                    round.lse,
                                    std::move(held),
-                                   QInput(q_given),
-                                   KInput(k_given),
-                                   VInput(v_given),
+                                   detail::node_input(q_given, true),
+                                   detail::node_input(k_given, true),
+                                   detail::node_input(v_given, true),
                                    slot};
           if (part.swaps()) pullback.q.saved = {}, pullback.k.saved = {}, pullback.v.saved = {};
           tape.record<PullbackNode<Pullback>>(std::move(pullback));
-          return RecipeFor<Y>();
+          return Shared<Recipe>();
         },
         q_given, k_given, v_given);
   }

@@ -33,43 +33,76 @@ namespace shardwise {
 
 namespace detail {
 
-/// The result of `op`. `residual`: what its pullback will read besides.
-template <TensorType Y, class Op, TensorType... X>
-constexpr Y evaluate(const Op& op, [[maybe_unused]] Buffer& residual, const X&... x) {
-  const auto& mesh = common_mesh(x...);
-  Y y(mesh, op.shape(x.shape()...));
-  if constexpr (requires { op.residual_bytes(y.view(), x.view()...); }) {
-    const Index bytes = op.residual_bytes(y.view(), x.view()...);
+/// Runs `op` on blocks. `residual`: what its pullback will read besides.
+template <class Op, class MeshType, class T, int Rank, class... X>
+[[gnu::noinline]] constexpr void run(const Op& op, const MeshType& mesh, [[maybe_unused]] Buffer& residual,
+                                     const View<T, Rank>& y, const X&... x) {
+  const View<const T, Rank> result = y;
+  if constexpr (requires { op.residual_bytes(result, x...); }) {
+    const Index bytes = op.residual_bytes(result, x...);
     if (bytes > 0) residual = allocate_buffer(mesh, bytes);
   }
-  if (auto* recorder = mesh.recorder()) recorder->compute(flops(op, y.view(), x.view()...));
-  if constexpr (!Y::MeshOf::dry) {
-    op.forward(y.writable(), residual ? residual->data : nullptr, x.view()...);
-  }
-  return y;
+  if (auto* recorder = mesh.recorder()) recorder->compute(flops(op, result, x...));
+  if constexpr (!MeshType::dry) op.forward(y, residual ? residual->data : nullptr, x...);
 }
 
 /// The recipe of an operation's result.
+template <class Op, class MeshType, class T, int Rank, class... Inputs>
+class OpRecipe final : public Recipe {
+ public:
+  constexpr OpRecipe(const Op& op, const MeshType& mesh, const View<const T, Rank>& y, Inputs&&... x)
+      : op_(op), mesh_(mesh), y_(y), x_(std::move(x)...) {}
+
+ private:
+  constexpr Buffer compute() override {
+    return std::apply(
+        [&](auto&... x) {
+          (x.fetch(), ...);
+          Buffer block = allocate_buffer(mesh_, y_.elements() * static_cast<Index>(sizeof(T))), residual;
+          View<T, Rank> y{nullptr, y_.size, y_.begin, y_.shape};
+          if constexpr (!MeshType::dry) y.data = static_cast<T*>(block->data);
+          run(op_, mesh_, residual, y, x.extents...);
+          return block;
+        },
+        x_);
+  }
+
+  Op op_;
+  MeshType mesh_;
+  View<const T, Rank> y_;
+  std::tuple<Inputs...> x_;
+};
+
+/// Are the gradients of a `Y` and an `X` of one type? (Neither need have one.)
+template <class Y, class X>
+inline constexpr bool same_gradient = std::is_same_v<cotangent_of<X>, cotangent_of<Y>>;
+
+/// The result of `op`. `residual`: what its pullback will read besides.
 template <TensorType Y, class Op, TensorType... X>
-constexpr RecipeFor<Y> recipe_of(const Op& op, const Kept<X>&... x) {
-  return recipe_from<Y>([op, x...] {
-    Buffer residual;
-    return evaluate<Y>(op, residual, x.value()...);
-  });
+constexpr Y evaluate(const Op& op, Buffer& residual, const X&... x) {
+  const auto& mesh = common_mesh(x...);
+  Y y(mesh, op.shape(x.shape()...));
+  run(op, mesh, residual, y.writable(), x.view()...);
+  return y;
 }
 
-/// What `apply` leaves on a tape.
-template <class Op, TensorType Y, class Numbers, class... Sources>
-struct Recorded;
-template <class Op, TensorType Y, int... I, class... Sources>
-struct Recorded<Op, Y, std::integer_sequence<int, I...>, Sources...> {
-  using Numbers = std::integer_sequence<int, I...>;
-  static constexpr unsigned saved =
-      saved_inputs<Op>(((unsigned{OperandTraits<Sources>::tracked} << I) | ...));
-  using Node =
-      OpNode<Op, Y, Numbers,
-             NodeInput<tensor_of<Sources>, (saved >> I & 1u) != 0, OperandTraits<Sources>::tracked>...>;
-};
+// What knows no layouts is called, and not made a part of every use.
+
+/// Leaves the node of an operation on a tape, and gives the slot that it takes the gradient of `y` from.
+template <class Op, class MeshType, class Y, class... Inputs>
+[[gnu::noinline]] constexpr Shared<GradientSlot> record(Tape& tape, const Op& op, const MeshType& mesh,
+                                                        const Y& y, const Buffer& output, Buffer&& residual,
+                                                        unsigned passing, Inputs&&... x) {
+  using Node = OpNode<Op, MeshType, Y, std::make_integer_sequence<int, sizeof...(Inputs)>, Inputs...>;
+  auto slot = Shared<GradientSlot>::make();
+  tape.record<Node>(op, mesh, y, output, std::move(residual), slot, passing, std::move(x)...);
+  return slot;
+}
+template <class Op, class MeshType, class T, int Rank, class... Inputs>
+[[gnu::noinline]] constexpr Shared<Recipe> recipe_of(const Op& op, const MeshType& mesh,
+                                                     const View<const T, Rank>& y, Inputs&&... x) {
+  return Shared<OpRecipe<Op, MeshType, T, Rank, Inputs...>>::make(op, mesh, y, std::move(x)...);
+}
 
 }  // namespace detail
 
@@ -84,18 +117,29 @@ template <class Op, Operand... X, TensorType Y = result_of<Op, X...>>
 constexpr auto apply(const Op& op, const X&... x) {
   Buffer residual;
   Y y = detail::evaluate<Y>(op, residual, value_of(x)...);
-  return on_common_tape(
-      std::move(y),
-      [&](Tape& tape, const Y& result, const auto& slot) {
-        using Recorded = detail::Recorded<Op, Y, std::make_integer_sequence<int, sizeof...(X)>, X...>;
-        tape.record<typename Recorded::Node>(op, result, std::move(residual), slot, x...);
-        if constexpr (requires { requires Op::recomputed; }) {
-          return detail::recipe_of<Y>(op, kept(x)...);
-        } else {
-          return RecipeFor<Y>();
-        }
-      },
-      x...);
+  if constexpr (!any_on_tape<X...>) {
+    return y;
+  } else if constexpr (!any_tracked<X...>) {
+    return Var<Y, false>(common_tape(x...), std::move(y));
+  } else {
+    static_assert(((!OperandTraits<X>::tracked ||
+                    std::is_same_v<typename tensor_of<X>::Element, typename Y::Element>)&&...));
+    constexpr unsigned saved =
+        detail::saved_inputs<Op>(detail::operands_where({OperandTraits<X>::tracked...}));
+    constexpr unsigned passing =
+        detail::passed_on<Op>() & detail::operands_where({detail::same_gradient<Y, tensor_of<X>>...});
+    Tape& tape = common_tape(x...);
+    auto slot = [&]<int... I>(std::integer_sequence<int, I...>) {
+      return detail::record(tape, op, y.mesh(), y.view(), y.buffer(), std::move(residual), passing,
+                            detail::node_input(x, (saved >> I & 1u) != 0)...);
+    }
+    (std::make_integer_sequence<int, sizeof...(X)>());
+    Shared<Recipe> recipe;
+    if constexpr (requires { requires Op::recomputed; }) {
+      recipe = detail::recipe_of(op, y.mesh(), y.view(), detail::NodeInput(value_of(x).view(), kept(x))...);
+    }
+    return Var<Y>(tape, std::move(y), std::move(slot), std::move(recipe));
+  }
 }
 
 }  // namespace shardwise

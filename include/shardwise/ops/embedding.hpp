@@ -59,27 +59,34 @@ struct EmbeddingOp {
                                dy.data, table.gradient);
   }
 
+  /// How the tokens lie, the table, and the gradient of the result.
+  Layout tokens, table, dy;
+
   /// Leaves the gradient of a parameter as the rows of the tokens, if ranks have looked up different ones, and all
   /// together few: that is less to send than the table. Returns whether it does.
-  template <TensorType Table, TensorType Dy, TensorType Ids>
-  static constexpr bool leave(const Dy& dy, const Ids& ids, const View<const typename Dy::Element, 2>& table,
-                              GradientSlot& slot) {
-    if (slot.use() == MemoryUse::activation) return false;
+  template <class T, class Id, int Rank>
+  constexpr bool leave(const MeshView& mesh, const View<const T, Rank + 1>& y, const Buffer& gradient,
+                       const detail::NodeInput<Id, Rank>& ids, const detail::NodeInput<T, 2>& weight) const {
+    if (!weight.slot || weight.slot->use() == MemoryUse::activation) return false;
+    const MeshSizes& sizes = mesh.sizes();
     Index ranks = 1;
-    for (int axis = 0; axis < Table::MeshOf::axes; ++axis) {
-      const int size = dy.mesh().sizes()[axis];
-      if (Table::layout[axis] != reduced || size == 1) continue;
-      if (!Dy::layout[axis].is_shard()) return false;
-      ranks *= size;
+    for (int axis = 0; axis < table.axes; ++axis) {
+      if (table[axis] != reduced || sizes[axis] == 1) continue;
+      if (!dy[axis].is_shard()) return false;
+      ranks *= sizes[axis];
     }
     if (ranks == 1) return false;
-    const Index most_rows =
-        local_box(table.shape, Table::layout, dy.mesh().sizes(), MeshSizes{}).size[0];  // of any rank
-    const detail::TableBlock block{table.begin[0], table.size[0], table.size[1]};
-    return slot.keep(
-        {detail::AnyTensor(ids), detail::AnyTensor(dy), block, &detail::element_sum<typename Dy::Element>,
-         &detail::add_token_rows<typename Dy::Element, typename Ids::Element>},
+    const auto& rows = weight.extents;
+    const Index most_rows = local_box(rows.shape, table, sizes, MeshSizes{}).size[0];  // of any rank
+    const bool kept = weight.slot->keep(
+        {detail::AnyTensor(mesh, data_type_of<Id>(), tokens, ids.extents.shape, ids.saved.block()),
+         detail::AnyTensor(mesh, data_type_of<T>(), dy, y.shape, gradient),
+         {rows.begin[0], rows.size[0], rows.size[1]},
+         &detail::element_sum<T>,
+         &detail::add_token_rows<T, Id>},
         most_rows / ranks);
+    if (kept) weight.slot->settle();
+    return kept;
   }
 };
 
@@ -87,7 +94,12 @@ struct EmbeddingOp {
 /// the rank that holds it, for an id outside [0, vocabulary).
 template <Operand Tokens, Operand Table, class Result = result_of<EmbeddingOp, Tokens, Table>>
 constexpr auto embedding(const Tokens& tokens, const Table& table) {
-  return apply(EmbeddingOp{}, tokens, table);
+  if constexpr (AbstractOperand<Result>) {
+    return Result();
+  } else {
+    const EmbeddingOp op{tensor_of<Tokens>::layout, tensor_of<Table>::layout, cotangent(Result::layout)};
+    return apply(op, tokens, table);
+  }
 }
 template <Operand Tokens, Operand Table, IllFormed Why = result_of<EmbeddingOp, Tokens, Table>>
 Why embedding(const Tokens&, const Table&);  // see Why

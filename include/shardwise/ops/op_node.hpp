@@ -12,35 +12,32 @@ namespace shardwise::detail {
 
 struct Nothing {};
 
-/// What a node keeps of an operand: its extents, itself if the pullback reads it, its gradient's slot if tracked.
-template <TensorType X, bool IsSaved, bool Tracked>
+/// What a node keeps of an operand: its extents, its block if the pullback reads it, its gradient's slot if there is one.
+template <class T, int Rank>
 struct NodeInput {
-  static constexpr bool tracked = Tracked;
-  using TensorOf = X;
-  using Element = typename X::Element;
+  View<const T, Rank> extents;
+  Kept saved;
+  Shared<GradientSlot> slot;
 
-  View<const Element, X::rank> extents;
-  [[no_unique_address]] std::conditional_t<IsSaved, Kept<X>, Nothing> saved;
-  [[no_unique_address]] std::conditional_t<Tracked, Shared<GradientSlot>, Nothing> slot;
-
-  template <class Source>
-  constexpr explicit NodeInput(const Source& x) : extents(value_of(x).view()) {
+  constexpr NodeInput(const View<const T, Rank>& block, Kept kept_of_it, Shared<GradientSlot> to = {})
+      : extents(block), saved(std::move(kept_of_it)), slot(std::move(to)) {
     extents.data = nullptr;
-    if constexpr (IsSaved) saved = kept(x);
-    if constexpr (Tracked) {
-      slot = slot_of(x);
-      slot->expect();
-    }
+    if (slot) slot->expect();
   }
-  constexpr Index bytes() const { return extents.elements() * static_cast<Index>(sizeof(Element)); }
-  /// Has the saved value at hand.
+  constexpr Index bytes() const { return extents.elements() * static_cast<Index>(sizeof(T)); }
+  /// Has the saved block at hand.
   constexpr void fetch() {
-    if constexpr (IsSaved) {
-      const X& value = saved.value();
-      if constexpr (!X::MeshOf::dry) extents.data = value.data();
-    }
+    if (!saved) return;
+    if (const void* data = saved.block()->data) extents.data = static_cast<const T*>(data);
   }
 };
+template <TensorOperand X>
+[[gnu::noinline]] constexpr auto node_input(const X& x, bool is_saved) {
+  using T = tensor_of<X>;
+  Kept saved;
+  if (is_saved) saved = kept(x);  // an `if`, because g++ 12 miscounts the handles of `?:` in constants
+  return NodeInput<typename T::Element, T::rank>(value_of(x).view(), std::move(saved), slot_of(x));
+}
 
 /// Of which operands gradients are wanted.
 enum class OperandKind : std::uint8_t { all, parameter, value };
@@ -50,12 +47,11 @@ enum class OperandKind : std::uint8_t { all, parameter, value };
 /// optimizers may write to it.
 class GradientTarget {
  public:
-  constexpr GradientTarget(Nothing, const Buffer&, Index, Recorder*, bool, bool,
-                           OperandKind = OperandKind::all) {}
   /// `bytes`: of the gradient; `dy`: the gradient of the result; `wanted`: of what kind of operands.
   [[gnu::noinline]] constexpr GradientTarget(const Shared<GradientSlot>& slot, const Buffer& dy, Index bytes,
                                              Recorder* recorder, bool op_accumulates, bool op_passes,
                                              OperandKind wanted = OperandKind::all) {
+    if (!slot) return;
     const OperandKind kind =
         slot->use() == MemoryUse::activation ? OperandKind::value : OperandKind::parameter;
     if (wanted != OperandKind::all && wanted != kind) return;
@@ -97,30 +93,31 @@ class GradientTarget {
 template <int I, class T>
 struct Numbered {
   T value;
-  template <class Source>
-  constexpr explicit Numbered(const Source& source) : value(source) {}
 };
 
-template <class Op, TensorType Y, class Numbers, class... Inputs>
+/// Of an operation's layouts it knows nothing, so that all its uses on blocks of some rank are one class.
+template <class Op, class MeshType, class Y, class Numbers, class... Inputs>
 class OpNode;
 
-template <class Op, TensorType Y, int... I, class... Inputs>
-class OpNode<Op, Y, std::integer_sequence<int, I...>, Inputs...> final : public TapeNode,
-                                                                         private Numbered<I, Inputs>... {
+template <class Op, class MeshType, class T, int Rank, int... I, class... Inputs>
+class OpNode<Op, MeshType, View<const T, Rank>, std::integer_sequence<int, I...>, Inputs...> final
+    : public TapeNode,
+      private Numbered<I, Inputs>... {
  public:
-  template <class... Sources>
-  constexpr OpNode(const Op& op, const Y& y, Buffer residual, const Shared<GradientSlot>& slot,
-                   const Sources&... x)
-      : Numbered<I, Inputs>(x)...,
+  /// `output`: the block of the result `y`; `passing`: the operands whose gradient is the result's.
+  constexpr OpNode(const Op& op, const MeshType& mesh, const View<const T, Rank>& y, const Buffer& output,
+                   Buffer&& residual, const Shared<GradientSlot>& slot, unsigned passing, Inputs&&... x)
+      : Numbered<I, Inputs>{std::move(x)}...,
         op_(op),
-        mesh_(y.mesh()),
-        extents_(y.view()),
+        mesh_(mesh),
+        extents_(y),
         residual_(std::move(residual)),
-        slot_(slot) {
-    extents_.data = nullptr;
+        slot_(slot),
+        passing_(passing) {
     if constexpr (Op::saved.output) {
-      output_ = y;
-      if constexpr (!Y::MeshOf::dry) extents_.data = y.data();
+      output_ = output;
+    } else {
+      extents_.data = nullptr;
     }
   }
 
@@ -133,8 +130,8 @@ class OpNode<Op, Y, std::integer_sequence<int, I...>, Inputs...> final : public 
     if (!dy) return false;
     (Numbered<I, Inputs>::value.fetch(), ...);
     if (auto* recorder = mesh_.recorder()) {
-      recorder->compute(gradient_flops(op_, ((unsigned{Inputs::tracked} << I) | ...), extents_,
-                                       Numbered<I, Inputs>::value.extents...));
+      const unsigned tracked = ((unsigned{bool(Numbered<I, Inputs>::value.slot)} << I) | ...);
+      recorder->compute(gradient_flops(op_, tracked, extents_, Numbered<I, Inputs>::value.extents...));
     }
     if (part == BackwardPart::inputs && (is_parameter(Numbered<I, Inputs>::value.slot) || ...)) {
       compute(dy, OperandKind::value);
@@ -151,23 +148,11 @@ class OpNode<Op, Y, std::integer_sequence<int, I...>, Inputs...> final : public 
   }
 
  private:
-  static_assert(((!Inputs::tracked || std::is_same_v<typename Inputs::Element, typename Y::Element>)&&...));
   static constexpr bool leaves_gradient = requires { requires Op::leaves_gradient; };
-  template <class In>
-  static constexpr bool same_gradient = std::is_same_v<cotangent_of<typename In::TensorOf>, cotangent_of<Y>>;
-
-  /// Does the operation leave the gradient of its last operand another way?
-  template <class Ids, class Table>
-  constexpr bool leaves(const Buffer& dy, const Ids& ids, const Table& table) const {
-    const bool left = op_.template leave<typename Table::TensorOf>(
-        gradient_of<Y>(mesh_, extents_.shape, dy), ids.saved.value(), table.extents, *table.slot);
-    if (left) table.slot->settle();
-    return left;
-  }
 
   constexpr void give_parameters(const Buffer& dy) {
     if constexpr (leaves_gradient) {
-      if (leaves(dy, Numbered<I, Inputs>::value...)) return;
+      if (op_.leave(MeshView(mesh_), extents_, dy, Numbered<I, Inputs>::value...)) return;
     }
     compute(dy, OperandKind::parameter);
   }
@@ -177,31 +162,31 @@ class OpNode<Op, Y, std::integer_sequence<int, I...>, Inputs...> final : public 
     compute(dy, recorder,
             GradientTarget(
                 Numbered<I, Inputs>::value.slot, dy, Numbered<I, Inputs>::value.bytes(), recorder,
-                requires { requires Op::accumulates; }, passes<Op, I> && same_gradient<Inputs>, wanted)...);
+                requires { requires Op::accumulates; }, (passing_ >> I & 1u) != 0, wanted)...);
   }
   template <class... Targets>
   constexpr void compute(const Buffer& dy, Recorder* recorder, Targets... targets) {
     if (!(targets.wanted() || ...)) return;
-    if constexpr (!Y::MeshOf::dry) {
+    if constexpr (!MeshType::dry) {
       auto gradient = extents_;
-      gradient.data = static_cast<const typename Y::Element*>(dy->data);
+      gradient.data = static_cast<const T*>(dy->data);
       op_.pull_back(gradient, extents_, residual_ ? residual_->data : nullptr,
                     targets.argument(Numbered<I, Inputs>::value.extents)...);
     }
-    (targets.deliver(dy, element_sum<typename Y::Element>, recorder), ...);
+    (targets.deliver(dy, element_sum<T>, recorder), ...);
   }
-  static constexpr bool is_parameter(Nothing) { return false; }
   static constexpr bool is_parameter(const Shared<GradientSlot>& slot) {
-    return slot->use() != MemoryUse::activation;
+    return slot && slot->use() != MemoryUse::activation;
   }
 
   Op op_;
-  typename Y::MeshOf mesh_;
-  View<const typename Y::Element, Y::rank> extents_;
-  [[no_unique_address]] std::conditional_t<Op::saved.output, Y, Nothing> output_;
+  MeshType mesh_;
+  View<const T, Rank> extents_;
+  [[no_unique_address]] std::conditional_t<Op::saved.output, Buffer, Nothing> output_;
   Buffer residual_;
   Buffer left_;  ///< the gradient of the result, as long as parameters wait for theirs
   ResultSlot slot_;
+  unsigned passing_;
 };
 
 }  // namespace shardwise::detail

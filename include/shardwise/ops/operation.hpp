@@ -36,12 +36,25 @@ constexpr unsigned saved_inputs(unsigned tracked) {
   }
 }
 
-/// Is the gradient of operand `I` the result's, element by element?
-template <class Op, int I>
-inline constexpr bool passes = false;
-template <class Op, int I>
-  requires requires { Op::passes; }
-inline constexpr bool passes<Op, I> = (Op::passes >> I & 1u) != 0;
+/// A set of operands: bit i is operand i.
+constexpr unsigned operands_where(std::initializer_list<bool> holds) {
+  unsigned set = 0, bit = 1;
+  for (const bool each : holds) {
+    if (each) set |= bit;
+    bit <<= 1;
+  }
+  return set;
+}
+
+/// The operands whose gradient is the result's, element by element.
+template <class Op>
+constexpr unsigned passed_on() {
+  if constexpr (requires { Op::passes; }) {
+    return Op::passes;
+  } else {
+    return 0;
+  }
+}
 
 template <class Op, class Y, class... X>
 constexpr std::int64_t flops(const Op& op, const Y& y, const X&... x) {

@@ -206,7 +206,7 @@ constexpr auto reshape(const X& x, const Shape<Rank>& shape) {
         [&](Tape& tape, const Result&, const auto& slot) {
           tape.record<detail::ReshapeNode>(MeshView(value.mesh()),
                                            detail::element_sum<typename Result::Element>, slot_of(x), slot);
-          return RecipeFor<Result>();
+          return Shared<Recipe>();
         },
         x);
   }

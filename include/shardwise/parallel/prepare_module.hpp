@@ -81,7 +81,8 @@ constexpr decltype(auto) prepared(X&& x) {
           const bool named = names_axis<typename T::MeshOf::AxesOf>(typename Style::NamedAxes{}, axis);
           return named ? placement_of<P> : T::layout[axis];
         });
-        return redistribute_as<Style, packed(wanted)>(std::forward<X>(x));
+        return redistribute_to<redistributed_by<Style, packed(wanted), X>>(
+            std::forward<X>(x), CommunicationOf<Style>::type::types());
       }
     }
   }

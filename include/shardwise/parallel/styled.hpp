@@ -116,13 +116,10 @@ struct CommunicationOf<Styles<First, Rest...>> {
                                            CommunicationOf<Styles<Rest...>>>::type;
 };
 
-/// `x` redistributed to the layout `L` by messages as the style says.
-template <class Style, PackedLayout L, Operand X>
-constexpr auto redistribute_as(X&& x) {
-  using As = typename CommunicationOf<Style>::type;
-  return redistribute_to<typename Communicated<typename RedistributedTo<tensor_of<X>, L>::type, As>::type>(
-      std::forward<X>(x), As::types());
-}
+/// What an operand `X` becomes in the layout `L`, if a style says what messages carry.
+template <class Style, PackedLayout L, class X>
+using redistributed_by = typename Communicated<typename RedistributedTo<tensor_of<X>, L>::type,
+                                               typename CommunicationOf<Style>::type>::type;
 
 /// A group of dimensions of a parameter: input or output features.
 struct Features {
@@ -172,7 +169,8 @@ constexpr auto take(X&& x) {
   } else {
     using MeshOf = typename T::MeshOf;
     constexpr Layout wanted = input_layout<Style, MeshOf>(T::layout, T::rank - FeatureDims);
-    return redistribute_as<Style, packed(wanted)>(std::forward<X>(x));
+    return redistribute_to<redistributed_by<Style, packed(wanted), X>>(std::forward<X>(x),
+                                                                       CommunicationOf<Style>::type::types());
   }
 }
 /// `y`, which a module of this style has computed, as it gives it out.
@@ -183,7 +181,8 @@ constexpr auto give(Y&& y) {
     return redistribute_to<T>(y);
   } else {
     constexpr Layout wanted = output_layout<Style, typename T::MeshOf>(T::layout);
-    return redistribute_as<Style, packed(wanted)>(std::forward<Y>(y));
+    return redistribute_to<redistributed_by<Style, packed(wanted), Y>>(std::forward<Y>(y),
+                                                                       CommunicationOf<Style>::type::types());
   }
 }
 

@@ -38,20 +38,24 @@ class RepeatedArgument {
 template <class X, bool Tracked>
 class RepeatedArgument<Var<X, Tracked>> {
  public:
-  constexpr explicit RepeatedArgument(const Var<X, Tracked>& x) : value_(kept(x)) {
+  constexpr explicit RepeatedArgument(const Var<X, Tracked>& x)
+      : mesh_(x.mesh()), shape_(x.shape()), kept_(kept(x)) {
     if constexpr (Tracked) slot_ = x.slot();
   }
   constexpr Var<X, Tracked> on(Tape& tape) const {
+    X value(mesh_, shape_, kept_.block());
     if constexpr (Tracked) {
-      return Var<X>(tape, value_.value(), slot_);
+      return Var<X>(tape, std::move(value), slot_);
     } else {
-      return tape.constant(value_.value());
+      return tape.constant(std::move(value));
     }
   }
 
  private:
   struct None {};
-  Kept<X> value_;
+  typename X::MeshOf mesh_;
+  Shape<X::rank> shape_;
+  Kept kept_;
   [[no_unique_address]] std::conditional_t<Tracked, Shared<GradientSlot>, None> slot_;
 };
 /// A parameter is referred to, as those of the module are.
