@@ -87,6 +87,19 @@ SHARDWISE_ONCE(detail::text<void>)
 SHARDWISE_ONCE(detail::position<void>)
 SHARDWISE_ONCE(detail::without_controls<void>)
 
+// ---- Gradients ---------------------------------------------------------------------------------------------------
+SHARDWISE_EXTERN template const Buffer& GradientSlot::sum<void>();
+SHARDWISE_EXTERN template const Buffer& GradientSlot::own<void>(Recorder*);
+SHARDWISE_EXTERN template Buffer GradientSlot::take<void>();
+SHARDWISE_EXTERN template bool GradientSlot::keep<void>(const detail::TokenRows&, Index);
+SHARDWISE_EXTERN template detail::GradientTarget::GradientTarget(const Shared<GradientSlot>&, const Buffer&,
+                                                                 Index, Recorder*, bool, bool, OperandKind);
+SHARDWISE_EXTERN template void detail::GradientTarget::deliver<void>(const Buffer&, const ElementSum&,
+                                                                     Recorder*);
+SHARDWISE_EXTERN template void detail::RedistributeNode::send_back<void>();
+SHARDWISE_ONCE(detail::new_buffer<void>)
+SHARDWISE_ONCE(detail::check_heads<void>)
+
 }  // namespace shardwise
 
 #undef SHARDWISE_ONCE_EACH

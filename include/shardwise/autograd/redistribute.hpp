@@ -32,11 +32,15 @@ class RedistributeNode final : public TapeNode {
                              const ElementSum& elements, Shared<GradientSlot> from,
                              const Shared<GradientSlot>& slot)
       : like_(like), to_(to), travels_(travels), elements_(elements), from_(std::move(from)), slot_(slot) {}
-  constexpr bool pull_back(BackwardPart) override {
+  template <class = void>
+  [[gnu::noinline]] constexpr void send_back() {
     Buffer dy = slot_->pass();
-    if (!dy) return false;
+    if (!dy) return;
     AnyTensor dx = redistributed_to(like_.with(like_.layout, std::move(dy)), to_, travels_);
     from_->add(std::move(dx.buffer), elements_, like_.mesh.recorder());
+  }
+  constexpr bool pull_back(BackwardPart) override {
+    send_back();
     return false;
   }
 

@@ -31,22 +31,13 @@ class GradientSlot : public Counted {
   constexpr explicit GradientSlot(MemoryUse use = MemoryUse::activation) : use_(use) {}
 
   constexpr bool filled() const { return sum_ || !rows_.empty(); }
-  /// To be read; what `has_rows` says stays as it is.
-  constexpr const Buffer& sum() {
-    if (has_rows() && !sum_) {
-      GradientSlot all(use_);
-      for (const detail::TokenRows& some : rows_) all.add_up(some);
-      sum_ = all.take();
-    }
-    round();
-    return sum_;
-  }
   constexpr MemoryUse use() const { return use_; }
   /// There is a gradient, and nobody else reads it: a kernel may add to it in place.
   constexpr bool writable() const { return sum_.unique() && !gathers_wide_ && !has_rows(); }
   /// The gradient, to be changed in place by whoever asks: copied first if somebody else reads it. There must be
   /// one.
-  constexpr const Buffer& own(Recorder* recorder) {
+  template <class = void>
+  [[gnu::noinline]] constexpr const Buffer& own(Recorder* recorder) {
     add_up_rows();
     round();
     if (!sum_.unique()) {
@@ -71,10 +62,22 @@ class GradientSlot : public Counted {
     listener_ = listener;
   }
 
-  constexpr Buffer take() {
+  template <class = void>
+  [[gnu::noinline]] constexpr Buffer take() {
     add_up_rows();
     round();
     return std::move(sum_);
+  }
+  /// To be read; what `has_rows` says stays as it is.
+  template <class = void>
+  [[gnu::noinline]] constexpr const Buffer& sum() {
+    if (has_rows() && !sum_) {
+      GradientSlot all(use_);
+      for (const detail::TokenRows& some : rows_) all.add_up(some);
+      sum_ = all.take();
+    }
+    round();
+    return sum_;
   }
   /// For the node whose result's gradient this is: what there is of it, when the backward pass comes to the node. To
   /// add to it later is an error.
@@ -112,6 +115,7 @@ class GradientSlot : public Counted {
   }
   /// Keeps the contribution as it is if there is no other kind, and if all together have at most so many tokens on a
   /// rank: numbers that are the same on every rank. Returns whether it does.
+  template <class = void>
   [[gnu::noinline]] constexpr bool keep(const detail::TokenRows& some, Index most_tokens) {
     if (sum_ && !has_rows()) return false;
     Index tokens = some.most_tokens();

@@ -194,8 +194,9 @@ constexpr Range range_held(Index extent, const Layout& layout, int dim, const Me
 
 /// Throws `std::invalid_argument`, on every rank alike, unless each rank holds the key/value heads that its heads
 /// use. Heads are dimension `dim` of tensors that lie as `q` and `k` say.
-constexpr void check_heads(Index heads, Index kv_heads, const Layout& q, const Layout& k, int dim,
-                           const MeshSizes& sizes, const char* const* names) {
+template <class = void>
+[[gnu::noinline]] constexpr void check_heads(Index heads, Index kv_heads, const Layout& q, const Layout& k,
+                                             int dim, const MeshSizes& sizes, const char* const* names) {
   const AxisSet cutting = q.axes_sharding(dim);
   if (heads == kv_heads && k.axes_sharding(dim) == cutting) return;
   for (int m = 0; heads > 0 && m < group_size(sizes, q.axes, cutting); ++m) {
