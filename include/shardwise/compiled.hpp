@@ -3,18 +3,25 @@
 #pragma once
 
 /// @file
-/// What every program with a model compiles alike: the kernels, and what moves blocks between ranks. Linking the CMake target
-/// `shardwise::compiled` leaves these functions to one unit of that target (it defines SHARDWISE_COMPILED, its unit
-/// SHARDWISE_COMPILES); without it, each unit of a program compiles those that it uses. They are functions of some size that
-/// no loop calls for each element; what is no template otherwise has a parameter `class = void` for this.
+/// What every program with a model compiles alike: the kernels, what moves blocks between ranks, and a step of training.
+/// Linking the CMake target `shardwise::compiled` leaves these functions to one unit of that target (it defines
+/// SHARDWISE_COMPILED, its unit SHARDWISE_COMPILES); without it, each unit of a program compiles those that it uses. They are
+/// functions of some size that no loop calls for each element, and through which much is reached: what nothing else calls is
+/// not compiled either. What is no template otherwise has a parameter `class = void` for this; what is constexpr, or defined
+/// in its class, is `gnu::noinline`, or it would be compiled to be inlined. In its class a constexpr one stands before what
+/// calls it there, for clang's constant expressions.
 
 #if defined(SHARDWISE_COMPILED) || defined(SHARDWISE_COMPILES)
+#include <shardwise/kernel/cross_entropy.hpp>
 #include <shardwise/mesh/environment.hpp>
-#include <shardwise/mesh/same_on_all_ranks.hpp>
+#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/models/llama/config.hpp>
 #include <shardwise/ops/ops.hpp>
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/check_finite.hpp>
+#include <shardwise/train/clip.hpp>
 #include <shardwise/train/sgd.hpp>
+#include <shardwise/train/unit.hpp>
 #include <shardwise/weights/stored_type.hpp>
 
 #ifdef SHARDWISE_COMPILES
@@ -60,6 +67,8 @@ SHARDWISE_ONCE_EACH(kernel::adamw_update)
 SHARDWISE_ONCE_EACH(kernel::sum_of_wide_squares)
 SHARDWISE_ONCE_EACH(kernel::largest_magnitude)
 SHARDWISE_ONCE_EACH(kernel::count_non_finite)
+SHARDWISE_ONCE(kernel::row_terms<float, std::int32_t, kernel::RowTerms<float, false>>)
+SHARDWISE_ONCE(kernel::row_terms<float, std::int32_t, kernel::RowTerms<float, true>>)
 SHARDWISE_ONCE(kernel::gemm<float, float>)
 SHARDWISE_ONCE(kernel::gemm<double, double>)
 SHARDWISE_ONCE(kernel::gemm<Eigen::bfloat16, Eigen::bfloat16>)
@@ -75,6 +84,22 @@ SHARDWISE_EXTERN template Request Communicator::begin<void>(detail::Call) const;
 SHARDWISE_EXTERN template Communicator detail::MeshState::make_group<void>(AxisSet) const;
 SHARDWISE_EXTERN template Communicator detail::MeshState::among<void>(const std::vector<int>&);
 SHARDWISE_EXTERN template void detail::Exchange::communicate<void>(Index, bool);
+SHARDWISE_EXTERN template detail::MeshState::MeshState(Communicator, const MeshPlace&, NameOf,
+                                                       Shared<MeshState>);
+SHARDWISE_EXTERN template const Communicator& detail::MeshState::communicator<void>(AxisSet);
+SHARDWISE_EXTERN template AxisSet MeshPlace::job_axes_of<void>(AxisSet) const;
+SHARDWISE_EXTERN template void Recorder::begin<void>(Event);
+SHARDWISE_EXTERN template void Environment::open<void>(int&, char**&, ThreadLevel);
+SHARDWISE_ONCE(detail::fitted<void>)
+SHARDWISE_ONCE(detail::ended<void>)
+SHARDWISE_ONCE(detail::ranks_of_job<void>)
+SHARDWISE_ONCE(detail::mpi_count<void>)
+SHARDWISE_ONCE(detail::fail_mpi<void>)
+SHARDWISE_EXTERN template void* MemoryPool::allocate<void>(Index);
+SHARDWISE_EXTERN template void MemoryPool::deallocate<void>(void*, Index) noexcept;
+SHARDWISE_ONCE(detail::redistributed_to<void>)
+SHARDWISE_ONCE(detail::last_step<void>)
+SHARDWISE_EXTERN template void detail::end_pooled<detail::MeshState>(detail::MeshState*);
 SHARDWISE_EXTERN template void require_same<void>(const Communicator&, std::span<const NamedText>,
                                                   std::string_view);
 SHARDWISE_ONCE(detail::cached_route<void>)
@@ -86,6 +111,38 @@ SHARDWISE_ONCE(detail::end_job<void>)
 SHARDWISE_ONCE(detail::text<void>)
 SHARDWISE_ONCE(detail::position<void>)
 SHARDWISE_ONCE(detail::without_controls<void>)
+
+// ---- Parameters, and a step of training --------------------------------------------------------------------------
+SHARDWISE_EXTERN template detail::ParameterCell::ParameterCell(const AnyTensor&, const ParameterLayouts&,
+                                                               const ElementFunctions&, const Init&);
+SHARDWISE_EXTERN template void detail::ParameterCell::await<void>();
+SHARDWISE_EXTERN template const Buffer& detail::ParameterCell::gathered_value<void>();
+SHARDWISE_EXTERN template void detail::CollectParameters::add<void>(const ParameterPath*,
+                                                                    ParameterCell&) const;
+SHARDWISE_ONCE(detail::initialize_all<void>)
+SHARDWISE_EXTERN template void detail::Buckets::finish_next<void>();
+SHARDWISE_EXTERN template void detail::UnitState::prefetch<void>();
+SHARDWISE_EXTERN template void detail::UnitState::gather<void>();
+SHARDWISE_EXTERN template void detail::UnitState::release<void>();
+SHARDWISE_EXTERN template void detail::UnitState::reduce<void>(Tape&);
+SHARDWISE_EXTERN template void detail::end_pooled<detail::UnitState>(detail::UnitState*);
+SHARDWISE_ONCE(detail::reduce_gradients_of<void>)
+SHARDWISE_ONCE(detail::backward_and_reduce_of<void>)
+SHARDWISE_EXTERN template void GradientReducer::reduce<void>(detail::ParameterCell&);
+SHARDWISE_EXTERN template void GradientReducer::end_pass<void>();
+SHARDWISE_ONCE(detail::norm_of<void>)
+SHARDWISE_ONCE(detail::clip_to<void>)
+SHARDWISE_EXTERN template void detail::end_pooled<detail::SharedBuckets>(detail::SharedBuckets*);
+#define SHARDWISE_ONCE_OPTIMIZER(Update)                                                             \
+  SHARDWISE_EXTERN template bool Optimizer<Update>::learn<void>(const detail::ParameterList&, bool); \
+  SHARDWISE_EXTERN template void Optimizer<Update>::choose_groups<void>(                             \
+      const std::vector<detail::NamedParameter>&, bool);                                             \
+  SHARDWISE_EXTERN template void Optimizer<Update>::step_all<void>(const detail::ParameterList&);    \
+  SHARDWISE_EXTERN template void Optimizer<Update>::step_beside<void>(                               \
+      const detail::BackwardPass&, Recorder*, const detail::ParameterList&);
+SHARDWISE_ONCE_OPTIMIZER(AdamWUpdate)
+SHARDWISE_ONCE_OPTIMIZER(SgdUpdate)
+SHARDWISE_EXTERN template const LlamaConfig& LlamaConfig::checked<void>() const;
 
 // ---- Gradients ---------------------------------------------------------------------------------------------------
 SHARDWISE_EXTERN template const Buffer& GradientSlot::sum<void>();
@@ -102,6 +159,7 @@ SHARDWISE_ONCE(detail::check_heads<void>)
 
 }  // namespace shardwise
 
+#undef SHARDWISE_ONCE_OPTIMIZER
 #undef SHARDWISE_ONCE_EACH
 #undef SHARDWISE_ONCE
 #undef SHARDWISE_EXTERN

@@ -98,7 +98,8 @@ class MemoryPool {
   explicit MemoryPool(Index range = Index{1} << 40) : large_(static_cast<std::size_t>(range)) {}
 
   /// An uninitialised block; also of no bytes. Throws `OutOfMemory` if the system has no more.
-  void* allocate(Index bytes) {
+  template <class = void>
+  [[gnu::noinline]] void* allocate(Index bytes) {
     const std::size_t size = positive(bytes);
     std::lock_guard lock(mutex_);
     try {
@@ -109,7 +110,8 @@ class MemoryPool {
   }
 
   /// Takes a block back that `allocate(bytes)` gave.
-  void deallocate(void* block, Index bytes) noexcept {
+  template <class = void>
+  [[gnu::noinline]] void deallocate(void* block, Index bytes) noexcept {
     const std::size_t size = positive(bytes);
     std::lock_guard lock(mutex_);
     if (size <= SmallBlocks::largest) {

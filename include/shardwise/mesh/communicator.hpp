@@ -27,7 +27,7 @@ class Communicator {
  public:
   /// A copy of a communicator that somebody else owns. Collective over it.
   template <class = void>
-  static Communicator duplicate(MPI_Comm original) {
+  [[gnu::noinline]] static Communicator duplicate(MPI_Comm original) {
     MPI_Comm copy = MPI_COMM_NULL;
     detail::check_mpi(MPI_Comm_dup(original, &copy), "MPI_Comm_dup");
     std::shared_ptr<detail::Transport> made =
@@ -43,7 +43,7 @@ class Communicator {
   /// The communicator of some of these ranks, in the order given. Collective over those ranks only; a rank
   /// that is not among them gets a `std::invalid_argument`.
   template <class = void>
-  Communicator subgroup(std::span<const int> ranks) const {
+  [[gnu::noinline]] Communicator subgroup(std::span<const int> ranks) const {
     if (std::find(ranks.begin(), ranks.end(), rank()) == ranks.end())
       detail::fail({"subgroup: rank ", rank(), " is not in the group; only its members may ask for it"});
     for (auto r = ranks.begin(); r != ranks.end(); ++r) {  // MPI would end the job for these
@@ -224,13 +224,13 @@ class Communicator {
   }
 
   template <class = void>
-  void run(Call call) const {
+  [[gnu::noinline]] void run(Call call) const {
     const detail::Waiting here(call.name(), call.bytes(), axes_);
     call.axes = axes_.c_str();
     transport_->run(call);
   }
   template <class = void>
-  Request begin(Call call) const {
+  [[gnu::noinline]] Request begin(Call call) const {
     const detail::Waiting here(call.name(), call.bytes(), axes_);
     call.axes = axes_.c_str();
     call.background = true;
@@ -247,22 +247,27 @@ namespace detail {
 /// All the ranks of a simulation, if this thread is one of them.
 inline constinit thread_local const Communicator* simulated_world = nullptr;
 
-}  // namespace detail
-
-/// All the ranks of the job. Its first call is collective, as it copies MPI_COMM_WORLD; later ones are free.
-/// Throws `std::runtime_error` unless MPI is running, or this is a rank of a simulation.
-inline Communicator world() {
-  if (detail::simulated_world) return *detail::simulated_world;
-  if (!detail::mpi_initialized())
+/// All the ranks of the job.
+template <class = void>
+Communicator ranks_of_job() {
+  if (!mpi_initialized())
     throw std::runtime_error(
         "MPI is not initialised: call this inside shardwise::run, or make a "
         "shardwise::Environment first");
-  if (detail::mpi_finalized())
+  if (mpi_finalized())
     throw std::runtime_error(
         "MPI is finalised already: call this inside shardwise::run, or while the "
         "shardwise::Environment lives");
   static const Communicator all = Communicator::duplicate(MPI_COMM_WORLD);
   return all;
+}
+
+}  // namespace detail
+
+/// All the ranks of the job. Its first call is collective, as it copies MPI_COMM_WORLD; later ones are free.
+/// Throws `std::runtime_error` unless MPI is running, or this is a rank of a simulation.
+inline Communicator world() {
+  return detail::simulated_world ? *detail::simulated_world : detail::ranks_of_job();
 }
 
 /// This rank by itself: a new communicator with each call. Throws as `world` does, which all ranks must have called before.

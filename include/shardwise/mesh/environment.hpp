@@ -102,6 +102,16 @@ inline bool all_ranks_end(bool succeeded) {
   return false;
 }
 
+/// What is to be returned when this rank's work has ended with `code`.
+template <class = void>
+int ended(int code) {
+  if (mpi_finalized()) return code;
+  std::fflush(stdout);
+  if (all_ranks_end(code == 0)) return code;
+  return end_job("ended with exit code " + std::to_string(code) + " while other ranks are at work",
+                 code == 0 ? 1 : code);
+}
+
 }  // namespace detail
 
 /// MPI, from construction to destruction. If somebody else has initialised MPI, it neither initialises nor
@@ -114,22 +124,7 @@ class Environment {
   /// cannot start. Takes MPI's own arguments out of `argv`.
   Environment(int& argc, char**& argv, ThreadLevel required = ThreadLevel::funneled)
       : exceptions_(std::uncaught_exceptions()) {
-    if (detail::mpi_finalized())
-      throw std::runtime_error("MPI is finalised already and cannot be initialised a second time");
-    int provided = MPI_THREAD_SINGLE;
-    if (detail::mpi_initialized()) {
-      detail::check_mpi(MPI_Query_thread(&provided), "MPI_Query_thread");
-    } else {
-      detail::check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
-      owner_ = true;
-    }
-    provided_ = static_cast<ThreadLevel>(provided);
-    if (provided_ >= required) return;
-    std::string message = std::string("MPI provides ") + detail::name_of(provided_) + " where " +
-                          detail::name_of(required) + " is required";
-    message += owner_ ? "" : ": whoever initialised MPI must ask MPI_Init_thread for it";
-    if (owner_) MPI_Finalize();
-    throw std::runtime_error(message);
+    open(argc, argv, required);
   }
 
   Environment(const Environment&) = delete;
@@ -148,6 +143,26 @@ class Environment {
   bool owns_mpi() const noexcept { return owner_; }
 
  private:
+  template <class = void>
+  [[gnu::noinline]] void open(int& argc, char**& argv, ThreadLevel required) {
+    if (detail::mpi_finalized())
+      throw std::runtime_error("MPI is finalised already and cannot be initialised a second time");
+    int provided = MPI_THREAD_SINGLE;
+    if (detail::mpi_initialized()) {
+      detail::check_mpi(MPI_Query_thread(&provided), "MPI_Query_thread");
+    } else {
+      detail::check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
+      owner_ = true;
+    }
+    provided_ = static_cast<ThreadLevel>(provided);
+    if (provided_ >= required) return;
+    std::string message = std::string("MPI provides ") + detail::name_of(provided_) + " where " +
+                          detail::name_of(required) + " is required";
+    message += owner_ ? "" : ": whoever initialised MPI must ask MPI_Init_thread for it";
+    if (owner_) MPI_Finalize();
+    throw std::runtime_error(message);
+  }
+
   int exceptions_;
   ThreadLevel provided_ = ThreadLevel::single;
   bool owner_ = false;
@@ -169,12 +184,7 @@ int run(int argc, char** argv, F f) {
       } else {
         code = static_cast<int>(f());
       }
-      if (detail::mpi_finalized()) return code;
-      std::fflush(stdout);
-      if (detail::all_ranks_end(code == 0)) return code;
-      return detail::end_job(
-          "ended with exit code " + std::to_string(code) + " while other ranks are at work",
-          code == 0 ? 1 : code);
+      return detail::ended(code);
     } catch (const std::exception& error) {
       return detail::end_job(error.what(), 1);
     } catch (...) {

@@ -24,8 +24,8 @@ namespace detail {
 
 /// The sizes of a mesh of these ranks whose axes have these names. Collective; throws `std::invalid_argument`, on every
 /// rank, if the ranks want different ones, or if they do not multiply to their number.
-inline MeshSizes fitted(const Communicator& ranks, std::span<const char* const> names,
-                        std::span<const int> wanted) {
+template <class = void>
+MeshSizes fitted(const Communicator& ranks, std::span<const char* const> names, std::span<const int> wanted) {
   std::string text;
   for (std::size_t axis = 0; axis < wanted.size(); ++axis) {
     text += (axis ? " x " : "") + std::string(names[axis]) + " " +

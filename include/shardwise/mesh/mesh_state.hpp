@@ -34,7 +34,8 @@ inline Recorder* take_recorder() {
 struct MeshState : Counted {
   using NameOf = std::string (*)(AxisSet set, const char* between);
   /// `names`: those of its axes.
-  MeshState(Communicator ranks, const MeshPlace& in_job, NameOf names, Shared<MeshState> of)
+  template <class = void>
+  [[gnu::noinline]] MeshState(Communicator ranks, const MeshPlace& in_job, NameOf names, Shared<MeshState> of)
       : all(std::move(ranks)),
         place(in_job),
         name_of(names),
@@ -55,7 +56,8 @@ struct MeshState : Counted {
   }
 
   /// The ranks that differ from this one along a set of axes only. Collective over them when first called.
-  const Communicator& communicator(AxisSet set) {
+  template <class = void>
+  [[gnu::noinline]] const Communicator& communicator(AxisSet set) {
     std::optional<Communicator>& group = groups_[set];
     if (!group) {
       group = make_group(set).along(name_of(set, " x "));
@@ -84,7 +86,7 @@ struct MeshState : Counted {
  private:
   /// These ranks, among which this one is: the communicator of some axes, if they have just these.
   template <class = void>
-  Communicator among(const std::vector<int>& ranks) {
+  [[gnu::noinline]] Communicator among(const std::vector<int>& ranks) {
     std::optional<AxisSet> found;
     for (AxisSet set = (1u << place.ranks.axes) - 1;; --set) {
       if (place.ranks.group(set, coordinates) == ranks && (!found || groups_[set])) found = set;
@@ -93,7 +95,7 @@ struct MeshState : Counted {
     return found ? communicator(*found) : all.subgroup(ranks);
   }
   template <class = void>
-  Communicator make_group(AxisSet set) const {
+  [[gnu::noinline]] Communicator make_group(AxisSet set) const {
     const std::vector<int> ranks = place.ranks.group(set, coordinates);
     if (static_cast<int>(ranks.size()) == all.size()) return all;
     return job ? job->among(ranks) : all.subgroup(ranks);

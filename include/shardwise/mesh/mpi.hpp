@@ -49,8 +49,13 @@ class MpiError : public std::runtime_error {
 
 namespace detail {
 
+/// Throws the `MpiError`.
+template <class = void>
+[[noreturn]] void fail_mpi(int code, const char* call) {
+  throw MpiError(call, code);
+}
 inline void check_mpi(int code, const char* call) {
-  if (code != MPI_SUCCESS) throw MpiError(call, code);
+  if (code != MPI_SUCCESS) fail_mpi(code, call);
 }
 
 inline bool mpi_initialized() {

@@ -14,7 +14,8 @@
 namespace shardwise::detail {
 
 /// Throws `std::length_error` for what does not fit, `std::invalid_argument` for a negative count.
-inline int mpi_count(Index count, const char* function) {
+template <class = void>
+int mpi_count(Index count, const char* function) {
   if (count < 0) fail({function, ": the count ", count, " is negative"});
   if (count > std::numeric_limits<int>::max())
     fail<std::length_error>(

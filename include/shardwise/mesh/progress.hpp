@@ -21,11 +21,11 @@ class Operation : public Pooled<Operation> {
  public:
   /// Goes on as far as that needs no waiting. Returns whether it is complete, or has failed: then `fail_with` was called.
   virtual bool advance() = 0;
-  virtual void begin();
+  inline virtual void begin();
   /// Whether it is done; moves it on a little if not.
-  virtual bool test();
+  inline virtual bool test();
   /// Returns when it is done, or so many seconds are over.
-  virtual bool wait(double seconds);
+  inline virtual bool wait(double seconds);
   bool done() const noexcept { return done_.load(std::memory_order_acquire); }
   /// Something that is to live as long.
   void keep(std::shared_ptr<const void> alive) { keep_alive_ = std::move(alive); }

@@ -182,7 +182,8 @@ class Recorder {
     begin({.kind = kind, .axes = axes, .background = background, .amount = bytes});
     return events_ - 1;
   }
-  void begin(Event event) {
+  template <class = void>
+  [[gnu::noinline]] void begin(Event event) {
     event.phase = phase_;
     event.unit = unit_;
     event.number = events_++;

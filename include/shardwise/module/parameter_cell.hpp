@@ -75,6 +75,7 @@ inline constexpr ElementFunctions element_functions{
 /// What all copies of a parameter share.
 class ParameterCell : public Pooled<ParameterCell>, public Counted {
  public:
+  template <class = void>
   [[gnu::noinline]] constexpr ParameterCell(const AnyTensor& value, const ParameterLayouts& all_layouts,
                                             const ElementFunctions& element, const Init& first)
       : stored(value),
@@ -85,7 +86,8 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
         resting(Shared<GradientSlot>::make(MemoryUse::gradient)) {}
 
   /// Returns when there is nothing of the value on its way any more.
-  constexpr void await() {
+  template <class = void>
+  [[gnu::noinline]] constexpr void await() {
     while (carrier) {
       if (carrier->idle()) {
         carrier = nullptr;
@@ -112,7 +114,8 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
                    .buffer;
   }
   /// The gathered value. Throws `std::logic_error` outside of the parameter's units, and if it was never set.
-  constexpr const Buffer& gathered_value() {
+  template <class = void>
+  [[gnu::noinline]] constexpr const Buffer& gathered_value() {
     check_set();
     if (!gathered && users > 0) {
       Buckets now(std::numeric_limits<Index>::max(), 0);

@@ -171,6 +171,7 @@ struct CollectParameters {
   [[gnu::always_inline]] constexpr void operator()(const ParameterPath* path, auto& parameter) const {
     add(path, *parameter.cell());
   }
+  template <class = void>
   [[gnu::noinline]] constexpr void add(const ParameterPath* path, ParameterCell& cell) const {
     cell.await();
     if (cells) cells->push_back(&cell);
@@ -228,14 +229,22 @@ constexpr std::uint64_t derived_seed(std::uint64_t seed, std::string_view name) 
   return hash ^ (hash >> 31);
 }
 
+namespace detail {
+
+template <class = void>
+void initialize_all(std::vector<NamedParameter> parameters, std::uint64_t seed) {
+  for (const NamedParameter& parameter : distinct(std::move(parameters))) {
+    parameter.cell->initialize(derived_seed(seed, parameter.name));
+  }
+}
+
+}  // namespace detail
+
 /// Draws the first value of every parameter, each from a seed derived from its path, the first if it has several: the same
 /// model on every mesh. On a dry mesh there is nothing to draw.
 template <class M, class Problem = detail::visit_problem<M>>
 constexpr void initialize(M& module, std::uint64_t seed) {
-  if (std::is_constant_evaluated()) return;
-  for (const detail::NamedParameter& parameter : detail::distinct(detail::named_parameters_of(module))) {
-    parameter.cell->initialize(derived_seed(seed, parameter.name));
-  }
+  if (!std::is_constant_evaluated()) detail::initialize_all(detail::named_parameters_of(module), seed);
 }
 
 template <class M, IllFormed Why = detail::visit_problem<M>>

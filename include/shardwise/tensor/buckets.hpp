@@ -137,14 +137,15 @@ class Buckets {
   constexpr void start() {
     while (!open_.empty()) begin(open_.move_to(under_way_, open_.front()));
   }
+  /// Starts all, and returns when one more has arrived.
+  template <class = void>
+  [[gnu::noinline]] constexpr void finish_next() {
+    start();
+    if (!under_way_.empty()) finish_first();
+  }
   /// Starts it, and returns when all has arrived; also what arrivals add.
   constexpr void finish() {
     while (!idle()) finish_next();
-  }
-  /// Starts all, and returns when one more has arrived.
-  constexpr void finish_next() {
-    start();
-    if (!under_way_.empty()) finish_first();
   }
   /// Whether a tensor is too large for a bucket of several.
   constexpr bool goes_alone(const AnyTensor& tensor, DataType travels) const {

@@ -223,7 +223,7 @@ class Exchange {
     return all;
   }
   template <class = void>
-  void communicate(Index count, bool background) {
+  [[gnu::noinline]] void communicate(Index count, bool background) {
     const Communicator& group = mesh_.communicator(way_.axes);
     const Moved& first = moved_.front();
     const char* in = data(packed_ ? packed_ : first.in);

@@ -101,13 +101,15 @@ constexpr AnyTensor moved(AnyTensor x, const Route& way, const Step* end, DataTy
 }
 
 /// `x` in another layout, by messages whose elements are of the type `travels`.
-constexpr AnyTensor redistributed_to(AnyTensor x, const Layout& to, DataType travels) {
+template <class = void>
+[[gnu::noinline]] constexpr AnyTensor redistributed_to(AnyTensor x, const Layout& to, DataType travels) {
   const Route way = route_of(x, to);
   return moved(std::move(x), way, way.end(), travels);
 }
 
 /// The last step of the way, which is left to the caller to finish.
-constexpr Shared<UnderWay> last_step(AnyTensor x, const Layout& to, DataType travels) {
+template <class = void>
+[[gnu::noinline]] constexpr Shared<UnderWay> last_step(AnyTensor x, const Layout& to, DataType travels) {
   const Route way = route_of(x, to);
   const Step* last = way.end() - 1;
   auto transfer = Shared<Transfer>::make(moved(std::move(x), way, last, travels), *last, travels);

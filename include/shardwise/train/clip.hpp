@@ -65,8 +65,17 @@ class NormOfRanks {
   const MeshView* mesh_ = nullptr;
 };
 
+/// Of these parameters' gradients. Collective.
+template <class = void>
+[[gnu::noinline]] constexpr double norm_of(const ParameterList& cells, bool maximum) {
+  NormOfRanks norm(maximum);
+  for (ParameterCell* cell : distinct(cells)) norm.count(*cell);
+  return norm.finish();
+}
+
 /// Multiplies finished gradients whose norm is `norm`.
-constexpr void clip_to(double max_norm, double norm, const ParameterList& cells) {
+template <class = void>
+[[gnu::noinline]] constexpr void clip_to(double max_norm, double norm, const ParameterList& cells) {
   const double factor = max_norm / (norm + 1e-6);
   const bool clips = factor < 1 && norm <= std::numeric_limits<double>::max();
   for (ParameterCell* cell : distinct(cells)) {
@@ -95,9 +104,7 @@ constexpr double gradient_norm(Module& module, double p = 2, const ReduceOptions
     detail::fail({"gradient_norm: p is ", p, ", which must be 2 or infinity"});
   }
   reduce_gradients(module, detail::finishing(options));
-  detail::NormOfRanks norm(maximum);
-  for (detail::ParameterCell* cell : detail::distinct(detail::parameters_of(module))) norm.count(*cell);
-  return norm.finish();
+  return detail::norm_of(detail::parameters_of(module), maximum);
 }
 
 template <DividedModule Stages>

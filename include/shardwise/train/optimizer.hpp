@@ -86,19 +86,7 @@ class Optimizer {
   constexpr void backward_and_step(const Loss& loss, Module& module) {
     const detail::ParameterList cells = detail::parameters_of(module);
     know(module, cells);
-    {
-      GradientReducer reducer(reduction_, false);
-      detail::backward_beside(reducer, loss, cells);
-      detail::count_step(steps_);
-      PhaseScope phase(loss.mesh().recorder(), Phase::backward);
-      for (std::size_t i = cells.size(); i-- > 0;) {  // as they were sent, or nearly so
-        if (!states_[i].again && !cells[i]->layouts.updated_in_parts && reducer.await(*cells[i]))
-          step_one(*cells[i], states_[i]);
-      }
-      reducer.await_all();
-    }
-    detail::reduce_gradients_of(cells, reduction_);
-    step_all(cells);
+    step_beside(detail::BackwardFrom(loss), loss.mesh().recorder(), cells);
   }
   template <class Loss, class Module, IllFormed Why = typename detail::LossProblem<Loss>::type>
   Why backward_and_step(const Loss&, Module&);  // see Why
@@ -131,14 +119,14 @@ class Optimizer {
           ParameterState& state = owned.state;
           auto give = [&](const char* name, Buffer& block) {
             detail::AnyTensor tensor = cell.stored.relaid(cell.layouts.finished);
-            tensor.type = wide(cell.stored.type);
-            make(block, tensor.type, tensor.mesh, tensor.local_elements());
+            tensor.type = detail::wide(cell.stored.type);
+            detail::make_zeros(block, tensor.type, tensor.mesh, tensor.local_elements());
             tensor.buffer = block;
             tensors(path + name, tensor);
           };
           if (update.state_blocks() > 0) give(".first", state.first);
           if (update.state_blocks() > 1) give(".second", state.second);
-          if (wide(cell.stored.type) != cell.stored.type && (update.master_weights || state.master)) {
+          if (detail::wide(cell.stored.type) != cell.stored.type && (update.master_weights || state.master)) {
             give(".master", state.master);
           }
           numbers(path + ".steps", state.steps);
@@ -161,9 +149,23 @@ class Optimizer {
   /// Learns which parameters there are, and chooses the group of each; or makes sure that they are the same.
   template <class Module>
   constexpr void know(Module& module, const detail::ParameterList& cells) {
-    if (!states_.empty()) return check_same(cells);
+    if (!learn(cells, DividedModule<Module>)) return;
+    try {
+      choose_groups(detail::named_parameters_of(module), DividedModule<Module>);
+    } catch (...) {
+      states_.clear();
+      throw;
+    }
+  }
+  /// Whether there are groups to be chosen.
+  template <class = void>
+  [[gnu::noinline]] constexpr bool learn(const detail::ParameterList& cells, bool divided) {
+    if (!states_.empty()) {
+      check_same(cells);
+      return false;
+    }
     const auto frozen = [](const detail::ParameterCell* cell) { return cell->layouts.frozen; };
-    if (!DividedModule<Module> && !cells.empty() && std::all_of(cells.begin(), cells.end(), frozen)) {
+    if (!divided && !cells.empty() && std::all_of(cells.begin(), cells.end(), frozen)) {
       detail::fail(
           {"an optimizer has nothing to train: all ", cells.size(), " parameters of its module are frozen"});
     }
@@ -175,16 +177,11 @@ class Optimizer {
       state->again = std::exchange(cell->seen, true);
       ++state;
     }
-    if (groups_.empty()) return;
-    try {
-      choose_groups(detail::named_parameters_of(module), DividedModule<Module>);
-    } catch (...) {
-      states_.clear();
-      throw;
-    }
+    return !groups_.empty();
   }
   /// A group may be without parameters where other ranks have a part of the model.
-  void choose_groups(const std::vector<detail::NamedParameter>& parameters, bool divided) {
+  template <class = void>
+  [[gnu::noinline]] void choose_groups(const std::vector<detail::NamedParameter>& parameters, bool divided) {
     std::vector<std::size_t> members(groups_.size());
     for_each_once(parameters, [&](const detail::NamedParameter& parameter, OwnedState& owned) {
       const auto& stored = parameter.cell->stored;
@@ -220,16 +217,26 @@ class Optimizer {
     return owned.group < 0 ? update_ : groups_[static_cast<std::size_t>(owned.group)].settings;
   }
 
-  /// The type of the arithmetic for parameters of this one.
-  static constexpr DataType wide(DataType type) { return type == DataType::bf16 ? DataType::f32 : type; }
-  /// Unless there is one: zeros for as many elements as the finished gradient has.
-  static constexpr void make(Buffer& block, DataType type, const MeshView& mesh, Index count) {
-    if (block) return;
-    block = allocate_buffer(mesh, count * size_of(type), MemoryUse::optimizer_state);
-    if (block->data) std::memset(block->data, 0, static_cast<std::size_t>(block->bytes));
+  /// The step beside a pass, and after it what was left.
+  template <class = void>
+  [[gnu::noinline]] constexpr void step_beside(const detail::BackwardPass& pass, Recorder* recorder,
+                                               const detail::ParameterList& cells) {
+    {
+      GradientReducer reducer(reduction_, false);
+      detail::backward_beside(reducer, pass, cells);
+      detail::count_step(steps_);
+      PhaseScope phase(recorder, Phase::backward);
+      for (std::size_t i = cells.size(); i-- > 0;) {  // as they were sent, or nearly so
+        if (!states_[i].again && !cells[i]->layouts.updated_in_parts && reducer.await(*cells[i]))
+          step_one(*cells[i], states_[i]);
+      }
+      reducer.await_all();
+    }
+    detail::reduce_gradients_of(cells, reduction_);
+    step_all(cells);
   }
-
-  constexpr void step_all(const detail::ParameterList& cells) {
+  template <class = void>
+  [[gnu::noinline]] constexpr void step_all(const detail::ParameterList& cells) {
     if (!gathers_)
       gathers_ = Shared<detail::SharedBuckets>::make(reduction_.bucket_bytes, reduction_.in_background);
     for (std::size_t i = 0; i < cells.size(); ++i) step_one(*cells[i], states_[i]);
@@ -262,10 +269,11 @@ class Optimizer {
     const Index count = gradient->bytes / size_of(type);
     ParameterState& state = owned.state;
     detail::count_step(state.steps);
-    if (update.state_blocks() > 0) make(state.first, wide(type), mesh, count);
-    if (update.state_blocks() > 1) make(state.second, wide(type), mesh, count);
+    if (update.state_blocks() > 0) detail::make_zeros(state.first, detail::wide(type), mesh, count);
+    if (update.state_blocks() > 1) detail::make_zeros(state.second, detail::wide(type), mesh, count);
     if (auto* recorder = mesh.recorder()) recorder->compute(update.flops() * count);
-    if (wide(type) != type && update.master_weights) make(state.master, wide(type), mesh, count);
+    if (detail::wide(type) != type && update.master_weights)
+      detail::make_zeros(state.master, detail::wide(type), mesh, count);
     if (!gradient->data) return;
     const auto apply_to = type == DataType::f32   ? &apply<float>
                           : type == DataType::f64 ? &apply<double>

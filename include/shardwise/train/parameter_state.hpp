@@ -39,6 +39,16 @@ constexpr void count_step(std::int64_t& steps) {  // a checkpoint may say any nu
   ++steps;
 }
 
+/// The type of the arithmetic for parameters of this one.
+constexpr DataType wide(DataType type) { return type == DataType::bf16 ? DataType::f32 : type; }
+
+/// Unless there is a block: zeros for as many elements as the finished gradient has.
+constexpr void make_zeros(Buffer& block, DataType type, const MeshView& mesh, Index count) {
+  if (block) return;
+  block = allocate_buffer(mesh, count * size_of(type), MemoryUse::optimizer_state);
+  if (block->data) std::memset(block->data, 0, static_cast<std::size_t>(block->bytes));
+}
+
 }  // namespace detail
 
 }  // namespace shardwise

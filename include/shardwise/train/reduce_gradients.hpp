@@ -55,7 +55,8 @@ class GradientReducer final : public BackwardTask {
   }
 
   /// The gradient of a parameter is complete, as far as this pass goes.
-  constexpr void reduce(detail::ParameterCell& cell) {
+  template <class = void>
+  [[gnu::noinline]] constexpr void reduce(detail::ParameterCell& cell) {
     if (cell.layouts.waits) {
       if (last_ && cell.pending->filled()) carry_pending({&cell, true, Phase::optimizer});
     } else if (cell.pending->filled()) {
@@ -68,10 +69,12 @@ class GradientReducer final : public BackwardTask {
   /// Gradients of fully sharded parameters have been handed over that are to be reduced together.
   constexpr void end_unit() { units_.start(); }
   /// At the end of the pass: returns when all are where they go, or begins what was not full yet.
-  constexpr void finish() override {
+  template <class = void>
+  [[gnu::noinline]] constexpr void end_pass() {
     if (waits_) return await_all();
     if (units_.idle()) buckets_.start();
   }
+  constexpr void finish() override { end_pass(); }
   /// Returns when all are where they go.
   constexpr void await_all() {
     units_.finish();
@@ -185,7 +188,9 @@ constexpr const ReduceOptions& finishing(const ReduceOptions& options) {
   return options;
 }
 
-constexpr void reduce_gradients_of(const ParameterList& cells, const ReduceOptions& options) {
+template <class = void>
+[[gnu::noinline]] constexpr void reduce_gradients_of(const ParameterList& cells,
+                                                     const ReduceOptions& options) {
   GradientReducer reducer(options);
   for (ParameterCell* cell : cells) reducer.reduce(*cell);
   reducer.finish();
@@ -203,12 +208,41 @@ class TaskScope {
   Tape& tape_;
 };
 
-/// The backward pass, beside which gradients of these parameters are reduced.
+/// A backward pass, whatever its loss is.
+class BackwardPass {
+ public:
+  constexpr virtual void run() const = 0;
+  constexpr Tape& tape() const { return tape_; }
+
+ protected:
+  constexpr explicit BackwardPass(Tape& tape) : tape_(tape) {}
+  constexpr ~BackwardPass() = default;
+
+ private:
+  Tape& tape_;
+};
 template <class Loss>
-constexpr void backward_beside(GradientReducer& reducer, const Loss& loss, const ParameterList& cells) {
+class BackwardFrom final : public BackwardPass {
+ public:
+  constexpr explicit BackwardFrom(const Loss& loss) : BackwardPass(loss.tape()), loss_(loss) {}
+  constexpr void run() const override { tape().backward(loss_); }
+
+ private:
+  const Loss& loss_;
+};
+
+/// The backward pass, beside which gradients of these parameters are reduced.
+constexpr void backward_beside(GradientReducer& reducer, const BackwardPass& pass,
+                               const ParameterList& cells) {
   reducer.watch(cells);
-  const TaskScope scope(loss.tape(), reducer);
-  loss.tape().backward(loss);
+  const TaskScope scope(pass.tape(), reducer);
+  pass.run();
+}
+template <class = void>
+[[gnu::noinline]] constexpr void backward_and_reduce_of(const BackwardPass& pass, const ParameterList& cells,
+                                                        const ReduceOptions& options) {
+  GradientReducer reducer(options);
+  backward_beside(reducer, pass, cells);
 }
 
 }  // namespace detail
@@ -228,10 +262,7 @@ constexpr void reduce_gradients(Module& module, const ReduceOptions& options = {
 /// bucket, as soon as the gradients of the `Unit`s are complete.
 template <class Loss, class Module, class Problem = typename detail::LossProblem<Loss>::type>
 constexpr void backward_and_reduce(const Loss& loss, Module& module, const ReduceOptions& options = {}) {
-  {
-    GradientReducer reducer(options);
-    detail::backward_beside(reducer, loss, detail::parameters_of(module));
-  }
+  detail::backward_and_reduce_of(detail::BackwardFrom(loss), detail::parameters_of(module), options);
   reduce_gradients(module, options);
 }
 template <class Loss, class Module, IllFormed Why = typename detail::LossProblem<Loss>::type>

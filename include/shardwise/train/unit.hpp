@@ -72,13 +72,15 @@ class UnitState : public Counted {
   /// There is a call in it that the backward pass makes again.
   constexpr void set_called_again() { called_again_ = true; }
   /// Begins to gather the parameters ahead of their use.
-  constexpr void prefetch() {
+  template <class = void>
+  [[gnu::noinline]] constexpr void prefetch() {
     if (held_ > 0 || ahead_) return;
     start();
     ahead_ = true;
   }
   /// Has the parameters at hand, until as many calls of `release`.
-  constexpr void gather() {
+  template <class = void>
+  [[gnu::noinline]] constexpr void gather() {
     if (ahead_ && stale()) forget();
     if (held_ == 0 && !ahead_) start();
     ++held_;
@@ -88,11 +90,13 @@ class UnitState : public Counted {
       part.cell->await();
     }
   }
-  constexpr void release() {
+  template <class = void>
+  [[gnu::noinline]] constexpr void release() {
     if (--held_ == 0) release_parts();
   }
   /// No backward pass of the unit's call will add to its gradients.
-  constexpr void reduce(Tape& tape) {
+  template <class = void>
+  [[gnu::noinline]] constexpr void reduce(Tape& tape) {
     for (UnitPart& part : parts_) {
       if (part.borrowed || (part.cell->layouts.waits && !tape.has_task())) continue;
       tape.task<GradientReducer>().reduce(*part.cell);
