@@ -14,6 +14,7 @@
 #include <optional>
 #include <vector>
 
+#include <shardwise/compiled.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/models/llama/files.hpp>
 #include <shardwise/tensor/distribute.hpp>

@@ -6,6 +6,7 @@
 
 #include "step_plans.hpp"
 
+#include <shardwise/compiled.hpp>
 #include <shardwise/data/load_batch.hpp>
 #include <shardwise/mesh/dry_mesh.hpp>
 #include <shardwise/train/adamw.hpp>

@@ -5,6 +5,9 @@
 /// A training step, for one element type, `STEP_TYPE`, and all plans of a set (step_plans.hpp).
 
 #include "trained_llama.hpp"
+
+#include <shardwise/compiled.hpp>
+
 #include "step_plans.hpp"
 
 namespace tools {
