@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Gives one rank an option that the others lack, or another value of it, for each option that a program's --help lists: the job must end
-within 5 seconds, with one message that names the first such rank and the option.
+"""Gives one of two ranks another value of an option, or one of more ranks an option that the others lack, for each that a
+program's --help lists: the job must end within 5 seconds, with one message that names the first such rank and the option.
 
     differing_options.py RANKS build/examples/tools/shardwise-train [OPTION...]     the options of all ranks
 """
@@ -47,8 +47,9 @@ def main():
         sys.exit(f"--help lists {len(options)} options")
     jobs = [("--wat", (None, []))]  # what rank 1 alone would refuse
     for name, takes_value in options:
-        jobs.append((name, (["1"], ["2"]) if takes_value else (None, [])))
-        if ranks > 2:
+        if ranks == 2:
+            jobs.append((name, (["1"], ["2"]) if takes_value else (None, [])))
+        else:
             jobs.append((name, (None, ["2"]) if takes_value else ([], None)))
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         problems = [p for p in pool.map(lambda job: run(program, ranks, common, *job), jobs) if p]

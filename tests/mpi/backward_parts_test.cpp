@@ -49,11 +49,7 @@ Outcome gradients(const Grid& mesh, bool in_parts, bool recomputes) {
     second.backward(loss_of(second, 1));
   }
   reduce_gradients(model);
-  Outcome all;
-  for_each_named_parameter(model, [&](std::string_view path, auto& parameter) {
-    all[std::string(path)] = whole(parameter.finished_gradient());
-  });
-  return all;
+  return gradients_of(model);
 }
 
 TEST_CASE("a backward pass in two parts") {

@@ -13,6 +13,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 namespace shardwise::testing {
@@ -297,11 +298,21 @@ struct Net : Module<Net<MeshType, Level>> {
   Unit first, second;
 };
 
-struct Stored {};
+/// What the messages of a model's parameters and gradients carry, if it is not what is stored.
+using Carried = std::optional<detail::Communication>;
+constexpr Carried stored = std::nullopt;
+template <class... As>
+constexpr Carried carried = communicate_as<As...>::types();
+
+template <class Module>
+constexpr void set(Module& module, const Carried& types) {
+  if (types) set_communication(module, types->forward, types->backward);
+}
 
 /// Some steps; the losses of them.
-template <int Level, class As>
+template <int Level>
 struct Training {
+  Carried types;
   int steps = 1;
   ReduceOptions reduction{};
 
@@ -309,7 +320,7 @@ struct Training {
   std::vector<double> operator()(const MeshType& mesh) const {
     Net<MeshType, Level> net(mesh);
     initialize(net, 3);
-    if constexpr (!std::is_same_v<As, Stored>) set_communication(net, As());
+    set(net, types);
     AdamW adamw({.rate = 1e-2}, reduction);
     std::vector<double> losses;
     for (int step = 0; step < steps; ++step) {
@@ -335,11 +346,11 @@ struct Training {
   }
 };
 
-template <int Level, class As>
-void check_training(const Mesh<dp, tp>& mesh) {
+template <int Level>
+void check_training(const Mesh<dp, tp>& mesh, const Carried& types) {
   INFO("level ", Level, " dp ", mesh.size<dp>(), " hosts ", hosts(mesh));
-  const auto expected = Training<Level, Stored>{30}(mesh);
-  const auto losses = Training<Level, As>{30}(mesh);
+  const auto expected = Training<Level>{stored, 30}(mesh);
+  const auto losses = Training<Level>{types, 30}(mesh);
   CHECK(expected.back() < expected.front() / 2);
   for (std::size_t i = 0; i < losses.size(); ++i) {
     CHECK(losses[i] == doctest::Approx(expected[i]).epsilon(0.02));
@@ -350,23 +361,23 @@ void check_training(const Mesh<dp, tp>& mesh) {
 TEST_CASE("training with narrow gradients and parameters is close to training in float") {
   using Grid = Mesh<dp, tp>;
   for (const Grid& mesh : arranged<Grid, 2>({any, 1})) {
-    check_training<0, communicate_as<bf16>>(mesh);
-    check_training<2, communicate_as<bf16>>(mesh);
-    check_training<3, communicate_as<bf16>>(mesh);
-    check_training<3, communicate_as<float, bf16>>(mesh);
+    check_training<0>(mesh, carried<bf16>);
+    check_training<2>(mesh, carried<bf16>);
+    check_training<3>(mesh, carried<bf16>);
+    check_training<3>(mesh, carried<float, bf16>);
   }
 }
 
 /// Bytes of a step along dp, whatever the phase: of gathers of parameters and of all else but the loss, in units of what
 /// floats take.
-template <int Level, class As>
-void check_bytes(const Mesh<dp, tp>& mesh, double gathers, double reductions) {
+template <int Level>
+void check_bytes(const Mesh<dp, tp>& mesh, const Carried& types, double gathers, double reductions) {
   for (Index bucket_bytes : {0, 600, 1 << 20}) {
     const ReduceOptions reduction{.bucket_bytes = bucket_bytes};
-    const auto plan = agreed_plan(mesh, [=](const auto& some) { Training<Level, As>{1, reduction}(some); });
-    const auto whole = agreed_plan(mesh, [=](const auto& some) {
-      Training<Level, Stored>{1, reduction}(some);
-    });
+    const auto step_of = [&](const Carried& carries) {
+      return agreed_plan(mesh, [&](const auto& some) { Training<Level>{carries, 1, reduction}(some); });
+    };
+    const auto plan = step_of(types), whole = step_of(stored);
     const auto bytes = [](const auto& of, Collective kind) {
       double sum = 0;
       for (const auto& phase : of.record().traffic)
@@ -384,24 +395,26 @@ void check_bytes(const Mesh<dp, tp>& mesh, double gathers, double reductions) {
 
 TEST_CASE("the plan counts the bytes that travel, as the record and MPI do") {
   for (const auto& mesh : data_by_tensor_meshes()) {
-    check_bytes<0, communicate_as<bf16>>(mesh, 1, 0.5);
-    check_bytes<1, communicate_as<bf16>>(mesh, 1, 0.5);  // gathered is what was updated
-    check_bytes<3, communicate_as<bf16>>(mesh, 0.5, 0.5);
-    check_bytes<3, communicate_as<bf16, float>>(mesh, 0.5, 1);
-    check_bytes<3, communicate_as<float, bf16>>(mesh, 1, 0.5);
+    check_bytes<0>(mesh, carried<bf16>, 1, 0.5);
+    check_bytes<1>(mesh, carried<bf16>, 1, 0.5);  // gathered is what was updated
+    check_bytes<3>(mesh, carried<bf16>, 0.5, 0.5);
+    check_bytes<3>(mesh, carried<bf16, float>, 0.5, 1);
+    check_bytes<3>(mesh, carried<float, bf16>, 1, 0.5);
   }
 }
 
 // ---- A table, of which a batch has few tokens: their rows travel -------------------------------------------------
 constexpr Index tokens = 24, width = 10;
-template <int Level, class As>
+template <int Level>
 struct TableTraining {
+  Carried types;
+
   template <class MeshType>
   std::vector<double> operator()(const MeshType& mesh) const {
     Embedding<MeshType, Zero<Level, dp>> table(mesh, 40, width);
     Unit unit(table);
     initialize(table, 3);
-    if constexpr (!std::is_same_v<As, Stored>) set_communication(table, As());
+    set(table, types);
     AdamW adamw({.rate = 3e-2});
     std::vector<double> losses;
     for (int step = 0; step < 20; ++step) {
@@ -423,19 +436,19 @@ struct TableTraining {
 };
 template <int Level>
 void check_table(const Mesh<dp, tp>& mesh) {
-  using As = communicate_as<bf16>;
+  const Carried narrow = carried<bf16>;
   INFO("level ", Level, " dp ", mesh.size<dp>(), " tp ", mesh.size<tp>());
-  const auto expected = TableTraining<Level, Stored>{}(mesh), losses = TableTraining<Level, As>{}(mesh);
+  const auto expected = TableTraining<Level>{stored}(mesh), losses = TableTraining<Level>{narrow}(mesh);
   CHECK(expected.back() < expected.front() / 2);
   for (std::size_t i = 0; i < losses.size(); ++i) {
     CHECK(losses[i] == doctest::Approx(expected[i]).epsilon(0.02));
   }
-  const auto bytes = [&](auto as) {
-    return agreed_plan(mesh, [](const auto& some) { TableTraining<Level, decltype(as)>{}(some); }).bytes();
+  const auto bytes = [&](const Carried& types) {
+    return agreed_plan(mesh, [&](const auto& some) { TableTraining<Level>{types}(some); }).bytes();
   };
   const std::int64_t passes = Level == 0 ? 1 : 2;  // of the gradient alone, or of what was looked up too
   const std::int64_t saved = mesh.size<dp>() > 1 ? 20 * passes * tokens * width * 2 : 0;
-  CHECK(bytes(Stored()) - bytes(As()) == saved);
+  CHECK(bytes(stored) - bytes(narrow) == saved);
 }
 TEST_CASE("the rows of few tokens") {
   for (const auto& mesh : data_by_tensor_meshes()) {

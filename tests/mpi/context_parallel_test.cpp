@@ -106,11 +106,16 @@ using Alone = sw::LlamaPlan<NoParallel, NoParallel, NoParallel, NoParallel>;
 template <class PlanType, class Inner>
 using With = sw::PlanAnd<PlanType, sw::Use<"layers.*.attention.inner_attention", Inner>>;
 
-template <class PlanType, class... X, class MeshType>
-std::string layer(const MeshType& mesh) {
+using Cube = sw::Mesh<dp, cp, tp>;
+using Tensor = sw::LlamaTensorParallel<tp>;
+using Sequence = sw::LlamaSequenceParallel<tp>;
+
+/// `Tensors`: how the input lies on tp.
+template <class PlanType, class Tensors>
+std::string layer(const Cube& mesh) {
   const sw::Shape<3> shape{2, 13, 12};
-  return traffic(check_module(mesh, MakeLayer<PlanType>{}, Normal<X...>{shape}, MakeLayer<Alone>{},
-                              Normal<Replicate>{shape}));
+  return traffic(check_module(mesh, MakeLayer<PlanType>{}, Normal<Shard<0>, Shard<1>, Tensors>{shape},
+                              MakeLayer<Alone>{}, Normal<Replicate>{shape}));
 }
 
 }  // namespace
@@ -187,36 +192,36 @@ TEST_CASE("key/value heads that ranks cannot share: the style that replicates th
 }
 
 TEST_CASE("a layer on ranks that share heads, too") {
-  using Tensor = sw::LlamaTensorParallel<tp>;
-  using Sequence = sw::LlamaSequenceParallel<tp>;
-  for (const auto& mesh : all_meshes<tp, cp>()) {
+  const int ranks = sw::world().size();
+  for (int tensor = 1; tensor <= ranks; ++tensor) {
+    if (ranks % tensor != 0) continue;
+    const Cube mesh(sw::world(), {1, sw::any, tensor});
     const bool heads = mesh.template size<tp>() > 1, context = mesh.template size<cp>() > 1;
     const std::string sum = heads ? "all_reduce 2" : "", both = heads && context ? ", " : "";
     const std::string exchange = sum + both + (context ? "all_to_all 4" : "");
-    CHECK(layer<With<Tensor, Ulysses<cp>>, Replicate, Shard<1>>(mesh) == exchange + " / " + exchange);
-    CHECK(layer<With<Tensor, Ring<cp>>, Replicate, Shard<1>>(mesh) == sum + " / " + sum);
-    CHECK(layer<With<Tensor, GatherKeys<cp>>, Replicate, Shard<1>>(mesh) ==
+    CHECK(layer<With<Tensor, Ulysses<cp>>, Replicate>(mesh) == exchange + " / " + exchange);
+    CHECK(layer<With<Tensor, Ring<cp>>, Replicate>(mesh) == sum + " / " + sum);
+    CHECK(layer<With<Tensor, GatherKeys<cp>>, Replicate>(mesh) ==
           sum + both + (context ? "all_gather 2" : "") + " / " + sum + both +
               (context ? "reduce_scatter 2" : ""));
-  }
-  for (const auto& mesh : all_meshes<cp, tp>()) {  // positions are shared twice
-    const Index heads = mesh.template size<tp>() > 1 ? 2 : 0, context = mesh.template size<cp>() > 1 ? 2 : 0;
+
+    // Positions are shared twice.
+    const Index of_heads = heads ? 2 : 0, of_context = context ? 2 : 0;
     const auto counts = [](Index gathers, Index scatters) {
       std::string text = gathers > 0 ? "all_gather " + std::to_string(gathers) : "";
       if (scatters > 0)
         text += (gathers > 0 ? ", reduce_scatter " : "reduce_scatter ") + std::to_string(scatters);
       return text;
     };
-    CHECK(layer<With<Sequence, GatherKeys<cp>>, Shard<1>, Shard<1>>(mesh) ==
-          counts(heads + context, heads) + " / " + counts(heads, heads + context));
-    CHECK(layer<With<Sequence, Ring<cp>>, Shard<1>, Shard<1>>(mesh) ==
-          counts(heads, heads) + " / " + counts(heads, heads));
+    CHECK(layer<With<Sequence, GatherKeys<cp>>, Shard<1>>(mesh) ==
+          counts(of_heads + of_context, of_heads) + " / " + counts(of_heads, of_heads + of_context));
+    CHECK(layer<With<Sequence, Ring<cp>>, Shard<1>>(mesh) ==
+          counts(of_heads, of_heads) + " / " + counts(of_heads, of_heads));
   }
 }
 
 namespace {
 
-using Cube = sw::Mesh<dp, cp, tp>;
 constexpr LlamaConfig with_heads(Index kv_heads) {
   return {.vocabulary = 13,
           .features = 12,
@@ -263,10 +268,11 @@ std::vector<double> trained(const Cube& mesh, Index kv_heads, bool recompute) {
   return losses;
 }
 
+using Sharded = sw::PlanWith<With<Tensor, Ring<cp>>, sw::FullyShard<AxisList<dp, cp>>>;
+
 template <class PlanType>
 void check_training(Index kv_heads) {
-  const auto expected =
-      trained<With<sw::LlamaTensorParallel<tp>, Ring<cp>>>(Cube(sw::self(), {1, 1, 1}), kv_heads, false);
+  const auto expected = trained<Sharded>(Cube(sw::self(), {1, 1, 1}), kv_heads, false);
   CHECK(expected.back() < expected.front());
   const int ranks = sw::world().size();
   for (int data = 1; data <= ranks; ++data) {
@@ -286,9 +292,8 @@ void check_training(Index kv_heads) {
 }  // namespace
 
 TEST_CASE("a Llama of long sequences learns what one rank does: documents, data, ZeRO, recomputation") {
-  using Tensor = sw::LlamaTensorParallel<tp>;
-  check_training<sw::PlanWith<With<Tensor, Ring<cp>>, sw::FullyShard<AxisList<dp, cp>>>>(4);
-  check_training<With<sw::LlamaSequenceParallel<tp>, GatherKeys<cp>>>(4);
+  check_training<Sharded>(4);
+  check_training<With<Sequence, GatherKeys<cp>>>(4);
   check_training<sw::PlanWith<With<Tensor, Ulysses<cp>>, sw::Zero<1, cp>>>(8);
 }
 
@@ -297,18 +302,18 @@ TEST_CASE("the memory of activations falls as the number of ranks rises, and so 
     using MeshOf = std::remove_cvref_t<decltype(mesh)>;
     LlamaConfig config = with_heads(4);
     config.features = 64;
-    sw::Llama<MeshOf, With<sw::LlamaTensorParallel<tp>, Ring<cp>>> model(mesh, config);
+    sw::Llama<MeshOf, With<Tensor, Ring<cp>>, double> model(mesh, config);
     model.recompute_layers = true;
     sw::Tape tape;
-    const auto ids = sw::empty<std::int32_t, Shard<1>, Replicate>(mesh, {1, 4096});
+    const auto ids = sw::empty<std::int32_t, Shard<0>, Shard<1>, Replicate>(mesh, {1, 4096});
     tape.backward(sw::CrossEntropyLoss()(model(tape.constant(ids)), ids));
   };
-  using Dry = sw::DryMesh<cp, tp>;
-  const auto whole = sw::trace<Dry>({1, 1}, step);
+  using Dry = sw::DryMesh<dp, cp, tp>;
+  const auto whole = sw::trace<Dry>({1, 1, 1}, step);
   for (const int ranks : {2, 4, 8}) {
     std::int64_t flops = 0;
     for (int rank = 0; rank < ranks; ++rank) {
-      const auto plan = sw::trace<Dry>({ranks, 1}, step, {rank, 0});
+      const auto plan = sw::trace<Dry>({1, ranks, 1}, step, {0, rank, 0});
       CHECK(plan.peak_activation_bytes() * ranks * 20 <= whole.peak_activation_bytes() * 21);
       flops += plan.flops();
     }

@@ -75,13 +75,7 @@ struct Run {
   }
 
   /// Of this rank's stages, whole.
-  Outcome values() {
-    Outcome all;
-    for_each_named_parameter(stages, [&](std::string_view path, auto& parameter) {
-      all[std::string(path)] = whole(parameter.value());
-    });
-    return all;
-  }
+  Outcome values() { return values_of(stages); }
 
   Job job;
   Pipeline<Job> pipeline;

@@ -12,6 +12,8 @@
 #include <array>
 #include <vector>
 
+#include "outcome.hpp"
+
 namespace shardwise::testing {
 
 /// Samples along dp; heads and features over tp and kvr, key and value heads over tp.
@@ -42,10 +44,10 @@ inline std::vector<LlamaMesh> llama_meshes(const LlamaConfig& config) {
 template <class Module>
 std::vector<double> weights_of(Module& module) {
   std::vector<double> values;
-  for_each_parameter(module, [&](auto& parameter) {
-    const auto whole = full_tensor(parameter.value());
-    values.insert(values.end(), whole.data(), whole.data() + whole.size());
-  });
+  for (const detail::ParameterCell* cell : detail::parameters_of(module)) {
+    const Numbers numbers = whole(cell->stored);
+    values.insert(values.end(), numbers.begin(), numbers.end());
+  }
   return values;
 }
 

@@ -56,10 +56,10 @@ std::string peft_name(std::string_view path) { return "base_model.model." + hugg
 template <class PlanType>
 void check_against_pytorch(const LlamaMesh& mesh, bool recompute) {
   const Weights file(references / "lora" / "f64.safetensors");
-  const auto expected = [&](const std::string& name, const auto& like) {
-    std::remove_cvref_t<decltype(like)> block(mesh, like.shape());
-    file.read_block(name, block.writable());
-    return block;
+  constexpr double tolerance = 1e-12;
+  const auto check = [&](const detail::AnyTensor& found, const std::string& name) {
+    INFO(name);
+    CHECK(relative_error(found, read_as(file, name, found)) <= tolerance);
   };
   const auto ids = read_ids(mesh, "input_ids"), targets = read_ids(mesh, "targets");
   const Json settings = read_json(references / "lora" / "adapter_config.json").at("reference");
@@ -74,32 +74,22 @@ void check_against_pytorch(const LlamaMesh& mesh, bool recompute) {
   std::vector<Numbers> first;
   for (const auto& parameter : given) first.push_back(whole(parameter.cell->stored));
   AdamW adamw({.rate = settings.at("lr").get<double>(), .weight_decay = settings.at("wd").get<double>()});
-  constexpr double tolerance = 1e-12;
   for (std::size_t step = 0; step < losses.size(); ++step) {
     Tape tape;
     auto logits = model(tape.constant(ids));
-    if (step == 0) CHECK(relative_error(logits.value(), expected("logits", logits.value())) <= tolerance);
+    if (step == 0) check(detail::AnyTensor(logits.value()), "logits");
     auto loss = CrossEntropyLoss()(std::move(logits), targets);
     CHECK(std::abs(item(loss) - losses[step]) <= tolerance * losses[step]);
     backward_and_reduce(loss, model);
-    for_each_named_parameter(model, [&](std::string_view path, auto& parameter) {
-      if constexpr (!std::remove_cvref_t<decltype(parameter)>::frozen) {
-        if (step > 0) return;
-        const std::string name = peft_name(path);
-        CAPTURE(name);
-        const auto& gradient = parameter.finished_gradient();
-        CHECK(relative_error(gradient, expected("grad." + name, gradient)) <= tolerance);
-      }
-    });
+    for (const auto& each : detail::named_parameters_of(model)) {
+      if (step > 0 || each.cell->layouts.frozen) continue;
+      check(each.cell->finished_gradient(), "grad." + peft_name(each.name));
+    }
     adamw.step(model);
   }
-  for_each_named_parameter(model, [&](std::string_view path, auto& parameter) {
-    if constexpr (!std::remove_cvref_t<decltype(parameter)>::frozen) {
-      const std::string name = peft_name(path);
-      CAPTURE(name);
-      CHECK(relative_error(parameter.stored(), expected("final." + name, parameter.stored())) <= tolerance);
-    }
-  });
+  for (const auto& each : detail::named_parameters_of(model)) {  // waits for what an optimizer still gathers
+    if (!each.cell->layouts.frozen) check(each.cell->stored, "final." + peft_name(each.name));
+  }
   for (std::size_t i = 0; i < given.size(); ++i) CHECK(whole(given[i].cell->stored) == first[i]);
 }
 
@@ -107,7 +97,6 @@ TEST_CASE("logits, losses, gradients and steps are PyTorch's") {
   for (const LlamaMesh& mesh : llama_meshes(config())) {
     INFO("dp ", mesh.size<dp>(), " tp ", mesh.size<tp>(), " kvr ", mesh.size<kvr>());
     check_against_pytorch<Tensors>(mesh, false);
-    check_against_pytorch<PlanWith<Tensors, Zero<1, dp>>>(mesh, false);
     check_against_pytorch<PlanWith<Sequences, Zero<1, dp>>>(mesh, true);
     check_against_pytorch<PlanWith<Sequences, Zero<2, dp>>>(mesh, false);
     check_against_pytorch<PlanWith<Tensors, FullyShard<dp>>>(mesh, true);
@@ -158,7 +147,7 @@ TEST_CASE("adapters share the collectives of their layers; what is reduced and k
     const std::int64_t data = mesh.size<dp>(), tensor = mesh.size<tp>();
     INFO("dp ", data, " tp ", tensor);
     const auto plan = agreed_plan(mesh, Step<PlanWith<OnGrid, Zero<1, dp>>>());
-    const auto whole = agreed_plan(mesh, Step<PlanWith<LlamaTensorParallel<>, Zero<1, dp>>>());
+    const auto whole = dry_plan(mesh, Step<PlanWith<LlamaTensorParallel<>, Zero<1, dp>>>());
 
     // In the layers: the same, but that nobody wants the gradient of what the first layer takes.
     for (const bool calls : {true, false}) {
@@ -200,9 +189,13 @@ void check_merged(const LlamaMesh& mesh, const ScratchFolder& folder) {
   Llama<LlamaMesh, PlanType, double> model(mesh, config());
   load(model);
   const auto ids = read_ids(mesh, "input_ids");
-  const auto right = whole(model(ids));
+  const auto logits = [&] {
+    Tape tape;
+    return whole(model(tape.constant(ids)).value());
+  };
+  const auto right = logits();
   save_llama(model, folder / "merged", {.type = StoredType::f64});
-  CHECK(whole(model(ids)) == right);  // it stays as it is
+  CHECK(logits() == right);  // it stays as it is
   Llama<LlamaMesh, TensorPlan, double> merged(mesh, config());
   load_llama(merged, folder / "merged");
   CHECK(error(whole(merged(ids)), right) < 1e-14);
@@ -214,15 +207,15 @@ TEST_CASE("the merged model computes the same") {
   const ScratchFolder folder;
   for (const LlamaMesh& mesh : llama_meshes(config())) {
     INFO("dp ", mesh.size<dp>(), " tp ", mesh.size<tp>(), " kvr ", mesh.size<kvr>());
-    check_merged<PlanWith<Tensors, Zero<1, dp>>>(mesh, folder);
-    check_merged<PlanWith<Sequences, FullyShard<dp>>>(mesh, folder);
+    check_merged<PlanWith<Sequences, Zero<1, dp>>>(mesh, folder);
+    check_merged<PlanWith<Tensors, FullyShard<dp>>>(mesh, folder);
   }
 }
 
 TEST_CASE("adapters in PEFT's form, from one mesh to another") {
   const ScratchFolder folder;
   const LlamaMesh mesh = llama_meshes(config()).back(), alone = llama_alone();
-  Llama<LlamaMesh, PlanWith<Sequences, FullyShard<dp>>, double> model(mesh, config());
+  Llama<LlamaMesh, PlanWith<Tensors, FullyShard<dp>>, double> model(mesh, config());
   load(model);
   const Index written = save_adapters(model, folder / "new", as_peft);
   CHECK(written > 0);

@@ -23,15 +23,6 @@ namespace shardwise::testing {
 
 inline Mesh<tp> alone() { return Mesh<tp>(self(), {1}); }
 
-/// What the parameters of a model hold, whole, by name.
-template <class Module>
-std::map<std::string, Numbers> values_of(Module& model) {
-  std::map<std::string, Numbers> all;
-  for_each_named_parameter(
-      model, [&](std::string_view path, auto& p) { all[std::string(path)] = whole(p.stored()); });
-  return all;
-}
-
 /// Every mesh of the two axes that this job can make.
 template <class First, class Second>
 std::vector<Mesh<First, Second>> all_meshes() {

@@ -17,6 +17,19 @@ Outcome whole(const NamedTensors& tensors) {
   return all;
 }
 
+Outcome values_of(const std::vector<detail::NamedParameter>& parameters) {
+  Outcome all;
+  for (const auto& [name, cell] : parameters) all[name] = whole(cell->stored);
+  return all;
+}
+Outcome gradients_of(const std::vector<detail::NamedParameter>& parameters) {
+  Outcome all;
+  for (const auto& [name, cell] : parameters) {
+    if (!cell->layouts.frozen) all[name] = whole(cell->finished_gradient());
+  }
+  return all;
+}
+
 double error(const Numbers& found, const Numbers& expected) {
   if (found.size() != expected.size() || found.empty()) return HUGE_VAL;
   double difference = 0, largest = 1;
@@ -26,6 +39,13 @@ double error(const Numbers& found, const Numbers& expected) {
     largest = std::max(largest, std::abs(expected[i]));
   }
   return difference / largest;
+}
+
+double relative_error(const detail::AnyTensor& found, const detail::AnyTensor& expected) {
+  const Numbers right = whole(expected);
+  double largest = 1e-300;
+  for (const double x : right) largest = std::max(largest, std::abs(x));
+  return error(whole(found), right) * std::max(1., largest) / largest;
 }
 
 void check_outcome(const Outcome& found, const Outcome& expected) {

@@ -5,7 +5,7 @@
 /// @file
 /// Whole tensors by name: what a module computes, to be held against what it should.
 
-#include <shardwise/tensor/any_tensor.hpp>
+#include <shardwise/module/parameters.hpp>
 
 #include <map>
 #include <string>
@@ -28,9 +28,23 @@ Numbers whole(const X& x) {
   return whole(detail::AnyTensor(x));
 }
 
+/// What these parameters hold, whole, by name; and the finished gradients of those that are trained. Collective.
+Outcome values_of(const std::vector<detail::NamedParameter>& parameters);
+Outcome gradients_of(const std::vector<detail::NamedParameter>& parameters);
+template <class Module>
+Outcome values_of(Module& model) {
+  return values_of(detail::named_parameters_of(model));
+}
+template <class Module>
+Outcome gradients_of(Module& model) {
+  return gradients_of(detail::named_parameters_of(model));
+}
+
 /// The largest difference, relative to the largest number expected or to 1, as some gradients are only rounding
 /// errors. What is no number, or of another length, is infinitely wrong.
 double error(const Numbers& found, const Numbers& expected);
+/// max |found - expected| / max |expected|: the same, where all numbers may be small. Collective.
+double relative_error(const detail::AnyTensor& found, const detail::AnyTensor& expected);
 /// Checks that all of it is right but for rounding errors.
 void check_outcome(const Outcome& found, const Outcome& expected);
 

@@ -82,11 +82,7 @@ Found in_pipeline(const JobType& job, const PipelineSchedule& schedule, bool rec
         return scale(part.end(x, targets_on(mesh, i), LinearCrossEntropyLoss()), 1. / micro_batches);
       });
   found.norm = pipeline.clip_gradients(stages, 0.5);
-  if (!JobType::dry && gather) {
-    for_each_named_parameter(stages, [&](std::string_view path, auto& parameter) {
-      found.gradients[std::string(path)] = whole(parameter.finished_gradient());
-    });
-  }
+  if (!JobType::dry && gather) found.gradients = gradients_of(stages);
   return found;
 }
 
@@ -104,9 +100,7 @@ Found expected() {
     tape.backward(loss);
   }
   found.norm = clip_gradients(model, 0.5);
-  for_each_named_parameter(model, [&](std::string_view path, auto& parameter) {
-    found.gradients[std::string(path)] = whole(parameter.finished_gradient());
-  });
+  found.gradients = gradients_of(model);
   return found;
 }
 

@@ -90,10 +90,8 @@ auto loss_of(const Y& y) {
 /// The result and all finished gradients, whole.
 template <class Module>
 Outcome outcome(Module& model, const auto& result) {
-  Outcome all{{"result", whole(result)}};
-  for_each_named_parameter(model, [&](std::string_view path, auto& parameter) {
-    all[std::string(path)] = whole(parameter.finished_gradient());
-  });
+  Outcome all = gradients_of(model);
+  all["result"] = whole(result);
   return all;
 }
 /// One pass of `call(model, ids)`, in `micro_batches` equal ones.

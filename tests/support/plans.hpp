@@ -99,12 +99,17 @@ void check_agreed(const Mesh<Axes...>& mesh, const CommunicationPlan<Axes...>& p
   CHECK(mpi_counter::counts().data_calls() == static_cast<std::ptrdiff_t>(mpi_counter::events.size()));
 }
 
+/// The plan of `step(mesh)` at this rank's place, which runs on a dry mesh alone: for what another test holds against MPI.
+template <MeshAxis... Axes, class F>
+CommunicationPlan<Axes...> dry_plan(const Mesh<Axes...>& mesh, const F& step) {
+  return trace<DryMesh<Axes...>>({mesh.template size<Axes>()...}, step, {mesh.template rank<Axes>()...});
+}
+
 /// Runs `step(mesh)`, which works on dry and on real meshes, on `mesh` and dry at this rank's place; checks
 /// that all three accounts agree; returns the plan.
 template <MeshAxis... Axes, class F>
 CommunicationPlan<Axes...> agreed_plan(const Mesh<Axes...>& mesh, const F& step) {
-  const auto planned =
-      trace<DryMesh<Axes...>>({mesh.template size<Axes>()...}, step, {mesh.template rank<Axes>()...});
+  const auto planned = dry_plan(mesh, step);
   mpi_counter::reset();
   Recording recording(mesh);
   step(mesh);
