@@ -25,10 +25,10 @@
 namespace shardwise {
 
 /// `Update` holds the settings. It says how many blocks of state it keeps, `state_blocks()`, how many operations an
-/// element costs, `flops()`, what it does with a parameter, `apply`, and throws if they make no sense, `checked()`.
-/// A parameter without a gradient is left as it is, and so is its state; one that is frozen has none, and is in no
-/// group. Parameters in `bfloat16` have a master copy
-/// in `float`, unless `Update::master_weights` says no: it is what is updated, and the parameter is rounded from it.
+/// element costs, `flops()`, what it does with a parameter of `float`, `double` or `bfloat16`, `apply`, and throws if they make
+/// no sense, `checked()`. A parameter without a gradient is left as it is, and so is its state; one that is frozen has none, and
+/// is in no group. Parameters in `bfloat16` have a master copy in `float`, unless `Update::master_weights` says no: it is what
+/// is updated, and the parameter is rounded from it.
 /// Elements that somebody else has written, such as `load_weights`, are taken over.
 template <class Update>
 class Optimizer {
