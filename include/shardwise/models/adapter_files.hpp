@@ -62,7 +62,7 @@ struct CollectAdapted {
 template <class Module>
 std::vector<AdaptedLayer> adapted_layers(Module& module) {
   CollectAdapted visitor;
-  walk(module, visitor);
+  detail::walk(module, visitor);
   return std::move(visitor.layers);
 }
 

@@ -75,7 +75,8 @@ struct ParameterPath {
 
   std::string text() const {
     const TextPart own = name ? TextPart(name) : TextPart(number);
-    return above ? detail::text({above->text(), ".", own}) : detail::text({own});
+    const std::string before = above ? above->text() : std::string();
+    return before.empty() ? detail::text({own}) : detail::text({before, ".", own});
   }
 };
 
@@ -184,13 +185,13 @@ template <class M>
 constexpr ParameterList parameters_of(M& module) {
   ParameterList all;
   all.reserve(512);  // 4 KiB: to grow would be most of the work, in the compiler too
-  walk(module, CollectParameters{.cells = &all});
+  detail::walk(module, CollectParameters{.cells = &all});
   return all;
 }
 template <class M>
 std::vector<NamedParameter> named_parameters_of(M& module) {
   std::vector<NamedParameter> all;
-  walk(module, CollectParameters{.named = &all});
+  detail::walk(module, CollectParameters{.named = &all});
   return all;
 }
 

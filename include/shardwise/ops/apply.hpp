@@ -19,7 +19,8 @@
 /// there are for each element of y, as numbers `flops_each`, `gradient_flops_each`; `residual_bytes(y, x...)`;
 /// `accumulates`, if `pull_back` can add to a gradient that is there; `passes`, the set of operands whose
 /// gradient is the result's gradient itself (bit i is operand i): it is handed on, not copied;
-/// `leaves_gradient`, if `leave(…)` may keep a parameter's gradient in another form (see `EmbeddingOp`);
+/// `leaves_gradient`, if `leave(…)` may keep a parameter's gradient in another form, and settles its slot then (see
+/// `EmbeddingOp`);
 /// `reads_crosswise`, if the gradient of operand 0 needs operand 1, that of 1 needs 0, and no other needs them;
 /// `parameters_first`, if `pull_back` may be called for some of the gradients, and again for the others, so that those of
 /// parameters, which travel, come first; and
@@ -61,7 +62,7 @@ class OpRecipe final : public Recipe {
           Buffer block = allocate_buffer(mesh_, y_.elements() * static_cast<Index>(sizeof(T))), residual;
           View<T, Rank> y{nullptr, y_.size, y_.begin, y_.shape};
           if constexpr (!MeshType::dry) y.data = static_cast<T*>(block->data);
-          run(op_, mesh_, residual, y, x.extents...);
+          detail::run(op_, mesh_, residual, y, x.extents...);
           return block;
         },
         x_);
@@ -82,7 +83,7 @@ template <TensorType Y, class Op, TensorType... X>
 constexpr Y evaluate(const Op& op, Buffer& residual, const X&... x) {
   const auto& mesh = common_mesh(x...);
   Y y(mesh, op.shape(x.shape()...));
-  run(op, mesh, residual, y.writable(), x.view()...);
+  detail::run(op, mesh, residual, y.writable(), x.view()...);
   return y;
 }
 
