@@ -16,6 +16,7 @@
 #include <shardwise/mesh/environment.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/models/llama/config.hpp>
+#include <shardwise/nn/loss_of_rows.hpp>
 #include <shardwise/ops/ops.hpp>
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/check_finite.hpp>
@@ -73,11 +74,12 @@ SHARDWISE_ONCE(kernel::gemm<float, float>)
 SHARDWISE_ONCE(kernel::gemm<double, double>)
 SHARDWISE_ONCE(kernel::gemm<Eigen::bfloat16, Eigen::bfloat16>)
 SHARDWISE_ONCE(kernel::gemm<Eigen::bfloat16, float>)
-SHARDWISE_ONCE(kernel::embedding<float, std::int32_t>)
+SHARDWISE_EXTERN template void EmbeddingOp::forward(View<float, 3>, void*, View<const std::int32_t, 2>,
+                                                    View<const float, 2>);
 SHARDWISE_ONCE(kernel::embedding_backward<float, std::int32_t>)
 
 // ---- Ranks, blocks, and what is said of them ---------------------------------------------------------------------
-SHARDWISE_EXTERN template Communicator Communicator::duplicate<void>(MPI_Comm);
+SHARDWISE_ONCE(detail::transport_over<void>)
 SHARDWISE_EXTERN template Communicator Communicator::subgroup<void>(std::span<const int>) const;
 SHARDWISE_EXTERN template void Communicator::run<void>(detail::Call) const;
 SHARDWISE_EXTERN template Request Communicator::begin<void>(detail::Call) const;
@@ -156,6 +158,17 @@ SHARDWISE_EXTERN template void detail::GradientTarget::deliver<void>(const Buffe
 SHARDWISE_EXTERN template void detail::RedistributeNode::send_back<void>();
 SHARDWISE_ONCE(detail::new_buffer<void>)
 SHARDWISE_ONCE(detail::check_heads<void>)
+SHARDWISE_EXTERN template Shape<4> AttentionOp::shape<void>(const Shape<4>&, const Shape<4>&,
+                                                            const Shape<4>&);
+SHARDWISE_EXTERN template bool EmbeddingOp::leave(const MeshView&, const View<const float, 3>&, const Buffer&,
+                                                  const detail::NodeInput<std::int32_t, 2>&,
+                                                  const detail::NodeInput<float, 2>&) const;
+SHARDWISE_ONCE(detail::check_targets<void>)
+SHARDWISE_ONCE(detail::loss_of_rows<kernel::RowTerms<float, false>, std::int32_t, 2>)
+SHARDWISE_ONCE(detail::loss_of_rows<kernel::RowTerms<float, true>, std::int32_t, 2>)
+SHARDWISE_ONCE(detail::words_of<kernel::RowTerms<float, false>>)
+SHARDWISE_ONCE(detail::words_of<kernel::RowTerms<float, true>>)
+SHARDWISE_ONCE(detail::words_of<detail::LossOfRows>)
 
 }  // namespace shardwise
 

@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 #include <shardwise/mesh/mesh.hpp>
+#include <shardwise/mesh/reduced_numbers.hpp>
 #include <shardwise/tensor/transfer.hpp>
 
 #include <support/mpi_counter.hpp>

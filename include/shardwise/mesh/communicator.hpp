@@ -10,11 +10,18 @@
 /// all.all_reduce(terms, sums, count, sw::DataType::f32, sw::ReduceOp::sum);
 /// @endcode
 
-#include <shardwise/mesh/checked_transport.hpp>
-#include <shardwise/mesh/mpi_transport.hpp>
 #include <shardwise/mesh/request.hpp>
+#ifdef SHARDWISE_COMPILED
+#include <shardwise/mesh/transport.hpp>
+#else
+#include <shardwise/mesh/transport_over.hpp>
+#endif
 
 namespace shardwise {
+namespace detail {
+template <class>
+std::shared_ptr<Transport> transport_over(MPI_Comm original);
+}
 
 /// A cheap handle to a communicator of the library's own. Its traffic never meets that of another.
 ///
@@ -26,16 +33,8 @@ namespace shardwise {
 class Communicator {
  public:
   /// A copy of a communicator that somebody else owns. Collective over it.
-  template <class = void>
-  [[gnu::noinline]] static Communicator duplicate(MPI_Comm original) {
-    MPI_Comm copy = MPI_COMM_NULL;
-    detail::check_mpi(MPI_Comm_dup(original, &copy), "MPI_Comm_dup");
-    std::shared_ptr<detail::Transport> made =
-        std::make_shared<detail::MpiTransport>(copy, detail::hosts_of(copy), detail::copy_of(original));
-    int wanted = detail::checks_wanted() ? 1 : 0, all = 0;  // by one rank: by all
-    detail::check_mpi(PMPI_Allreduce(&wanted, &all, 1, MPI_INT, MPI_MAX, copy), "MPI_Allreduce");
-    if (all != 0) made = std::make_shared<detail::CheckedTransport>(std::move(made));
-    return Communicator(std::move(made));
+  static Communicator duplicate(MPI_Comm original) {
+    return Communicator(detail::transport_over<void>(original));
   }
   /// What a transport moves.
   explicit Communicator(std::shared_ptr<detail::Transport> transport) : transport_(std::move(transport)) {}
@@ -57,6 +56,7 @@ class Communicator {
   }
 
   /// The same ranks, as if those shared a host that give the same number. Collective.
+  template <class = void>
   Communicator on_hosts(int host) const {
     std::vector<int> all(static_cast<std::size_t>(size())), on(all.size());
     std::iota(all.begin(), all.end(), 0);
@@ -66,6 +66,7 @@ class Communicator {
   }
 
   /// The same ranks, those of a host together: for a mesh whose last axes are to stay within hosts. Collective.
+  template <class = void>
   Communicator by_host() const {
     std::vector<int> ranks;
     for (int host = 0; host < hosts().count(); ++host) {

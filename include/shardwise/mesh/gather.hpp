@@ -10,7 +10,8 @@
 namespace shardwise::detail {
 
 /// All ranks' numbers, as many of each: those of rank r begin at r * mine.size(). Collective.
-inline std::vector<Index> gather(const Communicator& ranks, std::span<const Index> mine) {
+template <class = void>
+std::vector<Index> gather(const Communicator& ranks, std::span<const Index> mine) {
   const std::vector<Index> counts(static_cast<std::size_t>(ranks.size()), static_cast<Index>(mine.size()));
   std::vector<Index> all(counts.size() * mine.size());
   ranks.all_gather(mine.data(), all.data(), counts, offsets_of(counts), data_type<Index>);
@@ -18,13 +19,15 @@ inline std::vector<Index> gather(const Communicator& ranks, std::span<const Inde
 }
 
 /// All ranks' texts, one after another, into `all`, which is as long as they are together. Collective.
-inline void gather(const Communicator& ranks, std::string_view mine, std::span<const Index> lengths,
-                   std::string& all) {
+template <class = void>
+void gather(const Communicator& ranks, std::string_view mine, std::span<const Index> lengths,
+            std::string& all) {
   ranks.all_gather(mine.data(), all.data(), lengths, offsets_of(lengths), DataType::u8);
 }
 
 /// Each rank's text. Collective.
-inline std::vector<std::string> gather_each(const Communicator& ranks, std::string_view mine) {
+template <class = void>
+std::vector<std::string> gather_each(const Communicator& ranks, std::string_view mine) {
   const Index bytes[]{static_cast<Index>(mine.size())};
   const std::vector<Index> lengths = gather(ranks, bytes);
   std::string all(static_cast<std::size_t>(sum_of(lengths)), '\0');
@@ -36,7 +39,8 @@ inline std::vector<std::string> gather_each(const Communicator& ranks, std::stri
 }
 
 /// The same, one after another. Collective.
-inline std::string gather_texts(const Communicator& ranks, std::string_view mine) {
+template <class = void>
+std::string gather_texts(const Communicator& ranks, std::string_view mine) {
   std::string all;
   for (const std::string& text : gather_each(ranks, mine)) all += text;
   return all;

@@ -49,6 +49,7 @@ struct MeshState : Counted {
     if (recorder) idle_recorders().push_back(recorder);
   }
   /// A mesh of some ranks of the job of this one. Collective over them.
+  template <class = void>
   Shared<MeshState> part(const RankGrid& ranks, NameOf names) {
     const Shared<MeshState> whole = job ? job : Shared<MeshState>::to(*this);
     number_on_part(ranks, place, whole->all.rank());
@@ -64,6 +65,7 @@ struct MeshState : Counted {
     }
     return *group;
   }
+  template <class = void>
   Array<HostsAlong, 1 << max_axes> hosts_along_axes() const {
     return shardwise::hosts_along_axes(place.ranks.sizes, coordinates, place.ranks.axes,
                                        [&](int rank) { return all.hosts().of(rank); });

@@ -8,6 +8,7 @@
 
 #include <cstring>
 
+#include <shardwise/mesh/reduced_numbers.hpp>
 #include <shardwise/mesh/transport.hpp>
 
 namespace shardwise::detail {

@@ -24,7 +24,8 @@ int mpi_count(Index count, const char* function) {
 }
 
 /// The same of a list, one a rank.
-inline std::vector<int, PoolAllocator<int>> mpi_counts(std::span<const Index> counts, const char* function) {
+template <class = void>
+std::vector<int, PoolAllocator<int>> mpi_counts(std::span<const Index> counts, const char* function) {
   std::vector<int, PoolAllocator<int>> ints;
   ints.reserve(counts.size());
   for (const Index count : counts) ints.push_back(mpi_count(count, function));
@@ -38,7 +39,8 @@ inline Index sum_of(std::span<const Index> counts) {
 }
 
 /// Where blocks of these sizes begin that lie one after another.
-inline std::vector<Index> offsets_of(std::span<const Index> counts) {
+template <class = void>
+std::vector<Index> offsets_of(std::span<const Index> counts) {
   std::vector<Index> offsets(counts.size());
   std::exclusive_scan(counts.begin(), counts.end(), offsets.begin(), Index{0});
   return offsets;

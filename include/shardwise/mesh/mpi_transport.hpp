@@ -8,10 +8,38 @@
 
 #include <shardwise/mesh/mpi_counts.hpp>
 #include <shardwise/mesh/node.hpp>
+#include <shardwise/mesh/reduced_numbers.hpp>
 #include <shardwise/mesh/request.hpp>
 #include <shardwise/mesh/rounds.hpp>
 
 namespace shardwise::detail {
+
+/// A copy of a communicator, which the last handle frees, if MPI still runs. Collective.
+inline std::shared_ptr<const MPI_Comm> copy_of(MPI_Comm original) {
+  MPI_Comm copy = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_dup(original, &copy), "MPI_Comm_dup");
+  return {new MPI_Comm(copy), [](const MPI_Comm* owned) {
+            MPI_Comm last = *owned;
+            if (!mpi_finalized()) MPI_Comm_free(&last);
+            delete owned;
+          }};
+}
+
+/// A communicator of some ranks of another, in the order given. Collective over these. `over`: one that has all of them, on
+/// which nobody else sends: Open MPI's messages for this would be received by whoever takes any tag.
+inline MPI_Comm communicator_of(MPI_Comm of, std::span<const int> ranks, MPI_Comm over) {
+  MPI_Group all = MPI_GROUP_NULL;
+  MPI_Group some = MPI_GROUP_NULL;
+  MPI_Comm made = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_group(of, &all), "MPI_Comm_group");
+  const int included = MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some);
+  MPI_Group_free(&all);
+  check_mpi(included, "MPI_Group_incl");
+  const int created = MPI_Comm_create_group(over, some, 0, &made);
+  MPI_Group_free(&some);
+  check_mpi(created, "MPI_Comm_create_group");
+  return made;
+}
 
 class MpiTransport final : public Transport {
  public:

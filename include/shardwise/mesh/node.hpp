@@ -7,6 +7,7 @@
 /// the ranks, ((0, 1), 2), …, so that all ranks and all runs come to the same bits.
 
 #include <shardwise/mesh/node_rounds.hpp>
+#include <shardwise/mesh/reduced_numbers.hpp>
 #include <shardwise/mesh/transport.hpp>
 
 namespace shardwise::detail {

@@ -15,7 +15,7 @@
 #include <shardwise/memory/pooled_list.hpp>
 #include <shardwise/mesh/messages.hpp>
 #include <shardwise/mesh/mpi_counts.hpp>
-#include <shardwise/mesh/reducible.hpp>
+#include <shardwise/mesh/reduced_numbers.hpp>
 
 namespace shardwise::detail {
 

@@ -25,7 +25,8 @@ struct NamedText {
 namespace detail {
 
 /// What a list has at `i`, where `other` is the first to have something else: "--seed 2", or "no --seed".
-inline std::string said(std::span<const NamedText> list, std::span<const NamedText> other, std::size_t i) {
+template <class = void>
+std::string said(std::span<const NamedText> list, std::span<const NamedText> other, std::size_t i) {
   const auto text_of = [](const NamedText& each) {
     return each.name + (each.name.empty() || each.value.empty() ? "" : " ") + each.value;
   };
@@ -38,7 +39,8 @@ inline std::string said(std::span<const NamedText> list, std::span<const NamedTe
 }
 
 /// The text of one rank begins at `text`: each name and each value ends with a zero byte.
-inline std::vector<NamedText> named_texts(std::string_view text) {
+template <class = void>
+std::vector<NamedText> named_texts(std::string_view text) {
   std::vector<NamedText> list;
   while (!text.empty()) {
     const std::string name(take_part(text, '\0'));
@@ -48,8 +50,9 @@ inline std::vector<NamedText> named_texts(std::string_view text) {
 }
 
 /// Throws: rank `r` is the first that has something else than rank 0.
-[[noreturn, gnu::cold]] inline void fail_unlike(int r, const std::string& text, const std::string& first,
-                                                std::string_view what) {
+template <class = void>
+[[noreturn, gnu::cold]] void fail_unlike(int r, const std::string& text, const std::string& first,
+                                         std::string_view what) {
   const auto list = named_texts(text), expected = named_texts(first);
   const auto i = static_cast<std::size_t>(std::ranges::mismatch(list, expected).in1 - list.begin());
   fail({what, ": rank ", r, ": ", said(list, expected, i), ", rank 0: ", said(expected, list, i)});
@@ -88,7 +91,8 @@ inline void require_same(const Communicator& ranks, std::initializer_list<NamedT
 /// The same of programs: their names, the library's version that they were compiled with, and their arguments, each with
 /// what follows it up to the next that begins with "--". Let it be the first that a program does: before it reads its
 /// arguments, which one rank alone may refuse.
-inline void require_same(const Communicator& ranks, int argc, const char* const* argv) {
+template <class = void>
+void require_same(const Communicator& ranks, int argc, const char* const* argv) {
   const std::string_view path = argc > 0 ? argv[0] : "";
   std::vector<NamedText> mine{{"program", std::string(path.substr(path.rfind('/') + 1))},
                               {"version", detail::text({SHARDWISE_VERSION_MAJOR, ".", SHARDWISE_VERSION_MINOR,

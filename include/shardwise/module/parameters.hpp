@@ -209,6 +209,7 @@ constexpr List distinct(List all) {
   return once;
 }
 
+template <class = void>
 constexpr Index count_elements(ParameterList cells, bool frozen_too) {
   Index count = 0;
   for (const ParameterCell* cell : distinct(std::move(cells))) {

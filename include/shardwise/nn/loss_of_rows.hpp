@@ -57,7 +57,8 @@ LossOfRows loss_of_rows(const View<const Id, Rank>& targets, const Terms* terms,
 }
 
 /// Throws if the loss is a wrong target. `rows`: the extents of the targets.
-inline void check_targets(const LossOfRows& loss, std::span<const Index> rows, Index classes) {
+template <class = void>
+void check_targets(const LossOfRows& loss, std::span<const Index> rows, Index classes) {
   if (loss.counted >= 0) return;
   const auto at = static_cast<Index>(-1 - loss.counted);
   fail<std::out_of_range>({"CrossEntropyLoss: target ", std::bit_cast<std::int64_t>(loss.sum), " at ",

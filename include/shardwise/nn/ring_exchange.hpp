@@ -24,6 +24,7 @@ using Stretches = Array<Range, 2>;
 class RingSteps {
  public:
   /// Of the rank at `at` of a mesh: queries and keys lie as the layouts say, and `axis` is that of the ring.
+  template <class = void>
   constexpr RingSteps(const MeshSizes& sizes, const MeshSizes& at, int axis, Index queries,
                       const Layout& queries_lie, Index keys, const Layout& keys_lie,
                       const AttentionOptions& options)
@@ -152,12 +153,14 @@ class RingMessages {
     Request request{};  // which ends before the messages go
   };
 
+  template <class = void>
   constexpr void add(const Buffer& block, Index begin, Index bytes, int rank, bool incoming) {
     if (mesh_.dry()) return;
     if (!flight_) flight_ = make_pooled<Flight>();
     flight_->messages->push_back({rank, static_cast<char*>(block->data) + begin, bytes / size_of(type_),
                                   static_cast<int>(type_), incoming});
   }
+  template <class = void>
   void wait() {
     flight_->request.wait();
     for (const Message& m : *flight_->messages) {

@@ -77,15 +77,8 @@ struct AttentionOp {
                      at);
   }
 
-  static constexpr Shape<4> shape(const Shape<4>& q, const Shape<4>& k, const Shape<4>& v,
-                                  const Shape<2>& documents) {
-    if (documents[0] != k[0] || documents[1] != k[1] || q[1] > k[1]) {
-      detail::fail({"attention: the documents are ", documents, ", but q is ", q, " and k ", k,
-                    ": they are numbers of the keys' tokens, of which the last are the queries'"});
-    }
-    return shape(q, k, v);
-  }
-  static constexpr Shape<4> shape(const Shape<4>& q, const Shape<4>& k, const Shape<4>& v) {
+  template <class = void>
+  [[gnu::noinline]] static constexpr Shape<4> shape(const Shape<4>& q, const Shape<4>& k, const Shape<4>& v) {
     auto text = [&] { return detail::text({"q ", q, ", k ", k, ", v ", v}); };
     if (k != v) detail::fail({"attention: k and v differ in shape: ", text()});
     if (q[0] != k[0] || q[3] != k[3]) {
@@ -96,6 +89,15 @@ struct AttentionOp {
           {"attention: ", q[2], " heads are not a multiple of ", k[2], " key/value heads: ", text()});
     }
     return q;
+  }
+  template <class = void>
+  static constexpr Shape<4> shape(const Shape<4>& q, const Shape<4>& k, const Shape<4>& v,
+                                  const Shape<2>& documents) {
+    if (documents[0] != k[0] || documents[1] != k[1] || q[1] > k[1]) {
+      detail::fail({"attention: the documents are ", documents, ", but q is ", q, " and k ", k,
+                    ": they are numbers of the keys' tokens, of which the last are the queries'"});
+    }
+    return shape(q, k, v);
   }
 
   /// Two products forward; backward the scores, the gradient of the weights, and one for each gradient. Only the pairs

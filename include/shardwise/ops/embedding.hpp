@@ -38,7 +38,8 @@ struct EmbeddingOp {
   }
 
   template <class T, class Id, int Rank>
-  static void forward(View<T, Rank + 1> y, void*, View<const Id, Rank> tokens, View<const T, 2> table) {
+  [[gnu::noinline]] static void forward(View<T, Rank + 1> y, void*, View<const Id, Rank> tokens,
+                                        View<const T, 2> table) {
     const Index count = tokens.elements(), vocabulary = table.shape[0];
     const Index wrong = kernel::check_ids(count, tokens.data, vocabulary);
     if (wrong >= 0) {
@@ -65,8 +66,9 @@ struct EmbeddingOp {
   /// Leaves the gradient of a parameter as the rows of the tokens, if ranks have looked up different ones, and all
   /// together few: that is less to send than the table. Returns whether it does.
   template <class T, class Id, int Rank>
-  constexpr bool leave(const MeshView& mesh, const View<const T, Rank + 1>& y, const Buffer& gradient,
-                       const detail::NodeInput<Id, Rank>& ids, const detail::NodeInput<T, 2>& weight) const {
+  [[gnu::noinline]] constexpr bool leave(const MeshView& mesh, const View<const T, Rank + 1>& y,
+                                         const Buffer& gradient, const detail::NodeInput<Id, Rank>& ids,
+                                         const detail::NodeInput<T, 2>& weight) const {
     if (!weight.slot || weight.slot->use() == MemoryUse::activation) return false;
     const MeshSizes& sizes = mesh.sizes();
     Index ranks = 1;

@@ -10,6 +10,7 @@
 
 #include <shardwise/layout/block.hpp>
 #include <shardwise/mesh/place_in_program.hpp>
+#include <shardwise/mesh/reduced_numbers.hpp>
 #include <shardwise/mesh/transport.hpp>
 
 namespace shardwise::detail::simulated {

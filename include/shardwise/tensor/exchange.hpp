@@ -212,6 +212,7 @@ class Exchange {
   }
 
   /// Elements that go to, or come from, each member.
+  template <class = void>
   [[gnu::noinline]] std::vector<Index> counts(bool outgoing) const {
     std::vector<Index> all;
     for (int member = 0; member < members(); ++member) {

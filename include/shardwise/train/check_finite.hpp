@@ -40,6 +40,7 @@ class NonFiniteError : public std::runtime_error {
 namespace detail {
 
 /// Counts the elements of a module's parameters and of their finished gradients that are NaN, or infinite.
+template <class = void>
 class NonFiniteElements {
  public:
   void count(const NamedParameter& parameter) {
@@ -113,7 +114,7 @@ std::string find_non_finite(Module& module, double loss, double norm) {
   std::string text;
   if (!detail::is_finite(loss)) text = "the loss is " + detail::text_of_non_finite(loss);
   if (detail::is_finite(norm)) return text.empty() ? text : text + ", though all gradients are finite";
-  detail::NonFiniteElements found;
+  detail::NonFiniteElements<> found;
   for (const auto& parameter : detail::distinct(detail::named_parameters_of(module))) found.count(parameter);
   found.finish();
   if (!text.empty()) text += "; ";

@@ -163,8 +163,9 @@ void convert(StoredType from, const void* source, StoredType to, void* target, I
 }
 
 /// `count` elements as another type, as `convert` does; `buffer` has them if they are not the same.
-inline std::string_view converted_elements(StoredType from, const char* data, StoredType to, Index count,
-                                           std::vector<char>& buffer) {
+template <class = void>
+std::string_view converted_elements(StoredType from, const char* data, StoredType to, Index count,
+                                    std::vector<char>& buffer) {
   const auto bytes = static_cast<std::size_t>(count * size_of(to));
   if (from == to) return {data, bytes};
   buffer.resize(bytes);
