@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 #include <shardwise/mesh/communicator.hpp>
 #include <shardwise/mesh/environment.hpp>
+#include <shardwise/mesh/reduced_numbers.hpp>
 
 #include <support/mpi_counter.hpp>
 

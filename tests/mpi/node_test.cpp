@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 #include <shardwise/mesh/communicator.hpp>
+#include <shardwise/mesh/reduced_numbers.hpp>
 
 #include <cstring>
 #include <ctime>

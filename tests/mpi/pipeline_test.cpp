@@ -81,9 +81,11 @@ LlamaPart within_layers(const LlamaConfig& config, const std::vector<int>& rank_
   return {first, last - first + (ends ? 0 : 1), begins, ends, !begins, !ends};
 }
 
+using Division = LlamaPart(const LlamaConfig&, const std::vector<int>& rank_of_stage, int stage);
+
 template <class Plan>
 Found in_pipeline(const Job& job, const PipelineSchedule& schedule, bool tied, bool recomputes = false,
-                  double max_norm = 0.5, decltype(&LlamaPart::of) division = LlamaPart::of) {
+                  double max_norm = 0.5, Division* division = LlamaPart::of) {
   const Pipeline pipeline(job, schedule);
   using Part = Llama<Stage, Plan, double>;
   const LlamaConfig config = config_of(tied);

@@ -6,6 +6,7 @@
 /// One rank's problem is every rank's error: all throw the same message, and none waits for one that has gone.
 
 #include <functional>
+#include <map>
 
 #include <shardwise/mesh/gather.hpp>
 
@@ -35,6 +36,7 @@ class Problems {
 
   /// Throws a `std::runtime_error` on all ranks if any has a problem: "TASK: PROBLEM (rank 1)". Of many it
   /// tells the first ten, each with the ranks that met it; of a long one the first 500 bytes. Collective.
+  template <class = void>
   void throw_together(const Communicator& ranks, std::string_view task) const {
     const Index mine[]{static_cast<Index>(list_.size())};
     const std::vector<Index> counts = gather(ranks, mine);

@@ -12,6 +12,8 @@
 /// "shardwise: rank 0 of 3: no progress for 600 s: rank 0 waits in all_reduce of 4096 bytes over dp, since 600 s (its call
 /// 1402); rank 1 does something else after all_gather of 64 bytes over tp, since 603 s (its call 1401); rank 2 does not answer"
 
+#include <cmath>
+
 #include <shardwise/mesh/communicator.hpp>
 #include <shardwise/mesh/environment.hpp>
 #include <shardwise/mesh/thread.hpp>
