@@ -5,11 +5,11 @@
 /// @file
 /// What every program with a model compiles alike: the kernels, what moves blocks between ranks, and a step of training.
 /// Linking the CMake target `shardwise::compiled` leaves these functions to one unit of that target (it defines
-/// SHARDWISE_COMPILED, its unit SHARDWISE_COMPILES); without it, each unit of a program compiles those that it uses. They are
-/// functions of some size that no loop calls for each element, and through which much is reached: what nothing else calls is
-/// not compiled either. What is no template otherwise has a parameter `class = void` for this; what is constexpr, or defined
-/// in its class, is `gnu::noinline`, or it would be compiled to be inlined. In its class a constexpr one stands before what
-/// calls it there, for clang's constant expressions.
+/// SHARDWISE_COMPILED, its unit SHARDWISE_COMPILES; mesh/communicator.hpp leaves the transports out then); without it, each
+/// unit of a program compiles those that it uses. They are functions of some size that no loop calls for each element, and
+/// through which much is reached: what nothing else calls is not compiled either. What is no template otherwise has a parameter
+/// `class = void` for this; what is constexpr, or defined in its class, is `gnu::noinline`, or it would be compiled to be
+/// inlined. In its class a constexpr one stands before what calls it there, for clang's constant expressions.
 
 #if defined(SHARDWISE_COMPILED) || defined(SHARDWISE_COMPILES)
 #include <shardwise/kernel/cross_entropy.hpp>
@@ -70,6 +70,8 @@ SHARDWISE_ONCE_EACH(kernel::largest_magnitude)
 SHARDWISE_ONCE_EACH(kernel::count_non_finite)
 SHARDWISE_ONCE(kernel::row_terms<float, std::int32_t, kernel::RowTerms<float, false>>)
 SHARDWISE_ONCE(kernel::row_terms<float, std::int32_t, kernel::RowTerms<float, true>>)
+SHARDWISE_ONCE(detail::loss_of_rows<kernel::RowTerms<float, false>, std::int32_t, 2>)
+SHARDWISE_ONCE(detail::loss_of_rows<kernel::RowTerms<float, true>, std::int32_t, 2>)
 SHARDWISE_ONCE(kernel::gemm<float, float>)
 SHARDWISE_ONCE(kernel::gemm<double, double>)
 SHARDWISE_ONCE(kernel::gemm<Eigen::bfloat16, Eigen::bfloat16>)
@@ -97,6 +99,9 @@ SHARDWISE_ONCE(detail::ended<void>)
 SHARDWISE_ONCE(detail::ranks_of_job<void>)
 SHARDWISE_ONCE(detail::mpi_count<void>)
 SHARDWISE_ONCE(detail::fail_mpi<void>)
+SHARDWISE_ONCE(detail::words_of<kernel::RowTerms<float, false>>)
+SHARDWISE_ONCE(detail::words_of<kernel::RowTerms<float, true>>)
+SHARDWISE_ONCE(detail::words_of<detail::LossOfRows>)
 SHARDWISE_EXTERN template void* MemoryPool::allocate<void>(Index);
 SHARDWISE_EXTERN template void MemoryPool::deallocate<void>(void*, Index) noexcept;
 SHARDWISE_ONCE(detail::redistributed_to<void>)
@@ -146,7 +151,7 @@ SHARDWISE_ONCE_OPTIMIZER(AdamWUpdate)
 SHARDWISE_ONCE_OPTIMIZER(SgdUpdate)
 SHARDWISE_EXTERN template const LlamaConfig& LlamaConfig::checked<void>() const;
 
-// ---- Gradients ---------------------------------------------------------------------------------------------------
+// ---- Operations and their gradients ------------------------------------------------------------------------------
 SHARDWISE_EXTERN template const Buffer& GradientSlot::sum<void>();
 SHARDWISE_EXTERN template const Buffer& GradientSlot::own<void>(Recorder*);
 SHARDWISE_EXTERN template Buffer GradientSlot::take<void>();
@@ -164,11 +169,6 @@ SHARDWISE_EXTERN template bool EmbeddingOp::leave(const MeshView&, const View<co
                                                   const detail::NodeInput<std::int32_t, 2>&,
                                                   const detail::NodeInput<float, 2>&) const;
 SHARDWISE_ONCE(detail::check_targets<void>)
-SHARDWISE_ONCE(detail::loss_of_rows<kernel::RowTerms<float, false>, std::int32_t, 2>)
-SHARDWISE_ONCE(detail::loss_of_rows<kernel::RowTerms<float, true>, std::int32_t, 2>)
-SHARDWISE_ONCE(detail::words_of<kernel::RowTerms<float, false>>)
-SHARDWISE_ONCE(detail::words_of<kernel::RowTerms<float, true>>)
-SHARDWISE_ONCE(detail::words_of<detail::LossOfRows>)
 
 }  // namespace shardwise
 

@@ -11,7 +11,7 @@ compile() {
   if [[ -n ${option[said_$1]} ]]; then
     sed "s,$PWD/,,g" "${option[said_$1]}/${2%.cpp}.txt"
   else
-    "${option[$1]}" "@${option[flags]}" -fsyntax-only -DSHOULD_FAIL "$2" 2>&1 || true
+    "${option[$1]}" "@${option[flags]}" -DSHARDWISE_COMPILED -fsyntax-only -DSHOULD_FAIL "$2" 2>&1 || true
   fi
 }
 

@@ -13,15 +13,16 @@
 #include <shardwise/mesh/request.hpp>
 #ifdef SHARDWISE_COMPILED
 #include <shardwise/mesh/transport.hpp>
+namespace shardwise::detail {  // see compiled.hpp
+template <class>
+std::shared_ptr<Transport> transport_over(MPI_Comm original);
+extern template std::shared_ptr<Transport> transport_over<void>(MPI_Comm);
+}  // namespace shardwise::detail
 #else
 #include <shardwise/mesh/transport_over.hpp>
 #endif
 
 namespace shardwise {
-namespace detail {
-template <class>
-std::shared_ptr<Transport> transport_over(MPI_Comm original);
-}
 
 /// A cheap handle to a communicator of the library's own. Its traffic never meets that of another.
 ///

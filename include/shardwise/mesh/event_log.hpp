@@ -58,7 +58,6 @@ class EventLog {
   const std::vector<Event>& events() const { return events_; }
 
   /// For recorders: an event begins, and ends the one before.
-  template <class = void>
   void begin(Event event) {
     close();
     event.begin = event.end = now();

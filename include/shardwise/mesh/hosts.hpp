@@ -16,7 +16,6 @@ namespace shardwise {
 class Hosts {
  public:
   /// `ids`: for each rank a number that is the same where the host is.
-  template <class = void>
   constexpr explicit Hosts(std::span<const int> ids) {
     std::vector<int> known;
     for (const int id : ids) {

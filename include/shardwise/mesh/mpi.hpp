@@ -14,7 +14,6 @@
 #define MPICH_SKIP_MPICXX 1
 #endif
 #include <mpi.h>
-#include <memory>
 
 #include <ctime>
 

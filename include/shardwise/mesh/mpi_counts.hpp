@@ -9,7 +9,6 @@
 #include <numeric>
 
 #include <shardwise/layout/text.hpp>
-#include <shardwise/memory/pooled.hpp>
 
 namespace shardwise::detail {
 
@@ -21,15 +20,6 @@ int mpi_count(Index count, const char* function) {
     fail<std::length_error>(
         {function, ": ", count, " elements are more than MPI moves in one call (2147483647)"});
   return static_cast<int>(count);
-}
-
-/// The same of a list, one a rank.
-template <class = void>
-std::vector<int, PoolAllocator<int>> mpi_counts(std::span<const Index> counts, const char* function) {
-  std::vector<int, PoolAllocator<int>> ints;
-  ints.reserve(counts.size());
-  for (const Index count : counts) ints.push_back(mpi_count(count, function));
-  return ints;
 }
 
 inline Index sum_of(std::span<const Index> counts) {

@@ -41,6 +41,14 @@ inline MPI_Comm communicator_of(MPI_Comm of, std::span<const int> ranks, MPI_Com
   return made;
 }
 
+/// As `mpi_count`, of a list, one a rank.
+inline std::vector<int, PoolAllocator<int>> mpi_counts(std::span<const Index> counts, const char* function) {
+  std::vector<int, PoolAllocator<int>> ints;
+  ints.reserve(counts.size());
+  for (const Index count : counts) ints.push_back(mpi_count(count, function));
+  return ints;
+}
+
 class MpiTransport final : public Transport {
  public:
   /// Takes a communicator over. Collective over it. `groups`: a copy of it, or of one that it is a part of, to make parts.

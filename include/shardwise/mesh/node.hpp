@@ -63,8 +63,7 @@ class NodeTransport {
     const Index bytes = count * how.width;
     if (directly(bytes)) return all_reduce_directly(source, target, count, how);
     if (size_ > 2 && bytes > few_bytes) return all_reduce_slices(source, target, count, how);
-    const Index rounds = rounds_for(count, slot / how.width);
-    for (Index k = 0; k < rounds; ++k) {
+    for (Index k = 0, rounds = rounds_for(count, slot / how.width); k < rounds; ++k) {
       const Part part = cut(count, k, rounds, how.width);
       char* mine = rounds_.start(part.bytes);
       copy(mine, source + part.begin, part.bytes);

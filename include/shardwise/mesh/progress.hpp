@@ -109,7 +109,6 @@ class Progress {
   void wake() {
     if (under_way_.exchange(1) == 0) under_way_.notify_one();
   }
-  template <class = void>
   void start() {
     started_ = true;
     int level = MPI_THREAD_SINGLE;

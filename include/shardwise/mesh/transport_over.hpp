@@ -18,7 +18,8 @@ std::shared_ptr<Transport> transport_over(MPI_Comm original) {
   std::shared_ptr<Transport> made = std::make_shared<MpiTransport>(copy, hosts_of(copy), copy_of(original));
   int wanted = checks_wanted() ? 1 : 0, all = 0;
   check_mpi(PMPI_Allreduce(&wanted, &all, 1, MPI_INT, MPI_MAX, copy), "MPI_Allreduce");
-  return all != 0 ? std::make_shared<CheckedTransport>(std::move(made)) : made;
+  if (all != 0) made = std::make_shared<CheckedTransport>(std::move(made));
+  return made;
 }
 
 }  // namespace shardwise::detail

@@ -153,14 +153,12 @@ class RingMessages {
     Request request{};  // which ends before the messages go
   };
 
-  template <class = void>
   constexpr void add(const Buffer& block, Index begin, Index bytes, int rank, bool incoming) {
     if (mesh_.dry()) return;
     if (!flight_) flight_ = make_pooled<Flight>();
     flight_->messages->push_back({rank, static_cast<char*>(block->data) + begin, bytes / size_of(type_),
                                   static_cast<int>(type_), incoming});
   }
-  template <class = void>
   void wait() {
     flight_->request.wait();
     for (const Message& m : *flight_->messages) {
