@@ -23,7 +23,6 @@
 #include <shardwise/nn/cross_entropy_options.hpp>
 #include <shardwise/nn/loss_of_rows.hpp>
 #include <shardwise/ops/apply.hpp>
-#include <shardwise/tensor/factories.hpp>
 
 namespace shardwise {
 

@@ -5,9 +5,6 @@
 /// @file
 /// What losses by cross entropy are asked for.
 
-#include <limits>
-#include <vector>
-
 #include <shardwise/kernel/cross_entropy.hpp>
 #include <shardwise/tensor/factories.hpp>
 

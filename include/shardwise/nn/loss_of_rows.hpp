@@ -7,7 +7,7 @@
 /// that is wrong, so that all of them throw the same.
 
 #include <shardwise/kernel/cross_entropy.hpp>
-#include <shardwise/tensor/factories.hpp>
+#include <shardwise/tensor/parts.hpp>
 
 namespace shardwise::detail {
 

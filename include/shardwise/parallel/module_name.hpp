@@ -6,10 +6,6 @@
 /// The names of modules in plans: "layers.*.attention.wq", where `*` stands for any one part between dots; "layers.*.mlp.*p",
 /// where it stands for any letters of one; "layers.3.mlp.up", one element of a list whose elements may differ.
 
-#include <algorithm>
-#include <array>
-#include <string_view>
-
 #include <shardwise/parallel/style.hpp>
 
 namespace shardwise {

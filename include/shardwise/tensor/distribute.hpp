@@ -12,7 +12,6 @@
 /// ```
 
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/mesh/communicator.hpp>
 #include <shardwise/mesh/gather.hpp>
 #include <shardwise/tensor/factories.hpp>
 

@@ -21,9 +21,7 @@
 /// }
 /// ```
 
-#include <shardwise/kernel/update.hpp>
 #include <shardwise/train/clip.hpp>
-#include <shardwise/train/reduce_gradients.hpp>
 
 namespace shardwise {
 

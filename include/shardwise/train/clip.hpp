@@ -12,7 +12,6 @@
 /// optimizer.step(model);                      // with the clipped gradients
 /// ```
 
-#include <shardwise/kernel/update.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
 
 namespace shardwise {
