@@ -9,6 +9,7 @@
 #include <limits>
 #include <string>
 
+#include <shardwise/layout/name.hpp>
 #include <shardwise/layout/text.hpp>
 
 namespace tools {

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Text as a template argument, `Use<"layers.*.attention.wq", …>`, and as a type that compilers print,
-/// `Name<…>`.
+/// Names: text as a template argument, `Use<"layers.*.attention.wq", …>`, and as a type that compilers print,
+/// `Name<…>`; and how far two names are apart.
 
 #include <algorithm>
 #include <cstddef>
@@ -33,6 +33,24 @@ constexpr FixedString<A + B> dotted(const FixedString<A>& a, const FixedString<B
   both.text[A - 1] = '.';
   std::copy_n(b.text, B, both.text + A);
   return both;
+}
+
+/// The number of letters to insert, delete or replace to get from `a` to `b` (Levenshtein, 1966).
+constexpr std::size_t edit_distance(std::string_view a, std::string_view b) {
+  constexpr std::size_t longest = 128;
+  if (b.size() >= longest) return a.size() + b.size();
+  std::size_t row[longest] = {};
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t above = row[j];
+      row[j] = std::min(std::min(above, row[j - 1]) + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1));
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
 }
 
 /// 12 as "12".
