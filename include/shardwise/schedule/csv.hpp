@@ -59,10 +59,8 @@ class CsvReader {
 
  private:
   static constexpr std::string_view strip(std::string_view text) {
-    while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-    while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r'))
-      text.remove_suffix(1);
-    return text;
+    text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+    return text.substr(0, text.find_last_not_of(" \t\r") + 1);
   }
 
   constexpr void read_cell(std::string_view text) {
@@ -74,24 +72,21 @@ class CsvReader {
     text.remove_prefix(1);
     text.remove_suffix(overlap.size());
     if (std::count(text.begin(), text.end(), ';') != 1) refuse();
-    const std::string_view first = strip(take_part(text, ';'));
-    read_action(first, true);
+    read_action(strip(take_part(text, ';')), true);
     read_action(strip(text), false);
   }
 
   constexpr void read_action(std::string_view text, bool overlaps_next) {
     const int stage = read_number(text);
-    std::size_t length = 0;
-    while (length < text.size() && (text[length] == '_' || (text[length] >= 'A' && text[length] <= 'Z')))
-      ++length;
-    int work = 0;
-    while (work < 8 && text.substr(0, length) != name_of(static_cast<Work>(work))) ++work;
-    if (work == 8) refuse();
-    text.remove_prefix(length);
+    int number = 0;  // of a work; no name begins with another
+    while (number < 8 && !text.starts_with(name_of(static_cast<Work>(number)))) ++number;
+    if (number == 8) refuse();
+    const Work work = static_cast<Work>(number);
+    text.remove_prefix(std::string_view(name_of(work)).size());
     const int micro_batch = read_number(text);
     if (!text.empty()) refuse();
 
-    const Action action{static_cast<Work>(work), stage, micro_batch, overlaps_next};
+    const Action action{work, stage, micro_batch, overlaps_next};
     schedule_.actions.back().push_back(action);
     schedule_.micro_batches = std::max(schedule_.micro_batches, micro_batch + 1);
     while (schedule_.stages() <= stage) schedule_.rank_of_stage.push_back(0);
@@ -106,7 +101,7 @@ class CsvReader {
       number = 10 * number + (text[length] - '0');
       if (number > largest_) {
         fail({"schedule: line ", line_, ", cell ", cell_, ": \"", text_,
-              "\": a complete table with so many stages or ", "micro-batches would be larger"});
+              "\": a complete table with so many stages or micro-batches would be larger"});
       }
     }
     if (length == 0) refuse();

@@ -83,12 +83,8 @@ inline std::string text_of(const Action& action) {
 
 namespace detail {
 
-template <class T, class Allocator>
-constexpr T& at(std::vector<T, Allocator>& values, int i) {
-  return values[static_cast<std::size_t>(i)];
-}
-template <class T, class Allocator>
-constexpr const T& at(const std::vector<T, Allocator>& values, int i) {
+template <class Vector>
+constexpr auto& at(Vector& values, int i) {
   return values[static_cast<std::size_t>(i)];
 }
 

@@ -122,9 +122,8 @@ constexpr PipelineSchedule dualpipe_v(int ranks, int micro_batches) {
       add.forward(1);
     }
     for (int i = 0; i < micro_batches - 2 * ranks + rank + 1; ++i) {
-      if (i == 0 &&
-          after ==
-              0) {  // here the forward is the one that the next rank would have taken: nothing to overlap
+      // The first forward of the last rank is one that the next would have taken: there is nothing to overlap.
+      if (i == 0 && after == 0) {
         add.forward(0);
         add.backward(1);
       } else {
