@@ -26,8 +26,6 @@ inline constexpr std::size_t block_alignment = 64;
 /// and made usable as its end grows; when it is used up, another one is reserved.
 class LargeBlocks {
  public:
-  static constexpr std::size_t alignment = block_alignment;
-
   /// Reserves `range` bytes of addresses at a time, or less where the system allows no more.
   explicit LargeBlocks(std::size_t range) : range_bytes_(range) {}
   LargeBlocks(const LargeBlocks&) = delete;
@@ -40,7 +38,7 @@ class LargeBlocks {
   }
 
   void* allocate(std::size_t bytes) {
-    const std::size_t needed = round_up(bytes, alignment) + sizeof(Block);
+    const std::size_t needed = round_up(bytes, block_alignment) + sizeof(Block);
     Block* block = find(needed);
     if (!block) block = grow(needed);
     unlink(*block);
@@ -77,7 +75,7 @@ class LargeBlocks {
 
  private:
   /// What stands before a block. The blocks of a range follow each other, up to an end marker that is never free.
-  struct alignas(alignment) Block {
+  struct alignas(block_alignment) Block {
     Block* before;       ///< the neighbour below; null for the first
     std::size_t bytes;   ///< with this header; 0 in an end marker
     std::size_t absent;  ///< while it is free: at least so many of its bytes are in pages given back
@@ -86,11 +84,11 @@ class LargeBlocks {
     bool free;
   };
   /// What stands at the beginning of a range.
-  struct alignas(alignment) Range {
+  struct alignas(block_alignment) Range {
     Range* previous;
     std::size_t bytes;
   };
-  static_assert(sizeof(Block) == alignment && sizeof(Range) == alignment);
+  static_assert(sizeof(Block) == block_alignment && sizeof(Range) == block_alignment);
 
   /// The range becomes usable in steps of this, which is a multiple of every page size in use.
   static constexpr std::size_t growth = std::size_t{1} << 21;

@@ -26,7 +26,6 @@ namespace shardwise {
 /// classes to a doubling: sizes are rounded up by at most an eighth.
 class SmallBlocks {
  public:
-  static constexpr std::size_t alignment = block_alignment;
   static constexpr std::size_t largest = 4096;
 
   SmallBlocks() = default;
@@ -38,7 +37,7 @@ class SmallBlocks {
     const std::size_t index = size_class(bytes);
     FreeBlock*& head = free_[index];
     if (head) return std::exchange(head, head->next);
-    void* block = ::operator new (class_bytes(index), std::align_val_t{alignment});
+    void* block = ::operator new (class_bytes(index), std::align_val_t{block_alignment});
     system_bytes_ += class_bytes(index);
     return block;
   }
@@ -52,7 +51,7 @@ class SmallBlocks {
       while (FreeBlock* block = free_[index]) {
         free_[index] = block->next;
         system_bytes_ -= class_bytes(index);
-        ::operator delete (static_cast<void*>(block), std::align_val_t{alignment});
+        ::operator delete (static_cast<void*>(block), std::align_val_t{block_alignment});
       }
     }
   }
@@ -62,15 +61,15 @@ class SmallBlocks {
     FreeBlock* next;
   };
   static constexpr std::size_t size_class(std::size_t bytes) {
-    const std::size_t units = (std::max<std::size_t>(bytes, 1) + alignment - 1) / alignment;
+    const std::size_t units = (std::max<std::size_t>(bytes, 1) + block_alignment - 1) / block_alignment;
     if (units <= 8) return units - 1;
     const auto doubling = static_cast<std::size_t>(std::bit_width(units - 1)) - 4;
     return doubling * 8 + ((units - 1) >> doubling);  // the step: 8 … 15
   }
   static constexpr std::size_t class_bytes(std::size_t index) {
-    if (index < 8) return (index + 1) * alignment;
+    if (index < 8) return (index + 1) * block_alignment;
     const std::size_t doubling = index / 8 - 1, step = index % 8 + 8;
-    return ((step + 1) << doubling) * alignment;
+    return ((step + 1) << doubling) * block_alignment;
   }
 
   std::array<FreeBlock*, 32> free_{};
