@@ -18,20 +18,13 @@ std::vector<Index> gather(const Communicator& ranks, std::span<const Index> mine
   return all;
 }
 
-/// All ranks' texts, one after another, into `all`, which is as long as they are together. Collective.
-template <class = void>
-void gather(const Communicator& ranks, std::string_view mine, std::span<const Index> lengths,
-            std::string& all) {
-  ranks.all_gather(mine.data(), all.data(), lengths, offsets_of(lengths), DataType::u8);
-}
-
 /// Each rank's text. Collective.
 template <class = void>
 std::vector<std::string> gather_each(const Communicator& ranks, std::string_view mine) {
   const Index bytes[]{static_cast<Index>(mine.size())};
   const std::vector<Index> lengths = gather(ranks, bytes);
   std::string all(static_cast<std::size_t>(sum_of(lengths)), '\0');
-  gather(ranks, mine, lengths, all);
+  ranks.all_gather(mine.data(), all.data(), lengths, offsets_of(lengths), DataType::u8);
   std::vector<std::string> texts;
   for (std::size_t begin = 0; texts.size() < lengths.size(); begin += texts.back().size())
     texts.push_back(all.substr(begin, static_cast<std::size_t>(lengths[texts.size()])));

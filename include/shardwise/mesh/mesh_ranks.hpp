@@ -63,9 +63,7 @@ constexpr void check_ranks(const RankGrid& ranks, const MeshPlace& in_job, const
     size *= ranks.sizes[axis];
     if (size > job) fail({who, ": the mesh has ", size, " ranks or more, the job ", job});
   }
-  std::vector<char> seen;
-  seen.reserve(static_cast<std::size_t>(job));
-  for (int rank = 0; rank < job; ++rank) seen.push_back(0);  // (clang 14 can make no other vector)
+  std::vector<char> seen(static_cast<std::size_t>(job), 0);
   for (const int rank : ranks.all()) {
     if (rank < 0 || rank >= job || seen[static_cast<std::size_t>(rank)] != 0)
       fail({who, ": rank ", rank, " of the mesh is there twice, or is none of the job's ", job});

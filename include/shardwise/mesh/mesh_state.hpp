@@ -135,9 +135,10 @@ class MeshView {
   /// The ranks that differ from this one along the given axes only; of a real mesh.
   const Communicator& communicator(AxisSet set) const { return state_->communicator(set); }
 
-  /// Reduces numbers, in place, over its axes of several ranks; on a dry mesh that is only counted. Collective.
-  constexpr void all_reduce(void* numbers, Index count, DataType type, ReduceOp op) const {
-    const AxisSet many = axes_where(axes(), [&](int axis) { return sizes()[axis] > 1; });
+  /// Reduces numbers, in place, over some of its axes, those of several ranks; on a dry mesh that is only counted. Collective.
+  constexpr void all_reduce(void* numbers, Index count, DataType type, ReduceOp op,
+                            AxisSet over = ~0u) const {
+    const AxisSet many = over & axes_where(axes(), [&](int axis) { return sizes()[axis] > 1; });
     if (many == 0) return;
     if (Recorder* to = recorder()) {
       to->communicate(Collective::all_reduce, recorded(many), count * size_of(type));

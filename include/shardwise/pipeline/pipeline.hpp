@@ -254,11 +254,8 @@ class Pipeline {
   constexpr double over_stages(double own, Phase phase) const {
     if (job_.template size<Axis>() == 1) return own;
     const PhaseScope scope(job_.recorder(), phase);
-    constexpr AxisSet axes = 1u << Job::AxesOf::template index<Axis>;
-    if (auto* recorder = job_.recorder()) recorder->communicate(Collective::all_reduce, axes, sizeof(double));
-    if constexpr (!Job::dry) {
-      job_.template communicator<Axis>().all_reduce(&own, &own, 1, DataType::f64, ReduceOp::sum);
-    }
+    constexpr AxisSet axis = 1u << Job::AxesOf::template index<Axis>;
+    MeshView(job_).all_reduce(&own, 1, DataType::f64, ReduceOp::sum, axis);
     return own;
   }
 

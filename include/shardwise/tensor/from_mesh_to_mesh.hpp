@@ -78,9 +78,8 @@ constexpr void check_same_ranks(const MeshView& from, const MeshView& to) {
         {"redistribute: the two meshes are of different jobs: make them of one communicator, or of one mesh "
          "by submesh or part"});
   }
-  std::vector<int> on;  // for each rank of the job: on the first mesh and not on the second 1, on both 0
-  on.reserve(static_cast<std::size_t>(from.place().job_size()));
-  for (int rank = 0; rank < from.place().job_size(); ++rank) on.push_back(0);
+  // For each rank of the job: on the first mesh and not on the second 1, on both 0.
+  std::vector<int> on(static_cast<std::size_t>(from.place().job_size()), 0);
   for (const int rank : from.place().ranks.all()) ++on[static_cast<std::size_t>(rank)];
   for (const int rank : to.place().ranks.all()) --on[static_cast<std::size_t>(rank)];
   for (std::size_t rank = 0; rank < on.size(); ++rank) {
