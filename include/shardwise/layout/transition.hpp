@@ -46,6 +46,11 @@ constexpr bool convertible(Placement from, Placement to) {
 
 namespace detail {
 
+/// The axes of more than one rank on which two layouts differ.
+constexpr AxisSet changed_axes(const Layout& from, const Layout& to, const MeshSizes& sizes) {
+  return axes_where(from.axes, [&](int axis) { return from[axis] != to[axis] && sizes[axis] > 1; });
+}
+
 /// Do the axes of `moving` end their lists in `from`, and does the rest begin the lists of `to`?
 constexpr bool keeps_outer_blocks(const Layout& from, const Layout& to, AxisSet moving, AxisSet active) {
   for (int axis = 0; axis < from.axes; ++axis) {

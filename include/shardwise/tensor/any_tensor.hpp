@@ -11,7 +11,6 @@
 /// auto same = a.as<X>(x.mesh());     // and back
 /// ```
 
-#include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/tensor/parts.hpp>
 
 namespace shardwise::detail {
@@ -100,11 +99,6 @@ constexpr AnyTensor owned(AnyTensor x, MemoryUse use) {
     std::memcpy(copy.buffer->data, x.buffer->data, static_cast<std::size_t>(x.buffer->bytes));
   }
   return copy;
-}
-
-/// The axes of more than one rank on which two layouts differ.
-constexpr AxisSet changed_axes(const Layout& from, const Layout& to, const MeshSizes& sizes) {
-  return axes_where(from.axes, [&](int axis) { return from[axis] != to[axis] && sizes[axis] > 1; });
 }
 
 /// This rank's part of `x` in the layout `to`, which cuts it further: a copy, counted as `use`; `x` itself if that has

@@ -54,14 +54,13 @@ class Transfer final : public UnderWay {
  public:
   constexpr Transfer(AnyTensor from, const Step& step, DataType travels)
       : from_(std::move(from)),
-        kind_(step.kind),
         exchange_(from_.mesh, travels,
                   {step.kind, step.axes, pending_op(from_.layout, step.axes), MemoryUse::activation}) {
-    if (kind_ == Collective::none) {
+    if (step.kind == Collective::none) {
       to_ = changed_locally(std::move(from_), step.to);
       return;
     }
-    if (kind_ == Collective::all_reduce && from_.buffer.unique()) {
+    if (step.kind == Collective::all_reduce && from_.buffer.unique()) {
       to_ = from_.relaid(step.to);  // in place
     } else {
       to_ = from_.unwritten(step.to, MemoryUse::activation);
@@ -70,18 +69,17 @@ class Transfer final : public UnderWay {
   }
 
   constexpr void start(bool background) {
-    if (kind_ != Collective::none) exchange_.start(background);
+    if (exchange_.way().kind != Collective::none) exchange_.start(background);
   }
   /// Waits if need be, and returns the tensor in the new layout.
   constexpr AnyTensor finish() override {
-    if (kind_ != Collective::none) exchange_.finish();
+    if (exchange_.way().kind != Collective::none) exchange_.finish();
     from_ = AnyTensor();
     return std::exchange(to_, AnyTensor());
   }
 
  private:
   AnyTensor from_, to_;
-  Collective kind_;
   Exchange exchange_;
 };
 
