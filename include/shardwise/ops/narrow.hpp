@@ -43,29 +43,19 @@ struct NarrowOp {
 
   template <class T, int Rank>
   void forward(View<T, Rank> y, void*, View<const T, Rank> x) const {
-    const auto [outer, row, wide] = extents<Rank>(x);
+    const auto [outer, wide, row, all] = detail::folded(x, detail::dimension(Dim, Rank));
     for (Index i = 0; i < outer; ++i) {
       kernel::copy(kept.size * row, x.data + (i * wide + kept.begin) * row, y.data + i * kept.size * row);
     }
   }
   template <class T, int Rank>
   void pull_back(View<const T, Rank> dy, View<const T, Rank>, const void*, Input<T, Rank> x) const {
-    const auto [outer, row, wide] = extents<Rank>(x);
+    const auto [outer, wide, row, all] = detail::folded(x, detail::dimension(Dim, Rank));
     kernel::fill<T>(x.elements(), 0, x.gradient);
     for (Index i = 0; i < outer; ++i) {
       kernel::copy(kept.size * row, dy.data + i * kept.size * row,
                    x.gradient + (i * wide + kept.begin) * row);
     }
-  }
-
- private:
-  struct Extents {
-    Index outer, row, wide;
-  };
-  template <int Rank, class X>
-  static Extents extents(const X& x) {
-    constexpr int dim = detail::dimension(Dim, Rank);
-    return {x.extent(0, dim), x.extent(dim + 1, Rank), x.extent(dim, dim + 1)};
   }
 };
 

@@ -83,6 +83,16 @@ constexpr bool has_dimension(int dim, int rank) { return dim >= -rank && dim < r
 
 constexpr int dimension(int dim, int rank) { return dim < 0 ? dim + rank : dim; }
 
+/// A block as [outer, n, inner], where n is the dimension.
+struct Folded {
+  Index outer, n, inner;
+  double all;  ///< the global n
+};
+template <class T, int Rank>
+Folded folded(const View<T, Rank>& x, int dim) {
+  return {x.extent(0, dim), x.size[dim], x.extent(dim + 1, Rank), static_cast<double>(x.shape[dim])};
+}
+
 }  // namespace detail
 
 }  // namespace shardwise

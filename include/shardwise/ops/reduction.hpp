@@ -25,12 +25,6 @@ namespace detail {
 /// Instead of a dimension: reduce over all.
 inline constexpr int all_dimensions = 1 << 20;
 
-/// A block as [outer, n, inner], of which n is reduced.
-struct Folded {
-  Index outer, n, inner;
-  double all;  ///< the global n
-};
-
 /// Each says how a block is reduced: `forward`, `pull_back`, and what the signature has to know.
 
 template <bool Mean>
@@ -145,9 +139,7 @@ struct ReductionOp {
     if constexpr (all) {
       return {1, x.elements(), 1, static_cast<double>(elements(x.shape))};
     } else {
-      constexpr int dim = detail::dimension(Dim, Rank);
-      return {x.extent(0, dim), x.extent(dim, dim + 1), x.extent(dim + 1, Rank),
-              static_cast<double>(x.shape[dim])};
+      return detail::folded(x, detail::dimension(Dim, Rank));
     }
   }
 };

@@ -15,6 +15,7 @@
 
 #include <shardwise/autograd/abstract.hpp>
 #include <shardwise/layout/propagation.hpp>
+#include <shardwise/ops/operation.hpp>
 
 namespace shardwise {
 
@@ -71,15 +72,7 @@ struct Leading<First, Second, Rest...> {
   using type = typename Leading<Second, Rest...>::type;
 };
 
-/// Which of some operands are parameters: a bit for each.
-template <class... X>
-constexpr unsigned parameters_among() {
-  unsigned set = 0, bit = 1;
-  ((set |= OperandTraits<X>::tracked && !OperandTraits<X>::on_tape ? bit : 0, bit <<= 1), ...);
-  return set;
-}
-
-/// Operands may be errors themselves.
+/// `Parameters`: the operands that are one. Operands may be errors themselves.
 template <class Op, bool Tracked, unsigned Parameters, class... X>
 struct Result : FirstError<X...> {};
 template <class Op, bool Tracked, unsigned Parameters, TensorType... X>
@@ -150,7 +143,9 @@ template <class Op, class... X>
 struct ResultOfOperands {};
 template <class Op, Operand... X>
 struct ResultOfOperands<Op, X...> {
-  using Y = typename Result<Op, any_tracked<X...>, parameters_among<X...>(), tensor_of<X>...>::type;
+  static constexpr unsigned parameters =
+      operands_where({OperandTraits<X>::tracked && !OperandTraits<X>::on_tape...});
+  using Y = typename Result<Op, any_tracked<X...>, parameters, tensor_of<X>...>::type;
   using type = std::conditional_t<(AbstractOperand<X> || ...), abstract_result<Y, X...>, Y>;
 };
 

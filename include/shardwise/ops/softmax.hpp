@@ -34,14 +34,13 @@ struct SoftmaxOp {
 
   template <class T, int Rank>
   static void forward(View<T, Rank> y, void*, View<const T, Rank> x) {
-    constexpr int dim = detail::dimension(Dim, Rank);
-    kernel::softmax(x.extent(0, dim), x.extent(dim, dim + 1), x.extent(dim + 1, Rank), x.data, y.data);
+    const auto [outer, n, inner, all] = detail::folded(x, detail::dimension(Dim, Rank));
+    kernel::softmax(outer, n, inner, x.data, y.data);
   }
   template <class T, int Rank>
   static void pull_back(View<const T, Rank> dy, View<const T, Rank> y, const void*, Input<T, Rank> x) {
-    constexpr int dim = detail::dimension(Dim, Rank);
-    kernel::softmax_backward(y.extent(0, dim), y.extent(dim, dim + 1), y.extent(dim + 1, Rank), y.data,
-                             dy.data, x.gradient);
+    const auto [outer, n, inner, all] = detail::folded(y, detail::dimension(Dim, Rank));
+    kernel::softmax_backward(outer, n, inner, y.data, dy.data, x.gradient);
   }
 };
 

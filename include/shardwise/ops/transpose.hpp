@@ -52,16 +52,8 @@ struct TransposeOp {
   /// `size`: the extents of the target.
   template <class T, int Rank>
   static void copy(const Shape<Rank>& size, const T* from, T* to, bool accumulate) {
-    Shape<Rank> target{}, source{};
-    const auto from_size = shape(size);
-    Index to_stride = 1, from_stride = 1;
-    for (int dim = Rank; dim-- > 0;) {
-      target[dim] = to_stride;
-      source[dim] = from_stride;
-      to_stride *= size[dim];
-      from_stride *= from_size[dim];
-    }
-    source = shape(source);
+    const Shape<Rank> target = detail::row_major_strides(size);
+    const Shape<Rank> source = shape(detail::row_major_strides(shape(size)));
     if (accumulate) {
       kernel::add_box(Rank, size.data(), from, source.data(), to, target.data());
     } else {
