@@ -275,17 +275,11 @@ class Optimizer {
     if (detail::wide(type) != type && update.master_weights)
       detail::make_zeros(state.master, detail::wide(type), mesh, count);
     if (!gradient->data) return;
-    const auto apply_to = type == DataType::f32   ? &apply<float>
-                          : type == DataType::f64 ? &apply<double>
-                                                  : &apply<Eigen::bfloat16>;
-    apply_to(update, count, parameter->data, gradient->data, state);
-  }
-  template <class T>
-  static void apply(const Update& update, Index count, void* parameter, const void* gradient,
-                    const ParameterState& state) {
-    auto* master = state.master ? static_cast<kernel::compute_t<T>*>(state.master->data) : nullptr;
-    const kernel::Updated<T> values{static_cast<T*>(parameter), master};
-    update.apply(count, values, static_cast<const T*>(gradient), state);
+    detail::with_floating(type, [&]<class T>(T) {
+      auto* master = state.master ? static_cast<kernel::compute_t<T>*>(state.master->data) : nullptr;
+      const kernel::Updated<T> values{static_cast<T*>(parameter->data), master};
+      update.apply(count, values, static_cast<const T*>(gradient->data), state);
+    });
   }
 
   Update update_;

@@ -91,12 +91,9 @@ class Schedule {
     }
     if (decay == Decay::constant) return peak;
     if (step >= steps) return floor;
-    if (decay == Decay::linear) {
-      return floor +
-             (peak - floor) * (static_cast<double>(steps - step) / static_cast<double>(steps - warmup));
-    }
-    const double way = static_cast<double>(step - warmup) / static_cast<double>(steps - warmup);
-    return floor + (peak - floor) * (1 + cosine(way)) / 2;
+    const auto all = static_cast<double>(steps - warmup);
+    if (decay == Decay::linear) return floor + (peak - floor) * (static_cast<double>(steps - step) / all);
+    return floor + (peak - floor) * (1 + cosine(static_cast<double>(step - warmup) / all)) / 2;
   }
 
  private:
