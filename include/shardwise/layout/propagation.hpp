@@ -82,9 +82,8 @@ constexpr Propagated propagate(const Signature& op, const OperandPlacements& at)
   return {finished > 0 ? reduced : replicate};
 }
 
-/// The legal operand placements nearest to `at`: the fewest operands changed, and those by what is free, then
-/// by what is cheap. `rule` maps placements to what propagates; `ranks` are the operands'. Used only to word
-/// an error.
+/// The legal operand placements nearest to `at`: the fewest operands changed, and those by what is free, then by what
+/// is cheap. `rule` maps placements to what propagates; `ranks` are the operands'. Used only to word an error.
 template <class Rule>
 constexpr OperandPlacements nearest_legal(Rule rule, const Array<int, max_operands>& ranks, int count,
                                           const OperandPlacements& at) {

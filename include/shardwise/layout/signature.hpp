@@ -13,7 +13,6 @@
 /// ```
 /// An index that the result lacks is contracted: cut into blocks, it leaves a pending reduction.
 
-#include <array>
 #include <string_view>
 
 #include <shardwise/layout/index.hpp>
@@ -39,16 +38,12 @@ struct Indices {
     for (int i = 0; i < count; ++i) result = result.then(static_cast<char>(first + i));
     return result;
   }
-  constexpr Indices then(char letter) const {
-    Indices result = *this;
-    result.letters[result.rank++] = letter;
-    return result;
-  }
   constexpr Indices then(const Indices& more) const {
     Indices result = *this;
-    for (int i = 0; i < more.rank; ++i) result = result.then(more[i]);
+    for (int i = 0; i < more.rank; ++i) result.letters[result.rank++] = more[i];
     return result;
   }
+  constexpr Indices then(char letter) const { return then(std::string_view(&letter, 1)); }
   constexpr Indices without(char letter) const {
     Indices result;
     for (int i = 0; i < rank; ++i) {
