@@ -16,8 +16,7 @@
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/nn/linear.hpp>
 #include <shardwise/nn/project.hpp>
-#include <shardwise/ops/attention.hpp>
-#include <shardwise/parallel/prepare_module.hpp>
+#include <shardwise/parallel/context_parallel.hpp>
 
 namespace shardwise {
 
@@ -42,13 +41,6 @@ constexpr void check_heads_suffice(const Layout& layout, const MeshSizes& sizes,
 }
 
 }  // namespace detail
-
-/// `attention` as a module, which has no parameters: for styles that redistribute q, k and v (parallel/context_parallel.hpp).
-struct InnerAttention : Module<InnerAttention> {
-  /// q, k and v; documents, if there are any; `AttentionOptions`.
-  constexpr auto forward(const auto&... arguments) const { return attention(arguments...); }
-  constexpr void visit(auto&&) {}
-};
 
 /// `Inner`: a style for the attention itself, such as `Ulysses<cp>`.
 template <class MeshType, class T = float, ParallelStyle In = ColwiseParallel<tp>,

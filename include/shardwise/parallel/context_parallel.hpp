@@ -23,10 +23,18 @@
 /// heads: `UlyssesShared`. Where `tp` shards heads as well, `cp` is to its right in the mesh, so that each rank keeps heads of its
 /// own; where `tp` shards sequences as well (`SequenceParallel`), `cp` is to its left, and `GatherKeys` goes with it.
 
+#include <shardwise/ops/attention.hpp>
 #include <shardwise/parallel/plan.hpp>
 #include <shardwise/parallel/prepare_module.hpp>
 
 namespace shardwise {
+
+/// `attention` as a module, which has no parameters: for styles that redistribute q, k and v.
+struct InnerAttention : Module<InnerAttention> {
+  /// q, k and v; documents, if there are any; `AttentionOptions`.
+  constexpr auto forward(const auto&... arguments) const { return attention(arguments...); }
+  constexpr void visit(auto&&) {}
+};
 
 template <StyleAxes Axes = cp>
 using GatherKeys = PrepareModuleInput<Axes, Unchanged, Reduced, Reduced>;
