@@ -3,17 +3,15 @@
 #pragma once
 
 /// @file
-/// The signature of an operation: which dimensions of its operands and of its result are the same index,
-/// which of them may be cut into blocks, and how the operation treats pending sums. It is all that placement
-/// propagation needs to know about an operation. Letters name the indices, as in `einsum`:
+/// The signature of an operation: which dimensions of its operands and of its result are the same index, which of them
+/// may be cut into blocks, and how the operation treats pending sums. It is all that placement propagation needs to know
+/// about an operation. Letters name the indices, as in `einsum`:
 ///
 /// ```
 /// constexpr Signature matmul = Signature::of("rk", "ok", "ro").linear_in_each();
 /// constexpr Signature softmax = Signature::of("rc", "rc").whole('c');
 /// ```
 /// An index that the result lacks is contracted: cut into blocks, it leaves a pending reduction.
-
-#include <string_view>
 
 #include <shardwise/layout/index.hpp>
 #include <shardwise/layout/placement.hpp>
@@ -27,10 +25,9 @@ struct Indices {
   Array<char, max_rank> letters{};
   int rank = 0;
 
-  constexpr Indices() = default;
-  constexpr Indices(const char* text) : Indices(std::string_view(text)) {}
-  constexpr Indices(std::string_view text) {
-    for (char letter : text) letters[rank++] = letter;
+  constexpr Indices(char letter) : letters{letter}, rank(1) {}
+  constexpr Indices(const char* text = "") {
+    for (; *text != 0; ++text) letters[rank++] = *text;
   }
   /// The first `count` letters from 'first' on: the leading dimensions of a tensor of any rank.
   static constexpr Indices range(char first, int count) {
@@ -43,7 +40,6 @@ struct Indices {
     for (int i = 0; i < more.rank; ++i) result.letters[result.rank++] = more[i];
     return result;
   }
-  constexpr Indices then(char letter) const { return then(std::string_view(&letter, 1)); }
   constexpr Indices without(char letter) const {
     Indices result;
     for (int i = 0; i < rank; ++i) {
