@@ -30,6 +30,11 @@ constexpr const char* name_of(DataType type) {
   return in_their_order[static_cast<int>(type)];
 }
 
+constexpr const char* name_of(ReduceOp op) {
+  constexpr const char* in_their_order[] = {"sum", "max", "min"};
+  return in_their_order[static_cast<int>(op)];
+}
+
 /// What `data_type` says of a type that nobody has mapped.
 struct NoDataType {};
 

@@ -53,6 +53,10 @@ struct Elements {
   const OwnReduction* own = nullptr;  ///< then neither the type nor the operation says anything
 };
 
+inline std::string text_of(const Elements& elements) {
+  return elements.own ? text({"structs of ", elements.width, " bytes"}) : name_of(elements.type);
+}
+
 /// MPI's names for an `M` and for its `combine`, made at the first use. Never freed: they are small, and MPI may be
 /// gone when statics die.
 template <Reducible M>

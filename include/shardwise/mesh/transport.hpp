@@ -36,15 +36,6 @@ struct Call {
   Index bytes() const { return (kind == Collective::all_reduce ? count : sum_of(counts)) * elements.width; }
 };
 
-constexpr const char* name_of(ReduceOp op) {
-  constexpr const char* in_their_order[] = {"sum", "max", "min"};
-  return in_their_order[static_cast<int>(op)];
-}
-
-inline std::string text_of(const Elements& elements) {
-  return elements.own ? text({"structs of ", elements.width, " bytes"}) : name_of(elements.type);
-}
-
 /// "all_reduce of 12 f32 (sum) over tp"
 inline std::string text_of(const Call& call) {
   std::string words = call.name();
