@@ -163,12 +163,10 @@ class Pipeline {
     if (!(max_norm >= 0)) {
       detail::fail({"clip_gradients: max_norm is ", max_norm, ", which must be 0 or more"});
     }
-    detail::NormOfRanks own(false);
     const auto [first, second] = copies(stages);
-    for (detail::ParameterCell* cell : detail::distinct(detail::parameters_of(stages))) {
-      if (!second || cell != &*second->cell()) own.count(*cell);  // a parameter counts once
-    }
-    double norm = own.finish();
+    detail::ParameterList own = detail::parameters_of(stages);
+    if (second) std::erase(own, &*second->cell());  // a parameter counts once
+    double norm = detail::norm_of(own, false);
     if (job_.template size<Axis>() > 1) {
       const double squares = over_stages(norm * norm, Phase::optimizer);
       norm = std::is_constant_evaluated() ? 0 : std::sqrt(squares);

@@ -37,65 +37,53 @@ class NonFiniteError : public std::runtime_error {
 
 namespace detail {
 
-/// Counts the elements of a module's parameters and of their finished gradients that are NaN, or infinite.
+/// The parameters with NaNs or infinities: of the counts of each, two are of its values, and two of its gradient, which is `kind` 1.
+inline std::string text_of_non_finite(const char* what, const std::vector<NamedParameter>& parameters,
+                                      const std::vector<std::int64_t>& counts, std::size_t kind) {
+  constexpr std::size_t most = 8;
+  std::string list;
+  std::size_t bad = 0;
+  for (std::size_t n = 0; n < parameters.size(); ++n) {
+    const std::size_t i = kind == 0 ? n : parameters.size() - 1 - n;
+    const std::int64_t nans = counts[4 * i + 2 * kind], infinities = counts[4 * i + 2 * kind + 1];
+    if (nans + infinities == 0 || ++bad > most) continue;
+    list += (bad > 1 ? ", " : "") + parameters[i].name + " (";
+    if (nans > 0) list += std::to_string(nans) + " NaN";
+    if (nans > 0 && infinities > 0) list += ", ";
+    if (infinities > 0) list += std::to_string(infinities) + " infinite";
+    list += ")";
+  }
+  if (bad == 0) return "";
+  if (bad > most) list += ", and " + std::to_string(bad - most) + " more";
+  return text({"NaN or infinite ", what, " in ", bad, " of ", parameters.size(), " parameters: ", list});
+}
+
+/// "NaN or infinite values in 1 of 9 parameters: tokens.weight (1 NaN); NaN or infinite gradients in 2 of 9 parameters:
+/// head.weight (1 NaN, 2 infinite), norm.weight (1 NaN)": values in the order in which a forward pass comes by, finished
+/// gradients in that of a backward pass; empty if there are none. Collective.
 template <class = void>
-class NonFiniteElements {
- public:
-  void count(const NamedParameter& parameter) {
-    names_.push_back(parameter.name);
-    ParameterCell& cell = *parameter.cell;
-    cell.await();  // it may still be on its way
-    mesh_ = &cell.stored.mesh;
-    add(cell, cell.set && !mesh_->dry(), cell.stored);
-    add(cell, cell.finished.filled() && !mesh_->dry(), cell.finished_gradient());
-  }
-
-  /// Adds up those of all ranks. Collective.
-  void finish() {
-    if (!mesh_ || mesh_->dry()) return;
-    PhaseScope phase(mesh_->recorder(), Phase::optimizer);
-    mesh_->all_reduce(counts_.data(), static_cast<Index>(counts_.size()), DataType::i64, ReduceOp::sum);
-  }
-
-  /// "NaN or infinite values in 1 of 9 parameters: tokens.weight (1 NaN); NaN or infinite gradients in 2 of 9 parameters:
-  /// head.weight (1 NaN, 2 infinite), norm.weight (1 NaN)": values in the order in which a forward pass comes by,
-  /// gradients in that of a backward pass; empty if there are none.
-  std::string text() const {
-    const std::string values = text("values", 0), gradients = text("gradients", 1);
-    return values + (values.empty() || gradients.empty() ? "" : "; ") + gradients;
-  }
-
- private:
-  void add(const ParameterCell& cell, bool there, const AnyTensor& x) {
+std::string non_finite_elements(const std::vector<NamedParameter>& parameters) {
+  std::vector<std::int64_t> counts;
+  const auto add = [&](const ParameterCell& cell, bool there, const AnyTensor& x) {
     kernel::NonFinite here;
     if (there && x.counts_here()) here = cell.functions.count_non_finite(x.local_elements(), x.buffer->data);
-    counts_.insert(counts_.end(), {here.nans, here.infinities});
+    counts.insert(counts.end(), {here.nans, here.infinities});
+  };
+  for (const NamedParameter& parameter : parameters) {
+    ParameterCell& cell = *parameter.cell;
+    cell.await();  // it may still be on its way
+    if (cell.stored.mesh.dry()) return "";
+    add(cell, cell.set, cell.stored);
+    add(cell, cell.finished.filled(), cell.finished_gradient());
   }
-  std::string text(const char* what, std::size_t kind) const {
-    constexpr std::size_t most = 8;
-    std::string list;
-    std::size_t bad = 0;
-    for (std::size_t n = 0; n < names_.size(); ++n) {
-      const std::size_t i = kind == 0 ? n : names_.size() - 1 - n;
-      const std::int64_t nans = counts_[4 * i + 2 * kind], infinities = counts_[4 * i + 2 * kind + 1];
-      if (nans + infinities == 0 || ++bad > most) continue;
-      list += (bad > 1 ? ", " : "") + names_[i] + " (";
-      if (nans > 0) list += std::to_string(nans) + " NaN";
-      if (nans > 0 && infinities > 0) list += ", ";
-      if (infinities > 0) list += std::to_string(infinities) + " infinite";
-      list += ")";
-    }
-    if (bad == 0) return "";
-    if (bad > most) list += ", and " + std::to_string(bad - most) + " more";
-    return detail::text(
-        {"NaN or infinite ", what, " in ", bad, " of ", names_.size(), " parameters: ", list});
-  }
-
-  std::vector<std::string> names_;
-  std::vector<std::int64_t>
-      counts_;  // NaNs and infinities, of each parameter's values, then of its gradients
-  const MeshView* mesh_ = nullptr;
-};
+  if (parameters.empty()) return "";
+  const MeshView& mesh = parameters.back().cell->stored.mesh;
+  PhaseScope phase(mesh.recorder(), Phase::optimizer);
+  mesh.all_reduce(counts.data(), static_cast<Index>(counts.size()), DataType::i64, ReduceOp::sum);
+  const std::string values = text_of_non_finite("values", parameters, counts, 0);
+  const std::string gradients = text_of_non_finite("gradients", parameters, counts, 1);
+  return values + (values.empty() || gradients.empty() ? "" : "; ") + gradients;
+}
 
 constexpr bool is_finite(double x) { return x - x == 0; }
 inline std::string text_of_non_finite(double x) { return std::isnan(x) ? "NaN" : x > 0 ? "inf" : "-inf"; }
@@ -112,11 +100,9 @@ std::string find_non_finite(Module& module, double loss, double norm) {
   std::string text;
   if (!detail::is_finite(loss)) text = "the loss is " + detail::text_of_non_finite(loss);
   if (detail::is_finite(norm)) return text.empty() ? text : text + ", though all gradients are finite";
-  detail::NonFiniteElements<> found;
-  for (const auto& parameter : detail::distinct(detail::named_parameters_of(module))) found.count(parameter);
-  found.finish();
   if (!text.empty()) text += "; ";
-  const std::string elements = found.text();
+  const std::string elements =
+      detail::non_finite_elements(detail::distinct(detail::named_parameters_of(module)));
   if (!elements.empty()) return text + elements;
   return text + "the norm of the gradients is " + detail::text_of_non_finite(norm) +
          ", though those that are there now are finite";

@@ -18,58 +18,40 @@ namespace shardwise {
 
 namespace detail {
 
-/// The part of a norm that this rank knows, and the others', of the one mesh on which all parameters live.
-class NormOfRanks {
- public:
-  /// Σ x² or max |x|.
-  constexpr explicit NormOfRanks(bool maximum) : maximum_(maximum) {}
-
-  constexpr void count(ParameterCell& cell) {
-    const MeshView& mesh = cell.stored.mesh;
-    if (mesh_ && !(*mesh_ == mesh))
-      throw std::invalid_argument("gradient_norm: the module's parameters live on two different meshes");
-    mesh_ = &mesh;
-    const AnyTensor gradient = cell.finished_gradient();
-    if (!gradient || !gradient.counts_here()) return;
-    PhaseScope phase(mesh.recorder(), Phase::optimizer);
-    const Index elements = gradient.local_elements();
-    if (mesh.recorder()) mesh.recorder()->compute(2 * elements);
-    if (mesh.dry()) return;
-    if (maximum_) {
-      const double here = cell.functions.largest_magnitude(elements, gradient.buffer->data);
-      bits_ = std::max(bits_, std::bit_cast<std::int64_t>(here));
-    } else {
-      sum_ += cell.functions.sum_of_squares(elements, gradient.buffer->data);
-    }
-  }
-
-  /// The norm, the same on every rank. Collective.
-  constexpr double finish() {
-    if (!mesh_) return 0;
-    PhaseScope phase(mesh_->recorder(), Phase::optimizer);
-    if (maximum_) {
-      mesh_->all_reduce(&bits_, 1, DataType::i64, ReduceOp::max);
-    } else {
-      mesh_->all_reduce(&sum_, 1, DataType::f64, ReduceOp::sum);
-    }
-    if (mesh_->dry()) return 0;
-    return maximum_ ? std::bit_cast<double>(bits_) : std::sqrt(sum_);
-  }
-
- private:
-  bool maximum_;
-  double sum_ = 0;
-  /// Of the maximum. They order numbers from 0 on, and NaN above them: a maximum of the numbers would lose NaN.
-  std::int64_t bits_ = 0;
-  const MeshView* mesh_ = nullptr;
-};
-
-/// Of these parameters' gradients. Collective.
+/// The norm of these parameters' gradients, Σ x² or max |x|, the same on every rank of the one mesh on which they live.
+/// Collective.
 template <class = void>
 [[gnu::noinline]] constexpr double norm_of(const ParameterList& cells, bool maximum) {
-  NormOfRanks norm(maximum);
-  for (ParameterCell* cell : distinct(cells)) norm.count(*cell);
-  return norm.finish();
+  const MeshView* mesh = nullptr;
+  double sum = 0;
+  // Of the maximum. They order numbers from 0 on, and NaN above them: a maximum of the numbers would lose NaN.
+  std::int64_t bits = 0;
+  for (ParameterCell* cell : distinct(cells)) {
+    if (mesh && !(*mesh == cell->stored.mesh))
+      throw std::invalid_argument("gradient_norm: the module's parameters live on two different meshes");
+    mesh = &cell->stored.mesh;
+    const AnyTensor gradient = cell->finished_gradient();
+    if (!gradient || !gradient.counts_here()) continue;
+    PhaseScope phase(mesh->recorder(), Phase::optimizer);
+    const Index elements = gradient.local_elements();
+    if (mesh->recorder()) mesh->recorder()->compute(2 * elements);
+    if (mesh->dry()) continue;
+    if (maximum) {
+      const double here = cell->functions.largest_magnitude(elements, gradient.buffer->data);
+      bits = std::max(bits, std::bit_cast<std::int64_t>(here));
+    } else {
+      sum += cell->functions.sum_of_squares(elements, gradient.buffer->data);
+    }
+  }
+  if (!mesh) return 0;
+  PhaseScope phase(mesh->recorder(), Phase::optimizer);
+  if (maximum) {
+    mesh->all_reduce(&bits, 1, DataType::i64, ReduceOp::max);
+  } else {
+    mesh->all_reduce(&sum, 1, DataType::f64, ReduceOp::sum);
+  }
+  if (mesh->dry()) return 0;
+  return maximum ? std::bit_cast<double>(bits) : std::sqrt(sum);
 }
 
 /// Multiplies finished gradients whose norm is `norm`.
