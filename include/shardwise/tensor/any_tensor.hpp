@@ -101,18 +101,6 @@ constexpr AnyTensor owned(AnyTensor x, MemoryUse use) {
   return copy;
 }
 
-/// This rank's part of `x` in the layout `to`, which cuts it further: a copy, counted as `use`; `x` itself if that has
-/// the same blocks.
-constexpr AnyTensor cut(const AnyTensor& x, const Layout& to, MemoryUse use) {
-  if (changed_axes(x.layout, to, x.mesh.sizes()) == 0) return x.relaid(to);
-  AnyTensor part = x.unwritten(to, use);
-  if (!x.mesh.dry()) {
-    const AnyBox box = part.box();
-    copy_part(x.element_bytes(), box, x.buffer->data, x.box(), part.buffer->data, box);
-  }
-  return part;
-}
-
 /// A tensor on its way, whatever brings it.
 class UnderWay : public Pooled<UnderWay>, public Counted {
  public:

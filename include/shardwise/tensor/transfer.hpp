@@ -11,8 +11,9 @@
 
 namespace shardwise::detail {  // the machinery of redistribute
 
-/// A slice; or a term of a pending sum: what this rank contributes, in zeros.
-constexpr AnyTensor changed_locally(AnyTensor from, const Layout& to) {
+/// A slice; or a term of a pending sum: what this rank contributes, in zeros. A copy, counted as `use`; but the same block if
+/// that is the part.
+constexpr AnyTensor changed_locally(AnyTensor from, const Layout& to, MemoryUse use = MemoryUse::activation) {
   const MeshSizes &sizes = from.mesh.sizes(), &coordinates = from.mesh.coordinates();
   bool contributes = true, pending = false;
   for (int axis = 0; axis < to.axes; ++axis) {
@@ -22,7 +23,7 @@ constexpr AnyTensor changed_locally(AnyTensor from, const Layout& to) {
   }
   const AnyBox source = from.box(), target = from.relaid(to).box();
   if (source == target && contributes) return from.relaid(to);
-  AnyTensor result = from.unwritten(to, MemoryUse::activation);
+  AnyTensor result = from.unwritten(to, use);
   if (from.mesh.dry()) return result;
   const Index element = from.element_bytes();
   const AnyBox part = intersection(source, target);

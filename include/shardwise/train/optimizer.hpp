@@ -250,7 +250,7 @@ class Optimizer {
     const detail::AnyTensor& stored = cell.writable();
     if (!cell.layouts.updated_in_parts) return update(owned, mesh, stored.type, gradient, stored.buffer);
     const Layout part = cut_like(stored.layout, cell.layouts.finished);
-    const detail::AnyTensor own = detail::cut(stored, part, MemoryUse::gathered);
+    const detail::AnyTensor own = detail::changed_locally(stored, part, MemoryUse::gathered);
     update(owned, mesh, stored.type, gradient, own.buffer);
     if (gathers_->goes_alone(stored, stored.type)) gathers_->start();  // first comes what is needed first
     cell.carrier = &*gathers_;
