@@ -26,8 +26,8 @@ namespace shardwise {
 /// again whether it is complete does not wait.
 class Watchdog {
  public:
-  /// Collective, with the same number on all ranks. 0 seconds: there is none. Throws `std::invalid_argument` for a negative number, `std::runtime_error` where MPI
-  /// does not grant MPI_THREAD_MULTIPLE, `std::logic_error` where one is there already.
+  /// Collective, with the same number on all ranks. 0 seconds: there is none. Throws `std::invalid_argument` for a negative
+  /// number, `std::runtime_error` where MPI does not grant MPI_THREAD_MULTIPLE, `std::logic_error` where one is there already.
   Watchdog(const Communicator& ranks, double seconds) : seconds_(seconds) {
     if (!(seconds >= 0)) detail::fail({"Watchdog: ", seconds, " seconds; expected 0 or more"});
     if (seconds == 0 || ranks.size() == 1 || ranks.native() == MPI_COMM_NULL) return;

@@ -99,22 +99,19 @@ class CsvReader {
     int number = 0;
     for (; length < text.size() && text[length] >= '0' && text[length] <= '9'; ++length) {
       number = 10 * number + (text[length] - '0');
-      if (number > largest_) {
-        fail({"schedule: line ", line_, ", cell ", cell_, ": \"", text_,
-              "\": a complete table with so many stages or micro-batches would be larger"});
-      }
+      if (number > largest_) refuse("a complete table with so many stages or micro-batches would be larger");
     }
     if (length == 0) refuse();
     text.remove_prefix(length);
     return number;
   }
 
-  [[noreturn]] void refuse() const {
-    fail({"schedule: line ", line_, ", cell ", cell_, ": \"", text_, "\": expected ", expected});
+  [[noreturn]] void refuse(const char* why = expected) const {
+    fail({"schedule: line ", line_, ", cell ", cell_, ": \"", text_, "\": ", why});
   }
   static constexpr const char* expected =
-      "a stage, one of F, B, I, W, SEND_F, RECV_F, SEND_B and RECV_B, and a micro-batch, as in 0F3, or "
-      "(0F7;7B3)OVERLAP_F_B";
+      "expected a stage, one of F, B, I, W, SEND_F, RECV_F, SEND_B and RECV_B, and a micro-batch, as in "
+      "0F3, or (0F7;7B3)OVERLAP_F_B";
 
   std::string_view rest_, text_{};
   PipelineSchedule schedule_{};
