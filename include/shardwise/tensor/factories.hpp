@@ -51,12 +51,6 @@ constexpr auto empty(const MeshType& mesh, const Index (&shape)[Rank]) {
 template <class T, class... Placements, class MeshType, int Rank,
           IllFormed Why = detail::layout_problem<Rank, MeshType, Placements...>>
 Why empty(const MeshType&, const Index (&)[Rank]);  // see Why
-/// A scalar.
-template <class T, class... Placements, class MeshType>
-constexpr auto empty(const MeshType& mesh) {
-  return empty<T, Placements...>(mesh, Shape<0>{});
-}
-
 /// All elements equal to `value`. Not pending: a constant is the same term on every rank, not a term of a
 /// sum.
 template <class T, class... Placements, class MeshType, int Rank>
