@@ -60,20 +60,13 @@ constexpr bool names_projections(std::string_view entry) {
     return projects && names_module(entry, module.name, true);
   });
 }
-template <class Entry, int Rank, int Alpha>
-struct AdaptedUse {
-  using type = Entry;
-};
-template <FixedString Name, class Style, int Rank, int Alpha>
-  requires(names_projections(Name.view()))  //
-struct AdaptedUse<Use<Name, Style>, Rank, Alpha> {
-  using type = Use<Name, Lora<Style, Rank, Alpha>>;
-};
 template <class PlanType, int Rank, int Alpha>
 struct AdaptedPlan;
-template <class... Uses, int Rank, int Alpha>
-struct AdaptedPlan<Plan<Uses...>, Rank, Alpha> {
-  using type = PlanWith<Plan<typename AdaptedUse<Uses, Rank, Alpha>::type...>, Frozen>;
+template <FixedString... Names, class... Given, int Rank, int Alpha>
+struct AdaptedPlan<Plan<Use<Names, Given>...>, Rank, Alpha> {
+  template <FixedString Name, class Style>
+  using Adapted = std::conditional_t<names_projections(Name.view()), Lora<Style, Rank, Alpha>, Style>;
+  using type = PlanWith<Plan<Use<Names, Adapted<Names, Given>>...>, Frozen>;
 };
 template <class PlanType, class Extra, int Rank, int Alpha>
 struct AdaptedPlan<PlanWith<PlanType, Extra>, Rank, Alpha> {
@@ -117,11 +110,5 @@ using LlamaSequenceParallel =
 /// A plan such as the two above, with an adapter beside each of the seven linear layers of a layer, and all else frozen.
 template <class PlanType, int Rank, int Alpha = Rank>
 using LlamaAdapted = typename detail::AdaptedPlan<PlanType, Rank, Alpha>::type;
-
-/// How many of `ranks` tensor-parallel ranks can split the key/value heads, the size of `tp`; the others,
-/// `ranks / tp`, are the size of `kvr`.
-constexpr int key_value_ranks(int ranks, Index kv_heads) {
-  return static_cast<int>(std::gcd(static_cast<Index>(ranks), kv_heads));
-}
 
 }  // namespace shardwise
