@@ -80,6 +80,19 @@ inline constexpr bool any_tracked = any_on_tape<X...> && (OperandTraits<X>::trac
 
 namespace detail {
 
+/// `Y`, made from the operand `X`; or an error, because a gradient through a pending maximum is not defined.
+template <class X, class Y>
+struct Differentiable {
+  using type = Y;
+};
+template <class X, TensorType Y>
+  requires(OperandTraits<X>::tracked &&
+           !(has_cotangent(tensor_of<X>::layout) && has_cotangent(Y::layout)))  //
+struct Differentiable<X, Y> {
+  using type =
+      layout_error<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined, Got<tensor_of<X>>>;
+};
+
 template <class X>
 constexpr Tape* tape_of(const X& x) {
   if constexpr (OperandTraits<X>::on_tape) {

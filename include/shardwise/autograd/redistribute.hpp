@@ -53,19 +53,6 @@ class RedistributeNode final : public TapeNode {
   ResultSlot slot_;
 };
 
-/// `Y`, made from the operand `X`; or an error, because a gradient through a pending maximum is not defined.
-template <class X, class Y>
-struct Differentiable {
-  using type = Y;
-};
-template <class X, TensorType Y>
-  requires(OperandTraits<X>::tracked &&
-           !(has_cotangent(tensor_of<X>::layout) && has_cotangent(Y::layout)))  //
-struct Differentiable<X, Y> {
-  using type =
-      layout_error<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined, Got<tensor_of<X>>>;
-};
-
 template <class X, bool Tracked, class... Arguments>
 struct Redistributed<Var<X, Tracked>, Arguments...>
     : Differentiable<Var<X, Tracked>, redistributed<X, Arguments...>> {};

@@ -17,7 +17,7 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 
-#include <shardwise/autograd/var.hpp>
+#include <shardwise/autograd/differentiable.hpp>
 
 namespace shardwise {
 
