@@ -5,25 +5,11 @@
 /// @file
 /// A folder of files that appears when all of them are on the device, or not at all. One process makes it.
 
-#include <shardwise/checkpoint/manifest_file.hpp>
+#include <optional>
+
 #include <shardwise/io/file.hpp>
 
 namespace shardwise::detail {
-
-/// Throws `std::runtime_error` unless the model or the checkpoint in `folder` may go, for what is made from `source`.
-inline void check_replaceable(const Path& folder, const Path& source, bool replace) {
-  if (!replace) fail<std::runtime_error>({folder.string(), ": there already, and not empty"});
-  const Path inner = whole_path(source), outer = whole_path(folder);
-  if (std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end()) {
-    fail<std::runtime_error>({folder.string(), ": cannot be replaced, for ", source.string(), " lies in it"});
-  }
-  const bool holds_model = std::filesystem::is_regular_file(folder / "model.safetensors") ||
-                           std::filesystem::is_regular_file(folder / "model.safetensors.index.json");
-  if (!holds_model && !holds_checkpoint(folder)) {
-    fail<std::runtime_error>(
-        {folder.string(), ": is not replaced, for it holds neither a model nor a checkpoint"});
-  }
-}
 
 /// Creates an empty folder under a temporary name beside the target, in the place of those that killed processes left.
 /// `commit` gives it the target's name; else the destructor removes it.

@@ -3,8 +3,10 @@
 #pragma once
 
 /// @file
-/// The tensors of a Llama, as checkpoints have them and as Hugging Face's files do.
+/// What the ways between a checkpoint of a Llama and Hugging Face's files have in common: its tensors, as each of the two
+/// has them, and which folder may give way to a new one.
 
+#include <shardwise/checkpoint/manifest_file.hpp>
 #include <shardwise/mesh/dry_mesh.hpp>
 #include <shardwise/models/llama/files.hpp>
 
@@ -40,6 +42,21 @@ inline void set_torch_type(Json& config, StoredType type) {
   if (!config.is_object()) return;  // an error, which is told when it is read
   config["torch_dtype"] = *torch_name(type);
   if (config.contains("dtype")) config["dtype"] = config["torch_dtype"];
+}
+
+/// Throws `std::runtime_error` unless the model or the checkpoint in `folder` may go, for what is made from `source`.
+inline void check_replaceable(const Path& folder, const Path& source, bool replace) {
+  if (!replace) fail<std::runtime_error>({folder.string(), ": there already, and not empty"});
+  const Path inner = whole_path(source), outer = whole_path(folder);
+  if (std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end()) {
+    fail<std::runtime_error>({folder.string(), ": cannot be replaced, for ", source.string(), " lies in it"});
+  }
+  const bool holds_model = std::filesystem::is_regular_file(folder / "model.safetensors") ||
+                           std::filesystem::is_regular_file(folder / "model.safetensors.index.json");
+  if (!holds_model && !holds_checkpoint(folder)) {
+    fail<std::runtime_error>(
+        {folder.string(), ": is not replaced, for it holds neither a model nor a checkpoint"});
+  }
 }
 
 }  // namespace shardwise::detail
