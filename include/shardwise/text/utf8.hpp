@@ -86,3 +86,20 @@ class ByteAlphabet {
 inline constexpr ByteAlphabet byte_alphabet;
 
 }  // namespace shardwise::detail
+
+namespace shardwise {
+
+/// The offset where the first bytes are that are no UTF-8 character (surrogates and overlong forms are none), or a
+/// control character that is not white space; the text's size if there is none.
+inline std::size_t first_non_text(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const auto [character, length] = detail::character_at(text, i);
+    const bool white_space = character >= '\t' && character <= '\r';
+    const bool control = (character < 0x20 && !white_space) || character == 0x7f;
+    if (length == 0 || control) return i;
+    i += length;
+  }
+  return text.size();
+}
+
+}  // namespace shardwise
