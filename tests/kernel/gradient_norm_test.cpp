@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "shardwise/kernel/update.hpp"
+#include "shardwise/kernel/sums.hpp"
 
 namespace {
 

@@ -16,8 +16,8 @@
 #include <variant>
 
 #include <shardwise/kernel/arithmetic.hpp>
-#include <shardwise/kernel/fold.hpp>
 #include <shardwise/kernel/softmax.hpp>
+#include <shardwise/kernel/sums.hpp>
 
 namespace shardwise::kernel {
 

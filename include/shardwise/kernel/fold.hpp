@@ -3,15 +3,11 @@
 #pragma once
 
 /// @file
-/// Folding a run of numbers into one: sums, dot products, maxima. Floating-point addition is not associative,
-/// so a compiler keeps such a loop in order and scalar; here the order is spelled out: four vector registers
-/// take turns. Long sums are cut into chunks that are added in `double`.
-///
-///     float m = max(n, x);  double s = sum_squares(n, x);  float xy = dot(n, x, y);
+/// Folding a run of numbers into one. Floating-point addition is not associative, so a compiler keeps such a loop in
+/// order and scalar; here the order is spelled out: four vector registers take turns.
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include <shardwise/kernel/element.hpp>
 
@@ -88,53 +84,6 @@ void chunks(Index n, const T* x, const T* y, F f) {
   }
 }
 
-/// What is summed; see `fold`.
-struct Itself {
-  void operator()(auto& term, const auto& a, const auto&) const { term = a; }
-};
-struct Square {
-  void operator()(auto& term, const auto& a, const auto&) const { term = a * a; }
-};
-struct Product {
-  void operator()(auto& term, const auto& a, const auto& b) const { term = a * b; }
-};
-
-template <class Wide, class T, class F>
-double sum_of(Index n, const T* x, const T* y, F f) {
-  double total = 0;
-  chunks<Wide>(n, x, y, [&](Index count, const auto* a, const auto* b) {
-    const auto join = [](auto& so_far, const auto& term) { so_far += term; };
-    total += static_cast<double>(fold(count, Wide{0}, f, join, a, b));
-  });
-  return total;
-}
-
 }  // namespace detail
-
-template <class T>
-double sum(Index n, const T* x) {
-  return detail::sum_of<compute_t<T>>(n, x, x, detail::Itself{});
-}
-
-template <class T>
-double sum_squares(Index n, const T* x) {
-  return detail::sum_of<compute_t<T>>(n, x, x, detail::Square{});
-}
-
-template <class T>
-double dot(Index n, const T* x, const T* y) {
-  return detail::sum_of<compute_t<T>>(n, x, y, detail::Product{});
-}
-
-/// The largest element, -∞ if there is none. NaN may or may not be seen.
-template <class T>
-compute_t<T> max(Index n, const T* x) {
-  compute_t<T> result = -std::numeric_limits<compute_t<T>>::infinity();
-  detail::chunks<compute_t<T>>(n, x, x, [&](Index count, const auto* a, const auto* b) {
-    const auto join = [](auto& largest, const auto& term) { largest = term > largest ? term : largest; };
-    result = detail::fold(count, result, detail::Itself{}, join, a, b);
-  });
-  return result;
-}
 
 }  // namespace shardwise::kernel

@@ -10,7 +10,7 @@
 ///     layer normalization", 2019).
 
 #include <shardwise/kernel/element.hpp>
-#include <shardwise/kernel/fold.hpp>
+#include <shardwise/kernel/sums.hpp>
 
 namespace shardwise::kernel {
 

@@ -12,7 +12,7 @@
 
 #include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/kernel/element.hpp>
-#include <shardwise/kernel/fold.hpp>
+#include <shardwise/kernel/sums.hpp>
 
 namespace shardwise::kernel {
 

@@ -9,8 +9,8 @@
 
 #include <shardwise/kernel/element.hpp>
 #include <shardwise/kernel/elementary.hpp>
-#include <shardwise/kernel/fold.hpp>
 #include <shardwise/kernel/reduce.hpp>
+#include <shardwise/kernel/sums.hpp>
 
 namespace shardwise::kernel {
 

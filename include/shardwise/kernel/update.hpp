@@ -4,10 +4,9 @@
 
 /// @file
 /// The arithmetic of optimizer steps, on blocks: parameter, gradient and state lie alike. Sums and roots are
-/// computed in the state's type (`float` for bfloat16). Also what norms of gradients need, in `double`: squares
-/// of floats neither overflow nor vanish there.
+/// computed in the state's type (`float` for bfloat16).
 
-#include <shardwise/kernel/fold.hpp>
+#include <shardwise/kernel/element.hpp>
 
 namespace shardwise::kernel {
 
@@ -83,41 +82,6 @@ void adamw_update(Index n, const Updated<T>& parameter, const T* gradient, compu
     const C size = std::sqrt(square[i]) / f.correction2 + f.epsilon;
     parameter.set(i, parameter.value(i) * f.decay - rate * mean[i] / size);
   }
-}
-
-/// Σ x², of squares in `double`.
-template <class T>
-double sum_of_wide_squares(Index n, const T* x) {
-  return detail::sum_of<double>(n, x, x, detail::Square{});
-}
-
-/// The largest |x|, or 0; NaN if there is one. Without their signs, floating-point numbers are ordered as their
-/// bits are, and NaN above all.
-template <class T>
-double largest_magnitude(Index n, const T* x) {
-  using C = compute_t<T>;
-  using Bits = std::conditional_t<sizeof(C) == 8, std::int64_t, std::int32_t>;
-  Bits largest = 0;
-  for (Index i = 0; i < n; ++i) {
-    largest = std::max(largest, std::bit_cast<Bits>(widen(x[i])) & std::numeric_limits<Bits>::max());
-  }
-  return static_cast<double>(std::bit_cast<C>(largest));
-}
-
-struct NonFinite {
-  std::int64_t nans = 0, infinities = 0;
-};
-
-/// How many elements are NaN, and how many infinite.
-template <class T>
-NonFinite count_non_finite(Index n, const T* x) {
-  NonFinite found;
-  for (Index i = 0; i < n; ++i) {
-    const auto value = widen(x[i]);
-    found.nans += std::isnan(value);
-    found.infinities += std::isinf(value);
-  }
-  return found;
 }
 
 }  // namespace shardwise::kernel

@@ -9,7 +9,7 @@
 #include <shardwise/autograd/recipe.hpp>
 #include <shardwise/autograd/slot.hpp>
 #include <shardwise/kernel/random.hpp>
-#include <shardwise/kernel/update.hpp>
+#include <shardwise/kernel/sums.hpp>
 #include <shardwise/module/sharding.hpp>
 #include <shardwise/tensor/buckets.hpp>
 #include <shardwise/tensor/communicate_as.hpp>

@@ -21,6 +21,7 @@
 /// }
 /// ```
 
+#include <shardwise/kernel/sums.hpp>
 #include <shardwise/train/clip.hpp>
 
 namespace shardwise {

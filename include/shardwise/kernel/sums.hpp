@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// A run of numbers as one: sums, dot products, maxima. Long sums are cut into chunks that are added in `double`.
+///
+///     float m = max(n, x);  double s = sum_squares(n, x);  float xy = dot(n, x, y);
+
+#include <limits>
+
+#include <shardwise/kernel/fold.hpp>
+
+namespace shardwise::kernel {
+
+namespace detail {
+
+/// What is summed; see `fold`.
+struct Itself {
+  void operator()(auto& term, const auto& a, const auto&) const { term = a; }
+};
+struct Square {
+  void operator()(auto& term, const auto& a, const auto&) const { term = a * a; }
+};
+struct Product {
+  void operator()(auto& term, const auto& a, const auto& b) const { term = a * b; }
+};
+
+template <class Wide, class T, class F>
+double sum_of(Index n, const T* x, const T* y, F f) {
+  double total = 0;
+  chunks<Wide>(n, x, y, [&](Index count, const auto* a, const auto* b) {
+    const auto join = [](auto& so_far, const auto& term) { so_far += term; };
+    total += static_cast<double>(fold(count, Wide{0}, f, join, a, b));
+  });
+  return total;
+}
+
+}  // namespace detail
+
+template <class T>
+double sum(Index n, const T* x) {
+  return detail::sum_of<compute_t<T>>(n, x, x, detail::Itself{});
+}
+
+template <class T>
+double sum_squares(Index n, const T* x) {
+  return detail::sum_of<compute_t<T>>(n, x, x, detail::Square{});
+}
+
+template <class T>
+double dot(Index n, const T* x, const T* y) {
+  return detail::sum_of<compute_t<T>>(n, x, y, detail::Product{});
+}
+
+/// The largest element, -∞ if there is none. NaN may or may not be seen.
+template <class T>
+compute_t<T> max(Index n, const T* x) {
+  compute_t<T> result = -std::numeric_limits<compute_t<T>>::infinity();
+  detail::chunks<compute_t<T>>(n, x, x, [&](Index count, const auto* a, const auto* b) {
+    const auto join = [](auto& largest, const auto& term) { largest = term > largest ? term : largest; };
+    result = detail::fold(count, result, detail::Itself{}, join, a, b);
+  });
+  return result;
+}
+
+/// Σ x², of squares in `double`.
+template <class T>
+double sum_of_wide_squares(Index n, const T* x) {
+  return detail::sum_of<double>(n, x, x, detail::Square{});
+}
+
+/// The largest |x|, or 0; NaN if there is one. Without their signs, floating-point numbers are ordered as their
+/// bits are, and NaN above all.
+template <class T>
+double largest_magnitude(Index n, const T* x) {
+  using C = compute_t<T>;
+  using Bits = std::conditional_t<sizeof(C) == 8, std::int64_t, std::int32_t>;
+  Bits largest = 0;
+  for (Index i = 0; i < n; ++i) {
+    largest = std::max(largest, std::bit_cast<Bits>(widen(x[i])) & std::numeric_limits<Bits>::max());
+  }
+  return static_cast<double>(std::bit_cast<C>(largest));
+}
+
+struct NonFinite {
+  std::int64_t nans = 0, infinities = 0;
+};
+
+/// How many elements are NaN, and how many infinite.
+template <class T>
+NonFinite count_non_finite(Index n, const T* x) {
+  NonFinite found;
+  for (Index i = 0; i < n; ++i) {
+    const auto value = widen(x[i]);
+    found.nans += std::isnan(value);
+    found.infinities += std::isinf(value);
+  }
+  return found;
+}
+
+}  // namespace shardwise::kernel
