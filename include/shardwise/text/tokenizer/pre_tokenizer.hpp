@@ -5,73 +5,11 @@
 /// @file
 /// How a `tokenizer.json` cuts text into words.
 
-#include <shardwise/text/tokenizer/component.hpp>
-#include <shardwise/text/utf8.hpp>
+#include <shardwise/text/tokenizer/words.hpp>
 
 namespace shardwise::detail {
 
-/// Text cut into words, in order; what is in no word is dropped.
-struct Words {
-  struct Word {
-    std::size_t begin, end;
-    bool first;  // does it begin where the whole text begins?
-  };
-  std::string text;
-  std::vector<Word> words;
-  std::size_t longest = std::numeric_limits<std::size_t>::max();  // bytes that the text may become
-
-  std::string_view operator[](const Word& word) const {
-    return std::string_view(text).substr(word.begin, word.end - word.begin);
-  }
-};
 using PreTokenizer = std::function<void(Words&)>;
-
-/// Writes every word anew: f(word, is it the first?, where to add it).
-template <class F>
-void rewrite(Words& words, F f) {
-  std::string text;
-  text.reserve(words.text.size() + words.text.size() / 4);
-  for (Words::Word& word : words.words) {
-    const std::size_t begin = text.size();
-    f(words[word], word.first, text);
-    check_length(text.size(), words.longest);
-    word = {begin, text.size(), word.first};
-  }
-  words.text = std::move(text);
-}
-
-/// Where matches are, and what is between them, becomes words: matches are `isolated` or `removed`, joined to
-/// the word before or after, or matches in a row are one word.
-enum class SplitBehavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
-
-/// Cuts every word; `invert` swaps the matches and what is between them.
-inline void split(Words& words, const TextPattern& pattern, SplitBehavior behavior, bool invert = false) {
-  std::vector<Words::Word> result;
-  TextPattern::Scanner scan(pattern);
-  for (const Words::Word& word : words.words) {
-    bool begun = false, previous = false;
-    auto add = [&](std::size_t begin, std::size_t end, bool match) {
-      const bool joins = (behavior == SplitBehavior::contiguous && match == previous) ||
-                         (behavior == SplitBehavior::merged_with_previous && match && !previous) ||
-                         (behavior == SplitBehavior::merged_with_next && !match && previous);
-      if (begun && joins) {
-        result.back().end = word.begin + end;
-      } else if (!(match && behavior == SplitBehavior::removed)) {
-        result.push_back({word.begin + begin, word.begin + end, word.first && begin == 0});
-      }
-      begun = true;
-      previous = match;
-    };
-    std::size_t done = 0;
-    scan(words[word], [&](std::size_t from, std::size_t to) {
-      if (done < from) add(done, from, invert);
-      add(from, to, !invert);
-      done = to;
-    });
-    if (done < word.end - word.begin) add(done, word.end - word.begin, invert);
-  }
-  words.words = std::move(result);
-}
 
 inline SplitBehavior read_behavior(const JsonPart& part) {
   constexpr std::array names{"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"};
