@@ -5,7 +5,7 @@
 /// @file
 /// The picture of a step on one rank: what is computed and sent, when, and the memory in use.
 
-#include <shardwise/inspect/timeline.hpp>
+#include <shardwise/inspect/speeds.hpp>
 #include <shardwise/layout/svg.hpp>
 
 namespace shardwise {
