@@ -14,82 +14,12 @@
 /// cache that is damaged or of another version, and a file that is none, is an error, and stays as it is. Where the
 /// text is no more, `TokenCorpus::from_file` opens the cache alone.
 
-#include <shardwise/data/documents.hpp>
-#include <shardwise/data/token_corpus.hpp>
-#include <shardwise/io/file.hpp>
+#include <shardwise/data/token_cache.hpp>
 #include <shardwise/mesh/agreement.hpp>
-#include <shardwise/mesh/gather.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/text/byte_tokenizer.hpp>
 
 namespace shardwise {
-
-namespace detail {
-
-using Paths = std::vector<std::filesystem::path>;
-
-inline void check_not_empty(const Paths& paths, const TokenFileHeader& header) {
-  if (header.count > 0) return;
-  std::string names;
-  for (const Path& path : paths) names += (names.empty() ? "" : ", ") + path.string();
-  fail<std::runtime_error>({"there is no text in ", names});
-}
-
-/// A cache among the files of the text would be text the next time.
-inline void check_outside(const Paths& paths, const Path& cache) {
-  for (const Path& path : paths) {
-    const Path name = whole_path(cache).lexically_relative(whole_path(path));
-    if (name.empty() || *name.begin() == "..") continue;
-    const bool hidden = std::any_of(name.begin(), name.end(), [](const Path& part) {
-      return part != "." && part.string().starts_with('.');
-    });
-    if (!hidden) {
-      fail<std::runtime_error>({cache.string(), ": the cache would lie in ", path.string(),
-                                ", whose files are the text; name another place, or a hidden file"});
-    }
-  }
-}
-
-template <TextEncoder Encoder>
-TokenCorpus tokens_in_memory(const Paths& paths, const Encoder& tokenizer) {
-  std::vector<char> bytes;
-  const TokenFileHeader header = tokenise(documents_of(paths), tokenizer, [&](std::string_view packed) {
-    bytes.insert(bytes.end(), packed.begin(), packed.end());
-  });
-  check_not_empty(paths, header);
-  return TokenCorpus(header, std::move(bytes));
-}
-
-template <TextEncoder Encoder>
-void write_cache(const Paths& paths, const std::vector<Document>& documents, const Encoder& tokenizer,
-                 const Path& cache) {
-  TemporaryFile temporary(cache, temporary_token());
-  auto end = static_cast<Index>(sizeof(TokenFileHeader));
-  const TokenFileHeader header = tokenise(documents, tokenizer, [&](std::string_view packed) {
-    temporary.file().write(packed, end);
-    end += std::ssize(packed);
-  });
-  check_not_empty(paths, header);
-  temporary.file().write({reinterpret_cast<const char*>(&header), sizeof header}, 0);
-  temporary.commit();
-}
-
-/// On return the cache is whole and up to date.
-template <TextEncoder Encoder>
-void prepare_cache(const Paths& paths, const Encoder& tokenizer, const Path& cache) {
-  check_outside(paths, cache);
-  const std::vector<Document> documents = documents_of(paths);
-  if (std::filesystem::exists(cache)) {
-    const File file(cache, O_RDONLY);
-    const TokenFileHeader header = read_token_header(file);
-    const bool same_tokenizer = header.tokenizer == tokenizer.fingerprint() &&
-                                header.vocabulary == static_cast<std::uint64_t>(tokenizer.vocabulary());
-    if (same_tokenizer && header.corpus == fingerprint_of(documents)) return check_tokens(file);
-  }
-  write_cache(paths, documents, tokenizer, cache);
-}
-
-}  // namespace detail
 
 /// The tokens of files, and of all files below folders (in the order of their names, hidden ones left out): each file
 /// is a document, which must be text, encoded with `tokenizer.encode(text)`, and ends with the tokenizer's end token if

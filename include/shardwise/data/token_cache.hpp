@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The tokens of documents, kept in memory, or in a file, the cache, that is made anew when it is out of date.
+
+#include <shardwise/data/documents.hpp>
+
+namespace shardwise::detail {
+
+using Paths = std::vector<std::filesystem::path>;
+
+inline void check_not_empty(const Paths& paths, const TokenFileHeader& header) {
+  if (header.count > 0) return;
+  std::string names;
+  for (const Path& path : paths) names += (names.empty() ? "" : ", ") + path.string();
+  fail<std::runtime_error>({"there is no text in ", names});
+}
+
+/// A cache among the files of the text would be text the next time.
+inline void check_outside(const Paths& paths, const Path& cache) {
+  for (const Path& path : paths) {
+    const Path name = whole_path(cache).lexically_relative(whole_path(path));
+    if (name.empty() || *name.begin() == "..") continue;
+    const bool hidden = std::any_of(name.begin(), name.end(), [](const Path& part) {
+      return part != "." && part.string().starts_with('.');
+    });
+    if (!hidden) {
+      fail<std::runtime_error>({cache.string(), ": the cache would lie in ", path.string(),
+                                ", whose files are the text; name another place, or a hidden file"});
+    }
+  }
+}
+
+template <TextEncoder Encoder>
+TokenCorpus tokens_in_memory(const Paths& paths, const Encoder& tokenizer) {
+  std::vector<char> bytes;
+  const TokenFileHeader header = tokenise(documents_of(paths), tokenizer, [&](std::string_view packed) {
+    bytes.insert(bytes.end(), packed.begin(), packed.end());
+  });
+  check_not_empty(paths, header);
+  return TokenCorpus(header, std::move(bytes));
+}
+
+template <TextEncoder Encoder>
+void write_cache(const Paths& paths, const std::vector<Document>& documents, const Encoder& tokenizer,
+                 const Path& cache) {
+  TemporaryFile temporary(cache, temporary_token());
+  auto end = static_cast<Index>(sizeof(TokenFileHeader));
+  const TokenFileHeader header = tokenise(documents, tokenizer, [&](std::string_view packed) {
+    temporary.file().write(packed, end);
+    end += std::ssize(packed);
+  });
+  check_not_empty(paths, header);
+  temporary.file().write({reinterpret_cast<const char*>(&header), sizeof header}, 0);
+  temporary.commit();
+}
+
+/// On return the cache is whole and up to date.
+template <TextEncoder Encoder>
+void prepare_cache(const Paths& paths, const Encoder& tokenizer, const Path& cache) {
+  check_outside(paths, cache);
+  const std::vector<Document> documents = documents_of(paths);
+  if (std::filesystem::exists(cache)) {
+    const File file(cache, O_RDONLY);
+    const TokenFileHeader header = read_token_header(file);
+    const bool same_tokenizer = header.tokenizer == tokenizer.fingerprint() &&
+                                header.vocabulary == static_cast<std::uint64_t>(tokenizer.vocabulary());
+    if (same_tokenizer && header.corpus == fingerprint_of(documents)) return check_tokens(file);
+  }
+  write_cache(paths, documents, tokenizer, cache);
+}
+
+}  // namespace shardwise::detail
