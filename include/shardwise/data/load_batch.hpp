@@ -16,7 +16,7 @@
 /// ```
 
 #include <shardwise/data/document_rows.hpp>
-#include <shardwise/tensor/tensor.hpp>
+#include <shardwise/data/loaded_batch.hpp>
 
 namespace shardwise {
 
@@ -26,69 +26,6 @@ concept TokenSource = requires(const T& tokens, Index begin, std::span<std::int3
   { tokens.size() } -> std::convertible_to<Index>;
   tokens.copy(begin, to);
 };
-
-namespace detail {
-
-/// Where positions lie on axes along which sequences are sharded, such as `cp`.
-template <class MeshType>
-constexpr Layout rows_over_data_axes(Placement positions) {
-  using AxesOf = typename MeshType::AxesOf;
-  return Layout::by_axis(MeshType::axes, [=](int axis) {
-    if (!AxesOf::data[axis]) return replicate;
-    return AxesOf::sequence[axis] ? positions : shard(0);
-  });
-}
-
-}  // namespace detail
-
-/// Token ids [sequences, length]: `Shard<0>` on axes that are `data`, but `Shard<1>` on those along which sequences are
-/// sharded, such as `cp`; `Replicate` on the others.
-template <class MeshType>
-using TokenIds =
-    tensor_with<std::int32_t, 2, MeshType, packed(detail::rows_over_data_axes<MeshType>(shard(1)))>;
-/// The same for numbers of documents, which are whole rows.
-template <class MeshType>
-using DocumentNumbers =
-    tensor_with<std::int32_t, 2, MeshType, packed(detail::rows_over_data_axes<MeshType>(replicate))>;
-
-/// The sequences of a micro-batch, [batch / micro_batches, length] each.
-template <class MeshType>
-struct LoadedBatch {
-  TokenIds<MeshType> inputs;
-  TokenIds<MeshType>
-      targets;        ///< one token further on; `ignore_index` where there is none, beside the input 0
-  Index counted = 0;  ///< targets that are not `ignore_index`, of all ranks and the *whole* step
-  /// Of packed rows, the number of each token's document; -1: padding.
-  std::optional<DocumentNumbers<MeshType>> documents = {};
-};
-
-namespace detail {
-
-/// fill(sequence, inputs, targets, documents) writes a whole row; `documents` are null unless they are wanted.
-template <class MeshType, class Fill>
-constexpr LoadedBatch<MeshType> load_rows(const MeshType& mesh, const BatchSampler& sampler, Index step,
-                                          Index micro, Index counted, bool with_documents, Fill fill) {
-  const Index length = sampler.options().length;
-  const Shape<2> shape{sampler.micro_batch(), length};
-  LoadedBatch<MeshType> batch{TokenIds<MeshType>(mesh, shape), TokenIds<MeshType>(mesh, shape), counted, {}};
-  if (with_documents) batch.documents.emplace(mesh, shape);
-  if constexpr (!MeshType::dry) {
-    const Range own = batch.inputs.box().range(0), positions = batch.inputs.box().range(1);
-    std::int32_t* inputs = batch.inputs.writable().data;
-    std::int32_t* targets = batch.targets.writable().data;
-    std::int32_t* documents = with_documents ? batch.documents->writable().data : nullptr;
-    std::vector<std::int32_t> row(static_cast<std::size_t>(2 * length));
-    for (const auto sequence : sampler.sequences(step, micro) | ranges::views::slice(own.begin, own.end())) {
-      fill(sequence, row.data(), row.data() + length, documents);
-      inputs = std::copy_n(row.data() + positions.begin, positions.size, inputs);
-      targets = std::copy_n(row.data() + length + positions.begin, positions.size, targets);
-      if (documents) documents += length;
-    }
-  }
-  return batch;
-}
-
-}  // namespace detail
 
 /// Loads a micro-batch of a step; nothing is sent. What the next step reads is asked of the device meanwhile, if the corpus
 /// has `read_ahead`. On a dry mesh nothing is read. Throws `std::invalid_argument`, on all ranks alike, for a step or
