@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// From files into parameters: those of a module, or of the parts of one that the ranks have.
+
+#include <set>
+
+#include <shardwise/mesh/agreement.hpp>
+#include <shardwise/weights/ranks.hpp>
+#include <shardwise/weights/tensors_of_all.hpp>
+#include <shardwise/weights/weights.hpp>
+
+namespace shardwise {
+
+struct LoadOptions {
+  /// From a parameter's path ("blocks.0.attention.wq.weight") to its tensor's name in the file; without it
+  /// they are the same. Two parameters may have one tensor.
+  std::function<std::string(std::string_view)> name_of = {};
+  /// Which tensors of the file may remain unused; without it none may.
+  std::function<bool(std::string_view)> may_be_surplus = {};
+};
+
+namespace detail {
+
+/// A tensor that is not there, or does not fit, is a problem; `names` are those of the parameters' tensors.
+inline void check_fit(const std::vector<NamedParameter>& parameters, const std::vector<std::string>& names,
+                      const Weights& weights, Problems& problems) {
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const AnyTensor& stored = parameters[i].cell->stored;
+    std::string why = weights.problem(names[i], stored.type, stored.extents());
+    if (!why.empty() && names[i] != parameters[i].name) why += " (parameter " + parameters[i].name + ")";
+    if (!why.empty()) problems.add(std::move(why));
+  }
+}
+/// So is one that nothing wants; `used` are the names of the others, a line each.
+inline void check_used(std::string_view used, const Weights& weights, const LoadOptions& options,
+                       Problems& problems) {
+  std::set<std::string_view> names;
+  while (!used.empty()) names.insert(take_part(used, '\n'));
+  for (const SafetensorsFile& file : weights.files()) {
+    for (const StoredTensor& tensor : file.tensors()) {
+      if (names.contains(tensor.name)) continue;
+      if (options.may_be_surplus && options.may_be_surplus(tensor.name)) continue;
+      problems.add(file.path().string() + ": tensor \"" + tensor.name + "\" is no parameter of the module");
+    }
+  }
+}
+
+/// Gives parameters their values: those of a module; or, if it is divided over the ranks, those of each rank's part. Of
+/// several names of one the first counts; the others may be there.
+inline Index load_parameters(const Communicator& ranks, const std::vector<NamedParameter>& all, bool divided,
+                             const std::filesystem::path& path, const LoadOptions& options) {
+  const std::vector<NamedParameter> parameters = distinct(all);
+  Problems problems;
+  std::optional<Weights> weights;
+  std::vector<std::string> names;  // of the parameters' tensors
+  std::string used;                // those, and their other names
+  problems.guard([&] {
+    for (const NamedParameter& each : all) used += renamed(options.name_of, each.name) + '\n';
+    for (const NamedParameter& each : parameters) names.push_back(renamed(options.name_of, each.name));
+    weights.emplace(path);
+    check_fit(parameters, names, *weights, problems);
+  });
+  if (divided) {
+    const bool tells = !parameters.empty() && is_first_rank(parameters.front().cell->stored.mesh);
+    used = gather_texts(ranks, tells ? used : "");
+  }
+  problems.guard([&] {
+    if (weights) check_used(used, *weights, options, problems);
+  });
+  problems.throw_together(ranks, "load_weights");
+  together(ranks, "load_weights", [&] {
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const AnyTensor x = parameters[i].cell->writable();
+      weights->read_bytes(names[i], view_of(x), x.rank, x.type);
+    }
+  });
+  return weights->bytes_read();
+}
+
+}  // namespace detail
+
+}  // namespace shardwise
