@@ -5,11 +5,7 @@
 /// @file
 /// How a Llama is divided into the stages of a pipeline.
 
-#include <algorithm>
-#include <utility>
-#include <vector>
-
-#include <shardwise/models/llama/config.hpp>
+#include <shardwise/models/llama/stage_borders.hpp>
 #include <shardwise/schedule/costs.hpp>
 
 namespace shardwise {
@@ -30,7 +26,7 @@ struct LlamaPart {
     if (stage < 0 || stage >= stages) {
       detail::fail<std::out_of_range>({"LlamaPart: there is no stage ", stage, " of ", stages});
     }
-    return between(halves_before(config.checked(), rank_of_stage), static_cast<std::size_t>(stage));
+    return between(detail::halves_before(config.checked(), rank_of_stage), static_cast<std::size_t>(stage));
   }
   /// What one micro-batch takes in it, in layers: a third of a layer goes to each of forward, backward of inputs and of weights; the
   /// head is in the forward alone, as `LinearCrossEntropyLoss` has its gradients there.
@@ -44,7 +40,7 @@ struct LlamaPart {
   /// Of each stage of a pipeline, divided as by `of`; messages as by `LlamaConfig::message_in_layers`.
   template <class = void>
   static constexpr Costs costs(const LlamaConfig& config, const std::vector<int>& rank_of_stage) {
-    const std::vector<Index> begins = halves_before(config.checked(), rank_of_stage);
+    const std::vector<Index> begins = detail::halves_before(config.checked(), rank_of_stage);
     Costs costs{.message = config.message_in_layers()};
     for (std::size_t stage = 0; stage < rank_of_stage.size(); ++stage) {
       costs.stages.push_back(between(begins, stage).costs(config));
@@ -63,70 +59,6 @@ struct LlamaPart {
     part.begins_with_mlp = first % 2 != 0;
     part.ends_with_attention = last % 2 != 0;
     return part;
-  }
-  /// Of layers, before each stage, and in all.
-  template <class = void>
-  static constexpr std::vector<Index> halves_before(const LlamaConfig& config,
-                                                    const std::vector<int>& rank_of_stage) {
-    const std::size_t stages = rank_of_stage.size();
-    for (const int rank : rank_of_stage) {
-      if (rank < 0 || static_cast<std::size_t>(rank) >= stages) {
-        detail::fail<std::out_of_range>({"LlamaPart: a stage is on rank ", rank, "; expected 0 to ",
-                                         stages - 1, ", one for each of the stages"});
-      }
-    }
-    const double attention = config.attention_in_layers(), head = config.head_in_layers();
-    const auto layers = [=](Index halves) {
-      const Index whole = halves / 2;
-      return static_cast<double>(whole) + (halves % 2 != 0 ? attention : 0);
-    };
-    const double share = (static_cast<double>(config.layers) + head) / static_cast<double>(stages);
-    std::vector<Index> before(stages + 1, 2 * config.layers);
-    before[0] = 0;
-    for (std::size_t stage = 1; stage < stages; ++stage) {
-      const double wanted = share * static_cast<double>(stage);
-      Index& halves = before[stage];
-      while (halves > before[stage - 1] && layers(halves) + layers(halves - 1) > 2 * wanted) --halves;
-    }
-    std::vector<double> work(stages, 0);  // of each rank
-    const auto squares = [&] {            // their sum is the less the more alike they are
-      std::fill(work.begin(), work.end(), 0.0);
-      for (std::size_t stage = 0; stage < stages; ++stage) {
-        work.at(static_cast<std::size_t>(rank_of_stage[stage])) +=
-            layers(before[stage + 1]) - layers(before[stage]) + (stage + 1 == stages ? head : 0);
-      }
-      double sum = 0;
-      for (const double each : work) sum += each * each;
-      return sum;
-    };
-    double least = squares();
-    for (bool better = true; std::exchange(better, false);) {
-      std::vector<Index> best = before;
-      const auto attempt = [&] {
-        if (!std::is_sorted(before.begin(), before.end())) return;
-        const double sum = squares();
-        if (sum >= least * (1 - 1e-9)) return;
-        least = sum;
-        best = before;
-        better = true;
-      };
-      for (std::size_t first = 1; first < stages; ++first) {
-        for (const Index by : {1, -1}) {
-          before[first] += by;
-          attempt();
-          for (std::size_t second = first + 1; second < stages; ++second) {
-            for (const Index other_by : {1, -1}) {
-              before[second] += other_by;
-              attempt();
-              before[second] -= other_by;
-            }
-          }
-          before[first] -= by;
-        }
-      }
-      before = best;
-    }
-    return before;
   }
 };
 

@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Where the stages of a pipeline begin in a Llama, in half layers: the first half of a layer is its attention, the second
+/// its MLP.
+
+#include <shardwise/models/llama/config.hpp>
+
+namespace shardwise::detail {
+
+/// Half layers before each stage, and in all. Throws `std::out_of_range` for a rank that is none of as many as stages.
+template <class = void>
+constexpr std::vector<Index> halves_before(const LlamaConfig& config, const std::vector<int>& rank_of_stage) {
+  const std::size_t stages = rank_of_stage.size();
+  for (const int rank : rank_of_stage) {
+    if (rank < 0 || static_cast<std::size_t>(rank) >= stages) {
+      detail::fail<std::out_of_range>({"LlamaPart: a stage is on rank ", rank, "; expected 0 to ", stages - 1,
+                                       ", one for each of the stages"});
+    }
+  }
+  const double attention = config.attention_in_layers(), head = config.head_in_layers();
+  const auto layers = [=](Index halves) {
+    const Index whole = halves / 2;
+    return static_cast<double>(whole) + (halves % 2 != 0 ? attention : 0);
+  };
+  const double share = (static_cast<double>(config.layers) + head) / static_cast<double>(stages);
+  std::vector<Index> before(stages + 1, 2 * config.layers);
+  before[0] = 0;
+  for (std::size_t stage = 1; stage < stages; ++stage) {
+    const double wanted = share * static_cast<double>(stage);
+    Index& halves = before[stage];
+    while (halves > before[stage - 1] && layers(halves) + layers(halves - 1) > 2 * wanted) --halves;
+  }
+  std::vector<double> work(stages, 0);  // of each rank
+  const auto squares = [&] {            // their sum is the less the more alike they are
+    std::fill(work.begin(), work.end(), 0.0);
+    for (std::size_t stage = 0; stage < stages; ++stage) {
+      work.at(static_cast<std::size_t>(rank_of_stage[stage])) +=
+          layers(before[stage + 1]) - layers(before[stage]) + (stage + 1 == stages ? head : 0);
+    }
+    double sum = 0;
+    for (const double each : work) sum += each * each;
+    return sum;
+  };
+  double least = squares();
+  for (bool better = true; std::exchange(better, false);) {
+    std::vector<Index> best = before;
+    const auto attempt = [&] {
+      if (!std::is_sorted(before.begin(), before.end())) return;
+      const double sum = squares();
+      if (sum >= least * (1 - 1e-9)) return;
+      least = sum;
+      best = before;
+      better = true;
+    };
+    for (std::size_t first = 1; first < stages; ++first) {
+      for (const Index by : {1, -1}) {
+        before[first] += by;
+        attempt();
+        for (std::size_t second = first + 1; second < stages; ++second) {
+          for (const Index other_by : {1, -1}) {
+            before[second] += other_by;
+            attempt();
+            before[second] -= other_by;
+          }
+        }
+        before[first] -= by;
+      }
+    }
+    before = best;
+  }
+  return before;
+}
+
+}  // namespace shardwise::detail
