@@ -19,9 +19,8 @@
 #include <shardwise/checkpoint/contents.hpp>
 #include <shardwise/checkpoint/manifest_file.hpp>
 #include <shardwise/checkpoint/new_folder.hpp>
-#include <shardwise/io/large_files.hpp>
+#include <shardwise/io/direct_writer.hpp>
 #include <shardwise/mesh/agreement.hpp>
-#include <shardwise/mesh/gather.hpp>
 
 namespace shardwise {
 

@@ -16,11 +16,10 @@
 /// tokens.
 
 #include <array>
+#include <memory>
 
-#include <shardwise/io/file.hpp>
 #include <shardwise/io/fingerprint.hpp>
-#include <shardwise/io/large_files.hpp>
-#include <shardwise/layout/index.hpp>
+#include <shardwise/io/mapped_file.hpp>
 
 namespace shardwise::detail {
 
