@@ -13,6 +13,7 @@
 /// Index first = order(0);   // every number below 1000003 once
 /// ```
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 
@@ -20,9 +21,8 @@
 #include <range/v3/view/slice.hpp>
 #include <range/v3/view/transform.hpp>
 
-#include <shardwise/kernel/random.hpp>
+#include <shardwise/kernel/philox.hpp>
 #include <shardwise/layout/block.hpp>
-#include <shardwise/layout/index.hpp>
 #include <shardwise/layout/text.hpp>
 
 namespace shardwise {
@@ -80,7 +80,7 @@ class Permutation {
     return right * low_ + left;
   }
 
-  /// Digits are below 2^32, as n is below 2^63. The last counter word is 0 in all streams of kernel/random.hpp.
+  /// Digits are below 2^32, as n is below 2^63. The last counter word is 0 in all streams of kernel/philox.hpp.
   constexpr std::uint64_t random(std::uint32_t round, std::uint64_t digit) const {
     const auto words =
         kernel::philox({static_cast<std::uint32_t>(digit), static_cast<std::uint32_t>(number_),

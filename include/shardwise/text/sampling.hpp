@@ -10,10 +10,11 @@
 /// std::int32_t next = sample(logits, {.temperature = 0.8, .top_k = 40}, seed, position);
 /// ```
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
-#include <shardwise/kernel/random.hpp>
-#include <shardwise/layout/index.hpp>
+#include <shardwise/kernel/philox.hpp>
 #include <shardwise/layout/text.hpp>
 
 namespace shardwise {
