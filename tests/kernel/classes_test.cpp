@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "reference.hpp"
-#include "shardwise/kernel/arithmetic.hpp"
 #include "shardwise/kernel/cross_entropy.hpp"
+#include "shardwise/kernel/embedding.hpp"
 
 namespace {
 

@@ -7,6 +7,7 @@
 /// vocabulary, from a batch with far fewer tokens. It is kept as the tokens and the gradients of the rows that were
 /// looked up, which are less to send than a table of sums.
 
+#include <shardwise/kernel/embedding.hpp>
 #include <shardwise/tensor/any_tensor.hpp>
 
 namespace shardwise::detail {

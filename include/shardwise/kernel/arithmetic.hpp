@@ -3,10 +3,9 @@
 #pragma once
 
 /// @file
-/// Elementwise arithmetic on blocks of n elements, and on rows: one against every row of a block, and those of a table
-/// by their ids. An output of the former may be one of the inputs; otherwise blocks do not overlap.
+/// Elementwise arithmetic on blocks of n elements, of which an output may be one of the inputs; and a row against every
+/// row of a block.
 
-#include <algorithm>
 #include <cstring>
 #include <functional>
 
@@ -83,67 +82,6 @@ void accumulate_scaled(Index n, compute_t<T> s, const T* x, T* y) {
 template <class T>
 void add_rows(Index rows, Index cols, const T* bias, T* y) {
   for (Index r = 0; r < rows; ++r) accumulate(cols, bias, y + r * cols);
-}
-
-/// y[i, :] = table[ids[i] - first, :], or 0; ids: [count], of std::int32_t or std::int64_t; table: [rows, dim], of
-/// which this process owns the rows [first, first + rows). A row of another process gives zeros, so that the sum over
-/// the processes is the whole lookup.
-template <class T, class Id>
-void embedding(Index count, const Id* ids, Index first, Index rows, Index dim, const T* table, T* y) {
-  for (Index i = 0; i < count; ++i, y += dim) {
-    const Index row = static_cast<Index>(ids[i]) - first;
-    if (row >= 0 && row < rows) {
-      copy(dim, table + row * dim, y);
-    } else {
-      fill(dim, 0, y);
-    }
-  }
-}
-
-namespace detail {
-
-struct EmbeddingOrder;
-struct EmbeddingRow;
-
-}  // namespace detail
-
-/// dtable[ids[i] - first, :] += dy[i, :], in the order of i, for the ids of own rows. A row of bfloat16, to which
-/// frequent tokens add often, is added up in float and rounded once.
-template <class T, class Id>
-void embedding_backward(Index count, const Id* ids, Index first, Index rows, Index dim, const T* dy,
-                        T* dtable) {
-  const auto row_of = [=](Index i) { return static_cast<Index>(ids[i]) - first; };
-  const auto owned = [=](Index i) { return row_of(i) >= 0 && row_of(i) < rows; };
-  if constexpr (std::is_same_v<T, compute_t<T>>) {
-    for (Index i = 0; i < count; ++i) {
-      if (owned(i)) accumulate(dim, dy + i * dim, dtable + row_of(i) * dim);
-    }
-  } else {
-    Index* order = scratch<detail::EmbeddingOrder, Index>(count);
-    Index* const begin = order;
-    Index* end = order;
-    for (Index i = 0; i < count; ++i) {
-      if (owned(i)) *end++ = i;
-    }
-    std::sort(begin, end, [=](Index a, Index b) { return ids[a] != ids[b] ? ids[a] < ids[b] : a < b; });
-    auto* sum = scratch<detail::EmbeddingRow, compute_t<T>>(dim);
-    while (order < end) {
-      const Index row = row_of(*order);
-      std::fill_n(sum, dim, compute_t<T>{0});
-      accumulate_wide(dim, dtable + row * dim, sum);
-      for (; order < end && row_of(*order) == row; ++order) accumulate_wide(dim, dy + *order * dim, sum);
-      convert(dim, sum, dtable + row * dim);
-    }
-  }
-}
-
-/// The position of the first id outside [0, vocabulary), or -1.
-template <class Id>
-Index check_ids(Index count, const Id* ids, Index vocabulary) {
-  for (Index i = 0; i < count; ++i) {
-    if (ids[i] < 0 || static_cast<Index>(ids[i]) >= vocabulary) return i;
-  }
-  return -1;
 }
 
 }  // namespace shardwise::kernel

@@ -7,7 +7,7 @@
 /// are sharded gives columns; sharded tokens beside a `Reduced` table give rows; and a table whose vocabulary
 /// is sharded gives a pending sum, to which each rank contributes the rows that it owns.
 
-#include <shardwise/kernel/arithmetic.hpp>
+#include <shardwise/kernel/embedding.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 
