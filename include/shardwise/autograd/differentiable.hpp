@@ -5,8 +5,6 @@
 /// @file
 /// What can be differentiated.
 
-#include <shardwise/layout/diagnosis.hpp>
-
 #include <shardwise/autograd/var.hpp>
 #include <shardwise/layout/propagation.hpp>
 

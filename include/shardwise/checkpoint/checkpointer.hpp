@@ -23,7 +23,6 @@
 
 #include <shardwise/checkpoint/load.hpp>
 #include <shardwise/checkpoint/save.hpp>
-#include <shardwise/mesh/gather.hpp>
 
 namespace shardwise {
 

@@ -8,7 +8,6 @@
 
 #include <shardwise/checkpoint/manifest.hpp>
 #include <shardwise/layout/layout_text.hpp>
-#include <shardwise/module/parameters.hpp>
 #include <shardwise/weights/ranks.hpp>
 #include <shardwise/weights/tensors_of_all.hpp>
 

@@ -10,7 +10,6 @@
 #include <shardwise/checkpoint/contents.hpp>
 #include <shardwise/checkpoint/reader.hpp>
 #include <shardwise/mesh/agreement.hpp>
-#include <shardwise/mesh/gather.hpp>
 #include <shardwise/tensor/exchange.hpp>
 
 namespace shardwise {

@@ -8,7 +8,6 @@
 /// at multiples of `group_rows` of the whole tensor, whatever piece they are in.
 
 #include <charconv>
-#include <numeric>
 #include <set>
 
 #include <shardwise/io/json.hpp>

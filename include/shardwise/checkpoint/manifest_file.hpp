@@ -13,7 +13,6 @@
 /// The first checksum is that of the text of the manifest's object.
 
 #include <shardwise/checkpoint/manifest.hpp>
-#include <shardwise/io/file.hpp>
 #include <shardwise/io/fingerprint.hpp>
 
 namespace shardwise {

@@ -8,9 +8,6 @@
 #include <optional>
 
 #include <shardwise/data/token_corpus.hpp>
-#include <shardwise/io/file.hpp>
-#include <shardwise/io/fingerprint.hpp>
-#include <shardwise/layout/index.hpp>
 #include <shardwise/text/utf8.hpp>
 
 namespace shardwise {

@@ -23,7 +23,6 @@
 #include <random>
 #include <system_error>
 
-#include <shardwise/layout/index.hpp>
 #include <shardwise/layout/text.hpp>
 
 namespace shardwise {

@@ -10,7 +10,6 @@
 
 #include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/kernel/attention_blocks.hpp>
-#include <shardwise/kernel/element.hpp>
 #include <shardwise/kernel/sums.hpp>
 
 namespace shardwise::kernel {

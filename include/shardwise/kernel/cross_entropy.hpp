@@ -15,9 +15,7 @@
 #include <numeric>
 #include <variant>
 
-#include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/kernel/softmax.hpp>
-#include <shardwise/kernel/sums.hpp>
 
 namespace shardwise::kernel {
 

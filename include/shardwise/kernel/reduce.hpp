@@ -11,7 +11,6 @@
 ///     sum_backward(outer, n, inner, dy, 1 / n, dx);   // of the mean
 
 #include <shardwise/kernel/arithmetic.hpp>
-#include <shardwise/kernel/element.hpp>
 #include <shardwise/kernel/sums.hpp>
 
 namespace shardwise::kernel {

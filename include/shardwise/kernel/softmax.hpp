@@ -7,10 +7,8 @@
 /// so that nothing overflows. Elements of -∞ (masked ones) get 0; if all are -∞, all get 0, where a division
 /// by the sum would give NaN.
 
-#include <shardwise/kernel/element.hpp>
 #include <shardwise/kernel/elementary.hpp>
 #include <shardwise/kernel/reduce.hpp>
-#include <shardwise/kernel/sums.hpp>
 
 namespace shardwise::kernel {
 

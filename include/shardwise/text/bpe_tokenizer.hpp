@@ -19,7 +19,6 @@
 #include <optional>
 #include <unordered_map>
 
-#include <shardwise/layout/text.hpp>
 #include <shardwise/text/utf8.hpp>
 
 namespace shardwise {

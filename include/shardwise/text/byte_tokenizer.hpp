@@ -14,7 +14,6 @@
 #include <optional>
 
 #include <shardwise/io/fingerprint.hpp>
-#include <shardwise/layout/index.hpp>
 #include <shardwise/layout/text.hpp>
 
 namespace shardwise {

@@ -15,10 +15,6 @@
 ///
 /// It needs PCRE2: link `shardwise::tokenizer`. It is in no umbrella header, as JSON is dear to compile.
 
-#include <shardwise/io/file.hpp>
-#include <shardwise/io/fingerprint.hpp>
-#include <shardwise/io/json.hpp>
-#include <shardwise/layout/index.hpp>
 #include <shardwise/text/byte_tokenizer.hpp>
 #include <shardwise/text/tokenizer/tokenizer_file.hpp>
 

@@ -15,8 +15,6 @@
 #include <deque>
 
 #include <shardwise/mesh/agreement.hpp>
-#include <shardwise/mesh/gather.hpp>
-#include <shardwise/tensor/any_tensor.hpp>
 #include <shardwise/weights/output_files.hpp>
 #include <shardwise/weights/tensors_of_all.hpp>
 

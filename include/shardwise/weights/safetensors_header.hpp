@@ -11,7 +11,6 @@
 ///     the rest    the elements, row-major and little-endian; offsets count from here
 
 #include <shardwise/io/json.hpp>
-#include <shardwise/layout/text.hpp>
 #include <shardwise/weights/stored_type.hpp>
 
 namespace shardwise {

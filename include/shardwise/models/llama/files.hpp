@@ -16,8 +16,6 @@
 #include <shardwise/models/llama/config_file.hpp>
 #include <shardwise/models/llama/model.hpp>
 #include <shardwise/module/stages.hpp>
-#include <shardwise/weights/load_weights.hpp>
-#include <shardwise/weights/save_weights.hpp>
 
 namespace shardwise {
 

@@ -13,7 +13,6 @@
 /// load_checkpoint("runs/7/base", model_alone);
 /// ```
 
-#include <shardwise/checkpoint/new_folder.hpp>
 #include <shardwise/checkpoint/reader.hpp>
 #include <shardwise/checkpoint/save.hpp>
 #include <shardwise/models/llama/tensors.hpp>

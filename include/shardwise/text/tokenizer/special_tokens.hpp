@@ -7,7 +7,6 @@
 /// those that are put around it.
 
 #include <shardwise/text/tokenizer/component.hpp>
-#include <shardwise/text/utf8.hpp>
 
 namespace shardwise::detail {
 

@@ -7,7 +7,6 @@
 
 #include <shardwise/text/bpe_tokenizer.hpp>
 #include <shardwise/text/tokenizer/component.hpp>
-#include <shardwise/text/utf8.hpp>
 
 namespace shardwise::detail {
 

@@ -6,12 +6,9 @@
 /// A `tokenizer.json` as a whole: text to tokens and back.
 
 #include <shardwise/layout/block.hpp>
-#include <shardwise/text/bpe_tokenizer.hpp>
-#include <shardwise/text/tokenizer/component.hpp>
 #include <shardwise/text/tokenizer/pre_tokenizer.hpp>
 #include <shardwise/text/tokenizer/special_tokens.hpp>
 #include <shardwise/text/tokenizer/text_steps.hpp>
-#include <shardwise/text/utf8.hpp>
 
 namespace shardwise::detail {
 
