@@ -65,9 +65,6 @@ static_assert(stored_as(DataType::bf16) == StoredType::bf16 && stored_as(DataTyp
 
 namespace detail {
 
-template <class T>
-inline constexpr bool is_floating = !std::is_integral_v<T>;
-
 /// In the order of `StoredType`; `void` is not converted.
 using StoredElements =
     std::tuple<std::uint8_t, std::uint8_t, std::int8_t, void, void, std::int16_t, std::uint16_t, Eigen::half,
@@ -112,7 +109,7 @@ template <class To, class From>
 To converted(From value) {
   if constexpr (std::is_same_v<To, From>) {
     return value;
-  } else if constexpr (!is_floating<To>) {
+  } else if constexpr (std::is_integral_v<To>) {
     if (!std::in_range<To>(value)) {
       fail<std::runtime_error>(
           {"the value ", value, " does not fit an integer of ", 8 * sizeof(To), " bits"});
