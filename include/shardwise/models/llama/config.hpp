@@ -89,10 +89,4 @@ struct LlamaConfig {
   }
 };
 
-/// How many of `ranks` tensor-parallel ranks can split the key/value heads, the size of `tp`; the others,
-/// `ranks / tp`, are the size of `kvr`.
-constexpr int key_value_ranks(int ranks, Index kv_heads) {
-  return static_cast<int>(std::gcd(static_cast<Index>(ranks), kv_heads));
-}
-
 }  // namespace shardwise
