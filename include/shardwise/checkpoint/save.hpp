@@ -213,7 +213,7 @@ class CheckpointSave {
     const std::vector<Index> lengths = gather(ranks_, bytes);
     problems_.guard([&] { text.resize(static_cast<std::size_t>(sum_of(lengths))); });
     give_up_on_problems();
-    gather(ranks_, mine, lengths, text);
+    ranks_.all_gather(mine.data(), text.data(), lengths, offsets_of(lengths), DataType::u8);
     return text;
   }
 
