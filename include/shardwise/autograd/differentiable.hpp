@@ -8,9 +8,7 @@
 #include <shardwise/autograd/var.hpp>
 #include <shardwise/layout/propagation.hpp>
 
-namespace shardwise {
-
-namespace detail {
+namespace shardwise::detail {
 
 template <class X>
 constexpr Reason why_no_loss() {
@@ -74,6 +72,4 @@ struct GradientProblem<Var<X>, Dy> {
   using type = typename decltype(type_of())::type;
 };
 
-}  // namespace detail
-
-}  // namespace shardwise
+}  // namespace shardwise::detail

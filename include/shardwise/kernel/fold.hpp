@@ -11,9 +11,7 @@
 
 #include <shardwise/kernel/element.hpp>
 
-namespace shardwise::kernel {
-
-namespace detail {
+namespace shardwise::kernel::detail {
 
 /// Sixteen floats or eight doubles, as the compilers of gcc's family know them: a register of AVX-512,
 /// several of a smaller machine.
@@ -84,6 +82,4 @@ void chunks(Index n, const T* x, const T* y, F f) {
   }
 }
 
-}  // namespace detail
-
-}  // namespace shardwise::kernel
+}  // namespace shardwise::kernel::detail
