@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// Adapters in files: in PEFT's form, and merged.
+
+#include "lora_reference.hpp"
+#include "outcome.hpp"
+#include "scratch_folder.hpp"
+
+namespace shardwise::testing {
+namespace {
+
+template <class PlanType>
+void check_merged(const LlamaMesh& mesh, const ScratchFolder& folder) {
+  Llama<LlamaMesh, PlanType, double> model(mesh, config());
+  load(model);
+  const auto ids = read_ids(mesh, "input_ids");
+  const auto logits = [&] {
+    Tape tape;
+    return whole(model(tape.constant(ids)).value());
+  };
+  const auto right = logits();
+  save_llama(model, folder / "merged", {.type = StoredType::f64});
+  CHECK(logits() == right);  // it stays as it is
+  Llama<LlamaMesh, TensorPlan, double> merged(mesh, config());
+  load_llama(merged, folder / "merged");
+  CHECK(error(whole(merged(ids)), right) < 1e-14);
+  load_llama(merged, references / "grouped" / "model.safetensors");
+  CHECK(error(whole(merged(ids)), right) > 1e-3);
+}
+
+TEST_CASE("the merged model computes the same") {
+  const ScratchFolder folder;
+  for (const LlamaMesh& mesh : llama_meshes(config())) {
+    INFO("dp ", mesh.size<dp>(), " tp ", mesh.size<tp>(), " kvr ", mesh.size<kvr>());
+    check_merged<PlanWith<Sequences, Zero<1, dp>>>(mesh, folder);
+    check_merged<PlanWith<Tensors, FullyShard<dp>>>(mesh, folder);
+  }
+}
+
+TEST_CASE("adapters in PEFT's form, from one mesh to another") {
+  const ScratchFolder folder;
+  const LlamaMesh mesh = llama_meshes(config()).back(), alone = llama_alone();
+  Llama<LlamaMesh, PlanWith<Tensors, FullyShard<dp>>, double> model(mesh, config());
+  load(model);
+  const Index written = save_adapters(model, folder / "new", as_peft);
+  CHECK(written > 0);
+  const Json config_file = read_json(folder / "new" / "adapter_config.json"),
+             theirs = read_json(references / "lora" / "adapter_config.json");
+  for (const auto& each : theirs.items()) {
+    const std::string& key = each.key();
+    const Json& value = each.value();
+    INFO(key);
+    if (key == "reference") continue;
+    if (key == "target_modules") {
+      CHECK(config_file.at(key) == Json{"down_proj", "o_proj", "q_proj", "v_proj"});
+    } else {
+      CHECK(config_file.at(key) == value);
+    }
+  }
+  const Weights ours(folder / "new" / "adapter_model.safetensors"),
+      right(references / "lora" / "adapter_model.safetensors");
+  CHECK(ours.files()[0].tensors().size() == right.files()[0].tensors().size());
+  for (const StoredTensor& tensor : right.files()[0].tensors()) {
+    INFO(tensor.name);
+    REQUIRE(ours.contains(tensor.name));
+    CHECK(ours.tensor(tensor.name).shape == tensor.shape);
+  }
+  Llama<LlamaMesh, Tensors, double> again(alone, config());
+  initialize(again, 1);
+  load_adapters(again, folder / "new", as_peft);
+  const auto from = detail::adapters_of(model).parameters, to = detail::adapters_of(again).parameters;
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    INFO(to[i].name);
+    CHECK(from[i].name == to[i].name);
+    CHECK(whole(from[i].cell->stored) == whole(to[i].cell->stored));
+  }
+}
+
+TEST_CASE("a layer is named by itself where others of its kind have no adapter") {
+  CHECK(detail::target_modules({"layers.0.up", "layers.1.up"}, {"layers.0.down", "layers.1.down"}) ==
+        std::vector<std::string>{"up"});
+  CHECK(detail::target_modules({"layers.0.up"}, {"layers.1.up"}) == std::vector<std::string>{"layers.0.up"});
+}
+
+TEST_CASE("adapters that do not fit are refused, on all ranks alike") {
+  const ScratchFolder folder;
+  const LlamaMesh mesh(world(), {any, 1, 1});
+  Llama<LlamaMesh, Tensors, double> model(mesh, config());
+  load(model);
+  const Json right = read_json(references / "lora" / "adapter_config.json");
+  const auto problem = [&](auto change) {
+    Json json = right;
+    change(json);
+    folder.file("adapter_config.json", json.dump());
+    const std::string message = error_of([&] { load_adapters(model, folder.path(), as_peft); });
+    world().barrier();
+    return message;
+  };
+  if (world().rank() == 0) {
+    std::filesystem::copy_file(references / "lora" / "adapter_model.safetensors",
+                               folder / "adapter_model.safetensors");
+  }
+  CHECK(problem([](Json&) {}) == "no error");
+  CHECK(has(problem([](Json& json) { json["r"] = 8; }),
+            "adapter_config.json: r: it is 8, expected 3, as the adapters of the model have"));
+  CHECK(has(problem([](Json& json) { json["lora_alpha"] = 16; }),
+            "adapter_config.json: lora_alpha: it is 16, expected 6, as the adapters of the model have"));
+  CHECK(has(problem([](Json& json) { json["peft_type"] = "IA3"; }),
+            "peft_type: it is \"IA3\", expected \"LORA\""));
+  CHECK(has(problem([](Json& json) { json["use_dora"] = true; }), "use_dora: it is true, expected false"));
+  CHECK(has(problem([](Json& json) { json["rank_pattern"] = {{"q_proj", 4}}; }), "rank_pattern: it is "));
+
+  const auto adapters_of_part = [&](LlamaConfig part) {
+    Llama<LlamaMesh, Tensors, double> other(mesh, part);
+    initialize(other, 1);
+    return error_of([&] { load_adapters(other, references / "lora", as_peft); });
+  };
+  LlamaConfig fewer = config(), narrower = config(), more = config();
+  --fewer.layers, ++more.layers, narrower.hidden = 30;
+  CHECK(has(adapters_of_part(fewer),
+            "tensor \"base_model.model.model.layers.1.mlp.down_proj.lora_A.weight\" is no parameter of the "
+            "module"));
+  CHECK(has(adapters_of_part(more),
+            "\"base_model.model.model.layers.2.self_attn.q_proj.lora_A.weight\": there is no such tensor"));
+  const std::string of_narrower = adapters_of_part(narrower);
+  INFO(of_narrower);
+  CHECK(has(of_narrower, "expected the shape [3 x 30], found [3 x 36]"));
+
+  Llama<LlamaMesh, TensorPlan, double> plain(mesh, config());
+  CHECK_THROWS_WITH_AS(load_adapters(plain, references / "lora", as_peft),
+                       "no layer of the module has an adapter", std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace shardwise::testing
