@@ -75,11 +75,11 @@ inline sw::PipelineSchedule schedule_of(const StepJob& job) {
       job.in_flight);
 }
 
-/// The sets of plans that are compiled, each in translation units of its own.
-enum class PlanSet : std::uint8_t { usual, seldom };
+/// The plans in halves that take about the same to compile, each in translation units of its own.
+enum class PlanSet : std::uint8_t { first, second };
 constexpr PlanSet set_of(const StepJob& job) {
-  const bool usual = job.lora_rank == 0 && job.embedding == EmbeddingStyle::vocabulary;
-  return usual ? PlanSet::usual : PlanSet::seldom;
+  const bool second = job.zero_level > 1 || job.embedding != EmbeddingStyle::vocabulary;
+  return second ? PlanSet::second : PlanSet::first;
 }
 
 /// Throws `std::invalid_argument` for options that no plan combines.
@@ -124,8 +124,8 @@ StepPlan plan_step(const StepJob& job, const JobSizes& coordinates, sw::EventLog
 template <class F>
 auto for_job(const StepJob& job, F f) {
   const auto of_type = [&]<class T>(T) {
-    if (set_of(job) == PlanSet::usual) return f.template operator()<T, PlanSet::usual>();
-    return f.template operator()<T, PlanSet::seldom>();
+    if (set_of(job) == PlanSet::first) return f.template operator()<T, PlanSet::first>();
+    return f.template operator()<T, PlanSet::second>();
   };
   return job.bf16 ? of_type(Eigen::bfloat16()) : of_type(float());
 }
