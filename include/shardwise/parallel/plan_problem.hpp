@@ -40,8 +40,9 @@ constexpr PlanFault plan_fault(Plan<Uses...>, const std::array<ModuleName, Count
   using PlanType = Plan<Uses...>;
   for (std::size_t entry = 0; entry < PlanType::size; ++entry) {
     const std::string_view name = PlanType::names[entry];
+    const bool one = !numbered_element(name).list.empty();
     const auto named = [&](const ModuleName& module) {
-      return names_module(name, module.name) || names_one(name, module.name, modules);
+      return names_module(name, module.name) || (one && names_one(name, module.name, modules));
     };
     if (std::none_of(modules.begin(), modules.end(), named)) {
       const auto distance = [&](const ModuleName& module) { return edit_distance(name, module.name); };
@@ -64,17 +65,18 @@ constexpr PlanFault plan_fault(Plan<Uses...>, const std::array<ModuleName, Count
     if (!among_others && !suits[entry](modules[m].kind))
       return {Reason::style_does_not_suit_the_module, entry, 0, m};
   }
-  for (std::size_t m = 0; m < Count; ++m) {  // of one element: an entry with its number
-    for (std::size_t entry = 0; entry < PlanType::size; ++entry) {
-      const std::string_view name = PlanType::names[entry];
+  for (std::size_t entry = 0; entry < PlanType::size; ++entry) {
+    const std::string_view name = PlanType::names[entry];
+    const NumberedElement element = numbered_element(name);
+    if (element.list.empty()) continue;
+    const bool pattern = name.substr(element.name.size()).find('*') != name.npos;
+    for (std::size_t m = 0; m < Count; ++m) {
       if (!names_one(name, modules[m].name, modules)) continue;
-      const bool pattern = name.substr(numbered_element(name).name.size()).find('*') != name.npos;
       if (!(pattern && !is_layer(modules[m].kind)) && !suits[entry](modules[m].kind))
         return {Reason::style_does_not_suit_the_module, entry, 0, m};
       for (std::size_t other = entry + 1; other < PlanType::size; ++other) {
         const std::string_view again = PlanType::names[other];
-        if (numbered_element(again).number == numbered_element(name).number &&
-            names_one(again, modules[m].name, modules))
+        if (numbered_element(again).number == element.number && names_one(again, modules[m].name, modules))
           return {Reason::plan_names_a_module_twice, entry, other, m};
       }
     }
