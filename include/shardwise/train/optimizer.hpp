@@ -37,6 +37,8 @@ class Optimizer {
   /// Throws `std::invalid_argument` for settings that make no sense, also if `reduction.last` is false.
   constexpr explicit Optimizer(Update update = {}, ReduceOptions reduction = {})
       : update_(update.checked()), reduction_(detail::finishing(reduction)) {}
+  Optimizer(Optimizer&&) noexcept = default;  // copies would share their moments
+  Optimizer& operator=(Optimizer&&) noexcept = default;
 
   /// The parameters that `chosen` says yes to, and that are in no earlier group, have settings of their own: those that
   /// the optimizer has now, after `change(settings)`. Their learning rate is `rate_factor` times the one of the
@@ -92,12 +94,14 @@ class Optimizer {
   Why backward_and_step(const Loss&, Module&);  // see Why
 
   /// The settings, to be changed between steps: of the parameters that are in no group, or of group `i`, counted in
-  /// the order in which they were added.
+  /// the order in which they were added. (A rate set here is that of these parameters alone: see `set_rate`.)
   constexpr Update& settings() { return update_; }
   Update& settings(std::size_t i) { return groups_.at(i).settings; }
-  /// Sets the learning rate: of a group, times its factor.
+  /// Sets the learning rate: of a group, times its factor. Throws `std::invalid_argument` for one that makes no sense.
   constexpr void set_rate(double rate) {
-    update_.rate = rate;
+    Update changed = update_;
+    changed.rate = rate;
+    update_ = changed.checked();
     for (Group& group : groups_) group.settings.rate = rate * group.rate_factor;
   }
   /// How many steps were made: the number of the next, counted from 0.
@@ -140,7 +144,7 @@ class Optimizer {
     double rate_factor = 1;
   };
   struct OwnedState {
-    const detail::ParameterCell* cell = nullptr;
+    Shared<detail::ParameterCell> cell;  ///< held: no other gets its address
     int group = -1;
     bool again = false;  ///< an earlier name of the parameter has its state
     ParameterState state;
@@ -173,7 +177,7 @@ class Optimizer {
     for (detail::ParameterCell* cell : cells) cell->seen = false;
     auto state = states_.begin();
     for (detail::ParameterCell* cell : cells) {
-      state->cell = cell;
+      state->cell = Shared<detail::ParameterCell>::to(*cell);
       state->again = std::exchange(cell->seen, true);
       ++state;
     }
@@ -201,7 +205,7 @@ class Optimizer {
   }
   constexpr void check_same(const detail::ParameterList& cells) const {
     std::size_t index = 0;
-    while (index < std::min(cells.size(), states_.size()) && cells[index] == states_[index].cell) ++index;
+    while (index < std::min(cells.size(), states_.size()) && cells[index] == &*states_[index].cell) ++index;
     if (index == cells.size() && index == states_.size()) return;
     detail::fail(
         {"an optimizer is for one module: parameter ", index, " is not the one of the steps before"});
