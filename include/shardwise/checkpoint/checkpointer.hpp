@@ -19,6 +19,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <thread>
 
 #include <shardwise/checkpoint/load.hpp>
@@ -88,7 +89,7 @@ class Checkpointer {
   /// Saves the contents as they are now, after `step` steps. First finishes the save before, if that is under way;
   /// returns what went wrong with it, or, in the foreground, with this one. If the folder has a checkpoint of more
   /// steps, which is then of another run, or of a part of this one that was given up, nothing is saved. If the device is
-  /// full, the oldest of `keep` checkpoints, but never the last, goes: the next save has its room.
+  /// full, the oldest checkpoint goes, but never the last: the next save has its room.
   [[nodiscard]] std::optional<std::string> save(std::int64_t step, const CheckpointContents& contents,
                                                 const Json& notes = {}) {
     auto problem = conclude();
@@ -183,12 +184,13 @@ class Checkpointer {
     if (!is_full) return problem;
     const auto failed = attempt([&] {
       on_first("the old checkpoints in ", [&] {
-        remove_old(options_.keep - 1);
+        const int there = static_cast<int>(checkpoints().size());
+        remove_old(std::clamp(there - 1, 1, options_.keep - 1));
         join(remover_);
       });
     });
-    return problem + (failed ? "; " + *failed
-                             : "; of the older ones the last " + std::to_string(options_.keep - 1) + " stay");
+    return problem +
+           (failed ? "; " + *failed : "; of the older ones the oldest goes, if it is not the only one");
   }
 
   /// What `work`, which fails on all ranks or on none, throws.

@@ -28,7 +28,11 @@ struct TargetDistribution {
   Index ignore_index = ignore_index_default;
   const double* weights = nullptr;  ///< of all classes; null: all are 1
 
-  double weight(Index c) const { return weights ? weights[c] : 1; }
+  /// 0 for what is no class: targets are read before they are checked.
+  double weight(Index c) const {
+    if (!weights) return 1;
+    return c >= 0 && c < classes ? weights[c] : 0;
+  }
   double all_weights() const {
     return weights ? std::accumulate(weights, weights + classes, 0.) : static_cast<double>(classes);
   }
@@ -226,7 +230,7 @@ double counted_weight(Index rows, const Id* targets, const TargetDistribution& e
   double sum = 0;
   for (Index r = 0; r < rows; ++r) {
     const auto target = static_cast<Index>(targets[r]);
-    if (target != expected.ignore_index) sum += expected.weights[target];
+    if (target != expected.ignore_index) sum += expected.weight(target);
   }
   return sum;
 }
