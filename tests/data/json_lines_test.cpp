@@ -406,6 +406,6 @@ TEST_CASE("a part of the documents is held out") {
   std::vector<TrainingDocument> one{counting(1, 2, 1)}, two{counting(1, 2, 1), counting(5, 2, 1)};
   CHECK(hold_out(two, 0.99, 1).size() == 1);
   CHECK_THROWS_WITH_AS(hold_out(one, 0.5, 1),
-                       "hold_out: 0.500000 of 1 documents: expected a part in (0, 1) of 2 or more",
+                       "hold_out: 0.5 of 1 documents: expected a part in (0, 1) of 2 or more",
                        std::invalid_argument);
 }

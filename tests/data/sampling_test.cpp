@@ -102,12 +102,12 @@ TEST_CASE("nonsense is an error") {
   auto refused = [&](const std::vector<double>& x, const SamplingOptions& options, const char* what) {
     CHECK_THROWS_WITH_AS(sample(x, options, 1, 2), doctest::Contains(what), std::invalid_argument);
   };
-  refused(two, {.temperature = -1}, "temperature -1.000000: expected");
+  refused(two, {.temperature = -1}, "temperature -1: expected");
   refused(two, {.temperature = nan}, "temperature nan: expected");
   refused(two, {.temperature = infinity}, "temperature inf: expected");
   refused(two, {.top_k = -1}, "top_k -1: expected");
-  refused(two, {.top_p = 0}, "top_p 0.000000: expected");
-  refused(two, {.top_p = 1.5}, "top_p 1.500000: expected");
+  refused(two, {.top_p = 0}, "top_p 0: expected");
+  refused(two, {.top_p = 1.5}, "top_p 1.5: expected");
   refused(two, {.top_p = nan}, "top_p nan: expected");
   refused({1, nan}, {}, "logit 1 is nan");
   refused({1, nan}, {.temperature = 0}, "logit 1 is nan");

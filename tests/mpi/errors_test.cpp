@@ -9,19 +9,24 @@
 #include <shardwise/mesh/dry_mesh.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>
+#include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/ops/activation.hpp>
 #include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/ops/dropout.hpp>
+#include <shardwise/ops/narrow.hpp>
 #include <shardwise/ops/reduction.hpp>
 #include <shardwise/ops/reshape.hpp>
 #include <shardwise/tensor/distribute.hpp>
+#include <shardwise/train/adamw.hpp>
 #include <shardwise/train/sgd.hpp>
 #include <shardwise/train/unit.hpp>
 #include <support/mpi_counter.hpp>
 #include "support/gpt.hpp"
 
 #include <cstdint>
+#include <limits>
 #include <string>
+#include <type_traits>
 
 namespace sw = shardwise;
 using sw::Index;
@@ -222,7 +227,7 @@ TEST_CASE("shapes that do not fit") {
   CHECK(sum.find("3") != std::string::npos);
   CHECK(refusal<std::invalid_argument>([&] {
           sw::dropout(x, 1.0, 1);
-        }).find("dropout: the probability 1.000000 is not in [0, 1)") == 0);
+        }).find("dropout: the probability 1 is not in [0, 1)") == 0);
 }
 
 TEST_CASE("a sequence longer than the model's context") {
@@ -251,4 +256,61 @@ TEST_CASE("operands of two meshes, or of two tapes") {
   sw::Tape one, two;
   CHECK(refusal<std::invalid_argument>([&] { sw::add(one.input(x), two.input(x)); }) ==
         "the operands are on different tapes");
+}
+
+TEST_CASE("extents and places whose sums or products are no number") {
+  const Mesh mesh = line();
+  const auto x = sw::zeros<float, Replicate>(mesh, {4, 2});
+  constexpr Index most = std::numeric_limits<Index>::max();
+  CHECK(refusal<std::invalid_argument>([&] { sw::narrow<0>(x, most, 1); }).find("narrow: ") == 0);
+  CHECK(refusal<std::invalid_argument>([&] { sw::narrow<0>(x, 1, most); }).find("narrow: ") == 0);
+  // Modulo 2^64 they are as many as x has.
+  CHECK(refusal<std::invalid_argument>([&] {
+          sw::reshape<Replicate>(x, sw::Shape<2>{(Index{1} << 62) + 2, 4});
+        }) == "reshape: [4611686018427387906 x 4] are more than 2^58 elements");
+  CHECK(refusal<std::invalid_argument>([&] {
+          sw::zeros<double, Replicate>(mesh, {Index{1} << 30, Index{1} << 30});
+        }) == "Tensor: [1073741824 x 1073741824] are more than 2^58 elements");
+}
+
+TEST_CASE("a target that is no class, where classes have weights") {
+  const Mesh mesh = line();
+  const sw::CrossEntropyOptions weighted{.class_weights = {1, 2, 1, 1, 1, 1}};
+  const sw::LinearCrossEntropyLoss of_linear(weighted);
+  const sw::CrossEntropyLoss of_logits(weighted);
+  const auto x = sw::randn<float, Replicate>(mesh, {4, 8}, 1),
+             w = sw::randn<float, Replicate>(mesh, {6, 8}, 2);
+  for (const std::int32_t wrong : {-7, 6, 2000000000}) {
+    const auto targets = sw::full<std::int32_t, Replicate>(mesh, {4}, wrong);
+    sw::Tape tape;
+    CHECK_THROWS_AS(of_linear(tape.input(x), tape.input(w), targets), std::out_of_range);
+    CHECK_THROWS_AS(of_logits(sw::matmul(tape.input(x), tape.input(w)), targets), std::out_of_range);
+  }
+}
+
+TEST_CASE("a value from a mesh of other sizes") {
+  using Grid = sw::Mesh<sw::dp, tp>;
+  const Grid mesh(sw::world(), {1, sw::any}), other(sw::world(), {sw::any, 1});
+  sw::Linear<Grid, sw::ColwiseParallel<tp>> layer(mesh, 4, 8);
+  const auto value = sw::zeros<float, Reduced, Shard<0>>(other, {8, 4});
+  CHECK(refusal<std::invalid_argument>([&] { layer.weight.assign(value); }) ==
+        (sw::world().size() > 1 ? "Parameter: the value is on a mesh of other sizes" : "no error"));
+}
+
+TEST_CASE("an optimizer is for one module, also when that is gone, and for rates that make sense") {
+  const Mesh mesh = line();
+  sw::AdamW adamw;
+  const auto step = [&](Index features) {
+    sw::Linear<Mesh> layer(mesh, features, 8);
+    sw::initialize(layer, 1);
+    sw::Tape tape;
+    const auto loss = sw::mean(layer(tape.constant(sw::randn<float, Replicate>(mesh, {3, features}, 2))));
+    sw::backward_and_reduce(loss, layer);
+    adamw.step(layer);
+  };
+  step(8);
+  for (const Index features : {8, 512}) CHECK_THROWS_AS(step(features), std::invalid_argument);
+  CHECK_THROWS_AS(adamw.set_rate(-1), std::invalid_argument);
+  CHECK_THROWS_AS(adamw.set_rate(std::numeric_limits<double>::infinity()), std::invalid_argument);
+  static_assert(!std::is_copy_constructible_v<sw::AdamW>);  // they would share their moments
 }

@@ -371,8 +371,8 @@ TEST_CASE("what makes no sense is refused on every rank, and leaves gradients wh
   CHECK_THROWS_WITH_AS(sw::reduce_gradients(model, {.bucket_bytes = -1}),
                        "reduce_gradients: bucket_bytes is -1, which must be 0 or more",
                        std::invalid_argument);
-  CHECK_THROWS_WITH_AS(sw::gradient_norm(model, 1),
-                       "gradient_norm: p is 1.000000, which must be 2 or infinity", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(sw::gradient_norm(model, 1), "gradient_norm: p is 1, which must be 2 or infinity",
+                       std::invalid_argument);
   for (double bad : {-1., not_a_number})
     CHECK_THROWS_AS(sw::clip_gradients(model, bad), std::invalid_argument);
   if (mpi_counter::counting()) CHECK(mpi_counter::counts().data_calls() == 0);
@@ -422,8 +422,7 @@ TEST_CASE("schedules that make no sense") {
     CHECK_THROWS_AS(sw::Schedule({.floor = bad}), std::invalid_argument);
   }
   CHECK_THROWS_WITH_AS(sw::Schedule({.peak = 1, .floor = 2}),
-                       "Schedule: floor is 2.000000, which must not be above the peak, 1.000000",
-                       std::invalid_argument);
+                       "Schedule: floor is 2, which must not be above the peak, 1", std::invalid_argument);
   CHECK_THROWS_WITH_AS(sw::Schedule({.warmup = -1}), "Schedule: warmup is -1, which must be 0 or more",
                        std::invalid_argument);
   for (sw::Decay decay : {sw::Decay::linear, sw::Decay::cosine}) {

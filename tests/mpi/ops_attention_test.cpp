@@ -147,7 +147,7 @@ TEST_CASE("attention: options out of range") {
     return message_of<std::invalid_argument>([&] { attention(q, q, q, options); });
   };
   CHECK(with({.window = 0}) == "attention: the window is 0, but a query sees at least its own position: 1");
-  CHECK(with({.dropout = 1}) == "attention: the probability of dropout, 1.000000, is not in [0, 1)");
+  CHECK(with({.dropout = 1}) == "attention: the probability of dropout, 1, is not in [0, 1)");
 }
 
 TEST_CASE("attention: key/value heads replicated over the wrong axis") {

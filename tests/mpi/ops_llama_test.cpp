@@ -129,12 +129,12 @@ TEST_CASE("rope: what it refuses") {
     });
   };
   CHECK(refusal(5, {}) == "rope: head_dim is 5, but it must be even: its numbers are turned in pairs");
-  CHECK(refusal(4, {.theta = 0}) == "rope: theta is 0.000000, but it must be positive");
+  CHECK(refusal(4, {.theta = 0}) == "rope: theta is 0, but it must be positive");
   CHECK(refusal(4, {.first_position = -1}) == "rope: first_position is -1, but positions count from 0");
   CHECK(refusal(4, {.scaling = RopeScaling{.factor = -2}}) ==
-        "rope: the scaling factor is -2.000000, but it must be positive");
+        "rope: the scaling factor is -2, but it must be positive");
   CHECK(refusal(4, {.scaling = RopeScaling{.low_freq_factor = 4}}) ==
-        "rope: low_freq_factor is 4.000000, but it must be less than high_freq_factor, 4.000000");
+        "rope: low_freq_factor is 4, but it must be less than high_freq_factor, 4");
   CHECK(refusal(4, {.scaling = RopeScaling{.original_max_position_embeddings = 0}}) ==
         "rope: original_max_position_embeddings is 0, but it must be positive");
 }

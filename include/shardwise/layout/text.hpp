@@ -6,6 +6,8 @@
 /// Errors with a text: `fail<std::out_of_range>({"token ", token, " at ", position})`. Only this call is left behind in
 /// code that may be inlined in many places.
 
+#include <array>
+#include <charconv>
 #include <initializer_list>
 #include <span>
 #include <stdexcept>
@@ -39,7 +41,10 @@ class TextPart {
     if (kind_ == Kind::words) all += words_;
     if (kind_ == Kind::integer) all += std::to_string(integer_);
     if (kind_ == Kind::natural) all += std::to_string(natural_);
-    if (kind_ == Kind::real) all += std::to_string(real_);
+    if (kind_ == Kind::real) {
+      std::array<char, 32> digits{};  // of the shortest form that is read as the same number
+      all.append(digits.data(), std::to_chars(digits.begin(), digits.end(), real_).ptr);
+    }
     if (kind_ != Kind::extents) return;
     const char* before = "[";
     for (Index extent : extents_) all += std::exchange(before, " x ") + std::to_string(extent);

@@ -102,9 +102,12 @@ class Parameter {
   /// Draws the first value: the same global tensor on every mesh.
   void initialize(std::uint64_t seed) { cell()->initialize(seed); }
 
-  /// Takes a copy of a tensor of the stored type and of the same shape.
+  /// Takes a copy of a tensor of the stored type and of the same shape, on a mesh of the same sizes. Throws
+  /// `std::invalid_argument` for others.
   constexpr void assign(const Stored& value) {
     if (value.shape() != shape()) throw std::invalid_argument("Parameter: the value has another shape");
+    if (!(value.mesh().sizes() == mesh().sizes()))
+      throw std::invalid_argument("Parameter: the value is on a mesh of other sizes");
     if constexpr (!MeshOf::dry) kernel::copy(value.view().elements(), value.data(), writable().data);
     cell()->writable();
   }

@@ -33,7 +33,7 @@ struct NarrowOp {
   template <int Rank>
   constexpr auto shape(const Shape<Rank>& x) const {
     constexpr auto dim = detail::dimension(Dim, Rank);
-    if (kept.begin < 0 || kept.size < 0 || kept.end() > x[dim]) {
+    if (kept.begin < 0 || kept.size < 0 || kept.begin > x[dim] || kept.size > x[dim] - kept.begin) {
       detail::fail({"narrow: ", kept.begin, " to ", kept.end(), " is not within dimension ", dim, " of ", x});
     }
     Shape<Rank> y = x;

@@ -165,8 +165,9 @@ class Pending {
   Pending(Pending&&) noexcept = default;
   Pending& operator=(Pending&&) noexcept = default;
 
-  /// The tensor, when it has arrived. Throws `std::logic_error` if called again.
+  /// The tensor, when it has arrived. Throws `std::logic_error` if called again, or if this was moved from.
   constexpr Y wait() {
+    if (!transfer_) throw std::logic_error("Pending: it was moved from");
     if (std::exchange(arrived_, true)) throw std::logic_error("Pending: wait() was called a second time");
     return transfer_->finish().template as<Y>(mesh_);
   }

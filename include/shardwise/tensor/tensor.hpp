@@ -60,9 +60,9 @@ constexpr void check_extents(std::span<const Index> shape) {
   double count = 1;
   for (Index extent : shape) {
     if (extent < 0) fail({"Tensor: an extent is negative in ", shape});
-    count *= static_cast<double>(extent);
+    if (extent > 0) count *= static_cast<double>(extent);  // also beside a 0: their products are computed
   }
-  if (count > 0x1p60) fail({"Tensor: ", shape, " are more than 2^60 elements"});
+  if (count > 0x1p58) fail({"Tensor: ", shape, " are more than 2^58 elements"});
 }
 
 /// `void` if a tensor can lie on the mesh like this, else the `LayoutError` that says why not.
@@ -111,7 +111,7 @@ class Tensor {
   = default;
 
   /// A tensor of global extents `shape` whose block is not yet written. Throws `std::invalid_argument` for a negative
-  /// extent, and for more than 2^60 elements.
+  /// extent, and for more than 2^58 elements.
   constexpr Tensor(const MeshType& mesh, const Shape<Rank>& shape,
                    MemoryUse use = MemoryUse::activation) requires WellFormed<Problem>
       : mesh_(mesh), shape_(shape), box_(local_box(shape, layout, mesh.sizes(), mesh.coordinates())) {
