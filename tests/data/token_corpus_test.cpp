@@ -121,6 +121,9 @@ TEST_CASE("files are documents that end with the end token, in memory and in a c
     CHECK(corpus.fingerprint() == memory.fingerprint());
     CHECK(all_of(corpus.part(2, 5).part(1, 3)) == std::vector<std::int32_t>{'x', 'y', 'z'});
     CHECK(corpus.part(9, 0).size() == 0);
+    CHECK(corpus.part(0, 9).fingerprint() == corpus.fingerprint());
+    CHECK(corpus.part(0, 8).fingerprint() != corpus.fingerprint());
+    CHECK(corpus.part(0, 8).fingerprint() != corpus.part(1, 8).fingerprint());
     CHECK_THROWS_WITH_AS(corpus.part(2, 8), "TokenCorpus: tokens 2 to 10 of 9", std::out_of_range);
   }
   // Bytes have no end token; nor does a tokenizer that has added its own get a second one.

@@ -12,10 +12,13 @@
 #include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/ops/activation.hpp>
 #include <shardwise/ops/arithmetic.hpp>
+#include <shardwise/ops/attention.hpp>
 #include <shardwise/ops/dropout.hpp>
+#include <shardwise/ops/layer_norm.hpp>
 #include <shardwise/ops/narrow.hpp>
 #include <shardwise/ops/reduction.hpp>
 #include <shardwise/ops/reshape.hpp>
+#include <shardwise/ops/rms_norm.hpp>
 #include <shardwise/tensor/distribute.hpp>
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/sgd.hpp>
@@ -52,6 +55,12 @@ std::string refusal(F f) {
   }
   return "no error";
 }
+
+struct Two : sw::Module<Two> {
+  sw::Linear<Mesh> a, b;
+  explicit Two(const Mesh& mesh) : a(mesh, 2, 2), b(mesh, 2, 2) {}
+  void visit(auto&& f) { f("up", a), f("up", b); }
+};
 
 auto ids(const Mesh& mesh, std::vector<std::int32_t> values) {
   return sw::distribute<Replicate>(mesh, sw::Shape<2>{1, static_cast<Index>(values.size())},
@@ -297,6 +306,29 @@ TEST_CASE("a value from a mesh of other sizes") {
         (sw::world().size() > 1 ? "Parameter: the value is on a mesh of other sizes" : "no error"));
 }
 
+TEST_CASE("numbers that make no sense") {
+  const Mesh mesh = line();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const auto x = sw::zeros<float, Replicate>(mesh, {2, 4});
+  const auto of_features = sw::full<float, Replicate>(mesh, {4}, 1);
+  CHECK(refusal<std::invalid_argument>([&] { sw::layer_norm(x, of_features, of_features, -1); }) ==
+        "layer_norm: epsilon is -1, which must be 0 or more");
+  CHECK(refusal<std::invalid_argument>([&] { sw::rms_norm(x, of_features, nan); }) ==
+        "rms_norm: epsilon is nan, which must be 0 or more");
+  CHECK_THROWS_AS(sw::Init::uniform(nan), std::invalid_argument);
+  CHECK(refusal<std::invalid_argument>([] { (void)sw::Init::normal(-1); }) ==
+        "first values: their deviation is -1, which must be 0 or more, and a finite number");
+  CHECK(refusal<std::invalid_argument>([&] { (void)sw::AttentionOptions{.scale = nan}.checked(); }) ==
+        "attention: the scale is nan, which is not a finite number");
+}
+
+TEST_CASE("two parameters of one name") {
+  const Mesh mesh = line();
+  Two two(mesh);
+  CHECK(refusal<std::invalid_argument>([&] { sw::initialize(two, 1); }) ==
+        "two parameters of a module have the name \"up.weight\": they would get the same first value");
+}
+
 TEST_CASE("an optimizer is for one module, also when that is gone, and for rates that make sense") {
   const Mesh mesh = line();
   sw::AdamW adamw;
@@ -311,6 +343,9 @@ TEST_CASE("an optimizer is for one module, also when that is gone, and for rates
   step(8);
   for (const Index features : {8, 512}) CHECK_THROWS_AS(step(features), std::invalid_argument);
   CHECK_THROWS_AS(adamw.set_rate(-1), std::invalid_argument);
+  adamw.settings().beta1 = 1;
+  CHECK_THROWS_WITH_AS(step(8), "AdamW: beta1 is 1, which must be 0 or more, and below 1",
+                       std::invalid_argument);
   CHECK_THROWS_AS(adamw.set_rate(std::numeric_limits<double>::infinity()), std::invalid_argument);
   static_assert(!std::is_copy_constructible_v<sw::AdamW>);  // they would share their moments
 }

@@ -207,6 +207,34 @@ TEST_CASE("many communicators at once, of all ranks and of some, in turn") {
   CHECK(right);
 }
 
+TEST_CASE("ranks that call different collectives all throw, and can go on") {
+  const auto world = sw::world();
+  const int p = world.size();
+  if (p == 1) return;
+  const bool differs = world.rank() == p - 1;
+  std::vector<float> x(200000, 1.0F), y(x);
+  const char* message = "ranks differ in their collective";
+  for (Index n : {Index{5}, Index{3000}, Index{100000}}) {
+    CAPTURE(n);
+    const Index other = differs ? n + 1 : n;
+    const DataType type = differs ? DataType::i32 : DataType::f32;
+    const ReduceOp op = differs ? ReduceOp::max : ReduceOp::sum;
+    const std::vector<Index> counts(at(p), other / p);
+    CHECK_THROWS_WITH(world.all_reduce(x.data(), y.data(), other, DataType::f32, ReduceOp::sum),
+                      doctest::Contains(message));
+    CHECK_THROWS_WITH(world.all_reduce(x.data(), y.data(), n, type, ReduceOp::sum),
+                      doctest::Contains(message));
+    CHECK_THROWS_WITH(world.all_reduce(x.data(), y.data(), n, DataType::f32, op), doctest::Contains(message));
+    const auto kind = [&] {
+      if (differs) return world.reduce_scatter(x.data(), y.data(), counts, DataType::f32, ReduceOp::sum);
+      world.all_reduce(x.data(), y.data(), n, DataType::f32, ReduceOp::sum);
+    };
+    CHECK_THROWS_WITH(kind(), doctest::Contains(message));
+    world.all_reduce(x.data(), y.data(), n, DataType::f32, ReduceOp::sum);
+    CHECK(y[at(n - 1)] == static_cast<float>(p));
+  }
+}
+
 TEST_CASE("a rank that waits leaves its core to others") {
   const auto world = sw::world();
   world.barrier();

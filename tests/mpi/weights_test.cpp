@@ -480,6 +480,7 @@ TEST_CASE("what cannot be written") {
     const std::string name = mesh.rank() == 1 ? "other" : "x";
     CHECK(refused(path, {}, {{name, x}}) ==
           "write_tensors: rank 1 writes other tensors, or to another place, than rank 0");
+    CHECK(has(refused(path, {}, {{mesh.rank() == 1 ? "\xff" : "x", x}}), "invalid UTF-8 byte"));
   }
   sw::world().barrier();  // all have looked
   const auto taken = folder.file("taken", "");

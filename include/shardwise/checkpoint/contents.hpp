@@ -135,8 +135,8 @@ inline ContentsOfAll contents_of_all(const CheckpointContents& contents, std::st
   }
   ContentsOfAll all;
   std::map<std::string_view, std::size_t> places;
-  const std::vector<TensorOfAll> together = tensors_of_all(ranks, task, mine);
-  for (const TensorOfAll& tensor : together) {
+  const std::vector<TensorOfAll> every_tensor = tensors_of_all(ranks, task, mine);
+  for (const TensorOfAll& tensor : every_tensor) {
     places[tensor.name] = all.tensors.size();
     all.tensors.push_back({tensor.name, tensor.type, tensor.shape, tensor.layout, 1, {}});
     CheckpointTensor& made = all.tensors.back();
@@ -144,14 +144,16 @@ inline ContentsOfAll contents_of_all(const CheckpointContents& contents, std::st
   }
   for (const CheckpointBlock& block : contents.blocks()) {
     const std::size_t place = places.at(block.name);
-    if (!block.copy && together[place].first_rank == block.tensor.mesh.place().ranks.first) {
+    if (!block.copy && every_tensor[place].first_rank == block.tensor.mesh.place().ranks.first) {
       all.saved[&block] = place;
     }
   }
   std::string numbers;
-  for (const auto& [name, number] : contents.numbers()) {
-    if (tells) numbers += Json{name, *number}.dump() + '\n';
-  }
+  together(ranks, task, [&] {
+    for (const auto& [name, number] : contents.numbers()) {
+      if (tells) numbers += Json{name, *number}.dump() + '\n';
+    }
+  });
   const std::string told = gather_texts(ranks, numbers);
   for (std::string_view rest = told; !rest.empty();) {
     const Json line = Json::parse(take_part(rest, '\n'));

@@ -20,6 +20,7 @@
 
 #include <shardwise/io/fingerprint.hpp>
 #include <shardwise/io/mapped_file.hpp>
+#include <shardwise/layout/hash.hpp>
 
 namespace shardwise::detail {
 
@@ -206,13 +207,19 @@ class TokenCorpus {
   Index size() const { return static_cast<Index>(header_.count); }
   /// All tokens are less.
   Index vocabulary() const { return static_cast<Index>(header_.vocabulary); }
-  /// A number that differs between corpora: of tokens, text and tokenizer. A run that goes on can compare it.
+  /// A number that differs between corpora: of tokens, text and tokenizer, and which part of them. A run that goes on can compare it.
   std::uint64_t fingerprint() const { return header_.header_checksum; }
 
   /// The tokens from `begin` on. Throws `std::out_of_range` if there are not so many.
   TokenCorpus part(Index begin, Index count) const {
     check_range(begin, count);
+    if (count == size()) return *this;
     TokenCorpus part = *this;
+    detail::Fnv1a place;
+    for (const std::uint64_t number :
+         {fingerprint(), static_cast<std::uint64_t>(begin), static_cast<std::uint64_t>(count)})
+      place.add(number);
+    part.header_.header_checksum = place.value;
     part.header_.count = static_cast<std::uint64_t>(count);
     part.tokens_ += begin * static_cast<Index>(header_.token_bytes);
     return part;

@@ -4,7 +4,7 @@
 
 /// @file
 /// The one include of `<mpi.h>`, without the C++ bindings that MPI dropped in 2012: they cost half a second of every
-/// compilation. Every other header includes this one. MPI's error codes become exceptions that name the call and carry
+/// compilation. Headers that need MPI include this one. MPI's error codes become exceptions that name the call and carry
 /// MPI's own words.
 
 #ifndef OMPI_SKIP_MPICXX

@@ -17,7 +17,7 @@ struct ElementReduction : MpiWords {
   Index width;  // bytes of an element
 };
 
-/// All ranks call the same functions in the same order, as with MPI.
+/// All ranks call the same functions in the same order, as with MPI; those that differ are an error on all.
 class NodeTransport {
  public:
   /// Nothing, on all ranks, where they cannot share memory or one of them shall not. Collective.
@@ -36,6 +36,7 @@ class NodeTransport {
            *std::max_element(call.counts.begin(), call.counts.end()) * width < many_bytes;
   }
   void run(const Call& call) {
+    rounds_.enter(number_of(call));
     switch (call.kind) {
       case Collective::all_reduce:
         return all_reduce(call, {in_mpi(call.elements), call.elements.width});

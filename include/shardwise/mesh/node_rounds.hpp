@@ -7,7 +7,8 @@
 /// says so, and reads those of all others when they have said so; the next round takes the other slot. Who says so in
 /// the next round has read all of this one: so nobody writes over what another reads, and a round is one message.
 ///
-/// Of large blocks only the address goes through a slot: the other ranks read them where they are.
+/// Beside its flag stands a number for the collective that the rank is in: ranks that call different ones find out in the
+/// first round. Of large blocks only the address goes through a slot: the other ranks read them where they are.
 
 #include <linux/futex.h>
 #include <sys/prctl.h>
@@ -97,17 +98,24 @@ class NodeRounds {
 
   explicit operator bool() const { return static_cast<bool>(segment_); }
 
+  /// From the next round on this rank is in the collective of that number.
+  void enter(std::uint64_t collective) { collective_ = collective; }
   /// Where this rank will write in the next round.
   char* next(Index bytes) const { return content(slot(rank_, round_ + 1), bytes); }
   /// Begins a round in which this rank writes `bytes` (an upper bound, the same on all ranks): there.
   char* start(Index bytes) {
     round_ = (round_ + 1) % Doorbell::end;
+    entered(rank_) = collective_;
     return content(slot(rank_, round_), bytes);
   }
-  /// It is written; and all of the round before is read. Returns when all ranks have called it.
+  /// It is written; and all of the round before is read. Returns when all ranks have called it; if they are not in one
+  /// collective, all throw a `std::runtime_error`.
   void exchange() {
     doorbell(rank_).set(round_);
     for (int i = 1; i < size_; ++i) doorbell((rank_ + i) % size_).wait_for(round_);
+    for (int r = 0; r < size_; ++r) {
+      if (entered(r) != collective_) refuse(r);
+    }
   }
   /// What rank r wrote in this round.
   const char* written_by(int r, Index bytes) const { return content(slot(r, round_), bytes); }
@@ -127,7 +135,8 @@ class NodeRounds {
 
  private:
   static constexpr Index line = 64;
-  static constexpr Index beside = line - 16;  // what has place in the doorbell's own cache line
+  static constexpr Index beside =
+      line - 16;  // what has place in the cache line of the doorbell and of the number
   static constexpr Index stride = slot_bytes + 4096;
 
   static ssize_t read_some(pid_t process, const void* from, void* to, Index bytes) {
@@ -165,6 +174,14 @@ class NodeRounds {
   char* slot(int r, std::uint32_t round) const {
     return segment_.data() + (2 * r + static_cast<int>(round % 2)) * stride;
   }
+  [[noreturn, gnu::cold]] void refuse(int r) const {
+    fail<std::runtime_error>(
+        {"ranks differ in their collective: rank ", r, " of these calls another one than rank ", rank_,
+         ", or one of other sizes, types or sums (SHARDWISE_CHECK=1 says what each calls)"});
+  }
+  std::uint64_t& entered(int r) const {
+    return *reinterpret_cast<std::uint64_t*>(slot(r, round_) + line - beside - 8);
+  }
   Doorbell& doorbell(int r) const { return *reinterpret_cast<Doorbell*>(slot(r, round_)); }
   static char* content(char* slot, Index bytes) { return slot + (bytes <= beside ? line - beside : line); }
 
@@ -172,6 +189,7 @@ class NodeRounds {
   SharedSegment segment_;
   std::vector<pid_t> processes_;
   std::uint32_t round_ = 0;
+  std::uint64_t collective_ = 0;
 };
 
 }  // namespace shardwise::detail

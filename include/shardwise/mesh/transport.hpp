@@ -70,6 +70,13 @@ inline std::array<Index, 7> signature(const Call& call) {
           static_cast<Index>(blocks.value)};
 }
 
+/// Of calls whose signatures differ, in all likelihood another.
+inline std::uint64_t number_of(const Call& call) {
+  Fnv1a all;
+  for (const Index number : signature(call)) all.add(static_cast<std::uint64_t>(number));
+  return all.value;
+}
+
 /// A message that is sent to, or received from, a rank. Between two ranks they arrive in the order in which they were begun,
 /// as in one queue for each direction; a label that differs tells that the two ranks do not mean the same.
 struct Message {

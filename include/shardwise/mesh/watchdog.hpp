@@ -118,7 +118,7 @@ class Watchdog {
       says[static_cast<std::size_t>(from.MPI_SOURCE)] = text;
       --open;
     }
-    std::string report = detail::text({"no progress for ", static_cast<Index>(seconds_), " s:"});
+    std::string report = detail::text({"no progress for ", seconds_, " s:"});
     for (int r = 0; r < size; ++r)
       report += (r > 0 ? "; rank " : " rank ") + std::to_string(r) + " " + says[static_cast<std::size_t>(r)];
     detail::end_job(report, 1);

@@ -6,7 +6,7 @@
 /// A model's parameters go to the same model on another mesh, without a file.
 ///
 /// ```
-/// Llama<float, Serving> served(serving_mesh, config);   // the same ranks, other axes, sizes, styles or ZeRO levels
+/// Llama<ServingMesh, Serving> served(serving_mesh, config);   // the same ranks, other axes, sizes, styles or ZeRO levels
 /// copy_parameters(trained, served);
 /// ```
 

@@ -23,13 +23,22 @@ struct Init {
   double scale = 0;
 
   static constexpr Init constant(double value) { return {Kind::constant, value}; }
-  static constexpr Init normal(double deviation) { return {Kind::normal, deviation}; }
+  static constexpr Init normal(double deviation) { return {Kind::normal, checked("deviation", deviation)}; }
   /// Uniform in [-bound, bound).
-  static constexpr Init uniform(double bound) { return {Kind::uniform, bound}; }
+  static constexpr Init uniform(double bound) { return {Kind::uniform, checked("bound", bound)}; }
   /// Uniform with the bound 1/√fan_in, as PyTorch initialises its Linear layers.
   static constexpr Init fan_in(Index features) {
     if (std::is_constant_evaluated()) return uniform(1);
     return uniform(features > 0 ? 1 / std::sqrt(static_cast<double>(features)) : 0);
+  }
+
+ private:
+  /// Throws `std::invalid_argument` unless it is 0 or more, and finite.
+  static constexpr double checked(const char* what, double value) {
+    if (!(value >= 0 && value <= std::numeric_limits<double>::max()))
+      detail::fail(
+          {"first values: their ", what, " is ", value, ", which must be 0 or more, and a finite number"});
+    return value;
   }
 };
 

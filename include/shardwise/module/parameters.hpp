@@ -6,6 +6,8 @@
 /// The parameters of a module, by its `visit(f)`, which calls f(name, child) for each parameter, submodule, or vector
 /// of submodules. On it rest initialisation, optimizers, weights and checkpoints.
 
+#include <set>
+
 #include <shardwise/layout/hash.hpp>
 #include <shardwise/module/parameter.hpp>
 
@@ -234,19 +236,25 @@ constexpr std::uint64_t derived_seed(std::uint64_t seed, std::string_view name) 
 namespace detail {
 
 template <class = void>
-void initialize_all(std::vector<NamedParameter> parameters, std::uint64_t seed) {
-  for (const NamedParameter& parameter : distinct(std::move(parameters))) {
-    parameter.cell->initialize(derived_seed(seed, parameter.name));
+void initialize_all(std::vector<NamedParameter> parameters, std::uint64_t seed, bool divided) {
+  const std::vector<NamedParameter> all = distinct(std::move(parameters));
+  std::set<std::string_view> names;
+  for (const NamedParameter& parameter : all) {
+    if (!names.insert(parameter.name).second && !divided)
+      fail({"two parameters of a module have the name \"", parameter.name,
+            "\": they would get the same first value"});
   }
+  for (const NamedParameter& parameter : all) parameter.cell->initialize(derived_seed(seed, parameter.name));
 }
 
 }  // namespace detail
 
 /// Draws the first value of every parameter, each from a seed derived from its path, the first if it has several: the same
-/// model on every mesh. On a dry mesh there is nothing to draw.
+/// model on every mesh. On a dry mesh there is nothing to draw. Throws `std::invalid_argument` if two parameters have one name.
 template <class M, class Problem = detail::visit_problem<M>>
 constexpr void initialize(M& module, std::uint64_t seed) {
-  if (!std::is_constant_evaluated()) detail::initialize_all(detail::named_parameters_of(module), seed);
+  if (!std::is_constant_evaluated())
+    detail::initialize_all(detail::named_parameters_of(module), seed, DividedModule<M>);
 }
 
 template <class M, IllFormed Why = detail::visit_problem<M>>

@@ -53,6 +53,10 @@ struct AttentionOptions {
     if (!(dropout >= 0 && dropout < 1)) {
       detail::fail({"attention: the probability of dropout, ", dropout, ", is not in [0, 1)"});
     }
+    if (scale &&
+        !(*scale >= std::numeric_limits<double>::lowest() && *scale <= std::numeric_limits<double>::max())) {
+      detail::fail({"attention: the scale is ", *scale, ", which is not a finite number"});
+    }
     return *this;
   }
 };

@@ -28,7 +28,8 @@ struct LayerNormOp {
   }
 
   template <int Rank>
-  static constexpr auto shape(const Shape<Rank>& x, const Shape<1>& gamma, const Shape<1>& beta) {
+  constexpr auto shape(const Shape<Rank>& x, const Shape<1>& gamma, const Shape<1>& beta) const {
+    if (!(eps >= 0)) detail::fail({"layer_norm: epsilon is ", eps, ", which must be 0 or more"});
     if (gamma[0] != x[Rank - 1] || beta[0] != x[Rank - 1]) {
       detail::fail({"layer_norm: x has ", x[Rank - 1], " features, but gamma has ", gamma[0],
                     " elements and beta ", beta[0]});

@@ -33,7 +33,8 @@ struct RmsNormOp {
   }
 
   template <int Rank>
-  static constexpr auto shape(const Shape<Rank>& x, const Shape<1>& weight) {
+  constexpr auto shape(const Shape<Rank>& x, const Shape<1>& weight) const {
+    if (!(eps >= 0)) detail::fail({"rms_norm: epsilon is ", eps, ", which must be 0 or more"});
     if (weight[0] != x[Rank - 1]) {
       detail::fail({"rms_norm: x has ", x[Rank - 1], " features, but weight has ", weight[0], " elements"});
     }

@@ -42,24 +42,26 @@ Shape<eigen_rank<Derived>> eigen_shape(const Eigen::MatrixBase<Derived>& matrix)
 
 /// Every rank holds all `elements` of a tensor, row-major, and takes its block; nothing is sent. On an axis
 /// where it is to be `Partial`, the first rank takes the value and the others zero.
-template <class... Placements, class MeshType, int Rank, class T,
+template <class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
           class Problem = detail::layout_problem<Rank, MeshType, Placements...>>
-auto distribute(const MeshType& mesh, const Shape<Rank>& shape, std::span<const T> values) {
-  auto x = empty<std::remove_const_t<T>, Placements...>(mesh, shape);
+auto distribute(const MeshType& mesh, const Shape<Rank>& shape, const Values& elements_of_all) {
+  using T = std::ranges::range_value_t<Values>;
+  const std::span<const T> values(elements_of_all);
+  auto x = empty<T, Placements...>(mesh, shape);
   if (static_cast<Index>(values.size()) != elements(shape)) {
     detail::fail({"distribute: ", values.size(), " values do not fill ", shape});
   }
   if (adds_zeros(layout_of<Placements...>, mesh.coordinates())) {
-    std::fill_n(x.writable().data, x.view().elements(), std::remove_const_t<T>(0));
+    std::fill_n(x.writable().data, x.view().elements(), T(0));
   } else {
     const detail::AnyBox own = detail::AnyTensor(x).box(), whole{{}, detail::padded(shape)};
     detail::copy_part(sizeof(T), own, values.data(), whole, x.writable().data, own);
   }
   return x;
 }
-template <class... Placements, class MeshType, int Rank, class T,
+template <class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
           IllFormed Why = detail::layout_problem<Rank, MeshType, Placements...>>
-Why distribute(const MeshType&, const Shape<Rank>&, std::span<const T>);  // see Why
+Why distribute(const MeshType&, const Shape<Rank>&, const Values&);  // see Why
 /// The same for an Eigen matrix (rank 2) or vector (rank 1). Collective: throws `std::invalid_argument`, on every rank,
 /// unless all bring the same extents; those that hold different blocks want `from_local`.
 template <class... Placements, class MeshType, class Derived,
@@ -79,9 +81,11 @@ Why distribute(const MeshType&, const Eigen::MatrixBase<Derived>&);  // see Why
 /// Every rank brings its own block, `local_shape` and `values`, and the blocks make the tensor; where it is
 /// `Partial`, each brings a term. Collective: the ranks compare their shapes, and a fingerprint of what several ranks hold
 /// alike; where the blocks do not fit together, every rank throws `std::invalid_argument` with the first rank at fault.
-template <class... Placements, class MeshType, int Rank, class T,
+template <class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
           class Problem = detail::layout_problem<Rank, MeshType, Placements...>>
-auto from_local(const MeshType& mesh, const Shape<Rank>& local_shape, std::span<const T> values) {
+auto from_local(const MeshType& mesh, const Shape<Rank>& local_shape, const Values& elements_here) {
+  using T = std::ranges::range_value_t<Values>;
+  const std::span<const T> values(elements_here);
   constexpr Layout layout = layout_of<Placements...>;
   constexpr AxisSet every_axis = (1u << MeshType::axes) - 1;
   const auto ranks = static_cast<std::size_t>(mesh.size());
@@ -90,7 +94,9 @@ auto from_local(const MeshType& mesh, const Shape<Rank>& local_shape, std::span<
   const AxisSet alike =
       axes_where(layout.axes, [&](int axis) { return layout[axis].is_full() && mesh.sizes()[axis] > 1; });
   const std::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size_bytes());
-  mine.push_back(alike == 0 ? 0 : static_cast<Index>(std::hash<std::string_view>()(bytes)));
+  detail::Fnv1a held;
+  if (alike != 0) held.add(bytes);
+  mine.push_back(std::bit_cast<Index>(held.value));
   const std::size_t numbers = mine.size();
   const std::vector<Index> all = detail::gather(mesh.communicator(every_axis), mine);
   auto block_of = [&](std::size_t rank) {
@@ -122,13 +128,13 @@ auto from_local(const MeshType& mesh, const Shape<Rank>& local_shape, std::span<
       detail::fail(
           {"from_local: rank ", r, " brings other values than rank ", other, ", which should hold the same"});
   }
-  auto x = empty<std::remove_const_t<T>, Placements...>(mesh, shape);
+  auto x = empty<T, Placements...>(mesh, shape);
   std::copy(values.begin(), values.end(), x.writable().data);
   return x;
 }
-template <class... Placements, class MeshType, int Rank, class T,
+template <class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
           IllFormed Why = detail::layout_problem<Rank, MeshType, Placements...>>
-Why from_local(const MeshType&, const Shape<Rank>&, std::span<const T>);  // see Why
+Why from_local(const MeshType&, const Shape<Rank>&, const Values&);  // see Why
 /// The same for an Eigen matrix (rank 2) or vector (rank 1).
 template <class... Placements, class MeshType, class Derived,
           class Problem = detail::layout_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>

@@ -93,7 +93,7 @@ class Optimizer {
   template <class Loss, class Module, IllFormed Why = typename detail::LossProblem<Loss>::type>
   Why backward_and_step(const Loss&, Module&);  // see Why
 
-  /// The settings, to be changed between steps: of the parameters that are in no group, or of group `i`, counted in
+  /// The settings, to be changed between steps, which refuse those that make no sense: of the parameters that are in no group, or of group `i`, counted in
   /// the order in which they were added. (A rate set here is that of these parameters alone: see `set_rate`.)
   constexpr Update& settings() { return update_; }
   Update& settings(std::size_t i) { return groups_.at(i).settings; }
@@ -164,6 +164,8 @@ class Optimizer {
   /// Whether there are groups to be chosen.
   template <class = void>
   [[gnu::noinline]] constexpr bool learn(const detail::ParameterList& cells, bool divided) {
+    update_.checked();
+    for (const Group& group : groups_) group.settings.checked();
     if (!states_.empty()) {
       check_same(cells);
       return false;

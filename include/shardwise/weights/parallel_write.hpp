@@ -99,10 +99,11 @@ class ParallelWrite {
  private:
   /// Rank 0's names are those of all ranks, which must have the same plan.
   void agree_on_names(std::string_view task) {
-    std::string text = plan_.index + plan_.config.text;
-    for (const OutputFile& file : plan_.files) text += file.target.string() + '\0' + file.head;
-    const std::array<Index, 3> mine{static_cast<Index>(std::hash<std::string>{}(text)),
-                                    static_cast<Index>(temporary_token()), static_cast<Index>(name_token())};
+    Fnv1a texts;
+    texts.add(plan_.index + plan_.config.text);
+    for (const OutputFile& file : plan_.files) texts.add(file.target.string() + '\0' + file.head);
+    const std::array<Index, 3> mine{std::bit_cast<Index>(texts.value), static_cast<Index>(temporary_token()),
+                                    static_cast<Index>(name_token())};
     const std::vector<Index> all = gather(ranks_, mine);
     for (std::size_t r = 1; r < all.size() / 3; ++r) {
       if (all[3 * r] == all[0]) continue;

@@ -6,7 +6,7 @@
 /// Which tensors the ranks have together, where each has only those of its part of a model.
 
 #include <shardwise/io/json.hpp>
-#include <shardwise/mesh/gather.hpp>
+#include <shardwise/mesh/agreement.hpp>
 #include <shardwise/tensor/any_tensor.hpp>
 #include <shardwise/weights/stored_type.hpp>
 
@@ -24,14 +24,17 @@ struct TensorOfAll {
 inline bool is_first_rank(const MeshView& mesh) { return mesh.rank_in_job() == mesh.place().ranks.first; }
 
 /// Those of all ranks, in the order of ranks, each once: `mine` are those that this rank, the first of their mesh, tells
-/// of. Collective; throws `std::runtime_error`, on all ranks, if two of one name have different types or shapes.
+/// of. Collective; throws `std::runtime_error`, on all ranks, if two of one name have different types or shapes, or a name
+/// is no UTF-8.
 inline std::vector<TensorOfAll> tensors_of_all(const Communicator& ranks, std::string_view task,
                                                const std::vector<TensorOfAll>& mine) {
   std::string told;
-  for (const TensorOfAll& tensor : mine) {
-    told +=
-        Json{tensor.name, name_of(tensor.type), tensor.shape, tensor.layout, tensor.first_rank}.dump() + '\n';
-  }
+  together(ranks, task, [&] {  // a name that is no UTF-8 cannot be told
+    for (const TensorOfAll& tensor : mine) {
+      told += Json{tensor.name, name_of(tensor.type), tensor.shape, tensor.layout, tensor.first_rank}.dump() +
+              '\n';
+    }
+  });
   const std::string text = gather_texts(ranks, told);
   std::vector<TensorOfAll> all;
   std::map<std::string, std::size_t> numbers;
