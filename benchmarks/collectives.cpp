@@ -7,7 +7,6 @@
 /// training does: data that nobody has written since the last call is in the caches of both. The results are compared.
 
 #include <cmath>
-#include <cstdlib>
 #include <string>
 
 #include "support.hpp"
@@ -122,7 +121,6 @@ class Report {
 }  // namespace
 
 int main(int argc, char** argv) {
-  setenv("SHARDWISE_TRANSPORT", "node", 0);  // unless the user says another: MPI beside itself tells nothing
   return sw::run(argc, argv, [&] {
     Options options;
     CLI::App app("Times the blocking collectives against MPI's own.", "collectives");

@@ -204,6 +204,8 @@ class Report {
 }  // namespace
 
 int main(int argc, char** argv) {
+  setenv("SHARDWISE_TRANSPORT", "mpi",
+         0);  // unless the user says another: so that what packing costs is seen
   return sw::run(argc, argv, [&] {
     Options options;
     CLI::App app("Times each change of layout against the bare MPI call.", "redistribute");

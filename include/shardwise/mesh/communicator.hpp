@@ -82,7 +82,7 @@ class Communicator {
   int rank() const noexcept { return transport_->rank(); }
   /// Which of them share a host.
   const Hosts& hosts() const noexcept { return transport_->hosts(); }
-  /// What moves the data: "MPI"; "shared memory" among ranks of one host, if that is asked for; or "simulation".
+  /// What moves the data: "shared memory" among ranks of one host, unless `SHARDWISE_TRANSPORT` is `mpi`; "MPI"; or "simulation".
   const char* transport() const noexcept { return transport_->name(); }
   /// MPI's own handle, for collectives that are not here: messages on it are the library's. It stays ours. MPI_COMM_NULL in
   /// a simulation.

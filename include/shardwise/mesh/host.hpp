@@ -30,7 +30,7 @@ inline bool environment_says(const char* variable, std::string_view yes, std::st
 
 /// Whether all ranks of a communicator share a host, that is, memory, and all of them want to. Collective.
 inline bool on_one_host(MPI_Comm comm) {
-  static const bool wanted = environment_says("SHARDWISE_TRANSPORT", "node", "mpi");
+  static const bool wanted = !environment_says("SHARDWISE_TRANSPORT", "mpi", "node");
   MPI_Comm here = MPI_COMM_NULL;
   const int type = wanted ? MPI_COMM_TYPE_SHARED : MPI_UNDEFINED;
   check_mpi(MPI_Comm_split_type(comm, type, 0, MPI_INFO_NULL, &here), "MPI_Comm_split_type");
