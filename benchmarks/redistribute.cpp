@@ -204,8 +204,7 @@ class Report {
 }  // namespace
 
 int main(int argc, char** argv) {
-  setenv("SHARDWISE_TRANSPORT", "mpi",
-         0);  // unless the user says another: so that what packing costs is seen
+  setenv("SHARDWISE_TRANSPORT", "mpi", 0);  // or what the user says: bare calls are MPI's
   return sw::run(argc, argv, [&] {
     Options options;
     CLI::App app("Times each change of layout against the bare MPI call.", "redistribute");
