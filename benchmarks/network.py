@@ -69,10 +69,10 @@ class Hosts:
         for i in (0, 1):
             subprocess.run(["ip", "netns", "del", f"shardwise{i}"], stderr=subprocess.DEVNULL)
 
-    def run(self, each, *program):
-        """The lines of JSON that it prints, with so many ranks on each host."""
+    def run(self, ranks, *program):
+        """The lines of JSON that it prints, with so many ranks on the first host and the second."""
         words = " ".join(f"'{word}'" for word in program)
-        command = f"{self.mpirun} --host 10.78.0.1:{each},10.78.0.2:{each} -n {2 * each} bash -c '{PIN}' {words}"
+        command = f"{self.mpirun} --host 10.78.0.1:{ranks[0]},10.78.0.2:{ranks[1]} -n {sum(ranks)} bash -c '{PIN}' {words}"
         done = subprocess.run([self.enter, "0", command], capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(f"{command} failed:\n{done.stdout}{done.stderr}")
@@ -97,10 +97,11 @@ def main():
     for rate in options.rates.split(","):
         with Hosts(rate) as hosts:
             print(f"link: {rate}")
-            for line in hosts.run(2, network, "--interface", "shardwise0"):
+            lines = [(ranks, line) for ranks in ((2, 2), (2, 1), (3, 1)) for line in hosts.run(ranks, network, "--interface", "shardwise0")]
+            for ranks, line in lines:
                 ideal = "" if rate == "none" else f", over the link {line['sent'] / 1e6:.1f} MB: {line['sent'] / line['least']:.3f} of the least, {line['sent'] / line['planned']:.3f} of the plan"
-                print(f"  64 MiB over 2 x 2 ranks: {line['collective']:15}{1000 * line['seconds']:8.1f} ms{ideal}")
-            seconds = {line["collective"]: line["seconds"] * 73.5e6 / (64 << 20) for line in hosts.run(1, network, "--interface", "shardwise0")}
+                print(f"  64 MiB over {ranks[0]} and {ranks[1]} ranks: {line['collective']:15}{1000 * line['seconds']:8.1f} ms{ideal}")
+            seconds = {line["collective"]: line["seconds"] * 73.5e6 / (64 << 20) for line in hosts.run((1, 1), network, "--interface", "shardwise0")}
             reduced, scattered, gathered = (seconds[name] for name in ("all-reduce", "reduce-scatter", "all-gather"))
             # Fully sharded: of the parameters a tenth is gathered again, all but the table and the head.
             bounds = {
@@ -111,12 +112,12 @@ def main():
             for mode in options.modes.split(","):
                 results = {"0": [], "8": []}
                 for background in ("0", "8", "8", "0") * options.rounds:
-                    results[background] += hosts.run(1, step, "--mode", mode, "--steps", "5", "--in-background", background)
+                    results[background] += hosts.run((1, 1), step, "--mode", mode, "--steps", "5", "--in-background", background)
                 times = {name: [result["step"] for result in runs] for name, runs in results.items()}
                 ratio = statistics.median(b / a for a, b in zip(times["0"], times["8"]))
                 bound = f", bound {bounds[mode]:.3f} s: {statistics.median(times['8']) / bounds[mode]:.2f} of it" if mode in bounds else ""
                 print(f"  {mode:6} in the foreground {statistics.median(times['0']):.3f} s, in the background {statistics.median(times['8']):.3f} s: {ratio:.2f} of it{bound}")
-                after, beside = hosts.run(1, step, "--mode", mode, "--steps", str(10 * options.rounds), "--updates", "after", "beside")
+                after, beside = hosts.run((1, 1), step, "--mode", mode, "--steps", str(10 * options.rounds), "--updates", "after", "beside")
                 print(f"         updates after all gradients {after['step']:.3f} s, beside those on the way {beside['step']:.3f} s: {beside['of_first']:.3f} of it")
 
 

@@ -409,12 +409,48 @@ TEST_CASE("hosts of a communicator and of its subgroups") {
   CHECK(sw::world().hosts().count() == 1);  // the tests run on one
   const auto spread = sw::world().on_hosts(rank % 2 + 7);
   CHECK(spread.hosts().count() == std::min(size, 2));
-  CHECK(spread.hosts().lanes() == (size % 2 == 0 ? size / 2 : 1));
+  CHECK(static_cast<int>(spread.hosts().ranks_on(0).size()) == (size + 1) / 2);
   const auto sorted = spread.by_host();
   for (int r = 1; r < size; ++r) CHECK(sorted.hosts().of(r - 1) <= sorted.hosts().of(r));
   CHECK(sorted.hosts().of(sorted.rank()) == rank % 2);
   const std::vector<int> mine{rank};
   CHECK(spread.subgroup(mine).hosts().count() == 1);
+}
+
+TEST_CASE("from host to host goes the least, as the plan says, however many ranks each has") {
+  const auto all = sw::world();
+  for (const sw::Communicator& ranks : arrangements()) {
+    const sw::Hosts& hosts = ranks.hosts();
+    const int rank = ranks.rank(), size = ranks.size();
+    if (hosts.count() == 1) continue;
+    sw::MeshSizes sizes = sw::one_rank, coordinates{};
+    sizes[0] = size;
+    coordinates[0] = rank;
+    const auto along =
+        sw::hosts_along_axes(sizes, coordinates, 1, [&](int other) { return hosts.of(other); })[1];
+    const Index block = 6000, n = block * size;
+    const std::vector<Index> counts(at(size), block);
+    std::vector<float> in(at(n)), out(at(n));
+    const auto check = [&](sw::Collective kind, Index least, auto collective) {
+      INFO(sw::name_of(kind), " on ", hosts.count(), " hosts");
+      mpi_counter::reset();
+      collective();
+      std::int64_t sent = 0;
+      for (std::size_t to = 0; to < mpi_counter::sent_to.size(); ++to) {
+        if (hosts.of(static_cast<int>(to)) != hosts.of(rank)) sent += mpi_counter::sent_to[to];
+      }
+      CHECK(sent == sw::bytes_to_other_hosts(kind, n * Index{sizeof(float)}, along));
+      all.all_reduce(&sent, &sent, 1, DataType::i64, ReduceOp::sum);
+      CHECK(sent == least);
+    };
+    const Index once = n * Index{sizeof(float)} * (hosts.count() - 1);
+    check(sw::Collective::reduce_scatter, once,
+          [&] { ranks.reduce_scatter(in.data(), out.data(), counts, DataType::f32, ReduceOp::sum); });
+    check(sw::Collective::all_gather, once,
+          [&] { ranks.all_gather(in.data(), out.data(), counts, offsets_of(counts), DataType::f32); });
+    check(sw::Collective::all_reduce, 2 * once,
+          [&] { ranks.all_reduce(in.data(), out.data(), n, DataType::f32, ReduceOp::sum); });
+  }
 }
 
 TEST_CASE("subgroup is collective over its members only, and keeps the order given") {

@@ -231,7 +231,8 @@ constexpr auto shared = training_step<Tensors>({1, 4, 1}, tied, false);
 static_assert(same_communication(shared, tensors));
 static_assert(shared.parameter_bytes() < tensors.parameter_bytes());
 
-// Two hosts of two ranks: what goes across does so in lanes, half of it from each rank of a host.
+// Two hosts of two ranks: half of what goes across is sent by each rank of a host. And of three and one: the three give
+// the one their blocks, and their sum of its block.
 template <class To>
 constexpr std::int64_t to_other_hosts(int ranks_per_host) {
   const auto plan = trace<DryMesh<dp, tp>>(
@@ -245,6 +246,8 @@ constexpr std::int64_t to_other_hosts(int ranks_per_host) {
 }
 static_assert(to_other_hosts<Replicate>(2) == 2 * (8 * 4 * 4) / 2 / 2 &&
               to_other_hosts<Shard<0>>(2) == 8 * 4 * 4 / 2 / 2);
+static_assert(to_other_hosts<Replicate>(3) == 2 * (8 * 4 * 4) / 4 &&
+              to_other_hosts<Shard<0>>(3) == 8 * 4 * 4 / 4);
 static_assert(to_other_hosts<Replicate>(1) == 2 * (8 * 4 * 4) * 3 / 4 && to_other_hosts<Replicate>(0) == 0);
 
 }  // namespace

@@ -3,9 +3,8 @@
 #pragma once
 
 /// @file
-/// Which ranks of a communicator share a host, and how far that is even: then what goes from host to host can go in
-/// lanes, the first rank of each host to the first of another, the second to the second (Jocksch et al., 2021; NCCL's
-/// rails).
+/// Which ranks of a communicator share a host, and who speaks for whom there. What goes from host to host then goes once:
+/// a host's first rank deals with the first of the others, its second with the second (Jocksch et al., 2021; NCCL's rails).
 
 #include <algorithm>
 #include <span>
@@ -20,42 +19,35 @@ class Hosts {
     std::vector<int> known;
     for (const int id : ids) {
       const auto place = std::find(known.begin(), known.end(), id);
-      of_.push_back(static_cast<int>(place - known.begin()));
-      if (place == known.end()) known.push_back(id);
+      const auto host = static_cast<std::size_t>(place - known.begin());
+      if (place == known.end()) {
+        known.push_back(id);
+        ranks_on_.emplace_back();
+      }
+      number_.push_back(static_cast<int>(ranks_on_[host].size()));
+      ranks_on_[host].push_back(size());
+      of_.push_back(static_cast<int>(host));
     }
-    count_ = static_cast<int>(known.size());
-    std::vector<int> members(known.size(), 0);
-    for (const int host : of_) lane_.push_back(members[static_cast<std::size_t>(host)]++);
-    lanes_ = size() / count_;
-    even_ = std::all_of(members.begin(), members.end(), [&](int number) { return number == lanes_; });
-    if (!even_) lanes_ = 1;
-    at_.resize(of_.size(), 0);
-    for (int rank = 0; rank < size(); ++rank) at_[place(position(rank), lane(rank))] = rank;
   }
 
   constexpr int size() const { return static_cast<int>(of_.size()); }
   /// Hosts, and the host of a rank: numbered in the order of the ranks.
-  constexpr int count() const { return count_; }
+  constexpr int count() const { return static_cast<int>(ranks_on_.size()); }
   constexpr int of(int rank) const { return of_[static_cast<std::size_t>(rank)]; }
-
-  /// Ranks that each host has. Where they have different numbers: one, as if each rank had a host for itself.
-  constexpr int lanes() const { return lanes_; }
-  /// Ranks in a lane: one a host, or all.
-  constexpr int lane_size() const { return size() / lanes_; }
-  constexpr int lane(int rank) const { return even_ ? lane_[static_cast<std::size_t>(rank)] : 0; }
-  /// The position of a rank within its lane, and the rank at a position of a lane.
-  constexpr int position(int rank) const { return even_ ? of(rank) : rank; }
-  constexpr int rank_at(int position, int lane) const { return at_[place(position, lane)]; }
-
- private:
-  constexpr std::size_t place(int position, int lane) const {
-    return static_cast<std::size_t>(position) * static_cast<std::size_t>(lanes_) +
-           static_cast<std::size_t>(lane);
+  /// The ranks of a host, in their order.
+  constexpr const std::vector<int>& ranks_on(int host) const {
+    return ranks_on_[static_cast<std::size_t>(host)];
+  }
+  /// The rank of a host that keeps there what belongs to `rank`: itself on its own host; on another one the first for
+  /// the first, the second for the second, and where there are fewer, from the first on again.
+  constexpr int keeper(int host, int rank) const {
+    const std::vector<int>& ranks = ranks_on(host);
+    return ranks[static_cast<std::size_t>(number_[static_cast<std::size_t>(rank)]) % ranks.size()];
   }
 
-  std::vector<int> of_, lane_, at_;
-  int count_ = 0, lanes_ = 1;
-  bool even_ = true;
+ private:
+  std::vector<int> of_, number_;  ///< a rank's host, and its number there
+  std::vector<std::vector<int>> ranks_on_;
 };
 
 }  // namespace shardwise

@@ -26,11 +26,12 @@ struct Traffic {
   friend constexpr bool operator==(const Traffic&, const Traffic&) = default;
 };
 
-/// How the ranks along some axes lie on hosts: as many on each, which send what goes to another host in lanes, each its
-/// share; or in no such order, each sending for itself.
+/// How the ranks along some axes lie on hosts, as one of them sees it, and what it keeps for those on others: see `Hosts`.
 struct HostsAlong {
-  int hosts = 1;  ///< where it is in no order: ranks
-  int lanes = 1;  ///< ranks on each host
+  int ranks = 1;
+  int hosts = 1;
+  int elsewhere = 0;  ///< ranks on other hosts
+  int kept = 0;       ///< of these, those whose blocks this rank keeps
 };
 
 /// How the ranks that differ from one along each set of axes lie on hosts, of which `host_of` says the one of a rank.
@@ -39,20 +40,31 @@ constexpr Array<HostsAlong, 1 << max_axes> hosts_along_axes(const MeshSizes& siz
                                                             const MeshSizes& coordinates, int axes,
                                                             HostOf host_of) {
   Array<HostsAlong, 1 << max_axes> all{};
+  const RankGrid grid = RankGrid::whole(axes, sizes);
   for (AxisSet set = 1; set < 1u << axes; ++set) {
-    std::vector<int> hosts = RankGrid::whole(axes, sizes).group(set, coordinates);
-    for (int& each : hosts) each = host_of(each);
-    const Hosts along(hosts);
-    all[set] = {along.lane_size(), along.lanes()};
+    std::vector<int> ids = grid.group(set, coordinates);
+    const auto self =
+        static_cast<int>(std::find(ids.begin(), ids.end(), grid.rank(coordinates)) - ids.begin());
+    for (int& each : ids) each = host_of(each);
+    const Hosts hosts(ids);
+    HostsAlong& along = all[set] = {hosts.size(), hosts.count()};
+    for (int rank = 0; rank < hosts.size(); ++rank) {
+      if (hosts.of(rank) == hosts.of(self)) continue;
+      ++along.elsewhere;
+      if (hosts.keeper(hosts.of(self), rank) == self) ++along.kept;
+    }
   }
   return all;
 }
 
-/// Bytes that a rank sends to other hosts in a collective of so many bytes.
+/// Bytes that a rank sends to other hosts in a collective of so many bytes: blocks that it keeps go home, its own goes to each
+/// other host. (Of all ranks together it is the least; blocks are taken as equal.)
 constexpr std::int64_t bytes_to_other_hosts(Collective kind, std::int64_t bytes, const HostsAlong& along) {
-  const std::int64_t part = bytes * (along.hosts - 1) / (std::int64_t{along.hosts} * along.lanes);
-  if (kind == Collective::all_to_all) return part * along.lanes;
-  return kind == Collective::all_reduce ? 2 * part : part;
+  std::int64_t blocks = 0;
+  if (kind == Collective::all_reduce || kind == Collective::reduce_scatter) blocks += along.kept;
+  if (kind == Collective::all_reduce || kind == Collective::all_gather) blocks += along.hosts - 1;
+  if (kind == Collective::all_to_all) blocks = along.elsewhere;
+  return bytes * blocks / along.ranks;
 }
 
 struct Memory {

@@ -6,10 +6,10 @@
 /// Collectives as rounds of messages, which a thread can move on while its rank computes. MPI's own non-blocking
 /// ones need as many calls, and Open MPI's (4.1) send every byte of a sum twice one after the other.
 ///
-/// A block of the data is at home on one rank: there its terms are summed, from there it is gathered. Blocks travel
-/// within the host first, to the rank in the lane of their home, then across, within the lane: so a byte goes over a
-/// link as often as it must (Thakur et al., "Optimization of Collective Communication Operations in MPICH", 2005, for
-/// the two halves of an all-reduce). Sums are made in the order of the ranks, beginning with one's own: the same bits in
+/// A block of the data is at home on one rank: there its terms are summed, from there it is gathered. On each other host a
+/// rank keeps it (`Hosts::keeper`): terms travel within the host first, to the keeper, then their sum goes home. So a byte
+/// goes over a link as often as it must (Thakur et al., "Optimization of Collective Communication Operations in MPICH", 2005,
+/// for the two halves of an all-reduce). Sums are made in the order of the ranks, beginning with one's own: the same bits in
 /// every run. Those of bfloat16 are made in float, and rounded when they travel: a host's, and that of all.
 
 #include <shardwise/memory/pooled_list.hpp>
@@ -86,7 +86,7 @@ class BlockPiece {
   void advance() {
     while (round_ < end() && messages_.test()) {
       if (code() != MPI_SUCCESS) return;
-      if (round_ == 0) sum_lane();
+      if (round_ == 0) sum_kept();
       if (round_ == 1) sum_block();
       messages_.next_round();
       ++round_;
@@ -109,18 +109,42 @@ class BlockPiece {
     return (work_.offsets[static_cast<std::size_t>(block)] + first(block)) * work_.element;
   }
 
-  int lane() const { return hosts_.lane(group_.rank); }
-  int position() const { return hosts_.position(group_.rank); }
-  /// The rank in this lane on a host; its blocks are those of the lane.
-  int home(int host) const { return hosts_.rank_at(host, lane()); }
-  Index lane_bytes() const {
+  const std::vector<int>& here() const { return hosts_.ranks_on(hosts_.of(group_.rank)); }
+  int others_here() const { return static_cast<int>(here().size()) - 1; }
+  /// f(rank) for the others of this host.
+  template <class F>
+  void for_others_here(F f) const {
+    for (const int rank : here()) {
+      if (rank != group_.rank) f(rank);
+    }
+  }
+  /// f(block) for those that a rank of this host keeps: its own, and such of other hosts.
+  template <class F>
+  void for_kept(int rank, F f) const {
+    const int host = hosts_.of(group_.rank);
+    for (int block = 0; block < hosts_.size(); ++block) {
+      if (hosts_.keeper(host, block) == rank) f(block);
+    }
+  }
+  template <class F>
+  void for_kept(F f) const {
+    for_kept(group_.rank, f);
+  }
+  Index kept_bytes() const {
     Index sum = 0;
-    for (int host = 0; host < hosts_.lane_size(); ++host) sum += bytes(home(host));
+    for_kept([&](int block) { sum += bytes(block); });
     return sum;
   }
+  /// f(rank) for those that keep this rank's block on other hosts.
+  template <class F>
+  void for_keepers(F f) const {
+    for (int host = 0; host < hosts_.count(); ++host) {
+      if (host != hosts_.of(group_.rank)) f(hosts_.keeper(host, group_.rank));
+    }
+  }
 
-  /// 0: terms go to the ranks of this host, those of a lane's blocks to the rank in that lane; 1: they go home; 2: sums
-  /// go from home to the lane; 3: and from there to the ranks of this host.
+  /// 0: terms go to the ranks of this host that keep their blocks; 1: the sums of these go home; 2: what is there goes to
+  /// those that keep it on other hosts; 3: and from there to the ranks of these.
   void begin_round() {
     if (round_ == 0) exchange_within();
     if (round_ == 1) exchange_across();
@@ -129,70 +153,67 @@ class BlockPiece {
     if (round_ == 3) gather_within();
   }
   void exchange_within() {
-    landing_ = landing_of(lane_bytes() * (hosts_.lanes() - 1));
-    char* place_of_term = landing_.get();
-    for (int other = 0; other < hosts_.lanes(); ++other) {
-      if (other == lane()) continue;
-      for (int host = 0; host < hosts_.lane_size(); ++host) {
-        const int peer = hosts_.rank_at(position(), other), theirs = hosts_.rank_at(host, other);
-        messages_.send(work_.source() + place(theirs), count(theirs), peer);
-        messages_.receive(place_of_term, count(home(host)), peer);
-        place_of_term += bytes(home(host));
-      }
-    }
+    landing_ = landing_of(kept_bytes() * others_here());
+    char* term = landing_.get();
+    for_others_here([&](int peer) {
+      for_kept(peer, [&](int block) { messages_.send(work_.source() + place(block), count(block), peer); });
+      for_kept([&](int block) {
+        messages_.receive(term, count(block), peer);
+        term += bytes(block);
+      });
+    });
   }
-  /// The sums of this host, of the lane's blocks: beside one another, in the order of the hosts.
-  void sum_lane() {
-    if (hosts_.lanes() == 1) return;
-    sums_ = landing_of(lane_bytes());
+  /// The sums of this host, of the blocks that this rank keeps: beside one another, as the terms.
+  void sum_kept() {
+    if (others_here() == 0) return;
+    const Index stride = kept_bytes();
+    sums_ = landing_of(stride);
     char* sum = sums_.get();
     const char* terms = landing_.get();
-    for (int host = 0; host < hosts_.lane_size(); ++host) {
-      const int block = home(host);
-      reduce(work_.source() + place(block), terms, lane_bytes(), hosts_.lanes() - 1, sum, count(block));
+    for_kept([&](int block) {
+      reduce(work_.source() + place(block), terms, stride, others_here(), sum, count(block));
       sum += bytes(block);
       terms += bytes(block);
-    }
+    });
   }
   void exchange_across() {
     const char* sum = sums_.get();
-    landing_.reset();
-    landing_ = landing_of(bytes(group_.rank) * (hosts_.lane_size() - 1));
-    char* place_of_term = landing_.get();
-    for (int host = 0; host < hosts_.lane_size(); ++host) {
-      const int peer = home(host);
-      if (host == position()) {
-        own_ = sum ? sum : work_.source() + place(peer);
+    for_kept([&](int block) {
+      const char* of_host = sum ? sum : work_.source() + place(block);
+      if (block == group_.rank) {
+        own_ = of_host;
       } else {
-        messages_.send(sum ? sum : work_.source() + place(peer), count(peer), peer);
-        messages_.receive(place_of_term, count(group_.rank), peer);
-        place_of_term += bytes(group_.rank);
+        messages_.send(of_host, count(block), block);
       }
-      if (sum) sum += bytes(peer);
-    }
+      if (sum) sum += bytes(block);
+    });
+    landing_.reset();
+    landing_ = landing_of(bytes(group_.rank) * (hosts_.count() - 1));
+    char* term = landing_.get();
+    for_keepers([&](int peer) {
+      messages_.receive(term, count(group_.rank), peer);
+      term += bytes(group_.rank);
+    });
   }
   void sum_block() {
     char* sum = work_.target() + (work_.gathers ? place(group_.rank) : first(group_.rank) * work_.element);
-    reduce(own_, landing_.get(), bytes(group_.rank), hosts_.lane_size() - 1, sum, count(group_.rank));
+    reduce(own_, landing_.get(), bytes(group_.rank), hosts_.count() - 1, sum, count(group_.rank));
     landing_.reset();
     sums_.reset();
   }
   void gather_across() {
-    for (int host = 0; host < hosts_.lane_size(); ++host) {
-      if (host == position()) continue;
-      messages_.send(work_.target() + place(group_.rank), count(group_.rank), home(host));
-      messages_.receive(work_.target() + place(home(host)), count(home(host)), home(host));
-    }
+    for_keepers(
+        [&](int peer) { messages_.send(work_.target() + place(group_.rank), count(group_.rank), peer); });
+    for_kept([&](int block) {
+      if (block != group_.rank) messages_.receive(work_.target() + place(block), count(block), block);
+    });
   }
   void gather_within() {
-    for (int other = 0; other < hosts_.lanes(); ++other) {
-      if (other == lane()) continue;
-      for (int host = 0; host < hosts_.lane_size(); ++host) {
-        const int peer = hosts_.rank_at(position(), other), theirs = hosts_.rank_at(host, other);
-        messages_.send(work_.target() + place(home(host)), count(home(host)), peer);
-        messages_.receive(work_.target() + place(theirs), count(theirs), peer);
-      }
-    }
+    for_others_here([&](int peer) {
+      for_kept([&](int block) { messages_.send(work_.target() + place(block), count(block), peer); });
+      for_kept(peer,
+               [&](int block) { messages_.receive(work_.target() + place(block), count(block), peer); });
+    });
   }
 
   /// sum = own, reduced with as many terms, `stride` bytes apart.
