@@ -157,9 +157,10 @@ void print_plans(const StepJob& job, const std::vector<RankPlan>& plans) {
   } else if (alike(job, first.plan, plans[1].plan)) {
     std::printf("%s", sw::plan_table("all ranks alike", first.plan).c_str());
   } else {
-    const bool staged = job.sizes[0] > 1;  // then neither is the largest
-    const std::string one = title(first) + (staged ? "" : ", largest"),
-                      other = title(plans[1]) + (staged ? "" : ", smallest");
+    // Of stages neither is the largest, nor in what ranks send to other hosts.
+    const bool ordered = job.sizes[0] == 1 && job.ranks_per_host == 0;
+    const std::string one = title(first) + (ordered ? ", largest" : ""),
+                      other = title(plans[1]) + (ordered ? ", smallest" : "");
     std::printf("%s", sw::plan_table(one.c_str(), first.plan, other.c_str(), plans[1].plan).c_str());
   }
   if (job.recompute) {

@@ -20,6 +20,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <string>
@@ -98,8 +99,8 @@ inline bool synchronous_sends = false;
 /// If not 0, an MPI_Isend begins late, by up to 2 ms, as these numbers fall.
 inline std::atomic<unsigned> late_sends = 0;
 
-/// Bytes that were given to MPI_Isend since the last `reset`, by the rank that they are for.
-inline std::vector<std::ptrdiff_t> sent_to;
+/// Bytes that were given to MPI_Isend since the last `reset`, by the rank that they are for, up to 63. (Threads send.)
+inline std::array<std::atomic<std::ptrdiff_t>, 64> sent_to{};
 
 /// What was called since the last `reset`.
 inline const Counts& counts() { return seen; }
@@ -130,7 +131,7 @@ inline void note(Tally& tally, std::ptrdiff_t bytes, MPI_Comm comm, MPI_Datatype
 inline void reset() {
   seen = Counts{};
   events.clear();
-  sent_to.clear();
+  for (auto& bytes : sent_to) bytes = 0;
 }
 
 inline int size_of(MPI_Comm comm) {
@@ -396,9 +397,8 @@ int MPI_Rsend(const void* buf, int count, MPI_Datatype datatype, int dest, int t
 int MPI_Isend(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
               MPI_Request* request) {
   mpi_counter::note(mpi_counter::seen.send, mpi_counter::bytes_of(count, datatype));
-  const auto to = static_cast<std::size_t>(dest);
-  if (mpi_counter::sent_to.size() <= to) mpi_counter::sent_to.resize(to + 1);
-  mpi_counter::sent_to[to] += mpi_counter::bytes_of(count, datatype);
+  if (const auto to = static_cast<std::size_t>(dest); to < mpi_counter::sent_to.size())
+    mpi_counter::sent_to[to] += mpi_counter::bytes_of(count, datatype);
   if (const unsigned seed = mpi_counter::late_sends) {
     mpi_counter::late_sends = (seed * 1664525u + 1013904223u) | 1u;
     usleep(seed >> 21);

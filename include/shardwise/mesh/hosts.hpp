@@ -24,7 +24,7 @@ class Hosts {
         known.push_back(id);
         ranks_on_.emplace_back();
       }
-      number_.push_back(static_cast<int>(ranks_on_[host].size()));
+      number_.push_back(ranks_on_[host].size());
       ranks_on_[host].push_back(size());
       of_.push_back(static_cast<int>(host));
     }
@@ -42,11 +42,22 @@ class Hosts {
   /// the first, the second for the second, and where there are fewer, from the first on again.
   constexpr int keeper(int host, int rank) const {
     const std::vector<int>& ranks = ranks_on(host);
-    return ranks[static_cast<std::size_t>(number_[static_cast<std::size_t>(rank)]) % ranks.size()];
+    return ranks[number(rank) % ranks.size()];
+  }
+  /// f(other) for those whose things `rank` keeps, host by host: of its own host itself.
+  template <class F>
+  constexpr void for_kept(int rank, F f) const {
+    const std::size_t together = ranks_on(of(rank)).size();
+    for (const std::vector<int>& ranks : ranks_on_) {
+      for (std::size_t i = number(rank); i < ranks.size(); i += together) f(ranks[i]);
+    }
   }
 
  private:
-  std::vector<int> of_, number_;  ///< a rank's host, and its number there
+  constexpr std::size_t number(int rank) const { return number_[static_cast<std::size_t>(rank)]; }
+
+  std::vector<int> of_;
+  std::vector<std::size_t> number_;  ///< of a rank on its host
   std::vector<std::vector<int>> ranks_on_;
 };
 

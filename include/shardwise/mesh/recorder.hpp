@@ -48,11 +48,8 @@ constexpr Array<HostsAlong, 1 << max_axes> hosts_along_axes(const MeshSizes& siz
     for (int& each : ids) each = host_of(each);
     const Hosts hosts(ids);
     HostsAlong& along = all[set] = {hosts.size(), hosts.count()};
-    for (int rank = 0; rank < hosts.size(); ++rank) {
-      if (hosts.of(rank) == hosts.of(self)) continue;
-      ++along.elsewhere;
-      if (hosts.keeper(hosts.of(self), rank) == self) ++along.kept;
-    }
+    along.elsewhere = hosts.size() - static_cast<int>(hosts.ranks_on(hosts.of(self)).size());
+    hosts.for_kept(self, [&](int rank) { along.kept += rank != self ? 1 : 0; });
   }
   return all;
 }
@@ -89,11 +86,6 @@ struct Record {
 };
 
 class Recorder {
-  template <class E>
-  static constexpr int index(E e) {
-    return static_cast<int>(e);
-  }
-
  public:
   /// `background`: others may follow before it is over; `started` and `wait` say more of it. Returns its number in a log.
   constexpr std::int64_t communicate(Collective kind, AxisSet axes, Index bytes, bool background = false) {
@@ -104,16 +96,16 @@ class Recorder {
     return count(Collective::send, axes, bytes, to_other_host ? bytes : 0, true);
   }
   constexpr void compute(std::int64_t flops) {
-    record_.flops[index(phase_)] += flops;
+    record_.flops[static_cast<int>(phase_)] += flops;
     if (log_) begin({.amount = flops});
   }
   constexpr void allocate(MemoryUse use, Index bytes) {
-    record_.memory[index(use)].add(bytes);
+    record_.memory[static_cast<int>(use)].add(bytes);
     record_.all_memory.add(bytes);
     if (log_) log_->use(in_use());
   }
   constexpr void release(MemoryUse use, Index bytes) {
-    record_.memory[index(use)].live -= bytes;
+    record_.memory[static_cast<int>(use)].live -= bytes;
     record_.all_memory.live -= bytes;
   }
 
@@ -182,10 +174,10 @@ class Recorder {
  private:
   constexpr std::int64_t count(Collective kind, AxisSet axes, Index bytes, std::int64_t to_other_hosts,
                                bool background) {
-    Traffic& cell = record_.traffic[index(phase_)][index(kind)][axes];
+    Traffic& cell = record_.traffic[static_cast<int>(phase_)][static_cast<int>(kind)][axes];
     cell.calls += 1;
     cell.bytes += bytes;
-    record_.to_other_hosts[index(phase_)] += to_other_hosts;
+    record_.to_other_hosts[static_cast<int>(phase_)] += to_other_hosts;
     for (std::uint64_t word : {static_cast<std::uint64_t>(kind), static_cast<std::uint64_t>(axes),
                                static_cast<std::uint64_t>(bytes)}) {
       record_.sequence.add(word);

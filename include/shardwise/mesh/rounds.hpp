@@ -118,17 +118,10 @@ class BlockPiece {
       if (rank != group_.rank) f(rank);
     }
   }
-  /// f(block) for those that a rank of this host keeps: its own, and such of other hosts.
-  template <class F>
-  void for_kept(int rank, F f) const {
-    const int host = hosts_.of(group_.rank);
-    for (int block = 0; block < hosts_.size(); ++block) {
-      if (hosts_.keeper(host, block) == rank) f(block);
-    }
-  }
+  /// f(block) for those that this rank keeps: its own, and such of other hosts.
   template <class F>
   void for_kept(F f) const {
-    for_kept(group_.rank, f);
+    hosts_.for_kept(group_.rank, f);
   }
   Index kept_bytes() const {
     Index sum = 0;
@@ -156,7 +149,8 @@ class BlockPiece {
     landing_ = landing_of(kept_bytes() * others_here());
     char* term = landing_.get();
     for_others_here([&](int peer) {
-      for_kept(peer, [&](int block) { messages_.send(work_.source() + place(block), count(block), peer); });
+      hosts_.for_kept(peer,
+                      [&](int block) { messages_.send(work_.source() + place(block), count(block), peer); });
       for_kept([&](int block) {
         messages_.receive(term, count(block), peer);
         term += bytes(block);
@@ -211,8 +205,8 @@ class BlockPiece {
   void gather_within() {
     for_others_here([&](int peer) {
       for_kept([&](int block) { messages_.send(work_.target() + place(block), count(block), peer); });
-      for_kept(peer,
-               [&](int block) { messages_.receive(work_.target() + place(block), count(block), peer); });
+      hosts_.for_kept(
+          peer, [&](int block) { messages_.receive(work_.target() + place(block), count(block), peer); });
     });
   }
 
