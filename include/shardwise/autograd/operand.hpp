@@ -130,11 +130,11 @@ constexpr const auto& common_mesh(const First& first, const Rest&... rest) {
 
 /// Where the gradient of an operand goes; nowhere, if it has none.
 template <Operand X>
-constexpr Shared<GradientSlot> slot_of(const X& x) {
+constexpr decltype(auto) slot_of(const X& x) {
   if constexpr (OperandTraits<X>::tracked) {
     return OperandTraits<X>::slot(x);
   } else {
-    return {};
+    return Shared<GradientSlot>();
   }
 }
 

@@ -125,7 +125,7 @@ class Tape {
   /// For operations: adds a node. It lives until the backward pass has passed it.
   template <class Node, class... Arguments>
   constexpr Node& record(Arguments&&... arguments) {
-    Node* node = make_pooled<Node>(std::forward<Arguments>(arguments)...);
+    Node* node = make_pooled<Node>(static_cast<Arguments&&>(arguments)...);
     node->previous_ = last_;
     last_ = node;
     return *node;

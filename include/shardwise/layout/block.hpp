@@ -52,11 +52,12 @@ template <int Rank>
                                                 const MeshSizes& sizes, const MeshSizes& coordinates) {
   Box<Rank> box{{}, shape};
   for (int axis = 0; axis < layout.axes; ++axis) {
-    if (!layout[axis].is_shard()) continue;
-    const int dim = layout[axis].dim();
-    Range block = balanced_block(box.size[dim], sizes[axis], coordinates[axis]);
+    const int dim = layout[axis].code;
+    if (dim < 0) continue;  // no shard
+    Index& size = box.size[dim];
+    const Range block = balanced_block(size, sizes[axis], coordinates[axis]);
     box.begin[dim] += block.begin;
-    box.size[dim] = block.size;
+    size = block.size;
   }
   return box;
 }

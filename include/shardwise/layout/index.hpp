@@ -75,7 +75,7 @@ constexpr Shape<First + Second> joined(const Shape<First>& first, const Shape<Se
 template <int Rank>
 constexpr Index elements(const Shape<Rank>& shape) {
   Index count = 1;
-  for (Index extent : shape) count *= extent;
+  for (int dim = 0; dim < Rank; ++dim) count *= shape.values[dim];
   return count;
 }
 

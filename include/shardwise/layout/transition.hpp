@@ -48,7 +48,11 @@ namespace detail {
 
 /// The axes of more than one rank on which two layouts differ.
 constexpr AxisSet changed_axes(const Layout& from, const Layout& to, const MeshSizes& sizes) {
-  return axes_where(from.axes, [&](int axis) { return from[axis] != to[axis] && sizes[axis] > 1; });
+  AxisSet changed = 0;
+  for (int axis = 0; axis < from.axes; ++axis) {
+    if (from[axis].code != to[axis].code && sizes[axis] > 1) changed |= 1u << axis;
+  }
+  return changed;
 }
 
 /// Do the axes of `moving` end their lists in `from`, and does the rest begin the lists of `to`?

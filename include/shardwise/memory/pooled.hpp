@@ -69,7 +69,7 @@ namespace detail {
 template <class T, class Base = T>
 [[gnu::noinline]] constexpr void end_pooled(Base* base) {  // called in many places, and rarely
   T* object = static_cast<T*>(base);
-  if (std::is_constant_evaluated()) {
+  if (__builtin_is_constant_evaluated()) {
     delete object;
   } else {
     object->~T();
@@ -79,15 +79,16 @@ template <class T, class Base = T>
 
 }  // namespace detail
 
-/// A new object: from the pool, or in a constant expression from the compiler.
+/// A new object: from the pool, or in a constant expression from the compiler. (There each call costs the compiler a
+/// microsecond or more, also one of `std::forward`: so what a planned step calls for every tensor does without.)
 template <class T, class... Args>
 constexpr T* make_pooled(Args&&... args) {
   T* object = nullptr;
-  if (std::is_constant_evaluated()) {
-    object = new T(std::forward<Args>(args)...);
+  if (__builtin_is_constant_evaluated()) {
+    object = new T(static_cast<Args&&>(args)...);
   } else {
     static_assert(alignof(T) <= MemoryPool::alignment);
-    object = ::new (memory_pool().allocate(sizeof(T))) T(std::forward<Args>(args)...);
+    object = ::new (memory_pool().allocate(sizeof(T))) T(static_cast<Args&&>(args)...);
   }
   if constexpr (InPooledHierarchy<T>) {
     object->destroy_ = &detail::end_pooled<T, typename T::PooledBase>;

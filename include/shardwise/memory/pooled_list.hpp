@@ -16,7 +16,7 @@ class PooledList {
     T value;
     Node* next = nullptr;
     template <class... Args>
-    constexpr explicit Node(Args&&... args) : value{std::forward<Args>(args)...} {}
+    constexpr explicit Node(Args&&... args) : value{static_cast<Args&&>(args)...} {}
   };
   template <class Value>
   struct Iterator {
@@ -46,7 +46,7 @@ class PooledList {
 
   template <class... Args>
   constexpr T& emplace_back(Args&&... args) {
-    return append(make_pooled<Node>(std::forward<Args>(args)...));
+    return append(make_pooled<Node>(static_cast<Args&&>(args)...));
   }
   constexpr void pop_front() { destroy_pooled(unlink(first_->value)); }
   /// Makes an element of this list the last of another.

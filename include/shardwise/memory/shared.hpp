@@ -29,30 +29,32 @@ class Shared {
   constexpr Shared() = default;
   template <class... Args>
   static constexpr Shared make(Args&&... args) {
-    return Shared(make_pooled<T>(std::forward<Args>(args)...));
+    return Shared(make_pooled<T>(static_cast<Args&&>(args)...));
   }
   /// Another handle to an object that has one.
   static constexpr Shared to(T& object) { return Shared(&object); }
-  constexpr Shared(const Shared& other) : Shared(other.object_) {}
+  constexpr Shared(const Shared& other) : object_(other.object_) {
+    if (object_) ++object_->handles_;
+  }
   constexpr Shared(Shared&& other) noexcept : object_(other.object_) { other.object_ = nullptr; }
   /// A handle to a base of the object: of a `Pooled` hierarchy.
   template <class Derived>
     requires(std::derived_from<Derived, T>&& InPooledHierarchy<T>)
   constexpr Shared(const Shared<Derived>& other) : Shared(static_cast<T*>(other.object_)) {}
   constexpr Shared& operator=(const Shared& other) {
-    *this = Shared(other);
+    T* taken = other.object_;
+    if (taken) ++taken->handles_;
+    take(taken);
     return *this;
   }
   constexpr Shared& operator=(Shared&& other) noexcept {
     T* taken = other.object_;
     other.object_ = nullptr;
-    T* before = object_;
-    object_ = taken;
-    if (before) let_go(before);
+    take(taken);
     return *this;
   }
   constexpr ~Shared() {  // NOLINT(bugprone-exception-escape): what cannot arrive ends the program
-    if (object_) let_go(object_);
+    if (object_ && --object_->handles_ == 0) destroy_pooled(object_);
   }
 
   constexpr explicit operator bool() const { return object_ != nullptr; }
@@ -69,8 +71,11 @@ class Shared {
   constexpr explicit Shared(T* object) : object_(object) {
     if (object_) ++object_->handles_;
   }
-  static constexpr void let_go(T* object) {
-    if (--object->handles_ == 0) destroy_pooled(object);
+  /// Lets go of its own, for an object that counts this handle.
+  constexpr void take(T* object) {
+    T* before = object_;
+    object_ = object;
+    if (before && --before->handles_ == 0) destroy_pooled(before);
   }
 
   T* object_ = nullptr;

@@ -107,8 +107,8 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
   }
   /// Returns when the value is there. Throws `std::logic_error` if there is none.
   constexpr void check_set() {
-    await();
-    if (!stored.mesh.dry() && !set) {
+    if (carrier) await();
+    if (!set && !stored.mesh.dry()) {
       throw std::logic_error(
           "a parameter is used before it has a value: call initialize(model, seed) first; if you did, a "
           "module's visit does not name it");

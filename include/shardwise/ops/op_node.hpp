@@ -19,8 +19,9 @@ struct NodeInput {
   Kept saved;
   Shared<GradientSlot> slot;
 
-  constexpr NodeInput(const View<const T, Rank>& block, Kept kept_of_it, Shared<GradientSlot> to = {})
-      : extents(block), saved(std::move(kept_of_it)), slot(std::move(to)) {
+  constexpr NodeInput(const View<const T, Rank>& block, Kept&& kept_of_it,
+                      const Shared<GradientSlot>& to = {})
+      : extents(block), saved(std::move(kept_of_it)), slot(to) {
     extents.data = nullptr;
     if (slot) slot->expect();
   }

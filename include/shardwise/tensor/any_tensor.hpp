@@ -63,16 +63,10 @@ struct AnyTensor {
   constexpr Index local_elements() const { return box().elements(); }
 
   /// The same bytes in another layout: for who knows that they are.
-  constexpr AnyTensor relaid(const Layout& other) const {
-    AnyTensor same = *this;
-    same.layout = other;
-    return same;
-  }
+  constexpr AnyTensor relaid(const Layout& other) const { return with(other, buffer); }
   /// Other bytes in another layout.
   constexpr AnyTensor with(const Layout& other, Buffer block) const {
-    AnyTensor changed = relaid(other);
-    changed.buffer = std::move(block);
-    return changed;
+    return {*this, other, std::move(block)};
   }
   /// A tensor in another layout whose block is not yet written.
   constexpr AnyTensor unwritten(const Layout& other, MemoryUse use) const {
@@ -80,6 +74,15 @@ struct AnyTensor {
         local_box(shape, other, mesh.sizes(), mesh.coordinates()).elements() * element_bytes();
     return with(other, allocate_buffer(mesh, bytes, use));
   }
+
+ private:
+  constexpr AnyTensor(const AnyTensor& like, const Layout& other, Buffer&& block)
+      : mesh(like.mesh),
+        type(like.type),
+        rank(like.rank),
+        shape(like.shape),
+        layout(other),
+        buffer(std::move(block)) {}
 };
 
 /// This rank's block of `x`, as kernels see one; its elements are no bytes.
@@ -88,17 +91,13 @@ constexpr View<char, max_rank> view_of(const AnyTensor& x) {
   return {x.mesh.dry() ? nullptr : static_cast<char*>(x.buffer->data), box.size, box.begin, x.shape};
 }
 
-/// `x` to be changed in place: copied first if somebody else reads it. Counted as `use` from now on.
-constexpr AnyTensor owned(AnyTensor x, MemoryUse use) {
-  if (x.buffer.unique()) {
-    x.buffer->set_use(use);
-    return x;
+/// For who changes `x` in place: gives it a copy if somebody else reads its block. Counted as `use` from now on.
+constexpr void make_own(AnyTensor& x, MemoryUse use) {
+  if (x.buffer.unique()) return x.buffer->set_use(use);
+  const Buffer read = std::exchange(x.buffer, allocate_buffer(x.mesh, x.buffer->bytes, use));
+  if (!x.mesh.dry() && read->bytes > 0) {
+    std::memcpy(x.buffer->data, read->data, static_cast<std::size_t>(read->bytes));
   }
-  AnyTensor copy = x.unwritten(x.layout, use);
-  if (!x.mesh.dry() && x.buffer->bytes > 0) {
-    std::memcpy(copy.buffer->data, x.buffer->data, static_cast<std::size_t>(x.buffer->bytes));
-  }
-  return copy;
 }
 
 /// A tensor on its way, whatever brings it.

@@ -124,7 +124,7 @@ class Buckets {
     }
     AnyTensor result;
     if (collective_for(from.layout, to, axes) == Collective::all_reduce) {
-      from = owned(std::move(from), use);
+      make_own(from, use);
       result = from.relaid(to);
     } else {
       result = from.unwritten(to, use);
@@ -159,14 +159,14 @@ class Buckets {
     return tensor.box_at(MeshSizes{}).elements() * size_of(travels);
   }
   static constexpr Collective collective_for(const Layout& from, const Layout& to, AxisSet axes) {
-    auto any = [axes](const Layout& layout, auto placement) {
-      return (layout.axes_where(placement) & axes) != 0;
-    };
-    const bool cuts = any(to, [](Placement p) { return p.is_shard(); });
-    if (!any(from, [](Placement p) { return p.is_partial(); })) {
-      return cuts ? Collective::all_to_all : Collective::all_gather;
+    bool cuts = false, sums = false;
+    for (int axis = 0; axis < from.axes; ++axis) {
+      if ((axes >> axis & 1u) == 0) continue;
+      cuts = cuts || to[axis].is_shard();
+      sums = sums || from[axis].is_partial();
     }
-    return cuts ? Collective::reduce_scatter : Collective::all_reduce;
+    if (sums) return cuts ? Collective::reduce_scatter : Collective::all_reduce;
+    return cuts ? Collective::all_to_all : Collective::all_gather;
   }
 
   /// An open bucket that goes this way, with so much room; if there is one without, that is full.

@@ -56,9 +56,11 @@ struct View {
 
 namespace detail {
 
-constexpr void check_extents(std::span<const Index> shape) {
+template <int Rank>
+constexpr void check_extents(const Shape<Rank>& shape) {
   double count = 1;
-  for (Index extent : shape) {
+  for (int dim = 0; dim < Rank; ++dim) {
+    const Index extent = shape.values[dim];
     if (extent < 0) fail({"Tensor: an extent is negative in ", shape});
     if (extent > 0) count *= static_cast<double>(extent);  // also beside a 0: their products are computed
   }
