@@ -26,4 +26,4 @@ else
   fi
 fi
 exec "${tests[@]}" --output-on-failure --no-tests=error --no-label-summary --label-exclude '^build$' \
-  --fixture-exclude-setup '^build\.' --parallel "$((2 * $(nproc 2>/dev/null || echo 2)))" "$@"
+  --fixture-exclude-setup '^build\.' --parallel "$((3 * $(nproc 2>/dev/null || echo 2)))" "$@"

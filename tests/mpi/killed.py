@@ -8,6 +8,7 @@ Each time the job must be gone within 20 seconds; and no file that was not there
     killed.py PROGRAM MPIEXEC -n memory|hosts
 """
 
+import atexit
 import os
 import pathlib
 import random
@@ -34,6 +35,12 @@ def pids_of_ranks():
 def files():
     # MPI has segments of its own, which mpirun removes unless it is killed too.
     return {path for path in pathlib.Path("/dev/shm").rglob("*") if not path.name.startswith("vader_segment.")}
+
+
+@atexit.register
+def kill_what_is_left():
+    for pid in pids_of_ranks():
+        os.kill(pid, signal.SIGKILL)
 
 
 random.seed(1)
