@@ -38,8 +38,8 @@ class GradientSlot : public Counted {
   /// one.
   template <class = void>
   [[gnu::noinline]] constexpr const Buffer& own(Recorder* recorder) {
-    add_up_rows();
-    round();
+    if (has_rows()) add_up_rows();
+    if (wide_) round();
     if (!sum_.unique()) {
       const Buffer copy = allocate_buffer(sum_, recorder, sum_->bytes, use_);
       if (sum_->data) std::memcpy(copy->data, sum_->data, static_cast<std::size_t>(sum_->bytes));
@@ -64,8 +64,8 @@ class GradientSlot : public Counted {
 
   template <class = void>
   [[gnu::noinline]] constexpr Buffer take() {
-    add_up_rows();
-    round();
+    if (has_rows()) add_up_rows();
+    if (wide_) round();
     return std::move(sum_);
   }
   /// To be read; what `has_rows` says stays as it is.
@@ -76,7 +76,7 @@ class GradientSlot : public Counted {
       for (const detail::TokenRows& some : rows_) all.add_up(some);
       sum_ = all.take();
     }
-    round();
+    if (wide_) round();
     return sum_;
   }
   /// For the node whose result's gradient this is: what there is of it, when the backward pass comes to the node. To
@@ -150,7 +150,7 @@ class GradientSlot : public Counted {
           "call "
           "backward once");
     }
-    add_up_rows();
+    if (has_rows()) add_up_rows();
     if (!sum_) {
       sum_ = std::move(more);
       if (use_ != MemoryUse::activation) sum_->set_use(use_);
@@ -185,13 +185,11 @@ class GradientSlot : public Counted {
     if (sum_->data) elements.add_wide(count, more->data, sum_->data);
   }
   constexpr void add_up_rows() {
-    if (!has_rows()) return;
     detail::PooledList<detail::TokenRows> all;
     take_rows(all);
     for (const detail::TokenRows& some : all) add_up(some);
   }
   constexpr void round() {
-    if (!wide_) return;
     const Index count = sum_->bytes / wide_->wide_bytes;
     const Buffer wide =
         std::exchange(sum_, allocate_buffer(sum_, sum_->recorder, count * wide_->bytes, use_));

@@ -52,11 +52,11 @@ template <int Rank>
                                                 const MeshSizes& sizes, const MeshSizes& coordinates) {
   Box<Rank> box{{}, shape};
   for (int axis = 0; axis < layout.axes; ++axis) {
-    const int dim = layout[axis].code;
+    const int dim = layout.placements.values[axis].code;
     if (dim < 0) continue;  // no shard
-    Index& size = box.size[dim];
-    const Range block = balanced_block(size, sizes[axis], coordinates[axis]);
-    box.begin[dim] += block.begin;
+    Index& size = box.size.values[dim];
+    const Range block = balanced_block(size, sizes.values[axis], coordinates.values[axis]);
+    box.begin.values[dim] += block.begin;
     size = block.size;
   }
   return box;

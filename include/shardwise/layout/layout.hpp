@@ -65,10 +65,12 @@ struct Layout {
   }
 
   friend constexpr bool operator==(const Layout& a, const Layout& b) {
+    if (a.axes != b.axes) return false;
+    const Placement *of_a = a.placements.values, *of_b = b.placements.values;
     for (int axis = 0; axis < a.axes; ++axis) {
-      if (a[axis].code != b[axis].code) return false;
+      if (of_a[axis].code != of_b[axis].code) return false;
     }
-    return a.axes == b.axes;
+    return true;
   }
 };
 

@@ -49,8 +49,9 @@ namespace detail {
 /// The axes of more than one rank on which two layouts differ.
 constexpr AxisSet changed_axes(const Layout& from, const Layout& to, const MeshSizes& sizes) {
   AxisSet changed = 0;
+  const Placement *before = from.placements.values, *after = to.placements.values;
   for (int axis = 0; axis < from.axes; ++axis) {
-    if (from[axis].code != to[axis].code && sizes[axis] > 1) changed |= 1u << axis;
+    if (before[axis].code != after[axis].code && sizes.values[axis] > 1) changed |= 1u << axis;
   }
   return changed;
 }

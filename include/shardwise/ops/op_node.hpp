@@ -54,17 +54,18 @@ class GradientTarget {
                                              Recorder* recorder, bool op_accumulates, bool op_passes,
                                              OperandKind wanted = OperandKind::all) {
     if (!slot) return;
-    const OperandKind kind =
-        slot->use() == MemoryUse::activation ? OperandKind::value : OperandKind::parameter;
+    GradientSlot& into = *slot;
+    const MemoryUse use = into.use();
+    const OperandKind kind = use == MemoryUse::activation ? OperandKind::value : OperandKind::parameter;
     if (wanted != OperandKind::all && wanted != kind) return;
-    slot_ = &*slot;
+    slot_ = &into;
     passed_on_ = op_passes && kind == OperandKind::value;
     if (passed_on_) return;
-    in_slot_ = op_accumulates && slot->writable();
+    in_slot_ = op_accumulates && into.writable();
     if (in_slot_) {
-      block_ = slot->sum();
+      block_ = into.sum();
     } else {
-      block_ = allocate_buffer(dy, recorder, bytes, slot->use());
+      block_ = allocate_buffer(dy, recorder, bytes, use);
     }
   }
   constexpr bool wanted() const { return slot_ != nullptr; }

@@ -131,7 +131,7 @@ class GradientReducer final : public BackwardTask {
   }
   /// Carries a gradient to its goal: first along the axes that cut it, by a reduce-scatter, then along the others, by
   /// an all-reduce.
-  constexpr void carry(detail::AnyTensor gradient, const Goal& goal) {
+  constexpr void carry(detail::AnyTensor&& gradient, const Goal& goal) {
     detail::ParameterCell& cell = *goal.cell;
     const Layout& to = layout_of(goal);
     if (gradient.layout == to) {
