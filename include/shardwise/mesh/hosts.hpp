@@ -52,6 +52,13 @@ class Hosts {
       for (std::size_t i = number(rank); i < ranks.size(); i += together) f(ranks[i]);
     }
   }
+  /// f(other) for those that keep what belongs to `rank` on the other hosts.
+  template <class F>
+  constexpr void for_keepers(int rank, F f) const {
+    for (int host = 0; host < count(); ++host) {
+      if (host != of(rank)) f(keeper(host, rank));
+    }
+  }
 
  private:
   constexpr std::size_t number(int rank) const { return number_[static_cast<std::size_t>(rank)]; }

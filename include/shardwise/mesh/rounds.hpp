@@ -128,13 +128,6 @@ class BlockPiece {
     for_kept([&](int block) { sum += bytes(block); });
     return sum;
   }
-  /// f(rank) for those that keep this rank's block on other hosts.
-  template <class F>
-  void for_keepers(F f) const {
-    for (int host = 0; host < hosts_.count(); ++host) {
-      if (host != hosts_.of(group_.rank)) f(hosts_.keeper(host, group_.rank));
-    }
-  }
 
   /// 0: terms go to the ranks of this host that keep their blocks; 1: the sums of these go home; 2: what is there goes to
   /// those that keep it on other hosts; 3: and from there to the ranks of these.
@@ -184,7 +177,7 @@ class BlockPiece {
     landing_.reset();
     landing_ = landing_of(bytes(group_.rank) * (hosts_.count() - 1));
     char* term = landing_.get();
-    for_keepers([&](int peer) {
+    hosts_.for_keepers(group_.rank, [&](int peer) {
       messages_.receive(term, count(group_.rank), peer);
       term += bytes(group_.rank);
     });
@@ -196,8 +189,9 @@ class BlockPiece {
     sums_.reset();
   }
   void gather_across() {
-    for_keepers(
-        [&](int peer) { messages_.send(work_.target() + place(group_.rank), count(group_.rank), peer); });
+    hosts_.for_keepers(group_.rank, [&](int peer) {
+      messages_.send(work_.target() + place(group_.rank), count(group_.rank), peer);
+    });
     for_kept([&](int block) {
       if (block != group_.rank) messages_.receive(work_.target() + place(block), count(block), block);
     });
