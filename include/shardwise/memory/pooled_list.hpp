@@ -33,9 +33,7 @@ class PooledList {
   constexpr PooledList() = default;
   PooledList(const PooledList&) = delete;
   PooledList& operator=(const PooledList&) = delete;
-  constexpr ~PooledList() {
-    while (first_) pop_front();
-  }
+  constexpr ~PooledList() { clear(); }
 
   constexpr std::size_t size() const { return size_; }
   constexpr bool empty() const { return size_ == 0; }
