@@ -99,10 +99,10 @@ def main():
             again = again.replace("--export-best best", "--export other%d --format pytorch" % ranks)
             run(again, folder, programs, text)
             now, now_held_out = losses(folder + "/log.jsonl")
-            # Roundings differ: by 5e-7 up to the middle; then a step at which the loss leaps makes 1e-4 of them.
             apart = [abs(a - b) for a, b in zip(expected + held_out, now + now_held_out)]
-            print("%d ranks, %s: losses differ by %.1e, and %.1e" % (ranks, options, max(apart[:48]), max(apart)))
-            assert len(now) == len(expected) and max(apart[:48]) < 2e-6 and max(apart) < 1e-3, apart
+            print("%d ranks, %s: losses differ by %.1e" % (ranks, options, max(apart)))
+            # Roundings differ, by some 5e-7. (At three times this rate the loss leaps, and makes 1e-4 of them.)
+            assert len(now) == len(expected) and max(apart) < 1e-5, apart
             with zipfile.ZipFile(folder + "/other%d/pytorch_model.bin" % ranks) as archive:
                 assert archive.testzip() is None
                 tensors = Tensors(archive).load()
@@ -112,7 +112,7 @@ def main():
             for name, (_, data) in tuned.items():
                 count = len(data) // 4
                 pairs = zip(struct.unpack("<%df" % count, data), struct.unpack("<%df" % count, tensors[name][1]))
-                assert max(abs(a - b) for a, b in pairs) < 1e-2, name
+                assert max(abs(a - b) for a, b in pairs) < 1e-3, name
         # A run that cannot begin leaves no folder.
         run("mkdir empty; cp base/config.json empty; ! mpirun -n 2 shardwise-train --from empty --data sums.jsonl "
             "--chat-template base/chat_template.jinja --context 40 --export never 2>said; grep -q 'neither model' said",
@@ -127,9 +127,9 @@ def main():
         for what, options in (("model", ""), ("adapter_model", " --lora-rank 8")):
             trained = resumed + options + " --save %s-runs --export-best %s-kept" % (what, what)
             best = folder + "/%s-kept/%s.safetensors" % (what, what)
-            run(trained + " --steps 10 --rate 3e-3", folder, programs, text)
+            run(trained + " --steps 40 --rate 1e-2", folder, programs, text)
             kept = safetensors(best)
-            for steps in (15, 20):
+            for steps in (45, 50):
                 said = run(trained + " --steps %d --rate 10" % steps, folder, programs, text)
                 assert "resumed from" in said, said
                 assert safetensors(best) == kept, said
