@@ -241,11 +241,16 @@ struct DenseAttention {
         for (Index j = 0; j < keys; ++j) f(j, static_cast<std::size_t>(j));
       };
       double sum = 0, delta = 0;
+      Index first = documents ? p : 0, last = documents ? p : keys - 1;  // of the document around p
+      if (documents) {
+        const auto number = [&](Index t) { return (*documents)[b * keys + t]; };
+        while (first > 0 && number(first - 1) == number(p)) --first;
+        while (last + 1 < keys && number(last + 1) == number(p)) ++last;
+        if (number(p) < 0) last = first - 1;  // padding
+      }
       each([&](Index j, std::size_t at) {
-        bool sees = !(options.causal && j > p) && !(options.window && std::abs(j - p) >= *options.window);
-        for (Index t = std::min(j, p); sees && documents && t <= std::max(j, p); ++t) {  // one all the way
-          sees = (*documents)[b * keys + t] >= 0 && (*documents)[b * keys + t] == (*documents)[b * keys + p];
-        }
+        const bool sees = j >= first && j <= last && !(options.causal && j > p) &&
+                          !(options.window && std::abs(j - p) >= *options.window);
         weight[at] = sees ? std::exp(scale * dot(at_q, row, at_k, key(j))) : 0;
         sum += weight[at];
       });
@@ -332,7 +337,7 @@ TEST_CASE("attention: all masks and their combinations") {
     check_masks<Shard<1>, Reduced, Replicate>(mesh, 3, queries, keys, 4, 2);
     check_masks<Shard<0>, Shard<0>, Shard<0>>(mesh, 5, queries, keys, 4, 2);
   }
-  check_masks<Shard<2>, Shard<2>, Replicate>(mesh, 1, 301, 301, 5, 5);  // many blocks of keys
+  check_masks<Shard<2>, Shard<2>, Replicate>(mesh, 1, 301, 301, 2, 2);  // many blocks of keys
 }
 
 TEST_CASE("attention: documents of another shape") {
