@@ -17,6 +17,7 @@
 #include <shardwise/inspect/plan_table.hpp>
 #include <shardwise/schedule/messages.hpp>
 
+#include "for_job.hpp"
 #include "job_options.hpp"
 #include "options.hpp"
 #include "plan_picture.hpp"

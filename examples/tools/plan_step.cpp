@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// The dry run of a training step, for one element type, `STEP_TYPE`, and all plans of a set (step_plans.hpp).
+/// The dry run of a training step, for one element type, `STEP_TYPE`, and all plans of a set, `STEP_SET` (step_plans.hpp).
 
 #include "step_plans.hpp"
 
@@ -56,9 +56,9 @@ StepPlan planned(const StepJob& job, const JobSizes& coordinates, sw::EventLog* 
 
 template <class T, PlanSet Set>
 StepPlan plan_step(const StepJob& job, const JobSizes& coordinates, sw::EventLog* log) {
-  return with_plan<StepPlan>(
+  return with_plan<Set>(
       job, [&]<class Plan>(std::type_identity<Plan>) { return planned<T, Plan>(job, coordinates, log); });
 }
-template StepPlan plan_step<STEP_TYPE, STEP_SET>(const StepJob&, const JobSizes&, sw::EventLog*);
+template StepPlan plan_step<STEP_TYPE, PlanSet::STEP_SET>(const StepJob&, const JobSizes&, sw::EventLog*);
 
 }  // namespace tools

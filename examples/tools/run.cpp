@@ -19,6 +19,7 @@
 #include <shardwise/kernel/gemm.hpp>
 #include <shardwise/weights/pytorch_file.hpp>
 
+#include "for_job.hpp"
 #include "step_names.hpp"
 
 namespace tools {

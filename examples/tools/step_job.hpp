@@ -120,19 +120,4 @@ using StepPlan = JobMesh<sw::CommunicationPlan>;
 template <class T, PlanSet Set>
 StepPlan plan_step(const StepJob& job, const JobSizes& coordinates, sw::EventLog* log);
 
-/// Calls f<T, Set>(), of the type and the set that the job says.
-template <class F>
-auto for_job(const StepJob& job, F f) {
-  const auto of_type = [&]<class T>(T) {
-    if (set_of(job) == PlanSet::first) return f.template operator()<T, PlanSet::first>();
-    return f.template operator()<T, PlanSet::second>();
-  };
-  return job.bf16 ? of_type(Eigen::bfloat16()) : of_type(float());
-}
-
-/// The same, of the type that the job says.
-inline StepPlan plan_step(const StepJob& job, const JobSizes& coordinates, sw::EventLog* log = nullptr) {
-  return for_job(job, [&]<class T, PlanSet Set>() { return plan_step<T, Set>(job, coordinates, log); });
-}
-
 }  // namespace tools

@@ -11,6 +11,7 @@
 #include <shardwise/inspect/timeline.hpp>
 
 #include "checkpoints.hpp"
+#include "for_job.hpp"
 #include "options.hpp"
 #include "run.hpp"
 #include "stop_signal.hpp"
@@ -25,13 +26,15 @@ bool train(const TrainOptions& given) {
   run.check();
   sw::EventLog log(sw::clock_seconds);
   sw::Recording recording(mesh, options.trace.empty() ? nullptr : &log);
-  const std::unique_ptr<TrainedModel> model = make_trained_model(mesh, run.job(),
-                                                                 {.rate = options.rate,
-                                                                  .weight_decay = options.weight_decay,
-                                                                  .max_norm = options.max_norm,
-                                                                  .betas = options.betas,
-                                                                  .epsilon = options.epsilon,
-                                                                  .seed = options.seed});
+  const TrainSettings settings{.rate = options.rate,
+                               .weight_decay = options.weight_decay,
+                               .max_norm = options.max_norm,
+                               .betas = options.betas,
+                               .epsilon = options.epsilon,
+                               .seed = options.seed};
+  const std::unique_ptr<TrainedModel> model = for_job(run.job(), [&]<class T, PlanSet Set>() {
+    return make_trained_model<T, Set>(mesh, run.job(), settings);
+  });
   if (!options.from.empty()) model->load_from(options.from);
   run.print_job();
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// A training step, for one element type, `STEP_TYPE`, and all plans of a set (step_plans.hpp).
+/// A training step, for one element type, `STEP_TYPE`, and all plans of a set, `STEP_SET` (step_plans.hpp).
 
 #include "trained_llama.hpp"
 
@@ -50,11 +50,12 @@ double TrainedLlama<T, Plan>::evaluate(const Load& load) {
 template <class T, PlanSet Set>
 std::unique_ptr<TrainedModel> make_trained_model(const Job& mesh, const StepJob& job,
                                                  const TrainSettings& settings) {
-  return with_plan<std::unique_ptr<TrainedModel>>(job, [&]<class Plan>(std::type_identity<Plan>) {
+  return with_plan<Set>(job, [&]<class Plan>(std::type_identity<Plan>) -> std::unique_ptr<TrainedModel> {
     return std::make_unique<TrainedLlama<T, Plan>>(mesh, job, settings);
   });
 }
-template std::unique_ptr<TrainedModel> make_trained_model<STEP_TYPE, STEP_SET>(const Job&, const StepJob&,
-                                                                               const TrainSettings&);
+template std::unique_ptr<TrainedModel> make_trained_model<STEP_TYPE, PlanSet::STEP_SET>(const Job&,
+                                                                                        const StepJob&,
+                                                                                        const TrainSettings&);
 
 }  // namespace tools

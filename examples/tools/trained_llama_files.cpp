@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// What a training run writes and reads of its model, for one element type, `STEP_TYPE`, and all plans of a set (step_plans.hpp).
+/// What a training run writes and reads of its model, for one element type, `STEP_TYPE`, and all plans of a set,
+/// `STEP_SET` (step_plans.hpp).
 
 #include <shardwise/checkpoint/contents.hpp>
 #include <shardwise/models/llama/files.hpp>
@@ -40,13 +41,20 @@ sw::Index TrainedLlama<T, Plan>::export_adapters(const std::filesystem::path& fo
   }
 }
 
-#define TRAINED_LLAMA_FILES(...)                                                                         \
-  template sw::Index TrainedLlama<STEP_TYPE, __VA_ARGS__>::load_from(const std::filesystem::path&);      \
-  template void TrainedLlama<STEP_TYPE, __VA_ARGS__>::add_to(sw::CheckpointContents&);                   \
-  template sw::Index TrainedLlama<STEP_TYPE, __VA_ARGS__>::export_to(const std::filesystem::path&,       \
-                                                                     const sw::LlamaTokens&);            \
-  template sw::Index TrainedLlama<STEP_TYPE, __VA_ARGS__>::export_adapters(const std::filesystem::path&, \
-                                                                           const std::filesystem::path&);
-FOR_EACH_PLAN(TRAINED_LLAMA_FILES)
+template <std::size_t Place>
+using PlanAt = std::tuple_element_t<Place, PlansOf<PlanSet::STEP_SET>::Types>;
+#define TRAINED_LLAMA_FILES(place)                                                                         \
+  template sw::Index TrainedLlama<STEP_TYPE, PlanAt<place>>::load_from(const std::filesystem::path&);      \
+  template void TrainedLlama<STEP_TYPE, PlanAt<place>>::add_to(sw::CheckpointContents&);                   \
+  template sw::Index TrainedLlama<STEP_TYPE, PlanAt<place>>::export_to(const std::filesystem::path&,       \
+                                                                       const sw::LlamaTokens&);            \
+  template sw::Index TrainedLlama<STEP_TYPE, PlanAt<place>>::export_adapters(const std::filesystem::path&, \
+                                                                             const std::filesystem::path&);
+TRAINED_LLAMA_FILES(0)
+TRAINED_LLAMA_FILES(1)
+TRAINED_LLAMA_FILES(2)
+TRAINED_LLAMA_FILES(3)
+TRAINED_LLAMA_FILES(4)
+TRAINED_LLAMA_FILES(5)
 
 }  // namespace tools

@@ -64,11 +64,4 @@ template <class T, PlanSet Set>
 std::unique_ptr<TrainedModel> make_trained_model(const Job& mesh, const StepJob& job,
                                                  const TrainSettings& settings);
 
-/// The same, of the type and the set that the job says.
-inline std::unique_ptr<TrainedModel> make_trained_model(const Job& mesh, const StepJob& job,
-                                                        const TrainSettings& settings) {
-  return for_job(job,
-                 [&]<class T, PlanSet Set>() { return make_trained_model<T, Set>(mesh, job, settings); });
-}
-
 }  // namespace tools
