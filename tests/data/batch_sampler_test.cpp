@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -19,6 +20,7 @@
 
 #include <shardwise/data/batch_sampler.hpp>
 
+namespace shardwise::testing::batch_sampler {
 namespace {
 
 using namespace shardwise;
@@ -291,3 +293,5 @@ TEST_CASE("options that cannot be") {
 }
 
 }  // namespace
+
+}  // namespace shardwise::testing::batch_sampler

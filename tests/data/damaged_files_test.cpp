@@ -27,6 +27,7 @@
 #include <shardwise/models/llama/config_file.hpp>
 #include <shardwise/weights/weights.hpp>
 
+namespace shardwise::testing::damaged_files {
 namespace {
 
 using namespace shardwise;
@@ -301,3 +302,5 @@ TEST_CASE("tokens beyond the vocabulary, with checksums that are right") {
 }
 
 }  // namespace
+
+}  // namespace shardwise::testing::damaged_files

@@ -16,6 +16,7 @@
 #include <shardwise/data/json_lines.hpp>
 #include <shardwise/text/byte_tokenizer.hpp>
 
+namespace shardwise::testing::json_lines {
 namespace {
 
 using namespace shardwise;
@@ -409,3 +410,5 @@ TEST_CASE("a part of the documents is held out") {
                        "hold_out: 0.5 of 1 documents: expected a part in (0, 1) of 2 or more",
                        std::invalid_argument);
 }
+
+}  // namespace shardwise::testing::json_lines

@@ -10,6 +10,7 @@
 
 #include <shardwise/text/sampling.hpp>
 
+namespace shardwise::testing::sampling {
 namespace {
 
 using namespace shardwise;
@@ -118,3 +119,5 @@ TEST_CASE("nonsense is an error") {
 }
 
 }  // namespace
+
+}  // namespace shardwise::testing::sampling

@@ -17,6 +17,7 @@
 #include <shardwise/data/open_token_corpus.hpp>
 #include <shardwise/text/byte_tokenizer.hpp>
 
+namespace shardwise::testing::text_files {
 namespace {
 
 using namespace shardwise;
@@ -65,3 +66,5 @@ TEST_CASE("a corpus is files and folders, and errors name the path") {
 }
 
 }  // namespace
+
+}  // namespace shardwise::testing::text_files

@@ -23,6 +23,7 @@
 #include <shardwise/data/open_token_corpus.hpp>
 #include <shardwise/text/byte_tokenizer.hpp>
 
+namespace shardwise::testing::token_corpus {
 namespace {
 
 using namespace shardwise;
@@ -354,3 +355,5 @@ TEST_CASE("errors name the file, and leave none behind") {
 }
 
 }  // namespace
+
+}  // namespace shardwise::testing::token_corpus

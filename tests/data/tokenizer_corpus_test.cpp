@@ -16,6 +16,7 @@
 #include <shardwise/data/open_token_corpus.hpp>
 #include <shardwise/text/tokenizer.hpp>
 
+namespace shardwise::testing::tokenizer_corpus {
 namespace {
 
 using namespace shardwise;
@@ -53,3 +54,5 @@ TEST_CASE("documents are separated by the end token, also where the text has it"
 }
 
 }  // namespace
+
+}  // namespace shardwise::testing::tokenizer_corpus

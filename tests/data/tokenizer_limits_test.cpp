@@ -17,6 +17,7 @@
 
 #include <shardwise/text/tokenizer.hpp>
 
+namespace shardwise::testing::tokenizer_limits {
 namespace {
 
 using namespace shardwise;
@@ -135,3 +136,5 @@ TEST_CASE("a pipe is no file to wait for") {
 }
 
 }  // namespace
+
+}  // namespace shardwise::testing::tokenizer_limits

@@ -18,6 +18,7 @@
 #include <shardwise/data/json_lines.hpp>
 #include <shardwise/text/tokenizer.hpp>
 
+namespace shardwise::testing::tokenizer {
 namespace {
 
 using namespace shardwise;
@@ -725,3 +726,5 @@ TEST_CASE("added tokens of which one begins as another does, and very many of th
 }
 
 }  // namespace
+
+}  // namespace shardwise::testing::tokenizer

@@ -15,7 +15,7 @@
 #include "fragile_node.hpp"
 #include "module_check.hpp"
 
-namespace shardwise::testing {
+namespace shardwise::testing::backward_and_step {
 namespace {
 
 /// What ends a step.
@@ -328,4 +328,4 @@ TEST_CASE("an error comes before anything is changed") {
 }
 
 }  // namespace
-}  // namespace shardwise::testing
+}  // namespace shardwise::testing::backward_and_step

@@ -13,7 +13,7 @@
 
 #include "module_check.hpp"
 
-namespace shardwise::testing {
+namespace shardwise::testing::backward_parts {
 namespace {
 
 using Grid = Mesh<dp, tp>;
@@ -65,4 +65,4 @@ TEST_CASE("a backward pass in two parts") {
 }
 
 }  // namespace
-}  // namespace shardwise::testing
+}  // namespace shardwise::testing::backward_parts

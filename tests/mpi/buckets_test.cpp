@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace shardwise::testing {
+namespace shardwise::testing::buckets {
 namespace {
 
 using Grid = Mesh<dp, tp>;
@@ -272,4 +272,4 @@ TEST_CASE("buckets that are dropped tell nobody, and free what they hold") {
 }
 
 }  // namespace
-}  // namespace shardwise::testing
+}  // namespace shardwise::testing::buckets

@@ -15,7 +15,7 @@
 
 #include "module_check.hpp"
 
-namespace shardwise::testing {
+namespace shardwise::testing::context_lengths {
 namespace {
 
 struct Sight {
@@ -158,4 +158,4 @@ TEST_CASE("a causal ring is the same work for all ranks") {
   CHECK(100 * most * ranks <= 101 * all);
 }
 
-}  // namespace shardwise::testing
+}  // namespace shardwise::testing::context_lengths

@@ -19,8 +19,8 @@
 
 #include "module_check.hpp"
 
+namespace shardwise::testing::context_parallel {
 namespace sw = shardwise;
-using namespace sw::testing;
 using sw::AxisList;
 using sw::cp;
 using sw::dp;
@@ -320,3 +320,5 @@ TEST_CASE("the memory of activations falls as the number of ranks rises, and so 
     CHECK(static_cast<double>(flops) == doctest::Approx(static_cast<double>(whole.flops())).epsilon(0.001));
   }
 }
+
+}  // namespace shardwise::testing::context_parallel

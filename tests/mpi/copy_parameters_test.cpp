@@ -15,6 +15,7 @@
 
 #include <cstring>
 
+namespace shardwise::testing::copy_parameters {
 namespace sw = shardwise;
 using sw::dp;
 using sw::Index;
@@ -125,3 +126,5 @@ TEST_CASE("models that differ are refused, on every rank, by name") {
   CHECK(refusal(Model(line, 9).first, Model(line, 9)) ==
         rank + "only one of the two models has 'first.weight', [9 x 5] of f32");
 }
+
+}  // namespace shardwise::testing::copy_parameters

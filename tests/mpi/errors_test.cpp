@@ -31,6 +31,7 @@
 #include <string>
 #include <type_traits>
 
+namespace shardwise::testing::errors {
 namespace sw = shardwise;
 using sw::Index;
 using sw::Reduced;
@@ -349,3 +350,5 @@ TEST_CASE("an optimizer is for one module, also when that is gone, and for rates
   CHECK_THROWS_AS(adamw.set_rate(std::numeric_limits<double>::infinity()), std::invalid_argument);
   static_assert(!std::is_copy_constructible_v<sw::AdamW>);  // they would share their moments
 }
+
+}  // namespace shardwise::testing::errors

@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
+namespace shardwise::testing::finite {
 namespace sw = shardwise;
-using namespace sw::testing;
 using Eigen::bfloat16;
 using sw::Collective;
 using sw::dp;
@@ -317,3 +317,5 @@ TEST_CASE("a step that is left out leaves no trace") {
     CHECK(train(true) == train(false));
   });
 }
+
+}  // namespace shardwise::testing::finite

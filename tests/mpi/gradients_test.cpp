@@ -21,8 +21,8 @@
 #include <map>
 #include <vector>
 
+namespace shardwise::testing::gradients {
 namespace sw = shardwise;
-using namespace sw::testing;
 using sw::Collective;
 using sw::dp;
 using sw::Index;
@@ -443,3 +443,5 @@ TEST_CASE("a decay is parsed by its name") {
                        "\"step\" is no decay of a learning rate: choose constant, linear or cosine",
                        std::invalid_argument);
 }
+
+}  // namespace shardwise::testing::gradients

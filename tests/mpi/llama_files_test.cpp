@@ -16,8 +16,8 @@
 #include "llama_support.hpp"
 #include "scratch_folder.hpp"
 
+namespace shardwise::testing::llama_files {
 namespace sw = shardwise;
-using namespace sw::testing;
 using sw::Index;
 using sw::Json;
 using sw::LlamaConfig;
@@ -465,3 +465,5 @@ TEST_CASE("weights that do not fit are listed, and the model stays as it was") {
   CHECK_FALSE(has(misshapen, "self_attn"));  // which fits
   CHECK(has(error_of([&] { sw::load_llama(model, folder / "nowhere"); }), "nowhere: no such file or folder"));
 }
+
+}  // namespace shardwise::testing::llama_files

@@ -6,8 +6,10 @@
 
 #include "llama_reference.hpp"
 
-using namespace shardwise::testing;
+namespace shardwise::testing::llama_reference_double {
 
 TEST_CASE("logits, loss, gradients and steps of AdamW are PyTorch's, in double") {
   check_references<double>(1e-10, 1e-6);
 }
+
+}  // namespace shardwise::testing::llama_reference_double

@@ -6,8 +6,10 @@
 
 #include "llama_reference.hpp"
 
-using namespace shardwise::testing;
+namespace shardwise::testing::llama_reference_float {
 
 TEST_CASE("logits, loss, gradients and steps of AdamW are PyTorch's, in float") {
   check_references<float>(2e-5, 1e-2);
 }
+
+}  // namespace shardwise::testing::llama_reference_float

@@ -8,7 +8,7 @@
 #include "outcome.hpp"
 #include "scratch_folder.hpp"
 
-namespace shardwise::testing {
+namespace shardwise::testing::lora_files {
 namespace {
 
 template <class PlanType>
@@ -134,4 +134,4 @@ TEST_CASE("adapters that do not fit are refused, on all ranks alike") {
 }
 
 }  // namespace
-}  // namespace shardwise::testing
+}  // namespace shardwise::testing::lora_files

@@ -7,7 +7,7 @@
 #include "lora_reference.hpp"
 #include "outcome.hpp"
 
-namespace shardwise::testing {
+namespace shardwise::testing::lora {
 namespace {
 
 std::string peft_name(std::string_view path) { return "base_model.model." + hugging_face_name(path); }
@@ -65,4 +65,4 @@ TEST_CASE("logits, losses, gradients and steps are PyTorch's") {
 }
 
 }  // namespace
-}  // namespace shardwise::testing
+}  // namespace shardwise::testing::lora

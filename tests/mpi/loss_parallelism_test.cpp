@@ -14,7 +14,7 @@
 
 #include "ops_check.hpp"
 
-namespace shardwise::testing {
+namespace shardwise::testing::loss_parallelism {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -330,4 +330,4 @@ TEST_CASE("what is planned, recorded and asked of MPI is the same") {
 }
 
 }  // namespace
-}  // namespace shardwise::testing
+}  // namespace shardwise::testing::loss_parallelism

@@ -6,6 +6,10 @@
 
 #include "meshes_check.hpp"
 
+namespace shardwise::testing::meshes_sharded_double {
+
 TEST_CASE("sharded gradients, and fully sharded: one rank's losses and norms on every mesh") {
   shardwise::testing::check_levels<double, 2, 3>();
 }
+
+}  // namespace shardwise::testing::meshes_sharded_double

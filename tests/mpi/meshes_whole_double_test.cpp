@@ -6,6 +6,10 @@
 
 #include "meshes_check.hpp"
 
+namespace shardwise::testing::meshes_whole_double {
+
 TEST_CASE("data parallel, and sharded optimizer state: one rank's losses and norms on every mesh") {
   shardwise::testing::check_levels<double, 0, 1>();
 }
+
+}  // namespace shardwise::testing::meshes_whole_double

@@ -11,7 +11,7 @@
 
 #include "ops_check.hpp"
 
-namespace shardwise::testing {
+namespace shardwise::testing::ops_arithmetic {
 namespace {
 
 const auto times = [](const auto& a, const auto& b) { return mul(a, b); };
@@ -271,4 +271,4 @@ static_assert(Subtractable<On1<2, Shard<0>>, On1<2, Shard<0>>>);
 static_assert(!Subtractable<On1<2, Shard<0>>, On1<2, Reduced>>);
 
 }  // namespace
-}  // namespace shardwise::testing
+}  // namespace shardwise::testing::ops_arithmetic

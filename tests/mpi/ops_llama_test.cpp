@@ -10,7 +10,7 @@
 
 #include "ops_check.hpp"
 
-namespace shardwise::testing {
+namespace shardwise::testing::ops_llama {
 namespace {
 
 const auto normalise = [](const auto& x, const auto& weight) { return rms_norm(x, weight, 1e-3); };
@@ -190,4 +190,4 @@ static_assert(why_not<SwigluOp, On1<2, Shard<0>>, On1<2, Shard<1>>> ==
 static_assert(why_not<SwigluOp, On1<2, Reduced>, On1<1, Reduced>> == Reason::operands_do_not_fit_in_rank);
 
 }  // namespace
-}  // namespace shardwise::testing
+}  // namespace shardwise::testing::ops_llama

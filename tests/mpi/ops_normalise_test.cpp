@@ -9,7 +9,7 @@
 
 #include "ops_check.hpp"
 
-namespace shardwise::testing {
+namespace shardwise::testing::ops_normalise {
 namespace {
 
 const auto normalise = [](const auto& x, const auto& gamma, const auto& beta) {
@@ -125,4 +125,4 @@ concept Softmaxable = requires(X x) {
 static_assert(Softmaxable<On1<2, Shard<0>>> && !Softmaxable<On1<2, Shard<1>>>);
 
 }  // namespace
-}  // namespace shardwise::testing
+}  // namespace shardwise::testing::ops_normalise

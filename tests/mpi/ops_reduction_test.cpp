@@ -10,7 +10,7 @@
 
 #include "ops_check.hpp"
 
-namespace shardwise::testing {
+namespace shardwise::testing::ops_reduction {
 namespace {
 
 /// One of the five by name, over dimension `dim`, or over all dimensions if it is -1.
@@ -164,4 +164,4 @@ static_assert(HasSum<Tracked1<2, Partial<>>> && !HasSum<On1<2, Partial<Max>>>);
 static_assert(!HasSum<On1<2, Reduced, std::int32_t>>, "reductions are of floating-point numbers");
 
 }  // namespace
-}  // namespace shardwise::testing
+}  // namespace shardwise::testing::ops_reduction

@@ -12,7 +12,7 @@
 
 #include "ops_check.hpp"
 
-namespace shardwise::testing {
+namespace shardwise::testing::ops_shape {
 namespace {
 
 /// Dimensions a and b exchanged.
@@ -276,4 +276,4 @@ static_assert(plan.flops() == 0 && plan.collectives() == 0);
 static_assert(plan.peak_activation_bytes() == 2 * 6 * 8 * 4);
 
 }  // namespace
-}  // namespace shardwise::testing
+}  // namespace shardwise::testing::ops_shape

@@ -8,7 +8,7 @@
 
 #include "ops_check.hpp"
 
-namespace shardwise::testing {
+namespace shardwise::testing::ops_vocabulary {
 namespace {
 
 const auto look_up = [](const auto& tokens, const auto& table) { return embedding(tokens, table); };
@@ -89,4 +89,4 @@ using Tokens = On1<2, Replicate, std::int32_t>;
 static_assert(Embeddable<Tokens, On1<2, Shard<0>>> && !Embeddable<Tokens, On1<1, Replicate>>);
 static_assert(!Embeddable<On1<2, Replicate, float>, On1<2, Replicate>>, "tokens are integers");
 }  // namespace
-}  // namespace shardwise::testing
+}  // namespace shardwise::testing::ops_vocabulary

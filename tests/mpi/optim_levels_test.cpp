@@ -19,8 +19,8 @@
 #include <span>
 #include <vector>
 
+namespace shardwise::testing::optim_levels {
 namespace sw = shardwise;
-using namespace sw::testing;
 using Eigen::bfloat16;
 using sw::Collective;
 using sw::dp;
@@ -440,3 +440,5 @@ TEST_CASE("state and master weights lie as finished gradients do, and are counte
     });
   }
 }
+
+}  // namespace shardwise::testing::optim_levels

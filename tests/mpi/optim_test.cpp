@@ -15,6 +15,7 @@
 #include <cmath>
 #include <vector>
 
+namespace shardwise::testing::optim {
 namespace sw = shardwise;
 using sw::Index;
 using sw::Partial;
@@ -167,3 +168,5 @@ TEST_CASE("a parameter without a gradient is left as it is, and keeps its own st
   sgd.step(both);
   CHECK(second.value().local() == -1.5 * ones);
 }
+
+}  // namespace shardwise::testing::optim

@@ -12,8 +12,8 @@
 
 #include <cstdint>
 
+namespace shardwise::testing::plan_model {
 namespace sw = shardwise;
-using namespace sw::testing;
 using sw::Collective;
 using sw::dp;
 using sw::Index;
@@ -79,3 +79,5 @@ TEST_CASE("two training steps with AdamW, whose state is made in the first") {
     CHECK(plan.peak_bytes(MemoryUse::gathered) == (mesh.size<dp>() > 1 ? plan.parameter_bytes() : 0));
   }
 }
+
+}  // namespace shardwise::testing::plan_model

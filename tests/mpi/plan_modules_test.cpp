@@ -12,8 +12,8 @@
 #include <support/plans.hpp>
 #include "support/gpt.hpp"
 
+namespace shardwise::testing::plan_modules {
 namespace sw = shardwise;
-using namespace sw::testing;
 using sw::Collective;
 using sw::dp;
 using sw::Index;
@@ -161,3 +161,5 @@ TEST_CASE("a weight that is `Reduced` gathers its gradient through all uses, and
     CHECK(plan.collectives() == plan.count(Collective::all_reduce));
   }
 }
+
+}  // namespace shardwise::testing::plan_modules

@@ -15,8 +15,8 @@
 
 #include "module_check.hpp"
 
+namespace shardwise::testing::plans {
 namespace sw = shardwise;
-using namespace sw::testing;
 using sw::arguments;
 using sw::ColwiseParallel;
 using sw::dp;
@@ -134,3 +134,5 @@ TEST_CASE("a plan prepares a module that is made of others") {
     CHECK(trained<Prepared, Shard<1>>(mesh) == expect("all_gather 2 / all_gather 2"));
   }
 }
+
+}  // namespace shardwise::testing::plans

@@ -17,8 +17,8 @@
 
 #include "module_check.hpp"
 
+namespace shardwise::testing::prepared {
 namespace sw = shardwise;
-using namespace sw::testing;
 using sw::arguments;
 using sw::AxisList;
 using sw::Collective;
@@ -188,3 +188,5 @@ TEST_CASE("a Llama's attention behind a style that a plan gives it") {
     static_assert(std::is_same_v<Taken, sw::Tensor<float, 3, sw::Mesh<tp, kvr>, Reduced, Reduced>>);
   }
 }
+
+}  // namespace shardwise::testing::prepared

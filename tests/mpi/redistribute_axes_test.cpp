@@ -10,8 +10,8 @@
 
 #include <utility>
 
+namespace shardwise::testing::redistribute_axes {
 namespace sw = shardwise;
-using namespace sw::testing;
 using sw::dp;
 using sw::Index;
 using sw::Partial;
@@ -143,3 +143,5 @@ TEST_CASE("neighbouring collectives are one call, and none is made in vain") {
   CHECK(made(L<R, S0>{}, L<S0, S0>{}).substr(0, 10) == "all_to_all");
   CHECK(made(L<R, R>{}, L<S0, S1>{}) == " / all_gather 1");
 }
+
+}  // namespace shardwise::testing::redistribute_axes

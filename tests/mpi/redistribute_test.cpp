@@ -10,8 +10,8 @@
 
 #include <cstdint>
 
+namespace shardwise::testing::redistribute {
 namespace sw = shardwise;
-using namespace sw::testing;
 using sw::any;
 using sw::Partial;
 using sw::Reduced;
@@ -118,3 +118,5 @@ TEST_CASE("a gradient of a copy is the slice, of a reduced copy the sum") {
   CHECK(collectives<sw::Tensor<float, 2, Mesh, Replicate>, Shard<0>>(mesh, {13, 3}) == " / all_gather 1");
   CHECK(collectives<sw::Tensor<float, 2, Mesh, Reduced>, Shard<0>>(mesh, {13, 3}) == " / ");
 }
+
+}  // namespace shardwise::testing::redistribute

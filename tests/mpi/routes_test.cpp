@@ -12,8 +12,8 @@
 
 #include <cstdint>
 
+namespace shardwise::testing::routes {
 namespace sw = shardwise;
-using namespace sw::testing;
 using sw::any;
 using sw::dp;
 using sw::Index;
@@ -176,3 +176,5 @@ TEST_CASE("three and four axes, a selection") {
     examine<float, 2>(Cube(sw::world(), {1, ranks, 1}), {{5, 3}}, data, 3);
   }
 }
+
+}  // namespace shardwise::testing::routes

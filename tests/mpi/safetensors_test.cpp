@@ -19,6 +19,7 @@
 
 #include "scratch_folder.hpp"
 
+namespace shardwise::testing::safetensors {
 namespace sw = shardwise;
 using namespace std::string_literals;
 using sw::dp;
@@ -482,3 +483,5 @@ TEST_CASE("pending sums have no elements to write") {
   static_assert(std::is_constructible_v<sw::NamedTensor, std::string, Blocks>);
   static_assert(!std::is_constructible_v<sw::NamedTensor, std::string, Pending>);
 }
+
+}  // namespace shardwise::testing::safetensors

@@ -17,8 +17,8 @@
 
 #include "module_check.hpp"
 
+namespace shardwise::testing::styles {
 namespace sw = shardwise;
-using namespace sw::testing;
 using sw::AxisList;
 using sw::ColwiseParallel;
 using sw::CopyParallel;
@@ -273,3 +273,5 @@ TEST_CASE("project redistributes its input once, and their gradients together") 
   CHECK(projected<ColwiseParallel<tp>, Shard<1>>(mesh) == expect("all_gather 1 / reduce_scatter 1"));
   CHECK(projected<ColwiseParallel<tp>, Reduced>(mesh) == " / ");
 }
+
+}  // namespace shardwise::testing::styles

@@ -13,7 +13,7 @@
 
 #include "module_check.hpp"
 
-namespace shardwise::testing {
+namespace shardwise::testing::token_rows {
 namespace {
 
 using Grid = Mesh<dp, tp>;
@@ -171,4 +171,4 @@ TEST_CASE("rows that another axis cuts within blocks of the one that they are ga
 }
 
 }  // namespace
-}  // namespace shardwise::testing
+}  // namespace shardwise::testing::token_rows

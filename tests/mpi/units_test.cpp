@@ -18,7 +18,7 @@
 #include "fragile_node.hpp"
 #include "module_check.hpp"
 
-namespace shardwise::testing {
+namespace shardwise::testing::units {
 namespace {
 
 using Grid = Mesh<dp, tp>;
@@ -576,4 +576,4 @@ TEST_CASE("two tapes at a time") {
 }
 
 }  // namespace
-}  // namespace shardwise::testing
+}  // namespace shardwise::testing::units

@@ -14,7 +14,7 @@
 
 #include "ops_check.hpp"
 
-namespace shardwise::testing {
+namespace shardwise::testing::weighted_loss {
 namespace {
 
 template <class T, int Rank, class... P>
@@ -315,4 +315,4 @@ TEST_CASE("weights that do not fit, and targets that are none") {
 }
 
 }  // namespace
-}  // namespace shardwise::testing
+}  // namespace shardwise::testing::weighted_loss

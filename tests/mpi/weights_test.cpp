@@ -18,6 +18,7 @@
 
 #include "scratch_folder.hpp"
 
+namespace shardwise::testing::weights {
 namespace sw = shardwise;
 using sw::dp;
 using sw::Index;
@@ -489,3 +490,5 @@ TEST_CASE("what cannot be written") {
             }),
             taken.string() + ": cannot be created: Not a directory"));
 }
+
+}  // namespace shardwise::testing::weights
