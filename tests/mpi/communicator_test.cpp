@@ -304,17 +304,23 @@ TEST_CASE("large blocks in place, in the background too: uneven, of several piec
     const auto offsets = offsets_of(counts);
     const Index total = offsets.back() + counts.back(), mine = counts[at(rank)], first = offsets[at(rank)];
     const auto term = [](int r, Index i) { return static_cast<float>((r + 1) * (i % 1000)); };
-    std::vector<float> sums(at(total)), blocks(at(total));
-    for (Index i = 0; i < total; ++i) sums[at(i)] = term(rank, i);
+    std::vector<float> sums(at(total)), of_some(at(total)), elsewhere(at(mine)), blocks(at(total));
+    for (Index i = 0; i < total; ++i) sums[at(i)] = of_some[at(i)] = term(rank, i);
     for (Index i = 0; i < mine; ++i) blocks[at(first + i)] = term(rank, first + i);
+    float* const some = rank % 2 == 0 ? elsewhere.data() : of_some.data();  // in place on half of the ranks
     auto reduction =
         world.reduce_scatter_async(sums.data(), sums.data(), counts, DataType::f32, ReduceOp::sum);
+    auto of_half = world.reduce_scatter_async(of_some.data(), some, counts, DataType::f32, ReduceOp::sum);
     auto gathering =
         world.all_gather_async(blocks.data() + first, blocks.data(), counts, offsets, DataType::f32);
     gathering.wait();
+    of_half.wait();
     reduction.wait();
     bool right = true;
-    for (Index i = 0; i < mine; ++i) right = right && sums[at(i)] == term(p * (p + 1) / 2 - 1, first + i);
+    for (Index i = 0; i < mine; ++i) {
+      const float sum = term(p * (p + 1) / 2 - 1, first + i);
+      right = right && sums[at(i)] == sum && some[i] == sum;
+    }
     for (int r = 0; r < p; ++r)
       for (Index i = offsets[at(r)]; i < offsets[at(r)] + counts[at(r)]; ++i)
         right = right && blocks[at(i)] == term(r, i);

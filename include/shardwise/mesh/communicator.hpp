@@ -118,7 +118,7 @@ class Communicator {
   }
 
   /// out = block `rank()` of the reduction of every rank's `in`, whose blocks have counts[0], counts[1], …
-  /// elements: the same on all ranks. `in == out`, on all of them, works in place; the result is then at its beginning.
+  /// elements: the same on all ranks. `in == out` works in place, on some ranks or all; the result is then at its beginning.
   void reduce_scatter(const void* in, void* out, std::span<const Index> counts, DataType type,
                       ReduceOp op) const {
     run(reduce_scatter_of(in, out, counts, type, op));
