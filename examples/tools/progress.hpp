@@ -53,8 +53,10 @@ class Progress {
   /// After `step` steps, of the text that is held out: the mean loss of its tokens.
   void show_held_out(std::int64_t step, double loss, bool best) {
     if (!prints_) return;
-    std::printf("%sheld out, after %lld steps: loss %.4f  perplexity %.3f%s\n", pending_ ? "\n" : "",
-                static_cast<long long>(step), loss, std::exp(loss), best ? "  (the best so far)" : "");
+    const double perplexity = std::exp(loss);
+    std::printf("%sheld out, after %lld steps: loss %.4f  perplexity ", pending_ ? "\n" : "",
+                static_cast<long long>(step), loss);
+    std::printf(perplexity < 1e6 ? "%.3f%s\n" : "%.3g%s\n", perplexity, best ? "  (the best so far)" : "");
     std::fflush(stdout);
     pending_ = false;
   }
