@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # shardwise::compiled is shardwise::shardwise with what all programs compile alike compiled once: see shardwise/compiled.hpp.
-# It is built in the project that links it, and with its flags: what is installed are headers.
+# It is built in the project that links it, and with its flags: what is installed are headers. Who links it compiles with
+# g++ that collects its garbage from half a gigabyte on, not from a quarter on: a tenth less time, or more.
+set(shardwise_late_garbage "$<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=262144>")
 if(NOT TARGET shardwise_compiled)
   add_library(shardwise_compiled STATIC EXCLUDE_FROM_ALL "${CMAKE_CURRENT_LIST_DIR}/compiled.cpp")
   add_library(shardwise::compiled ALIAS shardwise_compiled)
   target_link_libraries(shardwise_compiled PUBLIC shardwise::shardwise)
   target_compile_definitions(shardwise_compiled PRIVATE SHARDWISE_COMPILES INTERFACE SHARDWISE_COMPILED)
+  target_compile_options(shardwise_compiled INTERFACE "${shardwise_late_garbage}")
 endif()
