@@ -36,8 +36,8 @@ inline std::size_t place_in_set(const StepJob& job) {
 /// combines.
 template <PlanSet Set, std::size_t Place = 0, class F>
 auto with_plan(const StepJob& job, F f) {
-  check_combination(job);
   using Plans = typename PlansOf<Set>::Types;
+  if constexpr (Place == 0) check_combination(job);
   if constexpr (Place + 1 < std::tuple_size_v<Plans>) {
     if (place_in_set(job) != Place) return with_plan<Set, Place + 1>(job, f);
   }

@@ -50,6 +50,7 @@ using PlanAt = std::tuple_element_t<Place, PlansOf<PlanSet::STEP_SET>::Types>;
                                                                        const sw::LlamaTokens&);            \
   template sw::Index TrainedLlama<STEP_TYPE, PlanAt<place>>::export_adapters(const std::filesystem::path&, \
                                                                              const std::filesystem::path&);
+static_assert(std::tuple_size_v<PlansOf<PlanSet::STEP_SET>::Types> == 6);
 TRAINED_LLAMA_FILES(0)
 TRAINED_LLAMA_FILES(1)
 TRAINED_LLAMA_FILES(2)

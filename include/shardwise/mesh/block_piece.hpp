@@ -20,7 +20,7 @@ namespace shardwise::detail {
 /// What is to be done with blocks, of which the one of rank r is at `offsets[r]`, and has `counts[r]` elements.
 struct BlockWork {
   const void* in;        ///< of all blocks; or if it only gathers, of this rank's
-  void* out;             ///< of all blocks; or if it only reduces, of this rank's. May begin where `in` does.
+  void* out;             ///< of all blocks; or if it only reduces, of this rank's
   bool gathers = false;  ///< the sums, if it reduces: an all-reduce
   std::vector<Index> counts{}, offsets{};
   MPI_Op op = MPI_OP_NULL;  ///< if it reduces
@@ -78,11 +78,10 @@ class BlockPiece {
         round_(work.reduces() ? 0 : 2) {
     begin_round();
   }
-  /// After a failure messages are under way that still read and write its memory: that is not given back.
+  /// It has memory then only after a failure: messages under way still read and write it, so it is not given back.
   ~BlockPiece() {
-    if (code() == MPI_SUCCESS && round_ == end()) return;
-    landing_.release();
-    sums_.release();
+    static_cast<void>(landing_.release());
+    static_cast<void>(sums_.release());
   }
   BlockPiece(const BlockPiece&) = delete;
   BlockPiece& operator=(const BlockPiece&) = delete;

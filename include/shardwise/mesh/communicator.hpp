@@ -92,7 +92,7 @@ class Communicator {
     return a.transport_ == b.transport_;
   }
 
-  /// out = the reduction of every rank's `in`. `in == out` works in place.
+  /// out = the reduction of every rank's `in`. `in == out`, on all ranks, works in place.
   void all_reduce(const void* in, void* out, Index count, DataType type, ReduceOp op) const {
     run(all_reduce_of(in, out, count, {size_of(type), type, op}));
   }

@@ -21,12 +21,13 @@ class BlockOperation final : public Operation {
     tags_ = group.take_tags(pieces_);
     const auto own = static_cast<std::size_t>(group.rank);
     own_bytes_ = work_.counts[own] * work_.element;
-    if (!work_.gathers && work_.in == work_.out) {  // a sum would lie where another piece begins
-      sums_ = landing_of(own_bytes_);
-      in_place_ = std::exchange(work_.out, sums_.get());
+    const Index own_place = work_.offsets[own] * work_.element;
+    if (!work_.gathers && work_.in == work_.out) {
+      // At the beginning lie terms that a piece has still to send: until all are sent, sums lie where their block was.
+      in_place_ = work_.target();
+      work_.out = in_place_ + own_place;
     } else if (!work_.reduces()) {
-      char* place = work_.target() + work_.offsets[own] * work_.element;
-      if (place != work_.in) copy(work_.in, place);
+      move(work_.in, work_.target() + own_place);
     }
   }
 
@@ -42,7 +43,7 @@ class BlockOperation final : public Operation {
       ++begun_;
     }
     if (!under_way_.empty()) return false;
-    if (in_place_) copy(sums_.get(), in_place_);
+    if (in_place_) move(work_.out, in_place_);
     return true;
   }
 
@@ -51,16 +52,15 @@ class BlockOperation final : public Operation {
   static constexpr std::size_t most_under_way = 4;
 
   /// This rank's block.
-  void copy(const void* from, void* to) const {
-    if (own_bytes_ > 0) std::memcpy(to, from, static_cast<std::size_t>(own_bytes_));
+  void move(const void* from, void* to) const {
+    if (from != to && own_bytes_ > 0) std::memmove(to, from, static_cast<std::size_t>(own_bytes_));
   }
 
   const MessageGroup& group_;
   BlockWork work_;
   int pieces_ = 1, begun_ = 0, tags_ = 0;
   Index own_bytes_ = 0;
-  Landing sums_;              ///< of a reduce-scatter in place
-  void* in_place_ = nullptr;  ///< where they go when all are there
+  char* in_place_ = nullptr;  ///< where the sums of a reduce-scatter in place go when all are there
   PooledList<BlockPiece> under_way_;
 };
 
