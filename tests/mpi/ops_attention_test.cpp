@@ -337,7 +337,7 @@ TEST_CASE("attention: all masks and their combinations") {
     check_masks<Shard<1>, Reduced, Replicate>(mesh, 3, queries, keys, 4, 2);
     check_masks<Shard<0>, Shard<0>, Shard<0>>(mesh, 5, queries, keys, 4, 2);
   }
-  check_masks<Shard<2>, Shard<2>, Replicate>(mesh, 1, 301, 301, 2, 2);  // many blocks of keys
+  check_masks<Shard<2>, Shard<2>, Replicate>(mesh, 1, 301, 301, 5, 5);  // many blocks of keys
 }
 
 TEST_CASE("attention: documents of another shape") {
