@@ -6,7 +6,7 @@
 /// and of the process. Prints a line of JSON, each number of the rank with most; `--longest` searches for the longest sequence
 /// whose plan stays below so many megabytes, and runs that one. "seconds" are of making the model and all steps.
 
-#include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/mesh/trace.hpp>
 #include <shardwise/nn/ring_attention.hpp>
 #include <shardwise/parallel/context_parallel.hpp>
 
@@ -47,9 +47,9 @@ constexpr void train(const MeshType& mesh, const Options& options, sw::Index tok
 
 template <class Style>
 double planned_megabytes(const Options& options, sw::Index tokens, int rank) {
-  using Dry = sw::DryMesh<sw::cp, sw::tp>;
-  const auto plan = sw::trace<Dry>({sw::world().size(), 1},
-                                   [&](const Dry& mesh) { train<Style>(mesh, options, tokens); }, {rank, 0});
+  using Grid = sw::Mesh<sw::cp, sw::tp>;
+  const auto plan = sw::trace<Grid>(
+      {sw::world().size(), 1}, [&](const Grid& mesh) { train<Style>(mesh, options, tokens); }, {rank, 0});
   return static_cast<double>(plan.peak_bytes()) / (1 << 20);
 }
 

@@ -26,7 +26,7 @@ struct Attention : sw::Module<Attention<Mesh>> {
 };
 
 // Megatron's two all-reduces, of 4 sequences of 128 tokens with 512 features: counted inside the compiler, for 8 ranks.
-constexpr auto planned = sw::trace<sw::DryMesh<sw::tp>>({8}, [](const auto& mesh) {
+constexpr auto planned = sw::trace<sw::Mesh<sw::tp>>({8}, [](const auto& mesh) {
   const Attention attention(mesh, {512}, {8, 64});
   sw::Tape tape;
   const auto x = tape.input(sw::empty<float, sw::Replicate>(mesh, {4, 128, 512}));

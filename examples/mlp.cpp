@@ -31,7 +31,7 @@ constexpr auto train_step(auto& model, auto& optimizer, const auto& x, const aut
 }
 
 // The same step on a mesh of 8 ranks, inside the compiler: Megatron's two all-reduces, of 512 x 256 floats each.
-constexpr auto planned = sw::trace<sw::DryMesh<sw::tp>>({8}, [](const auto& mesh) {
+constexpr auto planned = sw::trace<sw::Mesh<sw::tp>>({8}, [](const auto& mesh) {
   Mlp model(mesh);
   sw::AdamW adamw;
   const auto batch = sw::empty<float, sw::Replicate>(mesh, {512, 256});

@@ -8,10 +8,10 @@
 
 namespace {
 
-using DryMesh = sw::DryMesh<sw::dp, sw::tp>;
+using Mesh = sw::Mesh<sw::dp, sw::tp>;
 
 struct Block : sw::Module<Block> {
-  constexpr Block(const DryMesh& mesh, sw::Index features, sw::Index heads, sw::Index hidden)
+  constexpr Block(const Mesh& mesh, sw::Index features, sw::Index heads, sw::Index hidden)
       : norm1(mesh, features),
         attention(mesh, features, heads),
         norm2(mesh, features),
@@ -27,14 +27,14 @@ struct Block : sw::Module<Block> {
     f("mlp", mlp);
   }
 
-  sw::LayerNorm<DryMesh> norm1;
-  sw::Attention<DryMesh> attention;
-  sw::LayerNorm<DryMesh> norm2;
-  sw::Mlp<DryMesh> mlp;
+  sw::LayerNorm<Mesh> norm1;
+  sw::Attention<Mesh> attention;
+  sw::LayerNorm<Mesh> norm2;
+  sw::Mlp<Mesh> mlp;
 };
 
 struct Model : sw::Module<Model> {
-  constexpr Model(const DryMesh& mesh, sw::Index vocabulary, sw::Index context, sw::Index features,
+  constexpr Model(const Mesh& mesh, sw::Index vocabulary, sw::Index context, sw::Index features,
                   sw::Index heads, sw::Index hidden, sw::Index layers)
       : tokens(mesh, vocabulary, features),
         positions(mesh, context, features),
@@ -53,15 +53,15 @@ struct Model : sw::Module<Model> {
     f("head", head);
   }
 
-  sw::Embedding<DryMesh, sw::RowwiseParallel<sw::tp>> tokens;
-  sw::Embedding<DryMesh> positions;
+  sw::Embedding<Mesh, sw::RowwiseParallel<sw::tp>> tokens;
+  sw::Embedding<Mesh> positions;
   std::vector<Block> blocks;
-  sw::LayerNorm<DryMesh> norm;
-  sw::Linear<DryMesh, sw::ColwiseParallel<sw::tp, sw::output<sw::Replicate>>> head;
+  sw::LayerNorm<Mesh> norm;
+  sw::Linear<Mesh, sw::ColwiseParallel<sw::tp, sw::output<sw::Replicate>>> head;
 };
 
 /// A step of Llama 7B's dimensions: one sequence a group, heads and features split.
-constexpr auto step = sw::trace<DryMesh>({2, 8}, [](const DryMesh& mesh) {
+constexpr auto step = sw::trace<Mesh>({2, 8}, [](const Mesh& mesh) {
   Model model(mesh, 32000, 2048, 4096, 32, 11008, 32);
   sw::AdamW optimizer;
   sw::Tape tape;

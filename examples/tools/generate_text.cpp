@@ -21,14 +21,11 @@
 #include <shardwise/text/tokenizer.hpp>
 
 #include "expect_weights.hpp"
-#include "plan_token.hpp"
 #include "text_model.hpp"
 
 namespace tools {
 
 namespace {
-
-using Job = JobMesh<sw::Mesh>;
 
 /// tokenizer.json of the folder; without one, bytes for a model of bytes, and nothing for another.
 std::optional<sw::Tokenizer> tokenizer_of(const std::filesystem::path& folder, sw::Index vocabulary) {
@@ -56,14 +53,13 @@ std::vector<std::int32_t> read_tokens(const std::filesystem::path& path, sw::Ind
 }
 
 /// One sequence, which every rank knows.
-template <class MeshType>
-auto sequence_of(const MeshType& mesh, std::span<const std::int32_t> ids) {
+auto sequence_of(const Mesh& mesh, std::span<const std::int32_t> ids) {
   return sw::distribute<sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate>(
       mesh, sw::Shape<2>{1, static_cast<sw::Index>(ids.size())}, ids);
 }
 
 /// Calls f(id) for each new token until it returns false; all ranks get the same tokens, each less than `known`.
-void generate(TextModel<Job>& model, std::span<const std::int32_t> prompt, const TextOptions& options,
+void generate(TextModel& model, std::span<const std::int32_t> prompt, const TextOptions& options,
               sw::Index known, auto f) {
   auto ids = sequence_of(model.mesh(), prompt);
   auto cache = model.make_cache(ids, ids.shape()[1] + options.new_tokens);
@@ -78,8 +74,14 @@ void generate(TextModel<Job>& model, std::span<const std::int32_t> prompt, const
   }
 }
 
+/// What generating a token communicates, on the first rank of a mesh of these sizes.
 void print_plan_of_token(const JobSizes& sizes, const sw::LlamaConfig& config) {
-  const TokenPlan plan = plan_token(sizes, config);
+  const JobPlan plan = sw::trace<Job>(sizes, [&](const Job& job) {
+    TextModel model(job, config);
+    const auto id = sequence_of(model.mesh(), std::array{0});
+    auto cache = model.make_cache(id, config.context);
+    model.next(id, cache, [](const auto&) { return 0; });
+  });
   std::printf("a token: %lld all-reduces and %lld all-gather",
               static_cast<long long>(plan.count(sw::Collective::all_reduce)),
               static_cast<long long>(plan.count(sw::Collective::all_gather)));
@@ -132,7 +134,7 @@ void write_text(const TextOptions& options) {
   auto seconds_since = [](Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
   };
-  TextModel<Job> model(job, config);
+  TextModel model(job, config);
   const auto start = Clock::now();
   const sw::Index bytes = sw::load_llama(job, model.stages(), options.weights);
   if (prints) {

@@ -3,12 +3,12 @@
 #pragma once
 
 /// @file
-/// The meshes that a Llama is trained on, really or dry, and that write text; and its plans.
+/// The meshes that a Llama is trained on and that write text, real or dry; and its plans.
 
 #include <array>
 #include <type_traits>
 
-#include <shardwise/mesh/recorder.hpp>
+#include <shardwise/mesh/mesh.hpp>
 #include <shardwise/models/llama/plan.hpp>
 #include <shardwise/parallel/zero.hpp>
 
@@ -25,13 +25,12 @@ struct replica {
 
 /// The mesh of a stage: sequences are split over replica and dp; heads and features over tp and kvr; key and value heads
 /// over tp alone.
-template <template <class...> class MeshKind>
-using LlamaMesh = MeshKind<replica, sw::dp, sw::tp, sw::kvr>;
+using Mesh = sw::Mesh<replica, sw::dp, sw::tp, sw::kvr>;
 using Split = sw::AxisList<sw::tp, sw::kvr>;
 
 /// All stages: layers are divided over pp.
-template <template <class...> class MeshKind>
-using JobMesh = MeshKind<sw::pp, replica, sw::dp, sw::tp, sw::kvr>;
+using Job = sw::Mesh<sw::pp, replica, sw::dp, sw::tp, sw::kvr>;
+using JobPlan = Job::PlanOf;
 /// Its sizes, or coordinates there.
 using JobSizes = std::array<int, 5>;
 
@@ -45,14 +44,13 @@ constexpr JobSizes on_job_mesh(const sw::MeshSizes& numbers) {
 }
 
 /// Whether all ranks of a job say `ok`: counted, in its plan too, as a part of the step before.
-template <class Job>
 constexpr bool agree(const Job& job, bool ok) {
   sw::AxisSet axes = 0;
   for (int axis = 0; axis < Job::axes; ++axis) axes |= job.sizes()[axis] > 1 ? 1u << axis : 0;
   if (axes == 0) return ok;
   const sw::PhaseScope phase(job.recorder(), sw::Phase::optimizer);
   if (auto* recorder = job.recorder()) recorder->communicate(sw::Collective::all_reduce, axes, 4);
-  if constexpr (!Job::dry) ok = job.communicator(axes).agree(ok);
+  if (!job.dry()) ok = job.communicator(axes).agree(ok);
   return ok;
 }
 

@@ -17,7 +17,6 @@
 #include <shardwise/inspect/plan_table.hpp>
 #include <shardwise/schedule/messages.hpp>
 
-#include "for_job.hpp"
 #include "job_options.hpp"
 #include "options.hpp"
 #include "plan_picture.hpp"
@@ -26,7 +25,7 @@ namespace {
 
 using namespace tools;
 using Json = nlohmann::ordered_json;
-inline constexpr auto axis_names = StepPlan::AxesOf::names;
+inline constexpr auto axis_names = JobPlan::AxesOf::names;
 
 /// What is counted are 64-bit numbers. Throws `std::invalid_argument` for a step that may have more of something.
 void check_countable(const StepJob& job) {
@@ -70,12 +69,12 @@ int ranks(const StepJob& job) {
 /// A rank's plan, and what recomputation adds to its arithmetic.
 struct RankPlan {
   JobSizes at{};
-  StepPlan plan;
+  JobPlan plan;
   std::int64_t recomputed = 0;
 };
 
 RankPlan plan_of_rank(const StepJob& job, const JobSizes& at) {
-  const StepPlan plan = plan_step(job, at);
+  const JobPlan plan = plan_step(job, at);
   if (!job.recompute) return {at, plan};
   StepJob kept = job;
   kept.recompute = false;
@@ -84,7 +83,7 @@ RankPlan plan_of_rank(const StepJob& job, const JobSizes& at) {
 
 /// Blocks shrink with the rank along each axis, so if the first rank and the last have the same, all have; unless it is asked
 /// what they send to other hosts. Only the norm's arithmetic differs, which ranks with copies leave to the first of them.
-bool alike(const StepJob& job, const StepPlan& a, const StepPlan& b) {
+bool alike(const StepJob& job, const JobPlan& a, const JobPlan& b) {
   if (job.ranks_per_host > 0 || !same_communication(a, b) || a.peak_bytes() != b.peak_bytes()) return false;
   for (auto phase : {sw::Phase::forward, sw::Phase::backward}) {
     if (a.flops(phase) != b.flops(phase)) return false;
@@ -144,7 +143,7 @@ void print_stages(const StepJob& job) {
       if (schedule.rank_of_stage[static_cast<std::size_t>(stage)] != rank) continue;
       stages += (stages.empty() ? "" : ", ") + std::to_string(stage);
     }
-    const StepPlan plan = plan_step(job, {rank});
+    const JobPlan plan = plan_step(job, {rank});
     std::printf("  pp %d, stages %s: arithmetic %s, peak memory %s\n", rank, stages.c_str(),
                 sw::flops_text(plan.flops()).c_str(), sw::bytes_text(plan.peak_bytes()).c_str());
   }

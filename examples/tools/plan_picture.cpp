@@ -8,7 +8,6 @@
 #include <shardwise/inspect/draw_step.hpp>
 #include <shardwise/schedule/draw.hpp>
 
-#include "for_job.hpp"
 #include "options.hpp"
 #include "step_names.hpp"
 

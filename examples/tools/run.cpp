@@ -19,7 +19,6 @@
 #include <shardwise/kernel/gemm.hpp>
 #include <shardwise/weights/pytorch_file.hpp>
 
-#include "for_job.hpp"
 #include "step_names.hpp"
 
 namespace tools {
@@ -275,8 +274,8 @@ void Run::check() const {
   });
 }
 
-bool Run::compare(const StepPlan& recorded) const {
-  const StepPlan planned = plan_step(job(), on_job_mesh(mesh_.coordinates()));
+bool Run::compare(const JobPlan& recorded) const {
+  const JobPlan planned = plan_step(job(), on_job_mesh(mesh_.coordinates()));
   const bool same = same_communication(planned, recorded);
   if (prints()) {
     std::printf("the last training step:\n%s",

@@ -59,7 +59,7 @@ class Run {
   void begin(std::int64_t step);
   void tell(std::int64_t step, const Progress::Values& values, double seconds);
   /// Prints the last step's plan beside what was recorded; false if the communication differs.
-  bool compare(const StepPlan& recorded) const;
+  bool compare(const JobPlan& recorded) const;
   /// Writes the file of `--trace`: the logs of all ranks beside their plans, at the speeds that fit these.
   void write_trace(const sw::EventLog& log) const;
   /// Writes the model, and beside it the files of its tokenizer, where a tokenizer.json of an older model does not stay; or

@@ -112,12 +112,9 @@ inline std::string unusual_in(const StepJob& job) {
                                                      : "";
 }
 
-using StepPlan = JobMesh<sw::CommunicationPlan>;
-
 /// What the rank at `coordinates` does in one step of a run that has made steps before, so that the optimizer's state is
 /// there from the beginning. Counted on a dry mesh. Throws `std::invalid_argument` for a job that cannot be run. `log`: keeps
-/// what happens in which order, if it is not null. The job's plan is of this set.
-template <class T, PlanSet Set>
-StepPlan plan_step(const StepJob& job, const JobSizes& coordinates, sw::EventLog* log);
+/// what happens in which order, if it is not null.
+JobPlan plan_step(const StepJob& job, const JobSizes& coordinates, sw::EventLog* log = nullptr);
 
 }  // namespace tools

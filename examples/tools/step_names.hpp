@@ -12,7 +12,7 @@
 namespace tools {
 
 inline sw::StepNames step_names(const StepJob& job) {
-  const auto& axes = StepPlan::AxesOf::names;
+  const auto& axes = JobPlan::AxesOf::names;
   sw::StepNames names{{axes.begin(), axes.end()}, {"tokens"}};
   for (sw::Index i = 0; i < job.model.layers; ++i) names.units.push_back("layers." + std::to_string(i));
   names.units.emplace_back("head");

@@ -13,16 +13,12 @@
 
 namespace tools {
 
-template <class Job>
 class TextModel {
-  using PipelineOf = sw::Pipeline<Job>;
-
  public:
-  using Mesh = typename PipelineOf::StageMesh;
   using Part = sw::Llama<Mesh, sw::LlamaTensorParallel<Split>>;
 
   TextModel(const Job& job, const sw::LlamaConfig& config)
-      : pipeline_(job, sw::gpipe(job.template size<sw::pp>(), 1)),
+      : pipeline_(job, sw::gpipe(job.size<sw::pp>(), 1)),
         stages_(pipeline_.stages([&](int stage, const Mesh& mesh) {
           return Part(mesh, config, sw::LlamaPart::of(config, pipeline_.schedule().rank_of_stage, stage));
         })) {}
@@ -59,7 +55,7 @@ class TextModel {
         [&](const Part& part) { return part.begin(ids); }, middle, end);
   }
 
-  PipelineOf pipeline_;
+  sw::Pipeline<Job> pipeline_;
   sw::Stages<Part> stages_;
 };
 

@@ -11,7 +11,6 @@
 #include <shardwise/inspect/timeline.hpp>
 
 #include "checkpoints.hpp"
-#include "for_job.hpp"
 #include "options.hpp"
 #include "run.hpp"
 #include "stop_signal.hpp"
@@ -32,9 +31,7 @@ bool train(const TrainOptions& given) {
                                .betas = options.betas,
                                .epsilon = options.epsilon,
                                .seed = options.seed};
-  const std::unique_ptr<TrainedModel> model = for_job(run.job(), [&]<class T, PlanSet Set>() {
-    return make_trained_model<T, Set>(mesh, run.job(), settings);
-  });
+  const std::unique_ptr<TrainedModel> model = make_trained_model(mesh, run.job(), settings);
   if (!options.from.empty()) model->load_from(options.from);
   run.print_job();
 

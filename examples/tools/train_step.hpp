@@ -92,9 +92,7 @@ constexpr double run_passes(const Pipeline& pipeline, sw::Stages<Llama>& stages,
         batch.counted);
     reduction.last = i + 1 == options.micro_batches;
     sw::backward_and_reduce(loss, model, reduction);
-    if constexpr (!sw::tensor_of<decltype(loss)>::MeshOf::dry) {
-      mean += static_cast<double>(sw::item(loss.value()));
-    }
+    if (!loss.mesh().dry()) mean += static_cast<double>(sw::item(loss.value()));
   }
   return mean;
 }

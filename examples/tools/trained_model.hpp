@@ -23,9 +23,6 @@ struct LlamaTokens;
 
 namespace tools {
 
-using Job = JobMesh<sw::Mesh>;
-using Mesh = LlamaMesh<sw::Mesh>;
-
 /// What a model is trained with, beside its `StepJob`.
 struct TrainSettings {
   double rate = 3e-3, weight_decay = 0.1, max_norm = 1;
@@ -59,7 +56,10 @@ class TrainedModel {
                                     const std::filesystem::path& base) = 0;
 };
 
-/// A fresh model with parameters and activations of type T, by a plan of the set; `job` says which.
+/// A fresh model, of the element type and the plan that `job` says.
+std::unique_ptr<TrainedModel> make_trained_model(const Job& mesh, const StepJob& job,
+                                                 const TrainSettings& settings);
+/// The same for elements of type T and a plan of the set.
 template <class T, PlanSet Set>
 std::unique_ptr<TrainedModel> make_trained_model(const Job& mesh, const StepJob& job,
                                                  const TrainSettings& settings);

@@ -88,8 +88,9 @@ SHARDWISE_EXTERN template Request Communicator::begin<void>(detail::Call) const;
 SHARDWISE_EXTERN template Communicator detail::MeshState::make_group<void>(AxisSet) const;
 SHARDWISE_EXTERN template Communicator detail::MeshState::among<void>(const std::vector<int>&);
 SHARDWISE_EXTERN template void detail::Exchange::communicate<void>(Index, bool);
-SHARDWISE_EXTERN template detail::MeshState::MeshState(Communicator, const MeshPlace&, NameOf,
-                                                       Shared<MeshState>);
+SHARDWISE_EXTERN template detail::MeshState::MeshState(const Communicator&, const MeshPlace&,
+                                                       RealRanks::NameOf, const Shared<MeshState>&);
+SHARDWISE_EXTERN template MeshHandle detail::MeshState::part<void>(const RankGrid&, RealRanks::NameOf);
 SHARDWISE_EXTERN template const Communicator& detail::MeshState::communicator<void>(AxisSet);
 SHARDWISE_EXTERN template AxisSet MeshPlace::job_axes_of<void>(AxisSet) const;
 SHARDWISE_EXTERN template void Recorder::begin<void>(Event);
@@ -107,6 +108,7 @@ SHARDWISE_EXTERN template void MemoryPool::deallocate<void>(void*, Index) noexce
 SHARDWISE_ONCE(detail::redistributed_to<void>)
 SHARDWISE_ONCE(detail::last_step<void>)
 SHARDWISE_EXTERN template void detail::end_pooled<detail::MeshState>(detail::MeshState*);
+SHARDWISE_EXTERN template void detail::end_pooled<detail::RealRanks>(detail::RealRanks*);
 SHARDWISE_EXTERN template void require_same<void>(const Communicator&, std::span<const NamedText>,
                                                   std::string_view);
 SHARDWISE_ONCE(detail::cached_route<void>)

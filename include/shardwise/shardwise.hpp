@@ -9,9 +9,9 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 
-#include <shardwise/mesh/dry_mesh.hpp>
 #include <shardwise/mesh/environment.hpp>
 #include <shardwise/mesh/mesh.hpp>
+#include <shardwise/mesh/trace.hpp>
 
 #include <shardwise/tensor/tensor.hpp>
 

@@ -11,7 +11,7 @@
 #include <regex>
 
 #include <shardwise/inspect/draw_layout.hpp>
-#include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/mesh/trace.hpp>
 #include <shardwise/tensor/tensor.hpp>
 
 #include <support/pictures.hpp>
@@ -22,7 +22,7 @@ namespace {
 using testing::check_picture;
 using testing::count;
 
-using TwoAxes = DryMesh<dp, tp>;
+using TwoAxes = Mesh<dp, tp>;
 template <int Rank, class... Placements>
 using Lying = Tensor<float, Rank, TwoAxes, Placements...>;
 

@@ -9,7 +9,7 @@
 #include <set>
 
 #include <shardwise/inspect/draw_step.hpp>
-#include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/mesh/trace.hpp>
 #include <shardwise/models/llama/model.hpp>
 #include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/tensor/factories.hpp>
@@ -24,7 +24,7 @@ namespace {
 using testing::check_picture;
 using testing::count;
 
-using JobMesh = DryMesh<dp, tp>;
+using JobMesh = Mesh<dp, tp>;
 using Plan = PlanWith<LlamaSequenceParallel<>, Zero<3, dp>>;
 
 const StepNames names{{"dp", "tp"}, {"tokens", "layers.0", "layers.1", "layers.2", "head"}};

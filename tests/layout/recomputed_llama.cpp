@@ -10,21 +10,21 @@
 namespace shardwise {
 namespace {
 
-using Dry = DryMesh<dp, tp>;
+using Grid = Mesh<dp, tp>;
 
 /// The figures in docs/learn/llama.md are of these: 8 sequences of 256 tokens.
 constexpr Index batch = 8, length = 256, features = 256;
 template <class PlanType>
 auto step(int ranks, Index layers, bool recomputes) {
-  return trace<Dry>({1, ranks}, [&](const Dry& mesh) {
-    Llama<Dry, PlanType> model(mesh, {.vocabulary = 32000,
-                                      .features = features,
-                                      .layers = layers,
-                                      .heads = 16,
-                                      .kv_heads = 16,
-                                      .hidden = 768});
+  return trace<Grid>({1, ranks}, [&](const Grid& mesh) {
+    Llama<Grid, PlanType> model(mesh, {.vocabulary = 32000,
+                                       .features = features,
+                                       .layers = layers,
+                                       .heads = 16,
+                                       .kv_heads = 16,
+                                       .hidden = 768});
     model.recompute_layers = recomputes;
-    const Tensor<std::int32_t, 2, Dry, Shard<0>, Replicate> ids(mesh, {batch, length});
+    const Tensor<std::int32_t, 2, Grid, Shard<0>, Replicate> ids(mesh, {batch, length});
     Tape tape;
     tape.backward(model(tape.constant(ids), ids, LinearCrossEntropyLoss()));
   });

@@ -28,7 +28,7 @@ inline constexpr LlamaConfig config{
 template <class MeshType>
 constexpr auto ids_on(const MeshType& mesh, int number) {
   Tensor<std::int32_t, 2, MeshType, Shard<0>, Replicate> ids(mesh, {4, 6});
-  if constexpr (!MeshType::dry) {
+  if (!mesh.dry()) {
     const auto block = ids.writable();
     for (Index i = 0; i < block.elements(); ++i)
       block.data[i] = static_cast<std::int32_t>((i + block.begin[0] + 5 * number) % 23);

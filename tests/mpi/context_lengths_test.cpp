@@ -43,19 +43,14 @@ struct Seeing : Module<Seeing<MeshType, Inner>> {
                          .deviation = 0.5}),
         sight(its_sight) {}
   constexpr auto forward(const auto& x) const {
-    using Ids = Tensor<std::int32_t, 2, MeshType, Replicate>;
     if (!sight.documents) return attention(x);
-    if constexpr (MeshType::dry) {
-      return attention(x, Ids(x.value().mesh(), {2, sight.length}));
-    } else {
-      std::vector<std::int32_t> numbers;
-      for (Index i = 0; i < 2 * sight.length; ++i) {
-        const Index row = i / sight.length, at = i % sight.length;
-        numbers.push_back(at + 2 >= sight.length && at > 3 ? -1 : at > sight.length / 2 ? 2 : at > 2 * row);
-      }
-      return attention(x, distribute<Replicate>(x.value().mesh(), Shape<2>{2, sight.length},
-                                                std::span<const std::int32_t>(numbers)));
+    std::vector<std::int32_t> numbers;
+    for (Index i = 0; i < 2 * sight.length; ++i) {
+      const Index row = i / sight.length, at = i % sight.length;
+      numbers.push_back(at + 2 >= sight.length && at > 3 ? -1 : at > sight.length / 2 ? 2 : at > 2 * row);
     }
+    return attention(x, distribute<Replicate>(x.value().mesh(), Shape<2>{2, sight.length},
+                                              std::span<const std::int32_t>(numbers)));
   }
   constexpr void visit(auto&& f) { attention.visit(f); }
 

@@ -5,7 +5,7 @@
 /// A model's parameters go to the same model on another mesh: the values are those that it would have drawn there.
 
 #include <doctest/doctest.h>
-#include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/mesh/trace.hpp>
 #include <shardwise/module/copy_parameters.hpp>
 #include <shardwise/nn/linear.hpp>
 #include <shardwise/parallel/zero.hpp>

@@ -6,8 +6,8 @@
 /// ranks alike and before anything is sent.
 
 #include <doctest/doctest.h>
-#include <shardwise/mesh/dry_mesh.hpp>
 #include <shardwise/mesh/mesh.hpp>
+#include <shardwise/mesh/trace.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>
 #include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/ops/activation.hpp>
@@ -90,7 +90,7 @@ TEST_CASE("attention: heads and ranks") {
         "no error");
   // The same words before a large job is started.
   CHECK(refusal<std::invalid_argument>([] {
-          sw::trace<sw::DryMesh<tp>>({16}, [](auto dry) { Gpt<decltype(dry)>(dry, {.heads = 8}); });
+          sw::trace<sw::Mesh<tp>>({16}, [](auto dry) { Gpt<decltype(dry)>(dry, {.heads = 8}); });
         }).find("8 heads cannot be shared by the 16 ranks of axis tp") != std::string::npos);
 }
 

@@ -49,7 +49,7 @@ constexpr LlamaConfig config_of(bool tied) {
 template <class MeshType>
 constexpr auto ids_on(const MeshType& mesh, int number) {
   Tensor<std::int32_t, 2, MeshType, Shard<0>, Replicate> ids(mesh, {4, 6});
-  if constexpr (!MeshType::dry) {
+  if (!mesh.dry()) {
     const auto block = ids.writable();
     for (Index i = 0; i < block.elements(); ++i)
       block.data[i] = static_cast<std::int32_t>((i + block.begin[0] + 5 * number) % 23);
@@ -181,13 +181,13 @@ TEST_CASE(
 
 TEST_CASE("a frozen layer with a bias: no arithmetic for its own gradients") {
   const auto flops = [](auto style) {
-    return trace<DryMesh<tp>>({1},
-                              [&](const DryMesh<tp>& mesh) {
-                                Tape tape;
-                                const auto x = tape.input(zeros<float, Replicate>(mesh, {5, 8}));
-                                tape.backward(redistribute<Replicate>(
-                                    sum(Linear<DryMesh<tp>, decltype(style)>(mesh, 8, 6)(x))));
-                              })
+    return trace<Mesh<tp>>({1},
+                           [&](const Mesh<tp>& mesh) {
+                             Tape tape;
+                             const auto x = tape.input(zeros<float, Replicate>(mesh, {5, 8}));
+                             tape.backward(redistribute<Replicate>(
+                                 sum(Linear<Mesh<tp>, decltype(style)>(mesh, 8, 6)(x))));
+                           })
         .flops(Phase::backward);
   };
   CHECK(flops(NoParallel()) - flops(Frozen()) == 2 * 5 * 8 * 6 + 5 * 6);
@@ -195,10 +195,10 @@ TEST_CASE("a frozen layer with a bias: no arithmetic for its own gradients") {
 
 TEST_CASE("frozen layers do not keep what they were called with") {
   const auto peak = [](auto style) {
-    return trace<DryMesh<tp>>(
+    return trace<Mesh<tp>>(
                {1},
-               [&](const DryMesh<tp>& mesh) {
-                 using Layer = Linear<DryMesh<tp>, decltype(style)>;
+               [&](const Mesh<tp>& mesh) {
+                 using Layer = Linear<Mesh<tp>, decltype(style)>;
                  std::vector<Layer> layers;
                  for (int i = 0; i < 9; ++i) layers.emplace_back(mesh, 8, 8);
                  Tape tape;

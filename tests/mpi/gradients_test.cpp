@@ -119,7 +119,7 @@ constexpr void give_gradients(Module& model) {
   for_each_numbered(model, [](auto& parameter, int number) {
     using X = tensor_of_parameter<decltype(parameter)>;
     sw::cotangent_of<X> gradient(parameter.mesh(), parameter.shape());
-    if constexpr (!X::MeshOf::dry) {
+    if (!parameter.mesh().dry()) {
       auto block = gradient.writable();
       for (Index i = 0; i < block.elements(); ++i) {
         block.data[i] = static_cast<typename X::Element>(

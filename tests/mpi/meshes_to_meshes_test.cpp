@@ -6,7 +6,7 @@
 /// another, or have the same ranks in another order; many at a time, with sends that wait for their receives.
 
 #include <doctest/doctest.h>
-#include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/mesh/trace.hpp>
 #include <shardwise/tensor/distribute.hpp>
 #include <shardwise/tensor/factories.hpp>
 #include <shardwise/tensor/from_mesh_to_mesh.hpp>
@@ -193,7 +193,7 @@ int exchange_between_stages(const Job& job) {
   auto filled = [&](int number) {
     X x(stage, shape);
     const auto block = x.writable();
-    for (Index i = 0; !Job::dry && i < block.elements(); ++i)
+    for (Index i = 0; !job.dry() && i < block.elements(); ++i)
       block.data[i] = static_cast<float>(100 * number + i);
     return x;
   };
@@ -210,7 +210,7 @@ int exchange_between_stages(const Job& job) {
   int wrong = 0;
   auto check = [&](auto& pending, int number) {
     const X y = pending.wait(), wanted = filled(number);
-    if constexpr (!Job::dry) wrong += y.local() == wanted.local() ? 0 : 1;
+    if (!job.dry()) wrong += y.local() == wanted.local() ? 0 : 1;
   };
   for (int i = micro_batches; i-- > 0;) {  // in another order than they were begun
     if (here > 0) check(forward[static_cast<std::size_t>(i)], (here - 1) * 10 + i);
@@ -242,8 +242,8 @@ TEST_CASE("stages of a pipeline: one message to the counterpart, unpacked; the p
     CHECK(plan.peak_bytes(sw::MemoryUse::gathered) == 0);  // nothing is packed
     CHECK(plan.count<tp>(sw::Collective::all_gather) == (sizes[2] > 1 ? 1 : 0));
     const auto planned =
-        sw::trace<sw::DryMesh<pp, dp, tp>>(sizes, [](const auto& dry) { exchange_between_stages(dry); },
-                                           {job.rank<pp>(), job.rank<dp>(), job.rank<tp>()});
+        sw::trace<sw::Mesh<pp, dp, tp>>(sizes, [](const auto& dry) { exchange_between_stages(dry); },
+                                        {job.rank<pp>(), job.rank<dp>(), job.rank<tp>()});
     CHECK(planned == plan);
     mpi_counter::synchronous_sends = false;
   }
@@ -376,7 +376,7 @@ TEST_CASE("copies share the work, and what is on the own host comes from there")
   sw::send<Shard<0>>(x, to).wait();
   CHECK(recording.plan().count(sw::Collective::send) == 1);
   CHECK(recording.plan().bytes_to_other_hosts() == 0);
-  const auto planned = sw::trace<sw::DryMesh<tp>>(
+  const auto planned = sw::trace<sw::Mesh<tp>>(
       {n},
       [&](const auto& dry) {
         sw::send<Shard<0>>(sw::full<float, Replicate>(dry.part(from), {8}, 1),

@@ -5,7 +5,7 @@
 /// `attention`: causal or not, grouped queries, sharded batch and heads; and with a `KeyValueCache`, where a sequence in
 /// pieces gives what the whole one gives.
 
-#include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/mesh/trace.hpp>
 #include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/ops/attention.hpp>
 #include <shardwise/ops/key_value_cache.hpp>
@@ -383,7 +383,7 @@ concept Attends = requires(X x) {
 static_assert(Attends<On1<4, Shard<2>>> && !Attends<On1<4, Shard<1>>>);
 
 /// Counted in the compiler: 8 heads over 4 ranks; only the causal half; nothing quadratic is kept.
-constexpr auto plan = trace<DryMesh<tp>>({4}, [](auto mesh) {
+constexpr auto plan = trace<Mesh<tp>>({4}, [](auto mesh) {
   Tape tape;
   auto q = tape.input(empty<float, Shard<2>>(mesh, {2, 64, 8, 16}));
   auto k = tape.input(empty<float, Shard<2>>(mesh, {2, 64, 4, 16}));
@@ -503,7 +503,7 @@ static_assert(AttendsCache<On1<4, Shard<2>>, On1<4, Reduced>> &&
               !AttendsCache<On1<4, Reduced>, On1<4, Shard<2>>>);
 
 /// Counted in the compiler: the last of four tokens, then one more, 2 of 8 heads on this rank.
-constexpr auto plan_of_cache = trace<DryMesh<tp>>({4}, [](auto mesh) {
+constexpr auto plan_of_cache = trace<Mesh<tp>>({4}, [](auto mesh) {
   KeyValueCache<Tensor<float, 4, decltype(mesh), Reduced>> cache(mesh, 2, 8, 2, 16);
   const auto prompt = empty<float, Reduced>(mesh, {2, 4, 2, 16}),
              token = empty<float, Reduced>(mesh, {2, 1, 2, 16});

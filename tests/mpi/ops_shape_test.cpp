@@ -4,7 +4,7 @@
 /// @file
 /// `transpose`, `narrow` and `reshape`.
 
-#include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/mesh/trace.hpp>
 #include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/ops/narrow.hpp>
 #include <shardwise/ops/reshape.hpp>
@@ -267,7 +267,7 @@ concept Transposes = requires(X x) {
 static_assert(Transposes<On1<2, Shard<0>>> && !Transposes<On1<1, Shard<0>>>);
 
 /// In the compiler: neither bytes nor flops nor calls.
-constexpr auto plan = trace<DryMesh<dp, tp>>({2, 4}, [](auto mesh) {
+constexpr auto plan = trace<Mesh<dp, tp>>({2, 4}, [](auto mesh) {
   Tape tape;
   auto x = tape.input(empty<float, Shard<0>, Shard<2>>(mesh, {4, 6, 32}));
   auto y = reshape<Shard<0>, Shard<1>>(reshape(x, {4, 6, 8, 4}), {24, 32});

@@ -412,7 +412,7 @@ TEST_CASE("state and master weights lie as finished gradients do, and are counte
           sw::for_each_parameter(model, [](auto& parameter) {  // and nothing besides
             using Gradient = sw::cotangent_of<tensor_of_parameter<decltype(parameter)>>;
             Gradient zero(parameter.mesh(), parameter.shape());
-            if constexpr (!Gradient::MeshOf::dry) {
+            if (!parameter.mesh().dry()) {
               const auto block = zero.writable();
               std::fill_n(block.data, block.elements(), typename Gradient::Element(0));
             }

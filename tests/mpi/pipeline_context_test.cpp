@@ -28,15 +28,11 @@ constexpr LlamaConfig config{
 
 template <class Positions>
 auto integers(const auto& mesh, auto number) {
-  if constexpr (std::remove_cvref_t<decltype(mesh)>::dry) {
-    return empty<std::int32_t, Shard<0>, Positions>(mesh, {batch, length});
-  } else {
-    std::vector<std::int32_t> all;
-    for (Index row = 0; row < batch; ++row) {
-      for (Index i = 0; i < length; ++i) all.push_back(static_cast<std::int32_t>(number(row, i)));
-    }
-    return distribute<Shard<0>, Positions>(mesh, Shape<2>{batch, length}, std::span<const std::int32_t>(all));
+  std::vector<std::int32_t> all;
+  for (Index row = 0; row < batch; ++row) {
+    for (Index i = 0; i < length; ++i) all.push_back(static_cast<std::int32_t>(number(row, i)));
   }
+  return distribute<Shard<0>, Positions>(mesh, Shape<2>{batch, length}, std::span<const std::int32_t>(all));
 }
 template <class Positions = Shard<1>>
 auto ids_on(const auto& mesh, int number) {
@@ -82,7 +78,7 @@ Found in_pipeline(const JobType& job, const PipelineSchedule& schedule, bool rec
         return scale(part.end(x, targets_on(mesh, i), LinearCrossEntropyLoss()), 1. / micro_batches);
       });
   found.norm = pipeline.clip_gradients(stages, 0.5);
-  if (!JobType::dry && gather) found.gradients = gradients_of(stages);
+  if (!job.dry() && gather) found.gradients = gradients_of(stages);
   return found;
 }
 

@@ -384,7 +384,7 @@ void step(const JobType& job, const PipelineSchedule& schedule) {
   initialize(stages, 3);
   AdamW adamw;
   Tensor<std::int32_t, 2, StageType, Shard<0>, Replicate> ids(pipeline.mesh(), {batch, length});
-  if constexpr (!JobType::dry) ids = ids_on(pipeline.mesh(), 0);
+  if (!pipeline.mesh().dry()) ids = ids_on(pipeline.mesh(), 0);
   pipeline.run(
       stages, {batch, length, config.features},
       [&](Tape& tape, Part& part, int) { return part.begin(tape.constant(ids)); },
@@ -401,10 +401,10 @@ TEST_CASE("a rank records what was planned for it: messages by axis, memory, flo
     const Job job(world(), sizes);
     for (const auto& entry : schedules(sizes[0], 4)) {
       INFO("pp ", sizes[0], " dp ", sizes[1], ", ", entry.first);
-      using Dry = DryMesh<pp, dp, tp>;
+      using Grid = Mesh<pp, dp, tp>;
       const auto planned =
-          trace<Dry>(sizes, [&](const Dry& dry) { step<Dry, DryMesh<dp, tp>>(dry, entry.second); },
-                     {job.rank<pp>(), job.rank<dp>(), job.rank<tp>()});
+          trace<Grid>(sizes, [&](const Grid& dry) { step<Grid, Mesh<dp, tp>>(dry, entry.second); },
+                      {job.rank<pp>(), job.rank<dp>(), job.rank<tp>()});
       Recording recording(job);
       step<Job, Stage>(job, entry.second);
       const auto recorded = recording.plan();

@@ -36,7 +36,7 @@ auto training_steps(Update update, Index batch, int steps) {
     sw::Optimizer optimizer(update);
     for (int step = 0; step < steps; ++step) {
       sw::Tensor<std::int32_t, 2, MeshType, Shard<0>, Replicate> ids(mesh, {batch, config.context});
-      if constexpr (!MeshType::dry) {
+      if (!mesh.dry()) {
         auto block = ids.writable();
         for (Index i = 0; i < block.elements(); ++i)
           block.data[i] = static_cast<std::int32_t>((i * 5 + step) % 13);

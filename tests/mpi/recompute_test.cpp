@@ -217,7 +217,7 @@ struct BlocksStep {
     auto h = call(again, blocks[0], x, std::uint64_t{5});
     auto y = add(call(again, blocks[1], h, std::uint64_t{6}), add(h, x));
     go_back_from(tape, y);
-    if constexpr (!MeshType::dry) {
+    if (!mesh.dry()) {
       found->add(y.value());
       if constexpr (Tracked) found->add(x.gradient());
       for (auto& block : blocks) add_gradients(*found, block);
@@ -283,7 +283,7 @@ struct PairStep {
     auto x = tape.input(normal<Tensor<double, 2, MeshType, Shard<0>, Replicate>>(mesh, {6, 8}, 1));
     auto y = call(together, pair, x);
     go_back_from(tape, y);
-    if constexpr (!MeshType::dry) {
+    if (!mesh.dry()) {
       found->add(y.value());
       found->add(x.gradient());
       add_gradients(*found, pair);
@@ -457,7 +457,7 @@ TEST_CASE(
   };
   Recording recording(mesh);
   auto live = [&] { return mesh.recorder()->record().memory[0].live; };
-  rounds();
+  for (int i = 0; i < 3; ++i) rounds();  // small blocks lie differently the second time
   const auto in_use = live();
   const Index before = memory_pool().system_bytes();
   for (int i = 0; i < 20; ++i) rounds();
@@ -476,14 +476,10 @@ using Ids = Tensor<std::int32_t, 2, MeshType, Shard<0>, Replicate, Replicate>;
 
 template <class MeshType>
 Ids<MeshType> llama_ids(const MeshType& mesh) {
-  if constexpr (MeshType::dry) {
-    return Ids<MeshType>(mesh, {batch, length});
-  } else {
-    std::vector<std::int32_t> all;
-    for (Index i = 0; i < batch * length; ++i) all.push_back(static_cast<std::int32_t>(i * 5 % 13));
-    return distribute<Shard<0>, Replicate, Replicate>(mesh, Shape<2>{batch, length},
-                                                      std::span<const std::int32_t>(all));
-  }
+  std::vector<std::int32_t> all;
+  for (Index i = 0; i < batch * length; ++i) all.push_back(static_cast<std::int32_t>(i * 5 % 13));
+  return distribute<Shard<0>, Replicate, Replicate>(mesh, Shape<2>{batch, length},
+                                                    std::span<const std::int32_t>(all));
 }
 
 template <class PlanType>
@@ -504,7 +500,7 @@ struct LlamaStep {
     Tape tape;
     auto loss = CrossEntropyLoss()(model(tape.constant(ids)), ids);
     tape.backward(loss);
-    if constexpr (!MeshType::dry) {
+    if (!mesh.dry()) {
       found->add(loss.value());
       add_gradients(*found, model);
     }

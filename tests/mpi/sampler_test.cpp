@@ -19,8 +19,8 @@
 #include <shardwise/data/json_lines.hpp>
 #include <shardwise/data/load_batch.hpp>
 #include <shardwise/data/open_token_corpus.hpp>
-#include <shardwise/mesh/dry_mesh.hpp>
 #include <shardwise/mesh/mesh.hpp>
+#include <shardwise/mesh/trace.hpp>
 #include <shardwise/models/llama/model.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>
 #include <shardwise/nn/linear_cross_entropy_loss.hpp>
@@ -88,10 +88,10 @@ constexpr bool as_on_a_real_mesh(const typename MeshType::SizesOf& sizes,
       coordinates);
   return same;
 }
-static_assert(as_on_a_real_mesh<sw::DryMesh<dp, tp>>({2, 2}, {0, 1}, 4));
-static_assert(as_on_a_real_mesh<sw::DryMesh<dp, tp>>({2, 2}, {1, 0}, 3));
-static_assert(as_on_a_real_mesh<sw::DryMesh<tp>>({2}, {1}, 7));
-static_assert(as_on_a_real_mesh<sw::DryMesh<replica, tp, dp>>({2, 1, 2}, {1, 0, 1}, 1));
+static_assert(as_on_a_real_mesh<sw::Mesh<dp, tp>>({2, 2}, {0, 1}, 4));
+static_assert(as_on_a_real_mesh<sw::Mesh<dp, tp>>({2, 2}, {1, 0}, 3));
+static_assert(as_on_a_real_mesh<sw::Mesh<tp>>({2}, {1}, 7));
+static_assert(as_on_a_real_mesh<sw::Mesh<replica, tp, dp>>({2, 1, 2}, {1, 0, 1}, 1));
 
 static_assert(std::same_as<sw::TokenIds<sw::Mesh<dp, sw::cp>>,
                            sw::Tensor<std::int32_t, 2, sw::Mesh<dp, sw::cp>, Shard<0>, Shard<1>>>);

@@ -137,7 +137,7 @@ struct LargeSteps {
   void operator()(const MeshType& mesh) const {
     Llama<MeshType, AtLevel<3>> model(
         mesh, {.vocabulary = 4000, .features = 512, .layers = 4, .heads = 8, .kv_heads = 8, .hidden = 1376});
-    if constexpr (!MeshType::dry) {  // their values do not matter, and to draw them would take longest
+    if (!mesh.dry()) {  // their values do not matter, and to draw them would take longest
       for (detail::ParameterCell* cell : detail::parameters_of(model)) {
         std::memset(cell->writable().buffer->data, 0, static_cast<std::size_t>(cell->stored.buffer->bytes));
       }
@@ -146,8 +146,7 @@ struct LargeSteps {
     for (int step = 0; step < 2; ++step) {
       Tape tape;
       Tensor<std::int32_t, 2, MeshType, Shard<0>, Replicate> ids(mesh, {4, 8});
-      if constexpr (!MeshType::dry)
-        std::fill_n(ids.writable().data, ids.view().elements(), std::int32_t{step});
+      if (!mesh.dry()) std::fill_n(ids.writable().data, ids.view().elements(), std::int32_t{step});
       auto loss = CrossEntropyLoss()(model(tape.constant(ids)), ids);
       backward_and_reduce(loss, model);
       clip_gradients(model, 1.0);
@@ -168,7 +167,7 @@ Index resident_bytes() {
 
 TEST_CASE("a process takes from the system what its plan says") {
   const Grid mesh(world(), {any, 1});
-  const auto plan = trace<DryMesh<dp, tp>>({mesh.size<dp>(), 1}, LargeSteps(), {mesh.rank<dp>(), 0});
+  const auto plan = trace<Mesh<dp, tp>>({mesh.size<dp>(), 1}, LargeSteps(), {mesh.rank<dp>(), 0});
   memory_pool().trim();
   const Index pool_before = memory_pool().system_bytes(), before = resident_bytes();
   LargeSteps()(mesh);

@@ -43,13 +43,9 @@ std::vector<std::int32_t> ids_of(int number) {
   return ids;
 }
 template <class MeshType>
-auto ids_on(const MeshType& mesh, [[maybe_unused]] int number) {
-  if constexpr (MeshType::dry) {
-    return empty<std::int32_t, Shard<0>, Replicate>(mesh, {rows, length});
-  } else {
-    return distribute<Shard<0>, Replicate>(mesh, Shape<2>{rows, length},
-                                           std::span<const std::int32_t>(ids_of(number)));
-  }
+auto ids_on(const MeshType& mesh, int number) {
+  return distribute<Shard<0>, Replicate>(mesh, Shape<2>{rows, length},
+                                         std::span<const std::int32_t>(ids_of(number)));
 }
 
 /// Gradients of the mean of y², added up over micro-batches. `between` them, model and number are shown.
@@ -112,7 +108,7 @@ struct Step {
   template <class MeshType>
   constexpr void operator()(const MeshType& mesh) const {
     Net<MeshType, RowwiseParallel<tp>, Level, double> model(mesh);
-    if constexpr (!MeshType::dry) initialize(model, 4);
+    if (!mesh.dry()) initialize(model, 4);
     train(mesh, model, micro_batches, background, [](auto&) {});
   }
 };

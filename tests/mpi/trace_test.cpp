@@ -26,10 +26,10 @@ void step(const MeshType& mesh) {
   sw::Llama<MeshType, Plan> model(
       mesh,
       {.vocabulary = 64, .features = 32, .layers = 2, .heads = 4, .kv_heads = 4, .hidden = 48, .context = 8});
-  if constexpr (!MeshType::dry) sw::initialize(model, 1);
+  if (!mesh.dry()) sw::initialize(model, 1);
   auto ids = [&] {
     sw::Tensor<std::int32_t, 2, MeshType, Shard<0>, sw::Replicate> tokens(mesh, {4, 8});
-    if constexpr (!MeshType::dry) std::fill_n(tokens.writable().data, tokens.local().size(), 3);
+    if (!mesh.dry()) std::fill_n(tokens.writable().data, tokens.local().size(), 3);
     return tokens;
   }();
   sw::Tape tape;
@@ -51,7 +51,7 @@ TEST_CASE("the log of a run is that of its plan, in the same order, and has time
     step(mesh);
   }
   CHECK(mesh.recorder() == nullptr);
-  sw::trace<sw::DryMesh<dp, tp>>(
+  sw::trace<sw::Mesh<dp, tp>>(
       {mesh.size<dp>(), mesh.size<tp>()}, [](auto m) { step(m); }, {mesh.rank<dp>(), mesh.rank<tp>()}, 0,
       &dry);
   REQUIRE(real.events().size() == dry.events().size());

@@ -9,8 +9,8 @@
 /// result tells. What is sent on 64 x 64 ranks is counted by the compiler.
 // expect: static(_assert| assertion) failed
 
-#include <shardwise/mesh/dry_mesh.hpp>
 #include <shardwise/mesh/mesh.hpp>
+#include <shardwise/mesh/trace.hpp>
 #include <shardwise/tensor/distribute.hpp>
 
 using namespace shardwise;
@@ -27,7 +27,7 @@ TEST_CASE("pending on two axes, sharded on one and replicated on the other") {
 }
 #endif
 
-constexpr auto planned = trace<DryMesh<dp, tp>>(
+constexpr auto planned = trace<Mesh<dp, tp>>(
     {64, 64}, [](const auto& mesh) { finished(empty<double, Partial<>, Partial<>>(mesh, {8192})); });
 constexpr auto reductions = planned.count<tp>(Collective::all_reduce);
 static_assert(reductions == 1);

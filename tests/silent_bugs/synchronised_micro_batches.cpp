@@ -10,8 +10,8 @@
 /// which a plan counts; never set, the optimizer finds them pending and reduces them.
 // expect: static(_assert| assertion) failed
 
-#include <shardwise/mesh/dry_mesh.hpp>
 #include <shardwise/mesh/mesh.hpp>
+#include <shardwise/mesh/trace.hpp>
 #include <shardwise/nn/linear.hpp>
 #include <shardwise/ops/reduction.hpp>
 #include <shardwise/tensor/distribute.hpp>
@@ -45,8 +45,8 @@ TEST_CASE("4 micro-batches have the gradient of 1") {
 }
 #endif
 
-constexpr auto planned = trace<DryMesh<dp>>({8}, [](const auto& mesh) {
-  Linear<DryMesh<dp>, NoParallel> layer(mesh, 2, 1);
+constexpr auto planned = trace<Mesh<dp>>({8}, [](const auto& mesh) {
+  Linear<Mesh<dp>, NoParallel> layer(mesh, 2, 1);
   learn(mesh, layer, 4);
 });
 constexpr auto reductions = planned.count(Collective::all_reduce);

@@ -9,8 +9,8 @@
 /// optimizer of the library reduces all gradients together, in one call for up to 8 MiB.)
 // expect: static(_assert| assertion) failed
 
-#include <shardwise/mesh/dry_mesh.hpp>
 #include <shardwise/mesh/mesh.hpp>
+#include <shardwise/mesh/trace.hpp>
 #include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/tensor/distribute.hpp>
 
@@ -39,6 +39,6 @@ TEST_CASE("the moments of a gradient of 1 + 2") {
 #endif
 
 constexpr auto planned =
-    trace<DryMesh<tp>>({8}, [](const auto& mesh) { moments(empty<double, Partial<>>(mesh, {4})); });
+    trace<Mesh<tp>>({8}, [](const auto& mesh) { moments(empty<double, Partial<>>(mesh, {4})); });
 constexpr auto reductions = planned.count(Collective::all_reduce);
 static_assert(reductions == 1);

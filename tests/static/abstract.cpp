@@ -11,12 +11,12 @@ using namespace shardwise;
 
 namespace {
 
-using Dry = DryMesh<dp, tp>;
+using Grid = Mesh<dp, tp>;
 template <class... P>
-using Heads = Tensor<float, 4, Dry, P...>;  // [batch, sequence, heads, head_dim]
+using Heads = Tensor<float, 4, Grid, P...>;  // [batch, sequence, heads, head_dim]
 
 struct Everything : Module<Everything> {
-  constexpr explicit Everything(const Dry& mesh) : wide(mesh, 8, 8), narrow_head(mesh, 8, 8) {}
+  constexpr explicit Everything(const Grid& mesh) : wide(mesh, 8, 8), narrow_head(mesh, 8, 8) {}
 
   constexpr auto forward(const auto& x) const {
     if (x.shape()[0] < 1 || x.mesh().axes != 2) throw std::invalid_argument("not reached");
@@ -30,13 +30,13 @@ struct Everything : Module<Everything> {
     return std::tuple(sum<2>(redistribute<tp, Replicate>(h)), softmax(redistribute<tp, Replicate>(h)));
   }
 
-  Linear<Dry, ColwiseParallel<tp>> wide, narrow_head;
+  Linear<Grid, ColwiseParallel<tp>> wide, narrow_head;
 };
 
 template <class X>
 using Given = decltype(std::declval<const Everything&>()(std::declval<X>()));
 template <int Rank>
-using Rows = Tensor<float, Rank, Dry, Shard<0>, Replicate>;
+using Rows = Tensor<float, Rank, Grid, Shard<0>, Replicate>;
 static_assert(std::is_same_v<Given<Heads<Shard<0>, Shard<2>>>, std::tuple<Rows<2>, Rows<3>>>);
 static_assert(std::is_same_v<Given<Var<Heads<Shard<0>, Replicate>>>, std::tuple<Var<Rows<2>>, Var<Rows<3>>>>);
 static_assert(
@@ -48,10 +48,10 @@ concept Taken = requires(const Everything& module, X x) {
 };
 static_assert(Taken<Heads<Shard<0>, Shard<1>>>);
 static_assert(!Taken<Heads<Partial<Max>, Shard<1>>>);
-static_assert(!Taken<Tensor<std::int32_t, 4, Dry, Shard<0>, Replicate>>);
+static_assert(!Taken<Tensor<std::int32_t, 4, Grid, Shard<0>, Replicate>>);
 
 /// It runs, too, here inside the compiler.
-constexpr auto step = trace<Dry>({2, 2}, [](const Dry& mesh) {
+constexpr auto step = trace<Grid>({2, 2}, [](const Grid& mesh) {
   Everything module(mesh);
   Tape tape;
   auto [sums, shares] = module(tape.input(empty<float, Shard<0>, Shard<2>>(mesh, {2, 4, 4, 2})));

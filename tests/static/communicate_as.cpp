@@ -11,7 +11,7 @@ namespace shardwise {
 namespace {
 
 using bf16 = Eigen::bfloat16;
-using Grid = DryMesh<dp, tp>;
+using Grid = Mesh<dp, tp>;
 
 // ---- A redistribution --------------------------------------------------------------------------------------------
 constexpr auto gathered = trace<Grid>({1, 4}, [](auto mesh) {

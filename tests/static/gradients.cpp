@@ -4,7 +4,7 @@
 /// @file
 /// How many all-reduces finish the gradients of a module, and how large they are, counted by the compiler.
 
-#include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/mesh/trace.hpp>
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/clip.hpp>
 #include <shardwise/train/schedule.hpp>
@@ -15,18 +15,18 @@
 namespace shardwise {
 namespace {
 
-using Dry = DryMesh<dp, tp>;
+using Grid = Mesh<dp, tp>;
 
 template <class T, class OnDp, class OnTp>
-using Vector = Parameter<Tensor<T, 1, Dry, OnDp, OnTp>>;
+using Vector = Parameter<Tensor<T, 1, Grid, OnDp, OnTp>>;
 
-static_assert(std::is_same_v<finished_gradient_of<Tensor<float, 2, Dry, Reduced, Shard<1>>>,
-                             Tensor<float, 2, Dry, Replicate, Shard<1>>>);
-static_assert(std::is_same_v<finished_gradient_of<Tensor<float, 2, Dry, Replicate, Reduced>>,
-                             Tensor<float, 2, Dry, Replicate, Replicate>>);
+static_assert(std::is_same_v<finished_gradient_of<Tensor<float, 2, Grid, Reduced, Shard<1>>>,
+                             Tensor<float, 2, Grid, Replicate, Shard<1>>>);
+static_assert(std::is_same_v<finished_gradient_of<Tensor<float, 2, Grid, Replicate, Reduced>>,
+                             Tensor<float, 2, Grid, Replicate, Replicate>>);
 
 // A term of a sum is nothing that could be taken for the sum.
-using Used = Tensor<float, 2, Dry, Reduced, Shard<1>>;
+using Used = Tensor<float, 2, Grid, Reduced, Shard<1>>;
 static_assert(!std::is_convertible_v<cotangent_of<Used>, finished_gradient_of<Used>>);
 
 /// As in a sequence-parallel model: norm weights that are used with blocks of the sequence and of the batch, and
@@ -36,7 +36,7 @@ struct Model {
   std::vector<Vector<T, Reduced, Reduced>> norms;
   std::vector<Vector<T, Reduced, Shard<0>>> matrices;
 
-  constexpr Model(const Dry& mesh, int layers) {
+  constexpr Model(const Grid& mesh, int layers) {
     for (int layer = 0; layer < layers; ++layer) {
       norms.emplace_back(mesh, Shape<1>{10}, Init::constant(1));
       matrices.emplace_back(mesh, Shape<1>{101}, Init::constant(1));
@@ -57,13 +57,13 @@ constexpr void give_gradients(Module& module) {
 }
 
 template <class T = float>
-constexpr auto plan(const Dry::SizesOf& sizes, Index bucket_bytes, int layers = 24) {
-  auto step = [&](const Dry& mesh) {
+constexpr auto plan(const Grid::SizesOf& sizes, Index bucket_bytes, int layers = 24) {
+  auto step = [&](const Grid& mesh) {
     Model<T> model(mesh, layers);
     give_gradients(model);
     AdamW({}, {.bucket_bytes = bucket_bytes}).step(model);
   };
-  return trace<Dry>(sizes, step);
+  return trace<Grid>(sizes, step);
 }
 constexpr Index mebibyte = 1 << 20;
 
@@ -104,7 +104,7 @@ struct Mixed {
     f("precise", precise);
   }
 };
-constexpr auto mixed = trace<Dry>({1, 2}, [](const Dry& mesh) {
+constexpr auto mixed = trace<Grid>({1, 2}, [](const Grid& mesh) {
   Mixed model{Model<float>(mesh, 3), Model<double>(mesh, 3)};
   give_gradients(model);
   reduce_gradients(model);
@@ -129,8 +129,8 @@ static_assert(near(schedule(10), 0.6 - 0.4 * 0.70710678118654752));  // three qu
 static_assert(parse_decay("linear") == Decay::linear);
 
 // Clipping adds an all-reduce of one number, and a step after it none.
-constexpr auto clipped = [](const Dry::SizesOf& sizes) {
-  return trace<Dry>(sizes, [](const Dry& mesh) {
+constexpr auto clipped = [](const Grid::SizesOf& sizes) {
+  return trace<Grid>(sizes, [](const Grid& mesh) {
     Model model(mesh, 24);
     AdamW adamw;
     give_gradients(model);

@@ -4,7 +4,7 @@
 /// @file
 /// What `LinearCrossEntropyLoss` communicates and remembers, planned by the compiler.
 
-#include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/mesh/trace.hpp>
 #include <shardwise/nn/linear_cross_entropy_loss.hpp>
 
 using namespace shardwise;
@@ -12,7 +12,7 @@ using namespace shardwise;
 namespace {
 
 constexpr Index rows = 64, features = 4, classes = 512;
-using Grid = DryMesh<dp, tp>;
+using Grid = Mesh<dp, tp>;
 template <class... P>
 using X = Tensor<float, 2, Grid, P...>;
 using W = Tensor<float, 2, Grid, Reduced, Shard<0>>;

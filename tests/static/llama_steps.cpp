@@ -19,7 +19,7 @@ constexpr Index batch = 8, length = 256;
 /// The loss is the mean over the batch, and gradients are clipped.
 template <class PlanType>
 constexpr auto step(const std::array<int, 3>& sizes, const LlamaConfig& model_config) {
-  using Mesh = DryMesh<dp, tp, kvr>;
+  using Mesh = Mesh<dp, tp, kvr>;
   return trace<Mesh>(sizes, [&](const Mesh& mesh) {
     Llama<Mesh, PlanType> model(mesh, model_config);
     AdamW adamw;

@@ -4,7 +4,7 @@
 /// @file
 /// What `CrossEntropyLoss` communicates and remembers, planned by the compiler.
 
-#include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/mesh/trace.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>
 
 using namespace shardwise;
@@ -31,12 +31,12 @@ constexpr auto plan(const typename MeshType::SizesOf& sizes, bool kept = false, 
   });
 }
 
-using Line = DryMesh<tp>;
+using Line = Mesh<tp>;
 template <class P>
 using LineLogits = Tensor<float, 2, Line, P>;
 template <class P>
 using LineTargets = Tensor<int, 1, Line, P>;
-using Grid = DryMesh<dp, tp>;
+using Grid = Mesh<dp, tp>;
 template <class... P>
 using GridLogits = Tensor<float, 2, Grid, P...>;
 template <class... P>

@@ -5,7 +5,7 @@
 /// Optimizer steps in the compiler: what they keep, gather and compute, on every level of ZeRO; and a whole step of
 /// training with all its parts.
 
-#include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/mesh/trace.hpp>
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/check_finite.hpp>
 #include <shardwise/train/clip.hpp>
@@ -16,7 +16,7 @@
 namespace shardwise {
 namespace {
 
-using Dry = DryMesh<dp, tp>;
+using Grid = Mesh<dp, tp>;
 
 // What is cut on two axes nests: an axis has at most the level of those to its left.
 static_assert(Sharding{0, {3, 1}}.nests() && Sharding{0, {2, 2, 0}}.nests() && Sharding{0, {0, 3}}.nests());
@@ -37,11 +37,11 @@ static_assert(finished_layout(used, {1, {0}}) == Layout{replicate, shard(0)} &&
 template <int Level, class T>
 struct Model {
   template <int Rank, class OnTp, int Dim>
-  using Weight = Parameter<Tensor<T, Rank, Dry, Reduced, OnTp>, packed(Sharding{Dim, {Level, 0}})>;
+  using Weight = Parameter<Tensor<T, Rank, Grid, Reduced, OnTp>, packed(Sharding{Dim, {Level, 0}})>;
   Weight<2, Shard<0>, 1> first, second;
   Weight<1, Replicate, 0> bias;
 
-  constexpr explicit Model(const Dry& mesh)
+  constexpr explicit Model(const Grid& mesh)
       : first(mesh, {10, 8}, Init::constant(1)),
         second(mesh, {10, 8}, Init::constant(1)),
         bias(mesh, {6}, Init::constant(1)) {}
@@ -64,7 +64,7 @@ constexpr Schedule schedule({.decay = Decay::cosine, .peak = 1, .warmup = 2, .st
 
 template <int Level, class T = float, class Optimizer = AdamW, class Update = AdamWUpdate>
 constexpr auto plan(const Update& settings = {}, int steps = 2, const ReduceOptions& reduction = {}) {
-  return trace<Dry>({2, 2}, [&](const Dry& mesh) {
+  return trace<Grid>({2, 2}, [&](const Grid& mesh) {
     Model<Level, T> model(mesh);
     Optimizer optimizer(settings, reduction);
     for (int step = 0; step < steps; ++step) {

@@ -4,7 +4,7 @@
 /// @file
 /// A step of a pipeline, counted by the compiler: what its stages send each other, and what happens within one as ever.
 
-#include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/mesh/trace.hpp>
 #include <shardwise/models/llama/model.hpp>
 #include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/pipeline/pipeline.hpp>
@@ -15,8 +15,8 @@
 namespace shardwise {
 namespace {
 
-using Job = DryMesh<pp, dp, tp>;
-using Stage = DryMesh<dp, tp>;
+using Job = Mesh<pp, dp, tp>;
+using Stage = Mesh<dp, tp>;
 constexpr LlamaConfig config{
     .vocabulary = 16, .features = 8, .layers = 4, .heads = 2, .kv_heads = 2, .hidden = 8, .tied = true};
 constexpr Index batch = 4, length = 6;

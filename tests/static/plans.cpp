@@ -5,7 +5,7 @@
 /// Plans: which entry names which module, what is at fault with a plan, and what training a Llama communicates,
 /// counted by the compiler.
 
-#include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/mesh/trace.hpp>
 #include <shardwise/models/llama/model.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>
 #include <shardwise/train/adamw.hpp>
@@ -69,7 +69,7 @@ static_assert(Ringed::size == Some::size + 2);
 // ---- Faults ------------------------------------------------------------------------------------------------------
 // A part that names no axis adds nothing.
 template <class Style>
-using Up = Linear<DryMesh<dp, tp>, Style>;
+using Up = Linear<Mesh<dp, tp>, Style>;
 static_assert(
     WellFormed<Up<Styles<ColwiseParallel<tp>, NoParallel>>::Problem> &&
     std::is_same_v<Up<Styles<ColwiseParallel<tp>, NoParallel>>::Weight, Up<ColwiseParallel<tp>>::Weight>);
@@ -132,18 +132,18 @@ static_assert(plan_fault(Plan<All, Norms, Use<"layers.3.norm", ColwiseParallel<t
               PlanFault{Reason::style_does_not_suit_the_module, 2, 0, 2});
 
 // ---- A Llama of two layers ---------------------------------------------------------------------------------------
-using Dry = DryMesh<dp, tp, kvr>;
+using Grid = Mesh<dp, tp, kvr>;
 using Split = AxisList<tp, kvr>;
 using Tensors = LlamaTensorParallel<Split>;
 using Sequences = LlamaSequenceParallel<Split>;
 
-static_assert(std::is_void_v<plan_problem<DryMesh<dp, tp>, LlamaTensorParallel<>, llama_modules>>);
-static_assert(std::is_void_v<plan_problem<DryMesh<dp, tp>, LlamaSequenceParallel<>, llama_modules>>);
-static_assert(std::is_void_v<plan_problem<Dry, Tensors, llama_modules>>);
-static_assert(std::is_void_v<plan_problem<Dry, Sequences, llama_modules>>);
-static_assert(IllFormed<plan_problem<DryMesh<dp>, LlamaTensorParallel<>, llama_modules>>);
-static_assert(IllFormed<plan_problem<DryMesh<dp, tp>, Tensors, llama_modules>>);  // no kvr
-static_assert(IllFormed<plan_problem<Dry, Plan<>, llama_modules>>);
+static_assert(std::is_void_v<plan_problem<Mesh<dp, tp>, LlamaTensorParallel<>, llama_modules>>);
+static_assert(std::is_void_v<plan_problem<Mesh<dp, tp>, LlamaSequenceParallel<>, llama_modules>>);
+static_assert(std::is_void_v<plan_problem<Grid, Tensors, llama_modules>>);
+static_assert(std::is_void_v<plan_problem<Grid, Sequences, llama_modules>>);
+static_assert(IllFormed<plan_problem<Mesh<dp>, LlamaTensorParallel<>, llama_modules>>);
+static_assert(IllFormed<plan_problem<Mesh<dp, tp>, Tensors, llama_modules>>);  // no kvr
+static_assert(IllFormed<plan_problem<Grid, Plan<>, llama_modules>>);
 
 static_assert(key_value_ranks(4, 8) == 4 && key_value_ranks(4, 2) == 2 && key_value_ranks(3, 2) == 1);
 static_assert(key_value_ranks(6, 4) == 2 && key_value_ranks(8, 1) == 1 && key_value_ranks(1, 8) == 1);
@@ -153,10 +153,10 @@ constexpr LlamaConfig config{
     .vocabulary = 40, .features = features, .layers = 2, .heads = 4, .kv_heads = 4, .hidden = 36};
 
 template <class PlanType>
-constexpr auto training_step(const Dry::SizesOf& sizes, const LlamaConfig& shape, bool clips) {
-  return trace<Dry>(sizes, [&](const Dry& mesh) {
-    Llama<Dry, PlanType> model(mesh, shape);
-    const Tensor<std::int32_t, 2, Dry, Shard<0>, Replicate, Replicate> ids(mesh, {batch, length});
+constexpr auto training_step(const Grid::SizesOf& sizes, const LlamaConfig& shape, bool clips) {
+  return trace<Grid>(sizes, [&](const Grid& mesh) {
+    Llama<Grid, PlanType> model(mesh, shape);
+    const Tensor<std::int32_t, 2, Grid, Shard<0>, Replicate, Replicate> ids(mesh, {batch, length});
     Tape tape;
     tape.backward(CrossEntropyLoss()(model(tape.constant(ids)), ids));
     if (clips) clip_gradients(model, 1);
@@ -235,7 +235,7 @@ static_assert(shared.parameter_bytes() < tensors.parameter_bytes());
 // the one their blocks, and their sum of its block.
 template <class To>
 constexpr std::int64_t to_other_hosts(int ranks_per_host) {
-  const auto plan = trace<DryMesh<dp, tp>>(
+  const auto plan = trace<Mesh<dp, tp>>(
       {2, 2},
       [](const auto& mesh) {
         redistribute<To, To>(

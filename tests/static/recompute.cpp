@@ -13,9 +13,9 @@
 namespace shardwise {
 namespace {
 
-using Dry = DryMesh<dp, tp>;
+using Grid = Mesh<dp, tp>;
 template <class OnTp>
-using Sequences = Tensor<float, 3, Dry, Shard<0>, OnTp>;
+using Sequences = Tensor<float, 3, Grid, Shard<0>, OnTp>;
 
 // ---- The type is that of the call -------------------------------------------------------------------------
 
@@ -27,15 +27,15 @@ constexpr auto same_type = [](auto* module, auto* x) {
 constexpr auto may = [](auto* module, auto* x) {
   return requires { recompute(*module, *x); };
 };
-using Layer = Mlp<Dry>;
+using Layer = Mlp<Grid>;
 using In = Sequences<Reduced>;
 static_assert(same_type(a<Layer>, a<In>));
 static_assert(same_type(a<Layer>, a<Var<In>>));
 static_assert(same_type(a<Layer>, a<Var<In, false>>));
-static_assert(same_type(a<GptBlock<Dry>>, a<Var<Sequences<Replicate>>>));
+static_assert(same_type(a<GptBlock<Grid>>, a<Var<Sequences<Replicate>>>));
 static_assert(may(a<Layer>, a<Var<In>>) &&
-              !may(a<Layer>, a<Var<Tensor<float, 3, Dry, Shard<2>, Replicate>>>));
-static_assert(!may(a<Layer>, a<Tensor<float, 3, Dry, Shard<2>, Replicate>>));
+              !may(a<Layer>, a<Var<Tensor<float, 3, Grid, Shard<2>, Replicate>>>));
+static_assert(!may(a<Layer>, a<Tensor<float, 3, Grid, Shard<2>, Replicate>>));
 constexpr auto may_temporary = [](auto* x) {
   return requires { recompute(Layer(*x), *x); };
 };
@@ -46,7 +46,7 @@ static_assert(!may_temporary(a<Var<In>>));
 constexpr auto begins = [](auto* y, auto* dy) {
   return requires(Tape & tape) { tape.backward(*y, *dy); };
 };
-using Sum2 = Tensor<float, 3, Dry, Shard<0>, Partial<Sum>>;
+using Sum2 = Tensor<float, 3, Grid, Shard<0>, Partial<Sum>>;
 static_assert(begins(a<Var<Sequences<Replicate>>>, a<Sequences<Replicate>>));
 static_assert(begins(a<Var<Sequences<Reduced>>>, a<Sum2>) && begins(a<Var<Sum2>>, a<Sequences<Reduced>>));
 static_assert(!begins(a<Var<Sequences<Reduced>>>, a<Sequences<Reduced>>));
@@ -57,10 +57,9 @@ static_assert(!begins(a<Var<Sequences<Shard<1>>>>, a<Sequences<Replicate>>));
 static_assert(!begins(a<Var<Sequences<Replicate>, false>>, a<Sequences<Replicate>>));
 static_assert(!begins(a<Sequences<Replicate>>, a<Sequences<Replicate>>));
 static_assert(!begins(a<Var<Sequences<Partial<Max>>>>, a<Sequences<Partial<Max>>>));
-static_assert(!begins(a<Var<Sequences<Replicate>>>, a<Tensor<double, 3, Dry, Shard<0>, Replicate>>));
-static_assert(!begins(a<Var<Sequences<Replicate>>>, a<Tensor<float, 2, Dry, Shard<0>, Replicate>>));
-static_assert(!begins(a<Var<Sequences<Replicate>>>,
-                      a<Tensor<float, 3, DryMesh<tp, dp>, Shard<0>, Replicate>>));
+static_assert(!begins(a<Var<Sequences<Replicate>>>, a<Tensor<double, 3, Grid, Shard<0>, Replicate>>));
+static_assert(!begins(a<Var<Sequences<Replicate>>>, a<Tensor<float, 2, Grid, Shard<0>, Replicate>>));
+static_assert(!begins(a<Var<Sequences<Replicate>>>, a<Tensor<float, 3, Mesh<tp, dp>, Shard<0>, Replicate>>));
 
 // ---- Memory of one module ---------------------------------------------------------------------------------
 
@@ -70,9 +69,9 @@ struct Live {
 };
 constexpr Live live_around_an_mlp(bool again) {
   Live live;
-  trace<Dry>({1, 2}, [&](const Dry& mesh) {
+  trace<Grid>({1, 2}, [&](const Grid& mesh) {
     auto now = [&] { return mesh.recorder()->record().memory[0].live; };
-    const Mlp<Dry> mlp(mesh, 16, 64);
+    const Mlp<Grid> mlp(mesh, 16, 64);
     Tape tape;
     auto x = tape.input(Sequences<Replicate>(mesh, {4, 8, 16}));
     live.before = now();

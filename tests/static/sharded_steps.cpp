@@ -11,7 +11,7 @@
 namespace shardwise::testing {
 namespace {
 
-using Dry = DryMesh<dp, tp>;
+using Grid = Mesh<dp, tp>;
 using TensorPlan = LlamaTensorParallel<>;
 template <int Level>
 using AtLevel = PlanWith<TensorPlan, Zero<Level, dp>>;
@@ -22,7 +22,7 @@ constexpr auto all_reduce = Collective::all_reduce, all_gather = Collective::all
 
 template <int Level>
 constexpr auto step(int data, int tensor, int micro_batches) {
-  return trace<Dry>({data, tensor}, ShardedStep<AtLevel<Level>, dp, tp>{{.micro_batches = micro_batches}});
+  return trace<Grid>({data, tensor}, ShardedStep<AtLevel<Level>, dp, tp>{{.micro_batches = micro_batches}});
 }
 /// Calls on dp alone; of the optimizer's all-reduces, those of gradients.
 constexpr auto calls = [](const auto& plan, Phase phase, Collective kind) {
@@ -84,7 +84,7 @@ static_assert(memory(fully, MemoryUse::parameter) == all_parameters / 4);
 static_assert(memory(fully, MemoryUse::optimizer_state) == 2 * all_parameters / 4);
 
 // Hybrid: sharded among 2, with 3 replicas: once a step the shards are summed over the replicas.
-using Hybrid = DryMesh<replica, dp, tp>;
+using Hybrid = Mesh<replica, dp, tp>;
 constexpr auto hybrid =
     trace<Hybrid>({3, 2, 2}, ShardedStep<AtLevel<3>, replica, dp, tp>{{.micro_batches = 2}});
 static_assert(hybrid.count<replica>(all_gather) == 0 && hybrid.count<replica>(reduce_scatter) == 0);
@@ -97,8 +97,8 @@ static_assert(traffic_on(hybrid, backward, reduce_scatter, 2u).calls == 2 * (sma
 
 // A gathered parameter is an operand like any other: what is made of it outlives the call. (clang's constant evaluation finds
 // what is used after its end.)
-constexpr auto reshaped_weight = trace<Dry>({4, 1}, [](const Dry& mesh) {
-  using Matrix = Tensor<float, 2, Dry, Reduced, Replicate>;
+constexpr auto reshaped_weight = trace<Grid>({4, 1}, [](const Grid& mesh) {
+  using Matrix = Tensor<float, 2, Grid, Reduced, Replicate>;
   Parameter<Matrix, packed(Sharding{0, {3, 0}})> weight(mesh, {4, 6}, Init::constant(1));
   weight.cell()->users = 1;  // as in a unit, which gathers it
   if (reshape(weight, {24}).shape()[0] != 24) throw std::logic_error("as many elements");

@@ -5,7 +5,7 @@
 /// The training step of the examples, counted by the compiler.
 
 #include <shardwise/data/load_batch.hpp>
-#include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/mesh/trace.hpp>
 #include <shardwise/schedule/one_forward_one_backward.hpp>
 #include <shardwise/train/adamw.hpp>
 
@@ -14,9 +14,6 @@
 
 namespace tools {
 namespace {
-
-using Job = JobMesh<sw::DryMesh>;
-using Mesh = LlamaMesh<sw::DryMesh>;
 
 struct Never {
   constexpr bool operator()(const StepResult&) const { return false; }

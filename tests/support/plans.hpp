@@ -8,8 +8,8 @@
 
 #include <doctest/doctest.h>
 #include <shardwise/inspect/plan_table.hpp>
-#include <shardwise/mesh/dry_mesh.hpp>
 #include <shardwise/mesh/mesh.hpp>
+#include <shardwise/mesh/trace.hpp>
 
 #include <support/mpi_counter.hpp>
 
@@ -102,7 +102,7 @@ void check_agreed(const Mesh<Axes...>& mesh, const CommunicationPlan<Axes...>& p
 /// The plan of `step(mesh)` at this rank's place, which runs on a dry mesh alone: for what another test holds against MPI.
 template <MeshAxis... Axes, class F>
 CommunicationPlan<Axes...> dry_plan(const Mesh<Axes...>& mesh, const F& step) {
-  return trace<DryMesh<Axes...>>({mesh.template size<Axes>()...}, step, {mesh.template rank<Axes>()...});
+  return trace<Mesh<Axes...>>({mesh.template size<Axes>()...}, step, {mesh.template rank<Axes>()...});
 }
 
 /// Runs `step(mesh)`, which works on dry and on real meshes, on `mesh` and dry at this rank's place; checks

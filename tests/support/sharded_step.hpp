@@ -68,7 +68,7 @@ struct ShardedStep {
     for (int i = 0; i < options.micro_batches; ++i) {
       Tape tape;
       Ids ids(mesh, {12, 8});
-      if constexpr (!MeshType::dry) std::fill_n(ids.writable().data, ids.view().elements(), std::int32_t{i});
+      if (!mesh.dry()) std::fill_n(ids.writable().data, ids.view().elements(), std::int32_t{i});
       auto loss = CrossEntropyLoss()(model(tape.constant(ids)), ids);
       reduction.last = i + 1 == options.micro_batches;
       backward_and_reduce(loss, model, reduction);

@@ -175,7 +175,7 @@ class Tape {
   static constexpr auto one_for(const Loss& loss) {
     using X = typename Loss::TensorOf;
     cotangent_of<X> one(loss.mesh(), {});
-    if constexpr (!X::MeshOf::dry) *one.writable().data = typename X::Element(1);
+    if (!loss.mesh().dry()) *one.writable().data = typename X::Element(1);
     return one;
   }
   template <class X>

@@ -54,7 +54,8 @@ constexpr LoadedBatch<MeshType> load_batch(const MeshType& mesh, const Corpus& c
         std::fill(std::copy_n(tokens.begin() + (count > 0), count, targets), targets + length,
                   static_cast<std::int32_t>(sampler.options().ignore_index));
       });
-  if constexpr (!MeshType::dry && requires { corpus.read_ahead(Index{}, Index{}); }) {
+  if constexpr (requires { corpus.read_ahead(Index{}, Index{}); }) {
+    if (mesh.dry()) return batch;
     const Range own = batch.inputs.box().range(0);
     for (const auto next : sampler.sequences(step + 1, micro) | ranges::views::slice(own.begin, own.end())) {
       if (!next) continue;

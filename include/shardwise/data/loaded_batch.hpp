@@ -55,7 +55,7 @@ constexpr LoadedBatch<MeshType> load_rows(const MeshType& mesh, const BatchSampl
   const Shape<2> shape{sampler.micro_batch(), length};
   LoadedBatch<MeshType> batch{TokenIds<MeshType>(mesh, shape), TokenIds<MeshType>(mesh, shape), counted, {}};
   if (with_documents) batch.documents.emplace(mesh, shape);
-  if constexpr (!MeshType::dry) {
+  if (!mesh.dry()) {
     const Range own = batch.inputs.box().range(0), positions = batch.inputs.box().range(1);
     std::int32_t* inputs = batch.inputs.writable().data;
     std::int32_t* targets = batch.targets.writable().data;

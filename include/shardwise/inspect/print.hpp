@@ -60,7 +60,7 @@ std::ostream& print(std::ostream& out, const X& x, bool has_value) {
   constexpr Index few = 1000;
   if (!x) return out << "an empty tensor";
   out << tensor_text<X>(x.shape()) << "; " << block_text(x);
-  if constexpr (!X::MeshOf::dry) {
+  if (!x.mesh().dry()) {
     const Index count = x.box().elements();
     if (!has_value || count == 0 || count > few) return out;
     if constexpr (has_partial(X::layout)) {
@@ -81,11 +81,11 @@ inline std::ostream& operator<<(std::ostream& out, const Layout& layout) {
 template <class MeshType>
   requires requires {
     typename MeshType::AxesOf;
-    MeshType::dry;
+    typename MeshType::PlanOf;
   }
 std::ostream& operator<<(std::ostream& out, const MeshType& mesh) {
   const MeshView view(mesh);
-  return out << (MeshType::dry ? "DryMesh " : "Mesh ") << detail::axes_text<MeshType>(view.sizes(), " x ")
+  return out << (mesh.dry() ? "dry Mesh " : "Mesh ") << detail::axes_text<MeshType>(view.sizes(), " x ")
              << ", rank " << view.rank_in_job() << " ("
              << detail::axes_text<MeshType>(view.coordinates(), ", ") << ")";
 }

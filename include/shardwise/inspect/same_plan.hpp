@@ -6,7 +6,7 @@
 /// Whether all ranks are about to do the same: each plans the same rank's step, and the plans are compared.
 ///
 /// ```
-/// sw::require_same(sw::world(), sw::trace<sw::DryMesh<dp, tp>>({2, 4}, step));   // of the first rank, on every rank
+/// sw::require_same(sw::world(), sw::trace<sw::Mesh<dp, tp>>({2, 4}, step));   // of the first rank, on every rank
 /// ```
 
 #include <shardwise/inspect/plan_table.hpp>

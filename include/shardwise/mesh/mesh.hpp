@@ -11,7 +11,6 @@
 /// ```
 
 #include <shardwise/mesh/communication_plan.hpp>
-#include <shardwise/mesh/mesh_on_axes.hpp>
 #include <shardwise/mesh/mesh_state.hpp>
 #include <shardwise/mesh/same_on_all_ranks.hpp>
 
@@ -50,36 +49,85 @@ MeshSizes fitted(const Communicator& ranks, std::span<const char* const> names, 
   return sizes;
 }
 
+/// A dry mesh that is a job.
+template <class = void>
+constexpr MeshHandle dry_job(Recorder& counts, std::span<const char* const> names, std::span<const int> sizes,
+                             std::span<const int> coordinates, int ranks_per_host) {
+  MeshSizes all = one_rank, own{};
+  for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
+    const int size = all[axis] = sizes[axis], at = own[axis] = coordinates[axis];
+    if (size < 1) fail({"Mesh: a dry mesh needs at least one rank along ", names[axis], ", and got ", size});
+    if (at < 0 || at >= size)
+      fail({"Mesh: a dry mesh has ", size, " ranks along ", names[axis], ", and none at ", at});
+  }
+  if (ranks_per_host < 0)
+    fail({"Mesh: ranks_per_host of a dry mesh is ", ranks_per_host, ", which is negative"});
+  auto made = MeshHandle::make(&counts, MeshPlace::job(static_cast<int>(sizes.size()), all), own,
+                               MeshHandle(), ranks_per_host);
+  if (ranks_per_host > 0) counts.set_hosts(made->hosts_along_axes());
+  return made;
+}
+
 }  // namespace detail
 
-/// A cheap handle; all copies are the same mesh, and belong to one thread. Its sizes, and parts along axes: `MeshOnAxes`.
+/// A cheap handle; all copies are the same mesh, and belong to one thread.
+///
+/// A mesh is real or dry. A dry one has sizes and a rank, but neither processes nor memory: what runs on it only counts, at
+/// run time or in the compiler. `trace` makes one.
 template <MeshAxis... Axes>
-class Mesh : public detail::MeshOnAxes<Mesh<Axes...>, Axes...> {
+class Mesh {
  public:
-  using Mesh::MeshOnAxes::axes, Mesh::MeshOnAxes::rank;
-  using typename Mesh::MeshOnAxes::AxesOf, typename Mesh::MeshOnAxes::SizesOf;
-  static constexpr bool dry = false;
+  using AxesOf = AxisList<Axes...>;
+  using PlanOf = CommunicationPlan<Axes...>;
+  using SizesOf = std::array<int, sizeof...(Axes)>;
+  static constexpr int axes = AxesOf::count;
 
-  Mesh() = default;
+  constexpr Mesh() = default;
 
   /// Arranges all ranks of `ranks`, in their order; in that of `ranks.by_host()` the last axes stay within hosts as far as
   /// hosts have room. Collective over them. Throws `std::invalid_argument`, on every rank, if the sizes do not multiply to
   /// their number, or if a rank has other axes or sizes.
   Mesh(const Communicator& ranks, const SizesOf& sizes)
-      : state_(Shared<detail::MeshState>::make(
-            ranks, MeshPlace::job(axes, detail::fitted(ranks, AxesOf::names, sizes)), &AxesOf::text,
-            Shared<detail::MeshState>())) {}
+      : state_(MeshHandle::make(ranks, MeshPlace::job(axes, detail::fitted(ranks, AxesOf::names, sizes)),
+                                &AxesOf::text, MeshHandle())) {}
 
-  /// This rank's position among all.
-  int rank() const { return state_->all.rank(); }
-  const MeshSizes& coordinates() const { return state_->coordinates; }
-  const MeshPlace& place() const { return state_->place; }
+  /// A dry mesh of these sizes, seen by the rank at `coordinates`; `counts` must live as long. Hosts have `ranks_per_host`
+  /// ranks that follow one another; 0: all.
+  constexpr Mesh(Recorder& counts, const SizesOf& sizes, const SizesOf& coordinates = {},
+                 int ranks_per_host = 0)
+      : state_(detail::dry_job(counts, AxesOf::names, sizes, coordinates, ranks_per_host)) {}
 
-  /// The ranks that differ from this one along the given axes only.
+  constexpr bool dry() const { return state_->dry(); }
+
+  /// Number of ranks along an axis, and this rank's position there.
+  template <class Axis>
+  constexpr int size() const {
+    return sizes()[index<Axis>()];
+  }
+  template <class Axis>
+  constexpr int rank() const {
+    return coordinates()[index<Axis>()];
+  }
+  /// Number of ranks in all, and this rank's position among them.
+  constexpr int size() const { return place().ranks.size(); }
+  constexpr int rank() const { return RankGrid::whole(axes, sizes()).rank(coordinates()); }
+  constexpr const MeshSizes& sizes() const { return place().ranks.sizes; }
+  constexpr const MeshSizes& coordinates() const { return state_->coordinates; }
+  constexpr const MeshPlace& place() const { return state_->place; }
+  /// This rank's coordinates, but `position` along an axis.
+  template <class Axis>
+  constexpr MeshSizes at(int position) const {
+    if (position < 0 || position >= size<Axis>())
+      detail::fail({"at: axis ", Axis::name, " has ", size<Axis>(), " ranks, and none at ", position});
+    MeshSizes changed = coordinates();
+    changed[index<Axis>()] = position;
+    return changed;
+  }
+
+  /// The ranks that differ from this one along the given axes only. Throws `std::logic_error` on a dry mesh.
   template <class... Some>
   const Communicator& communicator() const {
-    static_assert((AxesOf::template has<Some> && ...), "this mesh has no such axis");
-    return communicator(((1u << AxesOf::template index<Some>) | ...));
+    return communicator(((1u << index<Some>()) | ...));
   }
   /// The same for a set of axes. A joint communicator is made when a plan first needs it: collective over its
   /// members then.
@@ -87,31 +135,49 @@ class Mesh : public detail::MeshOnAxes<Mesh<Axes...>, Axes...> {
 
   /// Do all ranks along an axis share a host?
   template <class Axis>
-  bool within_host() const {
-    return communicator<Axis>().hosts().count() == 1;
+  constexpr bool within_host() const {
+    return state_->hosts_along_axes()[1u << index<Axis>()].hosts == 1;
   }
 
+  /// Which ranks of the job it has. (A mesh that was made of a communicator is a job, and has all of them.)
+  constexpr MeshRanks<Axes...> ranks() const { return MeshRanks<Axes...>(place().ranks); }
   /// A mesh of any ranks of the job. Collective over them; throws `std::invalid_argument` on a rank that is not among
   /// them, and for ranks that the job does not have.
   template <class... Some>
-  Mesh<Some...> part(const MeshRanks<Some...>& ranks) const {
-    return Mesh<Some...>(state_->part(ranks.grid(), &AxisList<Some...>::text));
+  constexpr Mesh<Some...> part(const MeshRanks<Some...>& some) const {
+    return Mesh<Some...>(state_->part(some.grid(), &AxisList<Some...>::text));
+  }
+  /// The mesh of the ranks that differ from this one along the given axes only, in that order. Collective over them. It
+  /// is a part of the same job: what runs on it is recorded with the job, by the job's axes.
+  template <class... Some>
+  constexpr Mesh<Some...> submesh() const {
+    return part(submesh_ranks<Some...>(coordinates()));
+  }
+  /// Those of the `submesh<Some...>()` of the rank at `through`: of any, by `at`.
+  template <class... Some>
+  constexpr MeshRanks<Some...> submesh_ranks(const MeshSizes& through) const {
+    return MeshRanks<Some...>(place().ranks.slice({index<Some>()...}, through));
   }
 
-  /// The recorder, while a `Recording` runs; else null.
-  Recorder* recorder() const { return state_->active_recorder(); }
+  /// Of a dry mesh, or while a `Recording` runs; else null.
+  constexpr Recorder* recorder() const { return state_->active_recorder(); }
   /// For `MeshView` and `Recording`.
-  detail::MeshState& state() const { return *state_; }
+  constexpr const MeshHandle& handle() const { return state_; }
 
-  friend bool operator==(const Mesh& a, const Mesh& b) { return a.state_.same_as(b.state_); }
+  friend constexpr bool operator==(const Mesh& a, const Mesh& b) { return a.state_.same_as(b.state_); }
 
  private:
   template <MeshAxis...>
   friend class Mesh;
 
-  explicit Mesh(Shared<detail::MeshState> state) : state_(std::move(state)) {}
+  constexpr explicit Mesh(MeshHandle state) : state_(std::move(state)) {}
+  template <class Axis>
+  static constexpr int index() {
+    static_assert(AxesOf::template has<Axis>, "this mesh has no such axis");
+    return AxesOf::template index<Axis>;
+  }
 
-  Shared<detail::MeshState> state_;
+  MeshHandle state_;
 };
 
 /// Records what runs on a real mesh, from construction to destruction.
@@ -147,7 +213,7 @@ class Recording {
   typename MeshType::PlanOf plan() const { return {state().recorder->record(), mesh_.sizes()}; }
 
  private:
-  detail::MeshState& state() const { return mesh_.state(); }
+  detail::MeshState& state() const { return *mesh_.handle(); }
 
   MeshType mesh_;
 };

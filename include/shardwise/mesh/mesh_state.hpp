@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// A mesh without the names of its axes: what all copies of a real one share, and a view of a real or a dry one, for
-/// code that is compiled once for all meshes.
+/// A mesh without the names of its axes: what all copies of one share, and a view of it, for code that is compiled once for
+/// all meshes.
 
 #include <optional>
 
@@ -30,59 +30,92 @@ inline Recorder* take_recorder() {
   return recorder;
 }
 
-/// The state of a real mesh.
-struct MeshState : Counted {
+/// The ranks of a real mesh.
+struct RealRanks : Counted {
   using NameOf = std::string (*)(AxisSet set, const char* between);
-  /// `names`: those of its axes.
+  RealRanks(Communicator ranks, NameOf names) : all(std::move(ranks)), name_of(names) {}
+
+  Communicator all;
+  NameOf name_of;  ///< of its axes
+  std::array<std::optional<Communicator>, 1 << max_axes> groups;
+};
+
+/// What all copies of a mesh share.
+struct MeshState : Counted {
+  /// A real mesh. `names`: those of its axes.
   template <class = void>
-  [[gnu::noinline]] MeshState(Communicator ranks, const MeshPlace& in_job, NameOf names, Shared<MeshState> of)
-      : all(std::move(ranks)),
-        place(in_job),
-        name_of(names),
-        coordinates(place.ranks.member(all.rank())),
-        job(std::move(of)) {
+  [[gnu::noinline]] MeshState(const Communicator& ranks, const MeshPlace& in_job, RealRanks::NameOf names,
+                              const Shared<MeshState>& of)
+      : place(in_job),
+        coordinates(place.ranks.member(ranks.rank())),
+        job(of),
+        real(Shared<RealRanks>::make(ranks, names)) {
     for (int axis = 0; axis < place.ranks.axes; ++axis) communicator(1u << axis);
   }
+  /// A dry mesh. `counts`: of a job, the recorder; of a part of one, null.
+  constexpr MeshState(Recorder* counts, const MeshPlace& in_job, const MeshSizes& at,
+                      const Shared<MeshState>& of, int of_host = 0)
+      : place(in_job),
+        coordinates(at),
+        job(of),
+        ranks_per_host(of_host),
+        recorder(counts),
+        recording(counts != nullptr) {}
   MeshState(const MeshState&) = delete;
   MeshState& operator=(const MeshState&) = delete;
-  ~MeshState() {
-    if (recorder) idle_recorders().push_back(recorder);
-  }
-  /// A mesh of some ranks of the job of this one. Collective over them.
-  template <class = void>
-  Shared<MeshState> part(const RankGrid& ranks, NameOf names) {
-    const Shared<MeshState> whole = job ? job : Shared<MeshState>::to(*this);
-    number_on_part(ranks, place, whole->all.rank());
-    return Shared<MeshState>::make(whole->among(ranks.all()), place.part(ranks), names, whole);
+  constexpr ~MeshState() {
+    if (recorder && (real || job)) idle_recorders().push_back(recorder);
   }
 
-  /// The ranks that differ from this one along a set of axes only. Collective over them when first called.
+  constexpr bool dry() const { return !real; }
+  /// A mesh of some ranks of the job of this one. Collective over them.
+  template <class = void>
+  [[gnu::noinline]] constexpr Shared<MeshState> part(const RankGrid& ranks, RealRanks::NameOf names) {
+    Shared<MeshState> whole = job;
+    if (!whole)
+      whole =
+          Shared<MeshState>::to(*this);  // an `if`, because g++ 12 miscounts the handles of `?:` in constants
+    const int number = number_on_part(ranks, place, place.ranks.rank(coordinates));
+    if (real) return Shared<MeshState>::make(whole->among(ranks.all()), place.part(ranks), names, whole);
+    return Shared<MeshState>::make(nullptr, place.part(ranks), ranks.member(number), whole);
+  }
+
+  /// The ranks that differ from this one along a set of axes only. Collective over them when first called. Throws
+  /// `std::logic_error` on a dry mesh.
   template <class = void>
   [[gnu::noinline]] const Communicator& communicator(AxisSet set) {
-    std::optional<Communicator>& group = groups_[set];
+    if (dry()) throw std::logic_error("communicator: the mesh is dry, it has sizes and no processes");
+    std::optional<Communicator>& group = real->groups[set];
     if (!group) {
-      group = make_group(set).along(name_of(set, " x "));
+      group = make_group(set).along(real->name_of(set, " x "));
     }
     return *group;
   }
+  /// The host of a rank of the job.
+  constexpr int host_of(int rank) const {
+    const MeshState& whole = job_or_self();
+    if (real) return whole.real->all.hosts().of(rank);
+    return whole.ranks_per_host > 0 ? rank / whole.ranks_per_host : 0;
+  }
   template <class = void>
-  Array<HostsAlong, 1 << max_axes> hosts_along_axes() const {
-    return shardwise::hosts_along_axes(place.ranks.sizes, coordinates, place.ranks.axes,
-                                       [&](int rank) { return all.hosts().of(rank); });
+  constexpr Array<HostsAlong, 1 << max_axes> hosts_along_axes() const {
+    return shardwise::hosts_along_axes(place.ranks.sizes, coordinates, place.ranks.axes, [&](int number) {
+      return host_of(place.ranks.rank(place.ranks.member(number)));
+    });
   }
   /// Its own, or while it has none, its job's.
-  Recorder* active_recorder() const {
+  constexpr Recorder* active_recorder() const {
     if (recording) return recorder;
     return job ? job->active_recorder() : nullptr;
   }
-  const MeshState& job_or_self() const { return job ? *job : *this; }
+  constexpr const MeshState& job_or_self() const { return job ? *job : *this; }
 
-  Communicator all;
   MeshPlace place;
-  NameOf name_of;
   MeshSizes coordinates;
   Shared<MeshState> job;         // null: it is one
-  Recorder* recorder = nullptr;  // since the first recording
+  Shared<RealRanks> real;        // null on a dry mesh
+  int ranks_per_host = 0;        // of a dry job, whose ranks follow one another; 0: all
+  Recorder* recorder = nullptr;  // of a dry job, the caller's; else since the first recording
   bool recording = false;
 
  private:
@@ -91,46 +124,41 @@ struct MeshState : Counted {
   [[gnu::noinline]] Communicator among(const std::vector<int>& ranks) {
     std::optional<AxisSet> found;
     for (AxisSet set = (1u << place.ranks.axes) - 1;; --set) {
-      if (place.ranks.group(set, coordinates) == ranks && (!found || groups_[set])) found = set;
+      if (place.ranks.group(set, coordinates) == ranks && (!found || real->groups[set])) found = set;
       if (set == 0) break;
     }
-    return found ? communicator(*found) : all.subgroup(ranks);
+    return found ? communicator(*found) : real->all.subgroup(ranks);
   }
   template <class = void>
   [[gnu::noinline]] Communicator make_group(AxisSet set) const {
     const std::vector<int> ranks = place.ranks.group(set, coordinates);
-    if (static_cast<int>(ranks.size()) == all.size()) return all;
-    return job ? job->among(ranks) : all.subgroup(ranks);
+    if (static_cast<int>(ranks.size()) == real->all.size()) return real->all;
+    return job ? job->among(ranks) : real->all.subgroup(ranks);
   }
-
-  std::array<std::optional<Communicator>, 1 << max_axes> groups_;
 };
 
 }  // namespace detail
+
+/// A handle to a mesh, without the names of its axes.
+using MeshHandle = Shared<detail::MeshState>;
 
 /// Refers to a mesh, which must live as long.
 class MeshView {
  public:
   constexpr MeshView() = default;
+  constexpr explicit MeshView(const MeshHandle& mesh) : state_(&*mesh) {}
   template <class MeshType>
-  constexpr explicit MeshView(const MeshType& mesh)
-      : place_(&mesh.place()), coordinates_(mesh.coordinates()) {
-    if constexpr (MeshType::dry) {
-      recorder_ = mesh.recorder();
-    } else {
-      state_ = &mesh.state();
-    }
-  }
+  constexpr explicit MeshView(const MeshType& mesh) : MeshView(mesh.handle()) {}
 
-  /// It has neither ranks nor memory: what runs on it only counts.
-  constexpr bool dry() const { return state_ == nullptr; }
-  constexpr int axes() const { return place_->ranks.axes; }
-  constexpr const MeshSizes& sizes() const { return place_->ranks.sizes; }
-  constexpr const MeshSizes& coordinates() const { return coordinates_; }
-  constexpr Recorder* recorder() const { return state_ ? state_->active_recorder() : recorder_; }
+  /// It has neither processes nor memory: what runs on it only counts.
+  constexpr bool dry() const { return state_->dry(); }
+  constexpr int axes() const { return place().ranks.axes; }
+  constexpr const MeshSizes& sizes() const { return place().ranks.sizes; }
+  constexpr const MeshSizes& coordinates() const { return state_->coordinates; }
+  constexpr Recorder* recorder() const { return state_->active_recorder(); }
   /// Some axes, as the recorder names them: by its job's, if it is the job's recorder.
   constexpr AxisSet recorded(AxisSet axes) const {
-    return state_ && state_->recording ? axes : place_->job_axes_of(axes);
+    return state_->recording ? axes : place().job_axes_of(axes);
   }
   /// The ranks that differ from this one along the given axes only; of a real mesh.
   const Communicator& communicator(AxisSet set) const { return state_->communicator(set); }
@@ -145,33 +173,25 @@ class MeshView {
     }
     if (!dry()) communicator(many).all_reduce(numbers, numbers, count, type, op);
   }
-  constexpr const MeshPlace& place() const { return *place_; }
+  constexpr const MeshPlace& place() const { return state_->place; }
   /// This rank's number in the job.
-  constexpr int rank_in_job() const { return place_->ranks.rank(coordinates_); }
+  constexpr int rank_in_job() const { return place().ranks.rank(coordinates()); }
   /// Are these meshes of one job?
   constexpr bool same_job(const MeshView& other) const {
-    if (dry() || other.dry()) return recorder_ == other.recorder_;
+    if (dry() || other.dry()) return job_recorder() == other.job_recorder();
     return job() == other.job();
   }
   /// All its ranks, and its recorder; of a real mesh.
-  const Communicator& job() const { return state_->job_or_self().all; }
-  constexpr Recorder* job_recorder() const {
-    return state_ ? state_->job_or_self().active_recorder() : recorder_;
-  }
+  const Communicator& job() const { return state_->job_or_self().real->all; }
+  constexpr Recorder* job_recorder() const { return state_->job_or_self().active_recorder(); }
   /// Whether two ranks of the job share a host.
   constexpr bool share_host(int rank, int other) const {
-    if (dry()) return recorder_->host_of(rank) == recorder_->host_of(other);
-    return job().hosts().of(rank) == job().hosts().of(other);
+    return state_->host_of(rank) == state_->host_of(other);
   }
 
-  friend constexpr bool operator==(const MeshView& a, const MeshView& b) {
-    return a.state_ == b.state_ && a.recorder_ == b.recorder_ && a.place_ == b.place_;
-  }
+  friend constexpr bool operator==(const MeshView&, const MeshView&) = default;
 
  private:
-  const MeshPlace* place_ = &nowhere;
-  MeshSizes coordinates_{};
-  Recorder* recorder_ = nullptr;  // of a dry mesh
   detail::MeshState* state_ = nullptr;
 };
 

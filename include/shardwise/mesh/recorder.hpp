@@ -14,7 +14,6 @@
 
 #include <shardwise/layout/hash.hpp>
 #include <shardwise/layout/rank_grid.hpp>
-#include <shardwise/memory/pooled_list.hpp>
 #include <shardwise/mesh/event_log.hpp>
 #include <shardwise/mesh/hosts.hpp>
 
@@ -132,16 +131,6 @@ class Recorder {
 
   /// How the ranks along each set of axes lie on hosts; all on one, if nobody says.
   constexpr void set_hosts(const Array<HostsAlong, 1 << max_axes>& hosts) { hosts_ = hosts; }
-  /// Where a dry mesh lies: kept here, one of each, for meshes are copied often.
-  constexpr const MeshPlace* place(const MeshPlace& wanted) {
-    for (const MeshPlace& known : places_) {
-      if (known == wanted) return &known;
-    }
-    return &places_.emplace_back(wanted);
-  }
-  /// Of a dry mesh; 0: all.
-  constexpr void set_ranks_per_host(int ranks) { ranks_per_host_ = ranks; }
-  constexpr int host_of(int rank) const { return ranks_per_host_ > 0 ? rank / ranks_per_host_ : 0; }
 
   constexpr Phase phase() const { return phase_; }
   constexpr void set_phase(Phase phase) {
@@ -207,8 +196,6 @@ class Recorder {
 
   Record record_{};
   Array<HostsAlong, 1 << max_axes> hosts_{};
-  int ranks_per_host_ = 0;
-  detail::PooledList<MeshPlace> places_;
   Phase phase_ = Phase::forward;
   unsigned epoch_ = 0;
   int unit_ = -1;

@@ -100,7 +100,7 @@ AdaptersOf adapters_of(Module& module) {
 /// The parameters of a module but for those of adapters.
 template <class Module>
 std::vector<NamedParameter> given_parameters_of(Module& module) {
-  std::vector<NamedParameter> parameters = real_parameters_of(module);
+  std::vector<NamedParameter> parameters = named_parameters_of(module);
   for (const AdaptedLayer& layer : adapted_layers(module)) {
     std::erase_if(parameters, [&](const NamedParameter& each) {
       return each.cell == layer.down || each.cell == layer.up;

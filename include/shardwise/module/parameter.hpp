@@ -108,7 +108,7 @@ class Parameter {
     if (value.shape() != shape()) throw std::invalid_argument("Parameter: the value has another shape");
     if (!(value.mesh().sizes() == mesh().sizes()))
       throw std::invalid_argument("Parameter: the value is on a mesh of other sizes");
-    if constexpr (!MeshOf::dry) kernel::copy(value.view().elements(), value.data(), writable().data);
+    if (!mesh().dry()) kernel::copy(value.view().elements(), value.data(), writable().data);
     cell()->writable();
   }
 

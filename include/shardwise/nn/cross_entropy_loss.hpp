@@ -84,7 +84,7 @@ constexpr void all_reduce_over(const MeshType& mesh, AxisSet axes, M* terms, Ind
     recorder->communicate(Collective::all_reduce, MeshView(mesh).recorded(axes),
                           count * static_cast<Index>(sizeof(M)));
   }
-  if constexpr (!MeshType::dry) mesh.communicator(axes).all_reduce(terms, terms, count);
+  if (!mesh.dry()) mesh.communicator(axes).all_reduce(terms, terms, count);
 }
 
 /// Without a value: the loss of the rows that have these targets, or the losses.
@@ -102,10 +102,10 @@ template <bool OfEachRow, TensorType Logits, TensorType Y, TensorType Targets, c
 constexpr double write_loss(Y& y, const Targets& targets, const Terms* of_rows,
                             const kernel::TargetDistribution& expected, Reduction reduction) {
   LossOfRows loss;
-  if constexpr (!Y::MeshOf::dry) loss = loss_of_rows(targets.view(), of_rows, expected);
+  if (!y.mesh().dry()) loss = loss_of_rows(targets.view(), of_rows, expected);
   all_reduce_over(y.mesh(), sharding_axes<Logits>(y.mesh(), false), &loss, 1);
   double rows = 1;
-  if constexpr (!Y::MeshOf::dry) {
+  if (!y.mesh().dry()) {
     using C = typename Y::Element;
     check_targets(loss, targets.shape(), expected.classes);
     C* to = y.writable().data;
@@ -144,7 +144,7 @@ struct CrossEntropyPullback {
       gradient = allocate_buffer(given.buffer(), recorder, given.buffer()->bytes, from->use());
     }
     using L = typename Logits::Element;
-    if constexpr (!Logits::MeshOf::dry) {
+    if (!targets.mesh().dry()) {
       const T* of_loss = static_cast<const T*>(dy->data);
       const double factor = OfEachRow ? 1 : static_cast<double>(*of_loss) / rows;
       kernel::cross_entropy_backward(logits.rows(), logits.columns(), logits.begin.back(), logits.data,
@@ -205,7 +205,7 @@ class CrossEntropy {
     if (auto* recorder = mesh.recorder()) {
       recorder->compute(4 * block.elements());
     }
-    if constexpr (!Y::MeshOf::dry) {
+    if (!mesh.dry()) {
       of_rows = static_cast<Terms*>(terms->data);
       kernel::row_terms(block.rows(), block.columns(), block.begin.back(), block.data, targets.data(),
                         of_rows, expected);

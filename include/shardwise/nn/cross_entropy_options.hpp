@@ -49,7 +49,7 @@ constexpr Buffer weights_for(const MeshType& mesh, const CrossEntropyOptions& op
   if (!weights.empty() && static_cast<Index>(weights.size()) != classes)
     fail({"CrossEntropyLoss: there are ", weights.size(), " class_weights, but ", classes, " classes"});
   Buffer copy = allocate_buffer(mesh, static_cast<Index>(weights.size() * sizeof(double)));
-  if constexpr (!MeshType::dry) std::copy(weights.begin(), weights.end(), static_cast<double*>(copy->data));
+  if (!mesh.dry()) std::copy(weights.begin(), weights.end(), static_cast<double*>(copy->data));
   return copy;
 }
 constexpr kernel::TargetDistribution target_distribution(const CrossEntropyOptions& options, Index classes,

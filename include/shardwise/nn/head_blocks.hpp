@@ -187,7 +187,7 @@ struct LinearCrossEntropyPullback {
     if (recorder) {
       recorder->compute(((x.slot ? 2 : 1) + (w.slot ? 1 : 0)) * head.product_flops() + 3 * head.elements());
     }
-    if constexpr (!Targets::MeshOf::dry) {
+    if (!targets.mesh().dry()) {
       head.x = dx.argument(x.extents);
       head.w = dw.argument(w.extents);
       head.targets = targets.data();

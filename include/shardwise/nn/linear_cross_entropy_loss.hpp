@@ -134,28 +134,28 @@ class LinearCrossEntropy {
       const int gradients = (dx ? 1 : 0) + (dw ? 1 : 0);
       recorder->compute((1 + gradients) * head.product_flops() + (at_once ? 7 : 4) * head.elements());
     }
-    [[maybe_unused]] Terms* of_rows = nullptr;
-    [[maybe_unused]] T* logits = nullptr;
+    Terms* of_rows = nullptr;
+    T* logits = nullptr;
     {
       const Buffer piece = allocate_buffer(mesh, head.bytes_of_piece());
       const Index bytes_of_sum = dw ? head.bytes_of_sum() : 0;
       const Buffer sum = allocate_buffer(mesh, bytes_of_sum);
-      if constexpr (!Y::MeshOf::dry) {
+      if (!mesh.dry()) {
         if (bytes_of_sum > 0) head.wide = static_cast<kernel::compute_t<T>*>(sum->data);
         head.targets = targets.data();
         of_rows = static_cast<Terms*>(terms->data);
         logits = static_cast<T*>(piece->data);
       }
       head.for_each_piece([&](Index first, Index count) {
-        if constexpr (!Y::MeshOf::dry) {
+        if (!mesh.dry()) {
           head.logits(first, count, logits);
           head.terms(first, count, logits, of_rows);
         }
         if (!at_once) return;
         detail::all_reduce_over(mesh, over_classes, of_rows ? of_rows + first : nullptr, count);
-        if constexpr (!Y::MeshOf::dry) head.pull_back(first, count, logits, of_rows, 1 / all_rows);
+        if (!mesh.dry()) head.pull_back(first, count, logits, of_rows, 1 / all_rows);
       });
-      if constexpr (!Y::MeshOf::dry) head.round_sum();
+      if (!mesh.dry()) head.round_sum();
     }
     if (!at_once) detail::all_reduce_over(mesh, over_classes, of_rows, head.rows());
     const double rows =
@@ -190,7 +190,7 @@ class LinearCrossEntropy {
     if constexpr (OperandTraits<X>::tracked) {
       using T = typename tensor_of<X>::Element;
       gradient = allocate_buffer(mesh, block.elements() * static_cast<Index>(sizeof(T)), slot_of(x)->use());
-      if constexpr (!MeshType::dry) block.gradient = static_cast<T*>(gradient->data);
+      if (!mesh.dry()) block.gradient = static_cast<T*>(gradient->data);
     }
     return gradient;
   }

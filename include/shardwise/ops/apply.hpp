@@ -44,7 +44,7 @@ template <class Op, class MeshType, class T, int Rank, class... X>
     if (bytes > 0) residual = allocate_buffer(mesh, bytes);
   }
   if (auto* recorder = mesh.recorder()) recorder->compute(flops(op, result, x...));
-  if constexpr (!MeshType::dry) op.forward(y, residual ? residual->data : nullptr, x...);
+  if (!mesh.dry()) op.forward(y, residual ? residual->data : nullptr, x...);
 }
 
 /// The recipe of an operation's result.
@@ -61,7 +61,7 @@ class OpRecipe final : public Recipe {
           (x.fetch(), ...);
           Buffer block = allocate_buffer(mesh_, y_.elements() * static_cast<Index>(sizeof(T))), residual;
           View<T, Rank> y{nullptr, y_.size, y_.begin, y_.shape};
-          if constexpr (!MeshType::dry) y.data = static_cast<T*>(block->data);
+          if (!mesh_.dry()) y.data = static_cast<T*>(block->data);
           detail::run(op_, mesh_, residual, y, x.extents...);
           return block;
         },

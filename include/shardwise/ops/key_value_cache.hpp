@@ -62,7 +62,7 @@ class KeyValueCache {
       detail::fail<std::length_error>({"KeyValueCache: ", x[1], " more tokens do not fit: it holds ", length_,
                                        " of at most ", capacity()});
     }
-    if constexpr (!MeshOf::dry) {
+    if (!k.mesh().dry()) {
       copy_in(k.view(), keys_.writable());
       copy_in(v.view(), values_.writable());
     }
@@ -91,7 +91,7 @@ class KeyValueCache {
     View<const T, 4> k = keys_.view();
     k.size[1] = length_;
     if (auto* recorder = q.mesh().recorder()) recorder->compute(op.flops(o.view(), q.view(), k, k));
-    if constexpr (!MeshOf::dry) {
+    if (!q.mesh().dry()) {
       kernel::AttentionShape shape = op.extents(q.view(), k);
       shape.capacity = capacity();
       kernel::attention(shape, q.data(), keys_.data(), values_.data(), o.writable().data,

@@ -171,7 +171,7 @@ class OpNode<Op, MeshType, View<const T, Rank>, std::integer_sequence<int, I...>
   template <class... Targets>
   constexpr void compute(const Buffer& dy, Recorder* recorder, Targets... targets) {
     if (!(targets.wanted() || ...)) return;
-    if constexpr (!MeshType::dry) {
+    if (!mesh_.dry()) {
       auto gradient = extents_;
       gradient.data = static_cast<const T*>(dy->data);
       op_.pull_back(gradient, extents_, residual_ ? residual_->data : nullptr,

@@ -24,9 +24,9 @@
 /// What one stage gives is what the next takes: one type of tensor, which `begin` gives, `middle` keeps and `end` takes.
 
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/mesh/dry_mesh.hpp>
 #include <shardwise/mesh/gather.hpp>
 #include <shardwise/mesh/same_on_all_ranks.hpp>
+#include <shardwise/mesh/trace.hpp>
 #include <shardwise/module/stages.hpp>
 #include <shardwise/pipeline/run.hpp>
 #include <shardwise/schedule/messages.hpp>
@@ -188,7 +188,7 @@ class Pipeline {
  private:
   /// A schedule that all ranks have.
   static constexpr const PipelineSchedule& agreed(const Job& job, const PipelineSchedule& schedule) {
-    if constexpr (!Job::dry) {
+    if (!job.dry()) {
       std::vector<NamedText> all{{"stages", std::to_string(schedule.stages())},
                                  {"micro-batches", std::to_string(schedule.micro_batches)}};
       for (const int rank : schedule.rank_of_stage) all.push_back({"stage on", std::to_string(rank)});

@@ -212,7 +212,7 @@ class PipelineRun {
       return;
     }
     Loss loss = end_(part, std::as_const(y), action.micro_batch);
-    if constexpr (!StageMesh::dry) loss_ += static_cast<double>(item(loss.value()));
+    if (!mesh_.dry()) loss_ += static_cast<double>(item(loss.value()));
     at.output = loss.slot();
   }
   constexpr void backward(const Action& action, Pass& at, BackwardPart part) {
@@ -220,7 +220,7 @@ class PipelineRun {
     if (is_last(action.stage)) {
       using L = tensor_of<Loss>;
       cotangent_of<L> one(mesh_, {});
-      if constexpr (!StageMesh::dry) *one.writable().data = typename L::Element(1);
+      if (!mesh_.dry()) *one.writable().data = typename L::Element(1);
       at.tape->backward_from(*output, std::move(one), part);
     } else {
       at.tape->backward_from(*output, at.dy.take(), part);

@@ -51,6 +51,11 @@ struct BufferBlock : Counted {
       "an empty tensor is used: one that was moved from, or a gradient to which no backward pass has come");
 }
 
+[[noreturn, gnu::cold, gnu::noinline]] inline void no_memory() {
+  throw std::logic_error(
+      "elements are asked of a tensor on a dry mesh, which has none: its size alone is counted");
+}
+
 }  // namespace detail
 
 /// A counted handle to a block; if no other tensor shares it (`unique()`), its owner may write to it.
@@ -71,7 +76,7 @@ constexpr Buffer allocate_buffer(const MeshView& mesh, Index bytes, MemoryUse us
 }
 template <class MeshType>
 constexpr Buffer allocate_buffer(const MeshType& mesh, Index bytes, MemoryUse use = MemoryUse::activation) {
-  return detail::new_buffer(mesh.recorder(), MeshType::dry, bytes, use);
+  return detail::new_buffer(mesh.recorder(), mesh.dry(), bytes, use);
 }
 /// Another block of a size, on a mesh of the same kind: a real one if `like` has memory, which a block of no bytes has
 /// too.

@@ -51,6 +51,7 @@ auto distribute(const MeshType& mesh, const Shape<Rank>& shape, const Values& el
   if (static_cast<Index>(values.size()) != elements(shape)) {
     detail::fail({"distribute: ", values.size(), " values do not fill ", shape});
   }
+  if (mesh.dry()) return x;
   if (adds_zeros(layout_of<Placements...>, mesh.coordinates())) {
     std::fill_n(x.writable().data, x.view().elements(), T(0));
   } else {
@@ -68,8 +69,10 @@ template <class... Placements, class MeshType, class Derived,
           class Problem = detail::layout_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
 auto distribute(const MeshType& mesh, const Eigen::MatrixBase<Derived>& matrix) {
   using T = typename Derived::Scalar;
-  require_same(mesh.communicator((1u << MeshType::axes) - 1),
-               {{"", detail::text({Shape<2>{matrix.rows(), matrix.cols()}})}}, "distribute");
+  if (!mesh.dry()) {
+    require_same(mesh.communicator((1u << MeshType::axes) - 1),
+                 {{"", detail::text({Shape<2>{matrix.rows(), matrix.cols()}})}}, "distribute");
+  }
   const RowMajorMatrix<T> rows = matrix;
   const std::span<const T> values(rows.data(), static_cast<std::size_t>(rows.size()));
   return distribute<Placements...>(mesh, detail::eigen_shape(matrix), values);

@@ -56,7 +56,7 @@ Why empty(const MeshType&, const Index (&)[Rank]);  // see Why
 template <class T, class... Placements, class MeshType, int Rank>
 constexpr auto full(const MeshType& mesh, const Shape<Rank>& shape, T value) {
   auto x = empty<T, Placements...>(mesh, shape);
-  if constexpr (!MeshType::dry) std::fill_n(x.writable().data, x.view().elements(), value);
+  if (!mesh.dry()) std::fill_n(x.writable().data, x.view().elements(), value);
   return x;
 }
 template <class T, class... Placements, class MeshType, int Rank,
@@ -85,7 +85,7 @@ Why zeros(const MeshType&, const Index (&)[Rank]);  // see Why
 /// element's global index alone. On a dry mesh, nothing.
 template <TensorType X>
 constexpr void fill_normal(const X& x, std::uint64_t seed, double mean = 0, double deviation = 1) {
-  if constexpr (!X::MeshOf::dry) {
+  if (!x.mesh().dry()) {
     auto block = x.writable();
     detail::for_each_run(block, [&](Index local, Index global, Index count) {
       kernel::fill_normal(count, seed, static_cast<std::uint64_t>(global), mean, deviation,
@@ -95,7 +95,7 @@ constexpr void fill_normal(const X& x, std::uint64_t seed, double mean = 0, doub
 }
 template <TensorType X>
 constexpr void fill_uniform(const X& x, std::uint64_t seed, double low = 0, double high = 1) {
-  if constexpr (!X::MeshOf::dry) {
+  if (!x.mesh().dry()) {
     auto block = x.writable();
     detail::for_each_run(block, [&](Index local, Index global, Index count) {
       kernel::fill_uniform(count, seed, static_cast<std::uint64_t>(global), low, high, block.data + local);

@@ -142,10 +142,11 @@ class Tensor {
   constexpr const Box<Rank>& box() const { return box_; }
   constexpr const Shape<Rank>& local_shape() const { return box_.size; }
 
-  /// This rank's elements, row-major. Throws `std::logic_error` if the tensor is empty.
+  /// This rank's elements, row-major. Throws `std::logic_error` if the tensor is empty, or lies on a dry mesh.
   const T* data() const {
-    if (!buffer_) detail::no_block();
-    return static_cast<const T*>(buffer_->data);
+    const T* elements = data_or_null();
+    if (!elements) detail::no_memory();
+    return elements;
   }
 
   /// This rank's block as an Eigen map: a column vector for rank 1, else a row-major matrix whose columns are
@@ -176,7 +177,9 @@ class Tensor {
     }
   }
   constexpr const T* data_or_null() const {
-    return MeshType::dry || std::is_constant_evaluated() ? nullptr : data();
+    if (std::is_constant_evaluated()) return nullptr;
+    if (!buffer_) detail::no_block();
+    return static_cast<const T*>(buffer_->data);
   }
 
   MeshType mesh_{};

@@ -31,7 +31,7 @@ namespace shardwise {
 /// ranks they add up to the file's for what is sharded, and to a multiple for what is replicated.
 template <class Module>
 Index load_weights(Module& module, const std::filesystem::path& path, const LoadOptions& options = {}) {
-  const auto parameters = detail::real_parameters_of(module);
+  const auto parameters = detail::named_parameters_of(module);
   const Communicator ranks = detail::ranks_of_parameters(parameters);
   return detail::load_parameters(ranks, parameters, false, path, options);
 }
@@ -43,7 +43,7 @@ template <Communicable T, int Rank, class... Placements, class MeshType,
           class Problem = detail::finished_problem<static_cast<std::size_t>(Rank), MeshType, Placements...>>
 auto read_tensor(const MeshType& mesh, const std::filesystem::path& path, std::string_view name) {
   Tensor<T, Rank, MeshType, Placements...> x;
-  detail::together(detail::ranks_of(mesh), "read_tensor", [&] {
+  detail::together(detail::all_ranks_of(MeshView(mesh)), "read_tensor", [&] {
     const Weights weights(path);
     const StoredTensor& stored = weights.tensor(name);
     if (stored.shape.size() != static_cast<std::size_t>(Rank)) {

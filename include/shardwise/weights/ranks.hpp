@@ -9,14 +9,9 @@
 
 namespace shardwise::detail {
 
-/// Of a real mesh.
+/// Throws `std::logic_error` for a dry mesh.
 inline const Communicator& all_ranks_of(const MeshView& mesh) {
   return mesh.communicator((1u << mesh.axes()) - 1);
-}
-template <class MeshType>
-const Communicator& ranks_of(const MeshType& mesh) {
-  static_assert(!MeshType::dry, "a dry mesh has no memory to read into or to write from");
-  return all_ranks_of(MeshView(mesh));
 }
 
 /// The ranks among which parameters lie. Throws `std::invalid_argument` if there are none, or on several meshes.
@@ -29,15 +24,6 @@ inline Communicator ranks_of_parameters(const std::vector<NamedParameter>& param
     }
   }
   return ranks;
-}
-/// The parameters of a module on a real mesh.
-template <class Module>
-std::vector<NamedParameter> real_parameters_of(Module& module) {
-  for_each_parameter(module, [](auto& parameter) {
-    static_assert(!std::remove_cvref_t<decltype(parameter)>::MeshOf::dry,
-                  "a dry mesh has no memory to read into or to write from");
-  });
-  return named_parameters_of(module);
 }
 
 inline std::string renamed(const std::function<std::string(std::string_view)>& name_of,

@@ -47,7 +47,8 @@ class NamedTensor {
  public:
   template <TensorType X, class Problem = detail::writing_problem<X>>
   NamedTensor(std::string name, const X& x)
-      : tensor_(detail::written(std::move(name), detail::AnyTensor(x))), ranks_(detail::ranks_of(x.mesh())) {}
+      : tensor_(detail::written(std::move(name), detail::AnyTensor(x))),
+        ranks_(detail::all_ranks_of(MeshView(x.mesh()))) {}
   template <TensorType X, IllFormed Why = detail::writing_problem<X>>
   NamedTensor(std::string, const X&) = delete;  // see Why
 
@@ -92,7 +93,7 @@ inline Index write_tensors(const std::filesystem::path& path, const std::vector<
 /// `write_tensors` does. Parameters without a value are an error too.
 template <class Module>
 Index save_weights(Module& module, const std::filesystem::path& path, const SaveOptions& options = {}) {
-  const auto parameters = detail::distinct(detail::real_parameters_of(module));
+  const auto parameters = detail::distinct(detail::named_parameters_of(module));
   const Communicator ranks = detail::ranks_of_parameters(parameters);
   return detail::write_together(ranks, "save_weights", path, options, [&](auto& list) {
     for (const detail::NamedParameter& parameter : parameters) {

@@ -72,7 +72,7 @@ Index load_llama(const Communicator& ranks, Model& model, const LlamaConfig& con
 /// rotary frequencies, which old files have, are computed anyway. Adapters stay as they are: see `load_adapters`.
 template <class MeshType, class PlanType, class T>
 Index load_llama(Llama<MeshType, PlanType, T>& model, const std::filesystem::path& path) {
-  const Communicator ranks = detail::ranks_of_parameters(detail::real_parameters_of(model));
+  const Communicator ranks = detail::ranks_of_parameters(detail::named_parameters_of(model));
   return detail::load_llama(ranks, model, model.config(), path);
 }
 /// The same of a model that is divided over a job: each rank reads what is of its stages of a pipeline. Surplus is what no
@@ -80,7 +80,7 @@ Index load_llama(Llama<MeshType, PlanType, T>& model, const std::filesystem::pat
 template <class Job, class MeshType, class PlanType, class T>
 Index load_llama(const Job& job, Stages<Llama<MeshType, PlanType, T>>& stages,
                  const std::filesystem::path& path) {
-  return detail::load_llama(detail::ranks_of(job), stages, stages.front().config(), path);
+  return detail::load_llama(detail::all_ranks_of(MeshView(job)), stages, stages.front().config(), path);
 }
 
 namespace detail {
@@ -135,7 +135,7 @@ Index save_llama(const Communicator& ranks, Model& model, const LlamaConfig& con
 template <class MeshType, class PlanType, class T>
 Index save_llama(Llama<MeshType, PlanType, T>& model, const std::filesystem::path& folder,
                  const SaveOptions& options = {}, const LlamaTokens& tokens = {}) {
-  const Communicator ranks = detail::ranks_of_parameters(detail::real_parameters_of(model));
+  const Communicator ranks = detail::ranks_of_parameters(detail::named_parameters_of(model));
   return detail::save_llama<T>(ranks, model, model.config(), folder, options, tokens,
                                detail::Writers::all_alike);
 }
@@ -144,8 +144,8 @@ template <class Job, class MeshType, class PlanType, class T>
 Index save_llama(const Job& job, Stages<Llama<MeshType, PlanType, T>>& stages,
                  const std::filesystem::path& folder, const SaveOptions& options = {},
                  const LlamaTokens& tokens = {}) {
-  return detail::save_llama<T>(detail::ranks_of(job), stages, stages.front().config(), folder, options,
-                               tokens, detail::Writers::each_its_part);
+  return detail::save_llama<T>(detail::all_ranks_of(MeshView(job)), stages, stages.front().config(), folder,
+                               options, tokens, detail::Writers::each_its_part);
 }
 
 }  // namespace shardwise

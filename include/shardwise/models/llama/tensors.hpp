@@ -7,7 +7,7 @@
 /// has them, and which folder may give way to a new one.
 
 #include <shardwise/checkpoint/manifest_file.hpp>
-#include <shardwise/mesh/dry_mesh.hpp>
+#include <shardwise/mesh/trace.hpp>
 #include <shardwise/models/llama/files.hpp>
 
 namespace shardwise::detail {
@@ -21,7 +21,7 @@ struct LlamaTensor {
 
 /// In the order of the model, which is made dry: it has no memory.
 inline std::vector<LlamaTensor> llama_tensors(const LlamaConfig& config) {
-  using MeshType = DryMesh<tp>;
+  using MeshType = Mesh<tp>;
   std::vector<LlamaTensor> tensors;
   Recorder recorder;
   Llama<MeshType> model(MeshType(recorder, {1}), config);

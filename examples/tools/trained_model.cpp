@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// From a job to what is compiled for its element type and its set of plans; and the dry run of its step.
+
+#include "trained_model.hpp"
+
+namespace tools {
+
+namespace {
+
+/// As many tokens as one step needs, which nobody reads.
+struct NoTokens {
+  sw::Index count;
+  sw::Index size() const { return count; }
+  void copy(sw::Index, std::span<std::int32_t>) const {}
+};
+
+}  // namespace
+
+std::unique_ptr<TrainedModel> make_trained_model(const Job& mesh, const StepJob& job,
+                                                 const TrainSettings& settings) {
+  const auto of_type = [&]<class T>(T) {
+    return set_of(job) == PlanSet::first ? make_trained_model<T, PlanSet::first>(mesh, job, settings)
+                                         : make_trained_model<T, PlanSet::second>(mesh, job, settings);
+  };
+  return job.bf16 ? of_type(Eigen::bfloat16()) : of_type(float());
+}
+
+JobPlan plan_step(const StepJob& job, const JobSizes& coordinates, sw::EventLog* log) {
+  const NoTokens tokens{job.batch * job.model.context + 1};
+  const sw::BatchSampler sampler(
+      tokens.size(), {.length = job.model.context, .batch = job.batch, .micro_batches = job.micro_batches});
+  const auto load = [&](const Mesh& mesh, sw::Index micro) {
+    auto batch = sw::load_batch(mesh, tokens, sampler, 0, micro);
+    if (job.packed) batch.documents.emplace(mesh, batch.inputs.shape());
+    return batch;
+  };
+
+  sw::Recorder recorder;
+  const Job mesh(recorder, job.sizes, coordinates, job.ranks_per_host);
+  const auto model = make_trained_model(mesh, job, {});
+  model->make_step(1, 0, load);  // makes the optimizer's state
+  recorder.restart();
+  recorder.set_log(log);
+  model->make_step(2, 0, load);
+  agree(mesh, true);  // whether to stop
+  return {recorder.record(), mesh.sizes()};
+}
+
+}  // namespace tools
