@@ -16,6 +16,7 @@
 
 #include <shardwise/compiled.hpp>
 #include <shardwise/mesh/mesh.hpp>
+#include <shardwise/mesh/trace.hpp>
 #include <shardwise/models/llama/files.hpp>
 #include <shardwise/tensor/distribute.hpp>
 #include <shardwise/text/tokenizer.hpp>

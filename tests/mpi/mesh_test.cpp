@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/mesh/trace.hpp>
+#include <shardwise/tensor/distribute.hpp>
 #include <shardwise/tensor/factories.hpp>
 #include <shardwise/tensor/redistribute.hpp>
 
@@ -395,6 +396,26 @@ TEST_CASE("a dry mesh stands where it is told to") {
   CHECK_THROWS_AS((sw::Mesh<dp, tp>(recorder, {0, 1})), std::invalid_argument);
   CHECK_THROWS_AS((sw::Mesh<dp, tp>(recorder, {3, 5}, {3, 0})), std::invalid_argument);
   CHECK_THROWS_AS((sw::Mesh<dp, tp>(recorder, {3, 5}, {0, -1})), std::invalid_argument);
+}
+
+TEST_CASE("what a dry mesh has not is an error that says so") {
+  sw::Recorder recorder;
+  const sw::Mesh<dp, tp> mesh(recorder, {3, 5}, {2, 4});
+  CHECK(mesh.dry());
+  CHECK_FALSE(sw::Mesh<tp>(sw::world(), {any}).dry());
+  CHECK_THROWS_WITH_AS(mesh.communicator<tp>(),
+                       "communicator: the mesh is dry, it has sizes and no processes", std::logic_error);
+  const std::vector<float> ones(std::size_t{6 * 10}, 1);
+  const auto x = sw::distribute<sw::Shard<0>, sw::Shard<1>>(mesh, sw::Shape<2>{6, 10}, ones);
+  CHECK(x.local_shape() == sw::Shape<2>{2, 2});
+  CHECK(recorder.record().all_memory.live == 2 * 2 * 4);
+  const std::string none =
+      "elements are asked of a tensor on a dry mesh, which has none: its size alone is counted";
+  CHECK_THROWS_WITH_AS(x.local(), none.c_str(), std::logic_error);
+  CHECK_THROWS_WITH_AS(sw::item(sw::zeros<float, sw::Replicate, sw::Replicate>(mesh, sw::Shape<0>{})),
+                       none.c_str(), std::logic_error);
+  CHECK_THROWS_AS((sw::distribute<sw::Shard<0>, sw::Replicate>(mesh, sw::Shape<2>{6, 11}, ones)),
+                  std::invalid_argument);
 }
 
 TEST_CASE("a mesh on hosts: the plan knows what goes across") {

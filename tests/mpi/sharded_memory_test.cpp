@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 #include <unistd.h>
+#include <shardwise/mesh/trace.hpp>
 #include <support/sharded_step.hpp>
 
 #include <algorithm>

@@ -5,6 +5,7 @@
 /// Training steps with sharded parameters, gradients and state, counted by the compiler: collectives along dp, and
 /// memory.
 
+#include <shardwise/mesh/trace.hpp>
 #include <shardwise/ops/reshape.hpp>
 #include <support/sharded_step.hpp>
 

@@ -18,6 +18,7 @@
 #include <ostream>
 
 #include <shardwise/layout/layout_text.hpp>
+#include <shardwise/mesh/mesh.hpp>
 #include <shardwise/module/module.hpp>
 #include <shardwise/module/parameters.hpp>
 
@@ -60,16 +61,13 @@ std::ostream& print(std::ostream& out, const X& x, bool has_value) {
   constexpr Index few = 1000;
   if (!x) return out << "an empty tensor";
   out << tensor_text<X>(x.shape()) << "; " << block_text(x);
-  if (!x.mesh().dry()) {
-    const Index count = x.box().elements();
-    if (!has_value || count == 0 || count > few) return out;
-    if constexpr (has_partial(X::layout)) {
-      out << ", a term of each:\n" << x.local_term();
-    } else {
-      out << ":\n" << x.local();
-    }
+  const Index count = x.box().elements();
+  if (!has_value || x.mesh().dry() || count == 0 || count > few) return out;
+  if constexpr (has_partial(X::layout)) {
+    return out << ", a term of each:\n" << x.local_term();
+  } else {
+    return out << ":\n" << x.local();
   }
-  return out;
 }
 
 }  // namespace detail
@@ -78,16 +76,11 @@ inline std::ostream& operator<<(std::ostream& out, const Layout& layout) {
   return out << detail::text_of(layout);
 }
 
-template <class MeshType>
-  requires requires {
-    typename MeshType::AxesOf;
-    typename MeshType::PlanOf;
-  }
-std::ostream& operator<<(std::ostream& out, const MeshType& mesh) {
-  const MeshView view(mesh);
-  return out << (mesh.dry() ? "dry Mesh " : "Mesh ") << detail::axes_text<MeshType>(view.sizes(), " x ")
-             << ", rank " << view.rank_in_job() << " ("
-             << detail::axes_text<MeshType>(view.coordinates(), ", ") << ")";
+template <MeshAxis... Axes>
+std::ostream& operator<<(std::ostream& out, const Mesh<Axes...>& mesh) {
+  return out << (mesh.dry() ? "dry Mesh " : "Mesh ") << detail::axes_text<Mesh<Axes...>>(mesh.sizes(), " x ")
+             << ", rank " << MeshView(mesh).rank_in_job() << " ("
+             << detail::axes_text<Mesh<Axes...>>(mesh.coordinates(), ", ") << ")";
 }
 
 /// A tensor; the value of a `Var`; a parameter as it is stored.

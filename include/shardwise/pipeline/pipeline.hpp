@@ -25,8 +25,8 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/mesh/gather.hpp>
+#include <shardwise/mesh/mesh.hpp>
 #include <shardwise/mesh/same_on_all_ranks.hpp>
-#include <shardwise/mesh/trace.hpp>
 #include <shardwise/module/stages.hpp>
 #include <shardwise/pipeline/run.hpp>
 #include <shardwise/schedule/messages.hpp>

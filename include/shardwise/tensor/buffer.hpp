@@ -71,9 +71,6 @@ template <class = void>
 }  // namespace detail
 
 /// A block for a tensor on `mesh`; on a dry mesh it has a size and no memory.
-constexpr Buffer allocate_buffer(const MeshView& mesh, Index bytes, MemoryUse use = MemoryUse::activation) {
-  return detail::new_buffer(mesh.recorder(), mesh.dry(), bytes, use);
-}
 template <class MeshType>
 constexpr Buffer allocate_buffer(const MeshType& mesh, Index bytes, MemoryUse use = MemoryUse::activation) {
   return detail::new_buffer(mesh.recorder(), mesh.dry(), bytes, use);

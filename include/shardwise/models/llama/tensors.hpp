@@ -7,7 +7,7 @@
 /// has them, and which folder may give way to a new one.
 
 #include <shardwise/checkpoint/manifest_file.hpp>
-#include <shardwise/mesh/trace.hpp>
+#include <shardwise/mesh/mesh.hpp>
 #include <shardwise/models/llama/files.hpp>
 
 namespace shardwise::detail {
