@@ -158,14 +158,14 @@ TEST_CASE("times of a model") {
 
 TEST_CASE("memory of an event is the most until the next") {
   Recorder recorder;
-  recorder.allocate(MemoryUse::parameter, 8);
+  const unsigned epoch = recorder.allocate(MemoryUse::parameter, 8);
   EventLog log;
   recorder.set_log(&log);
   recorder.allocate(MemoryUse::activation, 5);
-  recorder.release(MemoryUse::activation, 5);
+  recorder.release(MemoryUse::activation, 5, epoch);
   recorder.compute(1);
   recorder.allocate(MemoryUse::gradient, 3);
-  recorder.release(MemoryUse::parameter, 8);
+  recorder.release(MemoryUse::parameter, 8, epoch);
   recorder.restart();
   CHECK(log.events().size() == 1);
   CHECK(log.events()[0].all_memory() == 3);

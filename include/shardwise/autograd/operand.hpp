@@ -165,12 +165,14 @@ constexpr auto alongside(const X& x, const Other& other) {
     return value_of(x);
   } else if constexpr (OperandTraits<X>::tracked) {
     if constexpr (requires { x.recipe(); }) {
-      return Var<tensor_of<X>>(other.tape(), value_of(x), OperandTraits<X>::slot(x), x.recipe());
+      return Var<tensor_of<X>>(other.tape(), tensor_of<X>(value_of(x)),
+                               Shared<GradientSlot>(OperandTraits<X>::slot(x)), Shared<Recipe>(x.recipe()));
     } else {
-      return Var<tensor_of<X>>(other.tape(), value_of(x), OperandTraits<X>::slot(x));
+      return Var<tensor_of<X>>(other.tape(), tensor_of<X>(value_of(x)),
+                               Shared<GradientSlot>(OperandTraits<X>::slot(x)));
     }
   } else {
-    return Var<tensor_of<X>, false>(other.tape(), value_of(x));
+    return Var<tensor_of<X>, false>(other.tape(), tensor_of<X>(value_of(x)));
   }
 }
 

@@ -22,8 +22,9 @@ class Var {
   static constexpr bool tracked = Tracked;
   static_assert(!Tracked || X::is_float, "only tensors of floating-point numbers have gradients");
 
-  constexpr Var(Tape& tape, X value) requires(!Tracked) : tape_(&tape), value_(std::move(value)) {}
-  constexpr Var(Tape& tape, X value, Shared<GradientSlot> slot, Shared<Recipe> recipe = {}) requires(Tracked)
+  constexpr Var(Tape& tape, X&& value) requires(!Tracked) : tape_(&tape), value_(std::move(value)) {}
+  constexpr Var(Tape& tape, X&& value, Shared<GradientSlot>&& slot,
+                Shared<Recipe>&& recipe = {}) requires(Tracked)
       : tape_(&tape), value_(std::move(value)), slot_(std::move(slot)), recipe_(std::move(recipe)) {}
 
   template <IllFormed Why = layout_error<Reason::value_without_a_gradient_becomes_one_with, Got<X>>>

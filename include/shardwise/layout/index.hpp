@@ -46,7 +46,7 @@ struct Array {
 
   friend constexpr bool operator==(const Array& a, const Array& b) {
     for (int i = 0; i < Size; ++i) {
-      if (!(a[i] == b[i])) return false;
+      if (!(a.values[i] == b.values[i])) return false;
     }
     return true;
   }

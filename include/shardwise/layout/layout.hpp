@@ -86,7 +86,7 @@ using PackedLayout = std::uint64_t;
 constexpr PackedLayout packed(const Layout& layout) {
   PackedLayout bits = 0;
   for (int axis = 0; axis < layout.axes; ++axis) {
-    bits |= PackedLayout{static_cast<std::uint8_t>(layout[axis].code)} << 8 * axis;
+    bits |= PackedLayout{static_cast<std::uint8_t>(layout.placements.values[axis].code)} << 8 * axis;
   }
   return bits;
 }
@@ -112,7 +112,8 @@ constexpr bool same_data(const Layout& a, const Layout& b) {
 /// `layout`, but `Shard` where `other` is.
 constexpr Layout cut_like(Layout layout, const Layout& other) {
   for (int axis = 0; axis < layout.axes; ++axis) {
-    if (other[axis].is_shard()) layout[axis] = other[axis];
+    const Placement like = other.placements.values[axis];
+    if (like.code >= 0) layout.placements.values[axis] = like;  // a shard
   }
   return layout;
 }

@@ -33,7 +33,9 @@ class PooledList {
   constexpr PooledList() = default;
   PooledList(const PooledList&) = delete;
   PooledList& operator=(const PooledList&) = delete;
-  constexpr ~PooledList() { clear(); }
+  constexpr ~PooledList() {
+    while (first_) pop_front();
+  }
 
   constexpr std::size_t size() const { return size_; }
   constexpr bool empty() const { return size_ == 0; }

@@ -97,7 +97,7 @@ class Mesh {
                  int ranks_per_host = 0)
       : state_(detail::dry_job(counts, AxesOf::names, sizes, coordinates, ranks_per_host)) {}
 
-  constexpr bool dry() const { return state_->dry(); }
+  constexpr bool dry() const { return state_->dry; }
 
   /// Number of ranks along an axis, and this rank's position there.
   template <class Axis>
@@ -111,7 +111,7 @@ class Mesh {
   /// Number of ranks in all, and this rank's position among them.
   constexpr int size() const { return place().ranks.size(); }
   constexpr int rank() const { return RankGrid::whole(axes, sizes()).rank(coordinates()); }
-  constexpr const MeshSizes& sizes() const { return place().ranks.sizes; }
+  constexpr const MeshSizes& sizes() const { return state_->place.ranks.sizes; }
   constexpr const MeshSizes& coordinates() const { return state_->coordinates; }
   constexpr const MeshPlace& place() const { return state_->place; }
   /// This rank's coordinates, but `position` along an axis.

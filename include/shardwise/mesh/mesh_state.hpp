@@ -46,7 +46,8 @@ struct MeshState : Counted {
   template <class = void>
   [[gnu::noinline]] MeshState(const Communicator& ranks, const MeshPlace& in_job, RealRanks::NameOf names,
                               const Shared<MeshState>& of)
-      : place(in_job),
+      : dry(false),
+        place(in_job),
         coordinates(place.ranks.member(ranks.rank())),
         job(of),
         real(Shared<RealRanks>::make(ranks, names)) {
@@ -55,7 +56,8 @@ struct MeshState : Counted {
   /// A dry mesh. `counts`: of a job, the recorder; of a part of one, null.
   constexpr MeshState(Recorder* counts, const MeshPlace& in_job, const MeshSizes& at,
                       const Shared<MeshState>& of, int of_host = 0)
-      : place(in_job),
+      : dry(true),
+        place(in_job),
         coordinates(at),
         job(of),
         ranks_per_host(of_host),
@@ -67,7 +69,6 @@ struct MeshState : Counted {
     if (recorder && (real || job)) idle_recorders().push_back(recorder);
   }
 
-  constexpr bool dry() const { return !real; }
   /// A mesh of some ranks of the job of this one. Collective over them.
   template <class = void>
   [[gnu::noinline]] constexpr Shared<MeshState> part(const RankGrid& ranks, RealRanks::NameOf names) {
@@ -84,7 +85,7 @@ struct MeshState : Counted {
   /// `std::logic_error` on a dry mesh.
   template <class = void>
   [[gnu::noinline]] const Communicator& communicator(AxisSet set) {
-    if (dry()) throw std::logic_error("communicator: the mesh is dry, it has sizes and no processes");
+    if (dry) throw std::logic_error("communicator: the mesh is dry, it has sizes and no processes");
     std::optional<Communicator>& group = real->groups[set];
     if (!group) {
       group = make_group(set).along(real->name_of(set, " x "));
@@ -110,6 +111,7 @@ struct MeshState : Counted {
   }
   constexpr const MeshState& job_or_self() const { return job ? *job : *this; }
 
+  const bool dry;  // not real; a planned step asks for each block: so it is no call
   MeshPlace place;
   MeshSizes coordinates;
   Shared<MeshState> job;         // null: it is one
@@ -151,9 +153,9 @@ class MeshView {
   constexpr explicit MeshView(const MeshType& mesh) : MeshView(mesh.handle()) {}
 
   /// It has neither processes nor memory: what runs on it only counts.
-  constexpr bool dry() const { return state_->dry(); }
-  constexpr int axes() const { return place().ranks.axes; }
-  constexpr const MeshSizes& sizes() const { return place().ranks.sizes; }
+  constexpr bool dry() const { return state_->dry; }
+  constexpr int axes() const { return state_->place.ranks.axes; }
+  constexpr const MeshSizes& sizes() const { return state_->place.ranks.sizes; }
   constexpr const MeshSizes& coordinates() const { return state_->coordinates; }
   constexpr Recorder* recorder() const { return state_->active_recorder(); }
   /// Some axes, as the recorder names them: by its job's, if it is the job's recorder.

@@ -95,17 +95,22 @@ class Recorder {
     return count(Collective::send, axes, bytes, to_other_host ? bytes : 0, true);
   }
   constexpr void compute(std::int64_t flops) {
-    record_.flops[static_cast<int>(phase_)] += flops;
+    record_.flops.values[static_cast<int>(phase_)] += flops;
     if (log_) begin({.amount = flops});
   }
-  constexpr void allocate(MemoryUse use, Index bytes) {
-    record_.memory[static_cast<int>(use)].add(bytes);
+  /// Returns since which reset it counts, for `release`.
+  constexpr unsigned allocate(MemoryUse use, Index bytes) {
+    record_.memory.values[static_cast<int>(use)].add(bytes);
     record_.all_memory.add(bytes);
     if (log_) log_->use(in_use());
+    return epoch_;
   }
-  constexpr void release(MemoryUse use, Index bytes) {
-    record_.memory[static_cast<int>(use)].live -= bytes;
+  /// Of memory that was allocated in an `epoch` before the last reset nothing is counted: then it returns false.
+  constexpr bool release(MemoryUse use, Index bytes, unsigned epoch) {
+    if (epoch != epoch_) return false;
+    record_.memory.values[static_cast<int>(use)].live -= bytes;
     record_.all_memory.live -= bytes;
+    return true;
   }
 
   /// Keeps a log from here on; of what is in use now it knows the bytes. Null: none.
@@ -151,14 +156,13 @@ class Recorder {
     begin_log();
   }
 
-  /// Forgets everything. Memory that was allocated before is not counted when it is released.
+  /// Forgets everything.
   constexpr void reset() {
     record_ = {};
     phase_ = Phase::forward;
     unit_ = -1;
     ++epoch_;
   }
-  constexpr unsigned epoch() const { return epoch_; }
 
  private:
   constexpr std::int64_t count(Collective kind, AxisSet axes, Index bytes, std::int64_t to_other_hosts,

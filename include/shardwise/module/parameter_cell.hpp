@@ -118,8 +118,8 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
   constexpr void gather(Buckets& by) {
     Recorder* recorder = stored.mesh.recorder();
     gathered_at = changes();
-    gathered = by.carry(stored, layouts.used, communication.forward_of(stored.type), MemoryUse::gathered,
-                        recorder ? recorder->phase() : Phase::forward)
+    gathered = by.carry(AnyTensor(stored), layouts.used, communication.forward_of(stored.type),
+                        MemoryUse::gathered, recorder ? recorder->phase() : Phase::forward)
                    .buffer;
   }
   /// The gathered value. Throws `std::logic_error` outside of the parameter's units, and if it was never set.

@@ -43,7 +43,7 @@ class Bucket {
   /// every rank.
   constexpr Index most() const { return most_; }
 
-  constexpr void add(const AnyTensor& from, const AnyTensor& to, Index most, Shared<Arrival> arrival) {
+  constexpr void add(const AnyTensor& from, const AnyTensor& to, Index most, Shared<Arrival>&& arrival) {
     most_ += most;
     exchange_.add(from, to);
     if (arrival) arrivals_.emplace_back(to, std::move(arrival));
@@ -60,8 +60,8 @@ class Bucket {
   constexpr void finish() {
     if (moves_) exchange_.finish();
     while (!arrivals_.empty()) {
-      Awaited awaited = std::move(arrivals_.front());
-      arrivals_.pop_front();
+      PooledList<Awaited> first;
+      Awaited& awaited = arrivals_.move_to(first, arrivals_.front());
       awaited.arrival->arrived(std::move(awaited.tensor));
     }
   }
@@ -95,25 +95,15 @@ class Buckets {
                      Shared<Arrival> arrival = {}) {
     const AxisSet axes = changed_axes(from.layout, to.layout, from.mesh.sizes());
     if (axes == 0) return false;
-    const ExchangeWay way{collective_for(from.layout, to.layout, axes), axes, ReduceOp::sum, use};
-    const AnyTensor& whole = way.kind == Collective::all_gather ? to : from;
-    const Index most = message_bytes(whole, travels);
-    const Index capacity =
-        std::min(most_bytes_, size_of(travels) * std::numeric_limits<int>::max());  // that one call takes
-    if (most > capacity) {
-      Bucket& alone = under_way_.emplace_back(from.mesh, travels, way, phase);
-      alone.add(from, to, most, std::move(arrival));
-      begin(alone);
-      return true;
-    }
-    bucket_for(from.mesh, travels, way, phase, capacity - most).add(from, to, most, std::move(arrival));
+    put(from, to, {collective_for(from.layout, to.layout, axes), axes, ReduceOp::sum, use}, travels, phase,
+        std::move(arrival));
     return true;
   }
 
   /// `from` in another layout, as `add` brings it there: the same block if nothing changes, or if it is to be reduced
   /// whole, which is done in place (in a copy, if somebody else reads it); else a new one, counted as `use`. The
   /// arrival is told when it is there, which may be at once: then it gets the only handle, and nothing is returned.
-  constexpr AnyTensor carry(AnyTensor from, const Layout& to, DataType travels, MemoryUse use, Phase phase,
+  constexpr AnyTensor carry(AnyTensor&& from, const Layout& to, DataType travels, MemoryUse use, Phase phase,
                             Shared<Arrival> arrival = {}) {
     const AxisSet axes = changed_axes(from.layout, to, from.mesh.sizes());
     if (axes == 0) {
@@ -122,14 +112,15 @@ class Buckets {
       arrival->arrived(std::move(from));
       return {};
     }
+    const ExchangeWay way{collective_for(from.layout, to, axes), axes, ReduceOp::sum, MemoryUse::gathered};
     AnyTensor result;
-    if (collective_for(from.layout, to, axes) == Collective::all_reduce) {
+    if (way.kind == Collective::all_reduce) {
       make_own(from, use);
       result = from.relaid(to);
     } else {
       result = from.unwritten(to, use);
     }
-    add(from, result, travels, MemoryUse::gathered, phase, std::move(arrival));
+    put(from, result, way, travels, phase, std::move(arrival));
     return result;
   }
 
@@ -162,13 +153,27 @@ class Buckets {
     bool cuts = false, sums = false;
     for (int axis = 0; axis < from.axes; ++axis) {
       if ((axes >> axis & 1u) == 0) continue;
-      cuts = cuts || to[axis].is_shard();
-      sums = sums || from[axis].is_partial();
+      cuts = cuts || to.placements.values[axis].is_shard();
+      sums = sums || from.placements.values[axis].is_partial();
     }
     if (sums) return cuts ? Collective::reduce_scatter : Collective::all_reduce;
     return cuts ? Collective::all_to_all : Collective::all_gather;
   }
 
+  /// Into a bucket of its own, which starts at once, or one of several.
+  constexpr void put(const AnyTensor& from, const AnyTensor& to, const ExchangeWay& way, DataType travels,
+                     Phase phase, Shared<Arrival>&& arrival) {
+    const Index most = message_bytes(way.kind == Collective::all_gather ? to : from, travels);
+    const Index capacity =
+        std::min(most_bytes_, size_of(travels) * std::numeric_limits<int>::max());  // that one call takes
+    if (most > capacity) {
+      Bucket& alone = under_way_.emplace_back(from.mesh, travels, way, phase);
+      alone.add(from, to, most, std::move(arrival));
+      begin(alone);
+    } else {
+      bucket_for(from.mesh, travels, way, phase, capacity - most).add(from, to, most, std::move(arrival));
+    }
+  }
   /// An open bucket that goes this way, with so much room; if there is one without, that is full.
   constexpr Bucket& bucket_for(const MeshView& mesh, DataType travels, const ExchangeWay& way, Phase phase,
                                Index room) {

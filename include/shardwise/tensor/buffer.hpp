@@ -16,25 +16,19 @@ namespace detail {
 struct BufferBlock : Counted {
   constexpr BufferBlock(Recorder* counted_by, bool dry, Index size, MemoryUse what_for)
       : bytes(size), recorder(counted_by), use(what_for) {
-    if (recorder) {
-      epoch = recorder->epoch();
-      recorder->allocate(use, bytes);
-    }
+    if (recorder) epoch = recorder->allocate(use, bytes);
     if (!dry) data = memory_pool().allocate(bytes);
   }
   BufferBlock(const BufferBlock&) = delete;
   BufferBlock& operator=(const BufferBlock&) = delete;
   constexpr ~BufferBlock() {
-    if (recorder && recorder->epoch() == epoch) recorder->release(use, bytes);
+    if (recorder) recorder->release(use, bytes, epoch);
     if (data) memory_pool().deallocate(data, bytes);
   }
 
   /// Counts the block as used for something else from now on.
   constexpr void set_use(MemoryUse now) {
-    if (recorder && recorder->epoch() == epoch) {
-      recorder->release(use, bytes);
-      recorder->allocate(now, bytes);
-    }
+    if (recorder && recorder->release(use, bytes, epoch)) recorder->allocate(now, bytes);
     use = now;
   }
 

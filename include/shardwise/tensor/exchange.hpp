@@ -104,12 +104,18 @@ class Exchange {
     return local_box(tensor.shape, layout, mesh_.sizes(),
                      group_member(mesh_.sizes(), mesh_.coordinates(), mesh_.axes(), way_.axes, member));
   }
+  constexpr AnyBox own_box(const Moved& tensor, const Layout& layout) const {
+    return local_box(tensor.shape, layout, mesh_.sizes(), mesh_.coordinates());
+  }
   [[gnu::noinline]] constexpr AnyBox source_of(const Moved& tensor, int member) const {
     if (tensor.rows.group > 0) return tensor.rows.box(tensor.shape, members(), member);
     return box_of(tensor, tensor.from, member);
   }
-  constexpr AnyBox source(const Moved& tensor) const { return source_of(tensor, self()); }
-  constexpr AnyBox target(const Moved& tensor) const { return box_of(tensor, tensor.to, self()); }
+  /// What this rank has, and wants.
+  constexpr AnyBox source(const Moved& tensor) const {
+    return tensor.rows.group > 0 ? source_of(tensor, self()) : own_box(tensor, tensor.from);
+  }
+  constexpr AnyBox target(const Moved& tensor) const { return own_box(tensor, tensor.to); }
   /// What this rank has and a member of the group wants, and the other way round.
   [[gnu::noinline]] constexpr AnyBox sent(const Moved& tensor, int member) const {
     return intersection(source(tensor), box_of(tensor, tensor.to, member));

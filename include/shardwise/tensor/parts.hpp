@@ -18,8 +18,10 @@ using AnyShape = Shape<max_rank>;
 
 constexpr AnyShape padded(std::span<const Index> extents) {
   AnyShape shape{};
-  shape.fill(1);
-  std::copy(extents.begin(), extents.end(), shape.begin());
+  const Index* extent = extents.data();
+  for (int dim = 0, rank = static_cast<int>(extents.size()); dim < max_rank; ++dim) {
+    shape.values[dim] = dim < rank ? extent[dim] : 1;
+  }
   return shape;
 }
 

@@ -177,7 +177,7 @@ class Tensor {
     }
   }
   constexpr const T* data_or_null() const {
-    if (std::is_constant_evaluated()) return nullptr;
+    if (__builtin_is_constant_evaluated()) return nullptr;
     if (!buffer_) detail::no_block();
     return static_cast<const T*>(buffer_->data);
   }

@@ -53,7 +53,7 @@ constexpr ReduceOp pending_op(const Layout& layout, AxisSet axes) {
 /// Construct, `start()`, then `finish()`.
 class Transfer final : public UnderWay {
  public:
-  constexpr Transfer(AnyTensor from, const Step& step, DataType travels)
+  constexpr Transfer(AnyTensor&& from, const Step& step, DataType travels)
       : from_(std::move(from)),
         exchange_(from_.mesh, travels,
                   {step.kind, step.axes, pending_op(from_.layout, step.axes), MemoryUse::activation}) {
@@ -90,20 +90,20 @@ constexpr Route route_of(const AnyTensor& x, const Layout& to) {
   return cached_route(x.layout, to, x.rank, x.mesh.sizes());
 }
 /// Goes the steps before `end`.
-constexpr AnyTensor moved(AnyTensor x, const Route& way, const Step* end, DataType travels) {
+constexpr void move_along(AnyTensor& x, const Route& way, const Step* end, DataType travels) {
   for (const Step* step = way.begin(); step < end; ++step) {
     Transfer transfer(std::move(x), *step, travels);
     transfer.start(false);
     x = transfer.finish();
   }
-  return x;
 }
 
 /// `x` in another layout, by messages whose elements are of the type `travels`.
 template <class = void>
 [[gnu::noinline]] constexpr AnyTensor redistributed_to(AnyTensor x, const Layout& to, DataType travels) {
   const Route way = route_of(x, to);
-  return moved(std::move(x), way, way.end(), travels);
+  move_along(x, way, way.end(), travels);
+  return x;
 }
 
 /// The last step of the way, which is left to the caller to finish.
@@ -111,7 +111,8 @@ template <class = void>
 [[gnu::noinline]] constexpr Shared<UnderWay> last_step(AnyTensor x, const Layout& to, DataType travels) {
   const Route way = route_of(x, to);
   const Step* last = way.end() - 1;
-  auto transfer = Shared<Transfer>::make(moved(std::move(x), way, last, travels), *last, travels);
+  move_along(x, way, last, travels);
+  auto transfer = Shared<Transfer>::make(std::move(x), *last, travels);
   transfer->start(true);
   return transfer;
 }

@@ -29,7 +29,7 @@ class CarriedRows final : public Counted {
           if ((axes >> axis & 1u) == 0) return part.layout[axis];
           return (cut >> axis & 1u) ? shard(part.rank - 1) : replicate;
         });
-        buckets.carry(part, to, as, MemoryUse::gathered, phase,
+        buckets.carry(AnyTensor(part), to, as, MemoryUse::gathered, phase,
                       when_arrived([all, &part](AnyTensor&& gathered) {
                         part = std::move(gathered);
                         if (--all->missing_ == 0) all->add_up();

@@ -45,7 +45,7 @@ class RepeatedArgument<Var<X, Tracked>> {
   constexpr Var<X, Tracked> on(Tape& tape) const {
     X value(mesh_, shape_, kept_.block());
     if constexpr (Tracked) {
-      return Var<X>(tape, std::move(value), slot_);
+      return Var<X>(tape, std::move(value), Shared<GradientSlot>(slot_));
     } else {
       return tape.constant(std::move(value));
     }
