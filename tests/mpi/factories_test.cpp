@@ -128,7 +128,7 @@ TEST_CASE("distribute and full_tensor") {
 
   std::vector<std::int32_t> ids(24);
   std::iota(ids.begin(), ids.end(), 0);
-  auto cube = sw::distribute<Shard<1>>(line(), sw::Shape<3>{2, 3, 4}, std::span<const std::int32_t>(ids));
+  auto cube = sw::distribute<Shard<1>>(line(), {2, 3, 4}, ids);
   auto all = sw::full_tensor(cube);
   CHECK(std::equal(ids.begin(), ids.end(), all.data()));
   CHECK(message([&] {

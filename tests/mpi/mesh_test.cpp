@@ -368,9 +368,9 @@ TEST_CASE("a recording starts in the forward phase, whatever was left behind") {
 TEST_CASE("a recording that is restarted knows of the memory in use") {
   sw::Mesh<tp> mesh(sw::world(), {any});
   sw::Recording recording(mesh);
-  mesh.recorder()->allocate(sw::MemoryUse::parameter, 64);
+  const unsigned epoch = mesh.recorder()->allocate(sw::MemoryUse::parameter, 64);
   mesh.recorder()->allocate(sw::MemoryUse::activation, 32);
-  mesh.recorder()->release(sw::MemoryUse::activation, 32);
+  mesh.recorder()->release(sw::MemoryUse::activation, 32, epoch);
   mesh.recorder()->communicate(sw::Collective::all_reduce, 1, 4);
   mesh.recorder()->compute(10);
   const auto empty_sequence = sw::Record{}.sequence;
@@ -381,7 +381,7 @@ TEST_CASE("a recording that is restarted knows of the memory in use") {
   CHECK(recording.plan().record().sequence == empty_sequence);
   CHECK(recording.plan().parameter_bytes() == 64);
   CHECK(recording.plan().peak_activation_bytes() == 0);
-  mesh.recorder()->release(sw::MemoryUse::parameter, 64);
+  mesh.recorder()->release(sw::MemoryUse::parameter, 64, epoch);
   mesh.recorder()->allocate(sw::MemoryUse::parameter, 16);
   CHECK(recording.plan().parameter_bytes() == 64);
 }

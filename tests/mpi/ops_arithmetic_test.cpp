@@ -204,7 +204,8 @@ TEST_CASE("add: the gradient is handed on, not copied") {
   CHECK(recording.plan().flops(Phase::backward) == dy.view().elements());  // the bias alone
   // A further contribution to one of them does not reach the other.
   Tape again;
-  arrive(again, add(Var(again, a.value(), a.slot()), Var(again, a.value(), a.slot())), dy);
+  const auto on_it = [&again](auto x, auto slot) { return Var(again, std::move(x), std::move(slot)); };
+  arrive(again, add(on_it(a.value(), a.slot()), on_it(a.value(), a.slot())), dy);
   go_back(again, mesh);
   for (Index i = 0; i < dy.view().elements(); ++i) {
     CHECK(a.gradient().data()[i] == doctest::Approx(3 * dy.data()[i]));
@@ -216,7 +217,7 @@ TEST_CASE("add: a parameter's gradient is its own, because optimizers write to i
   const auto mesh = line();
   Tape tape;
   const auto x = random<double, Reduced>(mesh, {5}, 1);
-  Var parameter(tape, x, Shared<GradientSlot>::make(MemoryUse::gradient));
+  Var parameter(tape, tensor_of<decltype(x)>(x), Shared<GradientSlot>::make(MemoryUse::gradient));
   const auto dy = random<double, Partial<>>(mesh, {5}, 2);
   arrive(tape, add(parameter, x), dy);
   go_back(tape, mesh);

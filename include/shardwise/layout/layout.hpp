@@ -113,7 +113,7 @@ constexpr bool same_data(const Layout& a, const Layout& b) {
 constexpr Layout cut_like(Layout layout, const Layout& other) {
   for (int axis = 0; axis < layout.axes; ++axis) {
     const Placement like = other.placements.values[axis];
-    if (like.code >= 0) layout.placements.values[axis] = like;  // a shard
+    if (like.is_shard()) layout.placements.values[axis] = like;
   }
   return layout;
 }

@@ -111,7 +111,7 @@ struct MeshState : Counted {
   }
   constexpr const MeshState& job_or_self() const { return job ? *job : *this; }
 
-  const bool dry;  // not real; a planned step asks for each block: so it is no call
+  const bool dry;  // not `real`: a member, as a planned step asks it for each block
   MeshPlace place;
   MeshSizes coordinates;
   Shared<MeshState> job;         // null: it is one

@@ -98,14 +98,14 @@ class Recorder {
     record_.flops.values[static_cast<int>(phase_)] += flops;
     if (log_) begin({.amount = flops});
   }
-  /// Returns since which reset it counts, for `release`.
+  /// Returns the number of resets so far, which `release` wants back.
   constexpr unsigned allocate(MemoryUse use, Index bytes) {
     record_.memory.values[static_cast<int>(use)].add(bytes);
     record_.all_memory.add(bytes);
     if (log_) log_->use(in_use());
     return epoch_;
   }
-  /// Of memory that was allocated in an `epoch` before the last reset nothing is counted: then it returns false.
+  /// Returns false, and counts nothing, if there was a reset since.
   constexpr bool release(MemoryUse use, Index bytes, unsigned epoch) {
     if (epoch != epoch_) return false;
     record_.memory.values[static_cast<int>(use)].live -= bytes;

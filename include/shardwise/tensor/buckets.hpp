@@ -60,8 +60,8 @@ class Bucket {
   constexpr void finish() {
     if (moves_) exchange_.finish();
     while (!arrivals_.empty()) {
-      PooledList<Awaited> first;
-      Awaited& awaited = arrivals_.move_to(first, arrivals_.front());
+      PooledList<Awaited> told;
+      Awaited& awaited = arrivals_.move_to(told, arrivals_.front());
       awaited.arrival->arrived(std::move(awaited.tensor));
     }
   }
@@ -160,7 +160,7 @@ class Buckets {
     return cuts ? Collective::all_to_all : Collective::all_gather;
   }
 
-  /// Into a bucket of its own, which starts at once, or one of several.
+  /// Into a bucket of several; or alone, at once, what is larger than that.
   constexpr void put(const AnyTensor& from, const AnyTensor& to, const ExchangeWay& way, DataType travels,
                      Phase phase, Shared<Arrival>&& arrival) {
     const Index most = message_bytes(way.kind == Collective::all_gather ? to : from, travels);

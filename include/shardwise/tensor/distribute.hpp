@@ -7,6 +7,7 @@
 ///
 /// ```
 /// auto d = distribute<Shard<0>, Replicate>(mesh, eigen_matrix);   // every rank takes its block
+/// auto v = distribute<Shard<0>, Replicate>(mesh, {3, 4}, values); // of 12 values, row-major: a std::vector, a span, …
 /// auto l = from_local<Shard<0>, Replicate>(mesh, eigen_block);    // the blocks make the tensor
 /// auto e = full_tensor(d);                                        // an Eigen matrix on every rank
 /// ```
@@ -63,6 +64,14 @@ auto distribute(const MeshType& mesh, const Shape<Rank>& shape, const Values& el
 template <class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
           IllFormed Why = detail::layout_problem<Rank, MeshType, Placements...>>
 Why distribute(const MeshType&, const Shape<Rank>&, const Values&);  // see Why
+template <class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
+          class Problem = detail::layout_problem<Rank, MeshType, Placements...>>
+auto distribute(const MeshType& mesh, const Index (&shape)[Rank], const Values& elements_of_all) {
+  return distribute<Placements...>(mesh, to_array(shape), elements_of_all);
+}
+template <class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
+          IllFormed Why = detail::layout_problem<Rank, MeshType, Placements...>>
+Why distribute(const MeshType&, const Index (&)[Rank], const Values&);  // see Why
 /// The same for an Eigen matrix (rank 2) or vector (rank 1). Collective: throws `std::invalid_argument`, on every rank,
 /// unless all bring the same extents; those that hold different blocks want `from_local`.
 template <class... Placements, class MeshType, class Derived,

@@ -113,7 +113,8 @@ class Exchange {
   }
   /// What this rank has, and wants.
   constexpr AnyBox source(const Moved& tensor) const {
-    return tensor.rows.group > 0 ? source_of(tensor, self()) : own_box(tensor, tensor.from);
+    if (tensor.rows.group > 0) return tensor.rows.box(tensor.shape, members(), self());
+    return own_box(tensor, tensor.from);
   }
   constexpr AnyBox target(const Moved& tensor) const { return own_box(tensor, tensor.to); }
   /// What this rank has and a member of the group wants, and the other way round.

@@ -16,6 +16,7 @@ namespace shardwise::detail {
 using AnyBox = Box<max_rank>;
 using AnyShape = Shape<max_rank>;
 
+/// At most `max_rank` extents.
 constexpr AnyShape padded(std::span<const Index> extents) {
   AnyShape shape{};
   const Index* extent = extents.data();

@@ -21,7 +21,7 @@ constexpr AnyTensor changed_locally(AnyTensor from, const Layout& to, MemoryUse 
     pending = true;
     if (from.layout[axis].is_full() && coordinates[axis] != 0) contributes = false;
   }
-  const AnyBox source = from.box(), target = from.relaid(to).box();
+  const AnyBox source = from.box(), target = local_box(from.shape, to, sizes, coordinates);
   if (source == target && contributes) return from.relaid(to);
   AnyTensor result = from.unwritten(to, use);
   if (from.mesh.dry()) return result;
@@ -86,7 +86,7 @@ class Transfer final : public UnderWay {
 
 /// The steps from `x` to the layout `to`.
 constexpr Route route_of(const AnyTensor& x, const Layout& to) {
-  if (std::is_constant_evaluated()) return route(x.layout, to, x.rank, x.mesh.sizes());
+  if (__builtin_is_constant_evaluated()) return route(x.layout, to, x.rank, x.mesh.sizes());
   return cached_route(x.layout, to, x.rank, x.mesh.sizes());
 }
 /// Goes the steps before `end`.
