@@ -43,10 +43,10 @@ class Bucket {
   /// every rank.
   constexpr Index most() const { return most_; }
 
-  constexpr void add(const AnyTensor& from, const AnyTensor& to, Index most, Shared<Arrival>&& arrival) {
+  constexpr void add(AnyTensor&& from, AnyTensor&& to, Index most, Shared<Arrival>&& arrival) {
     most_ += most;
-    exchange_.add(from, to);
-    if (arrival) arrivals_.emplace_back(to, std::move(arrival));
+    exchange_.add(std::move(from), to);
+    if (arrival) arrivals_.emplace_back(std::move(to), std::move(arrival));
   }
 
   constexpr void start(bool background) {
@@ -95,14 +95,15 @@ class Buckets {
                      Shared<Arrival> arrival = {}) {
     const AxisSet axes = changed_axes(from.layout, to.layout, from.mesh.sizes());
     if (axes == 0) return false;
-    put(from, to, {collective_for(from.layout, to.layout, axes), axes, ReduceOp::sum, use}, travels, phase,
+    put(AnyTensor(from), AnyTensor(to),
+        {collective_for(from.layout, to.layout, axes), axes, ReduceOp::sum, use}, travels, phase,
         std::move(arrival));
     return true;
   }
 
   /// `from` in another layout, as `add` brings it there: the same block if nothing changes, or if it is to be reduced
   /// whole, which is done in place (in a copy, if somebody else reads it); else a new one, counted as `use`. The
-  /// arrival is told when it is there, which may be at once: then it gets the only handle, and nothing is returned.
+  /// arrival is told when it is there, which may be at once, and gets the only handle; then nothing is returned.
   constexpr AnyTensor carry(AnyTensor&& from, const Layout& to, DataType travels, MemoryUse use, Phase phase,
                             Shared<Arrival> arrival = {}) {
     const AxisSet axes = changed_axes(from.layout, to, from.mesh.sizes());
@@ -120,8 +121,10 @@ class Buckets {
     } else {
       result = from.unwritten(to, use);
     }
-    put(from, result, way, travels, phase, std::move(arrival));
-    return result;
+    AnyTensor seen;
+    if (!arrival) seen = result;
+    put(std::move(from), std::move(result), way, travels, phase, std::move(arrival));
+    return seen;
   }
 
   /// Starts what is not full yet.
@@ -161,17 +164,18 @@ class Buckets {
   }
 
   /// Into a bucket of several; or alone, at once, what is larger than that.
-  constexpr void put(const AnyTensor& from, const AnyTensor& to, const ExchangeWay& way, DataType travels,
-                     Phase phase, Shared<Arrival>&& arrival) {
+  constexpr void put(AnyTensor&& from, AnyTensor&& to, const ExchangeWay& way, DataType travels, Phase phase,
+                     Shared<Arrival>&& arrival) {
     const Index most = message_bytes(way.kind == Collective::all_gather ? to : from, travels);
     const Index capacity =
         std::min(most_bytes_, size_of(travels) * std::numeric_limits<int>::max());  // that one call takes
     if (most > capacity) {
       Bucket& alone = under_way_.emplace_back(from.mesh, travels, way, phase);
-      alone.add(from, to, most, std::move(arrival));
+      alone.add(std::move(from), std::move(to), most, std::move(arrival));
       begin(alone);
     } else {
-      bucket_for(from.mesh, travels, way, phase, capacity - most).add(from, to, most, std::move(arrival));
+      bucket_for(from.mesh, travels, way, phase, capacity - most)
+          .add(std::move(from), std::move(to), most, std::move(arrival));
     }
   }
   /// An open bucket that goes this way, with so much room; if there is one without, that is full.

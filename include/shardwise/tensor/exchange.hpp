@@ -37,8 +37,9 @@ class Exchange {
 
   /// What rank after rank has of a tensor in the layout of `from` goes to where `to` has it. The two may share their
   /// block, if it is to be reduced in place.
-  constexpr void add(const AnyTensor& from, const AnyTensor& to) {
-    count(moved_.emplace_back(from.shape, from.layout, to.layout, from.type, from.buffer, to.buffer));
+  constexpr void add(AnyTensor&& from, const AnyTensor& to) {
+    count(moved_.emplace_back(from.shape, from.layout, to.layout, from.type, std::move(from.buffer),
+                              to.buffer));
   }
   /// The same where the ranks have divided rows of it, this one its part in `block`.
   constexpr void add(const Buffer& block, const DividedRows& rows, const AnyTensor& to) {

@@ -54,19 +54,18 @@ constexpr ReduceOp pending_op(const Layout& layout, AxisSet axes) {
 class Transfer final : public UnderWay {
  public:
   constexpr Transfer(AnyTensor&& from, const Step& step, DataType travels)
-      : from_(std::move(from)),
-        exchange_(from_.mesh, travels,
-                  {step.kind, step.axes, pending_op(from_.layout, step.axes), MemoryUse::activation}) {
+      : exchange_(from.mesh, travels,
+                  {step.kind, step.axes, pending_op(from.layout, step.axes), MemoryUse::activation}) {
     if (step.kind == Collective::none) {
-      to_ = changed_locally(std::move(from_), step.to);
+      to_ = changed_locally(std::move(from), step.to);
       return;
     }
-    if (step.kind == Collective::all_reduce && from_.buffer.unique()) {
-      to_ = from_.relaid(step.to);  // in place
+    if (step.kind == Collective::all_reduce && from.buffer.unique()) {
+      to_ = from.relaid(step.to);  // in place
     } else {
-      to_ = from_.unwritten(step.to, MemoryUse::activation);
+      to_ = from.unwritten(step.to, MemoryUse::activation);
     }
-    exchange_.add(from_, to_);
+    exchange_.add(std::move(from), to_);
   }
 
   constexpr void start(bool background) {
@@ -75,12 +74,11 @@ class Transfer final : public UnderWay {
   /// Waits if need be, and returns the tensor in the new layout.
   constexpr AnyTensor finish() override {
     if (exchange_.way().kind != Collective::none) exchange_.finish();
-    from_ = AnyTensor();
-    return std::exchange(to_, AnyTensor());
+    return std::move(to_);
   }
 
  private:
-  AnyTensor from_, to_;
+  AnyTensor to_;
   Exchange exchange_;
 };
 
