@@ -193,7 +193,8 @@ TEST_CASE("a fully sharded parameter outside a unit, and one without a value") {
   CHECK_THROWS_WITH_AS(model(ids), unset, std::logic_error);
   initialize(model, 4);
   const char* outside =
-      "a fully sharded parameter is used, but not gathered: run the modules that use it in a Unit";
+      "a fully sharded parameter is used, but not gathered: run the modules that use it in a Unit "
+      "(what this rank keeps of it is stored())";
   CHECK_THROWS_WITH_AS(model.table(ids), outside, std::logic_error);
   CHECK_THROWS_WITH_AS(model.down.bias.value(), outside, std::logic_error);
   Tape tape;

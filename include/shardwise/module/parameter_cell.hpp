@@ -133,7 +133,8 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
     }
     if (!gathered) {
       throw std::logic_error(
-          "a fully sharded parameter is used, but not gathered: run the modules that use it in a Unit");
+          "a fully sharded parameter is used, but not gathered: run the modules that use it in a Unit "
+          "(what this rank keeps of it is stored())");
     }
     return gathered;
   }
