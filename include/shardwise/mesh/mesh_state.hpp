@@ -46,8 +46,7 @@ struct MeshState : Counted {
   template <class = void>
   [[gnu::noinline]] MeshState(const Communicator& ranks, const MeshPlace& in_job, RealRanks::NameOf names,
                               const Shared<MeshState>& of)
-      : dry(false),
-        place(in_job),
+      : place(in_job),
         coordinates(place.ranks.member(ranks.rank())),
         job(of),
         real(Shared<RealRanks>::make(ranks, names)) {
@@ -111,7 +110,7 @@ struct MeshState : Counted {
   }
   constexpr const MeshState& job_or_self() const { return job ? *job : *this; }
 
-  const bool dry;  // not `real`: a member, as a planned step asks it for each block
+  const bool dry = false;  // not `real`: a member, as a planned step asks it for each block
   MeshPlace place;
   MeshSizes coordinates;
   Shared<MeshState> job;         // null: it is one
