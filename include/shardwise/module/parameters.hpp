@@ -9,6 +9,7 @@
 #include <set>
 
 #include <shardwise/layout/hash.hpp>
+#include <shardwise/mesh/same_on_all_ranks.hpp>
 #include <shardwise/module/parameter.hpp>
 
 namespace shardwise {
@@ -245,10 +246,8 @@ void initialize_all(std::vector<NamedParameter> parameters, std::uint64_t seed, 
             "\": they would get the same first value"});
   }
   if (all.empty()) return;
-  const MeshView& mesh = all.front().cell->stored.mesh;
-  if (!mesh.dry()) {
+  if (const MeshView& mesh = all.front().cell->stored.mesh; !mesh.dry())
     require_same(mesh.communicator((1u << mesh.axes()) - 1), {{"seed", std::to_string(seed)}}, "initialize");
-  }
   for (const NamedParameter& parameter : all) parameter.cell->initialize(derived_seed(seed, parameter.name));
 }
 

@@ -14,6 +14,7 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/mesh/gather.hpp>
+#include <shardwise/mesh/same_on_all_ranks.hpp>
 #include <shardwise/tensor/factories.hpp>
 
 namespace shardwise {
