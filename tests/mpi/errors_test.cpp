@@ -330,15 +330,6 @@ TEST_CASE("two parameters of one name") {
         "two parameters of a module have the name \"up.weight\": they would get the same first value");
 }
 
-TEST_CASE("ranks begin with one seed") {
-  const Mesh mesh = line();
-  const int last = mesh.size() - 1;
-  if (last == 0) return;
-  sw::Linear<Mesh> layer(mesh, 3, 2);
-  CHECK(refusal<std::invalid_argument>([&] { sw::initialize(layer, mesh.rank() == last ? 8 : 7); }) ==
-        "initialize: rank " + std::to_string(last) + ": seed 8, rank 0: seed 7");
-}
-
 TEST_CASE("an optimizer is for one module, also when that is gone, and for rates that make sense") {
   const Mesh mesh = line();
   sw::AdamW adamw;

@@ -139,9 +139,6 @@ TEST_CASE("distribute and full_tensor") {
   const Index rows = sw::world().rank() == ranks - 1 ? 3 : 4;  // each its own block: that is for from_local
   CHECK(message([&] { sw::distribute<Shard<1>>(line(), counting(rows, 5)); }) ==
         "distribute: rank " + std::to_string(ranks - 1) + ": [3 x 5], rank 0: [4 x 5]");
-  CHECK(message([&] {
-          sw::distribute<Shard<1>>(line(), {rows, 2}, std::vector<float>(2 * rows));
-        }) == "distribute: rank " + std::to_string(ranks - 1) + ": [3 x 2], rank 0: [4 x 2]");
 }
 
 TEST_CASE("the value of a scalar") {

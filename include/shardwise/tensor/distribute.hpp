@@ -42,17 +42,13 @@ Shape<eigen_rank<Derived>> eigen_shape(const Eigen::MatrixBase<Derived>& matrix)
 
 }  // namespace detail
 
-/// Every rank holds all elements of a tensor, the same ones, row-major, and takes its block; on an axis where it is to be
-/// `Partial`, the first rank takes the value and the others zero. Collective: throws `std::invalid_argument`, on every rank,
-/// unless all bring the same extents (their elements are not compared); those that hold different blocks want `from_local`.
+/// Every rank holds all elements of a tensor, the same ones, row-major, and takes its block; nothing is sent, and nothing
+/// compared. On an axis where it is to be `Partial`, the first rank takes the value and the others zero.
 template <class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
           class Problem = detail::layout_problem<Rank, MeshType, Placements...>>
 auto distribute(const MeshType& mesh, const Shape<Rank>& shape, const Values& elements_of_all) {
   using T = std::ranges::range_value_t<Values>;
   const std::span<const T> values(elements_of_all);
-  if (!mesh.dry()) {
-    require_same(mesh.communicator((1u << MeshType::axes) - 1), {{"", detail::text({shape})}}, "distribute");
-  }
   auto x = empty<T, Placements...>(mesh, shape);
   if (static_cast<Index>(values.size()) != elements(shape)) {
     detail::fail({"distribute: ", values.size(), " values do not fill ", shape});
@@ -77,11 +73,16 @@ auto distribute(const MeshType& mesh, const Index (&shape)[Rank], const Values& 
 template <class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
           IllFormed Why = detail::layout_problem<Rank, MeshType, Placements...>>
 Why distribute(const MeshType&, const Index (&)[Rank], const Values&);  // see Why
-/// The same for an Eigen matrix (rank 2) or vector (rank 1).
+/// The same for an Eigen matrix (rank 2) or vector (rank 1). Collective: throws `std::invalid_argument`, on every rank,
+/// unless all bring the same extents; those that hold different blocks want `from_local`.
 template <class... Placements, class MeshType, class Derived,
           class Problem = detail::layout_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
 auto distribute(const MeshType& mesh, const Eigen::MatrixBase<Derived>& matrix) {
   using T = typename Derived::Scalar;
+  if (!mesh.dry()) {
+    require_same(mesh.communicator((1u << MeshType::axes) - 1),
+                 {{"", detail::text({Shape<2>{matrix.rows(), matrix.cols()}})}}, "distribute");
+  }
   const RowMajorMatrix<T> rows = matrix;
   const std::span<const T> values(rows.data(), static_cast<std::size_t>(rows.size()));
   return distribute<Placements...>(mesh, detail::eigen_shape(matrix), values);
