@@ -157,6 +157,8 @@ TEST_CASE("from_local puts the blocks together") {
   const Matrix all = sw::full_tensor(rows);
   for (Index i = 0; i < all.rows(); ++i) CHECK((all.row(i).array() == static_cast<float>(i / 3)).all());
   CHECK(sw::from_local<Shard<1>>(line(), block).shape() == sw::Shape<2>{3, 3 * ranks});
+  CHECK(sw::from_local<Shard<0>>(line(), {2, 3}, std::vector<float>(6)).shape() ==
+        sw::Shape<2>{2 * ranks, 3});
   CHECK(sw::from_local<Replicate>(line(), Matrix(Matrix::Ones(3, 3))).shape() == sw::Shape<2>{3, 3});
   const Matrix sum = sw::full_tensor(sw::from_local<Partial<>>(line(), block));
   CHECK(sum(2, 2) == static_cast<float>(ranks * (ranks - 1) / 2));
