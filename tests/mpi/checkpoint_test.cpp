@@ -374,9 +374,9 @@ TEST_CASE("a model without values is neither saved nor trained, until it is load
   Run<Sharded> run(line()), later(line());
   sw::initialize(run.model, 3);
   sw::save_checkpoint(scratch.path() / "run", run.contents);
-  const std::string unset = "a parameter is used before it has a value";
   const std::string text = error_of([&] { sw::save_checkpoint(scratch.path() / "later", later.contents); });
-  CHECK_MESSAGE(has(text, "\"model.tokens.weight\": " + unset), text);
+  CHECK_MESSAGE(has(text, "\"model.tokens.weight\": a parameter ["), text);
+  CHECK_MESSAGE(has(text, "] is used before it has a value"), text);
   CHECK(names_in(scratch.path()) == std::vector<std::string>{"run"});
   CHECK_THROWS_AS(later.train(1), std::logic_error);
   sw::load_checkpoint(scratch.path() / "run", later.contents);

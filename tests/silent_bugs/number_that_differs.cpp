@@ -9,7 +9,8 @@
 // here: not covered
 /// A factor or a seed is a number, and numbers have no layout. What is made with one that is another on each rank has a type
 /// that says otherwise. What there is instead: `mean` and `CrossEntropyLoss` divide by what they count over all ranks; no
-/// function mixes the rank into a seed, so one seed in the program is one model; and `from_local<Replicate>` compares the blocks.
+/// function mixes the rank into a seed, so one seed in the program is one model; `from_local<Replicate>` compares the blocks; and
+/// with SHARDWISE_CHECK=1 `initialize`, `randn` and `uniform` compare seeds, and `distribute` values.
 
 #include <shardwise/autograd/redistribute.hpp>
 #include <shardwise/autograd/tape.hpp>

@@ -123,7 +123,8 @@ template <TensorType First, TensorType... Rest>
 constexpr const auto& common_mesh(const First& first, const Rest&... rest) {
   const auto& mesh = detail::with_block(first).mesh();
   if (!((detail::with_block(rest).mesh() == mesh) && ...)) {
-    throw std::invalid_argument("the operands live on two different meshes of one type");
+    detail::fail({"the operands, of which the first is ", first.shape(),
+                  ", live on two different meshes of one type: copies of one are the same mesh"});
   }
   return mesh;
 }

@@ -12,12 +12,6 @@
 
 namespace shardwise::detail {
 
-/// Whether collectives are to be checked.
-inline bool checks_wanted() {
-  static const bool wanted = environment_says("SHARDWISE_CHECK", "1", "0");
-  return wanted;
-}
-
 class CheckedTransport final : public Transport {
  public:
   explicit CheckedTransport(std::shared_ptr<Transport> checked)

@@ -105,7 +105,8 @@ class Parameter {
   /// Takes a copy of a tensor of the stored type and of the same shape, on a mesh of the same sizes. Throws
   /// `std::invalid_argument` for others.
   constexpr void assign(const Stored& value) {
-    if (value.shape() != shape()) throw std::invalid_argument("Parameter: the value has another shape");
+    if (value.shape() != shape())
+      detail::fail({"Parameter: the value is ", value.shape(), ", the parameter ", shape()});
     if (!(value.mesh().sizes() == mesh().sizes()))
       throw std::invalid_argument("Parameter: the value is on a mesh of other sizes");
     if (!mesh().dry()) kernel::copy(value.view().elements(), value.data(), writable().data);

@@ -109,9 +109,9 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
   constexpr void check_set() {
     if (carrier) await();
     if (!set && !stored.mesh.dry()) {
-      throw std::logic_error(
-          "a parameter is used before it has a value: call initialize(model, seed) first; if you did, a "
-          "module's visit does not name it");
+      fail<std::logic_error>({"a parameter ", stored.extents(),
+                              " is used before it has a value: call initialize(model, seed) first; if you "
+                              "did, a module's visit does not name it"});
     }
   }
   /// Begins to gather the value as it is used; it is there when `by` has finished.
@@ -132,9 +132,9 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
       now.finish();
     }
     if (!gathered) {
-      throw std::logic_error(
-          "a fully sharded parameter is used, but not gathered: run the modules that use it in a Unit "
-          "(what this rank keeps of it is stored())");
+      fail<std::logic_error>({"a fully sharded parameter ", stored.extents(),
+                              " is used, but not gathered: run the modules that use it in a Unit (what this "
+                              "rank keeps of it is stored())"});
     }
     return gathered;
   }

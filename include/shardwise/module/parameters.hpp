@@ -244,14 +244,17 @@ void initialize_all(std::vector<NamedParameter> parameters, std::uint64_t seed, 
       fail({"two parameters of a module have the name \"", parameter.name,
             "\": they would get the same first value"});
   }
+  if (all.empty()) return;
+  const MeshView& mesh = all.front().cell->stored.mesh;
+  if (!mesh.dry()) check_same(mesh, {{"seed", std::to_string(seed)}}, "initialize");
   for (const NamedParameter& parameter : all) parameter.cell->initialize(derived_seed(seed, parameter.name));
 }
 
 }  // namespace detail
 
 /// Draws the first value of every parameter, each from a seed derived from its path, the first if it has several: the same
-/// model on every mesh. The seed must be the same on all ranks: they are not compared. On a dry mesh there is nothing to draw.
-/// Throws `std::invalid_argument` if two parameters have one name.
+/// model on every mesh. On a dry mesh there is nothing to draw. The seed must be the same on all ranks, which are compared only
+/// with SHARDWISE_CHECK=1. Throws `std::invalid_argument` if two parameters have one name.
 template <class M, class Problem = detail::visit_problem<M>>
 constexpr void initialize(M& module, std::uint64_t seed) {
   if (!std::is_constant_evaluated())

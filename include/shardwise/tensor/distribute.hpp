@@ -42,8 +42,9 @@ Shape<eigen_rank<Derived>> eigen_shape(const Eigen::MatrixBase<Derived>& matrix)
 
 }  // namespace detail
 
-/// Every rank holds all elements of a tensor, the same ones, row-major, and takes its block; nothing is sent, and nothing
-/// compared. On an axis where it is to be `Partial`, the first rank takes the value and the others zero.
+/// Every rank holds all elements of a tensor, the same ones, row-major, and takes its block; nothing is sent. On an
+/// axis where it is to be `Partial`, the first rank takes the value and the others zero. That all hold the same is compared only
+/// with SHARDWISE_CHECK=1: then, if they do not, all throw `std::invalid_argument`.
 template <class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
           class Problem = detail::layout_problem<Rank, MeshType, Placements...>>
 auto distribute(const MeshType& mesh, const Shape<Rank>& shape, const Values& elements_of_all) {
@@ -54,6 +55,13 @@ auto distribute(const MeshType& mesh, const Shape<Rank>& shape, const Values& el
     detail::fail({"distribute: ", values.size(), " values do not fill ", shape});
   }
   if (mesh.dry()) return x;
+  if (detail::checks_wanted()) {
+    detail::Fnv1a held;
+    held.add({reinterpret_cast<const char*>(values.data()), values.size_bytes()});
+    detail::check_same(MeshView(mesh),
+                       {{"", detail::text({shape})}, {"values of fingerprint", std::to_string(held.value)}},
+                       "distribute");
+  }
   if (adds_zeros(layout_of<Placements...>, mesh.coordinates())) {
     std::fill_n(x.writable().data, x.view().elements(), T(0));
   } else {

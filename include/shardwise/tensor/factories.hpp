@@ -35,6 +35,12 @@ using drawn_problem = std::conditional_t<std::is_integral_v<T>,
                                          layout_error<Reason::operation_needs_floating_point_numbers, Got<T>>,
                                          finished_problem<Rank, MeshType, Placements...>>;
 
+/// One tensor has one seed.
+template <class MeshType>
+constexpr void check_seed(const MeshType& mesh, std::uint64_t seed, const char* what) {
+  if (!mesh.dry()) check_same(MeshView(mesh), {{"seed", std::to_string(seed)}}, what);
+}
+
 }  // namespace detail
 
 /// A tensor whose elements are not yet written: for dry runs, which have none, and for what fills them at
@@ -103,12 +109,14 @@ constexpr void fill_uniform(const X& x, std::uint64_t seed, double low = 0, doub
   }
 }
 
-/// Normal numbers; the same global tensor on any mesh and in any layout.
+/// Normal numbers; the same global tensor on any mesh and in any layout. With SHARDWISE_CHECK=1 all ranks throw
+/// `std::invalid_argument` if they have different seeds.
 template <class T, class... Placements, class MeshType, int Rank,
           class Problem = detail::drawn_problem<T, Rank, MeshType, Placements...>>
 constexpr auto randn(const MeshType& mesh, const Shape<Rank>& shape, std::uint64_t seed, double mean = 0,
                      double deviation = 1) {
   auto x = empty<T, Placements...>(mesh, shape);
+  detail::check_seed(mesh, seed, "randn");
   fill_normal(x, seed, mean, deviation);
   return x;
 }
@@ -125,12 +133,13 @@ template <class T, class... Placements, class MeshType, int Rank,
           IllFormed Why = detail::drawn_problem<T, Rank, MeshType, Placements...>>
 Why randn(const MeshType&, const Index (&)[Rank], std::uint64_t, double = 0, double = 1);  // see Why
 
-/// Uniform numbers in [low, high); the same global tensor on any mesh and in any layout.
+/// Uniform numbers in [low, high); the same global tensor on any mesh and in any layout. Seeds as for `randn`.
 template <class T, class... Placements, class MeshType, int Rank,
           class Problem = detail::drawn_problem<T, Rank, MeshType, Placements...>>
 constexpr auto uniform(const MeshType& mesh, const Shape<Rank>& shape, std::uint64_t seed, double low = 0,
                        double high = 1) {
   auto x = empty<T, Placements...>(mesh, shape);
+  detail::check_seed(mesh, seed, "uniform");
   fill_uniform(x, seed, low, high);
   return x;
 }

@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// What ranks must have alike, and compare where they are asked to.
+
+#include <doctest/doctest.h>
+#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/nn/mlp.hpp>
+#include <shardwise/tensor/distribute.hpp>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace shardwise::testing::checked {
+namespace sw = shardwise;
+using sw::Replicate;
+using sw::Shard;
+using Mesh = sw::Mesh<sw::tp>;
+
+namespace {
+
+/// Before the library reads it.
+[[maybe_unused]] const int asked = ::setenv("SHARDWISE_CHECK", "1", 1);
+
+/// What all ranks are told if the last does as it should not.
+template <class F>
+std::string told(const Mesh& mesh, F f) {
+  try {
+    f(mesh.size() > 1 && mesh.rank() == mesh.size() - 1);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("ranks that begin with other seeds, or other values, are told") {
+  const Mesh mesh(sw::world(), {sw::any});
+  const auto expected = [&](const std::string& what, const std::string& last, const std::string& first) {
+    if (mesh.size() == 1) return std::string();
+    return what + ": rank " + std::to_string(mesh.size() - 1) + ": " + last + ", rank 0: " + first;
+  };
+
+  sw::Mlp<Mesh> mlp(mesh, 4, 8);
+  CHECK(told(mesh, [&](bool last) { sw::initialize(mlp, last ? 8 : 7); }) ==
+        expected("initialize", "seed 8", "seed 7"));
+  CHECK(told(mesh, [&](bool last) { sw::randn<float, Replicate>(mesh, {3}, last ? 2 : 1); }) ==
+        expected("randn", "seed 2", "seed 1"));
+  CHECK(told(mesh, [&](bool last) { sw::uniform<float, Shard<0>>(mesh, {3}, last ? 2 : 1); }) ==
+        expected("uniform", "seed 2", "seed 1"));
+
+  const auto rows = [&](sw::Index count) { return std::vector<float>(static_cast<std::size_t>(2 * count)); };
+  CHECK(told(mesh, [&](bool last) {
+          sw::distribute<Shard<0>>(mesh, {last ? 3 : 4, 2}, rows(last ? 3 : 4));
+        }) == expected("distribute", "[3 x 2]", "[4 x 2]"));
+  const std::string values = told(mesh, [&](bool last) {
+    std::vector<float> here = rows(4);
+    here[7] = last ? 1 : 0;
+    sw::distribute<Replicate>(mesh, {4, 2}, here);
+  });
+  const auto other = values.find("values of fingerprint "),
+             first = values.find("rank 0: values of fingerprint ");
+  CHECK((values.find(expected("distribute", "", "").substr(0, 18)) == 0 && other < first &&
+         first < values.size()) == (mesh.size() > 1));
+
+  const auto same = [&](bool) {
+    sw::initialize(mlp, 1);
+    sw::distribute<Shard<0>>(mesh, {4, 2}, rows(4));
+    sw::randn<float, Replicate>(mesh, {3}, 1);
+  };
+  CHECK(told(mesh, same) == "");
+}
+
+}  // namespace shardwise::testing::checked
