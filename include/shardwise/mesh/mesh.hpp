@@ -11,7 +11,6 @@
 /// ```
 
 #include <shardwise/mesh/communication_plan.hpp>
-#include <shardwise/mesh/host.hpp>
 #include <shardwise/mesh/mesh_state.hpp>
 #include <shardwise/mesh/same_on_all_ranks.hpp>
 
@@ -48,12 +47,6 @@ MeshSizes fitted(const Communicator& ranks, std::span<const char* const> names, 
   }
   if (open >= 0) sizes[open] = ranks.size() / static_cast<int>(product);
   return sizes;
-}
-
-/// `require_same` for the ranks of a real mesh, if ranks are to be compared; else nothing is sent.
-template <class = void>
-void check_same(const MeshView& mesh, std::initializer_list<NamedText> mine, std::string_view what) {
-  if (checks_wanted()) require_same(mesh.communicator((1u << mesh.axes()) - 1), mine, what);
 }
 
 /// A dry mesh that is a job.

@@ -12,6 +12,8 @@
 
 #include <shardwise/layout/hash.hpp>
 #include <shardwise/mesh/gather.hpp>
+#include <shardwise/mesh/host.hpp>
+#include <shardwise/mesh/mesh_state.hpp>
 #include <shardwise/version.hpp>
 
 namespace shardwise {
@@ -87,6 +89,16 @@ inline void require_same(const Communicator& ranks, std::initializer_list<NamedT
                          std::string_view what) {
   require_same(ranks, std::span(mine.begin(), mine.size()), what);
 }
+
+namespace detail {
+
+/// The same for the ranks of a real mesh, if ranks are to be compared; else nothing is sent.
+template <class = void>
+void check_same(const MeshView& mesh, std::initializer_list<NamedText> mine, std::string_view what) {
+  if (checks_wanted()) require_same(mesh.communicator((1u << mesh.axes()) - 1), mine, what);
+}
+
+}  // namespace detail
 
 /// The same of programs: their names, the library's version that they were compiled with, and their arguments, each with
 /// what follows it up to the next that begins with "--". Let it be the first that a program does: before it reads its

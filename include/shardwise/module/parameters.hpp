@@ -3,12 +3,13 @@
 #pragma once
 
 /// @file
-/// The parameters of a module, by its `visit(f)`, which calls f(name, child) for each parameter, submodule, or vector
-/// of submodules. On it rest initialisation, optimizers, weights and checkpoints.
+/// The parameters of a module, by its `visit(f)`, which calls f(name, child) for each parameter or submodule, and a vector
+/// or an optional of them. On it rest initialisation, optimizers, weights and checkpoints.
 
 #include <set>
 
 #include <shardwise/layout/hash.hpp>
+#include <shardwise/mesh/same_on_all_ranks.hpp>
 #include <shardwise/module/parameter.hpp>
 
 namespace shardwise {
@@ -26,7 +27,8 @@ namespace detail {
 template <class M>
 struct VisitProblem {
   static constexpr auto type_of() {
-    if constexpr (is_parameter<M> || requires(M & list) { list.begin(); }) {
+    if constexpr (
+        is_parameter<M> || requires(M & list) { list.begin(); } || requires(M & m) { m.has_value(); }) {
       return TypeIs<void>{};
     } else if constexpr (std::is_const_v<M>) {
       return Refused<Reason::const_model_cannot_change, Got<M>>{};
@@ -110,6 +112,8 @@ struct ModuleWalk {
         enter(each, &element);
         ++element.number;
       }
+    } else if constexpr (requires { module.has_value(); }) {
+      if (module) enter(*module, here);
     } else if constexpr (!is_parameter<M>) {
       const ModuleWalk below{visitor, here};
       constexpr bool has_visit = requires { module.visit(below); };

@@ -13,6 +13,7 @@
 
 #include <shardwise/kernel/random.hpp>
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/mesh/same_on_all_ranks.hpp>
 #include <shardwise/tensor/redistribute.hpp>
 
 namespace shardwise {
