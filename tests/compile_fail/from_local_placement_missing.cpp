@@ -10,10 +10,10 @@ using namespace shardwise;
 
 #ifdef SHOULD_FAIL
 auto joined(const Mesh<dp, tp>& mesh, const Eigen::MatrixXf& block) {
-  return from_local<Shard<0>>(mesh, {64, 32}, block);
+  return from_local<Shard<0>>(mesh, block);
 }
 #else
 auto joined(const Mesh<dp, tp>& mesh, const Eigen::MatrixXf& block) {
-  return from_local<Shard<0>, Replicate>(mesh, {64, 32}, block);
+  return from_local<Shard<0>, Replicate>(mesh, block);
 }
 #endif

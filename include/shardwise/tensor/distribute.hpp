@@ -25,12 +25,6 @@ namespace detail {
 template <class Derived>
 inline constexpr int eigen_rank = Derived::IsVectorAtCompileTime ? 1 : 2;
 
-/// The same for one whose `Rank` is given beside an Eigen matrix or vector.
-template <int Rank, class Derived, class MeshType, class... Placements>
-using local_problem =
-    std::conditional_t<Rank == eigen_rank<Derived>, layout_problem<Rank, MeshType, Placements...>,
-                       layout_error<Reason::operands_do_not_fit_in_rank, Got<Derived>>>;
-
 template <class Derived>
 Shape<eigen_rank<Derived>> eigen_shape(const Eigen::MatrixBase<Derived>& matrix) {
   if constexpr (eigen_rank<Derived> == 1) {
@@ -176,25 +170,6 @@ auto from_local(const MeshType& mesh, const Eigen::MatrixBase<Derived>& block) {
 template <class... Placements, class MeshType, class Derived,
           IllFormed Why = detail::layout_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
 Why from_local(const MeshType&, const Eigen::MatrixBase<Derived>&);  // see Why
-/// The same, and the blocks must make a tensor of just this shape.
-template <class... Placements, class MeshType, class Derived, int Rank>
-  requires(Rank == detail::eigen_rank<Derived>)
-auto from_local(const MeshType& mesh, const Shape<Rank>& shape, const Eigen::MatrixBase<Derived>& block) {
-  auto x = from_local<Placements...>(mesh, block);
-  if (x.shape() != shape) {
-    detail::fail({"from_local: the blocks add up to ", x.shape(), " where ", shape, " is expected"});
-  }
-  return x;
-}
-template <class... Placements, class MeshType, class Derived, int Rank,
-          class Problem = detail::local_problem<Rank, Derived, MeshType, Placements...>>
-auto from_local(const MeshType& mesh, const Index (&shape)[Rank], const Eigen::MatrixBase<Derived>& block) {
-  return from_local<Placements...>(mesh, to_array(shape), block);
-}
-template <class... Placements, class MeshType, class Derived, int Rank,
-          IllFormed Why = detail::local_problem<Rank, Derived, MeshType, Placements...>>
-Why from_local(const MeshType&, const Index (&)[Rank], const Eigen::MatrixBase<Derived>&);  // see Why
-
 /// The whole tensor on every rank, as an Eigen vector (rank 1) or a row-major matrix whose columns are the
 /// last dimension. Collective; finishes pending reductions.
 template <TensorType X>
