@@ -56,8 +56,8 @@ class Exchange {
       event_ =
           recorder->communicate(way_.kind, mesh_.recorded(way_.axes), elements_ * size_of(type_), background);
     }
-    make_room(elements_);
-    if (!mesh_.dry()) communicate(elements_, background);
+    make_room();
+    if (!mesh_.dry()) communicate(background);
     if (recorder && recorder->logs()) recorder->started(!request_ || request_->test());
   }
   /// Waits, unpacks, and lets go of all blocks.
@@ -162,27 +162,27 @@ class Exchange {
   }
 
   /// Packs what goes out; makes room for what comes in.
-  constexpr void make_room(Index count) {
+  constexpr void make_room() {
     switch (way_.kind) {
       case Collective::all_reduce:
-        if (copies()) packed_ = allocate(count);
+        if (copies()) packed_ = allocate(elements_);
         if (copies() && !mesh_.dry()) pack_for(self(), data(packed_));
         return;
       case Collective::all_gather:
-        if (unpacks()) landed_ = allocate(count);
+        if (unpacks()) landed_ = allocate(elements_);
         return;
       case Collective::reduce_scatter:
-        pack(count);
+        pack();
         if (copies()) landed_ = allocate(own_elements());
         return;
       default:
-        pack(count);
+        pack();
         if (unpacks()) landed_ = allocate(own_elements());
     }
   }
-  constexpr void pack(Index count) {
+  constexpr void pack() {
     if (!packs()) return;
-    packed_ = allocate(count);
+    packed_ = allocate(elements_);
     if (!mesh_.dry()) {
       char* place = data(packed_);
       for (int member = 0; member < members(); ++member) place = pack_for(member, place);
@@ -232,7 +232,7 @@ class Exchange {
     return all;
   }
   template <class = void>
-  [[gnu::noinline]] void communicate(Index count, bool background) {
+  [[gnu::noinline]] void communicate(bool background) {
     const Communicator& group = mesh_.communicator(way_.axes);
     const Moved& first = moved_.front();
     const char* in = data(packed_ ? packed_ : first.in);
@@ -241,8 +241,8 @@ class Exchange {
                                                                       : first.out);
     switch (way_.kind) {
       case Collective::all_reduce:
-        if (background) return keep(group.all_reduce_async(in, out, count, type_, way_.op));
-        return group.all_reduce(in, out, count, type_, way_.op);
+        if (background) return keep(group.all_reduce_async(in, out, elements_, type_, way_.op));
+        return group.all_reduce(in, out, elements_, type_, way_.op);
       case Collective::all_gather: {
         const std::vector<Index> arriving = counts(false), offsets = offsets_of(arriving);
         if (copies()) {  // the parts of this rank are packed where they go
