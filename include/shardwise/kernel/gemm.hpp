@@ -10,7 +10,7 @@
 ///
 /// The work is done by oneDNN if SHARDWISE_GEMM_ONEDNN is defined (float; double by Eigen then, unless
 /// SHARDWISE_GEMM_BLAS is defined too), by a BLAS if SHARDWISE_GEMM_BLAS is, else by Eigen. Products of a row or with
-/// a column, which are bound by memory (decoding a token is made of these), are always Eigen's. Those of bfloat16 are
+/// a column, which are bound by memory (decoding a token is made of these), are always Eigen's, of float and double. Those of bfloat16 are
 /// oneDNN's where the processor has instructions for them; elsewhere they become float here, which takes longer than
 /// float itself.
 
