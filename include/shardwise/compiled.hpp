@@ -87,7 +87,7 @@ SHARDWISE_EXTERN template void Communicator::run<void>(detail::Call) const;
 SHARDWISE_EXTERN template Request Communicator::begin<void>(detail::Call) const;
 SHARDWISE_EXTERN template Communicator detail::MeshState::make_group<void>(AxisSet) const;
 SHARDWISE_EXTERN template Communicator detail::MeshState::among<void>(const std::vector<int>&);
-SHARDWISE_EXTERN template void detail::Exchange::communicate<void>(Index, bool);
+SHARDWISE_EXTERN template void detail::Exchange::communicate<void>(bool);
 SHARDWISE_EXTERN template detail::MeshState::MeshState(const Communicator&, const MeshPlace&,
                                                        RealRanks::NameOf, const Shared<MeshState>&);
 SHARDWISE_EXTERN template MeshHandle detail::MeshState::part<void>(const RankGrid&, RealRanks::NameOf);

@@ -37,7 +37,7 @@ std::string told(const Mesh& mesh, F f) {
 
 }  // namespace
 
-TEST_CASE("ranks that begin with other seeds, or other values, are told") {
+TEST_CASE("ranks that begin with other seeds, or other values, are told" * doctest::test_suite("MPI")) {
   const Mesh mesh(sw::world(), {sw::any});
   const auto expected = [&](const std::string& what, const std::string& last, const std::string& first) {
     if (mesh.size() == 1) return std::string();

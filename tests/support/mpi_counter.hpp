@@ -26,7 +26,7 @@
 #include <string>
 #include <vector>
 
-#include <shardwise/mesh/checked_transport.hpp>
+#include <shardwise/mesh/communicator.hpp>
 
 namespace mpi_counter {
 
@@ -105,7 +105,7 @@ inline std::array<std::atomic<std::ptrdiff_t>, 64> sent_to{};
 /// What was called since the last `reset`.
 inline const Counts& counts() { return seen; }
 /// Whether what MPI sees is what a program asks for: a simulation calls nothing of it, checks call more.
-inline bool counting() { return shardwise::detail::mpi_initialized() && !shardwise::detail::checks_wanted(); }
+inline bool counting() { return shardwise::detail::mpi_initialized() && !shardwise::world().checks(); }
 
 inline void note(Tally& tally, std::ptrdiff_t bytes) {
   ++tally.calls;

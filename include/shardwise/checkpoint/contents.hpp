@@ -32,7 +32,7 @@ class CheckpointContents {
   /// several parts have is saved from the one that begins with the lowest rank, and loaded in all.
   template <class MeshType>
   explicit CheckpointContents(const MeshType& mesh)
-      : ranks_(detail::all_ranks_of(MeshView(mesh))), place_(mesh.place()), job_(MeshView(mesh).job()) {
+      : ranks_(mesh.communicator()), place_(mesh.place()), job_(MeshView(mesh).job()) {
     for (int axis = 0; axis < MeshType::axes; ++axis) {
       named_sizes_.emplace_back(MeshType::AxesOf::names[axis], mesh.sizes()[axis]);
     }

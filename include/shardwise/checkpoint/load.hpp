@@ -47,7 +47,7 @@ struct WantedRows {
 /// Carries rows of tensors on one mesh from the files to the blocks of all its ranks. Collective.
 inline void exchange_rows(const std::vector<WantedRows>& slab, CheckpointReader& reader, Problems& problems) {
   const MeshView& mesh = slab.front().tensor.block->tensor.mesh;
-  const Communicator& ranks = all_ranks_of(mesh);
+  const Communicator& ranks = mesh.communicator();
   Exchange all(mesh, DataType::u8, {Collective::all_to_all, (1u << mesh.axes()) - 1});
   bool reads = true;
   for (std::size_t i = 0; i < slab.size(); ++i) {

@@ -100,7 +100,5 @@ struct MeshPlace {
 
   friend constexpr bool operator==(const MeshPlace&, const MeshPlace&) = default;
 };
-/// Of a mesh that is none.
-inline constexpr MeshPlace nowhere{};
 
 }  // namespace shardwise

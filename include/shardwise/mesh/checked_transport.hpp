@@ -12,6 +12,12 @@
 
 namespace shardwise::detail {
 
+/// Whether this rank wants collectives to be checked.
+inline bool checks_wanted() {
+  static const bool wanted = environment_says("SHARDWISE_CHECK", "1", "0");
+  return wanted;
+}
+
 class CheckedTransport final : public Transport {
  public:
   explicit CheckedTransport(std::shared_ptr<Transport> checked)
@@ -19,6 +25,7 @@ class CheckedTransport final : public Transport {
 
   const char* name() const noexcept override { return checked_->name(); }
   MPI_Comm native() const noexcept override { return checked_->native(); }
+  bool checks() const noexcept override { return true; }
   std::shared_ptr<Transport> subgroup(std::span<const int> ranks, Hosts on) override {
     return std::make_shared<CheckedTransport>(checked_->subgroup(ranks, std::move(on)));
   }

@@ -87,6 +87,8 @@ class Communicator {
   /// MPI's own handle, for collectives that are not here: messages on it are the library's. It stays ours. MPI_COMM_NULL in
   /// a simulation.
   MPI_Comm native() const noexcept { return transport_->native(); }
+  /// Whether ranks are compared before each collective, as a rank that has SHARDWISE_CHECK=1 asks all to be.
+  bool checks() const noexcept { return transport_->checks(); }
   /// Whether they are handles to one communicator.
   friend bool operator==(const Communicator& a, const Communicator& b) {
     return a.transport_ == b.transport_;

@@ -28,12 +28,6 @@ inline bool environment_says(const char* variable, std::string_view yes, std::st
   return word == yes;
 }
 
-/// Whether ranks are to be compared before they go on: their collectives, and what they must have alike.
-inline bool checks_wanted() {
-  static const bool wanted = environment_says("SHARDWISE_CHECK", "1", "0");
-  return wanted;
-}
-
 /// Whether all ranks of a communicator share a host, that is, memory, and all of them want to. Collective.
 inline bool on_one_host(MPI_Comm comm) {
   static const bool wanted = !environment_says("SHARDWISE_TRANSPORT", "mpi", "node");

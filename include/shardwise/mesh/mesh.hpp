@@ -124,11 +124,11 @@ class Mesh {
     return changed;
   }
 
-  /// The ranks that differ from this one along the given axes only. Throws `std::logic_error` on a dry mesh.
+  /// All ranks; or those that differ from this one along the given axes only. Throws `std::logic_error` on a dry mesh.
+  const Communicator& communicator() const { return communicator((1u << axes) - 1); }
   template <class... Some>
-  const Communicator& communicator() const {
-    return communicator(((1u << index<Some>()) | ...));
-  }
+    requires(sizeof...(Some) > 0)
+  const Communicator& communicator() const { return communicator(((1u << index<Some>()) | ...)); }
   /// The same for a set of axes. A joint communicator is made when a plan first needs it: collective over its
   /// members then.
   const Communicator& communicator(AxisSet set) const { return state_->communicator(set); }

@@ -163,16 +163,19 @@ class MeshView {
   }
   /// The ranks that differ from this one along the given axes only; of a real mesh.
   const Communicator& communicator(AxisSet set) const { return state_->communicator(set); }
+  /// All its ranks.
+  const Communicator& communicator() const { return communicator((1u << axes()) - 1); }
 
   /// Reduces numbers, in place, over some of its axes, those of several ranks; on a dry mesh that is only counted. Collective.
   constexpr void all_reduce(void* numbers, Index count, DataType type, ReduceOp op,
                             AxisSet over = ~0u) const {
-    const AxisSet many = over & axes_where(axes(), [&](int axis) { return sizes()[axis] > 1; });
-    if (many == 0) return;
-    if (Recorder* to = recorder()) {
-      to->communicate(Collective::all_reduce, recorded(many), count * size_of(type));
-    }
-    if (!dry()) communicator(many).all_reduce(numbers, numbers, count, type, op);
+    reduce(over, count * size_of(type),
+           [&](const Communicator& ranks) { ranks.all_reduce(numbers, numbers, count, type, op); });
+  }
+  template <Reducible M>
+  constexpr void all_reduce(M* structs, Index count, AxisSet over) const {
+    reduce(over, count * static_cast<Index>(sizeof(M)),
+           [&](const Communicator& ranks) { ranks.all_reduce(structs, structs, count); });
   }
   constexpr const MeshPlace& place() const { return state_->place; }
   /// This rank's number in the job.
@@ -193,6 +196,15 @@ class MeshView {
   friend constexpr bool operator==(const MeshView&, const MeshView&) = default;
 
  private:
+  /// call(those ranks), counted, over some axes of several ranks; no axes, no call.
+  template <class F>
+  constexpr void reduce(AxisSet over, Index bytes, F call) const {
+    const AxisSet many = over & axes_where(axes(), [&](int axis) { return sizes()[axis] > 1; });
+    if (many == 0) return;
+    if (Recorder* to = recorder()) to->communicate(Collective::all_reduce, recorded(many), bytes);
+    if (!dry()) call(communicator(many));
+  }
+
   detail::MeshState* state_ = nullptr;
 };
 

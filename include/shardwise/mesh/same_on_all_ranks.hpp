@@ -12,8 +12,6 @@
 
 #include <shardwise/layout/hash.hpp>
 #include <shardwise/mesh/gather.hpp>
-#include <shardwise/mesh/host.hpp>
-#include <shardwise/mesh/mesh_state.hpp>
 #include <shardwise/version.hpp>
 
 namespace shardwise {
@@ -92,10 +90,10 @@ inline void require_same(const Communicator& ranks, std::initializer_list<NamedT
 
 namespace detail {
 
-/// The same for the ranks of a real mesh, if ranks are to be compared; else nothing is sent.
+/// The same, if their collectives are compared; else nothing is sent.
 template <class = void>
-void check_same(const MeshView& mesh, std::initializer_list<NamedText> mine, std::string_view what) {
-  if (checks_wanted()) require_same(mesh.communicator((1u << mesh.axes()) - 1), mine, what);
+void check_same(const Communicator& ranks, std::initializer_list<NamedText> mine, std::string_view what) {
+  if (ranks.checks()) require_same(ranks, mine, what);
 }
 
 }  // namespace detail

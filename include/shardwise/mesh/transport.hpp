@@ -106,6 +106,8 @@ class Transport {
   virtual const char* name() const noexcept = 0;
   /// MPI's own handle, if it has one.
   virtual MPI_Comm native() const noexcept { return MPI_COMM_NULL; }
+  /// Whether ranks tell each other what they do before they do it.
+  virtual bool checks() const noexcept { return false; }
 
   /// Returns when this rank's part is done.
   virtual void run(const Call& call) = 0;

@@ -76,17 +76,6 @@ constexpr AxisSet sharding_axes(const typename X::MeshOf& mesh, bool classes) {
   });
 }
 
-/// Reduces in place over the ranks along `axes`; no axes, no call.
-template <Reducible M, class MeshType>
-constexpr void all_reduce_over(const MeshType& mesh, AxisSet axes, M* terms, Index count) {
-  if (axes == 0) return;
-  if (auto* recorder = mesh.recorder()) {
-    recorder->communicate(Collective::all_reduce, MeshView(mesh).recorded(axes),
-                          count * static_cast<Index>(sizeof(M)));
-  }
-  if (!mesh.dry()) mesh.communicator(axes).all_reduce(terms, terms, count);
-}
-
 /// Without a value: the loss of the rows that have these targets, or the losses.
 template <TensorType Y, TensorType Targets>
 constexpr Y empty_loss(const Targets& targets) {
@@ -103,7 +92,7 @@ constexpr double write_loss(Y& y, const Targets& targets, const Terms* of_rows,
                             const kernel::TargetDistribution& expected, Reduction reduction) {
   LossOfRows loss;
   if (!y.mesh().dry()) loss = loss_of_rows(targets.view(), of_rows, expected);
-  all_reduce_over(y.mesh(), sharding_axes<Logits>(y.mesh(), false), &loss, 1);
+  MeshView(y.mesh()).all_reduce(&loss, 1, sharding_axes<Logits>(y.mesh(), false));
   double rows = 1;
   if (!y.mesh().dry()) {
     using C = typename Y::Element;
@@ -210,7 +199,7 @@ class CrossEntropy {
       kernel::row_terms(block.rows(), block.columns(), block.begin.back(), block.data, targets.data(),
                         of_rows, expected);
     }
-    detail::all_reduce_over(mesh, detail::sharding_axes<tensor_of<X>>(mesh, true), of_rows, block.rows());
+    MeshView(mesh).all_reduce(of_rows, block.rows(), detail::sharding_axes<tensor_of<X>>(mesh, true));
     const double rows =
         detail::write_loss<OfEachRow, tensor_of<X>>(y, targets, of_rows, expected, options_.reduction);
     return on_common_tape(
@@ -267,12 +256,10 @@ double loss_divisor(const CrossEntropyOptions& options, const Targets& targets) 
       weights.empty() ? std::numeric_limits<Index>::max() : static_cast<Index>(weights.size());
   const kernel::TargetDistribution expected{classes, 0, options.ignore_index,
                                             weights.empty() ? nullptr : weights.data()};
-  const auto& mesh = targets.mesh();
-  const AxisSet rows = axes_where(Targets::layout.axes, [&](int axis) {
-    return mesh.sizes()[axis] > 1 && Targets::layout[axis].is_shard();
-  });
+  const AxisSet rows =
+      axes_where(Targets::layout.axes, [](int axis) { return Targets::layout[axis].is_shard(); });
   detail::LossOfRows loss = detail::counted_of_rows(targets.view(), expected);
-  detail::all_reduce_over(mesh, rows, &loss, 1);
+  MeshView(targets.mesh()).all_reduce(&loss, 1, rows);
   detail::check_targets(loss, targets.shape(), classes);
   return loss.counted;
 }

@@ -152,12 +152,12 @@ class LinearCrossEntropy {
           head.terms(first, count, logits, of_rows);
         }
         if (!at_once) return;
-        detail::all_reduce_over(mesh, over_classes, of_rows ? of_rows + first : nullptr, count);
+        MeshView(mesh).all_reduce(of_rows ? of_rows + first : nullptr, count, over_classes);
         if (!mesh.dry()) head.pull_back(first, count, logits, of_rows, 1 / all_rows);
       });
       if (!mesh.dry()) head.round_sum();
     }
-    if (!at_once) detail::all_reduce_over(mesh, over_classes, of_rows, head.rows());
+    if (!at_once) MeshView(mesh).all_reduce(of_rows, head.rows(), over_classes);
     const double rows =
         detail::write_loss<OfEachRow, Logits>(y, targets, of_rows, head.expected, options_.reduction);
 

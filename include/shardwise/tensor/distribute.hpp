@@ -49,12 +49,12 @@ auto distribute(const MeshType& mesh, const Shape<Rank>& shape, const Values& el
     detail::fail({"distribute: ", values.size(), " values do not fill ", shape});
   }
   if (mesh.dry()) return x;
-  if (detail::checks_wanted()) {
+  if (mesh.communicator().checks()) {
     detail::Fnv1a held;
     held.add({reinterpret_cast<const char*>(values.data()), values.size_bytes()});
-    detail::check_same(MeshView(mesh),
-                       {{"", detail::text({shape})}, {"values of fingerprint", std::to_string(held.value)}},
-                       "distribute");
+    require_same(mesh.communicator(),
+                 {{"", detail::text({shape})}, {"values of fingerprint", std::to_string(held.value)}},
+                 "distribute");
   }
   if (adds_zeros(layout_of<Placements...>, mesh.coordinates())) {
     std::fill_n(x.writable().data, x.view().elements(), T(0));
@@ -82,8 +82,7 @@ template <class... Placements, class MeshType, class Derived,
 auto distribute(const MeshType& mesh, const Eigen::MatrixBase<Derived>& matrix) {
   using T = typename Derived::Scalar;
   if (!mesh.dry()) {
-    require_same(mesh.communicator((1u << MeshType::axes) - 1),
-                 {{"", detail::text({Shape<2>{matrix.rows(), matrix.cols()}})}}, "distribute");
+    require_same(mesh.communicator(), {{"", detail::text({detail::eigen_shape(matrix)})}}, "distribute");
   }
   const RowMajorMatrix<T> rows = matrix;
   const std::span<const T> values(rows.data(), static_cast<std::size_t>(rows.size()));
@@ -113,7 +112,7 @@ auto from_local(const MeshType& mesh, const Shape<Rank>& local_shape, const Valu
   if (alike != 0) held.add(bytes);
   mine.push_back(std::bit_cast<Index>(held.value));
   const std::size_t numbers = mine.size();
-  const std::vector<Index> all = detail::gather(mesh.communicator(every_axis), mine);
+  const std::vector<Index> all = detail::gather(mesh.communicator(), mine);
   auto block_of = [&](std::size_t rank) {
     Shape<Rank> size{};
     for (std::size_t dim = 0; dim < Rank; ++dim) size[dim] = all[rank * numbers + dim];
@@ -170,6 +169,7 @@ auto from_local(const MeshType& mesh, const Eigen::MatrixBase<Derived>& block) {
 template <class... Placements, class MeshType, class Derived,
           IllFormed Why = detail::layout_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
 Why from_local(const MeshType&, const Eigen::MatrixBase<Derived>&);  // see Why
+
 /// The whole tensor on every rank, as an Eigen vector (rank 1) or a row-major matrix whose columns are the
 /// last dimension. Collective; finishes pending reductions.
 template <TensorType X>

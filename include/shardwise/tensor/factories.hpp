@@ -39,7 +39,7 @@ using drawn_problem = std::conditional_t<std::is_integral_v<T>,
 /// One tensor has one seed.
 template <class MeshType>
 constexpr void check_seed(const MeshType& mesh, std::uint64_t seed, const char* what) {
-  if (!mesh.dry()) check_same(MeshView(mesh), {{"seed", std::to_string(seed)}}, what);
+  if (!mesh.dry()) check_same(mesh.communicator(), {{"seed", std::to_string(seed)}}, what);
 }
 
 }  // namespace detail

@@ -43,7 +43,7 @@ template <Communicable T, int Rank, class... Placements, class MeshType,
           class Problem = detail::finished_problem<static_cast<std::size_t>(Rank), MeshType, Placements...>>
 auto read_tensor(const MeshType& mesh, const std::filesystem::path& path, std::string_view name) {
   Tensor<T, Rank, MeshType, Placements...> x;
-  detail::together(detail::all_ranks_of(MeshView(mesh)), "read_tensor", [&] {
+  detail::together(mesh.communicator(), "read_tensor", [&] {
     const Weights weights(path);
     const StoredTensor& stored = weights.tensor(name);
     if (stored.shape.size() != static_cast<std::size_t>(Rank)) {

@@ -9,17 +9,12 @@
 
 namespace shardwise::detail {
 
-/// Throws `std::logic_error` for a dry mesh.
-inline const Communicator& all_ranks_of(const MeshView& mesh) {
-  return mesh.communicator((1u << mesh.axes()) - 1);
-}
-
 /// The ranks among which parameters lie. Throws `std::invalid_argument` if there are none, or on several meshes.
 inline Communicator ranks_of_parameters(const std::vector<NamedParameter>& parameters) {
   if (parameters.empty()) throw std::invalid_argument("the module has no parameters");
-  const Communicator& ranks = all_ranks_of(parameters.front().cell->stored.mesh);
+  const Communicator& ranks = parameters.front().cell->stored.mesh.communicator();
   for (const NamedParameter& parameter : parameters) {
-    if (all_ranks_of(parameter.cell->stored.mesh) != ranks) {
+    if (parameter.cell->stored.mesh.communicator() != ranks) {
       throw std::invalid_argument("the parameters of the module lie among different ranks");
     }
   }

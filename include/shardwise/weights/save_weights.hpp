@@ -47,8 +47,7 @@ class NamedTensor {
  public:
   template <TensorType X, class Problem = detail::writing_problem<X>>
   NamedTensor(std::string name, const X& x)
-      : tensor_(detail::written(std::move(name), detail::AnyTensor(x))),
-        ranks_(detail::all_ranks_of(MeshView(x.mesh()))) {}
+      : tensor_(detail::written(std::move(name), detail::AnyTensor(x))), ranks_(x.mesh().communicator()) {}
   template <TensorType X, IllFormed Why = detail::writing_problem<X>>
   NamedTensor(std::string, const X&) = delete;  // see Why
 

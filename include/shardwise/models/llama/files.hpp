@@ -80,7 +80,7 @@ Index load_llama(Llama<MeshType, PlanType, T>& model, const std::filesystem::pat
 template <class Job, class MeshType, class PlanType, class T>
 Index load_llama(const Job& job, Stages<Llama<MeshType, PlanType, T>>& stages,
                  const std::filesystem::path& path) {
-  return detail::load_llama(detail::all_ranks_of(MeshView(job)), stages, stages.front().config(), path);
+  return detail::load_llama(job.communicator(), stages, stages.front().config(), path);
 }
 
 namespace detail {
@@ -144,8 +144,8 @@ template <class Job, class MeshType, class PlanType, class T>
 Index save_llama(const Job& job, Stages<Llama<MeshType, PlanType, T>>& stages,
                  const std::filesystem::path& folder, const SaveOptions& options = {},
                  const LlamaTokens& tokens = {}) {
-  return detail::save_llama<T>(detail::all_ranks_of(MeshView(job)), stages, stages.front().config(), folder,
-                               options, tokens, detail::Writers::each_its_part);
+  return detail::save_llama<T>(job.communicator(), stages, stages.front().config(), folder, options, tokens,
+                               detail::Writers::each_its_part);
 }
 
 }  // namespace shardwise
