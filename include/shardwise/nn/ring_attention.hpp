@@ -22,10 +22,8 @@ struct Ring : PrepareModuleInput<Axis, Shard<1>, Shard<1>, Shard<1>> {
 
 namespace detail {
 
-template <class T, class DocumentsView, class Documents, TensorType Y, bool WantsQueries, bool WantsKeys>
+template <class T, class DocumentsView, class Documents, TensorType Y>
 struct RingPullback {
-  static constexpr bool wants_queries = WantsQueries, wants_keys = WantsKeys;
-
   RingPart<T, DocumentsView> part;
   [[no_unique_address]] Documents documents;  // that the part sees
   int axis;
@@ -139,9 +137,7 @@ class RingAttention : public Module<RingAttention<Axis>> {
     return on_common_tape(
         Y(mesh, q.shape(), std::move(o)),
         [&](Tape& tape, const Y& result, const auto& slot) {
-          using Pullback =
-              detail::RingPullback<T, View, decltype(kept(documents...)), Y, OperandTraits<Q>::tracked,
-                                   OperandTraits<K>::tracked || OperandTraits<V>::tracked>;
+          using Pullback = detail::RingPullback<T, View, decltype(kept(documents...)), Y>;
           auto pullback = Pullback{part,
                                    kept(documents...),
                                    axis,

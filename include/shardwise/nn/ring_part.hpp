@@ -172,24 +172,26 @@ class RingBackward {
         q_(q),
         result_(result),
         mesh_(mesh),
+        wants_queries_(given.q.slot),
+        wants_keys_(given.k.slot || given.v.slot),
         incoming_(mesh_, given.axis, data_type_of<T>()),
         onwards_(mesh_, given.axis, data_type_of<T>()),
         home_(mesh_, given.axis, data_type_of<T>()) {
-    if (Pullback::wants_queries) dq = allocate_buffer(mesh_, given.part.query_bytes());
+    if (wants_queries_) dq = allocate_buffer(mesh_, given.part.query_bytes());
     if (!mesh_.dry()) fill_zero(dq);
     // From the rank before, all else comes earlier: see `finish`.
-    if (Pullback::wants_keys && comes_home() && last_of_own() != steps().previous()) expect_home();
+    if (wants_keys_ && comes_home() && last_of_own() != steps().previous()) expect_home();
   }
 
   constexpr void expect(int step) {
-    if (!Pullback::wants_keys || step == 0) return;
+    if (!wants_keys_ || step == 0) return;
     sums_ = pair(step);
     incoming_.receive(sums_, steps().previous());
     incoming_.start();
   }
   constexpr void meet(int step, const BlockPair& keys) {
     BlockPair own = gradients(step, keys);
-    if (!Pullback::wants_keys) return;
+    if (!wants_keys_) return;
     if (step == 0) {
       sums_ = std::move(own);
       if (!comes_home()) own_ = sums_;
@@ -208,7 +210,7 @@ class RingBackward {
   }
   /// Returns the gradients of this rank's own keys and values.
   constexpr BlockPair finish() {
-    if (!Pullback::wants_keys) return {};
+    if (!wants_keys_) return {};
     if (comes_home() && !own_.first) expect_home();
     onwards_.finish();
     home_.finish();
@@ -235,9 +237,9 @@ class RingBackward {
   constexpr BlockPair gradients(int step, const BlockPair& keys) {
     const std::int64_t flops = given_.part.flops(step);
     if (flops == 0 && step > 0) return {};
-    BlockPair own = Pullback::wants_keys ? pair(step) : BlockPair();
+    BlockPair own = wants_keys_ ? pair(step) : BlockPair();
     if (Recorder* recorder = mesh_.recorder(); recorder && flops > 0) {
-      recorder->compute(flops / 2 * (2 + (Pullback::wants_queries ? 1 : 0) + (Pullback::wants_keys ? 2 : 0)));
+      recorder->compute(flops / 2 * (2 + (wants_queries_ ? 1 : 0) + (wants_keys_ ? 2 : 0)));
     }
     if (mesh_.dry()) return own;
     fill_zero(own.first);
@@ -267,6 +269,7 @@ class RingBackward {
   Buffer q_;
   BlockPair result_;
   MeshView mesh_;
+  bool wants_queries_, wants_keys_;
   BlockPair sums_, sent_, own_;
   RingMessages incoming_, onwards_, home_;  // which end before their blocks go
 };
