@@ -34,20 +34,15 @@ template <class PlanType>
 struct Run {
   explicit Run(const Mesh& m, const Options& options) : mesh(m), model(m, options.model), contents(m) {
     sw::initialize(model, 3);
-    inputs.emplace(random_ids(options, 7));
-    targets.emplace(random_ids(options, 8));
+    const auto ids = [&](std::uint64_t seed) {
+      return benchmarks::random_ids<Ids>(mesh, {options.batch, options.sequence}, options.model.vocabulary,
+                                         seed);
+    };
+    inputs.emplace(ids(7));
+    targets.emplace(ids(8));
     step();  // makes the optimizer's state
     contents.add("model", model);
     contents.add("optimizer", adamw, model);
-  }
-
-  Ids random_ids(const Options& options, std::uint64_t seed) const {
-    Ids ids(mesh, {options.batch, options.sequence});
-    for (std::int32_t& id : std::span(ids.writable().data, static_cast<std::size_t>(ids.view().elements()))) {
-      const double draw = sw::kernel::uniform(seed++, static_cast<std::uint64_t>(mesh.rank()));
-      id = static_cast<std::int32_t>(draw * static_cast<double>(options.model.vocabulary));
-    }
-    return ids;
   }
 
   void step() {

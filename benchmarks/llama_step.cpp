@@ -35,17 +35,6 @@ double peak_megabytes() {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
-Ids random_ids(const Mesh& mesh, const Options& options, std::uint64_t seed) {
-  Ids ids(mesh, {options.batch, options.sequence});
-  const sw::Index first = ids.box().begin[0] * options.sequence;
-  for (sw::Index i = 0; i < ids.view().elements(); ++i) {
-    ids.writable().data[i] =
-        static_cast<std::int32_t>(sw::kernel::uniform(seed, static_cast<std::uint64_t>(first + i)) *
-                                  static_cast<double>(options.model.vocabulary));
-  }
-  return ids;
-}
-
 template <class Plan, class T = float>
 void run(const Options& options) {
   const bool splits_model = options.mode == "tp";
@@ -63,7 +52,11 @@ void run(const Options& options) {
   sw::AdamW adamw({}, options.reduction);
   const sw::CrossEntropyLoss of_logits;
   const sw::LinearCrossEntropyLoss in_pieces, reduced_once({}, {.one_all_reduce = true});
-  const Ids inputs = random_ids(mesh, options, 7), targets = random_ids(mesh, options, 8);
+  const auto ids = [&](std::uint64_t seed) {
+    return benchmarks::random_ids<Ids>(mesh, {options.batch, options.sequence}, options.model.vocabulary,
+                                       seed);
+  };
+  const Ids inputs = ids(7), targets = ids(8);
   const auto loss_of = [&](sw::Tape& tape, const std::string& way) {
     if (way == "logits") return of_logits(model(tape.constant(inputs)), targets);
     return model(tape.constant(inputs), targets, way == "pieces" ? in_pieces : reduced_once);

@@ -27,17 +27,6 @@ struct Options {
   std::string schedule = "1f1b";
 };
 
-Ids random_ids(const Stage& mesh, const Options& options, std::uint64_t seed) {
-  Ids ids(mesh, {options.batch / options.micro_batches, options.sequence});
-  const sw::Index first = ids.box().begin[0] * options.sequence;
-  for (sw::Index i = 0; i < ids.view().elements(); ++i) {
-    ids.writable().data[i] =
-        static_cast<std::int32_t>(sw::kernel::uniform(seed, static_cast<std::uint64_t>(first + i)) *
-                                  static_cast<double>(options.model.vocabulary));
-  }
-  return ids;
-}
-
 void run(const Options& options) {
   const Job job(sw::world(), {options.pp, options.dp, options.tp});
   const sw::Pipeline pipeline(
@@ -54,6 +43,10 @@ void run(const Options& options) {
   const sw::LinearCrossEntropyLoss criterion;
   const Stage& mesh = pipeline.mesh();
   const sw::Shape<3> shape{options.batch / options.micro_batches, options.sequence, options.model.features};
+  const auto ids = [&](int number) {
+    return benchmarks::random_ids<Ids>(mesh, {shape[0], shape[1]}, options.model.vocabulary,
+                                       static_cast<std::uint64_t>(number));
+  };
 
   const int uncounted = 1;
   std::vector<double> seconds;
@@ -63,12 +56,10 @@ void run(const Options& options) {
     const double begin = MPI_Wtime();
     loss = pipeline.run(
         stages, shape,
-        [&](sw::Tape& tape, Part& part, int i) {
-          return part.begin(tape.constant(random_ids(mesh, options, 2 * static_cast<std::uint64_t>(i))));
-        },
+        [&](sw::Tape& tape, Part& part, int i) { return part.begin(tape.constant(ids(2 * i))); },
         [](Part& part, const auto& x) { return part.middle(x); },
         [&](Part& part, const auto& x, int i) {
-          const auto targets = random_ids(mesh, options, 2 * static_cast<std::uint64_t>(i) + 1);
+          const auto targets = ids(2 * i + 1);
           return sw::scale(part.end(x, targets, criterion), 1. / options.micro_batches);
         });
     adamw.step(stages);

@@ -47,6 +47,19 @@ inline void add_sizes(CLI::App& app, sw::LlamaConfig& model) {
   add("--hidden", model.hidden, "features within the MLPs");
 }
 
+/// Tokens below `vocabulary`, the same on any mesh.
+template <class Ids>
+Ids random_ids(const typename Ids::MeshOf& mesh, const sw::Shape<2>& shape, sw::Index vocabulary,
+               std::uint64_t seed) {
+  Ids ids(mesh, shape);
+  const sw::Index first = ids.box().begin[0] * shape[1];
+  for (sw::Index i = 0; i < ids.view().elements(); ++i) {
+    ids.writable().data[i] = static_cast<std::int32_t>(
+        sw::kernel::uniform(seed, static_cast<std::uint64_t>(first + i)) * static_cast<double>(vocabulary));
+  }
+  return ids;
+}
+
 /// What Linux says of this process' memory, such as "VmHWM:", the most that was resident.
 inline double status_megabytes(std::string_view name) {
   std::ifstream status("/proc/self/status");

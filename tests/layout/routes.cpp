@@ -11,20 +11,12 @@
 #include <string>
 #include <utility>
 
+#include <shardwise/layout/layout_text.hpp>
+
 #include "../static/examine.hpp"
 
 namespace shardwise::testing {
 namespace {
-
-std::string text(const Layout& layout) {
-  std::string result = "[";
-  for (int axis = 0; axis < layout.axes; ++axis) {
-    constexpr const char* others[] = {"R", "Reduced", "P", "Pmax", "Pmin"};
-    Placement p = layout[axis];
-    result += (axis > 0 ? ", " : "") + (p.is_shard() ? "S" + std::to_string(p.dim()) : others[-1 - p.code]);
-  }
-  return result + "]";
-}
 
 template <int Axes, std::size_t Ranks, int Rank, std::size_t Capacity>
 void check_all_routes(const MeshSizes& sizes, const Shape<Rank>& shape,
@@ -35,8 +27,8 @@ void check_all_routes(const MeshSizes& sizes, const Shape<Rank>& shape,
   auto found = std::make_unique<Findings<Capacity>>(examine(layouts, Rank, scene));
   CHECK(found->all_right());
   if (found->wrong_from >= 0) {
-    FAIL_CHECK(text(layouts[static_cast<std::size_t>(found->wrong_from)]), " -> ",
-               text(layouts[static_cast<std::size_t>(found->wrong_to)]));
+    FAIL_CHECK(detail::text_of(layouts[static_cast<std::size_t>(found->wrong_from)]), " -> ",
+               detail::text_of(layouts[static_cast<std::size_t>(found->wrong_to)]));
   }
   CHECK(no_cheaper_detour(*found));
 }
@@ -97,8 +89,8 @@ TEST_CASE("four axes, a matrix") {
   };
   for (const auto& ends : cases) {
     const Layout &from = ends.first, &to = ends.second;
-    CAPTURE(text(from));
-    CAPTURE(text(to));
+    CAPTURE(detail::text_of(from));
+    CAPTURE(detail::text_of(to));
     Route way = route(from, to, 2, scene.sizes());
     CHECK(way.possible);
     CHECK(consistent(from, to, way, 2, scene.sizes()));

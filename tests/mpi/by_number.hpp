@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 #include <shardwise/shardwise.hpp>
 
+#include "ids_on.hpp"
 #include "outcome.hpp"
 
 namespace shardwise::testing {
@@ -24,17 +25,6 @@ using Some = PlanWith<
 
 inline constexpr LlamaConfig config{
     .vocabulary = 23, .features = 16, .layers = 4, .heads = 4, .kv_heads = 4, .hidden = 10};
-
-template <class MeshType>
-constexpr auto ids_on(const MeshType& mesh, int number) {
-  Tensor<std::int32_t, 2, MeshType, Shard<0>, Replicate> ids(mesh, {4, 6});
-  if (!mesh.dry()) {
-    const auto block = ids.writable();
-    for (Index i = 0; i < block.elements(); ++i)
-      block.data[i] = static_cast<std::int32_t>((i + block.begin[0] + 5 * number) % 23);
-  }
-  return ids;
-}
 
 /// A step of two passes.
 template <class Model>

@@ -8,6 +8,7 @@
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/check_finite.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
+#include <support/elements.hpp>
 #include <support/plans.hpp>
 
 #include <algorithm>
@@ -78,18 +79,6 @@ template <class Module, class F>
 void for_each_numbered(Module& model, F f) {
   int number = 0;
   sw::for_each_parameter(model, [&](auto& parameter) { f(parameter, number++); });
-}
-
-/// The place in the whole tensor, row-major, of an element of a block.
-template <class T, int Rank>
-Index whole_place(const sw::View<T, Rank>& block, Index at) {
-  Index place = 0, stride = 1;
-  for (std::size_t dim = Rank; dim-- > 0;) {
-    place += (block.begin[dim] + at % block.size[dim]) * stride;
-    at /= block.size[dim];
-    stride *= block.shape[dim];
-  }
-  return place;
 }
 
 /// What a rank adds to an element of a gradient: small integers, other ones where ranks see other samples.

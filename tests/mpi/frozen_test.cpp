@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "ids_on.hpp"
 #include "module_check.hpp"
 
 namespace shardwise::testing {
@@ -44,17 +45,6 @@ using All = LlamaTensorParallel<>;
 constexpr LlamaConfig config_of(bool tied) {
   return {
       .vocabulary = 23, .features = 16, .layers = 3, .heads = 4, .kv_heads = 4, .hidden = 10, .tied = tied};
-}
-
-template <class MeshType>
-constexpr auto ids_on(const MeshType& mesh, int number) {
-  Tensor<std::int32_t, 2, MeshType, Shard<0>, Replicate> ids(mesh, {4, 6});
-  if (!mesh.dry()) {
-    const auto block = ids.writable();
-    for (Index i = 0; i < block.elements(); ++i)
-      block.data[i] = static_cast<std::int32_t>((i + block.begin[0] + 5 * number) % 23);
-  }
-  return ids;
 }
 
 struct Pass {

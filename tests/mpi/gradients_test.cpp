@@ -13,6 +13,7 @@
 #include <shardwise/train/clip.hpp>
 #include <shardwise/train/schedule.hpp>
 #include <shardwise/train/sgd.hpp>
+#include <support/elements.hpp>
 #include <support/plans.hpp>
 
 #include <algorithm>
@@ -67,18 +68,6 @@ struct Model {
     f("plain", plain);
   }
 };
-
-/// The place in the whole tensor, row-major, of an element of a block.
-template <class T, int Rank>
-Index whole_place(const sw::View<T, Rank>& block, Index at) {
-  Index place = 0, stride = 1;
-  for (std::size_t dim = Rank; dim-- > 0;) {
-    place += (block.begin[dim] + at % block.size[dim]) * stride;
-    at /= block.size[dim];
-    stride *= block.shape[dim];
-  }
-  return place;
-}
 
 /// What a rank adds to element `place` of the gradient of parameter `number`: small integers, so that sums are exact
 /// in any order. On the axes where the parameter is `Reduced`, ranks differ.

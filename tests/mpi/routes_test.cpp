@@ -97,8 +97,8 @@ class Examination {
         if ((number * 0x9e3779b97f4a7c15u >> 33) % every != 0) continue;
         ++examined;
         std::string wrong = pair(from, to, number);
-        INFO(text(mesh_.sizes(), MeshType::axes), " mesh, ", text(shape_), ": ", text(from), " -> ",
-             text(to));
+        INFO(text(mesh_.sizes(), MeshType::axes), " mesh, ", text(shape_), ": ", detail::text_of(from),
+             " -> ", detail::text_of(to));
         if (!wrong.empty()) FAIL_CHECK(wrong);
       }
     }

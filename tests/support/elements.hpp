@@ -6,6 +6,18 @@
 
 namespace shardwise::testing {
 
+/// The place in the whole tensor, row-major, of an element of a block.
+template <class T, int Rank>
+Index whole_place(const View<T, Rank>& block, Index at) {
+  Index place = 0, stride = 1;
+  for (std::size_t dim = Rank; dim-- > 0;) {
+    place += (block.begin[dim] + at % block.size[dim]) * stride;
+    at /= block.size[dim];
+    stride *= block.shape[dim];
+  }
+  return place;
+}
+
 /// Calls f with a pointer to the elements of this rank's block.
 template <class F>
 void with_elements(const detail::AnyTensor& x, F f) {

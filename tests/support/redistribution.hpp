@@ -7,6 +7,7 @@
 /// whole numbers, so that sums of terms have no rounding error in any element type, bfloat16 included.
 
 #include <doctest/doctest.h>
+#include <shardwise/layout/layout_text.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/mesh/reduced_numbers.hpp>
 #include <shardwise/tensor/transfer.hpp>
@@ -19,16 +20,6 @@
 #include <vector>
 
 namespace shardwise::testing {
-
-inline std::string text(const Layout& layout) {
-  std::string result = "[";
-  for (int axis = 0; axis < layout.axes; ++axis) {
-    constexpr const char* others[] = {"R", "Reduced", "P", "Pmax", "Pmin"};
-    Placement p = layout[axis];
-    result += (axis > 0 ? ", " : "") + (p.is_shard() ? "S" + std::to_string(p.dim()) : others[-1 - p.code]);
-  }
-  return result + "]";
-}
 
 inline std::string text(const MeshSizes& sizes, int axes) {
   std::string result;

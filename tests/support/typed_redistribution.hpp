@@ -93,8 +93,8 @@ std::string collectives(const typename X::MeshOf& mesh, const Shape<X::rank>& sh
 
 inline void report(const std::string& how, const std::string& wrong, const detail::AnyTensor& x,
                    const Layout& to) {
-  INFO(how, text(x.mesh.sizes(), x.layout.axes), " mesh, ", text(x.extents()), ": ", text(x.layout), " -> ",
-       text(to));
+  INFO(how, text(x.mesh.sizes(), x.layout.axes), " mesh, ", text(x.extents()), ": ",
+       detail::text_of(x.layout), " -> ", detail::text_of(to));
   CHECK(wrong == "");
 }
 

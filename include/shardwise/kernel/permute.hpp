@@ -20,31 +20,31 @@ namespace shardwise::kernel {
 
 namespace detail {
 
-struct BoxDimension {
+struct CopyDimension {
   Index extent, src, dst;  // and the strides
 };
 
 /// The dimensions of a box, those of extent 1 left out, ordered for the destination to be written in order,
 /// and joined where neighbours are contiguous in both.
-struct Box {
+struct CopyLoops {
   static constexpr int most = 16;
-  Array<BoxDimension, most> dims{};
+  Array<CopyDimension, most> dims{};
   int rank = 0;
   bool empty = false;
 
-  Box(int given, const Index* extents, const Index* src, const Index* dst) {
+  CopyLoops(int given, const Index* extents, const Index* src, const Index* dst) {
     for (int i = 0; i < given; ++i) {
       empty = empty || extents[i] == 0;
       if (extents[i] == 1) continue;
       if (rank == most) throw std::length_error("shardwise: a box of more than 16 dimensions");
-      BoxDimension dim{extents[i], src[i], dst[i]};
+      CopyDimension dim{extents[i], src[i], dst[i]};
       int at = rank++;
       for (; at > 0 && dims[at - 1].dst < dim.dst; --at) dims[at] = dims[at - 1];
       dims[at] = dim;
     }
     int joined = 0;
     for (int i = 1; i < rank; ++i) {
-      BoxDimension &outer = dims[joined], &inner = dims[i];
+      CopyDimension &outer = dims[joined], &inner = dims[i];
       if (outer.src == inner.src * inner.extent && outer.dst == inner.dst * inner.extent) {
         outer = {outer.extent * inner.extent, inner.src, inner.dst};
       } else {
@@ -73,7 +73,7 @@ void store(T& dst, const T& src) {
 /// The two innermost dimensions: rows of contiguous elements if they can be, else tiles, so that neither
 /// side's cache lines are fetched more than once.
 template <bool add, class T>
-void move_plane(BoxDimension rows, BoxDimension cols, const T* src, T* dst) {
+void move_plane(CopyDimension rows, CopyDimension cols, const T* src, T* dst) {
   if (cols.src == 1 && cols.dst == 1) {
     for (Index r = 0; r < rows.extent; ++r, src += rows.src, dst += rows.dst) {
       if constexpr (add) {
@@ -105,8 +105,8 @@ void move_plane(BoxDimension rows, BoxDimension cols, const T* src, T* dst) {
 }
 
 template <bool add, class T>
-void move_box(const Box& box, int dim, const T* src, T* dst) {
-  const BoxDimension& outer = box.dims[dim];
+void move_box(const CopyLoops& box, int dim, const T* src, T* dst) {
+  const CopyDimension& outer = box.dims[dim];
   if (dim == box.rank - 2) {
     move_plane<add>(outer, box.dims[dim + 1], src, dst);
     return;
@@ -122,7 +122,7 @@ void move_box(const Box& box, int dim, const T* src, T* dst) {
 template <class T>
 void copy_box(int rank, const Index* extents, const T* src, const Index* src_strides, T* dst,
               const Index* dst_strides) {
-  const detail::Box box(rank, extents, src_strides, dst_strides);
+  const detail::CopyLoops box(rank, extents, src_strides, dst_strides);
   if (!box.empty) detail::move_box<false>(box, 0, src, dst);
 }
 
@@ -130,7 +130,7 @@ void copy_box(int rank, const Index* extents, const T* src, const Index* src_str
 template <class T>
 void add_box(int rank, const Index* extents, const T* src, const Index* src_strides, T* dst,
              const Index* dst_strides) {
-  const detail::Box box(rank, extents, src_strides, dst_strides);
+  const detail::CopyLoops box(rank, extents, src_strides, dst_strides);
   if (!box.empty) detail::move_box<true>(box, 0, src, dst);
 }
 

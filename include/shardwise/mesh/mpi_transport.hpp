@@ -57,7 +57,7 @@ class MpiTransport final : public Transport {
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
     messages_ = {MPI_COMM_NULL, rank(), &hosts()};
     if (hosts().count() > 1) MPI_Comm_dup(comm_, &messages_.comm);
-    if (hosts().count() == 1) node_ = NodeTransport::make(comm_, rank(), size());
+    if (hosts().count() == 1) node_ = NodeCollectives::make(comm_, rank(), size());
   }
   ~MpiTransport() override {
     if (mpi_finalized()) return;
@@ -138,7 +138,7 @@ class MpiTransport final : public Transport {
   MPI_Comm comm_;
   std::shared_ptr<const MPI_Comm> groups_;
   MessageGroup messages_{};
-  std::unique_ptr<NodeTransport> node_;
+  std::unique_ptr<NodeCollectives> node_;
 };
 
 }  // namespace shardwise::detail

@@ -18,12 +18,12 @@ struct ElementReduction : MpiWords {
 };
 
 /// All ranks call the same functions in the same order, as with MPI; those that differ are an error on all.
-class NodeTransport {
+class NodeCollectives {
  public:
   /// Nothing, on all ranks, where they cannot share memory or one of them shall not. Collective.
-  static std::unique_ptr<NodeTransport> make(MPI_Comm comm, int rank, int size) {
+  static std::unique_ptr<NodeCollectives> make(MPI_Comm comm, int rank, int size) {
     if (size == 1 || !on_one_host(comm)) return nullptr;
-    auto node = std::unique_ptr<NodeTransport>(new NodeTransport(comm, rank, size));
+    auto node = std::unique_ptr<NodeCollectives>(new NodeCollectives(comm, rank, size));
     if (!node->rounds_) node.reset();
     return node;
   }
@@ -176,7 +176,7 @@ class NodeTransport {
   static constexpr Index many_bytes = Index{256} << 10;
   static constexpr Index space_bytes = Index{64} << 10;
 
-  NodeTransport(MPI_Comm comm, int rank, int size) : rank_(rank), size_(size), rounds_(comm, rank, size) {}
+  NodeCollectives(MPI_Comm comm, int rank, int size) : rank_(rank), size_(size), rounds_(comm, rank, size) {}
 
   static std::size_t at(int r) { return static_cast<std::size_t>(r); }
   static void copy(char* to, const char* from, Index bytes) {
