@@ -130,33 +130,31 @@ constexpr void walk(M& module, Visitor&& visitor) {
   ModuleWalk<std::remove_reference_t<Visitor>>{visitor}.enter(module, nullptr);
 }
 
-template <bool Named, class F>
+template <class F>
 struct ForEachParameter {
   template <class M>
   static constexpr bool wants = is_parameter<M>;
-  F& f;
+  F f;
 
-  constexpr void operator()(const ParameterPath* path, auto& parameter) const {
-    if constexpr (Named) {
-      f(std::string_view(path ? path->text() : ""), parameter);
-    } else {
-      f(parameter);
-    }
-  }
+  constexpr void operator()(const ParameterPath* path, auto& parameter) const { f(path, parameter); }
 };
+template <class F>
+ForEachParameter(F) -> ForEachParameter<F>;
 
 }  // namespace detail
 
 /// Calls f(parameter) for every parameter of a module, in the order of `visit`.
 template <class M, class F>
 constexpr void for_each_parameter(M& module, F&& f) {
-  detail::walk(module, detail::ForEachParameter<false, F>{f});
+  detail::walk(module, detail::ForEachParameter{[&](const auto*, auto& parameter) { f(parameter); }});
 }
 
 /// Calls f(path, parameter) for every parameter, with its dotted path: "blocks.0.attention.wq.weight".
 template <class M, class F>
 void for_each_named_parameter(M& module, F&& f) {
-  detail::walk(module, detail::ForEachParameter<true, F>{f});
+  detail::walk(module, detail::ForEachParameter{[&](const auto* path, auto& parameter) {
+                 f(std::string_view(path ? path->text() : ""), parameter);
+               }});
 }
 
 namespace detail {  // the parameters as a list: what is done with it is compiled once for all modules
