@@ -169,13 +169,13 @@ class MeshView {
   /// Reduces numbers, in place, over some of its axes, those of several ranks; on a dry mesh that is only counted. Collective.
   constexpr void all_reduce(void* numbers, Index count, DataType type, ReduceOp op,
                             AxisSet over = ~0u) const {
-    reduce(over, count * size_of(type),
-           [&](const Communicator& ranks) { ranks.all_reduce(numbers, numbers, count, type, op); });
+    const AxisSet many = counted(over, count * size_of(type));
+    if (many != 0) communicator(many).all_reduce(numbers, numbers, count, type, op);
   }
   template <Reducible M>
   constexpr void all_reduce(M* structs, Index count, AxisSet over) const {
-    reduce(over, count * static_cast<Index>(sizeof(M)),
-           [&](const Communicator& ranks) { ranks.all_reduce(structs, structs, count); });
+    const AxisSet many = counted(over, count * static_cast<Index>(sizeof(M)));
+    if (many != 0) communicator(many).all_reduce(structs, structs, count);
   }
   constexpr const MeshPlace& place() const { return state_->place; }
   /// This rank's number in the job.
@@ -196,13 +196,12 @@ class MeshView {
   friend constexpr bool operator==(const MeshView&, const MeshView&) = default;
 
  private:
-  /// call(those ranks), counted, over some axes of several ranks; no axes, no call.
-  template <class F>
-  constexpr void reduce(AxisSet over, Index bytes, F call) const {
+  /// Counts an all-reduce; returns over which axes it is to be made, if it is.
+  constexpr AxisSet counted(AxisSet over, Index bytes) const {
     const AxisSet many = over & axes_where(axes(), [&](int axis) { return sizes()[axis] > 1; });
-    if (many == 0) return;
+    if (many == 0) return 0;
     if (Recorder* to = recorder()) to->communicate(Collective::all_reduce, recorded(many), bytes);
-    if (!dry()) call(communicator(many));
+    return dry() ? 0 : many;
   }
 
   detail::MeshState* state_ = nullptr;
