@@ -207,6 +207,33 @@ TEST_CASE("other names, other types, merged dimensions, tied weights, surplus te
   CHECK(values_of(tied) == std::vector<float>(60, 2.0F));
 }
 
+/// Of a list of three layers the last two, and a head that may be missing.
+struct LastLayers : sw::Module<LastLayers> {
+  sw::ModulesOf<sw::Linear<Line, sw::NoParallel>> layers;
+  std::optional<sw::Linear<Line, sw::NoParallel>> head;
+
+  LastLayers(const Line& mesh, bool has_head) {
+    layers.first_number = 1;
+    layers.make(2, 3, mesh, Index{2}, Index{2});
+    if (has_head) head.emplace(mesh, Index{2}, Index{3});
+  }
+  void visit(auto&& f) { f("layers", layers), f("head", head); }
+};
+
+TEST_CASE("a module may be without a member that its visit names") {
+  const Line mesh = line();
+  const auto names = [&](bool has_head) {
+    LastLayers model(mesh, has_head);
+    sw::initialize(model, 1);
+    std::string all;
+    sw::for_each_named_parameter(model, [&](std::string_view name, auto&) { (all += name) += ' '; });
+    return all;
+  };
+  const std::string layers = "layers.1.weight layers.1.bias layers.2.weight layers.2.bias ";
+  CHECK(names(false) == layers);
+  CHECK(names(true) == layers + "head.weight head.bias ");
+}
+
 TEST_CASE("a parameter that has two names is one: drawn, counted and stored under the first") {
   const ScratchFolder folder;
   const Line mesh = line();

@@ -207,10 +207,10 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   constexpr auto* copied() { return config_.tied && begins_ != norm.has_value() ? &tokens->table : nullptr; }
 
   constexpr void visit(auto&& f) {
-    f("tokens", tokens);
+    if (tokens) f("tokens", *tokens);
     f("layers", layers);
-    f("norm", norm);
-    f("head", head);
+    if (norm) f("norm", *norm);
+    if (head) f("head", *head);
   }
 
   std::optional<Tokens> tokens;
