@@ -36,10 +36,8 @@ sw::Json notes_of(const Run& run) {
       {"clip", options.max_norm}};
   if (options.held_out > 0) notes["held_out"] = options.held_out;
   if (options.in_order) notes["in_order"] = true;
-  if (!options.from.empty()) notes["from"] = std::filesystem::absolute(options.from).string();
-  if (!options.tokenizer.empty()) {
-    notes["tokenizer"] = std::filesystem::absolute(options.tokenizer).string();
-  }
+  if (!options.from.empty()) notes["from"] = noted(options.from);
+  if (!options.tokenizer.empty()) notes["tokenizer"] = noted(options.tokenizer);
   return notes;
 }
 
@@ -77,6 +75,15 @@ void Checkpoints::resume_from(const std::filesystem::path& last) {
   for (const char* name : {"text", "seed", "batch", "context", "pad", "packed", "held_out", "in_order"}) {
     const std::string other = change(name);
     if (!other.empty()) throw std::runtime_error(last.string() + ": of another run: " + other);
+  }
+  const sw::Json model = loaded.notes.value("llama_config", sw::Json::object());
+  for (const auto& [name, is] : notes_["llama_config"].items()) {
+    if (name == "torch_dtype" || name == "bos_token_id" || name == "eos_token_id") continue;  // of no step
+    const sw::Json was = model.value(name, sw::Json());
+    if (was != is) {
+      throw std::runtime_error(last.string() + ": of another model: \"" + name + "\" was " + was.dump() +
+                               ", and is " + is.dump());
+    }
   }
   run_.go_on_with_best(loaded.notes.value("best", sw::Json()));
   if (!run_.prints()) return;

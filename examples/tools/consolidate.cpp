@@ -81,7 +81,7 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // so that a limit on the size of files is an error with a name
   try {
     run(options);
-    return 0;
+    return after_output(0);
   } catch (const Interrupted& signal) {
     std::fprintf(stderr, "%s: interrupted: nothing was changed\n", options.to.c_str());
     return signal.exit_code();

@@ -4,6 +4,8 @@
 /// @file
 /// Writes text with a Llama whose weights are in Hugging Face's form: those of `train --export`, or anybody's.
 
+#include <csignal>
+
 #include <shardwise/mesh/environment.hpp>
 
 #include "generate_text.hpp"
@@ -23,18 +25,19 @@ void add_options(CLI::App& app, TextOptions& text) {
   app.add_option("--new-tokens", text.new_tokens, "to write")->check(CLI::Range(0, 1 << 24));
   app.add_option("--temperature", text.sampling.temperature, "0 takes the likeliest token")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--top-k", text.sampling.top_k, "choose among the k likeliest tokens; 0: among all")
-      ->check(CLI::NonNegativeNumber);
+  add_whole<sw::Index>(app, "--top-k", text.sampling.top_k,
+                       "choose among the k likeliest tokens; 0: among all");
   app.add_option("--top-p", text.sampling.top_p,
                  "and among the likeliest that have this probability together")
       ->check(CLI::Range(1e-9, 1.0));
   app.add_option("--dump-logits", text.dump_logits, "a safetensors file for the logits of the prompt");
-  app.add_option("--seed", text.seed, "of what is drawn");
+  add_whole<std::uint64_t>(app, "--seed", text.seed, "of what is drawn");
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // so that a limit on the size of files is an error with a name
   return sw::run(argc, argv, [&] {
     TextOptions text;
     CLI::App app("Writes text with a Llama that is split over all ranks.", "shardwise-generate");
@@ -45,6 +48,6 @@ int main(int argc, char** argv) {
     if (auto code = parse(app, argc, argv)) return *code;
     const auto watched = watchdog(timeout);
     write_text(text);
-    return 0;
+    return after_output(0);
   });
 }

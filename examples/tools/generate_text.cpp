@@ -10,8 +10,8 @@
 #include <charconv>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <optional>
+#include <sstream>
 #include <vector>
 
 #include <shardwise/compiled.hpp>
@@ -38,8 +38,7 @@ std::optional<sw::Tokenizer> tokenizer_of(const std::filesystem::path& folder, s
 
 /// The token ids in a file, with white space between them.
 std::vector<std::int32_t> read_tokens(const std::filesystem::path& path, sw::Index vocabulary) {
-  std::ifstream file(path);
-  if (!file) throw std::runtime_error(path.string() + ": cannot be read");
+  std::istringstream file(sw::detail::read_text(path));
   std::vector<std::int32_t> ids;
   for (std::string word; file >> word;) {
     std::int32_t id = -1;
@@ -103,7 +102,9 @@ std::vector<std::int32_t> prompt_of(const TextOptions& options, const std::optio
   }
   auto ids =
       options.tokens.empty() ? tokenizer->encode(options.prompt) : read_tokens(options.tokens, vocabulary);
-  if (ids.empty()) throw std::runtime_error("there is no token to begin with");
+  if (ids.empty())
+    throw std::runtime_error(options.tokens.empty() ? "--prompt is empty: there is no token to begin with"
+                                                    : options.tokens.string() + ": there is no token in it");
   for (std::int32_t id : ids) {
     if (id >= vocabulary) {
       throw std::runtime_error(options.weights.string() + ": the tokenizer gives token " +

@@ -334,10 +334,10 @@ int main(int argc, char** argv) {
     } else {
       print_text(all, options.tensors);
     }
-    std::fflush(stdout);
+    const int code = after_output(all["problems"].empty() ? 0 : 1);
     for (const Json& problem : all["problems"])
       std::fprintf(stderr, "shardwise-inspect: %s\n", shown(problem).c_str());
-    return all["problems"].empty() ? 0 : 1;
+    return code;
   } catch (const Interrupted& signal) {
     std::fprintf(stderr, "%s: interrupted\n", options.path.c_str());
     return signal.exit_code();

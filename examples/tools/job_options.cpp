@@ -30,7 +30,8 @@ void add_job_options(CLI::App& app, JobOptions& options) {
   app.add_flag("--tied", options.tied, "the head is the embedding's table");
 
   StepJob& job = options.job;
-  add_count(app, "--pp", options.pp, "ranks in a pipeline, which have different layers");
+  app.add_option("--pp", options.pp, "ranks in a pipeline, which have different layers")
+      ->check(CLI::Range(1, 512));
   app.add_option("--schedule", job.schedule,
                  "of the pipeline: gpipe, 1f1b, interleaved, zb-h1, interleaved-zb-h1, zb-v, dualpipe-v or "
                  "by-costs");

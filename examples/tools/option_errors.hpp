@@ -6,6 +6,7 @@
 /// What the programs say of options that are none, and of what files say.
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <limits>
 #include <string>
 
@@ -13,6 +14,13 @@
 #include <shardwise/layout/text.hpp>
 
 namespace tools {
+
+/// The exit code of a program that has ended with `code`: 1 if not all that it printed was written.
+inline int after_output(int code) {
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (!written) std::fprintf(stderr, "the standard output cannot be written\n");
+  return written || code != 0 ? code : 1;
+}
 
 /// Begins with the program's name, and names the option that may be meant. The largest `double`, a bound of 300 digits, is
 /// left out.

@@ -5,7 +5,9 @@
 /// @file
 /// The options of the example programs.
 
+#include <charconv>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -21,6 +23,19 @@ namespace sw = shardwise;
 /// For an option that counts something.
 inline CLI::Option* add_count(CLI::App& app, const char* name, auto& value, const char* text) {
   return app.add_option(name, value, text)->check(CLI::Range(1, 1 << 24));
+}
+
+/// For a natural number that may be as large as a `Number`. What is none is refused, where the parser would take another.
+template <class Number>
+CLI::Option* add_whole(CLI::App& app, const char* name, auto& value, const char* text) {
+  return app.add_option(name, value, text)->check([](const std::string& word) -> std::string {
+    Number number{};
+    const char* const last = word.data() + word.size();
+    const auto [end, error] = std::from_chars(word.data(), last, number);
+    const bool decimal = word.size() == 1 || !word.starts_with('0');
+    if (error == std::errc() && end == last && number >= 0 && decimal) return "";
+    return word + " is no number from 0 to " + std::to_string(std::numeric_limits<Number>::max());
+  });
 }
 
 /// How long ranks wait for each other, see `sw::Watchdog`.

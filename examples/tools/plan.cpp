@@ -9,6 +9,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -306,6 +307,7 @@ int main(int argc, char** argv) {
   add_options(app, options);
   app.failure_message(option_error);
   CLI11_PARSE(app, argc, argv);
+  std::signal(SIGXFSZ, SIG_IGN);  // so that a limit on the size of files is an error with a name
   try {
     const StepJob job = job_of(options.job, 1);
     check_countable(job);
@@ -322,7 +324,7 @@ int main(int argc, char** argv) {
       print_plans(job, plans);
       std::printf("planned in %.3f s\n", time.count());
     }
-    return 0;
+    return after_output(0);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "shardwise-plan: %s\n", error.what());
     return 1;

@@ -3,9 +3,10 @@
 
 #include "plan_picture.hpp"
 
-#include <fstream>
+#include <cmath>
 
 #include <shardwise/inspect/draw_step.hpp>
+#include <shardwise/io/file.hpp>
 #include <shardwise/schedule/draw.hpp>
 
 #include "options.hpp"
@@ -43,6 +44,10 @@ std::string picture_of(const DrawOptions& options, const StepJob& job, const Job
   if (given.size() != 1 && given.size() != job.sizes.size()) {
     throw std::invalid_argument("--gigabytes: one number, or one for each of pp, replica, dp, tp and kvr");
   }
+  for (const double number : given) {
+    if (!std::isfinite(number)) throw std::invalid_argument("--gigabytes is no finite number");
+  }
+  if (!std::isfinite(options.microseconds)) throw std::invalid_argument("--latency is no finite number");
   sw::Speeds speeds{.flops = 1e12 * options.tflops, .latency = 1e-6 * options.microseconds};
   for (std::size_t axis = 0; axis < job.sizes.size(); ++axis) {
     if (job.sizes[axis] > 1) speeds.bytes[axis] = 1e9 * given[given.size() == 1 ? 0 : axis];
@@ -55,10 +60,7 @@ std::string picture_of(const DrawOptions& options, const StepJob& job, const Job
 }  // namespace
 
 void draw_step(const DrawOptions& options, const StepJob& job, const JobSizes& coordinates) {
-  const std::string svg = picture_of(options, job, coordinates);
-  std::ofstream file(options.file, std::ios::binary);
-  file << svg;
-  if (!file.flush()) throw std::runtime_error(options.file.string() + ": cannot be written");
+  sw::write_file_atomically(options.file, picture_of(options, job, coordinates));
 }
 
 }  // namespace tools

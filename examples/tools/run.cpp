@@ -7,7 +7,6 @@
 
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <utility>
 
 #include <shardwise/data/json_lines.hpp>
@@ -113,6 +112,12 @@ nlohmann::ordered_json description(const TrainOptions& options, const Job& mesh)
 
 }  // namespace
 
+std::string noted(const std::filesystem::path& path) {
+  const std::string text = sw::Json(std::filesystem::absolute(path).string())
+                               .dump(-1, ' ', false, sw::Json::error_handler_t::replace);
+  return sw::Json::parse(text).get<std::string>();
+}
+
 Run::Run(TrainOptions options)
     : options_(completed(std::move(options))),
       mesh_(sw::world(), options_.job.sizes),
@@ -188,14 +193,14 @@ void Run::evaluate(TrainedModel& model, std::int64_t step) {
 
 sw::Json Run::best() const {
   if (options_.export_best.empty() || std::isinf(best_)) return nullptr;
-  return {{"loss", best_}, {"folder", std::filesystem::absolute(options_.export_best).string()}};
+  return {{"loss", best_}, {"folder", noted(options_.export_best)}};
 }
 
 void Run::go_on_with_best(const sw::Json& best) {
   const std::filesystem::path& folder = options_.export_best;
   const char* file = exports_adapters() ? "adapter_config.json" : "config.json";
   const bool there = best.is_object() && !folder.empty() && std::filesystem::exists(folder / file) &&
-                     best.value("folder", "") == std::filesystem::absolute(folder).string();
+                     best.value("folder", "") == noted(folder);
   if (agree(mesh_, there)) best_ = best.value("loss", best_);
 }
 
@@ -262,7 +267,11 @@ void Run::check() const {
           ": see --recompute, --zero, --tp, --pp, --micro-batches and --bf16, or take more hosts");
     }
     if (!prints()) return;
-    if (!options_.trace.empty()) sw::detail::TemporaryFile(options_.trace, sw::detail::temporary_token());
+    if (const auto& trace = options_.trace; !trace.empty()) {
+      if (std::filesystem::exists(trace) && !std::filesystem::is_regular_file(trace))
+        throw std::runtime_error(trace.string() + ": not a regular file");
+      sw::detail::TemporaryFile(trace, sw::detail::temporary_token());
+    }
     for (const std::filesystem::path& folder : {options_.export_to, options_.export_best}) {
       if (folder.empty()) continue;
       std::error_code error;
@@ -285,7 +294,7 @@ bool Run::compare(const JobPlan& recorded) const {
   return same;
 }
 
-void Run::write_trace(const sw::EventLog& log) const {
+bool Run::write_trace(const sw::EventLog& log) const {
   const sw::Speeds speeds = sw::fitted(log.events());
   const sw::StepNames names = step_names(job());
   sw::EventLog planned;
@@ -293,10 +302,14 @@ void Run::write_trace(const sw::EventLog& log) const {
   const std::string trace =
       sw::trace_of_all_ranks(sw::world(), log.events(), names, sw::with_times(planned.events(), speeds),
                              "plan (" + sw::speeds_text(speeds, names) + ")");
-  if (!prints()) return;
-  std::ofstream file(options_.trace, std::ios::binary);
-  file << trace;
-  if (!file.flush()) throw std::runtime_error(options_.trace.string() + ": cannot be written");
+  bool written = true;
+  try {
+    if (prints()) sw::write_file_atomically(options_.trace, trace);
+  } catch (const std::runtime_error& error) {
+    std::fprintf(stderr, "no trace: %s\n", error.what());
+    written = false;
+  }
+  return agree(mesh_, written);
 }
 
 void Run::export_to(const std::filesystem::path& folder, TrainedModel& model) const {

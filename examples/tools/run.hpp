@@ -25,6 +25,9 @@
 
 namespace tools {
 
+/// A path as JSON has it, which need not be UTF-8 but for that: absolute, with U+FFFD for what is none.
+std::string noted(const std::filesystem::path& path);
+
 /// What a run has but its model: mesh, text, learning rate, and what it tells. Collective over the whole job.
 class Run {
  public:
@@ -60,8 +63,9 @@ class Run {
   void tell(std::int64_t step, const Progress::Values& values, double seconds);
   /// Prints the last step's plan beside what was recorded; false if the communication differs.
   bool compare(const JobPlan& recorded) const;
-  /// Writes the file of `--trace`: the logs of all ranks beside their plans, at the speeds that fit these.
-  void write_trace(const sw::EventLog& log) const;
+  /// Writes the file of `--trace`: the logs of all ranks beside their plans, at the speeds that fit these. If it cannot, says
+  /// so, and false on all ranks: the model is worth more.
+  bool write_trace(const sw::EventLog& log) const;
   /// Writes the model, and beside it the files of its tokenizer, where a tokenizer.json of an older model does not stay; or
   /// its adapters.
   void export_to(const std::filesystem::path& folder, TrainedModel& model) const;

@@ -6,6 +6,7 @@
 /// What a step of training a Llama is, whether `train` runs it or `plan` counts it. Its plan and its element type are
 /// types, chosen at run time: all combinations are compiled, each element type in translation units of its own.
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <stdexcept>
@@ -84,6 +85,13 @@ constexpr PlanSet set_of(const StepJob& job) {
 
 /// Throws `std::invalid_argument` for options that no plan combines.
 inline void check_combination(const StepJob& job) {
+  const sw::Index stages = sw::Index{job.sizes[0]} * std::max(job.chunks, 1),
+                  passes = stages * job.micro_batches;
+  if (constexpr sw::Index most = 1 << 16; passes > most) {
+    throw std::invalid_argument(std::to_string(stages) + " stages and " + std::to_string(job.micro_batches) +
+                                " micro-batches are " + std::to_string(passes) +
+                                " passes in a step, of at most " + std::to_string(most));
+  }
   const bool plain = job.zero_level == 0 && !job.sequence_parallel;
   if (job.embedding != EmbeddingStyle::vocabulary) {
     const std::string option =

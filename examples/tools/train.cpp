@@ -43,8 +43,8 @@ void add_run_options(CLI::App& app, TrainOptions& options) {
       ->check(CLI::Range(0, 1 << 24))
       ->excludes(steps);
   app.add_option("--rate", options.rate, "highest learning rate")->check(CLI::PositiveNumber);
-  app.add_option("--warmup", options.warmup, "steps in which the rate rises; a tenth if not given")
-      ->check(CLI::NonNegativeNumber);
+  add_whole<std::int64_t>(app, "--warmup", options.warmup,
+                          "steps in which the rate rises; a tenth if not given");
   app.add_option("--warmup-from", options.first, "the first step's rate, as a part of the highest")
       ->check(CLI::Range(0.0, 1.0));
   app.add_option("--floor", options.floor, "where the rate ends, as a part of the highest")
@@ -55,8 +55,7 @@ void add_run_options(CLI::App& app, TrainOptions& options) {
   app.add_option("--epsilon", options.epsilon, "of AdamW")->check(CLI::NonNegativeNumber);
   app.add_option("--clip", options.max_norm, "norm that gradients are clipped to")
       ->check(CLI::PositiveNumber);
-  app.add_option("--seed", options.seed, "of the weights and of the order of the batches")
-      ->check(CLI::NonNegativeNumber);
+  add_whole<std::uint64_t>(app, "--seed", options.seed, "of the weights and of the order of the batches");
 
   app.add_option("--log", options.log, "a file of JSON lines, one per step, for plot_log.py");
   app.add_option("--trace", options.trace,

@@ -22,6 +22,7 @@ bool train(const TrainOptions& given) {
   const Job& mesh = run.mesh();
   const TrainOptions& options = run.options();
 
+  const auto watched = watchdog(options.timeout);  // before, one rank may read texts alone
   run.check();
   sw::EventLog log(sw::clock_seconds);
   sw::Recording recording(mesh, options.trace.empty() ? nullptr : &log);
@@ -41,7 +42,6 @@ bool train(const TrainOptions& given) {
   const std::int64_t begun = step;
   const StopSignal stop;
   run.begin(step);
-  const auto watched = watchdog(options.timeout);  // before, one rank may read texts alone
   bool stopped = false, saved = true;
   while (step < options.steps && !stopped) {
     using Clock = std::chrono::steady_clock;
@@ -61,7 +61,7 @@ bool train(const TrainOptions& given) {
     std::printf("stopped by a signal after step %lld\n", static_cast<long long>(step));
   if (stopped) return saved;
   const auto recorded = recording.plan();
-  if (!options.trace.empty() && step > begun) run.write_trace(log);
+  if (!options.trace.empty() && step > begun) saved = run.write_trace(log) && saved;
 
   run.evaluate(*model, step);
   if (!options.export_to.empty()) run.export_to(options.export_to, *model);

@@ -14,6 +14,7 @@
 ///     {"step":0,"loss":10.4,"rate":1.5e-6,"gradient_norm":7.1,"tokens":8192,"tokens_per_second":16384.0,"seconds":0.5}
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -43,8 +44,8 @@ struct TrainingStep {
   std::optional<double> held_out_loss = {};  ///< of the weights before this step
 };
 
-/// Every rank has one, and rank 0 of the job writes. Each line goes to the file at once and whole: a run that is
-/// killed leaves whole lines, and where the disk is full the part of a line that fitted is taken back. (It is not
+/// Every rank has one, and rank 0 of the job writes. Each line goes to the file at once: a run that is killed leaves whole
+/// lines, but for the last it may be, and where the disk is full the part of a line that fitted is taken back. (It is not
 /// flushed to the device: a crash of the machine may take the last lines along.)
 class TrainingLog {
  public:
@@ -57,18 +58,21 @@ class TrainingLog {
   /// whole.
   ///
   /// Throws `std::runtime_error`, naming the file, on rank 0 alone (which ends the job, under `shardwise::run`): if
-  /// the file cannot be read or written, or is there and is no training log; then it stays as it was.
+  /// the file cannot be read or written, or is there and is no training log, or another run's that still writes it; then
+  /// it stays as it was.
   TrainingLog(std::filesystem::path path, const Json& run, std::int64_t first_step = 0)
       : path_(std::move(path)), next_(first_step) {
     if (shardwise::world().rank() != 0) return;
     if (std::filesystem::exists(path_)) {
       path_ = std::filesystem::canonical(path_);  // of a symbolic link its target is replaced
       if (!std::filesystem::is_regular_file(path_)) throw std::runtime_error(name() + ": not a regular file");
+      open();
     }
+    const int before = file_;  // held, until the new one is
     shardwise::write_file_atomically(
         path_, lines_before(first_step) + line({{"run", run}, {"first_step", first_step}}));
-    file_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-    if (file_ < 0) fail("cannot be opened");
+    open();
+    if (before >= 0) ::close(before);
   }
   TrainingLog(const TrainingLog&) = delete;
   TrainingLog& operator=(const TrainingLog&) = delete;
@@ -102,6 +106,14 @@ class TrainingLog {
 
   [[noreturn]] void fail(const std::string& what, int code = errno) const {
     throw std::runtime_error(name() + ": " + what + ": " + std::generic_category().message(code));
+  }
+
+  /// For this run alone, as long as it lives.
+  void open() {
+    file_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (file_ < 0) fail("cannot be opened");
+    if (::flock(file_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+      throw std::runtime_error(name() + ": another run writes it");
   }
 
   static Json number(double value) {

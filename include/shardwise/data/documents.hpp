@@ -34,6 +34,9 @@ inline std::vector<std::filesystem::path> files_below(const std::filesystem::pat
   for (auto entry = fs::recursive_directory_iterator(path); entry != fs::end(entry); ++entry) {
     const bool hidden = entry->path().filename().string().starts_with('.');
     if (hidden && entry->is_directory()) entry.disable_recursion_pending();
+    std::error_code error;  // what cannot be listed would be an error of the next step, without a name
+    if (!hidden && entry->is_directory()) fs::directory_iterator(entry->path(), error);
+    if (error) fail<std::runtime_error>({entry->path().string(), ": ", error.message()});
     if (!hidden && entry->is_regular_file()) files.push_back(entry->path());
   }
   std::sort(files.begin(), files.end());

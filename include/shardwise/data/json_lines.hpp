@@ -155,7 +155,10 @@ std::vector<TrainingDocument> read_json_lines(const std::vector<std::filesystem:
       documents.back().place = place;
     }
   }
-  if (documents.empty()) throw std::runtime_error("there are no documents in the files");
+  if (documents.empty()) {
+    throw std::runtime_error((paths.empty() ? "" : paths.front().string() + ": ") +
+                             "there are no documents in the files");
+  }
   return documents;
 }
 
@@ -166,7 +169,7 @@ std::vector<TrainingDocument> read_json_lines(const Mesh<Axes...>& mesh,
                                               const std::vector<std::filesystem::path>& paths,
                                               const Encoder& tokenizer,
                                               const JsonLinesOptions& options = {}) {
-  const Communicator ranks = mesh.communicator((1u << sizeof...(Axes)) - 1);
+  const Communicator ranks = mesh.communicator();
   std::vector<TrainingDocument> documents;
   detail::together(ranks, "read_json_lines", [&] { documents = read_json_lines(paths, tokenizer, options); });
   const Index mine[]{std::bit_cast<Index>(fingerprint_of(documents))};

@@ -69,7 +69,7 @@ TokenCorpus open_token_corpus(const Communicator& ranks, const std::vector<std::
 template <MeshAxis... Axes, TextEncoder Encoder>
 TokenCorpus open_token_corpus(const Mesh<Axes...>& mesh, const std::vector<std::filesystem::path>& paths,
                               const Encoder& tokenizer, const std::filesystem::path& cache = {}) {
-  return open_token_corpus(mesh.communicator((1u << sizeof...(Axes)) - 1), paths, tokenizer, cache);
+  return open_token_corpus(mesh.communicator(), paths, tokenizer, cache);
 }
 
 }  // namespace shardwise

@@ -220,13 +220,18 @@ class TemporaryFile {
   bool pending_ = true;
 };
 
-/// A file's whole text, also if it has more than it says, as those in /proc.
+/// A file's whole text, also if it has more than it says, as those in /proc. Throws `std::runtime_error`, as what reads a file
+/// does; also if memory has no room for it.
 inline std::string read_text(const Path& path) {
   const File file(path, O_RDONLY);
   std::string text;
   std::size_t done = 0;
   for (auto room = static_cast<std::size_t>(file.size()) + 1; done == text.size(); room = 2 * room + 4096) {
-    text.resize(room);
+    try {
+      text.resize(room);
+    } catch (const std::exception&) {  // too many bytes for memory, or for a string
+      fail<std::runtime_error>({path.string(), ": ", room, " bytes are more than there is memory for"});
+    }
     done += static_cast<std::size_t>(
         file.read_some(text.data() + done, static_cast<Index>(room - done), static_cast<Index>(done)));
   }
