@@ -14,7 +14,6 @@
 ///     {"step":0,"loss":10.4,"rate":1.5e-6,"gradient_norm":7.1,"tokens":8192,"tokens_per_second":16384.0,"seconds":0.5}
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -48,6 +47,8 @@ struct TrainingStep {
 /// lines, but for the last it may be, and where the disk is full the part of a line that fitted is taken back. (It is not
 /// flushed to the device: a crash of the machine may take the last lines along.)
 class TrainingLog {
+  using File = shardwise::detail::File;
+
  public:
   using Json = nlohmann::ordered_json;
 
@@ -63,21 +64,15 @@ class TrainingLog {
   TrainingLog(std::filesystem::path path, const Json& run, std::int64_t first_step = 0)
       : path_(std::move(path)), next_(first_step) {
     if (shardwise::world().rank() != 0) return;
+    std::optional<File> before;  // held until the new one is
     if (std::filesystem::exists(path_)) {
       path_ = std::filesystem::canonical(path_);  // of a symbolic link its target is replaced
       if (!std::filesystem::is_regular_file(path_)) throw std::runtime_error(name() + ": not a regular file");
-      open();
+      before.emplace(locked());
     }
-    const int before = file_;  // held, until the new one is
     shardwise::write_file_atomically(
         path_, lines_before(first_step) + line({{"run", run}, {"first_step", first_step}}));
-    open();
-    if (before >= 0) ::close(before);
-  }
-  TrainingLog(const TrainingLog&) = delete;
-  TrainingLog& operator=(const TrainingLog&) = delete;
-  ~TrainingLog() {
-    if (file_ >= 0) ::close(file_);
+    file_.emplace(locked());
   }
 
   /// Appends a line. Throws `std::invalid_argument`, on every rank, unless steps ascend from `first_step` on, and
@@ -89,7 +84,7 @@ class TrainingLog {
                                   " or a later one is expected");
     }
     next_ = step.step + 1;
-    if (file_ < 0) return;
+    if (!file_) return;
     Json values{{"step", step.step},
                 {"loss", number(step.loss)},
                 {"rate", number(step.rate)},
@@ -109,11 +104,10 @@ class TrainingLog {
   }
 
   /// For this run alone, as long as it lives.
-  void open() {
-    file_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-    if (file_ < 0) fail("cannot be opened");
-    if (::flock(file_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-      throw std::runtime_error(name() + ": another run writes it");
+  File locked() const {
+    File file(path_, O_WRONLY | O_APPEND);
+    if (!file.lock() && errno == EWOULDBLOCK) throw std::runtime_error(name() + ": another run writes it");
+    return file;
   }
 
   static Json number(double value) {
@@ -148,13 +142,13 @@ class TrainingLog {
 
   /// One call writes a line, as a rule; what it leaves over is tried again, and gives the reason if there is one.
   void append(const std::string& text) const {
-    const ::off_t end = ::lseek(file_, 0, SEEK_END);
+    const ::off_t end = ::lseek(file_->descriptor(), 0, SEEK_END);
     for (std::size_t done = 0; done < text.size();) {
-      const ::ssize_t now = ::write(file_, text.data() + done, text.size() - done);
+      const ::ssize_t now = ::write(file_->descriptor(), text.data() + done, text.size() - done);
       if (now < 0 && errno == EINTR) continue;
       if (now < 0) {
         const int code = errno;
-        if (end >= 0 && ::ftruncate(file_, end) != 0)
+        if (end >= 0 && ::ftruncate(file_->descriptor(), end) != 0)
           fail("cannot be written, nor the torn line removed", code);
         fail("cannot be written", code);
       }
@@ -164,7 +158,7 @@ class TrainingLog {
 
   std::filesystem::path path_;
   std::int64_t next_;
-  int file_ = -1;  // open on rank 0
+  std::optional<File> file_;  // on rank 0
 };
 
 }  // namespace tools
