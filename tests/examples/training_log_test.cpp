@@ -131,19 +131,23 @@ TEST_CASE("a full disk is an error, and leaves whole lines") {
   const fs::path path = folder / "log.jsonl";
   if (writes()) {  // a limit on the size of files stands for the disk: a part of a line still fits
     TrainingLog log(path, {});
+    CHECK(error_of([&] { TrainingLog(path, {}); }) == path.string() + ": another run writes it");
     add_steps(log, 0, 2);
+    const fs::path other = folder / "other.jsonl";
+    fs::copy_file(path, other);
     std::signal(SIGXFSZ, SIG_IGN);
     rlimit before{};
     getrlimit(RLIMIT_FSIZE, &before);
     const rlimit small{fs::file_size(path) + 40, before.rlim_max};
     REQUIRE(setrlimit(RLIMIT_FSIZE, &small) == 0);
     const std::string error = error_of([&] { add_steps(log, 2, 3); });
-    const std::string again = error_of([&] { TrainingLog(path, {{"text", std::string(1000, 'x')}}, 2); });
+    const std::string again = error_of([&] { TrainingLog(other, {{"text", std::string(1000, 'x')}}, 2); });
     REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
     CHECK(error == path.string() + ": cannot be written: File too large");
-    CHECK(has(again, path.string()));
+    CHECK(has(again, other.string()));
     CHECK(has(again, "File too large"));
     CHECK(outline(path) == "r0 0 1 ");
+    CHECK(outline(other) == "r0 0 1 ");
     add_steps(log, 3, 4);
     CHECK(outline(path) == "r0 0 1 3 ");
   }
