@@ -61,7 +61,7 @@ bool train(const TrainOptions& given) {
     std::printf("stopped by a signal after step %lld\n", static_cast<long long>(step));
   if (stopped) return saved;
   const auto recorded = recording.plan();
-  if (!options.trace.empty() && step > begun) saved = run.write_trace(log) && saved;
+  const bool traced = options.trace.empty() || step == begun || run.write_trace(log);
 
   run.evaluate(*model, step);
   if (!options.export_to.empty()) run.export_to(options.export_to, *model);
@@ -69,7 +69,7 @@ bool train(const TrainOptions& given) {
     if (run.prints()) std::printf("no step is left to make: %lld were made\n", static_cast<long long>(step));
     return true;
   }
-  return run.compare(recorded) && saved;
+  return run.compare(recorded) && saved && traced;
 }
 
 }  // namespace tools

@@ -90,10 +90,10 @@ inline void require_same(const Communicator& ranks, std::initializer_list<NamedT
 
 namespace detail {
 
-/// The same, if their collectives are compared; else nothing is sent.
+/// The same of a seed, if collectives are compared; else nothing is sent.
 template <class = void>
-void check_same(const Communicator& ranks, std::initializer_list<NamedText> mine, std::string_view what) {
-  if (ranks.checks()) require_same(ranks, mine, what);
+void check_seed(const Communicator& ranks, std::uint64_t seed, std::string_view what) {
+  if (ranks.checks()) require_same(ranks, {{"seed", std::to_string(seed)}}, what);
 }
 
 }  // namespace detail

@@ -248,7 +248,7 @@ void initialize_all(std::vector<NamedParameter> parameters, std::uint64_t seed, 
   }
   if (all.empty()) return;
   const MeshView& mesh = all.front().cell->stored.mesh;
-  if (!mesh.dry()) check_same(mesh.communicator(), {{"seed", std::to_string(seed)}}, "initialize");
+  if (!mesh.dry()) check_seed(mesh.communicator(), seed, "initialize");
   for (const NamedParameter& parameter : all) parameter.cell->initialize(derived_seed(seed, parameter.name));
 }
 
