@@ -2,6 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// The one unit of shardwise::compiled.
+/// The unit of shardwise::compiled that has what compiled.hpp lists.
 
 #include <shardwise/shardwise.hpp>

@@ -15,7 +15,7 @@
 #include <shardwise/kernel/cross_entropy.hpp>
 #include <shardwise/mesh/environment.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/models/llama/config.hpp>
+#include <shardwise/models/llama/stage_borders.hpp>
 #include <shardwise/nn/loss_of_rows.hpp>
 #include <shardwise/ops/ops.hpp>
 #include <shardwise/train/adamw.hpp>
@@ -25,10 +25,10 @@
 #include <shardwise/train/unit.hpp>
 #include <shardwise/weights/stored_type.hpp>
 
-#ifdef SHARDWISE_COMPILES
-#define SHARDWISE_EXTERN
-#else
+#ifdef SHARDWISE_COMPILED
 #define SHARDWISE_EXTERN extern
+#else
+#define SHARDWISE_EXTERN
 #endif
 #define SHARDWISE_ONCE(...) SHARDWISE_EXTERN template decltype(__VA_ARGS__) __VA_ARGS__;
 #define SHARDWISE_ONCE_EACH(name) \
@@ -96,6 +96,9 @@ SHARDWISE_EXTERN template AxisSet MeshPlace::job_axes_of<void>(AxisSet) const;
 SHARDWISE_EXTERN template void Recorder::begin<void>(Event);
 SHARDWISE_EXTERN template void Environment::open<void>(int&, char**&, ThreadLevel);
 SHARDWISE_ONCE(detail::fitted<void>)
+SHARDWISE_ONCE(detail::dry_job<void>)
+SHARDWISE_ONCE(detail::gather<void>)
+SHARDWISE_ONCE(detail::gather_each<void>)
 SHARDWISE_ONCE(detail::ended<void>)
 SHARDWISE_ONCE(detail::ranks_of_job<void>)
 SHARDWISE_ONCE(detail::mpi_count<void>)
@@ -152,6 +155,7 @@ SHARDWISE_EXTERN template void detail::end_pooled<detail::SharedBuckets>(detail:
 SHARDWISE_ONCE_OPTIMIZER(AdamWUpdate)
 SHARDWISE_ONCE_OPTIMIZER(SgdUpdate)
 SHARDWISE_EXTERN template const LlamaConfig& LlamaConfig::checked<void>() const;
+SHARDWISE_ONCE(detail::halves_before<void>)
 
 // ---- Operations and their gradients ------------------------------------------------------------------------------
 SHARDWISE_EXTERN template const Buffer& GradientSlot::sum<void>();

@@ -156,7 +156,7 @@ inline ContentsOfAll contents_of_all(const CheckpointContents& contents, std::st
   });
   const std::string told = gather_texts(ranks, numbers);
   for (std::string_view rest = told; !rest.empty();) {
-    const Json line = Json::parse(take_part(rest, '\n'));
+    const Json line = json_of(take_part(rest, '\n'));
     const auto name = line[0].get<std::string>();
     const auto value = line[1].get<std::int64_t>();
     const auto [known, is_new] = all.numbers.emplace(name, value);

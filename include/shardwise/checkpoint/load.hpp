@@ -176,9 +176,9 @@ inline CheckpointMatch matched(const CheckpointManifest& manifest, const Checkpo
 /// tensors or numbers than are wanted (unless that is asked for), of other shapes or types; if it is of a newer
 /// format; if a file is missing or has another size; if it is another one on another rank. Also if a checksum is wrong:
 /// then the blocks are of no use any more. What it says names file and tensor.
-inline LoadedCheckpoint load_checkpoint(const std::filesystem::path& folder,
-                                        const CheckpointContents& contents,
-                                        const LoadCheckpointOptions& options = {}) {
+template <class = void>
+LoadedCheckpoint load_checkpoint(const std::filesystem::path& folder, const CheckpointContents& contents,
+                                 const LoadCheckpointOptions& options = {}) {
   const Communicator ranks = contents.ranks();
   const std::string task = "load_checkpoint";
   const detail::ContentsOfAll all = detail::contents_of_all(contents, task);
@@ -210,5 +210,6 @@ inline LoadedCheckpoint load_checkpoint(const std::filesystem::path& folder,
   }
   return {std::move(match.missing), std::move(match.surplus), std::move(manifest.notes), reader.bytes_read()};
 }
+SHARDWISE_ONCE_HERE(load_checkpoint<void>)
 
 }  // namespace shardwise

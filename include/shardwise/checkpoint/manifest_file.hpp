@@ -132,7 +132,8 @@ inline void check_one_checkpoint(const Path& folder) {
 
 /// The manifest of the checkpoint in `folder`. Throws `std::runtime_error`, naming the file and what is wrong, if it is
 /// damaged, or a file that it lists is not there in its size: then also which tensor is not whole.
-inline CheckpointManifest read_manifest(const std::filesystem::path& folder) {
+template <class = void>
+CheckpointManifest read_manifest(const std::filesystem::path& folder) {
   const detail::Path path = folder / manifest_name;
   if (!std::filesystem::exists(path)) detail::check_one_checkpoint(folder);
   CheckpointManifest manifest = detail::parse_manifest(detail::read_text(path), path.string());
@@ -152,5 +153,6 @@ inline CheckpointManifest read_manifest(const std::filesystem::path& folder) {
   }
   return manifest;
 }
+SHARDWISE_ONCE_HERE(read_manifest<void>)
 
 }  // namespace shardwise

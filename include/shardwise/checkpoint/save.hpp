@@ -104,30 +104,14 @@ class CheckpointSave {
   /// something else than a checkpoint is in its place.
   CheckpointSave(const CheckpointContents& contents, const Path& target, PageBuffer* copy, Json notes = {})
       : ranks_(contents.ranks()), target_(target), copy_(copy) {
-    ContentsOfAll all = contents_of_all(contents, task());
-    pieces_ = own_pieces(contents, all);
-    manifest_.mesh = contents.named_sizes();
-    manifest_.notes = std::move(notes);
-    manifest_.numbers = std::move(all.numbers);
-    manifest_.tensors = std::move(all.tensors);
-    const Index mine[]{temporary_token()};
-    const auto token = static_cast<std::uint32_t>(gather(ranks_, mine).front());
-    problems_.guard([&] {
-      for (const CheckpointBlock& block : contents.blocks()) {
-        if (block.parameter) naming("\"" + block.name + "\"", [&] { block.parameter->check_set(); });
-      }
-      path_ = temporary_path(whole_path(target), token);
-      if (copy) copy_blocks();
-      if (ranks_.rank() != 0) return;
-      folder_.emplace(target, token, [&](const Path& old) { check_replaces(old, manifest_); });
-    });
-    give_up_on_problems();
+    begin(contents, std::move(notes));
   }
   CheckpointSave(const CheckpointSave&) = delete;
   CheckpointSave& operator=(const CheckpointSave&) = delete;
 
   /// Writes this rank's file, and has it on the device. Not collective; what goes wrong is told by `commit`.
-  void write() noexcept {
+  template <class = void>
+  [[gnu::noinline]] void write() noexcept {
     problems_.guard([&] {
       DirectWriter writer(path_ / rank_file_name(ranks_.rank()));
       if (copy_) {
@@ -143,7 +127,8 @@ class CheckpointSave {
 
   /// When `write` has returned on this rank. Makes the checkpoint whole, in the place of one that is there. Collective.
   /// Throws `std::runtime_error` on all ranks if something went wrong on any; then nothing of it is left.
-  void commit() {
+  template <class = void>
+  [[gnu::noinline]] void commit() {
     give_up_on_problems();
     const std::string descriptions = gather_descriptions();
     problems_.guard([&] {
@@ -156,6 +141,28 @@ class CheckpointSave {
   Index own_bytes() const { return bytes_of(pieces_); }
 
  private:
+  template <class = void>
+  [[gnu::noinline]] void begin(const CheckpointContents& contents, Json notes) {
+    ContentsOfAll all = contents_of_all(contents, task());
+    pieces_ = own_pieces(contents, all);
+    manifest_.mesh = contents.named_sizes();
+    manifest_.notes = std::move(notes);
+    manifest_.numbers = std::move(all.numbers);
+    manifest_.tensors = std::move(all.tensors);
+    const Index mine[]{temporary_token()};
+    const auto token = static_cast<std::uint32_t>(gather(ranks_, mine).front());
+    problems_.guard([&] {
+      for (const CheckpointBlock& block : contents.blocks()) {
+        if (block.parameter) naming("\"" + block.name + "\"", [&] { block.parameter->check_set(); });
+      }
+      path_ = temporary_path(whole_path(target_), token);
+      if (copy_) copy_blocks();
+      if (ranks_.rank() != 0) return;
+      folder_.emplace(target_, token, [&](const Path& old) { check_replaces(old, manifest_); });
+    });
+    give_up_on_problems();
+  }
+
   /// Throws on all ranks if any has a problem; nothing is left then.
   void give_up_on_problems() {
     if (!ranks_.agree(problems_.none())) folder_.reset();
@@ -221,7 +228,7 @@ class CheckpointSave {
   void finish(std::string_view descriptions) {
     Json manifest = json_of(manifest_);
     for (int r = 0; !descriptions.empty(); ++r) {
-      const Json told = Json::parse(take_part(descriptions, '\n'));
+      const Json told = json_of(take_part(descriptions, '\n'));
       manifest["files"].push_back({rank_file_name(r), told[0]});
       for (const Json& each : told[1])
         manifest["tensors"][each[0].get<std::size_t>()]["pieces"].push_back(each[1]);
@@ -238,6 +245,9 @@ class CheckpointSave {
   PageBuffer* copy_;
   Problems problems_;
 };
+SHARDWISE_ONCE_MEMBER(void CheckpointSave::begin<void>(const CheckpointContents&, Json))
+SHARDWISE_ONCE_MEMBER(void CheckpointSave::write<void>() noexcept)
+SHARDWISE_ONCE_MEMBER(void CheckpointSave::commit<void>())
 
 }  // namespace detail
 

@@ -23,6 +23,7 @@
 #include <random>
 #include <system_error>
 
+#include <shardwise/layout/once.hpp>
 #include <shardwise/layout/text.hpp>
 
 namespace shardwise {
@@ -163,7 +164,8 @@ inline Path temporary_path(const Path& target, std::uint32_t token) {
 
 /// Removes what killed processes left of targets whose names begin with `prefix`: what has a name of `temporary_path`, and is
 /// locked by nobody. What cannot be removed stays.
-inline void remove_abandoned(const Path& folder, std::string_view prefix) {
+template <class = void>
+void remove_abandoned(const Path& folder, std::string_view prefix) {
   std::error_code ignored;
   for (std::filesystem::directory_iterator entry(folder, ignored), end; entry != end;
        entry.increment(ignored)) {
@@ -179,6 +181,7 @@ inline void remove_abandoned(const Path& folder, std::string_view prefix) {
     }
   }
 }
+SHARDWISE_ONCE_HERE(remove_abandoned<void>)
 inline void remove_abandoned(const Path& target) {
   remove_abandoned(folder_of(target), target.filename().string() + std::string(temporary_mark));
 }
@@ -222,7 +225,8 @@ class TemporaryFile {
 
 /// A file's whole text, also if it has more than it says, as those in /proc. Throws `std::runtime_error`, as what reads a file
 /// does; also if memory has no room for it.
-inline std::string read_text(const Path& path) {
+template <class = void>
+std::string read_text(const Path& path) {
   const File file(path, O_RDONLY);
   std::string text;
   std::size_t done = 0;
@@ -238,6 +242,7 @@ inline std::string read_text(const Path& path) {
   text.resize(done);
   return text;
 }
+SHARDWISE_ONCE_HERE(read_text<void>)
 
 }  // namespace detail
 

@@ -32,7 +32,11 @@ namespace detail {
 inline constexpr std::size_t json_depth = 100;
 
 /// What an error quotes.
-inline std::string excerpt(const Json& json) { return excerpt(json.dump()); }
+template <class = void>
+std::string excerpt(const Json& json) {
+  return excerpt(json.dump());
+}
+SHARDWISE_ONCE_HERE(excerpt<void>)
 
 /// Puts together what nlohmann's parser reads. (Its own callback would see the same, but takes a time that grows
 /// with the square of a list's length.)
@@ -118,11 +122,13 @@ class JsonBuilder {
   Json *member_ = nullptr, *added_ = nullptr;
 };
 
-inline Json json_of(std::string_view text, JsonBuilder::TakeMember take_member = {}) {
+template <class = void>
+Json json_of(std::string_view text, JsonBuilder::TakeMember take_member = {}) {
   JsonBuilder builder(text.size(), std::move(take_member));
   Json::sax_parse(text.begin(), text.end(), &builder);
   return builder.take();
 }
+SHARDWISE_ONCE_HERE(json_of<void>)
 
 /// A part of a text that stays where it is, and the place that errors name, such as `decoder.decoders[1]`; the first
 /// place may be "FILE: ". All errors are `std::runtime_error`s.

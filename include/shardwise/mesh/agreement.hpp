@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 
+#include <shardwise/layout/once.hpp>
 #include <shardwise/mesh/gather.hpp>
 
 namespace shardwise::detail {
@@ -37,7 +38,7 @@ class Problems {
   /// Throws a `std::runtime_error` on all ranks if any has a problem: "TASK: PROBLEM (rank 1)". Of many it
   /// tells the first ten, each with the ranks that met it; of a long one the first 500 bytes. Collective.
   template <class = void>
-  void throw_together(const Communicator& ranks, std::string_view task) const {
+  [[gnu::noinline]] void throw_together(const Communicator& ranks, std::string_view task) const {
     const Index mine[]{static_cast<Index>(list_.size())};
     const std::vector<Index> counts = gather(ranks, mine);
     // The ranks' lists overlap, so the longest tells how many there are at least.
@@ -83,6 +84,7 @@ class Problems {
 
   std::vector<std::string> list_;
 };
+SHARDWISE_ONCE_MEMBER(void Problems::throw_together<void>(const Communicator&, std::string_view) const)
 
 /// Runs work() on each rank; what it throws on any is an error of all. Collective.
 template <class F>

@@ -51,8 +51,9 @@ MeshSizes fitted(const Communicator& ranks, std::span<const char* const> names, 
 
 /// A dry mesh that is a job.
 template <class = void>
-constexpr MeshHandle dry_job(Recorder& counts, std::span<const char* const> names, std::span<const int> sizes,
-                             std::span<const int> coordinates, int ranks_per_host) {
+[[gnu::noinline]] constexpr MeshHandle dry_job(Recorder& counts, std::span<const char* const> names,
+                                               std::span<const int> sizes, std::span<const int> coordinates,
+                                               int ranks_per_host) {
   MeshSizes all = one_rank, own{};
   for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
     const int size = all[axis] = sizes[axis], at = own[axis] = coordinates[axis];

@@ -139,8 +139,9 @@ std::function<std::string(std::string_view)> adapter_name(const Name& name_of) {
   return [name_of](std::string_view path) { return "base_model.model." + renamed(name_of, path); };
 }
 
-inline std::string adapter_config_text(const AdaptersOf& adapters, const std::vector<NamedParameter>& given,
-                                       const AdapterOptions& options) {
+template <class = void>
+std::string adapter_config_text(const AdaptersOf& adapters, const std::vector<NamedParameter>& given,
+                                const AdapterOptions& options) {
   constexpr std::string_view weight = ".weight";
   std::vector<std::string> adapted, others;
   for (const std::string& layer : adapters.layers) adapted.push_back(renamed(options.name_of, layer));
@@ -165,9 +166,11 @@ inline std::string adapter_config_text(const AdaptersOf& adapters, const std::ve
                     {"task_type", or_null(options.task_type)}};
   return config.dump(2) + "\n";
 }
+SHARDWISE_ONCE_HERE(adapter_config_text<void>)
 
 /// Throws `std::runtime_error` unless a file's adapters are like these.
-inline void check_adapter_config(const Path& path, const AdaptersOf& adapters) {
+template <class = void>
+void check_adapter_config(const Path& path, const AdaptersOf& adapters) {
   const Json json = read_json(path);
   const JsonPart config(json, path.string() + ": ");
   if (config.get<std::string>("peft_type") != "LORA") config["peft_type"].expected("\"LORA\"");
@@ -182,6 +185,7 @@ inline void check_adapter_config(const Path& path, const AdaptersOf& adapters) {
   for (const char* key : {"rank_pattern", "alpha_pattern"}) config.must_be(key, Json::object());
   config.must_be("modules_to_save", Json::array());
 }
+SHARDWISE_ONCE_HERE(check_adapter_config<void>)
 
 }  // namespace detail
 

@@ -80,7 +80,8 @@ struct Lowered {
   PipelineSchedule schedule{};
   ScheduleProblem problem{};
 };
-constexpr Lowered lower(const PipelineSchedule& schedule) {
+template <class = void>
+[[gnu::noinline]] constexpr Lowered lower(const PipelineSchedule& schedule) {
   Lowered lowered;
   Timeline timeline;
   if (schedule.has_messages()) {
@@ -95,6 +96,7 @@ constexpr Lowered lower(const PipelineSchedule& schedule) {
   }
   return lowered;
 }
+SHARDWISE_ONCE_HERE(lower<void>)
 
 }  // namespace detail
 

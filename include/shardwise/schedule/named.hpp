@@ -39,7 +39,8 @@ inline constexpr NamedSchedule named_schedules[] = {
 /// on each rank, or its own number of them if that is 0. The last is for the costs that `costs_of` says, with `in_flight` micro-batches, of stages that are dealt out
 /// to the ranks in turn. Throws `std::invalid_argument` for another name, for a number of chunks
 /// that it cannot have, and as the generator does.
-inline PipelineSchedule pipeline_schedule(
+template <class = void>
+PipelineSchedule pipeline_schedule(
     std::string_view name, int ranks, int chunks, int micro_batches,
     const std::function<Costs(const std::vector<int>& rank_of_stage)>& costs_of = nullptr,
     int in_flight = 0) {
@@ -59,5 +60,6 @@ inline PipelineSchedule pipeline_schedule(
   }
   detail::fail({"there is no pipeline schedule \"", name, "\"; expected one of ", names});
 }
+SHARDWISE_ONCE_HERE(pipeline_schedule<void>)
 
 }  // namespace shardwise

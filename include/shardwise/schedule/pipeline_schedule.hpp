@@ -14,6 +14,7 @@
 /// ```
 /// `prove` says whether it is one (schedule/prove.hpp), `with_messages` adds what must be sent (schedule/messages.hpp).
 
+#include <shardwise/layout/once.hpp>
 #include <shardwise/layout/text.hpp>
 
 namespace shardwise {

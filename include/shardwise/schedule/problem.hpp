@@ -83,7 +83,8 @@ inline std::string text_of(const ScheduleAction& place) {
 }  // namespace detail
 
 /// "rank 1, action 7 (1F3): its input, stage 0's forward of micro-batch 3, is never received". Nothing if there is no problem.
-inline std::string text_of(const ScheduleProblem& problem) {
+template <class = void>
+std::string text_of(const ScheduleProblem& problem) {
   using detail::text;
   const ScheduleAction& at = problem.at;
   const ScheduleAction& other = problem.other;
@@ -155,5 +156,6 @@ inline std::string text_of(const ScheduleProblem& problem) {
   }
   return words;
 }
+SHARDWISE_ONCE_MEMBER(std::string text_of<void>(const ScheduleProblem&))
 
 }  // namespace shardwise

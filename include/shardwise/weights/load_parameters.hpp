@@ -50,8 +50,9 @@ inline void check_used(std::string_view used, const Weights& weights, const Load
 
 /// Gives parameters their values: those of a module; or, if it is divided over the ranks, those of each rank's part. Of
 /// several names of one the first counts; the others may be there.
-inline Index load_parameters(const Communicator& ranks, const std::vector<NamedParameter>& all, bool divided,
-                             const std::filesystem::path& path, const LoadOptions& options) {
+template <class = void>
+Index load_parameters(const Communicator& ranks, const std::vector<NamedParameter>& all, bool divided,
+                      const std::filesystem::path& path, const LoadOptions& options) {
   const std::vector<NamedParameter> parameters = distinct(all);
   Problems problems;
   std::optional<Weights> weights;
@@ -79,6 +80,7 @@ inline Index load_parameters(const Communicator& ranks, const std::vector<NamedP
   });
   return weights->bytes_read();
 }
+SHARDWISE_ONCE_HERE(load_parameters<void>)
 
 }  // namespace detail
 

@@ -230,14 +230,11 @@ inline std::vector<StoredTensor> stored_by_all(const Communicator& ranks, std::s
   return stored;
 }
 
-/// Plans and writes what collect(list) puts into a list, and a configuration beside it if there is a text for one;
-/// what collect throws is an error of all ranks.
-template <class Collect>
-Index write_together(const Communicator& ranks, std::string_view task, const Path& path,
-                     const SaveOptions& options, Collect collect, const OutputConfig& config = {},
-                     Writers writers = Writers::all_alike) {
-  std::vector<WrittenTensor> tensors;
-  together(ranks, task, [&] { collect(tensors); });
+/// Plans and writes tensors, and a configuration beside them if there is a text for one.
+template <class = void>
+Index plan_and_write(const Communicator& ranks, std::string_view task, const Path& path,
+                     const SaveOptions& options, std::vector<WrittenTensor>& tensors,
+                     const OutputConfig& config, Writers writers) {
   std::vector<StoredTensor> stored;
   if (writers == Writers::each_its_part) {
     stored = stored_by_all(ranks, task, tensors);
@@ -252,6 +249,17 @@ Index write_together(const Communicator& ranks, std::string_view task, const Pat
     plan.config = config;
   });
   return ParallelWrite(ranks, std::move(plan), tensors).run(task);
+}
+SHARDWISE_ONCE_HERE(plan_and_write<void>)
+
+/// The same of what collect(list) puts into a list; what it throws is an error of all ranks.
+template <class Collect>
+Index write_together(const Communicator& ranks, std::string_view task, const Path& path,
+                     const SaveOptions& options, Collect collect, const OutputConfig& config = {},
+                     Writers writers = Writers::all_alike) {
+  std::vector<WrittenTensor> tensors;
+  together(ranks, task, [&] { collect(tensors); });
+  return plan_and_write(ranks, task, path, options, tensors, config, writers);
 }
 
 }  // namespace shardwise::detail

@@ -104,7 +104,8 @@ inline void place_tensors(std::vector<StoredTensor>& tensors, Index data_begin, 
 }
 
 /// Reads the header of a file of these `bytes`, and checks all that it says.
-inline SafetensorsHeader read_safetensors_header(std::string_view bytes) {
+template <class = void>
+SafetensorsHeader read_safetensors_header(std::string_view bytes) {
   if (bytes.size() < length_bytes) {
     fail<std::runtime_error>({bytes.size(), " bytes are no safetensors file, which has at least 8"});
   }
@@ -135,11 +136,13 @@ inline SafetensorsHeader read_safetensors_header(std::string_view bytes) {
                 static_cast<Index>(bytes.size() - length));
   return header;
 }
+SHARDWISE_ONCE_HERE(read_safetensors_header<void>)
 
 /// The bytes before a file's data: the length and the JSON text, padded with spaces to a multiple of 8. Puts
 /// the tensors into the order of the reference writer (wide types first, then names) and gives them their
 /// offsets, which count from the beginning of the file.
-inline std::string make_safetensors_header(SafetensorsHeader& header, const std::string& path) {
+template <class = void>
+std::string make_safetensors_header(SafetensorsHeader& header, const std::string& path) {
   std::sort(header.tensors.begin(), header.tensors.end(), [](const StoredTensor& a, const StoredTensor& b) {
     return a.type != b.type ? a.type > b.type : a.name < b.name;
   });
@@ -164,6 +167,7 @@ inline std::string make_safetensors_header(SafetensorsHeader& header, const std:
   for (StoredTensor& tensor : header.tensors) tensor.offset += static_cast<Index>(json.size());
   return json;
 }
+SHARDWISE_ONCE_HERE(make_safetensors_header<void>)
 
 }  // namespace detail
 

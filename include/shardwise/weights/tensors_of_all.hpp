@@ -26,8 +26,9 @@ inline bool is_first_rank(const MeshView& mesh) { return mesh.rank_in_job() == m
 /// Those of all ranks, in the order of ranks, each once: `mine` are those that this rank, the first of their mesh, tells
 /// of. Collective; throws `std::runtime_error`, on all ranks, if two of one name have different types or shapes, or a name
 /// is no UTF-8.
-inline std::vector<TensorOfAll> tensors_of_all(const Communicator& ranks, std::string_view task,
-                                               const std::vector<TensorOfAll>& mine) {
+template <class = void>
+std::vector<TensorOfAll> tensors_of_all(const Communicator& ranks, std::string_view task,
+                                        const std::vector<TensorOfAll>& mine) {
   std::string told;
   together(ranks, task, [&] {  // a name that is no UTF-8 cannot be told
     for (const TensorOfAll& tensor : mine) {
@@ -39,7 +40,7 @@ inline std::vector<TensorOfAll> tensors_of_all(const Communicator& ranks, std::s
   std::vector<TensorOfAll> all;
   std::map<std::string, std::size_t> numbers;
   for (std::string_view rest = text; !rest.empty();) {
-    const Json line = Json::parse(take_part(rest, '\n'));
+    const Json line = json_of(take_part(rest, '\n'));
     TensorOfAll tensor{line[0], *stored_type_named(line[1].get<std::string>()),
                        line[2].get<std::vector<Index>>(), line[3], line[4]};
     const auto [place, is_new] = numbers.emplace(tensor.name, all.size());
@@ -56,5 +57,6 @@ inline std::vector<TensorOfAll> tensors_of_all(const Communicator& ranks, std::s
   }
   return all;
 }
+SHARDWISE_ONCE_HERE(tensors_of_all<void>)
 
 }  // namespace shardwise::detail

@@ -65,24 +65,7 @@ class Weights {
   /// `path` is a safetensors file, or a folder. In a folder, model.safetensors comes before
   /// model.safetensors.index.json. Every tensor that an index lists must be in the file that it names; tensors
   /// that a listed file holds besides are there too.
-  explicit Weights(const std::filesystem::path& path) : path_(path) {
-    namespace fs = std::filesystem;
-    std::error_code ignored;
-    if (!fs::exists(path, ignored))
-      detail::fail<std::runtime_error>({path.string(), ": no such file or folder"});
-    const fs::path single = path / "model.safetensors", index = path / "model.safetensors.index.json";
-    if (!fs::is_directory(path, ignored)) {
-      open(path);
-    } else if (fs::exists(single, ignored)) {
-      open(single);
-    } else if (fs::exists(index, ignored)) {
-      open_listed(index);
-    } else {
-      detail::fail<std::runtime_error>(
-          {path.string(), ": neither model.safetensors nor model.safetensors.index.json is there",
-           fs::exists(path / "pytorch_model.bin", ignored) ? ", and a pytorch_model.bin is not read" : ""});
-    }
-  }
+  explicit Weights(std::filesystem::path path) : path_(std::move(path)) { open_all(); }
 
   const std::filesystem::path& path() const noexcept { return path_; }
   const std::vector<SafetensorsFile>& files() const noexcept { return files_; }
@@ -106,7 +89,9 @@ class Weights {
   }
 
   /// Why a tensor cannot be read into blocks of such a tensor in memory; empty if it can.
-  std::string problem(std::string_view name, DataType type, std::span<const Index> shape) const {
+  template <class = void>
+  [[gnu::noinline]] std::string problem(std::string_view name, DataType type,
+                                        std::span<const Index> shape) const {
     if (!contains(name)) return where(name) + "there is no such tensor";
     const StoredTensor& stored = tensor(name);
     const StoredType wanted = stored_as(type);
@@ -125,7 +110,9 @@ class Weights {
   Index bytes_read() const noexcept { return bytes_read_; }
 
   /// `read_block` for elements of `type`, with ones behind the block's `rank` extents: compiled once.
-  void read_bytes(std::string_view name, const View<char, max_rank>& block, int rank, DataType type) const {
+  template <class = void>
+  [[gnu::noinline]] void read_bytes(std::string_view name, const View<char, max_rank>& block, int rank,
+                                    DataType type) const {
     const std::string why = problem(name, type, {block.shape.begin(), block.shape.begin() + rank});
     if (!why.empty()) throw std::runtime_error(why);
     const detail::MappedFile& memory = file_of(name).memory_;
@@ -172,6 +159,27 @@ class Weights {
     return found->second;
   }
 
+  template <class = void>
+  [[gnu::noinline]] void open_all() {
+    namespace fs = std::filesystem;
+    namespace fs = std::filesystem;
+    std::error_code ignored;
+    if (!fs::exists(path_, ignored))
+      detail::fail<std::runtime_error>({path_.string(), ": no such file or folder"});
+    const fs::path single = path_ / "model.safetensors", index = path_ / "model.safetensors.index.json";
+    if (!fs::is_directory(path_, ignored)) {
+      open(path_);
+    } else if (fs::exists(single, ignored)) {
+      open(single);
+    } else if (fs::exists(index, ignored)) {
+      open_listed(index);
+    } else {
+      detail::fail<std::runtime_error>(
+          {path_.string(), ": neither model.safetensors nor model.safetensors.index.json is there",
+           fs::exists(path_ / "pytorch_model.bin", ignored) ? ", and a pytorch_model.bin is not read" : ""});
+    }
+  }
+
   void open(const std::filesystem::path& path) {
     files_.emplace_back(path);
     for (const StoredTensor& tensor : files_.back().tensors()) {
@@ -204,5 +212,10 @@ class Weights {
   std::map<std::string_view, Place> places_;  // by the tensors' names, which lie in the files' headers
   mutable Index bytes_read_ = 0;
 };
+SHARDWISE_ONCE_MEMBER(void Weights::open_all<void>())
+SHARDWISE_ONCE_MEMBER(std::string Weights::problem<void>(std::string_view, DataType, std::span<const Index>)
+                          const)
+SHARDWISE_ONCE_MEMBER(void Weights::read_bytes<void>(std::string_view, const View<char, max_rank>&, int,
+                                                     DataType) const)
 
 }  // namespace shardwise

@@ -136,10 +136,12 @@ inline LlamaConfig llama_config_of(const Json& json) {
 /// missing or wrong, and for models that `Llama` is not: with biases, with another activation. Of type "llama" or
 /// "mistral", which has other defaults, and `sliding_window` as its window. Rotary embeddings
 /// are read from `rope_theta` and `rope_scaling`, or from `rope_parameters`.
-inline LlamaConfig read_llama_config(const std::filesystem::path& path) {
+template <class = void>
+LlamaConfig read_llama_config(const std::filesystem::path& path) {
   const Json json = read_json(path);
   return detail::naming(path.string(), [&] { return detail::llama_config_of(json); });
 }
+SHARDWISE_ONCE_HERE(read_llama_config<void>)
 
 /// The tokens around a text, by their numbers.
 struct LlamaTokens {
@@ -150,7 +152,8 @@ struct LlamaTokens {
 /// Reads `bos_token_id` and `eos_token_id` from a folder's config.json. What generation_config.json says of
 /// them, if that file is there, goes before. Absent and null mean none. Throws `std::runtime_error`, naming
 /// file, key and value, for what are no numbers of tokens.
-inline LlamaTokens read_llama_tokens(const std::filesystem::path& folder) {
+template <class = void>
+LlamaTokens read_llama_tokens(const std::filesystem::path& folder) {
   LlamaTokens tokens;
   auto read = [&](const std::filesystem::path& path) {
     const Json json = read_json(path);
@@ -168,10 +171,12 @@ inline LlamaTokens read_llama_tokens(const std::filesystem::path& folder) {
   if (std::filesystem::exists(generation)) read(generation);
   return tokens;
 }
+SHARDWISE_ONCE_HERE(read_llama_tokens<void>)
 
 /// The text of a config.json, which transformers 4 and 5 read. `type` is that of the weights: "float32".
-inline std::string llama_config_text(const LlamaConfig& config, const std::string& type,
-                                     const LlamaTokens& tokens = {}) {
+template <class = void>
+std::string llama_config_text(const LlamaConfig& config, const std::string& type,
+                              const LlamaTokens& tokens = {}) {
   Json json = {
       {"architectures", {config.window ? "MistralForCausalLM" : "LlamaForCausalLM"}},
       {"model_type", config.window ? "mistral" : "llama"},
@@ -210,5 +215,6 @@ inline std::string llama_config_text(const LlamaConfig& config, const std::strin
   }
   return json.dump(2) + "\n";
 }
+SHARDWISE_ONCE_HERE(llama_config_text<void>)
 
 }  // namespace shardwise

@@ -12,7 +12,8 @@ namespace shardwise::detail {
 
 /// Half layers before each stage, and in all. Throws `std::out_of_range` for a rank that is none of as many as stages.
 template <class = void>
-constexpr std::vector<Index> halves_before(const LlamaConfig& config, const std::vector<int>& rank_of_stage) {
+[[gnu::noinline]] constexpr std::vector<Index> halves_before(const LlamaConfig& config,
+                                                             const std::vector<int>& rank_of_stage) {
   const std::size_t stages = rank_of_stage.size();
   for (const int rank : rank_of_stage) {
     if (rank < 0 || static_cast<std::size_t>(rank) >= stages) {

@@ -20,7 +20,8 @@ struct LlamaTensor {
 };
 
 /// In the order of the model, which is made dry: it has no memory.
-inline std::vector<LlamaTensor> llama_tensors(const LlamaConfig& config) {
+template <class = void>
+std::vector<LlamaTensor> llama_tensors(const LlamaConfig& config) {
   using MeshType = Mesh<tp>;
   std::vector<LlamaTensor> tensors;
   Recorder recorder;
@@ -31,6 +32,7 @@ inline std::vector<LlamaTensor> llama_tensors(const LlamaConfig& config) {
   }
   return tensors;
 }
+SHARDWISE_ONCE_HERE(llama_tensors<void>)
 
 /// Whether weights in memory may have this type.
 inline bool is_type_in_memory(StoredType type) {
