@@ -10,7 +10,7 @@
 
 #include <shardwise/checkpoint/load.hpp>
 #include <shardwise/checkpoint/save.hpp>
-#include <shardwise/models/llama/tensors.hpp>
+#include <shardwise/models/llama/files.hpp>
 #include <shardwise/schedule/messages.hpp>
 #include <shardwise/schedule/named.hpp>
 #include <shardwise/weights/load_weights.hpp>

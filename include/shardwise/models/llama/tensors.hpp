@@ -20,8 +20,7 @@ struct LlamaTensor {
 };
 
 /// In the order of the model, which is made dry: it has no memory.
-template <class = void>
-std::vector<LlamaTensor> llama_tensors(const LlamaConfig& config) {
+inline std::vector<LlamaTensor> llama_tensors(const LlamaConfig& config) {
   using MeshType = Mesh<tp>;
   std::vector<LlamaTensor> tensors;
   Recorder recorder;
@@ -32,7 +31,6 @@ std::vector<LlamaTensor> llama_tensors(const LlamaConfig& config) {
   }
   return tensors;
 }
-SHARDWISE_ONCE_HERE(llama_tensors<void>)
 
 /// Whether weights in memory may have this type.
 inline bool is_type_in_memory(StoredType type) {
