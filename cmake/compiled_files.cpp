@@ -6,12 +6,10 @@
 /// leaves to the other.
 
 #define SHARDWISE_COMPILED
-#include <shardwise/shardwise.hpp>
+#include <shardwise/compiled.hpp>
 
 #include <shardwise/checkpoint/load.hpp>
 #include <shardwise/checkpoint/save.hpp>
 #include <shardwise/models/llama/files.hpp>
 #include <shardwise/schedule/messages.hpp>
 #include <shardwise/schedule/named.hpp>
-#include <shardwise/weights/load_weights.hpp>
-#include <shardwise/weights/save_weights.hpp>

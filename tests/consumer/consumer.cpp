@@ -2,14 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// Somebody else's program: it must build in each of the ways that the README names.
+/// Somebody else's program: it must build in each of the ways that the README names. It uses something of both units of
+/// shardwise::compiled.
 
 #if __has_include(<shardwise/shardwise.hpp>)
+#include <shardwise/schedule/named.hpp>
 #include <shardwise/shardwise.hpp>
 #else
 #include <Eigen/Core>
 #include <shardwise/mesh/communicator.hpp>
 #include <shardwise/mesh/environment.hpp>
+#include <shardwise/schedule/named.hpp>
 #endif
 
 #include <cstdio>
@@ -19,6 +22,7 @@ int main(int argc, char** argv) {
     const auto world = shardwise::world();
     float x = 1;
     world.all_reduce(&x, &x, 1, shardwise::DataType::f32, shardwise::ReduceOp::sum);
-    if (world.rank() == 0) std::printf("consumer: %g of %d\n", static_cast<double>(x), world.size());
+    const bool works = shardwise::pipeline_schedule("1f1b", 2, 1, 4).ranks() == 2;
+    if (world.rank() == 0 && works) std::printf("consumer: %g of %d\n", static_cast<double>(x), world.size());
   });
 }

@@ -5,7 +5,8 @@
 /// @file
 /// What all programs compile alike, told where it stands: `SHARDWISE_ONCE_HERE(read_text<void>)` behind a function, and
 /// `SHARDWISE_ONCE_MEMBER(void Weights::open_all<void>())` behind a class. Programs that link `shardwise::compiled` leave
-/// these to that target. (compiled.hpp lists what `shardwise.hpp` includes, and says how they are chosen.)
+/// these to that target. Of functions that `shardwise.hpp` has, compiled.hpp is the list; it also says how they are chosen. (The
+/// target's second unit defines both macros: compiled.hpp's list is `extern` there, and this is not.)
 
 #if defined(SHARDWISE_COMPILES)
 #define SHARDWISE_ONCE_MEMBER(...) template __VA_ARGS__;

@@ -156,6 +156,6 @@ std::string text_of(const ScheduleProblem& problem) {
   }
   return words;
 }
-SHARDWISE_ONCE_MEMBER(std::string text_of<void>(const ScheduleProblem&))
+SHARDWISE_ONCE_HERE(text_of<void>)
 
 }  // namespace shardwise

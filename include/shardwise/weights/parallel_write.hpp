@@ -230,7 +230,8 @@ inline std::vector<StoredTensor> stored_by_all(const Communicator& ranks, std::s
   return stored;
 }
 
-/// Plans and writes tensors, and a configuration beside them if there is a text for one.
+/// Plans and writes tensors, and a configuration beside them if there is a text for one; which rank writes each is noted in them.
+/// Collective; what fails on any rank is an error of all.
 template <class = void>
 Index plan_and_write(const Communicator& ranks, std::string_view task, const Path& path,
                      const SaveOptions& options, std::vector<WrittenTensor>& tensors,

@@ -162,7 +162,6 @@ class Weights {
   template <class = void>
   [[gnu::noinline]] void open_all() {
     namespace fs = std::filesystem;
-    namespace fs = std::filesystem;
     std::error_code ignored;
     if (!fs::exists(path_, ignored))
       detail::fail<std::runtime_error>({path_.string(), ": no such file or folder"});
