@@ -56,8 +56,7 @@ int main(int argc, char** argv) {
   const int ranks = number(argc, argv, "simulate", 0);
   if (ranks == 0) return shardwise::run(argc, argv, [&] { return run_tests(argc, argv); });
 
-  // One rank runs at a time: on one core their threads take turns in little more than half the time. (All simulations of the suite,
-  // three beside each other: 31 s in place of 39.)
+  // One rank runs at a time: on one core their threads take turns in little more than half the time.
   cpu_set_t here;
   CPU_ZERO(&here);
   CPU_SET(static_cast<std::size_t>(sched_getcpu()), &here);
