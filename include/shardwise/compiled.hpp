@@ -6,7 +6,8 @@
 /// What every program with a model compiles alike: the kernels, what moves blocks between ranks, and a step of training.
 /// Linking the CMake target `shardwise::compiled` leaves these functions to one unit of that target (it defines
 /// SHARDWISE_COMPILED, its unit SHARDWISE_COMPILES; mesh/communicator.hpp leaves the transports out then); without it, each
-/// unit of a program compiles those that it uses. They are functions of some size that no loop calls for each element, and through which much is reached: what nothing else calls is not compiled either.
+/// unit of a program compiles those that it uses. They are functions of some size that no loop calls for each element, and
+/// through which much is reached: what nothing else calls is not compiled either.
 /// What is no template otherwise has a parameter `class = void` for this; what is constexpr, or defined in its class, is
 /// `gnu::noinline`, or it would be compiled to be inlined. In its class a constexpr one stands before what calls it there,
 /// for clang's constant expressions.
