@@ -10,7 +10,7 @@ source "$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)/../examples/setup
 
 if (($# > 0)); then
   echo "Usage: benchmarks/run.sh"
-  echo "Builds and runs all benchmarks on 2 ranks. Each has options of its own: build/benchmarks/overhead --help"
+  echo "Builds the benchmarks, and runs all but pipeline_step and context_length on 2 ranks. Each has options of its own: build/benchmarks/overhead --help"
   [[ $1 == -h || $1 == --help ]] && exit 0
   exit 2
 fi
@@ -20,7 +20,7 @@ shardwise_build benchmarks
 
 shardwise_mpi_environment 2
 binding=(--bind-to core)
-if (($(nproc 2>/dev/null || echo 1) < 2)); then binding=(--bind-to none); fi
+if (($(shardwise_cores) < 2)); then binding=(--bind-to none); fi
 for program in overhead masked_attention redistribute collectives checkpoint; do
   echo
   mpirun -n 2 "${binding[@]}" "$shardwise_build/benchmarks/$program"

@@ -12,15 +12,19 @@
 shardwise_root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
 shardwise_build="$shardwise_root/build"
 
+# How many cores there are here, whatever OMP_NUM_THREADS says, which nproc obeys.
+shardwise_cores() {
+  env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc 2>/dev/null || echo 2
+}
+
 # Programs may run as root in a container, and with more ranks than cores: then idle ranks must yield, and no rank may
 # have a core to itself.
 shardwise_mpi_environment() {
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
   export OMP_NUM_THREADS=1
   export OMPI_MCA_orte_execute_quiet=1  # a failing rank's own message is enough
-  local ranks=$1 cores
-  cores=$(nproc 2>/dev/null || echo 1)
-  if ((ranks > cores)); then
+  local ranks=$1
+  if ((ranks > $(shardwise_cores))); then
     export OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_mpi_yield_when_idle=1
   fi
 }
@@ -138,7 +142,7 @@ shardwise_build() {
   local target targets=()
   shardwise_configure || return
   for target in "$@"; do targets+=(--target "$target"); done
-  cmake --build "$shardwise_build" --parallel "$(nproc 2>/dev/null || echo 2)" "${targets[@]}"
+  cmake --build "$shardwise_build" --parallel "$(shardwise_cores)" "${targets[@]}"
 }
 
 if [[ ${BASH_SOURCE[0]} == "$0" ]]; then

@@ -22,8 +22,8 @@ else
   targets=$(sed -n 's/^ *Test *#[0-9]*: build\.//p' <<<"$chosen")
   if [[ -n $targets ]]; then
     # shellcheck disable=SC2086  # the names of targets are words
-    cmake --build "$shardwise_build" --parallel "$(nproc 2>/dev/null || echo 2)" --target $targets
+    cmake --build "$shardwise_build" --parallel "$(shardwise_cores)" --target $targets
   fi
 fi
 exec "${tests[@]}" --output-on-failure --no-tests=error --no-label-summary --label-exclude '^build$' \
-  --fixture-exclude-setup '^build\.' --parallel "$((3 * $(nproc 2>/dev/null || echo 2)))" "$@"
+  --fixture-exclude-setup '^build\.' --parallel "$((3 * $(shardwise_cores)))" "$@"

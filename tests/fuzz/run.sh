@@ -31,7 +31,7 @@ fuzz() {
 }
 failed=0 running=0
 for target in "${targets[@]}"; do
-  if ((running == $(nproc))); then
+  if ((running == $(shardwise_cores))); then
     wait -n || failed=1
     running=$((running - 1))
   fi
