@@ -8,9 +8,9 @@
 /// SHARDWISE_COMPILED, its unit SHARDWISE_COMPILES; mesh/communicator.hpp leaves the transports out then); without it, each
 /// unit of a program compiles those that it uses. They are functions of some size that no loop calls for each element, and
 /// through which much is reached: what nothing else calls is not compiled either.
-/// What is no template otherwise has a parameter `class = void` for this; what is constexpr, or defined in its class, is
-/// `gnu::noinline`, or it would be compiled to be inlined. In its class a constexpr one stands before what calls it there,
-/// for clang's constant expressions.
+/// What is no template otherwise has a parameter `class = void` for this, and is defined behind its class: in it, g++ would
+/// instantiate it in each unit all the same. What is constexpr is `gnu::noinline`, or it would be compiled to be inlined, and
+/// stands in its class before what calls it there, for clang's constant expressions.
 
 #if defined(SHARDWISE_COMPILED) || defined(SHARDWISE_COMPILES)
 #include <shardwise/kernel/cross_entropy.hpp>
@@ -18,6 +18,7 @@
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/models/llama/stage_borders.hpp>
 #include <shardwise/nn/loss_of_rows.hpp>
+#include <shardwise/nn/ring_exchange.hpp>
 #include <shardwise/ops/ops.hpp>
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/check_finite.hpp>
@@ -86,7 +87,6 @@ SHARDWISE_ONCE(detail::transport_over<void>)
 SHARDWISE_EXTERN template Communicator Communicator::subgroup<void>(std::span<const int>) const;
 SHARDWISE_EXTERN template void Communicator::run<void>(detail::Call) const;
 SHARDWISE_EXTERN template Request Communicator::begin<void>(detail::Call) const;
-SHARDWISE_EXTERN template Communicator detail::MeshState::make_group<void>(AxisSet) const;
 SHARDWISE_EXTERN template Communicator detail::MeshState::among<void>(const std::vector<int>&);
 SHARDWISE_EXTERN template void detail::Exchange::communicate<void>(bool);
 SHARDWISE_EXTERN template detail::MeshState::MeshState(const Communicator&, const MeshPlace&,
@@ -95,6 +95,12 @@ SHARDWISE_EXTERN template MeshHandle detail::MeshState::part<void>(const RankGri
 SHARDWISE_EXTERN template const Communicator& detail::MeshState::communicator<void>(AxisSet);
 SHARDWISE_EXTERN template AxisSet MeshPlace::job_axes_of<void>(AxisSet) const;
 SHARDWISE_EXTERN template void Recorder::begin<void>(Event);
+SHARDWISE_EXTERN template void EventLog::begin<void>(Event);
+SHARDWISE_ONCE(detail::take_recorder<void>)
+SHARDWISE_ONCE(detail::give_back<void>)
+SHARDWISE_EXTERN template void detail::RingMessages::put<void>(const detail::Message&);
+SHARDWISE_EXTERN template void detail::RingMessages::wait<void>();
+SHARDWISE_EXTERN template void detail::RingMessages::land<void>();
 SHARDWISE_EXTERN template void Environment::open<void>(int&, char**&, ThreadLevel);
 SHARDWISE_ONCE(detail::fitted<void>)
 SHARDWISE_ONCE(detail::dry_job<void>)

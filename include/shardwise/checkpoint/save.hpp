@@ -111,57 +111,19 @@ class CheckpointSave {
 
   /// Writes this rank's file, and has it on the device. Not collective; what goes wrong is told by `commit`.
   template <class = void>
-  [[gnu::noinline]] void write() noexcept {
-    problems_.guard([&] {
-      DirectWriter writer(path_ / rank_file_name(ranks_.rank()));
-      if (copy_) {
-        writer.write(copy_->data(), bytes_of(pieces_));
-      } else {
-        for (OwnPiece& piece : pieces_) {
-          read(piece, [&](const char* bytes, Index count) { writer.write(bytes, count); });
-        }
-      }
-      writer.finish();
-    });
-  }
+  void write() noexcept;
 
   /// When `write` has returned on this rank. Makes the checkpoint whole, in the place of one that is there. Collective.
   /// Throws `std::runtime_error` on all ranks if something went wrong on any; then nothing of it is left.
   template <class = void>
-  [[gnu::noinline]] void commit() {
-    give_up_on_problems();
-    const std::string descriptions = gather_descriptions();
-    problems_.guard([&] {
-      if (ranks_.rank() == 0) finish(descriptions);
-    });
-    give_up_on_problems();
-  }
+  void commit();
 
   /// Bytes of elements that this rank writes.
   Index own_bytes() const { return bytes_of(pieces_); }
 
  private:
   template <class = void>
-  [[gnu::noinline]] void begin(const CheckpointContents& contents, Json notes) {
-    ContentsOfAll all = contents_of_all(contents, task());
-    pieces_ = own_pieces(contents, all);
-    manifest_.mesh = contents.named_sizes();
-    manifest_.notes = std::move(notes);
-    manifest_.numbers = std::move(all.numbers);
-    manifest_.tensors = std::move(all.tensors);
-    const Index mine[]{temporary_token()};
-    const auto token = static_cast<std::uint32_t>(gather(ranks_, mine).front());
-    problems_.guard([&] {
-      for (const CheckpointBlock& block : contents.blocks()) {
-        if (block.parameter) naming("\"" + block.name + "\"", [&] { block.parameter->check_set(); });
-      }
-      path_ = temporary_path(whole_path(target_), token);
-      if (copy_) copy_blocks();
-      if (ranks_.rank() != 0) return;
-      folder_.emplace(target_, token, [&](const Path& old) { check_replaces(old, manifest_); });
-    });
-    give_up_on_problems();
-  }
+  void begin(const CheckpointContents& contents, Json notes);
 
   /// Throws on all ranks if any has a problem; nothing is left then.
   void give_up_on_problems() {
@@ -245,6 +207,53 @@ class CheckpointSave {
   PageBuffer* copy_;
   Problems problems_;
 };
+
+template <class>
+void CheckpointSave::begin(const CheckpointContents& contents, Json notes) {
+  ContentsOfAll all = contents_of_all(contents, task());
+  pieces_ = own_pieces(contents, all);
+  manifest_.mesh = contents.named_sizes();
+  manifest_.notes = std::move(notes);
+  manifest_.numbers = std::move(all.numbers);
+  manifest_.tensors = std::move(all.tensors);
+  const Index mine[]{temporary_token()};
+  const auto token = static_cast<std::uint32_t>(gather(ranks_, mine).front());
+  problems_.guard([&] {
+    for (const CheckpointBlock& block : contents.blocks()) {
+      if (block.parameter) naming("\"" + block.name + "\"", [&] { block.parameter->check_set(); });
+    }
+    path_ = temporary_path(whole_path(target_), token);
+    if (copy_) copy_blocks();
+    if (ranks_.rank() != 0) return;
+    folder_.emplace(target_, token, [&](const Path& old) { check_replaces(old, manifest_); });
+  });
+  give_up_on_problems();
+}
+
+template <class>
+void CheckpointSave::commit() {
+  give_up_on_problems();
+  const std::string descriptions = gather_descriptions();
+  problems_.guard([&] {
+    if (ranks_.rank() == 0) finish(descriptions);
+  });
+  give_up_on_problems();
+}
+
+template <class>
+void CheckpointSave::write() noexcept {
+  problems_.guard([&] {
+    DirectWriter writer(path_ / rank_file_name(ranks_.rank()));
+    if (copy_) {
+      writer.write(copy_->data(), bytes_of(pieces_));
+    } else {
+      for (OwnPiece& piece : pieces_) {
+        read(piece, [&](const char* bytes, Index count) { writer.write(bytes, count); });
+      }
+    }
+    writer.finish();
+  });
+}
 SHARDWISE_ONCE_MEMBER(void CheckpointSave::begin<void>(const CheckpointContents&, Json))
 SHARDWISE_ONCE_MEMBER(void CheckpointSave::write<void>() noexcept)
 SHARDWISE_ONCE_MEMBER(void CheckpointSave::commit<void>())

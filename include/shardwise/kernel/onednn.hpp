@@ -120,6 +120,7 @@ struct Bfloat16Product {
 
 /// oneDNN's code for one such product, and the arguments it is called with. To make it takes about 100 µs, and some
 /// milliseconds where oneDNN has not made the like before.
+template <class = void>
 class Bfloat16Primitive {
  public:
   Bfloat16Primitive() = default;
@@ -184,10 +185,11 @@ class Bfloat16Primitive {
 };
 
 /// The last products of different kinds are kept, of each thread.
-inline void multiply(const Bfloat16Product& product, const void* a, const void* b, void* c) {
+template <class = void>
+void multiply(const Bfloat16Product& product, const void* a, const void* b, void* c) {
   struct Kept {
     Bfloat16Product product{};
-    Bfloat16Primitive primitive;
+    Bfloat16Primitive<> primitive;
   };
   struct Cache {
     std::array<Kept, 64> kept;
@@ -199,7 +201,7 @@ inline void multiply(const Bfloat16Product& product, const void* a, const void* 
   }
   Kept& kept = cache.kept[cache.next++ % cache.kept.size()];
   kept.product = {};
-  kept.primitive = Bfloat16Primitive(product);
+  kept.primitive = Bfloat16Primitive<>(product);
   kept.product = product;
   kept.primitive.run(a, b, c);
 }

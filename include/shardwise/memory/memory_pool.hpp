@@ -98,27 +98,11 @@ class MemoryPool {
 
   /// An uninitialised block; also of no bytes. Throws `OutOfMemory` if the system has no more.
   template <class = void>
-  [[gnu::noinline]] void* allocate(Index bytes) {
-    const std::size_t size = positive(bytes);
-    std::lock_guard lock(mutex_);
-    try {
-      return size <= SmallBlocks::largest ? small_.allocate(size) : large_.allocate(size);
-    } catch (const std::bad_alloc&) {
-      throw OutOfMemory(size);
-    }
-  }
+  void* allocate(Index bytes);
 
   /// Takes a block back that `allocate(bytes)` gave.
   template <class = void>
-  [[gnu::noinline]] void deallocate(void* block, Index bytes) noexcept {
-    const std::size_t size = positive(bytes);
-    std::lock_guard lock(mutex_);
-    if (size <= SmallBlocks::largest) {
-      small_.deallocate(block, size);
-    } else {
-      large_.deallocate(block);
-    }
-  }
+  void deallocate(void* block, Index bytes) noexcept;
 
   /// Bytes taken from the system up to now, in use or kept. What was never written may have no
   /// page behind it yet.
@@ -142,6 +126,28 @@ class MemoryPool {
   SmallBlocks small_;
   LargeBlocks large_;
 };
+
+template <class>
+void* MemoryPool::allocate(Index bytes) {
+  const std::size_t size = positive(bytes);
+  std::lock_guard lock(mutex_);
+  try {
+    return size <= SmallBlocks::largest ? small_.allocate(size) : large_.allocate(size);
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemory(size);
+  }
+}
+
+template <class>
+void MemoryPool::deallocate(void* block, Index bytes) noexcept {
+  const std::size_t size = positive(bytes);
+  std::lock_guard lock(mutex_);
+  if (size <= SmallBlocks::largest) {
+    small_.deallocate(block, size);
+  } else {
+    large_.deallocate(block);
+  }
+}
 
 /// The pool of this process. It is never destroyed, so that tensors may outlive `main`.
 inline MemoryPool& memory_pool() {

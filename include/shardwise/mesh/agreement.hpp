@@ -38,35 +38,7 @@ class Problems {
   /// Throws a `std::runtime_error` on all ranks if any has a problem: "TASK: PROBLEM (rank 1)". Of many it
   /// tells the first ten, each with the ranks that met it; of a long one the first 500 bytes. Collective.
   template <class = void>
-  [[gnu::noinline]] void throw_together(const Communicator& ranks, std::string_view task) const {
-    const Index mine[]{static_cast<Index>(list_.size())};
-    const std::vector<Index> counts = gather(ranks, mine);
-    // The ranks' lists overlap, so the longest tells how many there are at least.
-    const Index most = *std::max_element(counts.begin(), counts.end());
-    if (most == 0) return;
-    const std::vector<std::string> texts = gather_each(ranks, packed());
-
-    std::vector<std::string> problems;  // in the order in which the ranks tell them
-    std::map<std::string, std::vector<int>, std::less<>> found_by;
-    for (int r = 0; r < ranks.size(); ++r) {
-      for (std::string_view rest = texts[static_cast<std::size_t>(r)]; !rest.empty();) {
-        const std::string problem(take_part(rest, '\0'));
-        auto& who = found_by[problem];
-        if (who.empty()) problems.push_back(problem);
-        if (who.empty() || who.back() != r) who.push_back(r);
-      }
-    }
-    const auto shown = std::min(told, problems.size());
-    const auto count = std::max(static_cast<std::size_t>(most), problems.size());
-    std::string message = std::string(task) + ": ";
-    if (count > 1) message += std::to_string(count) + " problems: ";
-    for (std::size_t i = 0; i < shown; ++i) {
-      message += count > 1 ? "\n  " : "";
-      message += problems[i] + " (" + ranks_text(found_by[problems[i]], ranks.size()) + ")";
-    }
-    if (count > shown) message += "\n  and " + std::to_string(count - shown) + " more";
-    throw std::runtime_error(message);
-  }
+  void throw_together(const Communicator& ranks, std::string_view task) const;
 
  private:
   static constexpr std::size_t told = 10, longest = 500;  // problems, and bytes of each
@@ -84,6 +56,37 @@ class Problems {
 
   std::vector<std::string> list_;
 };
+
+template <class>
+void Problems::throw_together(const Communicator& ranks, std::string_view task) const {
+  const Index mine[]{static_cast<Index>(list_.size())};
+  const std::vector<Index> counts = gather(ranks, mine);
+  // The ranks' lists overlap, so the longest tells how many there are at least.
+  const Index most = *std::max_element(counts.begin(), counts.end());
+  if (most == 0) return;
+  const std::vector<std::string> texts = gather_each(ranks, packed());
+
+  std::vector<std::string> problems;  // in the order in which the ranks tell them
+  std::map<std::string, std::vector<int>, std::less<>> found_by;
+  for (int r = 0; r < ranks.size(); ++r) {
+    for (std::string_view rest = texts[static_cast<std::size_t>(r)]; !rest.empty();) {
+      const std::string problem(take_part(rest, '\0'));
+      auto& who = found_by[problem];
+      if (who.empty()) problems.push_back(problem);
+      if (who.empty() || who.back() != r) who.push_back(r);
+    }
+  }
+  const auto shown = std::min(told, problems.size());
+  const auto count = std::max(static_cast<std::size_t>(most), problems.size());
+  std::string message = std::string(task) + ": ";
+  if (count > 1) message += std::to_string(count) + " problems: ";
+  for (std::size_t i = 0; i < shown; ++i) {
+    message += count > 1 ? "\n  " : "";
+    message += problems[i] + " (" + ranks_text(found_by[problems[i]], ranks.size()) + ")";
+  }
+  if (count > shown) message += "\n  and " + std::to_string(count - shown) + " more";
+  throw std::runtime_error(message);
+}
 SHARDWISE_ONCE_MEMBER(void Problems::throw_together<void>(const Communicator&, std::string_view) const)
 
 /// Runs work() on each rank; what it throws on any is an error of all. Collective.

@@ -29,7 +29,7 @@ namespace shardwise {
 /// Counts and offsets are in elements, one of each per rank. All throw `MpiError` where MPI reports an error,
 /// `std::length_error` where a call's elements are more than an `int` counts, `std::invalid_argument` for
 /// negative counts and lists of the wrong length. Input and output must not overlap, except where said. A
-/// buffer without elements may be null. The `_async` twins return at once; the buffers belong to them until
+/// buffer without elements may be null. The `_async` twins return at once between hosts, and among ranks of one when they are done; the buffers belong to them until
 /// the `Request` is complete.
 class Communicator {
  public:
@@ -43,18 +43,7 @@ class Communicator {
   /// The communicator of some of these ranks, in the order given. Collective over those ranks only; a rank
   /// that is not among them gets a `std::invalid_argument`.
   template <class = void>
-  [[gnu::noinline]] Communicator subgroup(std::span<const int> ranks) const {
-    if (std::find(ranks.begin(), ranks.end(), rank()) == ranks.end())
-      detail::fail({"subgroup: rank ", rank(), " is not in the group; only its members may ask for it"});
-    for (auto r = ranks.begin(); r != ranks.end(); ++r) {  // MPI would end the job for these
-      if (*r < 0 || *r >= size()) detail::fail({"subgroup: no rank ", *r, " among ", size()});
-      if (std::find(ranks.begin(), r, *r) != r) detail::fail({"subgroup: rank ", *r, " is named twice"});
-    }
-    std::vector<int> on;
-    for (const int r : ranks) on.push_back(hosts().of(r));
-    const detail::Waiting here("the making of a communicator", 0, "");
-    return Communicator(transport_->subgroup(ranks, Hosts(on)));
-  }
+  Communicator subgroup(std::span<const int> ranks) const;
 
   /// The same ranks, as if those shared a host that give the same number. Collective.
   template <class = void>
@@ -228,23 +217,43 @@ class Communicator {
   }
 
   template <class = void>
-  [[gnu::noinline]] void run(Call call) const {
-    const detail::Waiting here(call.name(), call.bytes(), axes_);
-    call.axes = axes_.c_str();
-    transport_->run(call);
-  }
+  void run(Call call) const;
   template <class = void>
-  [[gnu::noinline]] Request begin(Call call) const {
-    const detail::Waiting here(call.name(), call.bytes(), axes_);
-    call.axes = axes_.c_str();
-    call.background = true;
-    detail::Operation* operation = transport_->begin(call);
-    return operation ? Request(call.name(), *operation, transport_, call.bytes()) : Request();
-  }
+  Request begin(Call call) const;
 
   std::shared_ptr<detail::Transport> transport_;
   std::string axes_;
 };
+
+template <class>
+Communicator Communicator::subgroup(std::span<const int> ranks) const {
+  if (std::find(ranks.begin(), ranks.end(), rank()) == ranks.end())
+    detail::fail({"subgroup: rank ", rank(), " is not in the group; only its members may ask for it"});
+  for (auto r = ranks.begin(); r != ranks.end(); ++r) {  // MPI would end the job for these
+    if (*r < 0 || *r >= size()) detail::fail({"subgroup: no rank ", *r, " among ", size()});
+    if (std::find(ranks.begin(), r, *r) != r) detail::fail({"subgroup: rank ", *r, " is named twice"});
+  }
+  std::vector<int> on;
+  for (const int r : ranks) on.push_back(hosts().of(r));
+  const detail::Waiting here("the making of a communicator", 0, "");
+  return Communicator(transport_->subgroup(ranks, Hosts(on)));
+}
+
+template <class>
+void Communicator::run(Call call) const {
+  const detail::Waiting here(call.name(), call.bytes(), axes_);
+  call.axes = axes_.c_str();
+  transport_->run(call);
+}
+
+template <class>
+Request Communicator::begin(Call call) const {
+  const detail::Waiting here(call.name(), call.bytes(), axes_);
+  call.axes = axes_.c_str();
+  call.background = true;
+  detail::Operation* operation = transport_->begin(call);
+  return operation ? Request(call.name(), *operation, transport_, call.bytes()) : Request();
+}
 
 namespace detail {
 

@@ -144,29 +144,32 @@ class Environment {
 
  private:
   template <class = void>
-  [[gnu::noinline]] void open(int& argc, char**& argv, ThreadLevel required) {
-    if (detail::mpi_finalized())
-      throw std::runtime_error("MPI is finalised already and cannot be initialised a second time");
-    int provided = MPI_THREAD_SINGLE;
-    if (detail::mpi_initialized()) {
-      detail::check_mpi(MPI_Query_thread(&provided), "MPI_Query_thread");
-    } else {
-      detail::check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
-      owner_ = true;
-    }
-    provided_ = static_cast<ThreadLevel>(provided);
-    if (provided_ >= required) return;
-    std::string message = std::string("MPI provides ") + detail::name_of(provided_) + " where " +
-                          detail::name_of(required) + " is required";
-    message += owner_ ? "" : ": whoever initialised MPI must ask MPI_Init_thread for it";
-    if (owner_) MPI_Finalize();
-    throw std::runtime_error(message);
-  }
+  void open(int& argc, char**& argv, ThreadLevel required);
 
   int exceptions_;
   ThreadLevel provided_ = ThreadLevel::single;
   bool owner_ = false;
 };
+
+template <class>
+void Environment::open(int& argc, char**& argv, ThreadLevel required) {
+  if (detail::mpi_finalized())
+    throw std::runtime_error("MPI is finalised already and cannot be initialised a second time");
+  int provided = MPI_THREAD_SINGLE;
+  if (detail::mpi_initialized()) {
+    detail::check_mpi(MPI_Query_thread(&provided), "MPI_Query_thread");
+  } else {
+    detail::check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
+    owner_ = true;
+  }
+  provided_ = static_cast<ThreadLevel>(provided);
+  if (provided_ >= required) return;
+  std::string message = std::string("MPI provides ") + detail::name_of(provided_) + " where " +
+                        detail::name_of(required) + " is required";
+  message += owner_ ? "" : ": whoever initialised MPI must ask MPI_Init_thread for it";
+  if (owner_) MPI_Finalize();
+  throw std::runtime_error(message);
+}
 
 /// Runs `f()` under MPI; `f` returns nothing, or the exit code. The result is for `main` to return.
 ///

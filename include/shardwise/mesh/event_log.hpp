@@ -58,12 +58,8 @@ class EventLog {
   const std::vector<Event>& events() const { return events_; }
 
   /// For recorders: an event begins, and ends the one before.
-  void begin(Event event) {
-    close();
-    event.begin = event.end = now();
-    events_.push_back(event);
-    open_ = true;
-  }
+  template <class = void>
+  void begin(Event event);
   /// What began last is over; or goes on in the background.
   void close(bool complete = false) {
     if (!open_) return;
@@ -97,5 +93,13 @@ class EventLog {
   std::vector<Event> events_;
   bool open_ = false;
 };
+
+template <class>
+void EventLog::begin(Event event) {
+  close();
+  event.begin = event.end = now();
+  events_.push_back(event);
+  open_ = true;
+}
 
 }  // namespace shardwise

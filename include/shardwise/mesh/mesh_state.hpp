@@ -23,11 +23,16 @@ inline std::vector<Recorder*>& idle_recorders() {
   static auto& idle = *new std::vector<Recorder*>;
   return idle;
 }
-inline Recorder* take_recorder() {
+template <class = void>
+Recorder* take_recorder() {
   if (idle_recorders().empty()) return new Recorder;
   Recorder* recorder = idle_recorders().back();
   idle_recorders().pop_back();
   return recorder;
+}
+template <class = void>
+void give_back(Recorder* recorder) {
+  idle_recorders().push_back(recorder);
 }
 
 /// The ranks of a real mesh.
@@ -44,14 +49,8 @@ struct RealRanks : Counted {
 struct MeshState : Counted {
   /// A real mesh. `names`: those of its axes.
   template <class = void>
-  [[gnu::noinline]] MeshState(const Communicator& ranks, const MeshPlace& in_job, RealRanks::NameOf names,
-                              const Shared<MeshState>& of)
-      : place(in_job),
-        coordinates(place.ranks.member(ranks.rank())),
-        job(of),
-        real(Shared<RealRanks>::make(ranks, names)) {
-    for (int axis = 0; axis < place.ranks.axes; ++axis) communicator(1u << axis);
-  }
+  MeshState(const Communicator& ranks, const MeshPlace& in_job, RealRanks::NameOf names,
+            const Shared<MeshState>& of);
   /// A dry mesh. `counts`: of a job, the recorder; of a part of one, null.
   constexpr MeshState(Recorder* counts, const MeshPlace& in_job, const MeshSizes& at,
                       const Shared<MeshState>& of, int of_host = 0)
@@ -65,7 +64,7 @@ struct MeshState : Counted {
   MeshState(const MeshState&) = delete;
   MeshState& operator=(const MeshState&) = delete;
   constexpr ~MeshState() {
-    if (recorder && (real || job)) idle_recorders().push_back(recorder);
+    if (recorder && (real || job)) give_back(recorder);
   }
 
   /// A mesh of some ranks of the job of this one. Collective over them.
@@ -83,14 +82,7 @@ struct MeshState : Counted {
   /// The ranks that differ from this one along a set of axes only. Collective over them when first called. Throws
   /// `std::logic_error` on a dry mesh.
   template <class = void>
-  [[gnu::noinline]] const Communicator& communicator(AxisSet set) {
-    if (dry) throw std::logic_error("communicator: the mesh is dry, it has sizes and no processes");
-    std::optional<Communicator>& group = real->groups[set];
-    if (!group) {
-      group = make_group(set).along(real->name_of(set, " x "));
-    }
-    return *group;
-  }
+  const Communicator& communicator(AxisSet set);
   /// The host of a rank of the job.
   constexpr int host_of(int rank) const {
     const MeshState& whole = job_or_self();
@@ -122,21 +114,41 @@ struct MeshState : Counted {
  private:
   /// These ranks, among which this one is: the communicator of some axes, if they have just these.
   template <class = void>
-  [[gnu::noinline]] Communicator among(const std::vector<int>& ranks) {
-    std::optional<AxisSet> found;
-    for (AxisSet set = (1u << place.ranks.axes) - 1;; --set) {
-      if (place.ranks.group(set, coordinates) == ranks && (!found || real->groups[set])) found = set;
-      if (set == 0) break;
-    }
-    return found ? communicator(*found) : real->all.subgroup(ranks);
-  }
-  template <class = void>
-  [[gnu::noinline]] Communicator make_group(AxisSet set) const {
-    const std::vector<int> ranks = place.ranks.group(set, coordinates);
-    if (static_cast<int>(ranks.size()) == real->all.size()) return real->all;
-    return job ? job->among(ranks) : real->all.subgroup(ranks);
-  }
+  Communicator among(const std::vector<int>& ranks);
 };
+
+template <class>
+MeshState::MeshState(const Communicator& ranks, const MeshPlace& in_job, RealRanks::NameOf names,
+                     const Shared<MeshState>& of)
+    : place(in_job),
+      coordinates(place.ranks.member(ranks.rank())),
+      job(of),
+      real(Shared<RealRanks>::make(ranks, names)) {
+  for (int axis = 0; axis < place.ranks.axes; ++axis) communicator(1u << axis);
+}
+
+template <class>
+const Communicator& MeshState::communicator(AxisSet set) {
+  if (dry) throw std::logic_error("communicator: the mesh is dry, it has sizes and no processes");
+  std::optional<Communicator>& group = real->groups[set];
+  if (!group) {
+    const std::vector<int> ranks = place.ranks.group(set, coordinates);
+    const bool all = static_cast<int>(ranks.size()) == real->all.size();
+    const Communicator made = all ? real->all : job ? job->among(ranks) : real->all.subgroup(ranks);
+    group = made.along(real->name_of(set, " x "));
+  }
+  return *group;
+}
+
+template <class>
+Communicator MeshState::among(const std::vector<int>& ranks) {
+  std::optional<AxisSet> found;
+  for (AxisSet set = (1u << place.ranks.axes) - 1;; --set) {
+    if (place.ranks.group(set, coordinates) == ranks && (!found || real->groups[set])) found = set;
+    if (set == 0) break;
+  }
+  return found ? communicator(*found) : real->all.subgroup(ranks);
+}
 
 }  // namespace detail
 

@@ -180,13 +180,7 @@ class Recorder {
     return events_ - 1;
   }
   template <class = void>
-  [[gnu::noinline]] void begin(Event event) {
-    event.phase = phase_;
-    event.unit = unit_;
-    event.number = events_++;
-    event.memory = in_use();
-    log_->begin(event);
-  }
+  void begin(Event event);
   constexpr void begin_log() {
     if (!log_) return;
     log_->clear();
@@ -206,6 +200,15 @@ class Recorder {
   EventLog* log_ = nullptr;
   std::int64_t events_ = 1;  ///< that were logged, and one more
 };
+
+template <class>
+void Recorder::begin(Event event) {
+  event.phase = phase_;
+  event.unit = unit_;
+  event.number = events_++;
+  event.memory = in_use();
+  log_->begin(event);
+}
 
 /// What the recorder says of what follows, for the length of a scope.
 template <auto get, auto set>

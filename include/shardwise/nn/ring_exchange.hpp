@@ -149,28 +149,23 @@ class RingMessages {
 
  private:
   struct Flight {
-    std::shared_ptr<MessageList> messages = std::make_shared<MessageList>();
+    std::shared_ptr<MessageList> messages;
     Request request{};  // which ends before the messages go
   };
 
   constexpr void add(const Buffer& block, Index begin, Index bytes, int rank, bool incoming) {
     if (mesh_.dry()) return;
-    if (!flight_) flight_ = make_pooled<Flight>();
-    flight_->messages->push_back({rank, static_cast<char*>(block->data) + begin, bytes / size_of(type_),
-                                  static_cast<int>(type_), incoming});
+    put({rank, static_cast<char*>(block->data) + begin, bytes / size_of(type_), static_cast<int>(type_),
+         incoming});
   }
-  void wait() {
-    flight_->request.wait();
-    for (const Message& m : *flight_->messages) {
-      check_mpi(m.too_long ? MPI_SUCCESS : m.code, m.incoming ? "MPI_Irecv" : "MPI_Isend");
-      if (!m.incoming || (!m.too_long && m.arrived == m.count && m.arrived_label == m.label)) continue;
-      fail<std::runtime_error>({"ring attention: rank ", m.rank,
-                                " of the axis has sent something else than the ", m.count,
-                                " numbers that are expected: not all ranks are at the same call"});
-    }
-  }
+  template <class = void>
+  void put(const Message& message);
+  template <class = void>
+  void wait();
+  template <class = void>
+  void land();
   constexpr void end_flight() {
-    if (flight_) destroy_pooled(std::exchange(flight_, nullptr));
+    if (flight_) land();
   }
 
   MeshView mesh_;
@@ -181,6 +176,32 @@ class RingMessages {
   std::int64_t event_ = 0;  // the first of those sent, in the recorder's log
   int sent_ = 0;
 };
+
+template <class>
+void RingMessages::put(const Message& message) {
+  if (!flight_) {
+    flight_ = make_pooled<Flight>();
+    flight_->messages = std::make_shared<MessageList>();
+  }
+  flight_->messages->push_back(message);
+}
+
+template <class>
+void RingMessages::wait() {
+  flight_->request.wait();
+  for (const Message& m : *flight_->messages) {
+    check_mpi(m.too_long ? MPI_SUCCESS : m.code, m.incoming ? "MPI_Irecv" : "MPI_Isend");
+    if (!m.incoming || (!m.too_long && m.arrived == m.count && m.arrived_label == m.label)) continue;
+    fail<std::runtime_error>({"ring attention: rank ", m.rank,
+                              " of the axis has sent something else than the ", m.count,
+                              " numbers that are expected: not all ranks are at the same call"});
+  }
+}
+
+template <class>
+void RingMessages::land() {
+  destroy_pooled(std::exchange(flight_, nullptr));
+}
 
 /// Brings a block of queries or keys from the order of positions [batch, positions, …], `in_order`, to the stretches that this
 /// rank computes for, or `home`. Of each sequence a message goes to the rank's mirror and one comes; `from` stays as long as

@@ -221,51 +221,9 @@ class Exchange {
 
   /// Elements that go to, or come from, each member.
   template <class = void>
-  [[gnu::noinline]] std::vector<Index> counts(bool outgoing) const {
-    std::vector<Index> all;
-    for (int member = 0; member < members(); ++member) {
-      Index& count = all.emplace_back(0);
-      for (const Moved& tensor : moved_) {
-        count += count_of(tensor, outgoing ? sent(tensor, member) : received(tensor, member));
-      }
-    }
-    return all;
-  }
+  std::vector<Index> counts(bool outgoing) const;
   template <class = void>
-  [[gnu::noinline]] void communicate(bool background) {
-    const Communicator& group = mesh_.communicator(way_.axes);
-    const Moved& first = moved_.front();
-    const char* in = data(packed_ ? packed_ : first.in);
-    char* out = data(landed_                                          ? landed_
-                     : packed_ && way_.kind == Collective::all_reduce ? packed_
-                                                                      : first.out);
-    switch (way_.kind) {
-      case Collective::all_reduce:
-        if (background) return keep(group.all_reduce_async(in, out, elements_, type_, way_.op));
-        return group.all_reduce(in, out, elements_, type_, way_.op);
-      case Collective::all_gather: {
-        const std::vector<Index> arriving = counts(false), offsets = offsets_of(arriving);
-        if (copies()) {  // the parts of this rank are packed where they go
-          char* place = out + offsets[static_cast<std::size_t>(self())] * size_of(type_);
-          pack_for(self(), place);
-          in = place;
-        }
-        if (background) return keep(group.all_gather_async(in, out, arriving, offsets, type_));
-        return group.all_gather(in, out, arriving, offsets, type_);
-      }
-      case Collective::reduce_scatter: {
-        const std::vector<Index> blocks = counts(true);
-        if (background) return keep(group.reduce_scatter_async(in, out, blocks, type_, way_.op));
-        return group.reduce_scatter(in, out, blocks, type_, way_.op);
-      }
-      default: {
-        const std::vector<Index> leaving = counts(true), from = offsets_of(leaving), arriving = counts(false),
-                                 to = offsets_of(arriving);
-        if (background) return keep(group.all_to_all_async(in, leaving, from, out, arriving, to, type_));
-        group.all_to_all(in, leaving, from, out, arriving, to, type_);
-      }
-    }
-  }
+  void communicate(bool background);
   [[gnu::noinline]] void keep(Request request) { request_ = make_pooled<Request>(std::move(request)); }
   constexpr void end_request() {
     if (request_) destroy_pooled(std::exchange(request_, nullptr));
@@ -283,5 +241,51 @@ class Exchange {
   bool background_ = false;
   std::int64_t event_ = 0;  // in the recorder's log
 };
+
+template <class>
+std::vector<Index> Exchange::counts(bool outgoing) const {
+  std::vector<Index> all;
+  for (int member = 0; member < members(); ++member) {
+    Index& count = all.emplace_back(0);
+    for (const Moved& tensor : moved_) {
+      count += count_of(tensor, outgoing ? sent(tensor, member) : received(tensor, member));
+    }
+  }
+  return all;
+}
+
+template <class>
+void Exchange::communicate(bool background) {
+  const Communicator& group = mesh_.communicator(way_.axes);
+  const Moved& first = moved_.front();
+  const char* in = data(packed_ ? packed_ : first.in);
+  char* out = data(landed_ ? landed_ : packed_ && way_.kind == Collective::all_reduce ? packed_ : first.out);
+  switch (way_.kind) {
+    case Collective::all_reduce:
+      if (background) return keep(group.all_reduce_async(in, out, elements_, type_, way_.op));
+      return group.all_reduce(in, out, elements_, type_, way_.op);
+    case Collective::all_gather: {
+      const std::vector<Index> arriving = counts(false), offsets = offsets_of(arriving);
+      if (copies()) {  // the parts of this rank are packed where they go
+        char* place = out + offsets[static_cast<std::size_t>(self())] * size_of(type_);
+        pack_for(self(), place);
+        in = place;
+      }
+      if (background) return keep(group.all_gather_async(in, out, arriving, offsets, type_));
+      return group.all_gather(in, out, arriving, offsets, type_);
+    }
+    case Collective::reduce_scatter: {
+      const std::vector<Index> blocks = counts(true);
+      if (background) return keep(group.reduce_scatter_async(in, out, blocks, type_, way_.op));
+      return group.reduce_scatter(in, out, blocks, type_, way_.op);
+    }
+    default: {
+      const std::vector<Index> leaving = counts(true), from = offsets_of(leaving), arriving = counts(false),
+                               to = offsets_of(arriving);
+      if (background) return keep(group.all_to_all_async(in, leaving, from, out, arriving, to, type_));
+      group.all_to_all(in, leaving, from, out, arriving, to, type_);
+    }
+  }
+}
 
 }  // namespace shardwise::detail

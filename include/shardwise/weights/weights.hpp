@@ -90,58 +90,14 @@ class Weights {
 
   /// Why a tensor cannot be read into blocks of such a tensor in memory; empty if it can.
   template <class = void>
-  [[gnu::noinline]] std::string problem(std::string_view name, DataType type,
-                                        std::span<const Index> shape) const {
-    if (!contains(name)) return where(name) + "there is no such tensor";
-    const StoredTensor& stored = tensor(name);
-    const StoredType wanted = stored_as(type);
-    if (!detail::convertible(stored.type, wanted)) {
-      return detail::text({where(name), "expected a type that can be read as ", name_of(wanted), ", found ",
-                           name_of(stored.type)});
-    }
-    // The elements lie in the same row-major order if adjacent dimensions are merged in one of the two.
-    if (!detail::merges_to(stored.shape, shape) && !detail::merges_to(shape, stored.shape)) {
-      return detail::text({where(name), "expected the shape ", shape, ", found ", stored.shape});
-    }
-    return {};
-  }
+  std::string problem(std::string_view name, DataType type, std::span<const Index> shape) const;
 
   /// Bytes of elements that have been read by this object.
   Index bytes_read() const noexcept { return bytes_read_; }
 
   /// `read_block` for elements of `type`, with ones behind the block's `rank` extents: compiled once.
   template <class = void>
-  [[gnu::noinline]] void read_bytes(std::string_view name, const View<char, max_rank>& block, int rank,
-                                    DataType type) const {
-    const std::string why = problem(name, type, {block.shape.begin(), block.shape.begin() + rank});
-    if (!why.empty()) throw std::runtime_error(why);
-    const detail::MappedFile& memory = file_of(name).memory_;
-    const StoredTensor& stored = tensor(name);
-    const Index element = size_of(stored.type);
-
-    // The system reads while we still ask: one request for pages that follow each other.
-    Index begin = 0, end = 0;
-    detail::for_each_run(block, [&](Index, Index global, Index count) {
-      const Index from = stored.offset + global * element;
-      const bool apart = from / memory.page() > (end - 1) / memory.page() + 1;
-      if (begin == end || apart) {
-        if (end > begin) memory.will_need(begin, end - begin);
-        begin = from;
-      }
-      end = from + count * element;
-    });
-    if (end > begin) memory.will_need(begin, end - begin);
-
-    detail::for_each_run(block, [&](Index local, Index global, Index count) {
-      const char* from = memory.data() + stored.offset + global * element;
-      try {
-        detail::convert(stored.type, from, stored_as(type), block.data + local * size_of(type), count);
-      } catch (const std::runtime_error& error) {
-        detail::fail<std::runtime_error>({where(name), error.what()});
-      }
-      bytes_read_ += count * element;
-    });
-  }
+  void read_bytes(std::string_view name, const View<char, max_rank>& block, int rank, DataType type) const;
 
  private:
   struct Place {
@@ -160,24 +116,7 @@ class Weights {
   }
 
   template <class = void>
-  [[gnu::noinline]] void open_all() {
-    namespace fs = std::filesystem;
-    std::error_code ignored;
-    if (!fs::exists(path_, ignored))
-      detail::fail<std::runtime_error>({path_.string(), ": no such file or folder"});
-    const fs::path single = path_ / "model.safetensors", index = path_ / "model.safetensors.index.json";
-    if (!fs::is_directory(path_, ignored)) {
-      open(path_);
-    } else if (fs::exists(single, ignored)) {
-      open(single);
-    } else if (fs::exists(index, ignored)) {
-      open_listed(index);
-    } else {
-      detail::fail<std::runtime_error>(
-          {path_.string(), ": neither model.safetensors nor model.safetensors.index.json is there",
-           fs::exists(path_ / "pytorch_model.bin", ignored) ? ", and a pytorch_model.bin is not read" : ""});
-    }
-  }
+  void open_all();
 
   void open(const std::filesystem::path& path) {
     files_.emplace_back(path);
@@ -211,6 +150,75 @@ class Weights {
   std::map<std::string_view, Place> places_;  // by the tensors' names, which lie in the files' headers
   mutable Index bytes_read_ = 0;
 };
+
+template <class>
+void Weights::open_all() {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (!fs::exists(path_, ignored))
+    detail::fail<std::runtime_error>({path_.string(), ": no such file or folder"});
+  const fs::path single = path_ / "model.safetensors", index = path_ / "model.safetensors.index.json";
+  if (!fs::is_directory(path_, ignored)) {
+    open(path_);
+  } else if (fs::exists(single, ignored)) {
+    open(single);
+  } else if (fs::exists(index, ignored)) {
+    open_listed(index);
+  } else {
+    detail::fail<std::runtime_error>(
+        {path_.string(), ": neither model.safetensors nor model.safetensors.index.json is there",
+         fs::exists(path_ / "pytorch_model.bin", ignored) ? ", and a pytorch_model.bin is not read" : ""});
+  }
+}
+
+template <class>
+void Weights::read_bytes(std::string_view name, const View<char, max_rank>& block, int rank,
+                         DataType type) const {
+  const std::string why = problem(name, type, {block.shape.begin(), block.shape.begin() + rank});
+  if (!why.empty()) throw std::runtime_error(why);
+  const detail::MappedFile& memory = file_of(name).memory_;
+  const StoredTensor& stored = tensor(name);
+  const Index element = size_of(stored.type);
+
+  // The system reads while we still ask: one request for pages that follow each other.
+  Index begin = 0, end = 0;
+  detail::for_each_run(block, [&](Index, Index global, Index count) {
+    const Index from = stored.offset + global * element;
+    const bool apart = from / memory.page() > (end - 1) / memory.page() + 1;
+    if (begin == end || apart) {
+      if (end > begin) memory.will_need(begin, end - begin);
+      begin = from;
+    }
+    end = from + count * element;
+  });
+  if (end > begin) memory.will_need(begin, end - begin);
+
+  detail::for_each_run(block, [&](Index local, Index global, Index count) {
+    const char* from = memory.data() + stored.offset + global * element;
+    try {
+      detail::convert(stored.type, from, stored_as(type), block.data + local * size_of(type), count);
+    } catch (const std::runtime_error& error) {
+      detail::fail<std::runtime_error>({where(name), error.what()});
+    }
+    bytes_read_ += count * element;
+  });
+}
+
+template <class>
+std::string Weights::problem(std::string_view name, DataType type, std::span<const Index> shape) const {
+  if (!contains(name)) return where(name) + "there is no such tensor";
+  const StoredTensor& stored = tensor(name);
+  const StoredType wanted = stored_as(type);
+  if (!detail::convertible(stored.type, wanted)) {
+    return detail::text({where(name), "expected a type that can be read as ", name_of(wanted), ", found ",
+                         name_of(stored.type)});
+  }
+  // The elements lie in the same row-major order if adjacent dimensions are merged in one of the two.
+  if (!detail::merges_to(stored.shape, shape) && !detail::merges_to(shape, stored.shape)) {
+    return detail::text({where(name), "expected the shape ", shape, ", found ", stored.shape});
+  }
+  return {};
+}
 SHARDWISE_ONCE_MEMBER(void Weights::open_all<void>())
 SHARDWISE_ONCE_MEMBER(std::string Weights::problem<void>(std::string_view, DataType, std::span<const Index>)
                           const)
