@@ -34,6 +34,7 @@ constexpr AxisSet axes_where(int axes, F condition) {
   return set;
 }
 
+/// How a tensor lies on a mesh: a placement for each of its axes, from the left.
 struct Layout {
   int axes = 0;
   Array<Placement, max_axes> placements{};
@@ -141,6 +142,10 @@ constexpr bool well_formed(const Layout& layout, int rank) {
 
 constexpr bool has_partial(const Layout& layout) {
   return layout.axes_where([](Placement p) { return p.is_partial(); }) != 0;
+}
+/// One that is no sum, which nothing but a reduction over a sharded dimension makes.
+constexpr bool has_partial_extremum(const Layout& layout) {
+  return layout.axes_where([](Placement p) { return p.is_partial() && p != partial_sum; }) != 0;
 }
 
 /// Whether the rank at `coordinates` adds zeros to a pending sum of which the first rank along each axis has all.

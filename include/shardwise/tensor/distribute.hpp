@@ -34,13 +34,20 @@ Shape<eigen_rank<Derived>> eigen_shape(const Eigen::MatrixBase<Derived>& matrix)
   }
 }
 
+/// Why what all ranks hold cannot be cut into such a tensor, or `void`.
+template <int Rank, class MeshType, class... Placements>
+using distributed_problem = std::conditional_t<
+    has_partial_extremum(layout_of<Placements...>),
+    layout_error<Reason::nothing_can_become_a_pending_maximum_or_minimum, Got<Placements...>>,
+    layout_problem<Rank, MeshType, Placements...>>;
+
 }  // namespace detail
 
 /// Every rank holds all elements of a tensor, the same ones, row-major, and takes its block; nothing is sent. On an
-/// axis where it is to be `Partial`, the first rank takes the value and the others zero. That all hold the same is compared only
+/// axis where it is to be `Partial<Sum>`, the first rank takes the value and the others zero. That all hold the same is compared only
 /// with SHARDWISE_CHECK=1: then, if they do not, all throw `std::invalid_argument`.
 template <class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
-          class Problem = detail::layout_problem<Rank, MeshType, Placements...>>
+          class Problem = detail::distributed_problem<Rank, MeshType, Placements...>>
 auto distribute(const MeshType& mesh, const Shape<Rank>& shape, const Values& elements_of_all) {
   using T = std::ranges::range_value_t<Values>;
   const std::span<const T> values(elements_of_all);
@@ -65,20 +72,20 @@ auto distribute(const MeshType& mesh, const Shape<Rank>& shape, const Values& el
   return x;
 }
 template <class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
-          IllFormed Why = detail::layout_problem<Rank, MeshType, Placements...>>
+          IllFormed Why = detail::distributed_problem<Rank, MeshType, Placements...>>
 Why distribute(const MeshType&, const Shape<Rank>&, const Values&);  // see Why
 template <class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
-          class Problem = detail::layout_problem<Rank, MeshType, Placements...>>
+          class Problem = detail::distributed_problem<Rank, MeshType, Placements...>>
 auto distribute(const MeshType& mesh, const Index (&shape)[Rank], const Values& elements_of_all) {
   return distribute<Placements...>(mesh, to_array(shape), elements_of_all);
 }
 template <class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
-          IllFormed Why = detail::layout_problem<Rank, MeshType, Placements...>>
+          IllFormed Why = detail::distributed_problem<Rank, MeshType, Placements...>>
 Why distribute(const MeshType&, const Index (&)[Rank], const Values&);  // see Why
 /// The same for an Eigen matrix (rank 2) or vector (rank 1). Collective: throws `std::invalid_argument`, on every rank,
 /// unless all bring the same extents; those that hold different blocks want `from_local`.
 template <class... Placements, class MeshType, class Derived,
-          class Problem = detail::layout_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
+          class Problem = detail::distributed_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
 auto distribute(const MeshType& mesh, const Eigen::MatrixBase<Derived>& matrix) {
   using T = typename Derived::Scalar;
   if (!mesh.dry()) {
@@ -89,7 +96,7 @@ auto distribute(const MeshType& mesh, const Eigen::MatrixBase<Derived>& matrix) 
   return distribute<Placements...>(mesh, detail::eigen_shape(matrix), values);
 }
 template <class... Placements, class MeshType, class Derived,
-          IllFormed Why = detail::layout_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
+          IllFormed Why = detail::distributed_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
 Why distribute(const MeshType&, const Eigen::MatrixBase<Derived>&);  // see Why
 
 /// Every rank brings its own block, `local_shape` and `values`, and the blocks make the tensor; where it is

@@ -54,7 +54,8 @@ template <class T, class... Placements, class MeshType, int Rank,
 Why empty(const MeshType&, const Index (&)[Rank]);  // see Why
 /// All elements equal to `value`. Not pending: a constant is the same term on every rank, not a term of a
 /// sum.
-template <class T, class... Placements, class MeshType, int Rank>
+template <class T, class... Placements, class MeshType, int Rank,
+          class Problem = detail::finished_problem<Rank, MeshType, Placements...>>
 constexpr auto full(const MeshType& mesh, const Shape<Rank>& shape, T value) {
   auto x = empty<T, Placements...>(mesh, shape);
   if (!mesh.dry()) std::fill_n(x.writable().data, x.view().elements(), value);
@@ -67,9 +68,14 @@ constexpr auto full(const MeshType& mesh, const Index (&shape)[Rank], T value) {
 }
 template <class T, class... Placements, class MeshType, int Rank,
           IllFormed Why = detail::finished_problem<Rank, MeshType, Placements...>>
+Why full(const MeshType&, const Shape<Rank>&, T);  // see Why
+template <class T, class... Placements, class MeshType, int Rank,
+          IllFormed Why = detail::finished_problem<Rank, MeshType, Placements...>>
 Why full(const MeshType&, const Index (&)[Rank], T);  // see Why
 
-template <class T, class... Placements, class MeshType, int Rank>
+/// All elements zero; as `full`, not pending.
+template <class T, class... Placements, class MeshType, int Rank,
+          class Problem = detail::finished_problem<Rank, MeshType, Placements...>>
 constexpr auto zeros(const MeshType& mesh, const Shape<Rank>& shape) {
   return full<T, Placements...>(mesh, shape, T(0));
 }
@@ -78,6 +84,9 @@ template <class T, class... Placements, class MeshType, int Rank,
 constexpr auto zeros(const MeshType& mesh, const Index (&shape)[Rank]) {
   return full<T, Placements...>(mesh, shape, T(0));
 }
+template <class T, class... Placements, class MeshType, int Rank,
+          IllFormed Why = detail::finished_problem<Rank, MeshType, Placements...>>
+Why zeros(const MeshType&, const Shape<Rank>&);  // see Why
 template <class T, class... Placements, class MeshType, int Rank,
           IllFormed Why = detail::finished_problem<Rank, MeshType, Placements...>>
 Why zeros(const MeshType&, const Index (&)[Rank]);  // see Why

@@ -47,8 +47,7 @@ struct OnMesh {
       return TypeIs<typename Y::Problem>{};
     } else if constexpr (has_partial(X::layout)) {
       return Refused<Reason::value_is_pending_on_every_rank, Got<X>>{};
-    } else if constexpr (Y::layout.axes_where(
-                             [](Placement p) { return p.is_partial() && p != partial_sum; }) != 0) {
+    } else if constexpr (has_partial_extremum(Y::layout)) {
       return Refused<Reason::nothing_can_become_a_pending_maximum_or_minimum, Got<Placements...>>{};
     } else {
       return TypeIs<Y>{};
