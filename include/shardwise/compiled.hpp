@@ -96,6 +96,7 @@ SHARDWISE_EXTERN template const Communicator& detail::MeshState::communicator<vo
 SHARDWISE_EXTERN template AxisSet MeshPlace::job_axes_of<void>(AxisSet) const;
 SHARDWISE_EXTERN template void Recorder::begin<void>(Event);
 SHARDWISE_EXTERN template void EventLog::begin<void>(Event);
+SHARDWISE_ONCE(detail::require_same_step<void>)
 SHARDWISE_ONCE(detail::take_recorder<void>)
 SHARDWISE_ONCE(detail::give_back<void>)
 SHARDWISE_EXTERN template void detail::RingMessages::put<void>(const detail::Message&);

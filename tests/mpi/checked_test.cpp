@@ -5,9 +5,11 @@
 /// What ranks must have alike, and compare where they are asked to.
 
 #include <doctest/doctest.h>
+#include <shardwise/data/load_batch.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/mlp.hpp>
 #include <shardwise/tensor/distribute.hpp>
+#include <shardwise/train/sgd.hpp>
 
 #include <cstdlib>
 #include <string>
@@ -23,6 +25,11 @@ namespace {
 
 /// Before the library reads it.
 [[maybe_unused]] const int asked = ::setenv("SHARDWISE_CHECK", "1", 1);
+
+struct Ones {
+  static sw::Index size() { return 40; }
+  static void copy(sw::Index, std::span<std::int32_t> to) { std::ranges::fill(to, 1); }
+};
 
 /// What all ranks are told if the last does as it should not.
 template <class F>
@@ -64,6 +71,29 @@ TEST_CASE("ranks that begin with other seeds, or other values, are told" * docte
   const std::string last = std::to_string(mesh.size() - 1), print = ": values of fingerprint ";
   CHECK(values.starts_with("distribute: rank " + last + print) == (mesh.size() > 1));
   CHECK((values.find(", rank 0" + print) != values.npos) == (mesh.size() > 1));
+
+  CHECK(told(mesh, [&](bool other) {
+          sw::load_batch(mesh, Ones{},
+                         sw::BatchSampler(40, {.length = 4, .batch = 2, .seed = other ? 4u : 3u}), 0);
+        }) == expected("load_batch", "seed 4", "seed 3"));
+
+  // Steps of other rates, and with gradients of other parameters: a rank alone forgets the first one.
+  sw::initialize(mlp, 1);
+  const auto x = sw::randn<float, Replicate>(mesh, {2, 4}, 1);
+  const auto step = [&](double rate, bool forgets) {
+    sw::SGD sgd({.rate = rate});
+    sw::Tape tape;
+    tape.backward(sw::mean(mlp(tape.constant(x))));
+    if (forgets) sw::detail::parameters_of(mlp).front()->pending->clear();
+    sgd.step(mlp);
+  };
+  CHECK(told(mesh, [&](bool other) { step(other ? 0.25 : 0.5, false); }) ==
+        expected("a step", "learning rate 0.25", "learning rate 0.5"));
+  sw::clear_gradients(mlp);
+  CHECK(told(mesh, [&](bool other) { step(0.5, other); }) ==
+        expected("a step", "no gradient for parameter 0", "a gradient for parameter 0"));
+  sw::clear_gradients(mlp);
+  CHECK(told(mesh, [&](bool) { step(0.5, false); }) == "");
 
   const auto same = [&](bool) {
     sw::initialize(mlp, 1);

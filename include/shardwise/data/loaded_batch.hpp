@@ -6,6 +6,7 @@
 /// A micro-batch as tensors, of which each rank has the rows that are its own.
 
 #include <shardwise/data/batch_sampler.hpp>
+#include <shardwise/mesh/same_on_all_ranks.hpp>
 #include <shardwise/tensor/tensor.hpp>
 
 namespace shardwise {
@@ -56,6 +57,7 @@ constexpr LoadedBatch<MeshType> load_rows(const MeshType& mesh, const BatchSampl
   LoadedBatch<MeshType> batch{TokenIds<MeshType>(mesh, shape), TokenIds<MeshType>(mesh, shape), counted, {}};
   if (with_documents) batch.documents.emplace(mesh, shape);
   if (!mesh.dry()) {
+    check_seed(mesh.communicator(), sampler.options().seed, "load_batch");
     const Range own = batch.inputs.box().range(0), positions = batch.inputs.box().range(1);
     std::int32_t* inputs = batch.inputs.writable().data;
     std::int32_t* targets = batch.targets.writable().data;

@@ -21,6 +21,7 @@
 #include <shardwise/kernel/update.hpp>
 #include <shardwise/train/parameter_state.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
+#include <shardwise/train/same_step.hpp>
 
 namespace shardwise {
 
@@ -40,12 +41,11 @@ class Optimizer {
   Optimizer(Optimizer&&) noexcept = default;  // copies would share their moments
   Optimizer& operator=(Optimizer&&) noexcept = default;
 
-  /// The parameters that `chosen` says yes to, and that are in no earlier group, have settings of their own: those that
-  /// the optimizer has now, after `change(settings)`. Their learning rate is `rate_factor` times the one of the
-  /// optimizer. `chosen` must say the same on every rank. Throws `std::logic_error` when the optimizer knows its
-  /// parameters: after the first step, or when it was added to the contents of a checkpoint; and
-  /// `std::invalid_argument` for settings that make no sense, or if `change` changes the rate. A group that gets no
-  /// parameter is an error of what comes first of these.
+  /// The parameters that `chosen` says yes to, and that are in no earlier group, have settings of their own: those that the optimizer has
+  /// now, after `change(settings)`. Their learning rate is `rate_factor` times the one of the optimizer. `chosen` must say the same on every
+  /// rank. Throws `std::logic_error` when the optimizer knows its parameters: after the first step, or when it was added to the contents of a
+  /// checkpoint; and `std::invalid_argument` for settings that make no sense, or if `change` changes the rate. A group that gets no parameter
+  /// is an error of what comes first of these.
   template <std::invocable<Update&> Change>
   void add_group(std::function<bool(const ParameterInfo&)> chosen, Change change, double rate_factor = 1) {
     if (!states_.empty()) {
@@ -65,9 +65,10 @@ class Optimizer {
   }
 
   /// One step for all parameters of `module`, the same one in every step, from the gradients that are there, which
-  /// it clears. What is pending is finished first, by `reduce_gradients`; after that, or after `clip_gradients`,
-  /// nothing is, and a step communicates only to gather parameters that are whole where their state is sharded. Throws
-  /// `std::invalid_argument`, before anything is changed, if `module` is not that of the steps before, or a group is empty.
+  /// it clears. What is pending is finished first, by `reduce_gradients`; after that, or after `clip_gradients`, nothing is, and a step
+  /// communicates only to gather parameters that are whole where their state is sharded. Throws `std::invalid_argument`, before anything is
+  /// changed, if `module` is not that of the steps before, or a group is empty; and, on all ranks, if with SHARDWISE_CHECK=1 their learning
+  /// rates differ, or the parameters that have gradients.
   template <class Module, class Problem = detail::visit_problem<Module>>
   constexpr void step(Module& module) {
     const detail::ParameterList cells = detail::parameters_of(module);
@@ -79,11 +80,10 @@ class Optimizer {
   template <class Module, IllFormed Why = detail::visit_problem<Module>>
   Why step(Module&);  // see Why
 
-  /// The last backward pass of a step, and the step: `backward_and_reduce(loss, module, reduction)` and `step(module)`, bit by
-  /// bit, with the same communication. But when the pass has ended, each parameter is updated as soon as its own gradient is
-  /// there, beside those that are on the way; except those that are gathered after it, which come in the order of their use.
-  /// Throws for another module, or an empty group, before the pass begins. If communication fails, some parameters may have been
-  /// updated.
+  /// The last backward pass of a step, and the step: `backward_and_reduce(loss, module, reduction)` and `step(module)`, bit by bit, with
+  /// the same communication. But when the pass has ended, each parameter is updated as soon as its own gradient is there, beside those that
+  /// are on the way; except those that are gathered after it, which come in the order of their use. Throws for another module, or an empty
+  /// group, before the pass begins. If communication fails, some parameters may have been updated.
   template <class Loss, class Module, class Problem = typename detail::LossProblem<Loss>::type>
   constexpr void backward_and_step(const Loss& loss, Module& module) {
     const detail::ParameterList cells = detail::parameters_of(module);
@@ -107,10 +107,9 @@ class Optimizer {
   /// How many steps were made: the number of the next, counted from 0.
   constexpr std::int64_t steps() const { return steps_; }
 
-  /// For checkpoints: calls `tensors(name, tensor)` for all state of the parameters of `module`, which is made if it is
-  /// not there yet, and `numbers(name, number)` for the counts of steps. Names are paths of parameters with ".first",
-  /// ".second", ".master" or ".steps" behind them, and "steps". What is written to the blocks and numbers counts.
-  /// Throws as `step` does.
+  /// For checkpoints: calls `tensors(name, tensor)` for all state of the parameters of `module`, which is made if it is not there yet, and
+  /// `numbers(name, number)` for the counts of steps. Names are paths of parameters with ".first", ".second", ".master" or ".steps" behind
+  /// them, and "steps". What is written to the blocks and numbers counts. Throws as `step` does.
   template <class Module, class Tensors, class Numbers>
   void for_each_state(Module& module, Tensors tensors, Numbers numbers) {
     know(module, detail::parameters_of(module));
@@ -166,6 +165,7 @@ class Optimizer {
   [[gnu::noinline]] constexpr bool learn(const detail::ParameterList& cells, bool divided) {
     update_.checked();
     for (const Group& group : groups_) group.settings.checked();
+    detail::check_same_step(cells, update_.rate, groups_);
     if (!states_.empty()) {
       check_same(cells);
       return false;
