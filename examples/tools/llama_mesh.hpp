@@ -45,13 +45,10 @@ constexpr JobSizes on_job_mesh(const sw::MeshSizes& numbers) {
 
 /// Whether all ranks of a job say `ok`: counted, in its plan too, as a part of the step before.
 constexpr bool agree(const Job& job, bool ok) {
-  sw::AxisSet axes = 0;
-  for (int axis = 0; axis < Job::axes; ++axis) axes |= job.sizes()[axis] > 1 ? 1u << axis : 0;
-  if (axes == 0) return ok;
   const sw::PhaseScope phase(job.recorder(), sw::Phase::optimizer);
-  if (auto* recorder = job.recorder()) recorder->communicate(sw::Collective::all_reduce, axes, 4);
-  if (!job.dry()) ok = job.communicator(axes).agree(ok);
-  return ok;
+  std::int32_t all = ok;
+  sw::MeshView(job).all_reduce(&all, 1, sw::DataType::i32, sw::ReduceOp::min);
+  return all != 0;
 }
 
 /// Tensor parallel, also sequence parallel if wanted, and ZeRO of a level from 0 to 3 on dp.

@@ -158,12 +158,7 @@ constexpr void check_no_data_moves(Shape<From> from, Shape<To> to, const Layout&
 
 template <TensorType Y, TensorType X>
 constexpr void check_reshape(const X& x, const Shape<Y::rank>& shape) {
-  double count = 1;
-  for (Index extent : shape) {
-    if (extent < 0) fail({"reshape: an extent is negative in ", shape});
-    if (extent > 0) count *= static_cast<double>(extent);
-  }
-  if (count > 0x1p58) fail({"reshape: ", shape, " are more than 2^58 elements"});
+  check_extents(shape, "reshape");
   if (elements(shape) != elements(x.shape())) {
     fail({"reshape: ", x.shape(), " has ", elements(x.shape()), " elements, but ", shape, " has ",
           elements(shape)});

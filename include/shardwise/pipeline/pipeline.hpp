@@ -158,9 +158,7 @@ class Pipeline {
   /// The norm of all gradients of the model, as `gradient_norm` computes it, and clipped to.
   template <class Part>
   constexpr double clip_gradients(Stages<Part>& stages, double max_norm) const {
-    if (!(max_norm >= 0)) {
-      detail::fail({"clip_gradients: max_norm is ", max_norm, ", which must be 0 or more"});
-    }
+    detail::check_max_norm(max_norm);
     const auto [first, second] = copies(stages);
     detail::ParameterList own = detail::parameters_of(stages);
     if (second) std::erase(own, &*second->cell());  // a parameter counts once

@@ -57,14 +57,14 @@ struct View {
 namespace detail {
 
 template <int Rank>
-constexpr void check_extents(const Shape<Rank>& shape) {
+constexpr void check_extents(const Shape<Rank>& shape, const char* of = "Tensor") {
   double count = 1;
   for (int dim = 0; dim < Rank; ++dim) {
     const Index extent = shape.values[dim];
-    if (extent < 0) fail({"Tensor: an extent is negative in ", shape});
+    if (extent < 0) fail({of, ": an extent is negative in ", shape});
     if (extent > 0) count *= static_cast<double>(extent);  // also beside a 0: their products are computed
   }
-  if (count > 0x1p58) fail({"Tensor: ", shape, " are more than 2^58 elements"});
+  if (count > 0x1p58) fail({of, ": ", shape, " are more than 2^58 elements"});
 }
 
 /// `void` if a tensor can lie on the mesh like this, else the `LayoutError` that says why not.

@@ -54,6 +54,10 @@ template <class = void>
   return maximum ? std::bit_cast<double>(bits) : std::sqrt(sum);
 }
 
+constexpr void check_max_norm(double max_norm) {
+  if (!(max_norm >= 0)) fail({"clip_gradients: max_norm is ", max_norm, ", which must be 0 or more"});
+}
+
 /// Multiplies finished gradients whose norm is `norm`.
 template <class = void>
 [[gnu::noinline]] constexpr void clip_to(double max_norm, double norm, const ParameterList& cells) {
@@ -99,9 +103,7 @@ double gradient_norm(Stages&, double = 2,
 template <class Module>
 constexpr double clip_gradients(Module& module, double max_norm, double p = 2,
                                 const ReduceOptions& options = {}) {
-  if (!(max_norm >= 0)) {
-    detail::fail({"clip_gradients: max_norm is ", max_norm, ", which must be 0 or more"});
-  }
+  detail::check_max_norm(max_norm);
   const double norm = gradient_norm(module, p, options);
   detail::clip_to(max_norm, norm, detail::parameters_of(module));
   return norm;
