@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// @file
+/// A hash by which ranks find that they differ.
+
 #include <cstdint>
 #include <string_view>
 

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// @file
+/// Placements and layouts as they are written: "Shard<1>".
+
 #include <string>
 
 #include <shardwise/layout/layout.hpp>

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// @file
+/// Threads of the library's own.
+
 #include <pthread.h>
 #include <signal.h>
 

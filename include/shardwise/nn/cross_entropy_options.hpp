@@ -16,7 +16,7 @@ enum class Reduction : std::uint8_t {
   sum,
 };
 
-/// Names, defaults and meaning are PyTorch's.
+/// Defaults and meaning are those of PyTorch's `F.cross_entropy`, whose `weight` is `class_weights`.
 struct CrossEntropyOptions {
   Index ignore_index = ignore_index_default;  ///< rows with this target do not count
   Reduction reduction = Reduction::mean;

@@ -22,6 +22,7 @@ class Embedding : public Module<Embedding<MeshType, Style, T>> {
   using TableParameter = detail::StyledWeight<Style, Table, 1>;
   using Problem = detail::style_problem<MeshType, ModuleKind::embedding, Style>;
 
+  /// A table [vocabulary, features], whose first values are normal numbers of deviation 1 unless `init` says otherwise.
   constexpr Embedding(const MeshType& mesh, Index vocabulary, Index features,
                       Init init = Init::normal(1)) requires WellFormed<Problem>
       : table(mesh, {vocabulary, features}, init) {

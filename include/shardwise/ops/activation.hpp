@@ -41,6 +41,7 @@ using GeluOp = ActivationOp<kernel::Gelu>;
 using GeluTanhOp = ActivationOp<kernel::GeluTanh>;
 using SiluOp = ActivationOp<kernel::Silu>;
 
+/// max(x, 0). This and the functions below are for floating-point elements, in any layout but a pending one, which the result has too.
 template <Operand X, class Result = result_of<ReluOp, X>>
 constexpr auto relu(const X& x) {
   return apply(ReluOp{}, x);

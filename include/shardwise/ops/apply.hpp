@@ -23,7 +23,8 @@
 /// `EmbeddingOp`);
 /// `reads_crosswise`, if the gradient of operand 0 needs operand 1, that of 1 needs 0, and no other needs them;
 /// `parameters_first`, if `pull_back` may be called for some of the gradients, and again for the others, so that those of
-/// parameters, which travel, come first; and
+/// parameters, which travel, come first;
+/// `takes_integers`, if it is for integers too; and
 /// `recomputed`, if operations that need the result in their pullback had better compute it again than keep it.
 
 #include <shardwise/autograd/redistribute.hpp>

@@ -17,6 +17,7 @@
 /// using Mine = PlanAnd<LlamaTensorParallel<tp>, Use<"layers.*.attention.inner_attention", Ulysses<cp>>>;
 /// Llama<Mesh<dp, tp, cp>, Mine> model(mesh, config);   // ids are Shard<0> along dp, Shard<1> along cp
 /// ```
+/// (`Ring<cp>`, which is no redistribution, is in nn/ring_attention.hpp.)
 /// `GatherKeys` moves least where key/value heads are few, and any number of ranks will do. Causal attention is then more work on
 /// later ranks: the last has nearly twice the mean. `Ulysses` (Jacobs et al., "DeepSpeed Ulysses", 2023) gives each rank heads with
 /// whole sequences: all have the same work, but there must be as many key/value heads as ranks of `tp` and `cp`, or else as many

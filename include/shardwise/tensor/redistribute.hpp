@@ -178,7 +178,7 @@ class Pending {
   bool arrived_ = false;
 };
 
-/// `redistribute` that returns while its last collective is under way; where the route has several, the
+/// `redistribute` that returns while its last collective is under way, if that is between hosts; where the route has several, the
 /// others are done first. `auto y = pending.wait();`
 template <class... Arguments, TensorType X, detail::Carries As = detail::CommunicateAsStored,
           class Result = detail::redistributed_as<X, As, Arguments...>>

@@ -3,27 +3,29 @@
 #pragma once
 
 /// @file
-/// The sizes of a Llama.
+/// The sizes of a Llama, each with its name in Hugging Face's config.json.
 
 #include <shardwise/ops/rope.hpp>
 
 namespace shardwise {
 
 struct LlamaConfig {
-  Index vocabulary = 32000;
-  Index features = 4096;
-  Index layers = 32;
-  Index heads = 32;
-  Index kv_heads = 32;   ///< divides `heads`
-  Index head_dim = 0;    ///< 0: features / heads
-  Index hidden = 11008;  ///< of the MLPs
-  Index context = 2048;  ///< tokens that a prediction may look back on; the model itself has no limit
-  std::optional<Index> window{};  ///< of tokens that a token sees, up to itself (Mistral); all if not given
-  double epsilon = 1e-5;
-  double theta = 10000;  ///< base of the rotary embeddings' wavelengths
-  std::optional<RopeScaling> scaling{};
-  bool tied = false;        ///< the head's weight is the embedding's table
-  double deviation = 0.02;  ///< of the first weights
+  Index vocabulary = 32000;  ///< vocab_size
+  Index features = 4096;     ///< hidden_size
+  Index layers = 32;         ///< num_hidden_layers
+  Index heads = 32;          ///< num_attention_heads
+  Index kv_heads = 32;       ///< num_key_value_heads, which divides `heads`
+  Index head_dim = 0;        ///< head_dim; 0: features / heads
+  Index hidden = 11008;      ///< intermediate_size, of the MLPs
+  Index context =
+      2048;  ///< max_position_embeddings: tokens that a prediction may look back on; the model itself has no limit
+  std::optional<Index>
+      window{};  ///< sliding_window: tokens that a token sees, up to itself (Mistral); all if not given
+  double epsilon = 1e-5;                 ///< rms_norm_eps
+  double theta = 10000;                  ///< rope_theta: base of the rotary embeddings' wavelengths
+  std::optional<RopeScaling> scaling{};  ///< rope_scaling
+  bool tied = false;                     ///< tie_word_embeddings: the head's weight is the embedding's table
+  double deviation = 0.02;               ///< initializer_range: of the first weights
 
   constexpr Index head_size() const { return head_dim > 0 ? head_dim : features / heads; }
   /// Numbers in the matrices of a layer's attention, of a layer, and in the parameters of the model.

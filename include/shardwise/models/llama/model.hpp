@@ -126,13 +126,13 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
     return end(middle(begin(ids)));
   }
   /// The same for documents packed in the rows, which do not see each other and whose positions begin anew. documents:
-  /// integers [batch, sequence], which lie as the ids do; see the function `attention`.
+  /// integers [batch, sequence], which lie as the ids do, but are whole where positions are sharded; see the function `attention`.
   constexpr auto forward(const auto& ids, const auto& documents) const {
     check_whole();
     return end(middle(begin(ids), documents));
   }
   /// The loss of the logits, which are never there: `criterion` is a `LinearCrossEntropyLoss`; targets: integers
-  /// [batch, sequence].
+  /// [batch, sequence], of each token the one that follows it. Nothing is shifted here.
   constexpr auto forward(const auto& ids, const auto& targets, const auto& criterion) const {
     check_whole();
     return end(middle(begin(ids)), targets, criterion);
