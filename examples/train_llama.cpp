@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
                   sw::parameter_count(model), mesh.size<sw::dp>(), mesh.size<sw::tp>());
 
     const int steps = argc > 3 ? std::atoi(argv[3]) : 200;
-    const sw::Schedule rate({.decay = sw::Decay::cosine, .peak = 4e-3, .warmup = 20, .steps = steps});
+    const sw::RateSchedule rate({.decay = sw::Decay::cosine, .peak = 4e-3, .warmup = 20, .steps = steps});
     sw::AdamW adamw;
     for (int step = 0; step < steps; ++step) {
       const auto batch = sw::load_batch(mesh, corpus, sampler, step);  // each rank its own rows

@@ -62,7 +62,7 @@ sw::BatchOptions evaluated(sw::BatchOptions options) {
   return options;
 }
 
-sw::ScheduleSettings rates_of(const TrainOptions& options) {
+sw::RateScheduleSettings rates_of(const TrainOptions& options) {
   return {.decay = options.decay,
           .peak = options.rate,
           .floor = options.floor * options.rate,
@@ -127,7 +127,7 @@ Run::Run(TrainOptions options)
   if (options_.from.empty()) options_.job.model.vocabulary = tokenizer_.vocabulary();
   open_data();
   if (options_.epochs > 0) options_.steps = options_.epochs * data_->sampler().steps_per_epoch();
-  schedule_ = sw::Schedule(rates_of(options_));
+  schedule_ = sw::RateSchedule(rates_of(options_));
   sw::require_same(sw::world(), plan_step(job(), {}));  // sizes may be read from files, and those may differ
 }
 

@@ -15,7 +15,7 @@
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/models/llama/config_file.hpp>
 #include <shardwise/text/tokenizer.hpp>
-#include <shardwise/train/schedule.hpp>
+#include <shardwise/train/rate_schedule.hpp>
 
 #include "progress.hpp"
 #include "text_data.hpp"
@@ -78,7 +78,7 @@ class Run {
   sw::Tokenizer tokenizer_;
   std::optional<TextData> data_, held_out_;
   std::uint64_t fingerprint_ = 0;
-  sw::Schedule schedule_;
+  sw::RateSchedule schedule_;
   std::optional<double> held_out_loss_;  // before the step that is next, if it was evaluated
   double best_ = std::numeric_limits<double>::infinity();
   std::optional<TrainingLog> log_;

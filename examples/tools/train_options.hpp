@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include <shardwise/train/schedule.hpp>
+#include <shardwise/train/rate_schedule.hpp>
 
 #include "step_job.hpp"
 

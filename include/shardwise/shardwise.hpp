@@ -36,9 +36,9 @@
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/check_finite.hpp>
 #include <shardwise/train/clip.hpp>
+#include <shardwise/train/rate_schedule.hpp>
 #include <shardwise/train/recompute.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
-#include <shardwise/train/schedule.hpp>
 #include <shardwise/train/sgd.hpp>
 
 #include <shardwise/models/llama/model.hpp>

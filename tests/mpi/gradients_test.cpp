@@ -11,7 +11,7 @@
 #include <shardwise/tensor/distribute.hpp>
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/clip.hpp>
-#include <shardwise/train/schedule.hpp>
+#include <shardwise/train/rate_schedule.hpp>
 #include <shardwise/train/sgd.hpp>
 #include <support/elements.hpp>
 #include <support/plans.hpp>
@@ -324,7 +324,7 @@ TEST_CASE("clipped training is the same on every mesh") {
     Index pool = 0;
     sw::Mlp<Mesh, double> mlp(mesh, 6, 10);
     sw::initialize(mlp, 3);
-    const sw::Schedule schedule(
+    const sw::RateSchedule schedule(
         {.decay = sw::Decay::cosine, .peak = 0.2, .floor = 0.01, .warmup = 3, .steps = 8});
     sw::AdamW adamw;
     std::vector<double> norms;
@@ -392,32 +392,34 @@ TEST_CASE("schedules") {
     const sw::Decay decay = entry.first;
     const std::vector<double>& expected = entry.second;
     INFO(sw::name_of(decay));
-    const sw::Schedule schedule({.decay = decay, .peak = 3e-4, .floor = 3e-5, .warmup = 4, .steps = 12});
+    const sw::RateSchedule schedule({.decay = decay, .peak = 3e-4, .floor = 3e-5, .warmup = 4, .steps = 12});
     for (std::size_t step = 0; step < expected.size(); ++step) {
       INFO("step ", step);
       CHECK(std::abs(schedule(static_cast<std::int64_t>(step)) / expected[step] - 1) < 1e-11);
     }
     CHECK(schedule(1'000'000) == (decay == sw::Decay::constant ? 3e-4 : 3e-5));
-    CHECK(sw::Schedule({.decay = decay, .peak = 3, .steps = 2})(0) == 3);  // no warm-up
-    CHECK_THROWS_WITH_AS(schedule(-1), "Schedule: step is -1, which must be 0 or more",
+    CHECK(sw::RateSchedule({.decay = decay, .peak = 3, .steps = 2})(0) == 3);  // no warm-up
+    CHECK_THROWS_WITH_AS(schedule(-1), "RateSchedule: step is -1, which must be 0 or more",
                          std::invalid_argument);
   }
-  CHECK(sw::Schedule({.peak = 0.5, .warmup = 2})(0) == 0.25);  // a constant rate needs no steps
+  CHECK(sw::RateSchedule({.peak = 0.5, .warmup = 2})(0) == 0.25);  // a constant rate needs no steps
 }
 
 TEST_CASE("schedules that make no sense") {
   for (double bad : {-1., infinity, not_a_number}) {
-    CHECK_THROWS_AS(sw::Schedule({.peak = bad}), std::invalid_argument);
-    CHECK_THROWS_AS(sw::Schedule({.floor = bad}), std::invalid_argument);
+    CHECK_THROWS_AS(sw::RateSchedule({.peak = bad}), std::invalid_argument);
+    CHECK_THROWS_AS(sw::RateSchedule({.floor = bad}), std::invalid_argument);
   }
-  CHECK_THROWS_WITH_AS(sw::Schedule({.peak = 1, .floor = 2}),
-                       "Schedule: floor is 2, which must not be above the peak, 1", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(sw::Schedule({.warmup = -1}), "Schedule: warmup is -1, which must be 0 or more",
+  CHECK_THROWS_WITH_AS(sw::RateSchedule({.peak = 1, .floor = 2}),
+                       "RateSchedule: floor is 2, which must not be above the peak, 1",
                        std::invalid_argument);
+  CHECK_THROWS_WITH_AS(sw::RateSchedule({.warmup = -1}),
+                       "RateSchedule: warmup is -1, which must be 0 or more", std::invalid_argument);
   for (sw::Decay decay : {sw::Decay::linear, sw::Decay::cosine}) {
-    CHECK_THROWS_WITH_AS(sw::Schedule({.decay = decay, .warmup = 5, .steps = 5}),
-                         "Schedule: warmup is 5, which must be below the steps, 5", std::invalid_argument);
-    CHECK_THROWS_AS(sw::Schedule({.decay = decay}), std::invalid_argument);  // no steps
+    CHECK_THROWS_WITH_AS(sw::RateSchedule({.decay = decay, .warmup = 5, .steps = 5}),
+                         "RateSchedule: warmup is 5, which must be below the steps, 5",
+                         std::invalid_argument);
+    CHECK_THROWS_AS(sw::RateSchedule({.decay = decay}), std::invalid_argument);  // no steps
   }
 }
 

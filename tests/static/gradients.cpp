@@ -7,7 +7,7 @@
 #include <shardwise/mesh/trace.hpp>
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/clip.hpp>
-#include <shardwise/train/schedule.hpp>
+#include <shardwise/train/rate_schedule.hpp>
 
 #include <type_traits>
 #include <vector>
@@ -116,11 +116,11 @@ constexpr auto mixed = trace<Grid>({1, 2}, [](const Grid& mesh) {
 static_assert(mixed.collectives() == 2 && mixed.bytes() == 3 * 10 * (4 + 8));
 
 // Rates are known to the compiler too; its cosine is not the standard library's.
-constexpr Schedule from_half({.peak = 2,
-                              .warmup = 4,
-                              .first = 0.5});  // LinearLR(start_factor=0.5, total_iters=4)
+constexpr RateSchedule from_half({.peak = 2,
+                                  .warmup = 4,
+                                  .first = 0.5});  // LinearLR(start_factor=0.5, total_iters=4)
 static_assert(from_half(0) == 1 && from_half(1) == 1.25 && from_half(3) == 1.75 && from_half(4) == 2);
-constexpr Schedule schedule({.decay = Decay::cosine, .peak = 1, .floor = 0.2, .warmup = 4, .steps = 12});
+constexpr RateSchedule schedule({.decay = Decay::cosine, .peak = 1, .floor = 0.2, .warmup = 4, .steps = 12});
 static_assert(schedule(0) == 0.25 && schedule(3) == 1 && schedule(12) == 0.2);
 constexpr bool near(double a, double b) { return a - b < 1e-15 && b - a < 1e-15; }
 static_assert(near(schedule(4), 1) && near(schedule(8), 0.6));

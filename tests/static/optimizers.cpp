@@ -9,8 +9,8 @@
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/check_finite.hpp>
 #include <shardwise/train/clip.hpp>
+#include <shardwise/train/rate_schedule.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
-#include <shardwise/train/schedule.hpp>
 #include <shardwise/train/sgd.hpp>
 
 namespace shardwise {
@@ -60,7 +60,7 @@ constexpr void give_gradients(Module& module) {
   });
 }
 
-constexpr Schedule schedule({.decay = Decay::cosine, .peak = 1, .warmup = 2, .steps = 9});
+constexpr RateSchedule schedule({.decay = Decay::cosine, .peak = 1, .warmup = 2, .steps = 9});
 
 template <int Level, class T = float, class Optimizer = AdamW, class Update = AdamWUpdate>
 constexpr auto plan(const Update& settings = {}, int steps = 2, const ReduceOptions& reduction = {}) {

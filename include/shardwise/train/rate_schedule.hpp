@@ -6,7 +6,7 @@
 /// The learning rate as a function of the step, counted from 0: so that nothing has to be saved of it.
 ///
 /// ```
-/// const Schedule schedule(
+/// const RateSchedule schedule(
 ///     {.decay = Decay::cosine, .peak = 3e-4, .floor = 3e-5, .warmup = 2000, .steps = 100000});
 /// adamw.set_rate(schedule(adamw.steps()));
 /// adamw.step(model);
@@ -40,7 +40,7 @@ constexpr Decay parse_decay(std::string_view name) {
   detail::fail({"\"", name, "\" is no decay of a learning rate: choose constant, linear or cosine"});
 }
 
-struct ScheduleSettings {
+struct RateScheduleSettings {
   Decay decay = Decay::constant;
   double peak = 1e-3;       ///< the rate where warm-up ends and decay begins
   double floor = 0;         ///< the rate where decay ends, and from there on; nothing to a constant rate
@@ -64,27 +64,27 @@ struct ScheduleSettings {
 /// (Brown et al., 2020) and Llama (Touvron et al., 2023) were trained; the line is that of BERT (Devlin et al.,
 /// 2019) and of transformers' `get_linear_schedule_with_warmup`. That function's warm-up is one step behind: it
 /// begins with a step at rate 0, which changes no weight; it is that of `first` = 0, and PyTorch's `LinearLR` that of others.
-class Schedule {
+class RateSchedule {
  public:
   /// Throws `std::invalid_argument` unless 0 <= floor <= peak, which is finite, 0 <= first <= 1, and 0 <= warmup; and,
   /// if the rate decays, warmup < steps.
-  constexpr explicit Schedule(const ScheduleSettings& settings) : settings_(settings) {
+  constexpr explicit RateSchedule(const RateScheduleSettings& settings) : settings_(settings) {
     const auto& [decay, peak, floor, warmup, steps, first] = settings_;
     check_rate(peak, "peak");
     check_rate(floor, "floor");
     if (floor > peak)
-      detail::fail({"Schedule: floor is ", floor, ", which must not be above the peak, ", peak});
+      detail::fail({"RateSchedule: floor is ", floor, ", which must not be above the peak, ", peak});
     if (first && !(*first >= 0 && *first <= 1))
-      detail::fail({"Schedule: first is ", *first, ", which must be a part of the peak, from 0 to 1"});
-    if (warmup < 0) detail::fail({"Schedule: warmup is ", warmup, ", which must be 0 or more"});
+      detail::fail({"RateSchedule: first is ", *first, ", which must be a part of the peak, from 0 to 1"});
+    if (warmup < 0) detail::fail({"RateSchedule: warmup is ", warmup, ", which must be 0 or more"});
     if (decay != Decay::constant && warmup >= steps)
-      detail::fail({"Schedule: warmup is ", warmup, ", which must be below the steps, ", steps});
+      detail::fail({"RateSchedule: warmup is ", warmup, ", which must be below the steps, ", steps});
   }
 
   /// The rate at a step. Throws `std::invalid_argument` if `step` is negative.
   constexpr double operator()(std::int64_t step) const {
     const auto& [decay, peak, floor, warmup, steps, first] = settings_;
-    if (step < 0) detail::fail({"Schedule: step is ", step, ", which must be 0 or more"});
+    if (step < 0) detail::fail({"RateSchedule: step is ", step, ", which must be 0 or more"});
     if (step < warmup) {
       const double begin = first.value_or(0), done = static_cast<double>(step + (first ? 0 : 1));
       return peak * (begin + (1 - begin) * done / static_cast<double>(warmup));
@@ -99,7 +99,7 @@ class Schedule {
  private:
   static constexpr void check_rate(double rate, const char* name) {
     if (!(rate >= 0 && rate <= std::numeric_limits<double>::max()))
-      detail::fail({"Schedule: ", name, " is ", rate, ", which must be a number from 0 on"});
+      detail::fail({"RateSchedule: ", name, " is ", rate, ", which must be a number from 0 on"});
   }
 
   /// cos(π way) for a way from 0 to 1.
@@ -112,7 +112,7 @@ class Schedule {
     return sum;
   }
 
-  ScheduleSettings settings_;
+  RateScheduleSettings settings_;
 };
 
 }  // namespace shardwise
