@@ -5,17 +5,10 @@
 /// Somebody else's program: it must build in each of the ways that the README names. It uses something of both units of
 /// shardwise::compiled.
 
-#if __has_include(<shardwise/shardwise.hpp>)
+#include <cstdio>
+
 #include <shardwise/schedule/named.hpp>
 #include <shardwise/shardwise.hpp>
-#else
-#include <Eigen/Core>
-#include <shardwise/mesh/communicator.hpp>
-#include <shardwise/mesh/environment.hpp>
-#include <shardwise/schedule/named.hpp>
-#endif
-
-#include <cstdio>
 
 int main(int argc, char** argv) {
   return shardwise::run(argc, argv, [] {
