@@ -54,6 +54,18 @@ class BackwardTask : public Pooled<BackwardTask> {
   constexpr virtual void finish() = 0;
 };
 
+namespace detail {
+
+/// Of a scalar of type `X`: 1.
+template <TensorType X>
+constexpr cotangent_of<X> gradient_of_itself(const typename X::MeshOf& mesh) {
+  cotangent_of<X> one(mesh, {});
+  if (!mesh.dry()) *one.writable().data = typename X::Element(1);
+  return one;
+}
+
+}  // namespace detail
+
 /// Belongs to one thread. Nodes are released as `backward` passes them.
 class Tape {
  public:
@@ -76,7 +88,7 @@ class Tape {
   /// Computes the gradients of `loss`, a scalar that is `Replicate` on every axis, and empties the tape.
   template <class Loss, class Problem = typename detail::LossProblem<Loss>::type>
   constexpr void backward(const Loss& loss) {
-    run_backward(loss, one_for(loss), BackwardPart::all);
+    run_backward(loss, detail::gradient_of_itself<typename Loss::TensorOf>(loss.mesh()), BackwardPart::all);
   }
   template <class Loss, IllFormed Why = typename detail::LossProblem<Loss>::type>
   Why backward(const Loss&);  // see Why
@@ -96,7 +108,8 @@ class Tape {
   /// loss that computes its logits again gives those of its head in the first part.) What parameters have been given is complete after the second; so is a task beside them.
   template <class Loss, class Problem = typename detail::LossProblem<Loss>::type>
   constexpr void backward_inputs(const Loss& loss) {
-    run_backward(loss, one_for(loss), BackwardPart::inputs);
+    run_backward(loss, detail::gradient_of_itself<typename Loss::TensorOf>(loss.mesh()),
+                 BackwardPart::inputs);
   }
   template <class Loss, IllFormed Why = typename detail::LossProblem<Loss>::type>
   Why backward_inputs(const Loss&);  // see Why
@@ -170,13 +183,6 @@ class Tape {
                       ", of the result ", y.shape()[dim]});
       }
     }
-  }
-  template <class Loss>
-  static constexpr auto one_for(const Loss& loss) {
-    using X = typename Loss::TensorOf;
-    cotangent_of<X> one(loss.mesh(), {});
-    if (!loss.mesh().dry()) *one.writable().data = typename X::Element(1);
-    return one;
   }
   template <class X>
   constexpr void run_backward(Var<X> y, cotangent_of<X> dy, BackwardPart part) {

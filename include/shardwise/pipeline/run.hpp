@@ -218,10 +218,7 @@ class PipelineRun {
   constexpr void backward(const Action& action, Pass& at, BackwardPart part) {
     const Shared<GradientSlot> output = std::exchange(at.output, {});
     if (is_last(action.stage)) {
-      using L = tensor_of<Loss>;
-      cotangent_of<L> one(mesh_, {});
-      if (!mesh_.dry()) *one.writable().data = typename L::Element(1);
-      at.tape->backward_from(*output, std::move(one), part);
+      at.tape->backward_from(*output, gradient_of_itself<tensor_of<Loss>>(mesh_), part);
     } else {
       at.tape->backward_from(*output, at.dy.take(), part);
     }
