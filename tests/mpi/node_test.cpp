@@ -235,6 +235,28 @@ TEST_CASE("ranks that call different collectives all throw, and can go on") {
   }
 }
 
+TEST_CASE("ranks that expect other blocks than are sent all throw") {
+  const auto world = sw::world();
+  const int p = world.size();
+  if (p == 1) return;
+  const bool differs = world.rank() == p - 1;
+  std::vector<float> x(at(Index{200000} * p), 1.0F), y(x);
+  for (const Index n : {Index{3}, Index{150000}}) {  // the second goes through MPI where it is gathered
+    CAPTURE(n);
+    const Index other = differs ? n + 1 : n;
+    const std::vector<Index> counts(at(p), other);
+    std::vector<Index> offsets;
+    for (Index r = 0; r < p; ++r) offsets.push_back(r * other);
+    CHECK_THROWS_WITH(world.all_gather(x.data(), y.data(), counts, offsets, DataType::f32),
+                      doctest::Contains("ranks differ in their collective"));
+    const auto exchange = [&] {
+      world.all_to_all(x.data(), counts, offsets, y.data(), counts, offsets, DataType::f32);
+    };
+    CHECK_THROWS_WITH(exchange(), doctest::Contains(" elements of rank "));
+    world.barrier();
+  }
+}
+
 TEST_CASE("a rank that waits leaves its core to others") {
   const auto world = sw::world();
   world.barrier();

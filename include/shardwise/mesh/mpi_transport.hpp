@@ -83,6 +83,7 @@ class MpiTransport final : public Transport {
       return Request(call.name(), *begin(call), nullptr).wait();
     if (wide) return sum_wide(*this, call);
     if (node_ && node_->takes(call)) return node_->run(call);
+    if (node_) node_->agree(call);
     run_on_mpi(call);
   }
 

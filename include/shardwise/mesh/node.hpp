@@ -8,6 +8,7 @@
 
 #include <shardwise/mesh/node_rounds.hpp>
 #include <shardwise/mesh/reduced_numbers.hpp>
+#include <shardwise/mesh/slot_parts.hpp>
 #include <shardwise/mesh/transport.hpp>
 
 namespace shardwise::detail {
@@ -18,7 +19,7 @@ struct ElementReduction : MpiWords {
 };
 
 /// All ranks call the same functions in the same order, as with MPI; those that differ are an error on all.
-class NodeCollectives {
+class NodeCollectives : SlotParts {
  public:
   /// Nothing, on all ranks, where they cannot share memory or one of them shall not. Collective.
   static std::unique_ptr<NodeCollectives> make(MPI_Comm comm, int rank, int size) {
@@ -49,6 +50,12 @@ class NodeCollectives {
       default:
         return barrier();
     }
+  }
+
+  /// That all ranks are at the same call, before they make it elsewhere.
+  void agree(const Call& call) {
+    rounds_.enter(number_of(call));
+    barrier();
   }
 
  private:
@@ -97,8 +104,12 @@ class NodeCollectives {
 
   void all_to_all(const Call& call) {
     const Index width = call.elements.width;
-    // A rank does not know what others send each other: so each says where in its slot what begins, and its rounds.
-    const Index header = (size_ + 1) * static_cast<Index>(sizeof(Index));
+    // A rank does not know what others send each other: so each says its rounds, and for each rank where in its slot what begins, of
+    // how many elements.
+    const auto entry = [&](int r) { return (2 * r + 1) * static_cast<Index>(sizeof(Index)); };
+    const Index header = entry(size_);
+    int other = -1;  // who sends something else than is expected
+    Index sent = 0;
     Index total = 0;
     for_others([&](int r) { total += call.counts[at(r)]; });
     const Index my_rounds = rounds_for(total, (slot - header) / width - size_);
@@ -110,7 +121,8 @@ class NodeCollectives {
       Index next = header;
       for_others([&](int r) {
         const Part part = k < my_rounds ? cut(call.counts[at(r)], k, my_rounds, width) : Part{};
-        write(mine + (r + 1) * Index{sizeof(Index)}, next);
+        write(mine + entry(r), next);
+        write(mine + entry(r) + Index{sizeof(Index)}, call.counts[at(r)]);
         copy(mine + next, send_to(r) + part.begin, part.bytes);
         next += part.bytes;
       });
@@ -121,11 +133,15 @@ class NodeCollectives {
         const Index n = read(theirs);
         rounds = std::max(rounds, n);
         if (k >= n) return;
-        const Part part = cut(call.arriving[at(r)], k, n, width);
-        copy(recv_from(r) + part.begin, theirs + read(theirs + (rank_ + 1) * Index{sizeof(Index)}),
-             part.bytes);
+        const Index count = read(theirs + entry(rank_) + Index{sizeof(Index)});
+        if (count != call.arriving[at(r)]) return void((other = r, sent = count));
+        const Part part = cut(count, k, n, width);
+        copy(recv_from(r) + part.begin, theirs + read(theirs + entry(rank_)), part.bytes);
       });
     }
+    if (other >= 0)
+      fail({"all_to_all: rank ", rank_, " expects ", call.arriving[at(other)], " elements of rank ", other,
+            ", which sends ", sent});
   }
 
   void reduce_scatter(const Call& call, const ElementReduction& how) {
@@ -177,32 +193,6 @@ class NodeCollectives {
   static constexpr Index space_bytes = Index{64} << 10;
 
   NodeCollectives(MPI_Comm comm, int rank, int size) : rank_(rank), size_(size), rounds_(comm, rank, size) {}
-
-  static std::size_t at(int r) { return static_cast<std::size_t>(r); }
-  static void copy(char* to, const char* from, Index bytes) {
-    if (bytes > 0) std::memcpy(to, from, static_cast<std::size_t>(bytes));
-  }
-  static Index rounds_for(Index count, Index a_round) { return (count + a_round - 1) / a_round; }
-
-  template <class T>
-  static void write(char* to, T value) {
-    std::memcpy(to, &value, sizeof(value));
-  }
-  template <class T = Index>
-  static T read(const char* from) {
-    T value{};
-    std::memcpy(&value, from, sizeof(value));
-    return value;
-  }
-
-  /// Part k of so many of a block, in bytes.
-  struct Part {
-    Index begin, bytes;
-  };
-  static Part cut(Index count, Index k, Index parts, Index width) {
-    const Index begin = count * k / parts * width;
-    return {begin, count * (k + 1) / parts * width - begin};
-  }
 
   /// f(r) for all other ranks, beginning with the next one: so that not all read from one.
   template <class F>
