@@ -77,6 +77,14 @@ TEST_CASE("ranks that begin with other seeds, or other values, are told" * docte
                          sw::BatchSampler(40, {.length = 4, .batch = 2, .seed = other ? 4u : 3u}), 0);
         }) == expected("load_batch", "seed 4", "seed 3"));
 
+  CHECK(told(mesh, [&](bool other) {
+          sw::load_batch(mesh, Ones{}, sw::BatchSampler(40, {.length = 4, .batch = 2}), other ? 1 : 0);
+        }) == expected("load_batch", "step 1", "step 0"));
+  CHECK(told(mesh, [&](bool other) {
+          if (other) return (void)sw::randn<float, Replicate>(mesh, {3}, 1);
+          sw::initialize(mlp, 1);
+        }) == expected("initialize", "randn", "initialize"));
+
   // Steps of other rates, and with gradients of other parameters: a rank alone forgets the first one.
   sw::initialize(mlp, 1);
   const auto x = sw::randn<float, Replicate>(mesh, {2, 4}, 1);
@@ -88,7 +96,7 @@ TEST_CASE("ranks that begin with other seeds, or other values, are told" * docte
     sgd.step(mlp);
   };
   CHECK(told(mesh, [&](bool other) { step(other ? 0.25 : 0.5, false); }) ==
-        expected("a step", "learning rate 0.25", "learning rate 0.5"));
+        expected("a step", "learning rate of parameter 0 0.25", "learning rate of parameter 0 0.5"));
   sw::clear_gradients(mlp);
   CHECK(told(mesh, [&](bool other) { step(0.5, other); }) ==
         expected("a step", "no gradient for parameter 0", "a gradient for parameter 0"));

@@ -27,7 +27,7 @@ concept TokenSource = requires(const T& tokens, Index begin, std::span<std::int3
   tokens.copy(begin, to);
 };
 
-/// Loads a micro-batch of a step; nothing is sent, but with SHARDWISE_CHECK=1 the samplers' seeds, which must be the same. What the next step reads is asked of the device meanwhile, if the corpus
+/// Loads a micro-batch of a step; nothing is sent, but with SHARDWISE_CHECK=1 seed, step and micro-batch, which must be the same. What the next step reads is asked of the device meanwhile, if the corpus
 /// has `read_ahead`. On a dry mesh nothing is read. Throws `std::invalid_argument`, on all ranks alike, for a step or
 /// micro-batch that is none, and for a sampler that was made for another number of tokens.
 template <class MeshType, TokenSource Corpus>

@@ -57,7 +57,13 @@ constexpr LoadedBatch<MeshType> load_rows(const MeshType& mesh, const BatchSampl
   LoadedBatch<MeshType> batch{TokenIds<MeshType>(mesh, shape), TokenIds<MeshType>(mesh, shape), counted, {}};
   if (with_documents) batch.documents.emplace(mesh, shape);
   if (!mesh.dry()) {
-    check_seed(mesh.communicator(), sampler.options().seed, "load_batch");
+    if (mesh.communicator().checks()) {
+      require_same(mesh.communicator(),
+                   {{"seed", std::to_string(sampler.options().seed)},
+                    {"step", std::to_string(step)},
+                    {"micro-batch", std::to_string(micro)}},
+                   "load_batch");
+    }
     const Range own = batch.inputs.box().range(0), positions = batch.inputs.box().range(1);
     std::int32_t* inputs = batch.inputs.writable().data;
     std::int32_t* targets = batch.targets.writable().data;

@@ -49,13 +49,13 @@ std::vector<NamedText> named_texts(std::string_view text) {
   return list;
 }
 
-/// Throws: rank `r` is the first that has something else than rank 0.
+/// Throws: rank `r` is the first that has something else than rank 0, whose first text says what is compared.
 template <class = void>
-[[noreturn, gnu::cold]] void fail_unlike(int r, const std::string& text, const std::string& first,
-                                         std::string_view what) {
+[[noreturn, gnu::cold]] void fail_unlike(int r, const std::string& text, const std::string& first) {
   const auto list = named_texts(text), expected = named_texts(first);
   const auto i = static_cast<std::size_t>(std::ranges::mismatch(list, expected).in1 - list.begin());
-  fail({what, ": rank ", r, ": ", said(list, expected, i), ", rank 0: ", said(expected, list, i)});
+  fail({expected.front().name, ": rank ", r, ": ", said(list, expected, i),
+        ", rank 0: ", said(expected, list, i)});
 }
 
 }  // namespace detail
@@ -66,7 +66,8 @@ template <class = void>
 template <class = void>
 void require_same(const Communicator& ranks, std::span<const NamedText> mine, std::string_view what) {
   if (ranks.size() == 1) return;
-  std::string text;
+  std::string text(what);  // first of all: ranks may compare different things
+  text.append(2, '\0');
   for (const NamedText& each : mine) {
     for (const std::string* part : {&each.name, &each.value}) text.append(*part, 0, part->find('\0')) += '\0';
   }
@@ -80,7 +81,7 @@ void require_same(const Communicator& ranks, std::span<const NamedText> mine, st
 
   const std::vector<std::string> texts = detail::gather_each(ranks, text);
   for (std::size_t r = 0; r < texts.size(); ++r) {
-    if (texts[r] != texts[0]) detail::fail_unlike(static_cast<int>(r), texts[r], texts[0], what);
+    if (texts[r] != texts[0]) detail::fail_unlike(static_cast<int>(r), texts[r], texts[0]);
   }
 }
 inline void require_same(const Communicator& ranks, std::initializer_list<NamedText> mine,

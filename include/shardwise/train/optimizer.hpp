@@ -84,13 +84,13 @@ class Optimizer {
   /// the same communication. But when the pass has ended, each parameter is updated as soon as its own gradient is there, beside those that
   /// are on the way; except those that are gathered after it, which come in the order of their use. Throws for another module, or an empty
   /// group, before the pass begins. If communication fails, some parameters may have been updated.
-  template <class Loss, class Module, class Problem = typename detail::LossProblem<Loss>::type>
+  template <class Loss, class Module, class Problem = detail::pass_problem<Loss, Module>>
   constexpr void backward_and_step(const Loss& loss, Module& module) {
     const detail::ParameterList cells = detail::parameters_of(module);
     know(module, cells);
     step_beside(detail::BackwardFrom(loss), loss.mesh().recorder(), cells);
   }
-  template <class Loss, class Module, IllFormed Why = typename detail::LossProblem<Loss>::type>
+  template <class Loss, class Module, IllFormed Why = detail::pass_problem<Loss, Module>>
   Why backward_and_step(const Loss&, Module&);  // see Why
 
   /// The settings, to be changed between steps, which refuse those that make no sense: of the parameters that are in no group, or of group `i`, counted in
@@ -152,20 +152,21 @@ class Optimizer {
   /// Learns which parameters there are, and chooses the group of each; or makes sure that they are the same.
   template <class Module>
   constexpr void know(Module& module, const detail::ParameterList& cells) {
-    if (!learn(cells, DividedModule<Module>)) return;
-    try {
-      choose_groups(detail::named_parameters_of(module), DividedModule<Module>);
-    } catch (...) {
-      states_.clear();
-      throw;
+    if (learn(cells, DividedModule<Module>)) {
+      try {
+        choose_groups(detail::named_parameters_of(module), DividedModule<Module>);
+      } catch (...) {
+        states_.clear();
+        throw;
+      }
     }
+    detail::check_same_step(cells, update_.rate, groups_, states_);
   }
   /// Whether there are groups to be chosen.
   template <class = void>
   [[gnu::noinline]] constexpr bool learn(const detail::ParameterList& cells, bool divided) {
     update_.checked();
     for (const Group& group : groups_) group.settings.checked();
-    detail::check_same_step(cells, update_.rate, groups_);
     if (!states_.empty()) {
       check_same(cells);
       return false;

@@ -10,28 +10,35 @@
 
 namespace shardwise::detail {
 
-/// Throws `std::invalid_argument` on all of them unless they have the same learning rates, and gradients for the same
-/// parameters. Collective.
+/// Throws `std::invalid_argument` on all of them unless each parameter has the same learning rate and group everywhere, and they
+/// have gradients for the same ones. Collective.
 template <class = void>
-void require_same_step(const ParameterList& cells, std::span<const double> rates) {
+void require_same_step(const ParameterList& cells, std::span<const double> rates,
+                       std::span<const int> groups) {
   std::vector<NamedText> mine;
-  for (const double rate : rates) mine.push_back({"learning rate", text({rate})});
   for (std::size_t i = 0; i < cells.size(); ++i) {
     const ParameterCell& cell = *cells[i];
     const bool there = cell.pending->filled() || cell.resting->filled() || cell.finished.filled();
     mine.push_back({text({there ? "a gradient" : "no gradient", " for parameter ", i}), ""});
+    mine.push_back({text({"learning rate of parameter ", i}), text({rates[i]})});
+    mine.push_back({text({"group of parameter ", i}), text({groups[i]})});
   }
   require_same(cells.front()->stored.mesh.communicator(), mine, "a step");
 }
-/// The same of a rate and those of an optimizer's groups, if the ranks of these parameters compare what they do.
-template <class Groups>
-constexpr void check_same_step(const ParameterList& cells, double rate, const Groups& groups) {
+/// The same of an optimizer's parameters, if their ranks compare what they do: those in no group have `rate`.
+template <class Groups, class States>
+constexpr void check_same_step(const ParameterList& cells, double rate, const Groups& groups,
+                               const States& states) {
   if (cells.empty()) return;
   const MeshView& mesh = cells.front()->stored.mesh;
   if (mesh.dry() || !mesh.communicator().checks()) return;
-  std::vector<double> rates{rate};
-  for (const auto& group : groups) rates.push_back(group.settings.rate);
-  require_same_step(cells, rates);
+  std::vector<double> rates;
+  std::vector<int> numbers;
+  for (const auto& state : states) {
+    numbers.push_back(state.group);
+    rates.push_back(state.group < 0 ? rate : groups[static_cast<std::size_t>(state.group)].settings.rate);
+  }
+  require_same_step(cells, rates, numbers);
 }
 
 }  // namespace shardwise::detail
