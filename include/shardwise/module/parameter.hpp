@@ -67,8 +67,13 @@ class Parameter {
 
   /// What operations use. Throws `std::logic_error` if the value was never set; or if it is sharded, and not
   /// gathered now: see `Unit`.
-  constexpr const X& value() const requires(!is_gathered) { return stored(); }
-  constexpr X value() const requires(is_gathered) { return X(mesh(), shape(), cell()->gathered_value()); }
+  constexpr std::conditional_t<is_gathered, X, const X&> value() const {
+    if constexpr (is_gathered) {
+      return X(mesh(), shape(), cell()->gathered_value());
+    } else {
+      return stored();
+    }
+  }
   /// What is kept between the steps. Throws `std::logic_error` if it was never set.
   constexpr const Stored& stored() const {
     cell()->check_set();

@@ -40,7 +40,8 @@ using drawn_problem = std::conditional_t<std::is_integral_v<T>,
 
 /// A tensor whose elements are not yet written: for dry runs, which have none, and for what fills them at
 /// once.
-template <class T, class... Placements, class MeshType, int Rank>
+template <class T, class... Placements, class MeshType, int Rank,
+          class Problem = detail::layout_problem<Rank, MeshType, Placements...>>
 constexpr auto empty(const MeshType& mesh, const Shape<Rank>& shape) {
   return Tensor<T, Rank, MeshType, Placements...>(mesh, shape);
 }
@@ -49,6 +50,9 @@ template <class T, class... Placements, class MeshType, int Rank,
 constexpr auto empty(const MeshType& mesh, const Index (&shape)[Rank]) {
   return empty<T, Placements...>(mesh, to_array(shape));
 }
+template <class T, class... Placements, class MeshType, int Rank,
+          IllFormed Why = detail::layout_problem<Rank, MeshType, Placements...>>
+Why empty(const MeshType&, const Shape<Rank>&);  // see Why
 template <class T, class... Placements, class MeshType, int Rank,
           IllFormed Why = detail::layout_problem<Rank, MeshType, Placements...>>
 Why empty(const MeshType&, const Index (&)[Rank]);  // see Why

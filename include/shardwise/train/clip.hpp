@@ -82,7 +82,7 @@ template <class = void>
 /// gradient is NaN; 0 without gradients, and on a dry mesh.
 /// Throws `std::invalid_argument` for another p, if `options.last` is false, and if the parameters live on more than
 /// one mesh.
-template <class Module>
+template <class Module, class Problem = detail::visit_problem<Module>>
 constexpr double gradient_norm(Module& module, double p = 2, const ReduceOptions& options = {}) {
   const bool maximum = p == std::numeric_limits<double>::infinity();
   if (p != 2 && !maximum) {
@@ -91,6 +91,8 @@ constexpr double gradient_norm(Module& module, double p = 2, const ReduceOptions
   reduce_gradients(module, detail::finishing(options));
   return detail::norm_of(detail::parameters_of(module), maximum);
 }
+template <class Module, IllFormed Why = detail::visit_problem<Module>>
+Why gradient_norm(Module&, double = 2, const ReduceOptions& = {});  // see Why
 
 template <DividedModule Stages>
 double gradient_norm(Stages&, double = 2,
@@ -100,7 +102,7 @@ double gradient_norm(Stages&, double = 2,
 /// `gradient_norm(module, p, options)`, which is all that communicates. Where the factor is 1, gradients stay as they
 /// are, bit by bit; and also where the norm is not finite, so that `check_finite` can tell which of them are not.
 /// Throws `std::invalid_argument` if `max_norm` is negative or NaN, and as `gradient_norm` does.
-template <class Module>
+template <class Module, class Problem = detail::visit_problem<Module>>
 constexpr double clip_gradients(Module& module, double max_norm, double p = 2,
                                 const ReduceOptions& options = {}) {
   detail::check_max_norm(max_norm);
@@ -108,6 +110,8 @@ constexpr double clip_gradients(Module& module, double max_norm, double p = 2,
   detail::clip_to(max_norm, norm, detail::parameters_of(module));
   return norm;
 }
+template <class Module, IllFormed Why = detail::visit_problem<Module>>
+Why clip_gradients(Module&, double, double = 2, const ReduceOptions& = {});  // see Why
 
 template <DividedModule Stages>
 double clip_gradients(Stages&, double, double = 2,

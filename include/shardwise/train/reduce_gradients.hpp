@@ -231,6 +231,10 @@ class BackwardFrom final : public BackwardPass {
   const Loss& loss_;
 };
 
+/// Why the gradients of such a module cannot come from a pass that begins at such a loss, or `void`.
+template <class Loss, class Module>
+using pass_problem = typename FirstError<typename LossProblem<Loss>::type, visit_problem<Module>>::type;
+
 /// The backward pass, beside which gradients of these parameters are reduced.
 constexpr void backward_beside(GradientReducer& reducer, const BackwardPass& pass,
                                const ParameterList& cells) {
@@ -253,19 +257,21 @@ template <class = void>
 /// the finished gradient is sharded, else an all-reduce. Collective over these axes. The others only change their
 /// type. All ranks must have gradients for the same parameters.
 /// Throws `std::invalid_argument` if an option is negative.
-template <class Module>
+template <class Module, class Problem = detail::visit_problem<Module>>
 constexpr void reduce_gradients(Module& module, const ReduceOptions& options = {}) {
   detail::reduce_gradients_of(detail::parameters_of(module), options);
 }
+template <class Module, IllFormed Why = detail::visit_problem<Module>>
+Why reduce_gradients(Module&, const ReduceOptions& = {});  // see Why
 
 /// `loss.tape().backward(loss)` and `reduce_gradients`; but the reductions begin while the pass goes on, bucket by
 /// bucket, as soon as the gradients of the `Unit`s are complete.
-template <class Loss, class Module, class Problem = typename detail::LossProblem<Loss>::type>
+template <class Loss, class Module, class Problem = detail::pass_problem<Loss, Module>>
 constexpr void backward_and_reduce(const Loss& loss, Module& module, const ReduceOptions& options = {}) {
   detail::backward_and_reduce_of(detail::BackwardFrom(loss), detail::parameters_of(module), options);
   reduce_gradients(module, options);
 }
-template <class Loss, class Module, IllFormed Why = typename detail::LossProblem<Loss>::type>
+template <class Loss, class Module, IllFormed Why = detail::pass_problem<Loss, Module>>
 Why backward_and_reduce(const Loss&, Module&, const ReduceOptions& = {});  // see Why
 
 /// Drops all gradients of `module`, wherever they are on their way to the optimizer. A step does it by itself.
