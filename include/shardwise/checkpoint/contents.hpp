@@ -142,12 +142,15 @@ inline ContentsOfAll contents_of_all(const CheckpointContents& contents, std::st
     CheckpointTensor& made = all.tensors.back();
     made.group_rows = group_rows_of(made.row_bytes());
   }
-  for (const CheckpointBlock& block : contents.blocks()) {
-    const std::size_t place = places.at(block.name);
-    if (!block.copy && every_tensor[place].first_rank == block.tensor.mesh.place().ranks.first) {
-      all.saved[&block] = place;
+  together(ranks, task, [&] {
+    for (const CheckpointBlock& block : contents.blocks()) {
+      const auto place = places.find(block.name);
+      if (place == places.end())
+        fail<std::runtime_error>({"\"", block.name, "\" is not in the contents of all ranks of its mesh"});
+      if (!block.copy && every_tensor[place->second].first_rank == block.tensor.mesh.place().ranks.first)
+        all.saved[&block] = place->second;
     }
-  }
+  });
   std::string numbers;
   together(ranks, task, [&] {
     for (const auto& [name, number] : contents.numbers()) {

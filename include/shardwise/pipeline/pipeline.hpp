@@ -203,7 +203,9 @@ class Pipeline {
   template <class Part>
   constexpr auto copies(Stages<Part>& stages) const {
     if constexpr (requires(Part & part) { part.copied()->gradient(); }) {
-      auto in = [&](int stage) { return stages.has(stage) ? stages.at(stage).copied() : nullptr; };
+      auto in = [&](int stage) {  // of a whole model there is no copy
+        return stage_count() > 1 && stages.has(stage) ? stages.at(stage).copied() : nullptr;
+      };
       return std::pair(in(0), in(stage_count() - 1));
     } else {
       using None = Parameter<Tensor<float, 1, StageMesh>>*;

@@ -136,7 +136,7 @@ constexpr AnyTensor given_up(X& x) {
 template <TensorType Y, TensorType X>
 constexpr Y redistribute_to(X x, const detail::Communication& as = {}) {
   if constexpr (same_data(X::layout, Y::layout)) {
-    return Y(x.mesh(), x.shape(), x.buffer());
+    return Y(detail::with_block(x).mesh(), x.shape(), x.buffer());
   } else {
     const auto mesh = x.mesh();
     const DataType travels = as.forward_of(data_type_of<typename X::Element>());

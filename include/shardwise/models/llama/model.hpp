@@ -145,6 +145,7 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
 
   /// The same in three steps, of which a part has some: of the ids, what comes into the first layer;
   constexpr auto begin(const auto& ids) const {
+    check_has(begins_, "begin", "table of tokens");
     return units_.front()(ids, [&](const auto& in) { return enter((*tokens)(in)); });
   }
   /// what comes out of the last layer that is here (with documents, if there are any): it lies as what came in;
@@ -163,15 +164,18 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   }
   /// and of that, the logits;
   constexpr auto end(const auto& x) const {
+    check_has(norm.has_value(), "end", "head");
     return units_.back()(x, [&](const auto& in) { return logits((*norm)(in)); });
   }
   /// those of the last token alone, [batch, 1, vocabulary];
   constexpr auto end_of_last(const auto& x) const {
+    check_has(norm.has_value(), "end_of_last", "head");
     return units_.back()(
         x, [&](const auto& in) { return logits(narrow<1>(Head::take((*norm)(in)), x.shape()[1] - 1, 1)); });
   }
   /// or the loss.
   constexpr auto end(const auto& x, const auto& targets, const auto& criterion) const {
+    check_has(norm.has_value(), "end", "head");
     return units_.back()(
         x, [&](const auto& in) { return criterion(Head::take((*norm)(in)), head_weight(), targets); });
   }
@@ -251,6 +255,9 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
     for (std::size_t i = 0; i + 1 < units_.size(); ++i) units_[i].link(units_[i + 1]);
   }
 
+  static constexpr void check_has(bool has, const char* function, const char* what) {
+    if (!has) detail::fail<std::logic_error>({"Llama: ", function, " of a part that lacks the ", what});
+  }
   constexpr void check_whole() const {
     if (!begins_ || !norm)
       throw std::logic_error("Llama: this is a part of a model: call begin, middle and end");
