@@ -17,6 +17,7 @@ struct Own : Module<Own> {
     return up(x);
   }
 #ifdef SHOULD_FAIL
+  // no visit
 #else
   void visit(auto&& f) {
     f("up", up);

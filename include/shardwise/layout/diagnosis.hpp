@@ -75,6 +75,7 @@ enum class Reason {
   plan_names_a_module_twice,
   plan_leaves_a_module_without_a_style,
   // modules
+  module_has_no_const_forward_for_these,
   module_does_not_name_its_members,
   const_model_cannot_change,
   tied_weight_lies_in_another_layout,
@@ -120,6 +121,7 @@ enum class Hint {
   use_the_name_in_Expected,
   keep_one_of_the_two,
   give_it_a_style_or_NoParallel,
+  give_it_forward_of_them_which_is_const,
   give_it_visit,
   take_a_model_that_is_not_const,
   give_both_modules_styles_of_one_layout,
@@ -178,6 +180,7 @@ constexpr Hint hint_for(Reason reason) {
       {plan_names_no_such_module, Hint::use_the_name_in_Expected},
       {plan_names_a_module_twice, Hint::keep_one_of_the_two},
       {plan_leaves_a_module_without_a_style, Hint::give_it_a_style_or_NoParallel},
+      {module_has_no_const_forward_for_these, Hint::give_it_forward_of_them_which_is_const},
       {module_does_not_name_its_members, Hint::give_it_visit},
       {const_model_cannot_change, Hint::take_a_model_that_is_not_const},
       {tied_weight_lies_in_another_layout, Hint::give_both_modules_styles_of_one_layout},

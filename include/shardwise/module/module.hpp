@@ -39,11 +39,18 @@ struct ErrorIn<Abstract<Error, OnTape, Tracked>> {
 template <class... Parts>
 struct ErrorIn<std::tuple<Parts...>> : FirstError<typename ErrorIn<Parts>::type...> {};
 
+/// The problem in what `forward` gives; or that there is none for such arguments.
+template <class Self, class... X>
+auto problem_in_forward(int)
+    -> ErrorIn<decltype(std::declval<const Self&>().forward(std::declval<abstract_argument<X>>()...))>;
+template <class Self, class... X>
+auto problem_in_forward(...)
+    -> Refused<Reason::module_has_no_const_forward_for_these, Got<std::remove_cvref_t<X>...>>;
+
 /// Why a module cannot be called with these arguments: a `LayoutError`, or `void`. Abstract arguments are for the
 /// outermost call to judge.
 template <class Self, class... X>
-struct CallProblem
-    : ErrorIn<decltype(std::declval<const Self&>().forward(std::declval<abstract_argument<X>>()...))> {};
+struct CallProblem : decltype(problem_in_forward<Self, X...>(0)) {};
 template <class Self, class... X>
   requires(AbstractOperand<X> || ...)
 struct CallProblem<Self, X...> {
