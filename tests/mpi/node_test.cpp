@@ -253,6 +253,16 @@ TEST_CASE("ranks that expect other blocks than are sent all throw") {
       world.all_to_all(x.data(), counts, offsets, y.data(), counts, offsets, DataType::f32);
     };
     CHECK_THROWS_WITH(exchange(), doctest::Contains(" elements of rank "));
+    // Also where a rank sends nothing, and expects it.
+    const std::vector<Index> sent(at(p), differs ? 0 : n), expected(at(p), n);
+    const auto nothing = [&] {
+      world.all_to_all(x.data(), sent, offsets, y.data(), expected, offsets, DataType::f32);
+    };
+    if (differs) {
+      nothing();  // what it expects is sent
+    } else {
+      CHECK_THROWS_WITH(nothing(), doctest::Contains("which sends 0"));
+    }
     world.barrier();
   }
 }

@@ -132,9 +132,9 @@ class NodeCollectives : SlotParts {
         const char* theirs = rounds_.written_by(r, slot);
         const Index n = read(theirs);
         rounds = std::max(rounds, n);
-        if (k >= n) return;
         const Index count = read(theirs + entry(rank_) + Index{sizeof(Index)});
         if (count != call.arriving[at(r)]) return void((other = r, sent = count));
+        if (k >= n) return;
         const Part part = cut(count, k, n, width);
         copy(recv_from(r) + part.begin, theirs + read(theirs + entry(rank_)), part.bytes);
       });
