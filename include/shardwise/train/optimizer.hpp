@@ -68,7 +68,7 @@ class Optimizer {
   /// it clears. What is pending is finished first, by `reduce_gradients`; after that, or after `clip_gradients`, nothing is, and a step
   /// communicates only to gather parameters that are whole where their state is sharded. Throws `std::invalid_argument`, before anything is
   /// changed, if `module` is not that of the steps before, or a group is empty; and, on all ranks, if with SHARDWISE_CHECK=1 their learning
-  /// rates differ, or the parameters that have gradients.
+  /// rates or groups differ, or the parameters that have gradients.
   template <class Module, class Problem = detail::visit_problem<Module>>
   constexpr void step(Module& module) {
     const detail::ParameterList cells = detail::parameters_of(module);
