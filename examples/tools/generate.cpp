@@ -10,6 +10,7 @@
 
 #include "generate_text.hpp"
 #include "options.hpp"
+#include "watchdog.hpp"
 
 namespace {
 

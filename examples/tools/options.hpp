@@ -6,13 +6,10 @@
 /// The options of the example programs.
 
 #include <charconv>
-#include <cstdio>
 #include <limits>
-#include <memory>
 #include <optional>
 
 #include <shardwise/mesh/same_on_all_ranks.hpp>
-#include <shardwise/mesh/watchdog.hpp>
 
 #include "option_errors.hpp"
 
@@ -43,16 +40,6 @@ inline void add_timeout(CLI::App& app, double& seconds) {
   app.add_option("--timeout", seconds,
                  "seconds after which a rank that waits for others ends the job; 0: never")
       ->check(CLI::NonNegativeNumber);
-}
-
-/// None where MPI does not grant what it needs, or none is wanted. Collective.
-inline std::unique_ptr<sw::Watchdog> watchdog(double seconds) {
-  int level = MPI_THREAD_SINGLE;
-  MPI_Query_thread(&level);
-  if (level >= MPI_THREAD_MULTIPLE) return std::make_unique<sw::Watchdog>(sw::world(), seconds);
-  if (seconds > 0 && sw::world().rank() == 0)
-    std::fprintf(stderr, "no --timeout: MPI does not grant MPI_THREAD_MULTIPLE\n");
-  return nullptr;
 }
 
 /// Parses the options, which are the same on all ranks: none may differ, as all but those of files say what ranks do

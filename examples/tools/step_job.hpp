@@ -76,11 +76,12 @@ inline sw::PipelineSchedule schedule_of(const StepJob& job) {
       job.in_flight);
 }
 
-/// The plans in halves that take about the same to compile, each in translation units of its own.
-enum class PlanSet : std::uint8_t { first, second };
+/// The plans in thirds that take about the same to compile, each in a translation unit of its own: of parameters and
+/// gradients that every rank along dp has, of those that are shared out, and what is rarely asked for.
+enum class PlanSet : std::uint8_t { zero_0_1, zero_2_3, rare };
 constexpr PlanSet set_of(const StepJob& job) {
-  const bool second = job.zero_level > 1 || job.embedding != EmbeddingStyle::vocabulary;
-  return second ? PlanSet::second : PlanSet::first;
+  if (job.lora_rank > 0 || job.embedding != EmbeddingStyle::vocabulary) return PlanSet::rare;
+  return job.zero_level > 1 ? PlanSet::zero_2_3 : PlanSet::zero_0_1;
 }
 
 /// Throws `std::invalid_argument` for options that no plan combines.

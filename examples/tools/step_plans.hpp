@@ -15,20 +15,22 @@ namespace tools {
 template <PlanSet>
 struct PlansOf;
 template <>
-struct PlansOf<PlanSet::first> {
-  using Types = std::tuple<TrainPlan<0, false>, TrainPlan<0, true>, TrainPlan<1, false>, TrainPlan<1, true>,
-                           AdaptedPlan<8>, AdaptedPlan<16>>;
+struct PlansOf<PlanSet::zero_0_1> {
+  using Types = std::tuple<TrainPlan<0, false>, TrainPlan<0, true>, TrainPlan<1, false>, TrainPlan<1, true>>;
 };
 template <>
-struct PlansOf<PlanSet::second> {
-  using Types = std::tuple<TrainPlan<2, false>, TrainPlan<2, true>, TrainPlan<3, false>, TrainPlan<3, true>,
-                           EmbeddingPlan<true>, EmbeddingPlan<false>>;
+struct PlansOf<PlanSet::zero_2_3> {
+  using Types = std::tuple<TrainPlan<2, false>, TrainPlan<2, true>, TrainPlan<3, false>, TrainPlan<3, true>>;
+};
+template <>
+struct PlansOf<PlanSet::rare> {
+  using Types = std::tuple<AdaptedPlan<8>, AdaptedPlan<16>, EmbeddingPlan<true>, EmbeddingPlan<false>>;
 };
 
 /// The place of the job's plan among those of its set.
 inline std::size_t place_in_set(const StepJob& job) {
-  if (job.lora_rank > 0) return job.lora_rank == 8 ? 4 : 5;
-  if (job.embedding != EmbeddingStyle::vocabulary) return job.embedding == EmbeddingStyle::features ? 4 : 5;
+  if (job.lora_rank > 0) return job.lora_rank == 8 ? 0 : 1;
+  if (job.embedding != EmbeddingStyle::vocabulary) return job.embedding == EmbeddingStyle::features ? 2 : 3;
   return 2 * static_cast<std::size_t>(job.zero_level % 2) + (job.sequence_parallel ? 1 : 0);
 }
 

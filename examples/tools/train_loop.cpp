@@ -11,9 +11,9 @@
 #include <shardwise/inspect/timeline.hpp>
 
 #include "checkpoints.hpp"
-#include "options.hpp"
 #include "run.hpp"
 #include "stop_signal.hpp"
+#include "watchdog.hpp"
 
 namespace tools {
 

@@ -2,50 +2,79 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// A training step, for one element type, `STEP_TYPE`, and all plans of a set, `STEP_SET` (step_plans.hpp).
+/// A model in training, for one element type, `STEP_TYPE`, and all plans of a set, `STEP_SET` (step_plans.hpp).
 
-#include "trained_llama.hpp"
-
+#include <shardwise/checkpoint/contents.hpp>
 #include <shardwise/compiled.hpp>
+#include <shardwise/models/llama/files.hpp>
+#include <shardwise/train/adamw.hpp>
 
 #include "step_plans.hpp"
+#include "train_step.hpp"
+#include "trained_model.hpp"
 
 namespace tools {
 
 template <class T, class Plan>
-TrainedLlama<T, Plan>::TrainedLlama(const Job& mesh, const StepJob& job, const TrainSettings& settings)
-    : mesh_(mesh),
-      options_(step_options_of(job, settings.max_norm)),
-      pipeline_(mesh, schedule_of(job)),
-      stages_(make_stages<sw::Llama<Mesh, Plan, T>>(pipeline_, job)),
-      adamw_({.rate = settings.rate,
-              .beta1 = settings.betas[0],
-              .beta2 = settings.betas[1],
-              .epsilon = settings.epsilon,
-              .weight_decay = settings.weight_decay},
-             options_.reduction) {
-  sw::initialize(stages_, settings.seed);
-  if (job.lora_rank > 0) return;  // all that is trained are matrices
-  adamw_.add_group([](const sw::ParameterInfo& p) { return p.rank == 1; },  // gains of norms do not decay
-                   [](sw::AdamWUpdate& update) { update.weight_decay = 0; });
-}
+class TrainedLlama final : public TrainedModel {
+ public:
+  TrainedLlama(const Job& mesh, const StepJob& job, const TrainSettings& settings)
+      : mesh_(mesh),
+        options_(step_options_of(job, settings.max_norm)),
+        pipeline_(mesh, schedule_of(job)),
+        stages_(make_stages<sw::Llama<Mesh, Plan, T>>(pipeline_, job)),
+        adamw_({.rate = settings.rate,
+                .beta1 = settings.betas[0],
+                .beta2 = settings.betas[1],
+                .epsilon = settings.epsilon,
+                .weight_decay = settings.weight_decay},
+               options_.reduction) {
+    sw::initialize(stages_, settings.seed);
+    if (job.lora_rank > 0) return;  // all that is trained are matrices
+    adamw_.add_group([](const sw::ParameterInfo& p) { return p.rank == 1; },  // gains of norms do not decay
+                     [](sw::AdamWUpdate& update) { update.weight_decay = 0; });
+  }
 
-template <class T, class Plan>
-StepResult TrainedLlama<T, Plan>::make_step(std::int64_t step, double rate, const Load& load) {
-  adamw_.set_rate(rate);
-  return train_step(
-      pipeline_, stages_, adamw_, options_, [&](sw::Index micro) { return load(pipeline_.mesh(), micro); },
-      [&](const StepResult& found) {
-        pipeline_.check_finite(stages_, step, found.loss, found.norm);
-        return true;
-      });
-}
+  StepResult make_step(std::int64_t step, double rate, const Load& load) override {
+    adamw_.set_rate(rate);
+    return train_step(
+        pipeline_, stages_, adamw_, options_, [&](sw::Index micro) { return load(pipeline_.mesh(), micro); },
+        [&](const StepResult& found) {
+          pipeline_.check_finite(stages_, step, found.loss, found.norm);
+          return true;
+        });
+  }
+  double evaluate(const Load& load) override {
+    return sum_of_losses(pipeline_, stages_, options_,
+                         [&](sw::Index micro) { return load(pipeline_.mesh(), micro); });
+  }
 
-template <class T, class Plan>
-double TrainedLlama<T, Plan>::evaluate(const Load& load) {
-  return sum_of_losses(pipeline_, stages_, options_,
-                       [&](sw::Index micro) { return load(pipeline_.mesh(), micro); });
-}
+  sw::Index load_from(const std::filesystem::path& folder) override {
+    return sw::load_llama(mesh_, stages_, folder);
+  }
+  void add_to(sw::CheckpointContents& contents) override {
+    contents.add("model", stages_);
+    contents.add("optimizer", adamw_, stages_);
+  }
+  sw::Index export_to(const std::filesystem::path& folder, const sw::LlamaTokens& special) override {
+    return sw::save_llama(mesh_, stages_, folder, {}, special);
+  }
+  sw::Index export_adapters(const std::filesystem::path& folder, const std::filesystem::path& base) override {
+    if constexpr (std::is_same_v<Plan, AdaptedPlan<8>> || std::is_same_v<Plan, AdaptedPlan<16>>) {
+      return sw::save_adapters(stages_.front(), folder,
+                               {.name_of = sw::hugging_face_name, .base_model = base.string()});
+    } else {
+      throw std::logic_error("this model has no adapters");
+    }
+  }
+
+ private:
+  Job mesh_;
+  StepOptions options_;
+  sw::Pipeline<Job> pipeline_;
+  sw::Stages<sw::Llama<Mesh, Plan, T>> stages_;
+  sw::AdamW adamw_;
+};
 
 template <class T, PlanSet Set>
 std::unique_ptr<TrainedModel> make_trained_model(const Job& mesh, const StepJob& job,

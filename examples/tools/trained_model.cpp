@@ -22,8 +22,14 @@ struct NoTokens {
 std::unique_ptr<TrainedModel> make_trained_model(const Job& mesh, const StepJob& job,
                                                  const TrainSettings& settings) {
   const auto of_type = [&]<class T>(T) {
-    return set_of(job) == PlanSet::first ? make_trained_model<T, PlanSet::first>(mesh, job, settings)
-                                         : make_trained_model<T, PlanSet::second>(mesh, job, settings);
+    switch (set_of(job)) {
+      case PlanSet::zero_0_1:
+        return make_trained_model<T, PlanSet::zero_0_1>(mesh, job, settings);
+      case PlanSet::zero_2_3:
+        return make_trained_model<T, PlanSet::zero_2_3>(mesh, job, settings);
+      default:
+        return make_trained_model<T, PlanSet::rare>(mesh, job, settings);
+    }
   };
   return job.bf16 ? of_type(Eigen::bfloat16()) : of_type(float());
 }

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// The model of a training run and its optimizer, whatever their types are: the loop and all that it reads and writes is
-/// compiled once, and a step, for each element type, without the headers of files and texts.
+/// The model of a training run and its optimizer, whatever their types are: the loop and what it reads and tells are compiled
+/// once, and the model for each element type and set of plans.
 
 #include <cstdint>
 #include <filesystem>

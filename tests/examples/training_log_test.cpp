@@ -12,6 +12,7 @@
 
 #include <doctest/doctest.h>
 #include <mpi/scratch_folder.hpp>
+#include <shardwise/io/json.hpp>
 
 #include "../../examples/tools/training_log.hpp"
 
@@ -34,9 +35,9 @@ std::string outline(const fs::path& path) {
   std::istringstream file(bytes_of_file(path));
   std::string text, order;
   while (std::getline(file, text)) {
-    const auto object = nlohmann::json::parse(text);
-    if (object.contains("run")) order += "r" + object["first_step"].dump() + " ";
-    if (object.contains("step")) order += object["step"].dump() + " ";
+    const sw::Json object = sw::parse_json(text, path.string());
+    if (object.contains("run")) order += "r" + std::to_string(object["first_step"].get<int>()) + " ";
+    if (object.contains("step")) order += std::to_string(object["step"].get<int>()) + " ";
   }
   return order;
 }

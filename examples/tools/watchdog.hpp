@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The watchdog of a program, by its option --timeout.
+
+#include <cstdio>
+#include <memory>
+
+#include <shardwise/mesh/watchdog.hpp>
+
+namespace tools {
+
+namespace sw = shardwise;
+
+/// Null where MPI does not grant MPI_THREAD_MULTIPLE. Collective.
+inline std::unique_ptr<sw::Watchdog> watchdog(double seconds) {
+  int level = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&level);
+  if (level >= MPI_THREAD_MULTIPLE) return std::make_unique<sw::Watchdog>(sw::world(), seconds);
+  if (seconds > 0 && sw::world().rank() == 0)
+    std::fprintf(stderr, "no --timeout: MPI does not grant MPI_THREAD_MULTIPLE\n");
+  return nullptr;
+}
+
+}  // namespace tools
