@@ -104,12 +104,20 @@ Ended run(std::vector<std::string> words, rlim_t most_file_bytes = RLIM_INFINITY
       }
       return false;
     };
+    auto catches = [&] {  // before that, the signal would only end it
+      std::ifstream status("/proc/" + std::to_string(child) + "/status");
+      for (std::string line; std::getline(status, line);) {
+        if (line.starts_with("SigCgt:"))
+          return (std::stoull(line.substr(7), nullptr, 16) >> (SIGTERM - 1)) % 2 == 1;
+      }
+      return false;
+    };
     auto ended = [&] {
       siginfo_t about{};
       return ::waitid(P_PID, static_cast<id_t>(child), &about, WEXITED | WNOHANG | WNOWAIT) != 0 ||
              about.si_pid != 0;
     };
-    while (!begun() && !ended()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (!(begun() && catches()) && !ended()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     ::kill(child, SIGTERM);
   }
   Ended ended;
