@@ -65,6 +65,17 @@ int MPI_Comm_dup(MPI_Comm comm, MPI_Comm* made) {
 }
 }
 
+TEST_CASE("a mesh without ranks") {
+  const sw::Mesh<dp, tp> none;
+  CHECK_THROWS_WITH_AS(none.size<tp>(),
+                       "a mesh that was made without ranks, as by Mesh(), or is that of an empty tensor",
+                       std::logic_error);
+  CHECK_THROWS_WITH_AS(none.communicator(), doctest::Contains("made without ranks"), std::logic_error);
+  CHECK_THROWS_WITH_AS((sw::zeros<float, sw::Shard<0>, sw::Replicate>(none, sw::Shape<1>{4})),
+                       doctest::Contains("made without ranks"), std::logic_error);
+  CHECK(none == sw::Mesh<dp, tp>());
+}
+
 TEST_CASE("the last axis varies fastest") {
   const int ranks = sw::world().size(), mine = sw::world().rank();
   for (int outer = 1; outer <= ranks; ++outer) {

@@ -98,7 +98,7 @@ class Mesh {
                  int ranks_per_host = 0)
       : state_(detail::dry_job(counts, AxesOf::names, sizes, coordinates, ranks_per_host)) {}
 
-  constexpr bool dry() const { return state_->dry; }
+  constexpr bool dry() const { return handle()->dry; }
 
   /// Number of ranks along an axis, and this rank's position there.
   template <class Axis>
@@ -112,9 +112,9 @@ class Mesh {
   /// Number of ranks in all, and this rank's position among them.
   constexpr int size() const { return place().ranks.size(); }
   constexpr int rank() const { return RankGrid::whole(axes, sizes()).rank(coordinates()); }
-  constexpr const MeshSizes& sizes() const { return state_->place.ranks.sizes; }
-  constexpr const MeshSizes& coordinates() const { return state_->coordinates; }
-  constexpr const MeshPlace& place() const { return state_->place; }
+  constexpr const MeshSizes& sizes() const { return handle()->place.ranks.sizes; }
+  constexpr const MeshSizes& coordinates() const { return handle()->coordinates; }
+  constexpr const MeshPlace& place() const { return handle()->place; }
   /// This rank's coordinates, but `position` along an axis.
   template <class Axis>
   constexpr MeshSizes at(int position) const {
@@ -132,12 +132,12 @@ class Mesh {
   const Communicator& communicator() const { return communicator(((1u << index<Some>()) | ...)); }
   /// The same for a set of axes. A joint communicator is made when a plan first needs it: collective over its
   /// members then.
-  const Communicator& communicator(AxisSet set) const { return state_->communicator(set); }
+  const Communicator& communicator(AxisSet set) const { return handle()->communicator(set); }
 
   /// Do all ranks along an axis share a host?
   template <class Axis>
   constexpr bool within_host() const {
-    return state_->hosts_along_axes()[1u << index<Axis>()].hosts == 1;
+    return handle()->hosts_along_axes()[1u << index<Axis>()].hosts == 1;
   }
 
   /// Which ranks of the job it has. (A mesh that was made of a communicator is a job, and has all of them.)
@@ -146,7 +146,7 @@ class Mesh {
   /// them, and for ranks that the job does not have.
   template <class... Some>
   constexpr Mesh<Some...> part(const MeshRanks<Some...>& some) const {
-    return Mesh<Some...>(state_->part(some.grid(), &AxisList<Some...>::text));
+    return Mesh<Some...>(handle()->part(some.grid(), &AxisList<Some...>::text));
   }
   /// The mesh of the ranks that differ from this one along the given axes only, in that order. Collective over them. It
   /// is a part of the same job: what runs on it is recorded with the job, by the job's axes.
@@ -161,9 +161,14 @@ class Mesh {
   }
 
   /// Of a dry mesh, or while a `Recording` runs; else null.
-  constexpr Recorder* recorder() const { return state_->active_recorder(); }
-  /// For `MeshView` and `Recording`.
-  constexpr const MeshHandle& handle() const { return state_; }
+  constexpr Recorder* recorder() const { return handle()->active_recorder(); }
+  /// For `MeshView` and `Recording`. Throws `std::logic_error` if there are no ranks, as all that asks for them does.
+  constexpr const MeshHandle& handle() const {
+    if (!state_)
+      detail::fail<std::logic_error>(
+          {"a mesh that was made without ranks, as by Mesh(), or is that of an empty tensor"});
+    return state_;
+  }
 
   friend constexpr bool operator==(const Mesh& a, const Mesh& b) { return a.state_.same_as(b.state_); }
 
