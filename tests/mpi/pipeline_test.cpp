@@ -13,6 +13,7 @@
 #include <shardwise/shardwise.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -450,6 +451,108 @@ TEST_CASE("a step of several runs: a tied table's gradient is the sum over all o
     for (const auto& [name, numbers] : gradients_of(stages)) {
       CHECK(error(numbers, right.gradients.at(name)) < 1e-13);
     }
+  }
+}
+
+struct NamedPart : Module<NamedPart> {
+  const char* name;
+  Linear<Stage, NoParallel, double, 1, 1, false> linear;
+  bool shared;
+
+  NamedPart(const Stage& mesh, const char* called, bool is_shared)
+      : name(called), linear(mesh, 2, 2), shared(is_shared) {}
+  auto forward(const auto& x) const { return linear(x); }
+  void visit(auto&& f) { f(name, linear.weight); }
+  auto* copied() { return shared ? &linear.weight : nullptr; }
+};
+
+/// What a training run of parts with these names says, after a forward pass, and says again; "" if nothing.
+std::string refusal(const Pipeline<Job>& pipeline, const std::function<const char*(int)>& name,
+                    const std::function<bool(int)>& shared) {
+  auto stages = pipeline.stages(
+      [&](int stage, const Stage& mesh) { return NamedPart(mesh, name(stage), shared(stage)); });
+  initialize(stages, 3);
+  const auto x = full<double, Shard<0>, Replicate>(pipeline.mesh(), {3, 2}, 0.5);
+  const auto middle = [](NamedPart& part, const auto& y) { return part(y); };
+  const auto finished = [](const auto& y) { return redistribute<Replicate, Replicate>(mean(y)); };
+  pipeline.forward(
+      stages, {3, 2}, [&](NamedPart&) { return x; }, middle,
+      [&](NamedPart&, const auto& y) { return item(finished(y)); });
+  const auto run = [&]() -> std::string {
+    try {
+      pipeline.run(
+          stages, {3, 2}, [&](Tape& tape, NamedPart&, int) { return tape.constant(x); }, middle,
+          [&](NamedPart&, const auto& y, int) { return finished(y); });
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string first = run();
+  CHECK(run() == first);
+  return first;
+}
+
+TEST_CASE("the names of parts that are trained are those of one model") {
+  const int ranks = world().size();
+  const Job job(world(), {ranks, 1, 1});
+  for (const PipelineSchedule& schedule : {zb_v(ranks, 2), one_forward_one_backward(ranks, 2)}) {
+    const Pipeline pipeline(job, schedule);
+    const int last = pipeline.stage_count() - 1;
+    if (last == 0) continue;
+    const char* const names[]{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p"};
+    const auto own_name = [&](int stage) { return names[stage]; };
+    const auto ends_alike = [&](int stage) { return names[stage == last ? 0 : stage]; };
+    const auto nobody = [](int) { return false; };
+    const auto the_ends = [&](int stage) { return stage == 0 || stage == last; };
+    const std::string at_last = std::to_string(last);
+    const auto has = [](const std::string& text, const std::string& part) {
+      INFO(text);
+      CHECK(text.find(part) != std::string::npos);
+    };
+
+    CHECK(refusal(pipeline, own_name, nobody).empty());
+    CHECK(refusal(pipeline, ends_alike, the_ends).empty());
+    has(refusal(pipeline, ends_alike, nobody),
+        "Pipeline: stages 0 and " + at_last +
+            " both train \"a\"; a part's names are those in the whole model");
+    has(refusal(
+            pipeline, [](int) { return "all"; }, nobody),
+        "both train \"all\"");
+    has(refusal(pipeline, own_name, [](int stage) { return stage == 0; }),
+        "Pipeline: copied() of stage 0 gives \"a\", that of the other end nothing");
+    has(refusal(pipeline, own_name, [&](int stage) { return stage == last; }),
+        "Pipeline: copied() of stage " + at_last + " gives \"" + names[last] +
+            "\", that of the other end nothing");
+    has(refusal(pipeline, ends_alike, [](int stage) { return stage == 0; }), "both train \"a\"");
+    has(refusal(pipeline, own_name, the_ends),
+        "Pipeline: copied() of stage 0 gives \"a\", that of stage " + at_last + " \"" + names[last] + "\"");
+  }
+}
+
+TEST_CASE("one parameter in two stages of a rank") {
+  const int ranks = world().size();
+  const Job job(world(), {ranks, 1, 1});
+  const Pipeline pipeline(job, zb_v(ranks, 2));  // its ends are on one rank
+  const auto x = full<double, Shard<0>, Replicate>(pipeline.mesh(), {3, 2}, 0.5);
+  const auto gradients = [&](bool one, bool says_so) {
+    const NamedPart ends(pipeline.mesh(), "a", says_so);
+    const char* const names[]{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p"};
+    auto stages = pipeline.stages([&](int stage, const Stage& mesh) {
+      const bool end = stage == 0 || stage + 1 == pipeline.stage_count();
+      return end && one ? ends : NamedPart(mesh, end ? "a" : names[stage], end);
+    });
+    initialize(stages, 3);
+    pipeline.run(
+        stages, {3, 2}, [&](Tape& tape, NamedPart&, int) { return tape.constant(x); },
+        [](NamedPart& part, const auto& y) { return part(y); },
+        [](NamedPart&, const auto& y, int) { return redistribute<Replicate, Replicate>(mean(y)); });
+    return gradients_of(stages);
+  };
+  const auto copies = gradients(false, true);
+  for (const bool says_so : {false, true}) {
+    for (const auto& [name, numbers] : gradients(true, says_so))
+      CHECK(error(numbers, copies.at(name)) < 1e-13);
   }
 }
 

@@ -17,6 +17,7 @@
 #include <shardwise/schedule/csv.hpp>
 #include <shardwise/schedule/one_forward_one_backward.hpp>
 #include <shardwise/schedule/proved.hpp>
+#include <string>
 
 using namespace shardwise;
 
@@ -35,16 +36,18 @@ constexpr PipelineSchedule table() {
 
 using Weight = Tensor<double, 1, Mesh<dp>, Replicate>;
 struct Factor : Module<Factor> {
-  explicit Factor(const Mesh<dp>& mesh) : factor(mesh, {3}, Init::constant(2)) {}
+  Factor(int stage, const Mesh<dp>& mesh)
+      : name("factor" + std::to_string(stage)), factor(mesh, {3}, Init::constant(2)) {}
   auto forward(const auto& x) const { return mul(x, factor); }
-  void visit(auto&& f) { f("factor", factor); }
+  void visit(auto&& f) { f(name.c_str(), factor); }
+  std::string name;
   Parameter<Weight> factor;
 };
 
 TEST_CASE("one micro-batch goes through more stages") {
   const Mesh<pp, dp> job(world(), {any, 1});
   const Pipeline pipeline(job, one_forward_one_backward(job.size<pp>(), 1));
-  auto stages = pipeline.stages([](int, const Mesh<dp>& mesh) { return Factor(mesh); });
+  auto stages = pipeline.stages([](int stage, const Mesh<dp>& mesh) { return Factor(stage, mesh); });
   initialize(stages, 1);
   const double loss = pipeline.run(
       stages, {3},

@@ -9,6 +9,9 @@
 
 namespace shardwise {
 
+template <class Job, MeshAxis Axis>
+class Pipeline;
+
 /// Parts of a model, by the numbers of their stages. As a module it has the parameters of these, with the names that they
 /// have in the model.
 template <class Part>
@@ -16,7 +19,10 @@ class Stages {
  public:
   static constexpr bool divided = true;
 
-  constexpr void add(int stage, Part part) { stages_.push_back({stage, std::move(part)}); }
+  constexpr void add(int stage, Part part) {
+    stages_.push_back({stage, std::move(part)});
+    names_are_checked_ = false;
+  }
   /// Throws `std::out_of_range` for a stage of another rank.
   constexpr Part& at(int stage) {
     const auto found = std::ranges::find(stages_, stage, &Numbered::stage);
@@ -39,7 +45,11 @@ class Stages {
     int stage;
     Part part;
   };
+  template <class, MeshAxis>
+  friend class Pipeline;
+
   std::vector<Numbered> stages_;
+  bool names_are_checked_ = false;
 };
 
 }  // namespace shardwise

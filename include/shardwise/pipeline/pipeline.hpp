@@ -28,6 +28,7 @@
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/mesh/same_on_all_ranks.hpp>
 #include <shardwise/module/stages.hpp>
+#include <shardwise/pipeline/part_names.hpp>
 #include <shardwise/pipeline/run.hpp>
 #include <shardwise/schedule/messages.hpp>
 #include <shardwise/train/check_finite.hpp>
@@ -104,7 +105,9 @@ class Pipeline {
   }
 
   /// All forward and backward passes of a step, in the order of the schedule; gradients are added up over the micro-batches,
-  /// and finished. Returns the sum of their losses, on every rank; 0 on a dry mesh. Collective over the job.
+  /// and finished. Returns the sum of their losses, on every rank; 0 on a dry mesh. Collective over the job. Throws
+  /// `std::invalid_argument`, on every rank, if two trained parameters have one name, unless `copied()` of the first part and
+  /// of the last give them; that is looked at before the first step with these stages.
   ///
   /// `shape`: the extents of what goes from stage to stage, for one micro-batch. `begin(tape, part, i)` gives that for
   /// micro-batch i, on the tape, from the first part; `middle(part, x)`, or `middle(part, x, i)`, what comes of it in a
@@ -113,6 +116,7 @@ class Pipeline {
             class = std::enable_if_t<WellFormed<detail::step_problem<Part, First, Middle, End>>>>
   constexpr double run(Stages<Part>& stages, const Shape<tensor_of<First>::rank>& shape, Begin begin,
                        Middle middle, End end, const ReduceOptions& options = {}) const {
+    if (!job_.dry()) check_names(stages);
     const auto neighbour = [&](int stage) { return ranks_of(stage); };
     const auto earlier = take_copies(stages);
     detail::PipelineRun pass(mesh_, schedule_, job_.template rank<Axis>(), stages, shape, neighbour, begin,
@@ -155,7 +159,7 @@ class Pipeline {
             IllFormed Why = detail::stages_problem<Part, X, Middle, End>>
   double forward(Stages<Part>&, const Shape<X::rank>&, Begin, Middle, End) const = delete;  // see Why
 
-  /// The norm of all gradients of the model, as `gradient_norm` computes it, and clipped to.
+  /// The norm of all gradients of the model, as `gradient_norm` computes it, and clipped to. Throws as `clip_gradients` does.
   template <class Part>
   constexpr double clip_gradients(Stages<Part>& stages, double max_norm) const {
     detail::check_max_norm(max_norm);
@@ -199,6 +203,21 @@ class Pipeline {
     return Axes::ranks_at(job_, job_.template at<Axis>(rank_of(stage)));
   }
 
+  /// Refuses names that do not belong to one model; once for these stages, on all ranks. Collective along the axis.
+  template <class Part>
+  void check_names(Stages<Part>& stages) const {
+    if (stages.names_are_checked_ || stage_count() == 1) return;
+    const auto [first, second] = copies(stages);
+    detail::NamesOfParts names;
+    for (int stage = 0; stage < stage_count(); ++stage) {
+      if (!is_here(stage)) continue;
+      auto* copy = stage == 0 ? first : stage + 1 == stage_count() ? second : nullptr;
+      names.add(stage, stages.at(stage), copy ? &*copy->cell() : nullptr);
+    }
+    names.check(job_.template communicator<Axis>());
+    stages.names_are_checked_ = true;
+  }
+
   /// The parameter that both the first and the last stage have, as far as they are here.
   template <class Part>
   constexpr auto copies(Stages<Part>& stages) const {
@@ -206,7 +225,9 @@ class Pipeline {
       auto in = [&](int stage) {  // of a whole model there is no copy
         return stage_count() > 1 && stages.has(stage) ? stages.at(stage).copied() : nullptr;
       };
-      return std::pair(in(0), in(stage_count() - 1));
+      auto *first = in(0), *second = in(stage_count() - 1);
+      if (first && second && first->cell().same_as(second->cell())) first = second = nullptr;  // one it is
+      return std::pair(first, second);
     } else {
       using None = Parameter<Tensor<float, 1, StageMesh>>*;
       return std::pair<None, None>();
