@@ -35,11 +35,11 @@ Shape<eigen_rank<Derived>> eigen_shape(const Eigen::MatrixBase<Derived>& matrix)
 }
 
 /// Why what all ranks hold cannot be cut into such a tensor, or `void`.
-template <int Rank, class MeshType, class... Placements>
+template <class T, int Rank, class MeshType, class... Placements>
 using distributed_problem = std::conditional_t<
     has_partial_extremum(layout_of<Placements...>),
     layout_error<Reason::nothing_can_become_a_pending_maximum_or_minimum, Got<Placements...>>,
-    layout_problem<Rank, MeshType, Placements...>>;
+    layout_problem<T, Rank, MeshType, Placements...>>;
 
 }  // namespace detail
 
@@ -47,7 +47,8 @@ using distributed_problem = std::conditional_t<
 /// axis where it is to be `Partial<Sum>`, the first rank takes the value and the others zero. That all hold the same is compared only
 /// with SHARDWISE_CHECK=1: then, if they do not, all throw `std::invalid_argument`.
 template <class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
-          class Problem = detail::distributed_problem<Rank, MeshType, Placements...>>
+          class Problem =
+              detail::distributed_problem<std::ranges::range_value_t<Values>, Rank, MeshType, Placements...>>
 auto distribute(const MeshType& mesh, const Shape<Rank>& shape, const Values& elements_of_all) {
   using T = std::ranges::range_value_t<Values>;
   const std::span<const T> values(elements_of_all);
@@ -72,20 +73,24 @@ auto distribute(const MeshType& mesh, const Shape<Rank>& shape, const Values& el
   return x;
 }
 template <class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
-          IllFormed Why = detail::distributed_problem<Rank, MeshType, Placements...>>
+          IllFormed Why =
+              detail::distributed_problem<std::ranges::range_value_t<Values>, Rank, MeshType, Placements...>>
 Why distribute(const MeshType&, const Shape<Rank>&, const Values&);  // see Why
 template <class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
-          class Problem = detail::distributed_problem<Rank, MeshType, Placements...>>
+          class Problem =
+              detail::distributed_problem<std::ranges::range_value_t<Values>, Rank, MeshType, Placements...>>
 auto distribute(const MeshType& mesh, const Index (&shape)[Rank], const Values& elements_of_all) {
   return distribute<Placements...>(mesh, to_array(shape), elements_of_all);
 }
 template <class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
-          IllFormed Why = detail::distributed_problem<Rank, MeshType, Placements...>>
+          IllFormed Why =
+              detail::distributed_problem<std::ranges::range_value_t<Values>, Rank, MeshType, Placements...>>
 Why distribute(const MeshType&, const Index (&)[Rank], const Values&);  // see Why
 /// The same for an Eigen matrix (rank 2) or vector (rank 1). Collective: throws `std::invalid_argument`, on every rank,
 /// unless all bring the same extents; those that hold different blocks want `from_local`.
 template <class... Placements, class MeshType, class Derived,
-          class Problem = detail::distributed_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
+          class Problem = detail::distributed_problem<typename Derived::Scalar, detail::eigen_rank<Derived>,
+                                                      MeshType, Placements...>>
 auto distribute(const MeshType& mesh, const Eigen::MatrixBase<Derived>& matrix) {
   using T = typename Derived::Scalar;
   if (!mesh.dry()) {
@@ -96,14 +101,16 @@ auto distribute(const MeshType& mesh, const Eigen::MatrixBase<Derived>& matrix) 
   return distribute<Placements...>(mesh, detail::eigen_shape(matrix), values);
 }
 template <class... Placements, class MeshType, class Derived,
-          IllFormed Why = detail::distributed_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
+          IllFormed Why = detail::distributed_problem<typename Derived::Scalar, detail::eigen_rank<Derived>,
+                                                      MeshType, Placements...>>
 Why distribute(const MeshType&, const Eigen::MatrixBase<Derived>&);  // see Why
 
 /// Every rank brings its own block, `local_shape` and `values`, and the blocks make the tensor; where it is
 /// `Partial`, each brings a term. Collective: the ranks compare their shapes, and a fingerprint of what several ranks hold
 /// alike; where the blocks do not fit together, every rank throws `std::invalid_argument` with the first rank at fault.
-template <class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
-          class Problem = detail::layout_problem<Rank, MeshType, Placements...>>
+template <
+    class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
+    class Problem = detail::layout_problem<std::ranges::range_value_t<Values>, Rank, MeshType, Placements...>>
 auto from_local(const MeshType& mesh, const Shape<Rank>& local_shape, const Values& elements_here) {
   using T = std::ranges::range_value_t<Values>;
   const std::span<const T> values(elements_here);
@@ -153,20 +160,24 @@ auto from_local(const MeshType& mesh, const Shape<Rank>& local_shape, const Valu
   std::copy(values.begin(), values.end(), x.writable().data);
   return x;
 }
-template <class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
-          IllFormed Why = detail::layout_problem<Rank, MeshType, Placements...>>
+template <
+    class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
+    IllFormed Why = detail::layout_problem<std::ranges::range_value_t<Values>, Rank, MeshType, Placements...>>
 Why from_local(const MeshType&, const Shape<Rank>&, const Values&);  // see Why
-template <class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
-          class Problem = detail::layout_problem<Rank, MeshType, Placements...>>
+template <
+    class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
+    class Problem = detail::layout_problem<std::ranges::range_value_t<Values>, Rank, MeshType, Placements...>>
 auto from_local(const MeshType& mesh, const Index (&local_shape)[Rank], const Values& elements_here) {
   return from_local<Placements...>(mesh, to_array(local_shape), elements_here);
 }
-template <class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
-          IllFormed Why = detail::layout_problem<Rank, MeshType, Placements...>>
+template <
+    class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
+    IllFormed Why = detail::layout_problem<std::ranges::range_value_t<Values>, Rank, MeshType, Placements...>>
 Why from_local(const MeshType&, const Index (&)[Rank], const Values&);  // see Why
 /// The same for an Eigen matrix (rank 2) or vector (rank 1).
 template <class... Placements, class MeshType, class Derived,
-          class Problem = detail::layout_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
+          class Problem = detail::layout_problem<typename Derived::Scalar, detail::eigen_rank<Derived>,
+                                                 MeshType, Placements...>>
 auto from_local(const MeshType& mesh, const Eigen::MatrixBase<Derived>& block) {
   using T = typename Derived::Scalar;
   const RowMajorMatrix<T> rows = block;
@@ -174,7 +185,8 @@ auto from_local(const MeshType& mesh, const Eigen::MatrixBase<Derived>& block) {
   return from_local<Placements...>(mesh, detail::eigen_shape(block), values);
 }
 template <class... Placements, class MeshType, class Derived,
-          IllFormed Why = detail::layout_problem<detail::eigen_rank<Derived>, MeshType, Placements...>>
+          IllFormed Why = detail::layout_problem<typename Derived::Scalar, detail::eigen_rank<Derived>,
+                                                 MeshType, Placements...>>
 Why from_local(const MeshType&, const Eigen::MatrixBase<Derived>&);  // see Why
 
 /// The whole tensor on every rank, as an Eigen vector (rank 1) or a row-major matrix whose columns are the

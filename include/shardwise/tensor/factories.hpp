@@ -21,78 +21,80 @@ namespace shardwise {
 namespace detail {
 
 /// Why a factory cannot make such a tensor, or `void`.
-template <int Rank, class MeshType, class... Placements>
-using layout_problem = typename LayoutProblem<Rank, MeshType, Placements...>::type;
+template <class T, int Rank, class MeshType, class... Placements>
+using layout_problem = std::conditional_t<Communicable<T> && !std::is_const_v<T>,
+                                          typename LayoutProblem<Rank, MeshType, Placements...>::type,
+                                          layout_error<Reason::no_tensor_has_elements_of_this_type, Got<T>>>;
 
 /// The same where the elements are the value itself, so that it cannot be pending.
-template <int Rank, class MeshType, class... Placements>
+template <class T, int Rank, class MeshType, class... Placements>
 using finished_problem =
     std::conditional_t<has_partial(layout_of<Placements...>),
                        layout_error<Reason::finished_tensor_cannot_be_made_pending, Got<Placements...>>,
-                       layout_problem<Rank, MeshType, Placements...>>;
+                       layout_problem<T, Rank, MeshType, Placements...>>;
 /// The same where they are drawn from a distribution of real numbers.
 template <class T, int Rank, class MeshType, class... Placements>
 using drawn_problem = std::conditional_t<std::is_integral_v<T>,
                                          layout_error<Reason::operation_needs_floating_point_numbers, Got<T>>,
-                                         finished_problem<Rank, MeshType, Placements...>>;
+                                         finished_problem<T, Rank, MeshType, Placements...>>;
 
 }  // namespace detail
 
 /// A tensor whose elements are not yet written: for dry runs, which have none, and for what fills them at
 /// once.
 template <class T, class... Placements, class MeshType, int Rank,
-          class Problem = detail::layout_problem<Rank, MeshType, Placements...>>
+          class Problem = detail::layout_problem<T, Rank, MeshType, Placements...>>
 constexpr auto empty(const MeshType& mesh, const Shape<Rank>& shape) {
   return Tensor<T, Rank, MeshType, Placements...>(mesh, shape);
 }
 template <class T, class... Placements, class MeshType, int Rank,
-          class Problem = detail::layout_problem<Rank, MeshType, Placements...>>
+          class Problem = detail::layout_problem<T, Rank, MeshType, Placements...>>
 constexpr auto empty(const MeshType& mesh, const Index (&shape)[Rank]) {
   return empty<T, Placements...>(mesh, to_array(shape));
 }
 template <class T, class... Placements, class MeshType, int Rank,
-          IllFormed Why = detail::layout_problem<Rank, MeshType, Placements...>>
+          IllFormed Why = detail::layout_problem<T, Rank, MeshType, Placements...>>
 Why empty(const MeshType&, const Shape<Rank>&);  // see Why
 template <class T, class... Placements, class MeshType, int Rank,
-          IllFormed Why = detail::layout_problem<Rank, MeshType, Placements...>>
+          IllFormed Why = detail::layout_problem<T, Rank, MeshType, Placements...>>
 Why empty(const MeshType&, const Index (&)[Rank]);  // see Why
 /// All elements equal to `value`. Not pending: a constant is the same term on every rank, not a term of a
 /// sum.
 template <class T, class... Placements, class MeshType, int Rank,
-          class Problem = detail::finished_problem<Rank, MeshType, Placements...>>
+          class Problem = detail::finished_problem<T, Rank, MeshType, Placements...>>
 constexpr auto full(const MeshType& mesh, const Shape<Rank>& shape, T value) {
   auto x = empty<T, Placements...>(mesh, shape);
   if (!mesh.dry()) std::fill_n(x.writable().data, x.view().elements(), value);
   return x;
 }
 template <class T, class... Placements, class MeshType, int Rank,
-          class Problem = detail::finished_problem<Rank, MeshType, Placements...>>
+          class Problem = detail::finished_problem<T, Rank, MeshType, Placements...>>
 constexpr auto full(const MeshType& mesh, const Index (&shape)[Rank], T value) {
   return full<T, Placements...>(mesh, to_array(shape), value);
 }
 template <class T, class... Placements, class MeshType, int Rank,
-          IllFormed Why = detail::finished_problem<Rank, MeshType, Placements...>>
+          IllFormed Why = detail::finished_problem<T, Rank, MeshType, Placements...>>
 Why full(const MeshType&, const Shape<Rank>&, T);  // see Why
 template <class T, class... Placements, class MeshType, int Rank,
-          IllFormed Why = detail::finished_problem<Rank, MeshType, Placements...>>
+          IllFormed Why = detail::finished_problem<T, Rank, MeshType, Placements...>>
 Why full(const MeshType&, const Index (&)[Rank], T);  // see Why
 
 /// All elements zero; as `full`, not pending.
 template <class T, class... Placements, class MeshType, int Rank,
-          class Problem = detail::finished_problem<Rank, MeshType, Placements...>>
+          class Problem = detail::finished_problem<T, Rank, MeshType, Placements...>>
 constexpr auto zeros(const MeshType& mesh, const Shape<Rank>& shape) {
   return full<T, Placements...>(mesh, shape, T(0));
 }
 template <class T, class... Placements, class MeshType, int Rank,
-          class Problem = detail::finished_problem<Rank, MeshType, Placements...>>
+          class Problem = detail::finished_problem<T, Rank, MeshType, Placements...>>
 constexpr auto zeros(const MeshType& mesh, const Index (&shape)[Rank]) {
   return full<T, Placements...>(mesh, shape, T(0));
 }
 template <class T, class... Placements, class MeshType, int Rank,
-          IllFormed Why = detail::finished_problem<Rank, MeshType, Placements...>>
+          IllFormed Why = detail::finished_problem<T, Rank, MeshType, Placements...>>
 Why zeros(const MeshType&, const Shape<Rank>&);  // see Why
 template <class T, class... Placements, class MeshType, int Rank,
-          IllFormed Why = detail::finished_problem<Rank, MeshType, Placements...>>
+          IllFormed Why = detail::finished_problem<T, Rank, MeshType, Placements...>>
 Why zeros(const MeshType&, const Index (&)[Rank]);  // see Why
 
 /// Fills a tensor that nobody else holds with normal or uniform numbers, each a function of `seed` and of the

@@ -39,8 +39,8 @@ Index load_weights(Module& module, const std::filesystem::path& path, const Load
 /// The tensor `name` of files (see `Weights`), of the file's shape, which must have `Rank` dimensions. Its
 /// elements become `T`s as by `Weights::read_block`. Collective over the mesh; where any rank fails all
 /// throw `std::runtime_error`.
-template <Communicable T, int Rank, class... Placements, class MeshType,
-          class Problem = detail::finished_problem<static_cast<std::size_t>(Rank), MeshType, Placements...>>
+template <class T, int Rank, class... Placements, class MeshType,
+          class Problem = detail::finished_problem<T, Rank, MeshType, Placements...>>
 auto read_tensor(const MeshType& mesh, const std::filesystem::path& path, std::string_view name) {
   Tensor<T, Rank, MeshType, Placements...> x;
   detail::together(mesh.communicator(), "read_tensor", [&] {
@@ -58,8 +58,8 @@ auto read_tensor(const MeshType& mesh, const std::filesystem::path& path, std::s
   });
   return x;
 }
-template <Communicable T, int Rank, class... Placements, class MeshType,
-          IllFormed Why = detail::finished_problem<static_cast<std::size_t>(Rank), MeshType, Placements...>>
+template <class T, int Rank, class... Placements, class MeshType,
+          IllFormed Why = detail::finished_problem<T, Rank, MeshType, Placements...>>
 Why read_tensor(const MeshType&, const std::filesystem::path&, std::string_view);  // see Why
 
 }  // namespace shardwise
