@@ -8,7 +8,10 @@
 #include <shardwise/data/load_batch.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/mlp.hpp>
+#include <shardwise/ops/dropout.hpp>
+#include <shardwise/ops/reduction.hpp>
 #include <shardwise/tensor/distribute.hpp>
+#include <shardwise/train/clip.hpp>
 #include <shardwise/train/sgd.hpp>
 
 #include <cstdlib>
@@ -85,23 +88,35 @@ TEST_CASE("ranks that begin with other seeds, or other values, are told" * docte
           sw::initialize(mlp, 1);
         }) == expected("initialize", "randn", "initialize"));
 
-  // Steps of other rates, and with gradients of other parameters: a rank alone forgets the first one.
+  // Steps of other settings, and with gradients of other parameters: a rank alone forgets the first one.
   sw::initialize(mlp, 1);
   const auto x = sw::randn<float, Replicate>(mesh, {2, 4}, 1);
-  const auto step = [&](double rate, bool forgets) {
-    sw::SGD sgd({.rate = rate});
+  const auto step = [&](sw::SgdUpdate settings, bool forgets, double decay_of_group = 0) {
+    sw::SGD sgd(settings);
+    sgd.add_group([](const sw::ParameterInfo& p) { return p.rank == 1; },
+                  [&](sw::SgdUpdate& update) { update.weight_decay = decay_of_group; });
     sw::Tape tape;
     tape.backward(sw::mean(mlp(tape.constant(x))));
     if (forgets) sw::detail::parameters_of(mlp).front()->pending->clear();
     sgd.step(mlp);
   };
-  CHECK(told(mesh, [&](bool other) { step(other ? 0.25 : 0.5, false); }) ==
-        expected("a step", "learning rate of parameter 0 0.25", "learning rate of parameter 0 0.5"));
+  CHECK(told(mesh, [&](bool other) { step({.rate = other ? 0.25 : 0.5}, false); }) ==
+        expected("a step", "rate 0.25", "rate 0.5"));
   sw::clear_gradients(mlp);
-  CHECK(told(mesh, [&](bool other) { step(0.5, other); }) ==
+  CHECK(told(mesh, [&](bool other) { step({.momentum = other ? 0.9 : 0.8}, false); }) ==
+        expected("a step", "momentum 0.9", "momentum 0.8"));
+  sw::clear_gradients(mlp);
+  CHECK(told(mesh, [&](bool other) { step({}, false, other ? 0.5 : 0); }) ==
+        expected("a step", "weight_decay of group 0 0.5", "weight_decay of group 0 0"));
+  sw::clear_gradients(mlp);
+  CHECK(told(mesh, [&](bool other) { step({}, other); }) ==
         expected("a step", "no gradient for parameter 0", "a gradient for parameter 0"));
   sw::clear_gradients(mlp);
-  CHECK(told(mesh, [&](bool) { step(0.5, false); }) == "");
+  CHECK(told(mesh, [&](bool) { step({}, false); }) == "");
+  CHECK(told(mesh, [&](bool other) { sw::clip_gradients(mlp, other ? 2 : 1); }) ==
+        expected("clip_gradients", "max_norm 2", "max_norm 1"));
+  CHECK(told(mesh, [&](bool other) { sw::dropout(x, 0.5, other ? 8 : 7); }) ==
+        expected("dropout", "seed 8", "seed 7"));
 
   const auto same = [&](bool) {
     sw::initialize(mlp, 1);

@@ -91,10 +91,10 @@ inline void require_same(const Communicator& ranks, std::initializer_list<NamedT
 
 namespace detail {
 
-/// The same of a seed, if collectives are compared; else nothing is sent.
+/// The same of a number, if collectives are compared; else nothing is sent.
 template <class = void>
-void check_seed(const Communicator& ranks, std::uint64_t seed, std::string_view what) {
-  if (ranks.checks()) require_same(ranks, {{"seed", std::to_string(seed)}}, what);
+void check_same(const Communicator& ranks, const char* name, TextPart number, std::string_view what) {
+  if (ranks.checks()) require_same(ranks, {{name, text({number})}}, what);
 }
 
 }  // namespace detail

@@ -14,8 +14,8 @@
 
 namespace shardwise {
 
-/// A module of which each rank has a part, as of the stages of a pipeline. Two parts may have a parameter of one name: it is
-/// the same, twice.
+/// A module of which each rank has a part, as of the stages of a pipeline. Two parts may have a parameter of one name: a
+/// copy of it each.
 template <class M>
 concept DividedModule = requires {
   requires M::divided;
@@ -248,7 +248,7 @@ void initialize_all(std::vector<NamedParameter> parameters, std::uint64_t seed, 
   }
   if (all.empty()) return;
   const MeshView& mesh = all.front().cell->stored.mesh;
-  if (!mesh.dry()) check_seed(mesh.communicator(), seed, "initialize");
+  if (!mesh.dry()) check_same(mesh.communicator(), "seed", seed, "initialize");
   for (const NamedParameter& parameter : all) parameter.cell->initialize(derived_seed(seed, parameter.name));
 }
 

@@ -10,6 +10,7 @@
 
 #include <shardwise/kernel/random.hpp>
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/mesh/same_on_all_ranks.hpp>
 #include <shardwise/ops/apply.hpp>
 
 namespace shardwise {
@@ -51,9 +52,16 @@ struct DropoutOp {
   }
 };
 
-/// y[i] = x[i] / (1 - p) or 0. Throws `std::invalid_argument` for p outside [0, 1).
+/// y[i] = x[i] / (1 - p) or 0. `p` and `seed` must be the same on all ranks of the mesh; with SHARDWISE_CHECK=1 all throw
+/// `std::invalid_argument` if they are not. It is thrown for p outside [0, 1) too.
 template <Operand X, class Result = result_of<DropoutOp, X>>
 constexpr auto dropout(const X& x, double p, std::uint64_t seed) {
+  if constexpr (requires { x.mesh().dry(); }) {  // what stands for an ill-formed operand has no mesh
+    if (!x.mesh().dry()) {
+      detail::check_same(x.mesh().communicator(), "p", p, "dropout");
+      detail::check_same(x.mesh().communicator(), "seed", seed, "dropout");
+    }
+  }
   return apply(DropoutOp{p, seed}, x);
 }
 template <Operand X, IllFormed Why = result_of<DropoutOp, X>>

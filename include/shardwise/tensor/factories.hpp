@@ -126,7 +126,7 @@ template <class T, class... Placements, class MeshType, int Rank,
 constexpr auto randn(const MeshType& mesh, const Shape<Rank>& shape, std::uint64_t seed, double mean = 0,
                      double deviation = 1) {
   auto x = empty<T, Placements...>(mesh, shape);
-  if (!mesh.dry()) detail::check_seed(mesh.communicator(), seed, "randn");
+  if (!mesh.dry()) detail::check_same(mesh.communicator(), "seed", seed, "randn");
   fill_normal(x, seed, mean, deviation);
   return x;
 }
@@ -149,7 +149,7 @@ template <class T, class... Placements, class MeshType, int Rank,
 constexpr auto uniform(const MeshType& mesh, const Shape<Rank>& shape, std::uint64_t seed, double low = 0,
                        double high = 1) {
   auto x = empty<T, Placements...>(mesh, shape);
-  if (!mesh.dry()) detail::check_seed(mesh.communicator(), seed, "uniform");
+  if (!mesh.dry()) detail::check_same(mesh.communicator(), "seed", seed, "uniform");
   fill_uniform(x, seed, low, high);
   return x;
 }

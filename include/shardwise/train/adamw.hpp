@@ -30,6 +30,10 @@ struct AdamWUpdate {
     detail::check_setting("AdamW", "weight_decay", weight_decay);
     return *this;
   }
+  constexpr void each_setting(auto&& f) const {
+    f("rate", rate), f("beta1", beta1), f("beta2", beta2), f("epsilon", epsilon);
+    f("weight_decay", weight_decay), f("master_weights", master_weights);
+  }
   constexpr int flops() const { return 14; }
   constexpr int state_blocks() const { return 2; }
 

@@ -26,8 +26,8 @@
 namespace shardwise {
 
 /// `Update` holds the settings. It says how many blocks of state it keeps, `state_blocks()`, how many operations an
-/// element costs, `flops()`, what it does with a parameter of `float`, `double` or `bfloat16`, `apply`, and throws if they make
-/// no sense, `checked()`. A parameter without a gradient is left as it is, and so is its state; one that is frozen has none, and
+/// element costs, `flops()`, what it does with a parameter of `float`, `double` or `bfloat16`, `apply`, throws if they make no
+/// sense, `checked()`, and may call f(name, value) for each, `each_setting(f)`, so that ranks can be compared. A parameter without a gradient is left as it is, and so is its state; one that is frozen has none, and
 /// is in no group. Parameters in `bfloat16` have a master copy in `float`, unless `Update::master_weights` says no: it is what
 /// is updated, and the parameter is rounded from it.
 /// Elements that somebody else has written, such as `load_weights`, are taken over.
@@ -52,9 +52,8 @@ class Optimizer {
       throw std::logic_error(
           "an optimizer's groups are chosen before its first step, and before it is added to a checkpoint");
     }
-    if (!(rate_factor >= 0)) {
+    if (!(rate_factor >= 0))
       detail::fail({"add_group: rate_factor is ", rate_factor, ", which must be 0 or more"});
-    }
     Update settings = update_;
     change(settings);
     if (settings.rate != update_.rate) {
@@ -67,12 +66,13 @@ class Optimizer {
   /// One step for all parameters of `module`, the same one in every step, from the gradients that are there, which
   /// it clears. What is pending is finished first, by `reduce_gradients`; after that, or after `clip_gradients`, nothing is, and a step
   /// communicates only to gather parameters that are whole where their state is sharded. Throws `std::invalid_argument`, before anything is
-  /// changed, if `module` is not that of the steps before, or a group is empty; and, on all ranks, if with SHARDWISE_CHECK=1 their learning
-  /// rates or groups differ, or the parameters that have gradients.
+  /// changed, if `module` is not that of the steps before, or a group is empty; and, on all ranks, if with SHARDWISE_CHECK=1 their settings
+  /// or groups differ, or the parameters that have gradients.
   template <class Module, class Problem = detail::visit_problem<Module>>
   constexpr void step(Module& module) {
     const detail::ParameterList cells = detail::parameters_of(module);
     know(module, cells);
+    detail::check_same_step(cells, update_, groups_, states_);
     detail::reduce_gradients_of(cells, reduction_);
     detail::count_step(steps_);
     step_all(cells);
@@ -88,6 +88,7 @@ class Optimizer {
   constexpr void backward_and_step(const Loss& loss, Module& module) {
     const detail::ParameterList cells = detail::parameters_of(module);
     know(module, cells);
+    detail::check_same_step(cells, update_, groups_, states_);
     step_beside(detail::BackwardFrom(loss), loss.mesh().recorder(), cells);
   }
   template <class Loss, class Module, IllFormed Why = detail::pass_problem<Loss, Module>>
@@ -109,7 +110,7 @@ class Optimizer {
 
   /// For checkpoints: calls `tensors(name, tensor)` for all state of the parameters of `module`, which is made if it is not there yet, and
   /// `numbers(name, number)` for the counts of steps. Names are paths of parameters with ".first", ".second", ".master" or ".steps" behind
-  /// them, and "steps". What is written to the blocks and numbers counts. Throws as `step` does.
+  /// them, and "steps". What is written to the blocks and numbers counts. Throws as `step` does, but ranks are not compared.
   template <class Module, class Tensors, class Numbers>
   void for_each_state(Module& module, Tensors tensors, Numbers numbers) {
     know(module, detail::parameters_of(module));
@@ -160,7 +161,6 @@ class Optimizer {
         throw;
       }
     }
-    detail::check_same_step(cells, update_.rate, groups_, states_);
   }
   /// Whether there are groups to be chosen.
   template <class = void>

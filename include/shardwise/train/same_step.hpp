@@ -10,35 +10,52 @@
 
 namespace shardwise::detail {
 
-/// Throws `std::invalid_argument` on all of them unless each parameter has the same learning rate and group everywhere, and they
-/// have gradients for the same ones. Collective.
+/// Throws `std::invalid_argument`, on all ranks of a mesh, unless they have the same settings, and each parameter there the same
+/// group and a gradient on all or on none. Collective.
 template <class = void>
-void require_same_step(const ParameterList& cells, std::span<const double> rates,
+void require_same_step(const ParameterList& cells, const std::vector<NamedText>& settings,
                        std::span<const int> groups) {
-  std::vector<NamedText> mine;
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    const ParameterCell& cell = *cells[i];
-    const bool there = cell.pending->filled() || cell.resting->filled() || cell.finished.filled();
-    mine.push_back({text({there ? "a gradient" : "no gradient", " for parameter ", i}), ""});
-    mine.push_back({text({"learning rate of parameter ", i}), text({rates[i]})});
-    mine.push_back({text({"group of parameter ", i}), text({groups[i]})});
+  const auto mesh_of = [](const ParameterCell* cell) -> const MeshView& { return cell->stored.mesh; };
+  for (auto first = cells.begin(); first != cells.end(); ++first) {
+    const MeshView& mesh = mesh_of(*first);
+    const auto lies_there = [&](const ParameterCell* cell) { return mesh_of(cell) == mesh; };
+    if (std::any_of(cells.begin(), first, lies_there)) continue;
+    std::vector<NamedText> mine = settings;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      const ParameterCell& cell = *cells[i];
+      if (!lies_there(&cell)) continue;
+      const bool there = cell.pending->filled() || cell.resting->filled() || cell.finished.filled();
+      mine.push_back({text({there ? "a gradient" : "no gradient", " for parameter ", i}), ""});
+      mine.push_back({text({"group of parameter ", i}), text({groups[i]})});
+    }
+    require_same(mesh.communicator(), mine, "a step");
   }
-  require_same(cells.front()->stored.mesh.communicator(), mine, "a step");
 }
-/// The same of an optimizer's parameters, if their ranks compare what they do: those in no group have `rate`.
-template <class Groups, class States>
-constexpr void check_same_step(const ParameterList& cells, double rate, const Groups& groups,
+
+/// The settings of an optimizer or of a group; of those that are not named, the learning rate.
+template <class Update>
+void add_settings(std::vector<NamedText>& texts, const Update& update, const std::string& of) {
+  if constexpr (requires { update.each_setting([](const char*, double) {}); }) {
+    update.each_setting([&](const char* name, double value) {
+      texts.push_back({text({name, of}), text({value})});
+    });
+  }
+}
+
+/// The same of an optimizer's parameters, if their ranks compare what they do.
+template <class Update, class Groups, class States>
+constexpr void check_same_step(const ParameterList& cells, const Update& update, const Groups& groups,
                                const States& states) {
   if (cells.empty()) return;
   const MeshView& mesh = cells.front()->stored.mesh;
   if (mesh.dry() || !mesh.communicator().checks()) return;
-  std::vector<double> rates;
+  std::vector<NamedText> settings;
+  add_settings(settings, update, "");
+  for (std::size_t i = 0; i < groups.size(); ++i)
+    add_settings(settings, groups[i].settings, text({" of group ", i}));
   std::vector<int> numbers;
-  for (const auto& state : states) {
-    numbers.push_back(state.group);
-    rates.push_back(state.group < 0 ? rate : groups[static_cast<std::size_t>(state.group)].settings.rate);
-  }
-  require_same_step(cells, rates, numbers);
+  for (const auto& state : states) numbers.push_back(state.group);
+  require_same_step(cells, settings, numbers);
 }
 
 }  // namespace shardwise::detail

@@ -35,6 +35,10 @@ struct SgdUpdate {
     if (nesterov && momentum == 0) throw std::invalid_argument("SGD: nesterov needs a momentum above 0");
     return *this;
   }
+  constexpr void each_setting(auto&& f) const {
+    f("rate", rate), f("momentum", momentum), f("weight_decay", weight_decay);
+    f("nesterov", nesterov), f("master_weights", master_weights);
+  }
   constexpr int flops() const {
     return 2 + (momentum != 0 ? 2 : 0) + (weight_decay != 0 ? 2 : 0) + (nesterov ? 2 : 0);
   }
