@@ -113,6 +113,12 @@ TEST_CASE("ranks that begin with other seeds, or other values, are told" * docte
         expected("a step", "no gradient for parameter 0", "a gradient for parameter 0"));
   sw::clear_gradients(mlp);
   CHECK(told(mesh, [&](bool) { step({}, false); }) == "");
+  sw::SGD listed({.momentum = 0.9});  // to list its state is no collective
+  CHECK(told(mesh, [&](bool other) {
+          if (other)
+            listed.for_each_state(
+                mlp, [](const auto&, const auto&) {}, [](const auto&, auto&) {});
+        }) == "");
   CHECK(told(mesh, [&](bool other) { sw::clip_gradients(mlp, other ? 2 : 1); }) ==
         expected("clip_gradients", "max_norm 2", "max_norm 1"));
   CHECK(told(mesh, [&](bool other) { sw::dropout(x, 0.5, other ? 8 : 7); }) ==

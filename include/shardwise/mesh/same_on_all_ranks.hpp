@@ -92,8 +92,8 @@ inline void require_same(const Communicator& ranks, std::initializer_list<NamedT
 namespace detail {
 
 /// The same of a number, if collectives are compared; else nothing is sent.
-template <class = void>
-void check_same(const Communicator& ranks, const char* name, TextPart number, std::string_view what) {
+template <class Number>
+void check_same(const Communicator& ranks, const char* name, Number number, std::string_view what) {
   if (ranks.checks()) require_same(ranks, {{name, text({number})}}, what);
 }
 

@@ -30,6 +30,7 @@ struct AdamWUpdate {
     detail::check_setting("AdamW", "weight_decay", weight_decay);
     return *this;
   }
+  /// Calls f(name, value) for each: ranks are compared in them.
   constexpr void each_setting(auto&& f) const {
     f("rate", rate), f("beta1", beta1), f("beta2", beta2), f("epsilon", epsilon);
     f("weight_decay", weight_decay), f("master_weights", master_weights);

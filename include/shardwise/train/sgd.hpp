@@ -35,6 +35,7 @@ struct SgdUpdate {
     if (nesterov && momentum == 0) throw std::invalid_argument("SGD: nesterov needs a momentum above 0");
     return *this;
   }
+  /// Calls f(name, value) for each: ranks are compared in them.
   constexpr void each_setting(auto&& f) const {
     f("rate", rate), f("momentum", momentum), f("weight_decay", weight_decay);
     f("nesterov", nesterov), f("master_weights", master_weights);
