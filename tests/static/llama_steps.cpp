@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// What a training step of a Llama communicates, in calls and bytes, as docs/llama.md says: of two layers, as in PyTorch's
+/// What a training step of a Llama communicates, in calls and bytes, as docs/learn/llama.md says: of two layers, as in PyTorch's
 /// example of FSDP with tensor parallelism.
 
 #include <shardwise/shardwise.hpp>
