@@ -358,8 +358,7 @@ TEST_CASE("what makes no sense is refused on every rank, and leaves gradients wh
   give_gradients(model);
   mpi_counter::reset();
   CHECK_THROWS_WITH_AS(sw::reduce_gradients(model, {.bucket_bytes = -1}),
-                       "reduce_gradients: bucket_bytes is -1, which must be 0 or more",
-                       std::invalid_argument);
+                       "ReduceOptions: bucket_bytes is -1, which must be 0 or more", std::invalid_argument);
   CHECK_THROWS_WITH_AS(sw::gradient_norm(model, 1), "gradient_norm: p is 1, which must be 2 or infinity",
                        std::invalid_argument);
   for (double bad : {-1., not_a_number})

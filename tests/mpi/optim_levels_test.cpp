@@ -245,6 +245,8 @@ TEST_CASE("what groups there may be") {
   sw::AdamW adamw({.rate = 0.1});
   CHECK_THROWS_WITH_AS(adamw.add_group(is_bias, [](sw::AdamWUpdate& s) { s.rate = 0.2; }),
                        "add_group: a group's learning rate is given as rate_factor", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(adamw.add_group(nullptr, nothing), "add_group: chosen is an empty function",
+                       std::invalid_argument);
   CHECK_THROWS_WITH_AS(adamw.add_group(is_bias, nothing, -1),
                        "add_group: rate_factor is -1, which must be 0 or more", std::invalid_argument);
   CHECK_THROWS_WITH_AS(adamw.add_group(is_bias, [](sw::AdamWUpdate& s) { s.beta2 = 1; }),
@@ -267,6 +269,8 @@ TEST_CASE("what groups there may be") {
   CHECK_THROWS_WITH_AS(sw::AdamW({}, {.last = false}),
                        "ReduceOptions: last is false, but what comes here needs finished gradients",
                        std::invalid_argument);
+  CHECK_THROWS_WITH_AS(sw::AdamW({}, {.in_background = -1}),
+                       "ReduceOptions: in_background is -1, which must be 0 or more", std::invalid_argument);
   CHECK_THROWS_AS(sw::clip_gradients(model, 1, 2, {.last = false}), std::invalid_argument);
 }
 

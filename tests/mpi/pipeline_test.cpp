@@ -490,6 +490,8 @@ std::string refusal(const Pipeline<Job>& pipeline, const std::function<const cha
   };
   const std::string first = run();
   CHECK(run() == first);
+  if (first.empty() && pipeline.stage_count() > 1)
+    CHECK_THROWS_AS(stages.add(0, stages.front()), std::logic_error);
   return first;
 }
 

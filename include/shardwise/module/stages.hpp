@@ -19,9 +19,10 @@ class Stages {
  public:
   static constexpr bool divided = true;
 
+  /// Throws `std::logic_error` after a first step of a pipeline with them.
   constexpr void add(int stage, Part part) {
+    if (names_are_checked_) throw std::logic_error("Stages: a stage is added before the first step");
     stages_.push_back({stage, std::move(part)});
-    names_are_checked_ = false;
   }
   /// Throws `std::out_of_range` for a stage of another rank.
   constexpr Part& at(int stage) {

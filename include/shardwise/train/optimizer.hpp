@@ -44,7 +44,7 @@ class Optimizer {
   /// The parameters that `chosen` says yes to, and that are in no earlier group, have settings of their own: those that the optimizer has
   /// now, after `change(settings)`. Their learning rate is `rate_factor` times the one of the optimizer. `chosen` must say the same on every
   /// rank. Throws `std::logic_error` when the optimizer knows its parameters: after the first step, or when it was added to the contents of a
-  /// checkpoint; and `std::invalid_argument` for settings that make no sense, or if `change` changes the rate. A group that gets no parameter
+  /// checkpoint; and `std::invalid_argument` for settings that make no sense, no function, or if `change` changes the rate. A group that gets no parameter
   /// is an error of what comes first of these.
   template <std::invocable<Update&> Change>
   void add_group(std::function<bool(const ParameterInfo&)> chosen, Change change, double rate_factor = 1) {
@@ -52,13 +52,13 @@ class Optimizer {
       throw std::logic_error(
           "an optimizer's groups are chosen before its first step, and before it is added to a checkpoint");
     }
+    if (!chosen) throw std::invalid_argument("add_group: chosen is an empty function");
     if (!(rate_factor >= 0))
       detail::fail({"add_group: rate_factor is ", rate_factor, ", which must be 0 or more"});
     Update settings = update_;
     change(settings);
-    if (settings.rate != update_.rate) {
+    if (settings.rate != update_.rate)
       throw std::invalid_argument("add_group: a group's learning rate is given as rate_factor");
-    }
     settings.rate *= rate_factor;
     groups_.push_back({std::move(chosen), settings.checked(), rate_factor});
   }
@@ -95,7 +95,7 @@ class Optimizer {
   Why backward_and_step(const Loss&, Module&);  // see Why
 
   /// The settings, to be changed between steps, which refuse those that make no sense: of the parameters that are in no group, or of group `i`, counted in
-  /// the order in which they were added. (A rate set here is that of these parameters alone: see `set_rate`.)
+  /// the order in which they were added; throws `std::out_of_range` if there is none. (A rate set here is that of these parameters alone: see `set_rate`.)
   constexpr Update& settings() { return update_; }
   Update& settings(std::size_t i) { return groups_.at(i).settings; }
   /// Sets the learning rate: of a group, times its factor. Throws `std::invalid_argument` for one that makes no sense.

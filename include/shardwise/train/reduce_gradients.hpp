@@ -30,6 +30,15 @@ struct ReduceOptions {
   /// No other backward pass will add to these gradients. If not, only those are reduced that rest sharded. What needs
   /// finished gradients (optimizers, `gradient_norm`, `clip_gradients`) refuses that.
   bool last = true;
+
+  /// The options. Throws `std::invalid_argument` for numbers below 0.
+  constexpr const ReduceOptions& checked() const {
+    if (bucket_bytes < 0)
+      detail::fail({"ReduceOptions: bucket_bytes is ", bucket_bytes, ", which must be 0 or more"});
+    if (in_background < 0)
+      detail::fail({"ReduceOptions: in_background is ", in_background, ", which must be 0 or more"});
+    return *this;
+  }
 };
 
 /// Takes gradients of parameters from where `backward` leaves them to where they rest, and in the last backward pass
@@ -39,7 +48,7 @@ class GradientReducer final : public BackwardTask {
   /// `waits`: a pass ends when all are where they go. Else whoever has the reducer waits for them after it.
   /// Throws `std::invalid_argument` for options out of range.
   constexpr explicit GradientReducer(const ReduceOptions& options = {.last = false}, bool waits = true)
-      : buckets_(checked(options).bucket_bytes, options.in_background),
+      : buckets_(options.checked().bucket_bytes, options.in_background),
         units_(std::numeric_limits<Index>::max(), std::min(options.in_background, 1)),
         last_(options.last),
         waits_(waits) {}
@@ -161,17 +170,6 @@ class GradientReducer final : public BackwardTask {
     carry(cell.stored.with(cell.layouts.resting, cell.resting->take()), {&cell, true, Phase::optimizer});
   }
 
-  static constexpr const ReduceOptions& checked(const ReduceOptions& options) {
-    if (options.bucket_bytes < 0) {
-      detail::fail({"reduce_gradients: bucket_bytes is ", options.bucket_bytes, ", which must be 0 or more"});
-    }
-    if (options.in_background < 0) {
-      detail::fail(
-          {"reduce_gradients: in_background is ", options.in_background, ", which must be 0 or more"});
-    }
-    return options;
-  }
-
   detail::Buckets buckets_;
   detail::Buckets units_;  ///< of fully sharded parameters, each gathered and reduced by itself
   bool last_, waits_;
@@ -180,12 +178,12 @@ class GradientReducer final : public BackwardTask {
 
 namespace detail {
 
-/// Throws `std::invalid_argument` for options that leave gradients unfinished.
+/// Throws `std::invalid_argument` for options out of range, or that leave gradients unfinished.
 constexpr const ReduceOptions& finishing(const ReduceOptions& options) {
   if (!options.last) {
     throw std::invalid_argument("ReduceOptions: last is false, but what comes here needs finished gradients");
   }
-  return options;
+  return options.checked();
 }
 
 template <class = void>
