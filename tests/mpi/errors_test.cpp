@@ -9,6 +9,7 @@
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/mesh/trace.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>
+#include <shardwise/nn/linear.hpp>
 #include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/ops/activation.hpp>
 #include <shardwise/ops/arithmetic.hpp>
@@ -21,6 +22,7 @@
 #include <shardwise/ops/rms_norm.hpp>
 #include <shardwise/tensor/distribute.hpp>
 #include <shardwise/train/adamw.hpp>
+#include <shardwise/train/recompute.hpp>
 #include <shardwise/train/sgd.hpp>
 #include <shardwise/train/unit.hpp>
 #include <support/mpi_counter.hpp>
@@ -158,6 +160,19 @@ TEST_CASE("a tape goes back over an operation once") {
         std::string::npos);
   tape.backward(sw::sum(sw::mul(x, x)));  // what is computed anew is added
   CHECK(sw::full_tensor(x.gradient()) == Eigen::MatrixXf::Constant(2, 3, 4));
+
+  sw::Linear<Mesh> head(mesh, 3, 5);
+  sw::initialize(head, 1);
+  const auto targets = sw::distribute<Replicate>(mesh, {2}, std::vector<std::int32_t>{0, 4});
+  auto of_logits = sw::CrossEntropyLoss()(head(x), targets);
+  auto in_pieces = sw::LinearCrossEntropyLoss()(x, head.weight, targets);
+  auto recomputed = sw::recompute(head, x);
+  tape.clear();
+  const std::string gone = "or was cleared";
+  CHECK(refusal<std::logic_error>([&] { tape.backward(of_logits); }).find(gone) != std::string::npos);
+  CHECK(refusal<std::logic_error>([&] { tape.backward(in_pieces); }).find(gone) != std::string::npos);
+  const auto ones = sw::full<float, Replicate>(mesh, {2, 5}, 1);
+  CHECK(refusal<std::logic_error>([&] { tape.backward(recomputed, ones); }).find(gone) != std::string::npos);
 }
 
 TEST_CASE("tensors without a block, and a model that was moved from") {

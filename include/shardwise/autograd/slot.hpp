@@ -212,10 +212,12 @@ namespace detail {
 /// What a node has of its result: when the node goes, no gradient of it goes any further.
 class ResultSlot : public Shared<GradientSlot> {
  public:
-  constexpr explicit ResultSlot(const Shared<GradientSlot>& slot) : Shared(slot) {}
-  ResultSlot(const ResultSlot&) = delete;
-  ResultSlot& operator=(const ResultSlot&) = delete;
-  constexpr ~ResultSlot() { (**this).close(); }
+  constexpr ResultSlot(const Shared<GradientSlot>& slot) : Shared(slot) {}
+  constexpr ResultSlot(ResultSlot&&) = default;
+  ResultSlot& operator=(ResultSlot&&) = delete;
+  constexpr ~ResultSlot() {
+    if (*this) (**this).close();
+  }
 };
 
 /// The gradient of an `X` of these extents, whose bytes are `sum`; an empty tensor if that is empty.

@@ -118,7 +118,8 @@ struct CrossEntropyPullback {
   Buffer weights;  // that `expected` has
   kernel::TargetDistribution expected;
   double rows;  // that the sum is divided by
-  Shared<GradientSlot> from, to;
+  Shared<GradientSlot> from;
+  ResultSlot to;
 
   constexpr bool operator()(BackwardPart) {
     const Buffer dy = to->pass();

@@ -110,12 +110,8 @@ class ComputedGradientsNode final : public TapeNode {
   };
 
   constexpr ComputedGradientsNode(Gradient w, Gradient x, const MeshView& mesh, double rows, double expected,
-                                  Shared<GradientSlot> loss)
-      : gradients_{std::move(w), std::move(x)},
-        mesh_(mesh),
-        rows_(rows),
-        expected_(expected),
-        loss_(std::move(loss)) {
+                                  const Shared<GradientSlot>& loss)
+      : gradients_{std::move(w), std::move(x)}, mesh_(mesh), rows_(rows), expected_(expected), loss_(loss) {
     for (Gradient& gradient : gradients_) {
       if (gradient.block) gradient.slot->expect();
     }
@@ -154,7 +150,7 @@ class ComputedGradientsNode final : public TapeNode {
   MeshView mesh_;
   double rows_;      // that the sum is divided by
   double expected_;  // the same, when the gradients were computed
-  Shared<GradientSlot> loss_;
+  ResultSlot loss_;
   Buffer left_;  // the gradient of the loss, as long as a parameter waits for its own
 };
 
@@ -169,7 +165,7 @@ struct LinearCrossEntropyPullback {
   kernel::TargetDistribution expected;
   Index at_a_time;
   double rows;  // that the sum is divided by
-  Shared<GradientSlot> loss;
+  ResultSlot loss;
 
   constexpr bool operator()(BackwardPart) {
     const Buffer dy = loss->pass();

@@ -31,7 +31,7 @@ struct RingPullback {
   Buffer lse;
   RingBlocks held;  // q, k and v of the positions that this rank computes for, if not those of its block
   NodeInput<T, 4> q, k, v;
-  Shared<GradientSlot> slot;
+  ResultSlot slot;
 
   constexpr bool operator()(BackwardPart) {
     const Buffer dy = slot->pass();

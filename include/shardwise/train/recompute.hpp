@@ -73,8 +73,8 @@ class RepeatedArgument<X> {
 template <class Module, TensorType Y, class... X>
 class RecomputeNode final : public TapeNode {
  public:
-  constexpr RecomputeNode(const Module& module, Shared<GradientSlot> result, const X&... x)
-      : module_(&module), arguments_(RepeatedArgument<X>(x)...), slot_(std::move(result)) {}
+  constexpr RecomputeNode(const Module& module, const Shared<GradientSlot>& result, const X&... x)
+      : module_(&module), arguments_(RepeatedArgument<X>(x)...), slot_(result) {}
 
   constexpr bool pull_back(BackwardPart part) override {
     if (part == BackwardPart::parameters) {
@@ -98,7 +98,7 @@ class RecomputeNode final : public TapeNode {
  private:
   const Module* module_;
   std::tuple<RepeatedArgument<X>...> arguments_;
-  Shared<GradientSlot> slot_;
+  ResultSlot slot_;
   Tape tape_;  ///< of the second call
 };
 
