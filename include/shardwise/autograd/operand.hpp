@@ -165,13 +165,10 @@ constexpr auto alongside(const X& x, const Other& other) {
   } else if constexpr (!OperandTraits<Other>::on_tape) {
     return value_of(x);
   } else if constexpr (OperandTraits<X>::tracked) {
-    if constexpr (requires { x.recipe(); }) {
-      return Var<tensor_of<X>>(other.tape(), tensor_of<X>(value_of(x)),
-                               Shared<GradientSlot>(OperandTraits<X>::slot(x)), Shared<Recipe>(x.recipe()));
-    } else {
-      return Var<tensor_of<X>>(other.tape(), tensor_of<X>(value_of(x)),
-                               Shared<GradientSlot>(OperandTraits<X>::slot(x)));
-    }
+    Shared<Recipe> recipe;
+    if constexpr (requires { x.recipe(); }) recipe = x.recipe();
+    return Var<tensor_of<X>>(other.tape(), tensor_of<X>(value_of(x)),
+                             Shared<GradientSlot>(OperandTraits<X>::slot(x)), std::move(recipe));
   } else {
     return Var<tensor_of<X>, false>(other.tape(), tensor_of<X>(value_of(x)));
   }

@@ -125,7 +125,7 @@ struct Plan {
 /// A plan for a model with the modules `Modules`, a static array of `ModuleName`: its modules get their styles from
 /// this, by names that are in that table.
 template <class PlanType, const auto& Modules>
-struct PlanFor {
+struct PlanFor : PlanType {
   static constexpr bool lists(std::string_view name) {
     const bool one = !detail::numbered_element(name).list.empty();
     return std::any_of(Modules.begin(), Modules.end(), [&](const ModuleName& module) {
@@ -136,10 +136,6 @@ struct PlanFor {
   static constexpr auto style_for() {
     static_assert(lists(Module.view()), "the model's table of modules lacks a module that the model has");
     return PlanType::template style_for<Module>();
-  }
-  template <FixedString List>
-  static constexpr auto numbers_of() {
-    return PlanType::template numbers_of<List>();
   }
 };
 
@@ -204,9 +200,7 @@ struct StyleProblem<MeshType, Kind, NoStyle<PlanType, Module>, Rest...> {
 
 /// A plan in which every layer has the style `Extra` beside its own: `FullyShard<dp>`.
 template <class PlanType, class Extra>
-struct PlanWith {
-  static constexpr std::size_t size = PlanType::size;
-  static constexpr auto names = PlanType::names;
+struct PlanWith : PlanType {
   template <std::size_t Entry>
   using StyleAt = typename detail::StyleAnd<typename PlanType::template StyleAt<Entry>, Extra>::type;
 
@@ -214,10 +208,6 @@ struct PlanWith {
   static constexpr auto style_for() {
     using Style = typename decltype(PlanType::template style_for<Module>())::type;
     return detail::TypeIs<typename detail::StyleAnd<Style, Extra>::type>{};
-  }
-  template <FixedString List>
-  static constexpr auto numbers_of() {
-    return PlanType::template numbers_of<List>();
   }
 };
 

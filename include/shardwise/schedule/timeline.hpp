@@ -10,9 +10,7 @@
 #include <shardwise/schedule/costs.hpp>
 #include <shardwise/schedule/problem.hpp>
 
-namespace shardwise {
-
-namespace detail {
+namespace shardwise::detail {
 
 /// When ranks are at work. An action begins as soon as its rank has finished the one before and what it needs is there; a message
 /// takes none of its rank's time.
@@ -164,6 +162,4 @@ class Walk {
   Timeline timeline_{};
 };
 
-}  // namespace detail
-
-}  // namespace shardwise
+}  // namespace shardwise::detail

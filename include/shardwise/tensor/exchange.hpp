@@ -212,11 +212,9 @@ class Exchange {
     const Buffer& from = way_.kind == Collective::all_reduce ? packed_ : landed_;
     if (!from) return;
     const char* place = data(from);
-    if (reduced) {
-      unpack_from(self(), place);
-      return;
+    for (int member = 0; member < members(); ++member) {
+      if (!reduced || member == self()) place = unpack_from(member, place);
     }
-    for (int member = 0; member < members(); ++member) place = unpack_from(member, place);
   }
 
   /// Elements that go to, or come from, each member.

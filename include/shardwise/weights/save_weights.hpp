@@ -19,19 +19,6 @@ namespace shardwise {
 
 namespace detail {
 
-/// Why a tensor cannot be written, or `void`: of a pending sum no rank has the elements.
-template <class X>
-struct WritingProblem {
-  using type = void;
-};
-template <class T, int Rank, class MeshType, class... Placements>
-  requires(has_partial(layout_of<Placements...>))
-struct WritingProblem<Tensor<T, Rank, MeshType, Placements...>> {
-  using type = layout_error<Reason::value_is_pending_on_every_rank, Got<Placements...>>;
-};
-template <class X>
-using writing_problem = typename WritingProblem<X>::type;
-
 inline WrittenTensor written(std::string name, const AnyTensor& x) {
   return {std::move(name), x.extents(), x, x.counts_here()};
 }
@@ -45,10 +32,10 @@ inline WrittenTensor written(std::string name, const NamedParameter& parameter) 
 /// A tensor and its name in a file. Pending sums are refused.
 class NamedTensor {
  public:
-  template <TensorType X, class Problem = detail::writing_problem<X>>
+  template <TensorType X, class Problem = detail::term_problem<X>>
   NamedTensor(std::string name, const X& x)
       : tensor_(detail::written(std::move(name), detail::AnyTensor(x))), ranks_(x.mesh().communicator()) {}
-  template <TensorType X, IllFormed Why = detail::writing_problem<X>>
+  template <TensorType X, IllFormed Why = detail::term_problem<X>>
   NamedTensor(std::string, const X&) = delete;  // see Why
 
   const detail::WrittenTensor& tensor() const noexcept { return tensor_; }
