@@ -32,13 +32,30 @@ enumerators() { awk "/^enum class $1 \{/ { on = 1; next } /^\};/ { on = 0 } on &
 common() { awk '/^#ifdef SHOULD_FAIL/ { exit } on && (NF || text) { text = text $0 "\n" } /^using namespace/ { on = 1 } END { printf "%s", text }' "$1"; }
 mistake() { awk '/^#else/ { exit } on; /^#ifdef SHOULD_FAIL/ { on = 1 }' "$1"; }
 cure() { awk '/^#endif/ { exit } on; /^#else/ { on = 1 }' "$1"; }
-explained() { grep -l '^/// ' *.cpp | xargs grep -l "^// expect: .*Reason::$1\b" || true; }
+
+declare -A expected explained  # Reason::… and Hint::… that tests expect; by them, the tests that explain one
+while read -r name file explains; do
+  expected[$name]=yes
+  [[ $explains == no ]] || explained[$name]+="$file "
+done < <(awk '
+  /^\/\/\/ / { explains[FILENAME] = 1 }
+  /^\/\/ expect: / {
+    while (match($0, /(Reason|Hint)::[A-Za-z0-9_]+/)) {
+      pair = substr($0, RSTART, RLENGTH) " " FILENAME
+      if (!seen[pair]++) pairs[++count] = pair
+      $0 = substr($0, RSTART + RLENGTH)
+    }
+  }
+  END {
+    for (i = 1; i <= count; ++i) { split(pairs[i], part, " "); print pairs[i], part[2] in explains ? "yes" : "no" }
+  }' *.cpp)
 
 wrong=""
 for kind in Reason Hint; do
   for name in $(enumerators $kind); do
-    grep -q "^// expect: .*$kind::$name\b" *.cpp || wrong+="no test expects $kind::$name"$'\n'
-    [[ $kind == Hint || -n $(explained $name) ]] || wrong+="no test explains $kind::$name: give one a line '/// …'"$'\n'
+    [[ -n ${expected[$kind::$name]-} ]] || wrong+="no test expects $kind::$name"$'\n'
+    [[ $kind == Hint || -n ${explained[$kind::$name]-} ]] ||
+      wrong+="no test explains $kind::$name: give one a line '/// …'"$'\n'
   done
 done
 if [[ -n $wrong ]]; then
@@ -73,13 +90,14 @@ The texts are those of $described. A note that points into a header of Shardwise
 left out.
 
 EOF
-  local reason file
+  local reason file before
   for reason in $(enumerators Reason); do echo "- [${reason//_/ }](#$reason)"; done
   for reason in $(enumerators Reason); do
     printf '\n## %s\n' "$reason"
-    for file in $(explained "$reason"); do
+    for file in ${explained[Reason::$reason]}; do
       printf '\n%s\n\n```cpp\n' "$(sed -n 's|^/// ||p' "$file")"
-      if [[ -n $(common "$file") ]]; then printf '%s\n\n' "$(common "$file")"; fi
+      before=$(common "$file")
+      if [[ -n $before ]]; then printf '%s\n\n' "$before"; fi
       printf '%s\n```\n```\n%s\n```\n' "$(mistake "$file")" "$(compile g++ "$file" | at_the_user)"
       if grep -q '^// page: clang++ too' "$file"; then
         printf 'clang++:\n```\n%s\n```\n' "$(compile clang++ "$file" | at_the_user)"

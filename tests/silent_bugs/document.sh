@@ -52,17 +52,24 @@ declare -A meaning=(
   ["not covered"]="it can be written here, and nobody is told"
 )
 
-line() { sed -n "s|^// $1: ||p" "$2"; }
+declare -A lines  # by a file and a field
+while IFS=$'\t' read -r file field text; do
+  lines[$file $field]+=${lines[$file $field]+$'\n'}$text
+done < <(awk '/^\/\/ (title|thread|there|here): / {
+  field = $2
+  sub(/^\/\/ [a-z]+: /, "")
+  print FILENAME "\t" substr(field, 1, length(field) - 1) "\t" $0
+}' *.cpp)
 of_kind() { grep -l "^// here: $1\$" *.cpp; }
 threads() { xargs grep -h '^// thread: ' | sed 's|^// thread: ||'; }
 
 # The tests must be what their headers say: each case has one kind, and what that kind takes; a thread is in one case.
 wrong=""
 for file in *.cpp; do
-  kind=$(line here "$file")
+  kind=${lines[$file here]-}
   [[ -n ${meaning[$kind]-} ]] || wrong+="$file: '// here: $kind' is none of the kinds"$'\n'
   for field in title thread there; do
-    [[ -n $(line $field "$file") ]] || wrong+="$file has no line '// $field: …'"$'\n'
+    [[ -n ${lines[$file $field]-} ]] || wrong+="$file has no line '// $field: …'"$'\n'
   done
   grep -q '^TEST_CASE' "$file" || wrong+="$file has no TEST_CASE that runs the right program"$'\n'
   case $kind in
@@ -96,9 +103,10 @@ program() {
 
 entry() {
   local file=$1 heading=$2 links
-  links=$(line thread "$file" | sed 's|^\([^ ]*\) #\([0-9]*\)|[\1 #\2](https://github.com/\1/issues/\2)|' | sed ':a; N; $!ba; s/\n/, /g')
-  printf '\n%s %s\n\n**There** (%s): %s\n\n**Here:** %s.\n' "$heading" "$(line title "$file")" "$links" \
-    "$(line there "$file")" "$(line here "$file")"
+  links=$(sed 's|^\([^ ]*\) #\([0-9]*\)|[\1 #\2](https://github.com/\1/issues/\2)|' <<<"${lines[$file thread]}")
+  links=${links//$'\n'/, }
+  printf '\n%s %s\n\n**There** (%s): %s\n\n**Here:** %s.\n' "$heading" "${lines[$file title]}" "$links" \
+    "${lines[$file there]}" "${lines[$file here]}"
   sed -n 's|^/// ||p' <(sed '/^#include/q' "$file")
   printf '\n'
   if grep -q '^// expect: ' "$file"; then
@@ -169,7 +177,7 @@ EOF
     printf '\n## %s\n' "${kind^}"
     for file in $(of_kind "$kind"); do
       if grep -q '^// tour: ' "$file"; then
-        local title=$(line title "$file")
+        local title=${lines[$file title]}
         printf '\n[%s](#%s) is told above.\n' "$title" "$(tr 'A-Z ' 'a-z-' <<< "$title" | tr -cd 'a-z0-9_-')"
       else
         entry "$file" '###'
