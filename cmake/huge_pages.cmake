@@ -1,9 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
-# Compilers get huge pages where the kernel has some for who asks. g++ maps what was precompiled, up to 200 MB, and touches half of
-# it in pages of 4 KiB: 22,000 page faults for a program of three lines. On a virtual machine where a fault takes 15 µs, and one at a
-# time, two compilers at once then take as long as one after the other (docs/decisions/what-all-programs-compile-alike.md).
+# Compilers and linkers get huge pages where the kernel has some for whoever asks: docs/decisions/compilers-get-huge-pages.md says why.
 # Who has a launcher of their own, such as ccache, keeps it.
 if(DEFINED CMAKE_CXX_COMPILER_LAUNCHER OR NOT EXISTS /sys/kernel/mm/transparent_hugepage/enabled)
   return()
@@ -19,4 +17,5 @@ if("${CMAKE_CURRENT_LIST_DIR}/huge_pages.cpp" IS_NEWER_THAN "${preloaded}")
 endif()
 if(EXISTS "${preloaded}")
   set(CMAKE_CXX_COMPILER_LAUNCHER env "LD_PRELOAD=${preloaded}" GLIBC_TUNABLES=glibc.malloc.hugetlb=1)
+  set(CMAKE_CXX_LINKER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()

@@ -11,7 +11,7 @@ foreach(header IN LISTS PRECOMPILED)
   string(APPEND text "#include ${header}\n")
 endforeach()
 file(WRITE "${WORK}/precompiled.hpp" "${text}")
-set(command "${COMPILER}" "@${FLAGS_FILE}" ${FLAGS} -march=${MARCH} -O1 -Werror)
+set(command ${COMPILER} "@${FLAGS_FILE}" ${FLAGS} -march=${MARCH} -O1 -Werror)
 foreach(what "-x;c++-header;${WORK}/precompiled.hpp;-o;${WORK}/precompiled.hpp.gch"
              "-include;${WORK}/precompiled.hpp;-S;${SOURCE};-o;${WORK}/unit.s")
   execute_process(COMMAND ${command} ${what} RESULT_VARIABLE code ERROR_VARIABLE out)
