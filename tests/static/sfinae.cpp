@@ -50,6 +50,7 @@ static_assert(can(product, a<Matrix<Shard<1>>>, a<Matrix<Shard<1>>>));
 static_assert(!can(product, a<Matrix<Shard<1>>>, a<Matrix<Reduced>>));
 static_assert(!can(product, a<Matrix<Shard<1>>>, a<OnItsWay>));
 static_assert(!can(product, a<Rows<Reduced>>, a<NoTensor>));
+static_assert(!can(product, a<Matrix<Shard<1>>>, a<float>) && !can(product, a<float>, a<float>));
 
 constexpr auto layer = [](auto* x, auto* w, auto* b) {
   return requires { linear(*x, *w, *b); };

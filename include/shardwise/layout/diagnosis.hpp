@@ -41,6 +41,7 @@ enum class Reason {
   pending_maximum_or_minimum_must_be_reduced_first,
   contracted_blocks_have_no_pending_form,
   // operands
+  argument_is_no_tensor,
   operands_live_on_different_meshes,
   operands_have_different_element_types,
   operands_do_not_fit_in_rank,
@@ -100,6 +101,7 @@ enum class Hint {
   redistribute_to_Replicate_first,
   redistribute_before_the_reduction,
   use_sum_of_squares_then_redistribute,
+  give_it_a_tensor_a_Var_or_a_parameter,
   use_the_same_mesh_for_both,
   give_both_the_same_element_type,
   see_the_shapes_it_takes,
@@ -151,6 +153,7 @@ constexpr Hint hint_for(Reason reason) {
        Hint::redistribute_to_Replicate_to_finish_the_reduction},
       {value_is_pending_on_every_rank, Hint::redistribute_to_Replicate_to_finish_the_reduction},
       {contracted_blocks_have_no_pending_form, Hint::use_sum_of_squares_then_redistribute},
+      {argument_is_no_tensor, Hint::give_it_a_tensor_a_Var_or_a_parameter},
       {operands_live_on_different_meshes, Hint::use_the_same_mesh_for_both},
       {operands_have_different_element_types, Hint::give_both_the_same_element_type},
       {operands_do_not_fit_in_rank, Hint::see_the_shapes_it_takes},

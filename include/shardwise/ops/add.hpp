@@ -70,11 +70,11 @@ using AddOpFor = AddOp<rank_of<A>, rank_of<B>>;
 
 /// a: [r…, c…], b: [r…, c…] or [c…]; the result is [r…, c…]. Throws `std::invalid_argument` if an extent
 /// differs.
-template <Operand A, Operand B, class Result = result_of<AddOpFor<A, B>, A, B>>
+template <Operand A, Operand B, WellFormed Result = result_of<AddOpFor<A, B>, A, B>>
 constexpr auto add(const A& a, const B& b) {
   return apply(AddOpFor<A, B>{}, a, b);
 }
-template <Operand A, Operand B, IllFormed Why = result_of<AddOpFor<A, B>, A, B>>
+template <class A, class B, IllFormed Why = result_of<AddOpFor<A, B>, A, B>>
 Why add(const A&, const B&);  // see Why
 
 }  // namespace shardwise

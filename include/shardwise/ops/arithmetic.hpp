@@ -110,19 +110,19 @@ struct ScaleOp {
 };
 
 /// a · b, element by element. Throws `std::invalid_argument` if the shapes differ.
-template <Operand A, Operand B, class Result = result_of<MulOp, A, B>>
+template <Operand A, Operand B, WellFormed Result = result_of<MulOp, A, B>>
 constexpr auto mul(const A& a, const B& b) {
   return apply(MulOp{}, a, b);
 }
-template <Operand A, Operand B, IllFormed Why = result_of<MulOp, A, B>>
+template <class A, class B, IllFormed Why = result_of<MulOp, A, B>>
 Why mul(const A&, const B&);  // see Why
 
 /// a - b. Throws `std::invalid_argument` if the shapes differ.
-template <Operand A, Operand B, class Result = result_of<SubOp, A, B>>
+template <Operand A, Operand B, WellFormed Result = result_of<SubOp, A, B>>
 constexpr auto sub(const A& a, const B& b) {
   return apply(SubOp{}, a, b);
 }
-template <Operand A, Operand B, IllFormed Why = result_of<SubOp, A, B>>
+template <class A, class B, IllFormed Why = result_of<SubOp, A, B>>
 Why sub(const A&, const B&);  // see Why
 
 /// factor · x.

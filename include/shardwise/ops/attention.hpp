@@ -238,12 +238,12 @@ constexpr void check_attention(const Q& q, const K& k, const Rest&... rest) {
 /// q: [batch, queries, heads, head_dim], k and v: [batch, keys, kv_heads, head_dim]; the result is as q.
 /// Throws `std::invalid_argument`, on every rank, if the shapes do not fit, the heads cannot be shared out, or an option
 /// is out of range. The o of a query that sees no key is 0.
-template <Operand Q, Operand K, Operand V, class Result = result_of<AttentionOp, Q, K, V>>
+template <Operand Q, Operand K, Operand V, WellFormed Result = result_of<AttentionOp, Q, K, V>>
 constexpr auto attention(const Q& q, const K& k, const V& v, const AttentionOptions& options = {}) {
   if constexpr (!AbstractOperand<Result>) detail::check_attention(q, k, v);
   return apply(AttentionOp{options.checked()}, q, k, v);
 }
-template <Operand Q, Operand K, Operand V, IllFormed Why = result_of<AttentionOp, Q, K, V>>
+template <class Q, class K, class V, IllFormed Why = result_of<AttentionOp, Q, K, V>>
 Why attention(const Q&, const K&, const V&, const AttentionOptions& = {});  // see Why
 
 /// The same for documents packed in the rows: a token sees only what is of its own. documents: integers [batch, keys],

@@ -94,7 +94,7 @@ struct EmbeddingOp {
 
 /// tokens: integers, [t…]; table: [vocabulary, dim]; the result is [t…, dim]. Throws `std::out_of_range`, on
 /// the rank that holds it, for an id outside [0, vocabulary).
-template <Operand Tokens, Operand Table, class Result = result_of<EmbeddingOp, Tokens, Table>>
+template <Operand Tokens, Operand Table, WellFormed Result = result_of<EmbeddingOp, Tokens, Table>>
 constexpr auto embedding(const Tokens& tokens, const Table& table) {
   if constexpr (AbstractOperand<Result>) {
     return Result();
@@ -103,7 +103,7 @@ constexpr auto embedding(const Tokens& tokens, const Table& table) {
     return apply(op, tokens, table);
   }
 }
-template <Operand Tokens, Operand Table, IllFormed Why = result_of<EmbeddingOp, Tokens, Table>>
+template <class Tokens, class Table, IllFormed Why = result_of<EmbeddingOp, Tokens, Table>>
 Why embedding(const Tokens&, const Table&);  // see Why
 
 }  // namespace shardwise

@@ -61,11 +61,11 @@ struct LayerNormOp {
 };
 
 /// x: [r…, c], gamma and beta: [c]; the result is [r…, c].
-template <Operand X, Operand Gamma, Operand Beta, class Result = result_of<LayerNormOp, X, Gamma, Beta>>
+template <Operand X, Operand Gamma, Operand Beta, WellFormed Result = result_of<LayerNormOp, X, Gamma, Beta>>
 constexpr auto layer_norm(const X& x, const Gamma& gamma, const Beta& beta, double eps = 1e-5) {
   return apply(LayerNormOp{eps}, x, gamma, beta);
 }
-template <Operand X, Operand Gamma, Operand Beta, IllFormed Why = result_of<LayerNormOp, X, Gamma, Beta>>
+template <class X, class Gamma, class Beta, IllFormed Why = result_of<LayerNormOp, X, Gamma, Beta>>
 Why layer_norm(const X&, const Gamma&, const Beta&, double = 1e-5);  // see Why
 
 }  // namespace shardwise

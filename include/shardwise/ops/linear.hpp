@@ -84,11 +84,11 @@ struct LinearOp {
 
 /// matmul plus b: [out…] in every row.
 template <int Contracted = 1, Operand X, Operand W, Operand B,
-          class Result = result_of<LinearOp<Contracted>, X, W, B>>
+          WellFormed Result = result_of<LinearOp<Contracted>, X, W, B>>
 constexpr auto linear(const X& x, const W& w, const B& b) {
   return apply(LinearOp<Contracted>{}, x, w, b);
 }
-template <int Contracted = 1, Operand X, Operand W, Operand B,
+template <int Contracted = 1, class X, class W, class B,
           IllFormed Why = result_of<LinearOp<Contracted>, X, W, B>>
 Why linear(const X&, const W&, const B&);  // see Why
 

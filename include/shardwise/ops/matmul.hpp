@@ -92,11 +92,11 @@ struct MatmulOp {
 };
 
 /// x: [r…, in…], w: [out…, in…] with `Contracted` dimensions `in…`; the result is [r…, out…].
-template <int Contracted = 1, Operand X, Operand W, class Result = result_of<MatmulOp<Contracted>, X, W>>
+template <int Contracted = 1, Operand X, Operand W, WellFormed Result = result_of<MatmulOp<Contracted>, X, W>>
 constexpr auto matmul(const X& x, const W& w) {
   return apply(MatmulOp<Contracted>{}, x, w);
 }
-template <int Contracted = 1, Operand X, Operand W, IllFormed Why = result_of<MatmulOp<Contracted>, X, W>>
+template <int Contracted = 1, class X, class W, IllFormed Why = result_of<MatmulOp<Contracted>, X, W>>
 Why matmul(const X&, const W&);  // see Why: LayoutError<Reason, On<>, Expected<>, Got<>, Cure<>>
 
 }  // namespace shardwise

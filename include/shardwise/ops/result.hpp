@@ -141,6 +141,9 @@ struct Result<Op, Tracked, Parameters, X...> {
 
 template <class Op, class... X>
 struct ResultOfOperands {};
+template <class Op, class... X>
+  requires((Operand<X> || ...) && !(Operand<X> && ...))
+struct ResultOfOperands<Op, X...> : Refused<Reason::argument_is_no_tensor, Got<X...>> {};
 template <class Op, Operand... X>
 struct ResultOfOperands<Op, X...> {
   static constexpr unsigned parameters =

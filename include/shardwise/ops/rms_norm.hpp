@@ -63,11 +63,11 @@ struct RmsNormOp {
 };
 
 /// x: [r…, c], weight: [c]; the result is [r…, c]. Throws `std::invalid_argument` if c differs.
-template <Operand X, Operand Weight, class Result = result_of<RmsNormOp, X, Weight>>
+template <Operand X, Operand Weight, WellFormed Result = result_of<RmsNormOp, X, Weight>>
 constexpr auto rms_norm(const X& x, const Weight& weight, double eps = 1e-5) {
   return apply(RmsNormOp{eps}, x, weight);
 }
-template <Operand X, Operand Weight, IllFormed Why = result_of<RmsNormOp, X, Weight>>
+template <class X, class Weight, IllFormed Why = result_of<RmsNormOp, X, Weight>>
 Why rms_norm(const X&, const Weight&, double = 1e-5);  // see Why
 
 }  // namespace shardwise

@@ -44,11 +44,11 @@ struct SwigluOp {
 };
 
 /// gate · sigmoid(gate) · up. Throws `std::invalid_argument` if the shapes differ.
-template <Operand Gate, Operand Up, class Result = result_of<SwigluOp, Gate, Up>>
+template <Operand Gate, Operand Up, WellFormed Result = result_of<SwigluOp, Gate, Up>>
 constexpr auto swiglu(const Gate& gate, const Up& up) {
   return apply(SwigluOp{}, gate, up);
 }
-template <Operand Gate, Operand Up, IllFormed Why = result_of<SwigluOp, Gate, Up>>
+template <class Gate, class Up, IllFormed Why = result_of<SwigluOp, Gate, Up>>
 Why swiglu(const Gate&, const Up&);  // see Why
 
 }  // namespace shardwise

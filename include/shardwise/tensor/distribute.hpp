@@ -72,7 +72,7 @@ auto distribute(const MeshType& mesh, const Shape<Rank>& shape, const Values& el
   }
   return x;
 }
-template <class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
+template <class... Placements, class MeshType, int Rank, std::ranges::range Values,
           IllFormed Why =
               detail::distributed_problem<std::ranges::range_value_t<Values>, Rank, MeshType, Placements...>>
 Why distribute(const MeshType&, const Shape<Rank>&, const Values&);  // see Why
@@ -82,7 +82,7 @@ template <class... Placements, class MeshType, int Rank, std::ranges::contiguous
 auto distribute(const MeshType& mesh, const Index (&shape)[Rank], const Values& elements_of_all) {
   return distribute<Placements...>(mesh, to_array(shape), elements_of_all);
 }
-template <class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
+template <class... Placements, class MeshType, int Rank, std::ranges::range Values,
           IllFormed Why =
               detail::distributed_problem<std::ranges::range_value_t<Values>, Rank, MeshType, Placements...>>
 Why distribute(const MeshType&, const Index (&)[Rank], const Values&);  // see Why
@@ -161,7 +161,7 @@ auto from_local(const MeshType& mesh, const Shape<Rank>& local_shape, const Valu
   return x;
 }
 template <
-    class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
+    class... Placements, class MeshType, int Rank, std::ranges::range Values,
     IllFormed Why = detail::layout_problem<std::ranges::range_value_t<Values>, Rank, MeshType, Placements...>>
 Why from_local(const MeshType&, const Shape<Rank>&, const Values&);  // see Why
 template <
@@ -171,7 +171,7 @@ auto from_local(const MeshType& mesh, const Index (&local_shape)[Rank], const Va
   return from_local<Placements...>(mesh, to_array(local_shape), elements_here);
 }
 template <
-    class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
+    class... Placements, class MeshType, int Rank, std::ranges::range Values,
     IllFormed Why = detail::layout_problem<std::ranges::range_value_t<Values>, Rank, MeshType, Placements...>>
 Why from_local(const MeshType&, const Index (&)[Rank], const Values&);  // see Why
 /// The same for an Eigen matrix (rank 2) or vector (rank 1).
