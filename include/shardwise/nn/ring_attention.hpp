@@ -127,7 +127,7 @@ class RingAttention : public Module<RingAttention<Axis>> {
     const detail::RingSteps steps(on.sizes(), on.coordinates(), axis, q.shape()[1], tensor_of<Q>::layout,
                                   k.shape()[1], tensor_of<K>::layout, options);
     using View = decltype(view_of(documents...));
-    const detail::RingPart<T, View> part{{options}, steps, q.view(), k.view(), view_of(documents...)};
+    detail::RingPart<T, View> part{{options}, steps, q.view(), k.view(), view_of(documents...)};
     detail::RingBlocks own{{q.buffer(), {}}, {k.buffer(), v.buffer()}}, held;
     if (part.swaps()) own = held = part.swapped(on, axis, own, false);
     detail::RingForward<T, View> round(on, part, own.queries.first);
