@@ -78,6 +78,39 @@ TEST_CASE("adapters in PEFT's form, from one mesh to another") {
   }
 }
 
+template <class Colwise, class Rowwise>
+struct TwoLayers : Module<TwoLayers<Colwise, Rowwise>> {
+  Linear<LlamaMesh, Colwise> up;
+  Linear<LlamaMesh, Rowwise> down;
+  constexpr explicit TwoLayers(const LlamaMesh& mesh) : up(mesh, 6, 8), down(mesh, 8, 6) {}
+  constexpr void visit(auto&& f) { f("up", up), f("down", down); }
+};
+
+TEST_CASE("a model of one's own takes the weights that were given, and its adapters stay") {
+  const ScratchFolder folder;
+  const LlamaMesh mesh = llama_meshes(config()).back();
+  TwoLayers<ColwiseParallel<tp>, RowwiseParallel<tp>> given(mesh);
+  initialize(given, 1);
+  save_weights(given, folder / "given");
+  TwoLayers<Lora<ColwiseParallel<tp>, 2>, Styles<RowwiseParallel<tp>, Frozen>> model(mesh);
+  initialize(model, 2);
+  const auto a = full_tensor(model.up.adapter.down.stored());
+  CHECK(error_of([&] { load_weights(model, folder / "given"); }).find("\"up.lora_A.weight\"") !=
+        std::string::npos);
+  const auto is_adapter = [](std::string_view name) { return name.find(".lora_") != std::string_view::npos; };
+  load_weights(model, folder / "given", {.may_be_missing = is_adapter});
+  CHECK(full_tensor(model.up.weight.stored()) == full_tensor(given.up.weight.stored()));
+  CHECK(full_tensor(model.down.bias.stored()) == full_tensor(given.down.bias.stored()));
+  CHECK(full_tensor(model.up.adapter.down.stored()) == a);
+
+  save_weights(model, folder / "with");  // adapters that are there are read
+  initialize(model, 3);
+  load_weights(model, folder / "with", {.may_be_missing = is_adapter});
+  CHECK(full_tensor(model.up.adapter.down.stored()) == a);
+  const auto others = [](std::string_view name) { return name == "down.weight"; };
+  CHECK(error_of([&] { load_weights(model, folder / "given", {.may_be_missing = others}); }) != "");
+}
+
 TEST_CASE("a layer is named by itself where others of its kind have no adapter") {
   CHECK(detail::target_modules({"layers.0.up", "layers.1.up"}, {"layers.0.down", "layers.1.down"}) ==
         std::vector<std::string>{"up"});

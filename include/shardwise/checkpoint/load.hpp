@@ -19,7 +19,7 @@ struct LoadCheckpointOptions {
   /// listed in `LoadedCheckpoint`. Otherwise they are errors.
   bool partial = false;
   /// The name in the checkpoint of what is wanted; if not given, or if it gives nothing, its own.
-  std::function<std::string(std::string_view)> name_of;
+  std::function<std::string(std::string_view)> name_of = {};
 };
 
 struct LoadedCheckpoint {

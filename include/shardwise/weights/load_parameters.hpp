@@ -20,6 +20,8 @@ struct LoadOptions {
   std::function<std::string(std::string_view)> name_of = {};
   /// Which tensors of the file may remain unused; without it none may.
   std::function<bool(std::string_view)> may_be_surplus = {};
+  /// Which parameters, by their paths, may have no tensor in the file and stay as they are; without it none may.
+  std::function<bool(std::string_view)> may_be_missing = {};
 };
 
 namespace detail {
@@ -53,15 +55,20 @@ inline void check_used(std::string_view used, const Weights& weights, const Load
 template <class = void>
 Index load_parameters(const Communicator& ranks, const std::vector<NamedParameter>& all, bool divided,
                       const std::filesystem::path& path, const LoadOptions& options) {
-  const std::vector<NamedParameter> parameters = distinct(all);
+  std::vector<NamedParameter> parameters = distinct(all);
   Problems problems;
   std::optional<Weights> weights;
   std::vector<std::string> names;  // of the parameters' tensors
   std::string used;                // those, and their other names
   problems.guard([&] {
     for (const NamedParameter& each : all) used += renamed(options.name_of, each.name) + '\n';
-    for (const NamedParameter& each : parameters) names.push_back(renamed(options.name_of, each.name));
     weights.emplace(path);
+    if (options.may_be_missing) {
+      std::erase_if(parameters, [&](const NamedParameter& each) {
+        return options.may_be_missing(each.name) && !weights->contains(renamed(options.name_of, each.name));
+      });
+    }
+    for (const NamedParameter& each : parameters) names.push_back(renamed(options.name_of, each.name));
     check_fit(parameters, names, *weights, problems);
   });
   if (divided) {
