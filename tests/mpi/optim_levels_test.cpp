@@ -254,7 +254,13 @@ TEST_CASE("what groups there may be") {
   CHECK_THROWS_AS(adamw.settings(0), std::out_of_range);  // no group was added
   Model<Mesh, 0> model{mesh};
   set_first_values(model);
-  adamw.step(model);  // no gradients; but a step
+  CHECK_THROWS_WITH_AS(adamw.step(model),
+                       "a step: none of the 3 parameters that are trained has a gradient: there was no "
+                       "backward pass since the last step, or of another model",
+                       std::logic_error);
+  CHECK(adamw.steps() == 0);
+  give_gradients(model, 0);
+  adamw.step(model);
   CHECK_THROWS_WITH_AS(
       adamw.add_group(is_bias, nothing),
       "an optimizer's groups are chosen before its first step, and before it is added to a checkpoint",

@@ -29,8 +29,7 @@ namespace shardwise {
 /// element costs, `flops()`, what it does with a parameter of `float`, `double` or `bfloat16`, `apply`, throws if they make no
 /// sense, `checked()`, and may call f(name, value) for each, `each_setting(f)`, so that ranks can be compared. A parameter without a gradient is left as it is, and so is its state; one that is frozen has none, and
 /// is in no group. Parameters in `bfloat16` have a master copy in `float`, unless `Update::master_weights` says no: it is what
-/// is updated, and the parameter is rounded from it.
-/// Elements that somebody else has written, such as `load_weights`, are taken over.
+/// is updated, and the parameter is rounded from it. What somebody else has written, such as `load_weights`, is taken over.
 template <class Update>
 class Optimizer {
  public:
@@ -65,15 +64,16 @@ class Optimizer {
 
   /// One step for all parameters of `module`, the same one in every step, from the gradients that are there, which
   /// it clears. What is pending is finished first, by `reduce_gradients`; after that, or after `clip_gradients`, nothing is, and a step
-  /// communicates only to gather parameters that are whole where their state is sharded. Throws `std::invalid_argument`, before anything is
-  /// changed, if `module` is not that of the steps before, or a group is empty; and, on all ranks, if with SHARDWISE_CHECK=1 their settings
-  /// or groups differ, or the parameters that have gradients.
+  /// communicates only to gather parameters that are whole where their state is sharded. Throws, before anything is changed, `std::logic_error`
+  /// if no parameter has a gradient; `std::invalid_argument` if `module` is not that of the steps before, or a group is empty; and, on all
+  /// ranks, if with SHARDWISE_CHECK=1 their settings or groups differ, or the parameters that have gradients.
   template <class Module, class Problem = detail::visit_problem<Module>>
   constexpr void step(Module& module) {
     const detail::ParameterList cells = detail::parameters_of(module);
     know(module, cells);
     detail::check_same_step(cells, update_, groups_, states_);
     detail::reduce_gradients_of(cells, reduction_);
+    detail::check_a_gradient(cells);
     detail::count_step(steps_);
     step_all(cells);
   }

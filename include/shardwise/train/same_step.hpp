@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// What ranks must have alike when they make a step: compared with SHARDWISE_CHECK=1.
+/// What must hold when a step is made: there is a gradient; and, with SHARDWISE_CHECK=1, ranks have alike what they must.
 
 #include <shardwise/mesh/same_on_all_ranks.hpp>
 #include <shardwise/module/parameters.hpp>
@@ -56,6 +56,20 @@ constexpr void check_same_step(const ParameterList& cells, const Update& update,
   std::vector<int> numbers;
   for (const auto& state : states) numbers.push_back(state.group);
   require_same_step(cells, settings, numbers);
+}
+
+/// Throws `std::logic_error` if none of those that are trained has its gradient: a step would change nothing.
+template <class = void>
+[[gnu::noinline]] constexpr void check_a_gradient(const ParameterList& cells) {
+  Index trained = 0;
+  for (const ParameterCell* cell : cells) {
+    if (cell->finished.filled()) return;
+    if (!cell->layouts.frozen) ++trained;
+  }
+  if (trained == 0) return;  // such a stage of a pipeline
+  fail<std::logic_error>({"a step: none of the ", trained,
+                          " parameters that are trained has a gradient: there was no backward pass since the "
+                          "last step, or of another model"});
 }
 
 }  // namespace shardwise::detail
