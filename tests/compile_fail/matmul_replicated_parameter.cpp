@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::replicated_operand_meets_blocks_so_its_gradient_would_be_pending, On<dp>, Expected<Shard<0>, Reduced>, Got<Shard<0>, Replicate>, Cure<Hint::declare_the_parameter_Reduced_on_this_axis>>
+// expect: LayoutError<Reason::replicated_operand_meets_blocks_so_its_gradient_would_be_pending, On<dp>, Expected<Shard<0>, Reduced>, Got<Shard<0>, Replicate>, Cure<Hint::make_the_parameter_Reduced_on_this_axis_as_SequenceParallel_does>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/module/parameter.hpp>

@@ -13,10 +13,12 @@ namespace shardwise::detail {
 template <class X>
 constexpr Reason why_no_loss() {
   if (X::rank != 0) return Reason::loss_is_not_a_scalar;
+  Reason why = Reason::none;
   for (int axis = 0; axis < X::layout.axes; ++axis) {
-    if (X::layout[axis] != replicate) return Reason::loss_is_not_the_same_finished_value_on_every_rank;
+    if (X::layout[axis].is_partial()) return Reason::loss_is_not_the_same_finished_value_on_every_rank;
+    if (X::layout[axis] == reduced) why = Reason::every_rank_computes_the_loss_of_the_same_samples;
   }
-  return Reason::none;
+  return why;
 }
 
 /// `void` if `Loss` can be differentiated, else the `LayoutError` that says why not.

@@ -63,6 +63,7 @@ enum class Reason {
   reshape_cannot_keep_this_dimension_sharded,
   // styles and plans
   style_does_not_suit_the_module,
+  style_leaves_a_question_open,
   adapter_has_a_rank_or_alpha_below_1,
   layer_has_two_adapters,
   styles_name_one_axis_twice,
@@ -86,6 +87,7 @@ enum class Reason {
   loss_depends_on_nothing_that_has_a_gradient,
   loss_is_not_a_scalar,
   loss_is_not_the_same_finished_value_on_every_rank,
+  every_rank_computes_the_loss_of_the_same_samples,
   value_is_pending_on_every_rank,
   value_without_a_gradient_becomes_one_with,
 };
@@ -94,7 +96,7 @@ enum class Hint {
   none,
   redistribute_to_what_is_Expected,
   redistribute_to_Reduced_which_is_free,
-  declare_the_parameter_Reduced_on_this_axis,
+  make_the_parameter_Reduced_on_this_axis_as_SequenceParallel_does,
   redistribute_alongside_of_the_parameter_and_the_other_operand,
   take_Frozen_from_its_style,
   redistribute_to_Replicate_to_finish_the_reduction,
@@ -115,6 +117,7 @@ enum class Hint {
   take_float_double_bfloat16_int32_int64_or_uint8,
   make_it_Replicate_then_redistribute,
   see_which_modules_the_style_is_for,
+  give_it_NamedAxes_input_weight_bias_and_output_of,
   give_it_1_or_more,
   give_each_axis_one_style,
   give_all_the_same_communicate_as,
@@ -133,6 +136,7 @@ enum class Hint {
   take_max_over_a_sharded_dimension,
   put_its_inputs_on_the_tape_with_input_or_constant,
   take_sum_or_mean_of_it_first,
+  shard_the_samples_or_redistribute_to_Replicate,
 };
 
 /// What to do about it.
@@ -175,6 +179,7 @@ constexpr Hint hint_for(Reason reason) {
        Hint::leave_communicate_as_out_or_name_one_of_Expected},
       {styles_communicate_as_different_types, Hint::give_all_the_same_communicate_as},
       {style_does_not_suit_the_module, Hint::see_which_modules_the_style_is_for},
+      {style_leaves_a_question_open, Hint::give_it_NamedAxes_input_weight_bias_and_output_of},
       {adapter_has_a_rank_or_alpha_below_1, Hint::give_it_1_or_more},
       {layer_has_two_adapters, Hint::keep_one_of_the_two},
       {styles_name_one_axis_twice, Hint::give_each_axis_one_style},
@@ -193,6 +198,8 @@ constexpr Hint hint_for(Reason reason) {
       {value_without_a_gradient_becomes_one_with, Hint::use_sequential_or_a_new_name},
       {gradient_of_a_pending_maximum_or_minimum_is_not_defined, Hint::redistribute_before_the_reduction},
       {loss_depends_on_nothing_that_has_a_gradient, Hint::put_its_inputs_on_the_tape_with_input_or_constant},
+      {every_rank_computes_the_loss_of_the_same_samples,
+       Hint::shard_the_samples_or_redistribute_to_Replicate},
       {loss_is_not_a_scalar, Hint::take_sum_or_mean_of_it_first},
   };
   for (const auto& cure : cures) {

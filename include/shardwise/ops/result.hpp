@@ -111,7 +111,7 @@ struct Result<Op, Tracked, Parameters, X...> {
   static constexpr Hint hint(int axis, const OperandPlacements& found, const OperandPlacements& wanted) {
     for (int i = 0; i < P::operands; ++i) {
       if ((Parameters >> i & 1u) == 0 || wanted[i] == found[i]) continue;
-      if (wanted[i] == reduced) return Hint::declare_the_parameter_Reduced_on_this_axis;
+      if (wanted[i] == reduced) return Hint::make_the_parameter_Reduced_on_this_axis_as_SequenceParallel_does;
       if (wanted[i].is_partial()) return Hint::redistribute_alongside_of_the_parameter_and_the_other_operand;
     }
     return hint_for(P::propagated[axis].reason);

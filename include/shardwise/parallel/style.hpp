@@ -193,4 +193,26 @@ concept ParallelStyle = requires {
   { S::suits(ModuleKind::linear) } -> std::convertible_to<bool>;
 };
 
+/// `S` answers for the parameters and the results of a layer, along the axes that it names.
+template <class S>
+concept LayerStyle = ParallelStyle<S> && requires(S style, Placement found) {
+  typename S::NamedAxes;
+  { style.input(found, 0) } -> std::convertible_to<Placement>;
+  { style.weight(0, 1) } -> std::convertible_to<Placement>;
+  { style.bias() } -> std::convertible_to<Placement>;
+  { style.output_of(found) } -> std::convertible_to<Placement>;
+};
+
+namespace detail {
+template <class S>
+concept AnswersSomething = requires {
+  typename S::NamedAxes;
+}
+|| requires { &S::weight; }
+|| requires { &S::bias; };
+/// The rest of it would be ignored.
+template <class S>
+inline constexpr bool is_incomplete = AnswersSomething<S> && !LayerStyle<S>;
+}  // namespace detail
+
 }  // namespace shardwise

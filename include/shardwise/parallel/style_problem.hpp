@@ -50,6 +50,8 @@ struct StyleProblem<MeshType, Kind, First, Rest...> {
     using Missing = typename MissingAxis<MeshType, decltype(named_axes<First>())>::type;
     if constexpr (!First::suits(Kind)) {
       return Refused<Reason::style_does_not_suit_the_module, Got<First>>{};
+    } else if constexpr (is_layer(Kind) && is_incomplete<First>) {
+      return Refused<Reason::style_leaves_a_question_open, Got<First>>{};
     } else if constexpr (!CommunicationOf<First>::type::is_possible) {
       return Refused<Reason::only_floating_point_numbers_are_communicated_as_another_type,
                      Expected<float, double, Eigen::bfloat16>, Got<typename CommunicationOf<First>::type>>{};

@@ -17,13 +17,12 @@ namespace shardwise {
 
 namespace detail {
 
-/// Calls `f` with the part of the style that names axis `axis` of a mesh, if there is one. (A style for
-/// composite modules has no answers for parameters.)
+/// Calls `f` with the part of the style that names axis `axis` of a mesh, if there is one.
 template <class Style>
 struct StylePart {
   template <class Axes, class F>
   static constexpr void naming(int axis, F f) {
-    if constexpr (requires { Style::bias(); }) {
+    if constexpr (LayerStyle<Style>) {
       if (names_axis<Axes>(typename Style::NamedAxes{}, axis)) f(Style{});
     }
   }

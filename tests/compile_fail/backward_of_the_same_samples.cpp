@@ -1,0 +1,22 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// A module has used samples that are `Replicate` on a data axis as `Reduced`, which is free; so all ranks of the axis have
+/// computed the loss of the same samples. Shard them there; or, if that is meant, go to `Replicate`.
+// expect: LayoutError<Reason::every_rank_computes_the_loss_of_the_same_samples, Got<Tensor<float, 0, Mesh<dp>, Reduced>>, Cure<Hint::shard_the_samples_or_redistribute_to_Replicate>>
+
+#include <shardwise/shardwise.hpp>
+
+using namespace shardwise;
+template <class P>
+using Matrix = Tensor<float, 2, Mesh<dp>, P>;
+
+#ifdef SHOULD_FAIL
+void learn(Tape& tape, const Linear<Mesh<dp>>& layer, const Matrix<Replicate>& x) {
+  tape.backward(mean(layer(tape.constant(x))));
+}
+#else
+void learn(Tape& tape, const Linear<Mesh<dp>>& layer, const Matrix<Shard<0>>& x) {
+  tape.backward(redistribute<Replicate>(mean(layer(tape.constant(x)))));
+}
+#endif

@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// A style of one's own answers all that a layer asks along its axes, or names none. Were `bias` left out here, nothing
+/// would be split, `weight` or not.
+// expect: LayoutError<Reason::style_leaves_a_question_open, Got<Split<tp>>, Cure<Hint::give_it_NamedAxes_input_weight_bias_and_output_of>>
+
+#include <shardwise/mesh/mesh.hpp>
+#include <shardwise/nn/linear.hpp>
+
+using namespace shardwise;
+
+template <class Axis>
+struct Split {
+  using NamedAxes = AxisList<Axis>;
+  static constexpr bool suits(ModuleKind kind) {
+    return kind == ModuleKind::linear;
+  }
+  static constexpr Placement input(Placement, int) {
+    return reduced;
+  }
+  static constexpr Placement weight(int out, int) {
+    return shard(out);
+  }
+  static constexpr Placement output_of(Placement natural) {
+    return natural;
+  }
+};
+
+#ifdef SHOULD_FAIL
+auto make(const Mesh<tp>& mesh) {
+  return Linear<Mesh<tp>, Split<tp>>(mesh, 64, 256);
+}
+#else
+struct Whole : Split<tp> {
+  static constexpr Placement bias() {
+    return shard(0);
+  }
+};
+auto make(const Mesh<tp>& mesh) {
+  return Linear<Mesh<tp>, Whole>(mesh, 64, 256);
+}
+#endif
