@@ -106,5 +106,39 @@ constexpr auto reshaped_weight = trace<Grid>({4, 1}, [](const Grid& mesh) {
 });
 static_assert(reshaped_weight.count<dp>(all_gather) == 1);
 
+// Of layers with a bias too: that of the first reads its input alone, as nobody wants the gradient of what comes in.
+struct ThreeUnits : Module<ThreeUnits> {
+  Linear<Grid, FullyShard<dp>> a, b, c;
+  Unit of_a, of_b, of_c;
+  constexpr explicit ThreeUnits(const Grid& mesh)
+      : a(mesh, 12, 24), b(mesh, 24, 24), c(mesh, 24, 8), of_a(a), of_b(b), of_c(c) {
+    of_a.link(of_b), of_b.link(of_c);
+  }
+  constexpr auto forward(const auto& x) const {
+    auto h = of_a(x, [&](const auto& in) { return a(in); });
+    h = of_b(h, [&](const auto& in) { return b(in); });
+    return of_c(h, [&](const auto& in) { return c(in); });
+  }
+  constexpr void visit(auto&& f) { f("a", a), f("b", b), f("c", c); }
+};
+template <bool WantsInput>
+constexpr auto three_units = trace<Grid>({2, 1}, [](const Grid& mesh) {
+  ThreeUnits model(mesh);
+  Tape tape;
+  const auto x = empty<float, Shard<0>, Replicate>(mesh, {4, 12});
+  auto y = [&] {
+    if constexpr (WantsInput) {
+      return model(tape.input(x));
+    } else {
+      return model(tape.constant(x));
+    }
+  }();
+  backward_and_reduce(redistribute<Replicate, Replicate>(mean(y)), model);
+});
+static_assert(three_units<false>.count(all_gather, forward) == 3 &&
+              three_units<false>.count(all_gather, backward) == 1);
+static_assert(three_units<true>.count(all_gather, forward) == 3 &&
+              three_units<true>.count(all_gather, backward) == 2);
+
 }  // namespace
 }  // namespace shardwise::testing

@@ -19,6 +19,8 @@ class Recipe : public Pooled<Recipe>, public Counted {
     if (!block_) block_ = compute();
     return block_;
   }
+  /// Something on a tape will ask for the block.
+  constexpr virtual void is_kept() {}
 
  protected:
   constexpr ~Recipe() = default;
@@ -44,7 +46,7 @@ class Kept {
  public:
   constexpr Kept() = default;
   constexpr explicit Kept(const Buffer& block) : block_(block), changes_(block ? block->changes : 0) {}
-  constexpr explicit Kept(const Shared<Recipe>& recipe) : recipe_(recipe) {}
+  constexpr explicit Kept(const Shared<Recipe>& recipe) : recipe_(recipe) { recipe_->is_kept(); }
   constexpr explicit operator bool() const { return block_ || recipe_; }
   /// Throws `std::logic_error` if it is that of a parameter that has been changed.
   constexpr const Buffer& block() const {

@@ -126,7 +126,6 @@ class Parameter {
 
   /// For operations that need the value in their pullback: in the backward pass it is gathered again.
   constexpr Shared<Recipe> recipe() const requires(is_gathered) {
-    cell()->read_backward = true;
     return Shared<detail::GatheredAgain>::make(cell());
   }
 

@@ -172,9 +172,9 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
   int users = 0;               ///< of the gathered value
   unsigned gathered_at = 0;    ///< how many changes the gathered value knows of
   bool set = false, seen = false;
-  bool on_demand = false;       ///< its unit does not gather it ahead: see `Embedding`
-  bool read_backward = false;   ///< a pullback has asked for the gathered value: an embedding's does not
-  Communication communication;  ///< of the gathered value, and of gradients
+  bool on_demand = false;              ///< its unit does not gather it ahead: see `Embedding`
+  bool read_backward = false;          ///< a pullback asks for the gathered value; of a bias none does
+  Communication communication;         ///< of the gathered value, and of gradients
   const Shared<GradientSlot> pending;  ///< what `backward` leaves
   const Shared<GradientSlot> resting;  ///< not used if pending gradients stay where they are
   GradientSlot finished{MemoryUse::gradient};
@@ -185,6 +185,7 @@ class GatheredAgain final : public Recipe {
  public:
   constexpr explicit GatheredAgain(const Shared<ParameterCell>& cell)
       : cell_(cell), changes_(cell->changes()) {}
+  constexpr void is_kept() override { cell_->read_backward = true; }
 
  private:
   constexpr Buffer compute() override {
