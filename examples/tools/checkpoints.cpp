@@ -114,7 +114,7 @@ bool Checkpoints::after_step(bool ends) {
 }
 
 bool Checkpoints::tell(const std::optional<std::string>& problem) const {
-  if (problem && run_.prints()) std::fprintf(stderr, "no checkpoint: %s\n", problem->c_str());
+  if (problem && run_.prints()) std::fprintf(stderr, "checkpoints: %s\n", problem->c_str());
   return !problem;
 }
 

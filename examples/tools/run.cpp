@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <list>
 #include <utility>
 
 #include <shardwise/data/json_lines.hpp>
@@ -321,12 +322,17 @@ void Run::export_to(const std::filesystem::path& folder, TrainedModel& model) co
     return;
   }
   namespace fs = std::filesystem;
+  std::list<sw::detail::TemporaryFile> beside;  // of the weights
+  std::vector<fs::path> without;
   auto copy = [&](const fs::path& file, const char* name) {
     const fs::path target = folder / name;
     if (file.empty() || !fs::exists(file)) {
-      fs::remove(target);
+      without.push_back(target);
     } else if (!fs::exists(target) || !fs::equivalent(file, target)) {
-      sw::write_file_atomically(target, sw::detail::read_text(file));
+      const std::string text = sw::detail::read_text(file);
+      const sw::detail::File& copied = beside.emplace_back(target, sw::detail::temporary_token()).file();
+      copied.write(text, 0);
+      copied.sync();
     }
   };
   sw::detail::together(sw::world(), "the export", [&] {
@@ -338,16 +344,19 @@ void Run::export_to(const std::filesystem::path& folder, TrainedModel& model) co
       if (!options_.from.empty()) copy(options_.from / name, name);
     }
   });
-  const sw::Index bytes =
-      model.export_to(folder, special_tokens());  // last: a config.json is beside all that it needs
-  sw::detail::together(sw::world(), "the export", [&] {
-    if (!prints()) return;
-    if (options_.format == "pytorch") {
-      sw::write_pytorch_file(sw::Weights(folder), folder / "pytorch_model.bin");
-      fs::remove(folder / "model.safetensors");
-    }
-    std::printf("saved to %s; this rank wrote %.2f MB\n", folder.c_str(), static_cast<double>(bytes) * 1e-6);
-  });
+  const sw::Index bytes = model.export_to(folder, special_tokens());
+  sw::detail::together(sw::world(), "the export",
+                       [&] {  // now: what fails before leaves a model that is there whole
+                         if (!prints()) return;
+                         for (sw::detail::TemporaryFile& file : beside) file.commit();
+                         for (const fs::path& file : without) fs::remove(file);
+                         if (options_.format == "pytorch") {
+                           sw::write_pytorch_file(sw::Weights(folder), folder / "pytorch_model.bin");
+                           fs::remove(folder / "model.safetensors");
+                         }
+                         std::printf("saved to %s; this rank wrote %.2f MB\n", folder.c_str(),
+                                     static_cast<double>(bytes) * 1e-6);
+                       });
 }
 
 }  // namespace tools

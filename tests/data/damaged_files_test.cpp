@@ -98,6 +98,9 @@ TEST_CASE("JSON is what nlohmann reads, but for keys that are there twice") {
     CHECK(json_error(text).starts_with("not JSON: "));
   }
   CHECK(json_error("[" + std::string(1'000'000, 'x')).size() < 300);
+  for (const std::string after : {"", "garbage [[["}) {
+    CHECK(json_error(std::string("[1]") + '\0' + after) == "not JSON: byte 3 is a null character");
+  }
 }
 
 TEST_CASE("JSON with many objects takes no time with the square of their number") {

@@ -213,6 +213,32 @@ TEST_CASE("a cache is made once, and anew when the text or the tokenizer is anot
   CHECK(files_in(folder.path()) == 2);
 }
 
+/// Does something else while the cache is looked at.
+struct MeanwhileEncoder : ByteTokenizer {
+  std::function<void()> meanwhile;
+
+  Index vocabulary() const {
+    if (meanwhile) meanwhile();
+    return ByteTokenizer::vocabulary();
+  }
+};
+
+TEST_CASE("a cache that another run replaces, once it was found to be right, is an error") {
+  const Folder folder;
+  write(folder / "text", "mine");
+  write(folder / "other", "that of another");
+  const fs::path cache = folder / "cache";
+  open_token_corpus({folder / "text"}, ByteTokenizer(), cache);
+  MeanwhileEncoder encoder;
+  encoder.meanwhile = [&] { open_token_corpus({folder / "other"}, ByteTokenizer(), cache); };
+  const std::string message =
+      cache.string() +
+      ": another run has replaced it, just now, by one of other text or of another tokenizer; "
+      "give each run a cache of its own";
+  CHECK_THROWS_WITH_AS(open_token_corpus({folder / "text"}, encoder, cache), message.c_str(),
+                       std::runtime_error);
+}
+
 TEST_CASE("what is not just as it was written is refused, and stays") {
   const Folder folder;
   write(folder / "text", "some text, long enough");

@@ -58,11 +58,17 @@ class Checkpointer {
   }
 
   /// The checkpoint of the most steps, if there is one: the same on every rank. Throws `std::runtime_error`, on all
-  /// ranks, if the folder cannot be examined, or has a checkpoint without manifest.
+  /// ranks, if the folder cannot be examined, is a checkpoint itself, or that checkpoint has no manifest.
   std::optional<std::filesystem::path> latest() const {
     Index last[]{-1};
     on_first("the checkpoints in ", [&] {
-      if (const auto all = checkpoints(); !all.empty()) last[0] = all.back().first;
+      const auto all = checkpoints();
+      if (all.empty()) return;
+      if (is_damaged(all.back())) {  // no kill leaves it so: see `remove_old`
+        detail::fail<std::runtime_error>({all.back().second.filename().string(), " is damaged: it has no ",
+                                          manifest_name, "; remove it, to go on from the one before"});
+      }
+      last[0] = all.back().first;
     });
     const Index step = detail::gather(ranks_, last).front();
     return step < 0 ? std::nullopt : std::optional(path_of(step));
@@ -160,7 +166,7 @@ class Checkpointer {
   void prepare(std::int64_t step) {
     claim();
     on_first("a checkpoint in ", [&] {
-      const auto all = checkpoints();
+      const auto all = whole_checkpoints();
       if (all.empty() || all.back().first <= step) return;
       detail::fail<std::runtime_error>({all.back().second.filename().string(),
                                         " is there, of more steps than ", step,
@@ -175,7 +181,9 @@ class Checkpointer {
     auto problem = attempt([&] { save_->commit(); });
     save_.reset();
     if (problem) return with_room(*problem);
-    return attempt([&] { on_first("the old checkpoints in ", [&] { remove_old(options_.keep); }); });
+    return attempt([&] {
+      on_first("a checkpoint is saved, but older ones stay in ", [&] { remove_old(options_.keep); });
+    });
   }
   /// What went wrong with a save. If there was no room, makes some.
   std::string with_room(std::string problem) {
@@ -184,7 +192,7 @@ class Checkpointer {
     if (!is_full) return problem;
     const auto failed = attempt([&] {
       on_first("the old checkpoints in ", [&] {
-        const int there = static_cast<int>(checkpoints().size());
+        const int there = static_cast<int>(whole_checkpoints().size());
         remove_old(std::clamp(there - 1, 1, options_.keep - 1));
         join(remover_);
       });
@@ -208,10 +216,15 @@ class Checkpointer {
     return options_.folder / (std::string(prefix) + detail::with_digits(8, step));
   }
 
-  /// Those that are whole, with their steps, in their order.
-  std::vector<std::pair<std::int64_t, std::filesystem::path>> checkpoints() const {
-    std::vector<std::pair<std::int64_t, std::filesystem::path>> found;
+  using Checkpoints = std::vector<std::pair<std::int64_t, std::filesystem::path>>;
+
+  /// With their steps, in their order.
+  Checkpoints checkpoints() const {
+    Checkpoints found;
     if (!std::filesystem::exists(options_.folder)) return found;
+    if (std::filesystem::exists(options_.folder / manifest_name)) {
+      throw std::runtime_error("it is a checkpoint itself: name the folder that it is in");
+    }
     for (const auto& entry : std::filesystem::directory_iterator(options_.folder)) {
       const std::string name = entry.path().filename().string();
       if (!name.starts_with(prefix)) continue;
@@ -220,26 +233,32 @@ class Checkpointer {
       if (entry.path() == path_of(step)) found.emplace_back(step, entry.path());
     }
     std::ranges::sort(found);
-    const auto damaged = [](const auto& each) {
-      return !std::filesystem::exists(each.second / manifest_name);
-    };
-    if (!found.empty() && damaged(found.back())) {  // no kill leaves it so: see `remove_old`
-      detail::fail<std::runtime_error>({found.back().second.filename().string(), " is damaged: it has no ",
-                                        manifest_name, "; remove it, to go on from the one before"});
-    }
-    std::erase_if(found, damaged);
+    return found;
+  }
+  static bool is_damaged(const Checkpoints::value_type& each) {
+    return !std::filesystem::exists(each.second / manifest_name);
+  }
+  Checkpoints whole_checkpoints() const {
+    Checkpoints found = checkpoints();
+    std::erase_if(found, is_damaged);
     return found;
   }
 
   /// Each is renamed before it is removed: a checkpoint that lacks files is none. To remove large files takes a while,
-  /// so a thread does; what it cannot remove is removed when the next run begins.
+  /// so a thread does; what it cannot remove is removed when the next run begins. Those that cannot be renamed stay, and
+  /// the first of them is told.
   void remove_old(int most) {
-    const auto all = checkpoints();
+    const auto all = whole_checkpoints();
     const auto keep = static_cast<std::size_t>(most);
     std::vector<std::filesystem::path> going;
+    std::optional<std::string> problem;
     for (std::size_t i = 0; i + keep < all.size(); ++i) {
-      going.push_back(detail::temporary_path(all[i].second, detail::temporary_token()));
-      std::filesystem::rename(all[i].second, going.back());
+      const auto failed = attempt([&] {
+        const std::filesystem::path path = detail::temporary_path(all[i].second, detail::temporary_token());
+        std::filesystem::rename(all[i].second, path);
+        going.push_back(path);
+      });
+      if (!problem) problem = failed;
     }
     join(remover_);
     remover_ = std::thread([going = std::move(going)] {
@@ -247,6 +266,7 @@ class Checkpointer {
       std::error_code ignored;
       for (const auto& path : going) std::filesystem::remove_all(path, ignored);
     });
+    if (problem) throw std::runtime_error(*problem);
   }
 
   Communicator ranks_;

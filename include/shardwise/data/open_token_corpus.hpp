@@ -30,8 +30,7 @@ template <TextEncoder Encoder>
 TokenCorpus open_token_corpus(const std::vector<std::filesystem::path>& paths, const Encoder& tokenizer,
                               const std::filesystem::path& cache = {}) {
   if (cache.empty()) return detail::tokens_in_memory(paths, tokenizer);
-  detail::prepare_cache(paths, tokenizer, cache);
-  return {cache, detail::MappedFile(cache)};
+  return detail::open_prepared(cache, detail::prepare_cache(paths, tokenizer, cache));
 }
 
 /// The same for many ranks, with the same arguments on all: the first reads the text and writes the cache while the
@@ -42,12 +41,14 @@ template <TextEncoder Encoder>
 TokenCorpus open_token_corpus(const Communicator& ranks, const std::vector<std::filesystem::path>& paths,
                               const Encoder& tokenizer, const std::filesystem::path& cache = {}) {
   constexpr std::string_view task = "open_token_corpus";
+  std::optional<detail::TokenFileHeader> prepared;
   detail::together(ranks, task, [&] {
-    if (ranks.rank() == 0 && !cache.empty()) detail::prepare_cache(paths, tokenizer, cache);
+    if (ranks.rank() == 0 && !cache.empty()) prepared = detail::prepare_cache(paths, tokenizer, cache);
   });
   std::optional<TokenCorpus> corpus;
   detail::together(ranks, task, [&] {
     corpus = cache.empty() ? detail::tokens_in_memory(paths, tokenizer)
+             : prepared    ? detail::open_prepared(cache, *prepared)
                            : TokenCorpus(cache, detail::MappedFile(cache));
   });
 

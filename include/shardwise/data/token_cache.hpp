@@ -44,8 +44,8 @@ TokenCorpus tokens_in_memory(const Paths& paths, const Encoder& tokenizer) {
 }
 
 template <TextEncoder Encoder>
-void write_cache(const Paths& paths, const std::vector<Document>& documents, const Encoder& tokenizer,
-                 const Path& cache) {
+TokenFileHeader write_cache(const Paths& paths, const std::vector<Document>& documents,
+                            const Encoder& tokenizer, const Path& cache) {
   TemporaryFile temporary(cache, temporary_token());
   auto end = static_cast<Index>(sizeof(TokenFileHeader));
   const TokenFileHeader header = tokenise(documents, tokenizer, [&](std::string_view packed) {
@@ -55,11 +55,12 @@ void write_cache(const Paths& paths, const std::vector<Document>& documents, con
   check_not_empty(paths, header);
   temporary.file().write({reinterpret_cast<const char*>(&header), sizeof header}, 0);
   temporary.commit();
+  return header;
 }
 
-/// On return the cache is whole and up to date.
+/// On return the cache is whole and up to date; returns its header.
 template <TextEncoder Encoder>
-void prepare_cache(const Paths& paths, const Encoder& tokenizer, const Path& cache) {
+TokenFileHeader prepare_cache(const Paths& paths, const Encoder& tokenizer, const Path& cache) {
   check_outside(paths, cache);
   const std::vector<Document> documents = documents_of(paths);
   if (std::filesystem::exists(cache)) {
@@ -67,9 +68,23 @@ void prepare_cache(const Paths& paths, const Encoder& tokenizer, const Path& cac
     const TokenFileHeader header = read_token_header(file);
     const bool same_tokenizer = header.tokenizer == tokenizer.fingerprint() &&
                                 header.vocabulary == static_cast<std::uint64_t>(tokenizer.vocabulary());
-    if (same_tokenizer && header.corpus == fingerprint_of(documents)) return check_tokens(file);
+    if (same_tokenizer && header.corpus == fingerprint_of(documents)) {
+      check_tokens(file);
+      return header;
+    }
   }
-  write_cache(paths, documents, tokenizer, cache);
+  return write_cache(paths, documents, tokenizer, cache);
+}
+
+/// The cache as `prepare_cache` left it: one that another run has replaced meanwhile is an error.
+inline TokenCorpus open_prepared(const Path& cache, const TokenFileHeader& header) {
+  TokenCorpus corpus(cache, MappedFile(cache));
+  if (corpus.fingerprint() != header.header_checksum) {
+    fail<std::runtime_error>({cache.string(),
+                              ": another run has replaced it, just now, by one of other text or of another "
+                              "tokenizer; give each run a cache of its own"});
+  }
+  return corpus;
 }
 
 }  // namespace shardwise::detail

@@ -124,6 +124,9 @@ class JsonBuilder {
 
 template <class = void>
 Json json_of(std::string_view text, JsonBuilder::TakeMember take_member = {}) {
+  if (const auto at = text.find('\0'); at != text.npos) {  // which would end it, whatever comes after
+    fail<std::runtime_error>({"not JSON: byte ", static_cast<Index>(at), " is a null character"});
+  }
   JsonBuilder builder(text.size(), std::move(take_member));
   Json::sax_parse(text.begin(), text.end(), &builder);
   return builder.take();
