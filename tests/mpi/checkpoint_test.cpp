@@ -238,6 +238,24 @@ TEST_CASE("a load takes at most 64 MiB beside the blocks" * doctest::test_suite(
   load(Mesh(sw::world(), {1, sw::world().size()}));
 }
 
+TEST_CASE("what ranks have added unlike is an error when it is saved") {
+  if (sw::world().size() == 1) return;
+  const ScratchFolder scratch;
+  std::int64_t step = 3 + sw::world().rank();
+  sw::CheckpointContents numbers(line());
+  numbers.add("step", step);
+  const std::string unlike = error_of([&] { sw::save_checkpoint(scratch.path() / "c", numbers); });
+  CHECK_MESSAGE(has(unlike, "other numbers than on rank 0: here \"step\" 4"), unlike);
+
+  Run<Sharded, float> run(line());
+  sw::initialize(run.model, 3);
+  sw::CheckpointContents of_one(line());
+  if (sw::world().rank() == 0) of_one.add("model", run.model);
+  const std::string missing = error_of([&] { sw::save_checkpoint(scratch.path() / "c", of_one); });
+  CHECK_MESSAGE(has(missing, "a piece is missing"), missing);
+  CHECK_FALSE(std::filesystem::exists(scratch.path() / "c"));
+}
+
 TEST_CASE("a run goes on after loading as if nothing had been") {
   const ScratchFolder scratch;
   Run<Sharded, Eigen::bfloat16> straight(line());
@@ -563,7 +581,14 @@ TEST_CASE("a checkpointer saves what was there when it was called, and keeps the
   on_first([&] { std::filesystem::remove(folder / "step-00000015" / "manifest.json"); });
   const char* damaged = "step-00000015 is damaged: it has no manifest.json; remove it";
   CHECK_THROWS_WITH_AS(another_run.latest(), doctest::Contains(damaged), std::runtime_error);
-  const auto unsaved = another_run.save(16, run.contents);
+  CHECK_FALSE(another_run.save(16, run.contents).has_value());  // a run that has the weights goes on
+  CHECK_FALSE(another_run.finish().has_value());
+  CHECK(another_run.latest() == folder / "step-00000016");
+
+  const char* inside = "it is a checkpoint itself: name the folder that it is in";
+  sw::Checkpointer deeper(run.contents.ranks(), {.folder = folder / "step-00000016"});
+  CHECK_THROWS_WITH_AS(deeper.latest(), doctest::Contains(inside), std::runtime_error);
+  const auto unsaved = deeper.save(17, run.contents);
   REQUIRE(unsaved.has_value());
-  CHECK_MESSAGE(has(*unsaved, damaged), *unsaved);
+  CHECK_MESSAGE(has(*unsaved, inside), *unsaved);
 }

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -530,6 +531,32 @@ TEST_CASE("the names of parts that are trained are those of one model") {
     has(refusal(pipeline, own_name, the_ends),
         "Pipeline: copied() of stage 0 gives \"a\", that of stage " + at_last + " \"" + names[last] + "\"");
   }
+}
+
+TEST_CASE("a micro-batch of another shape than run was told") {
+  if (world().size() > 1) return;  // the others would wait
+  const Pipeline pipeline(Job(world(), {1, 1, 1}), gpipe(1, 2));
+  std::optional<Stage> mesh;
+  auto stages = pipeline.stages([&](int, const Stage& on) { return LayerNorm<Stage>(mesh.emplace(on), 2); });
+  initialize(stages, 1);
+  const auto x = full<float, Shard<0>, Replicate>(*mesh, {3, 2}, 1.0F);
+  const auto middle = [](LayerNorm<Stage>& part, const auto& in, int) { return part(in); };
+  const auto end = [](LayerNorm<Stage>&, const auto& y, int) {
+    return redistribute<Replicate, Replicate>(mean(y));
+  };
+  const auto run = [&](const Shape<2>& shape) {
+    pipeline.run(
+        stages, shape, [&](Tape& tape, LayerNorm<Stage>&, int) { return tape.constant(x); }, middle, end);
+  };
+  run({3, 2});
+  CHECK_THROWS_WITH_AS(
+      run({0, 2}), "a pipeline: begin gives a micro-batch of the shape [3 x 2], where run was told [0 x 2]",
+      std::invalid_argument);
+  Tape another;
+  CHECK_THROWS_WITH_AS(
+      pipeline.run(
+          stages, {3, 2}, [&](Tape&, LayerNorm<Stage>&, int) { return another.constant(x); }, middle, end),
+      "a pipeline: begin puts its result on another tape", std::invalid_argument);
 }
 
 TEST_CASE("one parameter in two stages of a rank") {

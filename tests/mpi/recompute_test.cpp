@@ -361,6 +361,28 @@ TEST_CASE("arguments of all kinds") {
   CHECK(of_many<false, false>(mesh, false) == of_many<false, false>(mesh, true));
 }
 
+TEST_CASE("a function in the place of a module is copied") {
+  const Mesh<tp> mesh(world(), {any});
+  const auto bits_of = [&](bool again) {
+    Mlp<Mesh<tp>, double> mlp(mesh, 8, 20);
+    initialize(mlp, 7);
+    Tape tape;
+    auto x = tape.input(normal<Tensor<double, 2, Mesh<tp>, Replicate>>(mesh, {6, 8}, 1));
+    const auto called = [&] {
+      const auto block = [model = &mlp, factor = 2.0](const auto& in) { return scale((*model)(in), factor); };
+      return call(again, block, x);  // and the block is gone
+    };
+    auto y = called();
+    go_back_from(tape, y);
+    Bits bits;
+    bits.add(y.value());
+    bits.add(x.gradient());
+    add_gradients(bits, mlp);
+    return bits;
+  };
+  CHECK(bits_of(true) == bits_of(false));
+}
+
 /// A norm, whose result is a recipe, before a module, in it, and as its result.
 Bits of_norms(const Mesh<tp>& mesh, bool again) {
   using X = Tensor<double, 2, Mesh<tp>, Reduced>;

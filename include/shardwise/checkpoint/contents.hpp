@@ -71,6 +71,10 @@ class CheckpointContents {
   }
   /// A number, which must be the same on every rank that adds it.
   void add(const std::string& name, std::int64_t& number) { add(name, number, false); }
+  /// It is a `std::int64_t` that is loaded into.
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  void add(const std::string& name, const T& number) = delete;
 
   // For those who save and load.
   const Communicator& ranks() const { return ranks_; }
@@ -120,6 +124,26 @@ struct ContentsOfAll {
   /// Of the blocks that this rank is to save, if the rows are its: which tensor. Others are copies.
   std::map<const CheckpointBlock*, std::size_t> saved;
 };
+
+/// Collective. Throws `std::runtime_error`, on all ranks, if of those that added the same numbers one has others.
+inline void check_numbers(const CheckpointContents& contents, std::string_view task) {
+  Fnv1a names, values;
+  std::string text;
+  for (const auto& [name, number] : contents.numbers()) {
+    names.add(name + '\0');
+    values.add(static_cast<std::uint64_t>(*number));
+    if (text.size() < 100) text += (text.empty() ? "\"" : ", \"") + name + "\" " + std::to_string(*number);
+  }
+  const Index mine[]{std::bit_cast<Index>(names.value), std::bit_cast<Index>(values.value)};
+  const std::vector<Index> all = gather(contents.ranks(), mine);
+  together(contents.ranks(), task, [&] {
+    for (std::size_t r = 0; 2 * r < all.size(); ++r) {
+      if (all[2 * r] != mine[0]) continue;
+      if (all[2 * r + 1] == mine[1]) return;
+      fail<std::runtime_error>({"other numbers than on rank ", r, ": here ", text});
+    }
+  });
+}
 
 /// Collective. Throws `std::runtime_error`, on all ranks, if they do not agree on a tensor or a number.
 inline ContentsOfAll contents_of_all(const CheckpointContents& contents, std::string_view task) {

@@ -195,7 +195,9 @@ class CheckpointSave {
       for (const Json& each : told[1])
         manifest["tensors"][each[0].get<std::size_t>()]["pieces"].push_back(each[1]);
     }
-    write_new_file(path_ / manifest_name, framed_text(manifest));
+    const std::string text = framed_text(manifest);
+    parse_manifest(text, "what the ranks have saved");  // is a part missing that a rank did not add?
+    write_new_file(path_ / manifest_name, text);
     folder_->commit();
   }
 
@@ -211,6 +213,7 @@ class CheckpointSave {
 template <class>
 void CheckpointSave::begin(const CheckpointContents& contents, Json notes) {
   ContentsOfAll all = contents_of_all(contents, task());
+  check_numbers(contents, task());
   pieces_ = own_pieces(contents, all);
   manifest_.mesh = contents.named_sizes();
   manifest_.notes = std::move(notes);

@@ -61,7 +61,9 @@ constexpr LoadedBatch<MeshType> load_rows(const MeshType& mesh, const BatchSampl
       require_same(mesh.communicator(),
                    {{"seed", std::to_string(sampler.options().seed)},
                     {"step", std::to_string(step)},
-                    {"micro-batch", std::to_string(micro)}},
+                    {"micro-batch", std::to_string(micro)},
+                    {"rows of the shape", text({shape})},
+                    {"targets that count:", std::to_string(counted)}},
                    "load_batch");
     }
     const Range own = batch.inputs.box().range(0), positions = batch.inputs.box().range(1);

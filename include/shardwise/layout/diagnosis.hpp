@@ -80,6 +80,7 @@ enum class Reason {
   // modules
   module_has_no_const_forward_for_these,
   module_does_not_name_its_members,
+  module_has_the_base_of_another,
   const_model_cannot_change,
   tied_weight_lies_in_another_layout,
   // differentiation
@@ -130,6 +131,7 @@ enum class Hint {
   give_it_a_style_or_NoParallel,
   give_it_forward_of_them_which_is_const,
   give_it_visit,
+  derive_it_from_Module_of_itself,
   take_a_model_that_is_not_const,
   give_both_modules_styles_of_one_layout,
   use_sequential_or_a_new_name,
@@ -193,6 +195,7 @@ constexpr Hint hint_for(Reason reason) {
       {plan_leaves_a_module_without_a_style, Hint::give_it_a_style_or_NoParallel},
       {module_has_no_const_forward_for_these, Hint::give_it_forward_of_them_which_is_const},
       {module_does_not_name_its_members, Hint::give_it_visit},
+      {module_has_the_base_of_another, Hint::derive_it_from_Module_of_itself},
       {const_model_cannot_change, Hint::take_a_model_that_is_not_const},
       {tied_weight_lies_in_another_layout, Hint::give_both_modules_styles_of_one_layout},
       {value_without_a_gradient_becomes_one_with, Hint::use_sequential_or_a_new_name},

@@ -64,6 +64,11 @@ class Parameter {
   [[gnu::cold]] constexpr Parameter(const MeshOf& mesh, const Shape<X::rank>& shape, Init init)
       : cell_(Shared<Cell>::make(Stored(mesh, shape, frozen ? MemoryUse::frozen : MemoryUse::parameter),
                                  layouts, init)) {}
+  /// The extents are too few, or too many.
+  template <int N>
+    requires(N != X::rank)
+  Parameter(const MeshOf&, const Index (&)[N], Init)
+  = delete;
 
   /// What operations use. Throws `std::logic_error` if the value was never set; or if it is sharded, and not
   /// gathered now: see `Unit`.

@@ -10,7 +10,7 @@
 
 #include <shardwise/layout/hash.hpp>
 #include <shardwise/mesh/same_on_all_ranks.hpp>
-#include <shardwise/module/parameter.hpp>
+#include <shardwise/module/visit_problem.hpp>
 
 namespace shardwise {
 
@@ -20,30 +20,6 @@ template <class M>
 concept DividedModule = requires {
   requires M::divided;
 };
-
-namespace detail {
-
-/// `void` if the parameters of an `M` can be visited and changed, else the `LayoutError` that says why not.
-template <class M>
-struct VisitProblem {
-  static constexpr auto type_of() {
-    if constexpr (
-        is_parameter<M> || requires(M & list) { list.begin(); } || requires(M & m) { m.has_value(); }) {
-      return TypeIs<void>{};
-    } else if constexpr (std::is_const_v<M>) {
-      return Refused<Reason::const_model_cannot_change, Got<M>>{};
-    } else if constexpr (requires(M & module) { module.visit([](const char*, auto&) {}); }) {
-      return TypeIs<void>{};
-    } else {
-      return Refused<Reason::module_does_not_name_its_members, Got<M>>{};
-    }
-  }
-  using type = typename decltype(type_of())::type;
-};
-template <class M>
-using visit_problem = typename VisitProblem<M>::type;
-
-}  // namespace detail
 
 /// Which element of its list a module is.
 struct NumberedAs {

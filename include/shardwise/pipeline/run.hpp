@@ -197,6 +197,8 @@ class PipelineRun {
     const auto input = [&]() -> Var<X> {  // (g++ 12 miscounts the handles of `?:`)
       if (action.stage > 0) return tape.input(at.x.take());
       auto first = begin_(tape, part, action.micro_batch);
+      if (&first.tape() != &tape)
+        throw std::invalid_argument("a pipeline: begin puts its result on another tape");
       if constexpr (decltype(first)::tracked) {
         return first;
       } else {
@@ -204,9 +206,17 @@ class PipelineRun {
       }
     };
     Var<X> x = input();
+    if (x.shape() != shape_) {
+      fail({"a pipeline: begin gives a micro-batch of the shape ", x.shape(), ", where run was told ",
+            shape_});
+    }
     if (action.stage > 0) at.input = x.slot();
     Var<X> y = middle_(part, std::as_const(x), action.micro_batch);
     if (!is_last(action.stage)) {
+      if (y.shape() != shape_) {
+        fail({"a pipeline: stage ", action.stage, " gives the shape ", y.shape(), ", where run was told ",
+              shape_});
+      }
       at.output = y.slot();
       give(action.stage + 1, action.micro_batch, std::move(y).release(), at.y, &Pass::x);
       return;

@@ -119,14 +119,25 @@ constexpr void fill_uniform(const X& x, std::uint64_t seed, double low = 0, doub
   }
 }
 
+namespace detail {
+
+template <class MeshType, int Rank>
+constexpr void check_drawn(const MeshType& mesh, const Shape<Rank>& shape, std::uint64_t seed,
+                           const char* what) {
+  if (mesh.dry() || !mesh.communicator().checks()) return;
+  require_same(mesh.communicator(), {{"shape", text({shape})}, {"seed", text({seed})}}, what);
+}
+
+}  // namespace detail
+
 /// Normal numbers; the same global tensor on any mesh and in any layout. With SHARDWISE_CHECK=1 all ranks throw
-/// `std::invalid_argument` if they have different seeds.
+/// `std::invalid_argument` if they have different shapes or seeds.
 template <class T, class... Placements, class MeshType, int Rank,
           class Problem = detail::drawn_problem<T, Rank, MeshType, Placements...>>
 constexpr auto randn(const MeshType& mesh, const Shape<Rank>& shape, std::uint64_t seed, double mean = 0,
                      double deviation = 1) {
   auto x = empty<T, Placements...>(mesh, shape);
-  if (!mesh.dry()) detail::check_same(mesh.communicator(), "seed", seed, "randn");
+  detail::check_drawn(mesh, shape, seed, "randn");
   fill_normal(x, seed, mean, deviation);
   return x;
 }
@@ -149,7 +160,7 @@ template <class T, class... Placements, class MeshType, int Rank,
 constexpr auto uniform(const MeshType& mesh, const Shape<Rank>& shape, std::uint64_t seed, double low = 0,
                        double high = 1) {
   auto x = empty<T, Placements...>(mesh, shape);
-  if (!mesh.dry()) detail::check_same(mesh.communicator(), "seed", seed, "uniform");
+  detail::check_drawn(mesh, shape, seed, "uniform");
   fill_uniform(x, seed, low, high);
   return x;
 }

@@ -128,6 +128,12 @@ class Tensor {
         box_(local_box(shape, layout, mesh.sizes(), mesh.coordinates())),
         buffer_(std::move(buffer)) {}
 
+  /// The extents are too few, or too many.
+  template <int N>
+    requires(N != Rank)
+  Tensor(const MeshType&, const Index (&)[N], MemoryUse = MemoryUse::activation)
+  = delete;
+
   template <IllFormed Why = Problem>
   Tensor() = delete;  // see Why
   template <IllFormed Why = Problem>
@@ -151,9 +157,13 @@ class Tensor {
 
   /// This rank's block as an Eigen map: a column vector for rank 1, else a row-major matrix whose columns are
   /// the last dimension. Of a pending reduction it is no part of the value: see `local_term`.
-  auto local() const requires(!has_partial(layout)) { return mapped(); }
+  auto local() const& requires(!has_partial(layout)) { return mapped(); }
+  /// Of a temporary, a copy: the block goes with it.
+  auto local() const&& requires(!has_partial(layout)) {
+    return typename decltype(mapped())::PlainObject(mapped());
+  }
   template <class X = Tensor, IllFormed Why = detail::term_problem<X>>
-  Why local() const;  // see Why
+  Why local() const&;  // see Why
   /// The same of a pending reduction: this rank's term.
   auto local_term() const requires(has_partial(layout)) { return mapped(); }
 

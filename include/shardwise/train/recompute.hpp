@@ -70,11 +70,29 @@ class RepeatedArgument<X> {
   const X* parameter_;
 };
 
+/// A module is referred to, and its parameters with it; a function, such as a lambda, is copied.
+template <class Module>
+concept ReferredTo = requires(Module& module) {
+  module.visit([](const char*, auto&) {});
+};
+template <class F>
+struct CalledAgain {
+  F f;
+  constexpr explicit CalledAgain(const F& given) : f(given) {}
+  constexpr const F& operator*() const { return f; }
+};
+template <ReferredTo Module>
+struct CalledAgain<Module> {
+  const Module* module;
+  constexpr explicit CalledAgain(const Module& given) : module(&given) {}
+  constexpr const Module& operator*() const { return *module; }
+};
+
 template <class Module, TensorType Y, class... X>
 class RecomputeNode final : public TapeNode {
  public:
   constexpr RecomputeNode(const Module& module, const Shared<GradientSlot>& result, const X&... x)
-      : module_(&module), arguments_(RepeatedArgument<X>(x)...), slot_(result) {}
+      : module_(module), arguments_(RepeatedArgument<X>(x)...), slot_(result) {}
 
   constexpr bool pull_back(BackwardPart part) override {
     if (part == BackwardPart::parameters) {
@@ -96,7 +114,7 @@ class RecomputeNode final : public TapeNode {
   }
 
  private:
-  const Module* module_;
+  CalledAgain<Module> module_;
   std::tuple<RepeatedArgument<X>...> arguments_;
   ResultSlot slot_;
   Tape tape_;  ///< of the second call
@@ -120,7 +138,8 @@ constexpr const auto& off_tape(const X& x) {
 /// The arguments are tensors, `Var`s, parameters, and values of other types, which are copied. The module must
 /// give one tensor, and the same one whenever it is called with the same arguments; it takes tensors wherever it
 /// takes `Var`s, and captures no `Var`. The module, and parameters among the arguments, are referred to: they
-/// must not be moved or destroyed before the backward pass, nor changed, as ever.
+/// must not be moved or destroyed before the backward pass, nor changed, as ever. A function in the place of a module, such
+/// as a lambda, is copied; what it refers to must be there.
 template <class Module, class... X, class Result = detail::called_with<Module, X...>>
 constexpr auto recompute(const Module& module, const X&... x) {
   constexpr bool one_tensor = Operand<Result>;
@@ -147,7 +166,7 @@ constexpr auto recompute(const Module& module, const X&... x) {
 template <class Module, class... X, IllFormed Why = detail::called_with<Module, X...>>
 Why recompute(const Module&, const X&...);  // see Why
 /// A temporary module does not live until the backward pass.
-template <class Module, class... X>
+template <detail::ReferredTo Module, class... X>
 void recompute(const Module&&, const X&...) = delete;
 
 }  // namespace shardwise

@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Why the parameters of what was given cannot be visited, and changed.
+
+#include <concepts>
+
+#include <shardwise/module/parameter.hpp>
+
+namespace shardwise {
+
+template <class Self>
+class Module;
+
+namespace detail {
+
+/// The class that a module says it is, by its base.
+template <class Self>
+Self said_to_be(const Module<Self>&);
+template <class M>
+concept DerivedFromAnother = requires(const M& module) {
+  said_to_be(module);
+  requires !std::derived_from<M, decltype(said_to_be(module))>;
+};
+
+/// `void` if the parameters of an `M` can be visited and changed, else the `LayoutError` that says why not.
+template <class M>
+struct VisitProblem {
+  static constexpr auto type_of() {
+    if constexpr (
+        is_parameter<M> || requires(M & list) { list.begin(); } || requires(M & m) { m.has_value(); }) {
+      return TypeIs<void>{};
+    } else if constexpr (std::is_const_v<M>) {
+      return Refused<Reason::const_model_cannot_change, Got<M>>{};
+    } else if constexpr (DerivedFromAnother<M>) {
+      return Refused<Reason::module_has_the_base_of_another,
+                     Got<M, decltype(said_to_be(std::declval<M&>()))>>{};
+    } else if constexpr (requires(M & module) { module.visit([](const char*, auto&) {}); }) {
+      return TypeIs<void>{};
+    } else {
+      return Refused<Reason::module_does_not_name_its_members, Got<M>>{};
+    }
+  }
+  using type = typename decltype(type_of())::type;
+};
+template <class M>
+using visit_problem = typename VisitProblem<M>::type;
+
+}  // namespace detail
+
+}  // namespace shardwise
