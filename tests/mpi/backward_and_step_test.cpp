@@ -300,8 +300,8 @@ TEST_CASE("an error comes before anything is changed") {
       const auto before = values_of(net);
       {  // of another module than the steps before
         AdamW adamw({.rate = 0.05}, training.reduction);
-        adamw.step(other);
         Tape tape;
+        adamw.backward_and_step(loss_of_net(other, tape, 0), other);
         auto loss = loss_of_net(net, tape, 0);
         CHECK_THROWS_WITH_AS(adamw.backward_and_step(loss, net),
                              "an optimizer is for one module: parameter 0 is not the one of the steps before",
