@@ -159,7 +159,7 @@ SHARDWISE_EXTERN template void detail::end_pooled<detail::SharedBuckets>(detail:
       const std::vector<detail::NamedParameter>&, bool);                                             \
   SHARDWISE_EXTERN template void Optimizer<Update>::step_all<void>(const detail::ParameterList&);    \
   SHARDWISE_EXTERN template void Optimizer<Update>::step_beside<void>(                               \
-      const detail::BackwardPass&, Recorder*, const detail::ParameterList&);
+      const detail::BackwardPass&, Recorder*, const detail::ParameterList&, const detail::NamesOf&);
 SHARDWISE_ONCE_OPTIMIZER(AdamWUpdate)
 SHARDWISE_ONCE_OPTIMIZER(SgdUpdate)
 SHARDWISE_EXTERN template const LlamaConfig& LlamaConfig::checked<void>() const;

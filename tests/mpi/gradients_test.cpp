@@ -296,11 +296,11 @@ TEST_CASE("norms that are not finite, and squares that leave the range of float"
   }
 }
 
-TEST_CASE("copies of a parameter share what they gather, and it counts once") {
+TEST_CASE("tied parameters share what they gather, and it counts once") {
   for (const Mesh& mesh : data_by_tensor_meshes()) {
     using Weight = sw::Parameter<sw::Tensor<double, 1, Mesh, Reduced, Replicate>>;
     Weight weight(mesh, {3}, sw::Init::constant(1));
-    Pair<Weight> tied{weight, weight};
+    Pair<Weight> tied{weight.tied(), weight.tied()};
     sw::initialize(tied, 1);
     for (Index bucket_bytes : {0, 24, 1000}) {
       for (Weight* use : {&tied.first, &tied.second}) {

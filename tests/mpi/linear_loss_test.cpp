@@ -145,7 +145,8 @@ TEST_CASE("wrong targets, shapes and options") {
     Tape tape;
     const auto message = [&](const Dense& ids, const auto& weight) {
       return message_of<std::exception>([&] {
-        LinearCrossEntropyLoss()(tape.input(x), weight, place<Ids<2, Shard<0>, Replicate>>(mesh, ids));
+        LinearCrossEntropyLoss()(tape.input(x), tape.constant(weight),
+                                 place<Ids<2, Shard<0>, Replicate>>(mesh, ids));
       });
     };
     Dense ids({2, 4});
@@ -179,9 +180,9 @@ struct HeadStep {
     } else if (wants_x && wants_w) {
       tape.backward(criterion(tape.input(x), tape.input(w), targets));
     } else if (wants_x) {
-      tape.backward(criterion(tape.input(x), w, targets));
+      tape.backward(criterion(tape.input(x), tape.constant(w), targets));
     } else {
-      tape.backward(criterion(x, tape.input(w), targets));
+      tape.backward(criterion(tape.constant(x), tape.input(w), targets));
     }
   }
 };

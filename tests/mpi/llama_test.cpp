@@ -82,14 +82,15 @@ struct Training {
 
   template <class MeshType>
   void operator()(const MeshType& mesh) const {
-    sw::Llama<MeshType, PlanType> model(mesh, config);
+    const auto held = std::make_shared<sw::Llama<MeshType, PlanType>>(mesh, config);
+    auto& model = *held;
     sw::initialize(model, 3);
     sw::AdamW optimizer({.rate = 1e-2});
     for (int step = 0; step < steps; ++step) {
       const auto loss = train_step(model, optimizer, mesh, step);
       if (!mesh.dry()) losses->push_back(static_cast<double>(sw::item(loss)));
     }
-    if (!mesh.dry()) *weights = [=]() mutable { return weights_of(model); };
+    if (!mesh.dry()) *weights = [held] { return weights_of(*held); };
   }
 };
 

@@ -219,7 +219,7 @@ TEST_CASE("add: a parameter's gradient is its own, because optimizers write to i
   const auto x = random<double, Reduced>(mesh, {5}, 1);
   Var parameter(tape, tensor_of<decltype(x)>(x), Shared<GradientSlot>::make(MemoryUse::gradient));
   const auto dy = random<double, Partial<>>(mesh, {5}, 2);
-  arrive(tape, add(parameter, x), dy);
+  arrive(tape, add(parameter, tape.constant(x)), dy);
   go_back(tape, mesh);
   CHECK(parameter.gradient().data() != dy.data());
   CHECK(parameter.slot()->writable());
@@ -265,7 +265,10 @@ concept Subtractable = requires(A a, B b) {
   sub(a, b);
 };
 static_assert(Addable<On1<2, Shard<0>>, On1<2, Shard<0>>> &&
-              Addable<Tracked1<2, Shard<0>>, On1<2, Shard<0>>>);
+              Addable<Tracked1<2, Shard<0>>, Var<On1<2, Shard<0>>, false>>);
+// A tensor beside a Var may have been computed from what is to be trained; integers have no gradient.
+static_assert(!Addable<Tracked1<2, Shard<0>>, On1<2, Shard<0>>> &&
+              !Addable<On1<2, Shard<0>>, Tracked1<2, Shard<0>>>);
 static_assert(!Addable<On1<2, Shard<0>>, On1<2, Reduced>> &&
               !Addable<On1<2, Shard<0>>, On1<2, Shard<0>, float>>);
 static_assert(Subtractable<On1<2, Shard<0>>, On1<2, Shard<0>>>);

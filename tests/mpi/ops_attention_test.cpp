@@ -169,9 +169,9 @@ TEST_CASE("attention: one wanted gradient is enough") {
   const auto q = random<double, Shard<2>>(mesh, {1, 3, 4, 2}, 1),
              k = random<double, Shard<2>>(mesh, {1, 3, 4, 2}, 2);
   const Dense all_q = gather(q), all_k = gather(k);
-  check([&](const auto& v) { return attention(q, k, v); },
+  check([&](const auto& v) { return attention(alongside(q, v), alongside(k, v), v); },
         [&](const Dense& v) { return dense_causal(all_q, all_k, v); }, q);
-  check([&](const auto& x) { return attention(x, k, q); },
+  check([&](const auto& x) { return attention(x, alongside(k, x), alongside(q, x)); },
         [&](const Dense& x) { return dense_causal(x, all_k, all_q); }, q);
 }
 

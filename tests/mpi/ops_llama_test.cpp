@@ -51,9 +51,9 @@ TEST_CASE("rms_norm: one wanted gradient is enough") {
   const auto x = random<double, Shard<0>>(mesh, {5, 7}, 1);
   const auto weight = random<double, Reduced>(mesh, {7}, 2);
   const Dense all_x = gather(x), all_weight = gather(weight);
-  check([&](const auto& v) { return rms_norm(v, weight, 1e-3); },
+  check([&](const auto& v) { return rms_norm(v, alongside(weight, v), 1e-3); },
         [&](const Dense& v) { return dense_rms_norm(v, all_weight); }, x);
-  check([&](const auto& v) { return rms_norm(x, v, 1e-3); },
+  check([&](const auto& v) { return rms_norm(alongside(x, v), v, 1e-3); },
         [&](const Dense& v) { return dense_rms_norm(all_x, v); }, weight);
 }
 
@@ -161,9 +161,9 @@ TEST_CASE("swiglu") {
   check_swiglu<Eigen::bfloat16, Shard<1>>(mesh);
   const auto gate = random<double, Shard<1>>(mesh, {5, 7}, 1), up = random<double, Shard<1>>(mesh, {5, 7}, 2);
   const Dense all_gate = gather(gate), all_up = gather(up);
-  check([&](const auto& x) { return swiglu(x, up); }, [&](const Dense& x) { return dense_swiglu(x, all_up); },
-        gate);
-  check([&](const auto& x) { return swiglu(gate, x); },
+  check([&](const auto& x) { return swiglu(x, alongside(up, x)); },
+        [&](const Dense& x) { return dense_swiglu(x, all_up); }, gate);
+  check([&](const auto& x) { return swiglu(alongside(gate, x), x); },
         [&](const Dense& x) { return dense_swiglu(all_gate, x); }, up);
   CHECK(message_of<std::invalid_argument>([&] {
           swiglu(gate, random<double, Shard<1>>(mesh, {5, 6}, 1));

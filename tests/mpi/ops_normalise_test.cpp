@@ -75,9 +75,9 @@ TEST_CASE("layer_norm: one wanted gradient is enough") {
   const auto x = random<double, Shard<0>>(mesh, {5, 7}, 1);
   const auto gamma = random<double, Reduced>(mesh, {7}, 2), beta = random<double, Reduced>(mesh, {7}, 3);
   const Dense all_x = gather(x), all_gamma = gather(gamma), all_beta = gather(beta);
-  check([&](const auto& v) { return layer_norm(v, gamma, beta, 1e-3); },
+  check([&](const auto& v) { return layer_norm(v, alongside(gamma, v), alongside(beta, v), 1e-3); },
         [&](const Dense& v) { return dense_layer_norm(v, all_gamma, all_beta); }, x);
-  check([&](const auto& v) { return layer_norm(x, gamma, v, 1e-3); },
+  check([&](const auto& v) { return layer_norm(alongside(x, v), alongside(gamma, v), v, 1e-3); },
         [&](const Dense& v) { return dense_layer_norm(all_x, all_gamma, v); }, beta);
 }
 

@@ -73,7 +73,10 @@ template <class X>
 struct AbstractArgument {
   using type = X;
 };
+/// Parameters stay what they are: they bring no values that would be evaluated.
 template <Operand X>
+  requires(!TensorOperand<X> || any_on_tape<std::remove_cvref_t<X>> || TensorType<std::remove_cvref_t<X>> ||
+           is_abstract<std::remove_cvref_t<X>>)
 struct AbstractArgument<X> {
   using Bare = std::remove_cvref_t<X>;
   using type = Abstract<tensor_of<X>, OperandTraits<Bare>::on_tape, OperandTraits<Bare>::tracked>;

@@ -93,6 +93,43 @@ struct Differentiable<X, Y> {
       layout_error<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined, Got<tensor_of<X>>>;
 };
 
+/// A trainable parameter, not yet on a tape.
+template <class X>
+inline constexpr bool is_parameter_alone = OperandTraits<X>::tracked && !OperandTraits<X>::on_tape;
+/// A tensor of real numbers that is on no tape and is no parameter. It may have been computed from parameters.
+template <class X>
+inline constexpr bool is_off_tape = false;
+template <TensorType X>
+inline constexpr bool is_off_tape<X> = X::is_float;
+template <TensorType X>
+inline constexpr bool is_off_tape<Abstract<X, false, false>> = X::is_float;
+
+/// How an error shows an operand: abstract ones as what they stand for.
+template <class X>
+using shown =
+    std::conditional_t<OperandTraits<X>::on_tape, Var<tensor_of<X>, OperandTraits<X>::tracked>, tensor_of<X>>;
+
+/// A gradient would be lost without a word: the `LayoutError` that says so, else `void`. An operation on parameters alone
+/// would give a tensor that no tape knows; a tensor that is on no tape may be such a result.
+template <class... X>
+struct LostGradient {
+  using type = void;
+};
+template <TensorOperand... X>
+struct LostGradient<X...> {
+  static constexpr auto type_of() {
+    if constexpr ((is_parameter_alone<X> && ...)) {
+      return Refused<Reason::operation_on_parameters_alone_would_never_train_them, Got<tensor_of<X>...>>{};
+    } else if constexpr (any_on_tape<X...> && (is_off_tape<X> || ...)) {
+      return Refused<Reason::tensor_off_the_tape_meets_a_Var_so_its_gradient_would_be_lost,
+                     Got<shown<X>...>>{};
+    } else {
+      return TypeIs<void>{};
+    }
+  }
+  using type = typename decltype(type_of())::type;
+};
+
 template <class X>
 constexpr Tape* tape_of(const X& x) {
   if constexpr (OperandTraits<X>::on_tape) {

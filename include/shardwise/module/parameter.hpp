@@ -23,7 +23,7 @@ using finished_gradient_of = relaid<X, packed(finished_layout(X::layout, unpacke
 
 namespace detail {
 
-/// What all copies of a parameter share, with the type that it is stored in.
+/// What a parameter holds, with the type that it is stored in.
 template <TensorType Stored>
 struct TypedParameterCell final : ParameterCell {
   constexpr TypedParameterCell(Stored value, const ParameterLayouts& layouts_of_it, const Init& first)
@@ -40,7 +40,7 @@ struct TypedParameterCell final : ParameterCell {
 
 }  // namespace detail
 
-/// `X` is the type that operations use, `How` a packed `Sharding`. Copies of a parameter are one parameter.
+/// `X` is the type that operations use, `How` a packed `Sharding`. A parameter is moved, not copied.
 template <TensorType X, PackedSharding How = 0>
 class Parameter {
  public:
@@ -64,6 +64,14 @@ class Parameter {
   [[gnu::cold]] constexpr Parameter(const MeshOf& mesh, const Shape<X::rank>& shape, Init init)
       : cell_(Shared<Cell>::make(Stored(mesh, shape, frozen ? MemoryUse::frozen : MemoryUse::parameter),
                                  layouts, init)) {}
+  Parameter(Parameter&&) noexcept = default;
+  Parameter& operator=(Parameter&&) noexcept = default;
+  Parameter(const Parameter&) =
+      delete;  // a copy would be the same parameter: see copy_parameters, and tied()
+  Parameter& operator=(const Parameter&) =
+      delete;  // a copy would be the same one: see copy_parameters, and tied()
+  /// The same parameter, for another module that uses it too.
+  constexpr Parameter tied() const { return Parameter(Shared<Cell>(cell())); }
   /// The extents are too few, or too many.
   template <int N>
     requires(N != X::rank)
@@ -135,6 +143,8 @@ class Parameter {
   }
 
  private:
+  constexpr explicit Parameter(Shared<Cell>&& cell) : cell_(std::move(cell)) {}
+
   Shared<Cell> cell_;
 };
 

@@ -81,7 +81,7 @@ inline constexpr ElementFunctions element_functions{
         },
 };
 
-/// What all copies of a parameter share.
+/// What a parameter holds.
 class ParameterCell : public Pooled<ParameterCell>, public Counted {
  public:
   template <class = void>
@@ -92,7 +92,23 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
         functions(element),
         init(first),
         pending(Shared<GradientSlot>::make(layouts.waits ? MemoryUse::gradient : MemoryUse::gathered)),
-        resting(Shared<GradientSlot>::make(MemoryUse::gradient)) {}
+        resting(Shared<GradientSlot>::make(MemoryUse::gradient)) {
+    if (std::is_constant_evaluated()) return;
+    older_ = std::exchange(newest_, this);
+    if (older_) older_->newer_ = this;
+  }
+  constexpr ~ParameterCell() {
+    if (std::is_constant_evaluated()) return;
+    (newer_ ? newer_->older_ : newest_) = older_;
+    if (older_) older_->newer_ = newer_;
+  }
+
+  /// A trained parameter of this thread that has a gradient, and that no walk through a model has found; or null.
+  static const ParameterCell* trained_by_nobody() {
+    const ParameterCell* cell = newest_;
+    while (cell && (cell->named || cell->layouts.frozen || !cell->has_gradient())) cell = cell->older_;
+    return cell;
+  }
 
   /// Returns when there is nothing of the value on its way any more.
   template <class = void>
@@ -155,6 +171,11 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
     });
   }
 
+  /// `backward` has left a gradient since the last step, wherever it is on its way.
+  constexpr bool has_gradient() const {
+    return pending->filled() || resting->filled() || finished.filled() || finished.expects();
+  }
+
   /// Of the value.
   constexpr unsigned changes() const { return stored.buffer->changes; }
 
@@ -172,12 +193,17 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
   int users = 0;               ///< of the gathered value
   unsigned gathered_at = 0;    ///< how many changes the gathered value knows of
   bool set = false, seen = false;
+  bool named = false;                  ///< a model's visit has named it
   bool on_demand = false;              ///< its unit does not gather it ahead: see `Embedding`
   bool read_backward = false;          ///< a pullback asks for the gathered value; of a bias none does
   Communication communication;         ///< of the gathered value, and of gradients
   const Shared<GradientSlot> pending;  ///< what `backward` leaves
   const Shared<GradientSlot> resting;  ///< not used if pending gradients stay where they are
   GradientSlot finished{MemoryUse::gradient};
+
+ private:
+  static inline thread_local ParameterCell* newest_ = nullptr;  ///< of this thread
+  ParameterCell *newer_ = nullptr, *older_ = nullptr;
 };
 
 /// Of the value of a parameter as it is used.

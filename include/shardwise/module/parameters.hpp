@@ -155,6 +155,7 @@ struct CollectParameters {
   template <class = void>
   [[gnu::noinline]] constexpr void add(const ParameterPath* path, ParameterCell& cell) const {
     cell.await();
+    cell.named |= path != nullptr;
     if (cells) cells->push_back(&cell);
     if (named) named->push_back({path ? path->text() : "", &cell});
   }

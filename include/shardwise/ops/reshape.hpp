@@ -69,6 +69,10 @@ struct Reshaped {
   }
   using type = typename decltype(type_of())::type;
 };
+template <TensorOperand Given, int Rank, class... Placements>
+  requires is_parameter_alone<Given>
+struct Reshaped<Given, Rank, Placements...> : LostGradient<Given> {
+};
 template <Operand Given, int Rank, class... Placements>
   requires(!TensorOperand<Given>)
 struct Reshaped<Given, Rank, Placements...> {

@@ -148,7 +148,14 @@ template <class Op, Operand... X>
 struct ResultOfOperands<Op, X...> {
   static constexpr unsigned parameters =
       operands_where({OperandTraits<X>::tracked && !OperandTraits<X>::on_tape...});
-  using Y = typename Result<Op, any_tracked<X...>, parameters, tensor_of<X>...>::type;
+  static constexpr auto type_of() {
+    if constexpr (IllFormed<typename LostGradient<X...>::type>) {
+      return LostGradient<X...>{};
+    } else {
+      return Result<Op, any_tracked<X...>, parameters, tensor_of<X>...>{};
+    }
+  }
+  using Y = typename decltype(type_of())::type;
   using type = std::conditional_t<(AbstractOperand<X> || ...), abstract_result<Y, X...>, Y>;
 };
 

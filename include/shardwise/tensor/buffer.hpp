@@ -42,7 +42,8 @@ struct BufferBlock : Counted {
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void no_block() {
   throw std::logic_error(
-      "an empty tensor is used: one that was moved from, or a gradient to which no backward pass has come");
+      "an empty tensor is used: one that was moved from, or a gradient that no backward pass has reached; a "
+      "parameter's gradient that has been reduced is its finished_gradient()");
 }
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void no_memory() {

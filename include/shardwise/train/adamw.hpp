@@ -19,6 +19,7 @@ struct AdamWUpdate {
   double epsilon = 1e-8;
   double weight_decay = 0.01;
   bool master_weights = true;  ///< parameters in bfloat16 have a copy in float, which is updated
+  bool may_be_unused = false;  ///< the first step accepts parameters that no gradient has reached
 
   /// The settings. Throws `std::invalid_argument` unless rate, epsilon and weight_decay are 0 or more, and the betas
   /// from 0 to below 1.
@@ -34,6 +35,7 @@ struct AdamWUpdate {
   constexpr void each_setting(auto&& f) const {
     f("rate", rate), f("beta1", beta1), f("beta2", beta2), f("epsilon", epsilon);
     f("weight_decay", weight_decay), f("master_weights", master_weights);
+    f("may_be_unused", may_be_unused);
   }
   constexpr int flops() const { return 14; }
   constexpr int state_blocks() const { return 2; }

@@ -15,12 +15,9 @@
 /// adamw.set_rate(schedule(adamw.steps()));   // of all groups
 /// adamw.step(model);
 /// ```
-/// Where nobody looks at the gradients before, `adamw.backward_and_step(loss, model)` is the backward pass and the step,
-/// and updates what has arrived beside what is still on the way.
 
 #include <shardwise/kernel/update.hpp>
 #include <shardwise/train/parameter_state.hpp>
-#include <shardwise/train/reduce_gradients.hpp>
 #include <shardwise/train/same_step.hpp>
 
 namespace shardwise {
@@ -65,15 +62,17 @@ class Optimizer {
   /// One step for all parameters of `module`, the same one in every step, from the gradients that are there, which
   /// it clears. What is pending is finished first, by `reduce_gradients`; after that, or after `clip_gradients`, nothing is, and a step
   /// communicates only to gather parameters that are whole where their state is sharded. Throws, before anything is changed, `std::logic_error`
-  /// if no parameter has a gradient; `std::invalid_argument` if `module` is not that of the steps before, or a group is empty; and, on all
+  /// if no parameter has a gradient, or in the first step if a trained one has none, unless its settings say `may_be_unused`; `std::invalid_argument` if `module` is not that of the steps before, or a group is empty; and, on all
   /// ranks, if with SHARDWISE_CHECK=1 their settings or groups differ, or the parameters that have gradients.
   template <class Module, class Problem = detail::visit_problem<Module>>
   constexpr void step(Module& module) {
     const detail::ParameterList cells = detail::parameters_of(module);
     know(module, cells);
     detail::check_same_step(cells, update_, groups_, states_);
-    detail::reduce_gradients_of(cells, reduction_);
     detail::check_a_gradient(cells);
+    first_step_.check(
+        cells, [&](std::size_t i) { return update_of(states_[i]); }, detail::NamesOf(module));
+    detail::reduce_gradients_of(cells, reduction_);
     detail::count_step(steps_);
     step_all(cells);
   }
@@ -89,7 +88,7 @@ class Optimizer {
     const detail::ParameterList cells = detail::parameters_of(module);
     know(module, cells);
     detail::check_same_step(cells, update_, groups_, states_);
-    step_beside(detail::BackwardFrom(loss), loss.mesh().recorder(), cells);
+    step_beside(detail::BackwardFrom(loss), loss.mesh().recorder(), cells, detail::NamesOf(module));
   }
   template <class Loss, class Module, IllFormed Why = detail::pass_problem<Loss, Module>>
   Why backward_and_step(const Loss&, Module&);  // see Why
@@ -118,7 +117,6 @@ class Optimizer {
     for_each_once(
         detail::named_parameters_of(module), [&](const detail::NamedParameter& parameter, OwnedState& owned) {
           const detail::ParameterCell& cell = *parameter.cell;
-          const std::string& path = parameter.name;
           const Update& update = update_of(owned);
           ParameterState& state = owned.state;
           auto give = [&](const char* name, Buffer& block) {
@@ -126,14 +124,13 @@ class Optimizer {
             tensor.type = detail::wide(cell.stored.type);
             detail::make_zeros(block, tensor.type, tensor.mesh, tensor.local_elements());
             tensor.buffer = block;
-            tensors(path + name, tensor);
+            tensors(parameter.name + name, tensor);
           };
           if (update.state_blocks() > 0) give(".first", state.first);
           if (update.state_blocks() > 1) give(".second", state.second);
-          if (detail::wide(cell.stored.type) != cell.stored.type && (update.master_weights || state.master)) {
+          if (detail::wide(cell.stored.type) != cell.stored.type && (update.master_weights || state.master))
             give(".master", state.master);
-          }
-          numbers(path + ".steps", state.steps);
+          numbers(parameter.name + ".steps", state.steps);
         });
   }
 
@@ -172,10 +169,8 @@ class Optimizer {
       return false;
     }
     const auto frozen = [](const detail::ParameterCell* cell) { return cell->layouts.frozen; };
-    if (!divided && !cells.empty() && std::all_of(cells.begin(), cells.end(), frozen)) {
-      detail::fail(
-          {"an optimizer has nothing to train: all ", cells.size(), " parameters of its module are frozen"});
-    }
+    if (!divided && !cells.empty() && std::all_of(cells.begin(), cells.end(), frozen))
+      detail::fail({"an optimizer has nothing to train: all ", cells.size(), " parameters are frozen"});
     states_.resize(cells.size());
     for (detail::ParameterCell* cell : cells) cell->seen = false;
     auto state = states_.begin();
@@ -227,10 +222,13 @@ class Optimizer {
   /// The step beside a pass, and after it what was left.
   template <class = void>
   [[gnu::noinline]] constexpr void step_beside(const detail::BackwardPass& pass, Recorder* recorder,
-                                               const detail::ParameterList& cells) {
+                                               const detail::ParameterList& cells,
+                                               const detail::NamesOf& names) {
     {
       GradientReducer reducer(reduction_, false);
       detail::backward_beside(reducer, pass, cells);
+      first_step_.check(
+          cells, [&](std::size_t i) { return update_of(states_[i]); }, names, &reducer);
       detail::count_step(steps_);
       PhaseScope phase(recorder, Phase::backward);
       for (std::size_t i = cells.size(); i-- > 0;) {  // as they were sent, or nearly so
@@ -293,6 +291,7 @@ class Optimizer {
   ReduceOptions reduction_;
   Shared<detail::SharedBuckets> gathers_;  // of whole parameters, from where they were updated
   std::int64_t steps_ = 0;
+  detail::FirstStep first_step_;
   std::vector<Group> groups_;
   std::vector<OwnedState> states_;  // in the order of `visit`
 };

@@ -3,10 +3,11 @@
 #pragma once
 
 /// @file
-/// What must hold when a step is made: there is a gradient; and, with SHARDWISE_CHECK=1, ranks have alike what they must.
+/// What must hold when a step is made: there is a gradient, in the first step one of each parameter; and, with
+/// SHARDWISE_CHECK=1, ranks have alike what they must.
 
 #include <shardwise/mesh/same_on_all_ranks.hpp>
-#include <shardwise/module/parameters.hpp>
+#include <shardwise/train/reduce_gradients.hpp>
 
 namespace shardwise::detail {
 
@@ -24,8 +25,7 @@ void require_same_step(const ParameterList& cells, const std::vector<NamedText>&
     for (std::size_t i = 0; i < cells.size(); ++i) {
       const ParameterCell& cell = *cells[i];
       if (!lies_there(&cell)) continue;
-      const bool there = cell.pending->filled() || cell.resting->filled() || cell.finished.filled();
-      mine.push_back({text({there ? "a gradient" : "no gradient", " for parameter ", i}), ""});
+      mine.push_back({text({cell.has_gradient() ? "a gradient" : "no gradient", " for parameter ", i}), ""});
       mine.push_back({text({"group of parameter ", i}), text({groups[i]})});
     }
     require_same(mesh.communicator(), mine, "a step");
@@ -63,7 +63,7 @@ template <class = void>
 [[gnu::noinline]] constexpr void check_a_gradient(const ParameterList& cells) {
   Index trained = 0;
   for (const ParameterCell* cell : cells) {
-    if (cell->finished.filled()) return;
+    if (cell->has_gradient()) return;
     if (!cell->layouts.frozen) ++trained;
   }
   if (trained == 0) return;  // such a stage of a pipeline
@@ -71,5 +71,70 @@ template <class = void>
                           " parameters that are trained has a gradient: there was no backward pass since the "
                           "last step, or of another model"});
 }
+
+/// Finds the names of a module's parameters, of whatever type it is, when an error needs them.
+class NamesOf {
+ public:
+  template <class Module>
+  constexpr explicit NamesOf(Module& module)
+      : module_(&module), find_([](void* it) { return named_parameters_of(*static_cast<Module*>(it)); }) {}
+  std::vector<NamedParameter> operator()() const { return find_(module_); }
+
+ private:
+  void* module_;
+  std::vector<NamedParameter> (*find_)(void*);
+};
+
+/// Throws the `std::logic_error` of a first step that does not reach the parameters `missing`, which are among `all`.
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail_unreached(const ParameterList& missing,
+                                                                  const std::vector<NamedParameter>& all) {
+  std::string names;
+  std::size_t named = 0;
+  for (const NamedParameter& one : distinct(all)) {
+    if (std::find(missing.begin(), missing.end(), one.cell) == missing.end()) continue;
+    if (++named <= 8) names += text({named > 1 ? ", '" : "'", one.name, "'"});
+  }
+  if (named > 8) names += text({" and ", named - 8, " more"});
+  fail<std::logic_error>(
+      {"the first step: no gradient has reached ", names,
+       ": the loss does not depend on them, or what was computed from them was taken off the tape. Set "
+       "may_be_unused, in the optimizer's settings or in those of a group, if that is meant"});
+}
+
+/// Makes sure, once, that a gradient has reached every trained parameter whose settings do not say `may_be_unused`.
+class FirstStep {
+ public:
+  /// `settings(i)`: of parameter i; `reducer`: has work on its way that must be finished before an error.
+  constexpr void check(const ParameterList& cells, const auto& settings, const NamesOf& names,
+                       GradientReducer* reducer = nullptr) {
+    if (done_) return;
+    if (!std::is_constant_evaluated()) check_named();
+    ParameterList missing;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      if (cells[i]->layouts.frozen || cells[i]->has_gradient()) continue;
+      if constexpr (requires { settings(i).may_be_unused; }) {
+        if (settings(i).may_be_unused) continue;
+      }
+      missing.push_back(cells[i]);
+    }
+    if (!missing.empty()) {
+      if (reducer) reducer->await_all();
+      fail_unreached(missing, names());
+    }
+    done_ = true;
+  }
+
+ private:
+  static void check_named() {
+    if (const ParameterCell* cell = ParameterCell::trained_by_nobody()) {
+      fail<std::logic_error>(
+          {"the first step: a parameter ", cell->stored.extents(),
+           " has a gradient, but no module's visit names it, so nothing trains it: name it "
+           "in the visit of the module that has it"});
+    }
+  }
+
+  bool done_ = false;
+};
 
 }  // namespace shardwise::detail

@@ -25,6 +25,7 @@ struct SgdUpdate {
   double weight_decay = 0;
   bool nesterov = false;
   bool master_weights = true;  ///< parameters in bfloat16 have a copy in float, which is updated
+  bool may_be_unused = false;  ///< the first step accepts parameters that no gradient has reached
 
   /// The settings. Throws `std::invalid_argument` unless the numbers are 0 or more, and above 0 the momentum that is
   /// to be Nesterov's.
@@ -39,6 +40,7 @@ struct SgdUpdate {
   constexpr void each_setting(auto&& f) const {
     f("rate", rate), f("momentum", momentum), f("weight_decay", weight_decay);
     f("nesterov", nesterov), f("master_weights", master_weights);
+    f("may_be_unused", may_be_unused);
   }
   constexpr int flops() const {
     return 2 + (momentum != 0 ? 2 : 0) + (weight_decay != 0 ? 2 : 0) + (nesterov ? 2 : 0);
