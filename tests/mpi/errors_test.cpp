@@ -198,6 +198,23 @@ TEST_CASE("tensors without a block, and a model that was moved from") {
   CHECK(refusal<std::logic_error>([&] { mlp.up.weight.gradient().local(); }).find(empty) == 0);
   CHECK(refusal<std::logic_error>([&] { mlp.up.weight.finished_gradient().local(); }).find(empty) == 0);
 
+  sw::Tape tape;
+  auto given = tape.input(moved);
+  auto given_on = std::move(given);
+  const auto ones = sw::full<float, Replicate>(mesh, {2, 4}, 1);
+  CHECK(refusal<std::logic_error>([&] { given.gradient(); }).find("gradient: the Var was moved from") == 0);
+  CHECK(refusal<std::logic_error>([&] { given.value().local(); }).find(empty) == 0);
+  CHECK(refusal<std::logic_error>([&] { sw::add(given, given_on); }).find(empty) == 0);
+  CHECK(refusal<std::logic_error>([&] { sw::redistribute<Shard<0>>(given); }).find(empty) == 0);
+  CHECK(refusal<std::logic_error>([&] { mlp(given); }).find(empty) == 0);
+  CHECK(refusal<std::logic_error>([&] { tape.backward(given, ones); }) != "no error");
+  tape.backward(std::move(given_on), ones);
+  CHECK(refusal<std::logic_error>([&] { given_on.gradient(); }).find("gradient: the Var was moved from") ==
+        0);
+  auto loss = sw::sum(tape.input(moved));
+  auto loss_too = std::move(loss);
+  CHECK(refusal<std::logic_error>([&] { tape.backward(loss); }) != "no error");
+
   sw::Mlp<Mesh> taken = std::move(mlp);
   const std::string gone = "a parameter is used that was moved from";
   CHECK(refusal<std::logic_error>([&] { mlp(moved); }).find(gone) == 0);

@@ -38,8 +38,10 @@ class Var {
   constexpr const auto& mesh() const { return value_.mesh(); }
   constexpr const auto& shape() const { return value_.shape(); }
 
-  /// After `backward`: the gradient of an `input`; an empty tensor if the loss does not depend on it.
+  /// After `backward`: the gradient of an `input`; an empty tensor if the loss does not depend on it. Throws
+  /// `std::logic_error` if the `Var` was moved from.
   constexpr cotangent_of<X> gradient() const requires(Tracked) {
+    if (!slot_) throw std::logic_error("gradient: the Var was moved from: ask the one that it was moved to");
     return detail::gradient_of<X>(value_.mesh(), value_.shape(), slot_->sum());
   }
   constexpr const Shared<GradientSlot>& slot() const requires(Tracked) { return slot_; }
