@@ -478,7 +478,7 @@ TEST_CASE("a folder that cannot be used is found before the first save") {
   CHECK(has(error_of([&] { other.claim(); }), "another run saves its checkpoints there"));
 }
 
-TEST_CASE("on a full disk the oldest checkpoint makes room for the next" * doctest::test_suite("MPI")) {
+TEST_CASE("on a full disk saves fail, and no checkpoint goes" * doctest::test_suite("MPI")) {
   const ScratchFolder scratch;
   Run<Sharded> run(line());
   sw::initialize(run.model, 3);
@@ -492,13 +492,38 @@ TEST_CASE("on a full disk the oldest checkpoint makes room for the next" * docte
   };
   CHECK(save(1).empty());
   CHECK(save(2).empty());
-  const std::string text = save(3);
-  CHECK_MESSAGE(has(text, "No space left on device"), text);
-  CHECK_MESSAGE(has(text, "; of the older ones the oldest goes"), text);
-  CHECK(names_in(scratch.path()) == std::vector<std::string>{"step-00000002"});
-  CHECK(save(4).empty());
-  CHECK(names_in(scratch.path()) == std::vector<std::string>{"step-00000002", "step-00000004"});
+  for (const std::int64_t step : {3, 4, 5}) {
+    const std::string text = save(step);
+    CHECK_MESSAGE(has(text, "No space left on device"), text);
+    CHECK(names_in(scratch.path()) == std::vector<std::string>{"step-00000001", "step-00000002"});
+  }
+  sw::world().barrier();
   disk_for_two.clear();
+  CHECK(save(6).empty());
+  CHECK(names_in(scratch.path()).size() == 3);
+  CHECK_THROWS_AS(checkpointer.set_keep(1), std::invalid_argument);
+  checkpointer.set_keep(2);
+  CHECK(save(7).empty());
+  CHECK(names_in(scratch.path()) == std::vector<std::string>{"step-00000006", "step-00000007"});
+}
+
+TEST_CASE("a folder that one rank cannot write to is found before the first save" *
+          doctest::test_suite("MPI")) {
+  if (sw::world().size() == 1) return;
+  const ScratchFolder scratch;
+  Run<Sharded> run(line());
+  const bool apart = sw::world().rank() == 1;  // as on a host that does not share the file system
+  const auto folder = scratch.path() / (apart ? "there" : "here");
+  for (const bool exists : {false, true}) {
+    if (exists && apart) std::filesystem::create_directories(folder);
+    sw::Checkpointer checkpointer(run.contents.ranks(), {.folder = folder});
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      const std::string text = error_of([&] { checkpointer.claim(); });
+      CHECK_MESSAGE(has(text, "there/step-trial.tmp-sw"), text);
+      CHECK_MESSAGE(has(text, "cannot be created: No such file or directory (rank 1)"), text);
+    }
+    on_first([&] { CHECK(names_in(scratch.path() / "here").empty()); });
+  }
 }
 
 TEST_CASE("parts of a model do not replace each other") {

@@ -36,18 +36,14 @@ struct CheckpointerOptions {
   bool in_background = true;
 };
 
-/// All members but `saving` are collective over `ranks`, those of the contents. A save that fails stops nothing but
-/// itself: what went wrong is returned, the same text on every rank, and nothing of it is left.
+/// All members but `saving` and `set_keep` are collective over `ranks`, those of the contents. A save that fails stops nothing
+/// but itself: what went wrong is returned, the same text on every rank, nothing of it is left, and no other checkpoint goes.
 class Checkpointer {
  public:
   /// Throws `std::invalid_argument` if fewer than two are to be kept.
   Checkpointer(Communicator ranks, CheckpointerOptions options)
       : ranks_(std::move(ranks)), options_(std::move(options)) {
-    if (options_.keep < 2) {
-      detail::fail(
-          {"Checkpointer: keep is ", options_.keep,
-           ", which must be 2 or more: the last checkpoint may be of a step that has ruined the weights"});
-    }
+    set_keep(options_.keep);
   }
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
@@ -55,6 +51,16 @@ class Checkpointer {
   ~Checkpointer() {
     join(writer_);
     join(remover_);
+  }
+
+  /// From the next save on so many stay: what a run that goes on was told before. Throws as the constructor does.
+  void set_keep(int keep) {
+    if (keep < 2) {
+      detail::fail(
+          {"Checkpointer: keep is ", keep,
+           ", which must be 2 or more: the last checkpoint may be of a step that has ruined the weights"});
+    }
+    options_.keep = keep;
   }
 
   /// The checkpoint of the most steps, if there is one: the same on every rank. Throws `std::runtime_error`, on all
@@ -74,28 +80,43 @@ class Checkpointer {
     return step < 0 ? std::nullopt : std::optional(path_of(step));
   }
 
-  /// Makes the folder, writes to it to see that it can, removes what killed runs left of unfinished checkpoints, and locks
-  /// the folder until this object goes: a second run cannot save there. (Some network file systems have no locks: then it is
-  /// not noticed.) The first save does it, if it was not done before. Throws `std::runtime_error`, on all ranks, with what
-  /// is in the way.
+  /// Makes the folder, removes what killed runs left of unfinished checkpoints, and locks the folder until this object goes:
+  /// a second run cannot save there. (Some network file systems have no locks: then it is not noticed.) Then each rank writes
+  /// a file there as a save does. The first save does all this, if it was not done before. Throws `std::runtime_error`, on
+  /// all ranks, with the file, the reason and the ranks that it is in the way of.
   void claim() {
-    on_first("the folder of checkpoints ", [&] {
-      if (lock_) return;
+    if (claimed_) return;
+    const std::string task = "the folder of checkpoints ";
+    const Index mine[]{detail::temporary_token()};
+    const auto token = static_cast<std::uint32_t>(detail::gather(ranks_, mine).front());
+    const std::filesystem::path trial = options_.folder / (std::string(prefix) + "trial");
+    std::optional<detail::NewFolder> made;
+    std::optional<detail::File> lock;
+    on_first(task.c_str(), [&] {
       std::filesystem::create_directories(options_.folder);
       detail::File folder(options_.folder, O_RDONLY | O_DIRECTORY);
       if (!folder.lock() && errno == EWOULDBLOCK) {
         throw std::runtime_error("another run saves its checkpoints there");
       }
-      detail::TemporaryFile(options_.folder / "trial", detail::temporary_token()).file().write("1", 0);
       detail::remove_abandoned(options_.folder, prefix);
-      lock_.emplace(std::move(folder));
+      made.emplace(trial, token, [](const auto&) {});
+      lock.emplace(std::move(folder));
     });
+    detail::Problems problems;
+    problems.guard([&] {
+      const auto folder = detail::temporary_path(detail::whole_path(trial), token);
+      detail::write_new_file(folder / detail::rank_file_name(ranks_.rank()), "1");
+    });
+    ranks_.barrier();
+    made.reset();
+    problems.throw_together(ranks_, task + options_.folder.string());
+    if (lock) lock_.emplace(std::move(*lock));
+    claimed_ = true;
   }
 
   /// Saves the contents as they are now, after `step` steps. First finishes the save before, if that is under way;
   /// returns what went wrong with it, or, in the foreground, with this one. If the folder has a checkpoint of more
-  /// steps, which is then of another run, or of a part of this one that was given up, nothing is saved. If the device is
-  /// full, the oldest checkpoint goes, but never the last: the next save has its room.
+  /// steps, which is then of another run, or of a part of this one that was given up, nothing is saved.
   [[nodiscard]] std::optional<std::string> save(std::int64_t step, const CheckpointContents& contents,
                                                 const Json& notes = {}) {
     auto problem = conclude();
@@ -105,7 +126,6 @@ class Checkpointer {
     });
     if (begun) {
       save_.reset();
-      begun = with_room(*begun);
       return problem ? problem : begun;
     }
     written_ = false;
@@ -180,27 +200,10 @@ class Checkpointer {
     join(writer_);
     auto problem = attempt([&] { save_->commit(); });
     save_.reset();
-    if (problem) return with_room(*problem);
-    return attempt([&] {
-      on_first("a checkpoint is saved, but older ones stay in ", [&] { remove_old(options_.keep); });
-    });
+    if (problem) return problem;
+    return attempt(
+        [&] { on_first("a checkpoint is saved, but older ones stay in ", [&] { remove_old(); }); });
   }
-  /// What went wrong with a save. If there was no room, makes some.
-  std::string with_room(std::string problem) {
-    const bool is_full = problem.find(std::generic_category().message(ENOSPC)) != problem.npos ||
-                         problem.find(std::generic_category().message(EDQUOT)) != problem.npos;
-    if (!is_full) return problem;
-    const auto failed = attempt([&] {
-      on_first("the old checkpoints in ", [&] {
-        const int there = static_cast<int>(whole_checkpoints().size());
-        remove_old(std::clamp(there - 1, 1, options_.keep - 1));
-        join(remover_);
-      });
-    });
-    return problem +
-           (failed ? "; " + *failed : "; of the older ones the oldest goes, if it is not the only one");
-  }
-
   /// What `work`, which fails on all ranks or on none, throws.
   template <class F>
   static std::optional<std::string> attempt(F work) {
@@ -247,9 +250,9 @@ class Checkpointer {
   /// Each is renamed before it is removed: a checkpoint that lacks files is none. To remove large files takes a while,
   /// so a thread does; what it cannot remove is removed when the next run begins. Those that cannot be renamed stay, and
   /// the first of them is told.
-  void remove_old(int most) {
+  void remove_old() {
     const auto all = whole_checkpoints();
-    const auto keep = static_cast<std::size_t>(most);
+    const auto keep = static_cast<std::size_t>(options_.keep);
     std::vector<std::filesystem::path> going;
     std::optional<std::string> problem;
     for (std::size_t i = 0; i + keep < all.size(); ++i) {
@@ -275,6 +278,7 @@ class Checkpointer {
   std::optional<detail::CheckpointSave> save_;  // that is under way
   std::thread writer_, remover_;
   std::optional<detail::File> lock_;  // of the folder, on rank 0
+  bool claimed_ = false;
   std::atomic<bool> written_ = false;
 };
 
