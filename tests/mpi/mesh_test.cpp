@@ -194,6 +194,14 @@ TEST_CASE("what all ranks must have alike") {
   const std::string programs = "programs differ: rank " + std::to_string(last) + ": ";
   CHECK(arguments({"a.out", "docs", "--shape", "2", odd ? "4" : "3", "--tied"}) ==
         programs + "--shape 2 4, rank 0: --shape 2 3");
+  const auto seeds = odd ? std::vector{"a.out", "docs", "--tied", "--seed=1"}
+                         : std::vector{"a.out", "docs", "--seed", "1", "--tied"};
+  CHECK(arguments(seeds) == "none");
+  CHECK(arguments(odd ? std::vector{"a.out", "--tied", "--seed=2"}
+                      : std::vector{"a.out", "--seed=1", "--tied"}) ==
+        programs + "--seed 2, rank 0: --seed 1");
+  CHECK(arguments(odd ? std::vector{"a.out", "--in=b", "--in", "c"}
+                      : std::vector{"a.out", "--in", "c", "--in=b"}) == programs + "--in b, rank 0: --in c");
   CHECK(arguments({odd ? "b.out" : "a.out"}) == programs + "program b.out, rank 0: program a.out");
 }
 

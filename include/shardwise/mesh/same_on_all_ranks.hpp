@@ -100,8 +100,9 @@ void check_same(const Communicator& ranks, const char* name, Number number, std:
 }  // namespace detail
 
 /// The same of programs: their names, the library's version that they were compiled with, and their arguments, each with
-/// what follows it up to the next that begins with "--". Let it be the first that a program does: before it reads its
-/// arguments, which one rank alone may refuse.
+/// what follows it up to the next that begins with "--", or with what follows its "=". The order of those that begin with "--"
+/// does not matter, but where one is repeated. Let it be the first that a program does: before it reads its arguments, which
+/// one rank alone may refuse.
 template <class = void>
 void require_same(const Communicator& ranks, int argc, const char* const* argv) {
   const std::string_view path = argc > 0 ? argv[0] : "";
@@ -110,13 +111,20 @@ void require_same(const Communicator& ranks, int argc, const char* const* argv) 
                                                         ".", SHARDWISE_VERSION_PATCH})}};
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
-    if (i == 1 || argument.starts_with("--")) {
+    if (argument.starts_with("--")) {
+      const std::size_t end = std::min(argument.find('='), argument.size());
+      mine.push_back({std::string(argument.substr(0, end)),
+                      std::string(argument.substr(end).substr(end < argument.size()))});
+    } else if (i == 1) {
       mine.push_back({std::string(argument), {}});
     } else {
       std::string& value = mine.back().value;
       (value += value.empty() ? "" : " ") += argument;
     }
   }
+  std::ranges::stable_sort(mine.begin() + 2, mine.end(), {}, [](const NamedText& each) {
+    return each.name.starts_with("--") ? std::string_view(each.name) : std::string_view();
+  });
   require_same(ranks, mine, "programs differ");
 }
 
