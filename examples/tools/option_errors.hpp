@@ -6,9 +6,12 @@
 /// What the programs say of options that are none, and of what files say.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <limits>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include <shardwise/layout/name.hpp>
 #include <shardwise/layout/text.hpp>
@@ -22,6 +25,108 @@ inline int after_output(int code) {
   return written || code != 0 ? code : 1;
 }
 
+/// What other programs call an option, and what it is called here; without "--", and with "-" for "_".
+inline constexpr std::pair<std::string_view, std::string_view> other_names[]{
+    {"lr", "rate"},
+    {"learning-rate", "rate"},
+    {"max-lr", "rate"},
+    {"min-lr", "floor"},
+    {"lr-schedule", "rate-schedule"},
+    {"lr-scheduler-type", "rate-schedule"},
+    {"lr-decay-style", "rate-schedule"},
+    {"warmup-steps", "warmup"},
+    {"lr-warmup-iters", "warmup"},
+    {"wd", "weight-decay"},
+    {"eps", "epsilon"},
+    {"adam-epsilon", "epsilon"},
+    {"adam-eps", "epsilon"},
+    {"max-grad-norm", "clip"},
+    {"grad-clip", "clip"},
+    {"clip-grad", "clip"},
+    {"bs", "batch"},
+    {"batch-size", "batch"},
+    {"global-batch-size", "batch"},
+    {"gradient-accumulation-steps", "micro-batches"},
+    {"grad-accum", "micro-batches"},
+    {"iters", "steps"},
+    {"train-iters", "steps"},
+    {"max-steps", "steps"},
+    {"num-train-epochs", "epochs"},
+    {"num-epochs", "epochs"},
+    {"seq-len", "context"},
+    {"seq-length", "context"},
+    {"max-seq-length", "context"},
+    {"block-size", "context"},
+    {"dim", "features"},
+    {"hidden-size", "features"},
+    {"d-model", "features"},
+    {"n-embd", "features"},
+    {"intermediate-size", "hidden"},
+    {"ffn-hidden-size", "hidden"},
+    {"num-layers", "layers"},
+    {"num-hidden-layers", "layers"},
+    {"n-layer", "layers"},
+    {"num-attention-heads", "heads"},
+    {"n-head", "heads"},
+    {"num-key-value-heads", "kv-heads"},
+    {"num-query-groups", "kv-heads"},
+    {"tensor-parallel", "tp"},
+    {"tensor-parallel-size", "tp"},
+    {"tensor-model-parallel-size", "tp"},
+    {"pipeline-parallel", "pp"},
+    {"pipeline-parallel-size", "pp"},
+    {"pipeline-model-parallel-size", "pp"},
+    {"data-parallel", "dp"},
+    {"data-parallel-size", "dp"},
+    {"zero-stage", "zero"},
+    {"gradient-checkpointing", "recompute"},
+    {"activation-checkpointing", "recompute"},
+    {"train-file", "data"},
+    {"dataset", "data"},
+    {"data-path", "data"},
+    {"out-dir", "export"},
+    {"output-dir", "export"},
+    {"output", "export"},
+    {"checkpoint-dir", "save"},
+    {"save-dir", "save"},
+    {"save-interval", "save-every"},
+    {"save-steps", "save-every"},
+    {"save-total-limit", "keep"},
+    {"eval-interval", "evaluate-every"},
+    {"eval-steps", "evaluate-every"},
+    {"resume-from-checkpoint", "resume"},
+    {"model-name-or-path", "from"},
+    {"model-path", "from"},
+    {"checkpoint", "save"},
+    {"checkpoint", "weights"},
+    {"model", "weights"},
+    {"max-new-tokens", "new-tokens"},
+    {"max-tokens", "new-tokens"},
+    {"temp", "temperature"},
+};
+
+/// The option of `app` that `word` may mean: what it is called here, else the one that is spelt nearly so; or nothing.
+inline std::string meant_option(const CLI::App& app, std::string word) {
+  word.erase(0, word.find_first_not_of('-'));
+  word.erase(std::min(word.find('='), word.size()));
+  std::replace(word.begin(), word.end(), '_', '-');
+  std::string nearest;
+  // A third of the letters may be wrong, or two that have changed places. Of two alike the one that begins alike.
+  const std::size_t most = word.size() > 3 ? std::clamp<std::size_t>(word.size() / 3, 2, 3) : 1;
+  std::size_t least = 2 * most + 2;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) {
+      for (const auto& [other, ours] : other_names) {
+        if (other == word && ours == name) return name;
+      }
+      const std::size_t distance =
+          2 * shardwise::detail::edit_distance(word, name) + (word.substr(0, 1) == name.substr(0, 1) ? 0 : 1);
+      if (distance < least) nearest = name, least = distance;
+    }
+  }
+  return nearest;
+}
+
 /// Begins with the program's name, and names the option that may be meant. The largest `double`, a bound of 300 digits, is
 /// left out.
 inline std::string option_error(const CLI::App* app, const CLI::Error& error) {
@@ -33,16 +138,9 @@ inline std::string option_error(const CLI::App* app, const CLI::Error& error) {
     if (range != text.npos) text.replace(range, 14, " not in the range from ");
   }
   for (const std::string& word : app->remaining()) {
-    std::string nearest;
-    std::size_t least = 4;  // letters
-    for (const CLI::Option* option : app->get_options()) {
-      for (const std::string& name : option->get_lnames()) {
-        const std::size_t distance =
-            shardwise::detail::edit_distance(word.substr(0, word.find('=')), "--" + name);
-        if (distance < least) nearest = name, least = distance;
-      }
-    }
-    if (!nearest.empty()) text += "; did you mean --" + nearest + "?";
+    if (!word.starts_with('-')) continue;  // a value
+    const std::string meant = meant_option(*app, word);
+    if (!meant.empty()) text += "; did you mean --" + meant + "?";
   }
   return text + "\nRun with --help for more information.\n";
 }
