@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 
 #include <shardwise/models/llama/config_file.hpp>
@@ -24,7 +25,8 @@ void add_job_options(CLI::App& app, JobOptions& options) {
       ->check(CLI::Range(1, 1 << 16));
   add_count(app, "--features", options.features, "a multiple of --heads");
   add_count(app, "--heads", options.heads, "attention heads, at least one for each of --tp");
-  add_count(app, "--kv-heads", options.kv_heads, "key/value heads; divides --heads");
+  add_count(app, "--kv-heads", options.kv_heads,
+            "key/value heads, which divide --heads; if not given, as many of the model's as do");
   add_count(app, "--hidden", options.hidden, "features within the MLPs");
   add_count(app, "--context", options.context, "tokens in a sequence");
   app.add_flag("--tied", options.tied, "the head is the embedding's table");
@@ -88,7 +90,7 @@ StepJob job_of(const JobOptions& options, int any_dp) {
   model.layers = options.layers.value_or(model.layers);
   model.features = options.features.value_or(model.features);
   model.heads = options.heads.value_or(model.heads);
-  model.kv_heads = options.kv_heads.value_or(model.kv_heads);
+  model.kv_heads = options.kv_heads.value_or(std::gcd(model.kv_heads, model.heads));
   model.hidden = options.hidden.value_or(model.hidden);
   model.vocabulary = options.vocabulary.value_or(model.vocabulary);
   model.context = options.context.value_or(model.context);
