@@ -22,6 +22,7 @@
 #include <shardwise/text/tokenizer.hpp>
 
 #include "expect_weights.hpp"
+#include "job_hosts.hpp"
 #include "text_model.hpp"
 
 namespace tools {
@@ -122,6 +123,7 @@ void write_text(const TextOptions& options) {
   const JobSizes sizes =
       job_sizes(options.pp, 1, 1, std::max(1, sw::world().size() / options.pp), config.kv_heads);
   const Job job(sw::world(), sizes);
+  warn_of_torn_groups(job);
   // With --tokens the text is not needed, nor a tokenizer.json that can be read.
   const auto tokenizer =
       options.tokens.empty() ? tokenizer_of(options.weights, config.vocabulary) : std::nullopt;

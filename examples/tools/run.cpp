@@ -19,6 +19,7 @@
 #include <shardwise/kernel/gemm.hpp>
 #include <shardwise/weights/pytorch_file.hpp>
 
+#include "job_hosts.hpp"
 #include "step_names.hpp"
 
 namespace tools {
@@ -284,8 +285,16 @@ void Run::check() const {
   });
 }
 
-bool Run::compare(const JobPlan& recorded) const {
-  const JobPlan planned = plan_step(job(), on_job_mesh(mesh_.coordinates()));
+bool Run::compare(const JobPlan& seen) const {
+  StepJob of_hosts = job();
+  of_hosts.ranks_per_host = ranks_per_host(sw::world().hosts());
+  const JobPlan planned = plan_step(of_hosts, on_job_mesh(mesh_.coordinates()));
+  JobPlan recorded = seen;
+  if (of_hosts.ranks_per_host == 0) {  // no plan says what goes from host to host
+    sw::Record record = seen.record();
+    record.to_other_hosts = {};
+    recorded = {record, mesh_.sizes()};
+  }
   const bool same = same_communication(planned, recorded);
   if (prints()) {
     std::printf("the last training step:\n%s",

@@ -11,6 +11,7 @@
 #include <shardwise/inspect/timeline.hpp>
 
 #include "checkpoints.hpp"
+#include "job_hosts.hpp"
 #include "run.hpp"
 #include "stop_signal.hpp"
 #include "watchdog.hpp"
@@ -62,6 +63,7 @@ bool train(const TrainOptions& given) {
   if (stopped) return saved;
   const auto recorded = recording.plan();
   const bool traced = options.trace.empty() || step == begun || run.write_trace(log);
+  warn_of_torn_groups(mesh);
 
   run.evaluate(*model, step);
   if (!options.export_to.empty()) run.export_to(options.export_to, *model);
