@@ -43,13 +43,14 @@ constexpr JobSizes on_job_mesh(const sw::MeshSizes& numbers) {
   return {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]};
 }
 
-/// Whether all ranks of a job say `ok`: counted, in its plan too, as a part of the step before.
-constexpr bool agree(const Job& job, bool ok) {
+/// The largest number that a rank of a job has: counted, in its plan too, as a part of the step before.
+constexpr std::int32_t largest(const Job& job, std::int32_t number) {
   const sw::PhaseScope phase(job.recorder(), sw::Phase::optimizer);
-  std::int32_t all = ok;
-  sw::MeshView(job).all_reduce(&all, 1, sw::DataType::i32, sw::ReduceOp::min);
-  return all != 0;
+  sw::MeshView(job).all_reduce(&number, 1, sw::DataType::i32, sw::ReduceOp::max);
+  return number;
 }
+/// Whether all ranks say `ok`.
+constexpr bool agree(const Job& job, bool ok) { return largest(job, ok ? 0 : 1) == 0; }
 
 /// Tensor parallel, also sequence parallel if wanted, and ZeRO of a level from 0 to 3 on dp.
 template <int ZeroLevel, bool Sequence>

@@ -14,14 +14,19 @@ namespace tools {
 class StopSignal {
  public:
   StopSignal() {
-    for (const int signal : signals) std::signal(signal, [](int) { asked_ = 1; });
+    for (const int signal : signals) std::signal(signal, [](int asks) { asked_ = asks; });
   }
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
   ~StopSignal() {
     for (const int signal : signals) std::signal(signal, SIG_DFL);
   }
-  bool asked() const { return asked_ != 0; }
+  /// The signal that came last; 0 if none did.
+  int asked() const { return asked_; }
+
+  static const char* name_of(int signal) {
+    return signal == SIGINT ? "SIGINT" : signal == SIGTERM ? "SIGTERM" : "SIGUSR1";
+  }
 
  private:
   static constexpr int signals[] = {SIGINT, SIGTERM, SIGUSR1};

@@ -162,6 +162,6 @@ int main(int argc, char** argv) {
       expect_weights(options.from, options.job.model);
     }
     check_ranks(job);
-    return train(options) ? 0 : 1;
+    return train(options);
   });
 }

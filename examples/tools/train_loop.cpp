@@ -18,7 +18,34 @@
 
 namespace tools {
 
-bool train(const TrainOptions& given) {
+namespace {
+
+/// Says what a run that was stopped leaves. Returns its exit code.
+int stopped_run(const Run& run, int signal, std::int64_t step, bool saved) {
+  const TrainOptions& options = run.options();
+  const bool resumable = saved && !options.save.empty();
+  const int code = resumable ? stopped_and_saved : 128 + signal;
+  if (!run.prints()) return code;
+  std::printf("stopped by %s after step %lld of %lld\n", StopSignal::name_of(signal),
+              static_cast<long long>(step), static_cast<long long>(options.steps));
+  if (resumable) {
+    std::printf("saved in %s: --resume goes on from there\n", options.save.c_str());
+  } else {
+    std::fprintf(stderr, "NOT SAVED: %s\n",
+                 options.save.empty() ? "what was learned is lost, as there was no --save"
+                                      : "the last steps are lost, as the last save failed");
+  }
+  if (const auto& folder = options.export_to; !folder.empty()) {
+    std::fprintf(stderr, "NOT EXPORTED: %s %s\n", folder.c_str(),
+                 std::filesystem::exists(folder) ? "is as it was before this run" : "was not made");
+  }
+  if (!options.trace.empty()) std::fprintf(stderr, "no trace: %s was not written\n", options.trace.c_str());
+  return code;
+}
+
+}  // namespace
+
+int train(const TrainOptions& given) {
   Run run(given);
   const Job& mesh = run.mesh();
   const TrainOptions& options = run.options();
@@ -36,6 +63,7 @@ bool train(const TrainOptions& given) {
   const std::unique_ptr<TrainedModel> model = make_trained_model(mesh, run.job(), settings);
   if (!options.from.empty()) model->load_from(options.from);
   run.print_job();
+  warn_of_torn_groups(mesh);
 
   std::int64_t step = 0;  // steps that were made
   Checkpoints checkpoints(run, step);
@@ -43,8 +71,9 @@ bool train(const TrainOptions& given) {
   const std::int64_t begun = step;
   const StopSignal stop;
   run.begin(step);
-  bool stopped = false, saved = true;
-  while (step < options.steps && !stopped) {
+  int signal = 0;
+  bool saved = true;
+  while (step < options.steps && signal == 0) {
     using Clock = std::chrono::steady_clock;
     run.evaluate(*model, step);
     const auto start = Clock::now();
@@ -55,23 +84,20 @@ bool train(const TrainOptions& given) {
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     run.tell(step, {.loss = result.loss, .rate = rate, .norm = result.norm}, seconds);
     ++step;
-    stopped = !agree(mesh, !stop.asked());
-    saved = checkpoints.after_step(stopped || step == options.steps);
+    signal = largest(mesh, stop.asked());
+    saved = checkpoints.after_step(signal != 0 || step == options.steps);
   }
-  if (stopped && run.prints())
-    std::printf("stopped by a signal after step %lld\n", static_cast<long long>(step));
-  if (stopped) return saved;
+  if (signal != 0) return stopped_run(run, signal, step, saved);
   const auto recorded = recording.plan();
   const bool traced = options.trace.empty() || step == begun || run.write_trace(log);
-  warn_of_torn_groups(mesh);
 
   run.evaluate(*model, step);
   if (!options.export_to.empty()) run.export_to(options.export_to, *model);
   if (step == begun) {
     if (run.prints()) std::printf("no step is left to make: %lld were made\n", static_cast<long long>(step));
-    return true;
+    return 0;
   }
-  return run.compare(recorded) && saved && traced;
+  return run.compare(recorded) && saved && traced ? 0 : 1;
 }
 
 }  // namespace tools

@@ -50,8 +50,10 @@ struct TrainOptions {
   std::int64_t warmup_steps() const { return warmup.value_or(steps / 10); }
 };
 
-/// Trains. Returns whether what was recorded of the last step is what a dry run has planned, and the last checkpoint, if
-/// there are any, is whole.
-bool train(const TrainOptions& options);
+/// Trains. Returns the exit code: 0 if what was recorded of the last step is what a dry run has planned, and the last
+/// checkpoint, if there are any, is whole; else 1. Of a run that a signal has stopped: `stopped_and_saved` if it can be resumed
+/// where it stopped, else 128 and the signal's number.
+int train(const TrainOptions& options);
+inline constexpr int stopped_and_saved = 75;  ///< EX_TEMPFAIL of sysexits.h
 
 }  // namespace tools

@@ -51,7 +51,7 @@ JobPlan plan_step(const StepJob& job, const JobSizes& coordinates, sw::EventLog*
   recorder.restart();
   recorder.set_log(log);
   model->make_step(2, 0, load);
-  agree(mesh, true);  // whether to stop
+  largest(mesh, 0);  // the signal that asks it to stop
   return {recorder.record(), mesh.sizes()};
 }
 

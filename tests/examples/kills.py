@@ -141,9 +141,11 @@ def stopped(words, delay, log, saved, number):
         output = job.communicate(timeout=30)[0]
     except subprocess.TimeoutExpired:
         sys.exit("the job is still there after 30 seconds")
-    found = re.search(r"stopped by a signal after step (\d+)", output)
+    found = re.search(r"stopped by SIG\w+ after step (\d+)", output)
     if not found:
         sys.exit(f"a run was asked to stop, and does not say that it did:\n{output}")
+    if job.returncode == 0:
+        sys.exit(f"a run that was stopped ended with 0:\n{output}")
     steps, last = int(found[1]), max(losses(log)) + 1
     if steps != last or not (saved / f"step-{steps:08}" / "manifest.json").exists():
         sys.exit(f"stopped after step {steps}, but {last} are in the log, and saved are {sorted(saved.iterdir())}")
