@@ -53,7 +53,7 @@ class Checkpointer {
     join(remover_);
   }
 
-  /// From the next save on so many stay: what a run that goes on was told before. Throws as the constructor does.
+  /// Changes how many stay from the next save on. Throws as the constructor does.
   void set_keep(int keep) {
     if (keep < 2) {
       detail::fail(
@@ -83,7 +83,7 @@ class Checkpointer {
   /// Makes the folder, removes what killed runs left of unfinished checkpoints, and locks the folder until this object goes:
   /// a second run cannot save there. (Some network file systems have no locks: then it is not noticed.) Then each rank writes
   /// a file there as a save does. The first save does all this, if it was not done before. Throws `std::runtime_error`, on
-  /// all ranks, with the file, the reason and the ranks that it is in the way of.
+  /// all ranks, which names the file, the reason and the ranks that failed.
   void claim() {
     if (claimed_) return;
     const std::string task = "the folder of checkpoints ";
