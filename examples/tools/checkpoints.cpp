@@ -3,63 +3,30 @@
 
 #include "checkpoints.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <stdexcept>
 
-#include <shardwise/models/llama/config_file.hpp>
-
 namespace tools {
-
-namespace {
-
-/// What is written beside the weights, of which a resumed run must have the same.
-sw::Json notes_of(const Run& run) {
-  const TrainOptions& options = run.options();
-  const StepJob& job = run.job();
-  sw::Json notes{
-      {"llama_config", sw::Json::parse(sw::llama_config_text(model_of(job), job.bf16 ? "bfloat16" : "float32",
-                                                             run.special_tokens()))},
-      {"text", run.fingerprint()},
-      {"seed", options.seed},
-      {"batch", job.batch},
-      {"context", job.model.context},
-      {"pad", options.pad},
-      {"packed", job.packed},
-      {"steps", options.steps},
-      {"rate", options.rate},
-      {"rate_schedule", sw::name_of(options.decay)},
-      {"warmup", options.warmup_steps()},
-      {"floor", options.floor},
-      {"weight_decay", options.weight_decay},
-      {"betas", options.betas},
-      {"epsilon", options.epsilon},
-      {"clip", options.max_norm}};
-  if (options.held_out > 0) notes["held_out"] = options.held_out;
-  if (options.in_order) notes["in_order"] = true;
-  if (!options.from.empty()) notes["from"] = noted(options.from);
-  if (!options.tokenizer.empty()) notes["tokenizer"] = noted(options.tokenizer);
-  return notes;
-}
-
-}  // namespace
 
 void Checkpoints::begin(TrainedModel& model) {
   contents_.emplace(run_.mesh());
   model.add_to(*contents_);
   contents_->add("step", step_);
   const TrainOptions& options = run_.options();
-  checkpointer_.emplace(
-      contents_->ranks(),
-      sw::CheckpointerOptions{
-          .folder = options.save, .keep = options.keep, .in_background = !options.save_in_foreground});
-  notes_ = notes_of(run_);
+  sw::CheckpointerOptions saving{.folder = options.save, .in_background = !options.save_in_foreground};
+  saving.keep = options.keep.value_or(saving.keep);
+  checkpointer_.emplace(contents_->ranks(), saving);
+  notes_ = run_.settings();
   const auto last = checkpointer_->latest();
   if (last && !options.resume) {
     throw std::runtime_error(last->string() +
                              " is there already: give --resume to go on from it, or another folder");
   }
   checkpointer_->claim();
+  notes_["keep"] = saving.keep;
   if (last) resume_from(*last);
+  resumed_ = last.has_value();
   if (!last && options.resume && run_.prints()) {
     std::printf("there is no checkpoint in %s: beginning anew\n", options.save.c_str());
   }
@@ -67,49 +34,73 @@ void Checkpoints::begin(TrainedModel& model) {
 
 void Checkpoints::resume_from(const std::filesystem::path& last) {
   const sw::LoadedCheckpoint loaded = sw::load_checkpoint(last, *contents_);
-  const auto change = [&](const char* name) -> std::string {  // empty if there is none
-    const sw::Json& was = loaded.notes.contains(name) ? loaded.notes[name] : sw::Json();
-    if (was == notes_[name]) return "";
-    return std::string("\"") + name + "\" was " + was.dump() + ", and is " + notes_[name].dump();
-  };
-  for (const char* name : {"text", "seed", "batch", "context", "pad", "packed", "held_out", "in_order"}) {
-    const std::string other = change(name);
-    if (!other.empty()) throw std::runtime_error(last.string() + ": of another run: " + other);
+  const std::string other = other_run(loaded.notes, notes_);
+  if (!other.empty()) throw std::runtime_error(last.string() + ": " + other);
+  const std::string name = last.filename().string();
+  if (const auto named = std::stoll(name.substr(name.find('-') + 1)); named != step_) {
+    throw std::runtime_error(last.string() + ": its name says step " + std::to_string(named) +
+                             ", but it was saved after step " + std::to_string(step_) +
+                             ": rename it back to that step, or no later one could be saved");
   }
-  const sw::Json model = loaded.notes.value("llama_config", sw::Json::object());
-  for (const auto& [name, is] : notes_["llama_config"].items()) {
-    if (name == "torch_dtype" || name == "bos_token_id" || name == "eos_token_id") continue;  // of no step
-    const sw::Json was = model.value(name, sw::Json());
-    if (was != is) {
-      throw std::runtime_error(last.string() + ": of another model: \"" + name + "\" was " + was.dump() +
-                               ", and is " + is.dump());
-    }
-  }
-  run_.go_on_with_best(loaded.notes.value("best", sw::Json()));
+  keep_as_before(loaded.notes.value("keep", sw::Json()));
   if (!run_.prints()) return;
   std::printf("resumed from %s; this rank read %.2f MB\n", last.c_str(),
               static_cast<double>(loaded.bytes_read) * 1e-6);
-  for (const char* name : {"from", "steps", "rate", "rate_schedule", "warmup", "floor", "weight_decay",
-                           "betas", "epsilon", "clip"}) {
-    const std::string other = change(name);
-    if (!other.empty()) std::printf("from here on the run is another: %s\n", other.c_str());
+  for (const char* each : changeable) {
+    const std::string now = change(each, loaded.notes, notes_);
+    if (!now.empty()) std::printf("from here on the run is another: %s\n", now.c_str());
   }
 }
 
-std::optional<std::string> Checkpoints::save() {
-  if (sw::Json best = run_.best(); !best.is_null()) notes_["best"] = std::move(best);
-  return checkpointer_->save(step_, *contents_, notes_);
+void Checkpoints::keep_as_before(const sw::Json& before) {
+  if (!run_.prints()) return;  // rank 0 removes checkpoints, and writes the notes
+  const TrainOptions& options = run_.options();
+  int there = 0;
+  for (const auto& each : std::filesystem::directory_iterator(options.save)) {
+    there += std::filesystem::exists(each.path() / sw::manifest_name) ? 1 : 0;
+  }
+  int keep = notes_["keep"];
+  if (!options.keep) {
+    const bool known = before.is_number_integer() && before >= 2 && before <= 1 << 24;
+    const int as_before = known ? before.get<int>() : std::max(keep, there);  // older checkpoints do not say
+    if (as_before != keep) std::printf("as before, %d checkpoints stay: --keep changes that\n", as_before);
+    notes_["keep"] = keep = as_before;
+    checkpointer_->set_keep(keep);
+  }
+  if (there > keep) {
+    std::printf("--keep %d: of %d checkpoints in %s the oldest go with the next save\n", keep, there,
+                options.save.c_str());
+  }
 }
+
+std::optional<std::string> Checkpoints::save() { return checkpointer_->save(step_, *contents_, notes_); }
 
 bool Checkpoints::after_step(bool ends) {
   if (!checkpointer_) return true;
+  const bool was_saving = checkpointer_->saving();
   bool saved = tell(checkpointer_->progress());
-  if (ends || step_ % run_.options().save_every == 0) {
-    saved = tell(save());
+  if (!saved) {
+    ++failed_;
+  } else if (was_saving && !checkpointer_->saving()) {
+    failed_ = 0;
   }
-  if (ends) saved = tell(checkpointer_->finish()) && saved;
-  if (!ends || saved) return saved;
-  saved = tell(save());  // once more: if the disk was full, there is room now
+  if (ends || step_ % run_.options().save_every == 0) {
+    const bool follows = checkpointer_->saving();
+    saved = tell(save());
+    if (!saved) {
+      ++failed_;
+    } else if (follows || !checkpointer_->saving()) {
+      failed_ = 0;
+    }
+  }
+  if (!ends) {
+    if (failed_ < most_failed) return saved;
+    throw std::runtime_error(std::to_string(failed_) + " saves in a row failed, so the run ends after step " +
+                             std::to_string(step_) + "; see above why, mend it, and give --resume");
+  }
+  saved = tell(checkpointer_->finish()) && saved;
+  if (saved) return true;
+  saved = tell(save());  // once more: it may have been the save before that failed
   return tell(checkpointer_->finish()) && saved;
 }
 

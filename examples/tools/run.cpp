@@ -120,6 +120,26 @@ std::string noted(const std::filesystem::path& path) {
   return sw::Json::parse(text).get<std::string>();
 }
 
+std::string change(const char* name, const sw::Json& before, const sw::Json& now) {
+  const sw::Json was = before.is_object() ? before.value(name, sw::Json()) : sw::Json(),
+                 is = now.value(name, sw::Json());
+  return was == is ? "" : std::string("\"") + name + "\" was " + was.dump() + ", and is " + is.dump();
+}
+
+std::string other_run(const sw::Json& before, const sw::Json& now) {
+  for (const char* name : {"text", "seed", "batch", "context", "pad", "packed", "held_out", "in_order"}) {
+    const std::string other = change(name, before, now);
+    if (!other.empty()) return "of another run: " + other;
+  }
+  const sw::Json model = before.is_object() ? before.value("llama_config", sw::Json()) : sw::Json();
+  for (const auto& [name, is] : now["llama_config"].items()) {
+    if (name == "torch_dtype" || name == "bos_token_id" || name == "eos_token_id") continue;  // of no step
+    const std::string other = change(name.c_str(), model, now["llama_config"]);
+    if (!other.empty()) return "of another model: " + other;
+  }
+  return "";
+}
+
 Run::Run(TrainOptions options)
     : options_(completed(std::move(options))),
       mesh_(sw::world(), options_.job.sizes),
@@ -185,25 +205,54 @@ void Run::evaluate(TrainedModel& model, std::int64_t step) {
     counted += static_cast<double>(held_out_->counted(part));
   }
   const double loss = sum / counted;
-  const bool best = agree(mesh_, loss < best_);  // of numbers that are the same
+  const bool best =
+      agree(mesh_, loss < best_loss_ && best_.improved_by(loss));  // of numbers that are the same
   held_out_loss_ = loss;
   progress_->show_held_out(step, loss, best);
   if (!best) return;
-  best_ = loss;
-  if (!options_.export_best.empty()) export_to(options_.export_best, model);
+  best_loss_ = loss;
+  if (!options_.export_best.empty())
+    best_.replace(loss, step, [&] { export_to(options_.export_best, model); });
 }
 
-sw::Json Run::best() const {
-  if (options_.export_best.empty() || std::isinf(best_)) return nullptr;
-  return {{"loss", best_}, {"folder", noted(options_.export_best)}};
+sw::Json Run::settings() const {
+  sw::Json all{{"llama_config", sw::Json::parse(sw::llama_config_text(
+                                    model_of(job()), job().bf16 ? "bfloat16" : "float32", special_tokens()))},
+               {"text", fingerprint_},
+               {"seed", options_.seed},
+               {"batch", job().batch},
+               {"context", job().model.context},
+               {"pad", options_.pad},
+               {"packed", job().packed},
+               {"steps", options_.steps},
+               {"rate", options_.rate},
+               {"rate_schedule", sw::name_of(options_.decay)},
+               {"warmup", options_.warmup_steps()},
+               {"floor", options_.floor},
+               {"weight_decay", options_.weight_decay},
+               {"betas", options_.betas},
+               {"epsilon", options_.epsilon},
+               {"clip", options_.max_norm}};
+  if (options_.held_out > 0) all["held_out"] = options_.held_out;
+  if (options_.in_order) all["in_order"] = true;
+  if (!options_.from.empty()) all["from"] = noted(options_.from);
+  if (!options_.tokenizer.empty()) all["tokenizer"] = noted(options_.tokenizer);
+  return all;
 }
 
-void Run::go_on_with_best(const sw::Json& best) {
-  const std::filesystem::path& folder = options_.export_best;
-  const char* file = exports_adapters() ? "adapter_config.json" : "config.json";
-  const bool there = best.is_object() && !folder.empty() && std::filesystem::exists(folder / file) &&
-                     best.value("folder", "") == noted(folder);
-  if (agree(mesh_, there)) best_ = best.value("loss", best_);
+void Run::open_best(bool resumed) {
+  if (options_.export_best.empty()) return;
+  sw::Json own = settings();
+  own["lora_rank"] = job().lora_rank;
+  const auto difference = [&](const sw::Json& before) {
+    std::string other = other_run(before, own);
+    if (other.empty()) other = change("lora_rank", before, own);
+    for (const char* name : changeable) {  // a run that begins anew is that run only if it does all alike
+      if (other.empty() && !resumed) other = change(name, before, own);
+    }
+    return other.empty() || other.starts_with("of another") ? other : "of another run: " + other;
+  };
+  best_.open(options_.export_best, own, {options_.resume, !options_.save.empty(), difference});
 }
 
 void Run::print_job() const {
@@ -274,15 +323,37 @@ void Run::check() const {
         throw std::runtime_error(trace.string() + ": not a regular file");
       sw::detail::TemporaryFile(trace, sw::detail::temporary_token());
     }
-    for (const std::filesystem::path& folder : {options_.export_to, options_.export_best}) {
-      if (folder.empty()) continue;
-      std::error_code error;
-      const bool fresh = std::filesystem::create_directories(folder, error);
-      if (error) throw std::runtime_error(folder.string() + ": cannot be made: " + error.message());
-      sw::detail::TemporaryFile(folder / "config.json", sw::detail::temporary_token());
-      if (fresh) std::filesystem::remove(folder);  // is there with a model, or not at all
-    }
   });
+  for (const std::filesystem::path& folder : {options_.export_to, options_.export_best}) {
+    if (!folder.empty()) check_folder(folder);
+  }
+}
+
+void Run::check_folder(const std::filesystem::path& folder) const {
+  const sw::Communicator world = sw::world();
+  const sw::Index own[]{sw::detail::temporary_token()};
+  const auto token = static_cast<std::uint32_t>(sw::detail::gather(world, own).front());
+  const std::filesystem::path file = folder / "config.json";
+  std::optional<sw::detail::TemporaryFile> trial;
+  bool fresh = false;
+  sw::detail::together(world, "this run", [&] {
+    if (!prints()) return;
+    std::error_code error;
+    fresh = std::filesystem::create_directories(folder, error);
+    if (error) throw std::runtime_error(folder.string() + ": cannot be made: " + error.message());
+    trial.emplace(file, token);
+  });
+  sw::detail::Problems problems;
+  problems.guard([&] {  // all ranks write to the files of a model
+    const sw::detail::File opened(sw::detail::temporary_path(file, token), O_WRONLY);
+    opened.write("1", world.rank());
+    opened.sync();
+  });
+  world.barrier();
+  trial.reset();
+  if (std::error_code ignored; fresh)  // is there with a model, or not at all
+    std::filesystem::remove(folder, ignored);
+  problems.throw_together(world, "this run");
 }
 
 bool Run::compare(const JobPlan& seen) const {

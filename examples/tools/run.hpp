@@ -5,6 +5,7 @@
 /// @file
 /// A training run of a Llama on text, but for the model. train_loop.cpp has the loop, trained_model.hpp the model.
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
@@ -17,6 +18,7 @@
 #include <shardwise/text/tokenizer.hpp>
 #include <shardwise/train/rate_schedule.hpp>
 
+#include "best_export.hpp"
 #include "progress.hpp"
 #include "text_data.hpp"
 #include "train_options.hpp"
@@ -27,6 +29,15 @@ namespace tools {
 
 /// A path as JSON has it, which need not be UTF-8 but for that: absolute, with U+FFFD for what is none.
 std::string noted(const std::filesystem::path& path);
+
+/// How the settings of a resumed run differ from those of the run before where they must not: "of another run: \"seed\" was 1,
+/// and is 2"; else nothing.
+std::string other_run(const sw::Json& before, const sw::Json& now);
+/// How one setting differs: "\"seed\" was 1, and is 2"; else nothing.
+std::string change(const char* name, const sw::Json& before, const sw::Json& now);
+/// The settings that a run may change when it goes on.
+inline constexpr std::array changeable{"from",  "steps",        "rate",  "rate_schedule", "warmup",
+                                       "floor", "weight_decay", "betas", "epsilon",       "clip"};
 
 /// What a run has but its model: mesh, text, learning rate, and what it tells. Collective over the whole job.
 class Run {
@@ -50,13 +61,14 @@ class Run {
   const TextData& data() const { return *data_; }
   /// Before the step of that number: evaluates the model now and then, and after the last step, and keeps the best.
   void evaluate(TrainedModel& model, std::int64_t step);
-  /// What a checkpoint says of the best that was exported; null if there is none.
-  sw::Json best() const;
-  /// Goes on with that, if it is of the folder that this run exports to, and a model is there.
-  void go_on_with_best(const sw::Json& best);
+  /// By name: those that a resumed run must have in common with the run before, and those that it may change.
+  sw::Json settings() const;
+  /// Looks at the folder of `--export-best`, if there is one; `resumed`: this run goes on from a checkpoint.
+  void open_best(bool resumed);
 
   void print_job() const;
-  /// That memory holds a step, and that what is written at the end can be. Throws `std::runtime_error` on all ranks.
+  /// That memory holds a step, and that each rank can write what is written at the end. Throws `std::runtime_error` on all
+  /// ranks.
   void check() const;
   /// Opens the log, of the steps from this one on.
   void begin(std::int64_t step);
@@ -72,6 +84,7 @@ class Run {
 
  private:
   void open_data();
+  void check_folder(const std::filesystem::path& folder) const;
 
   TrainOptions options_;
   Job mesh_;
@@ -80,7 +93,8 @@ class Run {
   std::uint64_t fingerprint_ = 0;
   sw::RateSchedule schedule_;
   std::optional<double> held_out_loss_;  // before the step that is next, if it was evaluated
-  double best_ = std::numeric_limits<double>::infinity();
+  double best_loss_ = std::numeric_limits<double>::infinity();
+  BestExport best_;
   std::optional<TrainingLog> log_;
   std::optional<Progress> progress_;
 };

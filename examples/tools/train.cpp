@@ -64,10 +64,13 @@ void add_run_options(CLI::App& app, TrainOptions& options) {
   add_count(app, "--save-every", options.save_every,
             "steps; also after the last one, and when stopped by a signal")
       ->needs(save);
-  app.add_option("--keep", options.keep, "so many of the last checkpoints stay")
+  app.add_option("--keep", options.keep,
+                 "so many of the last checkpoints stay; if not given, as many as before, or 3")
       ->check(CLI::Range(2, 1 << 24))
       ->needs(save);
-  app.add_flag("--resume", options.resume, "go on from the last checkpoint, if there is one")->needs(save);
+  app.add_flag("--resume", options.resume,
+               "go on from the last checkpoint, if there is one, and with the model of --export-best")
+      ->needs(save);
   app.add_flag("--save-in-foreground", options.save_in_foreground, "wait until a checkpoint is written")
       ->needs(save);
   app.add_option("--export", options.export_to, "a folder for the trained model, in Hugging Face's form");

@@ -68,6 +68,7 @@ int train(const TrainOptions& given) {
   std::int64_t step = 0;  // steps that were made
   Checkpoints checkpoints(run, step);
   if (checkpoints.wanted()) checkpoints.begin(*model);
+  run.open_best(checkpoints.resumed());
   const std::int64_t begun = step;
   const StopSignal stop;
   run.begin(step);

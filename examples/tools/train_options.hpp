@@ -35,7 +35,7 @@ struct TrainOptions {
   std::filesystem::path save;         ///< a folder for checkpoints
   bool pad = false;
   std::int64_t steps = 400, save_every = 100;
-  int keep = 3;
+  std::optional<int> keep;  ///< checkpoints; as many as before, or 3, if not given
   bool resume = false, save_in_foreground = false;
   std::optional<std::int64_t> warmup;  ///< steps; a tenth of all if not given
   sw::Decay decay = sw::Decay::cosine;

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The folder of `--export-best`. Beside the model it has `shardwise-best.json`: the loss of that model, and the settings of
+/// its run. A run that goes on reads it, so that only a better model replaces the one that is there:
+///
+///     {"held_out_loss":2.4459,"run":{"seed":1,…},"step":90}
+///
+/// While a model is replaced the file also has the new loss, and names the old weights: if the run is killed then, the next
+/// run can tell which of the two models is there.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <optional>
+
+#include <shardwise/io/file.hpp>
+#include <shardwise/io/json.hpp>
+
+namespace tools {
+
+namespace sw = shardwise;
+
+/// All members but `improved_by` are collective over the whole job; rank 0 reads and writes.
+class BestExport {
+ public:
+  /// When a run may continue with a model that is in the folder.
+  struct Allowed {
+    bool resume = false;  ///< it may, if the model is its own
+    bool save = false;    ///< whether --save was given, which --resume needs
+    /// Takes the settings of the run that wrote it; returns how this run differs, or nothing.
+    std::function<std::string(const sw::Json& before)> difference{};
+  };
+
+  /// Reads the folder's record, and locks the folder, if it is there. `run` has the settings of this run. Throws
+  /// `std::runtime_error`, on all ranks, if the folder has a model of another run, or one without a record.
+  void open(const std::filesystem::path& folder, const sw::Json& run, const Allowed& allowed);
+
+  /// Whether a model of this loss is better than the one that is there. If the export of that one was interrupted, the same
+  /// model counts as better, on another mesh too, where its loss differs by rounding.
+  bool improved_by(double loss) const { return loss < limit_; }
+  /// Calls `write`, which exports a model of this loss, made by so many steps, and records both.
+  void replace(double loss, std::int64_t step, const std::function<void()>& write);
+
+ private:
+  void lock();
+  void write_record() const;
+
+  std::filesystem::path folder_;
+  sw::Json record_;
+  double limit_ = std::numeric_limits<double>::infinity();
+  std::optional<sw::detail::File> lock_;  // of the folder, on rank 0
+};
+
+}  // namespace tools

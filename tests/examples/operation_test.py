@@ -1,0 +1,367 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: 2026 The Shardwise developers
+# SPDX-License-Identifier: Apache-2.0
+
+"""What an operator of `shardwise-train` relies on, a case each:
+
+    best      the model of --export-best never gets worse, wherever the run is killed, and is no other run's
+    stopped   a run that a signal stops says so by its exit code, and says what is not saved or not exported
+    keep      as many checkpoints stay as before
+    unsaved   a run that cannot save ends at its start, or after three saves that failed; a renamed checkpoint is refused
+    options   options that are written otherwise on one rank are the same, and others are not
+    hosts     ranks on several hosts: what a step sends there is planned, and groups that are torn apart are told
+
+    operation_test.py TRAIN CASE [PRETENDED_HOSTS]     the program; for `hosts` the library that pretends them
+"""
+
+import json
+import math
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+MODEL = "--layers 1 --features 16 --heads 2 --hidden 24 --context 32 --batch 4 --rate-schedule constant --warmup 2".split()
+MODEL = ["--text", str(ROOT / "include" / "shardwise" / "layout")] + MODEL
+WITHOUT_END = ["--steps", str(10**6)]
+
+
+def words(options, ranks=2):
+    return ["mpirun", "--oversubscribe", "-n", str(ranks), TRAIN] + MODEL + [str(o) for o in options]
+
+
+def limited(options):
+    """The same where a file may have no more than 1024 bytes."""
+    command = words(options)
+    return command[:4] + ["bash", "-c", 'ulimit -f 1; exec "$@"', "-"] + command[4:]
+
+
+def run(command, code=0, says=()):
+    """Runs to its end; returns what it printed."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100)
+    expect(done.returncode, done.stdout, code, says)
+    return done.stdout
+
+
+def expect(found, output, code, says=()):
+    right = found != 0 if code == "any but 0" else found == code
+    missing = [pattern for pattern in says if not re.search(pattern, output)]
+    if not right or missing:
+        sys.exit(f"exit code {found}, expected {code}; nothing matches {missing}:\n{output}")
+
+
+def started(command, log, steps):
+    """A job that has made so many steps."""
+    job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    begin = time.monotonic()
+    while job.poll() is None and last_step(log) < steps:
+        if time.monotonic() - begin > 60:
+            sys.exit(f"no step {steps} after 60 seconds")
+        time.sleep(0.005)
+    if job.poll() is not None:
+        sys.exit(f"the run ended by itself with {job.returncode}:\n{job.communicate()[0]}")
+    return job
+
+
+def last_step(log):
+    try:
+        return int(re.findall(r'^{"step":(\d+)', log.read_text(), re.MULTILINE)[-1])
+    except (OSError, IndexError):
+        return -1
+
+
+def ranks_of(job):
+    return [int(p) for p in subprocess.run(["pgrep", "-P", str(job.pid)], capture_output=True, text=True).stdout.split()]
+
+
+def kill(job):
+    pids = ranks_of(job)
+    for pid in pids + [job.pid]:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    output = job.communicate(timeout=60)[0]
+    begin = time.monotonic()
+    while any(pathlib.Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() - begin < 30:
+        time.sleep(0.01)
+    return output
+
+
+def checkpoints(folder):
+    return sorted(p.name for p in folder.glob("step-*") if p.name.count("-") == 1 and (p / "manifest.json").exists())
+
+
+HELD_OUT = "--held-out 0.05 --evaluate-every 10".split()
+
+
+def loss_of(model, folder):
+    """Of an exported model, on what the runs hold out: measured, whatever stands beside it."""
+    log = folder / "measured.jsonl"
+    run(["mpirun", "-n", "1", TRAIN] + MODEL[:2] + ["--from", model, "--context", "32", "--batch", "4", "--steps", "1", "--log",
+         str(log)] + HELD_OUT)
+    return json.loads(log.read_text().splitlines()[1])["held_out_loss"]
+
+
+def best(folder):
+    log, kept = folder / "log.jsonl", folder / "best"
+    common = HELD_OUT + ["--export-best", kept, "--log", log, "--resume"]
+
+    def never_worse(before):
+        now = loss_of(kept, folder)
+        if now > before * (1 + 1e-6):
+            sys.exit(f"the best export was of loss {before}, and is of {now}")
+        print(f"loss {now}, after step {last_step(log)}")
+        return now
+
+    # Killed before the first checkpoint, when the export is far better than the model that a run begins with.
+    early = common + WITHOUT_END + ["--save", folder / "early", "--save-every", 10**6]
+    kill(started(words(early), log, 33))
+    loss = never_worse(math.inf)
+    for steps in (1, 12):
+        log.unlink()
+        said = kill(started(words(early), log, steps))
+        assert "beginning anew" in said, said
+        loss = never_worse(loss)
+
+    # The export is of a later step than the checkpoint, and evaluations come as soon as the run goes on: also on another mesh.
+    shutil.rmtree(kept)
+    log.unlink()
+    late = common + WITHOUT_END + ["--save", folder / "late", "--save-every", 20, "--save-in-foreground"]
+    kill(started(words(late), log, 33))
+    loss = never_worse(math.inf)
+    shutil.rmtree(folder / "late" / "step-00000040", ignore_errors=True)
+    for ranks, mesh in ((2, []), (1, []), (2, ["--zero", "3"])):
+        log.unlink()
+        said = kill(started(words(late + mesh, ranks), log, 22))
+        assert "resumed from" in said, said
+        shutil.rmtree(folder / "late" / "step-00000040", ignore_errors=True)
+        loss = never_worse(loss)
+
+    # Killed at any moment, most of which are within exports.
+    often = late[: late.index("--evaluate-every")] + ["--evaluate-every", 1] + late[late.index("--evaluate-every") + 2 :]
+    for _ in range(4):
+        job = started(words(often), log, last_step(log) + 1)
+        time.sleep(random.uniform(0, 0.5))
+        kill(job)
+        loss = never_worse(loss)
+    run(words(often[: often.index("--steps")] + ["--steps", last_step(log) + 40] + often[often.index("--steps") + 2 :]))
+    loss = never_worse(loss)
+    record = json.loads((kept / "shardwise-best.json").read_text())
+    assert abs(record["held_out_loss"] - loss) < 1e-5 and "replaced_by" not in record, record
+    assert [p.name for p in kept.iterdir() if ".tmp-" in p.name] == []
+
+    # The folder has the model of another run, or one without a record.
+    weights = (kept / "model.safetensors").read_bytes()
+    other = HELD_OUT + ["--export-best", kept, "--steps", 2, "--save"]
+    run(words(other + [folder / "new"]), 1, ["best has a model already, of loss .* after .* steps: give --resume .* or name another"])
+    run(words(other[:-1]), 1, ["best has a model already, of loss .* steps: remove it, or name another folder"])
+    run(words(other + [folder / "new", "--resume", "--seed", 2]), 1, ['of another run: "seed" was 1, and is 2'])
+    run(words(other + [folder / "new", "--resume"]), 1, ['of another run: "steps" was '])  # no checkpoint makes it that run
+    less = ["--held-out", "0.1"] + other[2:]
+    run(words(less + [folder / "new", "--resume"]), 1, ['of another run: "held_out" was 0.05'])
+    record_file = kept / "shardwise-best.json"
+    text = record_file.read_text()
+    record_file.write_text(text[: len(text) // 2])
+    run(words(other + [folder / "new", "--resume"]), 1, ["shardwise-best.json: "])
+    record_file.unlink()
+    run(words(other + [folder / "new", "--resume"]), 1, ["best has a model already, and no shardwise-best.json"])
+    assert (kept / "model.safetensors").read_bytes() == weights
+    # One run at a time.
+    job = started(words(HELD_OUT + WITHOUT_END + ["--export-best", folder / "b", "--log", folder / "b.jsonl"]), folder / "b.jsonl", 1)
+    second = HELD_OUT + ["--export-best", folder / "b", "--steps", 2]
+    run(words(second), 1, ["b: another run exports its best model there"])
+    kill(job)
+
+
+def stopped(folder):
+    model = folder / "model"
+    run(words(["--steps", 2, "--export", model]))
+    old = (model / "model.safetensors").read_bytes()
+    lost, no_export = "NOT SAVED: .*no --save", "NOT EXPORTED: .*model is as it was before"
+    save = ["--save", folder / "runs", "--resume", "--save-every", 10**6]
+    cases = [  # to whom, the signal, options, exit code, what is said
+        ("rank", signal.SIGTERM, ["--export", model], 128 + 15, ["stopped by SIGTERM after step", lost, no_export]),
+        ("rank", signal.SIGINT, [], 128 + 2, ["stopped by SIGINT", lost]),
+        ("mpirun", signal.SIGUSR1, ["--export", folder / "never"], 128 + 10, [lost, "NOT EXPORTED: .*never was not made"]),
+        ("mpirun", signal.SIGUSR1, save + ["--export", model], 75, ["runs: --resume goes on", no_export]),
+        ("rank", signal.SIGTERM, save, 75, ["resumed from", "runs: --resume goes on"]),
+        ("mpirun", signal.SIGTERM, save, "any but 0", ["stopped by SIGTERM"]),
+    ]
+    for to, number, options, code, says in cases:
+        log = folder / "log.jsonl"
+        log.unlink(missing_ok=True)
+        grace = ["--mca", "odls_base_sigkill_timeout", "5"] if (to, number) == ("mpirun", signal.SIGTERM) else []
+        command = words(options + WITHOUT_END + ["--log", log])
+        job = started(command[:1] + grace + command[1:], log, 3)
+        os.kill(job.pid if to == "mpirun" else ranks_of(job)[-1], number)
+        output = job.communicate(timeout=60)[0]
+        print(to, number, job.returncode)
+        expect(job.returncode, output, code, says)
+        assert (model / "model.safetensors").read_bytes() == old
+        if options[:1] == ["--save"]:
+            made = last_step(log) + 1
+            assert checkpoints(folder / "runs")[-1] == f"step-{made:08}", (made, checkpoints(folder / "runs"))
+    assert not (folder / "never").exists()
+    # Not saved, though it was asked to: a file may have 1024 bytes.
+    log = folder / "full.jsonl"
+    job = started(limited(WITHOUT_END + ["--log", log, "--save", folder / "full", "--save-every", 10**6]), log, 1)
+    os.kill(ranks_of(job)[0], signal.SIGUSR1)
+    expect(job.wait(60), job.communicate()[0], 128 + 10, ["NOT SAVED: .*the last save failed"])
+    # A run that comes to its end has succeeded, and so has one that goes on from where it was stopped.
+    steps = int(checkpoints(folder / "runs")[-1][5:]) + 2
+    run(words(save + ["--steps", steps, "--export", model]), 0, ["resumed from", f"step {steps}/{steps} ", "saved to .*model"])
+    assert (model / "model.safetensors").read_bytes() != old
+
+
+def keep(folder):
+    saved = folder / "runs"
+    common = ["--save", saved, "--save-every", 1, "--save-in-foreground"]
+    run(words(common + ["--steps", 7, "--keep", 6]))
+    assert len(checkpoints(saved)) == 6, checkpoints(saved)
+    run(words(common + ["--steps", 9, "--resume"]), 0, ["as before, 6 checkpoints stay"])
+    assert len(checkpoints(saved)) == 6, checkpoints(saved)
+    run(words(common + ["--steps", 10, "--resume"]), 0, ["as before, 6 checkpoints stay"])  # the notes went on
+    assert checkpoints(saved)[0] == "step-00000005", checkpoints(saved)
+    run(words(common + ["--steps", 11, "--resume", "--keep", 2]), 0, ["--keep 2: of 6 checkpoints in .*runs the oldest go"])
+    assert checkpoints(saved) == ["step-00000010", "step-00000011"], checkpoints(saved)
+    run(words(common + ["--steps", 13, "--resume", "--keep", 4]))
+    assert len(checkpoints(saved)) == 4, checkpoints(saved)
+
+
+def unsaved(folder):
+    # Names that mean another folder on rank 1, as where hosts do not share a file system.
+    for rank in ("here", "there"):
+        (folder / rank).mkdir()
+
+    def apart(options):
+        own = [["-n", "1", "-wdir", str(folder / rank), TRAIN] + MODEL + options for rank in ("here", "there")]
+        return ["mpirun", "--oversubscribe"] + own[0] + [":"] + own[1]
+
+    missing = "No such file or directory .rank 1."
+    said = run(apart(["--steps", "3", "--save", "runs"]), 1, ["the folder of checkpoints runs: .*runs/.*" + missing])
+    assert "step 1/3" not in said, said
+    for option in ("--export", "--export-best"):
+        said = run(apart(["--steps", "3", option, "model"] + HELD_OUT), 1, ["this run: model/.*" + missing])
+        assert "step 1/3" not in said and not (folder / "here" / "model").exists(), said
+    assert list((folder / "here" / "runs").iterdir()) == []
+    # There is a folder of that name on rank 1 too, but another one.
+    (folder / "there" / "runs").mkdir()
+    run(apart(["--steps", "3", "--save", "runs"]), 1, ["the folder of checkpoints runs: .*runs/.*" + missing])
+
+    # No save can succeed, as a file may have 1024 bytes: three are tried. In the background, and while the steps wait.
+    for how in ([], ["--save-in-foreground"]):
+        saved = folder / ("full" + str(len(how)))
+        options = ["--save", saved, "--save-every", 5, "--steps", 10**6] + how
+        said = run(limited(options), 1, ["checkpoints: [^$]*File too large", "3 saves in a row failed, so the run ends after step"])
+        step = int(re.search(r"ends after step (\d+)", said)[1])
+        assert 15 <= step <= 40 and checkpoints(saved) == [], said
+
+    # A checkpoint under another name.
+    saved = folder / "renamed"
+    options = ["--save", saved, "--save-every", 5, "--save-in-foreground"]
+    run(words(options + ["--steps", 12]))
+    for new in ("step-00000007", "step-00000300"):
+        (saved / "step-00000012").rename(saved / new) if (saved / "step-00000012").exists() else None
+        shutil.rmtree(saved / "step-00000010", ignore_errors=True)
+        run(words(options + ["--steps", 20, "--resume"]), 1,
+            [f"renamed/{new}: its name says step {int(new[5:])}, but it was saved after step 12: "])
+        (saved / new).rename(saved / "step-00000012")
+    run(words(options + ["--steps", 13, "--resume"]), 0, ["resumed from .*step-00000012"])
+
+
+def options(folder):
+    def both(first, second):
+        return ["mpirun", "--oversubscribe", "-n", "1", TRAIN] + MODEL + first + [":", "-n", "1", TRAIN] + MODEL + second
+
+    same = [
+        ("--steps 1 --seed 3", "--seed 3 --steps 1"),
+        ("--steps 1 --zero 1", "--steps 1 --zero=1"),
+        ("--steps 1 --rate 1e-3 --clip 2", "--rate 0.001 --steps=1 --clip 2.0"),
+        ("--steps 1 --sp --betas 0.9 0.95", "--betas 9e-1 .95 --sequence-parallel --steps 1"),
+    ]
+    for first, second in same:
+        run(both(first.split(), second.split()), 0, ["step 1/1 "])
+    differs = "programs differ: rank 1: "
+    other = [
+        ("--steps 1 --seed 3", "--seed 4 --steps 1", differs + "--seed 4, rank 0: --seed 3"),
+        ("--steps 1 --rate 1e-3", "--rate 1e-4 --steps 1", differs + "--rate 0?.?0*1(e-0?4)?, rank 0: --rate 0.001"),
+        ("--seed 18446744073709551614 --steps 1", "--steps 1 --seed 18446744073709551615", differs + "--seed 18446744073709551615, rank 0"),
+        ("--seed 9007199254740993 --steps 1", "--steps 1 --seed 9007199254740992", differs + "--seed 9007199254740992, rank 0"),
+        ("--steps 1 --save 1.0", "--save 1 --steps 1", differs + "--save 1, rank 0: --save 1.0"),
+        ("--steps 1 --pad --seed 3", "--seed 3 --steps 1", differs + "no --pad, rank 0: --pad"),
+        ("--seed 3 --steps 1", "--wat --steps 1 --seed 3", differs + "--wat, rank 0: no --wat"),
+    ]
+    for first, second, said in other:
+        run(both(first.split(), second.split()), 1, [said])
+    # What is none: the option that is meant, by what others call it, or by its letters; or nothing.
+    for wrong, meant in (("--lr", "rate"), ("--learning_rate=1", "rate"), ("--max-steps", "steps"), ("--hidden-size", "features"),
+                         ("--bathc", "batch"), ("--weight_decay", "weight-decay"), ("--tpp", "tp")):
+        run(words([wrong, "1"]), "any but 0", [f"did you mean --{meant}[?]"])
+    for wrong in ("--xy", "--foo", "--no-such-thing"):
+        said = run(words([wrong, "1"]), "any but 0", [wrong])
+        assert "did you mean" not in said, said
+    # Heads without their key/value heads.
+    for heads in ("1", "4", "8"):
+        command = words(["--steps", 1], 1)
+        command[command.index("--heads") + 1] = heads
+        run(command, 0, ["step 1/1 "])
+
+
+def hosts(folder):
+    library = sys.argv[3]
+
+    def on(pretended, options):
+        environment = ["env", "PRETENDED_HOSTS=" + pretended, "LD_PRELOAD=" + library, "SHARDWISE_TRANSPORT=mpi"]
+        return environment + words(options + ["--steps", 3], len(pretended))
+
+    def to_others(said):
+        return re.findall(r"^ +\w+ +to other hosts +(.*B) +(\S+ \S*B)$", said, re.MULTILINE)
+
+    # Planned as they lie there: every collective, and a pipeline's messages.
+    for pretended, options in (("01", []), ("0011", ["--zero", "3"]), ("0011", ["--tp", "2"]), ("01", ["--pp", "2"]),
+                               ("0001", ["--zero", "1"])):
+        said = run(on(pretended, options))
+        rows = to_others(said)
+        assert "warning:" not in said and rows, said
+        assert all(planned.split() == recorded.split() for planned, recorded in rows), said
+    # No plan says how: no line, instead of one that is wrong.
+    said = run(on("0101", ["--zero", "1", "--replicas", "2"]))
+    assert "to other hosts" not in said, said
+    # A group that has room on a host, and is not there.
+    for pretended, options, axes, where in (
+        ("0101", ["--tp", "2"], "tp 2", "rank 0 on .*, rank 1 on "),
+        ("0101", ["--replicas", "2", "--zero", "3"], "dp 2", "rank 0 on .*, rank 1 on "),
+        ("000111", ["--tp", "2"], "tp 2", "rank 2 on .*, rank 3 on "),
+    ):
+        said = run(on(pretended, options), 0, [f"warning: ranks along {axes} are on different hosts \\({where}.*--map-by slot"])
+        assert said.count("warning:") == 1, said
+    # None has room.
+    for pretended, options in (("01", ["--tp", "2"]), ("0011", ["--pp", "2", "--tp", "2"]), ("0011", [])):
+        assert "warning:" not in run(on(pretended, options))
+
+
+def main():
+    global TRAIN
+    TRAIN = os.path.abspath(sys.argv[1])
+    os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("PMIX_MCA_gds", "hash")  # else the limit of a file's size is that of MPI's start too
+    if os.geteuid() == 0:  # in a container, perhaps
+        os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    random.seed(1)
+    case = {each.__name__: each for each in (best, stopped, keep, unsaved, options, hosts)}[sys.argv[2]]
+    with tempfile.TemporaryDirectory(prefix="shardwise-operation-") as folder:
+        os.chdir(folder)
+        case(pathlib.Path(folder))
+
+
+if __name__ == "__main__":
+    main()
