@@ -285,7 +285,7 @@ TEST_CASE("a tied parameter is in the group of its first name") {
   using Weight = sw::Parameter<sw::Tensor<double, 1, Mesh, Reduced, Replicate>>;
   Weight weight(mesh, {2}, sw::Init::constant(1));
   weight.initialize(1);
-  Tied<Weight> tied{weight, weight};
+  Tied<Weight> tied{weight.tied(), weight.tied()};
   auto named = [](const char* name) { return [=](const ParameterInfo& p) { return p.name == name; }; };
   auto nothing = [](sw::SgdUpdate&) {};
   sw::SGD second({.rate = 1});

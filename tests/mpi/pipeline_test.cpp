@@ -492,7 +492,7 @@ std::string refusal(const Pipeline<Job>& pipeline, const std::function<const cha
   const std::string first = run();
   CHECK(run() == first);
   if (first.empty() && pipeline.stage_count() > 1)
-    CHECK_THROWS_AS(stages.add(0, stages.front()), std::logic_error);
+    CHECK_THROWS_AS(stages.add(0, std::move(stages.front())), std::logic_error);
   return first;
 }
 
