@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/tensor/distribute.hpp>
 #include <shardwise/weights/load_weights.hpp>
@@ -451,6 +452,31 @@ TEST_CASE("several files over several: no old one is touched before the new ones
               R"({"weight_map": {"a": "../outside.safetensors", "b": "note.txt"}})");
   folder.file("note.txt", "");
   CHECK(save(3, 0) == std::vector<std::string>{"mine.safetensors", "model.safetensors", "note.txt"});
+}
+
+TEST_CASE("files that replace others are read by nobody else") {
+  const ScratchFolder folder;
+  const Line mesh = line();
+  const auto x = sw::zeros<float, Replicate>(mesh, {100}), y = sw::zeros<float, Replicate>(mesh, {100});
+  const auto modes = [&] {
+    std::set<unsigned> found;
+    for (const auto& entry : std::filesystem::directory_iterator(folder / "out"))
+      found.insert(detail::status_of(entry.path())->st_mode & 0777u);
+    return found;
+  };
+  const auto write = [&](Index most) {
+    sw::write_tensors(folder / "out", {{"x", x}, {"y", y}}, {.max_file_bytes = most});
+    sw::world().barrier();
+  };
+  write(0);
+  if (sw::world().rank() == 0) ::chmod((folder / "out" / "model.safetensors").c_str(), 0600);
+  sw::world().barrier();
+  const std::set<unsigned> own{0600};
+  for (const Index most : {0, 1, 1, 0}) {  // one file, then several, others of other names, one again
+    write(most);
+    CHECK(modes() == own);
+    sw::world().barrier();
+  }
 }
 
 TEST_CASE("an element that cannot be read on one rank is an error of all") {

@@ -5,14 +5,12 @@
 /// @file
 /// A folder of files that appears when all of them are on the device, or not at all. One process makes it.
 
-#include <optional>
-
 #include <shardwise/io/file.hpp>
 
 namespace shardwise::detail {
 
 /// Creates an empty folder under a temporary name beside the target, in the place of those that killed processes left.
-/// `commit` gives it the target's name; else the destructor removes it.
+/// `commit` gives it the target's name, and mode and owner of what it replaces; else the destructor removes it.
 class NewFolder {
  public:
   /// Throws `std::runtime_error` if the target is there and no folder. If it is one that is not empty, calls
@@ -37,6 +35,7 @@ class NewFolder {
     const Path path = temporary_path(target_, token);
     if (!make(path)) throw_file_error(path, "cannot be created", EEXIST);
     path_ = path;
+    if (fs::exists(target_)) fs::permissions(path_, fs::perms::owner_all);
     lock_.emplace(path, O_RDONLY | O_DIRECTORY);
     lock_->lock();
     remove_abandoned(target_);
@@ -56,6 +55,7 @@ class NewFolder {
   /// A folder that is there changes places with the new one in one step, and is removed. The caller has flushed the
   /// files.
   void commit() {
+    if (const auto old = status_of(target_)) keep_all_access(*old);
     sync_folder(path_);
     if (replaces_) {
       exchange();
@@ -78,6 +78,21 @@ class NewFolder {
     const bool made = std::filesystem::create_directory(folder, failure);
     if (failure) throw_file_error(folder, "cannot be created", failure.value());
     return made;
+  }
+  /// A file of a name that is new may be used as far as all old files may.
+  void keep_all_access(const struct ::stat& old_folder) const {
+    std::optional<struct ::stat> all;
+    for (const auto& old : std::filesystem::directory_iterator(target_)) {
+      const auto status = status_of(old.path());
+      if (!status || !S_ISREG(status->st_mode)) continue;
+      if (!all) all = status;
+      all->st_mode &= status->st_mode;
+    }
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+      const auto old = status_of(target_ / entry.path().filename());
+      if (all) keep_access(File(entry.path(), O_RDONLY), old.value_or(*all));
+    }
+    keep_access(*lock_, old_folder);
   }
   void exchange() const {
     if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) == 0) return;

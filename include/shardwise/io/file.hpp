@@ -20,6 +20,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <new>
+#include <optional>
 #include <random>
 #include <system_error>
 
@@ -51,10 +52,10 @@ auto naming(const std::string& source, F f) {
 /// An open file.
 class File {
  public:
-  File(Path path, int flags) : path_(std::move(path)) {
+  File(Path path, int flags, ::mode_t mode = 0666) : path_(std::move(path)) {
     do {
       // O_NONBLOCK: what is no regular file must not keep us waiting; it does nothing to those that are.
-      descriptor_ = ::open(path_.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0666);
+      descriptor_ = ::open(path_.c_str(), flags | O_CLOEXEC | O_NONBLOCK, mode);
     } while (descriptor_ < 0 && errno == EINTR);
     if (descriptor_ < 0) throw_file_error(path_, flags & O_CREAT ? "cannot be created" : "cannot be opened");
   }
@@ -186,12 +187,28 @@ inline void remove_abandoned(const Path& target) {
   remove_abandoned(folder_of(target), target.filename().string() + std::string(temporary_mark));
 }
 
+/// Of a file or folder that is there: its mode and its owner.
+inline std::optional<struct ::stat> status_of(const Path& path) {
+  struct ::stat status {};
+  return ::stat(path.c_str(), &status) == 0 ? std::optional(status) : std::nullopt;
+}
+/// Gives a file or folder the mode of what it replaces, and the owner and group if that is allowed; a group's rights only with it.
+inline void keep_access(const File& file, const struct ::stat& replaced) {
+  const bool group_stays = ::fchown(file.descriptor(), replaced.st_uid, replaced.st_gid) == 0 ||
+                           ::fchown(file.descriptor(), ::uid_t(-1), replaced.st_gid) == 0;
+  if (::fchmod(file.descriptor(), replaced.st_mode & (group_stays ? 07777u : 07707u)) != 0)
+    throw_file_error(file.path(), "cannot have the mode of what it replaces");
+}
+
 /// Creates an empty file under a temporary name, in the place of those that killed processes left. `commit` or `rename`
-/// gives it the name `target`; else the destructor removes it.
+/// gives it the name `target`, and mode and owner of what it replaces: the file of that name, or else `like`, if that is there.
+/// Else the destructor removes it.
 class TemporaryFile {
  public:
-  TemporaryFile(Path target, std::uint32_t token)
-      : target_(std::move(target)), file_(temporary_path(target_, token), O_RDWR | O_CREAT | O_EXCL) {
+  TemporaryFile(Path target, std::uint32_t token, const Path& like = {})
+      : target_(std::move(target)),
+        replaced_(status_of(status_of(target_) ? target_ : like)),
+        file_(temporary_path(target_, token), O_RDWR | O_CREAT | O_EXCL, replaced_ ? 0600 : 0666) {
     file_.lock();
     remove_abandoned(target_);
   }
@@ -205,6 +222,7 @@ class TemporaryFile {
 
   /// A file that is there is replaced in one step. The caller has flushed the file and flushes the folder.
   void rename() {
+    if (replaced_) keep_access(file_, *replaced_);
     if (::rename(file_.path().c_str(), target_.c_str()) != 0) {
       throw_file_error(target_, "cannot be renamed from " + file_.path().filename().string());
     }
@@ -219,6 +237,7 @@ class TemporaryFile {
 
  private:
   Path target_;
+  std::optional<struct ::stat> replaced_;
   File file_;
   bool pending_ = true;
 };

@@ -3,14 +3,12 @@
 #pragma once
 
 /// @file
-/// All ranks write one set of files: rank 0 the headers, every rank its own blocks at their places, all under
-/// temporary names. When everything is on the device, rank 0 renames.
+/// All ranks write one set of files under temporary names: rank 0 the headers, every rank its own blocks. When everything is on
+/// the device, rank 0 renames.
 ///
-/// At every moment the folder holds the old tensors or the new, whole. What makes the new ones count is one step:
-/// the renaming of the one file, or of the index, before which no file that the old index lists is touched; or,
-/// where several files replace model.safetensors, its removal, for it comes before an index. After that step
-/// config.json is renamed, and what the old index listed is removed. So a crash, or an error, in between leaves
-/// new tensors beside the old config.json, or files that nothing lists, which may be removed by hand.
+/// The folder always holds the old tensors or the new, whole. One step makes the new ones count: renaming the one file or the
+/// index, or removing the model.safetensors that several files replace. Then config.json is renamed, and what the old index
+/// listed is removed. A crash in between leaves an old config.json, or files that nothing lists.
 
 #include <deque>
 
@@ -143,8 +141,14 @@ class ParallelWrite {
     if (plan_.several()) create(index_path(), plan_.index);
     if (!plan_.config.text.empty()) create(plan_.folder / plan_.config.name, plan_.config.text);
   }
+  /// What has a new name replaces weights that are there.
   void create(const Path& target, const std::string& text) {
-    temporaries_.emplace_back(target, token_).file().write(text, 0);
+    Path like = plan_.files.front().target;
+    for (const Path& old :
+         {index_path(), plan_.folder / "model.safetensors", plan_.folder / "pytorch_model.bin"}) {
+      if (plan_.in_folder && std::filesystem::exists(old)) like = old;
+    }
+    temporaries_.emplace_back(target, token_, like).file().write(text, 0);
   }
 
   Index write_blocks() const {

@@ -46,18 +46,14 @@ class NamedTensor {
   Communicator ranks_;
 };
 
-/// Writes tensors, of any types and layouts, on one mesh. `path` is a file if it ends in .safetensors; else it
-/// is a folder, made if need be, for model.safetensors, or for several files and
-/// model.safetensors.index.json. What is there of these, and the files that an old index lists, is replaced in one
-/// step when all of the new is on the device: until then the old tensors are loaded, after it the new. Several
-/// files are called model-00001-of-00003.safetensors and so on, or, if such a name is taken,
-/// model-89abcdef-00001-of-00003.safetensors and so on, with a new number.
+/// Writes tensors of one mesh, of any types and layouts. `path` is a file if it ends in .safetensors; else a folder, made if need
+/// be, for model.safetensors, or for several files and model.safetensors.index.json. What was there is replaced in one step when
+/// the new files are on the device; they keep its mode and, where allowed, its owner. Several files are called
+/// model-00001-of-00003.safetensors, or model-89abcdef-00001-of-00003.safetensors if that name is taken.
 ///
-/// Collective over the mesh, on a file system that all ranks share. A block that several ranks hold is written
-/// by the first of them. Where any rank fails (no space, no permission, two tensors of one name), all throw
-/// `std::runtime_error`, temporary files are removed, and what was there stays; unless it was only the removal
-/// of old files that failed, which then lie beside the new ones. Throws `std::invalid_argument` if there are no
-/// tensors, or they lie on meshes of different ranks.
+/// Collective over the mesh, on a file system that all ranks share. Where any rank fails (no space, no permission, two tensors of
+/// one name), all throw `std::runtime_error`, and what was there stays (unless only the removal of old files failed). Throws
+/// `std::invalid_argument` if there are no tensors, or they lie on different meshes.
 ///
 /// Returns the bytes of elements that this rank wrote: over all ranks, those of the file.
 inline Index write_tensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
