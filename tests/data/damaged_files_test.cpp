@@ -103,6 +103,31 @@ TEST_CASE("JSON is what nlohmann reads, but for keys that are there twice") {
   }
 }
 
+TEST_CASE("NaN and Infinity, which Python writes, are read, but for no number and no text") {
+  const Json json =
+      parse_json(R"({"a":NaN,"b":[-Infinity,1,Infinity],"c":"NaN, \"NaN\" and Infinity\\","d":2})", "j");
+  CHECK(json.at("c") == R"(NaN, "NaN" and Infinity\)");
+  CHECK(json.at("d") == 2);
+  CHECK(json.at("b").size() == 3);
+  CHECK(json.at("b")[1] == 1);
+  const detail::JsonPart part(json);
+  CHECK_THROWS_WITH_AS(part["a"].positive_number(),
+                       R"(a: it is {"not a number":null}, expected a positive number)", std::runtime_error);
+  CHECK_THROWS_AS(part.get<std::string>("a"), std::runtime_error);
+  CHECK_THROWS_AS(part["b"].integers(9), std::runtime_error);
+  CHECK(parse_json("NaN", "j").is_object());
+  for (const std::string text :
+       {"1NaN", "NaN1", "-NaN", "[xNaN]", "{NaN:1}", "NaNNaN", "nan", "infinity", "\"a\" NaN"})
+    CHECK(json_error(text).starts_with("not JSON: "));
+  const Folder folder;
+  const std::string sizes =
+      R"("vocab_size":8,"hidden_size":4,"num_hidden_layers":1,"num_attention_heads":2,"intermediate_size":4)";
+  const auto path = folder.file("config.json", "{" + sizes + R"(,"best_loss":Infinity})");
+  CHECK(read_llama_config(path).vocabulary == 8);
+  folder.file("config.json", "{" + sizes + R"(,"rms_norm_eps":NaN})");
+  CHECK(error_of(path.string(), [&] { read_llama_config(path); }).find("rms_norm_eps: it is ") == 0);
+}
+
 TEST_CASE("JSON with many objects takes no time with the square of their number") {
   const Json json = parse_json("[{}" + repeated(",{}", 300'000) + "]", "j");
   CHECK(json.size() == 300'001);
@@ -232,6 +257,34 @@ TEST_CASE("what killed processes left is removed, and nothing else") {
   std::sort(left.begin(), left.end());
   CHECK(left == std::vector<std::string>{"other.tmp-sw7", "text", "text.tmp-mine", "text.tmp-sw",
                                          "text.tmp-sw7x", "text.tmp-sw8"});
+}
+
+TEST_CASE("what replaces a file keeps its mode and its owner") {
+  const Folder folder;
+  const auto target = folder / "text";
+  const auto mode = [](const fs::path& path) { return detail::status_of(path)->st_mode & 07777; };
+  for (const ::mode_t wanted : {0600u, 0640u, 0400u, 0604u}) {
+    write_file_atomically(target, "old");
+    REQUIRE(::chmod(target.c_str(), wanted) == 0);
+    write_file_atomically(target, "new");
+    CHECK(mode(target) == wanted);
+    CHECK(detail::read_text(target) == "new");
+  }
+  if (::geteuid() == 0) {
+    REQUIRE(::chown(target.c_str(), 1234, 4321) == 0);
+    write_file_atomically(target, "newer");
+    CHECK(detail::status_of(target)->st_uid == 1234);
+    CHECK(detail::status_of(target)->st_gid == 4321);
+    CHECK(mode(target) == 0604);
+  }
+  {  // nobody else reads what is under way
+    const detail::TemporaryFile next(target, 7);
+    CHECK(mode(next.file().path()) == 0600);
+  }
+  write_file_atomically(folder / "fresh", "x");
+  const ::mode_t mask = ::umask(0);
+  ::umask(mask);
+  CHECK(mode(folder / "fresh") == (0666 & ~mask));
 }
 
 TEST_CASE("a folder of checkpoints is not one") {

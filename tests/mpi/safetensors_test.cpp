@@ -297,6 +297,28 @@ TEST_CASE("adjacent dimensions may be merged, on either side") {
             "expected 3 dimensions, found the shape [30 x 4]"));
 }
 
+TEST_CASE("a tensor of a type that is not known is refused where it is used, and no other") {
+  const ScratchFolder folder;
+  const Line mesh = line();
+  for (const std::string type : {"F8_E8M0", "F4", "C64", "F31", ""}) {
+    INFO(type);
+    const std::string header = R"({"__metadata__":null,"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
+                               R"("x":{"dtype":")" +
+                               type + R"(","shape":[3,2],"data_offsets":[2,5]}})";
+    const auto path = folder.file("mixed.safetensors", safetensors_bytes(header, "\1\2\3\4\5"));
+    const sw::Weights file(path);
+    CHECK(file.files()[0].metadata().empty());
+    CHECK(file.tensor("x").bytes == 3);
+    CHECK(file.tensor("x").type_name() == type);
+    CHECK(sw::full_tensor(sw::read_tensor<std::uint8_t, 1, Replicate>(mesh, path, "a")).data()[1] == 2);
+    CHECK(has(error_of([&] { sw::read_tensor<float, 2, Replicate>(mesh, path, "x"); }),
+              path.string() + ": tensor \"x\": expected a type that can be read as F32, found " + type));
+    CHECK(has(error_of([&] { sw::read_tensor<std::uint8_t, 2, Replicate>(mesh, path, "x"); }),
+              "as U8, found " + type));
+    sw::world().barrier();
+  }
+}
+
 TEST_CASE("everything that can be wrong with a header") {
   const ScratchFolder folder;
   const auto refused = [&](const std::string& bytes) {
@@ -341,8 +363,10 @@ TEST_CASE("everything that can be wrong with a header") {
         "tensor \"x\".dtype: it is missing, expected a string");
   CHECK(refused(x(R"("dtype":"U8","shape":[1],"data_offsets":[0,1],"a":1)", 1)) ==
         "tensor \"x\": the key \"a\" is not supported");
-  CHECK(refused(x(R"("dtype":"F31","shape":[1],"data_offsets":[0,4])", 4)) ==
-        "tensor \"x\".dtype: it is \"F31\", expected a known type");
+  CHECK(refused(x(R"("dtype":"F31","shape":[4294967296,4294967296],"data_offsets":[0,4])", 4)) ==
+        "tensor \"x\": F31 [4294967296 x 4294967296] has more bytes than 2^63 - 1");
+  CHECK(refused(x(R"("dtype":"F31","shape":[1],"data_offsets":[0,4])", 3)) ==
+        "tensor \"x\": ends at byte 4 of the data, but the file has 3: is it truncated?");
   CHECK(refused(x(R"("dtype":7,"shape":[1],"data_offsets":[0,4])", 4)) ==
         "tensor \"x\".dtype: it is 7, expected a string");
   const std::string range = ", expected an integer, 0 or more";

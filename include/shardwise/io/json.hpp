@@ -122,11 +122,30 @@ class JsonBuilder {
   Json *member_ = nullptr, *added_ = nullptr;
 };
 
+/// Python's json writes NaN, Infinity and -Infinity, which JSON lacks: each becomes the object {"not a number": null}, which nothing
+/// that reads a number, a text or a list takes for one.
+inline std::string without_python_numbers(std::string_view text) {
+  std::string result;
+  for (bool quoted = false; !text.empty();) {
+    std::string_view word = text.substr(0, quoted && text[0] == '\\' ? 2 : 1);
+    if (word == "\"") quoted = !quoted;
+    for (const std::string_view number : {"NaN", "Infinity", "-Infinity"}) {
+      if (!quoted && text.starts_with(number)) word = number;
+    }
+    result += word.size() > 2 ? " {\"not a number\":null} " : word;
+    text.remove_prefix(word.size());
+  }
+  return result;
+}
+
 template <class = void>
 Json json_of(std::string_view text, JsonBuilder::TakeMember take_member = {}) {
   if (const auto at = text.find('\0'); at != text.npos) {  // which would end it, whatever comes after
     fail<std::runtime_error>({"not JSON: byte ", static_cast<Index>(at), " is a null character"});
   }
+  std::string changed;
+  if (text.find("NaN") != text.npos || text.find("Infinity") != text.npos)
+    text = changed = without_python_numbers(text);
   JsonBuilder builder(text.size(), std::move(take_member));
   Json::sax_parse(text.begin(), text.end(), &builder);
   return builder.take();

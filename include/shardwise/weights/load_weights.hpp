@@ -17,18 +17,15 @@
 
 namespace shardwise {
 
-/// Gives every parameter of a module its value from files (see `Weights`). All of the module is checked before
-/// any of it is written: tensors that are missing, surplus, of another shape or type, and damaged files.
-/// Shapes may differ by merged dimensions and floating-point types are converted, as by
-/// `Weights::read_block`. Integer parameters are not loaded: they do not compile.
+/// Gives every parameter of a module its value from files (see `Weights`), after all of them were checked: for tensors that are
+/// missing, surplus, or of another shape or type, and for damage. Shapes may differ by merged dimensions, and floating-point
+/// types are converted, as by `Weights::read_block`. Integer parameters do not compile.
 ///
-/// Collective over the ranks of the module's mesh, and all see the same files. Where any rank fails all throw
-/// `std::runtime_error`, which lists up to ten problems and on which ranks they were met. If it was the reading
-/// itself that failed, the parameters' values are unspecified. The files are mapped: a device that fails while
-/// they are read, such as a network disk that is lost, ends the process (see `MappedFile`).
+/// Collective over the module's mesh; all ranks see the same files. Where any rank fails all throw `std::runtime_error`, with up
+/// to ten problems and their ranks. If reading itself failed, the values are unspecified. The files are mapped: if their device
+/// fails meanwhile, the process ends (see `MappedFile`).
 ///
-/// Returns the bytes of elements that this rank read: those of its own blocks, in the file's type. Over all
-/// ranks they add up to the file's for what is sharded, and to a multiple for what is replicated.
+/// Returns the bytes of elements that this rank read, in the file's type: those of its own blocks.
 template <class Module>
 Index load_weights(Module& module, const std::filesystem::path& path, const LoadOptions& options = {}) {
   const auto parameters = detail::named_parameters_of(module);

@@ -113,13 +113,15 @@ class ZipWriter {
   std::vector<Entry> entries_;
 };
 
-/// What PyTorch calls the class of a storage. Throws for types that weights have not.
-inline std::string storage_of(StoredType type) {
+/// What PyTorch calls the class of a tensor's storage. Throws for types that weights do not have.
+inline std::string storage_of(const StoredTensor& tensor) {
+  const StoredType type = tensor.type;
   if (type == StoredType::f64) return "DoubleStorage";
   if (type == StoredType::f32) return "FloatStorage";
   if (type == StoredType::bf16) return "BFloat16Storage";
   if (type == StoredType::f16) return "HalfStorage";
-  fail<std::runtime_error>({"expected the type F64, F32, BF16 or F16, found ", name_of(type)});
+  fail<std::runtime_error>(
+      {"tensor \"", tensor.name, "\": expected the type F64, F32, BF16 or F16, found ", tensor.type_name()});
 }
 
 /// {name: _rebuild_tensor_v2(storage, 0, sizes, strides, False, OrderedDict())}
@@ -148,7 +150,7 @@ inline std::string pickle_of(const std::vector<const StoredTensor*>& tensors) {
     add_text(tensor.name);
     all += "ctorch._utils\n_rebuild_tensor_v2\n((";
     add_text("storage");
-    all += "ctorch\n" + storage_of(tensor.type) + "\n";
+    all += "ctorch\n" + storage_of(tensor) + "\n";
     add_text(std::to_string(i));
     add_text("cpu");
     add_number(tensor.bytes / size_of(tensor.type));
@@ -172,7 +174,7 @@ inline void write_pytorch_file(const Weights& weights, const std::filesystem::pa
   for (const SafetensorsFile& file : weights.files()) {
     for (const StoredTensor& tensor : file.tensors()) tensors.push_back(&tensor);
   }
-  detail::TemporaryFile temporary(path, detail::temporary_token());
+  detail::TemporaryFile temporary(path, detail::temporary_token(), weights.files().front().path());
   detail::ZipWriter zip(temporary.file());
   zip.add("model/data.pkl", detail::naming(path.string(), [&] { return detail::pickle_of(tensors); }));
   zip.add("model/byteorder", "little");

@@ -24,6 +24,9 @@ struct StoredTensor {
   std::vector<Index> shape;
   Index offset = 0;  ///< where its elements begin, in bytes from the beginning of the file
   Index bytes = 0;
+  std::string dtype = {};  ///< how the file spells a type that is `StoredType::other`
+
+  std::string_view type_name() const { return type == StoredType::other ? dtype : name_of(type); }
 };
 
 struct SafetensorsHeader {
@@ -50,19 +53,21 @@ inline std::optional<Index> stored_bytes(StoredType type, std::span<const Index>
   return empty ? 0 : bytes;
 }
 
-/// What the header says of one tensor, whose offset counts from the beginning of the data.
+/// What the header says of one tensor, whose offset counts from the beginning of the data. Of a type that is not known here, such
+/// as F8_E8M0, nobody knows the size of an element.
 inline StoredTensor read_stored_tensor(const std::string& name, const JsonPart& fields) {
   fields.only({"dtype", "shape", "data_offsets"});
-  const auto type = stored_type_named(fields.get<std::string>("dtype"));
-  if (!type) fields["dtype"].expected("a known type");
+  const auto dtype = fields.get<std::string>("dtype");
+  const auto type = stored_type_named(dtype);
   constexpr Index most = std::numeric_limits<Index>::max();
   const std::vector<Index> shape = fields["shape"].integers(most);
   fields["data_offsets"].must_have(2);
   const std::vector<Index> offsets = fields["data_offsets"].integers(most);
   const Index begin = offsets[0], end = offsets[1];
   if (end < begin) fields.fail(text({"data_offsets [", begin, ", ", end, "] end before they begin"}));
-  const auto bytes = stored_bytes(*type, shape);
-  if (!bytes) fields.fail(text({name_of(*type), " ", shape, " has more bytes than 2^63 - 1"}));
+  const auto bytes = stored_bytes(type.value_or(StoredType::u8), shape);
+  if (!bytes) fields.fail(text({excerpt(dtype), " ", shape, " has more bytes than 2^63 - 1"}));
+  if (!type) return {name, StoredType::other, shape, begin, end - begin, dtype};
   if (*bytes != end - begin) {
     fields.fail(text({name_of(*type), " ", shape, " has ", *bytes, " bytes, but data_offsets [", begin, ", ",
                       end, "] hold ", end - begin}));
@@ -128,6 +133,7 @@ SafetensorsHeader read_safetensors_header(std::string_view bytes) {
       header.tensors.push_back(read_stored_tensor(name, JsonPart(fields, "tensor \"" + name + "\"")));
       return;
     }
+    if (fields.is_null()) return;  // as some writers say that there is none
     JsonPart(fields, name).for_each_member([&](const std::string& key, const JsonPart& value) {
       header.metadata.emplace(key, value.get<std::string>());
     });

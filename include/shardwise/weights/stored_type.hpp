@@ -28,14 +28,15 @@ enum class StoredType : std::uint8_t {
   f32,
   f64,
   i64,
-  u64
+  u64,
+  other  ///< which nothing is converted from or to
 };
 
 namespace detail {
 
-inline constexpr std::array<std::string_view, 15> stored_type_names{
+inline constexpr std::array<std::string_view, 16> stored_type_names{
     "BOOL", "U8",  "I8",  "F8_E5M2", "F8_E4M3", "I16", "U16", "F16",
-    "BF16", "I32", "U32", "F32",     "F64",     "I64", "U64"};
+    "BF16", "I32", "U32", "F32",     "F64",     "I64", "U64", ""};
 
 }  // namespace detail
 
@@ -51,7 +52,7 @@ constexpr Index size_of(StoredType type) {
 constexpr std::optional<StoredType> stored_type_named(std::string_view name) {
   const auto& names = detail::stored_type_names;
   const auto* found = std::ranges::find(names, name);
-  if (found == names.end()) return std::nullopt;
+  if (found == names.end() || name.empty()) return std::nullopt;
   return static_cast<StoredType>(found - names.begin());
 }
 
@@ -66,15 +67,15 @@ static_assert(stored_as(DataType::bf16) == StoredType::bf16 && stored_as(DataTyp
 namespace detail {
 
 /// In the order of `StoredType`; `void` is not converted.
-using StoredElements =
-    std::tuple<std::uint8_t, std::uint8_t, std::int8_t, void, void, std::int16_t, std::uint16_t, Eigen::half,
-               Eigen::bfloat16, std::int32_t, std::uint32_t, float, double, std::int64_t, std::uint64_t>;
+using StoredElements = std::tuple<std::uint8_t, std::uint8_t, std::int8_t, void, void, std::int16_t,
+                                  std::uint16_t, Eigen::half, Eigen::bfloat16, std::int32_t, std::uint32_t,
+                                  float, double, std::int64_t, std::uint64_t, void>;
 
 enum class NumberKind : std::uint8_t { none, integer, floating };
 
 constexpr NumberKind kind_of(StoredType type) {
   using enum StoredType;
-  if (type == f8_e5m2 || type == f8_e4m3) return NumberKind::none;
+  if (type == f8_e5m2 || type == f8_e4m3 || type == other) return NumberKind::none;
   return type == f16 || type == bf16 || type == f32 || type == f64 ? NumberKind::floating
                                                                    : NumberKind::integer;
 }

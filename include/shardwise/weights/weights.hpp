@@ -57,14 +57,12 @@ class SafetensorsFile {
   SafetensorsHeader header_;
 };
 
-/// One safetensors file or a checkpoint of several, open and mapped. Nothing here communicates: errors are
-/// `std::runtime_error`s of the rank that meets them, which name the file, the tensor, what was expected and what was
-/// found; `load_weights` and `read_tensor` make them errors of all ranks.
+/// One safetensors file or a checkpoint of several, open and mapped. Nothing here communicates: a `std::runtime_error`, which names
+/// file, tensor, what was expected and found, is of one rank; `load_weights` and `read_tensor` make it one of all.
 class Weights {
  public:
-  /// `path` is a safetensors file, or a folder. In a folder, model.safetensors comes before
-  /// model.safetensors.index.json. Every tensor that an index lists must be in the file that it names; tensors
-  /// that a listed file holds besides are there too.
+  /// `path` is a safetensors file, or a folder, in which model.safetensors comes before model.safetensors.index.json. Every tensor
+  /// that an index lists must be in the file that it names; what else is in that file is there too.
   explicit Weights(std::filesystem::path path) : path_(std::move(path)) { open_all(); }
 
   const std::filesystem::path& path() const noexcept { return path_; }
@@ -76,10 +74,9 @@ class Weights {
   /// Throws if there is none of that name.
   const StoredTensor& tensor(std::string_view name) const { return *place_of(name).tensor; }
 
-  /// Reads this rank's block of a tensor. The file's shape must be the view's, or the one must become the
-  /// other by merging adjacent dimensions: [heads, head_dim, in] in memory is [heads * head_dim, in] in Hugging
-  /// Face's files. Floating-point numbers are rounded to nearest even; an integer that does not fit is an
-  /// error, after which the block is in part written.
+  /// Reads this rank's block of a tensor. The shapes in file and view may differ by merging adjacent dimensions: [heads, head_dim,
+  /// in] is [heads * head_dim, in] in Hugging Face's files. Floating-point numbers are rounded to nearest even; an integer that
+  /// does not fit is an error, after which the block is in part written.
   template <Communicable T, int Rank>
   void read_block(std::string_view name, const View<T, Rank>& block) const {
     View<char, max_rank> bytes{
@@ -211,7 +208,7 @@ std::string Weights::problem(std::string_view name, DataType type, std::span<con
   const StoredType wanted = stored_as(type);
   if (!detail::convertible(stored.type, wanted)) {
     return detail::text({where(name), "expected a type that can be read as ", name_of(wanted), ", found ",
-                         name_of(stored.type)});
+                         stored.type_name()});
   }
   // The elements lie in the same row-major order if adjacent dimensions are merged in one of the two.
   if (!detail::merges_to(stored.shape, shape) && !detail::merges_to(shape, stored.shape)) {
