@@ -224,6 +224,31 @@ TEST_CASE("the tokens that texts begin and end with") {
   CHECK(none.at("eos_token_id").is_null());
 }
 
+TEST_CASE("what a config.json says besides is kept where it is written anew") {
+  const ScratchFolder folder;
+  Json json = least();
+  json["pad_token_id"] = 7;
+  json["eos_token_id"] = 2;
+  json["dtype"] = json["torch_dtype"] = "float16";
+  json["rope_parameters"] = {{"rope_theta", 7.5}, {"rope_type", "default"}};
+  json["transformers_version"] = "5.0";
+  json["hidden_size"] = 48;
+  const auto path = config_file(folder, json.dump());
+  const LlamaConfig config = sw::read_llama_config(path);
+  LlamaTokens tokens = sw::read_llama_tokens(folder.path());
+  tokens.ends = {3, 4};
+  const Json written = sw::parse_json(sw::llama_config_text(config, "bfloat16", tokens), "text");
+  CHECK(written.at("pad_token_id") == 7);
+  CHECK(written.at("transformers_version") == "5.0");
+  CHECK(written.at("eos_token_id") == Json{3, 4});
+  CHECK(written.at("dtype") == "bfloat16");
+  CHECK(written.at("torch_dtype") == "bfloat16");
+  CHECK(written.at("rope_theta") == 7.5);
+  CHECK_FALSE(written.contains("rope_parameters"));
+  CHECK(written.at("hidden_size") == 48);
+  CHECK(equal(read(folder, written), config));
+}
+
 TEST_CASE("config.json and weights are saved together") {
   const ScratchFolder folder;
   const auto meshes = llama_meshes(grouped);
@@ -290,6 +315,38 @@ TEST_CASE("what is wrong in a config.json is named with file, key and value") {
   CHECK(with("hidden_act", "gelu") == "hidden_act: it is \"gelu\", expected \"silu\"");
   CHECK(with("attention_bias", true) == "attention_bias: it is true, expected false");
   CHECK(with("mlp_bias", true) == "mlp_bias: it is true, expected false");
+  for (const auto& [key, value] :
+       std::vector<std::pair<const char*, Json>>{{"attention_dropout", 0.1},
+                                                 {"qk_norm", true},
+                                                 {"logit_scale", 0.0625},
+                                                 {"logits_scaling", 8.0},
+                                                 {"residual_multiplier", 0.22},
+                                                 {"final_logit_softcapping", 30.0},
+                                                 {"quantization_config", {{"bits", 4}}},
+                                                 {"lm_head_bias", true},
+                                                 {"rope_interleaved", true},
+                                                 {"num_local_experts", 8},
+                                                 {"layer_types", {"full_attention"}},
+                                                 {"use_sliding_window", true}}) {
+    CHECK(with(key, value) ==
+          std::string(key) + ": it is " + value.dump() +
+              ", expected no such key: it changes what the model computes, and is not supported");
+  }
+  for (const auto& [key, value] : std::vector<std::pair<const char*, Json>>{{"attention_dropout", 0.0},
+                                                                            {"logit_scale", 1.0},
+                                                                            {"quantization_config", nullptr},
+                                                                            {"rope_interleaved", false},
+                                                                            {"is_llama_config", true},
+                                                                            {"pretraining_tp", 2},
+                                                                            {"output_attentions", true},
+                                                                            {"_attn_implementation", "x"},
+                                                                            {"notes", "a sentence"},
+                                                                            {"pruned_heads", Json::object()},
+                                                                            {"best_loss", 0.5}}) {
+    CHECK(with(key, value) == "unnamed: no error");
+  }
+  CHECK(with("rope_scaling", {{"rope_type", "linear"}, {"factor", 2}, {"attention_factor", 0.5}}) ==
+        "rope_scaling: the key \"attention_factor\" is not supported");
   CHECK(with("num_attention_heads", 5) == "LlamaConfig: 24 features are not a multiple of 5 heads");
   CHECK(with("num_key_value_heads", 3) == "LlamaConfig: 4 heads are not a multiple of 3 key/value heads");
   CHECK(with("head_dim", 5) == "LlamaConfig: rotary embeddings need an even head_dim, not 5");
@@ -409,32 +466,49 @@ TEST_CASE("bfloat16 in several files with an index") {
   CHECK(weights_of(model) == rounded);
 }
 
-TEST_CASE("a tied model ignores a head in the file, and all models ignore rotary frequencies") {
+TEST_CASE(
+    "a tied model takes a head in the file that is its table, and no other; rotary frequencies are ignored") {
   const ScratchFolder folder;
   const auto meshes = llama_meshes(grouped);
   const LlamaMesh& mesh = meshes.back();
   Model model(mesh, grouped);
   sw::initialize(model, 3);
-  std::vector<sw::NamedTensor> tensors;
-  sw::for_each_named_parameter(model, [&](std::string_view path, auto& parameter) {
-    tensors.emplace_back(sw::hugging_face_name(path), parameter.value());
-  });
-  const auto table = sw::zeros<float, Replicate, Replicate, Replicate>(mesh, {2});
-  tensors.emplace_back("model.layers.0.self_attn.rotary_emb.inv_freq", table);
-  sw::write_tensors(folder / "model.safetensors", tensors);
+  const auto write = [&](bool equal, Index file_bytes) {
+    std::vector<sw::NamedTensor> tensors;
+    sw::for_each_named_parameter(model, [&](std::string_view path, auto& parameter) {
+      if (equal && path == "tokens.weight") tensors.emplace_back("lm_head.weight", parameter.value());
+      if (!equal || path != "head.weight")
+        tensors.emplace_back(sw::hugging_face_name(path), parameter.value());
+    });
+    const auto table = sw::zeros<float, Replicate, Replicate, Replicate>(mesh, {2});
+    tensors.emplace_back("model.layers.0.self_attn.rotary_emb.inv_freq", table);
+    sw::write_tensors(folder / "model", tensors, {.max_file_bytes = file_bytes});
+  };
+  for (const Index file_bytes : {0, 1000}) {  // one file, and several
+    write(false, file_bytes);
+    Model again(mesh, grouped);
+    sw::load_llama(again, folder / "model");
+    CHECK(weights_of(again) == weights_of(model));
+    Model tied(mesh, changed([](auto& c) { c.tied = true; }));
+    sw::initialize(tied, 4);
+    const auto before = weights_of(tied);
+    const std::string error = error_of([&] { sw::load_llama(tied, folder / "model"); });
+    INFO(error);
+    CHECK(has(error, "tensor \"lm_head.weight\" differs from \"model.embed_tokens.weight\" in row "));
+    CHECK(has(error, "\"tie_word_embeddings\" is true: set it to false in config.json"));
+    CHECK(weights_of(tied) == before);
 
-  Model again(mesh, grouped);
-  sw::load_llama(again, folder / "model.safetensors");
-  CHECK(weights_of(again) == weights_of(model));
-  Model tied(mesh, changed([](auto& c) { c.tied = true; }));
-  sw::load_llama(tied, folder / "model.safetensors");
-  const auto expected = weights_of(model);  // all but the head, which comes last
-  const auto found = weights_of(tied);
-  CHECK(found == std::vector<double>(expected.begin(), expected.end() - 13 * 12));
-  // A tied model writes no head.
-  sw::save_llama(tied, folder / "tied");
-  CHECK_FALSE(sw::Weights(folder / "tied").contains("lm_head.weight"));
-  CHECK(sw::read_llama_config(folder / "tied" / "config.json").tied);
+    write(true, file_bytes);
+    sw::load_llama(tied, folder / "model");
+    const auto expected = weights_of(model);  // all but the head, which comes last
+    const auto found = weights_of(tied);
+    CHECK(found == std::vector<double>(expected.begin(), expected.end() - 13 * 12));
+    // A tied model writes no head.
+    sw::save_llama(tied, folder / "tied");
+    CHECK_FALSE(sw::Weights(folder / "tied").contains("lm_head.weight"));
+    CHECK(sw::read_llama_config(folder / "tied" / "config.json").tied);
+    sw::world().barrier();
+  }
 }
 
 TEST_CASE("weights that do not fit are listed, and the model stays as it was") {

@@ -40,10 +40,12 @@ inline Rope read_rope(const JsonPart& rope) {
   if (!rope["rope_theta"].null()) result.theta = rope["rope_theta"].positive_number();
   const JsonPart type = rope[rope["rope_type"].null() && !rope["type"].null() ? "type" : "rope_type"];
   // A theta alone is the default type; a scaling must say which one it is.
-  if (type.null() && result.theta && rope["factor"].null()) return result;
-  if (type.json() == "default") return result;
+  const bool plain = type.json() == "default" || (type.null() && result.theta && rope["factor"].null());
   const bool linear = type.json() == "linear";
-  if (!linear && type.json() != "llama3") type.expected("\"default\", \"linear\" or \"llama3\"");
+  if (!plain && !linear && type.json() != "llama3") type.expected("\"default\", \"linear\" or \"llama3\"");
+  rope.only({"rope_theta", "rope_type", "type", "factor", "low_freq_factor", "high_freq_factor",
+             "original_max_position_embeddings", "partial_rotary_factor"});
+  if (plain) return result;
   RopeScaling& scaling = result.scaling.emplace();
   scaling.factor = rope["factor"].positive_number();
   scaling.rope_type = linear ? RopeType::linear : RopeType::llama3;
@@ -104,12 +106,39 @@ inline std::optional<Index> read_window(const JsonPart& config, bool mistral) {
   return {};
 }
 
+/// Refuses keys that are not read, but by their names change what a model computes, unless their values ask for nothing. Others
+/// are notes, which transformers ignores, too.
+template <class = void>
+void check_keys(const JsonPart& config) {
+  constexpr std::string_view read =
+      " attention_bias mlp_bias num_attention_heads partial_rotary_factor rms_norm_eps rope_theta "
+      "rope_scaling rope_parameters "
+      "sliding_window ";
+  config.for_each_member([&](const std::string& key, const JsonPart& part) {
+    const auto has = [&](std::string_view word) { return key.find(word) != key.npos; };
+    const double nothing = has("scal") || has("multiplier") ? 1 : 0;
+    const bool harmless = part.json().empty() || part.json() == false || part.json() == nothing;
+    if (harmless || key.starts_with('_') || key.starts_with("output_") || has("flash") ||
+        has("implementation") || read.find(" " + key + " ") != read.npos)
+      return;
+    for (std::string_view words =
+             "activation alibi attention attn bias clip compression drop expert layer_type logit moe "
+             "multiplier norm pruned qk quant residual rope rotary scal sliding softcap";
+         !words.empty();) {
+      if (has(take_part(words, ' ')))
+        config[key].expected("no such key: it changes what the model computes, and is not supported");
+    }
+  });
+}
+SHARDWISE_ONCE_HERE(check_keys<void>)
+
 /// Errors do not name the file.
 inline LlamaConfig llama_config_of(const Json& json) {
   const JsonPart config(json);
   const JsonPart type = config["model_type"];
   const bool mistral = type.json() == "mistral";
   if (!mistral && !type.null() && type.json() != "llama") type.expected("\"llama\" or \"mistral\"");
+  check_keys(config);
   config.must_be("hidden_act", "silu");
   config.must_be("attention_bias", false);
   config.must_be("mlp_bias", false);
@@ -132,10 +161,8 @@ inline LlamaConfig llama_config_of(const Json& json) {
 
 }  // namespace detail
 
-/// Reads a config.json. Throws `std::runtime_error`, naming file, key, value and what was expected, for what is
-/// missing or wrong, and for models that `Llama` is not: with biases, with another activation. Of type "llama" or
-/// "mistral", which has other defaults, and `sliding_window` as its window. Rotary embeddings
-/// are read from `rope_theta` and `rope_scaling`, or from `rope_parameters`.
+/// Reads a config.json of type "llama", or "mistral", which has a window and other defaults. Throws `std::runtime_error`, naming
+/// file, key, value and what was expected, for what is missing, wrong, or changes the computation in a way that `Llama` does not.
 template <class = void>
 LlamaConfig read_llama_config(const std::filesystem::path& path) {
   const Json json = read_json(path);
@@ -143,15 +170,16 @@ LlamaConfig read_llama_config(const std::filesystem::path& path) {
 }
 SHARDWISE_ONCE_HERE(read_llama_config<void>)
 
-/// The tokens around a text, by their numbers.
+/// What a config.json says beside the sizes of a model: the tokens around a text, by their numbers, and the rest.
 struct LlamaTokens {
   std::optional<std::int32_t> begin = {};  ///< stands before every text
   std::vector<std::int32_t> ends = {};  ///< with any of them a text is at its end; a chat model has several
+  Json rest =
+      Json::object();  ///< all keys, of which those that are not written anew are kept: `pad_token_id`
 };
 
-/// Reads `bos_token_id` and `eos_token_id` from a folder's config.json. What generation_config.json says of
-/// them, if that file is there, goes before. Absent and null mean none. Throws `std::runtime_error`, naming
-/// file, key and value, for what are no numbers of tokens.
+/// Reads `bos_token_id` and `eos_token_id` from a folder's generation_config.json, if it has them, else from config.json. Throws
+/// `std::runtime_error`, naming file, key and value, for what are not numbers of tokens.
 template <class = void>
 LlamaTokens read_llama_tokens(const std::filesystem::path& folder) {
   LlamaTokens tokens;
@@ -165,8 +193,9 @@ LlamaTokens read_llama_tokens(const std::filesystem::path& folder) {
       tokens.begin = ids.empty() ? std::nullopt : std::optional(ids.front());
     }
     if (json.contains("eos_token_id")) tokens.ends = detail::read_token_ids(end);
+    return json;
   };
-  read(folder / "config.json");
+  tokens.rest = read(folder / "config.json");
   const auto generation = folder / "generation_config.json";
   if (std::filesystem::exists(generation)) read(generation);
   return tokens;
@@ -177,7 +206,9 @@ SHARDWISE_ONCE_HERE(read_llama_tokens<void>)
 template <class = void>
 std::string llama_config_text(const LlamaConfig& config, const std::string& type,
                               const LlamaTokens& tokens = {}) {
-  Json json = {
+  Json json = tokens.rest;
+  if (json.contains("dtype")) json["dtype"] = type;
+  json.update(Json{
       {"architectures", {config.window ? "MistralForCausalLM" : "LlamaForCausalLM"}},
       {"model_type", config.window ? "mistral" : "llama"},
       {"hidden_act", "silu"},
@@ -199,7 +230,8 @@ std::string llama_config_text(const LlamaConfig& config, const std::string& type
       {"torch_dtype", type},
       {"bos_token_id", nullptr},
       {"eos_token_id", nullptr},
-  };
+  });
+  json.erase("rope_parameters");  // says in another form what follows
   if (config.window) json["sliding_window"] = *config.window;
   if (tokens.begin) json["bos_token_id"] = *tokens.begin;
   if (tokens.ends.size() == 1) json["eos_token_id"] = tokens.ends.front();

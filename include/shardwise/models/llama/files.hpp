@@ -51,16 +51,42 @@ inline std::string hugging_face_name(std::string_view path) {
 
 namespace detail {
 
-/// Whether files may have a tensor that the model has not: the head of a tied one, and rotary frequencies, which old
-/// files have, and which are computed anyway.
+inline constexpr const char *head_name = "lm_head.weight", *table_name = "model.embed_tokens.weight";
+
+/// Whether files may have a tensor that the model does not have: the head of a tied one, if it equals the table, and rotary
+/// frequencies, which old files have, and which are computed anyway.
 inline bool is_surplus(const LlamaConfig& config, std::string_view name) {
-  return (config.tied && name == "lm_head.weight") || name.ends_with(".rotary_emb.inv_freq");
+  return (config.tied && name == head_name) || name.ends_with(".rotary_emb.inv_freq");
 }
+
+/// Throws `std::runtime_error` if files have a head for a tied model, and it is not the table. Each rank compares some rows.
+template <class = void>
+void check_tied_head(const Path& path, const LlamaConfig& config, int rank = 0, int ranks = 1) {
+  if (!config.tied) return;
+  const Weights weights(path);
+  if (!weights.contains(head_name) || !weights.contains(table_name)) return;
+  for (Index row = rank; row < config.vocabulary; row += ranks) {
+    const auto read = [&](const char* name) {
+      std::vector<double> numbers(static_cast<std::size_t>(config.features));
+      weights.read_block(
+          name, View<double, 2>{
+                    numbers.data(), {1, config.features}, {row, 0}, {config.vocabulary, config.features}});
+      return numbers;
+    };
+    if (read(head_name) == read(table_name)) continue;
+    fail<std::runtime_error>({weights.file_of(head_name).path().string(), ": tensor \"", head_name,
+                              "\" differs from \"", table_name, "\" in row ", row,
+                              ", but \"tie_word_embeddings\" is true: set it to false in config.json to keep "
+                              "the head, or remove that tensor"});
+  }
+}
+SHARDWISE_ONCE_HERE(check_tied_head<void>)
 
 /// `model`: a Llama, or, if it is divided among `ranks`, this rank's parts of one.
 template <class Model>
 Index load_llama(const Communicator& ranks, Model& model, const LlamaConfig& config,
                  const std::filesystem::path& path) {
+  together(ranks, "load_llama", [&] { check_tied_head(path, config, ranks.rank(), ranks.size()); });
   auto may_be_surplus = [&](std::string_view name) { return is_surplus(config, name); };
   return load_parameters(ranks, given_parameters_of(model), DividedModule<Model>, path,
                          {.name_of = hugging_face_name, .may_be_surplus = may_be_surplus});
@@ -68,7 +94,7 @@ Index load_llama(const Communicator& ranks, Model& model, const LlamaConfig& con
 
 }  // namespace detail
 
-/// Loads weights by Hugging Face's names, as `load_weights` does. A tied model ignores a head in the file;
+/// Loads weights by Hugging Face's names, as `load_weights` does. A tied model refuses a head that is not its table;
 /// rotary frequencies, which old files have, are computed anyway. Adapters stay as they are: see `load_adapters`.
 template <class MeshType, class PlanType, class T>
 Index load_llama(Llama<MeshType, PlanType, T>& model, const std::filesystem::path& path) {
@@ -127,11 +153,9 @@ Index save_llama(const Communicator& ranks, Model& model, const LlamaConfig& con
 
 }  // namespace detail
 
-/// Writes config.json and the weights into a folder, as `save_weights` does, under Hugging Face's names and with
-/// heads and head_dim as one dimension; `options.name_of` is not used. config.json gets the numbers of `tokens`,
-/// or null. It is renamed right after the weights: a crash between the two leaves the new weights beside the old
-/// config.json. A generation_config.json that is there stays. Weights are merged with their adapters, which takes the
-/// memory of those weights once more; the model stays as it is.
+/// Writes config.json and the weights into a folder, as `save_weights` does, under Hugging Face's names, with heads and head_dim as
+/// one dimension; `options.name_of` is not used. config.json gets what `tokens` says, and is renamed right after the weights. A
+/// generation_config.json stays. Weights are merged with their adapters, which takes their memory once more.
 template <class MeshType, class PlanType, class T>
 Index save_llama(Llama<MeshType, PlanType, T>& model, const std::filesystem::path& folder,
                  const SaveOptions& options = {}, const LlamaTokens& tokens = {}) {

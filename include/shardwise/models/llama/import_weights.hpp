@@ -41,6 +41,7 @@ class WeightsImport {
       : options_(options), weights_(folder), config_(read_json(folder / "config.json")) {
     const LlamaConfig config = naming(folder / "config.json", [&] { return llama_config_of(config_); });
     manifest_.files.push_back({rank_file_name(0), 0});
+    check_tied_head(folder, config);
     for (const LlamaTensor& wanted : llama_tensors(config)) plan(wanted);
     const std::set<std::string_view> used(sources_.begin(), sources_.end());
     for (const SafetensorsFile& file : weights_.files()) {
@@ -53,6 +54,7 @@ class WeightsImport {
     manifest_.notes["llama_config"] = config_;
     const Path tokenizer = folder / "tokenizer.json";
     if (std::filesystem::exists(tokenizer)) {
+      manifest_.notes["from"] = std::filesystem::absolute(folder).string();
       manifest_.notes["tokenizer"] = std::filesystem::absolute(tokenizer).string();
     }
   }
@@ -129,12 +131,11 @@ class WeightsImport {
 
 }  // namespace detail
 
-/// Writes a checkpoint with the weights of a folder (see `Weights`) as "model": one file, in which each tensor is one
-/// piece, no numbers, and the notes that `consolidate_checkpoint` wants. A tied model's head, and rotary frequencies,
-/// are left out.
+/// Writes a checkpoint with the weights of a folder (see `Weights`) as "model", in one file, and with the notes that
+/// `consolidate_checkpoint` wants. Rotary frequencies are left out, and a tied model's head, which must equal its table.
 ///
-/// `checkpoint` must not be there, or be empty, unless it is to be replaced. It appears by one rename when all is on
-/// the device. Throws `std::runtime_error`, naming the file, the tensor and what is wrong; then nothing new is left.
+/// `checkpoint` must be empty or absent, unless it is to be replaced. It appears by one rename when all is on the device. Throws
+/// `std::runtime_error`, naming the file, the tensor and what is wrong; then nothing new is left.
 inline ImportedWeights import_weights(const std::filesystem::path& folder,
                                       const std::filesystem::path& checkpoint,
                                       const ImportOptions& options = {}) {
