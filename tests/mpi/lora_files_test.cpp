@@ -144,6 +144,45 @@ TEST_CASE("adapters that do not fit are refused, on all ranks alike") {
             "peft_type: it is \"IA3\", expected \"LORA\""));
   CHECK(has(problem([](Json& json) { json["use_dora"] = true; }), "use_dora: it is true, expected false"));
   CHECK(has(problem([](Json& json) { json["rank_pattern"] = {{"q_proj", 4}}; }), "rank_pattern: it is "));
+  // What computes something else is refused by the name of its key and its value.
+  for (const auto& each : std::vector<std::pair<const char*, Json>>{{"init_lora_weights", "pissa"},
+                                                                    {"init_lora_weights", "pissa_niter_4"},
+                                                                    {"init_lora_weights", "olora"},
+                                                                    {"init_lora_weights", "loftq"},
+                                                                    {"init_lora_weights", "corda"},
+                                                                    {"use_qalora", true},
+                                                                    {"alora_invocation_tokens", {1, 2}},
+                                                                    {"layer_replication", {{0, 1}, {0, 2}}},
+                                                                    {"trainable_token_indices", {3}},
+                                                                    {"target_parameters", {"experts.up"}},
+                                                                    {"modules_to_save", {"lm_head"}},
+                                                                    {"megatron_config", {{"a", 1}}},
+                                                                    {"use_rslora", true},
+                                                                    {"lora_bias", true},
+                                                                    {"use_what_comes_next", true},
+                                                                    {"alpha_pattern", {{"q_proj", 1}}}}) {
+    const std::string message = problem([&](Json& json) { json[each.first] = each.second; });
+    INFO(message);
+    CHECK(has(message, std::string("adapter_config.json: ") + each.first + ": it is " + each.second.dump() +
+                           ", expected "));
+  }
+  CHECK(has(problem([](Json& json) { json["init_lora_weights"] = "pissa"; }),
+            "path_initial_model_for_weight_conversion"));
+  // As PEFT writes it, from its first release to its latest.
+  CHECK(problem([](Json& json) {
+          json.update({{"merge_weights", false}, {"enable_lora", nullptr}});
+        }) == "no error");
+  CHECK(problem([](Json& json) {
+          json.update(Json::parse(R"({"alora_invocation_tokens":null,"alpha_pattern":{},"arrow_config":null,
+            "auto_mapping":null,"corda_config":null,"ensure_weight_tying":false,"eva_config":null,
+            "exclude_modules":null,"fan_in_fan_out":false,"init_lora_weights":true,"layer_replication":null,
+            "layers_pattern":null,"layers_to_transform":null,"loftq_config":{},"lora_bias":false,"lora_dropout":0.05,
+            "megatron_config":null,"megatron_core":"megatron.core","peft_version":"0.18.0","qalora_group_size":16,
+            "rank_pattern":{},"revision":null,"target_parameters":null,"trainable_token_indices":null,
+            "use_dora":false,"use_qalora":false,"use_rslora":false})"));
+        }) == "no error");
+  for (const char* start : {"gaussian", "orthogonal", "eva"})
+    CHECK(problem([&](Json& json) { json["init_lora_weights"] = start; }) == "no error");
 
   const auto adapters_of_part = [&](LlamaConfig part) {
     Llama<LlamaMesh, Tensors, double> other(mesh, part);

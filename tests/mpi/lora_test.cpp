@@ -23,7 +23,7 @@ void check_against_pytorch(const LlamaMesh& mesh, bool recompute) {
     CHECK(relative_error(found, read_as(file, name, found)) <= tolerance);
   };
   const auto ids = read_ids(mesh, "input_ids"), targets = read_ids(mesh, "targets");
-  const Json settings = read_json(references / "lora" / "adapter_config.json").at("reference");
+  const Json settings = read_json(references / "lora" / "reference.json");
   std::vector<double> losses(settings.at("steps").get<std::size_t>());
   const auto steps = static_cast<Index>(losses.size());
   file.read_block("losses", View<double, 1>{losses.data(), {steps}, {0}, {steps}});

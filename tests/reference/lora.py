@@ -6,6 +6,7 @@
 
 The folder lora, which this makes, has
   adapter_config.json, adapter_model.safetensors
+  reference.json: what the steps were made with
                        as PEFT writes them: the first adapters, F32
   f64.safetensors      computed in that precision: input_ids and targets [batch, sequence], logits, grad.<adapter>, losses
                        before each of the AdamW steps, final.<adapter> after them
@@ -94,11 +95,12 @@ def main():
         r=rank,
         target_modules=list(targets),
         task_type="CAUSAL_LM",
-        reference=dict(torch=torch.__version__, seed=seed, steps=steps, lr=rate, wd=decay),
     )
-    with open(os.path.join(folder, "adapter_config.json"), "w") as file:
-        json.dump(about, file, indent=1)
-        file.write("\n")
+    settings = dict(torch=torch.__version__, seed=seed, steps=steps, lr=rate, wd=decay)
+    for name, values in ("adapter_config.json", about), ("reference.json", settings):
+        with open(os.path.join(folder, name), "w") as file:
+            json.dump(values, file, indent=1)
+            file.write("\n")
     print("losses", losses)
 
 

@@ -168,7 +168,8 @@ std::string adapter_config_text(const AdaptersOf& adapters, const std::vector<Na
 }
 SHARDWISE_ONCE_HERE(adapter_config_text<void>)
 
-/// Throws `std::runtime_error` unless a file's adapters are like these.
+/// Throws `std::runtime_error` unless a file's adapters are like these, and nothing in it asks for more than plain LoRA. PEFT
+/// writes every key that it has; one that is new asks for nothing if it is null, false or empty.
 template <class = void>
 void check_adapter_config(const Path& path, const AdaptersOf& adapters) {
   const Json json = read_json(path);
@@ -180,19 +181,34 @@ void check_adapter_config(const Path& path, const AdaptersOf& adapters) {
       there.expected(text({here, ", as the adapters of the model have"}));
   }
   config.must_be("bias", "none");
-  for (const char* key : {"fan_in_fan_out", "use_rslora", "use_dora", "lora_bias"})
-    config.must_be(key, false);
-  for (const char* key : {"rank_pattern", "alpha_pattern"}) config.must_be(key, Json::object());
-  config.must_be("modules_to_save", Json::array());
+  const JsonPart start = config["init_lora_weights"];
+  if (!start.null() && !start.json().is_boolean() && start.json() != "gaussian" &&
+      start.json() != "orthogonal" && start.json() != "eva") {
+    start.expected(
+        "true, false, \"gaussian\", \"orthogonal\" or \"eva\": else the weights that are adapted were "
+        "changed (save "
+        "with PEFT's path_initial_model_for_weight_conversion)");
+  }
+  // What is read above, what the names of the tensors say, too, and what does not matter once adapters are trained.
+  constexpr std::string_view harmless =
+      " peft_type r lora_alpha bias init_lora_weights auto_mapping task_type target_modules exclude_modules "
+      "inference_mode "
+      "revision eva_config peft_version layers_to_transform layers_pattern lora_dropout megatron_core "
+      "runtime_config "
+      "qalora_group_size ensure_weight_tying base_model_name_or_path ";
+  config.for_each_member([&](const std::string& key, const JsonPart& part) {
+    if (part.json().empty() || part.json() == false || harmless.find(" " + key + " ") != harmless.npos)
+      return;
+    config[key].expected("false, null or nothing: only plain LoRA is supported");
+  });
 }
 SHARDWISE_ONCE_HERE(check_adapter_config<void>)
 
 }  // namespace detail
 
-/// Writes adapter_config.json and adapter_model.safetensors into a folder, which is made if need be, as `write_tensors`
-/// writes. The configuration is renamed right after the weights. Throws `std::invalid_argument` if there are no adapters, or
-/// such of different rank or alpha; and as `write_tensors` does. Collective over the module's mesh. (The stages of a pipeline
-/// are saved merged.)
+/// Writes adapter_config.json and adapter_model.safetensors into a folder, which is made if need be, as `write_tensors` does.
+/// Throws `std::invalid_argument` if there are no adapters, or several kinds. Collective over the module's mesh. (The stages of a
+/// pipeline are saved merged.)
 template <class Module>
   requires(!DividedModule<Module>)
 Index save_adapters(Module& module, const std::filesystem::path& folder, const AdapterOptions& options = {}) {
@@ -213,10 +229,10 @@ Index save_adapters(Module& module, const std::filesystem::path& folder, const A
       {detail::adapter_config_text(adapters, given, options), detail::adapter_config_name});
 }
 
-/// Gives the adapters of a module their values from such a folder; its other parameters stay as they are. All is checked
-/// before anything is written: rank and alpha, and as `load_weights` does, tensors that are missing, or for layers that have
-/// no adapter. What PEFT can do besides (DoRA, ranks by pattern, biases, modules saved whole) is refused. Collective over the
-/// module's mesh; where any rank fails all throw `std::runtime_error`.
+/// Gives the adapters of a module their values from such a folder. All is checked first: rank and alpha, and, as `load_weights`
+/// does, tensors that are missing, or for layers that have no adapter. What PEFT can do besides (DoRA, PiSSA, ranks by pattern,
+/// modules saved whole) is refused by the name of its key. Collective over the module's mesh; where any rank fails all throw
+/// `std::runtime_error`.
 template <class Module>
   requires(!DividedModule<Module>)
 Index load_adapters(Module& module, const std::filesystem::path& folder, const AdapterOptions& options = {}) {
