@@ -239,6 +239,37 @@ TEST_CASE("a cache that another run replaces, once it was found to be right, is 
                        std::runtime_error);
 }
 
+TEST_CASE("a cache that another user may change is refused") {
+  const Folder folder;
+  write(folder / "text", "a b c");
+  const fs::path place = folder / "place", cache = place / "cache";
+  fs::create_directory(place);
+  const auto open = [&] {
+    return error_of([&] { open_token_corpus({folder / "text"}, ByteTokenizer(), cache); });
+  };
+  CHECK(open() == "no error");
+  REQUIRE(::chmod(place.c_str(), 0777) == 0);
+  CHECK(open().find(place.string() + ": belongs to user " + std::to_string(::geteuid())) == 0);
+  CHECK(open().find(", and all users may write to it: keep the cache where only user ") != std::string::npos);
+  REQUIRE(::chmod(place.c_str(), 01777) == 0);  // as /tmp
+  CHECK(open() == "no error");
+  REQUIRE(::chmod(cache.c_str(), 0666) == 0);
+  CHECK(open().find(cache.string() + ": belongs to user ") == 0);
+  REQUIRE(::chmod(cache.c_str(), 0644) == 0);
+  if (::geteuid() != 0) return;  // cannot give files away
+  const std::string who =
+      ": belongs to user 65534 nobody, who could put other tokens there: keep the cache where only user 0";
+  REQUIRE(::chown(cache.c_str(), 65534, 0) == 0);
+  CHECK(open().find(cache.string() + who) == 0);
+  fs::remove(cache);
+  CHECK(open() == "no error");
+  REQUIRE(::chown(place.c_str(), 65534, 0) == 0);
+  CHECK(open().find(place.string() + who) == 0);
+  fs::remove(cache);
+  CHECK(open().find(place.string() + who) == 0);
+  CHECK_FALSE(fs::exists(cache));
+}
+
 TEST_CASE("what is not just as it was written is refused, and stays") {
   const Folder folder;
   write(folder / "text", "some text, long enough");

@@ -12,7 +12,8 @@
 /// ```
 /// A cache of other text, or of another tokenizer, is out of date and is made anew; the text is read to see that. A
 /// cache that is damaged or of another version, and a file that is none, is an error, and stays as it is. Where the
-/// text is no more, `TokenCorpus::from_file` opens the cache alone.
+/// text is no more, `TokenCorpus::from_file` opens the cache alone. A cache that another user owns or may change is refused, and so
+/// is one in such a folder.
 
 #include <shardwise/data/token_cache.hpp>
 #include <shardwise/mesh/agreement.hpp>
@@ -47,6 +48,7 @@ TokenCorpus open_token_corpus(const Communicator& ranks, const std::vector<std::
   });
   std::optional<TokenCorpus> corpus;
   detail::together(ranks, task, [&] {
+    if (!cache.empty()) detail::check_trusted(cache);
     corpus = cache.empty() ? detail::tokens_in_memory(paths, tokenizer)
              : prepared    ? detail::open_prepared(cache, *prepared)
                            : TokenCorpus(cache, detail::MappedFile(cache));

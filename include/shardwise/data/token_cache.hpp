@@ -5,6 +5,8 @@
 /// @file
 /// The tokens of documents, kept in memory, or in a file, the cache, that is made anew when it is out of date.
 
+#include <pwd.h>
+
 #include <shardwise/data/documents.hpp>
 
 namespace shardwise::detail {
@@ -30,6 +32,23 @@ inline void check_outside(const Paths& paths, const Path& cache) {
       fail<std::runtime_error>({cache.string(), ": the cache would lie in ", path.string(),
                                 ", whose files are the text; name another place, or a hidden file"});
     }
+  }
+}
+
+/// Throws `std::runtime_error` if another user than this one and root may change the cache or replace it. (In a folder with the
+/// sticky bit, such as /tmp, only the owner of a file may.)
+template <class = void>
+void check_trusted(const Path& cache) {
+  for (const Path& path : {cache, folder_of(cache)}) {
+    const auto status = status_of(path);
+    if (!status || S_ISCHR(status->st_mode)) continue;  // which cannot be opened as a cache
+    const bool foreign = status->st_uid != 0 && status->st_uid != ::geteuid();
+    if (!foreign && ((status->st_mode & S_IWOTH) == 0 || (status->st_mode & S_ISVTX) != 0)) continue;
+    const struct ::passwd* owner = ::getpwuid(status->st_uid);
+    fail<std::runtime_error>(
+        {path.string(), ": belongs to user ", status->st_uid, " ", owner ? owner->pw_name : "",
+         foreign ? ", who could put other tokens there" : ", and all users may write to it",
+         ": keep the cache where only user ", ::geteuid(), " may write"});
   }
 }
 
@@ -62,6 +81,7 @@ TokenFileHeader write_cache(const Paths& paths, const std::vector<Document>& doc
 template <TextEncoder Encoder>
 TokenFileHeader prepare_cache(const Paths& paths, const Encoder& tokenizer, const Path& cache) {
   check_outside(paths, cache);
+  check_trusted(cache);
   const std::vector<Document> documents = documents_of(paths);
   if (std::filesystem::exists(cache)) {
     const File file(cache, O_RDONLY);
