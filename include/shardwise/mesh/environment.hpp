@@ -15,6 +15,7 @@
 /// @endcode
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <type_traits>
 
@@ -102,6 +103,28 @@ inline bool all_ranks_end(bool succeeded) {
   return false;
 }
 
+/// Throws `std::runtime_error` in a process that is alone in its world if its innermost launcher has started several: each would do
+/// the work of all. (A batch script of Slurm is no task of a step, and may run one process.)
+template <class = void>
+void check_alone() {
+  const auto is = [](const char* name, std::string_view expected) {
+    const char* value = std::getenv(name);
+    return value && value == expected;
+  };
+  for (const std::string_view name :
+       {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "JSM_NAMESPACE_SIZE", "FLUX_JOB_SIZE",
+        "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}) {
+    const char* value = std::getenv(name.data());
+    if (!value || (name == "SLURM_NTASKS" && is("SLURM_PROCID", "0") && is("ENVIRONMENT", "BATCH"))) continue;
+    if (std::atoi(value) < 2 || (name == "SLURM_NTASKS" && !std::getenv("SLURM_PROCID"))) return;
+    fail<std::runtime_error>(
+        {"MPI knows 1 process, but ", name, " says that the launcher started ", value,
+         ": use the mpirun of the MPI that the program was built with, or srun --mpi=pmix; to run one "
+         "process alone, unset ",
+         name});
+  }
+}
+
 /// What is to be returned when this rank's work has ended with `code`.
 template <class = void>
 int ended(int code) {
@@ -120,8 +143,8 @@ int ended(int code) {
 class Environment {
  public:
   /// Asks for `MPI_THREAD_MULTIPLE`, with which communication moves on while a rank computes.
-  /// Throws `std::runtime_error` if MPI is finalised already or grants less than `required`, `MpiError` if it
-  /// cannot start. Takes MPI's own arguments out of `argv`.
+  /// Throws `std::runtime_error` if MPI is finalised already, grants less than `required`, or leaves each of several processes
+  /// alone, `MpiError` if it cannot start. Takes MPI's own arguments out of `argv`.
   Environment(int& argc, char**& argv, ThreadLevel required = ThreadLevel::funneled)
       : exceptions_(std::uncaught_exceptions()) {
     open(argc, argv, required);
@@ -161,6 +184,7 @@ void Environment::open(int& argc, char**& argv, ThreadLevel required) {
   } else {
     detail::check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
     owner_ = true;
+    if (detail::ranks_in(MPI_COMM_WORLD) == 1) detail::check_alone();
   }
   provided_ = static_cast<ThreadLevel>(provided);
   if (provided_ >= required) return;
