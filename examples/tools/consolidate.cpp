@@ -12,9 +12,12 @@
 
 #include <shardwise/models/llama/consolidate.hpp>
 #include <shardwise/models/llama/import_weights.hpp>
+#include <shardwise/weights/pytorch_file.hpp>
 
 #include "byte_progress.hpp"
 #include "option_errors.hpp"
+#include "step_folders.hpp"
+#include "text_files.hpp"
 
 namespace {
 
@@ -24,22 +27,30 @@ struct Options {
   std::filesystem::path from, to;
   bool to_checkpoint = false, force = false;
   sw::Index max_file_bytes = sw::ConsolidateOptions{}.max_file_bytes;
-  std::string type = "keep";
+  std::string type = "keep", format = "safetensors";
 };
 
 void add_options(CLI::App& app, Options& options) {
-  app.add_option("from", options.from, "a checkpoint; with --to-checkpoint a folder in Hugging Face's form")
+  app.add_option(
+         "from", options.from,
+         "a checkpoint, or a folder of them, of which the last whole one is taken; with --to-checkpoint a "
+         "folder in Hugging Face's form")
       ->required()
       ->type_name("CHECKPOINT");
   app.add_option("to", options.to, "the folder to be made")->required()->type_name("OUT");
   auto* back =
       app.add_flag("--to-checkpoint", options.to_checkpoint, "make a checkpoint, of the model alone");
+  auto* format = app.add_option("-f,--format,--output_format", options.format,
+                                "of the weights; pytorch is one file, pytorch_model.bin")
+                     ->check(CLI::IsMember({"safetensors", "pytorch"}))
+                     ->excludes(back);
   app.add_option(
          "--max-file-bytes", options.max_file_bytes,
          "a file that has a tensor takes another only up to so many bytes; 5GB and 500MiB are numbers too")
       ->transform(CLI::AsSizeValue(true))
       ->check(CLI::Range(sw::Index{1}, sw::Index{1} << 60))
-      ->excludes(back);
+      ->excludes(back)
+      ->excludes(format);
   app.add_option("--weights-dtype", options.type, "of all weights: as they are, or converted")
       ->check(CLI::IsMember({"keep", "F32", "BF16", "F16"}));
   app.add_flag("--force", options.force, "replace what is at OUT, if that is a model or a checkpoint");
@@ -48,6 +59,26 @@ void add_options(CLI::App& app, Options& options) {
 void print(const Options& options, std::size_t tensors, sw::Index bytes, std::size_t files) {
   std::printf("%s: %zu tensors, %.2f MB in %zu file%s\n", options.to.c_str(), tensors,
               static_cast<double>(bytes) * 1e-6, files, files == 1 ? "" : "s");
+}
+
+/// The last checkpoint in a folder of them that is whole; or the folder, if it holds none.
+std::filesystem::path last_checkpoint(const std::filesystem::path& folder) {
+  namespace fs = std::filesystem;
+  if (fs::exists(folder / sw::manifest_name) || !fs::is_directory(folder)) return folder;
+  std::vector<fs::path> steps = step_folders(folder);
+  std::erase_if(steps, is_unfinished);
+  if (steps.empty()) return folder;  // and the error is that of a checkpoint without a manifest
+  for (; !steps.empty(); steps.pop_back()) {
+    try {
+      const sw::CheckpointManifest manifest = sw::read_manifest(steps.back());
+      const sw::detail::CheckpointReader reader(steps.back(), manifest);
+      std::printf("%s is the last checkpoint\n", shown(steps.back().string()).c_str());
+      return steps.back();
+    } catch (const std::runtime_error& error) {
+      std::fprintf(stderr, "note: the checkpoint before is taken: %s\n", shown(error.what()).c_str());
+    }
+  }
+  throw std::runtime_error(folder.string() + ": no checkpoint in it is whole");
 }
 
 void run(const Options& options) {
@@ -59,8 +90,16 @@ void run(const Options& options) {
     print(options, made.tensors, made.bytes, 1);
     return;
   }
-  const auto made = sw::consolidate_checkpoint(options.from, options.to,
-                                               {type, options.max_file_bytes, options.force, progress});
+  const bool pytorch = options.format == "pytorch";
+  const auto complete = [&](const std::filesystem::path& folder, const sw::Json& notes) {
+    copy_texts(folder, notes);
+    if (!pytorch) return;
+    sw::write_pytorch_file(sw::Weights(folder), folder / "pytorch_model.bin");
+    std::filesystem::remove(folder / "model.safetensors");
+  };
+  const auto made = sw::consolidate_checkpoint(
+      last_checkpoint(options.from), options.to,
+      {type, pytorch ? 0 : options.max_file_bytes, options.force, progress, complete});
   print(options, made.tensors, made.bytes, made.files);
   if (made.missing_tokenizer.empty()) return;
   std::fprintf(stderr,

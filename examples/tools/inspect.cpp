@@ -19,6 +19,7 @@
 
 #include "byte_progress.hpp"
 #include "option_errors.hpp"
+#include "step_folders.hpp"
 
 namespace {
 
@@ -111,7 +112,7 @@ Json described_weights(const fs::path& path) {
         described_file(file.path().filename().string(), static_cast<sw::Index>(fs::file_size(file.path()))));
     for (const sw::StoredTensor& tensor : file.tensors()) {
       tensors.push_back({{"name", tensor.name},
-                         {"type", sw::name_of(tensor.type)},
+                         {"type", tensor.type_name()},
                          {"shape", tensor.shape},
                          {"bytes", tensor.bytes}});
     }
@@ -142,28 +143,12 @@ std::vector<std::string> verified(Json& described, const fs::path& path, bool ve
   return problems;
 }
 
-constexpr std::string_view step_prefix = "step-", unfinished_mark = sw::detail::temporary_mark;
-
-/// In the order of the steps.
-std::vector<fs::path> step_folders(const fs::path& folder) {
-  std::vector<fs::path> paths;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.is_directory() && entry.path().filename().string().starts_with(step_prefix))
-      paths.push_back(entry.path());
-  }
-  std::ranges::sort(paths, {}, [](const fs::path& path) {
-    const std::string name = path.filename().string();
-    return std::pair(std::min(name.find(unfinished_mark), name.size()), name);
-  });
-  return paths;
-}
-
 Json described_run(const fs::path& folder, const std::vector<fs::path>& paths, bool verify) {
   Json described{{"path", folder.string()}, {"kind", "checkpoints"}, {"checkpoints", Json::array()}};
   Json problems = Json::array();
   for (const fs::path& path : paths) {
     Json each{{"path", path.string()}};
-    if (path.filename().string().find(unfinished_mark) != std::string::npos) {
+    if (is_unfinished(path)) {
       each["kind"] = "unfinished";
     } else {
       try {

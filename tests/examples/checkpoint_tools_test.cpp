@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <chrono>
@@ -450,6 +451,9 @@ TEST_CASE("a folder is made a checkpoint only if it has the model of its config.
         "/model.safetensors: tensor \"model.layers.0.self_attn.k_proj.weight\": expected the shape "
         "[12 x 22], found [24 x 22]");
   check(configure("model_type", "gpt2"), "/config.json: model_type: it is \"gpt2\"");
+  check(configure("tie_word_embeddings", true),
+        "/model.safetensors: tensor \"lm_head.weight\" differs from \"model.embed_tokens.weight\" in row 0");
+  check(configure("logit_scale", 0.5), "/config.json: logit_scale: it is 0.5, expected no such key");
   check([](const fs::path&) {},
         "/model.safetensors: tensor \"model.embed_tokens.weight\" would be F16 in the checkpoint",
         {"--weights-dtype", "F16"});
@@ -504,6 +508,120 @@ TEST_CASE("what is there is replaced on request only, and whole") {
   CHECK(back.code == 1);
   CHECK(has(back.text, "rank-00000.bin: cannot have "));
   CHECK(scratch.names() == before);
+}
+
+TEST_CASE("what belongs to the text goes along, and the last whole checkpoint of a folder is taken") {
+  const Scratch scratch;
+  const std::string written = write_checkpoint(scratch, "small", {1, "tensor", 1}), runs = scratch / "runs",
+                    base = scratch / "base";
+  const std::map<std::string, std::string> texts{{"tokenizer_config.json", R"({"chat_template":"{{ x }}"})"},
+                                                 {"special_tokens_map.json", R"({"eos_token":"</s>"})"},
+                                                 {"generation_config.json", R"({"eos_token_id":[2,3]})"},
+                                                 {"chat_template.jinja", "{% for m in messages %}"}};
+  const auto noted = [&](const std::string& name, auto note) {
+    const std::string path = runs + "/" + name;
+    fs::create_directories(runs);
+    fs::copy(written, path);
+    sw::CheckpointManifest manifest = sw::read_manifest(path);
+    note(manifest.notes);
+    write_bytes(path + "/manifest.json", sw::detail::manifest_text(manifest));
+    return path;
+  };
+  const auto check_texts = [&](const std::string& folder) {
+    const auto files = contents_of(folder);
+    for (const auto& each : texts) {
+      CAPTURE(each.first);
+      REQUIRE(files.count(each.first) == 1);
+      CHECK(files.at(each.first) == each.second);
+    }
+  };
+  fs::create_directory(base);
+  for (const auto& [name, text] : texts) write_bytes(base + "/" + name, text);
+  write_bytes(base + "/tokenizer.json", "{\"model\":{\"vocab\":{}}}\n");
+  const std::string last = noted("step-00000200", [&](Json& notes) { notes["from"] = base; });
+  noted("step-00000100", [&](Json& notes) { notes["tokenizer"] = base + "/tokenizer.json"; });
+  fs::create_directory(runs + "/step-00000300.tmp-sw7");
+  noted("step-00000400", [](Json&) {});
+  fs::remove(runs + "/step-00000400/rank-00000.bin");
+
+  const Ended ended = consolidate({runs, scratch / "out"});
+  CAPTURE(ended.text);
+  CHECK(ended.code == 0);
+  CHECK(has(ended.text, "note: the checkpoint before is taken: "));
+  CHECK(has(ended.text, "runs/step-00000200 is the last checkpoint"));
+  check_texts(scratch / "out");
+  consolidated({last, scratch / "same"});
+  CHECK(contents_of(scratch / "same") == contents_of(scratch / "out"));
+
+  // Beside the tokenizer, and there and back; what is of a model alone is not a tokenizer's.
+  consolidated({runs + "/step-00000100", scratch / "beside"});
+  CHECK(contents_of(scratch / "beside").count("chat_template.jinja") == 1);
+  CHECK(contents_of(scratch / "beside").count("generation_config.json") == 0);
+  write_bytes(scratch / "out/tokenizer.json", "{\"model\":{\"vocab\":{}}}\n");
+  consolidated({"--to-checkpoint", scratch / "out", scratch / "back"});
+  consolidated({scratch / "back", scratch / "again"});
+  check_texts(scratch / "again");
+  // A template that the run was given comes before the model's; and what is not what its name says stays away.
+  const std::string own = noted("step-00000150", [&](Json& notes) {
+    notes["from"] = base;
+    notes["chat_template"] = "{{ own }}";
+  });
+  write_bytes(base + "/tokenizer_config.json", "root:x:0:0:root");
+  consolidated({own, scratch / "own"});
+  CHECK(bytes_of(scratch / "own/chat_template.jinja") == "{{ own }}");
+  CHECK(contents_of(scratch / "own").count("tokenizer_config.json") == 0);
+  const Ended none = consolidate({scratch / "base", scratch / "none"});
+  CHECK(none.code == 1);
+  CHECK(has(none.text, "base/manifest.json: "));
+
+  // One file as PyTorch has it, whatever the option is called.
+  for (const char* option : {"-f", "--format", "--output_format"}) {
+    const std::string folder = scratch / (std::string("pytorch") + option);
+    consolidated({last, folder, option, "pytorch"});
+    const auto files = contents_of(folder);
+    CHECK(files.count("model.safetensors") == 0);
+    REQUIRE(files.count("pytorch_model.bin") == 1);
+    CHECK(files.at("pytorch_model.bin").starts_with("PK"));
+    CHECK(files.at("pytorch_model.bin").size() > 226'000);
+    CHECK(has(consolidate({last, folder, "--force", option, "pytorch"}).text, "pytorch"));
+  }
+  CHECK(has(consolidate({last, scratch / "x", "-f", "gguf"}).text, "gguf not in {safetensors,pytorch}"));
+}
+
+TEST_CASE("a folder that replaces another is open to nobody else") {
+  const Scratch scratch;
+  const std::string checkpoint = write_checkpoint(scratch, "small", {1, "tensor", 1}), out = scratch / "out";
+  const auto mode = [](const fs::path& path) { return sw::detail::status_of(path)->st_mode & 0777u; };
+  consolidated({checkpoint, out});
+  for (const auto& entry : fs::directory_iterator(out)) REQUIRE(::chmod(entry.path().c_str(), 0600) == 0);
+  REQUIRE(::chmod(out.c_str(), 0700) == 0);
+  for (const std::vector<std::string>& options : {std::vector<std::string>{},
+                                                  {"--max-file-bytes", "50kB"},
+                                                  {"-f", "pytorch"},
+                                                  {"--weights-dtype", "BF16"}}) {
+    std::vector<std::string> words{checkpoint, out, "--force"};
+    words.insert(words.end(), options.begin(), options.end());
+    consolidated(words);
+    CHECK(mode(out) == 0700);
+    for (const auto& entry : fs::directory_iterator(out)) {
+      CAPTURE(entry.path());
+      CHECK(mode(entry.path()) == 0600);
+    }
+  }
+  REQUIRE(::chmod((out + "/config.json").c_str(), 0644) == 0);
+  if (::geteuid() == 0) REQUIRE(::chown(out.c_str(), 1234, 4321) == 0);
+  consolidated({checkpoint, out, "--force"});
+  CHECK(mode(out + "/config.json") == 0644);
+  CHECK(mode(out + "/model.safetensors") == 0600);
+  if (::geteuid() == 0) CHECK(sw::detail::status_of(out)->st_uid == 1234);
+  // An empty one, and a checkpoint.
+  fs::create_directory(scratch / "empty");
+  REQUIRE(::chmod((scratch / "empty").c_str(), 0750) == 0);
+  consolidated({checkpoint, scratch / "empty"});
+  CHECK(mode(scratch / "empty") == 0750);
+  REQUIRE(::chmod(checkpoint.c_str(), 0700) == 0);
+  job(2, {"write", "small", "tensor", "1", checkpoint});
+  CHECK(mode(checkpoint) == 0700);
 }
 
 TEST_CASE("a large model takes little memory, and a signal leaves nothing") {

@@ -9,9 +9,8 @@
 /// ```
 /// consolidate_checkpoint("runs/7/step-00001000", "llama/", {.type = StoredType::bf16});
 /// ```
-/// The folder is the same, bit for bit, on whatever mesh the checkpoint was written. config.json is what the
-/// checkpoint's notes have under "llama_config"; tokenizer.json is a copy of the file that they name under "tokenizer",
-/// if that is one.
+/// The folder does not depend on the mesh that wrote the checkpoint. config.json is "llama_config" in the checkpoint's notes;
+/// tokenizer.json is a copy of the file that they name under "tokenizer".
 
 #include <shardwise/checkpoint/new_folder.hpp>
 #include <shardwise/checkpoint/reader.hpp>
@@ -27,6 +26,8 @@ struct ConsolidateOptions {
   /// Put the new folder in the place of one with a model or a checkpoint, and remove all that is in that.
   bool replace = false;
   ByteProgress progress = {};
+  /// Called with the folder, before it gets its name, and the checkpoint's notes: what else is to be in it.
+  std::function<void(const std::filesystem::path& folder, const Json& notes)> complete = {};
 };
 
 struct ConsolidatedCheckpoint {
@@ -65,6 +66,7 @@ class Consolidation {
     for (const OutputFile& file : plan.files) result.bytes += write(file);
     if (plan.several()) write_new_file(folder.path() / "model.safetensors.index.json", plan.index);
     result.missing_tokenizer = copy_tokenizer(folder.path());
+    if (options_.complete) options_.complete(folder.path(), manifest_.notes);
     folder.commit();
     return result;
   }
@@ -162,13 +164,12 @@ class Consolidation {
 
 }  // namespace detail
 
-/// Writes config.json, model.safetensors (or several files and model.safetensors.index.json) and tokenizer.json from
-/// the checkpoint of a `Llama` that was added to it as "model". The optimizer's state is left out. The checksum of
-/// every byte is compared.
+/// Writes config.json, model.safetensors (or several files and model.safetensors.index.json) and tokenizer.json from the
+/// checkpoint of a `Llama` that was added as "model", without the optimizer's state. Every checksum is compared.
 ///
-/// `folder` must not be there, or be empty, unless it is to be replaced. It appears by one rename when all is on the
-/// device: where anything fails, or the process is killed, what was there is as it was. Throws `std::runtime_error`,
-/// naming the file, the tensor and what is wrong; then nothing new is left (only a kill leaves FOLDER.tmp-swNUMBER).
+/// `folder` must be empty or absent, unless it is to be replaced. It appears by one rename when all is on the device, and keeps the
+/// mode of what it replaces. Throws `std::runtime_error`, naming the file, the tensor and what is wrong; then nothing new is left
+/// (only a kill leaves FOLDER.tmp-swNUMBER).
 inline ConsolidatedCheckpoint consolidate_checkpoint(const std::filesystem::path& checkpoint,
                                                      const std::filesystem::path& folder,
                                                      const ConsolidateOptions& options = {}) {

@@ -51,8 +51,9 @@ inline void check_replaceable(const Path& folder, const Path& source, bool repla
   if (std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end()) {
     fail<std::runtime_error>({folder.string(), ": cannot be replaced, for ", source.string(), " lies in it"});
   }
-  const bool holds_model = std::filesystem::is_regular_file(folder / "model.safetensors") ||
-                           std::filesystem::is_regular_file(folder / "model.safetensors.index.json");
+  const auto is_there = [&](const char* name) { return std::filesystem::is_regular_file(folder / name); };
+  const bool holds_model = is_there("model.safetensors") || is_there("model.safetensors.index.json") ||
+                           is_there("pytorch_model.bin");
   if (!holds_model && !holds_checkpoint(folder)) {
     fail<std::runtime_error>(
         {folder.string(), ": is not replaced, for it holds neither a model nor a checkpoint"});
