@@ -72,14 +72,16 @@ struct RankPlan {
   JobSizes at{};
   JobPlan plan;
   std::int64_t recomputed = 0;
+  sw::Index saved = 0;  // bytes of its part of a checkpoint
 };
 
 RankPlan plan_of_rank(const StepJob& job, const JobSizes& at) {
-  const JobPlan plan = plan_step(job, at);
-  if (!job.recompute) return {at, plan};
+  sw::Index saved = 0;
+  const JobPlan plan = plan_step(job, at, nullptr, &saved);
+  if (!job.recompute) return {at, plan, 0, saved};
   StepJob kept = job;
   kept.recompute = false;
-  return {at, plan, plan.flops() - plan_step(kept, at).flops()};
+  return {at, plan, plan.flops() - plan_step(kept, at).flops(), saved};
 }
 
 /// Blocks shrink with the rank along each axis, so if the first rank and the last have the same, all have; unless it is asked
@@ -150,7 +152,7 @@ void print_stages(const StepJob& job) {
   }
 }
 
-void print_plans(const StepJob& job, const std::vector<RankPlan>& plans) {
+void print_plans(const StepJob& job, const std::vector<RankPlan>& plans, bool save) {
   auto title = [&](const RankPlan& each) { return "rank " + std::to_string(rank_of(job, each.at)); };
   const RankPlan& first = plans.front();
   if (plans.size() == 1) {
@@ -163,6 +165,12 @@ void print_plans(const StepJob& job, const std::vector<RankPlan>& plans) {
     const std::string one = title(first) + (ordered ? ", largest" : ""),
                       other = title(plans[1]) + (ordered ? ", smallest" : "");
     std::printf("%s", sw::plan_table(one.c_str(), first.plan, other.c_str(), plans[1].plan).c_str());
+  }
+  for (const RankPlan& each : plans) {
+    if (!save) break;
+    std::printf("  %s with the copy of a save in the background: %s + %s = %s\n", title(each).c_str(),
+                sw::bytes_text(each.plan.peak_bytes()).c_str(), sw::bytes_text(each.saved).c_str(),
+                sw::bytes_text(each.plan.peak_bytes() + each.saved).c_str());
   }
   if (job.recompute) {
     std::printf("  recomputation adds to the arithmetic  %s\n", sw::flops_text(first.recomputed).c_str());
@@ -209,6 +217,7 @@ Json plan_json(const StepJob& job, const RankPlan& each) {
     json["peak_bytes"][key] = each.plan.peak_bytes(use);
   }
   json["peak_bytes"]["all"] = each.plan.peak_bytes();
+  json["saved_bytes"] = each.saved;
   return json;
 }
 
@@ -253,7 +262,7 @@ struct Options {
   std::optional<int> rank;
   std::vector<int> coordinates;
   DrawOptions draw;
-  bool json = false;
+  bool json = false, save = false;
 };
 
 void add_options(CLI::App& app, Options& options) {
@@ -270,6 +279,8 @@ void add_options(CLI::App& app, Options& options) {
                  "that follow one another: what goes to other hosts is counted; 0: all share one")
       ->check(CLI::NonNegativeNumber);
   add_draw_options(app, options.draw);
+  app.add_flag("--save", options.save,
+               "show the memory with the copy that a save in the background makes, too");
   app.add_flag("--json", options.json, "for machines");
 }
 
@@ -321,7 +332,7 @@ int main(int argc, char** argv) {
     } else {
       print_job(job);
       print_stages(job);
-      print_plans(job, plans);
+      print_plans(job, plans, options.save);
       std::printf("planned in %.3f s\n", time.count());
     }
     return after_output(0);

@@ -19,8 +19,10 @@
 #include <shardwise/kernel/gemm.hpp>
 #include <shardwise/weights/pytorch_file.hpp>
 
+#include "host_memory.hpp"
 #include "job_hosts.hpp"
 #include "step_names.hpp"
+#include "text_files.hpp"
 
 namespace tools {
 
@@ -300,21 +302,30 @@ void Run::tell(std::int64_t step, const Progress::Values& values, double seconds
 }
 
 void Run::check() const {
-  const auto memory =
-      static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  const MemoryLimit limit = memory_limit();
   const sw::Communicator world = sw::world();
-  const sw::Index own[]{plan_step(job(), on_job_mesh(mesh_.coordinates())).peak_bytes()};
+  const bool copies = !options_.save.empty() && !options_.save_in_foreground;
+  sw::Index saved = 0;
+  const JobPlan plan = plan_step(job(), on_job_mesh(mesh_.coordinates()), nullptr, &saved);
+  sw::detail::Fnv1a group;
+  group.add(limit.control_group);
+  const sw::Index own[]{plan.peak_bytes(), copies ? saved : 0, std::bit_cast<sw::Index>(group.value)};
   const std::vector<sw::Index> all = sw::detail::gather(world, own);
   sw::detail::together(world, "this run", [&] {
-    double needed = 0;
+    double needed = 0, copied = 0;
     for (int rank = 0; rank < world.size(); ++rank) {
-      if (world.hosts().of(rank) == world.hosts().of(world.rank()))
-        needed += static_cast<double>(all[static_cast<std::size_t>(rank)]);
+      const sw::Index* of_rank = &all[3 * static_cast<std::size_t>(rank)];
+      if (world.hosts().of(rank) != world.hosts().of(world.rank()) || of_rank[2] != own[2]) continue;
+      needed += static_cast<double>(of_rank[0] + of_rank[1]);
+      copied += static_cast<double>(of_rank[1]);
     }
-    if (needed > memory) {
+    const auto text = [](double bytes) { return sw::bytes_text(static_cast<sw::Index>(bytes)); };
+    if (needed > limit.bytes) {
       throw std::runtime_error(
-          "a step takes " + sw::bytes_text(static_cast<sw::Index>(needed)) +
-          " on the ranks of this host, which has " + sw::bytes_text(static_cast<sw::Index>(memory)) +
+          "a step takes " + text(needed) + " on the ranks of this host, which has " + text(limit.bytes) +
+          (limit.control_group.empty() ? ""
+                                       : " (the limit of the control group " + limit.control_group + ")") +
+          (copied == 0 ? "" : "; " + text(copied) + " are for the copy of a save, see --save-in-foreground") +
           ": see --recompute, --zero, --tp, --pp, --micro-batches and --bf16, or take more hosts");
     }
     if (!prints()) return;
@@ -410,7 +421,8 @@ void Run::export_to(const std::filesystem::path& folder, TrainedModel& model) co
       without.push_back(target);
     } else if (!fs::exists(target) || !fs::equivalent(file, target)) {
       const std::string text = sw::detail::read_text(file);
-      const sw::detail::File& copied = beside.emplace_back(target, sw::detail::temporary_token()).file();
+      const sw::detail::File& copied =
+          beside.emplace_back(target, sw::detail::temporary_token(), folder / "config.json").file();
       copied.write(text, 0);
       copied.sync();
     }
@@ -419,9 +431,11 @@ void Run::export_to(const std::filesystem::path& folder, TrainedModel& model) co
     if (!prints()) return;
     fs::create_directories(folder);
     copy(options_.tokenizer, "tokenizer.json");
-    for (const char* name : {"tokenizer_config.json", "special_tokens_map.json", "generation_config.json",
-                             "chat_template.jinja"}) {
-      if (!options_.from.empty()) copy(options_.from / name, name);
+    for (const char* name : text_files) {
+      fs::path place = place_of_text(name, options_.from, options_.tokenizer);
+      if (std::string_view(name) == "chat_template.jinja" && !options_.chat_template.empty())
+        place = options_.chat_template;
+      if (!place.empty()) copy(place, name);
     }
   });
   const sw::Index bytes = model.export_to(folder, special_tokens());

@@ -123,7 +123,9 @@ inline std::string unusual_in(const StepJob& job) {
 
 /// What the rank at `coordinates` does in one step of a run that has made steps before, so that the optimizer's state is
 /// there from the beginning. Counted on a dry mesh. Throws `std::invalid_argument` for a job that cannot be run. `log`: keeps
-/// what happens in which order, if it is not null.
-JobPlan plan_step(const StepJob& job, const JobSizes& coordinates, sw::EventLog* log = nullptr);
+/// what happens in which order, if it is not null. `saved`: gets the bytes that the rank writes to a checkpoint, and a save in the
+/// background copies.
+JobPlan plan_step(const StepJob& job, const JobSizes& coordinates, sw::EventLog* log = nullptr,
+                  sw::Index* saved = nullptr);
 
 }  // namespace tools

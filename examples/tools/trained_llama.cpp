@@ -56,6 +56,24 @@ class TrainedLlama final : public TrainedModel {
     contents.add("model", stages_);
     contents.add("optimizer", adamw_, stages_);
   }
+  sw::Index saved_bytes() override {
+    sw::Index bytes = 0;
+    const auto add = [&](const sw::detail::AnyTensor& x) {
+      const sw::detail::AnyBox box = x.box();
+      const sw::AxisSet copies = x.layout.axes_where([](sw::Placement p) { return !p.is_shard(); });
+      const sw::Index rows =
+          sw::balanced_block(box.size[0], sw::group_size(x.mesh.sizes(), x.mesh.axes(), copies),
+                             sw::group_rank(x.mesh.sizes(), x.mesh.coordinates(), x.mesh.axes(), copies))
+              .size;
+      if (rows > 0) bytes += box.elements() / box.size[0] * rows * x.element_bytes();
+    };
+    for (const auto& parameter : sw::detail::distinct(sw::detail::named_parameters_of(stages_)))
+      add(parameter.cell->stored);
+    adamw_.for_each_state(
+        stages_, [&](const std::string&, const sw::detail::AnyTensor& x) { add(x); },
+        [](const std::string&, std::int64_t&) {});
+    return bytes;
+  }
   sw::Index export_to(const std::filesystem::path& folder, const sw::LlamaTokens& special) override {
     return sw::save_llama(mesh_, stages_, folder, {}, special);
   }

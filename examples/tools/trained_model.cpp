@@ -34,7 +34,7 @@ std::unique_ptr<TrainedModel> make_trained_model(const Job& mesh, const StepJob&
   return job.bf16 ? of_type(Eigen::bfloat16()) : of_type(float());
 }
 
-JobPlan plan_step(const StepJob& job, const JobSizes& coordinates, sw::EventLog* log) {
+JobPlan plan_step(const StepJob& job, const JobSizes& coordinates, sw::EventLog* log, sw::Index* saved) {
   const NoTokens tokens{job.batch * job.model.context + 1};
   const sw::BatchSampler sampler(
       tokens.size(), {.length = job.model.context, .batch = job.batch, .micro_batches = job.micro_batches});
@@ -52,6 +52,7 @@ JobPlan plan_step(const StepJob& job, const JobSizes& coordinates, sw::EventLog*
   recorder.set_log(log);
   model->make_step(2, 0, load);
   largest(mesh, 0);  // the signal that asks it to stop
+  if (saved != nullptr) *saved = model->saved_bytes();
   return {recorder.record(), mesh.sizes()};
 }
 

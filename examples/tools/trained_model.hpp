@@ -47,6 +47,8 @@ class TrainedModel {
   virtual sw::Index load_from(const std::filesystem::path& folder) = 0;
   /// As "model" and "optimizer".
   virtual void add_to(sw::CheckpointContents& contents) = 0;
+  /// What of these this rank saves: of a block that several ranks have, a part of the rows.
+  virtual sw::Index saved_bytes() = 0;
   /// Saves the model in Hugging Face's form, merged with its adapters if it has some; returns the bytes that this rank
   /// wrote.
   virtual sw::Index export_to(const std::filesystem::path& folder, const sw::LlamaTokens& special) = 0;

@@ -4,6 +4,8 @@
 /// @file
 /// What the program `plan` says of large models, against formulas.
 
+#include <unistd.h>
+
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -15,6 +17,8 @@
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
+
+#include "../../examples/tools/host_memory.hpp"
 
 namespace {
 
@@ -290,4 +294,56 @@ TEST_CASE("what goes to other hosts is what is reduced along dp, if a host has t
   CHECK(across(" --ranks-per-host 2") >= sent);
   CHECK(across(" --ranks-per-host 2") <= sent + 100);  // a few numbers go along both axes
   CHECK(across(" --ranks-per-host 1") > across(" --ranks-per-host 2"));
+}
+
+TEST_CASE("a control group's limit of memory counts, of both versions, and of the groups around it") {
+  namespace fs = std::filesystem;
+  const fs::path root = fs::temp_directory_path() / ("shardwise-groups-" + std::to_string(::getpid()));
+  const auto write = [&](const std::string& name, const std::string& text) {
+    fs::create_directories((root / name).parent_path());
+    std::ofstream(root / name) << text;
+  };
+  const auto limit = [&](const std::string& groups) {
+    write("groups", groups);
+    return tools::memory_limit(root / "groups", root / "tree");
+  };
+  const tools::MemoryLimit host = tools::memory_limit(root / "none", root / "none");
+  CHECK(host.bytes > 1e8);
+  CHECK(host.control_group.empty());
+  // Version 2
+  write("tree/job/task/memory.max", "max\n");
+  CHECK(limit("0::/job/task\n").bytes == host.bytes);
+  write("tree/job/memory.max", "5000000\n");
+  CHECK(limit("0::/job/task\n").bytes == 5e6);
+  CHECK(limit("0::/job/task\n").control_group == (root / "tree/job").string());
+  write("tree/job/task/memory.max", "4000000\n");
+  CHECK(limit("0::/job/task\n").bytes == 4e6);
+  CHECK(limit("0::/other\n").bytes == host.bytes);
+  // Version 1, alone and beside version 2
+  write("tree/memory/job/memory.limit_in_bytes", "3000000\n");
+  write("tree/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  CHECK(limit("5:cpu,cpuacct:/\n4:memory:/job\n1:name=systemd:/a:b\n").bytes == 3e6);
+  CHECK(limit("4:hugetlb,memory:/job/deeper\n0::/job/task\n").bytes == 3e6);
+  CHECK(limit("4:memory:/\n0::/\n").bytes == host.bytes);
+  // A container that sees its own group as the root, but is told the name that it has outside
+  write("tree/memory.max", "2000000\n");
+  CHECK(limit("0::/docker/0123\n").bytes == 2e6);
+  CHECK(limit("nonsense\n").bytes == host.bytes);
+  fs::remove_all(root);
+}
+
+TEST_CASE("a save in the background copies what a rank writes to a checkpoint") {
+  const std::string small =
+      "--features 16 --heads 2 --kv-heads 2 --hidden 24 --layers 2 --vocabulary 32 --context 8 ";
+  const auto saved = [&](const std::string& options) {
+    return plan(small + options).at("ranks")[0].at("saved_bytes").get<std::int64_t>();
+  };
+  const std::int64_t count = plan(small).at("model").at("parameters").get<std::int64_t>();
+  CHECK(saved("--zero 0") == 12 * count);         // and two moments
+  CHECK(saved("--zero 0 --bf16") == 14 * count);  // in float, as is a master
+  for (const char* zero : {"0", "1", "2", "3"})
+    CHECK(saved(std::string("--dp 2 --zero ") + zero) == 6 * count);  // each rank a half
+  const std::string text = printed(small + "--save --zero 3 --dp 2");
+  CHECK(text.find("rank 0 with the copy of a save in the background: ") != std::string::npos);
+  CHECK(printed(small).find("with the copy") == std::string::npos);
 }
