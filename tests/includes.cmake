@@ -49,7 +49,7 @@ set(threads "^pthread\\.h$|^signal\\.h$")
 set(eigen "^(unsupported/)?Eigen/")
 set(range "^range/v3/")
 set(json "^nlohmann/")
-set(files "^(fcntl|unistd)\\.h$|^sys/")
+set(files "^(fcntl|pwd|unistd)\\.h$|^sys/")
 set(may_layout "${std}")
 set(may_schedule "${std}")
 # And mesh/mpi.hpp alone: mpi.h; mesh/thread.hpp alone: what gives a thread; what shares memory: the system's.

@@ -134,7 +134,10 @@ std::string other_run(const sw::Json& before, const sw::Json& now) {
     if (!other.empty()) return "of another run: " + other;
   }
   const sw::Json model = before.is_object() ? before.value("llama_config", sw::Json()) : sw::Json();
-  for (const auto& [name, is] : now["llama_config"].items()) {
+  sw::LlamaConfig any;
+  any.window = 1;  // so that its key is there
+  const sw::Json sizes = sw::Json::parse(sw::llama_config_text(any, ""));
+  for (const auto& [name, value] : sizes.items()) {  // other keys are notes
     if (name == "torch_dtype" || name == "bos_token_id" || name == "eos_token_id") continue;  // of no step
     const std::string other = change(name.c_str(), model, now["llama_config"]);
     if (!other.empty()) return "of another model: " + other;
@@ -239,6 +242,7 @@ sw::Json Run::settings() const {
   if (options_.in_order) all["in_order"] = true;
   if (!options_.from.empty()) all["from"] = noted(options_.from);
   if (!options_.tokenizer.empty()) all["tokenizer"] = noted(options_.tokenizer);
+  if (!options_.chat_template.empty()) all["chat_template"] = sw::detail::read_text(options_.chat_template);
   return all;
 }
 
