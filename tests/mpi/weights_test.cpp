@@ -74,7 +74,7 @@ struct Matrices {
 /// Two names for one parameter.
 template <class MeshType>
 struct Tied {
-  explicit Tied(const MeshType& mesh) : first(mesh, {5, 6}, sw::Init::normal(1)), second(first) {}
+  explicit Tied(const MeshType& mesh) : first(mesh, {5, 6}, sw::Init::normal(1)), second(first.tied()) {}
   void visit(auto&& f) {
     f("first", first);
     f("second", second);
