@@ -12,7 +12,7 @@
 /// SHARDWISE_GEMM_BLAS is defined too), by a BLAS if SHARDWISE_GEMM_BLAS is, else by Eigen. Products of a row or with
 /// a column, which are bound by memory (decoding a token is made of these), are always Eigen's, of float and double. Those of bfloat16 are
 /// oneDNN's where the processor has instructions for them; elsewhere they become float here, which takes longer than
-/// float itself.
+/// float itself. All units of a program need the same of these macros: others do not link.
 
 #include <algorithm>
 #include <stdexcept>
@@ -27,6 +27,17 @@
 #endif
 
 namespace shardwise::kernel {
+
+/// Units that multiply by different libraries have the same functions with different bodies, of which a linker keeps one. So each
+/// defines one symbol, in a group of sections named by its macros: linkers keep a group once, and refuse a second symbol.
+#define SHARDWISE_GEMM_MARK_OF(onednn, blas) "shardwise_gemm_by_onednn_" #onednn "_blas_" #blas
+#define SHARDWISE_GEMM_MARK(onednn, blas) SHARDWISE_GEMM_MARK_OF(onednn, blas)
+inline void mark_gemm() __asm__(SHARDWISE_GEMM_MARK(SHARDWISE_GEMM_ONEDNN, SHARDWISE_GEMM_BLAS));
+[[gnu::used]] inline void mark_gemm() {
+  __asm__(".pushsection .rodata.shardwise_gemm,\"aG\",%progbits," SHARDWISE_GEMM_MARK(
+      SHARDWISE_GEMM_ONEDNN, SHARDWISE_GEMM_BLAS) "_group,comdat\n.globl units_differ_in_SHARDWISE_GEMM\n"
+                                                  "units_differ_in_SHARDWISE_GEMM: .byte 0\n.popsection");
+}
 
 enum class Transpose : bool { no, yes };
 
