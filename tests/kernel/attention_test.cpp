@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "reference.hpp"
+#include "kernel/reference.hpp"
 #include "shardwise/kernel/attention.hpp"
 
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "reference.hpp"
+#include "kernel/reference.hpp"
 #include "shardwise/kernel/cross_entropy.hpp"
 #include "shardwise/kernel/embedding.hpp"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "reference.hpp"
+#include "kernel/reference.hpp"
 #include "shardwise/kernel/activations.hpp"
 #include "shardwise/kernel/arithmetic.hpp"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "reference.hpp"
+#include "kernel/reference.hpp"
 #include "shardwise/kernel/gemm.hpp"
 
 namespace {

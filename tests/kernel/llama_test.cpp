@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "reference.hpp"
+#include "kernel/reference.hpp"
 #include "shardwise/kernel/activations.hpp"
 #include "shardwise/kernel/normalise.hpp"
 #include "shardwise/kernel/rope.hpp"
@@ -41,7 +41,7 @@ void check_rms_norm(double tolerance) {
   backward(dy.data(), dx.data(), dweight.data());
   backward(dx_alone.data(), dx_alone.data(), nullptr);
   backward(dy.data(), nullptr, alone.data());
-  CHECK(dx_alone == dx);
+  CHECK(distance(dx_alone, dx) < tolerance);  // flags that regroup sums may round the two otherwise
   CHECK(alone == dweight);
 }
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "reference.hpp"
+#include "kernel/reference.hpp"
 #include "shardwise/kernel/permute.hpp"
 
 namespace {

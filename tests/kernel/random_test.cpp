@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "reference.hpp"
+#include "kernel/reference.hpp"
 #include "shardwise/kernel/random.hpp"
 
 namespace {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "reference.hpp"
+#include "kernel/reference.hpp"
 #include "shardwise/kernel/normalise.hpp"
 #include "shardwise/kernel/reduce.hpp"
 #include "shardwise/kernel/softmax.hpp"

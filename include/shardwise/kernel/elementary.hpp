@@ -7,7 +7,7 @@
 /// without branches or calls, so that the compiler turns such a loop into vector code (the standard library's
 /// functions prevent that); for the same reason they are always inlined. C is `float` or `double`. Errors:
 /// exp, sigmoid and tanh a few units in the last place; the normal distribution 2e-7 in `float`, 1e-15 in
-/// `double`. They count on IEEE rounding: not for `-ffast-math`.
+/// `double`, also under -fassociative-math.
 
 #include <bit>
 #include <cstdint>
@@ -24,10 +24,25 @@ template <class C, class... Rest>
   return sum;
 }
 
+namespace detail {
+
+/// What is combined with it is a result of integers to g++, which regroups no terms across it. (Its __builtin_assoc_barrier is
+/// forgotten in vector loops.) clang has the pragma in `exp`.
+#if defined(__ASSOCIATIVE_MATH__) && !defined(__clang__)
+[[gnu::used]] inline std::uint32_t unknown_zero = 0;
+#else
+inline constexpr std::uint32_t unknown_zero = 0;
+#endif
+
+}  // namespace detail
+
 /// e^x = 2^n · e^r with |r| ≤ ln(2)/2 and the Taylor series of e^r. Results below the smallest normal number
 /// times two are flushed to zero, which also keeps slow denormal numbers out of softmax.
 template <class C>
 [[gnu::always_inline]] inline C exp(C x) {
+#ifdef __clang__
+#pragma clang fp reassociate(off)
+#endif
   constexpr bool single = std::is_same_v<C, float>;
   using Bits = std::conditional_t<single, std::int32_t, std::int64_t>;
   constexpr int mantissa = std::numeric_limits<C>::digits - 1;
@@ -38,11 +53,16 @@ template <class C>
   constexpr C ln2_high = static_cast<C>(single ? 0.693359375 : 0x1.62e42feep-1);
   constexpr C ln2_low = static_cast<C>(single ? -2.12194440054690583e-4 : 1.90821492927058770002e-10);
 
+  using Unsigned = std::make_unsigned_t<Bits>;
+  const auto rounded = [](C sum) __attribute__((always_inline)) {
+    return std::bit_cast<C>(std::bit_cast<Unsigned>(sum) ^ detail::unknown_zero);
+  };
+
   C clamped = x < lowest ? lowest : x;  // NaN stays NaN
   clamped = clamped > highest ? highest : clamped;
-  const C shifted = clamped * static_cast<C>(1.44269504088896340736) + round;
-  const C n = shifted - round;
-  const C r = (clamped - n * ln2_high) - n * ln2_low;
+  const C shifted = rounded(clamped * static_cast<C>(1.44269504088896340736) + round);
+  const C n = rounded(shifted - round);
+  const C r = rounded(clamped - n * ln2_high) - n * ln2_low;
   C series;
   if constexpr (single) {
     series = polynomial(r, 1. / 720, 1. / 120, 1. / 24, 1. / 6, .5, 1., 1.);
@@ -50,10 +70,9 @@ template <class C>
     series = polynomial(r, 1. / 6227020800, 1. / 479001600, 1. / 39916800, 1. / 3628800, 1. / 362880,
                         1. / 40320, 1. / 5040, 1. / 720, 1. / 120, 1. / 24, 1. / 6, .5, 1., 1.);
   }
-  using Unsigned = std::make_unsigned_t<Bits>;
   const Unsigned exponent = (std::bit_cast<Unsigned>(shifted) + static_cast<Unsigned>(bias - 1)) << mantissa;
-  const C result =
-      series * std::bit_cast<C>(exponent) * 2;  // 2^(n-1) · 2: n may be one too large for an exponent
+  // 2^(n-1) · 2: n may be one too large for an exponent
+  const C result = rounded(series * std::bit_cast<C>(exponent)) * 2;
   return x < lowest ? C{0} : result;
 }
 

@@ -75,11 +75,8 @@ double sum_of_wide_squares(Index n, const T* x) {
 template <class T>
 double largest_magnitude(Index n, const T* x) {
   using C = compute_t<T>;
-  using Bits = std::conditional_t<sizeof(C) == 8, std::int64_t, std::int32_t>;
-  Bits largest = 0;
-  for (Index i = 0; i < n; ++i) {
-    largest = std::max(largest, std::bit_cast<Bits>(widen(x[i])) & std::numeric_limits<Bits>::max());
-  }
+  auto largest = shardwise::detail::magnitude_bits(C{0});
+  for (Index i = 0; i < n; ++i) largest = std::max(largest, shardwise::detail::magnitude_bits(widen(x[i])));
   return static_cast<double>(std::bit_cast<C>(largest));
 }
 
@@ -93,8 +90,8 @@ NonFinite count_non_finite(Index n, const T* x) {
   NonFinite found;
   for (Index i = 0; i < n; ++i) {
     const auto value = widen(x[i]);
-    found.nans += std::isnan(value);
-    found.infinities += std::isinf(value);
+    found.nans += shardwise::detail::is_nan(value);
+    found.infinities += shardwise::detail::is_infinite(value);
   }
   return found;
 }

@@ -10,6 +10,10 @@
 #include <compile_with_std_cpp20>  // is not there, which ends the compilation
 #endif
 
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0)
+#error "Shardwise needs NaN and infinity: compile without -ffast-math, -Ofast and -ffinite-math-only"
+#endif
+
 #include <concepts>
 #include <cstddef>
 

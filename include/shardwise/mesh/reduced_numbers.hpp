@@ -7,8 +7,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 
+#include <shardwise/layout/finite.hpp>
 #include <shardwise/mesh/reducible.hpp>
 
 namespace shardwise::detail {
@@ -21,7 +21,7 @@ constexpr float widen_bf16(std::uint16_t bits) {
 constexpr std::uint16_t round_to_bf16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = bits + 0x7fffU + ((bits >> 16) & 1U);
-  return static_cast<std::uint16_t>((value != value ? bits | 0x400000U : rounded) >> 16);
+  return static_cast<std::uint16_t>((is_nan(value) ? bits | 0x400000U : rounded) >> 16);
 }
 
 /// bfloat16 as it travels: MPI knows none, so as 16-bit integers.
@@ -45,7 +45,7 @@ struct ReducedNumber {
       const auto a = static_cast<Wide>(terms[i].value), b = static_cast<Wide>(results[i].value);
       if constexpr (Op == ReduceOp::sum) {
         results[i].value = static_cast<T>(a + b);
-      } else if (std::isnan(a) || (Op == ReduceOp::max ? a > b : a < b)) {
+      } else if (is_nan(a) || (Op == ReduceOp::max ? a > b : a < b)) {
         results[i] = terms[i];
       }
     }

@@ -37,7 +37,7 @@ constexpr double uniform_draw(std::uint64_t seed, std::uint64_t draw) {
 }
 
 inline void check_sampling(const SamplingOptions& options) {
-  if (!(options.temperature >= 0) || std::isinf(options.temperature)) {
+  if (!(options.temperature >= 0) || is_infinite(options.temperature)) {
     fail({"temperature ", options.temperature, ": expected a finite number, 0 or more"});
   }
   if (options.top_k < 0) {
@@ -54,13 +54,13 @@ std::size_t greatest(std::span<const T> logits) {
   if (logits.empty()) throw std::invalid_argument("there are no logits to draw from");
   std::size_t best = 0;
   for (std::size_t i = 0; i < logits.size(); ++i) {
-    if (std::isnan(logits[i]) || logits[i] == std::numeric_limits<T>::infinity()) {
+    if (is_nan(logits[i]) || logits[i] == std::numeric_limits<T>::infinity()) {
       fail({"logit ", i, " is ", logits[i],
             ": expected a finite number, or -inf for a token that must not be drawn"});
     }
     if (logits[i] > logits[best]) best = i;
   }
-  if (std::isinf(logits[best])) throw std::invalid_argument("all logits are -inf: there is no token to draw");
+  if (is_infinite(logits[best])) fail({"all logits are -inf: there is no token to draw"});
   return best;
 }
 

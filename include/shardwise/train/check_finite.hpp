@@ -86,8 +86,7 @@ std::string non_finite_elements(const std::vector<NamedParameter>& parameters) {
   return values + (values.empty() || gradients.empty() ? "" : "; ") + gradients;
 }
 
-constexpr bool is_finite(double x) { return x - x == 0; }
-inline std::string text_of_non_finite(double x) { return std::isnan(x) ? "NaN" : x > 0 ? "inf" : "-inf"; }
+inline std::string text_of_non_finite(double x) { return is_nan(x) ? "NaN" : x > 0 ? "inf" : "-inf"; }
 
 }  // namespace detail
 
