@@ -5,6 +5,8 @@ cmake_minimum_required(VERSION 3.24)
 
 # Builds and runs somebody else's program in one of the ways that users have: WAY is find_package, compiled (the same,
 # linking shardwise::compiled), add_subdirectory, pkg_config (mpicxx, and what is installed) or plain (mpicxx and -I, no CMake).
+# Two more are only configured: eigen_versions, with others than that of this machine; and without_root, as a user who may write
+# nowhere else configures and installs, as the README says.
 
 function(must)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE out)
@@ -26,6 +28,75 @@ set(ENV{CMAKE_CXX_COMPILER_LAUNCHER} "${LAUNCHER}")
 set(configure "${CMAKE_COMMAND}" -S "${source}" -B "${WORK}/build" -G "${GENERATOR}" "-DCMAKE_CXX_COMPILER=${COMPILER}")
 file(REMOVE_RECURSE "${WORK}")
 file(MAKE_DIRECTORY "${WORK}/build")
+
+# A folder with the files of Eigen by which CMake finds it, of a version that claims to be no other major one.
+function(make_eigen version)
+  include(CMakePackageConfigHelpers)
+  write_basic_package_version_file("${WORK}/eigen-${version}/Eigen3ConfigVersion.cmake" VERSION ${version}
+                                   COMPATIBILITY SameMajorVersion ARCH_INDEPENDENT)
+  file(WRITE "${WORK}/eigen-${version}/Eigen3Config.cmake"
+       "if(NOT TARGET Eigen3::Eigen)\n  add_library(Eigen3::Eigen INTERFACE IMPORTED)\nendif()\nset(Eigen3_VERSION ${version})\n")
+endfunction()
+set(library_alone -DSHARDWISE_BUILD_TESTS=OFF -DSHARDWISE_BUILD_EXAMPLES=OFF -DSHARDWISE_BUILD_BENCHMARKS=OFF)
+
+function(must_refuse text)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE out)
+  string(REGEX REPLACE "[ \n]+" " " out "${out}")
+  if(code EQUAL 0 OR NOT out MATCHES "${text}")
+    message(FATAL_ERROR "ended with ${code}, and did not say \"${text}\": ${out}")
+  endif()
+endfunction()
+
+if(WAY STREQUAL "eigen_versions")
+  set(library "${CMAKE_COMMAND}" -S "${SHARDWISE_SOURCE}" -G "${GENERATOR}" "-DCMAKE_CXX_COMPILER=${COMPILER}" ${library_alone})
+  list(APPEND configure "-DCMAKE_PREFIX_PATH=${WORK}/prefix" "-DSHARDWISE_VERSION=${SHARDWISE_VERSION}")
+  foreach(version 3.4.90 5.0.1 5.1.0)
+    make_eigen(${version})
+    file(REMOVE_RECURSE "${WORK}/library" "${WORK}/prefix" "${WORK}/build")
+    must(${library} -B "${WORK}/library" "-DEigen3_DIR=${WORK}/eigen-${version}")
+    must("${CMAKE_COMMAND}" --install "${WORK}/library" --prefix "${WORK}/prefix" --component library)
+    must(${configure} "-DEigen3_DIR=${WORK}/eigen-${version}")
+    foreach(folder library build)  # not another that was found when this one was refused
+      file(STRINGS "${WORK}/${folder}/CMakeCache.txt" eigen REGEX "^Eigen3_DIR:")
+      if(NOT eigen MATCHES "=${WORK}/eigen-${version}$")
+        message(FATAL_ERROR "${folder}: Eigen ${version} was passed over: ${eigen}")
+      endif()
+    endforeach()
+  endforeach()
+  make_eigen(3.3.9)
+  set(text "Eigen 3.3.9 in [^ ]*eigen-3.3.9 is too old: Shardwise needs 3.4 or newer")
+  file(REMOVE_RECURSE "${WORK}/library" "${WORK}/build")
+  must_refuse("${text}" ${library} -B "${WORK}/library" "-DEigen3_DIR=${WORK}/eigen-3.3.9")
+  must_refuse("${text}" ${configure} "-DEigen3_DIR=${WORK}/eigen-3.3.9")
+  return()
+endif()
+
+if(WAY STREQUAL "without_root")
+  # What the README says, with other folders; by somebody else if we may write everywhere.
+  file(READ "${SHARDWISE_SOURCE}/README.md" readme)
+  if(NOT readme MATCHES "cmake --install build --prefix ~/.local")
+    message(FATAL_ERROR "the README does not say how to install without root")
+  endif()
+  execute_process(COMMAND id -u OUTPUT_VARIABLE user OUTPUT_STRIP_TRAILING_WHITESPACE)
+  set(as_user "")
+  execute_process(COMMAND mktemp -d OUTPUT_VARIABLE home OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  if(user EQUAL 0)
+    set(as_user setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs)
+    must(chown 65534:65534 "${home}")
+  endif()
+  set(ENV{HOME} "${home}")
+  must(${as_user} "${CMAKE_COMMAND}" -S "${SHARDWISE_SOURCE}" -B "${home}/build" -G "${GENERATOR}" "-DCMAKE_CXX_COMPILER=${COMPILER}"
+       ${library_alone})
+  must_refuse("cannot create directory|Permission denied|cannot copy" ${as_user} "${CMAKE_COMMAND}" --install "${home}/build")
+  must(${as_user} "${CMAKE_COMMAND}" --install "${home}/build" --prefix "${home}/.local")
+  must(${as_user} ${configure} -B "${home}/consumer" "-DCMAKE_PREFIX_PATH=${home}/.local" "-DSHARDWISE_VERSION=${SHARDWISE_VERSION}")
+  file(STRINGS "${home}/consumer/CMakeCache.txt" found REGEX "^shardwise_DIR:PATH=${home}/.local/")
+  file(REMOVE_RECURSE "${home}")
+  if(NOT found)
+    message(FATAL_ERROR "found another Shardwise than the one in ~/.local")
+  endif()
+  return()
+endif()
 
 if(WAY MATCHES "^(find_package|compiled)$")
   must("${CMAKE_COMMAND}" --install "${SHARDWISE_BUILD}" --prefix "${WORK}/prefix" --component library)
