@@ -13,6 +13,7 @@
 #include <doctest/doctest.h>
 #include <mpi/scratch_folder.hpp>
 #include <shardwise/io/json.hpp>
+#include <support/comma_locale.hpp>
 
 #include "../../examples/tools/training_log.hpp"
 
@@ -51,6 +52,7 @@ void check_error(F f, const std::string& expected) {
 
 TEST_CASE("the text of a log is that of training_log.jsonl, which plot_log_test.py reads") {
   const ScratchFolder folder;
+  const sw::testing::CommaLocale comma;  // which JSON does not know
   const fs::path path = folder / "log.jsonl";
   {
     const double infinity = std::numeric_limits<double>::infinity();

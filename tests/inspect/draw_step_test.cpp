@@ -6,9 +6,12 @@
 
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include <shardwise/inspect/draw_step.hpp>
+#include <shardwise/inspect/plan_table.hpp>
+#include <shardwise/inspect/trace_file.hpp>
 #include <shardwise/mesh/trace.hpp>
 #include <shardwise/models/llama/model.hpp>
 #include <shardwise/nn/linear_cross_entropy_loss.hpp>
@@ -16,6 +19,10 @@
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/clip.hpp>
 
+#include <shardwise/models/llama/config_file.hpp>
+#include <shardwise/schedule/draw.hpp>
+#include <shardwise/schedule/named.hpp>
+#include <support/comma_locale.hpp>
 #include <support/pictures.hpp>
 
 namespace shardwise {
@@ -185,6 +192,36 @@ TEST_CASE("pictures of the documentation: steps") {
     CHECK(svg.find(lane) != std::string::npos);
   CHECK(svg.find(bytes_text(step(nullptr).peak_bytes())) != std::string::npos);
   CHECK(count(svg, "<polygon") == memory_uses);
+}
+
+TEST_CASE("texts for files have a decimal point in a locale with a comma") {
+  EventLog log;
+  const auto plan = step(&log);
+  const Speeds speeds{.flops = 1e12, .bytes = {5e9, 50e9}, .latency = 5.5e-6};
+  const std::vector<Event> events = with_times(log.events(), speeds);
+  const PipelineSchedule schedule = pipeline_schedule("1f1b", 2, 1, 4);
+  const LlamaConfig config{
+      .vocabulary = 64, .features = 32, .layers = 2, .heads = 4, .kv_heads = 4, .hidden = 48};
+  const auto texts = [&] {
+    return std::vector{trace_file(events, names, "a rank"),
+                       draw(log.events(), names, speeds),
+                       draw(schedule),
+                       plan_table("a step", plan),
+                       bytes_text(1536) + ", " + bytes_text(1000) + ", " + flops_text(3'140'000'000'000),
+                       llama_config_text(config, "float32", {}),
+                       detail::text({0.125, " ", 1e300, " ", -1e-5})};
+  };
+  const std::vector<std::string> expected = texts();
+  CHECK(expected[4] == "1.50 KiB, 1000 B, 3.14 TFLOP");
+  const testing::CommaLocale comma;
+  CHECK(texts() == expected);
+  const nlohmann::json trace = nlohmann::json::parse(texts()[0]);
+  bool fraction = false;
+  for (const auto& entry : trace.at("traceEvents")) {
+    if (entry.contains("dur"))
+      fraction |= entry.at("dur").get<double>() != std::floor(entry.at("dur").get<double>());
+  }
+  CHECK(fraction);
 }
 
 }  // namespace

@@ -5,9 +5,7 @@
 /// @file
 /// What the parts of plans, and of records, are called.
 
-#include <cstdio>
-#include <string>
-
+#include <shardwise/layout/text.hpp>
 #include <shardwise/mesh/event_log.hpp>
 
 namespace shardwise {
@@ -28,9 +26,7 @@ namespace detail {
 inline std::string scaled_text(double value, double step, std::initializer_list<const char*> units) {
   const char* const* unit = units.begin();
   for (; value >= step && unit + 1 != units.end(); ++unit) value /= step;
-  char text[32];
-  std::snprintf(text, sizeof text, unit == units.begin() ? "%.0f %s" : "%.2f %s", value, *unit);
-  return text;
+  return fixed_text(value, unit == units.begin() ? 0 : 2) + " " + *unit;
 }
 
 }  // namespace detail

@@ -93,9 +93,7 @@ class TraceEntries {
   /// begins before the end of another to be a part of it.
   long long eighths(double seconds) const { return std::llround((seconds - zero_) * 8e6); }
   static std::string microseconds(const char* what, long long eighths) {
-    char text[48];
-    std::snprintf(text, sizeof text, "\"%s\":%.3f,", what, static_cast<double>(eighths) / 8);
-    return text;
+    return text({"\"", what, "\":", fixed_text(static_cast<double>(eighths) / 8, 3), ","});
   }
   std::string at(double seconds) const { return microseconds("ts", eighths(seconds)); }
 

@@ -5,7 +5,6 @@
 /// @file
 /// Pictures as SVG, for light and for dark pages: boxes of a few kinds, and words.
 
-#include <charconv>
 #include <cmath>
 
 #include <shardwise/layout/text.hpp>

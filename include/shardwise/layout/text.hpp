@@ -67,6 +67,12 @@ template <class = void>
   return all;
 }
 
+/// With this many digits after the point, which is a point in every locale.
+inline std::string fixed_text(double number, int digits) {
+  char text[352];  // the largest double has 309 digits before it
+  return {text, std::to_chars(text, std::end(text), number, std::chars_format::fixed, digits).ptr};
+}
+
 /// The beginning of a text that is too long: whole characters, `longest` bytes at most.
 inline std::string excerpt(std::string text, std::size_t longest = 200) {
   if (text.size() <= longest) return text;
