@@ -102,6 +102,16 @@ void check_values(const CLI::App& app) {
   }
 }
 
+/// The text that is learned if nobody gives any, that of Shardwise itself, is there only where its sources are.
+void check_default_text(const TrainOptions& options) {
+  for (const std::filesystem::path& folder : options.text) {
+    if (std::filesystem::exists(folder)) continue;
+    throw std::invalid_argument("nothing to learn from: give --text or --data; without them " +
+                                folder.string() + " is learned, which is not in " +
+                                std::filesystem::current_path().string());
+  }
+}
+
 /// What would be ignored, or lost.
 void check_files(const TrainOptions& options) {
   const auto& best = options.export_best;
@@ -150,6 +160,7 @@ int main(int argc, char** argv) {
         ->check(CLI::IsMember({"constant", "linear", "cosine"}));
     if (auto code = parse(app, argc, argv)) return *code;
     check_values(app);
+    if (app.count("--text") + app.count("--data") == 0) check_default_text(options);
     check_files(options);
     options.decay = sw::parse_decay(decay);
     if (job.job.lora_rank > 0 && options.from.empty())
