@@ -50,7 +50,8 @@ auto attend(const sw::Mesh<sw::tp>& mesh) {
 }
 
 int main(int argc, char** argv) {
-  return sw::run(argc, argv, [] {
+  return sw::run(argc, argv, [&] {
+    if (argc > 1) throw std::invalid_argument(std::string(argv[1]) + ": attention takes no arguments");
     const auto [y, dx] = attend({sw::world(), {sw::any}});
     if (sw::world().rank() != 0) return;
     const auto [y1, dx1] = attend({sw::self(), {1}});

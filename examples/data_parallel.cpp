@@ -3,7 +3,7 @@
 
 /// @file
 /// Data parallelism with the four levels of ZeRO, which are four layouts: the loop is the same, and so is the loss. Prints
-/// for each the loss, and what a rank keeps of the model.
+/// for each the loss, and the most memory that a rank uses at any time for what belongs to the model, and for all together.
 
 #include <cstdio>
 
@@ -42,18 +42,19 @@ void train(const Mesh& mesh) {
     adamw.step(net);
     loss_now = sw::item(loss.value());
   }
-  const auto kept = [plan = recording.plan()](sw::MemoryUse use) {
-    return sw::bytes_text(plan.peak_bytes(use));
-  };
+  const auto plan = recording.plan();
+  const auto most = [&](auto... use) { return sw::bytes_text(plan.peak_bytes(use...)); };
   if (mesh.rank() == 0) {
-    std::printf("ZeRO %d: loss %.4f, parameters %s, gradients %s, optimizer state %s\n", Level,
-                double{loss_now}, kept(sw::MemoryUse::parameter).c_str(),
-                kept(sw::MemoryUse::gradient).c_str(), kept(sw::MemoryUse::optimizer_state).c_str());
+    std::printf("ZeRO %d: loss %.4f, parameters %s, gradients %s, optimizer state %s, all together %s\n",
+                Level, double{loss_now}, most(sw::MemoryUse::parameter).c_str(),
+                most(sw::MemoryUse::gradient).c_str(), most(sw::MemoryUse::optimizer_state).c_str(),
+                most().c_str());
   }
 }
 
 int main(int argc, char** argv) {
-  return sw::run(argc, argv, [] {
+  return sw::run(argc, argv, [&] {
+    if (argc > 1) throw std::invalid_argument(std::string(argv[1]) + ": data_parallel takes no arguments");
     const Mesh mesh(sw::world(), {sw::any});
     train<0>(mesh), train<1>(mesh), train<2>(mesh), train<3>(mesh);
   });

@@ -16,6 +16,8 @@ namespace sw = shardwise;
 
 int main(int argc, char** argv) {
   return sw::run(argc, argv, [&] {
+    if (argc > 3 || (argc > 1 && argv[1][0] == '-'))
+      throw std::invalid_argument("usage: generate [FOLDER [PROMPT]]");
     const std::filesystem::path folder = argc > 1 ? argv[1] : "llama-model";
     const sw::Mesh<sw::tp> mesh(sw::world(), {sw::any});
     sw::Llama<sw::Mesh<sw::tp>> model(mesh, sw::read_llama_config(folder / "config.json"));

@@ -42,7 +42,8 @@ static_assert(planned.count(sw::Collective::all_reduce, sw::Phase::backward) == 
 static_assert(planned.collectives() == 2 && planned.bytes() == 2 * 512 * 256 * sizeof(float));
 
 int main(int argc, char** argv) {
-  return sw::run(argc, argv, [] {
+  return sw::run(argc, argv, [&] {
+    if (argc > 1) throw std::invalid_argument(std::string(argv[1]) + ": mlp takes no arguments");
     const sw::Mesh<sw::tp> mesh(sw::world(), {sw::any});
     Mlp model(mesh);
     sw::initialize(model, 1);  // the same weights on any number of ranks

@@ -21,6 +21,9 @@ using Plan = sw::PlanWith<sw::LlamaSequenceParallel<>, sw::FullyShard<sw::dp>>;
 
 int main(int argc, char** argv) {
   return sw::run(argc, argv, [&] {
+    const int steps = argc > 3 ? std::atoi(argv[3]) : 200;
+    if (argc > 4 || steps < 1 || (argc > 1 && argv[1][0] == '-'))
+      throw std::invalid_argument("usage: train_llama [TEXT [FOLDER [STEPS]]]");
     const char* const text = argc > 1 ? argv[1] : "docs";
     const char* const folder = argc > 2 ? argv[2] : "llama-model";
     const Mesh mesh(sw::world(), {sw::any, sw::world().size() % 2 == 0 ? 2 : 1});
@@ -40,7 +43,6 @@ int main(int argc, char** argv) {
       std::printf("%td bytes of text, %td parameters, dp %d x tp %d\n", corpus.size(),
                   sw::parameter_count(model), mesh.size<sw::dp>(), mesh.size<sw::tp>());
 
-    const int steps = argc > 3 ? std::atoi(argv[3]) : 200;
     const sw::RateSchedule rate({.decay = sw::Decay::cosine, .peak = 4e-3, .warmup = 20, .steps = steps});
     sw::AdamW adamw;
     for (int step = 0; step < steps; ++step) {
