@@ -26,8 +26,8 @@ template <class C, class... Rest>
 
 namespace detail {
 
-/// What is combined with it is a result of integers to g++, which regroups no terms across it. (Its __builtin_assoc_barrier is
-/// forgotten in vector loops.) clang has the pragma in `exp`.
+/// A number whose bits are combined with those of zero is a new one to g++, which then regroups no terms across it. (It drops its
+/// own __builtin_assoc_barrier in vector loops.) clang obeys the pragma in `exp`.
 #if defined(__ASSOCIATIVE_MATH__) && !defined(__clang__)
 [[gnu::used]] inline std::uint32_t unknown_zero = 0;
 #else

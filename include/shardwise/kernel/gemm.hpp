@@ -29,7 +29,7 @@
 namespace shardwise::kernel {
 
 /// Units that multiply by different libraries have the same functions with different bodies, of which a linker keeps one. So each
-/// defines one symbol, in a group of sections named by its macros: linkers keep a group once, and refuse a second symbol.
+/// unit defines one symbol, in a section group named after its macros: linkers keep one group of a name, and refuse a second symbol.
 #define SHARDWISE_GEMM_MARK_OF(onednn, blas) "shardwise_gemm_by_onednn_" #onednn "_blas_" #blas
 #define SHARDWISE_GEMM_MARK(onednn, blas) SHARDWISE_GEMM_MARK_OF(onednn, blas)
 inline void mark_gemm() __asm__(SHARDWISE_GEMM_MARK(SHARDWISE_GEMM_ONEDNN, SHARDWISE_GEMM_BLAS));

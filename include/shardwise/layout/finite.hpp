@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// NaN and infinity, recognised by their bits. Compilers drop comparisons such as x - x == 0 under -fassociative-math, and
-/// clang drops std::isnan under -fno-honor-nans; no macro shows either flag.
+/// NaN and infinity, recognised by their bits: under -fno-honor-nans, which no macro shows, clang takes std::isnan(x) for false
+/// and x - x == 0 for true.
 
 #include <bit>
 #include <cstdint>
