@@ -24,8 +24,6 @@ template <class C, class... Rest>
   return sum;
 }
 
-namespace detail {
-
 /// A number whose bits are combined with those of zero is a new one to g++, which then regroups no terms across it. (It drops its
 /// own __builtin_assoc_barrier in vector loops.) clang obeys the pragma in `exp`.
 #if defined(__ASSOCIATIVE_MATH__) && !defined(__clang__)
@@ -33,8 +31,6 @@ namespace detail {
 #else
 inline constexpr std::uint32_t unknown_zero = 0;
 #endif
-
-}  // namespace detail
 
 /// e^x = 2^n · e^r with |r| ≤ ln(2)/2 and the Taylor series of e^r. Results below the smallest normal number
 /// times two are flushed to zero, which also keeps slow denormal numbers out of softmax.
@@ -55,7 +51,7 @@ template <class C>
 
   using Unsigned = std::make_unsigned_t<Bits>;
   const auto rounded = [](C sum) __attribute__((always_inline)) {
-    return std::bit_cast<C>(std::bit_cast<Unsigned>(sum) ^ detail::unknown_zero);
+    return std::bit_cast<C>(std::bit_cast<Unsigned>(sum) ^ unknown_zero);
   };
 
   C clamped = x < lowest ? lowest : x;  // NaN stays NaN

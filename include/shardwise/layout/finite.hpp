@@ -3,8 +3,7 @@
 #pragma once
 
 /// @file
-/// NaN and infinity, recognised by their bits: under -fno-honor-nans, which no macro shows, clang takes std::isnan(x) for false
-/// and x - x == 0 for true.
+/// NaN and infinity by their bits: clang takes std::isnan(x) for false under -fno-honor-nans, which no macro shows.
 
 #include <bit>
 #include <cstdint>
