@@ -11,9 +11,14 @@ using Matrix = Tensor<float, 2, Mesh<tp>, Replicate>;
 
 struct TwoTowers : Module<TwoTowers> {
   Linear<Mesh<tp>> first, second;
-  explicit TwoTowers(const Mesh<tp>& mesh) : first(mesh, 3, 4), second(mesh, 5, 4) {}
-  auto forward(const auto& x, const auto& y) const { return add(first(x), second(y)); }
-  void visit(auto&& f) { f("first", first), f("second", second); }
+  explicit TwoTowers(const Mesh<tp>& mesh) : first(mesh, 3, 4), second(mesh, 5, 4) {
+  }
+  auto forward(const auto& x, const auto& y) const {
+    return add(first(x), second(y));
+  }
+  void visit(auto&& f) {
+    f("first", first), f("second", second);
+  }
 };
 
 #ifdef SHOULD_FAIL
