@@ -11,71 +11,23 @@ Usage: network.py BUILD/benchmarks [--rates none,1gbit] [--modes ddp,zero1,fsdp,
 import argparse
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 
-AGENT = """#!/bin/bash
-# What mpirun starts its daemon with: AGENT [options] ADDRESS COMMAND…
-while [[ $1 == -* ]]; do shift; done
-host=$(( ${1##*.} - 1 )); shift
-exec @ENTER@ $host "$*"
-"""
-# A host: a network, a name, and folders of its own for what Open MPI keeps in files.
-ENTER = """#!/bin/bash
-# ENTER HOST COMMAND
-exec unshare --uts ip netns exec shardwise$1 bash -c "hostname shardwise$1; mount -t tmpfs tmpfs /dev/shm; mkdir -p @DIR@/$1; export TMPDIR=@DIR@/$1; $2"
-"""
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "support"))
+import hosts  # noqa: E402
+
 PIN = 'exec taskset -c $((OMPI_COMM_WORLD_RANK % $(nproc --all))) "$0" "$@"'
 
 
-def call(*command):
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-
-
-class Hosts:
-    def __init__(self, rate):
-        self.rate = rate
-
-    def __enter__(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="shardwise-network-")
-        self.enter, agent = (os.path.join(self.folder.name, name) for name in ("enter", "agent"))
-        for path, text in ((self.enter, ENTER), (agent, AGENT)):
-            with open(path, "w") as file:
-                file.write(text.replace("@DIR@", self.folder.name).replace("@ENTER@", self.enter))
-            os.chmod(path, 0o755)
-        self.mpirun = f"mpirun --mca plm rsh --mca plm_rsh_agent {agent} --mca btl tcp,self,vader --mca pml ob1 --mca btl_tcp_if_include 10.78.0.0/24 --mca oob_tcp_if_include 10.78.0.0/24 --bind-to none"
-        self.down()
-        for i in (0, 1):
-            call("ip", "netns", "add", f"shardwise{i}")
-        call("ip", "link", "add", "shardwise0", "type", "veth", "peer", "name", "shardwise1")
-        for i in (0, 1):
-            call("ip", "link", "set", f"shardwise{i}", "netns", f"shardwise{i}")
-            call("ip", "-n", f"shardwise{i}", "addr", "add", f"10.78.0.{i + 1}/24", "dev", f"shardwise{i}")
-            for device in (f"shardwise{i}", "lo"):
-                call("ip", "-n", f"shardwise{i}", "link", "set", device, "up")
-            if self.rate != "none":
-                call("ip", "netns", "exec", f"shardwise{i}", "tc", "qdisc", "add", "dev", f"shardwise{i}", "root", "tbf", "rate", self.rate, "burst", "512kb", "latency", "100ms")
-        return self
-
-    def __exit__(self, *_):
-        self.down()
-        self.folder.cleanup()
-
-    @staticmethod
-    def down():
-        for i in (0, 1):
-            subprocess.run(["ip", "netns", "del", f"shardwise{i}"], stderr=subprocess.DEVNULL)
-
+class Hosts(hosts.Hosts):
     def run(self, ranks, *program):
         """The lines of JSON that it prints, with so many ranks on the first host and the second."""
-        words = " ".join(f"'{word}'" for word in program)
-        command = f"{self.mpirun} --host 10.78.0.1:{ranks[0]},10.78.0.2:{ranks[1]} -n {sum(ranks)} bash -c '{PIN}' {words}"
-        done = subprocess.run([self.enter, "0", command], capture_output=True, text=True)
+        command = self.mpirun(ranks, "bash", "-c", PIN, *program)
+        done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
-            sys.exit(f"{command} failed:\n{done.stdout}{done.stderr}")
+            sys.exit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
         return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
@@ -86,22 +38,22 @@ def main():
     parser.add_argument("--modes", default="ddp,zero1,fsdp,tp")
     parser.add_argument("--rounds", type=int, default=1)
     options = parser.parse_args()
-    missing = [tool for tool in ("ip", "tc", "unshare", "taskset", "mpirun") if shutil.which(tool) is None]
-    if os.geteuid() != 0 or missing:
-        print("network: two hosts on one machine need root" + (f", and {', '.join(missing)} (Debian: iproute2, util-linux)" if missing else ""))
+    why = hosts.problem()
+    if why:
+        print(f"network: {why}")
         return
     os.environ.update(OMP_NUM_THREADS="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_mpi_yield_when_idle="1")
     step, network = (os.path.abspath(os.path.join(options.programs, name)) for name in ("llama_step", "network"))
     alone = json.loads(subprocess.run(["taskset", "-c", "0", step, "--mode", "ddp", "--batch", "4"], capture_output=True, text=True, check=True).stdout.splitlines()[-1])
     print("A256 (73.5 MB of gradients), one rank a host; computation alone: forward {forward:.3f}, backward {backward:.3f}, optimizer {optimizer:.3f} s".format(**alone))
     for rate in options.rates.split(","):
-        with Hosts(rate) as hosts:
+        with Hosts(2, rate) as two:
             print(f"link: {rate}")
-            lines = [(ranks, line) for ranks in ((2, 2), (2, 1), (3, 1)) for line in hosts.run(ranks, network, "--interface", "shardwise0")]
+            lines = [(ranks, line) for ranks in ((2, 2), (2, 1), (3, 1)) for line in two.run(ranks, network, "--interface", two.device)]
             for ranks, line in lines:
                 ideal = "" if rate == "none" else f", over the link {line['sent'] / 1e6:.1f} MB: {line['sent'] / line['least']:.3f} of the least, {line['sent'] / line['planned']:.3f} of the plan"
                 print(f"  64 MiB over {ranks[0]} and {ranks[1]} ranks: {line['collective']:15}{1000 * line['seconds']:8.1f} ms{ideal}")
-            seconds = {line["collective"]: line["seconds"] * 73.5e6 / (64 << 20) for line in hosts.run((1, 1), network, "--interface", "shardwise0")}
+            seconds = {line["collective"]: line["seconds"] * 73.5e6 / (64 << 20) for line in two.run((1, 1), network, "--interface", two.device)}
             reduced, scattered, gathered = (seconds[name] for name in ("all-reduce", "reduce-scatter", "all-gather"))
             # Fully sharded: of the parameters a tenth is gathered again, all but the table and the head.
             bounds = {
@@ -112,12 +64,12 @@ def main():
             for mode in options.modes.split(","):
                 results = {"0": [], "8": []}
                 for background in ("0", "8", "8", "0") * options.rounds:
-                    results[background] += hosts.run((1, 1), step, "--mode", mode, "--steps", "5", "--in-background", background)
+                    results[background] += two.run((1, 1), step, "--mode", mode, "--steps", "5", "--in-background", background)
                 times = {name: [result["step"] for result in runs] for name, runs in results.items()}
                 ratio = statistics.median(b / a for a, b in zip(times["0"], times["8"]))
                 bound = f", bound {bounds[mode]:.3f} s: {statistics.median(times['8']) / bounds[mode]:.2f} of it" if mode in bounds else ""
                 print(f"  {mode:6} in the foreground {statistics.median(times['0']):.3f} s, in the background {statistics.median(times['8']):.3f} s: {ratio:.2f} of it{bound}")
-                after, beside = hosts.run((1, 1), step, "--mode", mode, "--steps", str(10 * options.rounds), "--updates", "after", "beside")
+                after, beside = two.run((1, 1), step, "--mode", mode, "--steps", str(10 * options.rounds), "--updates", "after", "beside")
                 print(f"         updates after all gradients {after['step']:.3f} s, beside those on the way {beside['step']:.3f} s: {beside['of_first']:.3f} of it")
 
 

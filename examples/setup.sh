@@ -72,6 +72,7 @@ shardwise_missing() {
     command -v python3 >/dev/null || echo "python3 Python 3"
     if command -v apt-get >/dev/null; then
       command -v clang++ >/dev/null || echo "clang the second compiler of the tests"
+      command -v ip >/dev/null || echo "iproute2 hosts on one machine, for tests as root"
       shardwise_has_fuzzer || echo "libclang-rt-dev libFuzzer and clang's sanitizers"
     fi
   fi

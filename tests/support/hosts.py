@@ -1,0 +1,112 @@
+# SPDX-FileCopyrightText: 2026 The Shardwise developers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Hosts on one machine, for real MPI jobs over TCP: network namespaces on a bridge, each with a name of its own and folders of its own
+for what Open MPI keeps in files. They share the file system, and the processes are the machine's. Needs root, iproute2 and
+util-linux."""
+
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+
+# What enters a host: ENTER NUMBER COMMAND. A daemon that mpirun starts must not share memory with another host's.
+ENTER = """#!/bin/bash
+exec unshare --uts --mount ip netns exec @NAME@$1 bash -c "hostname @NAME@$1; mount -t tmpfs tmpfs /dev/shm; mkdir -p @DIR@/$1; export TMPDIR=@DIR@/$1; $2"
+"""
+# What mpirun starts its daemons with, as if it were ssh: AGENT [options] ADDRESS COMMAND… A host whose link is down does not answer.
+AGENT = """#!/bin/bash
+while [[ $1 == -* ]]; do [[ $1 == -o ]] && shift; shift; done
+host=$(( ${1##*.} - 1 )); shift
+ip netns exec @NAME@$host cat /sys/class/net/eth0/operstate | grep -q up || sleep 1000
+exec @DIR@/enter $host "$*"
+"""
+
+
+def problem():
+    """Why there can be no hosts here; None if there can."""
+    missing = [tool for tool in ("ip", "tc", "unshare", "mpirun") if shutil.which(tool) is None]
+    if os.geteuid() != 0 or missing:
+        return "hosts on one machine need root" + (f", and {', '.join(missing)} (Debian: iproute2, util-linux)" if missing else "")
+    made = subprocess.run(["unshare", "--net", "--mount", "--uts", "true"], capture_output=True, text=True)
+    return None if made.returncode == 0 else f"hosts on one machine need namespaces: {made.stderr.strip()}"
+
+
+def call(*command):
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+class Hosts:
+    """`count` of them, their addresses `addresses`, joined by links of that rate (as tc has it, or "none")."""
+
+    def __init__(self, count=2, rate="none"):
+        self.count, self.rate = count, rate
+        self.name = f"sw{os.getpid()}x"  # of interfaces too, which have at most 15 letters
+        self.addresses = [f"10.78.0.{i + 1}" for i in range(count)]
+        self.device = "eth0"
+
+    def __enter__(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="shardwise-hosts-")
+        self.enter, self.agent = (os.path.join(self.folder.name, name) for name in ("enter", "agent"))
+        for path, text in ((self.enter, ENTER), (self.agent, AGENT)):
+            with open(path, "w") as file:
+                file.write(text.replace("@DIR@", self.folder.name).replace("@NAME@", self.name))
+            os.chmod(path, 0o755)
+        try:
+            self.up()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def up(self):
+        bridge = f"{self.name}b"
+        call("ip", "link", "add", bridge, "type", "bridge")
+        call("ip", "link", "set", bridge, "up")
+        for i, address in enumerate(self.addresses):
+            name = f"{self.name}{i}"
+            call("ip", "netns", "add", name)
+            call("ip", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
+            call("ip", "link", "set", name, "master", bridge, "up")
+            call("ip", "-n", name, "addr", "add", f"{address}/24", "dev", "eth0")
+            for device in ("eth0", "lo"):
+                call("ip", "-n", name, "link", "set", device, "up")
+            if self.rate != "none":
+                call("ip", "netns", "exec", name, "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", self.rate, "burst", "512kb", "latency", "100ms")
+
+    def __exit__(self, *_):
+        for i in range(self.count):
+            for pid in self.processes(i):
+                try:
+                    os.kill(pid, 9)
+                except ProcessLookupError:
+                    pass
+            subprocess.run(["ip", "netns", "del", f"{self.name}{i}"], stderr=subprocess.DEVNULL)
+        subprocess.run(["ip", "link", "del", f"{self.name}b"], stderr=subprocess.DEVNULL)
+        self.folder.cleanup()
+
+    def processes(self, host):
+        found = subprocess.run(["ip", "netns", "pids", f"{self.name}{host}"], capture_output=True, text=True)
+        return [int(pid) for pid in found.stdout.split()]
+
+    def cut(self, host):
+        """Its cable: the others get no answer, and no reset either."""
+        call("ip", "link", "set", f"{self.name}{host}", "down")
+
+    def mend(self, host):
+        call("ip", "link", "set", f"{self.name}{host}", "up")
+
+    def mca(self):
+        """What tells mpirun how to reach the hosts."""
+        return ["--mca", "plm", "rsh", "--mca", "plm_rsh_agent", self.agent, "--mca", "btl", "tcp,self,vader", "--mca", "pml", "ob1",
+                "--mca", "btl_tcp_if_include", "10.78.0.0/24", "--mca", "oob_tcp_if_include", "10.78.0.0/24", "--bind-to", "none"]
+
+    def on(self, host, words):
+        """The command that runs these words on a host."""
+        return [self.enter, str(host), shlex.join(words)]
+
+    def mpirun(self, ranks, *program):
+        """The command that runs a program with so many ranks on each host."""
+        slots = ",".join(f"{address}:{count}" for address, count in zip(self.addresses, ranks))
+        return self.on(0, ["mpirun", *self.mca(), "--host", slots, "-n", str(sum(ranks)), *program])
