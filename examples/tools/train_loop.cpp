@@ -46,11 +46,11 @@ int stopped_run(const Run& run, int signal, std::int64_t step, bool saved) {
 }  // namespace
 
 int train(const TrainOptions& given) {
+  const auto watched = watchdog(given.timeout);
   Run run(given);
   const Job& mesh = run.mesh();
   const TrainOptions& options = run.options();
 
-  const auto watched = watchdog(options.timeout);  // before, one rank may read texts alone
   run.check();
   sw::EventLog log(sw::clock_seconds);
   sw::Recording recording(mesh, options.trace.empty() ? nullptr : &log);

@@ -14,6 +14,9 @@
 #include <thread>
 #include <vector>
 
+#include <unistd.h>
+
+#include <shardwise/io/file.hpp>
 #include <shardwise/mesh/communicator.hpp>
 #include <shardwise/mesh/environment.hpp>
 #include <shardwise/mesh/watchdog.hpp>
@@ -22,6 +25,23 @@ namespace sw = shardwise;
 
 namespace {
 bool late_abort = false;
+std::chrono::milliseconds slow_sync{0};
+
+void sleep(int seconds) { std::this_thread::sleep_for(std::chrono::seconds(seconds)); }
+
+/// Some files on a slow device, for longer than the watchdog of a second lets ranks wait.
+void write_slowly() {
+  slow_sync = std::chrono::milliseconds(1500);
+  const std::string path = "ending-" + std::to_string(::getpid());
+  sw::write_file_atomically(path, "written slowly");
+  ::unlink(path.c_str());
+}
+}  // namespace
+
+/// The system's, on a slow device.
+extern "C" int fsync(int) {
+  std::this_thread::sleep_for(slow_sync);
+  return 0;
 }
 
 /// MPI's, through its profiling interface; late, as under load: long enough for all ranks to speak.
@@ -70,9 +90,30 @@ int main(int argc, char** argv) {
       std::vector<float> in(2 * ranks), out(2 * ranks);
       world.all_to_all(in.data(), sent, places, out.data(), expected, places, sw::DataType::f32);
     }
-    const sw::Watchdog watchdog(world, way == "one_is_stuck" || way == "one_is_stopped" ? 1 : 0);
-    if (way == "one_is_stuck" && last) std::this_thread::sleep_for(std::chrono::seconds(60));
+    const bool watched = way.starts_with("one_");
+    const sw::Watchdog watchdog(world, watched ? 1 : 0);
+    if (way == "one_is_stuck" && last) sleep(60);
     if (way == "one_is_stopped" && last) std::raise(SIGSTOP);
+    if (way == "one_writes" && last) write_slowly();
+    if (way == "one_writes_beside" &&
+        last) {  // as a checkpoint is written, while its rank sends another file
+      std::thread writer(write_slowly);
+      sw::write_file_atomically("ending-beside-" + std::to_string(::getpid()), "");
+      writer.join();
+      ::unlink(("ending-beside-" + std::to_string(::getpid())).c_str());
+    }
+    if (way == "one_tokenizes" && last) {
+      const sw::detail::FileWork here("tokenizes", "long.txt");
+      sleep(4);
+    }
+    if (way == "one_write_is_stuck" && last) {
+      slow_sync = std::chrono::hours(1);
+      sw::write_file_atomically("/tmp/ending", "");
+    }
+    if (way == "one_is_stuck_and_wrote" && last) {
+      write_slowly();
+      sleep(60);
+    }
     world.barrier();
     return 0;
   });

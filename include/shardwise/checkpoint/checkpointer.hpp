@@ -266,8 +266,7 @@ class Checkpointer {
     join(remover_);
     remover_ = std::thread([going = std::move(going)] {
       stand_back();
-      std::error_code ignored;
-      for (const auto& path : going) std::filesystem::remove_all(path, ignored);
+      for (const auto& path : going) detail::remove_folder(path);
     });
     if (problem) throw std::runtime_error(*problem);
   }

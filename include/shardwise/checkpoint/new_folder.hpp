@@ -44,8 +44,8 @@ class NewFolder {
   NewFolder& operator=(const NewFolder&) = delete;
   /// Of the folders above, those that were made for this one, and hold nothing else, go too.
   ~NewFolder() {
+    if (!path_.empty()) remove_folder(path_);
     std::error_code ignored;  // this is after an error, which is told
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
     for (; !parents_.empty(); parents_.pop_back()) std::filesystem::remove(parents_.back(), ignored);
   }
 
@@ -59,8 +59,7 @@ class NewFolder {
     sync_folder(path_);
     if (replaces_) {
       exchange();
-      std::error_code ignored;  // the new one is there
-      std::filesystem::remove_all(path_, ignored);
+      remove_folder(path_);
     } else if (::rename(path_.c_str(), target_.c_str()) != 0) {
       throw_file_error(target_, "cannot be renamed from " + path_.filename().string());
     }

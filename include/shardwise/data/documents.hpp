@@ -96,8 +96,10 @@ TokenFileHeader tokenise(const std::vector<Document>& documents, const Encoder& 
     const std::string text = text_of_file(document.path);
     add_document(corpus, document, text);
     if (text.empty()) continue;
-    auto tokens =
-        naming(document.path.string() + ": cannot be tokenised", [&] { return tokenizer.encode(text); });
+    auto tokens = naming(document.path.string() + ": cannot be tokenised", [&] {
+      const FileWork here("tokenizes", document.path.native());  // other ranks may wait for it
+      return tokenizer.encode(text);
+    });
     if (end && (tokens.empty() || tokens.back() != *end)) tokens.push_back(*end);
     take(packer.pack(tokens));
   }

@@ -149,6 +149,7 @@ std::vector<TrainingDocument> read_json_lines(const std::vector<std::filesystem:
       if (line.find_first_not_of(" \t\r") == line.npos) continue;
       const std::string place = detail::text({path.string(), ":", number});
       documents.push_back(detail::naming(place, [&] {
+        const detail::FileWork here("tokenizes", path.native());  // other ranks may wait for it
         const Json json = detail::json_of(line);
         return detail::document_of_line(detail::JsonPart(json), tokenizer, options);
       }));

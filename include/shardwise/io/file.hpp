@@ -24,6 +24,7 @@
 #include <random>
 #include <system_error>
 
+#include <shardwise/layout/activity.hpp>
 #include <shardwise/layout/once.hpp>
 #include <shardwise/layout/text.hpp>
 
@@ -53,6 +54,7 @@ auto naming(const std::string& source, F f) {
 class File {
  public:
   File(Path path, int flags, ::mode_t mode = 0666) : path_(std::move(path)) {
+    const FileWork here("opens", path_.native());
     do {
       // O_NONBLOCK: what is no regular file must not keep us waiting; it does nothing to those that are.
       descriptor_ = ::open(path_.c_str(), flags | O_CLOEXEC | O_NONBLOCK, mode);
@@ -63,7 +65,9 @@ class File {
       : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
   File& operator=(File&&) = delete;
   ~File() {
-    if (descriptor_ >= 0) ::close(descriptor_);
+    if (descriptor_ < 0) return;
+    const FileWork here("closes", path_.native());
+    ::close(descriptor_);
   }
 
   int descriptor() const noexcept { return descriptor_; }
@@ -79,7 +83,7 @@ class File {
 
   /// Returns how many bytes there were: fewer at the file's end.
   Index read_some(void* to, Index bytes, Index offset) const {
-    return transfer(bytes, offset, "cannot be read", [&](Index done, std::size_t rest, Index at) {
+    return transfer("reads", bytes, offset, "cannot be read", [&](Index done, std::size_t rest, Index at) {
       return ::pread(descriptor_, static_cast<char*>(to) + done, rest, at);
     });
   }
@@ -92,7 +96,7 @@ class File {
       const bool must_be_cached = now < 0 && errno == EINVAL && set_direct(false);
       return must_be_cached ? ::pwrite(descriptor_, bytes.data() + done, rest, at) : now;
     };
-    const Index done = transfer(std::ssize(bytes), offset, "cannot be written", write_some);
+    const Index done = transfer("writes", std::ssize(bytes), offset, "cannot be written", write_some);
     must_be_all(done, std::ssize(bytes), offset, "cannot be written");
   }
 
@@ -109,15 +113,19 @@ class File {
 
   /// Returns when the device has it.
   void sync() const {
+    const FileWork here("flushes", path_.native());
     if (::fsync(descriptor_) != 0) throw_file_error(path_, "cannot be flushed to the device");
   }
 
  private:
+  static constexpr Index part = 16 << 20;
+
   template <class F>
-  Index transfer(Index bytes, Index offset, std::string_view failure, F call) const {
+  Index transfer(const char* what, Index bytes, Index offset, std::string_view failure, F call) const {
     Index done = 0;
     while (done < bytes) {
-      const auto now = call(done, static_cast<std::size_t>(bytes - done), offset + done);
+      const FileWork here(what, path_.native());  // a part at a time: each that is done is progress
+      const auto now = call(done, static_cast<std::size_t>(std::min(bytes - done, part)), offset + done);
       if (now < 0 && errno == EINTR) continue;
       if (now < 0) throw_file_error(path_, failure);
       if (now == 0) break;
@@ -151,6 +159,13 @@ inline bool is_plain_name(std::string_view name) {
   return !name.empty() && !name.starts_with('.') && name.find_first_of(ends_or_leads_away) == name.npos;
 }
 
+/// With all that is in it; what cannot be removed stays.
+inline void remove_folder(const Path& path) noexcept {
+  const FileWork here("removes", path.native());
+  std::error_code ignored;
+  std::filesystem::remove_all(path, ignored);
+}
+
 /// Makes what was renamed or removed in a folder last through a crash of the machine.
 inline void sync_folder(const Path& folder) { File(folder, O_RDONLY | O_DIRECTORY).sync(); }
 
@@ -176,8 +191,7 @@ void remove_abandoned(const Path& folder, std::string_view prefix) {
     const std::string_view token = std::string_view(name).substr(mark + temporary_mark.size());
     if (token.empty() || token.find_first_not_of("0123456789") != token.npos) continue;
     try {
-      if (File(entry->path(), O_RDONLY | O_NOFOLLOW).lock())
-        std::filesystem::remove_all(entry->path(), ignored);
+      if (File(entry->path(), O_RDONLY | O_NOFOLLOW).lock()) remove_folder(entry->path());
     } catch (const std::runtime_error&) {  // it is somebody else's, or gone
     }
   }
@@ -223,6 +237,7 @@ class TemporaryFile {
   /// A file that is there is replaced in one step. The caller has flushed the file and flushes the folder.
   void rename() {
     if (replaced_) keep_access(file_, *replaced_);
+    const FileWork here("renames", target_.native());
     if (::rename(file_.path().c_str(), target_.c_str()) != 0) {
       throw_file_error(target_, "cannot be renamed from " + file_.path().filename().string());
     }

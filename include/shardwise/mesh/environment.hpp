@@ -31,6 +31,9 @@ enum class ThreadLevel : int {
   multiple = MPI_THREAD_MULTIPLE
 };
 
+/// The exit code of a job that ended because a rank did not answer: a `Watchdog` said so, or MPI failed.
+inline constexpr int no_answer_code = 69;
+
 namespace detail {
 
 constexpr const char* name_of(ThreadLevel level) {
@@ -198,8 +201,8 @@ void Environment::open(int& argc, char**& argv, ThreadLevel required) {
 /// Runs `f()` under MPI; `f` returns nothing, or the exit code. The result is for `main` to return.
 ///
 /// An exception on any rank ends the whole job: one line on stderr, `shardwise: rank R of N: MESSAGE`, and
-/// `MPI_Abort`. A non-zero exit code ends it too if the other ranks do not come to their end within two
-/// seconds.
+/// `MPI_Abort` with 1, or `no_answer_code` for an `MpiError`. A non-zero exit code ends it too if the other ranks do not come
+/// to their end within two seconds.
 template <class F>
 int run(int argc, char** argv, F f) {
   try {
@@ -212,6 +215,8 @@ int run(int argc, char** argv, F f) {
         code = static_cast<int>(f());
       }
       return detail::ended(code);
+    } catch (const MpiError& error) {
+      return detail::end_job(error.what(), no_answer_code);
     } catch (const std::exception& error) {
       return detail::end_job(error.what(), 1);
     } catch (...) {

@@ -7,8 +7,8 @@
 
 #include <exception>
 
+#include <shardwise/layout/activity.hpp>
 #include <shardwise/mesh/progress.hpp>
-#include <shardwise/mesh/waiting.hpp>
 
 namespace shardwise {
 

@@ -174,6 +174,7 @@ void Weights::read_bytes(std::string_view name, const View<char, max_rank>& bloc
   const std::string why = problem(name, type, {block.shape.begin(), block.shape.begin() + rank});
   if (!why.empty()) throw std::runtime_error(why);
   const detail::MappedFile& memory = file_of(name).memory_;
+  const detail::FileWork here("reads", file_of(name).path().native());
   const StoredTensor& stored = tensor(name);
   const Index element = size_of(stored.type);
 
