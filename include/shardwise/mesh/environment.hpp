@@ -14,12 +14,17 @@
 /// }
 /// @endcode
 
+#include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <mutex>
 #include <type_traits>
 
+#include <shardwise/layout/activity.hpp>
 #include <shardwise/mesh/mpi.hpp>
+#include <shardwise/mesh/thread.hpp>
 
 namespace shardwise {
 
@@ -55,6 +60,50 @@ void report(std::string_view message) {
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);
 }
+
+/// While `run` lasts: says on stderr what this rank waits for, if that takes long and no `Watchdog` looks. Of many ranks the
+/// first eight do.
+class WaitNotice {
+ public:
+  explicit WaitNotice(ThreadLevel level) {
+    if (const char* given = std::getenv("SHARDWISE_WAIT_NOTICE")) {
+      char* end = nullptr;
+      seconds_ = std::strtod(given, &end);
+      if (end == given || *end != 0 || !(seconds_ >= 0))
+        fail({"SHARDWISE_WAIT_NOTICE is '", given, "'; expected seconds, 0 or more"});
+    }
+    const int rank = rank_in(MPI_COMM_WORLD), size = ranks_in(MPI_COMM_WORLD);
+    if (seconds_ == 0 || size == 1 || rank >= 8 || level < ThreadLevel::multiple) return;
+    ends_.lock();
+    thread_ = start_thread<&WaitNotice::watch>(*this, "run");
+    ++activity_watchers;
+  }
+  ~WaitNotice() {
+    if (thread_ == pthread_t{}) return;
+    --activity_watchers;
+    ends_.unlock();
+    pthread_join(thread_, nullptr);
+  }
+
+ private:
+  void watch() {
+    double next = seconds_;
+    while (!ends_.try_lock_for(std::chrono::duration<double>(std::min(1.0, seconds_ / 4)))) {
+      const auto wait = waits_board.look(MPI_Wtime());
+      const double waited = MPI_Wtime() - wait.since;
+      if (waited < seconds_) next = seconds_;
+      if (!wait.active || waited < next || activity_watchers.load() > 1) continue;
+      next = 2 * waited;
+      report(
+          text({"has waited for ", std::lround(waited), " s at ", wait.what, wait.object[0] ? " over " : "",
+                wait.object, " (its call ", wait.calls, "), and goes on: do all ranks come there?"}));
+    }
+  }
+
+  double seconds_ = 60;
+  std::timed_mutex ends_;  // locked until then
+  pthread_t thread_{};
+};
 
 /// Whether this rank, which fails, is the one to say why. Where all fail of one cause, the first that speaks does so
 /// for them, and tells the others. Rank 0's turn comes at once, after it has looked whether another rank spoke.
@@ -95,6 +144,7 @@ int end_job(std::string_view message, int code) {
 /// Whether the ranks all come to the end. A rank that succeeded waits for the others as long as they take;
 /// one that failed gives them two seconds, because they may be waiting for it.
 inline bool all_ranks_end(bool succeeded) {
+  const Waiting here("the end of the program", 0, "", false);
   MPI_Request request = MPI_REQUEST_NULL;
   if (MPI_Ibarrier(MPI_COMM_WORLD, &request) != MPI_SUCCESS) return false;
   if (succeeded) return MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
@@ -202,12 +252,14 @@ void Environment::open(int& argc, char**& argv, ThreadLevel required) {
 ///
 /// An exception on any rank ends the whole job: one line on stderr, `shardwise: rank R of N: MESSAGE`, and
 /// `MPI_Abort` with 1, or `no_answer_code` for an `MpiError`. A non-zero exit code ends it too if the other ranks do not come
-/// to their end within two seconds.
+/// to their end within two seconds. A rank that waits for others for 60 s says so on stderr, and goes on waiting;
+/// SHARDWISE_WAIT_NOTICE gives other seconds, or 0 for no such lines.
 template <class F>
 int run(int argc, char** argv, F f) {
   try {
     Environment environment(argc, argv);
     try {
+      const detail::WaitNotice notice(environment.thread_level());
       int code = 0;
       if constexpr (std::is_void_v<decltype(f())>) {
         f();
