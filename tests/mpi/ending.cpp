@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -24,10 +25,13 @@
 namespace sw = shardwise;
 
 namespace {
-bool late_abort = false;
+bool late_abort = false, fails_new = false;
 std::chrono::milliseconds slow_sync{0};
 
 void sleep(int seconds) { std::this_thread::sleep_for(std::chrono::seconds(seconds)); }
+
+void take_memory() { (void)std::string(100, 'x'); }
+void take_more_than_there_is() { (void)sw::memory_pool().allocate(sw::Index{1} << 60); }
 
 /// Some files on a slow device, for longer than the watchdog of a second lets ranks wait.
 void write_slowly() {
@@ -43,6 +47,14 @@ extern "C" int fsync(int) {
   std::this_thread::sleep_for(slow_sync);
   return 0;
 }
+
+/// The library's, or none.
+void* operator new(std::size_t bytes) {
+  void* memory = fails_new ? nullptr : std::malloc(bytes);
+  return memory ? memory : throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 /// MPI's, through its profiling interface; late, as under load: long enough for all ranks to speak.
 extern "C" int MPI_Abort(MPI_Comm comm, int code) {
@@ -90,6 +102,17 @@ int main(int argc, char** argv) {
       std::vector<float> in(2 * ranks), out(2 * ranks);
       world.all_to_all(in.data(), sent, places, out.data(), expected, places, sw::DataType::f32);
     }
+    if (way == "memory_is_out" && last) take_more_than_there_is();
+    if (way == "memory_of_all_is_out") {  // also for what an error would need
+      fails_new = true;
+      take_memory();
+    }
+    if (way == "memory_is_out_uncaught" && last)
+      [&]() noexcept {
+        fails_new = true;
+        take_memory();
+      }();
+    if (way == "memory_is_out_in_a_thread" && last) std::thread(take_more_than_there_is).join();
     const bool watched = way.starts_with("one_") && way != "one_is_late";
     const sw::Watchdog watchdog(world, watched ? 1 : 0);
     if (way == "one_is_late" && last) sleep(3);

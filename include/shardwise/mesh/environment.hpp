@@ -14,12 +14,17 @@
 /// }
 /// @endcode
 
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <type_traits>
 
 #include <shardwise/layout/activity.hpp>
@@ -48,17 +53,36 @@ constexpr const char* name_of(ThreadLevel level) {
 }
 
 /// Writes `shardwise: rank R of N: MESSAGE` to stderr: one line, in one write, so that ranks do not
-/// interleave.
+/// interleave. Without memory for that, the message as it is.
 template <class = void>
 void report(std::string_view message) {
-  std::string line = "shardwise: ";
+  std::array<char, 40> rank{};
   if (mpi_initialized() && !mpi_finalized()) {
-    line += text({"rank ", rank_in(MPI_COMM_WORLD), " of ", ranks_in(MPI_COMM_WORLD), ": "});
+    std::snprintf(rank.data(), rank.size(), "rank %d of %d: ", rank_in(MPI_COMM_WORLD),
+                  ranks_in(MPI_COMM_WORLD));
   }
-  line += without_controls(std::string(message)) + '\n';
   std::fflush(stdout);
-  std::fwrite(line.data(), 1, line.size(), stderr);
+  try {
+    const std::string line = text({"shardwise: ", rank.data(), without_controls(std::string(message)), "\n"});
+    std::fwrite(line.data(), 1, line.size(), stderr);
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "shardwise: %s%.*s\n", rank.data(), static_cast<int>(message.size()),
+                 message.data());
+  }
   std::fflush(stderr);
+}
+
+/// Says what was asked for, and what there is, without asking for memory.
+template <class = void>
+std::string_view out_of_memory_text(const char* asked) {
+  static std::array<char, 200> text;
+  const auto mib = [](int pages) { return (::sysconf(pages) * (::sysconf(_SC_PAGESIZE) >> 10)) >> 10; };
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  std::snprintf(text.data(), text.size(),
+                "out of memory: %s; this process had up to %ld MiB, of the host's %ld MiB %ld are free",
+                asked, used.ru_maxrss >> 10, mib(_SC_PHYS_PAGES), mib(_SC_AVPHYS_PAGES));
+  return text.data();
 }
 
 /// While `run` lasts: says on stderr what this rank waits for, if that takes long and no `Watchdog` looks. Of many ranks the
@@ -139,6 +163,18 @@ int end_job(std::string_view message, int code) {
   }
   MPI_Abort(MPI_COMM_WORLD, code);
   return code;
+}
+
+inline std::terminate_handler next_terminate = nullptr;
+/// An exception that nobody can catch, such as one from a destructor or a thread: where memory is out, the job ends as in `run`.
+inline void on_terminate() {
+  try {
+    if (std::current_exception()) throw;
+  } catch (const std::bad_alloc& error) {
+    std::_Exit(end_job(out_of_memory_text(error.what()), 1));
+  } catch (...) {  // for the next
+  }
+  next_terminate();
 }
 
 /// Whether the ranks all come to the end. A rank that succeeded waits for the others as long as they take;
@@ -256,6 +292,8 @@ void Environment::open(int& argc, char**& argv, ThreadLevel required) {
 /// SHARDWISE_WAIT_NOTICE gives other seconds, or 0 for no such lines.
 template <class F>
 int run(int argc, char** argv, F f) {
+  if (std::get_terminate() != detail::on_terminate)
+    detail::next_terminate = std::set_terminate(detail::on_terminate);
   try {
     Environment environment(argc, argv);
     try {
@@ -267,6 +305,8 @@ int run(int argc, char** argv, F f) {
         code = static_cast<int>(f());
       }
       return detail::ended(code);
+    } catch (const std::bad_alloc& error) {
+      return detail::end_job(detail::out_of_memory_text(error.what()), 1);
     } catch (const MpiError& error) {
       return detail::end_job(error.what(), no_answer_code);
     } catch (const std::exception& error) {
