@@ -324,7 +324,7 @@ struct Many {
   template <class X, class W, class B, class C, class P>
   constexpr auto operator()(const X& x, const W& w, const B& b, const C& c, const P& p, bool twice,
                             double factor) const {
-    auto y = mul(add(matmul(x, w), b), c);
+    auto y = mul(add(matmul(x, w), alongside(b, x)), c);
     if (twice) y = add(matmul(y, w), x);
     return scale(matmul(y, p), factor);
   }
@@ -596,7 +596,7 @@ TEST_CASE("a vector-Jacobian product is the gradient of the product with the vec
   {
     Tape tape;
     auto x = tape.input(normal<Rows>(mesh, {7, 8}, 1));
-    tape.backward(redistribute<Replicate>(sum<0>(sum<0>(mul(gelu(x), dy)))));
+    tape.backward(redistribute<Replicate>(sum<0>(sum<0>(mul(gelu(x), tape.constant(dy))))));
     loss.add(x.gradient());
   }
   CHECK(product.any());
