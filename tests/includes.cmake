@@ -65,7 +65,7 @@ endforeach()
 foreach(room io weights checkpoint data)
   set(may_${room} "${std}|${eigen}|${range}|${json}|${files}")
 endforeach()
-set(may_text "${std}|${range}|${json}|^pcre2\\.h$")
+set(may_text "${std}|${range}|${json}|^pcre2\\.h$|^utf8proc\\.h$")
 
 set(wrong "")
 file(GLOB_RECURSE headers RELATIVE "${INCLUDE}" "${INCLUDE}/*.hpp")

@@ -4,7 +4,7 @@
 
 /// @file
 /// What a model and its training need. Beside it are files (`io/`, `weights/`, `checkpoint/`), text and data, which bring in
-/// nlohmann-json, range-v3 and PCRE2; and pipelines, simulations, messages from mesh to mesh, the watchdog and pictures. From the bottom up: a compiler that points to a declaration also lists how its
+/// nlohmann-json, range-v3, PCRE2 and utf8proc; and pipelines, simulations, messages from mesh to mesh, the watchdog and pictures. From the bottom up: a compiler that points to a declaration also lists how its
 /// header came to be included, and this keeps the list short.
 
 #include <shardwise/layout/diagnosis.hpp>

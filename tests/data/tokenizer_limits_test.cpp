@@ -100,6 +100,19 @@ TEST_CASE("a pattern that goes back over and over") {
                        "a regular expression failed: match limit exceeded", std::runtime_error);
 }
 
+TEST_CASE("patterns that look to the end for each character") {
+  for (const char* pattern : {"a(?=.*a)|a", "a(?=[^b]*c)|a", "a+b|a", "(?=(?:a|b)*c)a|a"}) {
+    json file = small_file();
+    file["pre_tokenizer"] = split_by(pattern);
+    CHECK_THROWS_WITH_AS(tokenizer(file).encode(std::string(300'000, 'a')),
+                         doctest::Contains("a regular expression "), std::runtime_error);
+    CHECK(tokenizer(file).encode(std::string(1000, 'a')).size() > 0);
+  }
+  json file = small_file();  // a match that is as long as the text, and one whose end is seen from far
+  file["pre_tokenizer"] = split_by("a+(?!b)|b");
+  CHECK(tokenizer(file).encode(std::string(3'000'000, 'a')).size() == 3'000'000);
+}
+
 TEST_CASE("a token that is named often") {
   json file = small_file();
   json single = repeated({{"SpecialToken", {{"id", "s"}}}}, 1000);

@@ -48,6 +48,13 @@ inline void check_utf8(std::string_view text) {
   }
 }
 
+/// Unicode's White_Space.
+constexpr bool white_space(char32_t c) {
+  return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
+         c == 0x3000;
+}
+
 /// The characters that stand for bytes in byte-level vocabularies (GPT-2's `bytes_to_unicode`): a byte that
 /// is a visible Latin-1 character is that character; the others, in order, are U+0100, U+0101, …
 class ByteAlphabet {

@@ -36,6 +36,7 @@ class TextPattern {
    public:
     explicit Scanner(const TextPattern& pattern)
         : code_(pattern.code_),
+          literal_(pattern.literal_),
           match_(pcre2_match_data_create_8(1, nullptr), pcre2_match_data_free_8),
           stack_(pcre2_jit_stack_create_8(1 << 15, 1 << 24, nullptr), pcre2_jit_stack_free_8),
           context_(pcre2_match_context_create_8(nullptr), pcre2_match_context_free_8) {
@@ -46,24 +47,52 @@ class TextPattern {
     template <class F>
     void operator()(std::string_view text, F f) {
       const auto* subject = reinterpret_cast<PCRE2_SPTR8>(text.data());
-      // What tokenizers use goes back over a run of characters a few times; a pattern that does so over and over,
-      // "(a+)+b", ends here instead of after years.
-      constexpr std::size_t most = std::numeric_limits<std::uint32_t>::max();
-      const std::size_t steps = 10'000 + 32 * std::min(text.size(), most);
-      pcre2_set_match_limit_8(context_.get(), static_cast<std::uint32_t>(std::min(steps, most)));
+      // What tokenizers use looks a little ahead, and goes back over a run of characters a few times. So a match sees a window
+      // of the text, and may take some steps. If it wants more it gets more, and that is counted for the whole text: a pattern
+      // that goes back over and over, "(a+)+b", or looks to the end for each character, "a(?=.*a)", fails instead of taking years.
+      constexpr std::size_t window = 1024, steps = 1000;
+      const std::size_t most = 10'000 + 32 * text.size();
+      std::size_t sees = window, limit = steps, work = 0;
+      bool anchored = false;  // the match may begin at `from` alone
+      const auto spend = [&](std::size_t more) {
+        work += more;
+        if (work > (std::size_t{64} << 20) + 64 * text.size())
+          throw std::runtime_error("a regular expression takes too many steps for the whole text");
+      };
       for (std::size_t from = 0; from < text.size();) {
-        const int found = pcre2_match_8(code_.get(), subject, text.size(), from, PCRE2_NO_UTF_CHECK,
-                                        match_.get(), context_.get());
-        if (found == PCRE2_ERROR_NOMATCH) return;
-        if (found < 0) fail<std::runtime_error>({"a regular expression failed: ", message(found)});
+        std::size_t end = sees < text.size() - from && !literal_ ? from + sees : text.size();
+        while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) ++end;
+        const bool part = end < text.size();
+        pcre2_set_match_limit_8(context_.get(),
+                                static_cast<std::uint32_t>(std::min(limit, std::size_t{1} << 31)));
+        const int found = pcre2_match_8(
+            code_.get(), subject, end, from,
+            PCRE2_NO_UTF_CHECK | (part ? PCRE2_PARTIAL_HARD : 0u) | (anchored ? PCRE2_ANCHORED : 0u),
+            match_.get(), context_.get());
         const PCRE2_SIZE* ends = pcre2_get_ovector_pointer_8(match_.get());
-        f(ends[0], ends[1]);
-        from = ends[1];
+        if (found == PCRE2_ERROR_PARTIAL) {
+          from = ends[0];
+          anchored = true;
+          spend(sees *= 2);
+          continue;
+        }
+        if (found == PCRE2_ERROR_MATCHLIMIT && limit < most) {
+          spend(limit = std::min(8 * limit, most));
+          continue;
+        }
+        if (found < 0 && found != PCRE2_ERROR_NOMATCH)
+          fail<std::runtime_error>({"a regular expression failed: ", message(found)});
+        if (found >= 0) f(ends[0], ends[1]);
+        from = found >= 0 ? ends[1]
+               : anchored ? from + std::max<std::size_t>(1, character_at(text, from).length)
+                          : end;
+        sees = window, limit = steps, anchored = false;
       }
     }
 
    private:
     std::shared_ptr<const pcre2_code_8> code_;
+    bool literal_;  // which takes one step for each character
     std::unique_ptr<pcre2_match_data_8, decltype(&pcre2_match_data_free_8)> match_;
     std::unique_ptr<pcre2_jit_stack_8, decltype(&pcre2_jit_stack_free_8)> stack_;
     std::unique_ptr<pcre2_match_context_8, decltype(&pcre2_match_context_free_8)> context_;
@@ -89,13 +118,14 @@ class TextPattern {
       fail({"the pattern \"", given, "\" repeats too long a part"});
     }
     // Where PCRE2 has no just-in-time compiler it interprets: slower, with the same matches.
-    pcre2_jit_compile_8(code.get(), PCRE2_JIT_COMPLETE);
+    pcre2_jit_compile_8(code.get(), PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
     std::uint32_t matches_nothing = 0;
     pcre2_pattern_info_8(code.get(), PCRE2_INFO_MATCHEMPTY, &matches_nothing);
     if (matches_nothing != 0) {
       fail({"the pattern \"", given, "\" can match the empty text, which is not supported"});
     }
     code_ = code;
+    literal_ = (options & PCRE2_LITERAL) != 0;
   }
 
   static std::string message(int error) {
@@ -159,6 +189,7 @@ class TextPattern {
   }
 
   std::shared_ptr<const pcre2_code_8> code_;
+  bool literal_ = false;
 };
 
 /// For a component that the file asks for and this library does not have.

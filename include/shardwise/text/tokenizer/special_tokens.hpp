@@ -43,9 +43,10 @@ class AddedTokens {
   }
 
   /// Calls on_token(id) and on_text(text, does it begin where the whole text does?) for what the text is made
-  /// of, in order. Special tokens may be text like any other.
+  /// of, in order. Special tokens may be text like any other: all, or those that begin at `ordinary` places.
   template <class OnToken, class OnText>
-  void split(std::string_view text, bool match_special, OnToken on_token, OnText on_text) const {
+  void split(std::string_view text, bool match_special, std::span<const std::size_t> ordinary,
+             OnToken on_token, OnText on_text) const {
     std::size_t done = 0;
     auto flush = [&](std::size_t end) {
       if (done < end) on_text(text.substr(done, end - done), done == 0);
@@ -57,7 +58,7 @@ class AddedTokens {
         continue;
       }
       const std::size_t end = i + token->text.size();
-      if (token->special && !match_special) {
+      if (token->special && (!match_special || std::ranges::binary_search(ordinary, i))) {
         i = end;
         continue;
       }
@@ -66,6 +67,17 @@ class AddedTokens {
       i = done = token->right_space ? space_after(text, end) : end;
     }
     flush(text.size());
+  }
+
+  /// Where special tokens begin in the text.
+  std::vector<std::size_t> special_in(std::string_view text) const {
+    std::vector<std::size_t> places;
+    for (std::size_t i = 0; i < text.size();) {
+      const AddedToken* token = longest(text.substr(i));
+      if (token && token->special) places.push_back(i);
+      i += token ? token->text.size() : 1;
+    }
+    return places;
   }
 
  private:
@@ -84,11 +96,6 @@ class AddedTokens {
     return i;
   }
 
-  static bool white_space(char32_t c) {
-    return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 ||
-           (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
-           c == 0x3000;
-  }
   static std::size_t space_before(std::string_view text, std::size_t first, std::size_t end) {
     while (end > first) {
       std::size_t begin = end - 1;

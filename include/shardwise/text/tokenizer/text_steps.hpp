@@ -5,6 +5,8 @@
 /// @file
 /// How a `tokenizer.json` changes the text before all else, and makes text of tokens in the end.
 
+#include <utf8proc.h>
+
 #include <shardwise/text/bpe_tokenizer.hpp>
 #include <shardwise/text/tokenizer/component.hpp>
 
@@ -26,22 +28,36 @@ inline void replace(std::string& text, TextPattern::Scanner& scan, const std::st
   check_length(text.size(), longest);
 }
 
-/// Throws unless the text is certainly in normal form C: all its characters are in ranges of characters that
-/// are their own normal form and never combine with others.
-inline void check_nfc(std::string_view text) {
-  constexpr std::pair<char32_t, char32_t> ranges[] = {
-      {0, 0x300},       {0x388, 0x483},   {0x48a, 0x530},   {0x1e00, 0x1f00}, {0x2002, 0x20d0},
-      {0x2190, 0x2329}, {0x232b, 0x2adc}, {0x3000, 0x302a}, {0x3041, 0x3099}, {0x309b, 0x3100},
-      {0x3400, 0xa000}, {0xac00, 0xd7a4}, {0xfe00, 0xfe10}, {0xff00, 0xfff0}, {0x1f300, 0x1fb00}};
+/// Normal form C. utf8proc says what characters are made of, and puts them together; it sorts marks by exchanging neighbours,
+/// which could take for ever.
+inline void compose(std::string& text, std::size_t longest) {
+  if (std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0xcc; }))
+    return;  // all < U+0300
+  std::vector<utf8proc_int32_t> all;
+  const auto mark = [](utf8proc_int32_t c) { return utf8proc_get_property(c)->combining_class; };
   for (std::size_t i = 0; i < text.size();) {
     const auto [value, length] = character_at(text, i);
-    auto holds = [c = value](const auto& range) { return c >= range.first && c < range.second; };
-    if (std::ranges::none_of(ranges, holds)) {
-      fail({"the character \"", text.substr(i, length), "\" at offset ", i,
-            " may change in normal form C (NFC), which is not supported"});
-    }
+    std::array<utf8proc_int32_t, 32> parts{};
+    int boundary = 0;
+    const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(value), parts.data(),
+                                               std::ssize(parts), UTF8PROC_DECOMPOSE, &boundary);
+    all.insert(all.end(), parts.begin(), parts.begin() + count);
     i += length;
   }
+  for (auto begin = all.begin(); begin != all.end(); ++begin) {
+    const auto end = std::find_if(begin, all.end(), [&](utf8proc_int32_t c) { return mark(c) == 0; });
+    std::ranges::stable_sort(begin, end, {}, mark);
+    if ((begin = end) == all.end()) break;
+  }
+  const auto count = utf8proc_normalize_utf32(all.data(), std::ssize(all),
+                                              utf8proc_option_t(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  text.clear();
+  for (auto c = all.begin(); c != all.begin() + count; ++c) {
+    std::array<utf8proc_uint8_t, 4> bytes{};
+    const auto size = utf8proc_encode_char(*c, bytes.data());
+    text.append(bytes.begin(), bytes.begin() + size);
+  }
+  check_length(text.size(), longest);
 }
 
 inline Normalizer read_normalizer(const JsonPart& part) {
@@ -66,7 +82,7 @@ inline Normalizer read_normalizer(const JsonPart& part) {
   }
   if (type == "NFC") {
     part.only({"type"});
-    return [](std::string& text, std::size_t) { check_nfc(text); };
+    return compose;
   }
   refuse(part, "normalizer");
 }

@@ -68,26 +68,36 @@ class TokenizerFile {
     }
   }
 
-  std::vector<std::int32_t> encode(std::string_view text, bool add_special, bool match_special) const {
+  /// Adds the tokens of the text to `ids`.
+  void encode(std::string_view text, bool match_special, std::span<const std::size_t> ordinary,
+              std::vector<std::int32_t>& ids) const {
     check_utf8(text);
-    std::vector<std::int32_t> ids;
-    if (add_special) ids = around_.before;
     Seen seen;
     std::size_t longest = longest_made_of(text.size());  // what is left to the rest of the text
     auto on_token = [&](std::int32_t id) { ids.push_back(id); };
-    before_normalizing_.split(text, match_special, on_token, [&](std::string_view raw, bool first) {
+    before_normalizing_.split(text, match_special, ordinary, on_token, [&](std::string_view raw, bool first) {
       std::string normal(raw);
       normalize_(normal, longest);
-      after_normalizing_.split(normal, match_special, on_token, [&](std::string_view part, bool also_first) {
-        Words words{std::string(part), {{0, part.size(), first && also_first}}, longest};
-        pre_tokenize_(words);
-        check_length(words.text.size(), longest);
-        longest -= words.text.size();
-        for (const Words::Word& word : words.words) encode_word(words[word], seen, ids);
-      });
+      after_normalizing_.split(
+          normal, match_special, {}, on_token, [&](std::string_view part, bool also_first) {
+            Words words{std::string(part), {{0, part.size(), first && also_first}}, longest};
+            pre_tokenize_(words);
+            check_length(words.text.size(), longest);
+            longest -= words.text.size();
+            for (const Words::Word& word : words.words) encode_word(words[word], seen, ids);
+          });
     });
-    if (add_special) ids.insert(ids.end(), around_.after.begin(), around_.after.end());
-    return ids;
+  }
+  /// Where special tokens begin in the text. One that is looked for in normalized text cannot be told apart there.
+  std::vector<std::size_t> special_in(std::string_view text) const {
+    if (special_after_normalizing_) {
+      std::string normal(text);
+      normalize_(normal, longest_made_of(text.size()));
+      if (!after_normalizing_.special_in(normal).empty())
+        fail({"special tokens in \"", excerpt(std::string(text)),
+              "\", which cannot be ordinary text: they are normalized"});
+    }
+    return before_normalizing_.special_in(text);
   }
 
   std::string decode(std::span<const std::int32_t> ids, bool skip_special) const {
@@ -157,6 +167,7 @@ class TokenizerFile {
         made += token.text.size();
       }
       if (token.text.empty()) part.fail("the normalizer leaves nothing of the token");
+      special_after_normalizing_ = special_after_normalizing_ || (token.normalized && token.special);
       (token.normalized ? after : before).push_back(std::move(token));
     });
     before_normalizing_ = AddedTokens(std::move(before));
@@ -179,6 +190,7 @@ class TokenizerFile {
   Template around_;
   Decoder decode_;
   AddedTokens before_normalizing_, after_normalizing_;
+  bool special_after_normalizing_ = false;
   Vocabulary added_;
   std::unordered_map<std::int32_t, Token> tokens_;  // by id: a file may leave out as many ids as it likes
   Index vocabulary_ = 0;

@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The special tokens that the files beside a tokenizer.json name.
+
+#include <optional>
+
+#include <shardwise/io/json.hpp>
+
+namespace shardwise::detail {
+
+/// The text of a token such as "eos_token": tokenizer_config.json says it, or else special_tokens_map.json, as "</s>" or as
+/// {"content": "</s>", …}.
+inline std::optional<std::string> special_token(const std::filesystem::path& folder, const char* name) {
+  for (const char* file : {"tokenizer_config.json", "special_tokens_map.json"}) {
+    const auto path = folder / file;
+    if (folder.empty() || !std::filesystem::exists(path)) continue;
+    const Json json = read_json(path);
+    const JsonPart token = JsonPart(json, path.string() + ": ")[name];
+    if (!token.null()) return (token.json().is_object() ? token["content"] : token).get<std::string>();
+  }
+  return std::nullopt;
+}
+
+}  // namespace shardwise::detail
