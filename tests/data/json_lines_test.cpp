@@ -7,7 +7,9 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdint>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -43,6 +45,13 @@ std::vector<TrainingDocument> documents_of(const std::string& lines, const JsonL
     const std::string what = error.what();
     throw std::runtime_error(what.starts_with(file.string()) ? what.substr(file.string().size()) : what);
   }
+}
+
+/// A document takes one line.
+std::string operator""_no_lines(const char* text, std::size_t size) {
+  std::string line(text, size);
+  std::erase(line, '\n');
+  return line;
 }
 
 /// The bytes, with what is learned in brackets.
@@ -137,37 +146,177 @@ TEST_CASE("chat templates write what Jinja writes") {
   CHECK(ChatTemplate("{% for m in messages %}x{% endfor %}-").render(Json::array(), false) == "-");
 }
 
+// The texts are those of Jinja2 3.1.6 with the settings of transformers. The first are written as the templates of Llama 2 and 3.1,
+// Mistral, Qwen 3, Gemma 3 and DeepSeek are.
+TEST_CASE("chat templates write what Jinja writes, construct by construct") {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"{% if messages[0]['role'] == 'system' %}{% set rest = messages[1:] %}{% set system = "
+       "messages[0]['content'] %}{% else %}{% set rest = messages %}{% set system = false %}{% endif %}{% "
+       "for m in rest %}{% if (m['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Roles "
+       "must alternate') }}{% endif %}{% if loop.index0 == 0 and system != false %}{% set content = "
+       "'<<SYS>>\\n' + system + '\\n<</SYS>>\\n\\n' + m['content'] %}{% else %}{% set content = m['content'] "
+       "%}{% endif %}{% if m['role'] == 'user' %}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' "
+       "}}{% elif m['role'] == 'assistant' %}{{ ' ' + content.strip() + ' ' + eos_token }}{% endif %}{% "
+       "endfor %}",
+       "<s>[INST] <<SYS>>\nBe brief. \n<</SYS>>\n\n2+2? [/INST] 4 </s><s>[INST] And 1? [/INST]"},
+      {"{{- bos_token }}\n{%- if not date_string is defined %}\n    {%- set date_string = \"26 Jul 2024\" "
+       "%}\n{%- endif %}\n{%- if messages[0]['role'] == 'system' %}\n    {%- set system = "
+       "messages[0]['content']|trim %}\n    {%- set messages = messages[1:] %}\n{%- else %}\n    {%- set "
+       "system = \"\" %}\n{%- endif %}\n{{- \"<|system|>\" + date_string + \"\\n\" + system + \"<|eot|>\" "
+       "}}\n{%- for m in messages %}\n    {%- if not (m.role == 'ipython' or 'tool_calls' in m) %}\n        "
+       "{{- '<|' + m['role'] + '|>' + m['content'] | trim + '<|eot|>' }}\n    {%- elif 'tool_calls' in m "
+       "%}\n        {%- if not m.tool_calls|length == 1 %}\n            {{- raise_exception(\"one call\") "
+       "}}\n        {%- endif %}\n        {%- for name, value in m.tool_calls[0].function.arguments | items "
+       "%}\n            {{- name + '=\"' + value + '\"' }}\n        {%- endfor %}\n    {%- endif %}\n{%- "
+       "endfor %}\n{%- if add_generation_prompt %}\n    {{- '<|assistant|>' }}\n{%- endif %}\n",
+       "<s><|system|>26 Jul 2024\nBe brief.<|eot|><|user|>2+2?<|eot|><|assistant|>4<|eot|><|user|>And "
+       "1?<|eot|><|assistant|>"},
+      {"{%- set users = messages | selectattr(\"role\", \"equalto\", \"user\") | list %}\n{%- set ns = "
+       "namespace() %}\n{%- set ns.index = 0 %}\n{{- bos_token }}\n{%- for m in messages if m.role != "
+       "'system' %}\n    {%- if (m.role == \"user\") != (ns.index % 2 == 0) %}\n        {{- "
+       "raise_exception(\"alternate\") }}\n    {%- endif %}\n    {%- set ns.index = ns.index + 1 %}\n    {%- "
+       "if m == users[-1] %}{{ '[LAST]' }}{% endif %}\n    {{- \"[INST] \" + m.content + \"[/INST]\" if "
+       "m.role == 'user' else \" \" + m.content|trim + eos_token }}\n{%- endfor %}\n",
+       "<s>[INST] 2+2?[/INST] 4</s>[LAST][INST] And 1?[/INST]"},
+      {"{%- set ns = namespace(multi_step=true, last=messages|length - 1) %}\n{%- for m in messages[::-1] "
+       "%}\n    {%- set index = (messages|length - 1) - loop.index0 %}\n    {%- if ns.multi_step and m.role "
+       "== \"user\" and m.content is string and not(m.content.startswith('<tool>') and "
+       "m.content.endswith('</tool>')) %}\n        {%- set ns.multi_step = false %}\n        {%- set ns.last "
+       "= index %}\n    {%- endif %}\n{%- endfor %}\n{%- for m in messages %}\n    {%- set content = "
+       "m.content %}\n    {%- if m.role == 'assistant' and '</think>' in content %}\n        {%- set content "
+       "= content.split('</think>')[-1].lstrip('\\n') %}\n    {%- endif %}\n    {{- '<|im_start|>' + m.role "
+       "+ '\\n' + content + '<|im_end|>\\n' }}{{ ns.last if loop.last }}\n{%- endfor %}\n{%- if "
+       "add_generation_prompt %}\n    {{- '<|im_start|>assistant\\n' }}\n    {%- if enable_thinking is "
+       "defined and enable_thinking is false %}\n        {{- '<think>\\n\\n</think>\\n\\n' }}\n    {%- endif "
+       "%}\n{%- endif %}",
+       "<|im_start|>system\nBe brief. <|im_end|>\n<|im_start|>user\n2+2?<|im_end|>\n<|im_start|>assistant\n "
+       "4 <|im_end|>\n<|im_start|>user\nAnd 1?<|im_end|>\n3<|im_start|>assistant\n"},
+      {"{{ bos_token }}\n{%- if messages[0]['role'] == 'system' -%}\n    {%- if messages[0]['content'] is "
+       "string -%}\n        {%- set prefix = messages[0]['content'] + '\n\n' -%}\n    {%- else -%}\n        "
+       "{%- set prefix = messages[0]['content'][0]['text'] + '\n\n' -%}\n    {%- endif -%}\n    {%- set rest "
+       "= messages[1:] -%}\n{%- else -%}\n    {%- set prefix = \"\" -%}\n    {%- set rest = messages "
+       "-%}\n{%- endif -%}\n{%- for m in rest -%}\n    {%- if (m['role'] == 'assistant') -%}\n        {%- "
+       "set role = \"model\" -%}\n    {%- else -%}\n        {%- set role = m['role'] -%}\n    {%- endif "
+       "-%}\n    {{ '<start_of_turn>' + role + '\n' + (prefix if loop.first else \"\") }}\n    {%- if "
+       "m['content'] is string -%}\n        {{ m['content'] | trim }}\n    {%- elif m['content'] is iterable "
+       "-%}\n        {%- for item in m['content'] -%}\n            {{ item['text'] | trim }}\n        {%- "
+       "endfor -%}\n    {%- else -%}\n        {{ raise_exception(\"Invalid content type\") }}\n    {%- endif "
+       "-%}\n    {{ '<end_of_turn>\n' }}\n{%- endfor -%}\n{%- if add_generation_prompt -%}\n    "
+       "{{'<start_of_turn>model\n'}}\n{%- endif -%}\n",
+       "<s><start_of_turn>user\nBe brief. "
+       "\n\n2+2?<end_of_turn>\n<start_of_turn>model\n4<end_of_turn>\n<start_of_turn>user\nAnd "
+       "1?<end_of_turn>\n<start_of_turn>model\n"},
+      {"{% if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}{% "
+       "set ns = namespace(is_tool=false, system='') %}{%- for m in messages %}{%- if m['role'] == 'system' "
+       "%}{% set ns.system = ns.system + m['content'] %}{%- endif %}{%- endfor %}{{ bos_token }}{{ ns.system "
+       "}}{%- for m in messages %}{%- if m['role'] == 'user' %}{%- set ns.is_tool = false -%}{{ '<U>' + "
+       "m['content'] }}{%- endif %}{%- if m['role'] == 'assistant' and m['content'] is not none %}{{ '<A>' + "
+       "m['content'] + eos_token }}{%- endif %}{%- endfor -%}{% if add_generation_prompt and not ns.is_tool "
+       "%}{{ '<A>' }}{% endif %}",
+       "<s>Be brief. <U>2+2?<A> 4 </s><U>And 1?<A>"},
+      {"{% set x = 'a' %}{% if false %}{% set x = 'b' %}{% set y = 'q' %}{% endif %}{{ x }}{{ y }}|{{ y is "
+       "defined }}",
+       "a|False"},
+      {"{% for m in messages %}\r\n  {% if m.role == 'user' %}\r\nU{{ m.content }}\r\n  {% endif %}\r\n{% "
+       "endfor %}\r\n",
+       "U2+2?\nUAnd 1?\n"},
+      {"a\rb\n{# c #}\nd\n", "a\nb\nd"},
+      {"{{ 'a' ~ 1 ~ true ~ none }} {{ true }} {{ none }} {{ undefined_thing }}", "a1TrueNone True None "},
+      {"{{ messages[1:]|length }} {{ messages[::-1][0].content }} {{ messages[-1].role }} {{ "
+       "'h\303\251llo'[1:3] }} {{ 'abc'[-1] }} {{ 'abc'[::-1] }}",
+       "3 And 1? user \303\251l c cba"},
+      {"{{ 'x' if false }}{{ 'y' if true else 'z' }}{{ 'a' if 0 else 'b' if none else 'c' }}", "yc"},
+      {"{% set ns = namespace(a=1, b='t') %}{% for m in messages %}{% set ns.a = ns.a + 1 %}{% set ns.c = "
+       "m.role %}{% endfor %}{{ ns.a }}{{ ns.b }}{{ ns.c }}{{ ns.d is defined }}",
+       "5tuserFalse"},
+      {"{{ true and 'x' }}{{ false or 'y' }}{{ '' or none }}{{ 0 and 1 }}{{ 1 or 2 and 0 }}", "xyNone01"},
+      {"  {%- if true -%}  x  {%- endif -%}  y\n   {%+ if true %}z{% endif %}\n  {% if true +%}\nq{% endif "
+       "%}\n",
+       "xy\n   z\nq"},
+      {"{{- ' a ' -}}  b {{ 'c' }}\n\n{{- 'd' }}\n", " a b cd"},
+      {"{#- c -#}  x  {# y #}\n  {#+ z #} w\n", "x     w"},
+      {"{% for m in messages %}{% for n in messages %}{% if loop.first %}{{ loop.index }}{% endif %}{% "
+       "endfor %}{{ loop.index }}{% endfor %}",
+       "11121314"},
+      {"{% set x = 1 %}{% for m in messages %}{{ x }}{% set x = x + 1 %}{{ x }}{% endfor %}{{ x }}",
+       "121212121"},
+      {"{{ messages[0].missing }}|{{ messages[9] is defined }}|{{ messages[0]['a'] is defined }}",
+       "|False|False"},
+      {"{{ 'a\342\200\250b'.split('\342\200\250') | length }}{{ '' | trim }}{{ ('x' ~ 'y') | trim }}", "2xy"},
+      {"{{ 1 == true }}{{ 0 == false }}{{ '1' == 1 }}{{ none == false }}{{ [1] == [1] }}",
+       "TrueTrueFalseFalseTrue"},
+      {"{{ -1 * 2 }}{{ - 3 + 5 }}{{ 10 - 2 - 3 }}{{ 2 * 3 // 4 % 5 }}", "-2251"},
+      {"x\n\n", "x\n"},
+      {"x\n", "x"},
+      {"\n  \n", "\n  "},
+      {"  {% set a = 1 %}  \n  y {% if a %} \n z{% endif %}", "  \n  y  \n z"},
+  };
+  for (const auto& [text, expected] : cases)
+    CHECK_MESSAGE(ChatTemplate(text, "<s>", "</s>").render(dialogue(), true) == expected, text);
+  const auto given =
+      nlohmann::ordered_json::parse(R"([{"role": "assistant", "call": {"b": 1, "a": [true, "\u00e9"]}}])");
+  CHECK(ChatTemplate("{{ messages[0].call | tojson }}{{ messages[0].call | tojson(indent=2) }}")
+            .rendered(given, false)
+            .text ==
+        "{\"b\": 1, \"a\": [true, \"\u00e9\"]}{\n  \"b\": 1,\n  \"a\": [\n    true,\n    \"\u00e9\"\n  ]\n}");
+  const std::time_t now = std::time(nullptr);
+  std::array<char, 64> year{};
+  std::strftime(year.data(), year.size(), "%Y", std::localtime(&now));
+  CHECK(ChatTemplate("{{ strftime_now('%Y') }}").render(dialogue(), false) == year.data());
+}
+
+TEST_CASE("what a chat template refuses of a dialogue") {
+  auto refused = [](const std::string& text) {
+    try {
+      return ChatTemplate(text).render(dialogue(), false);
+    } catch (const std::runtime_error& error) {
+      return std::string(error.what());
+    }
+  };
+  CHECK(refused("\n{{ raise_exception('no ' + messages[0].role) }}") ==
+        "chat template: line 2: the template refuses it: no system");
+  CHECK(refused("{{ nothing.at_all }}") == "chat template: line 1: \"at_all\" of what is undefined");
+  CHECK(refused("a\n\n{{ 'a' + 1 }}") == "chat template: line 3: it is 1, expected a text");
+  CHECK(refused("{{ messages }}").starts_with("chat template: line 1: it is [{\"content\":"));
+  CHECK(refused("{{ 1 // 0 }}") == "chat template: line 1: it is 0, expected a divisor that is not 0");
+  CHECK(refused("{{ 2147483648 * 2147483648 }}").find("is not supported") != std::string::npos);
+  const std::string loop = "{% for a in messages %}", end = "{% endfor %}";
+  std::string many;
+  for (int i = 0; i < 14; ++i) many = loop + many + end;
+  CHECK(refused(many) == "chat template: line 1: it takes too many steps");
+}
+
 TEST_CASE("what a chat template does not know is named when it is read") {
-  auto not_supported = [](const std::string& what) { return "chat template: " + what; };
-  CHECK(refusal("{% macro f(x) %}{% endmacro %}") == not_supported("\"macro f(x)\" is not supported"));
-  CHECK(refusal("{% if false %}{{ strftime_now('%Y') }}{% endif %}") ==
-        not_supported("\"if false\" is not supported, from \"false\" on"));
-  CHECK(refusal("{% if add_generation_prompt %}{{ strftime_now('%Y') }}{% endif %}") ==
-        not_supported("\"strftime_now('%Y')\" is not supported, from \"strftime_now('%Y')\" on"));
-  CHECK(refusal("{% for m in messages[1:] %}{% endfor %}") ==
-        not_supported("\"for m in messages[1:]\" is not supported, from \"messages[1:]\" on"));
+  auto not_supported = [](const std::string& what) { return "chat template: line 1: " + what; };
+  CHECK(refusal("{% macro f(x) %}{% endmacro %}") ==
+        not_supported("\"macro f(x)\" is not supported, from \"f(x)\" on"));
+  CHECK(refusal("a\n{% if false %}\n{{ now('%Y') }}{% endif %}") ==
+        "chat template: line 3: \"now('%Y')\" is not supported, from \"now('%Y')\" on");
+  CHECK(refusal("{% if add_generation_prompt %}{{ 1 / 2 }}{% endif %}") ==
+        not_supported("\"1 / 2\" is not supported, from \"/ 2\" on"));
   CHECK(refusal("{% for m in messages %}{{ m.content | upper }}{% endfor %}") ==
         not_supported("\"m.content | upper\" is not supported, from \"upper\" on"));
-  CHECK(refusal("{% for m in messages %}{% if (loop.index0 % 2 == 0) %}{% endif %}{% endfor %}") ==
-        not_supported("\"if (loop.index0 % 2 == 0)\" is not supported, from \"(loop.index0 % 2 == 0)\" on"));
-  CHECK(refusal("{% if bos_token and eos_token or bos_token %}{% endif %}") ==
-        not_supported(
-            "\"if bos_token and eos_token or bos_token\" is not supported, from \"or bos_token\" on"));
-  CHECK(refusal("{% if loop.first %}{% endif %}") ==
-        not_supported("\"if loop.first\" is not supported, from \"loop.first\" on"));
-  CHECK(refusal("{{ 'text }}") == not_supported("\"'text\" is not supported, from \"'text\" on"));
+  CHECK(refusal("{{ bos_token is odd }}") ==
+        not_supported("\"bos_token is odd\" is not supported, from \"odd\" on"));
+  CHECK(refusal("{% for m in messages %}{% break %}{% endfor %}") ==
+        not_supported("\"break\" is not supported"));
+  CHECK(refusal("{{ bos_token.title() }}") ==
+        not_supported("\"bos_token.title()\" is not supported, from \"title()\" on"));
+  CHECK(refusal("{{ 1.5 }}") == not_supported("\"1.5\" is not supported"));
+  CHECK(refusal("{{ 'text }}") == not_supported("\"{{ 'text }}\" has no }}"));
   CHECK(refusal("{{ 'text' ") == not_supported("\"{{ 'text' \" has no }}"));
   CHECK(refusal("{% for m in messages %}") == not_supported("it ends before endfor"));
   CHECK(refusal("{% endif %}") == not_supported("\"endif\" is not supported"));
   std::string many = "{% set x = bos_token %}", nots = "{% if ";
   for (int i = 0; i < 60; ++i) many += "{% set x = x + x %}";
   CHECK_THROWS_WITH_AS(ChatTemplate(many, "<s>").render(Json::array(), false),
-                       "chat template: it makes texts of more than 8 MiB", std::runtime_error);
+                       "chat template: line 1: it makes texts of more than 8 MiB", std::runtime_error);
   for (int i = 0; i < 1000001; ++i) nots += "not ";
   CHECK(ChatTemplate(nots + "bos_token %}yes{% endif %}").render(Json::array(), false) == "yes");
   std::string deep;
   for (int i = 0; i < 200; ++i) deep += "{% if bos_token %}";
-  CHECK(refusal(deep) == not_supported("blocks nest deeper than 100"));
+  CHECK(refusal(deep) == not_supported("it nests deeper than 100"));
+  CHECK(refusal("{{ " + std::string(100'000, '(') + " }}") == not_supported("it nests deeper than 100"));
 }
 
 TEST_CASE("a folder's chat template") {
@@ -178,12 +327,17 @@ TEST_CASE("a folder's chat template") {
   std::ofstream(folder / "tokenizer_config.json")
       << R"({"bos_token": {"content": "<s>"}, "eos_token": "</s>", "chat_template": "{{ bos_token + eos_token }}"})";
   CHECK(ChatTemplate::from_folder(folder)->render({}, false) == "<s></s>");
+  std::ofstream(folder / "tokenizer_config.json")
+      << R"({"chat_template": [{"name": "tool_use", "template": "no"}, {"name": "default", "template": "{{ eos_token }}!"}]})";
+  std::ofstream(folder / "special_tokens_map.json") << R"({"eos_token": {"content": "</s>"}})";
+  CHECK(ChatTemplate::from_folder(folder)->render({}, false) == "</s>!");
   std::ofstream(folder / "own") << "own {{ eos_token }}\n";
   CHECK(ChatTemplate::from_folder(folder, folder / "own")->render({}, false) == "own </s>");
   std::ofstream(folder / "chat_template.jinja") << "{% wat %}";
-  CHECK_THROWS_WITH_AS(ChatTemplate::from_folder(folder),
-                       ((folder / "chat_template.jinja").string() + ": \"wat\" is not supported").c_str(),
-                       std::runtime_error);
+  CHECK_THROWS_WITH_AS(
+      ChatTemplate::from_folder(folder),
+      ((folder / "chat_template.jinja").string() + ": line 1: \"wat\" is not supported").c_str(),
+      std::runtime_error);
   std::filesystem::remove_all(folder);
 }
 
@@ -198,6 +352,7 @@ TEST_CASE("of a document, its answers are learned") {
   CHECK(shown(documents_of(pair, {}, Bytes())[0]) == "2+2=[4$]");
   CHECK(shown(documents_of(pair, {.begin = '^', .end = '!'})[0]) == "^2+2=[4!]");
   CHECK(shown(documents_of(R"({"prompt": "2", "completion": ""})", {.end = '!'})[0]) == "2[!]");
+  CHECK(shown(documents_of(pair, {.end = '!'}, Bytes())[0]) == "2+2=[4!]");  // what is given is no guess
   const std::string chat = Json{{"messages", dialogue()}}.dump();
   CHECK(shown(documents_of(chat, {.chat = ChatTemplate(zephyr, "", "~")})[0]) ==
         "<|system|>\nBe brief. ~\n<|user|>\n2+2?~\n<|assistant|>\n[ 4 ~\n]<|user|>\nAnd 1?~\n");
@@ -205,6 +360,69 @@ TEST_CASE("of a document, its answers are learned") {
         "^<|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|><|start_header_id|>user<|end_"
         "header_id|>\n\n2+2?<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n[4<|eot_id|>]<|start_"
         "header_id|>user<|end_header_id|>\n\nAnd 1?<|eot_id|>");
+}
+
+TEST_CASE("messages that are not learned, and other forms of dialogues") {
+  const JsonLinesOptions options{.chat = ChatTemplate(chatml)};
+  const auto learned = [&](const std::string& line) {
+    std::string text = shown(documents_of(line, options)[0]);
+    for (const char* part : {"<|im_start|>", "<|im_end|>\n"}) {
+      for (std::size_t at; (at = text.find(part)) != text.npos;) text.erase(at, std::string(part).size());
+    }
+    return text;
+  };
+  const auto with = [](const std::string& key) {
+    return R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", )" + key +
+           R"(}, {"role": "user", "content": "c"}, {"role": "assistant", "content": "d", "weight": 1}]})";
+  };
+  for (const char* key :
+       {"\"weight\": 0", "\"train\": false", "\"loss\": 0", "\"trainable\": 0.0", "\"training\": false"})
+    CHECK(learned(with(key)) == "user\naassistant\nbuser\ncassistant\n[d]");
+  for (const char* key : {"\"weight\": null", "\"train\": true", "\"name\": 0"})
+    CHECK(learned(with(key)) == "user\naassistant\n[b]user\ncassistant\n[d]");
+  CHECK(refusal_of_line(with("\"weight\": 0.5"), options) ==
+        ":3: messages[1].weight: it is 0.5, expected 0 or 1, or true or false");
+  CHECK(refusal_of_line(with("\"train\": \"no\""), options) ==
+        ":3: messages[1].train: it is \"no\", expected 0 or 1, or true or false");
+  CHECK(refusal_of_line(R"({"messages": [{"role": "user", "content": "a", "weight": 1}]})", options) ==
+        ":3: messages[0].weight: only what the role \"assistant\" says can be learned");
+  CHECK(learned(R"({"conversations": [{"from": "system", "value": "s"}, {"from": "human", "value": "a"},
+                    {"from": "gpt", "value": "b"}]})"_no_lines) == "system\nsuser\naassistant\n[b]");
+  CHECK(learned(R"({"instruction": "add", "input": "1 2", "output": "3"})") ==
+        "user\nadd\n\n1 2assistant\n[3]");
+  CHECK(learned(R"({"instruction": "add", "input": "", "output": "3", "system": "s"})") ==
+        "system\nsuser\naddassistant\n[3]");
+  CHECK(
+      learned(
+          R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+                    {"role": "assistant", "content": "c"}]})"_no_lines) == "user\nabassistant\n[c]");
+  CHECK(refusal_of_line(R"({"messages": [{"role": "user", "content": [{"type": "image", "url": "x"}]}]})",
+                        options) == ":3: messages[0].content[0].type: it is \"image\", expected \"text\"");
+  CHECK(refusal_of_line(R"({"conversations": [{"from": "robot", "value": "s"}]})", options) ==
+        ":3: conversations[0].from: it is \"robot\", expected \"human\", \"gpt\" or \"system\"");
+  CHECK(refusal_of_line(R"({"instruction": "a", "output": "b", "history": [["c", "d"]]})", options) ==
+        ":3: history: is not supported: write a dialogue of messages");
+}
+
+TEST_CASE("which part of a template's text is an answer") {
+  const std::string lines = Json{{"messages", dialogue()}}.dump();
+  const auto learned = [&](const std::string& chat) {
+    return shown(documents_of(lines, {.chat = ChatTemplate(chat, "^", "~")})[0]);
+  };
+  // {% generation %} says it; without that what a prompt ends with is none of it.
+  CHECK(learned("{% for m in messages %}<{{ m.role[0] }}>{% if m.role == 'assistant' %}{% generation %}{{ "
+                "m.content }}{% endgeneration %}!"
+                "{% else %}{{ m.content }}{% endif %}{% endfor %}") ==
+        "<s>Be brief. <u>2+2?<a>[ 4 ]!<u>And 1?");
+  CHECK(learned("{% for m in messages %}{{ '<' + m.role[0] + '>' + m.content + eos_token }}{% endfor %}"
+                "{% if add_generation_prompt %}<a>{% else %}.{% endif %}") ==
+        "<s>Be brief. ~<u>2+2?~<a>[ 4 ~]<u>And 1?~.");
+  CHECK(learned("{% set rest = messages[1:] %}{{ messages[0].content }}{% for m in rest %}{{ m.content }}{% "
+                "endfor %}") == "Be brief. 2+2?[ 4 ]And 1?");
+  // Two loops: the beginnings of the dialogue are written.
+  CHECK(learned("{% for m in messages %}{% if loop.first %}{{ m.content }}{% endif %}{% endfor %}"
+                "{% for m in messages %}{% if not loop.first %}{{ m.content }}{% endif %}{% endfor %}") ==
+        "Be brief. 2+2?[ 4 ]And 1?");
 }
 
 TEST_CASE("tokens across the border of an answer") {
@@ -270,9 +488,10 @@ TEST_CASE("lines that are no documents") {
       ":3: not JSON: parse error at line 1, column 10: syntax error while parsing value - unexpected end of "
       "input; expected '[', '{', or a literal");
   CHECK(refusal_of_line("[1]") == ":3: it is [1], expected an object");
-  CHECK(refusal_of_line("{\"txt\": \"a\"}") ==
-        ":3: it is {\"txt\":\"a\"}, expected an object with \"text\", with \"prompt\" and \"completion\", or "
-        "with \"messages\"");
+  CHECK(
+      refusal_of_line("{\"txt\": \"a\"}") ==
+      ":3: it is {\"txt\":\"a\"}, expected an object with \"text\", with \"prompt\" and \"completion\", with "
+      "\"messages\", with \"conversations\", or with \"instruction\" and \"output\"");
   CHECK(refusal_of_line("{\"text\": 5}") == ":3: text: it is 5, expected a string");
   CHECK(refusal_of_line("{\"prompt\": \"a\"}") == ":3: completion: it is missing, expected a string");
   CHECK(refusal_of_line("{\"messages\": []}") ==
@@ -288,15 +507,6 @@ TEST_CASE("lines that are no documents") {
         ":3: messages[0]: it is \"hi\", expected an object");
   CHECK(refusal_of_line(R"({"messages": [{"role": "user", "content": 3}]})", chat) ==
         ":3: messages[0].content: it is 3, expected a string");
-  const JsonLinesOptions late{
-      .chat =
-          ChatTemplate("{% for m in messages %}{{ m.content }}{% if loop.last %}.{% endif %}{% endfor %}")};
-  CHECK(
-      refusal_of_line(
-          R"({"messages": [{"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}]})",
-          late) ==
-      ":3: messages: the chat template writes the beginning of a dialogue otherwise when it goes on, so that "
-      "answers cannot be told apart");
   const JsonLinesOptions early{
       .chat = ChatTemplate("{% if add_generation_prompt %}!{% endif %}{% for m in messages %}{{ "
                            "m.content }}{% endfor %}")};

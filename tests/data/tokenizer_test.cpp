@@ -202,12 +202,14 @@ TEST_CASE("documents with special tokens, which a chat template writes itself") 
         "{{ bos_token }}{% for m in messages %}{{ m.role + ':' + m.content + '<|eot|>' }}{% endfor %}"
         "{% if add_generation_prompt %}assistant:{% endif %}",
         "<s>");
-    return detail::document_of_line(detail::JsonPart(line), with_special, {.chat = chat, .begin = 256});
+    return detail::document_of_line(
+        line.dump(), with_special,
+        {.chat = chat, .begin = 256, .match_special_tokens = line.contains("match")});
   };
   const TrainingDocument text = document({{"text", "ab"}});
   CHECK(text.tokens == Ids{256, 'a', 'b', 257});
   CHECK(text.answers == std::vector<Range>{{0, 4}});
-  const TrainingDocument pair = document({{"prompt", "a"}, {"completion", "b<|eot|>"}});
+  const TrainingDocument pair = document({{"prompt", "a"}, {"completion", "b<|eot|>"}, {"match", 1}});
   CHECK(pair.tokens == Ids{256, 'a', 'b', 258, 257});
   CHECK(pair.answers == std::vector<Range>{{2, 3}});
   const TrainingDocument dialogue = document({{"messages",
@@ -221,6 +223,25 @@ TEST_CASE("documents with special tokens, which a chat template writes itself") 
   CHECK(dialogue.answers == std::vector<Range>{{18, 2}, {37, 3}});
   for (const Range& answer : dialogue.answers)
     CHECK(dialogue.tokens[static_cast<std::size_t>(answer.end() - 1)] == 258);
+  CHECK(!dialogue.has_special_text);
+  // What users write is text.
+  const TrainingDocument written = document({{"prompt", "<s>"}, {"completion", "b"}});
+  CHECK(written.tokens == Ids{256, '<', 's', '>', 'b', 257});
+  CHECK(written.has_special_text);
+  const TrainingDocument said = document(
+      {{"messages",
+        {{{"role", "user"}, {"content", "<|eot|></s>"}}, {{"role", "assistant"}, {"content", "x<s>"}}}}});
+  CHECK(std::ranges::count(said.tokens, 258) == 2);
+  CHECK(std::ranges::count(said.tokens, 257) == 0);
+  CHECK(std::ranges::count(said.tokens, 256) == 1);
+  CHECK(with_special.decode(said.tokens, {.skip_special_tokens = false}) ==
+        "<s>user:<|eot|></s><|eot|>assistant:x<s><|eot|>");
+  CHECK(said.answers == std::vector<Range>{{Index(std::ssize(said.tokens)) - 5, 5}});
+  CHECK(said.has_special_text);
+  CHECK(with_special.special_tokens_in("a<s></s>b") == std::vector<std::size_t>{1, 4});
+  const std::array<std::size_t, 1> second{4};
+  CHECK(with_special.encode("a<s></s>", {.add_special_tokens = false, .ordinary = second}) ==
+        Ids{'a', 256, '<', '/', 's', '>'});
 }
 
 TEST_CASE("GPT-2's words") {

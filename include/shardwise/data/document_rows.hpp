@@ -20,8 +20,9 @@ namespace shardwise {
 /// A text's tokens, and those of them that are to be learned, as predictions from the tokens before.
 struct TrainingDocument {
   std::vector<std::int32_t> tokens;
-  std::vector<Range> answers;  ///< parts of the tokens, in their order
-  std::string place = {};      ///< where it is from, for errors: "FILE:LINE"
+  std::vector<Range> answers;     ///< parts of the tokens, in their order
+  std::string place = {};         ///< where it is from, for errors: "FILE:LINE"
+  bool has_special_text = false;  ///< special tokens are written in its text, and are ordinary text there
 };
 
 /// A number that differs between lists: of tokens and answers.

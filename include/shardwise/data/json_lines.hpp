@@ -9,45 +9,52 @@
 ///     {"prompt": "2 + 2 =", "completion": " 4"}                                        the completion is learned
 ///     {"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]}
 ///                                                                                      what assistants say is learned
+///     {"conversations": [{"from": "human", "value": "2 + 2?"}, {"from": "gpt", "value": "4"}]}         the same
+///     {"instruction": "Add.", "input": "2 and 2", "output": "4"}                                       the same
 ///
-/// Other keys are not looked at, and empty lines are none.
+/// A message's "weight" of 0, or "train" of false, leaves it out of what is learned. Other keys of a line are not looked at, and
+/// empty lines are skipped.
 ///
 /// ```
 /// auto documents = read_json_lines(mesh, {"train.jsonl"}, tokenizer, {.chat = ChatTemplate::from_folder("llama/")});
 /// auto held_out = hold_out(documents, 0.1, seed);
 /// ```
 
+#include <shardwise/data/dialogues.hpp>
 #include <shardwise/data/document_rows.hpp>
 #include <shardwise/data/documents.hpp>
 #include <shardwise/mesh/agreement.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/text/chat_template.hpp>
 
 namespace shardwise {
 
 struct JsonLinesOptions {
   std::optional<ChatTemplate> chat = {};  ///< of dialogues
   /// What texts and prompts begin with, unless the tokenizer puts it there; and what texts and completions end with,
-  /// unless the tokenizer has a token for that.
+  /// instead of the tokenizer's end token.
   std::optional<std::int32_t> begin = {}, end = {};
+  /// "<s>" in a text, prompt or completion is that token. In a dialogue only the template writes such tokens.
+  bool match_special_tokens = false;
 };
 
 namespace detail {
 
-/// The tokens of a text, of which some parts, [begin, end) in bytes, are to be learned. A token that only begins within a part
-/// is none of it, one that only ends there is: what is before a part is encoded by itself, to see how far the tokens agree; or
-/// what follows a part before it, if all tokens agree and it is more than the spaces that an encoder may put before a text.
+/// The tokens of a text, of which some parts are to be learned. A token that only begins within a part is none of it, one that
+/// only ends there is. encode(begin, end) gives the tokens of a part of the text. What is before a part is encoded by itself, to see how far the tokens agree; or what follows a part before it, if all tokens
+/// agree and it is more than the spaces that an encoder may put before a text.
 template <class Encode>
-TrainingDocument encoded(std::string_view text, const std::vector<std::pair<std::size_t, std::size_t>>& parts,
-                         Encode encode) {
-  TrainingDocument document{encode(text), {}};
-  std::size_t border = 0;  // which `known` tokens are before
+TrainingDocument encoded(std::string_view text, const ByteRanges& parts, Encode encode) {
+  TrainingDocument document{encode(0, text.size()), {}};
+  std::size_t border = 0, work = 0;  // which `known` tokens are before; bytes that were encoded
   Index known = 0;
   auto tokens_before = [&](std::size_t bytes) -> Index {
     if (bytes == border) return known;
     if (bytes == text.size()) return static_cast<Index>(document.tokens.size());
     for (;; border = 0, known = 0) {
-      const std::vector<std::int32_t> before = encode(text.substr(border, bytes - border));
+      work += bytes - border;
+      if (work > 64 * text.size() + (std::size_t{1} << 20))
+        throw std::runtime_error("too many answers begin or end within a token: the work would be quadratic");
+      const std::vector<std::int32_t> before = encode(border, bytes);
       const std::span rest = std::span(document.tokens).subspan(static_cast<std::size_t>(known));
       const Index agree = std::ranges::mismatch(before, rest).in1 - before.begin();
       const bool all = agree == std::ssize(before);
@@ -64,64 +71,86 @@ TrainingDocument encoded(std::string_view text, const std::vector<std::pair<std:
   return document;
 }
 
-/// The text of a dialogue, and where in it an assistant speaks.
-inline std::string rendered(const ChatTemplate& chat, const JsonPart& messages,
-                            std::vector<std::pair<std::size_t, std::size_t>>& answers) {
-  messages.for_each([](const JsonPart& message) {
-    for (const char* key : {"role", "content"}) message.get<std::string>(key);
-  });
-  const Json& all = messages.json();
-  std::vector<std::size_t> begins, own;
-  std::string text = chat.render(all, false, 0, all.size(), begins);
-  // Those of the first `count` messages: of the last alone, where one loop has written what is before it. All would be quadratic work.
-  auto bytes_of = [&](std::size_t count, bool prompt) {
-    const std::size_t first = begins.size() == all.size() ? count - 1 : 0;
-    const std::string some = chat.render(all, prompt, first, count, own);
-    const std::size_t before = first > 0 && !own.empty() ? own[0] : 0, begin = first > 0 ? begins[first] : 0;
-    const std::string_view rest = std::string_view(some).substr(before);
-    if (!text.starts_with(some.substr(0, before)) ||
-        !std::string_view(text).substr(begin).starts_with(rest)) {
-      messages.fail(
-          "the chat template writes the beginning of a dialogue otherwise when it goes on, so that "
-          "answers cannot be told apart");
-    }
-    return begin + rest.size();
-  };
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (all[i]["role"] == "assistant")
-      answers.emplace_back(i > 0 ? bytes_of(i, true) : 0, bytes_of(i + 1, false));
-  }
-  return text;
-}
-
 template <TextEncoder Encoder>
-TrainingDocument document_of_line(const JsonPart& line, const Encoder& tokenizer,
+TrainingDocument document_of_line(std::string_view given, const Encoder& tokenizer,
                                   const JsonLinesOptions& options) {
+  const Json json = json_of(given);
+  const JsonPart line(json);
   auto has = [&](const char* key) { return !line[key].null(); };
-  std::vector<std::pair<std::size_t, std::size_t>> answers;
-  if (has("messages")) {
-    if (!options.chat) line["messages"].fail("a dialogue needs a chat template, and there is none");
-    const std::string text = rendered(*options.chat, line["messages"], answers);
-    return encoded(text, answers, [&](std::string_view part) {
-      if constexpr (requires { tokenizer.encode(part, {.add_special_tokens = false}); }) {
-        return tokenizer.encode(part, {.add_special_tokens = false});  // they are in the template
-      } else {
-        return tokenizer.encode(part);
-      }
-    });
+  constexpr bool of_file = requires {
+    tokenizer.special_tokens_in(given);
+  };  // else no text has special tokens
+  if (has("messages") || has("conversations") || has("instruction")) {
+    const JsonPart place = line[has("messages")        ? "messages"
+                                : has("conversations") ? "conversations"
+                                                       : "instruction"];
+    if (!options.chat) place.fail("a dialogue needs a chat template, and there is none");
+    check_members(json);
+    auto ordered = OrderedJson::parse(given);
+    const OrderedJson tools = has("tools") ? ordered["tools"] : OrderedJson();
+    std::vector<bool> learned;
+    OrderedJson messages = messages_of(line, std::move(ordered), learned);
+    if constexpr (of_file)
+      mark_special_tokens(messages,
+                          [&](const std::string& text) { return tokenizer.special_tokens_in(text); });
+    ByteRanges answers;
+    const std::string marked = rendered(*options.chat, place, messages, learned, tools, answers);
+    std::string text;
+    std::vector<std::size_t> ordinary, marks;  // where special tokens are text; and their marks
+    for (std::string_view rest = marked;;) {
+      const std::size_t at = rest.find(special_mark);
+      text += rest.substr(0, at);
+      if (at == rest.npos) break;
+      ordinary.push_back(text.size());
+      marks.push_back(text.size() + special_mark.size() * marks.size());
+      rest.remove_prefix(at + special_mark.size());
+    }
+    for (auto& [begin, end] : answers) {
+      for (std::size_t* at : {&begin, &end})
+        *at -= special_mark.size() *
+               static_cast<std::size_t>(std::ranges::lower_bound(marks, *at) - marks.begin());
+    }
+    if constexpr (of_file) {
+      const auto encode = [&](std::size_t begin, std::size_t end) {
+        std::vector<std::size_t> own;
+        for (const std::size_t at : ordinary)
+          if (at >= begin) own.push_back(at - begin);
+        return tokenizer.encode(std::string_view(text).substr(begin, end - begin),
+                                {.add_special_tokens = false, .ordinary = own});
+      };
+      TrainingDocument document = encoded(text, answers, encode);
+      document.has_special_text = !ordinary.empty();
+      return document;
+    } else {
+      return encoded(text, answers, [&](std::size_t begin, std::size_t end) {
+        return tokenizer.encode(std::string_view(text).substr(begin, end - begin));
+      });
+    }
   }
   const bool prompted = has("prompt") || has("completion");
   if (!prompted && !has("text"))
-    line.expected("an object with \"text\", with \"prompt\" and \"completion\", or with \"messages\"");
+    line.expected(
+        "an object with \"text\", with \"prompt\" and \"completion\", with \"messages\", with "
+        "\"conversations\", or with "
+        "\"instruction\" and \"output\"");
   const std::string prompt = prompted ? line.get<std::string>("prompt") : "";
   const std::string text = prompt + line.get<std::string>(prompted ? "completion" : "text");
-  TrainingDocument document = encoded(text, {{prompt.size(), text.size()}}, [&](std::string_view part) {
-    auto tokens = tokenizer.encode(part);
-    if (options.begin && (tokens.empty() || tokens.front() != *options.begin))
-      tokens.insert(tokens.begin(), *options.begin);
-    return tokens;
-  });
-  const std::optional<std::int32_t> own_end = tokenizer.end_token(), end = own_end ? own_end : options.end;
+  TrainingDocument document =
+      encoded(text, {{prompt.size(), text.size()}}, [&](std::size_t begin, std::size_t end) {
+        const std::string_view part = std::string_view(text).substr(begin, end - begin);
+        std::vector<std::int32_t> tokens;
+        if constexpr (of_file) {
+          tokens = tokenizer.encode(part, {.match_special_tokens = options.match_special_tokens});
+        } else {
+          tokens = tokenizer.encode(part);
+        }
+        if (options.begin && (tokens.empty() || tokens.front() != *options.begin))
+          tokens.insert(tokens.begin(), *options.begin);
+        return tokens;
+      });
+  if constexpr (of_file)
+    document.has_special_text = !options.match_special_tokens && !tokenizer.special_tokens_in(text).empty();
+  const std::optional<std::int32_t> end = options.end ? options.end : tokenizer.end_token();
   auto& tokens = document.tokens;
   if (end && (tokens.empty() || tokens.back() != *end)) {
     tokens.push_back(*end);
@@ -135,7 +164,7 @@ TrainingDocument document_of_line(const JsonPart& line, const Encoder& tokenizer
 }  // namespace detail
 
 /// The documents of files, in their order, which stay in memory. Throws `std::runtime_error`, which begins with
-/// "FILE:LINE: ", for a line that is no JSON or not one of the three forms; and if there is none.
+/// "FILE:LINE: ", for a line that is no JSON or has none of these forms; and if there is none.
 template <TextEncoder Encoder>
 std::vector<TrainingDocument> read_json_lines(const std::vector<std::filesystem::path>& paths,
                                               const Encoder& tokenizer,
@@ -150,8 +179,7 @@ std::vector<TrainingDocument> read_json_lines(const std::vector<std::filesystem:
       const std::string place = detail::text({path.string(), ":", number});
       documents.push_back(detail::naming(place, [&] {
         const detail::FileWork here("tokenizes", path.native());  // other ranks may wait for it
-        const Json json = detail::json_of(line);
-        return detail::document_of_line(detail::JsonPart(json), tokenizer, options);
+        return detail::document_of_line(line, tokenizer, options);
       }));
       documents.back().place = place;
     }

@@ -4,83 +4,91 @@
 
 /// @file
 /// Dialogues as text, as a model was taught to read them: the `chat_template` of a tokenizer_config.json. Templates are
-/// programs in Jinja; this knows what those of ChatML, Zephyr and Llama 3 are made of, and no more:
-///
-///     {{ TEXT }}   {% for NAME in messages %} … {% endfor %}   {% set NAME = TEXT %}   {# … #}
-///     {% if CONDITION %} … {% elif CONDITION %} … {% else %} … {% endif %}
-///     TEXT: 'text', NAME, NAME['key'], NAME.key, bos_token, eos_token; with `| trim` or `.strip()`; joined by +
-///     CONDITION: TEXT, TEXT == TEXT, TEXT != TEXT, add_generation_prompt, loop.first, loop.last, loop.index0 == 0; after `not`;
-///     joined by `and`, or by `or`
-///
-/// Anything else is an error that quotes it, when the template is read. Blocks are trimmed as transformers trims them.
+/// programs in Jinja. This knows what those of Llama 2 and 3, Mistral, Qwen, DeepSeek, Gemma, Phi and SmolLM are made of, and
+/// writes what transformers writes: docs/learn/data.md has the list. Anything else is an error that quotes it, and its line,
+/// when the template is read.
 ///
 /// ```
 /// const auto chat = ChatTemplate::from_folder("llama/");
 /// chat->render(messages, true);   // "<|user|>\nHello</s>\n<|assistant|>\n"
 /// ```
 
+#include <shardwise/text/special_token.hpp>
 #include <shardwise/text/template_run.hpp>
 
 namespace shardwise {
 
+/// A dialogue as text.
+struct RenderedChat {
+  std::string text;
+  std::vector<std::size_t> begins;  ///< of the messages, if one loop through them writes the text; else empty
+  std::vector<std::pair<std::size_t, std::size_t>>
+      generated;  ///< [begin, end) of what stands in {% generation %}
+};
+
 class ChatTemplate {
  public:
-  /// Throws `std::runtime_error`, which begins with `source`, for what is not supported.
+  /// Throws `std::runtime_error`, which begins with `source` and the line, for what is not supported.
   explicit ChatTemplate(std::string_view text, std::string bos_token = {}, std::string eos_token = {},
                         std::string source = "chat template")
       : bos_token_(std::move(bos_token)), eos_token_(std::move(eos_token)), source_(std::move(source)) {
-    if (text.ends_with('\n')) text.remove_suffix(1);
+    std::string lines;  // Jinja ends them by \n
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (!text.substr(i).starts_with("\r\n")) lines += text[i] == '\r' ? '\n' : text[i];
+    }
+    if (lines.ends_with('\n')) lines.pop_back();
     detail::naming(source_, [&] {
-      pieces_ = detail::template_pieces(text);
-      detail::TemplateRun(pieces_, names(false)).check();
-      return 0;
+      if (first_non_text(lines) < lines.size()) throw std::runtime_error("it is no UTF-8 text");
+      pieces_ = detail::template_pieces(lines);
+      return detail::TemplateRun(pieces_, {}).run(false);
     });
   }
 
   /// The template that is a file, or without one that of a folder: chat_template.jinja, or "chat_template" in
-  /// tokenizer_config.json; nothing if it has none. The special tokens are those of the folder's tokenizer_config.json.
+  /// tokenizer_config.json, of several the one named "default"; nothing if it has none. The special tokens are those of the
+  /// folder's tokenizer_config.json or special_tokens_map.json.
   static std::optional<ChatTemplate> from_folder(const std::filesystem::path& folder,
                                                  std::filesystem::path file = {}) {
     const auto config_file = folder / "tokenizer_config.json";
     const Json json =
         !folder.empty() && std::filesystem::exists(config_file) ? read_json(config_file) : Json::object();
-    const detail::JsonPart config(json, config_file.string() + ": ");
-    auto special = [&](const char* name) {  // "<s>", or {"content": "<s>", …}
-      const detail::JsonPart token = config[name];
-      return token.json().is_object() ? token.get<std::string>("content") : config.get<std::string>(name, "");
-    };
+    const detail::JsonPart given = detail::JsonPart(json, config_file.string() + ": ")["chat_template"];
     if (file.empty() && std::filesystem::exists(folder / "chat_template.jinja"))
       file = folder / "chat_template.jinja";
-    if (file.empty() && config["chat_template"].null()) return std::nullopt;
-    return ChatTemplate(file.empty() ? config.get<std::string>("chat_template") : detail::read_text(file),
-                        special("bos_token"), special("eos_token"),
+    if (file.empty() && given.null()) return std::nullopt;
+    std::string text = file.empty() ? "" : detail::read_text(file);
+    if (file.empty() && given.json().is_array()) {
+      std::size_t i = 0;
+      while (i < given.json().size() && given[i].get<std::string>("name") != "default") ++i;
+      if (i == given.json().size()) given.expected("one that is named \"default\"");
+      text = given[i].get<std::string>("template");
+    } else if (file.empty()) {
+      text = given.get<std::string>();
+    }
+    return ChatTemplate(text, detail::special_token(folder, "bos_token").value_or(""),
+                        detail::special_token(folder, "eos_token").value_or(""),
                         file.empty() ? config_file.string() + ": chat_template" : file.string());
   }
 
-  /// The text of messages, a list of {"role": …, "content": …}.
+  /// The text of messages, a list of {"role": …, "content": …}. Throws `std::runtime_error` for what the template refuses.
   std::string render(const Json& messages, bool add_generation_prompt) const {
-    std::vector<std::size_t> begins;
-    return render(messages, add_generation_prompt, 0, messages.size(), begins);
+    return rendered(detail::OrderedJson(messages), add_generation_prompt).text;
   }
-  /// The same of messages `first` to `end`, as the last of a dialogue; `begins` gets where in the text each of them begins, once
-  /// for each loop through them.
-  std::string render(const Json& messages, bool add_generation_prompt, std::size_t first, std::size_t end,
-                     std::vector<std::size_t>& begins) const {
+  RenderedChat rendered(nlohmann::ordered_json messages, bool add_generation_prompt,
+                        nlohmann::ordered_json tools = {}) const {
     return detail::naming(source_, [&] {
-      detail::TemplateRun run(pieces_, names(add_generation_prompt));
-      std::string text = run.run(messages, first, end);
-      begins = run.begins();
-      return text;
+      detail::TemplateRun::Names names{{"messages", detail::value_of(std::move(messages))},
+                                       {"bos_token", detail::value_of(bos_token_)},
+                                       {"eos_token", detail::value_of(eos_token_)},
+                                       {"add_generation_prompt", detail::value_of(add_generation_prompt)}};
+      if (!tools.empty()) names["tools"] = detail::value_of(std::move(tools));
+      detail::TemplateRun run(pieces_, std::move(names));
+      std::string text = run.run(true);
+      return RenderedChat{std::move(text), run.begins(), run.generated()};
     });
   }
 
  private:
-  detail::TemplateRun::Names names(bool add_generation_prompt) const {
-    return {{"bos_token", bos_token_},
-            {"eos_token", eos_token_},
-            {"add_generation_prompt", add_generation_prompt ? "1" : ""}};
-  }
-
   std::string bos_token_, eos_token_, source_;
   std::vector<detail::TemplatePiece> pieces_;
 };

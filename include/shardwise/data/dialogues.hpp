@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Dialogues of JSON lines: their messages, which of them are learned, and where these are in the text of a chat template.
+
+#include <shardwise/text/chat_template.hpp>
+
+namespace shardwise::detail {
+
+using ByteRanges = std::vector<std::pair<std::size_t, std::size_t>>;  // [begin, end)
+
+/// An object of many members takes a time that grows with its square to read in order.
+inline void check_members(const Json& json) {
+  if (json.is_object() && json.size() > 1000) throw std::runtime_error("an object of more than 1000 members");
+  if (json.is_structured()) std::ranges::for_each(json, [](const Json& part) { check_members(part); });
+}
+
+/// Whether a message is learned: what assistants say, unless the message says otherwise.
+inline bool is_learned(const JsonPart& message, const std::string& role) {
+  bool learned = role == "assistant";
+  for (const char* key :
+       {"weight", "train", "training", "trainable", "learn", "loss", "loss_weight", "loss_mask"}) {
+    const JsonPart part = message[key];
+    const Json& value = part.json();
+    const bool no = value == 0 || value == false, yes = value == 1 || value == true;
+    if (part.null()) continue;
+    if (!no && !yes) part.expected("0 or 1, or true or false");
+    if (yes && role != "assistant") part.fail("only what the role \"assistant\" says can be learned");
+    learned = learned && yes;
+  }
+  return learned;
+}
+/// A text, or a list of {"type": "text", "text": …}, which are joined.
+inline std::string content_of(const JsonPart& content) {
+  if (!content.json().is_array()) return content.get<std::string>();
+  std::string text;
+  content.for_each([&](const JsonPart& part) {
+    if (part.get<std::string>("type", "text") != "text") part["type"].expected("\"text\"");
+    text += part.get<std::string>("text");
+  });
+  return text;
+}
+/// The messages of a line, and which are learned. `ordered` is the line, with the members of objects in their order.
+inline OrderedJson messages_of(const JsonPart& line, OrderedJson ordered, std::vector<bool>& learned) {
+  OrderedJson messages = OrderedJson::array();
+  auto add = [&](OrderedJson message, const std::string& role, const std::string& content) {
+    message["role"] = role;
+    message["content"] = content;
+    messages.push_back(std::move(message));
+  };
+  const std::string system = line["messages"].null() ? line.get<std::string>("system", "") : "";
+  if (!system.empty()) add({}, "system", system), learned.push_back(false);
+  if (!line["instruction"].null()) {
+    if (!line["history"].json().empty())
+      line["history"].fail("is not supported: write a dialogue of messages");
+    const std::string input = line.get<std::string>("input", "");
+    add({}, "user", line.get<std::string>("instruction") + (input.empty() ? "" : "\n\n" + input));
+    add({}, "assistant", line.get<std::string>("output"));
+    learned.insert(learned.end(), {false, true});
+    return messages;
+  }
+  const bool named = !line["messages"].null();
+  const char* list = named ? "messages" : "conversations";
+  std::size_t i = 0;
+  line[list].for_each([&](const JsonPart& message) {
+    std::string role = message.get<std::string>(named ? "role" : "from");
+    for (const auto& [from, to] :
+         {std::pair{"human", "user"}, {"gpt", "assistant"}, {"chatgpt", "assistant"}, {"model", "assistant"}})
+      if (!named && role == from) role = to;
+    if (!named && role != "user" && role != "assistant" && role != "system")
+      message["from"].expected("\"human\", \"gpt\" or \"system\"");
+    learned.push_back(is_learned(message, role));
+    const JsonPart content = message[named ? "content" : "value"];
+    const bool calls = content.null() && !message["tool_calls"].null();
+    add(std::move(ordered[list][i++]), role, calls ? "" : content_of(content));
+  });
+  return messages;
+}
+
+/// Before a special token that stands in a message: no character, so nobody's text.
+inline constexpr std::string_view special_mark = "\xef\xb7\x90";  // U+FDD0
+
+/// Marks the special tokens in all texts; positions(text) gives where they begin.
+template <class Positions>
+void mark_special_tokens(OrderedJson& json, Positions positions) {
+  if (json.is_structured()) {
+    for (OrderedJson& part : json) mark_special_tokens(part, positions);
+  } else if (json.is_string()) {
+    auto& text = json.get_ref<std::string&>();
+    if (text.find(special_mark) != text.npos)
+      throw std::runtime_error("U+FDD0 in a message: it is no character");
+    std::string marked;
+    std::size_t done = 0;
+    for (const std::size_t at : positions(text)) {
+      marked.append(text, done, at - done).append(special_mark);
+      done = at;
+    }
+    text = marked.append(text, done);
+  }
+}
+
+/// The text of a dialogue, and where in it is what is learned.
+inline std::string rendered(const ChatTemplate& chat, const JsonPart& line, const OrderedJson& messages,
+                            const std::vector<bool>& learned, const OrderedJson& tools, ByteRanges& answers) {
+  bool leaves_out = false;  // something that an assistant says
+  for (std::size_t i = 0; i < messages.size(); ++i)
+    leaves_out = leaves_out || (messages[i].at("role") == "assistant" && !learned[i]);
+  const auto first = [&](std::size_t count, bool prompt) {
+    const OrderedJson some(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(count));
+    return chat.rendered(some, prompt, tools).text;
+  };
+  const RenderedChat all = chat.rendered(messages, false, tools);
+  const std::string_view text = all.text;
+  auto need = [&](bool begins) {
+    if (!begins)
+      line.fail(
+          "the chat template writes the beginning of a dialogue otherwise when it goes on, so that "
+          "answers cannot be told apart");
+  };
+  const auto& begins = all.begins;
+  const auto end_of = [&](std::size_t i) { return i + 1 < begins.size() ? begins[i + 1] : text.size(); };
+  for (const auto& [begin, end] : all.generated) {
+    const auto of = std::ranges::upper_bound(begins, begin) - begins.begin();
+    if (of == 0 && leaves_out)
+      line.fail("an answer is left out, but it is not known which the chat template writes where");
+    if (of == 0 || learned[static_cast<std::size_t>(of) - 1]) answers.emplace_back(begin, end);
+  }
+  std::optional<std::string> head;  // what a prompt ends with, which stands before an answer
+  std::size_t work = 0;
+  for (std::size_t i = 0; i < messages.size() && all.generated.empty(); ++i) {
+    if (!learned[i]) continue;
+    if (begins.empty()) {
+      work += text.size();
+      if (work > 256 * text.size())
+        line.fail("so many answers need a chat template with one loop through the messages");
+      const std::string before = i > 0 ? first(i, true) : "", with = first(i + 1, false);
+      need(text.starts_with(before) && text.starts_with(with));
+      answers.emplace_back(before.size(), with.size());
+      continue;
+    }
+    std::size_t begin = begins[i];
+    if (i > 0 && (!head || !text.substr(begin).starts_with(*head))) {
+      const std::string before = first(i, true);
+      need(text.starts_with(before) && before.size() >= begin);
+      head = before.substr(begin);
+    }
+    if (head && text.substr(begin).starts_with(*head)) begin += head->size();
+    answers.emplace_back(begin, end_of(i));
+  }
+  return all.text;
+}
+
+}  // namespace shardwise::detail
