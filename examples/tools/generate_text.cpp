@@ -23,18 +23,18 @@
 
 #include "expect_weights.hpp"
 #include "job_hosts.hpp"
+#include "printable.hpp"
 #include "text_model.hpp"
 
 namespace tools {
 
 namespace {
 
-/// tokenizer.json of the folder; without one, bytes for a model of bytes, and nothing for another.
+/// That of the folder; bytes for a model of bytes, and nothing for another without a tokenizer.json.
 std::optional<sw::Tokenizer> tokenizer_of(const std::filesystem::path& folder, sw::Index vocabulary) {
-  const auto file = folder / "tokenizer.json";
-  if (std::filesystem::exists(file)) return sw::Tokenizer::from_file(file);
-  if (vocabulary == sw::ByteTokenizer::vocabulary()) return sw::Tokenizer::bytes();
-  return std::nullopt;
+  const bool bytes = vocabulary == sw::ByteTokenizer::vocabulary();
+  if (!bytes && !std::filesystem::exists(folder / "tokenizer.json")) return std::nullopt;
+  return sw::Tokenizer::from_folder(folder);
 }
 
 /// The token ids in a file, with white space between them.
@@ -169,8 +169,8 @@ void write_text(const TextOptions& options) {
   const double seconds = seconds_since(begin);
   if (!prints || written.empty()) return;
   if (tokenizer) {
-    std::printf("---- text written by the model ----\n%s%s\n----\n", options.prompt.c_str(),
-                tokenizer->decode(written).c_str());
+    std::printf("---- text written by the model ----\n%s\n----\n",
+                printable(continued(*tokenizer, options.prompt, prompt, written)).c_str());
   } else {
     std::printf("---- tokens written by the model ----\n");
     for (std::int32_t id : written) std::printf("%d ", id);

@@ -37,8 +37,7 @@ TrainOptions completed(TrainOptions options) {
 }
 
 sw::Tokenizer tokenizer_of(const TrainOptions& options) {
-  const sw::Tokenizer tokenizer =
-      options.tokenizer.empty() ? sw::Tokenizer::bytes() : sw::Tokenizer::from_file(options.tokenizer);
+  const sw::Tokenizer tokenizer = sw::Tokenizer::from_folder(options.from, options.tokenizer);
   const sw::Index known = options.job.model.vocabulary;
   if (options.from.empty() || (options.tokenizer.empty() ? known == 256 : tokenizer.vocabulary() <= known)) {
     return tokenizer;
@@ -160,6 +159,10 @@ Run::Run(TrainOptions options)
 
 void Run::open_data() {
   const sw::BatchOptions batches = batches_of(options_);
+  if (const auto end = tokenizer_.end_token(); end && *end >= job().model.vocabulary) {
+    throw std::runtime_error(options_.from.string() + ": texts end with token " + std::to_string(*end) +
+                             ", but the model has " + std::to_string(job().model.vocabulary));
+  }
   if (options_.data.empty()) {
     if (job().packed) throw std::invalid_argument("--packed is for documents: give --data");
     const sw::TokenCorpus corpus = sw::open_token_corpus(mesh_, options_.text, tokenizer_, options_.cache);
@@ -171,25 +174,52 @@ void Run::open_data() {
     data_.emplace(corpus.part(0, corpus.size() - last), batches);
     return;
   }
-  const sw::LlamaTokens special = special_tokens();
-  for (const std::optional<std::int32_t> token :
-       {special.begin, special.ends.empty() ? std::nullopt : std::optional(special.ends.front())}) {
-    if (!token || *token < job().model.vocabulary) continue;
-    throw std::runtime_error(options_.from.string() + ": texts begin or end with token " +
-                             std::to_string(*token) + ", but the model has " +
-                             std::to_string(job().model.vocabulary));
-  }
-  sw::JsonLinesOptions reading{.chat = sw::ChatTemplate::from_folder(options_.from, options_.chat_template),
-                               .begin = special.begin};
-  if (!special.ends.empty()) reading.end = special.ends.front();
+  const sw::JsonLinesOptions reading{
+      .chat = sw::ChatTemplate::from_folder(options_.from, options_.chat_template),
+      .match_special_tokens = options_.match_special_tokens};
   auto documents = sw::read_json_lines(mesh_, options_.data, tokenizer_, reading);
   fingerprint_ = sw::fingerprint_of(documents);
+  if (prints()) warn_of(documents);
   const sw::RowOptions rows{.length = batches.length, .packed = job().packed};
   if (options_.held_out > 0) {
     held_out_.emplace(sw::DocumentRows(sw::hold_out(documents, options_.held_out, options_.seed), rows),
                       evaluated(batches));
   }
   data_.emplace(sw::DocumentRows(documents, rows), batches);
+}
+
+void Run::warn_of(const std::vector<sw::TrainingDocument>& documents) const {
+  std::vector<std::int32_t> ends = special_tokens().ends;
+  if (tokenizer_.end_token()) ends.push_back(*tokenizer_.end_token());
+  std::size_t endless = 0, special = 0;
+  const sw::TrainingDocument* first = nullptr;
+  for (const sw::TrainingDocument& document : documents) {
+    const bool ended = std::ranges::all_of(document.answers, [&](const sw::Range& answer) {
+      const auto begin = document.tokens.begin() + answer.begin;
+      return std::find_first_of(begin, begin + answer.size, ends.begin(), ends.end()) != begin + answer.size;
+    });
+    if (!ended && endless++ == 0) first = &document;
+    if (document.has_special_text) ++special;
+  }
+  if (endless > 0) {
+    std::printf(
+        "WARNING: in %zu of %zu documents, first in %s, an answer ends without a token that ends texts, so "
+        "the model does "
+        "not learn to stop. %s\n",
+        endless, documents.size(), first->place.c_str(),
+        ends.empty()
+            ? "Name such a token as eos_token_id in config.json, and let the chat template write it after an "
+              "answer."
+            : "Let the chat template write that token after an answer, or name the one that it writes as "
+              "eos_token_id in config.json.");
+  }
+  if (special > 0) {
+    std::printf("note: special tokens are written in %zu of %zu documents, where they are ordinary text%s\n",
+                special, documents.size(),
+                options_.match_special_tokens
+                    ? ""
+                    : " (--match-special-tokens reads those of texts, prompts and completions)");
+  }
 }
 
 sw::LlamaTokens Run::special_tokens() const {

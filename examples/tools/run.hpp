@@ -85,6 +85,8 @@ class Run {
  private:
   void open_data();
   void check_folder(const std::filesystem::path& folder) const;
+  /// Prints what is probably not meant: answers without an end, special tokens that are text.
+  void warn_of(const std::vector<sw::TrainingDocument>& documents) const;
 
   TrainOptions options_;
   Job mesh_;

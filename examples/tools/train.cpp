@@ -27,6 +27,8 @@ void add_run_options(CLI::App& app, TrainOptions& options) {
   app.add_option("--data", options.data, "files of JSON lines: texts, prompts and completions, or dialogues")
       ->take_all()
       ->excludes(text);
+  app.add_flag("--match-special-tokens", options.match_special_tokens,
+               "\"<s>\" in a text, prompt or completion of --data is that token, and no text");
   app.add_option("--chat-template", options.chat_template, "a file, instead of the model's, for dialogues");
   app.add_flag("--in-order", options.in_order, "do not shuffle");
   auto* held_out = app.add_option("--held-out", options.held_out,
@@ -124,6 +126,8 @@ void check_files(const TrainOptions& options) {
   if (!best.empty() && !options.export_to.empty() && place(best) == place(options.export_to))
     throw std::invalid_argument("--export-best and --export are one folder, " + best.string() +
                                 ": the last model would replace the best");
+  if (options.match_special_tokens && options.data.empty())
+    throw std::invalid_argument("--match-special-tokens is for JSON lines: give --data");
   if (!options.chat_template.empty() && options.data.empty())
     throw std::invalid_argument("--chat-template is for dialogues: give --data");
   if (!options.cache.empty() && !options.data.empty())

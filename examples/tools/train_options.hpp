@@ -22,6 +22,7 @@ struct TrainOptions {
   std::vector<std::filesystem::path> text{"include", "docs"};
   std::vector<std::filesystem::path> data;  ///< files of JSON lines, instead
   std::filesystem::path chat_template;      ///< of dialogues, instead of the model's
+  bool match_special_tokens = false;        ///< of texts, prompts and completions
   std::filesystem::path from;               ///< a folder with the model to begin from
   std::filesystem::path tokenizer, cache, log;
   std::filesystem::path export_to, export_best;  ///< the last model, and the best

@@ -90,7 +90,10 @@ def main():
                 config.update(pad_token_id=5, transformers_version="4.40")
                 with open(folder + "/base/config.json", "w", encoding="utf-8") as file:
                     json.dump(config, file)
+            if "shardwise-generate" in command:  # it stops by itself
+                assert int(re.search(r"^(\d+) tokens,", said, re.MULTILINE).group(1)) < 20, said
             if command == tune:
+                assert "WARNING" not in said, said
                 print(said)
                 assert re.search(r"ETA 0:00  epoch 12\.00/12\.00", said), said
         expected, held_out = losses(folder + "/log.jsonl")
@@ -128,6 +131,11 @@ def main():
         assert not os.path.exists(folder + "/never")
         run("! mpirun -n 2 shardwise-train --from base --data sums.jsonl --context 40 --export '' 2>said; "
             "grep -q -e '--export: its value is empty' said", folder, programs, text)
+        # The template that this page had, whose model could not stop.
+        said = run("printf '%s' \"{% for m in messages %}{{ m['role'] + ':' + m['content'] }}{% endfor %}\" > endless.jinja; "
+                   "mpirun -n 2 shardwise-train --from base --data sums.jsonl --context 40 --steps 1 --chat-template endless.jinja",
+                   folder, programs, text)
+        assert re.search(r"WARNING: in 144 of 144 documents, first in sums\.jsonl:1, an answer ends without", said), said
         # A run that is ruined, by far too high a rate, and then resumed, keeps the best that it had.
         resumed = re.sub(r"-n \d+", "-n 2", tune).replace("\n", " ").replace("\\", " ")
         resumed = re.sub(r"--(evaluate-every|epochs|rate|tp|log|export|export-best) \S+", "", resumed)

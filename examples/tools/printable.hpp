@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Text that a model has written, for a terminal.
+
+#include <cstdint>
+#include <cstdio>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <shardwise/text/utf8.hpp>
+
+namespace tools {
+
+/// The prompt, and what the new tokens add to it. All tokens are decoded together: a first token by itself may lose its space.
+template <class Tokenizer>
+std::string continued(const Tokenizer& tokenizer, const std::string& prompt,
+                      std::span<const std::int32_t> ids, std::span<const std::int32_t> written) {
+  std::vector<std::int32_t> all(ids.begin(), ids.end());
+  all.insert(all.end(), written.begin(), written.end());
+  const std::string before = tokenizer.decode(ids), text = tokenizer.decode(all);
+  return prompt + (text.starts_with(before) ? text.substr(before.size()) : tokenizer.decode(written));
+}
+
+/// Without what would command a terminal: control characters but tabs and ends of lines, and those that turn the direction of
+/// text, are written as \x1b or \u202e. What is no UTF-8, such as a character whose last bytes are not written yet, is U+FFFD.
+inline std::string printable(const std::string& text) {
+  std::string safe;
+  for (std::size_t i = 0; i < text.size();) {
+    const auto [c, length] = shardwise::detail::character_at(text, i);
+    const bool control = (c < 0x20 && c != '\n' && c != '\t') || (c >= 0x7f && c < 0xa0);
+    const bool turns = c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e) ||
+                       (c >= 0x2066 && c <= 0x2069);
+    char code[8];
+    std::snprintf(code, sizeof code, control ? "\\x%02x" : "\\u%04x", static_cast<unsigned>(c));
+    safe += length == 0 ? "\xef\xbf\xbd" : control || turns ? code : text.substr(i, length);
+    i += length == 0 ? 1 : length;
+    while (length == 0 && i < text.size() && (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80) ++i;
+  }
+  return safe;
+}
+
+}  // namespace tools
