@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <initializer_list>
 #include <random>
@@ -17,6 +18,8 @@
 
 #include <shardwise/data/json_lines.hpp>
 #include <shardwise/text/tokenizer.hpp>
+
+#include "../../examples/tools/printable.hpp"
 
 namespace shardwise::testing::tokenizer {
 namespace {
@@ -242,6 +245,61 @@ TEST_CASE("documents with special tokens, which a chat template writes itself") 
   const std::array<std::size_t, 1> second{4};
   CHECK(with_special.encode("a<s></s>", {.add_special_tokens = false, .ordinary = second}) ==
         Ids{'a', 256, '<', '/', 's', '>'});
+}
+
+TEST_CASE("what a model's folder says of begin and end") {
+  const auto folder = std::filesystem::temp_directory_path() /
+                      ("shardwise-borders-" + std::to_string(std::random_device{}()));
+  std::filesystem::create_directories(folder);
+  const auto write = [&](const char* name, const json& content) { std::ofstream(folder / name) << content; };
+  json file = file_with(byte_vocabulary());
+  file["pre_tokenizer"] = byte_level(false, false);
+  int id = 256;
+  for (const char* token : {"<s>", "</s>", "<|im_end|>"})
+    file["added_tokens"].push_back(
+        {{"id", id++}, {"content", token}, {"special", true}, {"normalized", false}});
+  const auto learned = [&] {
+    return detail::document_of_line(R"({"prompt": "a", "completion": "b"})", Tokenizer::from_folder(folder),
+                                    {})
+        .tokens;
+  };
+  write("config.json", {{"bos_token_id", 256}, {"eos_token_id", nullptr}});
+  CHECK(Tokenizer::from_folder(folder).encode("a") == Ids{'a'});
+  CHECK(!Tokenizer::from_folder(folder).end_token());
+  write("config.json", {{"bos_token_id", 256}, {"eos_token_id", 10}});
+  CHECK(learned() == Ids{'a', 'b', 10});  // bytes, with the end that config.json names
+  write("tokenizer.json", file);
+  write("config.json", {{"bos_token_id", 256}});
+  CHECK(learned() == Ids{'a', 'b', 257});  // a guess; bos_token_id is no begin
+  write("special_tokens_map.json", {{"eos_token", "<|im_end|>"}});
+  CHECK(learned() == Ids{'a', 'b', 258});
+  const auto guessed = Tokenizer::from_folder(folder).fingerprint();
+  write("config.json", {{"bos_token_id", 256}, {"eos_token_id", {257, 258}}});
+  CHECK(learned() == Ids{'a', 'b', 257});
+  CHECK(Tokenizer::from_folder(folder).fingerprint() != guessed);
+  write("tokenizer_config.json", {{"add_bos_token", true}, {"bos_token", {{"content", "<s>"}}}});
+  CHECK(learned() == Ids{256, 'a', 'b', 257});
+  CHECK(Tokenizer::from_folder(folder).begin_token() == 256);
+  write("tokenizer_config.json", {{"add_bos_token", true}});
+  CHECK_THROWS_WITH_AS(Tokenizer::from_folder(folder),
+                       doctest::Contains("add_bos_token: there is no token that is the bos_token"),
+                       std::runtime_error);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("what a model has written, for a terminal") {
+  CHECK(tools::printable("a\x1b[2J\r\tb\n\x7f") == "a\\x1b[2J\\x0d\tb\n\\x7f");
+  CHECK(tools::printable("\u00e9 \u202ex \u0085") == "\u00e9 \\u202ex \\x85");
+  CHECK(tools::printable("\xe4\xbd") == "\ufffd");  // a character that is not whole
+  CHECK(tools::printable("a\xff\xff z") == "a\ufffd\ufffd z");
+  struct Spaced {  // as Llama 2's: a text's first space is none of it
+    std::string decode(std::span<const std::int32_t> ids) const {
+      std::string text;
+      for (const std::int32_t id : ids) text += id == 0 ? " The" : id == 1 ? " cat" : " sat";
+      return text.substr(1);
+    }
+  };
+  CHECK(tools::continued(Spaced(), "The cat", std::vector{0, 1}, std::vector{2}) == "The cat sat");
 }
 
 TEST_CASE("GPT-2's words") {
