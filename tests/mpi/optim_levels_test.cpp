@@ -173,15 +173,18 @@ TEST_CASE("SGD is PyTorch's on every level, also with groups") {
     auto with = [](sw::SgdUpdate settings) {
       return [=](const sw::ReduceOptions& reduction) { return sw::SGD(settings, reduction); };
     };
-    check_against<Level>(torch_sgd, with({.rate = 0.05}), Constant{0.05});
-    check_against<Level>(torch_sgd_decay, with({.rate = 0.05, .weight_decay = 0.3}), Constant{0.05});
-    check_against<Level>(torch_sgd_momentum, with({.rate = 0.05, .momentum = 0.9, .weight_decay = 0.1}),
+    check_against<Level>(torch_sgd, with({.rate = 0.05, .may_be_unused = true}), Constant{0.05});
+    check_against<Level>(torch_sgd_decay, with({.rate = 0.05, .weight_decay = 0.3, .may_be_unused = true}),
                          Constant{0.05});
-    check_against<Level>(torch_sgd_nesterov,
-                         with({.rate = 0.05, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true}),
+    check_against<Level>(torch_sgd_momentum,
+                         with({.rate = 0.05, .momentum = 0.9, .weight_decay = 0.1, .may_be_unused = true}),
                          Constant{0.05});
+    check_against<Level>(
+        torch_sgd_nesterov,
+        with({.rate = 0.05, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true, .may_be_unused = true}),
+        Constant{0.05});
     auto groups = [](const sw::ReduceOptions& reduction) {
-      sw::SGD sgd({.rate = 0.05, .momentum = 0.9, .weight_decay = 0.1}, reduction);
+      sw::SGD sgd({.rate = 0.05, .momentum = 0.9, .weight_decay = 0.1, .may_be_unused = true}, reduction);
       sgd.add_group(
           is_bias, [](sw::SgdUpdate& settings) { settings.momentum = 0; }, 2);
       return sgd;
@@ -193,12 +196,17 @@ TEST_CASE("SGD is PyTorch's on every level, also with groups") {
 TEST_CASE("AdamW is PyTorch's on every level, also with groups") {
   for_each_level([]<int Level>() {
     auto all = [](const sw::ReduceOptions& reduction) {
-      return sw::AdamW({.rate = 1, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3, .weight_decay = 0.3},
+      return sw::AdamW({.rate = 1,
+                        .beta1 = 0.8,
+                        .beta2 = 0.95,
+                        .epsilon = 1e-3,
+                        .weight_decay = 0.3,
+                        .may_be_unused = true},
                        reduction);
     };
     check_against<Level>(torch_adamw, all, Constant{0.02});
     auto groups = [](const sw::ReduceOptions& reduction) {
-      sw::AdamW adamw({.rate = 0.02, .weight_decay = 0.3}, reduction);
+      sw::AdamW adamw({.rate = 0.02, .weight_decay = 0.3, .may_be_unused = true}, reduction);
       adamw.add_group(is_bias, [](sw::AdamWUpdate& settings) { settings.weight_decay = 0; });
       auto faster = [](sw::AdamWUpdate& settings) { settings.beta1 = 0.5, settings.beta2 = 0.9; };
       // What is in the first group already, stays there.
@@ -242,7 +250,7 @@ TEST_CASE("what groups there may be") {
     adamw.add_group(is_bias, nothing);  // nothing is left for it
     CHECK_THROWS_AS(adamw.step(model), std::invalid_argument);
   }
-  sw::AdamW adamw({.rate = 0.1});
+  sw::AdamW adamw({.rate = 0.1, .may_be_unused = true});
   CHECK_THROWS_WITH_AS(adamw.add_group(is_bias, [](sw::AdamWUpdate& s) { s.rate = 0.2; }),
                        "add_group: a group's learning rate is given as rate_factor", std::invalid_argument);
   CHECK_THROWS_WITH_AS(adamw.add_group(nullptr, nothing), "add_group: chosen is an empty function",
@@ -305,8 +313,8 @@ TEST_CASE("settings that make no sense") {
   const double nan = std::nan("");
   CHECK_THROWS_WITH_AS(sw::SGD({.rate = -1}), "SGD: rate is -1, which must be 0 or more, and a finite number",
                        std::invalid_argument);
-  CHECK_THROWS_WITH_AS(sw::SGD({.rate = 1, .nesterov = true}), "SGD: nesterov needs a momentum above 0",
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(sw::SGD({.rate = 1, .nesterov = true, .may_be_unused = true}),
+                       "SGD: nesterov needs a momentum above 0", std::invalid_argument);
   CHECK_THROWS_AS(sw::SGD({.momentum = -0.1}), std::invalid_argument);
   CHECK_THROWS_AS(sw::SGD({.weight_decay = nan}), std::invalid_argument);
   CHECK_THROWS_AS(sw::AdamW({.rate = nan}), std::invalid_argument);

@@ -569,7 +569,9 @@ TEST_CASE("one parameter in two stages of a rank") {
     const char* const names[]{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p"};
     auto stages = pipeline.stages([&](int stage, const Stage& mesh) {
       const bool end = stage == 0 || stage + 1 == pipeline.stage_count();
-      return end && one ? ends : NamedPart(mesh, end ? "a" : names[stage], end);
+      NamedPart part(mesh, end ? "a" : names[stage], one ? says_so : end);
+      if (end && one) part.linear.weight = ends.linear.weight.tied();
+      return part;
     });
     initialize(stages, 3);
     pipeline.run(

@@ -102,7 +102,7 @@ constexpr auto reshaped_weight = trace<Grid>({4, 1}, [](const Grid& mesh) {
   using Matrix = Tensor<float, 2, Grid, Reduced, Replicate>;
   Parameter<Matrix, packed(Sharding{0, {3, 0}})> weight(mesh, {4, 6}, Init::constant(1));
   weight.cell()->users = 1;  // as in a unit, which gathers it
-  if (reshape(weight, {24}).shape()[0] != 24) throw std::logic_error("as many elements");
+  if (reshape(weight.value(), {24}).shape()[0] != 24) throw std::logic_error("as many elements");
 });
 static_assert(reshaped_weight.count<dp>(all_gather) == 1);
 

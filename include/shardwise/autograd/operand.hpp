@@ -196,6 +196,8 @@ constexpr auto on_common_tape(Y y, Record record, const X&... operands) {
 /// `x` as `other` would see it: on the tape of `other` if that brings one, else a tensor.
 template <Operand X, Operand Other>
 constexpr auto alongside(const X& x, const Other& other) {
+  static_assert(!OperandTraits<X>::on_tape || OperandTraits<Other>::on_tape,
+                "alongside(x, other) would take x off its tape, as other is on none: write x.value() for that");
   if constexpr (is_abstract<X>) {
     return Abstract < tensor_of<X>, OperandTraits<Other>::on_tape,
            OperandTraits<Other>::on_tape && OperandTraits<X>::tracked > ();

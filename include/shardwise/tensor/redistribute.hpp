@@ -154,7 +154,7 @@ constexpr auto redistribute(X x, As as = {}) {
 }
 template <class... Arguments, Redistributable X, detail::Carries As = detail::CommunicateAsStored,
           IllFormed Why = detail::redistributed_as<X, As, Arguments...>>
-Why redistribute(X, As = {});  // see Why: LayoutError<Reason, Expected<>, Got<>, Cure<>>
+Why redistribute(const X&, As = {});  // see Why: LayoutError<Reason, Expected<>, Got<>, Cure<>>
 
 /// A tensor on its way. It has no members but `wait()`, so it cannot be used too early; the destructor waits.
 template <TensorType Y>

@@ -70,7 +70,7 @@ class Optimizer {
     know(module, cells);
     detail::check_same_step(cells, update_, groups_, states_);
     detail::check_a_gradient(cells);
-    first_step_.check(
+    first_steps_.check(
         cells, [&](std::size_t i) { return update_of(states_[i]); }, detail::NamesOf(module));
     detail::reduce_gradients_of(cells, reduction_);
     detail::count_step(steps_);
@@ -227,7 +227,7 @@ class Optimizer {
     {
       GradientReducer reducer(reduction_, false);
       detail::backward_beside(reducer, pass, cells);
-      first_step_.check(
+      first_steps_.check(
           cells, [&](std::size_t i) { return update_of(states_[i]); }, names, &reducer);
       detail::count_step(steps_);
       PhaseScope phase(recorder, Phase::backward);
@@ -291,7 +291,7 @@ class Optimizer {
   ReduceOptions reduction_;
   Shared<detail::SharedBuckets> gathers_;  // of whole parameters, from where they were updated
   std::int64_t steps_ = 0;
-  detail::FirstStep first_step_;
+  detail::FirstSteps first_steps_;
   std::vector<Group> groups_;
   std::vector<OwnedState> states_;  // in the order of `visit`
 };

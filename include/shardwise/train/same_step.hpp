@@ -3,7 +3,8 @@
 #pragma once
 
 /// @file
-/// What must hold when a step is made: there is a gradient, in the first step one of each parameter; and, with
+/// What must hold when a step is made: there is a gradient, in the first step one of each parameter, and in the second none
+/// that nobody takes; and, with
 /// SHARDWISE_CHECK=1, ranks have alike what they must.
 
 #include <shardwise/mesh/same_on_all_ranks.hpp>
@@ -101,16 +102,18 @@ class NamesOf {
        "may_be_unused, in the optimizer's settings or in those of a group, if that is meant"});
 }
 
-/// Makes sure, once, that a gradient has reached every trained parameter whose settings do not say `may_be_unused`.
-class FirstStep {
+/// Looks at the first two steps. In the first a gradient must have reached every trained parameter whose settings do not say
+/// `may_be_unused`. In the second no parameter may still gather gradients that no optimizer has taken.
+class FirstSteps {
  public:
   /// `settings(i)`: of parameter i; `reducer`: has work on its way that must be finished before an error.
   constexpr void check(const ParameterList& cells, const auto& settings, const NamesOf& names,
                        GradientReducer* reducer = nullptr) {
-    if (done_) return;
-    if (!std::is_constant_evaluated()) check_named();
+    if (seen_ == 2) return;
+    for (ParameterCell* cell : cells) cell->named = true;
+    if (seen_ == 1 && !std::is_constant_evaluated()) check_named(reducer);
     ParameterList missing;
-    for (std::size_t i = 0; i < cells.size(); ++i) {
+    for (std::size_t i = 0; seen_ == 0 && i < cells.size(); ++i) {
       if (cells[i]->layouts.frozen || cells[i]->has_gradient()) continue;
       if constexpr (requires { settings(i).may_be_unused; }) {
         if (settings(i).may_be_unused) continue;
@@ -121,20 +124,21 @@ class FirstStep {
       if (reducer) reducer->await_all();
       fail_unreached(missing, names());
     }
-    done_ = true;
+    ++seen_;
   }
 
  private:
-  static void check_named() {
-    if (const ParameterCell* cell = ParameterCell::trained_by_nobody()) {
-      fail<std::logic_error>(
-          {"the first step: a parameter ", cell->stored.extents(),
-           " has a gradient, but no module's visit names it, so nothing trains it: name it "
-           "in the visit of the module that has it"});
-    }
+  static void check_named(GradientReducer* reducer) {
+    const ParameterCell* cell = ParameterCell::trained_by_nobody();
+    if (!cell) return;
+    if (reducer) reducer->await_all();
+    fail<std::logic_error>(
+        {"the second step: a parameter ", cell->stored.extents(),
+         " has gradients of two steps, which no optimizer has taken, and no module's visit "
+         "names it: name it in the visit of the module that has it"});
   }
 
-  bool done_ = false;
+  int seen_ = 0;
 };
 
 }  // namespace shardwise::detail
