@@ -121,7 +121,7 @@ class TemplateRun : TemplateExpressions {
       at_ = begin;
       names_ = outside;
       begins.push_back(out_.size());
-      spend(8);
+      spend(64);
       if (live_) {
         bind(elements[i]);
         names_["loop"] =
