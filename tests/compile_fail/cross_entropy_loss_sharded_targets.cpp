@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::operands_sharded_on_different_dimensions, On<tp>, Expected<Shard<0>, Shard<0>>, Got<Shard<1>, Shard<0>>, Cure<Hint::redistribute_to_what_is_Expected>>
+// expect: LayoutError<Reason::operands_sharded_on_different_dimensions, On<tp>, Expected<Shard<0>, Shard<0>>, Got<Shard<1>, Shard<0>>, Cure<Hint::redistribute_to_what_is_Expected>, Of<detail::CrossEntropyLossRule<false>>, In<CrossEntropyLoss>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>

@@ -76,12 +76,20 @@ LayoutError<Reason::…,            what is wrong, in words
             On<tp>,               on which mesh axis
             Expected<Shard<1>>,   the nearest placements that would do, one per operand
             Got<Reduced>,         those that are there
-            Cure<Hint::…>>        what to do
+            Cure<Hint::…>,        what to do
+            Of<AddOp<2, 2>>,      in a module: the operation that does not fit,
+            InA<Layer>, In<Gpt>>  and the modules that call it, the innermost first
 \`\`\`
 
 The type has no definition, which is why g++ begins with "invalid use of incomplete type" and clang++ with "implicit
 instantiation of undefined template". \`Expected\` is the cheapest change of layout that makes the call legal; there may be
 others. Inside a template, \`requires { matmul(x, w); }\` is false where the call would be such an error.
+
+\`InA\` names a class template without its arguments. Members have no names here, but the type of a layer has its style. A plan makes
+g++'s texts long where they repeat the type of a model; \`struct MyPlan : Plan<…> {};\` in the place of \`using MyPlan = Plan<…>;\` keeps them short.
+
+"No match for call to \`(Own)\`" says that \`Own\` lacks its base, \`Module<Own>\`. Beside \`using namespace Eigen\`, \`Replicate\` is ambiguous, and
+g++ may call it a parse error: write \`shardwise::Replicate\`.
 
 After the error in \`gelu(up(x))\` g++ may add that \`gelu\` was not declared: its argument has no type in whose namespace it would
 be looked for. Only the first error counts.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::operation_is_not_linear_so_it_needs_the_finished_sum, On<tp>, Expected<Replicate, Replicate, Replicate>, Got<Partial<>, Replicate, Replicate>, Cure<Hint::redistribute_to_Replicate_to_finish_the_reduction>>
+// expect: LayoutError<Reason::operation_is_not_linear_so_it_needs_the_finished_sum, On<tp>, Expected<Replicate, Replicate, Replicate>, Got<Partial<>, Replicate, Replicate>, Cure<Hint::redistribute_to_Replicate_to_finish_the_reduction>, Of<LayerNormOp>, InA<LayerNorm>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/layer_norm.hpp>

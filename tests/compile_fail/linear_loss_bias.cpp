@@ -3,7 +3,7 @@
 
 /// `LinearCrossEntropyLoss` takes heads as language models have them, without a bias. For one with a bias,
 /// `CrossEntropyLoss` takes the logits.
-// expect: LayoutError<Reason::head_of_this_loss_has_a_bias, Got<Tensor<float, 1, Mesh<tp>, Shard<0>>>, Cure<Hint::make_the_head_without_bias>>
+// expect: LayoutError<Reason::head_of_this_loss_has_a_bias, Got<Tensor<float, 1, Mesh<tp>, Shard<0>>>, Cure<Hint::make_the_head_without_bias>, In<LinearCrossEntropyLoss>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/linear.hpp>

@@ -4,7 +4,7 @@
 /// A module of your own that derives from `Module` is refused as the library's are: at the line that calls the outermost,
 /// with the first thing that does not fit, at whatever depth.
 // page: clang++ too
-// expect: LayoutError<Reason::dimension_sharded_on_one_side_only, On<tp>, Expected<Shard<1>, Shard<1>>, Got<Shard<1>, Replicate>, Cure<Hint::redistribute_to_what_is_Expected>>
+// expect: LayoutError<Reason::dimension_sharded_on_one_side_only, On<tp>, Expected<Shard<1>, Shard<1>>, Got<Shard<1>, Replicate>, Cure<Hint::redistribute_to_what_is_Expected>, Of<AddOp<2, 2>>, In<Model>>
 
 #include <shardwise/shardwise.hpp>
 

@@ -27,6 +27,6 @@ at_the_user() {
 # Our own words, the same from every compiler: without `shardwise::`, on one line.
 words() {
   tr '\n' ' ' | sed 's/shardwise:://g; :again; s/> >/>>/g; t again; s/Partial<Sum>/Partial<>/g
-       s/FixedString<[0-9]*>{"\([^"]*\)"}/\1/g; '"s/'\([a-z0-9_.*]\)'\(, \)\?/\1/g"
+       s/FixedString<[0-9]*>{"\([^"]*\)"}/\1/g; '"s/'\([A-Za-z0-9_.*]\)'\(, \)\?/\1/g"
 }
 error_in() { words | grep -o 'LayoutError<Reason::[^'"'"';]*' | head -1 | sed 's/\]\( .*\)\?$//'; }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::replicated_operand_meets_blocks_so_its_gradient_would_be_pending, On<tp>, Expected<Shard<1>, Reduced, Reduced>, Got<Shard<1>, Replicate, Replicate>, Cure<Hint::make_the_parameter_Reduced_on_this_axis_as_SequenceParallel_does>>
+// expect: LayoutError<Reason::replicated_operand_meets_blocks_so_its_gradient_would_be_pending, On<tp>, Expected<Shard<1>, Reduced, Reduced>, Got<Shard<1>, Replicate, Replicate>, Cure<Hint::make_the_parameter_Reduced_on_this_axis_as_SequenceParallel_does>, Of<LayerNormOp>, InA<LayerNorm>, In<Block>, InA<Prepared>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/attention.hpp>

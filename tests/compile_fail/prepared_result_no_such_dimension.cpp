@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::tensor_has_no_such_dimension, On<tp>, Expected<Shard<2>>, Got<Shard<3>>, Cure<Hint::name_an_existing_dimension>>
+// expect: LayoutError<Reason::tensor_has_no_such_dimension, On<tp>, Expected<Shard<2>>, Got<Shard<3>>, Cure<Hint::name_an_existing_dimension>, InA<Prepared>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/parallel/prepare_module.hpp>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::operation_needs_this_dimension_whole_on_every_rank, On<dp>, Expected<Shard<1>, Reduced, Reduced>, Got<Shard<1>, Shard<1>, Shard<1>>, Cure<Hint::redistribute_to_what_is_Expected>>
+// expect: LayoutError<Reason::operation_needs_this_dimension_whole_on_every_rank, On<dp>, Expected<Shard<1>, Reduced, Reduced>, Got<Shard<1>, Shard<1>, Shard<1>>, Cure<Hint::redistribute_to_what_is_Expected>, Of<AttentionOp>, In<InnerAttention>, InA<Attention>, In<Block>, In<detail::Repeat>, In<Decoder>>
 
 #include <shardwise/shardwise.hpp>
 

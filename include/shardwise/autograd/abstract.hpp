@@ -60,6 +60,12 @@ struct OperandTraits<Abstract<X, OnTape, Tracked>> {
   static constexpr const X& value(const Abstract<X, OnTape, Tracked>&) { return detail::not_evaluated<X>(); }
 };
 
+template <>
+struct OperandTraits<detail::Reported> {
+  using TensorOf = detail::Reported;
+  static constexpr bool on_tape = false, tracked = false;
+};
+
 template <class X>
 concept AbstractOperand = is_abstract<std::remove_cvref_t<X>>;
 
@@ -81,6 +87,14 @@ struct AbstractArgument<X> {
   using Bare = std::remove_cvref_t<X>;
   using type = Abstract<tensor_of<X>, OperandTraits<Bare>::on_tape, OperandTraits<Bare>::tracked>;
 };
+
+/// The tensor that an operand has, if it is one.
+template <class X>
+struct Meant : TypeIs<X> {};
+template <TensorOperand X>
+struct Meant<X> : TypeIs<tensor_of<X>> {};
+template <class X>
+using meant = typename Meant<std::remove_cvref_t<X>>::type;
 
 }  // namespace detail
 

@@ -26,6 +26,8 @@ template <class Loss>
 struct LossProblem {
   using type = layout_error<Reason::loss_depends_on_nothing_that_has_a_gradient, Got<Loss>>;
 };
+template <>
+struct LossProblem<Reported> : TypeIs<Reported> {};
 template <class X>
 struct LossProblem<Var<X>> {
   static constexpr Reason reason = why_no_loss<X>();

@@ -56,6 +56,9 @@ class RedistributeNode final : public TapeNode {
 template <class X, bool Tracked, class... Arguments>
 struct Redistributed<Var<X, Tracked>, Arguments...>
     : Differentiable<Var<X, Tracked>, redistributed<X, Arguments...>> {};
+/// For the error in a module.
+template <class... Arguments>
+struct Redistribute {};
 template <class X, bool OnTape, bool Tracked, class... Arguments>
 struct Redistributed<Abstract<X, OnTape, Tracked>, Arguments...> {
   template <class Y>
@@ -63,7 +66,9 @@ struct Redistributed<Abstract<X, OnTape, Tracked>, Arguments...> {
     if constexpr (IllFormed<Y>) {
       return TypeIs<Y>{};
     } else {
-      return Differentiable<std::conditional_t<Tracked, Var<Y>, Y>, redistributed<Y, Arguments...>>{};
+      using To = typename Differentiable<std::conditional_t<Tracked, Var<Y>, Y>,
+                                         redistributed<Y, Arguments...>>::type;
+      return Extended<To, Of<Redistribute<Arguments...>>>{};
     }
   }
   using type = Abstract<typename decltype(type_of<X>())::type, OnTape, Tracked>;

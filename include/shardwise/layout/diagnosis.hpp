@@ -79,8 +79,11 @@ enum class Reason {
   plan_names_no_such_module,
   plan_names_a_module_twice,
   plan_leaves_a_module_without_a_style,
+  // what has other names, or another form, here than elsewhere
+  this_is_written_otherwise_here,
   // modules
   module_has_no_const_forward_for_these,
+  forward_does_not_take_abstract_operands,
   module_does_not_name_its_members,
   module_has_the_base_of_another,
   const_model_cannot_change,
@@ -134,6 +137,7 @@ enum class Hint {
   keep_one_of_the_two,
   give_it_a_style_or_NoParallel,
   give_it_forward_of_them_which_is_const,
+  write_auto_for_the_types_that_forward_takes,
   give_it_visit,
   derive_it_from_Module_of_itself,
   take_a_model_that_is_not_const,
@@ -143,6 +147,14 @@ enum class Hint {
   put_its_inputs_on_the_tape_with_input_or_constant,
   take_sum_or_mean_of_it_first,
   shard_the_samples_or_redistribute_to_Replicate,
+  write_add_sub_mul_scale_or_matmul,
+  call_for_each_parameter,
+  leave_it_out_or_call_clear_gradients,
+  give_it_Communicator_duplicate_of_this,
+  give_it_the_mesh_first,
+  give_the_shape_before_the_values,
+  write_placements_in_angle_brackets,
+  it_is_read_only_so_make_another_by_from_local,
 };
 
 /// What to do about it.
@@ -202,6 +214,7 @@ constexpr Hint hint_for(Reason reason) {
       {plan_names_a_module_twice, Hint::keep_one_of_the_two},
       {plan_leaves_a_module_without_a_style, Hint::give_it_a_style_or_NoParallel},
       {module_has_no_const_forward_for_these, Hint::give_it_forward_of_them_which_is_const},
+      {forward_does_not_take_abstract_operands, Hint::write_auto_for_the_types_that_forward_takes},
       {module_does_not_name_its_members, Hint::give_it_visit},
       {module_has_the_base_of_another, Hint::derive_it_from_Module_of_itself},
       {const_model_cannot_change, Hint::take_a_model_that_is_not_const},
@@ -230,15 +243,32 @@ struct On {};
 /// What to do about it.
 template <Hint H>
 struct Cure {};
+/// After these, if a module was called: the operation at fault, and the modules that call it, innermost first. `InA` names
+/// a template without its arguments, which may hold a whole plan.
+template <class Operation>
+struct Of {};
+template <class Module>
+struct In {};
+template <template <class...> class Module>
+struct InA {};
 
 /// An error that is a type. It is defined nowhere: a call that would return one is an error at the caller's
 /// line, and the only one, because no compiler goes on with a value that cannot be.
 template <Reason R, class... Details>
 struct LayoutError;
 
+/// But the body of a `forward` has an error of its own, which was reported: so a call of it is none.
+template <>
+struct LayoutError<Reason::module_has_no_const_forward_for_these> {
+  constexpr const LayoutError& value() const { return *this; }
+};
+
 /// The error with the cure for its reason. `Details`: what of On, Expected and Got says more.
 template <Reason R, class... Details>
 using layout_error = LayoutError<R, Details..., Cure<hint_for(R)>>;
+
+template <Hint H>
+using WrittenOtherwise = LayoutError<Reason::this_is_written_otherwise_here, Cure<H>>;
 
 template <class T>
 inline constexpr Reason reason_of = Reason::none;
@@ -260,6 +290,15 @@ struct TypeIs {
 };
 template <Reason R, class... Details>
 using Refused = TypeIs<layout_error<R, Details...>>;
+
+/// `Error` with `More` at its end, if it is an error that no operand came with. `Came`: theirs, or other types.
+template <class Error, class More, class... Came>
+struct Extended : TypeIs<Error> {};
+template <Reason R, class... Details, class More, class... Came>
+  requires(sizeof...(Details) > 0 && !(std::is_same_v<LayoutError<R, Details...>, Came> || ...))
+struct Extended<LayoutError<R, Details...>, More, Came...> : TypeIs<LayoutError<R, Details..., More>> {};
+
+using Reported = LayoutError<Reason::module_has_no_const_forward_for_these>;
 
 /// The first of these types that is a `LayoutError`, or `void`.
 template <class... Types>

@@ -6,6 +6,7 @@
 /// Mesh axes are tag types. A program may define its own:
 ///
 /// ```
+/// struct rows { static constexpr const char* name = "rows"; };
 /// struct replica { static constexpr const char* name = "replica"; static constexpr bool data = true; };
 /// ```
 
@@ -43,16 +44,20 @@ struct pp {
   static constexpr bool data = false;
 };
 
-/// `name` is printed; on a `data` axis ranks work on different samples, so modules store their parameters
+/// `name` is printed; on an axis that says `data = true` ranks work on different samples, so modules store their parameters
 /// `Reduced` there. On one that says `sequence = true` besides, they work on different positions of the same samples.
 template <class A>
 concept MeshAxis = requires {
   { A::name } -> std::convertible_to<const char*>;
-  { A::data } -> std::convertible_to<bool>;
 };
 
 namespace detail {
 
+template <class Axis>
+inline constexpr bool along_samples = false;
+template <class Axis>
+  requires requires { Axis::data; }
+inline constexpr bool along_samples<Axis> = Axis::data;
 template <class Axis>
 inline constexpr bool along_sequences = false;
 template <class Axis>
@@ -71,7 +76,7 @@ struct AxisList {
   static_assert(count >= 1 && count <= max_axes, "a mesh has one to five axes");
   static_assert(((detail::times_among<Axes, Axes...> == 1) && ...), "an axis is named twice");
   static constexpr Array<const char*, count> names{Axes::name...};
-  static constexpr Array<bool, count> data{Axes::data...};
+  static constexpr Array<bool, count> data{detail::along_samples<Axes>...};
   static constexpr Array<bool, count> sequence{detail::along_sequences<Axes>...};
 
   /// The position of an axis, or -1.

@@ -10,6 +10,7 @@
 /// mesh.size<tp>(); mesh.rank<tp>(); mesh.communicator<tp>();
 /// ```
 
+#include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/mesh/communication_plan.hpp>
 #include <shardwise/mesh/mesh_state.hpp>
 #include <shardwise/mesh/same_on_all_ranks.hpp>
@@ -91,6 +92,9 @@ class Mesh {
   Mesh(const Communicator& ranks, const SizesOf& sizes)
       : state_(MeshHandle::make(ranks, MeshPlace::job(axes, detail::fitted(ranks, AxesOf::names, sizes)),
                                 &AxesOf::text, MeshHandle())) {}
+
+  template <IllFormed Why = WrittenOtherwise<Hint::give_it_Communicator_duplicate_of_this>>
+  Mesh(MPI_Comm, const SizesOf&) = delete;  // see Why
 
   /// A dry mesh of these sizes, seen by the rank at `coordinates`; `counts` must live as long. Hosts have `ranks_per_host`
   /// ranks that follow one another; 0: all.

@@ -55,6 +55,8 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
       : Linear(mesh, Shape<1>{in}, Shape<1>{out}) {}
   template <IllFormed Why = Problem>
   Linear(const MeshType&, const auto&, const auto&, Init = {}) = delete;  // see Why
+  template <IllFormed Why = WrittenOtherwise<Hint::give_it_the_mesh_first>>
+  Linear(Index, Index) = delete;  // see Why
 
   /// x: [r…, in…]; the result is [r…, out…].
   constexpr auto forward(const Operand auto& x) const {
@@ -105,5 +107,8 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
     }
   }
 };
+
+/// To the error.
+Linear(int, int)->Linear<Mesh<tp>>;
 
 }  // namespace shardwise

@@ -156,7 +156,8 @@ struct ResultOfOperands<Op, X...> {
     }
   }
   using Y = typename decltype(type_of())::type;
-  using type = std::conditional_t<(AbstractOperand<X> || ...), abstract_result<Y, X...>, Y>;
+  using Named = typename Extended<Y, Of<Op>, tensor_of<X>...>::type;
+  using type = std::conditional_t<(AbstractOperand<X> || ...), abstract_result<Named, X...>, Y>;
 };
 
 }  // namespace detail

@@ -177,7 +177,8 @@ struct StyleAnd<Style, Extra> {
   using type = Style;
 };
 
-/// What is wrong where a module is made that a plan does not name: its name, and the nearest of the plan's.
+/// What is wrong where a module is made that a plan does not name: its name is wanted, and the nearest of the plan's is there,
+/// which may be that of another module.
 template <class MeshType, ModuleKind Kind, class PlanType, FixedString Module, class... Rest>
   requires(is_layer(Kind) && Kind != ModuleKind::dropout)
 struct StyleProblem<MeshType, Kind, NoStyle<PlanType, Module>, Rest...> {
@@ -192,8 +193,8 @@ struct StyleProblem<MeshType, Kind, NoStyle<PlanType, Module>, Rest...> {
   struct Nearest {
     static constexpr std::string_view value = nearest();
   };
-  using type = layout_error<Reason::plan_leaves_a_module_without_a_style, Expected<name_type<Nearest>>,
-                            Got<name_type<Wanted>>>;
+  using type = layout_error<Reason::plan_leaves_a_module_without_a_style, Expected<name_type<Wanted>>,
+                            Got<name_type<Nearest>>>;
 };
 
 }  // namespace detail

@@ -86,6 +86,10 @@ template <class... Placements, class MeshType, int Rank, std::ranges::range Valu
           IllFormed Why =
               detail::distributed_problem<std::ranges::range_value_t<Values>, Rank, MeshType, Placements...>>
 Why distribute(const MeshType&, const Index (&)[Rank], const Values&);  // see Why
+template <class... Placements, class MeshType, std::ranges::range Values,
+          IllFormed Why = WrittenOtherwise<Hint::give_the_shape_before_the_values>>
+  requires(!requires { typename Values::Scalar; })
+Why distribute(const MeshType&, const Values&);  // see Why
 /// The same for an Eigen matrix (rank 2) or vector (rank 1). Collective: throws `std::invalid_argument`, on every rank,
 /// unless all bring the same extents; those that hold different blocks want `from_local`.
 template <class... Placements, class MeshType, class Derived,

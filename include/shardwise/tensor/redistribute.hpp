@@ -155,6 +155,10 @@ constexpr auto redistribute(X x, As as = {}) {
 template <class... Arguments, Redistributable X, detail::Carries As = detail::CommunicateAsStored,
           IllFormed Why = detail::redistributed_as<X, As, Arguments...>>
 Why redistribute(const X&, As = {});  // see Why: LayoutError<Reason, Expected<>, Got<>, Cure<>>
+template <Redistributable X, PlacementTag... Placements,
+          IllFormed Why = WrittenOtherwise<Hint::write_placements_in_angle_brackets>>
+  requires(sizeof...(Placements) > 0)
+Why redistribute(const X&, Placements...);  // see Why
 
 /// A tensor on its way. It has no members but `wait()`, so it cannot be used too early; the destructor waits.
 template <TensorType Y>

@@ -93,13 +93,28 @@ template <class X>
 using term_problem = std::conditional_t<has_partial(X::layout),
                                         layout_error<Reason::value_is_pending_on_every_rank, Got<X>>, void>;
 
+/// A block as an Eigen map. Handles share it, so nothing writes to it.
+template <class Matrix>
+struct ReadOnlyBlock : Eigen::Map<const Matrix> {
+  using Eigen::Map<const Matrix>::Map;
+  using Why = WrittenOtherwise<Hint::it_is_read_only_so_make_another_by_from_local>;
+  Why operator=(const auto&) const;  // NOLINT(misc-unconventional-assign-operator)
+  Why operator+=(const auto&) const;
+  Why operator-=(const auto&) const;
+  Why operator*=(const auto&) const;
+  Why operator/=(const auto&) const;
+  Why setZero(const auto&...) const;
+  Why setConstant(const auto&...) const;
+  Why fill(const auto&) const;
+};
+
 }  // namespace detail
 
 /// A layout that is not legal on its mesh makes a type that cannot be constructed, nor be operated on.
 template <Communicable T, int Rank, class MeshType, PlacementTag... Placements>
 class Tensor {
  public:
-  static_assert(Rank >= 0 && Rank <= max_rank);
+  static_assert(Rank >= 0 && Rank <= max_rank, "a tensor has at most 8 dimensions");
 
   using Problem = typename detail::LayoutProblem<Rank, MeshType, Placements...>::type;
   using Element = T;
@@ -180,10 +195,10 @@ class Tensor {
  private:
   auto mapped() const {
     if constexpr (Rank == 1) {
-      return Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, 1>>(data(), box_.size[0]);
+      return detail::ReadOnlyBlock<Eigen::Matrix<T, Eigen::Dynamic, 1>>(data(), box_.size[0]);
     } else {
       View<const T, Rank> block = view();
-      return Eigen::Map<const RowMajorMatrix<T>>(data(), block.rows(), block.columns());
+      return detail::ReadOnlyBlock<RowMajorMatrix<T>>(data(), block.rows(), block.columns());
     }
   }
   constexpr const T* data_or_null() const {

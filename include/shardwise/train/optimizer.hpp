@@ -78,6 +78,8 @@ class Optimizer {
   }
   template <class Module, IllFormed Why = detail::visit_problem<Module>>
   Why step(Module&);  // see Why
+  template <IllFormed Why = WrittenOtherwise<Hint::leave_it_out_or_call_clear_gradients>>
+  Why zero_grad() const;  // see Why
 
   /// The last backward pass of a step, and the step: `backward_and_reduce(loss, module, reduction)` and `step(module)`, bit by bit, with
   /// the same communication. But when the pass has ended, each parameter is updated as soon as its own gradient is there, beside those that

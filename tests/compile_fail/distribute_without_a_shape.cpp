@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// Values that are no Eigen matrix have no shape: it stands before them.
+// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::give_the_shape_before_the_values>>
+
+#include <vector>
+
+#include <shardwise/shardwise.hpp>
+
+using namespace shardwise;
+
+#ifdef SHOULD_FAIL
+auto spread(const Mesh<tp>& mesh, const std::vector<float>& values) {
+  return distribute<Shard<0>>(mesh, values);
+}
+#else
+auto spread(const Mesh<tp>& mesh, const std::vector<float>& values) {
+  return distribute<Shard<0>>(mesh, {2, 3}, values);
+}
+#endif

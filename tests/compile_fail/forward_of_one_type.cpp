@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// `forward` is asked what it would give before it is called, on operands that are types only. So it must be a template:
+/// `const auto&`, and not one tensor type.
+// expect: LayoutError<Reason::forward_does_not_take_abstract_operands, Got<Tensor<float, 2, Mesh<tp>, Replicate>>, Cure<Hint::write_auto_for_the_types_that_forward_takes>, In<OfOneType>>
+
+#include <shardwise/shardwise.hpp>
+
+using namespace shardwise;
+using Whole = Tensor<float, 2, Mesh<tp>, Replicate>;
+
+struct OfOneType : Module<OfOneType> {
+#ifdef SHOULD_FAIL
+  Whole forward(const Whole& x) const {
+    return gelu(x);
+  }
+#else
+  auto forward(const auto& x) const {
+    return gelu(x);
+  }
+#endif
+};
+
+auto call(const OfOneType& model, const Whole& x) {
+  return model(x);
+}

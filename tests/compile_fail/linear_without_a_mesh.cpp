@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// Modules begin with the mesh that they lie on.
+// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::give_it_the_mesh_first>>
+
+#include <shardwise/shardwise.hpp>
+
+using namespace shardwise;
+
+#ifdef SHOULD_FAIL
+void make(const Mesh<tp>&) {
+  Linear layer(4, 4);
+}
+#else
+void make(const Mesh<tp>& mesh) {
+  Linear layer(mesh, 4, 4);
+}
+#endif

@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// A mesh takes a `Communicator`: `world()`, or a copy of one of MPI's.
+// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::give_it_Communicator_duplicate_of_this>>
+
+#include <shardwise/shardwise.hpp>
+
+using namespace shardwise;
+
+#ifdef SHOULD_FAIL
+auto made() {
+  return Mesh<tp>(MPI_COMM_WORLD, {any});
+}
+#else
+auto made() {
+  return Mesh<tp>(Communicator::duplicate(MPI_COMM_WORLD), {any});
+}
+#endif

@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// Placements are types, so that the compiler knows them.
+// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::write_placements_in_angle_brackets>>
+
+#include <shardwise/shardwise.hpp>
+
+using namespace shardwise;
+
+#ifdef SHOULD_FAIL
+auto cut(const Tensor<float, 2, Mesh<tp>, Replicate>& x) {
+  return redistribute(x, Shard<0>());
+}
+#else
+auto cut(const Tensor<float, 2, Mesh<tp>, Replicate>& x) {
+  return redistribute<Shard<0> >(x);
+}
+#endif

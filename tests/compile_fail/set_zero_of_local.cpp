@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// `local()` shows a block. Several tensors may share it, so nothing writes to it: make another tensor, by `from_local` or an
+/// operation.
+// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::it_is_read_only_so_make_another_by_from_local>>
+
+#include <shardwise/shardwise.hpp>
+
+using namespace shardwise;
+using Rows = Tensor<float, 2, Mesh<tp>, Shard<0>>;
+
+#ifdef SHOULD_FAIL
+void clear(Rows& x) {
+  x.local().setZero();
+}
+#else
+void clear(Rows& x) {
+  x = zeros<float, Shard<0>>(x.mesh(), x.shape());
+}
+#endif

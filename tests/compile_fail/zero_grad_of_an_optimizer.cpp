@@ -1,0 +1,20 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// A step clears the gradients; `clear_gradients(model)` does it without a step.
+// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::leave_it_out_or_call_clear_gradients>>
+
+#include <shardwise/shardwise.hpp>
+
+using namespace shardwise;
+
+#ifdef SHOULD_FAIL
+void step(AdamW& optimizer, Linear<Mesh<tp>>& model) {
+  optimizer.zero_grad();
+  optimizer.step(model);
+}
+#else
+void step(AdamW& optimizer, Linear<Mesh<tp>>& model) {
+  optimizer.step(model);
+}
+#endif
