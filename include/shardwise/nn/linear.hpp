@@ -108,7 +108,9 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   }
 };
 
-/// To the error.
+template <MeshAxis... Axes>
+class Mesh;
+/// `Linear(4, 4)`, to the error.
 Linear(int, int)->Linear<Mesh<tp>>;
 
 }  // namespace shardwise

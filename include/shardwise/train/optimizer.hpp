@@ -161,7 +161,6 @@ class Optimizer {
       }
     }
   }
-  /// Whether there are groups to be chosen.
   template <class = void>
   [[gnu::noinline]] constexpr bool learn(const detail::ParameterList& cells, bool divided) {
     update_.checked();
