@@ -9,6 +9,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 
 # What enters a host: ENTER NUMBER COMMAND. A daemon that mpirun starts must not share memory with another host's.
@@ -74,6 +75,24 @@ class Hosts:
                 call("ip", "-n", name, "link", "set", device, "up")
             if self.rate != "none":
                 call("ip", "netns", "exec", name, "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", self.rate, "burst", "512kb", "latency", "100ms")
+        self.wait_until_joined()
+
+    def wait_until_joined(self, seconds=20):
+        """A bridge takes a moment until it forwards: then a port where nobody listens refuses at once."""
+        tries = ("import socket, sys, time\n"
+                 "for address in sys.argv[2:]:\n"
+                 "    end = time.monotonic() + float(sys.argv[1])\n"
+                 "    while True:\n"
+                 "        try:\n"
+                 "            socket.create_connection((address, 9), 1).close()\n"
+                 "            break\n"
+                 "        except ConnectionRefusedError:\n"
+                 "            break\n"
+                 "        except OSError as error:\n"
+                 "            if time.monotonic() > end: sys.exit(f'{address} does not answer: {error}')\n"
+                 "            time.sleep(0.1)\n")
+        for i in range(self.count):
+            call("ip", "netns", "exec", f"{self.name}{i}", sys.executable, "-c", tries, str(seconds), *self.addresses)
 
     def __exit__(self, *_):
         for i in range(self.count):
