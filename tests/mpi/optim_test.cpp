@@ -151,7 +151,7 @@ TEST_CASE("a parameter without a gradient is left as it is, and keeps its own st
   Both both{first, second};
   const Vector ones = Vector::Ones(size);
   auto give = [&](Weight<Replicate>& to) { to.slot()->add(sw::distribute<Replicate>(mesh, ones)); };
-  sw::SGD sgd({.rate = 1, .momentum = 0.5});
+  sw::SGD sgd({.rate = 1, .momentum = 0.5, .may_be_unused = true});
   give(second);
   sgd.step(both);
   CHECK(first.value().local() == ones);

@@ -501,7 +501,8 @@ TEST_CASE("documents that one rank cannot read, none reads") {
   CHECK(error(is_last ? bad : lines) ==
         "read_json_lines: " + bad.string() +
             ":1: it is {}, expected an object with \"text\", with \"prompt\" and "
-            "\"completion\", or with \"messages\"" +
+            "\"completion\", with \"messages\", with \"conversations\", or with \"instruction\" and "
+            "\"output\"" +
             last);
   if (ranks > 1) {
     CHECK(error(is_last ? other : lines) ==

@@ -148,7 +148,7 @@ constexpr Y redistribute_to(X x, const detail::Communication& as = {}) {
 /// on all; by messages that carry other types than `x` is stored as, if they are named: see `communicate_as`. Collective
 /// over the axes whose placement changes. Bit-exact where nothing is reduced or rounded.
 template <class... Arguments, Redistributable X, detail::Carries As = detail::CommunicateAsStored,
-          class Result = detail::redistributed_as<X, As, Arguments...>>
+          WellFormed Result = detail::redistributed_as<X, As, Arguments...>>
 constexpr auto redistribute(X x, As as = {}) {
   return redistribute_to<Result>(std::move(x), as.types());
 }
