@@ -6,6 +6,7 @@ for what Open MPI keeps in files. They share the file system, and the processes 
 util-linux."""
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -61,7 +62,28 @@ class Hosts:
             raise
         return self
 
+    @staticmethod
+    def remove(name, count):
+        """What has that name, and all processes in it."""
+        for i in range(count):
+            found = subprocess.run(["ip", "netns", "pids", f"{name}{i}"], capture_output=True, text=True)
+            for pid in found.stdout.split():
+                try:
+                    os.kill(int(pid), 9)
+                except ProcessLookupError:
+                    pass
+            subprocess.run(["ip", "netns", "del", f"{name}{i}"], stderr=subprocess.DEVNULL)
+        subprocess.run(["ip", "link", "del", f"{name}b"], stderr=subprocess.DEVNULL)
+
+    def remove_abandoned(self):
+        """Hosts of processes that were killed."""
+        for line in subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout.splitlines():
+            found = re.match(r"(sw(\d+)x)0\b", line)
+            if found and not os.path.exists(f"/proc/{found[2]}"):
+                self.remove(found[1], 16)
+
     def up(self):
+        self.remove_abandoned()
         bridge = f"{self.name}b"
         call("ip", "link", "add", bridge, "type", "bridge")
         call("ip", "link", "set", bridge, "up")
@@ -95,14 +117,7 @@ class Hosts:
             call("ip", "netns", "exec", f"{self.name}{i}", sys.executable, "-c", tries, str(seconds), *self.addresses)
 
     def __exit__(self, *_):
-        for i in range(self.count):
-            for pid in self.processes(i):
-                try:
-                    os.kill(pid, 9)
-                except ProcessLookupError:
-                    pass
-            subprocess.run(["ip", "netns", "del", f"{self.name}{i}"], stderr=subprocess.DEVNULL)
-        subprocess.run(["ip", "link", "del", f"{self.name}b"], stderr=subprocess.DEVNULL)
+        self.remove(self.name, self.count)
         self.folder.cleanup()
 
     def processes(self, host):
