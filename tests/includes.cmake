@@ -91,6 +91,8 @@ foreach(header IN LISTS headers)
       # the one place
     elseif(file MATCHES "${node}" AND header MATCHES "^shardwise/mesh/(shared_segment|node_rounds)\\.hpp$")
       # the memory of a node
+    elseif(file MATCHES "${node}" AND header STREQUAL "shardwise/mesh/environment.hpp")
+      # what memory a process has had, for an error
     elseif(file MATCHES "${places}" AND header STREQUAL "shardwise/mesh/place_in_program.hpp")
       # the one place
     elseif(file MATCHES "${pages}" AND header STREQUAL "shardwise/memory/large_blocks.hpp")

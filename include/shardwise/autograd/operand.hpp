@@ -121,7 +121,7 @@ struct LostGradient<X...> {
     if constexpr ((is_parameter_alone<X> && ...)) {
       return Refused<Reason::operation_on_parameters_alone_would_never_train_them, Got<tensor_of<X>...>>{};
     } else if constexpr (any_on_tape<X...> && (is_off_tape<X> || ...)) {
-      return Refused<Reason::tensor_off_the_tape_meets_a_Var_so_its_gradient_would_be_lost,
+      return Refused<Reason::tensor_off_the_tape_meets_one_on_it_so_its_gradient_would_be_lost,
                      Got<shown<X>...>>{};
     } else {
       return TypeIs<void>{};
@@ -196,8 +196,9 @@ constexpr auto on_common_tape(Y y, Record record, const X&... operands) {
 /// `x` as `other` would see it: on the tape of `other` if that brings one, else a tensor.
 template <Operand X, Operand Other>
 constexpr auto alongside(const X& x, const Other& other) {
-  static_assert(!OperandTraits<X>::on_tape || OperandTraits<Other>::on_tape,
-                "alongside(x, other) would take x off its tape, as other is on none: write x.value() for that");
+  static_assert(
+      !OperandTraits<X>::on_tape || OperandTraits<Other>::on_tape,
+      "alongside(x, other) would take x off its tape, as other is on none: write x.value() for that");
   if constexpr (is_abstract<X>) {
     return Abstract < tensor_of<X>, OperandTraits<Other>::on_tape,
            OperandTraits<Other>::on_tape && OperandTraits<X>::tracked > ();

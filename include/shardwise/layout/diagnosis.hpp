@@ -50,7 +50,7 @@ enum class Reason {
   operand_has_not_arrived_yet,
   parameter_is_on_no_tape_by_itself,
   operation_on_parameters_alone_would_never_train_them,
-  tensor_off_the_tape_meets_a_Var_so_its_gradient_would_be_lost,
+  tensor_off_the_tape_meets_one_on_it_so_its_gradient_would_be_lost,
   frozen_parameter_has_no_gradient,
   // layouts, and redistribution from one to another
   one_placement_per_mesh_axis_is_needed,
@@ -187,7 +187,7 @@ constexpr Hint hint_for(Reason reason) {
        Hint::redistribute_alongside_of_the_parameter_and_the_other_operand},
       {operation_on_parameters_alone_would_never_train_them,
        Hint::use_alongside_to_put_a_parameter_on_the_tape},
-      {tensor_off_the_tape_meets_a_Var_so_its_gradient_would_be_lost,
+      {tensor_off_the_tape_meets_one_on_it_so_its_gradient_would_be_lost,
        Hint::compute_it_from_Vars_or_use_alongside_if_it_is_data},
       {frozen_parameter_has_no_gradient, Hint::take_Frozen_from_its_style},
       {one_placement_per_mesh_axis_is_needed, Hint::give_one_placement_per_axis},
