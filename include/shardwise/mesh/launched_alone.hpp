@@ -25,11 +25,9 @@ void check_alone() {
     const char* value = std::getenv(name.data());
     if (!value || (name == "SLURM_NTASKS" && is("SLURM_PROCID", "0") && is("ENVIRONMENT", "BATCH"))) continue;
     if (std::atoi(value) < 2 || (name == "SLURM_NTASKS" && !std::getenv("SLURM_PROCID"))) return;
-    fail<std::runtime_error>(
-        {"MPI knows 1 process, but ", name, " says that the launcher started ", value,
-         ": use the mpirun of the MPI that the program was built with, or srun --mpi=pmix; to run one "
-         "process alone, unset ",
-         name});
+    fail<std::runtime_error>({"MPI knows 1 process, but ", name, " says that the launcher started ", value,
+                              ": use the mpirun of the MPI that the program was built with, or srun ",
+                              "--mpi=pmix; to run one process alone, unset ", name});
   }
 }
 

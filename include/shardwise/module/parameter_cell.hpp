@@ -94,18 +94,18 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
         pending(Shared<GradientSlot>::make(layouts.waits ? MemoryUse::gradient : MemoryUse::gathered)),
         resting(Shared<GradientSlot>::make(MemoryUse::gradient)) {
     if (std::is_constant_evaluated()) return;
-    older_ = std::exchange(newest_, this);
+    older_ = std::exchange(newest, this);
     if (older_) older_->newer_ = this;
   }
   constexpr ~ParameterCell() {
     if (std::is_constant_evaluated()) return;
-    (newer_ ? newer_->older_ : newest_) = older_;
+    (newer_ ? newer_->older_ : newest) = older_;
     if (older_) older_->newer_ = newer_;
   }
 
   /// A trained parameter of this thread that has a gradient, and that no walk through a model has found; or null.
   static const ParameterCell* trained_by_nobody() {
-    const ParameterCell* cell = newest_;
+    const ParameterCell* cell = newest;
     while (cell && (cell->named || cell->layouts.frozen || !cell->has_gradient())) cell = cell->older_;
     return cell;
   }
@@ -202,7 +202,7 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
   GradientSlot finished{MemoryUse::gradient};
 
  private:
-  static inline thread_local ParameterCell* newest_ = nullptr;  ///< of this thread
+  static inline thread_local ParameterCell* newest = nullptr;  ///< of this thread
   ParameterCell *newer_ = nullptr, *older_ = nullptr;
 };
 

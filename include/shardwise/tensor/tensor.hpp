@@ -103,8 +103,8 @@ struct ReadOnlyBlock : Eigen::Map<const Matrix> {
   Why operator-=(const auto&) const;
   Why operator*=(const auto&) const;
   Why operator/=(const auto&) const;
-  Why setZero(const auto&...) const;
-  Why setConstant(const auto&...) const;
+  Why setZero(const auto&...) const;      // NOLINT(readability-identifier-naming)
+  Why setConstant(const auto&...) const;  // NOLINT(readability-identifier-naming)
   Why fill(const auto&) const;
 };
 

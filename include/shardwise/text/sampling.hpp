@@ -15,6 +15,7 @@
 #include <limits>
 
 #include <shardwise/kernel/philox.hpp>
+#include <shardwise/layout/finite.hpp>
 #include <shardwise/layout/text.hpp>
 
 namespace shardwise {
