@@ -44,7 +44,7 @@ inline void add_timeout(CLI::App& app, double& seconds) {
       ->check(CLI::NonNegativeNumber);
 }
 
-/// The value of an option as it is compared: "1e-3" is "0.001". What is no number stays as it is.
+/// The value of an option as it is compared: "1e-3" is "0.001". Other texts stay as they are.
 inline std::string compared_value(const CLI::Option& option) {
   std::string all;
   for (std::string word : option.results()) {

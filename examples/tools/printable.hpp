@@ -26,7 +26,7 @@ std::string continued(const Tokenizer& tokenizer, const std::string& prompt,
 }
 
 /// Without what would command a terminal: control characters but tabs and ends of lines, and those that turn the direction of
-/// text, are written as \x1b or \u202e. What is no UTF-8, such as a character whose last bytes are not written yet, is U+FFFD.
+/// text, are written as \x1b or \u202e. Invalid UTF-8, such as an incomplete character, becomes U+FFFD.
 inline std::string printable(const std::string& text) {
   std::string safe;
   for (std::size_t i = 0; i < text.size();) {
