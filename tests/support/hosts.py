@@ -129,7 +129,9 @@ class Hosts:
         call("ip", "link", "set", f"{self.name}{host}", "down")
 
     def mend(self, host):
+        """Joins it again, and returns once all hosts reach each other: until then a daemon that mpirun starts finds no way back."""
         call("ip", "link", "set", f"{self.name}{host}", "up")
+        self.wait_until_joined()
 
     def mca(self):
         """What tells mpirun how to reach the hosts."""
