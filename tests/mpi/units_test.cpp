@@ -437,11 +437,13 @@ template <class NetType>
 struct Middle {
   const NetType& net;
   auto operator()(const auto& x) const { return gelu(net.up(net.norm(x))); }
+  void visit(auto&&) const {}  // the net names them
 };
 template <class NetType>
 struct MiddleUnit {
   const NetType& net;
   auto operator()(const auto& x) const { return net.second(x, Middle<NetType>{net}); }
+  void visit(auto&&) const {}
 };
 
 TEST_CASE("a unit in a unit: of other parameters, or of the same") {

@@ -40,6 +40,17 @@ constexpr auto may_temporary = [](auto* x) {
   return requires { recompute(Layer(*x), *x); };
 };
 static_assert(!may_temporary(a<Var<In>>));
+constexpr auto may_call = [](auto function, auto*... x) {
+  return requires { recompute(function, *x...); };
+};
+constexpr auto twice = [](const auto& layer, const auto& x) { return add(layer(x), layer(x)); };
+static_assert(may_call(twice, a<Layer>, a<Var<In>>));
+static_assert(!may_call([number = 2.0f](const auto& x) { return scale(x, number); }, a<Var<In>>));
+struct Refers {
+  const float& number;
+  auto operator()(const auto& x) const { return scale(x, number); }
+};
+static_assert(!detail::Repeatable<Refers>);
 
 // ---- Gradients that may begin a backward pass -------------------------------------------------------------
 

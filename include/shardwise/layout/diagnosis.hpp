@@ -155,6 +155,7 @@ enum class Hint {
   give_the_shape_before_the_values,
   write_placements_in_angle_brackets,
   it_is_read_only_so_make_another_by_from_local,
+  let_the_lambda_capture_nothing_and_take_arguments_instead,
 };
 
 /// What to do about it.

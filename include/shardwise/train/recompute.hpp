@@ -58,30 +58,35 @@ class RepeatedArgument<Var<X, Tracked>> {
   Kept kept_;
   [[no_unique_address]] std::conditional_t<Tracked, Shared<GradientSlot>, None> slot_;
 };
-/// A parameter is referred to, as those of the module are.
-template <class X>
-  requires(OperandTraits<X>::tracked && !OperandTraits<X>::on_tape)
-class RepeatedArgument<X> {
- public:
-  constexpr explicit RepeatedArgument(const X& x) : parameter_(&x) {}
-  constexpr const X& on(Tape&) const { return *parameter_; }
 
- private:
-  const X* parameter_;
-};
-
-/// A module is referred to, and its parameters with it; a function, such as a lambda, is copied.
 template <class Module>
-concept ReferredTo = requires(Module& module) {
+concept NamesMembers = requires(Module& module) {
   module.visit([](const char*, auto&) {});
 };
+/// Parameters and modules are referred to; all else is copied.
+template <class X>
+concept ReferredTo = NamesMembers<X> ||(OperandTraits<X>::tracked && !OperandTraits<X>::on_tape);
+template <ReferredTo X>
+class RepeatedArgument<X> {
+ public:
+  constexpr explicit RepeatedArgument(const X& x) : object_(&x) {}
+  constexpr const X& on(Tape&) const { return *object_; }
+
+ private:
+  const X* object_;
+};
+
+/// The backward pass may call it after the function that gave it has returned. A lambda that captures and a class with
+/// references may refer to that function's variables; neither can be assigned.
+template <class F>
+concept Repeatable = NamesMembers<F> || std::is_copy_assignable_v<F>;
 template <class F>
 struct CalledAgain {
   F f;
   constexpr explicit CalledAgain(const F& given) : f(given) {}
   constexpr const F& operator*() const { return f; }
 };
-template <ReferredTo Module>
+template <NamesMembers Module>
 struct CalledAgain<Module> {
   const Module* module;
   constexpr explicit CalledAgain(const Module& given) : module(&given) {}
@@ -135,12 +140,18 @@ constexpr const auto& off_tape(const X& x) {
 /// `module(x...)`, whose activations are not kept: on a tape, the call leaves one node, which calls the module
 /// again in the backward pass. Without a tape it is the call.
 ///
-/// The arguments are tensors, `Var`s, parameters, and values of other types, which are copied. The module must
+/// The arguments are tensors, `Var`s, parameters, modules, and values of other types, which are copied. The module must
 /// give one tensor, and the same one whenever it is called with the same arguments; it takes tensors wherever it
-/// takes `Var`s, and captures no `Var`. The module, and parameters among the arguments, are referred to: they
-/// must not be moved or destroyed before the backward pass, nor changed, as ever. A function in the place of a module, such
-/// as a lambda, is copied; what it refers to must be there.
+/// takes `Var`s. The module, and parameters and modules among the arguments, are referred to: they must not be moved or
+/// destroyed before the backward pass, nor changed, as ever.
+///
+/// In the place of a module, a function that captures nothing will do; what it needs is an argument:
+///
+/// ```
+/// x = recompute([](const auto& self, const auto& in) { return self.down(gelu(self.up(in))); }, *this, x);
+/// ```
 template <class Module, class... X, class Result = detail::called_with<Module, X...>>
+  requires detail::Repeatable<Module>
 constexpr auto recompute(const Module& module, const X&... x) {
   constexpr bool one_tensor = Operand<Result>;
   static_assert(one_tensor, "recompute: the module must give one tensor, not a tuple or the like");
@@ -164,9 +175,13 @@ constexpr auto recompute(const Module& module, const X&... x) {
   }
 }
 template <class Module, class... X, IllFormed Why = detail::called_with<Module, X...>>
-Why recompute(const Module&, const X&...);  // see Why
+  requires detail::Repeatable<Module> Why recompute(const Module&, const X&...);  // see Why
+template <class F, class... X,
+          IllFormed Why = WrittenOtherwise<Hint::let_the_lambda_capture_nothing_and_take_arguments_instead>>
+  requires(!detail::Repeatable<F>)
+Why recompute(const F&, const X&...);  // see Why
 /// A temporary module does not live until the backward pass.
-template <detail::ReferredTo Module, class... X>
+template <detail::NamesMembers Module, class... X>
 void recompute(const Module&&, const X&...) = delete;
 
 }  // namespace shardwise
