@@ -80,6 +80,11 @@ class RepeatedArgument<X> {
 /// references may refer to that function's variables; neither can be assigned.
 template <class F>
 concept Repeatable = NamesMembers<F> || std::is_copy_assignable_v<F>;
+struct NotRepeatable {
+  template <class F>
+    requires(!Repeatable<F>)
+  constexpr NotRepeatable(const F&) {}  // NOLINT(google-explicit-constructor)
+};
 template <class F>
 struct CalledAgain {
   F f;
@@ -176,10 +181,9 @@ constexpr auto recompute(const Module& module, const X&... x) {
 }
 template <class Module, class... X, IllFormed Why = detail::called_with<Module, X...>>
   requires detail::Repeatable<Module> Why recompute(const Module&, const X&...);  // see Why
-template <class F, class... X,
+template <class... X,
           IllFormed Why = WrittenOtherwise<Hint::let_the_lambda_capture_nothing_and_take_arguments_instead>>
-  requires(!detail::Repeatable<F>)
-Why recompute(const F&, const X&...);  // see Why
+Why recompute(const detail::NotRepeatable&, const X&...);  // see Why
 /// A temporary module does not live until the backward pass.
 template <detail::NamesMembers Module, class... X>
 void recompute(const Module&&, const X&...) = delete;
