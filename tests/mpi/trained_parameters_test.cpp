@@ -9,8 +9,12 @@
 #include <doctest/doctest.h>
 #include <shardwise/shardwise.hpp>
 
+#include <array>
+#include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace shardwise::testing::trained_parameters {
@@ -208,6 +212,46 @@ TEST_CASE("parameters may be unused: all, those of a group, and in later steps")
     later.step(model);
   }
   CHECK(part(later).empty());
+}
+
+using Layer = Linear<MeshType, NoParallel, double>;
+using Norm = LayerNorm<MeshType, NoParallel, double>;
+/// Members as a program may hold them.
+struct Held : Module<Held> {
+  std::unique_ptr<Layer> pointed;
+  std::tuple<Layer, Norm> both;
+  std::array<std::optional<Weight<1>>, 2> some;
+
+  explicit Held(const MeshType& mesh)
+      : pointed(std::make_unique<Layer>(mesh, inputs, features)),
+        both(Layer(mesh, features, features), Norm(mesh, features)) {
+    some[1].emplace(mesh, Shape<1>{features}, Init::normal(1));
+  }
+  auto forward(const auto& x) const {
+    return add(std::get<1>(both)(std::get<0>(both)((*pointed)(x))), *some[1]);
+  }
+  void visit(auto&& f) { f("pointed", pointed), f("both", both), f("some", some); }
+};
+
+TEST_CASE("members behind pointers, and in tuples, arrays and optionals, are trained") {
+  const MeshType mesh(world(), {any});
+  Held model(mesh);
+  std::string names;
+  for_each_named_parameter(model, [&](std::string_view name, auto&) { names.append(name).append(" "); });
+  CHECK(names == "pointed.weight pointed.bias both.0.weight both.0.bias both.1.weight both.1.bias some.1 ");
+  initialize(model, 3);
+  SGD sgd({.rate = 0.01});
+  const auto x = randn<double, Shard<0>>(mesh, {batch, inputs}, 5);
+  double first = 0, last = 0;
+  for (int step = 0; step < 3; ++step) {
+    Tape tape;
+    const auto y = model(tape.constant(x));
+    const auto loss = redistribute<dp, Replicate>(mean(mul(y, y)));
+    (step == 0 ? first : last) = item(loss.value());
+    tape.backward(loss);
+    sgd.step(model);
+  }
+  CHECK(last < first);
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// The parameters of a module, by its `visit(f)`, which calls f(name, child) for each parameter or submodule, and a vector
-/// or an optional of them. On it rest initialisation, optimizers, weights and checkpoints.
+/// The parameters of a module, by its `visit(f)`, which calls f(name, child) for each parameter or submodule, and for a
+/// list, a tuple, an optional or a pointer of them. On it rest initialisation, optimizers, weights and checkpoints.
 
 #include <set>
 
@@ -88,14 +88,18 @@ struct ModuleWalk {
         enter(each, &element);
         ++element.number;
       }
-    } else if constexpr (requires { module.has_value(); }) {
+    } else if constexpr (PointsToModule<M>) {
       if (module) enter(*module, here);
+    } else if constexpr (requires { std::tuple_size<M>::value; }) {
+      ParameterPath element{here};
+      std::apply([&](auto&... each) { ((enter(each, &element), ++element.number), ...); }, module);
     } else if constexpr (!is_parameter<M>) {
       const ModuleWalk below{visitor, here};
       constexpr bool has_visit = requires { module.visit(below); };
-      static_assert(has_visit,
-                    "this module does not name its members: give it `constexpr void visit(auto&& f) "
-                    "{ f(\"up\", up); f(\"down\", down); }`");
+      static_assert(
+          has_visit,
+          "visit gives f what is no parameter and no module that names its members by `constexpr void "
+          "visit(auto&& f) { f(\"up\", up); f(\"down\", down); }`");
       if constexpr (has_visit) module.visit(below);
     }
   }

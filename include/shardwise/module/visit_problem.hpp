@@ -6,6 +6,7 @@
 /// Why the parameters of what was given cannot be visited, and changed.
 
 #include <concepts>
+#include <tuple>
 
 #include <shardwise/module/parameter.hpp>
 
@@ -25,12 +26,20 @@ concept DerivedFromAnother = requires(const M& module) {
   requires !std::derived_from<M, decltype(said_to_be(module))>;
 };
 
+/// An optional or a pointer, which may be empty.
+template <class M>
+concept PointsToModule = requires(M& module) {
+  *module;
+  module ? 0 : 1;
+};
+
 /// `void` if the parameters of an `M` can be visited and changed, else the `LayoutError` that says why not.
 template <class M>
 struct VisitProblem {
   static constexpr auto type_of() {
     if constexpr (
-        is_parameter<M> || requires(M & list) { list.begin(); } || requires(M & m) { m.has_value(); }) {
+        is_parameter<M> || PointsToModule<M> || requires(M & list) { list.begin(); } ||
+        requires { std::tuple_size<M>::value; }) {
       return TypeIs<void>{};
     } else if constexpr (std::is_const_v<M>) {
       return Refused<Reason::const_model_cannot_change, Got<M>>{};
