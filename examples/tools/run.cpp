@@ -185,7 +185,7 @@ void Run::open_data() {
     held_out_.emplace(sw::DocumentRows(sw::hold_out(documents, options_.held_out, options_.seed), rows),
                       evaluated(batches));
   }
-  data_.emplace(sw::DocumentRows(documents, rows), batches);
+  data_.emplace(sw::DocumentRows(std::move(documents), rows), batches);
 }
 
 void Run::warn_of(const std::vector<sw::TrainingDocument>& documents) const {

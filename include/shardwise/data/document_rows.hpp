@@ -64,24 +64,36 @@ struct RowOptions {
   Index ignore_index = ignore_index_default;  ///< the target of what is not to be learned, negative
 };
 
-/// In memory, eight bytes a token.
+/// In memory, as documents: four bytes a token.
 class DocumentRows {
  public:
   /// Throws `std::invalid_argument`, which names the document's place, if one is longer than a row, has nothing to be
   /// learned, or answers that are none of its tokens or have some in common.
-  DocumentRows(const std::vector<TrainingDocument>& documents, const RowOptions& options)
-      : options_(options) {
+  DocumentRows(std::vector<TrainingDocument> documents, const RowOptions& options)
+      : options_(options), documents_(std::move(documents)) {
     if (options.length < 1)
       detail::fail({"DocumentRows: length is ", options.length, ": expected at least 1"});
-    for (const TrainingDocument& document : documents) add(document);
+    Index filled = 0;  // of the last row
+    for (Index i = 0; i < this->documents(); ++i) {
+      const TrainingDocument& document = documents_[static_cast<std::size_t>(i)];
+      const Index counted = checked(document);
+      filled += places(document);
+      places_ += places(document);
+      if (!options.packed || rows_.empty() || filled > options.length) {
+        rows_.push_back({i, 0, 0});
+        filled = places(document);
+      }
+      rows_.back().documents += 1;
+      rows_.back().counted += counted;
+    }
   }
 
   Index size() const { return static_cast<Index>(rows_.size()); }
-  Index documents() const { return static_cast<Index>(ends_.size()); }
+  Index documents() const { return static_cast<Index>(documents_.size()); }
   const RowOptions& options() const { return options_; }
   /// Which part of all rows is documents.
   double filled() const {
-    return static_cast<double>(inputs_.size()) / static_cast<double>(size() * options_.length);
+    return static_cast<double>(places_) / static_cast<double>(size() * options_.length);
   }
 
   /// Which rows make which step: the length and `ignore_index` of the options are those of the rows. Throws as
@@ -109,19 +121,20 @@ class DocumentRows {
   void copy(std::optional<Index> number, std::int32_t* inputs, std::int32_t* targets,
             std::int32_t* documents) const {
     Index filled = 0;
-    if (number) {
-      const Row& row = rows_.at(static_cast<std::size_t>(*number));
-      const Index begin = begin_of(row.first);
-      for (Index i = 0; i < row.documents; ++i) {
-        const Index end = ends_[static_cast<std::size_t>(row.first + i)] - begin;
-        if (documents) std::fill(documents + filled, documents + end, static_cast<std::int32_t>(i));
-        filled = end;
+    std::fill_n(targets, options_.length, static_cast<std::int32_t>(options_.ignore_index));
+    const Row row = number ? rows_.at(static_cast<std::size_t>(*number)) : Row();
+    for (Index i = 0; i < row.documents; ++i) {
+      const TrainingDocument& document = documents_[static_cast<std::size_t>(row.first + i)];
+      const Index count = places(document);
+      std::copy_n(document.tokens.begin(), count, inputs + filled);
+      if (documents) std::fill_n(documents + filled, count, static_cast<std::int32_t>(i));
+      for (const Range& answer : document.answers) {
+        for (Index at = std::max<Index>(answer.begin, 1); at < answer.end(); ++at)
+          targets[filled + at - 1] = document.tokens[static_cast<std::size_t>(at)];
       }
-      std::copy_n(inputs_.begin() + begin, filled, inputs);
-      std::copy_n(targets_.begin() + begin, filled, targets);
+      filled += count;
     }
     std::fill(inputs + filled, inputs + options_.length, options_.padding);
-    std::fill(targets + filled, targets + options_.length, static_cast<std::int32_t>(options_.ignore_index));
     if (documents) std::fill(documents + filled, documents + options_.length, -1);
   }
 
@@ -130,49 +143,38 @@ class DocumentRows {
     Index first = 0, documents = 0, counted = 0;
   };
 
-  Index begin_of(Index document) const {
-    return document == 0 ? 0 : ends_[static_cast<std::size_t>(document) - 1];
+  /// Of a row: its last token is a target alone.
+  static Index places(const TrainingDocument& document) {
+    return std::max<Index>(std::ssize(document.tokens) - 1, 0);
   }
 
-  void add(const TrainingDocument& document) {
-    const auto size = static_cast<Index>(document.tokens.size()) - 1;
+  /// How many of its targets count, if it fits.
+  Index checked(const TrainingDocument& document) const {
+    const Index size = std::ssize(document.tokens);
     auto fail = [&](std::initializer_list<detail::TextPart> what) {
       detail::fail({document.place.empty() ? "a document" : document.place, ": ", detail::text(what)});
     };
-    if (size > options_.length) {
-      fail({"the document has ", size + 1, " tokens, but a row of ", options_.length, " takes ",
+    if (size > options_.length + 1) {
+      fail({"the document has ", size, " tokens, but a row of ", options_.length, " takes ",
             options_.length + 1});
     }
-    const std::size_t begin = targets_.size();
-    Index counted = 0;
-    if (size > 0) {
-      inputs_.insert(inputs_.end(), document.tokens.begin(), document.tokens.end() - 1);
-      targets_.resize(inputs_.size(), static_cast<std::int32_t>(options_.ignore_index));
-    }
-    Index before = 0;
+    Index before = 0, counted = 0;
     for (const Range& answer : document.answers) {
-      if (answer.begin < before || answer.size < 0 || answer.end() > size + 1) {
+      if (answer.begin < before || answer.size < 0 || answer.end() > size) {
         fail({"an answer is [", answer.begin, ", ", answer.end(), "): expected a part of what is left, [",
-              before, ", ", size + 1, ")"});
+              before, ", ", size, ")"});
       }
       before = answer.end();
-      for (Index i = std::max<Index>(answer.begin, 1); i < before; ++i, ++counted) {
-        targets_[begin + static_cast<std::size_t>(i) - 1] = document.tokens[static_cast<std::size_t>(i)];
-      }
+      counted += std::max<Index>(before - std::max<Index>(answer.begin, 1), 0);
     }
     if (counted == 0) fail({"the document has nothing to be learned"});
-    const bool fits = options_.packed && !rows_.empty() &&
-                      static_cast<Index>(inputs_.size()) - begin_of(rows_.back().first) <= options_.length;
-    if (!fits) rows_.push_back({documents(), 0, 0});
-    ends_.push_back(static_cast<Index>(inputs_.size()));
-    rows_.back().documents += 1;
-    rows_.back().counted += counted;
+    return counted;
   }
 
   RowOptions options_;
-  std::vector<std::int32_t> inputs_, targets_;  // of all documents, one after another
-  std::vector<Index> ends_;                     // of the documents there
+  std::vector<TrainingDocument> documents_;
   std::vector<Row> rows_;
+  Index places_ = 0;  ///< of all rows that are filled
 };
 
 }  // namespace shardwise
