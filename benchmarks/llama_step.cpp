@@ -3,9 +3,8 @@
 
 /// @file
 /// The training step of a Llama over all ranks, tensor parallel or data parallel: what llama_step.py compares with
-/// PyTorch. Prints a line of JSON with medians over the steps, of the slowest rank. Several ways to compute the loss,
-/// and to update, are run in turn, A B B A …, and get a line each, with the median of the ratios to the first one's
-/// neighbouring steps. With updates beside communication, "backward" has the updates in it, and "optimizer" nothing.
+/// PyTorch. Prints a line of JSON with medians over the steps, of the slowest rank. Several ways to compute the loss
+/// are run in turn, A B B A …, and get a line each, with the median of the ratios to the first one's neighbouring steps.
 
 #include <sys/resource.h>
 
@@ -23,7 +22,7 @@ struct Options {
       .vocabulary = 32000, .features = 256, .layers = 2, .heads = 16, .kv_heads = 16, .hidden = 768};
   sw::Index batch = 8, sequence = 256;
   std::string mode = "tp", dtype = "float";
-  std::vector<std::string> losses{"pieces"}, updates{"after"}, communicate_as;
+  std::vector<std::string> losses{"pieces"}, communicate_as;
   sw::ReduceOptions reduction;
   int steps = 8;
 };
@@ -64,13 +63,11 @@ void run(const Options& options) {
 
   const int uncounted = 2;
   struct Way {
-    std::string loss, updates;
+    std::string loss;
     std::array<std::vector<double>, 4> times{};  // step, forward, backward, optimizer
   };
   std::vector<Way> ways;
-  for (const std::string& loss : options.losses) {
-    for (const std::string& updates : options.updates) ways.push_back({loss, updates});
-  }
+  for (const std::string& loss : options.losses) ways.push_back({loss});
   double loss_of_first = 0;
   for (int round = 0; round < uncounted + options.steps; ++round) {
     for (std::size_t i = 0; i < ways.size(); ++i) {
@@ -80,11 +77,9 @@ void run(const Options& options) {
       sw::Tape tape;
       auto loss = loss_of(tape, way.loss);
       const double forward = MPI_Wtime();
-      const bool beside = way.updates == "beside";
-      if (beside) adamw.backward_and_step(loss, model);
-      if (!beside) sw::backward_and_reduce(loss, model, options.reduction);
+      sw::backward_and_reduce(loss, model, options.reduction);
       const double backward = MPI_Wtime();
-      if (!beside) adamw.step(model);
+      adamw.step(model);
       const double end = MPI_Wtime();
       if (round == 0 && i == 0) loss_of_first = static_cast<double>(sw::item(loss.value()));
       if (round < uncounted) continue;
@@ -108,10 +103,10 @@ void run(const Options& options) {
     if (ranks.rank() != 0) continue;
     std::printf(
         "{\"step\": %.5f, \"forward\": %.5f, \"backward\": %.5f, \"optimizer\": %.5f, \"peak_mb\": %.1f, "
-        "\"own_mb\": %.1f, \"of_first\": %.3f, \"by\": \"%s\", \"updates\": \"%s\", \"loss\": %.4f, "
+        "\"own_mb\": %.1f, \"of_first\": %.3f, \"by\": \"%s\", \"loss\": %.4f, "
         "\"gemm\": \"%s\"}\n",
         results[0], results[1], results[2], results[3], results[4], results[5], results[6], way.loss.c_str(),
-        way.updates.c_str(), loss_of_first, sw::kernel::gemm_name());
+        loss_of_first, sw::kernel::gemm_name());
   }
 }
 
@@ -136,10 +131,6 @@ int main(int argc, char** argv) {
            "--loss", options.losses,
            "of all logits; or in pieces, with an all-reduce for each or one for all: one way, or several")
         ->check(CLI::IsMember({"logits", "pieces", "one-all-reduce"}));
-    app.add_option(
-           "--updates", options.updates,
-           "after all gradients have arrived; or each beside those that are on the way: one way, or both")
-        ->check(CLI::IsMember({"after", "beside"}));
     app.add_option("--dtype", options.dtype, "of parameters and activations")
         ->check(CLI::IsMember({"float", "bfloat16"}));
     app.add_option("--communicate-as", options.communicate_as,

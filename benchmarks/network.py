@@ -4,8 +4,7 @@
 
 """Two hosts on one machine, joined by a link of a given rate: network namespaces and a token bucket, real MPI over TCP. What
 collectives send over the link; and the training step of a Llama with and without communication in the background, in turn
-(A B B A), beside the bound: for each pass, the larger of its computation and of its collectives alone; and with updates after
-all gradients have arrived, and beside those that are on the way, in turn too.
+(A B B A), beside the bound: for each pass, the larger of its computation and of its collectives alone.
 Usage: network.py BUILD/benchmarks [--rates none,1gbit] [--modes ddp,zero1,fsdp,tp] [--rounds 1]"""
 
 import argparse
@@ -69,8 +68,6 @@ def main():
                 ratio = statistics.median(b / a for a, b in zip(times["0"], times["8"]))
                 bound = f", bound {bounds[mode]:.3f} s: {statistics.median(times['8']) / bounds[mode]:.2f} of it" if mode in bounds else ""
                 print(f"  {mode:6} in the foreground {statistics.median(times['0']):.3f} s, in the background {statistics.median(times['8']):.3f} s: {ratio:.2f} of it{bound}")
-                after, beside = two.run((1, 1), step, "--mode", mode, "--steps", str(10 * options.rounds), "--updates", "after", "beside")
-                print(f"         updates after all gradients {after['step']:.3f} s, beside those on the way {beside['step']:.3f} s: {beside['of_first']:.3f} of it")
 
 
 main()

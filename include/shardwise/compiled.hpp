@@ -157,9 +157,7 @@ SHARDWISE_EXTERN template void detail::end_pooled<detail::SharedBuckets>(detail:
   SHARDWISE_EXTERN template bool Optimizer<Update>::learn<void>(const detail::ParameterList&, bool); \
   SHARDWISE_EXTERN template void Optimizer<Update>::choose_groups<void>(                             \
       const std::vector<detail::NamedParameter>&, bool);                                             \
-  SHARDWISE_EXTERN template void Optimizer<Update>::step_all<void>(const detail::ParameterList&);    \
-  SHARDWISE_EXTERN template void Optimizer<Update>::step_beside<void>(                               \
-      const detail::BackwardPass&, Recorder*, const detail::ParameterList&, const detail::NamesOf&);
+  SHARDWISE_EXTERN template void Optimizer<Update>::step_all<void>(const detail::ParameterList&);
 SHARDWISE_ONCE_OPTIMIZER(AdamWUpdate)
 SHARDWISE_ONCE_OPTIMIZER(SgdUpdate)
 SHARDWISE_EXTERN template const LlamaConfig& LlamaConfig::checked<void>() const;

@@ -48,17 +48,14 @@ class GradientSlot : public Counted {
     return sum_;
   }
 
-  /// Somebody will add to it, a node that was recorded or a collective under way; and: has done so, or has nothing to add.
+  /// Somebody will add to it, a node that was recorded; and: has done so, or has nothing to add.
   constexpr void expect() { ++awaited_; }
   constexpr void settle() {
     if (--awaited_ <= 0 && listener_) listener_->complete();
   }
-  constexpr bool expects() const { return awaited_ > 0; }
-  /// Who never came to the end, as something threw, is not waited for.
-  constexpr void forget() { awaited_ = 0; }
-  /// For the length of a backward pass; none: null, which forgets.
+  /// For the length of a backward pass; none: null. Nodes that never came to their end are forgotten with it.
   constexpr void set_listener(GradientListener* listener) {
-    if (!listener) forget();
+    if (!listener) awaited_ = 0;
     listener_ = listener;
   }
 

@@ -172,9 +172,7 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
   }
 
   /// `backward` has left a gradient since the last step, wherever it is on its way.
-  constexpr bool has_gradient() const {
-    return pending->filled() || resting->filled() || finished.filled() || finished.expects();
-  }
+  constexpr bool has_gradient() const { return pending->filled() || resting->filled() || finished.filled(); }
 
   /// Of the value.
   constexpr unsigned changes() const { return stored.buffer->changes; }

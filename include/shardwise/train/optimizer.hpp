@@ -71,7 +71,8 @@ class Optimizer {
     detail::check_same_step(cells, update_, groups_, states_);
     detail::check_a_gradient(cells);
     first_steps_.check(
-        cells, [&](std::size_t i) { return update_of(states_[i]); }, detail::NamesOf(module));
+        cells, [&](std::size_t i) { return update_of(states_[i]); },
+        [&] { return detail::named_parameters_of(module); });
     detail::reduce_gradients_of(cells, reduction_);
     detail::count_step(steps_);
     step_all(cells);
@@ -80,20 +81,6 @@ class Optimizer {
   Why step(Module&);  // see Why
   template <IllFormed Why = WrittenOtherwise<Hint::leave_it_out_or_call_clear_gradients>>
   Why zero_grad() const;  // see Why
-
-  /// The last backward pass of a step, and the step: `backward_and_reduce(loss, module, reduction)` and `step(module)`, bit by bit, with
-  /// the same communication. But when the pass has ended, each parameter is updated as soon as its own gradient is there, beside those that
-  /// are on the way; except those that are gathered after it, which come in the order of their use. Throws for another module, or an empty
-  /// group, before the pass begins. If communication fails, some parameters may have been updated.
-  template <class Loss, class Module, class Problem = detail::pass_problem<Loss, Module>>
-  constexpr void backward_and_step(const Loss& loss, Module& module) {
-    const detail::ParameterList cells = detail::parameters_of(module);
-    know(module, cells);
-    detail::check_same_step(cells, update_, groups_, states_);
-    step_beside(detail::BackwardFrom(loss), loss.mesh().recorder(), cells, detail::NamesOf(module));
-  }
-  template <class Loss, class Module, IllFormed Why = detail::pass_problem<Loss, Module>>
-  Why backward_and_step(const Loss&, Module&);  // see Why
 
   /// The settings, to be changed between steps, which refuse those that make no sense: of the parameters that are in no group, or of group `i`, counted in
   /// the order in which they were added; throws `std::out_of_range` if there is none. (A rate set here is that of these parameters alone: see `set_rate`.)
@@ -220,27 +207,6 @@ class Optimizer {
     return owned.group < 0 ? update_ : groups_[static_cast<std::size_t>(owned.group)].settings;
   }
 
-  /// The step beside a pass, and after it what was left.
-  template <class = void>
-  [[gnu::noinline]] constexpr void step_beside(const detail::BackwardPass& pass, Recorder* recorder,
-                                               const detail::ParameterList& cells,
-                                               const detail::NamesOf& names) {
-    {
-      GradientReducer reducer(reduction_, false);
-      detail::backward_beside(reducer, pass, cells);
-      first_steps_.check(
-          cells, [&](std::size_t i) { return update_of(states_[i]); }, names, &reducer);
-      detail::count_step(steps_);
-      PhaseScope phase(recorder, Phase::backward);
-      for (std::size_t i = cells.size(); i-- > 0;) {  // as they were sent, or nearly so
-        if (!states_[i].again && !cells[i]->layouts.updated_in_parts && reducer.await(*cells[i]))
-          step_one(*cells[i], states_[i]);
-      }
-      reducer.await_all();
-    }
-    detail::reduce_gradients_of(cells, reduction_);
-    step_all(cells);
-  }
   template <class = void>
   [[gnu::noinline]] constexpr void step_all(const detail::ParameterList& cells) {
     if (!gathers_)

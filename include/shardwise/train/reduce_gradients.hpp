@@ -45,19 +45,16 @@ struct ReduceOptions {
 /// of a step on to the finished ones. Beside a pass it learns from units what is complete.
 class GradientReducer final : public BackwardTask {
  public:
-  /// `waits`: a pass ends when all are where they go. Else whoever has the reducer waits for them after it.
   /// Throws `std::invalid_argument` for options out of range.
-  constexpr explicit GradientReducer(const ReduceOptions& options = {.last = false}, bool waits = true)
+  constexpr explicit GradientReducer(const ReduceOptions& options = {.last = false})
       : buckets_(options.checked().bucket_bytes, options.in_background),
         units_(std::numeric_limits<Index>::max(), std::min(options.in_background, 1)),
-        last_(options.last),
-        waits_(waits) {}
+        last_(options.last) {}
 
   /// Before the last pass of a step: of these parameters, those whose gradients travel alone go as soon as they are
   /// complete, without waiting for the unit that they belong to.
   constexpr void watch(const detail::ParameterList& cells) {
     for (detail::ParameterCell* cell : cells) {
-      cell->finished.forget();  // what a pass that threw had on the way
       if (last_ && cell->layouts.waits && buckets_.goes_alone(cell->stored, travels(*cell)))
         watched_.emplace_back(*this, *cell);
     }
@@ -77,25 +74,13 @@ class GradientReducer final : public BackwardTask {
 
   /// Gradients of fully sharded parameters have been handed over that are to be reduced together.
   constexpr void end_unit() { units_.start(); }
-  /// At the end of the pass: returns when all are where they go, or begins what was not full yet.
+  /// At the end of the pass: returns when all are where they go.
   template <class = void>
   [[gnu::noinline]] constexpr void end_pass() {
-    if (waits_) return await_all();
-    if (units_.idle()) buckets_.start();
-  }
-  constexpr void finish() override { end_pass(); }
-  /// Returns when all are where they go.
-  constexpr void await_all() {
     units_.finish();
     buckets_.finish();
   }
-  /// Returns when nothing of this gradient is on the way; and whether that is all of it, or the pass has left more.
-  constexpr bool await(const detail::ParameterCell& cell) {
-    while (cell.finished.expects() && !(units_.idle() && buckets_.idle())) {
-      (units_.idle() ? buckets_ : units_).finish_next();  // the order of `await_all`, so that ranks agree
-    }
-    return !cell.pending->filled() && !cell.resting->filled();
-  }
+  constexpr void finish() override { end_pass(); }
 
  private:
   /// Where a gradient is going.
@@ -156,11 +141,8 @@ class GradientReducer final : public BackwardTask {
   }
   /// Goes on from where it has been carried.
   constexpr Shared<detail::Arrival> when_there(const Goal& goal) {
-    goal.cell->finished.expect();
-    return detail::when_arrived([this, goal](detail::AnyTensor&& gradient) {
-      carry(std::move(gradient), goal);
-      goal.cell->finished.settle();
-    });
+    return detail::when_arrived(
+        [this, goal](detail::AnyTensor&& gradient) { carry(std::move(gradient), goal); });
   }
   static constexpr DataType travels(const detail::ParameterCell& cell) {
     return cell.communication.backward_of(cell.stored.type);
@@ -172,7 +154,7 @@ class GradientReducer final : public BackwardTask {
 
   detail::Buckets buckets_;
   detail::Buckets units_;  ///< of fully sharded parameters, each gathered and reduced by itself
-  bool last_, waits_;
+  bool last_;
   detail::PooledList<Watched> watched_;
 };
 
@@ -233,18 +215,13 @@ class BackwardFrom final : public BackwardPass {
 template <class Loss, class Module>
 using pass_problem = typename FirstError<typename LossProblem<Loss>::type, visit_problem<Module>>::type;
 
-/// The backward pass, beside which gradients of these parameters are reduced.
-constexpr void backward_beside(GradientReducer& reducer, const BackwardPass& pass,
-                               const ParameterList& cells) {
-  reducer.watch(cells);
-  const TaskScope scope(pass.tape(), reducer);
-  pass.run();
-}
 template <class = void>
 [[gnu::noinline]] constexpr void backward_and_reduce_of(const BackwardPass& pass, const ParameterList& cells,
                                                         const ReduceOptions& options) {
   GradientReducer reducer(options);
-  backward_beside(reducer, pass, cells);
+  reducer.watch(cells);
+  const TaskScope scope(pass.tape(), reducer);
+  pass.run();
 }
 
 }  // namespace detail

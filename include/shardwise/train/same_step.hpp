@@ -73,19 +73,6 @@ template <class = void>
                           "last step, or of another model"});
 }
 
-/// Finds the names of a module's parameters, of whatever type it is, when an error needs them.
-class NamesOf {
- public:
-  template <class Module>
-  constexpr explicit NamesOf(Module& module)
-      : module_(&module), find_([](void* it) { return named_parameters_of(*static_cast<Module*>(it)); }) {}
-  std::vector<NamedParameter> operator()() const { return find_(module_); }
-
- private:
-  void* module_;
-  std::vector<NamedParameter> (*find_)(void*);
-};
-
 /// Throws the `std::logic_error` of a first step that does not reach the parameters `missing`, which are among `all`.
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail_unreached(const ParameterList& missing,
                                                                   const std::vector<NamedParameter>& all) {
@@ -106,12 +93,11 @@ class NamesOf {
 /// `may_be_unused`. In the second no parameter may still gather gradients that no optimizer has taken.
 class FirstSteps {
  public:
-  /// `settings(i)`: of parameter i; `reducer`: has work on its way that must be finished before an error.
-  constexpr void check(const ParameterList& cells, const auto& settings, const NamesOf& names,
-                       GradientReducer* reducer = nullptr) {
+  /// `settings(i)`: of parameter i; `names()`: of all, for an error.
+  constexpr void check(const ParameterList& cells, const auto& settings, const auto& names) {
     if (seen_ == 2) return;
     for (ParameterCell* cell : cells) cell->named = true;
-    if (seen_ == 1 && !std::is_constant_evaluated()) check_named(reducer);
+    if (seen_ == 1 && !std::is_constant_evaluated()) check_named();
     ParameterList missing;
     for (std::size_t i = 0; seen_ == 0 && i < cells.size(); ++i) {
       if (cells[i]->layouts.frozen || cells[i]->has_gradient()) continue;
@@ -120,18 +106,14 @@ class FirstSteps {
       }
       missing.push_back(cells[i]);
     }
-    if (!missing.empty()) {
-      if (reducer) reducer->await_all();
-      fail_unreached(missing, names());
-    }
+    if (!missing.empty()) fail_unreached(missing, names());
     ++seen_;
   }
 
  private:
-  static void check_named(GradientReducer* reducer) {
+  static void check_named() {
     const ParameterCell* cell = ParameterCell::trained_by_nobody();
     if (!cell) return;
-    if (reducer) reducer->await_all();
     fail<std::logic_error>(
         {"the second step: a parameter ", cell->stored.extents(),
          " has gradients of two steps, which no optimizer has taken, and no module's visit "
