@@ -192,20 +192,12 @@ class TaskScope {
 class BackwardPass {
  public:
   constexpr virtual void run() const = 0;
-  constexpr Tape& tape() const { return tape_; }
-
- protected:
-  constexpr explicit BackwardPass(Tape& tape) : tape_(tape) {}
-  constexpr ~BackwardPass() = default;
-
- private:
-  Tape& tape_;
 };
 template <class Loss>
 class BackwardFrom final : public BackwardPass {
  public:
-  constexpr explicit BackwardFrom(const Loss& loss) : BackwardPass(loss.tape()), loss_(loss) {}
-  constexpr void run() const override { tape().backward(loss_); }
+  constexpr explicit BackwardFrom(const Loss& loss) : loss_(loss) {}
+  constexpr void run() const override { loss_.tape().backward(loss_); }
 
  private:
   const Loss& loss_;
@@ -216,11 +208,12 @@ template <class Loss, class Module>
 using pass_problem = typename FirstError<typename LossProblem<Loss>::type, visit_problem<Module>>::type;
 
 template <class = void>
-[[gnu::noinline]] constexpr void backward_and_reduce_of(const BackwardPass& pass, const ParameterList& cells,
+[[gnu::noinline]] constexpr void backward_and_reduce_of(Tape& tape, const BackwardPass& pass,
+                                                        const ParameterList& cells,
                                                         const ReduceOptions& options) {
   GradientReducer reducer(options);
   reducer.watch(cells);
-  const TaskScope scope(pass.tape(), reducer);
+  const TaskScope scope(tape, reducer);
   pass.run();
 }
 
@@ -243,7 +236,8 @@ Why reduce_gradients(Module&, const ReduceOptions& = {});  // see Why
 /// bucket, as soon as the gradients of the `Unit`s are complete.
 template <class Loss, class Module, class Problem = detail::pass_problem<Loss, Module>>
 constexpr void backward_and_reduce(const Loss& loss, Module& module, const ReduceOptions& options = {}) {
-  detail::backward_and_reduce_of(detail::BackwardFrom(loss), detail::parameters_of(module), options);
+  detail::backward_and_reduce_of(loss.tape(), detail::BackwardFrom(loss), detail::parameters_of(module),
+                                 options);
   reduce_gradients(module, options);
 }
 template <class Loss, class Module, IllFormed Why = detail::pass_problem<Loss, Module>>
