@@ -215,7 +215,7 @@ struct LastLayers : sw::Module<LastLayers> {
 
   LastLayers(const Line& mesh, bool has_head) {
     layers.first_number = 1;
-    layers.make(2, 3, mesh, Index{2}, Index{2});
+    layers.make(2, mesh, Index{2}, Index{2});
     if (has_head) head.emplace(mesh, Index{2}, Index{3});
   }
   void visit(auto&& f) { f("layers", layers), f("head", head); }

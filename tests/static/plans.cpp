@@ -29,9 +29,7 @@ static_assert(!names_module("*o", "norm") && !names_module("n*r", "norm") && !na
 static_assert(names_module("layers.*.attention.w*", "layers.*.attention.wq"));
 static_assert(!names_module("l*q", "layers.*.attention.wq"));                    // letters of one part
 static_assert(!names_module("layers.3.attention.wq", "layers.*.attention.wq"));  // not all layers
-static_assert(names_module("layers.3.attention.w*", "layers.*.attention.wq", true));
 static_assert(names_module("layers.*.attention.wq", "layers.3.attention.wq"));
-static_assert(!names_module("layers.03.wq", "layers.*.wq", true) && !names_module("3.wq", "layers.wq", true));
 static_assert(!names_module("", "norm") && !names_module("norm.", "norm"));
 
 static_assert(edit_distance("wq", "wq") == 0);
@@ -103,33 +101,9 @@ static_assert(plan_fault(Plan<Table, Layers, Use<"head", SequenceParallel<tp>>>{
 static_assert(plan_fault(Plan<Table, Layers, Head, Use<"layers.*", ColwiseParallel<tp>>>{}, modules) ==
               PlanFault{Reason::style_does_not_suit_the_module, 3, 0, 1});
 
-// ---- Elements by number -----------------------------------------------------------------------------------------
-constexpr std::array numbered{ModuleName{"layers.*", ModuleKind::composite, true},
-                              ModuleName{"layers.*.mlp", ModuleKind::linear},
-                              ModuleName{"layers.*.norm", ModuleKind::norm}};
-using All = Use<"layers.*.mlp", ColwiseParallel<tp>>;
-using Norms = Use<"layers.*.norm", NoParallel>;
-using Third = Plan<All, Norms, Use<"layers.3.mlp", NoParallel>, Use<"layers.10.*", NoParallel>>;
-static_assert(plan_fault(Third{}, numbered) == PlanFault{});
-static_assert(same<style_of<Third, "layers.*.mlp">, ColwiseParallel<tp>>);
-static_assert(same<style_of<Third, "layers.2.mlp">, ColwiseParallel<tp>>);
-static_assert(same<style_of<Third, "layers.3.mlp">, NoParallel>);
-static_assert(same<style_of<Third, "layers.10.mlp">, NoParallel>);
-static_assert(Third::numbers_of<"layers">().numbers == std::array<std::size_t, 2>{3, 10});
-static_assert(Third::numbers_of<"blocks">().count == 0);
-static_assert(PlanBelow<Plan<Use<"decoder.layers.7.mlp", NoParallel>>, "decoder">::numbers_of<"layers">()
-                  .numbers[0] == 7);
-// What stands for all others is needed; elements have numbers where the table says so; and each is named once.
-static_assert(plan_fault(Plan<Norms, Use<"layers.3.mlp", NoParallel>>{}, numbered) ==
-              PlanFault{Reason::plan_leaves_a_module_without_a_style, 0, 0, 1});
+// The elements of a list are of one type: none is named by its number.
 static_assert(plan_fault(Plan<Table, Layers, Head, Use<"layers.3.mlp", NoParallel>>{}, modules) ==
               PlanFault{Reason::plan_names_no_such_module, 3, 0, 2});
-static_assert(plan_fault(Plan<All, Norms, Use<"layers.3.mlp.up", NoParallel>>{}, numbered).reason ==
-              Reason::plan_names_no_such_module);
-static_assert(plan_fault(Plan<All, Norms, Use<"layers.3.mlp", NoParallel>, Use<"layers.3.*", NoParallel>>{},
-                         numbered) == PlanFault{Reason::plan_names_a_module_twice, 2, 3, 1});
-static_assert(plan_fault(Plan<All, Norms, Use<"layers.3.norm", ColwiseParallel<tp>>>{}, numbered) ==
-              PlanFault{Reason::style_does_not_suit_the_module, 2, 0, 2});
 
 // ---- A Llama of two layers ---------------------------------------------------------------------------------------
 using Grid = Mesh<dp, tp, kvr>;

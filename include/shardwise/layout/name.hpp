@@ -53,20 +53,6 @@ constexpr std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-/// 12 as "12".
-template <std::size_t Number>
-constexpr auto number_name() {
-  constexpr auto digits = [] {
-    std::size_t count = 1;
-    for (std::size_t left = Number; left > 9; left /= 10) ++count;
-    return count;
-  }();
-  FixedString<digits + 1> name;
-  for (std::size_t i = digits, left = Number; i > 0; left /= 10)
-    name.text[--i] = static_cast<char>('0' + left % 10);
-  return name;
-}
-
 }  // namespace detail
 
 #ifdef __clang__  // prints the characters of a string as numbers, and only the first ten

@@ -21,26 +21,15 @@ concept DividedModule = requires {
   requires M::divided;
 };
 
-/// Which element of its list a module is.
-struct NumberedAs {
-  std::size_t number;
-};
-
 /// Modules that are some of a longer list: their names have its numbers, from `first_number` on.
 template <class M>
 struct ModulesOf : std::vector<M> {
   std::size_t first_number = 0;
 
-  /// Makes `count` elements, of `all` that the longer list has, each with these arguments. Elements may differ by their
-  /// numbers: see `ByNumber`.
-  constexpr void make(std::size_t count, std::size_t all, const auto&... arguments) {
+  /// Makes `count` elements, each with these arguments.
+  constexpr void make(std::size_t count, const auto&... arguments) {
     this->reserve(count);
-    if constexpr (requires { M::check_numbers(all); }) {
-      M::check_numbers(all);
-      for (std::size_t i = 0; i < count; ++i) this->emplace_back(NumberedAs{first_number + i}, arguments...);
-    } else {
-      for (std::size_t i = 0; i < count; ++i) this->emplace_back(arguments...);
-    }
+    for (std::size_t i = 0; i < count; ++i) this->emplace_back(arguments...);
   }
 };
 

@@ -24,8 +24,7 @@
 /// ```
 /// In a name, `*` stands for any one part between dots, or letters of one: "layers.*.attention.wq" is the query
 /// projection of every layer, "layers.*.mlp.*" what is in its MLP. Each layer with parameters is named just once; anything else is a compile error that gives
-/// the name: `plan_problem`. One layer of a list has a style of its own by its number, "layers.3.attention.wq", if the model
-/// has such a list (by_number.hpp): that goes before what stands for all.
+/// the name: `plan_problem`.
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/layout/name.hpp>
@@ -45,14 +44,6 @@ struct Use {
 
 namespace detail {
 inline constexpr std::size_t no_entry = static_cast<std::size_t>(-1);
-
-/// Numbers of elements that a plan names, and an entry that names each.
-template <std::size_t Count>
-struct NumberedNames {
-  static constexpr std::size_t count = Count;
-  std::array<std::size_t, Count> numbers{};
-  std::array<std::string_view, Count> names{};
-};
 }  // namespace detail
 
 /// In the place of the style of a module that a plan does not name: for a module that has parameters of its own this is an
@@ -77,48 +68,13 @@ struct Plan {
   template <std::size_t Entry>
   using StyleAt = typename std::tuple_element_t<Entry, std::tuple<Uses...>>::StyleOf;
 
-  /// The same, but one that names an element by its number goes before others.
-  static constexpr std::size_t entry_of(std::string_view module) {
-    for (std::size_t i = 0; i < size; ++i) {
-      if (!detail::numbered_element(names[i]).list.empty() && detail::names_module(names[i], module))
-        return i;
-    }
-    return entry_for(module);
-  }
   template <FixedString Module>
   static constexpr auto style_for() {
-    if constexpr (entry_of(Module.view()) == detail::no_entry) {
+    if constexpr (entry_for(Module.view()) == detail::no_entry) {
       return detail::TypeIs<NoStyle<Plan, Module>>{};
     } else {
-      return detail::TypeIs<StyleAt<entry_of(Module.view())>>{};
+      return detail::TypeIs<StyleAt<entry_for(Module.view())>>{};
     }
-  }
-
-  /// Entry `i`, if it names an element of this list by its number and no entry before it does; else none.
-  static constexpr detail::NumberedElement element_of(std::string_view list, std::size_t i) {
-    const detail::NumberedElement element = detail::numbered_element(names[i]);
-    if (element.list.empty() || !detail::names_module(element.list, list)) return {};
-    for (std::size_t before = 0; before < i; ++before) {
-      const detail::NumberedElement other = detail::numbered_element(names[before]);
-      const bool same = !other.list.empty() && other.number == element.number;
-      if (same && detail::names_module(other.list, list)) return {};
-    }
-    return element;
-  }
-  /// The elements of a list that entries name by number.
-  template <FixedString List>
-  static constexpr auto numbers_of() {
-    constexpr auto count = [] {
-      std::size_t found = 0;
-      for (std::size_t i = 0; i < size; ++i) found += element_of(List.view(), i).list.empty() ? 0 : 1;
-      return found;
-    }();
-    detail::NumberedNames<count> all;
-    for (std::size_t i = 0, next = 0; i < size; ++i) {
-      const auto element = element_of(List.view(), i);
-      if (!element.list.empty()) all.names[next] = names[i], all.numbers[next++] = element.number;
-    }
-    return all;
   }
 };
 
@@ -127,10 +83,8 @@ struct Plan {
 template <class PlanType, const auto& Modules>
 struct PlanFor : PlanType {
   static constexpr bool lists(std::string_view name) {
-    const bool one = !detail::numbered_element(name).list.empty();
-    return std::any_of(Modules.begin(), Modules.end(), [&](const ModuleName& module) {
-      return module.name == name || (one && detail::names_module(name, module.name, true));
-    });
+    return std::any_of(Modules.begin(), Modules.end(),
+                       [=](const ModuleName& module) { return module.name == name; });
   }
   template <FixedString Module>
   static constexpr auto style_for() {
@@ -145,10 +99,6 @@ struct PlanBelow {
   template <FixedString Module>
   static constexpr auto style_for() {
     return PlanType::template style_for<detail::dotted(Prefix, Module)>();
-  }
-  template <FixedString List>
-  static constexpr auto numbers_of() {
-    return PlanType::template numbers_of<detail::dotted(Prefix, List)>();
   }
 };
 

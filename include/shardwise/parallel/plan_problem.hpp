@@ -4,7 +4,7 @@
 
 /// @file
 /// What is wrong with a plan for a model: each of its layers is named just once, with a style that suits it, over axes
-/// of the mesh, and nothing else is named. An element of a list may be named by its number beside, once too.
+/// of the mesh, and nothing else is named.
 
 #include <shardwise/layout/diagnosis.hpp>
 
@@ -23,27 +23,12 @@ struct PlanFault {
   std::size_t module = 0;  ///< at fault, or the nearest in name
 };
 
-/// Does an entry stand for this module of one element of a list, where elements have numbers?
-template <std::size_t Count>
-constexpr bool names_one(std::string_view entry, std::string_view module,
-                         const std::array<ModuleName, Count>& modules) {
-  const std::string_view element = numbered_element(entry).name;
-  return !element.empty() && names_module(entry, module, true) &&
-         numbered_element(entry.substr(element.size())).list.empty() &&
-         std::any_of(modules.begin(), modules.end(), [&](const ModuleName& each) {
-           return each.by_number && names_module(element, each.name, true);
-         });
-}
-
 template <class... Uses, std::size_t Count>
 constexpr PlanFault plan_fault(Plan<Uses...>, const std::array<ModuleName, Count>& modules) {
   using PlanType = Plan<Uses...>;
   for (std::size_t entry = 0; entry < PlanType::size; ++entry) {
     const std::string_view name = PlanType::names[entry];
-    const bool one = !numbered_element(name).list.empty();
-    const auto named = [&](const ModuleName& module) {
-      return names_module(name, module.name) || (one && names_one(name, module.name, modules));
-    };
+    const auto named = [=](const ModuleName& module) { return names_module(name, module.name); };
     if (std::none_of(modules.begin(), modules.end(), named)) {
       const auto distance = [&](const ModuleName& module) { return edit_distance(name, module.name); };
       const auto nearest = std::ranges::min_element(modules, {}, distance) - modules.begin();
@@ -65,22 +50,6 @@ constexpr PlanFault plan_fault(Plan<Uses...>, const std::array<ModuleName, Count
     if (!among_others && !suits[entry](modules[m].kind))
       return {Reason::style_does_not_suit_the_module, entry, 0, m};
   }
-  for (std::size_t entry = 0; entry < PlanType::size; ++entry) {
-    const std::string_view name = PlanType::names[entry];
-    const NumberedElement element = numbered_element(name);
-    if (element.list.empty()) continue;
-    const bool pattern = name.substr(element.name.size()).find('*') != name.npos;
-    for (std::size_t m = 0; m < Count; ++m) {
-      if (!names_one(name, modules[m].name, modules)) continue;
-      if (!(pattern && !is_layer(modules[m].kind)) && !suits[entry](modules[m].kind))
-        return {Reason::style_does_not_suit_the_module, entry, 0, m};
-      for (std::size_t other = entry + 1; other < PlanType::size; ++other) {
-        const std::string_view again = PlanType::names[other];
-        if (numbered_element(again).number == element.number && names_one(again, modules[m].name, modules))
-          return {Reason::plan_names_a_module_twice, entry, other, m};
-      }
-    }
-  }
   return {};
 }
 
@@ -92,7 +61,7 @@ template <class MeshType, class PlanType, const auto& Modules, std::size_t... En
 struct PlanAxesProblem<MeshType, PlanType, Modules, std::index_sequence<Entry...>> {
   static constexpr ModuleKind kind(std::size_t entry) {
     for (const ModuleName& module : Modules) {
-      if (names_module(PlanType::names[entry], module.name, true)) return module.kind;
+      if (names_module(PlanType::names[entry], module.name)) return module.kind;
     }
     return ModuleKind::composite;
   }

@@ -22,7 +22,6 @@
 #include <shardwise/module/sequential.hpp>
 #include <shardwise/nn/embedding.hpp>
 #include <shardwise/ops/narrow.hpp>
-#include <shardwise/parallel/by_number.hpp>
 #include <shardwise/parallel/plan_problem.hpp>
 #include <shardwise/train/recompute.hpp>
 #include <shardwise/train/unit.hpp>
@@ -69,19 +68,17 @@ class LlamaCache {
 template <class MeshType, class PlanType = LlamaTensorParallel<>, class T = float>
 class Llama : public Module<Llama<MeshType, PlanType, T>> {
   using Named = PlanFor<PlanType, llama_modules>;
-  template <class Below, class Style>
-  using LayerWith = styled<LlamaLayer<MeshType, Below, T>, Style>;
 
  public:
   using Tokens = Embedding<MeshType, style_of<Named, "tokens">, T>;
-  using Layer = ByNumber<Named, "layers", LayerWith>;
+  using Layer = styled<LlamaLayer<MeshType, PlanBelow<Named, "layers.*">, T>, style_of<Named, "layers.*">>;
   using Norm = RMSNorm<MeshType, style_of<Named, "norm">, T>;
   using Head = Linear<MeshType, style_of<Named, "head">, T, 1, 1, false>;
   static_assert(!Head::is_adapted, "Llama: the head has no adapter, as the loss takes its weight alone");
 
   using Problem = plan_problem<MeshType, PlanType, llama_modules>;
   /// Throws `std::invalid_argument`, on every rank, for a configuration that is no model, or whose heads do not
-  /// fit on the mesh; or if the plan names a layer by a number that the model does not have.
+  /// fit on the mesh.
   constexpr Llama(const MeshType& mesh, const LlamaConfig& config) requires WellFormed<Problem>
       : Llama(mesh, config, {.layers = config.layers}) {}
   template <IllFormed Why = Problem>
@@ -103,9 +100,9 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
       tokens.emplace(mesh, config.vocabulary, config.features, Init::normal(config.deviation));
     }
     layers.first_number = static_cast<std::size_t>(part.first_layer);
-    layers.make(static_cast<std::size_t>(part.layers), static_cast<std::size_t>(config.layers), mesh, config);
-    if (part.begins_with_mlp) itself(layers.front(), [](auto& layer) { layer.drop_attention(); });
-    if (part.ends_with_attention) itself(layers.back(), [](auto& layer) { layer.drop_mlp(); });
+    layers.make(static_cast<std::size_t>(part.layers), mesh, config);
+    if (part.begins_with_mlp) layers.front().drop_attention();
+    if (part.ends_with_attention) layers.back().drop_mlp();
     if (part.ends) norm.emplace(mesh, config.features, config.epsilon);
     if (config.tied) {
       if constexpr (!tieable) {
@@ -183,8 +180,8 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   /// An empty cache of the layers that are here, for sequences like `ids`, of up to `capacity` tokens.
   template <TensorType Ids, class Problem = detail::call_problem<Llama, Ids>>
   constexpr auto make_cache(const Ids& ids, Index capacity) const {
-    using Keys = tensor_of<decltype(detail::not_evaluated<const detail::element_type<Layer>>().keys(
-        begin(Abstract<Ids, false, false>())))>;
+    using Keys =
+        tensor_of<decltype(detail::not_evaluated<const Layer>().keys(begin(Abstract<Ids, false, false>())))>;
     LlamaConfig own = config_;
     own.layers = static_cast<Index>(layers.size());
     return LlamaCache<Keys>(ids.mesh(), own, ids.shape()[0], capacity, first_has_attention_);
@@ -228,15 +225,6 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
  private:
   static constexpr bool tieable =
       std::is_same_v<typename Tokens::TableParameter, typename Head::WeightParameter>;
-
-  /// f(layer): also if layers have types by their numbers.
-  static constexpr void itself(Layer& layer, const auto& f) {
-    if constexpr (requires { layer.with(f); }) {
-      layer.with(f);
-    } else {
-      f(layer);
-    }
-  }
 
   /// One for the tokens, one for each layer, one for norm and head; linked in the order of their calls.
   constexpr void make_units() {

@@ -24,7 +24,7 @@ namespace shardwise {
 /// The modules of a `Llama`, as plans name them.
 inline constexpr std::array llama_modules{
     ModuleName{"tokens", ModuleKind::embedding},
-    ModuleName{"layers.*", ModuleKind::composite, true},
+    ModuleName{"layers.*", ModuleKind::composite},
     ModuleName{"layers.*.attention_norm", ModuleKind::norm},
     ModuleName{"layers.*.attention", ModuleKind::composite},
     ModuleName{"layers.*.attention.wq", ModuleKind::linear},
@@ -57,7 +57,7 @@ struct KeyValueStyle<AxisList<First, Rest...>, As...> {
 constexpr bool names_projections(std::string_view entry) {
   return std::any_of(llama_modules.begin(), llama_modules.end(), [=](const ModuleName& module) {
     const bool projects = module.kind == ModuleKind::linear && module.name != "head";
-    return projects && names_module(entry, module.name, true);
+    return projects && names_module(entry, module.name);
   });
 }
 template <class PlanType, int Rank, int Alpha>
