@@ -31,7 +31,7 @@ struct NoTensor {
 
 /// `X`: a tensor type or a `LayoutError`.
 template <class X, bool OnTape, bool Tracked>
-class Abstract {
+class Abstract : public detail::OtherNames {
   using Asked = std::conditional_t<WellFormed<X>, X, detail::NoTensor>;
 
  public:

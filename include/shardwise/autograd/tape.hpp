@@ -84,6 +84,12 @@ class Tape {
   constexpr Var<X, false> constant(X x) {
     return Var<X, false>(*this, std::move(x));
   }
+  template <class X, IllFormed Why = WrittenOtherwise<Hint::give_it_a_tensor_and_use_parameters_as_they_are>>
+    requires(!TensorType<X>)
+  Why constant(const X&);  // see Why
+  template <class X, IllFormed Why = WrittenOtherwise<Hint::give_it_a_tensor_and_use_parameters_as_they_are>>
+    requires(!TensorType<X>)
+  Why input(const X&);  // see Why
 
   /// Computes the gradients of `loss`, a scalar that is `Replicate` on every axis, and empties the tape.
   template <class Loss, class Problem = typename detail::LossProblem<Loss>::type>

@@ -16,7 +16,7 @@ class Tape;
 
 /// A tensor on a tape. `Tracked` is false where no gradient is wanted or possible.
 template <TensorType X, bool Tracked = true>
-class Var {
+class Var : public detail::OtherNames {
  public:
   using TensorOf = X;
   static constexpr bool tracked = Tracked;

@@ -85,7 +85,6 @@ enum class Reason {
   module_has_no_const_forward_for_these,
   forward_does_not_take_abstract_operands,
   module_does_not_name_its_members,
-  module_has_the_base_of_another,
   const_model_cannot_change,
   tied_weight_lies_in_another_layout,
   // differentiation
@@ -139,7 +138,6 @@ enum class Hint {
   give_it_forward_of_them_which_is_const,
   write_auto_for_the_types_that_forward_takes,
   give_it_visit,
-  derive_it_from_Module_of_itself,
   take_a_model_that_is_not_const,
   give_both_modules_styles_of_one_layout,
   use_sequential_or_a_new_name,
@@ -156,6 +154,18 @@ enum class Hint {
   write_placements_in_angle_brackets,
   it_is_read_only_so_make_another_by_from_local,
   let_the_lambda_capture_nothing_and_take_arguments_instead,
+  write_it_as_a_function_of_the_tensor,
+  call_backward_of_the_tape,
+  ask_shape,
+  take_local_or_full_tensor,
+  leave_it_out_and_give_dropout_the_step,
+  give_the_optimizer_settings_and_step_the_model,
+  give_it_the_input_first_and_then_the_layers,
+  give_it_the_module_first,
+  give_it_a_tensor_and_use_parameters_as_they_are,
+  give_one_size_per_axis,
+  name_a_data_axis,
+  give_it_saved_shape_forward_and_pull_back,
 };
 
 /// What to do about it.
@@ -217,7 +227,6 @@ constexpr Hint hint_for(Reason reason) {
       {module_has_no_const_forward_for_these, Hint::give_it_forward_of_them_which_is_const},
       {forward_does_not_take_abstract_operands, Hint::write_auto_for_the_types_that_forward_takes},
       {module_does_not_name_its_members, Hint::give_it_visit},
-      {module_has_the_base_of_another, Hint::derive_it_from_Module_of_itself},
       {const_model_cannot_change, Hint::take_a_model_that_is_not_const},
       {tied_weight_lies_in_another_layout, Hint::give_both_modules_styles_of_one_layout},
       {value_without_a_gradient_becomes_one_with, Hint::use_sequential_or_a_new_name},

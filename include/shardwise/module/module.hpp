@@ -23,6 +23,7 @@
 
 #include <shardwise/autograd/abstract.hpp>
 #include <shardwise/layout/name.hpp>
+#include <shardwise/layout/other_names.hpp>
 
 namespace shardwise {
 
@@ -136,7 +137,7 @@ using call_problem = typename CallProblem<Self, X...>::type;
 
 /// The base of the module `Self`, which has `forward`.
 template <class Self>
-class Module {
+class Module : public detail::OtherModuleNames {
  public:
   template <class... X, class Problem = detail::call_problem<Self, X...>>
   constexpr auto operator()(X&&... x) const {
@@ -144,16 +145,16 @@ class Module {
   }
   template <class... X, IllFormed Why = detail::call_problem<Self, X...>>
   Why operator()(X&&...) const;  // see Why
-  template <IllFormed Why = WrittenOtherwise<Hint::call_for_each_parameter>>
-  Why parameters() const;  // see Why
-  template <IllFormed Why = WrittenOtherwise<Hint::leave_it_out_or_call_clear_gradients>>
-  Why zero_grad() const;  // see Why
   /// Of abstract operands; never evaluated.
   template <class... X, class Problem = detail::call_problem<Self, X...>>
     requires(AbstractOperand<X> || ...)
   constexpr typename detail::Forwarded<Self, X...>::type operator()(X&&...) const {
     throw std::logic_error("an abstract operand has no value");
   }
+
+ private:
+  friend Self;
+  constexpr Module() = default;  // for Self alone: derive Net from Module<Net>
 };
 
 }  // namespace shardwise

@@ -87,8 +87,8 @@ struct ModuleWalk {
       constexpr bool has_visit = requires { module.visit(below); };
       static_assert(
           has_visit,
-          "visit gives f what is no parameter and no module that names its members by `constexpr void "
-          "visit(auto&& f) { f(\"up\", up); f(\"down\", down); }`");
+          "visit names parameters, modules, and lists, tuples, optionals and pointers of them: leave this "
+          "out; or, if it is a module, give it `void visit(auto&& f) { f(\"up\", up); f(\"down\", down); }`");
       if constexpr (has_visit) module.visit(below);
     }
   }

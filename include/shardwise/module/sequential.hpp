@@ -7,6 +7,7 @@
 ///
 /// ```
 /// auto y = sequential(x, blocks);   // for (const auto& block : blocks) x = block(x);
+/// auto z = sequential(x, up, [](const auto& in) { return gelu(in); }, down);   // down(gelu(up(x)))
 /// auto y = repeat(x, n, [&](const auto& in, std::size_t i) { return blocks[i](in); });
 /// ```
 /// What a layer gives, the next must take and give again in the same layout. A loop that is written out does the same,
@@ -43,13 +44,29 @@ struct Repeat : Module<Repeat> {
   }
 };
 
+struct InTurn : Module<InTurn> {
+  template <class F, class... More>
+  constexpr auto forward(const Operand auto& x, const F& first, const More&... more) const {
+    if constexpr (sizeof...(More) == 0) {
+      return first(x);
+    } else {
+      return forward(first(x), more...);
+    }
+  }
+};
+
 template <class Layers>
-constexpr auto each_of(const Layers& layers) {
-  return [&layers](const auto& in, std::size_t i) { return layers[i](in); };
-}
+struct EachOf {
+  const Layers& layers;
+  constexpr auto operator()(const auto& in, std::size_t i) const { return layers[i](in); }
+};
 template <class X, class Layers>
-using sequence_problem =
-    call_problem<Repeat, X, std::size_t, decltype(each_of(std::declval<const Layers&>()))>;
+struct SequenceProblem : TypeIs<WrittenOtherwise<Hint::give_it_the_input_first_and_then_the_layers>> {};
+template <Operand X, class Layers>
+  requires requires(const Layers& layers) { layers[layers.size()]; }
+struct SequenceProblem<X, Layers> : CallProblem<Repeat, X, std::size_t, EachOf<Layers>> {};
+template <class X, class Layers>
+using sequence_problem = typename SequenceProblem<X, Layers>::type;
 
 }  // namespace detail
 
@@ -66,9 +83,23 @@ Why repeat(const X&, Count, const F&);  // see Why
 /// x through each of a vector of modules.
 template <Operand X, class Layers, class Problem = detail::sequence_problem<X, Layers>>
 constexpr auto sequential(const X& x, const Layers& layers) {
-  return repeat(x, layers.size(), detail::each_of(layers));
+  return repeat(x, layers.size(), detail::EachOf<Layers>{layers});
 }
 template <Operand X, class Layers, IllFormed Why = detail::sequence_problem<X, Layers>>
 Why sequential(const X&, const Layers&);  // see Why
+
+/// x through modules and functions, one after another.
+template <Operand X, class A, class B, class... More,
+          class Problem = detail::call_problem<detail::InTurn, X, A, B, More...>>
+constexpr auto sequential(const X& x, const A& first, const B& second, const More&... more) {
+  return detail::InTurn()(x, first, second, more...);
+}
+template <Operand X, class A, class B, class... More,
+          IllFormed Why = detail::call_problem<detail::InTurn, X, A, B, More...>>
+Why sequential(const X&, const A&, const B&, const More&...);  // see Why
+template <class F, class... X,
+          IllFormed Why = WrittenOtherwise<Hint::give_it_the_input_first_and_then_the_layers>>
+  requires(!Operand<F>)
+Why sequential(const F&, const X&...);  // see Why
 
 }  // namespace shardwise

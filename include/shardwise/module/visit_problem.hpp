@@ -12,19 +12,7 @@
 
 namespace shardwise {
 
-template <class Self>
-class Module;
-
 namespace detail {
-
-/// The class that a module says it is, by its base.
-template <class Self>
-Self said_to_be(const Module<Self>&);
-template <class M>
-concept DerivedFromAnother = requires(const M& module) {
-  said_to_be(module);
-  requires !std::derived_from<M, decltype(said_to_be(module))>;
-};
 
 /// An optional or a pointer, which may be empty.
 template <class M>
@@ -43,9 +31,6 @@ struct VisitProblem {
       return TypeIs<void>{};
     } else if constexpr (std::is_const_v<M>) {
       return Refused<Reason::const_model_cannot_change, Got<M>>{};
-    } else if constexpr (DerivedFromAnother<M>) {
-      return Refused<Reason::module_has_the_base_of_another,
-                     Got<M, decltype(said_to_be(std::declval<M&>()))>>{};
     } else if constexpr (requires(M & module) { module.visit([](const char*, auto&) {}); }) {
       return TypeIs<void>{};
     } else {

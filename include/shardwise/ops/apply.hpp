@@ -106,6 +106,29 @@ template <class Op, class MeshType, class T, int Rank, class... Inputs>
   return Shared<OpRecipe<Op, MeshType, T, Rank, Inputs...>>::make(op, mesh, y, std::move(x)...);
 }
 
+/// Has an operation the members that `apply` uses?
+template <class Op, TensorType Y, TensorType... X>
+inline constexpr bool is_complete_operation = requires(const Op& op, View<typename Y::Element, Y::rank> y,
+                                                       View<const typename Y::Element, Y::rank> dy,
+                                                       void* residual,
+                                                       View<const typename X::Element, X::rank>... x,
+                                                       Input<typename X::Element, X::rank>... inputs) {
+  Op::saved.inputs;
+  op.shape(Shape<X::rank>{}...);
+  op.forward(y, residual, x...);
+  op.pull_back(dy, dy, residual, inputs...);
+};
+
+/// The result of `apply`, or the `LayoutError` that says why there is none.
+template <class Op, class... X>
+struct Applied : TypeIs<result_of<Op, X...>> {};
+template <class Op, Operand... X>
+  requires TensorType<result_of<Op, X...>>
+struct Applied<Op, X...>
+    : std::conditional<is_complete_operation<Op, result_of<Op, X...>, tensor_of<X>...>, result_of<Op, X...>,
+                       WrittenOtherwise<Hint::give_it_saved_shape_forward_and_pull_back>> {
+};
+
 }  // namespace detail
 
 /// Of abstract operands: what would come of it.
@@ -115,7 +138,7 @@ constexpr Y apply(const Op&, const X&...) {
 }
 
 /// Runs `op`. The result is a tensor; or a `Var` if an operand is on a tape.
-template <class Op, Operand... X, TensorType Y = result_of<Op, X...>>
+template <class Op, Operand... X, TensorType Y = typename detail::Applied<Op, X...>::type>
 constexpr auto apply(const Op& op, const X&... x) {
   Buffer residual;
   Y y = detail::evaluate<Y>(op, residual, value_of(x)...);
@@ -143,5 +166,7 @@ constexpr auto apply(const Op& op, const X&... x) {
     return Var<Y>(tape, std::move(y), std::move(slot), std::move(recipe));
   }
 }
+template <class Op, class... X, IllFormed Why = typename detail::Applied<Op, X...>::type>
+Why apply(const Op&, const X&...);  // see Why
 
 }  // namespace shardwise

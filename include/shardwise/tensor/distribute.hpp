@@ -216,7 +216,8 @@ struct Item<X> {
     if constexpr (IllFormed<typename X::Problem>) {
       return TypeIs<typename X::Problem>{};
     } else if constexpr (X::rank != 0) {
-      return Refused<Reason::operands_do_not_fit_in_rank, Got<X>>{};
+      return TypeIs<LayoutError<Reason::operands_do_not_fit_in_rank, Got<X>,
+                                Cure<Hint::take_sum_or_mean_of_it_first>>>{};
     } else if constexpr (has_partial(X::layout)) {
       return Refused<Reason::value_is_pending_on_every_rank, Got<X>>{};
     } else {

@@ -17,6 +17,7 @@
 
 #include <shardwise/layout/block.hpp>
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/layout/other_names.hpp>
 #include <shardwise/layout/text.hpp>
 #include <shardwise/mesh/data_type.hpp>
 #include <shardwise/tensor/buffer.hpp>
@@ -106,13 +107,15 @@ struct ReadOnlyBlock : Eigen::Map<const Matrix> {
   Why setZero(const auto&...) const;      // NOLINT(readability-identifier-naming)
   Why setConstant(const auto&...) const;  // NOLINT(readability-identifier-naming)
   Why fill(const auto&) const;
+  Why setOnes(const auto&...) const;    // NOLINT(readability-identifier-naming)
+  Why setRandom(const auto&...) const;  // NOLINT(readability-identifier-naming)
 };
 
 }  // namespace detail
 
 /// A layout that is not legal on its mesh makes a type that cannot be constructed, nor be operated on.
 template <Communicable T, int Rank, class MeshType, PlacementTag... Placements>
-class Tensor {
+class Tensor : public detail::OtherNames {
  public:
   static_assert(Rank >= 0 && Rank <= max_rank, "a tensor has at most 8 dimensions");
 

@@ -34,6 +34,14 @@ class Optimizer {
   /// Throws `std::invalid_argument` for settings that make no sense, also if `reduction.last` is false.
   constexpr explicit Optimizer(Update update = {}, ReduceOptions reduction = {})
       : update_(update.checked()), reduction_(detail::finishing(reduction)) {}
+  template <class... X,
+            IllFormed Why = WrittenOtherwise<Hint::give_the_optimizer_settings_and_step_the_model>>
+    requires(sizeof...(X) > 0)
+  explicit Optimizer(const X&...) = delete;  // see Why
+  template <class X, IllFormed Why = WrittenOtherwise<Hint::give_the_optimizer_settings_and_step_the_model>>
+    requires(!std::is_same_v<X, Update>)
+  Optimizer(const X&, Update)
+  = delete;                                   // see Why
   Optimizer(Optimizer&&) noexcept = default;  // copies would share their moments
   Optimizer& operator=(Optimizer&&) noexcept = default;
 
@@ -79,6 +87,10 @@ class Optimizer {
   }
   template <class Module, IllFormed Why = detail::visit_problem<Module>>
   Why step(Module&);  // see Why
+  template <class... X,
+            IllFormed Why = WrittenOtherwise<Hint::give_the_optimizer_settings_and_step_the_model>>
+    requires(sizeof...(X) != 1 || (Operand<X> && ...))
+  Why step(const X&...);  // see Why
   template <IllFormed Why = WrittenOtherwise<Hint::leave_it_out_or_call_clear_gradients>>
   Why zero_grad() const;  // see Why
 

@@ -79,10 +79,10 @@ class RepeatedArgument<X> {
 /// The backward pass may call it after the function that gave it has returned. A lambda that captures and a class with
 /// references may refer to that function's variables; neither can be assigned.
 template <class F>
-concept Repeatable = NamesMembers<F> || std::is_copy_assignable_v<F>;
+concept Repeatable = NamesMembers<F> || (std::is_copy_assignable_v<F> && !Operand<F>);
 struct NotRepeatable {
   template <class F>
-    requires(!Repeatable<F>)
+    requires(!Repeatable<F> && !Operand<F>)
   constexpr NotRepeatable(const F&) {}  // NOLINT(google-explicit-constructor)
 };
 template <class F>
@@ -184,6 +184,8 @@ template <class Module, class... X, IllFormed Why = detail::called_with<Module, 
 template <class... X,
           IllFormed Why = WrittenOtherwise<Hint::let_the_lambda_capture_nothing_and_take_arguments_instead>>
 Why recompute(const detail::NotRepeatable&, const X&...);  // see Why
+template <Operand X, class... More, IllFormed Why = WrittenOtherwise<Hint::give_it_the_module_first>>
+Why recompute(const X&, const More&...);  // see Why
 /// A temporary module does not live until the backward pass.
 template <detail::NamesMembers Module, class... X>
 void recompute(const Module&&, const X&...) = delete;

@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Members that tensors have in PyTorch and matrices in Eigen, and what is written here instead: a compile error says it.
+
+#include <shardwise/layout/diagnosis.hpp>
+
+namespace shardwise::detail {
+
+#define SHARDWISE_OTHER_NAME(name, hint)                                         \
+  template <class..., IllFormed Why = WrittenOtherwise<Hint::hint>> /* NOLINT */ \
+  Why name(const auto&...) const
+/// The base of tensors and `Var`s.
+struct OtherNames {
+  SHARDWISE_OTHER_NAME(item, write_it_as_a_function_of_the_tensor);
+  SHARDWISE_OTHER_NAME(sum, write_it_as_a_function_of_the_tensor);
+  SHARDWISE_OTHER_NAME(mean, write_it_as_a_function_of_the_tensor);
+  SHARDWISE_OTHER_NAME(norm, write_it_as_a_function_of_the_tensor);
+  SHARDWISE_OTHER_NAME(relu, write_it_as_a_function_of_the_tensor);
+  SHARDWISE_OTHER_NAME(tanh, write_it_as_a_function_of_the_tensor);
+  SHARDWISE_OTHER_NAME(softmax, write_it_as_a_function_of_the_tensor);
+  SHARDWISE_OTHER_NAME(matmul, write_it_as_a_function_of_the_tensor);
+  SHARDWISE_OTHER_NAME(reshape, write_it_as_a_function_of_the_tensor);
+  SHARDWISE_OTHER_NAME(transpose, write_it_as_a_function_of_the_tensor);
+  SHARDWISE_OTHER_NAME(redistribute, write_it_as_a_function_of_the_tensor);
+  SHARDWISE_OTHER_NAME(full_tensor, write_it_as_a_function_of_the_tensor);
+  SHARDWISE_OTHER_NAME(backward, call_backward_of_the_tape);
+  SHARDWISE_OTHER_NAME(size, ask_shape);
+  SHARDWISE_OTHER_NAME(rows, ask_shape);
+  SHARDWISE_OTHER_NAME(cols, ask_shape);
+  SHARDWISE_OTHER_NAME(operator(), take_local_or_full_tensor);
+  template <IllFormed Why = WrittenOtherwise<Hint::take_local_or_full_tensor>>
+  Why operator[](Index) const;  // see Why
+};
+/// The base of modules.
+struct OtherModuleNames {
+  SHARDWISE_OTHER_NAME(parameters, call_for_each_parameter);
+  SHARDWISE_OTHER_NAME(named_parameters, call_for_each_parameter);
+  SHARDWISE_OTHER_NAME(zero_grad, leave_it_out_or_call_clear_gradients);
+  SHARDWISE_OTHER_NAME(train, leave_it_out_and_give_dropout_the_step);
+  SHARDWISE_OTHER_NAME(eval, leave_it_out_and_give_dropout_the_step);
+};
+#undef SHARDWISE_OTHER_NAME
+
+}  // namespace shardwise::detail

@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::give_it_saved_shape_forward_and_pull_back>>
+
+#include <shardwise/shardwise.hpp>
+
+using namespace shardwise;
+using Vector = Tensor<float, 1, Mesh<tp>, Replicate>;
+
+struct TwiceOp {
+  static constexpr Saved saved{};
+  template <int Rank>
+  static constexpr Signature signature() {
+    return Signature::elementwise<Rank>();
+  }
+  static constexpr auto shape(const auto& x) {
+    return x;
+  }
+  template <class T, int Rank>
+  static void forward(View<T, Rank> y, void*, View<const T, Rank> x) {
+    for (Index i = 0; i < y.elements(); ++i) y.data[i] = 2 * x.data[i];
+  }
+
+#ifdef SHOULD_FAIL
+  template <class T, int Rank>
+  static void pull_back(View<const T, Rank> dy, View<const T, Rank>, Input<T, Rank> x) {
+    for (Index i = 0; i < dy.elements(); ++i) x.gradient[i] = 2 * dy.data[i];
+  }
+};
+auto twice(const Vector& x) {
+  return apply(TwiceOp{}, x);
+}
+#else
+  template <class T, int Rank>
+  static void pull_back(View<const T, Rank> dy, View<const T, Rank>, const void*, Input<T, Rank> x) {
+    for (Index i = 0; i < dy.elements(); ++i) x.gradient[i] = 2 * dy.data[i];
+  }
+};
+auto twice(const Vector& x) {
+  return apply(TwiceOp{}, x);
+}
+#endif
