@@ -12,10 +12,10 @@
 
 #include <shardwise/models/llama/consolidate.hpp>
 #include <shardwise/models/llama/import_weights.hpp>
-#include <shardwise/weights/pytorch_file.hpp>
 
 #include "byte_progress.hpp"
 #include "option_errors.hpp"
+#include "pytorch_file.hpp"
 #include "step_folders.hpp"
 #include "text_files.hpp"
 
@@ -94,7 +94,7 @@ void run(const Options& options) {
   const auto complete = [&](const std::filesystem::path& folder, const sw::Json& notes) {
     copy_texts(folder, notes);
     if (!pytorch) return;
-    sw::write_pytorch_file(sw::Weights(folder), folder / "pytorch_model.bin");
+    write_pytorch_file(sw::Weights(folder), folder / "pytorch_model.bin");
     std::filesystem::remove(folder / "model.safetensors");
   };
   const auto made = sw::consolidate_checkpoint(

@@ -17,10 +17,10 @@
 #include <shardwise/inspect/same_plan.hpp>
 #include <shardwise/inspect/trace_file.hpp>
 #include <shardwise/kernel/gemm.hpp>
-#include <shardwise/weights/pytorch_file.hpp>
 
 #include "host_memory.hpp"
 #include "job_hosts.hpp"
+#include "pytorch_file.hpp"
 #include "step_names.hpp"
 #include "text_files.hpp"
 
@@ -479,7 +479,7 @@ void Run::export_to(const std::filesystem::path& folder, TrainedModel& model) co
                          for (sw::detail::TemporaryFile& file : beside) file.commit();
                          for (const fs::path& file : without) fs::remove(file);
                          if (options_.format == "pytorch") {
-                           sw::write_pytorch_file(sw::Weights(folder), folder / "pytorch_model.bin");
+                           write_pytorch_file(sw::Weights(folder), folder / "pytorch_model.bin");
                            fs::remove(folder / "model.safetensors");
                          }
                          std::printf("saved to %s; this rank wrote %.2f MB\n", folder.c_str(),

@@ -8,12 +8,14 @@
 /// which says what there is, and of the elements of each tensor.
 ///
 /// ```
-/// write_pytorch_file(Weights("llama/"), "llama/pytorch_model.bin");
+/// write_pytorch_file(sw::Weights("llama/"), "llama/pytorch_model.bin");
 /// ```
 
 #include <shardwise/weights/weights.hpp>
 
-namespace shardwise {
+namespace tools {
+
+namespace sw = shardwise;
 
 namespace detail {
 
@@ -42,17 +44,17 @@ void append_numbers(std::string& bytes, Numbers... numbers) {
 /// Writes a zip file from its beginning on.
 class ZipWriter {
  public:
-  explicit ZipWriter(const File& file) : file_(file) {}
+  explicit ZipWriter(const sw::detail::File& file) : file_(file) {}
 
   /// `fill(write)` calls write(bytes) until all `size` bytes are there; they begin at a multiple of 64.
   template <class Fill>
-  void add(const std::string& name, Index size, Fill fill) {
+  void add(const std::string& name, sw::Index size, Fill fill) {
     Entry entry{name, size, end_, 0};
-    constexpr Index fixed = 30, sizes = 20, head_of_filler = 4, alignment = 64;
-    const Index unfilled = end_ + fixed + std::ssize(name) + sizes + head_of_filler;
+    constexpr sw::Index fixed = 30, sizes = 20, head_of_filler = 4, alignment = 64;
+    const sw::Index unfilled = end_ + fixed + std::ssize(name) + sizes + head_of_filler;
     const auto filler = static_cast<std::uint16_t>((alignment - unfilled % alignment) % alignment);
-    const Index begin = unfilled + filler;
-    Index at = begin;
+    const sw::Index begin = unfilled + filler;
+    sw::Index at = begin;
     fill([&](std::string_view bytes) {
       entry.sum = crc32(bytes, entry.sum);
       file_.write(bytes, at);
@@ -96,7 +98,7 @@ class ZipWriter {
  private:
   struct Entry {
     std::string name;
-    Index size, offset;
+    sw::Index size, offset;
     std::uint32_t sum;
   };
   static constexpr std::uint16_t version = 45;            // has 64-bit sizes,
@@ -108,44 +110,44 @@ class ZipWriter {
                    elsewhere, elsewhere, static_cast<std::uint16_t>(entry.name.size()), extra);
   }
 
-  const File& file_;
-  Index end_ = 0;
+  const sw::detail::File& file_;
+  sw::Index end_ = 0;
   std::vector<Entry> entries_;
 };
 
 /// What PyTorch calls the class of a tensor's storage. Throws for types that weights do not have.
-inline std::string storage_of(const StoredTensor& tensor) {
-  const StoredType type = tensor.type;
-  if (type == StoredType::f64) return "DoubleStorage";
-  if (type == StoredType::f32) return "FloatStorage";
-  if (type == StoredType::bf16) return "BFloat16Storage";
-  if (type == StoredType::f16) return "HalfStorage";
-  fail<std::runtime_error>(
+inline std::string storage_of(const sw::StoredTensor& tensor) {
+  const sw::StoredType type = tensor.type;
+  if (type == sw::StoredType::f64) return "DoubleStorage";
+  if (type == sw::StoredType::f32) return "FloatStorage";
+  if (type == sw::StoredType::bf16) return "BFloat16Storage";
+  if (type == sw::StoredType::f16) return "HalfStorage";
+  sw::detail::fail<std::runtime_error>(
       {"tensor \"", tensor.name, "\": expected the type F64, F32, BF16 or F16, found ", tensor.type_name()});
 }
 
 /// {name: _rebuild_tensor_v2(storage, 0, sizes, strides, False, OrderedDict())}
-inline std::string pickle_of(const std::vector<const StoredTensor*>& tensors) {
+inline std::string pickle_of(const std::vector<const sw::StoredTensor*>& tensors) {
   std::string all = "\x80\x02}(";
   auto add_text = [&](const std::string& text) {
     append_numbers(all += 'X', static_cast<std::uint32_t>(text.size()));
     all += text;
   };
-  auto add_number = [&](Index number) {
+  auto add_number = [&](sw::Index number) {
     if (number <= std::numeric_limits<std::int32_t>::max()) {
       append_numbers(all += 'J', static_cast<std::int32_t>(number));
     } else {
       append_numbers(all += "\x8a\x08", std::int64_t{number});
     }
   };
-  auto add_numbers = [&](const std::vector<Index>& numbers) {
+  auto add_numbers = [&](const std::vector<sw::Index>& numbers) {
     all += '(';
-    for (const Index number : numbers) add_number(number);
+    for (const sw::Index number : numbers) add_number(number);
     all += 't';
   };
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const StoredTensor& tensor = *tensors[i];
-    std::vector<Index> strides(tensor.shape.size(), 1);
+    const sw::StoredTensor& tensor = *tensors[i];
+    std::vector<sw::Index> strides(tensor.shape.size(), 1);
     for (std::size_t dim = strides.size(); dim-- > 1;) strides[dim - 1] = strides[dim] * tensor.shape[dim];
     add_text(tensor.name);
     all += "ctorch._utils\n_rebuild_tensor_v2\n((";
@@ -153,7 +155,7 @@ inline std::string pickle_of(const std::vector<const StoredTensor*>& tensors) {
     all += "ctorch\n" + storage_of(tensor) + "\n";
     add_text(std::to_string(i));
     add_text("cpu");
-    add_number(tensor.bytes / size_of(tensor.type));
+    add_number(tensor.bytes / sw::size_of(tensor.type));
     all += "tQ";
     add_number(0);
     add_numbers(tensor.shape);
@@ -169,22 +171,22 @@ inline std::string pickle_of(const std::vector<const StoredTensor*>& tensors) {
 
 /// Writes all tensors, in one process, and in little memory. The file appears by one rename when it is whole. Throws
 /// `std::runtime_error`, which names the file, the tensor and what is wrong.
-inline void write_pytorch_file(const Weights& weights, const std::filesystem::path& path) {
-  std::vector<const StoredTensor*> tensors;
-  for (const SafetensorsFile& file : weights.files()) {
-    for (const StoredTensor& tensor : file.tensors()) tensors.push_back(&tensor);
+inline void write_pytorch_file(const sw::Weights& weights, const std::filesystem::path& path) {
+  std::vector<const sw::StoredTensor*> tensors;
+  for (const sw::SafetensorsFile& file : weights.files()) {
+    for (const sw::StoredTensor& tensor : file.tensors()) tensors.push_back(&tensor);
   }
-  detail::TemporaryFile temporary(path, detail::temporary_token(), weights.files().front().path());
+  sw::detail::TemporaryFile temporary(path, sw::detail::temporary_token(), weights.files().front().path());
   detail::ZipWriter zip(temporary.file());
-  zip.add("model/data.pkl", detail::naming(path.string(), [&] { return detail::pickle_of(tensors); }));
+  zip.add("model/data.pkl", sw::detail::naming(path.string(), [&] { return detail::pickle_of(tensors); }));
   zip.add("model/byteorder", "little");
   std::vector<char> slab(std::size_t{1} << 20);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const StoredTensor& tensor = *tensors[i];
-    const detail::File source(weights.file_of(tensor.name).path(), O_RDONLY);
+    const sw::StoredTensor& tensor = *tensors[i];
+    const sw::detail::File source(weights.file_of(tensor.name).path(), O_RDONLY);
     zip.add("model/data/" + std::to_string(i), tensor.bytes, [&](auto write) {
-      for (Index done = 0; done < tensor.bytes;) {
-        const Index count = std::min(tensor.bytes - done, std::ssize(slab));
+      for (sw::Index done = 0; done < tensor.bytes;) {
+        const sw::Index count = std::min(tensor.bytes - done, std::ssize(slab));
         source.read(slab.data(), count, tensor.offset + done);
         write(std::string_view(slab.data(), static_cast<std::size_t>(count)));
         done += count;
@@ -196,4 +198,4 @@ inline void write_pytorch_file(const Weights& weights, const std::filesystem::pa
   temporary.commit();
 }
 
-}  // namespace shardwise
+}  // namespace tools
