@@ -14,7 +14,7 @@
 /// ```
 
 #include <shardwise/text/special_token.hpp>
-#include <shardwise/text/template_run.hpp>
+#include <shardwise/text/chat_template/run.hpp>
 
 namespace shardwise {
 

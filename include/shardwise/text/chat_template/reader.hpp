@@ -5,7 +5,7 @@
 /// @file
 /// Reads the words and signs of a Jinja tag.
 
-#include <shardwise/text/template_value.hpp>
+#include <shardwise/text/chat_template/value.hpp>
 
 namespace shardwise::detail {
 

@@ -5,7 +5,7 @@
 /// @file
 /// The statements of Jinja that text/chat_template.hpp names.
 
-#include <shardwise/text/template_expressions.hpp>
+#include <shardwise/text/chat_template/expressions.hpp>
 
 namespace shardwise::detail {
 

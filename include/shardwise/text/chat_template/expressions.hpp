@@ -8,7 +8,7 @@
 #include <ctime>
 #include <map>
 
-#include <shardwise/text/template_reader.hpp>
+#include <shardwise/text/chat_template/reader.hpp>
 
 namespace shardwise::detail {
 
