@@ -419,6 +419,9 @@ TEST_CASE("which part of a template's text is an answer") {
         "<s>Be brief. ~<u>2+2?~<a>[ 4 ~]<u>And 1?~.");
   CHECK(learned("{% set rest = messages[1:] %}{{ messages[0].content }}{% for m in rest %}{{ m.content }}{% "
                 "endfor %}") == "Be brief. 2+2?[ 4 ]And 1?");
+  CHECK(learned("{% set system = messages[0].content %}{% set messages = messages[1:] %}{{ system }}{% for m "
+                "in messages "
+                "%}{{ m.content }}{% endfor %}") == "Be brief. 2+2?[ 4 ]And 1?");
   // Two loops: the beginnings of the dialogue are written.
   CHECK(learned("{% for m in messages %}{% if loop.first %}{{ m.content }}{% endif %}{% endfor %}"
                 "{% for m in messages %}{% if not loop.first %}{{ m.content }}{% endif %}{% endfor %}") ==

@@ -14,7 +14,7 @@ class TemplateRun : TemplateExpressions {
  public:
   using TemplateExpressions::Names;
   TemplateRun(const std::vector<TemplatePiece>& pieces, Names names)
-      : TemplateExpressions(std::move(names)), pieces_(pieces) {}
+      : TemplateExpressions(std::move(names)), pieces_(pieces), messages_(names_["messages"]) {}
 
   /// The text; without `live` nothing, and an error for what is not supported, also where a run would not come to.
   std::string run(bool live) {
@@ -109,7 +109,7 @@ class TemplateRun : TemplateExpressions {
     }
     need(rest_.empty());
     const std::size_t begin = at_, count = elements.size(), written = out_.size();
-    const auto all = elements_of(names_["messages"]);
+    const auto all = elements_of(messages_);
     // All messages, or all but the first ones.
     const bool messages =
         outermost && count > 0 && count <= all.size() &&
@@ -137,7 +137,8 @@ class TemplateRun : TemplateExpressions {
   }
 
   const std::vector<TemplatePiece>& pieces_;
-  std::size_t at_ = 0;  // the piece that comes next
+  const Value messages_;  // that it was given
+  std::size_t at_ = 0;    // the piece that comes next
   std::string out_;
   bool outermost_ = true;  // outside of loops
   int loops_ = 0;          // through the messages, that write
