@@ -23,10 +23,9 @@ inline bool is_learned(const JsonPart& message, const std::string& role) {
   for (const char* key :
        {"weight", "train", "training", "trainable", "learn", "loss", "loss_weight", "loss_mask"}) {
     const JsonPart part = message[key];
-    const Json& value = part.json();
-    const bool no = value == 0 || value == false, yes = value == 1 || value == true;
     if (part.null()) continue;
-    if (!no && !yes) part.expected("0 or 1, or true or false");
+    const bool yes = part.json() == 1 || part.json() == true;
+    if (!yes && part.json() != 0 && part.json() != false) part.expected("0 or 1, or true or false");
     if (yes && role != "assistant") part.fail("only what the role \"assistant\" says can be learned");
     learned = learned && yes;
   }
@@ -50,7 +49,8 @@ inline OrderedJson messages_of(const JsonPart& line, OrderedJson ordered, std::v
     message["content"] = content;
     messages.push_back(std::move(message));
   };
-  const std::string system = line["messages"].null() ? line.get<std::string>("system", "") : "";
+  const bool named = !line["messages"].null();
+  const std::string system = named ? "" : line.get<std::string>("system", "");
   if (!system.empty()) add({}, "system", system), learned.push_back(false);
   if (!line["instruction"].null()) {
     if (!line["history"].json().empty())
@@ -61,7 +61,6 @@ inline OrderedJson messages_of(const JsonPart& line, OrderedJson ordered, std::v
     learned.insert(learned.end(), {false, true});
     return messages;
   }
-  const bool named = !line["messages"].null();
   const char* list = named ? "messages" : "conversations";
   std::size_t i = 0;
   line[list].for_each([&](const JsonPart& message) {
@@ -104,50 +103,48 @@ void mark_special_tokens(OrderedJson& json, Positions positions) {
 /// The text of a dialogue, and where in it is what is learned.
 inline std::string rendered(const ChatTemplate& chat, const JsonPart& line, const OrderedJson& messages,
                             const std::vector<bool>& learned, const OrderedJson& tools, ByteRanges& answers) {
-  bool leaves_out = false;  // something that an assistant says
-  for (std::size_t i = 0; i < messages.size(); ++i)
-    leaves_out = leaves_out || (messages[i].at("role") == "assistant" && !learned[i]);
-  const auto first = [&](std::size_t count, bool prompt) {
-    const OrderedJson some(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(count));
-    return chat.rendered(some, prompt, tools).text;
-  };
   const RenderedChat all = chat.rendered(messages, false, tools);
   const std::string_view text = all.text;
-  auto need = [&](bool begins) {
-    if (!begins)
+  const auto& begins = all.begins;
+  if (!all.generated.empty()) {
+    bool leaves_out = false;  // something that an assistant says
+    for (std::size_t i = 0; i < messages.size(); ++i)
+      leaves_out = leaves_out || (messages[i].at("role") == "assistant" && !learned[i]);
+    for (const auto& [begin, end] : all.generated) {
+      const auto of = std::ranges::upper_bound(begins, begin) - begins.begin();
+      if (of == 0 && leaves_out)
+        line.fail("an answer is left out, but it is not known which the chat template writes where");
+      if (of == 0 || learned[static_cast<std::size_t>(of) - 1]) answers.emplace_back(begin, end);
+    }
+    return all.text;
+  }
+  // What the first messages alone give, which the text must begin with.
+  const auto first = [&](std::size_t count, bool prompt, std::size_t least = 0) {
+    const OrderedJson some(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(count));
+    std::string part = chat.rendered(some, prompt, tools).text;
+    if (!text.starts_with(part) || part.size() < least)
       line.fail(
           "the chat template writes the beginning of a dialogue otherwise when it goes on, so that "
           "answers cannot be told apart");
+    return part;
   };
-  const auto& begins = all.begins;
-  const auto end_of = [&](std::size_t i) { return i + 1 < begins.size() ? begins[i + 1] : text.size(); };
-  for (const auto& [begin, end] : all.generated) {
-    const auto of = std::ranges::upper_bound(begins, begin) - begins.begin();
-    if (of == 0 && leaves_out)
-      line.fail("an answer is left out, but it is not known which the chat template writes where");
-    if (of == 0 || learned[static_cast<std::size_t>(of) - 1]) answers.emplace_back(begin, end);
-  }
   std::optional<std::string> head;  // what a prompt ends with, which stands before an answer
   std::size_t work = 0;
-  for (std::size_t i = 0; i < messages.size() && all.generated.empty(); ++i) {
+  for (std::size_t i = 0; i < messages.size(); ++i) {
     if (!learned[i]) continue;
     if (begins.empty()) {
       work += text.size();
       if (work > 256 * text.size())
         line.fail("so many answers need a chat template with one loop through the messages");
-      const std::string before = i > 0 ? first(i, true) : "", with = first(i + 1, false);
-      need(text.starts_with(before) && text.starts_with(with));
-      answers.emplace_back(before.size(), with.size());
+      const std::size_t begin = i > 0 ? first(i, true).size() : 0;
+      answers.emplace_back(begin, first(i + 1, false).size());
       continue;
     }
     std::size_t begin = begins[i];
-    if (i > 0 && (!head || !text.substr(begin).starts_with(*head))) {
-      const std::string before = first(i, true);
-      need(text.starts_with(before) && before.size() >= begin);
-      head = before.substr(begin);
-    }
+    if (i > 0 && (!head || !text.substr(begin).starts_with(*head)))
+      head = first(i, true, begin).substr(begin);
     if (head && text.substr(begin).starts_with(*head)) begin += head->size();
-    answers.emplace_back(begin, end_of(i));
+    answers.emplace_back(begin, i + 1 < begins.size() ? begins[i + 1] : text.size());
   }
   return all.text;
 }
