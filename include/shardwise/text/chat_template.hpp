@@ -13,18 +13,10 @@
 /// chat->render(messages, true);   // "<|user|>\nHello</s>\n<|assistant|>\n"
 /// ```
 
-#include <shardwise/text/special_token.hpp>
 #include <shardwise/text/chat_template/run.hpp>
+#include <shardwise/text/special_token.hpp>
 
 namespace shardwise {
-
-/// A dialogue as text.
-struct RenderedChat {
-  std::string text;
-  std::vector<std::size_t> begins;  ///< of the messages, if one loop through them writes the text; else empty
-  std::vector<std::pair<std::size_t, std::size_t>>
-      generated;  ///< [begin, end) of what stands in {% generation %}
-};
 
 class ChatTemplate {
  public:
@@ -40,7 +32,7 @@ class ChatTemplate {
     detail::naming(source_, [&] {
       if (first_non_text(lines) < lines.size()) throw std::runtime_error("it is no UTF-8 text");
       pieces_ = detail::template_pieces(lines);
-      return detail::TemplateRun(pieces_, {}).run(false);
+      detail::TemplateRun(pieces_, {}).run(false);
     });
   }
 
@@ -80,11 +72,11 @@ class ChatTemplate {
       detail::TemplateRun::Names names{{"messages", detail::value_of(std::move(messages))},
                                        {"bos_token", detail::value_of(bos_token_)},
                                        {"eos_token", detail::value_of(eos_token_)},
-                                       {"add_generation_prompt", detail::value_of(add_generation_prompt)}};
+                                       {"add_generation_prompt", detail::value_of(add_generation_prompt)},
+                                       {"raise_exception", detail::value_of(true)},  // are defined
+                                       {"strftime_now", detail::value_of(true)}};
       if (!tools.empty()) names["tools"] = detail::value_of(std::move(tools));
-      detail::TemplateRun run(pieces_, std::move(names));
-      std::string text = run.run(true);
-      return RenderedChat{std::move(text), run.begins(), run.generated()};
+      return detail::TemplateRun(pieces_, std::move(names)).run(true);
     });
   }
 

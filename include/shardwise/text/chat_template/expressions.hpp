@@ -36,15 +36,15 @@ class TemplateExpressions : protected TemplateReader {
     std::exception_ptr error;
     Value value;
     try {
-      value = either();
+      value = operation();
     } catch (const std::runtime_error&) {
       if (!before) throw;
       error = std::current_exception();
       live_ = false, rest_ = begin, depth_ = depth;
-      either();
+      operation();
       live_ = before;
     }
-    const bool conditional = take_word("if"), holds = !conditional || (truth(either()) && before);
+    const bool conditional = take_word("if"), holds = !conditional || (truth(operation()) && before);
     if (error && holds) std::rethrow_exception(error);
     live_ = before && !holds;
     const Value other = conditional && take_word("else") ? expression() : Value();
@@ -52,72 +52,52 @@ class TemplateExpressions : protected TemplateReader {
     --depth_;
     return holds ? value : other;
   }
-  /// Python's `or` gives the first that is true, or the last; `and` the first that is not.
-  Value either() {
-    return either_of("or", true, [&] { return either_of("and", false, [&] { return negated(); }); });
-  }
-  template <class Operand>
-  Value either_of(std::string_view word, bool ends, Operand operand) {
+  /// What operators of this level join, or of those below, which bind closer.
+  Value operation(std::size_t level = 0) {
+    static const std::vector<std::string_view> signs[]{
+        {"or"},     {"and"}, {"==", "!=", "<=", ">=", "<", ">", "in", "not"},
+        {"+", "-"}, {"~"},   {"*", "//", "%"}};
+    constexpr std::size_t comparisons = 2;
+    if (level == std::size(signs)) return take("-") ? joined(value_of(-1), "*", postfix()) : postfix();
+    if (level == comparisons && take_word("not")) {
+      bool negative = true;
+      while (take_word("not")) negative = !negative;
+      return value_of(truth(operation(comparisons)) != negative);
+    }
     const bool before = live_;
-    Value value = operand();
-    while (take_word(word)) {
-      live_ = live_ && truth(value) != ends;
-      const Value next = operand();
-      if (live_) value = next;
+    Value value = operation(level + 1);
+    while (true) {
+      const auto sign = std::ranges::find_if(
+          signs[level], [&](const auto& s) { return std::isalpha(s[0]) ? take_word(s) : take(s); });
+      if (sign == signs[level].end()) break;
+      need(*sign != "not" || take_word("in"));
+      // Python's `or` gives the first that is true, or the last; `and` the first that is not.
+      if (level < comparisons) live_ = live_ && truth(value) == (*sign == "and");
+      const Value right = operation(level + 1);
+      if (live_) value = level < comparisons ? right : joined(value, *sign, right);
+      if (level == comparisons) break;  // a < b < c is not supported
     }
     live_ = before;
     return value;
   }
-  Value negated() {
-    int count = 0;
-    while (take_word("not")) count = count == 1 ? 2 : 1;
-    const Value value = comparison();
-    return count > 0 ? value_of(truth(value) == (count == 2)) : value;
-  }
-  Value comparison() {
-    const Value left = sum(0);
-    for (const std::string sign : {"==", "!=", "<=", ">=", "<", ">", "in", "not"}) {
-      const bool word = std::isalpha(sign[0]);
-      if (!(word ? take_word(sign) : take(sign))) continue;
-      need(sign != "not" || take_word("in"));
-      const Value right = sum(0);
-      if (!live_) return {};
-      if (word) return value_of(contains(right, left) == (sign == "in"));
-      if (sign == "==" || sign == "!=") return value_of(equal(left, right) == (sign == "=="));
-      const Index a = integer_of(left), b = integer_of(right);
-      return value_of(a == b ? sign.size() == 2 : (a < b) == (sign[0] == '<'));
-    }
-    return left;
-  }
-  static bool contains(const Value& all, const Value& value) {
-    if (all && all->is_string()) return string_of(all).find(string_of(value)) != std::string::npos;
-    if (all && all->is_object()) return all->contains(string_of(value));
-    return std::ranges::any_of(elements_of(all), [&](const Value& one) { return equal(one, value); });
-  }
-  /// Sums, of texts joined by ~, of products.
-  Value sum(std::size_t level) {
-    constexpr std::string_view signs[]{"+-", "~", "*/%"};
-    if (level == 3) return take("-") ? calculated('*', value_of(-1), postfix()) : postfix();
-    Value value = sum(level + 1);
-    while (!rest_.empty() && signs[level].find(rest_[0]) != std::string_view::npos) {
-      const char sign = rest_[0];
-      need(take("//") || (sign != '/' && !rest_.starts_with("**") && take({&sign, 1})));
-      value = calculated(sign, value, sum(level + 1));
-    }
-    return value;
-  }
-  Value calculated(char sign, const Value& left, const Value& right) {
+  Value joined(const Value& left, std::string_view sign, const Value& right) {
     if (!live_) return {};
-    if (sign == '~' || (sign == '+' && left && left->is_string())) {
+    if (sign == "in" || sign == "not") return value_of(contains(right, left) == (sign == "in"));
+    if (sign == "==" || sign == "!=") return value_of(equal(left, right) == (sign == "=="));
+    if (sign == "~" || (sign == "+" && left && left->is_string())) {
       std::string all = text_of(left);
-      add(all, sign == '~' ? text_of(right) : string_of(right));
+      add(all, sign == "~" ? text_of(right) : string_of(right));
       return value_of(all);
     }
     const Index a = integer_of(left), b = integer_of(right);
-    if (sign != '/' && sign != '%') return value_of(sign == '*' ? a * b : sign == '+' ? a + b : a - b);
+    if (sign[0] == '<' || sign[0] == '>')
+      return value_of(a == b ? sign.size() == 2 : (a < b) == (sign[0] == '<'));
+    if (sign == "+") return value_of(a + b);
+    if (sign == "-") return value_of(a - b);
+    if (sign == "*") return value_of(a * b);
     if (b == 0) expected(right, "a divisor that is not 0");
     const Index remainder = (a % b + b) % b;  // Python rounds down
-    return value_of(sign == '%' ? remainder : (a - remainder) / b);
+    return value_of(sign == "%" ? remainder : (a - remainder) / b);
   }
 
   /// With what stands behind it: parts, methods, filters and tests.
@@ -130,15 +110,15 @@ class TemplateExpressions : protected TemplateReader {
         const std::string key = name();
         need(!key.empty() && !std::isdigit(key[0]));
         if (rest_.starts_with('(')) {
-          value = function(key, value, before, "strip lstrip rstrip split startswith endswith items ");
+          rest_ = before;
+          value = function(value, " strip lstrip rstrip split startswith endswith items ");
         } else if (live_) {
           value = part_of(value, value_of(key));
         }
       } else if (take("[")) {
         value = subscript(value);
       } else if (take("|")) {
-        const std::string_view before = rest_;
-        value = function(name(), value, before, "trim length tojson string list items selectattr ");
+        value = function(value, " trim length tojson string list items selectattr ");
       } else if (take_word("is")) {
         value = test(value);
       } else {
@@ -163,21 +143,20 @@ class TemplateExpressions : protected TemplateReader {
     const bool negated = take_word("not");
     const std::string_view before = rest_;
     const std::string word = name(), type = value ? value->type_name() : "undefined";
-    constexpr std::string_view known =
-        " defined undefined none mapping iterable true false string number boolean ";
-    const bool is_known = known.find(" " + word + " ") != known.npos && !word.empty();
-    if (!is_known) rest_ = before;
-    need(is_known);
-    const bool holds = word == "defined"   ? type != "undefined"
-                       : word == "none"    ? type == "null"
-                       : word == "mapping" ? type == "object"
-                       : word == "iterable"
-                           ? type == "object" || type == "array" || type == "string" || !value
-                       : word == "number" ? type == "number" || type == "boolean"
-                       : word == "true"   ? type == "boolean" && truth(value)
-                       : word == "false"  ? type == "boolean" && !truth(value)
-                                          : type == word;
-    return live_ ? value_of(holds != negated) : Value();
+    const bool boolean = type == "boolean", scalar = boolean || type == "number" || type == "null";
+    const std::map<std::string_view, bool> tests{{"defined", value != nullptr},
+                                                 {"undefined", !value},
+                                                 {"none", type == "null"},
+                                                 {"true", boolean && truth(value)},
+                                                 {"false", boolean && !truth(value)},
+                                                 {"boolean", boolean},
+                                                 {"number", boolean || type == "number"},
+                                                 {"string", type == "string"},
+                                                 {"mapping", type == "object"},
+                                                 {"iterable", !scalar}};
+    const auto found = tests.find(word);
+    need(found != tests.end(), before);
+    return live_ ? value_of(found->second != negated) : Value();
   }
 
   Value primary() {
@@ -198,12 +177,13 @@ class TemplateExpressions : protected TemplateReader {
     if (word == "none") return value_of(nullptr);
     if (!word.empty() && word.size() < 10 && word.find_first_not_of("0123456789") == word.npos)
       return value_of(std::stol(word));
-    const bool known = !word.empty() && !std::isdigit(word[0]);
-    if (!known) rest_ = before;
-    need(known);
-    if (rest_.starts_with('(')) return function(word, {}, before, "raise_exception namespace strftime_now ");
-    if (const auto found = names_.find(word); found != names_.end()) return found->second;
-    return word == "strftime_now" || word == "raise_exception" ? value_of(true) : Value();  // are defined
+    need(!word.empty() && !std::isdigit(word[0]), before);
+    if (rest_.starts_with('(')) {
+      rest_ = before;
+      return function({}, " raise_exception namespace strftime_now ");
+    }
+    const auto found = names_.find(word);
+    return found == names_.end() ? Value() : found->second;
   }
   /// Up to the sign, with their names, if they have some.
   std::vector<std::pair<std::string, Value>> arguments(std::string_view end) {
@@ -218,19 +198,21 @@ class TemplateExpressions : protected TemplateReader {
     }
     return all;
   }
-  /// A function, method or filter among `known`. Its name, which stood `before`, is taken.
-  Value function(const std::string& f, const Value& v, std::string_view before, std::string_view known) {
-    const bool is_known = (" " + std::string(known)).find(" " + f + " ") != std::string::npos && !f.empty();
-    if (!is_known) rest_ = before;
-    need(is_known);
+  /// A function, or a method or filter of `v`, of a name among `known`.
+  Value function(const Value& v, std::string_view known) {
+    const std::string_view before = rest_;
+    const std::string f = name();
+    need(!f.empty() && known.find(" " + f + " ") != known.npos, before);
     const auto given = take("(") ? arguments(")") : std::vector<std::pair<std::string, Value>>();
-    const auto count = given.size();
-    const bool strips = f.ends_with("strip") || f == "trim",
+    const bool strips = f.ends_with("strip") || f == "trim", any = f == "namespace",
                one = f == "split" || f.ends_with("with") || f == "raise_exception" || f == "strftime_now";
-    const bool named = f == "namespace" || (f == "tojson" && count == 1 && given[0].first == "indent");
-    need((named || std::ranges::all_of(given, [](const auto& g) { return g.first.empty(); })) &&
-         (f == "namespace" || (f == "tojson" && named) || (f == "selectattr" && count == 3) ||
-          (strips ? count < 2 : count == (one ? 1u : 0u))));
+    const std::size_t count = given.size(), most = one || strips || f == "tojson" ? 1
+                                                   : f == "selectattr"            ? 3
+                                                                                  : 0;
+    const auto fits = [&](const auto& argument) {
+      return any ? !argument.first.empty() : argument.first == (f == "tojson" ? "indent" : "");
+    };
+    need(std::ranges::all_of(given, fits) && (any || count == most || (most == 1 && !one && count == 0)));
     if (!live_) return {};
     spend(v && v->is_string() ? string_of(v).size() / 16 : v ? 16 * v->size() : 1);
     const Value first = count > 0 ? given[0].second : Value();
@@ -252,11 +234,13 @@ class TemplateExpressions : protected TemplateReader {
     if (f == "startswith") return value_of(string_of(v).starts_with(string_of(first)));
     if (f == "endswith") return value_of(string_of(v).ends_with(string_of(first)));
     if (f == "string") return value_of(text_of(v));
-    if (f == "length") return value_of(v && v->is_object() ? v->size() : elements_of(v, true).size());
+    if (f == "length") return value_of(v && v->is_object() ? v->size() : list_of(v)->size());
     if (f == "tojson") {
+      if (!v) expected(v, "a value");
       const Index indent = first && !first->is_null() ? std::clamp<Index>(integer_of(first), 0, 16) : 0;
-      return value_of(json_text(v ? *v : (expected(v, "a value"), *v), static_cast<std::size_t>(indent)));
+      return value_of(json_text(*v, static_cast<int>(indent)));
     }
+    if (f == "list") return list_of(v);
     OrderedJson list = OrderedJson::array();
     if (f == "items") {
       if (!v || !v->is_object()) expected(v, "an object");
@@ -267,10 +251,10 @@ class TemplateExpressions : protected TemplateReader {
       for (std::size_t at; (at = text.find(by)) != text.npos; text.remove_prefix(at + by.size()))
         list.push_back(text.substr(0, at));
       list.push_back(text);
-    } else {  // list, selectattr
-      for (const Value& element : elements_of(v)) {
-        if (f == "list" || equal(part_of(element, first), given[2].second)) list.push_back(*element);
-      }
+    } else {  // selectattr
+      if (string_of(given[1].second) != "equalto") expected(given[1].second, "\"equalto\"");
+      for (const Value& element : elements_of(v))
+        if (equal(part_of(element, first), given[2].second)) list.push_back(*element);
     }
     return value_of(std::move(list));
   }

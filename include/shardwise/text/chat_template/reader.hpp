@@ -3,22 +3,83 @@
 #pragma once
 
 /// @file
-/// Reads the words and signs of a Jinja tag.
+/// The tags of a Jinja template, and the words and signs in them.
 
 #include <shardwise/text/chat_template/value.hpp>
 
 namespace shardwise::detail {
 
+/// A text, and the inside of the tag that follows it; the last has none.
+struct TemplatePiece {
+  std::string text, tag;
+  bool is_value = false;  ///< {{ … }}
+  Index line = 1;         ///< of the tag
+};
+
+/// Blanks before a block at the beginning of a line, and the end of the line after it, are no text, unless its mark is +; nor is
+/// white space on the side of a tag's dash.
+inline std::vector<TemplatePiece> template_pieces(std::string_view rest) {
+  std::vector<TemplatePiece> pieces(1);
+  bool strip = false, line_begins = true;
+  for (Index line_number = 1;;) {
+    std::size_t tag = rest.find('{');
+    while (tag != rest.npos && rest.find_first_of("{%#", tag + 1) != tag + 1) tag = rest.find('{', tag + 1);
+    std::string_view before = rest.substr(0, tag);
+    pieces.back().line = line_number += std::ranges::count(before, '\n');
+    before = stripped(before, strip, false);
+    if (tag == rest.npos) {
+      pieces.back().text += before;
+      return pieces;
+    }
+    const char kind = rest[tag + 1];
+    const std::string end = kind == '{' ? "}}" : kind == '%' ? "%}" : "#}";
+    std::size_t close = tag + 2;
+    for (char quote = '\0'; close < rest.size() && (quote || !rest.substr(close).starts_with(end)); ++close) {
+      const char c = rest[close];
+      if (quote && c == '\\') ++close;
+      if (kind != '#' && (c == quote || (!quote && (c == '"' || c == '\'')))) quote = quote ? '\0' : c;
+    }
+    if (close >= rest.size()) {
+      fail<std::runtime_error>(
+          {"line ", line_number, ": \"", excerpt(std::string(rest.substr(tag))), "\" has no ", end});
+    }
+    std::string_view inside = rest.substr(tag + 2, close - tag - 2);
+    rest.remove_prefix(close + 2);
+    line_number += std::ranges::count(inside, '\n');
+    const char first = inside.empty() ? ' ' : inside.front(), last = inside.empty() ? ' ' : inside.back();
+    if (first == '-') {
+      before = stripped(before, false, true);
+    } else if (kind != '{' && first != '+') {
+      const std::size_t line = before.find_last_not_of(" \t") + 1;
+      if (line == 0 ? line_begins : before[line - 1] == '\n') before = before.substr(0, line);
+    }
+    if (first == '-' || first == '+') inside.remove_prefix(1);
+    strip = last == '-';
+    const bool marked = strip || (last == '+' && kind != '{');
+    if (marked && !inside.empty()) inside.remove_suffix(1);
+    line_begins = kind != '{' && !marked && rest.starts_with('\n');
+    if (line_begins) rest.remove_prefix(1), ++line_number;
+    pieces.back().text += before;
+    if (kind == '#') continue;
+    pieces.back().tag = stripped(inside, true, true);
+    pieces.back().is_value = kind == '{';
+    pieces.emplace_back();
+  }
+}
+
+/// Reads a tag from its beginning on.
 class TemplateReader {
  protected:
   void begin(std::string_view tag) { rest_ = tag_ = tag; }
   /// Throws, and names what is not supported, unless it is.
-  void need(bool supported) const {
+  void need(bool supported, std::string_view from) const {
     if (supported) return;
-    const std::string tag = excerpt(std::string(tag_)), from = excerpt(std::string(rest_));
-    fail<std::runtime_error>({"\"", tag, "\" is not supported", from.empty() ? "" : ", from \"", from,
-                              from.empty() ? "" : "\" on"});
+    const std::string tag = excerpt(std::string(tag_)), rest = excerpt(std::string(from));
+    fail<std::runtime_error>({"\"", tag, "\" is not supported", rest.empty() ? "" : ", from \"", rest,
+                              rest.empty() ? "" : "\" on"});
   }
+  void need(bool supported) const { need(supported, rest_); }
+
   /// No template goes on for ever: each part of an expression counts, and of texts their length.
   void spend(std::size_t work) {
     steps_ += work;
@@ -52,23 +113,20 @@ class TemplateReader {
     rest_ = before;
     return false;
   }
-
+  /// A text in quotes.
   std::string literal() {
     std::string value;
-    const std::string_view before = rest_;
-    for (std::size_t i = 1; i < rest_.size(); ++i) {
-      if (rest_[i] == before[0]) {
-        advance(i + 1);
-        return value;
-      }
+    std::size_t i = 1;
+    for (; i < rest_.size() && rest_[i] != rest_[0]; ++i) {
       constexpr std::string_view letters = "ntr\\'\"", characters = "\n\t\r\\'\"";
       const bool escaped = rest_[i] == '\\' && i + 1 < rest_.size();
       const std::size_t which = escaped ? letters.find(rest_[++i]) : letters.npos;
-      if (escaped && which == letters.npos) break;
+      need(!escaped || which != letters.npos);
       value += escaped ? characters[which] : rest_[i];
     }
-    need(false);
-    return {};
+    need(i < rest_.size());
+    advance(i + 1);
+    return value;
   }
   std::string_view tag_, rest_;
 

@@ -7,7 +7,16 @@
 
 #include <shardwise/text/chat_template/expressions.hpp>
 
-namespace shardwise::detail {
+namespace shardwise {
+
+/// A dialogue as text.
+struct RenderedChat {
+  std::string text;
+  std::vector<std::size_t> begins;  ///< of the messages, if one loop through them writes the text; else empty
+  std::vector<std::pair<std::size_t, std::size_t>> generated;  ///< [begin, end) of what {% generation %} has
+};
+
+namespace detail {
 
 /// Goes through a template: runs it, or, where it is not `live_`, only reads it.
 class TemplateRun : TemplateExpressions {
@@ -16,20 +25,17 @@ class TemplateRun : TemplateExpressions {
   TemplateRun(const std::vector<TemplatePiece>& pieces, Names names)
       : TemplateExpressions(std::move(names)), pieces_(pieces), messages_(names_["messages"]) {}
 
-  /// The text; without `live` nothing, and an error for what is not supported, also where a run would not come to.
-  std::string run(bool live) {
+  /// Without `live` nothing, and an error for what is not supported, also where a run would not come to.
+  RenderedChat run(bool live) {
     live_ = live;
     try {
       block({});
     } catch (const std::runtime_error& error) {
       fail<std::runtime_error>({"line ", pieces_[at_ - 1].line, ": ", error.what()});
     }
-    return out_;
+    if (loops_ != 1) out_.begins.clear();
+    return std::move(out_);
   }
-  /// Where in it each message begins, if one loop through them writes it; else empty.
-  std::vector<std::size_t> begins() const { return loops_ == 1 ? begins_ : std::vector<std::size_t>(); }
-  /// What stands in {% generation %}.
-  const std::vector<std::pair<std::size_t, std::size_t>>& generated() const { return generated_; }
 
  private:
   /// Up to a tag that begins with one of the words, which is returned; or to the end.
@@ -37,12 +43,12 @@ class TemplateRun : TemplateExpressions {
     if (++depth_ > 100) throw std::runtime_error("it nests deeper than 100");
     while (at_ < pieces_.size()) {
       const TemplatePiece& piece = pieces_[at_++];
-      if (live_) add(out_, piece.text);
+      if (live_) add(out_.text, piece.text);
       if (at_ == pieces_.size()) break;
       begin(piece.tag);
       if (piece.is_value) {
         const Value value = whole();
-        if (live_) add(out_, text_of(value));
+        if (live_) add(out_.text, text_of(value));
         continue;
       }
       std::string word = name();
@@ -58,9 +64,9 @@ class TemplateRun : TemplateExpressions {
         loop();
       } else {
         need(word == "generation" && rest_.empty());
-        const std::size_t start = out_.size();
+        const std::size_t start = out_.text.size();
         block({"endgeneration"});
-        if (live_) generated_.emplace_back(start, out_.size());
+        if (live_) out_.generated.emplace_back(start, out_.text.size());
       }
     }
     if (ends.size() > 0) throw std::runtime_error("it ends before " + std::string(*ends.begin()));
@@ -93,7 +99,7 @@ class TemplateRun : TemplateExpressions {
     std::vector<std::string> variables{name()};
     while (take(",")) variables.push_back(name());
     need(take_word("in"));
-    const Value list = either();
+    const Value list = operation();
     auto elements = elements_of(live_ ? list : Value());
     const bool before = live_, filtered = take_word("if"), outermost = std::exchange(outermost_, false);
     const Names outside = names_;
@@ -104,11 +110,12 @@ class TemplateRun : TemplateExpressions {
     };
     if (filtered) {
       const std::string_view condition = rest_;
-      std::erase_if(elements, [&](const Value& e) { return bind(e), rest_ = condition, !truth(either()); });
-      if (elements.empty()) live_ = false, rest_ = condition, either();
+      std::erase_if(elements,
+                    [&](const Value& e) { return bind(e), rest_ = condition, !truth(operation()); });
+      if (elements.empty()) live_ = false, rest_ = condition, operation();
     }
     need(rest_.empty());
-    const std::size_t begin = at_, count = elements.size(), written = out_.size();
+    const std::size_t begin = at_, count = elements.size(), written = out_.text.size();
     const auto all = elements_of(messages_);
     // All messages, or all but the first ones.
     const bool messages =
@@ -120,7 +127,7 @@ class TemplateRun : TemplateExpressions {
     do {
       at_ = begin;
       names_ = outside;
-      begins.push_back(out_.size());
+      begins.push_back(out_.text.size());
       spend(64);
       if (live_) {
         bind(elements[i]);
@@ -130,7 +137,7 @@ class TemplateRun : TemplateExpressions {
       }
       block({"endfor"});
     } while (++i < count);
-    if (messages && out_.size() > written) begins_ = begins, ++loops_;
+    if (messages && out_.text.size() > written) out_.begins = begins, ++loops_;
     live_ = before;
     outermost_ = outermost;
     names_ = outside;
@@ -139,11 +146,11 @@ class TemplateRun : TemplateExpressions {
   const std::vector<TemplatePiece>& pieces_;
   const Value messages_;  // that it was given
   std::size_t at_ = 0;    // the piece that comes next
-  std::string out_;
+  RenderedChat out_;
   bool outermost_ = true;  // outside of loops
   int loops_ = 0;          // through the messages, that write
-  std::vector<std::size_t> begins_;
-  std::vector<std::pair<std::size_t, std::size_t>> generated_;
 };
 
-}  // namespace shardwise::detail
+}  // namespace detail
+
+}  // namespace shardwise
