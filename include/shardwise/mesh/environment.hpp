@@ -21,36 +21,22 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <mutex>
 #include <new>
 #include <type_traits>
 
 #include <shardwise/layout/activity.hpp>
-#include <shardwise/mesh/launched_alone.hpp>
 #include <shardwise/mesh/mpi.hpp>
 #include <shardwise/mesh/thread.hpp>
 
 namespace shardwise {
 
-/// Who may call MPI: one thread at all, the main thread, one at a time, any.
-enum class ThreadLevel : int {
-  single = MPI_THREAD_SINGLE,
-  funneled = MPI_THREAD_FUNNELED,
-  serialized = MPI_THREAD_SERIALIZED,
-  multiple = MPI_THREAD_MULTIPLE
-};
-
 /// The exit code of a job that ended because a rank did not answer: a `Watchdog` said so, or MPI failed.
 inline constexpr int no_answer_code = 69;
 
 namespace detail {
-
-constexpr const char* name_of(ThreadLevel level) {
-  if (level <= ThreadLevel::single) return "MPI_THREAD_SINGLE";
-  if (level == ThreadLevel::funneled) return "MPI_THREAD_FUNNELED";
-  return level == ThreadLevel::serialized ? "MPI_THREAD_SERIALIZED" : "MPI_THREAD_MULTIPLE";
-}
 
 /// Writes `shardwise: rank R of N: MESSAGE` to stderr: one line, in one write, so that ranks do not
 /// interleave. Without memory for that, the message as it is.
@@ -139,7 +125,7 @@ inline bool speaks_first() {
   for (int spoken = 0; MPI_Wtime() - begin < turn;) {
     MPI_Iprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &spoken, MPI_STATUS_IGNORE);
     if (spoken != 0) return false;
-    detail::sleep_for(0.001);
+    sleep_for(0.001);
   }
   for (int other = 0; other < size; ++other) {
     if (other == rank) continue;
@@ -156,13 +142,28 @@ int end_job(std::string_view message, int code) {
     report(message);
     return code;
   }
-  if (speaks_first()) {
-    report(message);
-  } else {
-    detail::sleep_for(10);  // the speaker's MPI_Abort ends it
-  }
+  speaks_first() ? report(message) : sleep_for(10);  // in which the speaker's MPI_Abort ends it
   MPI_Abort(MPI_COMM_WORLD, code);
   return code;
+}
+
+/// Throws `std::runtime_error` in a process that is alone in its world if its innermost launcher has started several: each would do
+/// the work of all. (A batch script of Slurm is no task of a step, and may run one process.)
+template <class = void>
+void check_alone() {
+  const auto is = [](const char* name, std::string_view expected) {
+    return std::getenv(name) && std::getenv(name) == expected;
+  };
+  for (const std::string_view name :
+       {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "JSM_NAMESPACE_SIZE", "FLUX_JOB_SIZE",
+        "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}) {
+    const char* value = std::getenv(name.data());
+    if (!value || (name == "SLURM_NTASKS" && is("SLURM_PROCID", "0") && is("ENVIRONMENT", "BATCH"))) continue;
+    if (std::atoi(value) < 2 || (name == "SLURM_NTASKS" && !std::getenv("SLURM_PROCID"))) return;
+    fail<std::runtime_error>({"MPI knows 1 process, but ", name, " says that the launcher started ", value,
+                              ": use the mpirun of the MPI that the program was built with, or srun ",
+                              "--mpi=pmix; to run one process alone, unset ", name});
+  }
 }
 
 inline std::terminate_handler next_terminate = nullptr;
@@ -212,8 +213,7 @@ class Environment {
   /// Asks for `MPI_THREAD_MULTIPLE`, with which communication moves on while a rank computes.
   /// Throws `std::runtime_error` if MPI is finalised already, grants less than `required`, or leaves each of several processes
   /// alone, `MpiError` if it cannot start. Takes MPI's own arguments out of `argv`.
-  Environment(int& argc, char**& argv, ThreadLevel required = ThreadLevel::funneled)
-      : exceptions_(std::uncaught_exceptions()) {
+  Environment(int& argc, char**& argv, ThreadLevel required = ThreadLevel::funneled) {
     open(argc, argv, required);
   }
 
@@ -236,7 +236,7 @@ class Environment {
   template <class = void>
   void open(int& argc, char**& argv, ThreadLevel required);
 
-  int exceptions_;
+  int exceptions_ = std::uncaught_exceptions();
   ThreadLevel provided_ = ThreadLevel::single;
   bool owner_ = false;
 };
@@ -255,11 +255,10 @@ void Environment::open(int& argc, char**& argv, ThreadLevel required) {
   }
   provided_ = static_cast<ThreadLevel>(provided);
   if (provided_ >= required) return;
-  std::string message = std::string("MPI provides ") + detail::name_of(provided_) + " where " +
-                        detail::name_of(required) + " is required";
-  message += owner_ ? "" : ": whoever initialised MPI must ask MPI_Init_thread for it";
   if (owner_) MPI_Finalize();
-  throw std::runtime_error(message);
+  detail::fail<std::runtime_error>(
+      {"MPI provides ", detail::name_of(provided_), " where ", detail::name_of(required), " is required",
+       owner_ ? "" : ": whoever initialised MPI must ask MPI_Init_thread for it"});
 }
 
 /// Runs `f()` under MPI; `f` returns nothing, or the exit code. The result is for `main` to return.

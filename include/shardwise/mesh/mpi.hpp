@@ -46,7 +46,21 @@ class MpiError : public std::runtime_error {
   int code_;
 };
 
+/// Who may call MPI: one thread at all, the main thread, one at a time, any.
+enum class ThreadLevel : int {
+  single = MPI_THREAD_SINGLE,
+  funneled = MPI_THREAD_FUNNELED,
+  serialized = MPI_THREAD_SERIALIZED,
+  multiple = MPI_THREAD_MULTIPLE
+};
+
 namespace detail {
+
+constexpr const char* name_of(ThreadLevel level) {
+  if (level <= ThreadLevel::single) return "MPI_THREAD_SINGLE";
+  if (level == ThreadLevel::funneled) return "MPI_THREAD_FUNNELED";
+  return level == ThreadLevel::serialized ? "MPI_THREAD_SERIALIZED" : "MPI_THREAD_MULTIPLE";
+}
 
 /// Throws the `MpiError`.
 template <class = void>
