@@ -246,6 +246,9 @@ TEST_CASE("chat templates write what Jinja writes, construct by construct") {
       {"{{ 1 == true }}{{ 0 == false }}{{ '1' == 1 }}{{ none == false }}{{ [1] == [1] }}",
        "TrueTrueFalseFalseTrue"},
       {"{{ -1 * 2 }}{{ - 3 + 5 }}{{ 10 - 2 - 3 }}{{ 2 * 3 // 4 % 5 }}", "-2251"},
+      {"{{ ['a', 'code_interpreter', 'b'] | reject('equalto', 'code_interpreter') | join(', ') }}|{{ [] | "
+       "join('-') }}",
+       "a, b|"},
       {"x\n\n", "x\n"},
       {"x\n", "x"},
       {"\n  \n", "\n  "},
@@ -278,6 +281,8 @@ TEST_CASE("what a chat template refuses of a dialogue") {
   CHECK(refused("{{ nothing.at_all }}") == "chat template: line 1: \"at_all\" of what is undefined");
   CHECK(refused("a\n\n{{ 'a' + 1 }}") == "chat template: line 3: it is 1, expected a text");
   CHECK(refused("{{ messages }}").starts_with("chat template: line 1: it is [{\"content\":"));
+  CHECK(refused("{{ messages | selectattr('role', 'ne', 'user') }}") ==
+        "chat template: line 1: it is \"ne\", expected \"equalto\"");
   CHECK(refused("{{ 1 // 0 }}") == "chat template: line 1: it is 0, expected a divisor that is not 0");
   CHECK(refused("{{ 2147483648 * 2147483648 }}").find("is not supported") != std::string::npos);
   const std::string loop = "{% for a in messages %}", end = "{% endfor %}";

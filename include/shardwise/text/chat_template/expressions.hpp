@@ -118,7 +118,7 @@ class TemplateExpressions : protected TemplateReader {
       } else if (take("[")) {
         value = subscript(value);
       } else if (take("|")) {
-        value = function(value, " trim length tojson string list items selectattr ");
+        value = function(value, " trim length tojson string list items join reject selectattr ");
       } else if (take_word("is")) {
         value = test(value);
       } else {
@@ -205,14 +205,14 @@ class TemplateExpressions : protected TemplateReader {
     need(!f.empty() && known.find(" " + f + " ") != known.npos, before);
     const auto given = take("(") ? arguments(")") : std::vector<std::pair<std::string, Value>>();
     const bool strips = f.ends_with("strip") || f == "trim", any = f == "namespace",
-               one = f == "split" || f.ends_with("with") || f == "raise_exception" || f == "strftime_now";
-    const std::size_t count = given.size(), most = one || strips || f == "tojson" ? 1
-                                                   : f == "selectattr"            ? 3
-                                                                                  : 0;
+               one = f == "split" || f == "join" || f.ends_with("with") || f == "raise_exception" ||
+                     f == "strftime_now";
+    const std::size_t count = given.size(), wanted = f == "selectattr" ? 3 : f == "reject" ? 2 : one ? 1 : 0;
     const auto fits = [&](const auto& argument) {
       return any ? !argument.first.empty() : argument.first == (f == "tojson" ? "indent" : "");
     };
-    need(std::ranges::all_of(given, fits) && (any || count == most || (most == 1 && !one && count == 0)));
+    need(std::ranges::all_of(given, fits) &&
+         (any || count == wanted || (count == 1 && (strips || f == "tojson"))));
     if (!live_) return {};
     spend(v && v->is_string() ? string_of(v).size() / 16 : v ? 16 * v->size() : 1);
     const Value first = count > 0 ? given[0].second : Value();
@@ -241,6 +241,12 @@ class TemplateExpressions : protected TemplateReader {
       return value_of(json_text(*v, static_cast<int>(indent)));
     }
     if (f == "list") return list_of(v);
+    if (f == "join") {
+      std::string all;
+      for (const Value& element : elements_of(v)) add(all, text_of(element) + string_of(first));
+      if (!all.empty()) all.resize(all.size() - string_of(first).size());
+      return value_of(all);
+    }
     OrderedJson list = OrderedJson::array();
     if (f == "items") {
       if (!v || !v->is_object()) expected(v, "an object");
@@ -251,10 +257,14 @@ class TemplateExpressions : protected TemplateReader {
       for (std::size_t at; (at = text.find(by)) != text.npos; text.remove_prefix(at + by.size()))
         list.push_back(text.substr(0, at));
       list.push_back(text);
-    } else {  // selectattr
-      if (string_of(given[1].second) != "equalto") expected(given[1].second, "\"equalto\"");
-      for (const Value& element : elements_of(v))
-        if (equal(part_of(element, first), given[2].second)) list.push_back(*element);
+    } else {  // those of which a member is equal to something, or that are not equal to it
+      const bool selects = f == "selectattr";
+      const Value& test = given[count - 2].second;
+      if (string_of(test) != "equalto") expected(test, "\"equalto\"");
+      for (const Value& element : elements_of(v)) {
+        const Value compared = selects ? part_of(element, first) : element;
+        if (equal(compared, given[count - 1].second) == selects) list.push_back(*element);
+      }
     }
     return value_of(std::move(list));
   }
