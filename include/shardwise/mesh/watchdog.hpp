@@ -26,10 +26,9 @@
 namespace shardwise {
 
 /// As long as it lives, a thread looks at what its rank waits for, a few times a second. Where that takes longer than so many
-/// seconds, all ranks are asked what they do. If none of them works on a file, the answers are printed, and the job ends with
-/// `MPI_Abort` and the exit code `no_answer_code`. One a process.
-/// It must end before MPI does. (In a simulation it does nothing: that knows by itself.) A rank that asks a `Request` again and
-/// again whether it is complete does not wait.
+/// seconds, all ranks are asked what they do, and unless one works on a file, the job ends with `MPI_Abort` and the exit code
+/// `no_answer_code`. One a process, which must end before MPI does. (In a simulation it does nothing: that knows by itself.) A
+/// rank that asks a `Request` again and again whether it is complete does not wait.
 class Watchdog {
  public:
   /// Collective, with the same number on all ranks. 0 seconds: there is none. Throws `std::invalid_argument` for a negative
@@ -94,13 +93,11 @@ class Watchdog {
     const double calls = file.active ? longest_file_call : 1;
     const bool working = !wait.active && file.what && now - file.latest < calls * seconds_;
     std::string text(1, working ? works : is_idle);
-    if (!wait.what) text += "has not communicated yet";
-    if (wait.what) {
-      const std::string bytes = wait.bytes > 0 ? detail::text({" of ", wait.bytes, " bytes"}) : "";
-      text += detail::text({wait.active ? "waits in " : "does something else after ", wait.what, bytes,
-                            wait.object[0] ? " over " : "", wait.object, ", since ",
-                            std::llround(now - wait.since), " s (its call ", wait.calls, ")"});
-    }
+    const std::string bytes = wait.bytes > 0 ? detail::text({" of ", wait.bytes, " bytes"}) : "";
+    text += !wait.what ? "has not communicated yet"
+                       : detail::text({wait.active ? "waits in " : "does something else after ", wait.what,
+                                       bytes, wait.object[0] ? " over " : "", wait.object, ", since ",
+                                       std::llround(now - wait.since), " s (its call ", wait.calls, ")"});
     if (!file.active) return text;
     return text + detail::text({", and ", file.what, " ", file.object, " since ",
                                 std::llround(now - file.since), " s"});

@@ -24,8 +24,7 @@ namespace shardwise {
 struct EncodeOptions {
   bool add_special_tokens = true;    ///< the tokens that the file puts around a text, such as <s>
   bool match_special_tokens = true;  ///< "<s>" in the text is that token; say no for text of strangers
-  std::span<const std::size_t> ordinary =
-      {};  ///< but where it begins at these bytes of the text, in their order
+  std::span<const std::size_t> ordinary = {};  ///< in their order, bytes of the text where it is none
 };
 struct DecodeOptions {
   bool skip_special_tokens = true;  ///< special tokens are no text
@@ -104,9 +103,10 @@ class Tokenizer {
     return result;
   }
 
-  /// Throws `std::invalid_argument` for text that is not UTF-8 (from a file; bytes take any text), and for
-  /// characters that the vocabulary cannot write. No file can make this endless: throws `std::length_error` if its steps make more than 16 times as many bytes
-  /// of the text (and 64 KiB), and `std::runtime_error` if regular expressions take too many steps, for one match or in all.
+  /// Throws `std::invalid_argument` for text that is not UTF-8 (from a file; bytes take any text), and for characters that the
+  /// vocabulary cannot write. No file can make this endless: throws `std::length_error` if its steps make more than 16 times as
+  /// many bytes as the text has (and 64 KiB), and `std::runtime_error` if regular expressions take too many steps, for one match
+  /// or in all.
   std::vector<std::int32_t> encode(std::string_view text, EncodeOptions options = {}) const {
     if (!file_) return ByteTokenizer{}.encode(text);
     std::vector<std::int32_t> ids;
@@ -137,8 +137,7 @@ class Tokenizer {
 
   /// What texts begin with, if the tokenizer puts a token before them.
   std::optional<std::int32_t> begin_token() const {
-    if (around_.before.empty()) return std::nullopt;
-    return around_.before.front();
+    return around_.before.empty() ? std::nullopt : std::optional(around_.before.front());
   }
 
   /// What texts end with: what the folder says; the token that the file puts after them; or else the one that Llama 3, Llama 1
@@ -146,9 +145,8 @@ class Tokenizer {
   std::optional<std::int32_t> end_token() const {
     if (end_) return end_;
     if (!around_.after.empty()) return around_.after.front();
-    for (const char* name : {"<|end_of_text|>", "</s>", "<|endoftext|>"}) {
+    for (const char* name : {"<|end_of_text|>", "</s>", "<|endoftext|>"})
       if (const auto id = id_of(name)) return id;
-    }
     return std::nullopt;
   }
 
