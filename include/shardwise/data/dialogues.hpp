@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Dialogues of JSON lines: their messages, which of them are learned, and where these are in the text of a chat template.
+/// Dialogues of JSON lines: their messages, which of them are learned, and where these are in a template's text.
 
 #include <shardwise/text/chat_template.hpp>
 

@@ -25,10 +25,10 @@
 
 namespace shardwise {
 
-/// As long as it lives, a thread looks at what its rank waits for, a few times a second. Where that takes longer than so many
-/// seconds, all ranks are asked what they do, and unless one works on a file, the job ends with `MPI_Abort` and the exit code
-/// `no_answer_code`. One a process, which must end before MPI does. (In a simulation it does nothing: that knows by itself.) A
-/// rank that asks a `Request` again and again whether it is complete does not wait.
+/// As long as it lives, a thread looks at what its rank waits for, a few times a second. Where that takes longer than
+/// so many seconds, all ranks are asked what they do, and unless one works on a file, the job ends with `MPI_Abort` and
+/// the exit code `no_answer_code`. One a process, which must end before MPI does. (In a simulation it does nothing:
+/// that knows by itself.) A rank that asks a `Request` again and again whether it is complete does not wait.
 class Watchdog {
  public:
   /// Collective, with the same number on all ranks. 0 seconds: there is none. Throws `std::invalid_argument` for a negative

@@ -4,9 +4,9 @@
 
 /// @file
 /// Dialogues as text, as a model was taught to read them: the `chat_template` of a tokenizer_config.json. Templates are
-/// programs in Jinja. This knows what those of Llama 2 and 3, Mistral, Qwen, DeepSeek, Gemma, Phi and SmolLM are made of, and
-/// writes what transformers writes: docs/learn/data.md has the list. Anything else is an error that quotes it, and its line,
-/// when the template is read.
+/// programs in Jinja. This knows what those of Llama 2 and 3, Mistral, Qwen, DeepSeek, Gemma, Phi and SmolLM are made
+/// of, and writes what transformers writes: docs/learn/data.md has the list. Anything else is an error that quotes it,
+/// and its line, when the template is read.
 ///
 /// ```
 /// const auto chat = ChatTemplate::from_folder("llama/");
@@ -37,8 +37,8 @@ class ChatTemplate {
   }
 
   /// The template that is a file, or without one that of a folder: chat_template.jinja, or "chat_template" in
-  /// tokenizer_config.json, of several the one named "default"; nothing if it has none. The special tokens are those of the
-  /// folder's tokenizer_config.json or special_tokens_map.json.
+  /// tokenizer_config.json, of several the one named "default"; nothing if it has none. The special tokens are those of
+  /// the folder's tokenizer_config.json or special_tokens_map.json.
   static std::optional<ChatTemplate> from_folder(const std::filesystem::path& folder,
                                                  std::filesystem::path file = {}) {
     const auto config_file = folder / "tokenizer_config.json";
@@ -62,7 +62,7 @@ class ChatTemplate {
                         file.empty() ? config_file.string() + ": chat_template" : file.string());
   }
 
-  /// The text of messages, a list of {"role": …, "content": …}. Throws `std::runtime_error` for what the template refuses.
+  /// The text of messages, a list of {"role": …, "content": …}. Throws `std::runtime_error` if the template does.
   std::string render(const Json& messages, bool add_generation_prompt) const {
     return rendered(detail::OrderedJson(messages), add_generation_prompt).text;
   }

@@ -103,10 +103,10 @@ class Tokenizer {
     return result;
   }
 
-  /// Throws `std::invalid_argument` for text that is not UTF-8 (from a file; bytes take any text), and for characters that the
-  /// vocabulary cannot write. No file can make this endless: throws `std::length_error` if its steps make more than 16 times as
-  /// many bytes as the text has (and 64 KiB), and `std::runtime_error` if regular expressions take too many steps, for one match
-  /// or in all.
+  /// Throws `std::invalid_argument` for text that is not UTF-8 (from a file; bytes take any text), and for characters
+  /// that the vocabulary cannot write. No file can make this endless: throws `std::length_error` if its steps make more
+  /// than 16 times as many bytes as the text has (and 64 KiB), and `std::runtime_error` if regular expressions take too
+  /// many steps, for one match or in all.
   std::vector<std::int32_t> encode(std::string_view text, EncodeOptions options = {}) const {
     if (!file_) return ByteTokenizer{}.encode(text);
     std::vector<std::int32_t> ids;

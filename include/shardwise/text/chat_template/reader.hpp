@@ -16,8 +16,8 @@ struct TemplatePiece {
   Index line = 1;         ///< of the tag
 };
 
-/// Blanks before a block at the beginning of a line, and the end of the line after it, are no text, unless its mark is +; nor is
-/// white space on the side of a tag's dash.
+/// Blanks before a block at the beginning of a line, and the end of the line after it, are no text, unless its mark is
+/// +; nor is white space on the side of a tag's dash.
 inline std::vector<TemplatePiece> template_pieces(std::string_view rest) {
   std::vector<TemplatePiece> pieces(1);
   bool strip = false, line_begins = true;
