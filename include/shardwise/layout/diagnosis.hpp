@@ -146,7 +146,7 @@ enum class Hint {
   take_sum_or_mean_of_it_first,
   shard_the_samples_or_redistribute_to_Replicate,
   write_add_sub_mul_scale_or_matmul,
-  call_for_each_parameter,
+  pass_the_model_or_call_for_each_parameter,
   leave_it_out_or_call_clear_gradients,
   give_it_Communicator_duplicate_of_this,
   give_it_the_mesh_first,
@@ -166,6 +166,12 @@ enum class Hint {
   give_one_size_per_axis,
   name_a_data_axis,
   give_it_saved_shape_forward_and_pull_back,
+  take_its_value,
+  use_redistribute_on_a_tape,
+  give_it_the_parameter_itself,
+  leave_the_element_type_out,
+  give_it_a_tensor_model_or_int64_not_const_or_an_optimizer_and_its_model,
+  give_it_a_plan_which_PlanWith_takes_first,
 };
 
 /// What to do about it.

@@ -36,8 +36,8 @@ struct OtherNames {
 };
 /// The base of modules.
 struct OtherModuleNames {
-  SHARDWISE_OTHER_NAME(parameters, call_for_each_parameter);
-  SHARDWISE_OTHER_NAME(named_parameters, call_for_each_parameter);
+  SHARDWISE_OTHER_NAME(parameters, pass_the_model_or_call_for_each_parameter);
+  SHARDWISE_OTHER_NAME(named_parameters, pass_the_model_or_call_for_each_parameter);
   SHARDWISE_OTHER_NAME(zero_grad, leave_it_out_or_call_clear_gradients);
   SHARDWISE_OTHER_NAME(train, leave_it_out_and_give_dropout_the_step);
   SHARDWISE_OTHER_NAME(eval, leave_it_out_and_give_dropout_the_step);

@@ -66,10 +66,8 @@ class Parameter {
                                  layouts, init)) {}
   Parameter(Parameter&&) noexcept = default;
   Parameter& operator=(Parameter&&) noexcept = default;
-  Parameter(const Parameter&) =
-      delete;  // a copy would be the same parameter: see copy_parameters, and tied()
-  Parameter& operator=(const Parameter&) =
-      delete;  // a copy would be the same one: see copy_parameters, and tied()
+  Parameter(const Parameter&) = delete;             // take a reference, or share it: tied()
+  Parameter& operator=(const Parameter&) = delete;  // share it: tied(), or copy its value: copy_parameters
   /// The same parameter, for another module that uses it too.
   constexpr Parameter tied() const { return Parameter(Shared<Cell>(cell())); }
   /// The extents are too few, or too many.
@@ -77,6 +75,7 @@ class Parameter {
     requires(N != X::rank)
   Parameter(const MeshOf&, const Index (&)[N], Init)
   = delete;
+  Parameter(const MeshOf&, const Shape<X::rank>&) = delete;  // give it an Init too: Init::normal(0.02)
 
   /// What operations use. Throws `std::logic_error` if the value was never set; or if it is sharded, and not
   /// gathered now: see `Unit`.

@@ -234,6 +234,7 @@ class CrossEntropy {
 
 struct CrossEntropyLoss : detail::CrossEntropy<false>, Module<CrossEntropyLoss> {
   using CrossEntropy::CrossEntropy;
+  CrossEntropyLoss(const Operand auto&, const auto&) = delete;  // CrossEntropyLoss(options)(logits, targets)
 };
 
 /// The loss of each row, in the shape of the targets; 0 where a target is `ignore_index`. It lies as the logits' rows do,

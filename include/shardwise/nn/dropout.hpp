@@ -31,6 +31,7 @@ class Dropout : public Module<Dropout<Style>> {
       detail::fail({"Dropout: the probability is ", probability, ", but must be in [0, 1)"});
     }
   }
+  Dropout(const auto&, double, std::uint64_t) = delete;  // leave the mesh out: it has that of its input
 
   /// In training: a new mask each step.
   constexpr auto forward(const Operand auto& x, std::uint64_t step) const {

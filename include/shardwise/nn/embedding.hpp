@@ -30,6 +30,8 @@ class Embedding : public Module<Embedding<MeshType, Style, T>> {
   }
   template <IllFormed Why = Problem>
   Embedding(const MeshType&, Index, Index, Init = Init::normal(1)) = delete;  // see Why
+  template <IllFormed Why = WrittenOtherwise<Hint::give_it_the_mesh_first>>
+  Embedding(Index, Index, Init = Init::normal(1)) = delete;  // see Why
 
   /// tokens: integers [t…]; the result is [t…, features].
   constexpr auto forward(const Operand auto& tokens) const { return detail::give<Style>(looked_up(tokens)); }

@@ -56,7 +56,13 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   template <IllFormed Why = Problem>
   Linear(const MeshType&, const auto&, const auto&, Init = {}) = delete;  // see Why
   template <IllFormed Why = WrittenOtherwise<Hint::give_it_the_mesh_first>>
-  Linear(Index, Index) = delete;  // see Why
+  Linear(Index, Index) = delete;                  // see Why
+  Linear(const MeshType&, const auto&) = delete;  // give it two extents: of the features in, and out
+  template <class Other, IllFormed Why = layout_error<Reason::operands_live_on_different_meshes,
+                                                      Expected<MeshType>, Got<Other>>>
+    requires(!std::is_same_v<Other, MeshType> && requires { typename Other::AxesOf; })
+  Linear(const Other&, const auto&, const auto&, Init = {})
+  = delete;  // see Why
 
   /// x: [r…, in…]; the result is [r…, out…].
   constexpr auto forward(const Operand auto& x) const {
@@ -78,9 +84,13 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
     static_assert(!is_adapted, "a layer whose weight is another module's has no adapter");
     return detail::give<Style>(matmul<InDims>(take(x), other));
   }
-  template <class Other, IllFormed Why = layout_error<Reason::tied_weight_lies_in_another_layout,
-                                                      Expected<WeightParameter>, Got<Other>>>
-  static Why multiply(const Operand auto&, const Other&);  // see Why
+  template <
+      Operand X, class Other,
+      IllFormed Why = std::conditional_t<
+          TensorType<Other>, WrittenOtherwise<Hint::give_it_the_parameter_itself>,
+          layout_error<Reason::tied_weight_lies_in_another_layout, Expected<WeightParameter>, Got<Other>>>,
+      class Result = std::conditional_t<AbstractOperand<X>, detail::abstract_result<Why, X>, Why>>
+  static Result multiply(const X&, const Other&);  // see Why
 
   constexpr void visit(auto&& f) {
     f("weight", weight);
@@ -106,6 +116,12 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
       return matmul<InDims>(in, weight);
     }
   }
+};
+
+template <class MeshType, ParallelStyle First, ParallelStyle Second, int OutDims, int InDims, bool HasBias>
+class Linear<MeshType, First, Second, OutDims, InDims, HasBias> {
+ public:
+  Linear(const auto&...) = delete;  // several styles are one: Styles<First, Second>
 };
 
 template <MeshAxis... Axes>

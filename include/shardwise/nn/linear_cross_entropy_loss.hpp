@@ -203,6 +203,7 @@ class LinearCrossEntropy {
 
 struct LinearCrossEntropyLoss : detail::LinearCrossEntropy<false>, Module<LinearCrossEntropyLoss> {
   using LinearCrossEntropy::LinearCrossEntropy;
+  LinearCrossEntropyLoss(const Operand auto&, const auto&...) = delete;  // …Loss(options)(x, head, targets)
 };
 
 /// The loss of each row, as `CrossEntropyLossPerRow` gives it. What a row's loss is for is known in the backward pass only,

@@ -25,6 +25,8 @@ class RMSNorm : public Module<RMSNorm<MeshType, Style, T>> {
       : weight(mesh, {features}, Init::constant(1)), epsilon_(epsilon) {}
   template <IllFormed Why = Problem>
   RMSNorm(const MeshType&, Index, double = 1e-5) = delete;  // see Why
+  template <IllFormed Why = WrittenOtherwise<Hint::give_it_the_mesh_first>>
+  explicit RMSNorm(Index, double = 1e-5) = delete;  // see Why
 
   /// x: [r…, features], and so is the result.
   constexpr auto forward(const Operand auto& x) const {

@@ -37,7 +37,7 @@ Shape<eigen_rank<Derived>> eigen_shape(const Eigen::MatrixBase<Derived>& matrix)
 /// Why what all ranks hold cannot be cut into such a tensor, or `void`.
 template <class T, int Rank, class MeshType, class... Placements>
 using distributed_problem = std::conditional_t<
-    has_partial_extremum(layout_of<Placements...>),
+    ((std::is_same_v<Placements, Partial<Max>> || std::is_same_v<Placements, Partial<Min>>) || ...),
     layout_error<Reason::nothing_can_become_a_pending_maximum_or_minimum, Got<Placements...>>,
     layout_problem<T, Rank, MeshType, Placements...>>;
 
@@ -47,7 +47,7 @@ using distributed_problem = std::conditional_t<
 /// axis where it is to be `Partial<Sum>`, the first rank takes the value and the others zero. That all hold the same is compared only
 /// with SHARDWISE_CHECK=1: then, if they do not, all throw `std::invalid_argument`.
 template <class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
-          class Problem =
+          WellFormed Problem =
               detail::distributed_problem<std::ranges::range_value_t<Values>, Rank, MeshType, Placements...>>
 auto distribute(const MeshType& mesh, const Shape<Rank>& shape, const Values& elements_of_all) {
   using T = std::ranges::range_value_t<Values>;
@@ -77,7 +77,7 @@ template <class... Placements, class MeshType, int Rank, std::ranges::range Valu
               detail::distributed_problem<std::ranges::range_value_t<Values>, Rank, MeshType, Placements...>>
 Why distribute(const MeshType&, const Shape<Rank>&, const Values&);  // see Why
 template <class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
-          class Problem =
+          WellFormed Problem =
               detail::distributed_problem<std::ranges::range_value_t<Values>, Rank, MeshType, Placements...>>
 auto distribute(const MeshType& mesh, const Index (&shape)[Rank], const Values& elements_of_all) {
   return distribute<Placements...>(mesh, to_array(shape), elements_of_all);
@@ -88,8 +88,9 @@ template <class... Placements, class MeshType, int Rank, std::ranges::range Valu
 Why distribute(const MeshType&, const Index (&)[Rank], const Values&);  // see Why
 template <class... Placements, class MeshType, std::ranges::range Values,
           IllFormed Why = WrittenOtherwise<Hint::give_the_shape_before_the_values>>
-  requires(!requires { typename Values::Scalar; })
-Why distribute(const MeshType&, const Values&);  // see Why
+  requires(
+      !requires { typename Values::Scalar; } && !requires(Values shape) { shape.values; })
+Why distribute(const MeshType&, const Values&, detail::Anything = {});  // see Why
 /// The same for an Eigen matrix (rank 2) or vector (rank 1). Collective: throws `std::invalid_argument`, on every rank,
 /// unless all bring the same extents; those that hold different blocks want `from_local`.
 template <class... Placements, class MeshType, class Derived,
@@ -112,9 +113,9 @@ Why distribute(const MeshType&, const Eigen::MatrixBase<Derived>&);  // see Why
 /// Every rank brings its own block, `local_shape` and `values`, and the blocks make the tensor; where it is
 /// `Partial`, each brings a term. Collective: the ranks compare their shapes, and a fingerprint of what several ranks hold
 /// alike; where the blocks do not fit together, every rank throws `std::invalid_argument` with the first rank at fault.
-template <
-    class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
-    class Problem = detail::layout_problem<std::ranges::range_value_t<Values>, Rank, MeshType, Placements...>>
+template <class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
+          WellFormed Problem =
+              detail::layout_problem<std::ranges::range_value_t<Values>, Rank, MeshType, Placements...>>
 auto from_local(const MeshType& mesh, const Shape<Rank>& local_shape, const Values& elements_here) {
   using T = std::ranges::range_value_t<Values>;
   const std::span<const T> values(elements_here);
@@ -168,9 +169,9 @@ template <
     class... Placements, class MeshType, int Rank, std::ranges::range Values,
     IllFormed Why = detail::layout_problem<std::ranges::range_value_t<Values>, Rank, MeshType, Placements...>>
 Why from_local(const MeshType&, const Shape<Rank>&, const Values&);  // see Why
-template <
-    class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
-    class Problem = detail::layout_problem<std::ranges::range_value_t<Values>, Rank, MeshType, Placements...>>
+template <class... Placements, class MeshType, int Rank, std::ranges::contiguous_range Values,
+          WellFormed Problem =
+              detail::layout_problem<std::ranges::range_value_t<Values>, Rank, MeshType, Placements...>>
 auto from_local(const MeshType& mesh, const Index (&local_shape)[Rank], const Values& elements_here) {
   return from_local<Placements...>(mesh, to_array(local_shape), elements_here);
 }
@@ -204,6 +205,10 @@ auto full_tensor(const X& x) {
     return RowMajorMatrix<typename X::Element>(whole.local());
   }
 }
+
+template <class X, IllFormed Why = WrittenOtherwise<Hint::take_its_value>>
+  requires requires(const X& x) { requires TensorType<decltype(x.value())>; }
+Why full_tensor(const X&);  // see Why
 
 namespace detail {
 

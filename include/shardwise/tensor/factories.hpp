@@ -20,6 +20,11 @@ namespace shardwise {
 
 namespace detail {
 
+/// What a call may bring where it is refused anyway: placements as values.
+struct Anything {
+  Anything(const auto&...);
+};
+
 /// Why a factory cannot make such a tensor, or `void`.
 template <class T, int Rank, class MeshType, class... Placements>
 using layout_problem = std::conditional_t<Communicable<T> && !std::is_const_v<T>,
@@ -48,7 +53,7 @@ constexpr auto empty(const MeshType& mesh, const Shape<Rank>& shape) {
   return Tensor<T, Rank, MeshType, Placements...>(mesh, shape);
 }
 template <class T, class... Placements, class MeshType, int Rank,
-          class Problem = detail::layout_problem<T, Rank, MeshType, Placements...>>
+          WellFormed Problem = detail::layout_problem<T, Rank, MeshType, Placements...>>
 constexpr auto empty(const MeshType& mesh, const Index (&shape)[Rank]) {
   return empty<T, Placements...>(mesh, to_array(shape));
 }
@@ -57,7 +62,7 @@ template <class T, class... Placements, class MeshType, int Rank,
 Why empty(const MeshType&, const Shape<Rank>&);  // see Why
 template <class T, class... Placements, class MeshType, int Rank,
           IllFormed Why = detail::layout_problem<T, Rank, MeshType, Placements...>>
-Why empty(const MeshType&, const Index (&)[Rank]);  // see Why
+Why empty(const MeshType&, const Index (&)[Rank], detail::Anything = {});  // see Why
 /// All elements equal to `value`. Not pending: a constant is the same term on every rank, not a term of a
 /// sum.
 template <class T, class... Placements, class MeshType, int Rank,
@@ -68,7 +73,7 @@ constexpr auto full(const MeshType& mesh, const Shape<Rank>& shape, T value) {
   return x;
 }
 template <class T, class... Placements, class MeshType, int Rank,
-          class Problem = detail::finished_problem<T, Rank, MeshType, Placements...>>
+          WellFormed Problem = detail::finished_problem<T, Rank, MeshType, Placements...>>
 constexpr auto full(const MeshType& mesh, const Index (&shape)[Rank], T value) {
   return full<T, Placements...>(mesh, to_array(shape), value);
 }
@@ -77,7 +82,7 @@ template <class T, class... Placements, class MeshType, int Rank,
 Why full(const MeshType&, const Shape<Rank>&, T);  // see Why
 template <class T, class... Placements, class MeshType, int Rank,
           IllFormed Why = detail::finished_problem<T, Rank, MeshType, Placements...>>
-Why full(const MeshType&, const Index (&)[Rank], T);  // see Why
+Why full(const MeshType&, const Index (&)[Rank], detail::Anything, detail::Anything = {});  // see Why
 
 /// All elements zero; as `full`, not pending.
 template <class T, class... Placements, class MeshType, int Rank,
@@ -86,7 +91,7 @@ constexpr auto zeros(const MeshType& mesh, const Shape<Rank>& shape) {
   return full<T, Placements...>(mesh, shape, T(0));
 }
 template <class T, class... Placements, class MeshType, int Rank,
-          class Problem = detail::finished_problem<T, Rank, MeshType, Placements...>>
+          WellFormed Problem = detail::finished_problem<T, Rank, MeshType, Placements...>>
 constexpr auto zeros(const MeshType& mesh, const Index (&shape)[Rank]) {
   return full<T, Placements...>(mesh, shape, T(0));
 }
@@ -95,7 +100,7 @@ template <class T, class... Placements, class MeshType, int Rank,
 Why zeros(const MeshType&, const Shape<Rank>&);  // see Why
 template <class T, class... Placements, class MeshType, int Rank,
           IllFormed Why = detail::finished_problem<T, Rank, MeshType, Placements...>>
-Why zeros(const MeshType&, const Index (&)[Rank]);  // see Why
+Why zeros(const MeshType&, const Index (&)[Rank], detail::Anything = {});  // see Why
 
 /// Fills a tensor that nobody else holds with normal or uniform numbers, each a function of `seed` and of the
 /// element's global index alone. On a dry mesh, nothing.
@@ -142,7 +147,7 @@ constexpr auto randn(const MeshType& mesh, const Shape<Rank>& shape, std::uint64
   return x;
 }
 template <class T, class... Placements, class MeshType, int Rank,
-          class Problem = detail::drawn_problem<T, Rank, MeshType, Placements...>>
+          WellFormed Problem = detail::drawn_problem<T, Rank, MeshType, Placements...>>
 constexpr auto randn(const MeshType& mesh, const Index (&shape)[Rank], std::uint64_t seed, double mean = 0,
                      double deviation = 1) {
   return randn<T, Placements...>(mesh, to_array(shape), seed, mean, deviation);
@@ -152,7 +157,8 @@ template <class T, class... Placements, class MeshType, int Rank,
 Why randn(const MeshType&, const Shape<Rank>&, std::uint64_t, double = 0, double = 1);  // see Why
 template <class T, class... Placements, class MeshType, int Rank,
           IllFormed Why = detail::drawn_problem<T, Rank, MeshType, Placements...>>
-Why randn(const MeshType&, const Index (&)[Rank], std::uint64_t, double = 0, double = 1);  // see Why
+Why randn(const MeshType&, const Index (&)[Rank], detail::Anything, detail::Anything = {},
+          detail::Anything = {});  // see Why
 
 /// Uniform numbers in [low, high); the same global tensor on any mesh and in any layout. Seeds as for `randn`.
 template <class T, class... Placements, class MeshType, int Rank,
@@ -165,7 +171,7 @@ constexpr auto uniform(const MeshType& mesh, const Shape<Rank>& shape, std::uint
   return x;
 }
 template <class T, class... Placements, class MeshType, int Rank,
-          class Problem = detail::drawn_problem<T, Rank, MeshType, Placements...>>
+          WellFormed Problem = detail::drawn_problem<T, Rank, MeshType, Placements...>>
 constexpr auto uniform(const MeshType& mesh, const Index (&shape)[Rank], std::uint64_t seed, double low = 0,
                        double high = 1) {
   return uniform<T, Placements...>(mesh, to_array(shape), seed, low, high);
@@ -175,6 +181,7 @@ template <class T, class... Placements, class MeshType, int Rank,
 Why uniform(const MeshType&, const Shape<Rank>&, std::uint64_t, double = 0, double = 1);  // see Why
 template <class T, class... Placements, class MeshType, int Rank,
           IllFormed Why = detail::drawn_problem<T, Rank, MeshType, Placements...>>
-Why uniform(const MeshType&, const Index (&)[Rank], std::uint64_t, double = 0, double = 1);  // see Why
+Why uniform(const MeshType&, const Index (&)[Rank], detail::Anything, detail::Anything = {},
+            detail::Anything = {});  // see Why
 
 }  // namespace shardwise

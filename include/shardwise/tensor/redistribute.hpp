@@ -194,5 +194,9 @@ constexpr auto redistribute_async(X x, As as = {}) {
 template <class... Arguments, TensorType X, detail::Carries As = detail::CommunicateAsStored,
           IllFormed Why = detail::redistributed_as<X, As, Arguments...>>
 Why redistribute_async(X, As = {});  // see Why
+template <class... Arguments, Redistributable X,
+          IllFormed Why = WrittenOtherwise<Hint::use_redistribute_on_a_tape>>
+  requires(!TensorType<X>)
+Why redistribute_async(const X&, detail::CommunicateAsStored = {});  // see Why
 
 }  // namespace shardwise

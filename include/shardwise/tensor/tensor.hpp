@@ -73,7 +73,11 @@ template <int Rank, class MeshType, class... Placements>
 struct LayoutProblem {
   static constexpr auto problem() {
     constexpr Layout layout = layout_of<Placements...>;
-    if constexpr (sizeof...(Placements) != MeshType::axes) {
+    if constexpr (sizeof...(Placements) == 0 && MeshType::axes > 0) {
+      return TypeIs<
+          LayoutError<Reason::one_placement_per_mesh_axis_is_needed, Expected<typename MeshType::AxesOf>,
+                      Cure<Hint::write_placements_in_angle_brackets>>>{};
+    } else if constexpr (sizeof...(Placements) != MeshType::axes) {
       return Refused<Reason::one_placement_per_mesh_axis_is_needed, Expected<typename MeshType::AxesOf>,
                      Got<Placements...>>{};
     } else if constexpr (axis_without_dimension(layout, Rank) >= 0) {
@@ -88,6 +92,10 @@ struct LayoutProblem {
   }
   using type = typename decltype(problem())::type;
 };
+template <int Rank, class MeshType, class... Placements>
+  requires(Communicable<Placements> || ...)
+struct LayoutProblem<Rank, MeshType, Placements...>
+    : TypeIs<WrittenOtherwise<Hint::leave_the_element_type_out>> {};
 
 /// Why a tensor has no block of its value, or `void`.
 template <class X>
