@@ -71,10 +71,11 @@ class CheckpointContents {
   }
   /// A number, which must be the same on every rank that adds it.
   void add(const std::string& name, std::int64_t& number) { add(name, number, false); }
-  /// It is a `std::int64_t` that is loaded into.
-  template <class T>
-    requires std::is_arithmetic_v<T>
-  void add(const std::string& name, const T& number) = delete;
+  /// All of it is loaded into.
+  template <class X, IllFormed Why = WrittenOtherwise<
+                         Hint::give_it_a_tensor_model_or_int64_not_const_or_an_optimizer_and_its_model>>
+    requires(!TensorType<X>)
+  Why add(const std::string&, const X&);  // see Why
 
   // For those who save and load.
   const Communicator& ranks() const { return ranks_; }

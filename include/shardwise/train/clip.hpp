@@ -116,6 +116,9 @@ constexpr double clip_gradients(Module& module, double max_norm, double p = 2,
 }
 template <class Module, IllFormed Why = detail::visit_problem<Module>>
 Why clip_gradients(Module&, double, double = 2, const ReduceOptions& = {});  // see Why
+template <IllFormed Reported>
+double clip_gradients(const Reported&, double);
+double clip_gradients(auto&) = delete;  // give it the largest norm too: clip_gradients(model, 1.0)
 
 template <DividedModule Stages>
 double clip_gradients(Stages&, double, double = 2,

@@ -26,12 +26,14 @@ namespace shardwise {
 /// fails meanwhile, the process ends (see `MappedFile`).
 ///
 /// Returns the bytes of elements that this rank read, in the file's type: those of its own blocks.
-template <class Module>
+template <class Module, class Problem = detail::visit_problem<Module>>
 Index load_weights(Module& module, const std::filesystem::path& path, const LoadOptions& options = {}) {
   const auto parameters = detail::named_parameters_of(module);
   const Communicator ranks = detail::ranks_of_parameters(parameters);
   return detail::load_parameters(ranks, parameters, false, path, options);
 }
+template <class Module, IllFormed Why = detail::visit_problem<Module>>
+Why load_weights(Module&, const std::filesystem::path&, const LoadOptions& = {});  // see Why
 
 /// The tensor `name` of files (see `Weights`), of the file's shape, which must have `Rank` dimensions. Its
 /// elements become `T`s as by `Weights::read_block`. Collective over the mesh; where any rank fails all

@@ -73,7 +73,7 @@ inline Index write_tensors(const std::filesystem::path& path, const std::vector<
 
 /// Writes every parameter of a module under its path, the first if it has several, or under what `name_of` makes of it, as
 /// `write_tensors` does. Parameters without a value are an error too.
-template <class Module>
+template <class Module, class Problem = detail::visit_problem<Module>>
 Index save_weights(Module& module, const std::filesystem::path& path, const SaveOptions& options = {}) {
   const auto parameters = detail::distinct(detail::named_parameters_of(module));
   const Communicator ranks = detail::ranks_of_parameters(parameters);
@@ -83,5 +83,7 @@ Index save_weights(Module& module, const std::filesystem::path& path, const Save
     }
   });
 }
+template <class Module, IllFormed Why = detail::visit_problem<Module>>
+Why save_weights(Module&, const std::filesystem::path&, const SaveOptions& = {});  // see Why
 
 }  // namespace shardwise
