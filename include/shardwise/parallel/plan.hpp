@@ -81,7 +81,8 @@ struct Plan {
 /// A plan for a model with the modules `Modules`, a static array of `ModuleName`: its modules get their styles from
 /// this, by names that are in that table.
 template <class PlanType, const auto& Modules>
-struct PlanFor : PlanType {
+struct PlanFor : std::conditional_t<ParallelStyle<PlanType>, Plan<>, PlanType> {
+  using Given = std::conditional_t<ParallelStyle<PlanType>, Plan<>, PlanType>;  // a style is none
   static constexpr bool lists(std::string_view name) {
     return std::any_of(Modules.begin(), Modules.end(),
                        [=](const ModuleName& module) { return module.name == name; });
@@ -89,7 +90,7 @@ struct PlanFor : PlanType {
   template <FixedString Module>
   static constexpr auto style_for() {
     static_assert(lists(Module.view()), "the model's table of modules lacks a module that the model has");
-    return PlanType::template style_for<Module>();
+    return Given::template style_for<Module>();
   }
 };
 
@@ -150,7 +151,7 @@ struct StyleProblem<MeshType, Kind, NoStyle<PlanType, Module>, Rest...> {
 }  // namespace detail
 
 /// A plan in which every layer has the style `Extra` beside its own: `FullyShard<dp>`.
-template <class PlanType, class Extra>
+template <class PlanType, class Extra = void>
 struct PlanWith : PlanType {
   template <std::size_t Entry>
   using StyleAt = typename detail::StyleAnd<typename PlanType::template StyleAt<Entry>, Extra>::type;
@@ -161,6 +162,10 @@ struct PlanWith : PlanType {
     return detail::TypeIs<typename detail::StyleAnd<Style, Extra>::type>{};
   }
 };
+
+/// No plan: see `plan_problem`.
+template <ParallelStyle Style, class Extra>
+struct PlanWith<Style, Extra> : Style {};
 
 namespace detail {
 template <class PlanType, class... More>

@@ -101,6 +101,9 @@ struct PlanProblem {
   }
   using type = typename decltype(type_of())::type;
 };
+template <class MeshType, ParallelStyle Style, const auto& Modules>
+struct PlanProblem<MeshType, Style, Modules>
+    : TypeIs<WrittenOtherwise<Hint::give_it_a_plan_which_PlanWith_takes_first>> {};
 template <class MeshType, class PlanType, class Extra, const auto& Modules>
 struct PlanProblem<MeshType, PlanWith<PlanType, Extra>, Modules> {
   static constexpr auto type_of() {

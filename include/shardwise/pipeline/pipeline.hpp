@@ -95,14 +95,18 @@ class Pipeline {
   constexpr bool is_here(int stage) const { return rank_of(stage) == job_.template rank<Axis>(); }
 
   /// The stages of this rank: make(stage, mesh) gives a part of a model.
-  template <class Make>
+  template <class Make, class Part = std::invoke_result_t<Make&, int, const StageMesh&>>
   constexpr auto stages(Make make) const {
-    Stages<decltype(make(0, mesh_))> own;
+    Stages<Part> own;
     for (int stage = 0; stage < stage_count(); ++stage) {
       if (is_here(stage)) own.add(stage, make(stage, mesh_));
     }
     return own;
   }
+  template <class Make,
+            IllFormed Why = layout_error<Reason::operands_live_on_different_meshes, Expected<StageMesh>>>
+    requires(!std::is_invocable_v<Make&, int, const StageMesh&>)
+  auto stages(Make) const -> Why = delete;  // see Why
 
   /// All forward and backward passes of a step, in the order of the schedule; gradients are added up over the micro-batches,
   /// and finished. Returns the sum of their losses, on every rank; 0 on a dry mesh. Collective over the job. Throws

@@ -70,7 +70,10 @@ using stages_problem = typename decltype(check_stages<Part, X, Middle, End, Micr
 template <class Part, class First, class Middle, class End>
 constexpr auto check_step() {
   using X = Var<tensor_of<First>>;
-  if constexpr (!std::is_same_v<First, X> && !std::is_same_v<First, Var<tensor_of<First>, false>>) {
+  if constexpr (TensorType<First>) {
+    return TypeIs<LayoutError<Reason::stage_gives_another_tensor_than_the_next_takes, Expected<X>, Got<First>,
+                              Cure<Hint::put_its_inputs_on_the_tape_with_input_or_constant>>>{};
+  } else if constexpr (!std::is_same_v<First, X> && !std::is_same_v<First, Var<tensor_of<First>, false>>) {
     return Refused<Reason::stage_gives_another_tensor_than_the_next_takes, Expected<X>, Got<First>>{};
   } else if constexpr (IllFormed<stages_problem<Part, X, of_micro_batch<Part, X, Middle>, End, int>>) {
     return TypeIs<stages_problem<Part, X, of_micro_batch<Part, X, Middle>, End, int>>{};
