@@ -10,16 +10,12 @@
 
 namespace tools {
 
-/// While it lives, these signals do nothing else.
+/// From its beginning on these signals do nothing else, until the process ends: one that comes after the last save would
+/// give a run that was saved the exit code of one that was not.
 class StopSignal {
  public:
   StopSignal() {
     for (const int signal : signals) std::signal(signal, [](int asks) { asked_ = asks; });
-  }
-  StopSignal(const StopSignal&) = delete;
-  StopSignal& operator=(const StopSignal&) = delete;
-  ~StopSignal() {
-    for (const int signal : signals) std::signal(signal, SIG_DFL);
   }
   /// The signal that came last; 0 if none did.
   int asked() const { return asked_; }

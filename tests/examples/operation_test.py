@@ -215,6 +215,17 @@ def stopped(folder):
     job = started(limited(WITHOUT_END + ["--log", log, "--save", folder / "full", "--save-every", 10**6]), log, 1)
     os.kill(ranks_of(job)[0], signal.SIGUSR1)
     expect(job.wait(60), job.communicate()[0], 128 + 10, ["NOT SAVED: .*the last save failed"])
+    # Asked again and again until it has ended: what counts is that it was saved.
+    log = folder / "again.jsonl"
+    job = started(words(save + WITHOUT_END + ["--log", log]), log, 3)
+    rank = ranks_of(job)[-1]
+    while job.poll() is None:
+        try:
+            os.kill(rank, signal.SIGTERM)
+        except ProcessLookupError:
+            break
+        time.sleep(0.02)
+    expect(job.wait(60), job.communicate()[0], 75, ["runs: --resume goes on"])
     # A run that comes to its end has succeeded, and so has one that goes on from where it was stopped.
     steps = int(checkpoints(folder / "runs")[-1][5:]) + 2
     run(words(save + ["--steps", steps, "--export", model]), 0, ["resumed from", f"step {steps}/{steps} ", "saved to .*model"])

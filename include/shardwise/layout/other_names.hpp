@@ -26,6 +26,7 @@ struct OtherNames {
   SHARDWISE_OTHER_NAME(transpose, write_it_as_a_function_of_the_tensor);
   SHARDWISE_OTHER_NAME(redistribute, write_it_as_a_function_of_the_tensor);
   SHARDWISE_OTHER_NAME(full_tensor, write_it_as_a_function_of_the_tensor);
+  SHARDWISE_OTHER_NAME(local, take_its_value);
   SHARDWISE_OTHER_NAME(backward, call_backward_of_the_tape);
   SHARDWISE_OTHER_NAME(size, ask_shape);
   SHARDWISE_OTHER_NAME(rows, ask_shape);
