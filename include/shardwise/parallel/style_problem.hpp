@@ -25,11 +25,6 @@ constexpr auto named_axes() {
   }
 }
 
-template <class... Axes>
-constexpr bool all_along_samples(std::tuple<Axes...>) {
-  return (along_samples<Axes> && ...);
-}
-
 /// The first axis of a list that the mesh lacks, or `void`.
 template <class MeshType, class Named>
 struct MissingAxis {
@@ -64,9 +59,6 @@ struct StyleProblem<MeshType, Kind, First, Rest...> {
       return Refused<Reason::adapter_has_a_rank_or_alpha_below_1, Got<First>>{};
     } else if constexpr (!std::is_void_v<Missing>) {
       return Refused<Reason::mesh_has_no_such_axis, Expected<typename MeshType::AxesOf>, Got<Missing>>{};
-    } else if constexpr (requires { First::level; } && !all_along_samples(named_axes<First>())) {
-      return TypeIs<
-          LayoutError<Reason::style_does_not_suit_the_module, Got<First>, Cure<Hint::name_a_data_axis>>>{};
     } else {
       return TypeIs<Others>{};
     }
