@@ -9,11 +9,11 @@ using namespace shardwise;
 using Loss = Tensor<float, 0, Mesh<tp>, Replicate>;
 
 #ifdef SHOULD_FAIL
-void tell(const Loss& loss) {
-  std::printf("%g", loss.item());
+auto number(const Loss& loss) {
+  return loss.item();
 }
 #else
-void tell(const Loss& loss) {
-  std::printf("%g", item(loss));
+auto number(const Loss& loss) {
+  return item(loss);
 }
 #endif

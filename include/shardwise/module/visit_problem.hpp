@@ -10,9 +10,7 @@
 
 #include <shardwise/module/parameter.hpp>
 
-namespace shardwise {
-
-namespace detail {
+namespace shardwise::detail {
 
 /// An optional or a pointer, which may be empty.
 template <class M>
@@ -42,6 +40,4 @@ struct VisitProblem {
 template <class M>
 using visit_problem = typename VisitProblem<M>::type;
 
-}  // namespace detail
-
-}  // namespace shardwise
+}  // namespace shardwise::detail

@@ -79,7 +79,7 @@ class RepeatedArgument<X> {
 /// The backward pass may call it after the function that gave it has returned. A lambda that captures and a class with
 /// references may refer to that function's variables; neither can be assigned.
 template <class F>
-concept Repeatable = NamesMembers<F> || (std::is_copy_assignable_v<F> && !Operand<F>);
+concept Repeatable = !Operand<F> && (NamesMembers<F> || std::is_copy_assignable_v<F>);
 struct NotRepeatable {
   template <class F>
     requires(!Repeatable<F> && !Operand<F>)
