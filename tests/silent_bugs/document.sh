@@ -49,7 +49,7 @@ declare -A meaning=(
   ["the plan differs"]="what the program would send is counted while it compiles, and a \`static_assert\` of the user refuses it"
   ["refused when called"]="the call throws, on all ranks, and gives no result"
   ["numerics only"]="types do not see it; tests of the library do"
-  ["not covered"]="it can be written here, and nobody is told"
+  ["not covered"]="it can be written here, and nothing reports it"
 )
 
 declare -A lines  # by a file and a field

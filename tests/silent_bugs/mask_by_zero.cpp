@@ -22,7 +22,7 @@ TEST_CASE("the gradient of a masked score") {
   const auto results = full<double, Shard<0>>(mesh, {4}, 3.);
   const auto mask = distribute<Shard<0>>(mesh, Eigen::Vector4d(1, 0, 0, 1));
   Tape tape, right;
-  const auto weights = tape.input(mask);  // the mistake, of which nobody is told: the mask is the weight
+  const auto weights = tape.input(mask);  // the mistake, which nothing reports: the mask is the weight
   tape.backward(redistribute<tp, Replicate>(sum(mul(weights, tape.constant(results)))));
   CHECK(full_tensor(weights.gradient()).isApproxToConstant(3));
 

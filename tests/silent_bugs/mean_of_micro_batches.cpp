@@ -42,6 +42,6 @@ double head_gradient(Reduction reduction, double factor) {
 }
 
 TEST_CASE("each token counts once, if the sum is divided by the number of all") {
-  CHECK(head_gradient(Reduction::mean, 1. / 2) == Approx(14. / 3));  // the mistake, of which nobody is told
+  CHECK(head_gradient(Reduction::mean, 1. / 2) == Approx(14. / 3));  // the mistake, which nothing reports
   CHECK(head_gradient(Reduction::sum, 1. / 4) == Approx(4));
 }

@@ -36,7 +36,7 @@ TEST_CASE("one divisor is one loss, and two are two") {
   const Mesh<dp> mesh(world(), {any});
   CHECK(gradient(mesh, 4) == Approx(4));
   if (mesh.size() == 2) {
-    const int count_here = mesh.rank() == 0 ? 3 : 1;  // the mistake, of which nobody is told
+    const int count_here = mesh.rank() == 0 ? 3 : 1;  // the mistake, which nothing reports
     CHECK(gradient(mesh, 2 * count_here) == Approx(14. / 3));
   }
 }
@@ -46,7 +46,7 @@ TEST_CASE("one seed is one tensor, and two are two") {
   const auto of_first = full_tensor(randn<double, Shard<0>>(mesh, {4}, 0));
   const bool same = full_tensor(randn<double, Replicate>(mesh, {4}, 0)) == of_first;
   CHECK(same);
-  const auto seed = static_cast<std::uint64_t>(mesh.rank());  // the mistake, of which nobody is told
+  const auto seed = static_cast<std::uint64_t>(mesh.rank());  // the mistake, which nothing reports
   const bool is_first = full_tensor(randn<double, Replicate>(mesh, {4}, seed)) == of_first;
   CHECK(is_first == (mesh.rank() == 0));
 }

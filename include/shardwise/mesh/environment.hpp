@@ -148,7 +148,7 @@ int end_job(std::string_view message, int code) {
 }
 
 /// Throws `std::runtime_error` in a process that is alone in its world if its innermost launcher has started several: each would do
-/// the work of all. (A batch script of Slurm is no task of a step, and may run one process.)
+/// the work of all. (Under Slurm, a batch script may run one process: it is in no step.)
 template <class = void>
 void check_alone() {
   const auto is = [](const char* name, std::string_view expected) {

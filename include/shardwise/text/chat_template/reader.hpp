@@ -71,7 +71,7 @@ inline std::vector<TemplatePiece> template_pieces(std::string_view rest) {
 class TemplateReader {
  protected:
   void begin(std::string_view tag) { rest_ = tag_ = tag; }
-  /// Throws, and names what is not supported, unless it is.
+  /// Throws an error that names the tag, unless what it says is supported.
   void need(bool supported, std::string_view from) const {
     if (supported) return;
     const std::string tag = excerpt(std::string(tag_)), rest = excerpt(std::string(from));

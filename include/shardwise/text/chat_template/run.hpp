@@ -25,7 +25,7 @@ class TemplateRun : TemplateExpressions {
   TemplateRun(const std::vector<TemplatePiece>& pieces, Names names)
       : TemplateExpressions(std::move(names)), pieces_(pieces), messages_(names_["messages"]) {}
 
-  /// Without `live` nothing, and an error for what is not supported, also where a run would not come to.
+  /// If `live` is false, gives nothing, but refuses what is not supported there as well.
   RenderedChat run(bool live) {
     live_ = live;
     try {
