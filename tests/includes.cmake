@@ -17,12 +17,16 @@ function(room name)
   set(below_${name} "${below}" PARENT_SCOPE)
 endfunction()
 
-room(layout)
+room(base)
+room(layout base)
 room(schedule layout)
-room(memory layout)
-room(mesh memory)
+room(record layout)
+room(memory base)
+room(comm memory layout)
+room(guard comm)
+room(mesh guard record)
 room(kernel layout)
-room(io layout)
+room(io base)
 room(tensor mesh kernel)
 room(autograd tensor)
 room(ops autograd)
@@ -37,7 +41,7 @@ room(text kernel io)
 room(data text tensor)
 room(models nn train checkpoint schedule)
 room(inspect module)
-room(simulate mesh)
+room(simulate comm)
 
 set(std "^[a-z0-9_]+$")            # <vector>
 set(mpi "^mpi\\.h$")
@@ -50,10 +54,11 @@ set(eigen "^(unsupported/)?Eigen/")
 set(range "^range/v3/")
 set(json "^nlohmann/")
 set(files "^(fcntl|pwd|unistd)\\.h$|^sys/")
-set(may_layout "${std}")
-set(may_schedule "${std}")
-# And mesh/mpi.hpp alone: mpi.h; mesh/thread.hpp alone: what gives a thread; what shares memory: the system's.
-set(may_mesh "${std}|^sched\\.h$")
+foreach(room base layout schedule record guard mesh)
+  set(may_${room} "${std}")
+endforeach()
+# And comm/mpi.hpp alone: mpi.h; comm/thread.hpp alone: what gives a thread; what shares memory: the system's.
+set(may_comm "${std}|^sched\\.h$")
 set(may_kernel "${std}|${eigen}|^dnnl\\.h$|^[a-z0-9]*intrin\\.h$")  # and kernel/onednn.hpp alone: signal.h
 set(may_memory "${std}")           # and memory/large_blocks.hpp alone: what gives pages
 foreach(room tensor autograd ops module parallel inspect simulate)
@@ -87,17 +92,17 @@ foreach(header IN LISTS headers)
       endif()
     elseif(file STREQUAL "shardwise/version.hpp")
       # nothing but numbers
-    elseif(file MATCHES "${mpi}" AND header STREQUAL "shardwise/mesh/mpi.hpp")
+    elseif(file MATCHES "${mpi}" AND header STREQUAL "shardwise/comm/mpi.hpp")
       # the one place
-    elseif(file MATCHES "${node}" AND header MATCHES "^shardwise/mesh/(shared_segment|node_rounds)\\.hpp$")
+    elseif(file MATCHES "${node}" AND header MATCHES "^shardwise/comm/(shared_segment|node_rounds)\\.hpp$")
       # the memory of a node
-    elseif(file MATCHES "${node}" AND header STREQUAL "shardwise/mesh/environment.hpp")
+    elseif(file MATCHES "${node}" AND header STREQUAL "shardwise/comm/environment.hpp")
       # what memory a process has had, for an error
-    elseif(file MATCHES "${places}" AND header STREQUAL "shardwise/mesh/place_in_program.hpp")
+    elseif(file MATCHES "${places}" AND header STREQUAL "shardwise/comm/place_in_program.hpp")
       # the one place
     elseif(file MATCHES "${pages}" AND header STREQUAL "shardwise/memory/large_blocks.hpp")
       # the one place
-    elseif(file MATCHES "${threads}" AND header STREQUAL "shardwise/mesh/thread.hpp")
+    elseif(file MATCHES "${threads}" AND header STREQUAL "shardwise/comm/thread.hpp")
       # the one place
     elseif(file MATCHES "${signals}" AND header STREQUAL "shardwise/kernel/onednn.hpp")
       # the one place

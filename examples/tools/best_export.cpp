@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <set>
 
-#include <shardwise/mesh/agreement.hpp>
+#include <shardwise/guard/agreement.hpp>
 
 #include "option_errors.hpp"
 

@@ -13,7 +13,7 @@
 #include <exception>
 #include <string>
 
-#include <shardwise/layout/index.hpp>
+#include <shardwise/base/index.hpp>
 
 namespace tools {
 

@@ -6,7 +6,7 @@
 
 #include <csignal>
 
-#include <shardwise/mesh/environment.hpp>
+#include <shardwise/comm/environment.hpp>
 
 #include "generate_text.hpp"
 #include "options.hpp"

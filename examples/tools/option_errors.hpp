@@ -13,8 +13,8 @@
 #include <string_view>
 #include <utility>
 
-#include <shardwise/layout/name.hpp>
-#include <shardwise/layout/text.hpp>
+#include <shardwise/base/name.hpp>
+#include <shardwise/base/text.hpp>
 
 namespace tools {
 

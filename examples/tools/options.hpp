@@ -11,7 +11,7 @@
 #include <limits>
 #include <optional>
 
-#include <shardwise/mesh/same_on_all_ranks.hpp>
+#include <shardwise/guard/same_on_all_ranks.hpp>
 
 #include "option_errors.hpp"
 

@@ -13,8 +13,8 @@
 #include <string>
 
 #include <shardwise/kernel/element.hpp>
-#include <shardwise/mesh/communication_plan.hpp>
 #include <shardwise/models/llama/part.hpp>
+#include <shardwise/record/communication_plan.hpp>
 #include <shardwise/schedule/named.hpp>
 
 #include "llama_mesh.hpp"

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <csignal>
 
-#include <shardwise/mesh/environment.hpp>
+#include <shardwise/comm/environment.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/models/llama/config_file.hpp>
 

@@ -13,7 +13,7 @@
 #include <system_error>
 #include <utility>
 
-#include <shardwise/mesh/communicator.hpp>
+#include <shardwise/comm/communicator.hpp>
 
 namespace tools {
 

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <memory>
 
-#include <shardwise/mesh/watchdog.hpp>
+#include <shardwise/guard/watchdog.hpp>
 
 namespace tools {
 

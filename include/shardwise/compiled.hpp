@@ -5,7 +5,7 @@
 /// @file
 /// What every program with a model compiles alike: the kernels, what moves blocks between ranks, and a step of training.
 /// Linking the CMake target `shardwise::compiled` leaves these functions to one unit of that target (it defines
-/// SHARDWISE_COMPILED, its unit SHARDWISE_COMPILES; mesh/communicator.hpp leaves the transports out then); without it, each
+/// SHARDWISE_COMPILED, its unit SHARDWISE_COMPILES; comm/communicator.hpp leaves the transports out then); without it, each
 /// unit of a program compiles those that it uses. They are functions of some size that no loop calls for each element, and
 /// through which much is reached: what nothing else calls is not compiled either.
 /// What is no template otherwise has a parameter `class = void` for this, and is defined behind its class: in it, g++ would
@@ -13,8 +13,8 @@
 /// stands in its class before what calls it there, for clang's constant expressions.
 
 #if defined(SHARDWISE_COMPILED) || defined(SHARDWISE_COMPILES)
+#include <shardwise/comm/environment.hpp>
 #include <shardwise/kernel/cross_entropy.hpp>
-#include <shardwise/mesh/environment.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/models/llama/stage_borders.hpp>
 #include <shardwise/nn/loss_of_rows.hpp>

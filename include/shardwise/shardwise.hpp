@@ -9,7 +9,7 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 
-#include <shardwise/mesh/environment.hpp>
+#include <shardwise/comm/environment.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/mesh/trace.hpp>
 

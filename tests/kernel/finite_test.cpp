@@ -8,9 +8,9 @@
 #include <limits>
 #include <vector>
 
+#include "shardwise/base/finite.hpp"
 #include "shardwise/kernel/elementary.hpp"
 #include "shardwise/kernel/sums.hpp"
-#include "shardwise/layout/finite.hpp"
 
 namespace {
 

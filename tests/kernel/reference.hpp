@@ -12,7 +12,7 @@
 #include <random>
 #include <vector>
 
-#include "shardwise/layout/index.hpp"
+#include "shardwise/base/index.hpp"
 
 namespace shardwise::testing {
 

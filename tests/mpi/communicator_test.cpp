@@ -6,9 +6,9 @@
 /// element.
 
 #include <doctest/doctest.h>
-#include <shardwise/mesh/communicator.hpp>
-#include <shardwise/mesh/environment.hpp>
-#include <shardwise/mesh/reduced_numbers.hpp>
+#include <shardwise/comm/communicator.hpp>
+#include <shardwise/comm/environment.hpp>
+#include <shardwise/comm/reduced_numbers.hpp>
 
 #include <support/mpi_counter.hpp>
 

@@ -17,10 +17,10 @@
 
 #include <unistd.h>
 
+#include <shardwise/comm/communicator.hpp>
+#include <shardwise/comm/environment.hpp>
+#include <shardwise/guard/watchdog.hpp>
 #include <shardwise/io/file.hpp>
-#include <shardwise/mesh/communicator.hpp>
-#include <shardwise/mesh/environment.hpp>
-#include <shardwise/mesh/watchdog.hpp>
 
 namespace sw = shardwise;
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include <shardwise/mesh/communicator.hpp>
-#include <shardwise/mesh/environment.hpp>
+#include <shardwise/comm/communicator.hpp>
+#include <shardwise/comm/environment.hpp>
 
 namespace sw = shardwise;
 

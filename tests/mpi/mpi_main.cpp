@@ -8,8 +8,8 @@
 
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
-#include <shardwise/mesh/communicator.hpp>
-#include <shardwise/mesh/environment.hpp>
+#include <shardwise/comm/communicator.hpp>
+#include <shardwise/comm/environment.hpp>
 #include <shardwise/simulate/simulate.hpp>
 
 #include <sched.h>

@@ -6,8 +6,8 @@
 /// of their ways; and what they do while they wait.
 
 #include <doctest/doctest.h>
-#include <shardwise/mesh/communicator.hpp>
-#include <shardwise/mesh/reduced_numbers.hpp>
+#include <shardwise/comm/communicator.hpp>
+#include <shardwise/comm/reduced_numbers.hpp>
 
 #include <cstring>
 #include <ctime>

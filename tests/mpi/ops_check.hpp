@@ -19,7 +19,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <shardwise/mesh/environment.hpp>
+#include <shardwise/comm/environment.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/ops/apply.hpp>
 #include <shardwise/tensor/factories.hpp>

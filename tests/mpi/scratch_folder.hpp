@@ -6,7 +6,7 @@
 /// A folder that all ranks share while a test runs, and files of given bytes.
 
 #include <unistd.h>
-#include <shardwise/mesh/communicator.hpp>
+#include <shardwise/comm/communicator.hpp>
 
 #include <cstdint>
 #include <filesystem>

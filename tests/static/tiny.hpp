@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "shardwise/layout/index.hpp"
+#include "shardwise/base/index.hpp"
 #include "shardwise/layout/signature.hpp"
 
 namespace shardwise::testing {

@@ -26,7 +26,7 @@
 #include <string>
 #include <vector>
 
-#include <shardwise/mesh/communicator.hpp>
+#include <shardwise/comm/communicator.hpp>
 
 namespace mpi_counter {
 

@@ -7,9 +7,9 @@
 /// whole numbers, so that sums of terms have no rounding error in any element type, bfloat16 included.
 
 #include <doctest/doctest.h>
+#include <shardwise/comm/reduced_numbers.hpp>
 #include <shardwise/layout/layout_text.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/mesh/reduced_numbers.hpp>
 #include <shardwise/tensor/transfer.hpp>
 
 #include <support/mpi_counter.hpp>

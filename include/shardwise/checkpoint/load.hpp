@@ -9,7 +9,7 @@
 
 #include <shardwise/checkpoint/contents.hpp>
 #include <shardwise/checkpoint/reader.hpp>
-#include <shardwise/mesh/agreement.hpp>
+#include <shardwise/guard/agreement.hpp>
 #include <shardwise/tensor/exchange.hpp>
 
 namespace shardwise {

@@ -19,8 +19,8 @@
 #include <shardwise/checkpoint/contents.hpp>
 #include <shardwise/checkpoint/manifest_file.hpp>
 #include <shardwise/checkpoint/new_folder.hpp>
+#include <shardwise/guard/agreement.hpp>
 #include <shardwise/io/direct_writer.hpp>
-#include <shardwise/mesh/agreement.hpp>
 
 namespace shardwise {
 

@@ -21,9 +21,9 @@
 #include <range/v3/view/slice.hpp>
 #include <range/v3/view/transform.hpp>
 
+#include <shardwise/base/text.hpp>
 #include <shardwise/kernel/philox.hpp>
 #include <shardwise/layout/block.hpp>
-#include <shardwise/layout/text.hpp>
 
 namespace shardwise {
 

@@ -23,7 +23,7 @@
 #include <shardwise/data/dialogues.hpp>
 #include <shardwise/data/document_rows.hpp>
 #include <shardwise/data/documents.hpp>
-#include <shardwise/mesh/agreement.hpp>
+#include <shardwise/guard/agreement.hpp>
 #include <shardwise/mesh/mesh.hpp>
 
 namespace shardwise {

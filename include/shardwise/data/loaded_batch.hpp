@@ -6,7 +6,7 @@
 /// A micro-batch as tensors, of which each rank has the rows that are its own.
 
 #include <shardwise/data/batch_sampler.hpp>
-#include <shardwise/mesh/same_on_all_ranks.hpp>
+#include <shardwise/guard/same_on_all_ranks.hpp>
 #include <shardwise/tensor/tensor.hpp>
 
 namespace shardwise {

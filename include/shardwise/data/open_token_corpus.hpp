@@ -16,7 +16,7 @@
 /// is one in such a folder.
 
 #include <shardwise/data/token_cache.hpp>
-#include <shardwise/mesh/agreement.hpp>
+#include <shardwise/guard/agreement.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/text/byte_tokenizer.hpp>
 

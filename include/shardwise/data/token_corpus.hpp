@@ -18,9 +18,9 @@
 #include <array>
 #include <memory>
 
+#include <shardwise/base/hash.hpp>
 #include <shardwise/io/fingerprint.hpp>
 #include <shardwise/io/mapped_file.hpp>
-#include <shardwise/layout/hash.hpp>
 
 namespace shardwise::detail {
 

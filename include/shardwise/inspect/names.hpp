@@ -5,8 +5,8 @@
 /// @file
 /// What the parts of plans, and of records, are called.
 
-#include <shardwise/layout/text.hpp>
-#include <shardwise/mesh/event_log.hpp>
+#include <shardwise/base/text.hpp>
+#include <shardwise/record/event_log.hpp>
 
 namespace shardwise {
 

@@ -13,7 +13,7 @@
 /// ```
 
 #include <shardwise/inspect/names.hpp>
-#include <shardwise/mesh/communication_plan.hpp>
+#include <shardwise/record/communication_plan.hpp>
 
 namespace shardwise {
 

@@ -9,8 +9,8 @@
 /// sw::require_same(sw::world(), sw::trace<sw::Mesh<dp, tp>>({2, 4}, step));   // of the first rank, on every rank
 /// ```
 
+#include <shardwise/guard/same_on_all_ranks.hpp>
 #include <shardwise/inspect/plan_table.hpp>
-#include <shardwise/mesh/same_on_all_ranks.hpp>
 
 namespace shardwise {
 

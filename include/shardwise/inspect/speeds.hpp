@@ -7,8 +7,8 @@
 
 #include <cmath>
 
+#include <shardwise/base/text.hpp>
 #include <shardwise/inspect/timeline.hpp>
-#include <shardwise/layout/text.hpp>
 
 namespace shardwise {
 

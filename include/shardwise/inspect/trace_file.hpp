@@ -12,8 +12,8 @@
 /// const std::string trace = trace_of_all_ranks(world(), log.events(), names);   // rank 0 writes it to a file
 /// ```
 
+#include <shardwise/comm/gather.hpp>
 #include <shardwise/inspect/speeds.hpp>
-#include <shardwise/mesh/gather.hpp>
 
 namespace shardwise {
 

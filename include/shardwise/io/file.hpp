@@ -24,9 +24,9 @@
 #include <random>
 #include <system_error>
 
-#include <shardwise/layout/activity.hpp>
-#include <shardwise/layout/once.hpp>
-#include <shardwise/layout/text.hpp>
+#include <shardwise/base/activity.hpp>
+#include <shardwise/base/once.hpp>
+#include <shardwise/base/text.hpp>
 
 namespace shardwise {
 

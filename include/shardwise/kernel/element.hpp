@@ -17,7 +17,7 @@
 #include <type_traits>
 #include <vector>
 
-#include <shardwise/layout/finite.hpp>
+#include <shardwise/base/finite.hpp>
 
 /// Says of the next loop that its iterations are independent: arrays are either the same or do not overlap.
 /// Without it, in-place use (`y == x`) would take the compiler's unvectorised fall-back.

@@ -17,7 +17,7 @@
 #include <string>
 #include <utility>
 
-#include <shardwise/layout/index.hpp>
+#include <shardwise/base/index.hpp>
 
 namespace shardwise::kernel::detail {
 

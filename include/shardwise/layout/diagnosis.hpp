@@ -22,7 +22,7 @@
 
 #include <type_traits>
 
-#include <shardwise/layout/index.hpp>
+#include <shardwise/base/index.hpp>
 
 namespace shardwise {
 

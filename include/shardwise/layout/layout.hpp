@@ -8,7 +8,7 @@
 
 #include <initializer_list>
 
-#include <shardwise/layout/index.hpp>
+#include <shardwise/base/index.hpp>
 #include <shardwise/layout/placement.hpp>
 
 namespace shardwise {

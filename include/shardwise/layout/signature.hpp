@@ -13,7 +13,7 @@
 /// ```
 /// An index that the result lacks is contracted: cut into blocks, it leaves a pending reduction.
 
-#include <shardwise/layout/index.hpp>
+#include <shardwise/base/index.hpp>
 #include <shardwise/layout/placement.hpp>
 
 namespace shardwise {

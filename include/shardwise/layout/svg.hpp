@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include <shardwise/layout/text.hpp>
+#include <shardwise/base/text.hpp>
 
 namespace shardwise::detail {
 

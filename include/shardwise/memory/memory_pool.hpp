@@ -17,7 +17,7 @@
 #include <cstdio>
 #include <mutex>
 
-#include <shardwise/layout/index.hpp>
+#include <shardwise/base/index.hpp>
 #include <shardwise/memory/large_blocks.hpp>
 
 namespace shardwise {

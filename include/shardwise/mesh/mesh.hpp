@@ -10,10 +10,10 @@
 /// mesh.size<tp>(); mesh.rank<tp>(); mesh.communicator<tp>();
 /// ```
 
+#include <shardwise/guard/same_on_all_ranks.hpp>
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/mesh/communication_plan.hpp>
 #include <shardwise/mesh/mesh_state.hpp>
-#include <shardwise/mesh/same_on_all_ranks.hpp>
+#include <shardwise/record/communication_plan.hpp>
 
 namespace shardwise {
 

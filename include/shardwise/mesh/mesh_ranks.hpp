@@ -14,9 +14,9 @@
 
 #include <array>
 
+#include <shardwise/base/text.hpp>
+#include <shardwise/layout/axis.hpp>
 #include <shardwise/layout/rank_grid.hpp>
-#include <shardwise/layout/text.hpp>
-#include <shardwise/mesh/axis.hpp>
 
 namespace shardwise {
 

@@ -8,11 +8,11 @@
 
 #include <optional>
 
+#include <shardwise/comm/communicator.hpp>
 #include <shardwise/layout/layout.hpp>
 #include <shardwise/memory/shared.hpp>
-#include <shardwise/mesh/communicator.hpp>
 #include <shardwise/mesh/mesh_ranks.hpp>
-#include <shardwise/mesh/recorder.hpp>
+#include <shardwise/record/recorder.hpp>
 
 namespace shardwise {
 namespace detail {

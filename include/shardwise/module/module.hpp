@@ -22,7 +22,7 @@
 /// compile: one error, at the line of the call, with the first `LayoutError`; and `requires { mlp(x); }` is false.
 
 #include <shardwise/autograd/abstract.hpp>
-#include <shardwise/layout/name.hpp>
+#include <shardwise/base/name.hpp>
 #include <shardwise/layout/other_names.hpp>
 
 namespace shardwise {

@@ -8,8 +8,8 @@
 
 #include <set>
 
-#include <shardwise/layout/hash.hpp>
-#include <shardwise/mesh/same_on_all_ranks.hpp>
+#include <shardwise/base/hash.hpp>
+#include <shardwise/guard/same_on_all_ranks.hpp>
 #include <shardwise/module/visit_problem.hpp>
 
 namespace shardwise {

@@ -18,7 +18,7 @@
 
 #include <shardwise/layout/diagnosis.hpp>
 
-#include <shardwise/mesh/reducible.hpp>
+#include <shardwise/comm/reducible.hpp>
 #include <shardwise/module/module.hpp>
 #include <shardwise/nn/cross_entropy_options.hpp>
 #include <shardwise/nn/loss_of_rows.hpp>

@@ -8,9 +8,9 @@
 /// every mesh and in every layout, and need not be kept for the backward pass. Give each use and each step a
 /// seed of its own. Linear in x: pending sums pass.
 
+#include <shardwise/guard/same_on_all_ranks.hpp>
 #include <shardwise/kernel/random.hpp>
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/mesh/same_on_all_ranks.hpp>
 #include <shardwise/ops/apply.hpp>
 
 namespace shardwise {

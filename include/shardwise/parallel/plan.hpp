@@ -26,8 +26,8 @@
 /// projection of every layer, "layers.*.mlp.*" what is in its MLP. Each layer with parameters is named just once; anything else is a compile error that gives
 /// the name: `plan_problem`.
 
+#include <shardwise/base/name.hpp>
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/layout/name.hpp>
 #include <shardwise/parallel/module_name.hpp>
 #include <shardwise/parallel/prepare_module.hpp>
 #include <shardwise/parallel/style.hpp>

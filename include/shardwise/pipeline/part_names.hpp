@@ -8,7 +8,7 @@
 
 #include <map>
 
-#include <shardwise/mesh/gather.hpp>
+#include <shardwise/comm/gather.hpp>
 #include <shardwise/module/parameters.hpp>
 
 namespace shardwise::detail {

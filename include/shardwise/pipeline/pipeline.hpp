@@ -23,10 +23,10 @@
 /// ```
 /// What one stage gives is what the next takes: one type of tensor, which `begin` gives, `middle` keeps and `end` takes.
 
+#include <shardwise/comm/gather.hpp>
+#include <shardwise/guard/same_on_all_ranks.hpp>
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/mesh/gather.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/mesh/same_on_all_ranks.hpp>
 #include <shardwise/module/stages.hpp>
 #include <shardwise/pipeline/part_names.hpp>
 #include <shardwise/pipeline/run.hpp>

@@ -14,8 +14,8 @@
 /// ```
 /// `prove` says whether it is one (schedule/prove.hpp), `with_messages` adds what must be sent (schedule/messages.hpp).
 
-#include <shardwise/layout/once.hpp>
-#include <shardwise/layout/text.hpp>
+#include <shardwise/base/once.hpp>
+#include <shardwise/base/text.hpp>
 
 namespace shardwise {
 

@@ -8,10 +8,10 @@
 #include <cstring>
 #include <deque>
 
+#include <shardwise/comm/place_in_program.hpp>
+#include <shardwise/comm/reduced_numbers.hpp>
+#include <shardwise/comm/transport.hpp>
 #include <shardwise/layout/block.hpp>
-#include <shardwise/mesh/place_in_program.hpp>
-#include <shardwise/mesh/reduced_numbers.hpp>
-#include <shardwise/mesh/transport.hpp>
 
 namespace shardwise::detail::simulated {
 

@@ -12,7 +12,7 @@
 #include <mutex>
 #include <random>
 
-#include <shardwise/layout/text.hpp>
+#include <shardwise/base/text.hpp>
 
 namespace shardwise {
 

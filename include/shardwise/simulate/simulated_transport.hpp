@@ -5,7 +5,7 @@
 /// @file
 /// Ranks that are threads, which take turns: what moves their data, and finds where they do not fit together.
 
-#include <shardwise/mesh/communicator.hpp>
+#include <shardwise/comm/communicator.hpp>
 #include <shardwise/simulate/group.hpp>
 #include <shardwise/simulate/scheduler.hpp>
 

@@ -12,9 +12,9 @@
 /// auto e = full_tensor(d);                                        // an Eigen matrix on every rank
 /// ```
 
+#include <shardwise/comm/gather.hpp>
+#include <shardwise/guard/same_on_all_ranks.hpp>
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/mesh/gather.hpp>
-#include <shardwise/mesh/same_on_all_ranks.hpp>
 #include <shardwise/tensor/factories.hpp>
 
 namespace shardwise {

@@ -11,9 +11,9 @@
 /// auto w = randn<float, Shard<0>, Replicate>(mesh, r.shape(), seed + 1);
 /// ```
 
+#include <shardwise/guard/same_on_all_ranks.hpp>
 #include <shardwise/kernel/random.hpp>
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/mesh/same_on_all_ranks.hpp>
 #include <shardwise/tensor/redistribute.hpp>
 
 namespace shardwise {

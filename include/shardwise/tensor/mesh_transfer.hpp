@@ -6,7 +6,7 @@
 /// Blocks go from the ranks of one mesh to those of another, whatever the types of their tensors are: one message
 /// from each rank to each that wants part of its block. On a dry mesh the same code only counts.
 
-#include <shardwise/layout/hash.hpp>
+#include <shardwise/base/hash.hpp>
 #include <shardwise/memory/pooled_list.hpp>
 #include <shardwise/tensor/any_tensor.hpp>
 

@@ -13,8 +13,8 @@
 /// ```
 /// It takes the cheapest legal route (see `route`), which may be no communication at all.
 
+#include <shardwise/layout/axis.hpp>
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/mesh/axis.hpp>
 #include <shardwise/tensor/communicate_as.hpp>
 #include <shardwise/tensor/transfer.hpp>
 

@@ -15,11 +15,11 @@
 
 #include <Eigen/Core>
 
+#include <shardwise/base/text.hpp>
+#include <shardwise/comm/data_type.hpp>
 #include <shardwise/layout/block.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/layout/other_names.hpp>
-#include <shardwise/layout/text.hpp>
-#include <shardwise/mesh/data_type.hpp>
 #include <shardwise/tensor/buffer.hpp>
 
 namespace shardwise {

@@ -13,8 +13,8 @@
 
 #include <optional>
 
+#include <shardwise/base/text.hpp>
 #include <shardwise/io/fingerprint.hpp>
-#include <shardwise/layout/text.hpp>
 
 namespace shardwise {
 

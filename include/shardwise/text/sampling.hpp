@@ -14,9 +14,9 @@
 #include <cmath>
 #include <limits>
 
+#include <shardwise/base/finite.hpp>
+#include <shardwise/base/text.hpp>
 #include <shardwise/kernel/philox.hpp>
-#include <shardwise/layout/finite.hpp>
-#include <shardwise/layout/text.hpp>
 
 namespace shardwise {
 

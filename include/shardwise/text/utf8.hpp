@@ -8,7 +8,7 @@
 #include <array>
 #include <cstdint>
 
-#include <shardwise/layout/text.hpp>
+#include <shardwise/base/text.hpp>
 
 namespace shardwise::detail {
 

@@ -12,7 +12,7 @@
 /// optimizer.step(model);                      // with the clipped gradients
 /// ```
 
-#include <shardwise/mesh/same_on_all_ranks.hpp>
+#include <shardwise/guard/same_on_all_ranks.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
 
 namespace shardwise {

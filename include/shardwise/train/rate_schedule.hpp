@@ -19,7 +19,7 @@
 #include <optional>
 #include <type_traits>
 
-#include <shardwise/layout/text.hpp>
+#include <shardwise/base/text.hpp>
 
 namespace shardwise {
 

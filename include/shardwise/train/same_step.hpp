@@ -7,7 +7,7 @@
 /// that nobody takes; and, with
 /// SHARDWISE_CHECK=1, ranks have alike what they must.
 
-#include <shardwise/mesh/same_on_all_ranks.hpp>
+#include <shardwise/guard/same_on_all_ranks.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
 
 namespace shardwise::detail {

@@ -7,7 +7,7 @@
 
 #include <set>
 
-#include <shardwise/mesh/agreement.hpp>
+#include <shardwise/guard/agreement.hpp>
 #include <shardwise/weights/ranks.hpp>
 #include <shardwise/weights/tensors_of_all.hpp>
 #include <shardwise/weights/weights.hpp>

@@ -12,7 +12,7 @@
 
 #include <deque>
 
-#include <shardwise/mesh/agreement.hpp>
+#include <shardwise/guard/agreement.hpp>
 #include <shardwise/weights/output_files.hpp>
 #include <shardwise/weights/tensors_of_all.hpp>
 

@@ -5,8 +5,8 @@
 /// @file
 /// Which tensors the ranks have together, where each has only those of its part of a model.
 
+#include <shardwise/guard/agreement.hpp>
 #include <shardwise/io/json.hpp>
-#include <shardwise/mesh/agreement.hpp>
 #include <shardwise/tensor/any_tensor.hpp>
 #include <shardwise/weights/stored_type.hpp>
 

@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What this process is busy with that may take long: calls that wait for other ranks, and work on files. It is kept while a
+/// thread watches: that of a `Watchdog`, or of `run`.
+
+#include <atomic>
+#include <mutex>
+
+#include <shardwise/base/text.hpp>
+
+namespace shardwise::detail {
+
+class Activity;
+
+/// The activities of one kind, on all threads of the process. They take no time: a thread that looks now and then finds out
+/// how long they last.
+struct ActivityBoard {
+  struct Entry {
+    const char* what = nullptr;  ///< a literal; null: there was none yet
+    Index bytes = 0, calls = 0;  ///< of this one, and so far
+    char object[200] = "";       ///< the axes, or the file
+    bool active = false;
+    Index number = 0;              ///< another for each
+    double since = 0, latest = 0;  ///< it is, or is not, active; and any began or ended
+  };
+  /// Of those that are active the oldest, or else what was active last.
+  Entry look(double now);
+
+  std::mutex mutex;
+  Activity* oldest = nullptr;
+  Entry last;
+  Index changes = 0, seen_changes = 0, seen_number = 0;
+};
+inline std::atomic<int> activity_watchers{0};
+inline constinit ActivityBoard waits_board, files_board;
+
+/// Something that the process does for as long as this lives; `object` must live as long.
+class Activity {
+ public:
+  Activity(ActivityBoard& board, const char* what, Index bytes, std::string_view object, bool call)
+      : board_(activity_watchers.load(std::memory_order_relaxed) > 0 ? &board : nullptr) {
+    if (!board_) return;
+    what_ = what, bytes_ = bytes, object_ = object;
+    const std::lock_guard lock(board.mutex);
+    if (call && !board.oldest) ++board.last.calls;
+    number_ = ++board.changes;
+    *place_of(nullptr) = this;
+  }
+  Activity(const Activity&) = delete;
+  Activity& operator=(const Activity&) = delete;
+  ~Activity() {
+    if (!board_) return;
+    const std::lock_guard lock(board_->mutex);
+    *place_of(this) = next_;
+    ++board_->changes;
+    if (board_->oldest) return;
+    write_to(board_->last);
+    board_->last.active = false;
+    board_->last.number = board_->changes;
+  }
+
+ private:
+  friend ActivityBoard;
+  Activity** place_of(const Activity* activity) {
+    Activity** place = &board_->oldest;
+    while (*place != activity) place = &(*place)->next_;
+    return place;
+  }
+  void write_to(ActivityBoard::Entry& entry) const {
+    entry.what = what_, entry.bytes = bytes_, entry.active = true, entry.number = number_;
+    entry.object[object_.copy(entry.object, sizeof entry.object - 1)] = 0;
+  }
+
+  ActivityBoard* board_;
+  const char* what_ = nullptr;
+  Index bytes_ = 0, number_ = 0;
+  std::string_view object_;
+  Activity* next_ = nullptr;
+};
+
+inline ActivityBoard::Entry ActivityBoard::look(double now) {
+  const std::lock_guard lock(mutex);
+  Entry entry = last;
+  if (oldest) oldest->write_to(entry);
+  if (std::exchange(seen_number, entry.number) != entry.number) last.since = now;
+  if (std::exchange(seen_changes, changes) != changes) last.latest = now;
+  entry.since = last.since, entry.latest = last.latest;
+  return entry;
+}
+
+/// A call that may wait for other ranks. `call`: they make it as well.
+struct Waiting : Activity {
+  Waiting(const char* what, Index bytes, std::string_view axes, bool call = true)
+      : Activity(waits_board, what, bytes, axes, call) {}
+};
+
+/// Work on a file or folder: "writes", and its path.
+struct FileWork : Activity {
+  FileWork(const char* what, std::string_view path) : Activity(files_board, what, 0, path, false) {}
+};
+
+}  // namespace shardwise::detail

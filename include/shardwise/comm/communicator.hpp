@@ -1,0 +1,292 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// A group of ranks and the collectives among them.
+///
+/// @code
+/// sw::Communicator all = sw::world();
+/// all.all_reduce(terms, sums, count, sw::DataType::f32, sw::ReduceOp::sum);
+/// @endcode
+
+#include <shardwise/comm/request.hpp>
+#ifdef SHARDWISE_COMPILED
+#include <shardwise/comm/transport.hpp>
+namespace shardwise::detail {  // see compiled.hpp
+template <class>
+std::shared_ptr<Transport> transport_over(MPI_Comm original);
+extern template std::shared_ptr<Transport> transport_over<void>(MPI_Comm);
+}  // namespace shardwise::detail
+#else
+#include <shardwise/comm/transport_over.hpp>
+#endif
+
+namespace shardwise {
+
+/// A cheap handle to a communicator of the library's own. Its traffic never meets that of another.
+///
+/// Counts and offsets are in elements, one of each per rank. All throw `MpiError` where MPI reports an error,
+/// `std::length_error` where a call's elements are more than an `int` counts, `std::invalid_argument` for
+/// negative counts and lists of the wrong length. Input and output must not overlap, except where said. A
+/// buffer without elements may be null. The `_async` twins return at once between hosts, and among ranks of one when they are done; the buffers belong to them until
+/// the `Request` is complete.
+class Communicator {
+ public:
+  /// A copy of a communicator that somebody else owns. Collective over it.
+  static Communicator duplicate(MPI_Comm original) {
+    return Communicator(detail::transport_over<void>(original));
+  }
+  /// What a transport moves.
+  explicit Communicator(std::shared_ptr<detail::Transport> transport) : transport_(std::move(transport)) {}
+
+  /// The communicator of some of these ranks, in the order given. Collective over those ranks only; a rank
+  /// that is not among them gets a `std::invalid_argument`.
+  template <class = void>
+  Communicator subgroup(std::span<const int> ranks) const;
+
+  /// The same ranks, as if those shared a host that give the same number. Collective.
+  template <class = void>
+  Communicator on_hosts(int host) const {
+    std::vector<int> all(static_cast<std::size_t>(size())), on(all.size());
+    std::iota(all.begin(), all.end(), 0);
+    const std::vector<Index> one(all.size(), 1), places(all.begin(), all.end());
+    all_gather(&host, on.data(), one, places, DataType::i32);
+    return Communicator(transport_->subgroup(all, Hosts(on)));
+  }
+
+  /// The same ranks, those of a host together: for a mesh whose last axes are to stay within hosts. Collective.
+  template <class = void>
+  Communicator by_host() const {
+    std::vector<int> ranks;
+    for (int host = 0; host < hosts().count(); ++host) {
+      for (int r = 0; r < size(); ++r) {
+        if (hosts().of(r) == host) ranks.push_back(r);
+      }
+    }
+    return subgroup(ranks);
+  }
+
+  int size() const noexcept { return transport_->size(); }
+  int rank() const noexcept { return transport_->rank(); }
+  /// Which of them share a host.
+  const Hosts& hosts() const noexcept { return transport_->hosts(); }
+  /// What moves the data: "shared memory" among ranks of one host, unless `SHARDWISE_TRANSPORT` is `mpi`; "MPI"; or "simulation".
+  const char* transport() const noexcept { return transport_->name(); }
+  /// MPI's own handle, for collectives that are not here: messages on it are the library's. It stays ours. MPI_COMM_NULL in
+  /// a simulation.
+  MPI_Comm native() const noexcept { return transport_->native(); }
+  /// Whether ranks are compared before each collective, as a rank that has SHARDWISE_CHECK=1 asks all to be.
+  bool checks() const noexcept { return transport_->checks(); }
+  /// Whether they are handles to one communicator.
+  friend bool operator==(const Communicator& a, const Communicator& b) {
+    return a.transport_ == b.transport_;
+  }
+
+  /// out = the reduction of every rank's `in`. `in == out`, on all ranks, works in place.
+  void all_reduce(const void* in, void* out, Index count, DataType type, ReduceOp op) const {
+    run(all_reduce_of(in, out, count, {size_of(type), type, op}));
+  }
+  [[nodiscard]] Request all_reduce_async(const void* in, void* out, Index count, DataType type,
+                                         ReduceOp op) const {
+    return begin(all_reduce_of(in, out, count, {size_of(type), type, op}));
+  }
+  /// The same for structs, which `M::combine` reduces. `count` is in structs.
+  template <Reducible M>
+  void all_reduce(const M* in, M* out, Index count) const {
+    run(all_reduce_of(in, out, count, {.width = sizeof(M), .own = &detail::own_reduction<M>}));
+  }
+
+  /// out + offsets[r] = rank r's `in`, which has counts[r] elements. Counts and offsets are the same on all
+  /// ranks. `in` may be this rank's place in `out`.
+  void all_gather(const void* in, void* out, std::span<const Index> counts, std::span<const Index> offsets,
+                  DataType type) const {
+    run(all_gather_of(in, out, counts, offsets, type));
+  }
+  [[nodiscard]] Request all_gather_async(const void* in, void* out, std::span<const Index> counts,
+                                         std::span<const Index> offsets, DataType type) const {
+    return begin(all_gather_of(in, out, counts, offsets, type));
+  }
+
+  /// out = block `rank()` of the reduction of every rank's `in`, whose blocks have counts[0], counts[1], …
+  /// elements: the same on all ranks. `in == out` works in place, on some ranks or all; the result is then at its beginning.
+  void reduce_scatter(const void* in, void* out, std::span<const Index> counts, DataType type,
+                      ReduceOp op) const {
+    run(reduce_scatter_of(in, out, counts, type, op));
+  }
+  [[nodiscard]] Request reduce_scatter_async(const void* in, void* out, std::span<const Index> counts,
+                                             DataType type, ReduceOp op) const {
+    return begin(reduce_scatter_of(in, out, counts, type, op));
+  }
+
+  /// Sends every rank its own block of `in`, and puts what rank r sent at out + recv_offsets[r].
+  void all_to_all(const void* in, std::span<const Index> send_counts, std::span<const Index> send_offsets,
+                  void* out, std::span<const Index> recv_counts, std::span<const Index> recv_offsets,
+                  DataType type) const {
+    run(all_to_all_of(in, send_counts, send_offsets, out, recv_counts, recv_offsets, type));
+  }
+  [[nodiscard]] Request all_to_all_async(const void* in, std::span<const Index> send_counts,
+                                         std::span<const Index> send_offsets, void* out,
+                                         std::span<const Index> recv_counts,
+                                         std::span<const Index> recv_offsets, DataType type) const {
+    return begin(all_to_all_of(in, send_counts, send_offsets, out, recv_counts, recv_offsets, type));
+  }
+
+  /// Returns when every rank has called it.
+  void barrier() const { run({.kind = Collective::none}); }
+
+  /// Whether all ranks say `ok`: so that they can throw, or stop, together. Collective: an all-reduce of four bytes.
+  bool agree(bool ok) const {
+    const int mine = ok ? 1 : 0;
+    int all = 0;
+    all_reduce(&mine, &all, 1, DataType::i32, ReduceOp::min);
+    return all != 0;
+  }
+
+  /// For meshes: begins messages between ranks, which are not collective. Their data belong to them until the request is
+  /// complete. It tells no failure of a message: the list does. Throws `std::length_error`, before it begins any, where one
+  /// has more elements than an `int` counts.
+  [[nodiscard]] Request send_and_receive(std::shared_ptr<detail::MessageList> messages, DataType type) const {
+    if (messages->empty()) return {};
+    for (const detail::Message& message : *messages) {
+      detail::mpi_count(message.count, message.incoming ? "receive" : "send");
+      if (message.rank < 0 || message.rank >= size())
+        detail::fail(
+            {message.incoming ? "receive: no rank " : "send: no rank ", message.rank, " among ", size()});
+    }
+    return Request("messages", *transport_->begin(std::move(messages), type), transport_);
+  }
+  /// For meshes: the same with the names of the axes along which the ranks lie, for the texts of errors.
+  Communicator along(std::string axes) const {
+    Communicator named = *this;
+    named.axes_ = std::move(axes);
+    return named;
+  }
+
+ private:
+  using Numbers = detail::Numbers;
+  using Call = detail::Call;
+
+  static Call all_reduce_of(const void* in, void* out, Index count, const detail::Elements& elements) {
+    detail::mpi_count(count, "all_reduce");
+    return {.kind = Collective::all_reduce, .in = in, .out = out, .elements = elements, .count = count};
+  }
+  Call all_gather_of(const void* in, void* out, Numbers counts, Numbers offsets, DataType type) const {
+    check_counts(counts, "all_gather");
+    check_list(offsets, "all_gather");
+    return {.kind = Collective::all_gather,
+            .in = in,
+            .out = out,
+            .elements = {size_of(type), type},
+            .counts = counts,
+            .offsets = offsets};
+  }
+  Call reduce_scatter_of(const void* in, void* out, Numbers counts, DataType type, ReduceOp op) const {
+    check_counts(counts, "reduce_scatter");
+    return {.kind = Collective::reduce_scatter,
+            .in = in,
+            .out = out,
+            .elements = {size_of(type), type, op},
+            .counts = counts};
+  }
+  Call all_to_all_of(const void* in, Numbers send_counts, Numbers send_offsets, void* out,
+                     Numbers recv_counts, Numbers recv_offsets, DataType type) const {
+    check_counts(send_counts, "all_to_all");
+    check_list(send_offsets, "all_to_all");
+    check_counts(recv_counts, "all_to_all");
+    check_list(recv_offsets, "all_to_all");
+    return {.kind = Collective::all_to_all,
+            .in = in,
+            .out = out,
+            .elements = {size_of(type), type},
+            .counts = send_counts,
+            .offsets = send_offsets,
+            .arriving = recv_counts,
+            .places = recv_offsets};
+  }
+  /// Values that an `int` holds, one a rank.
+  void check_list(Numbers values, const char* function) const {
+    if (values.size() != static_cast<std::size_t>(size()))
+      detail::fail({function, ": ", values.size(), " counts or offsets for ", size(), " ranks"});
+    for (const Index value : values) detail::mpi_count(value, function);
+  }
+  /// And their sum: MPI adds them up in an int.
+  void check_counts(Numbers counts, const char* function) const {
+    check_list(counts, function);
+    detail::mpi_count(detail::sum_of(counts), function);
+  }
+
+  template <class = void>
+  void run(Call call) const;
+  template <class = void>
+  Request begin(Call call) const;
+
+  std::shared_ptr<detail::Transport> transport_;
+  std::string axes_;
+};
+
+template <class>
+Communicator Communicator::subgroup(std::span<const int> ranks) const {
+  if (std::find(ranks.begin(), ranks.end(), rank()) == ranks.end())
+    detail::fail({"subgroup: rank ", rank(), " is not in the group; only its members may ask for it"});
+  for (auto r = ranks.begin(); r != ranks.end(); ++r) {  // MPI would end the job for these
+    if (*r < 0 || *r >= size()) detail::fail({"subgroup: no rank ", *r, " among ", size()});
+    if (std::find(ranks.begin(), r, *r) != r) detail::fail({"subgroup: rank ", *r, " is named twice"});
+  }
+  std::vector<int> on;
+  for (const int r : ranks) on.push_back(hosts().of(r));
+  const detail::Waiting here("the making of a communicator", 0, "");
+  return Communicator(transport_->subgroup(ranks, Hosts(on)));
+}
+
+template <class>
+void Communicator::run(Call call) const {
+  const detail::Waiting here(call.name(), call.bytes(), axes_);
+  call.axes = axes_.c_str();
+  transport_->run(call);
+}
+
+template <class>
+Request Communicator::begin(Call call) const {
+  const detail::Waiting here(call.name(), call.bytes(), axes_);
+  call.axes = axes_.c_str();
+  call.background = true;
+  detail::Operation* operation = transport_->begin(call);
+  return operation ? Request(call.name(), *operation, transport_, call.bytes()) : Request();
+}
+
+namespace detail {
+
+/// All the ranks of a simulation, if this thread is one of them.
+inline constinit thread_local const Communicator* simulated_world = nullptr;
+
+/// All the ranks of the job.
+template <class = void>
+Communicator ranks_of_job() {
+  if (!mpi_initialized())
+    throw std::runtime_error(
+        "MPI is not initialised: call this inside shardwise::run, or make a "
+        "shardwise::Environment first");
+  if (mpi_finalized())
+    throw std::runtime_error(
+        "MPI is finalised already: call this inside shardwise::run, or while the "
+        "shardwise::Environment lives");
+  static const Communicator all = Communicator::duplicate(MPI_COMM_WORLD);
+  return all;
+}
+
+}  // namespace detail
+
+/// All the ranks of the job. Its first call is collective, as it copies MPI_COMM_WORLD; later ones are free.
+/// Throws `std::runtime_error` unless MPI is running, or this is a rank of a simulation.
+inline Communicator world() {
+  return detail::simulated_world ? *detail::simulated_world : detail::ranks_of_job();
+}
+
+/// This rank by itself: a new communicator with each call. Throws as `world` does, which all ranks must have called before.
+inline Communicator self() {
+  const Communicator all = world();
+  return all.subgroup(std::array{all.rank()});
+}
+
+}  // namespace shardwise

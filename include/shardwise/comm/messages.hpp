@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Messages between ranks that are under way together, and what is made of them alone: an all-to-all, and messages
+/// from one rank to another.
+
+#include <cstring>
+
+#include <shardwise/comm/reduced_numbers.hpp>
+#include <shardwise/comm/transport.hpp>
+
+namespace shardwise::detail {
+
+/// The ranks among which messages go.
+struct MessageGroup {
+  MPI_Comm comm;  ///< for these messages alone
+  int rank;
+  const Hosts* hosts;
+  mutable int taken = 0;  ///< numbers of pieces, the same on all ranks
+
+  /// The number of the first of so many pieces.
+  int take_tags(int pieces) const { return std::exchange(taken, (taken + pieces) % (1 << 20)); }
+  /// For the first of the four rounds of a piece. Every MPI has tags below 32768.
+  static int tag(int number) { return 4 * (number % 8000); }
+};
+
+/// Messages under way that wait for one another.
+class Messages {
+ public:
+  Messages(const MessageGroup& group, MPI_Datatype type, int tag) : group_(group), type_(type), tag_(tag) {}
+
+  void send(const void* data, Index count, int to) {
+    if (count == 0) return;
+    keep(MPI_Isend(data, static_cast<int>(count), type_, to, tag_, group_.comm, &next()));
+  }
+  void receive(void* data, Index count, int from) {
+    if (count == 0) return;
+    keep(MPI_Irecv(data, static_cast<int>(count), type_, from, tag_, group_.comm, &next()));
+  }
+  /// Whether all are there, or one has failed.
+  bool test() {
+    int all = 1;
+    if (code_ == MPI_SUCCESS && !requests_.empty()) {
+      statuses_.resize(requests_.size());
+      keep(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &all, statuses_.data()));
+      if (code_ != MPI_SUCCESS) code_ = first_failure();
+    }
+    if (all != 0) requests_.clear();
+    return all != 0 || code_ != MPI_SUCCESS;
+  }
+  void next_round() { ++tag_; }
+  int code() const { return code_; }
+
+ private:
+  /// Of some messages MPI says no more than that some have failed: why is in their statuses.
+  int first_failure() const {
+    int kind = MPI_SUCCESS;
+    MPI_Error_class(code_, &kind);
+    for (const MPI_Status& status : statuses_) {
+      const bool failed = status.MPI_ERROR != MPI_SUCCESS && status.MPI_ERROR != MPI_ERR_PENDING;
+      if (kind == MPI_ERR_IN_STATUS && failed) return status.MPI_ERROR;
+    }
+    return code_;
+  }
+  MPI_Request& next() { return requests_.emplace_back(MPI_REQUEST_NULL); }
+  void keep(int code) {
+    if (code_ == MPI_SUCCESS) code_ = code;
+  }
+
+  const MessageGroup& group_;
+  MPI_Datatype type_;
+  int tag_;
+  int code_ = MPI_SUCCESS;
+  std::vector<MPI_Request> requests_;
+  std::vector<MPI_Status> statuses_;
+};
+
+/// An all-to-all.
+class ExchangeOperation final : public Operation {
+ public:
+  ExchangeOperation(const MessageGroup& group, const Call& call)
+      : messages_(group, mpi_type(call.elements.type), MessageGroup::tag(group.take_tags(1))) {
+    const Index width = call.elements.width;
+    for (int rank = 0; rank < group.hosts->size(); ++rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      const char* from = call.source() + call.offsets[r] * width;
+      char* to = call.target() + call.places[r] * width;
+      if (rank == group.rank) {
+        if (call.counts[r] > 0) std::memcpy(to, from, static_cast<std::size_t>(call.counts[r] * width));
+      } else {
+        messages_.send(from, call.counts[r], rank);
+        messages_.receive(to, call.arriving[r], rank);
+      }
+    }
+  }
+  bool advance() override {
+    return messages_.test() && (messages_.code() == MPI_SUCCESS || fail_with(messages_.code()));
+  }
+
+ private:
+  Messages messages_;
+};
+
+/// Over a communicator's own context, where nothing else goes from rank to rank: so any label may be received.
+class MessagesOperation final : public Operation {
+ public:
+  MessagesOperation(MPI_Comm comm, std::shared_ptr<MessageList> messages, DataType type)
+      : list_(std::move(messages)), type_(mpi_type(type)), requests_(list_->size(), MPI_REQUEST_NULL) {
+    for (std::size_t i = 0; i < requests_.size(); ++i) {
+      Message& m = (*list_)[i];
+      const auto count = static_cast<int>(m.count);
+      m.code = m.incoming ? MPI_Irecv(m.data, count, type_, m.rank, MPI_ANY_TAG, comm, &requests_[i])
+                          : MPI_Isend(m.data, count, type_, m.rank, m.label, comm, &requests_[i]);
+      if (m.code != MPI_SUCCESS) requests_[i] = MPI_REQUEST_NULL;
+    }
+  }
+  bool advance() override {
+    for (; complete_ < requests_.size(); ++complete_) {
+      Message& m = (*list_)[complete_];
+      if (m.code != MPI_SUCCESS) continue;
+      int done = 0;
+      MPI_Status status;
+      m.code = MPI_Test(&requests_[complete_], &done, &status);
+      if (m.code != MPI_SUCCESS) {
+        int kind = MPI_SUCCESS;
+        MPI_Error_class(m.code, &kind);
+        m.too_long = kind == MPI_ERR_TRUNCATE;
+        continue;
+      }
+      if (done == 0) return false;
+      if (!m.incoming) continue;
+      int count = 0;
+      MPI_Get_count(&status, type_, &count);
+      m.arrived = count;
+      m.arrived_label = status.MPI_TAG;
+    }
+    return true;
+  }
+
+ private:
+  std::shared_ptr<MessageList> list_;
+  MPI_Datatype type_;
+  std::vector<MPI_Request> requests_;
+  std::size_t complete_ = 0;
+};
+
+}  // namespace shardwise::detail

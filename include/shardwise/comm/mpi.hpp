@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The one include of `<mpi.h>`, without the C++ bindings that MPI dropped in 2012: they cost half a second of every
+/// compilation. Headers that need MPI include this one. MPI's error codes become exceptions that name the call and carry
+/// MPI's own words.
+
+#ifndef OMPI_SKIP_MPICXX
+#define OMPI_SKIP_MPICXX 1
+#endif
+#ifndef MPICH_SKIP_MPICXX
+#define MPICH_SKIP_MPICXX 1
+#endif
+#include <mpi.h>
+
+#include <ctime>
+
+#include <shardwise/base/text.hpp>
+
+namespace shardwise {
+
+/// An MPI call failed. `what()` reads `MPI_Allreduce: MPI_ERR_COUNT: invalid count argument`.
+class MpiError : public std::runtime_error {
+ public:
+  MpiError(const char* call, int code)
+      : std::runtime_error(std::string(call) + ": " + text_of(code)), call_(call), code_(code) {}
+
+  /// The MPI function that failed, a string literal.
+  const char* call() const noexcept { return call_; }
+  /// The code it returned.
+  int code() const noexcept { return code_; }
+
+ private:
+  static std::string text_of(int code) {
+    char text[MPI_MAX_ERROR_STRING] = {};
+    int length = 0, running = 0;
+    MPI_Initialized(&running);
+    if (running == 0 || MPI_Error_string(code, text, &length) != MPI_SUCCESS)
+      return "error " + std::to_string(code);
+    return std::string(text, static_cast<std::size_t>(length));
+  }
+
+  const char* call_;
+  int code_;
+};
+
+/// Who may call MPI: one thread at all, the main thread, one at a time, any.
+enum class ThreadLevel : int {
+  single = MPI_THREAD_SINGLE,
+  funneled = MPI_THREAD_FUNNELED,
+  serialized = MPI_THREAD_SERIALIZED,
+  multiple = MPI_THREAD_MULTIPLE
+};
+
+namespace detail {
+
+constexpr const char* name_of(ThreadLevel level) {
+  if (level <= ThreadLevel::single) return "MPI_THREAD_SINGLE";
+  if (level == ThreadLevel::funneled) return "MPI_THREAD_FUNNELED";
+  return level == ThreadLevel::serialized ? "MPI_THREAD_SERIALIZED" : "MPI_THREAD_MULTIPLE";
+}
+
+/// Throws the `MpiError`.
+template <class = void>
+[[noreturn]] void fail_mpi(int code, const char* call) {
+  throw MpiError(call, code);
+}
+inline void check_mpi(int code, const char* call) {
+  if (code != MPI_SUCCESS) fail_mpi(code, call);
+}
+
+inline bool mpi_initialized() {
+  int flag = 0;
+  MPI_Initialized(&flag);
+  return flag != 0;
+}
+
+inline bool mpi_finalized() {
+  int flag = 0;
+  MPI_Finalized(&flag);
+  return flag != 0;
+}
+
+inline int rank_in(MPI_Comm comm) {
+  int rank = 0;
+  MPI_Comm_rank(comm, &rank);
+  return rank;
+}
+
+inline int ranks_in(MPI_Comm comm) {
+  int ranks = 0;
+  MPI_Comm_size(comm, &ranks);
+  return ranks;
+}
+
+/// (<thread> and <chrono> would take g++ a third of a second in every unit.)
+inline void sleep_for(double seconds) {
+  const auto whole = static_cast<std::time_t>(seconds);
+  timespec left{whole, static_cast<long>(1e9 * (seconds - static_cast<double>(whole)))};
+  while (nanosleep(&left, &left) != 0) {  // a signal came
+  }
+}
+
+}  // namespace detail
+}  // namespace shardwise

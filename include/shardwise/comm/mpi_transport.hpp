@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Ranks that are processes of MPI. Among those of one host data may go through their memory; across hosts small data are
+/// MPI's, large ones go in rounds of messages.
+
+#include <shardwise/comm/mpi_counts.hpp>
+#include <shardwise/comm/node.hpp>
+#include <shardwise/comm/reduced_numbers.hpp>
+#include <shardwise/comm/request.hpp>
+#include <shardwise/comm/rounds.hpp>
+
+namespace shardwise::detail {
+
+/// A copy of a communicator, which the last handle frees, if MPI still runs. Collective.
+inline std::shared_ptr<const MPI_Comm> copy_of(MPI_Comm original) {
+  MPI_Comm copy = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_dup(original, &copy), "MPI_Comm_dup");
+  return {new MPI_Comm(copy), [](const MPI_Comm* owned) {
+            MPI_Comm last = *owned;
+            if (!mpi_finalized()) MPI_Comm_free(&last);
+            delete owned;
+          }};
+}
+
+/// A communicator of some ranks of another, in the order given. Collective over these. `over`: one that has all of them, on
+/// which nobody else sends: Open MPI's messages for this would be received by whoever takes any tag.
+inline MPI_Comm communicator_of(MPI_Comm of, std::span<const int> ranks, MPI_Comm over) {
+  MPI_Group all = MPI_GROUP_NULL;
+  MPI_Group some = MPI_GROUP_NULL;
+  MPI_Comm made = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_group(of, &all), "MPI_Comm_group");
+  const int included = MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some);
+  MPI_Group_free(&all);
+  check_mpi(included, "MPI_Group_incl");
+  const int created = MPI_Comm_create_group(over, some, 0, &made);
+  MPI_Group_free(&some);
+  check_mpi(created, "MPI_Comm_create_group");
+  return made;
+}
+
+/// As `mpi_count`, of a list, one a rank.
+inline std::vector<int, PoolAllocator<int>> mpi_counts(std::span<const Index> counts, const char* function) {
+  std::vector<int, PoolAllocator<int>> ints;
+  ints.reserve(counts.size());
+  for (const Index count : counts) ints.push_back(mpi_count(count, function));
+  return ints;
+}
+
+class MpiTransport final : public Transport {
+ public:
+  /// Takes a communicator over. Collective over it. `groups`: a copy of it, or of one that it is a part of, to make parts.
+  MpiTransport(MPI_Comm owned, Hosts of_ranks, std::shared_ptr<const MPI_Comm> groups)
+      : Transport(rank_in(owned), std::move(of_ranks)), comm_(owned), groups_(std::move(groups)) {
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    messages_ = {MPI_COMM_NULL, rank(), &hosts()};
+    if (hosts().count() > 1) MPI_Comm_dup(comm_, &messages_.comm);
+    if (hosts().count() == 1) node_ = NodeCollectives::make(comm_, rank(), size());
+  }
+  ~MpiTransport() override {
+    if (mpi_finalized()) return;
+    if (messages_.comm != MPI_COMM_NULL) MPI_Comm_free(&messages_.comm);
+    MPI_Comm_free(&comm_);
+  }
+
+  const char* name() const noexcept override { return node_ ? "shared memory" : "MPI"; }
+  MPI_Comm native() const noexcept override { return comm_; }
+
+  std::shared_ptr<Transport> subgroup(std::span<const int> ranks, Hosts on) override {
+    return std::make_shared<MpiTransport>(communicator_of(comm_, ranks, *groups_), std::move(on), groups_);
+  }
+
+  void run(const Call& call) override {
+    const Elements& elements = call.elements;
+    const bool reduces = call.reduces();
+    // Sums that MPI would round after each addition. Of two terms there is one.
+    const bool wide = reduces && size() > 2 && sums_wide(elements.type, elements.op);
+    // Across hosts our rounds are those that send each byte once, in both directions at a time.
+    const bool blocks = reduces || call.kind == Collective::all_gather;
+    if (blocks && !elements.own && in_background() && (wide || call.bytes() >= rounds_from))
+      return Request(call.name(), *begin(call), nullptr).wait();
+    if (wide) return sum_wide(*this, call);
+    if (node_ && node_->takes(call)) return node_->run(call);
+    if (node_) node_->agree(call);
+    run_on_mpi(call);
+  }
+
+  Operation* begin(const Call& call) override {
+    if (!in_background()) return run(call), nullptr;
+    if (call.kind == Collective::all_to_all) return make_pooled<ExchangeOperation>(messages_, call);
+    return make_pooled<BlockOperation>(messages_, work_of(call, size()));
+  }
+  Operation* begin(std::shared_ptr<MessageList> messages, DataType type) override {
+    return make_pooled<MessagesOperation>(comm_, std::move(messages), type);
+  }
+
+ private:
+  /// Bytes from which on a second round costs less than sending bytes twice.
+  static constexpr Index rounds_from = 16384;
+
+  /// Where ranks share a host nothing is gained beside a computation: it is the cores that move the data.
+  bool in_background() const { return hosts().count() > 1; }
+
+  void run_on_mpi(const Call& call) const {
+    if (call.kind == Collective::none) return check_mpi(MPI_Barrier(comm_), "MPI_Barrier");
+    const void* in = call.in;
+    const auto ints = [&](Numbers values) { return mpi_counts(values, call.name()); };
+    const MPI_Datatype type = call.elements.own ? in_mpi(call.elements).type : mpi_type(call.elements.type);
+    if (call.kind == Collective::all_gather) {
+      const auto counts = ints(call.counts), offsets = ints(call.offsets);
+      const auto own = static_cast<std::size_t>(rank());
+      if (call.out && in == call.target() + call.offsets[own] * call.elements.width) in = MPI_IN_PLACE;
+      if (uniform(call.counts, call.offsets)) {
+        return check_mpi(MPI_Allgather(in, counts[own], type, call.out, counts[own], type, comm_),
+                         "MPI_Allgather");
+      }
+      return check_mpi(
+          MPI_Allgatherv(in, counts[own], type, call.out, counts.data(), offsets.data(), type, comm_),
+          "MPI_Allgatherv");
+    }
+    if (call.kind == Collective::all_to_all) {
+      const auto counts = ints(call.counts), offsets = ints(call.offsets), arriving = ints(call.arriving),
+                 places = ints(call.places);
+      return check_mpi(MPI_Alltoallv(in, counts.data(), offsets.data(), type, call.out, arriving.data(),
+                                     places.data(), type, comm_),
+                       "MPI_Alltoallv");
+    }
+    if (in == call.out) in = MPI_IN_PLACE;
+    const MPI_Op op = in_mpi(call.elements).op;
+    if (call.kind == Collective::all_reduce)
+      return check_mpi(MPI_Allreduce(in, call.out, static_cast<int>(call.count), type, op, comm_),
+                       "MPI_Allreduce");
+    check_mpi(MPI_Reduce_scatter(in, call.out, ints(call.counts).data(), type, op, comm_),
+              "MPI_Reduce_scatter");
+  }
+
+  MPI_Comm comm_;
+  std::shared_ptr<const MPI_Comm> groups_;
+  MessageGroup messages_{};
+  std::unique_ptr<NodeCollectives> node_;
+};
+
+}  // namespace shardwise::detail

@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Moves communication on while its rank computes. MPI moves data only while somebody calls it: so as long as an
+/// operation is under way, a thread wakes up now and then, moves all of them on, and sleeps again (Wittmann et al.,
+/// "Asynchronous MPI for the masses", 2013). It needs MPI_THREAD_MULTIPLE, which `Environment` asks for; where MPI was
+/// initialised with less, an operation goes on while its `Request` is tested or waited for.
+
+#include <atomic>
+
+#include <shardwise/comm/mpi.hpp>
+#include <shardwise/comm/thread.hpp>
+#include <shardwise/memory/pooled.hpp>
+
+namespace shardwise::detail {
+
+/// Something under way. By what it inherits, `Progress` moves it on.
+class Operation : public Pooled<Operation> {
+ public:
+  /// Goes on as far as that needs no waiting. Returns whether it is complete, or has failed: then `fail_with` was called.
+  virtual bool advance() = 0;
+  inline virtual void begin();
+  /// Whether it is done; moves it on a little if not.
+  inline virtual bool test();
+  /// Returns when it is done, or so many seconds are over.
+  inline virtual bool wait(double seconds);
+  bool done() const noexcept { return done_.load(std::memory_order_acquire); }
+  /// Something that is to live as long.
+  void keep(std::shared_ptr<const void> alive) { keep_alive_ = std::move(alive); }
+  /// What MPI said, when it is done.
+  int code() const noexcept { return code_; }
+
+ protected:
+  ~Operation() = default;
+  bool fail_with(int code) noexcept {
+    code_ = code;
+    return true;
+  }
+
+ private:
+  friend class Progress;
+  Operation* next_ = nullptr;  // under way, in the order of their beginning
+  int code_ = MPI_SUCCESS;
+  std::atomic<bool> done_{false};
+  std::shared_ptr<const void> keep_alive_;
+};
+
+/// All operations of the process; never destroyed. The thread begins with the first operation and ends with MPI.
+class Progress {
+ public:
+  static Progress& get() {
+    static Progress& only = *new Progress;
+    return only;
+  }
+
+  void begin(Operation& operation) {
+    if (!started_) start();
+    const std::lock_guard lock(mutex_);
+    Operation** end = &first_;
+    while (*end) end = &(*end)->next_;
+    *end = &operation;
+    advance_all();
+    wake();
+  }
+  /// For who waits for something else.
+  void advance() {
+    const std::lock_guard lock(mutex_);
+    advance_all();
+  }
+  /// Moves all on; whether this one is done.
+  bool test(const Operation& operation) {
+    if (operation.done()) return true;
+    const std::lock_guard lock(mutex_);
+    advance_all();
+    return operation.done();
+  }
+  /// Returns when it is done, or so many seconds are over.
+  bool wait(const Operation& operation, double seconds) {
+    const double begin = MPI_Wtime();
+    for (double now = begin; !test(operation); now = MPI_Wtime()) {
+      if (now - begin > seconds) return false;
+      if (now - begin > patience) sleep_for(1e-5);
+    }
+    return true;
+  }
+
+ private:
+  /// Seconds that the thread sleeps. Meanwhile the sockets send and receive what they hold.
+  static constexpr double nap = 4e-4;
+  /// Seconds after which one that waits leaves the core to others now and then.
+  static constexpr double patience = 1e-3;
+  static constexpr int ended = -1;
+
+  Progress() = default;
+
+  void advance_all() {
+    for (Operation** place = &first_; *place;) {
+      Operation& operation = **place;
+      if (operation.advance()) {
+        *place = operation.next_;
+        operation.done_.store(true, std::memory_order_release);
+      } else {
+        place = &operation.next_;
+      }
+    }
+  }
+  void wake() {
+    if (under_way_.exchange(1) == 0) under_way_.notify_one();
+  }
+  void start() {
+    started_ = true;
+    int level = MPI_THREAD_SINGLE;
+    MPI_Query_thread(&level);
+    if (level < MPI_THREAD_MULTIPLE) return;
+    // MPI_Finalize begins by deleting the attributes of MPI_COMM_SELF.
+    int key = MPI_KEYVAL_INVALID;
+    check_mpi(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &Progress::stop, &key, nullptr),
+              "MPI_Comm_create_keyval");
+    check_mpi(MPI_Comm_set_attr(MPI_COMM_SELF, key, this), "MPI_Comm_set_attr");
+    thread_ = start_thread<&Progress::loop>(*this, "communication in the background");
+    running_ = true;
+  }
+  static int stop(MPI_Comm, int, void* self, void*) {
+    auto& progress = *static_cast<Progress*>(self);
+    if (!std::exchange(progress.running_, false)) return MPI_SUCCESS;
+    progress.under_way_.store(ended);
+    progress.under_way_.notify_one();
+    pthread_join(progress.thread_, nullptr);
+    return MPI_SUCCESS;
+  }
+  void loop() {
+    for (;;) {
+      under_way_.wait(0);
+      sleep_for(nap);
+      const std::lock_guard lock(mutex_);
+      if (under_way_.load() == ended) return;
+      advance_all();
+      int some = 1;
+      if (!first_) under_way_.compare_exchange_strong(some, 0);
+    }
+  }
+
+  std::mutex mutex_;  // guards the list, and what is in it
+  Operation* first_ = nullptr;
+  std::atomic<int> under_way_{0};
+  bool started_ = false, running_ = false;
+  pthread_t thread_{};
+};
+
+inline void Operation::begin() { Progress::get().begin(*this); }
+inline bool Operation::test() { return Progress::get().test(*this); }
+inline bool Operation::wait(double seconds) {
+  return !mpi_finalized() && Progress::get().wait(*this, seconds);
+}
+
+}  // namespace shardwise::detail

@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What a collective moves, and how structs are reduced. A reduction that is no sum, maximum or minimum of numbers is that of a
+/// struct of one's own, which says how two of it become one.
+///
+/// @code
+/// struct Range {
+///   float least, most;
+///   static void combine(sw::Index count, const Range* terms, Range* results) {
+///     for (sw::Index i = 0; i < count; ++i)
+///       results[i] = {std::min(terms[i].least, results[i].least), std::max(terms[i].most, results[i].most)};
+///   }
+/// };
+/// communicator.all_reduce(&mine, &of_all, 1);   // one call of MPI, however many members Range has
+/// @endcode
+
+#include <shardwise/base/hash.hpp>
+#include <shardwise/comm/data_type.hpp>
+#include <shardwise/comm/mpi.hpp>
+
+namespace shardwise {
+
+/// `combine` must be associative up to rounding, and commutative to the last bit: ranks combine in different
+/// orders, and must come to the same result. It must not throw. The struct travels as its bytes.
+template <class M>
+concept Reducible = std::is_trivially_copyable_v<M> && requires(Index count, const M* terms, M* results) {
+  M::combine(count, terms, results);
+};
+
+namespace detail {
+
+/// MPI's names for elements and for their reduction.
+struct MpiWords {
+  MPI_Datatype type;
+  MPI_Op op;
+};
+
+/// How a struct of one's own is reduced. `in_mpi` makes MPI's names when it is first called.
+struct OwnReduction {
+  void (*combine)(Index count, const void* terms, void* results);
+  MpiWords (*in_mpi)();
+  Index id;  ///< of the struct, the same on all ranks
+};
+
+/// What a collective moves and, if it reduces, how.
+struct Elements {
+  Index width = 1;  ///< bytes of an element
+  DataType type = DataType::u8;
+  ReduceOp op = ReduceOp::sum;
+  const OwnReduction* own = nullptr;  ///< then neither the type nor the operation says anything
+};
+
+inline std::string text_of(const Elements& elements) {
+  return elements.own ? text({"structs of ", elements.width, " bytes"}) : name_of(elements.type);
+}
+
+/// MPI's names for an `M` and for its `combine`, made at the first use. Never freed: they are small, and MPI may be
+/// gone when statics die.
+template <Reducible M>
+MpiWords words_of() {
+  static const MpiWords words = [] {
+    MpiWords made{MPI_DATATYPE_NULL, MPI_OP_NULL};
+    check_mpi(MPI_Type_contiguous(static_cast<int>(sizeof(M)), MPI_BYTE, &made.type), "MPI_Type_contiguous");
+    check_mpi(MPI_Type_commit(&made.type), "MPI_Type_commit");
+    const auto combine = [](void* values, void* combined, int* count, MPI_Datatype*) {
+      M::combine(Index{*count}, static_cast<const M*>(values), static_cast<M*>(combined));
+    };
+    check_mpi(MPI_Op_create(combine, 1, &made.op), "MPI_Op_create");
+    return made;
+  }();
+  return words;
+}
+
+template <Reducible M>
+inline constexpr OwnReduction own_reduction{[](Index count, const void* terms, void* results) {
+                                              M::combine(count, static_cast<const M*>(terms),
+                                                         static_cast<M*>(results));
+                                            },
+                                            &words_of<M>,
+                                            [] {
+                                              Fnv1a hash;
+                                              hash.add(__PRETTY_FUNCTION__);  // which has its name
+                                              return static_cast<Index>(hash.value);
+                                            }()};
+
+}  // namespace detail
+}  // namespace shardwise

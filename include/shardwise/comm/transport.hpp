@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The one seam between this library and what moves data between ranks: MPI, or ranks that are simulated. A collective
+/// comes here as a value that says what it is, so what looks at all of them (a check, a watchdog) needs no more than it.
+
+#include <shardwise/comm/mpi_counts.hpp>
+#include <shardwise/comm/progress.hpp>
+#include <shardwise/comm/reducible.hpp>
+#include <shardwise/layout/hosts.hpp>
+#include <shardwise/layout/transition.hpp>
+
+namespace shardwise::detail {
+
+using Numbers = std::span<const Index>;
+
+/// A collective, as a rank calls it. Counts and offsets are in elements, one of each per rank.
+struct Call {
+  Collective kind;  ///< none: a barrier
+  const void* in = nullptr;
+  void* out = nullptr;
+  Elements elements{};
+  Index count = 0;  ///< of an all-reduce
+  /// Blocks of an all-gather and, without offsets, of a reduce-scatter; what an all-to-all sends.
+  Numbers counts{}, offsets{};
+  Numbers arriving{}, places{};  ///< what an all-to-all receives
+  bool background = false;       ///< it is begun only
+  const char* axes = "";         ///< along which the ranks lie, for the texts of errors: "tp"
+
+  const char* name() const { return kind == Collective::none ? "barrier" : name_of(kind); }
+  const char* source() const { return static_cast<const char*>(in); }
+  char* target() const { return static_cast<char*>(out); }
+  bool reduces() const { return kind == Collective::all_reduce || kind == Collective::reduce_scatter; }
+  Index bytes() const { return (kind == Collective::all_reduce ? count : sum_of(counts)) * elements.width; }
+};
+
+/// "all_reduce of 12 f32 (sum) over tp"
+inline std::string text_of(const Call& call) {
+  std::string words = call.name();
+  if (call.background) words += "_async";
+  const auto add = [&](Numbers counts) {
+    constexpr std::size_t shown = 8;
+    for (std::size_t i = 0; i < std::min(counts.size(), shown); ++i)
+      words += (i > 0 ? ", " : "") + std::to_string(counts[i]);
+    if (counts.size() > shown) words += ", … (" + std::to_string(counts.size()) + " ranks)";
+  };
+  if (call.kind != Collective::none) words += " of ";
+  if (call.kind == Collective::all_reduce) words += std::to_string(call.count);
+  add(call.counts);
+  if (call.kind != Collective::none) words += " " + text_of(call.elements);
+  if (call.reduces() && !call.elements.own) words += std::string(" (") + name_of(call.elements.op) + ")";
+  return *call.axes == 0 ? words : words + " over " + call.axes;
+}
+
+/// What ranks must have alike in a collective, as numbers; what goes through an all-to-all is not among them.
+inline std::array<Index, 7> signature(const Call& call) {
+  Fnv1a blocks;
+  if (call.kind != Collective::all_to_all) {
+    for (const Index count : call.counts) blocks.add(static_cast<std::uint64_t>(count));
+  }
+  const Elements& elements = call.elements;
+  return {static_cast<Index>(call.kind),
+          call.background ? 1 : 0,
+          elements.width,
+          elements.own ? elements.own->id : static_cast<Index>(elements.type),
+          call.reduces() ? static_cast<Index>(elements.op) : -1,
+          call.count,
+          static_cast<Index>(blocks.value)};
+}
+
+/// Of calls whose signatures differ, in all likelihood another.
+inline std::uint64_t number_of(const Call& call) {
+  Fnv1a all;
+  for (const Index number : signature(call)) all.add(static_cast<std::uint64_t>(number));
+  return all.value;
+}
+
+/// A message that is sent to, or received from, a rank. Between two ranks they arrive in the order in which they were begun,
+/// as in one queue for each direction; a label that differs tells that the two ranks do not mean the same.
+struct Message {
+  int rank;
+  void* data;
+  Index count;  ///< elements
+  int label;    ///< 0 to 32767: sent, or expected
+  bool incoming;
+  Index arrived = 0;  ///< when it is complete: elements; those that are more than expected are not told
+  int arrived_label = 0;
+  bool too_long = false;
+  int code = MPI_SUCCESS;
+};
+using MessageList = std::vector<Message>;
+
+/// Among the ranks of one communicator. All of them call the same collectives in the same order.
+class Transport {
+ public:
+  Transport(int rank, Hosts hosts) : rank_(rank), hosts_(std::move(hosts)) {}
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
+  virtual ~Transport() = default;
+
+  int rank() const noexcept { return rank_; }
+  int size() const noexcept { return hosts_.size(); }
+  const Hosts& hosts() const noexcept { return hosts_; }
+  virtual const char* name() const noexcept = 0;
+  /// MPI's own handle, if it has one.
+  virtual MPI_Comm native() const noexcept { return MPI_COMM_NULL; }
+  /// Whether ranks tell each other what they do before they do it.
+  virtual bool checks() const noexcept { return false; }
+
+  /// Returns when this rank's part is done.
+  virtual void run(const Call& call) = 0;
+  /// Begins it; or does it and returns null, where that gains as much. The buffers belong to it, the lists do not.
+  virtual Operation* begin(const Call& call) = 0;
+  /// Messages that are begun together. What fails is told in the list.
+  virtual Operation* begin(std::shared_ptr<MessageList> messages, DataType type) = 0;
+  /// Among some ranks, of which this is one, in the order given; `on` are their hosts. Collective over them.
+  virtual std::shared_ptr<Transport> subgroup(std::span<const int> ranks, Hosts on) = 0;
+
+ private:
+  int rank_;
+  Hosts hosts_;
+};
+
+}  // namespace shardwise::detail

@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// A plan: what a run does on one rank, as a value that can be asserted. Made by `trace`, or by recording a
+/// run on a real mesh.
+///
+/// ```
+/// static_assert(step.count(Collective::all_reduce) == 2);
+/// static_assert(step.count(Collective::all_reduce, Phase::backward) == 1);
+/// static_assert(step.bytes<tp>() == 2 * 2048 * 1024 * sizeof(float));
+/// ```
+
+#include <optional>
+
+#include <shardwise/layout/axis.hpp>
+#include <shardwise/record/recorder.hpp>
+
+namespace shardwise {
+
+template <MeshAxis... Axes>
+class CommunicationPlan {
+ public:
+  using AxesOf = AxisList<Axes...>;
+
+  constexpr CommunicationPlan() = default;
+  constexpr CommunicationPlan(const Record& record, const MeshSizes& sizes)
+      : record_(record), sizes_(sizes) {}
+
+  /// Calls of one kind, in all phases or in one: on any axes, or those in whose groups the given axis takes part, alone
+  /// or with others.
+  template <class Axis = void>
+  constexpr std::int64_t count(Collective kind, std::optional<Phase> phase = {}) const {
+    return total(kind, phase, axis_bit<Axis>()).calls;
+  }
+  /// The same of all kinds: calls, and bytes.
+  template <class Axis = void>
+  constexpr std::int64_t collectives(std::optional<Phase> phase = {}) const {
+    return total({}, phase, axis_bit<Axis>()).calls;
+  }
+  template <class Axis = void>
+  constexpr std::int64_t bytes(std::optional<Phase> phase = {}) const {
+    return total({}, phase, axis_bit<Axis>()).bytes;
+  }
+
+  /// Bytes that this rank sends to other hosts.
+  constexpr std::int64_t bytes_to_other_hosts() const {
+    return record_.to_other_hosts[0] + record_.to_other_hosts[1] + record_.to_other_hosts[2];
+  }
+  constexpr std::int64_t bytes_to_other_hosts(Phase phase) const {
+    return record_.to_other_hosts[static_cast<int>(phase)];
+  }
+
+  /// Floating-point operations of this rank; a multiply-add counts two.
+  constexpr std::int64_t flops() const { return record_.flops[0] + record_.flops[1] + record_.flops[2]; }
+  constexpr std::int64_t flops(Phase phase) const { return record_.flops[static_cast<int>(phase)]; }
+
+  /// Bytes of this rank's blocks: the most that were in use at one time.
+  constexpr std::int64_t peak_bytes(MemoryUse use) const {
+    return record_.memory[static_cast<int>(use)].peak;
+  }
+  /// The same of all blocks together.
+  constexpr std::int64_t peak_bytes() const { return record_.all_memory.peak; }
+  constexpr std::int64_t parameter_bytes() const { return peak_bytes(MemoryUse::parameter); }
+  constexpr std::int64_t peak_activation_bytes() const { return peak_bytes(MemoryUse::activation); }
+
+  constexpr const Record& record() const { return record_; }
+  constexpr const MeshSizes& sizes() const { return sizes_; }
+
+  /// Equal in every collective, in their order, in bytes and flops, and in memory.
+  friend constexpr bool operator==(const CommunicationPlan& a, const CommunicationPlan& b) {
+    for (int use = 0; use < memory_uses; ++use) {
+      if (a.record_.memory[use].peak != b.record_.memory[use].peak) return false;
+    }
+    return same_communication(a, b) && a.record_.flops == b.record_.flops;
+  }
+  /// Equal in every collective, in their order and in their bytes.
+  friend constexpr bool same_communication(const CommunicationPlan& a, const CommunicationPlan& b) {
+    return a.record_.traffic == b.record_.traffic && a.record_.sequence == b.record_.sequence;
+  }
+
+ private:
+  template <class Axis>
+  static constexpr AxisSet axis_bit() {
+    if constexpr (std::is_void_v<Axis>) {
+      return 0;
+    } else {
+      static_assert(AxesOf::template has<Axis>, "the mesh of this plan has no such axis");
+      return 1u << AxesOf::template index<Axis>;
+    }
+  }
+
+  /// Of one kind or all, in one phase or all, on the groups in which all axes of `with` take part.
+  constexpr Traffic total(std::optional<Collective> kind, std::optional<Phase> phase, AxisSet with) const {
+    Traffic sum;
+    for (int p = 0; p < phases; ++p) {
+      for (int k = 0; k < collective_kinds; ++k) {
+        if ((phase && *phase != static_cast<Phase>(p)) || (kind && *kind != static_cast<Collective>(k)))
+          continue;
+        for (AxisSet axes = 0; axes < 1u << AxesOf::count; ++axes) {
+          if ((axes & with) != with) continue;
+          sum.calls += record_.traffic[p][k][axes].calls;
+          sum.bytes += record_.traffic[p][k][axes].bytes;
+        }
+      }
+    }
+    return sum;
+  }
+
+  Record record_{};
+  MeshSizes sizes_{};
+};
+
+}  // namespace shardwise

@@ -1,0 +1,237 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The recorder counts what a run does: collectives by phase, kind and axes with their bytes, flops, and
+/// memory by use. The dry run counts with it, in the compiler too; so does a real mesh when it is switched
+/// on.
+///
+/// Bytes of a collective are those of the larger of its two buffers on one rank, as in nccl-tests: an
+/// all-reduce counts its buffer, an all-gather its result, a reduce-scatter its input, an all-to-all what the
+/// rank sends (its own part included). A message from one rank to another counts where it is sent. What of that the rank
+/// sends to other hosts is counted besides. A recorder that is given an `EventLog` also keeps there what happens when.
+
+#include <shardwise/base/hash.hpp>
+#include <shardwise/layout/hosts.hpp>
+#include <shardwise/layout/rank_grid.hpp>
+#include <shardwise/record/event_log.hpp>
+
+namespace shardwise {
+
+struct Traffic {
+  std::int64_t calls = 0;
+  std::int64_t bytes = 0;
+  friend constexpr bool operator==(const Traffic&, const Traffic&) = default;
+};
+
+/// How the ranks along some axes lie on hosts, as one of them sees it, and what it keeps for those on others: see `Hosts`.
+struct HostsAlong {
+  int ranks = 1;
+  int hosts = 1;
+  int elsewhere = 0;  ///< ranks on other hosts
+  int kept = 0;       ///< of these, those whose blocks this rank keeps
+};
+
+/// How the ranks that differ from one along each set of axes lie on hosts, of which `host_of` says the one of a rank.
+template <class HostOf>
+constexpr Array<HostsAlong, 1 << max_axes> hosts_along_axes(const MeshSizes& sizes,
+                                                            const MeshSizes& coordinates, int axes,
+                                                            HostOf host_of) {
+  Array<HostsAlong, 1 << max_axes> all{};
+  const RankGrid grid = RankGrid::whole(axes, sizes);
+  for (AxisSet set = 1; set < 1u << axes; ++set) {
+    std::vector<int> ids = grid.group(set, coordinates);
+    const auto self =
+        static_cast<int>(std::find(ids.begin(), ids.end(), grid.rank(coordinates)) - ids.begin());
+    for (int& each : ids) each = host_of(each);
+    const Hosts hosts(ids);
+    HostsAlong& along = all[set] = {hosts.size(), hosts.count()};
+    along.elsewhere = hosts.size() - static_cast<int>(hosts.ranks_on(hosts.of(self)).size());
+    hosts.for_kept(self, [&](int rank) { along.kept += rank != self ? 1 : 0; });
+  }
+  return all;
+}
+
+/// Bytes that a rank sends to other hosts in a collective of so many bytes: blocks that it keeps go home, its own goes to each
+/// other host. (Of all ranks together it is the least; blocks are taken as equal.)
+constexpr std::int64_t bytes_to_other_hosts(Collective kind, std::int64_t bytes, const HostsAlong& along) {
+  std::int64_t blocks = 0;
+  if (kind == Collective::all_reduce || kind == Collective::reduce_scatter) blocks += along.kept;
+  if (kind == Collective::all_reduce || kind == Collective::all_gather) blocks += along.hosts - 1;
+  if (kind == Collective::all_to_all) blocks = along.elsewhere;
+  return bytes * blocks / along.ranks;
+}
+
+struct Memory {
+  std::int64_t live = 0;
+  std::int64_t peak = 0;
+
+  constexpr void add(std::int64_t bytes) {
+    live += bytes;
+    if (live > peak) peak = live;
+  }
+};
+
+/// What was counted: a plain value, fit for a constexpr variable.
+struct Record {
+  Array<Array<Array<Traffic, 1 << max_axes>, collective_kinds>, phases> traffic{};
+  Array<std::int64_t, phases> to_other_hosts{};  ///< bytes
+  Array<std::int64_t, phases> flops{};
+  Array<Memory, memory_uses> memory{};
+  Memory all_memory;
+  /// A hash of the sequence of collectives: equal for two runs that did the same in the same order.
+  detail::Fnv1a sequence;
+};
+
+class Recorder {
+ public:
+  /// `background`: others may follow before it is over; `started` and `wait` say more of it. Returns its number in a log.
+  constexpr std::int64_t communicate(Collective kind, AxisSet axes, Index bytes, bool background = false) {
+    return count(kind, axes, bytes, bytes_to_other_hosts(kind, bytes, hosts_[axes]), background);
+  }
+  /// A message to one rank, which differs from this one along these axes; in the background.
+  constexpr std::int64_t send(AxisSet axes, Index bytes, bool to_other_host) {
+    return count(Collective::send, axes, bytes, to_other_host ? bytes : 0, true);
+  }
+  constexpr void compute(std::int64_t flops) {
+    record_.flops.values[static_cast<int>(phase_)] += flops;
+    if (log_) begin({.amount = flops});
+  }
+  /// Returns the number of resets so far, which `release` wants back.
+  constexpr unsigned allocate(MemoryUse use, Index bytes) {
+    record_.memory.values[static_cast<int>(use)].add(bytes);
+    record_.all_memory.add(bytes);
+    if (log_) log_->use(in_use());
+    return epoch_;
+  }
+  /// Returns false, and counts nothing, if there was a reset since.
+  constexpr bool release(MemoryUse use, Index bytes, unsigned epoch) {
+    if (epoch != epoch_) return false;
+    record_.memory.values[static_cast<int>(use)].live -= bytes;
+    record_.all_memory.live -= bytes;
+    return true;
+  }
+
+  /// Keeps a log from here on; of what is in use now it knows the bytes. Null: none.
+  constexpr void set_log(EventLog* log) {
+    log_ = log;
+    begin_log();
+  }
+  constexpr bool logs() const { return log_ != nullptr; }
+  /// The communication that began last is on its way, or `complete`.
+  constexpr void started(bool complete) {
+    if (log_) log_->close(complete);
+  }
+  /// This rank waits for a communication in the background, from here on until it has `arrived`.
+  constexpr void wait(Collective kind, AxisSet axes, std::int64_t number) {
+    if (log_) begin({.kind = kind, .axes = axes, .waits = true, .awaited = number});
+  }
+  constexpr void arrived(std::int64_t number, std::int64_t count = 1) {
+    if (log_) log_->arrived(number, count);
+  }
+  /// The part of the model whose work this is, see `Unit`; -1: none.
+  constexpr int unit() const { return unit_; }
+  constexpr void set_unit(int unit) { unit_ = unit; }
+
+  /// How the ranks along each set of axes lie on hosts; all on one, if nobody says.
+  constexpr void set_hosts(const Array<HostsAlong, 1 << max_axes>& hosts) { hosts_ = hosts; }
+
+  constexpr Phase phase() const { return phase_; }
+  constexpr void set_phase(Phase phase) {
+    phase_ = phase;
+    if (log_) log_->close();
+  }
+
+  constexpr const Record& record() const { return record_; }
+
+  /// Counts afresh from here, but knows of the memory that is in use.
+  constexpr void restart() {
+    Record fresh;
+    for (int use = 0; use < memory_uses; ++use) {
+      fresh.memory[use].add(record_.memory[use].live);
+    }
+    fresh.all_memory.add(record_.all_memory.live);
+    record_ = fresh;
+    begin_log();
+  }
+
+  /// Forgets everything.
+  constexpr void reset() {
+    record_ = {};
+    phase_ = Phase::forward;
+    unit_ = -1;
+    ++epoch_;
+  }
+
+ private:
+  constexpr std::int64_t count(Collective kind, AxisSet axes, Index bytes, std::int64_t to_other_hosts,
+                               bool background) {
+    Traffic& cell = record_.traffic[static_cast<int>(phase_)][static_cast<int>(kind)][axes];
+    cell.calls += 1;
+    cell.bytes += bytes;
+    record_.to_other_hosts[static_cast<int>(phase_)] += to_other_hosts;
+    for (std::uint64_t word : {static_cast<std::uint64_t>(kind), static_cast<std::uint64_t>(axes),
+                               static_cast<std::uint64_t>(bytes)}) {
+      record_.sequence.add(word);
+    }
+    if (!log_) return 0;
+    begin({.kind = kind, .axes = axes, .background = background, .amount = bytes});
+    return events_ - 1;
+  }
+  template <class = void>
+  void begin(Event event);
+  constexpr void begin_log() {
+    if (!log_) return;
+    log_->clear();
+    begin({});
+  }
+  constexpr Array<std::int64_t, memory_uses> in_use() const {
+    Array<std::int64_t, memory_uses> bytes{};
+    for (int use = 0; use < memory_uses; ++use) bytes[use] = record_.memory[use].live;
+    return bytes;
+  }
+
+  Record record_{};
+  Array<HostsAlong, 1 << max_axes> hosts_{};
+  Phase phase_ = Phase::forward;
+  unsigned epoch_ = 0;
+  int unit_ = -1;
+  EventLog* log_ = nullptr;
+  std::int64_t events_ = 1;  ///< that were logged, and one more
+};
+
+template <class>
+void Recorder::begin(Event event) {
+  event.phase = phase_;
+  event.unit = unit_;
+  event.number = events_++;
+  event.memory = in_use();
+  log_->begin(event);
+}
+
+/// What the recorder says of what follows, for the length of a scope.
+template <auto get, auto set>
+class RecorderScope {
+ public:
+  template <class Value>
+  constexpr RecorderScope(Recorder* recorder, Value value) : recorder_(recorder) {
+    if (!recorder_) return;
+    before_ = (recorder_->*get)();
+    (recorder_->*set)(value);
+  }
+  constexpr ~RecorderScope() {
+    if (recorder_) (recorder_->*set)(before_);
+  }
+  RecorderScope(const RecorderScope&) = delete;
+  RecorderScope& operator=(const RecorderScope&) = delete;
+
+ private:
+  Recorder* recorder_;
+  decltype((std::declval<Recorder&>().*get)()) before_{};
+};
+/// The phase; and the part of the model.
+using PhaseScope = RecorderScope<&Recorder::phase, &Recorder::set_phase>;
+using UnitScope = RecorderScope<&Recorder::unit, &Recorder::set_unit>;
+
+}  // namespace shardwise
