@@ -1,15 +1,36 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
-# shardwise::compiled is shardwise::shardwise with what all programs compile alike compiled once: see shardwise/compiled.hpp.
-# It is built in the project that links it, and with its flags: what is installed are headers. For it and who links it, g++
-# collects its garbage from half a gigabyte on, not from a quarter on: a tenth less time or more, for so much more memory.
+# shardwise::compiled is shardwise::shardwise, with the bodies of all functions that are no templates compiled once (see
+# shardwise/base/bodies.hpp). It is built in the project that links it, and with its flags: what is installed are headers.
+# For it and for what links it, g++ collects its garbage from half a gigabyte on, not from a quarter on: a tenth less time or
+# more, for so much more memory.
 set(shardwise_late_garbage "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=262144>")
 if(NOT TARGET shardwise_compiled)
-  add_library(shardwise_compiled STATIC EXCLUDE_FROM_ALL "${CMAKE_CURRENT_LIST_DIR}/compiled.cpp"
-                                                         "${CMAKE_CURRENT_LIST_DIR}/compiled_files.cpp")
+  # Two units: the headers of files and models, and all others. The second of them leaves to the first what the first has.
+  set(core "")
+  set(files "")
+  file(GLOB_RECURSE headers RELATIVE "${shardwise_include_dir}" CONFIGURE_DEPENDS "${shardwise_include_dir}/shardwise/*/*.hpp")
+  foreach(header IN LISTS headers)
+    file(STRINGS "${shardwise_include_dir}/${header}" bodies REGEX "^#ifdef SHARDWISE_BODIES|^SHARDWISE_COMPILE" LIMIT_COUNT 1)
+    if(bodies AND header MATCHES "^shardwise/(io|weights|checkpoint|models|data|schedule)/")
+      string(APPEND files "#include <${header}>\n")
+    elseif(bodies AND NOT header MATCHES "/bodies\\.hpp$")
+      string(APPEND core "#include <${header}>\n")
+    endif()
+  endforeach()
+  set(shardwise_units "${CMAKE_CURRENT_BINARY_DIR}/shardwise_core.cpp" "${CMAKE_CURRENT_BINARY_DIR}/shardwise_files.cpp")
+  file(CONFIGURE OUTPUT shardwise_core.cpp CONTENT "#define SHARDWISE_COMPILES\n@core@" @ONLY)
+  file(CONFIGURE OUTPUT shardwise_files.cpp CONTENT
+"#define SHARDWISE_COMPILED
+@core@#define SHARDWISE_BODIES
+#define SHARDWISE_INLINE
+#undef SHARDWISE_COMPILE_MEMBER
+#define SHARDWISE_COMPILE_MEMBER(...) template __VA_ARGS__;
+@files@" @ONLY)
+  add_library(shardwise_compiled STATIC EXCLUDE_FROM_ALL ${shardwise_units})
   add_library(shardwise::compiled ALIAS shardwise_compiled)
   target_link_libraries(shardwise_compiled PUBLIC shardwise::shardwise)
-  target_compile_definitions(shardwise_compiled PRIVATE SHARDWISE_COMPILES INTERFACE SHARDWISE_COMPILED)
+  target_compile_definitions(shardwise_compiled INTERFACE SHARDWISE_COMPILED)
   target_compile_options(shardwise_compiled PUBLIC "${shardwise_late_garbage}")
 endif()

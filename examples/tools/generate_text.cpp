@@ -14,7 +14,6 @@
 #include <sstream>
 #include <vector>
 
-#include <shardwise/compiled.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/mesh/trace.hpp>
 #include <shardwise/models/llama/files.hpp>

@@ -46,6 +46,4 @@
 #include <shardwise/inspect/plan_table.hpp>
 #include <shardwise/inspect/print.hpp>
 
-#include <shardwise/compiled.hpp>
-
 #include <shardwise/version.hpp>

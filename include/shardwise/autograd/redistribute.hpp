@@ -32,7 +32,6 @@ class RedistributeNode final : public TapeNode {
                              const ElementSum& elements, Shared<GradientSlot> from,
                              const Shared<GradientSlot>& slot)
       : like_(like), to_(to), travels_(travels), elements_(elements), from_(std::move(from)), slot_(slot) {}
-  template <class = void>
   [[gnu::noinline]] constexpr void send_back() {
     Buffer dy = slot_->pass();
     if (!dy) return;

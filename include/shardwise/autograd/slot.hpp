@@ -7,6 +7,7 @@
 /// `Reduced` tensor add up as one pending sum, and are reduced once.
 
 #include <shardwise/autograd/token_rows.hpp>
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/memory/pooled_list.hpp>
 
 namespace shardwise {
@@ -36,7 +37,6 @@ class GradientSlot : public Counted {
   constexpr bool writable() const { return sum_.unique() && !gathers_wide_ && !has_rows(); }
   /// The gradient, to be changed in place by whoever asks: copied first if somebody else reads it. There must be
   /// one.
-  template <class = void>
   [[gnu::noinline]] constexpr const Buffer& own(Recorder* recorder) {
     if (has_rows()) add_up_rows();
     if (wide_) round();
@@ -59,14 +59,12 @@ class GradientSlot : public Counted {
     listener_ = listener;
   }
 
-  template <class = void>
   [[gnu::noinline]] constexpr Buffer take() {
     if (has_rows()) add_up_rows();
     if (wide_) round();
     return std::move(sum_);
   }
   /// To be read; what `has_rows` says stays as it is.
-  template <class = void>
   [[gnu::noinline]] constexpr const Buffer& sum() {
     if (has_rows() && !sum_) {
       GradientSlot all(use_);
@@ -112,7 +110,6 @@ class GradientSlot : public Counted {
   }
   /// Keeps the contribution as it is if there is no other kind, and if all together have at most so many tokens on a
   /// rank: numbers that are the same on every rank. Returns whether it does.
-  template <class = void>
   [[gnu::noinline]] constexpr bool keep(const detail::TokenRows& some, Index most_tokens) {
     if (sum_ && !has_rows()) return false;
     Index tokens = some.most_tokens();
@@ -139,7 +136,14 @@ class GradientSlot : public Counted {
     add(std::move(block), detail::element_sum<typename Gradient::Element>, recorder);
   }
   /// Throws `std::logic_error` if a backward pass has passed the tensor.
-  [[gnu::noinline]] constexpr void add(Buffer more, const detail::ElementSum& elements, Recorder* recorder) {
+  constexpr void add(Buffer more, const detail::ElementSum& elements, Recorder* recorder) {
+    std::is_constant_evaluated() ? add_here(std::move(more), elements, recorder)
+                                 : add_once(std::move(more), elements, recorder);
+  }
+
+ private:
+  void add_once(Buffer more, const detail::ElementSum& elements, Recorder* recorder);
+  constexpr void add_here(Buffer more, const detail::ElementSum& elements, Recorder* recorder) {
     if (passed_) {
       throw std::logic_error(
           "Tape::backward: what the result was computed from, or the result itself, had its backward pass "
@@ -167,7 +171,6 @@ class GradientSlot : public Counted {
     sum_ = std::move(sum);
   }
 
- private:
   constexpr void add_wide(Index count, const Buffer& more, const detail::ElementSum& elements,
                           Recorder* recorder) {
     if (!wide_) {
@@ -228,3 +231,14 @@ constexpr cotangent_of<X> gradient_of(const typename X::MeshOf& mesh, const Shap
 }  // namespace detail
 
 }  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise {
+
+SHARDWISE_INLINE void GradientSlot::add_once(Buffer more, const detail::ElementSum& elements,
+                                             Recorder* recorder) {
+  add_here(std::move(more), elements, recorder);
+}
+
+}  // namespace shardwise
+#endif

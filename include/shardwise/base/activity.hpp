@@ -9,6 +9,7 @@
 #include <atomic>
 #include <mutex>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/base/text.hpp>
 
 namespace shardwise::detail {
@@ -42,28 +43,18 @@ class Activity {
  public:
   Activity(ActivityBoard& board, const char* what, Index bytes, std::string_view object, bool call)
       : board_(activity_watchers.load(std::memory_order_relaxed) > 0 ? &board : nullptr) {
-    if (!board_) return;
-    what_ = what, bytes_ = bytes, object_ = object;
-    const std::lock_guard lock(board.mutex);
-    if (call && !board.oldest) ++board.last.calls;
-    number_ = ++board.changes;
-    *place_of(nullptr) = this;
+    if (board_) begin(what, bytes, object, call);
   }
   Activity(const Activity&) = delete;
   Activity& operator=(const Activity&) = delete;
   ~Activity() {
-    if (!board_) return;
-    const std::lock_guard lock(board_->mutex);
-    *place_of(this) = next_;
-    ++board_->changes;
-    if (board_->oldest) return;
-    write_to(board_->last);
-    board_->last.active = false;
-    board_->last.number = board_->changes;
+    if (board_) end();
   }
 
  private:
   friend ActivityBoard;
+  void begin(const char* what, Index bytes, std::string_view object, bool call);
+  void end();
   Activity** place_of(const Activity* activity) {
     Activity** place = &board_->oldest;
     while (*place != activity) place = &(*place)->next_;
@@ -81,16 +72,6 @@ class Activity {
   Activity* next_ = nullptr;
 };
 
-inline ActivityBoard::Entry ActivityBoard::look(double now) {
-  const std::lock_guard lock(mutex);
-  Entry entry = last;
-  if (oldest) oldest->write_to(entry);
-  if (std::exchange(seen_number, entry.number) != entry.number) last.since = now;
-  if (std::exchange(seen_changes, changes) != changes) last.latest = now;
-  entry.since = last.since, entry.latest = last.latest;
-  return entry;
-}
-
 /// A call that may wait for other ranks. `call`: they make it as well.
 struct Waiting : Activity {
   Waiting(const char* what, Index bytes, std::string_view axes, bool call = true)
@@ -103,3 +84,37 @@ struct FileWork : Activity {
 };
 
 }  // namespace shardwise::detail
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise::detail {
+
+SHARDWISE_INLINE void Activity::begin(const char* what, Index bytes, std::string_view object, bool call) {
+  what_ = what, bytes_ = bytes, object_ = object;
+  const std::lock_guard lock(board_->mutex);
+  if (call && !board_->oldest) ++board_->last.calls;
+  number_ = ++board_->changes;
+  *place_of(nullptr) = this;
+}
+
+SHARDWISE_INLINE void Activity::end() {
+  const std::lock_guard lock(board_->mutex);
+  *place_of(this) = next_;
+  ++board_->changes;
+  if (board_->oldest) return;
+  write_to(board_->last);
+  board_->last.active = false;
+  board_->last.number = board_->changes;
+}
+
+SHARDWISE_INLINE ActivityBoard::Entry ActivityBoard::look(double now) {
+  const std::lock_guard lock(mutex);
+  Entry entry = last;
+  if (oldest) oldest->write_to(entry);
+  if (std::exchange(seen_number, entry.number) != entry.number) last.since = now;
+  if (std::exchange(seen_changes, changes) != changes) last.latest = now;
+  entry.since = last.since, entry.latest = last.latest;
+  return entry;
+}
+
+}  // namespace shardwise::detail
+#endif

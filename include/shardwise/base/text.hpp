@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/base/index.hpp>
 
 namespace shardwise::detail {
@@ -60,12 +61,7 @@ class TextPart {
   std::span<const Index> extents_;
 };
 
-template <class = void>
-[[gnu::cold]] std::string text(std::initializer_list<TextPart> parts) {
-  std::string all;
-  for (const TextPart& part : parts) part.append_to(all);
-  return all;
-}
+[[gnu::cold]] std::string text(std::initializer_list<TextPart> parts);
 
 /// With this many digits after the point, which is a point in every locale.
 inline std::string fixed_text(double number, int digits) {
@@ -90,8 +86,31 @@ constexpr std::string_view take_part(std::string_view& text, char end) {
 
 /// In one line, and with a question mark for each other control character, which a text may have from a file: U+0080 to
 /// U+009F are some too.
-template <class = void>
-[[gnu::cold]] std::string without_controls(std::string text) {
+[[gnu::cold]] std::string without_controls(std::string text);
+
+/// The global index, "[3, 17]", of the element at `offset` of a block with the extents `size` that begins at `begin`,
+/// or at 0.
+[[gnu::cold]] std::string position(std::span<const Index> size, Index offset,
+                                   std::span<const Index> begin = {});
+
+/// Throws an `Error` that says so.
+template <class Error = std::invalid_argument>
+[[noreturn, gnu::cold, gnu::noinline]] void fail(std::initializer_list<TextPart> parts) {
+  throw Error(text(parts));
+}
+
+}  // namespace shardwise::detail
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise::detail {
+
+SHARDWISE_INLINE std::string text(std::initializer_list<TextPart> parts) {
+  std::string all;
+  for (const TextPart& part : parts) part.append_to(all);
+  return all;
+}
+
+SHARDWISE_INLINE std::string without_controls(std::string text) {
   unsigned char before = 0;
   for (char& letter : text) {
     const auto c = static_cast<unsigned char>(letter);
@@ -101,11 +120,8 @@ template <class = void>
   return text;
 }
 
-/// The global index, "[3, 17]", of the element at `offset` of a block with the extents `size` that begins at `begin`,
-/// or at 0.
-template <class = void>
-[[gnu::cold]] std::string position(std::span<const Index> size, Index offset,
-                                   std::span<const Index> begin = {}) {
+SHARDWISE_INLINE std::string position(std::span<const Index> size, Index offset,
+                                      std::span<const Index> begin) {
   std::string at;
   for (std::size_t dim = size.size(); dim-- > 0;) {
     at = text({offset % size[dim] + (begin.empty() ? 0 : begin[dim]), at.empty() ? "" : ", ", at});
@@ -114,10 +130,5 @@ template <class = void>
   return "[" + at + "]";
 }
 
-/// Throws an `Error` that says so.
-template <class Error = std::invalid_argument>
-[[noreturn, gnu::cold, gnu::noinline]] void fail(std::initializer_list<TextPart> parts) {
-  throw Error(text(parts));
-}
-
 }  // namespace shardwise::detail
+#endif

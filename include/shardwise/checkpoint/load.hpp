@@ -7,6 +7,7 @@
 /// once, and its checksum found right, by one of them; then each rank gets the elements of its blocks. Slab by slab, so
 /// that a rank needs little memory beside its blocks. (save.hpp has an example.)
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/checkpoint/contents.hpp>
 #include <shardwise/checkpoint/reader.hpp>
 #include <shardwise/guard/agreement.hpp>
@@ -176,9 +177,17 @@ inline CheckpointMatch matched(const CheckpointManifest& manifest, const Checkpo
 /// tensors or numbers than are wanted (unless that is asked for), of other shapes or types; if it is of a newer
 /// format; if a file is missing or has another size; if it is another one on another rank. Also if a checksum is wrong:
 /// then the blocks are of no use any more. What it says names file and tensor.
-template <class = void>
 LoadedCheckpoint load_checkpoint(const std::filesystem::path& folder, const CheckpointContents& contents,
-                                 const LoadCheckpointOptions& options = {}) {
+                                 const LoadCheckpointOptions& options = {});
+
+}  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise {
+
+SHARDWISE_INLINE LoadedCheckpoint load_checkpoint(const std::filesystem::path& folder,
+                                                  const CheckpointContents& contents,
+                                                  const LoadCheckpointOptions& options) {
   const Communicator ranks = contents.ranks();
   const std::string task = "load_checkpoint";
   const detail::ContentsOfAll all = detail::contents_of_all(contents, task);
@@ -210,6 +219,6 @@ LoadedCheckpoint load_checkpoint(const std::filesystem::path& folder, const Chec
   }
   return {std::move(match.missing), std::move(match.surplus), std::move(manifest.notes), reader.bytes_read()};
 }
-SHARDWISE_ONCE_HERE(load_checkpoint<void>)
 
 }  // namespace shardwise
+#endif

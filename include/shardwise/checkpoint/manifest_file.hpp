@@ -12,6 +12,7 @@
 ///
 /// The first checksum is that of the text of the manifest's object.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/checkpoint/manifest.hpp>
 #include <shardwise/io/fingerprint.hpp>
 
@@ -132,8 +133,14 @@ inline void check_one_checkpoint(const Path& folder) {
 
 /// The manifest of the checkpoint in `folder`. Throws `std::runtime_error`, naming the file and what is wrong, if it is
 /// damaged, or a file that it lists is not there in its size: then also which tensor is not whole.
-template <class = void>
-CheckpointManifest read_manifest(const std::filesystem::path& folder) {
+CheckpointManifest read_manifest(const std::filesystem::path& folder);
+
+}  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise {
+
+SHARDWISE_INLINE CheckpointManifest read_manifest(const std::filesystem::path& folder) {
   const detail::Path path = folder / manifest_name;
   if (!std::filesystem::exists(path)) detail::check_one_checkpoint(folder);
   CheckpointManifest manifest = detail::parse_manifest(detail::read_text(path), path.string());
@@ -153,6 +160,6 @@ CheckpointManifest read_manifest(const std::filesystem::path& folder) {
   }
   return manifest;
 }
-SHARDWISE_ONCE_HERE(read_manifest<void>)
 
 }  // namespace shardwise
+#endif

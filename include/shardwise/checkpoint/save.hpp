@@ -16,6 +16,7 @@
 /// ```
 /// `Checkpointer` (checkpoint/checkpointer.hpp) saves beside a training run, and keeps the last ones.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/checkpoint/contents.hpp>
 #include <shardwise/checkpoint/manifest_file.hpp>
 #include <shardwise/checkpoint/new_folder.hpp>
@@ -110,19 +111,16 @@ class CheckpointSave {
   CheckpointSave& operator=(const CheckpointSave&) = delete;
 
   /// Writes this rank's file, and has it on the device. Not collective; what goes wrong is told by `commit`.
-  template <class = void>
   void write() noexcept;
 
   /// When `write` has returned on this rank. Makes the checkpoint whole, in the place of one that is there. Collective.
   /// Throws `std::runtime_error` on all ranks if something went wrong on any; then nothing of it is left.
-  template <class = void>
   void commit();
 
   /// Bytes of elements that this rank writes.
   Index own_bytes() const { return bytes_of(pieces_); }
 
  private:
-  template <class = void>
   void begin(const CheckpointContents& contents, Json notes);
 
   /// Throws on all ranks if any has a problem; nothing is left then.
@@ -210,8 +208,30 @@ class CheckpointSave {
   Problems problems_;
 };
 
-template <class>
-void CheckpointSave::begin(const CheckpointContents& contents, Json notes) {
+}  // namespace detail
+
+/// Writes all of `contents` to `folder`, which appears, or changes places with what it was, by one rename when all is
+/// on the device: a kill at any moment leaves the old one or the new one whole. Each rank writes its own blocks, and
+/// of blocks that several ranks have, a part; nothing is gathered. `notes` is kept beside it. Returns the bytes of
+/// elements that this rank wrote.
+///
+/// Collective. Throws `std::runtime_error` on all ranks if anything fails on any, and if `folder` has something else
+/// than a checkpoint; then nothing new is left.
+inline Index save_checkpoint(const std::filesystem::path& folder, const CheckpointContents& contents,
+                             const Json& notes = {}) {
+  detail::CheckpointSave save(contents, folder, nullptr, notes);
+  save.write();
+  save.commit();
+  return save.own_bytes();
+}
+
+}  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise {
+namespace detail {
+
+SHARDWISE_INLINE void CheckpointSave::begin(const CheckpointContents& contents, Json notes) {
   ContentsOfAll all = contents_of_all(contents, task());
   check_numbers(contents, task());
   pieces_ = own_pieces(contents, all);
@@ -233,8 +253,7 @@ void CheckpointSave::begin(const CheckpointContents& contents, Json notes) {
   give_up_on_problems();
 }
 
-template <class>
-void CheckpointSave::commit() {
+SHARDWISE_INLINE void CheckpointSave::commit() {
   give_up_on_problems();
   const std::string descriptions = gather_descriptions();
   problems_.guard([&] {
@@ -243,8 +262,7 @@ void CheckpointSave::commit() {
   give_up_on_problems();
 }
 
-template <class>
-void CheckpointSave::write() noexcept {
+SHARDWISE_INLINE void CheckpointSave::write() noexcept {
   problems_.guard([&] {
     DirectWriter writer(path_ / rank_file_name(ranks_.rank()));
     if (copy_) {
@@ -257,25 +275,7 @@ void CheckpointSave::write() noexcept {
     writer.finish();
   });
 }
-SHARDWISE_ONCE_MEMBER(void CheckpointSave::begin<void>(const CheckpointContents&, Json))
-SHARDWISE_ONCE_MEMBER(void CheckpointSave::write<void>() noexcept)
-SHARDWISE_ONCE_MEMBER(void CheckpointSave::commit<void>())
 
 }  // namespace detail
-
-/// Writes all of `contents` to `folder`, which appears, or changes places with what it was, by one rename when all is
-/// on the device: a kill at any moment leaves the old one or the new one whole. Each rank writes its own blocks, and
-/// of blocks that several ranks have, a part; nothing is gathered. `notes` is kept beside it. Returns the bytes of
-/// elements that this rank wrote.
-///
-/// Collective. Throws `std::runtime_error` on all ranks if anything fails on any, and if `folder` has something else
-/// than a checkpoint; then nothing new is left.
-inline Index save_checkpoint(const std::filesystem::path& folder, const CheckpointContents& contents,
-                             const Json& notes = {}) {
-  detail::CheckpointSave save(contents, folder, nullptr, notes);
-  save.write();
-  save.commit();
-  return save.own_bytes();
-}
-
 }  // namespace shardwise
+#endif

@@ -10,17 +10,16 @@
 /// all.all_reduce(terms, sums, count, sw::DataType::f32, sw::ReduceOp::sum);
 /// @endcode
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/comm/request.hpp>
-#ifdef SHARDWISE_COMPILED
 #include <shardwise/comm/transport.hpp>
-namespace shardwise::detail {  // see compiled.hpp
-template <class>
+
+namespace shardwise::detail {
+
+/// What moves data over a copy of `original`; calls are compared if one of its ranks asks for it. Collective.
 std::shared_ptr<Transport> transport_over(MPI_Comm original);
-extern template std::shared_ptr<Transport> transport_over<void>(MPI_Comm);
+
 }  // namespace shardwise::detail
-#else
-#include <shardwise/comm/transport_over.hpp>
-#endif
 
 namespace shardwise {
 
@@ -34,38 +33,19 @@ namespace shardwise {
 class Communicator {
  public:
   /// A copy of a communicator that somebody else owns. Collective over it.
-  static Communicator duplicate(MPI_Comm original) {
-    return Communicator(detail::transport_over<void>(original));
-  }
+  static Communicator duplicate(MPI_Comm original) { return Communicator(detail::transport_over(original)); }
   /// What a transport moves.
   explicit Communicator(std::shared_ptr<detail::Transport> transport) : transport_(std::move(transport)) {}
 
   /// The communicator of some of these ranks, in the order given. Collective over those ranks only; a rank
   /// that is not among them gets a `std::invalid_argument`.
-  template <class = void>
   Communicator subgroup(std::span<const int> ranks) const;
 
   /// The same ranks, as if those shared a host that give the same number. Collective.
-  template <class = void>
-  Communicator on_hosts(int host) const {
-    std::vector<int> all(static_cast<std::size_t>(size())), on(all.size());
-    std::iota(all.begin(), all.end(), 0);
-    const std::vector<Index> one(all.size(), 1), places(all.begin(), all.end());
-    all_gather(&host, on.data(), one, places, DataType::i32);
-    return Communicator(transport_->subgroup(all, Hosts(on)));
-  }
+  Communicator on_hosts(int host) const;
 
   /// The same ranks, those of a host together: for a mesh whose last axes are to stay within hosts. Collective.
-  template <class = void>
-  Communicator by_host() const {
-    std::vector<int> ranks;
-    for (int host = 0; host < hosts().count(); ++host) {
-      for (int r = 0; r < size(); ++r) {
-        if (hosts().of(r) == host) ranks.push_back(r);
-      }
-    }
-    return subgroup(ranks);
-  }
+  Communicator by_host() const;
 
   int size() const noexcept { return transport_->size(); }
   int rank() const noexcept { return transport_->rank(); }
@@ -216,44 +196,12 @@ class Communicator {
     detail::mpi_count(detail::sum_of(counts), function);
   }
 
-  template <class = void>
   void run(Call call) const;
-  template <class = void>
   Request begin(Call call) const;
 
   std::shared_ptr<detail::Transport> transport_;
   std::string axes_;
 };
-
-template <class>
-Communicator Communicator::subgroup(std::span<const int> ranks) const {
-  if (std::find(ranks.begin(), ranks.end(), rank()) == ranks.end())
-    detail::fail({"subgroup: rank ", rank(), " is not in the group; only its members may ask for it"});
-  for (auto r = ranks.begin(); r != ranks.end(); ++r) {  // MPI would end the job for these
-    if (*r < 0 || *r >= size()) detail::fail({"subgroup: no rank ", *r, " among ", size()});
-    if (std::find(ranks.begin(), r, *r) != r) detail::fail({"subgroup: rank ", *r, " is named twice"});
-  }
-  std::vector<int> on;
-  for (const int r : ranks) on.push_back(hosts().of(r));
-  const detail::Waiting here("the making of a communicator", 0, "");
-  return Communicator(transport_->subgroup(ranks, Hosts(on)));
-}
-
-template <class>
-void Communicator::run(Call call) const {
-  const detail::Waiting here(call.name(), call.bytes(), axes_);
-  call.axes = axes_.c_str();
-  transport_->run(call);
-}
-
-template <class>
-Request Communicator::begin(Call call) const {
-  const detail::Waiting here(call.name(), call.bytes(), axes_);
-  call.axes = axes_.c_str();
-  call.background = true;
-  detail::Operation* operation = transport_->begin(call);
-  return operation ? Request(call.name(), *operation, transport_, call.bytes()) : Request();
-}
 
 namespace detail {
 
@@ -261,19 +209,7 @@ namespace detail {
 inline constinit thread_local const Communicator* simulated_world = nullptr;
 
 /// All the ranks of the job.
-template <class = void>
-Communicator ranks_of_job() {
-  if (!mpi_initialized())
-    throw std::runtime_error(
-        "MPI is not initialised: call this inside shardwise::run, or make a "
-        "shardwise::Environment first");
-  if (mpi_finalized())
-    throw std::runtime_error(
-        "MPI is finalised already: call this inside shardwise::run, or while the "
-        "shardwise::Environment lives");
-  static const Communicator all = Communicator::duplicate(MPI_COMM_WORLD);
-  return all;
-}
+Communicator ranks_of_job();
 
 }  // namespace detail
 
@@ -290,3 +226,83 @@ inline Communicator self() {
 }
 
 }  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+#include <shardwise/comm/checked_transport.hpp>
+#include <shardwise/comm/mpi_transport.hpp>
+
+namespace shardwise {
+
+SHARDWISE_INLINE Communicator Communicator::subgroup(std::span<const int> ranks) const {
+  if (std::find(ranks.begin(), ranks.end(), rank()) == ranks.end())
+    detail::fail({"subgroup: rank ", rank(), " is not in the group; only its members may ask for it"});
+  for (auto r = ranks.begin(); r != ranks.end(); ++r) {  // MPI would end the job for these
+    if (*r < 0 || *r >= size()) detail::fail({"subgroup: no rank ", *r, " among ", size()});
+    if (std::find(ranks.begin(), r, *r) != r) detail::fail({"subgroup: rank ", *r, " is named twice"});
+  }
+  std::vector<int> on;
+  for (const int r : ranks) on.push_back(hosts().of(r));
+  const detail::Waiting here("the making of a communicator", 0, "");
+  return Communicator(transport_->subgroup(ranks, Hosts(on)));
+}
+
+SHARDWISE_INLINE Communicator Communicator::on_hosts(int host) const {
+  std::vector<int> all(static_cast<std::size_t>(size())), on(all.size());
+  std::iota(all.begin(), all.end(), 0);
+  const std::vector<Index> one(all.size(), 1), places(all.begin(), all.end());
+  all_gather(&host, on.data(), one, places, DataType::i32);
+  return Communicator(transport_->subgroup(all, Hosts(on)));
+}
+
+SHARDWISE_INLINE Communicator Communicator::by_host() const {
+  std::vector<int> ranks;
+  for (int host = 0; host < hosts().count(); ++host) {
+    for (int r = 0; r < size(); ++r) {
+      if (hosts().of(r) == host) ranks.push_back(r);
+    }
+  }
+  return subgroup(ranks);
+}
+
+SHARDWISE_INLINE void Communicator::run(Call call) const {
+  const detail::Waiting here(call.name(), call.bytes(), axes_);
+  call.axes = axes_.c_str();
+  transport_->run(call);
+}
+
+SHARDWISE_INLINE Request Communicator::begin(Call call) const {
+  const detail::Waiting here(call.name(), call.bytes(), axes_);
+  call.axes = axes_.c_str();
+  call.background = true;
+  detail::Operation* operation = transport_->begin(call);
+  return operation ? Request(call.name(), *operation, transport_, call.bytes()) : Request();
+}
+
+namespace detail {
+
+SHARDWISE_INLINE std::shared_ptr<Transport> transport_over(MPI_Comm original) {
+  MPI_Comm copy = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_dup(original, &copy), "MPI_Comm_dup");
+  std::shared_ptr<Transport> made = std::make_shared<MpiTransport>(copy, hosts_of(copy), copy_of(original));
+  int wanted = checks_wanted() ? 1 : 0, all = 0;
+  check_mpi(PMPI_Allreduce(&wanted, &all, 1, MPI_INT, MPI_MAX, copy), "MPI_Allreduce");
+  if (all != 0) made = std::make_shared<CheckedTransport>(std::move(made));
+  return made;
+}
+
+SHARDWISE_INLINE Communicator ranks_of_job() {
+  if (!mpi_initialized())
+    throw std::runtime_error(
+        "MPI is not initialised: call this inside shardwise::run, or make a "
+        "shardwise::Environment first");
+  if (mpi_finalized())
+    throw std::runtime_error(
+        "MPI is finalised already: call this inside shardwise::run, or while the "
+        "shardwise::Environment lives");
+  static const Communicator all = Communicator::duplicate(MPI_COMM_WORLD);
+  return all;
+}
+
+}  // namespace detail
+}  // namespace shardwise
+#endif

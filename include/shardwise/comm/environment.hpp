@@ -28,6 +28,7 @@
 #include <type_traits>
 
 #include <shardwise/base/activity.hpp>
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/comm/mpi.hpp>
 #include <shardwise/comm/thread.hpp>
 
@@ -40,131 +41,32 @@ namespace detail {
 
 /// Writes `shardwise: rank R of N: MESSAGE` to stderr: one line, in one write, so that ranks do not
 /// interleave. Without memory for that, the message as it is.
-template <class = void>
-void report(std::string_view message) {
-  std::array<char, 40> rank{};
-  if (mpi_initialized() && !mpi_finalized()) {
-    std::snprintf(rank.data(), rank.size(), "rank %d of %d: ", rank_in(MPI_COMM_WORLD),
-                  ranks_in(MPI_COMM_WORLD));
-  }
-  std::fflush(stdout);
-  try {
-    const std::string line = text({"shardwise: ", rank.data(), without_controls(std::string(message)), "\n"});
-    std::fwrite(line.data(), 1, line.size(), stderr);
-  } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "shardwise: %s%.*s\n", rank.data(), static_cast<int>(message.size()),
-                 message.data());
-  }
-  std::fflush(stderr);
-}
+void report(std::string_view message);
 
 /// Says what was asked for, and what there is, without asking for memory.
-template <class = void>
-std::string_view out_of_memory_text(const char* asked) {
-  static std::array<char, 200> text;
-  const auto mib = [](int pages) { return (::sysconf(pages) * (::sysconf(_SC_PAGESIZE) >> 10)) >> 10; };
-  rusage used{};
-  ::getrusage(RUSAGE_SELF, &used);
-  std::snprintf(text.data(), text.size(),
-                "out of memory: %s; this process had up to %ld MiB, of the host's %ld MiB %ld are free",
-                asked, used.ru_maxrss >> 10, mib(_SC_PHYS_PAGES), mib(_SC_AVPHYS_PAGES));
-  return text.data();
-}
+std::string_view out_of_memory_text(const char* asked);
 
 /// While `run` lasts: says on stderr what this rank waits for, if that takes long and no `Watchdog` looks. Of many ranks the
 /// first eight do.
 class WaitNotice {
  public:
-  explicit WaitNotice(ThreadLevel level) {
-    if (const char* given = std::getenv("SHARDWISE_WAIT_NOTICE")) {
-      char* end = nullptr;
-      seconds_ = std::strtod(given, &end);
-      if (end == given || *end != 0 || !(seconds_ >= 0))
-        fail({"SHARDWISE_WAIT_NOTICE is '", given, "'; expected seconds, 0 or more"});
-    }
-    const int rank = rank_in(MPI_COMM_WORLD), size = ranks_in(MPI_COMM_WORLD);
-    if (seconds_ == 0 || size == 1 || rank >= 8 || level < ThreadLevel::multiple) return;
-    ends_.lock();
-    thread_ = start_thread<&WaitNotice::watch>(*this, "run");
-    ++activity_watchers;
-  }
-  ~WaitNotice() {
-    if (thread_ == pthread_t{}) return;
-    --activity_watchers;
-    ends_.unlock();
-    pthread_join(thread_, nullptr);
-  }
+  explicit WaitNotice(ThreadLevel level);
+  ~WaitNotice();
 
  private:
-  void watch() {
-    double next = seconds_;
-    while (!ends_.try_lock_for(std::chrono::duration<double>(std::min(1.0, seconds_ / 4)))) {
-      const auto wait = waits_board.look(MPI_Wtime());
-      const double waited = MPI_Wtime() - wait.since;
-      if (waited < seconds_) next = seconds_;
-      if (!wait.active || waited < next || activity_watchers.load() > 1) continue;
-      next = 2 * waited;
-      report(
-          text({"has waited for ", std::lround(waited), " s at ", wait.what, wait.object[0] ? " over " : "",
-                wait.object, " (its call ", wait.calls, "), and goes on: do all ranks come there?"}));
-    }
-  }
+  void watch();
 
   double seconds_ = 60;
   std::timed_mutex ends_;  // locked until then
   pthread_t thread_{};
 };
 
-/// Whether this rank, which fails, is the one to say why. Where all fail of one cause, the first that speaks does so
-/// for them, and tells the others. Rank 0's turn comes at once, after it has looked whether another rank spoke.
-inline bool speaks_first() {
-  constexpr int tag = 32767;  // the largest that every MPI has
-  const int rank = rank_in(MPI_COMM_WORLD), size = ranks_in(MPI_COMM_WORLD);
-  const double turn = rank == 0 ? 0.01 : 0.5 + 0.05 * (rank < 10 ? rank : 10);  // seconds
-  const double begin = MPI_Wtime();
-  for (int spoken = 0; MPI_Wtime() - begin < turn;) {
-    MPI_Iprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &spoken, MPI_STATUS_IGNORE);
-    if (spoken != 0) return false;
-    sleep_for(0.001);
-  }
-  for (int other = 0; other < size; ++other) {
-    if (other == rank) continue;
-    MPI_Request request = MPI_REQUEST_NULL;  // nobody receives it: the job ends
-    MPI_Isend(nullptr, 0, MPI_BYTE, other, tag, MPI_COMM_WORLD, &request);
-  }
-  return true;
-}
-
 /// Says why, if no other rank does, and ends the whole job.
-template <class = void>
-int end_job(std::string_view message, int code) {
-  if (!mpi_initialized() || mpi_finalized()) {
-    report(message);
-    return code;
-  }
-  speaks_first() ? report(message) : sleep_for(10);  // in which the speaker's MPI_Abort ends it
-  MPI_Abort(MPI_COMM_WORLD, code);
-  return code;
-}
+int end_job(std::string_view message, int code);
 
 /// Throws `std::runtime_error` in a process that is alone in its world if its innermost launcher has started several: each would do
 /// the work of all. (Under Slurm, a batch script may run one process: it is in no step.)
-template <class = void>
-void check_alone() {
-  const auto is = [](const char* name, std::string_view expected) {
-    return std::getenv(name) && std::getenv(name) == expected;
-  };
-  for (const std::string_view name :
-       {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "JSM_NAMESPACE_SIZE", "FLUX_JOB_SIZE",
-        "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}) {
-    const char* value = std::getenv(name.data());
-    if (!value || (name == "SLURM_NTASKS" && is("SLURM_PROCID", "0") && is("ENVIRONMENT", "BATCH"))) continue;
-    if (std::atoi(value) < 2 || (name == "SLURM_NTASKS" && !std::getenv("SLURM_PROCID"))) return;
-    fail<std::runtime_error>({"MPI knows 1 process, but ", name, " says that the launcher started ", value,
-                              ": use the mpirun of the MPI that the program was built with, or srun ",
-                              "--mpi=pmix; to run one process alone, unset ", name});
-  }
-}
+void check_alone();
 
 inline std::terminate_handler next_terminate = nullptr;
 /// An exception that nobody can catch, such as one from a destructor or a thread: where memory is out, the job ends as in `run`.
@@ -178,30 +80,8 @@ inline void on_terminate() {
   next_terminate();
 }
 
-/// Whether the ranks all come to the end. A rank that succeeded waits for the others as long as they take;
-/// one that failed gives them two seconds, because they may be waiting for it.
-inline bool all_ranks_end(bool succeeded) {
-  const Waiting here("the end of the program", 0, "", false);
-  MPI_Request request = MPI_REQUEST_NULL;
-  if (MPI_Ibarrier(MPI_COMM_WORLD, &request) != MPI_SUCCESS) return false;
-  if (succeeded) return MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
-  for (const double end = MPI_Wtime() + 2; MPI_Wtime() < end; sleep_for(0.001)) {
-    int done = 0;
-    if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
-    if (done != 0) return true;
-  }
-  return false;
-}
-
 /// What is to be returned when this rank's work has ended with `code`.
-template <class = void>
-int ended(int code) {
-  if (mpi_finalized()) return code;
-  std::fflush(stdout);
-  if (all_ranks_end(code == 0)) return code;
-  return end_job("ended with exit code " + std::to_string(code) + " while other ranks are at work",
-                 code == 0 ? 1 : code);
-}
+int ended(int code);
 
 }  // namespace detail
 
@@ -233,33 +113,12 @@ class Environment {
   bool owns_mpi() const noexcept { return owner_; }
 
  private:
-  template <class = void>
   void open(int& argc, char**& argv, ThreadLevel required);
 
   int exceptions_ = std::uncaught_exceptions();
   ThreadLevel provided_ = ThreadLevel::single;
   bool owner_ = false;
 };
-
-template <class>
-void Environment::open(int& argc, char**& argv, ThreadLevel required) {
-  if (detail::mpi_finalized())
-    throw std::runtime_error("MPI is finalised already and cannot be initialised a second time");
-  int provided = MPI_THREAD_SINGLE;
-  if (detail::mpi_initialized()) {
-    detail::check_mpi(MPI_Query_thread(&provided), "MPI_Query_thread");
-  } else {
-    detail::check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
-    owner_ = true;
-    if (detail::ranks_in(MPI_COMM_WORLD) == 1) detail::check_alone();
-  }
-  provided_ = static_cast<ThreadLevel>(provided);
-  if (provided_ >= required) return;
-  if (owner_) MPI_Finalize();
-  detail::fail<std::runtime_error>(
-      {"MPI provides ", detail::name_of(provided_), " where ", detail::name_of(required), " is required",
-       owner_ ? "" : ": whoever initialised MPI must ask MPI_Init_thread for it"});
-}
 
 /// Runs `f()` under MPI; `f` returns nothing, or the exit code. The result is for `main` to return.
 ///
@@ -297,3 +156,162 @@ int run(int argc, char** argv, F f) {
 }
 
 }  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise {
+namespace detail {
+
+SHARDWISE_INLINE void report(std::string_view message) {
+  std::array<char, 40> rank{};
+  if (mpi_initialized() && !mpi_finalized()) {
+    std::snprintf(rank.data(), rank.size(), "rank %d of %d: ", rank_in(MPI_COMM_WORLD),
+                  ranks_in(MPI_COMM_WORLD));
+  }
+  std::fflush(stdout);
+  try {
+    const std::string line = text({"shardwise: ", rank.data(), without_controls(std::string(message)), "\n"});
+    std::fwrite(line.data(), 1, line.size(), stderr);
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "shardwise: %s%.*s\n", rank.data(), static_cast<int>(message.size()),
+                 message.data());
+  }
+  std::fflush(stderr);
+}
+
+SHARDWISE_INLINE std::string_view out_of_memory_text(const char* asked) {
+  static std::array<char, 200> text;
+  const auto mib = [](int pages) { return (::sysconf(pages) * (::sysconf(_SC_PAGESIZE) >> 10)) >> 10; };
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  std::snprintf(text.data(), text.size(),
+                "out of memory: %s; this process had up to %ld MiB, of the host's %ld MiB %ld are free",
+                asked, used.ru_maxrss >> 10, mib(_SC_PHYS_PAGES), mib(_SC_AVPHYS_PAGES));
+  return text.data();
+}
+
+SHARDWISE_INLINE WaitNotice::WaitNotice(ThreadLevel level) {
+  if (const char* given = std::getenv("SHARDWISE_WAIT_NOTICE")) {
+    char* end = nullptr;
+    seconds_ = std::strtod(given, &end);
+    if (end == given || *end != 0 || !(seconds_ >= 0))
+      fail({"SHARDWISE_WAIT_NOTICE is '", given, "'; expected seconds, 0 or more"});
+  }
+  const int rank = rank_in(MPI_COMM_WORLD), size = ranks_in(MPI_COMM_WORLD);
+  if (seconds_ == 0 || size == 1 || rank >= 8 || level < ThreadLevel::multiple) return;
+  ends_.lock();
+  thread_ = start_thread<&WaitNotice::watch>(*this, "run");
+  ++activity_watchers;
+}
+
+SHARDWISE_INLINE WaitNotice::~WaitNotice() {
+  if (thread_ == pthread_t{}) return;
+  --activity_watchers;
+  ends_.unlock();
+  pthread_join(thread_, nullptr);
+}
+
+SHARDWISE_INLINE void WaitNotice::watch() {
+  double next = seconds_;
+  while (!ends_.try_lock_for(std::chrono::duration<double>(std::min(1.0, seconds_ / 4)))) {
+    const auto wait = waits_board.look(MPI_Wtime());
+    const double waited = MPI_Wtime() - wait.since;
+    if (waited < seconds_) next = seconds_;
+    if (!wait.active || waited < next || activity_watchers.load() > 1) continue;
+    next = 2 * waited;
+    report(text({"has waited for ", std::lround(waited), " s at ", wait.what, wait.object[0] ? " over " : "",
+                 wait.object, " (its call ", wait.calls, "), and goes on: do all ranks come there?"}));
+  }
+}
+
+/// Whether this rank, which fails, is the one to say why. Where all fail of one cause, the first that speaks does so
+/// for them, and tells the others. Rank 0's turn comes at once, after it has looked whether another rank spoke.
+inline bool speaks_first() {
+  constexpr int tag = 32767;  // the largest that every MPI has
+  const int rank = rank_in(MPI_COMM_WORLD), size = ranks_in(MPI_COMM_WORLD);
+  const double turn = rank == 0 ? 0.01 : 0.5 + 0.05 * (rank < 10 ? rank : 10);  // seconds
+  const double begin = MPI_Wtime();
+  for (int spoken = 0; MPI_Wtime() - begin < turn;) {
+    MPI_Iprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &spoken, MPI_STATUS_IGNORE);
+    if (spoken != 0) return false;
+    sleep_for(0.001);
+  }
+  for (int other = 0; other < size; ++other) {
+    if (other == rank) continue;
+    MPI_Request request = MPI_REQUEST_NULL;  // nobody receives it: the job ends
+    MPI_Isend(nullptr, 0, MPI_BYTE, other, tag, MPI_COMM_WORLD, &request);
+  }
+  return true;
+}
+
+SHARDWISE_INLINE int end_job(std::string_view message, int code) {
+  if (!mpi_initialized() || mpi_finalized()) {
+    report(message);
+    return code;
+  }
+  speaks_first() ? report(message) : sleep_for(10);  // in which the speaker's MPI_Abort ends it
+  MPI_Abort(MPI_COMM_WORLD, code);
+  return code;
+}
+
+SHARDWISE_INLINE void check_alone() {
+  const auto is = [](const char* name, std::string_view expected) {
+    return std::getenv(name) && std::getenv(name) == expected;
+  };
+  for (const std::string_view name :
+       {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "JSM_NAMESPACE_SIZE", "FLUX_JOB_SIZE",
+        "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}) {
+    const char* value = std::getenv(name.data());
+    if (!value || (name == "SLURM_NTASKS" && is("SLURM_PROCID", "0") && is("ENVIRONMENT", "BATCH"))) continue;
+    if (std::atoi(value) < 2 || (name == "SLURM_NTASKS" && !std::getenv("SLURM_PROCID"))) return;
+    fail<std::runtime_error>({"MPI knows 1 process, but ", name, " says that the launcher started ", value,
+                              ": use the mpirun of the MPI that the program was built with, or srun ",
+                              "--mpi=pmix; to run one process alone, unset ", name});
+  }
+}
+
+/// Whether the ranks all come to the end. A rank that succeeded waits for the others as long as they take;
+/// one that failed gives them two seconds, because they may be waiting for it.
+inline bool all_ranks_end(bool succeeded) {
+  const Waiting here("the end of the program", 0, "", false);
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (MPI_Ibarrier(MPI_COMM_WORLD, &request) != MPI_SUCCESS) return false;
+  if (succeeded) return MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+  for (const double end = MPI_Wtime() + 2; MPI_Wtime() < end; sleep_for(0.001)) {
+    int done = 0;
+    if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+    if (done != 0) return true;
+  }
+  return false;
+}
+
+SHARDWISE_INLINE int ended(int code) {
+  if (mpi_finalized()) return code;
+  std::fflush(stdout);
+  if (all_ranks_end(code == 0)) return code;
+  return end_job("ended with exit code " + std::to_string(code) + " while other ranks are at work",
+                 code == 0 ? 1 : code);
+}
+
+}  // namespace detail
+
+SHARDWISE_INLINE void Environment::open(int& argc, char**& argv, ThreadLevel required) {
+  if (detail::mpi_finalized())
+    throw std::runtime_error("MPI is finalised already and cannot be initialised a second time");
+  int provided = MPI_THREAD_SINGLE;
+  if (detail::mpi_initialized()) {
+    detail::check_mpi(MPI_Query_thread(&provided), "MPI_Query_thread");
+  } else {
+    detail::check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
+    owner_ = true;
+    if (detail::ranks_in(MPI_COMM_WORLD) == 1) detail::check_alone();
+  }
+  provided_ = static_cast<ThreadLevel>(provided);
+  if (provided_ >= required) return;
+  if (owner_) MPI_Finalize();
+  detail::fail<std::runtime_error>(
+      {"MPI provides ", detail::name_of(provided_), " where ", detail::name_of(required), " is required",
+       owner_ ? "" : ": whoever initialised MPI must ask MPI_Init_thread for it"});
+}
+
+}  // namespace shardwise
+#endif

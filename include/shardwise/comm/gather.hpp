@@ -5,22 +5,33 @@
 /// @file
 /// What all ranks say, on every rank.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/comm/communicator.hpp>
 
 namespace shardwise::detail {
 
 /// All ranks' numbers, as many of each: those of rank r begin at r * mine.size(). Collective.
-template <class = void>
-std::vector<Index> gather(const Communicator& ranks, std::span<const Index> mine) {
+std::vector<Index> gather(const Communicator& ranks, std::span<const Index> mine);
+
+/// Each rank's text. Collective.
+std::vector<std::string> gather_each(const Communicator& ranks, std::string_view mine);
+
+/// The same, one after another. Collective.
+std::string gather_texts(const Communicator& ranks, std::string_view mine);
+
+}  // namespace shardwise::detail
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise::detail {
+
+SHARDWISE_INLINE std::vector<Index> gather(const Communicator& ranks, std::span<const Index> mine) {
   const std::vector<Index> counts(static_cast<std::size_t>(ranks.size()), static_cast<Index>(mine.size()));
   std::vector<Index> all(counts.size() * mine.size());
   ranks.all_gather(mine.data(), all.data(), counts, offsets_of(counts), data_type<Index>);
   return all;
 }
 
-/// Each rank's text. Collective.
-template <class = void>
-std::vector<std::string> gather_each(const Communicator& ranks, std::string_view mine) {
+SHARDWISE_INLINE std::vector<std::string> gather_each(const Communicator& ranks, std::string_view mine) {
   const Index bytes[]{static_cast<Index>(mine.size())};
   const std::vector<Index> lengths = gather(ranks, bytes);
   std::string all(static_cast<std::size_t>(sum_of(lengths)), '\0');
@@ -31,12 +42,11 @@ std::vector<std::string> gather_each(const Communicator& ranks, std::string_view
   return texts;
 }
 
-/// The same, one after another. Collective.
-template <class = void>
-std::string gather_texts(const Communicator& ranks, std::string_view mine) {
+SHARDWISE_INLINE std::string gather_texts(const Communicator& ranks, std::string_view mine) {
   std::string all;
   for (const std::string& text : gather_each(ranks, mine)) all += text;
   return all;
 }
 
 }  // namespace shardwise::detail
+#endif

@@ -17,6 +17,7 @@
 
 #include <ctime>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/base/text.hpp>
 
 namespace shardwise {
@@ -63,10 +64,7 @@ constexpr const char* name_of(ThreadLevel level) {
 }
 
 /// Throws the `MpiError`.
-template <class = void>
-[[noreturn]] void fail_mpi(int code, const char* call) {
-  throw MpiError(call, code);
-}
+[[noreturn]] void fail_mpi(int code, const char* call);
 inline void check_mpi(int code, const char* call) {
   if (code != MPI_SUCCESS) fail_mpi(code, call);
 }
@@ -105,3 +103,13 @@ inline void sleep_for(double seconds) {
 
 }  // namespace detail
 }  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise {
+namespace detail {
+
+SHARDWISE_INLINE void fail_mpi(int code, const char* call) { throw MpiError(call, code); }
+
+}  // namespace detail
+}  // namespace shardwise
+#endif

@@ -8,19 +8,13 @@
 #include <limits>
 #include <numeric>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/base/text.hpp>
 
 namespace shardwise::detail {
 
 /// Throws `std::length_error` for what does not fit, `std::invalid_argument` for a negative count.
-template <class = void>
-int mpi_count(Index count, const char* function) {
-  if (count < 0) fail({function, ": the count ", count, " is negative"});
-  if (count > std::numeric_limits<int>::max())
-    fail<std::length_error>(
-        {function, ": ", count, " elements are more than MPI moves in one call (2147483647)"});
-  return static_cast<int>(count);
-}
+int mpi_count(Index count, const char* function);
 
 inline Index sum_of(std::span<const Index> counts) {
   Index sum = 0;
@@ -29,12 +23,7 @@ inline Index sum_of(std::span<const Index> counts) {
 }
 
 /// Where blocks of these sizes begin that lie one after another.
-template <class = void>
-std::vector<Index> offsets_of(std::span<const Index> counts) {
-  std::vector<Index> offsets(counts.size());
-  std::exclusive_scan(counts.begin(), counts.end(), offsets.begin(), Index{0});
-  return offsets;
-}
+std::vector<Index> offsets_of(std::span<const Index> counts);
 
 /// Whether every rank has the same count and the blocks follow one another.
 inline bool uniform(std::span<const Index> counts, std::span<const Index> offsets) {
@@ -47,3 +36,23 @@ inline bool uniform(std::span<const Index> counts, std::span<const Index> offset
 }
 
 }  // namespace shardwise::detail
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise::detail {
+
+SHARDWISE_INLINE int mpi_count(Index count, const char* function) {
+  if (count < 0) fail({function, ": the count ", count, " is negative"});
+  if (count > std::numeric_limits<int>::max())
+    fail<std::length_error>(
+        {function, ": ", count, " elements are more than MPI moves in one call (2147483647)"});
+  return static_cast<int>(count);
+}
+
+SHARDWISE_INLINE std::vector<Index> offsets_of(std::span<const Index> counts) {
+  std::vector<Index> offsets(counts.size());
+  std::exclusive_scan(counts.begin(), counts.end(), offsets.begin(), Index{0});
+  return offsets;
+}
+
+}  // namespace shardwise::detail
+#endif

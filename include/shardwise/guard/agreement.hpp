@@ -8,7 +8,7 @@
 #include <functional>
 #include <map>
 
-#include <shardwise/base/once.hpp>
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/comm/gather.hpp>
 
 namespace shardwise::detail {
@@ -37,7 +37,6 @@ class Problems {
 
   /// Throws a `std::runtime_error` on all ranks if any has a problem: "TASK: PROBLEM (rank 1)". Of many it
   /// tells the first ten, each with the ranks that met it; of a long one the first 500 bytes. Collective.
-  template <class = void>
   void throw_together(const Communicator& ranks, std::string_view task) const;
 
  private:
@@ -57,8 +56,20 @@ class Problems {
   std::vector<std::string> list_;
 };
 
-template <class>
-void Problems::throw_together(const Communicator& ranks, std::string_view task) const {
+/// Runs work() on each rank; what it throws on any is an error of all. Collective.
+template <class F>
+void together(const Communicator& ranks, std::string_view task, F work) {
+  Problems problems;
+  problems.guard(work);
+  problems.throw_together(ranks, task);
+}
+
+}  // namespace shardwise::detail
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise::detail {
+
+SHARDWISE_INLINE void Problems::throw_together(const Communicator& ranks, std::string_view task) const {
   const Index mine[]{static_cast<Index>(list_.size())};
   const std::vector<Index> counts = gather(ranks, mine);
   // The ranks' lists overlap, so the longest tells how many there are at least.
@@ -87,14 +98,6 @@ void Problems::throw_together(const Communicator& ranks, std::string_view task) 
   if (count > shown) message += "\n  and " + std::to_string(count - shown) + " more";
   throw std::runtime_error(message);
 }
-SHARDWISE_ONCE_MEMBER(void Problems::throw_together<void>(const Communicator&, std::string_view) const)
-
-/// Runs work() on each rank; what it throws on any is an error of all. Collective.
-template <class F>
-void together(const Communicator& ranks, std::string_view task, F work) {
-  Problems problems;
-  problems.guard(work);
-  problems.throw_together(ranks, task);
-}
 
 }  // namespace shardwise::detail
+#endif

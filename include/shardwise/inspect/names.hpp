@@ -5,6 +5,7 @@
 /// @file
 /// What the parts of plans, and of records, are called.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/base/text.hpp>
 #include <shardwise/record/event_log.hpp>
 
@@ -23,7 +24,24 @@ constexpr const char* name_of(MemoryUse use) {
 namespace detail {
 
 /// A number in the largest of its units that it reaches, of which each is `step` of the one before.
-inline std::string scaled_text(double value, double step, std::initializer_list<const char*> units) {
+std::string scaled_text(double value, double step, std::initializer_list<const char*> units);
+
+}  // namespace detail
+
+/// "16.00 MiB", "512 B".
+std::string bytes_text(std::int64_t bytes);
+/// "3.14 TFLOP", "512 FLOP".
+std::string flops_text(std::int64_t flops);
+
+}  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise {
+
+namespace detail {
+
+SHARDWISE_INLINE std::string scaled_text(double value, double step,
+                                         std::initializer_list<const char*> units) {
   const char* const* unit = units.begin();
   for (; value >= step && unit + 1 != units.end(); ++unit) value /= step;
   return fixed_text(value, unit == units.begin() ? 0 : 2) + " " + *unit;
@@ -31,14 +49,14 @@ inline std::string scaled_text(double value, double step, std::initializer_list<
 
 }  // namespace detail
 
-/// "16.00 MiB", "512 B".
-inline std::string bytes_text(std::int64_t bytes) {
+SHARDWISE_INLINE std::string bytes_text(std::int64_t bytes) {
   return detail::scaled_text(static_cast<double>(bytes), 1024, {"B", "KiB", "MiB", "GiB", "TiB", "PiB"});
 }
-/// "3.14 TFLOP", "512 FLOP".
-inline std::string flops_text(std::int64_t flops) {
+
+SHARDWISE_INLINE std::string flops_text(std::int64_t flops) {
   return detail::scaled_text(static_cast<double>(flops), 1000,
                              {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP"});
 }
 
 }  // namespace shardwise
+#endif

@@ -25,7 +25,7 @@
 #include <system_error>
 
 #include <shardwise/base/activity.hpp>
-#include <shardwise/base/once.hpp>
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/base/text.hpp>
 
 namespace shardwise {
@@ -180,23 +180,7 @@ inline Path temporary_path(const Path& target, std::uint32_t token) {
 
 /// Removes what killed processes left of targets whose names begin with `prefix`: what has a name of `temporary_path`, and is
 /// locked by nobody. What cannot be removed stays.
-template <class = void>
-void remove_abandoned(const Path& folder, std::string_view prefix) {
-  std::error_code ignored;
-  for (std::filesystem::directory_iterator entry(folder, ignored), end; entry != end;
-       entry.increment(ignored)) {
-    const std::string name = entry->path().filename().string();
-    const auto mark = name.rfind(temporary_mark);
-    if (!name.starts_with(prefix) || mark == name.npos) continue;
-    const std::string_view token = std::string_view(name).substr(mark + temporary_mark.size());
-    if (token.empty() || token.find_first_not_of("0123456789") != token.npos) continue;
-    try {
-      if (File(entry->path(), O_RDONLY | O_NOFOLLOW).lock()) remove_folder(entry->path());
-    } catch (const std::runtime_error&) {  // it is somebody else's, or gone
-    }
-  }
-}
-SHARDWISE_ONCE_HERE(remove_abandoned<void>)
+void remove_abandoned(const Path& folder, std::string_view prefix);
 inline void remove_abandoned(const Path& target) {
   remove_abandoned(folder_of(target), target.filename().string() + std::string(temporary_mark));
 }
@@ -259,8 +243,41 @@ class TemporaryFile {
 
 /// A file's whole text, also if it has more than it says, as those in /proc. Throws `std::runtime_error`, as what reads a file
 /// does; also if memory has no room for it.
-template <class = void>
-std::string read_text(const Path& path) {
+std::string read_text(const Path& path);
+
+}  // namespace detail
+
+/// Writes a small file: under its name there is always the old text or the new, whole. For one rank to call;
+/// throws `std::runtime_error`, and then the old file is as it was.
+inline void write_file_atomically(const std::filesystem::path& path, std::string_view text) {
+  detail::TemporaryFile temporary(path, detail::temporary_token());
+  temporary.file().write(text, 0);
+  temporary.commit();
+}
+
+}  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise {
+namespace detail {
+
+SHARDWISE_INLINE void remove_abandoned(const Path& folder, std::string_view prefix) {
+  std::error_code ignored;
+  for (std::filesystem::directory_iterator entry(folder, ignored), end; entry != end;
+       entry.increment(ignored)) {
+    const std::string name = entry->path().filename().string();
+    const auto mark = name.rfind(temporary_mark);
+    if (!name.starts_with(prefix) || mark == name.npos) continue;
+    const std::string_view token = std::string_view(name).substr(mark + temporary_mark.size());
+    if (token.empty() || token.find_first_not_of("0123456789") != token.npos) continue;
+    try {
+      if (File(entry->path(), O_RDONLY | O_NOFOLLOW).lock()) remove_folder(entry->path());
+    } catch (const std::runtime_error&) {  // it is somebody else's, or gone
+    }
+  }
+}
+
+SHARDWISE_INLINE std::string read_text(const Path& path) {
   const File file(path, O_RDONLY);
   std::string text;
   std::size_t done = 0;
@@ -276,16 +293,7 @@ std::string read_text(const Path& path) {
   text.resize(done);
   return text;
 }
-SHARDWISE_ONCE_HERE(read_text<void>)
 
 }  // namespace detail
-
-/// Writes a small file: under its name there is always the old text or the new, whole. For one rank to call;
-/// throws `std::runtime_error`, and then the old file is as it was.
-inline void write_file_atomically(const std::filesystem::path& path, std::string_view text) {
-  detail::TemporaryFile temporary(path, detail::temporary_token());
-  temporary.file().write(text, 0);
-  temporary.commit();
-}
-
 }  // namespace shardwise
+#endif

@@ -19,6 +19,7 @@
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/io/file.hpp>
 
 namespace shardwise {
@@ -32,11 +33,7 @@ namespace detail {
 inline constexpr std::size_t json_depth = 100;
 
 /// What an error quotes.
-template <class = void>
-std::string excerpt(const Json& json) {
-  return excerpt(json.dump());
-}
-SHARDWISE_ONCE_HERE(excerpt<void>)
+std::string excerpt(const Json& json);
 
 /// Puts together what nlohmann's parser reads. (Its own callback would see the same, but takes a time that grows
 /// with the square of a list's length.)
@@ -138,19 +135,7 @@ inline std::string without_python_numbers(std::string_view text) {
   return result;
 }
 
-template <class = void>
-Json json_of(std::string_view text, JsonBuilder::TakeMember take_member = {}) {
-  if (const auto at = text.find('\0'); at != text.npos) {  // which would end it, whatever comes after
-    fail<std::runtime_error>({"not JSON: byte ", static_cast<Index>(at), " is a null character"});
-  }
-  std::string changed;
-  if (text.find("NaN") != text.npos || text.find("Infinity") != text.npos)
-    text = changed = without_python_numbers(text);
-  JsonBuilder builder(text.size(), std::move(take_member));
-  Json::sax_parse(text.begin(), text.end(), &builder);
-  return builder.take();
-}
-SHARDWISE_ONCE_HERE(json_of<void>)
+Json json_of(std::string_view text, JsonBuilder::TakeMember take_member = {});
 
 /// A part of a text that stays where it is, and the place that errors name, such as `decoder.decoders[1]`; the first
 /// place may be "FILE: ". All errors are `std::runtime_error`s.
@@ -285,3 +270,25 @@ inline Json read_json(const std::filesystem::path& path) {
 }
 
 }  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise {
+namespace detail {
+
+SHARDWISE_INLINE std::string excerpt(const Json& json) { return excerpt(json.dump()); }
+
+SHARDWISE_INLINE Json json_of(std::string_view text, JsonBuilder::TakeMember take_member) {
+  if (const auto at = text.find('\0'); at != text.npos) {  // which would end it, whatever comes after
+    fail<std::runtime_error>({"not JSON: byte ", static_cast<Index>(at), " is a null character"});
+  }
+  std::string changed;
+  if (text.find("NaN") != text.npos || text.find("Infinity") != text.npos)
+    text = changed = without_python_numbers(text);
+  JsonBuilder builder(text.size(), std::move(take_member));
+  Json::sax_parse(text.begin(), text.end(), &builder);
+  return builder.take();
+}
+
+}  // namespace detail
+}  // namespace shardwise
+#endif

@@ -9,6 +9,7 @@
 ///     activate<Gelu>(n, x, y);                  // y = gelu(x)
 ///     activate_backward<Gelu>(n, x, dy, dx);    // dx = dy · gelu'(x)
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/element.hpp>
 #include <shardwise/kernel/elementary.hpp>
 
@@ -83,6 +84,7 @@ void swiglu(Index n, const T* gate, const T* up, T* y) {
   map(
       n, y, [](compute_t<T> g, compute_t<T> u) { return g * sigmoid(g) * u; }, gate, up);
 }
+SHARDWISE_COMPILE_EACH(swiglu)
 
 /// With s = sigmoid(gate): dgate = dy · up · s · (1 + gate · (1 - s)), dup = dy · gate · s. Either may be
 /// null: not wanted.
@@ -104,5 +106,6 @@ void swiglu_backward(Index n, const T* gate, const T* up, const T* dy, T* dgate,
     swiglu(n, gate, dy, dup);
   }
 }
+SHARDWISE_COMPILE_EACH(swiglu_backward)
 
 }  // namespace shardwise::kernel

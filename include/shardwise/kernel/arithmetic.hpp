@@ -9,6 +9,7 @@
 #include <cstring>
 #include <functional>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/element.hpp>
 
 namespace shardwise::kernel {
@@ -31,12 +32,14 @@ template <class T>
 void add(Index n, const T* a, const T* b, T* y) {
   map(n, y, std::plus<>(), a, b);
 }
+SHARDWISE_COMPILE_EACH(add)
 
 /// y += x
 template <class T>
 void accumulate(Index n, const T* x, T* y) {
   add(n, x, y, y);
 }
+SHARDWISE_COMPILE_EACH(accumulate)
 
 /// y += x, where y is in the type that is computed in.
 template <class T>
@@ -57,12 +60,14 @@ template <class T>
 void subtract(Index n, const T* a, const T* b, T* y) {
   map(n, y, std::minus<>(), a, b);
 }
+SHARDWISE_COMPILE_EACH(subtract)
 
 /// y = a · b
 template <class T>
 void multiply(Index n, const T* a, const T* b, T* y) {
   map(n, y, std::multiplies<>(), a, b);
 }
+SHARDWISE_COMPILE_EACH(multiply)
 
 /// y = s · x
 template <class T>
@@ -70,6 +75,7 @@ void scale(Index n, compute_t<T> s, const T* x, T* y) {
   map(
       n, y, [s](compute_t<T> value) { return s * value; }, x);
 }
+SHARDWISE_COMPILE_EACH(scale)
 
 /// y += s · x
 template <class T>
@@ -77,11 +83,13 @@ void accumulate_scaled(Index n, compute_t<T> s, const T* x, T* y) {
   map(
       n, y, [s](compute_t<T> value, compute_t<T> old) { return old + s * value; }, x, y);
 }
+SHARDWISE_COMPILE_EACH(accumulate_scaled)
 
 /// y[r, c] += bias[c]
 template <class T>
 void add_rows(Index rows, Index cols, const T* bias, T* y) {
   for (Index r = 0; r < rows; ++r) accumulate(cols, bias, y + r * cols);
 }
+SHARDWISE_COMPILE_EACH(add_rows)
 
 }  // namespace shardwise::kernel

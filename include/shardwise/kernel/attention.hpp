@@ -8,6 +8,7 @@
 /// and the backward pass computes the scores again from the saved logarithm of that sum. The matrix of scores
 /// never exists; the working memory is one block of it (two in the backward pass).
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/kernel/attention_blocks.hpp>
 #include <shardwise/kernel/sums.hpp>
@@ -148,6 +149,7 @@ void attention(const AttentionShape& s, const T* q, const T* k, const T* v, T* o
     });
   }
 }
+SHARDWISE_COMPILE_EACH(attention)
 
 /// The gradients of attention, written to dq, dk and dv, from its inputs and outputs and the gradient d_o: o and lse of all
 /// keys, where these are some of them. Each of the three may be null: not wanted. Key/value heads that no head reads get zeros.
@@ -171,5 +173,6 @@ void attention_backward(const AttentionShape& s, const T* q, const T* k, const T
     if (dv) detail::unpack_keys(s, head_dv, dv + at);
   }
 }
+SHARDWISE_COMPILE_EACH(attention_backward)
 
 }  // namespace shardwise::kernel

@@ -15,6 +15,7 @@
 #include <numeric>
 #include <variant>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/softmax.hpp>
 
 namespace shardwise::kernel {
@@ -99,6 +100,7 @@ MaximumAndSum<compute_t<T>> maximum_and_sum(Index n, const T* x) {
   }
   return {maximum, static_cast<C>(sum)};
 }
+SHARDWISE_COMPILE_EACH(maximum_and_sum)
 
 /// dx = e^(x - shift) · scale - everywhere, and less by `at_target` at the class `target`, if that is one of
 /// the n. dx may be x.
@@ -118,6 +120,7 @@ void gradient_row(Index n, const T* x, compute_t<T> shift, compute_t<T> scale, c
   }
   if (here) dx[target] = narrow<T>(exp(logit - shift) * scale - (everywhere + at_target));
 }
+SHARDWISE_COMPILE_EACH(gradient_row)
 /// The same, and `share` · weights[c] less of class c.
 template <class T>
 void weighted_gradient_row(Index n, const T* x, compute_t<T> shift, compute_t<T> scale, double share,
@@ -156,6 +159,8 @@ void row_terms(Index rows, Index classes, Index first, const T* logits, const Id
     }
   }
 }
+SHARDWISE_COMPILE(row_terms<float, std::int32_t, RowTerms<float, false>>)
+SHARDWISE_COMPILE(row_terms<float, std::int32_t, RowTerms<float, true>>)
 
 /// f(r, loss) for each row: its cross entropy, from the terms of all its classes; 0 if it is ignored.
 template <class Terms, class Id, class F>

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/arithmetic.hpp>
 
 namespace shardwise::kernel {
@@ -62,6 +63,7 @@ void embedding_backward(Index count, const Id* ids, Index first, Index rows, Ind
     }
   }
 }
+SHARDWISE_COMPILE(embedding_backward<float, std::int32_t>)
 
 /// The position of the first id outside [0, vocabulary), or -1.
 template <class Id>

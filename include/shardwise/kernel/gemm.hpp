@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/element.hpp>
 #include <shardwise/kernel/onednn.hpp>
 
@@ -214,5 +215,9 @@ void gemm(Transpose ta, Transpose tb, Index m, Index n, Index k, const T* a, Ind
     detail::multiply_matrices(detail::GemmArguments<T>{ta, tb, m, n, k, a, b, lda, ldb, c, ldc, accumulate});
   }
 }
+SHARDWISE_COMPILE(gemm<float, float>)
+SHARDWISE_COMPILE(gemm<double, double>)
+SHARDWISE_COMPILE(gemm<Eigen::bfloat16, Eigen::bfloat16>)
+SHARDWISE_COMPILE(gemm<Eigen::bfloat16, float>)
 
 }  // namespace shardwise::kernel

@@ -9,6 +9,7 @@
 ///   - root-mean-square normalisation: x̂ = x / √(mean(x²) + eps), without beta (Zhang and Sennrich, "Root mean square
 ///     layer normalization", 2019).
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/sums.hpp>
 
 namespace shardwise::kernel {
@@ -71,6 +72,7 @@ void layer_norm(Index rows, Index cols, const T* x, const T* gamma, const T* bet
     stats[1] = scale;
   }
 }
+SHARDWISE_COMPILE_EACH(layer_norm)
 
 /// With g = dy · gamma: dx = (g - mean(g) - x̂ · mean(g · x̂)) / √(variance + eps), dgamma = Σ_r dy · x̂,
 /// dbeta = Σ_r dy. Each of the three may be null: not wanted. dx may be dy.
@@ -79,6 +81,7 @@ void layer_norm_backward(Index rows, Index cols, const T* x, const T* gamma, con
                          const T* dy, T* dx, T* dgamma, T* dbeta) {
   detail::normalise_backward<true>(rows, cols, x, gamma, stats, dy, dx, dgamma, dbeta);
 }
+SHARDWISE_COMPILE_EACH(layer_norm_backward)
 
 /// x, y: [rows, cols]; weight, which is gamma: [cols]; scales: [rows], the 1/√(mean(x²) + eps) of each row, which the
 /// backward pass needs. y may be x.
@@ -92,6 +95,7 @@ void rms_norm(Index rows, Index cols, const T* x, const T* weight, double eps, T
     scales[r] = scale;
   }
 }
+SHARDWISE_COMPILE_EACH(rms_norm)
 
 /// With g = dy · weight: dx = (g - x̂ · mean(g · x̂)) · scale, dweight = Σ_r dy · x̂. Either may be null: not wanted.
 /// dx may be dy.
@@ -100,5 +104,6 @@ void rms_norm_backward(Index rows, Index cols, const T* x, const T* weight, cons
                        const T* dy, T* dx, T* dweight) {
   detail::normalise_backward<false>(rows, cols, x, weight, scales, dy, dx, dweight, static_cast<T*>(nullptr));
 }
+SHARDWISE_COMPILE_EACH(rms_norm_backward)
 
 }  // namespace shardwise::kernel

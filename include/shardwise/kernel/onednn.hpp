@@ -17,6 +17,7 @@
 #include <string>
 #include <utility>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/base/index.hpp>
 
 namespace shardwise::kernel::detail {
@@ -118,9 +119,13 @@ struct Bfloat16Product {
   friend bool operator==(const Bfloat16Product&, const Bfloat16Product&) = default;
 };
 
+/// Does one such product. Of each thread, the last products of different kinds are kept.
+void multiply(const Bfloat16Product& product, const void* a, const void* b, void* c);
+
+#ifdef SHARDWISE_BODIES
+
 /// oneDNN's code for one such product, and the arguments it is called with. To make it takes about 100 µs, and some
 /// milliseconds where oneDNN has not made the like before.
-template <class = void>
 class Bfloat16Primitive {
  public:
   Bfloat16Primitive() = default;
@@ -184,12 +189,10 @@ class Bfloat16Primitive {
   std::array<OneDnn<dnnl_memory, dnnl_memory_destroy>, 3> arguments_;
 };
 
-/// The last products of different kinds are kept, of each thread.
-template <class = void>
-void multiply(const Bfloat16Product& product, const void* a, const void* b, void* c) {
+SHARDWISE_INLINE void multiply(const Bfloat16Product& product, const void* a, const void* b, void* c) {
   struct Kept {
     Bfloat16Product product{};
-    Bfloat16Primitive<> primitive;
+    Bfloat16Primitive primitive;
   };
   struct Cache {
     std::array<Kept, 64> kept;
@@ -201,10 +204,12 @@ void multiply(const Bfloat16Product& product, const void* a, const void* b, void
   }
   Kept& kept = cache.kept[cache.next++ % cache.kept.size()];
   kept.product = {};
-  kept.primitive = Bfloat16Primitive<>(product);
+  kept.primitive = Bfloat16Primitive(product);
   kept.product = product;
   kept.primitive.run(a, b, c);
 }
+
+#endif
 
 }  // namespace shardwise::kernel::detail
 

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/element.hpp>
 #include <shardwise/kernel/philox.hpp>
 
@@ -78,6 +79,7 @@ void fill_uniform(Index n, std::uint64_t seed, std::uint64_t first_index, double
   };
   detail::random_words(n, seed, RandomStream::uniform, first_index, put);
 }
+SHARDWISE_COMPILE_EACH(fill_uniform)
 
 /// y[j] = mean + deviation · normal(seed, first_index + j)
 template <class T>
@@ -93,6 +95,7 @@ void fill_normal(Index n, std::uint64_t seed, std::uint64_t first_index, double 
   };
   detail::random_words(n, seed, RandomStream::normal, first_index, put);
 }
+SHARDWISE_COMPILE_EACH(fill_normal)
 
 /// Whether dropout lets an element survive; with probability 1 - p.
 inline bool dropout_keeps(double p, std::uint64_t seed, std::uint64_t index) {
@@ -116,5 +119,6 @@ void dropout(Index n, double p, std::uint64_t seed, std::uint64_t first_index, c
   };
   detail::random_words(n, seed, RandomStream::dropout, first_index, put);
 }
+SHARDWISE_COMPILE_EACH(dropout)
 
 }  // namespace shardwise::kernel

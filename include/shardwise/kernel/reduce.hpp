@@ -10,6 +10,7 @@
 ///     sum(outer, n, inner, x, y);                     // y[o, i] = Σ_k x[o, k, i]
 ///     sum_backward(outer, n, inner, dy, 1 / n, dx);   // of the mean
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/kernel/sums.hpp>
 
@@ -124,6 +125,7 @@ void sum_rows(Index rows, Index cols, const T* dy, T* dbias, bool accumulate) {
     return total + (accumulate ? static_cast<double>(widen(before)) : 0);
   });
 }
+SHARDWISE_COMPILE_EACH(sum_rows)
 
 /// y[o, i] = max_k x[o, k, i], -∞ where n == 0. NaN may or may not be seen.
 template <class T>

@@ -12,6 +12,7 @@
 #include <numbers>
 #include <optional>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/element.hpp>
 
 namespace shardwise::kernel {
@@ -141,5 +142,6 @@ void rope(Index batch, Index sequence, Index heads, const RopeFrequencies& frequ
     }
   }
 }
+SHARDWISE_COMPILE_EACH(rope)
 
 }  // namespace shardwise::kernel

@@ -7,6 +7,7 @@
 /// so that nothing overflows. Elements of -∞ (masked ones) get 0; if all are -∞, all get 0, where a division
 /// by the sum would give NaN.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/elementary.hpp>
 #include <shardwise/kernel/reduce.hpp>
 
@@ -74,6 +75,7 @@ void softmax(Index outer, Index n, Index inner, const T* x, T* y) {
     });
   }
 }
+SHARDWISE_COMPILE_EACH(softmax)
 
 /// dx = y · (dy - Σ_k y·dy); dx may be dy.
 template <class T>
@@ -102,5 +104,6 @@ void softmax_backward(Index outer, Index n, Index inner, const T* y, const T* dy
     });
   }
 }
+SHARDWISE_COMPILE_EACH(softmax_backward)
 
 }  // namespace shardwise::kernel

@@ -9,6 +9,7 @@
 
 #include <limits>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/fold.hpp>
 
 namespace shardwise::kernel {
@@ -69,6 +70,7 @@ template <class T>
 double sum_of_wide_squares(Index n, const T* x) {
   return detail::sum_of<double>(n, x, x, detail::Square{});
 }
+SHARDWISE_COMPILE_EACH(sum_of_wide_squares)
 
 /// The largest |x|, or 0; NaN if there is one. Without their signs, floating-point numbers are ordered as their
 /// bits are, and NaN above all.
@@ -79,6 +81,7 @@ double largest_magnitude(Index n, const T* x) {
   for (Index i = 0; i < n; ++i) largest = std::max(largest, shardwise::detail::magnitude_bits(widen(x[i])));
   return static_cast<double>(std::bit_cast<C>(largest));
 }
+SHARDWISE_COMPILE_EACH(largest_magnitude)
 
 struct NonFinite {
   std::int64_t nans = 0, infinities = 0;
@@ -95,5 +98,6 @@ NonFinite count_non_finite(Index n, const T* x) {
   }
   return found;
 }
+SHARDWISE_COMPILE_EACH(count_non_finite)
 
 }  // namespace shardwise::kernel

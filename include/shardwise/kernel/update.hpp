@@ -6,6 +6,7 @@
 /// The arithmetic of optimizer steps, on blocks: parameter, gradient and state lie alike. Sums and roots are
 /// computed in the state's type (`float` for bfloat16).
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/element.hpp>
 
 namespace shardwise::kernel {
@@ -58,6 +59,7 @@ void sgd_update(Index n, const Updated<T>& parameter, const T* gradient, compute
     parameter.set(i, value - f.rate * step);
   }
 }
+SHARDWISE_COMPILE_EACH(sgd_update)
 
 /// What AdamW needs of its settings and of the step's number.
 template <class C>
@@ -83,5 +85,6 @@ void adamw_update(Index n, const Updated<T>& parameter, const T* gradient, compu
     parameter.set(i, parameter.value(i) * f.decay - rate * mean[i] / size);
   }
 }
+SHARDWISE_COMPILE_EACH(adamw_update)
 
 }  // namespace shardwise::kernel

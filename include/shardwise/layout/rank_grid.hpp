@@ -86,7 +86,6 @@ struct MeshPlace {
     return axes_where(job_axes, [&](int axis) { return a[axis] != b[axis]; });
   }
   /// The job's axes along which ranks differ that differ along these axes of the mesh.
-  template <class = void>
   [[gnu::noinline]] constexpr AxisSet job_axes_of(AxisSet axes) const {
     if (is_job) return axes;
     AxisSet all = 0;

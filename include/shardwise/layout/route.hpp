@@ -15,6 +15,7 @@
 
 #include <vector>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/layout/transition.hpp>
 
 namespace shardwise {
@@ -194,9 +195,18 @@ constexpr Route route(const Layout& from, const Layout& to, int rank, const Mesh
 namespace detail {
 
 /// A route that was asked for before.
-template <class = void>
-[[gnu::noinline]] const Route& cached_route(const Layout& from, const Layout& to, int rank,
-                                            const MeshSizes& sizes) {
+const Route& cached_route(const Layout& from, const Layout& to, int rank, const MeshSizes& sizes);
+
+}  // namespace detail
+
+}  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise {
+namespace detail {
+
+SHARDWISE_INLINE const Route& cached_route(const Layout& from, const Layout& to, int rank,
+                                           const MeshSizes& sizes) {
   struct Known {
     Layout from, to;
     int rank = -1;
@@ -214,5 +224,5 @@ template <class = void>
 }
 
 }  // namespace detail
-
 }  // namespace shardwise
+#endif

@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <mutex>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/base/index.hpp>
 #include <shardwise/memory/large_blocks.hpp>
 
@@ -97,11 +98,9 @@ class MemoryPool {
   explicit MemoryPool(Index range = Index{1} << 40) : large_(static_cast<std::size_t>(range)) {}
 
   /// An uninitialised block; also of no bytes. Throws `OutOfMemory` if the system has no more.
-  template <class = void>
   void* allocate(Index bytes);
 
   /// Takes a block back that `allocate(bytes)` gave.
-  template <class = void>
   void deallocate(void* block, Index bytes) noexcept;
 
   /// Bytes taken from the system up to now, in use or kept. What was never written may have no
@@ -127,8 +126,18 @@ class MemoryPool {
   LargeBlocks large_;
 };
 
-template <class>
-void* MemoryPool::allocate(Index bytes) {
+/// The pool of this process. It is never destroyed, so that tensors may outlive `main`.
+inline MemoryPool& memory_pool() {
+  static MemoryPool& pool = *new MemoryPool;
+  return pool;
+}
+
+}  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise {
+
+SHARDWISE_INLINE void* MemoryPool::allocate(Index bytes) {
   const std::size_t size = positive(bytes);
   std::lock_guard lock(mutex_);
   try {
@@ -138,8 +147,7 @@ void* MemoryPool::allocate(Index bytes) {
   }
 }
 
-template <class>
-void MemoryPool::deallocate(void* block, Index bytes) noexcept {
+SHARDWISE_INLINE void MemoryPool::deallocate(void* block, Index bytes) noexcept {
   const std::size_t size = positive(bytes);
   std::lock_guard lock(mutex_);
   if (size <= SmallBlocks::largest) {
@@ -149,10 +157,5 @@ void MemoryPool::deallocate(void* block, Index bytes) noexcept {
   }
 }
 
-/// The pool of this process. It is never destroyed, so that tensors may outlive `main`.
-inline MemoryPool& memory_pool() {
-  static MemoryPool& pool = *new MemoryPool;
-  return pool;
-}
-
 }  // namespace shardwise
+#endif

@@ -10,6 +10,7 @@
 /// mesh.size<tp>(); mesh.rank<tp>(); mesh.communicator<tp>();
 /// ```
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/guard/same_on_all_ranks.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/mesh/mesh_state.hpp>
@@ -24,34 +25,9 @@ namespace detail {
 
 /// The sizes of a mesh of these ranks whose axes have these names. Collective; throws `std::invalid_argument`, on every
 /// rank, if the ranks want different ones, or if they do not multiply to their number.
-template <class = void>
-MeshSizes fitted(const Communicator& ranks, std::span<const char* const> names, std::span<const int> wanted) {
-  std::string text;
-  for (std::size_t axis = 0; axis < wanted.size(); ++axis) {
-    text += (axis ? " x " : "") + std::string(names[axis]) + " " +
-            (wanted[axis] == any ? "any" : std::to_string(wanted[axis]));
-  }
-  require_same(ranks, {{"", text}}, "Mesh");
-  MeshSizes sizes = one_rank;
-  Index product = 1;
-  int open = -1;
-  for (std::size_t axis = 0; axis < wanted.size(); ++axis) {
-    const int size = sizes[axis] = wanted[axis];
-    if (size == any && open >= 0) fail({"Mesh: only one size can be `any`, in ", text});
-    if (size == any) open = static_cast<int>(axis);
-    if (size < 1 && size != any) fail({"Mesh: a size must be at least 1, in ", text});
-    if (size != any && product <= std::numeric_limits<int>::max()) product *= size;  // never overflows
-  }
-  if (open < 0 ? product != ranks.size() : ranks.size() % product != 0) {
-    fail({"Mesh: ", text, open < 0 ? " is " : " needs a multiple of ", product, " ranks, but the job has ",
-          ranks.size()});
-  }
-  if (open >= 0) sizes[open] = ranks.size() / static_cast<int>(product);
-  return sizes;
-}
+MeshSizes fitted(const Communicator& ranks, std::span<const char* const> names, std::span<const int> wanted);
 
 /// A dry mesh that is a job.
-template <class = void>
 [[gnu::noinline]] constexpr MeshHandle dry_job(Recorder& counts, std::span<const char* const> names,
                                                std::span<const int> sizes, std::span<const int> coordinates,
                                                int ranks_per_host) {
@@ -233,3 +209,37 @@ class Recording {
 };
 
 }  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise {
+namespace detail {
+
+SHARDWISE_INLINE MeshSizes fitted(const Communicator& ranks, std::span<const char* const> names,
+                                  std::span<const int> wanted) {
+  std::string text;
+  for (std::size_t axis = 0; axis < wanted.size(); ++axis) {
+    text += (axis ? " x " : "") + std::string(names[axis]) + " " +
+            (wanted[axis] == any ? "any" : std::to_string(wanted[axis]));
+  }
+  require_same(ranks, {{"", text}}, "Mesh");
+  MeshSizes sizes = one_rank;
+  Index product = 1;
+  int open = -1;
+  for (std::size_t axis = 0; axis < wanted.size(); ++axis) {
+    const int size = sizes[axis] = wanted[axis];
+    if (size == any && open >= 0) fail({"Mesh: only one size can be `any`, in ", text});
+    if (size == any) open = static_cast<int>(axis);
+    if (size < 1 && size != any) fail({"Mesh: a size must be at least 1, in ", text});
+    if (size != any && product <= std::numeric_limits<int>::max()) product *= size;  // never overflows
+  }
+  if (open < 0 ? product != ranks.size() : ranks.size() % product != 0) {
+    fail({"Mesh: ", text, open < 0 ? " is " : " needs a multiple of ", product, " ranks, but the job has ",
+          ranks.size()});
+  }
+  if (open >= 0) sizes[open] = ranks.size() / static_cast<int>(product);
+  return sizes;
+}
+
+}  // namespace detail
+}  // namespace shardwise
+#endif

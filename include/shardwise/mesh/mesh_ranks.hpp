@@ -54,7 +54,6 @@ class MeshRanks {
 namespace detail {
 
 /// Throws `std::invalid_argument` unless these are ranks of the job, each once.
-template <class = void>
 constexpr void check_ranks(const RankGrid& ranks, const MeshPlace& in_job, const char* who) {
   const int job = in_job.job_size();
   Index size = 1;
@@ -73,7 +72,6 @@ constexpr void check_ranks(const RankGrid& ranks, const MeshPlace& in_job, const
 
 /// The number of a rank of the job on a part of it. Throws `std::invalid_argument` if it is not there, or there is no such
 /// part.
-template <class = void>
 constexpr int number_on_part(const RankGrid& part, const MeshPlace& in_job, int rank) {
   check_ranks(part, in_job, "part");
   const int number = part.find(rank);

@@ -8,6 +8,7 @@
 
 #include <optional>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/comm/communicator.hpp>
 #include <shardwise/layout/layout.hpp>
 #include <shardwise/memory/shared.hpp>
@@ -23,17 +24,8 @@ inline std::vector<Recorder*>& idle_recorders() {
   static auto& idle = *new std::vector<Recorder*>;
   return idle;
 }
-template <class = void>
-Recorder* take_recorder() {
-  if (idle_recorders().empty()) return new Recorder;
-  Recorder* recorder = idle_recorders().back();
-  idle_recorders().pop_back();
-  return recorder;
-}
-template <class = void>
-void give_back(Recorder* recorder) {
-  idle_recorders().push_back(recorder);
-}
+Recorder* take_recorder();
+void give_back(Recorder* recorder);
 
 /// The ranks of a real mesh.
 struct RealRanks : Counted {
@@ -48,7 +40,6 @@ struct RealRanks : Counted {
 /// What all copies of a mesh share.
 struct MeshState : Counted {
   /// A real mesh. `names`: those of its axes.
-  template <class = void>
   MeshState(const Communicator& ranks, const MeshPlace& in_job, RealRanks::NameOf names,
             const Shared<MeshState>& of);
   /// A dry mesh. `counts`: of a job, the recorder; of a part of one, null.
@@ -68,7 +59,6 @@ struct MeshState : Counted {
   }
 
   /// A mesh of some ranks of the job of this one. Collective over them.
-  template <class = void>
   [[gnu::noinline]] constexpr Shared<MeshState> part(const RankGrid& ranks, RealRanks::NameOf names) {
     Shared<MeshState> whole = job;
     if (!whole)
@@ -81,7 +71,6 @@ struct MeshState : Counted {
 
   /// The ranks that differ from this one along a set of axes only. Collective over them when first called. Throws
   /// `std::logic_error` on a dry mesh.
-  template <class = void>
   const Communicator& communicator(AxisSet set);
   /// The host of a rank of the job.
   constexpr int host_of(int rank) const {
@@ -89,11 +78,8 @@ struct MeshState : Counted {
     if (real) return whole.real->all.hosts().of(rank);
     return whole.ranks_per_host > 0 ? rank / whole.ranks_per_host : 0;
   }
-  template <class = void>
   constexpr Array<HostsAlong, 1 << max_axes> hosts_along_axes() const {
-    return shardwise::hosts_along_axes(place.ranks.sizes, coordinates, place.ranks.axes, [&](int number) {
-      return host_of(place.ranks.rank(place.ranks.member(number)));
-    });
+    return std::is_constant_evaluated() ? hosts_here() : hosts_once();
   }
   /// Its own, or while it has none, its job's.
   constexpr Recorder* active_recorder() const {
@@ -112,43 +98,17 @@ struct MeshState : Counted {
   bool recording = false;
 
  private:
+  using AllHosts = Array<HostsAlong, 1 << max_axes>;
+  constexpr AllHosts hosts_here() const {
+    return shardwise::hosts_along_axes(place.ranks.sizes, coordinates, place.ranks.axes, [&](int number) {
+      return host_of(place.ranks.rank(place.ranks.member(number)));
+    });
+  }
+  AllHosts hosts_once() const;
+
   /// These ranks, among which this one is: the communicator of some axes, if they have just these.
-  template <class = void>
   Communicator among(const std::vector<int>& ranks);
 };
-
-template <class>
-MeshState::MeshState(const Communicator& ranks, const MeshPlace& in_job, RealRanks::NameOf names,
-                     const Shared<MeshState>& of)
-    : place(in_job),
-      coordinates(place.ranks.member(ranks.rank())),
-      job(of),
-      real(Shared<RealRanks>::make(ranks, names)) {
-  for (int axis = 0; axis < place.ranks.axes; ++axis) communicator(1u << axis);
-}
-
-template <class>
-const Communicator& MeshState::communicator(AxisSet set) {
-  if (dry) throw std::logic_error("communicator: the mesh is dry, it has sizes and no processes");
-  std::optional<Communicator>& group = real->groups[set];
-  if (!group) {
-    const std::vector<int> ranks = place.ranks.group(set, coordinates);
-    const bool all = static_cast<int>(ranks.size()) == real->all.size();
-    const Communicator made = all ? real->all : job ? job->among(ranks) : real->all.subgroup(ranks);
-    group = made.along(real->name_of(set, " x "));
-  }
-  return *group;
-}
-
-template <class>
-Communicator MeshState::among(const std::vector<int>& ranks) {
-  std::optional<AxisSet> found;
-  for (AxisSet set = (1u << place.ranks.axes) - 1;; --set) {
-    if (place.ranks.group(set, coordinates) == ranks && (!found || real->groups[set])) found = set;
-    if (set == 0) break;
-  }
-  return found ? communicator(*found) : real->all.subgroup(ranks);
-}
 
 }  // namespace detail
 
@@ -220,3 +180,52 @@ class MeshView {
 };
 
 }  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise {
+namespace detail {
+
+SHARDWISE_INLINE Recorder* take_recorder() {
+  if (idle_recorders().empty()) return new Recorder;
+  Recorder* recorder = idle_recorders().back();
+  idle_recorders().pop_back();
+  return recorder;
+}
+
+SHARDWISE_INLINE void give_back(Recorder* recorder) { idle_recorders().push_back(recorder); }
+
+SHARDWISE_INLINE MeshState::MeshState(const Communicator& ranks, const MeshPlace& in_job,
+                                      RealRanks::NameOf names, const Shared<MeshState>& of)
+    : place(in_job),
+      coordinates(place.ranks.member(ranks.rank())),
+      job(of),
+      real(Shared<RealRanks>::make(ranks, names)) {
+  for (int axis = 0; axis < place.ranks.axes; ++axis) communicator(1u << axis);
+}
+
+SHARDWISE_INLINE const Communicator& MeshState::communicator(AxisSet set) {
+  if (dry) throw std::logic_error("communicator: the mesh is dry, it has sizes and no processes");
+  std::optional<Communicator>& group = real->groups[set];
+  if (!group) {
+    const std::vector<int> ranks = place.ranks.group(set, coordinates);
+    const bool all = static_cast<int>(ranks.size()) == real->all.size();
+    const Communicator made = all ? real->all : job ? job->among(ranks) : real->all.subgroup(ranks);
+    group = made.along(real->name_of(set, " x "));
+  }
+  return *group;
+}
+
+SHARDWISE_INLINE MeshState::AllHosts MeshState::hosts_once() const { return hosts_here(); }
+
+SHARDWISE_INLINE Communicator MeshState::among(const std::vector<int>& ranks) {
+  std::optional<AxisSet> found;
+  for (AxisSet set = (1u << place.ranks.axes) - 1;; --set) {
+    if (place.ranks.group(set, coordinates) == ranks && (!found || real->groups[set])) found = set;
+    if (set == 0) break;
+  }
+  return found ? communicator(*found) : real->all.subgroup(ranks);
+}
+
+}  // namespace detail
+}  // namespace shardwise
+#endif

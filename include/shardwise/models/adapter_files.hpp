@@ -14,6 +14,7 @@
 /// save_llama(model, "merged/");    // a model without adapters that computes the same
 /// ```
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/nn/adapter.hpp>
 #include <shardwise/weights/load_weights.hpp>
 #include <shardwise/weights/save_weights.hpp>
@@ -139,70 +140,12 @@ std::function<std::string(std::string_view)> adapter_name(const Name& name_of) {
   return [name_of](std::string_view path) { return "base_model.model." + renamed(name_of, path); };
 }
 
-template <class = void>
 std::string adapter_config_text(const AdaptersOf& adapters, const std::vector<NamedParameter>& given,
-                                const AdapterOptions& options) {
-  constexpr std::string_view weight = ".weight";
-  std::vector<std::string> adapted, others;
-  for (const std::string& layer : adapters.layers) adapted.push_back(renamed(options.name_of, layer));
-  for (const NamedParameter& parameter : given) {
-    std::string name = renamed(options.name_of, parameter.name);
-    if (!name.ends_with(weight)) continue;
-    name.resize(name.size() - weight.size());
-    if (std::ranges::find(adapted, name) == adapted.end()) others.push_back(std::move(name));
-  }
-  const auto or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
-  const Json config{{"base_model_name_or_path", or_null(options.base_model)},
-                    {"bias", "none"},
-                    {"fan_in_fan_out", false},
-                    {"inference_mode", true},
-                    {"init_lora_weights", true},
-                    {"lora_alpha", adapters.alpha},
-                    {"lora_dropout", 0.0},
-                    {"modules_to_save", Json()},
-                    {"peft_type", "LORA"},
-                    {"r", adapters.rank},
-                    {"target_modules", target_modules(adapted, others)},
-                    {"task_type", or_null(options.task_type)}};
-  return config.dump(2) + "\n";
-}
-SHARDWISE_ONCE_HERE(adapter_config_text<void>)
+                                const AdapterOptions& options);
 
 /// Throws `std::runtime_error` unless a file's adapters are like these, and nothing in it asks for more than plain LoRA. PEFT
 /// writes every key that it has; one that is new asks for nothing if it is null, false or empty.
-template <class = void>
-void check_adapter_config(const Path& path, const AdaptersOf& adapters) {
-  const Json json = read_json(path);
-  const JsonPart config(json, path.string() + ": ");
-  if (config.get<std::string>("peft_type") != "LORA") config["peft_type"].expected("\"LORA\"");
-  for (const auto& [key, here] : {std::pair("r", adapters.rank), std::pair("lora_alpha", adapters.alpha)}) {
-    const JsonPart there = config[key];
-    if (!there.json().is_number() || there.json() != Json(here))
-      there.expected(text({here, ", as the adapters of the model have"}));
-  }
-  config.must_be("bias", "none");
-  const JsonPart start = config["init_lora_weights"];
-  if (!start.null() && !start.json().is_boolean() && start.json() != "gaussian" &&
-      start.json() != "orthogonal" && start.json() != "eva") {
-    start.expected(
-        "true, false, \"gaussian\", \"orthogonal\" or \"eva\": else the weights that are adapted were "
-        "changed (save "
-        "with PEFT's path_initial_model_for_weight_conversion)");
-  }
-  // What is read above, what the names of the tensors say, too, and what does not matter once adapters are trained.
-  constexpr std::string_view harmless =
-      " peft_type r lora_alpha bias init_lora_weights auto_mapping task_type target_modules exclude_modules "
-      "inference_mode "
-      "revision eva_config peft_version layers_to_transform layers_pattern lora_dropout megatron_core "
-      "runtime_config "
-      "qalora_group_size ensure_weight_tying base_model_name_or_path ";
-  config.for_each_member([&](const std::string& key, const JsonPart& part) {
-    if (part.json().empty() || part.json() == false || harmless.find(" " + key + " ") != harmless.npos)
-      return;
-    config[key].expected("false, null or nothing: only plain LoRA is supported");
-  });
-}
-SHARDWISE_ONCE_HERE(check_adapter_config<void>)
+void check_adapter_config(const Path& path, const AdaptersOf& adapters);
 
 }  // namespace detail
 
@@ -245,3 +188,71 @@ Index load_adapters(Module& module, const std::filesystem::path& folder, const A
 }
 
 }  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise {
+namespace detail {
+
+SHARDWISE_INLINE std::string adapter_config_text(const AdaptersOf& adapters,
+                                                 const std::vector<NamedParameter>& given,
+                                                 const AdapterOptions& options) {
+  constexpr std::string_view weight = ".weight";
+  std::vector<std::string> adapted, others;
+  for (const std::string& layer : adapters.layers) adapted.push_back(renamed(options.name_of, layer));
+  for (const NamedParameter& parameter : given) {
+    std::string name = renamed(options.name_of, parameter.name);
+    if (!name.ends_with(weight)) continue;
+    name.resize(name.size() - weight.size());
+    if (std::ranges::find(adapted, name) == adapted.end()) others.push_back(std::move(name));
+  }
+  const auto or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
+  const Json config{{"base_model_name_or_path", or_null(options.base_model)},
+                    {"bias", "none"},
+                    {"fan_in_fan_out", false},
+                    {"inference_mode", true},
+                    {"init_lora_weights", true},
+                    {"lora_alpha", adapters.alpha},
+                    {"lora_dropout", 0.0},
+                    {"modules_to_save", Json()},
+                    {"peft_type", "LORA"},
+                    {"r", adapters.rank},
+                    {"target_modules", target_modules(adapted, others)},
+                    {"task_type", or_null(options.task_type)}};
+  return config.dump(2) + "\n";
+}
+
+SHARDWISE_INLINE void check_adapter_config(const Path& path, const AdaptersOf& adapters) {
+  const Json json = read_json(path);
+  const JsonPart config(json, path.string() + ": ");
+  if (config.get<std::string>("peft_type") != "LORA") config["peft_type"].expected("\"LORA\"");
+  for (const auto& [key, here] : {std::pair("r", adapters.rank), std::pair("lora_alpha", adapters.alpha)}) {
+    const JsonPart there = config[key];
+    if (!there.json().is_number() || there.json() != Json(here))
+      there.expected(text({here, ", as the adapters of the model have"}));
+  }
+  config.must_be("bias", "none");
+  const JsonPart start = config["init_lora_weights"];
+  if (!start.null() && !start.json().is_boolean() && start.json() != "gaussian" &&
+      start.json() != "orthogonal" && start.json() != "eva") {
+    start.expected(
+        "true, false, \"gaussian\", \"orthogonal\" or \"eva\": else the weights that are adapted were "
+        "changed (save "
+        "with PEFT's path_initial_model_for_weight_conversion)");
+  }
+  // What is read above, what the names of the tensors say, too, and what does not matter once adapters are trained.
+  constexpr std::string_view harmless =
+      " peft_type r lora_alpha bias init_lora_weights auto_mapping task_type target_modules exclude_modules "
+      "inference_mode "
+      "revision eva_config peft_version layers_to_transform layers_pattern lora_dropout megatron_core "
+      "runtime_config "
+      "qalora_group_size ensure_weight_tying base_model_name_or_path ";
+  config.for_each_member([&](const std::string& key, const JsonPart& part) {
+    if (part.json().empty() || part.json() == false || harmless.find(" " + key + " ") != harmless.npos)
+      return;
+    config[key].expected("false, null or nothing: only plain LoRA is supported");
+  });
+}
+
+}  // namespace detail
+}  // namespace shardwise
+#endif

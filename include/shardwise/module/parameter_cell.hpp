@@ -8,6 +8,7 @@
 
 #include <shardwise/autograd/recipe.hpp>
 #include <shardwise/autograd/slot.hpp>
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/random.hpp>
 #include <shardwise/kernel/sums.hpp>
 #include <shardwise/module/sharding.hpp>
@@ -84,7 +85,6 @@ inline constexpr ElementFunctions element_functions{
 /// What a parameter holds.
 class ParameterCell : public Pooled<ParameterCell>, public Counted {
  public:
-  template <class = void>
   [[gnu::noinline]] constexpr ParameterCell(const AnyTensor& value, const ParameterLayouts& all_layouts,
                                             const ElementFunctions& element, const Init& first)
       : stored(value),
@@ -111,15 +111,8 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
   }
 
   /// Returns when there is nothing of the value on its way any more.
-  template <class = void>
-  [[gnu::noinline]] constexpr void await() {
-    while (carrier) {
-      if (carrier->idle()) {
-        carrier = nullptr;
-      } else {
-        carrier->finish_next();
-      }
-    }
+  constexpr void await() {
+    if (carrier) std::is_constant_evaluated() ? await_here() : await_once();
   }
   /// Returns when the value is there. Throws `std::logic_error` if there is none.
   constexpr void check_set() {
@@ -139,14 +132,9 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
                    .buffer;
   }
   /// The gathered value. Throws `std::logic_error` outside of the parameter's units, and if it was never set.
-  template <class = void>
-  [[gnu::noinline]] constexpr const Buffer& gathered_value() {
+  constexpr const Buffer& gathered_value() {
     check_set();
-    if (!gathered && users > 0) {
-      Buckets now(std::numeric_limits<Index>::max(), 0);
-      gather(now);
-      now.finish();
-    }
+    if (!gathered && users > 0) std::is_constant_evaluated() ? gather_here() : gather_once();
     if (!gathered) {
       fail<std::logic_error>({"a fully sharded parameter ", stored.extents(),
                               " is used, but not gathered: run the modules that use it in a Unit (what this "
@@ -200,6 +188,23 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
   GradientSlot finished{MemoryUse::gradient};
 
  private:
+  constexpr void gather_here() {
+    Buckets now(std::numeric_limits<Index>::max(), 0);
+    gather(now);
+    now.finish();
+  }
+  void gather_once();
+  constexpr void await_here() {
+    while (carrier) {
+      if (carrier->idle()) {
+        carrier = nullptr;
+      } else {
+        carrier->finish_next();
+      }
+    }
+  }
+  void await_once();
+
   static inline thread_local ParameterCell* newest = nullptr;  ///< of this thread
   ParameterCell *newer_ = nullptr, *older_ = nullptr;
 };
@@ -224,3 +229,12 @@ class GatheredAgain final : public Recipe {
 }  // namespace detail
 
 }  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise::detail {
+
+SHARDWISE_INLINE void ParameterCell::gather_once() { gather_here(); }
+SHARDWISE_INLINE void ParameterCell::await_once() { await_here(); }
+
+}  // namespace shardwise::detail
+#endif

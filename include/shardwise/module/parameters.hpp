@@ -8,6 +8,7 @@
 
 #include <set>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/base/hash.hpp>
 #include <shardwise/guard/same_on_all_ranks.hpp>
 #include <shardwise/module/visit_problem.hpp>
@@ -42,11 +43,7 @@ struct ParameterPath {
   const char* name = nullptr;
   std::size_t number = 0;
 
-  std::string text() const {
-    const TextPart own = name ? TextPart(name) : TextPart(number);
-    const std::string before = above ? above->text() : std::string();
-    return before.empty() ? detail::text({own}) : detail::text({before, ".", own});
-  }
+  std::string text() const;
 };
 
 /// Goes through a module by its `visit`, and calls `visitor(path, it)` for what the visitor `wants`. It is one class for the
@@ -145,13 +142,13 @@ struct CollectParameters {
   [[gnu::always_inline]] constexpr void operator()(const ParameterPath* path, auto& parameter) const {
     add(path, *parameter.cell());
   }
-  template <class = void>
   [[gnu::noinline]] constexpr void add(const ParameterPath* path, ParameterCell& cell) const {
     cell.await();
     cell.named |= path != nullptr;
     if (cells) cells->push_back(&cell);
-    if (named) named->push_back({path ? path->text() : "", &cell});
+    if (named) add_named(path, cell);
   }
+  void add_named(const ParameterPath* path, ParameterCell& cell) const;
 };
 
 /// In the order of `visit`; one that is visited several times is there as often. Waits for values on their way.
@@ -183,7 +180,6 @@ constexpr List distinct(List all) {
   return once;
 }
 
-template <class = void>
 constexpr Index count_elements(ParameterList cells, bool frozen_too) {
   Index count = 0;
   for (const ParameterCell* cell : distinct(std::move(cells))) {
@@ -207,20 +203,7 @@ constexpr std::uint64_t derived_seed(std::uint64_t seed, std::string_view name) 
 
 namespace detail {
 
-template <class = void>
-void initialize_all(std::vector<NamedParameter> parameters, std::uint64_t seed, bool divided) {
-  const std::vector<NamedParameter> all = distinct(std::move(parameters));
-  std::set<std::string_view> names;
-  for (const NamedParameter& parameter : all) {
-    if (!names.insert(parameter.name).second && !divided)
-      fail({"two parameters of a module have the name \"", parameter.name,
-            "\": they would get the same first value"});
-  }
-  if (all.empty()) return;
-  const MeshView& mesh = all.front().cell->stored.mesh;
-  if (!mesh.dry()) check_same(mesh.communicator(), "seed", seed, "initialize");
-  for (const NamedParameter& parameter : all) parameter.cell->initialize(derived_seed(seed, parameter.name));
-}
+void initialize_all(std::vector<NamedParameter> parameters, std::uint64_t seed, bool divided);
 
 }  // namespace detail
 
@@ -268,3 +251,36 @@ constexpr Index trained_parameter_count(M& module) {
 }
 
 }  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise {
+namespace detail {
+
+SHARDWISE_INLINE std::string ParameterPath::text() const {
+  const TextPart own = name ? TextPart(name) : TextPart(number);
+  const std::string before = above ? above->text() : std::string();
+  return before.empty() ? detail::text({own}) : detail::text({before, ".", own});
+}
+
+SHARDWISE_INLINE void CollectParameters::add_named(const ParameterPath* path, ParameterCell& cell) const {
+  named->push_back({path ? path->text() : "", &cell});
+}
+
+SHARDWISE_INLINE void initialize_all(std::vector<NamedParameter> parameters, std::uint64_t seed,
+                                     bool divided) {
+  const std::vector<NamedParameter> all = distinct(std::move(parameters));
+  std::set<std::string_view> names;
+  for (const NamedParameter& parameter : all) {
+    if (!names.insert(parameter.name).second && !divided)
+      fail({"two parameters of a module have the name \"", parameter.name,
+            "\": they would get the same first value"});
+  }
+  if (all.empty()) return;
+  const MeshView& mesh = all.front().cell->stored.mesh;
+  if (!mesh.dry()) check_same(mesh.communicator(), "seed", seed, "initialize");
+  for (const NamedParameter& parameter : all) parameter.cell->initialize(derived_seed(seed, parameter.name));
+}
+
+}  // namespace detail
+}  // namespace shardwise
+#endif

@@ -6,6 +6,7 @@
 /// What the ranks that share the rows of a loss tell each other: its sum and how much its rows count; or the first target
 /// that is wrong, so that all of them throw the same.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/cross_entropy.hpp>
 #include <shardwise/tensor/parts.hpp>
 
@@ -55,10 +56,21 @@ LossOfRows loss_of_rows(const View<const Id, Rank>& targets, const Terms* terms,
   if (loss.counted >= 0) loss.sum = kernel::cross_entropy(targets.elements(), terms, targets.data, expected);
   return loss;
 }
+SHARDWISE_COMPILE(loss_of_rows<kernel::RowTerms<float, false>, std::int32_t, 2>)
+SHARDWISE_COMPILE(loss_of_rows<kernel::RowTerms<float, true>, std::int32_t, 2>)
+SHARDWISE_COMPILE(words_of<kernel::RowTerms<float, false>>)
+SHARDWISE_COMPILE(words_of<kernel::RowTerms<float, true>>)
+SHARDWISE_COMPILE(words_of<LossOfRows>)
 
 /// Throws if the loss is a wrong target. `rows`: the extents of the targets.
-template <class = void>
-void check_targets(const LossOfRows& loss, std::span<const Index> rows, Index classes) {
+void check_targets(const LossOfRows& loss, std::span<const Index> rows, Index classes);
+
+}  // namespace shardwise::detail
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise::detail {
+
+SHARDWISE_INLINE void check_targets(const LossOfRows& loss, std::span<const Index> rows, Index classes) {
   if (loss.counted >= 0) return;
   const auto at = static_cast<Index>(-1 - loss.counted);
   fail<std::out_of_range>({"CrossEntropyLoss: target ", std::bit_cast<std::int64_t>(loss.sum), " at ",
@@ -66,3 +78,4 @@ void check_targets(const LossOfRows& loss, std::span<const Index> rows, Index cl
 }
 
 }  // namespace shardwise::detail
+#endif

@@ -7,6 +7,7 @@
 /// to rank, so that each meets those that its queries see; and halves of blocks, where that shares the work evenly. On a dry
 /// mesh the same code only counts.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/ops/attention.hpp>
 
 namespace shardwise::detail {
@@ -24,7 +25,6 @@ using Stretches = Array<Range, 2>;
 class RingSteps {
  public:
   /// Of the rank at `at` of a mesh: queries and keys lie as the layouts say, and `axis` is that of the ring.
-  template <class = void>
   constexpr RingSteps(const MeshSizes& sizes, const MeshSizes& at, int axis, Index queries,
                       const Layout& queries_lie, Index keys, const Layout& keys_lie,
                       const AttentionOptions& options)
@@ -158,11 +158,8 @@ class RingMessages {
     put({rank, static_cast<char*>(block->data) + begin, bytes / size_of(type_), static_cast<int>(type_),
          incoming});
   }
-  template <class = void>
   void put(const Message& message);
-  template <class = void>
   void wait();
-  template <class = void>
   void land();
   constexpr void end_flight() {
     if (flight_) land();
@@ -176,32 +173,6 @@ class RingMessages {
   std::int64_t event_ = 0;  // the first of those sent, in the recorder's log
   int sent_ = 0;
 };
-
-template <class>
-void RingMessages::put(const Message& message) {
-  if (!flight_) {
-    flight_ = make_pooled<Flight>();
-    flight_->messages = std::make_shared<MessageList>();
-  }
-  flight_->messages->push_back(message);
-}
-
-template <class>
-void RingMessages::wait() {
-  flight_->request.wait();
-  for (const Message& m : *flight_->messages) {
-    check_mpi(m.too_long ? MPI_SUCCESS : m.code, m.incoming ? "MPI_Irecv" : "MPI_Isend");
-    if (!m.incoming || (!m.too_long && m.arrived == m.count && m.arrived_label == m.label)) continue;
-    fail<std::runtime_error>({"ring attention: rank ", m.rank,
-                              " of the axis has sent something else than the ", m.count,
-                              " numbers that are expected: not all ranks are at the same call"});
-  }
-}
-
-template <class>
-void RingMessages::land() {
-  destroy_pooled(std::exchange(flight_, nullptr));
-}
 
 /// Brings a block of queries or keys from the order of positions [batch, positions, …], `in_order`, to the stretches that this
 /// rank computes for, or `home`. Of each sequence a message goes to the rank's mirror and one comes; `from` stays as long as
@@ -232,3 +203,30 @@ constexpr Buffer swap_halves(RingMessages& messages, int mirror, const Buffer& f
 }
 
 }  // namespace shardwise::detail
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise::detail {
+
+SHARDWISE_INLINE void RingMessages::put(const Message& message) {
+  if (!flight_) {
+    flight_ = make_pooled<Flight>();
+    flight_->messages = std::make_shared<MessageList>();
+  }
+  flight_->messages->push_back(message);
+}
+
+SHARDWISE_INLINE void RingMessages::wait() {
+  flight_->request.wait();
+  for (const Message& m : *flight_->messages) {
+    check_mpi(m.too_long ? MPI_SUCCESS : m.code, m.incoming ? "MPI_Irecv" : "MPI_Isend");
+    if (!m.incoming || (!m.too_long && m.arrived == m.count && m.arrived_label == m.label)) continue;
+    fail<std::runtime_error>({"ring attention: rank ", m.rank,
+                              " of the axis has sent something else than the ", m.count,
+                              " numbers that are expected: not all ranks are at the same call"});
+  }
+}
+
+SHARDWISE_INLINE void RingMessages::land() { destroy_pooled(std::exchange(flight_, nullptr)); }
+
+}  // namespace shardwise::detail
+#endif

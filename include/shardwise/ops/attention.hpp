@@ -81,7 +81,6 @@ struct AttentionOp {
                      at);
   }
 
-  template <class = void>
   [[gnu::noinline]] static constexpr Shape<4> shape(const Shape<4>& q, const Shape<4>& k, const Shape<4>& v) {
     auto text = [&] { return detail::text({"q ", q, ", k ", k, ", v ", v}); };
     if (k != v) detail::fail({"attention: k and v differ in shape: ", text()});
@@ -94,7 +93,6 @@ struct AttentionOp {
     }
     return q;
   }
-  template <class = void>
   static constexpr Shape<4> shape(const Shape<4>& q, const Shape<4>& k, const Shape<4>& v,
                                   const Shape<2>& documents) {
     if (documents[0] != k[0] || documents[1] != k[1] || q[1] > k[1]) {
@@ -200,7 +198,6 @@ constexpr Range range_held(Index extent, const Layout& layout, int dim, const Me
 
 /// Throws `std::invalid_argument`, on every rank alike, unless each rank holds the key/value heads that its heads
 /// use. Heads are dimension `dim` of tensors that lie as `q` and `k` say.
-template <class = void>
 [[gnu::noinline]] constexpr void check_heads(Index heads, Index kv_heads, const Layout& q, const Layout& k,
                                              int dim, const MeshSizes& sizes, const char* const* names) {
   const AxisSet cutting = q.axes_sharding(dim);

@@ -7,6 +7,7 @@
 /// are sharded gives columns; sharded tokens beside a `Reduced` table give rows; and a table whose vocabulary
 /// is sharded gives a pending sum, to which each rank contributes the rows that it owns.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/embedding.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
@@ -91,6 +92,11 @@ struct EmbeddingOp {
     return kept;
   }
 };
+SHARDWISE_COMPILE_MEMBER(void EmbeddingOp::forward(View<float, 3>, void*, View<const std::int32_t, 2>,
+                                                   View<const float, 2>))
+SHARDWISE_COMPILE_MEMBER(bool EmbeddingOp::leave(const MeshView&, const View<const float, 3>&, const Buffer&,
+                                                 const detail::NodeInput<std::int32_t, 2>&,
+                                                 const detail::NodeInput<float, 2>&) const)
 
 /// tokens: integers, [t…]; table: [vocabulary, dim]; the result is [t…, dim]. Throws `std::out_of_range`, on
 /// the rank that holds it, for an id outside [0, vocabulary).

@@ -49,7 +49,6 @@ enum class OperandKind : std::uint8_t { all, parameter, value };
 class GradientTarget {
  public:
   /// `bytes`: of the gradient; `dy`: the gradient of the result; `wanted`: of what kind of operands.
-  template <class = void>
   [[gnu::noinline]] constexpr GradientTarget(const Shared<GradientSlot>& slot, const Buffer& dy, Index bytes,
                                              Recorder* recorder, bool op_accumulates, bool op_passes,
                                              OperandKind wanted = OperandKind::all) {
@@ -73,7 +72,6 @@ class GradientTarget {
   constexpr Input<T, Rank> argument(const View<const T, Rank>& extents) const {
     return {extents, block_ ? static_cast<T*>(block_->data) : nullptr, in_slot_};
   }
-  template <class = void>
   [[gnu::noinline]] constexpr void deliver(const Buffer& dy, const ElementSum& elements, Recorder* recorder) {
     if (!slot_) return;
     if (in_slot_) {

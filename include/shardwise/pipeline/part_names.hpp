@@ -25,36 +25,7 @@ class NamesOfParts {
 
   /// Throws `std::invalid_argument`, on every rank, for a name that two parameters have which are no copies of each other, and
   /// for a copy without another. Collective.
-  template <class = void>
-  void check(const Communicator& ranks) const {
-    struct Place {
-      std::string stage;
-      bool is_copy;
-    };
-    const std::string lines = gather_texts(ranks, lines_);
-    std::map<std::string, Place> places;
-    std::vector<std::pair<std::string, std::string>> copies;  // name and stage
-    for (std::string_view rest = lines; !rest.empty();) {
-      const std::string stage(take_part(rest, ' '));
-      const bool is_copy = take_part(rest, ' ') == "copy";
-      const std::string name(take_part(rest, '\n'));
-      if (is_copy) copies.emplace_back(name, stage);
-      const auto [found, is_new] = places.try_emplace(name, Place{stage, is_copy});
-      const Place& other = found->second;
-      if (is_new || (other.is_copy && is_copy)) continue;
-      if (other.stage == stage)
-        fail({"Pipeline: in stage ", stage, " two parameters have the name \"", name, "\""});
-      fail({"Pipeline: stages ", other.stage, " and ", stage, " both train \"", name,
-            "\"; a part's names are those in the whole model (ModulesOf counts layers so), and of what the "
-            "first and the last part share both give their copy by copied()"});
-    }
-    if (copies.empty() || (copies.size() == 2 && copies[0].first == copies[1].first)) return;
-    const std::string other = copies.size() == 2
-                                  ? "that of stage " + copies[1].second + " \"" + copies[1].first + "\""
-                                  : "that of the other end nothing";
-    fail({"Pipeline: copied() of stage ", copies[0].second, " gives \"", copies[0].first, "\", ", other,
-          "; the first and the last part give what both visit by the same name, or both null"});
-  }
+  void check(const Communicator& ranks) const;
 
  private:
   /// Of a parameter its first name counts, as for first values and files.
@@ -68,3 +39,39 @@ class NamesOfParts {
 };
 
 }  // namespace shardwise::detail
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise::detail {
+
+SHARDWISE_INLINE void NamesOfParts::check(const Communicator& ranks) const {
+  struct Place {
+    std::string stage;
+    bool is_copy;
+  };
+  const std::string lines = gather_texts(ranks, lines_);
+  std::map<std::string, Place> places;
+  std::vector<std::pair<std::string, std::string>> copies;  // name and stage
+  for (std::string_view rest = lines; !rest.empty();) {
+    const std::string stage(take_part(rest, ' '));
+    const bool is_copy = take_part(rest, ' ') == "copy";
+    const std::string name(take_part(rest, '\n'));
+    if (is_copy) copies.emplace_back(name, stage);
+    const auto [found, is_new] = places.try_emplace(name, Place{stage, is_copy});
+    const Place& other = found->second;
+    if (is_new || (other.is_copy && is_copy)) continue;
+    if (other.stage == stage)
+      fail({"Pipeline: in stage ", stage, " two parameters have the name \"", name, "\""});
+    fail({"Pipeline: stages ", other.stage, " and ", stage, " both train \"", name,
+          "\"; a part's names are those in the whole model (ModulesOf counts layers so), and of what the "
+          "first and the last part share both give their copy by copied()"});
+  }
+  if (copies.empty() || (copies.size() == 2 && copies[0].first == copies[1].first)) return;
+  const std::string other = copies.size() == 2
+                                ? "that of stage " + copies[1].second + " \"" + copies[1].first + "\""
+                                : "that of the other end nothing";
+  fail({"Pipeline: copied() of stage ", copies[0].second, " gives \"", copies[0].first, "\", ", other,
+        "; the first and the last part give what both visit by the same name, or both null"});
+}
+
+}  // namespace shardwise::detail
+#endif

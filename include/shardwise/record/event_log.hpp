@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <vector>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/layout/transition.hpp>
 
 namespace shardwise {
@@ -58,7 +59,6 @@ class EventLog {
   const std::vector<Event>& events() const { return events_; }
 
   /// For recorders: an event begins, and ends the one before.
-  template <class = void>
   void begin(Event event);
   /// What began last is over; or goes on in the background.
   void close(bool complete = false) {
@@ -94,8 +94,12 @@ class EventLog {
   bool open_ = false;
 };
 
-template <class>
-void EventLog::begin(Event event) {
+}  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise {
+
+SHARDWISE_INLINE void EventLog::begin(Event event) {
   close();
   event.begin = event.end = now();
   events_.push_back(event);
@@ -103,3 +107,4 @@ void EventLog::begin(Event event) {
 }
 
 }  // namespace shardwise
+#endif

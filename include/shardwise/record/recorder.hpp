@@ -12,6 +12,7 @@
 /// rank sends (its own part included). A message from one rank to another counts where it is sent. What of that the rank
 /// sends to other hosts is counted besides. A recorder that is given an `EventLog` also keeps there what happens when.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/base/hash.hpp>
 #include <shardwise/layout/hosts.hpp>
 #include <shardwise/layout/rank_grid.hpp>
@@ -179,7 +180,6 @@ class Recorder {
     begin({.kind = kind, .axes = axes, .background = background, .amount = bytes});
     return events_ - 1;
   }
-  template <class = void>
   void begin(Event event);
   constexpr void begin_log() {
     if (!log_) return;
@@ -200,15 +200,6 @@ class Recorder {
   EventLog* log_ = nullptr;
   std::int64_t events_ = 1;  ///< that were logged, and one more
 };
-
-template <class>
-void Recorder::begin(Event event) {
-  event.phase = phase_;
-  event.unit = unit_;
-  event.number = events_++;
-  event.memory = in_use();
-  log_->begin(event);
-}
 
 /// What the recorder says of what follows, for the length of a scope.
 template <auto get, auto set>
@@ -235,3 +226,17 @@ using PhaseScope = RecorderScope<&Recorder::phase, &Recorder::set_phase>;
 using UnitScope = RecorderScope<&Recorder::unit, &Recorder::set_unit>;
 
 }  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise {
+
+SHARDWISE_INLINE void Recorder::begin(Event event) {
+  event.phase = phase_;
+  event.unit = unit_;
+  event.number = events_++;
+  event.memory = in_use();
+  log_->begin(event);
+}
+
+}  // namespace shardwise
+#endif

@@ -80,7 +80,6 @@ struct Lowered {
   PipelineSchedule schedule{};
   ScheduleProblem problem{};
 };
-template <class = void>
 [[gnu::noinline]] constexpr Lowered lower(const PipelineSchedule& schedule) {
   Lowered lowered;
   Timeline timeline;
@@ -96,7 +95,6 @@ template <class = void>
   }
   return lowered;
 }
-SHARDWISE_ONCE_HERE(lower<void>)
 
 }  // namespace detail
 

@@ -7,6 +7,7 @@
 
 #include <functional>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/schedule/by_costs.hpp>
 #include <shardwise/schedule/one_forward_one_backward.hpp>
 #include <shardwise/schedule/v_shapes.hpp>
@@ -39,11 +40,18 @@ inline constexpr NamedSchedule named_schedules[] = {
 /// on each rank, or its own number of them if that is 0. The last is for the costs that `costs_of` says, with `in_flight` micro-batches, of stages that are dealt out
 /// to the ranks in turn. Throws `std::invalid_argument` for another name, for a number of chunks
 /// that it cannot have, and as the generator does.
-template <class = void>
 PipelineSchedule pipeline_schedule(
     std::string_view name, int ranks, int chunks, int micro_batches,
-    const std::function<Costs(const std::vector<int>& rank_of_stage)>& costs_of = nullptr,
-    int in_flight = 0) {
+    const std::function<Costs(const std::vector<int>& rank_of_stage)>& costs_of = nullptr, int in_flight = 0);
+
+}  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise {
+
+SHARDWISE_INLINE PipelineSchedule pipeline_schedule(
+    std::string_view name, int ranks, int chunks, int micro_batches,
+    const std::function<Costs(const std::vector<int>& rank_of_stage)>& costs_of, int in_flight) {
   std::string names;
   for (const detail::NamedSchedule& each : detail::named_schedules) {
     names += (names.empty() ? "" : ", ") + std::string(each.name);
@@ -60,6 +68,6 @@ PipelineSchedule pipeline_schedule(
   }
   detail::fail({"there is no pipeline schedule \"", name, "\"; expected one of ", names});
 }
-SHARDWISE_ONCE_HERE(pipeline_schedule<void>)
 
 }  // namespace shardwise
+#endif

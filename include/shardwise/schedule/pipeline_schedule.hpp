@@ -14,7 +14,6 @@
 /// ```
 /// `prove` says whether it is one (schedule/prove.hpp), `with_messages` adds what must be sent (schedule/messages.hpp).
 
-#include <shardwise/base/once.hpp>
 #include <shardwise/base/text.hpp>
 
 namespace shardwise {
@@ -95,7 +94,6 @@ constexpr std::size_t product(int a, int b) {
 
 /// A table without actions whose stages are dealt out to the ranks: in turn, or to and fro (0 1 2 2 1 0).
 enum class Division { loop, v };
-template <class = void>
 constexpr PipelineSchedule empty_schedule(const char* name, int ranks, int chunks, int micro_batches,
                                           Division division = Division::loop) {
   if (ranks < 1 || chunks < 1 || micro_batches < 1) {

@@ -5,6 +5,7 @@
 /// @file
 /// What can be wrong with a pipeline schedule: a value that names the rank and the action, and its words.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/schedule/pipeline_schedule.hpp>
 
 namespace shardwise {
@@ -83,8 +84,14 @@ inline std::string text_of(const ScheduleAction& place) {
 }  // namespace detail
 
 /// "rank 1, action 7 (1F3): its input, stage 0's forward of micro-batch 3, is never received". Nothing if there is no problem.
-template <class = void>
-std::string text_of(const ScheduleProblem& problem) {
+std::string text_of(const ScheduleProblem& problem);
+
+}  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise {
+
+SHARDWISE_INLINE std::string text_of(const ScheduleProblem& problem) {
   using detail::text;
   const ScheduleAction& at = problem.at;
   const ScheduleAction& other = problem.other;
@@ -156,6 +163,6 @@ std::string text_of(const ScheduleProblem& problem) {
   }
   return words;
 }
-SHARDWISE_ONCE_HERE(text_of<void>)
 
 }  // namespace shardwise
+#endif

@@ -132,7 +132,6 @@ class Buckets {
     while (!open_.empty()) begin(open_.move_to(under_way_, open_.front()));
   }
   /// Starts all, and returns when one more has arrived.
-  template <class = void>
   [[gnu::noinline]] constexpr void finish_next() {
     start();
     if (!under_way_.empty()) finish_first();

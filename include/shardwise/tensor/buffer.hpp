@@ -58,7 +58,6 @@ using Buffer = Shared<detail::BufferBlock>;
 
 namespace detail {
 
-template <class = void>
 [[gnu::noinline]] constexpr Buffer new_buffer(Recorder* recorder, bool dry, Index bytes, MemoryUse use) {
   return Buffer::make(recorder, dry, bytes, use);
 }

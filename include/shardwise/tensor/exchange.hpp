@@ -7,6 +7,7 @@
 /// call, and unpacks. What travels may be of another type than a tensor's elements: then packing converts. On a dry mesh
 /// the same code only counts.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/layout/transition.hpp>
 #include <shardwise/memory/pooled_list.hpp>
 #include <shardwise/tensor/any_tensor.hpp>
@@ -218,9 +219,7 @@ class Exchange {
   }
 
   /// Elements that go to, or come from, each member.
-  template <class = void>
   std::vector<Index> counts(bool outgoing) const;
-  template <class = void>
   void communicate(bool background);
   [[gnu::noinline]] void keep(Request request) { request_ = make_pooled<Request>(std::move(request)); }
   constexpr void end_request() {
@@ -240,8 +239,12 @@ class Exchange {
   std::int64_t event_ = 0;  // in the recorder's log
 };
 
-template <class>
-std::vector<Index> Exchange::counts(bool outgoing) const {
+}  // namespace shardwise::detail
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise::detail {
+
+SHARDWISE_INLINE std::vector<Index> Exchange::counts(bool outgoing) const {
   std::vector<Index> all;
   for (int member = 0; member < members(); ++member) {
     Index& count = all.emplace_back(0);
@@ -252,8 +255,7 @@ std::vector<Index> Exchange::counts(bool outgoing) const {
   return all;
 }
 
-template <class>
-void Exchange::communicate(bool background) {
+SHARDWISE_INLINE void Exchange::communicate(bool background) {
   const Communicator& group = mesh_.communicator(way_.axes);
   const Moved& first = moved_.front();
   const char* in = data(packed_ ? packed_ : first.in);
@@ -287,3 +289,4 @@ void Exchange::communicate(bool background) {
 }
 
 }  // namespace shardwise::detail
+#endif

@@ -5,6 +5,7 @@
 /// @file
 /// Parts of row-major blocks: where they lie, and how they are copied, whatever their elements are.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/kernel/permute.hpp>
 #include <shardwise/layout/block.hpp>
@@ -55,32 +56,8 @@ constexpr Shape<Rank> row_major_strides(const Shape<Rank>& size) {
 }
 
 /// Copies the indices of `part` from a block that holds `from` to one that holds `to`; elements have `element` bytes.
-template <class = void>
-[[gnu::noinline]] void copy_part(Index element, const AnyBox& part, const void* source, const AnyBox& from,
-                                 void* target, const AnyBox& to) {
-  if (part.elements() == 0) return;
-  const auto source_strides = row_major_strides(from.size), target_strides = row_major_strides(to.size);
-  Index begin = 0, place = 0;
-  for (int dim = 0; dim < max_rank; ++dim) {
-    begin += (part.begin[dim] - from.begin[dim]) * source_strides[dim];
-    place += (part.begin[dim] - to.begin[dim]) * target_strides[dim];
-  }
-  auto copy = [&](auto same_size) {
-    using U = decltype(same_size);
-    kernel::copy_box(max_rank, part.size.data(), static_cast<const U*>(source) + begin, source_strides.data(),
-                     static_cast<U*>(target) + place, target_strides.data());
-  };
-  switch (element) {
-    case 1:
-      return copy(std::uint8_t{});
-    case 2:
-      return copy(std::uint16_t{});
-    case 4:
-      return copy(std::uint32_t{});
-    default:
-      return copy(std::uint64_t{});
-  }
-}
+void copy_part(Index element, const AnyBox& part, const void* source, const AnyBox& from, void* target,
+               const AnyBox& to);
 
 /// Calls f(place in the one, place in the other, length) for each run of elements of `part` that lies together in two
 /// row-major blocks, which hold `one` and `other`: in order.
@@ -124,20 +101,8 @@ void with_floating(DataType type, F f) {
 }
 
 /// `copy_part` between blocks of two types of floating-point numbers, where each is rounded to the nearest of the target's.
-template <class = void>
-[[gnu::noinline]] void convert_part(const AnyBox& part, DataType source_type, const void* source,
-                                    const AnyBox& from, DataType target_type, void* target,
-                                    const AnyBox& to) {
-  if (source_type == target_type) return copy_part(size_of(source_type), part, source, from, target, to);
-  with_floating(source_type, [&](auto s) {
-    with_floating(target_type, [&](auto t) {
-      for_each_run(part, from, to, [&](Index source_place, Index target_place, Index count) {
-        kernel::convert(count, static_cast<const decltype(s)*>(source) + source_place,
-                        static_cast<decltype(t)*>(target) + target_place);
-      });
-    });
-  });
-}
+void convert_part(const AnyBox& part, DataType source_type, const void* source, const AnyBox& from,
+                  DataType target_type, void* target, const AnyBox& to);
 
 /// Where the first element of `part` lies in a block that holds `whole`, if its elements lie there one after
 /// another; else -1.
@@ -154,3 +119,48 @@ template <class = void>
 }
 
 }  // namespace shardwise::detail
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise::detail {
+
+SHARDWISE_INLINE void copy_part(Index element, const AnyBox& part, const void* source, const AnyBox& from,
+                                void* target, const AnyBox& to) {
+  if (part.elements() == 0) return;
+  const auto source_strides = row_major_strides(from.size), target_strides = row_major_strides(to.size);
+  Index begin = 0, place = 0;
+  for (int dim = 0; dim < max_rank; ++dim) {
+    begin += (part.begin[dim] - from.begin[dim]) * source_strides[dim];
+    place += (part.begin[dim] - to.begin[dim]) * target_strides[dim];
+  }
+  auto copy = [&](auto same_size) {
+    using U = decltype(same_size);
+    kernel::copy_box(max_rank, part.size.data(), static_cast<const U*>(source) + begin, source_strides.data(),
+                     static_cast<U*>(target) + place, target_strides.data());
+  };
+  switch (element) {
+    case 1:
+      return copy(std::uint8_t{});
+    case 2:
+      return copy(std::uint16_t{});
+    case 4:
+      return copy(std::uint32_t{});
+    default:
+      return copy(std::uint64_t{});
+  }
+}
+
+SHARDWISE_INLINE void convert_part(const AnyBox& part, DataType source_type, const void* source,
+                                   const AnyBox& from, DataType target_type, void* target, const AnyBox& to) {
+  if (source_type == target_type) return copy_part(size_of(source_type), part, source, from, target, to);
+  with_floating(source_type, [&](auto s) {
+    with_floating(target_type, [&](auto t) {
+      for_each_run(part, from, to, [&](Index source_place, Index target_place, Index count) {
+        kernel::convert(count, static_cast<const decltype(s)*>(source) + source_place,
+                        static_cast<decltype(t)*>(target) + target_place);
+      });
+    });
+  });
+}
+
+}  // namespace shardwise::detail
+#endif

@@ -6,6 +6,7 @@
 /// One step of a route, carried out: from the block of one layout to the block of the next, with at most one
 /// collective.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/layout/route.hpp>
 #include <shardwise/tensor/exchange.hpp>
 
@@ -96,17 +97,12 @@ constexpr void move_along(AnyTensor& x, const Route& way, const Step* end, DataT
   }
 }
 
-/// `x` in another layout, by messages whose elements are of the type `travels`.
-template <class = void>
-[[gnu::noinline]] constexpr AnyTensor redistributed_to(AnyTensor x, const Layout& to, DataType travels) {
+constexpr AnyTensor redistribute_here(AnyTensor x, const Layout& to, DataType travels) {
   const Route way = route_of(x, to);
   move_along(x, way, way.end(), travels);
   return x;
 }
-
-/// The last step of the way, which is left to the caller to finish.
-template <class = void>
-[[gnu::noinline]] constexpr Shared<UnderWay> last_step(AnyTensor x, const Layout& to, DataType travels) {
+constexpr Shared<UnderWay> begin_here(AnyTensor x, const Layout& to, DataType travels) {
   const Route way = route_of(x, to);
   const Step* last = way.end() - 1;
   move_along(x, way, last, travels);
@@ -114,5 +110,32 @@ template <class = void>
   transfer->start(true);
   return transfer;
 }
+AnyTensor redistribute_once(AnyTensor x, const Layout& to, DataType travels);
+Shared<UnderWay> begin_once(AnyTensor x, const Layout& to, DataType travels);
+
+/// `x` in another layout, by messages whose elements are of the type `travels`.
+constexpr AnyTensor redistributed_to(AnyTensor x, const Layout& to, DataType travels) {
+  if (std::is_constant_evaluated()) return redistribute_here(std::move(x), to, travels);
+  return redistribute_once(std::move(x), to, travels);
+}
+
+/// The last step of the way, which is left to the caller to finish.
+constexpr Shared<UnderWay> last_step(AnyTensor x, const Layout& to, DataType travels) {
+  if (std::is_constant_evaluated()) return begin_here(std::move(x), to, travels);
+  return begin_once(std::move(x), to, travels);
+}
 
 }  // namespace shardwise::detail
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise::detail {
+
+SHARDWISE_INLINE AnyTensor redistribute_once(AnyTensor x, const Layout& to, DataType travels) {
+  return redistribute_here(std::move(x), to, travels);
+}
+SHARDWISE_INLINE Shared<UnderWay> begin_once(AnyTensor x, const Layout& to, DataType travels) {
+  return begin_here(std::move(x), to, travels);
+}
+
+}  // namespace shardwise::detail
+#endif

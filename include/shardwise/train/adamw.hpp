@@ -5,6 +5,7 @@
 /// @file
 /// AdamW: Adam with decoupled weight decay (Loshchilov and Hutter, 2019), with PyTorch's defaults.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/update.hpp>
 #include <shardwise/train/optimizer.hpp>
 
@@ -61,5 +62,9 @@ struct AdamWUpdate {
 
 /// Its settings are checked: see `AdamWUpdate::checked`.
 using AdamW = Optimizer<AdamWUpdate>;
+SHARDWISE_COMPILE_MEMBER(bool AdamW::learn(const detail::ParameterList&, bool))
+SHARDWISE_COMPILE_MEMBER(void AdamW::choose_groups(const std::vector<detail::NamedParameter>&, bool))
+SHARDWISE_COMPILE_MEMBER(detail::ParameterList AdamW::unreached(const detail::ParameterList&))
+SHARDWISE_COMPILE_MEMBER(void AdamW::step_all(const detail::ParameterList&))
 
 }  // namespace shardwise

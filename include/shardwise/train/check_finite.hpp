@@ -21,6 +21,7 @@
 /// }
 /// ```
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/sums.hpp>
 #include <shardwise/train/clip.hpp>
 
@@ -62,29 +63,7 @@ inline std::string text_of_non_finite(const char* what, const std::vector<NamedP
 /// "NaN or infinite values in 1 of 9 parameters: tokens.weight (1 NaN); NaN or infinite gradients in 2 of 9 parameters:
 /// head.weight (1 NaN, 2 infinite), norm.weight (1 NaN)": values in the order in which a forward pass comes by, finished
 /// gradients in that of a backward pass; empty if there are none. Collective.
-template <class = void>
-std::string non_finite_elements(const std::vector<NamedParameter>& parameters) {
-  std::vector<std::int64_t> counts;
-  const auto add = [&](const ParameterCell& cell, bool there, const AnyTensor& x) {
-    kernel::NonFinite here;
-    if (there && x.counts_here()) here = cell.functions.count_non_finite(x.local_elements(), x.buffer->data);
-    counts.insert(counts.end(), {here.nans, here.infinities});
-  };
-  for (const NamedParameter& parameter : parameters) {
-    ParameterCell& cell = *parameter.cell;
-    cell.await();  // it may still be on its way
-    if (cell.stored.mesh.dry()) return "";
-    add(cell, cell.set, cell.stored);
-    add(cell, cell.finished.filled(), cell.finished_gradient());
-  }
-  if (parameters.empty()) return "";
-  const MeshView& mesh = parameters.back().cell->stored.mesh;
-  PhaseScope phase(mesh.recorder(), Phase::optimizer);
-  mesh.all_reduce(counts.data(), static_cast<Index>(counts.size()), DataType::i64, ReduceOp::sum);
-  const std::string values = text_of_non_finite("values", parameters, counts, 0);
-  const std::string gradients = text_of_non_finite("gradients", parameters, counts, 1);
-  return values + (values.empty() || gradients.empty() ? "" : "; ") + gradients;
-}
+std::string non_finite_elements(const std::vector<NamedParameter>& parameters);
 
 inline std::string text_of_non_finite(double x) { return is_nan(x) ? "NaN" : x > 0 ? "inf" : "-inf"; }
 
@@ -117,3 +96,34 @@ constexpr void check_finite(Module& module, std::int64_t step, double loss, doub
 }
 
 }  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise {
+namespace detail {
+
+SHARDWISE_INLINE std::string non_finite_elements(const std::vector<NamedParameter>& parameters) {
+  std::vector<std::int64_t> counts;
+  const auto add = [&](const ParameterCell& cell, bool there, const AnyTensor& x) {
+    kernel::NonFinite here;
+    if (there && x.counts_here()) here = cell.functions.count_non_finite(x.local_elements(), x.buffer->data);
+    counts.insert(counts.end(), {here.nans, here.infinities});
+  };
+  for (const NamedParameter& parameter : parameters) {
+    ParameterCell& cell = *parameter.cell;
+    cell.await();  // it may still be on its way
+    if (cell.stored.mesh.dry()) return "";
+    add(cell, cell.set, cell.stored);
+    add(cell, cell.finished.filled(), cell.finished_gradient());
+  }
+  if (parameters.empty()) return "";
+  const MeshView& mesh = parameters.back().cell->stored.mesh;
+  PhaseScope phase(mesh.recorder(), Phase::optimizer);
+  mesh.all_reduce(counts.data(), static_cast<Index>(counts.size()), DataType::i64, ReduceOp::sum);
+  const std::string values = text_of_non_finite("values", parameters, counts, 0);
+  const std::string gradients = text_of_non_finite("gradients", parameters, counts, 1);
+  return values + (values.empty() || gradients.empty() ? "" : "; ") + gradients;
+}
+
+}  // namespace detail
+}  // namespace shardwise
+#endif

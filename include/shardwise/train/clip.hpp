@@ -21,7 +21,6 @@ namespace detail {
 
 /// The norm of these parameters' gradients, Σ x² or max |x|, the same on every rank of the one mesh on which they live.
 /// Collective.
-template <class = void>
 [[gnu::noinline]] constexpr double norm_of(const ParameterList& cells, bool maximum) {
   const MeshView* mesh = nullptr;
   double sum = 0;
@@ -60,7 +59,6 @@ constexpr void check_max_norm(double max_norm) {
 }
 
 /// Multiplies finished gradients whose norm is `norm`. With SHARDWISE_CHECK=1 it is collective, and compares `max_norm`.
-template <class = void>
 [[gnu::noinline]] constexpr void clip_to(double max_norm, double norm, const ParameterList& cells) {
   if (!cells.empty() && !cells.front()->stored.mesh.dry())
     check_same(cells.front()->stored.mesh.communicator(), "max_norm", max_norm, "clip_gradients");

@@ -76,11 +76,8 @@ class Optimizer {
   constexpr void step(Module& module) {
     const detail::ParameterList cells = detail::parameters_of(module);
     know(module, cells);
-    detail::check_same_step(cells, update_, groups_, states_);
-    detail::check_a_gradient(cells);
-    first_steps_.check(
-        cells, [&](std::size_t i) { return update_of(states_[i]); },
-        [&] { return detail::named_parameters_of(module); });
+    if (const detail::ParameterList missing = unreached(cells); !missing.empty())
+      detail::fail_unreached(missing, detail::named_parameters_of(module));
     detail::reduce_gradients_of(cells, reduction_);
     detail::count_step(steps_);
     step_all(cells);
@@ -160,7 +157,6 @@ class Optimizer {
       }
     }
   }
-  template <class = void>
   [[gnu::noinline]] constexpr bool learn(const detail::ParameterList& cells, bool divided) {
     update_.checked();
     for (const Group& group : groups_) group.settings.checked();
@@ -182,7 +178,6 @@ class Optimizer {
     return !groups_.empty();
   }
   /// A group may be without parameters where other ranks have a part of the model.
-  template <class = void>
   [[gnu::noinline]] void choose_groups(const std::vector<detail::NamedParameter>& parameters, bool divided) {
     std::vector<std::size_t> members(groups_.size());
     for_each_once(parameters, [&](const detail::NamedParameter& parameter, OwnedState& owned) {
@@ -219,7 +214,12 @@ class Optimizer {
     return owned.group < 0 ? update_ : groups_[static_cast<std::size_t>(owned.group)].settings;
   }
 
-  template <class = void>
+  /// Checks that a step makes sense; returns the parameters that the first step misses a gradient of.
+  [[gnu::noinline]] constexpr detail::ParameterList unreached(const detail::ParameterList& cells) {
+    detail::check_same_step(cells, update_, groups_, states_);
+    detail::check_a_gradient(cells);
+    return first_steps_.unreached(cells, [&](std::size_t i) { return update_of(states_[i]); });
+  }
   [[gnu::noinline]] constexpr void step_all(const detail::ParameterList& cells) {
     if (!gathers_)
       gathers_ = Shared<detail::SharedBuckets>::make(reduction_.bucket_bytes, reduction_.in_background);

@@ -14,6 +14,7 @@
 /// `reduce_gradients(model)` after `tape.backward(loss)` gives the same, without an overlap; an optimizer's step does
 /// it too.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/module/parameters.hpp>
 #include <shardwise/train/carry_rows.hpp>
@@ -61,8 +62,17 @@ class GradientReducer final : public BackwardTask {
   }
 
   /// The gradient of a parameter is complete, as far as this pass goes.
-  template <class = void>
-  [[gnu::noinline]] constexpr void reduce(detail::ParameterCell& cell) {
+  constexpr void reduce(detail::ParameterCell& cell) {
+    std::is_constant_evaluated() ? reduce_here(cell) : reduce_once(cell);
+  }
+
+  /// Gradients of fully sharded parameters have been handed over that are to be reduced together.
+  constexpr void end_unit() { units_.start(); }
+  /// At the end of the pass: returns when all are where they go.
+  constexpr void finish() override { std::is_constant_evaluated() ? finish_here() : finish_once(); }
+
+ private:
+  constexpr void reduce_here(detail::ParameterCell& cell) {
     if (cell.layouts.waits) {
       if (last_ && cell.pending->filled()) carry_pending({&cell, true, Phase::optimizer});
     } else if (cell.pending->filled()) {
@@ -71,18 +81,13 @@ class GradientReducer final : public BackwardTask {
       finish_rested(cell);
     }
   }
-
-  /// Gradients of fully sharded parameters have been handed over that are to be reduced together.
-  constexpr void end_unit() { units_.start(); }
-  /// At the end of the pass: returns when all are where they go.
-  template <class = void>
-  [[gnu::noinline]] constexpr void end_pass() {
+  void reduce_once(detail::ParameterCell& cell);
+  constexpr void finish_here() {
     units_.finish();
     buckets_.finish();
   }
-  constexpr void finish() override { end_pass(); }
+  void finish_once();
 
- private:
   /// Where a gradient is going.
   struct Goal {
     detail::ParameterCell* cell;
@@ -168,12 +173,14 @@ constexpr const ReduceOptions& finishing(const ReduceOptions& options) {
   return options.checked();
 }
 
-template <class = void>
-[[gnu::noinline]] constexpr void reduce_gradients_of(const ParameterList& cells,
-                                                     const ReduceOptions& options) {
+constexpr void reduce_here(const ParameterList& cells, const ReduceOptions& options) {
   GradientReducer reducer(options);
   for (ParameterCell* cell : cells) reducer.reduce(*cell);
   reducer.finish();
+}
+void reduce_once(const ParameterList& cells, const ReduceOptions& options);
+constexpr void reduce_gradients_of(const ParameterList& cells, const ReduceOptions& options) {
+  std::is_constant_evaluated() ? reduce_here(cells, options) : reduce_once(cells, options);
 }
 
 /// A task beside a backward pass, for no longer than a scope, also if the pass throws.
@@ -207,15 +214,15 @@ class BackwardFrom final : public BackwardPass {
 template <class Loss, class Module>
 using pass_problem = typename FirstError<typename LossProblem<Loss>::type, visit_problem<Module>>::type;
 
-template <class = void>
-[[gnu::noinline]] constexpr void backward_and_reduce_of(Tape& tape, const BackwardPass& pass,
-                                                        const ParameterList& cells,
-                                                        const ReduceOptions& options) {
+constexpr void backward_and_reduce_here(Tape& tape, const BackwardPass& pass, const ParameterList& cells,
+                                        const ReduceOptions& options) {
   GradientReducer reducer(options);
   reducer.watch(cells);
   const TaskScope scope(tape, reducer);
   pass.run();
 }
+void backward_and_reduce_once(Tape& tape, const BackwardPass& pass, const ParameterList& cells,
+                              const ReduceOptions& options);
 
 }  // namespace detail
 
@@ -236,8 +243,10 @@ Why reduce_gradients(Module&, const ReduceOptions& = {});  // see Why
 /// bucket, as soon as the gradients of the `Unit`s are complete.
 template <class Loss, class Module, class Problem = detail::pass_problem<Loss, Module>>
 constexpr void backward_and_reduce(const Loss& loss, Module& module, const ReduceOptions& options = {}) {
-  detail::backward_and_reduce_of(loss.tape(), detail::BackwardFrom(loss), detail::parameters_of(module),
-                                 options);
+  const detail::BackwardFrom pass(loss);
+  const detail::ParameterList cells = detail::parameters_of(module);
+  std::is_constant_evaluated() ? detail::backward_and_reduce_here(loss.tape(), pass, cells, options)
+                               : detail::backward_and_reduce_once(loss.tape(), pass, cells, options);
   reduce_gradients(module, options);
 }
 template <class Loss, class Module, IllFormed Why = detail::pass_problem<Loss, Module>>
@@ -254,3 +263,24 @@ constexpr void clear_gradients(Module& module) {
 }
 
 }  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise {
+
+SHARDWISE_INLINE void GradientReducer::reduce_once(detail::ParameterCell& cell) { reduce_here(cell); }
+SHARDWISE_INLINE void GradientReducer::finish_once() { finish_here(); }
+
+namespace detail {
+
+SHARDWISE_INLINE void reduce_once(const ParameterList& cells, const ReduceOptions& options) {
+  reduce_here(cells, options);
+}
+SHARDWISE_INLINE void backward_and_reduce_once(Tape& tape, const BackwardPass& pass,
+                                               const ParameterList& cells, const ReduceOptions& options) {
+  backward_and_reduce_here(tape, pass, cells, options);
+}
+
+}  // namespace detail
+
+}  // namespace shardwise
+#endif

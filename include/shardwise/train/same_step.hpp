@@ -7,6 +7,7 @@
 /// that nobody takes; and, with
 /// SHARDWISE_CHECK=1, ranks have alike what they must.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/guard/same_on_all_ranks.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
 
@@ -14,24 +15,8 @@ namespace shardwise::detail {
 
 /// Throws `std::invalid_argument`, on all ranks of a mesh, unless they have the same settings, and each parameter there the same
 /// group and a gradient on all or on none. Collective.
-template <class = void>
 void require_same_step(const ParameterList& cells, const std::vector<NamedText>& settings,
-                       std::span<const int> groups) {
-  const auto mesh_of = [](const ParameterCell* cell) -> const MeshView& { return cell->stored.mesh; };
-  for (auto first = cells.begin(); first != cells.end(); ++first) {
-    const MeshView& mesh = mesh_of(*first);
-    const auto lies_there = [&](const ParameterCell* cell) { return mesh_of(cell) == mesh; };
-    if (std::any_of(cells.begin(), first, lies_there)) continue;
-    std::vector<NamedText> mine = settings;
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      const ParameterCell& cell = *cells[i];
-      if (!lies_there(&cell)) continue;
-      mine.push_back({text({cell.has_gradient() ? "a gradient" : "no gradient", " for parameter ", i}), ""});
-      mine.push_back({text({"group of parameter ", i}), text({groups[i]})});
-    }
-    require_same(mesh.communicator(), mine, "a step");
-  }
-}
+                       std::span<const int> groups);
 
 /// The settings of an optimizer or of a group; of those that are not named, the learning rate.
 template <class Update>
@@ -60,7 +45,6 @@ constexpr void check_same_step(const ParameterList& cells, const Update& update,
 }
 
 /// Throws `std::logic_error` if none of those that are trained has its gradient: a step would change nothing.
-template <class = void>
 [[gnu::noinline]] constexpr void check_a_gradient(const ParameterList& cells) {
   Index trained = 0;
   for (const ParameterCell* cell : cells) {
@@ -74,8 +58,42 @@ template <class = void>
 }
 
 /// Throws the `std::logic_error` of a first step that does not reach the parameters `missing`, which are among `all`.
-[[noreturn, gnu::cold, gnu::noinline]] inline void fail_unreached(const ParameterList& missing,
-                                                                  const std::vector<NamedParameter>& all) {
+[[noreturn, gnu::cold]] void fail_unreached(const ParameterList& missing,
+                                            const std::vector<NamedParameter>& all);
+
+/// Looks at the first two steps. In the first a gradient must have reached every trained parameter whose settings do not say
+/// `may_be_unused`. In the second no parameter may still gather gradients that no optimizer has taken.
+class FirstSteps {
+ public:
+  /// The parameters that a first step misses a gradient of. `settings(i)`: of parameter i.
+  constexpr ParameterList unreached(const ParameterList& cells, const auto& settings) {
+    ParameterList missing;
+    if (seen_ == 2) return missing;
+    for (ParameterCell* cell : cells) cell->named = true;
+    if (seen_ == 1 && !std::is_constant_evaluated()) check_named();
+    for (std::size_t i = 0; seen_ == 0 && i < cells.size(); ++i) {
+      if (cells[i]->layouts.frozen || cells[i]->has_gradient()) continue;
+      if constexpr (requires { settings(i).may_be_unused; }) {
+        if (settings(i).may_be_unused) continue;
+      }
+      missing.push_back(cells[i]);
+    }
+    if (missing.empty()) ++seen_;
+    return missing;
+  }
+
+ private:
+  static void check_named();
+
+  int seen_ = 0;
+};
+
+}  // namespace shardwise::detail
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise::detail {
+
+SHARDWISE_INLINE void fail_unreached(const ParameterList& missing, const std::vector<NamedParameter>& all) {
   std::string names;
   std::size_t named = 0;
   for (const NamedParameter& one : distinct(all)) {
@@ -89,38 +107,31 @@ template <class = void>
        "may_be_unused, in the optimizer's settings or in those of a group, if that is meant"});
 }
 
-/// Looks at the first two steps. In the first a gradient must have reached every trained parameter whose settings do not say
-/// `may_be_unused`. In the second no parameter may still gather gradients that no optimizer has taken.
-class FirstSteps {
- public:
-  /// `settings(i)`: of parameter i; `names()`: of all, for an error.
-  constexpr void check(const ParameterList& cells, const auto& settings, const auto& names) {
-    if (seen_ == 2) return;
-    for (ParameterCell* cell : cells) cell->named = true;
-    if (seen_ == 1 && !std::is_constant_evaluated()) check_named();
-    ParameterList missing;
-    for (std::size_t i = 0; seen_ == 0 && i < cells.size(); ++i) {
-      if (cells[i]->layouts.frozen || cells[i]->has_gradient()) continue;
-      if constexpr (requires { settings(i).may_be_unused; }) {
-        if (settings(i).may_be_unused) continue;
-      }
-      missing.push_back(cells[i]);
+SHARDWISE_INLINE void FirstSteps::check_named() {
+  const ParameterCell* cell = ParameterCell::trained_by_nobody();
+  if (!cell) return;
+  fail<std::logic_error>({"the second step: a parameter ", cell->stored.extents(),
+                          " has gradients of two steps, which no optimizer has taken, and no module's visit "
+                          "names it: name it in the visit of the module that has it"});
+}
+
+SHARDWISE_INLINE void require_same_step(const ParameterList& cells, const std::vector<NamedText>& settings,
+                                        std::span<const int> groups) {
+  const auto mesh_of = [](const ParameterCell* cell) -> const MeshView& { return cell->stored.mesh; };
+  for (auto first = cells.begin(); first != cells.end(); ++first) {
+    const MeshView& mesh = mesh_of(*first);
+    const auto lies_there = [&](const ParameterCell* cell) { return mesh_of(cell) == mesh; };
+    if (std::any_of(cells.begin(), first, lies_there)) continue;
+    std::vector<NamedText> mine = settings;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      const ParameterCell& cell = *cells[i];
+      if (!lies_there(&cell)) continue;
+      mine.push_back({text({cell.has_gradient() ? "a gradient" : "no gradient", " for parameter ", i}), ""});
+      mine.push_back({text({"group of parameter ", i}), text({groups[i]})});
     }
-    if (!missing.empty()) fail_unreached(missing, names());
-    ++seen_;
+    require_same(mesh.communicator(), mine, "a step");
   }
-
- private:
-  static void check_named() {
-    const ParameterCell* cell = ParameterCell::trained_by_nobody();
-    if (!cell) return;
-    fail<std::logic_error>(
-        {"the second step: a parameter ", cell->stored.extents(),
-         " has gradients of two steps, which no optimizer has taken, and no module's visit "
-         "names it: name it in the visit of the module that has it"});
-  }
-
-  int seen_ = 0;
-};
+}
 
 }  // namespace shardwise::detail
+#endif

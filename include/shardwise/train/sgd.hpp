@@ -12,6 +12,7 @@
 /// sgd.step(model);
 /// ```
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/update.hpp>
 #include <shardwise/train/optimizer.hpp>
 
@@ -62,5 +63,9 @@ struct SgdUpdate {
 
 /// Its settings are checked: see `SgdUpdate::checked`.
 using SGD = Optimizer<SgdUpdate>;
+SHARDWISE_COMPILE_MEMBER(bool SGD::learn(const detail::ParameterList&, bool))
+SHARDWISE_COMPILE_MEMBER(void SGD::choose_groups(const std::vector<detail::NamedParameter>&, bool))
+SHARDWISE_COMPILE_MEMBER(detail::ParameterList SGD::unreached(const detail::ParameterList&))
+SHARDWISE_COMPILE_MEMBER(void SGD::step_all(const detail::ParameterList&))
 
 }  // namespace shardwise

@@ -72,14 +72,12 @@ class UnitState : public Counted {
   /// There is a call in it that the backward pass makes again.
   constexpr void set_called_again() { called_again_ = true; }
   /// Begins to gather the parameters ahead of their use.
-  template <class = void>
   [[gnu::noinline]] constexpr void prefetch() {
     if (held_ > 0 || ahead_) return;
     start();
     ahead_ = true;
   }
   /// Has the parameters at hand, until as many calls of `release`.
-  template <class = void>
   [[gnu::noinline]] constexpr void gather() {
     if (ahead_ && stale()) forget();
     if (held_ == 0 && !ahead_) start();
@@ -90,12 +88,10 @@ class UnitState : public Counted {
       part.cell->await();
     }
   }
-  template <class = void>
   [[gnu::noinline]] constexpr void release() {
     if (--held_ == 0) release_parts();
   }
   /// No backward pass of the unit's call will add to its gradients.
-  template <class = void>
   [[gnu::noinline]] constexpr void reduce(Tape& tape) {
     for (UnitPart& part : parts_) {
       if (part.borrowed || (part.cell->layouts.waits && !tape.has_task())) continue;

@@ -7,6 +7,7 @@
 
 #include <set>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/guard/agreement.hpp>
 #include <shardwise/weights/ranks.hpp>
 #include <shardwise/weights/tensors_of_all.hpp>
@@ -52,9 +53,20 @@ inline void check_used(std::string_view used, const Weights& weights, const Load
 
 /// Gives parameters their values: those of a module; or, if it is divided over the ranks, those of each rank's part. Of
 /// several names of one the first counts; the others may be there.
-template <class = void>
 Index load_parameters(const Communicator& ranks, const std::vector<NamedParameter>& all, bool divided,
-                      const std::filesystem::path& path, const LoadOptions& options) {
+                      const std::filesystem::path& path, const LoadOptions& options);
+
+}  // namespace detail
+
+}  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise {
+namespace detail {
+
+SHARDWISE_INLINE Index load_parameters(const Communicator& ranks, const std::vector<NamedParameter>& all,
+                                       bool divided, const std::filesystem::path& path,
+                                       const LoadOptions& options) {
   std::vector<NamedParameter> parameters = distinct(all);
   Problems problems;
   std::optional<Weights> weights;
@@ -87,8 +99,7 @@ Index load_parameters(const Communicator& ranks, const std::vector<NamedParamete
   });
   return weights->bytes_read();
 }
-SHARDWISE_ONCE_HERE(load_parameters<void>)
 
 }  // namespace detail
-
 }  // namespace shardwise
+#endif

@@ -12,6 +12,7 @@
 
 #include <deque>
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/guard/agreement.hpp>
 #include <shardwise/weights/output_files.hpp>
 #include <shardwise/weights/tensors_of_all.hpp>
@@ -236,10 +237,28 @@ inline std::vector<StoredTensor> stored_by_all(const Communicator& ranks, std::s
 
 /// Plans and writes tensors, and a configuration beside them if there is a text for one; which rank writes each is noted in them.
 /// Collective; what fails on any rank is an error of all.
-template <class = void>
 Index plan_and_write(const Communicator& ranks, std::string_view task, const Path& path,
                      const SaveOptions& options, std::vector<WrittenTensor>& tensors,
-                     const OutputConfig& config, Writers writers) {
+                     const OutputConfig& config, Writers writers);
+
+/// The same of what collect(list) puts into a list; what it throws is an error of all ranks.
+template <class Collect>
+Index write_together(const Communicator& ranks, std::string_view task, const Path& path,
+                     const SaveOptions& options, Collect collect, const OutputConfig& config = {},
+                     Writers writers = Writers::all_alike) {
+  std::vector<WrittenTensor> tensors;
+  together(ranks, task, [&] { collect(tensors); });
+  return plan_and_write(ranks, task, path, options, tensors, config, writers);
+}
+
+}  // namespace shardwise::detail
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise::detail {
+
+SHARDWISE_INLINE Index plan_and_write(const Communicator& ranks, std::string_view task, const Path& path,
+                                      const SaveOptions& options, std::vector<WrittenTensor>& tensors,
+                                      const OutputConfig& config, Writers writers) {
   std::vector<StoredTensor> stored;
   if (writers == Writers::each_its_part) {
     stored = stored_by_all(ranks, task, tensors);
@@ -255,16 +274,6 @@ Index plan_and_write(const Communicator& ranks, std::string_view task, const Pat
   });
   return ParallelWrite(ranks, std::move(plan), tensors).run(task);
 }
-SHARDWISE_ONCE_HERE(plan_and_write<void>)
-
-/// The same of what collect(list) puts into a list; what it throws is an error of all ranks.
-template <class Collect>
-Index write_together(const Communicator& ranks, std::string_view task, const Path& path,
-                     const SaveOptions& options, Collect collect, const OutputConfig& config = {},
-                     Writers writers = Writers::all_alike) {
-  std::vector<WrittenTensor> tensors;
-  together(ranks, task, [&] { collect(tensors); });
-  return plan_and_write(ranks, task, path, options, tensors, config, writers);
-}
 
 }  // namespace shardwise::detail
+#endif

@@ -10,6 +10,7 @@
 ///     N bytes     JSON: {"__metadata__": {…}, "NAME": {"dtype": "F32", "shape": […], "data_offsets": [b, e]}, …}
 ///     the rest    the elements, row-major and little-endian; offsets count from here
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/io/json.hpp>
 #include <shardwise/weights/stored_type.hpp>
 
@@ -109,8 +110,22 @@ inline void place_tensors(std::vector<StoredTensor>& tensors, Index data_begin, 
 }
 
 /// Reads the header of a file of these `bytes`, and checks all that it says.
-template <class = void>
-SafetensorsHeader read_safetensors_header(std::string_view bytes) {
+SafetensorsHeader read_safetensors_header(std::string_view bytes);
+
+/// The bytes before a file's data: the length and the JSON text, padded with spaces to a multiple of 8. Puts
+/// the tensors into the order of the reference writer (wide types first, then names) and gives them their
+/// offsets, which count from the beginning of the file.
+std::string make_safetensors_header(SafetensorsHeader& header, const std::string& path);
+
+}  // namespace detail
+
+}  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise {
+namespace detail {
+
+SHARDWISE_INLINE SafetensorsHeader read_safetensors_header(std::string_view bytes) {
   if (bytes.size() < length_bytes) {
     fail<std::runtime_error>({bytes.size(), " bytes are no safetensors file, which has at least 8"});
   }
@@ -142,13 +157,8 @@ SafetensorsHeader read_safetensors_header(std::string_view bytes) {
                 static_cast<Index>(bytes.size() - length));
   return header;
 }
-SHARDWISE_ONCE_HERE(read_safetensors_header<void>)
 
-/// The bytes before a file's data: the length and the JSON text, padded with spaces to a multiple of 8. Puts
-/// the tensors into the order of the reference writer (wide types first, then names) and gives them their
-/// offsets, which count from the beginning of the file.
-template <class = void>
-std::string make_safetensors_header(SafetensorsHeader& header, const std::string& path) {
+SHARDWISE_INLINE std::string make_safetensors_header(SafetensorsHeader& header, const std::string& path) {
   std::sort(header.tensors.begin(), header.tensors.end(), [](const StoredTensor& a, const StoredTensor& b) {
     return a.type != b.type ? a.type > b.type : a.name < b.name;
   });
@@ -173,8 +183,7 @@ std::string make_safetensors_header(SafetensorsHeader& header, const std::string
   for (StoredTensor& tensor : header.tensors) tensor.offset += static_cast<Index>(json.size());
   return json;
 }
-SHARDWISE_ONCE_HERE(make_safetensors_header<void>)
 
 }  // namespace detail
-
 }  // namespace shardwise
+#endif

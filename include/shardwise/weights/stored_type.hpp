@@ -8,6 +8,7 @@
 /// Floating-point numbers become one another, rounded once to nearest, ties to even. Integers become one
 /// another if the value fits. Nothing else is converted.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/tensor/tensor.hpp>
 
 namespace shardwise {
@@ -145,8 +146,21 @@ void convert_numbers(StoredType from, const char* source, StoredType to, char* t
 
 /// Converts `count` elements at any address to any other. Throws `std::runtime_error` for an integer that does
 /// not fit, `std::logic_error` for types that are not convertible.
-template <class = void>
-void convert(StoredType from, const void* source, StoredType to, void* target, Index count) {
+void convert(StoredType from, const void* source, StoredType to, void* target, Index count);
+
+/// `count` elements as another type, as `convert` does; `buffer` has them if they are not the same.
+std::string_view converted_elements(StoredType from, const char* data, StoredType to, Index count,
+                                    std::vector<char>& buffer);
+
+}  // namespace detail
+
+}  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise {
+namespace detail {
+
+SHARDWISE_INLINE void convert(StoredType from, const void* source, StoredType to, void* target, Index count) {
   if (count == 0) return;
   if (!convertible(from, to)) throw std::logic_error("convert: these types are not converted");
   const auto* in = static_cast<const char*>(source);
@@ -160,10 +174,8 @@ void convert(StoredType from, const void* source, StoredType to, void* target, I
   }
 }
 
-/// `count` elements as another type, as `convert` does; `buffer` has them if they are not the same.
-template <class = void>
-std::string_view converted_elements(StoredType from, const char* data, StoredType to, Index count,
-                                    std::vector<char>& buffer) {
+SHARDWISE_INLINE std::string_view converted_elements(StoredType from, const char* data, StoredType to,
+                                                     Index count, std::vector<char>& buffer) {
   const auto bytes = static_cast<std::size_t>(count * size_of(to));
   if (from == to) return {data, bytes};
   buffer.resize(bytes);
@@ -172,5 +184,5 @@ std::string_view converted_elements(StoredType from, const char* data, StoredTyp
 }
 
 }  // namespace detail
-
 }  // namespace shardwise
+#endif

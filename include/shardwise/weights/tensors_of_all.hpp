@@ -5,6 +5,7 @@
 /// @file
 /// Which tensors the ranks have together, where each has only those of its part of a model.
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/guard/agreement.hpp>
 #include <shardwise/io/json.hpp>
 #include <shardwise/tensor/any_tensor.hpp>
@@ -26,9 +27,16 @@ inline bool is_first_rank(const MeshView& mesh) { return mesh.rank_in_job() == m
 /// Those of all ranks, in the order of ranks, each once: `mine` are those that this rank, the first of their mesh, tells
 /// of. Collective; throws `std::runtime_error`, on all ranks, if two of one name have different types or shapes, or a name
 /// is no UTF-8.
-template <class = void>
 std::vector<TensorOfAll> tensors_of_all(const Communicator& ranks, std::string_view task,
-                                        const std::vector<TensorOfAll>& mine) {
+                                        const std::vector<TensorOfAll>& mine);
+
+}  // namespace shardwise::detail
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise::detail {
+
+SHARDWISE_INLINE std::vector<TensorOfAll> tensors_of_all(const Communicator& ranks, std::string_view task,
+                                                         const std::vector<TensorOfAll>& mine) {
   std::string told;
   together(ranks, task, [&] {  // a name that is no UTF-8 cannot be told
     for (const TensorOfAll& tensor : mine) {
@@ -57,6 +65,6 @@ std::vector<TensorOfAll> tensors_of_all(const Communicator& ranks, std::string_v
   }
   return all;
 }
-SHARDWISE_ONCE_HERE(tensors_of_all<void>)
 
 }  // namespace shardwise::detail
+#endif

@@ -11,6 +11,7 @@
 /// weights.read_block("lm_head.weight", block.writable());   // this rank's block, converted if need be
 /// ```
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/io/mapped_file.hpp>
 #include <shardwise/tensor/parts.hpp>
 #include <shardwise/weights/safetensors_header.hpp>
@@ -86,14 +87,12 @@ class Weights {
   }
 
   /// Why a tensor cannot be read into blocks of such a tensor in memory; empty if it can.
-  template <class = void>
   std::string problem(std::string_view name, DataType type, std::span<const Index> shape) const;
 
   /// Bytes of elements that have been read by this object.
   Index bytes_read() const noexcept { return bytes_read_; }
 
   /// `read_block` for elements of `type`, with ones behind the block's `rank` extents: compiled once.
-  template <class = void>
   void read_bytes(std::string_view name, const View<char, max_rank>& block, int rank, DataType type) const;
 
  private:
@@ -112,7 +111,6 @@ class Weights {
     return found->second;
   }
 
-  template <class = void>
   void open_all();
 
   void open(const std::filesystem::path& path) {
@@ -148,8 +146,12 @@ class Weights {
   mutable Index bytes_read_ = 0;
 };
 
-template <class>
-void Weights::open_all() {
+}  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise {
+
+SHARDWISE_INLINE void Weights::open_all() {
   namespace fs = std::filesystem;
   std::error_code ignored;
   if (!fs::exists(path_, ignored))
@@ -168,9 +170,8 @@ void Weights::open_all() {
   }
 }
 
-template <class>
-void Weights::read_bytes(std::string_view name, const View<char, max_rank>& block, int rank,
-                         DataType type) const {
+SHARDWISE_INLINE void Weights::read_bytes(std::string_view name, const View<char, max_rank>& block, int rank,
+                                          DataType type) const {
   const std::string why = problem(name, type, {block.shape.begin(), block.shape.begin() + rank});
   if (!why.empty()) throw std::runtime_error(why);
   const detail::MappedFile& memory = file_of(name).memory_;
@@ -202,8 +203,8 @@ void Weights::read_bytes(std::string_view name, const View<char, max_rank>& bloc
   });
 }
 
-template <class>
-std::string Weights::problem(std::string_view name, DataType type, std::span<const Index> shape) const {
+SHARDWISE_INLINE std::string Weights::problem(std::string_view name, DataType type,
+                                              std::span<const Index> shape) const {
   if (!contains(name)) return where(name) + "there is no such tensor";
   const StoredTensor& stored = tensor(name);
   const StoredType wanted = stored_as(type);
@@ -217,10 +218,6 @@ std::string Weights::problem(std::string_view name, DataType type, std::span<con
   }
   return {};
 }
-SHARDWISE_ONCE_MEMBER(void Weights::open_all<void>())
-SHARDWISE_ONCE_MEMBER(std::string Weights::problem<void>(std::string_view, DataType, std::span<const Index>)
-                          const)
-SHARDWISE_ONCE_MEMBER(void Weights::read_bytes<void>(std::string_view, const View<char, max_rank>&, int,
-                                                     DataType) const)
 
 }  // namespace shardwise
+#endif

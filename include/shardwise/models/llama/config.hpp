@@ -45,7 +45,6 @@ struct LlamaConfig {
   }
 
   /// Returns itself. Throws `std::invalid_argument` for what cannot be a model, or has more bytes than an `Index` counts.
-  template <class = void>
   [[gnu::noinline]] constexpr const LlamaConfig& checked() const {
     constexpr Index most = std::numeric_limits<std::int32_t>::max();  // as tokens have numbers
     struct Size {

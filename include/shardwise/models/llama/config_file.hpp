@@ -11,6 +11,7 @@
 /// const LlamaTokens tokens = read_llama_tokens("llama/");
 /// ```
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/io/json.hpp>
 #include <shardwise/models/llama/config.hpp>
 
@@ -108,29 +109,7 @@ inline std::optional<Index> read_window(const JsonPart& config, bool mistral) {
 
 /// Refuses keys that are not read, but by their names change what a model computes, unless their values ask for nothing. Others
 /// are notes, which transformers ignores, too.
-template <class = void>
-void check_keys(const JsonPart& config) {
-  constexpr std::string_view read =
-      " attention_bias mlp_bias num_attention_heads partial_rotary_factor rms_norm_eps rope_theta "
-      "rope_scaling rope_parameters "
-      "sliding_window ";
-  config.for_each_member([&](const std::string& key, const JsonPart& part) {
-    const auto has = [&](std::string_view word) { return key.find(word) != key.npos; };
-    const double nothing = has("scal") || has("multiplier") ? 1 : 0;
-    const bool harmless = part.json().empty() || part.json() == false || part.json() == nothing;
-    if (harmless || key.starts_with('_') || key.starts_with("output_") || has("flash") ||
-        has("implementation") || read.find(" " + key + " ") != read.npos)
-      return;
-    for (std::string_view words =
-             "activation alibi attention attn bias clip compression drop expert layer_type logit moe "
-             "multiplier norm pruned qk quant residual rope rotary scal sliding softcap";
-         !words.empty();) {
-      if (has(take_part(words, ' ')))
-        config[key].expected("no such key: it changes what the model computes, and is not supported");
-    }
-  });
-}
-SHARDWISE_ONCE_HERE(check_keys<void>)
+void check_keys(const JsonPart& config);
 
 /// Errors do not name the file.
 inline LlamaConfig llama_config_of(const Json& json) {
@@ -163,12 +142,7 @@ inline LlamaConfig llama_config_of(const Json& json) {
 
 /// Reads a config.json of type "llama", or "mistral", which has a window and other defaults. Throws `std::runtime_error`, naming
 /// file, key, value and what was expected, for what is missing, wrong, or changes the computation in a way that `Llama` does not.
-template <class = void>
-LlamaConfig read_llama_config(const std::filesystem::path& path) {
-  const Json json = read_json(path);
-  return detail::naming(path.string(), [&] { return detail::llama_config_of(json); });
-}
-SHARDWISE_ONCE_HERE(read_llama_config<void>)
+LlamaConfig read_llama_config(const std::filesystem::path& path);
 
 /// What a config.json says beside the sizes of a model: the tokens around a text, by their numbers, and the rest.
 struct LlamaTokens {
@@ -180,8 +154,51 @@ struct LlamaTokens {
 
 /// Reads `bos_token_id` and `eos_token_id` from a folder's generation_config.json, if it has them, else from config.json. Throws
 /// `std::runtime_error`, naming file, key and value, for what are not numbers of tokens.
-template <class = void>
-LlamaTokens read_llama_tokens(const std::filesystem::path& folder) {
+LlamaTokens read_llama_tokens(const std::filesystem::path& folder);
+
+/// The text of a config.json, which transformers 4 and 5 read. `type` is that of the weights: "float32".
+std::string llama_config_text(const LlamaConfig& config, const std::string& type,
+                              const LlamaTokens& tokens = {});
+
+}  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise {
+namespace detail {
+
+SHARDWISE_INLINE void check_keys(const JsonPart& config) {
+  constexpr std::string_view read =
+      " attention_bias mlp_bias num_attention_heads partial_rotary_factor rms_norm_eps rope_theta "
+      "rope_scaling rope_parameters "
+      "sliding_window ";
+  config.for_each_member([&](const std::string& key, const JsonPart& part) {
+    const auto has = [&](std::string_view word) { return key.find(word) != key.npos; };
+    const double nothing = has("scal") || has("multiplier") ? 1 : 0;
+    const bool harmless = part.json().empty() || part.json() == false || part.json() == nothing;
+    if (harmless || key.starts_with('_') || key.starts_with("output_") || has("flash") ||
+        has("implementation") || read.find(" " + key + " ") != read.npos)
+      return;
+    for (std::string_view words =
+             "activation alibi attention attn bias clip compression drop expert layer_type logit moe "
+             "multiplier norm pruned qk quant residual rope rotary scal sliding softcap";
+         !words.empty();) {
+      if (has(take_part(words, ' ')))
+        config[key].expected("no such key: it changes what the model computes, and is not supported");
+    }
+  });
+}
+
+}  // namespace detail
+}  // namespace shardwise
+
+namespace shardwise {
+
+SHARDWISE_INLINE LlamaConfig read_llama_config(const std::filesystem::path& path) {
+  const Json json = read_json(path);
+  return detail::naming(path.string(), [&] { return detail::llama_config_of(json); });
+}
+
+SHARDWISE_INLINE LlamaTokens read_llama_tokens(const std::filesystem::path& folder) {
   LlamaTokens tokens;
   auto read = [&](const std::filesystem::path& path) {
     const Json json = read_json(path);
@@ -200,12 +217,9 @@ LlamaTokens read_llama_tokens(const std::filesystem::path& folder) {
   if (std::filesystem::exists(generation)) read(generation);
   return tokens;
 }
-SHARDWISE_ONCE_HERE(read_llama_tokens<void>)
 
-/// The text of a config.json, which transformers 4 and 5 read. `type` is that of the weights: "float32".
-template <class = void>
-std::string llama_config_text(const LlamaConfig& config, const std::string& type,
-                              const LlamaTokens& tokens = {}) {
+SHARDWISE_INLINE std::string llama_config_text(const LlamaConfig& config, const std::string& type,
+                                               const LlamaTokens& tokens) {
   Json json = tokens.rest;
   if (json.contains("dtype")) json["dtype"] = type;
   json.update(Json{
@@ -247,6 +261,6 @@ std::string llama_config_text(const LlamaConfig& config, const std::string& type
   }
   return json.dump(2) + "\n";
 }
-SHARDWISE_ONCE_HERE(llama_config_text<void>)
 
 }  // namespace shardwise
+#endif

@@ -12,6 +12,7 @@
 /// save_llama(model, "mine/");
 /// ```
 
+#include <shardwise/base/bodies.hpp>
 #include <shardwise/models/adapter_files.hpp>
 #include <shardwise/models/llama/config_file.hpp>
 #include <shardwise/models/llama/model.hpp>
@@ -60,27 +61,7 @@ inline bool is_surplus(const LlamaConfig& config, std::string_view name) {
 }
 
 /// Throws `std::runtime_error` if files have a head for a tied model, and it is not the table. Each rank compares some rows.
-template <class = void>
-void check_tied_head(const Path& path, const LlamaConfig& config, int rank = 0, int ranks = 1) {
-  if (!config.tied) return;
-  const Weights weights(path);
-  if (!weights.contains(head_name) || !weights.contains(table_name)) return;
-  for (Index row = rank; row < config.vocabulary; row += ranks) {
-    const auto read = [&](const char* name) {
-      std::vector<double> numbers(static_cast<std::size_t>(config.features));
-      weights.read_block(
-          name, View<double, 2>{
-                    numbers.data(), {1, config.features}, {row, 0}, {config.vocabulary, config.features}});
-      return numbers;
-    };
-    if (read(head_name) == read(table_name)) continue;
-    fail<std::runtime_error>({weights.file_of(head_name).path().string(), ": tensor \"", head_name,
-                              "\" differs from \"", table_name, "\" in row ", row,
-                              ", but \"tie_word_embeddings\" is true: set it to false in config.json to keep "
-                              "the head, or remove that tensor"});
-  }
-}
-SHARDWISE_ONCE_HERE(check_tied_head<void>)
+void check_tied_head(const Path& path, const LlamaConfig& config, int rank = 0, int ranks = 1);
 
 /// `model`: a Llama, or, if it is divided among `ranks`, this rank's parts of one.
 template <class Model>
@@ -173,3 +154,31 @@ Index save_llama(const Job& job, Stages<Llama<MeshType, PlanType, T>>& stages,
 }
 
 }  // namespace shardwise
+
+#ifdef SHARDWISE_BODIES
+namespace shardwise {
+namespace detail {
+
+SHARDWISE_INLINE void check_tied_head(const Path& path, const LlamaConfig& config, int rank, int ranks) {
+  if (!config.tied) return;
+  const Weights weights(path);
+  if (!weights.contains(head_name) || !weights.contains(table_name)) return;
+  for (Index row = rank; row < config.vocabulary; row += ranks) {
+    const auto read = [&](const char* name) {
+      std::vector<double> numbers(static_cast<std::size_t>(config.features));
+      weights.read_block(
+          name, View<double, 2>{
+                    numbers.data(), {1, config.features}, {row, 0}, {config.vocabulary, config.features}});
+      return numbers;
+    };
+    if (read(head_name) == read(table_name)) continue;
+    fail<std::runtime_error>({weights.file_of(head_name).path().string(), ": tensor \"", head_name,
+                              "\" differs from \"", table_name, "\" in row ", row,
+                              ", but \"tie_word_embeddings\" is true: set it to false in config.json to keep "
+                              "the head, or remove that tensor"});
+  }
+}
+
+}  // namespace detail
+}  // namespace shardwise
+#endif

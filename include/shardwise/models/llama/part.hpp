@@ -20,7 +20,6 @@ struct LlamaPart {
   /// Stage number `stage` of a pipeline, whose stage i is on rank `rank_of_stage[i]`. At first each stage begins where what is
   /// computed before it is nearest to its share, between two layers or within one; then borders move by half layers, one or two
   /// at once, as long as that makes the work of ranks more alike. Throws `std::out_of_range` if there is no such stage or rank.
-  template <class = void>
   static constexpr LlamaPart of(const LlamaConfig& config, const std::vector<int>& rank_of_stage, int stage) {
     const auto stages = static_cast<int>(rank_of_stage.size());
     if (stage < 0 || stage >= stages) {
@@ -38,7 +37,6 @@ struct LlamaPart {
     return {third + (ends ? config.head_in_layers() : 0), third, third};
   }
   /// Of each stage of a pipeline, divided as by `of`; messages as by `LlamaConfig::message_in_layers`.
-  template <class = void>
   static constexpr Costs costs(const LlamaConfig& config, const std::vector<int>& rank_of_stage) {
     const std::vector<Index> begins = detail::halves_before(config.checked(), rank_of_stage);
     Costs costs{.message = config.message_in_layers()};
@@ -49,7 +47,6 @@ struct LlamaPart {
   }
 
  private:
-  template <class = void>
   static constexpr LlamaPart between(const std::vector<Index>& begins, std::size_t stage) {
     const Index first = begins[stage], last = begins[stage + 1];
     LlamaPart part{

@@ -11,7 +11,6 @@
 namespace shardwise::detail {
 
 /// Half layers before each stage, and in all. Throws `std::out_of_range` for a rank that is none of as many as stages.
-template <class = void>
 [[gnu::noinline]] constexpr std::vector<Index> halves_before(const LlamaConfig& config,
                                                              const std::vector<int>& rank_of_stage) {
   const std::size_t stages = rank_of_stage.size();

@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Where a function is compiled. The body of a function that is neither a template nor constexpr stands at the end of its
+/// header, under `#ifdef SHARDWISE_BODIES` and as `SHARDWISE_INLINE`. A program that includes the headers alone compiles
+/// the bodies as inline functions. A program that links the CMake target `shardwise::compiled` does not read them: the
+/// target compiles them once.
+///
+/// The same target instantiates the kernels for the element types of parameters: `SHARDWISE_COMPILE(kernel::gemm<float, float>)`,
+/// or `SHARDWISE_COMPILE_EACH(kernel::add)` for all three, stands behind a function template.
+
+#if defined(SHARDWISE_COMPILES)  // the target's own units
+#define SHARDWISE_BODIES
+#define SHARDWISE_INLINE
+#define SHARDWISE_COMPILE_MEMBER(...) template __VA_ARGS__;
+#elif defined(SHARDWISE_COMPILED)  // a program that links it
+#define SHARDWISE_COMPILE_MEMBER(...) extern template __VA_ARGS__;
+#else
+#define SHARDWISE_BODIES
+#define SHARDWISE_INLINE inline
+#define SHARDWISE_COMPILE_MEMBER(...)
+#endif
+#define SHARDWISE_COMPILE(...) SHARDWISE_COMPILE_MEMBER(decltype(__VA_ARGS__) __VA_ARGS__)
+#define SHARDWISE_COMPILE_EACH(function) \
+  SHARDWISE_COMPILE(function<float>)     \
+  SHARDWISE_COMPILE(function<double>)    \
+  SHARDWISE_COMPILE(function<Eigen::bfloat16>)
