@@ -26,6 +26,9 @@ TURNS = {
     r"\bhad better\b|\bbe it\b|\bbut for\b": "should; whether; except",
     r"\b(?:is|are|was) to be\b": "must be; will be",
     r"\bgoes on\b|\bgo on\b": "continues",
+    r"\bin the place of\b": "instead of",
+    r"\banew\b": "again; new",
+    r"\bsome \d+ ": "about",
     r"\bas it lies\b|\bas they lie\b|\blies as\b|\blie as\b|\blies there\b": "has the layout …",
 }
 TURNS = {re.compile(turn, re.IGNORECASE): advice for turn, advice in TURNS.items()}
@@ -39,6 +42,12 @@ def prose_of_page(text):
         paragraph = " ".join(paragraph.split())
         if paragraph and not paragraph.startswith(("|", "#")):
             yield paragraph
+
+
+def labels_of_page(text):
+    """Headings and rows of tables."""
+    text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    return [line for line in text.split("\n") if line.startswith(("|", "#"))]
 
 
 def sentences(paragraph):
@@ -77,6 +86,7 @@ def check(root, path):
                     problems.append(f"{name}: a sentence of {words[-1]} words: {sentence[:90]}…")
         if words and sum(words) / len(words) > MEAN_WORDS:
             problems.append(f"{name}: sentences of {sum(words) / len(words):.1f} words on average; at most {MEAN_WORDS}")
+        paragraphs += labels_of_page(text)
     else:
         paragraphs = list(comments(text)) + literals(text)
     for paragraph in paragraphs:
