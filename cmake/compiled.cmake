@@ -7,15 +7,15 @@
 # more, for so much more memory.
 set(shardwise_late_garbage "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=262144>")
 if(NOT TARGET shardwise_compiled)
-  # Two units: the headers of files and models, and all others. The second of them leaves to the first what the first has.
+  # Two units: the headers of files and models, and all others but those that need more libraries. The first unit leaves
+  # to the second what that has.
   set(core "")
   set(files "")
   file(GLOB_RECURSE headers RELATIVE "${shardwise_include_dir}" CONFIGURE_DEPENDS "${shardwise_include_dir}/shardwise/*/*.hpp")
   foreach(header IN LISTS headers)
-    file(STRINGS "${shardwise_include_dir}/${header}" bodies REGEX "^#ifdef SHARDWISE_BODIES|^SHARDWISE_COMPILE" LIMIT_COUNT 1)
-    if(bodies AND header MATCHES "^shardwise/(io|weights|checkpoint|models|data|schedule)/")
+    if(header MATCHES "^shardwise/(io|weights|checkpoint|models)/")
       string(APPEND files "#include <${header}>\n")
-    elseif(bodies AND NOT header MATCHES "/bodies\\.hpp$")
+    elseif(NOT header MATCHES "^shardwise/(text|data)/")
       string(APPEND core "#include <${header}>\n")
     endif()
   endforeach()

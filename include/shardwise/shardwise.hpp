@@ -3,9 +3,10 @@
 #pragma once
 
 /// @file
-/// What a model and its training need. Beside it are files (`io/`, `weights/`, `checkpoint/`), text and data, which bring in
-/// nlohmann-json, range-v3, PCRE2 and utf8proc; and pipelines, simulations, messages from mesh to mesh, the watchdog and pictures. From the bottom up: a compiler that points to a declaration also lists how its
-/// header came to be included, and this keeps the list short.
+/// The core: meshes, tensors, operations, layers, styles, pipelines, and training. Beside it are files (`io/`, `weights/`,
+/// `checkpoint/`), language models (`models/`, `text/`, `data/`), and headers to look at a program (`inspect/`, `simulate/`,
+/// `guard/watchdog.hpp`), which need nlohmann-json, range-v3, PCRE2 or utf8proc where they read files. From the bottom
+/// up: a compiler that points to a declaration also lists how its header came to be included, and this keeps the list short.
 
 #include <shardwise/layout/diagnosis.hpp>
 
@@ -26,12 +27,21 @@
 
 #include <shardwise/module/sequential.hpp>
 
+#include <shardwise/parallel/context_parallel.hpp>
+#include <shardwise/parallel/lora.hpp>
+#include <shardwise/parallel/plan.hpp>
+#include <shardwise/parallel/plan_problem.hpp>
+
+#include <shardwise/nn/attention.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>
 #include <shardwise/nn/dropout.hpp>
+#include <shardwise/nn/embedding.hpp>
 #include <shardwise/nn/layer_norm.hpp>
 #include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/nn/mlp.hpp>
+#include <shardwise/nn/project.hpp>
 #include <shardwise/nn/ring_attention.hpp>
+#include <shardwise/nn/rms_norm.hpp>
 
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/check_finite.hpp>
@@ -40,8 +50,7 @@
 #include <shardwise/train/recompute.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
 #include <shardwise/train/sgd.hpp>
-
-#include <shardwise/models/llama/model.hpp>
+#include <shardwise/train/unit.hpp>
 
 #include <shardwise/inspect/plan_table.hpp>
 #include <shardwise/inspect/print.hpp>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// Every rank would add the whole bias to its term, and the finished sum would have it as many times as
-/// there are ranks. Make the bias a term as well (which is local), or finish the sum first.
+/// Every rank would add the whole bias to its term. The finished sum would then have the bias as many
+/// times as there are ranks. Make the bias a term as well (which is local), or finish the sum first.
 // expect: LayoutError<Reason::pending_sum_meets_a_finished_value, On<tp>, Expected<Partial<>, Partial<>>, Got<Partial<>, Replicate>, Cure<Hint::redistribute_to_what_is_Expected>>
 
 #include <shardwise/mesh/mesh.hpp>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// One mesh axis cuts one dimension. Here the operands are cut along two different ones, rows and columns.
+/// One mesh axis cuts one dimension. Here it cuts the two operands along different dimensions, rows and columns.
 // expect: LayoutError<Reason::operands_sharded_on_different_dimensions, On<tp>, Expected<Shard<0>, Shard<0>>, Got<Shard<0>, Shard<1>>, Cure<Hint::redistribute_to_what_is_Expected>>
 
 #include <shardwise/mesh/mesh.hpp>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// The two operands share a dimension that is cut into blocks on one side and whole on the other.
+/// The two operands share a dimension. One of them has it in blocks, and the other has it whole.
 // expect: LayoutError<Reason::dimension_sharded_on_one_side_only, On<tp>, Expected<Shard<0>, Shard<0>>, Got<Shard<0>, Reduced>, Cure<Hint::redistribute_to_what_is_Expected>>
 
 #include <shardwise/mesh/mesh.hpp>

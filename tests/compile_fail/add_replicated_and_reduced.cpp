@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// Both operands are whole on every rank, but one promises the same work on every rank (`Replicate`) and
-/// the other different work (`Reduced`). Which of the two the result is, decides what the backward pass
-/// sums; say it.
+/// Both operands are whole on every rank. But `Replicate` promises the same work
+/// on every rank, and `Reduced` promises different work. The choice between the
+/// two for the result decides which gradients the backward pass sums; state it.
 // expect: LayoutError<Reason::replicated_operand_meets_reduced_one, On<tp>, Expected<Reduced, Reduced>, Got<Replicate, Reduced>, Cure<Hint::redistribute_to_Reduced_which_is_free>>
 
 #include <shardwise/mesh/mesh.hpp>

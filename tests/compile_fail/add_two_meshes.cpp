@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// The operands are spread over meshes with different axes. No operation takes one to the other's mesh: make both
-/// on one, or redistribute there first.
+/// The operands are on meshes with different axes. No operation moves one
+/// operand to the other's mesh: make both on one mesh, or redistribute first.
 // expect: LayoutError<Reason::operands_live_on_different_meshes, Got<Mesh<tp>, Mesh<dp>>, Cure<Hint::use_the_same_mesh_for_both>>
 
 #include <shardwise/mesh/mesh.hpp>

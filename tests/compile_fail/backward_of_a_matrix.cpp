@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// The gradient of what? `backward` differentiates one number.
+/// `backward` differentiates one number, and a matrix has many.
 // expect: LayoutError<Reason::loss_is_not_a_scalar, Got<Tensor<float, 2, Mesh<tp>, Replicate>>, Cure<Hint::take_sum_or_mean_of_it_first>>
 
 #include <shardwise/shardwise.hpp>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// The gradient of a loss with respect to itself is 1, on every rank: so every rank must hold the same
-/// finished value. From a pending sum, or from a `Reduced` value, go to `Replicate`.
+/// The gradient of a loss with respect to itself is 1 on every rank, so every rank must hold
+/// the same finished value. Redistribute a pending sum, or a `Reduced` value, to `Replicate`.
 // expect: LayoutError<Reason::loss_is_not_the_same_finished_value_on_every_rank, Got<Tensor<float, 0, Mesh<dp>, Partial<>>>, Cure<Hint::redistribute_to_Replicate_to_finish_the_reduction>>
 
 #include <shardwise/shardwise.hpp>

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// A module has used samples that are `Replicate` on a data axis as `Reduced`, which is free; so all ranks of the axis have
-/// computed the loss of the same samples. Shard them there; or, if that is meant, go to `Replicate`.
+/// The samples are `Replicate` on a data axis, and a module has used them as
+/// `Reduced`, which is free. So all ranks of the axis have computed the loss of the
+/// same samples. Shard the samples there or, if you mean this, go to `Replicate`.
 // expect: LayoutError<Reason::every_rank_computes_the_loss_of_the_same_samples, Got<Tensor<float, 0, Mesh<dp>, Reduced>>, Cure<Hint::shard_the_samples_or_redistribute_to_Replicate>>
 
 #include <shardwise/shardwise.hpp>

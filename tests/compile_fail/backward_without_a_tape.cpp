@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// A plain tensor has no history: nothing is recorded unless an operand is on a tape. Give the model
-/// `tape.constant(x)`, or `tape.input(x)` if the gradient of x is wanted, and the loss is a `Var`.
+/// A plain tensor has no history: a tape records an operation only if an operand is on it. Give the
+/// model `tape.constant(x)`, or `tape.input(x)` if you need the gradient of x. The loss is then a `Var`.
 // expect: LayoutError<Reason::loss_depends_on_nothing_that_has_a_gradient, Got<Tensor<float, 0, Mesh<tp>, Replicate>>, Cure<Hint::put_its_inputs_on_the_tape_with_input_or_constant>>
 
 #include <shardwise/autograd/tape.hpp>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// Messages carry integers as they are: rounded, an index would be another one.
+/// Messages carry integers as they are: a rounded index would be another index.
 // expect: LayoutError<Reason::only_floating_point_numbers_are_communicated_as_another_type, Expected<float, double, Eigen::bfloat16>, Got<int>, Cure<Hint::leave_communicate_as_out_or_name_one_of_Expected>>
 
 #include <shardwise/mesh/mesh.hpp>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// Deep in a model, the error has the operation that does not fit, and the modules that call it, from the innermost to the one
-/// that you called. `InA` is a template, without its arguments.
+/// In a deep model the error names the operation that does not fit, and the modules that call it. The innermost
+/// module comes first, and the module that you called comes last. `InA` names a template without its arguments.
 // page: clang++ too
 // expect: LayoutError<Reason::dimension_sharded_on_one_side_only, On<tp>, Expected<Shard<1>, Shard<1>>, Got<Shard<1>, Replicate>, Cure<Hint::redistribute_to_what_is_Expected>, Of<AddOp<2, 2>>, InA<DeepLayer>, In<DeepModel>>
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// Values that are no Eigen matrix have no shape: it stands before them.
+/// Only Eigen matrices have a shape of their own. For other values, give the shape before the values.
 // expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::give_the_shape_before_the_values>>
 
 #include <vector>

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Writes docs/reference/errors.md from the tests in this folder: those with an explanation in `///` lines, in the order of
-# the reasons in diagnosis.hpp, with what the compilers really say. `// page: clang++ too` shows clang++'s text as well.
+# the reasons in diagnosis.hpp, with the texts of the compilers. `// page: clang++ too` shows clang++'s text as well.
 #
 #   cmake --build build --target errors_page           writes the page
 #   document.sh flags=FILE [g++=PATH] [clang++=PATH] [said_g++=FOLDER] [said_clang++=FOLDER] [check]
@@ -69,33 +69,34 @@ write_page() {
 
 # Compile errors
 
-A layout that does not fit is one error, at your line. It is a type, which ends with what to do:
+A layout that does not fit gives one error, at your line. The error is a type, and its last part says what to do:
 
 \`\`\`
 LayoutError<Reason::…,            what is wrong, in words
             On<tp>,               on which mesh axis
-            Expected<Shard<1>>,   the nearest placements that would do, one per operand
-            Got<Reduced>,         those that are there
+            Expected<Shard<1>>,   the nearest placements that fit, one per operand
+            Got<Reduced>,         the given placements
             Cure<Hint::…>,        what to do
             Of<AddOp<2, 2>>,      in a module: the operation that does not fit,
             InA<Layer>, In<Gpt>>  and the modules that call it, the innermost first
 \`\`\`
 
-The type has no definition, which is why g++ begins with "invalid use of incomplete type" and clang++ with "implicit
-instantiation of undefined template". \`Expected\` is the cheapest change of layout that makes the call legal; there may be
-others. Inside a template, \`requires { matmul(x, w); }\` is false where the call would be such an error.
+The type has no definition. So g++ begins with "invalid use of incomplete type", and clang++ with "implicit instantiation of
+undefined template". \`Expected\` is the cheapest change of layout that makes the call legal; other changes may be legal too. Inside
+a template, \`requires { matmul(x, w); }\` is false where the call would be such an error.
 
-\`InA\` names a class template without its arguments. Members have no names here, but the type of a layer has its style. A plan makes
-g++'s texts long where they repeat the type of a model; \`struct MyPlan : Plan<…> {};\` in the place of \`using MyPlan = Plan<…>;\` keeps them short.
+\`InA\` names a class template without its arguments. The error does not name members, but the type of a layer contains its style.
+g++'s texts repeat the type of a model with its plan. Write \`struct MyPlan : Plan<…> {};\` instead of \`using MyPlan = Plan<…>;\` to
+keep them short.
 
-"No match for call to \`(Own)\`" says that \`Own\` lacks its base, \`Module<Own>\`. Beside \`using namespace Eigen\`, \`Replicate\` is ambiguous, and
-g++ may call it a parse error: write \`shardwise::Replicate\`.
+"No match for call to \`(Own)\`" means that \`Own\` lacks its base, \`Module<Own>\`. With \`using namespace Eigen\`, \`Replicate\` is
+ambiguous, and g++ may report a parse error: write \`shardwise::Replicate\`.
 
-After the error in \`gelu(up(x))\` g++ may add that \`gelu\` was not declared: its argument has no type in whose namespace it would
-be looked for. Only the first error counts.
+After the error in \`gelu(up(x))\` g++ may add that \`gelu\` was not declared: its argument has no type, so g++ does not know in which
+namespace to look. Only the first error counts.
 
-The texts are those of $described. A note that points into a header of Shardwise follows each; it is
-left out.
+The texts are those of $described. A note that points into a header of Shardwise follows each; this page
+omits it.
 
 EOF
   local reason file before

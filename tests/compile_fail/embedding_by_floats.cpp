@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// This operand counts something: rows of a table, classes.
+/// This operand counts something: rows of a table, or classes.
 // expect: LayoutError<Reason::operand_must_hold_integers, Got<float, float>, Cure<Hint::take_a_tensor_of_int32_or_int64>>
 
 #include <shardwise/mesh/mesh.hpp>

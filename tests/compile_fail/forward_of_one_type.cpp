@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// `forward` is asked what it would give before it is called, on operands that are types only. So it must be a template:
-/// `const auto&`, and not one tensor type.
+/// Before a call, Shardwise asks `forward` for its result type, with operands that exist as
+/// types only. So `forward` must be a template: it takes `const auto&`, and not one tensor type.
 // expect: LayoutError<Reason::forward_does_not_take_abstract_operands, Got<Tensor<float, 2, Mesh<tp>, Replicate>>, Cure<Hint::write_auto_for_the_types_that_forward_takes>, In<OfOneType>>
 
 #include <shardwise/shardwise.hpp>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// Each rank holds a term; the value is the sum of the terms. The sum of gelu of the terms is not gelu of
-/// their sum. Finish the sum first: to `Replicate` by an all-reduce, or to `Shard` by a reduce-scatter.
+/// Each rank holds a term, and the value is the sum of the terms. The sum of gelu of the terms differs from
+/// gelu of their sum. Finish the sum first: to `Replicate` by an all-reduce, or to `Shard` by a reduce-scatter.
 // page: clang++ too
 // expect: LayoutError<Reason::operation_is_not_linear_so_it_needs_the_finished_sum, On<tp>, Expected<Replicate>, Got<Partial<>>, Cure<Hint::redistribute_to_Replicate_to_finish_the_reduction>>
 

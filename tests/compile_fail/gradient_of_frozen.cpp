@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// Whether a parameter is trained is a part of its type: a frozen one has no gradient to ask for.
+/// The type of a parameter says whether it is trained. A frozen parameter has no gradient.
 // expect: LayoutError<Reason::frozen_parameter_has_no_gradient, Got<Parameter<Tensor<float, 2, Mesh<tp>, Shard<0>>.*>>, Cure<Hint::take_Frozen_from_its_style>>
 
 #include <shardwise/mesh/mesh.hpp>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// `LinearCrossEntropyLoss` takes heads as language models have them, without a bias. For one with a bias,
-/// `CrossEntropyLoss` takes the logits.
+/// `LinearCrossEntropyLoss` takes heads as in language models, without a
+/// bias. For a head with a bias, use `CrossEntropyLoss` on the logits.
 // expect: LayoutError<Reason::head_of_this_loss_has_a_bias, Got<Tensor<float, 1, Mesh<tp>, Shard<0>>>, Cure<Hint::make_the_head_without_bias>, In<LinearCrossEntropyLoss>>
 
 #include <shardwise/mesh/mesh.hpp>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// Modules begin with the mesh that they lie on.
+/// The constructor of a module takes its mesh as the first argument.
 // expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::give_it_the_mesh_first>>
 
 #include <shardwise/shardwise.hpp>

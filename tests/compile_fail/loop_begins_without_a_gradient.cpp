@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// Whether a gradient is wanted is a part of the type of a `Var`: data has none, what a layer makes of it has one. So a loop
-/// that begins with data begins a new variable, or is `sequential`.
+/// The type of a `Var` says whether it needs a gradient. Data does not need one, and the result of a
+/// layer does. So a loop over layers that starts with data must use a new variable, or `sequential`.
 // expect: LayoutError<Reason::value_without_a_gradient_becomes_one_with, Got<Tensor<float, 2, Mesh<tp>, Replicate>>, Cure<Hint::use_sequential_or_a_new_name>>
 
 #include <shardwise/shardwise.hpp>

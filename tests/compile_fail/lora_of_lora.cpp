@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// A layer has one adapter: two would be one of a higher rank.
+/// A layer has one adapter: two adapters would equal one of a higher rank.
 // expect: LayoutError<Reason::layer_has_two_adapters, Got<ColwiseParallel<tp>, LowRank<8(, 8)?>, LowRank<4(, 4)?>>, Cure<Hint::keep_one_of_the_two>>
 
 #include <shardwise/mesh/mesh.hpp>

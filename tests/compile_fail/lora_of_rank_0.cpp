@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// An adapter's rank is the number of its features between its two weights.
+/// The rank of an adapter is the number of features between its two weights, at least 1.
 // expect: LayoutError<Reason::adapter_has_a_rank_or_alpha_below_1, Got<LowRank<0(, 0)?>>, Cure<Hint::give_it_1_or_more>>
 
 #include <shardwise/mesh/mesh.hpp>

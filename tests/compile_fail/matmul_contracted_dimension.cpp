@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// The product sums over the last dimension of both operands. One of them is cut there and the other is
-/// not, so what a rank has does not fit together. Cut both, and the result is a pending sum; or gather the
-/// one that is cut.
+/// The product sums over the last dimension of both operands. One operand is cut
+/// there and the other is whole, so the parts on a rank do not fit together. Cut
+/// both, which gives a pending sum, or gather the one that is cut.
 // page: clang++ too
 // expect: LayoutError<Reason::contracted_dimension_sharded_on_one_side_only, On<tp>, Expected<Shard<1>, Shard<1>>, Got<Shard<1>, Reduced>, Cure<Hint::redistribute_to_what_is_Expected>>
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// The operation does not take tensors with these numbers of dimensions. The comment above each operation
-/// says which shapes it takes, like `x: [r…, in…], w: [out…, in…]`.
+/// The operation does not take tensors with these numbers of dimensions. The comment
+/// above each operation gives its shapes, like `x: [r…, in…], w: [out…, in…]`.
 // expect: LayoutError<Reason::operands_do_not_fit_in_rank, Got<Tensor<float, 0, Mesh<tp>, Replicate>, Tensor<float, 2, Mesh<tp>, Replicate>>, Cure<Hint::see_the_shapes_it_takes>>
 
 #include <shardwise/mesh/mesh.hpp>

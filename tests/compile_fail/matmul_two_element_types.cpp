@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// There are no silent conversions: an operation takes one floating-point type.
+/// Shardwise has no silent conversions: an operation takes one floating-point type.
 // expect: LayoutError<Reason::operands_have_different_element_types, Got<float, double>, Cure<Hint::give_both_the_same_element_type>>
 
 #include <shardwise/mesh/mesh.hpp>

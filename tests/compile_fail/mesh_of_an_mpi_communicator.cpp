@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// A mesh takes a `Communicator`: `world()`, or a copy of one of MPI's.
+/// A mesh takes a `Communicator`: `world()`, or a duplicate of an MPI communicator.
 // expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::give_it_Communicator_duplicate_of_this>>
 
 #include <shardwise/shardwise.hpp>

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// In a model of your own, the error is at the line that calls the module, and the line that calls the
-/// model is named too. What the module makes of its input, it says by its own operations: here the features
-/// are cut on `dp`, and a `Linear` that is parallel on `tp` has them whole on all other axes.
+/// In a model of your own, the error points at the line that calls the module, and a note names the line
+/// that calls the model. The module's own operations decide which input it takes. Here the features are
+/// cut on `dp`, and a `Linear` that is parallel on `tp` needs them whole on all other axes.
 // page: clang++ too
 // expect: LayoutError<Reason::contracted_dimension_sharded_on_one_side_only, On<dp>, Expected<Shard<1>, Shard<1>>, Got<Shard<1>, Reduced>, Cure<Hint::redistribute_to_what_is_Expected>, Of<MatmulOp<1>>, In<Linear<Mesh<dp, tp>, ColwiseParallel<tp>.*>>>
 

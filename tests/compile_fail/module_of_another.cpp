@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// The base of a module has its name, and calls its `forward`: with the name of another, copied with the line, it would
-/// call the other's.
+/// The base of a module names the module, and calls its `forward`. With the name of
+/// another module, as after copying the line, the base would call the wrong `forward`.
 // expect: Module<Self>::Module().*private|private default constructor
 // expect: constexpr Module.. = default;  // for Self alone: derive Net from Module<Net>
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// A module is called through `forward`, which must be const: a call changes nothing but the tape. `Got` are the arguments of the
-/// call. (A `forward` of other arguments is the same error.)
+/// A call of a module runs `forward`, which must be const: a call changes nothing except the tape.
+/// `Got` lists the arguments of the call. (A `forward` with other arguments gives the same error.)
 // expect: LayoutError<Reason::module_has_no_const_forward_for_these, Got<.*>, Cure<Hint::give_it_forward_of_them_which_is_const>, In<Own>>
 
 #include <shardwise/mesh/mesh.hpp>

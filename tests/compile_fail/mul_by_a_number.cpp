@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// `mul` takes two tensors, element by element. The product with a number is `scale`.
+/// `mul` multiplies two tensors element by element. For a product with a number use `scale`.
 // expect: LayoutError<Reason::argument_is_no_tensor, Got<Tensor<float, 2, Mesh<tp>, Shard<0>>, double>, Cure<Hint::give_it_a_tensor_a_Var_or_a_parameter>>
 
 #include <shardwise/mesh/mesh.hpp>

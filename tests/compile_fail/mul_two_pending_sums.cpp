@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// A rank would multiply its two terms, but the product of two sums has the other pairs of terms too.
-/// Finish one of them: a pending sum times a `Reduced` value stays a pending sum.
+/// A rank would multiply its two terms, but the product of two sums also has the other pairs of
+/// terms. Finish one of the sums: a pending sum times a `Reduced` value stays a pending sum.
 // expect: LayoutError<Reason::product_of_two_pending_sums, On<tp>, Expected<Partial<>, Reduced>, Got<Partial<>, Partial<>>, Cure<Hint::redistribute_to_what_is_Expected>>
 
 #include <shardwise/mesh/mesh.hpp>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// The norms of the blocks are no terms of the norm of the whole: neither their sum nor their maximum is.
-/// Their squares are.
+/// The norms of the blocks do not add up to the norm of the whole, and their
+/// maximum is not that norm either. The squares of the norms do add up.
 // expect: LayoutError<Reason::contracted_blocks_have_no_pending_form, On<tp>, Expected<Replicate>, Got<Shard<0>>, Cure<Hint::use_sum_of_squares_then_redistribute>>
 
 #include <shardwise/mesh/mesh.hpp>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// Weight decay as a term of the loss. A parameter brings no tape, so nothing would give this term's gradient to it.
-/// `alongside(w, loss)` is the parameter on the tape of the loss.
+/// This is weight decay as a term of the loss. A parameter brings no tape, so it would get no
+/// gradient from this term. `alongside(w, loss)` is the parameter on the tape of the loss.
 // expect: LayoutError<Reason::operation_on_parameters_alone_would_never_train_them, Got<Tensor<float, 2, Mesh<tp>, Replicate>>, Cure<Hint::use_alongside_to_put_a_parameter_on_the_tape>>
 
 #include <shardwise/mesh/mesh.hpp>

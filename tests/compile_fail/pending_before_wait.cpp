@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// `redistribute_async` gives a `Pending`, while the data are under way. It becomes a tensor by
-/// `pending.wait()`.
+/// `redistribute_async` returns a `Pending` while the data
+/// are under way. `pending.wait()` returns the tensor.
 // page: clang++ too
 // expect: LayoutError<Reason::operand_has_not_arrived_yet, Got<Pending<Tensor<float, 2, Mesh<tp>, Replicate>>>, Cure<Hint::call_wait_first>>
 

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// Of a pipeline, each stage takes what the one before gives: the same layout, element type and rank, with a gradient.
+/// Each stage of a pipeline takes the output of the stage before it.
+/// Both have the same layout, element type and rank, and a gradient.
 // expect: LayoutError<Reason::stage_gives_another_tensor_than_the_next_takes, Expected<Var<Tensor<float, 2, Mesh<dp, tp>, Shard<0>, Replicate>, true>>, Got<Var<Tensor<float, 2, Mesh<dp, tp>, Shard<0>, Shard<1>>, true>>, Cure<Hint::keep_its_type_from_begin_to_end>>
 
 #include <shardwise/pipeline/pipeline.hpp>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// `end` takes what `middle` gives, which is what `begin` gives.
+/// `end` takes the result of `middle`, which has the type of the result of `begin`.
 // expect: LayoutError<Reason::stage_does_not_take_what_the_one_before_gives, Got<Var<Tensor<float, 2, Mesh<dp, tp>, Shard<0>, Replicate>, true>>, Cure<Hint::keep_its_type_from_begin_to_end>>
 
 #include <shardwise/pipeline/pipeline.hpp>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// Each layer with parameters has its entry in a plan, so that none is replicated by oversight.
+/// A plan has an entry for each layer with parameters, so that none is replicated by oversight.
 // page: clang++ too
 // expect: LayoutError<Reason::plan_leaves_a_module_without_a_style, Got<Name<down>>, Cure<Hint::give_it_a_style_or_NoParallel>>
 

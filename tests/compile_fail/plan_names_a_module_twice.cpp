@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// Two entries of a plan stand for one module, `Expected`; no entry goes before another.
+/// Two entries of a plan name the same module, `Expected`. No entry has priority over another.
 // page: clang++ too
 // expect: LayoutError<Reason::plan_names_a_module_twice, Expected<Name<down>>, Got<Name<.>, Name<down>>, Cure<Hint::keep_one_of_the_two>>
 

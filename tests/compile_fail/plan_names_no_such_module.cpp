@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// A plan is checked against the modules that the model says it has. `Expected` is the nearest of their names.
+/// Shardwise checks a plan against the names of the model's modules. `Expected` is the nearest of these names.
 // page: clang++ too
 // expect: LayoutError<Reason::plan_names_no_such_module, Expected<Name<down>>, Got<Name<donw>>, Cure<Hint::use_the_name_in_Expected>>
 

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// A style is for certain kinds of modules: `SequenceParallel` for norms and dropout, the column-wise and row-wise ones
-/// for layers that multiply, `PrepareModuleInput` and its kin for modules that are made of others.
+/// A style fits certain kinds of modules. `SequenceParallel` is for norms and
+/// dropout, the column-wise and row-wise styles are for layers that multiply, and
+/// `PrepareModuleInput` and its kin are for modules that consist of other modules.
 // page: clang++ too
 // expect: LayoutError<Reason::style_does_not_suit_the_module, Got<Name<down>, SequenceParallel<tp, 1>>, Cure<Hint::see_which_modules_the_style_is_for>>
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// `project` redistributes its input once, for layers that all want it in one layout.
+/// `project` redistributes its input once, so all layers must take it in the same layout.
 // expect: LayoutError<Reason::layers_want_the_input_in_different_layouts, Got<.*>, Cure<Hint::call_them_one_by_one>, In<detail::Project>>
 
 #include <shardwise/mesh/mesh.hpp>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// A parameter brings no tape: what is made of it by itself would have no way back to its gradient. `alongside(w, x)` is
-/// the parameter as `x` would see it, on the tape of `x`, and a tensor where there is none.
+/// A parameter brings no tape, so its gradient could not come back through this call.
+/// `alongside(w, x)` is the parameter on the tape of `x`, or a tensor where `x` is one.
 // expect: LayoutError<Reason::parameter_is_on_no_tape_by_itself, Got<Parameter<Tensor<float, 1, Mesh<tp>, Replicate>.*>>, Cure<Hint::redistribute_alongside_of_the_parameter_and_the_other_operand>>
 
 #include <shardwise/mesh/mesh.hpp>

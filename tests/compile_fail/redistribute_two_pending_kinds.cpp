@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// A maximum over one axis and a sum over another do not commute: it would matter which is finished first.
-/// So a tensor is pending in one way only. Finish the first reduction, then go on.
+/// A maximum over one axis and a sum over another do not commute: the order would change the result.
+/// So a tensor is pending in one way only. Finish the first reduction, and then begin the next.
 // expect: LayoutError<Reason::pending_reductions_of_different_kinds, Got<Partial<Max>, Partial<>>, Cure<Hint::redistribute_to_Replicate_first>>
 
 #include <shardwise/mesh/mesh.hpp>

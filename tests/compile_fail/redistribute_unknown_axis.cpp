@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// The mesh of this tensor has other axes: those in `Expected`.
+/// The mesh of this tensor has other axes: `Expected` lists them.
 // expect: LayoutError<Reason::mesh_has_no_such_axis, Expected<AxisList<dp, tp>>, Got<pp>, Cure<Hint::name_an_axis_of_the_mesh>>
 
 #include <shardwise/mesh/mesh.hpp>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// Tensors of integers hold ids: for `embedding`, as targets of `CrossEntropyLoss`. They can be moved
-/// (`redistribute`, `transpose`, `reshape`), not computed with.
+/// Tensors of integers hold ids, for `embedding` or as targets of `CrossEntropyLoss`. Programs
+/// can move them (`redistribute`, `transpose`, `reshape`), but not compute with them.
 // expect: LayoutError<Reason::operation_needs_floating_point_numbers, Got<int>, Cure<Hint::take_a_tensor_of_float_or_double>>
 
 #include <shardwise/mesh/mesh.hpp>

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// `reshape` moves no data: on each axis a placement keeps its kind. What is cut stays cut, perhaps as
-/// another dimension; what is whole stays whole. `Expected` is what would do, if the extents fit too (a
-/// run-time error says so if they do not).
+/// `reshape` moves no data, so on each axis a placement keeps its kind. A cut dimension
+/// stays cut, perhaps as another dimension, and a whole one stays whole. `Expected` is
+/// a layout that fits, if the extents fit too; otherwise the call throws at run time.
 // expect: LayoutError<Reason::reshape_cannot_keep_this_dimension_sharded, On<tp>, Expected<Shard<1>>, Got<Replicate>, Cure<Hint::redistribute_to_Replicate_first>>
 
 #include <shardwise/mesh/mesh.hpp>

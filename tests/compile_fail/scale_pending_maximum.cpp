@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// Each rank holds the largest element of its block. No operation commutes with the maximum that is still
-/// to be taken, not even a multiplication, so it must be finished first.
+/// Each rank holds the largest element of its block. No operation commutes with
+/// the pending maximum, not even a multiplication, so finish the maximum first.
 // expect: LayoutError<Reason::pending_maximum_or_minimum_must_be_reduced_first, On<tp>, Expected<Replicate>, Got<Partial<Max>>, Cure<Hint::redistribute_to_Replicate_to_finish_the_reduction>>
 
 #include <shardwise/mesh/mesh.hpp>

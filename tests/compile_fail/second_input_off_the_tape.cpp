@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// The second layer would compute a tensor that no tape knows, and never be trained.
+/// The second layer would compute a tensor that is on no tape, and the layer would never be trained.
 // expect: LayoutError<Reason::tensor_off_the_tape_meets_one_on_it_so_its_gradient_would_be_lost, Got<Var<Tensor<float, 2, Mesh<tp>, Replicate>, true>, Tensor<float, 2, Mesh<tp>, Replicate>>, Cure<Hint::compute_it_from_Vars_or_use_alongside_if_it_is_data>, Of<AddOp<2, 2>>, In<TwoTowers>>
 
 #include <shardwise/shardwise.hpp>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// Of layers one after another, each takes what the one before gives.
+/// In a sequence of layers, each layer takes the output of the layer before it.
 // expect: LayoutError<Reason::layer_gives_another_layout_than_it_takes, Expected<Tensor<float, 2, Mesh<dp, tp>, Shard<0>, Shard<1>>>, Got<Tensor<float, 2, Mesh<dp, tp>, Shard<0>, Replicate>>, Cure<Hint::redistribute_to_what_is_Expected>, In<detail::Repeat>, In<Model>>
 
 #include <shardwise/shardwise.hpp>
@@ -11,7 +11,7 @@ using Grid = Mesh<dp, tp>;
 template <class... P>
 using Matrix = Tensor<float, 2, Grid, P...>;
 
-/// Gathers what is cut on tp, and cuts what is not.
+// Gathers a dimension that is cut on tp, and cuts one that is whole.
 struct Turn : Module<Turn> {
   auto forward(const auto& x) const {
     if constexpr (tensor_of<decltype(x)>::layout[1].is_shard()) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// `local()` shows a block. Several tensors may share it, so nothing writes to it: make another tensor, by `from_local` or an
-/// operation.
+/// `local()` shows a block. Several tensors may share it, so it is
+/// read-only: make another tensor by `from_local` or by an operation.
 // expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::it_is_read_only_so_make_another_by_from_local>>
 
 #include <shardwise/shardwise.hpp>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// The operation works along this dimension: every element of the result depends on all of a row. So the
-/// rows must be whole. Other dimensions may be cut.
+/// The operation works along this dimension: every element of the result depends
+/// on a whole row. So the rows must be whole. Other dimensions may be cut.
 // expect: LayoutError<Reason::operation_needs_this_dimension_whole_on_every_rank, On<tp>, Expected<Shard<0>>, Got<Shard<1>>, Cure<Hint::redistribute_to_what_is_Expected>>
 
 #include <shardwise/mesh/mesh.hpp>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// What trains a model changes it.
+/// This function changes the model, so the model must not be const.
 // expect: LayoutError<Reason::const_model_cannot_change, Got<const Mlp<Mesh<tp>.*>>, Cure<Hint::take_a_model_that_is_not_const>>
 
 #include <shardwise/shardwise.hpp>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// Optimizers, `initialize`, files: all that works on the parameters of a model finds them by its `visit`.
+/// Optimizers, `initialize` and the functions for files find the parameters of a model by its `visit`.
 // expect: LayoutError<Reason::module_does_not_name_its_members, Got<Net>, Cure<Hint::give_it_visit>>
 
 #include <shardwise/shardwise.hpp>

@@ -4,6 +4,7 @@
 // A style is of one module; a model of several has a plan.
 // expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::give_it_a_plan_which_PlanWith_takes_first>>
 
+#include <shardwise/models/llama/model.hpp>
 #include <shardwise/shardwise.hpp>
 
 using namespace shardwise;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// A style of one's own answers all that a layer asks along its axes, or names none. Were `bias` left out here, nothing
-/// would be split, `weight` or not.
+/// A style of your own answers all questions of a layer along its axes, or names no axis. If
+/// Shardwise accepted a style without `bias`, it would split neither the bias nor the weight.
 // expect: LayoutError<Reason::style_leaves_a_question_open, Got<Split<tp>>, Cure<Hint::give_it_NamedAxes_input_weight_bias_and_output_of>>
 
 #include <shardwise/mesh/mesh.hpp>

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// One collective may go over the axes of several styles, and carries one type: all name the same, or none does.
+/// One collective may run over the axes of several styles, and it carries
+/// one type. So all styles name the same type, or none names one.
 // expect: LayoutError<Reason::styles_communicate_as_different_types, Got<ColwiseParallel<tp, communicate_as<Eigen::bfloat16.*CopyParallel<kvr.*Cure<Hint::give_all_the_same_communicate_as>>
 
 #include <shardwise/mesh/mesh.hpp>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// Styles go together if each is for axes of its own.
+/// Styles can be combined if each has axes of its own.
 // expect: LayoutError<Reason::styles_name_one_axis_twice, On<tp>, Got<ColwiseParallel<tp.*>, CopyParallel<AxisList<tp, kvr>>>, Cure<Hint::give_each_axis_one_style>>
 
 #include <shardwise/mesh/mesh.hpp>

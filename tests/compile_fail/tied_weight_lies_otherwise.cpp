@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// The rows of an embedding's table are the outputs of the head that shares it: a row-wise embedding goes with a column-wise
-/// head.
+/// The rows of an embedding's table are the outputs of the head that
+/// shares it. So a row-wise embedding needs a column-wise head.
 // expect: LayoutError<Reason::tied_weight_lies_in_another_layout, Expected<Parameter<Tensor<float, 2, Mesh<tp>, Shard<0>>.*>>, Got<Parameter<Tensor<float, 2, Mesh<tp>, Shard<1>>.*>>, Cure<Hint::give_both_modules_styles_of_one_layout>>
 
 #include <shardwise/shardwise.hpp>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// Parameters are sharded over axes of samples, which no other style of the module names.
+/// Parameters are sharded over axes of samples, and no other style of the module may name such an axis.
 // expect: LayoutError<Reason::styles_name_one_axis_twice, On<tp>, Got<ColwiseParallel<tp.*>, Zero<3, tp>>, Cure<Hint::give_each_axis_one_style>>
 
 #include <shardwise/mesh/mesh.hpp>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// A step clears the gradients; `clear_gradients(model)` does it without a step.
+/// A step clears the gradients. `clear_gradients(model)` clears them without a step.
 // expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::leave_it_out_or_call_clear_gradients>>
 
 #include <shardwise/shardwise.hpp>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// Where two axes cut one dimension, the right one cuts the blocks of the left one: so the left one has to cut the
-/// parameter at least as early. Give it the same or a higher level, or put the axes in the other order.
+/// Where two axes cut one dimension, the right axis cuts the blocks of the left one. So the left axis
+/// must cut the parameter at least as early. Give it the same or a higher level, or swap the axes.
 // expect: LayoutError<Reason::left_data_axis_has_the_lower_zero_level, Got<Zero<1, replica>, Zero<3, dp>>, Cure<Hint::give_the_left_axis_the_higher_level>>
 
 #include <shardwise/mesh/mesh.hpp>

@@ -6,7 +6,8 @@
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/tensor/factories.hpp>
 
-/// Elements are float, double, bfloat16, int32, int64 or uint8, or of a type for which `data_type` is specialised.
+/// Elements have the type float, double, bfloat16, int32, int64
+/// or uint8, or a type with a specialisation of `data_type`.
 
 using namespace shardwise;
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// A tensor says for each axis of its mesh how it lies there, outermost axis first. `Expected` lists the
-/// axes of the mesh, `Got` the placements that were given.
+/// The type of a tensor has a placement for each axis of its mesh, outermost axis
+/// first. `Expected` lists the axes of the mesh, and `Got` lists the given placements.
 // expect: LayoutError<Reason::one_placement_per_mesh_axis_is_needed, Expected<AxisList<dp, tp>>, Got<Shard<0>>, Cure<Hint::give_one_placement_per_axis>>
 
 #include <shardwise/mesh/mesh.hpp>

@@ -9,6 +9,7 @@
 #include <shardwise/checkpoint/contents.hpp>
 #include <shardwise/pipeline/pipeline.hpp>
 #include <shardwise/schedule/one_forward_one_backward.hpp>
+#include <shardwise/models/llama/model.hpp>
 #include <shardwise/shardwise.hpp>
 
 #include <algorithm>

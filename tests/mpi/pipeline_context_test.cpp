@@ -9,6 +9,7 @@
 #include <shardwise/pipeline/pipeline.hpp>
 #include <shardwise/schedule/one_forward_one_backward.hpp>
 #include <shardwise/schedule/v_shapes.hpp>
+#include <shardwise/models/llama/model.hpp>
 #include <shardwise/shardwise.hpp>
 
 #include <map>

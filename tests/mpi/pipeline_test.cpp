@@ -10,6 +10,7 @@
 #include <shardwise/schedule/by_costs.hpp>
 #include <shardwise/schedule/one_forward_one_backward.hpp>
 #include <shardwise/schedule/v_shapes.hpp>
+#include <shardwise/models/llama/model.hpp>
 #include <shardwise/shardwise.hpp>
 
 #include <algorithm>

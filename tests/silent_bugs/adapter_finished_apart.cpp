@@ -3,10 +3,10 @@
 
 // title: An adapter that is finished apart from its layer
 // thread: NVIDIA-NeMo/Megatron-Bridge #5634 (mended by #5635)
-// there: A layer left its terms of a sum to be added up later, once; its adapter gathered what it adds by itself, so that this was counted once for each rank. Training ran to its end, and the adapter was wrong.
+// there: A layer left its terms of a sum for a later, single reduction. Its adapter gathered its own contribution by itself, so the sum counted it once for each rank. Training ran to its end, and the adapter was wrong.
 // here: does not compile
-/// What a layer has computed and what its adapter adds are both terms, or both finished. (`Lora` around the style of a `Linear` does
-/// this by itself: see [adapters](../learn/adapters.md).)
+/// The result of a layer and the contribution of its adapter are both terms, or both finished. (`Lora`
+/// around the style of a `Linear` ensures this by itself: see [adapters](../learn/adapters.md).)
 // expect: LayoutError<Reason::pending_sum_meets_a_finished_value, On<tp>, Expected<Partial<>, Partial<>>, Got<Partial<>, Replicate>, Cure<Hint::redistribute_to_what_is_Expected>>
 
 #include <shardwise/mesh/mesh.hpp>

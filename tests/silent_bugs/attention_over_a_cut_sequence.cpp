@@ -5,8 +5,8 @@
 // thread: NVIDIA/Megatron-LM #1464
 // there: With the sequence cut over ranks, the gradients of queries, keys and values were wrong by up to 1.2 of their size.
 // here: does not compile
-/// Every query needs every key, so the keys must be whole. Heads may be cut, and queries. (`InnerAttention` has styles
-/// for sequences that are cut: see [long contexts](../learn/long-contexts.md).)
+/// Every query needs every key, so the keys must be whole. Heads may be cut, and queries too.
+/// (`InnerAttention` has styles for cut sequences: see [long contexts](../learn/long-contexts.md).)
 // expect: LayoutError<Reason::operation_needs_this_dimension_whole_on_every_rank, On<tp>, Expected<Shard<1>, Reduced, Reduced>, Got<Shard<1>, Shard<1>, Shard<1>>, Cure<Hint::redistribute_to_what_is_Expected>>
 
 #include <shardwise/autograd/redistribute.hpp>

@@ -5,7 +5,7 @@
 // thread: pytorch/torchtitan #4245
 // thread: huggingface/text-generation-inference #1036
 // thread: Wenyueh/MinivLLM #80
-// there: Every rank added the whole bias to its term of the product, and the sum had it once for each rank: 230, 470 and 710 for 130, 270 and 410.
+// there: Every rank added the whole bias to its term of the product, so the sum had the bias once for each rank: 230, 470 and 710 instead of 130, 270 and 410.
 // here: does not compile
 // expect: LayoutError<Reason::pending_sum_meets_a_finished_value, On<tp>, Expected<Partial<>, Partial<>>, Got<Partial<>, Replicate>, Cure<Hint::redistribute_to_what_is_Expected>>
 

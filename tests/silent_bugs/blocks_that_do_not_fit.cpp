@@ -6,10 +6,10 @@
 // thread: pytorch/pytorch #110762
 // thread: pytorch/pytorch #172812
 // thread: pytorch/pytorch #103306
-// there: A tensor was made of blocks of 2, 3, 4 and 5 columns, as if they were of equal sizes: its extents were a rank's own times the number of ranks, or elements came out elsewhere.
+// there: A program made a tensor from blocks of 2, 3, 4 and 5 columns as if they had equal sizes. Its extents were a rank's own times the number of ranks, or elements came out in other places.
 // here: refused when called
-/// Blocks are balanced: 14 columns on 4 ranks are 4, 4, 3 and 3. `from_local` compares the shapes of all ranks, and
-/// refuses others on every rank.
+/// Blocks are balanced: 14 columns on 4 ranks are 4, 4, 3 and 3. `from_local`
+/// compares the shapes of all ranks, and refuses other shapes on every rank.
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/tensor/distribute.hpp>

@@ -5,10 +5,10 @@
 // thread: sgl-project/sglang #36438
 // thread: KempnerInstitute/KempnerForge #202
 // thread: vllm-project/vllm-gguf-plugin #103
-// there: A checkpoint was written by more ranks than read it, or every rank wrote, or read, the same piece; each name was there, so nothing was refused, and experts were missing.
+// there: More ranks wrote a checkpoint than read it, or every rank wrote, or read, the same piece. Each name was there, so the load was not refused, and experts were missing.
 // here: refused when called
-/// A checkpoint says which elements of the whole tensor each piece has, and any mesh reads what it needs of them. What is
-/// missing is refused on every rank.
+/// A checkpoint records which elements of the whole tensor each piece has, and any mesh
+/// reads the elements that it needs. If some are missing, every rank refuses the checkpoint.
 
 #include <shardwise/checkpoint/load.hpp>
 #include <shardwise/checkpoint/save.hpp>

@@ -4,10 +4,10 @@
 // title: Clipping that scales nothing, and gradients reduced over the wrong ranks
 // thread: huggingface/transformers #46113
 // thread: NVIDIA/Megatron-LM #6080
-// there: The norm that was reported was right, but no gradient was multiplied by anything; or a flag of a parameter, which says over which ranks its gradient is summed, was not set, and gradients were scrambled.
+// there: The reported norm was right, but no gradient was multiplied by a factor. In the other case a flag of a parameter was not set, which says over which ranks its gradient is summed, and gradients were scrambled.
 // here: numerics only
-/// Over which ranks a gradient is summed follows from its layout: there is no flag. That clipping really clips, a test
-/// says. With all gradients 1 the norm is the root of their number.
+/// The layout of a gradient determines the ranks over which it is summed: there is no flag. A test
+/// checks that clipping really clips. With all gradients 1 the norm is the root of their number.
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/linear.hpp>

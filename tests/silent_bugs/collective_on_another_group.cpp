@@ -5,9 +5,9 @@
 // thread: NVIDIA/Megatron-LM #7452 (finding 4, mended by #7403)
 // thread: NVIDIA/Megatron-LM #7452 (finding 5)
 // thread: NVIDIA/Megatron-LM #7452 (finding 7)
-// there: A model had been given its own group of tensor-parallel ranks, and one collective of many was made on the global one: the sample 0, 1, 2, 3 became 0, 1, 0, 1.
+// there: A model had its own group of tensor-parallel ranks, and one of its many collectives used the global group: the sample 0, 1, 2, 3 became 0, 1, 0, 1.
 // here: cannot be written
-/// No call takes a group. A tensor knows its mesh, and `redistribute` names one of its axes.
+/// No call takes a group. A tensor knows its mesh, and `redistribute` names one of the mesh's axes.
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/tensor/distribute.hpp>

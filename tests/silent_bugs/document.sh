@@ -6,7 +6,7 @@
 #
 #   // title: its heading
 #   // thread: owner/repository #number (note)     one or more: each is a published bug, and is in no other case
-#   // there: what went wrong there, in a sentence
+#   // there: the mistake there, in short sentences
 #   // here: does not compile                      or another of the kinds below
 #   // tour: 1                                     of the three cases that the page begins with: their order
 #   /// explanation
@@ -41,15 +41,15 @@ compiler=g++
 described="$compiler $(version $compiler)"
 
 kinds=("does not compile" "cannot be written" "the plan differs" "refused when called" "numerics only" "not covered")
-stopped=4       # so many of them, the first, never give a number
-compile_time=2  # and these are no program at all
+stopped=4       # the first kinds, which never give a number
+compile_time=2  # of these, the kinds that the compiler refuses
 declare -A meaning=(
-  ["does not compile"]="the smallest program that would be the mistake is refused by the compiler"
-  ["cannot be written"]="tensors and \`redistribute\` have no call for it"
-  ["the plan differs"]="what the program would send is counted while it compiles, and a \`static_assert\` of the user refuses it"
-  ["refused when called"]="the call throws, on all ranks, and gives no result"
-  ["numerics only"]="types do not see it; tests of the library do"
-  ["not covered"]="it can be written here, and nothing reports it"
+  ["does not compile"]="the compiler refuses the smallest program with the mistake"
+  ["cannot be written"]="tensors and \`redistribute\` have no call for the mistake"
+  ["the plan differs"]="the compiler counts the messages of the program, and a \`static_assert\` of the user refuses it"
+  ["refused when called"]="the call throws on all ranks, and returns nothing"
+  ["numerics only"]="types do not show the mistake; tests of the library do"
+  ["not covered"]="a program can have the mistake, without any report"
 )
 
 declare -A lines  # by a file and a field
@@ -128,9 +128,9 @@ write_page() {
 
 # Silent bugs
 
-Published bugs of distributed training, most of which ran, printed plausible losses, and were wrong. Each is written down
-as the smallest program that would be the same mistake here, if there is one, with what comes of it, and beside it the right
-program, which a test runs on 2, 3 and 4 ranks. (\`TEST_CASE\` and \`CHECK\` are doctest's; before each program stands
+This page lists published bugs of distributed training. Most of the programs ran, printed plausible losses, and were wrong. For each
+bug it shows the smallest Shardwise program with the same mistake, if there is one, and its result. Beside it stands the right
+program, which a test runs on 2, 3 and 4 ranks. (\`TEST_CASE\` and \`CHECK\` come from doctest; each program follows
 \`using namespace shardwise;\`.)
 
 | here | cases | published bugs | |
@@ -148,28 +148,33 @@ EOF
   printf '| all | %s | %s | |\n' "$all_cases" "$all_bugs"
   cat << EOF
 
-**$never of $all_bugs, $(percent $never $all_bugs) %, never give a number here:** the first four kinds. $compiled, $(percent $compiled $all_bugs) %, never become a
-program: the first two; with those of the third, if the user has said what a step communicates, $with_plans, $(percent $with_plans $all_bugs) %. The table is counted from the tests. It is of
-this list, which is ours: threads of PyTorch, Megatron-LM, torchtitan and others that were searched for, most of them of the last years.
+**Of $all_bugs bugs, $never ($(percent $never $all_bugs) %) cannot produce a wrong number here:** the first four kinds. $compiled ($(percent $compiled $all_bugs) %) cannot become a
+program at all: the first two kinds. If the user states what a step communicates, the third kind joins them: $with_plans ($(percent $with_plans $all_bugs) %). The tests
+give these counts. We collected the list from threads of PyTorch, Megatron-LM, torchtitan and others, most of them of the last years.
 
-- A bug is a thread. Threads of one repository about one bug are one, as are an issue and the change that mends it. Each finding
-  of Megatron-LM #7452, which has eleven, is one; the sixth is not here.
-- A case stands for all threads in which the same mistake was made.
-- Bugs of what Shardwise does not have, such as the kernels of a GPU, are not among them.
-- "Cannot be written" is said of tensors and \`redistribute\`. Who takes the blocks out of them, sums them by a \`Communicator\` and brings
-  them back by \`from_local\`, or does so with plain numbers, can write anything.
-- What no type sees, [simulations, checks and comparisons of ranks](../learn/finding-mistakes.md) may find; not counted here.
+- A bug is a thread. Several threads of one repository about one bug count as one, as do an issue and its fix. Megatron-LM #7452 has
+  eleven findings, and each counts as one; the sixth is not here.
+- A case stands for all threads with the same mistake.
+- The list has no bugs in parts that Shardwise lacks, such as the kernels of a GPU.
+- "Cannot be written" refers to tensors and \`redistribute\`. A program can always take the blocks out, sum them by a \`Communicator\` and
+  bring them back by \`from_local\`, or do this with plain numbers. Then it can make any mistake.
+- [Simulations, checks and comparisons of ranks](../learn/finding-mistakes.md) may find mistakes that types do not show. They do not
+  count here.
 
-The texts of the compiler are those of $described; a note that points into a header of Shardwise may follow, and is left
-out. What the reasons mean: [compile errors](errors.md). A layout is part of a tensor's type: [layouts](layouts.md).
+The texts of the compiler are those of $described; a note that points into a header of Shardwise may follow, and this page
+omits it. [Compile errors](errors.md) explains the reasons. A layout is part of a tensor's type: [layouts](layouts.md).
 
 ## Three of them
-Two that the compiler refuses, and one that it does not.
+The compiler refuses two of these bugs, and not the third.
 
-A tensor's type ends with how it lies on the ranks of a mesh. \`Shard<0>\`: each rank has some of the rows. \`Replicate\`: all have
-all of it, and do the same with it. \`Reduced\`: all have all of it, and each does something else with it. \`Partial<>\`: each has
-a term, and the value is the sum. Operations work on what a rank has, and send nothing; \`redistribute\` goes from one of
-these to another, and what that takes, forward and backward, follows from the two.
+A tensor's type ends with its layout on the ranks of a mesh:
+- \`Shard<0>\`: each rank has some of the rows.
+- \`Replicate\`: all ranks have the whole tensor, and do the same with it.
+- \`Reduced\`: all ranks have the whole tensor, and each does something else with it.
+- \`Partial<>\`: each rank has a term, and the value is the sum.
+
+Operations work on the block of a rank, and send nothing. \`redistribute\` changes one layout into another. The two layouts determine
+its communication, forward and backward.
 EOF
   local file
   for i in 1 2 3; do entry "$(grep -l "^// tour: $i\$" *.cpp)" '###'; done
@@ -178,7 +183,7 @@ EOF
     for file in $(of_kind "$kind"); do
       if grep -q '^// tour: ' "$file"; then
         local title=${lines[$file title]}
-        printf '\n[%s](#%s) is told above.\n' "$title" "$(tr 'A-Z ' 'a-z-' <<< "$title" | tr -cd 'a-z0-9_-')"
+        printf '\n[%s](#%s) is shown above.\n' "$title" "$(tr 'A-Z ' 'a-z-' <<< "$title" | tr -cd 'a-z0-9_-')"
       else
         entry "$file" '###'
       fi

@@ -4,7 +4,7 @@
 // title: The factor of an adapter that all ranks have
 // thread: modelscope/mcore-bridge #173
 // thread: ISEEKYAN/Megatron-LM #131
-// there: One of an adapter's two weights is the same on all ranks, which have different tokens; its gradient, a term on each, was not summed. Each rank trained a copy of its own, and that of rank 0 was saved.
+// there: One of an adapter's two weights is the same on all ranks, which have different tokens. Its gradient, a term on each rank, was not summed. Each rank trained a copy of its own, and the copy of rank 0 was saved.
 // here: does not compile
 // expect: LayoutError<Reason::replicated_operand_meets_blocks_so_its_gradient_would_be_pending, On<tp>, Expected<Shard<0>, Reduced>, Got<Shard<0>, Replicate>, Cure<Hint::redistribute_to_Reduced_which_is_free>>
 

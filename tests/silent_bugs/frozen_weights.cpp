@@ -3,9 +3,9 @@
 
 // title: Frozen weights that train
 // thread: NVIDIA-NeMo/Automodel #547
-// there: Weights were frozen, and the model was made parallel after that, which made new parameters of them: all were trained again.
+// there: A program froze weights and then made the model parallel. That made new parameters from them, and all were trained again.
 // here: cannot be written
-/// What is frozen, and how it lies, are parts of one type, which a parameter has from the beginning.
+/// The type of a parameter contains its layout and whether it is frozen, from the beginning.
 
 #include <shardwise/autograd/tape.hpp>
 #include <shardwise/mesh/mesh.hpp>

@@ -4,7 +4,7 @@
 // title: Fused q, k and v, cut as one
 // thread: hpcaitech/ColossalAI #817
 // thread: deepspeedai/DeepSpeed #3844
-// there: One matrix for queries, keys and values was cut into as many blocks as there are ranks, and each rank took a third of its block for the queries: with another number of ranks, another model.
+// there: One matrix for queries, keys and values was cut into as many blocks as there are ranks. Each rank used a third of its block as queries, so another number of ranks gave another model.
 // here: does not compile
 // expect: LayoutError<Reason::operation_needs_this_dimension_whole_on_every_rank, On<tp>, Expected<Shard<0>>, Got<Shard<1>>, Cure<Hint::redistribute_to_what_is_Expected>>
 

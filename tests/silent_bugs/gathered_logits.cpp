@@ -3,9 +3,9 @@
 
 // title: A vocabulary-parallel loss fed gathered logits
 // thread: NVIDIA/Megatron-LM #7452 (finding 2)
-// there: A loss for logits whose classes are cut was given logits that had been gathered; it added up every class once for each rank, and was wrong by the logarithm of their number: 1.1333 for 0.4402 on 2 ranks.
+// there: A loss for logits with cut classes received gathered logits. It added up every class once for each rank, and was wrong by the logarithm of the number of ranks: 1.1333 instead of 0.4402 on 2 ranks.
 // here: cannot be written
-/// There is one loss. Whether the classes are cut, it reads off the type of the logits.
+/// There is one loss. The type of the logits tells it whether the classes are cut.
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>

@@ -4,9 +4,9 @@
 // title: A gradient divided, or multiplied, by the number of ranks
 // thread: pytorch/pytorch #115967
 // thread: pytorch/pytorch #160285
-// there: On the way back through a reduce-scatter the gradient was divided by the number of ranks; through expert parallelism it came out twice as large on two ranks.
+// there: The backward pass of a reduce-scatter divided the gradient by the number of ranks. In expert parallelism the gradient was twice as large on two ranks.
 // here: cannot be written
-/// The way back of a change of layout is the change of the gradient's layout, and none of them divides.
+/// The backward pass of a change of layout is a change of the gradient's layout, and no such change divides.
 
 #include <shardwise/autograd/redistribute.hpp>
 #include <shardwise/autograd/tape.hpp>

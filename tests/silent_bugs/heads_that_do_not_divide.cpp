@@ -6,9 +6,9 @@
 // thread: hpcaitech/ColossalAI #6167
 // thread: pytorch/pytorch #126595
 // thread: sgl-project/sglang #20967
-// there: There were fewer heads than ranks, or a vocabulary that the ranks do not divide; blocks were padded, cut off or torn, and that showed in a checkpoint, or in texts that repeat themselves.
+// there: There were fewer heads than ranks, or the ranks did not divide the vocabulary. Blocks were padded, cut off or torn. Only a checkpoint showed it, or generated texts that repeated themselves.
 // here: refused when called
-/// Blocks may be uneven, and nothing is padded: a vocabulary may have any size. A head is not torn.
+/// Blocks may be uneven, and Shardwise pads nothing: a vocabulary may have any size. It never splits a head.
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/attention.hpp>

@@ -4,7 +4,7 @@
 // title: Keys and values that all heads share
 // thread: bigcode-project/Megatron-LM #35 (also #11)
 // thread: NVIDIA/Megatron-LM #1699
-// there: Each rank has some of the heads and all use the same keys, so the gradient of the keys is a term on each rank; it was not summed where it should have been, and a model ended with a loss of 3.74 for 2.64.
+// there: Each rank has some of the heads, and all heads use the same keys. So the gradient of the keys is a term on each rank. It was not summed where it should have been, and a model ended with a loss of 3.74 instead of 2.64.
 // here: does not compile
 // expect: LayoutError<Reason::replicated_operand_meets_blocks_so_its_gradient_would_be_pending, On<tp>, Expected<Shard<2>, Reduced, Reduced>, Got<Shard<2>, Replicate, Replicate>, Cure<Hint::redistribute_to_Reduced_which_is_free>>
 

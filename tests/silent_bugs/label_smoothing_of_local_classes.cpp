@@ -3,10 +3,10 @@
 
 // title: Label smoothing over the classes of one rank
 // thread: NVIDIA/Megatron-LM #7452 (finding 1, also #737 and #7464)
-// there: The mean over all classes, with which label smoothing mixes the loss, was taken over the classes of each rank: another loss on each rank, and wrong gradients.
+// there: Label smoothing mixes the loss with the mean over all classes. Here each rank took the mean over its own classes: another loss on each rank, and wrong gradients.
 // here: does not compile
-/// `mean` divides by the number of all classes, and what it gives over cut ones is pending. (`CrossEntropyLoss` has
-/// `label_smoothing`; here it is by hand.)
+/// `mean` divides by the number of all classes, and its result over cut classes is
+/// pending. (`CrossEntropyLoss` has `label_smoothing`; here it is written by hand.)
 // expect: LayoutError<Reason::pending_sum_meets_a_finished_value, On<tp>, Expected<Partial<>, Partial<>>, Got<Replicate, Partial<>>, Cure<Hint::redistribute_to_what_is_Expected>>
 
 #include <shardwise/mesh/mesh.hpp>

@@ -4,11 +4,11 @@
 // title: A loss divided by the tokens of one rank
 // thread: NVIDIA/Megatron-LM #7452 (finding 9)
 // thread: pytorch/torchtitan #1842 (mended by #2206)
-// there: Each rank divided the sum over its tokens by the number of those that count there, and the gradients were averaged: where the numbers differ, tokens do not count alike, and one token on two ranks had half of its gradient.
+// there: Each rank divided the sum over its tokens by its own number of counted tokens, and the gradients were averaged. Where the numbers differ, tokens have different weights: one token on two ranks had half of its gradient.
 // here: cannot be written
-/// What a mean is divided by is no argument: `mean` and `CrossEntropyLoss` count over the whole tensor. (By hand it can be
-/// written, as a factor is a number, and numbers have no layout: see
-/// [A number that differs between ranks](#a-number-that-differs-between-ranks).)
+/// A mean has no divisor as an argument: `mean` and `CrossEntropyLoss` count over the whole
+/// tensor. (A program can still do it by hand, since a factor is a number, and numbers have no
+/// layout: see [A number that differs between ranks](#a-number-that-differs-between-ranks).)
 
 #include <shardwise/autograd/redistribute.hpp>
 #include <shardwise/autograd/tape.hpp>

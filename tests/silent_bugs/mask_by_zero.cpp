@@ -3,10 +3,10 @@
 
 // title: A mask that is a factor of zero
 // thread: huggingface/transformers #48687 (mended by #48689)
-// there: Slots of experts that other ranks have were given the weight 0, which hides them forward; backward, the gradient of a weight is what it weighs, and the router learned from slots that the rank had not routed.
+// there: Slots of experts on other ranks had the weight 0, which hides them in the forward pass. In the backward pass the gradient of a weight is the value that it multiplies. So the router learned from slots that the rank had not routed.
 // here: not covered
-/// It is no mistake of layout, and the same on one rank: a product with 0 is right forward, and its gradient is not 0.
-/// What is to be left out must be left out of the scores before.
+/// This mistake is not one of layout, and happens on one rank too: a product with 0 is right in the
+/// forward pass, and its gradient is not 0. Remove the masked slots from the scores before the product.
 
 #include <shardwise/autograd/redistribute.hpp>
 #include <shardwise/autograd/tape.hpp>

@@ -9,9 +9,9 @@
 // thread: InternLM/InternLM #405
 // thread: ecmwf/anemoi-core #595
 // thread: volcengine/veScale #52
-// there: Ranks with different rows had the same generator and dropped the same places; or ranks with copies of the same rows had different ones.
+// there: Ranks with different rows had the same generator and dropped the same places. In other cases, ranks with copies of the same rows had different generators.
 // here: cannot be written
-/// There is no generator. Whether an element is dropped is a function of the seed and of its place in the whole tensor.
+/// There is no generator. The seed and the place of an element in the whole tensor decide whether it is dropped.
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/ops/dropout.hpp>

@@ -8,13 +8,14 @@
 // thread: modelscope/ms-swift #10165
 // thread: OpenNMT/OpenNMT-py #2209
 // thread: pytorch/torchtitan #4167
-// there: The loss of each micro-batch was divided by its own number of tokens, and the results were averaged: tokens in short ones counted more, and the model depended on how the batch was divided.
+// there: Each micro-batch divided its loss by its own number of tokens, and the results were averaged. Tokens in short micro-batches counted more, and the model depended on the division of the batch.
 // here: not covered
 // tour: 3
-/// A micro-batch is a tensor of its own. That its mean is one of several that will be added up, no type knows: this program
-/// compiles, runs, and trains another model. What is right is to divide the sum over all tokens by their number in the
-/// whole step, which `load_batch` tells ([training](../learn/training.md#the-loop)). Over the ranks of one micro-batch it
-/// cannot happen: see [A loss divided by the tokens of one rank](#a-loss-divided-by-the-tokens-of-one-rank).
+/// A micro-batch is a tensor of its own. No type knows that its mean is one of several that will be added up: this
+/// program compiles, runs, and trains another model. The right loss divides the sum over all tokens by their number in
+/// the whole step, which `load_batch` returns ([training](../learn/training.md#the-loop)). The ranks of one micro-batch
+/// cannot make this mistake: see [A loss divided by the tokens of one rank](#a-loss-divided-by-the-tokens-of-one-rank).
+/// The program computes the gradient of a head of two classes from two micro-batches, of 3 tokens and of 1.
 
 #include <shardwise/autograd/redistribute.hpp>
 #include <shardwise/autograd/tape.hpp>

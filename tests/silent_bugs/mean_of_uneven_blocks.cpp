@@ -3,9 +3,9 @@
 
 // title: The mean over uneven blocks
 // thread: pytorch/pytorch #162692
-// there: The means of the ranks' blocks were averaged, although one has more rows: 6.5 for 5.5; and NaN, where a rank has none.
+// there: A mean was the average of the means of the ranks' blocks, although one block has more rows: 6.5 instead of 5.5, and NaN where a rank has no rows.
 // here: cannot be written
-/// `mean` is a term on each rank, divided by the number of all elements; there is no pending mean.
+/// `mean` gives a term on each rank, divided by the number of all elements. There are no pending means.
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/ops/reduction.hpp>

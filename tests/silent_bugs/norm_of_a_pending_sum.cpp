@@ -3,7 +3,7 @@
 
 // title: The norm of a pending sum
 // thread: pytorch/pytorch #159856
-// there: Each rank took the norm of its term, and the norms were added up, as if the norm of a sum were the sum of the norms: 5.40 for the 5 of (1, 3) + (2, 1).
+// there: Each rank took the norm of its term, and the norms were added up. But the norm of a sum is not the sum of the norms: 5.40 instead of 5 for (1, 3) + (2, 1).
 // here: does not compile
 // expect: LayoutError<Reason::operation_is_not_linear_so_it_needs_the_finished_sum, On<tp>, Expected<Replicate>, Got<Partial<>>, Cure<Hint::redistribute_to_Replicate_to_finish_the_reduction>>
 

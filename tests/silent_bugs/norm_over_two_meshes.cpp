@@ -3,9 +3,9 @@
 
 // title: One norm over two meshes
 // thread: NVIDIA/Megatron-LM #6489
-// there: Gradients of experts lie on other ranks than those of the other layers, and the norm of all was computed as if they lay on the same.
+// there: Gradients of experts are on other ranks than those of the other layers, and the norm of all was computed as if they were on the same ranks.
 // here: refused when called
-/// Who has parameters on two meshes has two norms, and says how they become one.
+/// A model with parameters on two meshes has two norms, and the program states how to combine them.
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/linear.hpp>

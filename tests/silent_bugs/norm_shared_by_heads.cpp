@@ -3,7 +3,7 @@
 
 // title: A norm that all heads share
 // thread: NVIDIA/Megatron-LM #7452 (finding 11)
-// there: Each rank normalised its own heads with one shared weight; the weight's gradient, a term on each rank, was reduced only where sequence parallelism was on as well.
+// there: Each rank normalised its own heads with one shared weight. The weight's gradient, a term on each rank, was reduced only if sequence parallelism was on as well.
 // here: does not compile
 // expect: LayoutError<Reason::replicated_operand_meets_blocks_so_its_gradient_would_be_pending, On<tp>, Expected<Shard<1>, Reduced>, Got<Shard<1>, Replicate>, Cure<Hint::redistribute_to_Reduced_which_is_free>>
 

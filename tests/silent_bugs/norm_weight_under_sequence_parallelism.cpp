@@ -6,13 +6,13 @@
 // thread: NVIDIA/TransformerEngine #441 (also #435)
 // thread: EleutherAI/gpt-neox #1259
 // thread: NVIDIA/apex #1686
-// there: Each rank has some of the tokens, so the gradient that it computes for a norm's weight is a term; nobody added the terms up, or they were averaged, and the copies of one weight drifted apart.
+// there: Each rank has some of the tokens, so it computes only a term of the gradient of a norm's weight. No code added the terms up, or it averaged them, and the copies of one weight drifted apart.
 // here: does not compile
 // tour: 2
-/// `Replicate` promises that all ranks do the same with a value, and so have the same gradient. Here each rank has other
-/// tokens. A weight that meets them must be `Reduced`: the same bytes, but its gradient is a pending sum, and the way back
-/// from there to `Replicate` is an all-reduce, which nobody has to think of. (A module does this by itself:
-/// `RMSNorm<Mesh<tp>, SequenceParallel<tp, 0>>` has a `Reduced` weight.)
+/// `Replicate` promises that all ranks do the same with a value, and so have the same gradient. Here each rank
+/// has other tokens. A weight that meets them must be `Reduced`: it has the same bytes, but its gradient is a
+/// pending sum. The way back from there to `Replicate` is an all-reduce, which the program does not write. (A
+/// module does this by itself: `RMSNorm<Mesh<tp>, SequenceParallel<tp, 0>>` has a `Reduced` weight.)
 // expect: LayoutError<Reason::replicated_operand_meets_blocks_so_its_gradient_would_be_pending, On<tp>, Expected<Shard<0>, Reduced>, Got<Shard<0>, Replicate>, Cure<Hint::redistribute_to_Reduced_which_is_free>>
 
 #include <shardwise/autograd/redistribute.hpp>

@@ -3,11 +3,11 @@
 
 // title: A number added to a pending sum
 // thread: pytorch/pytorch #163193 (also #145218 and #149768)
-// there: Every rank added the number to its own term, so that the finished sum had it as many times as there were ranks: 65 for 45 + 10.
+// there: Every rank added the number to its own term, so the finished sum had it as many times as there were ranks: 65 instead of 45 + 10.
 // here: does not compile
 // tour: 1
-/// `sum` over rows that are cut is a term on each rank, and its type says so: `Partial<Sum>`. A value that all ranks have
-/// in full is `Replicate`. The two have no sum until the terms have one.
+/// `sum` over cut rows is a term on each rank, and its type says so: `Partial<Sum>`. A value
+/// that all ranks have in full is `Replicate`. The two have no sum until the terms have one.
 // expect: LayoutError<Reason::pending_sum_meets_a_finished_value, On<tp>, Expected<Partial<>, Partial<>>, Got<Partial<>, Replicate>, Cure<Hint::redistribute_to_what_is_Expected>>
 
 #include <shardwise/mesh/mesh.hpp>

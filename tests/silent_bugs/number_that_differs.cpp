@@ -5,12 +5,14 @@
 // thread: NVIDIA/Megatron-LM #7452 (finding 3)
 // thread: allenai/OLMo-core #319
 // thread: facebookresearch/detr #544
-// there: Each rank multiplied its loss by a factor made of its own number of tokens, and a gradient was 14/3 for 4; or the ranks drew the first values of the model from different seeds, so that there were as many models as replicas.
+// there: Each rank multiplied its loss by a factor that it computed from its own number of tokens, and a gradient was 14/3 instead of 4. In other cases ranks initialised the model from different seeds, so there were as many models as replicas.
 // here: not covered
-/// A factor or a seed is a number, and numbers have no layout. What is made with one that is another on each rank has a type
-/// that says otherwise. What there is instead: `mean` and `CrossEntropyLoss` divide by what they count over all ranks; no
-/// function mixes the rank into a seed, so one seed in the program is one model; `from_local<Replicate>` compares the blocks; and
-/// with SHARDWISE_CHECK=1 `initialize`, `randn` and `uniform` compare seeds, and `distribute` values.
+/// A factor or a seed is a number, and numbers have no layout. If it differs between ranks, the result
+/// has a type that says otherwise. Shardwise offers these instead: `mean` and `CrossEntropyLoss`
+/// divide by counts over all ranks. No function mixes the rank into a seed, so one seed in the program
+/// is one model. `from_local<Replicate>` compares the blocks. With SHARDWISE_CHECK=1 `initialize`,
+/// `randn` and `uniform` compare seeds, and `distribute` compares values. The program computes the
+/// gradient of a factor that all tokens share. On 2 ranks 3 tokens count on one, and 1 on the other.
 
 #include <shardwise/autograd/redistribute.hpp>
 #include <shardwise/autograd/tape.hpp>

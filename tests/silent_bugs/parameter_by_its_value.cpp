@@ -3,11 +3,11 @@
 
 // title: A layer that uses its weight's value, not its weight
 // thread: d2l-ai/d2l-en #2600
-// there: A layer multiplied by `weight.data`, which autograd does not see: the weight never got a gradient, and never changed.
+// there: A layer multiplied by `weight.data`, which autograd does not see. The weight never got a gradient, and never changed.
 // here: does not compile
 // expect: LayoutError<Reason::tensor_off_the_tape_meets_one_on_it_so_its_gradient_would_be_lost, Got<Var<Tensor<double, 2, Mesh<dp>, Shard<0>>, true>, Tensor<double, 2, Mesh<dp>, Reduced>>, Cure<Hint::compute_it_from_Vars_or_use_alongside_if_it_is_data>>
-/// The value of a parameter is a tensor that is on no tape. An operation refuses it beside one that is: take the parameter. A
-/// tensor that is data joins as `tape.constant(t)`, or in a module's `forward` as `alongside(t, x)`.
+/// The value of a parameter is a tensor on no tape. An operation refuses it beside an operand on a tape: use the
+/// parameter. A tensor of data joins as `tape.constant(t)`, or in a module's `forward` as `alongside(t, x)`.
 
 #include <shardwise/autograd/tape.hpp>
 #include <shardwise/mesh/mesh.hpp>

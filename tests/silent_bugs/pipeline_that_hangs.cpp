@@ -5,10 +5,10 @@
 // thread: pytorch/pytorch #172668
 // thread: NVIDIA/Megatron-LM #5100
 // thread: pytorch/torchtitan #775
-// there: Two ranks waited for each other, each to be rid of what it sent before it received; or a schedule had fewer micro-batches than stages, for which it was not made.
+// there: Two ranks waited for each other: each wanted to complete its send before it received. In another case a schedule had fewer micro-batches than stages, for which it was not made.
 // here: does not compile
-/// A schedule is a value, which is proved before it is used, here by the compiler: every rank comes to its end, and every
-/// message is received. Those of the library may have any number of micro-batches.
+/// A schedule is a value that is proved before use, here by the compiler: every rank reaches its
+/// end, and every message is received. The library's own schedules take any number of micro-batches.
 // expect: ScheduleError<Fault::ranks_wait_for_each_other, OnRank<0>, AtAction<3, Work::send_forward, OfStage<0>, OfMicroBatch<1>>, Meets<OnRank<1>, AtAction<3, Work::send_backward, OfStage<1>, OfMicroBatch<0>>>>
 
 #include <shardwise/mesh/mesh.hpp>

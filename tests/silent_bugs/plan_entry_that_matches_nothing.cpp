@@ -4,7 +4,7 @@
 // title: A plan's entry that matches nothing
 // thread: pytorch/pytorch #157182
 // thread: huggingface/transformers #37893
-// there: An entry of a plan for which the model has no module was ignored, with a warning at most, and the module that was meant was left whole on every rank.
+// there: A plan had an entry for a module that the model does not have. The entry was ignored, with a warning at most, and the intended module stayed whole on every rank.
 // here: does not compile
 // expect: LayoutError<Reason::plan_names_no_such_module, Expected<Name<down>>, Got<Name<donw>>, Cure<Hint::use_the_name_in_Expected>>
 

@@ -3,10 +3,10 @@
 
 // title: A reduction that the partitioner leaves out
 // thread: openxla/xla #40034
-// there: A product that was pending on several axes went to a layout that is sharded on some of them and replicated on others, without the all-reduce over the latter; on 4096 devices replicas differed.
+// there: A product was pending on several axes. It went to a layout that is sharded on some of them and replicated on others, without the all-reduce over the latter. On 4096 devices replicas differed.
 // here: the plan differs
-/// Nothing is inferred: what is pending on an axis stays so until a `redistribute` names that axis, and the type of the
-/// result tells. What is sent on 64 x 64 ranks is counted by the compiler.
+/// Shardwise infers no reduction: a value stays pending on an axis until a `redistribute` names that
+/// axis, and the type of the result shows it. The compiler counts the messages on 64 x 64 ranks.
 // expect: static(_assert| assertion) failed
 
 #include <shardwise/mesh/mesh.hpp>

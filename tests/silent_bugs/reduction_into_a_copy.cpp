@@ -4,9 +4,9 @@
 // title: A reduction into a copy, or into what was to be kept
 // thread: NovaSky-AI/SkyRL #1886
 // thread: NVIDIA/Megatron-LM #7452 (finding 10, mended by #7481)
-// there: A reduction works in place, unless its operand is not contiguous, and then on a copy: in one place the unreduced gradient was used, in the other the local counts were overwritten by the sum.
+// there: A reduction works in place, but on a copy if its operand is not contiguous. One program used the unreduced gradient, and in another the sum overwrote the local counts.
 // here: cannot be written
-/// A tensor does not change. `redistribute` returns another one, of another type.
+/// A tensor does not change. `redistribute` returns another tensor, of another type.
 
 #include <shardwise/autograd/redistribute.hpp>
 #include <shardwise/autograd/tape.hpp>

@@ -7,10 +7,10 @@
 // thread: ByteDance-Seed/VeOmni #184
 // thread: ROCm/TransformerEngine #715
 // thread: pytorch/pytorch #170862
-// there: The squares of all gradients were added up over all ranks, so that parameters which every rank has were counted once for each: norms 1.4 to 1.7 times too large, by which gradients were clipped.
+// there: The squares of all gradients were added up over all ranks, so parameters that every rank has counted once for each rank. Norms were 1.4 to 1.7 times too large, and gradients were clipped by them.
 // here: does not compile
-/// The squares of a sharded gradient are pending, and those of a replicated one are not. (`clip_gradients(model, 1.0)` does
-/// it for a whole model, whatever the layouts are.)
+/// The squares of a sharded gradient are pending, and those of a replicated one are
+/// not. (`clip_gradients(model, 1.0)` handles a whole model, whatever its layouts are.)
 // expect: LayoutError<Reason::pending_sum_meets_a_finished_value, On<tp>, Expected<Partial<>, Partial<>>, Got<Partial<>, Replicate>, Cure<Hint::redistribute_to_what_is_Expected>>
 
 #include <shardwise/mesh/mesh.hpp>

@@ -4,10 +4,10 @@
 // title: A cache that takes one call for another
 // thread: pytorch/pytorch #147180
 // thread: pytorch/pytorch #134050
-// there: What a call does to a layout was looked up in a table whose key lacked a part of the call: the factor of a pending sum, so that -5 x was 2 x, or whether gradients are needed, so that they were wrong.
+// there: A table cached the effect of a call on layouts, and its key lacked a part of the call. It lacked the factor of a pending sum, so that -5 x was 2 x, or the need for gradients, so that they were wrong.
 // here: cannot be written
-/// Layouts are found by the compiler, once for each type of call, and whether an operand has a gradient is part of its
-/// type. While the program runs, nothing is looked up.
+/// The compiler finds layouts, once for each type of call, and the type of an
+/// operand says whether it has a gradient. The running program looks nothing up.
 
 #include <shardwise/autograd/redistribute.hpp>
 #include <shardwise/autograd/tape.hpp>

@@ -6,10 +6,10 @@
 // thread: pytorch/torchtitan #1805 (mended by #1878)
 // thread: pytorch/torchtitan #4054
 // thread: huggingface/transformers #48205
-// there: Each rank weighed the results of its own experts with scores that all ranks have; the gradient of the scores was left a term on each rank, and the router was trained by one rank's share of it, with losses that looked normal.
+// there: Each rank weighed the results of its own experts with scores that all ranks have. The gradient of the scores stayed a term on each rank. The router learned from one rank's share of it, and the losses looked normal.
 // here: does not compile
-/// Of scores that all ranks have, a rank takes those of its experts: `Shard<1>`, a slice, which sends nothing. The way back
-/// gathers the gradients of all experts.
+/// From scores that all ranks have, a rank takes those of its experts: `Shard<1>`, a
+/// slice, which sends nothing. The backward pass gathers the gradients of all experts.
 // expect: LayoutError<Reason::dimension_sharded_on_one_side_only, On<tp>, Expected<Shard<1>, Shard<1>>, Got<Replicate, Shard<1>>, Cure<Hint::redistribute_to_what_is_Expected>>
 
 #include <shardwise/autograd/redistribute.hpp>

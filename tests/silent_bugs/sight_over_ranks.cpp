@@ -6,10 +6,10 @@
 // thread: huggingface/trl #6843
 // thread: huggingface/accelerate #4177
 // thread: hiyouga/LlamaFactory #10787
-// there: Attention over a cut sequence was another function than over a whole one, which took no borders of documents, or replaced a sliding window by "causal"; tokens saw documents that were not theirs: a first loss of 5.81 for 3.17.
+// there: Attention over a cut sequence was another function than attention over a whole one. It took no borders of documents, or replaced a sliding window by "causal". Tokens saw other documents: a first loss of 5.81 instead of 3.17.
 // here: cannot be written
-/// How attention goes over ranks is a style of one module. It takes what attention takes, options and documents, whatever the
-/// style, and positions are those of the whole sequence.
+/// A style of one module decides how attention runs over ranks. With every style it
+/// takes the same options and documents, and positions are those of the whole sequence.
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/ring_attention.hpp>

@@ -3,10 +3,10 @@
 
 // title: The state of an optimizer that comes back wrong
 // thread: huggingface/transformers #48569
-// there: Under tensor parallelism the optimizer's state was not that of the sharded parameters when it was loaded, and saving from one rank hung.
+// there: Under tensor parallelism the loaded state of the optimizer was not that of the sharded parameters, and saving from one rank hung.
 // here: numerics only
-/// State has the layout of the gradient and is saved as any tensor is, by all ranks together. That the right numbers come
-/// back, in another layout too, a test says.
+/// The state has the layout of the gradient, and all ranks together save it like any
+/// tensor. A test checks that the right numbers come back, in another layout too.
 
 #include <shardwise/checkpoint/load.hpp>
 #include <shardwise/checkpoint/save.hpp>

@@ -7,10 +7,10 @@
 // thread: allenai/open-instruct #1808
 // thread: pytorch/torchtitan #2106
 // thread: huggingface/transformers #48167
-// there: A value that all ranks of a group already had in full was added up over the group once more: metrics, counts of tokens and a gradient came out as many times too large as there were ranks.
+// there: All ranks of a group already had a value in full, and it was summed over the group once more. Metrics, counts of tokens and a gradient were too large by a factor of the number of ranks.
 // here: cannot be written
-/// `redistribute` goes from what a value is to what it should be. From `Replicate` to `Replicate` is nothing, and there
-/// is no call that sums what is not pending.
+/// `redistribute` changes a value's present layout into another. From `Replicate`
+/// to `Replicate` it does nothing, and no call sums a value that is not pending.
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/ops/reduction.hpp>

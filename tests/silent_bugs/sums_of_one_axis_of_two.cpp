@@ -3,7 +3,7 @@
 
 // title: A count summed over one axis of two
 // thread: verl-project/verl #5983
-// there: The tokens that count were added up over data-parallel ranks alone, although the sequence was cut as well, so the loss was divided by too few.
+// there: The counted tokens were summed over the data-parallel ranks alone, although the sequence was cut as well. So the loss was divided by too few tokens.
 // here: does not compile
 // expect: LayoutError<Reason::value_is_pending_on_every_rank, Got<Tensor<double, 0, Mesh<dp, cp>, Replicate, Partial<>>>, Cure<Hint::redistribute_to_Replicate_to_finish_the_reduction>>
 

@@ -4,10 +4,11 @@
 // title: Micro-batches that are synchronised otherwise than was meant
 // thread: karpathy/build-nanogpt #30
 // thread: modelscope/FunASR #3472
-// there: A switch that says before which backward pass gradients are synchronised was set too late, or before the wrong one: 4 micro-batches trained another model than 1, and two ranks had gradients of 4.0 and 7.0 for 5.5.
+// there: A switch says before which backward pass gradients are synchronised. It was set too late, or before the wrong pass: 4 micro-batches trained another model than 1, and two ranks had gradients of 4.0 and 7.0 instead of 5.5.
 // here: the plan differs
-/// `.last` decides when gradients are reduced, not what they are. Set too often, it is the same gradients, reduced 4 times,
-/// which a plan counts; never set, the optimizer finds them pending and reduces them.
+/// `.last` decides when gradients are reduced, and does not change them. If a program
+/// sets it too often, it reduces the same gradients 4 times, which a plan counts. If
+/// it never sets it, the optimizer finds pending gradients and reduces them.
 // expect: static(_assert| assertion) failed
 
 #include <shardwise/mesh/mesh.hpp>

@@ -3,10 +3,10 @@
 
 // title: Thirty reductions where ten would do
 // thread: pytorch/pytorch #121669
-// there: A step of Adam made 30 all-reduces, where 5 or 10 were expected: the gradients of ten parameters were pending, and each operation that used one reduced it anew.
+// there: A step of Adam made 30 all-reduces, where 5 or 10 were expected. The gradients of ten parameters were pending, and each operation that used one reduced it again.
 // here: the plan differs
-/// The result is right, and late. What a program sends is counted while it compiles, and a `static_assert` keeps it. (An
-/// optimizer of the library reduces all gradients together, in one call for up to 8 MiB.)
+/// The result is right, and late. The compiler counts the messages of a program, and a `static_assert` fixes
+/// the number. (An optimizer of the library reduces all gradients together, in one call for up to 8 MiB.)
 // expect: static(_assert| assertion) failed
 
 #include <shardwise/mesh/mesh.hpp>

@@ -3,10 +3,11 @@
 
 // title: Out of the tape and back
 // thread: pytorch/pytorch #172932
-// there: A pending sum was turned into each rank's own tensor and back, which changes nothing forward, and gave another gradient.
+// there: A pending sum became each rank's own tensor and then a pending sum again. The forward pass did not change, but the gradient did.
 // here: does not compile
-/// `.local()` is the block of a value, here of rows, and what `from_local` makes of it has no past. (Where something else on the way to
-/// the loss has a gradient, it is [not noticed](#a-value-that-is-cut-off-from-the-loss).)
+/// `.local()` is the block of a value, here of rows, and `from_local` makes a
+/// tensor without a past from it. (If another operand on the way to the loss has a
+/// gradient, the mistake is [not noticed](#a-value-that-is-cut-off-from-the-loss).)
 // expect: LayoutError<Reason::loss_depends_on_nothing_that_has_a_gradient, Got<Tensor<double, 0, Mesh<tp>, Replicate>>, Cure<Hint::put_its_inputs_on_the_tape_with_input_or_constant>>
 
 #include <shardwise/autograd/redistribute.hpp>

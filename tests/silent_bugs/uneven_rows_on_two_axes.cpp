@@ -4,10 +4,10 @@
 // title: Uneven rows on two axes
 // thread: pytorch/pytorch #194457
 // thread: pytorch/pytorch #161368
-// there: Rows that two axes cut, one inside the other, were gathered, or placed, as if one axis of as many ranks had cut them: of 5 rows on 2 x 2 ranks the last was lost.
+// there: Two axes cut rows, one inside the other. The rows were gathered, or placed, as if one axis with as many ranks had cut them: of 5 rows on 2 x 2 ranks the last was lost.
 // here: numerics only
-/// The types of a right and of a wrong `redistribute` are the same. Where a block begins is a `constexpr` function, and
-/// tests simulate every route between layouts, uneven ones too.
+/// A right and a wrong `redistribute` have the same types. A `constexpr` function gives
+/// the begin of a block, and tests simulate every route between layouts, uneven ones too.
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/tensor/distribute.hpp>

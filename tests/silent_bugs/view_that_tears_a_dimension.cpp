@@ -4,9 +4,9 @@
 // title: A view that tears a sharded dimension
 // thread: pytorch/pytorch #179502 (mended by #179509)
 // thread: pytorch/pytorch #186282
-// there: 12 x 8 with its columns cut was viewed as 16 x 6, which no rank can do with its own block; the result had elements in wrong places.
+// there: 12 x 8 with cut columns was viewed as 16 x 6, which no rank can do with its own block. The result had elements in wrong places.
 // here: refused when called
-/// A reshape moves nothing. The type knows dimensions, not extents, so it is the call that refuses, on every rank.
+/// A reshape moves nothing. The type knows dimensions, not extents, so the call refuses it, on every rank.
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/ops/reshape.hpp>

@@ -3,11 +3,11 @@
 
 // title: A weight that is computed from other weights
 // thread: pytorch/pytorch #12756
-// there: The weights of a third network were set to a mean of two others' weights, through `.data`. The two got no gradient, and nothing said so.
+// there: A program set the weights of a third network to a mean of two others' weights, through `.data`. The two got no gradient, without any message.
 // here: does not compile
 // expect: LayoutError<Reason::operation_on_parameters_alone_would_never_train_them, Got<Tensor<double, 2, Mesh<dp>, Reduced>>, Cure<Hint::use_alongside_to_put_a_parameter_on_the_tape>>
-/// A parameter brings no tape, so an operation on parameters alone would give a tensor that nothing trains. `alongside(w, x)` is
-/// the parameter on the tape of `x`, or a tensor where `x` is one.
+/// A parameter brings no tape, so an operation on parameters alone would give a tensor that is never
+/// trained. `alongside(w, x)` is the parameter on the tape of `x`, or a tensor where `x` is one.
 
 #include <shardwise/autograd/tape.hpp>
 #include <shardwise/mesh/mesh.hpp>

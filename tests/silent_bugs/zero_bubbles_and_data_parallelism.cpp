@@ -3,10 +3,10 @@
 
 // title: A backward pass in two parts, and data parallelism
 // thread: pytorch/pytorch #144530
-// there: Zero-bubble schedules compute gradients of inputs and of weights apart, by another call than the one on which the reduction of gradients hangs, so they were not reduced over data-parallel ranks.
+// there: Zero-bubble schedules compute gradients of inputs and of weights apart, by other calls than the one that triggers the reduction of gradients. So the gradients were not reduced over data-parallel ranks.
 // here: cannot be written
-/// No reduction hangs on a call. The gradient of a parameter is pending by its type, however it came about, and the
-/// optimizer takes finished ones.
+/// No call triggers a reduction. The gradient of a parameter is pending by its
+/// type, whichever way it was computed, and the optimizer takes finished gradients.
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/linear.hpp>

@@ -7,7 +7,6 @@
 
 #include <pwd.h>
 
-#include <shardwise/base/bodies.hpp>
 #include <shardwise/data/documents.hpp>
 
 namespace shardwise::detail {
@@ -38,7 +37,19 @@ inline void check_outside(const Paths& paths, const Path& cache) {
 
 /// Throws `std::runtime_error` if another user than this one and root may change the cache or replace it. (In a folder with the
 /// sticky bit, such as /tmp, only the owner of a file may.)
-void check_trusted(const Path& cache);
+inline void check_trusted(const Path& cache) {
+  for (const Path& path : {cache, folder_of(cache)}) {
+    const auto status = status_of(path);
+    if (!status || S_ISCHR(status->st_mode)) continue;  // which cannot be opened as a cache
+    const bool foreign = status->st_uid != 0 && status->st_uid != ::geteuid();
+    if (!foreign && ((status->st_mode & S_IWOTH) == 0 || (status->st_mode & S_ISVTX) != 0)) continue;
+    const struct ::passwd* owner = ::getpwuid(status->st_uid);
+    fail<std::runtime_error>(
+        {path.string(), ": belongs to user ", status->st_uid, " ", owner ? owner->pw_name : "",
+         foreign ? ", who could put other tokens there" : ", and all users may write to it",
+         ": keep the cache where only user ", ::geteuid(), " may write"});
+  }
+}
 
 template <TextEncoder Encoder>
 TokenCorpus tokens_in_memory(const Paths& paths, const Encoder& tokenizer) {
@@ -96,23 +107,3 @@ inline TokenCorpus open_prepared(const Path& cache, const TokenFileHeader& heade
 }
 
 }  // namespace shardwise::detail
-
-#ifdef SHARDWISE_BODIES
-namespace shardwise::detail {
-
-SHARDWISE_INLINE void check_trusted(const Path& cache) {
-  for (const Path& path : {cache, folder_of(cache)}) {
-    const auto status = status_of(path);
-    if (!status || S_ISCHR(status->st_mode)) continue;  // which cannot be opened as a cache
-    const bool foreign = status->st_uid != 0 && status->st_uid != ::geteuid();
-    if (!foreign && ((status->st_mode & S_IWOTH) == 0 || (status->st_mode & S_ISVTX) != 0)) continue;
-    const struct ::passwd* owner = ::getpwuid(status->st_uid);
-    fail<std::runtime_error>(
-        {path.string(), ": belongs to user ", status->st_uid, " ", owner ? owner->pw_name : "",
-         foreign ? ", who could put other tokens there" : ", and all users may write to it",
-         ": keep the cache where only user ", ::geteuid(), " may write"});
-  }
-}
-
-}  // namespace shardwise::detail
-#endif
