@@ -139,8 +139,8 @@ class PipelineRun {
     return at(passes_, stage * schedule_.micro_batches + micro_batch);
   }
   constexpr bool is_here(int stage) const { return at(schedule_.rank_of_stage, stage) == rank_; }
-  /// Whether this action and the next are both parts of one backward, and no other rank needs what the first gives:
-  /// at once they are faster, and need not keep the gradients between them.
+  /// Whether this action and the next are both parts of one backward, and no other rank needs what the first gives: at once they
+  /// are faster, and need not keep the gradients between them.
   constexpr bool nobody_waits_between(const std::vector<Action>& actions, std::size_t i) const {
     const auto [work, stage, micro_batch, overlaps] = actions[i];
     return work == Work::backward_input && i + 1 < actions.size() &&
@@ -210,14 +210,14 @@ class PipelineRun {
     };
     Var<X> x = input();
     if (x.shape() != shape_) {
-      fail(
-          {"a pipeline: begin gives a micro-batch of the shape ", x.shape(), ", but run was given ", shape_});
+      fail({"a pipeline: begin gives a micro-batch of the shape ", x.shape(), ", where run was told ",
+            shape_});
     }
     if (action.stage > 0) at.input = x.slot();
     Var<X> y = middle_(part, std::as_const(x), action.micro_batch);
     if (!is_last(action.stage)) {
       if (y.shape() != shape_) {
-        fail({"a pipeline: stage ", action.stage, " gives the shape ", y.shape(), ", but run was given ",
+        fail({"a pipeline: stage ", action.stage, " gives the shape ", y.shape(), ", where run was told ",
               shape_});
       }
       at.output = y.slot();
