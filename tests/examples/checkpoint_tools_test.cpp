@@ -410,7 +410,7 @@ TEST_CASE("what is damaged is named, and nothing is left") {
   rewritten([](auto& m) { m.notes["llama_config"]["num_hidden_layers"] = 12; },
             "tensor \"model.layers.11.attention_norm.weight\": there is no such tensor");
   rewritten([](auto& m) { m.notes["llama_config"]["tie_word_embeddings"] = true; },
-            "tensor \"model.head.weight\" is none of this model");
+            "tensor \"model.head.weight\" does not belong to this model");
   rewritten([](auto& m) { m.tensors[0].type = sw::StoredType::i32; },
             "tensor \"model.tokens.weight\": expected the type F64, F32 or BF16, found I32");
 }
