@@ -15,8 +15,8 @@ MOST_WORDS, MEAN_WORDS = 45, 20
 TURNS = {
     r"\b(?:for|of|by|to|from|with|as|than|if|where) who\b": "name the person: a user, a caller, a program that …",
     r"\bwho (?:links|asks|has|wants|knows|reads|never)\b": "name the person: a user, a caller, a program that …",
-    r"\b(?:is|are|was|were|be) told\b": "who reports it: `f` reports …",
-    r"(?<!there )(?<!here )\b(?:is|are|was|were) no (?!more|longer|less|one\b|other|way|need|reason)[a-z]+": "is not a …",
+    r"\b(?:is|are|was|were|be) told\b(?! apart)": "who reports it: `f` reports …",
+    r"(?<!there )(?<!here )\b(?:is|are|was|were) no (?!more|longer|less|one\b|other|way|need|reason|(?:slow|fast|lat|earli|larg|small|great|high|low)er\b|better|worse|fewer)[a-z]+": "is not a …",
     r"\bdear to\b": "expensive",
     r"\bthe like\b": "say which",
     r"(?<!there )\b(?:is|are) none\b|\bnone to it\b": "is not a …",

@@ -235,8 +235,7 @@ class Pipeline {
         return stage_count() > 1 && stages.has(stage) ? stages.at(stage).copied() : nullptr;
       };
       auto *first = in(0), *second = in(stage_count() - 1);
-      if (first && second && first->cell().same_as(second->cell()))
-        first = second = nullptr;  // one shared parameter
+      if (first && second && first->cell().same_as(second->cell())) first = second = nullptr;  // shared
       return std::pair(first, second);
     } else {
       using None = Parameter<Tensor<float, 1, StageMesh>>*;

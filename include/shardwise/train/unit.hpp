@@ -143,8 +143,7 @@ class UnitState : public Counted {
       if (!cell.layouts.gathered) continue;
       if (cell.carrier == &buckets_) {
         cell.carrier = nullptr;
-        if (!buckets_.idle())
-          cell.gathered_at = cell.changes() - 1;  // a failed transfer: count the value as outdated
+        if (!buckets_.idle()) cell.gathered_at = cell.changes() - 1;  // failed: outdated
       }
       if (--cell.users == 0) cell.gathered = Buffer();
     }
