@@ -547,7 +547,7 @@ TEST_CASE("what belongs to the text goes along, and the last whole checkpoint of
   const Ended ended = consolidate({runs, scratch / "out"});
   CAPTURE(ended.text);
   CHECK(ended.code == 0);
-  CHECK(has(ended.text, "note: the checkpoint before is taken: "));
+  CHECK(has(ended.text, "note: using the checkpoint before it: "));
   CHECK(has(ended.text, "runs/step-00000200 is the last checkpoint"));
   check_texts(scratch / "out");
   consolidated({last, scratch / "same"});
