@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// Causal attention whose heads are split over all ranks, evenly or not; the compiler has asserted what it communicates.
-/// Prints which heads each rank has, and how far output and gradient are from those of one rank that has all of them.
+/// Causal attention with heads split over all ranks, evenly or not; a static_assert checks its communication.
+/// Prints the heads of each rank, and how far output and gradient differ from those of a single rank with all
+/// heads.
 
 #include <cstdio>
 
@@ -14,7 +15,7 @@ namespace sw = shardwise;
 template <class Mesh>
 struct Attention : sw::Module<Attention<Mesh>> {
   sw::Linear<Mesh, sw::ColwiseParallel<sw::tp>, float, 2, 1> wq, wk, wv;  // features to [heads, head size]
-  sw::Linear<Mesh, sw::RowwiseParallel<sw::tp>, float, 1, 2> wo;          // and back: each rank has a term
+  sw::Linear<Mesh, sw::RowwiseParallel<sw::tp>, float, 1, 2> wo;  // and back: each rank computes a term
 
   constexpr Attention(const Mesh& mesh, sw::Shape<1> in, sw::Shape<2> heads)
       : wq(mesh, in, heads), wk(mesh, in, heads), wv(mesh, in, heads), wo(mesh, heads, in) {}
@@ -25,7 +26,7 @@ struct Attention : sw::Module<Attention<Mesh>> {
   constexpr void visit(auto&& f) { f("wq", wq), f("wk", wk), f("wv", wv), f("wo", wo); }
 };
 
-// Megatron's two all-reduces, of 4 sequences of 128 tokens with 512 features: counted inside the compiler, for 8 ranks.
+// Megatron's two all-reduces, of 4 sequences of 128 tokens with 512 features: counted at compile time, for 8 ranks.
 constexpr auto planned = sw::trace<sw::Mesh<sw::tp>>({8}, [](const auto& mesh) {
   const Attention attention(mesh, {512}, {8, 64});
   sw::Tape tape;
@@ -36,7 +37,7 @@ static_assert(planned.count(sw::Collective::all_reduce, sw::Phase::forward) == 1
 static_assert(planned.count(sw::Collective::all_reduce, sw::Phase::backward) == 1);
 static_assert(planned.collectives() == 2 && planned.bytes() == 2 * 4 * 128 * 512 * sizeof(float));
 
-/// The output, and the gradient of the input, whole on every rank of the mesh.
+/// The output, and the gradient of the input, both whole on every rank of the mesh.
 auto attend(const sw::Mesh<sw::tp>& mesh) {
   Attention attention(mesh, {512}, {8, 64});
   sw::initialize(attention, 1);  // the same weights on any mesh

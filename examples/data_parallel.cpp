@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// Data parallelism with the four levels of ZeRO, which are four layouts: the loop is the same, and so is the loss. Prints
-/// for each the loss, and the most memory that a rank uses at any time for what belongs to the model, and for all together.
+/// Data parallelism with the four levels of ZeRO, which are four layouts: the loop is the same, and so is the loss.
+/// For each level it prints the loss, and a rank's peak memory for the model's state and in total.
 
 #include <cstdio>
 
@@ -16,7 +16,7 @@ using Mesh = sw::Mesh<sw::dp>;
 template <class Style>
 struct Net : sw::Module<Net<Style>> {
   sw::Linear<Mesh, Style> first, second;
-  sw::Unit unit;  // what is gathered and reduced together
+  sw::Unit unit;  // its parameters are gathered and its gradients reduced together
 
   explicit Net(const Mesh& mesh) : first(mesh, 256, 1024), second(mesh, 1024, 256), unit(first, second) {}
   auto forward(const auto& x) const {
@@ -38,7 +38,7 @@ void train(const Mesh& mesh) {
     sw::Tape tape;
     const auto error = sw::sub(net(tape.constant(x)), tape.constant(sw::relu(x)));  // it learns relu
     const auto loss = sw::redistribute<sw::Replicate>(sw::mean(sw::mul(error, error)));
-    sw::backward_and_reduce(loss, net);  // begins to reduce while the pass runs
+    sw::backward_and_reduce(loss, net);  // reductions start during the pass
     adamw.step(net);
     loss_now = sw::item(loss.value());
   }

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// Writes text with the Llama that train_llama has saved (`generate [FOLDER [PROMPT]]`), its heads and features split over
-/// all ranks. Any number of ranks writes the same text.
+/// Generates text with the Llama that train_llama has saved (`generate [FOLDER [PROMPT]]`), with heads and features
+/// split over all ranks. The text does not depend on their number.
 
 #include <cstdio>
 
@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
 
     const sw::ByteTokenizer bytes;
     std::vector<std::int32_t> text = bytes.encode(argc > 2 ? argv[2] : "The "), next = text;
-    const auto ids = [&] {  // one sequence, which every rank knows
+    const auto ids = [&] {  // one sequence, the same on every rank
       return sw::distribute<sw::Replicate>(mesh, sw::Shape<2>{1, std::ssize(next)},
                                            std::span<const std::int32_t>(next));
     };
@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
     for (int i = 0; i < 200; ++i) {
       const auto logits = sw::redistribute<sw::Replicate>(model.next(ids(), cache));  // [1, 1, 256], gathered
       const std::span<const float> row(logits.data(), 256);
-      next = {sw::sample(row, {.temperature = 0.8, .top_k = 40}, /*seed*/ 7, i)};  // on all ranks the same
+      next = {sw::sample(row, {.temperature = 0.8, .top_k = 40}, /*seed*/ 7, i)};  // the same on all ranks
       text.push_back(next.front());
     }
     if (mesh.rank() == 0) std::printf("%s\n", bytes.decode(text).c_str());

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// An MLP whose two layers are split over all ranks, Megatron-LM's way, learns a fixed batch; the compiler has asserted
-/// what a step communicates. Prints the falling loss, and what was communicated.
+/// Trains an MLP, whose two layers are split over all ranks as in Megatron-LM, on a fixed batch; a static_assert
+/// checks the communication of a step. Prints the decreasing loss, and the communication.
 
 #include <cstdio>
 
@@ -30,7 +30,7 @@ constexpr auto train_step(auto& model, auto& optimizer, const auto& x, const aut
   return loss.value();
 }
 
-// The same step on a mesh of 8 ranks, inside the compiler: Megatron's two all-reduces, of 512 x 256 floats each.
+// The same step on a mesh of 8 ranks at compile time: Megatron's two all-reduces, of 512 x 256 floats each.
 constexpr auto planned = sw::trace<sw::Mesh<sw::tp>>({8}, [](const auto& mesh) {
   Mlp model(mesh);
   sw::AdamW adamw;

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// A small Llama learns the bytes of a text (`train_llama [TEXT [FOLDER [STEPS]]]`): sequence parallel on tp, fully sharded on dp,
-/// as its plan says. Prints the falling loss, and saves the model in Hugging Face's form.
+/// Trains a small Llama on the bytes of a text (`train_llama [TEXT [FOLDER [STEPS]]]`): its plan makes it sequence
+/// parallel on tp, and fully sharded on dp. Prints the decreasing loss, and saves the model in Hugging Face's
+/// format.
 
 #include <cstdio>
 #include <cstdlib>
@@ -50,13 +51,13 @@ int main(int argc, char** argv) {
       adamw.set_rate(rate(step));
       sw::Tape tape;
       const auto loss = model(tape.constant(batch.inputs), batch.targets, sw::LinearCrossEntropyLoss());
-      sw::backward_and_reduce(loss, model);  // begins to reduce while the pass runs
+      sw::backward_and_reduce(loss, model);  // reductions start during the pass
       sw::clip_gradients(model, 1.0);
       adamw.step(model);
       const double value = sw::item(loss.value());
       if (prints && (step + 1) % 20 == 0) std::printf("step %3d: loss %.3f\n", step + 1, value);
     }
-    sw::save_llama(model, folder);  // loads on any other number of ranks
+    sw::save_llama(model, folder);  // any number of ranks can load it
     if (prints) std::printf("saved to %s\n", folder);
   });
 }

@@ -24,13 +24,14 @@ bool is_weights(const fs::path& file) {
   return file.extension() == ".safetensors" || file.extension() == ".bin";
 }
 
-/// Which files hold weights in a folder. A file that replaces another is another one, as both are there before the rename.
+/// Identifies the files that hold weights in a folder. A file and its replacement differ, because both exist before
+/// the rename.
 sw::Json weights_in(const fs::path& folder) {
   std::set<std::string> found;
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (!is_weights(entry.path())) continue;
     struct stat about {};
-    if (::stat(entry.path().c_str(), &about) != 0) continue;  // a link to nowhere
+    if (::stat(entry.path().c_str(), &about) != 0) continue;  // a dangling link
     found.insert(sw::detail::text(
         {entry.path().filename().string(), " ", static_cast<sw::Index>(about.st_ino), " ",
          static_cast<sw::Index>(about.st_mtim.tv_sec), " ", static_cast<sw::Index>(about.st_mtim.tv_nsec)}));
@@ -51,7 +52,7 @@ bool holds_model(const fs::path& folder) {
   });
 }
 
-/// The loss in an object of the record. Throws `std::runtime_error` if there is none.
+/// The loss in an object of the record. Throws `std::runtime_error` if it is missing.
 double loss_of(const sw::Json& object) {
   if (!object.is_object() || !object.contains("held_out_loss") || !object["held_out_loss"].is_number())
     throw std::runtime_error("it has no number \"held_out_loss\"");
@@ -83,7 +84,7 @@ void BestExport::open(const fs::path& folder, const sw::Json& run, const Allowed
     const std::string there = folder.string() + " has a model already",
                       cure = "remove it, or name another folder";
     if (!fs::exists(file)) {
-      throw std::runtime_error(there + ", and no " + record_name + " that tells its loss: " + cure);
+      throw std::runtime_error(there + ", and no " + record_name + " that states its loss: " + cure);
     }
     bool interrupted = false;
     const sw::Json before = sw::detail::naming(file.string(), [&] {
@@ -92,22 +93,23 @@ void BestExport::open(const fs::path& folder, const sw::Json& run, const Allowed
       if (!text.contains("replaced_by")) return text;
       const sw::Json next = text["replaced_by"];
       loss_of(next);
-      interrupted = next.value("weights", sw::Json()) != weights_in(folder);  // else the old ones are there
+      interrupted = next.value("weights", sw::Json()) != weights_in(folder);  // else the old ones remain
       if (interrupted) text.update(next);
       return text;
     });
     const sw::Json loss = before["held_out_loss"], step = before.value("step", sw::Json());
     const std::string known = there + ", of loss " + loss.dump() + " after " + shown(step.dump()) + " steps";
     if (!allowed.resume) {
-      throw std::runtime_error(known + ": " + (allowed.save ? "give --resume to go on from there, or " : "") +
-                               cure);
+      throw std::runtime_error(known + ": " +
+                               (allowed.save ? "give --resume to continue from there, or " : "") + cure);
     }
     const std::string other = allowed.difference(before.value("run", sw::Json::object()));
     if (!other.empty()) throw std::runtime_error(known + ", " + shown(other) + ": " + cure);
     record_.update(sw::Json{{"held_out_loss", loss}, {"step", step}});
     limit_ = loss_of(before) * (interrupted ? 1 + 1e-5 : 1);
-    std::printf("%s: only a better one replaces it%s\n", known.c_str(),
-                interrupted ? "; its export was interrupted, and is made again when the run comes by" : "");
+    std::printf(
+        "%s: only a better one replaces it%s\n", known.c_str(),
+        interrupted ? "; its export was interrupted, and is repeated when the run reaches that step" : "");
   });
   const sw::Index mine[]{std::bit_cast<sw::Index>(limit_)};
   limit_ = std::bit_cast<double>(sw::detail::gather(world, mine).front());
@@ -120,7 +122,7 @@ void BestExport::replace(double loss, std::int64_t step, const std::function<voi
     if (world.rank() != 0) return;
     fs::create_directories(folder_);
     if (!lock_) lock();
-    if (!record_.contains("held_out_loss")) record_.update(next);  // there is no model before this one
+    if (!record_.contains("held_out_loss")) record_.update(next);  // this is the first model
     record_["replaced_by"] = next;
     record_["replaced_by"]["weights"] = weights_in(folder_);
     write_record();

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// How far work on files is, on stderr, so that stdout has the results alone; and its end by a signal.
+/// Progress of work on files, on stderr, so that stdout only has results; and interruption by signals.
 
 #include <unistd.h>
 
@@ -23,7 +23,7 @@ namespace detail {
 inline volatile std::sig_atomic_t caught_signal = 0;
 }
 
-/// "12.35 MB": thousands, as disks are sold.
+/// "12.35 MB": powers of 1000, as for disks.
 inline std::string size_text(sw::Index bytes) {
   if (bytes < 1000) return std::to_string(bytes) + " B";
   auto value = static_cast<double>(bytes) * 1e-3;
@@ -34,20 +34,20 @@ inline std::string size_text(sw::Index bytes) {
   return text;
 }
 
-/// A signal asked the work to end. What it left half done was removed on the way.
+/// A signal interrupted the work. Partial results have been removed.
 class Interrupted : public std::exception {
  public:
   explicit Interrupted(int signal) : signal_(signal) {}
   const char* what() const noexcept override { return "interrupted"; }
-  /// As shells have it.
+  /// As in shells.
   int exit_code() const noexcept { return 128 + signal_; }
 
  private:
   int signal_;
 };
 
-/// Bytes done and all, speed, and the time that is left: on a terminal one line that is written over, elsewhere a new
-/// line now and then, and one at the end.
+/// Bytes done and in total, speed, and remaining time: on a terminal one line that is overwritten, elsewhere a new
+/// line at intervals, and one at the end.
 class ByteProgress {
  public:
   /// `verb`: "copied". From now on SIGINT, SIGTERM and SIGHUP make `show` throw.
@@ -58,7 +58,7 @@ class ByteProgress {
   }
   ByteProgress(const ByteProgress&) = delete;
   ByteProgress& operator=(const ByteProgress&) = delete;
-  /// What comes next on the terminal begins a line.
+  /// Ends the line, so that later output begins a new one.
   ~ByteProgress() {
     if (pending_) std::fputc('\n', stderr);
   }

@@ -21,14 +21,14 @@ void Checkpoints::begin(TrainedModel& model) {
   const auto last = checkpointer_->latest();
   if (last && !options.resume) {
     throw std::runtime_error(last->string() +
-                             " is there already: give --resume to go on from it, or another folder");
+                             " is there already: give --resume to continue from it, or another folder");
   }
   checkpointer_->claim();
   notes_["keep"] = saving.keep;
   if (last) resume_from(*last);
   resumed_ = last.has_value();
   if (!last && options.resume && run_.prints()) {
-    std::printf("there is no checkpoint in %s: beginning anew\n", options.save.c_str());
+    std::printf("there is no checkpoint in %s: starting from the beginning\n", options.save.c_str());
   }
 }
 
@@ -48,12 +48,12 @@ void Checkpoints::resume_from(const std::filesystem::path& last) {
               static_cast<double>(loaded.bytes_read) * 1e-6);
   for (const char* each : changeable) {
     const std::string now = change(each, loaded.notes, notes_);
-    if (!now.empty()) std::printf("from here on the run is another: %s\n", now.c_str());
+    if (!now.empty()) std::printf("settings changed from here on: %s\n", now.c_str());
   }
 }
 
 void Checkpoints::keep_as_before(const sw::Json& before) {
-  if (!run_.prints()) return;  // rank 0 removes checkpoints, and writes the notes
+  if (!run_.prints()) return;  // rank 0 deletes checkpoints, and writes the notes
   const TrainOptions& options = run_.options();
   int there = 0;
   for (const auto& each : std::filesystem::directory_iterator(options.save)) {
@@ -62,13 +62,13 @@ void Checkpoints::keep_as_before(const sw::Json& before) {
   int keep = notes_["keep"];
   if (!options.keep) {
     const bool known = before.is_number_integer() && before >= 2 && before <= 1 << 24;
-    const int as_before = known ? before.get<int>() : std::max(keep, there);  // older checkpoints do not say
-    if (as_before != keep) std::printf("as before, %d checkpoints stay: --keep changes that\n", as_before);
+    const int as_before = known ? before.get<int>() : std::max(keep, there);  // older checkpoints lack it
+    if (as_before != keep) std::printf("keeping %d checkpoints, as before: --keep changes that\n", as_before);
     notes_["keep"] = keep = as_before;
     checkpointer_->set_keep(keep);
   }
   if (there > keep) {
-    std::printf("--keep %d: of %d checkpoints in %s the oldest go with the next save\n", keep, there,
+    std::printf("--keep %d: the next save deletes the oldest of %d checkpoints in %s\n", keep, there,
                 options.save.c_str());
   }
 }
@@ -96,11 +96,12 @@ bool Checkpoints::after_step(bool ends) {
   if (!ends) {
     if (failed_ < most_failed) return saved;
     throw std::runtime_error(std::to_string(failed_) + " saves in a row failed, so the run ends after step " +
-                             std::to_string(step_) + "; see above why, mend it, and give --resume");
+                             std::to_string(step_) +
+                             "; see the errors above, fix the cause, and give --resume");
   }
   saved = tell(checkpointer_->finish()) && saved;
   if (saved) return true;
-  saved = tell(save());  // once more: it may have been the save before that failed
+  saved = tell(save());  // retry: the failed save may have been an earlier one
   return tell(checkpointer_->finish()) && saved;
 }
 

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// The checkpoints of a training run: the model, the optimizer's state, and the number of steps, from which learning
-/// rate, batches and all random numbers follow.
+/// The checkpoints of a training run: the model, the optimizer's state, and the number of steps, which determines
+/// learning rate, batches and all random numbers.
 
 #include <optional>
 #include <string>
@@ -17,30 +17,30 @@ namespace tools {
 
 class Checkpoints {
  public:
-  /// `step` is the number of steps that were made. Without a folder, nothing is saved.
+  /// `step` is the number of completed steps. Without a folder, nothing is saved.
   Checkpoints(Run& run, std::int64_t& step) : run_(run), step_(step) {}
 
   bool wanted() const { return !run_.options().save.empty(); }
 
-  /// Goes on from the last checkpoint, if that is wanted and there is one. Throws `std::runtime_error` if it is of another
-  /// run, and if a run that is not resumed would mix its checkpoints with those of another.
+  /// Resumes from the last checkpoint, if requested and if there is one. Throws `std::runtime_error` if it belongs
+  /// to another run, and if a run that is not resumed would mix its checkpoints with those of another.
   void begin(TrainedModel& model);
 
-  /// Whether the run goes on from a checkpoint.
+  /// Whether the run resumed from a checkpoint.
   bool resumed() const { return resumed_; }
 
-  /// Saves now and then; and before the run ends, when it also waits until all is written. Returns whether nothing is
-  /// lost if the run ends here. Throws `std::runtime_error` when `most_failed` saves in a row failed and the run would go on:
-  /// it might never save again.
+  /// Saves at intervals; and before the run ends, when it also waits for the writes to finish. Returns whether
+  /// nothing is lost if the run ends here. Throws `std::runtime_error` after `most_failed` consecutive failed saves
+  /// if the run would continue, because it might never save again.
   bool after_step(bool ends);
   static constexpr int most_failed = 3;
 
  private:
   void resume_from(const std::filesystem::path& last);
-  /// As many checkpoints stay as the run before kept, unless --keep says otherwise.
+  /// Keeps as many checkpoints as the previous run, unless --keep is given.
   void keep_as_before(const sw::Json& before);
   std::optional<std::string> save();
-  /// The run goes on without a checkpoint that could not be written.
+  /// Reports a failed checkpoint; the run continues without it.
   bool tell(const std::optional<std::string>& problem) const;
 
   Run& run_;
@@ -49,7 +49,7 @@ class Checkpoints {
   std::optional<sw::Checkpointer> checkpointer_;
   sw::Json notes_;
   bool resumed_ = false;
-  int failed_ = 0;  // saves in a row
+  int failed_ = 0;  // consecutive saves
 };
 
 }  // namespace tools

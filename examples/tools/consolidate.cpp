@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// From a Llama's checkpoint to a folder in Hugging Face's form, and back: in this process alone, without MPI, and in
+/// Converts a Llama's checkpoint to a folder in Hugging Face's format, and back: in one process without MPI, with
 /// little memory.
 
 #include <csignal>
@@ -33,27 +33,26 @@ struct Options {
 void add_options(CLI::App& app, Options& options) {
   app.add_option(
          "from", options.from,
-         "a checkpoint, or a folder of them, of which the last whole one is taken; with --to-checkpoint a "
-         "folder in Hugging Face's form")
+         "a checkpoint, or a folder of checkpoints (the last complete one is used); with --to-checkpoint a "
+         "folder in Hugging Face's format")
       ->required()
       ->type_name("CHECKPOINT");
-  app.add_option("to", options.to, "the folder to be made")->required()->type_name("OUT");
+  app.add_option("to", options.to, "the folder to create")->required()->type_name("OUT");
   auto* back =
-      app.add_flag("--to-checkpoint", options.to_checkpoint, "make a checkpoint, of the model alone");
+      app.add_flag("--to-checkpoint", options.to_checkpoint, "create a checkpoint with the model alone");
   auto* format = app.add_option("-f,--format,--output_format", options.format,
-                                "of the weights; pytorch is one file, pytorch_model.bin")
+                                "format of the weights; pytorch: a single file, pytorch_model.bin")
                      ->check(CLI::IsMember({"safetensors", "pytorch"}))
                      ->excludes(back);
-  app.add_option(
-         "--max-file-bytes", options.max_file_bytes,
-         "a file that has a tensor takes another only up to so many bytes; 5GB and 500MiB are numbers too")
+  app.add_option("--max-file-bytes", options.max_file_bytes,
+                 "largest size of a file with several tensors, in bytes or as 5GB or 500MiB")
       ->transform(CLI::AsSizeValue(true))
       ->check(CLI::Range(sw::Index{1}, sw::Index{1} << 60))
       ->excludes(back)
       ->excludes(format);
-  app.add_option("--weights-dtype", options.type, "of all weights: as they are, or converted")
+  app.add_option("--weights-dtype", options.type, "type of all weights; keep: unchanged")
       ->check(CLI::IsMember({"keep", "F32", "BF16", "F16"}));
-  app.add_flag("--force", options.force, "replace what is at OUT, if that is a model or a checkpoint");
+  app.add_flag("--force", options.force, "replace OUT if it is a model or a checkpoint");
 }
 
 void print(const Options& options, std::size_t tensors, sw::Index bytes, std::size_t files) {
@@ -61,13 +60,13 @@ void print(const Options& options, std::size_t tensors, sw::Index bytes, std::si
               static_cast<double>(bytes) * 1e-6, files, files == 1 ? "" : "s");
 }
 
-/// The last checkpoint in a folder of them that is whole; or the folder, if it holds none.
+/// The last complete checkpoint in a folder of checkpoints; or the folder itself, if it has none.
 std::filesystem::path last_checkpoint(const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
   if (fs::exists(folder / sw::manifest_name) || !fs::is_directory(folder)) return folder;
   std::vector<fs::path> steps = step_folders(folder);
   std::erase_if(steps, is_unfinished);
-  if (steps.empty()) return folder;  // and the error is that of a checkpoint without a manifest
+  if (steps.empty()) return folder;  // the error will be that of a checkpoint without a manifest
   for (; !steps.empty(); steps.pop_back()) {
     try {
       const sw::CheckpointManifest manifest = sw::read_manifest(steps.back());
@@ -75,16 +74,16 @@ std::filesystem::path last_checkpoint(const std::filesystem::path& folder) {
       std::printf("%s is the last checkpoint\n", shown(steps.back().string()).c_str());
       return steps.back();
     } catch (const std::runtime_error& error) {
-      std::fprintf(stderr, "note: the checkpoint before is taken: %s\n", shown(error.what()).c_str());
+      std::fprintf(stderr, "note: using the checkpoint before it: %s\n", shown(error.what()).c_str());
     }
   }
-  throw std::runtime_error(folder.string() + ": no checkpoint in it is whole");
+  throw std::runtime_error(folder.string() + ": no checkpoint in it is complete");
 }
 
 void run(const Options& options) {
   ByteProgress shown("copied");
   const auto progress = [&](sw::Index done, sw::Index all) { shown.show(done, all); };
-  const auto type = sw::stored_type_named(options.type);  // none is called "keep"
+  const auto type = sw::stored_type_named(options.type);  // nothing for "keep"
   if (options.to_checkpoint) {
     const auto made = sw::import_weights(options.from, options.to, {type, options.force, progress});
     print(options, made.tensors, made.bytes, 1);
@@ -103,7 +102,7 @@ void run(const Options& options) {
   print(options, made.tensors, made.bytes, made.files);
   if (made.missing_tokenizer.empty()) return;
   std::fprintf(stderr,
-               "note: no tokenizer.json: the checkpoint names %s, which is not there or no tokenizer\n",
+               "note: no tokenizer.json: the checkpoint names %s, which is missing or not a tokenizer\n",
                tools::shown(made.missing_tokenizer).c_str());
 }
 
@@ -111,13 +110,14 @@ void run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Makes one folder in Hugging Face's form of the checkpoint of a Llama. Needs no MPI job.",
-               "shardwise-consolidate");
+  CLI::App app(
+      "Converts a Llama's checkpoint to a folder in Hugging Face's format, or back. Needs no MPI job.",
+      "shardwise-consolidate");
   app.option_defaults()->always_capture_default();
   add_options(app, options);
   app.failure_message(option_error);
   CLI11_PARSE(app, argc, argv);
-  std::signal(SIGXFSZ, SIG_IGN);  // so that a limit on the size of files is an error with a name
+  std::signal(SIGXFSZ, SIG_IGN);  // so that a file-size limit is an error with a file name
   try {
     run(options);
     return after_output(0);

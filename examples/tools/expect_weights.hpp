@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Whether a folder's weights are those of the model that its config.json describes.
+/// Checks that a folder's weights match its config.json.
 
 #include <shardwise/models/llama/config.hpp>
 #include <shardwise/weights/weights.hpp>
@@ -12,8 +12,8 @@ namespace tools {
 
 namespace sw = shardwise;
 
-/// Looks at the table of tokens, and at two tensors of the last layer, before any memory is taken for a model: loading looks at
-/// all. Throws `std::runtime_error`, which names the file and what was expected.
+/// Checks the table of tokens and two tensors of the last layer before memory is allocated for a model; loading
+/// checks all. Throws `std::runtime_error`, with the file and the expectation.
 inline void expect_weights(const std::filesystem::path& folder, const sw::LlamaConfig& config) {
   const sw::Weights weights(folder);
   const std::string last = "model.layers." + std::to_string(config.layers - 1) + ".";

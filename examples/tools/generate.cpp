@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// Writes text with a Llama whose weights are in Hugging Face's form: those of `train --export`, or anybody's.
+/// Generates text with a Llama in Hugging Face's format, such as from `train --export`.
 
 #include <csignal>
 
@@ -18,30 +18,34 @@ using namespace tools;
 
 void add_options(CLI::App& app, TextOptions& text) {
   app.add_option("--weights", text.weights,
-                 "a folder: config.json, model.safetensors, tokenizer.json if it has one")
+                 "a folder with config.json, model.safetensors and optionally tokenizer.json")
       ->required();
-  auto* prompt = app.add_option("--prompt", text.prompt, "how the text begins");
-  app.add_option("--tokens", text.tokens, "how it begins: a file of token ids")->excludes(prompt);
-  add_count(app, "--pp", text.pp, "stages, which have different layers; the ranks of each split these");
-  app.add_option("--new-tokens", text.new_tokens, "to write")->check(CLI::Range(0, 1 << 24));
-  app.add_option("--temperature", text.sampling.temperature, "0 takes the likeliest token")
+  auto* prompt = app.add_option("--prompt", text.prompt, "the text to continue");
+  app.add_option("--tokens", text.tokens, "a file of token ids to continue, instead of --prompt")
+      ->excludes(prompt);
+  add_count(app, "--pp", text.pp, "pipeline stages; the ranks of a stage split its layers");
+  app.add_option("--new-tokens", text.new_tokens, "number of tokens to generate")
+      ->check(CLI::Range(0, 1 << 24));
+  app.add_option("--temperature", text.sampling.temperature,
+                 "sampling temperature; 0: always the most likely token")
       ->check(CLI::NonNegativeNumber);
   add_whole<sw::Index>(app, "--top-k", text.sampling.top_k,
-                       "choose among the k likeliest tokens; 0: among all");
+                       "sample from the k most likely tokens; 0: from all");
   app.add_option("--top-p", text.sampling.top_p,
-                 "and among the likeliest that have this probability together")
+                 "sample from the most likely tokens that reach this total probability")
       ->check(CLI::Range(1e-9, 1.0));
-  app.add_option("--dump-logits", text.dump_logits, "a safetensors file for the logits of the prompt");
-  add_whole<std::uint64_t>(app, "--seed", text.seed, "of what is drawn");
+  app.add_option("--dump-logits", text.dump_logits,
+                 "write the logits of the prompt to this safetensors file");
+  add_whole<std::uint64_t>(app, "--seed", text.seed, "seed of the sampling");
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN);  // so that a limit on the size of files is an error with a name
+  std::signal(SIGXFSZ, SIG_IGN);  // so that a file-size limit is an error with a file name
   return sw::run(argc, argv, [&] {
     TextOptions text;
-    CLI::App app("Writes text with a Llama that is split over all ranks.", "shardwise-generate");
+    CLI::App app("Generates text with a Llama that is split over all ranks.", "shardwise-generate");
     app.option_defaults()->always_capture_default();
     add_options(app, text);
     double timeout = 600;

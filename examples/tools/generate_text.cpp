@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// Tokens are drawn one by one, with a cache of keys and values that is sharded as the heads are.
+/// Draws tokens one by one, with a cache of keys and values that is sharded like the heads.
 
 #include "generate_text.hpp"
 
@@ -29,14 +29,14 @@ namespace tools {
 
 namespace {
 
-/// That of the folder; bytes for a model of bytes, and nothing for another without a tokenizer.json.
+/// The folder's tokenizer; bytes for a model of bytes; nothing for another model without a tokenizer.json.
 std::optional<sw::Tokenizer> tokenizer_of(const std::filesystem::path& folder, sw::Index vocabulary) {
   const bool bytes = vocabulary == sw::ByteTokenizer::vocabulary();
   if (!bytes && !std::filesystem::exists(folder / "tokenizer.json")) return std::nullopt;
   return sw::Tokenizer::from_folder(folder);
 }
 
-/// The token ids in a file, with white space between them.
+/// The token ids in a file, separated by white space.
 std::vector<std::int32_t> read_tokens(const std::filesystem::path& path, sw::Index vocabulary) {
   std::istringstream file(sw::detail::read_text(path));
   std::vector<std::int32_t> ids;
@@ -44,7 +44,7 @@ std::vector<std::int32_t> read_tokens(const std::filesystem::path& path, sw::Ind
     std::int32_t id = -1;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
     if (error != std::errc() || end != word.data() + word.size() || id < 0 || id >= vocabulary) {
-      throw std::runtime_error(path.string() + ": \"" + word + "\" is no token id from 0 to " +
+      throw std::runtime_error(path.string() + ": \"" + word + "\" is not a token id from 0 to " +
                                std::to_string(vocabulary - 1));
     }
     ids.push_back(id);
@@ -52,13 +52,13 @@ std::vector<std::int32_t> read_tokens(const std::filesystem::path& path, sw::Ind
   return ids;
 }
 
-/// One sequence, which every rank knows.
+/// One sequence, the same on every rank.
 auto sequence_of(const Mesh& mesh, std::span<const std::int32_t> ids) {
   return sw::distribute<sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate>(
       mesh, sw::Shape<2>{1, static_cast<sw::Index>(ids.size())}, ids);
 }
 
-/// Calls f(id) for each new token until it returns false; all ranks get the same tokens, each less than `known`.
+/// Calls f(id) for each new token until it returns false; all ranks get the same tokens, each below `known`.
 void generate(TextModel& model, std::span<const std::int32_t> prompt, const TextOptions& options,
               sw::Index known, auto f) {
   auto ids = sequence_of(model.mesh(), prompt);
@@ -74,7 +74,7 @@ void generate(TextModel& model, std::span<const std::int32_t> prompt, const Text
   }
 }
 
-/// What generating a token communicates, on the first rank of a mesh of these sizes.
+/// Prints the communication for one token, on the first rank of a mesh of these sizes.
 void print_plan_of_token(const JobSizes& sizes, const sw::LlamaConfig& config) {
   const JobPlan plan = sw::trace<Job>(sizes, [&](const Job& job) {
     TextModel model(job, config);
@@ -92,7 +92,7 @@ void print_plan_of_token(const JobSizes& sizes, const sw::LlamaConfig& config) {
   std::printf(" of %lld bytes in all\n", static_cast<long long>(plan.bytes()));
 }
 
-/// The ids to begin with. Throws `std::runtime_error` if there are none, or if one is none of the model's.
+/// The ids of the prompt. Throws `std::runtime_error` if there are none, or if one is out of the model's range.
 std::vector<std::int32_t> prompt_of(const TextOptions& options, const std::optional<sw::Tokenizer>& tokenizer,
                                     sw::Index vocabulary) {
   if (options.tokens.empty() && !tokenizer) {
@@ -123,7 +123,7 @@ void write_text(const TextOptions& options) {
       job_sizes(options.pp, 1, 1, std::max(1, sw::world().size() / options.pp), config.kv_heads);
   const Job job(sw::world(), sizes);
   warn_of_torn_groups(job);
-  // With --tokens the text is not needed, nor a tokenizer.json that can be read.
+  // With --tokens, neither the text nor a valid tokenizer.json is needed.
   const auto tokenizer =
       options.tokens.empty() ? tokenizer_of(options.weights, config.vocabulary) : std::nullopt;
   const auto prompt = prompt_of(options, tokenizer, config.vocabulary);

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Text from a Llama.
+/// Text generation with a Llama.
 
 #include <cstdint>
 #include <filesystem>
@@ -24,8 +24,9 @@ struct TextOptions {
   std::uint64_t seed = 1;
 };
 
-/// Continues a prompt with the weights of a folder; writes the logits of the prompt if asked. The layers are divided over `pp`
-/// stages, whose ranks split each layer, its key/value heads over as many as divide them. Collective over the whole job.
+/// Continues a prompt with the weights of a folder; optionally writes the logits of the prompt. The layers are
+/// divided over `pp` stages; the ranks of a stage split each layer, and the key/value heads over as many ranks as
+/// divide their number. Collective over the whole job.
 void write_text(const TextOptions& options);
 
 }  // namespace tools

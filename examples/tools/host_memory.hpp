@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// How much memory this process may have: that of the host, or less where a control group (of a container, or of a batch system's
-/// job) limits it.
+/// The memory available to this process: the host's, or less if a control group (of a container or a batch job)
+/// limits it.
 
 #include <unistd.h>
 
@@ -17,16 +17,17 @@ namespace tools {
 
 struct MemoryLimit {
   double bytes = 0;
-  std::string control_group = {};  ///< which sets the limit, as a folder; empty: the host
+  std::string control_group = {};  ///< the folder of the group that sets the limit; empty: the host
 };
 
-/// The smallest of the limits of the process's groups, of version 1 and 2, of the groups around them, and of the host.
+/// The least of the limits of the process's control groups (version 1 and 2), of their parent groups, and of the
+/// host.
 inline MemoryLimit memory_limit(const std::filesystem::path& groups_of_process = "/proc/self/cgroup",
                                 const std::filesystem::path& root = "/sys/fs/cgroup") {
   MemoryLimit limit{static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
                     static_cast<double>(::sysconf(_SC_PAGESIZE))};
   const auto look = [&](const std::filesystem::path& tree, std::string group, const char* file) {
-    for (;; group.resize(group.rfind('/'))) {  // a container may see its group as the root alone
+    for (;; group.resize(group.rfind('/'))) {  // inside a container, only the root may be visible
       const std::filesystem::path folder = group.empty() ? tree : tree / group.substr(1);
       std::ifstream in(folder / file);
       if (std::string text; in >> text && text != "max" && std::strtod(text.c_str(), nullptr) < limit.bytes)

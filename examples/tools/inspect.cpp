@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// What a checkpoint, a folder of checkpoints, a safetensors file or a folder in Hugging Face's form holds, and whether
-/// it is whole. In this process alone, without MPI.
+/// Shows the contents of a checkpoint, a folder of checkpoints, a safetensors file or a folder in Hugging Face's
+/// format, and verifies them. In one process without MPI.
 
 #include <algorithm>
 #include <cstdio>
@@ -32,7 +32,7 @@ struct Options {
   bool tensors = false, verify = false, json = false;
 };
 
-// ---- What is there, as JSON --------------------------------------------------------------------------------------
+// ---- Contents, as JSON --------------------------------------------------------------------------------------
 sw::Index elements_of(const Json& tensor) {
   sw::Index elements = 1;
   for (const Json& extent : tensor["shape"]) elements *= extent.get<sw::Index>();
@@ -54,7 +54,7 @@ std::string group_of(const Json& tensor) {
   return name.substr(0, name.find('.'));
 }
 
-/// "dp Shard<0>, tp Replicate"; the text of the file if it is no list of a placement for each axis.
+/// "dp Shard<0>, tp Replicate"; the unchanged text if it is not a list with one placement per axis.
 std::string layout_text(const sw::CheckpointTensor& tensor, const sw::CheckpointManifest& manifest) {
   std::string text;
   std::string_view rest = tensor.layout;
@@ -127,7 +127,7 @@ Json described_weights(const fs::path& path) {
   return described;
 }
 
-/// Compares the checksums if that is asked for; returns what is wrong.
+/// Compares the checksums if requested; returns the problems.
 std::vector<std::string> verified(Json& described, const fs::path& path, bool verify) {
   std::vector<std::string> problems;
   if (!verify) return problems;
@@ -166,7 +166,7 @@ Json described_run(const fs::path& folder, const std::vector<fs::path>& paths, b
 }
 
 Json described(const Options& options) {
-  // A folder's name as it is shown, without a slash at its end.
+  // The folder's name for output, without a trailing slash.
   const fs::path path = options.path.has_filename() ? options.path : options.path.parent_path();
   if (!fs::exists(path)) throw std::runtime_error(path.string() + ": no such file or folder");
   const bool is_checkpoint = fs::exists(path / sw::manifest_name);
@@ -179,7 +179,8 @@ Json described(const Options& options) {
   return one;
 }
 
-// ---- As text -----------------------------------------------------------------------------------------------------
+// ---- Text
+// --------------------------------------------------------------------------------------------------------
 std::string shown(const Json& text) { return tools::shown(text.get<std::string>()); }
 using tools::shown;
 std::string size_of(const Json& bytes) { return size_text(bytes.get<sw::Index>()); }
@@ -243,7 +244,7 @@ void print_files(const Json& files) {
   }
 }
 
-/// Parameters have numbers of their own, which are as many: they are one line, unless `each` is wanted.
+/// Prints numbers; those with a value for each parameter are summarised on one line, unless `each` is set.
 void print_numbers(const Json& numbers, bool each) {
   std::map<std::string, std::vector<std::int64_t>> groups;
   for (const auto& [name, number] : numbers.items()) {
@@ -263,7 +264,7 @@ void print_numbers(const Json& numbers, bool each) {
 void print_one(const Json& all, bool with_tensors) {
   const bool is_checkpoint = all["kind"] == "checkpoint";
   const std::string kind = is_checkpoint              ? "checkpoint on " + mesh_text(all["mesh"])
-                           : all["kind"] == "weights" ? "folder in Hugging Face's form"
+                           : all["kind"] == "weights" ? "folder in Hugging Face's format"
                                                       : "safetensors file";
   std::printf("%s: %s\n", shown(all["path"]).c_str(), kind.c_str());
   if (is_checkpoint) {
@@ -300,16 +301,16 @@ void print_text(const Json& all, bool with_tensors) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Says what a checkpoint, or a model in safetensors files, holds. Needs no MPI job.",
+  CLI::App app("Shows the contents of a checkpoint or of safetensors files. Needs no MPI job.",
                "shardwise-inspect");
   app.add_option(
          "path", options.path,
-         "a checkpoint, a folder of checkpoints, a safetensors file, or a folder in Hugging Face's form")
+         "a checkpoint, a folder of checkpoints, a safetensors file, or a folder in Hugging Face's format")
       ->required()
       ->type_name("PATH");
-  app.add_flag("--tensors", options.tensors, "each tensor, with its type, shape, bytes and layout");
+  app.add_flag("--tensors", options.tensors, "list each tensor with its type, shape, bytes and layout");
   app.add_flag("--verify", options.verify, "compare the checksums of all elements");
-  app.add_flag("--json", options.json, "all of it, for machines");
+  app.add_flag("--json", options.json, "print everything as JSON");
   app.failure_message(option_error);
   CLI11_PARSE(app, argc, argv);
   try {

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// How the ranks of a job lie on hosts.
+/// How the ranks of a job are distributed over hosts.
 
 #include <unistd.h>
 
@@ -17,7 +17,7 @@
 
 namespace tools {
 
-/// How many ranks that follow one another each host has, but for the last, which may have fewer; 0: it is not so.
+/// The number of consecutive ranks on each host (the last may have fewer); 0 if they are distributed differently.
 inline int ranks_per_host(const sw::Hosts& hosts) {
   const int each = static_cast<int>(hosts.ranks_on(0).size());
   for (int rank = 0; rank < hosts.size(); ++rank) {
@@ -26,9 +26,9 @@ inline int ranks_per_host(const sw::Hosts& hosts) {
   return each;
 }
 
-/// Warns, on the first rank, of ranks along inner axes that are on several hosts though one host has room for as many: they
-/// communicate most, and would do so through the network. Ranks along the last axes of a mesh of all ranks follow one another.
-/// Collective.
+/// Warns, on the first rank, if ranks along inner axes are on several hosts although one host has room for all of
+/// them: these ranks communicate most, and would do so through the network. Ranks along the last axes of a mesh are
+/// consecutive. Collective.
 inline void warn_of_torn_groups(const Job& mesh) {
   const sw::Communicator world = sw::world();
   const sw::Hosts& hosts = world.hosts();
@@ -57,10 +57,9 @@ inline void warn_of_torn_groups(const Job& mesh) {
       if (!torn) continue;
       std::fprintf(
           stderr,
-          "warning: ranks along %s are on different hosts (%s%s), though one host has room for all %d: what "
-          "they "
-          "send each other goes through the network. Start ranks that follow one another on one host, and a "
-          "multiple of %d on each: mpirun --map-by slot, or --map-by ppr:%zu:node\n",
+          "warning: ranks along %s are on different hosts (%s%s), though one host has room for all %d: they "
+          "communicate through the network. Start consecutive ranks on one host, and a multiple of %d on "
+          "each: mpirun --map-by slot, or --map-by ppr:%zu:node\n",
           axes.c_str(), where.c_str(), group > 8 ? ", ..." : "", group, group,
           room / static_cast<std::size_t>(group) * static_cast<std::size_t>(group));
       return;

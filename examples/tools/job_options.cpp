@@ -18,61 +18,65 @@ namespace tools {
 void add_job_options(CLI::App& app, JobOptions& options) {
   std::vector<std::string> presets;
   for (const LlamaPreset& preset : llama_presets) presets.emplace_back(preset.name);
-  auto* model = app.add_option("--model", options.model, "sizes by name")->check(CLI::IsMember(presets));
-  app.add_option("--config", options.config, "the sizes in a config.json, Hugging Face's form")
+  auto* model = app.add_option("--model", options.model, "a preset of sizes")->check(CLI::IsMember(presets));
+  app.add_option("--config", options.config, "sizes from a config.json in Hugging Face's format")
       ->excludes(model);
-  app.add_option("--layers", options.layers, "instead of the model's; so are the sizes that follow")
+  app.add_option("--layers", options.layers,
+                 "layers; this and the following sizes override those of the model")
       ->check(CLI::Range(1, 1 << 16));
-  add_count(app, "--features", options.features, "a multiple of --heads");
-  add_count(app, "--heads", options.heads, "attention heads, at least one for each of --tp");
+  add_count(app, "--features", options.features, "model dimension, a multiple of --heads");
+  add_count(app, "--heads", options.heads, "attention heads, at least --tp");
   add_count(app, "--kv-heads", options.kv_heads,
-            "key/value heads, which divide --heads; if not given, as many of the model's as do");
-  add_count(app, "--hidden", options.hidden, "features within the MLPs");
-  add_count(app, "--context", options.context, "tokens in a sequence");
-  app.add_flag("--tied", options.tied, "the head is the embedding's table");
+            "key/value heads, a divisor of --heads; default: the model's, reduced to a divisor");
+  add_count(app, "--hidden", options.hidden, "hidden features of the MLPs");
+  add_count(app, "--context", options.context, "tokens per sequence");
+  app.add_flag("--tied", options.tied, "use the embedding's table as the head");
 
   StepJob& job = options.job;
-  app.add_option("--pp", options.pp, "ranks in a pipeline, which have different layers")
+  app.add_option("--pp", options.pp, "pipeline-parallel ranks, each with its own layers")
       ->check(CLI::Range(1, 512));
   app.add_option("--schedule", job.schedule,
-                 "of the pipeline: gpipe, 1f1b, interleaved, zb-h1, interleaved-zb-h1, zb-v, dualpipe-v or "
+                 "pipeline schedule: gpipe, 1f1b, interleaved, zb-h1, interleaved-zb-h1, zb-v, dualpipe-v or "
                  "by-costs");
-  app.add_option("--chunks", job.chunks, "stages on each of --pp; 0: as the schedule has them")
+  app.add_option("--chunks", job.chunks, "pipeline stages per rank; 0: the default of the schedule")
       ->check(CLI::Range(0, 1 << 16));
   app.add_option("--in-flight", job.in_flight,
-                 "micro-batches whose activations a rank keeps at most, by costs; 0: three times --pp")
+                 "by-costs: most micro-batches whose activations a rank keeps; 0: three times --pp")
       ->check(CLI::Range(0, 1 << 16));
-  add_count(app, "--replicas", options.replicas, "groups with a copy of everything, on data of their own");
-  add_count(app, "--dp", options.dp, "data-parallel ranks of a group, which --zero shards over");
-  add_count(app, "--tp", options.tp, "tensor-parallel ranks, which split the model");
+  add_count(app, "--replicas", options.replicas,
+            "groups with a full copy of the model, each on its own data");
+  add_count(app, "--dp", options.dp, "data-parallel ranks per group; --zero shards over these");
+  add_count(app, "--tp", options.tp, "tensor-parallel ranks");
   app.add_option("--zero", job.zero_level,
-                 "sharded over --dp: 0 nothing, 1 optimizer state, 2 and gradients, 3 and parameters")
+                 "shard over --dp: 0 nothing, 1 optimizer state, 2 also gradients, 3 also parameters")
       ->check(CLI::Range(0, 3));
   app.add_flag("--sp,--sequence-parallel", job.sequence_parallel,
                "shard the sequence over --tp between the layers");
   app.add_option(
          "--embedding", options.embedding,
-         "what of the tokens' table is split over --tp: its rows, its columns, or nothing (for features and "
-         "replicated: --zero 0, without --sp, --tied and --lora-rank)")
+         "split the embedding over --tp by rows, by columns, or not at all (features and replicated need "
+         "--zero 0, without --sp, --tied and --lora-rank)")
       ->check(CLI::IsMember(std::vector<std::string>(embedding_names.begin(), embedding_names.end())));
   app.add_option(
          "--lora-rank", job.lora_rank,
-         "8 or 16: train adapters of this rank, and of twice that as alpha, instead of the model (with "
-         "--zero 0 and --pp 1, without --sp); 0: the model")
+         "8 or 16: train adapters of this rank, with alpha twice the rank, instead of the model (needs "
+         "--zero 0 and --pp 1, without --sp); 0: train the model")
       ->check(CLI::NonNegativeNumber);
-  app.add_flag("--recompute", job.recompute, "keep a layer's input only, and compute the rest again");
+  app.add_flag("--recompute", job.recompute,
+               "keep only the inputs of layers, and recompute their activations");
   app.add_flag("--bf16", job.bf16, "parameters and activations in bfloat16, with master weights in float");
-  app.add_flag("--packed", job.packed, "documents share rows, and do not see each other");
-  add_count(app, "--micro-batches", job.micro_batches, "parts of a batch that are run one after another");
-  app.add_option("--bucket-kib", options.bucket_kib, "of gradients that are reduced together")
+  app.add_flag("--packed", job.packed, "pack several documents per row, without attention between them");
+  add_count(app, "--micro-batches", job.micro_batches, "parts of a batch, processed one after another");
+  app.add_option("--bucket-kib", options.bucket_kib,
+                 "size of a bucket of gradients that are reduced together, in KiB")
       ->check(CLI::Range(0, 1 << 30));
   app.add_option(
          "--communicate-as", options.communicate_as,
-         "what messages of gradients, and of parameters that --zero 3 gathers, carry; with two types, the "
-         "first is of parameters, the second of gradients")
+         "element type of messages for gradients, and for parameters that --zero 3 gathers; if two are "
+         "given, the first is for parameters, the second for gradients")
       ->expected(1, 2)
       ->check(CLI::IsMember({"float", "bfloat16"}));
-  app.add_option("--in-background", job.in_background, "buckets that are under way at a time")
+  app.add_option("--in-background", job.in_background, "buckets in flight at a time")
       ->check(CLI::NonNegativeNumber);
 }
 
@@ -106,7 +110,7 @@ StepJob job_of(const JobOptions& options, int any_dp) {
   job.embedding = static_cast<EmbeddingStyle>(
       std::find(embedding_names.begin(), embedding_names.end(), options.embedding) - embedding_names.begin());
   check_combination(job);
-  schedule_of(job);  // refused here, if it cannot be
+  schedule_of(job);  // throws for an impossible schedule
   job.batch = options.batch.value_or(options.replicas * options.dp.value_or(1) * job.micro_batches);
   job.bucket_bytes = options.bucket_kib << 10;
   if (const auto& types = options.communicate_as; !types.empty()) {

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// The options that `train` and `plan` share: the model, the mesh, and how the ranks share the work.
+/// The options shared by `train` and `plan`: the model, the mesh, and the division of work among ranks.
 
 #include <filesystem>
 #include <optional>
@@ -18,7 +18,7 @@ class App;
 
 namespace tools {
 
-/// What was asked for; a size that was not is the model's.
+/// The options as given; a missing size is the model's.
 struct JobOptions {
   std::string model = "small";
   std::filesystem::path config{};
@@ -30,12 +30,12 @@ struct JobOptions {
   sw::Index bucket_kib = 8 << 10;
   std::vector<std::string> communicate_as{};
   std::string embedding = embedding_names[0];
-  StepJob job{};  ///< the rest
+  StepJob job{};  ///< all other options
 };
 
 void add_job_options(CLI::App& app, JobOptions& options);
 
-/// The job, with `any_dp` where no --dp was given. Throws `std::invalid_argument` for what cannot be a model or a mesh,
+/// The job, with `any_dp` if --dp is not given. Throws `std::invalid_argument` for an impossible model or mesh,
 /// `std::runtime_error` for a config.json that cannot be read.
 StepJob job_of(const JobOptions& options, int any_dp);
 

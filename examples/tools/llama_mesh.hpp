@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// The meshes that a Llama is trained on and that write text, real or dry; and its plans.
+/// The meshes, real or dry, for training a Llama and for generating text; and its plans.
 
 #include <array>
 #include <type_traits>
@@ -16,25 +16,25 @@ namespace tools {
 
 namespace sw = shardwise;
 
-/// Data parallelism between groups that have a copy of everything each: hybrid sharding, where `dp` shards within a
+/// Data parallelism between groups, each with a copy of everything: hybrid sharding, in which `dp` shards within a
 /// group.
 struct replica {
   static constexpr const char* name = "replica";
   static constexpr bool data = true;
 };
 
-/// The mesh of a stage: sequences are split over replica and dp; heads and features over tp and kvr; key and value heads
-/// over tp alone.
+/// The mesh of a stage: sequences are split over replica and dp; heads and features over tp and kvr; key and value
+/// heads only over tp.
 using Mesh = sw::Mesh<replica, sw::dp, sw::tp, sw::kvr>;
 using Split = sw::AxisList<sw::tp, sw::kvr>;
 
 /// All stages: layers are divided over pp.
 using Job = sw::Mesh<sw::pp, replica, sw::dp, sw::tp, sw::kvr>;
 using JobPlan = Job::PlanOf;
-/// Its sizes, or coordinates there.
+/// The job's sizes, or coordinates in it.
 using JobSizes = std::array<int, 5>;
 
-/// Its sizes, if `tp` ranks split a model with so many key/value heads.
+/// The job's sizes, if `tp` ranks split a model with this number of key/value heads.
 constexpr JobSizes job_sizes(int pp, int replicas, int dp, int tp, sw::Index kv_heads) {
   const int with_own_heads = sw::key_value_ranks(tp, kv_heads);
   return {pp, replicas, dp, with_own_heads, tp / with_own_heads};
@@ -43,16 +43,16 @@ constexpr JobSizes on_job_mesh(const sw::MeshSizes& numbers) {
   return {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]};
 }
 
-/// The largest number that a rank of a job has: counted, in its plan too, as a part of the step before.
+/// The largest number on any rank of a job: counted as part of the previous step, also in its plan.
 constexpr std::int32_t largest(const Job& job, std::int32_t number) {
   const sw::PhaseScope phase(job.recorder(), sw::Phase::optimizer);
   sw::MeshView(job).all_reduce(&number, 1, sw::DataType::i32, sw::ReduceOp::max);
   return number;
 }
-/// Whether all ranks say `ok`.
+/// Whether all ranks pass true.
 constexpr bool agree(const Job& job, bool ok) { return largest(job, ok ? 0 : 1) == 0; }
 
-/// Tensor parallel, also sequence parallel if wanted, and ZeRO of a level from 0 to 3 on dp.
+/// Tensor parallel, optionally sequence parallel, with a ZeRO level from 0 to 3 on dp.
 template <int ZeroLevel, bool Sequence>
 using TrainPlan = sw::PlanWith<
     std::conditional_t<Sequence, sw::LlamaSequenceParallel<Split>, sw::LlamaTensorParallel<Split>>,
@@ -65,14 +65,14 @@ struct WithTokens<sw::Plan<Tokens, Rest...>, Style> {
   static_assert(Tokens::name == "tokens");
   using type = sw::Plan<sw::Use<"tokens", Style>, Rest...>;
 };
-/// Tensor parallel, with the table of tokens in another style: columns sharded, or whole on every rank.
+/// Tensor parallel, with another style for the table of tokens: columns sharded, or whole on every rank.
 template <bool Columns>
 using EmbeddingPlan = sw::PlanWith<
     typename WithTokens<sw::LlamaTensorParallel<Split>,
                         std::conditional_t<Columns, sw::ColwiseParallel<Split, sw::output<sw::Replicate>>,
                                            sw::NoParallel>>::type,
     sw::Zero<0, sw::dp>>;
-/// Tensor parallel and frozen, with adapters that are trained.
+/// Tensor parallel and frozen, with adapters to be trained.
 template <int Rank>
 using AdaptedPlan = sw::LlamaAdapted<sw::LlamaTensorParallel<Split>, Rank, 2 * Rank>;
 

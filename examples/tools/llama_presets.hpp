@@ -3,8 +3,9 @@
 #pragma once
 
 /// @file
-/// Sizes of Llama models: one for trying out, and the published ones (Touvron et al., "Llama 2", 2023; Grattafiori et al., "The Llama 3 herd of
-/// models", 2024; Llama 3.2's model cards). The context is that of most of their training.
+/// Sizes of Llama models: a small one for experiments, and the published ones (Touvron et al., "Llama 2", 2023;
+/// Grattafiori et al., "The Llama 3 herd of models", 2024; Llama 3.2's model cards). The context is that of most of
+/// their training.
 
 #include <array>
 #include <string_view>

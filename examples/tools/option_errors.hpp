@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// What the programs say of options that are none, and of what files say.
+/// Error messages of the programs for wrong options, and safe output of texts from files.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -18,14 +18,14 @@
 
 namespace tools {
 
-/// The exit code of a program that has ended with `code`: 1 if not all that it printed was written.
+/// The exit code of a program that ended with `code`: 1 if its output could not be written completely.
 inline int after_output(int code) {
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   if (!written) std::fprintf(stderr, "the standard output cannot be written\n");
   return written || code != 0 ? code : 1;
 }
 
-/// What other programs call an option, and what it is called here; without "--", and with "-" for "_".
+/// Names of options in other programs, and their names here; without "--", and with "-" for "_".
 inline constexpr std::pair<std::string_view, std::string_view> other_names[]{
     {"lr", "rate"},
     {"learning-rate", "rate"},
@@ -105,13 +105,13 @@ inline constexpr std::pair<std::string_view, std::string_view> other_names[]{
     {"temp", "temperature"},
 };
 
-/// The option of `app` that `word` may mean: what it is called here, else the one that is spelt nearly so; or nothing.
+/// The option of `app` that `word` may mean: by its name in other programs, or by similar spelling; or nothing.
 inline std::string meant_option(const CLI::App& app, std::string word) {
   word.erase(0, word.find_first_not_of('-'));
   word.erase(std::min(word.find('='), word.size()));
   std::replace(word.begin(), word.end(), '_', '-');
   std::string nearest;
-  // A third of the letters may be wrong, or two that have changed places. Of two alike the one that begins alike.
+  // Up to a third of the letters may be wrong, or two swapped. Among equals, a common first letter decides.
   const std::size_t most = word.size() > 3 ? std::clamp<std::size_t>(word.size() / 3, 2, 3) : 1;
   std::size_t least = 2 * most + 2;
   for (const CLI::Option* option : app.get_options()) {
@@ -127,8 +127,8 @@ inline std::string meant_option(const CLI::App& app, std::string word) {
   return nearest;
 }
 
-/// Begins with the program's name, and names the option that may be meant. The largest `double`, a bound of 300 digits, is
-/// left out.
+/// The message begins with the program's name, and suggests an option. The largest `double`, a bound with 300
+/// digits, is omitted.
 inline std::string option_error(const CLI::App* app, const CLI::Error& error) {
   std::string text = app->get_name() + ": " + error.what();
   const std::string unbounded = " to " + std::to_string(std::numeric_limits<double>::max());
@@ -145,7 +145,7 @@ inline std::string option_error(const CLI::App* app, const CLI::Error& error) {
   return text + "\nRun with --help for more information.\n";
 }
 
-/// What a file says, for a terminal: it must neither steer it nor fill it.
+/// A text from a file for a terminal, without control characters and limited in length.
 inline std::string shown(std::string text) {
   constexpr std::size_t longest = 1000;
   if (text.size() > longest) text.replace(longest, text.npos, " …");

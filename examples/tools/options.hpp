@@ -19,12 +19,13 @@ namespace tools {
 
 namespace sw = shardwise;
 
-/// For an option that counts something.
+/// An option with a count.
 inline CLI::Option* add_count(CLI::App& app, const char* name, auto& value, const char* text) {
   return app.add_option(name, value, text)->check(CLI::Range(1, 1 << 24));
 }
 
-/// For a natural number that may be as large as a `Number`. What is none is refused, where the parser would take another.
+/// An option with a natural number up to the largest `Number`. Rejects other values, which the parser would
+/// misread.
 template <class Number>
 CLI::Option* add_whole(CLI::App& app, const char* name, auto& value, const char* text) {
   return app.add_option(name, value, text)->check([](const std::string& word) -> std::string {
@@ -33,18 +34,18 @@ CLI::Option* add_whole(CLI::App& app, const char* name, auto& value, const char*
     const auto [end, error] = std::from_chars(word.data(), last, number);
     const bool decimal = word.size() == 1 || !word.starts_with('0');
     if (error == std::errc() && end == last && number >= 0 && decimal) return "";
-    return word + " is no number from 0 to " + std::to_string(std::numeric_limits<Number>::max());
+    return word + " is not a number from 0 to " + std::to_string(std::numeric_limits<Number>::max());
   });
 }
 
-/// How long ranks wait for each other, see `sw::Watchdog`.
+/// The time that ranks wait for each other, see `sw::Watchdog`.
 inline void add_timeout(CLI::App& app, double& seconds) {
   app.add_option("--timeout", seconds,
-                 "seconds after which a rank that waits for others ends the job; 0: never")
+                 "seconds that a rank waits for others before it ends the job; 0: forever")
       ->check(CLI::NonNegativeNumber);
 }
 
-/// The value of an option as it is compared: "1e-3" is "0.001". Other texts stay as they are.
+/// The value of an option in normal form for comparison: "1e-3" becomes "0.001". Other texts are unchanged.
 inline std::string compared_value(const CLI::Option& option) {
   std::string all;
   for (std::string word : option.results()) {
@@ -58,7 +59,7 @@ inline std::string compared_value(const CLI::Option& option) {
         const auto [end, error] = std::from_chars(word.data(), last, value);
         return error == std::errc() && end == last;
       };
-      if (!all_of(whole) && all_of(number)) {  // as a double, large numbers that differ may be the same
+      if (!all_of(whole) && all_of(number)) {  // doubles cannot tell large integers apart
         std::array<char, 32> digits{};
         word.assign(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr);
       }
@@ -68,10 +69,9 @@ inline std::string compared_value(const CLI::Option& option) {
   return all;
 }
 
-/// Parses the options, which are the same on all ranks: none may differ, as all but those of files say what ranks do
-/// together, and files are read and written by all. Their order, and how a number is written, do not matter. Returns the exit
-/// code if the program is to end now: after --help, or after nonsense, about which the first rank alone says a word. Throws
-/// `std::invalid_argument` where ranks differ.
+/// Parses the options, which must be the same on all ranks, because they determine the communication and the files.
+/// Their order and the notation of numbers do not matter. Returns the exit code if the program must end: after
+/// --help, or after an error, which only the first rank prints. Throws `std::invalid_argument` if ranks differ.
 inline std::optional<int> parse(CLI::App& app, int argc, char** argv) {
   app.failure_message(option_error);
   std::optional<int> code;
@@ -83,9 +83,9 @@ inline std::optional<int> parse(CLI::App& app, int argc, char** argv) {
     end = [&app, error] { return app.exit(error); };
   }
   const sw::Communicator world = sw::world();
-  if (!world.agree(!code)) {  // on some ranks there is nothing else to compare
+  if (!world.agree(!code)) {  // some ranks have nothing to compare
     sw::require_same(world, argc, argv);
-    if (!code) throw std::invalid_argument("another rank refuses its options");
+    if (!code) throw std::invalid_argument("another rank rejected its options");
     return world.rank() == 0 ? end() : *code;
   }
   const std::string_view path = argv[0];

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// What a step of training a Llama would communicate, compute and keep in memory, on any mesh: the training step of
-/// `train` runs dry, in this process alone, without MPI.
+/// Plans the communication, arithmetic and memory of a training step of a Llama on any mesh: the training step of
+/// `train` runs dry, in one process without MPI.
 
 #include <algorithm>
 #include <array>
@@ -28,7 +28,7 @@ using namespace tools;
 using Json = nlohmann::ordered_json;
 inline constexpr auto axis_names = JobPlan::AxesOf::names;
 
-/// What is counted are 64-bit numbers. Throws `std::invalid_argument` for a step that may have more of something.
+/// Counters have 64 bits. Throws `std::invalid_argument` for a step that might exceed them.
 void check_countable(const StepJob& job) {
   const sw::LlamaConfig& model = job.model;
   const auto real = [](sw::Index n) { return static_cast<double>(n); };
@@ -44,8 +44,8 @@ void check_countable(const StepJob& job) {
   if (flops > most || tokens * widest > most || weights * 32 > most) {
     char text[160];
     std::snprintf(text, sizeof text,
-                  "%.2g weights, %.2g tokens in a step, %.2g FLOP on a rank: more than are counted; take a "
-                  "larger mesh or a smaller --batch",
+                  "%.2g weights, %.2g tokens in a step, %.2g FLOP on a rank: too many to count; use a larger "
+                  "mesh or a smaller --batch",
                   weights, tokens, flops);
     throw std::invalid_argument(text);
   }
@@ -67,7 +67,7 @@ int ranks(const StepJob& job) {
   return product;
 }
 
-/// A rank's plan, and what recomputation adds to its arithmetic.
+/// A rank's plan, and the additional arithmetic of recomputation.
 struct RankPlan {
   JobSizes at{};
   JobPlan plan;
@@ -84,8 +84,9 @@ RankPlan plan_of_rank(const StepJob& job, const JobSizes& at) {
   return {at, plan, plan.flops() - plan_step(kept, at).flops(), saved};
 }
 
-/// Blocks shrink with the rank along each axis, so if the first rank and the last have the same, all have; unless it is asked
-/// what they send to other hosts. Only the norm's arithmetic differs, which ranks with copies leave to the first of them.
+/// Whether all ranks have the same plan. Blocks shrink with the rank along each axis, so it suffices that the first
+/// and the last rank are equal; but not for the bytes sent to other hosts. Only the arithmetic of the norm may
+/// differ, because of several copies only the first counts.
 bool alike(const StepJob& job, const JobPlan& a, const JobPlan& b) {
   if (job.ranks_per_host > 0 || !same_communication(a, b) || a.peak_bytes() != b.peak_bytes()) return false;
   for (auto phase : {sw::Phase::forward, sw::Phase::backward}) {
@@ -122,10 +123,10 @@ void print_job(const StepJob& job) {
   std::printf("a step: %td sequences of %td tokens, %td micro-batch%s; activations are %s\n", job.batch,
               model.context, job.micro_batches, job.micro_batches == 1 ? "" : "es",
               job.recompute ? "recomputed" : "kept");
-  if (job.ranks_per_host > 0) std::printf("hosts of %d ranks that follow one another\n", job.ranks_per_host);
+  if (job.ranks_per_host > 0) std::printf("hosts of %d consecutive ranks\n", job.ranks_per_host);
 }
 
-/// An estimate of the part of a step in which ranks compute nothing: see `LlamaPart::costs`.
+/// An estimate of the fraction of a step in which ranks are idle: see `LlamaPart::costs`.
 double idle_part(const StepJob& job, const sw::PipelineSchedule& schedule) {
   const sw::ScheduleProof proof =
       sw::prove(sw::with_messages(schedule), sw::LlamaPart::costs(job.model, schedule.rank_of_stage));
@@ -134,7 +135,7 @@ double idle_part(const StepJob& job, const sw::PipelineSchedule& schedule) {
   return idle / (proof.time * schedule.ranks());
 }
 
-/// What each rank along pp has to do: those with the largest blocks.
+/// Prints the work of each rank along pp, for the ranks with the largest blocks.
 void print_stages(const StepJob& job) {
   const sw::PipelineSchedule schedule = schedule_of(job);
   if (schedule.stages() == 1) return;
@@ -160,7 +161,7 @@ void print_plans(const StepJob& job, const std::vector<RankPlan>& plans, bool sa
   } else if (alike(job, first.plan, plans[1].plan)) {
     std::printf("%s", sw::plan_table("all ranks alike", first.plan).c_str());
   } else {
-    // Of stages neither is the largest, nor in what ranks send to other hosts.
+    // With several stages, or hosts, neither rank is the largest in every respect.
     const bool ordered = job.sizes[0] == 1 && job.ranks_per_host == 0;
     const std::string one = title(first) + (ordered ? ", largest" : ""),
                       other = title(plans[1]) + (ordered ? ", smallest" : "");
@@ -267,24 +268,25 @@ struct Options {
 
 void add_options(CLI::App& app, Options& options) {
   add_job_options(app, options.job);
-  add_count(app, "--vocabulary", options.job.vocabulary, "tokens that there are");
+  add_count(app, "--vocabulary", options.job.vocabulary, "number of different tokens");
   add_count(app, "--batch", options.job.batch,
-            "sequences in a step, of all ranks together; one for each data-parallel rank and micro-batch");
-  auto* rank = app.add_option("--rank", options.rank, "only this rank, instead of the first and the last")
-                   ->check(CLI::NonNegativeNumber);
-  app.add_option("--coordinates", options.coordinates, "the same by its place on pp, replica, dp, tp and kvr")
+            "sequences per step, over all ranks; default: one per data-parallel rank and micro-batch");
+  auto* rank =
+      app.add_option("--rank", options.rank, "plan only this rank, instead of the first and the last")
+          ->check(CLI::NonNegativeNumber);
+  app.add_option("--coordinates", options.coordinates,
+                 "plan only the rank at these coordinates on pp, replica, dp, tp and kvr")
       ->expected(5)
       ->excludes(rank);
   app.add_option("--ranks-per-host", options.job.job.ranks_per_host,
-                 "that follow one another: what goes to other hosts is counted; 0: all share one")
+                 "consecutive ranks per host, to count traffic between hosts; 0: all share one host")
       ->check(CLI::NonNegativeNumber);
   add_draw_options(app, options.draw);
-  app.add_flag("--save", options.save,
-               "show the memory with the copy that a save in the background makes, too");
-  app.add_flag("--json", options.json, "for machines");
+  app.add_flag("--save", options.save, "also show the memory with the copy that a background save makes");
+  app.add_flag("--json", options.json, "print JSON");
 }
 
-/// The rank that was asked for; or the first, which has the largest blocks, and the last, which has the smallest.
+/// The requested rank; or the first, which has the largest blocks, and the last, which has the smallest.
 std::vector<JobSizes> places(const Options& options, const StepJob& job) {
   if (options.rank) {
     if (*options.rank >= ranks(job)) {
@@ -318,7 +320,7 @@ int main(int argc, char** argv) {
   add_options(app, options);
   app.failure_message(option_error);
   CLI11_PARSE(app, argc, argv);
-  std::signal(SIGXFSZ, SIG_IGN);  // so that a limit on the size of files is an error with a name
+  std::signal(SIGXFSZ, SIG_IGN);  // so that a file-size limit is an error with a file name
   try {
     const StepJob job = job_of(options.job, 1);
     check_countable(job);

@@ -17,18 +17,19 @@ namespace tools {
 void add_draw_options(CLI::App& app, DrawOptions& options) {
   auto* file = app.add_option(
       "--draw", options.file,
-      "an SVG file for a picture of the step of the first rank that is shown; of a pipeline, its schedule");
+      "draw the step of the first rank shown, or the schedule of a pipeline, to this SVG file");
   app.add_option("--tflops", options.tflops,
-                 "10^12 operations that a rank does in a second, for the picture's times")
+                 "speed of a rank in 10^12 operations per second, for the picture")
       ->check(CLI::PositiveNumber)
       ->needs(file);
   app.add_option(
          "--gigabytes", options.gigabytes,
-         "10^9 bytes of a collective in a second, along every axis, or along pp, replica, dp, tp and kvr")
+         "bandwidth of collectives in 10^9 bytes per second, for all axes or for each of pp, replica, dp, "
+         "tp and kvr")
       ->expected(1, 5)
       ->check(CLI::PositiveNumber)
       ->needs(file);
-  app.add_option("--latency", options.microseconds, "microseconds that each call takes besides")
+  app.add_option("--latency", options.microseconds, "latency of a call in microseconds")
       ->check(CLI::NonNegativeNumber)
       ->needs(file);
 }
@@ -45,9 +46,9 @@ std::string picture_of(const DrawOptions& options, const StepJob& job, const Job
     throw std::invalid_argument("--gigabytes: one number, or one for each of pp, replica, dp, tp and kvr");
   }
   for (const double number : given) {
-    if (!std::isfinite(number)) throw std::invalid_argument("--gigabytes is no finite number");
+    if (!std::isfinite(number)) throw std::invalid_argument("--gigabytes is not a finite number");
   }
-  if (!std::isfinite(options.microseconds)) throw std::invalid_argument("--latency is no finite number");
+  if (!std::isfinite(options.microseconds)) throw std::invalid_argument("--latency is not a finite number");
   sw::Speeds speeds{.flops = 1e12 * options.tflops, .latency = 1e-6 * options.microseconds};
   for (std::size_t axis = 0; axis < job.sizes.size(); ++axis) {
     if (job.sizes[axis] > 1) speeds.bytes[axis] = 1e9 * given[given.size() == 1 ? 0 : axis];

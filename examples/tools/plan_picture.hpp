@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// The picture of a planned step.
+/// Pictures of planned steps.
 
 #include <filesystem>
 #include <vector>
@@ -16,18 +16,18 @@ class App;
 
 namespace tools {
 
-/// What is drawn where, and the speeds of its times.
+/// The file to draw, and the speeds for its times.
 struct DrawOptions {
   std::filesystem::path file;
   double tflops = 100;
-  std::vector<double> gigabytes{25};  ///< a second along all axes, or along each
-  double microseconds = 10;           ///< that a call takes besides
+  std::vector<double> gigabytes{25};  ///< per second along all axes, or along each
+  double microseconds = 10;           ///< additional time per call
 };
 
 void add_draw_options(CLI::App& app, DrawOptions& options);
 
-/// Draws the step of the rank at `coordinates`; of a pipeline, its schedule. Throws `std::runtime_error` if the file cannot be
-/// written.
+/// Draws the step of the rank at `coordinates`; for a pipeline, its schedule. Throws `std::runtime_error` if the
+/// file cannot be written.
 void draw_step(const DrawOptions& options, const StepJob& job, const JobSizes& coordinates);
 
 }  // namespace tools

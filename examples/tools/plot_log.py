@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Draws the logs of training runs (JSON lines, see training_log.hpp) as an SVG: the loss of each over the steps, and on
-demand learning rate, gradient norm and tokens per second below. Values that are not finite are gaps in the curve."""
+"""Draws the logs of training runs (JSON lines, see training_log.hpp) as an SVG: the loss over the steps, and optionally
+the learning rate, the gradient norm and the tokens per second. Values that are not finite are gaps in the curve."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ import sys
 from xml.sax.saxutils import escape
 
 COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#6a3d9a", "#444444"]  # after Okabe, Ito
-DASHES = ["", "6 3", "2 2"]  # for the ninth curve and on
+DASHES = ["", "6 3", "2 2"]  # from the ninth curve on
 PANELS = {  # field: (title, height)
     "loss": ("loss", 300),
     "rate": ("learning rate", 90),
@@ -24,7 +24,7 @@ LEFT, RIGHT, WIDTH = 70, 20, 860  # the plot is WIDTH - LEFT - RIGHT wide
 
 
 class PlotError(Exception):
-    """What the user has to know; main prints it."""
+    """An error for the user; main prints it."""
 
 
 def number(value):
@@ -32,7 +32,7 @@ def number(value):
     if value in ("nan", "inf", "-inf"):
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e300:
-        raise ValueError("%s is no number" % json.dumps(value))
+        raise ValueError("%s is not a number" % json.dumps(value))
     return float(value) if abs(value) > 1e-300 else 0.0
 
 
@@ -72,7 +72,7 @@ def read_log(path, fields, log_scale):
             parsed = parse_line(text, fields)
         except (ValueError, RecursionError) as error:
             if index == len(lines) - 1 and index > 0:
-                print("plot_log.py: %sthe last line is not whole, and left out" % where, file=sys.stderr)
+                print("plot_log.py: %sthe last line is incomplete, and is ignored" % where, file=sys.stderr)
                 break
             raise PlotError("%snot a line of a training log: %s" % (where, error)) from error
         if parsed is None:
@@ -81,7 +81,7 @@ def read_log(path, fields, log_scale):
         if steps and step <= steps[-1]:
             raise PlotError("%sstep %d comes after step %d" % (where, step, steps[-1]))
         if log_scale and values[0] is not None and values[0] <= 0:
-            raise PlotError("%sthe loss is %g, which a logarithmic scale has no place for" % (where, values[0]))
+            raise PlotError("%sthe loss is %g, which a logarithmic scale cannot show" % (where, values[0]))
         steps.append(step)
         for field, value in zip(fields, values):
             columns[field].append(value)
@@ -91,7 +91,7 @@ def read_log(path, fields, log_scale):
 
 
 def round_ticks(low, high, most, whole=False):
-    """At most so many multiples of 1, 2 or 5 times a power of ten, and at least one."""
+    """At most `most` multiples of 1, 2 or 5 times a power of ten, and at least one."""
     step = 10.0 ** math.floor(math.log10((high - low) / most))
     if whole:
         step = max(step, 1.0)
@@ -103,7 +103,7 @@ def round_ticks(low, high, most, whole=False):
 
 
 def log_ticks(low, high, most):
-    """Powers of ten, with their doubles and fives if there is room; within a decade multiples of one number."""
+    """Powers of ten, with their multiples by 2 and 5 if there is room; within a decade, multiples of one number."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     apart = math.ceil((last - first + 1) / most)  # exponents from label to label
     powers = [10.0**e for e in range(first, last + 1) if e % apart == 0]
@@ -167,7 +167,7 @@ def stretches(steps, values):
 
 
 def thinned(points):
-    """Of the points in a column of pixels the first, the lowest, the highest and the last: it looks the same."""
+    """The first, lowest, highest and last point of each pixel column, which look the same as all points."""
     columns = {}
     for point in points:
         columns.setdefault(round(point[0]), []).append(point)
@@ -217,7 +217,7 @@ def panel(field, logs, x, x_ticks, top, log_scale):
 
 
 def printable(name):
-    """A file's name as XML may hold it."""
+    """A file's name with characters that XML allows."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
 
 
@@ -254,13 +254,13 @@ circle { stroke-width: 3 }
 
 def main(arguments):
     parser = argparse.ArgumentParser(prog="plot_log.py", description=__doc__)
-    parser.add_argument("logs", nargs="+", metavar="LOG", help="a training log; several are drawn together")
+    parser.add_argument("logs", nargs="+", metavar="LOG", help="training logs, drawn together")
     parser.add_argument("-o", "--output", metavar="SVG", help="the picture (default: the first LOG's name with .svg)")
-    parser.add_argument("--log-scale", action="store_true", help="the loss on a logarithmic scale")
-    parser.add_argument("--rate", action="store_true", help="the learning rate too")
-    parser.add_argument("--gradient-norm", action="store_true", help="the gradient norm too")
-    parser.add_argument("--tokens-per-second", action="store_true", help="the tokens per second too")
-    parser.add_argument("--all", action="store_true", help="all three of them")
+    parser.add_argument("--log-scale", action="store_true", help="draw the loss on a logarithmic scale")
+    parser.add_argument("--rate", action="store_true", help="also draw the learning rate")
+    parser.add_argument("--gradient-norm", action="store_true", help="also draw the gradient norm")
+    parser.add_argument("--tokens-per-second", action="store_true", help="also draw the tokens per second")
+    parser.add_argument("--all", action="store_true", help="also draw all three of them")
     options = parser.parse_args(arguments)
     fields = [field for field in PANELS if field == "loss" or options.all or getattr(options, field)]
     output = options.output or os.path.splitext(options.logs[0])[0] + ".svg"

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Text that a model has written, for a terminal.
+/// Safe terminal output of generated text.
 
 #include <cstdint>
 #include <cstdio>
@@ -15,7 +15,8 @@
 
 namespace tools {
 
-/// The prompt, and what the new tokens add to it. All tokens are decoded together: a first token by itself may lose its space.
+/// The prompt and its continuation by the new tokens. All tokens are decoded together, because a first token alone
+/// may lose its space.
 template <class Tokenizer>
 std::string continued(const Tokenizer& tokenizer, const std::string& prompt,
                       std::span<const std::int32_t> ids, std::span<const std::int32_t> written) {
@@ -25,8 +26,9 @@ std::string continued(const Tokenizer& tokenizer, const std::string& prompt,
   return prompt + (text.starts_with(before) ? text.substr(before.size()) : tokenizer.decode(written));
 }
 
-/// Without what would command a terminal: control characters but tabs and ends of lines, and those that turn the direction of
-/// text, are written as \x1b or \u202e. Invalid UTF-8, such as an incomplete character, becomes U+FFFD.
+/// Escapes everything that could control a terminal: control characters except tabs and line ends, and characters
+/// that change the text direction, become \x1b or \u202e. Invalid UTF-8, such as an incomplete character, becomes
+/// U+FFFD.
 inline std::string printable(const std::string& text) {
   std::string safe;
   for (std::size_t i = 0; i < text.size();) {

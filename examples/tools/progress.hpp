@@ -3,8 +3,7 @@
 #pragma once
 
 /// @file
-/// A line per progress: step, loss, learning rate, norm of the gradients, tokens per second, the time that is left, and
-/// epochs.
+/// Progress lines: step, loss, learning rate, gradient norm, tokens per second, remaining time, and epochs.
 
 #include <chrono>
 #include <cmath>
@@ -20,7 +19,8 @@ class Progress {
     double loss = 0, rate = 0, norm = 0;
   };
 
-  /// `style`: "line" is written over, "plain" is a new line now and then. `done` steps of `steps` were made before.
+  /// `style`: "line" overwrites one line, "plain" prints a new line at intervals. `done` of `steps` steps were made
+  /// earlier.
   Progress(bool prints, const std::string& style, std::int64_t steps, std::ptrdiff_t tokens_a_step,
            std::int64_t steps_an_epoch, std::int64_t done = 0)
       : prints_(prints),
@@ -50,7 +50,7 @@ class Progress {
     pending_ = in_place_ && !last;
   }
 
-  /// After `step` steps, of the text that is held out: the mean loss of its tokens.
+  /// After `step` steps: the mean loss of the held-out tokens.
   void show_held_out(std::int64_t step, double loss, bool best) {
     if (!prints_) return;
     const double perplexity = std::exp(loss);
@@ -66,7 +66,7 @@ class Progress {
   bool prints_, in_place_;
   std::int64_t steps_, before_;
   double tokens_, epoch_;
-  bool pending_ = false;  // a line that has no end
+  bool pending_ = false;  // an unfinished line
   Clock::time_point start_ = Clock::now();
   double shown_ = 0;
 };

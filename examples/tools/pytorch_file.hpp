@@ -3,9 +3,9 @@
 #pragma once
 
 /// @file
-/// Weights as a file that `torch.load(file, weights_only=True)` reads: a dictionary of tensors, as `torch.save` writes it
-/// since PyTorch 1.6. It is a zip file (APPNOTE 6.3.10, nothing compressed, with 64-bit sizes) of a pickle of protocol 2,
-/// which says what there is, and of the elements of each tensor.
+/// Writes weights as a file for `torch.load(file, weights_only=True)`: a dictionary of tensors in the format of
+/// `torch.save` since PyTorch 1.6. It is a zip file (APPNOTE 6.3.10, uncompressed, with 64-bit sizes) with a pickle
+/// of protocol 2, which describes the contents, and the elements of each tensor.
 ///
 /// ```
 /// write_pytorch_file(sw::Weights("llama/"), "llama/pytorch_model.bin");
@@ -19,7 +19,7 @@ namespace sw = shardwise;
 
 namespace detail {
 
-/// CRC-32 as zip files have it: of bytes that go on where those of `before` end.
+/// CRC-32 as in zip files, continued from that of the preceding bytes.
 inline std::uint32_t crc32(std::string_view bytes, std::uint32_t before) {
   static constexpr auto table = [] {
     std::array<std::uint32_t, 256> all{};
@@ -35,18 +35,18 @@ inline std::uint32_t crc32(std::string_view bytes, std::uint32_t before) {
   return ~value;
 }
 
-/// Adds little-endian numbers.
+/// Appends little-endian numbers.
 template <class... Numbers>
 void append_numbers(std::string& bytes, Numbers... numbers) {
   (bytes.append(reinterpret_cast<const char*>(&numbers), sizeof numbers), ...);
 }
 
-/// Writes a zip file from its beginning on.
+/// Writes a zip file sequentially.
 class ZipWriter {
  public:
   explicit ZipWriter(const sw::detail::File& file) : file_(file) {}
 
-  /// `fill(write)` calls write(bytes) until all `size` bytes are there; they begin at a multiple of 64.
+  /// `fill(write)` calls write(bytes) until all `size` bytes are written; they begin at a multiple of 64.
   template <class Fill>
   void add(const std::string& name, sw::Index size, Fill fill) {
     Entry entry{name, size, end_, 0};
@@ -75,7 +75,7 @@ class ZipWriter {
     add(name, std::ssize(bytes), [&](auto write) { write(bytes); });
   }
 
-  /// The directory.
+  /// Writes the directory.
   void finish() {
     std::string all;
     for (const Entry& entry : entries_) {
@@ -101,8 +101,8 @@ class ZipWriter {
     sw::Index size, offset;
     std::uint32_t sum;
   };
-  static constexpr std::uint16_t version = 45;            // has 64-bit sizes,
-  static constexpr std::uint32_t elsewhere = 0xffffffff;  // which stand in an extra field
+  static constexpr std::uint16_t version = 45;            // supports 64-bit sizes,
+  static constexpr std::uint32_t elsewhere = 0xffffffff;  // which are in an extra field
   static constexpr std::uint16_t first_day = 1 << 5 | 1;  // of 1980
 
   static void append_common(std::string& bytes, const Entry& entry, std::uint16_t extra) {
@@ -115,7 +115,7 @@ class ZipWriter {
   std::vector<Entry> entries_;
 };
 
-/// What PyTorch calls the class of a tensor's storage. Throws for types that weights do not have.
+/// PyTorch's class for a tensor's storage. Throws for types that weights do not have.
 inline std::string storage_of(const sw::StoredTensor& tensor) {
   const sw::StoredType type = tensor.type;
   if (type == sw::StoredType::f64) return "DoubleStorage";
@@ -169,8 +169,8 @@ inline std::string pickle_of(const std::vector<const sw::StoredTensor*>& tensors
 
 }  // namespace detail
 
-/// Writes all tensors, in one process, and in little memory. The file appears by one rename when it is whole. Throws
-/// `std::runtime_error`, which names the file, the tensor and what is wrong.
+/// Writes all tensors, in one process, with little memory. The file appears by one rename when it is complete.
+/// Throws `std::runtime_error`, with the file, the tensor and the problem.
 inline void write_pytorch_file(const sw::Weights& weights, const std::filesystem::path& path) {
   std::vector<const sw::StoredTensor*> tensors;
   for (const sw::SafetensorsFile& file : weights.files()) {

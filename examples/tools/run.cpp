@@ -28,7 +28,7 @@ namespace tools {
 
 namespace {
 
-/// With the tokenizer of the model that the run begins from.
+/// Uses the tokenizer of the initial model, unless another one is given.
 TrainOptions completed(TrainOptions options) {
   const auto own = options.from / "tokenizer.json";
   if (!options.from.empty() && options.tokenizer.empty() && std::filesystem::exists(own))
@@ -58,7 +58,7 @@ sw::BatchOptions batches_of(const TrainOptions& options) {
           .shuffle = !options.in_order};
 }
 
-/// Each row once.
+/// Each row once, in order.
 sw::BatchOptions evaluated(sw::BatchOptions options) {
   options.last = sw::LastBatch::pad;
   options.shuffle = false;
@@ -74,7 +74,7 @@ sw::RateScheduleSettings rates_of(const TrainOptions& options) {
           .first = options.first};
 }
 
-/// Of the log.
+/// The description of the run for the log.
 nlohmann::ordered_json description(const TrainOptions& options, const Job& mesh) {
   const StepJob& job = options.job;
   const sw::LlamaConfig& model = job.model;
@@ -134,10 +134,10 @@ std::string other_run(const sw::Json& before, const sw::Json& now) {
   }
   const sw::Json model = before.is_object() ? before.value("llama_config", sw::Json()) : sw::Json();
   sw::LlamaConfig any;
-  any.window = 1;  // so that its key is there
+  any.window = 1;  // so that its key exists
   const sw::Json sizes = sw::Json::parse(sw::llama_config_text(any, ""));
   for (const auto& [name, value] : sizes.items()) {  // other keys are notes
-    if (name == "torch_dtype" || name == "bos_token_id" || name == "eos_token_id") continue;  // of no step
+    if (name == "torch_dtype" || name == "bos_token_id" || name == "eos_token_id") continue;  // not used
     const std::string other = change(name.c_str(), model, now["llama_config"]);
     if (!other.empty()) return "of another model: " + other;
   }
@@ -154,7 +154,7 @@ Run::Run(TrainOptions options)
   open_data();
   if (options_.epochs > 0) options_.steps = options_.epochs * data_->sampler().steps_per_epoch();
   schedule_ = sw::RateSchedule(rates_of(options_));
-  sw::require_same(sw::world(), plan_step(job(), {}));  // sizes may be read from files, and those may differ
+  sw::require_same(sw::world(), plan_step(job(), {}));  // sizes may come from files, which may differ
 }
 
 void Run::open_data() {
@@ -203,7 +203,7 @@ void Run::warn_of(const std::vector<sw::TrainingDocument>& documents) const {
   }
   if (endless > 0) {
     std::printf(
-        "WARNING: in %zu of %zu documents, first in %s, an answer ends without a token that ends texts, so "
+        "WARNING: in %zu of %zu documents, first in %s, an answer ends without an end token, so "
         "the model does "
         "not learn to stop. %s\n",
         endless, documents.size(), first->place.c_str(),
@@ -241,7 +241,7 @@ void Run::evaluate(TrainedModel& model, std::int64_t step) {
   }
   const double loss = sum / counted;
   const bool best =
-      agree(mesh_, loss < best_loss_ && best_.improved_by(loss));  // of numbers that are the same
+      agree(mesh_, loss < best_loss_ && best_.improved_by(loss));  // the numbers are the same on all ranks
   held_out_loss_ = loss;
   progress_->show_held_out(step, loss, best);
   if (!best) return;
@@ -283,7 +283,7 @@ void Run::open_best(bool resumed) {
   const auto difference = [&](const sw::Json& before) {
     std::string other = other_run(before, own);
     if (other.empty()) other = change("lora_rank", before, own);
-    for (const char* name : changeable) {  // a run that begins anew is that run only if it does all alike
+    for (const char* name : changeable) {  // without a checkpoint, all settings must match
       if (other.empty() && !resumed) other = change(name, before, own);
     }
     return other.empty() || other.starts_with("of another") ? other : "of another run: " + other;
@@ -294,7 +294,7 @@ void Run::open_best(bool resumed) {
 void Run::print_job() const {
   if (!prints()) return;
   if (const sw::DocumentRows* rows = data_->rows()) {
-    std::printf("%td documents in %td rows, %.0f %% of which they fill; ", rows->documents(), rows->size(),
+    std::printf("%td documents in %td rows, %.0f %% full; ", rows->documents(), rows->size(),
                 100 * rows->filled());
   } else {
     std::printf("%td tokens of text, %td sequences; ", data_->sampler().tokens(),
@@ -329,7 +329,7 @@ void Run::tell(std::int64_t step, const Progress::Values& values, double seconds
                .tokens = data_->counted(step),
                .seconds = seconds,
                .held_out_loss = held_out_loss_});
-  } catch (const std::runtime_error& error) {  // steps are worth more than their log
+  } catch (const std::runtime_error& error) {  // training continues without the log
     std::fprintf(stderr, "the log ends before step %lld: %s\n", static_cast<long long>(step), error.what());
     log_.reset();
   }
@@ -389,14 +389,14 @@ void Run::check_folder(const std::filesystem::path& folder) const {
     trial.emplace(file, token);
   });
   sw::detail::Problems problems;
-  problems.guard([&] {  // all ranks write to the files of a model
+  problems.guard([&] {  // all ranks write the model's files
     const sw::detail::File opened(sw::detail::temporary_path(file, token), O_WRONLY);
     opened.write("1", world.rank());
     opened.sync();
   });
   world.barrier();
   trial.reset();
-  if (std::error_code ignored; fresh)  // is there with a model, or not at all
+  if (std::error_code ignored; fresh)  // appears with a model, or not at all
     std::filesystem::remove(folder, ignored);
   problems.throw_together(world, "this run");
 }
@@ -406,7 +406,7 @@ bool Run::compare(const JobPlan& seen) const {
   of_hosts.ranks_per_host = ranks_per_host(sw::world().hosts());
   const JobPlan planned = plan_step(of_hosts, on_job_mesh(mesh_.coordinates()));
   JobPlan recorded = seen;
-  if (of_hosts.ranks_per_host == 0) {  // no plan says what goes from host to host
+  if (of_hosts.ranks_per_host == 0) {  // a plan cannot predict the traffic between these hosts
     sw::Record record = seen.record();
     record.to_other_hosts = {};
     recorded = {record, mesh_.sizes()};
@@ -447,7 +447,7 @@ void Run::export_to(const std::filesystem::path& folder, TrainedModel& model) co
     return;
   }
   namespace fs = std::filesystem;
-  std::list<sw::detail::TemporaryFile> beside;  // of the weights
+  std::list<sw::detail::TemporaryFile> beside;  // next to the weights
   std::vector<fs::path> without;
   auto copy = [&](const fs::path& file, const char* name) {
     const fs::path target = folder / name;
@@ -474,7 +474,7 @@ void Run::export_to(const std::filesystem::path& folder, TrainedModel& model) co
   });
   const sw::Index bytes = model.export_to(folder, special_tokens());
   sw::detail::together(sw::world(), "the export",
-                       [&] {  // now: what fails before leaves a model that is there whole
+                       [&] {  // only now: earlier failures leave an existing model intact
                          if (!prints()) return;
                          for (sw::detail::TemporaryFile& file : beside) file.commit();
                          for (const fs::path& file : without) fs::remove(file);

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// The checkpoints in the folder of a run, by their names.
+/// The checkpoints in the folder of a run, by name.
 
 #include <algorithm>
 #include <filesystem>
@@ -20,7 +20,7 @@ inline bool is_unfinished(const std::filesystem::path& checkpoint) {
   return checkpoint.filename().string().find(sw::detail::temporary_mark) != std::string::npos;
 }
 
-/// In the order of the steps; unfinished ones, too.
+/// In the order of the steps, including unfinished ones.
 inline std::vector<std::filesystem::path> step_folders(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {

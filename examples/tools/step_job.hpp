@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// What a step of training a Llama is, whether `train` runs it or `plan` counts it. Its plan and its element type are
-/// types, chosen at run time: all combinations are compiled, each element type in translation units of its own.
+/// A training step of a Llama, for `train` to run and `plan` to count. Plans and element types are types selected
+/// at run time: all combinations are compiled, each element type in its own translation units.
 
 #include <algorithm>
 #include <array>
@@ -23,45 +23,45 @@ namespace tools {
 
 namespace sw = shardwise;
 
-/// How the tokens' table is shared out over tp: its rows, its columns, or not at all.
+/// How the table of tokens is split over tp: by rows, by columns, or not at all.
 enum class EmbeddingStyle : std::uint8_t { vocabulary, features, replicated };
 inline constexpr std::array embedding_names{"vocabulary", "features", "replicated"};
 
 struct StepJob {
   sw::LlamaConfig model{};        ///< sequences have `context` tokens
-  sw::Index own_context = 0;      ///< that the model's config.json says, if it is not that
-  JobSizes sizes{1, 1, 1, 1, 1};  ///< pp, replica, dp, tp, kvr; of a run, dp may be `sw::any`
-  int ranks_per_host = 0;         ///< of a plan: so many that follow one another; 0: all
+  sw::Index own_context = 0;      ///< the model's context in config.json, if different
+  JobSizes sizes{1, 1, 1, 1, 1};  ///< pp, replica, dp, tp, kvr; dp may be `sw::any` for a run
+  int ranks_per_host = 0;         ///< for a plan: consecutive ranks per host; 0: all on one
   std::string schedule = "1f1b";  ///< of a pipeline
-  int chunks = 0;                 ///< stages on each rank along pp; 0: as the schedule has them
-  int in_flight = 0;              ///< micro-batches of a schedule by costs; 0: three times as many as ranks
+  int chunks = 0;                 ///< stages on each rank along pp; 0: the schedule's default
+  int in_flight = 0;  ///< micro-batches of a by-costs schedule; 0: three times the number of ranks
   int zero_level = 0;
   bool sequence_parallel = false, recompute = false, bf16 = false;
   EmbeddingStyle embedding = EmbeddingStyle::vocabulary;
-  int lora_rank = 0;    ///< of the adapters that are trained instead of the model; 0: none
-  bool packed = false;  ///< a sequence is a row of documents, which do not see each other
-  sw::Index batch = 1;  ///< sequences of a step, of all ranks and micro-batches together
+  int lora_rank = 0;    ///< rank of adapters to train instead of the model; 0: none
+  bool packed = false;  ///< each sequence is a row of documents, which do not see each other
+  sw::Index batch = 1;  ///< sequences per step, over all ranks and micro-batches
   sw::Index micro_batches = 1;
   sw::Index bucket_bytes = sw::Index{8} << 20;
-  int in_background = 8;  ///< buckets that are under way at a time
-  /// Of messages of parameters that are gathered, and of gradients; none: the type of the model.
+  int in_background = 8;  ///< buckets in flight at a time
+  /// Element types of messages for gathered parameters and for gradients; by default the model's type.
   std::optional<std::array<sw::DataType, 2>> communicate_as{};
 };
 
 /// The same on every rank; 0 on a dry mesh.
 struct StepResult {
-  double loss = 0;  ///< the mean over all targets of the step that count
+  double loss = 0;  ///< the mean over all targets that count
   double norm = 0;  ///< of its gradients, before clipping
 };
 
-/// The model as its config.json has it.
+/// The model as in its config.json.
 constexpr sw::LlamaConfig model_of(const StepJob& job) {
   sw::LlamaConfig model = job.model;
   if (job.own_context > 0) model.context = job.own_context;
   return model;
 }
 
-/// Their names, for machines.
+/// The names of these types, for JSON.
 inline std::array<const char*, 2> communicated_as(const StepJob& job) {
   const sw::DataType own = job.bf16 ? sw::DataType::bf16 : sw::DataType::f32;
   const auto types = job.communicate_as.value_or(std::array{own, own});
@@ -76,15 +76,15 @@ inline sw::PipelineSchedule schedule_of(const StepJob& job) {
       job.in_flight);
 }
 
-/// The plans in thirds that take about the same to compile, each in a translation unit of its own: of parameters and
-/// gradients that every rank along dp has, of those that are shared out, and what is rarely asked for.
+/// The plans in three sets that take about the same time to compile, each in its own translation unit: parameters
+/// and gradients replicated along dp, sharded along dp, and rare options.
 enum class PlanSet : std::uint8_t { zero_0_1, zero_2_3, rare };
 constexpr PlanSet set_of(const StepJob& job) {
   if (job.lora_rank > 0 || job.embedding != EmbeddingStyle::vocabulary) return PlanSet::rare;
   return job.zero_level > 1 ? PlanSet::zero_2_3 : PlanSet::zero_0_1;
 }
 
-/// Throws `std::invalid_argument` for options that no plan combines.
+/// Throws `std::invalid_argument` for combinations of options without a plan.
 inline void check_combination(const StepJob& job) {
   const sw::Index stages = sw::Index{job.sizes[0]} * std::max(job.chunks, 1),
                   passes = stages * job.micro_batches;
@@ -110,7 +110,7 @@ inline void check_combination(const StepJob& job) {
   }
 }
 
-/// What of it is not usual, as a sentence that follows; else nothing.
+/// Unusual options as the continuation of a sentence; or empty.
 inline std::string unusual_in(const StepJob& job) {
   if (job.lora_rank > 0) {
     return "; adapters of rank " + std::to_string(job.lora_rank) + " and alpha " +
@@ -121,9 +121,9 @@ inline std::string unusual_in(const StepJob& job) {
                                                      : "";
 }
 
-/// What the rank at `coordinates` does in one step of a run that has made steps before, so that the optimizer's state is
-/// there from the beginning. Counted on a dry mesh. Throws `std::invalid_argument` for a job that cannot be run. `log`: keeps
-/// what happens in which order, if it is not null. `saved`: gets the bytes that the rank writes to a checkpoint, and a save in the
+/// The plan of the rank at `coordinates` for one step, with existing optimizer state, as after earlier steps.
+/// Counted on a dry mesh. Throws `std::invalid_argument` for an impossible job. `log`: also logs events in order,
+/// if not null. `saved`: receives the number of bytes that the rank writes to a checkpoint, which a save in the
 /// background copies.
 JobPlan plan_step(const StepJob& job, const JobSizes& coordinates, sw::EventLog* log = nullptr,
                   sw::Index* saved = nullptr);

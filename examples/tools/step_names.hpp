@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// What pictures and traces call the parts of a step.
+/// Names of the parts of a step for pictures and traces.
 
 #include <shardwise/inspect/timeline.hpp>
 

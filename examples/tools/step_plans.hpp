@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// The plans of each set, for the translation units that are compiled once for each element type and each set.
+/// The plans of each set, for translation units compiled once per element type and set.
 
 #include <tuple>
 #include <type_traits>
@@ -27,15 +27,15 @@ struct PlansOf<PlanSet::rare> {
   using Types = std::tuple<AdaptedPlan<8>, AdaptedPlan<16>, EmbeddingPlan<true>, EmbeddingPlan<false>>;
 };
 
-/// The place of the job's plan among those of its set.
+/// The position of the job's plan in its set.
 inline std::size_t place_in_set(const StepJob& job) {
   if (job.lora_rank > 0) return job.lora_rank == 8 ? 0 : 1;
   if (job.embedding != EmbeddingStyle::vocabulary) return job.embedding == EmbeddingStyle::features ? 2 : 3;
   return 2 * static_cast<std::size_t>(job.zero_level % 2) + (job.sequence_parallel ? 1 : 0);
 }
 
-/// f(plan), of the job's plan, which is of this set, as a `std::type_identity`. Throws `std::invalid_argument` for what no plan
-/// combines.
+/// Calls f with the job's plan, which is in this set, as a `std::type_identity`. Throws `std::invalid_argument` if
+/// there is no such plan.
 template <PlanSet Set, std::size_t Place = 0, class F>
 auto with_plan(const StepJob& job, F f) {
   using Plans = typename PlansOf<Set>::Types;

@@ -3,21 +3,21 @@
 #pragma once
 
 /// @file
-/// Whether this process was asked to stop: by SIGINT, SIGTERM (as batch systems send before they kill), or SIGUSR1
-/// (which mpirun forwards).
+/// Detects requests to stop: SIGINT, SIGTERM (sent by batch systems before they kill), or SIGUSR1 (forwarded by
+/// mpirun).
 
 #include <csignal>
 
 namespace tools {
 
-/// From its beginning on these signals do nothing else, until the process ends: one that comes after the last save would
-/// give a run that was saved the exit code of one that was not.
+/// Once constructed, these signals have no other effect until the process ends: otherwise one that arrives after
+/// the last save would give a saved run the exit code of an unsaved one.
 class StopSignal {
  public:
   StopSignal() {
     for (const int signal : signals) std::signal(signal, [](int asks) { asked_ = asks; });
   }
-  /// The signal that came last; 0 if none did.
+  /// The latest signal, or 0.
   int asked() const { return asked_; }
 
   static const char* name_of(int signal) {

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// What a training run learns from, or is evaluated on.
+/// The data for training or evaluation.
 
 #include <utility>
 #include <variant>
@@ -15,7 +15,7 @@
 
 namespace tools {
 
-/// Text as one row of tokens, or documents; and which of it makes which step.
+/// Text as one sequence of tokens, or documents; and its assignment to steps.
 class TextData {
  public:
   TextData(const sw::TokenCorpus& corpus, const sw::BatchOptions& options)
@@ -24,9 +24,9 @@ class TextData {
       : source_(rows), sampler_(rows.sampler(options)) {}
 
   const sw::BatchSampler& sampler() const { return sampler_; }
-  /// Null if it is a row of tokens.
+  /// Null for a sequence of tokens.
   const sw::DocumentRows* rows() const { return std::get_if<sw::DocumentRows>(&source_); }
-  /// Targets of a step.
+  /// The number of targets in a step.
   sw::Index counted(sw::Index step) const {
     return rows() ? rows()->counted(sampler_, step) : sampler_.counted(step);
   }

@@ -3,7 +3,8 @@
 #pragma once
 
 /// @file
-/// The files that belong to a model's text, beside tokenizer.json: how a tokenizer is used, and how dialogues become text.
+/// The files besides tokenizer.json that define a model's texts: settings of the tokenizer, and the format of
+/// dialogues.
 
 #include <array>
 #include <filesystem>
@@ -19,7 +20,8 @@ namespace sw = shardwise;
 inline constexpr std::array text_files{"tokenizer_config.json", "special_tokens_map.json",
                                        "added_tokens.json", "generation_config.json", "chat_template.jinja"};
 
-/// Where one of them is to be found: with the model, or else with the tokenizer, but for what is of the model. Nowhere: empty.
+/// The place of such a file: next to the model, or else next to the tokenizer, unless it belongs to the model
+/// itself. Empty if there is none.
 inline std::filesystem::path place_of_text(const std::filesystem::path& name,
                                            const std::filesystem::path& model,
                                            const std::filesystem::path& tokenizer) {
@@ -27,7 +29,8 @@ inline std::filesystem::path place_of_text(const std::filesystem::path& name,
   return tokenizer.empty() || name == "generation_config.json" ? "" : tokenizer.parent_path() / name;
 }
 
-/// Whether a file can be what its name says. A checkpoint comes from anywhere, so what its notes name is not copied without that.
+/// Whether a file's contents fit its name. Since a checkpoint may come from anywhere, files named in its notes are
+/// copied only if they do.
 inline bool is_text_file(const std::filesystem::path& file, const std::string& text) {
   if (file.extension() != ".json") return text.find("{{") != text.npos || text.find("{%") != text.npos;
   try {
@@ -37,7 +40,7 @@ inline bool is_text_file(const std::filesystem::path& file, const std::string& t
   }
 }
 
-/// Copies them to a folder that a checkpoint with such notes is consolidated to.
+/// Copies them to the folder to which a checkpoint with these notes is consolidated.
 inline void copy_texts(const std::filesystem::path& folder, const sw::Json& notes) {
   const auto note = [&](const char* key) {
     const auto found = notes.find(key);
@@ -46,7 +49,7 @@ inline void copy_texts(const std::filesystem::path& folder, const sw::Json& note
   const std::string own_template = note("chat_template");
   for (const std::filesystem::path name : text_files) {
     std::string text = name == "chat_template.jinja" ? own_template : "";
-    std::error_code ignored;  // what cannot be examined is as good as not there
+    std::error_code ignored;  // a file that cannot be examined counts as missing
     const std::filesystem::path place = place_of_text(name, note("from"), note("tokenizer"));
     if (text.empty() && std::filesystem::is_regular_file(place, ignored)) text = sw::detail::read_text(place);
     if (is_text_file(name, text)) sw::detail::write_new_file(folder / name, text);

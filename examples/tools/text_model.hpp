@@ -3,7 +3,8 @@
 #pragma once
 
 /// @file
-/// The Llama that writes text, really or dry: each rank has the layers of its stage of a pipeline, one in most cases.
+/// A Llama for generating text, real or dry: each rank has the layers of its stage of a pipeline (usually the only
+/// one).
 
 #include <shardwise/models/llama/model.hpp>
 #include <shardwise/pipeline/pipeline.hpp>
@@ -23,22 +24,22 @@ class TextModel {
           return Part(mesh, config, sw::LlamaPart::of(config, pipeline_.schedule().rank_of_stage, stage));
         })) {}
 
-  /// Of this rank's stage.
+  /// The mesh of this rank's stage.
   const Mesh& mesh() const { return pipeline_.mesh(); }
   sw::Stages<Part>& stages() { return stages_; }
   auto make_cache(const auto& ids, sw::Index capacity) { return stages_.front().make_cache(ids, capacity); }
 
-  /// f(logits), on every rank, of the token after `ids`, which follow those in the cache: [1, 1, vocabulary].
+  /// f(logits), on every rank, for the token after `ids`, which follow those in the cache: [1, 1, vocabulary].
   double next(const auto& ids, auto& cache, auto f) {
     return pass(
         ids, [&](const Part& part, const auto& x) { return part.middle(x, cache); },
         [&](const Part& part, const auto& x) {
-          // The logits of one token are small: gathered, they are the same on every rank of the stage.
+          // The logits of one token are small, so they are gathered on every rank of the stage.
           return f(sw::redistribute<sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate>(
               part.end_of_last(x)));
         });
   }
-  /// f(logits) of all `ids`, on the ranks of the last stage.
+  /// f(logits) for all `ids`, on the ranks of the last stage.
   void each(const auto& ids, auto f) {
     pass(
         ids, [](const Part& part, const auto& x) { return part.middle(x); },

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// Trains a Llama on text, on a mesh of several axes: data parallel, with ZeRO or fully sharded, tensor parallel and
-/// sequence parallel; then shows what was planned of a step beside what was communicated.
+/// Trains a Llama on text, on a mesh of several axes: data parallel, with ZeRO or fully sharded, tensor parallel
+/// and sequence parallel; then shows the planned and the actual communication of a step.
 
 #include <cmath>
 #include <csignal>
@@ -21,81 +21,87 @@ namespace {
 
 using namespace tools;
 
-/// The options that describe no step: `job` has those.
+/// The options besides those of the step, which are in `job`.
 void add_run_options(CLI::App& app, TrainOptions& options) {
-  auto* text = app.add_option("--text", options.text, "files or folders to learn from")->take_all();
-  app.add_option("--data", options.data, "files of JSON lines: texts, prompts and completions, or dialogues")
+  auto* text = app.add_option("--text", options.text, "text files or folders to train on")->take_all();
+  app.add_option("--data", options.data,
+                 "JSON lines to train on: texts, prompts and completions, or dialogues")
       ->take_all()
       ->excludes(text);
   app.add_flag("--match-special-tokens", options.match_special_tokens,
-               "\"<s>\" in a text, prompt or completion of --data is that token, and no text");
-  app.add_option("--chat-template", options.chat_template, "a file, instead of the model's, for dialogues");
+               "read \"<s>\" in a text, prompt or completion of --data as that token, not as text");
+  app.add_option("--chat-template", options.chat_template,
+                 "a template file for dialogues, instead of the model's");
   app.add_flag("--in-order", options.in_order, "do not shuffle");
   auto* held_out = app.add_option("--held-out", options.held_out,
-                                  "the part of the text that is not learned, but evaluated")
+                                  "fraction of the text for evaluation instead of training")
                        ->check(CLI::Range(0.0, 0.9));
-  add_count(app, "--evaluate-every", options.evaluate_every, "steps; also after the last one")
+  add_count(app, "--evaluate-every", options.evaluate_every,
+            "steps between evaluations; also after the last step")
       ->needs(held_out);
-  app.add_option("--tokenizer", options.tokenizer, "a tokenizer.json; without it tokens are bytes");
-  app.add_option("--cache", options.cache, "a file to keep the tokens in, which later runs map");
-  app.add_flag("--pad", options.pad, "fill the last batch of an epoch up instead of dropping it");
+  app.add_option("--tokenizer", options.tokenizer, "a tokenizer.json; default: bytes as tokens");
+  app.add_option("--cache", options.cache, "keep the tokens in this file for later runs");
+  app.add_flag("--pad", options.pad, "pad the last batch of an epoch instead of dropping it");
 
   auto* steps = add_count(app, "--steps", options.steps, "training steps");
-  app.add_option("--epochs", options.epochs, "instead: how often all is learned; 0: as --steps says")
+  app.add_option("--epochs", options.epochs, "passes over the data, instead of --steps; 0: use --steps")
       ->check(CLI::Range(0, 1 << 24))
       ->excludes(steps);
   app.add_option("--rate", options.rate, "highest learning rate")->check(CLI::PositiveNumber);
   add_whole<std::int64_t>(app, "--warmup", options.warmup,
-                          "steps in which the rate rises; a tenth if not given");
-  app.add_option("--warmup-from", options.first, "the first step's rate, as a part of the highest")
+                          "warm-up steps of the learning rate; default: a tenth of all");
+  app.add_option("--warmup-from", options.first, "rate of the first step, as a fraction of the highest")
       ->check(CLI::Range(0.0, 1.0));
-  app.add_option("--floor", options.floor, "where the rate ends, as a part of the highest")
+  app.add_option("--floor", options.floor, "final rate, as a fraction of the highest")
       ->check(CLI::Range(0.0, 1.0));
-  app.add_option("--weight-decay", options.weight_decay, "of matrices")->check(CLI::NonNegativeNumber);
-  app.add_option("--betas", options.betas, "of AdamW: how much of the means of gradients and squares stays")
+  app.add_option("--weight-decay", options.weight_decay, "weight decay of matrices")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--betas", options.betas, "AdamW: decay of the means of gradients and of their squares")
       ->check(CLI::Range(0.0, 1.0));
-  app.add_option("--epsilon", options.epsilon, "of AdamW")->check(CLI::NonNegativeNumber);
-  app.add_option("--clip", options.max_norm, "norm that gradients are clipped to")
+  app.add_option("--epsilon", options.epsilon, "epsilon of AdamW")->check(CLI::NonNegativeNumber);
+  app.add_option("--clip", options.max_norm, "norm to which gradients are clipped")
       ->check(CLI::PositiveNumber);
-  add_whole<std::uint64_t>(app, "--seed", options.seed, "of the weights and of the order of the batches");
+  add_whole<std::uint64_t>(app, "--seed", options.seed, "seed of the weights and of the order of batches");
 
-  app.add_option("--log", options.log, "a file of JSON lines, one per step, for plot_log.py");
+  app.add_option("--log", options.log, "log each step as a JSON line to this file, for plot_log.py");
   app.add_option("--trace", options.trace,
-                 "a file for a trace of the last step, for ui.perfetto.dev or chrome://tracing");
-  auto* save = app.add_option("--save", options.save, "a folder for checkpoints");
+                 "write a trace of the last step to this file, for ui.perfetto.dev or chrome://tracing");
+  auto* save = app.add_option("--save", options.save, "save checkpoints in this folder");
   add_count(app, "--save-every", options.save_every,
-            "steps; also after the last one, and when stopped by a signal")
+            "steps between checkpoints; also after the last step, and when stopped by a signal")
       ->needs(save);
-  app.add_option("--keep", options.keep,
-                 "so many of the last checkpoints stay; if not given, as many as before, or 3")
+  app.add_option("--keep", options.keep, "number of checkpoints to keep; default: as many as before, or 3")
       ->check(CLI::Range(2, 1 << 24))
       ->needs(save);
   app.add_flag("--resume", options.resume,
-               "go on from the last checkpoint, if there is one, and with the model of --export-best")
+               "resume from the last checkpoint, if there is one, and continue --export-best")
       ->needs(save);
-  app.add_flag("--save-in-foreground", options.save_in_foreground, "wait until a checkpoint is written")
+  app.add_flag("--save-in-foreground", options.save_in_foreground, "wait while a checkpoint is written")
       ->needs(save);
-  app.add_option("--export", options.export_to, "a folder for the trained model, in Hugging Face's form");
-  app.add_option("--export-best", options.export_best, "one for the model that was best on what is held out");
-  app.add_option("--format", options.format, "of the exported weights")
+  app.add_option("--export", options.export_to,
+                 "export the trained model to this folder, in Hugging Face's format");
+  app.add_option("--export-best", options.export_best,
+                 "export the model with the best held-out loss to this folder");
+  app.add_option("--format", options.format, "format of the exported weights")
       ->check(CLI::IsMember({"safetensors", "pytorch"}));
   app.add_flag("--merge", options.merge,
-               "export the model merged with its adapters, instead of the adapters in PEFT's form");
-  app.add_option("--progress", options.progress, "a line that is written over, or a plain line now and then")
+               "export the model merged with its adapters, instead of the adapters in PEFT's format");
+  app.add_option("--progress", options.progress,
+                 "line: one line, overwritten; plain: a new line at intervals")
       ->check(CLI::IsMember({"line", "plain"}));
 }
 
-/// A model to begin from: its sizes are its own, but for the length of sequences.
+/// The option for an initial model, which determines all sizes except the length of sequences.
 void add_from(CLI::App& app, TrainOptions& options) {
   auto* from =
-      app.add_option("--from", options.from, "a folder with a model to begin from, in Hugging Face's form");
+      app.add_option("--from", options.from, "start from the model in this folder, in Hugging Face's format");
   for (const char* name :
        {"--model", "--config", "--layers", "--features", "--heads", "--kv-heads", "--hidden", "--tied"}) {
     from->excludes(app.get_option(name));
   }
 }
 
-/// Throws for an option whose value is empty, as that of a shell variable is that nobody set.
+/// Throws if an option's value is empty, such as that of an unset shell variable.
 void check_values(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& value : option->results()) {
@@ -104,7 +110,7 @@ void check_values(const CLI::App& app) {
   }
 }
 
-/// The text that is learned if nobody gives any, that of Shardwise itself, is there only where its sources are.
+/// The default text, the source of Shardwise, exists only in its source tree.
 void check_default_text(const TrainOptions& options) {
   for (const std::filesystem::path& folder : options.text) {
     if (std::filesystem::exists(folder)) continue;
@@ -114,12 +120,13 @@ void check_default_text(const TrainOptions& options) {
   }
 }
 
-/// What would be ignored, or lost.
+/// Rejects options that would be ignored, or would lose results.
 void check_files(const TrainOptions& options) {
   const auto& best = options.export_best;
-  if (std::isnan(options.held_out)) throw std::invalid_argument("--held-out is no number");
+  if (std::isnan(options.held_out)) throw std::invalid_argument("--held-out is not a number");
   if (!best.empty() && options.held_out == 0)
-    throw std::invalid_argument("--export-best needs --held-out: the best is so on what is held out");
+    throw std::invalid_argument(
+        "--export-best needs --held-out: the best model is the one with the best held-out loss");
   const auto place = [](const std::filesystem::path& folder) {
     return std::filesystem::weakly_canonical(std::filesystem::absolute(folder) / "");
   };
@@ -131,10 +138,10 @@ void check_files(const TrainOptions& options) {
   if (!options.chat_template.empty() && options.data.empty())
     throw std::invalid_argument("--chat-template is for dialogues: give --data");
   if (!options.cache.empty() && !options.data.empty())
-    throw std::invalid_argument("--cache is for --text: documents are read anew");
+    throw std::invalid_argument("--cache is for --text: documents are always read");
 }
 
-/// The mesh says the same, but in other numbers: tp is what --tp leaves over for kvr.
+/// Checks the number of ranks in terms of the options; the mesh would do so in terms of tp and kvr.
 void check_ranks(const JobOptions& job) {
   const int asked = job.pp * job.replicas * job.dp.value_or(1) * job.tp, ranks = sw::world().size();
   if (job.dp ? asked == ranks : ranks % asked == 0) return;
@@ -148,7 +155,7 @@ void check_ranks(const JobOptions& job) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN);  // so that a limit on the size of files fails a save, and not the run
+  std::signal(SIGXFSZ, SIG_IGN);  // so that a file-size limit only fails a save, and not the run
   return sw::run(argc, argv, [&] {
     TrainOptions options;
     JobOptions job{.batch = 32};
@@ -156,11 +163,11 @@ int main(int argc, char** argv) {
     CLI::App app("Trains a Llama on text over all ranks.", "shardwise-train");
     app.option_defaults()->always_capture_default();
     add_job_options(app, job);
-    add_count(app, "--batch", job.batch, "sequences in a step, of all ranks and micro-batches together");
+    add_count(app, "--batch", job.batch, "sequences per step, over all ranks and micro-batches");
     add_run_options(app, options);
     add_from(app, options);
     add_timeout(app, options.timeout);
-    app.add_option("--rate-schedule", decay, "of the learning rate, after warm-up")
+    app.add_option("--rate-schedule", decay, "decay of the learning rate after warm-up")
         ->check(CLI::IsMember({"constant", "linear", "cosine"}));
     if (auto code = parse(app, argc, argv)) return *code;
     check_values(app);
@@ -174,7 +181,7 @@ int main(int argc, char** argv) {
     if (job.job.lora_rank > 0 && !options.merge && options.format != "safetensors")
       throw std::invalid_argument("--format " + options.format + " is for whole models: --merge");
     if (!options.from.empty()) job.config = options.from / "config.json";
-    options.job = job_of(job, sw::any);  // data-parallel are all ranks that are left
+    options.job = job_of(job, sw::any);  // all remaining ranks are data-parallel
     if (!options.from.empty()) {
       options.job.own_context = sw::read_llama_config(job.config).context;
       expect_weights(options.from, options.job.model);

@@ -20,7 +20,7 @@ namespace tools {
 
 namespace {
 
-/// Says what a run that was stopped leaves. Returns its exit code.
+/// Prints the state of a run that was stopped. Returns its exit code.
 int stopped_run(const Run& run, int signal, std::int64_t step, bool saved) {
   const TrainOptions& options = run.options();
   const bool resumable = saved && !options.save.empty();
@@ -29,10 +29,10 @@ int stopped_run(const Run& run, int signal, std::int64_t step, bool saved) {
   std::printf("stopped by %s after step %lld of %lld\n", StopSignal::name_of(signal),
               static_cast<long long>(step), static_cast<long long>(options.steps));
   if (resumable) {
-    std::printf("saved in %s: --resume goes on from there\n", options.save.c_str());
+    std::printf("saved in %s: --resume continues from there\n", options.save.c_str());
   } else {
     std::fprintf(stderr, "NOT SAVED: %s\n",
-                 options.save.empty() ? "what was learned is lost, as there was no --save"
+                 options.save.empty() ? "all training is lost, as there was no --save"
                                       : "the last steps are lost, as the last save failed");
   }
   if (const auto& folder = options.export_to; !folder.empty()) {
@@ -65,7 +65,7 @@ int train(const TrainOptions& given) {
   run.print_job();
   warn_of_torn_groups(mesh);
 
-  std::int64_t step = 0;  // steps that were made
+  std::int64_t step = 0;  // completed steps
   Checkpoints checkpoints(run, step);
   if (checkpoints.wanted()) checkpoints.begin(*model);
   run.open_best(checkpoints.resumed());
@@ -95,7 +95,7 @@ int train(const TrainOptions& given) {
   run.evaluate(*model, step);
   if (!options.export_to.empty()) run.export_to(options.export_to, *model);
   if (step == begun) {
-    if (run.prints()) std::printf("no step is left to make: %lld were made\n", static_cast<long long>(step));
+    if (run.prints()) std::printf("nothing left to do: %lld steps were made\n", static_cast<long long>(step));
     return 0;
   }
   return run.compare(recorded) && saved && traced ? 0 : 1;

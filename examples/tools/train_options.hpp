@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// What a training run is asked for.
+/// The options of a training run.
 
 #include <cstdint>
 #include <filesystem>
@@ -20,30 +20,30 @@ namespace tools {
 struct TrainOptions {
   StepJob job;
   std::vector<std::filesystem::path> text{"include", "docs"};
-  std::vector<std::filesystem::path> data;  ///< files of JSON lines, instead
-  std::filesystem::path chat_template;      ///< of dialogues, instead of the model's
-  bool match_special_tokens = false;        ///< of texts, prompts and completions
-  std::filesystem::path from;               ///< a folder with the model to begin from
+  std::vector<std::filesystem::path> data;  ///< files of JSON lines, instead of text
+  std::filesystem::path chat_template;      ///< for dialogues, instead of the model's
+  bool match_special_tokens = false;        ///< in texts, prompts and completions
+  std::filesystem::path from;               ///< a folder with the initial model
   std::filesystem::path tokenizer, cache, log;
-  std::filesystem::path export_to, export_best;  ///< the last model, and the best
-  std::string format = "safetensors";            ///< of both, or "pytorch"
-  bool merge = false;                 ///< both are merged with the adapters, instead of these alone
-  double held_out = 0;                ///< the part of the text that is not learned
+  std::filesystem::path export_to, export_best;  ///< folders for the last model, and for the best
+  std::string format = "safetensors";            ///< of both; or "pytorch"
+  bool merge = false;                 ///< exports models merged with the adapters, instead of adapters
+  double held_out = 0;                ///< the fraction of the text for evaluation
   std::int64_t evaluate_every = 100;  ///< steps
   bool in_order = false;              ///< no shuffling
-  std::int64_t epochs = 0;            ///< instead of steps, if it is not 0
+  std::int64_t epochs = 0;            ///< instead of steps, unless 0
   std::filesystem::path trace;        ///< a file for a trace of the last step
   std::filesystem::path save;         ///< a folder for checkpoints
   bool pad = false;
   std::int64_t steps = 400, save_every = 100;
-  std::optional<int> keep;  ///< checkpoints; as many as before, or 3, if not given
+  std::optional<int> keep;  ///< checkpoints; by default as many as before, or 3
   bool resume = false, save_in_foreground = false;
-  std::optional<std::int64_t> warmup;  ///< steps; a tenth of all if not given
+  std::optional<std::int64_t> warmup;  ///< steps; by default a tenth of all
   sw::Decay decay = sw::Decay::cosine;
   double rate = 3e-3, floor = 0.1, weight_decay = 0.1, max_norm = 1;
   std::array<double, 2> betas{0.9, 0.999};  ///< AdamW's
   double epsilon = 1e-8;
-  std::optional<double> first;  ///< the rate that warm-up begins with, as a part of the highest
+  std::optional<double> first;  ///< the initial rate of the warm-up, as a fraction of the highest
   std::uint64_t seed = 1;
   double timeout = 600;  ///< seconds, see `sw::Watchdog`
   std::string progress = "plain";
@@ -51,9 +51,9 @@ struct TrainOptions {
   std::int64_t warmup_steps() const { return warmup.value_or(steps / 10); }
 };
 
-/// Trains. Returns the exit code: 0 if what was recorded of the last step is what a dry run has planned, and the last
-/// checkpoint, if there are any, is whole; else 1. Of a run that a signal has stopped: `stopped_and_saved` if it can be resumed
-/// where it stopped, else 128 and the signal's number.
+/// Trains. Returns the exit code: 0 if the recorded communication of the last step matches its plan, and the last
+/// checkpoint, if any, is complete; else 1. For a run stopped by a signal: `stopped_and_saved` if it can be resumed
+/// where it stopped, else 128 plus the signal's number.
 int train(const TrainOptions& options);
 inline constexpr int stopped_and_saved = 75;  ///< EX_TEMPFAIL of sysexits.h
 

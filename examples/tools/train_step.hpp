@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// One step of training a Llama: what `train` runs on a real mesh, and `plan` counts on a dry one of any size.
+/// One training step of a Llama, for `train` on a real mesh, and for `plan` on a dry one of any size.
 
 #include <shardwise/autograd/tape.hpp>
 #include <shardwise/models/llama/model.hpp>
@@ -19,9 +19,9 @@ namespace tools {
 namespace sw = shardwise;
 
 struct StepOptions {
-  sw::Index micro_batches = 1;  ///< parts of the batch that are run one after another
-  sw::Shape<3> activations{};   ///< of one, between two layers
-  double max_norm = 1;          ///< that gradients are clipped to
+  sw::Index micro_batches = 1;  ///< parts of the batch that run one after another
+  sw::Shape<3> activations{};   ///< of one micro-batch, between two layers
+  double max_norm = 1;          ///< the norm to which gradients are clipped
   bool packed = false;          ///< batches have documents, which do not see each other
   sw::ReduceOptions reduction = {};
 };
@@ -34,7 +34,7 @@ constexpr StepOptions step_options_of(const StepJob& job, double max_norm) {
           .reduction = {.bucket_bytes = job.bucket_bytes, .in_background = job.in_background}};
 }
 
-/// The stages of a rank, before their first step.
+/// The stages of a rank, before the first step.
 template <class Llama, class Pipeline>
 constexpr sw::Stages<Llama> make_stages(const Pipeline& pipeline, const StepJob& job) {
   return pipeline.stages([&](int stage, const auto& mesh) {
@@ -45,12 +45,12 @@ constexpr sw::Stages<Llama> make_stages(const Pipeline& pipeline, const StepJob&
   });
 }
 
-/// `train_step` goes on after every gradient.
+/// Always continues with the update.
 struct Always {
   constexpr bool operator()(const StepResult&) const { return true; }
 };
 
-/// The passes of one step; returns its loss. `Documents`: of batches that have some.
+/// The passes of one step; returns its loss. `Documents`: batches have documents.
 template <bool Documents, class Pipeline, class Llama, class Load>
 constexpr double run_passes(const Pipeline& pipeline, sw::Stages<Llama>& stages, const StepOptions& options,
                             Load load) {
@@ -97,7 +97,7 @@ constexpr double run_passes(const Pipeline& pipeline, sw::Stages<Llama>& stages,
   return mean;
 }
 
-/// The losses of a step's targets, added up, on every rank: without gradients.
+/// The sum of the losses of a step's targets, on every rank: without gradients.
 template <class Pipeline, class Llama, class Load>
 double sum_of_losses(const Pipeline& pipeline, sw::Stages<Llama>& stages, const StepOptions& options,
                      Load load) {
@@ -117,11 +117,11 @@ double sum_of_losses(const Pipeline& pipeline, sw::Stages<Llama>& stages, const 
   return sum;
 }
 
-/// One step. `load(i)` gives micro-batch i as a `sw::LoadedBatch`: its `inputs`, its `targets`, and how many targets
-/// are `counted` in the whole step. Gradients add up to those of the mean over these.
+/// One step. `load(i)` returns micro-batch i as a `sw::LoadedBatch`: its `inputs`, its `targets`, and how many
+/// targets are `counted` in the whole step. Gradients are those of the mean over these.
 ///
-/// `before_update(result)` is called when gradients are clipped, on every rank; the optimizer goes on if it says yes.
-/// It may throw; and may say no, if it has cleared the gradients.
+/// `before_update(result)` is called after clipping, on every rank; the optimizer's step follows if it returns
+/// true. It may throw; it may return false if it has cleared the gradients.
 template <class Pipeline, class Llama, class Optimizer, class Load, class BeforeUpdate = Always>
 constexpr StepResult train_step(const Pipeline& pipeline, sw::Stages<Llama>& stages, Optimizer& optimizer,
                                 const StepOptions& options, Load load, BeforeUpdate before_update = {}) {

@@ -29,8 +29,8 @@ class TrainedLlama final : public TrainedModel {
                 .weight_decay = settings.weight_decay},
                options_.reduction) {
     sw::initialize(stages_, settings.seed);
-    if (job.lora_rank > 0) return;  // all that is trained are matrices
-    adamw_.add_group([](const sw::ParameterInfo& p) { return p.rank == 1; },  // gains of norms do not decay
+    if (job.lora_rank > 0) return;                                            // adapters only have matrices
+    adamw_.add_group([](const sw::ParameterInfo& p) { return p.rank == 1; },  // norms do not decay
                      [](sw::AdamWUpdate& update) { update.weight_decay = 0; });
   }
 

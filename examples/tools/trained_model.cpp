@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// From a job to what is compiled for its element type and its set of plans; and the dry run of its step.
+/// Selects the code compiled for a job's element type and set of plans; and the dry run of its step.
 
 #include "trained_model.hpp"
 
@@ -10,7 +10,7 @@ namespace tools {
 
 namespace {
 
-/// As many tokens as one step needs, which nobody reads.
+/// As many tokens as one step needs, which are never read.
 struct NoTokens {
   sw::Index count;
   sw::Index size() const { return count; }
@@ -47,11 +47,11 @@ JobPlan plan_step(const StepJob& job, const JobSizes& coordinates, sw::EventLog*
   sw::Recorder recorder;
   const Job mesh(recorder, job.sizes, coordinates, job.ranks_per_host);
   const auto model = make_trained_model(mesh, job, {});
-  model->make_step(1, 0, load);  // makes the optimizer's state
+  model->make_step(1, 0, load);  // creates the optimizer's state
   recorder.restart();
   recorder.set_log(log);
   model->make_step(2, 0, load);
-  largest(mesh, 0);  // the signal that asks it to stop
+  largest(mesh, 0);  // the check for a stop signal
   if (saved != nullptr) *saved = model->saved_bytes();
   return {recorder.record(), mesh.sizes()};
 }

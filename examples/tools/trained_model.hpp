@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// The model of a training run and its optimizer, whatever their types are: the loop and what it reads and tells are compiled
-/// once, and the model for each element type and set of plans.
+/// The model of a training run and its optimizer, independent of their types: the loop, input and output are
+/// compiled once, the model for each element type and set of plans.
 
 #include <cstdint>
 #include <filesystem>
@@ -23,7 +23,7 @@ struct LlamaTokens;
 
 namespace tools {
 
-/// What a model is trained with, beside its `StepJob`.
+/// The settings of training besides the `StepJob`.
 struct TrainSettings {
   double rate = 3e-3, weight_decay = 0.1, max_norm = 1;
   std::array<double, 2> betas{0.9, 0.999};
@@ -37,28 +37,28 @@ class TrainedModel {
 
   virtual ~TrainedModel() = default;
 
-  /// Makes step number `step`. Throws if its loss or its gradients are not finite.
+  /// Performs step number `step`. Throws if its loss or its gradients are not finite.
   virtual StepResult make_step(std::int64_t step, double rate, const Load& load) = 0;
 
-  /// The losses of a step's targets, added up.
+  /// The sum of the losses of a step's targets.
   virtual double evaluate(const Load& load) = 0;
 
-  /// Reads the weights of a folder in Hugging Face's form; returns the bytes that this rank read.
+  /// Loads the weights of a folder in Hugging Face's format; returns the bytes that this rank read.
   virtual sw::Index load_from(const std::filesystem::path& folder) = 0;
-  /// As "model" and "optimizer".
+  /// Adds "model" and "optimizer".
   virtual void add_to(sw::CheckpointContents& contents) = 0;
-  /// What of these this rank saves: of a block that several ranks have, a part of the rows.
+  /// The bytes of these that this rank saves: if several ranks have a block, each saves a part of its rows.
   virtual sw::Index saved_bytes() = 0;
-  /// Saves the model in Hugging Face's form, merged with its adapters if it has some; returns the bytes that this rank
-  /// wrote.
+  /// Saves the model in Hugging Face's format, merged with its adapters if it has any; returns the bytes that this
+  /// rank wrote.
   virtual sw::Index export_to(const std::filesystem::path& folder, const sw::LlamaTokens& special) = 0;
-  /// Saves its adapters in PEFT's form; `base` is the folder of the model that they are for. Throws `std::logic_error` if it has
-  /// none.
+  /// Saves its adapters in PEFT's format; `base` is the folder of their base model. Throws `std::logic_error` if
+  /// there are no adapters.
   virtual sw::Index export_adapters(const std::filesystem::path& folder,
                                     const std::filesystem::path& base) = 0;
 };
 
-/// A fresh model, of the element type and the plan that `job` says.
+/// A new model, with the element type and the plan of `job`.
 std::unique_ptr<TrainedModel> make_trained_model(const Job& mesh, const StepJob& job,
                                                  const TrainSettings& settings);
 /// The same for elements of type T and a plan of the set.

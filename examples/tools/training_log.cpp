@@ -27,7 +27,7 @@ Json number(double value) {
   return value;
 }
 
-/// What is no UTF-8 (names of files may be such) becomes U+FFFD.
+/// Replaces invalid UTF-8, which file names may contain, by U+FFFD.
 std::string line(const Json& object) {
   return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -37,9 +37,9 @@ std::string line(const Json& object) {
 TrainingLog::TrainingLog(std::filesystem::path path, const Json& run, std::int64_t first_step)
     : path_(std::move(path)), next_(first_step) {
   if (shardwise::world().rank() != 0) return;
-  std::optional<File> before;  // held until the new one is
+  std::optional<File> before;  // stays locked until the new one is
   if (std::filesystem::exists(path_)) {
-    path_ = std::filesystem::canonical(path_);  // of a symbolic link its target is replaced
+    path_ = std::filesystem::canonical(path_);  // replaces the target of a symbolic link
     if (!std::filesystem::is_regular_file(path_))
       throw std::runtime_error(path_.string() + ": not a regular file");
     before.emplace(locked());
@@ -52,8 +52,8 @@ TrainingLog::TrainingLog(std::filesystem::path path, const Json& run, std::int64
 void TrainingLog::add(const TrainingStep& step) {
   if (step.step < next_) {
     throw std::invalid_argument(path_.string() + ": step " + std::to_string(step.step) +
-                                " was to be logged, where step " + std::to_string(next_) +
-                                " or a later one is expected");
+                                " is logged, but step " + std::to_string(next_) +
+                                " or a later one was expected");
   }
   next_ = step.step + 1;
   if (!file_) return;
@@ -88,7 +88,7 @@ std::string TrainingLog::lines_before(std::int64_t first_step) const {
     const char* key = object.contains("run") ? "first_step" : "step";
     const auto step = object.find(key);
     if (step == object.end() || !step->is_number_integer()) {
-      if (file.eof() && number > 1) break;  // torn: it has no end
+      if (file.eof() && number > 1) break;  // incomplete
       throw std::runtime_error(path_.string() + ":" + std::to_string(number) +
                                ": not a line of a training log");
     }

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// A training run as a file of JSON lines: what is run, then a line per step. plot_log.py draws it.
+/// A training run as a file of JSON lines: a description of the run, then one line per step. plot_log.py draws it.
 ///
 /// ```
 /// TrainingLog log("run/log.jsonl", {{"mesh", {{"dp", 2}, {"tp", 4}}}, {"rate", 3e-4}}, first_step);
@@ -23,46 +23,46 @@
 
 namespace tools {
 
-/// A step's line. JSON has no numbers that are not finite: they become the strings "nan", "inf" and "-inf".
+/// A step's line. JSON has no infinities or NaN: they become the strings "nan", "inf" and "-inf".
 struct TrainingStep {
   std::int64_t step = 0;
   double loss = 0, rate = 0, gradient_norm = 0;
-  std::int64_t tokens = 0;                   ///< that this step learned from, of all ranks together
-  double seconds = 0;                        ///< that this step took
-  std::optional<double> held_out_loss = {};  ///< of the weights before this step
+  std::int64_t tokens = 0;                   ///< trained on in this step, over all ranks
+  double seconds = 0;                        ///< duration of this step
+  std::optional<double> held_out_loss = {};  ///< with the weights before this step
 };
 
-/// Every rank has one, and rank 0 of the job writes. Each line goes to the file at once: a run that is killed leaves whole
-/// lines, but for the last it may be, and where the disk is full the part of a line that fitted is taken back. (It is not
-/// flushed to the device: a crash of the machine may take the last lines along.)
+/// Constructed on every rank; rank 0 of the job writes. Each line is written at once: a killed run leaves complete
+/// lines, except possibly the last, and if the disk is full a partial line is removed. (Lines are not flushed to
+/// the device: a crash of the machine may lose the last ones.)
 class TrainingLog {
   using File = shardwise::detail::File;
 
  public:
   using Json = nlohmann::ordered_json;
 
-  /// Begins a file with the line {"run": …, "first_step": …}, where `run` is whatever describes the run. If the file
-  /// is there, the lines of steps before `first_step` stay, with the runs that they are of, and those of later steps
-  /// are dropped: a run that is resumed from a checkpoint leaves a log with each step once, and one that begins at
-  /// step 0 replaces its log. A last line that a crash tore is dropped too. The old file stays until the new one is
-  /// whole.
+  /// Begins a file with the line {"run": …, "first_step": …}, where `run` describes the run. If the file exists, it
+  /// keeps the lines of steps before `first_step`, with the descriptions of their runs, and drops later ones: a
+  /// resumed run leaves a log with each step once, and a run that begins at step 0 replaces its log. An incomplete
+  /// last line is dropped too. The old file stays until the new one is complete.
   ///
-  /// Throws `std::runtime_error`, naming the file, on rank 0 alone (which ends the job, under `shardwise::run`): if
-  /// the file cannot be read or written, or is there and is no training log, or another run's that still writes it; then
-  /// it stays as it was.
+  /// Throws `std::runtime_error`, with the file, only on rank 0 (which ends the job, under `shardwise::run`): if
+  /// the file cannot be read or written, is not a training log, or is being written by another run; then it is
+  /// unchanged.
   TrainingLog(std::filesystem::path path, const Json& run, std::int64_t first_step = 0);
 
   /// Appends a line. Throws `std::invalid_argument`, on every rank, unless steps ascend from `first_step` on, and
-  /// `std::runtime_error`, naming the file, on rank 0 if it cannot be written.
+  /// `std::runtime_error`, with the file, on rank 0 if it cannot be written.
   void add(const TrainingStep& step);
 
  private:
   [[noreturn]] void fail(const std::string& what, int code) const;
-  /// For this run alone, as long as it lives.
+  /// Locks the file for this run, for the lifetime of the object.
   File locked() const;
-  /// The lines of the file that stay, each ended.
+  /// The lines of the file that are kept, each with its line end.
   std::string lines_before(std::int64_t first_step) const;
-  /// One call writes a line, as a rule; what it leaves over is tried again, and gives the reason if there is one.
+  /// Usually one call writes a line; if it writes less, the rest is retried, which reports the error if there is
+  /// one.
   void append(const std::string& text) const;
 
   std::filesystem::path path_;

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// The watchdog of a program, by its option --timeout.
+/// The watchdog of a program, set by its option --timeout.
 
 #include <cstdio>
 #include <memory>
@@ -14,7 +14,7 @@ namespace tools {
 
 namespace sw = shardwise;
 
-/// Null where MPI does not grant MPI_THREAD_MULTIPLE. Collective.
+/// Null if MPI does not grant MPI_THREAD_MULTIPLE. Collective.
 inline std::unique_ptr<sw::Watchdog> watchdog(double seconds) {
   int level = MPI_THREAD_SINGLE;
   MPI_Query_thread(&level);

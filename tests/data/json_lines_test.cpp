@@ -522,7 +522,7 @@ TEST_CASE("lines that are no documents") {
       refusal_of_line(
           R"({"messages": [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}, {"role": "assistant", "content": "c"}]})",
           early)
-          .find("writes the beginning of a dialogue otherwise") != std::string::npos);
+          .find("writes the beginning of a dialogue differently") != std::string::npos);
   CHECK_THROWS_WITH_AS(documents_of("\n"), doctest::Contains(": there are no documents in the files"),
                        std::runtime_error);
   CHECK_THROWS_AS(read_json_lines({"nowhere.jsonl"}, ByteTokenizer()), std::runtime_error);

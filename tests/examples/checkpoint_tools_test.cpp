@@ -410,7 +410,7 @@ TEST_CASE("what is damaged is named, and nothing is left") {
   rewritten([](auto& m) { m.notes["llama_config"]["num_hidden_layers"] = 12; },
             "tensor \"model.layers.11.attention_norm.weight\": there is no such tensor");
   rewritten([](auto& m) { m.notes["llama_config"]["tie_word_embeddings"] = true; },
-            "tensor \"model.head.weight\" is none of this model");
+            "tensor \"model.head.weight\" does not belong to this model");
   rewritten([](auto& m) { m.tensors[0].type = sw::StoredType::i32; },
             "tensor \"model.tokens.weight\": expected the type F64, F32 or BF16, found I32");
 }
@@ -547,7 +547,7 @@ TEST_CASE("what belongs to the text goes along, and the last whole checkpoint of
   const Ended ended = consolidate({runs, scratch / "out"});
   CAPTURE(ended.text);
   CHECK(ended.code == 0);
-  CHECK(has(ended.text, "note: the checkpoint before is taken: "));
+  CHECK(has(ended.text, "note: using the checkpoint before it: "));
   CHECK(has(ended.text, "runs/step-00000200 is the last checkpoint"));
   check_texts(scratch / "out");
   consolidated({last, scratch / "same"});

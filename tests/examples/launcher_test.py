@@ -168,7 +168,7 @@ class LauncherTest(unittest.TestCase):
 
     def test_refuses_wrong_options(self):
         for options, text in ((["--min-hosts", "3"], "--min-hosts 3: there are 2 hosts"), (["--max-restarts", "-1"], "'-1' is not a number"),
-                              (["--hosts", "a:0"], "'a:0' is not HOST or HOST:RANKS"), (["--hosts", "a,a:2"], "a is there twice"),
+                              (["--hosts", "a:0"], "'a:0' is not HOST or HOST:RANKS"), (["--hosts", "a,a:2"], "a appears twice"),
                               (["--hostfile", "/nowhere"], "No such file"), (["--log", "/nowhere/log"], "/nowhere/log")):
             with self.subTest(text):
                 done = self.run_it("exit 0", options=options)
@@ -176,7 +176,7 @@ class LauncherTest(unittest.TestCase):
                 self.assertIn(text, done.stderr)
         done = self.run_it("exit 0", command=("train",))
         self.assertEqual((done.returncode, self.calls()), (2, []))
-        self.assertIn("would begin anew: give it --resume", done.stderr)
+        self.assertIn("would start from the beginning: give it --resume", done.stderr)
         self.assertEqual(self.run_it("exit 0", command=("train",), options=["--max-restarts", "0"]).returncode, 0)
 
 

@@ -128,7 +128,7 @@ def best(folder):
     for steps in (1, 12):
         log.unlink()
         said = kill(started(words(early), log, steps))
-        assert "beginning anew" in said, said
+        assert "starting from the beginning" in said, said
         loss = never_worse(loss)
 
     # The export is of a later step than the checkpoint, and evaluations come as soon as the run goes on: also on another mesh.
@@ -237,9 +237,9 @@ def keep(folder):
     common = ["--save", saved, "--save-every", 1, "--save-in-foreground"]
     run(words(common + ["--steps", 7, "--keep", 6]))
     assert len(checkpoints(saved)) == 6, checkpoints(saved)
-    run(words(common + ["--steps", 9, "--resume"]), 0, ["as before, 6 checkpoints stay"])
+    run(words(common + ["--steps", 9, "--resume"]), 0, ["keeping 6 checkpoints, as before"])
     assert len(checkpoints(saved)) == 6, checkpoints(saved)
-    run(words(common + ["--steps", 10, "--resume"]), 0, ["as before, 6 checkpoints stay"])  # the notes went on
+    run(words(common + ["--steps", 10, "--resume"]), 0, ["keeping 6 checkpoints, as before"])  # the notes went on
     assert checkpoints(saved)[0] == "step-00000005", checkpoints(saved)
     run(words(common + ["--steps", 11, "--resume", "--keep", 2]), 0, ["--keep 2: of 6 checkpoints in .*runs the oldest go"])
     assert checkpoints(saved) == ["step-00000010", "step-00000011"], checkpoints(saved)

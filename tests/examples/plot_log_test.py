@@ -202,7 +202,7 @@ class PlotLogTest(unittest.TestCase):
             file.write('{"step":2,"lo')
         code, _, err = self.run_program(log)
         self.assertEqual(code, 0)
-        self.assertIn("a.jsonl:4: the last line is not whole, and left out", err)
+        self.assertIn("a.jsonl:4: the last line is incomplete, and is ignored", err)
 
     def check_refused(self, arguments, *expected):
         code, out, err = self.run_program(*arguments)
@@ -224,10 +224,10 @@ class PlotLogTest(unittest.TestCase):
             ('{"step":true,"loss":2}', '"step" is true'),
             ('{"step":-2,"loss":2}', '"step" is -2'),
             ('{"step":2,"loss":NaN}', "NaN is not JSON"),
-            ('{"step":2,"loss":null}', "null is no number"),
-            ('{"step":2,"loss":"low"}', '"low" is no number'),
-            ('{"step":2,"loss":1e400}', "is no number"),
-            ('{"step":2,"loss":1' + 400 * "0" + "}", "is no number"),
+            ('{"step":2,"loss":null}', "null is not a number"),
+            ('{"step":2,"loss":"low"}', '"low" is not a number'),
+            ('{"step":2,"loss":1e400}', "is not a number"),
+            ('{"step":2,"loss":1' + 400 * "0" + "}", "is not a number"),
             ('{"step":2,"loss":[' + 9999 * "[", "maximum recursion depth"),
             ('{"step":1,"loss":2}', "step 1 comes after step 1"),
             ('{"step":2,"loss":"caf\xe9"}', "can't decode byte"),

@@ -102,7 +102,7 @@ TEST_CASE("steps ascend") {
   TrainingLog log(folder / "log.jsonl", {}, 3);
   const std::string name = (folder / "log.jsonl").string();
   CHECK_THROWS_WITH_AS(log.add({.step = 2}),
-                       (name + ": step 2 was to be logged, where step 3 or a later one is expected").c_str(),
+                       (name + ": step 2 is logged, but step 3 or a later one was expected").c_str(),
                        std::invalid_argument);
   add_steps(log, 3, 5);
   CHECK_THROWS_AS(log.add({.step = 4}), std::invalid_argument);

@@ -33,7 +33,7 @@ set(text_memory_is_out_uncaught "out of memory: std::bad_alloc. this process had
 set(code_memory_of_all_is_out 1)
 set(text_memory_of_all_is_out "out of memory: std::bad_alloc. this process had up to [0-9]+ MiB")
 set(code_one_is_late 0)
-set(text_one_is_late "has waited for [12] s at barrier .its call [0-9]+., and goes on: do all ranks come there.")
+set(text_one_is_late "has waited for [12] s at barrier .its call [0-9]+., and still waits: do all ranks make this call.")
 set(messages_one_is_late "[2-4]")  # of two ranks, after one second, and after two
 set(code_one_writes 0)
 set(code_one_writes_beside 0)

@@ -430,7 +430,7 @@ TEST_CASE("a decay is parsed by its name") {
     CHECK_THROWS_AS(sw::parse_decay(bad), std::invalid_argument);
   }
   CHECK_THROWS_WITH_AS(sw::parse_decay("step"),
-                       "\"step\" is no decay of a learning rate: choose constant, linear or cosine",
+                       "\"step\" is not a learning-rate decay: choose constant, linear or cosine",
                        std::invalid_argument);
 }
 

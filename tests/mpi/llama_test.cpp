@@ -301,7 +301,7 @@ TEST_CASE("a cache takes no more than it has room for, and stays as it is") {
 
   CHECK_THROWS_WITH_AS(
       model.next(sw::zeros<std::int32_t, Shard<0>, Replicate, Replicate>(mesh, {3, 0}), cache),
-      "Llama: there are no tokens to go on from", std::invalid_argument);
+      "Llama: there are no tokens to continue from", std::invalid_argument);
   LlamaConfig deeper = grouped;
   deeper.layers = 3;
   sw::Llama<LlamaMesh, TensorPlan> other(mesh, deeper);

@@ -551,7 +551,7 @@ TEST_CASE("a micro-batch of another shape than run was told") {
   };
   run({3, 2});
   CHECK_THROWS_WITH_AS(
-      run({0, 2}), "a pipeline: begin gives a micro-batch of the shape [3 x 2], where run was told [0 x 2]",
+      run({0, 2}), "a pipeline: begin gives a micro-batch of the shape [3 x 2], but run was given [0 x 2]",
       std::invalid_argument);
   Tape another;
   CHECK_THROWS_WITH_AS(

@@ -79,7 +79,7 @@ TEST_CASE("it says who waits for whom, and where") {
   const std::string skipped = said(3, [] {
     if (sw::world().rank() != 1) sum_over(sw::world());
   });
-  CHECK(has(skipped, "no rank can go on:\n  rank 0 waits in all_reduce of 1 f32 (sum) at "));
+  CHECK(has(skipped, "no rank can continue:\n  rank 0 waits in all_reduce of 1 f32 (sum) at "));
   CHECK(has(skipped, "simulate_test.cpp:"));
   CHECK(has(skipped, "for rank 1\n  rank 1 has come to its end\n"));
   CHECK(has(skipped, "(seed 0)"));

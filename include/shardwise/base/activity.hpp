@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// What this process is busy with that may take long: calls that wait for other ranks, and work on files. It is kept while a
-/// thread watches: that of a `Watchdog`, or of `run`.
+/// The long-running calls and file work of this process: they are recorded while a thread watches them, such as a
+/// `Watchdog`'s or `run`'s.
 
 #include <atomic>
 #include <mutex>
@@ -16,18 +16,18 @@ namespace shardwise::detail {
 
 class Activity;
 
-/// The activities of one kind, on all threads of the process. They take no time: a thread that looks now and then finds out
-/// how long they last.
+/// The activities of one kind, on all threads of the process. Activities read no clock: the watching thread looks
+/// at intervals and measures how long they last.
 struct ActivityBoard {
   struct Entry {
-    const char* what = nullptr;  ///< a literal; null: there was none yet
-    Index bytes = 0, calls = 0;  ///< of this one, and so far
+    const char* what = nullptr;  ///< a literal; null: no activity yet
+    Index bytes = 0, calls = 0;  ///< of this activity; calls up to now
     char object[200] = "";       ///< the axes, or the file
     bool active = false;
-    Index number = 0;              ///< another for each
-    double since = 0, latest = 0;  ///< it is, or is not, active; and any began or ended
+    Index number = 0;              ///< unique for each activity
+    double since = 0, latest = 0;  ///< when it became (in)active; when any last began or ended
   };
-  /// Of those that are active the oldest, or else what was active last.
+  /// The oldest active one; else the one that was active last.
   Entry look(double now);
 
   std::mutex mutex;
@@ -38,7 +38,7 @@ struct ActivityBoard {
 inline std::atomic<int> activity_watchers{0};
 inline constinit ActivityBoard waits_board, files_board;
 
-/// Something that the process does for as long as this lives; `object` must live as long.
+/// One activity: it lasts as long as this object; `object` must outlive it.
 class Activity {
  public:
   Activity(ActivityBoard& board, const char* what, Index bytes, std::string_view object, bool call)
@@ -72,13 +72,13 @@ class Activity {
   Activity* next_ = nullptr;
 };
 
-/// A call that may wait for other ranks. `call`: they make it as well.
+/// A call that may wait for other ranks. `call`: it counts as a communication call.
 struct Waiting : Activity {
   Waiting(const char* what, Index bytes, std::string_view axes, bool call = true)
       : Activity(waits_board, what, bytes, axes, call) {}
 };
 
-/// Work on a file or folder: "writes", and its path.
+/// Work on a file or folder: a verb such as "writes", and the path.
 struct FileWork : Activity {
   FileWork(const char* what, std::string_view path) : Activity(files_board, what, 0, path, false) {}
 };

@@ -3,13 +3,14 @@
 #pragma once
 
 /// @file
-/// Where a function is compiled. The body of a function that is neither a template nor constexpr stands at the end of its
-/// header, under `#ifdef SHARDWISE_BODIES` and as `SHARDWISE_INLINE`. A program that includes the headers alone compiles
-/// the bodies as inline functions. A program that links the CMake target `shardwise::compiled` does not read them: the
-/// target compiles them once.
+/// Where a function is compiled. The body of a function that is neither a template nor constexpr stands at the end
+/// of its header, under `#ifdef SHARDWISE_BODIES` and as `SHARDWISE_INLINE`. A program that includes the headers
+/// alone compiles the bodies as inline functions. A program that links the CMake target `shardwise::compiled` does
+/// not read them: the target compiles them once.
 ///
-/// The same target instantiates the kernels for the element types of parameters: `SHARDWISE_COMPILE(kernel::gemm<float, float>)`,
-/// or `SHARDWISE_COMPILE_EACH(kernel::add)` for all three, stands behind a function template.
+/// The same target instantiates the kernels for the element types of parameters. Write
+/// `SHARDWISE_COMPILE(kernel::gemm<float, float>)` after a function template, or
+/// `SHARDWISE_COMPILE_EACH(kernel::add)` for all three types.
 
 #if defined(SHARDWISE_COMPILES)  // the target's own units
 #define SHARDWISE_BODIES

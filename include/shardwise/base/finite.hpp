@@ -3,7 +3,8 @@
 #pragma once
 
 /// @file
-/// NaN and infinity by their bits: clang takes std::isnan(x) for false under -fno-honor-nans, which no macro shows.
+/// Tests for NaN and infinity by their bits: under -fno-honor-nans, which no macro reveals, clang assumes that
+/// std::isnan(x) is false.
 
 #include <bit>
 #include <cstdint>
@@ -13,7 +14,8 @@
 
 namespace shardwise::detail {
 
-/// The bits of |x|, as an integer that orders numbers as |x| does: infinity is above all numbers, and NaN above infinity.
+/// The bits of |x|, as an integer that orders numbers as |x| does: infinity is above all numbers, and NaN above
+/// infinity.
 template <std::floating_point C>
 constexpr auto magnitude_bits(C x) {
   using Bits = std::conditional_t<sizeof(C) == 8, std::int64_t, std::int32_t>;

@@ -3,15 +3,15 @@
 #pragma once
 
 /// @file
-/// A hash by which ranks find that they differ.
+/// A hash by which ranks find out that they differ.
 
 #include <cstdint>
 #include <string_view>
 
 namespace shardwise::detail {
 
-/// FNV-1a with 64 bits (Fowler, Noll and Vo): of letters, or of numbers, one after another. Nobody's secret: it finds what
-/// differs by mistake.
+/// 64-bit FNV-1a (Fowler, Noll and Vo) of characters or numbers. Not cryptographic: it detects accidental
+/// differences.
 struct Fnv1a {
   std::uint64_t value = 14695981039346656037u;
 

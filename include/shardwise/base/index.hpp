@@ -3,11 +3,11 @@
 #pragma once
 
 /// @file
-/// The integer that counts elements, fixed numbers of values, and the global extents of a tensor.
+/// The signed integer for counts and extents, fixed-size arrays, and shapes.
 
 #if __cplusplus < 202002L
 #error "Shardwise needs C++20: compile with -std=c++20"
-#include <compile_with_std_cpp20>  // is not there, which ends the compilation
+#include <compile_with_std_cpp20>  // does not exist: ends the compilation
 #endif
 
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0)
@@ -25,11 +25,11 @@ using Index = std::ptrdiff_t;
 /// A tensor has at most this many dimensions.
 inline constexpr int max_rank = 8;
 
-/// The target of tokens that do not count, for who makes targets and for who computes losses; PyTorch's number.
+/// The target of tokens that the loss ignores; the same value as PyTorch's.
 inline constexpr Index ignore_index_default = -100;
 
-/// A fixed number of values, like `std::array`, but counted by `int` and indexed by any integer, because dimensions,
-/// axes and operands are ints here. An aggregate, written in braces: `Array<int, 3> a{1, 2, 3};`.
+/// Like `std::array`, but counted by `int` and indexed by any integer, because dimensions, axes and operands are
+/// ints here. An aggregate: `Array<int, 3> a{1, 2, 3};`.
 template <class T, int Size>
 struct Array {
   T values[Size > 0 ? Size : 1];
@@ -67,7 +67,7 @@ constexpr Array<T, Size> to_array(const T (&values)[Size]) {
 template <int Rank>
 using Shape = Array<Index, Rank>;
 
-/// The dimensions of both.
+/// The dimensions of `first`, then those of `second`.
 template <int First, int Second>
 constexpr Shape<First + Second> joined(const Shape<First>& first, const Shape<Second>& second) {
   Shape<First + Second> all{};

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Names: text as a template argument, `Use<"layers.*.attention.wq", …>`, and as a type that compilers print,
-/// `Name<…>`; and how far two names are apart.
+/// Names: text as a template argument, `Use<"layers.*.attention.wq", …>`; text as a type that compilers print,
+/// `Name<…>`; and the edit distance of two names.
 
 #include <algorithm>
 #include <cstddef>
@@ -55,7 +55,7 @@ constexpr std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace detail
 
-#ifdef __clang__  // prints the characters of a string as numbers, and only the first ten
+#ifdef __clang__  // clang prints only the first ten characters, as numbers
 template <char... Characters>
 struct Name {};
 

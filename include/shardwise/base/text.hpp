@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Errors with a text: `fail<std::out_of_range>({"token ", token, " at ", position})`. Only this call is left behind in
-/// code that may be inlined in many places.
+/// Errors with a text: `fail<std::out_of_range>({"token ", token, " at ", position})`. The text is built out of
+/// line, so a check stays small where it is inlined.
 
 #include <array>
 #include <charconv>
@@ -43,7 +43,7 @@ class TextPart {
     if (kind_ == Kind::integer) all += std::to_string(integer_);
     if (kind_ == Kind::natural) all += std::to_string(natural_);
     if (kind_ == Kind::real) {
-      std::array<char, 32> digits{};  // of the shortest form that is read as the same number
+      std::array<char, 32> digits{};  // of the shortest text that reads back as the same number
       all.append(digits.data(), std::to_chars(digits.begin(), digits.end(), real_).ptr);
     }
     if (kind_ != Kind::extents) return;
@@ -63,13 +63,13 @@ class TextPart {
 
 [[gnu::cold]] std::string text(std::initializer_list<TextPart> parts);
 
-/// With this many digits after the point, which is a point in every locale.
+/// `number` with `digits` digits after the decimal point, in every locale.
 inline std::string fixed_text(double number, int digits) {
-  char text[352];  // the largest double has 309 digits before it
+  char text[352];  // the largest double has 309 digits before the point
   return {text, std::to_chars(text, std::end(text), number, std::chars_format::fixed, digits).ptr};
 }
 
-/// The beginning of a text that is too long: whole characters, `longest` bytes at most.
+/// The beginning of a long text: whole UTF-8 characters, at most `longest` bytes.
 inline std::string excerpt(std::string text, std::size_t longest = 200) {
   if (text.size() <= longest) return text;
   std::size_t end = longest;
@@ -77,23 +77,23 @@ inline std::string excerpt(std::string text, std::size_t longest = 200) {
   return text.replace(end, text.npos, " …");
 }
 
-/// The text before the next `end`, which is taken away with it.
+/// Returns the text up to the next `end`, and removes both from `text`.
 constexpr std::string_view take_part(std::string_view& text, char end) {
   const std::string_view part = text.substr(0, text.find(end));
   text.remove_prefix(part.size() == text.size() ? part.size() : part.size() + 1);
   return part;
 }
 
-/// In one line, and with a question mark for each other control character, which a text may have from a file: U+0080 to
-/// U+009F are some too.
+/// A text from a file as one line: line feeds and tabs become spaces, other control characters (also U+0080 to
+/// U+009F) question marks.
 [[gnu::cold]] std::string without_controls(std::string text);
 
-/// The global index, "[3, 17]", of the element at `offset` of a block with the extents `size` that begins at `begin`,
-/// or at 0.
+/// The global index, such as "[3, 17]", of the element at `offset` in a block with extents `size` that starts at
+/// `begin` (by default 0).
 [[gnu::cold]] std::string position(std::span<const Index> size, Index offset,
                                    std::span<const Index> begin = {});
 
-/// Throws an `Error` that says so.
+/// Throws an `Error` with this text.
 template <class Error = std::invalid_argument>
 [[noreturn, gnu::cold, gnu::noinline]] void fail(std::initializer_list<TextPart> parts) {
   throw Error(text(parts));

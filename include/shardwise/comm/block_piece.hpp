@@ -3,13 +3,14 @@
 #pragma once
 
 /// @file
-/// Collectives as rounds of messages: what is to be done with blocks, and the rounds of one piece of them.
+/// Collectives as rounds of messages: the description of a collective on blocks, and the rounds of one piece of it.
 ///
-/// A block of the data is at home on one rank: there its terms are summed, from there it is gathered. On each other host a
-/// rank keeps it (`Hosts::keeper`): terms travel within the host first, to the keeper, then their sum goes home. So a byte
-/// goes over a link as often as it must (Thakur et al., "Optimization of Collective Communication Operations in MPICH", 2005,
-/// for the two halves of an all-reduce). Sums are made in the order of the ranks, beginning with one's own: the same bits in
-/// every run. Those of bfloat16 are made in float, and rounded when they travel: a host's, and that of all.
+/// Each block has a home rank, which sums its terms and from which it is gathered. On each other host, one rank
+/// keeps the block (`Hosts::keeper`): terms first travel to the keeper within the host, then their sum travels
+/// home. So each byte crosses a link no more often than necessary (Thakur et al., "Optimization of Collective
+/// Communication Operations in MPICH", 2005, for the two halves of an all-reduce). Each sum starts with the rank's
+/// own term and adds the others in rank order, so every run gives the same bits. Sums of bfloat16 are computed in
+/// float, and rounded when they are sent: once per host, and once at home.
 
 #include <shardwise/comm/messages.hpp>
 #include <shardwise/comm/mpi_counts.hpp>
@@ -17,15 +18,15 @@
 
 namespace shardwise::detail {
 
-/// What is to be done with blocks, of which the one of rank r is at `offsets[r]`, and has `counts[r]` elements.
+/// A collective on blocks; the block of rank r begins at `offsets[r]` and has `counts[r]` elements.
 struct BlockWork {
-  const void* in;        ///< of all blocks; or if it only gathers, of this rank's
-  void* out;             ///< of all blocks; or if it only reduces, of this rank's
-  bool gathers = false;  ///< the sums, if it reduces: an all-reduce
+  const void* in;        ///< all blocks; if it only gathers, this rank's block
+  void* out;             ///< all blocks; if it only reduces, this rank's block
+  bool gathers = false;  ///< with a reduction: an all-reduce
   std::vector<Index> counts{}, offsets{};
   MPI_Op op = MPI_OP_NULL;  ///< if it reduces
-  bool sums_wide = false;   ///< bfloat16, added up in float
-  Index element = 0;        ///< bytes
+  bool sums_wide = false;   ///< bfloat16, summed in float
+  Index element = 0;        ///< bytes per element
   MPI_Datatype type = MPI_DATATYPE_NULL;
 
   bool reduces() const { return op != MPI_OP_NULL; }
@@ -33,7 +34,7 @@ struct BlockWork {
   char* target() const { return static_cast<char*>(out); }
 };
 
-/// An all-reduce's elements are at home in blocks, one for each rank.
+/// The elements of an all-reduce are divided into one block per rank.
 inline BlockWork work_of(const Call& call, int ranks) {
   const auto [type, op] = in_mpi(call.elements);
   const bool reduces = call.kind != Collective::all_gather;
@@ -58,14 +59,14 @@ struct GiveBack {
   Index bytes = 0;
   void operator()(char* data) const noexcept { memory_pool().deallocate(data, bytes); }
 };
-/// Memory for terms that arrive.
+/// Memory for incoming terms.
 using Landing = std::unique_ptr<char[], GiveBack>;
-/// Bytes of the pool; null for none.
+/// A buffer from the pool; null if `bytes` is 0.
 inline Landing landing_of(Index bytes) {
   return {bytes > 0 ? static_cast<char*>(memory_pool().allocate(bytes)) : nullptr, GiveBack{bytes}};
 }
 
-/// A part of each block, on its way by itself.
+/// The same part of each block, which advances independently of other parts.
 class BlockPiece {
  public:
   BlockPiece(const MessageGroup& group, const BlockWork& work, int number, int pieces, int tag)
@@ -78,7 +79,7 @@ class BlockPiece {
         round_(work.reduces() ? 0 : 2) {
     begin_round();
   }
-  /// It has memory then only after a failure: messages under way still read and write it, so it is not given back.
+  /// Memory is left only after a failure: messages in flight may still use it, so it is leaked.
   ~BlockPiece() {
     static_cast<void>(landing_.release());
     static_cast<void>(sums_.release());
@@ -107,21 +108,21 @@ class BlockPiece {
     return work_.counts[static_cast<std::size_t>(block)] * (number_ + 1) / pieces_ - first(block);
   }
   Index bytes(int block) const { return count(block) * work_.element; }
-  /// Where the piece of a block is in a buffer of all blocks.
+  /// The offset in bytes of this piece of a block in a buffer of all blocks.
   Index place(int block) const {
     return (work_.offsets[static_cast<std::size_t>(block)] + first(block)) * work_.element;
   }
 
   const std::vector<int>& here() const { return hosts_.ranks_on(hosts_.of(group_.rank)); }
   int others_here() const { return static_cast<int>(here().size()) - 1; }
-  /// f(rank) for the others of this host.
+  /// f(rank) for the other ranks of this host.
   template <class F>
   void for_others_here(F f) const {
     for (const int rank : here()) {
       if (rank != group_.rank) f(rank);
     }
   }
-  /// f(block) for those that this rank keeps: its own, and such of other hosts.
+  /// f(block) for the blocks that this rank keeps: its own, and some of other hosts.
   template <class F>
   void for_kept(F f) const {
     hosts_.for_kept(group_.rank, f);
@@ -132,8 +133,8 @@ class BlockPiece {
     return sum;
   }
 
-  /// 0: terms go to the ranks of this host that keep their blocks; 1: the sums of these go home; 2: what is there goes to
-  /// those that keep it on other hosts; 3: and from there to the ranks of these.
+  /// Round 0: terms go to the keepers on this host; 1: the keepers' sums go home; 2: results go from home to the
+  /// keepers on other hosts; 3: keepers pass them on within their hosts.
   void begin_round() {
     if (round_ == 0) exchange_within();
     if (round_ == 1) exchange_across();
@@ -153,7 +154,7 @@ class BlockPiece {
       });
     });
   }
-  /// The sums of this host, of the blocks that this rank keeps: beside one another, as the terms.
+  /// Sums this host's terms of the blocks that this rank keeps; the sums are contiguous, like the terms.
   void sum_kept() {
     if (others_here() == 0) return;
     const Index stride = kept_bytes();
@@ -207,7 +208,7 @@ class BlockPiece {
     });
   }
 
-  /// sum = own, reduced with as many terms, `stride` bytes apart.
+  /// sum = own reduced with `number` terms, `stride` bytes apart.
   void reduce(const char* own, const char* terms, Index stride, int number, char* sum, Index count) const {
     if (count == 0) return;
     if (work_.sums_wide) return add_bf16(count, own, terms, stride / work_.element, number, sum);
@@ -224,7 +225,7 @@ class BlockPiece {
   Messages messages_;
   int round_;
   Landing landing_, sums_;
-  const char* own_ = nullptr;  ///< this rank's sum of its block's terms, before those of other hosts
+  const char* own_ = nullptr;  ///< this rank's block summed over its own host
 };
 
 }  // namespace shardwise::detail

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// A transport whose ranks tell each other what they are about to do: what would hang or give wrong numbers is an error on
-/// all of them. Each collective costs one or two small ones more.
+/// A transport whose ranks compare each collective before they start it: mismatches that would hang or give wrong
+/// numbers become errors on all ranks. Each collective costs one or two additional small ones.
 
 #include <shardwise/comm/host.hpp>
 #include <shardwise/comm/place_in_program.hpp>
@@ -12,7 +12,7 @@
 
 namespace shardwise::detail {
 
-/// Whether this rank wants collectives to be checked.
+/// Whether this rank requests checked collectives.
 inline bool checks_wanted() {
   static const bool wanted = environment_says("SHARDWISE_CHECK", "1", "0");
   return wanted;
@@ -30,7 +30,7 @@ class CheckedTransport final : public Transport {
     return std::make_shared<CheckedTransport>(checked_->subgroup(ranks, std::move(on)));
   }
 
-  /// Both throw a `std::runtime_error`, on all ranks, where they differ.
+  /// Both throw a `std::runtime_error` on all ranks if their calls differ.
   void run(const Call& call) override {
     check(call);
     checked_->run(call);
@@ -39,13 +39,13 @@ class CheckedTransport final : public Transport {
     check(call);
     return checked_->begin(call);
   }
-  /// Messages carry what they are themselves.
+  /// Not checked here: the receiver of a message checks its label.
   Operation* begin(std::shared_ptr<MessageList> messages, DataType type) override {
     return checked_->begin(std::move(messages), type);
   }
 
  private:
-  /// What ranks say, as many bytes each.
+  /// Gathers a list from each rank, all of the same length.
   template <class T>
   std::vector<T> all(const std::vector<T>& mine) {
     const std::vector<Index> counts(static_cast<std::size_t>(size()),
@@ -85,11 +85,11 @@ class CheckedTransport final : public Transport {
     }
   }
 
-  /// Tells what two ranks are about to do. Collective.
+  /// Throws an error that states the calls of two ranks. Collective.
   [[noreturn]] void refuse(const Call& call, std::size_t one, std::size_t other, std::string_view what) {
     const std::string where = PlaceInProgram::here().text();
     std::string mine = text_of(call) + (where.empty() ? "" : " at " + where);
-    constexpr std::size_t bytes = 1000;  // of each, with a zero behind
+    constexpr std::size_t bytes = 1000;  // per rank, with a terminating zero
     mine.resize(bytes - 1);
     mine.push_back('\0');
     const std::vector<char> said = all(std::vector<char>(mine.begin(), mine.end()));

@@ -16,49 +16,50 @@
 
 namespace shardwise::detail {
 
-/// What moves data over a copy of `original`; calls are compared if one of its ranks asks for it. Collective.
+/// The transport over a copy of `original`; it checks calls if one of the ranks requests that. Collective.
 std::shared_ptr<Transport> transport_over(MPI_Comm original);
 
 }  // namespace shardwise::detail
 
 namespace shardwise {
 
-/// A cheap handle to a communicator of the library's own. Its traffic never meets that of another.
+/// A cheap handle to the library's own communicator, whose traffic is separate from all others.
 ///
-/// Counts and offsets are in elements, one of each per rank. All throw `MpiError` where MPI reports an error,
-/// `std::length_error` where a call's elements are more than an `int` counts, `std::invalid_argument` for
-/// negative counts and lists of the wrong length. Input and output must not overlap, except where said. A
-/// buffer without elements may be null. The `_async` twins return at once between hosts, and among ranks of one when they are done; the buffers belong to them until
-/// the `Request` is complete.
+/// Counts and offsets are in elements, one per rank. All functions throw `MpiError` if MPI reports an error,
+/// `std::length_error` if a call has more elements than an `int` can count, and `std::invalid_argument` for
+/// negative counts and lists of the wrong length. Input and output must not overlap, unless stated otherwise. A
+/// buffer without elements may be null. Between hosts the `_async` functions return at once; on one host they
+/// return when they are complete. Their buffers must stay untouched until the `Request` is complete.
 class Communicator {
  public:
-  /// A copy of a communicator that somebody else owns. Collective over it.
+  /// A copy of a communicator owned by other code. Collective over it.
   static Communicator duplicate(MPI_Comm original) { return Communicator(detail::transport_over(original)); }
-  /// What a transport moves.
+  /// A communicator over a transport.
   explicit Communicator(std::shared_ptr<detail::Transport> transport) : transport_(std::move(transport)) {}
 
-  /// The communicator of some of these ranks, in the order given. Collective over those ranks only; a rank
-  /// that is not among them gets a `std::invalid_argument`.
+  /// The communicator of some of these ranks, in the order given. Collective over those ranks only; a rank that is
+  /// not among them gets a `std::invalid_argument`.
   Communicator subgroup(std::span<const int> ranks) const;
 
-  /// The same ranks, as if those shared a host that give the same number. Collective.
+  /// The same ranks, treating ranks that pass the same `host` as sharing a host. Collective.
   Communicator on_hosts(int host) const;
 
-  /// The same ranks, those of a host together: for a mesh whose last axes are to stay within hosts. Collective.
+  /// The same ranks, sorted by host: for a mesh whose last axes should stay within hosts. Collective.
   Communicator by_host() const;
 
   int size() const noexcept { return transport_->size(); }
   int rank() const noexcept { return transport_->rank(); }
-  /// Which of them share a host.
+  /// Which ranks share a host.
   const Hosts& hosts() const noexcept { return transport_->hosts(); }
-  /// What moves the data: "shared memory" among ranks of one host, unless `SHARDWISE_TRANSPORT` is `mpi`; "MPI"; or "simulation".
+  /// The transport: "shared memory" among ranks of one host, unless `SHARDWISE_TRANSPORT` is `mpi`; "MPI"; or
+  /// "simulation".
   const char* transport() const noexcept { return transport_->name(); }
-  /// MPI's own handle, for collectives that are not here: messages on it are the library's. It stays ours. MPI_COMM_NULL in
-  /// a simulation.
+  /// MPI's own handle, for collectives that are missing here. Do not send messages on it, and do not free it.
+  /// MPI_COMM_NULL in a simulation.
   MPI_Comm native() const noexcept { return transport_->native(); }
-  /// Whether ranks are compared before each collective, as a rank that has SHARDWISE_CHECK=1 asks all to be.
+  /// Whether ranks compare each collective first, because one of them has SHARDWISE_CHECK=1.
   bool checks() const noexcept { return transport_->checks(); }
-  /// Whether they are handles to one communicator.
+  /// Whether both are handles to the same communicator.
   friend bool operator==(const Communicator& a, const Communicator& b) {
     return a.transport_ == b.transport_;
   }
@@ -71,7 +72,7 @@ class Communicator {
                                          ReduceOp op) const {
     return begin(all_reduce_of(in, out, count, {size_of(type), type, op}));
   }
-  /// The same for structs, which `M::combine` reduces. `count` is in structs.
+  /// The same for structs, reduced with `M::combine`. `count` is in structs.
   template <Reducible M>
   void all_reduce(const M* in, M* out, Index count) const {
     run(all_reduce_of(in, out, count, {.width = sizeof(M), .own = &detail::own_reduction<M>}));
@@ -89,7 +90,8 @@ class Communicator {
   }
 
   /// out = block `rank()` of the reduction of every rank's `in`, whose blocks have counts[0], counts[1], …
-  /// elements: the same on all ranks. `in == out` works in place, on some ranks or all; the result is then at its beginning.
+  /// elements: the same on all ranks. `in == out` works in place, on some ranks or all; the result is then at the
+  /// beginning of the buffer.
   void reduce_scatter(const void* in, void* out, std::span<const Index> counts, DataType type,
                       ReduceOp op) const {
     run(reduce_scatter_of(in, out, counts, type, op));
@@ -99,7 +101,7 @@ class Communicator {
     return begin(reduce_scatter_of(in, out, counts, type, op));
   }
 
-  /// Sends every rank its own block of `in`, and puts what rank r sent at out + recv_offsets[r].
+  /// Sends each rank its block of `in`, and writes the data from rank r to out + recv_offsets[r].
   void all_to_all(const void* in, std::span<const Index> send_counts, std::span<const Index> send_offsets,
                   void* out, std::span<const Index> recv_counts, std::span<const Index> recv_offsets,
                   DataType type) const {
@@ -115,7 +117,7 @@ class Communicator {
   /// Returns when every rank has called it.
   void barrier() const { run({.kind = Collective::none}); }
 
-  /// Whether all ranks say `ok`: so that they can throw, or stop, together. Collective: an all-reduce of four bytes.
+  /// Whether all ranks pass true, so that they can throw or stop together. Collective: an all-reduce of four bytes.
   bool agree(bool ok) const {
     const int mine = ok ? 1 : 0;
     int all = 0;
@@ -123,9 +125,9 @@ class Communicator {
     return all != 0;
   }
 
-  /// For meshes: begins messages between ranks, which are not collective. Their data belong to them until the request is
-  /// complete. It tells no failure of a message: the list does. Throws `std::length_error`, before it begins any, where one
-  /// has more elements than an `int` counts.
+  /// For meshes: starts messages between ranks; not collective. Their data belong to them until the request is
+  /// complete. Failures are reported in the list, not by the request. Throws `std::length_error`, before it starts
+  /// any, if a message has more elements than an `int` can count.
   [[nodiscard]] Request send_and_receive(std::shared_ptr<detail::MessageList> messages, DataType type) const {
     if (messages->empty()) return {};
     for (const detail::Message& message : *messages) {
@@ -136,7 +138,7 @@ class Communicator {
     }
     return Request("messages", *transport_->begin(std::move(messages), type), transport_);
   }
-  /// For meshes: the same with the names of the axes along which the ranks lie, for the texts of errors.
+  /// For meshes: the same communicator with the names of its axes, for error texts.
   Communicator along(std::string axes) const {
     Communicator named = *this;
     named.axes_ = std::move(axes);
@@ -184,13 +186,13 @@ class Communicator {
             .arriving = recv_counts,
             .places = recv_offsets};
   }
-  /// Values that an `int` holds, one a rank.
+  /// Checks one value per rank, each of which fits an `int`.
   void check_list(Numbers values, const char* function) const {
     if (values.size() != static_cast<std::size_t>(size()))
       detail::fail({function, ": ", values.size(), " counts or offsets for ", size(), " ranks"});
     for (const Index value : values) detail::mpi_count(value, function);
   }
-  /// And their sum: MPI adds them up in an int.
+  /// Checks their sum too: MPI sums them in an int.
   void check_counts(Numbers counts, const char* function) const {
     check_list(counts, function);
     detail::mpi_count(detail::sum_of(counts), function);
@@ -205,7 +207,7 @@ class Communicator {
 
 namespace detail {
 
-/// All the ranks of a simulation, if this thread is one of them.
+/// The world of a simulation, if this thread is one of its ranks.
 inline constinit thread_local const Communicator* simulated_world = nullptr;
 
 /// All the ranks of the job.
@@ -213,13 +215,14 @@ Communicator ranks_of_job();
 
 }  // namespace detail
 
-/// All the ranks of the job. Its first call is collective, as it copies MPI_COMM_WORLD; later ones are free.
-/// Throws `std::runtime_error` unless MPI is running, or this is a rank of a simulation.
+/// All the ranks of the job. The first call is collective, because it copies MPI_COMM_WORLD; later calls are free.
+/// Throws `std::runtime_error` unless MPI is running or this is a rank of a simulation.
 inline Communicator world() {
   return detail::simulated_world ? *detail::simulated_world : detail::ranks_of_job();
 }
 
-/// This rank by itself: a new communicator with each call. Throws as `world` does, which all ranks must have called before.
+/// This rank alone: a new communicator with each call. Throws as `world` does, which all ranks must have called
+/// before.
 inline Communicator self() {
   const Communicator all = world();
   return all.subgroup(std::array{all.rank()});
@@ -236,7 +239,7 @@ namespace shardwise {
 SHARDWISE_INLINE Communicator Communicator::subgroup(std::span<const int> ranks) const {
   if (std::find(ranks.begin(), ranks.end(), rank()) == ranks.end())
     detail::fail({"subgroup: rank ", rank(), " is not in the group; only its members may ask for it"});
-  for (auto r = ranks.begin(); r != ranks.end(); ++r) {  // MPI would end the job for these
+  for (auto r = ranks.begin(); r != ranks.end(); ++r) {  // MPI would abort the job
     if (*r < 0 || *r >= size()) detail::fail({"subgroup: no rank ", *r, " among ", size()});
     if (std::find(ranks.begin(), r, *r) != r) detail::fail({"subgroup: rank ", *r, " is named twice"});
   }

@@ -3,10 +3,10 @@
 #pragma once
 
 /// @file
-/// What a collective must know of the elements it moves: their type and, where it reduces, the operation.
-/// Values rather than template parameters, so that the seam to MPI is compiled once.
+/// The element types and reductions of collectives, as values rather than template parameters, so that the
+/// interface to MPI is compiled once.
 ///
-/// A type of one's own takes part when it says which of these it is:
+/// To use your own type, map it to one of these:
 /// `template <> inline constexpr DataType data_type<Eigen::bfloat16> = DataType::bf16;`
 
 #include <type_traits>
@@ -16,7 +16,7 @@
 
 namespace shardwise {
 
-/// The element types that travel. `bf16` is the upper half of a `float`.
+/// The element types that collectives can move. `bf16` is the upper half of a `float`.
 enum class DataType : std::uint8_t { f32, f64, bf16, i32, i64, u8 };
 
 /// Bytes of one element.
@@ -35,10 +35,10 @@ constexpr const char* name_of(ReduceOp op) {
   return in_their_order[static_cast<int>(op)];
 }
 
-/// What `data_type` says of a type that nobody has mapped.
+/// The `data_type` of an unmapped type.
 struct NoDataType {};
 
-/// The `DataType` of a C++ type; specialise it for a type of your own.
+/// The `DataType` of a C++ type; specialise it for your own type.
 template <class T>
 inline constexpr auto data_type = NoDataType{};
 

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// MPI's own lifetime, and `run`, which turns one rank's exception into the end of the job.
+/// The lifetime of MPI, and `run`, which ends the whole job when a rank throws.
 ///
 /// @code
 /// int main(int argc, char** argv) {
@@ -34,20 +34,20 @@
 
 namespace shardwise {
 
-/// The exit code of a job that ended because a rank did not answer: a `Watchdog` said so, or MPI failed.
+/// The exit code of a job that ended because a rank did not respond: reported by a `Watchdog`, or as an MPI error.
 inline constexpr int no_answer_code = 69;
 
 namespace detail {
 
-/// Writes `shardwise: rank R of N: MESSAGE` to stderr: one line, in one write, so that ranks do not
-/// interleave. Without memory for that, the message as it is.
+/// Writes `shardwise: rank R of N: MESSAGE` to stderr in one write, so that lines of different ranks do not
+/// interleave. If memory is exhausted, it prints without formatting.
 void report(std::string_view message);
 
-/// Says what was asked for, and what there is, without asking for memory.
+/// States the request and the available memory, without allocating.
 std::string_view out_of_memory_text(const char* asked);
 
-/// While `run` lasts: says on stderr what this rank waits for, if that takes long and no `Watchdog` looks. Of many ranks the
-/// first eight do.
+/// During `run`: reports long waits of this rank on stderr, unless a `Watchdog` is active. Only the first eight
+/// ranks report.
 class WaitNotice {
  public:
   explicit WaitNotice(ThreadLevel level);
@@ -57,42 +57,42 @@ class WaitNotice {
   void watch();
 
   double seconds_ = 60;
-  std::timed_mutex ends_;  // locked until then
+  std::timed_mutex ends_;  // locked until the notice ends
   pthread_t thread_{};
 };
 
-/// Says why, if no other rank does, and ends the whole job.
+/// Reports the message, unless another rank already reports one, and ends the whole job.
 int end_job(std::string_view message, int code);
 
-/// Throws `std::runtime_error` in a process that is alone in its world if its innermost launcher has started several: each would do
-/// the work of all. (Under Slurm, a batch script may run one process: it is in no step.)
+/// Throws `std::runtime_error` if MPI knows only this process although its innermost launcher started several, each
+/// of which would do all the work. (A Slurm batch script outside a step may run one process.)
 void check_alone();
 
 inline std::terminate_handler next_terminate = nullptr;
-/// An exception that nobody can catch, such as one from a destructor or a thread: where memory is out, the job ends as in `run`.
+/// Handles exceptions that cannot be caught, such as those from a destructor or a thread: if memory is exhausted,
+/// the job ends as in `run`.
 inline void on_terminate() {
   try {
     if (std::current_exception()) throw;
   } catch (const std::bad_alloc& error) {
     std::_Exit(end_job(out_of_memory_text(error.what()), 1));
-  } catch (...) {  // for the next
+  } catch (...) {  // left to the next handler
   }
   next_terminate();
 }
 
-/// What is to be returned when this rank's work has ended with `code`.
+/// The exit code to return when this rank's work has ended with `code`.
 int ended(int code);
 
 }  // namespace detail
 
-/// MPI, from construction to destruction. If somebody else has initialised MPI, it neither initialises nor
-/// finalises. Where an exception destroys it, it ends the job: `MPI_Finalize` would wait for the other ranks,
-/// and they for this one.
+/// Initialises MPI, and finalises it on destruction, unless other code has initialised it. Destruction by an
+/// exception aborts the job, because `MPI_Finalize` would wait for the other ranks, and they for this one.
 class Environment {
  public:
-  /// Asks for `MPI_THREAD_MULTIPLE`, with which communication moves on while a rank computes.
-  /// Throws `std::runtime_error` if MPI is finalised already, grants less than `required`, or leaves each of several processes
-  /// alone, `MpiError` if it cannot start. Takes MPI's own arguments out of `argv`.
+  /// Requests `MPI_THREAD_MULTIPLE`, which lets communication progress while a rank computes. Throws
+  /// `std::runtime_error` if MPI is already finalised, grants less than `required`, or leaves each of several
+  /// processes alone; `MpiError` if it cannot start. Removes MPI's own arguments from `argv`.
   Environment(int& argc, char**& argv, ThreadLevel required = ThreadLevel::funneled) {
     open(argc, argv, required);
   }
@@ -107,9 +107,9 @@ class Environment {
     MPI_Finalize();
   }
 
-  /// What MPI grants, at least what was required.
+  /// The level that MPI grants, at least the required one.
   ThreadLevel thread_level() const noexcept { return provided_; }
-  /// Whether this object initialised MPI, and will finalise it.
+  /// Whether this object initialised MPI and will finalise it.
   bool owns_mpi() const noexcept { return owner_; }
 
  private:
@@ -120,12 +120,12 @@ class Environment {
   bool owner_ = false;
 };
 
-/// Runs `f()` under MPI; `f` returns nothing, or the exit code. The result is for `main` to return.
+/// Runs `f()` under MPI; `f` returns nothing or the exit code. Return the result from `main`.
 ///
 /// An exception on any rank ends the whole job: one line on stderr, `shardwise: rank R of N: MESSAGE`, and
-/// `MPI_Abort` with 1, or `no_answer_code` for an `MpiError`. A non-zero exit code ends it too if the other ranks do not come
-/// to their end within two seconds. A rank that waits for others for 60 s says so on stderr, and goes on waiting;
-/// SHARDWISE_WAIT_NOTICE gives other seconds, or 0 for no such lines.
+/// `MPI_Abort` with 1, or `no_answer_code` for an `MpiError`. A non-zero exit code also ends it, unless all other
+/// ranks finish within two seconds. A rank that waits for others for 60 s reports this on stderr and keeps waiting;
+/// SHARDWISE_WAIT_NOTICE sets the number of seconds (0: no reports).
 template <class F>
 int run(int argc, char** argv, F f) {
   if (std::get_terminate() != detail::on_terminate)
@@ -151,7 +151,7 @@ int run(int argc, char** argv, F f) {
       return detail::end_job("an exception of unknown type", 1);
     }
   } catch (const std::exception& error) {
-    return detail::end_job(error.what(), 1);  // the environment itself failed
+    return detail::end_job(error.what(), 1);  // initialising MPI failed
   }
 }
 
@@ -218,15 +218,16 @@ SHARDWISE_INLINE void WaitNotice::watch() {
     if (waited < seconds_) next = seconds_;
     if (!wait.active || waited < next || activity_watchers.load() > 1) continue;
     next = 2 * waited;
-    report(text({"has waited for ", std::lround(waited), " s at ", wait.what, wait.object[0] ? " over " : "",
-                 wait.object, " (its call ", wait.calls, "), and goes on: do all ranks come there?"}));
+    report(
+        text({"has waited for ", std::lround(waited), " s at ", wait.what, wait.object[0] ? " over " : "",
+              wait.object, " (its call ", wait.calls, "), and still waits: do all ranks make this call?"}));
   }
 }
 
-/// Whether this rank, which fails, is the one to say why. Where all fail of one cause, the first that speaks does so
-/// for them, and tells the others. Rank 0's turn comes at once, after it has looked whether another rank spoke.
+/// Elects one of the failing ranks to report: the first to speak notifies the others. Rank 0 speaks after a short
+/// check whether another rank has spoken; other ranks wait longer.
 inline bool speaks_first() {
-  constexpr int tag = 32767;  // the largest that every MPI has
+  constexpr int tag = 32767;  // the largest tag that every MPI supports
   const int rank = rank_in(MPI_COMM_WORLD), size = ranks_in(MPI_COMM_WORLD);
   const double turn = rank == 0 ? 0.01 : 0.5 + 0.05 * (rank < 10 ? rank : 10);  // seconds
   const double begin = MPI_Wtime();
@@ -237,7 +238,7 @@ inline bool speaks_first() {
   }
   for (int other = 0; other < size; ++other) {
     if (other == rank) continue;
-    MPI_Request request = MPI_REQUEST_NULL;  // nobody receives it: the job ends
+    MPI_Request request = MPI_REQUEST_NULL;  // never received: the job ends
     MPI_Isend(nullptr, 0, MPI_BYTE, other, tag, MPI_COMM_WORLD, &request);
   }
   return true;
@@ -248,7 +249,7 @@ SHARDWISE_INLINE int end_job(std::string_view message, int code) {
     report(message);
     return code;
   }
-  speaks_first() ? report(message) : sleep_for(10);  // in which the speaker's MPI_Abort ends it
+  speaks_first() ? report(message) : sleep_for(10);  // until the reporting rank's MPI_Abort ends it
   MPI_Abort(MPI_COMM_WORLD, code);
   return code;
 }
@@ -269,8 +270,8 @@ SHARDWISE_INLINE void check_alone() {
   }
 }
 
-/// Whether the ranks all come to the end. A rank that succeeded waits for the others as long as they take;
-/// one that failed gives them two seconds, because they may be waiting for it.
+/// Whether all ranks reach the end. A successful rank waits for the others indefinitely; a failed one waits two
+/// seconds, because they may be waiting for it.
 inline bool all_ranks_end(bool succeeded) {
   const Waiting here("the end of the program", 0, "", false);
   MPI_Request request = MPI_REQUEST_NULL;
@@ -310,7 +311,7 @@ SHARDWISE_INLINE void Environment::open(int& argc, char**& argv, ThreadLevel req
   if (owner_) MPI_Finalize();
   detail::fail<std::runtime_error>(
       {"MPI provides ", detail::name_of(provided_), " where ", detail::name_of(required), " is required",
-       owner_ ? "" : ": whoever initialised MPI must ask MPI_Init_thread for it"});
+       owner_ ? "" : ": the code that initialised MPI must request it from MPI_Init_thread"});
 }
 
 }  // namespace shardwise

@@ -3,20 +3,20 @@
 #pragma once
 
 /// @file
-/// What all ranks say, on every rank.
+/// Gathers numbers or texts of all ranks on every rank.
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/comm/communicator.hpp>
 
 namespace shardwise::detail {
 
-/// All ranks' numbers, as many of each: those of rank r begin at r * mine.size(). Collective.
+/// All ranks' numbers, equally many from each: those of rank r begin at r * mine.size(). Collective.
 std::vector<Index> gather(const Communicator& ranks, std::span<const Index> mine);
 
 /// Each rank's text. Collective.
 std::vector<std::string> gather_each(const Communicator& ranks, std::string_view mine);
 
-/// The same, one after another. Collective.
+/// The texts of all ranks, concatenated. Collective.
 std::string gather_texts(const Communicator& ranks, std::string_view mine);
 
 }  // namespace shardwise::detail

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Which ranks share a host, whether they are more than its cores, and whether they shall share memory.
+/// Which ranks share a host, whether they outnumber its cores, and whether they should share memory.
 
 #include <sched.h>
 
@@ -14,13 +14,14 @@
 
 namespace shardwise::detail {
 
-/// Whether this host has been seen to have more ranks than cores that they may use.
+/// Whether this host is known to run more ranks than cores available to them.
 inline bool& crowded_host() {
   static bool crowded = false;
   return crowded;
 }
 
-/// Whether an environment variable says `yes`. It is `no` if it is not set; throws `std::invalid_argument` for anything else.
+/// Whether an environment variable is `yes`; if it is not set, it counts as `no`. Throws `std::invalid_argument`
+/// for any other value.
 inline bool environment_says(const char* variable, std::string_view yes, std::string_view no) {
   const char* text = std::getenv(variable);
   const std::string_view word = text ? text : no;
@@ -28,7 +29,7 @@ inline bool environment_says(const char* variable, std::string_view yes, std::st
   return word == yes;
 }
 
-/// Whether all ranks of a communicator share a host, that is, memory, and all of them want to. Collective.
+/// Whether all ranks of a communicator share a host (that is, memory) and all of them allow using it. Collective.
 inline bool on_one_host(MPI_Comm comm) {
   static const bool wanted = !environment_says("SHARDWISE_TRANSPORT", "mpi", "node");
   MPI_Comm here = MPI_COMM_NULL;
@@ -46,8 +47,8 @@ inline bool on_one_host(MPI_Comm comm) {
   return ranks == ranks_in(comm);
 }
 
-/// The hosts of a communicator's ranks: where they share memory, as MPI says. Collective. (By MPI's other names, so that who
-/// counts a program's traffic does not count this.)
+/// The hosts of a communicator's ranks, where sharing memory, according to MPI, means sharing a host. Collective.
+/// (It calls PMPI functions, so that tools which count a program's traffic ignore it.)
 inline Hosts hosts_of(MPI_Comm ranks) {
   int host = rank_in(ranks);
   MPI_Comm here = MPI_COMM_NULL;

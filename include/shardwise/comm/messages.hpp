@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Messages between ranks that are under way together, and what is made of them alone: an all-to-all, and messages
-/// from one rank to another.
+/// Groups of messages in flight, and the operations that consist only of them: an all-to-all, and messages between
+/// ranks.
 
 #include <cstring>
 
@@ -13,20 +13,20 @@
 
 namespace shardwise::detail {
 
-/// The ranks among which messages go.
+/// The ranks that exchange messages.
 struct MessageGroup {
   MPI_Comm comm;  ///< for these messages alone
   int rank;
   const Hosts* hosts;
-  mutable int taken = 0;  ///< numbers of pieces, the same on all ranks
+  mutable int taken = 0;  ///< piece numbers taken so far, the same on all ranks
 
-  /// The number of the first of so many pieces.
+  /// Reserves `pieces` numbers and returns the first.
   int take_tags(int pieces) const { return std::exchange(taken, (taken + pieces) % (1 << 20)); }
-  /// For the first of the four rounds of a piece. Every MPI has tags below 32768.
+  /// The tag of the first of a piece's four rounds. Every MPI supports tags below 32768.
   static int tag(int number) { return 4 * (number % 8000); }
 };
 
-/// Messages under way that wait for one another.
+/// A group of messages in flight that complete together.
 class Messages {
  public:
   Messages(const MessageGroup& group, MPI_Datatype type, int tag) : group_(group), type_(type), tag_(tag) {}
@@ -39,7 +39,7 @@ class Messages {
     if (count == 0) return;
     keep(MPI_Irecv(data, static_cast<int>(count), type_, from, tag_, group_.comm, &next()));
   }
-  /// Whether all are there, or one has failed.
+  /// Whether all are complete, or one has failed.
   bool test() {
     int all = 1;
     if (code_ == MPI_SUCCESS && !requests_.empty()) {
@@ -54,7 +54,7 @@ class Messages {
   int code() const { return code_; }
 
  private:
-  /// Of some messages MPI says no more than that some have failed: why is in their statuses.
+  /// For a group, MPI may report only that some failed; the cause is in their statuses.
   int first_failure() const {
     int kind = MPI_SUCCESS;
     MPI_Error_class(code_, &kind);
@@ -103,7 +103,7 @@ class ExchangeOperation final : public Operation {
   Messages messages_;
 };
 
-/// Over a communicator's own context, where nothing else goes from rank to rank: so any label may be received.
+/// Uses a communicator of its own for messages between ranks, so it may receive any label.
 class MessagesOperation final : public Operation {
  public:
   MessagesOperation(MPI_Comm comm, std::shared_ptr<MessageList> messages, DataType type)

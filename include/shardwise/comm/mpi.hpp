@@ -3,9 +3,8 @@
 #pragma once
 
 /// @file
-/// The one include of `<mpi.h>`, without the C++ bindings that MPI dropped in 2012: they cost half a second of every
-/// compilation. Headers that need MPI include this one. MPI's error codes become exceptions that name the call and carry
-/// MPI's own words.
+/// The only include of `<mpi.h>`, without the C++ bindings that MPI removed in 2012, which cost half a second per
+/// compilation. MPI's error codes become exceptions with the name of the call and MPI's message.
 
 #ifndef OMPI_SKIP_MPICXX
 #define OMPI_SKIP_MPICXX 1
@@ -47,7 +46,7 @@ class MpiError : public std::runtime_error {
   int code_;
 };
 
-/// Who may call MPI: one thread at all, the main thread, one at a time, any.
+/// Which threads may call MPI: the only one; the main thread; one at a time; any.
 enum class ThreadLevel : int {
   single = MPI_THREAD_SINGLE,
   funneled = MPI_THREAD_FUNNELED,
@@ -63,7 +62,7 @@ constexpr const char* name_of(ThreadLevel level) {
   return level == ThreadLevel::serialized ? "MPI_THREAD_SERIALIZED" : "MPI_THREAD_MULTIPLE";
 }
 
-/// Throws the `MpiError`.
+/// Throws an `MpiError`.
 [[noreturn]] void fail_mpi(int code, const char* call);
 inline void check_mpi(int code, const char* call) {
   if (code != MPI_SUCCESS) fail_mpi(code, call);
@@ -93,11 +92,11 @@ inline int ranks_in(MPI_Comm comm) {
   return ranks;
 }
 
-/// (<thread> and <chrono> would take g++ a third of a second in every unit.)
+/// (<thread> and <chrono> would cost g++ a third of a second per translation unit.)
 inline void sleep_for(double seconds) {
   const auto whole = static_cast<std::time_t>(seconds);
   timespec left{whole, static_cast<long>(1e9 * (seconds - static_cast<double>(whole)))};
-  while (nanosleep(&left, &left) != 0) {  // a signal came
+  while (nanosleep(&left, &left) != 0) {  // interrupted by a signal
   }
 }
 

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// MPI counts in `int`, this library in `Index`. Here the one becomes the other: checked, never wrapped.
+/// MPI counts in `int`, this library in `Index`: checked conversions.
 
 #include <limits>
 #include <numeric>
@@ -13,7 +13,7 @@
 
 namespace shardwise::detail {
 
-/// Throws `std::length_error` for what does not fit, `std::invalid_argument` for a negative count.
+/// Throws `std::length_error` if the count does not fit an `int`, `std::invalid_argument` if it is negative.
 int mpi_count(Index count, const char* function);
 
 inline Index sum_of(std::span<const Index> counts) {
@@ -22,10 +22,10 @@ inline Index sum_of(std::span<const Index> counts) {
   return sum;
 }
 
-/// Where blocks of these sizes begin that lie one after another.
+/// The offsets of contiguous blocks of these sizes.
 std::vector<Index> offsets_of(std::span<const Index> counts);
 
-/// Whether every rank has the same count and the blocks follow one another.
+/// Whether every rank has the same count and the blocks are contiguous.
 inline bool uniform(std::span<const Index> counts, std::span<const Index> offsets) {
   Index next = 0;
   for (std::size_t i = 0; i < counts.size(); ++i) {

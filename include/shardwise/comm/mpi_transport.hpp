@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Ranks that are processes of MPI. Among those of one host data may go through their memory; across hosts small data are
-/// MPI's, large ones go in rounds of messages.
+/// The transport over MPI processes. Within one host data may go through shared memory; across hosts small data use
+/// MPI's collectives, large data rounds of messages.
 
 #include <shardwise/comm/mpi_counts.hpp>
 #include <shardwise/comm/node.hpp>
@@ -14,7 +14,7 @@
 
 namespace shardwise::detail {
 
-/// A copy of a communicator, which the last handle frees, if MPI still runs. Collective.
+/// A copy of a communicator; the last handle frees it if MPI is still running. Collective.
 inline std::shared_ptr<const MPI_Comm> copy_of(MPI_Comm original) {
   MPI_Comm copy = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(original, &copy), "MPI_Comm_dup");
@@ -25,8 +25,9 @@ inline std::shared_ptr<const MPI_Comm> copy_of(MPI_Comm original) {
           }};
 }
 
-/// A communicator of some ranks of another, in the order given. Collective over these. `over`: one that has all of them, on
-/// which nobody else sends: Open MPI's messages for this would be received by whoever takes any tag.
+/// A communicator of some ranks of `of`, in the order given. Collective over these. `over`: a communicator that
+/// contains them and carries no other traffic, because a receive with MPI_ANY_TAG could match the messages that
+/// Open MPI sends for this.
 inline MPI_Comm communicator_of(MPI_Comm of, std::span<const int> ranks, MPI_Comm over) {
   MPI_Group all = MPI_GROUP_NULL;
   MPI_Group some = MPI_GROUP_NULL;
@@ -41,7 +42,7 @@ inline MPI_Comm communicator_of(MPI_Comm of, std::span<const int> ranks, MPI_Com
   return made;
 }
 
-/// As `mpi_count`, of a list, one a rank.
+/// `mpi_count` for a list with one count per rank.
 inline std::vector<int, PoolAllocator<int>> mpi_counts(std::span<const Index> counts, const char* function) {
   std::vector<int, PoolAllocator<int>> ints;
   ints.reserve(counts.size());
@@ -51,7 +52,8 @@ inline std::vector<int, PoolAllocator<int>> mpi_counts(std::span<const Index> co
 
 class MpiTransport final : public Transport {
  public:
-  /// Takes a communicator over. Collective over it. `groups`: a copy of it, or of one that it is a part of, to make parts.
+  /// Takes ownership of a communicator. Collective over it. `groups`: a copy of it or of a communicator that
+  /// contains it, for creating subgroups.
   MpiTransport(MPI_Comm owned, Hosts of_ranks, std::shared_ptr<const MPI_Comm> groups)
       : Transport(rank_in(owned), std::move(of_ranks)), comm_(owned), groups_(std::move(groups)) {
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
@@ -75,9 +77,9 @@ class MpiTransport final : public Transport {
   void run(const Call& call) override {
     const Elements& elements = call.elements;
     const bool reduces = call.reduces();
-    // Sums that MPI would round after each addition. Of two terms there is one.
+    // MPI would round bfloat16 sums after each addition; with two terms there is only one addition.
     const bool wide = reduces && size() > 2 && sums_wide(elements.type, elements.op);
-    // Across hosts our rounds are those that send each byte once, in both directions at a time.
+    // Across hosts, the rounds send each byte once, in both directions at the same time.
     const bool blocks = reduces || call.kind == Collective::all_gather;
     if (blocks && !elements.own && in_background() && (wide || call.bytes() >= rounds_from))
       return Request(call.name(), *begin(call), nullptr).wait();
@@ -97,10 +99,10 @@ class MpiTransport final : public Transport {
   }
 
  private:
-  /// Bytes from which on a second round costs less than sending bytes twice.
+  /// The size in bytes from which an additional round costs less than sending bytes twice.
   static constexpr Index rounds_from = 16384;
 
-  /// Where ranks share a host nothing is gained beside a computation: it is the cores that move the data.
+  /// On a single host, overlap with computation gains nothing, because the cores themselves move the data.
   bool in_background() const { return hosts().count() > 1; }
 
   void run_on_mpi(const Call& call) const {

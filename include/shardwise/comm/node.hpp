@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Collectives among ranks that share memory. What they do stands at `Communicator`; reductions combine in the order of
-/// the ranks, ((0, 1), 2), …, so that all ranks and all runs come to the same bits.
+/// Collectives among ranks that share memory, with the contract of `Communicator`. Reductions combine in rank
+/// order, ((0, 1), 2), …, so all ranks and all runs get the same bits.
 
 #include <shardwise/comm/node_rounds.hpp>
 #include <shardwise/comm/reduced_numbers.hpp>
@@ -13,15 +13,15 @@
 
 namespace shardwise::detail {
 
-/// How elements are reduced, in MPI's words.
+/// How elements are reduced, with MPI's handles.
 struct ElementReduction : MpiWords {
-  Index width;  // bytes of an element
+  Index width;  // bytes per element
 };
 
-/// All ranks call the same functions in the same order, as with MPI; those that differ are an error on all.
+/// All ranks call the same functions in the same order, as with MPI; a mismatch is an error on all ranks.
 class NodeCollectives : SlotParts {
  public:
-  /// Nothing, on all ranks, where they cannot share memory or one of them shall not. Collective.
+  /// Null on all ranks if they cannot share memory or one of them forbids it. Collective.
   static std::unique_ptr<NodeCollectives> make(MPI_Comm comm, int rank, int size) {
     if (size == 1 || !on_one_host(comm)) return nullptr;
     auto node = std::unique_ptr<NodeCollectives>(new NodeCollectives(comm, rank, size));
@@ -29,7 +29,7 @@ class NodeCollectives : SlotParts {
     return node;
   }
 
-  /// Whether the elements of a call fit; and an all-gather's blocks are so small that MPI's takes no less.
+  /// Whether the elements of a call fit, and, for an all-gather, the blocks are small enough to beat MPI's.
   bool takes(const Call& call) const {
     const Index width = call.elements.width;
     if (width > slot / 4 / (size_ + 1)) return false;
@@ -52,7 +52,7 @@ class NodeCollectives : SlotParts {
     }
   }
 
-  /// That all ranks are at the same call, before they make it elsewhere.
+  /// Checks that all ranks are at the same call, before they execute it elsewhere.
   void agree(const Call& call) {
     rounds_.enter(number_of(call));
     barrier();
@@ -104,11 +104,11 @@ class NodeCollectives : SlotParts {
 
   void all_to_all(const Call& call) {
     const Index width = call.elements.width;
-    // A rank does not know what others send each other: so each says its rounds, and for each rank where in its slot what begins, of
-    // how many elements.
+    // A rank does not know the counts of the other ranks. So each slot begins with the sender's number of rounds
+    // and, for each receiver, the position and the number of its elements.
     const auto entry = [&](int r) { return (2 * r + 1) * static_cast<Index>(sizeof(Index)); };
     const Index header = entry(size_);
-    int other = -1;  // who sends something else than is expected
+    int other = -1;  // a rank that sends an unexpected count
     Index sent = 0;
     Index total = 0;
     for_others([&](int r) { total += call.counts[at(r)]; });
@@ -154,7 +154,8 @@ class NodeCollectives : SlotParts {
     }
     const Index mine = counts[at(rank_)] * width;
     const bool direct = directly(total * width);
-    // In place the result may not overtake what others still need: then it waits where its block was.
+    // In place, the result must not overwrite terms that others still need: until then it is kept at the position
+    // of its block.
     const bool waits = call.in == call.out && (direct || mine > counts[0] * width);
     char* target = call.target() + (waits ? before : 0);
     if (direct) {
@@ -186,21 +187,22 @@ class NodeCollectives : SlotParts {
   }
 
   static constexpr Index slot = NodeRounds::slot_bytes;
-  /// So much every rank reduces whole: a second message would cost more.
+  /// Up to this size every rank reduces everything, because a second message would cost more.
   static constexpr Index few_bytes = Index{8} << 10;
-  /// From here on two copies through the cache cost more than the kernel's one.
+  /// From this size on, two copies through the cache cost more than one by the kernel.
   static constexpr Index many_bytes = Index{256} << 10;
   static constexpr Index space_bytes = Index{64} << 10;
 
   NodeCollectives(MPI_Comm comm, int rank, int size) : rank_(rank), size_(size), rounds_(comm, rank, size) {}
 
-  /// f(r) for all other ranks, beginning with the next one: so that not all read from one.
+  /// f(r) for all other ranks, starting with the next one, so that not all ranks read from the same one.
   template <class F>
   void for_others(F f) {
     for (int i = 1; i < size_; ++i) f((rank_ + i) % size_);
   }
 
-  /// target = the terms of all ranks, reduced. term(r, space) is where rank r's are; it may put them into `space`.
+  /// target = the reduction of all ranks' terms. term(r, space) returns the address of rank r's term; it may copy
+  /// the term to `space`.
   template <class Term>
   void reduce(char* target, Index bytes, const ElementReduction& how, Term term) {
     const int n = static_cast<int>(bytes / how.width);
@@ -214,7 +216,7 @@ class NodeCollectives : SlotParts {
     }
   }
 
-  // ---- Large blocks, which the others read where they are -----------------------------------------------------------
+  // ---- Large blocks, read directly from the other ranks' memory -------------------------------------------------
   bool directly(Index bytes) {
     if (!rounds_.can_read() || bytes < many_bytes) return false;
     if (!space_) space_.reset(new char[2 * space_bytes]);
@@ -225,7 +227,7 @@ class NodeCollectives : SlotParts {
     rounds_.exchange();
   }
   const char* address(int r) { return read<const char*>(rounds_.written_by(r, sizeof(const char*))); }
-  /// target = the reduction of `mine` and of the same part of what the others announced.
+  /// target = the reduction of `mine` and the same part of the blocks that the others announced.
   void reduce_directly(char* target, const char* mine, Index bytes, Index offset,
                        const ElementReduction& how) {
     const Index step = space_bytes / how.width * how.width;
@@ -243,7 +245,7 @@ class NodeCollectives : SlotParts {
       });
     }
   }
-  /// Each rank reduces a slice, then all read the others' slices.
+  /// Each rank reduces one slice, then reads the others' slices.
   void all_reduce_directly(const char* in, char* out, Index count, const ElementReduction& how) {
     const auto slice = [&](int r) { return cut(count, r, size_, how.width); };
     announce(in);
@@ -256,7 +258,8 @@ class NodeCollectives : SlotParts {
   }
 
   // ---- Through the slots --------------------------------------------------------------------------------------------
-  /// Each rank reduces a slice of each piece. Its slot holds a piece and, behind it, its slice of the piece before.
+  /// Each rank reduces one slice of each piece. Its slot holds a piece, followed by its slice of the previous
+  /// piece.
   void all_reduce_slices(const char* in, char* out, Index count, const ElementReduction& how) {
     const Index most = (slot / how.width / (size_ + 1) - 1) * size_;  // elements of a piece
     const Index pieces = rounds_for(count, most), results = most * how.width;

@@ -3,12 +3,13 @@
 #pragma once
 
 /// @file
-/// How ranks that share memory take turns. Each has two slots, which it alone writes. In a round it writes one of them,
-/// says so, and reads those of all others when they have said so; the next round takes the other slot. Who says so in
-/// the next round has read all of this one: so nobody writes over what another reads, and a round is one message.
+/// Synchronisation of ranks that share memory. Each rank has two slots, which only it writes. In a round it writes
+/// one slot, sets a flag, and reads the others' slots once their flags are set; the next round uses the other slot.
+/// A rank that sets its flag in the next round has read everything of this one, so no slot is overwritten while it
+/// is read, and a round costs one message.
 ///
-/// Beside its flag stands a number for the collective that the rank is in: ranks that call different ones find out in the
-/// first round. Of large blocks only the address goes through a slot: the other ranks read them where they are.
+/// A number next to the flag identifies the collective: ranks that call different ones detect this in the first
+/// round. For large blocks only the address goes through a slot, and the other ranks read them in place.
 
 #include <linux/futex.h>
 #include <sys/prctl.h>
@@ -25,19 +26,20 @@
 
 namespace shardwise::detail {
 
-/// One rank sets it to ever new numbers; it sets the next but one when all have seen the last. Zeros are one at 0.
+/// A flag that its rank sets to increasing numbers, at most two ahead of what all ranks have seen. Zero-initialised
+/// memory is a valid flag at 0.
 class Doorbell {
  public:
   /// Numbers are below this.
   static constexpr std::uint32_t end = 1U << 31;
 
-  /// Whoever sees `number` sees all that this rank wrote before.
+  /// A rank that sees `number` also sees everything that this rank wrote before.
   void set(std::uint32_t number) {
     if ((number_.exchange(number) & asleep) != 0) futex(FUTEX_WAKE, 1 << 30, nullptr);
   }
 
-  /// Returns when it is `number`: looks again and again, then lets others have the core in between, about a millisecond
-  /// long (30 microseconds where ranks share cores), then sleeps.
+  /// Returns when the flag is `number`: spins, then yields the core for about a millisecond (30 microseconds if
+  /// ranks share cores), then sleeps.
   void wait_for(std::uint32_t number) {
     const bool crowded = crowded_host();  // then another rank may wait for this core
     for (int i = crowded ? 20 : 200; i > 0; --i) {
@@ -52,7 +54,7 @@ class Doorbell {
   }
 
  private:
-  static constexpr std::uint32_t asleep = end;  // somebody sleeps
+  static constexpr std::uint32_t asleep = end;  // a rank is asleep
 
   void sleep_until(std::uint32_t number) {
     std::uint32_t seen = number_.load(std::memory_order_acquire);
@@ -60,7 +62,7 @@ class Doorbell {
       if ((seen & asleep) == 0 && !number_.compare_exchange_weak(seen, seen | asleep)) continue;
       const timespec a_millisecond{0, 1000000};
       futex(FUTEX_WAIT, seen | asleep, &a_millisecond);
-      // Another operation may be under way, and the rank that we wait for waits for it: so it goes on, and MPI itself.
+      // The rank that we wait for may itself wait for another operation, so let these, and MPI, make progress.
       Progress::get().advance();
       int none = 0;
       MPI_Iprobe(MPI_ANY_SOURCE, 0, MPI_COMM_SELF, &none, MPI_STATUS_IGNORE);
@@ -85,10 +87,10 @@ class Doorbell {
 
 class NodeRounds {
  public:
-  /// What fits into a slot. Two of them stay in a core's second-level cache.
+  /// Bytes of a slot. Two slots fit a core's second-level cache.
   static constexpr Index slot_bytes = Index{128} * 1024;
 
-  /// Collective. Empty on all ranks where they cannot share memory.
+  /// Collective. Empty on all ranks if they cannot share memory.
   NodeRounds(MPI_Comm comm, int rank, int size)
       : rank_(rank),
         size_(size),
@@ -98,18 +100,18 @@ class NodeRounds {
 
   explicit operator bool() const { return static_cast<bool>(segment_); }
 
-  /// From the next round on this rank is in the collective of that number.
+  /// From the next round on this rank is in collective number `collective`.
   void enter(std::uint64_t collective) { collective_ = collective; }
-  /// Where this rank will write in the next round.
+  /// The address that this rank writes in the next round.
   char* next(Index bytes) const { return content(slot(rank_, round_ + 1), bytes); }
-  /// Begins a round in which this rank writes `bytes` (an upper bound, the same on all ranks): there.
+  /// Begins a round and returns the address where this rank writes up to `bytes` (the same on all ranks).
   char* start(Index bytes) {
     round_ = (round_ + 1) % Doorbell::end;
     entered(rank_) = collective_;
     return content(slot(rank_, round_), bytes);
   }
-  /// It is written; and all of the round before is read. Returns when all ranks have called it; if they are not in one
-  /// collective, all throw a `std::runtime_error`.
+  /// Publishes this rank's slot, and reports that the previous round is read. Returns when all ranks have called
+  /// it; if they are in different collectives, all throw a `std::runtime_error`.
   void exchange() {
     doorbell(rank_).set(round_);
     for (int i = 1; i < size_; ++i) doorbell((rank_ + i) % size_).wait_for(round_);
@@ -117,12 +119,12 @@ class NodeRounds {
       if (entered(r) != collective_) refuse(r);
     }
   }
-  /// What rank r wrote in this round.
+  /// The data that rank r wrote in this round.
   const char* written_by(int r, Index bytes) const { return content(slot(r, round_), bytes); }
 
-  /// Whether `read` works among all ranks.
+  /// Whether `read` works between all ranks.
   bool can_read() const { return !processes_.empty(); }
-  /// to = `bytes` from that address in rank r's memory.
+  /// to = `bytes` bytes at an address in rank r's memory.
   void read(int r, const char* from, char* to, Index bytes) const {
     while (bytes > 0) {
       const ssize_t done = read_some(processes_[static_cast<std::size_t>(r)], from, to, bytes);
@@ -135,8 +137,7 @@ class NodeRounds {
 
  private:
   static constexpr Index line = 64;
-  static constexpr Index beside =
-      line - 16;  // what has place in the cache line of the doorbell and of the number
+  static constexpr Index beside = line - 16;  // the rest of the cache line that the flag and the number share
   static constexpr Index stride = slot_bytes + 4096;
 
   static ssize_t read_some(pid_t process, const void* from, void* to, Index bytes) {
@@ -145,9 +146,9 @@ class NodeRounds {
     return ::process_vm_readv(process, &target, 1, &source, 1, 0);
   }
 
-  /// Tries whether ranks can read each other's memory.
+  /// Tests whether ranks can read each other's memory.
   void find_processes(MPI_Comm comm) {
-    ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);  // needed where Yama keeps processes apart
+    ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);  // needed if Yama restricts ptrace
     struct Self {
       std::uint64_t process, secret;
       const void* address;

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Where a program is, for who has to say where it went wrong: return addresses, which are read when it is to be told.
+/// A backtrace for error reports: return addresses, resolved only when the report is printed.
 
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -18,8 +18,8 @@
 
 namespace shardwise::detail {
 
-/// The calls that lead to here. With the information for debuggers (-g) and binutils' addr2line, `text` tells the file and
-/// line of the innermost that is not the library's own; without, the name of its function; else nothing.
+/// The calls that lead here. With debug information (-g) and binutils' addr2line, `text` is the file and line of
+/// the innermost caller outside the library; otherwise the name of that function, or empty.
 class PlaceInProgram {
  public:
   static PlaceInProgram here() {
@@ -45,7 +45,7 @@ class PlaceInProgram {
   struct Frame {
     std::string function, line;
   };
-  /// From the innermost outwards; of one address first what was compiled into a function, then that.
+  /// From the innermost outwards; for one address, inlined functions come before the function that contains them.
   std::vector<Frame> frames() const {
     std::vector<Frame> all;
     Dl_info module{}, next{};
@@ -53,11 +53,12 @@ class PlaceInProgram {
     for (int i = 1; i < count_; ++i) {
       const void* call = calls_[static_cast<std::size_t>(i)];
       if (::dladdr(call, &next) == 0 || !next.dli_fname) continue;
-      const std::string_view file = next.dli_fname;  // a program has no line in the system's libraries
+      const std::string_view file = next.dli_fname;  // system libraries cannot call into the user's line
       if (file.find("/libc.so") != file.npos || file.find("/libstdc++.so") != file.npos) continue;
       if (next.dli_fbase != module.dli_fbase) read(module, std::exchange(addresses, {}), all);
       module = next;
-      // The instruction before the one to return to; as an address within the file, which is loaded anywhere.
+      // The call instruction is before the return address. Subtracting the load address gives the address within
+      // the file.
       const auto offset =
           reinterpret_cast<std::uintptr_t>(call) - 1 - reinterpret_cast<std::uintptr_t>(module.dli_fbase);
       char text[32];
@@ -71,7 +72,7 @@ class PlaceInProgram {
     if (addresses.empty() || std::string_view(module.dli_fname).find('\'') != std::string_view::npos) return;
     const std::string command =
         std::string("addr2line -f -C -i -e '") + module.dli_fname + "'" + addresses + " 2>/dev/null";
-    static auto& known = *new std::map<std::string, std::vector<Frame>>;  // many ranks wait at one place
+    static auto& known = *new std::map<std::string, std::vector<Frame>>;  // ranks often wait at one place
     const auto [answer, asks] = known.try_emplace(command);
     if (asks) ask(command, answer->second);
     frames.insert(frames.end(), answer->second.begin(), answer->second.end());

@@ -3,10 +3,10 @@
 #pragma once
 
 /// @file
-/// Moves communication on while its rank computes. MPI moves data only while somebody calls it: so as long as an
-/// operation is under way, a thread wakes up now and then, moves all of them on, and sleeps again (Wittmann et al.,
-/// "Asynchronous MPI for the masses", 2013). It needs MPI_THREAD_MULTIPLE, which `Environment` asks for; where MPI was
-/// initialised with less, an operation goes on while its `Request` is tested or waited for.
+/// Lets communication progress while its rank computes. MPI moves data only inside MPI calls, so while an operation
+/// is in flight, a thread wakes up at intervals, advances all operations, and sleeps again (Wittmann et al.,
+/// "Asynchronous MPI for the masses", 2013). It needs MPI_THREAD_MULTIPLE, which `Environment` requests; with less,
+/// an operation advances only while its `Request` is tested or waited for.
 
 #include <atomic>
 
@@ -16,20 +16,20 @@
 
 namespace shardwise::detail {
 
-/// Something under way. By what it inherits, `Progress` moves it on.
+/// An operation in flight, advanced by `Progress`.
 class Operation : public Pooled<Operation> {
  public:
-  /// Goes on as far as that needs no waiting. Returns whether it is complete, or has failed: then `fail_with` was called.
+  /// Advances without waiting. Returns whether it is complete or has failed; in that case `fail_with` was called.
   virtual bool advance() = 0;
   inline virtual void begin();
-  /// Whether it is done; moves it on a little if not.
+  /// Whether it is complete; advances it if not.
   inline virtual bool test();
-  /// Returns when it is done, or so many seconds are over.
+  /// Returns when it is complete, or after `seconds`.
   inline virtual bool wait(double seconds);
   bool done() const noexcept { return done_.load(std::memory_order_acquire); }
-  /// Something that is to live as long.
+  /// Keeps an object alive as long as the operation.
   void keep(std::shared_ptr<const void> alive) { keep_alive_ = std::move(alive); }
-  /// What MPI said, when it is done.
+  /// MPI's error code, once it is complete.
   int code() const noexcept { return code_; }
 
  protected:
@@ -41,13 +41,13 @@ class Operation : public Pooled<Operation> {
 
  private:
   friend class Progress;
-  Operation* next_ = nullptr;  // under way, in the order of their beginning
+  Operation* next_ = nullptr;  // in the order in which they began
   int code_ = MPI_SUCCESS;
   std::atomic<bool> done_{false};
   std::shared_ptr<const void> keep_alive_;
 };
 
-/// All operations of the process; never destroyed. The thread begins with the first operation and ends with MPI.
+/// All operations of the process; never destroyed. The thread starts with the first operation and ends with MPI.
 class Progress {
  public:
   static Progress& get() {
@@ -64,19 +64,19 @@ class Progress {
     advance_all();
     wake();
   }
-  /// For who waits for something else.
+  /// Advances all, for callers that wait for something else.
   void advance() {
     const std::lock_guard lock(mutex_);
     advance_all();
   }
-  /// Moves all on; whether this one is done.
+  /// Advances all; returns whether this one is complete.
   bool test(const Operation& operation) {
     if (operation.done()) return true;
     const std::lock_guard lock(mutex_);
     advance_all();
     return operation.done();
   }
-  /// Returns when it is done, or so many seconds are over.
+  /// Returns when it is complete, or after `seconds`.
   bool wait(const Operation& operation, double seconds) {
     const double begin = MPI_Wtime();
     for (double now = begin; !test(operation); now = MPI_Wtime()) {
@@ -87,9 +87,9 @@ class Progress {
   }
 
  private:
-  /// Seconds that the thread sleeps. Meanwhile the sockets send and receive what they hold.
+  /// Seconds that the thread sleeps; meanwhile sockets transfer what their buffers hold.
   static constexpr double nap = 4e-4;
-  /// Seconds after which one that waits leaves the core to others now and then.
+  /// Seconds after which a waiting caller yields its core at intervals.
   static constexpr double patience = 1e-3;
   static constexpr int ended = -1;
 
@@ -142,7 +142,7 @@ class Progress {
     }
   }
 
-  std::mutex mutex_;  // guards the list, and what is in it
+  std::mutex mutex_;  // guards the list and the operations in it
   Operation* first_ = nullptr;
   std::atomic<int> under_way_{0};
   bool started_ = false, running_ = false;

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// How numbers are reduced, by MPI's operations or by functions of our own: for transports.
+/// Reductions of numbers, by MPI's operations or by our own functions.
 
 #include <algorithm>
 #include <bit>
@@ -17,14 +17,14 @@ constexpr float widen_bf16(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-/// To nearest, ties to even; a NaN stays a (quiet) NaN.
+/// Rounds to nearest, ties to even; a NaN becomes a quiet NaN.
 constexpr std::uint16_t round_to_bf16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = bits + 0x7fffU + ((bits >> 16) & 1U);
   return static_cast<std::uint16_t>((is_nan(value) ? bits | 0x400000U : rounded) >> 16);
 }
 
-/// bfloat16 as it travels: MPI knows none, so as 16-bit integers.
+/// bfloat16 in messages: MPI has no such type, so it is sent as 16-bit integers.
 struct TravellingBf16 {
   std::uint16_t bits;
   TravellingBf16() = default;
@@ -32,10 +32,10 @@ struct TravellingBf16 {
   explicit operator float() const { return widen_bf16(bits); }
 };
 
-/// Numbers of one type, reduced as MPI's own do it, but for three things: of a maximum or minimum, NaN is the result if one
-/// number is (MPI's keep it or lose it, as it happens to be combined); bytes add up modulo 256 (Open MPI's stop at 255, in
-/// all but the last few); a sum of bfloat16 is rounded to nearest even after each addition, which is once for two terms, and
-/// more are added by `add_bf16`.
+/// Numbers of one type, reduced like MPI's own, with three differences. A maximum or minimum is NaN if any number
+/// is (with MPI this depends on the order). Bytes add modulo 256 (Open MPI's saturate at 255, except in the last
+/// few elements). A sum of bfloat16 is rounded to nearest even after each addition; for more than two terms use
+/// `add_bf16`.
 template <class T, ReduceOp Op>
 struct ReducedNumber {
   T value;
@@ -52,11 +52,11 @@ struct ReducedNumber {
   }
 };
 
-/// Whether terms are narrower than what they are added up in.
+/// Whether sums use a wider type than their terms.
 constexpr bool sums_wide(DataType type, ReduceOp op) { return type == DataType::bf16 && op == ReduceOp::sum; }
 
-/// sums[i] = first[i] + terms[i] + terms[stride + i] + …, `number` of them: bfloat16, added in this order in float, and
-/// rounded once. `sums` may be `first`.
+/// sums[i] = first[i] + terms[i] + terms[stride + i] + …, with `number` terms: bfloat16, summed in this order in
+/// float and rounded once. `sums` may be `first`.
 inline void add_bf16(Index count, const void* first, const void* terms, Index stride, int number,
                      void* sums) {
   constexpr Index block = 512;
@@ -87,7 +87,7 @@ const OwnReduction& number_reduction(ReduceOp op) {
   return op == ReduceOp::max ? own_reduction<ReducedNumber<T, ReduceOp::max>>
                              : own_reduction<ReducedNumber<T, ReduceOp::min>>;
 }
-/// How numbers are reduced where MPI is not asked.
+/// The reduction to use without MPI.
 inline const OwnReduction& number_reduction(DataType type, ReduceOp op) {
   switch (type) {
     case DataType::f32:

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// What a collective moves, and how structs are reduced. A reduction that is no sum, maximum or minimum of numbers is that of a
-/// struct of one's own, which says how two of it become one.
+/// The elements of a collective, and reductions of structs: if a reduction is not a sum, maximum or minimum of
+/// numbers, define a struct with a function that combines two values.
 ///
 /// @code
 /// struct Range {
@@ -23,8 +23,8 @@
 
 namespace shardwise {
 
-/// `combine` must be associative up to rounding, and commutative to the last bit: ranks combine in different
-/// orders, and must come to the same result. It must not throw. The struct travels as its bytes.
+/// `combine` must be associative up to rounding, and commutative to the last bit, because ranks combine in
+/// different orders and must get the same result. It must not throw. The struct is sent as bytes.
 template <class M>
 concept Reducible = std::is_trivially_copyable_v<M> && requires(Index count, const M* terms, M* results) {
   M::combine(count, terms, results);
@@ -32,33 +32,33 @@ concept Reducible = std::is_trivially_copyable_v<M> && requires(Index count, con
 
 namespace detail {
 
-/// MPI's names for elements and for their reduction.
+/// MPI's handles for an element type and its reduction.
 struct MpiWords {
   MPI_Datatype type;
   MPI_Op op;
 };
 
-/// How a struct of one's own is reduced. `in_mpi` makes MPI's names when it is first called.
+/// How a user's struct is reduced. The first call of `in_mpi` creates MPI's handles.
 struct OwnReduction {
   void (*combine)(Index count, const void* terms, void* results);
   MpiWords (*in_mpi)();
-  Index id;  ///< of the struct, the same on all ranks
+  Index id;  ///< identifies the struct, the same on all ranks
 };
 
-/// What a collective moves and, if it reduces, how.
+/// The elements of a collective and, for reductions, the operation.
 struct Elements {
   Index width = 1;  ///< bytes of an element
   DataType type = DataType::u8;
   ReduceOp op = ReduceOp::sum;
-  const OwnReduction* own = nullptr;  ///< then neither the type nor the operation says anything
+  const OwnReduction* own = nullptr;  ///< if set, type and operation are unused
 };
 
 inline std::string text_of(const Elements& elements) {
   return elements.own ? text({"structs of ", elements.width, " bytes"}) : name_of(elements.type);
 }
 
-/// MPI's names for an `M` and for its `combine`, made at the first use. Never freed: they are small, and MPI may be
-/// gone when statics die.
+/// MPI's handles for an `M` and for its `combine`, created on first use. Never freed: they are small, and MPI may
+/// be finalised before static objects are destroyed.
 template <Reducible M>
 MpiWords words_of() {
   static const MpiWords words = [] {
@@ -82,7 +82,7 @@ inline constexpr OwnReduction own_reduction{[](Index count, const void* terms, v
                                             &words_of<M>,
                                             [] {
                                               Fnv1a hash;
-                                              hash.add(__PRETTY_FUNCTION__);  // which has its name
+                                              hash.add(__PRETTY_FUNCTION__);  // contains the type's name
                                               return static_cast<Index>(hash.value);
                                             }()};
 

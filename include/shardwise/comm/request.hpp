@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// A collective under way. Its buffers belong to it until `wait()` returns or `test()` says true.
+/// A collective in flight. It owns its buffers until `wait()` returns or `test()` returns true.
 
 #include <exception>
 
@@ -12,13 +12,13 @@
 
 namespace shardwise {
 
-/// Move-only. The destructor waits; while an exception unwinds the stack it waits for one second at most,
-/// because the other ranks may never join: such an exception must end the job, as it does under `run`.
+/// Move-only. The destructor waits; during stack unwinding it waits for at most one second, because the other ranks
+/// may never join: such an exception must end the job, as it does under `run`.
 class Request {
  public:
-  /// Of nothing, or of what was done at once.
+  /// An empty or already complete request.
   Request() = default;
-  /// For `Communicator`: `keep_alive` lives as long as the operation.
+  /// For `Communicator`: keeps `keep_alive` until the operation is complete.
   Request(const char* name, detail::Operation& operation, std::shared_ptr<const void> keep_alive,
           Index bytes = 0) {
     operation.keep(std::move(keep_alive));
@@ -26,7 +26,7 @@ class Request {
     operation_ = {&operation, Unfinished{name, bytes, std::uncaught_exceptions()}};
   }
 
-  /// Returns when the operation is complete. At once if it was, or if there is none.
+  /// Returns when the operation is complete; at once for an empty request.
   void wait() {
     if (!operation_) return;
     const detail::Waiting here(operation_.get_deleter().name, operation_.get_deleter().bytes, "", false);
@@ -34,7 +34,7 @@ class Request {
     release();
   }
 
-  /// Whether the operation is complete; moves it on a little if not.
+  /// Whether the operation is complete; advances it if not.
   bool test() {
     if (!operation_) return true;
     if (!operation_->test()) return false;
@@ -45,17 +45,17 @@ class Request {
  private:
   static constexpr double forever = 1e300;  // seconds
 
-  /// Ends an operation for which nobody has waited.
+  /// Finishes an operation that was not waited for.
   struct Unfinished {
     const char* name;
     Index bytes;
-    int exceptions;  // that were on their way when it began
+    int exceptions;  // in flight when the operation began
 
     void operator()(detail::Operation* operation) const {
       const detail::Waiting here(name, bytes, "", false);
       const bool unwinds = std::uncaught_exceptions() > exceptions;
       if (operation->wait(unwinds ? 1 : forever)) destroy_pooled(operation);
-      // else it is under way until the job ends
+      // else it stays in flight until the job ends
     }
   };
 

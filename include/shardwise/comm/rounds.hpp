@@ -3,18 +3,18 @@
 #pragma once
 
 /// @file
-/// Collectives as rounds of messages, which a thread can move on while its rank computes. MPI's own non-blocking
-/// ones need as many calls, and Open MPI's (4.1) send every byte of a sum twice one after the other.
+/// Collectives as rounds of messages, which a thread can advance while its rank computes. MPI's non-blocking
+/// collectives also need calls to progress, and those of Open MPI 4.1 send every byte of a sum twice in sequence.
 
 #include <shardwise/comm/block_piece.hpp>
 #include <shardwise/memory/pooled_list.hpp>
 
 namespace shardwise::detail {
 
-/// All pieces of a collective, some at a time.
+/// All pieces of a collective, a few of them in flight at a time.
 class BlockOperation final : public Operation {
  public:
-  /// The group must live as long.
+  /// The group must outlive it.
   BlockOperation(const MessageGroup& group, BlockWork work) : group_(group), work_(std::move(work)) {
     const Index bytes = sum_of(work_.counts) * work_.element;
     pieces_ = static_cast<int>(std::max<Index>(1, bytes / piece_bytes));
@@ -23,7 +23,8 @@ class BlockOperation final : public Operation {
     own_bytes_ = work_.counts[own] * work_.element;
     const Index own_place = work_.offsets[own] * work_.element;
     if (!work_.gathers && work_.in == work_.out) {
-      // At the beginning lie terms that a piece has still to send: until all are sent, sums lie where their block was.
+      // Pieces still have to send terms from the beginning of the buffer, so sums are kept at the position of this
+      // rank's block until all pieces are done.
       in_place_ = work_.target();
       work_.out = in_place_ + own_place;
     } else if (!work_.reduces()) {
@@ -51,7 +52,7 @@ class BlockOperation final : public Operation {
   static constexpr Index piece_bytes = Index{4} << 20;
   static constexpr std::size_t most_under_way = 4;
 
-  /// This rank's block.
+  /// Copies this rank's block.
   void move(const void* from, void* to) const {
     if (from != to && own_bytes_ > 0) std::memmove(to, from, static_cast<std::size_t>(own_bytes_));
   }
@@ -60,12 +61,12 @@ class BlockOperation final : public Operation {
   BlockWork work_;
   int pieces_ = 1, begun_ = 0, tags_ = 0;
   Index own_bytes_ = 0;
-  char* in_place_ = nullptr;  ///< where the sums of a reduce-scatter in place go when all are there
+  char* in_place_ = nullptr;  ///< the final position of an in-place reduce-scatter's sums
   PooledList<BlockPiece> under_way_;
 };
 
-/// Sums of bfloat16 where no rounds are needed, by two calls: an all-to-all brings all terms of a block to its home, in the
-/// order of the ranks; sums are made in float, and gathered.
+/// Sums of bfloat16 without rounds, in two calls: an all-to-all brings all terms of a block to its home, in rank
+/// order; the home sums them in float, and the sums are gathered.
 inline void sum_wide(Transport& ranks, const Call& call) {
   const BlockWork work = work_of(call, ranks.size());
   const auto own = static_cast<std::size_t>(ranks.rank());

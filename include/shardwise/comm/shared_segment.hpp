@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Memory that the ranks of a communicator share, if all of them can. It has no name: one rank makes it, the others
-/// open it through that rank's /proc folder, and it ends with the last of them, however they end.
+/// Memory shared by the ranks of a communicator, if all of them can. It is anonymous: one rank creates it, the
+/// others open it through that rank's /proc folder, and it disappears with the last process, however that ends.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -15,26 +15,26 @@
 
 namespace shardwise::detail {
 
-/// To know memory by; not for secrets.
+/// A nonce that identifies the segment; not cryptographic.
 inline std::uint64_t random_number() {
   std::uint64_t number = 0;
   if (::getentropy(&number, sizeof(number)) != 0) number = static_cast<std::uint64_t>(1e9 * MPI_Wtime());
   return number;
 }
 
-/// Move-only; empty where there is none.
+/// Move-only; may be empty.
 class SharedSegment {
  public:
   SharedSegment() = default;
 
-  /// `bytes` of zeros, the same memory on all ranks; or nothing, on all of them: where the ranks do not see each other's
-  /// processes, or there is no memory. Collective.
+  /// `bytes` of zeros, the same memory on all ranks; or empty on all ranks, if they cannot see each other's
+  /// processes or memory is short. Collective.
   static SharedSegment make(MPI_Comm comm, std::size_t bytes) {
     const int rank = rank_in(comm);
     const std::size_t length = bytes + proof_bytes;
     File made;
     SharedSegment segment;
-    std::uint64_t says[3] = {};  // who has it, its number there, and what stands in it
+    std::uint64_t says[3] = {};  // process id, file descriptor, nonce
     if (rank == 0) {
       made.descriptor = ::memfd_create("shardwise", MFD_CLOEXEC);
       if (made.descriptor >= 0 && ::ftruncate(made.descriptor, static_cast<off_t>(length)) == 0)
@@ -51,7 +51,7 @@ class SharedSegment {
       const std::string path = "/proc/" + std::to_string(says[0]) + "/fd/" + std::to_string(says[1]);
       File file{::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)};
       struct stat status {};
-      // In another container this may be another process, with any file.
+      // In another container this path may be any file of a different process.
       if (file.descriptor >= 0 && ::fstat(file.descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
           status.st_size == static_cast<off_t>(length))
         segment = SharedSegment(file.descriptor, length);
@@ -72,7 +72,7 @@ class SharedSegment {
   }
 
   explicit operator bool() const { return memory_ != nullptr; }
-  /// At the beginning of a page.
+  /// Begins at a page boundary.
   char* data() const { return memory_ + proof_bytes; }
 
  private:

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// What ranks that share memory put into their slots: parts of blocks, and numbers.
+/// Helpers for the slots of ranks that share memory: parts of blocks, and numbers.
 
 #include <cstring>
 
@@ -29,7 +29,7 @@ struct SlotParts {
     return value;
   }
 
-  /// Part k of so many of a block, in bytes.
+  /// Part k of a block that is cut into `parts`, in bytes.
   struct Part {
     Index begin, bytes;
   };

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Threads of the library's own.
+/// Threads of the library.
 
 #include <pthread.h>
 #include <signal.h>
@@ -12,8 +12,8 @@
 
 namespace shardwise::detail {
 
-/// A thread of the library's own, which runs `(object.*work)()`. Signals are for the program's threads. Throws
-/// `std::runtime_error`, with `who` in front, if there can be no more threads.
+/// Starts a thread that runs `(object.*work)()`. It blocks signals, which are left to the program's threads. Throws
+/// `std::runtime_error`, beginning with `who`, if no thread can be created.
 template <auto work, class Object>
 pthread_t start_thread(Object& object, const char* who) {
   pthread_t thread{};

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// The one seam between this library and what moves data between ranks: MPI, or ranks that are simulated. A collective
-/// comes here as a value that says what it is, so what looks at all of them (a check, a watchdog) needs no more than it.
+/// The interface between this library and the means of communication: MPI or a simulation. A collective arrives as
+/// a value that describes it, so generic code (a check, a watchdog) can handle all of them.
 
 #include <shardwise/comm/mpi_counts.hpp>
 #include <shardwise/comm/progress.hpp>
@@ -16,18 +16,18 @@ namespace shardwise::detail {
 
 using Numbers = std::span<const Index>;
 
-/// A collective, as a rank calls it. Counts and offsets are in elements, one of each per rank.
+/// A collective as called by a rank. Counts and offsets are in elements, one per rank.
 struct Call {
   Collective kind;  ///< none: a barrier
   const void* in = nullptr;
   void* out = nullptr;
   Elements elements{};
   Index count = 0;  ///< of an all-reduce
-  /// Blocks of an all-gather and, without offsets, of a reduce-scatter; what an all-to-all sends.
+  /// The blocks of an all-gather or (without offsets) a reduce-scatter; the blocks that an all-to-all sends.
   Numbers counts{}, offsets{};
-  Numbers arriving{}, places{};  ///< what an all-to-all receives
-  bool background = false;       ///< it is begun only
-  const char* axes = "";         ///< along which the ranks lie, for the texts of errors: "tp"
+  Numbers arriving{}, places{};  ///< the blocks that an all-to-all receives
+  bool background = false;       ///< only start it
+  const char* axes = "";         ///< the axes of the ranks, for error texts: "tp"
 
   const char* name() const { return kind == Collective::none ? "barrier" : name_of(kind); }
   const char* source() const { return static_cast<const char*>(in); }
@@ -54,7 +54,7 @@ inline std::string text_of(const Call& call) {
   return *call.axes == 0 ? words : words + " over " + call.axes;
 }
 
-/// What ranks must have alike in a collective, as numbers; what goes through an all-to-all is not among them.
+/// The properties that must be equal on all ranks, as numbers; the counts of an all-to-all are not included.
 inline std::array<Index, 7> signature(const Call& call) {
   Fnv1a blocks;
   if (call.kind != Collective::all_to_all) {
@@ -70,29 +70,29 @@ inline std::array<Index, 7> signature(const Call& call) {
           static_cast<Index>(blocks.value)};
 }
 
-/// Of calls whose signatures differ, in all likelihood another.
+/// A hash of the signature: different signatures very likely give different numbers.
 inline std::uint64_t number_of(const Call& call) {
   Fnv1a all;
   for (const Index number : signature(call)) all.add(static_cast<std::uint64_t>(number));
   return all.value;
 }
 
-/// A message that is sent to, or received from, a rank. Between two ranks they arrive in the order in which they were begun,
-/// as in one queue for each direction; a label that differs tells that the two ranks do not mean the same.
+/// A message to or from a rank. Between two ranks, messages arrive in the order in which they were started, as in
+/// one queue per direction; different labels at the two ends reveal that the ranks disagree.
 struct Message {
   int rank;
   void* data;
   Index count;  ///< elements
-  int label;    ///< 0 to 32767: sent, or expected
+  int label;    ///< 0 to 32767: the label sent, or expected
   bool incoming;
-  Index arrived = 0;  ///< when it is complete: elements; those that are more than expected are not told
+  Index arrived = 0;  ///< elements, once complete; excess elements are not counted
   int arrived_label = 0;
   bool too_long = false;
   int code = MPI_SUCCESS;
 };
 using MessageList = std::vector<Message>;
 
-/// Among the ranks of one communicator. All of them call the same collectives in the same order.
+/// Communication among the ranks of one communicator. All of them call the same collectives in the same order.
 class Transport {
  public:
   Transport(int rank, Hosts hosts) : rank_(rank), hosts_(std::move(hosts)) {}
@@ -104,18 +104,20 @@ class Transport {
   int size() const noexcept { return hosts_.size(); }
   const Hosts& hosts() const noexcept { return hosts_; }
   virtual const char* name() const noexcept = 0;
-  /// MPI's own handle, if it has one.
+  /// MPI's own handle, if there is one.
   virtual MPI_Comm native() const noexcept { return MPI_COMM_NULL; }
-  /// Whether ranks tell each other what they do before they do it.
+  /// Whether ranks compare calls before they execute them.
   virtual bool checks() const noexcept { return false; }
 
-  /// Returns when this rank's part is done.
+  /// Returns when this rank's part is complete.
   virtual void run(const Call& call) = 0;
-  /// Begins it; or does it and returns null, where that gains as much. The buffers belong to it, the lists do not.
+  /// Starts it; or completes it and returns null if overlap gains nothing. The operation owns the buffers, but not
+  /// the lists.
   virtual Operation* begin(const Call& call) = 0;
-  /// Messages that are begun together. What fails is told in the list.
+  /// Starts a group of messages. Failures are reported in the list.
   virtual Operation* begin(std::shared_ptr<MessageList> messages, DataType type) = 0;
-  /// Among some ranks, of which this is one, in the order given; `on` are their hosts. Collective over them.
+  /// A transport among some ranks, which include this one, in the order given; `on` are their hosts. Collective
+  /// over them.
   virtual std::shared_ptr<Transport> subgroup(std::span<const int> ranks, Hosts on) = 0;
 
  private:

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Which sequences of a corpus make which batch, in random orders. Everything is a function of the options and of the
-/// number of the step, on any rank and any mesh: a run that goes on at step k needs to know k and nothing else.
+/// Selects the sequences of each batch, in random orders. The result depends only on the options and the number of
+/// the step, on any rank and mesh: a run that resumes at step k only needs to know k.
 ///
 /// ```
 /// BatchSampler sampler(corpus.size(), {.length = 1024, .batch = 64, .micro_batches = 4, .seed = 1});
@@ -27,10 +27,10 @@
 
 namespace shardwise {
 
-/// A permutation of [0, n), a function of `n`, `seed` and `number`, without a list: each place is computed alone, in
-/// O(1) time and memory. It is the generalised Feistel cipher of Black and Rogaway ("Ciphers with arbitrary finite
-/// domains", CT-RSA 2002) on a pair of digits, with Philox as its round function; a result outside [0, n) is enciphered
-/// again ("cycle walking"). Fewer than one in √n places needs that.
+/// A permutation of [0, n) as a function of `n`, `seed` and `number`, without a list: each place is computed
+/// separately, in O(1) time and memory. It is the generalised Feistel cipher of Black and Rogaway ("Ciphers with
+/// arbitrary finite domains", CT-RSA 2002) on a pair of digits, with Philox as its round function; a result outside
+/// [0, n) is enciphered again ("cycle walking"), which fewer than one in √n places need.
 class Permutation {
  public:
   /// Throws `std::invalid_argument` unless n ≥ 0.
@@ -56,8 +56,8 @@ class Permutation {
   }
 
  private:
-  /// Even, so that the digits end where they began; with 8, the orders of five numbers differ by some 15 % in
-  /// frequency.
+  /// Even, so that the digits end in their original order. With 8 rounds, the frequencies of the orders of five
+  /// numbers differ by about 15 %.
   static constexpr std::uint32_t rounds = 16;
 
   /// The least r with r² ≥ n.
@@ -69,7 +69,7 @@ class Permutation {
     return n > 0 ? root + 1 : 0;
   }
 
-  /// A bijection of [0, low · high), which has n numbers and fewer than √n + 1 others.
+  /// A bijection of [0, low · high), a range of n numbers and fewer than √n + 1 more.
   constexpr std::uint64_t encipher(std::uint64_t value) const {
     std::uint64_t left = value % low_, right = value / low_;
     for (std::uint32_t round = 0; round < rounds; ++round) {
@@ -80,13 +80,14 @@ class Permutation {
     return right * low_ + left;
   }
 
-  /// Digits are below 2^32, as n is below 2^63. The last counter word is 0 in all streams of kernel/philox.hpp.
+  /// Digits are below 2^32, because n is below 2^63. The last counter word is 0 in all streams of
+  /// kernel/philox.hpp.
   constexpr std::uint64_t random(std::uint32_t round, std::uint64_t digit) const {
     const auto words =
         kernel::philox({static_cast<std::uint32_t>(digit), static_cast<std::uint32_t>(number_),
                         static_cast<std::uint32_t>(number_ >> 32), 1 + round},
                        {static_cast<std::uint32_t>(seed_), static_cast<std::uint32_t>(seed_ >> 32)});
-    return (std::uint64_t{words[0]} << 31) ^ words[1];  // left + this does not overflow
+    return (std::uint64_t{words[0]} << 31) ^ words[1];  // adding `left` does not overflow
   }
 
   Index size_;
@@ -94,39 +95,39 @@ class Permutation {
   std::uint64_t low_ = 0, high_ = 0;  // the digits' radices
 };
 
-/// What becomes of sequences at the end of an epoch that do not fill a batch.
+/// The treatment of sequences at the end of an epoch that do not fill a batch.
 enum class LastBatch {
-  drop,  ///< they wait for another epoch, which has another order; so do tokens that do not fill a sequence
-  pad    ///< they are a batch with rows and targets that do not count
+  drop,  ///< dropped, like tokens that do not fill a sequence; another epoch has another order
+  pad    ///< a batch with rows and targets of padding
 };
 
 struct BatchOptions {
-  Index length = 0;         ///< of a sequence: inputs, and as many targets
-  Index batch = 0;          ///< sequences of a step, of all ranks and micro-batches together
-  Index micro_batches = 1;  ///< parts of a step that are run one after another
-  std::uint64_t seed = 0;   ///< of the orders
+  Index length = 0;         ///< of a sequence: inputs, and the same number of targets
+  Index batch = 0;          ///< sequences per step, over all ranks and micro-batches
+  Index micro_batches = 1;  ///< parts of a step that run one after another
+  std::uint64_t seed = 0;   ///< of the random orders
   LastBatch last = LastBatch::drop;
-  Index ignore_index = ignore_index_default;  ///< the target that does not count, negative
-  bool shuffle = true;                        ///< else each epoch has the sequences in their order
+  Index ignore_index = ignore_index_default;  ///< the target that is not counted, negative
+  bool shuffle = true;                        ///< else each epoch has the sequences in order
 };
 
-/// The tokens cut into sequences, in an order of their own in each epoch. Sequence i has the inputs [i · length,
-/// (i + 1) · length) and targets one token further on, so neighbours share one token.
+/// The tokens split into sequences, in a different order in each epoch. Sequence i has the inputs [i · length, (i +
+/// 1) · length) and targets shifted by one token, so neighbouring sequences share one token.
 class BatchSampler {
  public:
-  /// Throws `std::invalid_argument` for options out of their ranges, a batch that is no multiple of the number of
+  /// Throws `std::invalid_argument` for options out of range, a batch that is not a multiple of the number of
   /// micro-batches, and too few tokens for one batch (with `LastBatch::pad`, for one target).
   constexpr BatchSampler(Index tokens, const BatchOptions& options) : tokens_(tokens), options_(options) {
     check_positive(options.length, "length");
     check_positive(options.batch, "batch");
     check_positive(options.micro_batches, "micro_batches");
     if (options.batch % options.micro_batches != 0) {
-      detail::fail({"BatchSampler: batch ", options.batch, " is no multiple of micro_batches ",
+      detail::fail({"BatchSampler: batch ", options.batch, " is not a multiple of micro_batches ",
                     options.micro_batches});
     }
     if (options.ignore_index >= 0 || options.ignore_index < std::numeric_limits<std::int32_t>::min()) {
       detail::fail({"BatchSampler: ignore_index ", options.ignore_index,
-                    ": expected a negative number of 32 bits, which is no token"});
+                    ": expected a negative number of 32 bits, which is not a token"});
     }
     const Index targets = std::max<Index>(tokens - 1, 0);
     const bool pads = options.last == LastBatch::pad;
@@ -140,9 +141,9 @@ class BatchSampler {
 
   constexpr Index tokens() const { return tokens_; }
   constexpr const BatchOptions& options() const { return options_; }
-  /// Sequences of the corpus.
+  /// The number of sequences in the corpus.
   constexpr Index sequence_count() const { return sequences_; }
-  /// Sequences of a micro-batch, of all ranks together.
+  /// The number of sequences in a micro-batch, over all ranks.
   constexpr Index micro_batch() const { return options_.batch / options_.micro_batches; }
 
   constexpr Index steps_per_epoch() const { return steps_; }
@@ -151,8 +152,8 @@ class BatchSampler {
     return step / steps_;
   }
 
-  /// The numbers of a step's sequences, lazily, as `std::optional<Index>`: none is a row of padding. Steps count
-  /// from 0 and never end. Throws `std::invalid_argument` for a negative step.
+  /// The sequences of a step as a lazy range of `std::optional<Index>`; an empty one is a row of padding. Steps
+  /// count from 0 without end. Throws `std::invalid_argument` for a negative step.
   auto sequences(Index step) const {
     check(step);
     const Index first = first_place(step);
@@ -169,15 +170,15 @@ class BatchSampler {
     return sequences(step) | ranges::views::slice(micro * micro_batch(), (micro + 1) * micro_batch());
   }
 
-  /// `sequences(from_step)`, `sequences(from_step + 1)`, … without end, lazily.
+  /// The infinite lazy range `sequences(from_step)`, `sequences(from_step + 1)`, …
   auto batches(Index from_step) const {
     check(from_step);
     return ranges::views::iota(from_step) |
            ranges::views::transform([sampler = *this](Index step) { return sampler.sequences(step); });
   }
 
-  /// The positions of a sequence's inputs; its targets are one further on. The last one of a corpus may have fewer
-  /// than `length`.
+  /// The positions of a sequence's inputs; its targets are shifted by one. The last sequence of a corpus may be
+  /// shorter than `length`.
   constexpr Range inputs_of(Index sequence) const {
     if (sequence < 0 || sequence >= sequences_) {
       detail::fail<std::out_of_range>({"BatchSampler: sequence ", sequence, " of ", sequences_});
@@ -186,7 +187,7 @@ class BatchSampler {
     return {begin, std::min(options_.length, tokens_ - 1 - begin)};
   }
 
-  /// How many targets of a step count: of all ranks and micro-batches together, without padding.
+  /// The number of targets in a step that count: over all ranks and micro-batches, without padding.
   constexpr Index counted(Index step) const {
     check(step);
     if (options_.last == LastBatch::drop) return options_.batch * options_.length;
@@ -199,7 +200,7 @@ class BatchSampler {
     return targets;
   }
 
-  /// Throws `std::invalid_argument` for a step or micro-batch that is none.
+  /// Throws `std::invalid_argument` for a step or micro-batch out of range.
   constexpr void check(Index step, Index micro = 0) const {
     if (step < 0) detail::fail({"BatchSampler: step ", step, " is negative"});
     if (micro < 0 || micro >= options_.micro_batches) {

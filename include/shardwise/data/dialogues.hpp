@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Dialogues of JSON lines: their messages, which of them are learned, and where these are in a template's text.
+/// Dialogues in JSON lines: their messages, which of them are trained on, and where those are in the rendered text.
 
 #include <shardwise/text/chat_template.hpp>
 
@@ -11,13 +11,13 @@ namespace shardwise::detail {
 
 using ByteRanges = std::vector<std::pair<std::size_t, std::size_t>>;  // [begin, end)
 
-/// An object of many members takes a time that grows with its square to read in order.
+/// Parsing an object with ordered members takes time quadratic in their number.
 inline void check_members(const Json& json) {
   if (json.is_object() && json.size() > 1000) throw std::runtime_error("an object of more than 1000 members");
   if (json.is_structured()) std::ranges::for_each(json, [](const Json& part) { check_members(part); });
 }
 
-/// Whether a message is learned: what assistants say, unless the message says otherwise.
+/// Whether a message is trained on: by default only those of assistants.
 inline bool is_learned(const JsonPart& message, const std::string& role) {
   bool learned = role == "assistant";
   for (const char* key :
@@ -31,7 +31,7 @@ inline bool is_learned(const JsonPart& message, const std::string& role) {
   }
   return learned;
 }
-/// A text, or a list of {"type": "text", "text": …}, which are joined.
+/// A text, or a list of {"type": "text", "text": …} whose texts are concatenated.
 inline std::string content_of(const JsonPart& content) {
   if (!content.json().is_array()) return content.get<std::string>();
   std::string text;
@@ -41,7 +41,7 @@ inline std::string content_of(const JsonPart& content) {
   });
   return text;
 }
-/// The messages of a line, and which are learned. `ordered` is the line, with the members of objects in their order.
+/// The messages of a line, and which are trained on. `ordered` is the line with its objects' members in order.
 inline OrderedJson messages_of(const JsonPart& line, OrderedJson ordered, std::vector<bool>& learned) {
   OrderedJson messages = OrderedJson::array();
   auto add = [&](OrderedJson message, const std::string& role, const std::string& content) {
@@ -78,10 +78,10 @@ inline OrderedJson messages_of(const JsonPart& line, OrderedJson ordered, std::v
   return messages;
 }
 
-/// Before a special token that stands in a message: no character, so nobody's text.
+/// A marker inserted before special tokens in a message: a noncharacter, which does not occur in text.
 inline constexpr std::string_view special_mark = "\xef\xb7\x90";  // U+FDD0
 
-/// Marks the special tokens in all texts; positions(text) gives where they begin.
+/// Marks the special tokens in all texts; positions(text) returns their offsets.
 template <class Positions>
 void mark_special_tokens(OrderedJson& json, Positions positions) {
   if (json.is_structured()) {
@@ -89,7 +89,7 @@ void mark_special_tokens(OrderedJson& json, Positions positions) {
   } else if (json.is_string()) {
     auto& text = json.get_ref<std::string&>();
     if (text.find(special_mark) != text.npos)
-      throw std::runtime_error("U+FDD0 in a message: it is no character");
+      throw std::runtime_error("U+FDD0 in a message: it is not a character");
     std::string marked;
     std::size_t done = 0;
     for (const std::size_t at : positions(text)) {
@@ -100,14 +100,14 @@ void mark_special_tokens(OrderedJson& json, Positions positions) {
   }
 }
 
-/// The text of a dialogue, and where in it is what is learned.
+/// The text of a dialogue, and the byte ranges in it that are trained on.
 inline std::string rendered(const ChatTemplate& chat, const JsonPart& line, const OrderedJson& messages,
                             const std::vector<bool>& learned, const OrderedJson& tools, ByteRanges& answers) {
   const RenderedChat all = chat.rendered(messages, false, tools);
   const std::string_view text = all.text;
   const auto& begins = all.begins;
   if (!all.generated.empty()) {
-    bool leaves_out = false;  // something that an assistant says
+    bool leaves_out = false;  // some assistant messages are not trained on
     for (std::size_t i = 0; i < messages.size(); ++i)
       leaves_out = leaves_out || (messages[i].at("role") == "assistant" && !learned[i]);
     for (const auto& [begin, end] : all.generated) {
@@ -118,17 +118,17 @@ inline std::string rendered(const ChatTemplate& chat, const JsonPart& line, cons
     }
     return all.text;
   }
-  // What the first messages alone give, which the text must begin with.
+  // The rendering of the first messages alone, which must be a prefix of the text.
   const auto first = [&](std::size_t count, bool prompt, std::size_t least = 0) {
     const OrderedJson some(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(count));
     std::string part = chat.rendered(some, prompt, tools).text;
     if (!text.starts_with(part) || part.size() < least)
       line.fail(
-          "the chat template writes the beginning of a dialogue otherwise when it goes on, so that "
+          "the chat template writes the beginning of a dialogue differently when it continues, so that "
           "answers cannot be told apart");
     return part;
   };
-  std::optional<std::string> head;  // what a prompt ends with, which stands before an answer
+  std::optional<std::string> head;  // the end of a prompt, which precedes an answer
   std::size_t work = 0;
   for (std::size_t i = 0; i < messages.size(); ++i) {
     if (!learned[i]) continue;

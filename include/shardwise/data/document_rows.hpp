@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Documents of different lengths as rows of one length: each in a row of its own, or several in a row with borders
-/// between them. What is no answer is no target.
+/// Documents of different lengths as rows of one length: each in a row of its own, or several per row with borders
+/// between them. Only tokens of answers are targets.
 ///
 /// ```
 /// const DocumentRows rows(documents, {.length = 1024, .packed = true});
@@ -17,15 +17,15 @@
 
 namespace shardwise {
 
-/// A text's tokens, and those of them that are to be learned, as predictions from the tokens before.
+/// The tokens of a text, and the parts that are predicted in training.
 struct TrainingDocument {
   std::vector<std::int32_t> tokens;
-  std::vector<Range> answers;     ///< parts of the tokens, in their order
-  std::string place = {};         ///< where it is from, for errors: "FILE:LINE"
-  bool has_special_text = false;  ///< special tokens are written in its text, and are ordinary text there
+  std::vector<Range> answers;     ///< parts of the tokens, in order
+  std::string place = {};         ///< its origin, for errors: "FILE:LINE"
+  bool has_special_text = false;  ///< its text contains special tokens, as ordinary text
 };
 
-/// A number that differs between lists: of tokens and answers.
+/// A hash of tokens and answers, to tell lists apart.
 inline std::uint64_t fingerprint_of(const std::vector<TrainingDocument>& documents) {
   detail::Fingerprint all;
   auto add = [&](const auto& list) {
@@ -39,8 +39,8 @@ inline std::uint64_t fingerprint_of(const std::vector<TrainingDocument>& documen
   return all.value();
 }
 
-/// Takes a part of the documents out of a list, at least one and not all, chosen by `seed`. Both keep their order. Throws
-/// `std::invalid_argument` if there is one document only, or the part is not in (0, 1).
+/// Moves a part of the documents, chosen by `seed`, to a new list: at least one, but not all. Both keep their
+/// order. Throws `std::invalid_argument` if there is only one document, or if the part is not in (0, 1).
 inline std::vector<TrainingDocument> hold_out(std::vector<TrainingDocument>& documents, double part,
                                               std::uint64_t seed) {
   const auto count = static_cast<Index>(documents.size());
@@ -48,7 +48,7 @@ inline std::vector<TrainingDocument> hold_out(std::vector<TrainingDocument>& doc
     detail::fail({"hold_out: ", part, " of ", count, " documents: expected a part in (0, 1) of 2 or more"});
   }
   const Index wanted = std::clamp<Index>(static_cast<Index>(part * static_cast<double>(count)), 1, count - 1);
-  const Permutation order(count, seed, std::numeric_limits<std::uint64_t>::max());  // of no epoch
+  const Permutation order(count, seed, std::numeric_limits<std::uint64_t>::max());  // not used by an epoch
   std::vector<TrainingDocument> held_out, kept;
   for (Index i = 0; i < count; ++i) {
     (order(i) < wanted ? held_out : kept).push_back(std::move(documents[static_cast<std::size_t>(i)]));
@@ -58,22 +58,22 @@ inline std::vector<TrainingDocument> hold_out(std::vector<TrainingDocument>& doc
 }
 
 struct RowOptions {
-  Index length = 0;          ///< of a row; a document has one token more, as the last is a target alone
-  bool packed = false;       ///< a row takes documents, in their order, as long as they fit
-  std::int32_t padding = 0;  ///< the input where no document is
-  Index ignore_index = ignore_index_default;  ///< the target of what is not to be learned, negative
+  Index length = 0;  ///< of a row; a document may have one token more, because its last one is only a target
+  bool packed = false;                        ///< several documents per row, in order, as long as they fit
+  std::int32_t padding = 0;                   ///< the input outside documents
+  Index ignore_index = ignore_index_default;  ///< the target of tokens that are not trained on, negative
 };
 
-/// In memory, as documents: four bytes a token.
+/// In memory as documents, with four bytes per token.
 class DocumentRows {
  public:
-  /// Throws `std::invalid_argument`, which names the document's place, if one is longer than a row, has nothing to be
-  /// learned, or answers that are none of its tokens or have some in common.
+  /// Throws `std::invalid_argument`, with the document's place, if one is longer than a row, has no answer, or has
+  /// answers that are out of range or overlap.
   DocumentRows(std::vector<TrainingDocument> documents, const RowOptions& options)
       : options_(options), documents_(std::move(documents)) {
     if (options.length < 1)
       detail::fail({"DocumentRows: length is ", options.length, ": expected at least 1"});
-    Index filled = 0;  // of the last row
+    Index filled = 0;  // positions used in the last row
     for (Index i = 0; i < this->documents(); ++i) {
       const TrainingDocument& document = documents_[static_cast<std::size_t>(i)];
       const Index counted = checked(document);
@@ -91,12 +91,12 @@ class DocumentRows {
   Index size() const { return static_cast<Index>(rows_.size()); }
   Index documents() const { return static_cast<Index>(documents_.size()); }
   const RowOptions& options() const { return options_; }
-  /// Which part of all rows is documents.
+  /// The fraction of all positions that documents fill.
   double filled() const {
     return static_cast<double>(places_) / static_cast<double>(size() * options_.length);
   }
 
-  /// Which rows make which step: the length and `ignore_index` of the options are those of the rows. Throws as
+  /// Assigns rows to steps; `length` and `ignore_index` of the options are replaced by those of the rows. Throws as
   /// `BatchSampler` does.
   BatchSampler sampler(BatchOptions options) const {
     options.length = options_.length;
@@ -105,10 +105,10 @@ class DocumentRows {
       detail::fail({"DocumentRows: there are ", size(), " rows, but a step needs ", options.batch,
                     ", unless the last batch is padded"});
     }
-    return {size() * options_.length + 1, options};  // so many tokens make as many sequences
+    return {size() * options_.length + 1, options};  // this number of tokens gives size() sequences
   }
 
-  /// How many targets of a row count, and of a step.
+  /// The number of targets that count in a row, and in a step.
   Index counted(Index row) const { return rows_.at(static_cast<std::size_t>(row)).counted; }
   Index counted(const BatchSampler& sampler, Index step) const {
     Index targets = 0;
@@ -116,8 +116,8 @@ class DocumentRows {
     return targets;
   }
 
-  /// Writes a row; without a number one of padding. `documents`, if not null, become the numbers of its documents, from 0 on,
-  /// and -1 for padding.
+  /// Writes a row, or padding if there is no number. `documents`, unless null, receives the numbers of the row's
+  /// documents, from 0 on, and -1 for padding.
   void copy(std::optional<Index> number, std::int32_t* inputs, std::int32_t* targets,
             std::int32_t* documents) const {
     Index filled = 0;
@@ -143,12 +143,12 @@ class DocumentRows {
     Index first = 0, documents = 0, counted = 0;
   };
 
-  /// Of a row: its last token is a target alone.
+  /// The positions that a document takes in a row: its last token is only a target.
   static Index places(const TrainingDocument& document) {
     return std::max<Index>(std::ssize(document.tokens) - 1, 0);
   }
 
-  /// How many of its targets count, if it fits.
+  /// Checks that a document fits; returns the number of its targets that count.
   Index checked(const TrainingDocument& document) const {
     const Index size = std::ssize(document.tokens);
     auto fail = [&](std::initializer_list<detail::TextPart> what) {
@@ -174,7 +174,7 @@ class DocumentRows {
   RowOptions options_;
   std::vector<TrainingDocument> documents_;
   std::vector<Row> rows_;
-  Index places_ = 0;  ///< of all rows that are filled
+  Index places_ = 0;  ///< positions filled in all rows
 };
 
 }  // namespace shardwise

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// The documents of a corpus, which are files of text, and their tokens, one document after another.
+/// The documents of a corpus (text files), and their tokens, concatenated.
 
 #include <optional>
 
@@ -12,8 +12,8 @@
 
 namespace shardwise {
 
-/// What makes tokens of text: `Tokenizer`, `ByteTokenizer`, or a type of the caller's, whose `fingerprint()` is
-/// another number whenever its tokens may be others.
+/// An encoder of text: `Tokenizer`, `ByteTokenizer`, or a user's type whose `fingerprint()` changes whenever its
+/// tokens may change.
 template <class T>
 concept TextEncoder = requires(const T& tokenizer, std::string_view text) {
   { tokenizer.encode(text) } -> std::same_as<std::vector<std::int32_t>>;
@@ -24,8 +24,8 @@ concept TextEncoder = requires(const T& tokenizer, std::string_view text) {
 
 namespace detail {
 
-/// A file itself, or all files below a folder, in the order of their names and without hidden ones. Throws
-/// `std::runtime_error`, or what is derived from it, for a path that is missing or cannot be listed.
+/// The path itself if it is a file; otherwise all files below the folder, sorted by name, without hidden ones.
+/// Throws `std::runtime_error`, or a class derived from it, for a path that is missing or cannot be listed.
 inline std::vector<std::filesystem::path> files_below(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
   if (!fs::exists(path)) fail<std::runtime_error>({path.string(), ": no such file or folder"});
@@ -34,7 +34,7 @@ inline std::vector<std::filesystem::path> files_below(const std::filesystem::pat
   for (auto entry = fs::recursive_directory_iterator(path); entry != fs::end(entry); ++entry) {
     const bool hidden = entry->path().filename().string().starts_with('.');
     if (hidden && entry->is_directory()) entry.disable_recursion_pending();
-    std::error_code error;  // what cannot be listed would be an error of the next step, without a name
+    std::error_code error;  // otherwise the next increment would throw an error without the path
     if (!hidden && entry->is_directory()) fs::directory_iterator(entry->path(), error);
     if (error) fail<std::runtime_error>({entry->path().string(), ": ", error.message()});
     if (!hidden && entry->is_regular_file()) files.push_back(entry->path());
@@ -43,7 +43,8 @@ inline std::vector<std::filesystem::path> files_below(const std::filesystem::pat
   return files;
 }
 
-/// A file's whole text. Throws `std::runtime_error`, "PATH: not UTF-8 text: byte 0xed at offset 2", unless it is text.
+/// The text of a file. Throws `std::runtime_error`, "PATH: not UTF-8 text: byte 0xed at offset 2", for other
+/// contents.
 inline std::string text_of_file(const std::filesystem::path& path) {
   std::string text = read_text(path);
   const std::size_t bad = first_non_text(text);
@@ -56,7 +57,7 @@ inline std::string text_of_file(const std::filesystem::path& path) {
 
 struct Document {
   std::filesystem::path path;
-  std::string name;  // below the folder that was asked for, so that a folder may move
+  std::string name;  // relative to the given folder, so that the folder may move
 };
 
 inline std::vector<Document> documents_of(const std::vector<std::filesystem::path>& paths) {
@@ -70,7 +71,7 @@ inline std::vector<Document> documents_of(const std::vector<std::filesystem::pat
   return documents;
 }
 
-/// Of names and contents; times say nothing, as an edit may keep them.
+/// Adds name and contents; times are ignored, because an edit may preserve them.
 inline void add_document(Fingerprint& corpus, const Document& document, std::string_view text) {
   corpus.add(std::uint64_t{document.name.size()})
       .add(document.name)
@@ -84,9 +85,9 @@ inline std::uint64_t fingerprint_of(const std::vector<Document>& documents) {
   return corpus.value();
 }
 
-/// Calls take(bytes of tokens) for each document that is not empty, and returns the header of all of them, with the
-/// fingerprint of the very text that was tokenised. Holds one document at a time. Throws `std::runtime_error`, which
-/// names the file.
+/// Calls take(bytes of tokens) for each document that is not empty, and returns their common header, with the
+/// fingerprint of exactly the text that was tokenised. Holds one document at a time. Throws `std::runtime_error`,
+/// with the file's name.
 template <TextEncoder Encoder, class Take>
 TokenFileHeader tokenise(const std::vector<Document>& documents, const Encoder& tokenizer, Take take) {
   const std::optional<std::int32_t> end = tokenizer.end_token();

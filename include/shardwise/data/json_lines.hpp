@@ -3,17 +3,17 @@
 #pragma once
 
 /// @file
-/// Files with a document a line, in JSON:
+/// Files with one document per line, in JSON:
 ///
-///     {"text": "All of it is learned."}
-///     {"prompt": "2 + 2 =", "completion": " 4"}                                        the completion is learned
+///     {"text": "All of it is trained on."}
+///     {"prompt": "2 + 2 =", "completion": " 4"}                               only the completion is trained on
 ///     {"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]}
-///                                                                                      what assistants say is learned
-///     {"conversations": [{"from": "human", "value": "2 + 2?"}, {"from": "gpt", "value": "4"}]}         the same
-///     {"instruction": "Add.", "input": "2 and 2", "output": "4"}                                       the same
+///                                                                             only assistants' messages are
+///     {"conversations": [{"from": "human", "value": "2 + 2?"}, {"from": "gpt", "value": "4"}]}        the same
+///     {"instruction": "Add.", "input": "2 and 2", "output": "4"}                                      the same
 ///
-/// A message's "weight" of 0, or "train" of false, leaves it out of what is learned. Other keys of a line are not looked at, and
-/// empty lines are skipped.
+/// A message with "weight": 0 or "train": false is not trained on. Other keys of a line are ignored, and empty
+/// lines are skipped.
 ///
 /// ```
 /// auto documents = read_json_lines(mesh, {"train.jsonl"}, tokenizer, {.chat = ChatTemplate::from_folder("llama/")});
@@ -29,23 +29,25 @@
 namespace shardwise {
 
 struct JsonLinesOptions {
-  std::optional<ChatTemplate> chat = {};  ///< of dialogues
-  /// What texts and prompts begin with, unless the tokenizer puts it there; and what texts and completions end with,
+  std::optional<ChatTemplate> chat = {};  ///< for dialogues
+  /// The token before texts and prompts, unless the tokenizer adds one; and the token after texts and completions,
   /// instead of the tokenizer's end token.
   std::optional<std::int32_t> begin = {}, end = {};
-  /// "<s>" in a text, prompt or completion is that token. In a dialogue only the template writes such tokens.
+  /// "<s>" in a text, prompt or completion becomes that token. In a dialogue, only the template can produce such
+  /// tokens.
   bool match_special_tokens = false;
 };
 
 namespace detail {
 
-/// The tokens of a text, of which some parts are to be learned. A token that only begins within a part is none of it, one that
-/// only ends there is. encode(begin, end) gives the tokens of a part of the text. What is before a part is encoded by itself, to see how far the tokens agree; or what follows a part before it, if all tokens
-/// agree and it is more than the spaces that an encoder may put before a text.
+/// The tokens of a text with the given parts as answers. A token that crosses the beginning of a part does not
+/// belong to it, one that crosses its end does. encode(begin, end) returns the tokens of a range of the text. To
+/// locate a border, the text before it is encoded separately and compared; if all tokens agree, the next search
+/// starts there, unless only spaces, which an encoder may add before a text, follow.
 template <class Encode>
 TrainingDocument encoded(std::string_view text, const ByteRanges& parts, Encode encode) {
   TrainingDocument document{encode(0, text.size()), {}};
-  std::size_t border = 0, work = 0;  // which `known` tokens are before; bytes that were encoded
+  std::size_t border = 0, work = 0;  // bytes of the text before the known tokens; bytes encoded so far
   Index known = 0;
   auto tokens_before = [&](std::size_t bytes) -> Index {
     if (bytes == border) return known;
@@ -79,7 +81,7 @@ TrainingDocument document_of_line(std::string_view given, const Encoder& tokeniz
   auto has = [&](const char* key) { return !line[key].null(); };
   constexpr bool of_file = requires {
     tokenizer.special_tokens_in(given);
-  };  // else no text has special tokens
+  };  // otherwise no text has special tokens
   if (has("messages") || has("conversations") || has("instruction")) {
     const JsonPart place = line[has("messages")        ? "messages"
                                 : has("conversations") ? "conversations"
@@ -96,7 +98,7 @@ TrainingDocument document_of_line(std::string_view given, const Encoder& tokeniz
     ByteRanges answers;
     const std::string marked = rendered(*options.chat, place, messages, learned, tools, answers);
     std::string text;
-    std::vector<std::size_t> ordinary, marks;  // where special tokens are text; and their marks
+    std::vector<std::size_t> ordinary, marks;  // offsets of special tokens that are text; of their marks
     for (std::string_view rest = marked;;) {
       const std::size_t at = rest.find(special_mark);
       text += rest.substr(0, at);
@@ -163,8 +165,8 @@ TrainingDocument document_of_line(std::string_view given, const Encoder& tokeniz
 
 }  // namespace detail
 
-/// The documents of files, in their order, which stay in memory. Throws `std::runtime_error`, which begins with
-/// "FILE:LINE: ", for a line that is no JSON or has none of these forms; and if there is none.
+/// The documents of files, in order, in memory. Throws `std::runtime_error`, beginning with "FILE:LINE: ", for a
+/// line that is not JSON or has none of these forms; and if there are no documents.
 template <TextEncoder Encoder>
 std::vector<TrainingDocument> read_json_lines(const std::vector<std::filesystem::path>& paths,
                                               const Encoder& tokenizer,
@@ -191,8 +193,8 @@ std::vector<TrainingDocument> read_json_lines(const std::vector<std::filesystem:
   return documents;
 }
 
-/// The same on many ranks, all of which read all files. Collective; where one rank fails, or has other tokens than the first,
-/// all throw the same `std::runtime_error`.
+/// The same on many ranks, all of which read all files. Collective; if one rank fails, or gets other tokens than
+/// the first, all throw the same `std::runtime_error`.
 template <MeshAxis... Axes, TextEncoder Encoder>
 std::vector<TrainingDocument> read_json_lines(const Mesh<Axes...>& mesh,
                                               const std::vector<std::filesystem::path>& paths,

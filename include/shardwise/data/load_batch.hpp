@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Batches as tensors: each rank reads the rows that are its own.
+/// Batches as tensors: each rank reads its own rows.
 ///
 /// ```
 /// const CrossEntropyLoss sum({.reduction = Reduction::sum});
@@ -20,16 +20,17 @@
 
 namespace shardwise {
 
-/// A row of tokens: `TokenCorpus`, or a type of the caller's. `copy` fills `to` with the tokens from `begin` on.
+/// A sequence of tokens: `TokenCorpus`, or a user's type. `copy` fills `to` with the tokens from `begin` on.
 template <class T>
 concept TokenSource = requires(const T& tokens, Index begin, std::span<std::int32_t> to) {
   { tokens.size() } -> std::convertible_to<Index>;
   tokens.copy(begin, to);
 };
 
-/// Loads a micro-batch of a step; nothing is sent, but with SHARDWISE_CHECK=1 seed, step and micro-batch, which must be the same. What the next step reads is asked of the device meanwhile, if the corpus
-/// has `read_ahead`. On a dry mesh nothing is read. Throws `std::invalid_argument`, on all ranks alike, for a step or
-/// micro-batch that is none, and for a sampler that was made for another number of tokens.
+/// Loads a micro-batch of a step. Nothing is communicated, except that with SHARDWISE_CHECK=1 ranks compare seed,
+/// step and micro-batch. If the corpus has `read_ahead`, the next step's tokens are prefetched from the device. On
+/// a dry mesh nothing is read. Throws `std::invalid_argument`, on all ranks alike, for a step or micro-batch out of
+/// range, and for a sampler of another number of tokens.
 template <class MeshType, TokenSource Corpus>
 constexpr LoadedBatch<MeshType> load_batch(const MeshType& mesh, const Corpus& corpus,
                                            const BatchSampler& sampler, Index step, Index micro = 0) {
@@ -66,7 +67,7 @@ constexpr LoadedBatch<MeshType> load_batch(const MeshType& mesh, const Corpus& c
   return batch;
 }
 
-/// The same of documents. Throws `std::invalid_argument` for a sampler that was made for other rows.
+/// The same for documents. Throws `std::invalid_argument` for a sampler of other rows.
 template <class MeshType>
 LoadedBatch<MeshType> load_batch(const MeshType& mesh, const DocumentRows& rows, const BatchSampler& sampler,
                                  Index step, Index micro = 0) {

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// A micro-batch as tensors, of which each rank has the rows that are its own.
+/// A micro-batch as tensors, of which each rank has its own rows.
 
 #include <shardwise/data/batch_sampler.hpp>
 #include <shardwise/guard/same_on_all_ranks.hpp>
@@ -13,7 +13,7 @@ namespace shardwise {
 
 namespace detail {
 
-/// Where positions lie on axes along which sequences are sharded, such as `cp`.
+/// `positions` is the placement on axes along which sequences are sharded, such as `cp`.
 template <class MeshType>
 constexpr Layout rows_over_data_axes(Placement positions) {
   using AxesOf = typename MeshType::AxesOf;
@@ -25,30 +25,29 @@ constexpr Layout rows_over_data_axes(Placement positions) {
 
 }  // namespace detail
 
-/// Token ids [sequences, length]: `Shard<0>` on axes that are `data`, but `Shard<1>` on those along which sequences are
+/// Token ids [sequences, length]: `Shard<0>` on `data` axes, except `Shard<1>` on those along which sequences are
 /// sharded, such as `cp`; `Replicate` on the others.
 template <class MeshType>
 using TokenIds =
     tensor_with<std::int32_t, 2, MeshType, packed(detail::rows_over_data_axes<MeshType>(shard(1)))>;
-/// The same for numbers of documents, which are whole rows.
+/// The same for document numbers, whose rows are not sharded.
 template <class MeshType>
 using DocumentNumbers =
     tensor_with<std::int32_t, 2, MeshType, packed(detail::rows_over_data_axes<MeshType>(replicate))>;
 
-/// The sequences of a micro-batch, [batch / micro_batches, length] each.
+/// The sequences of a micro-batch: [batch / micro_batches, length].
 template <class MeshType>
 struct LoadedBatch {
   TokenIds<MeshType> inputs;
-  TokenIds<MeshType>
-      targets;        ///< one token further on; `ignore_index` where there is none, beside the input 0
-  Index counted = 0;  ///< targets that are not `ignore_index`, of all ranks and the *whole* step
-  /// Of packed rows, the number of each token's document; -1: padding.
+  TokenIds<MeshType> targets;  ///< shifted by one token; `ignore_index` for padding, where the input is 0
+  Index counted = 0;           ///< targets other than `ignore_index`, over all ranks and the *whole* step
+  /// For packed rows, the number of each token's document; -1: padding.
   std::optional<DocumentNumbers<MeshType>> documents = {};
 };
 
 namespace detail {
 
-/// fill(sequence, inputs, targets, documents) writes a whole row; `documents` are null unless they are wanted.
+/// fill(sequence, inputs, targets, documents) writes a whole row; `documents` is null unless requested.
 template <class MeshType, class Fill>
 constexpr LoadedBatch<MeshType> load_rows(const MeshType& mesh, const BatchSampler& sampler, Index step,
                                           Index micro, Index counted, bool with_documents, Fill fill) {

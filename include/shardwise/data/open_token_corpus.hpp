@@ -3,17 +3,17 @@
 #pragma once
 
 /// @file
-/// Text to tokens, once: what was made is kept in a file, the cache, and mapped from then on.
+/// Tokenises text once: the tokens are kept in a cache file, which later runs map into memory.
 ///
 /// ```
 /// const ByteTokenizer tokenizer;                                                    // or a Tokenizer
 /// auto corpus = open_token_corpus(mesh, {"books/"}, tokenizer, "run/tokens.bin");   // all ranks
 /// auto alone = open_token_corpus({"books/"}, tokenizer, "run/tokens.bin");          // one process, without MPI
 /// ```
-/// A cache of other text, or of another tokenizer, is out of date and is made anew; the text is read to see that. A
-/// cache that is damaged or of another version, and a file that is none, is an error, and stays as it is. Where the
-/// text is no more, `TokenCorpus::from_file` opens the cache alone. A cache that another user owns or may change is refused, and so
-/// is one in such a folder.
+/// A cache of other text or of another tokenizer is outdated and is rebuilt; to detect this, the text is read. A
+/// cache that is damaged or of another version, or a file of another kind, is an error, and is not changed. If the
+/// text no longer exists, `TokenCorpus::from_file` opens the cache alone. A cache that another user owns or may
+/// change is rejected, and so is one in such a folder.
 
 #include <shardwise/data/token_cache.hpp>
 #include <shardwise/guard/agreement.hpp>
@@ -22,11 +22,11 @@
 
 namespace shardwise {
 
-/// The tokens of files, and of all files below folders (in the order of their names, hidden ones left out): each file
-/// is a document, which must be text, encoded with `tokenizer.encode(text)`, and ends with the tokenizer's end token if
-/// there is one. With a `cache`, tokenising needs memory for one document; without, the tokens stay in memory.
+/// The tokens of files, and of all files below folders (sorted by name, without hidden ones). Each file is one
+/// document of text, encoded with `tokenizer.encode(text)` and followed by the tokenizer's end token, if there is
+/// one. With a `cache`, tokenising needs memory for one document; without, the tokens stay in memory.
 ///
-/// One process alone, without MPI. Throws `std::runtime_error`, which names the file and the reason.
+/// For a single process without MPI. Throws `std::runtime_error`, with the file and the reason.
 template <TextEncoder Encoder>
 TokenCorpus open_token_corpus(const std::vector<std::filesystem::path>& paths, const Encoder& tokenizer,
                               const std::filesystem::path& cache = {}) {
@@ -35,9 +35,9 @@ TokenCorpus open_token_corpus(const std::vector<std::filesystem::path>& paths, c
 }
 
 /// The same for many ranks, with the same arguments on all: the first reads the text and writes the cache while the
-/// others wait; then each maps it, so it must lie on a file system that all of them share. Without a cache every
-/// rank reads the text and keeps all tokens. Collective; where one rank fails, or has other tokens than the first,
-/// all throw the same `std::runtime_error`.
+/// others wait; then each maps it, so it must be on a file system that all of them share. Without a cache, every
+/// rank reads the text and keeps all tokens. Collective; if one rank fails, or has other tokens than the first, all
+/// throw the same `std::runtime_error`.
 template <TextEncoder Encoder>
 TokenCorpus open_token_corpus(const Communicator& ranks, const std::vector<std::filesystem::path>& paths,
                               const Encoder& tokenizer, const std::filesystem::path& cache = {}) {
@@ -54,7 +54,7 @@ TokenCorpus open_token_corpus(const Communicator& ranks, const std::vector<std::
                            : TokenCorpus(cache, detail::MappedFile(cache));
   });
 
-  // Of the tokens, and of the tokenizer that was given: a cache tells only of the first rank's.
+  // Compares the tokens and the given tokenizers: a cache only records the first rank's tokenizer.
   const std::array<Index, 2> mine{std::bit_cast<Index>(corpus->fingerprint()),
                                   std::bit_cast<Index>(std::uint64_t{tokenizer.fingerprint()})};
   const std::vector<Index> all = detail::gather(ranks, mine);

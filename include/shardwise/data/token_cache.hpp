@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// The tokens of documents, kept in memory, or in a file, the cache, that is made anew when it is out of date.
+/// The tokens of documents, in memory or in a cache file that is rebuilt when it is outdated.
 
 #include <pwd.h>
 
@@ -20,7 +20,7 @@ inline void check_not_empty(const Paths& paths, const TokenFileHeader& header) {
   fail<std::runtime_error>({"there is no text in ", names});
 }
 
-/// A cache among the files of the text would be text the next time.
+/// A cache among the files of the text would become text in the next run.
 inline void check_outside(const Paths& paths, const Path& cache) {
   for (const Path& path : paths) {
     const Path name = whole_path(cache).lexically_relative(whole_path(path));
@@ -35,12 +35,12 @@ inline void check_outside(const Paths& paths, const Path& cache) {
   }
 }
 
-/// Throws `std::runtime_error` if another user than this one and root may change the cache or replace it. (In a folder with the
-/// sticky bit, such as /tmp, only the owner of a file may.)
+/// Throws `std::runtime_error` if a user other than this one and root may change or replace the cache. (In a folder
+/// with the sticky bit, such as /tmp, only a file's owner may.)
 inline void check_trusted(const Path& cache) {
   for (const Path& path : {cache, folder_of(cache)}) {
     const auto status = status_of(path);
-    if (!status || S_ISCHR(status->st_mode)) continue;  // which cannot be opened as a cache
+    if (!status || S_ISCHR(status->st_mode)) continue;  // a device, which cannot be opened as a cache
     const bool foreign = status->st_uid != 0 && status->st_uid != ::geteuid();
     if (!foreign && ((status->st_mode & S_IWOTH) == 0 || (status->st_mode & S_ISVTX) != 0)) continue;
     const struct ::passwd* owner = ::getpwuid(status->st_uid);
@@ -76,7 +76,7 @@ TokenFileHeader write_cache(const Paths& paths, const std::vector<Document>& doc
   return header;
 }
 
-/// On return the cache is whole and up to date; returns its header.
+/// Ensures that the cache is complete and up to date; returns its header.
 template <TextEncoder Encoder>
 TokenFileHeader prepare_cache(const Paths& paths, const Encoder& tokenizer, const Path& cache) {
   check_outside(paths, cache);
@@ -95,7 +95,7 @@ TokenFileHeader prepare_cache(const Paths& paths, const Encoder& tokenizer, cons
   return write_cache(paths, documents, tokenizer, cache);
 }
 
-/// The cache as `prepare_cache` left it: one that another run has replaced meanwhile is an error.
+/// Opens the cache left by `prepare_cache`; throws if another run has replaced it meanwhile.
 inline TokenCorpus open_prepared(const Path& cache, const TokenFileHeader& header) {
   TokenCorpus corpus(cache, MappedFile(cache));
   if (corpus.fingerprint() != header.header_checksum) {

@@ -3,17 +3,16 @@
 #pragma once
 
 /// @file
-/// Tokens to learn from: in memory, or in a file that is mapped, of which only the pages that are used are read. See
-/// data/open_token_corpus.hpp for how they are made.
+/// Tokens for training, in memory or in a mapped file, of which only the pages in use are read.
+/// data/open_token_corpus.hpp creates them.
 ///
 /// ```
 /// auto corpus = TokenCorpus::from_file("run/tokens.bin");
 /// std::vector<std::int32_t> first(100);
 /// corpus.copy(0, first);
 /// ```
-/// The file has a header of 72 bytes, then the tokens, each of 2 or 4 bytes, all in the byte order of the machine that
-/// wrote it. It is trusted only if it says of itself what is in it: its size, and checksums of the header and of the
-/// tokens.
+/// The file has a header of 72 bytes, then the tokens, each of 2 or 4 bytes, in the byte order of the machine that
+/// wrote it. Opening it verifies the size and the checksums of the header and of the tokens.
 
 #include <array>
 #include <memory>
@@ -27,7 +26,7 @@ namespace shardwise::detail {
 struct TokenFileHeader {
   static constexpr std::array<char, 8> magic_bytes{'S', 'W', 't', 'o', 'k', 'e', 'n', 's'};
   static constexpr std::uint32_t own_byte_order = 0x01020304;
-  /// To be raised when the format changes, and when the same text and tokenizer would give other tokens.
+  /// Increase it when the format changes, or when the same text and tokenizer would give other tokens.
   static constexpr std::uint32_t own_version = 1;
 
   std::array<char, 8> magic = magic_bytes;
@@ -35,12 +34,12 @@ struct TokenFileHeader {
   std::uint32_t version = own_version;
   std::uint32_t token_bytes = 0;
   std::uint32_t unused = 0;
-  std::uint64_t count = 0;            // of tokens
-  std::uint64_t vocabulary = 0;       // all tokens are less
-  std::uint64_t tokenizer = 0;        // its fingerprint
-  std::uint64_t corpus = 0;           // the fingerprint of the text
-  std::uint64_t token_checksum = 0;   // the fingerprint of their bytes
-  std::uint64_t header_checksum = 0;  // the fingerprint of the bytes of this header before it
+  std::uint64_t count = 0;            // number of tokens
+  std::uint64_t vocabulary = 0;       // all tokens are below this
+  std::uint64_t tokenizer = 0;        // fingerprint of the tokenizer
+  std::uint64_t corpus = 0;           // fingerprint of the text
+  std::uint64_t token_checksum = 0;   // fingerprint of the tokens' bytes
+  std::uint64_t header_checksum = 0;  // fingerprint of the preceding bytes of this header
 
   std::uint64_t computed() const {
     return fingerprint_of({reinterpret_cast<const char*>(this), offsetof(TokenFileHeader, header_checksum)});
@@ -48,15 +47,15 @@ struct TokenFileHeader {
 };
 static_assert(sizeof(TokenFileHeader) == 72 && std::is_trivially_copyable_v<TokenFileHeader>);
 
-/// Bytes of a token.
+/// Bytes per token.
 constexpr std::uint32_t width_of_tokens(std::uint64_t vocabulary) { return vocabulary <= 0x10000 ? 2 : 4; }
 
 [[noreturn]] inline void throw_unusable(const Path& path, std::initializer_list<TextPart> why) {
   fail<std::runtime_error>({path.string(), ": ", text(why), "; remove it to have it made anew"});
 }
 
-/// The header of a token file of `size` bytes that begins with `bytes`. Throws `std::runtime_error`, which names the
-/// file and what is wrong.
+/// The header of a token file of `size` bytes that begins with `bytes`. Throws `std::runtime_error`, with the file
+/// and the problem.
 inline TokenFileHeader checked_header(const Path& path, std::string_view bytes, Index size) {
   TokenFileHeader header;
   constexpr auto head = static_cast<Index>(sizeof header);
@@ -96,7 +95,7 @@ inline TokenFileHeader read_token_header(const File& file) {
   return checked_header(file.path(), {bytes.data(), static_cast<std::size_t>(count)}, size);
 }
 
-/// The greatest of so many bytes of tokens.
+/// The greatest of `count` bytes of tokens.
 inline std::uint64_t greatest_token(const char* bytes, std::size_t count, std::uint32_t token_bytes) {
   auto greatest = [&](auto token) {
     decltype(token) result = 0;
@@ -109,14 +108,14 @@ inline std::uint64_t greatest_token(const char* bytes, std::size_t count, std::u
   return token_bytes == 2 ? greatest(std::uint16_t{}) : greatest(std::uint32_t{});
 }
 
-/// Reads a whole token file, and throws `std::runtime_error` unless it is just as it was written.
+/// Reads a whole token file, and throws `std::runtime_error` unless it is exactly as written.
 inline void check_tokens(const File& file) {
   const TokenFileHeader header = read_token_header(file);
   Fingerprint found;
   std::uint64_t greatest = 0;
   const Index end = file.size();
   std::vector<char> piece(
-      static_cast<std::size_t>(std::min<Index>(end, 1 << 20)));  // tokens are in one whole
+      static_cast<std::size_t>(std::min<Index>(end, 1 << 20)));  // a multiple of the token size
   for (auto at = static_cast<Index>(sizeof header); at < end;) {
     const Index count = std::min(end - at, static_cast<Index>(piece.size()));
     file.read(piece.data(), count, at);
@@ -132,7 +131,7 @@ inline void check_tokens(const File& file) {
   }
 }
 
-/// Makes the bytes of a token file, header apart, and what the header says of them.
+/// Produces the bytes of a token file after the header, and the numbers for the header.
 class TokenPacker {
  public:
   TokenPacker(Index vocabulary, std::uint64_t tokenizer) {
@@ -141,7 +140,7 @@ class TokenPacker {
     header_.tokenizer = tokenizer;
   }
 
-  /// Their bytes, until the next call. Throws `std::runtime_error` for what is no token.
+  /// The bytes of these tokens, valid until the next call. Throws `std::runtime_error` for an invalid token.
   std::string_view pack(std::span<const std::int32_t> tokens) {
     bytes_.resize(tokens.size() * header_.token_bytes);
     char* to = bytes_.data();
@@ -162,7 +161,7 @@ class TokenPacker {
     return bytes;
   }
 
-  /// The header of all that was packed, from a text of this fingerprint.
+  /// The header for everything packed, from a text with this fingerprint.
   TokenFileHeader header(std::uint64_t corpus) const {
     TokenFileHeader header = header_;
     header.corpus = corpus;
@@ -181,36 +180,36 @@ class TokenPacker {
 
 namespace shardwise {
 
-/// A row of tokens; copies share them. They take 2 bytes each, or 4 where a vocabulary has more than 65536. A file
-/// may be replaced or removed while it is in use, but not be made shorter in place: that ends the process.
+/// A sequence of tokens; copies share them. They take 2 bytes each, or 4 with a vocabulary above 65536. A file may
+/// be replaced or removed while it is in use, but truncating it in place ends the process.
 class TokenCorpus {
  public:
-  /// Maps a token file, whatever text it was made from. Reads it all once, and throws `std::runtime_error`, which
-  /// names the file and the reason, if it is not just as it was written.
+  /// Maps a token file, whatever text it was made from. Reads it once, and throws `std::runtime_error`, with the
+  /// file and the reason, unless it is exactly as written.
   static TokenCorpus from_file(const std::filesystem::path& path) {
     detail::check_tokens(detail::File(path, O_RDONLY));
     return {path, detail::MappedFile(path)};
   }
 
-  /// Not part of the interface: of a file whose tokens somebody has checked; its header is checked here.
+  /// Not part of the interface: a file whose tokens were already verified; the header is verified here.
   TokenCorpus(const std::filesystem::path& path, detail::MappedFile file)
       : file_(std::make_shared<const detail::MappedFile>(std::move(file))) {
     header_ = detail::checked_header(path, file_->bytes(), file_->size());
     tokens_ = file_->data() + sizeof header_;
   }
-  /// Not part of the interface: of tokens in memory, as a file would have them.
+  /// Not part of the interface: tokens in memory, in the format of a file.
   TokenCorpus(const detail::TokenFileHeader& header, std::vector<char> bytes)
       : header_(header),
         memory_(std::make_shared<const std::vector<char>>(std::move(bytes))),
         tokens_(memory_->data()) {}
 
   Index size() const { return static_cast<Index>(header_.count); }
-  /// All tokens are less.
+  /// All tokens are below this.
   Index vocabulary() const { return static_cast<Index>(header_.vocabulary); }
-  /// A number that differs between corpora: of tokens, text and tokenizer, and which part of them. A run that goes on can compare it.
+  /// A hash of tokens, text and tokenizer, and of the part of them: a resumed run can compare it.
   std::uint64_t fingerprint() const { return header_.header_checksum; }
 
-  /// The tokens from `begin` on. Throws `std::out_of_range` if there are not so many.
+  /// `count` tokens from `begin` on. Throws `std::out_of_range` if there are fewer.
   TokenCorpus part(Index begin, Index count) const {
     check_range(begin, count);
     if (count == size()) return *this;
@@ -225,12 +224,12 @@ class TokenCorpus {
     return part;
   }
 
-  /// The token at a position in [0, size()), which is not checked.
+  /// The token at a position in [0, size()), unchecked.
   std::int32_t operator[](Index position) const {
     return header_.token_bytes == 2 ? at<std::uint16_t>(position) : at<std::int32_t>(position);
   }
 
-  /// Copies the tokens from `begin` on. Throws `std::out_of_range` if there are not so many.
+  /// Copies tokens from `begin` on. Throws `std::out_of_range` if there are too few.
   void copy(Index begin, std::span<std::int32_t> to) const {
     const auto count = static_cast<Index>(to.size());
     check_range(begin, count);
@@ -239,7 +238,7 @@ class TokenCorpus {
     for (Index i = 0; i < count; ++i) to[static_cast<std::size_t>(i)] = (*this)[begin + i];
   }
 
-  /// Asks the system to begin to read tokens that are there: a later `copy` finds them in memory.
+  /// Prefetches tokens: a later `copy` finds them in memory.
   void read_ahead(Index begin, Index count) const {
     if (!file_) return;
     const auto bytes = static_cast<Index>(header_.token_bytes);

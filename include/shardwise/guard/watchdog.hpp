@@ -3,17 +3,18 @@
 #pragma once
 
 /// @file
-/// Ends a job in which a rank waits for others in vain.
+/// Ends a job in which a rank waits for other ranks without progress.
 ///
 /// @code
 /// const sw::Watchdog watchdog(sw::world(), 600);   // seconds
 /// @endcode
 ///
-/// "shardwise: rank 0 of 3: no progress for 600 s: rank 0 waits in all_reduce of 4096 bytes over dp, since 600 s (its call
-/// 1402); rank 1 does something else after all_gather of 64 bytes over tp, since 603 s (its call 1401); rank 2 does not answer"
+/// "shardwise: rank 0 of 3: no progress for 600 s: rank 0 waits in all_reduce of 4096 bytes over dp, since 600 s
+/// (its call 1402); rank 1 does something else after all_gather of 64 bytes over tp, since 603 s (its call 1401);
+/// rank 2 does not answer"
 ///
-/// A rank that reads or writes files makes progress, and those that wait for it go on waiting, as long as no single call of
-/// the system (a flush, or 16 MiB that are written) takes longer than ten times as many seconds. Then the report names the file.
+/// A rank that reads or writes files makes progress, so ranks that wait for it keep waiting, unless a single system
+/// call (a flush, or a write of 16 MiB) takes longer than ten times the limit. Then the report names the file.
 
 #include <algorithm>
 #include <cmath>
@@ -25,14 +26,16 @@
 
 namespace shardwise {
 
-/// As long as it lives, a thread looks at what its rank waits for, a few times a second. Where that takes longer than
-/// so many seconds, all ranks are asked what they do, and unless one works on a file, the job ends with `MPI_Abort` and
-/// the exit code `no_answer_code`. One a process, which must end before MPI does. (In a simulation it does nothing:
-/// that knows by itself.) A rank that asks a `Request` again and again whether it is complete does not wait.
+/// A thread checks a few times a second what its rank waits for. If one wait exceeds the limit, it asks all ranks
+/// for their state; unless one of them works on a file, it ends the job with `MPI_Abort` and the exit code
+/// `no_answer_code`. There can be one per process, and it must be destroyed before MPI ends. (A simulation detects
+/// deadlocks itself, so there it does nothing.) A rank that polls a `Request` with `test` does not count as
+/// waiting.
 class Watchdog {
  public:
-  /// Collective, with the same number on all ranks. 0 seconds: there is none. Throws `std::invalid_argument` for a negative
-  /// number, `std::runtime_error` where MPI does not grant MPI_THREAD_MULTIPLE, `std::logic_error` where one is there already.
+  /// Collective, with the same limit on all ranks. 0 seconds: no watchdog. Throws `std::invalid_argument` for a
+  /// negative limit, `std::runtime_error` if MPI does not grant MPI_THREAD_MULTIPLE, `std::logic_error` if there is
+  /// a watchdog already.
   Watchdog(const Communicator& ranks, double seconds) : seconds_(seconds) {
     if (!(seconds >= 0)) detail::fail({"Watchdog: ", seconds, " seconds; expected 0 or more"});
     if (seconds == 0 || ranks.size() == 1 || ranks.native() == MPI_COMM_NULL) return;
@@ -65,7 +68,7 @@ class Watchdog {
  private:
   static constexpr int question = 1, answer = 2;      // tags
   static constexpr double pause = 0.2, patience = 2;  // seconds: between two looks, and for answers
-  static constexpr double longest_file_call = 10;     // times the seconds that ranks may wait
+  static constexpr double longest_file_call = 10;     // in limits
   static constexpr char works = 'f', is_idle = '-';   // an answer's first letter: whether it works on a file
 
   static inline std::atomic<bool> watched{false};
@@ -83,10 +86,10 @@ class Watchdog {
       waited += std::min(now - std::exchange(last, now), 2 * pause);  // not while the process was suspended
       if (!entry.active || waited <= seconds_) continue;
       raise_alarm(number);
-      waited = 0;  // what it waits for is at work
+      waited = 0;  // the rank that it waits for is making progress
     }
   }
-  /// What this rank does, on one line, behind a letter.
+  /// The state of this rank as one line, after a letter: `works` or `is_idle`.
   std::string status() const {
     const double now = MPI_Wtime();
     const auto wait = detail::waits_board.look(now), file = detail::files_board.look(now);
@@ -118,7 +121,7 @@ class Watchdog {
     MPI_Isend(text.data(), static_cast<int>(text.size()), MPI_CHAR, to, tag, comm_, &sent);
     MPI_Request_free(&sent);
   }
-  /// Puts those that have come among the answers of all ranks.
+  /// Stores the answers that have arrived.
   void take_answers(std::vector<std::string>& says) const {
     for (int there = 0, length = 0;;) {
       MPI_Status from;
@@ -130,11 +133,11 @@ class Watchdog {
       MPI_Recv(text.data(), length, MPI_CHAR, from.MPI_SOURCE, answer, comm_, MPI_STATUS_IGNORE);
     }
   }
-  /// Returns if another rank works on a file, or this one no more waits in the call of that number.
+  /// Returns if another rank works on a file, or if this rank no longer waits in call `number`.
   void raise_alarm(Index number) {
     const int rank = detail::rank_in(comm_), size = detail::ranks_in(comm_);
     std::vector<std::string> says(static_cast<std::size_t>(size));
-    take_answers(says);  // to an older question
+    take_answers(says);  // late answers to an earlier question
     says.assign(says.size(), "");
     for (int other = 0; other < size; ++other) {
       if (other != rank) send("", other, question);
@@ -161,7 +164,7 @@ class Watchdog {
   MPI_Comm comm_ = MPI_COMM_NULL;
   pthread_t thread_{};
   std::atomic<bool> ends_{false};
-  std::list<std::string> answers_;  // that may be on their way
+  std::list<std::string> answers_;  // may still be in flight
 };
 
 }  // namespace shardwise

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// The picture of a layout: which rank holds which block of a tensor.
+/// Pictures of layouts: which rank holds which block of a tensor.
 
 #include <algorithm>
 #include <set>
@@ -65,7 +65,7 @@ class LayoutPicture {
   static double real(Index number) { return static_cast<double>(number); }
   const char* name(int axis) const { return names_[static_cast<std::size_t>(axis)]; }
 
-  /// Those that are cut, and else the last ones.
+  /// The sharded dimensions, and if they are fewer than two, the last others.
   void choose_dimensions(int rank) {
     std::vector<int> chosen;
     for (const bool cut : {true, false}) {
@@ -79,7 +79,7 @@ class LayoutPicture {
     drawn_[1] = std::max(chosen[0], chosen[1]);
   }
 
-  /// The blocks of the ranks that differ along cut axes only.
+  /// The blocks of the ranks that differ only along sharded axes.
   void panel(double x, double y, int row, int column) {
     const MeshSizes place = group_member(sizes_, group_member(sizes_, {}, layout_.axes, terms_, column),
                                          layout_.axes, copies_, row);
@@ -99,7 +99,7 @@ class LayoutPicture {
     }
     svg_.add({"</g>\n"});
     for (int d : {0, 1}) {
-      double free = 0;  // from here on there is room for a number
+      double free = 0;  // from here on there is space for a label
       for (const Index begin : begins[d]) {
         const double at = lengths_[d] * real(begin) / real(shape_[drawn_[d]]);
         if (at < free || (d == 0 && (column > 0 || shape_[drawn_[d]] == 1))) continue;
@@ -115,7 +115,7 @@ class LayoutPicture {
       at[d] = (d == 0 ? y : x) + real(box.begin[drawn_[d]]) * scale;
       size[d] = real(box.size[drawn_[d]]) * scale;
     }
-    // A colour for each place along the first axis that cuts, darker for every other place along the rest.
+    // One colour for each position along the first sharding axis, alternately darker along the others.
     const AxisSet outer = cuts_ & (0 - cuts_);
     const char hue = "FWBI"[group_rank(sizes_, member, layout_.axes, outer) % 4];
     const bool odd = group_rank(sizes_, member, layout_.axes, cuts_ ^ outer) % 2 == 1;
@@ -126,7 +126,7 @@ class LayoutPicture {
     if (size[0] < 13 || size[1] < 8 * real(static_cast<Index>(rank.size()))) return;
     svg_.words(at[1] + size[1] / 2, at[0] + size[0] / 2 + 4, rank);
   }
-  /// Between two panels; or after the last that is drawn, if there are more.
+  /// A sign between two panels; an ellipsis after the last one drawn if there are more.
   void sign(double x, double y, std::string_view sign, int before) {
     svg_.add({"<g class=\"sign\">"});
     svg_.words(x, y, before + 1 < most ? sign : "…");
@@ -159,34 +159,34 @@ class LayoutPicture {
   }
 
   static constexpr double left = 34, top = 30;
-  static constexpr int most = 4;  ///< panels in a row, or in a column
+  static constexpr int most = 4;  ///< panels per row or column
   static constexpr const char* style =
       ".term{fill:none;stroke-dasharray:4 3;stroke:#57606a!important}.sign text{font-size:18px;fill:#24292f}"
       "@media(prefers-color-scheme:dark){.sign text{fill:#e6edf3}}";
 
-  Layout layout_;  ///< of the tensor with so many dimensions of one element before its own
+  Layout layout_;  ///< of the tensor with added leading dimensions of one element
   int added_ = 0;
   const MeshSizes sizes_;
   const std::span<const char* const> names_;
   const std::span<const Index> extents_;
   Shape<max_rank> shape_{};
-  AxisSet cuts_ = 0, terms_ = 0, copies_ = 0;  ///< axes of several ranks, by what these hold
-  int drawn_[2]{};                             ///< the dimension that goes down, and the one that goes across
-  double lengths_[2]{};                        ///< of which a panel takes so many pixels
+  AxisSet cuts_ = 0, terms_ = 0, copies_ = 0;  ///< axes of several ranks, by their placement
+  int drawn_[2]{};                             ///< the dimensions drawn vertically and horizontally
+  double lengths_[2]{};                        ///< elements per panel along these
   Svg svg_{};
 };
 
 }  // namespace detail
 
-/// An SVG of the blocks of a tensor of extents `shape`, on a mesh of these sizes whose axes are named so: a box for each
-/// rank, with its number, where its block is, beginning at the indices on the edge. Copies are below one another, terms of what
-/// is pending beside one another; of more than four of either four are drawn. It reads well on light and on dark pages. Throws
-/// `std::invalid_argument` for a layout that cannot be, and one that cuts more than two dimensions.
+/// An SVG of the blocks of a tensor of extents `shape` on a mesh with these sizes and axis names: a box for each
+/// rank at the position of its block, with the rank's number; the axes show where blocks begin. Copies are drawn
+/// below one another, terms of pending reductions side by side, at most four of each. Suits light and dark pages.
+/// Throws `std::invalid_argument` for an invalid layout, and for one that shards more than two dimensions.
 inline std::string draw(const Layout& layout, const MeshSizes& sizes, std::span<const char* const> names,
                         std::span<const Index> shape) {
   return detail::LayoutPicture(layout, sizes, names, shape).svg();
 }
-/// The same of a type of tensor: draw_layout<Tensor<float, 2, Mesh<dp, tp>, Shard<0>, Shard<1>>>({2, 4}, {13, 8}).
+/// The same for a tensor type: draw_layout<Tensor<float, 2, Mesh<dp, tp>, Shard<0>, Shard<1>>>({2, 4}, {13, 8}).
 template <class X>
 std::string draw_layout(const typename X::MeshOf::SizesOf& sizes, const Shape<X::rank>& shape) {
   MeshSizes all;

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// The picture of a step on one rank: what is computed and sent, when, and the memory in use.
+/// Pictures of a step on one rank: computation and communication over time, and the memory in use.
 
 #include <shardwise/inspect/speeds.hpp>
 #include <shardwise/layout/svg.hpp>
@@ -46,7 +46,7 @@ class StepPicture {
   static std::string kind_of(Phase phase) { return std::string(1, "FBW"[static_cast<int>(phase)]); }
   double x_of(double time) const { return left + (time - first_) * scale_; }
 
-  /// Boxes of one kind that touch are one box.
+  /// Adjacent boxes of one kind are merged.
   template <class KindOf>
   void lane(double y, const std::string& name, KindOf kind_of_event) {
     svg_.words(0, y + 15, name);
@@ -69,7 +69,7 @@ class StepPicture {
     draw_box();
     svg_.add({"\n"});
   }
-  /// From the first event of a unit in a row of them to the last.
+  /// A box from the first to the last of consecutive events of a unit.
   void units(double y) {
     svg_.words(0, y + 15, "works on");
     svg_.add({"<g>\n"});
@@ -81,7 +81,7 @@ class StepPicture {
     }
     svg_.add({"</g>\n"});
   }
-  /// Uses above one another, from those that change least.
+  /// Stacks the uses of memory, starting with those that change least.
   void memory(double y) {
     std::int64_t most = 1;
     for (const Event& event : events_) most = std::max(most, event.all_memory());
@@ -89,7 +89,7 @@ class StepPicture {
     svg_.words(0, y + 28, bytes_text(most));
     svg_.box("idle", left, y, width, height);
     const std::vector<double> times = arrivals(events_);
-    std::vector<std::size_t> shown;  // of the events in each part of a pixel that with the most in use
+    std::vector<std::size_t> shown;  // in each fraction of a pixel, the event with the most memory in use
     std::vector<double> x;
     for (std::size_t i = 0; i < events_.size(); ++i) {
       if (shown.empty() || x_of(times[i]) > x.back() + 0.5) {
@@ -152,12 +152,12 @@ class StepPicture {
 
 }  // namespace detail
 
-/// An SVG of one rank's step, time to the right: the units that it works on, when it computes, what goes over which axes,
-/// and the memory in use. It reads well on light and on dark pages. The times are the clock's with which the log was kept.
+/// An SVG of one rank's step, time to the right: the units, the computations, the communication on each axis, and
+/// the memory in use. Suits light and dark pages. Times are those of the log's clock.
 inline std::string draw(const std::vector<Event>& events, const StepNames& names) {
   return detail::StepPicture(events, names).svg("recorded");
 }
-/// The same with times of a model, which the picture says: for plans, which have none.
+/// The same with modelled times, as the picture states: for plans, which have no times.
 inline std::string draw(const std::vector<Event>& events, const StepNames& names, const Speeds& speeds) {
   const std::vector<Event> timed = with_times(events, speeds);
   return detail::StepPicture(timed, names).svg(speeds_text(speeds, names));

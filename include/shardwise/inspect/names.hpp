@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// What the parts of plans, and of records, are called.
+/// Texts for the parts of plans and records.
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/base/text.hpp>
@@ -23,7 +23,7 @@ constexpr const char* name_of(MemoryUse use) {
 
 namespace detail {
 
-/// A number in the largest of its units that it reaches, of which each is `step` of the one before.
+/// A number in the largest unit that does not exceed it; each unit is `step` times the one before.
 std::string scaled_text(double value, double step, std::initializer_list<const char*> units);
 
 }  // namespace detail

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Plans as text: one, or two beside each other, such as a planned and a recorded one.
+/// Plans as text tables: one plan, or two side by side, such as a planned and a recorded one.
 ///
 /// ```
 /// per rank                               planned                 recorded
@@ -20,26 +20,25 @@ namespace shardwise {
 
 namespace detail {
 
-/// A plan under a title.
+/// A plan with a title.
 struct TitledPlan {
   const char* title;
   const Record& record;
 };
 
-/// `text_of`: gives the names of a set of the plans' `axes` axes.
+/// `text_of` returns the names of a set of the plans' `axes` axes.
 std::string plan_columns(std::initializer_list<TitledPlan> columns, int axes,
                          std::string (*text_of)(AxisSet, const char*));
 
 }  // namespace detail
 
-/// A table of what a plan says: one line for each kind of collective on each set of axes, in each phase; then its
-/// arithmetic and its memory. Different uses of memory have their peaks at different times, so the peak of all
-/// together is less than their sum.
+/// A table of a plan: one line for each kind of collective on each set of axes in each phase; then flops and
+/// memory. Different uses of memory peak at different times, so the overall peak is less than their sum.
 template <MeshAxis... Axes>
 std::string plan_table(const char* title, const CommunicationPlan<Axes...>& plan) {
   return detail::plan_columns({{title, plan.record()}}, sizeof...(Axes), &AxisList<Axes...>::text);
 }
-/// The same of two plans, side by side.
+/// The same for two plans, side by side.
 template <MeshAxis... Axes>
 std::string plan_table(const char* first_title, const CommunicationPlan<Axes...>& first,
                        const char* second_title, const CommunicationPlan<Axes...>& second) {
@@ -65,7 +64,7 @@ SHARDWISE_INLINE std::string plan_columns(std::initializer_list<TitledPlan> colu
       text += &each + 1 < columns.end() ? column(cell(each), 24) : cell(each) + "\n";
     }
   };
-  // A row of numbers, unless all are 0. Returns whether there is one.
+  // Adds a row of numbers, unless all are 0. Returns whether it did.
   const auto row_of = [&](const std::string& what, std::string (*as_text)(std::int64_t), auto value) {
     const bool any = std::any_of(columns.begin(), columns.end(),
                                  [&](const TitledPlan& each) { return value(each.record) != 0; });

@@ -3,17 +3,17 @@
 #pragma once
 
 /// @file
-/// Meshes, layouts, tensors and models on a stream. Nothing is communicated: each rank tells what it has itself, so print on
-/// one, or on all.
+/// Prints meshes, layouts, tensors and models to a stream. Nothing is communicated: each rank prints its own part,
+/// so print on one rank or on all.
 ///
 /// ```
 /// std::cout << mesh;                      // Mesh dp 2 x tp 4, rank 5 (dp 1, tp 1)
 /// std::cout << decltype(x)::layout;       // Shard<0>, Replicate
 /// std::cout << x;                         // f32 [4 x 3] as dp Shard<0>, tp Replicate; rank 5 has [2 x 3] from [2, 0]:
-///                                         // and the numbers, if these are few
+///                                         // and the elements, if there are few
 /// std::cout << model;                     // a line for each parameter: its name, type, shape and layout
 /// ```
-/// The whole tensor is what `full_tensor` gathers.
+/// `full_tensor` gathers the whole tensor.
 
 #include <ostream>
 
@@ -26,7 +26,7 @@ namespace shardwise {
 
 namespace detail {
 
-/// "dp 2 x tp 4": names, and numbers that belong to them.
+/// "dp 2 x tp 4": names with their numbers.
 template <class MeshType>
 std::string axes_text(const MeshSizes& numbers, const char* between) {
   std::string text;
@@ -83,7 +83,7 @@ std::ostream& operator<<(std::ostream& out, const Mesh<Axes...>& mesh) {
              << detail::axes_text<Mesh<Axes...>>(mesh.coordinates(), ", ") << ")";
 }
 
-/// A tensor; the value of a `Var`; a parameter as it is stored.
+/// A tensor; the value of a `Var`; a parameter's stored tensor.
 template <TensorOperand X>
 std::ostream& operator<<(std::ostream& out, const X& x) {
   if constexpr (is_parameter<X>) {
@@ -93,10 +93,10 @@ std::ostream& operator<<(std::ostream& out, const X& x) {
   }
 }
 
-/// The parameters, and how many numbers they are.
+/// The parameters, and their total number of elements.
 template <class M>
 requires std::derived_from<M, Module<M>> std::ostream& operator<<(std::ostream& out, const M& model) {
-  auto& parameters = const_cast<M&>(model);  // `visit` is for who changes them, too
+  auto& parameters = const_cast<M&>(model);  // `visit` may also change parameters
   for_each_named_parameter(parameters, [&](std::string_view name, auto& parameter) {
     const auto& stored = parameter.cell()->typed;
     out << name << ": " << detail::tensor_text<std::remove_cvref_t<decltype(stored)>>(stored.shape()) << "\n";

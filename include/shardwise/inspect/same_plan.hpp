@@ -3,7 +3,8 @@
 #pragma once
 
 /// @file
-/// Whether all ranks are about to do the same: each plans the same rank's step, and the plans are compared.
+/// Checks that all ranks are about to do the same: each plans the step of the same rank, and the plans are
+/// compared.
 ///
 /// ```
 /// sw::require_same(sw::world(), sw::trace<sw::Mesh<dp, tp>>({2, 4}, step));   // of the first rank, on every rank
@@ -14,9 +15,9 @@
 
 namespace shardwise {
 
-/// Throws `std::invalid_argument`, the same on all ranks, unless all have this plan; it names the first rank that differs
-/// from rank 0, and the first line of the table that does, or the hash of the sequence of collectives. Collective: where
-/// nothing differs, one all-reduce of 16 bytes.
+/// Throws `std::invalid_argument`, the same on all ranks, unless all have this plan; it states the first rank that
+/// differs from rank 0, and the first differing line of the table, or the hash of the sequence of collectives.
+/// Collective: if all are equal, one all-reduce of 16 bytes.
 template <MeshAxis... Axes>
 void require_same(const Communicator& ranks, const CommunicationPlan<Axes...>& plan) {
   std::vector<NamedText> lines{{}};
@@ -24,7 +25,7 @@ void require_same(const Communicator& ranks, const CommunicationPlan<Axes...>& p
     std::string& line = lines.back().value;
     if (c == '\n') {
       lines.emplace_back();
-    } else if (c != ' ' || (!line.empty() && line.back() != ' ')) {  // columns are apart by one space
+    } else if (c != ' ' || (!line.empty() && line.back() != ' ')) {  // columns are separated by one space
       line += c;
     }
   }

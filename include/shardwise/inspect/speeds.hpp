@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// A model of times, for plans, which have none: from a few speeds.
+/// Modelled times from a few speeds, for plans, which have no times.
 
 #include <cmath>
 
@@ -12,17 +12,17 @@
 
 namespace shardwise {
 
-/// What a model of times is made of.
+/// The parameters of the model.
 struct Speeds {
   double flops = 0;  ///< a second
   Array<double, max_axes>
-      bytes{};  ///< a second along each axis; along several the slowest's. Of a collective those that a plan counts
-  double latency = 0;  ///< seconds that each call takes besides
+      bytes{};         ///< per second along each axis, the slowest along several; bytes as plans count them
+  double latency = 0;  ///< additional seconds per call
 };
 
-/// The same events at the times of a model: computations one after another; a communication when what came before on the same
-/// axes is over, and beside what follows it, if it is in the background, until that waits for it. What other ranks do
-/// delays nothing here. Throws `std::invalid_argument` for a speed that is needed, and not above 0.
+/// The same events with modelled times: computations run in sequence; a communication starts when earlier ones on
+/// the same axes are complete, and, if it is in the background, overlaps later events until one waits for it. Other
+/// ranks cause no delays. Throws `std::invalid_argument` if a required speed is not above 0.
 inline std::vector<Event> with_times(std::vector<Event> events, const Speeds& speeds) {
   Array<double, 1 << max_axes> free{};
   double now = 0;
@@ -51,8 +51,8 @@ inline std::vector<Event> with_times(std::vector<Event> events, const Speeds& sp
   return events;
 }
 
-/// The speeds at which a recorded run would have taken as long as it did with its computations, and with what it sent along
-/// each axis; without a latency.
+/// The speeds at which the recorded computations, and the communication along each axis, would have taken their
+/// recorded times; without a latency.
 inline Speeds fitted(const std::vector<Event>& events) {
   Speeds speeds;
   double seconds[max_axes + 1]{}, amounts[max_axes + 1]{};

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// When the events of a log happen, and what they are called: times of a run are a clock's, those of a plan are modelled
-/// (see speeds.hpp).
+/// The times and names of a log's events: times come from a clock for a run, and from a model for a plan (see
+/// speeds.hpp).
 
 #include <ctime>
 
@@ -12,7 +12,7 @@
 
 namespace shardwise {
 
-/// What pictures and traces of a step call the axes of the mesh; and the units, which else have numbers.
+/// Names of the mesh's axes for pictures and traces; and of the units, which otherwise have numbers.
 struct StepNames {
   std::vector<std::string> axes, units{};
 
@@ -29,14 +29,14 @@ struct StepNames {
   }
 };
 
-/// Seconds, of a clock that all processes of a host share.
+/// Seconds, from a clock that all processes of a host share.
 inline double clock_seconds() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-/// When the rank came to each event: to one in the background, which may begin later, when it was done with what came before.
+/// When the rank reached each event: a background event may start later than that.
 inline std::vector<double> arrivals(const std::vector<Event>& events) {
   std::vector<double> times;
   double done = events.empty() ? 0 : events.front().begin;
@@ -47,7 +47,7 @@ inline std::vector<double> arrivals(const std::vector<Event>& events) {
   return times;
 }
 
-/// From the first event of a unit in a row of them to the last.
+/// Consecutive events of a unit, from the first to the last.
 struct UnitSpan {
   int unit;
   Phase phase;
@@ -57,7 +57,7 @@ inline std::vector<UnitSpan> unit_spans(const std::vector<Event>& events) {
   std::vector<UnitSpan> spans;
   bool goes_on = false;
   for (const Event& event : events) {
-    if (event.background) continue;  // what may be for another unit
+    if (event.background) continue;  // which may belong to another unit
     goes_on = goes_on && event.unit == spans.back().unit && event.phase == spans.back().phase;
     if (!goes_on && event.unit >= 0) spans.push_back({event.unit, event.phase, event.begin, event.end});
     goes_on = event.unit >= 0;

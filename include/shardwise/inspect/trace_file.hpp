@@ -3,7 +3,8 @@
 #pragma once
 
 /// @file
-/// Traces that ui.perfetto.dev and chrome://tracing open: the trace event format, as JSON ("Trace Event Format", Google).
+/// Traces for ui.perfetto.dev and chrome://tracing, in the trace event format ("Trace Event Format", Google), as
+/// JSON.
 ///
 /// ```
 /// EventLog log(clock_seconds);
@@ -29,7 +30,7 @@ inline std::string json_text(std::string_view words) {
   return all + '"';
 }
 
-/// The entries of one process, each with a comma after it. `zero`: the time that is 0 in the trace.
+/// The entries of one process, each followed by a comma. `zero`: the time that becomes 0 in the trace.
 class TraceEntries {
  public:
   TraceEntries(int process, const StepNames& names, double zero)
@@ -75,7 +76,7 @@ class TraceEntries {
                   thread, ","}) +
             text(rest) + "},\n";
   }
-  /// What takes no time is an instant: viewers confuse the beginning of a span without length with its end.
+  /// A span of length 0 becomes an instant, because viewers confuse its beginning and end.
   void add_span(std::string_view name, int thread, double begin, double end, std::string_view args) {
     const long long lasts = eighths(end) - eighths(begin);
     if (lasts > 0) {
@@ -89,8 +90,8 @@ class TraceEntries {
     const char* kind = event.kind == Collective::send ? "message" : name_of(event.kind);
     return text({event.waits ? "wait for " : "", kind, " over ", names_.of_axes(event.axes)});
   }
-  /// Of a microsecond: sums of such times are exact, in nanoseconds too. Viewers add a beginning and a length, and take what
-  /// begins before the end of another to be a part of it.
+  /// Eighths of a microsecond: sums of such times are exact, also in nanoseconds. Viewers add beginning and length,
+  /// and nest a span that begins before another one ends.
   long long eighths(double seconds) const { return std::llround((seconds - zero_) * 8e6); }
   static std::string microseconds(const char* what, long long eighths) {
     return text({"\"", what, "\":", fixed_text(static_cast<double>(eighths) / 8, 3), ","});
@@ -110,16 +111,17 @@ inline std::string trace_of(std::string_view entries) {
 
 }  // namespace detail
 
-/// A trace of one log, whose events have times.
+/// A trace of one log with times.
 inline std::string trace_file(const std::vector<Event>& events, const StepNames& names,
                               const std::string& process) {
   const double zero = events.empty() ? 0 : events.front().begin;
   return detail::trace_of(detail::TraceEntries(0, names, zero).of(events, process, 0));
 }
 
-/// One of what all ranks have logged with `clock_seconds`: each rank is a process, with its number; and so is its plan, if
-/// there is one, whose events are `with_times`: number of ranks + rank. Collective; the same on every rank. Clocks of
-/// several hosts are compared at a barrier, so their times differ by as much as ranks leave it apart.
+/// A trace of all ranks' logs, recorded with `clock_seconds`: each rank is a process with its number, and so is its
+/// plan, if any (events from `with_times`), with the number of ranks + rank. Collective; the same on every rank.
+/// Clocks of different hosts are aligned at a barrier, so their times are as accurate as the ranks leave it
+/// simultaneously.
 inline std::string trace_of_all_ranks(const Communicator& ranks, const std::vector<Event>& recorded,
                                       const StepNames& names, const std::vector<Event>& planned = {},
                                       const std::string& plan_name = "plan") {
@@ -128,7 +130,7 @@ inline std::string trace_of_all_ranks(const Communicator& ranks, const std::vect
   const auto nanoseconds = [](double seconds) { return static_cast<Index>(std::llround(seconds * 1e9)); };
   const Index mine[] = {nanoseconds(clock_seconds()), nanoseconds(recorded.front().begin)};
   const std::vector<Index> all = detail::gather(ranks, mine);
-  // The barrier, by the clock of a host; and how long before it the first event began.
+  // The time of the barrier on the clock of a host, and how long before it the first event began.
   const auto barrier_of = [&](int rank) {
     int same = 0;
     while (ranks.hosts().of(same) != ranks.hosts().of(rank)) ++same;

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Activations: each is a struct with its formula, `value(x)`, and the factor that its gradient is multiplied
-/// with, `slope(saved)`, where the saved number is the output y if `saves_output`, otherwise the input x.
+/// Activation functions. Each is a struct with `value(x)` and `slope(saved)`, the derivative as a function of a
+/// saved number: the output y if `saves_output`, otherwise the input x.
 ///
 ///     activate<Gelu>(n, x, y);                  // y = gelu(x)
 ///     activate_backward<Gelu>(n, x, dy, dx);    // dx = dy · gelu'(x)
@@ -86,8 +86,8 @@ void swiglu(Index n, const T* gate, const T* up, T* y) {
 }
 SHARDWISE_COMPILE_EACH(swiglu)
 
-/// With s = sigmoid(gate): dgate = dy · up · s · (1 + gate · (1 - s)), dup = dy · gate · s. Either may be
-/// null: not wanted.
+/// With s = sigmoid(gate): dgate = dy · up · s · (1 + gate · (1 - s)), dup = dy · gate · s. Either may be null to
+/// skip it.
 template <class T>
 void swiglu_backward(Index n, const T* gate, const T* up, const T* dy, T* dgate, T* dup) {
   using C = compute_t<T>;

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Elementwise arithmetic on blocks of n elements, of which an output may be one of the inputs; and a row against every
-/// row of a block.
+/// Elementwise arithmetic on blocks of n elements, whose output may be one of the inputs; and addition of a row to
+/// every row of a block.
 
 #include <cstring>
 #include <functional>
@@ -41,7 +41,7 @@ void accumulate(Index n, const T* x, T* y) {
 }
 SHARDWISE_COMPILE_EACH(accumulate)
 
-/// y += x, where y is in the type that is computed in.
+/// y += x, where y has the compute type.
 template <class T>
 void accumulate_wide(Index n, const T* x, compute_t<T>* y) {
   SHARDWISE_INDEPENDENT

@@ -3,10 +3,10 @@
 #pragma once
 
 /// @file
-/// Scaled dot-product attention o = softmax(scale · q · kᵀ) · v by blocks, after FlashAttention-2 (Dao,
-/// 2023): the maximum and the sum of each query's scores are kept up to date while blocks of keys pass by,
-/// and the backward pass computes the scores again from the saved logarithm of that sum. The matrix of scores
-/// never exists; the working memory is one block of it (two in the backward pass).
+/// Scaled dot-product attention o = softmax(scale · q · kᵀ) · v by blocks, after FlashAttention-2 (Dao, 2023): a
+/// running maximum and sum of each query's scores are updated for each block of keys, and the backward pass
+/// recomputes the scores from the saved logarithm of the sum. The matrix of scores is never stored; the working
+/// memory is one block of it (two in the backward pass).
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/arithmetic.hpp>
@@ -20,7 +20,7 @@ namespace detail {
 struct AttentionKeys;
 struct AttentionQueries;
 
-/// A block of queries against all its keys: writes o, and lse if it is not null.
+/// One block of queries against all its keys: writes o, and lse unless null.
 template <class T>
 void attend(const AttentionShape& s, const QueryBlock& block, const T* q, const Rows<compute_t<T>>& k,
             const Rows<compute_t<T>>& v, T* o, compute_t<T>* lse) {
@@ -64,14 +64,14 @@ void attend(const AttentionShape& s, const QueryBlock& block, const T* q, const 
   }
 }
 
-/// Where gradients go; null if not wanted. Those of the keys and values are one head's, to be added to.
+/// Destinations of gradients; null to skip one. Those of keys and values are of one head, and are added to.
 template <class T>
 struct AttentionGradients {
   T* q;
   compute_t<T>*k, *v;
 };
 
-/// A block of queries against all its keys: writes dq, adds to dk and dv.
+/// One block of queries against all its keys: writes dq, adds to dk and dv.
 template <class T>
 void attend_backward(const AttentionShape& s, const QueryBlock& block, const T* q,
                      const Rows<compute_t<T>>& k, const Rows<compute_t<T>>& v, const T* o,
@@ -123,9 +123,9 @@ void attend_backward(const AttentionShape& s, const QueryBlock& block, const T* 
 
 }  // namespace detail
 
-/// lse: [batch, heads, queries], the logarithm of the sum of the exponentials of a query's scores; -∞ for a
-/// query that sees no key, whose o is 0. It may be null: not wanted, if the shape does not say that it adds. Keys that one
-/// block of queries reads are read where they are, once; others are packed.
+/// lse: [batch, heads, queries], the logarithm of the sum of the exponentials of a query's scores; -∞ for a query
+/// that sees no key, whose o is 0. It may be null unless `s.adds`. Keys that only one block of queries reads are
+/// read in place; others are packed.
 template <class T>
 void attention(const AttentionShape& s, const T* q, const T* k, const T* v, T* o, compute_t<T>* lse) {
   using C = compute_t<T>;
@@ -151,8 +151,9 @@ void attention(const AttentionShape& s, const T* q, const T* k, const T* v, T* o
 }
 SHARDWISE_COMPILE_EACH(attention)
 
-/// The gradients of attention, written to dq, dk and dv, from its inputs and outputs and the gradient d_o: o and lse of all
-/// keys, where these are some of them. Each of the three may be null: not wanted. Key/value heads that no head reads get zeros.
+/// Writes the gradients dq, dk and dv from the inputs, the outputs and the gradient d_o. o and lse are those over
+/// all keys, even if k and v hold only some of them. Each of the three may be null to skip it. Key/value heads that
+/// no head reads get zeros.
 template <class T>
 void attention_backward(const AttentionShape& s, const T* q, const T* k, const T* v, const T* o,
                         const compute_t<T>* lse, const T* d_o, T* dq, T* dk, T* dv) {

@@ -5,9 +5,9 @@
 /// @file
 /// The blocks that attention works on: queries that read the same keys, and their scores.
 ///
-/// A block of scores is stored [keys, queries], so that a vector register holds one key against many queries:
-/// maxima and sums over keys then need no sums within a register, and the products no transposed keys. Few
-/// queries share a block with those of the other heads that read the same keys.
+/// A block of scores is stored as [keys, queries], so that a vector register holds one key against many queries:
+/// maxima and sums over keys then need no horizontal operations, and the products no transposed keys. When there
+/// are few queries, a block combines those of all heads that read the same keys.
 
 #include <optional>
 
@@ -18,21 +18,22 @@
 
 namespace shardwise::kernel {
 
-/// Dropout of weights, each of which is kept or not by the seed and by its global index: [batch, heads, keys, queries].
+/// Dropout of attention weights: the seed and the global index in [batch, heads, keys, queries] decide which are
+/// kept.
 struct AttentionDropout {
-  double p = 0;  ///< none if 0
+  double p = 0;  ///< 0: no dropout
   std::uint64_t seed = 0;
   Index heads = 0, keys = 0, queries = 0;                  ///< of the whole tensors
-  Index first_batch = 0, first_head = 0, first_query = 0;  ///< of this block, in them
+  Index first_batch = 0, first_head = 0, first_query = 0;  ///< of this block within the whole tensors
 };
 
 /// q, o: [batch, queries, heads, head_dim]; k, v: [batch, capacity, kv_heads, head_dim], of which the first
 /// `keys` of each sequence are read. Head h reads key/value head (first_head + h) / group (grouped queries);
 /// key/value heads that no head reads are legal.
 ///
-/// What a query sees is an interval of the keys. Query i is at position p = first_query + i, key j at first_key + j. If
-/// `causal`, a query sees none behind p; with a window, none that is `window` or more away from p; and with `seen`,
-/// [batch, queries], none outside of that range of positions.
+/// Each query sees an interval of the keys. Query i is at position p = first_query + i, key j at first_key + j. If
+/// `causal`, a query sees no key after p; with a window, none at a distance of `window` or more from p; with
+/// `seen`, [batch, queries], none outside that range of positions.
 struct AttentionShape {
   Index batch, queries, keys, heads, kv_heads, head_dim;
   bool causal;
@@ -45,10 +46,10 @@ struct AttentionShape {
   std::optional<Index> window{};
   const Range* seen = nullptr;
   AttentionDropout dropout{};
-  bool adds = false;  ///< what comes of these keys comes to what o and lse, or the gradients, hold of others
+  bool adds = false;  ///< add the results for these keys to those already in o and lse, or in the gradients
 };
 
-/// Of some queries of a sequence and its keys: how many pairs of a query and a key that it sees there are.
+/// The number of (query, key) pairs of a sequence in which the query sees the key.
 constexpr Index visible_pairs(Index queries, Index keys, Index first_query, bool causal,
                               std::optional<Index> window) {
   // Σ clamp(position, 0, keys) over all positions before `end`
@@ -65,13 +66,13 @@ namespace detail {
 
 inline constexpr Index query_block = 32, key_block = 128;
 
-/// Queries that read the same keys: `count` from `first` on, of each of `heads` heads from `head` on.
+/// Queries that read the same keys: `count` queries from `first` on, for each of `heads` heads from `head` on.
 struct QueryBlock {
   Index batch, head, heads, first, count;
 
   Index rows() const { return heads * count; }
   Index query(Index row) const { return first + row % count; }
-  /// Where the row begins in q and o; and in lse.
+  /// Where the row begins in q and o, and in lse.
   Index offset(const AttentionShape& s, Index row) const {
     return ((batch * s.queries + query(row)) * s.heads + head + row / count) * s.head_dim;
   }
@@ -95,8 +96,8 @@ struct QueryBlock {
 /// The keys that the rows of a block see.
 struct SeenKeys {
   Range row[query_block]{};
-  Range any{};  ///< from the first that a row sees to the last
-  Range all{};  ///< those that all rows see
+  Range any{};  ///< from the first key that any row sees to the last
+  Range all{};  ///< the keys that all rows see
 
   SeenKeys(const AttentionShape& s, const QueryBlock& block) : all{0, s.keys} {
     Index begin = s.keys, end = 0;
@@ -111,7 +112,7 @@ struct SeenKeys {
   }
 };
 
-/// Calls f for blocks of all queries that read key/value head `kv`.
+/// Calls f for each block of queries that read key/value head `kv`.
 template <class F>
 void for_query_blocks(const AttentionShape& s, Index batch, Index kv, F f) {
   const Index begin = std::clamp<Index>(kv * s.group - s.first_head, 0, s.heads),
@@ -148,7 +149,7 @@ Rows<compute_t<T>> pack_keys(const AttentionShape& s, const T* x, compute_t<T>* 
   return {packed, width};
 }
 
-/// Writes a row of a gradient, or adds it to what is there.
+/// Writes a row of a gradient, or adds it to the existing one.
 template <class T>
 void leave_row(const AttentionShape& s, compute_t<T> factor, const compute_t<T>* row, T* to) {
   if (s.adds) {
@@ -160,7 +161,7 @@ void leave_row(const AttentionShape& s, compute_t<T> factor, const compute_t<T>*
   }
 }
 
-/// The gradients of keys or values of one head, from where they are packed.
+/// Writes the packed gradients of keys or values of one head.
 template <class T>
 void unpack_keys(const AttentionShape& s, const compute_t<T>* packed, T* x) {
   const Index width = padded<compute_t<T>>(s.head_dim);
@@ -170,7 +171,7 @@ void unpack_keys(const AttentionShape& s, const compute_t<T>* packed, T* x) {
   }
 }
 
-/// factor · x of a block as rows [lanes, width], and transposed: [head_dim, lanes].
+/// factor · x of a block as rows [lanes, width], and transposed as [head_dim, lanes].
 template <class T>
 void load_queries(const AttentionShape& s, const QueryBlock& block, compute_t<T> factor, const T* x,
                   compute_t<T>* columns, compute_t<T>* packed) {
@@ -188,7 +189,7 @@ void load_queries(const AttentionShape& s, const QueryBlock& block, compute_t<T>
   transpose_block(lanes, width, packed, width, columns, lanes);
 }
 
-/// Sets scores [cols, lanes] of the keys from `first` on that their query does not see to -∞.
+/// Sets those scores [cols, lanes], of the keys from `first` on, that their query does not see to -∞.
 template <class C>
 void mask(const SeenKeys& seen, Index first, Index cols, Index lanes, C* scores) {
   const Index all_begin = std::clamp<Index>(seen.all.begin - first, 0, cols),
@@ -209,7 +210,7 @@ void mask(const SeenKeys& seen, Index first, Index cols, Index lanes, C* scores)
   }
 }
 
-/// Drops some of the numbers [cols, lanes] that belong to the keys from `first` on, and scales the others.
+/// Drops some of the numbers [cols, lanes] of the keys from `first` on, and scales the others.
 template <class C>
 void drop(const AttentionShape& s, const QueryBlock& block, Index first, Index cols, C* numbers) {
   const AttentionDropout& d = s.dropout;
@@ -225,8 +226,8 @@ void drop(const AttentionShape& s, const QueryBlock& block, Index first, Index c
   }
 }
 
-/// scores [cols, lanes] become e^(score - maximum); maximum and sum of each lane are brought up to date, and
-/// `fade` is what was summed so far must be multiplied with.
+/// Replaces scores [cols, lanes] by e^(score - maximum) and updates the running maximum and sum of each lane;
+/// `fade` is the factor for what was summed before.
 template <class C>
 void exponentiate(Index cols, Index lanes, C* scores, C* maximum, C* sum, C* fade) {
   using Lane = typename Lanes<C>::type;
@@ -257,7 +258,7 @@ void exponentiate(Index cols, Index lanes, C* scores, C* maximum, C* sum, C* fad
   }
 }
 
-/// weights [cols, lanes], which hold scores, become e^(score - shift), and slopes weight · (slope - delta).
+/// Replaces weights [cols, lanes], which hold scores, by e^(score - shift), and slopes by weight · (slope - delta).
 template <class C>
 void weights_and_slopes(Index cols, Index lanes, const C* shift, const C* delta, C* weights, C* slopes) {
   constexpr Index width = Lanes<C>::count;

@@ -3,9 +3,8 @@
 #pragma once
 
 /// @file
-/// Cross entropy of softmax(logits) against target classes: Σ_r lse[r] - logits[r, target], where lse is the
-/// logarithm of the sum of exponentials. For logits of which this process owns the classes
-/// [first, first + classes) of each row:
+/// Cross entropy of softmax(logits) and target classes: Σ_r lse[r] - logits[r, target], where lse is the logarithm
+/// of the sum of exponentials. This process may own only the classes [first, first + classes) of each row:
 ///
 ///     row_terms(rows, classes, first, logits, targets, terms);     // from each process's block
 ///     … RowTerms<float>::combine over the processes …             // no logits are moved
@@ -20,16 +19,16 @@
 
 namespace shardwise::kernel {
 
-/// What a row is held against: 1 - smoothing at its target, and smoothing / classes at every class (Szegedy et
-/// al., "Rethinking the Inception architecture for computer vision", 2016). Each class counts by its weight, and a row
-/// by that of its target; rows whose target is `ignore_index` count nothing.
+/// The distribution expected for a row: 1 - smoothing at its target, plus smoothing / classes at every class
+/// (Szegedy et al., "Rethinking the Inception architecture for computer vision", 2016). Each class is multiplied by
+/// its weight, and each row counts with the weight of its target; rows whose target is `ignore_index` do not count.
 struct TargetDistribution {
-  Index classes = 0;  ///< of all processes
+  Index classes = 0;  ///< over all processes
   double smoothing = 0;
   Index ignore_index = ignore_index_default;
-  const double* weights = nullptr;  ///< of all classes; null: all are 1
+  const double* weights = nullptr;  ///< for all classes; null: all 1
 
-  /// 0 for what is no class: targets are read before they are checked.
+  /// 0 outside the classes, because targets are read before they are checked.
   double weight(Index c) const {
     if (!weights) return 1;
     return c >= 0 && c < classes ? weights[c] : 0;
@@ -39,17 +38,17 @@ struct TargetDistribution {
   }
 };
 
-/// What a block of a row's classes contributes to the row's cross entropy.
+/// The contribution of a block of a row's classes to the row's cross entropy.
 template <class C, bool Smoothed = false>
 struct RowTerms {
   static constexpr bool smoothed = Smoothed;
   C maximum;  ///< max logits; -∞ without classes
   C sum;      ///< Σ e^(logits - maximum)
-  C target;   ///< the target's logit, 0 if that class is not here
+  C target;   ///< the target's logit, or 0 if this block lacks that class
   /// Σ weight · logit, if smoothed.
   [[no_unique_address]] std::conditional_t<Smoothed, C, std::monostate> total{};
 
-  /// Of two blocks of each row, the union. Symmetric to the last bit, also where the compiler fuses multiplication and
+  /// Combines two blocks of each row. Symmetric to the last bit, even if the compiler fuses multiplication and
   /// addition: the block with the larger maximum is never multiplied.
   static void combine(Index rows, const RowTerms* terms, RowTerms* results) {
     SHARDWISE_INDEPENDENT
@@ -78,8 +77,8 @@ struct MaximumAndSum {
   C maximum, sum;
 };
 
-/// The maximum of a row and Σ e^(x - maximum), in one pass over memory: the sum so far is scaled down where a
-/// chunk, which the first-level cache holds, has a larger element (Milakov and Gimelshein, "Online normalizer
+/// The maximum of a row and Σ e^(x - maximum), in one pass over memory: if a chunk (of the size of the first-level
+/// cache) has a larger element, the sum so far is scaled down (Milakov and Gimelshein, "Online normalizer
 /// calculation for softmax", 2018).
 template <class T>
 MaximumAndSum<compute_t<T>> maximum_and_sum(Index n, const T* x) {
@@ -102,8 +101,7 @@ MaximumAndSum<compute_t<T>> maximum_and_sum(Index n, const T* x) {
 }
 SHARDWISE_COMPILE_EACH(maximum_and_sum)
 
-/// dx = e^(x - shift) · scale - everywhere, and less by `at_target` at the class `target`, if that is one of
-/// the n. dx may be x.
+/// dx = e^(x - shift) · scale - everywhere, minus `at_target` at class `target` if it is one of the n. dx may be x.
 template <class T>
 void gradient_row(Index n, const T* x, compute_t<T> shift, compute_t<T> scale, compute_t<T> everywhere,
                   Index target, compute_t<T> at_target, T* dx) {
@@ -121,7 +119,7 @@ void gradient_row(Index n, const T* x, compute_t<T> shift, compute_t<T> scale, c
   if (here) dx[target] = narrow<T>(exp(logit - shift) * scale - (everywhere + at_target));
 }
 SHARDWISE_COMPILE_EACH(gradient_row)
-/// The same, and `share` · weights[c] less of class c.
+/// The same, minus `share` · weights[c] for each class c.
 template <class T>
 void weighted_gradient_row(Index n, const T* x, compute_t<T> shift, compute_t<T> scale, double share,
                            const double* weights, Index target, compute_t<T> at_target, T* dx) {
@@ -141,7 +139,7 @@ double weighted_sum(Index n, const T* x, const double* weights) {
 
 }  // namespace detail
 
-/// terms[r] = what logits[r, :] contribute.
+/// terms[r] = the contribution of logits[r, :].
 template <class T, class Id, class Terms>
 void row_terms(Index rows, Index classes, Index first, const T* logits, const Id* targets, Terms* terms,
                const TargetDistribution& expected = {}) {
@@ -162,7 +160,7 @@ void row_terms(Index rows, Index classes, Index first, const T* logits, const Id
 SHARDWISE_COMPILE(row_terms<float, std::int32_t, RowTerms<float, false>>)
 SHARDWISE_COMPILE(row_terms<float, std::int32_t, RowTerms<float, true>>)
 
-/// f(r, loss) for each row: its cross entropy, from the terms of all its classes; 0 if it is ignored.
+/// f(r, loss) for each row, with its cross entropy from the terms of all classes; 0 for ignored rows.
 template <class Terms, class Id, class F>
 void for_each_cross_entropy(Index rows, const Terms* terms, const Id* targets,
                             const TargetDistribution& expected, F f) {
@@ -174,7 +172,7 @@ void for_each_cross_entropy(Index rows, const Terms* terms, const Id* targets,
       f(r, 0.);
       continue;
     }
-    // Differences of logits first: they are small where logits are large.
+    // Subtract logits first: their differences are small even where logits are large.
     const double log_sum = std::log(static_cast<double>(terms[r].sum));
     const double maximum = static_cast<double>(terms[r].maximum);
     const double row = expected.weight(target) * (log_sum + (maximum - static_cast<double>(terms[r].target)));
@@ -188,7 +186,7 @@ void for_each_cross_entropy(Index rows, const Terms* terms, const Id* targets,
   }
 }
 
-/// The sum of these.
+/// The sum over all rows.
 template <class Terms, class Id>
 double cross_entropy(Index rows, const Terms* terms, const Id* targets, const TargetDistribution& expected) {
   double loss = 0;
@@ -196,8 +194,8 @@ double cross_entropy(Index rows, const Terms* terms, const Id* targets, const Ta
   return loss;
 }
 
-/// The gradient of `factor` times that sum: dlogits[r, c] = (softmax[r, c] - the target distribution) · factor,
-/// and 0 in ignored rows; with a factor of each row beside, if there are any. dlogits may be logits.
+/// The gradient of `factor` times that sum: dlogits[r, c] = (softmax[r, c] - the target distribution) · factor, and
+/// 0 in ignored rows; an optional list gives an additional factor for each row. dlogits may be logits.
 template <class T, class Id, class Terms>
 void cross_entropy_backward(Index rows, Index classes, Index first, const T* logits, const Terms* terms,
                             const Id* targets, const TargetDistribution& expected, double factor, T* dlogits,
@@ -213,7 +211,7 @@ void cross_entropy_backward(Index rows, Index classes, Index first, const T* log
     }
     const double here = factors ? factor * static_cast<double>(factors[r]) : factor;
     const double mass = (1 - expected.smoothing) * expected.weight(target);
-    // Without weights all that is expected is 1.
+    // Without weights the expected distribution sums to 1.
     const C scale = static_cast<C>((expected.weights ? here * (mass + of_all) : here) /
                                    static_cast<double>(terms[r].sum));
     const C shift = detail::finite_maximum(terms[r].maximum), at_target = static_cast<C>(here * mass);
@@ -227,7 +225,7 @@ void cross_entropy_backward(Index rows, Index classes, Index first, const T* log
   }
 }
 
-/// How many rows count; or with weights, the sum of those of their targets.
+/// The number of rows that count; with weights, the sum of their targets' weights.
 template <class Id>
 double counted_weight(Index rows, const Id* targets, const TargetDistribution& expected) {
   if (!expected.weights)

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Documents packed in rows, by a number for each token: equal numbers side by side are one document, negative ones are
-/// padding, which is of no document.
+/// Documents packed into rows, by one number per token: adjacent equal numbers belong to one document; negative
+/// numbers are padding.
 
 #include <algorithm>
 
@@ -12,8 +12,8 @@
 
 namespace shardwise::kernel {
 
-/// Of the `count` tokens from `first` on of each row, which tokens of the row their document has: [batch, count], empty
-/// for padding. numbers: [batch, tokens].
+/// For each of the `count` tokens from `first` on in each row, the range of tokens of its document: [batch, count],
+/// empty for padding. numbers: [batch, tokens].
 template <class Id>
 void document_ranges(Index batch, Index tokens, const Id* numbers, Index first, Index count, Range* ranges) {
   for (Index b = 0; b < batch; ++b, numbers += tokens, ranges += count) {

@@ -3,9 +3,8 @@
 #pragma once
 
 /// @file
-/// What the kernels agree on about elements and working memory. An element is stored as `float`, `double` or
-/// `Eigen::bfloat16`, and computed with as `compute_t<T>`: a kernel widens what it reads, computes, and narrows each
-/// result once.
+/// Element types and working memory of kernels. Elements are stored as `float`, `double` or `Eigen::bfloat16`, and
+/// computed with as `compute_t<T>`: a kernel widens its inputs, computes, and narrows each result once.
 ///
 ///     compute_t<Eigen::bfloat16> y = widen(x[i]) * 2;   // a float
 ///     x[i] = narrow<Eigen::bfloat16>(y);                // to nearest, ties to even
@@ -19,8 +18,8 @@
 
 #include <shardwise/base/finite.hpp>
 
-/// Says of the next loop that its iterations are independent: arrays are either the same or do not overlap.
-/// Without it, in-place use (`y == x`) would take the compiler's unvectorised fall-back.
+/// Asserts that the iterations of the next loop are independent: arrays are identical or do not overlap. Otherwise
+/// in-place use (`y == x`) would take the compiler's unvectorised fallback.
 #if defined(__clang__)
 #define SHARDWISE_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__)
@@ -31,7 +30,7 @@
 
 namespace shardwise::kernel {
 
-/// The type in which elements of type `T` are computed with.
+/// The type used for computing with elements of type `T`.
 template <class T>
 using compute_t = std::conditional_t<std::is_same_v<T, Eigen::bfloat16>, float, T>;
 
@@ -56,7 +55,7 @@ template <class T>
   }
 }
 
-/// y[i] = f(x[i]…) for i < n, where f takes and gives `compute_t<T>`. y may be one of the inputs.
+/// y[i] = f(x[i]…) for i < n; f takes and returns `compute_t<T>`. y may be one of the inputs.
 template <class T, class F, class... In>
 void map(Index n, T* y, F f, const In*... x) {
   SHARDWISE_INDEPENDENT
@@ -65,9 +64,9 @@ void map(Index n, T* y, F f, const In*... x) {
 
 namespace detail {
 
-/// Asks for n elements that are read or written next, past the end of an array too. The hardware sees neither far
-/// enough beyond the arithmetic of an exponential (in place, the gradient of a cross-entropy is three times as fast by
-/// this), nor to the next of rows that are far apart.
+/// Prefetches n elements, which may extend past the end of an array. The hardware prefetcher does not look far
+/// enough ahead of the arithmetic of an exponential (this makes the gradient of a cross entropy, in place, three
+/// times as fast), nor to the next of widely spaced rows.
 template <class T>
 [[gnu::always_inline]] inline void prefetch(Index n, const T* x) {
   const auto begin = reinterpret_cast<std::uintptr_t>(x),
@@ -81,10 +80,10 @@ struct alignas(64) ScratchLine {
 
 }  // namespace detail
 
-/// Working memory of a kernel: one buffer per thread and purpose, which grows and is kept, so that in the steady state
-/// nothing is allocated and no fresh page is touched. At least `count` elements, 64-byte aligned; the contents are what
-/// the last user left. `Purpose` is any type, usually one declared for it; two requests with one purpose are the same
-/// memory, of which the later may invalidate the earlier.
+/// Working memory of a kernel: one buffer per thread and purpose, which only grows, so that a steady state
+/// allocates nothing and touches no fresh page. At least `count` elements, 64-byte aligned, with arbitrary
+/// contents. `Purpose` is any type, usually one declared for it; two requests with the same purpose return the same
+/// memory, and the later one may invalidate the earlier.
 ///
 ///     struct Scores;
 ///     float* scores = scratch<Scores, float>(64 * 128);

@@ -3,11 +3,10 @@
 #pragma once
 
 /// @file
-/// exp, sigmoid, tanh and the normal distribution function of one number, for loops over many: written
-/// without branches or calls, so that the compiler turns such a loop into vector code (the standard library's
-/// functions prevent that); for the same reason they are always inlined. C is `float` or `double`. Errors:
-/// exp, sigmoid and tanh a few units in the last place; the normal distribution 2e-7 in `float`, 1e-15 in
-/// `double`, also under -fassociative-math.
+/// exp, sigmoid, tanh and the normal distribution function of one number, without branches or calls and always
+/// inlined, so that the compiler vectorises loops over them (the standard library's functions prevent that). C is
+/// `float` or `double`. Errors: exp, sigmoid and tanh a few units in the last place; the normal distribution 2e-7
+/// in `float`, 1e-15 in `double`, also under -fassociative-math.
 
 #include <bit>
 #include <cstdint>
@@ -16,7 +15,7 @@
 
 namespace shardwise::kernel {
 
-/// Horner's rule, the highest coefficient first.
+/// Horner's rule, highest coefficient first.
 template <class C, class... Rest>
 [[gnu::always_inline]] inline C polynomial(C x, double highest, Rest... rest) {
   C sum = static_cast<C>(highest);
@@ -24,16 +23,16 @@ template <class C, class... Rest>
   return sum;
 }
 
-/// A number whose bits are combined with those of zero is a new one to g++, which then regroups no terms across it. (It drops its
-/// own __builtin_assoc_barrier in vector loops.) clang obeys the pragma in `exp`.
+/// Stops g++ from regrouping terms across a number: combining its bits with an unknown zero makes it a new value.
+/// (g++ drops its own __builtin_assoc_barrier in vector loops.) clang obeys the pragma in `exp`.
 #if defined(__ASSOCIATIVE_MATH__) && !defined(__clang__)
 [[gnu::used]] inline std::uint32_t unknown_zero = 0;
 #else
 inline constexpr std::uint32_t unknown_zero = 0;
 #endif
 
-/// e^x = 2^n · e^r with |r| ≤ ln(2)/2 and the Taylor series of e^r. Results below the smallest normal number
-/// times two are flushed to zero, which also keeps slow denormal numbers out of softmax.
+/// e^x = 2^n · e^r with |r| ≤ ln(2)/2 and the Taylor series of e^r. Results below twice the smallest normal number
+/// are flushed to zero, which also keeps slow denormal numbers out of softmax.
 template <class C>
 [[gnu::always_inline]] inline C exp(C x) {
 #ifdef __clang__
@@ -103,7 +102,7 @@ struct Normal {
 template <class C>
 [[gnu::always_inline]] inline Normal<C> normal_distribution(C x) {
   C a = x < 0 ? -x : x;
-  a = a > 40 ? C{40} : a;  // where all is 0 or 1: keeps a - 4 over a + 4 from becoming inf over inf
+  a = a > 40 ? C{40} : a;  // beyond 40 all is 0 or 1; prevents inf / inf
   const C e = exp(static_cast<C>(-0.5) * a * a);
   const C t = (a - 4) / (a + 4);
   C p;

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Rows of a table by their ids. Blocks do not overlap.
+/// Table lookup by ids, and its gradient. Blocks do not overlap.
 
 #include <algorithm>
 
@@ -12,9 +12,9 @@
 
 namespace shardwise::kernel {
 
-/// y[i, :] = table[ids[i] - first, :], or 0; ids: [count], of std::int32_t or std::int64_t; table: [rows, dim], of
-/// which this process owns the rows [first, first + rows). A row of another process gives zeros, so that the sum over
-/// the processes is the whole lookup.
+/// y[i, :] = table[ids[i] - first, :]; ids: [count], of std::int32_t or std::int64_t; table: [rows, dim], the rows
+/// [first, first + rows) of the whole table. A row of another process gives zeros, so that the sum over the
+/// processes is the whole lookup.
 template <class T, class Id>
 void embedding(Index count, const Id* ids, Index first, Index rows, Index dim, const T* table, T* y) {
   for (Index i = 0; i < count; ++i, y += dim) {
@@ -34,8 +34,8 @@ struct EmbeddingRow;
 
 }  // namespace detail
 
-/// dtable[ids[i] - first, :] += dy[i, :], in the order of i, for the ids of own rows. A row of bfloat16, to which
-/// frequent tokens add often, is added up in float and rounded once.
+/// dtable[ids[i] - first, :] += dy[i, :], in the order of i, for the ids of own rows. Rows of bfloat16 are
+/// accumulated in float and rounded once, because frequent tokens are added often.
 template <class T, class Id>
 void embedding_backward(Index count, const Id* ids, Index first, Index rows, Index dim, const T* dy,
                         T* dtable) {

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Folding a run of numbers into one. Floating-point addition is not associative, so a compiler keeps such a loop in
-/// order and scalar; here the order is spelled out: four vector registers take turns.
+/// Reductions of a run of numbers. Floating-point addition is not associative, so compilers keep such a loop
+/// ordered and scalar; here the order is explicit: four vector registers in turn.
 
 #include <algorithm>
 #include <cstring>
@@ -13,16 +13,16 @@
 
 namespace shardwise::kernel::detail {
 
-/// Sixteen floats or eight doubles, as the compilers of gcc's family know them: a register of AVX-512,
-/// several of a smaller machine.
+/// Sixteen floats or eight doubles as a vector type of gcc and clang: one AVX-512 register, or several smaller
+/// ones.
 template <class C>
 struct Lanes {
   typedef C type __attribute__((vector_size(64)));
   static constexpr Index count = 64 / sizeof(C);
 };
 
-/// Folds f(x[i], y[i]) over i < n with `join(sum, term)`, from `initial`, which must be neutral; C is float
-/// or double. f and join put their result into their first argument, a register or a single number.
+/// Folds f(x[i], y[i]) over i < n with `join(sum, term)`, from `initial`, which must be neutral; C is float or
+/// double. f and join write their result to their first argument, a register or a single number.
 template <class C, class F, class Join>
 C fold(Index n, C initial, F f, Join join, const C* x, const C* y) {
   using Lane = typename Lanes<C>::type;
@@ -62,7 +62,7 @@ C fold(Index n, C initial, F f, Join join, const C* x, const C* y) {
   return result;
 }
 
-/// Calls f(count, x, y) for successive chunks, in which elements have been widened to `Wide`.
+/// Calls f(count, x, y) for successive chunks whose elements are widened to `Wide`.
 template <class Wide, class T, class F>
 void chunks(Index n, const T* x, const T* y, F f) {
   if constexpr (std::is_same_v<T, Wide>) {

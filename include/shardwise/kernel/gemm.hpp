@@ -3,16 +3,17 @@
 #pragma once
 
 /// @file
-/// The one seam to matrix products. C[m, n] = op(A)[m, k] · op(B)[k, n], or C += …, all row-major,
-/// each with a leading dimension: the distance between the starts of successive rows *as stored*.
+/// Matrix products: C[m, n] = op(A)[m, k] · op(B)[k, n], or C += …, all row-major, each with a leading dimension:
+/// the distance between the starts of successive rows *as stored*.
 ///
 ///     gemm(Transpose::no, Transpose::yes, rows, out, in, x, in, w, in, y, out, false);   // y = x · wᵀ
 ///
-/// The work is done by oneDNN if SHARDWISE_GEMM_ONEDNN is defined (float; double by Eigen then, unless
-/// SHARDWISE_GEMM_BLAS is defined too), by a BLAS if SHARDWISE_GEMM_BLAS is, else by Eigen. Products of a row or with
-/// a column, which are bound by memory (decoding a token is made of these), are always Eigen's, of float and double. Those of bfloat16 are
-/// oneDNN's where the processor has instructions for them; elsewhere they become float here, which takes longer than
-/// float itself. All units of a program need the same of these macros: others do not link.
+/// The implementation is oneDNN if SHARDWISE_GEMM_ONEDNN is defined (for float; for double then Eigen, unless
+/// SHARDWISE_GEMM_BLAS is also defined), else a BLAS if SHARDWISE_GEMM_BLAS is defined, else Eigen. Products with a
+/// single row or column, which are memory-bound (most of decoding), always use Eigen for float and double. Products
+/// of bfloat16 use oneDNN if the processor has instructions for them; otherwise they are converted to float, which
+/// is slower than float itself. All translation units of a program must define the same of these macros, or linking
+/// fails.
 
 #include <algorithm>
 #include <stdexcept>
@@ -29,8 +30,9 @@
 
 namespace shardwise::kernel {
 
-/// Units that multiply by different libraries have the same functions with different bodies, of which a linker keeps one. So each
-/// unit defines one symbol, in a section group named after its macros: linkers keep one group of a name, and refuse a second symbol.
+/// Translation units with different libraries would have different bodies for the same functions, of which the
+/// linker keeps one. So each unit defines one symbol, in a section group named after its macros: linkers keep one
+/// group per name, and reject a second definition of the symbol.
 #define SHARDWISE_GEMM_MARK_OF(onednn, blas) "shardwise_gemm_by_onednn_" #onednn "_blas_" #blas
 #define SHARDWISE_GEMM_MARK(onednn, blas) SHARDWISE_GEMM_MARK_OF(onednn, blas)
 inline void mark_gemm() __asm__(SHARDWISE_GEMM_MARK(SHARDWISE_GEMM_ONEDNN, SHARDWISE_GEMM_BLAS));
@@ -42,7 +44,7 @@ inline void mark_gemm() __asm__(SHARDWISE_GEMM_MARK(SHARDWISE_GEMM_ONEDNN, SHARD
 
 enum class Transpose : bool { no, yes };
 
-/// What the matrix products of `float` run on.
+/// The implementation of matrix products of `float`.
 constexpr const char* gemm_name() {
 #if defined(SHARDWISE_GEMM_ONEDNN)
   return "oneDNN";
@@ -68,8 +70,8 @@ struct GemmArguments {
   bool accumulate;
 };
 
-/// Eigen's blocked product without its expression templates, which cost ten times more to compile. It
-/// multiplies into column-major matrices, therefore Cᵀ = op(B)ᵀ · op(A)ᵀ.
+/// Eigen's blocked product without its expression templates, which take ten times longer to compile. Its result is
+/// column-major, so it computes Cᵀ = op(B)ᵀ · op(A)ᵀ.
 template <class C>
 class EigenBlocking : public Eigen::internal::level3_blocking<C, C> {
  public:
@@ -158,7 +160,7 @@ void multiply_matrices(const GemmArguments<C>& g) {
 #endif
 }
 
-/// A contiguous copy in which bfloat16 has become float.
+/// A contiguous copy, with bfloat16 converted to float.
 template <class Purpose, class T>
 const compute_t<T>* widen_rows(Index rows, Index cols, const T* x, Index ld) {
   auto* wide = scratch<Purpose, compute_t<T>>(rows * cols);
@@ -174,9 +176,9 @@ struct WideC;
 
 }  // namespace detail
 
-/// C (+)= op(A) · op(B). A is stored [m, k], or [k, m] if transposed; B [k, n], or [n, k]. C overlaps
-/// neither. `accumulate` adds to C, otherwise what was in C is not read. C has the elements of A and B, or those that
-/// are computed with: sums of many products of bfloat16 are best gathered in float.
+/// C (+)= op(A) · op(B). A is stored [m, k], or [k, m] if transposed; B [k, n], or [n, k]. C overlaps neither.
+/// `accumulate` adds to C; otherwise C is not read. C has the element type of A and B, or the compute type:
+/// accumulate many products of bfloat16 in float.
 template <class T, class Out>
   requires std::is_same_v<Out, T> || std::is_same_v<Out, compute_t<T>>
 void gemm(Transpose ta, Transpose tb, Index m, Index n, Index k, const T* a, Index lda, const T* b, Index ldb,

@@ -20,7 +20,7 @@ struct NormalRow;
 
 inline double count_of(Index cols) { return static_cast<double>(std::max<Index>(cols, 1)); }
 
-/// The backward pass of both: `centred` if a mean was subtracted, which then stands before the scale in `stats`.
+/// The backward pass of both. `centred`: a mean was subtracted, and precedes the scale in `stats`.
 template <bool centred, class T>
 void normalise_backward(Index rows, Index cols, const T* x, const T* gamma, const compute_t<T>* stats,
                         const T* dy, T* dx, T* dgamma, T* dbeta) {
@@ -74,8 +74,8 @@ void layer_norm(Index rows, Index cols, const T* x, const T* gamma, const T* bet
 }
 SHARDWISE_COMPILE_EACH(layer_norm)
 
-/// With g = dy · gamma: dx = (g - mean(g) - x̂ · mean(g · x̂)) / √(variance + eps), dgamma = Σ_r dy · x̂,
-/// dbeta = Σ_r dy. Each of the three may be null: not wanted. dx may be dy.
+/// With g = dy · gamma: dx = (g - mean(g) - x̂ · mean(g · x̂)) / √(variance + eps), dgamma = Σ_r dy · x̂, dbeta =
+/// Σ_r dy. Each of the three may be null to skip it. dx may be dy.
 template <class T>
 void layer_norm_backward(Index rows, Index cols, const T* x, const T* gamma, const compute_t<T>* stats,
                          const T* dy, T* dx, T* dgamma, T* dbeta) {
@@ -83,7 +83,7 @@ void layer_norm_backward(Index rows, Index cols, const T* x, const T* gamma, con
 }
 SHARDWISE_COMPILE_EACH(layer_norm_backward)
 
-/// x, y: [rows, cols]; weight, which is gamma: [cols]; scales: [rows], the 1/√(mean(x²) + eps) of each row, which the
+/// x, y: [rows, cols]; weight (gamma): [cols]; scales: [rows], the 1/√(mean(x²) + eps) of each row, which the
 /// backward pass needs. y may be x.
 template <class T>
 void rms_norm(Index rows, Index cols, const T* x, const T* weight, double eps, T* y, compute_t<T>* scales) {
@@ -97,8 +97,8 @@ void rms_norm(Index rows, Index cols, const T* x, const T* weight, double eps, T
 }
 SHARDWISE_COMPILE_EACH(rms_norm)
 
-/// With g = dy · weight: dx = (g - x̂ · mean(g · x̂)) · scale, dweight = Σ_r dy · x̂. Either may be null: not wanted.
-/// dx may be dy.
+/// With g = dy · weight: dx = (g - x̂ · mean(g · x̂)) · scale, dweight = Σ_r dy · x̂. Either may be null to skip
+/// it. dx may be dy.
 template <class T>
 void rms_norm_backward(Index rows, Index cols, const T* x, const T* weight, const compute_t<T>* scales,
                        const T* dy, T* dx, T* dweight) {

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// What gemm.hpp needs of oneDNN besides its product of floats: products of bfloat16, accumulated in float, on
-/// processors that have instructions for them; and a guard against signals. Empty without SHARDWISE_GEMM_ONEDNN.
+/// oneDNN for gemm.hpp, apart from its product of floats: products of bfloat16, accumulated in float, on processors
+/// with instructions for them; and a guard against signals. Empty without SHARDWISE_GEMM_ONEDNN.
 
 #if defined(SHARDWISE_GEMM_ONEDNN)
 
@@ -22,13 +22,13 @@
 
 namespace shardwise::kernel::detail {
 
-/// oneDNN's products of float matrices let the stack pointer point into their workspace on the heap. A signal that
-/// arrives there writes its frame over whatever lies below, and the process dies of a corrupted heap, or computes
-/// what is wrong (https://github.com/uxlfoundation/oneDNN/issues/4845, found in 2.6 to 3.11). Products of bfloat16 were
-/// not harmed by thousands of signals (2.6).
+/// oneDNN's products of float matrices point the stack pointer into their workspace on the heap. A signal that
+/// arrives then writes its frame over whatever is below, and the process crashes with a corrupted heap or computes
+/// wrong numbers (https://github.com/uxlfoundation/oneDNN/issues/4845, found in 2.6 to 3.11). Products of bfloat16
+/// survived thousands of signals (2.6).
 ///
-/// While it lives, signals wait that are sent to this thread; those that the thread raises by an error do not. It takes
-/// about 0.25 µs. Threads that are started meanwhile, such as OpenMP's, hold signals back for good.
+/// This object blocks signals to its thread, except those raised by the thread's own errors. It takes about 0.25
+/// µs. Threads started while it exists, such as OpenMP's, keep signals blocked permanently.
 class HeldSignals {
  public:
   HeldSignals() noexcept { pthread_sigmask(SIG_BLOCK, &held(), &before_); }
@@ -57,7 +57,8 @@ inline void check_onednn(dnnl_status_t status, const char* call) {
                                 : "with status " + std::to_string(static_cast<int>(status))));
 }
 
-/// Does this processor multiply bfloat16 (AVX-512 BF16, AMX)? oneDNN asks it, once; ONEDNN_MAX_CPU_ISA may deny it.
+/// Whether this processor multiplies bfloat16 (AVX-512 BF16, AMX), as oneDNN reports it; ONEDNN_MAX_CPU_ISA may
+/// disable it.
 inline bool multiplies_bfloat16() {
   static const bool does = [] {
     const int needed = dnnl_cpu_isa_avx512_core_bf16;
@@ -66,7 +67,7 @@ inline bool multiplies_bfloat16() {
   return does;
 }
 
-/// What oneDNN makes and destroys.
+/// Owns an object of oneDNN.
 template <class Object, auto destroy>
 class OneDnn {
  public:
@@ -80,14 +81,14 @@ class OneDnn {
     if (object_) destroy(object_);
   }
   operator Object*() const { return object_; }
-  /// Where a function that makes one puts it.
+  /// Where a creating function stores the object.
   Object** made() { return &object_; }
 
  private:
   Object* object_ = nullptr;
 };
 
-/// A matrix of rows `ld` apart as stored, which is the transposed one if `turned`.
+/// A matrix whose stored rows are `ld` apart; if `turned`, the transpose of the stored one.
 class OneDnnMatrix {
  public:
   OneDnnMatrix(Index rows, Index cols, Index ld, bool turned, dnnl_data_type_t type) {
@@ -119,13 +120,13 @@ struct Bfloat16Product {
   friend bool operator==(const Bfloat16Product&, const Bfloat16Product&) = default;
 };
 
-/// Does one such product. Of each thread, the last products of different kinds are kept.
+/// Computes one product. Each thread caches the primitives of its latest kinds of products.
 void multiply(const Bfloat16Product& product, const void* a, const void* b, void* c);
 
 #ifdef SHARDWISE_BODIES
 
-/// oneDNN's code for one such product, and the arguments it is called with. To make it takes about 100 µs, and some
-/// milliseconds where oneDNN has not made the like before.
+/// oneDNN's primitive for one kind of product, and its arguments. Creating it takes about 100 µs, and some
+/// milliseconds if oneDNN has not generated similar code before.
 class Bfloat16Primitive {
  public:
   Bfloat16Primitive() = default;

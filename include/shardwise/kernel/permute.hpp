@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Strided copies of boxes of any rank: packing and unpacking of blocks, and transposition, which is a copy
-/// in which source and destination order their dimensions differently.
+/// Strided copies of boxes of any rank: for packing and unpacking of blocks, and for transposition, which is a copy
+/// whose source and destination order their dimensions differently.
 ///
 ///     const Index extents[] = {rows, cols}, from[] = {1, rows}, to[] = {cols, 1};
 ///     copy_box(2, extents, src, from, dst, to);   // dst[rows, cols] = src[cols, rows]ᵀ
@@ -21,11 +21,11 @@ namespace shardwise::kernel {
 namespace detail {
 
 struct CopyDimension {
-  Index extent, src, dst;  // and the strides
+  Index extent, src, dst;  // strides
 };
 
-/// The dimensions of a box, those of extent 1 left out, ordered for the destination to be written in order,
-/// and joined where neighbours are contiguous in both.
+/// The dimensions of a box without those of extent 1, ordered so that the destination is written in order, and
+/// merged where neighbours are contiguous in both.
 struct CopyLoops {
   static constexpr int most = 16;
   Array<CopyDimension, most> dims{};
@@ -52,7 +52,7 @@ struct CopyLoops {
       }
     }
     if (rank > 0) rank = joined + 1;
-    // Second to last comes the dimension along which the source is read in order.
+    // Second to last: the dimension along which the source is contiguous.
     for (int i = 0; i + 2 < rank; ++i) {
       if (dims[i].src < dims[rank - 2].src) std::swap(dims[i], dims[rank - 2]);
     }
@@ -70,8 +70,8 @@ void store(T& dst, const T& src) {
   }
 }
 
-/// The two innermost dimensions: rows of contiguous elements if they can be, else tiles, so that neither
-/// side's cache lines are fetched more than once.
+/// The two innermost dimensions: as rows of contiguous elements if possible, else as tiles, so that cache lines of
+/// either side are fetched only once.
 template <bool add, class T>
 void move_plane(CopyDimension rows, CopyDimension cols, const T* src, T* dst) {
   if (cols.src == 1 && cols.dst == 1) {
@@ -126,7 +126,7 @@ void copy_box(int rank, const Index* extents, const T* src, const Index* src_str
   if (!box.empty) detail::move_box<false>(box, 0, src, dst);
 }
 
-/// The same with dst += src; no two indices may name one element of dst.
+/// The same with dst += src; different indices must refer to different elements of dst.
 template <class T>
 void add_box(int rank, const Index* extents, const T* src, const Index* src_strides, T* dst,
              const Index* dst_strides) {

@@ -3,9 +3,9 @@
 #pragma once
 
 /// @file
-/// Random words that are functions of a seed and a number: Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random
-/// numbers: as easy as 1, 2, 3", SC 2011), with the key `seed` and the counter (block, stream), where uniform and normal
-/// numbers and dropout masks are different streams.
+/// Random words as functions of a seed and a number: Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random
+/// numbers: as easy as 1, 2, 3", SC 2011), with the key `seed` and the counter (block, stream). Uniform numbers,
+/// normal numbers and dropout masks use different streams.
 
 #include <array>
 #include <cstdint>
@@ -30,7 +30,7 @@ enum class RandomStream : std::uint32_t { uniform, normal, dropout };
   return {c0, c1, c2, c3};
 }
 
-/// The four words of the indices 4 · block … 4 · block + 3.
+/// The four words for the indices 4 · block … 4 · block + 3.
 [[gnu::always_inline]] constexpr inline std::array<std::uint32_t, 4> random_block(std::uint64_t seed,
                                                                                   RandomStream stream,
                                                                                   std::uint64_t block) {

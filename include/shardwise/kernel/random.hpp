@@ -3,9 +3,9 @@
 #pragma once
 
 /// @file
-/// Random numbers that are functions of a seed and a global index, and of nothing else: an element gets the same one
-/// whichever process owns it. That of index i is made of word i mod 4 of the `random_block` i / 4, in `double`, and
-/// rounded to the element type, so that `float` and `double` agree.
+/// Random numbers that depend only on a seed and a global index, so an element gets the same number on any mesh.
+/// The number for index i is computed in `double` from word i mod 4 of `random_block` i / 4, and rounded to the
+/// element type, so that `float` and `double` agree.
 ///
 ///     fill_normal(n, seed, first_index, 0., 0.02, y);   // y[j] = 0.02 · normal(seed, first_index + j)
 
@@ -19,21 +19,21 @@ namespace shardwise::kernel {
 
 namespace detail {
 
-/// A multiple of 2^-24 in [0, 1): a float as it stands.
+/// A multiple of 2^-24 in [0, 1): exact in float.
 constexpr double unit_interval(std::uint32_t word) { return (word >> 8) * 0x1p-24; }
 
-/// Words below it are dropped.
+/// Elements whose words are below this are dropped.
 inline std::uint64_t dropout_threshold(double p) { return static_cast<std::uint64_t>(p * 0x1p32); }
 
-/// Box-Muller: from each pair of words two independent normal numbers.
+/// Box-Muller: each pair of words gives two independent normal numbers.
 inline double box_muller(std::uint32_t first, std::uint32_t second, bool odd) {
   const double radius = std::sqrt(-2 * std::log((static_cast<double>(first) + 1) * 0x1p-32));
   const double angle = second * (0x1p-31 * 3.14159265358979323846);
   return radius * (odd ? std::sin(angle) : std::cos(angle));
 }
 
-/// Calls f(done, count, words) for successive runs, where words[j] belongs to the index first_index + done + j, for
-/// j < count; the words of a block lie side by side.
+/// Calls f(done, count, words) for successive runs; words[j] belongs to index first_index + done + j, for j <
+/// count.
 template <class F>
 void random_words(Index n, std::uint64_t seed, RandomStream stream, std::uint64_t first_index, F f) {
   constexpr Index blocks = 256;
@@ -97,13 +97,13 @@ void fill_normal(Index n, std::uint64_t seed, std::uint64_t first_index, double 
 }
 SHARDWISE_COMPILE_EACH(fill_normal)
 
-/// Whether dropout lets an element survive; with probability 1 - p.
+/// Whether dropout keeps an element; the probability is 1 - p.
 inline bool dropout_keeps(double p, std::uint64_t seed, std::uint64_t index) {
   return random_block(seed, RandomStream::dropout, index / 4)[index % 4] >= detail::dropout_threshold(p);
 }
 
-/// y[j] = x[j] / (1 - p) if dropout_keeps(p, seed, first_index + j), else 0. y may be x; 0 ≤ p ≤ 1. The mask depends
-/// neither on the mesh nor need it be saved: the backward pass is the same function of the gradient.
+/// y[j] = x[j] / (1 - p) if dropout_keeps(p, seed, first_index + j), else 0. y may be x; 0 ≤ p ≤ 1. The mask is
+/// independent of the mesh and need not be saved: the backward pass applies the same function to the gradient.
 template <class T>
 void dropout(Index n, double p, std::uint64_t seed, std::uint64_t first_index, const T* x, T* y) {
   using C = compute_t<T>;

@@ -4,7 +4,7 @@
 
 /// @file
 /// Reductions over the middle extent of a block [outer, n, inner], with results [outer, inner]; and their
-/// gradients. With inner == 1 a row is folded; otherwise rows are joined, a cache's worth of columns at a
+/// gradients. With inner == 1 a row is folded; otherwise rows are combined, one cache-sized tile of columns at a
 /// time.
 ///
 ///     sum(outer, n, inner, x, y);                     // y[o, i] = Σ_k x[o, k, i]
@@ -20,7 +20,7 @@ namespace detail {
 
 struct MiddleFactors;
 
-/// Columns that are worked on at a time, with their results in the first-level cache.
+/// Columns per tile, so that results stay in the first-level cache.
 inline constexpr Index column_tile = 256;
 
 /// Calls f(first, count) for tiles of columns.
@@ -30,8 +30,8 @@ void column_tiles(Index columns, F f) {
     f(first, std::min(column_tile, columns - first));
 }
 
-/// total[c] = Σ_r f(x[r, c]), the rows `stride` apart, in `double` over blocks of 64 rows, so that long sums
-/// lose no digits. f is as in `fold`, of x and x.
+/// total[c] = Σ_r f(x[r, c]) for rows `stride` apart; blocks of 64 rows are summed in `double`, so long sums stay
+/// exact. f is as in `fold`, of x and x.
 template <class T, class F>
 void sum_columns(Index rows, Index count, Index stride, const T* x, double* total, F f) {
   using C = compute_t<T>;
@@ -127,7 +127,7 @@ void sum_rows(Index rows, Index cols, const T* dy, T* dbias, bool accumulate) {
 }
 SHARDWISE_COMPILE_EACH(sum_rows)
 
-/// y[o, i] = max_k x[o, k, i], -∞ where n == 0. NaN may or may not be seen.
+/// y[o, i] = max_k x[o, k, i], -∞ if n == 0. NaN may be ignored.
 template <class T>
 void max(Index outer, Index n, Index inner, const T* x, T* y) {
   using C = compute_t<T>;
@@ -145,8 +145,8 @@ void max(Index outer, Index n, Index inner, const T* x, T* y) {
   }
 }
 
-/// The gradient goes to the first k with x[o, k, i] == y[o, i], and to none if there is no such k: so y may
-/// be the maximum over other blocks too.
+/// The gradient goes to the first k with x[o, k, i] == y[o, i], if there is one; so y may be a maximum that
+/// includes other blocks.
 template <class T>
 void max_backward(Index outer, Index n, Index inner, const T* x, const T* y, const T* dy, T* dx) {
   fill(outer * n * inner, 0, dx);

@@ -3,15 +3,15 @@
 #pragma once
 
 /// @file
-/// Small matrix products, by tiles that stay in vector registers: those of an attention block are so small and
-/// thin that the call of a library would cost as much as the work.
+/// Small matrix products by tiles held in vector registers: the products in an attention block are so small and
+/// thin that a library call would cost as much as the work.
 
 #include <shardwise/kernel/fold.hpp>
 #include <shardwise/kernel/gemm.hpp>
 
 namespace shardwise::kernel::detail {
 
-/// Rounds up to whole vectors.
+/// Rounds up to a multiple of the vector length.
 template <class C>
 constexpr Index padded(Index n) {
   return (n + Lanes<C>::count - 1) / Lanes<C>::count * Lanes<C>::count;
@@ -33,8 +33,8 @@ struct Register {
   static constexpr Index count = register_bytes / sizeof(C);
 };
 
-/// to[c, r] = from[r, c], where both extents are multiples of `Lanes<C>::count`. A square of registers is transposed in as
-/// many rounds as its side has bits; each interleaves the first half of its rows with the second.
+/// to[c, r] = from[r, c]; both extents are multiples of `Lanes<C>::count`. A square of registers of side 2^n is
+/// transposed in n rounds, each of which interleaves the first half of its rows with the second.
 template <class C>
 void transpose_block(Index rows, Index cols, const C* from, Index from_stride, C* to, Index to_stride) {
   if constexpr (register_bytes == 0) {
@@ -71,7 +71,7 @@ void transpose_block(Index rows, Index cols, const C* from, Index from_stride, C
 /// A tile of C (+)= op(A) · B in registers.
 template <int Rows, int Columns, Transpose ta, class C>
 #if defined(__clang__) && defined(__AVX512F__)
-[[clang::min_vector_width(512)]]  // or it halves the registers
+[[clang::min_vector_width(512)]]  // otherwise clang uses half the register width
 #endif
 void multiply_tile(Index k, const C* a, Index lda, const C* b, Index ldb, C* c, Index ldc, bool accumulate) {
   using Vector = typename Register<C>::type;

@@ -3,9 +3,9 @@
 #pragma once
 
 /// @file
-/// Rotary position embeddings (Su et al., "RoFormer", 2021): the numbers i and i + head_dim/2 of a head are a
-/// point in the plane ("rotate half", as in Hugging Face's models), which is turned by position · ω_i with
-/// ω_i = theta^(-2i / head_dim).
+/// Rotary position embeddings (Su et al., "RoFormer", 2021): numbers i and i + head_dim/2 of a head form a point in
+/// the plane ("rotate half", as in Hugging Face's models), which is rotated by position · ω_i with ω_i = theta^(-2i
+/// / head_dim).
 
 #include <algorithm>
 #include <array>
@@ -20,12 +20,12 @@ namespace shardwise::kernel {
 /// Names as in Hugging Face's configurations.
 enum class RopeType {
   linear,  ///< all frequencies divided by `factor` (Chen et al., "Position interpolation", 2023)
-  llama3,  ///< only the low ones, with a smooth transition (Llama 3.1)
+  llama3,  ///< only low frequencies, with a smooth transition (Llama 3.1)
 };
 
-/// How frequencies are lowered for sequences longer than those of the training. All but `factor` is of
-/// `llama3`: waves of which fewer than `low_freq_factor` fit into the original positions are slowed down by
-/// `factor`, those of which more than `high_freq_factor` fit are kept.
+/// How frequencies are lowered for sequences longer than those of pre-training. All members except `factor` apply
+/// to `llama3`: frequencies with fewer than `low_freq_factor` periods in the original context are divided by
+/// `factor`, those with more than `high_freq_factor` are kept.
 struct RopeScaling {
   RopeType rope_type = RopeType::llama3;
   double factor = 8;
@@ -52,7 +52,7 @@ inline double rope_frequency(Index i, Index head_dim, double theta,
   return (1 - kept) * slow + kept * frequency;
 }
 
-/// What determines the angles, but for the position.
+/// The parameters of the angles, except the position.
 struct RopeFrequencies {
   Index head_dim;
   double theta;
@@ -63,11 +63,11 @@ struct RopeFrequencies {
 
 namespace detail {
 
-/// Cosines and sines, kept from one layer and one step to the next: the four tables used last in a thread.
+/// Cached cosines and sines, across layers and steps: each thread keeps the four tables used last.
 template <class C>
 class RopeTables {
  public:
-  /// For positions from `first` on: head_dim/2 cosines, then as many sines, for each position.
+  /// For each position from `first` on: head_dim/2 cosines, then as many sines.
   const C* find(const RopeFrequencies& frequencies, Index first, Index count) {
     for (const Table& table : tables_) {
       if (table.frequencies == frequencies && table.first <= first && first + count <= table.end) {
@@ -84,7 +84,7 @@ class RopeTables {
   }
 
  private:
-  static constexpr Index page = 256;  ///< so that decoding does not make a table for each token
+  static constexpr Index page = 256;  ///< so that decoding does not build a table per token
 
   struct Table {
     RopeFrequencies frequencies{};
@@ -115,10 +115,10 @@ class RopeTables {
 
 enum class Rotation : bool { forward, back };
 
-/// x, y: [batch, sequence, heads, head_dim], head_dim even; the first position of the sequence is
-/// `first_position` ≥ 0. `Rotation::back` turns the other way: that is the inverse, and the gradient. With
-/// `accumulate` the result is added to y; otherwise y may be x. `positions`: [batch, sequence], counted from the first one,
-/// if they are not 0, 1, 2, …
+/// x, y: [batch, sequence, heads, head_dim], head_dim even; `first_position` ≥ 0 is that of the sequence's first
+/// element. `Rotation::back` rotates the other way: the inverse, and the gradient. `accumulate` adds the result to
+/// y; otherwise y may be x. `positions`: [batch, sequence], relative to `first_position`, if they are not 0, 1, 2,
+/// …
 template <class T>
 void rope(Index batch, Index sequence, Index heads, const RopeFrequencies& frequencies, Index first_position,
           Rotation rotation, const T* x, T* y, bool accumulate = false, const Index* positions = nullptr) {

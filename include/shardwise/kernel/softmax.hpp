@@ -3,9 +3,8 @@
 #pragma once
 
 /// @file
-/// Softmax along the middle extent of a block [outer, n, inner]: y = e^(x - m) / Σ e^(x - m) with m = max x,
-/// so that nothing overflows. Elements of -∞ (masked ones) get 0; if all are -∞, all get 0, where a division
-/// by the sum would give NaN.
+/// Softmax along the middle extent of a block [outer, n, inner]: y = e^(x - m) / Σ e^(x - m) with m = max x, which
+/// avoids overflow. Elements of -∞ (masked ones) get 0; if all are -∞, all get 0 rather than NaN.
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/elementary.hpp>
@@ -17,7 +16,7 @@ namespace detail {
 
 struct SoftmaxRow;
 
-/// What a maximum is subtracted as: itself, but 0 if it is -∞.
+/// The maximum to subtract: 0 if it is -∞.
 template <class C>
 C finite_maximum(C maximum) {
   return maximum == -std::numeric_limits<C>::infinity() ? C{0} : maximum;

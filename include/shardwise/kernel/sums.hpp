@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// A run of numbers as one: sums, dot products, maxima. Long sums are cut into chunks that are added in `double`.
+/// Sums, dot products and maxima of a run of numbers. Long sums are split into chunks, which are added in `double`.
 ///
 ///     float m = max(n, x);  double s = sum_squares(n, x);  float xy = dot(n, x, y);
 
@@ -16,7 +16,7 @@ namespace shardwise::kernel {
 
 namespace detail {
 
-/// What is summed; see `fold`.
+/// The term to sum, for `fold`.
 struct Itself {
   void operator()(auto& term, const auto& a, const auto&) const { term = a; }
 };
@@ -54,7 +54,7 @@ double dot(Index n, const T* x, const T* y) {
   return detail::sum_of<compute_t<T>>(n, x, y, detail::Product{});
 }
 
-/// The largest element, -∞ if there is none. NaN may or may not be seen.
+/// The largest element, or -∞ without elements. NaN may be ignored.
 template <class T>
 compute_t<T> max(Index n, const T* x) {
   compute_t<T> result = -std::numeric_limits<compute_t<T>>::infinity();
@@ -65,15 +65,15 @@ compute_t<T> max(Index n, const T* x) {
   return result;
 }
 
-/// Σ x², of squares in `double`.
+/// Σ x², with squares in `double`.
 template <class T>
 double sum_of_wide_squares(Index n, const T* x) {
   return detail::sum_of<double>(n, x, x, detail::Square{});
 }
 SHARDWISE_COMPILE_EACH(sum_of_wide_squares)
 
-/// The largest |x|, or 0; NaN if there is one. Without their signs, floating-point numbers are ordered as their
-/// bits are, and NaN above all.
+/// The largest |x|, or 0; NaN if any element is NaN. Without their signs, floating-point numbers have the same
+/// order as their bits, with NaN above all.
 template <class T>
 double largest_magnitude(Index n, const T* x) {
   using C = compute_t<T>;
@@ -87,7 +87,7 @@ struct NonFinite {
   std::int64_t nans = 0, infinities = 0;
 };
 
-/// How many elements are NaN, and how many infinite.
+/// Counts NaN and infinite elements.
 template <class T>
 NonFinite count_non_finite(Index n, const T* x) {
   NonFinite found;

@@ -3,22 +3,22 @@
 #pragma once
 
 /// @file
-/// The arithmetic of optimizer steps, on blocks: parameter, gradient and state lie alike. Sums and roots are
-/// computed in the state's type (`float` for bfloat16).
+/// The arithmetic of optimizer steps on blocks: parameter, gradient and state have the same layout. It uses the
+/// state's type (`float` for bfloat16).
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/element.hpp>
 
 namespace shardwise::kernel {
 
-/// The elements of a parameter that is updated; and, unless null, their copies in the type that is computed in, its
-/// master weights.
+/// The elements of a parameter to update and, unless null, its master weights: copies in the compute type.
 template <class T>
 struct Updated {
   T* parameter;
   compute_t<T>* master = nullptr;
 
-  /// A copy that rounds to the parameter; else the parameter, which somebody else has written.
+  /// The master weight if it rounds to the parameter; otherwise the parameter has been overwritten, and its value
+  /// counts.
   [[gnu::always_inline]] compute_t<T> value(Index i) const {
     const compute_t<T> stored = widen(parameter[i]);
     if constexpr (!std::is_same_v<T, compute_t<T>>) {
@@ -34,12 +34,12 @@ struct Updated {
   }
 };
 
-/// What SGD needs of its settings.
+/// The settings of SGD.
 template <class C>
 struct SgdFactors {
   C rate = 0, momentum = 0;
-  C decay = 0;            ///< times the parameter, is added to the gradient
-  bool nesterov = false;  ///< looks ahead by the momentum
+  C decay = 0;            ///< multiplied by the parameter and added to the gradient
+  bool nesterov = false;  ///< look-ahead by the momentum
 };
 
 /// g = gradient + decay * parameter; velocity = momentum * velocity + g; parameter -= rate * velocity. Without
@@ -61,7 +61,7 @@ void sgd_update(Index n, const Updated<T>& parameter, const T* gradient, compute
 }
 SHARDWISE_COMPILE_EACH(sgd_update)
 
-/// What AdamW needs of its settings and of the step's number.
+/// The settings of AdamW for one step.
 template <class C>
 struct AdamFactors {
   C rate, beta1, beta2, epsilon;

@@ -44,8 +44,9 @@ struct pp {
   static constexpr bool data = false;
 };
 
-/// `name` is printed; on an axis that says `data = true` ranks work on different samples, so modules store their parameters
-/// `Reduced` there. On one that says `sequence = true` besides, they work on different positions of the same samples.
+/// `name` is printed. Along an axis with `data = true`, ranks work on different samples, so modules store their
+/// parameters `Reduced` there. With `sequence = true` as well, they work on different positions of the same
+/// samples.
 template <class A>
 concept MeshAxis = requires {
   { A::name } -> std::convertible_to<const char*>;
@@ -69,7 +70,7 @@ inline constexpr int times_among = (int{std::same_as<Axis, All>} + ...);
 
 }  // namespace detail
 
-/// The axes of a mesh, outermost first; or some of them.
+/// An ordered list of mesh axes, outermost first.
 template <MeshAxis... Axes>
 struct AxisList {
   static constexpr int count = static_cast<int>(sizeof...(Axes));
@@ -90,7 +91,7 @@ struct AxisList {
   template <class A>
   static constexpr bool has = index<A> >= 0;
 
-  /// The names of some of the axes: "dp+tp" if "+" is to be between.
+  /// The names of the axes in `set`, joined by `between`: "dp+tp".
   static std::string text(AxisSet set, const char* between) {
     std::string text;
     for (int axis = 0; axis < count; ++axis) {

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Blocks: which indices of a dimension, and which box of a tensor, a rank owns.
+/// Blocks: the indices of a dimension, and the box of a tensor, that a rank owns.
 ///
 /// Blocks are balanced: `n` indices over `p` ranks give blocks of ceil(n/p) or floor(n/p), the larger first.
 /// 13 over 4 is 4, 3, 3, 3; 2 over 4 is 1, 1, 0, 0. Nothing is padded; empty blocks are ordinary.
@@ -46,14 +46,15 @@ struct Box {
   friend constexpr bool operator==(const Box&, const Box&) = default;
 };
 
-/// The box of a tensor of global `shape` that the rank at `coordinates` holds. (A planned step asks for each tensor: so it calls little.)
+/// The box of a tensor of global `shape` that the rank at `coordinates` holds. It makes few calls, because
+/// compile-time planning evaluates it for every tensor.
 template <int Rank>
 [[gnu::noinline]] constexpr Box<Rank> local_box(const Shape<Rank>& shape, const Layout& layout,
                                                 const MeshSizes& sizes, const MeshSizes& coordinates) {
   Box<Rank> box{{}, shape};
   for (int axis = 0; axis < layout.axes; ++axis) {
     const int dim = layout.placements.values[axis].code;
-    if (dim < 0) continue;  // no shard
+    if (dim < 0) continue;  // not sharded
     Index& size = box.size.values[dim];
     const Range block = balanced_block(size, sizes.values[axis], coordinates.values[axis]);
     box.begin.values[dim] += block.begin;

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// What a layout error says. A rule returns a type: the layout of the result, or a `LayoutError` whose
-/// arguments are sentences. It is passed on unchanged, so the first cause is what the user reads:
+/// The layout errors. A rule returns a type: the layout of the result, or a `LayoutError` whose arguments describe
+/// the problem. The error is passed on unchanged, so the user reads the first cause:
 ///
 /// ```
 /// error: invalid use of incomplete type 'LayoutError<Reason::contracted_dimension_sharded_on_one_side_only,
@@ -12,7 +12,7 @@
 ///     Cure<Hint::redistribute_to_what_is_Expected>>'
 ///    12 |   return matmul(x, w);
 /// ```
-/// Every function that can be refused has a twin that is declared only, and returns the error:
+/// A function that can be refused has an overload that is only declared and returns the error:
 /// ```
 /// template <class X, class W, class Result = result_of<Op, X, W>>
 /// auto matmul(const X& x, const W& w) { … }
@@ -79,7 +79,7 @@ enum class Reason {
   plan_names_no_such_module,
   plan_names_a_module_twice,
   plan_leaves_a_module_without_a_style,
-  // what has other names, or another form, here than elsewhere
+  // names and spellings of other libraries
   this_is_written_otherwise_here,
   // modules
   module_has_no_const_forward_for_these,
@@ -173,7 +173,7 @@ enum class Hint {
   give_it_a_plan_which_PlanWith_takes_first,
 };
 
-/// What to do about it.
+/// How to fix an error with this reason.
 constexpr Hint hint_for(Reason reason) {
   using enum Reason;
   constexpr struct {
@@ -247,7 +247,7 @@ constexpr Hint hint_for(Reason reason) {
   return reason == none ? Hint::none : Hint::redistribute_to_what_is_Expected;
 }
 
-/// The placements, one per operand (or the one placement), that were found on the axis, and that would do.
+/// `Got`: the placements found on the axis, one per operand. `Expected`: placements that would be accepted.
 template <class... Placements>
 struct Got {};
 template <class... Placements>
@@ -255,11 +255,11 @@ struct Expected {};
 /// The mesh axis at fault.
 template <class Axis>
 struct On {};
-/// What to do about it.
+/// How to fix it.
 template <Hint H>
 struct Cure {};
-/// After these, if a module was called: the operation at fault, and the modules that call it, innermost first. `InA` names
-/// a template without its arguments, which may hold a whole plan.
+/// If a module was called, these follow: the operation at fault, and the calling modules, innermost first. `InA`
+/// names a template without its arguments, which may hold a whole plan.
 template <class Operation>
 struct Of {};
 template <class Module>
@@ -267,18 +267,19 @@ struct In {};
 template <template <class...> class Module>
 struct InA {};
 
-/// An error that is a type. It is defined nowhere: a call that would return one is an error at the caller's
-/// line, and the only one, because no compiler goes on with a value that cannot be.
+/// An error as a type. It is never defined, so a call that returns one fails to compile at the caller's line. No
+/// further errors follow, because compilers stop at a value of incomplete type.
 template <Reason R, class... Details>
 struct LayoutError;
 
-/// But the body of a `forward` has an error of its own, which was reported: so a call of it is none.
+/// An error inside the body of a `forward` has already been reported, so this one is defined and a call that
+/// returns it compiles.
 template <>
 struct LayoutError<Reason::module_has_no_const_forward_for_these> {
   constexpr const LayoutError& value() const { return *this; }
 };
 
-/// The error with the cure for its reason. `Details`: what of On, Expected and Got says more.
+/// The error with the hint for its reason. `Details` are `On`, `Expected` and `Got`, as far as they apply.
 template <Reason R, class... Details>
 using layout_error = LayoutError<R, Details..., Cure<hint_for(R)>>;
 
@@ -298,7 +299,7 @@ concept IllFormed = (reason_of<T> != Reason::none);
 
 namespace detail {
 
-/// What a constexpr function returns whose answer is a type, or an error.
+/// Wraps a type (a result or an error) as the return value of a constexpr function.
 template <class T>
 struct TypeIs {
   using type = T;
@@ -306,7 +307,7 @@ struct TypeIs {
 template <Reason R, class... Details>
 using Refused = TypeIs<layout_error<R, Details...>>;
 
-/// `Error` with `More` at its end, if it is an error that no operand came with. `Came`: theirs, or other types.
+/// `Error` with `More` appended, unless an operand brought that error along. `Came`: the operands' types.
 template <class Error, class More, class... Came>
 struct Extended : TypeIs<Error> {};
 template <Reason R, class... Details, class More, class... Came>

@@ -3,8 +3,9 @@
 #pragma once
 
 /// @file
-/// Which ranks of a communicator share a host, and who speaks for whom there. What goes from host to host then goes once:
-/// a host's first rank deals with the first of the others, its second with the second (Jocksch et al., 2021; NCCL's rails).
+/// Groups the ranks of a communicator by host, and pairs ranks across hosts so that data travel between two hosts
+/// once: the first rank of one host talks to the first ranks of the others, the second to the second (Jocksch et
+/// al., 2021; NCCL's rails).
 
 #include <algorithm>
 #include <span>
@@ -14,7 +15,7 @@ namespace shardwise {
 
 class Hosts {
  public:
-  /// `ids`: for each rank a number that is the same where the host is.
+  /// `ids`: one number per rank, equal for ranks on the same host.
   constexpr explicit Hosts(std::span<const int> ids) {
     std::vector<int> known;
     for (const int id : ids) {
@@ -31,20 +32,20 @@ class Hosts {
   }
 
   constexpr int size() const { return static_cast<int>(of_.size()); }
-  /// Hosts, and the host of a rank: numbered in the order of the ranks.
+  /// Hosts are numbered in the order of their first ranks.
   constexpr int count() const { return static_cast<int>(ranks_on_.size()); }
   constexpr int of(int rank) const { return of_[static_cast<std::size_t>(rank)]; }
   /// The ranks of a host, in their order.
   constexpr const std::vector<int>& ranks_on(int host) const {
     return ranks_on_[static_cast<std::size_t>(host)];
   }
-  /// The rank of a host that keeps there what belongs to `rank`: itself on its own host; on another one the first for
-  /// the first, the second for the second, and where there are fewer, from the first on again.
+  /// The rank on `host` that handles the data of `rank`: `rank` itself on its own host; elsewhere the rank with the
+  /// same number on its host, modulo the number of ranks there.
   constexpr int keeper(int host, int rank) const {
     const std::vector<int>& ranks = ranks_on(host);
     return ranks[number(rank) % ranks.size()];
   }
-  /// f(other) for those whose things `rank` keeps, host by host: of its own host itself.
+  /// f(other) for each rank whose data `rank` keeps, host by host; on its own host only for itself.
   template <class F>
   constexpr void for_kept(int rank, F f) const {
     const std::size_t together = ranks_on(of(rank)).size();
@@ -52,7 +53,7 @@ class Hosts {
       for (std::size_t i = number(rank); i < ranks.size(); i += together) f(ranks[i]);
     }
   }
-  /// f(other) for those that keep what belongs to `rank` on the other hosts.
+  /// f(other) for each rank that keeps the data of `rank` on another host.
   template <class F>
   constexpr void for_keepers(int rank, F f) const {
     for (int host = 0; host < count(); ++host) {

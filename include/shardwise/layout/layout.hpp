@@ -24,7 +24,7 @@ using MeshSizes = Array<int, max_axes>;
 /// One rank along every axis.
 inline constexpr MeshSizes one_rank{1, 1, 1, 1, 1};
 
-/// Those of the first `axes` axes that satisfy `condition(axis)`.
+/// The axes among the first `axes` that satisfy `condition(axis)`.
 template <class F>
 constexpr AxisSet axes_where(int axes, F condition) {
   AxisSet set = 0;
@@ -34,7 +34,7 @@ constexpr AxisSet axes_where(int axes, F condition) {
   return set;
 }
 
-/// How a tensor lies on a mesh: a placement for each of its axes, from the left.
+/// A placement for each mesh axis, from the left.
 struct Layout {
   int axes = 0;
   Array<Placement, max_axes> placements{};
@@ -82,7 +82,7 @@ constexpr Layout everywhere(int axes, Placement p) {
   return Layout::by_axis(axes, [p](int) { return p; });
 }
 
-/// A layout as a template argument, where g++ 12 takes no classes: eight bits an axis.
+/// A layout as a template argument, because g++ 12 does not accept class types there: eight bits per axis.
 using PackedLayout = std::uint64_t;
 constexpr PackedLayout packed(const Layout& layout) {
   PackedLayout bits = 0;
@@ -105,12 +105,12 @@ constexpr bool has_cotangent(const Layout& layout) {
   return layout.axes_where([](Placement p) { return !has_cotangent(p); }) == 0;
 }
 
-/// Same bytes on every rank: `Replicate` and `Reduced` are not told apart.
+/// Same bytes on every rank: `Replicate` and `Reduced` compare equal.
 constexpr bool same_data(const Layout& a, const Layout& b) {
   return a.axes == b.axes && axes_where(a.axes, [&](int i) { return !same_data(a[i], b[i]); }) == 0;
 }
 
-/// `layout`, but `Shard` where `other` is.
+/// `layout`, with `Shard` on the axes where `other` is sharded.
 constexpr Layout cut_like(Layout layout, const Layout& other) {
   for (int axis = 0; axis < layout.axes; ++axis) {
     const Placement like = other.placements.values[axis];
@@ -119,7 +119,7 @@ constexpr Layout cut_like(Layout layout, const Layout& other) {
   return layout;
 }
 
-/// The first axis that shards a dimension which a tensor of this rank does not have, or -1.
+/// The first axis that shards a dimension beyond `rank`, or -1.
 constexpr int axis_without_dimension(const Layout& layout, int rank) {
   for (int axis = 0; axis < layout.axes; ++axis) {
     if (layout[axis].is_shard() && layout[axis].dim() >= rank) return axis;
@@ -143,12 +143,13 @@ constexpr bool well_formed(const Layout& layout, int rank) {
 constexpr bool has_partial(const Layout& layout) {
   return layout.axes_where([](Placement p) { return p.is_partial(); }) != 0;
 }
-/// One that is no sum, which nothing but a reduction over a sharded dimension makes.
+/// A pending maximum or minimum arises only from a reduction over a sharded dimension.
 constexpr bool has_partial_extremum(const Layout& layout) {
   return layout.axes_where([](Placement p) { return p.is_partial() && p != partial_sum; }) != 0;
 }
 
-/// Whether the rank at `coordinates` adds zeros to a pending sum of which the first rank along each axis has all.
+/// Whether the rank at `coordinates` contributes zeros to a pending sum whose whole value is on the first rank of
+/// each axis.
 constexpr bool adds_zeros(const Layout& layout, const MeshSizes& coordinates) {
   return axes_where(layout.axes,
                     [&](int axis) { return layout[axis].is_partial() && coordinates[axis] != 0; }) != 0;
@@ -172,7 +173,7 @@ constexpr int group_rank(const MeshSizes& sizes, const MeshSizes& coordinates, i
   return rank;
 }
 
-/// The coordinates of the group's member `index`, other axes as in `coordinates`.
+/// The coordinates of member `index` of the group; on the other axes as in `coordinates`.
 constexpr MeshSizes group_member(const MeshSizes& sizes, MeshSizes coordinates, int axes, AxisSet set,
                                  int index) {
   for (int axis = axes - 1; axis >= 0; --axis) {

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Placements and layouts as they are written: "Shard<1>".
+/// Placements and layouts as text: "Shard<1>".
 
 #include <string>
 

@@ -3,7 +3,8 @@
 #pragma once
 
 /// @file
-/// Members that tensors have in PyTorch and matrices in Eigen, and what is written here instead: a compile error says it.
+/// Names that PyTorch tensors and Eigen matrices have as members: using one is a compile error that names the
+/// equivalent here.
 
 #include <shardwise/layout/diagnosis.hpp>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Placements: what each process along one mesh axis holds of a tensor.
+/// Placements: which part of a tensor each rank along one mesh axis holds.
 ///
 /// | placement     | each rank along the axis holds                         | its gradient's placement |
 /// |---------------|--------------------------------------------------------|--------------------------|
@@ -52,7 +52,7 @@ struct Placement {
   friend constexpr bool operator==(Placement, Placement) = default;
 };
 
-/// Of a negative dimension, which no tensor has, it is a large one.
+/// Negative dimensions are encoded as large ones, which no tensor has.
 constexpr Placement shard(int dim) { return {dim >= 0 ? dim : 128 + (dim < -8 ? -8 : dim)}; }
 inline constexpr Placement replicate{-1};
 inline constexpr Placement reduced{-2};
@@ -61,13 +61,13 @@ inline constexpr Placement partial_max{-4};
 inline constexpr Placement partial_min{-5};
 constexpr Placement partial(ReduceOp op) { return {-3 - static_cast<int>(op)}; }
 
-/// Same bytes on every rank, whatever the backward pass makes of them.
+/// Same bytes on every rank; the backward pass may differ.
 constexpr bool same_data(Placement a, Placement b) { return a == b || (a.is_full() && b.is_full()); }
 
 /// True where a gradient is defined: not for a pending maximum or minimum.
 constexpr bool has_cotangent(Placement p) { return !p.is_partial() || p == partial_sum; }
 
-/// The placement of the gradient of a tensor that is placed as `p`.
+/// The placement of the gradient of a tensor with placement `p`.
 constexpr Placement cotangent(Placement p) {
   return p == reduced ? partial_sum : p == partial_sum ? reduced : p;
 }

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Placement propagation: from an operation's signature and its operands' placements along one mesh axis to
-/// the placement of the result, or to the reason why there is none. Mesh axes do not influence one another.
+/// Placement propagation: an operation's signature and its operands' placements along one mesh axis determine the
+/// placement of the result, or the reason for an error. Mesh axes are independent of each other.
 ///
 /// A result is legal if the operation is local in both directions: forward from the operands' placements, and
 /// backward from the result's gradient to the gradients that the operands' placements call for. That leaves:
@@ -82,15 +82,16 @@ constexpr Propagated propagate(const Signature& op, const OperandPlacements& at)
   return {finished > 0 ? reduced : replicate};
 }
 
-/// The legal operand placements nearest to `at`: the fewest operands changed, and those by what is free, then by what
-/// is cheap. `rule` maps placements to what propagates; `ranks` are the operands'. Used only to word an error.
+/// The legal operand placements nearest to `at`: first those that change the fewest operands, then those that need
+/// no communication, then the cheapest. `rule` maps placements to a result; `ranks` are the operands'. Used only
+/// for the text of an error.
 template <class Rule>
 constexpr OperandPlacements nearest_legal(Rule rule, const Array<int, max_operands>& ranks, int count,
                                           const OperandPlacements& at) {
   auto price = [](Placement from, Placement to) {
     if (from == to) return 0;
     if (same_data(from, to)) return to == reduced ? 10 : 11;  // a cast
-    if (from.is_full()) return to.is_shard() ? 12 : 14;       // a slice, a masking
+    if (from.is_full()) return to.is_shard() ? 12 : 14;       // a slice or a mask
     if (from.is_partial()) return to == replicate ? 20 : to.is_shard() ? 21 : 22;
     return to.is_shard() ? 22 : to == replicate ? 23 : to == reduced ? 24 : 30;
   };
@@ -105,7 +106,7 @@ constexpr OperandPlacements nearest_legal(Rule rule, const Array<int, max_operan
       best_price = so_far;
       return;
     }
-    tried[i] = at[i];  // first, so that of equals the one wins that leaves the first operands alone
+    tried[i] = at[i];  // first: among equals, leave the first operands unchanged
     self(self, i + 1, so_far);
     for (int code = ranks[i] - 1; code >= partial_sum.code; --code) {
       tried[i] = Placement{code};

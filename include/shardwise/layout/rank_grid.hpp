@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Which ranks of a job a mesh consists of, as numbers: a first rank, and for each axis a size and a stride. PyTorch's
-/// DeviceMesh keeps its ranks so as well (`_MeshLayout`, after CuTe's layouts).
+/// The ranks that form a mesh within a job: a first rank, and a size and a stride for each axis. PyTorch's
+/// DeviceMesh stores them the same way (`_MeshLayout`, after CuTe's layouts).
 
 #include <vector>
 
@@ -32,9 +32,10 @@ struct RankGrid {
     for (int axis = 0; axis < axes; ++axis) rank += strides[axis] * coordinates[axis];
     return rank;
   }
-  /// The coordinates of the member with a number below `size()`; of the last axis first.
+  /// The coordinates of member `number`, below `size()`; the last axis varies fastest.
   constexpr MeshSizes member(int number) const { return group_member(sizes, {}, axes, ~0u, number); }
-  /// The ranks that differ from the one at `coordinates` along the axes of `set` only, the last axis varying fastest.
+  /// The ranks that differ from the one at `coordinates` only along the axes of `set`; the last axis varies
+  /// fastest.
   constexpr std::vector<int> group(AxisSet set, const MeshSizes& coordinates) const {
     const int count = group_size(sizes, axes, set);
     std::vector<int> ranks;
@@ -43,14 +44,14 @@ struct RankGrid {
     return ranks;
   }
   constexpr std::vector<int> all() const { return group(~0u, {}); }
-  /// The number of the member that is this rank; -1 if none is.
+  /// The number of the member with rank `wanted`, or -1.
   constexpr int find(int wanted) const {
     for (int number = 0; number < size(); ++number) {
       if (rank(member(number)) == wanted) return number;
     }
     return -1;
   }
-  /// Some of its axes, in any order, through the member at `coordinates`.
+  /// The grid of the axes `kept`, in any order, through the member at `coordinates`.
   constexpr RankGrid slice(std::initializer_list<int> kept, MeshSizes coordinates) const {
     RankGrid part;
     for (const int axis : kept) {
@@ -65,7 +66,7 @@ struct RankGrid {
   friend constexpr bool operator==(const RankGrid&, const RankGrid&) = default;
 };
 
-/// Where a mesh lies in its job, which is a mesh too: that of which it is a part, or itself.
+/// The place of a mesh in its job. The job is itself a mesh: the one that this mesh is a part of, or this mesh.
 struct MeshPlace {
   RankGrid ranks;
   int job_axes = 0;
@@ -76,7 +77,7 @@ struct MeshPlace {
     return {RankGrid::whole(axes, sizes), axes, sizes, true};
   }
   constexpr int job_size() const { return group_size(job_sizes, job_axes, ~0u); }
-  /// Of some ranks of the job.
+  /// The place of a part of the mesh, given as ranks of the job.
   constexpr MeshPlace part(const RankGrid& some) const { return {some, job_axes, job_sizes}; }
 
   /// The job's axes along which two of its ranks differ.

@@ -3,10 +3,10 @@
 #pragma once
 
 /// @file
-/// The cheapest legal sequence of steps from one layout to another: a shortest path over (bytes received,
-/// thrown away or zeroed per rank, number of calls). Where one step does it, that step is the cheapest; only
-/// changes that both reduce and move blocks need the search. Neighbouring reductions and gathers come out as
-/// one call on the joint group, because one such call moves fewer bytes than two.
+/// The cheapest legal sequence of steps from one layout to another: a shortest path by (bytes received, discarded
+/// or zeroed per rank; number of calls). A single step, where there is one, is the cheapest; only changes that both
+/// reduce and move blocks need the search. Adjacent reductions or gathers are merged into one call on the joint
+/// group, which moves fewer bytes than two.
 ///
 /// ```
 /// constexpr Route way = route({partial_sum, partial_sum}, {replicate, replicate}, 2, {4, 2});
@@ -20,8 +20,8 @@
 
 namespace shardwise {
 
-/// Bytes (received, thrown away, or filled with zeros) come first, then calls. Bytes are in units in which
-/// every block of every layout is a whole number.
+/// Bytes (received, discarded or filled with zeros) are compared before calls. The unit is such that every block of
+/// every layout is a whole number.
 struct Cost {
   std::int64_t bytes = 0;
   int calls = 0;
@@ -48,11 +48,11 @@ struct Route {
   constexpr int calls() const { return cost.calls; }
 };
 
-/// What one step costs a rank: what it receives, with the algorithms that are optimal in bandwidth, and what
-/// it throws away or fills with zeros on the spot. An all-reduce over g ranks receives 2 (g-1)/g of its
-/// block, a reduce-scatter (g-1)/g of its input, a gather what it lacks of its result, an all-to-all (g-1)/g
-/// of its result. If slices and zeros were free, it would pay to slice a copy along an axis that is none of a
-/// reduction's business and to gather it again afterwards; so charged, a single step is always the cheapest.
+/// The cost of one step for a rank: the bytes it receives with bandwidth-optimal algorithms, and those it discards
+/// or fills with zeros locally. An all-reduce over g ranks receives 2 (g-1)/g of its block, a reduce-scatter
+/// (g-1)/g of its input, a gather the missing part of its result, an all-to-all (g-1)/g of its result. If slices
+/// and zeros were free, slicing a copy along an axis outside the reduction and gathering it again would pay off;
+/// with this charge a single step is always the cheapest.
 [[gnu::noinline]] constexpr Cost cost(const Layout& from, const Step& step, const MeshSizes& sizes) {
   auto block = [&](const Layout& layout) {
     std::int64_t whole = group_size(sizes, layout.axes, ~0u);
@@ -84,9 +84,9 @@ struct Route {
 
 namespace detail {
 
-/// Every layout that a route may pass through: any placement of blocks, a pending sum, or what is pending at
-/// one of the ends. Axes of one rank are as they will be, except that nothing becomes pending before the end.
-/// The dimensions that neither end cuts are all alike: one of them is enough.
+/// Every layout that a route may pass through: any placement of blocks, a pending sum, or the pending reduction of
+/// either end. Axes of one rank already have their final placement, but nothing becomes pending before the end.
+/// Dimensions that neither end shards are interchangeable, so only one of them is considered.
 class Waypoints {
  public:
   constexpr Waypoints(const Layout& from, const Layout& to, int rank, const MeshSizes& sizes) : goal_(to) {
@@ -104,7 +104,7 @@ class Waypoints {
   }
 
   constexpr int count() const { return count_; }
-  /// The waypoint that has the data of the end.
+  /// The waypoint with the same data as the destination.
   constexpr const Layout& goal() const { return goal_; }
 
   constexpr Layout layout(int index) const {
@@ -122,7 +122,7 @@ class Waypoints {
  private:
   Layout goal_;
   int count_ = 1;
-  int cuts_ = 0;  // how many dimensions may be cut: the first of dims_
+  int cuts_ = 0;  // number of dimensions that may be sharded: the first of dims_
   Array<int, 2 * max_axes + 1> dims_{};
   Array<int, max_axes> choices_{};
   Array<Placement, max_axes> pending_{};
@@ -133,7 +133,7 @@ class Waypoints {
   struct Node {
     Layout layout{};
     Cost cost{};
-    Step step{};  // possible if the node was reached
+    Step step{};  // valid if the node was reached
     int previous = -1;
     bool done = false;
   };
@@ -179,8 +179,8 @@ class Waypoints {
 
 }  // namespace detail
 
-/// The cheapest route of a tensor with `rank` dimensions from `from` to `to` on a mesh of these sizes. Not
-/// possible only where some axis is not `convertible`.
+/// The cheapest route of a tensor of rank `rank` between two layouts on a mesh of these sizes. It is impossible
+/// only where some axis is not `convertible`.
 constexpr Route route(const Layout& from, const Layout& to, int rank, const MeshSizes& sizes) {
   for (int axis = 0; axis < from.axes; ++axis) {
     if (!convertible(from[axis], to[axis])) return {};
@@ -194,7 +194,7 @@ constexpr Route route(const Layout& from, const Layout& to, int rank, const Mesh
 
 namespace detail {
 
-/// A route that was asked for before.
+/// `route` with a cache.
 const Route& cached_route(const Layout& from, const Layout& to, int rank, const MeshSizes& sizes);
 
 }  // namespace detail

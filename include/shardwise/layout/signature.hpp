@@ -3,15 +3,15 @@
 #pragma once
 
 /// @file
-/// The signature of an operation: which dimensions of its operands and of its result are the same index, which of them
-/// may be cut into blocks, and how the operation treats pending sums. It is all that placement propagation needs to know
-/// about an operation. Letters name the indices, as in `einsum`:
+/// The signature of an operation: which dimensions of its operands and its result are the same index, which of them
+/// may be sharded, and how it treats pending sums. Placement propagation needs nothing else. Letters name the
+/// indices, as in `einsum`:
 ///
 /// ```
 /// constexpr Signature matmul = Signature::of("rk", "ok", "ro").linear_in_each();
 /// constexpr Signature softmax = Signature::of("rc", "rc").whole('c');
 /// ```
-/// An index that the result lacks is contracted: cut into blocks, it leaves a pending reduction.
+/// An index that the result lacks is contracted: sharding it leaves a pending reduction.
 
 #include <shardwise/base/index.hpp>
 #include <shardwise/layout/placement.hpp>
@@ -29,7 +29,7 @@ struct Indices {
   constexpr Indices(const char* text = "") {
     for (; *text != 0; ++text) letters[rank++] = *text;
   }
-  /// The first `count` letters from 'first' on: the leading dimensions of a tensor of any rank.
+  /// `count` consecutive letters from 'first': the leading dimensions of a tensor of any rank.
   static constexpr Indices range(char first, int count) {
     Indices result;
     for (int i = 0; i < count; ++i) result = result.then(static_cast<char>(first + i));
@@ -57,11 +57,11 @@ struct Indices {
   }
 };
 
-/// What an operation does with a pending sum among its operands.
+/// How an operation treats pending sums among its operands.
 enum class Linearity : std::uint8_t {
   none,     ///< not linear: pending sums must be reduced first
-  in_each,  ///< linear in each operand alone (a product): one may be pending, the others are whole
-  jointly,  ///< linear in all together (a sum): all pending or none
+  in_each,  ///< linear in each operand alone (a product): one may be pending, the others must be whole
+  jointly,  ///< linear in all operands together (a sum): all pending, or none
 };
 
 struct Signature {
@@ -69,7 +69,7 @@ struct Signature {
   Array<bool, max_operands> differentiable{};
   int count = 0;
   Indices result{};
-  Indices uncut{};  ///< indices that must not be cut
+  Indices uncut{};  ///< indices that must not be sharded
   Linearity linearity = Linearity::none;
   ReduceOp contraction = ReduceOp::sum;  ///< how blocks of a contracted index combine
   bool contractible = true;              ///< may a contracted index be cut at all?
@@ -88,7 +88,7 @@ struct Signature {
     signature.result = all[signature.count];
     return signature;
   }
-  /// All operands have the same indices, and so has the result; none if their ranks differ.
+  /// All operands and the result have the same indices; an empty signature if their ranks differ.
   template <int First, int... Rest>
   static constexpr Signature elementwise() {
     if (((Rest != First) || ...)) return {};
@@ -106,9 +106,10 @@ struct Signature {
   /// The operation needs index `letter` whole on every rank.
   constexpr Signature whole(char letter) const { return with(&Signature::uncut, uncut.then(letter)); }
   constexpr Signature combining(ReduceOp op) const { return with(&Signature::contraction, op); }
-  /// Results of blocks of a contracted index do not combine by a sum, a maximum or a minimum.
+  /// Results for blocks of a contracted index cannot be combined by a sum, a maximum or a minimum.
   constexpr Signature not_combining() const { return with(&Signature::contractible, false); }
-  /// Operand `i` holds indices or the like: it has no gradient, so a full copy of it is just a full copy.
+  /// Operand `i`, for example one that holds token ids, has no gradient: `Replicate` and `Reduced` are equivalent
+  /// for it.
   constexpr Signature without_gradient(int i) const {
     Signature changed = *this;
     changed.differentiable[i] = false;

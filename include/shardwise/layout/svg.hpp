@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Pictures as SVG, for light and for dark pages: boxes of a few kinds, and words.
+/// SVG pictures of boxes and text, for light and dark pages.
 
 #include <cmath>
 
@@ -18,7 +18,7 @@ inline std::string svg_number(double value) {
   return {text, std::to_chars(text, std::end(text), hundredths / 100, std::chars_format::fixed).ptr};
 }
 
-/// Coordinates are of pixels. Text inside `<g>` is centred, and on a box.
+/// Coordinates are in pixels. Text inside `<g>` is centred on its box.
 class Svg {
  public:
   void add(std::initializer_list<TextPart> parts) { body_ += text(parts); }
@@ -29,11 +29,12 @@ class Svg {
   void words(double x, double y, std::string_view words) {
     add({"<text x=\"", svg_number(x), "\" y=\"", svg_number(y), "\">", escaped(words), "</text>\n"});
   }
-  /// Whether there is a box of a kind.
+  /// Whether the picture has a box of this kind.
   bool has(std::string_view kind) const {
     return body_.find(text({"class=\"", kind, "\""})) != std::string::npos;
   }
-  /// A box with its name, of a kind that is in the picture; returns where the next goes, `width` further on.
+  /// Adds a box and its name to the legend if the picture uses this kind; returns the x of the next entry, `width`
+  /// further right.
   double legend(std::string_view kind, double x, double y, std::string_view name, double width) {
     if (!has(kind)) return x;
     box(kind, x, y, 12, 12);

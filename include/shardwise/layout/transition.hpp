@@ -3,25 +3,25 @@
 #pragma once
 
 /// @file
-/// One step from a layout to another: which single collective, over which axes, or none at all.
+/// One step from one layout to another: which single collective, over which axes, or none.
 ///
-/// | from \ to              | `Shard<b>`                   | `Replicate`, `Reduced` | `Partial<Sum>`                     |
-/// |------------------------|------------------------------|------------------------|------------------------------------|
-/// | `Shard<a>`             | a = b: none; else all-to-all | all-gather             | local: zeros outside the own block |
-/// | `Replicate`, `Reduced` | local slice                  | none                   | local: keep on one rank            |
-/// | `Partial<Sum>`         | reduce-scatter               | all-reduce             | none                               |
-/// | `Partial<Max/Min>`     | reduce-scatter               | all-reduce             | not defined                        |
+/// | from \ to              | `Shard<b>`                   | `Replicate`, `Reduced` | `Partial<Sum>`                  |
+/// |------------------------|------------------------------|------------------------|---------------------------------|
+/// | `Shard<a>`             | a = b: none; else all-to-all | all-gather             | local: zeros outside own block  |
+/// | `Replicate`, `Reduced` | local slice                  | none                   | local: keep on one rank         |
+/// | `Partial<Sum>`         | reduce-scatter               | all-reduce             | none                            |
+/// | `Partial<Max/Min>`     | reduce-scatter               | all-reduce             | not defined                     |
 ///
-/// Several axes can change in one step. What decides is the list of axes that shard each dimension, outer
-/// first. Take away the axes whose blocks travel: they must be the inner end of their lists, and what is left
-/// must be the outer end of the lists that are wanted. Then the group over the travelling axes holds all that
-/// any of its members wants, in disjoint pieces.
+/// Several axes can change in one step, depending on the list of axes that shard each dimension, outermost first.
+/// Remove the axes whose blocks travel: they must be the inner end of their lists, and the rest must be the outer
+/// end of the target lists. Then the group over the travelling axes holds exactly the data that its members want,
+/// in disjoint pieces.
 
 #include <shardwise/layout/layout.hpp>
 
 namespace shardwise {
 
-/// What moves data: collectives, and messages from one rank to another, which no route has.
+/// The kinds of communication: collectives, and messages between two ranks, which routes do not use.
 enum class Collective : std::uint8_t { none, all_reduce, all_gather, reduce_scatter, all_to_all, send };
 inline constexpr int collective_kinds = 6;
 
@@ -39,7 +39,7 @@ struct Step {
   Layout to{};
 };
 
-/// May a tensor of layout `from` become one of layout `to` at all? Not into a pending maximum or minimum.
+/// Whether a placement can become another one: not a pending maximum or minimum.
 constexpr bool convertible(Placement from, Placement to) {
   return !to.is_partial() || from == to || (to == partial_sum && !from.is_partial());
 }
@@ -56,7 +56,7 @@ constexpr AxisSet changed_axes(const Layout& from, const Layout& to, const MeshS
   return changed;
 }
 
-/// Do the axes of `moving` end their lists in `from`, and does the rest begin the lists of `to`?
+/// Whether the axes of `moving` end their lists in `from`, and the rest begin the lists of `to`.
 constexpr bool keeps_outer_blocks(const Layout& from, const Layout& to, AxisSet moving, AxisSet active) {
   for (int axis = 0; axis < from.axes; ++axis) {
     if (!(active >> axis & 1u) || !from[axis].is_shard()) continue;
@@ -73,7 +73,7 @@ constexpr bool keeps_outer_blocks(const Layout& from, const Layout& to, AxisSet 
   return true;
 }
 
-/// The fewest axes whose blocks must travel: in each dimension's list, all from the first difference inwards.
+/// The fewest axes whose blocks must travel: for each dimension, all axes from the first difference inwards.
 constexpr AxisSet travelling_axes(const Layout& from, const Layout& to, AxisSet active) {
   return active & axes_where(from.axes, [&](int axis) {
            if (!from[axis].is_shard()) return false;
@@ -85,7 +85,7 @@ constexpr AxisSet travelling_axes(const Layout& from, const Layout& to, AxisSet 
 
 }  // namespace detail
 
-/// The one step from `from` to `to`, if there is one. An axis of one rank never communicates.
+/// The single step from `from` to `to`, if there is one. An axis of one rank never communicates.
 constexpr Step single_step(const Layout& from, const Layout& to, const MeshSizes& sizes) {
   AxisSet active = 0, reduced_to_full = 0, reduced_to_shard = 0, became_partial = 0, blocks_to_partial = 0,
           changed = 0, gathered = 0;

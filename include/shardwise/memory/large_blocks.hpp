@@ -3,10 +3,9 @@
 #pragma once
 
 /// @file
-/// Large blocks of the pool: parts of one range of addresses, split, and joined again when they are free, so that
-/// memory that held activations can hold gradients of other sizes. Of the free blocks the one of the lowest address is
-/// taken that is large enough, found in a tree of them (Stephenson, "Fast fits: new methods for dynamic storage
-/// allocation", 1983).
+/// Large blocks of the pool: one address range is split into blocks, and free neighbours are joined again, so
+/// memory that held activations can hold gradients of other sizes. Allocation takes the free block of the lowest
+/// address that fits, found in a tree (Stephenson, "Fast fits: new methods for dynamic storage allocation", 1983).
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -19,14 +18,14 @@
 
 namespace shardwise {
 
-/// Of all blocks, in bytes: a cache line, and the widest vector.
+/// Alignment of all blocks, in bytes: a cache line, and the widest vector.
 inline constexpr std::size_t block_alignment = 64;
 
-/// Blocks of any size from one range of addresses, each after a header of 64 bytes. The range is reserved as a whole,
-/// and made usable as its end grows; when it is used up, another one is reserved.
+/// Blocks of any size from an address range, each after a header of 64 bytes. The range is reserved as a whole and
+/// made usable as its end grows; when it is used up, another one is reserved.
 class LargeBlocks {
  public:
-  /// Reserves `range` bytes of addresses at a time, or less where the system allows no more.
+  /// Reserves `range` bytes of addresses at a time, or fewer if the system limits them.
   explicit LargeBlocks(std::size_t range) : range_bytes_(range) {}
   LargeBlocks(const LargeBlocks&) = delete;
   LargeBlocks& operator=(const LargeBlocks&) = delete;
@@ -54,10 +53,10 @@ class LargeBlocks {
     link(*joined(block));
   }
 
-  /// Bytes that have been made usable, without those that `trim` gave back and that were not needed again.
+  /// Bytes made usable, without those that `trim` returned and that have not been used again.
   std::size_t system_bytes() const { return system_bytes_; }
 
-  /// Gives the pages of free blocks back; their addresses stay.
+  /// Returns the pages of free blocks to the system; their addresses stay reserved.
   void trim() noexcept {
     const std::size_t page = page_bytes();
     for (Range* range = range_; range; range = range->previous) {
@@ -74,23 +73,23 @@ class LargeBlocks {
   }
 
  private:
-  /// What stands before a block. The blocks of a range follow each other, up to an end marker that is never free.
+  /// The header of a block. The blocks of a range are contiguous, up to an end marker that is never free.
   struct alignas(block_alignment) Block {
-    Block* before;       ///< the neighbour below; null for the first
-    std::size_t bytes;   ///< with this header; 0 in an end marker
-    std::size_t absent;  ///< while it is free: at least so many of its bytes are in pages given back
+    Block* before;       ///< the lower neighbour; null for the first
+    std::size_t bytes;   ///< with this header; 0 for an end marker
+    std::size_t absent;  ///< while free: a lower bound of the bytes in pages given back
     Block* left;         ///< in the tree of the free blocks
     Block* right;
     bool free;
   };
-  /// What stands at the beginning of a range.
+  /// The header of a range.
   struct alignas(block_alignment) Range {
     Range* previous;
     std::size_t bytes;
   };
   static_assert(sizeof(Block) == block_alignment && sizeof(Range) == block_alignment);
 
-  /// The range becomes usable in steps of this, which is a multiple of every page size in use.
+  /// Ranges grow by this step, a multiple of every page size in use.
   static constexpr std::size_t growth = std::size_t{1} << 21;
 
   static std::size_t address(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
@@ -104,8 +103,8 @@ class LargeBlocks {
   static Block* after(Block* block) { return at(block, block->bytes); }
 
   // ---- The free blocks, in a tree -----------------------------------------------------------------------------------
-  // Ordered by address from left to right, and by size from the root down. Blocks of one size would make a chain, so
-  // a hash of the address decides between them.
+  // A heap-ordered search tree (treap): addresses increase from left to right, sizes decrease from the root down. A
+  // hash of the address breaks ties, because blocks of equal size would form a chain.
   static bool above(const Block& a, const Block& b) {
     if (a.bytes != b.bytes) return a.bytes > b.bytes;
     auto hash = [](const Block& block) { return std::uint64_t{address(&block)} * 0x9e3779b97f4a7c15; };
@@ -164,13 +163,13 @@ class LargeBlocks {
   }
 
   // ---- Blocks and their neighbours --------------------------------------------------------------------------------
-  /// Makes one of two neighbours; the upper one's header is then nobody's.
+  /// Merges two neighbours; the upper block's header becomes plain memory.
   static void join(Block& lower, const Block& upper) {
     lower.bytes += upper.bytes;
     lower.absent += upper.absent;
     after(&lower)->before = &lower;
   }
-  /// A free block that is not in the tree, with the free ones beside it.
+  /// Joins a free block that is not in the tree with its free neighbours.
   Block* joined(Block* block) {
     if (Block* upper = after(block); upper->free) {
       unlink(*upper);
@@ -183,9 +182,9 @@ class LargeBlocks {
     }
     return block;
   }
-  /// Cuts a free block that is not in the tree down to `bytes`, and frees the rest.
+  /// Shrinks a free block that is not in the tree to `bytes`, and frees the rest.
   void split(Block& block, std::size_t bytes) {
-    // A page that the two parts share counts as needed again: the rest has its header there.
+    // A page that both parts share counts as used again: it holds the header of the rest.
     const std::size_t needed =
         block.absent == 0 ? 0 : std::min(block.absent, bytes + sizeof(Block) + page_bytes());
     system_bytes_ += needed;
@@ -212,13 +211,13 @@ class LargeBlocks {
     }
     return block;
   }
-  /// So many bytes the last block is short of `bytes`.
+  /// Bytes missing from the last block.
   std::size_t missing(std::size_t bytes) const {
     const Block* last = end_ ? end_->before : nullptr;
     const std::size_t have = last && last->free ? last->bytes : 0;
     return bytes > have ? bytes - have : 0;
   }
-  /// So many bytes of the range are not usable yet.
+  /// Bytes of the range that are not usable yet.
   std::size_t room() const { return range_ ? address(range_) + range_->bytes - address(end_ + 1) : 0; }
 
   void open_range(std::size_t bytes) {
@@ -245,7 +244,7 @@ class LargeBlocks {
     void* memory = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return nullptr;
 #ifdef MADV_HUGEPAGE
-    ::madvise(memory, bytes, MADV_HUGEPAGE);  // a hint: a system without huge pages serves as well
+    ::madvise(memory, bytes, MADV_HUGEPAGE);  // a hint: works without huge pages too
 #endif
     return memory;
   }

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// A pool that keeps what is returned to it: a training step that repeats allocates nothing from the system,
-/// and finds its pages warm (a fresh page costs about five times as much as a warm one).
+/// A pool that keeps the blocks returned to it: a repeating training step allocates nothing from the system, and
+/// its pages are warm (a fresh page costs about five times as much as a warm one).
 ///
 /// ```
 /// MemoryPool pool;
@@ -23,8 +23,8 @@
 
 namespace shardwise {
 
-/// Blocks of up to 4 KiB, a list for each size class, so that they do not break up the memory of the large ones. Eight
-/// classes to a doubling: sizes are rounded up by at most an eighth.
+/// Blocks of up to 4 KiB, with a free list for each size class, so that they do not fragment the memory of large
+/// blocks. With eight classes per doubling, sizes are rounded up by at most an eighth.
 class SmallBlocks {
  public:
   static constexpr std::size_t largest = 4096;
@@ -77,7 +77,7 @@ class SmallBlocks {
   std::size_t system_bytes_ = 0;
 };
 
-/// Says how much was asked for.
+/// States how many bytes were requested.
 class OutOfMemory : public std::bad_alloc {
  public:
   explicit OutOfMemory(std::size_t bytes) noexcept {
@@ -94,24 +94,24 @@ class MemoryPool {
  public:
   static constexpr std::size_t alignment = block_alignment;
 
-  /// Reserves `range` bytes of addresses at a time for large blocks, or less where the system allows no more.
+  /// Reserves `range` bytes of addresses at a time for large blocks, or fewer if the system limits them.
   explicit MemoryPool(Index range = Index{1} << 40) : large_(static_cast<std::size_t>(range)) {}
 
-  /// An uninitialised block; also of no bytes. Throws `OutOfMemory` if the system has no more.
+  /// An uninitialised block; `bytes` may be 0. Throws `OutOfMemory` if the system has no more.
   void* allocate(Index bytes);
 
-  /// Takes a block back that `allocate(bytes)` gave.
+  /// Takes back a block from `allocate(bytes)`.
   void deallocate(void* block, Index bytes) noexcept;
 
-  /// Bytes taken from the system up to now, in use or kept. What was never written may have no
-  /// page behind it yet.
+  /// Bytes taken from the system so far, in use or kept. Parts that were never written may not be backed by pages
+  /// yet.
   Index system_bytes() const {
     std::lock_guard lock(mutex_);
     return static_cast<Index>(small_.system_bytes() + large_.system_bytes());
   }
 
-  /// Gives the memory that is not in use back to the system: of large blocks whole pages. Where the system has huge
-  /// pages it may give up to 2 MiB back to the process, uncounted, as soon as one byte of them is written.
+  /// Returns unused memory to the system: whole pages of large blocks. With huge pages, the system may give up to 2
+  /// MiB back to the process, uncounted, as soon as one byte of them is written.
   void trim() {
     std::lock_guard lock(mutex_);
     small_.trim();

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Objects that live in the pool, and inside the compiler too.
+/// Objects allocated from the pool, or by the compiler in constant expressions.
 ///
 /// ```
 /// class TapeNode : public Pooled<TapeNode> { … };
@@ -18,7 +18,7 @@
 
 namespace shardwise {
 
-/// For standard containers.
+/// The pool as an allocator for standard containers.
 template <class T>
 struct PoolAllocator {
   using value_type = T;
@@ -37,8 +37,8 @@ struct PoolAllocator {
   friend constexpr bool operator==(const PoolAllocator&, const PoolAllocator&) { return true; }
 };
 
-/// For a class `Base` whose derived objects `make_pooled` makes, and which are destroyed through a `Base*`. (A virtual
-/// destructor would do, but g++ 12 does not find those that it has to define itself while it computes a constant.)
+/// Base class of objects that `make_pooled` creates and that are destroyed through a `Base*`. (A virtual destructor
+/// would do, but g++ 12 does not find implicitly defined ones during constant evaluation.)
 template <class Base>
 class Pooled {
  public:
@@ -67,7 +67,7 @@ concept InPooledHierarchy = requires {
 namespace detail {
 
 template <class T, class Base = T>
-[[gnu::noinline]] constexpr void end_pooled(Base* base) {  // called in many places, and rarely
+[[gnu::noinline]] constexpr void end_pooled(Base* base) {  // not inlined: called rarely, from many places
   T* object = static_cast<T*>(base);
   if (__builtin_is_constant_evaluated()) {
     delete object;
@@ -79,8 +79,9 @@ template <class T, class Base = T>
 
 }  // namespace detail
 
-/// A new object: from the pool, or in a constant expression from the compiler. (There each call costs the compiler a
-/// microsecond or more, also one of `std::forward`: so what a planned step calls for every tensor does without.)
+/// A new object: from the pool, or from the compiler in a constant expression. (Every call, even of `std::forward`,
+/// costs at least a microsecond of constant evaluation, so code that compile-time planning runs for every tensor
+/// makes few calls.)
 template <class T, class... Args>
 constexpr T* make_pooled(Args&&... args) {
   T* object = nullptr;

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// A list whose elements live in the pool, also inside the compiler: a step that repeats allocates nothing. Elements
-/// stay where they are.
+/// A list whose elements live in the pool, also in constant expressions: a repeating step allocates nothing.
+/// Elements do not move.
 
 #include <shardwise/memory/pooled.hpp>
 
@@ -35,7 +35,7 @@ class PooledList {
   PooledList& operator=(const PooledList&) = delete;
   constexpr ~PooledList() {
     while (first_)
-      pop_front();  // not `clear`: most are empty, and each call costs the compiler (see `make_pooled`)
+      pop_front();  // not `clear`: most are empty, and each call costs compile time (see `make_pooled`)
   }
 
   constexpr std::size_t size() const { return size_; }
@@ -52,7 +52,7 @@ class PooledList {
     return append(make_pooled<Node>(static_cast<Args&&>(args)...));
   }
   constexpr void pop_front() { destroy_pooled(unlink(first_->value)); }
-  /// Makes an element of this list the last of another.
+  /// Moves an element of this list to the end of another.
   constexpr T& move_to(PooledList& other, const T& element) { return other.append(unlink(element)); }
   constexpr void clear() {
     while (first_) pop_front();

@@ -3,13 +3,13 @@
 #pragma once
 
 /// @file
-/// A counted handle to an object in the pool. Handles belong to one thread.
+/// A reference-counted handle to an object in the pool. Handles are not thread-safe.
 
 #include <shardwise/memory/pooled.hpp>
 
 namespace shardwise {
 
-/// The base of what handles share.
+/// Base class of objects that handles share.
 class Counted {
  public:
   constexpr Counted() = default;
@@ -31,13 +31,13 @@ class Shared {
   static constexpr Shared make(Args&&... args) {
     return Shared(make_pooled<T>(static_cast<Args&&>(args)...));
   }
-  /// Another handle to an object that has one.
+  /// A new handle to an object that already has one.
   static constexpr Shared to(T& object) { return Shared(&object); }
   constexpr Shared(const Shared& other) : object_(other.object_) {
     if (object_) ++object_->handles_;
   }
   constexpr Shared(Shared&& other) noexcept : object_(other.object_) { other.object_ = nullptr; }
-  /// A handle to a base of the object: of a `Pooled` hierarchy.
+  /// Converts to a handle to a base class, in a `Pooled` hierarchy.
   template <class Derived>
     requires(std::derived_from<Derived, T>&& InPooledHierarchy<T>)
   constexpr Shared(const Shared<Derived>& other) : Shared(static_cast<T*>(other.object_)) {}
@@ -53,16 +53,16 @@ class Shared {
     take(taken);
     return *this;
   }
-  constexpr ~Shared() {  // NOLINT(bugprone-exception-escape): what cannot arrive ends the program
+  constexpr ~Shared() {  // NOLINT(bugprone-exception-escape): an exception here ends the program
     if (object_ && --object_->handles_ == 0) destroy_pooled(object_);
   }
 
   constexpr explicit operator bool() const { return object_ != nullptr; }
   constexpr T& operator*() const { return *object_; }
   constexpr T* operator->() const { return object_; }
-  /// Both are handles to one object, or to none.
+  /// Both handles refer to the same object, or both are empty.
   constexpr bool same_as(const Shared& other) const { return object_ == other.object_; }
-  /// No other handle refers to the object.
+  /// This is the only handle to the object.
   constexpr bool unique() const { return object_ && object_->handles_ == 1; }
 
  private:
@@ -71,7 +71,7 @@ class Shared {
   constexpr explicit Shared(T* object) : object_(object) {
     if (object_) ++object_->handles_;
   }
-  /// Lets go of its own, for an object that counts this handle.
+  /// Replaces the object; `object` already counts this handle.
   constexpr void take(T* object) {
     T* before = object_;
     object_ = object;

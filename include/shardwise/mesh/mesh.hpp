@@ -18,16 +18,16 @@
 
 namespace shardwise {
 
-/// In a list of mesh sizes: whatever makes the sizes multiply to the number of ranks. At most once.
+/// In a list of mesh sizes: the size that makes the product equal the number of ranks. At most once.
 inline constexpr int any = -1;
 
 namespace detail {
 
-/// The sizes of a mesh of these ranks whose axes have these names. Collective; throws `std::invalid_argument`, on every
-/// rank, if the ranks want different ones, or if they do not multiply to their number.
+/// The sizes of a mesh on these ranks with axes of these names. Collective; throws `std::invalid_argument` on every
+/// rank if the ranks request different sizes, or if the product is not the number of ranks.
 MeshSizes fitted(const Communicator& ranks, std::span<const char* const> names, std::span<const int> wanted);
 
-/// A dry mesh that is a job.
+/// A dry mesh that is a whole job.
 [[gnu::noinline]] constexpr MeshHandle dry_job(Recorder& counts, std::span<const char* const> names,
                                                std::span<const int> sizes, std::span<const int> coordinates,
                                                int ranks_per_host) {
@@ -48,10 +48,10 @@ MeshSizes fitted(const Communicator& ranks, std::span<const char* const> names, 
 
 }  // namespace detail
 
-/// A cheap handle; all copies are the same mesh, and belong to one thread.
+/// A cheap handle. All copies refer to the same mesh; they are not thread-safe.
 ///
-/// A mesh is real or dry. A dry one has sizes and a rank, but neither processes nor memory: what runs on it only counts, at
-/// run time or in the compiler. `trace` makes one.
+/// A mesh is real or dry. A dry mesh has sizes and a rank, but no processes and no memory: operations on it are
+/// only counted, at run time or in constant expressions. `trace` makes one.
 template <MeshAxis... Axes>
 class Mesh {
  public:
@@ -62,9 +62,9 @@ class Mesh {
 
   constexpr Mesh() = default;
 
-  /// Arranges all ranks of `ranks`, in their order; in that of `ranks.by_host()` the last axes stay within hosts as far as
-  /// hosts have room. Collective over them. Throws `std::invalid_argument`, on every rank, if the sizes do not multiply to
-  /// their number, or if a rank has other axes or sizes.
+  /// Arranges all ranks of `ranks` in their order. With `ranks.by_host()`, the last axes stay within hosts as far
+  /// as they fit. Collective over them. Throws `std::invalid_argument` on every rank if the product of the sizes is
+  /// not their number, or if ranks request different axes or sizes.
   Mesh(const Communicator& ranks, const SizesOf& sizes)
       : state_(MeshHandle::make(ranks, MeshPlace::job(axes, detail::fitted(ranks, AxesOf::names, sizes)),
                                 &AxesOf::text, MeshHandle())) {}
@@ -76,15 +76,15 @@ class Mesh {
   template <IllFormed Why = WrittenOtherwise<Hint::give_it_Communicator_duplicate_of_this>>
   Mesh(MPI_Comm, const SizesOf&) = delete;  // see Why
 
-  /// A dry mesh of these sizes, seen by the rank at `coordinates`; `counts` must live as long. Hosts have `ranks_per_host`
-  /// ranks that follow one another; 0: all.
+  /// A dry mesh of these sizes, as seen by the rank at `coordinates`; `counts` must outlive it. Each host has
+  /// `ranks_per_host` consecutive ranks; 0: all ranks share one host.
   constexpr Mesh(Recorder& counts, const SizesOf& sizes, const SizesOf& coordinates = {},
                  int ranks_per_host = 0)
       : state_(detail::dry_job(counts, AxesOf::names, sizes, coordinates, ranks_per_host)) {}
 
   constexpr bool dry() const { return handle()->dry; }
 
-  /// Number of ranks along an axis, and this rank's position there.
+  /// The number of ranks along an axis, and this rank's position there.
   template <class Axis>
   constexpr int size() const {
     return sizes()[index<Axis>()];
@@ -93,13 +93,13 @@ class Mesh {
   constexpr int rank() const {
     return coordinates()[index<Axis>()];
   }
-  /// Number of ranks in all, and this rank's position among them.
+  /// The number of all ranks, and this rank's position among them.
   constexpr int size() const { return place().ranks.size(); }
   constexpr int rank() const { return RankGrid::whole(axes, sizes()).rank(coordinates()); }
   constexpr const MeshSizes& sizes() const { return handle()->place.ranks.sizes; }
   constexpr const MeshSizes& coordinates() const { return handle()->coordinates; }
   constexpr const MeshPlace& place() const { return handle()->place; }
-  /// This rank's coordinates, but `position` along an axis.
+  /// This rank's coordinates, with `position` along one axis.
   template <class Axis>
   constexpr MeshSizes at(int position) const {
     if (position < 0 || position >= size<Axis>())
@@ -109,44 +109,45 @@ class Mesh {
     return changed;
   }
 
-  /// All ranks; or those that differ from this one along the given axes only. Throws `std::logic_error` on a dry mesh.
+  /// All ranks, or the ranks that differ from this one only along the given axes. Throws `std::logic_error` on a
+  /// dry mesh.
   const Communicator& communicator() const { return communicator((1u << axes) - 1); }
   template <class... Some>
     requires(sizeof...(Some) > 0)
   const Communicator& communicator() const { return communicator(((1u << index<Some>()) | ...)); }
-  /// The same for a set of axes. A joint communicator is made when a plan first needs it: collective over its
-  /// members then.
+  /// The same for a set of axes. The communicator is created on first use, which is collective over its members.
   const Communicator& communicator(AxisSet set) const { return handle()->communicator(set); }
 
-  /// Do all ranks along an axis share a host?
+  /// Whether all ranks along an axis share a host.
   template <class Axis>
   constexpr bool within_host() const {
     return handle()->hosts_along_axes()[1u << index<Axis>()].hosts == 1;
   }
 
-  /// Which ranks of the job it has. (A mesh that was made of a communicator is a job, and has all of them.)
+  /// The ranks of the job in this mesh. (A mesh made from a communicator is a job, and has all of them.)
   constexpr MeshRanks<Axes...> ranks() const { return MeshRanks<Axes...>(place().ranks); }
-  /// A mesh of any ranks of the job. Collective over them; throws `std::invalid_argument` on a rank that is not among
-  /// them, and for ranks that the job does not have.
+  /// A mesh of any ranks of the job. Collective over them; throws `std::invalid_argument` on a rank outside them,
+  /// and for ranks outside the job.
   template <class... Some>
   constexpr Mesh<Some...> part(const MeshRanks<Some...>& some) const {
     return Mesh<Some...>(handle()->part(some.grid(), &AxisList<Some...>::text));
   }
-  /// The mesh of the ranks that differ from this one along the given axes only, in that order. Collective over them. It
-  /// is a part of the same job: what runs on it is recorded with the job, by the job's axes.
+  /// The mesh of the ranks that differ from this one only along the given axes, in that order. Collective over
+  /// them. It is part of the same job: its operations are recorded by the job's recorder, under the job's axes.
   template <class... Some>
   constexpr Mesh<Some...> submesh() const {
     return part(submesh_ranks<Some...>(coordinates()));
   }
-  /// Those of the `submesh<Some...>()` of the rank at `through`: of any, by `at`.
+  /// The ranks of the `submesh<Some...>()` of the rank at `through`, for example `at<pp>(1)`.
   template <class... Some>
   constexpr MeshRanks<Some...> submesh_ranks(const MeshSizes& through) const {
     return MeshRanks<Some...>(place().ranks.slice({index<Some>()...}, through));
   }
 
-  /// Of a dry mesh, or while a `Recording` runs; else null.
+  /// The recorder of a dry mesh, or of a running `Recording`; else null.
   constexpr Recorder* recorder() const { return handle()->active_recorder(); }
-  /// For `MeshView` and `Recording`. Throws `std::logic_error` if there are no ranks, as all that asks for them does.
+  /// For `MeshView` and `Recording`. Throws `std::logic_error` for a mesh without ranks, such as a
+  /// default-constructed one.
   constexpr const MeshHandle& handle() const {
     if (!state_)
       detail::fail<std::logic_error>(
@@ -170,7 +171,7 @@ class Mesh {
   MeshHandle state_;
 };
 
-/// Records what runs on a real mesh, from construction to destruction.
+/// Records the operations on a real mesh for as long as it lives.
 ///
 /// ```
 /// Recording recording(mesh);
@@ -180,7 +181,7 @@ class Mesh {
 template <class MeshType>
 class Recording {
  public:
-  /// `log`: keeps what happens when, if it is not null.
+  /// `log`: also logs events in order, if not null.
   explicit Recording(MeshType mesh, EventLog* log = nullptr) : mesh_(std::move(mesh)) {
     if (state().recording) throw std::logic_error("Recording: this mesh is being recorded already");
     if (!state().recorder) state().recorder = detail::take_recorder();
@@ -196,10 +197,10 @@ class Recording {
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
 
-  /// Counts afresh from here, but knows of the memory that is in use: for one step of many.
+  /// Resets the counts, but keeps the memory that is in use: to record one step of many.
   void restart() { state().recorder->restart(); }
 
-  /// What has been recorded up to now.
+  /// The plan recorded so far.
   typename MeshType::PlanOf plan() const { return {state().recorder->record(), mesh_.sizes()}; }
 
  private:
@@ -230,7 +231,7 @@ SHARDWISE_INLINE MeshSizes fitted(const Communicator& ranks, std::span<const cha
     if (size == any && open >= 0) fail({"Mesh: only one size can be `any`, in ", text});
     if (size == any) open = static_cast<int>(axis);
     if (size < 1 && size != any) fail({"Mesh: a size must be at least 1, in ", text});
-    if (size != any && product <= std::numeric_limits<int>::max()) product *= size;  // never overflows
+    if (size != any && product <= std::numeric_limits<int>::max()) product *= size;  // no overflow
   }
   if (open < 0 ? product != ranks.size() : ranks.size() % product != 0) {
     fail({"Mesh: ", text, open < 0 ? " is " : " needs a multiple of ", product, " ranks, but the job has ",

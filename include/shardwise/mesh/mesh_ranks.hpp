@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Which ranks of a job a mesh has: a value that every rank of the job can have, on that mesh or not. What is sent to a
-/// mesh names it so.
+/// The ranks of a job that form a mesh, as a value that every rank of the job can hold, in that mesh or not.
+/// Transfers name their destination this way.
 ///
 /// ```
 /// Mesh<pp, dp, tp> job(world(), {2, 2, any});
@@ -36,7 +36,7 @@ class MeshRanks {
       grid_.strides[axis] = strides[axis];
     }
   }
-  /// `first` and those that follow, the last axis varying fastest.
+  /// `first` and the ranks that follow it, the last axis varying fastest.
   constexpr MeshRanks(int first, const SizesOf& sizes) : MeshRanks(first, sizes, {}) {
     grid_ = RankGrid::whole(axes, grid_.sizes);
     grid_.first = first;
@@ -53,7 +53,7 @@ class MeshRanks {
 
 namespace detail {
 
-/// Throws `std::invalid_argument` unless these are ranks of the job, each once.
+/// Throws `std::invalid_argument` unless these are distinct ranks of the job.
 constexpr void check_ranks(const RankGrid& ranks, const MeshPlace& in_job, const char* who) {
   const int job = in_job.job_size();
   Index size = 1;
@@ -65,13 +65,13 @@ constexpr void check_ranks(const RankGrid& ranks, const MeshPlace& in_job, const
   std::vector<char> seen(static_cast<std::size_t>(job), 0);
   for (const int rank : ranks.all()) {
     if (rank < 0 || rank >= job || seen[static_cast<std::size_t>(rank)] != 0)
-      fail({who, ": rank ", rank, " of the mesh is there twice, or is none of the job's ", job});
+      fail({who, ": rank ", rank, " of the mesh appears twice, or is not a rank of the job of ", job});
     seen[static_cast<std::size_t>(rank)] = 1;
   }
 }
 
-/// The number of a rank of the job on a part of it. Throws `std::invalid_argument` if it is not there, or there is no such
-/// part.
+/// The number of a rank of the job within a part. Throws `std::invalid_argument` if the part is invalid or does not
+/// contain the rank.
 constexpr int number_on_part(const RankGrid& part, const MeshPlace& in_job, int rank) {
   check_ranks(part, in_job, "part");
   const int number = part.find(rank);

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// A mesh without the names of its axes: what all copies of one share, and a view of it, for code that is compiled once for
-/// all meshes.
+/// A mesh without the names of its axes: the state that all copies share, and a view of it for code that is
+/// compiled once for all meshes.
 
 #include <optional>
 
@@ -18,8 +18,7 @@
 namespace shardwise {
 namespace detail {
 
-/// Recorders for meshes. Blocks of memory that were counted may outlive their mesh; so recorders are never
-/// freed, but kept for the next mesh.
+/// Recorders for meshes. Counted blocks of memory may outlive their mesh, so recorders are never freed, but reused.
 inline std::vector<Recorder*>& idle_recorders() {
   static auto& idle = *new std::vector<Recorder*>;
   return idle;
@@ -33,16 +32,16 @@ struct RealRanks : Counted {
   RealRanks(Communicator ranks, NameOf names) : all(std::move(ranks)), name_of(names) {}
 
   Communicator all;
-  NameOf name_of;  ///< of its axes
+  NameOf name_of;  ///< returns the names of axes
   std::array<std::optional<Communicator>, 1 << max_axes> groups;
 };
 
-/// What all copies of a mesh share.
+/// The state that all copies of a mesh share.
 struct MeshState : Counted {
-  /// A real mesh. `names`: those of its axes.
+  /// A real mesh. `names`: returns the names of its axes.
   MeshState(const Communicator& ranks, const MeshPlace& in_job, RealRanks::NameOf names,
             const Shared<MeshState>& of);
-  /// A dry mesh. `counts`: of a job, the recorder; of a part of one, null.
+  /// A dry mesh. `counts`: the recorder of a job; null for a part of one.
   constexpr MeshState(Recorder* counts, const MeshPlace& in_job, const MeshSizes& at,
                       const Shared<MeshState>& of, int of_host = 0)
       : dry(true),
@@ -58,7 +57,7 @@ struct MeshState : Counted {
     if (recorder && (real || job)) give_back(recorder);
   }
 
-  /// A mesh of some ranks of the job of this one. Collective over them.
+  /// A mesh of some ranks of this one's job. Collective over them.
   [[gnu::noinline]] constexpr Shared<MeshState> part(const RankGrid& ranks, RealRanks::NameOf names) {
     Shared<MeshState> whole = job;
     if (!whole)
@@ -69,7 +68,7 @@ struct MeshState : Counted {
     return Shared<MeshState>::make(nullptr, place.part(ranks), ranks.member(number), whole);
   }
 
-  /// The ranks that differ from this one along a set of axes only. Collective over them when first called. Throws
+  /// The ranks that differ from this one only along a set of axes. The first call is collective over them. Throws
   /// `std::logic_error` on a dry mesh.
   const Communicator& communicator(AxisSet set);
   /// The host of a rank of the job.
@@ -81,20 +80,20 @@ struct MeshState : Counted {
   constexpr Array<HostsAlong, 1 << max_axes> hosts_along_axes() const {
     return std::is_constant_evaluated() ? hosts_here() : hosts_once();
   }
-  /// Its own, or while it has none, its job's.
+  /// Its own recorder if it is being recorded, else its job's.
   constexpr Recorder* active_recorder() const {
     if (recording) return recorder;
     return job ? job->active_recorder() : nullptr;
   }
   constexpr const MeshState& job_or_self() const { return job ? *job : *this; }
 
-  const bool dry = false;  // not `real`: a member, as a planned step asks it for each block
+  const bool dry = false;  // a member (not `!real`): compile-time planning reads it for each block
   MeshPlace place;
   MeshSizes coordinates;
-  Shared<MeshState> job;         // null: it is one
+  Shared<MeshState> job;         // null: this is the job
   Shared<RealRanks> real;        // null on a dry mesh
-  int ranks_per_host = 0;        // of a dry job, whose ranks follow one another; 0: all
-  Recorder* recorder = nullptr;  // of a dry job, the caller's; else since the first recording
+  int ranks_per_host = 0;        // of a dry job, consecutive; 0: all
+  Recorder* recorder = nullptr;  // a dry job's is the caller's; others: since the first recording
   bool recording = false;
 
  private:
@@ -106,7 +105,7 @@ struct MeshState : Counted {
   }
   AllHosts hosts_once() const;
 
-  /// These ranks, among which this one is: the communicator of some axes, if they have just these.
+  /// The communicator of these ranks, which include this one: that of some axes if it has exactly these ranks.
   Communicator among(const std::vector<int>& ranks);
 };
 
@@ -115,7 +114,7 @@ struct MeshState : Counted {
 /// A handle to a mesh, without the names of its axes.
 using MeshHandle = Shared<detail::MeshState>;
 
-/// Refers to a mesh, which must live as long.
+/// A non-owning view of a mesh.
 class MeshView {
  public:
   constexpr MeshView() = default;
@@ -123,22 +122,23 @@ class MeshView {
   template <class MeshType>
   constexpr explicit MeshView(const MeshType& mesh) : MeshView(mesh.handle()) {}
 
-  /// It has neither processes nor memory: what runs on it only counts.
+  /// It has no processes and no memory: operations are only counted.
   constexpr bool dry() const { return state_->dry; }
   constexpr int axes() const { return state_->place.ranks.axes; }
   constexpr const MeshSizes& sizes() const { return state_->place.ranks.sizes; }
   constexpr const MeshSizes& coordinates() const { return state_->coordinates; }
   constexpr Recorder* recorder() const { return state_->active_recorder(); }
-  /// Some axes, as the recorder names them: by its job's, if it is the job's recorder.
+  /// The set of axes in the recorder's terms: the job's axes if the recorder is the job's.
   constexpr AxisSet recorded(AxisSet axes) const {
     return state_->recording ? axes : place().job_axes_of(axes);
   }
-  /// The ranks that differ from this one along the given axes only; of a real mesh.
+  /// The ranks of a real mesh that differ from this one only along the given axes.
   const Communicator& communicator(AxisSet set) const { return state_->communicator(set); }
-  /// All its ranks.
+  /// All ranks of the mesh.
   const Communicator& communicator() const { return communicator((1u << axes()) - 1); }
 
-  /// Reduces numbers, in place, over some of its axes, those of several ranks; on a dry mesh that is only counted. Collective.
+  /// Reduces numbers in place over those axes of `over` that have several ranks; a dry mesh only counts it.
+  /// Collective.
   constexpr void all_reduce(void* numbers, Index count, DataType type, ReduceOp op,
                             AxisSet over = ~0u) const {
     const AxisSet many = counted(over, count * size_of(type));
@@ -152,12 +152,12 @@ class MeshView {
   constexpr const MeshPlace& place() const { return state_->place; }
   /// This rank's number in the job.
   constexpr int rank_in_job() const { return place().ranks.rank(coordinates()); }
-  /// Are these meshes of one job?
+  /// Whether both meshes belong to the same job.
   constexpr bool same_job(const MeshView& other) const {
     if (dry() || other.dry()) return job_recorder() == other.job_recorder();
     return job() == other.job();
   }
-  /// All its ranks, and its recorder; of a real mesh.
+  /// All ranks of the job (of a real mesh only), and its recorder.
   const Communicator& job() const { return state_->job_or_self().real->all; }
   constexpr Recorder* job_recorder() const { return state_->job_or_self().active_recorder(); }
   /// Whether two ranks of the job share a host.
@@ -168,7 +168,7 @@ class MeshView {
   friend constexpr bool operator==(const MeshView&, const MeshView&) = default;
 
  private:
-  /// Counts an all-reduce; returns over which axes it is to be made, if it is.
+  /// Counts an all-reduce; returns the axes over which it must be made, or 0.
   constexpr AxisSet counted(AxisSet over, Index bytes) const {
     const AxisSet many = over & axes_where(axes(), [&](int axis) { return sizes()[axis] > 1; });
     if (many == 0) return 0;

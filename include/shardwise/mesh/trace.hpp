@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// `trace` runs a function on a dry mesh and returns the plan, at run time or in the compiler:
+/// `trace` runs a function on a dry mesh and returns the plan, at run time or in a constant expression:
 ///
 /// ```
 /// constexpr auto step = trace<Mesh<dp, tp>>({1, 4}, [](const auto& mesh) { … build a model, run it … });
@@ -14,8 +14,8 @@
 
 namespace shardwise {
 
-/// Runs `f(mesh)` dry on a mesh of `sizes`, as the rank at `coordinates`, and returns its plan. Hosts have
-/// `ranks_per_host` ranks that follow one another; 0: all. `log`: keeps what happens in which order, if it is not null.
+/// Runs `f(mesh)` dry on a mesh of `sizes` as the rank at `coordinates`, and returns its plan. Each host has
+/// `ranks_per_host` consecutive ranks; 0: all share one host. `log`: also logs events in order, if not null.
 template <class MeshType, class F>
 constexpr typename MeshType::PlanOf trace(const typename MeshType::SizesOf& sizes, F f,
                                           const typename MeshType::SizesOf& coordinates = {},

@@ -3,9 +3,9 @@
 #pragma once
 
 /// @file
-/// Adapters (see `Lora`) in the form of Hugging Face's PEFT: a folder with adapter_config.json and adapter_model.safetensors, in
-/// which the two weights of "layers.0.attention.wq" are "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight" and
-/// "….lora_B.weight".
+/// Adapters (see `Lora`) in the format of Hugging Face's PEFT: a folder with adapter_config.json and
+/// adapter_model.safetensors, in which the two weights of "layers.0.attention.wq" are
+/// "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight" and "….lora_B.weight".
 ///
 /// ```
 /// load_llama(model, "llama/");     // what is given
@@ -22,24 +22,24 @@
 namespace shardwise {
 
 struct AdapterOptions {
-  /// From a parameter's path to its name in the model that the files are for; without it they are the same.
+  /// Maps a parameter's path to its name in the base model's files; by default they are equal.
   std::function<std::string(std::string_view)> name_of = {};
-  /// When saving, the type of the numbers in the file; without it, as in memory.
+  /// For saving: the type of the numbers in the file; by default as in memory.
   std::optional<StoredType> type = {};
-  /// When saving, what the configuration says of the model that is adapted: where it is, and what it is for.
+  /// For saving: the base model and the task that the configuration states.
   std::string base_model = {};
   std::string task_type = "CAUSAL_LM";
 };
 
 namespace detail {
 
-/// A layer that has an adapter, without its type.
+/// A layer with an adapter, without its type.
 struct AdaptedLayer {
   std::string path;
   int rank, alpha;
   ParameterCell *down, *up, *weight;
   const void* layer;
-  AnyTensor (*merged)(const void* layer);  ///< what `Adapter::merged_with` gives: collective
+  AnyTensor (*merged)(const void* layer);  ///< calls `Adapter::merged_with`: collective
 };
 
 struct CollectAdapted {
@@ -67,14 +67,14 @@ std::vector<AdaptedLayer> adapted_layers(Module& module) {
   return std::move(visitor.layers);
 }
 
-/// The adapters of a module, which are alike in rank and alpha.
+/// The adapters of a module, which must have the same rank and alpha.
 struct AdaptersOf {
   std::vector<std::string> layers;
   std::vector<NamedParameter> parameters;
   int rank = 0, alpha = 0;
 };
 
-/// Throws `std::invalid_argument` if there are none, or if they are not alike.
+/// Throws `std::invalid_argument` if there are no adapters, or if they differ in rank or alpha.
 inline AdaptersOf alike(const std::vector<AdaptedLayer>& layers) {
   AdaptersOf all;
   for (const AdaptedLayer& layer : layers) {
@@ -98,7 +98,7 @@ AdaptersOf adapters_of(Module& module) {
   return alike(adapted_layers(module));
 }
 
-/// The parameters of a module but for those of adapters.
+/// The parameters of a module except those of adapters.
 template <class Module>
 std::vector<NamedParameter> given_parameters_of(Module& module) {
   std::vector<NamedParameter> parameters = named_parameters_of(module);
@@ -110,7 +110,7 @@ std::vector<NamedParameter> given_parameters_of(Module& module) {
   return parameters;
 }
 
-/// What a module's weights become together with their adapters. Collective over the module's mesh.
+/// A module's weights merged with their adapters. Collective over the module's mesh.
 template <class Module>
 std::map<const ParameterCell*, AnyTensor> merged_weights_of(Module& module) {
   std::map<const ParameterCell*, AnyTensor> merged;
@@ -119,8 +119,8 @@ std::map<const ParameterCell*, AnyTensor> merged_weights_of(Module& module) {
   return merged;
 }
 
-/// As names of a kind of layer if the adapters are those of all layers of that kind, else one by one. PEFT knows a layer
-/// by the end of its name.
+/// If all layers of a kind have adapters, the name of the kind; otherwise their individual names. PEFT matches a
+/// layer by the end of its name.
 inline std::vector<std::string> target_modules(const std::vector<std::string>& adapted,
                                                const std::vector<std::string>& others) {
   const auto kind_of = [](const std::string& layer) { return layer.substr(layer.rfind('.') + 1); };
@@ -143,15 +143,15 @@ std::function<std::string(std::string_view)> adapter_name(const Name& name_of) {
 std::string adapter_config_text(const AdaptersOf& adapters, const std::vector<NamedParameter>& given,
                                 const AdapterOptions& options);
 
-/// Throws `std::runtime_error` unless a file's adapters are like these, and nothing in it asks for more than plain LoRA. PEFT
-/// writes every key that it has; one that is new asks for nothing if it is null, false or empty.
+/// Throws `std::runtime_error` unless a file's adapters match these and it uses only plain LoRA. PEFT writes all of
+/// its keys; an unknown key is accepted if its value is null, false or empty.
 void check_adapter_config(const Path& path, const AdaptersOf& adapters);
 
 }  // namespace detail
 
-/// Writes adapter_config.json and adapter_model.safetensors into a folder, which is made if need be, as `write_tensors` does.
-/// Throws `std::invalid_argument` if there are no adapters, or several kinds. Collective over the module's mesh. (The stages of a
-/// pipeline are saved merged.)
+/// Writes adapter_config.json and adapter_model.safetensors to a folder, which is created if necessary, as
+/// `write_tensors` does. Throws `std::invalid_argument` if there are no adapters, or if they differ. Collective
+/// over the module's mesh. (Save the stages of a pipeline merged.)
 template <class Module>
   requires(!DividedModule<Module>)
 Index save_adapters(Module& module, const std::filesystem::path& folder, const AdapterOptions& options = {}) {
@@ -172,10 +172,10 @@ Index save_adapters(Module& module, const std::filesystem::path& folder, const A
       {detail::adapter_config_text(adapters, given, options), detail::adapter_config_name});
 }
 
-/// Gives the adapters of a module their values from such a folder. All is checked first: rank and alpha, and, as `load_weights`
-/// does, tensors that are missing, or for layers that have no adapter. What PEFT can do besides (DoRA, PiSSA, ranks by pattern,
-/// modules saved whole) is refused by the name of its key. Collective over the module's mesh; where any rank fails all throw
-/// `std::runtime_error`.
+/// Loads the adapters of a module from such a folder. Everything is checked first: rank and alpha and, as in
+/// `load_weights`, missing tensors, and tensors for layers without an adapter. Other features of PEFT (DoRA, PiSSA,
+/// ranks by pattern, modules saved whole) are rejected by the name of their key. Collective over the module's mesh;
+/// if any rank fails, all throw `std::runtime_error`.
 template <class Module>
   requires(!DividedModule<Module>)
 Index load_adapters(Module& module, const std::filesystem::path& folder, const AdapterOptions& options = {}) {
@@ -239,7 +239,7 @@ SHARDWISE_INLINE void check_adapter_config(const Path& path, const AdaptersOf& a
         "changed (save "
         "with PEFT's path_initial_model_for_weight_conversion)");
   }
-  // What is read above, what the names of the tensors say, too, and what does not matter once adapters are trained.
+  // Keys that are read above, that the tensors' names imply, or that do not matter once adapters are trained.
   constexpr std::string_view harmless =
       " peft_type r lora_alpha bias init_lora_weights auto_mapping task_type target_modules exclude_modules "
       "inference_mode "

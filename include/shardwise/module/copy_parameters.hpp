@@ -3,10 +3,10 @@
 #pragma once
 
 /// @file
-/// A model's parameters go to the same model on another mesh, without a file.
+/// Copies a model's parameters to the same model on another mesh, without a file.
 ///
 /// ```
-/// Llama<ServingMesh, Serving> served(serving_mesh, config);   // the same ranks, other axes, sizes, styles or ZeRO levels
+/// Llama<ServingMesh, Serving> served(serving_mesh, config);   // same ranks; axes, sizes, styles may differ
 /// copy_parameters(trained, served);
 /// ```
 
@@ -16,7 +16,7 @@
 namespace shardwise {
 namespace detail {
 
-/// The one of that name; throws if there is none, or it is another tensor.
+/// The parameter with that name; throws if it is missing or is a different tensor.
 inline ParameterCell& counterpart(const std::vector<NamedParameter>& all, const NamedParameter& wanted,
                                   std::size_t expected_at) {
   const AnyTensor& x = wanted.cell->stored;
@@ -35,7 +35,7 @@ inline ParameterCell& counterpart(const std::vector<NamedParameter>& all, const 
   return *all[place].cell;
 }
 
-/// As many in a message as have `most_bytes` on a rank.
+/// Groups parameters so that the messages of each group have about `most_bytes` per rank.
 inline void copy_parameters(const std::vector<NamedParameter>& from, const std::vector<NamedParameter>& to,
                             Index most_bytes) {
   for (std::size_t i = 0; i < to.size(); ++i) counterpart(from, to[i], i);
@@ -53,7 +53,7 @@ inline void copy_parameters(const std::vector<NamedParameter>& from, const std::
     ParameterCell& source = counterpart(from, targets[i], i);
     source.check_set();
     const AnyTensor &x = source.stored, &y = targets[i].cell->writable();
-    const Index most = x.box_at({}).elements() * x.element_bytes();  // the same number on every rank
+    const Index most = x.box_at({}).elements() * x.element_bytes();  // the same on every rank
     if (bytes + most > most_bytes || !(x.mesh == sending && y.mesh == receiving)) transfer();
     if (!together) {
       check_same_ranks(x.mesh, y.mesh);
@@ -70,10 +70,10 @@ inline void copy_parameters(const std::vector<NamedParameter>& from, const std::
 
 }  // namespace detail
 
-/// Gives every parameter of `to` the value of that of the same name in `from`. Both models are on meshes of one job that
-/// have the same ranks; collective over them. Some 64 MiB go in one message from each rank to another. Throws
-/// `std::invalid_argument`, on every rank, where a parameter is in one model only, or differs in shape or element type:
-/// with its name, both shapes and this rank.
+/// Copies every parameter of `from` to the parameter of `to` with the same name. Both models are on meshes of one
+/// job with the same ranks; collective over them. About 64 MiB go in one message from each rank to another. Throws
+/// `std::invalid_argument` on every rank, with the name and both shapes, if a parameter is missing from one model,
+/// or differs in shape or element type.
 template <class From, class To>
 void copy_parameters(From& from, To& to) {
   detail::copy_parameters(detail::named_parameters_of(from), detail::named_parameters_of(to), Index{1} << 26);

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// A module is members, what it computes of its input, and its members' names:
+/// A module consists of members, a `forward` function, and a `visit` function that names the members:
 ///
 /// ```
 /// template <class Mesh>
@@ -17,9 +17,9 @@
 ///   Linear<Mesh, RowwiseParallel<tp>> down;
 /// };
 /// ```
-/// The base makes it callable: `mlp(x)` is `mlp.forward(x)`. Before that, `forward` is asked what it would give, on
-/// operands that are types only (autograd/abstract.hpp). If a layout does not fit, at whatever depth, the call does not
-/// compile: one error, at the line of the call, with the first `LayoutError`; and `requires { mlp(x); }` is false.
+/// The base class makes it callable: `mlp(x)` calls `mlp.forward(x)`. First, `forward` is checked with operands
+/// that are only types (autograd/abstract.hpp). If a layout does not fit, at any depth, the call does not compile:
+/// there is one error, at the line of the call, with the first `LayoutError`; and `requires { mlp(x); }` is false.
 
 #include <shardwise/autograd/abstract.hpp>
 #include <shardwise/base/name.hpp>
@@ -29,7 +29,7 @@ namespace shardwise {
 
 namespace detail {
 
-/// The name of the template that `M` is made of, as the compiler writes it.
+/// The name of the template of which `M` is an instance, as the compiler prints it.
 template <class M>
 struct TemplateName {
   static constexpr std::string_view text() { return __PRETTY_FUNCTION__; }
@@ -38,14 +38,14 @@ struct TemplateName {
   static constexpr std::string_view name = text().substr(0, text().find('<', begin));
   static constexpr std::string_view value = name.substr(name.find_last_of(": ") + 1);
 };
-/// What names a module of type `M` in an error.
+/// The type that names a module of type `M` in an error.
 template <class M>
 struct Within
     : std::conditional_t<TemplateName<M>::is_long, TypeIs<In<name_type<TemplateName<M>>>>, TypeIs<In<M>>> {};
 template <template <class...> class M, class... Arguments>
 struct Within<M<Arguments...>> : TypeIs<InA<M>> {};
 
-/// The first `LayoutError` in what a call gives, or `void`.
+/// The first `LayoutError` in the result of a call, or `void`.
 template <class Result>
 struct ErrorIn {
   using type = void;
@@ -57,7 +57,8 @@ struct ErrorIn<Abstract<Error, OnTape, Tracked>> {
 template <class... Parts>
 struct ErrorIn<std::tuple<Parts...>> : FirstError<typename ErrorIn<Parts>::type...> {};
 
-/// What `forward` of a `Self` gives, with `Self` named in an error that no operand came with. `Came`: those errors, or `void`.
+/// The result of `forward` of a `Self`; `Self` is added to an error unless an operand already had that error.
+/// `Came`: the operands' errors, or `void`.
 template <class Self, class Result, class... Came>
 struct Located : TypeIs<Result> {};
 template <class Self, IllFormed Error, bool OnTape, bool Tracked, class... Came>
@@ -73,12 +74,12 @@ struct AnotherForward {
 };
 template <class Self>
 struct TwoForwards : Self, AnotherForward {};
-/// The name is ambiguous in `TwoForwards` if there is one.
+/// `forward` is ambiguous in `TwoForwards` if `Self` has one.
 template <class Self>
 concept WithoutForward = requires {
   &TwoForwards<Self>::forward;
 };
-/// Its `forward`; or, where that takes no such arguments, one that gives `void`.
+/// The module's `forward`, with a fallback that returns `void` for arguments it does not take.
 template <class Self>
 struct ForwardOrNot : Self {
   using Self::forward;
@@ -89,7 +90,7 @@ concept TakesNone = WithoutForward<Self> || requires(const ForwardOrNot<Self>& s
   { self.forward(std::forward<X>(x)...) } -> std::same_as<void>;
 };
 
-/// Why `forward` gives nothing of abstract operands.
+/// Why `forward` has no result for abstract operands.
 template <class Self, class... X>
 constexpr auto no_forward() {
   if constexpr (!TakesNone<Self, X...>) {
@@ -101,22 +102,22 @@ constexpr auto no_forward() {
   }
 }
 
-/// What `forward` gives of abstract operands; or the error that there is none for them.
+/// The result of `forward` for abstract operands, or an error if there is none.
 template <class Self, class... X>
 auto forwarded(int) -> Located<Self, decltype(std::declval<const Self&>().forward(std::declval<X>()...)),
                                typename ErrorIn<std::remove_cvref_t<X>>::type...>;
 template <class Self, class... X>
 auto forwarded(...) -> Located<Self, Abstract<typename decltype(no_forward<Self, X...>())::type, true, true>>;
 
-/// What a call with such operands gives: a type only, or an error.
+/// The result of a call with such operands: a type or an error.
 template <class Self, class... X>
 struct Forwarded {};
 template <class Self, class... X>
   requires(AbstractOperand<X> || ...)
 struct Forwarded<Self, X...> : decltype(forwarded<Self, X...>(0)) {};
 
-/// Why a module cannot be called with these arguments: a `LayoutError`, or `void`. Abstract arguments are for the
-/// outermost call to judge.
+/// Why a module cannot be called with these arguments: a `LayoutError`, or `void`. With abstract arguments the
+/// outermost call decides.
 template <class Self, class... X>
 struct CallProblem : ErrorIn<typename decltype(forwarded<Self, abstract_argument<X>...>(0))::type> {};
 template <class Self, class... X>
@@ -124,7 +125,7 @@ template <class Self, class... X>
 struct CallProblem<Self, X...> {
   using type = void;
 };
-/// A module that cannot be made, because its plan does not fit it: what it would compute does not matter.
+/// A module that cannot be constructed, because its plan does not fit: its results are irrelevant.
 template <class Self, class... X>
   requires(IllFormed<typename Self::Problem> && !(AbstractOperand<X> || ...))
 struct CallProblem<Self, X...> {
@@ -135,7 +136,7 @@ using call_problem = typename CallProblem<Self, X...>::type;
 
 }  // namespace detail
 
-/// The base of the module `Self`, which has `forward`.
+/// The base of the module `Self`, which defines `forward`.
 template <class Self>
 class Module : public detail::OtherModuleNames {
  public:
@@ -145,7 +146,7 @@ class Module : public detail::OtherModuleNames {
   }
   template <class... X, IllFormed Why = detail::call_problem<Self, X...>>
   Why operator()(X&&...) const;  // see Why
-  /// Of abstract operands; never evaluated.
+  /// For abstract operands; never evaluated.
   template <class... X, class Problem = detail::call_problem<Self, X...>>
     requires(AbstractOperand<X> || ...)
   constexpr typename detail::Forwarded<Self, X...>::type operator()(X&&...) const {

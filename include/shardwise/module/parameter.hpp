@@ -3,12 +3,11 @@
 #pragma once
 
 /// @file
-/// A parameter: a tensor that an optimizer may change in place, the slots of its gradient, and the
-/// distribution that its first value is drawn from. How it is stored, how it is used and where its gradient comes
-/// to rest are three layouts. Its gradient has the type that its use demands: a parameter that is `Reduced` on the
-/// data axis gathers a pending sum there, through all uses. When the sum is made (`reduce_gradients`), it goes to a
-/// slot of another type, so nobody takes a term for the sum. A frozen parameter is an operand as a tensor is: nothing
-/// is computed for it, reduced, or kept.
+/// A parameter: a tensor that an optimizer may change in place, the slots of its gradient, and the distribution of
+/// its initial value. Its layouts when stored, when used, and for resting gradients may differ. Its gradient has
+/// the type that its use demands: a parameter that is `Reduced` on the data axis accumulates a pending sum there.
+/// Once the sum is complete (`reduce_gradients`), it moves to a slot of another type, so a term cannot be mistaken
+/// for the sum. A frozen parameter is an operand like a tensor: no gradient is computed, reduced or stored for it.
 
 #include <shardwise/autograd/operand.hpp>
 #include <shardwise/module/parameter_cell.hpp>
@@ -16,14 +15,14 @@
 
 namespace shardwise {
 
-/// The gradient of a parameter with nothing pending: `Shard` where it is sharded, else as the parameter lies, but
-/// `Replicate` where that is `Reduced`.
+/// The gradient of a parameter with nothing pending: `Shard` where it is sharded; elsewhere the parameter's
+/// placement, with `Replicate` instead of `Reduced`.
 template <TensorType X, PackedSharding How = 0>
 using finished_gradient_of = relaid<X, packed(finished_layout(X::layout, unpacked(How)))>;
 
 namespace detail {
 
-/// What a parameter holds, with the type that it is stored in.
+/// The content of a parameter, with the type in which it is stored.
 template <TensorType Stored>
 struct TypedParameterCell final : ParameterCell {
   constexpr TypedParameterCell(Stored value, const ParameterLayouts& layouts_of_it, const Init& first)
@@ -40,7 +39,7 @@ struct TypedParameterCell final : ParameterCell {
 
 }  // namespace detail
 
-/// `X` is the type that operations use, `How` a packed `Sharding`. A parameter is moved, not copied.
+/// `X` is the type that operations use, `How` a packed `Sharding`. A parameter can be moved, but not copied.
 template <TensorType X, PackedSharding How = 0>
 class Parameter {
  public:
@@ -56,11 +55,11 @@ class Parameter {
   using Stored = relaid<X, packed(layouts.stored)>;
   using Finished = finished_gradient_of<X, How>;
   using Cell = detail::TypedParameterCell<Stored>;
-  /// Is it stored in another layout than it is used in?
+  /// Whether it is stored in a different layout than it is used in.
   static constexpr bool is_gathered = layouts.gathered;
   static constexpr bool frozen = sharding.frozen;
 
-  /// Global extents `shape`. The value is not set: `initialize` a model, or load it, before using it.
+  /// Global extents `shape`. The value is not set: `initialize` or load the model before use.
   [[gnu::cold]] constexpr Parameter(const MeshOf& mesh, const Shape<X::rank>& shape, Init init)
       : cell_(Shared<Cell>::make(Stored(mesh, shape, frozen ? MemoryUse::frozen : MemoryUse::parameter),
                                  layouts, init)) {}
@@ -68,17 +67,17 @@ class Parameter {
   Parameter& operator=(Parameter&&) noexcept = default;
   Parameter(const Parameter&) = delete;             // take a reference, or share it: tied()
   Parameter& operator=(const Parameter&) = delete;  // share it: tied(), or copy its value: copy_parameters
-  /// The same parameter, for another module that uses it too.
+  /// The same parameter, to be shared with another module.
   constexpr Parameter tied() const { return Parameter(Shared<Cell>(cell())); }
-  /// The extents are too few, or too many.
+  /// Rejects a wrong number of extents.
   template <int N>
     requires(N != X::rank)
   Parameter(const MeshOf&, const Index (&)[N], Init)
   = delete;
   Parameter(const MeshOf&, const Shape<X::rank>&) = delete;  // give it an Init too: Init::normal(0.02)
 
-  /// What operations use. Throws `std::logic_error` if the value was never set; or if it is sharded, and not
-  /// gathered now: see `Unit`.
+  /// The value for operations. Throws `std::logic_error` if it was never set, or if it is sharded and not gathered
+  /// now: see `Unit`.
   constexpr std::conditional_t<is_gathered, X, const X&> value() const {
     if constexpr (is_gathered) {
       return X(mesh(), shape(), cell()->gathered_value());
@@ -86,7 +85,7 @@ class Parameter {
       return stored();
     }
   }
-  /// What is kept between the steps. Throws `std::logic_error` if it was never set.
+  /// The value stored between steps. Throws `std::logic_error` if it was never set.
   constexpr const Stored& stored() const {
     cell()->check_set();
     return cell()->typed;
@@ -94,14 +93,14 @@ class Parameter {
   constexpr const Shape<X::rank>& shape() const { return cell()->typed.shape(); }
   constexpr const MeshOf& mesh() const { return cell()->typed.mesh(); }
 
-  /// What `backward` left since gradients were last reduced: pending where the parameter is `Reduced`. Empty if
-  /// there is nothing.
+  /// The gradient that `backward` has accumulated since the last reduction: pending where the parameter is
+  /// `Reduced`. Empty if there is none.
   constexpr cotangent_of<X> gradient() const requires(!frozen) {
     return detail::gradient_of<X>(mesh(), shape(), cell()->pending->sum());
   }
   constexpr const Shared<GradientSlot>& slot() const requires(!frozen) { return cell()->pending; }
 
-  /// What `reduce_gradients` made of it; empty before, and again after an optimizer's step.
+  /// The gradient after `reduce_gradients`; empty before, and again after an optimizer's step.
   constexpr Finished finished_gradient() const requires(!frozen) {
     if (!cell()->finished.filled()) return Finished();
     return Finished(mesh(), shape(), cell()->finished.sum());
@@ -110,16 +109,17 @@ class Parameter {
   Why gradient() const requires(frozen);  // see Why
   template <IllFormed Why = layout_error<Reason::frozen_parameter_has_no_gradient, Got<Parameter>>>
   Why finished_gradient() const requires(frozen);  // see Why
-  /// For what works on parameters of any type. Throws `std::logic_error`, as all members do, if the parameter was moved from.
+  /// For code that handles parameters of any type. Throws `std::logic_error`, like all members, if the parameter
+  /// was moved from.
   constexpr const Shared<Cell>& cell() const {
     if (!cell_) detail::no_cell();
     return cell_;
   }
 
-  /// Draws the first value: the same global tensor on every mesh.
+  /// Draws the initial value: the same global tensor on every mesh.
   void initialize(std::uint64_t seed) { cell()->initialize(seed); }
 
-  /// Takes a copy of a tensor of the stored type and of the same shape, on a mesh of the same sizes. Throws
+  /// Copies the value of a tensor of the stored type and the same shape, on a mesh of the same sizes. Throws
   /// `std::invalid_argument` for others.
   constexpr void assign(const Stored& value) {
     if (value.shape() != shape())
@@ -130,13 +130,13 @@ class Parameter {
     cell()->writable();
   }
 
-  /// This rank's block of what is stored, to be changed in place by an optimizer or a loader.
+  /// This rank's stored block, to be changed in place by an optimizer or a loader.
   constexpr View<typename X::Element, X::rank> writable() {
     cell()->writable();
     return cell()->typed.writable();
   }
 
-  /// For operations that need the value in their pullback: in the backward pass it is gathered again.
+  /// For operations whose pullback needs the value: the backward pass gathers it again.
   constexpr Shared<Recipe> recipe() const requires(is_gathered) {
     return Shared<detail::GatheredAgain>::make(cell());
   }
@@ -163,7 +163,7 @@ struct OperandTraits<Parameter<X, How>> {
 
 namespace detail {
 
-/// There is no tape that the gradient of the result could come back on.
+/// A parameter has no tape on which the gradient of the result could return.
 template <class X, PackedSharding How, class... Arguments>
 struct Redistributed<Parameter<X, How>, Arguments...> {
   using type = layout_error<Reason::parameter_is_on_no_tape_by_itself, Got<Parameter<X, How>>>;
@@ -171,7 +171,7 @@ struct Redistributed<Parameter<X, How>, Arguments...> {
 
 }  // namespace detail
 
-/// A parameter as it is stored, for a module that uses it so. Its gradient goes where it rests.
+/// A parameter in its stored layout, for a module that uses it directly. Its gradient goes to the resting slot.
 template <class P>
 struct AsStored {
   static_assert(cotangent(P::layouts.stored) == P::layouts.resting, "its gradient rests in another layout");

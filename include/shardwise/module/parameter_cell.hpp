@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// A parameter without its type: what units, `reduce_gradients`, optimizers and checkpoints work on. They are compiled
-/// once, and not for each type of parameter; what needs the type of the elements is here as functions.
+/// A parameter without its type, for units, `reduce_gradients`, optimizers and checkpoints, which are thus compiled
+/// once for all types. Functions that depend on the element type are stored with it.
 
 #include <shardwise/autograd/recipe.hpp>
 #include <shardwise/autograd/slot.hpp>
@@ -17,7 +17,7 @@
 
 namespace shardwise {
 
-/// The distribution of a parameter's first value.
+/// The distribution of a parameter's initial value.
 struct Init {
   enum class Kind : std::uint8_t { constant, normal, uniform };
   Kind kind = Kind::constant;
@@ -34,7 +34,7 @@ struct Init {
   }
 
  private:
-  /// Throws `std::invalid_argument` unless it is 0 or more, and finite.
+  /// Returns `value`; throws `std::invalid_argument` unless it is finite and at least 0.
   static constexpr double checked(const char* what, double value) {
     if (!(value >= 0 && value <= std::numeric_limits<double>::max()))
       detail::fail(
@@ -45,14 +45,14 @@ struct Init {
 
 namespace detail {
 
-/// What is done to so many elements of one type.
+/// Operations on a number of elements of one type.
 struct ElementFunctions {
   const ElementSum* sum;
   void (*scale)(Index, double, void*);
   double (*sum_of_squares)(Index, const void*);
   double (*largest_magnitude)(Index, const void*);
   kernel::NonFinite (*count_non_finite)(Index, const void*);
-  /// The first values of elements that lie in the tensor from the second number on.
+  /// Draws the initial values of the elements from number `first` on.
   void (*draw)(Index, std::uint64_t seed, std::uint64_t first, const Init&, void*);
 };
 
@@ -82,7 +82,7 @@ inline constexpr ElementFunctions element_functions{
         },
 };
 
-/// What a parameter holds.
+/// The content of a parameter.
 class ParameterCell : public Pooled<ParameterCell>, public Counted {
  public:
   [[gnu::noinline]] constexpr ParameterCell(const AnyTensor& value, const ParameterLayouts& all_layouts,
@@ -103,18 +103,18 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
     if (older_) older_->newer_ = newer_;
   }
 
-  /// A trained parameter of this thread that has a gradient, and that no walk through a model has found; or null.
+  /// A trained parameter of this thread that has a gradient but was never visited in a model; or null.
   static const ParameterCell* trained_by_nobody() {
     const ParameterCell* cell = newest;
     while (cell && (cell->named || cell->layouts.frozen || !cell->has_gradient())) cell = cell->older_;
     return cell;
   }
 
-  /// Returns when there is nothing of the value on its way any more.
+  /// Returns when no transfer of the value is in flight.
   constexpr void await() {
     if (carrier) std::is_constant_evaluated() ? await_here() : await_once();
   }
-  /// Returns when the value is there. Throws `std::logic_error` if there is none.
+  /// Returns when the value is available. Throws `std::logic_error` if there is none.
   constexpr void check_set() {
     if (carrier) await();
     if (!set && !stored.mesh.dry()) {
@@ -123,7 +123,7 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
                               "did, a module's visit does not name it"});
     }
   }
-  /// Begins to gather the value as it is used; it is there when `by` has finished.
+  /// Starts gathering the value for use; it is available when `by` has finished.
   constexpr void gather(Buckets& by) {
     Recorder* recorder = stored.mesh.recorder();
     gathered_at = changes();
@@ -131,7 +131,7 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
                         MemoryUse::gathered, recorder ? recorder->phase() : Phase::forward)
                    .buffer;
   }
-  /// The gathered value. Throws `std::logic_error` outside of the parameter's units, and if it was never set.
+  /// The gathered value. Throws `std::logic_error` outside the parameter's units, and if the value was never set.
   constexpr const Buffer& gathered_value() {
     check_set();
     if (!gathered && users > 0) std::is_constant_evaluated() ? gather_here() : gather_once();
@@ -142,14 +142,14 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
     }
     return gathered;
   }
-  /// What is kept between the steps, to be changed in place.
+  /// The value stored between steps, to be changed in place.
   constexpr const AnyTensor& writable() {
     await();
     set = true;
     ++stored.buffer->changes;
     return stored;
   }
-  /// Draws the first value: the same global tensor on every mesh.
+  /// Draws the initial value: the same global tensor on every mesh.
   void initialize(std::uint64_t seed) {
     const AnyTensor& value = writable();
     if (value.mesh.dry()) return;
@@ -159,32 +159,32 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
     });
   }
 
-  /// `backward` has left a gradient since the last step, wherever it is on its way.
+  /// Whether `backward` has left a gradient since the last step, at whatever stage of its reduction.
   constexpr bool has_gradient() const { return pending->filled() || resting->filled() || finished.filled(); }
 
-  /// Of the value.
+  /// The number of changes of the value.
   constexpr unsigned changes() const { return stored.buffer->changes; }
 
-  /// What `backward` has left.
+  /// The gradient that `backward` has left.
   constexpr AnyTensor take_pending() { return stored.with(layouts.pending, pending->take()); }
-  /// What `reduce_gradients` has left.
+  /// The gradient that `reduce_gradients` has left.
   constexpr AnyTensor finished_gradient() { return stored.with(layouts.finished, finished.sum()); }
 
   const AnyTensor stored;
   const ParameterLayouts& layouts;
   const ElementFunctions& functions;
   const Init init;
-  Buffer gathered;             ///< the value as it is used, while it is in use, if it is not stored so
-  Buckets* carrier = nullptr;  ///< what may still be on the way with the value, stored or gathered
+  Buffer gathered;             ///< the value for use, while in use, if its layout differs from the stored one
+  Buckets* carrier = nullptr;  ///< may still carry the value, stored or gathered
   int users = 0;               ///< of the gathered value
-  unsigned gathered_at = 0;    ///< how many changes the gathered value knows of
+  unsigned gathered_at = 0;    ///< the number of changes that the gathered value includes
   bool set = false, seen = false;
   bool named = false;                  ///< a model's visit has named it
   bool on_demand = false;              ///< its unit does not gather it ahead: see `Embedding`
-  bool read_backward = false;          ///< a pullback asks for the gathered value; of a bias none does
+  bool read_backward = false;          ///< a pullback reads the gathered value; none does for a bias
   Communication communication;         ///< of the gathered value, and of gradients
-  const Shared<GradientSlot> pending;  ///< what `backward` leaves
-  const Shared<GradientSlot> resting;  ///< not used if pending gradients stay where they are
+  const Shared<GradientSlot> pending;  ///< the gradient from `backward`
+  const Shared<GradientSlot> resting;  ///< unused if pending gradients are not moved
   GradientSlot finished{MemoryUse::gradient};
 
  private:
@@ -209,7 +209,7 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
   ParameterCell *newer_ = nullptr, *older_ = nullptr;
 };
 
-/// Of the value of a parameter as it is used.
+/// The value of a parameter as it is used.
 class GatheredAgain final : public Recipe {
  public:
   constexpr explicit GatheredAgain(const Shared<ParameterCell>& cell)

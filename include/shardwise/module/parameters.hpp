@@ -3,8 +3,9 @@
 #pragma once
 
 /// @file
-/// The parameters of a module, by its `visit(f)`, which calls f(name, child) for each parameter or submodule, and for a
-/// list, a tuple, an optional or a pointer of them. On it rest initialisation, optimizers, weights and checkpoints.
+/// The parameters of a module, found through its `visit(f)`, which calls f(name, child) for each parameter or
+/// submodule, also in a list, a tuple, an optional or a pointer. Initialisation, optimizers, weights and
+/// checkpoints use it.
 
 #include <set>
 
@@ -15,19 +16,19 @@
 
 namespace shardwise {
 
-/// A module of which each rank has a part, as of the stages of a pipeline. Two parts may have a parameter of one name: a
-/// copy of it each.
+/// A module distributed over ranks, such as the stages of a pipeline. Two parts may each have a copy of a parameter
+/// with the same name.
 template <class M>
 concept DividedModule = requires {
   requires M::divided;
 };
 
-/// Modules that are some of a longer list: their names have its numbers, from `first_number` on.
+/// A consecutive part of a longer list of modules; names use the numbers of the whole list, from `first_number` on.
 template <class M>
 struct ModulesOf : std::vector<M> {
   std::size_t first_number = 0;
 
-  /// Makes `count` elements, each with these arguments.
+  /// Constructs `count` elements, each with these arguments.
   constexpr void make(std::size_t count, const auto&... arguments) {
     this->reserve(count);
     for (std::size_t i = 0; i < count; ++i) this->emplace_back(arguments...);
@@ -36,8 +37,8 @@ struct ModulesOf : std::vector<M> {
 
 namespace detail {
 
-/// Where a walk through a module is: at the member `name` of what is at `above`, or at its element `number`. It is a text only
-/// if somebody asks.
+/// A position in a walk through a module: member `name`, or element `number`, of the object at `above`. The text is
+/// built only on request.
 struct ParameterPath {
   const ParameterPath* above = nullptr;
   const char* name = nullptr;
@@ -46,8 +47,9 @@ struct ParameterPath {
   std::string text() const;
 };
 
-/// Goes through a module by its `visit`, and calls `visitor(path, it)` for what the visitor `wants`. It is one class for the
-/// members of all modules, so what it does with a type of module is compiled once, wherever such modules are.
+/// Walks through a module by its `visit`, and calls `visitor(path, it)` for objects that the visitor `wants`. The
+/// class does not depend on the module, so the code for a submodule's type is compiled once, wherever such modules
+/// occur.
 template <class Visitor>
 struct ModuleWalk {
   Visitor& visitor;
@@ -123,7 +125,7 @@ void for_each_named_parameter(M& module, F&& f) {
                }});
 }
 
-namespace detail {  // the parameters as a list: what is done with it is compiled once for all modules
+namespace detail {  // lists of parameters: code on them is compiled once for all modules
 
 struct NamedParameter {
   std::string name;  ///< its path: "layers.0.attention.wq.weight"
@@ -132,7 +134,7 @@ struct NamedParameter {
 
 using ParameterList = std::vector<ParameterCell*, PoolAllocator<ParameterCell*>>;
 
-/// Into one of two lists.
+/// Adds to one of two lists.
 struct CollectParameters {
   template <class M>
   static constexpr bool wants = is_parameter<M>;
@@ -151,11 +153,11 @@ struct CollectParameters {
   void add_named(const ParameterPath* path, ParameterCell& cell) const;
 };
 
-/// In the order of `visit`; one that is visited several times is there as often. Waits for values on their way.
+/// In the order of `visit`; a parameter that is visited several times is repeated. Waits for values in flight.
 template <class M>
 constexpr ParameterList parameters_of(M& module) {
   ParameterList all;
-  all.reserve(512);  // 4 KiB: to grow would be most of the work, in the compiler too
+  all.reserve(512);  // 4 KiB: growing would dominate the work, also at compile time
   detail::walk(module, CollectParameters{.cells = &all});
   return all;
 }
@@ -169,7 +171,7 @@ std::vector<NamedParameter> named_parameters_of(M& module) {
 inline ParameterCell& cell_of(const NamedParameter& parameter) { return *parameter.cell; }
 constexpr ParameterCell& cell_of(ParameterCell* cell) { return *cell; }
 
-/// Each once, with the first of its names.
+/// Each parameter once, under its first name.
 template <class List>
 constexpr List distinct(List all) {
   for (auto& parameter : all) cell_of(parameter).seen = false;
@@ -190,7 +192,7 @@ constexpr Index count_elements(ParameterList cells, bool frozen_too) {
 
 }  // namespace detail
 
-/// A seed for each name, from one seed for all (FNV-1a, then SplitMix64's finaliser).
+/// Derives a seed for each name from a common seed (FNV-1a, then SplitMix64's finaliser).
 constexpr std::uint64_t derived_seed(std::uint64_t seed, std::string_view name) {
   detail::Fnv1a of_name;
   of_name.value ^= seed;
@@ -207,9 +209,9 @@ void initialize_all(std::vector<NamedParameter> parameters, std::uint64_t seed, 
 
 }  // namespace detail
 
-/// Draws the first value of every parameter, each from a seed derived from its path, the first if it has several: the same
-/// model on every mesh. On a dry mesh there is nothing to draw. The seed must be the same on all ranks, which are compared only
-/// with SHARDWISE_CHECK=1. Throws `std::invalid_argument` if two parameters have one name.
+/// Draws the initial value of every parameter, each from a seed derived from its (first) path: the same model on
+/// every mesh. On a dry mesh it does nothing. The seed must be the same on all ranks, which is checked only with
+/// SHARDWISE_CHECK=1. Throws `std::invalid_argument` if two parameters have the same name.
 template <class M, class Problem = detail::visit_problem<M>>
 constexpr void initialize(M& module, std::uint64_t seed) {
   if (!std::is_constant_evaluated())
@@ -219,11 +221,12 @@ constexpr void initialize(M& module, std::uint64_t seed) {
 template <class M, IllFormed Why = detail::visit_problem<M>>
 Why initialize(M&, std::uint64_t);  // see Why
 
-/// From now on messages of the parameters of `module` carry other types: `forward` those that gather fully sharded
-/// parameters for their use, in both passes, which is what is then computed with, or bring rows of a sharded table;
-/// `backward` those that reduce gradients. What is stored, updated and saved stays as it is, and so do whole parameters
-/// that a step of `Zero<1>` or `Zero<2>` gathers after the update. The same on all ranks; where modules share a parameter,
-/// the last call counts. Throws `std::invalid_argument` for types of integers.
+/// From now on messages for the parameters of `module` use other element types. `forward`: messages that gather
+/// fully sharded parameters for use, in both passes (the converted values are then computed with), and those that
+/// carry rows of a sharded table. `backward`: messages that reduce gradients. Stored, updated and saved values keep
+/// their type, and so do whole parameters that a step of `Zero<1>` or `Zero<2>` gathers after the update. Must be
+/// the same on all ranks; for a parameter that modules share, the last call counts. Throws `std::invalid_argument`
+/// for integer types.
 template <class M>
 constexpr void set_communication(M& module, DataType forward, DataType backward) {
   const detail::Communication types{true, forward, backward};
@@ -239,12 +242,12 @@ constexpr void set_communication(M& module, communicate_as<Forward, Backward> as
   set_communication(module, as.types().forward, as.types().backward);
 }
 
-/// Global number of elements of all parameters. One that has several names counts once.
+/// Global number of elements of all parameters. A parameter with several names counts once.
 template <class M>
 constexpr Index parameter_count(M& module) {
   return detail::count_elements(detail::parameters_of(module), true);
 }
-/// The same of those that are not frozen.
+/// The same without frozen parameters.
 template <class M>
 constexpr Index trained_parameter_count(M& module) {
   return detail::count_elements(detail::parameters_of(module), false);

@@ -3,16 +3,16 @@
 #pragma once
 
 /// @file
-/// Layers one after another:
+/// Calls layers one after another:
 ///
 /// ```
 /// auto y = sequential(x, blocks);   // for (const auto& block : blocks) x = block(x);
 /// auto z = sequential(x, up, [](const auto& in) { return gelu(in); }, down);   // down(gelu(up(x)))
 /// auto y = repeat(x, n, [&](const auto& in, std::size_t i) { return blocks[i](in); });
 /// ```
-/// What a layer gives, the next must take and give again in the same layout. A loop that is written out does the same,
-/// but cannot change the type of its variable: not from a constant of a tape to what depends on parameters, and not to
-/// the error that a layer ends in, which is then reported at the line of the loop.
+/// The next layer must accept the result of the previous one, and a repeated layer must return the layout that it
+/// takes. A hand-written loop does the same, but its variable cannot change its type: from a constant of a tape to
+/// a value that depends on parameters, or to the error of a layer, which is then reported at the line of the loop.
 
 #include <shardwise/module/module.hpp>
 
@@ -80,7 +80,7 @@ template <Operand X, std::integral Count, class F,
           IllFormed Why = detail::call_problem<detail::Repeat, X, Count, F>>
 Why repeat(const X&, Count, const F&);  // see Why
 
-/// x through each of a vector of modules.
+/// Applies each of a vector of modules to x in turn.
 template <Operand X, class Layers, class Problem = detail::sequence_problem<X, Layers>>
 constexpr auto sequential(const X& x, const Layers& layers) {
   return repeat(x, layers.size(), detail::EachOf<Layers>{layers});
@@ -88,7 +88,7 @@ constexpr auto sequential(const X& x, const Layers& layers) {
 template <Operand X, class Layers, IllFormed Why = detail::sequence_problem<X, Layers>>
 Why sequential(const X&, const Layers&);  // see Why
 
-/// x through modules and functions, one after another.
+/// Applies modules and functions to x in turn.
 template <Operand X, class A, class B, class... More,
           class Problem = detail::call_problem<detail::InTurn, X, A, B, More...>>
 constexpr auto sequential(const X& x, const A& first, const B& second, const More&... more) {

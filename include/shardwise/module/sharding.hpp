@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// What of a parameter is cut along data axes, where ranks use it on different samples (Rajbhandari et al.,
-/// "ZeRO", 2020): a dimension, and a level for each axis of the mesh.
+/// How a parameter is sharded along data axes, whose ranks use it on different samples (Rajbhandari et al., "ZeRO",
+/// 2020): a dimension, and a level for each axis of the mesh.
 ///
 /// | level | stored       | used      | gradients rest | finished gradient, optimizer state |
 /// |-------|--------------|-----------|----------------|------------------------------------|
@@ -13,20 +13,20 @@
 /// | 2     | as used      | `Reduced` | `Shard<dim>`   | `Shard<dim>`                       |
 /// | 3     | `Shard<dim>` | `Reduced` | `Shard<dim>`   | `Shard<dim>`                       |
 ///
-/// Between two backward passes gradients rest; when no more are to come, they are finished. A frozen parameter has no
-/// gradient and no state, so that of its levels only the third means anything.
+/// Gradients rest between two backward passes; after the last pass they are finished. A frozen parameter has no
+/// gradient and no state, so only level 3 affects it.
 
 #include <shardwise/layout/layout.hpp>
 
 namespace shardwise {
 
 struct Sharding {
-  int dim = -1;                   ///< that is cut; -1: none
-  Array<int, max_axes> levels{};  ///< 0 to 3, one an axis
+  int dim = -1;                   ///< the sharded dimension; -1: none
+  Array<int, max_axes> levels{};  ///< 0 to 3, one per axis
   bool frozen = false;
 
-  /// Where several axes cut one dimension, an axis cuts the blocks that those to its left have made. So what an axis
-  /// cuts must be cut by those to its left as early, or by them never.
+  /// If several axes shard one dimension, each axis divides the blocks of those to its left. So the axes to its
+  /// left must shard at least as early, or not at all.
   constexpr bool nests() const {
     int least = 3;
     for (int level : levels) {
@@ -37,7 +37,7 @@ struct Sharding {
   }
 };
 
-/// A sharding as a template argument, where g++ 12 takes no classes; 0: nothing is cut.
+/// A sharding as a template argument, because g++ 12 does not accept class types there; 0: not sharded.
 using PackedSharding = std::uint32_t;
 constexpr PackedSharding packed(const Sharding& how) {
   auto bits = static_cast<PackedSharding>(how.dim + 1);
@@ -53,24 +53,24 @@ constexpr Sharding unpacked(PackedSharding bits) {
   return how;
 }
 
-/// The layouts of a parameter that is used in the layout `used`: of what is kept between the steps,
+/// The layout between steps of a parameter that is used in the layout `used`.
 constexpr Layout stored_layout(const Layout& used, const Sharding& how) {
   return Layout::by_axis(used.axes,
                          [&](int axis) { return how.levels[axis] >= 3 ? shard(how.dim) : used[axis]; });
 }
-/// of its gradient between two backward passes,
+/// The layout of its gradient between two backward passes.
 constexpr Layout resting_layout(const Layout& used, const Sharding& how) {
   return Layout::by_axis(
       used.axes, [&](int axis) { return how.levels[axis] >= 2 ? shard(how.dim) : cotangent(used[axis]); });
 }
-/// and of its gradient with nothing pending.
+/// The layout of its gradient when nothing is pending.
 constexpr Layout finished_layout(const Layout& used, const Sharding& how) {
   return Layout::by_axis(used.axes, [&](int axis) {
     return how.levels[axis] >= 1 ? shard(how.dim) : used[axis] == reduced ? replicate : used[axis];
   });
 }
 
-/// All of these.
+/// All layouts of a parameter.
 struct ParameterLayouts {
   constexpr ParameterLayouts(const Layout& used_in, const Sharding& how)
       : used(used_in),
@@ -84,11 +84,11 @@ struct ParameterLayouts {
         frozen(how.frozen) {}
 
   Layout used, stored;
-  Layout pending, resting, finished;  ///< of its gradient: what `backward` leaves, and as above
+  Layout pending, resting, finished;  ///< of its gradient: from `backward`; resting and finished as above
   bool gathered;                      ///< stored in another layout than it is used in
-  bool updated_in_parts;              ///< its gradient is cut where it is not
-  bool waits;                         ///< pending gradients stay until the step
-  bool frozen;                        ///< there are none
+  bool updated_in_parts;              ///< its finished gradient is sharded where the parameter is not
+  bool waits;                         ///< pending gradients stay pending until the step
+  bool frozen;                        ///< no gradients
 };
 
 }  // namespace shardwise

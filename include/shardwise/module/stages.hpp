@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// The stages of a pipeline that are at home on one rank.
+/// The stages of a pipeline that belong to one rank.
 
 #include <shardwise/module/parameters.hpp>
 
@@ -12,14 +12,14 @@ namespace shardwise {
 template <class Job, MeshAxis Axis>
 class Pipeline;
 
-/// Parts of a model, by the numbers of their stages. As a module it has the parameters of these, with the names that they
-/// have in the model.
+/// Parts of a model by stage number. As a module it has the parameters of these parts, under their names in the
+/// model.
 template <class Part>
 class Stages {
  public:
   static constexpr bool divided = true;
 
-  /// Throws `std::logic_error` after a first step of a pipeline with them.
+  /// Throws `std::logic_error` after the first step of a pipeline with these stages.
   constexpr void add(int stage, Part part) {
     if (names_are_checked_) throw std::logic_error("Stages: a stage is added before the first step");
     stages_.push_back({stage, std::move(part)});
@@ -32,7 +32,7 @@ class Stages {
     }
     return found->part;
   }
-  /// The first on this rank; each has one.
+  /// The first stage on this rank; each rank has one.
   constexpr Part& front() { return stages_.front().part; }
   constexpr bool has(int stage) const {
     return std::ranges::find(stages_, stage, &Numbered::stage) != stages_.end();

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Why the parameters of what was given cannot be visited, and changed.
+/// Checks whether the parameters of an argument can be visited and changed.
 
 #include <concepts>
 #include <tuple>
@@ -19,7 +19,7 @@ concept PointsToModule = requires(M& module) {
   module ? 0 : 1;
 };
 
-/// `void` if the parameters of an `M` can be visited and changed, else the `LayoutError` that says why not.
+/// `void` if the parameters of an `M` can be visited and changed, else a `LayoutError`.
 template <class M>
 struct VisitProblem {
   static constexpr auto type_of() {

@@ -3,26 +3,26 @@
 #pragma once
 
 /// @file
-/// Context parallelism: sequences are sharded from end to end, along an axis of their own, and what comes into attention is
-/// redistributed there. Attention itself is a module without parameters, `inner_attention`, that takes q, k and v; these are
-/// styles for it:
-///
-/// | style              | q, k, v [batch, positions, heads, head_dim] become     | forward, a layer              | backward |
-/// |--------------------|--------------------------------------------------------|-------------------------------|----------|
-/// | `GatherKeys<cp>`   | `Shard<1>`, `Reduced`, `Reduced`                       | 2 all-gathers, of k and v     | 2 reduce-scatters |
-/// | `Ulysses<cp>`      | `Shard<2>`, and the result `Shard<1>` again            | 4 all-to-alls                 | 4 all-to-alls |
-/// | `UlyssesShared<cp>`| `Shard<2>`, `Reduced`, `Reduced`, and the result `Shard<1>` | 2 all-gathers, 2 all-to-alls | 2 reduce-scatters, 2 all-to-alls |
+/// Context parallelism: sequences are sharded throughout the model, along an axis of their own, and redistributed at
+/// attention. Attention itself is a module without parameters, `inner_attention`, that takes q, k and v; these are
+/// styles for it, where q, k and v are [batch, positions, heads, head_dim]:
+///   - `GatherKeys<cp>`: q stays `Shard<1>`, k and v become `Reduced`; 2 all-gathers (of k and v) per layer, and 2
+///     reduce-scatters in the backward pass.
+///   - `Ulysses<cp>`: q, k and v become `Shard<2>`, the result `Shard<1>` again; 4 all-to-alls in each pass.
+///   - `UlyssesShared<cp>`: q becomes `Shard<2>`, k and v `Reduced`, the result `Shard<1>`; 2 all-gathers and 2
+///     all-to-alls, and 2 reduce-scatters and 2 all-to-alls in the backward pass.
 ///
 /// ```
 /// using Mine = PlanAnd<LlamaTensorParallel<tp>, Use<"layers.*.attention.inner_attention", Ulysses<cp>>>;
 /// Llama<Mesh<dp, tp, cp>, Mine> model(mesh, config);   // ids are Shard<0> along dp, Shard<1> along cp
 /// ```
-/// (`Ring<cp>`, which is no redistribution, is in nn/ring_attention.hpp.)
-/// `GatherKeys` moves least where key/value heads are few, and any number of ranks will do. Causal attention is then more work on
-/// later ranks: the last has nearly twice the mean. `Ulysses` (Jacobs et al., "DeepSpeed Ulysses", 2023) gives each rank heads with
-/// whole sequences: all have the same work, but there must be as many key/value heads as ranks of `tp` and `cp`, or else as many
-/// heads: `UlyssesShared`. Where `tp` shards heads as well, `cp` is to its right in the mesh, so that each rank keeps heads of its
-/// own; where `tp` shards sequences as well (`SequenceParallel`), `cp` is to its left, and `GatherKeys` goes with it.
+/// (`Ring<cp>`, which does not redistribute, is in nn/ring_attention.hpp.)
+/// `GatherKeys` moves the least data if there are few key/value heads, and works for any number of ranks. Causal
+/// attention is then unbalanced: the last rank has nearly twice the mean work. `Ulysses` (Jacobs et al., "DeepSpeed
+/// Ulysses", 2023) gives each rank heads with whole sequences, so the work is balanced, but it needs at least as many
+/// key/value heads as ranks of `tp` and `cp`. `UlyssesShared` needs only as many query heads. If `tp` shards heads as
+/// well, put `cp` to its right in the mesh, so that each rank keeps its own heads; if `tp` shards sequences as well
+/// (`SequenceParallel`), put `cp` to its left, and use `GatherKeys`.
 
 #include <shardwise/ops/attention.hpp>
 #include <shardwise/parallel/plan.hpp>
@@ -30,9 +30,9 @@
 
 namespace shardwise {
 
-/// `attention` as a module, which has no parameters: for styles that redistribute q, k and v.
+/// `attention` as a module without parameters: for styles that redistribute q, k and v.
 struct InnerAttention : Module<InnerAttention> {
-  /// q, k and v; documents, if there are any; `AttentionOptions`.
+  /// q, k and v; documents, if any; `AttentionOptions`.
   constexpr auto forward(const auto&... arguments) const { return attention(arguments...); }
   constexpr void visit(auto&&) {}
 };

@@ -3,21 +3,22 @@
 #pragma once
 
 /// @file
-/// A style for a `Linear` that is given, and adapted by two small weights that are trained in its place (Hu et al., "LoRA", 2021):
-/// y = x wᵀ + alpha / rank · x Aᵀ Bᵀ. All that the layer has besides is frozen.
+/// LoRA (Hu et al., 2021): a style that freezes a `Linear` and trains two small weights beside it: y = x wᵀ + alpha
+/// / rank · x Aᵀ Bᵀ. All other parameters of the layer are frozen.
 ///
 /// ```
 /// Linear<Mesh<dp, tp>, Styles<Lora<ColwiseParallel<tp>, 8>, Zero<1, dp>>> up(mesh, 1024, 4096);
 /// using MyPlan = Plan<Use<"layers.*.attention.wq", Lora<ColwiseParallel<tp>, 8, 16>>, …>;
 /// ```
-/// A [rank, in] is cut where the weight's input features are, B [out, rank] where its output features are. What is pending
-/// of the layer's own product is so of the adapter's: they are added, and then reduced, once. Both read one input.
+/// A [rank, in] is sharded like the weight's input features, B [out, rank] like its output features. If the layer's
+/// product is a pending sum, so is the adapter's; they are added locally and reduced once. Both read the same
+/// input.
 
 #include <shardwise/parallel/plan.hpp>
 
 namespace shardwise {
 
-/// What `Lora` puts beside a style.
+/// The settings that `Lora` adds to a style.
 template <int Rank, int Alpha = Rank>
 struct LowRank {
   static constexpr int rank = Rank, alpha = Alpha;

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// The names of modules in plans: "layers.*.attention.wq", where `*` stands for any one part between dots; "layers.*.mlp.*p",
-/// where it stands for any letters of one.
+/// The names of modules in plans. In "layers.*.attention.wq", `*` matches one part between dots; in
+/// "layers.*.mlp.*p", the last `*` matches any characters within a part.
 
 #include <shardwise/parallel/style.hpp>
 
@@ -18,13 +18,12 @@ struct ModuleName {
 
 namespace detail {
 
-/// Does the name of an entry stand for this module? A `*` stands for any letters of one part.
+/// Whether an entry's name matches this module. A `*` matches any characters within one part.
 constexpr bool names_module(std::string_view entry, std::string_view module) {
-  const char *const entries = entry.data(), *const letters =
-                                                module.data();  // g++ takes far less time for these
+  const char *const entries = entry.data(), *const letters = module.data();  // g++ compiles these much faster
   const std::size_t size = module.size(), none = entry.size();
   std::size_t e = 0, m = 0;
-  std::size_t star = none, rest = 0;  // the last `*` of this part, and where what follows it may begin
+  std::size_t star = none, rest = 0;  // the last `*` of this part, and where the text after it may begin
   while (m < size || e < none) {
     const char wanted = e < none ? entries[e] : '\0', letter = m < size ? letters[m] : '\0';
     if (wanted == '*') {

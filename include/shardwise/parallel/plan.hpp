@@ -22,9 +22,9 @@
 ///   Linear<MeshType, style_of<Named, "down">> down;
 /// };
 /// ```
-/// In a name, `*` stands for any one part between dots, or letters of one: "layers.*.attention.wq" is the query
-/// projection of every layer, "layers.*.mlp.*" what is in its MLP. Each layer with parameters is named just once; anything else is a compile error that gives
-/// the name: `plan_problem`.
+/// In a name, `*` matches one part between dots, or any characters within one: "layers.*.attention.wq" is the query
+/// projection of every layer, "layers.*.mlp.*" everything in its MLP. Each layer with parameters must be named
+/// exactly once; anything else is a compile error that states the name: `plan_problem`.
 
 #include <shardwise/base/name.hpp>
 #include <shardwise/layout/diagnosis.hpp>
@@ -35,7 +35,7 @@
 
 namespace shardwise {
 
-/// Gives the modules of this name a style.
+/// Gives the modules with this name a style.
 template <FixedString Name, class Style>
 struct Use {
   static constexpr std::string_view name = Name.view();
@@ -46,8 +46,8 @@ namespace detail {
 inline constexpr std::size_t no_entry = static_cast<std::size_t>(-1);
 }  // namespace detail
 
-/// In the place of the style of a module that a plan does not name: for a module that has parameters of its own this is an
-/// error where it is made, for others as `NoParallel`.
+/// The style of a module that a plan does not name: an error where a module with parameters of its own is
+/// constructed; for others the same as `NoParallel`.
 template <class PlanType, FixedString Module>
 struct NoStyle {
   static constexpr bool suits(ModuleKind) { return true; }
@@ -58,7 +58,7 @@ struct Plan {
   static constexpr std::size_t size = sizeof...(Uses);
   static constexpr std::array<std::string_view, size> names{Uses::name...};
 
-  /// The entry that names a module, from `first` on; `no_entry` if there is none.
+  /// The first entry, from `first` on, that names a module; `no_entry` if there is none.
   static constexpr std::size_t entry_for(std::string_view module, std::size_t first = 0) {
     for (std::size_t i = first; i < size; ++i) {
       if (detail::names_module(names[i], module)) return i;
@@ -78,11 +78,11 @@ struct Plan {
   }
 };
 
-/// A plan for a model with the modules `Modules`, a static array of `ModuleName`: its modules get their styles from
-/// this, by names that are in that table.
+/// A plan for a model with the modules `Modules`, a static array of `ModuleName`: the model looks up styles here,
+/// by names in that table.
 template <class PlanType, const auto& Modules>
 struct PlanFor : std::conditional_t<ParallelStyle<PlanType>, Plan<>, PlanType> {
-  using Given = std::conditional_t<ParallelStyle<PlanType>, Plan<>, PlanType>;  // a style is none
+  using Given = std::conditional_t<ParallelStyle<PlanType>, Plan<>, PlanType>;  // a style is not a plan
   static constexpr bool lists(std::string_view name) {
     return std::any_of(Modules.begin(), Modules.end(),
                        [=](const ModuleName& module) { return module.name == name; });
@@ -105,7 +105,7 @@ struct PlanBelow {
 
 namespace detail {
 
-/// `Style` and `Extra` in one.
+/// Combines `Style` and `Extra`.
 template <class Style, class Extra>
 struct StyleAnd {
   using type = Styles<Style, Extra>;
@@ -128,8 +128,8 @@ struct StyleAnd<Style, Extra> {
   using type = Style;
 };
 
-/// What is wrong where a module is made that a plan does not name: its name is wanted, and the nearest of the plan's is there,
-/// which may be that of another module.
+/// The error for constructing a module that a plan does not name: it states the module's name and the nearest name
+/// in the plan, which may belong to another module.
 template <class MeshType, ModuleKind Kind, class PlanType, FixedString Module, class... Rest>
   requires(is_layer(Kind) && Kind != ModuleKind::dropout)
 struct StyleProblem<MeshType, Kind, NoStyle<PlanType, Module>, Rest...> {
@@ -150,7 +150,7 @@ struct StyleProblem<MeshType, Kind, NoStyle<PlanType, Module>, Rest...> {
 
 }  // namespace detail
 
-/// A plan in which every layer has the style `Extra` beside its own: `FullyShard<dp>`.
+/// A plan in which every layer also has the style `Extra`, such as `FullyShard<dp>`.
 template <class PlanType, class Extra = void>
 struct PlanWith : PlanType {
   template <std::size_t Entry>
@@ -163,7 +163,7 @@ struct PlanWith : PlanType {
   }
 };
 
-/// No plan: see `plan_problem`.
+/// Not a plan: see `plan_problem`.
 template <ParallelStyle Style, class Extra>
 struct PlanWith<Style, Extra> : Style {};
 
@@ -180,11 +180,11 @@ struct PlanAndMore<PlanWith<PlanType, Extra>, More...> {
 };
 }  // namespace detail
 
-/// A plan, and what it does not name yet. What stands beside all styles of the plan stands beside these as well.
+/// A plan with additional entries. A style that was added to all entries of the plan is added to these as well.
 template <class PlanType, class... More>
 using PlanAnd = typename detail::PlanAndMore<PlanType, More...>::type;
 
-/// The style of a module in a plan. A module with parameters that the plan does not name cannot be made.
+/// The style of a module in a plan. A module with parameters that the plan does not name cannot be constructed.
 template <class PlanType, FixedString Module>
 using style_of = typename decltype(PlanType::template style_for<Module>())::type;
 

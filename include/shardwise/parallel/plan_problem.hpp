@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// What is wrong with a plan for a model: each of its layers is named just once, with a style that suits it, over axes
-/// of the mesh, and nothing else is named.
+/// Checks a plan for a model: it must name each layer exactly once, with a style that suits it, over axes of the
+/// mesh, and nothing else.
 
 #include <shardwise/layout/diagnosis.hpp>
 
@@ -15,12 +15,12 @@ namespace shardwise {
 
 namespace detail {
 
-/// What is wrong with a plan for a model: which entry, which module.
+/// The fault of a plan: the entry and the module.
 struct PlanFault {
   Reason reason = Reason::none;
   std::size_t entry = 0;
-  std::size_t other = 0;   ///< entry
-  std::size_t module = 0;  ///< at fault, or the nearest in name
+  std::size_t other = 0;   ///< a second entry
+  std::size_t module = 0;  ///< at fault, or with the nearest name
 };
 
 template <class... Uses, std::size_t Count>
@@ -45,7 +45,7 @@ constexpr PlanFault plan_fault(Plan<Uses...>, const std::array<ModuleName, Count
     }
     const std::size_t other = PlanType::entry_for(modules[m].name, entry + 1);
     if (other != no_entry) return {Reason::plan_names_a_module_twice, entry, other, m};
-    const bool among_others =  // a composite module that a pattern names beside layers
+    const bool among_others =  // a composite module that a pattern also matches
         !is_layer(modules[m].kind) && PlanType::names[entry] != modules[m].name;
     if (!among_others && !suits[entry](modules[m].kind))
       return {Reason::style_does_not_suit_the_module, entry, 0, m};
@@ -53,7 +53,7 @@ constexpr PlanFault plan_fault(Plan<Uses...>, const std::array<ModuleName, Count
   return {};
 }
 
-/// Why the mesh lacks an axis that a style names, or `void`.
+/// An error if a style names an axis that the mesh lacks, or `void`.
 template <class MeshType, class PlanType, const auto& Modules,
           class Entries = std::make_index_sequence<PlanType::size>>
 struct PlanAxesProblem;
@@ -119,9 +119,9 @@ struct PlanProblem<MeshType, PlanWith<PlanType, Extra>, Modules> {
 
 }  // namespace detail
 
-/// `void` if a plan names each of the layers in `Modules`, a static array of `ModuleName`, just once, with a
-/// style that suits it, over axes of the mesh, and nothing else; else the `LayoutError` that gives the first
-/// name at fault, and for a name that is none, the nearest.
+/// `void` if a plan names each of the layers in `Modules`, a static array of `ModuleName`, exactly once, with a
+/// style that suits it, over axes of the mesh, and nothing else; otherwise a `LayoutError` with the first wrong
+/// name, and for an unknown name the nearest known one.
 template <class MeshType, class PlanType, const auto& Modules>
 using plan_problem = typename detail::PlanProblem<MeshType, PlanType, Modules>::type;
 

@@ -3,16 +3,16 @@
 #pragma once
 
 /// @file
-/// Styles for modules that are not layers: they redistribute the arguments of a call, its results, or both,
-/// along the axes they name, and leave the module as it is.
+/// Styles for modules other than layers: they redistribute the arguments of a call, its results, or both, along the
+/// axes that they name; the module itself is unchanged.
 ///
 /// ```
 /// Prepared<MyAttention, PrepareModuleInput<tp, Reduced, Unchanged>> attention(mesh, …);
-/// auto y = attention(x, mask);   // x is gathered (or whatever it takes), the mask is not touched
+/// auto y = attention(x, mask);   // x is redistributed, the mask is passed unchanged
 /// ```
-/// One placement per argument; arguments beyond them, and those that are `Unchanged`, pass as they are. A
-/// module that returns a tuple takes one placement per element. `PrepareModuleInput<tp, communicate_as<Eigen::bfloat16>,
-/// Reduced>` communicates in bfloat16.
+/// Give one placement per argument; `Unchanged` and further arguments are passed through. For a module that returns
+/// a tuple, give one placement per element. `PrepareModuleInput<tp, communicate_as<Eigen::bfloat16>, Reduced>`
+/// communicates in bfloat16.
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/module/module.hpp>
@@ -21,7 +21,7 @@
 
 namespace shardwise {
 
-/// In the place of a placement: leave it as it is.
+/// Instead of a placement: passes the argument or result through.
 struct Unchanged {};
 
 namespace detail {
@@ -34,7 +34,7 @@ struct PlacementList {
 };
 }  // namespace detail
 
-/// Lists of placements, or `Unchanged`: of a call's arguments, and of its results.
+/// Lists of placements or `Unchanged`: for a call's arguments, and for its results.
 template <class... Placements>
 struct arguments : detail::PlacementList<Placements...> {};
 template <class... Placements>
@@ -61,14 +61,14 @@ struct PrepareModuleOutput<Axes, communicate_as<F, B>, Placements...>
 
 namespace detail {
 
-/// Argument or result number `I` of a call, redistributed as the style says.
+/// Argument or result number `I` of a call, redistributed as the style requires.
 template <class Style, class List, std::size_t I, class X>
 constexpr decltype(auto) prepared(X&& x) {
   using P = typename List::template at<I>;
   if constexpr (std::is_same_v<P, Unchanged>) {
     return std::forward<X>(x);
   } else {
-    static_assert(Operand<X>, "this argument or result is no tensor: give `Unchanged` in its place");
+    static_assert(Operand<X>, "this argument or result is not a tensor: give `Unchanged` in its place");
     using T = tensor_of<X>;
     if constexpr (IllFormed<T>) {
       return redistribute_to<T>(x);
@@ -95,7 +95,7 @@ inline constexpr bool is_tuple<std::tuple<X...>> = true;
 
 }  // namespace detail
 
-/// `M` behind a style: constructed and visited as it is, called with arguments and results redistributed.
+/// `M` with a style: constructed and visited like `M`, called with redistributed arguments and results.
 template <class M, class Style>
 class Prepared : public M, public Module<Prepared<M, Style>> {
   using Arguments = typename Style::ArgumentsOf;
@@ -145,7 +145,7 @@ struct Styled<M, Style> {
 template <class M, class First, class... Rest>
 struct Styled<M, Styles<First, Rest...>> : Styled<typename Styled<M, First>::type, Styles<Rest...>> {};
 
-/// What a module behind styles gets of an `x` that it is called with.
+/// The value that a module receives, after its styles, for an argument `x` of a call.
 template <class M>
 constexpr auto taken_by(const M&, const auto& x) {
   return x;
@@ -157,7 +157,7 @@ constexpr auto taken_by(const Prepared<M, Style>& module, const auto& x) {
 
 }  // namespace detail
 
-/// `M` behind `Style`, if that is a style for it; else `M` itself.
+/// `M` with `Style`, if the style applies to it; else `M` itself.
 template <class M, class Style>
 using styled = typename detail::Styled<M, Style>::type;
 

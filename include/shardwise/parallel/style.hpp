@@ -3,24 +3,24 @@
 #pragma once
 
 /// @file
-/// Parallel styles: what layout a module wants in, how its parameters lie, and what it gives out, along the
-/// axes of the mesh that the style names. What comes in is known from its type, so the module inserts the
-/// `redistribute` from what is there to what is wanted, which may be none.
+/// Parallel styles: the layouts of a module's input, parameters and output along the axes that the style names. The
+/// layout of the actual input is known from its type, so the module inserts the `redistribute` that is needed, if
+/// any.
 ///
-/// | style                     | for               | wants                   | weight       | gives                |
-/// |---------------------------|-------------------|-------------------------|--------------|----------------------|
-/// | `ColwiseParallel<Axes>`   | Linear, Embedding | `Reduced`               | `Shard<out>` | `Shard` of the features |
-/// | `RowwiseParallel<Axes>`   | Linear, Embedding | `Shard` of the features | `Shard<in>`  | `Replicate`, by an all-reduce |
-/// | `SequenceParallel<Axes>`  | norms, Dropout    | `Shard<1>`              | `Reduced`    | `Shard<1>`           |
-/// | `CopyParallel<Axes>`      | all               | `Reduced`               | `Reduced`    | `Reduced`            |
-/// | `NoParallel`              | all               | what it finds           | the same on all | what comes out    |
+/// | style                   | for               | input                | weight       | output                   |
+/// |-------------------------|-------------------|----------------------|--------------|--------------------------|
+/// | `ColwiseParallel<Axes>` | Linear, Embedding | `Reduced`            | `Shard<out>` | `Shard` (features)       |
+/// | `RowwiseParallel<Axes>` | Linear, Embedding | `Shard` (features)   | `Shard<in>`  | `Replicate` (all-reduce) |
+/// | `SequenceParallel<Axes>`| norms, Dropout    | `Shard<1>`           | `Reduced`    | `Shard<1>`               |
+/// | `CopyParallel<Axes>`    | all               | `Reduced`            | `Reduced`    | `Reduced`                |
+/// | `NoParallel`            | all               | unchanged            | all the same | unchanged                |
 ///
-/// An embedding takes tokens as they are; its `Shard<out>` are columns of the table, its `Shard<in>` rows.
-/// `RowwiseParallel<tp, output<Shard<1>>>` gives `Shard<1>` instead, by a reduce-scatter;
-/// `ColwiseParallel<tp, output<Replicate>>` gathers what it computed. With `communicate_as<…>` beside it, or in its place,
-/// messages of the input and of what is given out carry other types (see tensor/communicate_as.hpp). `Axes` is an axis or several:
-/// `ColwiseParallel<AxisList<tp, kvr>>` splits over both. Different styles for different axes go together as
-/// `Styles<ColwiseParallel<tp>, CopyParallel<kvr>>`. On axes that a style does not name, parameters are
+/// An embedding takes tokens in any layout; its `Shard<out>` are columns of the table, its `Shard<in>` rows.
+/// `RowwiseParallel<tp, output<Shard<1>>>` returns `Shard<1>` instead, by a reduce-scatter;
+/// `ColwiseParallel<tp, output<Replicate>>` gathers its output. `communicate_as<…>`, as an additional or the only
+/// option, sets the element types of messages for input and output (see tensor/communicate_as.hpp). `Axes` is an
+/// axis or several: `ColwiseParallel<AxisList<tp, kvr>>` splits over both. Different styles for different axes are
+/// combined as `Styles<ColwiseParallel<tp>, CopyParallel<kvr>>`. On axes that a style does not name, parameters are
 /// `Replicate`; on data axes, where ranks work on different samples, `Reduced`.
 
 #include <shardwise/layout/axis.hpp>
@@ -29,22 +29,22 @@
 
 namespace shardwise {
 
-/// What a style gives out instead of its default.
+/// The placement of a style's output instead of the default.
 template <PlacementTag P>
 struct output {
   static constexpr Placement placement(Placement) { return placement_of<P>; }
 };
 
-/// What a style can be for.
+/// The kinds of modules that a style can apply to.
 enum class ModuleKind : std::uint8_t { linear, embedding, norm, dropout, composite, inner_attention };
 
 namespace detail {
-/// Others do not compute by their style: what goes into them is redistributed, or what comes out.
+/// Styles of other modules only redistribute their inputs or outputs.
 constexpr bool is_layer(ModuleKind kind) {
   return kind != ModuleKind::composite && kind != ModuleKind::inner_attention;
 }
 
-/// The module's result as it comes.
+/// The module's result, unchanged.
 struct NaturalOutput {
   static constexpr Placement placement(Placement natural) { return natural; }
 };
@@ -61,7 +61,7 @@ inline constexpr bool is_communicate_as = false;
 template <class F, class B>
 inline constexpr bool is_communicate_as<communicate_as<F, B>> = true;
 
-/// What the options of a style say: the one `output` and the one `communicate_as` among them, or the defaults.
+/// The options of a style: the `output` and the `communicate_as` among them, or the defaults.
 template <class Output, class Communication, class... Options>
 struct StyleOptions {
   using MessagesOf = Communication;
@@ -87,7 +87,7 @@ template <MeshAxis... Axes>
 struct AxesNamed<AxisList<Axes...>> {
   using type = AxisList<Axes...>;
 };
-/// Is axis number `axis` of a mesh with the axes `All` among these?
+/// Whether axis number `axis` of a mesh with the axes `All` is among `Named`.
 template <class All, class... Named>
 constexpr bool names_axis(AxisList<Named...>, int axis) {
   return ((All::template index<Named> == axis) || ...);
@@ -98,7 +98,7 @@ constexpr bool multiplies(ModuleKind kind) {
 }
 }  // namespace detail
 
-/// `communicate_as<…>`; and that or `output<…>`.
+/// `communicate_as<…>`; below, that or `output<…>`.
 template <class T>
 concept CommunicationOption = detail::is_communicate_as<T>;
 template <class T>
@@ -146,7 +146,7 @@ struct SequenceParallel
   static constexpr Placement bias() { return reduced; }
 };
 
-/// Every rank does all of it, and puts the result to a use of its own: key and value heads that several ranks
+/// Every rank computes everything and uses the result differently: for key and value heads that several ranks
 /// share.
 template <StyleAxes Axes, CommunicationOption... Option>
 struct CopyParallel : detail::StyleOptions<detail::NaturalOutput, detail::CommunicateAsStored, Option...> {
@@ -157,12 +157,12 @@ struct CopyParallel : detail::StyleOptions<detail::NaturalOutput, detail::Commun
   static constexpr Placement bias() { return reduced; }
 };
 
-/// Every rank does all of it.
+/// Every rank computes everything.
 struct NoParallel {
   static constexpr bool suits(ModuleKind kind) { return detail::is_layer(kind); }
 };
 
-/// Beside a style: parameters are not trained. No gradient of them is computed or reduced, no state is kept.
+/// An additional style: parameters are not trained. No gradients are computed or reduced, and no state is kept.
 /// ```
 /// Linear<Mesh<tp>, Styles<ColwiseParallel<tp>, Frozen>> up(mesh, 1024, 4096);
 /// using Given = PlanWith<LlamaTensorParallel<>, Frozen>;   // all of a model
@@ -171,8 +171,8 @@ struct Frozen {
   static constexpr bool suits(ModuleKind kind) { return detail::is_layer(kind); }
 };
 
-/// Several styles in one, each for axes of its own. Around a composite module, they go from the inside out; else those
-/// that communicate do it as the same types, as one collective may go over the axes of several.
+/// Several styles for different axes. Around a composite module they apply from the inside out. For a layer, the
+/// styles that communicate must use the same element types, because one collective may span several of their axes.
 template <class... Parts>
 struct Styles {
   static constexpr bool suits(ModuleKind kind) { return (Parts::suits(kind) && ...); }
@@ -187,13 +187,13 @@ template <class... Parts>
 inline constexpr bool freezes<Styles<Parts...>> = (freezes<Parts> || ...);
 }  // namespace detail
 
-/// `S` says for which modules it is.
+/// `S` states which modules it suits.
 template <class S>
 concept ParallelStyle = requires {
   { S::suits(ModuleKind::linear) } -> std::convertible_to<bool>;
 };
 
-/// `S` answers for the parameters and the results of a layer, along the axes that it names.
+/// `S` defines the layouts of a layer's parameters and results along the axes that it names.
 template <class S>
 concept LayerStyle = ParallelStyle<S> && requires(S style, Placement found) {
   typename S::NamedAxes;
@@ -210,7 +210,7 @@ concept AnswersSomething = requires {
 }
 || requires { &S::weight; }
 || requires { &S::bias; };
-/// The rest of it would be ignored.
+/// A style with some but not all members of a `LayerStyle`, which would be ignored.
 template <class S>
 inline constexpr bool is_incomplete = AnswersSomething<S> && !LayerStyle<S>;
 }  // namespace detail

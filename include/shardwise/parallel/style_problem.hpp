@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Why a module cannot have a style: it is for other modules, names an axis that the mesh lacks, or names one twice.
+/// Checks a module's style: it must suit the module, name only axes of the mesh, and name none twice.
 
 #include <shardwise/layout/diagnosis.hpp>
 
@@ -65,7 +65,7 @@ struct StyleProblem<MeshType, Kind, First, Rest...> {
   }
   using type = typename decltype(type_of())::type;
 };
-/// The first axis that is in a list twice, or `void`.
+/// The first axis that occurs twice in a list, or `void`.
 template <class List>
 struct SharedAxis {
   using type = void;
@@ -89,7 +89,7 @@ inline constexpr int adapters_in<Styles<Parts...>> = (0 + ... + adapters_in<Part
 template <class Part, class As>
 inline constexpr bool communicates_as =
     !CommunicationOf<Part>::says || std::is_same_v<typename CommunicationOf<Part>::type, As>;
-/// Do all parts that say what messages carry say the same?
+/// Whether all parts that set element types of messages set the same ones.
 template <class... Parts>
 inline constexpr bool communicate_alike =
     (communicates_as<Parts, typename CommunicationOf<Styles<Parts...>>::type> && ...);

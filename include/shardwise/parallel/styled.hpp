@@ -3,8 +3,7 @@
 #pragma once
 
 /// @file
-/// From a style to layouts: how the parameters of a styled module lie on a mesh, what it makes of its input, and what
-/// of its result.
+/// From a style to layouts: those of the parameters of a styled module, of its input and of its result.
 
 #include <shardwise/layout/diagnosis.hpp>
 
@@ -35,7 +34,8 @@ struct StylePart<Styles<Parts...>> {
   }
 };
 
-/// What a style answers for each axis of a mesh: `answer(part, axis)`, or `otherwise(axis)` if it does not name the axis.
+/// The layout that a style defines: `answer(part, axis)` for each axis that it names, `otherwise(axis)` for the
+/// others.
 template <class Style, class MeshType, class Otherwise, class Answer>
 constexpr Layout style_layout(Otherwise otherwise, Answer answer) {
   return Layout::by_axis(MeshType::axes, [&](int axis) {
@@ -46,13 +46,13 @@ constexpr Layout style_layout(Otherwise otherwise, Answer answer) {
   });
 }
 
-/// How a parameter lies on an axis that its style does not name.
+/// The placement of a parameter on an axis that its style does not name.
 template <class MeshType>
 constexpr Placement unnamed(int axis) {
   return MeshType::AxesOf::data[axis] ? reduced : replicate;
 }
 
-/// What a style shards of parameters along each axis (see `Zero`); the dimension is left open.
+/// The sharding levels of parameters along each axis (see `Zero`), without the dimension.
 template <class Style, class MeshType>
 constexpr Sharding style_levels() {
   Sharding how;
@@ -66,8 +66,8 @@ constexpr Sharding style_levels() {
   return how;
 }
 
-/// How the weight of a module of this style lies, if its output features begin at dimension `out`, its input features
-/// at `in`.
+/// The layout of the weight of a module of this style, if its output features begin at dimension `out` and its
+/// input features at `in`.
 template <class Style, class MeshType>
 constexpr Layout weight_layout(int out, int in) {
   return style_layout<Style, MeshType>(unnamed<MeshType>,
@@ -77,8 +77,8 @@ template <class Style, class MeshType>
 constexpr Layout bias_layout() {
   return style_layout<Style, MeshType>(unnamed<MeshType>, [](auto part, int) { return part.bias(); });
 }
-/// What it makes of its input before it uses it; the input's features begin at dimension `feature`. On data axes the input is
-/// used with parameters that are `Reduced`; the cast is free.
+/// The layout that a module of this style needs for its input, whose features begin at dimension `feature`. On data
+/// axes parameters are `Reduced`, so the input becomes `Reduced` too, by a free cast.
 template <class Style, class MeshType>
 constexpr Layout input_layout(const Layout& found, int feature) {
   const auto entering = [&](int axis) {
@@ -87,14 +87,14 @@ constexpr Layout input_layout(const Layout& found, int feature) {
   return style_layout<Style, MeshType>(entering,
                                        [&](auto part, int axis) { return part.input(found[axis], feature); });
 }
-/// What it makes of its result.
+/// The layout of the module's result.
 template <class Style, class MeshType>
 constexpr Layout output_layout(const Layout& natural) {
   return style_layout<Style, MeshType>([&](int axis) { return natural[axis]; },
                                        [&](auto part, int axis) { return part.output_of(natural[axis]); });
 }
 
-/// What messages of a module of this style carry: a `communicate_as`, or `CommunicateAsStored`.
+/// The element types of messages of a module of this style: a `communicate_as`, or `CommunicateAsStored`.
 template <class Style>
 struct CommunicationOf {
   static constexpr bool says = requires { typename Style::MessagesOf; };
@@ -107,7 +107,7 @@ struct CommunicationOf {
   }
   using type = typename decltype(type_of())::type;
 };
-/// That of the first part that says it; the others say the same.
+/// From the first part that sets it; the other parts agree.
 template <class First, class... Rest>
 struct CommunicationOf<Styles<First, Rest...>> {
   static constexpr bool says = CommunicationOf<First>::says || CommunicationOf<Styles<Rest...>>::says;
@@ -115,7 +115,7 @@ struct CommunicationOf<Styles<First, Rest...>> {
                                            CommunicationOf<Styles<Rest...>>>::type;
 };
 
-/// What an operand `X` becomes in the layout `L`, if a style says what messages carry.
+/// The type of an operand `X` in the layout `L`, with the style's element types of messages.
 template <class Style, PackedLayout L, class X>
 using redistributed_by = typename Communicated<typename RedistributedTo<tensor_of<X>, L>::type,
                                                typename CommunicationOf<Style>::type>::type;
@@ -125,8 +125,8 @@ struct Features {
   int first = 0, count = 1;
 };
 
-/// The dimension that is cut on data axes: the first of a group that no axis of `layout` cuts; of one dimension if
-/// possible, because that is the longer; or -1.
+/// The dimension to shard on data axes: the first of a group that no axis of `layout` shards, preferably of a
+/// single dimension, because that is longer; or -1.
 constexpr int dimension_to_cut(const Layout& layout, Features a, Features b) {
   auto cut = [&](Features group) {
     return layout.axes_where([&](Placement p) {
@@ -139,13 +139,13 @@ constexpr int dimension_to_cut(const Layout& layout, Features a, Features b) {
   return a.first < b.first ? a.first : b.first;
 }
 
-/// What a module of this style cuts of a parameter that lies as `used`, whose dimensions form two groups.
+/// How a module of this style shards a parameter with the layout `used`, whose dimensions form two groups.
 template <class Style, class MeshType>
 constexpr Sharding sharding_of(const Layout& used, Features a, Features b, bool frozen = freezes<Style>) {
   const Sharding levels = style_levels<Style, MeshType>();
   const int dim = dimension_to_cut(used, a, b);
   if (dim < 0 || levels.levels == Sharding{}.levels || !levels.nests())
-    return {.frozen = frozen};  // no constructor takes the last
+    return {.frozen = frozen};  // invalid nesting; constructors reject it
   return {dim, levels.levels, frozen};
 }
 
@@ -158,13 +158,12 @@ template <class Style, class Bias>
 using StyledBias =
     Parameter<Bias, packed(sharding_of<Style, typename Bias::MeshOf>(Bias::layout, {0, 1}, {0, 1}))>;
 
-/// `x`, whose last `FeatureDims` dimensions are features, as a module of this style takes it: in the layout that it
-/// wants.
+/// `x`, whose last `FeatureDims` dimensions are features, in the layout that a module of this style needs.
 template <class Style, int FeatureDims, Operand X>
 constexpr auto take(X&& x) {
   using T = tensor_of<X>;
   if constexpr (IllFormed<T>) {
-    return redistribute_to<T>(x);  // an error stays itself
+    return redistribute_to<T>(x);  // an error is passed on
   } else {
     using MeshOf = typename T::MeshOf;
     constexpr Layout wanted = input_layout<Style, MeshOf>(T::layout, T::rank - FeatureDims);
@@ -172,7 +171,7 @@ constexpr auto take(X&& x) {
                                                                        CommunicationOf<Style>::type::types());
   }
 }
-/// `y`, which a module of this style has computed, as it gives it out.
+/// `y`, the result of a module of this style, in its output layout.
 template <class Style, Operand Y>
 constexpr auto give(Y&& y) {
   using T = tensor_of<Y>;
@@ -187,7 +186,7 @@ constexpr auto give(Y&& y) {
 
 }  // namespace detail
 
-/// `x` as modules without a style use it: `Reduced` instead of `Replicate` on data axes, which is free.
+/// `x` for modules without a style: `Reduced` instead of `Replicate` on data axes, which is free.
 template <Operand X>
 constexpr auto enter(X&& x) {
   return detail::take<NoParallel, 0>(std::forward<X>(x));

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Styles for axes whose ranks work on different samples: what of a parameter, its gradient and its optimizer
-/// state is sharded there (Rajbhandari et al., "ZeRO", 2020; Zhao et al., "PyTorch FSDP", 2023).
+/// Styles for axes whose ranks work on different samples: they shard parameters, gradients and optimizer state
+/// there (Rajbhandari et al., "ZeRO", 2020; Zhao et al., "PyTorch FSDP", 2023).
 ///
 /// | style             | parameters          | gradients           | optimizer state |
 /// |-------------------|---------------------|---------------------|-----------------|
@@ -13,13 +13,14 @@
 /// | `Zero<2, Axes>`   | whole               | sharded             | sharded         |
 /// | `FullyShard<Axes>`| sharded, gathered for use | sharded       | sharded         |
 ///
-/// They go beside a style for other axes; a data axis that no style names is `Zero<0>`, data parallel:
+/// Combine them with a style for other axes; a data axis that no style names is `Zero<0>`, data parallel:
 /// ```
 /// Linear<Mesh<dp, tp>, Styles<ColwiseParallel<tp>, FullyShard<dp>>> up(mesh, 1024, 4096);
 /// using MyPlan = PlanWith<LlamaTensorParallel<>, FullyShard<dp>>;   // for all modules of a plan
 /// ```
-/// Where one axis cuts a dimension of a parameter, these cut another, so that nothing is reordered; a parameter
-/// that has no other is not sharded. Hybrid sharding is a mesh with two data axes of which one is named here.
+/// If another axis already shards a dimension of a parameter, these shard a different one, so that nothing is
+/// reordered; a parameter without another dimension is not sharded. For hybrid sharding, use a mesh with two data
+/// axes and name one of them here.
 
 #include <shardwise/parallel/style.hpp>
 

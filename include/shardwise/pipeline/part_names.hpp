@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// The names of the trained parameters in the parts of a model: each is in one stage, but for the copies that the first and the
-/// last have of one.
+/// Checks the names of the trained parameters in the parts of a model: each belongs to one stage, except for a
+/// parameter of which both the first and the last stage have a copy.
 
 #include <map>
 
@@ -15,26 +15,26 @@ namespace shardwise::detail {
 
 class NamesOfParts {
  public:
-  /// A part of this rank; `copy`: what its `copied()` gives, or null.
+  /// Adds a part of this rank; `copy`: the parameter that its `copied()` returns, or null.
   template <class Part>
   void add(int stage, Part& part, const ParameterCell* copy) {
     for (const NamedParameter& each : named_parameters_of(part))
       if (!each.cell->layouts.frozen) add(stage, each.name, each.cell, each.cell == copy);
-    if (copy) add(stage, "", copy, true);  // unless it was named
+    if (copy) add(stage, "", copy, true);  // unless it was visited
   }
 
-  /// Throws `std::invalid_argument`, on every rank, for a name that two parameters have which are no copies of each other, and
-  /// for a copy without another. Collective.
+  /// Throws `std::invalid_argument`, on every rank, if two parameters that are not copies of each other have the
+  /// same name, or if a copy has no counterpart. Collective.
   void check(const Communicator& ranks) const;
 
  private:
-  /// Of a parameter its first name counts, as for first values and files.
+  /// Only a parameter's first name counts, as for initial values and files.
   void add(int stage, const std::string& name, const ParameterCell* cell, bool is_copy) {
     if (seen_.insert(cell).second)
       lines_ += std::to_string(stage) + (is_copy ? " copy " : " own ") + name + '\n';
   }
 
-  std::set<const ParameterCell*> seen_;  // a parameter that two stages of a rank have is one
+  std::set<const ParameterCell*> seen_;  // two stages of a rank may share a parameter
   std::string lines_;
 };
 

@@ -3,9 +3,10 @@
 #pragma once
 
 /// @file
-/// Pipeline parallelism: the layers of a model divided over the ranks along an axis, and micro-batches that go through them
-/// by a schedule (Huang et al., "GPipe", 2019; Narayanan et al., "Efficient large-scale language model training on GPU
-/// clusters using Megatron-LM", 2021; Qi et al., "Zero bubble pipeline parallelism", 2023).
+/// Pipeline parallelism: the layers of a model are divided among the ranks along an axis, and a schedule determines
+/// how micro-batches pass through them (Huang et al., "GPipe", 2019; Narayanan et al., "Efficient large-scale
+/// language model training on GPU clusters using Megatron-LM", 2021; Qi et al., "Zero bubble pipeline parallelism",
+/// 2023).
 ///
 /// ```
 /// Mesh<pp, dp, tp> job(world(), {4, any, 1});
@@ -21,7 +22,7 @@
 /// pipeline.clip_gradients(stages, 1);
 /// optimizer.step(stages);
 /// ```
-/// What one stage gives is what the next takes: one type of tensor, which `begin` gives, `middle` keeps and `end` takes.
+/// All stages exchange one type of tensor, which `begin` returns, `middle` takes and returns, and `end` takes.
 
 #include <shardwise/comm/gather.hpp>
 #include <shardwise/guard/same_on_all_ranks.hpp>
@@ -37,7 +38,7 @@ namespace shardwise {
 
 namespace detail {
 
-/// The axes of a mesh type but one.
+/// The axes of a mesh type except one.
 template <class Axis, class Before, class... Axes>
 struct WithoutAxis;
 template <class Axis, class... Before>
@@ -63,17 +64,17 @@ struct StageAxes<MeshOf<Axes...>, Axis> : WithoutAxis<Axis, std::tuple<>, Axes..
 
 }  // namespace detail
 
-/// Where this rank is in a pipeline along `Axis`, and what it does. A handle; copies share the mesh.
+/// This rank's position in a pipeline along `Axis`, and its work. A handle; copies share the mesh.
 template <class Job, MeshAxis Axis = pp>
 class Pipeline {
   using Axes = detail::StageAxes<Job, Axis>;
 
  public:
-  /// The mesh of a stage: that of the job without the pipeline's axis.
+  /// The mesh of a stage: the job's without the pipeline's axis.
   using StageMesh = decltype(Axes::submesh(std::declval<const Job&>()));
 
-  /// Collective over the job. Throws `std::invalid_argument`, on every rank, for a schedule that cannot be carried out (see
-  /// `prove`), is for another number of ranks, or is another one on some rank.
+  /// Collective over the job. Throws `std::invalid_argument`, on every rank, for a schedule that cannot be executed
+  /// (see `prove`), has another number of ranks, or differs between ranks.
   constexpr Pipeline(const Job& job, const PipelineSchedule& schedule)
       : job_(job), schedule_(with_messages(agreed(job, schedule))), mesh_(Axes::submesh(job)) {
     if (schedule_.ranks() != job.template size<Axis>()) {
@@ -85,7 +86,7 @@ class Pipeline {
   constexpr const StageMesh& mesh() const { return mesh_; }
   constexpr const PipelineSchedule& schedule() const { return schedule_; }
   constexpr int stage_count() const { return schedule_.stages(); }
-  /// The rank along the pipeline where a stage is at home.
+  /// The rank, along the pipeline, of a stage.
   constexpr int rank_of(int stage) const {
     if (stage < 0 || stage >= stage_count()) {
       detail::fail<std::out_of_range>({"Pipeline: there is no stage ", stage, " of ", stage_count()});
@@ -94,7 +95,7 @@ class Pipeline {
   }
   constexpr bool is_here(int stage) const { return rank_of(stage) == job_.template rank<Axis>(); }
 
-  /// The stages of this rank: make(stage, mesh) gives a part of a model.
+  /// Creates the stages of this rank: make(stage, mesh) returns a part of a model.
   template <class Make, class Part = std::invoke_result_t<Make&, int, const StageMesh&>>
   constexpr auto stages(Make make) const {
     Stages<Part> own;
@@ -108,14 +109,15 @@ class Pipeline {
     requires(!std::is_invocable_v<Make&, int, const StageMesh&>)
   auto stages(Make) const -> Why = delete;  // see Why
 
-  /// All forward and backward passes of a step, in the order of the schedule; gradients are added up over the micro-batches,
-  /// and finished. Returns the sum of their losses, on every rank; 0 on a dry mesh. Collective over the job. Throws
-  /// `std::invalid_argument`, on every rank, if two trained parameters have one name, unless `copied()` of the first part and
-  /// of the last give them; that is looked at before the first step with these stages.
+  /// All forward and backward passes of a step, in the order of the schedule; gradients are summed over the
+  /// micro-batches and finished. Returns the sum of their losses, on every rank; 0 on a dry mesh. Collective over
+  /// the job. Throws `std::invalid_argument`, on every rank, if two trained parameters have the same name, unless
+  /// `copied()` of the first and the last part return them; this is checked before the first step with these
+  /// stages.
   ///
-  /// `shape`: the extents of what goes from stage to stage, for one micro-batch. `begin(tape, part, i)` gives that for
-  /// micro-batch i, on the tape, from the first part; `middle(part, x)`, or `middle(part, x, i)`, what comes of it in a
-  /// part; `end(part, x, i)` the loss, from the last part: so scaled that losses and gradients add up.
+  /// `shape`: the extents of the tensor between stages, for one micro-batch. `begin(tape, part, i)` computes it for
+  /// micro-batch i, on the tape, in the first part; `middle(part, x)` or `middle(part, x, i)` transforms it in each
+  /// part; `end(part, x, i)` returns the loss in the last part, scaled so that losses and gradients add up.
   template <class Part, class Begin, class Middle, class End, class First = detail::begun<Part, Begin>,
             class = std::enable_if_t<WellFormed<detail::step_problem<Part, First, Middle, End>>>>
   constexpr double run(Stages<Part>& stages, const Shape<tensor_of<First>::rank>& shape, Begin begin,
@@ -134,8 +136,9 @@ class Pipeline {
   double run(Stages<Part>&, const Shape<tensor_of<First>::rank>&, Begin, Middle, End,
              const ReduceOptions& = {}) const = delete;  // see Why
 
-  /// One forward pass, without a tape, to evaluate or to generate: `begin(part)`, `middle(part, x)` and `end(part, x)`, which
-  /// gives a number. Returns that, on every rank. Of the schedule only the division matters. Collective over the job.
+  /// One forward pass without a tape, for evaluation or generation: `begin(part)`, `middle(part, x)`, and
+  /// `end(part, x)`, which returns a number. Returns that number on every rank. Of the schedule it uses only the
+  /// assignment of stages to ranks. Collective over the job.
   template <class Part, class Begin, class Middle, class End, class X = std::invoke_result_t<Begin&, Part&>,
             class = std::enable_if_t<WellFormed<detail::stages_problem<Part, X, Middle, End>>>>
   constexpr double forward(Stages<Part>& stages, const Shape<X::rank>& shape, Begin begin, Middle middle,
@@ -163,7 +166,8 @@ class Pipeline {
             IllFormed Why = detail::stages_problem<Part, X, Middle, End>>
   double forward(Stages<Part>&, const Shape<X::rank>&, Begin, Middle, End) const = delete;  // see Why
 
-  /// The norm of all gradients of the model, as `gradient_norm` computes it, and clipped to. Throws as `clip_gradients` does.
+  /// The norm of all gradients of the model, as in `gradient_norm`, after which they are clipped. Throws as
+  /// `clip_gradients` does.
   template <class Part>
   constexpr double clip_gradients(Stages<Part>& stages, double max_norm) const {
     detail::check_max_norm(max_norm);
@@ -179,7 +183,7 @@ class Pipeline {
     return norm;
   }
 
-  /// Throws as the function `check_finite`: what it finds in the stages of each rank along the axis.
+  /// Throws as the function `check_finite`, for the stages of all ranks along the axis.
   template <class Part>
   constexpr void check_finite(Stages<Part>& stages, std::int64_t step, double loss, double norm) const {
     if (detail::is_finite(loss) && detail::is_finite(norm)) return;
@@ -190,7 +194,7 @@ class Pipeline {
   }
 
  private:
-  /// A schedule that all ranks have.
+  /// Returns the schedule if all ranks have the same one.
   static constexpr const PipelineSchedule& agreed(const Job& job, const PipelineSchedule& schedule) {
     if (!job.dry()) {
       std::vector<NamedText> all{{"stages", std::to_string(schedule.stages())},
@@ -207,7 +211,8 @@ class Pipeline {
     return Axes::ranks_at(job_, job_.template at<Axis>(rank_of(stage)));
   }
 
-  /// Refuses names that do not belong to one model; once for these stages, on all ranks. Collective along the axis.
+  /// Rejects names that are inconsistent within the model; once for these stages, on all ranks. Collective along
+  /// the axis.
   template <class Part>
   void check_names(Stages<Part>& stages) const {
     if (stages.names_are_checked_ || stage_count() == 1) return;
@@ -222,22 +227,22 @@ class Pipeline {
     stages.names_are_checked_ = true;
   }
 
-  /// The parameter that both the first and the last stage have, as far as they are here.
+  /// The local copies of the parameter that both the first and the last stage have.
   template <class Part>
   constexpr auto copies(Stages<Part>& stages) const {
     if constexpr (requires(Part & part) { part.copied()->gradient(); }) {
-      auto in = [&](int stage) {  // of a whole model there is no copy
+      auto in = [&](int stage) {  // a whole model has no copy
         return stage_count() > 1 && stages.has(stage) ? stages.at(stage).copied() : nullptr;
       };
       auto *first = in(0), *second = in(stage_count() - 1);
-      if (first && second && first->cell().same_as(second->cell())) first = second = nullptr;  // one it is
+      if (first && second && first->cell().same_as(second->cell())) first = second = nullptr;  // shared
       return std::pair(first, second);
     } else {
       using None = Parameter<Tensor<float, 1, StageMesh>>*;
       return std::pair<None, None>();
     }
   }
-  /// Takes its gradient from the copies: of earlier runs, where it is the sum of both already.
+  /// Resets the gradients of the copies, which after earlier runs already contain both terms, and returns them.
   template <class Part>
   constexpr auto take_copies(Stages<Part>& stages) const {
     const auto [first, second] = copies(stages);
@@ -249,7 +254,7 @@ class Pipeline {
     }
     return earlier;
   }
-  /// Its gradient is the sum of both, and what it was before.
+  /// Sets its gradient to the sum of both, plus the earlier one.
   template <class Part, class Gradient>
   constexpr void add_up_copies(Stages<Part>& stages, const Gradient& earlier) const {
     const PhaseScope phase(job_.recorder(), Phase::optimizer);

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// The actions of a rank in one step of a pipeline, carried out.
+/// Executes the actions of a rank in one step of a pipeline.
 
 #include <shardwise/module/stages.hpp>
 #include <shardwise/schedule/pipeline_schedule.hpp>
@@ -13,7 +13,7 @@
 
 namespace shardwise::detail {
 
-/// A tensor that a stage waits for: it comes from another rank, or is here.
+/// The input of a stage, either from another rank or local.
 template <TensorType X>
 class Awaited {
  public:
@@ -32,11 +32,11 @@ class Awaited {
   X here_;
 };
 
-/// What `begin` gives in a step.
+/// The result of `begin` in a step.
 template <class Part, class Begin>
 using begun = std::invoke_result_t<Begin&, Tape&, Part&, int>;
 
-/// A `middle(part, x)` as one that is told which micro-batch it is; one that asks for it is taken as it is.
+/// Wraps a `middle(part, x)` to also take the number of the micro-batch; a `middle` that takes it is used directly.
 template <class Middle>
 struct AnyMicroBatch {
   Middle middle;
@@ -48,7 +48,8 @@ template <class Part, class X, class Middle>
 using of_micro_batch =
     std::conditional_t<std::is_invocable_v<Middle&, Part&, const X&, int>, Middle, AnyMicroBatch<Middle>>;
 
-/// Why stages do not fit that begin with an `X`, or `void`: `middle` must take it and give such a one, `end` take it.
+/// Why stages that begin with an `X` do not fit together, or `void`: `middle` must take and return an `X`, `end`
+/// take one.
 template <class Part, class X, class Middle, class End, class... MicroBatch>
 constexpr auto check_stages() {
   if constexpr (!std::is_invocable_v<Middle&, Part&, const X&, MicroBatch...>) {
@@ -65,8 +66,8 @@ constexpr auto check_stages() {
 template <class Part, class X, class Middle, class End, class... MicroBatch>
 using stages_problem = typename decltype(check_stages<Part, X, Middle, End, MicroBatch...>())::type;
 
-/// The same for a step, which has gradients, from `First` to the loss. (Where what it is made of is frozen, `First` has
-/// none.)
+/// The same for a step with gradients, from `First` to the loss. (If everything before it is frozen, `First` has no
+/// gradient.)
 template <class Part, class First, class Middle, class End>
 constexpr auto check_step() {
   using X = Var<tensor_of<First>>;
@@ -107,7 +108,7 @@ class PipelineRun {
         passes_(static_cast<std::size_t>(schedule.stages() * schedule.micro_batches)),
         left_(static_cast<std::size_t>(schedule.stages()), schedule.micro_batches) {}
 
-  /// The sum of the losses on the rank that has the last stage; 0 on others.
+  /// The sum of the losses on the rank with the last stage; 0 on others.
   constexpr double run() {
     const std::vector<Action>& actions = at(schedule_.actions, rank_);
     for (std::size_t i = 0; i < actions.size(); ++i) {
@@ -130,7 +131,7 @@ class PipelineRun {
     Awaited<X> x;
     Awaited<Dx> dy;
     std::optional<Tape> tape;
-    Shared<GradientSlot> input, output;  ///< of the stage: where gradients gather
+    Shared<GradientSlot> input, output;  ///< gradient accumulators of the stage
     X y;                                 ///< until it is sent
     Dx dx;
   };
@@ -139,8 +140,8 @@ class PipelineRun {
     return at(passes_, stage * schedule_.micro_batches + micro_batch);
   }
   constexpr bool is_here(int stage) const { return at(schedule_.rank_of_stage, stage) == rank_; }
-  /// Whether this action and the next are both parts of one backward, and no other rank needs what the first gives: at once they
-  /// are faster, and need not keep the gradients between them.
+  /// Whether this action and the next are the two parts of one backward, and no other rank waits for the result of
+  /// the first: combined they are faster, and need not keep gradients between them.
   constexpr bool nobody_waits_between(const std::vector<Action>& actions, std::size_t i) const {
     const auto [work, stage, micro_batch, overlaps] = actions[i];
     return work == Work::backward_input && i + 1 < actions.size() &&
@@ -149,7 +150,7 @@ class PipelineRun {
   }
   constexpr bool is_last(int stage) const { return stage + 1 == schedule_.stages(); }
 
-  /// Begins the receives up to action `now`, and some ahead of it, so that they move beside what is computed.
+  /// Starts the receives up to action `now`, and a few further ones, so that they overlap with computation.
   constexpr void expect(const std::vector<Action>& actions, std::size_t now) {
     for (; expected_ < actions.size() && (expected_ <= now || coming_ < 2); ++expected_) {
       const Action& action = actions[expected_];
@@ -188,7 +189,7 @@ class PipelineRun {
         return keep(send(std::exchange(at.dx, Dx()), neighbour_(action.stage - 1)));
     }
   }
-  /// Who waits for a message that was sent two before is no later than one who waited for each.
+  /// Keeps at most two sends in flight: waiting only for older ones is no slower than waiting for each.
   constexpr void keep(Sending sending) {
     sent_.emplace_back(std::move(sending));
     if (sent_.size() > 2) sent_.pop_front();
@@ -210,14 +211,14 @@ class PipelineRun {
     };
     Var<X> x = input();
     if (x.shape() != shape_) {
-      fail({"a pipeline: begin gives a micro-batch of the shape ", x.shape(), ", where run was told ",
-            shape_});
+      fail(
+          {"a pipeline: begin gives a micro-batch of the shape ", x.shape(), ", but run was given ", shape_});
     }
     if (action.stage > 0) at.input = x.slot();
     Var<X> y = middle_(part, std::as_const(x), action.micro_batch);
     if (!is_last(action.stage)) {
       if (y.shape() != shape_) {
-        fail({"a pipeline: stage ", action.stage, " gives the shape ", y.shape(), ", where run was told ",
+        fail({"a pipeline: stage ", action.stage, " gives the shape ", y.shape(), ", but run was given ",
               shape_});
       }
       at.output = y.slot();
@@ -240,7 +241,7 @@ class PipelineRun {
     at.input = {};
     give(action.stage - 1, action.micro_batch, std::move(dx), at.dx, &Pass::dy);
   }
-  /// To a stage of this rank; or keeps it until it is sent.
+  /// Passes a tensor to a stage of this rank, or keeps it until it is sent.
   template <class Tensor>
   constexpr void give(int stage, int micro_batch, Tensor tensor, Tensor& to_be_sent,
                       Awaited<Tensor> Pass::*place) {
@@ -250,7 +251,8 @@ class PipelineRun {
       to_be_sent = std::move(tensor);
     }
   }
-  /// All gradients of one micro-batch are there; if it was the stage's last, they are reduced while others go on.
+  /// All gradients of a micro-batch are complete; if it was the stage's last, they are reduced while other stages
+  /// continue.
   constexpr void complete(const Action& action, Pass& at) {
     at.tape.reset();
     if (--detail::at(left_, action.stage) > 0) return;
@@ -270,10 +272,10 @@ class PipelineRun {
   GradientReducer reducer_;
   std::vector<Pass, PoolAllocator<Pass>> passes_;
   std::vector<int, PoolAllocator<int>>
-      left_;  ///< of each stage: micro-batches whose gradients are not complete
+      left_;  ///< for each stage: micro-batches whose gradients are incomplete
   PooledList<Sending> sent_;
-  std::size_t expected_ = 0;  ///< actions whose receives have begun
-  int coming_ = 0;            ///< receives that have begun, and were not come to
+  std::size_t expected_ = 0;  ///< actions whose receives have been started
+  int coming_ = 0;            ///< receives started but not yet reached
   double loss_ = 0;
 };
 

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// A plan: what a run does on one rank, as a value that can be asserted. Made by `trace`, or by recording a
-/// run on a real mesh.
+/// A plan: the communication, flops and memory of a run on one rank, as a value for assertions. `trace` makes one,
+/// and so does recording a run on a real mesh.
 ///
 /// ```
 /// static_assert(step.count(Collective::all_reduce) == 2);
@@ -28,13 +28,13 @@ class CommunicationPlan {
   constexpr CommunicationPlan(const Record& record, const MeshSizes& sizes)
       : record_(record), sizes_(sizes) {}
 
-  /// Calls of one kind, in all phases or in one: on any axes, or those in whose groups the given axis takes part, alone
-  /// or with others.
+  /// Calls of one kind, in one phase or in all. With an axis: those whose group includes this axis, alone or with
+  /// others.
   template <class Axis = void>
   constexpr std::int64_t count(Collective kind, std::optional<Phase> phase = {}) const {
     return total(kind, phase, axis_bit<Axis>()).calls;
   }
-  /// The same of all kinds: calls, and bytes.
+  /// Calls and bytes of all kinds.
   template <class Axis = void>
   constexpr std::int64_t collectives(std::optional<Phase> phase = {}) const {
     return total({}, phase, axis_bit<Axis>()).calls;
@@ -52,15 +52,15 @@ class CommunicationPlan {
     return record_.to_other_hosts[static_cast<int>(phase)];
   }
 
-  /// Floating-point operations of this rank; a multiply-add counts two.
+  /// Floating-point operations of this rank; a multiply-add counts as two.
   constexpr std::int64_t flops() const { return record_.flops[0] + record_.flops[1] + record_.flops[2]; }
   constexpr std::int64_t flops(Phase phase) const { return record_.flops[static_cast<int>(phase)]; }
 
-  /// Bytes of this rank's blocks: the most that were in use at one time.
+  /// The most bytes that this rank's blocks of this use occupied at one time.
   constexpr std::int64_t peak_bytes(MemoryUse use) const {
     return record_.memory[static_cast<int>(use)].peak;
   }
-  /// The same of all blocks together.
+  /// The same for blocks of all uses together.
   constexpr std::int64_t peak_bytes() const { return record_.all_memory.peak; }
   constexpr std::int64_t parameter_bytes() const { return peak_bytes(MemoryUse::parameter); }
   constexpr std::int64_t peak_activation_bytes() const { return peak_bytes(MemoryUse::activation); }
@@ -68,14 +68,14 @@ class CommunicationPlan {
   constexpr const Record& record() const { return record_; }
   constexpr const MeshSizes& sizes() const { return sizes_; }
 
-  /// Equal in every collective, in their order, in bytes and flops, and in memory.
+  /// Equal in every collective and their order, in bytes, flops and memory.
   friend constexpr bool operator==(const CommunicationPlan& a, const CommunicationPlan& b) {
     for (int use = 0; use < memory_uses; ++use) {
       if (a.record_.memory[use].peak != b.record_.memory[use].peak) return false;
     }
     return same_communication(a, b) && a.record_.flops == b.record_.flops;
   }
-  /// Equal in every collective, in their order and in their bytes.
+  /// Equal in every collective, in their order and bytes.
   friend constexpr bool same_communication(const CommunicationPlan& a, const CommunicationPlan& b) {
     return a.record_.traffic == b.record_.traffic && a.record_.sequence == b.record_.sequence;
   }
@@ -91,7 +91,7 @@ class CommunicationPlan {
     }
   }
 
-  /// Of one kind or all, in one phase or all, on the groups in which all axes of `with` take part.
+  /// The traffic of one kind or all, in one phase or all, on the groups that include all axes of `with`.
   constexpr Traffic total(std::optional<Collective> kind, std::optional<Phase> phase, AxisSet with) const {
     Traffic sum;
     for (int p = 0; p < phases; ++p) {

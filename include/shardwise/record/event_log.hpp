@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// A log of what a run did, in order, which a recorder keeps beside its counts if it is given one.
+/// A log of the events of a run, in order, which a recorder can keep in addition to its counts.
 
 #include <algorithm>
 #include <vector>
@@ -16,28 +16,29 @@ namespace shardwise {
 enum class Phase : std::uint8_t { forward, backward, optimizer };
 inline constexpr int phases = 3;
 
-/// What a block of memory is for. `gathered`: what a sharded parameter is gathered to for the time of its use,
-/// its gradient until that is reduced, and messages of several tensors. `frozen`: parameters that are not trained;
-/// `parameter`: the others.
+/// The use of a block of memory. `gathered`: a sharded parameter while it is gathered for use, its gradient until
+/// it is reduced, and messages of several tensors. `frozen`: parameters that are not trained; `parameter`: all
+/// others.
 enum class MemoryUse : std::uint8_t { activation, parameter, gradient, optimizer_state, gathered, frozen };
 inline constexpr int memory_uses = 6;
 
-/// A computation; a communication; or that something waits for one that went on in the background.
+/// A computation, a communication, or a wait for a communication in the background.
 struct Event {
   Phase phase = Phase::forward;
   Collective kind = Collective::none;  ///< none: a computation
   AxisSet axes = 0;
-  bool background = false;  ///< a communication beside what follows
+  bool background = false;  ///< a communication that overlaps later events
   bool waits = false;
-  bool complete = false;     ///< it went on in the background, and the log knows when it was over
-  int unit = -1;             ///< the part of the model that it is for, see `Unit`; -1: none
+  bool complete = false;     ///< it was in the background, and the log knows when it ended
+  int unit = -1;             ///< the part of the model it belongs to, see `Unit`; -1: none
   std::int64_t amount = 0;   ///< flops of a computation, bytes of a communication
-  std::int64_t number = 0;   ///< a recorder counts its events, through all its logs
-  std::int64_t awaited = 0;  ///< the number of what is waited for, which may be older than the log
-  /// Bytes in use: those at the moment of the most, from here to the next event.
+  std::int64_t number = 0;   ///< a recorder numbers its events across all its logs
+  std::int64_t awaited = 0;  ///< the number of the event waited for, which may be older than the log
+  /// Bytes in use at the peak between this event and the next.
   Array<std::int64_t, memory_uses> memory{};
-  /// Seconds; 0 without a clock. What was not in the background ends when it is over, but a computation where the next event
-  /// or another phase begins. What was in the background ends where it was seen to be over: at once, or when waited for.
+  /// Seconds; 0 without a clock. A computation ends where the next event or another phase begins; other foreground
+  /// events end when they are complete. A background event ends where its completion was observed: at once, or by a
+  /// wait.
   double begin = 0, end = 0;
 
   constexpr bool computes() const { return kind == Collective::none; }
@@ -48,26 +49,26 @@ struct Event {
   }
 };
 
-/// Events of one recorder, from where it was given the log, or was restarted; the first stands for that moment, and computes
-/// nothing. Must live as long as the recorder has it.
+/// The events of one recorder, from when it was given the log or was restarted; the first event marks that moment,
+/// and computes nothing. Must outlive its use by the recorder.
 class EventLog {
  public:
   EventLog() = default;
-  /// With times of a clock, in seconds.
+  /// With a clock that returns seconds.
   explicit EventLog(double (*clock)()) : clock_(clock) {}
 
   const std::vector<Event>& events() const { return events_; }
 
-  /// For recorders: an event begins, and ends the one before.
+  /// For recorders: begins an event, which ends the previous one.
   void begin(Event event);
-  /// What began last is over; or goes on in the background.
+  /// The latest event is complete, or continues in the background.
   void close(bool complete = false) {
     if (!open_) return;
     open_ = false;
     events_.back().end = now();
     events_.back().complete = complete;
   }
-  /// So many events from this number on, which were in the background, are over if they were not.
+  /// `count` background events, from `number` on, are complete.
   void arrived(std::int64_t number, std::int64_t count) {
     close();
     const std::int64_t first = events_.front().number, last = events_.back().number;
@@ -77,7 +78,7 @@ class EventLog {
       event.complete = true;
     }
   }
-  /// So many bytes are in use.
+  /// The bytes now in use.
   void use(const Array<std::int64_t, memory_uses>& memory) {
     if (Event{.memory = memory}.all_memory() > events_.back().all_memory()) events_.back().memory = memory;
   }

@@ -3,14 +3,13 @@
 #pragma once
 
 /// @file
-/// The recorder counts what a run does: collectives by phase, kind and axes with their bytes, flops, and
-/// memory by use. The dry run counts with it, in the compiler too; so does a real mesh when it is switched
-/// on.
+/// The recorder counts collectives (by phase, kind and axes) with their bytes, flops, and memory by use. The dry
+/// run uses it, also in constant expressions; so does a real mesh while it is recorded.
 ///
-/// Bytes of a collective are those of the larger of its two buffers on one rank, as in nccl-tests: an
-/// all-reduce counts its buffer, an all-gather its result, a reduce-scatter its input, an all-to-all what the
-/// rank sends (its own part included). A message from one rank to another counts where it is sent. What of that the rank
-/// sends to other hosts is counted besides. A recorder that is given an `EventLog` also keeps there what happens when.
+/// The bytes of a collective are those of the larger of its two buffers on one rank, as in nccl-tests: an
+/// all-reduce counts its buffer, an all-gather its result, a reduce-scatter its input, an all-to-all what the rank
+/// sends (its own part included). A message between two ranks counts where it is sent. Bytes that the rank sends to
+/// other hosts are also counted separately. With an `EventLog`, the recorder also logs events in order.
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/base/hash.hpp>
@@ -26,15 +25,15 @@ struct Traffic {
   friend constexpr bool operator==(const Traffic&, const Traffic&) = default;
 };
 
-/// How the ranks along some axes lie on hosts, as one of them sees it, and what it keeps for those on others: see `Hosts`.
+/// How the ranks along some axes are distributed over hosts, as seen by one of them; see `Hosts`.
 struct HostsAlong {
   int ranks = 1;
   int hosts = 1;
   int elsewhere = 0;  ///< ranks on other hosts
-  int kept = 0;       ///< of these, those whose blocks this rank keeps
+  int kept = 0;       ///< of these, the ranks whose blocks this rank keeps
 };
 
-/// How the ranks that differ from one along each set of axes lie on hosts, of which `host_of` says the one of a rank.
+/// The distribution over hosts for each set of axes; `host_of` returns the host of a rank.
 template <class HostOf>
 constexpr Array<HostsAlong, 1 << max_axes> hosts_along_axes(const MeshSizes& sizes,
                                                             const MeshSizes& coordinates, int axes,
@@ -54,8 +53,8 @@ constexpr Array<HostsAlong, 1 << max_axes> hosts_along_axes(const MeshSizes& siz
   return all;
 }
 
-/// Bytes that a rank sends to other hosts in a collective of so many bytes: blocks that it keeps go home, its own goes to each
-/// other host. (Of all ranks together it is the least; blocks are taken as equal.)
+/// Bytes that a rank sends to other hosts in a collective of `bytes`: each block that it keeps goes home, its own
+/// goes to each other host. (The total over all ranks is the minimum possible; blocks are assumed equal.)
 constexpr std::int64_t bytes_to_other_hosts(Collective kind, std::int64_t bytes, const HostsAlong& along) {
   std::int64_t blocks = 0;
   if (kind == Collective::all_reduce || kind == Collective::reduce_scatter) blocks += along.kept;
@@ -74,24 +73,25 @@ struct Memory {
   }
 };
 
-/// What was counted: a plain value, fit for a constexpr variable.
+/// The counts: a plain value, which can be a constexpr variable.
 struct Record {
   Array<Array<Array<Traffic, 1 << max_axes>, collective_kinds>, phases> traffic{};
   Array<std::int64_t, phases> to_other_hosts{};  ///< bytes
   Array<std::int64_t, phases> flops{};
   Array<Memory, memory_uses> memory{};
   Memory all_memory;
-  /// A hash of the sequence of collectives: equal for two runs that did the same in the same order.
+  /// A hash of the sequence of collectives: equal for runs that make the same calls in the same order.
   detail::Fnv1a sequence;
 };
 
 class Recorder {
  public:
-  /// `background`: others may follow before it is over; `started` and `wait` say more of it. Returns its number in a log.
+  /// `background`: later events may overlap it; report its progress with `started` and `wait`. Returns its number
+  /// in a log.
   constexpr std::int64_t communicate(Collective kind, AxisSet axes, Index bytes, bool background = false) {
     return count(kind, axes, bytes, bytes_to_other_hosts(kind, bytes, hosts_[axes]), background);
   }
-  /// A message to one rank, which differs from this one along these axes; in the background.
+  /// A message in the background to a rank that differs from this one along these axes.
   constexpr std::int64_t send(AxisSet axes, Index bytes, bool to_other_host) {
     return count(Collective::send, axes, bytes, to_other_host ? bytes : 0, true);
   }
@@ -99,14 +99,14 @@ class Recorder {
     record_.flops.values[static_cast<int>(phase_)] += flops;
     if (log_) begin({.amount = flops});
   }
-  /// Returns the number of resets so far, which `release` wants back.
+  /// Returns the number of resets so far, to be passed to `release`.
   constexpr unsigned allocate(MemoryUse use, Index bytes) {
     record_.memory.values[static_cast<int>(use)].add(bytes);
     record_.all_memory.add(bytes);
     if (log_) log_->use(in_use());
     return epoch_;
   }
-  /// Returns false, and counts nothing, if there was a reset since.
+  /// Returns false, and counts nothing, if there was a reset since the allocation.
   constexpr bool release(MemoryUse use, Index bytes, unsigned epoch) {
     if (epoch != epoch_) return false;
     record_.memory.values[static_cast<int>(use)].live -= bytes;
@@ -114,28 +114,28 @@ class Recorder {
     return true;
   }
 
-  /// Keeps a log from here on; of what is in use now it knows the bytes. Null: none.
+  /// Starts to log; of the memory in use the log then knows only the bytes. Null: no log.
   constexpr void set_log(EventLog* log) {
     log_ = log;
     begin_log();
   }
   constexpr bool logs() const { return log_ != nullptr; }
-  /// The communication that began last is on its way, or `complete`.
+  /// The latest communication has been started, or is already `complete`.
   constexpr void started(bool complete) {
     if (log_) log_->close(complete);
   }
-  /// This rank waits for a communication in the background, from here on until it has `arrived`.
+  /// This rank waits for a background communication, from here until `arrived`.
   constexpr void wait(Collective kind, AxisSet axes, std::int64_t number) {
     if (log_) begin({.kind = kind, .axes = axes, .waits = true, .awaited = number});
   }
   constexpr void arrived(std::int64_t number, std::int64_t count = 1) {
     if (log_) log_->arrived(number, count);
   }
-  /// The part of the model whose work this is, see `Unit`; -1: none.
+  /// The part of the model that the work belongs to, see `Unit`; -1: none.
   constexpr int unit() const { return unit_; }
   constexpr void set_unit(int unit) { unit_ = unit; }
 
-  /// How the ranks along each set of axes lie on hosts; all on one, if nobody says.
+  /// The distribution over hosts of the ranks along each set of axes; by default all are on one host.
   constexpr void set_hosts(const Array<HostsAlong, 1 << max_axes>& hosts) { hosts_ = hosts; }
 
   constexpr Phase phase() const { return phase_; }
@@ -146,7 +146,7 @@ class Recorder {
 
   constexpr const Record& record() const { return record_; }
 
-  /// Counts afresh from here, but knows of the memory that is in use.
+  /// Resets the counts, but keeps the memory that is in use.
   constexpr void restart() {
     Record fresh;
     for (int use = 0; use < memory_uses; ++use) {
@@ -198,10 +198,10 @@ class Recorder {
   unsigned epoch_ = 0;
   int unit_ = -1;
   EventLog* log_ = nullptr;
-  std::int64_t events_ = 1;  ///< that were logged, and one more
+  std::int64_t events_ = 1;  ///< events logged so far, plus one
 };
 
-/// What the recorder says of what follows, for the length of a scope.
+/// Sets a property of the recorder for the duration of a scope.
 template <auto get, auto set>
 class RecorderScope {
  public:

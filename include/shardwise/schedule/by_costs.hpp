@@ -3,8 +3,9 @@
 #pragma once
 
 /// @file
-/// A schedule that is made for what stages and messages cost: list scheduling (Graham, "Bounds for certain multiprocessing
-/// anomalies", 1966) with the priorities that Qi et al. have for zero bubbles ("Zero Bubble Pipeline Parallelism", 2023, section 3).
+/// A schedule generated for given costs of stages and messages: list scheduling (Graham, "Bounds for certain
+/// multiprocessing anomalies", 1966) with the priorities of Qi et al. ("Zero Bubble Pipeline Parallelism", 2023,
+/// section 3).
 
 #include <algorithm>
 
@@ -14,10 +15,10 @@ namespace shardwise {
 
 namespace detail {
 
-/// Carries a schedule out before it exists: each time a rank has nothing to do, it takes what is best for it then.
+/// Builds a schedule by simulating it: whenever a rank is idle, it takes the best available action.
 class ListScheduling {
  public:
-  /// A rank begins a backward of weights if it would wait longer than `patience` times what that takes.
+  /// A rank starts a backward of weights if it would otherwise wait longer than `patience` times its duration.
   constexpr ListScheduling(PipelineSchedule& schedule, const Costs& costs, int in_flight, double patience)
       : schedule_(schedule),
         costs_(costs),
@@ -32,7 +33,7 @@ class ListScheduling {
     for (Rank& rank : ranks_) choose(rank);
   }
 
-  /// Returns how long the schedule takes.
+  /// Returns the duration of the schedule.
   constexpr double run() {
     for (int left = 3 * schedule_.stages() * micro_batches_; left > 0; --left) {
       Choice first{};
@@ -48,8 +49,8 @@ class ListScheduling {
 
  private:
   struct Stage {
-    std::vector<double> forward_end{}, backward_end{};  ///< of each micro-batch whose time is known
-    int weights = 0;                                    ///< backwards of them that are done, or begun
+    std::vector<double> forward_end{}, backward_end{};  ///< of each micro-batch whose end is known
+    int weights = 0;                                    ///< backwards of weights completed or started
 
     constexpr int forwards() const { return static_cast<int>(forward_end.size()); }
     constexpr int backwards() const { return static_cast<int>(backward_end.size()); }
@@ -60,15 +61,15 @@ class ListScheduling {
     Action action{};
   };
   struct Rank {
-    std::vector<int> stages{};    ///< the last one first
-    std::vector<Action> later{};  ///< backwards of weights that are still to come
+    std::vector<int> stages{};    ///< in descending order
+    std::vector<Action> later{};  ///< pending backwards of weights
     std::size_t next_later = 0;
     double clock = 0;
-    Choice best{};  ///< of what is known now
+    Choice best{};  ///< given what is known now
   };
 
-  /// What can begin first, a backward of inputs before a forward and a later stage before an earlier one; or, where a rank would
-  /// wait for that, a backward of weights.
+  /// The action that can start first, preferring a backward of inputs to a forward, and later stages to earlier
+  /// ones; or, if the rank would wait for it, a backward of weights.
   constexpr void choose(Rank& rank) const {
     Choice& best = rank.best;
     best = {};
@@ -83,7 +84,7 @@ class ListScheduling {
     if (best.exists && best.begin - rank.clock <= patience_ * costs_.of(weights)) return;
     best = {true, rank.clock, weights};
   }
-  /// The stage's next forward or backward of inputs, if it is known when what it needs is there.
+  /// The stage's next forward or backward of inputs, if it is known when its inputs are available.
   constexpr Choice next_of(Work work, int number, const Rank& rank) const {
     const Stage& stage = at(stages_, number);
     const bool forward = work == Work::forward, last = number + 1 == schedule_.stages();
@@ -122,7 +123,7 @@ class ListScheduling {
     choose(rank);
     const int to = action.stage + (action.work == Work::forward ? 1 : -1);
     if (action.work == Work::backward_weight || to < 0 || to == schedule_.stages()) return;
-    choose(at(ranks_, at(schedule_.rank_of_stage, to)));  // which may wait for it
+    choose(at(ranks_, at(schedule_.rank_of_stage, to)));  // which may wait for this result
   }
 
   PipelineSchedule& schedule_;
@@ -136,14 +137,16 @@ class ListScheduling {
 
 }  // namespace detail
 
-/// The schedule in which each rank, whenever it is free, does what it can begin first: the backward of inputs that others wait for,
-/// else a forward; and a backward of weights where it would wait, at all, or for longer than half of it takes: the better of the
-/// two. Stage i is on rank `rank_of_stage[i]`. A rank begins at most `in_flight` micro-batches before it has finished the first of
-/// them, and keeps their activations; 0: three times as many as there are ranks. With one stage a rank, if all costs are alike,
-/// messages cost nothing, and there are twice as many micro-batches as ranks, so many in flight are enough for no idle time but at
-/// the ends.
-/// Throws `std::invalid_argument` if there are no stages or micro-batches, if ranks below 0 have stages or one between others has
-/// none, if `in_flight` is below 0, and for costs as `prove`.
+/// The schedule in which each idle rank starts the first possible action: a backward of inputs, which other ranks
+/// wait for, else a forward. It fills idle time with backwards of weights. Two thresholds are tried (any idle time;
+/// more than half the duration of the action), and the shorter schedule is returned. Stage i is on rank
+/// `rank_of_stage[i]`. A rank starts at most `in_flight` micro-batches before it has finished the first of them,
+/// and keeps their activations; 0: three times the number of ranks. That suffices to be idle only at the ends if
+/// there is one stage per rank, all costs are equal, messages cost nothing, and there are twice as many
+/// micro-batches as ranks.
+///
+/// Throws `std::invalid_argument` if there are no stages or micro-batches, if rank numbers are negative or not
+/// consecutive, if `in_flight` is negative, and for costs as `prove` does.
 constexpr PipelineSchedule by_costs(const std::vector<int>& rank_of_stage, int micro_batches,
                                     const Costs& costs, int in_flight = 0) {
   const auto stages = static_cast<int>(rank_of_stage.size());

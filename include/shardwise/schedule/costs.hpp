@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// What the actions of a schedule cost: to say how long it takes, or to make one that takes as little as it can.
+/// The costs of a schedule's actions: to compute its duration, or to generate a short schedule.
 
 #include <limits>
 
@@ -11,21 +11,22 @@
 
 namespace shardwise {
 
-/// How long one stage's part of one micro-batch takes, in any unit. A whole backward takes as long as both of its parts.
+/// The duration of one stage's part of one micro-batch, in any unit. A whole backward takes as long as both of its
+/// parts.
 struct StageCosts {
   double forward = 1;
   double backward_input = 1;
   double backward_weight = 1;
 };
 
-/// The same of all stages, or of each. Two computations that overlap take as long as one after the other. A result is on another
-/// rank `message` later. All are finite, and none is negative.
+/// The costs of all stages, alike or one by one. Two overlapping computations take as long as in sequence. A result
+/// reaches another rank after `message`. All must be finite and not negative.
 struct Costs {
   double forward = 1;
   double backward_input = 1;
   double backward_weight = 1;
   double message = 0;
-  std::vector<StageCosts> stages{};  ///< of each, instead of the three above; empty: all are alike
+  std::vector<StageCosts> stages{};  ///< instead of the three above; empty: all stages are alike
 
   constexpr double of(const Action& action) const {
     const StageCosts stage = stages.empty() ? StageCosts{forward, backward_input, backward_weight}
@@ -47,8 +48,8 @@ struct Costs {
 
 namespace detail {
 
-/// Throws `std::invalid_argument`, with the name of who asks, if a cost is negative, infinite or not a number, or if there is not one for
-/// each stage.
+/// Throws `std::invalid_argument`, beginning with `who`, if a cost is negative, infinite or not a number, or if the
+/// number of stages is different.
 constexpr void check_costs(const char* who, const Costs& costs, int stages) {
   const auto check = [&](double cost) {
     if (!(cost >= 0 && cost <= std::numeric_limits<double>::max())) {

@@ -3,9 +3,9 @@
 #pragma once
 
 /// @file
-/// Pipeline schedules as text, in the form of PyTorch (torch.distributed.pipelining: `_dump_csv`, `_load_csv`): a line for each
-/// rank, with its actions between commas: "0F0", "1SEND_B3", "(0F7;7B3)OVERLAP_F_B". An empty cell is a step in which the rank
-/// is idle.
+/// Pipeline schedules as text in PyTorch's format (torch.distributed.pipelining: `_dump_csv`, `_load_csv`): one
+/// line per rank with comma-separated actions: "0F0", "1SEND_B3", "(0F7;7B3)OVERLAP_F_B". An empty cell is a step
+/// in which the rank is idle.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace shardwise {
 
-/// One line for each rank, without empty cells.
+/// One line per rank, without empty cells.
 inline std::string to_csv(const PipelineSchedule& schedule) {
   std::string csv;
   for (const std::vector<Action>& actions : schedule.actions) {
@@ -34,11 +34,11 @@ inline std::string to_csv(const PipelineSchedule& schedule) {
 
 namespace detail {
 
-/// Reads cells; what it cannot read it refuses with line, cell and text, both counted from 1.
+/// Reads cells; errors state line, cell and text, both counted from 1.
 class CsvReader {
  public:
   constexpr explicit CsvReader(std::string_view csv) : rest_(csv) {
-    // In a complete table there are more actions than stages or micro-batches.
+    // A complete table has more actions than stages or micro-batches, so larger numbers are errors.
     for (char each : csv) largest_ += each == ',' || each == ';' || each == '\n';
   }
 
@@ -49,7 +49,7 @@ class CsvReader {
       schedule_.actions.emplace_back();
       for (cell_ = 1; !line.empty(); ++cell_) read_cell(strip(take_part(line, ',')));
     }
-    // Stages of no forward are left on rank 0, where `prove` misses them.
+    // Stages without a forward stay on rank 0, where `prove` reports them as missing.
     if (count_ < schedule_.stages() * static_cast<std::int64_t>(schedule_.micro_batches)) {
       fail({"schedule: ", schedule_.stages(), " stages and ", schedule_.micro_batches, " micro-batches, but ",
             count_, " actions only"});
@@ -78,7 +78,7 @@ class CsvReader {
 
   constexpr void read_action(std::string_view text, bool overlaps_next) {
     const int stage = read_number(text);
-    int number = 0;  // of a work; no name begins with another
+    int number = 0;  // the number of a `Work`; no name is a prefix of another
     while (number < 8 && !text.starts_with(name_of(static_cast<Work>(number)))) ++number;
     if (number == 8) refuse();
     const Work work = static_cast<Work>(number);
@@ -121,8 +121,9 @@ class CsvReader {
 
 }  // namespace detail
 
-/// The schedule with these lines, of any table that can be read: see `prove`. A stage is on the rank that has its forwards. Empty
-/// cells are left out. Throws `std::invalid_argument`, naming line, cell and text, if it cannot be read.
+/// The schedule with these lines, which may be any readable table: see `prove`. A stage is on the rank that has its
+/// forwards. Empty cells are dropped. Throws `std::invalid_argument`, with line, cell and text, if it cannot be
+/// read.
 constexpr PipelineSchedule from_csv(std::string_view csv) { return detail::CsvReader(csv).read(); }
 
 }  // namespace shardwise

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// The picture of a pipeline schedule.
+/// Pictures of pipeline schedules.
 
 #include <shardwise/layout/svg.hpp>
 #include <shardwise/schedule/messages.hpp>
@@ -19,7 +19,7 @@ class SchedulePicture {
         costs_(costs),
         proof_(prove(schedule, costs)),
         timeline_(Walk(schedule, costs).run(true)) {
-    double smallest = 0;  // of the three, each a mean over the stages
+    double smallest = 0;  // of the three costs, each a mean over the stages
     for (const Work work : {Work::forward, Work::backward_input, Work::backward_weight}) {
       double mean = 0;
       for (int stage = 0; stage < schedule.stages(); ++stage)
@@ -56,7 +56,7 @@ class SchedulePicture {
       const double x = left + at(timeline_.each_begin, rank)[computations++] * scale_;
       const double width = costs_.of(action) * scale_;
       if (width <= 0) continue;
-      int chunk = 0;  // the how many of the rank's stages it is
+      int chunk = 0;  // its number among the rank's stages
       for (int stage = 0; stage < action.stage; ++stage) chunk += at(schedule_.rank_of_stage, stage) == rank;
       const std::string kind = std::string(name_of(action.work)) + (chunk % 2 == 0 ? "" : " odd");
       svg_.box(kind, x, top, width, row - 3);
@@ -92,9 +92,9 @@ class SchedulePicture {
 
 }  // namespace detail
 
-/// An SVG with a row for each rank, time to the right, and a box for each computation, whose number is its micro-batch. Darker
-/// boxes are those of every other stage of a rank. It reads well on light and on dark pages. Throws `std::invalid_argument`, with the words
-/// of the problem, if the schedule is not proved.
+/// An SVG with a row for each rank, time to the right, and a box for each computation, labelled with its
+/// micro-batch; every other stage of a rank is darker. Suits light and dark pages. Throws `std::invalid_argument`,
+/// with the problem, if the schedule cannot be proved.
 inline std::string draw(const PipelineSchedule& schedule, const Costs& costs = {}) {
   const PipelineSchedule proved = with_messages(schedule);
   return detail::SchedulePicture(proved, costs).svg();

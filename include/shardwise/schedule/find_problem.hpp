@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// What of `prove` needs no walk through the schedule: whether it is complete, matched, and ordered on each rank. It visits each
-/// action twice, with plain pointers and integers: this is what compilers evaluate fastest.
+/// The part of `prove` that needs no walk through the schedule: whether it is complete, matched, and ordered on
+/// each rank. It visits each action twice, with plain pointers and integers, which compilers evaluate fastest.
 
 #include <shardwise/schedule/problem.hpp>
 
@@ -53,7 +53,7 @@ class Check {
   constexpr ScheduleAction place(Work work, int stage, int i) const {
     return {rank_of_[stage], position(work, stage, i), {work, stage, i}};
   }
-  /// The backward that gives the gradient of the stage's input.
+  /// The backward that produces the gradient of the stage's input.
   constexpr Work backward_of(int stage, int i) const {
     return position(Work::backward, stage, i) >= 0 ? Work::backward : Work::backward_input;
   }
@@ -70,7 +70,7 @@ class Check {
     return true;
   }
 
-  /// What is wrong with an action for itself. Its position is noted.
+  /// Checks an action by itself, and records its position.
   constexpr bool single(int rank, int at, const Action& action) {
     const Work work = action.work;
     const int stage = action.stage, i = action.micro_batch;
@@ -114,7 +114,8 @@ class Check {
     return refuse(Fault::it_overlaps_no_backward, {rank, position, action});
   }
 
-  /// As nothing is there twice, and no backward whole and in parts, all is there if the numbers are right.
+  /// No action occurs twice, and no backward both whole and in parts; so the schedule is complete if the counts are
+  /// right.
   constexpr bool complete() {
     const int all = stages_ * micro_batches_;
     const auto count = [this](Work work) { return count_[static_cast<int>(work)]; };
@@ -139,11 +140,12 @@ class Check {
     return true;
   }
 
-  /// What an action needs is done or received before it on its rank; a message has its other end, and is received in order.
+  /// Checks that everything an action needs is done or received before it on its rank, and that a message has its
+  /// other end and is received in order.
   constexpr bool ordered(int rank, int at, const Action& action) {
     const Work work = action.work;
     const int stage = action.stage, i = action.micro_batch;
-    const int begin = overlapped_ ? at - 1 : at;  // of the step that it is part of
+    const int begin = overlapped_ ? at - 1 : at;  // of its step
     overlapped_ = action.overlaps_next;
     if (is_message(work)) return matched(rank, at, action);
     if (work == Work::forward) {
@@ -159,11 +161,12 @@ class Check {
            arrives(rank, begin, at, action, stage + 1, backward_of(stage + 1, i), Work::receive_backward);
   }
 
-  /// What another stage gives is there before the step that begins at `begin`: computed on this rank, or received.
+  /// Checks that the result of another stage is available before the step that begins at `begin`: computed on this
+  /// rank, or received.
   constexpr bool arrives(int rank, int begin, int at, const Action& action, int from, Work gives,
                          Work receive) {
     const bool same_rank = rank_of_[from] == rank;
-    if (!same_rank && !has_messages_) return true;  // the walk through the schedule will tell
+    if (!same_rank && !has_messages_) return true;  // the walk through the schedule checks it
     const int i = action.micro_batch;
     const int there = same_rank ? position(gives, from, i) : position(receive, action.stage, i);
     if (there >= 0 && there < begin) return true;
@@ -204,9 +207,8 @@ class Check {
   const int ranks_, stages_, micro_batches_;
   const int* const rank_of_;
   std::vector<int> positions_of_{};
-  int* positions_ = nullptr;  // of each work, stage and micro-batch
-  std::vector<int>
-      last_received_{};  // position of the send that was received last, of each sender and receiver
+  int* positions_ = nullptr;          // for each work, stage and micro-batch
+  std::vector<int> last_received_{};  // position of the send received last, for each sender and receiver
   int count_[8] = {};
   bool has_messages_ = false;
   bool overlapped_ = false;

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// From a schedule of computations to one that also says what is sent and received.
+/// Adds sends and receives to a schedule of computations.
 
 #include <shardwise/schedule/prove.hpp>
 
@@ -11,7 +11,8 @@ namespace shardwise {
 
 namespace detail {
 
-/// Of a schedule of computations. Without ranks if some action is out of range, or waits for ever: then `prove` says why.
+/// For a schedule of computations. Returns no ranks if an action is out of range or waits forever: `prove` then
+/// reports why.
 constexpr PipelineSchedule add_messages(const PipelineSchedule& schedule) {
   const int stages = schedule.stages();
   const int micro_batches = schedule.micro_batches;
@@ -20,7 +21,7 @@ constexpr PipelineSchedule add_messages(const PipelineSchedule& schedule) {
   for (int rank : schedule.rank_of_stage) {
     if (rank < 0 || rank >= schedule.ranks()) return {};
   }
-  // Of each stage and micro-batch, whether its input, and the gradient of its output, are on its rank or sent to it.
+  // For each stage and micro-batch, whether its input, and its output's gradient, are on its rank or sent to it.
   std::vector<char> inputs(product(stages, micro_batches), 0);
   std::vector<char> gradients = inputs;
   char* const has_input = inputs.data();
@@ -75,7 +76,7 @@ constexpr PipelineSchedule add_messages(const PipelineSchedule& schedule) {
   return result;
 }
 
-/// A schedule with messages, or what is wrong with it.
+/// A schedule with messages, or its problem.
 struct Lowered {
   PipelineSchedule schedule{};
   ScheduleProblem problem{};
@@ -98,16 +99,17 @@ struct Lowered {
 
 }  // namespace detail
 
-/// The schedule with sends and receives: each result that another rank needs is sent right after the computation (after both,
-/// if two overlap), and received at the same time.
+/// The schedule with sends and receives: each result that another rank needs is sent right after the computation
+/// (after both, if two overlap), and received at the same time.
 ///
-/// All ranks take their turns in one sequence, in which a send and its receive stand side by side. As every rank's actions are a
-/// part of that one sequence, they cannot wait for each other in a circle, even if a send waits for its receive and a receive for
-/// its send; and between two ranks messages are received in the order in which they are sent. It is the sequence that
-/// PyTorch's lowering takes: round after round over the ranks, each of which takes one step if what it needs has been sent.
+/// All ranks' actions are part of one global sequence, in which a send and its receive are adjacent. So ranks
+/// cannot wait for each other in a cycle, even if a send blocks until its receive and vice versa; and between two
+/// ranks, messages are received in the order in which they are sent. The sequence is the one of PyTorch's lowering:
+/// in each round, every rank takes one step if the data that it needs have been sent.
 ///
-/// A schedule that has messages already stays as it is. What is returned is proved (see `prove`): it can be carried out. Throws
-/// `std::invalid_argument` with the words of the first problem if it cannot be. (`Proved` is the same in the compiler.)
+/// A schedule with messages is returned unchanged. The result is proved (see `prove`). Throws
+/// `std::invalid_argument`, with the first problem, if it cannot be executed. (`Proved` does the same at compile
+/// time.)
 constexpr PipelineSchedule with_messages(const PipelineSchedule& schedule) {
   detail::Lowered lowered = detail::lower(schedule);
   if (lowered.problem.fault != Fault::none) detail::fail({"pipeline schedule: ", text_of(lowered.problem)});

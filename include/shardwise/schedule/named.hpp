@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Pipeline schedules by their names, for programs with options.
+/// Pipeline schedules by name, for command-line options.
 
 #include <functional>
 
@@ -18,7 +18,7 @@ namespace detail {
 
 struct NamedSchedule {
   std::string_view name;
-  int chunks;  ///< that it has on each rank; 0: any number, 2 if nobody says
+  int chunks;  ///< stages per rank; 0: any number, by default 2
   PipelineSchedule (*make)(int ranks, int chunks, int micro_batches);  ///< null: `by_costs`
 };
 
@@ -36,10 +36,10 @@ inline constexpr NamedSchedule named_schedules[] = {
 
 }  // namespace detail
 
-/// The schedule of a name: gpipe, 1f1b, interleaved, zb-h1, interleaved-zb-h1, zb-v, dualpipe-v or by-costs; with `chunks` stages
-/// on each rank, or its own number of them if that is 0. The last is for the costs that `costs_of` says, with `in_flight` micro-batches, of stages that are dealt out
-/// to the ranks in turn. Throws `std::invalid_argument` for another name, for a number of chunks
-/// that it cannot have, and as the generator does.
+/// The schedule with this name: gpipe, 1f1b, interleaved, zb-h1, interleaved-zb-h1, zb-v, dualpipe-v or by-costs;
+/// with `chunks` stages on each rank (0: the default of the schedule). `by-costs` uses the costs that `costs_of`
+/// returns and `in_flight` micro-batches, and assigns stages to ranks in turn. Throws `std::invalid_argument` for
+/// an unknown name, for a number of chunks that the schedule does not allow, and as the generator does.
 PipelineSchedule pipeline_schedule(
     std::string_view name, int ranks, int chunks, int micro_batches,
     const std::function<Costs(const std::vector<int>& rank_of_stage)>& costs_of = nullptr, int in_flight = 0);

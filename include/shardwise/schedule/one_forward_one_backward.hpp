@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Schedules whose stages are dealt out to the ranks in turn: stage s is on rank s % ranks. After a warm-up of forwards, a
-/// rank takes one forward and one backward in turn. All are of computations alone: see `with_messages`.
+/// Schedules that assign stages to ranks in turn: stage s is on rank s % ranks. After a warm-up of forwards, a rank
+/// alternates one forward and one backward. They contain only computations: see `with_messages`.
 
 #include <algorithm>
 
@@ -12,8 +12,8 @@
 
 namespace shardwise {
 
-/// All forwards, then all backwards: every rank keeps the activations of all micro-batches (Huang et al., "GPipe", 2019).
-/// Throws `std::invalid_argument` if a size is below 1.
+/// All forwards, then all backwards: every rank keeps the activations of all micro-batches (Huang et al., "GPipe",
+/// 2019). Throws `std::invalid_argument` if a size is below 1.
 constexpr PipelineSchedule gpipe(int ranks, int micro_batches) {
   PipelineSchedule schedule = detail::empty_schedule("gpipe", ranks, 1, micro_batches);
   for (Work work : {Work::forward, Work::backward}) {
@@ -26,16 +26,17 @@ constexpr PipelineSchedule gpipe(int ranks, int micro_batches) {
 
 namespace detail {
 
-/// How many more forwards a rank begins with than the next one, and whether weights have backwards of their own.
+/// How many more warm-up forwards a rank has than the next one, and whether weights have separate backwards.
 struct Alternation {
   int forwards_ahead = 1;
   bool weights_later = false;
 };
 
-/// A rank's stages are its chunks. Forwards run through `ranks` micro-batches of the first chunk, then the same ones of the
-/// next, and so on; backwards likewise, from the last chunk to the first. The last rank starts its backwards as soon as the last
-/// chunk has its first input, and a rank before it `forwards_ahead` forwards later than the next. With `weights_later`, rank r
-/// keeps r micro-batches whose weights' backward is still to come, with which it fills the end.
+/// A rank's stages are its chunks. Forwards process `ranks` micro-batches in the first chunk, then the same ones in
+/// the next, and so on; backwards likewise, from the last chunk to the first. The last rank starts its backwards as
+/// soon as the last chunk has its first input; each earlier rank runs `forwards_ahead` more forwards first. With
+/// `weights_later`, rank r postpones the backwards of weights by r micro-batches, and fills its idle time at the
+/// end with them.
 constexpr PipelineSchedule alternating(const char* name, int ranks, int chunks, int micro_batches,
                                        Alternation how) {
   PipelineSchedule schedule = empty_schedule(name, ranks, chunks, micro_batches);
@@ -68,30 +69,30 @@ constexpr PipelineSchedule alternating(const char* name, int ranks, int chunks, 
 
 }  // namespace detail
 
-/// The same idle time as GPipe, but rank r keeps the activations of `ranks` - r micro-batches only (Narayanan et al.,
-/// "Memory-Efficient Pipeline-Parallel DNN Training", 2021: PipeDream-flush, which Megatron calls 1F1B).
+/// The same idle time as GPipe, but rank r keeps the activations of only `ranks` - r micro-batches (Narayanan et
+/// al., "Memory-Efficient Pipeline-Parallel DNN Training", 2021: PipeDream-flush, which Megatron calls 1F1B).
 /// Throws `std::invalid_argument` if a size is below 1.
 constexpr PipelineSchedule one_forward_one_backward(int ranks, int micro_batches) {
   return detail::alternating("one_forward_one_backward", ranks, 1, micro_batches, {});
 }
 
-/// 1F1B with `chunks` stages a rank: the idle time is `chunks` times shorter, for as many times the messages, and some more
-/// activations (Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", 2021).
-/// Throws `std::invalid_argument` if a size is below 1, or if there are several chunks and `micro_batches` is not a multiple
-/// of `ranks`.
+/// 1F1B with `chunks` stages per rank: `chunks` times less idle time, `chunks` times as many messages, and somewhat
+/// more activations (Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using
+/// Megatron-LM", 2021). Throws `std::invalid_argument` if a size is below 1, or if there are several chunks and
+/// `micro_batches` is not a multiple of `ranks`.
 constexpr PipelineSchedule interleaved(int ranks, int chunks, int micro_batches) {
   return detail::alternating("interleaved", ranks, chunks, micro_batches,
                              {.forwards_ahead = chunks > 1 ? 2 : 1});
 }
 
-/// 1F1B with backwards in two parts: rank r does r of the backwards of weights later, where it would be idle, and so every
-/// rank keeps the activations of `ranks` micro-batches (Qi et al., "Zero Bubble Pipeline Parallelism", 2023: ZB-H1; DeepSeek's
-/// ZB1P). Throws `std::invalid_argument` if a size is below 1.
+/// 1F1B with backwards in two parts: rank r postpones r of the backwards of weights to its idle time, so every rank
+/// keeps the activations of `ranks` micro-batches (Qi et al., "Zero Bubble Pipeline Parallelism", 2023: ZB-H1;
+/// DeepSeek's ZB1P). Throws `std::invalid_argument` if a size is below 1.
 constexpr PipelineSchedule zb_h1(int ranks, int micro_batches) {
   return detail::alternating("zb_h1", ranks, 1, micro_batches, {.weights_later = true});
 }
 
-/// The same with `chunks` stages a rank (PyTorch's ScheduleInterleavedZeroBubble). Throws as `interleaved` does.
+/// The same with `chunks` stages per rank (PyTorch's ScheduleInterleavedZeroBubble). Throws as `interleaved` does.
 constexpr PipelineSchedule interleaved_zb_h1(int ranks, int chunks, int micro_batches) {
   return detail::alternating("interleaved_zb_h1", ranks, chunks, micro_batches, {.weights_later = true});
 }

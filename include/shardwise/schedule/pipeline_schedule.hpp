@@ -3,8 +3,9 @@
 #pragma once
 
 /// @file
-/// A pipeline schedule is a table: for each rank, the actions that it carries out, in this order. It is a value, in constant
-/// evaluation as at run time; `one_forward_one_backward(4, 8)` and others make them, and so may anybody by hand:
+/// A pipeline schedule is a table with the actions of each rank, in order. It is a value, also in constant
+/// expressions; generators such as `one_forward_one_backward(4, 8)` make schedules, and programs can write their
+/// own:
 ///
 /// ```
 /// using enum Work;
@@ -12,18 +13,20 @@
 ///                       .actions = {{{forward, 0, 0}, {backward, 0, 0}},    // rank 0
 ///                                   {{forward, 1, 0}, {backward, 1, 0}}}};  // rank 1
 /// ```
-/// `prove` says whether it is one (schedule/prove.hpp), `with_messages` adds what must be sent (schedule/messages.hpp).
+/// `prove` checks it (schedule/prove.hpp), `with_messages` adds the messages (schedule/messages.hpp).
 
 #include <shardwise/base/text.hpp>
 
 namespace shardwise {
 
-/// What a rank does for one stage and one micro-batch. A backward computes the gradients of its input and of its weights, or
-/// it is in two parts, `backward_input` and, any time later, `backward_weight`. PyTorch's letters for these are F, B, I, W.
+/// The work of a rank for one stage and one micro-batch. A backward computes the gradients of its input and of its
+/// weights, or it is split into `backward_input` and, any time later, `backward_weight`. PyTorch's letters for
+/// these are F, B, I, W.
 ///
-/// A stage sends its output to the next stage (`send_forward`), which receives it as its input (`receive_forward`); it sends
-/// the gradient of its input to the previous stage (`send_backward`), which receives it as that of its output
-/// (`receive_backward`). The stage of an action is always the one that does it. PyTorch: SEND_F, RECV_F, SEND_B, RECV_B.
+/// A stage sends its output to the next stage (`send_forward`), which receives it as its input (`receive_forward`);
+/// it sends the gradient of its input to the previous stage (`send_backward`), which receives it as the gradient of
+/// its output (`receive_backward`). An action's stage is always the one that performs it. PyTorch: SEND_F, RECV_F,
+/// SEND_B, RECV_B.
 enum class Work : signed char {
   forward,
   backward,
@@ -42,8 +45,8 @@ struct Action {
   Work work = Work::forward;
   int stage = 0;
   int micro_batch = 0;
-  /// This forward and the backward that is the next action are one step, which may compute both at once: it begins when
-  /// the inputs of both are there, and what they give is there when it ends. (PyTorch: "(0F7;7B3)OVERLAP_F_B".)
+  /// This forward and the backward after it are one step, which may compute both at once: it begins when the inputs
+  /// of both are available, and its results are available when it ends. (PyTorch: "(0F7;7B3)OVERLAP_F_B".)
   bool overlaps_next = false;
 
   friend constexpr bool operator==(const Action&, const Action&) = default;
@@ -51,12 +54,12 @@ struct Action {
 
 struct PipelineSchedule {
   int micro_batches = 0;
-  std::vector<int> rank_of_stage;            ///< stages in the order of the layers; a rank may have several
+  std::vector<int> rank_of_stage;            ///< in the order of the layers; a rank may have several stages
   std::vector<std::vector<Action>> actions;  ///< of each rank
 
   constexpr int ranks() const { return static_cast<int>(actions.size()); }
   constexpr int stages() const { return static_cast<int>(rank_of_stage.size()); }
-  /// Whether it says what is sent, and not only what is computed.
+  /// Whether it contains messages, and not only computations.
   constexpr bool has_messages() const {
     for (const std::vector<Action>& of_rank : actions) {
       const Action* const end = of_rank.data() + of_rank.size();
@@ -92,7 +95,7 @@ constexpr std::size_t product(int a, int b) {
   return static_cast<std::size_t>(a) * static_cast<std::size_t>(b);
 }
 
-/// A table without actions whose stages are dealt out to the ranks: in turn, or to and fro (0 1 2 2 1 0).
+/// A table without actions. Stages are assigned to the ranks in turn, or back and forth (0 1 2 2 1 0).
 enum class Division { loop, v };
 constexpr PipelineSchedule empty_schedule(const char* name, int ranks, int chunks, int micro_batches,
                                           Division division = Division::loop) {

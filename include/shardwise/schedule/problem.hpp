@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// What can be wrong with a pipeline schedule: a value that names the rank and the action, and its words.
+/// The problems of pipeline schedules: a value that identifies rank and action, and its text.
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/schedule/pipeline_schedule.hpp>
@@ -54,21 +54,22 @@ struct ScheduleAction {
 /// The first thing that is wrong, if `fault` is not `none`.
 struct ScheduleProblem {
   Fault fault = Fault::none;
-  /// Where. The position is -1 if an action is missing, and so is the rank if it is not about one.
+  /// The place. `position` is -1 if an action is missing; `rank` is also -1 if the problem is not on a single rank.
   ScheduleAction at{};
-  /// What it should have met: what is the same, was sent instead, comes only later, is missing. Of a stage that is on another
-  /// rank: its rank.
+  /// The conflicting action: a duplicate, the one sent instead, one that comes too late, or a missing one. For a
+  /// stage on another rank: that rank.
   ScheduleAction other{};
-  /// If ranks wait for each other: where each stands; it waits for the next one in the list, and the last for the first.
+  /// If ranks wait for each other: the place of each; it waits for the next one in the list, and the last for the
+  /// first.
   std::vector<ScheduleAction> circle{};
 };
 
 namespace detail {
 
-/// The other end of a message: its stage, and what is done there.
+/// The other end of a message: its stage and its work.
 constexpr Action partner_of(const Action& message) {
   const bool forward = message.work == Work::send_forward || message.work == Work::receive_backward;
-  // A send's number is even, and that of its receive the next one.
+  // A send's number is even, and its receive has the next one.
   return {static_cast<Work>(static_cast<int>(message.work) ^ 1), message.stage + (forward ? 1 : -1),
           message.micro_batch};
 }
@@ -83,7 +84,8 @@ inline std::string text_of(const ScheduleAction& place) {
 
 }  // namespace detail
 
-/// "rank 1, action 7 (1F3): its input, stage 0's forward of micro-batch 3, is never received". Nothing if there is no problem.
+/// "rank 1, action 7 (1F3): its input, stage 0's forward of micro-batch 3, is never received"; empty without a
+/// problem.
 std::string text_of(const ScheduleProblem& problem);
 
 }  // namespace shardwise

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// The proof that a pipeline schedule can be carried out, on paper: before anything runs, or in the compiler.
+/// Proves that a pipeline schedule can be executed, before anything runs or at compile time.
 ///
 /// ```
 /// ScheduleProof proof = prove(with_messages(zb_h1(4, 8)));
@@ -16,17 +16,17 @@
 
 namespace shardwise {
 
-/// Numbers of a schedule that is proved, else its problem and no numbers.
+/// The metrics of a proved schedule, or its problem and no metrics.
 struct ScheduleProof {
   ScheduleProblem problem{};
-  /// From the beginning of the first action to the end of the last one, on any rank.
+  /// From the start of the first action to the end of the last one, on any rank.
   double time = 0;
-  /// For each rank, how much of this time it computes nothing.
+  /// For each rank, the time without a computation.
   std::vector<double> idle{};
-  /// For each rank, how much of that is after its first action and before its last one.
+  /// For each rank, the part of the idle time between its first and its last action.
   std::vector<double> gaps{};
-  /// For each rank, how many activations it keeps at most: of one stage and micro-batch each, from its forward until the end
-  /// of the backward of its weights.
+  /// For each rank, the peak number of activations: each belongs to one stage and micro-batch, and is kept from the
+  /// forward to the end of the backward of weights.
   std::vector<int> live{};
 
   constexpr explicit operator bool() const { return problem.fault == Fault::none; }
@@ -34,7 +34,7 @@ struct ScheduleProof {
 
 namespace detail {
 
-/// The first problem of a schedule; if there is none, its timeline as well.
+/// The first problem of a schedule; if there is none, also its timeline.
 constexpr ScheduleProblem find_problem(const PipelineSchedule& schedule, const Costs& costs,
                                        Timeline& timeline) {
   ScheduleProblem problem = Check(schedule).find_problem();
@@ -49,17 +49,20 @@ constexpr ScheduleProblem find_problem(const PipelineSchedule& schedule, const C
 }  // namespace detail
 
 /// Whether the schedule is
-/// - complete: each stage has, for each micro-batch, one forward and one backward, whole or in two parts, on its own rank;
-/// - matched: each send has its receive, and what one rank sends another is received in the same order;
-/// - ordered: before each action, its rank has done or received all that it needs;
-/// - free of deadlock, with a send that waits until its receive is reached, and a receive that waits for its send: the
-///   strictest way to carry it out. Whoever posts receives early or lets sends go on waits less, so they end as well.
+/// - complete: each stage has, for each micro-batch, one forward and one backward, whole or in two parts, on its
+/// own rank;
+/// - matched: each send has its receive, and messages between two ranks are received in the order in which they are
+/// sent;
+/// - ordered: everything that an action needs is done or received before it on its rank;
+/// - free of deadlock, if sends block until their receives are reached and receives until their sends: the
+/// strictest execution. With receives posted early or buffered sends there is less waiting, so the schedule
+/// completes as well.
 ///
-/// If it has no messages at all, results of other ranks are there as soon as they are computed: then it is proved that
-/// `with_messages` can add them.
+/// Without any messages, results of other ranks count as available as soon as they are computed: the proof then
+/// covers the schedule that `with_messages` returns.
 ///
-/// The numbers are of the longest path through the schedule with those costs. Throws `std::invalid_argument` if one of them is
-/// negative or not a number, or if there is not one for each stage.
+/// The metrics are those of the longest path through the schedule with these costs. Throws `std::invalid_argument`
+/// if a cost is negative or not a number, or if their number is not that of the stages.
 constexpr ScheduleProof prove(const PipelineSchedule& schedule, const Costs& costs = {}) {
   detail::check_costs("prove", costs, schedule.stages());
   ScheduleProof proof;

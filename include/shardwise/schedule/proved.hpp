@@ -3,7 +3,8 @@
 #pragma once
 
 /// @file
-/// Schedules that the compiler has proved. A wrong one is an error at the line that uses it, which says where:
+/// Schedules proved at compile time. A wrong one is an error at the line that uses it, with the place of the
+/// problem:
 ///
 /// ```
 /// constexpr PipelineSchedule mine() { return zb_v(4, 8); }
@@ -12,7 +13,7 @@
 /// error: incomplete type 'ScheduleError<Fault::its_input_is_never_received,
 ///     OnRank<1>, AtAction<7, Work::forward, OfStage<1>, OfMicroBatch<3>>>' used in nested name specifier
 /// ```
-/// `text_of(prove(mine()).problem)` says the same in a sentence.
+/// `text_of(prove(mine()).problem)` is the same as a sentence.
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/schedule/messages.hpp>
@@ -28,28 +29,28 @@ struct OfMicroBatch;
 /// The rank's action at this position, counted from 0; -1 if it is missing.
 template <int Position, Work Kind, class Stage, class MicroBatch>
 struct AtAction;
-/// What it should have met; see `ScheduleProblem::other`.
+/// The conflicting action; see `ScheduleProblem::other`.
 template <class Rank, class Action>
 struct Meets;
 
-/// What is wrong with a schedule, as a type that is defined nowhere: see `layout/diagnosis.hpp`.
+/// The problem of a schedule, as a type that is never defined: see `layout/diagnosis.hpp`.
 template <Fault Why, class... Where>
 struct ScheduleError;
 
-/// A schedule that is proved: complete, matched, ordered and free of deadlock; see `prove`.
+/// A proved schedule: complete, matched, ordered and free of deadlock; see `prove`.
 template <auto Make, int Ranks, int Stages, int MicroBatches>
 struct ProvedSchedule {
   static constexpr int ranks = Ranks;
   static constexpr int stages = Stages;
   static constexpr int micro_batches = MicroBatches;
 
-  /// With its messages.
+  /// The schedule with its messages.
   static constexpr PipelineSchedule schedule() { return detail::lower(Make()).schedule; }
 };
 
 namespace detail {
 
-/// What may outlive constant evaluation.
+/// The values that may leave constant evaluation.
 struct ScheduleNumbers {
   int ranks = 0, stages = 0, micro_batches = 0;
   Fault fault = Fault::none;
@@ -70,12 +71,12 @@ concept MakesASchedule = requires {
   typename std::bool_constant<makes<Make>()>;
 };
 
-/// What a generator throws of is not constant: one error, which quotes the line with the words.
+/// If the generator throws, its result is not constant: one error, which quotes the line with the text.
 template <auto Make>
 struct NoSchedule {
   static constexpr PipelineSchedule schedule() { return Make(); }
   static constexpr int ranks = 0, stages = 0, micro_batches = 0;
-  static_assert(makes<Make>(), "this schedule is refused by who makes it: see the line with fail(…)");
+  static_assert(makes<Make>(), "the generator rejects this schedule: see the line with fail(…)");
 };
 
 template <auto Make>
@@ -101,7 +102,8 @@ constexpr auto proved_or_error() { return TypeIs<NoSchedule<Make>>{}; }
 
 }  // namespace detail
 
-/// `ProvedSchedule` of what the function `Make` returns, a `PipelineSchedule` with or without messages; else a `ScheduleError`.
+/// `ProvedSchedule` for the `PipelineSchedule`, with or without messages, that the function `Make` returns; else a
+/// `ScheduleError`.
 template <auto Make>
 using Proved = typename decltype(detail::proved_or_error<Make>())::type;
 

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// A walk through a schedule: when each action begins, and whether all of them are reached.
+/// Simulates a schedule: when each action begins, and whether all actions are reached.
 
 #include <algorithm>
 
@@ -12,19 +12,19 @@
 
 namespace shardwise::detail {
 
-/// When ranks are at work. An action begins as soon as its rank has finished the one before and what it needs is there; a message
-/// takes none of its rank's time.
+/// The working times of ranks. An action begins as soon as its rank has finished the previous one and its inputs
+/// are available; a message takes none of its rank's time.
 struct Timeline {
   std::vector<double> begin{};           ///< of each rank's first computation
   std::vector<double> end{};             ///< of its last one
   std::vector<ScheduleAction> circle{};  ///< as in `ScheduleProblem`; empty if all actions are reached
   std::vector<std::vector<double>>
-      each_begin{};  ///< of each rank's computations, in their order, if asked for
+      each_begin{};  ///< for each rank's computations, in their order, if requested
 };
 
-/// Carries out a schedule that is complete, matched and ordered on each rank (see `Check`). A send waits for its receive and a
-/// receive for its send, so they are one event; without messages in the table, a computation waits for those that give what it
-/// needs. Linear in the number of actions.
+/// Executes a schedule that is complete, matched and ordered on each rank (see `Check`). A send and its receive
+/// wait for each other, so they are one event; in a table without messages, a computation waits for those that
+/// produce its inputs. Linear in the number of actions.
 class Walk {
  public:
   constexpr Walk(const PipelineSchedule& schedule, const Costs& costs)
@@ -64,10 +64,10 @@ class Walk {
     const Action* next = nullptr;
     const Action* last = nullptr;
     double begin = -1;  // of its first computation
-    double clock = 0;   // the end of what it did last
+    double clock = 0;   // the end of its latest action
   };
 
-  /// When what the computation needs of another stage is on its rank; -1 if that is still to come.
+  /// The time when the other stage's result that the computation needs is on its rank; -1 if not yet known.
   constexpr double ready(const Action& action) const {
     if (action.work == Work::backward_weight) return 0;
     const bool forward = action.work == Work::forward;
@@ -77,7 +77,7 @@ class Walk {
     return end < 0 || rank_of_[from] == rank_of_[action.stage] ? end : end + costs_.message;
   }
 
-  /// Carries out the rank's actions until one must wait.
+  /// Executes the rank's actions until one must wait.
   constexpr void advance(int number) {
     Rank& rank = at(state_, number);
     while (rank.next != rank.last) {
@@ -127,7 +127,7 @@ class Walk {
     if (!has_messages_ && to >= 0 && to < stages_) awake_.push_back(rank_of_[to]);
   }
 
-  /// The rank that the next action of this one waits for.
+  /// The rank that this rank's next action waits for.
   constexpr int waits_for(int number) const {
     const Action* next = at(state_, number).next;
     if (is_message(next->work)) return rank_of_[partner_of(*next).stage];
@@ -135,7 +135,7 @@ class Walk {
     return rank_of_[next->stage + (next->work == Work::forward ? -1 : 1)];
   }
 
-  /// Each rank that does not come to its end waits for another one that does not, so who follows them comes to a circle.
+  /// Each blocked rank waits for another blocked rank, so following them leads to a cycle.
   constexpr void find_circle() {
     int rank = 0;
     while (rank < ranks_ && at(state_, rank).next == at(state_, rank).last) ++rank;
@@ -157,8 +157,8 @@ class Walk {
   const int* const rank_of_;
   const bool has_messages_;
   std::vector<Rank> state_;
-  std::vector<double> forward_end_, backward_end_;  // of each stage and micro-batch; -1: still to come
-  std::vector<int> awake_{};                        // ranks that may be able to go on
+  std::vector<double> forward_end_, backward_end_;  // for each stage and micro-batch; -1: not yet
+  std::vector<int> awake_{};                        // ranks that may be able to continue
   Timeline timeline_{};
 };
 

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Schedules in which each rank has two stages, to and fro: rank r has the stages r and 2 · ranks - 1 - r. So the loss is
-/// where the first stage is, and backwards begin on the rank that has most to wait for.
+/// Schedules in which each rank has two stages in a V shape: rank r has the stages r and 2 · ranks - 1 - r. So the
+/// loss is on the rank of the first stage, and backwards begin on the rank that would otherwise wait longest.
 
 #include <algorithm>
 
@@ -14,8 +14,8 @@ namespace shardwise {
 
 namespace detail {
 
-/// Appends a rank's actions. Chunk 0 is its stage on the way to the last rank, chunk 1 that on the way back. Each kind of work
-/// runs through the micro-batches in their order; what is beyond the last one is left out.
+/// Appends a rank's actions. Chunk 0 is its stage on the way to the last rank, chunk 1 that on the way back. Each
+/// kind of work processes the micro-batches in order; actions beyond the last one are dropped.
 class VShape {
  public:
   constexpr VShape(PipelineSchedule& schedule, int rank)
@@ -26,7 +26,7 @@ class VShape {
   constexpr void forward(int chunk) { add(Work::forward, chunk, forwards_[chunk]++); }
   constexpr void backward(int chunk) { add(Work::backward, chunk, backwards_[chunk]++); }
   constexpr void backward_input(int chunk) { add(Work::backward_input, chunk, backwards_[chunk]++); }
-  /// Of the weights, for the first backward of inputs, of any chunk, for which it is still to come.
+  /// The backward of weights for the oldest backward of inputs, of either chunk, that still lacks it.
   constexpr void backward_weight() {
     std::size_t i = waiting_;
     while (i < actions_.size() && actions_[i].work != Work::backward_input) ++i;
@@ -34,7 +34,7 @@ class VShape {
     waiting_ = i + 1;
     actions_.push_back({Work::backward_weight, actions_[i].stage, actions_[i].micro_batch});
   }
-  /// The same of one chunk.
+  /// The same for one chunk.
   constexpr void backward_weight(int chunk) { add(Work::backward_weight, chunk, weights_[chunk]++); }
   constexpr void forward_and_backward(int forward_chunk, int backward_chunk) {
     forward(forward_chunk);
@@ -56,10 +56,10 @@ class VShape {
 
 }  // namespace detail
 
-/// No rank is ever idle between its first action and its last, if forward, backward of inputs and of weights take the same
-/// time and there are at least 2 · ranks - 1 micro-batches (fewer are the same table with the others left out). It keeps the
-/// activations of as many micro-batches as 1F1B (Qi et al., "Zero Bubble Pipeline Parallelism", 2023: ZB-V).
-/// Throws `std::invalid_argument` if a size is below 1.
+/// No rank is idle between its first action and its last, if forward, backward of inputs and backward of weights
+/// take the same time and there are at least 2 · ranks - 1 micro-batches (with fewer, the table is the same without
+/// the missing ones). It keeps the activations of as many micro-batches as 1F1B (Qi et al., "Zero Bubble Pipeline
+/// Parallelism", 2023: ZB-V). Throws `std::invalid_argument` if a size is below 1.
 constexpr PipelineSchedule zb_v(int ranks, int micro_batches) {
   PipelineSchedule schedule = detail::empty_schedule("zb_v", ranks, 2, micro_batches, detail::Division::v);
   const int total = std::max(micro_batches, 2 * ranks - 1);
@@ -70,7 +70,7 @@ constexpr PipelineSchedule zb_v(int ranks, int micro_batches) {
       add.backward_weight(chunk);
     };
     const int to_the_end = ranks - rank;
-    // Until the first micro-batch is back, and then until backwards of both chunks arrive.
+    // Until the first micro-batch returns, and then until backwards of both chunks arrive.
     for (int i = 0; i < 2 * to_the_end - 1; ++i) add.forward(0);
     for (int i = 0; i < rank; ++i) {
       add.forward(1);
@@ -86,7 +86,7 @@ constexpr PipelineSchedule zb_v(int ranks, int micro_batches) {
       add.forward(1);
       backward_at_once(1);
     }
-    // Only backwards are left: those of inputs as soon as they can, those of weights fill the end.
+    // Only backwards are left: those of inputs as early as possible, those of weights fill the end.
     for (int i = 0; i < rank; ++i) {
       add.backward_input(0);
       add.backward_input(1);
@@ -99,8 +99,8 @@ constexpr PipelineSchedule zb_v(int ranks, int micro_batches) {
 }
 
 /// Forwards of one chunk overlap backwards of the other, so that one computes while the other communicates
-/// (DeepSeek, "DualPipe", github.com/deepseek-ai/DualPipe, 2025: DualPipeV, whose eight phases these are).
-/// Throws `std::invalid_argument` if a size is below 1, or if there are fewer than 2 · ranks micro-batches.
+/// (DeepSeek, "DualPipe", github.com/deepseek-ai/DualPipe, 2025: the eight phases are those of DualPipeV). Throws
+/// `std::invalid_argument` if a size is below 1, or if there are fewer than 2 · ranks micro-batches.
 constexpr PipelineSchedule dualpipe_v(int ranks, int micro_batches) {
   PipelineSchedule schedule =
       detail::empty_schedule("dualpipe_v", ranks, 2, micro_batches, detail::Division::v);
@@ -122,7 +122,7 @@ constexpr PipelineSchedule dualpipe_v(int ranks, int micro_batches) {
       add.forward(1);
     }
     for (int i = 0; i < micro_batches - 2 * ranks + rank + 1; ++i) {
-      // The first forward of the last rank is one that the next would have taken: there is nothing to overlap.
+      // The last rank's first forward has no backward to overlap with.
       if (i == 0 && after == 0) {
         add.forward(0);
         add.backward(1);
@@ -135,7 +135,7 @@ constexpr PipelineSchedule dualpipe_v(int ranks, int micro_batches) {
       add.backward(1);
       add.forward_and_backward(1, 0);
     }
-    for (int i = 0; i < 2 * (rank + 1); ++i) {  // the second half leaves the weights for the end
+    for (int i = 0; i < 2 * (rank + 1); ++i) {  // the second half postpones the weights to the end
       const int chunk = i % 2 == 0 ? 1 : 0;
       i <= rank ? add.backward(chunk) : add.backward_input(chunk);
     }

@@ -3,7 +3,8 @@
 #pragma once
 
 /// @file
-/// What the ranks of a simulated communicator share: their collectives, which must match, and their messages.
+/// The state shared by the ranks of a simulated communicator: their collectives, which must match, and their
+/// messages.
 
 #include <cstring>
 #include <deque>
@@ -15,8 +16,8 @@
 
 namespace shardwise::detail::simulated {
 
-/// The reduction of the ranks' terms, without MPI: in the order of the ranks, ((0, 1), 2), …, as in a node's shared memory; sums
-/// of bfloat16 are made in float and rounded once.
+/// The reduction of the ranks' terms without MPI, in rank order, ((0, 1), 2), …, as through shared memory; sums of
+/// bfloat16 are computed in float and rounded once.
 inline std::vector<char> reduced(const Elements& elements, Index count,
                                  const std::vector<const char*>& terms) {
   const auto bytes = static_cast<std::size_t>(count * elements.width);
@@ -32,7 +33,8 @@ inline std::vector<char> reduced(const Elements& elements, Index count,
   return result;
 }
 
-/// A collective as one rank called it: what it was given, though lists and buffers may change while it is under way.
+/// A collective as called by one rank. It copies its arguments, because lists and buffers may change while it is in
+/// flight.
 struct CalledBy {
   CalledBy(const Call& made, int by)
       : call(made),
@@ -55,7 +57,7 @@ struct CalledBy {
     input = packed();
     call.counts = counts;
     call.axes = axes.c_str();
-    call.offsets = call.arriving = call.places = {};  // lists of others
+    call.offsets = call.arriving = call.places = {};  // the caller's lists
   }
   CalledBy(const CalledBy&) = delete;
   CalledBy& operator=(const CalledBy&) = delete;
@@ -63,8 +65,8 @@ struct CalledBy {
   Call call;
   std::size_t rank;
   std::vector<Index> counts;
-  std::vector<Range> taken, given;  ///< of its input and of its output, in elements
-  std::vector<char> input;          ///< its parts, one after another
+  std::vector<Range> taken, given;  ///< of its input and its output, in elements
+  std::vector<char> input;          ///< its parts, concatenated
   std::string axes;
   PlaceInProgram where;
 
@@ -77,13 +79,13 @@ struct CalledBy {
   }
   const char* input_at(const Range& part) const { return call.source() + part.begin * call.elements.width; }
   char* output_at(const Range& part) const { return call.target() + part.begin * call.elements.width; }
-  /// Puts what no sum can be to where the result will be: who reads it too early is to see it.
+  /// Poisons the output with 0xff bytes, so that reading it too early is visible.
   void spoil_output() const {
     for (const Range& part : given) {
       if (part.size > 0) std::memset(output_at(part), 0xff, bytes(part));
     }
   }
-  /// Whether its input is another now, and may not be.
+  /// Whether its input was changed, unless the output overlaps it.
   bool input_changed() const {
     for (const Range& in : taken) {
       for (const Range& out : given) {
@@ -104,7 +106,7 @@ struct CalledBy {
   }
 };
 
-/// One collective: it is complete when all ranks have called it, and forgotten when all have what it gives them.
+/// A collective: it is complete when all ranks have called it, and is deleted when all have received their results.
 struct Collected {
   explicit Collected(int ranks) : calls(static_cast<std::size_t>(ranks)) {}
 
@@ -113,7 +115,7 @@ struct Collected {
   std::vector<char> sum;  ///< if it reduces
   bool complete() const { return called == static_cast<int>(calls.size()); }
 
-  /// When it is complete. Throws a `std::runtime_error` where parts of an all-to-all do not fit.
+  /// Called when it is complete. Throws a `std::runtime_error` if parts of an all-to-all do not match.
   void compute() {
     const Call& first = calls[0]->call;
     std::vector<const char*> terms;
@@ -129,7 +131,7 @@ struct Collected {
       }
     }
   }
-  /// Puts what a rank gets to where it wants it.
+  /// Copies a rank's result to its output.
   void deliver(int rank) {
     const CalledBy& by = *calls[static_cast<std::size_t>(rank)];
     for (std::size_t r = 0; r < by.given.size(); ++r) {
@@ -153,32 +155,32 @@ struct Collected {
   }
 };
 
-/// A message on its way.
+/// A message in flight.
 struct Mail {
   int label;
   std::vector<char> data;
   PlaceInProgram where;
 };
 
-/// All those from one rank to another: the nth that was sent goes to who was the nth to receive.
+/// The messages from one rank to another: the nth one sent goes to the nth receive.
 struct Mailbox {
   std::deque<Mail> sent;
   std::size_t receivers = 0;
 };
 
-/// What the ranks of a communicator share. They are named by their numbers in the whole simulation.
+/// The state shared by the ranks of a communicator, which have their numbers in the whole simulation.
 struct Group {
   explicit Group(std::vector<int> members) : ranks(std::move(members)), next(ranks.size()) {}
 
   std::vector<int> ranks;
-  std::deque<Collected> collectives;  ///< those that are not forgotten
+  std::deque<Collected> collectives;  ///< those not yet deleted
   std::size_t forgotten = 0;
-  std::vector<std::size_t> next;  ///< how many collectives each rank has called
+  std::vector<std::size_t> next;  ///< the number of collectives that each rank has called
   std::map<std::pair<int, int>, Mailbox> mail;
 
   Collected& collective(std::size_t number) { return collectives[number - forgotten]; }
-  /// A rank (its number here) calls its next. Returns the collective's number; throws a `std::runtime_error` if it is another
-  /// than the others'.
+  /// Rank number `rank` of the group calls its next collective. Returns the collective's number; throws a
+  /// `std::runtime_error` if the call differs from that of other ranks.
   std::size_t call(int rank, std::unique_ptr<CalledBy> made) {
     const std::size_t number = next[static_cast<std::size_t>(rank)]++;
     if (number - forgotten == collectives.size()) collectives.emplace_back(static_cast<int>(ranks.size()));
@@ -201,7 +203,7 @@ struct Group {
       ++forgotten;
     }
   }
-  /// Those who have not called it yet.
+  /// The ranks that have not called it yet.
   std::string missing(std::size_t number) {
     std::string words;
     int count = 0;

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Takes turns among the ranks of a simulation: each is a thread, one runs at a time, a seed decides who is next. So a run
-/// is repeated exactly by its seed, and ranks need no locks among themselves.
+/// Schedules the ranks of a simulation: each is a thread, one runs at a time, and a seed selects the next one. So a
+/// seed reproduces a run exactly, and ranks need no locks.
 
 #include <condition_variable>
 #include <functional>
@@ -16,18 +16,18 @@
 
 namespace shardwise {
 
-/// A simulation has found something wrong, or one of its ranks has thrown.
+/// A simulation has detected an error, or one of its ranks has thrown.
 class SimulationError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 namespace detail::simulated {
 
-/// Ends a rank that dies, or where another has failed.
+/// Ends a rank that dies, or that runs after another one has failed.
 struct RankEnds {};
 
-/// Where a thread waits for its turn. (A std::binary_semaphore lets it yield before it sleeps, though its turn is long in
-/// coming: on one core, a simulation of 16 ranks took a quarter more time.)
+/// A thread waits here for its turn. (std::binary_semaphore yields before it sleeps, which is wasteful for long
+/// waits: on one core, a simulation of 16 ranks took a quarter more time.)
 class Gate {
  public:
   void open() {
@@ -62,13 +62,13 @@ class Scheduler {
   bool failed() const { return !failure_.empty(); }
   const std::string& failure() const { return failure_; }
 
-  /// Others may go on before this rank does. Throws `RankEnds` where one has failed.
+  /// Lets other ranks run first. Throws `RankEnds` if one has failed.
   void turn(int rank) {
     if (!failed()) pass_on(rank);
     if (failed()) throw RankEnds();
   }
-  /// Others go on until it is `ready`, which looks at what ranks do and changes nothing; `words` say what this rank waits for.
-  /// Returns whether it is: if not, a rank has failed.
+  /// Lets other ranks run until `ready`, which must only inspect state, returns true; `words` describe what this
+  /// rank waits for. Returns whether it is ready; if not, a rank has failed.
   bool wait(int rank, Ready ready, Words words) {
     State& state = of(rank);
     state.ready = std::move(ready);
@@ -78,7 +78,7 @@ class Scheduler {
     state.ready = nullptr;
     return is && !failed();
   }
-  /// The same where a rank asks whether something is complete; if all that could go on ask in vain, that is said.
+  /// The same for a rank that polls for completion; if all ranks that could run only poll, that is an error.
   void test(int rank, Words words) {
     of(rank).words = std::move(words);
     of(rank).tests = true;
@@ -88,27 +88,27 @@ class Scheduler {
   }
   /// A rank has called or completed something.
   void moves() { tests_in_vain_ = 0; }
-  /// Of the first failure the words stay.
+  /// Keeps the text of the first failure.
   void fail(std::string words) {
     if (failure_.empty()) failure_ = std::move(words);
   }
 
-  /// A rank's first turn: it waits for it.
+  /// Waits for a rank's first turn.
   void begin(int rank) {
     of(rank).go.pass();
     if (resumed_) resumed_(rank);
   }
-  /// `why`: nothing if it came to its end.
+  /// `why`: empty if the rank ended normally.
   void end(int rank, std::string why) {
     of(rank).ended = true;
     of(rank).why = std::move(why);
     pass_on(rank);
   }
-  /// Ranks from this one on are not there.
+  /// Ranks from this one on do not exist.
   void without(int rank) {
     for (; rank < static_cast<int>(ranks_.size()); ++rank) of(rank).ended = true;
   }
-  /// The first turn of all; returns when all have ended.
+  /// Starts the first rank; returns when all have ended.
   void run() {
     const int first = next();
     if (first < 0) return;
@@ -119,14 +119,14 @@ class Scheduler {
  private:
   struct State {
     Gate go;
-    Ready ready;  // none: it can go on
+    Ready ready;  // none: it can run
     Words words;
     bool tests = false, ended = false;
     std::string why;
   };
   State& of(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
 
-  /// Who goes on; -1: all have ended.
+  /// The next rank to run; -1: all have ended.
   int next() {
     for (int attempt = 0; attempt < 2; ++attempt) {
       candidates_.clear();
@@ -138,7 +138,7 @@ class Scheduler {
       }
       if (all_ended) return -1;
       if (!candidates_.empty()) return candidates_[random_() % candidates_.size()];
-      fail(deadlock());  // then all go on, to their end
+      fail(deadlock());  // then all run to their end
     }
     return -1;
   }
@@ -152,19 +152,19 @@ class Scheduler {
     if (resumed_) resumed_(rank);
   }
   std::string deadlock() {
-    std::string words = "no rank can go on:";
+    std::string words = "no rank can continue:";
     for (int rank = 0; rank < static_cast<int>(ranks_.size()); ++rank) {
       const State& state = of(rank);
       words += "\n  rank " + std::to_string(rank) + " ";
       words += state.ended   ? state.why.empty() ? "has come to its end" : state.why
                : state.tests ? "tests " + state.words()
                : state.ready ? "waits in " + state.words()
-                             : "could go on";
+                             : "could continue";
     }
     return words;
   }
 
-  /// Tests in vain, of each rank, after which it is said that nobody can go on. Late ones are fewer.
+  /// Unsuccessful polls per rank after which a deadlock is reported. Late messages need fewer.
   static constexpr long patience = 10000;
 
   std::mt19937_64 random_;

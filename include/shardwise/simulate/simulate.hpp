@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Many ranks in one process, without MPI: for tests, for teaching, and to look at what goes wrong. Values are real, time is
-/// not: each rank is a thread, one runs at a time, and a seed decides who goes on wherever ranks communicate.
+/// Many ranks in one process, without MPI: for tests, for teaching, and to reproduce failures. Values are real,
+/// time is not: each rank is a thread, one runs at a time, and whenever ranks communicate a seed selects the next.
 ///
 /// @code
 /// sw::simulate(64, [] {
@@ -20,16 +20,17 @@
 namespace shardwise {
 
 struct SimulateOptions {
-  std::uint64_t seed = 0;                ///< the same: the same turns, and late messages
+  std::uint64_t seed = 0;                ///< the same seed gives the same turns and delays
   int ranks_per_host = 0;                ///< 0: all share one host
-  std::vector<SimulatedFault> faults{};  ///< what shall go wrong
-  /// Called on a rank when it goes on, with its number: to put back what others have changed in globals. Must not throw.
+  std::vector<SimulatedFault> faults{};  ///< faults to inject
+  /// Called on a rank when it resumes, with its number: to restore globals that other ranks have changed. Must not
+  /// throw.
   std::function<void(int)> resumed{};
 };
 
 namespace detail::simulated {
 
-/// What is wrong although all have come to their end; or nothing.
+/// A problem that remains although all ranks have ended; or empty.
 inline std::string left_over(Simulation& simulation) {
   for (std::size_t rank = 0; rank < simulation.ranks.size(); ++rank) {
     const std::string& death = simulation.ranks[rank].death;
@@ -83,18 +84,19 @@ inline void simulate_rank(const std::shared_ptr<Simulation>& simulation, int ran
 
 }  // namespace detail::simulated
 
-/// Runs `f()` on so many ranks, as `run` does on those of MPI: there `world()` is all of them. What `f` captures is the same
-/// for all. Throws a `SimulationError`, with the seed, as soon as
-/// - no rank can go on: it says who waits, where and for whom;
-/// - ranks differ in a collective, or blocks of one do not fit;
+/// Runs `f()` on `ranks` ranks, as `run` does under MPI: `world()` contains all of them. They share what `f`
+/// captures. Throws a `SimulationError`, with the seed, as soon as
+/// - no rank can continue: the error states which ranks wait, where and for whom;
+/// - ranks differ in a collective, or blocks of one do not match;
 /// - a rank throws;
-/// - a rank ends and leaves a message that nobody received, or something under way that it never waited for; or has changed
-///   the input of that meanwhile. (Until it is waited for, the bytes of a result are 0xff: NaN.)
-/// - a fault never comes.
-/// Places in the program are told with debug information (-g) and binutils. Sums are made in the order of the ranks; MPI's
-/// own order, from three ranks on, is not told by it. Ranks share the process: its files, its globals, its memory pool. No
-/// rank may hold a lock, or be amid the initialisation of a static, while it communicates; and destructors may communicate
-/// only as they may under MPI: where that fails they end the program. Not within a simulation.
+/// - a rank ends and leaves a message that no rank received, or an operation that it never waited for, or whose
+/// input it has changed meanwhile (until the wait, the bytes of a result are 0xff: NaN);
+/// - an injected fault is never reached.
+///
+/// Debug information (-g) and binutils are needed for source lines in errors. Sums are made in rank order, so they
+/// do not reproduce the order of MPI with three or more ranks. Ranks share the process: its files, its globals, its
+/// memory pool. While a rank communicates, it must not hold a lock or be inside the initialisation of a static; and
+/// destructors may communicate only as they may under MPI: if that fails they end the program. Cannot be nested.
 template <class F>
 void simulate(int ranks, F f, const SimulateOptions& options = {}) {
   if (detail::simulated_world) throw std::logic_error("simulate: this is a rank of a simulation already");

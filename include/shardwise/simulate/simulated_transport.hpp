@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Ranks that are threads, which take turns: what moves their data, and finds where they do not fit together.
+/// The transport of ranks that are threads and take turns: it moves their data, and detects mismatches.
 
 #include <shardwise/comm/communicator.hpp>
 #include <shardwise/simulate/group.hpp>
@@ -11,18 +11,18 @@
 
 namespace shardwise {
 
-/// Something that goes wrong in a simulation, at a rank's nth call of communication, counted from 0.
+/// A fault injected into a simulation, at a rank's nth communication call, counted from 0.
 struct SimulatedFault {
   int rank;
   Index call;
-  bool dies = false;  ///< the rank is gone, without a word; else its call throws an `MpiError`
+  bool dies = false;  ///< the rank ends silently; else its call throws an `MpiError`
 };
 
 namespace detail::simulated {
 
 class SimulatedOperation;
 
-/// What the ranks of a simulation share.
+/// The state shared by all ranks of a simulation.
 struct Simulation {
   Simulation(int size, std::uint64_t seed, std::function<void(int)> resumed,
              std::vector<SimulatedFault> to_come)
@@ -32,20 +32,20 @@ struct Simulation {
 
   struct Rank {
     Index calls = 0;
-    std::map<std::vector<int>, int> made;            ///< how many groups of the same ranks
-    std::map<Index, SimulatedOperation*> under_way;  ///< by their order
-    std::string death;                               ///< if it has died
+    std::map<std::vector<int>, int> made;            ///< number of groups created of the same ranks
+    std::map<Index, SimulatedOperation*> under_way;  ///< in the order in which they began
+    std::string death;                               ///< its message, if it has died
   };
   Scheduler scheduler;
   std::vector<SimulatedFault> faults;
   std::vector<Rank> ranks;
   std::map<std::pair<std::vector<int>, int>, std::shared_ptr<Group>>
-      groups;  ///< by its ranks, and how many they have made
+      groups;  ///< by ranks, and how many groups of these there were
   Index begun = 0;
   bool over = false;
 
   Rank& of(int rank) { return ranks[static_cast<std::size_t>(rank)]; }
-  /// The next group that a rank makes of these.
+  /// The next group that a rank creates of these members.
   std::shared_ptr<Group> group(int rank, const std::vector<int>& members) {
     const int number = of(rank).made[members]++;
     std::shared_ptr<Group>& found = groups[{members, number}];
@@ -64,7 +64,7 @@ class SimulatedTransport final : public Transport {
   const char* name() const noexcept override { return "simulation"; }
 
   void run(const Call& call) override {
-    const bool unwinding = std::uncaught_exceptions() > 0;  // then a destructor calls, which may not throw
+    const bool unwinding = std::uncaught_exceptions() > 0;  // a destructor is calling, which must not throw
     try {
       const std::size_t number = this->call(call);
       const auto complete = [&] { return group_->collective(number).complete(); };
@@ -101,7 +101,7 @@ class SimulatedTransport final : public Transport {
   int me() const { return group_->ranks[static_cast<std::size_t>(rank())]; }
   Scheduler& scheduler() { return simulation_->scheduler; }
 
-  /// Here others may go on, and faults happen.
+  /// A point at which other ranks may run, and faults occur.
   void enter(const char* what) {
     if (simulation_->over) fail<std::logic_error>({what, ": its simulation is over"});
     std::string& death = simulation_->of(me()).death;
@@ -137,18 +137,17 @@ class SimulatedTransport final : public Transport {
   std::shared_ptr<Group> group_;
 };
 
-/// Under way until its rank has tested or waited for it; only then its data arrive.
+/// In flight until its rank has tested or waited for it: only then its data arrive.
 class SimulatedOperation : public Operation {
  public:
   void begin() override {}
   bool test() override {
     if (over_) return true;
     transport_.scheduler().test(transport_.me(), [this] { return words(); });
-    return !transport_.scheduler().coin() &&
-           advance();  // late, for as long as it is tested and the coin says so
+    return !transport_.scheduler().coin() && advance();  // late, for as long as the coin says so
   }
   bool wait(double seconds) override {
-    const bool unwinding = seconds < 1e200 || transport_.simulation_->over;  // then nobody may be waited for
+    const bool unwinding = seconds < 1e200 || transport_.simulation_->over;  // waits for no other rank
     const auto ready = [this] { return complete(); };
     if (!over_ && !unwinding &&
         !transport_.scheduler().wait(transport_.me(), ready, [this] { return words(); }))
@@ -237,7 +236,7 @@ class SimulatedMessages final : public SimulatedOperation {
     const int me = transport_.rank();
     return transport_.group_->mail[m.incoming ? std::pair(m.rank, me) : std::pair(me, m.rank)];
   }
-  /// What is sent is on its way when another rank receives it, or at once, if MPI keeps it: nobody knows.
+  /// A send completes when it is received, or at once if MPI buffers it: the seed decides.
   bool complete(std::size_t i) {
     const Mailbox& box = mailbox((*list_)[i]);
     if ((*list_)[i].incoming) return numbers_[i] < box.sent.size();
@@ -266,7 +265,7 @@ class SimulatedMessages final : public SimulatedOperation {
 
   std::shared_ptr<MessageList> list_;
   DataType type_;
-  std::vector<std::size_t> numbers_;  // of each message, in its mailbox
+  std::vector<std::size_t> numbers_;  // of each message in its mailbox
   std::vector<bool> buffered_;
   PlaceInProgram where_ = PlaceInProgram::here();
 };

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// A tensor whose element type, rank, mesh and layout are values: what moves and keeps blocks works on it, and is
-/// compiled once for all.
+/// A tensor whose element type, rank, mesh and layout are run-time values. Code that moves or stores blocks works
+/// on it, and is compiled once for all tensor types.
 ///
 /// ```
 /// AnyTensor a(x);                    // the same block
@@ -15,12 +15,12 @@
 
 namespace shardwise::detail {
 
-/// A cheap handle, as a tensor is; its mesh must live as long.
+/// A cheap handle, like a tensor; its mesh must outlive it.
 struct AnyTensor {
   MeshView mesh;
   DataType type = DataType::f32;
   int rank = 0;
-  AnyShape shape{};  ///< global; ones behind the extents
+  AnyShape shape{};  ///< global; padded with ones
   Layout layout;
   Buffer buffer;
 
@@ -37,7 +37,7 @@ struct AnyTensor {
         shape(padded(extents)),
         layout(placements),
         buffer(block) {}
-  /// `X`, which must be this tensor's type.
+  /// This tensor as an `X`, which must be its type.
   template <TensorType X>
   constexpr X as(const typename X::MeshOf& typed_mesh) const {
     Shape<X::rank> extents{};
@@ -48,27 +48,28 @@ struct AnyTensor {
   std::vector<Index> extents() const { return {shape.begin(), shape.begin() + rank}; }
   constexpr explicit operator bool() const { return static_cast<bool>(buffer); }
   constexpr Index element_bytes() const { return size_of(type); }
-  /// The indices that the rank at `coordinates` holds, and this rank.
+  /// The global indices that the rank at `coordinates` holds, and those of this rank.
   constexpr AnyBox box_at(const MeshSizes& coordinates) const {
     return local_box(shape, layout, mesh.sizes(), coordinates);
   }
   constexpr AnyBox box() const { return box_at(mesh.coordinates()); }
-  /// Of the ranks that have the same block, is this the first? So that each element of the whole tensor counts once.
+  /// Whether this is the first of the ranks with the same block: each element of the whole tensor counts on one
+  /// rank.
   constexpr bool counts_here() const {
     return axes_where(layout.axes, [&](int axis) {
              return !layout[axis].is_shard() && mesh.coordinates()[axis] != 0;
            }) == 0;
   }
-  /// Of this rank's block.
+  /// The number of elements of this rank's block.
   constexpr Index local_elements() const { return box().elements(); }
 
-  /// The same bytes in another layout: for who knows that they are.
+  /// The same block under another layout; unchecked: its bytes must be right for that layout.
   constexpr AnyTensor relaid(const Layout& other) const { return with(other, buffer); }
-  /// Other bytes in another layout.
+  /// A tensor of this shape with another layout and block.
   constexpr AnyTensor with(const Layout& other, Buffer block) const {
     return {*this, other, std::move(block)};
   }
-  /// A tensor in another layout whose block is not yet written.
+  /// A tensor of this shape with another layout and an uninitialised block.
   constexpr AnyTensor unwritten(const Layout& other, MemoryUse use) const {
     const Index bytes =
         local_box(shape, other, mesh.sizes(), mesh.coordinates()).elements() * element_bytes();
@@ -85,13 +86,13 @@ struct AnyTensor {
         buffer(std::move(block)) {}
 };
 
-/// This rank's block of `x`, as kernels see one; its elements are no bytes.
+/// This rank's block of `x` as a view for kernels; the element type `char` is a placeholder.
 constexpr View<char, max_rank> view_of(const AnyTensor& x) {
   const AnyBox box = x.box();
   return {x.mesh.dry() ? nullptr : static_cast<char*>(x.buffer->data), box.size, box.begin, x.shape};
 }
 
-/// For who changes `x` in place: gives it a copy if somebody else reads its block. Counted as `use` from now on.
+/// Prepares `x` to be changed in place: copies its block if other handles share it. From now on counted as `use`.
 constexpr void make_own(AnyTensor& x, MemoryUse use) {
   if (x.buffer.unique()) return x.buffer->set_use(use);
   const Buffer read = std::exchange(x.buffer, allocate_buffer(x.mesh, x.buffer->bytes, use));
@@ -100,10 +101,10 @@ constexpr void make_own(AnyTensor& x, MemoryUse use) {
   }
 }
 
-/// A tensor on its way, whatever brings it.
+/// A tensor in flight, whatever transfers it.
 class UnderWay : public Pooled<UnderWay>, public Counted {
  public:
-  /// Waits for it, and returns it.
+  /// Waits for the tensor and returns it.
   constexpr virtual AnyTensor finish() = 0;
 
  protected:

@@ -3,20 +3,20 @@
 #pragma once
 
 /// @file
-/// Many tensors that change their layout alike, in one collective: gradients of a bucket, parameters of a unit. Buckets
-/// fill up, and are under way while others fill.
+/// Many tensors that change their layout in the same way, in one collective: gradients of a bucket, parameters of a
+/// unit. Buckets can be in flight while others are filled.
 
 #include <shardwise/tensor/exchange.hpp>
 
 namespace shardwise::detail {
 
-/// What is done with a tensor when it has arrived.
+/// A completion handler for a tensor.
 class Arrival : public Pooled<Arrival>, public Counted {
  public:
   constexpr virtual void arrived(AnyTensor&& tensor) = 0;
 };
 
-/// Then done(tensor) is called.
+/// A completion handler that calls done(tensor).
 template <class F>
 constexpr Shared<Arrival> when_arrived(F done) {
   class Done final : public Arrival {
@@ -30,7 +30,7 @@ constexpr Shared<Arrival> when_arrived(F done) {
   return Shared<Done>::make(std::move(done));
 }
 
-/// Tensors that travel together.
+/// Tensors that are communicated together.
 class Bucket {
  public:
   constexpr Bucket(const MeshView& mesh, DataType type, const ExchangeWay& way, Phase phase)
@@ -39,8 +39,8 @@ class Bucket {
   constexpr bool goes(const MeshView& mesh, DataType type, const ExchangeWay& way, Phase phase) const {
     return exchange_.mesh() == mesh && exchange_.type() == type && exchange_.way() == way && phase_ == phase;
   }
-  /// Bytes that travel, of its tensors on the first rank of the mesh, which has no fewer than others: a number that is the same on
-  /// every rank.
+  /// The bytes to communicate on the first rank of the mesh, which has the largest blocks: the same number on every
+  /// rank.
   constexpr Index most() const { return most_; }
 
   constexpr void add(AnyTensor&& from, AnyTensor&& to, Index most, Shared<Arrival>&& arrival) {
@@ -50,13 +50,14 @@ class Bucket {
   }
 
   constexpr void start(bool background) {
-    // If this rank has none, nor have the others on these axes; but it may have nothing to send that gets something.
+    // If this rank has no elements, neither have the others on these axes. In an all-to-all, though, a rank without
+    // elements to send may receive some.
     moves_ = exchange_.way().kind == Collective::all_to_all ? most_ > 0 : exchange_.elements() > 0;
     if (!moves_) return;
     PhaseScope phase(exchange_.mesh().recorder(), phase_);
     exchange_.start(background);
   }
-  /// Waits, and tells the arrivals.
+  /// Waits, and calls the completion handlers.
   constexpr void finish() {
     if (moves_) exchange_.finish();
     while (!arrivals_.empty()) {
@@ -79,18 +80,19 @@ class Bucket {
   PooledList<Awaited> arrivals_;
 };
 
-/// Buckets are started when they are full, and arrive later; in the same order on every rank. So what decides when one
-/// is full, and how many are under way, are numbers that are the same on every rank, also where blocks are uneven or
-/// empty: an arrival may add to other buckets, whose contents must be the same on all ranks of a group.
+/// Buckets are started when they are full and complete later, in the same order on every rank. So the decisions
+/// when a bucket is full and how many are in flight use only numbers that are equal on all ranks, even if blocks
+/// are uneven or empty. A completion handler may add to other buckets, whose contents must be the same on all ranks
+/// of a group.
 class Buckets {
  public:
-  /// A bucket of several tensors has at most this many bytes; what is larger by itself goes alone, without a copy.
-  /// `background`: in how many buckets the communication may be under way at a time; 0: in the foreground.
+  /// A bucket of several tensors holds at most `most_bytes`; a larger tensor is sent alone, without a copy.
+  /// `background`: the number of buckets that may be in flight; 0: communicate in the foreground.
   constexpr Buckets(Index most_bytes, int background) : most_bytes_(most_bytes), background_(background) {}
 
-  /// Brings `from` to where `to` is, its elements as `travels`: blocks that are cut are gathered, or exchanged for others;
-  /// pending sums are made, whole (then `to` may have the block of `from`) or cut. Returns false if that changes no block:
-  /// they differ on axes of one rank at most.
+  /// Communicates `from` into `to`, with elements sent as `travels`: gathers or exchanges sharded blocks, and
+  /// reduces pending sums, whole (then `to` may share the block of `from`) or sharded. Returns false if no block
+  /// changes, because the layouts differ at most on axes of one rank.
   constexpr bool add(const AnyTensor& from, const AnyTensor& to, DataType travels, MemoryUse use, Phase phase,
                      Shared<Arrival> arrival = {}) {
     const AxisSet axes = changed_axes(from.layout, to.layout, from.mesh.sizes());
@@ -101,9 +103,9 @@ class Buckets {
     return true;
   }
 
-  /// `from` in another layout, as `add` brings it there: the same block if nothing changes, or if it is to be reduced
-  /// whole, which is done in place (in a copy, if somebody else reads it); else a new one, counted as `use`. The
-  /// arrival is told when it is there, which may be at once, and gets the only handle; then nothing is returned.
+  /// Changes the layout of `from` as `add` does. Returns the same block if nothing changes or if it is reduced
+  /// whole, which is done in place (in a copy if other handles share it); else a new block, counted as `use`. With
+  /// a completion handler, returns an empty tensor: the handler gets the only handle, possibly at once.
   constexpr AnyTensor carry(AnyTensor&& from, const Layout& to, DataType travels, MemoryUse use, Phase phase,
                             Shared<Arrival> arrival = {}) {
     const AxisSet axes = changed_axes(from.layout, to, from.mesh.sizes());
@@ -127,20 +129,20 @@ class Buckets {
     return seen;
   }
 
-  /// Starts what is not full yet.
+  /// Starts the buckets that are not full.
   constexpr void start() {
     while (!open_.empty()) begin(open_.move_to(under_way_, open_.front()));
   }
-  /// Starts all, and returns when one more has arrived.
+  /// Starts all buckets, and returns when one more is complete.
   [[gnu::noinline]] constexpr void finish_next() {
     start();
     if (!under_way_.empty()) finish_first();
   }
-  /// Starts it, and returns when all has arrived; also what arrivals add.
+  /// Starts all buckets, and returns when all are complete, including those that completion handlers add.
   constexpr void finish() {
     while (!idle()) finish_next();
   }
-  /// Whether a tensor is too large for a bucket of several.
+  /// Whether a tensor is too large to share a bucket.
   constexpr bool goes_alone(const AnyTensor& tensor, DataType travels) const {
     return message_bytes(tensor, travels) > most_bytes_;
   }
@@ -162,12 +164,12 @@ class Buckets {
     return cuts ? Collective::all_to_all : Collective::all_gather;
   }
 
-  /// Into a bucket of several; or alone, at once, what is larger than that.
+  /// Adds to a bucket of several; a larger tensor is started at once, alone.
   constexpr void put(AnyTensor&& from, AnyTensor&& to, const ExchangeWay& way, DataType travels, Phase phase,
                      Shared<Arrival>&& arrival) {
     const Index most = message_bytes(way.kind == Collective::all_gather ? to : from, travels);
     const Index capacity =
-        std::min(most_bytes_, size_of(travels) * std::numeric_limits<int>::max());  // that one call takes
+        std::min(most_bytes_, size_of(travels) * std::numeric_limits<int>::max());  // a single call can take
     if (most > capacity) {
       Bucket& alone = under_way_.emplace_back(from.mesh, travels, way, phase);
       alone.add(std::move(from), std::move(to), most, std::move(arrival));
@@ -177,7 +179,7 @@ class Buckets {
           .add(std::move(from), std::move(to), most, std::move(arrival));
     }
   }
-  /// An open bucket that goes this way, with so much room; if there is one without, that is full.
+  /// An open bucket for this way of communication with `room` bytes left; one with less room counts as full.
   constexpr Bucket& bucket_for(const MeshView& mesh, DataType travels, const ExchangeWay& way, Phase phase,
                                Index room) {
     for (Bucket& bucket : open_) {
@@ -188,7 +190,7 @@ class Buckets {
     }
     return open_.emplace_back(mesh, travels, way, phase);
   }
-  /// Starts the last of those under way.
+  /// Starts the latest bucket in flight.
   constexpr void begin(Bucket& bucket) {
     bucket.start(background_ > 0);
     while (under_way_.size() > static_cast<std::size_t>(background_)) finish_first();
@@ -203,13 +205,13 @@ class Buckets {
   PooledList<Bucket> open_, under_way_;
 };
 
-/// Buckets that many hold. Whatever waits for a tensor waits for its bucket; who drops them waits for all.
+/// Buckets with shared ownership. Waiting for a tensor waits for its bucket; the destructor waits for all.
 struct SharedBuckets : Counted, Buckets {
   using Buckets::Buckets;
   constexpr ~SharedBuckets() {
     try {
       finish();
-    } catch (...) {  // what failed is told where the ranks communicate next
+    } catch (...) {  // the next communication reports the failure
     }
   }
 };

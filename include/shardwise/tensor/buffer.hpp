@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// The memory of one rank's block: counted by the mesh's recorder, and on a dry mesh only counted.
+/// The memory of one rank's block, counted by the mesh's recorder; on a dry mesh it is only counted.
 
 #include <shardwise/memory/shared.hpp>
 #include <shardwise/mesh/mesh_state.hpp>
@@ -26,7 +26,7 @@ struct BufferBlock : Counted {
     if (data) memory_pool().deallocate(data, bytes);
   }
 
-  /// Counts the block as used for something else from now on.
+  /// From now on counts the block under another use.
   constexpr void set_use(MemoryUse now) {
     if (recorder && recorder->release(use, bytes, epoch)) recorder->allocate(now, bytes);
     use = now;
@@ -36,7 +36,7 @@ struct BufferBlock : Counted {
   Index bytes;
   Recorder* recorder;
   unsigned epoch = 0;
-  unsigned changes = 0;  ///< of a parameter's value, since it was made
+  unsigned changes = 0;  ///< of a parameter's value, since it was created
   MemoryUse use;
 };
 
@@ -69,8 +69,8 @@ template <class MeshType>
 constexpr Buffer allocate_buffer(const MeshType& mesh, Index bytes, MemoryUse use = MemoryUse::activation) {
   return detail::new_buffer(mesh.recorder(), mesh.dry(), bytes, use);
 }
-/// Another block of a size, on a mesh of the same kind: a real one if `like` has memory, which a block of no bytes has
-/// too.
+/// A block of `bytes` on a mesh of the same kind as that of `like`: real if `like` has memory, as even real blocks
+/// of no bytes do.
 constexpr Buffer allocate_buffer(const Buffer& like, Recorder* recorder, Index bytes, MemoryUse use) {
   return detail::new_buffer(recorder, like->data == nullptr, bytes, use);
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// What messages carry, where that is not what tensors are stored as.
+/// Element types for messages that differ from the stored type.
 ///
 /// ```
 /// auto y = redistribute<tp, Replicate>(x, communicate_as<Eigen::bfloat16>());          // and its gradient too
@@ -18,7 +18,7 @@ namespace shardwise {
 
 namespace detail {
 
-/// The types that travel where a value goes, and its gradient back; or as they are stored.
+/// The element types of messages, forward for values and backward for gradients; by default as stored.
 struct Communication {
   bool converts = false;
   DataType forward{}, backward{};
@@ -36,11 +36,11 @@ concept Convertible = Communicable<T> && can_convert(data_type_of<T>());
 
 }  // namespace detail
 
-/// Elements of `float`, `double` or `Eigen::bfloat16` travel as `Forward`, those of the gradient as `Backward`, and are
-/// afterwards what they were. Blocks that go from rank to rank are rounded once, also the part that stays. Of a sum each
-/// rank's term is rounded, and the result; terms in bfloat16 are added up in float, in an order that is always the same,
-/// and where several hosts each have several ranks, a host's sum is rounded too. All ranks hold the same bits. What needs
-/// no communication is not rounded.
+/// Elements of `float`, `double` or `Eigen::bfloat16` are sent as `Forward`, those of gradients as `Backward`, and
+/// converted back on arrival. Moved blocks are rounded once, including the part that stays. In a sum, each rank's
+/// term is rounded, and so is the result; terms in bfloat16 are added in float, in a fixed order, and if several
+/// hosts have several ranks each, the sum of each host is rounded too. All ranks get the same bits. Without
+/// communication nothing is rounded.
 template <class Forward, class Backward = Forward>
 struct communicate_as {
   static constexpr bool is_possible = detail::Convertible<Forward> && detail::Convertible<Backward>;
@@ -57,14 +57,14 @@ struct CommunicateAsStored {
   static constexpr Communication types() { return {}; }
 };
 
-/// Says what messages carry.
+/// Chooses the element types of messages.
 template <class As>
 concept Carries = requires {
   As::is_possible;
   As::types();
 };
 
-/// `Y`, a tensor type or a `LayoutError`, if it can be made by messages that carry `As`; else why not.
+/// `Y`, a tensor type or a `LayoutError`, if its messages can be sent as `As`; else an error.
 template <class Y, Carries As>
 struct Communicated {
   static constexpr auto type_of() {

@@ -3,9 +3,8 @@
 #pragma once
 
 /// @file
-/// One collective, whatever the types of the tensors that travel in it: packs their parts if it must, makes one MPI
-/// call, and unpacks. What travels may be of another type than a tensor's elements: then packing converts. On a dry mesh
-/// the same code only counts.
+/// One collective for tensors of any types: packs their parts if necessary, makes one MPI call, and unpacks. If
+/// messages use another element type, packing converts. On a dry mesh the same code only counts.
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/layout/transition.hpp>
@@ -17,39 +16,39 @@ namespace shardwise::detail {
 struct ExchangeWay {
   Collective kind = Collective::none;
   AxisSet axes = 0;
-  ReduceOp op = ReduceOp::sum;            ///< where it reduces
-  MemoryUse use = MemoryUse::activation;  ///< what the memory for packing is counted as
+  ReduceOp op = ReduceOp::sum;            ///< if it reduces
+  MemoryUse use = MemoryUse::activation;  ///< of the memory for packing
   friend constexpr bool operator==(const ExchangeWay&, const ExchangeWay&) = default;
 };
 
-/// Tensors on one mesh, whose elements travel as `type`; or, if that is `u8` and nothing is reduced, as they are. Add
-/// them, `start`, then `finish`.
+/// Tensors on one mesh whose elements are sent as `type`; `u8` without a reduction means unchanged. Call `add` for
+/// each, `start`, then `finish`.
 class Exchange {
  public:
   constexpr Exchange(const MeshView& mesh, DataType type, const ExchangeWay& way)
       : mesh_(mesh), type_(type), way_(way) {}
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
-  constexpr ~Exchange() { end_request(); }  // before the blocks go
+  constexpr ~Exchange() { end_request(); }  // before the blocks are freed
 
   constexpr const MeshView& mesh() const { return mesh_; }
   constexpr DataType type() const { return type_; }
   constexpr const ExchangeWay& way() const { return way_; }
 
-  /// What rank after rank has of a tensor in the layout of `from` goes to where `to` has it. The two may share their
-  /// block, if it is to be reduced in place.
+  /// Adds a tensor that is moved from the layout of `from` to that of `to`. Both may share their block for an
+  /// in-place reduction.
   constexpr void add(AnyTensor&& from, const AnyTensor& to) {
     count(moved_.emplace_back(from.shape, from.layout, to.layout, from.type, std::move(from.buffer),
                               to.buffer));
   }
-  /// The same where the ranks have divided rows of it, this one its part in `block`.
+  /// The same if the ranks have divided its rows, and this rank's part is in `block`.
   constexpr void add(const Buffer& block, const DividedRows& rows, const AnyTensor& to) {
     count(moved_.emplace_back(to.shape, to.layout, to.layout, to.type, block, to.buffer, rows));
   }
-  /// Elements that this rank's call has: of the larger of its two buffers; of an all-to-all, what is sent.
+  /// The number of elements of this rank's call: in the larger of its two buffers; for an all-to-all, those sent.
   constexpr Index elements() const { return elements_; }
 
-  /// Packs, and communicates; returns while that goes on if it may go on in the background.
+  /// Packs and communicates; with `background`, it may return before the communication is complete.
   constexpr void start(bool background) {
     Recorder* recorder = mesh_.recorder();
     background_ = background;
@@ -61,7 +60,7 @@ class Exchange {
     if (!mesh_.dry()) communicate(background);
     if (recorder && recorder->logs()) recorder->started(!request_ || request_->test());
   }
-  /// Waits, unpacks, and lets go of all blocks.
+  /// Waits, unpacks, and releases all blocks.
   constexpr void finish() {
     Recorder* recorder = background_ ? mesh_.recorder() : nullptr;
     if (recorder) recorder->wait(way_.kind, mesh_.recorded(way_.axes), event_);
@@ -94,11 +93,11 @@ class Exchange {
   constexpr int self() const {
     return group_rank(mesh_.sizes(), mesh_.coordinates(), mesh_.axes(), way_.axes);
   }
-  /// What a tensor's elements travel as.
+  /// The element type in messages.
   constexpr DataType travels(const Moved& tensor) const {
     return type_ == DataType::u8 ? tensor.type : type_;
   }
-  /// Of `type_`.
+  /// In elements of `type_`.
   constexpr Index count_of(const Moved& tensor, const AnyBox& box) const {
     return box.elements() * (size_of(travels(tensor)) / size_of(type_));
   }
@@ -113,13 +112,13 @@ class Exchange {
     if (tensor.rows.group > 0) return tensor.rows.box(tensor.shape, members(), member);
     return box_of(tensor, tensor.from, member);
   }
-  /// What this rank has, and wants.
+  /// The box that this rank has, and the one that it needs.
   constexpr AnyBox source(const Moved& tensor) const {
     if (tensor.rows.group > 0) return tensor.rows.box(tensor.shape, members(), self());
     return own_box(tensor, tensor.from);
   }
   constexpr AnyBox target(const Moved& tensor) const { return own_box(tensor, tensor.to); }
-  /// What this rank has and a member of the group wants, and the other way round.
+  /// The part of this rank's box that a member of the group needs, and the reverse.
   [[gnu::noinline]] constexpr AnyBox sent(const Moved& tensor, int member) const {
     return intersection(source(tensor), box_of(tensor, tensor.to, member));
   }
@@ -127,7 +126,8 @@ class Exchange {
     return intersection(source_of(tensor, member), target(tensor));
   }
 
-  /// Do the pieces of a single tensor lie one after another in a block that holds `whole`? Then it needs no packing.
+  /// Whether the pieces of a single tensor are contiguous and in order in a block that holds `whole`, so that no
+  /// packing is needed.
   template <class PieceOf>
   constexpr bool in_order(const AnyBox& whole, PieceOf piece_of) const {
     Index total = 0;
@@ -139,7 +139,7 @@ class Exchange {
     }
     return true;
   }
-  /// Is a block never sent, or received, where it is?
+  /// Whether blocks must be packed rather than sent or received in place.
   constexpr bool copies() const {
     return moved_.size() > 1 || moved_.front().type != travels(moved_.front());
   }
@@ -162,7 +162,7 @@ class Exchange {
     return count;
   }
 
-  /// Packs what goes out; makes room for what comes in.
+  /// Packs the outgoing pieces; allocates room for incoming ones.
   constexpr void make_room() {
     switch (way_.kind) {
       case Collective::all_reduce:
@@ -188,7 +188,7 @@ class Exchange {
       char* place = data(packed_);
       for (int member = 0; member < members(); ++member) place = pack_for(member, place);
     }
-    for (Moved& tensor : moved_) tensor.in = Buffer();  // what was packed is not needed any more
+    for (Moved& tensor : moved_) tensor.in = Buffer();  // what was packed is no longer needed
   }
 
   static char* data(const Buffer& buffer) { return static_cast<char*>(buffer->data); }
@@ -218,7 +218,7 @@ class Exchange {
     }
   }
 
-  /// Elements that go to, or come from, each member.
+  /// The number of elements to or from each member.
   std::vector<Index> counts(bool outgoing) const;
   void communicate(bool background);
   [[gnu::noinline]] void keep(Request request) { request_ = make_pooled<Request>(std::move(request)); }
@@ -231,12 +231,11 @@ class Exchange {
   ExchangeWay way_;
   PooledList<Moved> moved_;
   Index elements_ = 0;
-  Buffer
-      packed_;  // pieces in the order of the ranks that they go to, each of all tensors; or all, to be reduced
-  Buffer landed_;  // pieces in the order of the ranks that they come from; or this rank's, reduced
+  Buffer packed_;  // pieces by receiver, each with all tensors; or everything, for a reduction
+  Buffer landed_;  // pieces in the order of their senders; or this rank's reduced part
   Request* request_ = nullptr;
   bool background_ = false;
-  std::int64_t event_ = 0;  // in the recorder's log
+  std::int64_t event_ = 0;  // number in the recorder's log
 };
 
 }  // namespace shardwise::detail
@@ -266,7 +265,7 @@ SHARDWISE_INLINE void Exchange::communicate(bool background) {
       return group.all_reduce(in, out, elements_, type_, way_.op);
     case Collective::all_gather: {
       const std::vector<Index> arriving = counts(false), offsets = offsets_of(arriving);
-      if (copies()) {  // the parts of this rank are packed where they go
+      if (copies()) {  // this rank's own parts are packed directly to their destination
         char* place = out + offsets[static_cast<std::size_t>(self())] * size_of(type_);
         pack_for(self(), place);
         in = place;

@@ -3,22 +3,22 @@
 #pragma once
 
 /// @file
-/// Tensors go from one mesh to another of the same job: other ranks, some of them or all the same, other axes, other
-/// layouts.
+/// Moves tensors from one mesh to another of the same job, which may have other ranks, axes and layouts.
 ///
 /// ```
 /// auto sent = send(x, next.ranks);                              // on each rank of x's mesh
 /// auto y = receive<Y>(mesh, shape, previous.ranks).wait();      // on each rank of y's
 /// auto z = redistribute<Shard<0>>(x, line);                     // where all ranks are on both
 /// ```
-/// Nobody else takes part. There is one message from each rank to each that wants part of its block, in the background;
-/// without packing, and into the new block itself, where that part is contiguous: always, where both meshes have the same
-/// sizes and layouts, for then each rank sends its block to its counterpart. Of copies, a rank gets that on its own host,
-/// if there is one, and the copies share the work.
+/// No other ranks take part. Each rank sends one message in the background to each rank that needs part of its
+/// block. If that part is contiguous, it is sent without packing and received directly into the new block; this is
+/// always so if both meshes have the same sizes and layouts, because each rank then sends its whole block to its
+/// counterpart. If several ranks hold copies, a receiver gets the one on its own host, if any, and the copies share
+/// the work.
 ///
-/// Between two ranks the calls of the one that sends must come in the order of the calls of the one that receives; else it
-/// does not matter in which order they begin, or are waited for, even if a send waits for its receive. The elements are
-/// the same bits afterwards. There is no gradient: who sends a tensor has its gradient sent back.
+/// Between two ranks, sends must be called in the same order as the matching receives. Otherwise the order of
+/// starting and waiting does not matter, even if a send waits for its receive. The elements keep their bits. There
+/// is no automatic differentiation: to return the gradient of a sent tensor, send it explicitly.
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/tensor/mesh_transfer.hpp>
@@ -33,9 +33,9 @@ concept AnyMesh = requires {
   typename M::AxesOf;
 };
 
-/// The type of a tensor like `X` on another mesh, or why there is none: what is pending does not leave its mesh, as the
-/// ranks of the other one do not know how it would be reduced; nothing can become a pending maximum or minimum. No
-/// placements: those of `X`.
+/// The type of a tensor like `X` on another mesh, or an error: a pending reduction cannot leave its mesh, because
+/// the ranks of the other one could not complete it, and nothing can become a pending maximum or minimum. Without
+/// placements, those of `X`.
 template <TensorType X, AnyMesh MeshType, class... Placements>
 struct OnMesh {
   using Source = X;
@@ -60,7 +60,8 @@ template <class T, int Rank, class Mesh, AnyMesh MeshType, class... Same>
 struct OnMesh<Tensor<T, Rank, Mesh, Same...>, MeshType>
     : OnMesh<Tensor<T, Rank, Mesh, Same...>, MeshType, Same...> {};
 
-/// `Y`, or why it cannot be received from a mesh of that type, where its placements are `From...`, or its own.
+/// `Y`, or the error why it cannot be received from a mesh of that type with placements `From...` (by default those
+/// of `Y`).
 template <class Y, class FromMesh, class... From>
 struct ReceivedFrom;
 template <class T, int Rank, class MeshType, class... To, class FromMesh, class... From>
@@ -70,14 +71,14 @@ template <class T, int Rank, class MeshType, class... Same, class FromMesh>
 struct ReceivedFrom<Tensor<T, Rank, MeshType, Same...>, FromMesh>
     : OnMesh<Tensor<T, Rank, FromMesh, Same...>, MeshType, Same...> {};
 
-/// Throws `std::invalid_argument` unless two meshes have the same ranks of one job.
+/// Throws `std::invalid_argument` unless both meshes have the same ranks of one job.
 constexpr void check_same_ranks(const MeshView& from, const MeshView& to) {
   if (!from.same_job(to)) {
     fail(
         {"redistribute: the two meshes are of different jobs: make them of one communicator, or of one mesh "
          "by submesh or part"});
   }
-  // For each rank of the job: on the first mesh and not on the second 1, on both 0.
+  // For each rank of the job: 1 if it is on the first mesh only, 0 if on both or neither.
   std::vector<int> on(static_cast<std::size_t>(from.place().job_size()), 0);
   for (const int rank : from.place().ranks.all()) ++on[static_cast<std::size_t>(rank)];
   for (const int rank : to.place().ranks.all()) --on[static_cast<std::size_t>(rank)];
@@ -90,11 +91,11 @@ constexpr void check_same_ranks(const MeshView& from, const MeshView& to) {
 
 }  // namespace detail
 
-/// `X` on a mesh of another type with these placements, or the `LayoutError` that says why not.
+/// `X` on a mesh of another type with these placements, or a `LayoutError`.
 template <class X, class MeshType, class... Placements>
 using on_mesh = typename detail::OnMesh<X, MeshType, Placements...>::type;
 
-/// `Y`, or the `LayoutError` that says why it cannot be received from a mesh of that type, where it has these placements.
+/// `Y`, or the `LayoutError` why it cannot be received from a mesh of that type with these placements.
 template <class Y, class FromMesh, class... From>
 using received_from = typename detail::ReceivedFrom<Y, FromMesh, From...>::type;
 
@@ -105,7 +106,7 @@ class [[nodiscard]] Sending {
   Sending(Sending&&) noexcept = default;
   Sending& operator=(Sending&&) noexcept = default;
 
-  /// Returns when its memory is not needed any more. At once if it has before.
+  /// Returns when its memory is no longer needed; later calls return at once.
   constexpr void wait() {
     if (transfer_) transfer_->finish();
     transfer_ = Shared<detail::UnderWay>();
@@ -115,7 +116,7 @@ class [[nodiscard]] Sending {
   Shared<detail::UnderWay> transfer_;
 };
 
-/// Sends `x` to the ranks of a mesh of its job, where it has the layout `To...` (that of `x`, if none is given).
+/// Sends `x` to the ranks of a mesh of its job, where it has the layout `To...` (by default that of `x`).
 template <class... To, TensorType X, class... Axes, class Result = on_mesh<X, Mesh<Axes...>, To...>>
 constexpr Sending send(X x, const MeshRanks<Axes...>& to) {
   const detail::AnyTensor block(x);
@@ -128,8 +129,8 @@ constexpr Sending send(X x, const MeshRanks<Axes...>& to) {
 template <class... To, TensorType X, class... Axes, IllFormed Why = on_mesh<X, Mesh<Axes...>, To...>>
 Why send(X, const MeshRanks<Axes...>&);  // see Why
 
-/// Receives a `Y` of global extents `shape`, on its mesh, from the ranks of another mesh of the job, where it has the layout
-/// `From...` (that of `Y`, if none is given). Throws `std::invalid_argument` for ranks that the job does not have;
+/// Receives a `Y` of global extents `shape`, on its mesh, from the ranks of another mesh of the job, where it has
+/// the layout `From...` (by default that of `Y`). Throws `std::invalid_argument` for ranks outside the job;
 /// `wait()` throws `std::runtime_error`, which names both ranks, if something else was sent.
 template <TensorType Y, class... From, class... Axes,
           WellFormed Result = received_from<Y, Mesh<Axes...>, From...>>
@@ -147,9 +148,9 @@ template <TensorType Y, class... From, class... Axes,
           IllFormed Why = received_from<Y, Mesh<Axes...>, From...>>
 Why receive(const typename Y::MeshOf&, const Shape<Y::rank>&, const MeshRanks<Axes...>&);  // see Why
 
-/// `x` on another mesh that has the same ranks, where its layout is `To...` (the same, if none is given). Collective over
-/// them. A rank that keeps its block shares it with `x`. Throws `std::invalid_argument`, on every rank, if a rank is on one
-/// of the meshes only: there, `send` and `receive`.
+/// `x` on another mesh of the same ranks, with the layout `To...` (by default the same). Collective over them. A
+/// rank that keeps its block shares it with `x`. Throws `std::invalid_argument`, on every rank, if a rank is on
+/// only one of the meshes: use `send` and `receive` there.
 template <class... To, TensorType X, class MeshType, class Result = on_mesh<X, MeshType, To...>>
 constexpr auto redistribute_async(const X& x, const MeshType& mesh) {
   const detail::AnyTensor from(x);
@@ -167,7 +168,7 @@ constexpr auto redistribute_async(const X& x, const MeshType& mesh) {
 template <class... To, TensorType X, class MeshType, IllFormed Why = on_mesh<X, MeshType, To...>>
 Why redistribute_async(const X&, const MeshType&);  // see Why
 
-/// The same, when it is there.
+/// The same, complete on return.
 template <class... To, TensorType X, class MeshType, class Result = on_mesh<X, MeshType, To...>>
 constexpr auto redistribute(const X& x, const MeshType& mesh) {
   return redistribute_async<To...>(x, mesh).wait();

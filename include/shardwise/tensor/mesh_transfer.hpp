@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Blocks go from the ranks of one mesh to those of another, whatever the types of their tensors are: one message
-/// from each rank to each that wants part of its block. On a dry mesh the same code only counts.
+/// Moves blocks of any tensor types from the ranks of one mesh to those of another: each rank sends one message to
+/// each rank that needs part of its block. On a dry mesh the same code only counts.
 
 #include <shardwise/base/hash.hpp>
 #include <shardwise/memory/pooled_list.hpp>
@@ -12,8 +12,8 @@
 
 namespace shardwise::detail {
 
-/// The number of the copy of a source block that is sent to a rank: of copies on several ranks, its own; else that of
-/// its counterpart, so that the copies share the work, but one on its host if there is any.
+/// Chooses which replica of a source block serves a receiver: its own; else that of its counterpart, which spreads
+/// the work; but one on the receiver's host if there is any.
 template <class RankOf, class ShareHost>
 constexpr int chosen_copy(int copies, int counterpart, int receiver, RankOf rank_of, ShareHost share_host) {
   int near = 0;
@@ -23,18 +23,20 @@ constexpr int chosen_copy(int copies, int counterpart, int receiver, RankOf rank
   }
   const int preferred = counterpart % copies;
   if (near == 0 || share_host(rank_of(preferred))) return preferred;
-  // Receivers that follow one another choose different ones, and so do those of one host where hosts take turns.
+  // Consecutive receivers choose different replicas, and so do those of one host if ranks are assigned to hosts in
+  // turn.
   int copy = 0;
   for (int skipped = (counterpart + counterpart * near / copies) % near;; ++copy) {
     if (share_host(rank_of(copy)) && skipped-- == 0) return copy;
   }
 }
 
-/// Tensors that go together from the ranks `from` to the ranks `to` of a job. Construct, `add` them, `start`, `finish`.
+/// Tensors that are moved together from the ranks `from` to the ranks `to` of a job. Construct, `add` each,
+/// `start`, `finish`.
 class MeshTransfer final : public UnderWay {
  public:
-  /// `mesh`: that of the blocks that this rank sends, or if it sends none, of those that it receives. A rank that is on
-  /// both meshes may do both at once, or by two transfers.
+  /// `mesh`: that of the blocks that this rank sends, or, if it sends none, receives. A rank on both meshes may do
+  /// both in one transfer or in two.
   constexpr MeshTransfer(const MeshView& mesh, const RankGrid& from, const RankGrid& to, bool sends,
                          bool receives)
       : mesh_(mesh),
@@ -47,9 +49,10 @@ class MeshTransfer final : public UnderWay {
     if (from != own.ranks) check_ranks(from, own, "the mesh that sends");
     if (to != own.ranks) check_ranks(to, own, "the mesh that receives");
   }
-  constexpr ~MeshTransfer() { end_flight(); }  // before the blocks go
+  constexpr ~MeshTransfer() { end_flight(); }  // before the blocks are freed
 
-  /// Of `sent` and `received` the one that this rank has, or both: the same tensor in the layouts `from` and `to`.
+  /// Adds a tensor: `sent` on a rank of `from`, `received` on a rank of `to`, or both; with the layouts `from` and
+  /// `to`.
   constexpr void add(const AnyTensor& sent, const Layout& from, const AnyTensor& received, const Layout& to) {
     const AnyTensor& known = sent ? sent : received;
     type_ = tensors_.empty() || type_ == known.type ? known.type : DataType::u8;
@@ -90,7 +93,8 @@ class MeshTransfer final : public UnderWay {
     Layout from, to;
     Buffer in, out;
   };
-  /// What goes to, or comes from, one rank. `place`: its first byte in the block of `whole`, or where it is packed.
+  /// The message to or from one rank. `place`: its first byte in the block of `whole`, or the place where it is
+  /// packed.
   struct Parcel {
     int member;
     bool incoming;
@@ -100,10 +104,10 @@ class MeshTransfer final : public UnderWay {
   };
   struct Flight {
     std::shared_ptr<MessageList> messages = std::make_shared<MessageList>();
-    Request request{};  // which ends before the messages go
+    Request request{};  // destroyed before the messages
   };
 
-  /// What one member of `from` sends to one of `to`: part of its block.
+  /// The part of its block that member `source` of `from` sends to member `target` of `to`.
   [[gnu::noinline]] constexpr AnyBox piece(const Moved& tensor, int source, int target) const {
     const MeshSizes at = from_.member(source), wanted = to_.member(target);
     const AnyBox common = intersection(source_box(tensor, at), target_box(tensor, wanted));
@@ -144,10 +148,10 @@ class MeshTransfer final : public UnderWay {
     return other.rank(other.member(parcel.member));
   }
   constexpr bool copies_here() const { return source_ >= 0 && target_ >= 0; }
-  /// Bytes that a piece has in a message of several, where all begin at an address that suits their elements.
+  /// The bytes of a piece in a message of several, rounded up so that each piece is aligned.
   static constexpr Index room(Index bytes) { return (bytes + 7) / 8 * 8; }
 
-  /// What goes to, or comes from, a member of the other mesh, if there is anything.
+  /// Plans the message to or from a member of the other mesh, if it is not empty.
   constexpr void plan(int member, bool incoming) {
     Parcel parcel{member, incoming, 0, -1, nullptr};
     const int rank = rank_of(parcel);
@@ -181,7 +185,7 @@ class MeshTransfer final : public UnderWay {
     if (sent_++ == 0) event_ = event;
   }
 
-  /// Tells what this is from what else these ranks may send: 12 bits of a hash, and the element type.
+  /// Distinguishes this transfer from others between these ranks: 12 bits of a hash, and the element type.
   constexpr void label() {
     Fnv1a hash;
     auto add = [&](auto number) { hash.add(static_cast<std::uint64_t>(number)); };
@@ -232,7 +236,7 @@ class MeshTransfer final : public UnderWay {
       if (parcel.incoming && !parcel.whole) copy_pieces(parcel);
     }
   }
-  /// Between the blocks and where they are packed.
+  /// Copies between the blocks and their packed pieces.
   void copy_pieces(const Parcel& parcel) const {
     char* place = data(parcel);
     for (const Moved& tensor : tensors_) {
@@ -271,17 +275,17 @@ class MeshTransfer final : public UnderWay {
   MeshView mesh_;
   RankGrid from_, to_;
   int self_;
-  int source_, target_;  // this rank's number on each, -1: it is not on it, or takes no part there
+  int source_, target_;  // this rank's number on each mesh, or -1: it is not there, or takes no part
   DataType type_ = DataType::u8;
   int label_ = 0;
   PooledList<Moved> tensors_;
   std::vector<Parcel, PoolAllocator<Parcel>> parcels_;
-  Index packed_bytes_[2]{};  // of what goes out, and of what comes in
+  Index packed_bytes_[2]{};  // outgoing, incoming
   Buffer packed_[2];
   AnyTensor last_;
   Flight* flight_ = nullptr;
-  AxisSet axes_ = 0;        // along which messages go
-  std::int64_t event_ = 0;  // the first of the messages sent, in the recorder's log
+  AxisSet axes_ = 0;        // along which messages are sent
+  std::int64_t event_ = 0;  // the number of the first message sent, in the recorder's log
   int sent_ = 0;
 };
 

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Parts of row-major blocks: where they lie, and how they are copied, whatever their elements are.
+/// Parts of row-major blocks: their position in a block, and copies of them, for any element type.
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/arithmetic.hpp>
@@ -13,7 +13,7 @@
 
 namespace shardwise::detail {
 
-/// A box of a tensor of any rank: with extents of one behind those that it has.
+/// A box of a tensor of any rank, padded with extents of 1.
 using AnyBox = Box<max_rank>;
 using AnyShape = Shape<max_rank>;
 
@@ -27,11 +27,11 @@ constexpr AnyShape padded(std::span<const Index> extents) {
   return shape;
 }
 
-/// Rows of a tensor that the ranks of a group divide among them, in groups of rows: what each has read of a file.
-/// `shift`: the ranks begin to count elsewhere, so that what is small goes to another one.
+/// Rows of a tensor, divided among the ranks of a group in units of `group` rows: the parts that they read from a
+/// file. `shift`: rotates the assignment, so that small tensors go to different ranks.
 struct DividedRows {
   Range rows;
-  Index group = 0;  ///< rows; 0: the ranks have what a layout gives them
+  Index group = 0;  ///< rows; 0: not divided, the layout applies
   int shift = 0;
 
   constexpr AnyBox box(const AnyShape& shape, int members, int member) const {
@@ -55,17 +55,18 @@ constexpr Shape<Rank> row_major_strides(const Shape<Rank>& size) {
   return strides;
 }
 
-/// Copies the indices of `part` from a block that holds `from` to one that holds `to`; elements have `element` bytes.
+/// Copies the indices of `part` from a block that holds `from` to one that holds `to`; elements have `element`
+/// bytes.
 void copy_part(Index element, const AnyBox& part, const void* source, const AnyBox& from, void* target,
                const AnyBox& to);
 
-/// Calls f(place in the one, place in the other, length) for each run of elements of `part` that lies together in two
-/// row-major blocks, which hold `one` and `other`: in order.
+/// Calls f(place in one, place in other, length), in order, for each run of elements of `part` that is contiguous
+/// in two row-major blocks, which hold `one` and `other`.
 template <int Rank, class F>
 void for_each_run(const Box<Rank>& part, const Box<Rank>& one, const Box<Rank>& other, F f) {
   if (part.elements() == 0) return;
   Index run = 1;
-  int outer = Rank;  // dimensions [outer, Rank) are whole but for the first of them, so they are contiguous
+  int outer = Rank;  // dimensions (outer, Rank) are whole, so a run covers [outer, Rank)
   while (outer > 0) {
     run *= part.size[--outer];
     if (part.size[outer] != one.size[outer] || part.size[outer] != other.size[outer]) break;
@@ -85,14 +86,14 @@ void for_each_run(const Box<Rank>& part, const Box<Rank>& one, const Box<Rank>& 
     }
   }
 }
-/// The same of a block and the whole tensor.
+/// The same for a block and the whole tensor.
 template <class T, int Rank, class F>
 void for_each_run(const View<T, Rank>& block, F f) {
   const Box<Rank> own{block.begin, block.size};
   for_each_run(own, own, {{}, block.shape}, f);
 }
 
-/// Calls f(a number of the type), for a type of floating-point numbers.
+/// Calls f with a number of a floating-point type.
 template <class F>
 void with_floating(DataType type, F f) {
   if (type == DataType::f32) return f(float{});
@@ -100,12 +101,13 @@ void with_floating(DataType type, F f) {
   f(Eigen::bfloat16{});
 }
 
-/// `copy_part` between blocks of two types of floating-point numbers, where each is rounded to the nearest of the target's.
+/// `copy_part` between blocks of two floating-point types; each element is rounded to the nearest of the target
+/// type.
 void convert_part(const AnyBox& part, DataType source_type, const void* source, const AnyBox& from,
                   DataType target_type, void* target, const AnyBox& to);
 
-/// Where the first element of `part` lies in a block that holds `whole`, if its elements lie there one after
-/// another; else -1.
+/// The position of the first element of `part` in a block that holds `whole`, if its elements are contiguous there;
+/// else -1.
 [[gnu::noinline]] constexpr Index place_of(const AnyBox& part, const AnyBox& whole) {
   Index place = 0, stride = 1;
   bool rows_are_whole = true;

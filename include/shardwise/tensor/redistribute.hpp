@@ -8,10 +8,10 @@
 /// ```
 /// auto y = redistribute<tp, Shard<1>>(x);                 // one axis
 /// auto z = redistribute<Replicate, Replicate>(x);         // all axes
-/// auto p = redistribute_async<tp, Replicate>(x);          // a Pending<…>: no tensor until wait()
+/// auto p = redistribute_async<tp, Replicate>(x);          // a Pending<…>: not a tensor until wait()
 /// auto h = redistribute<tp, Replicate>(x, communicate_as<Eigen::bfloat16>());   // in messages of half the size
 /// ```
-/// It takes the cheapest legal route (see `route`), which may be no communication at all.
+/// It takes the cheapest legal route (see `route`), which may need no communication.
 
 #include <shardwise/layout/axis.hpp>
 #include <shardwise/layout/diagnosis.hpp>
@@ -20,9 +20,9 @@
 
 namespace shardwise {
 
-namespace detail {  // from the arguments of redistribute to the type of its result, or to an error
+namespace detail {  // from the arguments of redistribute to its result type or an error
 
-/// `redistribute<Placements...>`, or `redistribute<Axis, P>`: the placement on one axis changes.
+/// The layout that `redistribute<Placements...>`, or `redistribute<Axis, P>` for one axis, requests.
 template <class X, class... Arguments>
 struct Asked {
   static constexpr bool placements = (PlacementTag<Arguments> && ...);
@@ -44,7 +44,7 @@ struct Asked<X, Axis, P> {
   }
 };
 
-/// Why a tensor of type `X` cannot become `to` on one axis.
+/// The reason why a tensor of type `X` cannot become `to` on one axis.
 template <class X>
 constexpr Reason why_not_redistributed(int axis, Placement to) {
   const Placement from = X::layout[axis];
@@ -54,7 +54,7 @@ constexpr Reason why_not_redistributed(int axis, Placement to) {
                            : Reason::nothing_can_become_a_pending_maximum_or_minimum;
 }
 
-/// `X` in the layout `L`, or the `LayoutError` that says why not.
+/// `X` in the layout `L`, or a `LayoutError`.
 template <class X, PackedLayout L>
 struct RedistributedTo {
   using MeshOf = typename X::MeshOf;
@@ -83,7 +83,7 @@ struct RedistributedTo {
   using type = typename decltype(type_of())::type;
 };
 
-/// What `redistribute<Arguments...>` makes of an `X`.
+/// The result of `redistribute<Arguments...>` for an `X`.
 template <class X, class... Arguments>
 struct Redistributed;
 template <TensorType X, class... Arguments>
@@ -103,7 +103,7 @@ struct Redistributed<X, Arguments...> {
 
 }  // namespace detail
 
-/// The tensor type that `redistribute<Arguments...>` makes of an `X`, or the `LayoutError` that says why not.
+/// The tensor type that `redistribute<Arguments...>` returns for an `X`, or a `LayoutError`.
 template <class X, class... Arguments>
 using redistributed = typename detail::Redistributed<X, Arguments...>::type;
 
@@ -114,7 +114,7 @@ using redistributed_as = typename Communicated<redistributed<X, Arguments...>, A
 
 }  // namespace detail
 
-/// What can be redistributed: a tensor, a `Var`.
+/// A tensor or a `Var`.
 template <class X>
 concept Redistributable = requires {
   typename redistributed<std::remove_cvref_t<X>>;
@@ -122,7 +122,7 @@ concept Redistributable = requires {
 
 namespace detail {
 
-/// `x` without its type, as the only handle if it was that: what follows may then write in place.
+/// Moves `x` to an untyped handle: if it was the only handle, later steps may write in place.
 template <TensorType X>
 constexpr AnyTensor given_up(X& x) {
   AnyTensor any(x);
@@ -132,7 +132,7 @@ constexpr AnyTensor given_up(X& x) {
 
 }  // namespace detail
 
-/// `x` as a `Y`, a tensor type that differs from `X` in its layout alone.
+/// `x` as a `Y`, a tensor type that differs from `X` only in its layout.
 template <TensorType Y, TensorType X>
 constexpr Y redistribute_to(X x, const detail::Communication& as = {}) {
   if constexpr (same_data(X::layout, Y::layout)) {
@@ -144,9 +144,9 @@ constexpr Y redistribute_to(X x, const detail::Communication& as = {}) {
   }
 }
 
-/// Changes the layout of a tensor: `redistribute<Axis, Placement>` on one axis, `redistribute<Placements...>`
-/// on all; by messages that carry other types than `x` is stored as, if they are named: see `communicate_as`. Collective
-/// over the axes whose placement changes. Bit-exact where nothing is reduced or rounded.
+/// Changes the layout of a tensor: `redistribute<Axis, Placement>` on one axis, `redistribute<Placements...>` on
+/// all. `communicate_as` chooses other element types for messages. Collective over the axes whose placement
+/// changes. Bit-exact unless elements are reduced or rounded.
 template <class... Arguments, Redistributable X, detail::Carries As = detail::CommunicateAsStored,
           WellFormed Result = detail::redistributed_as<X, As, Arguments...>>
 constexpr auto redistribute(X x, As as = {}) {
@@ -160,7 +160,7 @@ template <Redistributable X, PlacementTag... Placements,
   requires(sizeof...(Placements) > 0)
 Why redistribute(const X&, Placements...);  // see Why
 
-/// A tensor on its way. It has no members but `wait()`, so it cannot be used too early; the destructor waits.
+/// A tensor in flight. `wait()` is its only member, so it cannot be used too early; the destructor waits.
 template <TensorType Y>
 class Pending {
  public:
@@ -169,7 +169,7 @@ class Pending {
   Pending(Pending&&) noexcept = default;
   Pending& operator=(Pending&&) noexcept = default;
 
-  /// The tensor, when it has arrived. Throws `std::logic_error` if called again, or if this was moved from.
+  /// Returns the complete tensor. Throws `std::logic_error` on a second call, or if this object was moved from.
   constexpr Y wait() {
     if (!transfer_) throw std::logic_error("Pending: it was moved from");
     if (std::exchange(arrived_, true)) throw std::logic_error("Pending: wait() was called a second time");
@@ -182,8 +182,8 @@ class Pending {
   bool arrived_ = false;
 };
 
-/// `redistribute` that returns while its last collective is under way, if that is between hosts; where the route has several, the
-/// others are done first. `auto y = pending.wait();`
+/// Like `redistribute`, but returns while its last collective is in flight, if that is between hosts; earlier
+/// collectives of the route complete first. `auto y = pending.wait();`
 template <class... Arguments, TensorType X, detail::Carries As = detail::CommunicateAsStored,
           class Result = detail::redistributed_as<X, As, Arguments...>>
 constexpr auto redistribute_async(X x, As as = {}) {

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// A tensor spread over a mesh; its layout is part of its type.
+/// A tensor distributed over a mesh; its layout is part of its type.
 ///
 /// ```
 /// Tensor<float, 2, Mesh<dp, tp>, Shard<0>, Replicate> x;   // rows over dp, the same on every rank of tp
@@ -11,7 +11,7 @@
 /// x.local_shape();  // extents of this rank's block
 /// x.local();        // an Eigen map of it
 /// ```
-/// A tensor is a cheap handle to a block that is shared and does not change.
+/// A tensor is a cheap handle to a shared, immutable block.
 
 #include <Eigen/Core>
 
@@ -30,8 +30,8 @@ inline constexpr DataType data_type<Eigen::bfloat16> = DataType::bf16;
 template <class T>
 using RowMajorMatrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-/// One rank's block as a kernel sees it: its elements, its extents, where it begins in the tensor, and the
-/// tensor's extents. `T` is const where the kernel reads.
+/// One rank's block as a kernel sees it: its elements and extents, where it begins in the tensor, and the tensor's
+/// extents. `T` is const for inputs of kernels.
 template <class T, int Rank>
 struct View {
   T* data = nullptr;
@@ -46,7 +46,7 @@ struct View {
     for (int dim = first; dim < last; ++dim) product *= size[dim];
     return product;
   }
-  /// The same block, seen as `rows` x (the last dimension).
+  /// The same block as a matrix of `rows` x (the last dimension).
   constexpr Index rows() const { return extent(0, Rank - 1); }
   constexpr Index columns() const { return extent(Rank > 0 ? Rank - 1 : 0, Rank); }
 
@@ -63,12 +63,12 @@ constexpr void check_extents(const Shape<Rank>& shape, const char* of = "Tensor"
   for (int dim = 0; dim < Rank; ++dim) {
     const Index extent = shape.values[dim];
     if (extent < 0) fail({of, ": an extent is negative in ", shape});
-    if (extent > 0) count *= static_cast<double>(extent);  // also beside a 0: their products are computed
+    if (extent > 0) count *= static_cast<double>(extent);  // without 0: other products are computed
   }
   if (count > 0x1p58) fail({of, ": ", shape, " are more than 2^58 elements"});
 }
 
-/// `void` if a tensor can lie on the mesh like this, else the `LayoutError` that says why not.
+/// `void` if a tensor can have this layout on the mesh, else a `LayoutError`.
 template <int Rank, class MeshType, class... Placements>
 struct LayoutProblem {
   static constexpr auto problem() {
@@ -97,12 +97,12 @@ template <int Rank, class MeshType, class... Placements>
 struct LayoutProblem<Rank, MeshType, Placements...>
     : TypeIs<WrittenOtherwise<Hint::leave_the_element_type_out>> {};
 
-/// Why a tensor has no block of its value, or `void`.
+/// The error for a tensor whose value is still pending, or `void`.
 template <class X>
 using term_problem = std::conditional_t<has_partial(X::layout),
                                         layout_error<Reason::value_is_pending_on_every_rank, Got<X>>, void>;
 
-/// A block as an Eigen map. Handles share it, so nothing writes to it.
+/// A block as an Eigen map. Read-only, because handles share it.
 template <class Matrix>
 struct ReadOnlyBlock : Eigen::Map<const Matrix> {
   using Eigen::Map<const Matrix>::Map;
@@ -121,7 +121,7 @@ struct ReadOnlyBlock : Eigen::Map<const Matrix> {
 
 }  // namespace detail
 
-/// A layout that is not legal on its mesh makes a type that cannot be constructed, nor be operated on.
+/// A type with an illegal layout can neither be constructed nor used in operations.
 template <Communicable T, int Rank, class MeshType, PlacementTag... Placements>
 class Tensor : public detail::OtherNames {
  public:
@@ -138,8 +138,8 @@ class Tensor : public detail::OtherNames {
   constexpr Tensor() requires WellFormed<Problem>
   = default;
 
-  /// A tensor of global extents `shape` whose block is not yet written. Throws `std::invalid_argument` for a negative
-  /// extent, and for more than 2^58 elements.
+  /// A tensor of global extents `shape` whose block is uninitialised. Throws `std::invalid_argument` for a negative
+  /// extent and for more than 2^58 elements.
   constexpr Tensor(const MeshType& mesh, const Shape<Rank>& shape,
                    MemoryUse use = MemoryUse::activation) requires WellFormed<Problem>
       : mesh_(mesh), shape_(shape), box_(local_box(shape, layout, mesh.sizes(), mesh.coordinates())) {
@@ -147,14 +147,14 @@ class Tensor : public detail::OtherNames {
     buffer_ = allocate_buffer(mesh, box_.elements() * static_cast<Index>(sizeof(T)), use);
   }
 
-  /// The same bytes under another type or shape: for the library, which has checked that they are.
+  /// The same bytes under another type or shape; for the library, unchecked.
   constexpr Tensor(const MeshType& mesh, const Shape<Rank>& shape, Buffer buffer)
       : mesh_(mesh),
         shape_(shape),
         box_(local_box(shape, layout, mesh.sizes(), mesh.coordinates())),
         buffer_(std::move(buffer)) {}
 
-  /// The extents are too few, or too many.
+  /// Rejects a wrong number of extents.
   template <int N>
     requires(N != Rank)
   Tensor(const MeshType&, const Index (&)[N], MemoryUse = MemoryUse::activation)
@@ -174,28 +174,28 @@ class Tensor : public detail::OtherNames {
   constexpr const Box<Rank>& box() const { return box_; }
   constexpr const Shape<Rank>& local_shape() const { return box_.size; }
 
-  /// This rank's elements, row-major. Throws `std::logic_error` if the tensor is empty, or lies on a dry mesh.
+  /// This rank's elements, row-major. Throws `std::logic_error` if the tensor is empty or on a dry mesh.
   const T* data() const {
     const T* elements = data_or_null();
     if (!elements) detail::no_memory();
     return elements;
   }
 
-  /// This rank's block as an Eigen map: a column vector for rank 1, else a row-major matrix whose columns are
-  /// the last dimension. Of a pending reduction it is no part of the value: see `local_term`.
+  /// This rank's block as an Eigen map: a column vector for rank 1, else a row-major matrix whose columns are the
+  /// last dimension. For a pending reduction use `local_term`.
   auto local() const& requires(!has_partial(layout)) { return mapped(); }
-  /// Of a temporary, a copy: the block goes with it.
+  /// For a temporary, a copy, because its block is freed with it.
   auto local() const&& requires(!has_partial(layout)) {
     return typename decltype(mapped())::PlainObject(mapped());
   }
   template <class X = Tensor, IllFormed Why = detail::term_problem<X>>
   Why local() const&;  // see Why
-  /// The same of a pending reduction: this rank's term.
+  /// The same for a pending reduction: this rank's term.
   auto local_term() const requires(has_partial(layout)) { return mapped(); }
 
   constexpr View<const T, Rank> view() const { return {data_or_null(), box_.size, box_.begin, shape_}; }
 
-  /// For whoever has just made the tensor and is still its only owner: factories, kernels, optimizers.
+  /// For the code that created the tensor and is its only owner: factories, kernels, optimizers.
   constexpr View<T, Rank> writable() const {
     return {const_cast<T*>(data_or_null()), box_.size, box_.begin, shape_};
   }
@@ -241,7 +241,7 @@ constexpr const X& with_block(const X& x) {
   return x;
 }
 
-/// `X`, or the `LayoutError` that says why there is no such tensor.
+/// `X`, or a `LayoutError` if there is no such tensor.
 template <TensorType X>
 using tensor_or_problem = std::conditional_t<WellFormed<typename X::Problem>, X, typename X::Problem>;
 
@@ -255,7 +255,7 @@ struct TensorWith<T, Rank, MeshType, L, std::integer_sequence<int, Axes...>> {
 
 }  // namespace detail
 
-/// The tensor type with the layout of which `L` is the packed form.
+/// The tensor type whose packed layout is `L`.
 template <class T, int Rank, class MeshType, PackedLayout L>
 using tensor_with = typename detail::TensorWith<T, Rank, MeshType, L>::type;
 

@@ -3,17 +3,16 @@
 #pragma once
 
 /// @file
-/// One step of a route, carried out: from the block of one layout to the block of the next, with at most one
-/// collective.
+/// Performs one step of a route: from a block of one layout to a block of the next, with at most one collective.
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/layout/route.hpp>
 #include <shardwise/tensor/exchange.hpp>
 
-namespace shardwise::detail {  // the machinery of redistribute
+namespace shardwise::detail {  // the implementation of redistribute
 
-/// A slice; or a term of a pending sum: what this rank contributes, in zeros. A copy, counted as `use`; but the same block if
-/// that is the part.
+/// A slice, or a term of a pending sum: this rank's contribution, padded with zeros. Returns the same block if it
+/// is all of it, else a copy counted as `use`.
 constexpr AnyTensor changed_locally(AnyTensor from, const Layout& to, MemoryUse use = MemoryUse::activation) {
   const MeshSizes &sizes = from.mesh.sizes(), &coordinates = from.mesh.coordinates();
   bool contributes = true, pending = false;
@@ -29,7 +28,7 @@ constexpr AnyTensor changed_locally(AnyTensor from, const Layout& to, MemoryUse 
   const Index element = from.element_bytes();
   const AnyBox part = intersection(source, target);
   auto* data = static_cast<char*>(result.buffer->data);
-  if (pending) {  // zeros, but not where the part is going to be
+  if (pending) {  // zeros outside the part
     const Index place = contributes && part.elements() > 0 ? place_of(part, target) : -1;
     const Index begin = place < 0 ? 0 : place, end = place < 0 ? 0 : place + part.elements();
     auto clear = [&](Index first, Index last) {
@@ -43,7 +42,7 @@ constexpr AnyTensor changed_locally(AnyTensor from, const Layout& to, MemoryUse 
   return result;
 }
 
-/// How what is pending on one of the axes is reduced.
+/// The pending reduction on one of the axes.
 constexpr ReduceOp pending_op(const Layout& layout, AxisSet axes) {
   for (int axis = 0; axis < layout.axes; ++axis) {
     if ((axes >> axis & 1u) && layout[axis].is_partial()) return layout[axis].op();
@@ -72,7 +71,7 @@ class Transfer final : public UnderWay {
   constexpr void start(bool background) {
     if (exchange_.way().kind != Collective::none) exchange_.start(background);
   }
-  /// Waits if need be, and returns the tensor in the new layout.
+  /// Waits if necessary, and returns the tensor in the new layout.
   constexpr AnyTensor finish() override {
     if (exchange_.way().kind != Collective::none) exchange_.finish();
     return std::move(to_);
@@ -88,7 +87,7 @@ constexpr Route route_of(const AnyTensor& x, const Layout& to) {
   if (__builtin_is_constant_evaluated()) return route(x.layout, to, x.rank, x.mesh.sizes());
   return cached_route(x.layout, to, x.rank, x.mesh.sizes());
 }
-/// Goes the steps before `end`.
+/// Performs the steps before `end`.
 constexpr void move_along(AnyTensor& x, const Route& way, const Step* end, DataType travels) {
   for (const Step* step = way.begin(); step < end; ++step) {
     Transfer transfer(std::move(x), *step, travels);
@@ -113,13 +112,13 @@ constexpr Shared<UnderWay> begin_here(AnyTensor x, const Layout& to, DataType tr
 AnyTensor redistribute_once(AnyTensor x, const Layout& to, DataType travels);
 Shared<UnderWay> begin_once(AnyTensor x, const Layout& to, DataType travels);
 
-/// `x` in another layout, by messages whose elements are of the type `travels`.
+/// `x` in another layout, with messages of element type `travels`.
 constexpr AnyTensor redistributed_to(AnyTensor x, const Layout& to, DataType travels) {
   if (std::is_constant_evaluated()) return redistribute_here(std::move(x), to, travels);
   return redistribute_once(std::move(x), to, travels);
 }
 
-/// The last step of the way, which is left to the caller to finish.
+/// Performs all steps but the last, which the caller finishes.
 constexpr Shared<UnderWay> last_step(AnyTensor x, const Layout& to, DataType travels) {
   if (std::is_constant_evaluated()) return begin_here(std::move(x), to, travels);
   return begin_once(std::move(x), to, travels);

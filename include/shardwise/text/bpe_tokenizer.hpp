@@ -3,9 +3,9 @@
 #pragma once
 
 /// @file
-/// Byte-pair encoding (Sennrich, Haddow and Birch, "Neural machine translation of rare words with subword
-/// units", ACL 2016): a word's characters are tokens, and adjacent tokens merge, best merge first, until no
-/// merge is left. It is the model of a tokenizer; `Tokenizer` adds what comes before and after it.
+/// Byte-pair encoding (Sennrich, Haddow and Birch, "Neural machine translation of rare words with subword units",
+/// ACL 2016): the characters of a word are tokens, and adjacent tokens are merged, best merge first, until no merge
+/// applies. It is the model of a tokenizer; `Tokenizer` adds the steps before and after it.
 ///
 /// ```
 /// BytePairEncoding model({{"l", 0}, {"o", 1}, {"w", 2}, {"lo", 3}, {"low", 4}}, {{"l", "o"}, {"lo", "w"}});
@@ -23,25 +23,25 @@
 
 namespace shardwise {
 
-/// Tokens by their text.
+/// Finds tokens by their text.
 struct TextHash : std::hash<std::string_view> {
   using is_transparent = void;
 };
 using Vocabulary = std::unordered_map<std::string, std::int32_t, TextHash, std::equal_to<>>;
 
-/// What a model does with words and characters that need more than merging; as in `tokenizer.json`.
+/// Options for words and characters that need more than merging, as in `tokenizer.json`.
 struct BytePairOptions {
-  bool ignore_merges = false;            ///< a word that is a token is that token, whatever merges say
-  bool byte_fallback = false;            ///< a character that is no token is its bytes, <0x00> to <0xFF>
-  std::optional<std::string> unk_token;  ///< else it is this token
-  bool fuse_unk = false;                 ///< and several in a row are one such token
+  bool ignore_merges = false;            ///< a word that is a token stays one, whatever the merges are
+  bool byte_fallback = false;            ///< a character without a token becomes its bytes, <0x00> to <0xFF>
+  std::optional<std::string> unk_token;  ///< otherwise it becomes this token
+  bool fuse_unk = false;                 ///< several in a row become one such token
 };
 
-/// Tokens and their merges. Words take O(n log n) for n characters.
+/// Tokens and their merges. A word of n characters takes O(n log n).
 class BytePairEncoding {
  public:
-  /// `merges` are pairs of tokens, the best first; a pair that is there twice has its last place. Throws
-  /// `std::invalid_argument` if the vocabulary lacks a token that a merge takes or makes, or `unk_token`.
+  /// `merges` are pairs of tokens, the best first; for a repeated pair the last position counts. Throws
+  /// `std::invalid_argument` if the vocabulary lacks `unk_token` or a token that a merge takes or produces.
   BytePairEncoding(Vocabulary vocabulary, const std::vector<std::pair<std::string, std::string>>& merges,
                    BytePairOptions options = {})
       : vocabulary_(std::move(vocabulary)),
@@ -78,9 +78,8 @@ class BytePairEncoding {
     return found->second;
   }
 
-  /// Adds the tokens of a word, which is UTF-8, to `ids`. Throws `std::invalid_argument` for a character that
-  /// is no token, if neither its bytes nor an `unk_token` stand for it, and `std::length_error` for a word of
-  /// 2 GiB.
+  /// Appends the tokens of a word, in UTF-8, to `ids`. Throws `std::invalid_argument` for a character without a
+  /// token if neither its bytes nor `unk_token` can represent it, and `std::length_error` for a word of 2 GiB.
   void encode(std::string_view word, std::vector<std::int32_t>& ids) const {
     if (ignore_merges_) {
       if (const auto id = id_of(word)) {
@@ -95,7 +94,7 @@ class BytePairEncoding {
     }
   }
 
-  /// "<0x0A>" for 10: how vocabularies with `byte_fallback` write a byte.
+  /// "<0x0A>" for 10: the token of a byte in vocabularies with `byte_fallback`.
   static std::string byte_token(int byte) {
     constexpr std::string_view digits = "0123456789ABCDEF";
     const auto value = static_cast<std::size_t>(byte);
@@ -108,14 +107,14 @@ class BytePairEncoding {
   struct Merge {
     std::int32_t rank, result;
   };
-  /// A token in the list of a word's tokens; `no_token` once it is merged into the one before it.
+  /// A token in the list of a word's tokens; `no_token` once it is merged into its predecessor.
   struct Symbol {
     std::int32_t id, previous, next;
   };
-  /// Two neighbours that may merge; out of date if the list no longer has them there.
+  /// Two adjacent tokens that may merge; outdated if they are no longer adjacent in the list.
   struct Candidate {
     std::int32_t rank, position, left, right, result;
-    /// Orders a heap, whose top is the greatest: the best merge, and of the same ones the leftmost.
+    /// Order in a heap whose top is the greatest: the best merge, and among equals the leftmost.
     bool operator<(const Candidate& other) const {
       return rank != other.rank ? rank > other.rank : position > other.position;
     }

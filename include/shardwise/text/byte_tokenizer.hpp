@@ -18,11 +18,11 @@
 
 namespace shardwise {
 
-/// Token i is the byte i, for 0 ≤ i < 256. Any bytes are text, also those that are not UTF-8.
+/// Token i is the byte i, for 0 ≤ i < 256. Any bytes are valid, even if they are not UTF-8.
 class ByteTokenizer {
  public:
   static constexpr Index vocabulary() { return 256; }
-  /// No byte ends a text.
+  /// Bytes have no end token.
   static constexpr std::optional<std::int32_t> end_token() { return std::nullopt; }
   /// See `Tokenizer::fingerprint`.
   static constexpr std::uint64_t fingerprint() { return detail::fingerprint_of("bytes"); }

@@ -3,10 +3,10 @@
 #pragma once
 
 /// @file
-/// Dialogues as text, as a model was taught to read them: the `chat_template` of a tokenizer_config.json. Templates are
-/// programs in Jinja. This knows what those of Llama 2 and 3, Mistral, Qwen, DeepSeek, Gemma, Phi and SmolLM are made
-/// of, and writes what transformers writes: docs/learn/data.md has the list. Anything else is an error that quotes it,
-/// and its line, when the template is read.
+/// Renders dialogues in the format that a model was trained on: the `chat_template` of a tokenizer_config.json.
+/// Templates are programs in Jinja. The subset supported here suffices for those of Llama 2 and 3, Mistral, Qwen,
+/// DeepSeek, Gemma, Phi and SmolLM, with the same output as transformers; docs/learn/data.md lists it. Anything
+/// else is an error, with its text and line, when the template is read.
 ///
 /// ```
 /// const auto chat = ChatTemplate::from_folder("llama/");
@@ -20,25 +20,25 @@ namespace shardwise {
 
 class ChatTemplate {
  public:
-  /// Throws `std::runtime_error`, which begins with `source` and the line, for what is not supported.
+  /// Throws `std::runtime_error`, beginning with `source` and the line, for unsupported templates.
   explicit ChatTemplate(std::string_view text, std::string bos_token = {}, std::string eos_token = {},
                         std::string source = "chat template")
       : bos_token_(std::move(bos_token)), eos_token_(std::move(eos_token)), source_(std::move(source)) {
-    std::string lines;  // Jinja ends them by \n
+    std::string lines;  // with \n as line ends, as in Jinja
     for (std::size_t i = 0; i < text.size(); ++i) {
       if (!text.substr(i).starts_with("\r\n")) lines += text[i] == '\r' ? '\n' : text[i];
     }
     if (lines.ends_with('\n')) lines.pop_back();
     detail::naming(source_, [&] {
-      if (first_non_text(lines) < lines.size()) throw std::runtime_error("it is no UTF-8 text");
+      if (first_non_text(lines) < lines.size()) throw std::runtime_error("it is not UTF-8 text");
       pieces_ = detail::template_pieces(lines);
       detail::TemplateRun(pieces_, {}).run(false);
     });
   }
 
-  /// The template that is a file, or without one that of a folder: chat_template.jinja, or "chat_template" in
-  /// tokenizer_config.json, of several the one named "default"; nothing if it has none. The special tokens are those of
-  /// the folder's tokenizer_config.json or special_tokens_map.json.
+  /// The template in `file`, or by default that of a folder: chat_template.jinja, or "chat_template" in
+  /// tokenizer_config.json (of several, the one named "default"); nothing if there is none. Special tokens come
+  /// from the folder's tokenizer_config.json or special_tokens_map.json.
   static std::optional<ChatTemplate> from_folder(const std::filesystem::path& folder,
                                                  std::filesystem::path file = {}) {
     const auto config_file = folder / "tokenizer_config.json";
@@ -73,7 +73,7 @@ class ChatTemplate {
                                        {"bos_token", detail::value_of(bos_token_)},
                                        {"eos_token", detail::value_of(eos_token_)},
                                        {"add_generation_prompt", detail::value_of(add_generation_prompt)},
-                                       {"raise_exception", detail::value_of(true)},  // are defined
+                                       {"raise_exception", detail::value_of(true)},  // is defined
                                        {"strftime_now", detail::value_of(true)}};
       if (!tools.empty()) names["tools"] = detail::value_of(std::move(tools));
       return detail::TemplateRun(pieces_, std::move(names)).run(true);

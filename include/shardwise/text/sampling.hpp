@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// The next token, drawn from the logits of a language model. The draw is a function of the logits, the options,
-/// a seed and a position, so that all ranks, which hold the same logits, draw the same token without a word.
+/// Samples the next token from the logits of a language model. The result depends only on the logits, the options,
+/// a seed and a position, so all ranks, which have the same logits, draw the same token without communication.
 ///
 /// ```
 /// std::int32_t next = sample(logits, {.temperature = 0.8, .top_k = 40}, seed, position);
@@ -20,12 +20,12 @@
 
 namespace shardwise {
 
-/// Which tokens may be drawn, and how boldly. First the temperature, then `top_k`, then `top_p`.
+/// Which tokens may be drawn: applies the temperature, then `top_k`, then `top_p`.
 struct SamplingOptions {
-  double temperature = 1;  ///< divides the logits; 0 takes the greatest
-  Index top_k = 0;         ///< only the k most probable (Fan, Lewis and Dauphin, ACL 2018); 0 is all
-  /// Only the most probable whose probabilities first sum up to p (Holtzman et al., "The curious case of neural
-  /// text degeneration", ICLR 2020), of what `top_k` leaves.
+  double temperature = 1;  ///< divides the logits; 0: always the greatest
+  Index top_k = 0;         ///< only the k most probable (Fan, Lewis and Dauphin, ACL 2018); 0: all
+  /// Only the most probable ones whose probabilities first reach the sum p, of those that `top_k` leaves (Holtzman
+  /// et al., "The curious case of neural text degeneration", ICLR 2020).
   double top_p = 1;
 };
 
@@ -49,7 +49,7 @@ inline void check_sampling(const SamplingOptions& options) {
   }
 }
 
-/// The first of the greatest logits.
+/// The position of the greatest logit, the first among equals.
 template <class T>
 std::size_t greatest(std::span<const T> logits) {
   if (logits.empty()) throw std::invalid_argument("there are no logits to draw from");
@@ -68,7 +68,7 @@ std::size_t greatest(std::span<const T> logits) {
 struct WeightedToken {
   double weight;
   std::size_t id;
-  /// The most probable are the greatest; of equal ones those with the lower id.
+  /// More probable tokens compare greater; among equals those with lower ids.
   bool operator<(const WeightedToken& other) const {
     return weight != other.weight ? weight < other.weight : id > other.id;
   }
@@ -80,8 +80,8 @@ inline double sum_of_weights(const std::vector<WeightedToken>& tokens) {
   return sum;
 }
 
-/// The most probable tokens, as few as sum up to `enough` but at most `count`, in order. Takes O(n + m log n)
-/// for m of n tokens.
+/// The most probable tokens, in order: as few as reach the sum `enough`, at most `count`. Takes O(n + m log n) for
+/// m of n tokens.
 inline std::vector<WeightedToken> most_probable(std::vector<WeightedToken> tokens, std::size_t count,
                                                 double enough) {
   std::vector<WeightedToken> result;
@@ -120,15 +120,15 @@ std::int32_t sample(std::span<const T> logits, const SamplingOptions& options, s
     sum += token.weight;
     if (target < sum) return static_cast<std::int32_t>(token.id);
   }
-  return static_cast<std::int32_t>(best);  // rounding made the target the sum of all
+  return static_cast<std::int32_t>(best);  // rounding may make the target equal to the total
 }
 
 }  // namespace detail
 
-/// Draws a token: id i with probability softmax(logits / temperature)[i] among the tokens that the options leave.
-/// `position` numbers the draws of one seed. Equal logits count from the lowest id. Sums are in double and in a
-/// fixed order. Throws `std::invalid_argument` for options out of their ranges, and for logits that are NaN,
-/// +inf, all -inf, or none.
+/// Draws a token: id i with probability softmax(logits / temperature)[i] among the tokens that the options allow.
+/// `position` numbers the draws of one seed. Among equal logits, lower ids come first. Sums are in double and in a
+/// fixed order. Throws `std::invalid_argument` for options out of range, for logits that are NaN, +inf or all -inf,
+/// and without logits.
 inline std::int32_t sample(std::span<const float> logits, const SamplingOptions& options, std::uint64_t seed,
                            std::uint64_t position) {
   return detail::sample(logits, options, seed, position);

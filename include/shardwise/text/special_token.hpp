@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// The special tokens that the files beside a tokenizer.json name.
+/// Special tokens from the files that accompany a tokenizer.json.
 
 #include <optional>
 
@@ -11,8 +11,8 @@
 
 namespace shardwise::detail {
 
-/// The text of a token such as "eos_token": tokenizer_config.json says it, or else special_tokens_map.json, as "</s>" or as
-/// {"content": "</s>", …}.
+/// The text of a token such as "eos_token", from tokenizer_config.json, or else special_tokens_map.json; written as
+/// "</s>" or as {"content": "</s>", …}.
 inline std::optional<std::string> special_token(const std::filesystem::path& folder, const char* name) {
   for (const char* file : {"tokenizer_config.json", "special_tokens_map.json"}) {
     const auto path = folder / file;

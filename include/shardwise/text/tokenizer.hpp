@@ -3,9 +3,8 @@
 #pragma once
 
 /// @file
-/// Text to tokens and back: bytes, or what a Hugging Face `tokenizer.json` with a byte-pair model says, such as
-/// those of GPT-2 and Llama 1 to 3. What the file asks for and this header does not have is an error that names
-/// it when the file is read.
+/// Text to tokens and back: bytes, or a Hugging Face `tokenizer.json` with a byte-pair model, such as those of
+/// GPT-2 and Llama 1 to 3. An unsupported component is an error, with its name, when the file is read.
 ///
 /// ```
 /// auto tokenizer = Tokenizer::from_file("llama/tokenizer.json");   // or Tokenizer::bytes()
@@ -13,7 +12,8 @@
 /// std::string text = tokenizer.decode(ids);
 /// ```
 ///
-/// It needs PCRE2 and utf8proc: link `shardwise::tokenizer`. It is in no umbrella header, as JSON is dear to compile.
+/// Needs PCRE2 and utf8proc: link `shardwise::tokenizer`. No umbrella header includes it, because JSON is expensive
+/// to compile.
 
 #include <shardwise/text/byte_tokenizer.hpp>
 #include <shardwise/text/special_token.hpp>
@@ -22,23 +22,23 @@
 namespace shardwise {
 
 struct EncodeOptions {
-  bool add_special_tokens = true;    ///< the tokens that the file puts around a text, such as <s>
-  bool match_special_tokens = true;  ///< "<s>" in the text is that token; say no for text of strangers
-  std::span<const std::size_t> ordinary = {};  ///< in their order, bytes of the text where it is none
+  bool add_special_tokens = true;    ///< the tokens that the file adds around a text, such as <s>
+  bool match_special_tokens = true;  ///< "<s>" in the text becomes that token; use false for untrusted text
+  std::span<const std::size_t> ordinary = {};  ///< ascending offsets of special tokens to treat as text
 };
 struct DecodeOptions {
-  bool skip_special_tokens = true;  ///< special tokens are no text
+  bool skip_special_tokens = true;  ///< special tokens produce no text
 };
 
-/// Turns text into tokens and tokens into text, as the `tokenizers` library of Hugging Face does with the same
-/// file, but for what is said at `decode`. Copies share what they hold, and any threads may use it.
+/// Turns text into tokens and tokens into text, as Hugging Face's `tokenizers` does with the same file, except as
+/// stated at `decode`. Copies share their data; thread-safe.
 class Tokenizer {
  public:
-  /// The bytes are the tokens: see `ByteTokenizer`.
+  /// Bytes as tokens: see `ByteTokenizer`.
   static Tokenizer bytes() { return {}; }
 
-  /// Reads a `tokenizer.json` with a model of type BPE. Throws `std::runtime_error`, which names the file and
-  /// the place in it, if it cannot be read, is wrong, or asks for a component that is not supported.
+  /// Reads a `tokenizer.json` with a model of type BPE. Throws `std::runtime_error`, with the file and the place in
+  /// it, if it cannot be read, is invalid, or needs an unsupported component.
   static Tokenizer from_file(const std::filesystem::path& path) {
     return from_json(detail::read_text(path), path.string());
   }
@@ -55,11 +55,12 @@ class Tokenizer {
     });
   }
 
-  /// The tokenizer of a model's folder: `file`, or its tokenizer.json, or bytes. Here it is decided what texts begin and end
-  /// with, in training, evaluation and generation. They begin with what the tokenizer puts before them: the post_processor, unless
-  /// `add_bos_token` of tokenizer_config.json says otherwise (`add_eos_token` of the end alike), whatever `bos_token_id` is. They
-  /// end with `eos_token_id` of generation_config.json or config.json, its first; else with `eos_token` of tokenizer_config.json or
-  /// special_tokens_map.json; else as `end_token` says. Throws `std::runtime_error`, which names the file.
+  /// The tokenizer of a model's folder: `file`, or its tokenizer.json, or bytes. It also determines the begin and
+  /// end tokens of texts for training, evaluation and generation. Texts begin with the token that the tokenizer
+  /// puts before them: that of the post_processor, unless `add_bos_token` of tokenizer_config.json overrides it
+  /// (likewise `add_eos_token` for the end); `bos_token_id` is ignored. They end with the first `eos_token_id` of
+  /// generation_config.json or config.json; else with `eos_token` of tokenizer_config.json or
+  /// special_tokens_map.json; else as `end_token` states. Throws `std::runtime_error`, with the file.
   static Tokenizer from_folder(const std::filesystem::path& folder, std::filesystem::path file = {}) {
     if (file.empty() && std::filesystem::exists(folder / "tokenizer.json")) file = folder / "tokenizer.json";
     Tokenizer result = file.empty() ? bytes() : from_file(file);
@@ -103,10 +104,10 @@ class Tokenizer {
     return result;
   }
 
-  /// Throws `std::invalid_argument` for text that is not UTF-8 (from a file; bytes take any text), and for characters
-  /// that the vocabulary cannot write. No file can make this endless: throws `std::length_error` if its steps make more
-  /// than 16 times as many bytes as the text has (and 64 KiB), and `std::runtime_error` if regular expressions take too
-  /// many steps, for one match or in all.
+  /// Throws `std::invalid_argument` for text that is not UTF-8 (with a file; bytes accept any text), and for
+  /// characters that the vocabulary cannot represent. A file cannot make this run forever: throws
+  /// `std::length_error` if its steps produce more than 16 times the bytes of the text (plus 64 KiB), and
+  /// `std::runtime_error` if regular expressions take too many steps, for one match or in total.
   std::vector<std::int32_t> encode(std::string_view text, EncodeOptions options = {}) const {
     if (!file_) return ByteTokenizer{}.encode(text);
     std::vector<std::int32_t> ids;
@@ -115,33 +116,33 @@ class Tokenizer {
     if (options.add_special_tokens) ids.insert(ids.end(), around_.after.begin(), around_.after.end());
     return ids;
   }
-  /// Where special tokens begin in the text: what `EncodeOptions::ordinary` takes. Throws `std::invalid_argument` for such that
-  /// the file wants to be found in normalized text.
+  /// The offsets of special tokens in the text, for `EncodeOptions::ordinary`. Throws `std::invalid_argument` if it
+  /// contains a special token that the file matches in normalized text.
   std::vector<std::size_t> special_tokens_in(std::string_view text) const {
     return file_ ? file_->special_in(text) : std::vector<std::size_t>();
   }
 
-  /// Throws `std::invalid_argument` for an id that is no token. Tokens that are parts of characters give their
-  /// bytes, so that the rest may follow later; Hugging Face gives U+FFFD. Limits are those of `encode`.
+  /// Throws `std::invalid_argument` for an unknown id. Tokens that are parts of characters give their bytes, so
+  /// that the rest may follow later; Hugging Face gives U+FFFD. The limits are those of `encode`.
   std::string decode(std::span<const std::int32_t> ids, DecodeOptions options = {}) const {
     return file_ ? file_->decode(ids, options.skip_special_tokens) : ByteTokenizer{}.decode(ids);
   }
 
-  /// All ids are less.
+  /// All ids are below this.
   Index vocabulary() const { return file_ ? file_->vocabulary() : ByteTokenizer::vocabulary(); }
 
-  /// The token that the vocabulary writes so, such as "<|eot_id|>"; a byte has no such name.
+  /// The id of a token such as "<|eot_id|>"; bytes have no names.
   std::optional<std::int32_t> id_of(std::string_view token) const {
     return file_ ? file_->id_of(token) : std::nullopt;
   }
 
-  /// What texts begin with, if the tokenizer puts a token before them.
+  /// The token that the tokenizer puts before texts, if any.
   std::optional<std::int32_t> begin_token() const {
     return around_.before.empty() ? std::nullopt : std::optional(around_.before.front());
   }
 
-  /// What texts end with: what the folder says; the token that the file puts after them; or else the one that Llama 3, Llama 1
-  /// and 2, and GPT-2 call so, for the file does not say.
+  /// The token at the end of texts: that of the folder; else the one that the file adds after them; else the usual
+  /// one of Llama 3, Llama 1 and 2, or GPT-2.
   std::optional<std::int32_t> end_token() const {
     if (end_) return end_;
     if (!around_.after.empty()) return around_.after.front();
@@ -150,7 +151,7 @@ class Tokenizer {
     return std::nullopt;
   }
 
-  /// A number that differs between tokenizers: of the file's bytes, and what a folder says.
+  /// A number that differs between tokenizers: a hash of the file and of the folder's settings.
   std::uint64_t fingerprint() const { return fingerprint_; }
 
  private:

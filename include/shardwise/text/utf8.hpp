@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// The characters of UTF-8 text, and those that byte-level vocabularies write bytes as.
+/// The characters of UTF-8 text, and those that represent bytes in byte-level vocabularies.
 
 #include <array>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace shardwise::detail {
 
-/// A character of UTF-8 text. `length` is its number of bytes; 0 if the bytes are none.
+/// A character of UTF-8 text. `length` is its number of bytes; 0 if the bytes are invalid.
 struct Character {
   char32_t value = 0;
   std::size_t length = 0;
@@ -37,7 +37,7 @@ constexpr Character character_at(std::string_view text, std::size_t begin) {
   return {value, length};
 }
 
-/// Throws `std::invalid_argument`, naming the first byte that begins no character.
+/// Throws `std::invalid_argument`, with the first invalid byte, unless the text is valid.
 inline void check_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t length = character_at(text, i).length;
@@ -55,8 +55,8 @@ constexpr bool white_space(char32_t c) {
          c == 0x3000;
 }
 
-/// The characters that stand for bytes in byte-level vocabularies (GPT-2's `bytes_to_unicode`): a byte that
-/// is a visible Latin-1 character is that character; the others, in order, are U+0100, U+0101, …
+/// The characters that represent bytes in byte-level vocabularies (GPT-2's `bytes_to_unicode`): a byte that is a
+/// visible Latin-1 character is that character; the others, in order, are U+0100, U+0101, …
 class ByteAlphabet {
  public:
   constexpr ByteAlphabet() {
@@ -69,7 +69,7 @@ class ByteAlphabet {
     }
   }
 
-  /// Adds the UTF-8 of the byte's character to `text`.
+  /// Appends the byte's character in UTF-8 to `text`.
   constexpr void append(std::string& text, char byte) const {
     const char16_t character = character_of_[static_cast<unsigned char>(byte)];
     if (character < 0x80) {
@@ -80,7 +80,7 @@ class ByteAlphabet {
     }
   }
 
-  /// The byte that a character stands for; -1 if it stands for none.
+  /// The byte that a character represents, or -1.
   constexpr int byte(char32_t character) const {
     return character < byte_of_.size() ? byte_of_[character] : -1;
   }
@@ -96,8 +96,8 @@ inline constexpr ByteAlphabet byte_alphabet;
 
 namespace shardwise {
 
-/// The offset where the first bytes are that are no UTF-8 character (surrogates and overlong forms are none), or a
-/// control character that is not white space; the text's size if there is none.
+/// The offset of the first byte that does not begin a valid UTF-8 character (surrogates and overlong forms are
+/// invalid), or of the first control character that is not white space; the text's size if there is none.
 inline std::size_t first_non_text(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const auto [character, length] = detail::character_at(text, i);

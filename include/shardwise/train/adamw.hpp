@@ -11,19 +11,19 @@
 
 namespace shardwise {
 
-/// parameter *= 1 - rate · weight_decay; then, of the means of the gradient and of its square, both corrected for
-/// having begun at 0, parameter -= rate · mean / (√square + epsilon).
+/// parameter *= 1 - rate · weight_decay; then parameter -= rate · mean / (√square + epsilon), where mean and square
+/// are moving averages of the gradient and of its square, corrected for their initial value of 0.
 struct AdamWUpdate {
   double rate = 1e-3;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0.01;
-  bool master_weights = true;  ///< parameters in bfloat16 have a copy in float, which is updated
-  bool may_be_unused = false;  ///< the first step accepts parameters that no gradient has reached
+  bool master_weights = true;  ///< keep a float copy of bfloat16 parameters, and update that
+  bool may_be_unused = false;  ///< the first step accepts parameters without a gradient
 
-  /// The settings. Throws `std::invalid_argument` unless rate, epsilon and weight_decay are 0 or more, and the betas
-  /// from 0 to below 1.
+  /// Returns the settings. Throws `std::invalid_argument` unless rate, epsilon and weight_decay are at least 0, and
+  /// the betas in [0, 1).
   constexpr const AdamWUpdate& checked() const {
     detail::check_setting("AdamW", "rate", rate);
     detail::check_setting("AdamW", "beta1", beta1, 1);
@@ -32,7 +32,7 @@ struct AdamWUpdate {
     detail::check_setting("AdamW", "weight_decay", weight_decay);
     return *this;
   }
-  /// Calls f(name, value) for each: ranks are compared in them.
+  /// Calls f(name, value) for each setting, so that ranks can be compared.
   constexpr void each_setting(auto&& f) const {
     f("rate", rate), f("beta1", beta1), f("beta2", beta2), f("epsilon", epsilon);
     f("weight_decay", weight_decay), f("master_weights", master_weights);
@@ -60,7 +60,7 @@ struct AdamWUpdate {
   }
 };
 
-/// Its settings are checked: see `AdamWUpdate::checked`.
+/// The constructor checks its settings: see `AdamWUpdate::checked`.
 using AdamW = Optimizer<AdamWUpdate>;
 SHARDWISE_COMPILE_MEMBER(bool AdamW::learn(const detail::ParameterList&, bool))
 SHARDWISE_COMPILE_MEMBER(void AdamW::choose_groups(const std::vector<detail::NamedParameter>&, bool))

@@ -3,23 +3,25 @@
 #pragma once
 
 /// @file
-/// A pending gradient that is the rows of a few tokens travels as these: they are gathered, and added up by each rank.
+/// Reduces a pending gradient that consists of the rows of a few tokens: the rows are gathered, and each rank adds
+/// them up.
 
 #include <shardwise/autograd/slot.hpp>
 #include <shardwise/tensor/buckets.hpp>
 
 namespace shardwise::detail {
 
-/// The rows of all ranks; when they are there, the gradient, added up in the order of the tokens.
+/// The rows of all ranks and, when they have arrived, the gradient, summed in the order of the tokens.
 class CarriedRows final : public Counted {
  public:
-  /// `gradient`: a tensor without a block, in the layout that it is to have. `arrival` gets it with one.
+  /// `gradient`: a tensor without a block, in its final layout. `arrival` receives it with a block.
   constexpr CarriedRows(GradientSlot& from, AnyTensor gradient, Shared<Arrival> arrival)
       : gradient_(std::move(gradient)), arrival_(std::move(arrival)) {
     from.take_rows(rows_);
     missing_ = 2 * rows_.size();
   }
-  /// Gathers them along the axes, their elements as `travels`; of the columns, where the gradient is to have some of them, these.
+  /// Gathers the rows along the axes, with elements sent as `travels`. If the gradient's columns are sharded, only
+  /// the local columns are fetched.
   static constexpr void carry(const Shared<CarriedRows>& all, Buckets& buckets, AxisSet axes,
                               DataType travels, Phase phase) {
     const AxisSet columns = all->gradient_.layout.axes_sharding(1);
@@ -47,7 +49,7 @@ class CarriedRows final : public Counted {
     for (TokenRows& some : rows_) {
       some.block = {box.begin[0], box.size[0], box.size[1]};
       sum.add_up(some);
-      some.ids = some.rows = {};  // the list stays: it may be the last of them that is just being carried
+      some.ids = some.rows = {};  // keep the list: `carry` may still be iterating over it
     }
     arrival_->arrived(gradient_.with(gradient_.layout, sum.take()));
   }

@@ -3,15 +3,15 @@
 #pragma once
 
 /// @file
-/// Losses and gradients that are not finite: found on all ranks alike, and told with the names of the parameters.
-/// Nothing is computed or communicated while the loss and the norm of the gradients are finite.
+/// Detects losses and gradients that are not finite, on all ranks alike, and names the parameters. Costs nothing
+/// while the loss and the norm of the gradients are finite.
 ///
 /// ```
 /// const double norm = clip_gradients(model, 1.0);
 /// check_finite(model, step, loss, norm);   // throws, with the same text on every rank
 /// adamw.step(model);
 /// ```
-/// To leave the step out and go on, as torch's `GradScaler` does:
+/// To skip the step and continue, as torch's `GradScaler` does:
 /// ```
 /// const std::string problem = find_non_finite(model, loss, norm);
 /// if (problem.empty()) {
@@ -39,7 +39,8 @@ class NonFiniteError : public std::runtime_error {
 
 namespace detail {
 
-/// The parameters with NaNs or infinities: of the counts of each, two are of its values, and two of its gradient, which is `kind` 1.
+/// Lists the parameters with NaNs or infinities. Each parameter has four counts: two of its values, and two of its
+/// gradient (`kind` 1).
 inline std::string text_of_non_finite(const char* what, const std::vector<NamedParameter>& parameters,
                                       const std::vector<std::int64_t>& counts, std::size_t kind) {
   constexpr std::size_t most = 8;
@@ -60,20 +61,20 @@ inline std::string text_of_non_finite(const char* what, const std::vector<NamedP
   return text({"NaN or infinite ", what, " in ", bad, " of ", parameters.size(), " parameters: ", list});
 }
 
-/// "NaN or infinite values in 1 of 9 parameters: tokens.weight (1 NaN); NaN or infinite gradients in 2 of 9 parameters:
-/// head.weight (1 NaN, 2 infinite), norm.weight (1 NaN)": values in the order in which a forward pass comes by, finished
-/// gradients in that of a backward pass; empty if there are none. Collective.
+/// "NaN or infinite values in 1 of 9 parameters: tokens.weight (1 NaN); NaN or infinite gradients in 2 of 9
+/// parameters: head.weight (1 NaN, 2 infinite), norm.weight (1 NaN)": values in the order of a forward pass,
+/// finished gradients in that of a backward pass; empty if all are finite. Collective.
 std::string non_finite_elements(const std::vector<NamedParameter>& parameters);
 
 inline std::string text_of_non_finite(double x) { return is_nan(x) ? "NaN" : x > 0 ? "inf" : "-inf"; }
 
 }  // namespace detail
 
-/// What is not finite, the loss, or parameters and gradients, with the names of the parameters that the forward pass, or the
-/// backward pass, comes by first; or an empty text. `norm` is what `clip_gradients` or `gradient_norm` gave, of this
-/// module and the gradients that it has now; `loss`, like it, is the same number on every rank.
-/// If the norm is not finite this is collective: one all-reduce of four numbers a parameter over the whole mesh, and the
-/// text is the same on every rank. Else nothing communicates.
+/// Describes what is not finite, the loss or parameters and gradients, in the order in which a forward or backward
+/// pass reaches them; or an empty text. `norm` is the result of `clip_gradients` or `gradient_norm` for this module
+/// and its current gradients; like `loss`, it is the same on every rank. If the norm is not finite this is
+/// collective: one all-reduce of four numbers per parameter over the whole mesh, and every rank gets the same text.
+/// Otherwise there is no communication.
 template <class Module>
 std::string find_non_finite(Module& module, double loss, double norm) {
   std::string text;
@@ -87,8 +88,8 @@ std::string find_non_finite(Module& module, double loss, double norm) {
          ", though those that are there now are finite";
 }
 
-/// Throws `NonFiniteError` if `find_non_finite(module, loss, norm)` finds something: "step 17: the loss is NaN; NaN
-/// or infinite gradients in …". On every rank the same, if the loss is.
+/// Throws `NonFiniteError` if `find_non_finite(module, loss, norm)` reports a problem: "step 17: the loss is NaN;
+/// NaN or infinite gradients in …". The same on every rank, if the loss is.
 template <class Module>
 constexpr void check_finite(Module& module, std::int64_t step, double loss, double norm) {
   if (detail::is_finite(loss) && detail::is_finite(norm)) return;
@@ -110,7 +111,7 @@ SHARDWISE_INLINE std::string non_finite_elements(const std::vector<NamedParamete
   };
   for (const NamedParameter& parameter : parameters) {
     ParameterCell& cell = *parameter.cell;
-    cell.await();  // it may still be on its way
+    cell.await();  // it may still be in flight
     if (cell.stored.mesh.dry()) return "";
     add(cell, cell.set, cell.stored);
     add(cell, cell.finished.filled(), cell.finished_gradient());

@@ -19,12 +19,13 @@ namespace shardwise {
 
 namespace detail {
 
-/// The norm of these parameters' gradients, Σ x² or max |x|, the same on every rank of the one mesh on which they live.
+/// The norm of these parameters' gradients, Σ x² or max |x|, the same on every rank of their common mesh.
 /// Collective.
 [[gnu::noinline]] constexpr double norm_of(const ParameterList& cells, bool maximum) {
   const MeshView* mesh = nullptr;
   double sum = 0;
-  // Of the maximum. They order numbers from 0 on, and NaN above them: a maximum of the numbers would lose NaN.
+  // The bits of the maximum: as integers they order numbers from 0 on, with NaN above all; a maximum of floats
+  // would lose NaN.
   std::int64_t bits = 0;
   for (ParameterCell* cell : distinct(cells)) {
     if (mesh && !(*mesh == cell->stored.mesh))
@@ -58,7 +59,8 @@ constexpr void check_max_norm(double max_norm) {
   if (!(max_norm >= 0)) fail({"clip_gradients: max_norm is ", max_norm, ", which must be 0 or more"});
 }
 
-/// Multiplies finished gradients whose norm is `norm`. With SHARDWISE_CHECK=1 it is collective, and compares `max_norm`.
+/// Scales finished gradients whose norm is `norm`. With SHARDWISE_CHECK=1 it is collective, and compares
+/// `max_norm`.
 [[gnu::noinline]] constexpr void clip_to(double max_norm, double norm, const ParameterList& cells) {
   if (!cells.empty() && !cells.front()->stored.mesh.dry())
     check_same(cells.front()->stored.mesh.communicator(), "max_norm", max_norm, "clip_gradients");
@@ -77,12 +79,11 @@ constexpr void check_max_norm(double max_norm) {
 
 }  // namespace detail
 
-/// The norm of all gradients of `module`, taken as one vector: √(Σ g²) for p = 2, max |g| for p = ∞. Every element
-/// of the model counts once, however it is replicated. Calls `reduce_gradients(module, options)`; then one
-/// all-reduce of one number over the whole mesh, if it has more than one rank. Computed in `double`. NaN if a
-/// gradient is NaN; 0 without gradients, and on a dry mesh.
-/// Throws `std::invalid_argument` for another p, if `options.last` is false, and if the parameters live on more than
-/// one mesh.
+/// The norm of all gradients of `module` as one vector: √(Σ g²) for p = 2, max |g| for p = ∞. Every element of the
+/// model counts once, even if it is replicated. Calls `reduce_gradients(module, options)`; then, on several ranks,
+/// one all-reduce of one number over the whole mesh. Computed in `double`. NaN if a gradient is NaN; 0 without
+/// gradients, and on a dry mesh. Throws `std::invalid_argument` for another p, if `options.last` is false, and if
+/// the parameters are on more than one mesh.
 template <class Module, class Problem = detail::visit_problem<Module>>
 constexpr double gradient_norm(Module& module, double p = 2, const ReduceOptions& options = {}) {
   const bool maximum = p == std::numeric_limits<double>::infinity();
@@ -99,11 +100,11 @@ template <DividedModule Stages>
 double gradient_norm(Stages&, double = 2,
                      const ReduceOptions& = {}) = delete;  // see Pipeline::clip_gradients
 
-/// Multiplies all gradients of `module` by min(1, max_norm / (norm + 1e-6)), in place, and returns the norm before:
-/// `gradient_norm(module, p, options)`, which is all that communicates without SHARDWISE_CHECK=1. Where the factor is 1, gradients stay as they
-/// are, bit by bit; and also where the norm is not finite, so that `check_finite` can tell which of them are not.
-/// Throws `std::invalid_argument` if `max_norm` is negative or NaN, with SHARDWISE_CHECK=1 if it differs between ranks, and as
-/// `gradient_norm` does.
+/// Multiplies all gradients of `module` by min(1, max_norm / (norm + 1e-6)), in place, and returns the previous
+/// norm, `gradient_norm(module, p, options)`; without SHARDWISE_CHECK=1 only that communicates. Gradients stay
+/// unchanged, bit by bit, if the factor is 1, and also if the norm is not finite, so that `check_finite` can find
+/// the cause. Throws `std::invalid_argument` if `max_norm` is negative or NaN, or, with SHARDWISE_CHECK=1, if it
+/// differs between ranks; and as `gradient_norm` does.
 template <class Module, class Problem = detail::visit_problem<Module>>
 constexpr double clip_gradients(Module& module, double max_norm, double p = 2,
                                 const ReduceOptions& options = {}) {

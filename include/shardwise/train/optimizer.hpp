@@ -3,10 +3,10 @@
 #pragma once
 
 /// @file
-/// What optimizers share: they finish the pending gradients of a module, walk its parameters, hand parameter,
-/// gradient and state to an update, and clear the gradient. State lies as the finished gradient does: what is sharded
-/// is updated where it is. Parameters that are whole, but whose gradients are sharded (`Zero<1>`, `Zero<2>`), are
-/// gathered after the update, in buckets, each of which the next use of one of its parameters waits for.
+/// The common part of optimizers: they finish the pending gradients of a module, pass parameter, gradient and state
+/// of each parameter to an update, and clear the gradient. State has the layout of the finished gradient, and
+/// sharded state is updated in place. Whole parameters with sharded gradients (`Zero<1>`, `Zero<2>`) are gathered
+/// after the update, in buckets; the next use of a parameter waits for its bucket.
 ///
 /// ```
 /// AdamW adamw({.rate = 3e-4, .weight_decay = 0.1});
@@ -22,16 +22,20 @@
 
 namespace shardwise {
 
-/// `Update` holds the settings. It says how many blocks of state it keeps, `state_blocks()`, how many operations an
-/// element costs, `flops()`, what it does with a parameter of `float`, `double` or `bfloat16`, `apply`, throws if they make no
-/// sense, `checked()`, and may call f(name, value) for each, `each_setting(f)`, so that ranks can be compared. A parameter without a gradient is left as it is, and so is its state; one that is frozen has none, and
-/// is in no group. Parameters in `bfloat16` have a master copy in `float`, unless `Update::master_weights` says no: it is what
-/// is updated, and the parameter is rounded from it. What somebody else has written, such as `load_weights`, is taken over.
+/// `Update` holds the settings, and defines the number of blocks of state (`state_blocks()`), the operations per
+/// element (`flops()`), the update of a parameter of `float`, `double` or `bfloat16` (`apply`), a check of the
+/// settings, which may throw (`checked()`), and optionally `each_setting(f)`, which calls f(name, value) for each,
+/// so that ranks can be compared.
+///
+/// A parameter without a gradient keeps its value and state; a frozen one has no state, and belongs to no group.
+/// Parameters in `bfloat16` have a master copy in `float`, unless `Update::master_weights` is false: the copy is
+/// updated, and the parameter is rounded from it. If other code overwrites the parameter, such as `load_weights`,
+/// the master copy follows.
 template <class Update>
 class Optimizer {
  public:
-  /// `reduction`: how `step` finishes gradients that are still pending, and the buckets of parameters.
-  /// Throws `std::invalid_argument` for settings that make no sense, also if `reduction.last` is false.
+  /// `reduction`: how `step` finishes pending gradients, and the buckets of parameters. Throws
+  /// `std::invalid_argument` for invalid settings, and if `reduction.last` is false.
   constexpr explicit Optimizer(Update update = {}, ReduceOptions reduction = {})
       : update_(update.checked()), reduction_(detail::finishing(reduction)) {}
   template <class... X,
@@ -45,11 +49,12 @@ class Optimizer {
   Optimizer(Optimizer&&) noexcept = default;  // copies would share their moments
   Optimizer& operator=(Optimizer&&) noexcept = default;
 
-  /// The parameters that `chosen` says yes to, and that are in no earlier group, have settings of their own: those that the optimizer has
-  /// now, after `change(settings)`. Their learning rate is `rate_factor` times the one of the optimizer. `chosen` must say the same on every
-  /// rank. Throws `std::logic_error` when the optimizer knows its parameters: after the first step, or when it was added to the contents of a
-  /// checkpoint; and `std::invalid_argument` for settings that make no sense, no function, or if `change` changes the rate. A group that gets no parameter
-  /// is an error of what comes first of these.
+  /// Gives separate settings to the parameters that `chosen` accepts and that are in no earlier group: the
+  /// optimizer's current settings after `change(settings)`. Their learning rate is `rate_factor` times the
+  /// optimizer's. `chosen` must return the same on every rank. Throws `std::logic_error` after the first step, or
+  /// after the optimizer was added to the contents of a checkpoint; `std::invalid_argument` for invalid settings,
+  /// an empty function, or if `change` changes the rate. A group without parameters is an error of the first step
+  /// or of that checkpoint.
   template <std::invocable<Update&> Change>
   void add_group(std::function<bool(const ParameterInfo&)> chosen, Change change, double rate_factor = 1) {
     if (!states_.empty()) {
@@ -67,11 +72,13 @@ class Optimizer {
     groups_.push_back({std::move(chosen), settings.checked(), rate_factor});
   }
 
-  /// One step for all parameters of `module`, the same one in every step, from the gradients that are there, which
-  /// it clears. What is pending is finished first, by `reduce_gradients`; after that, or after `clip_gradients`, nothing is, and a step
-  /// communicates only to gather parameters that are whole where their state is sharded. Throws, before anything is changed, `std::logic_error`
-  /// if no parameter has a gradient, or in the first step if a trained one has none, unless its settings say `may_be_unused`; `std::invalid_argument` if `module` is not that of the steps before, or a group is empty; and, on all
-  /// ranks, if with SHARDWISE_CHECK=1 their settings or groups differ, or the parameters that have gradients.
+  /// Updates all parameters of `module`, which must be the same in every step, from their gradients, and clears
+  /// these. Pending gradients are finished first, by `reduce_gradients`; after a call of that or of
+  /// `clip_gradients`, a step communicates only to gather whole parameters with sharded state. Before any change it
+  /// throws `std::logic_error` if no parameter has a gradient, or, in the first step, if a trained one has none,
+  /// unless its settings have `may_be_unused`; `std::invalid_argument` if `module` is not that of earlier steps, or
+  /// a group is empty; and, on all ranks with SHARDWISE_CHECK=1, if their settings, groups, or sets of parameters
+  /// with gradients differ.
   template <class Module, class Problem = detail::visit_problem<Module>>
   constexpr void step(Module& module) {
     const detail::ParameterList cells = detail::parameters_of(module);
@@ -91,23 +98,26 @@ class Optimizer {
   template <IllFormed Why = WrittenOtherwise<Hint::leave_it_out_or_call_clear_gradients>>
   Why zero_grad() const;  // see Why
 
-  /// The settings, to be changed between steps, which refuse those that make no sense: of the parameters that are in no group, or of group `i`, counted in
-  /// the order in which they were added; throws `std::out_of_range` if there is none. (A rate set here is that of these parameters alone: see `set_rate`.)
+  /// The settings, of parameters outside all groups or of group `i`, in the order in which groups were added. They
+  /// may be changed between steps; the next step checks them. Throws `std::out_of_range` if there is no such group.
+  /// (A rate set here applies to these parameters alone: see `set_rate`.)
   constexpr Update& settings() { return update_; }
   Update& settings(std::size_t i) { return groups_.at(i).settings; }
-  /// Sets the learning rate: of a group, times its factor. Throws `std::invalid_argument` for one that makes no sense.
+  /// Sets the learning rate; a group's is multiplied by its factor. Throws `std::invalid_argument` if it is
+  /// invalid.
   constexpr void set_rate(double rate) {
     Update changed = update_;
     changed.rate = rate;
     update_ = changed.checked();
     for (Group& group : groups_) group.settings.rate = rate * group.rate_factor;
   }
-  /// How many steps were made: the number of the next, counted from 0.
+  /// The number of steps made, which is the number of the next one, counted from 0.
   constexpr std::int64_t steps() const { return steps_; }
 
-  /// For checkpoints: calls `tensors(name, tensor)` for all state of the parameters of `module`, which is made if it is not there yet, and
-  /// `numbers(name, number)` for the counts of steps. Names are paths of parameters with ".first", ".second", ".master" or ".steps" behind
-  /// them, and "steps". What is written to the blocks and numbers counts. Throws as `step` does, but ranks are not compared.
+  /// For checkpoints: calls `tensors(name, tensor)` for each state of the parameters of `module`, which is created
+  /// if necessary, and `numbers(name, number)` for the counts of steps. Names are paths of parameters with
+  /// ".first", ".second", ".master" or ".steps" appended, and "steps". Writing to the blocks and numbers changes
+  /// the state. Throws as `step` does, but does not compare ranks.
   template <class Module, class Tensors, class Numbers>
   void for_each_state(Module& module, Tensors tensors, Numbers numbers) {
     know(module, detail::parameters_of(module));
@@ -139,13 +149,13 @@ class Optimizer {
     double rate_factor = 1;
   };
   struct OwnedState {
-    Shared<detail::ParameterCell> cell;  ///< held: no other gets its address
+    Shared<detail::ParameterCell> cell;  ///< keeps the parameter alive, so that its address stays unique
     int group = -1;
-    bool again = false;  ///< an earlier name of the parameter has its state
+    bool again = false;  ///< the state is stored under an earlier name of the parameter
     ParameterState state;
   };
 
-  /// Learns which parameters there are, and chooses the group of each; or makes sure that they are the same.
+  /// Stores the list of parameters and chooses their groups; on later calls checks that the list is the same.
   template <class Module>
   constexpr void know(Module& module, const detail::ParameterList& cells) {
     if (learn(cells, DividedModule<Module>)) {
@@ -177,7 +187,7 @@ class Optimizer {
     }
     return !groups_.empty();
   }
-  /// A group may be without parameters where other ranks have a part of the model.
+  /// With a divided model, a group may be empty here, because its parameters may be on other ranks.
   [[gnu::noinline]] void choose_groups(const std::vector<detail::NamedParameter>& parameters, bool divided) {
     std::vector<std::size_t> members(groups_.size());
     for_each_once(parameters, [&](const detail::NamedParameter& parameter, OwnedState& owned) {
@@ -203,7 +213,7 @@ class Optimizer {
     detail::fail(
         {"an optimizer is for one module: parameter ", index, " is not the one of the steps before"});
   }
-  /// Calls f(parameter, its state) for each parameter that is trained, with the first of its names.
+  /// Calls f(parameter, state) for each trained parameter, under its first name.
   template <class F>
   void for_each_once(const std::vector<detail::NamedParameter>& parameters, F f) {
     for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -214,7 +224,7 @@ class Optimizer {
     return owned.group < 0 ? update_ : groups_[static_cast<std::size_t>(owned.group)].settings;
   }
 
-  /// Checks that a step makes sense; returns the parameters that the first step misses a gradient of.
+  /// Checks that a step is valid; returns the parameters whose gradient is missing in the first step.
   [[gnu::noinline]] constexpr detail::ParameterList unreached(const detail::ParameterList& cells) {
     detail::check_same_step(cells, update_, groups_, states_);
     detail::check_a_gradient(cells);
@@ -236,7 +246,7 @@ class Optimizer {
     const Layout part = cut_like(stored.layout, cell.layouts.finished);
     const detail::AnyTensor own = detail::changed_locally(stored, part, MemoryUse::gathered);
     update(owned, mesh, stored.type, gradient, own.buffer);
-    if (gathers_->goes_alone(stored, stored.type)) gathers_->start();  // first comes what is needed first
+    if (gathers_->goes_alone(stored, stored.type)) gathers_->start();  // start in the order of use
     cell.carrier = &*gathers_;
     const auto arrived = [whole = Shared<detail::ParameterCell>::to(cell)](detail::AnyTensor&&) {
       whole->carrier = nullptr;
@@ -246,7 +256,7 @@ class Optimizer {
     if (!moves) cell.carrier = nullptr;
   }
 
-  /// Updates elements of a parameter, of which there are as many as of the gradient.
+  /// Updates the part of a parameter that matches the gradient.
   constexpr void update(OwnedState& owned, const MeshView& mesh, DataType type, const Buffer& gradient,
                         const Buffer& parameter) const {
     const Update& update = update_of(owned);
@@ -268,7 +278,7 @@ class Optimizer {
 
   Update update_;
   ReduceOptions reduction_;
-  Shared<detail::SharedBuckets> gathers_;  // of whole parameters, from where they were updated
+  Shared<detail::SharedBuckets> gathers_;  // of whole parameters, after their update
   std::int64_t steps_ = 0;
   detail::FirstSteps first_steps_;
   std::vector<Group> groups_;

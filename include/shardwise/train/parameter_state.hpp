@@ -3,23 +3,22 @@
 #pragma once
 
 /// @file
-/// What an optimizer keeps of a parameter, what it chooses a parameter's group by, and checks of its numbers.
+/// The optimizer state of a parameter, the properties by which groups are chosen, and checks of settings.
 
 #include <shardwise/tensor/any_tensor.hpp>
 
 namespace shardwise {
 
-/// The state of one parameter: up to two blocks that lie as its finished gradient does, such as a velocity, or
-/// Adam's two moments; and the parameter itself in the type that its arithmetic is done in, if it is stored in a
-/// narrower one.
+/// The state of one parameter: up to two blocks with the layout of its finished gradient, such as a velocity or
+/// Adam's two moments; and a master copy in the compute type, if that is wider than the stored one.
 struct ParameterState {
   Buffer first, second, master;
-  std::int64_t steps = 0;  ///< that the parameter has made: those in which it had a gradient
+  std::int64_t steps = 0;  ///< of this parameter: those in which it had a gradient
 };
 
-/// What a group of parameters is chosen by.
+/// The properties by which a parameter's group is chosen.
 struct ParameterInfo {
-  std::string_view name;  ///< its path: "layers.0.attention.wq.weight"; of tied parameters the first
+  std::string_view name;  ///< its path: "layers.0.attention.wq.weight"; the first one if it is tied
   int rank = 0;           ///< number of dimensions
   Index elements = 0;     ///< global
 };
@@ -34,15 +33,15 @@ constexpr void check_setting(const char* optimizer, const char* name, double val
         end == 1 ? ", and below 1" : ", and a finite number"});
 }
 
-constexpr void count_step(std::int64_t& steps) {  // a checkpoint may say any number
+constexpr void count_step(std::int64_t& steps) {  // no overflow: a checkpoint may contain any number
   if (steps < 0 || steps > 1LL << 60) fail({"an optimizer cannot have made ", steps, " steps"});
   ++steps;
 }
 
-/// The type of the arithmetic for parameters of this one.
+/// The compute type for parameters of this type.
 constexpr DataType wide(DataType type) { return type == DataType::bf16 ? DataType::f32 : type; }
 
-/// Unless there is a block: zeros for as many elements as the finished gradient has.
+/// Creates a block of `count` zeros, unless there is one.
 constexpr void make_zeros(Buffer& block, DataType type, const MeshView& mesh, Index count) {
   if (block) return;
   block = allocate_buffer(mesh, count * size_of(type), MemoryUse::optimizer_state);

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// The learning rate as a function of the step, counted from 0: so that nothing has to be saved of it.
+/// The learning rate as a function of the step, counted from 0, so no state must be saved.
 ///
 /// ```
 /// const RateSchedule schedule(
@@ -23,7 +23,7 @@
 
 namespace shardwise {
 
-/// How the rate falls after the warm-up: not at all, along a line, along half a period of the cosine.
+/// How the rate decreases after the warm-up: not at all, linearly, or along half a period of the cosine.
 enum class Decay { constant, linear, cosine };
 
 /// "constant", "linear" or "cosine".
@@ -32,21 +32,21 @@ constexpr const char* name_of(Decay decay) {
   return decay == Decay::linear ? "linear" : "cosine";
 }
 
-/// The decay of that name. Throws `std::invalid_argument`, listing the names, if there is none.
+/// The decay with that name. Throws `std::invalid_argument`, listing the names, if there is none.
 constexpr Decay parse_decay(std::string_view name) {
   for (Decay decay : {Decay::constant, Decay::linear, Decay::cosine}) {
     if (name == name_of(decay)) return decay;
   }
-  detail::fail({"\"", name, "\" is no decay of a learning rate: choose constant, linear or cosine"});
+  detail::fail({"\"", name, "\" is not a learning-rate decay: choose constant, linear or cosine"});
 }
 
 struct RateScheduleSettings {
   Decay decay = Decay::constant;
-  double peak = 1e-3;       ///< the rate where warm-up ends and decay begins
-  double floor = 0;         ///< the rate where decay ends, and from there on; nothing to a constant rate
-  std::int64_t warmup = 0;  ///< steps of warm-up
-  std::int64_t steps = 0;   ///< steps until the floor is reached, with warm-up; nothing to a constant rate
-  std::optional<double> first{};  ///< of warm-up, the rate of the first step as a part of the peak
+  double peak = 1e-3;             ///< the rate where warm-up ends and decay begins
+  double floor = 0;               ///< the rate at the end of the decay, and afterwards; unused if constant
+  std::int64_t warmup = 0;        ///< steps of warm-up
+  std::int64_t steps = 0;         ///< steps until the floor is reached, including warm-up; unused if constant
+  std::optional<double> first{};  ///< the rate of the first warm-up step as a fraction of the peak
 };
 
 /// Linear warm-up, then the decay:
@@ -55,19 +55,20 @@ struct RateScheduleSettings {
 ///     warmup <= step < steps   floor + (peak - floor) · share
 ///     steps <= step            floor
 ///
-/// where, with `way` = (step - warmup) / (steps - warmup), the share is
+/// where the share, with `way` = (step - warmup) / (steps - warmup), is
 ///
 ///     linear   1 - way
 ///     cosine   (1 + cos(π way)) / 2
 ///
-/// and a constant rate stays at the peak. The cosine is that of Loshchilov and Hutter ("SGDR", 2017), as GPT-3
-/// (Brown et al., 2020) and Llama (Touvron et al., 2023) were trained; the line is that of BERT (Devlin et al.,
-/// 2019) and of transformers' `get_linear_schedule_with_warmup`. That function's warm-up is one step behind: it
-/// begins with a step at rate 0, which changes no weight; it is that of `first` = 0, and PyTorch's `LinearLR` that of others.
+/// and a constant rate stays at the peak. The cosine is that of Loshchilov and Hutter ("SGDR", 2017), with which
+/// GPT-3 (Brown et al., 2020) and Llama (Touvron et al., 2023) were trained; the linear decay is that of BERT
+/// (Devlin et al., 2019) and of transformers' `get_linear_schedule_with_warmup`. That function's warm-up lags by
+/// one step: its first step has rate 0 and changes no weight; use `first` = 0 for it, and other values of `first`
+/// for PyTorch's `LinearLR`.
 class RateSchedule {
  public:
-  /// Throws `std::invalid_argument` unless 0 <= floor <= peak, which is finite, 0 <= first <= 1, and 0 <= warmup; and,
-  /// if the rate decays, warmup < steps.
+  /// Throws `std::invalid_argument` unless 0 <= floor <= peak (finite), 0 <= first <= 1, and 0 <= warmup; and, if
+  /// the rate decays, warmup < steps.
   constexpr explicit RateSchedule(const RateScheduleSettings& settings) : settings_(settings) {
     const auto& [decay, peak, floor, warmup, steps, first] = settings_;
     check_rate(peak, "peak");
@@ -102,11 +103,11 @@ class RateSchedule {
       detail::fail({"RateSchedule: ", name, " is ", rate, ", which must be a number from 0 on"});
   }
 
-  /// cos(π way) for a way from 0 to 1.
+  /// cos(π way) for `way` from 0 to 1.
   static constexpr double cosine(double way) {
     if (!std::is_constant_evaluated()) return std::cos(std::numbers::pi * way);
     const double angle =
-        std::numbers::pi * (0.5 - way);  // std::cos is not for compilers: the series of its sine
+        std::numbers::pi * (0.5 - way);  // std::cos is not constexpr: use the series of the sine
     double term = angle, sum = angle;
     for (int n = 2; n < 26; n += 2) sum += term *= -angle * angle / (n * (n + 1));
     return sum;

@@ -3,14 +3,14 @@
 #pragma once
 
 /// @file
-/// `recompute`: a call of a module that keeps its arguments only, and is repeated in the backward pass (Chen
-/// et al., "Training deep nets with sublinear memory cost", 2016: "activation checkpointing").
+/// `recompute`: a call of a module that keeps only its arguments, and is repeated in the backward pass (Chen et
+/// al., "Training deep nets with sublinear memory cost", 2016: "activation checkpointing").
 ///
 /// ```
 /// for (const auto& block : blocks) x = recompute(block, x);   // instead of x = block(x)
 /// ```
-/// Values and gradients are the same, bit by bit. The price is a second forward pass of the module, with all that
-/// it communicates, in `Phase::backward`.
+/// Values and gradients are the same, bit by bit. The cost is a second forward pass of the module, with its
+/// communication, in `Phase::backward`.
 
 #include <shardwise/layout/diagnosis.hpp>
 
@@ -20,7 +20,7 @@ namespace shardwise {
 
 namespace detail {
 
-/// What a call gives, or the `LayoutError` that says why none.
+/// The result of a call, or a `LayoutError`.
 template <class Module, class... X>
 using called_with = std::remove_cvref_t<decltype(std::declval<const Module&>()(std::declval<const X&>()...))>;
 
@@ -34,7 +34,7 @@ class RepeatedArgument {
  private:
   X value_;
 };
-/// The gradient goes straight to where it gathers, so that its terms are added in the same order.
+/// The gradient goes directly to its accumulator, so that its terms are added in the same order.
 template <class X, bool Tracked>
 class RepeatedArgument<Var<X, Tracked>> {
  public:
@@ -63,7 +63,7 @@ template <class Module>
 concept NamesMembers = requires(Module& module) {
   module.visit([](const char*, auto&) {});
 };
-/// Parameters and modules are referred to; all else is copied.
+/// Parameters and modules are captured by reference, everything else by value.
 template <class X>
 concept ReferredTo = NamesMembers<X> ||(OperandTraits<X>::tracked && !OperandTraits<X>::on_tape);
 template <ReferredTo X>
@@ -76,8 +76,8 @@ class RepeatedArgument<X> {
   const X* object_;
 };
 
-/// The backward pass may call it after the function that gave it has returned. A lambda that captures and a class with
-/// references may refer to that function's variables; neither can be assigned.
+/// The backward pass may call it after the enclosing function has returned. A lambda with captures or a class with
+/// references may refer to that function's variables; neither is assignable, so both are rejected.
 template <class F>
 concept Repeatable = !Operand<F> && (NamesMembers<F> || std::is_copy_assignable_v<F>);
 struct NotRepeatable {
@@ -127,10 +127,10 @@ class RecomputeNode final : public TapeNode {
   CalledAgain<Module> module_;
   std::tuple<RepeatedArgument<X>...> arguments_;
   ResultSlot slot_;
-  Tape tape_;  ///< of the second call
+  Tape tape_;  ///< of the repeated call
 };
 
-/// An argument as a call without a tape takes it.
+/// An argument for a call without a tape.
 template <class X>
 constexpr const auto& off_tape(const X& x) {
   if constexpr (OperandTraits<X>::on_tape) {
@@ -142,15 +142,15 @@ constexpr const auto& off_tape(const X& x) {
 
 }  // namespace detail
 
-/// `module(x...)`, whose activations are not kept: on a tape, the call leaves one node, which calls the module
-/// again in the backward pass. Without a tape it is the call.
+/// `module(x...)` without keeping its activations: on a tape, the call records one node, which repeats the call in
+/// the backward pass. Without a tape it is a plain call.
 ///
-/// The arguments are tensors, `Var`s, parameters, modules, and values of other types, which are copied. The module must
-/// give one tensor, and the same one whenever it is called with the same arguments; it takes tensors wherever it
-/// takes `Var`s. The module, and parameters and modules among the arguments, are referred to: they must not be moved or
-/// destroyed before the backward pass, nor changed, as ever.
+/// The arguments are tensors, `Var`s, parameters, modules, and values of other types, which are copied. The module
+/// must return one tensor, and the same one for the same arguments; it must accept tensors wherever it accepts
+/// `Var`s. The module, and parameters and modules among the arguments, are kept by reference: they must not be
+/// moved, destroyed or changed before the backward pass.
 ///
-/// In the place of a module, a function that captures nothing will do; what it needs is an argument:
+/// Instead of a module, pass a function without captures; give it what it needs as arguments:
 ///
 /// ```
 /// x = recompute([](const auto& self, const auto& in) { return self.down(gelu(self.up(in))); }, *this, x);
@@ -159,7 +159,7 @@ template <class Module, class... X, class Result = detail::called_with<Module, X
   requires detail::Repeatable<Module>
 constexpr auto recompute(const Module& module, const X&... x) {
   constexpr bool one_tensor = Operand<Result>;
-  static_assert(one_tensor, "recompute: the module must give one tensor, not a tuple or the like");
+  static_assert(one_tensor, "recompute: the module must return one tensor, not a tuple or another type");
   if constexpr (!one_tensor || AbstractOperand<Result> || !any_tracked<Result>) {
     return module(x...);
   } else {
@@ -172,7 +172,7 @@ constexpr auto recompute(const Module& module, const X&... x) {
     if constexpr (needs_no_tape) {
       Tape& tape = common_tape(x...);
       Y y = module(detail::off_tape(x)...);
-      auto slot = Shared<GradientSlot>::make();  // and no recipe: who needs y later keeps it
+      auto slot = Shared<GradientSlot>::make();  // no recipe: a later user of y keeps y itself
       tape.count_repeated();
       tape.template record<detail::RecomputeNode<Module, Y, X...>>(module, slot, x...);
       return Var<Y>(tape, std::move(y), std::move(slot));
@@ -186,7 +186,7 @@ template <class... X,
 Why recompute(const detail::NotRepeatable&, const X&...);  // see Why
 template <Operand X, class... More, IllFormed Why = WrittenOtherwise<Hint::give_it_the_module_first>>
 Why recompute(const X&, const More&...);  // see Why
-/// A temporary module does not live until the backward pass.
+/// Rejects a temporary module, which would be destroyed before the backward pass.
 template <detail::NamesMembers Module, class... X>
 void recompute(const Module&&, const X&...) = delete;
 

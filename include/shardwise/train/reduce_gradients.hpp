@@ -3,16 +3,16 @@
 #pragma once
 
 /// @file
-/// Finishes the gradients of a module that are pending sums, many in one collective: in buckets, as PyTorch's
-/// DistributedDataParallel does (Li et al., "PyTorch Distributed", 2020). What they travel as is said by
-/// `set_communication`.
+/// Reduces pending gradients of a module, many in one collective: in buckets, like PyTorch's
+/// DistributedDataParallel (Li et al., "PyTorch Distributed", 2020). `set_communication` sets the element types of
+/// messages.
 ///
 /// ```
 /// backward_and_reduce(loss, model, {.last = i + 1 == micro_batches});   // of micro-batch i
 /// model.up.weight.finished_gradient();   // the sum: Replicate where the parameter is Reduced
 /// ```
-/// `reduce_gradients(model)` after `tape.backward(loss)` gives the same, without an overlap; an optimizer's step does
-/// it too.
+/// `reduce_gradients(model)` after `tape.backward(loss)` gives the same result without overlap; an optimizer's step
+/// calls it too.
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/layout/diagnosis.hpp>
@@ -22,17 +22,17 @@
 namespace shardwise {
 
 struct ReduceOptions {
-  /// Collectives of several gradients carry at most this many bytes; what is larger by itself is reduced alone,
-  /// without a copy. 0: each is reduced alone.
+  /// A collective of several gradients has at most this many bytes; a larger gradient is reduced alone, without a
+  /// copy. 0: each is reduced alone.
   Index bucket_bytes = Index{8} << 20;
-  /// In how many buckets the communication may go on beside a backward pass; 0: the pass waits for each. On one host it
-  /// always does.
+  /// The number of buckets that may be in flight during a backward pass; 0: the pass waits for each. On one host it
+  /// always waits.
   int in_background = 8;
-  /// No other backward pass will add to these gradients. If not, only those are reduced that rest sharded. What needs
-  /// finished gradients (optimizers, `gradient_norm`, `clip_gradients`) refuses that.
+  /// No other backward pass will add to these gradients. If false, only gradients that rest sharded are reduced.
+  /// Functions that need finished gradients (optimizers, `gradient_norm`, `clip_gradients`) throw if it is false.
   bool last = true;
 
-  /// The options. Throws `std::invalid_argument` for numbers below 0.
+  /// Returns the options. Throws `std::invalid_argument` for negative numbers.
   constexpr const ReduceOptions& checked() const {
     if (bucket_bytes < 0)
       detail::fail({"ReduceOptions: bucket_bytes is ", bucket_bytes, ", which must be 0 or more"});
@@ -42,8 +42,8 @@ struct ReduceOptions {
   }
 };
 
-/// Takes gradients of parameters from where `backward` leaves them to where they rest, and in the last backward pass
-/// of a step on to the finished ones. Beside a pass it learns from units what is complete.
+/// Moves gradients of parameters from where `backward` leaves them to where they rest, and in the last backward
+/// pass of a step to the finished ones. During a pass, units report which gradients are complete.
 class GradientReducer final : public BackwardTask {
  public:
   /// Throws `std::invalid_argument` for options out of range.
@@ -52,8 +52,8 @@ class GradientReducer final : public BackwardTask {
         units_(std::numeric_limits<Index>::max(), std::min(options.in_background, 1)),
         last_(options.last) {}
 
-  /// Before the last pass of a step: of these parameters, those whose gradients travel alone go as soon as they are
-  /// complete, without waiting for the unit that they belong to.
+  /// Before the last pass of a step: gradients of these parameters that are reduced alone start as soon as they are
+  /// complete, without waiting for their unit.
   constexpr void watch(const detail::ParameterList& cells) {
     for (detail::ParameterCell* cell : cells) {
       if (last_ && cell->layouts.waits && buckets_.goes_alone(cell->stored, travels(*cell)))
@@ -61,14 +61,14 @@ class GradientReducer final : public BackwardTask {
     }
   }
 
-  /// The gradient of a parameter is complete, as far as this pass goes.
+  /// The gradient of a parameter is complete for this pass.
   constexpr void reduce(detail::ParameterCell& cell) {
     std::is_constant_evaluated() ? reduce_here(cell) : reduce_once(cell);
   }
 
-  /// Gradients of fully sharded parameters have been handed over that are to be reduced together.
+  /// All gradients of a unit's fully sharded parameters have been passed to `reduce`: reduce them together.
   constexpr void end_unit() { units_.start(); }
-  /// At the end of the pass: returns when all are where they go.
+  /// At the end of the pass: returns when all are at their destination.
   constexpr void finish() override { std::is_constant_evaluated() ? finish_here() : finish_once(); }
 
  private:
@@ -88,10 +88,10 @@ class GradientReducer final : public BackwardTask {
   }
   void finish_once();
 
-  /// Where a gradient is going.
+  /// The destination of a gradient.
   struct Goal {
     detail::ParameterCell* cell;
-    bool finishes;  ///< else it goes where it rests
+    bool finishes;  ///< else it goes to the resting slot
     Phase phase;
   };
   class Watched final : public GradientListener {
@@ -113,7 +113,7 @@ class GradientReducer final : public BackwardTask {
   static constexpr const Layout& layout_of(const Goal& goal) {
     return goal.finishes ? goal.cell->layouts.finished : goal.cell->layouts.resting;
   }
-  /// Carries what is pending to its goal: as rows of tokens, if it is that.
+  /// Moves a pending gradient to its destination: as rows of tokens, if it consists of those.
   constexpr void carry_pending(const Goal& goal) {
     detail::ParameterCell& cell = *goal.cell;
     const Layout& to = layout_of(goal);
@@ -128,8 +128,8 @@ class GradientReducer final : public BackwardTask {
   constexpr detail::Buckets& buckets_of(const Goal& goal) {
     return !goal.finishes && goal.cell->layouts.gathered ? units_ : buckets_;
   }
-  /// Carries a gradient to its goal: first along the axes that cut it, by a reduce-scatter, then along the others, by
-  /// an all-reduce.
+  /// Moves a gradient to its destination: first a reduce-scatter along the axes that shard it, then an all-reduce
+  /// along the others.
   constexpr void carry(detail::AnyTensor&& gradient, const Goal& goal) {
     detail::ParameterCell& cell = *goal.cell;
     const Layout& to = layout_of(goal);
@@ -144,7 +144,7 @@ class GradientReducer final : public BackwardTask {
     buckets_of(goal).carry(std::move(gradient), next, travels(cell), MemoryUse::gradient, goal.phase,
                            when_there(goal));
   }
-  /// Goes on from where it has been carried.
+  /// Continues with the next reduction.
   constexpr Shared<detail::Arrival> when_there(const Goal& goal) {
     return detail::when_arrived(
         [this, goal](detail::AnyTensor&& gradient) { carry(std::move(gradient), goal); });
@@ -158,7 +158,7 @@ class GradientReducer final : public BackwardTask {
   }
 
   detail::Buckets buckets_;
-  detail::Buckets units_;  ///< of fully sharded parameters, each gathered and reduced by itself
+  detail::Buckets units_;  ///< of fully sharded parameters, one unit at a time
   bool last_;
   detail::PooledList<Watched> watched_;
 };
@@ -183,7 +183,7 @@ constexpr void reduce_gradients_of(const ParameterList& cells, const ReduceOptio
   std::is_constant_evaluated() ? reduce_here(cells, options) : reduce_once(cells, options);
 }
 
-/// A task beside a backward pass, for no longer than a scope, also if the pass throws.
+/// Attaches a task to a backward pass for the duration of a scope, even if the pass throws.
 class TaskScope {
  public:
   constexpr TaskScope(Tape& tape, BackwardTask& task) : tape_(tape) { tape.set_task(&task); }
@@ -195,7 +195,7 @@ class TaskScope {
   Tape& tape_;
 };
 
-/// A backward pass, whatever its loss is.
+/// A backward pass, independent of the type of its loss.
 class BackwardPass {
  public:
   constexpr virtual void run() const = 0;
@@ -210,7 +210,7 @@ class BackwardFrom final : public BackwardPass {
   const Loss& loss_;
 };
 
-/// Why the gradients of such a module cannot come from a pass that begins at such a loss, or `void`.
+/// Why a pass from such a loss cannot produce the gradients of such a module, or `void`.
 template <class Loss, class Module>
 using pass_problem = typename FirstError<typename LossProblem<Loss>::type, visit_problem<Module>>::type;
 
@@ -226,12 +226,11 @@ void backward_and_reduce_once(Tape& tape, const BackwardPass& pass, const Parame
 
 }  // namespace detail
 
-/// Moves the gradient of each parameter of `module` from where `backward` left it to `finished_gradient()`, where it
-/// is added to what is there. Those that are pending on axes of more than one rank are summed: those that travel as the
-/// same type, with the same mesh and axes together, in the order of `visit`, by one collective a bucket: a reduce-scatter where
-/// the finished gradient is sharded, else an all-reduce. Collective over these axes. The others only change their
-/// type. All ranks must have gradients for the same parameters.
-/// Throws `std::invalid_argument` if an option is negative.
+/// Adds the gradient of each parameter of `module` to its `finished_gradient()`. Gradients that are pending on axes
+/// of more than one rank are summed: those with the same mesh, axes and element type of messages together, in the
+/// order of `visit`, with one collective per bucket: a reduce-scatter if the finished gradient is sharded, else an
+/// all-reduce. Collective over these axes. The others only change their type. All ranks must have gradients for the
+/// same parameters. Throws `std::invalid_argument` if an option is negative.
 template <class Module, class Problem = detail::visit_problem<Module>>
 constexpr void reduce_gradients(Module& module, const ReduceOptions& options = {}) {
   detail::reduce_gradients_of(detail::parameters_of(module), options);
@@ -239,8 +238,8 @@ constexpr void reduce_gradients(Module& module, const ReduceOptions& options = {
 template <class Module, IllFormed Why = detail::visit_problem<Module>>
 Why reduce_gradients(Module&, const ReduceOptions& = {});  // see Why
 
-/// `loss.tape().backward(loss)` and `reduce_gradients`; but the reductions begin while the pass goes on, bucket by
-/// bucket, as soon as the gradients of the `Unit`s are complete.
+/// `loss.tape().backward(loss)` and `reduce_gradients`, but reductions start during the pass, bucket by bucket, as
+/// soon as the gradients of each `Unit` are complete.
 template <class Loss, class Module, class Problem = detail::pass_problem<Loss, Module>>
 constexpr void backward_and_reduce(const Loss& loss, Module& module, const ReduceOptions& options = {}) {
   const detail::BackwardFrom pass(loss);
@@ -252,7 +251,7 @@ constexpr void backward_and_reduce(const Loss& loss, Module& module, const Reduc
 template <class Loss, class Module, IllFormed Why = detail::pass_problem<Loss, Module>>
 Why backward_and_reduce(const Loss&, Module&, const ReduceOptions& = {});  // see Why
 
-/// Drops all gradients of `module`, wherever they are on their way to the optimizer. A step does it by itself.
+/// Drops all gradients of `module`, at whatever stage of their reduction. A step does this itself.
 template <class Module>
 constexpr void clear_gradients(Module& module) {
   for (detail::ParameterCell* cell : detail::parameters_of(module)) {

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Stochastic gradient descent, with momentum if wanted (Sutskever et al., "On the importance of initialization and
-/// momentum in deep learning", 2013), in PyTorch's form; its `dampening` is not here.
+/// Stochastic gradient descent, optionally with momentum (Sutskever et al., "On the importance of initialization
+/// and momentum in deep learning", 2013), in PyTorch's form without `dampening`.
 ///
 /// ```
 /// SGD sgd({.rate = 0.1, .momentum = 0.9, .weight_decay = 1e-4});
@@ -25,11 +25,11 @@ struct SgdUpdate {
   double momentum = 0;
   double weight_decay = 0;
   bool nesterov = false;
-  bool master_weights = true;  ///< parameters in bfloat16 have a copy in float, which is updated
-  bool may_be_unused = false;  ///< the first step accepts parameters that no gradient has reached
+  bool master_weights = true;  ///< keep a float copy of bfloat16 parameters, and update that
+  bool may_be_unused = false;  ///< the first step accepts parameters without a gradient
 
-  /// The settings. Throws `std::invalid_argument` unless the numbers are 0 or more, and above 0 the momentum that is
-  /// to be Nesterov's.
+  /// Returns the settings. Throws `std::invalid_argument` unless the numbers are at least 0, and the momentum above
+  /// 0 if `nesterov`.
   constexpr const SgdUpdate& checked() const {
     detail::check_setting("SGD", "rate", rate);
     detail::check_setting("SGD", "momentum", momentum);
@@ -37,7 +37,7 @@ struct SgdUpdate {
     if (nesterov && momentum == 0) throw std::invalid_argument("SGD: nesterov needs a momentum above 0");
     return *this;
   }
-  /// Calls f(name, value) for each: ranks are compared in them.
+  /// Calls f(name, value) for each setting, so that ranks can be compared.
   constexpr void each_setting(auto&& f) const {
     f("rate", rate), f("momentum", momentum), f("weight_decay", weight_decay);
     f("nesterov", nesterov), f("master_weights", master_weights);
@@ -61,7 +61,7 @@ struct SgdUpdate {
   }
 };
 
-/// Its settings are checked: see `SgdUpdate::checked`.
+/// The constructor checks its settings: see `SgdUpdate::checked`.
 using SGD = Optimizer<SgdUpdate>;
 SHARDWISE_COMPILE_MEMBER(bool SGD::learn(const detail::ParameterList&, bool))
 SHARDWISE_COMPILE_MEMBER(void SGD::choose_groups(const std::vector<detail::NamedParameter>&, bool))

@@ -9,12 +9,13 @@
 /// Unit unit(up, down);                                                   // modules, in the model's constructor
 /// auto y = unit(x, [&](const auto& in) { return down(gelu(up(in))); });   // in its call
 /// ```
-/// Around the call, and around its part of the backward pass, fully sharded parameters are gathered by one
-/// collective, and freed. When that part of the backward pass is done, the unit's gradients go where they rest: those
-/// of sharded parameters by one reduce-scatter; and in the last pass of a step all are reduced, bucket by bucket
-/// (`backward_and_reduce`). Units that are linked gather one ahead: while one is at work, its successor's parameters
-/// are under way; in the backward pass, its predecessor's. The last of them keeps its parameters for its part of the
-/// backward pass, which comes next. What no pullback reads, such as the table of an embedding, is not gathered again.
+/// Fully sharded parameters are gathered by one collective before the call, and before its part of the backward
+/// pass, and freed afterwards. After that part of the backward pass, the unit's gradients go to where they rest,
+/// those of sharded parameters by one reduce-scatter; in the last pass of a step all are reduced, bucket by bucket
+/// (`backward_and_reduce`). Linked units prefetch: while one computes, its successor's parameters are in flight,
+/// and in the backward pass its predecessor's. The last unit keeps its parameters for its part of the backward
+/// pass, which follows immediately. Parameters that no pullback reads, such as the table of an embedding, are not
+/// gathered again.
 
 #include <shardwise/autograd/abstract.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
@@ -26,10 +27,10 @@ namespace detail {
 /// A parameter of a unit.
 struct UnitPart {
   Shared<ParameterCell> cell;
-  bool borrowed = false;  ///< the gradient is another unit's business
+  bool borrowed = false;  ///< another unit handles its gradient
 };
 
-/// The parameters of a unit. All copies of it share one state.
+/// The parameters of a unit; all copies of the unit share this state.
 class UnitState : public Counted {
  public:
   UnitState() = default;
@@ -44,7 +45,7 @@ class UnitState : public Counted {
     parts_.emplace_back(Shared<ParameterCell>::to(cell), borrowed);
   }
 
-  /// The unit that is called after this one, and before it.
+  /// The units that are called after this one, and before it.
   constexpr UnitState* next() const { return next_; }
   constexpr UnitState* previous() const { return previous_; }
   constexpr void link(UnitState& next) {
@@ -59,9 +60,9 @@ class UnitState : public Counted {
     return parts_.empty() ? nullptr : parts_.front().cell->stored.mesh.recorder();
   }
 
-  int number = 0;  ///< what a log calls it: how many come before it
+  int number = 0;  ///< for logs: the number of units before it
 
-  /// Does its part of the backward pass need them?
+  /// Whether its part of the backward pass needs the parameters.
   constexpr bool read_backward() const {
     if (called_again_) return true;
     for (const UnitPart& part : parts_) {
@@ -69,29 +70,29 @@ class UnitState : public Counted {
     }
     return false;
   }
-  /// There is a call in it that the backward pass makes again.
+  /// The backward pass repeats a call inside this unit.
   constexpr void set_called_again() { called_again_ = true; }
-  /// Begins to gather the parameters ahead of their use.
+  /// Starts gathering the parameters ahead of their use.
   [[gnu::noinline]] constexpr void prefetch() {
     if (held_ > 0 || ahead_) return;
     start();
     ahead_ = true;
   }
-  /// Has the parameters at hand, until as many calls of `release`.
+  /// Makes the parameters available until the same number of calls of `release`.
   [[gnu::noinline]] constexpr void gather() {
     if (ahead_ && stale()) forget();
     if (held_ == 0 && !ahead_) start();
     ++held_;
     ahead_ = false;
     buckets_.finish();
-    for (UnitPart& part : parts_) {  // also what another unit has on the way
+    for (UnitPart& part : parts_) {  // including those that another unit is gathering
       part.cell->await();
     }
   }
   [[gnu::noinline]] constexpr void release() {
     if (--held_ == 0) release_parts();
   }
-  /// No backward pass of the unit's call will add to its gradients.
+  /// No other part of the backward pass will add to its gradients.
   [[gnu::noinline]] constexpr void reduce(Tape& tape) {
     for (UnitPart& part : parts_) {
       if (part.borrowed || (part.cell->layouts.waits && !tape.has_task())) continue;
@@ -105,7 +106,7 @@ class UnitState : public Counted {
     return cell.layouts.gathered && cell.gathered_at != cell.changes();
   }
   constexpr void start() {
-    UnitScope scope(recorder(), number);  // it may be ahead of its use
+    UnitScope scope(recorder(), number);  // it may run ahead of its use
     for (UnitPart& part : parts_) {
       if (part.cell->layouts.gathered) part.cell->check_set();
     }
@@ -124,7 +125,7 @@ class UnitState : public Counted {
       cell.gather(buckets_);
     }
   }
-  /// Was something changed that was gathered ahead, and then not used?
+  /// Whether a parameter was changed after it was gathered ahead, and before its use.
   constexpr bool stale() const {
     for (const UnitPart& part : parts_) {
       if (stale(*part.cell)) return true;
@@ -142,7 +143,7 @@ class UnitState : public Counted {
       if (!cell.layouts.gathered) continue;
       if (cell.carrier == &buckets_) {
         cell.carrier = nullptr;
-        if (!buckets_.idle()) cell.gathered_at = cell.changes() - 1;  // it will not arrive
+        if (!buckets_.idle()) cell.gathered_at = cell.changes() - 1;  // failed: outdated
       }
       if (--cell.users == 0) cell.gathered = Buffer();
     }
@@ -159,17 +160,17 @@ class UnitState : public Counted {
   Buckets buckets_{std::numeric_limits<Index>::max(), std::numeric_limits<int>::max()};
   int held_ = 0;
   bool called_again_ = false;
-  bool ahead_ = false;  // gathered, or on the way, for a call to come
+  bool ahead_ = false;  // gathered, or in flight, for a later call
 };
 
-/// Where a unit's call began: here its part of the backward pass ends.
+/// Marks the beginning of a unit's call, where its part of the backward pass ends.
 class UnitFirstNode final : public TapeNode {
  public:
   constexpr UnitFirstNode(Tape& tape, Shared<UnitState> unit) : tape_(tape), unit_(std::move(unit)) {}
   constexpr ~UnitFirstNode() {
     if (gathered_) unit_->release();
   }
-  /// Has the parameters at hand until the end of its part, if they are needed there.
+  /// Makes the parameters available until the end of its part, if they are needed there.
   constexpr void gather() {
     if (gathered_ || !unit_->read_backward()) return;
     unit_->gather();
@@ -195,7 +196,7 @@ class UnitFirstNode final : public TapeNode {
   bool gathered_ = false;
 };
 
-/// Where a unit's call ended.
+/// Marks the end of a unit's call.
 class UnitLastNode final : public TapeNode {
  public:
   constexpr explicit UnitLastNode(UnitFirstNode& first) : first_(first) {}
@@ -208,7 +209,7 @@ class UnitLastNode final : public TapeNode {
   UnitFirstNode& first_;
 };
 
-/// Releases what a call has gathered.
+/// Gathers for a call, and releases at its end.
 class UnitHold {
  public:
   constexpr explicit UnitHold(UnitState& unit) : unit_(unit) { unit_.gather(); }
@@ -222,23 +223,23 @@ class UnitHold {
 
 }  // namespace detail
 
-/// A handle; copies are one unit.
+/// A handle; copies refer to the same unit.
 class Unit {
  public:
-  /// Of the parameters of these modules, which all have been constructed.
+  /// A unit of the parameters of these modules, which must all be constructed already.
   template <class... Modules>
     requires(!std::is_same_v<std::remove_cvref_t<Modules>, Unit> && ...)
   constexpr explicit Unit(Modules&... modules) : state_(Shared<detail::UnitState>::make()) {
     (add(modules, false), ...);
   }
 
-  /// Uses the parameters of a module whose gradients are complete in another unit: a table that is also a head.
+  /// Uses the parameters of a module whose gradients belong to another unit: a table that is also the head.
   template <class Module>
   constexpr void borrow(Module& module) {
     add(module, true);
   }
 
-  /// `f(x)`, with the parameters at hand.
+  /// `f(x)` with the parameters available.
   template <Operand X, class F>
   constexpr auto operator()(const X& x, F f) const {
     if constexpr (AbstractOperand<X>) {
@@ -253,7 +254,7 @@ class Unit {
       auto y = f(x);
       if (x.tape().repeated() != repeated) unit.set_called_again();
       if (unit.previous() && !unit.next() && !x.tape().repeats())
-        first.gather();  // its backward pass comes next
+        first.gather();  // its part of the backward pass comes next
       x.tape().template record<detail::UnitLastNode>(first);
       return y;
     } else {
@@ -265,9 +266,9 @@ class Unit {
     }
   }
 
-  /// `next` is called after this one, and has the next number.
+  /// `next` is called after this unit, and gets the next number.
   constexpr void link(const Unit& next) const { state().link(next.state()); }
-  /// What an `EventLog` calls it; 0 if nobody says.
+  /// The number in an `EventLog`; 0 by default.
   constexpr void set_number(int number) const { state().number = number; }
 
  private:
@@ -276,7 +277,7 @@ class Unit {
     for (detail::ParameterCell* cell : detail::parameters_of(module)) state().add(*cell, borrowed);
   }
   constexpr detail::UnitState& state() const {
-    if (!state_) detail::no_cell();  // moved from, as its parameters are
+    if (!state_) detail::no_cell();  // moved from, like its parameters
     return *state_;
   }
 

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// The sizes of a Llama, each with its name in Hugging Face's config.json.
+/// The sizes of a Llama, with their names in Hugging Face's config.json.
 
 #include <shardwise/ops/rope.hpp>
 
@@ -18,35 +18,36 @@ struct LlamaConfig {
   Index head_dim = 0;        ///< head_dim; 0: features / heads
   Index hidden = 11008;      ///< intermediate_size, of the MLPs
   Index context =
-      2048;  ///< max_position_embeddings: tokens that a prediction may look back on; the model itself has no limit
+      2048;  ///< max_position_embeddings: context length for predictions; the model itself has no limit
   std::optional<Index>
-      window{};  ///< sliding_window: tokens that a token sees, up to itself (Mistral); all if not given
+      window{};  ///< sliding_window: tokens that a token sees, up to itself (Mistral); all by default
   double epsilon = 1e-5;                 ///< rms_norm_eps
   double theta = 10000;                  ///< rope_theta: base of the rotary embeddings' wavelengths
   std::optional<RopeScaling> scaling{};  ///< rope_scaling
   bool tied = false;                     ///< tie_word_embeddings: the head's weight is the embedding's table
-  double deviation = 0.02;               ///< initializer_range: of the first weights
+  double deviation = 0.02;               ///< initializer_range: of the initial weights
 
   constexpr Index head_size() const { return head_dim > 0 ? head_dim : features / heads; }
-  /// Numbers in the matrices of a layer's attention, of a layer, and in the parameters of the model.
+  /// The number of weights in a layer's attention, in a layer, and in the model.
   constexpr Index attention_weights() const { return features * head_size() * 2 * (heads + kv_heads); }
   constexpr Index layer_weights() const { return attention_weights() + 3 * features * hidden; }
   constexpr Index parameters() const {
     return (tied ? 1 : 2) * vocabulary * features + features + layers * (2 * features + layer_weights());
   }
-  /// The work of the head, and of a layer's attention, where that of a layer is 1: for sequences of `context` tokens, each of which
-  /// attends to half of them, or to its window.
+  /// The work of the head, and of a layer's attention, relative to that of a layer: for sequences of `context`
+  /// tokens, each of which attends to half of them, or to its window.
   constexpr double head_in_layers() const { return real(vocabulary * features) / layer_work(); }
   constexpr double attention_in_layers() const { return 1 - real(3 * features * hidden) / layer_work(); }
-  /// What a token's features in float take from host to host, where forward and backward of a layer take 1: by a link of
-  /// 300 Mbit/s, beside a rank that computes at 100 GFLOP/s.
+  /// The time to send a token's features in float between hosts, relative to forward and backward of a layer: for a
+  /// link of 300 Mbit/s, and a rank that computes at 100 GFLOP/s.
   constexpr double message_in_layers() const {
     return (4 * real(features) / 37.5e6) / (6 * layer_work() / 100e9);
   }
 
-  /// Returns itself. Throws `std::invalid_argument` for what cannot be a model, or has more bytes than an `Index` counts.
+  /// Returns itself. Throws `std::invalid_argument` for an invalid model, or one with more bytes than an `Index`
+  /// can count.
   [[gnu::noinline]] constexpr const LlamaConfig& checked() const {
-    constexpr Index most = std::numeric_limits<std::int32_t>::max();  // as tokens have numbers
+    constexpr Index most = std::numeric_limits<std::int32_t>::max();  // token ids are 32-bit integers
     struct Size {
       const char* name;
       Index value, least = 1, most = std::numeric_limits<Index>::max();
@@ -64,7 +65,7 @@ struct LlamaConfig {
     }
     const double width = real(heads) * real(head_size()),
                  layer = real(features) * (4 * width + 3 * real(hidden) + 2);
-    if (2 * real(vocabulary) * real(features) + real(layers) * layer > 0x1p58) {  // of 8 bytes, and some more
+    if (2 * real(vocabulary) * real(features) + real(layers) * layer > 0x1p58) {  // of 8 bytes, with a margin
       detail::fail({"LlamaConfig: a model of these sizes has more bytes than are counted: vocabulary ",
                     vocabulary, ", features ", features, ", layers ", layers, ", hidden ", hidden, ", heads ",
                     heads, " with head_dim ", head_size()});
@@ -83,7 +84,7 @@ struct LlamaConfig {
 
  private:
   static constexpr double real(Index count) { return static_cast<double>(count); }
-  /// Multiplications of a layer for a token.
+  /// Multiplications per token and layer.
   constexpr double layer_work() const {
     return real(layer_weights()) +
            real(heads * head_size()) * real(window && *window < context / 2 ? 2 * *window : context);

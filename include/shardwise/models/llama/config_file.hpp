@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// A Llama's config.json, as transformers 4 and 5 write it, or a Mistral's, which is a Llama with a window; and the tokens
-/// that its texts begin and end with.
+/// The config.json of a Llama, as written by transformers 4 and 5, or of a Mistral, which is a Llama with a window;
+/// and the tokens with which its texts begin and end.
 ///
 /// ```
 /// const LlamaConfig config = read_llama_config("llama/config.json");
@@ -19,7 +19,7 @@ namespace shardwise {
 
 namespace detail {
 
-/// A number that is 1 or more; if it is absent, `otherwise`, or an error.
+/// A number of at least 1; if it is absent, `otherwise`, or an error.
 inline Index read_size(const JsonPart& config, const char* key, std::optional<Index> otherwise = {}) {
   const JsonPart part = config[key];
   return otherwise && part.null() ? *otherwise : part.integer(1, std::numeric_limits<Index>::max());
@@ -34,13 +34,13 @@ struct Rope {
   std::optional<RopeScaling> scaling;
 };
 
-/// Reads "rope_parameters" or, as it was before transformers 5, "rope_scaling".
+/// Reads "rope_parameters" or, before transformers 5, "rope_scaling".
 inline Rope read_rope(const JsonPart& rope) {
   rope.must_be("partial_rotary_factor", 1);
   Rope result;
   if (!rope["rope_theta"].null()) result.theta = rope["rope_theta"].positive_number();
   const JsonPart type = rope[rope["rope_type"].null() && !rope["type"].null() ? "type" : "rope_type"];
-  // A theta alone is the default type; a scaling must say which one it is.
+  // With a theta alone the type is the default; a scaling must state its type.
   const bool plain = type.json() == "default" || (type.null() && result.theta && rope["factor"].null());
   const bool linear = type.json() == "linear";
   if (!plain && !linear && type.json() != "llama3") type.expected("\"default\", \"linear\" or \"llama3\"");
@@ -61,7 +61,7 @@ inline Rope read_rope(const JsonPart& rope) {
   return result;
 }
 
-/// Reads both forms; where both are there they must agree.
+/// Reads both forms; if both are present they must agree.
 inline void read_rope(const JsonPart& config, LlamaConfig& result) {
   config.must_be("partial_rotary_factor", 1);
   std::optional<double> theta;
@@ -83,7 +83,7 @@ inline void read_rope(const JsonPart& config, LlamaConfig& result) {
   result.theta = theta.value_or(result.theta);
 }
 
-/// One, a list of them, or none.
+/// A token id, a list of them, or nothing.
 inline std::vector<std::int32_t> read_token_ids(const JsonPart& part) {
   std::vector<std::int32_t> ids;
   auto add = [&](const JsonPart& id) { ids.push_back(id.get<std::int32_t>()); };
@@ -96,7 +96,7 @@ inline std::vector<std::int32_t> read_token_ids(const JsonPart& part) {
   return ids;
 }
 
-/// A Mistral has a window of 4096 if it does not say another, or null; a Llama has none.
+/// A Mistral has a window of 4096 unless it states another one or null; a Llama has none.
 inline std::optional<Index> read_window(const JsonPart& config, bool mistral) {
   const JsonPart window = config["sliding_window"];
   if (!window.null()) {
@@ -107,11 +107,11 @@ inline std::optional<Index> read_window(const JsonPart& config, bool mistral) {
   return {};
 }
 
-/// Refuses keys that are not read, but by their names change what a model computes, unless their values ask for nothing. Others
-/// are notes, which transformers ignores, too.
+/// Rejects unknown keys whose names suggest that they change the computation, unless their values have no effect.
+/// transformers ignores other unknown keys as well.
 void check_keys(const JsonPart& config);
 
-/// Errors do not name the file.
+/// Errors do not include the file's name.
 inline LlamaConfig llama_config_of(const Json& json) {
   const JsonPart config(json);
   const JsonPart type = config["model_type"];
@@ -140,23 +140,23 @@ inline LlamaConfig llama_config_of(const Json& json) {
 
 }  // namespace detail
 
-/// Reads a config.json of type "llama", or "mistral", which has a window and other defaults. Throws `std::runtime_error`, naming
-/// file, key, value and what was expected, for what is missing, wrong, or changes the computation in a way that `Llama` does not.
+/// Reads a config.json of type "llama", or "mistral", which has a window and other defaults. Throws
+/// `std::runtime_error`, with file, key, value and expectation, if something is missing, invalid, or changes the
+/// computation in a way that `Llama` does not support.
 LlamaConfig read_llama_config(const std::filesystem::path& path);
 
-/// What a config.json says beside the sizes of a model: the tokens around a text, by their numbers, and the rest.
+/// The other contents of a config.json: the token ids around a text, and the remaining keys.
 struct LlamaTokens {
-  std::optional<std::int32_t> begin = {};  ///< stands before every text
-  std::vector<std::int32_t> ends = {};  ///< with any of them a text is at its end; a chat model has several
-  Json rest =
-      Json::object();  ///< all keys, of which those that are not written anew are kept: `pad_token_id`
+  std::optional<std::int32_t> begin = {};  ///< precedes every text
+  std::vector<std::int32_t> ends = {};     ///< any of them ends a text; a chat model has several
+  Json rest = Json::object();  ///< all keys; those that are not rewritten are kept, such as `pad_token_id`
 };
 
-/// Reads `bos_token_id` and `eos_token_id` from a folder's generation_config.json, if it has them, else from config.json. Throws
-/// `std::runtime_error`, naming file, key and value, for what are not numbers of tokens.
+/// Reads `bos_token_id` and `eos_token_id` from a folder's generation_config.json if it has them, else from
+/// config.json. Throws `std::runtime_error`, with file, key and value, for values that are not token ids.
 LlamaTokens read_llama_tokens(const std::filesystem::path& folder);
 
-/// The text of a config.json, which transformers 4 and 5 read. `type` is that of the weights: "float32".
+/// The text of a config.json for transformers 4 and 5. `type` is that of the weights: "float32".
 std::string llama_config_text(const LlamaConfig& config, const std::string& type,
                               const LlamaTokens& tokens = {});
 
@@ -245,7 +245,7 @@ SHARDWISE_INLINE std::string llama_config_text(const LlamaConfig& config, const 
       {"bos_token_id", nullptr},
       {"eos_token_id", nullptr},
   });
-  json.erase("rope_parameters");  // says in another form what follows
+  json.erase("rope_parameters");  // the older form of the keys that follow
   if (config.window) json["sliding_window"] = *config.window;
   if (tokens.begin) json["bos_token_id"] = *tokens.begin;
   if (tokens.ends.size() == 1) json["eos_token_id"] = tokens.ends.front();

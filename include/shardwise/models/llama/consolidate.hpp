@@ -3,14 +3,14 @@
 #pragma once
 
 /// @file
-/// From the checkpoint of a Llama to one folder in Hugging Face's form, in one process without MPI, and in little
-/// memory however large the model is. (import_weights.hpp is the way back.)
+/// Converts the checkpoint of a Llama to one folder in Hugging Face's format, in one process without MPI, with
+/// little memory for any model size. (import_weights.hpp is the reverse.)
 ///
 /// ```
 /// consolidate_checkpoint("runs/7/step-00001000", "llama/", {.type = StoredType::bf16});
 /// ```
-/// The folder does not depend on the mesh that wrote the checkpoint. config.json is "llama_config" in the checkpoint's notes;
-/// tokenizer.json is a copy of the file that they name under "tokenizer".
+/// The folder does not depend on the mesh that wrote the checkpoint. config.json is "llama_config" in the
+/// checkpoint's notes; tokenizer.json is a copy of the file that the notes name under "tokenizer".
 
 #include <shardwise/checkpoint/new_folder.hpp>
 #include <shardwise/checkpoint/reader.hpp>
@@ -19,27 +19,27 @@
 namespace shardwise {
 
 struct ConsolidateOptions {
-  /// The type of all weights in the files: f64, f32, bf16 or f16. Without it, as in the checkpoint.
+  /// The type of all weights in the files: f64, f32, bf16 or f16; by default as in the checkpoint.
   std::optional<StoredType> type = {};
-  /// A file that has a tensor takes another only up to so many bytes of elements; 0 means one file for all.
+  /// Starts a new file when the tensors of one would exceed this many bytes; 0: a single file.
   Index max_file_bytes = 5'000'000'000;
-  /// Put the new folder in the place of one with a model or a checkpoint, and remove all that is in that.
+  /// Replace a folder that contains a model or a checkpoint, and delete its contents.
   bool replace = false;
   ByteProgress progress = {};
-  /// Called with the folder, before it gets its name, and the checkpoint's notes: what else is to be in it.
+  /// Called with the folder, before its rename, and the checkpoint's notes: may add files.
   std::function<void(const std::filesystem::path& folder, const Json& notes)> complete = {};
 };
 
 struct ConsolidatedCheckpoint {
   std::size_t tensors = 0, files = 0;  ///< files of tensors
-  Index bytes = 0;                     ///< of elements, in the files
-  /// What the notes call a tokenizer, and was not copied: it is not there, or is none.
+  Index bytes = 0;                     ///< of the tensors, in the files
+  /// The tokenizer in the notes, if it was not copied because it is missing or invalid.
   std::string missing_tokenizer = {};
 };
 
 namespace detail {
 
-/// One work: make it, and `run` it.
+/// One conversion: construct it, and call `run`.
 class Consolidation {
  public:
   Consolidation(const Path& checkpoint, const ConsolidateOptions& options)
@@ -90,7 +90,7 @@ class Consolidation {
     return naming(source_ + ": \"llama_config\" in the notes", [&] { return llama_config_of(config); });
   }
 
-  /// The model's tensors, which must be there, and no others, as Hugging Face has them.
+  /// The model's tensors under Hugging Face's names; throws if any are missing or superfluous.
   std::vector<StoredTensor> matched(const LlamaConfig& config) {
     std::vector<StoredTensor> tensors;
     auto left = stored_;
@@ -108,7 +108,7 @@ class Consolidation {
       tensors.push_back({wanted.hugging_name, stored.type, wanted.hugging});
       sources_.emplace(wanted.hugging_name, &stored);
     }
-    if (!left.empty()) fail("tensor \"" + left.begin()->first + "\" is none of this model");
+    if (!left.empty()) fail("tensor \"" + left.begin()->first + "\" does not belong to this model");
     return tensors;
   }
 
@@ -130,13 +130,13 @@ class Consolidation {
     return bytes;
   }
 
-  /// Returns the name that the notes have, if there is no such file. A checkpoint comes from anywhere, so what it names
-  /// is not copied without being a tokenizer.
+  /// Returns the name in the notes if there is no such file. Since a checkpoint may come from anywhere, the file is
+  /// copied only if it is a tokenizer.
   std::string copy_tokenizer(const Path& folder) const {
     const auto note = manifest_.notes.find("tokenizer");
     if (note == manifest_.notes.end() || !note->is_string()) return {};
     const Path file = note->get<std::string>();
-    std::error_code ignored;  // what cannot be examined is as good as not there
+    std::error_code ignored;  // a file that cannot be examined counts as missing
     if (!std::filesystem::is_regular_file(file, ignored)) return file.string();
     const std::string text = read_text(file);
     if (!is_tokenizer(text)) return file.string();
@@ -157,19 +157,20 @@ class Consolidation {
   const ConsolidateOptions& options_;
   CheckpointManifest manifest_;
   CheckpointReader reader_;
-  std::map<std::string, const CheckpointTensor*> stored_, sources_;  // by their names there, and in the files
+  std::map<std::string, const CheckpointTensor*> stored_, sources_;  // by name: there, and in the files
   std::vector<char> buffer_;
   Index done_ = 0, all_ = 0;
 };
 
 }  // namespace detail
 
-/// Writes config.json, model.safetensors (or several files and model.safetensors.index.json) and tokenizer.json from the
-/// checkpoint of a `Llama` that was added as "model", without the optimizer's state. Every checksum is compared.
+/// Writes config.json, model.safetensors (or several files and model.safetensors.index.json) and tokenizer.json
+/// from the checkpoint of a `Llama` that was added as "model", without the optimizer's state. Verifies every
+/// checksum.
 ///
-/// `folder` must be empty or absent, unless it is to be replaced. It appears by one rename when all is on the device, and keeps the
-/// mode of what it replaces. Throws `std::runtime_error`, naming the file, the tensor and what is wrong; then nothing new is left
-/// (only a kill leaves FOLDER.tmp-swNUMBER).
+/// `folder` must be empty or absent, unless `replace` is set. It appears by one rename when everything is on the
+/// device, and keeps the mode of the folder it replaces. Throws `std::runtime_error` with the file, the tensor and
+/// the problem, and then leaves nothing new behind (only a kill leaves FOLDER.tmp-swNUMBER).
 inline ConsolidatedCheckpoint consolidate_checkpoint(const std::filesystem::path& checkpoint,
                                                      const std::filesystem::path& folder,
                                                      const ConsolidateOptions& options = {}) {

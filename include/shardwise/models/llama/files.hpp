@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Llama models in Hugging Face's form: a folder with config.json and model.safetensors, or several files and
+/// Llama models in Hugging Face's format: a folder with config.json and model.safetensors, or several files and
 /// model.safetensors.index.json.
 ///
 /// ```
@@ -54,16 +54,17 @@ namespace detail {
 
 inline constexpr const char *head_name = "lm_head.weight", *table_name = "model.embed_tokens.weight";
 
-/// Whether files may have a tensor that the model does not have: the head of a tied one, if it equals the table, and rotary
-/// frequencies, which old files have, and which are computed anyway.
+/// Whether files may contain a tensor that the model lacks: the head of a tied model, if it equals the table, and
+/// rotary frequencies, which old files contain and which are computed instead.
 inline bool is_surplus(const LlamaConfig& config, std::string_view name) {
   return (config.tied && name == head_name) || name.ends_with(".rotary_emb.inv_freq");
 }
 
-/// Throws `std::runtime_error` if files have a head for a tied model, and it is not the table. Each rank compares some rows.
+/// Throws `std::runtime_error` if files have a head for a tied model that differs from the table. Each rank
+/// compares some rows.
 void check_tied_head(const Path& path, const LlamaConfig& config, int rank = 0, int ranks = 1);
 
-/// `model`: a Llama, or, if it is divided among `ranks`, this rank's parts of one.
+/// `model`: a Llama or, if it is divided among `ranks`, this rank's stages.
 template <class Model>
 Index load_llama(const Communicator& ranks, Model& model, const LlamaConfig& config,
                  const std::filesystem::path& path) {
@@ -75,15 +76,16 @@ Index load_llama(const Communicator& ranks, Model& model, const LlamaConfig& con
 
 }  // namespace detail
 
-/// Loads weights by Hugging Face's names, as `load_weights` does. A tied model refuses a head that is not its table;
-/// rotary frequencies, which old files have, are computed anyway. Adapters stay as they are: see `load_adapters`.
+/// Loads weights by Hugging Face's names, as `load_weights` does. For a tied model, a head that differs from the
+/// table is an error; rotary frequencies, which old files contain, are ignored. Adapters stay unchanged: see
+/// `load_adapters`.
 template <class MeshType, class PlanType, class T>
 Index load_llama(Llama<MeshType, PlanType, T>& model, const std::filesystem::path& path) {
   const Communicator ranks = detail::ranks_of_parameters(detail::named_parameters_of(model));
   return detail::load_llama(ranks, model, model.config(), path);
 }
-/// The same of a model that is divided over a job: each rank reads what is of its stages of a pipeline. Surplus is what no
-/// stage has. Collective over the job.
+/// The same for a pipeline: each rank reads the tensors of its stages. A tensor is superfluous if no stage has it.
+/// Collective over the job.
 template <class Job, class MeshType, class PlanType, class T>
 Index load_llama(const Job& job, Stages<Llama<MeshType, PlanType, T>>& stages,
                  const std::filesystem::path& path) {
@@ -92,7 +94,7 @@ Index load_llama(const Job& job, Stages<Llama<MeshType, PlanType, T>>& stages,
 
 namespace detail {
 
-/// What PyTorch calls a type of floating-point numbers; nothing for other types.
+/// PyTorch's name of a floating-point type; nothing for other types.
 inline std::optional<std::string> torch_name(StoredType type) {
   if (type == StoredType::f64) return "float64";
   if (type == StoredType::f32) return "float32";
@@ -101,7 +103,7 @@ inline std::optional<std::string> torch_name(StoredType type) {
   return std::nullopt;
 }
 
-/// The shape of a parameter in Hugging Face's files, where heads and head_dim are one dimension.
+/// The shape of a parameter in Hugging Face's files, which merge heads and head_dim.
 inline std::vector<Index> hugging_face_shape(std::string_view path, std::vector<Index> shape) {
   if (shape.size() != 3) return shape;
   const auto heads = shape.begin() + (path.ends_with("wo.weight") ? 1 : 0);
@@ -110,7 +112,7 @@ inline std::vector<Index> hugging_face_shape(std::string_view path, std::vector<
   return shape;
 }
 
-/// What a Llama, or all parts of one together, becomes in a folder: `model` is it, or this rank's parts.
+/// Saves a Llama, or this rank's parts of one, in a folder.
 template <class T, class Model>
 Index save_llama(const Communicator& ranks, Model& model, const LlamaConfig& config,
                  const std::filesystem::path& folder, const SaveOptions& options, const LlamaTokens& tokens,
@@ -134,9 +136,10 @@ Index save_llama(const Communicator& ranks, Model& model, const LlamaConfig& con
 
 }  // namespace detail
 
-/// Writes config.json and the weights into a folder, as `save_weights` does, under Hugging Face's names, with heads and head_dim as
-/// one dimension; `options.name_of` is not used. config.json gets what `tokens` says, and is renamed right after the weights. A
-/// generation_config.json stays. Weights are merged with their adapters, which takes their memory once more.
+/// Writes config.json and the weights to a folder, as `save_weights` does, under Hugging Face's names, with heads
+/// and head_dim merged; `options.name_of` is not used. config.json includes `tokens`, and is renamed right after
+/// the weights. An existing generation_config.json is kept. Weights are merged with their adapters, which needs
+/// memory for a copy of them.
 template <class MeshType, class PlanType, class T>
 Index save_llama(Llama<MeshType, PlanType, T>& model, const std::filesystem::path& folder,
                  const SaveOptions& options = {}, const LlamaTokens& tokens = {}) {
@@ -144,7 +147,7 @@ Index save_llama(Llama<MeshType, PlanType, T>& model, const std::filesystem::pat
   return detail::save_llama<T>(ranks, model, model.config(), folder, options, tokens,
                                detail::Writers::all_alike);
 }
-/// The same of a model that is divided over a job: each rank gives its stages of a pipeline. Collective over the job.
+/// The same for a pipeline: each rank saves its stages. Collective over the job.
 template <class Job, class MeshType, class PlanType, class T>
 Index save_llama(const Job& job, Stages<Llama<MeshType, PlanType, T>>& stages,
                  const std::filesystem::path& folder, const SaveOptions& options = {},

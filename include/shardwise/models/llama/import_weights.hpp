@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// From a Llama in Hugging Face's form to a checkpoint, which any mesh loads; in one process without MPI, and in little
-/// memory however large the model is. (consolidate.hpp is the way back.)
+/// Converts a Llama in Hugging Face's format to a checkpoint, which any mesh can load; in one process without MPI,
+/// with little memory for any model size. (consolidate.hpp is the reverse.)
 ///
 /// ```
 /// import_weights("llama/", "runs/7/base");
@@ -20,21 +20,21 @@
 namespace shardwise {
 
 struct ImportOptions {
-  /// The type of all weights in the checkpoint: f64, f32 or bf16. Without it, as in the files.
+  /// The type of all weights in the checkpoint: f64, f32 or bf16; by default as in the files.
   std::optional<StoredType> type = {};
-  /// Put the checkpoint in the place of a folder with a model or a checkpoint, and remove all that is in that.
+  /// Replace a folder that contains a model or a checkpoint, and delete its contents.
   bool replace = false;
   ByteProgress progress = {};
 };
 
 struct ImportedWeights {
   std::size_t tensors = 0;
-  Index bytes = 0;  ///< of elements, in the checkpoint
+  Index bytes = 0;  ///< of the tensors, in the checkpoint
 };
 
 namespace detail {
 
-/// One work: make it, and `run` it.
+/// One conversion: construct it, and call `run`.
 class WeightsImport {
  public:
   WeightsImport(const Path& folder, const ImportOptions& options)
@@ -47,7 +47,7 @@ class WeightsImport {
     for (const SafetensorsFile& file : weights_.files()) {
       for (const StoredTensor& tensor : file.tensors()) {
         const bool known = used.contains(tensor.name) || is_surplus(config, tensor.name);
-        if (!known) fail(file.path(), tensor.name, "is none of this model");
+        if (!known) fail(file.path(), tensor.name, "does not belong to this model");
       }
     }
     set_torch_type(config_, manifest_.tensors.front().type);
@@ -75,7 +75,7 @@ class WeightsImport {
     detail::fail<std::runtime_error>({path.string(), ": tensor \"", tensor, "\" ", problem});
   }
 
-  /// Finds a tensor, and its place in the new file.
+  /// Finds a tensor, and plans its place in the new file.
   void plan(const LlamaTensor& wanted) {
     const std::string why = weights_.problem(wanted.hugging_name, DataType::f32, wanted.hugging);
     if (!why.empty()) throw std::runtime_error(why);
@@ -97,7 +97,7 @@ class WeightsImport {
 
   void copy(const std::string& name, CheckpointTensor& tensor, const File& file) {
     const StoredTensor& stored = weights_.tensor(name);
-    // A mapping would count as this process's memory.
+    // A mapping would count as memory of this process.
     const File source(weights_.file_of(name).path(), O_RDONLY);
     CheckpointPiece& piece = tensor.pieces.front();
     const Index element = size_of(stored.type), all = tensor.elements();
@@ -124,18 +124,19 @@ class WeightsImport {
   Weights weights_;
   Json config_;
   CheckpointManifest manifest_;
-  std::vector<std::string> sources_;  // the files' names of the manifest's tensors
+  std::vector<std::string> sources_;  // the names in the files of the manifest's tensors
   std::vector<char> slab_, buffer_;
   Index done_ = 0, all_ = 0;
 };
 
 }  // namespace detail
 
-/// Writes a checkpoint with the weights of a folder (see `Weights`) as "model", in one file, and with the notes that
-/// `consolidate_checkpoint` wants. Rotary frequencies are left out, and a tied model's head, which must equal its table.
+/// Writes a checkpoint with the weights of a folder (see `Weights`) as "model", in one file, with the notes that
+/// `consolidate_checkpoint` needs. Omits rotary frequencies, and a tied model's head, which must equal its table.
 ///
-/// `checkpoint` must be empty or absent, unless it is to be replaced. It appears by one rename when all is on the device. Throws
-/// `std::runtime_error`, naming the file, the tensor and what is wrong; then nothing new is left.
+/// `checkpoint` must be empty or absent, unless `replace` is set. It appears by one rename when everything is on
+/// the device. Throws `std::runtime_error` with the file, the tensor and the problem, and then leaves nothing new
+/// behind.
 inline ImportedWeights import_weights(const std::filesystem::path& folder,
                                       const std::filesystem::path& checkpoint,
                                       const ImportOptions& options = {}) {

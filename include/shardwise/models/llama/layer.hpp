@@ -4,8 +4,8 @@
 
 /// @file
 /// A layer of a Llama: grouped-query attention with rotary embeddings (Ainslie et al., "GQA", 2023; Su et al.,
-/// "RoFormer", 2021) and a SwiGLU MLP (Shazeer, "GLU variants improve transformer", 2020), each behind an RMSNorm
-/// and beside a residual connection. Their styles are those that the plan has for their names.
+/// "RoFormer", 2021) and a SwiGLU MLP (Shazeer, "GLU variants improve transformer", 2020), each preceded by an
+/// RMSNorm and with a residual connection. Their styles are those of the plan.
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/models/llama/config.hpp>
@@ -39,14 +39,14 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T>> {
     detail::check_heads(config.heads, config.kv_heads, q, k, 2, mesh.sizes(), MeshType::AxesOf::names.data());
   }
 
-  /// x: [batch, sequence, features], and so is the result. With documents, [batch, sequence], a token sees those of its
-  /// own, where positions begin anew (see the functions `attention` and `rope`).
+  /// x and the result: [batch, sequence, features]. With documents, [batch, sequence], a token sees only those of
+  /// its own document, in which positions restart (see the functions `attention` and `rope`).
   constexpr auto forward(const auto& x, const Operand auto&... documents) const {
     auto [q, k, v] = project(x, wq, wk, wv);
     return wo(
         inner_attention(rope(q, documents..., rope_), rope(k, documents..., rope_), v, documents..., sight_));
   }
-  /// The same for tokens that follow those in the cache, which takes their keys and values.
+  /// The same for tokens that follow those in the cache, to which their keys and values are appended.
   template <TensorType K>
   constexpr auto forward(const auto& x, KeyValueCache<K>& cache) const {
     auto [q, k, v] = project(x, wq, wk, wv);
@@ -55,7 +55,7 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T>> {
     cache.append(rope(k, here), v);
     return wo(attention(rope(q, here), cache, sight_));
   }
-  /// What the cache takes.
+  /// The keys for the cache.
   constexpr auto keys(const auto& x) const { return rope(wk(x), rope_); }
 
   constexpr void visit(auto&& f) {
@@ -89,7 +89,7 @@ class LlamaMlp : public Module<LlamaMlp<MeshType, PlanType, T>> {
         up(mesh, {config.features}, {config.hidden}, Init::normal(config.deviation)),
         down(mesh, {config.hidden}, {config.features}, Init::normal(config.deviation)) {}
 
-  /// x: [r…, features], and so is the result.
+  /// x and the result: [r…, features].
   constexpr auto forward(const auto& x) const {
     auto [g, u] = project(x, gate, up);
     return down(swiglu(g, u));
@@ -107,7 +107,7 @@ class LlamaMlp : public Module<LlamaMlp<MeshType, PlanType, T>> {
 
 namespace detail {
 
-/// y = half(x); or x, if that half of a layer is on another rank.
+/// half(x), or x if that half of the layer is on another rank.
 constexpr auto if_here(bool here, const auto& x, const auto& half) {
   using Y = decltype(half(x));
   if constexpr (std::is_same_v<Y, std::remove_cvref_t<decltype(x)>>) {
@@ -136,8 +136,8 @@ class LlamaLayer : public Module<LlamaLayer<MeshType, PlanType, T>> {
         mlp_norm(mesh, config.features, config.epsilon),
         mlp(mesh, config) {}
 
-  /// x: [batch, sequence, features], and so is the result. With documents, see `LlamaAttention`; with a cache, x are
-  /// the tokens that follow those in it.
+  /// x and the result: [batch, sequence, features]. For documents, see `LlamaAttention`; with a cache, x are the
+  /// tokens that follow those in it.
   constexpr auto forward(const auto& x, auto&&... documents_or_cache) const {
     auto h = detail::if_here(has_attention_, x, [&](const auto& in) {
       return add(in, attention(attention_norm(in), documents_or_cache...));
@@ -164,7 +164,7 @@ class LlamaLayer : public Module<LlamaLayer<MeshType, PlanType, T>> {
   Norm<"mlp_norm"> mlp_norm;
   Mlp mlp;
 
-  /// A stage of a pipeline may begin or end between the halves: the other one is not here, nor is its memory.
+  /// A stage of a pipeline may begin or end between the halves of a layer: frees the other half.
   constexpr void drop_attention() {
     has_attention_ = false;
     [[maybe_unused]] const auto gone = std::pair(std::move(attention_norm), std::move(attention));

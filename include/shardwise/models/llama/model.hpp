@@ -3,9 +3,9 @@
 #pragma once
 
 /// @file
-/// `Llama`: the decoder of Touvron et al. ("LLaMA", 2023; "Llama 2", 2023; "The Llama 3 herd of models",
-/// 2024): RMSNorm before attention and MLP, rotary embeddings, grouped-query attention, SwiGLU. A plan says
-/// how it is parallel (plan.hpp).
+/// `Llama`: the decoder of Touvron et al. ("LLaMA", 2023; "Llama 2", 2023; "The Llama 3 herd of models", 2024):
+/// RMSNorm before attention and MLP, rotary embeddings, grouped-query attention, SwiGLU. A plan defines its
+/// parallelism (plan.hpp).
 ///
 /// ```
 /// Llama<Mesh<dp, tp>> model(mesh, config);                              // tensor parallel over tp
@@ -28,11 +28,11 @@
 
 namespace shardwise {
 
-/// What the layers of a Llama keep of the tokens so far: keys and values, sharded as the heads are.
+/// The keys and values of the tokens so far, for each layer, sharded like the heads.
 template <TensorType Keys>
 class LlamaCache {
  public:
-  /// Empty, for `batch` sequences of up to `capacity` tokens, in layers of which the first may have no attention here.
+  /// Empty, for `batch` sequences of up to `capacity` tokens; the first layer may lack its attention.
   constexpr LlamaCache(const typename Keys::MeshOf& mesh, const LlamaConfig& config, Index batch,
                        Index capacity, bool first_has_attention = true)
       : first_(first_has_attention ? 0 : 1) {
@@ -48,8 +48,8 @@ class LlamaCache {
     for (auto& layer : layers_) layer.clear();
   }
 
-  /// For the model: layer by layer. Throws `std::invalid_argument` unless all of `layers` have the same tokens, as
-  /// they do not if a call of the model failed half-way.
+  /// For the model: the caches of its layers. Throws `std::invalid_argument` unless all of `layers` have the same
+  /// tokens; they do not if a call of the model failed midway.
   constexpr std::vector<KeyValueCache<Keys>>& of(std::size_t layers) {
     bool even = layers == layers_.size();
     for (std::size_t i = first_; i < layers_.size(); ++i) even = even && layers_[i].length() == length();
@@ -62,7 +62,7 @@ class LlamaCache {
 
  private:
   std::vector<KeyValueCache<Keys>> layers_;
-  std::size_t first_;  ///< that has an attention
+  std::size_t first_;  ///< the first layer with an attention
 };
 
 template <class MeshType, class PlanType = LlamaTensorParallel<>, class T = float>
@@ -77,14 +77,15 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   static_assert(!Head::is_adapted, "Llama: the head has no adapter, as the loss takes its weight alone");
 
   using Problem = plan_problem<MeshType, PlanType, llama_modules>;
-  /// Throws `std::invalid_argument`, on every rank, for a configuration that is no model, or whose heads do not
-  /// fit on the mesh.
+  /// Throws `std::invalid_argument`, on every rank, for an invalid configuration, or one whose heads do not fit the
+  /// mesh.
   constexpr Llama(const MeshType& mesh, const LlamaConfig& config) requires WellFormed<Problem>
       : Llama(mesh, config, {.layers = config.layers}) {}
   template <IllFormed Why = Problem>
   Llama(const MeshType&, const LlamaConfig&) = delete;  // see Why
-  /// A part of the model, whose parameters have the names, and first values, that they have in the whole. It has
-  /// `begin`, `middle` and `end`. If the head is tied to the tokens, both the first part and the last have the table.
+  /// A part of the model, for the `begin`, `middle` and `end` of a pipeline; its parameters have the names and
+  /// initial values that they have in the whole. If the head is tied to the tokens, both the first and the last
+  /// part have the table.
   constexpr Llama(const MeshType& mesh, const LlamaConfig& config,
                   const LlamaPart& part) requires WellFormed<Problem>
       : config_(config.checked()), begins_(part.begins), first_has_attention_(!part.begins_with_mlp) {
@@ -122,14 +123,15 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
     check_whole();
     return end(middle(begin(ids)));
   }
-  /// The same for documents packed in the rows, which do not see each other and whose positions begin anew. documents:
-  /// integers [batch, sequence], which lie as the ids do, but are whole where positions are sharded; see the function `attention`.
+  /// The same for several documents per row, which do not see each other and whose positions restart. documents:
+  /// integers [batch, sequence], with the layout of the ids, but whole where positions are sharded; see the
+  /// function `attention`.
   constexpr auto forward(const auto& ids, const auto& documents) const {
     check_whole();
     return end(middle(begin(ids), documents));
   }
-  /// The loss of the logits, which are never there: `criterion` is a `LinearCrossEntropyLoss`; targets: integers
-  /// [batch, sequence], of each token the one that follows it. Nothing is shifted here.
+  /// The loss, without storing the logits: `criterion` is a `LinearCrossEntropyLoss`; targets: integers [batch,
+  /// sequence], the token that follows each token; they are not shifted here.
   constexpr auto forward(const auto& ids, const auto& targets, const auto& criterion) const {
     check_whole();
     return end(middle(begin(ids)), targets, criterion);
@@ -140,44 +142,45 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
     return end(middle(begin(ids), documents), targets, criterion);
   }
 
-  /// The same in three steps, of which a part has some: of the ids, what comes into the first layer;
+  /// The same in three steps, for parts of a model. `begin`: from ids to the input of the first layer.
   constexpr auto begin(const auto& ids) const {
     check_has(begins_, "begin", "table of tokens");
     return units_.front()(ids, [&](const auto& in) { return enter((*tokens)(in)); });
   }
-  /// what comes out of the last layer that is here (with documents, if there are any): it lies as what came in;
+  /// `middle`: from there to the output of the last layer of this part, in the same layout, optionally with
+  /// documents;
   constexpr auto middle(const auto& x, const Operand auto&... documents) const {
     return through_layers(x, [&](const auto& in, std::size_t i) {
       if (recompute_layers) return recompute(layers[i], in, documents...);
       return layers[i](in, documents...);
     });
   }
-  /// (for tokens that follow those in the cache, and go there;)
+  /// or for tokens that follow those in the cache, to which they are appended.
   template <class CacheType>
     requires(!Operand<CacheType>)
   constexpr auto middle(const auto& x, CacheType& cache) const {
     auto& caches = cache.of(layers.size());
     return through_layers(x, [&](const auto& in, std::size_t i) { return layers[i](in, caches[i]); });
   }
-  /// and of that, the logits;
+  /// `end`: from there to the logits,
   constexpr auto end(const auto& x) const {
     check_has(norm.has_value(), "end", "head");
     return units_.back()(x, [&](const auto& in) { return logits((*norm)(in)); });
   }
-  /// those of the last token alone, [batch, 1, vocabulary];
+  /// to those of the last token alone, [batch, 1, vocabulary],
   constexpr auto end_of_last(const auto& x) const {
     check_has(norm.has_value(), "end_of_last", "head");
     return units_.back()(
         x, [&](const auto& in) { return logits(narrow<1>(Head::take((*norm)(in)), x.shape()[1] - 1, 1)); });
   }
-  /// or the loss.
+  /// or to the loss.
   constexpr auto end(const auto& x, const auto& targets, const auto& criterion) const {
     check_has(norm.has_value(), "end", "head");
     return units_.back()(
         x, [&](const auto& in) { return criterion(Head::take((*norm)(in)), head_weight(), targets); });
   }
 
-  /// An empty cache of the layers that are here, for sequences like `ids`, of up to `capacity` tokens.
+  /// An empty cache for the layers of this part, for sequences like `ids`, of up to `capacity` tokens.
   template <TensorType Ids, class Problem = detail::call_problem<Llama, Ids>>
   constexpr auto make_cache(const Ids& ids, Index capacity) const {
     using Keys =
@@ -189,22 +192,22 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   template <TensorType Ids, IllFormed Why = detail::call_problem<Llama, Ids>>
   Why make_cache(const Ids&, Index) const;  // see Why
 
-  /// The logits of the token after `ids`, [batch, sequence], which follow those in the cache and go there:
-  /// [batch, 1, vocabulary]. Throws `std::invalid_argument` if there are no ids, `std::length_error` if they do
-  /// not fit into the cache.
+  /// The logits of the token after `ids`, [batch, 1, vocabulary]. The ids, [batch, sequence], follow those in the
+  /// cache and are appended to it. Throws `std::invalid_argument` if there are no ids, `std::length_error` if they
+  /// do not fit into the cache.
   template <TensorType Ids, class CacheType, class Problem = detail::call_problem<Llama, Ids>>
   constexpr auto next(const Ids& ids, CacheType& cache) const {
     check_whole();
-    if (ids.shape()[1] == 0) throw std::invalid_argument("Llama: there are no tokens to go on from");
+    if (ids.shape()[1] == 0) throw std::invalid_argument("Llama: there are no tokens to continue from");
     cache.of(layers.size());  // throws before anything is computed
     return end_of_last(middle(begin(ids), cache));
   }
   template <TensorType Ids, class CacheType, IllFormed Why = detail::call_problem<Llama, Ids>>
   Why next(const Ids&, CacheType&) const;  // see Why
 
-  /// Of the whole model.
+  /// The configuration of the whole model.
   constexpr const LlamaConfig& config() const { return config_; }
-  /// The parameter that another part has a copy of: the table that is also the head. Else null.
+  /// The parameter that another part has a copy of: the table that is also the head; else null.
   constexpr auto* copied() { return config_.tied && begins_ != norm.has_value() ? &tokens->table : nullptr; }
 
   constexpr void visit(auto&& f) {
@@ -217,16 +220,16 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   std::optional<Tokens> tokens;
   ModulesOf<Layer> layers;
   std::optional<Norm> norm;
-  std::optional<Head> head;  ///< none if it is tied to `tokens`
+  std::optional<Head> head;  ///< empty if tied to `tokens`
 
-  /// Calls on a tape keep the input of each layer only, and compute the layer again in the backward pass.
+  /// Calls on a tape keep only the input of each layer, and recompute the layer in the backward pass.
   bool recompute_layers = false;
 
  private:
   static constexpr bool tieable =
       std::is_same_v<typename Tokens::TableParameter, typename Head::WeightParameter>;
 
-  /// One for the tokens, one for each layer, one for norm and head; linked in the order of their calls.
+  /// One unit for the tokens, one for each layer, one for norm and head; linked in the order of their calls.
   constexpr void make_units() {
     units_.reserve(layers.size() + 2);
     if (begins_) units_.emplace_back(*tokens);
@@ -250,7 +253,7 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
     if (!begins_ || !norm)
       throw std::logic_error("Llama: this is a part of a model: call begin, middle and end");
   }
-  /// call(x, i) is that of layer i.
+  /// call(x, i) calls layer i.
   constexpr auto through_layers(const auto& x, const auto& call) const {
     const std::size_t before = begins_ ? 1 : 0;
     const auto layer = [&](const auto& in, std::size_t i) {
@@ -258,7 +261,7 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
     };
     using Y = decltype(repeat(x, layers.size(), layer));
     if constexpr (std::is_same_v<Y, std::remove_cvref_t<decltype(x)>>) {
-      if (layers.empty()) return x;  // a part may have none
+      if (layers.empty()) return x;  // a part may have no layers
     }
     return repeat(x, layers.size(), layer);
   }

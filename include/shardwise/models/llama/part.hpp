@@ -3,23 +3,24 @@
 #pragma once
 
 /// @file
-/// How a Llama is divided into the stages of a pipeline.
+/// Divides a Llama into the stages of a pipeline.
 
 #include <shardwise/models/llama/stage_borders.hpp>
 #include <shardwise/schedule/costs.hpp>
 
 namespace shardwise {
 
-/// Some of a Llama's layers, from the first on so many; with what comes before them all, or after. Of the first there may be
-/// the MLP alone, and of the last the attention.
+/// `layers` consecutive layers of a Llama from `first_layer` on; optionally with everything before the layers
+/// (`begins`) or after them (`ends`). The first may consist of its MLP alone, the last of its attention.
 struct LlamaPart {
   Index first_layer = 0, layers = 0;
   bool begins = true, ends = true;
   bool begins_with_mlp = false, ends_with_attention = false;
 
-  /// Stage number `stage` of a pipeline, whose stage i is on rank `rank_of_stage[i]`. At first each stage begins where what is
-  /// computed before it is nearest to its share, between two layers or within one; then borders move by half layers, one or two
-  /// at once, as long as that makes the work of ranks more alike. Throws `std::out_of_range` if there is no such stage or rank.
+  /// Stage number `stage` of a pipeline whose stage i is on rank `rank_of_stage[i]`. Each stage first begins where
+  /// the work before it is nearest to its share, between or within layers; then borders move by half layers, one or
+  /// two at a time, as long as this balances the ranks better. Throws `std::out_of_range` if there is no such stage
+  /// or rank.
   static constexpr LlamaPart of(const LlamaConfig& config, const std::vector<int>& rank_of_stage, int stage) {
     const auto stages = static_cast<int>(rank_of_stage.size());
     if (stage < 0 || stage >= stages) {
@@ -27,8 +28,8 @@ struct LlamaPart {
     }
     return between(detail::halves_before(config.checked(), rank_of_stage), static_cast<std::size_t>(stage));
   }
-  /// What one micro-batch takes in it, in layers: a third of a layer goes to each of forward, backward of inputs and of weights; the
-  /// head is in the forward alone, as `LinearCrossEntropyLoss` has its gradients there.
+  /// The costs of one micro-batch, in layers: a third of a layer each for forward, backward of inputs and backward
+  /// of weights. The head counts only in the forward, where `LinearCrossEntropyLoss` also computes its gradients.
   constexpr StageCosts costs(const LlamaConfig& config) const {
     const double attention = config.attention_in_layers();
     const double third = (static_cast<double>(layers) - (begins_with_mlp ? attention : 0) -
@@ -36,7 +37,7 @@ struct LlamaPart {
                          3;
     return {third + (ends ? config.head_in_layers() : 0), third, third};
   }
-  /// Of each stage of a pipeline, divided as by `of`; messages as by `LlamaConfig::message_in_layers`.
+  /// The costs of each stage of a pipeline, divided as by `of`; messages as in `LlamaConfig::message_in_layers`.
   static constexpr Costs costs(const LlamaConfig& config, const std::vector<int>& rank_of_stage) {
     const std::vector<Index> begins = detail::halves_before(config.checked(), rank_of_stage);
     Costs costs{.message = config.message_in_layers()};

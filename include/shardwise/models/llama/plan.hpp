@@ -3,18 +3,17 @@
 #pragma once
 
 /// @file
-/// What can be parallel in a Llama, and the usual plans for it. Collectives per layer and training step, and
-/// outside the layers, on the axes that are split:
+/// The modules of a Llama that a plan can name, and the usual plans. Collectives per training step, on the axes that
+/// are split:
+///   - `LlamaTensorParallel`: 2 all-reduces per layer in each pass; 1 all-reduce forward for the embedding, 1 backward
+///     for the head.
+///   - `LlamaSequenceParallel`: 2 all-gathers and 2 reduce-scatters per layer in each pass; for the embedding 1
+///     reduce-scatter forward and 1 all-gather backward; for the head the reverse.
 ///
-/// | plan                    | forward, a layer                  | backward, a layer | embedding | head |
-/// |-------------------------|-----------------------------------|-------------------|-----------|------|
-/// | `LlamaTensorParallel`   | 2 all-reduces                     | 2 all-reduces     | 1 all-reduce forward | 1 all-reduce backward |
-/// | `LlamaSequenceParallel` | 2 all-gathers, 2 reduce-scatters  | the same          | 1 reduce-scatter forward, 1 all-gather backward | 1 all-gather forward, 1 reduce-scatter backward |
-///
-/// Logits come out with their vocabulary sharded, as `CrossEntropyLoss` takes them. A rank has whole heads:
-/// the first ranks have one more where they do not divide. More ranks than divide the key/value heads go to
-/// an axis of their own, `Mesh<tp, kvr>`, along which key and value heads are the same on all ranks; their
-/// weights' gradients are reduced along it: `LlamaTensorParallel<AxisList<tp, kvr>>`.
+/// Logits have a sharded vocabulary, as `CrossEntropyLoss` takes them. A rank has whole heads; if they do not divide
+/// evenly, the first ranks have one more. With more ranks than divide the key/value heads, use a second axis,
+/// `Mesh<tp, kvr>`, along which key and value heads are the same on all ranks and their weights' gradients are reduced:
+/// `LlamaTensorParallel<AxisList<tp, kvr>>`.
 
 #include <shardwise/parallel/context_parallel.hpp>
 #include <shardwise/parallel/lora.hpp>
@@ -53,7 +52,7 @@ struct KeyValueStyle<AxisList<First, Rest...>, As...> {
   using type = Styles<ColwiseParallel<First, As...>, CopyParallel<AxisList<Rest...>, As...>>;
 };
 
-/// Is it a name of linear layers in `layers.*`?
+/// Whether a name matches linear layers in `layers.*`.
 constexpr bool names_projections(std::string_view entry) {
   return std::any_of(llama_modules.begin(), llama_modules.end(), [=](const ModuleName& module) {
     const bool projects = module.kind == ModuleKind::linear && module.name != "head";
@@ -75,13 +74,13 @@ struct AdaptedPlan<PlanWith<PlanType, Extra>, Rank, Alpha> {
 
 }  // namespace detail
 
-/// The style of the projections to keys and values, if the rest is split over `Axes`: key and value heads are split
+/// The style of the projections to keys and values if the rest is split over `Axes`: key and value heads are split
 /// over the first axis, and the same on all ranks of the others. `As`: nothing, or a `communicate_as`.
 template <StyleAxes Axes, CommunicationOption... As>
 using KeyValueParallel = typename detail::KeyValueStyle<Axes, As...>::type;
 
-/// A plan where norms, layers whose result is split over some axes, and layers whose result is summed up over them have
-/// these styles.
+/// A plan with these styles for norms, for layers whose result is split (`Colwise`), and for layers whose result is
+/// summed over ranks (`Rowwise`).
 template <class KeyValue, class Norm, class Colwise, class Rowwise>
 using LlamaPlan = Plan<Use<"tokens", Rowwise>,                  //
                        Use<"layers.*.attention_norm", Norm>,    //
@@ -96,7 +95,7 @@ using LlamaPlan = Plan<Use<"tokens", Rowwise>,                  //
                        Use<"norm", Norm>,                       //
                        Use<"head", Colwise>>;
 
-/// Tensor parallelism over `Axes`; with a `communicate_as`, `KeyValue` has the same one.
+/// Tensor parallelism over `Axes`; a `communicate_as` must be the same in `KeyValue`.
 template <StyleAxes Axes = tp, class KeyValue = KeyValueParallel<Axes>, CommunicationOption... As>
 using LlamaTensorParallel =
     LlamaPlan<KeyValue, NoParallel, ColwiseParallel<Axes, As...>, RowwiseParallel<Axes, As...>>;
@@ -107,12 +106,13 @@ using LlamaSequenceParallel =
     LlamaPlan<KeyValue, SequenceParallel<Axes, 1, As...>, ColwiseParallel<Axes, As...>,
               RowwiseParallel<Axes, output<Shard<1>>, As...>>;
 
-/// A plan such as the two above, with an adapter beside each of the seven linear layers of a layer, and all else frozen.
+/// A plan such as the two above, with an adapter for each of the seven linear layers of a layer; everything else is
+/// frozen.
 template <class PlanType, int Rank, int Alpha = Rank>
 using LlamaAdapted = typename detail::AdaptedPlan<PlanType, Rank, Alpha>::type;
 
-/// How many of `ranks` tensor-parallel ranks can split the key/value heads, the size of `tp`; the others,
-/// `ranks / tp`, are the size of `kvr`.
+/// The number of `ranks` tensor-parallel ranks that can split the key/value heads: the size of `tp`. The size of
+/// `kvr` is `ranks` divided by it.
 constexpr int key_value_ranks(int ranks, Index kv_heads) {
   return static_cast<int>(std::gcd(static_cast<Index>(ranks), kv_heads));
 }

@@ -3,14 +3,15 @@
 #pragma once
 
 /// @file
-/// Where the stages of a pipeline begin in a Llama, in half layers: the first half of a layer is its attention, the second
-/// its MLP.
+/// Where the stages of a pipeline begin in a Llama, in half layers: the first half of a layer is its attention, the
+/// second its MLP.
 
 #include <shardwise/models/llama/config.hpp>
 
 namespace shardwise::detail {
 
-/// Half layers before each stage, and in all. Throws `std::out_of_range` for a rank that is none of as many as stages.
+/// The number of half layers before each stage, and in total. Throws `std::out_of_range` unless ranks are in [0,
+/// stages).
 [[gnu::noinline]] constexpr std::vector<Index> halves_before(const LlamaConfig& config,
                                                              const std::vector<int>& rank_of_stage) {
   const std::size_t stages = rank_of_stage.size();
@@ -34,7 +35,7 @@ namespace shardwise::detail {
     while (halves > before[stage - 1] && layers(halves) + layers(halves - 1) > 2 * wanted) --halves;
   }
   std::vector<double> work(stages, 0);  // of each rank
-  const auto squares = [&] {            // their sum is the less the more alike they are
+  const auto squares = [&] {            // the sum of squares: least when the work is balanced
     std::fill(work.begin(), work.end(), 0.0);
     for (std::size_t stage = 0; stage < stages; ++stage) {
       work.at(static_cast<std::size_t>(rank_of_stage[stage])) +=

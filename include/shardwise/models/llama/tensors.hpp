@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// What the ways between a checkpoint of a Llama and Hugging Face's files have in common: its tensors, as each of the two
-/// has them, and which folder may give way to a new one.
+/// Shared by the conversions between checkpoints of a Llama and Hugging Face's files: its tensors in both formats,
+/// and the check whether a folder may be replaced.
 
 #include <shardwise/checkpoint/manifest_file.hpp>
 #include <shardwise/mesh/mesh.hpp>
@@ -14,12 +14,12 @@ namespace shardwise::detail {
 
 struct LlamaTensor {
   std::string name;            ///< in a checkpoint: "model.layers.0.attention.wq.weight"
-  std::vector<Index> shape;    ///< there: [heads, head_dim, features]
+  std::vector<Index> shape;    ///< in a checkpoint: [heads, head_dim, features]
   std::string hugging_name;    ///< "model.layers.0.self_attn.q_proj.weight"
-  std::vector<Index> hugging;  ///< the shape with that: [heads * head_dim, features]
+  std::vector<Index> hugging;  ///< its shape there: [heads * head_dim, features]
 };
 
-/// In the order of the model, which is made dry: it has no memory.
+/// In the order of the model, which is created on a dry mesh, without memory.
 inline std::vector<LlamaTensor> llama_tensors(const LlamaConfig& config) {
   using MeshType = Mesh<tp>;
   std::vector<LlamaTensor> tensors;
@@ -32,19 +32,20 @@ inline std::vector<LlamaTensor> llama_tensors(const LlamaConfig& config) {
   return tensors;
 }
 
-/// Whether weights in memory may have this type.
+/// Whether weights can have this type in memory.
 inline bool is_type_in_memory(StoredType type) {
   return convertible(StoredType::f32, type) && type != StoredType::f16;
 }
 
-/// Says in a config.json which type the weights have, under the names that transformers 4 and 5 look for.
+/// Sets the type of the weights in a config.json, under the names that transformers 4 and 5 read.
 inline void set_torch_type(Json& config, StoredType type) {
-  if (!config.is_object()) return;  // an error, which is told when it is read
+  if (!config.is_object()) return;  // reported as an error when it is read
   config["torch_dtype"] = *torch_name(type);
   if (config.contains("dtype")) config["dtype"] = config["torch_dtype"];
 }
 
-/// Throws `std::runtime_error` unless the model or the checkpoint in `folder` may go, for what is made from `source`.
+/// Throws `std::runtime_error` unless the model or the checkpoint in `folder` may be replaced by a conversion of
+/// `source`.
 inline void check_replaceable(const Path& folder, const Path& source, bool replace) {
   if (!replace) fail<std::runtime_error>({folder.string(), ": there already, and not empty"});
   const Path inner = whole_path(source), outer = whole_path(folder);

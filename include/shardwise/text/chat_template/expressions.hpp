@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// The expressions of Jinja that text/chat_template.hpp names.
+/// Jinja expressions for text/chat_template.hpp.
 
 #include <ctime>
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace shardwise::detail {
 
-/// Reads the expressions of a tag, and if it is `live_` computes them.
+/// Parses the expressions of a tag and, if `live_`, evaluates them.
 class TemplateExpressions : protected TemplateReader {
  public:
   using Value = TemplateValue;
@@ -21,13 +21,13 @@ class TemplateExpressions : protected TemplateReader {
  protected:
   explicit TemplateExpressions(Names names) : names_(std::move(names)) {}
 
-  /// All that is left of the tag.
+  /// Everything left of the tag.
   Value whole() {
     const Value value = expression();
     need(rest_.empty());
     return value;
   }
-  /// With `a if b else c`: where `a` cannot be computed, it is read again only, as it may not be wanted.
+  /// Including `a if b else c`: if evaluating `a` fails, it is only parsed, because the condition may discard it.
   Value expression() {
     if (++depth_ > 100) throw std::runtime_error("it nests deeper than 100");
     const std::string_view begin = rest_;
@@ -52,7 +52,7 @@ class TemplateExpressions : protected TemplateReader {
     --depth_;
     return holds ? value : other;
   }
-  /// What operators of this level join, or of those below, which bind closer.
+  /// Binary operators of this level, or of the levels below, which bind more tightly.
   Value operation(std::size_t level = 0) {
     static const std::vector<std::string_view> signs[]{
         {"or"},     {"and"}, {"==", "!=", "<=", ">=", "<", ">", "in", "not"},
@@ -71,7 +71,8 @@ class TemplateExpressions : protected TemplateReader {
           signs[level], [&](const auto& s) { return std::isalpha(s[0]) ? take_word(s) : take(s); });
       if (sign == signs[level].end()) break;
       need(*sign != "not" || take_word("in"));
-      // Python's `or` gives the first that is true, or the last; `and` the first that is not.
+      // Python's `or` returns the first operand that is true, else the last; `and` the first that is false, else
+      // the last.
       if (level < comparisons) live_ = live_ && truth(value) == (*sign == "and");
       const Value right = operation(level + 1);
       if (live_) value = level < comparisons ? right : joined(value, *sign, right);
@@ -100,7 +101,7 @@ class TemplateExpressions : protected TemplateReader {
     return value_of(sign == "%" ? remainder : (a - remainder) / b);
   }
 
-  /// With what stands behind it: parts, methods, filters and tests.
+  /// A primary with its suffixes: subscripts, methods, filters and tests.
   Value postfix() {
     Value value = primary();
     while (true) {
@@ -185,7 +186,7 @@ class TemplateExpressions : protected TemplateReader {
     const auto found = names_.find(word);
     return found == names_.end() ? Value() : found->second;
   }
-  /// Up to the sign, with their names, if they have some.
+  /// Arguments up to `end`, with their names, if given.
   std::vector<std::pair<std::string, Value>> arguments(std::string_view end) {
     std::vector<std::pair<std::string, Value>> all;
     while (!take(end)) {
@@ -198,7 +199,7 @@ class TemplateExpressions : protected TemplateReader {
     }
     return all;
   }
-  /// A function, or a method or filter of `v`, of a name among `known`.
+  /// Calls a function, or a method or filter of `v`, whose name must be among `known`.
   Value function(const Value& v, std::string_view known) {
     const std::string_view before = rest_;
     const std::string f = name();
@@ -257,7 +258,7 @@ class TemplateExpressions : protected TemplateReader {
       for (std::size_t at; (at = text.find(by)) != text.npos; text.remove_prefix(at + by.size()))
         list.push_back(text.substr(0, at));
       list.push_back(text);
-    } else {  // those of which a member is equal to something, or that are not equal to it
+    } else {  // elements (or their members) that are equal, or not equal, to a value
       const bool selects = f == "selectattr";
       const Value& test = given[count - 2].second;
       if (string_of(test) != "equalto") expected(test, "\"equalto\"");
@@ -270,7 +271,7 @@ class TemplateExpressions : protected TemplateReader {
   }
 
   Names names_;
-  std::vector<Value> spaces_;  // what namespace() has made
+  std::vector<Value> spaces_;  // created by namespace()
   bool live_ = false;
   int depth_ = 0;
 };

@@ -3,21 +3,21 @@
 #pragma once
 
 /// @file
-/// The tags of a Jinja template, and the words and signs in them.
+/// Splits a Jinja template into tags, and tags into words and signs.
 
 #include <shardwise/text/chat_template/value.hpp>
 
 namespace shardwise::detail {
 
-/// A text, and the inside of the tag that follows it; the last has none.
+/// A text and the inside of the tag after it; the last text has no tag.
 struct TemplatePiece {
   std::string text, tag;
   bool is_value = false;  ///< {{ … }}
   Index line = 1;         ///< of the tag
 };
 
-/// Blanks before a block at the beginning of a line, and the end of the line after it, are no text, unless its mark is
-/// +; nor is white space on the side of a tag's dash.
+/// Removes blanks before a block tag at the beginning of a line, and the line end after it, unless the tag is
+/// marked with +; and white space on the side of a tag's dash.
 inline std::vector<TemplatePiece> template_pieces(std::string_view rest) {
   std::vector<TemplatePiece> pieces(1);
   bool strip = false, line_begins = true;
@@ -67,11 +67,11 @@ inline std::vector<TemplatePiece> template_pieces(std::string_view rest) {
   }
 }
 
-/// Reads a tag from its beginning on.
+/// Parses a tag from left to right.
 class TemplateReader {
  protected:
   void begin(std::string_view tag) { rest_ = tag_ = tag; }
-  /// Throws an error that names the tag, unless what it says is supported.
+  /// Throws an error that quotes the tag, unless `supported`.
   void need(bool supported, std::string_view from) const {
     if (supported) return;
     const std::string tag = excerpt(std::string(tag_)), rest = excerpt(std::string(from));
@@ -80,7 +80,7 @@ class TemplateReader {
   }
   void need(bool supported) const { need(supported, rest_); }
 
-  /// No template goes on for ever: each part of an expression counts, and of texts their length.
+  /// Limits the work of a template: each part of an expression counts, and the length of texts.
   void spend(std::size_t work) {
     steps_ += work;
     if (steps_ > std::size_t{1} << 24) throw std::runtime_error("it takes too many steps");
@@ -100,7 +100,7 @@ class TemplateReader {
     if (there) advance(sign.size());
     return there;
   }
-  /// A name, a word or a number, or nothing.
+  /// A name, a keyword or a number; may be empty.
   std::string name() {
     auto belongs = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
     std::string found(rest_.begin(), std::find_if_not(rest_.begin(), rest_.end(), belongs));
@@ -113,7 +113,7 @@ class TemplateReader {
     rest_ = before;
     return false;
   }
-  /// A text in quotes.
+  /// A quoted text.
   std::string literal() {
     std::string value;
     std::size_t i = 1;

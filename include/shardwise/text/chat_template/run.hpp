@@ -3,29 +3,29 @@
 #pragma once
 
 /// @file
-/// The statements of Jinja that text/chat_template.hpp names.
+/// Jinja statements for text/chat_template.hpp.
 
 #include <shardwise/text/chat_template/expressions.hpp>
 
 namespace shardwise {
 
-/// A dialogue as text.
+/// A rendered dialogue.
 struct RenderedChat {
   std::string text;
-  std::vector<std::size_t> begins;  ///< of the messages, if one loop through them writes the text; else empty
-  std::vector<std::pair<std::size_t, std::size_t>> generated;  ///< [begin, end) of what {% generation %} has
+  std::vector<std::size_t> begins;  ///< of the messages, if one loop writes them all; else empty
+  std::vector<std::pair<std::size_t, std::size_t>> generated;  ///< [begin, end) of {% generation %}
 };
 
 namespace detail {
 
-/// Goes through a template: runs it, or, where it is not `live_`, only reads it.
+/// Executes a template or, if not `live_`, only parses it.
 class TemplateRun : TemplateExpressions {
  public:
   using TemplateExpressions::Names;
   TemplateRun(const std::vector<TemplatePiece>& pieces, Names names)
       : TemplateExpressions(std::move(names)), pieces_(pieces), messages_(names_["messages"]) {}
 
-  /// If `live` is false, gives nothing, but refuses what is not supported there as well.
+  /// If not `live`, renders nothing, but still rejects unsupported parts.
   RenderedChat run(bool live) {
     live_ = live;
     try {
@@ -38,7 +38,7 @@ class TemplateRun : TemplateExpressions {
   }
 
  private:
-  /// Up to a tag that begins with one of the words, which is returned; or to the end.
+  /// Runs up to a tag that begins with one of these words, which it returns, or to the end.
   std::string block(std::initializer_list<std::string_view> ends) {
     if (++depth_ > 100) throw std::runtime_error("it nests deeper than 100");
     while (at_ < pieces_.size()) {
@@ -117,7 +117,7 @@ class TemplateRun : TemplateExpressions {
     need(rest_.empty());
     const std::size_t begin = at_, count = elements.size(), written = out_.text.size();
     const auto all = elements_of(messages_);
-    // All messages, or all but the first ones.
+    // All messages, or all except the first ones.
     const bool messages =
         outermost && count > 0 && count <= all.size() &&
         std::equal(elements.begin(), elements.end(), all.end() - std::ssize(elements), equal);
@@ -144,11 +144,11 @@ class TemplateRun : TemplateExpressions {
   }
 
   const std::vector<TemplatePiece>& pieces_;
-  const Value messages_;  // that it was given
-  std::size_t at_ = 0;    // the piece that comes next
+  const Value messages_;  // the arguments
+  std::size_t at_ = 0;    // the next piece
   RenderedChat out_;
   bool outermost_ = true;  // outside of loops
-  int loops_ = 0;          // through the messages, that write
+  int loops_ = 0;          // loops over the messages, with output
 };
 
 }  // namespace detail

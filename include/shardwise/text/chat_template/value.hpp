@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// The values of the expressions of a Jinja template, which are Python's.
+/// The values of Jinja expressions, with Python's semantics.
 
 #include <cmath>
 #include <memory>
@@ -13,8 +13,8 @@
 
 namespace shardwise::detail {
 
-using OrderedJson = nlohmann::ordered_json;  // the members of an object keep their order
-/// Null: undefined. A part shares what it is a part of.
+using OrderedJson = nlohmann::ordered_json;  // keeps the order of an object's members
+/// Null: undefined. A part shares ownership of the whole.
 using TemplateValue = std::shared_ptr<OrderedJson>;
 
 inline TemplateValue value_of(OrderedJson json) { return std::make_shared<OrderedJson>(std::move(json)); }
@@ -26,7 +26,7 @@ inline const std::string& string_of(const TemplateValue& value) {
   if (!value || !value->is_string()) expected(value, "a text");
   return value->get_ref<const std::string&>();
 }
-/// Small enough for any sum or product of two.
+/// An integer small enough that sums and products of two do not overflow.
 inline Index integer_of(const TemplateValue& value) {
   if (value && value->is_boolean()) return value->get<bool>() ? 1 : 0;
   if (!value || !value->is_number_integer() || std::abs(value->get<double>()) > 0x1p31)
@@ -37,7 +37,7 @@ inline bool truth(const TemplateValue& value) {
   if (!value || value->is_boolean()) return value && value->get<bool>();
   return value->is_number() ? *value != 0 : value->is_string() ? !string_of(value).empty() : !value->empty();
 }
-/// As it is printed.
+/// The value as printed text.
 inline std::string text_of(const TemplateValue& value) {
   if (!value || value->is_string()) return value ? string_of(value) : "";
   if (value->is_null()) return "None";
@@ -51,7 +51,7 @@ inline bool equal(const TemplateValue& a, const TemplateValue& b) {
   return (a->is_number() || b->is_number()) && integer_of(a) == integer_of(b);
 }
 
-/// A list as it is, or one of a text's characters; of what is undefined, an empty one.
+/// A list, or the list of a text's characters; an empty list for undefined.
 inline TemplateValue list_of(const TemplateValue& value) {
   if (value && value->is_array()) return value;
   if (value && !value->is_string()) expected(value, "a list");
@@ -74,7 +74,7 @@ inline bool contains(const TemplateValue& all, const TemplateValue& value) {
   if (all && all->is_object()) return all->contains(string_of(value));
   return std::ranges::any_of(elements_of(all), [&](const TemplateValue& one) { return equal(one, value); });
 }
-/// A member or an element, or the undefined.
+/// A member or an element, or undefined.
 inline TemplateValue part_of(const TemplateValue& value, const TemplateValue& key) {
   if (!value) fail<std::runtime_error>({"\"", text_of(key), "\" of what is undefined"});
   if (value->is_object()) {
@@ -104,9 +104,9 @@ inline TemplateValue slice(const TemplateValue& value, const std::array<Template
   return value_of(std::move(part));
 }
 
-/// Without the white space, or the given characters, at its ends.
+/// Without white space, or the given characters, at the ends.
 inline std::string_view stripped(std::string_view text, bool left, bool right, std::string_view given = {}) {
-  std::size_t begin = text.size(), end = 0;  // of what stays
+  std::size_t begin = text.size(), end = 0;  // of the remaining text
   for (std::size_t i = 0, length = 0; i < text.size(); i += length) {
     const char32_t c = character_at(text, i).value;
     length = std::max<std::size_t>(character_at(text, i).length, 1);
@@ -120,12 +120,12 @@ inline std::string_view stripped(std::string_view text, bool left, bool right, s
   return text.substr(begin, (right ? std::max(begin, end) : text.size()) - begin);
 }
 
-/// As Python's `json.dumps(json, ensure_ascii=False)` writes it: in one line if `indent` is 0.
+/// Like Python's `json.dumps(json, ensure_ascii=False)`: on one line if `indent` is 0.
 inline std::string json_text(const OrderedJson& json, int indent) {
   std::string text = json.dump(indent);
   for (std::size_t i = 1; i < text.size() && indent == 0; ++i)
     if (text[i] == '\n' && text[i - 1] == ',') text[i] = ' ';
-  if (indent == 0) std::erase(text, '\n');  // in the texts of JSON there is none
+  if (indent == 0) std::erase(text, '\n');  // JSON strings contain no line ends
   return text;
 }
 

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// What the components of a `tokenizer.json` have in common: their regular expressions, and how they are read.
+/// Shared by the components of a `tokenizer.json`: regular expressions, and helpers to read them.
 
 #ifndef PCRE2_CODE_UNIT_WIDTH
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -18,8 +18,8 @@
 
 namespace shardwise::detail {
 
-/// What matches the regular expressions of tokenizers: the syntax is Oniguruma's, PCRE2 does the work. Where
-/// the two would read a pattern differently, it is refused.
+/// A regular expression of a tokenizer, in Oniguruma's syntax, matched by PCRE2. Patterns that the two interpret
+/// differently are rejected.
 class TextPattern {
  public:
   /// The texts to match are UTF-8, unless `options` has PCRE2_MATCH_INVALID_UTF.
@@ -27,11 +27,11 @@ class TextPattern {
     return {text, std::string(text), options | PCRE2_LITERAL};
   }
   static TextPattern expression(std::string_view pattern, std::uint32_t options = 0) {
-    constexpr std::uint32_t every_line = PCRE2_MULTILINE;  // Oniguruma's ^ and $ are those of lines
+    constexpr std::uint32_t every_line = PCRE2_MULTILINE;  // Oniguruma's ^ and $ match at line ends
     return {pattern, translated(pattern), options | PCRE2_UCP | every_line};
   }
 
-  /// Calls f(begin, end) for all matches in texts, one text after the other. For one thread.
+  /// Calls f(begin, end) for all matches in a text, and can be reused for further texts. Not thread-safe.
   class Scanner {
    public:
     explicit Scanner(const TextPattern& pattern)
@@ -42,18 +42,19 @@ class TextPattern {
           context_(pcre2_match_context_create_8(nullptr), pcre2_match_context_free_8) {
       if (!match_ || !stack_ || !context_) throw std::bad_alloc();
       pcre2_jit_stack_assign_8(context_.get(), nullptr, stack_.get());
-      pcre2_set_heap_limit_8(context_.get(), 1 << 14);  // KiB: as much as the stack, where there is no JIT
+      pcre2_set_heap_limit_8(context_.get(), 1 << 14);  // KiB: as much as the stack, if there is no JIT
     }
     template <class F>
     void operator()(std::string_view text, F f) {
       const auto* subject = reinterpret_cast<PCRE2_SPTR8>(text.data());
-      // What tokenizers use looks a little ahead, and goes back over a run of characters a few times. So a match sees a window
-      // of the text, and may take some steps. If it wants more it gets more, and that is counted for the whole text: a pattern
-      // that goes back over and over, "(a+)+b", or looks to the end for each character, "a(?=.*a)", fails instead of taking years.
+      // Patterns of tokenizers look a little ahead, and backtrack over a run of characters a few times. So a match
+      // first sees a window of the text, with a limit of steps. Both are raised on demand, within a budget for the
+      // whole text: a pattern that backtracks excessively, "(a+)+b", or looks to the end for each character,
+      // "a(?=.*a)", fails instead of taking years.
       constexpr std::size_t window = 1024, steps = 1000;
       const std::size_t most = 10'000 + 32 * text.size();
       std::size_t sees = window, limit = steps, work = 0;
-      bool anchored = false;  // the match may begin at `from` alone
+      bool anchored = false;  // the match must begin at `from`
       const auto spend = [&](std::size_t more) {
         work += more;
         if (work > (std::size_t{64} << 20) + 64 * text.size())
@@ -92,7 +93,7 @@ class TextPattern {
 
    private:
     std::shared_ptr<const pcre2_code_8> code_;
-    bool literal_;  // which takes one step for each character
+    bool literal_;  // takes one step per character
     std::unique_ptr<pcre2_match_data_8, decltype(&pcre2_match_data_free_8)> match_;
     std::unique_ptr<pcre2_jit_stack_8, decltype(&pcre2_jit_stack_free_8)> stack_;
     std::unique_ptr<pcre2_match_context_8, decltype(&pcre2_match_context_free_8)> context_;
@@ -111,13 +112,13 @@ class TextPattern {
                         &error, &offset, context.get()),
         pcre2_code_free_8);
     if (!code) fail({"the pattern \"", given, "\": ", message(error)});
-    // "(?:abc){9999}" is compiled to as many copies, and to machine code that is longer still.
+    // "(?:abc){9999}" compiles to as many copies, and to even longer machine code.
     std::size_t compiled = 0;
     pcre2_pattern_info_8(code.get(), PCRE2_INFO_SIZE, &compiled);
     if (compiled > 4096 + 64 * given.size()) {
       fail({"the pattern \"", given, "\" repeats too long a part"});
     }
-    // Where PCRE2 has no just-in-time compiler it interprets: slower, with the same matches.
+    // Without a just-in-time compiler, PCRE2 interprets: slower, with the same matches.
     pcre2_jit_compile_8(code.get(), PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
     std::uint32_t matches_nothing = 0;
     pcre2_pattern_info_8(code.get(), PCRE2_INFO_MATCHEMPTY, &matches_nothing);
@@ -134,9 +135,9 @@ class TextPattern {
     return reinterpret_cast<const char*>(text.data());
   }
 
-  /// The same pattern for PCRE2.
+  /// The same pattern in PCRE2's syntax.
   static std::string translated(std::string_view pattern) {
-    // Unicode's White_Space. PCRE2's own \s has U+180E too.
+    // Unicode's White_Space; PCRE2's \s also includes U+180E.
     const std::string white_space = "\\t-\\r\\x{85}\\p{Z}";
     std::string result;
     bool in_class = false;
@@ -148,7 +149,7 @@ class TextPattern {
               " is not supported"});
       };
       std::size_t length = 1;
-      std::string written;  // for the next `length` characters, if PCRE2 writes them otherwise
+      std::string written;  // the translation of the next `length` characters, if PCRE2's differs
       if (begins("\\p{", "\\P{")) {
         length = std::min(rest.find('}'), rest.size() - 1) + 1;
         if (!general_category(rest.substr(3, length - 4))) refuse(length);
@@ -181,7 +182,7 @@ class TextPattern {
     return result;
   }
 
-  /// Is it the name of one, such as L or Lu?
+  /// Whether this is the name of a general category, such as L or Lu.
   static bool general_category(std::string_view name) {
     return (name.size() == 1 ||
             (name.size() == 2 && std::islower(static_cast<unsigned char>(name[1])) != 0)) &&
@@ -192,7 +193,7 @@ class TextPattern {
   bool literal_ = false;
 };
 
-/// For a component that the file asks for and this library does not have.
+/// Reports a component that this library does not support.
 [[noreturn]] inline void refuse(const JsonPart& part, const std::string& kind) {
   part.fail("the " + kind + " \"" + excerpt(part.get<std::string>("type")) + "\" is not supported");
 }
@@ -203,14 +204,14 @@ inline TextPattern read_pattern(const JsonPart& part, std::uint32_t options = 0)
   return TextPattern::expression(part.get<std::string>("Regex"), options);
 }
 
-/// The content of a field that must be one character.
+/// The value of a field that must be one character.
 inline std::string read_character(const JsonPart& part) {
   auto text = part.get<std::string>();
   if (text.empty() || character_at(text, 0).length != text.size()) part.fail("expected one character");
   return text;
 }
 
-/// Metaspace: which words get a mark where a space would be: `always`, only the `first`, `never`.
+/// Metaspace: which words get a mark in place of a space: `always`, only the `first`, `never`.
 inline std::string read_prepend_scheme(const JsonPart& part) {
   const bool prefix = part.get<bool>("add_prefix_space", true);
   auto scheme = part.get<std::string>("prepend_scheme", prefix ? "always" : "never");
@@ -223,16 +224,17 @@ inline std::string read_prepend_scheme(const JsonPart& part) {
   return scheme;
 }
 
-/// A file's steps may make at most so many bytes of so many: a few that each double a text would fill any memory.
+/// The most bytes that a file's steps may produce from `bytes` bytes: a few steps that each double a text would
+/// exhaust any memory.
 constexpr std::size_t longest_made_of(std::size_t bytes) { return 16 * bytes + (std::size_t{1} << 16); }
-/// Throws `std::length_error` if that is exceeded.
+/// Throws `std::length_error` if the limit is exceeded.
 inline void check_length(std::size_t bytes, std::size_t longest) {
   if (bytes <= longest) return;
   fail<std::length_error>({"the tokenizer's steps would make more than ", longest,
                            " bytes of the text: more than 16 times as many, and 65536, is refused"});
 }
 
-/// How many steps there are in a list of steps, which may be lists of steps themselves.
+/// The number of steps in a list, which may contain lists.
 inline std::size_t count_steps(const Json& json) {
   std::size_t count = json.is_object() && json.contains("type") ? 1 : 0;
   if (json.is_structured()) {
@@ -241,8 +243,8 @@ inline std::size_t count_steps(const Json& json) {
   return count;
 }
 
-/// The steps of the list `key`, and of nothing else, which `read` reads, one after the other. Fails if there are more
-/// than any tokenizer has: the expression of a step may need a hundred times the memory of its text.
+/// The steps in the list `key` (the only key besides the type), read by `read`, as one step. Fails if there are
+/// more than any tokenizer has, because the expression of a step may need a hundred times the memory of its text.
 template <class Step, class Read>
 Step read_sequence(const JsonPart& part, const char* key, Read read) {
   part.only({"type", key});

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// How a `tokenizer.json` cuts text into words.
+/// How a `tokenizer.json` splits text into words.
 
 #include <shardwise/text/tokenizer/words.hpp>
 

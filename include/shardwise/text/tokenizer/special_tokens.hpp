@@ -3,14 +3,14 @@
 #pragma once
 
 /// @file
-/// The tokens of a `tokenizer.json` beside the model's: those that are found in the text before the model sees it, and
-/// those that are put around it.
+/// The tokens of a `tokenizer.json` outside its model: those matched in the text before the model sees it, and
+/// those added around it.
 
 #include <shardwise/text/tokenizer/component.hpp>
 
 namespace shardwise::detail {
 
-/// A token that is found in the text before all else. It may take the white space beside it along.
+/// A token that is matched in the text first. It may absorb adjacent white space.
 struct AddedToken {
   std::string text;
   std::int32_t id;
@@ -27,11 +27,11 @@ inline AddedToken read_added_token(const JsonPart& part) {
   return token;
 }
 
-/// Finds added tokens: the leftmost first, and of those the longest.
+/// Finds added tokens: the leftmost match, and among those the longest.
 class AddedTokens {
  public:
   AddedTokens() = default;
-  /// Of those with one text the first counts.
+  /// Among tokens with the same text, the first counts.
   explicit AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
     std::ranges::stable_sort(tokens_, {}, &AddedToken::text);
     const auto same = [](const AddedToken& a, const AddedToken& b) { return a.text == b.text; };
@@ -42,8 +42,8 @@ class AddedTokens {
     }
   }
 
-  /// Calls on_token(id) and on_text(text, does it begin where the whole text does?) for what the text is made
-  /// of, in order. Special tokens may be text like any other: all, or those that begin at `ordinary` places.
+  /// Calls on_token(id) and on_text(text, whether it begins where the whole text does) for the parts of the text,
+  /// in order. Special tokens can be treated as ordinary text: all, or those at the offsets `ordinary`.
   template <class OnToken, class OnText>
   void split(std::string_view text, bool match_special, std::span<const std::size_t> ordinary,
              OnToken on_token, OnText on_text) const {
@@ -69,7 +69,7 @@ class AddedTokens {
     flush(text.size());
   }
 
-  /// Where special tokens begin in the text.
+  /// The offsets of special tokens in the text.
   std::vector<std::size_t> special_in(std::string_view text) const {
     std::vector<std::size_t> places;
     for (std::size_t i = 0; i < text.size();) {
@@ -88,8 +88,8 @@ class AddedTokens {
     return found == none ? nullptr : &tokens_[found];
   }
 
-  /// The longest token that the text begins with, of those before token `end`, where the text would stand. Such a
-  /// token is also a prefix of all that stand between it and the text.
+  /// The longest token that is a prefix of the text, among those before position `end`, where the text would be
+  /// sorted. Such a token is also a prefix of all tokens between them.
   std::size_t longest_prefix(std::string_view text, std::size_t end) const {
     std::size_t i = end == 0 ? none : end - 1;
     while (i != none && !text.starts_with(tokens_[i].text)) i = prefix_[i];
@@ -115,9 +115,9 @@ class AddedTokens {
   }
 
   static constexpr auto none = static_cast<std::size_t>(-1);
-  std::vector<AddedToken> tokens_;   // by their texts
-  std::vector<std::size_t> prefix_;  // of each: the longest other one that it begins with
-  std::array<bool, 256> begins_{};   // bytes that a token begins with
+  std::vector<AddedToken> tokens_;   // sorted by text
+  std::vector<std::size_t> prefix_;  // for each: the longest other token that is its prefix
+  std::array<bool, 256> begins_{};   // first bytes of tokens
 };
 
 /// The special tokens around a text.
@@ -126,7 +126,7 @@ struct Template {
 };
 
 inline void check_size(const JsonPart& part, const Template& around) {
-  constexpr std::size_t most = 1024;  // a token may be named often, so a small file could ask for any number
+  constexpr std::size_t most = 1024;  // tokens may be repeated, so a small file could request any number
   if (around.before.size() + around.after.size() > most)
     part.fail("expected at most 1024 tokens around a text");
 }
@@ -166,7 +166,7 @@ inline Template read_post_processor(const JsonPart& part) {
     });
     return result;
   }
-  if (type == "ByteLevel") {  // moves offsets into the text, of which there are none here
+  if (type == "ByteLevel") {  // adjusts offsets into the text, which are not kept here
     part.only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
     return {};
   }

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// How a `tokenizer.json` changes the text before all else, and makes text of tokens in the end.
+/// How a `tokenizer.json` normalises text before tokenisation, and turns tokens into text afterwards.
 
 #include <utf8proc.h>
 
@@ -12,7 +12,7 @@
 
 namespace shardwise::detail {
 
-/// Changes a text, which may become so many bytes long.
+/// Changes a text, which may grow to `longest` bytes.
 using Normalizer = std::function<void(std::string&, std::size_t longest)>;
 
 inline void replace(std::string& text, TextPattern::Scanner& scan, const std::string& content,
@@ -28,8 +28,8 @@ inline void replace(std::string& text, TextPattern::Scanner& scan, const std::st
   check_length(text.size(), longest);
 }
 
-/// Normal form C. utf8proc says what characters are made of, and puts them together; it sorts marks by exchanging neighbours,
-/// which could take for ever.
+/// Normal form C. utf8proc decomposes and composes characters; its own sorting of marks by exchanging neighbours is
+/// quadratic, so they are sorted here.
 inline void compose(std::string& text, std::size_t longest) {
   if (std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0xcc; }))
     return;  // all < U+0300
@@ -87,7 +87,7 @@ inline Normalizer read_normalizer(const JsonPart& part) {
   refuse(part, "normalizer");
 }
 
-/// Changes the texts of tokens, which may become so many bytes long; in the end they are put together.
+/// Changes the texts of tokens, which may grow to `longest` bytes in total; they are joined at the end.
 using Decoder = std::function<void(std::vector<std::string>&, std::size_t longest)>;
 
 inline void fuse(std::vector<std::string>& tokens) {
@@ -97,7 +97,7 @@ inline void fuse(std::vector<std::string>& tokens) {
   tokens.push_back(std::move(all));
 }
 
-/// Replaces what matches, in every token; `content` gives the new text for the token of a number.
+/// Replaces matches in every token; `content` returns the new text for a token's position.
 template <class Content>
 void replace(std::vector<std::string>& tokens, const TextPattern& pattern, std::size_t longest,
              Content content) {
@@ -108,7 +108,7 @@ void replace(std::vector<std::string>& tokens, const TextPattern& pattern, std::
   }
 }
 
-/// A token whose characters do not all stand for bytes stays as it is.
+/// A token with characters that do not represent bytes stays unchanged.
 inline std::string bytes_of(const std::string& token) {
   std::string bytes;
   for (std::size_t i = 0; i < token.size();) {
@@ -121,7 +121,7 @@ inline std::string bytes_of(const std::string& token) {
   return bytes;
 }
 
-/// Takes up to `start` copies of `content` off the beginning of the token, and `stop` off its end.
+/// Removes up to `start` copies of `content` from the beginning of the token, and `stop` from its end.
 inline void strip(std::string& token, std::string_view content, std::int32_t start, std::int32_t stop) {
   std::string_view rest = token;
   for (; start > 0 && rest.starts_with(content); --start) rest.remove_prefix(content.size());
@@ -129,7 +129,7 @@ inline void strip(std::string& token, std::string_view content, std::int32_t sta
   token = std::string(rest);
 }
 
-/// The bytes that tokens such as <0x0A> write.
+/// The bytes that tokens such as <0x0A> represent.
 inline const std::unordered_map<std::string, char>& byte_tokens() {
   static const auto all = [] {
     std::unordered_map<std::string, char> byte_of;
@@ -140,7 +140,7 @@ inline const std::unordered_map<std::string, char>& byte_tokens() {
   return all;
 }
 
-/// Tokens may be parts of characters, so patterns must bear what is not UTF-8.
+/// Tokens may be parts of characters, so patterns must accept invalid UTF-8.
 inline Decoder read_decoder(const JsonPart& part) {
   using Tokens = std::vector<std::string>;
   const std::string type = part.get<std::string>("type");

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// A `tokenizer.json` as a whole: text to tokens and back.
+/// A complete `tokenizer.json`: text to tokens and back.
 
 #include <shardwise/layout/block.hpp>
 #include <shardwise/text/tokenizer/pre_tokenizer.hpp>
@@ -46,8 +46,8 @@ inline BytePairEncoding read_model(const JsonPart& part) {
   return {std::move(vocabulary), merges, options};
 }
 
-/// A `tokenizer.json`. Its `truncation` and `padding` are not used: they say how a training made batches, and
-/// transformers puts its own in their place.
+/// A `tokenizer.json`. Its `truncation` and `padding` are ignored: they describe the batches of a training, and
+/// transformers overrides them.
 class TokenizerFile {
  public:
   explicit TokenizerFile(const JsonPart& file)
@@ -68,12 +68,12 @@ class TokenizerFile {
     }
   }
 
-  /// Adds the tokens of the text to `ids`.
+  /// Appends the tokens of the text to `ids`.
   void encode(std::string_view text, bool match_special, std::span<const std::size_t> ordinary,
               std::vector<std::int32_t>& ids) const {
     check_utf8(text);
     Seen seen;
-    std::size_t longest = longest_made_of(text.size());  // what is left to the rest of the text
+    std::size_t longest = longest_made_of(text.size());  // for the rest of the text
     auto on_token = [&](std::int32_t id) { ids.push_back(id); };
     before_normalizing_.split(text, match_special, ordinary, on_token, [&](std::string_view raw, bool first) {
       std::string normal(raw);
@@ -88,7 +88,7 @@ class TokenizerFile {
           });
     });
   }
-  /// Where special tokens begin in the text. One that is looked for in normalized text cannot be told apart there.
+  /// The offsets of special tokens in the text. Those matched in normalized text cannot be located.
   std::vector<std::size_t> special_in(std::string_view text) const {
     if (special_after_normalizing_) {
       std::string normal(text);
@@ -131,11 +131,11 @@ class TokenizerFile {
     std::string text;
     bool special = false;
   };
-  /// Where in the result the tokens of words are that were encoded before.
+  /// A cache: where the result contains the tokens of words encoded before.
   using Seen = std::unordered_map<std::string, Range, TextHash, std::equal_to<>>;
 
   void encode_word(std::string_view word, Seen& seen, std::vector<std::int32_t>& ids) const {
-    constexpr std::size_t longest = 32, most = std::size_t{1} << 17;  // words that come again are short
+    constexpr std::size_t longest = 32, most = std::size_t{1} << 17;  // repeated words are short
     const Index begin = std::ssize(ids);
     if (const auto found = seen.find(word); found != seen.end()) {
       const Range same = found->second;
@@ -150,13 +150,13 @@ class TokenizerFile {
 
   void read_added_tokens(const JsonPart& list) {
     std::vector<AddedToken> before, after;
-    std::size_t given = 0, made = 0;  // bytes of all normalized tokens so far: before that, and after
+    std::size_t given = 0, made = 0;  // bytes of all normalized tokens so far: before and after
     list.for_each([&](const JsonPart& part) {
       AddedToken token = read_added_token(part);
       const auto in_model = model_.id_of(token.text);
       if (in_model && *in_model != token.id) part.fail("the vocabulary has the token with another id");
       if (const auto [other, fresh] = added_.emplace(token.text, token.id); !fresh) {
-        if (other->second == token.id) return;  // the first counts, as for Hugging Face
+        if (other->second == token.id) return;  // the first counts, as in Hugging Face's library
         part.fail("the token is there twice, with the ids " + std::to_string(other->second) + " and " +
                   std::to_string(token.id));
       }
@@ -192,7 +192,7 @@ class TokenizerFile {
   AddedTokens before_normalizing_, after_normalizing_;
   bool special_after_normalizing_ = false;
   Vocabulary added_;
-  std::unordered_map<std::int32_t, Token> tokens_;  // by id: a file may leave out as many ids as it likes
+  std::unordered_map<std::int32_t, Token> tokens_;  // by id: a file may skip any number of ids
   Index vocabulary_ = 0;
 };
 

@@ -3,28 +3,28 @@
 #pragma once
 
 /// @file
-/// Text that is cut into words.
+/// Text split into words.
 
 #include <shardwise/text/tokenizer/component.hpp>
 
 namespace shardwise::detail {
 
-/// Text cut into words, in order; what is in no word is dropped.
+/// Text split into words, in order; text outside words is dropped.
 struct Words {
   struct Word {
     std::size_t begin, end;
-    bool first;  // does it begin where the whole text begins?
+    bool first;  // whether it begins where the whole text does
   };
   std::string text;
   std::vector<Word> words;
-  std::size_t longest = std::numeric_limits<std::size_t>::max();  // bytes that the text may become
+  std::size_t longest = std::numeric_limits<std::size_t>::max();  // the limit of the text's bytes
 
   std::string_view operator[](const Word& word) const {
     return std::string_view(text).substr(word.begin, word.end - word.begin);
   }
 };
 
-/// Writes every word anew: f(word, is it the first?, where to add it).
+/// Rewrites every word: f(word, whether it is the first, where to append it).
 template <class F>
 void rewrite(Words& words, F f) {
   std::string text;
@@ -38,11 +38,11 @@ void rewrite(Words& words, F f) {
   words.text = std::move(text);
 }
 
-/// Where matches are, and what is between them, becomes words: matches are `isolated` or `removed`, joined to
-/// the word before or after, or matches in a row are one word.
+/// How matches and the parts between them become words: matches are `isolated`, `removed`, or merged with the
+/// previous or next word, or adjacent matches become one word.
 enum class SplitBehavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 
-/// Cuts every word; `invert` swaps the matches and what is between them.
+/// Splits every word; `invert` swaps matches and the parts between them.
 inline void split(Words& words, const TextPattern& pattern, SplitBehavior behavior, bool invert = false) {
   std::vector<Words::Word> result;
   TextPattern::Scanner scan(pattern);
