@@ -19,9 +19,9 @@
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/checkpoint/contents.hpp>
 #include <shardwise/checkpoint/manifest_file.hpp>
-#include <shardwise/checkpoint/new_folder.hpp>
 #include <shardwise/guard/agreement.hpp>
 #include <shardwise/io/direct_writer.hpp>
+#include <shardwise/io/new_folder.hpp>
 
 namespace shardwise {
 
