@@ -349,7 +349,7 @@ TEST_CASE("an index that does not fit its files") {
   CHECK(index(R"({"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}})") == "no error");
   CHECK(sw::Weights(folder.path()).contains("c"));
   CHECK(index(R"({"weight_map": {"a": "one.safetensors", "x": "two.safetensors"}})") ==
-        where + "weight_map, \"x\": the tensor is to be in two.safetensors, but is not");
+        where + "weight_map, \"x\": the tensor must be in two.safetensors, but is not");
   CHECK(index(R"({"weight_map": {"a": "three.safetensors"}})") ==
         (folder / "three.safetensors").string() + ": cannot be opened: No such file or directory");
   CHECK(index(R"({"weight_map": {"a": "../one.safetensors"}})") ==

@@ -55,11 +55,9 @@ inline void remove_file(const Path& path) {
 inline std::set<std::string> files_listed_in(const Path& index) {
   std::set<std::string> names;
   try {
-    const Json json = read_json(index);
-    for (const Json& file : json.at("weight_map")) {
-      const auto name = file.get<std::string>();
-      if (is_plain_name(name) && name.ends_with(".safetensors")) names.insert(name);
-    }
+    for_each_listed(index, [&](const std::string&, const std::string& file, const JsonPart&) {
+      if (file.ends_with(".safetensors")) names.insert(file);
+    });
   } catch (const std::exception&) {
     names.clear();
   }
