@@ -414,7 +414,7 @@ TEST_CASE("only checkpoints are replaced, and a slash at the end of a name is no
   sw::load_checkpoint(folder / "", run.contents);
 
   const std::string text = error_of([&] { sw::save_checkpoint(scratch.path(), run.contents); });
-  CHECK_MESSAGE(has(text, scratch.path().string() + ": is not replaced, for it is no checkpoint"), text);
+  CHECK_MESSAGE(has(text, scratch.path().string() + ": is not replaced, for it is not a checkpoint"), text);
   on_first([&] { std::filesystem::create_directory(scratch.path() / "empty"); });
   sw::save_checkpoint(scratch.path() / "empty", run.contents);
   CHECK(names_in(scratch.path()) == std::vector<std::string>{"empty", "run"});
