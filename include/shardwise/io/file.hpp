@@ -208,6 +208,7 @@ class Temporary {
 
   const File& file() const noexcept { return *file_; }
   const Path& path() const noexcept { return path_; }
+  const Path& target() const noexcept { return target_; }
 
  protected:
   /// It replaces the target if that is there; else it has mode and owner of `like`.
@@ -262,6 +263,11 @@ class TemporaryFile : public Temporary {
   void rename() {
     if (replaced_) keep_access(file(), *replaced_);
     Temporary::rename();
+  }
+  /// The same, but in another folder, where no file has that name. The file also keeps its temporary name.
+  void link_into(const Path& folder) const {
+    if (replaced_) keep_access(file(), *replaced_);
+    std::filesystem::create_hard_link(path(), folder / target_.filename());
   }
   /// The same for one file alone: on return it is on the device.
   void commit() {

@@ -6,13 +6,16 @@
 /// All ranks write one set of files under temporary names: rank 0 the headers, every rank its own blocks. When
 /// everything is on the device, rank 0 renames.
 ///
-/// The folder always holds the old tensors or the new, whole. One step makes the new ones count: renaming the one file or the
-/// index, or removing the model.safetensors that several files replace. Then config.json is renamed, and what the old index
-/// listed is removed. A crash in between leaves an old config.json, or files that nothing lists.
+/// The folder always holds the old tensors or the new, whole. One step makes the new ones count: renaming the one file
+/// or the index, or removing the model.safetensors that several files replace. Then config.json is renamed, and the
+/// files that the old index listed are removed: a crash in between leaves files that no index lists. If config.json
+/// differs from the one that is there, the folder changes places with a new one instead, so that both count in one
+/// step; where that is impossible, a crash between the two renames leaves the old config.json.
 
 #include <deque>
 
 #include <shardwise/base/bodies.hpp>
+#include <shardwise/io/new_folder.hpp>
 #include <shardwise/weights/output_files.hpp>
 #include <shardwise/weights/ranks.hpp>
 #include <shardwise/weights/tensors_of_all.hpp>
@@ -155,6 +158,7 @@ class ParallelWrite {
 
   void commit() {
     const auto replaced = plan_.in_folder ? files_listed_in(index_path()) : std::set<std::string>{};
+    if (has_other_config() && exchange_folder(replaced)) return;
     rename_files();
     sync_folder(plan_.folder);
     if (plan_.several()) {
@@ -165,6 +169,37 @@ class ParallelWrite {
     if (plan_.in_folder && !plan_.several()) remove_file(index_path());
     sync_folder(plan_.folder);
     remove_all_but_new(replaced);
+  }
+
+  bool has_other_config() const {
+    const Path config = plan_.folder / plan_.config.name;
+    return !plan_.config.text.empty() && status_of(config) && read_text(config) != plan_.config.text;
+  }
+
+  /// Makes weights and another configuration count in one step: the folder changes places with a new one, which has
+  /// links to the files that stay. Returns false where that is impossible: if it has folders in it, a job is at work in
+  /// it, or the file system has no links.
+  bool exchange_folder(std::set<std::string> replaced) {
+    try {
+      const File old(plan_.folder, O_RDONLY | O_DIRECTORY);
+      if (std::filesystem::equivalent(plan_.folder, ".") || (!old.lock() && errno == EWOULDBLOCK))
+        return false;
+      NewFolder folder(plan_.folder, work_.token, [](const Path&) {});
+      for (const TemporaryFile& temporary : temporaries_) {
+        temporary.link_into(folder.path());
+        replaced.insert({temporary.path().filename(), temporary.target().filename()});
+      }
+      if (plan_.in_folder) replaced.insert({"model.safetensors", index_path().filename()});
+      for (const auto& entry : std::filesystem::directory_iterator(plan_.folder)) {
+        const Path name = entry.path().filename();
+        if (std::filesystem::is_directory(entry.symlink_status())) return false;
+        if (!replaced.contains(name)) std::filesystem::create_hard_link(entry.path(), folder.path() / name);
+      }
+      folder.commit();
+      return true;
+    } catch (const std::runtime_error&) {
+      return false;
+    }
   }
 
   /// The one file; or several, which have names that nothing lists, and then their index.
