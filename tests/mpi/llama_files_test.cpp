@@ -602,7 +602,7 @@ TEST_CASE("weights that do not fit are listed, and the model stays as it was") {
             "tensor \"model.layers.2.self_attn.q_proj.weight\": there is no such tensor (parameter "
             "layers.2.attention.wq.weight)"));
   const std::string surplus = loaded([](auto& c) { c.layers = 1; });
-  CHECK(has(surplus, "tensor \"model.layers.1.mlp.up_proj.weight\" is no parameter of the module"));
+  CHECK(has(surplus, "tensor \"model.layers.1.mlp.up_proj.weight\" is not a parameter of the module"));
   const std::string misshapen = loaded([](auto& c) { c.hidden = 11; });
   CHECK(has(misshapen,
             "tensor \"model.layers.0.mlp.gate_proj.weight\": expected the shape [11 x 12], found [10 x "
