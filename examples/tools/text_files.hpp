@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <string>
 
-#include <shardwise/checkpoint/new_folder.hpp>
 #include <shardwise/io/json.hpp>
+#include <shardwise/io/new_folder.hpp>
 
 namespace tools {
 

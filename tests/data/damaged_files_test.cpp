@@ -195,7 +195,18 @@ TEST_CASE("a manifest whose sums overflow") {
   CHECK(manifest_error(R"([["a",5]])", "[" + tensor_named("x", "[5]", five, "5") + "]") == "no error");
   CHECK(manifest_error(R"([["a",9]])", "[" + tensor_named("x", "[5]", five, "5") + "," +
                                            tensor_named("y", "[5]", five, "5") + "]") ==
-        "tensor \"y\": its pieces and those before overlap in a");
+        "tensor \"y\": overlaps tensor \"x\": it begins at byte 0 of a, that one ends at 5");
+  // As many bytes as the file has, but not each once.
+  const std::string shifted = "[[0,4,[0],[5]," + sum + "]]", behind = "[[0,5,[0],[5]," + sum + "]]";
+  const auto two = [&](const std::string& second) {
+    return manifest_error(R"([["a",10]])", "[" + tensor_named("x", "[5]", five, "5") + "," +
+                                               tensor_named("y", "[5]", second, "5") + "]");
+  };
+  CHECK(two(behind) == "no error");
+  CHECK(two(five) == "tensor \"y\": overlaps tensor \"x\": it begins at byte 0 of a, that one ends at 5");
+  CHECK(two(shifted) == "tensor \"y\": overlaps tensor \"x\": it begins at byte 4 of a, that one ends at 5");
+  CHECK(manifest_error(R"([["a",4]])", "[" + tensor_named("x", "[5]", five, "5") + "]") ==
+        "tensor \"x\": ends at byte 5 of a, but the file has 4: is it truncated?");
   // As many elements as there are, but not each once.
   const std::string parts =
       "[[0,0,[0,0],[2,3]," + sum + "],[0,6,[0,3],[2,1]," + sum + "],[0,8,[0,2],[2,2]," + sum + "]]";

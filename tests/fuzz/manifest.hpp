@@ -19,7 +19,7 @@ inline std::string framed(std::string_view text) {
          "\",\"manifest\":" + std::string(text) + "}\n";
 }
 
-/// Of a tensor of 4 x 2 floats and one of 5 bytes, all zeros, in two files of 64 bytes.
+/// Of a tensor of 4 x 2 floats and one of 5 bytes, all zeros, in two files of 19 and 18 bytes.
 inline std::string manifest_seed() {
   const auto sums = [](std::size_t groups, std::size_t bytes) {
     return std::vector<std::uint64_t>(groups, shardwise::detail::fingerprint_of(std::string(bytes, '\0')));
@@ -28,7 +28,7 @@ inline std::string manifest_seed() {
   manifest.mesh = {{"dp", 1}, {"tp", 2}};
   manifest.numbers = {{"step", 100}};
   manifest.notes = {{"run", {1, "a"}}};
-  manifest.files = {{"rank-00000.bin", 64}, {"rank-00001.bin", 64}};
+  manifest.files = {{"rank-00000.bin", 19}, {"rank-00001.bin", 18}};
   manifest.tensors = {
       {.name = "w",
        .type = shardwise::StoredType::f32,
@@ -71,8 +71,8 @@ inline Target manifest() {
     MemoryFile memory;
   };
   const auto place = std::make_shared<Place>();
-  place->folder.file("rank-00000.bin", std::string(64, '\0'));
-  place->folder.file("rank-00001.bin", std::string(64, '\0'));
+  place->folder.file("rank-00000.bin", std::string(19, '\0'));
+  place->folder.file("rank-00001.bin", std::string(18, '\0'));
   place->folder.file("manifest.json", place->memory);
   return {"manifest", {manifest_seed(), framed(manifest_seed())}, [place](std::string_view input) {
             using namespace shardwise;

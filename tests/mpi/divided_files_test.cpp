@@ -230,7 +230,7 @@ TEST_CASE("weights that are missing or surplus for the stages together are an er
   const std::string surplus = error_of([&] { load_llama(mesh, stages, folder / "tied"); });
   INFO(surplus);
   CHECK(has(surplus, "load_weights: 9 problems: "));
-  CHECK(has(surplus, "tensor \"model.layers.4.mlp.up_proj.weight\" is no parameter of the module ("));
+  CHECK(has(surplus, "tensor \"model.layers.4.mlp.up_proj.weight\" is not a parameter of the module ("));
 }
 
 }  // namespace

@@ -6,9 +6,11 @@
 /// other.
 
 #include <doctest/doctest.h>
+#include <sys/syscall.h>
 #include <shardwise/models/llama/files.hpp>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
@@ -71,7 +73,20 @@ bool equal(const LlamaConfig& a, const LlamaConfig& b) {
          a.theta == b.theta && a.scaling == b.scaling && a.tied == b.tied && a.deviation == b.deviation;
 }
 
+/// Called before each rename and after it: a process may be killed there.
+std::function<void()> between_renames;
+
 }  // namespace
+
+extern "C" int renameat2(int from_folder, const char* from, int to_folder, const char* to,
+                         unsigned flags) noexcept {
+  if (between_renames) between_renames();
+  const auto result = ::syscall(SYS_renameat2, from_folder, from, to_folder, to, flags);
+  const int code = errno;
+  if (between_renames) between_renames();
+  errno = code;
+  return static_cast<int>(result);
+}
 
 TEST_CASE("a configuration comes back as it was") {
   const ScratchFolder folder;
@@ -282,6 +297,62 @@ TEST_CASE("config.json and weights are saved together") {
   CHECK(bytes_of_file(folder / "model" / "config.json") == config);
   sw::load_llama(model, folder / "model");
   CHECK(weights_of(model) == expected);
+}
+
+TEST_CASE("a kill leaves the weights of a model and its config.json, or those of the model before") {
+  const ScratchFolder folder;
+  const auto path = folder / "model";
+  const auto mesh = llama_meshes(grouped).back();
+  const LlamaConfig wider = changed([](auto& config) { config.features = 24; });
+  int looks = 0, unlike = 0;
+  const auto save = [&](const LlamaConfig& config, Index most) {
+    Model model(mesh, config);
+    sw::initialize(model, 3);
+    looks = unlike = 0;
+    if (sw::world().rank() == 0) {
+      between_renames = [&] {
+        const sw::Weights weights(path);
+        ++looks;
+        const Index features = sw::read_llama_config(path / "config.json").features;
+        unlike += weights.tensor("model.norm.weight").shape[0] != features;
+      };
+    }
+    sw::save_llama(model, path, {.max_file_bytes = most});
+    between_renames = {};
+    if (sw::world().rank() == 0) CHECK(looks > 0);
+    const auto expected = weights_of(model);
+    sw::initialize(model, 4);
+    sw::load_llama(model, path);
+    CHECK(weights_of(model) == expected);
+    CHECK(equal(sw::read_llama_config(path / "config.json"), config));
+    sw::world().barrier();
+  };
+  Model first(mesh, grouped);
+  sw::initialize(first, 3);
+  sw::save_llama(first, path);
+  folder.file("model/note", "mine");
+  if (sw::world().rank() == 0) std::filesystem::create_symlink("nowhere", path / "link");
+  sw::world().barrier();
+  for (const Index most : {0, 1000, 1000, 0}) {  // one file, then several, others, one again
+    for (const LlamaConfig& config : {wider, grouped}) {
+      save(config, most);
+      CHECK(unlike == 0);
+    }
+  }
+  CHECK(bytes_of_file(path / "note") == "mine");
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(path))
+    names.insert(entry.path().filename().string());
+  CHECK(names == std::set<std::string>{"config.json", "link", "model.safetensors", "note"});
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+  sw::world().barrier();
+
+  // A folder that has others in it stays where it is.
+  if (sw::world().rank() == 0) std::filesystem::create_directory(path / "inner");
+  sw::world().barrier();
+  save(wider, 0);
+  CHECK(std::filesystem::is_directory(path / "inner"));
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
 }
 
 TEST_CASE("what is wrong in a config.json is named with file, key and value") {
@@ -531,7 +602,7 @@ TEST_CASE("weights that do not fit are listed, and the model stays as it was") {
             "tensor \"model.layers.2.self_attn.q_proj.weight\": there is no such tensor (parameter "
             "layers.2.attention.wq.weight)"));
   const std::string surplus = loaded([](auto& c) { c.layers = 1; });
-  CHECK(has(surplus, "tensor \"model.layers.1.mlp.up_proj.weight\" is no parameter of the module"));
+  CHECK(has(surplus, "tensor \"model.layers.1.mlp.up_proj.weight\" is not a parameter of the module"));
   const std::string misshapen = loaded([](auto& c) { c.hidden = 11; });
   CHECK(has(misshapen,
             "tensor \"model.layers.0.mlp.gate_proj.weight\": expected the shape [11 x 12], found [10 x "

@@ -191,9 +191,10 @@ TEST_CASE("adapters that do not fit are refused, on all ranks alike") {
   };
   LlamaConfig fewer = config(), narrower = config(), more = config();
   --fewer.layers, ++more.layers, narrower.hidden = 30;
-  CHECK(has(adapters_of_part(fewer),
-            "tensor \"base_model.model.model.layers.1.mlp.down_proj.lora_A.weight\" is no parameter of the "
-            "module"));
+  CHECK(
+      has(adapters_of_part(fewer),
+          "tensor \"base_model.model.model.layers.1.mlp.down_proj.lora_A.weight\" is not a parameter of the "
+          "module"));
   CHECK(has(adapters_of_part(more),
             "\"base_model.model.model.layers.2.self_attn.q_proj.lora_A.weight\": there is no such tensor"));
   const std::string of_narrower = adapters_of_part(narrower);

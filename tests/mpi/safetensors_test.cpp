@@ -336,8 +336,8 @@ TEST_CASE("everything that can be wrong with a header") {
   };
 
   // The length
-  CHECK(refused("") == "0 bytes are no safetensors file, which has at least 8");
-  CHECK(refused("\x02\0\0"s) == "3 bytes are no safetensors file, which has at least 8");
+  CHECK(refused("") == "0 bytes are not a safetensors file, which has at least 8");
+  CHECK(refused("\x02\0\0"s) == "3 bytes are not a safetensors file, which has at least 8");
   CHECK(refused("\x02\0\0\0\0\0\0\0{"s) ==
         "a header of 2 bytes, but the file has 1 after its length: is it truncated?");
   CHECK(refused("\x01\xe1\xf5\x05\0\0\0\0{}"s).find("a header of 100000001 bytes, where at most 100000000") ==

@@ -286,7 +286,7 @@ TEST_CASE("a module is loaded whole or not at all, and all ranks know why") {
   CHECK(has(refused({.name_of = [](auto name) { return name == "b" ? "h.b" : std::string(name); }}),
             "tensor \"h.b\": there is no such tensor (parameter b)" + everybody));
   sw::write_tensors(path, {{"a", a}, {"b", b}, {"c", b}});
-  CHECK(refused() == "load_weights: " + where + "\"c\" is no parameter of the module" + everybody);
+  CHECK(refused() == "load_weights: " + where + "\"c\" is not a parameter of the module" + everybody);
   sw::write_tensors(path, {{"a", a}, {"b", sw::zeros<float, Replicate>(mesh, {3, 2, 7})}});
   CHECK(refused() ==
         "load_weights: " + where + "\"b\": expected the shape [2 x 3 x 7], found [3 x 2 x 7]" + everybody);
@@ -295,7 +295,7 @@ TEST_CASE("a module is loaded whole or not at all, and all ranks know why") {
   CHECK(refused() == "load_weights: 3 problems: \n  " + where +
                          "\"a\": expected a type that can be read as F32, found I32" + everybody + "\n  " +
                          path.string() + ": tensor \"b\": there is no such tensor" + everybody + "\n  " +
-                         where + "\"c\" is no parameter of the module" + everybody);
+                         where + "\"c\" is not a parameter of the module" + everybody);
 
   // A file that lacks its end, and none at all
   sw::write_tensors(path, {{"a", a}, {"b", b}});
@@ -349,7 +349,7 @@ TEST_CASE("an index that does not fit its files") {
   CHECK(index(R"({"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}})") == "no error");
   CHECK(sw::Weights(folder.path()).contains("c"));
   CHECK(index(R"({"weight_map": {"a": "one.safetensors", "x": "two.safetensors"}})") ==
-        where + "weight_map, \"x\": the tensor is to be in two.safetensors, but is not");
+        where + "weight_map, \"x\": the tensor must be in two.safetensors, but is not");
   CHECK(index(R"({"weight_map": {"a": "three.safetensors"}})") ==
         (folder / "three.safetensors").string() + ": cannot be opened: No such file or directory");
   CHECK(index(R"({"weight_map": {"a": "../one.safetensors"}})") ==

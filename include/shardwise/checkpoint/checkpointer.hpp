@@ -32,15 +32,16 @@ struct CheckpointerOptions {
   /// So many of the last checkpoints stay. At least 2: the last may be of a step that has ruined the weights, which is
   /// known when the next one has been made from them.
   int keep = 3;
-  /// The blocks are copied, and written by a thread while the run goes on. The copy's memory is kept for the next save.
+  /// The blocks are copied, and written by a thread beside the run. The copy's memory is kept for the next save.
   bool in_background = true;
 };
 
-/// All members but `saving` and `set_keep` are collective over `ranks`, those of the contents. A save that fails stops nothing
-/// but itself: what went wrong is returned, the same text on every rank, nothing of it is left, and no other checkpoint goes.
+/// All members but `saving` and `set_keep` are collective over `ranks`, those of the contents. A save that fails stops
+/// nothing but itself: it returns the reason, the same text on every rank, leaves no file, and removes no other
+/// checkpoint.
 class Checkpointer {
  public:
-  /// Throws `std::invalid_argument` if fewer than two are to be kept.
+  /// Throws `std::invalid_argument` if it would keep fewer than two.
   Checkpointer(Communicator ranks, CheckpointerOptions options)
       : ranks_(std::move(ranks)), options_(std::move(options)) {
     set_keep(options_.keep);
@@ -72,7 +73,7 @@ class Checkpointer {
       if (all.empty()) return;
       if (is_damaged(all.back())) {  // no kill leaves it so: see `remove_old`
         detail::fail<std::runtime_error>({all.back().second.filename().string(), " is damaged: it has no ",
-                                          manifest_name, "; remove it, to go on from the one before"});
+                                          manifest_name, "; remove it, to continue from the one before"});
       }
       last[0] = all.back().first;
     });
@@ -80,36 +81,35 @@ class Checkpointer {
     return step < 0 ? std::nullopt : std::optional(path_of(step));
   }
 
-  /// Makes the folder, removes what killed runs left of unfinished checkpoints, and locks the folder until this object goes:
-  /// a second run cannot save there. (Some network file systems have no locks: then it is not noticed.) Then each rank writes
-  /// a file there as a save does. The first save does all this, if it was not done before. Throws `std::runtime_error`, on
-  /// all ranks, which names the file, the reason and the ranks that failed.
+  /// Makes the folder, removes what killed runs left of unfinished checkpoints, and locks the folder until this object
+  /// goes: a second run cannot save there. (Some network file systems have no locks: then it is not noticed.) Then each
+  /// rank writes a file there as a save does. The first save does all this, if it was not done before. Throws
+  /// `std::runtime_error`, on all ranks, which names the file, the reason and the ranks that failed.
   void claim() {
     if (claimed_) return;
-    const std::string task = "the folder of checkpoints ";
-    const Index mine[]{detail::temporary_token()};
-    const auto token = static_cast<std::uint32_t>(detail::gather(ranks_, mine).front());
+    detail::CollectiveWrite work(ranks_, "the folder of checkpoints " + options_.folder.string());
     const std::filesystem::path trial = options_.folder / (std::string(prefix) + "trial");
     std::optional<detail::NewFolder> made;
     std::optional<detail::File> lock;
-    on_first(task.c_str(), [&] {
+    const auto end_step = [&] { work.end_step([&] { made.reset(); }); };
+    work.on_first([&] {
       std::filesystem::create_directories(options_.folder);
       detail::File folder(options_.folder, O_RDONLY | O_DIRECTORY);
       if (!folder.lock() && errno == EWOULDBLOCK) {
         throw std::runtime_error("another run saves its checkpoints there");
       }
       detail::remove_abandoned(options_.folder, prefix);
-      made.emplace(trial, token, [](const auto&) {});
+      made.emplace(trial, work.token, [](const auto&) {});
       lock.emplace(std::move(folder));
     });
-    detail::Problems problems;
-    problems.guard([&] {
-      const auto folder = detail::temporary_path(detail::whole_path(trial), token);
+    end_step();
+    work.on_each([&] {
+      const auto folder = detail::temporary_path(detail::whole_path(trial), work.token);
       detail::write_new_file(folder / detail::rank_file_name(ranks_.rank()), "1");
     });
     ranks_.barrier();
     made.reset();
-    problems.throw_together(ranks_, task + options_.folder.string());
+    end_step();
     if (lock) lock_.emplace(std::move(*lock));
     claimed_ = true;
   }
@@ -173,7 +173,7 @@ class Checkpointer {
   /// Lets the run go before this thread.
   static void stand_back() { ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), 10); }
 
-  /// What rank 0 throws, all throw: "the checkpoint in FOLDER: …".
+  /// An error of rank 0 is one of all: "the checkpoint in FOLDER: …".
   template <class F>
   void on_first(const char* what, F f) const {
     detail::together(ranks_, what + options_.folder.string(), [&] {
@@ -190,7 +190,7 @@ class Checkpointer {
       if (all.empty() || all.back().first <= step) return;
       detail::fail<std::runtime_error>({all.back().second.filename().string(),
                                         " is there, of more steps than ", step,
-                                        ": go on from it, remove it, or save to another folder"});
+                                        ": continue from it, remove it, or save to another folder"});
     });
   }
 
@@ -204,7 +204,7 @@ class Checkpointer {
     return attempt(
         [&] { on_first("a checkpoint is saved, but older ones stay in ", [&] { remove_old(); }); });
   }
-  /// What `work`, which fails on all ranks or on none, throws.
+  /// The error of `work`, which fails on all ranks or on none.
   template <class F>
   static std::optional<std::string> attempt(F work) {
     try {
@@ -247,9 +247,9 @@ class Checkpointer {
     return found;
   }
 
-  /// Each is renamed before it is removed: a checkpoint that lacks files is none. To remove large files takes a while,
-  /// so a thread does; what it cannot remove is removed when the next run begins. Those that cannot be renamed stay, and
-  /// the first of them is told.
+  /// Each is renamed before it is removed: a folder that lacks files is not a checkpoint. A thread removes large files,
+  /// which takes a while; if it cannot remove some, the next run does. Those that cannot be renamed stay, and the error
+  /// names the first of them.
   void remove_old() {
     const auto all = whole_checkpoints();
     const auto keep = static_cast<std::size_t>(options_.keep);

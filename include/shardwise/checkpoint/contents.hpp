@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// What a checkpoint is made of: named tensors on a mesh or on parts of it, and named numbers. The same list is saved and
-/// loaded (see save.hpp).
+/// What a checkpoint is made of: named tensors on a mesh or on parts of it, and named numbers. The same list is saved
+/// and loaded (see save.hpp).
 
 #include <shardwise/checkpoint/manifest.hpp>
 #include <shardwise/layout/layout_text.hpp>
@@ -28,8 +28,8 @@ struct CheckpointBlock {
 /// Refers to what was added: tensors' blocks, and optimizer and numbers, which must outlive it and stay where they are.
 class CheckpointContents {
  public:
-  /// Everything is on this mesh; or, if it is a job, on parts of it: each rank adds what it has a block of, and a name that
-  /// several parts have is saved from the one that begins with the lowest rank, and loaded in all.
+  /// Everything is on this mesh; or, if it is a job, on parts of it: each rank adds what it has a block of, and a name
+  /// that several parts have is saved from the one that begins with the lowest rank, and loaded in all.
   template <class MeshType>
   explicit CheckpointContents(const MeshType& mesh)
       : ranks_(mesh.communicator()), place_(mesh.place()), job_(MeshView(mesh).job()) {
@@ -118,7 +118,7 @@ constexpr Index group_rows_of(Index row_bytes) {
   return row_bytes <= 0 ? 1 : std::max<Index>(1, checkpoint_group_bytes / row_bytes);
 }
 
-/// What the ranks have together.
+/// The contents of all ranks together.
 struct ContentsOfAll {
   std::vector<CheckpointTensor> tensors;  ///< without pieces
   std::map<std::string, std::int64_t> numbers;

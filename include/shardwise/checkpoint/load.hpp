@@ -58,7 +58,7 @@ inline void exchange_rows(const std::vector<WantedRows>& slab, CheckpointReader&
     const AnyBox share = divided.box(target.shape, ranks.size(), ranks.rank());
     const Buffer bytes = allocate_buffer(mesh, share.elements() * target.element_bytes());
     if (reads && share.elements() > 0) {
-      reads = false;  // if this fails, what goes on the way is of no use
+      reads = false;  // if this fails, the elements are of no use
       problems.guard([&] {
         reader.read(*tensor.stored, share.range(0), static_cast<char*>(bytes->data));
         reads = true;
@@ -176,7 +176,7 @@ inline CheckpointMatch matched(const CheckpointManifest& manifest, const Checkpo
 /// Collective. Throws `std::runtime_error` on all ranks, before anything is changed: if the checkpoint has other
 /// tensors or numbers than are wanted (unless that is asked for), of other shapes or types; if it is of a newer
 /// format; if a file is missing or has another size; if it is another one on another rank. Also if a checksum is wrong:
-/// then the blocks are of no use any more. What it says names file and tensor.
+/// then the blocks are of no use any more. The error names file and tensor.
 LoadedCheckpoint load_checkpoint(const std::filesystem::path& folder, const CheckpointContents& contents,
                                  const LoadCheckpointOptions& options = {});
 

@@ -10,9 +10,8 @@
 #include <charconv>
 #include <set>
 
-#include <shardwise/io/json.hpp>
 #include <shardwise/layout/block.hpp>
-#include <shardwise/weights/stored_type.hpp>
+#include <shardwise/weights/safetensors_header.hpp>
 
 namespace shardwise {
 
@@ -74,7 +73,7 @@ inline std::string hex_of(std::span<const std::uint64_t> numbers) {
   }
   return text;
 }
-/// Nothing if it is no list of numbers of 16 digits.
+/// Nothing unless it is a list of numbers of 16 digits.
 inline std::optional<std::vector<std::uint64_t>> numbers_of_hex(std::string_view text) {
   std::vector<std::uint64_t> numbers(text.size() / 16);
   if (text.size() % 16 != 0) return std::nullopt;
@@ -132,7 +131,6 @@ class ManifestParser {  // NOLINT(bugprone-exception-escape)
       if (!names.insert(name).second) json.fail("the file \"" + excerpt(name) + "\" is there twice");
       manifest_.files.push_back({name, file[1].integer(0, most_bytes - bytes)});
       bytes += manifest_.files.back().bytes;
-      unused_.push_back(manifest_.files.back().bytes);
     });
     names.clear();
     json["tensors"].for_each([&](const JsonPart& part) {
@@ -141,11 +139,7 @@ class ManifestParser {  // NOLINT(bugprone-exception-escape)
         json.fail("tensor \"" + excerpt(tensor.name) + "\" is there twice");
       manifest_.tensors.push_back(std::move(tensor));
     });
-    for (std::size_t i = 0; i < unused_.size(); ++i) {  // what is in no piece has no checksum
-      if (unused_[i] == 0) continue;
-      json.fail(std::to_string(unused_[i]) + " bytes of " + excerpt(manifest_.files[i].name) +
-                " belong to no tensor");
-    }
+    check_files();  // bytes that belong to no piece would have no checksum
     return std::move(manifest_);
   }
 
@@ -153,6 +147,16 @@ class ManifestParser {  // NOLINT(bugprone-exception-escape)
   /// For what is wrong with a tensor as a whole, whose name tells more than its place.
   [[noreturn]] static void fail(const CheckpointTensor& tensor, std::initializer_list<TextPart> problem) {
     detail::fail<std::runtime_error>({"tensor \"", excerpt(tensor.name), "\": ", text(problem)});
+  }
+
+  void check_files() const {
+    std::vector<std::vector<FilePart>> parts(manifest_.files.size());
+    for (const CheckpointTensor& tensor : manifest_.tensors) {
+      for (const CheckpointPiece& piece : tensor.pieces)
+        parts[piece.file].push_back({piece.offset, piece.elements() * size_of(tensor.type), tensor.name});
+    }
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      check_parts(parts[i], manifest_.files[i].name, manifest_.files[i].bytes);
   }
 
   CheckpointTensor parse_tensor(const JsonPart& json) {
@@ -166,11 +170,9 @@ class ManifestParser {  // NOLINT(bugprone-exception-escape)
     if (tensor.shape.size() > static_cast<std::size_t>(max_rank)) {
       fail(tensor, {"it has ", tensor.shape.size(), " dimensions, expected ", max_rank, " at most"});
     }
-    Index elements = 1;
-    for (Index extent : tensor.shape) {
-      if (extent > 0 && elements > (Index{1} << 56) / extent) fail(tensor, {"the shape is too large"});
-      elements *= extent;
-    }
+    if (stored_bytes(tensor.type, tensor.shape).value_or(most_bytes + 1) > most_bytes)
+      fail(tensor, {"the shape is too large"});
+    const Index elements = tensor.elements();
     tensor.layout = json.get<std::string>("layout");
     // More rows than there are make the same one group.
     tensor.group_rows =
@@ -189,9 +191,9 @@ class ManifestParser {  // NOLINT(bugprone-exception-escape)
     return tensor;
   }
 
-  /// Whether every element is in just one piece. Indices of each dimension have random weights, an element their product; so
-  /// the pieces weigh together what the tensor does, and other pieces by chance only (Schwartz, "Fast probabilistic
-  /// algorithms for verification of polynomial identities", 1980): less often than once in 2^54.
+  /// Whether every element is in just one piece. Indices of each dimension have random weights, an element their
+  /// product; so the pieces weigh together what the tensor does, and other pieces by chance only (Schwartz, "Fast
+  /// probabilistic algorithms for verification of polynomial identities", 1980): less often than once in 2^54.
   bool is_covered(const CheckpointTensor& tensor) const {
     for (const std::uint64_t secret : secrets_) {
       auto weight_below = [&](std::size_t dim, Index end) -> std::uint64_t {  // SplitMix64
@@ -231,16 +233,7 @@ class ManifestParser {  // NOLINT(bugprone-exception-escape)
       if (piece.begin[dim] + piece.size[dim] > tensor.shape[dim])
         fail(tensor, {"a piece reaches out of the tensor in dimension ", dim});
     }
-    const CheckpointFile& file = manifest_.files[piece.file];
-    const Index bytes = piece.elements() * size_of(tensor.type);
-    if (bytes == 0) fail(tensor, {"a piece has no elements"});
-    if (piece.offset + bytes > file.bytes) {
-      fail(tensor,
-           {"a piece ends at byte ", piece.offset + bytes, " of ", file.name, ", which has ", file.bytes});
-    }
-    Index& unused = unused_[piece.file];
-    if (bytes > unused) fail(tensor, {"its pieces and those before overlap in ", file.name});
-    unused -= bytes;
+    if (piece.elements() == 0) fail(tensor, {"a piece has no elements"});
     const auto checksums = numbers_of_hex(json[4].get<std::string>());
     const Index groups = groups_of(rows_of(piece), tensor.group_rows).size;
     if (!checksums || std::ssize(*checksums) != groups)
@@ -253,7 +246,6 @@ class ManifestParser {  // NOLINT(bugprone-exception-escape)
   static constexpr std::uint64_t prime = 0x7fffffff;
   const std::array<std::uint64_t, 2> secrets_{std::random_device{}(), std::random_device{}()};
   CheckpointManifest manifest_;
-  std::vector<Index> unused_;  // bytes of each file that are in no piece yet
 };
 
 }  // namespace detail

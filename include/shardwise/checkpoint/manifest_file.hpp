@@ -72,7 +72,7 @@ inline std::string manifest_text(const CheckpointManifest& manifest) {
 struct FramedManifest {
   std::string_view checksum, text;
 };
-/// Nothing if it is no such file's text.
+/// Nothing if the text is of another kind.
 inline std::optional<FramedManifest> framed_manifest(std::string_view file) {
   constexpr std::string_view before = "{\"checksum\":\"", between = "\",\"manifest\":", after = "}\n";
   constexpr std::size_t digits = 16, text = before.size() + digits + between.size();
@@ -104,7 +104,7 @@ inline bool holds_checkpoint(const Path& folder) {
          framed_manifest(read_text(folder / manifest_name));
 }
 
-/// Which tensor lacks elements if only so many bytes of a file are there: ": tensor "x" is not whole".
+/// Which tensor lacks elements if a file has only these `bytes`: ": tensor "x" is not whole".
 inline std::string loss_text(const CheckpointManifest& manifest, std::size_t file, Index bytes) {
   for (const CheckpointTensor& tensor : manifest.tensors) {
     for (const CheckpointPiece& piece : tensor.pieces) {

@@ -11,7 +11,7 @@
 
 namespace shardwise {
 
-/// Is told how many bytes of how many are done; what it throws ends the work.
+/// Called with the number of bytes that are done, and of all; an exception ends the work.
 using ByteProgress = std::function<void(Index done, Index all)>;
 
 namespace detail {
@@ -22,7 +22,7 @@ inline AnyBox box_of(const CheckpointPiece& piece) {
   return box;
 }
 
-/// What a checksum that is wrong is called.
+/// The error for a checksum that is wrong.
 inline std::string damage_text(const Path& file, const CheckpointTensor& tensor, Range rows) {
   return text({file.string(), ": tensor \"", tensor.name, "\": the checksum of rows ", rows.begin, " to ",
                rows.end(), " is wrong: the file is damaged"});
@@ -119,7 +119,7 @@ class CheckpointReader {
   }
 
   /// Calls f(first, elements, count) until it has got every element of the tensor; `first` counts in row-major order.
-  /// As `for_each_run`, but for few and long ones.
+  /// As `for_each_run`, with few and long ones.
   template <class F>
   void for_each_slab(const CheckpointTensor& tensor, F f) {
     if (tensor.elements() == 0) return;

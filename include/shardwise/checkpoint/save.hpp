@@ -19,9 +19,9 @@
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/checkpoint/contents.hpp>
 #include <shardwise/checkpoint/manifest_file.hpp>
-#include <shardwise/checkpoint/new_folder.hpp>
 #include <shardwise/guard/agreement.hpp>
 #include <shardwise/io/direct_writer.hpp>
+#include <shardwise/io/new_folder.hpp>
 
 namespace shardwise {
 
@@ -35,7 +35,7 @@ struct OwnPiece {
   Index bytes = 0;
 };
 
-/// What of its blocks this rank writes: of a block that several ranks have, a part of the rows.
+/// The pieces of its blocks that this rank writes: of a block that several ranks have, a part of the rows.
 inline std::vector<OwnPiece> own_pieces(const CheckpointContents& contents, const ContentsOfAll& all) {
   std::vector<OwnPiece> pieces;
   Index offset = 0;
@@ -74,17 +74,17 @@ inline std::string with_digits(std::size_t digits, Index number) {
 }
 inline std::string rank_file_name(int rank) { return "rank-" + with_digits(5, rank) + ".bin"; }
 
-/// Throws `std::runtime_error` unless a checkpoint may take the place of another: not where each has tensors that the other
-/// lacks.
+/// Throws `std::runtime_error` unless a checkpoint may take the place of another: not where each has tensors that the
+/// other lacks.
 inline void check_replaces(const Path& old, const CheckpointManifest& next) {
   if (!holds_checkpoint(old))
-    fail<std::runtime_error>({old.string(), ": is not replaced, for it is no checkpoint"});
+    fail<std::runtime_error>({old.string(), ": is not replaced, for it is not a checkpoint"});
   std::set<std::string> lost;
   try {
     const std::string source = (old / manifest_name).string();
     for (const CheckpointTensor& tensor : parse_manifest(read_text(source), source).tensors)
       lost.insert(tensor.name);
-  } catch (const std::runtime_error&) {  // damaged: it is no loss
+  } catch (const std::runtime_error&) {  // damaged: nothing is lost
     return;
   }
   const CheckpointTensor* added = nullptr;
@@ -104,13 +104,13 @@ class CheckpointSave {
   /// it must stay until they are. Throws `std::runtime_error`, on all ranks, if the folder cannot be made, or if
   /// something else than a checkpoint is in its place.
   CheckpointSave(const CheckpointContents& contents, const Path& target, PageBuffer* copy, Json notes = {})
-      : ranks_(contents.ranks()), target_(target), copy_(copy) {
-    begin(contents, std::move(notes));
+      : work_(contents.ranks(), "the checkpoint " + target.string()), copy_(copy) {
+    begin(contents, target, std::move(notes));
   }
   CheckpointSave(const CheckpointSave&) = delete;
   CheckpointSave& operator=(const CheckpointSave&) = delete;
 
-  /// Writes this rank's file, and has it on the device. Not collective; what goes wrong is told by `commit`.
+  /// Writes this rank's file, and has it on the device. Not collective; `commit` reports errors.
   void write() noexcept;
 
   /// When `write` has returned on this rank. Makes the checkpoint whole, in the place of one that is there. Collective.
@@ -121,14 +121,12 @@ class CheckpointSave {
   Index own_bytes() const { return bytes_of(pieces_); }
 
  private:
-  void begin(const CheckpointContents& contents, Json notes);
+  void begin(const CheckpointContents& contents, const Path& target, Json notes);
 
-  /// Throws on all ranks if any has a problem; nothing is left then.
-  void give_up_on_problems() {
-    if (!ranks_.agree(problems_.none())) folder_.reset();
-    problems_.throw_together(ranks_, task());
+  /// After an error, no file is left.
+  void end_step() {
+    work_.end_step([&] { folder_.reset(); });
   }
-  std::string task() const { return "the checkpoint " + target_.string(); }
 
   /// As the file is going to be. Checksums are made on the way, by all ranks at once: a thread beside the steps would
   /// delay each rank at another moment, and the others wait for it every time.
@@ -168,19 +166,19 @@ class CheckpointSave {
     }
   }
 
-  /// What the ranks have written, bytes and pieces, a line of each. A rank without memory for that stops all.
+  /// Bytes and pieces that the ranks have written, a line of each. A rank without memory for that stops all.
   std::string gather_descriptions() {
     std::string mine, text;
-    problems_.guard([&] {
+    work_.on_each([&] {
       Json pieces = Json::array();
       for (const OwnPiece& own : pieces_) pieces.push_back({own.tensor, json_of(own.piece)});
       mine = Json{own_bytes(), pieces}.dump() + '\n';
     });
     const Index bytes[]{static_cast<Index>(mine.size())};
-    const std::vector<Index> lengths = gather(ranks_, bytes);
-    problems_.guard([&] { text.resize(static_cast<std::size_t>(sum_of(lengths))); });
-    give_up_on_problems();
-    ranks_.all_gather(mine.data(), text.data(), lengths, offsets_of(lengths), DataType::u8);
+    const std::vector<Index> lengths = gather(work_.ranks, bytes);
+    work_.on_each([&] { text.resize(static_cast<std::size_t>(sum_of(lengths))); });
+    end_step();
+    work_.ranks.all_gather(mine.data(), text.data(), lengths, offsets_of(lengths), DataType::u8);
     return text;
   }
 
@@ -199,13 +197,12 @@ class CheckpointSave {
     folder_->commit();
   }
 
-  Communicator ranks_;
-  Path target_, path_;
+  CollectiveWrite work_;
+  Path path_;
   std::optional<NewFolder> folder_;  // at that path, of rank 0
   CheckpointManifest manifest_;
   std::vector<OwnPiece> pieces_;
   PageBuffer* copy_;
-  Problems problems_;
 };
 
 }  // namespace detail
@@ -231,40 +228,38 @@ inline Index save_checkpoint(const std::filesystem::path& folder, const Checkpoi
 namespace shardwise {
 namespace detail {
 
-SHARDWISE_INLINE void CheckpointSave::begin(const CheckpointContents& contents, Json notes) {
-  ContentsOfAll all = contents_of_all(contents, task());
-  check_numbers(contents, task());
+SHARDWISE_INLINE void CheckpointSave::begin(const CheckpointContents& contents, const Path& target,
+                                            Json notes) {
+  ContentsOfAll all = contents_of_all(contents, work_.task);
+  check_numbers(contents, work_.task);
   pieces_ = own_pieces(contents, all);
   manifest_.mesh = contents.named_sizes();
   manifest_.notes = std::move(notes);
   manifest_.numbers = std::move(all.numbers);
   manifest_.tensors = std::move(all.tensors);
-  const Index mine[]{temporary_token()};
-  const auto token = static_cast<std::uint32_t>(gather(ranks_, mine).front());
-  problems_.guard([&] {
+  work_.on_each([&] {
     for (const CheckpointBlock& block : contents.blocks()) {
       if (block.parameter) naming("\"" + block.name + "\"", [&] { block.parameter->check_set(); });
     }
-    path_ = temporary_path(whole_path(target_), token);
+    path_ = temporary_path(whole_path(target), work_.token);
     if (copy_) copy_blocks();
-    if (ranks_.rank() != 0) return;
-    folder_.emplace(target_, token, [&](const Path& old) { check_replaces(old, manifest_); });
   });
-  give_up_on_problems();
+  work_.on_first([&] {
+    folder_.emplace(target, work_.token, [&](const Path& old) { check_replaces(old, manifest_); });
+  });
+  end_step();
 }
 
 SHARDWISE_INLINE void CheckpointSave::commit() {
-  give_up_on_problems();
+  end_step();
   const std::string descriptions = gather_descriptions();
-  problems_.guard([&] {
-    if (ranks_.rank() == 0) finish(descriptions);
-  });
-  give_up_on_problems();
+  work_.on_first([&] { finish(descriptions); });
+  end_step();
 }
 
 SHARDWISE_INLINE void CheckpointSave::write() noexcept {
-  problems_.guard([&] {
-    DirectWriter writer(path_ / rank_file_name(ranks_.rank()));
+  work_.on_each([&] {
+    DirectWriter writer(path_ / rank_file_name(work_.ranks.rank()));
     if (copy_) {
       writer.write(copy_->data(), bytes_of(pieces_));
     } else {

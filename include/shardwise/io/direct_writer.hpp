@@ -22,7 +22,7 @@ class PageBuffer {
 
   PageBuffer() = default;
   explicit PageBuffer(Index bytes) { reserve(bytes); }
-  /// What was in it is lost if it was smaller.
+  /// Its contents are lost if it was smaller.
   void reserve(Index bytes) {
     if (bytes <= room_) return;
     bytes_.reset();

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Files whose every failure is an error with a name: `std::runtime_error`, "PATH: what failed: why". A file is
-/// written under a temporary name and renamed when it is whole, so that no crash leaves half of one.
+/// Files whose every failure is a `std::runtime_error` that names the file, the failure and the reason. A file is
+/// written under a temporary name and renamed when it is complete, so that no crash leaves half of one.
 ///
 /// ```
 /// write_file_atomically("run/config.json", text);
@@ -38,7 +38,7 @@ using Path = std::filesystem::path;
   fail<std::runtime_error>({path.string(), ": ", what, ": ", std::generic_category().message(code)});
 }
 
-/// What f() gives; what it throws is an error that begins with the name of the file, or of what else it reads.
+/// Returns f(). An error that it throws becomes one that begins with the name of the file, or of another source.
 template <class F>
 auto naming(const std::string& source, F f) {
   try {
@@ -56,7 +56,7 @@ class File {
   File(Path path, int flags, ::mode_t mode = 0666) : path_(std::move(path)) {
     const FileWork here("opens", path_.native());
     do {
-      // O_NONBLOCK: what is no regular file must not keep us waiting; it does nothing to those that are.
+      // O_NONBLOCK: a pipe must not keep us waiting; for regular files it changes nothing.
       descriptor_ = ::open(path_.c_str(), flags | O_CLOEXEC | O_NONBLOCK, mode);
     } while (descriptor_ < 0 && errno == EINTR);
     if (descriptor_ < 0) throw_file_error(path_, flags & O_CREAT ? "cannot be created" : "cannot be opened");
@@ -73,7 +73,7 @@ class File {
   int descriptor() const noexcept { return descriptor_; }
   const Path& path() const noexcept { return path_; }
 
-  /// In bytes; throws for what is no regular file.
+  /// In bytes; throws unless it is a regular file.
   Index size() const {
     struct stat about {};
     if (::fstat(descriptor_, &about) != 0) throw_file_error(path_, "cannot be examined");
@@ -107,8 +107,8 @@ class File {
     return flags >= 0 && wanted != flags && ::fcntl(descriptor_, F_SETFL, wanted) == 0;
   }
 
-  /// Takes the lock that a file or folder has, until it is closed or the process ends. Returns whether it has it; if not,
-  /// errno is EWOULDBLOCK if another has it, and something else where the file system has no locks.
+  /// Takes the lock that a file or folder has, until it is closed or the process ends. Returns whether it has it; if
+  /// not, errno is EWOULDBLOCK if another has it, and something else where the file system has no locks.
   bool lock() const noexcept { return ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0; }
 
   /// Returns when the device has it.
@@ -152,14 +152,14 @@ inline Path whole_path(const Path& path) {
   return whole.has_filename() ? whole : whole.parent_path();
 }
 
-/// Whether a name that a file tells is that of a file beside it: no path, and not hidden. A symbolic link is followed,
-/// wherever it leads: in Hugging Face's cache every file is one.
+/// Whether a name that stands in a file is that of a file beside it: no path, and not hidden. A symbolic link is
+/// followed, wherever it leads: in Hugging Face's cache every file is one.
 inline bool is_plain_name(std::string_view name) {
   constexpr std::string_view ends_or_leads_away("/\0", 2);
   return !name.empty() && !name.starts_with('.') && name.find_first_of(ends_or_leads_away) == name.npos;
 }
 
-/// With all that is in it; what cannot be removed stays.
+/// With all that is in it, except files that cannot be removed.
 inline void remove_folder(const Path& path) noexcept {
   const FileWork here("removes", path.native());
   std::error_code ignored;
@@ -178,19 +178,20 @@ inline Path temporary_path(const Path& target, std::uint32_t token) {
   return Path(target.string() + std::string(temporary_mark) + std::to_string(token));
 }
 
-/// Removes what killed processes left of targets whose names begin with `prefix`: what has a name of `temporary_path`, and is
-/// locked by nobody. What cannot be removed stays.
+/// Removes the files and folders that killed processes left of targets whose names begin with `prefix`: those with a
+/// name of `temporary_path` that no process has locked. Some stay if they cannot be removed.
 void remove_abandoned(const Path& folder, std::string_view prefix);
 inline void remove_abandoned(const Path& target) {
   remove_abandoned(folder_of(target), target.filename().string() + std::string(temporary_mark));
 }
 
-/// Of a file or folder that is there: its mode and its owner.
+/// Mode and owner of a file or folder that is there.
 inline std::optional<struct ::stat> status_of(const Path& path) {
   struct ::stat status {};
   return ::stat(path.c_str(), &status) == 0 ? std::optional(status) : std::nullopt;
 }
-/// Gives a file or folder the mode of what it replaces, and the owner and group if that is allowed; a group's rights only with it.
+/// Gives a file or folder the mode of what it replaces, and the owner and group if that is allowed; a group's rights
+/// only with it.
 inline void keep_access(const File& file, const struct ::stat& replaced) {
   const bool group_stays = ::fchown(file.descriptor(), replaced.st_uid, replaced.st_gid) == 0 ||
                            ::fchown(file.descriptor(), ::uid_t(-1), replaced.st_gid) == 0;
@@ -198,51 +199,86 @@ inline void keep_access(const File& file, const struct ::stat& replaced) {
     throw_file_error(file.path(), "cannot have the mode of what it replaces");
 }
 
-/// Creates an empty file under a temporary name, in the place of those that killed processes left. `commit` or `rename`
-/// gives it the name `target`, and mode and owner of what it replaces: the file of that name, or else `like`, if that is there.
-/// Else the destructor removes it.
-class TemporaryFile {
+/// A file or folder that is made under a temporary name, in the place of those that killed processes left, and takes
+/// the name `target` when it is complete. Else the destructor removes it.
+class Temporary {
  public:
-  TemporaryFile(Path target, std::uint32_t token, const Path& like = {})
-      : target_(std::move(target)),
-        replaced_(status_of(status_of(target_) ? target_ : like)),
-        file_(temporary_path(target_, token), O_RDWR | O_CREAT | O_EXCL, replaced_ ? 0600 : 0666) {
-    file_.lock();
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
+
+  const File& file() const noexcept { return *file_; }
+  const Path& path() const noexcept { return path_; }
+  const Path& target() const noexcept { return target_; }
+
+ protected:
+  /// It replaces the target if that is there; else it has mode and owner of `like`.
+  explicit Temporary(Path target, const Path& like = {})
+      : target_(std::move(target)), replaced_(status_of(status_of(target_) ? target_ : like)) {}
+  ~Temporary() { discard(); }
+
+  /// Opens or creates it. The lock shows other processes that this one is at work.
+  void open(Path path, int flags, ::mode_t mode = 0) {
+    file_.emplace(path, flags, mode);
+    path_ = std::move(path);
+    file_->lock();
     remove_abandoned(target_);
   }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  ~TemporaryFile() {
-    if (pending_) ::unlink(file_.path().c_str());
+  /// Takes the target's name, in one step; with RENAME_EXCHANGE, the target takes the temporary one, and is removed.
+  void rename(unsigned flags = 0) {
+    const FileWork here("renames", target_.native());
+    if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target_.c_str(), flags) != 0) {
+      const int code = errno;
+      const bool unknown = flags != 0 && (code == EINVAL || code == ENOSYS || code == EOPNOTSUPP);
+      const auto what = text(
+          {flags == 0 ? "cannot be renamed from " : "cannot change places with ", path_.filename().string(),
+           unknown ? ", perhaps as this file system cannot do that: choose another name" : ""});
+      throw_file_error(target_, what, code);
+    }
+    if (flags == 0) path_.clear();
+    discard();
+  }
+  void discard() noexcept {
+    if (!path_.empty()) remove_folder(path_);
+    path_.clear();
   }
 
-  const File& file() const noexcept { return file_; }
+  const Path target_;
+  const std::optional<struct ::stat> replaced_;
 
-  /// A file that is there is replaced in one step. The caller has flushed the file and flushes the folder.
+ private:
+  std::optional<File> file_;
+  Path path_;
+};
+
+/// An empty file under a temporary name. When it takes the target's, it gets mode and owner of the file of that name,
+/// or else of `like`, if that is there.
+class TemporaryFile : public Temporary {
+ public:
+  TemporaryFile(Path target, std::uint32_t token, const Path& like = {})
+      : Temporary(std::move(target), like) {
+    open(temporary_path(target_, token), O_RDWR | O_CREAT | O_EXCL, replaced_ ? 0600 : 0666);
+  }
+
+  /// The caller has flushed the file and flushes the folder.
   void rename() {
-    if (replaced_) keep_access(file_, *replaced_);
-    const FileWork here("renames", target_.native());
-    if (::rename(file_.path().c_str(), target_.c_str()) != 0) {
-      throw_file_error(target_, "cannot be renamed from " + file_.path().filename().string());
-    }
-    pending_ = false;
+    if (replaced_) keep_access(file(), *replaced_);
+    Temporary::rename();
+  }
+  /// The same, but in another folder, where no file has that name. The file also keeps its temporary name.
+  void link_into(const Path& folder) const {
+    if (replaced_) keep_access(file(), *replaced_);
+    std::filesystem::create_hard_link(path(), folder / target_.filename());
   }
   /// The same for one file alone: on return it is on the device.
   void commit() {
-    file_.sync();
+    file().sync();
     rename();
     sync_folder(folder_of(target_));
   }
-
- private:
-  Path target_;
-  std::optional<struct ::stat> replaced_;
-  File file_;
-  bool pending_ = true;
 };
 
-/// A file's whole text, also if it has more than it says, as those in /proc. Throws `std::runtime_error`, as what reads a file
-/// does; also if memory has no room for it.
+/// A file's whole text, also if it has more than it says, as those in /proc. Throws `std::runtime_error`, as what reads
+/// a file does; also if memory has no room for it.
 std::string read_text(const Path& path);
 
 }  // namespace detail
@@ -272,7 +308,7 @@ SHARDWISE_INLINE void remove_abandoned(const Path& folder, std::string_view pref
     if (token.empty() || token.find_first_not_of("0123456789") != token.npos) continue;
     try {
       if (File(entry->path(), O_RDONLY | O_NOFOLLOW).lock()) remove_folder(entry->path());
-    } catch (const std::runtime_error&) {  // it is somebody else's, or gone
+    } catch (const std::runtime_error&) {  // it belongs to another user, or is gone
     }
   }
 }

@@ -6,7 +6,7 @@
 /// JSON from files: configurations, indices of checkpoints. What is not JSON, or says one thing twice, is an
 /// error that names the file and the position. `JsonPart` reads what must be of one kind.
 ///
-/// The headers of `io/` are not in `shardwise.hpp`: those that read JSON are dear to compile.
+/// The headers of `io/` are not in `shardwise.hpp`: those that read JSON are expensive to compile.
 ///
 /// ```
 /// const Json file = read_json("tokenizer.json");
@@ -28,11 +28,11 @@ using Json = nlohmann::json;
 
 namespace detail {
 
-/// Lists and objects within each other: what nests deeper is refused, because JSON is copied and written by
+/// The most lists and objects within each other: deeper JSON is refused, because JSON is copied and written by
 /// functions that call themselves.
 inline constexpr std::size_t json_depth = 100;
 
-/// What an error quotes.
+/// The part of a value that an error quotes.
 std::string excerpt(const Json& json);
 
 /// Puts together what nlohmann's parser reads. (Its own callback would see the same, but takes a time that grows
@@ -119,8 +119,8 @@ class JsonBuilder {
   Json *member_ = nullptr, *added_ = nullptr;
 };
 
-/// Python's json writes NaN, Infinity and -Infinity, which JSON lacks: each becomes the object {"not a number": null}, which nothing
-/// that reads a number, a text or a list takes for one.
+/// Python's json writes NaN, Infinity and -Infinity, which JSON lacks: each becomes the object {"not a number": null},
+/// which nothing that reads a number, a text or a list takes for one.
 inline std::string without_python_numbers(std::string_view text) {
   std::string result;
   for (bool quoted = false; !text.empty();) {
@@ -155,7 +155,7 @@ class JsonPart {
   bool null() const { return json_->is_null(); }
   const Json& json() const { return *json_; }
 
-  /// Null if there is none.
+  /// Null if it is absent.
   JsonPart operator[](const std::string& key) const {
     static const Json none;
     if (!json_->is_object()) expected("an object");
@@ -181,7 +181,7 @@ class JsonPart {
       f(key, JsonPart(value, place_ + (at_beginning() ? "\"" : ", \"") + excerpt(key) + "\""));
     }
   }
-  /// Fails unless it is a list of so many elements.
+  /// Fails unless it is a list of `count` elements.
   void must_have(std::size_t count) const {
     if (!json_->is_array() || json_->size() != count) expected("a list of " + std::to_string(count));
   }

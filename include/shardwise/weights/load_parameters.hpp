@@ -46,7 +46,8 @@ inline void check_used(std::string_view used, const Weights& weights, const Load
     for (const StoredTensor& tensor : file.tensors()) {
       if (names.contains(tensor.name)) continue;
       if (options.may_be_surplus && options.may_be_surplus(tensor.name)) continue;
-      problems.add(file.path().string() + ": tensor \"" + tensor.name + "\" is no parameter of the module");
+      problems.add(file.path().string() + ": tensor \"" + tensor.name +
+                   "\" is not a parameter of the module");
     }
   }
 }

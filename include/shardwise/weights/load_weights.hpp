@@ -4,7 +4,7 @@
 
 /// @file
 /// From files into modules and tensors, whatever their layout: each rank reads its own block. (Not in
-/// `shardwise.hpp`: it brings in a JSON reader, which is dear to compile.)
+/// `shardwise.hpp`: it brings in a JSON reader, which is expensive to compile.)
 ///
 /// ```
 /// load_weights(model, "llama/", {.name_of = hugging_face_name});
@@ -17,13 +17,13 @@
 
 namespace shardwise {
 
-/// Gives every parameter of a module its value from files (see `Weights`), after all of them were checked: for tensors that are
-/// missing, surplus, or of another shape or type, and for damage. Shapes may differ by merged dimensions, and floating-point
-/// types are converted, as by `Weights::read_block`. Integer parameters do not compile.
+/// Gives every parameter of a module its value from files (see `Weights`), after all of them were checked: for tensors
+/// that are missing, surplus, or of another shape or type, and for damage. Shapes may differ by merged dimensions, and
+/// floating-point types are converted, as by `Weights::read_block`. Integer parameters do not compile.
 ///
-/// Collective over the module's mesh; all ranks see the same files. Where any rank fails all throw `std::runtime_error`, with up
-/// to ten problems and their ranks. If reading itself failed, the values are unspecified. The files are mapped: if their device
-/// fails meanwhile, the process ends (see `MappedFile`).
+/// Collective over the module's mesh; all ranks see the same files. Where any rank fails all throw
+/// `std::runtime_error`, with up to ten problems and their ranks. If reading itself failed, the values are unspecified.
+/// The files are mapped: if their device fails meanwhile, the process ends (see `MappedFile`).
 ///
 /// Returns the bytes of elements that this rank read, in the file's type: those of its own blocks.
 template <class Module, class Problem = detail::visit_problem<Module>>

@@ -18,7 +18,7 @@ struct SaveOptions {
   std::function<std::string(std::string_view)> name_of = {};
   /// The type of all floating-point numbers in the file: f64, f32, bf16 or f16. Without it, as in memory.
   std::optional<StoredType> type = {};
-  /// A file that has a tensor takes another only up to so many bytes of elements; 0 means one file for all.
+  /// The most bytes of elements in a file that has several tensors; 0 means one file for all.
   Index max_file_bytes = 0;
   /// Hugging Face's loaders refuse files without this format.
   std::map<std::string, std::string> metadata = {{"format", "pt"}};

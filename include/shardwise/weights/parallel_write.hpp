@@ -3,18 +3,21 @@
 #pragma once
 
 /// @file
-/// All ranks write one set of files under temporary names: rank 0 the headers, every rank its own blocks. When everything is on
-/// the device, rank 0 renames.
+/// All ranks write one set of files under temporary names: rank 0 the headers, every rank its own blocks. When
+/// everything is on the device, rank 0 renames.
 ///
-/// The folder always holds the old tensors or the new, whole. One step makes the new ones count: renaming the one file or the
-/// index, or removing the model.safetensors that several files replace. Then config.json is renamed, and what the old index
-/// listed is removed. A crash in between leaves an old config.json, or files that nothing lists.
+/// The folder always holds the old tensors or the new, whole. One step makes the new ones count: renaming the one file
+/// or the index, or removing the model.safetensors that several files replace. Then config.json is renamed, and the
+/// files that the old index listed are removed: a crash in between leaves files that no index lists. If config.json
+/// differs from the one that is there, the folder changes places with a new one instead, so that both count in one
+/// step; where that is impossible, a crash between the two renames leaves the old config.json.
 
 #include <deque>
 
 #include <shardwise/base/bodies.hpp>
-#include <shardwise/guard/agreement.hpp>
+#include <shardwise/io/new_folder.hpp>
 #include <shardwise/weights/output_files.hpp>
+#include <shardwise/weights/ranks.hpp>
 #include <shardwise/weights/tensors_of_all.hpp>
 
 namespace shardwise::detail {
@@ -55,11 +58,9 @@ inline void remove_file(const Path& path) {
 inline std::set<std::string> files_listed_in(const Path& index) {
   std::set<std::string> names;
   try {
-    const Json json = read_json(index);
-    for (const Json& file : json.at("weight_map")) {
-      const auto name = file.get<std::string>();
-      if (is_plain_name(name) && name.ends_with(".safetensors")) names.insert(name);
-    }
+    for_each_listed(index, [&](const std::string&, const std::string& file, const JsonPart&) {
+      if (file.ends_with(".safetensors")) names.insert(file);
+    });
   } catch (const std::exception&) {
     names.clear();
   }
@@ -69,64 +70,49 @@ inline std::set<std::string> files_listed_in(const Path& index) {
 /// The files of one plan as they come to be.
 class ParallelWrite {
  public:
-  ParallelWrite(const Communicator& ranks, OutputPlan plan, const std::vector<WrittenTensor>& tensors)
-      : ranks_(ranks), plan_(std::move(plan)) {
+  ParallelWrite(CollectiveWrite& work, OutputPlan plan, const std::vector<WrittenTensor>& tensors)
+      : work_(work), plan_(std::move(plan)) {
     for (const WrittenTensor& tensor : tensors) sources_.emplace(tensor.name, &tensor);
   }
 
   /// Collective; throws `std::runtime_error` on all ranks, and then the temporary files are gone. Returns the
   /// bytes of elements that this rank wrote.
-  Index run(std::string_view task) {
+  Index run() {
     Index written = 0;
-    auto step = [&](auto work) {
-      Problems problems;
-      problems.guard(work);
-      if (!ranks_.agree(problems.none())) temporaries_.clear();  // before any rank goes on
-      problems.throw_together(ranks_, task);
-    };
-    agree_on_names(task);
-    step([&] {
-      if (ranks_.rank() == 0) create();
-    });
-    step([&] { written = write_blocks(); });
-    step([&] {
-      if (ranks_.rank() == 0) commit();
-    });
+    const auto end_step = [&] { work_.end_step([&] { temporaries_.clear(); }); };
+    agree_on_names();
+    work_.on_first([&] { create(); });
+    end_step();
+    work_.on_each([&] { written = write_blocks(); });
+    end_step();
+    work_.on_first([&] { commit(); });
+    end_step();
     return written;
   }
 
  private:
   /// Rank 0's names are those of all ranks, which must have the same plan.
-  void agree_on_names(std::string_view task) {
+  void agree_on_names() {
     Fnv1a texts;
     texts.add(plan_.index + plan_.config.text);
     for (const OutputFile& file : plan_.files) texts.add(file.target.string() + '\0' + file.head);
-    const std::array<Index, 3> mine{std::bit_cast<Index>(texts.value), static_cast<Index>(temporary_token()),
-                                    static_cast<Index>(name_token())};
-    const std::vector<Index> all = gather(ranks_, mine);
-    for (std::size_t r = 1; r < all.size() / 3; ++r) {
-      if (all[3 * r] == all[0]) continue;
+    const std::array<Index, 2> mine{std::bit_cast<Index>(texts.value), static_cast<Index>(name_token())};
+    const std::vector<Index> all = gather(work_.ranks, mine);
+    for (std::size_t r = 1; 2 * r < all.size(); ++r) {
+      if (all[2 * r] == all[0]) continue;
       fail<std::runtime_error>(
-          {task, ": rank ", r, " writes other tensors, or to another place, than rank 0"});
+          {work_.task, ": rank ", r, " writes other tensors, or to another place, than rank 0"});
     }
-    token_ = static_cast<std::uint32_t>(all[1]);
-    if (plan_.several()) name_files(plan_, static_cast<std::uint32_t>(all[2]));
+    if (plan_.several()) name_files(plan_, static_cast<std::uint32_t>(all[1]));
   }
 
-  /// The token with which no name of several files is taken: 0, unless there are older ones.
+  /// Several files have a token in their names where others may have the names without: those must stay until the new
+  /// index counts.
   std::uint32_t name_token() const {
-    if (ranks_.rank() != 0 || !plan_.several()) return 0;
-    const std::size_t count = plan_.files.size();
-    auto taken = [&](std::uint32_t token) {
-      std::error_code ignored;  // a folder that cannot be examined cannot be written to either
-      for (std::size_t i = 1; i <= count; ++i) {
-        if (std::filesystem::exists(plan_.folder / numbered_name(i, count, token), ignored)) return true;
-      }
-      return false;
-    };
-    std::uint32_t token = 0;
-    while (taken(token)) token = temporary_token();
-    return token;
+    std::error_code ignored;  // a folder that cannot be examined cannot be written to either
+    const auto is_there = [&](const Path& file) { return std::filesystem::exists(file, ignored); };
+    const bool taken = is_there(index_path()) || is_there(plan_.files.front().target);
+    return taken && work_.ranks.rank() == 0 ? temporary_token() : 0;
   }
 
   Path index_path() const { return plan_.folder / "model.safetensors.index.json"; }
@@ -142,14 +128,14 @@ class ParallelWrite {
     if (plan_.several()) create(index_path(), plan_.index);
     if (!plan_.config.text.empty()) create(plan_.folder / plan_.config.name, plan_.config.text);
   }
-  /// What has a new name replaces weights that are there.
+  /// A file with a new name has the access of the weights that it replaces.
   void create(const Path& target, const std::string& text) {
     Path like = plan_.files.front().target;
     for (const Path& old :
          {index_path(), plan_.folder / "model.safetensors", plan_.folder / "pytorch_model.bin"}) {
       if (plan_.in_folder && std::filesystem::exists(old)) like = old;
     }
-    temporaries_.emplace_back(target, token_, like).file().write(text, 0);
+    temporaries_.emplace_back(target, work_.token, like).file().write(text, 0);
   }
 
   Index write_blocks() const {
@@ -161,7 +147,7 @@ class ParallelWrite {
         if (found == sources_.end()) continue;  // another part of the model has it
         const WrittenTensor& source = *found->second;
         if (!source.owner || source.tensor.local_elements() == 0) continue;
-        if (!file) file.emplace(temporary_path(output.target, token_), O_WRONLY);
+        if (!file) file.emplace(temporary_path(output.target, work_.token), O_WRONLY);
         written += write_block(*file, source.tensor, stored);
       }
       if (file) file->sync();
@@ -172,6 +158,7 @@ class ParallelWrite {
 
   void commit() {
     const auto replaced = plan_.in_folder ? files_listed_in(index_path()) : std::set<std::string>{};
+    if (has_other_config() && exchange_folder(replaced)) return;
     rename_files();
     sync_folder(plan_.folder);
     if (plan_.several()) {
@@ -182,6 +169,37 @@ class ParallelWrite {
     if (plan_.in_folder && !plan_.several()) remove_file(index_path());
     sync_folder(plan_.folder);
     remove_all_but_new(replaced);
+  }
+
+  bool has_other_config() const {
+    const Path config = plan_.folder / plan_.config.name;
+    return !plan_.config.text.empty() && status_of(config) && read_text(config) != plan_.config.text;
+  }
+
+  /// Makes weights and another configuration count in one step: the folder changes places with a new one, which has
+  /// links to the files that stay. Returns false where that is impossible: if it has folders in it, a job is at work in
+  /// it, or the file system has no links.
+  bool exchange_folder(std::set<std::string> replaced) {
+    try {
+      const File old(plan_.folder, O_RDONLY | O_DIRECTORY);
+      if (std::filesystem::equivalent(plan_.folder, ".") || (!old.lock() && errno == EWOULDBLOCK))
+        return false;
+      NewFolder folder(plan_.folder, work_.token, [](const Path&) {});
+      for (const TemporaryFile& temporary : temporaries_) {
+        temporary.link_into(folder.path());
+        replaced.insert({temporary.path().filename(), temporary.target().filename()});
+      }
+      if (plan_.in_folder) replaced.insert({"model.safetensors", index_path().filename()});
+      for (const auto& entry : std::filesystem::directory_iterator(plan_.folder)) {
+        const Path name = entry.path().filename();
+        if (std::filesystem::is_directory(entry.symlink_status())) return false;
+        if (!replaced.contains(name)) std::filesystem::create_hard_link(entry.path(), folder.path() / name);
+      }
+      folder.commit();
+      return true;
+    } catch (const std::runtime_error&) {
+      return false;
+    }
   }
 
   /// The one file; or several, which have names that nothing lists, and then their index.
@@ -204,10 +222,9 @@ class ParallelWrite {
     if (!names.empty()) sync_folder(plan_.folder);
   }
 
-  const Communicator& ranks_;
+  CollectiveWrite& work_;
   OutputPlan plan_;
   std::map<std::string_view, const WrittenTensor*> sources_;
-  std::uint32_t token_ = 0;
   std::deque<TemporaryFile> temporaries_;  // rank 0's
 };
 
@@ -235,13 +252,13 @@ inline std::vector<StoredTensor> stored_by_all(const Communicator& ranks, std::s
   return stored;
 }
 
-/// Plans and writes tensors, and a configuration beside them if there is a text for one; which rank writes each is noted in them.
-/// Collective; what fails on any rank is an error of all.
+/// Plans and writes tensors, and a configuration beside them if there is a text for one; which rank writes each is
+/// noted in them. Collective; a failure on any rank is an error of all.
 Index plan_and_write(const Communicator& ranks, std::string_view task, const Path& path,
                      const SaveOptions& options, std::vector<WrittenTensor>& tensors,
                      const OutputConfig& config, Writers writers);
 
-/// The same of what collect(list) puts into a list; what it throws is an error of all ranks.
+/// The same of the tensors that collect(list) puts into a list; an error of it is an error of all ranks.
 template <class Collect>
 Index write_together(const Communicator& ranks, std::string_view task, const Path& path,
                      const SaveOptions& options, Collect collect, const OutputConfig& config = {},
@@ -272,7 +289,8 @@ SHARDWISE_INLINE Index plan_and_write(const Communicator& ranks, std::string_vie
     plan = plan_output(path, std::move(stored), options);
     plan.config = config;
   });
-  return ParallelWrite(ranks, std::move(plan), tensors).run(task);
+  CollectiveWrite work(ranks, std::string(task));
+  return ParallelWrite(work, std::move(plan), tensors).run();
 }
 
 }  // namespace shardwise::detail

@@ -41,7 +41,7 @@ namespace detail {
 inline constexpr std::size_t longest_header = 100'000'000;
 inline constexpr std::size_t length_bytes = 8;
 
-/// Bytes of so many elements, or nothing if an `Index` does not hold them. Extents of zero do not excuse what
+/// Bytes of a tensor, or nothing if an `Index` does not hold their number. Extents of zero do not excuse what
 /// the others multiply to.
 inline std::optional<Index> stored_bytes(StoredType type, std::span<const Index> shape) {
   Index bytes = size_of(type);
@@ -54,8 +54,8 @@ inline std::optional<Index> stored_bytes(StoredType type, std::span<const Index>
   return empty ? 0 : bytes;
 }
 
-/// What the header says of one tensor, whose offset counts from the beginning of the data. Of a type that is not known here, such
-/// as F8_E8M0, nobody knows the size of an element.
+/// Reads the description of one tensor, whose offset counts from the beginning of the data. The size of an element is
+/// unknown for types that have no `StoredType`, such as F8_E8M0.
 inline StoredTensor read_stored_tensor(const std::string& name, const JsonPart& fields) {
   fields.only({"dtype", "shape", "data_offsets"});
   const auto dtype = fields.get<std::string>("dtype");
@@ -76,37 +76,65 @@ inline StoredTensor read_stored_tensor(const std::string& name, const JsonPart& 
   return {name, *type, shape, begin, *bytes};
 }
 
-/// Sorts the tensors by their place, checks that they fill `data_bytes` without overlap or hole, and makes
-/// their offsets count from the beginning of the file.
+/// The bytes of a file that belong to a tensor.
+struct FilePart {
+  Index begin = 0, bytes = 0;
+  std::string_view tensor;
+};
+
+/// Sorts the parts of a file. Throws `std::runtime_error` unless every byte is in one part: `where` is "the data" of
+/// this file, or its name.
+inline void check_parts(std::vector<FilePart>& parts, std::string_view where, Index bytes) {
+  std::ranges::sort(parts, {},
+                    [](const FilePart& part) { return std::tie(part.begin, part.bytes, part.tensor); });
+  Index end = 0;
+  std::string_view before;
+  for (const FilePart& part : parts) {
+    auto fail = [&](std::initializer_list<TextPart> what) {
+      detail::fail<std::runtime_error>({"tensor \"", excerpt(std::string(part.tensor)), "\": ", text(what)});
+    };
+    if (part.begin < end) {
+      fail({"overlaps tensor \"", excerpt(std::string(before)), "\": it begins at byte ", part.begin, " of ",
+            where, ", that one ends at ", end});
+    }
+    if (part.begin > end) {
+      fail({"begins at byte ", part.begin, " of ", where, ", expected ", end,
+            ": no tensor has the bytes between"});
+    }
+    end = part.begin + part.bytes;
+    if (end > bytes) {
+      fail({"ends at byte ", end, " of ", where, ", but the file has ", bytes, ": is it truncated?"});
+    }
+    before = part.tensor;
+  }
+  if (end != bytes) {
+    detail::fail<std::runtime_error>(
+        {"the tensors end at byte ", end, " of ", where, ", but the file has ", bytes});
+  }
+}
+
+/// Sorts the tensors by their place, checks that they fill `data_bytes`, and makes their offsets count from the
+/// beginning of the file.
 inline void place_tensors(std::vector<StoredTensor>& tensors, Index data_begin, Index data_bytes) {
   std::ranges::sort(tensors, {}, [](const StoredTensor& tensor) {
     return std::tie(tensor.offset, tensor.bytes, tensor.name);
   });
-  Index end = 0;
-  std::string before;
-  for (const StoredTensor& tensor : tensors) {
-    auto fail = [&](std::initializer_list<TextPart> what) {
-      detail::fail<std::runtime_error>({"tensor \"", tensor.name, "\": ", detail::text(what)});
-    };
-    if (tensor.offset < end) {
-      fail({"overlaps tensor \"", before, "\": it begins at byte ", tensor.offset,
-            " of the data, that one ends at ", end});
-    }
-    if (tensor.offset > end) {
-      fail({"begins at byte ", tensor.offset, " of the data, expected ", end,
-            ": no tensor has the bytes between"});
-    }
-    end = tensor.offset + tensor.bytes;
-    if (end > data_bytes) {
-      fail({"ends at byte ", end, " of the data, but the file has ", data_bytes, ": is it truncated?"});
-    }
-    before = tensor.name;
-  }
-  if (end != data_bytes) {
-    detail::fail<std::runtime_error>(
-        {"the tensors end at byte ", end, " of the data, but the file has ", data_bytes});
-  }
+  std::vector<FilePart> parts;
+  for (const StoredTensor& tensor : tensors) parts.push_back({tensor.offset, tensor.bytes, tensor.name});
+  check_parts(parts, "the data", data_bytes);
   for (StoredTensor& tensor : tensors) tensor.offset += data_begin;
+}
+
+/// Calls f(tensor, name of its file, entry in the JSON) for each tensor that an index of several files lists.
+template <class F>
+void for_each_listed(const Path& index, F f) {
+  const Json json = read_json(index);
+  const JsonPart whole(json, index.string() + ": ");
+  whole["weight_map"].for_each_member([&](const std::string& tensor, const JsonPart& file) {
+    const auto name = file.get<std::string>();
+    if (!is_plain_name(name)) file.expected("a name in the same folder");
+    f(tensor, name, file);
+  });
 }
 
 /// Reads the header of a file of these `bytes`, and checks all that it says.
@@ -127,7 +155,7 @@ namespace detail {
 
 SHARDWISE_INLINE SafetensorsHeader read_safetensors_header(std::string_view bytes) {
   if (bytes.size() < length_bytes) {
-    fail<std::runtime_error>({bytes.size(), " bytes are no safetensors file, which has at least 8"});
+    fail<std::runtime_error>({bytes.size(), " bytes are not a safetensors file, which has at least 8"});
   }
   std::uint64_t length = 0;
   std::memcpy(&length, bytes.data(), length_bytes);
@@ -148,7 +176,7 @@ SHARDWISE_INLINE SafetensorsHeader read_safetensors_header(std::string_view byte
       header.tensors.push_back(read_stored_tensor(name, JsonPart(fields, "tensor \"" + name + "\"")));
       return;
     }
-    if (fields.is_null()) return;  // as some writers say that there is none
+    if (fields.is_null()) return;  // some writers say so that there is no metadata
     JsonPart(fields, name).for_each_member([&](const std::string& key, const JsonPart& value) {
       header.metadata.emplace(key, value.get<std::string>());
     });

@@ -4,7 +4,7 @@
 
 /// @file
 /// From modules and tensors into safetensors files, whatever their layout: each rank writes its own block. (Not in
-/// `shardwise.hpp`: it brings in a JSON reader, which is dear to compile.)
+/// `shardwise.hpp`: it brings in a JSON reader, which is expensive to compile.)
 ///
 /// ```
 /// save_weights(model, "run/checkpoint", {.type = StoredType::bf16, .max_file_bytes = 5'000'000'000});
@@ -46,14 +46,14 @@ class NamedTensor {
   Communicator ranks_;
 };
 
-/// Writes tensors of one mesh, of any types and layouts. `path` is a file if it ends in .safetensors; else a folder, made if need
-/// be, for model.safetensors, or for several files and model.safetensors.index.json. What was there is replaced in one step when
-/// the new files are on the device; they keep its mode and, where allowed, its owner. Several files are called
-/// model-00001-of-00003.safetensors, or model-89abcdef-00001-of-00003.safetensors if that name is taken.
+/// Writes tensors of one mesh, of any types and layouts. `path` is a file if it ends in .safetensors; else a folder,
+/// made if need be, for model.safetensors, or for several files and model.safetensors.index.json. They replace older
+/// ones in one step when they are on the device, and keep their mode and, where allowed, their owner. Several files are
+/// called model-00001-of-00003.safetensors, or model-89abcdef-00001-of-00003.safetensors if there are several already.
 ///
-/// Collective over the mesh, on a file system that all ranks share. Where any rank fails (no space, no permission, two tensors of
-/// one name), all throw `std::runtime_error`, and what was there stays (unless only the removal of old files failed). Throws
-/// `std::invalid_argument` if there are no tensors, or they lie on different meshes.
+/// Collective over the mesh, on a file system that all ranks share. Where any rank fails (no space, no permission, two
+/// tensors of one name), all throw `std::runtime_error`, and what was there stays (unless only the removal of old files
+/// failed). Throws `std::invalid_argument` if there are no tensors, or they lie on different meshes.
 ///
 /// Returns the bytes of elements that this rank wrote: over all ranks, those of the file.
 inline Index write_tensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
@@ -71,8 +71,8 @@ inline Index write_tensors(const std::filesystem::path& path, const std::vector<
   });
 }
 
-/// Writes every parameter of a module under its path, the first if it has several, or under what `name_of` makes of it, as
-/// `write_tensors` does. Parameters without a value are an error too.
+/// Writes every parameter of a module under its path, the first if it has several, or under what `name_of` makes of it,
+/// as `write_tensors` does. Parameters without a value are an error too.
 template <class Module, class Problem = detail::visit_problem<Module>>
 Index save_weights(Module& module, const std::filesystem::path& path, const SaveOptions& options = {}) {
   const auto parameters = detail::distinct(detail::named_parameters_of(module));

@@ -24,9 +24,9 @@ struct TensorOfAll {
 
 inline bool is_first_rank(const MeshView& mesh) { return mesh.rank_in_job() == mesh.place().ranks.first; }
 
-/// Those of all ranks, in the order of ranks, each once: `mine` are those that this rank, the first of their mesh, tells
-/// of. Collective; throws `std::runtime_error`, on all ranks, if two of one name have different types or shapes, or a name
-/// is no UTF-8.
+/// Those of all ranks, in the order of ranks, each once: `mine` are those that this rank, the first of their mesh,
+/// tells of. Collective; throws `std::runtime_error`, on all ranks, if two of one name have different types or shapes,
+/// or a name is not UTF-8.
 std::vector<TensorOfAll> tensors_of_all(const Communicator& ranks, std::string_view task,
                                         const std::vector<TensorOfAll>& mine);
 
@@ -38,7 +38,7 @@ namespace shardwise::detail {
 SHARDWISE_INLINE std::vector<TensorOfAll> tensors_of_all(const Communicator& ranks, std::string_view task,
                                                          const std::vector<TensorOfAll>& mine) {
   std::string told;
-  together(ranks, task, [&] {  // a name that is no UTF-8 cannot be told
+  together(ranks, task, [&] {  // a name that is not UTF-8 is an error
     for (const TensorOfAll& tensor : mine) {
       told += Json{tensor.name, name_of(tensor.type), tensor.shape, tensor.layout, tensor.first_rank}.dump() +
               '\n';

@@ -47,7 +47,7 @@ class SafetensorsFile {
   const std::filesystem::path& path() const noexcept { return path_; }
   /// In the order of their elements in the file.
   const std::vector<StoredTensor>& tensors() const noexcept { return header_.tensors; }
-  /// What stands under `__metadata__`.
+  /// The texts under `__metadata__`.
   const std::map<std::string, std::string>& metadata() const noexcept { return header_.metadata; }
 
  private:
@@ -58,12 +58,13 @@ class SafetensorsFile {
   SafetensorsHeader header_;
 };
 
-/// One safetensors file or a checkpoint of several, open and mapped. Nothing here communicates: a `std::runtime_error`, which names
-/// file, tensor, what was expected and found, is of one rank; `load_weights` and `read_tensor` make it one of all.
+/// One safetensors file or a checkpoint of several, open and mapped. Nothing here communicates: a `std::runtime_error`,
+/// which names file, tensor, what was expected and found, is of one rank; `load_weights` and `read_tensor` make it one
+/// of all.
 class Weights {
  public:
-  /// `path` is a safetensors file, or a folder, in which model.safetensors comes before model.safetensors.index.json. Every tensor
-  /// that an index lists must be in the file that it names; what else is in that file is there too.
+  /// `path` is a safetensors file, or a folder, in which model.safetensors comes before model.safetensors.index.json.
+  /// Every tensor that an index lists must be in the file that it names; all other tensors of that file are there too.
   explicit Weights(std::filesystem::path path) : path_(std::move(path)) { open_all(); }
 
   const std::filesystem::path& path() const noexcept { return path_; }
@@ -72,12 +73,12 @@ class Weights {
   bool contains(std::string_view name) const { return places_.contains(name); }
   /// The file that holds a tensor. Throws if none does.
   const SafetensorsFile& file_of(std::string_view name) const { return files_[place_of(name).file]; }
-  /// Throws if there is none of that name.
+  /// Throws if no file has it.
   const StoredTensor& tensor(std::string_view name) const { return *place_of(name).tensor; }
 
-  /// Reads this rank's block of a tensor. The shapes in file and view may differ by merging adjacent dimensions: [heads, head_dim,
-  /// in] is [heads * head_dim, in] in Hugging Face's files. Floating-point numbers are rounded to nearest even; an integer that
-  /// does not fit is an error, after which the block is in part written.
+  /// Reads this rank's block of a tensor. The shapes in file and view may differ by merging adjacent dimensions:
+  /// [heads, head_dim, in] is [heads * head_dim, in] in Hugging Face's files. Floating-point numbers are rounded to
+  /// nearest even; an integer that does not fit is an error, after which the block is in part written.
   template <Communicable T, int Rank>
   void read_block(std::string_view name, const View<T, Rank>& block) const {
     View<char, max_rank> bytes{
@@ -125,17 +126,13 @@ class Weights {
   }
 
   void open_listed(const std::filesystem::path& index) {
-    const Json json = read_json(index);
     std::map<std::string, std::size_t> opened;
-    const detail::JsonPart whole(json, index.string() + ": ");
-    whole["weight_map"].for_each_member([&](const std::string& tensor, const detail::JsonPart& file) {
-      const auto name = file.get<std::string>();
-      if (!detail::is_plain_name(name)) file.expected("a name in the same folder");
+    detail::for_each_listed(index, [&](const std::string& tensor, const std::string& name, auto& entry) {
       const auto [place, fresh] = opened.emplace(name, files_.size());
       if (fresh) open(index.parent_path() / name);
       const auto found = places_.find(tensor);
       if (found == places_.end() || found->second.file != place->second) {
-        file.fail("the tensor is to be in " + name + ", but is not");
+        entry.fail("the tensor must be in " + name + ", but is not");
       }
     });
   }

@@ -12,8 +12,8 @@
 /// The folder does not depend on the mesh that wrote the checkpoint. config.json is "llama_config" in the
 /// checkpoint's notes; tokenizer.json is a copy of the file that the notes name under "tokenizer".
 
-#include <shardwise/checkpoint/new_folder.hpp>
 #include <shardwise/checkpoint/reader.hpp>
+#include <shardwise/io/new_folder.hpp>
 #include <shardwise/models/llama/tensors.hpp>
 
 namespace shardwise {

@@ -9,16 +9,16 @@
 
 namespace shardwise::detail {
 
-/// Creates an empty folder under a temporary name beside the target, in the place of those that killed processes left.
-/// `commit` gives it the target's name, and mode and owner of what it replaces; else the destructor removes it.
-class NewFolder {
+/// An empty folder under a temporary name beside the target. `commit` gives it the target's name, and mode and owner of
+/// what it replaces.
+class NewFolder : public Temporary {
  public:
-  /// Throws `std::runtime_error` if the target is there and no folder. If it is one that is not empty, calls
-  /// `may_replace(target)`, which throws if that is to stay.
+  /// Throws `std::runtime_error` if the target is there and is not a folder. If it is one that is not empty, calls
+  /// `may_replace(target)`, which throws if that must stay.
   template <class MayReplace>
   NewFolder(const Path& target, std::uint32_t token, MayReplace may_replace) : NewFolder(whole_path(target)) {
     namespace fs = std::filesystem;
-    if (fs::exists(target_)) {
+    if (replaced_) {
       if (!fs::is_directory(target_)) {
         fail<std::runtime_error>({target.string(), ": there already, and no folder"});
       }
@@ -30,52 +30,37 @@ class NewFolder {
       missing.push_back(parent);
     }
     for (; !missing.empty(); missing.pop_back()) {
-      if (make(missing.back())) parents_.push_back(missing.back());
+      if (make(missing.back(), 0777)) parents_.push_back(missing.back());
     }
     const Path path = temporary_path(target_, token);
-    if (!make(path)) throw_file_error(path, "cannot be created", EEXIST);
-    path_ = path;
-    if (fs::exists(target_)) fs::permissions(path_, fs::perms::owner_all);
-    lock_.emplace(path, O_RDONLY | O_DIRECTORY);
-    lock_->lock();
-    remove_abandoned(target_);
+    if (!make(path, replaced_ ? 0700 : 0777)) throw_file_error(path, "cannot be created");
+    open(path, O_RDONLY | O_DIRECTORY);
   }
-  NewFolder(const NewFolder&) = delete;
-  NewFolder& operator=(const NewFolder&) = delete;
-  /// Of the folders above, those that were made for this one, and hold nothing else, go too.
+  /// The folders above that were made for this one, and hold nothing else, go too.
   ~NewFolder() {
-    if (!path_.empty()) remove_folder(path_);
-    std::error_code ignored;  // this is after an error, which is told
+    discard();
+    std::error_code ignored;  // an error before this one is what the caller reports
     for (; !parents_.empty(); parents_.pop_back()) std::filesystem::remove(parents_.back(), ignored);
   }
-
-  /// Where its files are to be written until `commit`.
-  const Path& path() const noexcept { return path_; }
 
   /// A folder that is there changes places with the new one in one step, and is removed. The caller has flushed the
   /// files.
   void commit() {
-    if (const auto old = status_of(target_)) keep_all_access(*old);
-    sync_folder(path_);
-    if (replaces_) {
-      exchange();
-      remove_folder(path_);
-    } else if (::rename(path_.c_str(), target_.c_str()) != 0) {
-      throw_file_error(target_, "cannot be renamed from " + path_.filename().string());
-    }
-    path_.clear();
+    if (replaced_) keep_all_access(*replaced_);
+    sync_folder(path());
+    rename(replaces_ ? RENAME_EXCHANGE : 0);
     parents_.clear();
     sync_folder(folder_of(target_));
   }
 
  private:
   /// From here on the destructor is called, also if the other constructor throws.
-  explicit NewFolder(Path target) : target_(std::move(target)) {}
+  explicit NewFolder(Path target) : Temporary(std::move(target)) {}
 
-  static bool make(const Path& folder) {
-    std::error_code failure;
-    const bool made = std::filesystem::create_directory(folder, failure);
-    if (failure) throw_file_error(folder, "cannot be created", failure.value());
+  /// Returns whether it was not there before.
+  static bool make(const Path& folder, ::mode_t mode) {
+    const bool made = ::mkdir(folder.c_str(), mode) == 0;
+    if (!made && errno != EEXIST) throw_file_error(folder, "cannot be created");
     return made;
   }
   /// A file of a name that is new may be used as far as all old files may.
@@ -87,22 +72,13 @@ class NewFolder {
       if (!all) all = status;
       all->st_mode &= status->st_mode;
     }
-    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+    for (const auto& entry : std::filesystem::directory_iterator(path())) {
       const auto old = status_of(target_ / entry.path().filename());
-      if (all) keep_access(File(entry.path(), O_RDONLY), old.value_or(*all));
+      if (all && !entry.is_symlink()) keep_access(File(entry.path(), O_RDONLY), old.value_or(*all));
     }
-    keep_access(*lock_, old_folder);
-  }
-  void exchange() const {
-    if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) == 0) return;
-    const bool impossible = errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP;
-    throw_file_error(
-        target_, "cannot change places with " + path_.filename().string() +
-                     (impossible ? ", perhaps as this file system cannot do that: choose another name" : ""));
+    keep_access(file(), old_folder);
   }
 
-  Path target_, path_;
-  std::optional<File> lock_;  ///< so that another process does not take it for abandoned
   std::vector<Path> parents_;
   bool replaces_ = false;
 };
