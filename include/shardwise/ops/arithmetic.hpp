@@ -133,22 +133,4 @@ constexpr auto scale(const X& x, double factor) {
 template <Operand X, IllFormed Why = result_of<ScaleOp, X>>
 Why scale(const X&, double);  // see Why
 
-// There are no operators: a function says which product is meant.
-#define SHARDWISE_NO_OPERATOR(op)                           \
-  template <class A, class B>                               \
-    requires(Operand<A> || Operand<B>)                      \
-  WrittenOtherwise<Hint::write_add_sub_mul_scale_or_matmul> \
-  operator op(const A&, const B&)
-SHARDWISE_NO_OPERATOR(+);
-SHARDWISE_NO_OPERATOR(-);
-SHARDWISE_NO_OPERATOR(*);
-SHARDWISE_NO_OPERATOR(/);
-SHARDWISE_NO_OPERATOR(+=);
-SHARDWISE_NO_OPERATOR(-=);
-SHARDWISE_NO_OPERATOR(*=);
-SHARDWISE_NO_OPERATOR(/=);
-#undef SHARDWISE_NO_OPERATOR
-template <Operand X>
-WrittenOtherwise<Hint::write_add_sub_mul_scale_or_matmul> operator-(const X&);
-
 }  // namespace shardwise
