@@ -165,7 +165,7 @@ enum class Hint {
   give_it_the_module_first,
   give_it_a_tensor_and_use_parameters_as_they_are,
   give_one_size_per_axis,
-  give_it_saved_shape_forward_and_pull_back,
+  give_it_saved_forward_and_pull_back,
   take_its_value,
   use_redistribute_on_a_tape,
   give_it_the_parameter_itself,

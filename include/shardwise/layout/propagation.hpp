@@ -4,7 +4,7 @@
 
 /// @file
 /// Placement propagation: from an operation's signature and its operands' placements along one mesh axis to
-/// the placement of the result, or to the reason why there is none. Mesh axes do not influence one another.
+/// the placement of the result, or to the reason why the operation is refused. Mesh axes do not influence one another.
 ///
 /// A result is legal if the operation is local in both directions: forward from the operands' placements, and
 /// backward from the result's gradient to the gradients that the operands' placements call for. That leaves:
