@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::give_it_saved_shape_forward_and_pull_back>>
+// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::give_it_saved_forward_and_pull_back>>
 
 #include <shardwise/shardwise.hpp>
 
@@ -9,14 +9,8 @@ using namespace shardwise;
 using Vector = Tensor<float, 1, Mesh<tp>, Replicate>;
 
 struct TwiceOp {
+  static constexpr Signature signature = Signature::of("... -> ...");
   static constexpr Saved saved{};
-  template <int Rank>
-  static constexpr Signature signature() {
-    return Signature::elementwise<Rank>();
-  }
-  static constexpr auto shape(const auto& x) {
-    return x;
-  }
   template <class T, int Rank>
   static void forward(View<T, Rank> y, void*, View<const T, Rank> x) {
     for (Index i = 0; i < y.elements(); ++i) y.data[i] = 2 * x.data[i];

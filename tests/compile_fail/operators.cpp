@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// Tensors have no operators, since `a * b` could mean two products. The functions
-/// are `add`, `sub`, `mul` (element by element), `scale` (by a number) and `matmul`.
-// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::write_add_sub_mul_scale_or_matmul>>
+/// `x * y` of two tensors could mean two products: write `mul` (element by element) or `matmul`. Nor is there a quotient of two
+/// tensors. The operators are `x + y`, `x - y`, `-x`, and `2 * x`, `x * 2`, `x / 2` with a number.
+// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::write_mul_or_matmul>>
 
 #include <shardwise/shardwise.hpp>
 
@@ -11,11 +11,11 @@ using namespace shardwise;
 using Rows = Tensor<float, 2, Mesh<tp>, Shard<0>>;
 
 #ifdef SHOULD_FAIL
-auto doubled(const Rows& x) {
-  return x + x;
+auto product(const Rows& x, const Rows& y) {
+  return x * y;
 }
 #else
-auto doubled(const Rows& x) {
-  return add(x, x);
+auto product(const Rows& x, const Rows& y) {
+  return mul(x, y);
 }
 #endif

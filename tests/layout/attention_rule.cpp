@@ -59,7 +59,7 @@ const Truth<GroupedAttention> on_three(Setting{3, {1, 2, 6, 2, 2, 3}, 2});
 const Truth<GroupedAttention> mid_group(Setting{2, {1, 2, 6, 2, 2, 3}, 3});
 
 bool offers(const OperandPlacements& at, PlacementSet found) {
-  const Propagated rule = AttentionOp::rule<4, 4, 4>(at);
+  const Propagated rule = AttentionOp::rule(AttentionOp::signature<4, 4, 4>(), at);
   return (rule.legal() ? only(rule.placement) : 0) == found;
 }
 
@@ -141,7 +141,7 @@ struct Rope : Complete {
 };
 /// Like swiglu.
 struct Swiglu {
-  static constexpr Signature signature = Signature::of("ab", "ab", "ab");
+  static constexpr Signature signature = Signature::of("AB", "AB", "AB");
   template <class T>
   static constexpr void run(const Inputs<T>& in, Tiny<T>& y) {
     for (Index e = 0; e < y.elements(); ++e) y[e] = in[0][e] * in[0][e] * in[1][e];
@@ -152,9 +152,9 @@ struct Swiglu {
   }
 };
 
-static_assert(same(RmsNormOp::signature<2, 1>(), RmsNorm::signature));
+static_assert(same(RmsNormOp::signature.of_ranks({2, 1}, 2), RmsNorm::signature));
 static_assert(same(RopeOp::signature<4>(), Rope::signature));
-static_assert(same(SwigluOp::signature<2, 2>(), Swiglu::signature));
+static_assert(same(SwigluOp::signature.of_ranks({2, 2}, 2), Swiglu::signature));
 
 template <class Operation>
 int legal_in(const auto&... settings) {

@@ -254,16 +254,20 @@ TEST_CASE("shapes that do not fit") {
   const auto x = sw::zeros<float, Reduced>(mesh, {2, 5});
   const auto w = sw::zeros<float, Shard<0>>(mesh, {7, 6});
   CHECK(refusal<std::invalid_argument>([&] { sw::matmul(x, w); }) ==
-        "matmul: x has 5 features in dimension 1, but the weight contracts 6");
+        "matmul: the operands [2 x 5] and [7 x 6] do not fit: dimension 1 of operand 0 has 5 elements, "
+        "dimension 1 of operand 1 has 6");
   const auto fitting = sw::zeros<float, Shard<0>>(mesh, {7, 5});
   const auto bias = sw::zeros<float, Shard<0>>(mesh, {6});
   CHECK(refusal<std::invalid_argument>([&] { sw::linear(x, fitting, bias); }) ==
-        "linear: the bias has 6 elements in dimension 0, but the weight gives 7");
+        "linear: the operands [2 x 5], [7 x 5] and [6] do not fit: dimension 0 of operand 1 has 7 elements, "
+        "dimension 0 of operand 2 has 6");
   sw::Mlp<Mesh> mlp(mesh, 6, 8);
   sw::initialize(mlp, 1);
   CHECK(refusal<std::invalid_argument>([&] {
           mlp(sw::zeros<float, Replicate>(mesh, {2, 5}));
-        }) == "matmul: x has 5 features in dimension 1, but the weight contracts 6");
+        }) ==
+        "linear: the operands [2 x 5], [8 x 6] and [8] do not fit: dimension 1 of operand 0 has 5 elements, "
+        "dimension 1 of operand 1 has 6");
   const std::string sum = refusal<std::invalid_argument>([&] {
     sw::add(x, sw::zeros<float, Reduced>(mesh, {3, 5}));
   });

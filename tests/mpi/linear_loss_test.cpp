@@ -154,7 +154,7 @@ TEST_CASE("wrong targets, shapes and options") {
     CHECK(message(ids, w) == "CrossEntropyLoss: target 5 at [1, 3] is none of the 5 classes");
     CHECK(contains(message(Dense({2, 3}), w), "and targets [2 x 3] differ in dimension 1"));
     CHECK(contains(message(Dense({2, 4}), random<float, Reduced, Shard<0>>(mesh, {5, 6}, 2)),
-                   "matmul: x has 7 features in dimension 2, but the weight contracts 6"));
+                   "dimension 2 of operand 0 has 7 elements, dimension 1 of operand 1 has 6"));
   }
   CHECK_THROWS_AS(LinearCrossEntropyLoss({.label_smoothing = 1.5}), std::invalid_argument);
   CHECK(contains(message_of<std::invalid_argument>([] { LinearCrossEntropyLoss({}, {.rows = 0}); }),

@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// `add` and `sub`: sums, biases and residual connections; `mul`, `scale` and `dropout`.
+/// `add` and `sub`: sums, biases and residual connections; `mul`, `scale` and `dropout`; operators.
 
+#include <shardwise/module/sequential.hpp>
 #include <shardwise/ops/add.hpp>
 #include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/ops/dropout.hpp>
+#include <shardwise/ops/operators.hpp>
 #include <shardwise/ops/reduction.hpp>
 
 #include "ops_check.hpp"
@@ -52,7 +54,9 @@ TEST_CASE("mul") {
   check_product<Eigen::bfloat16, Shard<1>, Shard<1>>(mesh);
   CHECK(message_of<std::invalid_argument>([&] {
           mul(random<double, Reduced>(mesh, {7, 5}, 1), random<double, Reduced>(mesh, {5, 7}, 1));
-        }) == "mul: the operands differ in shape, [7 x 5] and [5 x 7]");
+        }) ==
+        "mul: the operands [7 x 5] and [5 x 7] do not fit: dimension 0 of operand 0 has 7 elements, "
+        "dimension 0 of operand 1 has 5");
 }
 
 TEST_CASE("mul: a square, whose two gradients meet in one slot") {
@@ -231,12 +235,94 @@ TEST_CASE("add: shapes that differ") {
   const auto a = random<double, Replicate>(mesh, {7, 5}, 1), b = random<double, Replicate>(mesh, {7, 4}, 2);
   const auto c = random<double, Replicate>(mesh, {7}, 2);
   CHECK(message_of<std::invalid_argument>([&] { add(a, b); }) ==
-        "add: [7 x 4] cannot be added to [7 x 5], whose dimension 1 has 5 elements, not 4");
+        "add: the operands [7 x 5] and [7 x 4] do not fit: dimension 1 of operand 0 has 5 elements, "
+        "dimension 1 of operand 1 has 4");
   CHECK(message_of<std::invalid_argument>([&] { add(a, c); }) ==
-        "add: [7] cannot be added to [7 x 5], whose dimension 1 has 5 elements, not 7");
+        "add: the operands [7 x 5] and [7] do not fit: dimension 1 of operand 0 has 5 elements, "
+        "dimension 0 of operand 1 has 7");
   CHECK(message_of<std::invalid_argument>([&] { sub(a, b); }) ==
-        "sub: the operands differ in shape, [7 x 5] and [7 x 4]");
+        "sub: the operands [7 x 5] and [7 x 4] do not fit: dimension 1 of operand 0 has 5 elements, "
+        "dimension 1 of operand 1 has 4");
 }
+
+TEST_CASE("operators: what the functions give, with their gradients") {
+  const auto mesh = line();
+  const auto mixed = [](const auto& a, const auto& b) {
+    return 2 * a - b / 4 + (-a) * 0.25f + 0.5 * (a + b);
+  };
+  const auto dense = [](const Dense& a, const Dense& b) {
+    Dense y(a.shape);
+    for (Index i = 0; i < a.size(); ++i) y[i] = 2.25 * a[i] + 0.25 * b[i];
+    return y;
+  };
+  const auto pair = [&]<class P>(P) {
+    check(mixed, dense, random<double, P>(mesh, {7, 5}, 1), random<double, P>(mesh, {7, 5}, 2));
+  };
+  pair(Replicate());
+  pair(Reduced());
+  pair(Shard<0>());
+  pair(Shard<1>());
+  pair(Partial<>());
+  const auto two = grid();
+  check(mixed, dense, random<double, Shard<1>, Partial<>>(two, {7, 5}, 1),
+        random<double, Shard<1>, Partial<>>(two, {7, 5}, 2));
+  check([](const auto& a, const auto& b) { return a + b; }, dense_sum,
+        random<double, Shard<0>>(mesh, {7, 5}, 1), random<double, Reduced>(mesh, {5}, 2));
+  CHECK(message_of<std::invalid_argument>([&] {
+          random<double, Reduced>(mesh, {7, 5}, 1) - random<double, Reduced>(mesh, {5, 7}, 1);
+        }).starts_with("sub: the operands [7 x 5] and [5 x 7] do not fit"));
+}
+
+template <class A, class B>
+concept WithPlus = requires(A a, B b) {
+  a + b;
+};
+template <class A, class B>
+concept WithTimes = requires(A a, B b) {
+  a* b;
+};
+using Rows = On1<2, Shard<0>>;
+static_assert(std::is_same_v<decltype(2 * std::declval<Rows>()), Rows> && WithTimes<Rows, float> &&
+              WithTimes<Tracked1<2, Shard<0>>, long> && !WithTimes<Rows, Rows> &&
+              !WithTimes<Rows, const char*>);
+static_assert(WithPlus<Rows, Rows> && WithPlus<Rows, On1<1, Reduced>> && !WithPlus<Rows, On1<2, Reduced>> &&
+              !WithPlus<Rows, double> && !WithPlus<int, Rows> && !WithPlus<Tracked1<2, Shard<0>>, Rows>);
+// What is none of ours stays as it was.
+static_assert(WithPlus<std::vector<Rows>::iterator, int> && !WithTimes<std::vector<Rows>, int>);
+
+struct CubeOp {
+  static constexpr Signature signature = Signature::of("... -> ...");
+  static constexpr Saved saved{.inputs = 0b1};
+  template <class T, int Rank>
+  static void forward(View<T, Rank> y, void*, View<const T, Rank> x) {
+    for (Index i = 0; i < x.elements(); ++i) y.data[i] = x.data[i] * x.data[i] * x.data[i];
+  }
+  template <class T, int Rank>
+  static void pull_back(View<const T, Rank> dy, View<const T, Rank>, const void*, Input<T, Rank> x) {
+    for (Index i = 0; i < x.elements(); ++i) x.gradient[i] = 3 * x.data[i] * x.data[i] * dy.data[i];
+  }
+};
+inline constexpr Function<CubeOp> cube;
+
+TEST_CASE("an operation as a function, also as a stage") {
+  const auto mesh = line();
+  const auto dense = [](double factor, int power) {
+    return [=](const Dense& x) {
+      Dense y(x.shape);
+      for (Index i = 0; i < x.size(); ++i) y[i] = factor * std::pow(x[i], power);
+      return y;
+    };
+  };
+  check(cube, dense(1, 3), random<double, Shard<1>>(mesh, {7, 5}, 1));
+  check([](const auto& x) { return sequential(x, Function{ScaleOp{0.5}}, cube, Function{ScaleOp{2}}); },
+        dense(0.25, 3), random<double, Shard<0>>(mesh, {3, 5}, 1));
+}
+template <class X>
+concept Cubable = requires(X x) {
+  cube(x);
+};
+static_assert(Cubable<Rows> && !Cubable<On1<2, Partial<>>> && !Cubable<On1<2, Replicate, int>> &&
+              !Cubable<int>);
 
 template <int RankA, class A, int RankB, class B>
 constexpr Reason why_not_added = why_not<AddOp<RankA, RankB>, On1<RankA, A>, On1<RankB, B>>;

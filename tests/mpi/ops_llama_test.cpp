@@ -43,7 +43,9 @@ TEST_CASE("rms_norm") {
         random<double, Reduced, Reduced>(two, {7}, 2));
   CHECK(message_of<std::invalid_argument>([&] {
           rms_norm(random<double, Reduced>(mesh, {3, 7}, 1), random<double, Reduced>(mesh, {5}, 1));
-        }) == "rms_norm: x has 7 features, but weight has 5 elements");
+        }) ==
+        "rms_norm: the operands [3 x 7] and [5] do not fit: dimension 1 of operand 0 has 7 elements, "
+        "dimension 0 of operand 1 has 5");
 }
 
 TEST_CASE("rms_norm: one wanted gradient is enough") {
@@ -167,7 +169,9 @@ TEST_CASE("swiglu") {
         [&](const Dense& x) { return dense_swiglu(all_gate, x); }, up);
   CHECK(message_of<std::invalid_argument>([&] {
           swiglu(gate, random<double, Shard<1>>(mesh, {5, 6}, 1));
-        }) == "swiglu: gate is [5 x 7], but up is [5 x 6]");
+        }) ==
+        "swiglu: the operands [5 x 7] and [5 x 6] do not fit: dimension 1 of operand 0 has 7 elements, "
+        "dimension 1 of operand 1 has 6");
 }
 
 template <class X, class P>

@@ -67,7 +67,9 @@ TEST_CASE("layer_norm") {
   CHECK(message_of<std::invalid_argument>([&] {
           layer_norm(random<double, Reduced>(mesh, {3, 7}, 1), random<double, Reduced>(mesh, {7}, 1),
                      random<double, Reduced>(mesh, {5}, 1));
-        }) == "layer_norm: x has 7 features, but gamma has 7 elements and beta 5");
+        }) ==
+        "layer_norm: the operands [3 x 7], [7] and [5] do not fit: dimension 1 of operand 0 has 7 elements, "
+        "dimension 0 of operand 2 has 5");
 }
 
 TEST_CASE("layer_norm: one wanted gradient is enough") {

@@ -24,8 +24,9 @@ struct Everything : Module<Everything> {
     auto cut = redistribute<Shard<0>, Shard<1>>(narrow<1>(joined, 0, 2));
     auto whole = enter(transpose<0, 1>(redistribute<tp, Replicate>(transpose<0, 1>(cut))));
     auto [a, b] = project(whole, wide, narrow_head);
-    auto h = repeat(add(a, b), 2, [](const auto& in, std::size_t) { return relu(scale(in, 0.5)); });
+    auto h = repeat(add(a, b), 2, [](const auto& in, std::size_t) { return relu(in * 0.5); });
     h = dropout(h, 0.1, 1);
+    h = -(2 * h - h / 2) + h;
     h = mul(h, h);
     return std::tuple(sum<2>(redistribute<tp, Replicate>(h)), softmax(redistribute<tp, Replicate>(h)));
   }

@@ -74,6 +74,23 @@ static_assert(!can(difference, a<Matrix<Shard<0>>>, a<Matrix<Shard<1>>>));
 static_assert(can(elementwise, a<Matrix<Partial<>>>, a<Matrix<Reduced>>));
 static_assert(!can(elementwise, a<Matrix<Partial<>>>, a<Matrix<Partial<>>>));
 
+constexpr auto operators = [](auto* x, auto* y) {
+  return requires { 2 * (*x + *y) - *x * 0.5f + -*y / 3; };
+};
+constexpr auto times = [](auto* x, auto* y) {
+  return requires { *x** y; };
+};
+constexpr auto divided = [](auto* x, auto* y) {
+  return requires { *x / *y; };
+};
+static_assert(can(operators, a<Matrix<Partial<>>>, a<Matrix<Partial<>>>));
+static_assert(can(operators, a<Var<Matrix<Shard<0>>>>, a<Var<Matrix<Shard<0>>>>));
+static_assert(!can(operators, a<Matrix<Shard<0>>>, a<Matrix<Reduced>>) &&
+              !can(operators, a<Ids<Reduced>>, a<Ids<Reduced>>));
+static_assert(!can(times, a<Matrix<Reduced>>, a<Matrix<Reduced>>) &&
+              can(times, a<Matrix<Reduced>>, a<unsigned>));
+static_assert(!can(divided, a<float>, a<Matrix<Reduced>>) && !can(times, a<Matrix<Reduced>>, a<OnItsWay>));
+
 constexpr auto activated = [](auto* x) {
   return requires {
     relu(*x);

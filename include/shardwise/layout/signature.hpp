@@ -8,10 +8,14 @@
 /// indices, as in `einsum`:
 ///
 /// ```
-/// constexpr Signature matmul = Signature::of("rk", "ok", "ro").linear_in_each();
-/// constexpr Signature softmax = Signature::of("rc", "rc").whole('c');
+/// constexpr Signature matmul = Signature::of("...k, ok -> ...o").linear_in_each();
+/// constexpr Signature softmax = Signature::of("...c -> ...c").whole('c');
 /// ```
+/// `...` stands for any number of dimensions, the same ones in each tensor. So does a letter with a star, such as `o*`.
 /// An index that the result lacks is contracted: sharding it leaves a pending reduction.
+
+#include <stdexcept>
+#include <string_view>
 
 #include <shardwise/base/index.hpp>
 #include <shardwise/layout/placement.hpp>
@@ -47,6 +51,12 @@ struct Indices {
     }
     return result;
   }
+  /// With `dims` in the place of a letter.
+  constexpr Indices replaced(char letter, const Indices& dims) const {
+    Indices result;
+    for (int i = 0; i < rank; ++i) result = result.then((*this)[i] == letter ? dims : Indices((*this)[i]));
+    return result;
+  }
   constexpr char operator[](int dim) const { return letters[dim]; }
   /// The dimension with this letter, or -1.
   constexpr int find(char letter) const {
@@ -64,6 +74,23 @@ enum class Linearity : std::uint8_t {
   jointly,  ///< linear in all operands together (a sum): all pending, or none
 };
 
+namespace detail {
+
+/// `...`, for which the letter is a dot, or a letter with a star: any number of dimensions, until ranks are known.
+constexpr char several(char letter) { return static_cast<char>(static_cast<unsigned char>(letter) | 0x80u); }
+constexpr bool is_several(char letter) { return several(letter) == letter; }
+/// The only letter of `x` that stands for several dimensions; 0 if `x` has no such letter, or more than one.
+constexpr char the_one_of_several(const Indices& x) {
+  char found = 0;
+  int count = 0;
+  for (int i = 0; i < x.rank; ++i) {
+    if (is_several(x[i])) found = x[i], ++count;
+  }
+  return count == 1 ? found : '\0';
+}
+
+}  // namespace detail
+
 struct Signature {
   Array<Indices, max_operands> operands{};
   Array<bool, max_operands> differentiable{};
@@ -74,10 +101,40 @@ struct Signature {
   ReduceOp contraction = ReduceOp::sum;  ///< how blocks of a contracted index combine
   bool contractible = true;              ///< may a contracted index be cut at all?
 
-  /// The last argument is the result.
+  /// Einsum text: the operands, with commas between them, an arrow, the result.
+  static constexpr Signature of(std::string_view text) {
+    Signature signature;
+    Indices* tensor = signature.operands.data();
+    for (; !text.empty(); text.remove_prefix(1)) {
+      const char c = text[0];
+      if (text.starts_with("->")) {
+        signature.count = static_cast<int>(tensor - signature.operands.data()) + 1;
+        tensor = &signature.result;
+        text.remove_prefix(1);
+      } else if (text.starts_with("...")) {
+        *tensor = tensor->then(detail::several('.'));
+        text.remove_prefix(2);
+      } else if (c == '*' && tensor->rank > 0) {
+        char& last = tensor->letters[tensor->rank - 1];
+        last = detail::several(last);
+      } else if (c == ',') {
+        ++tensor;
+      } else if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) {
+        *tensor = tensor->then(c);
+      } else if (c != ' ') {
+        throw std::invalid_argument("Signature: indices are letters, letters with a star, or ...");
+      }
+    }
+    if (tensor != &signature.result) {
+      throw std::invalid_argument("Signature: there is no result: \"operand, operand -> result\"");
+    }
+    for (int i = 0; i < signature.count; ++i) signature.differentiable[i] = true;
+    return signature;
+  }
+  /// The same of index letters that are computed. The last argument is the result.
   template <class... Rest>
+    requires(sizeof...(Rest) >= 2 && sizeof...(Rest) <= max_operands + 1)
   static constexpr Signature of(const Rest&... operands_then_result) {
-    static_assert(sizeof...(Rest) >= 2 && sizeof...(Rest) <= max_operands + 1);
     Array<Indices, static_cast<int>(sizeof...(Rest))> all{Indices(operands_then_result)...};
     Signature signature;
     signature.count = all.size() - 1;
@@ -88,12 +145,36 @@ struct Signature {
     signature.result = all[signature.count];
     return signature;
   }
-  /// All operands and the result have the same indices; an empty signature if their ranks differ.
-  template <int First, int... Rest>
-  static constexpr Signature elementwise() {
-    if (((Rest != First) || ...)) return {};
-    const Indices all = Indices::range('a', First);
-    return of(all, (static_cast<void>(Rest), all)..., all);
+  /// With the dimensions that `...` and letters with a star stand for if operands have these ranks. It has no operands
+  /// if they cannot have them.
+  constexpr Signature of_ranks(const Array<int, max_operands>& ranks, int operand_count) const {
+    if (operand_count != count) return {};
+    Signature known = *this;
+    for (int round = 0; round < count; ++round) {  // one may tell what another needs
+      for (int i = 0; i < count; ++i) {
+        const char letter = detail::the_one_of_several(known.operands[i]);
+        if (letter != 0) known = known.dimensions(letter, ranks[i] - (known.operands[i].rank - 1));
+      }
+    }
+    for (int i = 0; i < count; ++i) {
+      bool fits = known.operands[i].rank == ranks[i];
+      for (int dim = 0; fits && dim < ranks[i]; ++dim) fits = !detail::is_several(known.operands[i][dim]);
+      if (!fits) return {};
+    }
+    return known;
+  }
+  /// The letter with a star, `letter`, stands for `size` dimensions. They get letters that are free.
+  constexpr Signature dimensions(char letter, int size) const {
+    Indices dims;
+    for (char next = 'A'; dims.rank < size; ++next) {
+      bool used = false;
+      for (const Indices& x : operands) used |= x.find(next) >= 0;
+      if (!used) dims = dims.then(next);
+    }
+    Signature changed = *this;
+    for (Indices& x : changed.operands) x = x.replaced(detail::several(letter), dims);
+    changed.result = result.replaced(detail::several(letter), dims);
+    return changed;
   }
   template <class Member>
   constexpr Signature with(Member Signature::*member, Member value) const {

@@ -31,16 +31,10 @@ namespace detail {
 /// Classes and rows may be cut: what would be pending has been reduced. `OfEachRow`: rows stay where they are.
 template <bool OfEachRow>
 struct CrossEntropyLossRule {
-  template <int RankLogits, int RankTargets>
-  static constexpr Signature signature() {
-    if (RankLogits < 1 || RankTargets != RankLogits - 1) return {};
-    Indices rows = Indices::range('A', RankTargets);
-    return OfEachRow ? Signature::of(rows.then('c'), rows, rows).without_gradient(1)
-                     : Signature::of(rows.then('c'), rows, "").without_gradient(1);
-  }
-  template <int RankLogits, int RankTargets>
-  static constexpr Propagated rule(const OperandPlacements& at) {
-    Propagated result = propagate(signature<RankLogits, RankTargets>(), at);
+  static constexpr Signature signature =
+      Signature::of(OfEachRow ? "...c, ... -> ..." : "...c, ... ->").without_gradient(1);
+  static constexpr Propagated rule(const Signature& own, const OperandPlacements& at) {
+    Propagated result = propagate(own, at);
     if (result.legal() && result.placement.is_partial()) result.placement = replicate;
     return result;
   }

@@ -34,20 +34,15 @@ namespace detail {
 /// The rule of the product, and of the loss of what it gives.
 template <bool OfEachRow>
 struct LinearCrossEntropyLossRule {
-  template <int RankX, int RankW, int RankTargets>
-  static constexpr Signature signature() {
-    Signature loss = MatmulOp<1>::signature<RankX, RankW>();
-    if (loss.count == 0 || RankW != 2 || RankTargets != RankX - 1) return {};
-    loss.operands[2] = Indices::range('A', RankTargets);
-    loss.count = 3;
-    loss.result = OfEachRow ? loss.operands[2] : Indices("");
-    return loss;
-  }
-  template <int RankX, int RankW, int RankTargets>
-  static constexpr Propagated rule(const OperandPlacements& at) {
-    const Propagated logits = propagate(MatmulOp<1>::signature<RankX, RankW>().whole('n'), at);
+  static constexpr Signature signature =
+      Signature::of(OfEachRow ? "...k, ck, ... -> ..." : "...k, ck, ... ->").without_gradient(2);
+  static constexpr Propagated rule(const Signature& own, const OperandPlacements& at) {
+    const Indices &x = own.operands[0], &w = own.operands[1], &targets = own.operands[2];
+    const Indices classes = targets.then('c');
+    const Propagated logits = propagate(Signature::of(x, w, classes).linear_in_each().whole('k'), at);
     if (!logits.legal()) return logits;
-    return CrossEntropyLossRule<OfEachRow>::template rule<RankX, RankTargets>({logits.placement, at[2]});
+    return CrossEntropyLossRule<OfEachRow>::rule(
+        Signature::of(classes, targets, own.result).without_gradient(1), {logits.placement, at[2]});
   }
 };
 
@@ -108,7 +103,7 @@ class LinearCrossEntropy {
     const auto& w = value_of(w_given);
     const auto& targets = value_of(targets_given);
     const auto& mesh = common_mesh(x, w, targets);
-    detail::check_rows(MatmulOp<1>::shape(x.shape(), w.shape()), targets.shape());
+    detail::check_rows(detail::shape_of_result(MatmulOp<1>(), x.shape(), w.shape()), targets.shape());
     auto y = detail::empty_loss<Y>(targets);
     const Buffer weights = detail::weights_for(mesh, options_, w.shape()[0]);
 

@@ -11,8 +11,8 @@
 /// y = add(x, branch);   // the residual connection; backward hands one gradient to both, without a copy
 /// y = add(x, bias);     // y[r…, c…] = x[r…, c…] + bias[c…]
 /// ```
-/// Along one axis two tensors of one shape lie alike, and so does the sum. A bias lies as x does in the
-/// dimensions that it has, and is `Reduced` where x is sharded in another one.
+/// Along one axis two tensors of one shape have one layout, and so has the sum. A bias has the layout of x in the
+/// dimensions that both have, and is `Reduced` where x is sharded in another one.
 
 #include <shardwise/kernel/reduce.hpp>
 #include <shardwise/layout/diagnosis.hpp>
@@ -23,40 +23,22 @@ namespace shardwise {
 /// b has the last `RankB` dimensions of a.
 template <int RankA, int RankB>
 struct AddOp {
+  static constexpr const char* name = "add";
+  static constexpr Signature signature = Signature::of("r*c*, c* -> r*c*").linear_jointly();
   static constexpr Saved saved{};
   static constexpr bool accumulates = true;
   static constexpr unsigned passes = RankA == RankB ? 0b11 : 0b01;
   static constexpr int rows = RankA - RankB;  ///< that many leading dimensions are only a's
   static constexpr int gradient_flops_each = rows == 0 ? 0 : 1;  ///< of a bias: a sum over the rows
 
-  template <int, int>
-  static constexpr Signature signature() {
-    if (rows < 0) return {};
-    Indices leading = Indices::range('A', rows), common = Indices::range('a', RankB);
-    return Signature::of(leading.then(common), common, leading.then(common)).linear_jointly();
-  }
-
-  static constexpr Shape<RankA> shape(const Shape<RankA>& a, const Shape<RankB>& b) {
-    for (int i = 0; i < b.size(); ++i) {
-      if (a[rows + i] != b[i]) {
-        detail::fail({"add: ", b, " cannot be added to ", a, ", whose dimension ", rows + i, " has ",
-                      a[rows + i], " elements, not ", b[i]});
-      }
-    }
-    return a;
-  }
-
-  template <class T>
-  static void forward(View<T, RankA> y, void*, View<const T, RankA> a, View<const T, RankB> b) {
+  static void forward(auto y, void*, auto a, auto b) {
     const Index columns = b.elements();
     for (Index row = 0; row < a.extent(0, rows); ++row) {
       kernel::add(columns, a.data + row * columns, b.data, y.data + row * columns);
     }
   }
 
-  template <class T>
-  static void pull_back(View<const T, RankA> dy, View<const T, RankA>, const void*, Input<T, RankA> a,
-                        Input<T, RankB> b) {
+  static void pull_back(auto dy, auto, const void*, auto a, auto b) {
     if (a.gradient && a.accumulate) kernel::accumulate(dy.elements(), dy.data, a.gradient);
     if (a.gradient && !a.accumulate) kernel::copy(dy.elements(), dy.data, a.gradient);
     if (b.gradient) {

@@ -8,24 +8,25 @@
 ///
 /// ```
 /// struct MyOp {
-///   static constexpr Saved saved{…};                                  // what the pullback reads
-///   template <int... Ranks> static constexpr Signature signature();   // which dimensions are the same index
-///   static constexpr auto shape(const Shape<R>&... x);                // the result's extents; checks them
+///   static constexpr Signature signature = Signature::of("...c, c -> ...c");   // which index each dimension is
+///   static constexpr Saved saved{…};                                           // what the pullback reads
 ///   static void forward(View<T, R> y, void* residual, View<const T, R>... x);
 ///   static void pull_back(View<const T, R> dy, View<const T, R> y, const void* residual, Input<T, R>... x);
 /// };
 /// ```
-/// and optionally `flops(y, x...)`, `gradient_flops(wanted, y, x...)` (`wanted`: a set of operands, as below), or how many
-/// there are for each element of y, as numbers `flops_each`, `gradient_flops_each`; `residual_bytes(y, x...)`;
+/// (`auto` will do for the types) and optionally `name`, for errors; `check()`, which throws if what it holds is out of
+/// range; `shape(x...)`, from global extents to the result's, where the letters do not tell them; `flops(y, x...)`,
+/// `gradient_flops(wanted, y, x...)` (`wanted`: a set of operands, as below), or how many there are for each element of
+/// y, as numbers `flops_each`, `gradient_flops_each`; `residual_bytes(y, x...)`;
 /// `accumulates`, if `pull_back` can add to a gradient that is there; `passes`, the set of operands whose
 /// gradient is the result's gradient itself (bit i is operand i): it is handed on, not copied;
 /// `leaves_gradient`, if `leave(…)` may keep a parameter's gradient in another form, and settles its slot then (see
 /// `EmbeddingOp`);
 /// `reads_crosswise`, if the gradient of operand 0 needs operand 1, that of 1 needs 0, and no other needs them;
-/// `parameters_first`, if `pull_back` may be called for some of the gradients, and again for the others, so that those of
-/// parameters, which travel, come first;
+/// `parameters_first`, if `pull_back` may be called for some of the gradients, and again for the others, so that those
+/// of parameters, which travel, come first;
 /// `takes_integers`, if it is for integers too; and
-/// `recomputed`, if operations that need the result in their pullback had better compute it again than keep it.
+/// `recomputed`, if operations that need the result in their pullback should compute it again instead of keeping it.
 
 #include <shardwise/autograd/redistribute.hpp>
 #include <shardwise/ops/op_node.hpp>
@@ -35,7 +36,7 @@ namespace shardwise {
 
 namespace detail {
 
-/// Runs `op` on blocks. `residual`: what its pullback will read besides.
+/// Runs `op` on blocks. `residual`: memory that its pullback will read too.
 template <class Op, class MeshType, class T, int Rank, class... X>
 [[gnu::noinline]] constexpr void run(const Op& op, const MeshType& mesh, [[maybe_unused]] Buffer& residual,
                                      const View<T, Rank>& y, const X&... x) {
@@ -79,26 +80,24 @@ class OpRecipe final : public Recipe {
 template <class Y, class X>
 inline constexpr bool same_gradient = std::is_same_v<cotangent_of<X>, cotangent_of<Y>>;
 
-/// The result of `op`. `residual`: what its pullback will read besides.
+/// The result of `op`. `residual`: memory that its pullback will read too.
 template <TensorType Y, class Op, TensorType... X>
 constexpr Y evaluate(const Op& op, Buffer& residual, const X&... x) {
   const auto& mesh = common_mesh(x...);
-  Y y(mesh, op.shape(x.shape()...));
+  Y y(mesh, shape_of_result(op, x.shape()...));
   detail::run(op, mesh, residual, y.writable(), x.view()...);
   return y;
 }
 
-// What knows no layouts is called, and not made a part of every use.
+// The following functions do not depend on layouts. They are not inlined, so that all layouts share them.
 
-/// Leaves the node of an operation on a tape, and gives the slot that it takes the gradient of `y` from.
+/// Leaves the node of an operation on a tape. It takes the gradient of `y` from the slot.
 template <class Op, class MeshType, class Y, class... Inputs>
-[[gnu::noinline]] constexpr Shared<GradientSlot> record(Tape& tape, const Op& op, const MeshType& mesh,
-                                                        const Y& y, const Buffer& output, Buffer&& residual,
-                                                        unsigned passing, Inputs&&... x) {
+[[gnu::noinline]] constexpr void record(Tape& tape, const Op& op, const MeshType& mesh, const Y& y,
+                                        const Buffer& output, Buffer&& residual,
+                                        const Shared<GradientSlot>& slot, unsigned passing, Inputs&&... x) {
   using Node = OpNode<Op, MeshType, Y, std::make_integer_sequence<int, sizeof...(Inputs)>, Inputs...>;
-  auto slot = Shared<GradientSlot>::make();
   tape.record<Node>(op, mesh, y, output, std::move(residual), slot, passing, std::move(x)...);
-  return slot;
 }
 template <class Op, class MeshType, class T, int Rank, class... Inputs>
 [[gnu::noinline]] constexpr Shared<Recipe> recipe_of(const Op& op, const MeshType& mesh,
@@ -114,24 +113,23 @@ inline constexpr bool is_complete_operation = requires(const Op& op, View<typena
                                                        View<const typename X::Element, X::rank>... x,
                                                        Input<typename X::Element, X::rank>... inputs) {
   Op::saved.inputs;
-  op.shape(Shape<X::rank>{}...);
   op.forward(y, residual, x...);
   op.pull_back(dy, dy, residual, inputs...);
 };
 
-/// The result of `apply`, or the `LayoutError` that says why there is none.
+/// The result of `apply`, or the `LayoutError` that says why `apply` is refused.
 template <class Op, class... X>
-struct Applied : TypeIs<result_of<Op, X...>> {};
+struct Applied : ResultOfOperands<Op, X...> {};
 template <class Op, Operand... X>
   requires TensorType<result_of<Op, X...>>
 struct Applied<Op, X...>
     : std::conditional<is_complete_operation<Op, result_of<Op, X...>, tensor_of<X>...>, result_of<Op, X...>,
-                       WrittenOtherwise<Hint::give_it_saved_shape_forward_and_pull_back>> {
+                       WrittenOtherwise<Hint::give_it_saved_forward_and_pull_back>> {
 };
 
 }  // namespace detail
 
-/// Of abstract operands: what would come of it.
+/// The type of the result for abstract operands.
 template <class Op, Operand... X, AbstractOperand Y = result_of<Op, X...>>
 constexpr Y apply(const Op&, const X&...) {
   return {};
@@ -141,32 +139,50 @@ constexpr Y apply(const Op&, const X&...) {
 template <class Op, Operand... X, TensorType Y = typename detail::Applied<Op, X...>::type>
 constexpr auto apply(const Op& op, const X&... x) {
   Buffer residual;
-  Y y = detail::evaluate<Y>(op, residual, value_of(x)...);
-  if constexpr (!any_on_tape<X...>) {
-    return y;
-  } else if constexpr (!any_tracked<X...>) {
-    return Var<Y, false>(common_tape(x...), std::move(y));
-  } else {
-    static_assert(((!OperandTraits<X>::tracked ||
-                    std::is_same_v<typename tensor_of<X>::Element, typename Y::Element>)&&...));
-    constexpr unsigned saved =
-        detail::saved_inputs<Op>(detail::operands_where({OperandTraits<X>::tracked...}));
-    constexpr unsigned passing =
-        detail::passed_on<Op>() & detail::operands_where({detail::same_gradient<Y, tensor_of<X>>...});
-    Tape& tape = common_tape(x...);
-    auto slot = [&]<int... I>(std::integer_sequence<int, I...>) {
-      return detail::record(tape, op, y.mesh(), y.view(), y.buffer(), std::move(residual), passing,
-                            detail::node_input(x, (saved >> I & 1u) != 0)...);
-    }
-    (std::make_integer_sequence<int, sizeof...(X)>());
-    Shared<Recipe> recipe;
-    if constexpr (requires { requires Op::recomputed; }) {
-      recipe = detail::recipe_of(op, y.mesh(), y.view(), detail::NodeInput(value_of(x).view(), kept(x))...);
-    }
-    return Var<Y>(tape, std::move(y), std::move(slot), std::move(recipe));
-  }
+  return on_common_tape(
+      detail::evaluate<Y>(op, residual, value_of(x)...),
+      [&](Tape& tape, const Y& y, const Shared<GradientSlot>& slot) {
+        static_assert(((!OperandTraits<X>::tracked ||
+                        std::is_same_v<typename tensor_of<X>::Element, typename Y::Element>)&&...));
+        constexpr unsigned saved =
+            detail::saved_inputs<Op>(detail::operands_where({OperandTraits<X>::tracked...}));
+        constexpr unsigned passing =
+            detail::passed_on<Op>() & detail::operands_where({detail::same_gradient<Y, tensor_of<X>>...});
+        [&]<int... I>(std::integer_sequence<int, I...>) {
+          detail::record(tape, op, y.mesh(), y.view(), y.buffer(), std::move(residual), slot, passing,
+                         detail::node_input(x, (saved >> I & 1u) != 0)...);
+        }
+        (std::make_integer_sequence<int, sizeof...(X)>());
+        Shared<Recipe> recipe;
+        if constexpr (requires { requires Op::recomputed; }) {
+          recipe =
+              detail::recipe_of(op, y.mesh(), y.view(), detail::NodeInput(value_of(x).view(), kept(x))...);
+        }
+        return recipe;
+      },
+      x...);
 }
 template <class Op, class... X, IllFormed Why = typename detail::Applied<Op, X...>::type>
 Why apply(const Op&, const X&...);  // see Why
+
+/// An operation as a function of its operands. It is also a stage of `sequential`.
+///
+/// ```
+/// inline constexpr sw::Function<SquareOp> square;   // square(x)
+/// const sw::Function half{sw::ScaleOp{0.5}};        // of an operation that holds numbers
+/// ```
+template <class Op>
+struct Function {
+  Op operation{};
+
+  template <Operand... X, WellFormed Result = typename detail::Applied<Op, X...>::type>
+  constexpr auto operator()(const X&... x) const {
+    return apply(operation, x...);
+  }
+  template <class... X, IllFormed Why = typename detail::Applied<Op, X...>::type>
+  Why operator()(const X&...) const;  // see Why
+};
+template <class Op>
+Function(Op) -> Function<Op>;
 
 }  // namespace shardwise

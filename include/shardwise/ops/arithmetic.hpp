@@ -15,14 +15,6 @@ namespace shardwise {
 
 namespace detail {
 
-template <int Rank>
-constexpr Shape<Rank> same_shape(const char* operation, const Shape<Rank>& a, const Shape<Rank>& b) {
-  if (a != b) {
-    fail({operation, ": the operands differ in shape, ", a, " and ", b});
-  }
-  return a;
-}
-
 /// The gradient of `x`, if it is wanted, is factor · dy.
 template <class T, int Rank>
 void give_scaled(const View<const T, Rank>& dy, kernel::compute_t<T> factor, const Input<T, Rank>& x) {
@@ -37,49 +29,31 @@ void give_scaled(const View<const T, Rank>& dy, kernel::compute_t<T> factor, con
 }  // namespace detail
 
 struct MulOp {
+  static constexpr const char* name = "mul";
+  static constexpr Signature signature = Signature::of("..., ... -> ...").linear_in_each();
   static constexpr Saved saved{.inputs = 0b11};
 
-  template <int... Ranks>
-  static constexpr Signature signature() {
-    return Signature::elementwise<Ranks...>().linear_in_each();
-  }
-  template <int Rank>
-  static constexpr auto shape(const Shape<Rank>& a, const Shape<Rank>& b) {
-    return detail::same_shape("mul", a, b);
-  }
-  template <class T, int Rank>
-  static void forward(View<T, Rank> y, void*, View<const T, Rank> a, View<const T, Rank> b) {
+  static void forward(auto y, void*, auto a, auto b) {
     kernel::multiply(y.elements(), a.data, b.data, y.data);
   }
-  template <class T, int Rank>
-  static void pull_back(View<const T, Rank> dy, View<const T, Rank>, const void*, Input<T, Rank> a,
-                        Input<T, Rank> b) {
+  static void pull_back(auto dy, auto, const void*, auto a, auto b) {
     if (a.gradient) kernel::multiply(dy.elements(), dy.data, b.data, a.gradient);
     if (b.gradient) kernel::multiply(dy.elements(), dy.data, a.data, b.gradient);
   }
 };
 
 struct SubOp {
+  static constexpr const char* name = "sub";
+  static constexpr Signature signature = Signature::of("..., ... -> ...").linear_jointly();
   static constexpr Saved saved{};
   static constexpr bool accumulates = true;
   static constexpr unsigned passes = 0b01;
   static constexpr int gradient_flops_each = 1;
 
-  template <int... Ranks>
-  static constexpr Signature signature() {
-    return Signature::elementwise<Ranks...>().linear_jointly();
-  }
-  template <int Rank>
-  static constexpr auto shape(const Shape<Rank>& a, const Shape<Rank>& b) {
-    return detail::same_shape("sub", a, b);
-  }
-  template <class T, int Rank>
-  static void forward(View<T, Rank> y, void*, View<const T, Rank> a, View<const T, Rank> b) {
+  static void forward(auto y, void*, auto a, auto b) {
     kernel::subtract(y.elements(), a.data, b.data, y.data);
   }
-  template <class T, int Rank>
-  static void pull_back(View<const T, Rank> dy, View<const T, Rank>, const void*, Input<T, Rank> a,
-                        Input<T, Rank> b) {
+  static void pull_back(auto dy, auto, const void*, auto a, auto b) {
     detail::give_scaled(dy, 1, a);
     detail::give_scaled(dy, -1, b);
   }
@@ -88,17 +62,10 @@ struct SubOp {
 struct ScaleOp {
   double factor;
 
+  static constexpr Signature signature = Signature::of("... -> ...").linear_in_each();
   static constexpr Saved saved{};
   static constexpr bool accumulates = true;
 
-  template <int... Ranks>
-  static constexpr Signature signature() {
-    return Signature::elementwise<Ranks...>().linear_in_each();
-  }
-  template <int Rank>
-  static constexpr auto shape(const Shape<Rank>& x) {
-    return x;
-  }
   template <class T, int Rank>
   void forward(View<T, Rank> y, void*, View<const T, Rank> x) const {
     kernel::scale(y.elements(), static_cast<kernel::compute_t<T>>(factor), x.data, y.data);
@@ -132,23 +99,5 @@ constexpr auto scale(const X& x, double factor) {
 }
 template <Operand X, IllFormed Why = result_of<ScaleOp, X>>
 Why scale(const X&, double);  // see Why
-
-// There are no operators: a function says which product is meant.
-#define SHARDWISE_NO_OPERATOR(op)                           \
-  template <class A, class B>                               \
-    requires(Operand<A> || Operand<B>)                      \
-  WrittenOtherwise<Hint::write_add_sub_mul_scale_or_matmul> \
-  operator op(const A&, const B&)
-SHARDWISE_NO_OPERATOR(+);
-SHARDWISE_NO_OPERATOR(-);
-SHARDWISE_NO_OPERATOR(*);
-SHARDWISE_NO_OPERATOR(/);
-SHARDWISE_NO_OPERATOR(+=);
-SHARDWISE_NO_OPERATOR(-=);
-SHARDWISE_NO_OPERATOR(*=);
-SHARDWISE_NO_OPERATOR(/=);
-#undef SHARDWISE_NO_OPERATOR
-template <Operand X>
-WrittenOtherwise<Hint::write_add_sub_mul_scale_or_matmul> operator-(const X&);
 
 }  // namespace shardwise

@@ -38,10 +38,10 @@ struct AttentionOptions {
   bool causal = true;
   /// A query sees just the keys that are less than `window` positions away from it.
   std::optional<Index> window{};
-  /// What scores are multiplied with; 1/√head_dim if not given.
+  /// The factor of the scores; 1/√head_dim if not given.
   std::optional<double> scale{};
-  /// The probability of a weight to be dropped, by the seed and the weight's place: the same on every mesh. Give each use
-  /// and each step a seed of its own.
+  /// The probability of a weight to be dropped, by the seed and the weight's place: the same on every mesh. Give each
+  /// use and each step a seed of its own.
   double dropout = 0;
   std::uint64_t seed = 0;
 
@@ -64,21 +64,23 @@ struct AttentionOptions {
 struct AttentionOp {
   AttentionOptions options;
 
+  static constexpr Signature whole_rows = Signature::of("bshd, bthd, bthd -> bshd").whole('t').whole('d');
+  static constexpr Signature in_documents =
+      Signature::of("bshd, bthd, bthd, bt -> bshd").whole('t').whole('d').without_gradient(3);
   static constexpr Saved saved{.inputs = 0b1111, .output = true};
 
   /// Heads and key/value heads are both h, because they are cut alike.
-  template <int Q, int K, int V, int... Documents>
+  template <int... Ranks>
   static constexpr Signature signature() {
-    if (Q != 4 || K != 4 || V != 4 || ((Documents != 2) || ...)) return {};
-    return of_keys("bthd", sizeof...(Documents) > 0);
+    return sizeof...(Ranks) == 4 ? in_documents : whole_rows;
   }
-  /// Where every rank holds all key/value heads k, these are an index of their own.
-  template <int Q, int K, int V, int... Documents>
-  static constexpr Propagated rule(const OperandPlacements& at) {
-    const bool replicated = at[0].is_shard(2) && at[1].is_full() && at[2].is_full();
-    return propagate(replicated ? of_keys("btkd", sizeof...(Documents) > 0).whole('k')
-                                : signature<Q, K, V, Documents...>(),
-                     at);
+  /// Where every rank holds all key/value heads, these are an index of their own.
+  static constexpr Propagated rule(Signature own, const OperandPlacements& at) {
+    if (at[0].is_shard(2) && at[1].is_full() && at[2].is_full()) {
+      own.operands[1] = own.operands[2] = "btkd";
+      own = own.whole('k');
+    }
+    return propagate(own, at);
   }
 
   [[gnu::noinline]] static constexpr Shape<4> shape(const Shape<4>& q, const Shape<4>& k, const Shape<4>& v) {
@@ -104,22 +106,19 @@ struct AttentionOp {
 
   /// Two products forward; backward the scores, the gradient of the weights, and one for each gradient. Only the pairs
   /// of a query and a key that it sees count, as if a row were one document: how many it has, no plan knows.
-  template <class O, class Q, class K, class V, class... Documents>
-  constexpr std::int64_t flops(const O&, const Q& q, const K& k, const V&, const Documents&...) const {
+  constexpr std::int64_t flops(const auto&, const auto& q, const auto& k, const auto&...) const {
     const Index keys = k.size[1], pairs = kernel::visible_pairs(q.size[1], keys, first_query(q, k),
                                                                 options.causal, window(q, k));
     return 4 * pairs * q.extent(0, 1) * q.extent(2, 4);
   }
-  template <class O, class Q, class K, class V, class... Documents>
-  constexpr std::int64_t gradient_flops(unsigned wanted, const O& o, const Q& q, const K& k, const V& v,
-                                        const Documents&...) const {
-    return flops(o, q, k, v) / 2 * (2 + std::popcount(wanted));
+  constexpr std::int64_t gradient_flops(unsigned wanted, const auto& o, const auto& q, const auto& k,
+                                        const auto&...) const {
+    return flops(o, q, k) / 2 * (2 + std::popcount(wanted));
   }
 
   /// The logarithm of the sum of exponentials of each query's scores.
-  template <class O, class T, class K, class V, class... Documents>
-  static constexpr Index residual_bytes(const O&, const View<const T, 4>& q, const K&, const V&,
-                                        const Documents&...) {
+  template <class T>
+  static constexpr Index residual_bytes(const auto&, const View<const T, 4>& q, const auto&...) {
     return q.extent(0, 3) * static_cast<Index>(sizeof(kernel::compute_t<T>));
   }
 
@@ -170,12 +169,6 @@ struct AttentionOp {
   }
 
  private:
-  static constexpr Signature of_keys(const char* keys, bool documents) {
-    return (documents ? Signature::of("bshd", keys, keys, "bt", "bshd").without_gradient(3)
-                      : Signature::of("bshd", keys, keys, "bshd"))
-        .whole('t')
-        .whole('d');
-  }
   /// The position among the keys of the first query of a block.
   static constexpr Index first_query(const auto& q, const auto& k) {
     return k.size[1] - q.shape[1] + q.begin[1];
@@ -197,7 +190,7 @@ constexpr Range range_held(Index extent, const Layout& layout, int dim, const Me
 }
 
 /// Throws `std::invalid_argument`, on every rank alike, unless each rank holds the key/value heads that its heads
-/// use. Heads are dimension `dim` of tensors that lie as `q` and `k` say.
+/// use. Heads are dimension `dim` of tensors that have the layouts `q` and `k`.
 [[gnu::noinline]] constexpr void check_heads(Index heads, Index kv_heads, const Layout& q, const Layout& k,
                                              int dim, const MeshSizes& sizes, const char* const* names) {
   const AxisSet cutting = q.axes_sharding(dim);
@@ -233,8 +226,8 @@ constexpr void check_attention(const Q& q, const K& k, const Rest&... rest) {
 }  // namespace detail
 
 /// q: [batch, queries, heads, head_dim], k and v: [batch, keys, kv_heads, head_dim]; the result is as q.
-/// Throws `std::invalid_argument`, on every rank, if the shapes do not fit, the heads cannot be shared out, or an option
-/// is out of range. The o of a query that sees no key is 0.
+/// Throws `std::invalid_argument`, on every rank, if the shapes do not fit, the heads cannot be shared out, or an
+/// option is out of range. The o of a query that sees no key is 0.
 template <Operand Q, Operand K, Operand V, WellFormed Result = result_of<AttentionOp, Q, K, V>>
 constexpr auto attention(const Q& q, const K& k, const V& v, const AttentionOptions& options = {}) {
   if constexpr (!AbstractOperand<Result>) detail::check_attention(q, k, v);
@@ -243,10 +236,10 @@ constexpr auto attention(const Q& q, const K& k, const V& v, const AttentionOpti
 template <class Q, class K, class V, IllFormed Why = result_of<AttentionOp, Q, K, V>>
 Why attention(const Q&, const K&, const V&, const AttentionOptions& = {});  // see Why
 
-/// The same for documents packed in the rows: a token sees only what is of its own. documents: integers [batch, keys],
-/// sharded as the batch is and whole otherwise; the queries' tokens are the last of them. Equal numbers side by side are
-/// one document (so a number may be used again behind another document); a negative one is padding, which sees nothing and
-/// which nobody sees. One document a row, then padding, is a batch of rows of different lengths.
+/// The same for documents packed in the rows: a token sees only tokens of its own document. documents: integers
+/// [batch, keys], sharded as the batch is and whole otherwise; the queries' tokens are the last of them. Equal numbers
+/// side by side are one document, so a number may be used again behind another document. A negative number is padding:
+/// it sees nothing, and no token sees it. One document a row, then padding, is a batch of rows of different lengths.
 template <Operand Q, Operand K, Operand V, Operand Documents,
           class Result = result_of<AttentionOp, Q, K, V, Documents>>
 constexpr auto attention(const Q& q, const K& k, const V& v, const Documents& documents,

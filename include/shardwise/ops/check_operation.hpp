@@ -3,10 +3,13 @@
 #pragma once
 
 /// @file
-/// A check of an operation of your own, for a test, on simulated ranks or on those of MPI. It is not a part of shardwise.hpp.
+/// A check of an operation of your own, for a test, on simulated ranks or on those of MPI. shardwise.hpp does not
+/// include it.
 ///
 /// ```
-/// sw::simulate(3, [] { sw::check_operation(sw::Mesh<sw::tp>(sw::world(), {sw::any}), SquareOp{}, sw::Shape<2>{5, 4}); });
+/// sw::simulate(3, [] {
+///   sw::check_operation(sw::Mesh<sw::tp>(sw::world(), {sw::any}), SquareOp(), sw::Shape<2>{5, 4});
+/// });
 /// ```
 
 #include <string>
@@ -39,7 +42,7 @@ class OperationCheck {
       : mesh_(mesh),
         op_(op),
         x_(randn<double, Replicate>(mesh, shapes, I + 1)...),
-        dy_(randn<double, Replicate>(mesh, op.shape(shapes...), 0)) {}
+        dy_(randn<double, Replicate>(mesh, shape_of_result(op, shapes...), 0)) {}
 
   void run() {
     y_ = values(std::apply([&](const auto&... x) { return shardwise::apply(op_, x...); }, x_));
@@ -160,11 +163,11 @@ class OperationCheck {
 
 }  // namespace detail
 
-/// Checks `op` on operands of these extents, in `double`: that every layout which its signature allows gives the result of whole
-/// operands, so that what it claims of linearity and of indices is true; and that its gradients are those of central
-/// differences, in every layout, also where the gradient of one operand alone is wanted. Collective over a mesh of one axis; only on
-/// several ranks are layouts compared. Throws `std::logic_error` with the layouts, the operand and the element. A `pull_back` that
-/// writes a gradient which is null ends the program here as anywhere. Operands of integers are not for it.
+/// Checks `op` on operands of these extents, in `double`. Every layout that its signature allows must give the result
+/// of whole operands: this tests what the signature says of linearity and of indices. The gradients must be central
+/// differences, in every layout, also if the gradient of one operand alone is wanted. Collective over a mesh of one
+/// axis; one rank alone compares no layouts. Throws `std::logic_error` with the layouts, the operand and the element. A
+/// `pull_back` that writes to a gradient which is null ends the program. It does not check operations on integers.
 template <class MeshType, class Op, int... Ranks>
 void check_operation(const MeshType& mesh, const Op& op, const Shape<Ranks>&... shapes) {
   detail::OperationCheck<Op, MeshType, Ranks...>(

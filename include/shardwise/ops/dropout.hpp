@@ -19,41 +19,26 @@ struct DropoutOp {
   double p;
   std::uint64_t seed;
 
+  static constexpr Signature signature = Signature::of("... -> ...").linear_in_each();
   static constexpr Saved saved{};
 
-  template <int... Ranks>
-  static constexpr Signature signature() {
-    return Signature::elementwise<Ranks...>().linear_in_each();
+  constexpr void check() const {
+    if (!(p >= 0 && p < 1)) detail::fail({"dropout: the probability ", p, " is not in [0, 1)"});
   }
 
-  template <int Rank>
-  constexpr auto shape(const Shape<Rank>& x) const {
-    if (!(p >= 0 && p < 1)) {
-      detail::fail({"dropout: the probability ", p, " is not in [0, 1)"});
-    }
-    return x;
-  }
-
-  template <class T, int Rank>
-  void forward(View<T, Rank> y, void*, View<const T, Rank> x) const {
-    mask(x, x.data, y.data);
-  }
-  template <class T, int Rank>
-  void pull_back(View<const T, Rank> dy, View<const T, Rank>, const void*, Input<T, Rank> x) const {
-    mask(dy, dy.data, x.gradient);
-  }
+  void forward(auto y, void*, auto x) const { mask(x, y.data); }
+  void pull_back(auto dy, auto, const void*, auto x) const { mask(dy, x.gradient); }
 
  private:
-  template <class T, int Rank>
-  void mask(const View<const T, Rank>& block, const T* from, T* to) const {
-    detail::for_each_run(block, [&](Index local, Index global, Index count) {
-      kernel::dropout(count, p, seed, static_cast<std::uint64_t>(global), from + local, to + local);
+  void mask(const auto& x, auto* y) const {
+    detail::for_each_run(x, [&](Index local, Index global, Index count) {
+      kernel::dropout(count, p, seed, static_cast<std::uint64_t>(global), x.data + local, y + local);
     });
   }
 };
 
-/// y[i] = x[i] / (1 - p) or 0. `p` and `seed` must be the same on all ranks of the mesh; with SHARDWISE_CHECK=1 all throw
-/// `std::invalid_argument` if they are not. It is thrown for p outside [0, 1) too.
+/// y[i] = x[i] / (1 - p) or 0. `p` and `seed` must be the same on all ranks of the mesh; with SHARDWISE_CHECK=1 all
+/// throw `std::invalid_argument` if they are not. It is thrown for p outside [0, 1) too.
 template <Operand X, class Result = result_of<DropoutOp, X>>
 constexpr auto dropout(const X& x, double p, std::uint64_t seed) {
   if constexpr (requires { x.mesh().dry(); }) {  // what stands for an ill-formed operand has no mesh

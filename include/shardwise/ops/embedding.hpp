@@ -15,27 +15,17 @@
 namespace shardwise {
 
 struct EmbeddingOp {
+  static constexpr Signature signature =
+      Signature::of("..., vd -> ...d").linear_in_each().without_gradient(0);
   static constexpr Saved saved{.inputs = 0b01};
   static constexpr bool accumulates = true;
   static constexpr bool leaves_gradient = true;
   static constexpr int flops_each = 0, gradient_flops_each = 1;
 
-  template <int RankTokens, int RankTable>
-  static constexpr Signature signature() {
-    if (RankTable != 2) return {};
-    Indices tokens = Indices::range('A', RankTokens);
-    return Signature::of(tokens, "vd", tokens.then('d')).linear_in_each().without_gradient(0);
-  }
   /// Linear in the table only.
-  template <int RankTokens, int RankTable>
-  static constexpr Propagated rule(const OperandPlacements& at) {
+  static constexpr Propagated rule(const Signature& own, const OperandPlacements& at) {
     if (at[0] == partial_sum) return {{}, Reason::operation_is_not_linear_so_it_needs_the_finished_sum};
-    return propagate(signature<RankTokens, RankTable>(), at);
-  }
-
-  template <int Rank>
-  static constexpr auto shape(const Shape<Rank>& tokens, const Shape<2>& table) {
-    return joined(tokens, Shape<1>{table[1]});
+    return propagate(own, at);
   }
 
   template <class T, class Id, int Rank>

@@ -72,7 +72,7 @@ class KeyValueCache {
   /// Nothing is added of what is a type only.
   constexpr void append(const AbstractOperand auto&, const AbstractOperand auto&) {}
 
-  /// What the function `attention(q, cache, options)` gives.
+  /// The result of the function `attention(q, cache, options)`.
   template <TensorType Q>
   constexpr auto attend(const Q& q, const AttentionOptions& options) const {
     using T = typename K::Element;

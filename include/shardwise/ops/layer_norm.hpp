@@ -16,30 +16,19 @@ namespace shardwise {
 struct LayerNormOp {
   double eps;
 
+  static constexpr const char* name = "layer_norm";
+  static constexpr Signature signature = Signature::of("...c, c, c -> ...c").whole('c');
   static constexpr Saved saved{.inputs = 0b011};
   static constexpr int flops_each = 7;  // sum, centre, sum of squares (2), normalise, scale, shift
   static constexpr int gradient_flops_each = 14;
 
-  template <int RankX, int RankGamma, int RankBeta>
-  static constexpr Signature signature() {
-    if (RankX < 1 || RankGamma != 1 || RankBeta != 1) return {};
-    Indices x = Indices::range('A', RankX - 1).then('c');
-    return Signature::of(x, "c", "c", x).whole('c');
-  }
-
-  template <int Rank>
-  constexpr auto shape(const Shape<Rank>& x, const Shape<1>& gamma, const Shape<1>& beta) const {
+  constexpr void check() const {
     if (!(eps >= 0)) detail::fail({"layer_norm: epsilon is ", eps, ", which must be 0 or more"});
-    if (gamma[0] != x[Rank - 1] || beta[0] != x[Rank - 1]) {
-      detail::fail({"layer_norm: x has ", x[Rank - 1], " features, but gamma has ", gamma[0],
-                    " elements and beta ", beta[0]});
-    }
-    return x;
   }
 
   /// The mean and 1/√(variance + eps) of each row.
-  template <class Y, class T, int Rank, class Gamma, class Beta>
-  static constexpr Index residual_bytes(const Y&, const View<const T, Rank>& x, const Gamma&, const Beta&) {
+  template <class T, int Rank>
+  static constexpr Index residual_bytes(const auto&, const View<const T, Rank>& x, const auto&, const auto&) {
     return x.rows() * 2 * static_cast<Index>(sizeof(kernel::compute_t<T>));
   }
 

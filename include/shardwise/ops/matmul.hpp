@@ -22,50 +22,25 @@ namespace shardwise {
 
 template <int Contracted>
 struct MatmulOp {
+  static constexpr const char* name = "matmul";
+  static constexpr Signature signature =
+      Signature::of("...k*, o*k* -> ...o*").dimensions('k', Contracted).linear_in_each();
   static constexpr Saved saved{.inputs = 0b11};
   static constexpr bool accumulates = true;
   static constexpr bool parameters_first = true;
   static constexpr bool reads_crosswise = true;
 
-  /// Letters: rows from 'A', out from 'a', in from 'n'.
-  template <int RankX, int RankW>
-  static constexpr Signature signature() {
-    if (RankX < Contracted || RankW < Contracted) return {};
-    Indices rows = Indices::range('A', RankX - Contracted), out = Indices::range('a', RankW - Contracted),
-            in = Indices::range('n', Contracted);
-    return Signature::of(rows.then(in), out.then(in), rows.then(out)).linear_in_each();
-  }
-
-  template <int RankX, int RankW>
-  static constexpr auto shape(const Shape<RankX>& x, const Shape<RankW>& w) {
-    constexpr int rows = RankX - Contracted, out = RankW - Contracted;
-    for (int i = 0; i < Contracted; ++i) {
-      if (x[rows + i] != w[out + i]) {
-        detail::fail({"matmul: x has ", x[rows + i], " features in dimension ", rows + i,
-                      ", but the weight contracts ", w[out + i]});
-      }
-    }
-    Shape<rows + out> y{};
-    for (int i = 0; i < rows; ++i) y[i] = x[i];
-    for (int i = 0; i < out; ++i) y[rows + i] = w[i];
-    return y;
-  }
-
-  template <class Y, class X, class W>
-  static constexpr std::int64_t flops(const Y&, const X& x, const W& w) {
+  static constexpr std::int64_t flops(const auto&, const auto& x, const auto& w) {
     return 2 * x.elements() * outputs(w);
   }
 
-  template <class T, int RankY, int RankX, int RankW>
-  static void forward(View<T, RankY> y, void*, View<const T, RankX> x, View<const T, RankW> w) {
+  static void forward(auto y, void*, auto x, auto w) {
     using kernel::Transpose;
     const Index m = rows(x), n = outputs(w), k = features(w);
     kernel::gemm(Transpose::no, Transpose::yes, m, n, k, x.data, k, w.data, k, y.data, n, false);
   }
 
-  template <class T, int RankY, int RankX, int RankW>
-  static void pull_back(View<const T, RankY> dy, View<const T, RankY>, const void*, Input<T, RankX> x,
-                        Input<T, RankW> w) {
+  static void pull_back(auto dy, auto, const void*, auto x, auto w) {
     using kernel::Transpose;
     const Index m = rows(x), n = outputs(w), k = features(w);
     if (x.gradient) {

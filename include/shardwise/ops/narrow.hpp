@@ -41,16 +41,15 @@ struct NarrowOp {
     return y;
   }
 
-  template <class T, int Rank>
-  void forward(View<T, Rank> y, void*, View<const T, Rank> x) const {
-    const auto [outer, wide, row, all] = detail::folded(x, detail::dimension(Dim, Rank));
+  void forward(auto y, void*, auto x) const {
+    const auto [outer, wide, row, all] = detail::folded(x, Dim);
     for (Index i = 0; i < outer; ++i) {
       kernel::copy(kept.size * row, x.data + (i * wide + kept.begin) * row, y.data + i * kept.size * row);
     }
   }
   template <class T, int Rank>
   void pull_back(View<const T, Rank> dy, View<const T, Rank>, const void*, Input<T, Rank> x) const {
-    const auto [outer, wide, row, all] = detail::folded(x, detail::dimension(Dim, Rank));
+    const auto [outer, wide, row, all] = detail::folded(x, Dim);
     kernel::fill<T>(x.elements(), 0, x.gradient);
     for (Index i = 0; i < outer; ++i) {
       kernel::copy(kept.size * row, dy.data + i * kept.size * row,

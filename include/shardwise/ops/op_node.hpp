@@ -12,7 +12,8 @@ namespace shardwise::detail {
 
 struct Nothing {};
 
-/// What a node keeps of an operand: its extents, its block if the pullback reads it, its gradient's slot if there is one.
+/// The part of an operand that a node keeps: its extents, its block if the pullback reads it, its gradient's slot if
+/// there is one.
 template <class T, int Rank>
 struct NodeInput {
   View<const T, Rank> extents;

@@ -3,20 +3,21 @@
 #pragma once
 
 /// @file
-/// What `apply` asks of an operation besides its signature: see there.
+/// What `apply` asks of an operation: see there.
 
+#include <shardwise/layout/signature.hpp>
 #include <shardwise/tensor/tensor.hpp>
 
 namespace shardwise {
 
-/// What `pull_back` reads besides the gradient: operands (bit i is operand i), the result.
+/// The values that `pull_back` reads besides the gradient: operands (bit i is operand i), the result.
 struct Saved {
   unsigned inputs = 0;
   bool output = false;
 };
 
 /// An operand in `pull_back`: its block (without data unless saved), and where its gradient goes (null if
-/// none is wanted). With `accumulate` the gradient is to be added to what is there.
+/// none is wanted). With `accumulate` the pullback must add the gradient to the numbers that are there.
 template <class T, int Rank>
 struct Input : View<const T, Rank> {
   T* gradient = nullptr;
@@ -24,6 +25,60 @@ struct Input : View<const T, Rank> {
 };
 
 namespace detail {
+
+/// The signature of an operation on operands of these ranks. It has no operands if they cannot have them.
+template <class Op, int... Ranks>
+constexpr Signature find_signature() {
+  if constexpr (requires { Op::signature.count; }) {
+    return Op::signature.of_ranks({Ranks...}, sizeof...(Ranks));
+  } else {
+    return Op::template signature<Ranks...>().of_ranks({Ranks...}, sizeof...(Ranks));
+  }
+}
+template <class Op, int... Ranks>
+inline constexpr Signature signature_of = find_signature<Op, Ranks...>();
+
+/// Operand `i` has another number of elements in dimension `dim` than operand `j` in dimension `at`.
+[[noreturn, gnu::cold]] void fail_to_fit(const char* operation,
+                                         std::span<const std::span<const Index>> shapes, int i, int dim,
+                                         int j, int at);
+
+/// Writes the extents of the result: those of the operands at the same letter. Throws `std::invalid_argument` if two
+/// operands differ there.
+constexpr void fit(const Signature& op, const char* operation, std::span<const std::span<const Index>> shapes,
+                   Index* result) {
+  const auto extent = [&](int i, int dim) {
+    return shapes[static_cast<std::size_t>(i)][static_cast<std::size_t>(dim)];
+  };
+  for (int i = 0; i < op.count; ++i) {
+    for (int dim = 0; dim < op.operands[i].rank; ++dim) {
+      const char letter = op.operands[i][dim];
+      for (int j = 0; j < i; ++j) {
+        const int at = op.operands[j].find(letter);
+        if (at >= 0 && extent(j, at) != extent(i, dim)) fail_to_fit(operation, shapes, i, dim, j, at);
+      }
+      const int to = op.result.find(letter);
+      if (to >= 0) result[to] = extent(i, dim);
+    }
+  }
+}
+
+/// The extents of the result of `op`. Throws `std::invalid_argument` if those of the operands do not fit, or if what
+/// `op` holds is out of range.
+template <class Op, int... Ranks>
+constexpr auto shape_of_result(const Op& op, const Shape<Ranks>&... x) {
+  if constexpr (requires { op.check(); }) op.check();
+  if constexpr (requires { op.shape(x...); }) {
+    return op.shape(x...);
+  } else {
+    const char* name = "an operation";
+    if constexpr (requires { Op::name; }) name = Op::name;
+    const std::span<const Index> shapes[]{{x.data(), Ranks}...};
+    Shape<signature_of<Op, Ranks...>.result.rank> y{};
+    fit(signature_of<Op, Ranks...>, name, shapes, y.data());
+    return y;
+  }
+}
 
 /// Which operands the pullback reads that computes the gradients of those in `tracked`.
 template <class Op>
@@ -89,9 +144,28 @@ struct Folded {
   double all;  ///< the global n
 };
 template <class T, int Rank>
-Folded folded(const View<T, Rank>& x, int dim) {
+Folded folded(const View<T, Rank>& x, int dim_or_negative) {
+  const int dim = dimension(dim_or_negative, Rank);
   return {x.extent(0, dim), x.size[dim], x.extent(dim + 1, Rank), static_cast<double>(x.shape[dim])};
 }
+
+#ifdef SHARDWISE_BODIES
+
+SHARDWISE_INLINE void fail_to_fit(const char* operation, std::span<const std::span<const Index>> shapes,
+                                  int i, int dim, int j, int at) {
+  std::string operands;
+  for (const auto& shape : shapes) {
+    const bool last = &shape == &shapes.back();
+    operands += text({operands.empty() ? "" : last ? " and " : ", ", shape});
+  }
+  const auto extent = [&](int k, int d) {
+    return shapes[static_cast<std::size_t>(k)][static_cast<std::size_t>(d)];
+  };
+  fail({operation, ": the operands ", operands, " do not fit: dimension ", at, " of operand ", j, " has ",
+        extent(j, at), " elements, dimension ", dim, " of operand ", i, " has ", extent(i, dim)});
+}
+
+#endif
 
 }  // namespace detail
 

@@ -16,6 +16,7 @@
 #include <shardwise/ops/linear.hpp>
 #include <shardwise/ops/matmul.hpp>
 #include <shardwise/ops/narrow.hpp>
+#include <shardwise/ops/operators.hpp>
 #include <shardwise/ops/reduction.hpp>
 #include <shardwise/ops/reshape.hpp>
 #include <shardwise/ops/rms_norm.hpp>

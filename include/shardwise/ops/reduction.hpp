@@ -107,96 +107,45 @@ struct ReductionOp {
     }
   }
 
-  template <int Rank>
-  static constexpr auto shape(const Shape<Rank>& x) {
-    if constexpr (all) {
-      return Shape<0>{};
-    } else {
-      constexpr auto dim = detail::dimension(Dim, Rank);
-      Shape<Rank - 1> y{};
-      for (int i = 0; i + 1 < Rank; ++i) y[i] = x[i < dim ? i : i + 1];
-      return y;
-    }
-  }
+  static constexpr std::int64_t flops(const auto&, const auto& x) { return x.elements(); }
 
-  template <class Y, class X>
-  static constexpr std::int64_t flops(const Y&, const X& x) {
-    return x.elements();
-  }
-
-  template <class T, int RankY, int Rank>
-  static void forward(View<T, RankY> y, void*, View<const T, Rank> x) {
-    Of::forward(folded(x), x.data, y.data);
-  }
-  template <class T, int RankY, int Rank>
-  static void pull_back(View<const T, RankY> dy, View<const T, RankY> y, const void*, Input<T, Rank> x) {
-    Of::pull_back(folded<T, Rank>(x), x.data, y.data, dy.data, x.gradient);
+  static void forward(auto y, void*, auto x) { Of::forward(folded(x), x.data, y.data); }
+  static void pull_back(auto dy, auto y, const void*, auto x) {
+    Of::pull_back(folded(x), x.data, y.data, dy.data, x.gradient);
   }
 
  private:
-  template <class T, int Rank>
-  static detail::Folded folded(const View<const T, Rank>& x) {
+  static detail::Folded folded(const auto& x) {
     if constexpr (all) {
       return {1, x.elements(), 1, static_cast<double>(elements(x.shape))};
     } else {
-      return detail::folded(x, detail::dimension(Dim, Rank));
+      return detail::folded(x, Dim);
     }
   }
 };
 
-namespace detail {
-template <class Of, int Dim, class X>
-using reduction_of = result_of<ReductionOp<Of, Dim>, X>;
-}  // namespace detail
+#define SHARDWISE_REDUCTION(name, Of)                                                                        \
+  template <int Dim = detail::all_dimensions, Operand X, class Result = result_of<ReductionOp<Of, Dim>, X>>  \
+  constexpr auto name(const X& x) {                                                                          \
+    return apply(ReductionOp<Of, Dim>{}, x);                                                                 \
+  }                                                                                                          \
+  template <int Dim = detail::all_dimensions, Operand X, IllFormed Why = result_of<ReductionOp<Of, Dim>, X>> \
+  Why name(const X&)
 
 /// Σ x
-template <int Dim = detail::all_dimensions, Operand X,
-          class Result = detail::reduction_of<detail::SumOf, Dim, X>>
-constexpr auto sum(const X& x) {
-  return apply(ReductionOp<detail::SumOf, Dim>{}, x);
-}
-template <int Dim = detail::all_dimensions, Operand X,
-          IllFormed Why = detail::reduction_of<detail::SumOf, Dim, X>>
-Why sum(const X&);  // see Why
+SHARDWISE_REDUCTION(sum, detail::SumOf);
 
 /// The sum divided by the global extent, or by the global number of elements.
-template <int Dim = detail::all_dimensions, Operand X,
-          class Result = detail::reduction_of<detail::MeanOf, Dim, X>>
-constexpr auto mean(const X& x) {
-  return apply(ReductionOp<detail::MeanOf, Dim>{}, x);
-}
-template <int Dim = detail::all_dimensions, Operand X,
-          IllFormed Why = detail::reduction_of<detail::MeanOf, Dim, X>>
-Why mean(const X&);  // see Why
+SHARDWISE_REDUCTION(mean, detail::MeanOf);
 
 /// Σ x²
-template <int Dim = detail::all_dimensions, Operand X,
-          class Result = detail::reduction_of<detail::SumOfSquaresOf, Dim, X>>
-constexpr auto sum_of_squares(const X& x) {
-  return apply(ReductionOp<detail::SumOfSquaresOf, Dim>{}, x);
-}
-template <int Dim = detail::all_dimensions, Operand X,
-          IllFormed Why = detail::reduction_of<detail::SumOfSquaresOf, Dim, X>>
-Why sum_of_squares(const X&);  // see Why
+SHARDWISE_REDUCTION(sum_of_squares, detail::SumOfSquaresOf);
 
 /// The largest element, -∞ of none. Backward the gradient goes to the first of the largest.
-template <int Dim = detail::all_dimensions, Operand X,
-          class Result = detail::reduction_of<detail::MaxOf, Dim, X>>
-constexpr auto max(const X& x) {
-  return apply(ReductionOp<detail::MaxOf, Dim>{}, x);
-}
-template <int Dim = detail::all_dimensions, Operand X,
-          IllFormed Why = detail::reduction_of<detail::MaxOf, Dim, X>>
-Why max(const X&);  // see Why
+SHARDWISE_REDUCTION(max, detail::MaxOf);
 
 /// √(Σ x²). The squares must not overflow. Its gradient at 0 is taken to be 0.
-template <int Dim = detail::all_dimensions, Operand X,
-          class Result = detail::reduction_of<detail::NormOf, Dim, X>>
-constexpr auto norm(const X& x) {
-  return apply(ReductionOp<detail::NormOf, Dim>{}, x);
-}
-template <int Dim = detail::all_dimensions, Operand X,
-          IllFormed Why = detail::reduction_of<detail::NormOf, Dim, X>>
-Why norm(const X&);  // see Why
+SHARDWISE_REDUCTION(norm, detail::NormOf);
+#undef SHARDWISE_REDUCTION
 
 }  // namespace shardwise

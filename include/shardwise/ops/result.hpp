@@ -4,12 +4,14 @@
 
 /// @file
 /// From an operation and the types of its operands to the type of its result, or to the `LayoutError` that
-/// says why there is none.
+/// says why the operation is refused.
 ///
-/// An operation `Op` says, for operands of the given ranks,
-///   `template <int... Ranks> static constexpr Signature signature();`   (no operands where the ranks do not fit)
-/// and, where one signature does not tell all,
-///   `template <int... Ranks> static constexpr Propagated rule(const OperandPlacements&);`   for one axis.
+/// An operation `Op` says, for operands,
+///   `static constexpr Signature signature = Signature::of("...");`
+/// or, if it depends on how many operands there are or on their ranks, as a function template of these,
+///   `template <int... Ranks> static constexpr Signature signature();`
+/// and, where the signature does not tell all,
+///   `static constexpr Propagated rule(const Signature&, const OperandPlacements&);`   for one axis.
 
 #include <shardwise/layout/diagnosis.hpp>
 
@@ -26,13 +28,13 @@ template <class Op, TensorType First, TensorType... Rest>
 struct Propagate {
   using MeshOf = typename First::MeshOf;
   static constexpr int operands = 1 + static_cast<int>(sizeof...(Rest));
-  static constexpr Signature signature = Op::template signature<First::rank, Rest::rank...>();
+  static constexpr Signature signature = signature_of<Op, First::rank, Rest::rank...>;
   static constexpr Array<int, max_operands> ranks{First::rank, Rest::rank...};
   static constexpr bool same_mesh = (std::is_same_v<MeshOf, typename Rest::MeshOf> && ...);
 
   static constexpr Propagated rule(const OperandPlacements& at) {
-    if constexpr (requires { Op::template rule<First::rank, Rest::rank...>(at); }) {
-      return Op::template rule<First::rank, Rest::rank...>(at);
+    if constexpr (requires { Op::rule(signature, at); }) {
+      return Op::rule(signature, at);
     } else {
       return propagate(signature, at);
     }

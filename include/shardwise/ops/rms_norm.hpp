@@ -20,30 +20,20 @@ namespace shardwise {
 struct RmsNormOp {
   double eps;
 
+  static constexpr const char* name = "rms_norm";
+  static constexpr Signature signature = Signature::of("...c, c -> ...c").whole('c');
   static constexpr Saved saved{.inputs = 0b11};
   static constexpr bool recomputed = true;
   static constexpr int flops_each = 4;  // sum of squares (2), normalise, scale
   static constexpr int gradient_flops_each = 9;
 
-  template <int RankX, int RankWeight>
-  static constexpr Signature signature() {
-    if (RankX < 1 || RankWeight != 1) return {};
-    Indices x = Indices::range('A', RankX - 1).then('c');
-    return Signature::of(x, "c", x).whole('c');
-  }
-
-  template <int Rank>
-  constexpr auto shape(const Shape<Rank>& x, const Shape<1>& weight) const {
+  constexpr void check() const {
     if (!(eps >= 0)) detail::fail({"rms_norm: epsilon is ", eps, ", which must be 0 or more"});
-    if (weight[0] != x[Rank - 1]) {
-      detail::fail({"rms_norm: x has ", x[Rank - 1], " features, but weight has ", weight[0], " elements"});
-    }
-    return x;
   }
 
   /// The 1/√(mean(x²) + eps) of each row.
-  template <class Y, class T, int Rank, class Weight>
-  static constexpr Index residual_bytes(const Y&, const View<const T, Rank>& x, const Weight&) {
+  template <class T, int Rank>
+  static constexpr Index residual_bytes(const auto&, const View<const T, Rank>& x, const auto&) {
     return x.rows() * static_cast<Index>(sizeof(kernel::compute_t<T>));
   }
 

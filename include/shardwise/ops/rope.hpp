@@ -37,15 +37,13 @@ struct RopeOp {
   static constexpr bool accumulates = true;
   static constexpr int flops_each = 3;  // two products and a sum
 
-  template <int Rank>
+  template <int>
   static constexpr Signature signature() {
-    if (Rank != 4) return {};
-    return Signature::of("bshd", "bshd").whole('d').linear_in_each();
+    return Signature::of("bshd -> bshd").whole('d').linear_in_each();
   }
-  template <int Rank, int Documents>
+  template <int, int>  // and the documents
   static constexpr Signature signature() {
-    if (Rank != 4 || Documents != 2) return {};
-    return Signature::of("bshd", "bt", "bshd").whole('d').whole('t').linear_in_each().without_gradient(1);
+    return Signature::of("bshd, bt -> bshd").whole('d').whole('t').linear_in_each().without_gradient(1);
   }
 
   constexpr Shape<4> shape(const Shape<4>& x, const Shape<2>& documents) const {
@@ -127,8 +125,8 @@ constexpr auto rope(const X& x, const RopeOptions& options = {}) {
 template <Operand X, IllFormed Why = result_of<RopeOp, X>>
 Why rope(const X&, const RopeOptions& = {});  // see Why
 
-/// The same, where positions begin anew in each document. documents: integers [batch, sequence], whole but for the batch
-/// (see `attention`).
+/// The same, where positions begin anew in each document. documents: integers [batch, sequence]; only the batch may be
+/// sharded (see `attention`).
 template <Operand X, Operand Documents, class Result = result_of<RopeOp, X, Documents>>
 constexpr auto rope(const X& x, const Documents& documents, const RopeOptions& options = {}) {
   return apply(RopeOp{options}, x, documents);

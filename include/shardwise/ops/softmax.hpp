@@ -27,19 +27,13 @@ struct SoftmaxOp {
     Indices x = Indices::range('a', Rank);
     return Signature::of(x, x).whole(x[detail::dimension(Dim, Rank)]);
   }
-  template <int Rank>
-  static constexpr auto shape(const Shape<Rank>& x) {
-    return x;
-  }
 
-  template <class T, int Rank>
-  static void forward(View<T, Rank> y, void*, View<const T, Rank> x) {
-    const auto [outer, n, inner, all] = detail::folded(x, detail::dimension(Dim, Rank));
+  static void forward(auto y, void*, auto x) {
+    const auto [outer, n, inner, all] = detail::folded(x, Dim);
     kernel::softmax(outer, n, inner, x.data, y.data);
   }
-  template <class T, int Rank>
-  static void pull_back(View<const T, Rank> dy, View<const T, Rank> y, const void*, Input<T, Rank> x) {
-    const auto [outer, n, inner, all] = detail::folded(y, detail::dimension(Dim, Rank));
+  static void pull_back(auto dy, auto y, const void*, auto x) {
+    const auto [outer, n, inner, all] = detail::folded(y, Dim);
     kernel::softmax_backward(outer, n, inner, y.data, dy.data, x.gradient);
   }
 };

@@ -17,28 +17,16 @@
 namespace shardwise {
 
 struct SwigluOp {
+  static constexpr const char* name = "swiglu";
+  static constexpr Signature signature = Signature::of("..., ... -> ...");
   static constexpr Saved saved{.inputs = 0b11};
   static constexpr bool recomputed = true;  // the widest tensor of a layer, of operands that are kept
   static constexpr int flops_each = 2;      // the activation, the product
 
-  template <int... Ranks>
-  static constexpr Signature signature() {
-    return Signature::elementwise<Ranks...>();
-  }
-  template <int Rank>
-  static constexpr auto shape(const Shape<Rank>& gate, const Shape<Rank>& up) {
-    if (gate != up) {
-      detail::fail({"swiglu: gate is ", gate, ", but up is ", up});
-    }
-    return gate;
-  }
-  template <class T, int Rank>
-  static void forward(View<T, Rank> y, void*, View<const T, Rank> gate, View<const T, Rank> up) {
+  static void forward(auto y, void*, auto gate, auto up) {
     kernel::swiglu(y.elements(), gate.data, up.data, y.data);
   }
-  template <class T, int Rank>
-  static void pull_back(View<const T, Rank> dy, View<const T, Rank>, const void*, Input<T, Rank> gate,
-                        Input<T, Rank> up) {
+  static void pull_back(auto dy, auto, const void*, auto gate, auto up) {
     kernel::swiglu_backward(dy.elements(), gate.data, up.data, dy.data, gate.gradient, up.gradient);
   }
 };

@@ -39,12 +39,8 @@ struct TransposeOp {
     return y;
   }
 
-  template <class T, int Rank>
-  static void forward(View<T, Rank> y, void*, View<const T, Rank> x) {
-    copy(y.size, x.data, y.data, false);
-  }
-  template <class T, int Rank>
-  static void pull_back(View<const T, Rank> dy, View<const T, Rank>, const void*, Input<T, Rank> x) {
+  static void forward(auto y, void*, auto x) { copy(y.size, x.data, y.data, false); }
+  static void pull_back(auto dy, auto, const void*, auto x) {
     copy(x.size, dy.data, x.gradient, x.accumulate);
   }
 
