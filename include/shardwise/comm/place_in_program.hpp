@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Where a program is, for who has to say where it went wrong: return addresses, which are read when it is to be told.
+/// Where a program is, for reports of errors: a backtrace, whose addresses become a text only when it is written.
 
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -18,8 +18,8 @@
 
 namespace shardwise::detail {
 
-/// The calls that lead to here. With the information for debuggers (-g) and binutils' addr2line, `text` tells the file and
-/// line of the innermost that is not the library's own; without, the name of its function; else nothing.
+/// The calls that lead to here. With the information for debuggers (-g) and binutils' addr2line, `text` tells the file
+/// and line of the innermost that is not the library's own; without, the name of its function; else nothing.
 class PlaceInProgram {
  public:
   static PlaceInProgram here() {
@@ -30,7 +30,7 @@ class PlaceInProgram {
 
   std::string text() const {
     std::string own = __FILE__, function;  // the library's folder; the name, if no line is known
-    own.resize(own.find("mesh/place_in_program"));
+    own.resize(own.rfind("comm/place_in_program"));
     for (const auto& [name, line] : frames()) {
       const std::string called = name.substr(0, name.find('(', 1));
       if (line.find(own) != line.npos || line.find("/c++/") != line.npos) continue;
