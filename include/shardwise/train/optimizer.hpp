@@ -3,10 +3,10 @@
 #pragma once
 
 /// @file
-/// What optimizers share: they finish the pending gradients of a module, walk its parameters, hand parameter,
-/// gradient and state to an update, and clear the gradient. State lies as the finished gradient does: what is sharded
-/// is updated where it is. Parameters that are whole, but whose gradients are sharded (`Zero<1>`, `Zero<2>`), are
-/// gathered after the update, in buckets, each of which the next use of one of its parameters waits for.
+/// Optimizers: they finish the pending gradients of a module, walk its parameters, hand parameter, gradient and state
+/// to an update, and clear the gradient. State has the layout of the finished gradient: a sharded parameter is updated
+/// where it is. Parameters that are whole, but whose gradients are sharded (`Zero<1>`, `Zero<2>`), are gathered after
+/// the update, in buckets, each of which the next use of one of its parameters waits for.
 ///
 /// ```
 /// AdamW adamw({.rate = 3e-4, .weight_decay = 0.1});
@@ -17,16 +17,59 @@
 /// ```
 
 #include <shardwise/kernel/update.hpp>
-#include <shardwise/train/parameter_state.hpp>
 #include <shardwise/train/same_step.hpp>
 
 namespace shardwise {
 
+/// The state of one parameter: up to two blocks in the layout of its finished gradient, such as a velocity, or
+/// Adam's two moments; and the parameter itself in the type that its arithmetic is done in, if it is stored in a
+/// narrower one.
+struct ParameterState {
+  Buffer first, second, master;
+  std::int64_t steps = 0;  ///< that the parameter has made: those in which it had a gradient
+};
+
+/// A parameter, as the function sees it that chooses a group.
+struct ParameterInfo {
+  std::string_view name;  ///< its path: "layers.0.attention.wq.weight"; of tied parameters the first
+  int rank = 0;           ///< number of dimensions
+  Index elements = 0;     ///< global
+};
+
+namespace detail {
+
+/// Throws `std::invalid_argument` unless 0 <= value < end.
+constexpr void check_setting(const char* optimizer, const char* name, double value,
+                             double end = std::numeric_limits<double>::infinity()) {
+  if (value >= 0 && value < end) return;
+  fail({optimizer, ": ", name, " is ", value, ", which must be 0 or more",
+        end == 1 ? ", and below 1" : ", and a finite number"});
+}
+
+constexpr void count_step(std::int64_t& steps) {  // a checkpoint may say any number
+  if (steps < 0 || steps > 1LL << 60) fail({"an optimizer cannot have made ", steps, " steps"});
+  ++steps;
+}
+
+/// The type of the arithmetic for parameters of this one.
+constexpr DataType wide(DataType type) { return type == DataType::bf16 ? DataType::f32 : type; }
+
+/// Unless there is a block: zeros for as many elements as the finished gradient has.
+constexpr void make_zeros(Buffer& block, DataType type, const MeshView& mesh, Index count) {
+  if (block) return;
+  block = allocate_buffer(mesh, count * size_of(type), MemoryUse::optimizer_state);
+  if (block->data) std::memset(block->data, 0, static_cast<std::size_t>(block->bytes));
+}
+
+}  // namespace detail
+
 /// `Update` holds the settings. It says how many blocks of state it keeps, `state_blocks()`, how many operations an
-/// element costs, `flops()`, what it does with a parameter of `float`, `double` or `bfloat16`, `apply`, throws if they make no
-/// sense, `checked()`, and may call f(name, value) for each, `each_setting(f)`, so that ranks can be compared. A parameter without a gradient is left as it is, and so is its state; one that is frozen has none, and
-/// is in no group. Parameters in `bfloat16` have a master copy in `float`, unless `Update::master_weights` says no: it is what
-/// is updated, and the parameter is rounded from it. What somebody else has written, such as `load_weights`, is taken over.
+/// element costs, `flops()`, what it does with a parameter of `float`, `double` or `bfloat16`, `apply`, throws if they
+/// make no sense, `checked()`, and may call f(name, value) for each, `each_setting(f)`, so that ranks can be compared.
+/// A parameter without a gradient is left as it is, and so is its state; one that is frozen has none, and is in no
+/// group. Parameters in `bfloat16` have a master copy in `float`, unless `Update::master_weights` says no: it is what
+/// is updated, and the parameter is rounded from it. New values that other code has written, such as
+/// `load_weights`, are taken over.
 template <class Update>
 class Optimizer {
  public:
@@ -45,11 +88,12 @@ class Optimizer {
   Optimizer(Optimizer&&) noexcept = default;  // copies would share their moments
   Optimizer& operator=(Optimizer&&) noexcept = default;
 
-  /// The parameters that `chosen` says yes to, and that are in no earlier group, have settings of their own: those that the optimizer has
-  /// now, after `change(settings)`. Their learning rate is `rate_factor` times the one of the optimizer. `chosen` must say the same on every
-  /// rank. Throws `std::logic_error` when the optimizer knows its parameters: after the first step, or when it was added to the contents of a
-  /// checkpoint; and `std::invalid_argument` for settings that make no sense, no function, or if `change` changes the rate. A group that gets no parameter
-  /// is an error of what comes first of these.
+  /// The parameters that `chosen` says yes to, and that are in no earlier group, have settings of their own: those that
+  /// the optimizer has now, after `change(settings)`. Their learning rate is `rate_factor` times the one of the
+  /// optimizer. `chosen` must say the same on every rank. Throws `std::logic_error` when the optimizer knows its
+  /// parameters: after the first step, or when it was added to the contents of a checkpoint; and
+  /// `std::invalid_argument` for settings that make no sense, no function, or if `change` changes the rate. A group
+  /// that gets no parameter is an error of what comes first of these.
   template <std::invocable<Update&> Change>
   void add_group(std::function<bool(const ParameterInfo&)> chosen, Change change, double rate_factor = 1) {
     if (!states_.empty()) {
@@ -67,11 +111,13 @@ class Optimizer {
     groups_.push_back({std::move(chosen), settings.checked(), rate_factor});
   }
 
-  /// One step for all parameters of `module`, the same one in every step, from the gradients that are there, which
-  /// it clears. What is pending is finished first, by `reduce_gradients`; after that, or after `clip_gradients`, nothing is, and a step
-  /// communicates only to gather parameters that are whole where their state is sharded. Throws, before anything is changed, `std::logic_error`
-  /// if no parameter has a gradient, or in the first step if a trained one has none, unless its settings say `may_be_unused`; `std::invalid_argument` if `module` is not that of the steps before, or a group is empty; and, on all
-  /// ranks, if with SHARDWISE_CHECK=1 their settings or groups differ, or the parameters that have gradients.
+  /// One step for all parameters of `module`, the same one in every step, from the gradients that are there, which it
+  /// clears. What is pending is finished first, by `reduce_gradients`; after that, or after `clip_gradients`, nothing
+  /// is, and a step communicates only to gather parameters that are whole where their state is sharded. Throws, before
+  /// anything is changed, `std::logic_error` if no parameter has a gradient, or in the first step if a trained one has
+  /// none, unless its settings say `may_be_unused`; `std::invalid_argument` if `module` is not that of the steps
+  /// before, or a group is empty; and, on all ranks, if with SHARDWISE_CHECK=1 their settings or groups differ, or the
+  /// parameters that have gradients.
   template <class Module, class Problem = detail::visit_problem<Module>>
   constexpr void step(Module& module) {
     const detail::ParameterList cells = detail::parameters_of(module);
@@ -91,8 +137,9 @@ class Optimizer {
   template <IllFormed Why = WrittenOtherwise<Hint::leave_it_out_or_call_clear_gradients>>
   Why zero_grad() const;  // see Why
 
-  /// The settings, to be changed between steps, which refuse those that make no sense: of the parameters that are in no group, or of group `i`, counted in
-  /// the order in which they were added; throws `std::out_of_range` if there is none. (A rate set here is that of these parameters alone: see `set_rate`.)
+  /// The settings, to be changed between steps, which refuse those that make no sense: of the parameters that are in no
+  /// group, or of group `i`, counted in the order in which they were added; throws `std::out_of_range` for
+  /// another number. (A rate set here is that of these parameters alone: see `set_rate`.)
   constexpr Update& settings() { return update_; }
   Update& settings(std::size_t i) { return groups_.at(i).settings; }
   /// Sets the learning rate: of a group, times its factor. Throws `std::invalid_argument` for one that makes no sense.
@@ -105,9 +152,10 @@ class Optimizer {
   /// How many steps were made: the number of the next, counted from 0.
   constexpr std::int64_t steps() const { return steps_; }
 
-  /// For checkpoints: calls `tensors(name, tensor)` for all state of the parameters of `module`, which is made if it is not there yet, and
-  /// `numbers(name, number)` for the counts of steps. Names are paths of parameters with ".first", ".second", ".master" or ".steps" behind
-  /// them, and "steps". What is written to the blocks and numbers counts. Throws as `step` does, but ranks are not compared.
+  /// For checkpoints: calls `tensors(name, tensor)` for all state of the parameters of `module`, which is made if it is
+  /// not there yet, and `numbers(name, number)` for the counts of steps. Names are paths of parameters with ".first",
+  /// ".second", ".master" or ".steps" behind them, and "steps". What is written to the blocks and numbers counts.
+  /// Throws as `step` does, but ranks are not compared.
   template <class Module, class Tensors, class Numbers>
   void for_each_state(Module& module, Tensors tensors, Numbers numbers) {
     know(module, detail::parameters_of(module));
