@@ -16,7 +16,7 @@
 
 namespace shardwise::detail {
 
-/// What moves data over a copy of `original`; calls are compared if one of its ranks asks for it. Collective.
+/// A transport over a copy of `original`. It compares calls if one of the ranks asks for it. Collective.
 std::shared_ptr<Transport> transport_over(MPI_Comm original);
 
 }  // namespace shardwise::detail
@@ -26,15 +26,15 @@ namespace shardwise {
 /// A cheap handle to a communicator of the library's own. Its traffic never meets that of another.
 ///
 /// Counts and offsets are in elements, one of each per rank. All throw `MpiError` where MPI reports an error,
-/// `std::length_error` where a call's elements are more than an `int` counts, `std::invalid_argument` for
-/// negative counts and lists of the wrong length. Input and output must not overlap, except where said. A
-/// buffer without elements may be null. The `_async` twins return at once between hosts, and among ranks of one when they are done; the buffers belong to them until
-/// the `Request` is complete.
+/// `std::length_error` where a call's elements are more than an `int` counts, `std::invalid_argument` for negative
+/// counts and lists of the wrong length. Input and output must not overlap, except where said. A buffer without
+/// elements may be null. The `_async` twins return at once between hosts, and among ranks of one when they are done;
+/// the buffers belong to them until the `Request` is complete.
 class Communicator {
  public:
-  /// A copy of a communicator that somebody else owns. Collective over it.
+  /// A copy of a communicator that the caller owns. Collective over it.
   static Communicator duplicate(MPI_Comm original) { return Communicator(detail::transport_over(original)); }
-  /// What a transport moves.
+  /// The ranks of this transport.
   explicit Communicator(std::shared_ptr<detail::Transport> transport) : transport_(std::move(transport)) {}
 
   /// The communicator of some of these ranks, in the order given. Collective over those ranks only; a rank
@@ -51,10 +51,11 @@ class Communicator {
   int rank() const noexcept { return transport_->rank(); }
   /// Which of them share a host.
   const Hosts& hosts() const noexcept { return transport_->hosts(); }
-  /// What moves the data: "shared memory" among ranks of one host, unless `SHARDWISE_TRANSPORT` is `mpi`; "MPI"; or "simulation".
+  /// The name of the transport: "shared memory" among ranks of one host, unless `SHARDWISE_TRANSPORT` is `mpi`; "MPI";
+  /// or "simulation".
   const char* transport() const noexcept { return transport_->name(); }
-  /// MPI's own handle, for collectives that are not here: messages on it are the library's. It stays ours. MPI_COMM_NULL in
-  /// a simulation.
+  /// MPI's own handle, for collectives that are not here: messages on it are the library's. It stays ours.
+  /// MPI_COMM_NULL in a simulation.
   MPI_Comm native() const noexcept { return transport_->native(); }
   /// Whether ranks are compared before each collective, as a rank that has SHARDWISE_CHECK=1 asks all to be.
   bool checks() const noexcept { return transport_->checks(); }
@@ -88,8 +89,8 @@ class Communicator {
     return begin(all_gather_of(in, out, counts, offsets, type));
   }
 
-  /// out = block `rank()` of the reduction of every rank's `in`, whose blocks have counts[0], counts[1], …
-  /// elements: the same on all ranks. `in == out` works in place, on some ranks or all; the result is then at its beginning.
+  /// out = block `rank()` of the reduction of every rank's `in`, whose blocks have counts[0], counts[1], … elements:
+  /// the same on all ranks. `in == out` works in place, on some ranks or all; the result is then at its beginning.
   void reduce_scatter(const void* in, void* out, std::span<const Index> counts, DataType type,
                       ReduceOp op) const {
     run(reduce_scatter_of(in, out, counts, type, op));
@@ -122,10 +123,19 @@ class Communicator {
     all_reduce(&mine, &all, 1, DataType::i32, ReduceOp::min);
     return all != 0;
   }
+  /// Whether all ranks have the same number, such as a hash of what they are about to do. Collective: an all-reduce of
+  /// 16 bytes.
+  bool have_same(std::uint64_t number) const {
+    const auto mine = std::bit_cast<Index>(number);
+    const Index both[]{mine, ~mine};  // the least of these is the complement of the greatest
+    Index least[2]{};
+    all_reduce(both, least, 2, DataType::i64, ReduceOp::min);
+    return least[0] == ~least[1];
+  }
 
-  /// For meshes: begins messages between ranks, which are not collective. Their data belong to them until the request is
-  /// complete. It tells no failure of a message: the list does. Throws `std::length_error`, before it begins any, where one
-  /// has more elements than an `int` counts.
+  /// For meshes: begins messages between ranks, which are not collective. Their data belong to them until the request
+  /// is complete. It tells no failure of a message: the list does. Throws `std::length_error`, before it begins any,
+  /// where one has more elements than an `int` counts.
   [[nodiscard]] Request send_and_receive(std::shared_ptr<detail::MessageList> messages, DataType type) const {
     if (messages->empty()) return {};
     for (const detail::Message& message : *messages) {
@@ -205,6 +215,15 @@ class Communicator {
 
 namespace detail {
 
+/// All ranks' numbers, as many of each: those of rank r begin at r * mine.size(). Collective.
+std::vector<Index> gather(const Communicator& ranks, std::span<const Index> mine);
+
+/// Each rank's text. Collective.
+std::vector<std::string> gather_each(const Communicator& ranks, std::string_view mine);
+
+/// The same, one after another. Collective.
+std::string gather_texts(const Communicator& ranks, std::string_view mine);
+
 /// All the ranks of a simulation, if this thread is one of them.
 inline constinit thread_local const Communicator* simulated_world = nullptr;
 
@@ -219,7 +238,8 @@ inline Communicator world() {
   return detail::simulated_world ? *detail::simulated_world : detail::ranks_of_job();
 }
 
-/// This rank by itself: a new communicator with each call. Throws as `world` does, which all ranks must have called before.
+/// This rank by itself: a new communicator with each call. Throws as `world` does, which all ranks must have called
+/// before.
 inline Communicator self() {
   const Communicator all = world();
   return all.subgroup(std::array{all.rank()});
@@ -279,6 +299,30 @@ SHARDWISE_INLINE Request Communicator::begin(Call call) const {
 }
 
 namespace detail {
+
+SHARDWISE_INLINE std::vector<Index> gather(const Communicator& ranks, std::span<const Index> mine) {
+  const std::vector<Index> counts(static_cast<std::size_t>(ranks.size()), static_cast<Index>(mine.size()));
+  std::vector<Index> all(counts.size() * mine.size());
+  ranks.all_gather(mine.data(), all.data(), counts, offsets_of(counts), data_type<Index>);
+  return all;
+}
+
+SHARDWISE_INLINE std::vector<std::string> gather_each(const Communicator& ranks, std::string_view mine) {
+  const Index bytes[]{static_cast<Index>(mine.size())};
+  const std::vector<Index> lengths = gather(ranks, bytes);
+  std::string all(static_cast<std::size_t>(sum_of(lengths)), '\0');
+  ranks.all_gather(mine.data(), all.data(), lengths, offsets_of(lengths), DataType::u8);
+  std::vector<std::string> texts;
+  for (std::size_t begin = 0; texts.size() < lengths.size(); begin += texts.back().size())
+    texts.push_back(all.substr(begin, static_cast<std::size_t>(lengths[texts.size()])));
+  return texts;
+}
+
+SHARDWISE_INLINE std::string gather_texts(const Communicator& ranks, std::string_view mine) {
+  std::string all;
+  for (const std::string& text : gather_each(ranks, mine)) all += text;
+  return all;
+}
 
 SHARDWISE_INLINE std::shared_ptr<Transport> transport_over(MPI_Comm original) {
   MPI_Comm copy = MPI_COMM_NULL;

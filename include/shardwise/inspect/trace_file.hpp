@@ -3,7 +3,8 @@
 #pragma once
 
 /// @file
-/// Traces that ui.perfetto.dev and chrome://tracing open: the trace event format, as JSON ("Trace Event Format", Google).
+/// Traces that ui.perfetto.dev and chrome://tracing open: the trace event format, as JSON ("Trace Event Format",
+/// Google).
 ///
 /// ```
 /// EventLog log(clock_seconds);
@@ -12,7 +13,7 @@
 /// const std::string trace = trace_of_all_ranks(world(), log.events(), names);   // rank 0 writes it to a file
 /// ```
 
-#include <shardwise/comm/gather.hpp>
+#include <shardwise/comm/communicator.hpp>
 #include <shardwise/inspect/speeds.hpp>
 
 namespace shardwise {
@@ -75,7 +76,7 @@ class TraceEntries {
                   thread, ","}) +
             text(rest) + "},\n";
   }
-  /// What takes no time is an instant: viewers confuse the beginning of a span without length with its end.
+  /// A span without length becomes an instant: viewers confuse the beginning of a span without length with its end.
   void add_span(std::string_view name, int thread, double begin, double end, std::string_view args) {
     const long long lasts = eighths(end) - eighths(begin);
     if (lasts > 0) {
@@ -89,8 +90,8 @@ class TraceEntries {
     const char* kind = event.kind == Collective::send ? "message" : name_of(event.kind);
     return text({event.waits ? "wait for " : "", kind, " over ", names_.of_axes(event.axes)});
   }
-  /// Of a microsecond: sums of such times are exact, in nanoseconds too. Viewers add a beginning and a length, and take what
-  /// begins before the end of another to be a part of it.
+  /// Of a microsecond: sums of such times are exact, in nanoseconds too. Viewers add a beginning and a length, and take
+  /// what begins before the end of another to be a part of it.
   long long eighths(double seconds) const { return std::llround((seconds - zero_) * 8e6); }
   static std::string microseconds(const char* what, long long eighths) {
     return text({"\"", what, "\":", fixed_text(static_cast<double>(eighths) / 8, 3), ","});
@@ -117,9 +118,9 @@ inline std::string trace_file(const std::vector<Event>& events, const StepNames&
   return detail::trace_of(detail::TraceEntries(0, names, zero).of(events, process, 0));
 }
 
-/// One of what all ranks have logged with `clock_seconds`: each rank is a process, with its number; and so is its plan, if
-/// there is one, whose events are `with_times`: number of ranks + rank. Collective; the same on every rank. Clocks of
-/// several hosts are compared at a barrier, so their times differ by as much as ranks leave it apart.
+/// One of what all ranks have logged with `clock_seconds`: each rank is a process, with its number; and so is its plan,
+/// if there is one, whose events are `with_times`: number of ranks + rank. Collective; the same on every rank. Clocks
+/// of several hosts are compared at a barrier, so their times differ by as much as ranks leave it apart.
 inline std::string trace_of_all_ranks(const Communicator& ranks, const std::vector<Event>& recorded,
                                       const StepNames& names, const std::vector<Event>& planned = {},
                                       const std::string& plan_name = "plan") {

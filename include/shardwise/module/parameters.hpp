@@ -15,8 +15,8 @@
 
 namespace shardwise {
 
-/// A module of which each rank has a part, as of the stages of a pipeline. Two parts may have a parameter of one name: a
-/// copy of it each.
+/// A module of which each rank has a part, as of the stages of a pipeline. Two parts may have a parameter of one name:
+/// a copy of it each.
 template <class M>
 concept DividedModule = requires {
   requires M::divided;
@@ -36,8 +36,8 @@ struct ModulesOf : std::vector<M> {
 
 namespace detail {
 
-/// Where a walk through a module is: at the member `name` of what is at `above`, or at its element `number`. It is a text only
-/// if somebody asks.
+/// Where a walk through a module is: at the member `name` of what is at `above`, or at its element `number`. It is a
+/// text only if a caller asks.
 struct ParameterPath {
   const ParameterPath* above = nullptr;
   const char* name = nullptr;
@@ -46,8 +46,8 @@ struct ParameterPath {
   std::string text() const;
 };
 
-/// Goes through a module by its `visit`, and calls `visitor(path, it)` for what the visitor `wants`. It is one class for the
-/// members of all modules, so what it does with a type of module is compiled once, wherever such modules are.
+/// Goes through a module by its `visit`, and calls `visitor(path, it)` for what the visitor `wants`. It is one class
+/// for the members of all modules, so what it does with a type of module is compiled once, wherever such modules are.
 template <class Visitor>
 struct ModuleWalk {
   Visitor& visitor;
@@ -207,9 +207,9 @@ void initialize_all(std::vector<NamedParameter> parameters, std::uint64_t seed, 
 
 }  // namespace detail
 
-/// Draws the first value of every parameter, each from a seed derived from its path, the first if it has several: the same
-/// model on every mesh. On a dry mesh there is nothing to draw. The seed must be the same on all ranks, which are compared only
-/// with SHARDWISE_CHECK=1. Throws `std::invalid_argument` if two parameters have one name.
+/// Draws the first value of every parameter, each from a seed derived from its path, the first if it has several: the
+/// same model on every mesh. On a dry mesh there is nothing to draw. The seed must be the same on all ranks, which are
+/// compared only with SHARDWISE_CHECK=1. Throws `std::invalid_argument` if two parameters have one name.
 template <class M, class Problem = detail::visit_problem<M>>
 constexpr void initialize(M& module, std::uint64_t seed) {
   if (!std::is_constant_evaluated())
@@ -222,8 +222,8 @@ Why initialize(M&, std::uint64_t);  // see Why
 /// From now on messages of the parameters of `module` carry other types: `forward` those that gather fully sharded
 /// parameters for their use, in both passes, which is what is then computed with, or bring rows of a sharded table;
 /// `backward` those that reduce gradients. What is stored, updated and saved stays as it is, and so do whole parameters
-/// that a step of `Zero<1>` or `Zero<2>` gathers after the update. The same on all ranks; where modules share a parameter,
-/// the last call counts. Throws `std::invalid_argument` for types of integers.
+/// that a step of `Zero<1>` or `Zero<2>` gathers after the update. The same on all ranks; where modules share a
+/// parameter, the last call counts. Throws `std::invalid_argument` for types of integers.
 template <class M>
 constexpr void set_communication(M& module, DataType forward, DataType backward) {
   const detail::Communication types{true, forward, backward};
@@ -276,8 +276,7 @@ SHARDWISE_INLINE void initialize_all(std::vector<NamedParameter> parameters, std
             "\": they would get the same first value"});
   }
   if (all.empty()) return;
-  const MeshView& mesh = all.front().cell->stored.mesh;
-  if (!mesh.dry()) check_same(mesh.communicator(), "seed", seed, "initialize");
+  check_same_on(all.front().cell->stored.mesh, "initialize", "seed", seed);
   for (const NamedParameter& parameter : all) parameter.cell->initialize(derived_seed(seed, parameter.name));
 }
 

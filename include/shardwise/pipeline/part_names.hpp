@@ -3,19 +3,18 @@
 #pragma once
 
 /// @file
-/// The names of the trained parameters in the parts of a model: each is in one stage, but for the copies that the first and the
-/// last have of one.
+/// The names of the trained parameters in the parts of a model: each is in one stage, except the copies that the first
+/// and the last have of one.
 
 #include <map>
 
-#include <shardwise/comm/gather.hpp>
 #include <shardwise/module/parameters.hpp>
 
 namespace shardwise::detail {
 
 class NamesOfParts {
  public:
-  /// A part of this rank; `copy`: what its `copied()` gives, or null.
+  /// A part of this rank; `copy`: the result of its `copied()`, or null.
   template <class Part>
   void add(int stage, Part& part, const ParameterCell* copy) {
     for (const NamedParameter& each : named_parameters_of(part))
@@ -23,8 +22,8 @@ class NamesOfParts {
     if (copy) add(stage, "", copy, true);  // unless it was named
   }
 
-  /// Throws `std::invalid_argument`, on every rank, for a name that two parameters have which are no copies of each other, and
-  /// for a copy without another. Collective.
+  /// Throws `std::invalid_argument`, on every rank, for a name that two parameters have which are not copies of each
+  /// other, and for a copy without another. Collective.
   void check(const Communicator& ranks) const;
 
  private:

@@ -3,9 +3,9 @@
 #pragma once
 
 /// @file
-/// Pipeline parallelism: the layers of a model divided over the ranks along an axis, and micro-batches that go through them
-/// by a schedule (Huang et al., "GPipe", 2019; Narayanan et al., "Efficient large-scale language model training on GPU
-/// clusters using Megatron-LM", 2021; Qi et al., "Zero bubble pipeline parallelism", 2023).
+/// Pipeline parallelism: the layers of a model divided over the ranks along an axis, and micro-batches that go through
+/// them by a schedule (Huang et al., "GPipe", 2019; Narayanan et al., "Efficient large-scale language model training on
+/// GPU clusters using Megatron-LM", 2021; Qi et al., "Zero bubble pipeline parallelism", 2023).
 ///
 /// ```
 /// Mesh<pp, dp, tp> job(world(), {4, any, 1});
@@ -21,9 +21,9 @@
 /// pipeline.clip_gradients(stages, 1);
 /// optimizer.step(stages);
 /// ```
-/// What one stage gives is what the next takes: one type of tensor, which `begin` gives, `middle` keeps and `end` takes.
+/// What one stage gives is what the next takes: one type of tensor, which `begin` gives, `middle` keeps and `end`
+/// takes.
 
-#include <shardwise/comm/gather.hpp>
 #include <shardwise/guard/same_on_all_ranks.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/mesh/mesh.hpp>
@@ -72,8 +72,8 @@ class Pipeline {
   /// The mesh of a stage: that of the job without the pipeline's axis.
   using StageMesh = decltype(Axes::submesh(std::declval<const Job&>()));
 
-  /// Collective over the job. Throws `std::invalid_argument`, on every rank, for a schedule that cannot be carried out (see
-  /// `prove`), is for another number of ranks, or is another one on some rank.
+  /// Collective over the job. Throws `std::invalid_argument`, on every rank, for a schedule that cannot be carried out
+  /// (see `prove`), is for another number of ranks, or is another one on some rank.
   constexpr Pipeline(const Job& job, const PipelineSchedule& schedule)
       : job_(job), schedule_(with_messages(agreed(job, schedule))), mesh_(Axes::submesh(job)) {
     if (schedule_.ranks() != job.template size<Axis>()) {
@@ -108,10 +108,10 @@ class Pipeline {
     requires(!std::is_invocable_v<Make&, int, const StageMesh&>)
   auto stages(Make) const -> Why = delete;  // see Why
 
-  /// All forward and backward passes of a step, in the order of the schedule; gradients are added up over the micro-batches,
-  /// and finished. Returns the sum of their losses, on every rank; 0 on a dry mesh. Collective over the job. Throws
-  /// `std::invalid_argument`, on every rank, if two trained parameters have one name, unless `copied()` of the first part and
-  /// of the last give them; that is looked at before the first step with these stages.
+  /// All forward and backward passes of a step, in the order of the schedule; gradients are added up over the
+  /// micro-batches, and finished. Returns the sum of their losses, on every rank; 0 on a dry mesh. Collective over the
+  /// job. Throws `std::invalid_argument`, on every rank, if two trained parameters have one name, unless `copied()` of
+  /// the first part and of the last give them; that is looked at before the first step with these stages.
   ///
   /// `shape`: the extents of what goes from stage to stage, for one micro-batch. `begin(tape, part, i)` gives that for
   /// micro-batch i, on the tape, from the first part; `middle(part, x)`, or `middle(part, x, i)`, what comes of it in a
@@ -134,8 +134,9 @@ class Pipeline {
   double run(Stages<Part>&, const Shape<tensor_of<First>::rank>&, Begin, Middle, End,
              const ReduceOptions& = {}) const = delete;  // see Why
 
-  /// One forward pass, without a tape, to evaluate or to generate: `begin(part)`, `middle(part, x)` and `end(part, x)`, which
-  /// gives a number. Returns that, on every rank. Of the schedule only the division matters. Collective over the job.
+  /// One forward pass, without a tape, to evaluate or to generate: `begin(part)`, `middle(part, x)` and `end(part, x)`,
+  /// which gives a number. Returns that, on every rank. Of the schedule only the division matters. Collective over the
+  /// job.
   template <class Part, class Begin, class Middle, class End, class X = std::invoke_result_t<Begin&, Part&>,
             class = std::enable_if_t<WellFormed<detail::stages_problem<Part, X, Middle, End>>>>
   constexpr double forward(Stages<Part>& stages, const Shape<X::rank>& shape, Begin begin, Middle middle,
@@ -163,7 +164,8 @@ class Pipeline {
             IllFormed Why = detail::stages_problem<Part, X, Middle, End>>
   double forward(Stages<Part>&, const Shape<X::rank>&, Begin, Middle, End) const = delete;  // see Why
 
-  /// The norm of all gradients of the model, as `gradient_norm` computes it, and clipped to. Throws as `clip_gradients` does.
+  /// The norm of all gradients of the model, as `gradient_norm` computes it, and clipped to. Throws as `clip_gradients`
+  /// does.
   template <class Part>
   constexpr double clip_gradients(Stages<Part>& stages, double max_norm) const {
     detail::check_max_norm(max_norm);
@@ -179,7 +181,7 @@ class Pipeline {
     return norm;
   }
 
-  /// Throws as the function `check_finite`: what it finds in the stages of each rank along the axis.
+  /// Throws as the function `check_finite` does, with the findings in the stages of each rank along the axis.
   template <class Part>
   constexpr void check_finite(Stages<Part>& stages, std::int64_t step, double loss, double norm) const {
     if (detail::is_finite(loss) && detail::is_finite(norm)) return;

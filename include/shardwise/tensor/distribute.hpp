@@ -12,7 +12,6 @@
 /// auto e = full_tensor(d);                                        // an Eigen matrix on every rank
 /// ```
 
-#include <shardwise/comm/gather.hpp>
 #include <shardwise/guard/same_on_all_ranks.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/tensor/factories.hpp>
@@ -99,8 +98,7 @@ struct Distribute {
     if (mesh.communicator().checks()) {
       Fnv1a held;
       held.add({reinterpret_cast<const char*>(values.data()), values.size_bytes()});
-      require_same(mesh.communicator(),
-                   {{"", text({shape})}, {"values of fingerprint", std::to_string(held.value)}}, name);
+      check_same_on(mesh, name, "", shape, "values of fingerprint", held.value);
     }
     if (adds_zeros(layout_of<Placements...>, mesh.coordinates())) {
       std::fill_n(x.writable().data, x.view().elements(), T(0));

@@ -105,19 +105,15 @@ struct Zero {
   static constexpr void write(const auto& x) { Constant::write(x, 0); }
 };
 
-constexpr void check_drawn(const auto& x, std::uint64_t seed, const char* what) {
-  if (x.mesh().dry() || !x.mesh().communicator().checks()) return;
-  require_same(x.mesh().communicator(), {{"shape", text({x.shape()})}, {"seed", text({seed})}}, what);
-}
 struct Normal {
   static constexpr void write(const auto& x, std::integral auto seed, double mean = 0, double deviation = 1) {
-    check_drawn(x, static_cast<std::uint64_t>(seed), "randn");
+    check_same_on(x.mesh(), "randn", "shape", x.shape(), "seed", static_cast<std::uint64_t>(seed));
     fill_normal(x, static_cast<std::uint64_t>(seed), mean, deviation);
   }
 };
 struct Uniform {
   static constexpr void write(const auto& x, std::integral auto seed, double low = 0, double high = 1) {
-    check_drawn(x, static_cast<std::uint64_t>(seed), "uniform");
+    check_same_on(x.mesh(), "uniform", "shape", x.shape(), "seed", static_cast<std::uint64_t>(seed));
     fill_uniform(x, static_cast<std::uint64_t>(seed), low, high);
   }
 };

@@ -58,10 +58,10 @@ constexpr void check_max_norm(double max_norm) {
   if (!(max_norm >= 0)) fail({"clip_gradients: max_norm is ", max_norm, ", which must be 0 or more"});
 }
 
-/// Multiplies finished gradients whose norm is `norm`. With SHARDWISE_CHECK=1 it is collective, and compares `max_norm`.
+/// Multiplies finished gradients whose norm is `norm`. With SHARDWISE_CHECK=1 it is collective, and compares
+/// `max_norm`.
 [[gnu::noinline]] constexpr void clip_to(double max_norm, double norm, const ParameterList& cells) {
-  if (!cells.empty() && !cells.front()->stored.mesh.dry())
-    check_same(cells.front()->stored.mesh.communicator(), "max_norm", max_norm, "clip_gradients");
+  if (!cells.empty()) check_same_on(cells.front()->stored.mesh, "clip_gradients", "max_norm", max_norm);
   const double factor = max_norm / (norm + 1e-6);
   const bool clips = factor < 1 && norm <= std::numeric_limits<double>::max();
   for (ParameterCell* cell : distinct(cells)) {
@@ -100,10 +100,10 @@ double gradient_norm(Stages&, double = 2,
                      const ReduceOptions& = {}) = delete;  // see Pipeline::clip_gradients
 
 /// Multiplies all gradients of `module` by min(1, max_norm / (norm + 1e-6)), in place, and returns the norm before:
-/// `gradient_norm(module, p, options)`, which is all that communicates without SHARDWISE_CHECK=1. Where the factor is 1, gradients stay as they
-/// are, bit by bit; and also where the norm is not finite, so that `check_finite` can tell which of them are not.
-/// Throws `std::invalid_argument` if `max_norm` is negative or NaN, with SHARDWISE_CHECK=1 if it differs between ranks, and as
-/// `gradient_norm` does.
+/// `gradient_norm(module, p, options)`, which is all that communicates without SHARDWISE_CHECK=1. Where the factor is
+/// 1, gradients stay as they are, bit by bit; and also where the norm is not finite, so that `check_finite` can tell
+/// which of them are not. Throws `std::invalid_argument` if `max_norm` is negative or NaN, with SHARDWISE_CHECK=1 if it
+/// differs between ranks, and as `gradient_norm` does.
 template <class Module, class Problem = detail::visit_problem<Module>>
 constexpr double clip_gradients(Module& module, double max_norm, double p = 2,
                                 const ReduceOptions& options = {}) {
