@@ -124,6 +124,15 @@ class Communicator {
     all_reduce(&mine, &all, 1, DataType::i32, ReduceOp::min);
     return all != 0;
   }
+  /// Whether all ranks have the same number, such as a hash of what they are about to do. Collective: an all-reduce of
+  /// 16 bytes.
+  bool have_same(std::uint64_t number) const {
+    const auto mine = std::bit_cast<Index>(number);
+    const Index both[]{mine, ~mine};  // the least of these is the complement of the greatest
+    Index least[2]{};
+    all_reduce(both, least, 2, DataType::i64, ReduceOp::min);
+    return least[0] == ~least[1];
+  }
 
   /// For meshes: starts messages between ranks; not collective. Their data belong to them until the request is
   /// complete. Failures are reported in the list, not by the request. Throws `std::length_error`, before it starts
@@ -207,7 +216,16 @@ class Communicator {
 
 namespace detail {
 
-/// The world of a simulation, if this thread is one of its ranks.
+/// All ranks' numbers, as many of each: those of rank r begin at r * mine.size(). Collective.
+std::vector<Index> gather(const Communicator& ranks, std::span<const Index> mine);
+
+/// Each rank's text. Collective.
+std::vector<std::string> gather_each(const Communicator& ranks, std::string_view mine);
+
+/// The same, one after another. Collective.
+std::string gather_texts(const Communicator& ranks, std::string_view mine);
+
+/// All the ranks of a simulation, if this thread is one of them.
 inline constinit thread_local const Communicator* simulated_world = nullptr;
 
 /// All the ranks of the job.
@@ -282,6 +300,30 @@ SHARDWISE_INLINE Request Communicator::begin(Call call) const {
 }
 
 namespace detail {
+
+SHARDWISE_INLINE std::vector<Index> gather(const Communicator& ranks, std::span<const Index> mine) {
+  const std::vector<Index> counts(static_cast<std::size_t>(ranks.size()), static_cast<Index>(mine.size()));
+  std::vector<Index> all(counts.size() * mine.size());
+  ranks.all_gather(mine.data(), all.data(), counts, offsets_of(counts), data_type<Index>);
+  return all;
+}
+
+SHARDWISE_INLINE std::vector<std::string> gather_each(const Communicator& ranks, std::string_view mine) {
+  const Index bytes[]{static_cast<Index>(mine.size())};
+  const std::vector<Index> lengths = gather(ranks, bytes);
+  std::string all(static_cast<std::size_t>(sum_of(lengths)), '\0');
+  ranks.all_gather(mine.data(), all.data(), lengths, offsets_of(lengths), DataType::u8);
+  std::vector<std::string> texts;
+  for (std::size_t begin = 0; texts.size() < lengths.size(); begin += texts.back().size())
+    texts.push_back(all.substr(begin, static_cast<std::size_t>(lengths[texts.size()])));
+  return texts;
+}
+
+SHARDWISE_INLINE std::string gather_texts(const Communicator& ranks, std::string_view mine) {
+  std::string all;
+  for (const std::string& text : gather_each(ranks, mine)) all += text;
+  return all;
+}
 
 SHARDWISE_INLINE std::shared_ptr<Transport> transport_over(MPI_Comm original) {
   MPI_Comm copy = MPI_COMM_NULL;

@@ -30,7 +30,7 @@ class PlaceInProgram {
 
   std::string text() const {
     std::string own = __FILE__, function;  // the library's folder; the name, if no line is known
-    own.resize(own.find("mesh/place_in_program"));
+    own.resize(own.rfind("comm/place_in_program"));
     for (const auto& [name, line] : frames()) {
       const std::string called = name.substr(0, name.find('(', 1));
       if (line.find(own) != line.npos || line.find("/c++/") != line.npos) continue;

@@ -56,15 +56,8 @@ constexpr LoadedBatch<MeshType> load_rows(const MeshType& mesh, const BatchSampl
   LoadedBatch<MeshType> batch{TokenIds<MeshType>(mesh, shape), TokenIds<MeshType>(mesh, shape), counted, {}};
   if (with_documents) batch.documents.emplace(mesh, shape);
   if (!mesh.dry()) {
-    if (mesh.communicator().checks()) {
-      require_same(mesh.communicator(),
-                   {{"seed", std::to_string(sampler.options().seed)},
-                    {"step", std::to_string(step)},
-                    {"micro-batch", std::to_string(micro)},
-                    {"rows of the shape", text({shape})},
-                    {"targets that count:", std::to_string(counted)}},
-                   "load_batch");
-    }
+    check_same_on(mesh, "load_batch", "seed", sampler.options().seed, "step", step, "micro-batch", micro,
+                  "rows of the shape", shape, "targets that count:", counted);
     const Range own = batch.inputs.box().range(0), positions = batch.inputs.box().range(1);
     std::int32_t* inputs = batch.inputs.writable().data;
     std::int32_t* targets = batch.targets.writable().data;

@@ -9,7 +9,7 @@
 #include <map>
 
 #include <shardwise/base/bodies.hpp>
-#include <shardwise/comm/gather.hpp>
+#include <shardwise/comm/communicator.hpp>
 
 namespace shardwise::detail {
 
@@ -20,11 +20,11 @@ inline std::string ranks_text(const std::vector<int>& ranks, int size) {
   return text;
 }
 
-/// What went wrong on this rank.
+/// The problems of this rank.
 class Problems {
  public:
   void add(std::string problem) { list_.push_back(std::move(problem)); }
-  /// Runs f(); what it throws becomes a problem.
+  /// Runs f(). An exception becomes a problem.
   template <class F>
   void guard(F f) {
     try {
@@ -56,7 +56,7 @@ class Problems {
   std::vector<std::string> list_;
 };
 
-/// Runs work() on each rank; what it throws on any is an error of all. Collective.
+/// Runs work() on each rank. An exception on any rank is an error of all. Collective.
 template <class F>
 void together(const Communicator& ranks, std::string_view task, F work) {
   Problems problems;

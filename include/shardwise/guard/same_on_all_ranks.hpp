@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// What all ranks must have alike is compared, before one that differs makes the others wait for ever.
+/// Ranks compare what they must have alike, before one that differs makes the others wait for ever.
 ///
 /// ```
 /// sw::require_same(sw::world(), argc, argv);   // "programs differ: rank 1: --seed 2, rank 0: --seed 1"
@@ -12,33 +12,20 @@
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/base/hash.hpp>
-#include <shardwise/comm/gather.hpp>
+#include <shardwise/comm/communicator.hpp>
 #include <shardwise/version.hpp>
 
 namespace shardwise {
 
-/// Of a thing its name, and what it is; one of them may be empty.
+/// A name and a value, of which one may be empty.
 struct NamedText {
   std::string name, value;
   friend bool operator==(const NamedText&, const NamedText&) = default;
 };
 
-namespace detail {
-
-/// What a list has at `i`, where `other` is the first to have something else: "--seed 2", or "no --seed".
-std::string said(std::span<const NamedText> list, std::span<const NamedText> other, std::size_t i);
-
-/// The text of one rank begins at `text`: each name and each value ends with a zero byte.
-std::vector<NamedText> named_texts(std::string_view text);
-
-/// Throws: rank `r` is the first that has something else than rank 0, whose first text says what is compared.
-[[noreturn, gnu::cold]] void fail_unlike(int r, const std::string& text, const std::string& first);
-
-}  // namespace detail
-
-/// Throws `std::invalid_argument`, the same on all ranks, unless all have the same texts in the same order: it names the
-/// first rank that differs from rank 0, and in what: "WHAT: rank 1: --seed 2, rank 0: --seed 1", "WHAT: rank 2: no --save,
-/// rank 0: --save runs/7". Collective: where nothing differs, one all-reduce of 16 bytes.
+/// Throws `std::invalid_argument`, the same on all ranks, unless all have the same texts in the same order: it names
+/// the first rank that differs from rank 0, and in what: "WHAT: rank 1: --seed 2, rank 0: --seed 1", "WHAT: rank 2: no
+/// --save, rank 0: --save runs/7". Collective: where nothing differs, one all-reduce of 16 bytes.
 void require_same(const Communicator& ranks, std::span<const NamedText> mine, std::string_view what);
 inline void require_same(const Communicator& ranks, std::initializer_list<NamedText> mine,
                          std::string_view what) {
@@ -47,18 +34,25 @@ inline void require_same(const Communicator& ranks, std::initializer_list<NamedT
 
 namespace detail {
 
-/// The same of a number, if collectives are compared; else nothing is sent.
-template <class Number>
-void check_same(const Communicator& ranks, const char* name, Number number, std::string_view what) {
-  if (ranks.checks()) require_same(ranks, {{name, text({number})}}, what);
+/// The same of names and values that follow each other: {"shape", shape, "seed", seed}.
+void require_same_named(const Communicator& ranks, std::string_view what,
+                        std::initializer_list<TextPart> named);
+
+/// The same, if the ranks of the mesh compare what they do; else nothing is sent.
+constexpr void check_same_on(const auto& mesh, const char* what, const auto&... named) {
+  if (!mesh.dry() && mesh.communicator().checks())
+    require_same_named(mesh.communicator(), what, {TextPart(named)...});
+}
+void check_same(const Communicator& ranks, const char* name, const auto& value, std::string_view what) {
+  if (ranks.checks()) require_same_named(ranks, what, {name, TextPart(value)});
 }
 
 }  // namespace detail
 
-/// The same of programs: their names, the library's version that they were compiled with, and their arguments, each with
-/// what follows it up to the next that begins with "--", or with what follows its "=". The order of those that begin with "--"
-/// does not matter, but where one is repeated. Let it be the first that a program does: before it reads its arguments, which
-/// one rank alone may refuse.
+/// The same of programs: their names, the library's version that they were compiled with, and their arguments, each
+/// with what follows it up to the next that begins with "--", or with what follows its "=". The order of those that
+/// begin with "--" does not matter, but where one is repeated. Let it be the first that a program does: before it reads
+/// its arguments, which one rank alone may refuse.
 void require_same(const Communicator& ranks, int argc, const char* const* argv);
 
 }  // namespace shardwise
@@ -67,6 +61,7 @@ void require_same(const Communicator& ranks, int argc, const char* const* argv);
 namespace shardwise {
 namespace detail {
 
+/// The text of a list at `i`, the first place at which `other` has another: "--seed 2", or "no --seed".
 SHARDWISE_INLINE std::string said(std::span<const NamedText> list, std::span<const NamedText> other,
                                   std::size_t i) {
   const auto text_of = [](const NamedText& each) {
@@ -80,6 +75,7 @@ SHARDWISE_INLINE std::string said(std::span<const NamedText> list, std::span<con
   return "no " + (other[i].name.empty() ? other[i].value : other[i].name);
 }
 
+/// The text of one rank: each name and each value ends with a zero byte.
 SHARDWISE_INLINE std::vector<NamedText> named_texts(std::string_view text) {
   std::vector<NamedText> list;
   while (!text.empty()) {
@@ -89,17 +85,16 @@ SHARDWISE_INLINE std::vector<NamedText> named_texts(std::string_view text) {
   return list;
 }
 
-SHARDWISE_INLINE void fail_unlike(int r, const std::string& text, const std::string& first) {
-  const auto list = named_texts(text), expected = named_texts(first);
-  const auto i = static_cast<std::size_t>(std::ranges::mismatch(list, expected).in1 - list.begin());
-  fail({expected.front().name, ": rank ", r, ": ", said(list, expected, i),
-        ", rank 0: ", said(expected, list, i)});
+SHARDWISE_INLINE void require_same_named(const Communicator& ranks, std::string_view what,
+                                         std::initializer_list<TextPart> named) {
+  std::vector<NamedText> mine;
+  for (auto part = named.begin(); part != named.end(); part += 2) {
+    mine.push_back({text({part[0]}), text({part[1]})});
+  }
+  require_same(ranks, mine, what);
 }
 
 }  // namespace detail
-}  // namespace shardwise
-
-namespace shardwise {
 
 SHARDWISE_INLINE void require_same(const Communicator& ranks, std::span<const NamedText> mine,
                                    std::string_view what) {
@@ -111,16 +106,14 @@ SHARDWISE_INLINE void require_same(const Communicator& ranks, std::span<const Na
   }
   detail::Fnv1a hash;
   hash.add(text);
-  const auto number = std::bit_cast<Index>(hash.value);
-  const Index own[]{number, ~number};  // the least of these is the complement of the greatest
-  Index least[2]{};
-  ranks.all_reduce(own, least, 2, DataType::i64, ReduceOp::min);
-  if (least[0] == ~least[1]) return;
+  if (ranks.have_same(hash.value)) return;
 
   const std::vector<std::string> texts = detail::gather_each(ranks, text);
-  for (std::size_t r = 0; r < texts.size(); ++r) {
-    if (texts[r] != texts[0]) detail::fail_unlike(static_cast<int>(r), texts[r], texts[0]);
-  }
+  const auto unlike = std::ranges::adjacent_find(texts, std::ranges::not_equal_to()) + 1;
+  const auto list = detail::named_texts(*unlike), expected = detail::named_texts(texts[0]);
+  const auto i = static_cast<std::size_t>(std::ranges::mismatch(list, expected).in1 - list.begin());
+  detail::fail({expected.front().name, ": rank ", unlike - texts.begin(), ": ",
+                detail::said(list, expected, i), ", rank 0: ", detail::said(expected, list, i)});
 }
 
 SHARDWISE_INLINE void require_same(const Communicator& ranks, int argc, const char* const* argv) {

@@ -13,7 +13,7 @@
 /// const std::string trace = trace_of_all_ranks(world(), log.events(), names);   // rank 0 writes it to a file
 /// ```
 
-#include <shardwise/comm/gather.hpp>
+#include <shardwise/comm/communicator.hpp>
 #include <shardwise/inspect/speeds.hpp>
 
 namespace shardwise {

@@ -279,8 +279,7 @@ SHARDWISE_INLINE void initialize_all(std::vector<NamedParameter> parameters, std
             "\": they would get the same first value"});
   }
   if (all.empty()) return;
-  const MeshView& mesh = all.front().cell->stored.mesh;
-  if (!mesh.dry()) check_same(mesh.communicator(), "seed", seed, "initialize");
+  check_same_on(all.front().cell->stored.mesh, "initialize", "seed", seed);
   for (const NamedParameter& parameter : all) parameter.cell->initialize(derived_seed(seed, parameter.name));
 }
 

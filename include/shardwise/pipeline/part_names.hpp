@@ -8,7 +8,6 @@
 
 #include <map>
 
-#include <shardwise/comm/gather.hpp>
 #include <shardwise/module/parameters.hpp>
 
 namespace shardwise::detail {

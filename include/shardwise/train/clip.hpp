@@ -62,8 +62,7 @@ constexpr void check_max_norm(double max_norm) {
 /// Scales finished gradients whose norm is `norm`. With SHARDWISE_CHECK=1 it is collective, and compares
 /// `max_norm`.
 [[gnu::noinline]] constexpr void clip_to(double max_norm, double norm, const ParameterList& cells) {
-  if (!cells.empty() && !cells.front()->stored.mesh.dry())
-    check_same(cells.front()->stored.mesh.communicator(), "max_norm", max_norm, "clip_gradients");
+  if (!cells.empty()) check_same_on(cells.front()->stored.mesh, "clip_gradients", "max_norm", max_norm);
   const double factor = max_norm / (norm + 1e-6);
   const bool clips = factor < 1 && norm <= std::numeric_limits<double>::max();
   for (ParameterCell* cell : distinct(cells)) {

@@ -17,20 +17,58 @@
 /// ```
 
 #include <shardwise/kernel/update.hpp>
-#include <shardwise/train/parameter_state.hpp>
 #include <shardwise/train/same_step.hpp>
 
 namespace shardwise {
 
-/// `Update` holds the settings, and defines the number of blocks of state (`state_blocks()`), the operations per
-/// element (`flops()`), the update of a parameter of `float`, `double` or `bfloat16` (`apply`), a check of the
-/// settings, which may throw (`checked()`), and optionally `each_setting(f)`, which calls f(name, value) for each,
-/// so that ranks can be compared.
-///
-/// A parameter without a gradient keeps its value and state; a frozen one has no state, and belongs to no group.
-/// Parameters in `bfloat16` have a master copy in `float`, unless `Update::master_weights` is false: the copy is
-/// updated, and the parameter is rounded from it. If other code overwrites the parameter, such as `load_weights`,
-/// the master copy follows.
+/// The state of one parameter: up to two blocks with the layout of its finished gradient, such as a velocity or
+/// Adam's two moments; and a master copy in the compute type, if that is wider than the stored one.
+struct ParameterState {
+  Buffer first, second, master;
+  std::int64_t steps = 0;  ///< of this parameter: those in which it had a gradient
+};
+
+/// The properties by which a parameter's group is chosen.
+struct ParameterInfo {
+  std::string_view name;  ///< its path: "layers.0.attention.wq.weight"; the first one if it is tied
+  int rank = 0;           ///< number of dimensions
+  Index elements = 0;     ///< global
+};
+
+namespace detail {
+
+/// Throws `std::invalid_argument` unless 0 <= value < end.
+constexpr void check_setting(const char* optimizer, const char* name, double value,
+                             double end = std::numeric_limits<double>::infinity()) {
+  if (value >= 0 && value < end) return;
+  fail({optimizer, ": ", name, " is ", value, ", which must be 0 or more",
+        end == 1 ? ", and below 1" : ", and a finite number"});
+}
+
+constexpr void count_step(std::int64_t& steps) {  // no overflow: a checkpoint may contain any number
+  if (steps < 0 || steps > 1LL << 60) fail({"an optimizer cannot have made ", steps, " steps"});
+  ++steps;
+}
+
+/// The compute type for parameters of this type.
+constexpr DataType wide(DataType type) { return type == DataType::bf16 ? DataType::f32 : type; }
+
+/// Creates a block of `count` zeros, unless there is one.
+constexpr void make_zeros(Buffer& block, DataType type, const MeshView& mesh, Index count) {
+  if (block) return;
+  block = allocate_buffer(mesh, count * size_of(type), MemoryUse::optimizer_state);
+  if (block->data) std::memset(block->data, 0, static_cast<std::size_t>(block->bytes));
+}
+
+}  // namespace detail
+
+/// `Update` holds the settings. It says how many blocks of state it keeps, `state_blocks()`, how many operations an
+/// element costs, `flops()`, what it does with a parameter of `float`, `double` or `bfloat16`, `apply`, throws if they
+/// make no sense, `checked()`, and may call f(name, value) for each, `each_setting(f)`, so that ranks can be compared.
+/// A parameter without a gradient is left as it is, and so is its state; one that is frozen has none, and is in no
+/// group. Parameters in `bfloat16` have a master copy in `float`, unless `Update::master_weights` says no: it is what
+/// is updated, and the parameter is rounded from it. New values that other code has written, such as
+/// `load_weights`, are taken over.
 template <class Update>
 class Optimizer {
  public:
