@@ -85,6 +85,7 @@ enum class Reason {
   module_has_no_const_forward_for_these,
   forward_does_not_take_abstract_operands,
   module_does_not_name_its_members,
+  call_runs_the_forward_of_a_base_class,
   const_model_cannot_change,
   tied_weight_lies_in_another_layout,
   // differentiation
@@ -138,6 +139,7 @@ enum class Hint {
   give_it_forward_of_them_which_is_const,
   write_auto_for_the_types_that_forward_takes,
   give_it_visit,
+  derive_it_from_Module_of_itself_too,
   take_a_model_that_is_not_const,
   give_both_modules_styles_of_one_layout,
   use_sequential_or_a_new_name,
@@ -233,6 +235,7 @@ constexpr Hint hint_for(Reason reason) {
       {module_has_no_const_forward_for_these, Hint::give_it_forward_of_them_which_is_const},
       {forward_does_not_take_abstract_operands, Hint::write_auto_for_the_types_that_forward_takes},
       {module_does_not_name_its_members, Hint::give_it_visit},
+      {call_runs_the_forward_of_a_base_class, Hint::derive_it_from_Module_of_itself_too},
       {const_model_cannot_change, Hint::take_a_model_that_is_not_const},
       {tied_weight_lies_in_another_layout, Hint::give_both_modules_styles_of_one_layout},
       {value_without_a_gradient_becomes_one_with, Hint::use_sequential_or_a_new_name},

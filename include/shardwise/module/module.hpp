@@ -140,6 +140,8 @@ using call_problem = typename CallProblem<Self, X...>::type;
 template <class Self>
 class Module : public detail::OtherModuleNames {
  public:
+  using CalledModule = Self;  ///< the module whose `forward` a call runs
+
   template <class... X, class Problem = detail::call_problem<Self, X...>>
   constexpr auto operator()(X&&... x) const {
     return static_cast<const Self&>(*this).forward(std::forward<X>(x)...);

@@ -19,6 +19,13 @@ concept PointsToModule = requires(M& module) {
   module ? 0 : 1;
 };
 
+/// A call of an `M` runs the `forward` of a base class: `struct Big : Small` where `Small` is a `Module<Small>`.
+template <class M>
+concept CallsItsBase = requires {
+  typename M::CalledModule;
+}
+&&!std::is_same_v<typename M::CalledModule, std::remove_cv_t<M>>;
+
 /// `void` if the parameters of an `M` can be visited and changed, else a `LayoutError`.
 template <class M>
 struct VisitProblem {
@@ -29,6 +36,8 @@ struct VisitProblem {
       return TypeIs<void>{};
     } else if constexpr (std::is_const_v<M>) {
       return Refused<Reason::const_model_cannot_change, Got<M>>{};
+    } else if constexpr (CallsItsBase<M>) {
+      return Refused<Reason::call_runs_the_forward_of_a_base_class, Got<M>>{};
     } else if constexpr (requires(M & module) { module.visit([](const char*, auto&) {}); }) {
       return TypeIs<void>{};
     } else {

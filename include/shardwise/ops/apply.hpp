@@ -105,7 +105,18 @@ template <class Op, class MeshType, class T, int Rank, class... Inputs>
   return Shared<OpRecipe<Op, MeshType, T, Rank, Inputs...>>::make(op, mesh, y, std::move(x)...);
 }
 
-/// Has an operation the members that `apply` uses?
+struct NamedResidualBytes {
+  int residual_bytes;
+};
+template <class Op>
+struct WithResidualBytes : Op, NamedResidualBytes {};
+/// `Op` has a member `residual_bytes`, whatever its arguments are: the name is then ambiguous in `WithResidualBytes`.
+template <class Op>
+concept HasResidualBytes = !requires {
+  &WithResidualBytes<Op>::residual_bytes;
+};
+
+/// Has an operation the members that `apply` uses, and can they be called?
 template <class Op, TensorType Y, TensorType... X>
 inline constexpr bool is_complete_operation = requires(const Op& op, View<typename Y::Element, Y::rank> y,
                                                        View<const typename Y::Element, Y::rank> dy,
@@ -115,6 +126,7 @@ inline constexpr bool is_complete_operation = requires(const Op& op, View<typena
   Op::saved.inputs;
   op.forward(y, residual, x...);
   op.pull_back(dy, dy, residual, inputs...);
+  requires(!HasResidualBytes<Op> || requires { op.residual_bytes(dy, x...); });
 };
 
 /// The result of `apply`, or the `LayoutError` that says why `apply` is refused.
