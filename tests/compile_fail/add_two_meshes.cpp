@@ -3,7 +3,7 @@
 
 /// The operands are on meshes with different axes. No operation moves one
 /// operand to the other's mesh: make both on one mesh, or redistribute first.
-// expect: LayoutError<Reason::operands_live_on_different_meshes, Got<Mesh<tp>, Mesh<dp>>, Cure<Hint::use_the_same_mesh_for_both>>
+// expect: LayoutError<Reason::operands_are_on_different_meshes, Got<Mesh<tp>, Mesh<dp>>, Cure<Hint::use_the_same_mesh_for_both>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/ops/add.hpp>

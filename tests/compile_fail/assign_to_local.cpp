@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::it_is_read_only_so_make_another_by_from_local>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::it_is_read_only_so_make_another_with_from_local>>
 
 #include <shardwise/shardwise.hpp>
 

@@ -4,7 +4,7 @@
 /// The samples are `Replicate` on a data axis, and a module has used them as
 /// `Reduced`, which is free. So all ranks of the axis have computed the loss of the
 /// same samples. Shard the samples there or, if you mean this, go to `Replicate`.
-// expect: LayoutError<Reason::every_rank_computes_the_loss_of_the_same_samples, Got<Tensor<float, 0, Mesh<dp>, Reduced>>, Cure<Hint::shard_the_samples_or_redistribute_to_Replicate>>
+// expect: LayoutError<Reason::samples_are_not_sharded, Got<Tensor<float, 0, Mesh<dp>, Reduced>>, Cure<Hint::shard_the_samples_or_redistribute_to_Replicate>>
 
 #include <shardwise/shardwise.hpp>
 

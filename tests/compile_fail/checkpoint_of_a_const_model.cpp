@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What is saved is what is loaded, so it can change.
-// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::give_it_a_tensor_model_or_int64_not_const_or_an_optimizer_and_its_model>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::pass_a_tensor_model_or_int64_not_const_or_an_optimizer_and_its_model>>
 
 #include <shardwise/checkpoint/contents.hpp>
 #include <shardwise/shardwise.hpp>

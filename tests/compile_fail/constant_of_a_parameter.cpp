@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::give_it_a_tensor_and_use_parameters_as_they_are>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::pass_a_tensor_and_use_parameters_as_they_are>>
 
 #include <shardwise/shardwise.hpp>
 

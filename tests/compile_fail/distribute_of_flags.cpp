@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::no_tensor_has_elements_of_this_type, Got<bool>, Cure<Hint::take_float_double_bfloat16_int32_int64_or_uint8>>
+// expect: LayoutError<Reason::unsupported_element_type, Got<bool>, Cure<Hint::use_float_double_bfloat16_int32_int64_or_uint8>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/tensor/distribute.hpp>

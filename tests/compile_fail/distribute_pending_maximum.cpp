@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::nothing_can_become_a_pending_maximum_or_minimum, Got<Partial<Max>>, Cure<Hint::take_max_over_a_sharded_dimension>>
+// expect: LayoutError<Reason::nothing_can_become_a_pending_maximum_or_minimum, Got<Partial<Max>>, Cure<Hint::use_max_over_a_sharded_dimension>>
 
 #include <vector>
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Values bring the type of their elements; only what makes them, as `randn`, is told it.
-// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::leave_the_element_type_out>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::remove_the_element_type>>
 
 #include <shardwise/shardwise.hpp>
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// Only Eigen matrices have a shape of their own. For other values, give the shape before the values.
-// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::give_the_shape_before_the_values>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::pass_the_shape_before_the_values>>
 
 #include <vector>
 

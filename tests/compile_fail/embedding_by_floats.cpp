@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// This operand counts something: rows of a table, or classes.
-// expect: LayoutError<Reason::operand_must_hold_integers, Got<float, float>, Cure<Hint::take_a_tensor_of_int32_or_int64>>
+// expect: LayoutError<Reason::operand_must_hold_integers, Got<float, float>, Cure<Hint::use_a_tensor_of_int32_or_int64>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/ops/embedding.hpp>

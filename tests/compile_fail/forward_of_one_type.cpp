@@ -3,7 +3,7 @@
 
 /// Before a call, Shardwise asks `forward` for its result type, with operands that exist as
 /// types only. So `forward` must be a template: it takes `const auto&`, and not one tensor type.
-// expect: LayoutError<Reason::forward_does_not_take_abstract_operands, Got<Tensor<float, 2, Mesh<tp>, Replicate>>, Cure<Hint::write_auto_for_the_types_that_forward_takes>, In<OfOneType>>
+// expect: LayoutError<Reason::forward_does_not_take_abstract_operands, Got<Tensor<float, 2, Mesh<tp>, Replicate>>, Cure<Hint::use_auto_parameters_in_forward>, In<OfOneType>>
 
 #include <shardwise/shardwise.hpp>
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A Var comes where a tensor is written.
-// expect: LayoutError<Reason::forward_does_not_take_abstract_operands, .*, Cure<Hint::write_auto_for_the_types_that_forward_takes>, In<OfTensors>, In<AroundIt>>
+// expect: LayoutError<Reason::forward_does_not_take_abstract_operands, .*, Cure<Hint::use_auto_parameters_in_forward>, In<OfTensors>, In<AroundIt>>
 
 #include <shardwise/shardwise.hpp>
 

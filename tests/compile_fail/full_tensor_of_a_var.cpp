@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // An Eigen matrix is on no tape: it is made of a value.
-// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::take_its_value>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::use_its_value>>
 
 #include <shardwise/shardwise.hpp>
 

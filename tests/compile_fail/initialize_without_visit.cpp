@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::module_does_not_name_its_members, Got<Net>, Cure<Hint::give_it_visit>>
+// expect: LayoutError<Reason::module_does_not_name_its_members, Got<Net>, Cure<Hint::define_visit>>
 
 #include <shardwise/shardwise.hpp>
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The module at fault is named where it is not the one that is called.
-// expect: LayoutError<Reason::module_has_no_const_forward_for_these, Got<.*>, Cure<Hint::give_it_forward_of_them_which_is_const>, In<InnerNotConst>, In<OuterOfIt>>
+// expect: LayoutError<Reason::no_matching_const_forward, Got<.*>, Cure<Hint::define_a_const_forward_of_these_operands>, In<InnerNotConst>, In<OuterOfIt>>
 
 #include <shardwise/shardwise.hpp>
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// The constructor of a module takes its mesh as the first argument.
-// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::give_it_the_mesh_first>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::pass_the_mesh_first>>
 
 #include <shardwise/shardwise.hpp>
 

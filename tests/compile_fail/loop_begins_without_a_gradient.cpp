@@ -3,7 +3,7 @@
 
 /// The type of a `Var` says whether it needs a gradient. Data does not need one, and the result of a
 /// layer does. So a loop over layers that starts with data must use a new variable, or `sequential`.
-// expect: LayoutError<Reason::value_without_a_gradient_becomes_one_with, Got<Tensor<float, 2, Mesh<tp>, Replicate>>, Cure<Hint::use_sequential_or_a_new_name>>
+// expect: LayoutError<Reason::cannot_assign_tracked_to_untracked, Got<Tensor<float, 2, Mesh<tp>, Replicate>>, Cure<Hint::use_sequential_or_a_new_variable>>
 
 #include <shardwise/shardwise.hpp>
 

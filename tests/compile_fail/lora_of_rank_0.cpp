@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// The rank of an adapter is the number of features between its two weights, at least 1.
-// expect: LayoutError<Reason::adapter_has_a_rank_or_alpha_below_1, Got<LowRank<0(, 0)?>>, Cure<Hint::give_it_1_or_more>>
+// expect: LayoutError<Reason::adapter_needs_rank_and_alpha_of_1_or_more, Got<LowRank<0(, 0)?>>, Cure<Hint::use_1_or_more>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/linear.hpp>

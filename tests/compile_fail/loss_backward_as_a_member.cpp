@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::call_backward_of_the_tape>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::call_backward_of_the_tape>>
 
 #include <shardwise/shardwise.hpp>
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// A mesh takes a `Communicator`: `world()`, or a duplicate of an MPI communicator.
-// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::give_it_Communicator_duplicate_of_this>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::pass_Communicator_duplicate_of_this>>
 
 #include <shardwise/shardwise.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::leave_it_out_and_give_dropout_the_step>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::remove_it_and_pass_dropout_the_step>>
 
 #include <shardwise/shardwise.hpp>
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// `mul` multiplies two tensors element by element. For a product with a number use `scale`.
-// expect: LayoutError<Reason::argument_is_no_tensor, Got<Tensor<float, 2, Mesh<tp>, Shard<0>>, double>, Cure<Hint::give_it_a_tensor_a_Var_or_a_parameter>>
+// expect: LayoutError<Reason::argument_is_not_a_tensor, Got<Tensor<float, 2, Mesh<tp>, Shard<0>>, double>, Cure<Hint::pass_a_tensor_a_Var_or_a_parameter>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/ops/arithmetic.hpp>

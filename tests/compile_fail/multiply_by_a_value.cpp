@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The value of a table that is also a head would get no gradient from there.
-// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::give_it_the_parameter_itself>.*In<Tied>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::pass_the_parameter_itself>.*In<Tied>>
 
 #include <shardwise/shardwise.hpp>
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // `residual_bytes` gets the result as a `View<const T, Rank>`, as pull_back does. It would be ignored otherwise.
-// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::give_it_saved_forward_and_pull_back>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::define_saved_forward_and_pull_back>>
 
 #include <shardwise/shardwise.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::give_it_saved_forward_and_pull_back>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::define_saved_forward_and_pull_back>>
 
 #include <shardwise/shardwise.hpp>
 

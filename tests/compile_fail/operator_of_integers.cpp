@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::operation_needs_floating_point_numbers, Got<int>, Cure<Hint::take_a_tensor_of_float_or_double>>
+// expect: LayoutError<Reason::operation_needs_floating_point_numbers, Got<int>, Cure<Hint::use_a_tensor_of_float_or_double>>
 
 #include <shardwise/shardwise.hpp>
 

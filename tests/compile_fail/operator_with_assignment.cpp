@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// An operation makes a new tensor: blocks that handles share do not change.
-// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::write_x_equals_x_plus_y>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::write_x_equals_x_plus_y>>
 
 #include <shardwise/shardwise.hpp>
 

@@ -3,7 +3,7 @@
 
 /// `x * y` of two tensors could mean two products: write `mul` (element by element) or `matmul`. Nor is there a quotient of two
 /// tensors. The operators are `x + y`, `x - y`, `-x`, and `2 * x`, `x * 2`, `x / 2` with a number.
-// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::write_mul_or_matmul>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::write_mul_or_matmul>>
 
 #include <shardwise/shardwise.hpp>
 

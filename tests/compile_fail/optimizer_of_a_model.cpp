@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::give_the_optimizer_settings_and_step_the_model>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::pass_settings_to_the_optimizer_and_the_model_to_step>>
 
 #include <shardwise/shardwise.hpp>
 

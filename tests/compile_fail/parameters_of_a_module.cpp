@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// `for_each_parameter(model, f)` calls f(parameter) for each, and `for_each_named_parameter` calls f(name, parameter).
-// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::pass_the_model_or_call_for_each_parameter>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::pass_the_model_or_call_for_each_parameter>>
 
 #include <shardwise/shardwise.hpp>
 

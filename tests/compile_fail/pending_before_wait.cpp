@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// `redistribute_async` returns a `Pending` while the data
+/// `redistribute_async` returns a `InFlight` while the data
 /// are under way. `pending.wait()` returns the tensor.
 // page: clang++ too
-// expect: LayoutError<Reason::operand_has_not_arrived_yet, Got<Pending<Tensor<float, 2, Mesh<tp>, Replicate>>>, Cure<Hint::call_wait_first>>
+// expect: LayoutError<Reason::operand_is_still_in_flight, Got<InFlight<Tensor<float, 2, Mesh<tp>, Replicate>>>, Cure<Hint::call_wait_first>>
 
 #include <shardwise/shardwise.hpp>
 

@@ -3,7 +3,7 @@
 
 /// Each stage of a pipeline takes the output of the stage before it.
 /// Both have the same layout, element type and rank, and a gradient.
-// expect: LayoutError<Reason::stage_gives_another_tensor_than_the_next_takes, Expected<Var<Tensor<float, 2, Mesh<dp, tp>, Shard<0>, Replicate>, true>>, Got<Var<Tensor<float, 2, Mesh<dp, tp>, Shard<0>, Shard<1>>, true>>, Cure<Hint::keep_its_type_from_begin_to_end>>
+// expect: LayoutError<Reason::stage_output_does_not_match_next_input, Expected<Var<Tensor<float, 2, Mesh<dp, tp>, Shard<0>, Replicate>, true>>, Got<Var<Tensor<float, 2, Mesh<dp, tp>, Shard<0>, Shard<1>>, true>>, Cure<Hint::stages_must_preserve_the_tensor_type>>
 
 #include <shardwise/pipeline/pipeline.hpp>
 #include <shardwise/schedule/one_forward_one_backward.hpp>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// `end` takes the result of `middle`, which has the type of the result of `begin`.
-// expect: LayoutError<Reason::stage_does_not_take_what_the_one_before_gives, Got<Var<Tensor<float, 2, Mesh<dp, tp>, Shard<0>, Replicate>, true>>, Cure<Hint::keep_its_type_from_begin_to_end>>
+// expect: LayoutError<Reason::stage_does_not_accept_previous_output, Got<Var<Tensor<float, 2, Mesh<dp, tp>, Shard<0>, Replicate>, true>>, Cure<Hint::stages_must_preserve_the_tensor_type>>
 
 #include <shardwise/pipeline/pipeline.hpp>
 #include <shardwise/schedule/one_forward_one_backward.hpp>

@@ -3,7 +3,7 @@
 
 /// A plan has an entry for each layer with parameters, so that none is replicated by oversight.
 // page: clang++ too
-// expect: LayoutError<Reason::plan_leaves_a_module_without_a_style, Got<Name<down>>, Cure<Hint::give_it_a_style_or_NoParallel>>
+// expect: LayoutError<Reason::plan_leaves_a_module_without_a_style, Got<Name<down>>, Cure<Hint::name_it_with_a_style_or_NoParallel>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/linear.hpp>

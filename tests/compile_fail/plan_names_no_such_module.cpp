@@ -3,7 +3,7 @@
 
 /// Shardwise checks a plan against the names of the model's modules. `Expected` is the nearest of these names.
 // page: clang++ too
-// expect: LayoutError<Reason::plan_names_no_such_module, Expected<Name<down>>, Got<Name<donw>>, Cure<Hint::use_the_name_in_Expected>>
+// expect: LayoutError<Reason::plan_names_an_unknown_module, Expected<Name<down>>, Got<Name<donw>>, Cure<Hint::use_the_name_in_Expected>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/linear.hpp>

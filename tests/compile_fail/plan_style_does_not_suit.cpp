@@ -5,7 +5,7 @@
 /// dropout, the column-wise and row-wise styles are for layers that multiply, and
 /// `PrepareModuleInput` and its kin are for modules that consist of other modules.
 // page: clang++ too
-// expect: LayoutError<Reason::style_does_not_suit_the_module, Got<Name<down>, SequenceParallel<tp, 1>>, Cure<Hint::see_which_modules_the_style_is_for>>
+// expect: LayoutError<Reason::style_does_not_suit_the_module, Got<Name<down>, SequenceParallel<tp, 1>>, Cure<Hint::see_which_modules_the_style_applies_to>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/linear.hpp>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::left_data_axis_has_the_lower_zero_level, Got<RowwiseParallel<tp.*>, Zero<3, dp>, Zero<1, replica>>, Cure<Hint::give_the_left_axis_the_higher_level>>
+// expect: LayoutError<Reason::outer_data_axis_has_the_lower_zero_level, Got<RowwiseParallel<tp.*>, Zero<3, dp>, Zero<1, replica>>, Cure<Hint::give_the_left_axis_the_higher_level>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/models/llama/model.hpp>

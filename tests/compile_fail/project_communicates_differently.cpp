@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::styles_communicate_as_different_types, Got<communicate_as<Eigen::bfloat16.*CommunicateAsStored>, Cure<Hint::give_all_the_same_communicate_as>, In<detail::Project>>
+// expect: LayoutError<Reason::styles_communicate_in_different_types, Got<communicate_as<Eigen::bfloat16.*CommunicateAsStored>, Cure<Hint::give_all_the_same_communicate_as>, In<detail::Project>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/linear.hpp>

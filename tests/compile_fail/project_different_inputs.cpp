@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// `project` redistributes its input once, so all layers must take it in the same layout.
-// expect: LayoutError<Reason::layers_want_the_input_in_different_layouts, Got<.*>, Cure<Hint::call_them_one_by_one>, In<detail::Project>>
+// expect: LayoutError<Reason::layers_expect_different_input_layouts, Got<.*>, Cure<Hint::call_them_one_by_one>, In<detail::Project>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/linear.hpp>

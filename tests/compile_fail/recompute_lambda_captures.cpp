@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::let_the_lambda_capture_nothing_and_take_arguments_instead>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::let_the_lambda_capture_nothing_and_take_arguments_instead>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/mlp.hpp>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What is under way has no gradient; on a tape, `redistribute` does it.
-// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::use_redistribute_on_a_tape>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::use_redistribute_on_a_tape>>
 
 #include <shardwise/shardwise.hpp>
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// Placements are types, so that the compiler knows them.
-// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::write_placements_in_angle_brackets>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::write_placements_in_angle_brackets>>
 
 #include <shardwise/shardwise.hpp>
 

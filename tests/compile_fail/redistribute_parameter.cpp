@@ -3,7 +3,7 @@
 
 /// A parameter brings no tape, so its gradient could not come back through this call.
 /// `alongside(w, x)` is the parameter on the tape of `x`, or a tensor where `x` is one.
-// expect: LayoutError<Reason::parameter_is_on_no_tape_by_itself, Got<Parameter<Tensor<float, 1, Mesh<tp>, Replicate>.*>>, Cure<Hint::redistribute_alongside_of_the_parameter_and_the_other_operand>>
+// expect: LayoutError<Reason::parameter_has_no_tape_use_alongside, Got<Parameter<Tensor<float, 1, Mesh<tp>, Replicate>.*>>, Cure<Hint::redistribute_alongside_of_the_parameter_and_the_other_operand>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/module/parameter.hpp>

@@ -3,7 +3,7 @@
 
 /// Tensors of integers hold ids, for `embedding` or as targets of `CrossEntropyLoss`. Programs
 /// can move them (`redistribute`, `transpose`, `reshape`), but not compute with them.
-// expect: LayoutError<Reason::operation_needs_floating_point_numbers, Got<int>, Cure<Hint::take_a_tensor_of_float_or_double>>
+// expect: LayoutError<Reason::operation_needs_floating_point_numbers, Got<int>, Cure<Hint::use_a_tensor_of_float_or_double>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/ops/activation.hpp>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// In a sequence of layers, each layer takes the output of the layer before it.
-// expect: LayoutError<Reason::layer_gives_another_layout_than_it_takes, Expected<Tensor<float, 2, Mesh<dp, tp>, Shard<0>, Shard<1>>>, Got<Tensor<float, 2, Mesh<dp, tp>, Shard<0>, Replicate>>, Cure<Hint::redistribute_to_what_is_Expected>, In<detail::Repeat>, In<Model>>
+// expect: LayoutError<Reason::layer_changes_the_layout_of_its_input, Expected<Tensor<float, 2, Mesh<dp, tp>, Shard<0>, Shard<1>>>, Got<Tensor<float, 2, Mesh<dp, tp>, Shard<0>, Replicate>>, Cure<Hint::redistribute_to_what_is_Expected>, In<detail::Repeat>, In<Model>>
 
 #include <shardwise/shardwise.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::give_it_the_input_first_and_then_the_layers>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::pass_the_input_first_and_then_the_layers>>
 
 #include <shardwise/shardwise.hpp>
 

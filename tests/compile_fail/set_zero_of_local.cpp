@@ -3,7 +3,7 @@
 
 /// `local()` shows a block. Several tensors may share it, so it is
 /// read-only: make another tensor by `from_local` or by an operation.
-// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::it_is_read_only_so_make_another_by_from_local>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::it_is_read_only_so_make_another_with_from_local>>
 
 #include <shardwise/shardwise.hpp>
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// This function changes the model, so the model must not be const.
-// expect: LayoutError<Reason::const_model_cannot_change, Got<const Mlp<Mesh<tp>.*>>, Cure<Hint::take_a_model_that_is_not_const>>
+// expect: LayoutError<Reason::const_model_cannot_change, Got<const Mlp<Mesh<tp>.*>>, Cure<Hint::use_a_model_that_is_not_const>>
 
 #include <shardwise/shardwise.hpp>
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// Optimizers, `initialize` and the functions for files find the parameters of a model by its `visit`.
-// expect: LayoutError<Reason::module_does_not_name_its_members, Got<Net>, Cure<Hint::give_it_visit>>
+// expect: LayoutError<Reason::module_does_not_name_its_members, Got<Net>, Cure<Hint::define_visit>>
 
 #include <shardwise/shardwise.hpp>
 

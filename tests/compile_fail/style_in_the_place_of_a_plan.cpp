@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A style is of one module; a model of several has a plan.
-// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::give_it_a_plan_which_PlanWith_takes_first>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::pass_a_plan_which_PlanWith_takes_first>>
 
 #include <shardwise/models/llama/model.hpp>
 #include <shardwise/shardwise.hpp>

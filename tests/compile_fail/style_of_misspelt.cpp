@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::plan_leaves_a_module_without_a_style, Expected<Name<dwon>>, Got<Name<down>>, Cure<Hint::give_it_a_style_or_NoParallel>>
+// expect: LayoutError<Reason::plan_leaves_a_module_without_a_style, Expected<Name<dwon>>, Got<Name<down>>, Cure<Hint::name_it_with_a_style_or_NoParallel>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/linear.hpp>

@@ -3,7 +3,7 @@
 
 /// A style of your own answers all questions of a layer along its axes, or names no axis. If
 /// Shardwise accepted a style without `bias`, it would split neither the bias nor the weight.
-// expect: LayoutError<Reason::style_leaves_a_question_open, Got<Split<tp>>, Cure<Hint::give_it_NamedAxes_input_weight_bias_and_output_of>>
+// expect: LayoutError<Reason::style_is_incomplete, Got<Split<tp>>, Cure<Hint::define_all_style_members_NamedAxes_input_weight_bias_output_of>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/linear.hpp>

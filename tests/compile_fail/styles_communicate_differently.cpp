@@ -3,7 +3,7 @@
 
 /// One collective may run over the axes of several styles, and it carries
 /// one type. So all styles name the same type, or none names one.
-// expect: LayoutError<Reason::styles_communicate_as_different_types, Got<ColwiseParallel<tp, communicate_as<Eigen::bfloat16.*CopyParallel<kvr.*Cure<Hint::give_all_the_same_communicate_as>>
+// expect: LayoutError<Reason::styles_communicate_in_different_types, Got<ColwiseParallel<tp, communicate_as<Eigen::bfloat16.*CopyParallel<kvr.*Cure<Hint::give_all_the_same_communicate_as>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/linear.hpp>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::take_local_or_full_tensor>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::use_local_or_full_tensor>>
 
 #include <shardwise/shardwise.hpp>
 

@@ -3,7 +3,7 @@
 
 /// The rows of an embedding's table are the outputs of the head that
 /// shares it. So a row-wise embedding needs a column-wise head.
-// expect: LayoutError<Reason::tied_weight_lies_in_another_layout, Expected<Parameter<Tensor<float, 2, Mesh<tp>, Shard<0>>.*>>, Got<Parameter<Tensor<float, 2, Mesh<tp>, Shard<1>>.*>>, Cure<Hint::give_both_modules_styles_of_one_layout>>
+// expect: LayoutError<Reason::tied_weights_have_different_layouts, Expected<Parameter<Tensor<float, 2, Mesh<tp>, Shard<0>>.*>>, Got<Parameter<Tensor<float, 2, Mesh<tp>, Shard<1>>.*>>, Cure<Hint::give_both_modules_styles_of_one_layout>>
 
 #include <shardwise/shardwise.hpp>
 

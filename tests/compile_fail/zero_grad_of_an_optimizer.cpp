@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// A step clears the gradients. `clear_gradients(model)` clears them without a step.
-// expect: LayoutError<Reason::this_is_written_otherwise_here, Cure<Hint::leave_it_out_or_call_clear_gradients>>
+// expect: LayoutError<Reason::name_or_form_of_another_library, Cure<Hint::remove_it_or_call_clear_gradients>>
 
 #include <shardwise/shardwise.hpp>
 

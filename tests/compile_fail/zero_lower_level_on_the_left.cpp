@@ -3,7 +3,7 @@
 
 /// Where two axes cut one dimension, the right axis cuts the blocks of the left one. So the left axis
 /// must cut the parameter at least as early. Give it the same or a higher level, or swap the axes.
-// expect: LayoutError<Reason::left_data_axis_has_the_lower_zero_level, Got<Zero<1, replica>, Zero<3, dp>>, Cure<Hint::give_the_left_axis_the_higher_level>>
+// expect: LayoutError<Reason::outer_data_axis_has_the_lower_zero_level, Got<Zero<1, replica>, Zero<3, dp>>, Cure<Hint::give_the_left_axis_the_higher_level>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/linear.hpp>

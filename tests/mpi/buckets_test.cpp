@@ -40,7 +40,7 @@ bool same_bits(const X& a, const X& b) {
          (count == 0 || std::memcmp(a.data(), b.data(), count * sizeof(typename X::Element)) == 0);
 }
 
-class Step final : public detail::Arrival {
+class Step final : public detail::CompletionHandler {
  public:
   explicit Step(std::function<void()> what) : what_(std::move(what)) {}
   void arrived(detail::AnyTensor&&) override { what_(); }

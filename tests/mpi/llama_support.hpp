@@ -44,7 +44,7 @@ inline std::vector<LlamaMesh> llama_meshes(const LlamaConfig& config) {
 template <class Module>
 std::vector<double> weights_of(Module& module) {
   std::vector<double> values;
-  for (const detail::ParameterCell* cell : detail::parameters_of(module)) {
+  for (const detail::ParameterState* cell : detail::parameters_of(module)) {
     const Numbers numbers = whole(cell->stored);
     values.insert(values.end(), numbers.begin(), numbers.end());
   }

@@ -197,8 +197,8 @@ int exchange_between_stages(const Job& job) {
       block.data[i] = static_cast<float>(100 * number + i);
     return x;
   };
-  std::vector<sw::Sending> sent;
-  std::vector<sw::Pending<X>> forward, backward;
+  std::vector<sw::SendInFlight> sent;
+  std::vector<sw::InFlight<X>> forward, backward;
   for (int i = 0; i < micro_batches; ++i) {
     if (here < last) sent.push_back(sw::send(filled(here * 10 + i), ranks_of(here + 1)));
     if (here > 0) sent.push_back(sw::send(filled(-here * 10 - i), ranks_of(here - 1)));
@@ -216,7 +216,7 @@ int exchange_between_stages(const Job& job) {
     if (here > 0) check(forward[static_cast<std::size_t>(i)], (here - 1) * 10 + i);
     if (here < last) check(backward[static_cast<std::size_t>(i)], -(here + 1) * 10 - i);
   }
-  for (sw::Sending& each : sent) each.wait();
+  for (sw::SendInFlight& each : sent) each.wait();
   sw::redistribute<tp, Replicate>(filled(0));  // of the stage alone
   return wrong;
 }
@@ -309,7 +309,7 @@ TEST_CASE("meshes are made while a receive is under way") {
   const sw::Mesh<dp> mine = job.submesh<dp>();
   const auto other = job.submesh_ranks<dp>(job.at<pp>(last ? 0 : ranks - 1));
   using X = sw::Tensor<double, 1, sw::Mesh<dp>, Shard<0>>;
-  std::optional<sw::Pending<X>> coming;
+  std::optional<sw::InFlight<X>> coming;
   if (last) coming.emplace(sw::receive<X>(mine, {5}, other));
   const sw::Mesh<dp> both = job.part(sw::MeshRanks<dp>(ranks - 1, {2}, {1 - ranks}));
   CHECK(both.size() == 2);
@@ -341,9 +341,8 @@ TEST_CASE("ranks that the job does not have, and ranks that are not on the mesh"
           sw::send(x, sw::MeshRanks<tp>(n, {1})).wait();
         }).find("the mesh that receives: rank ") == 0);
   if (n == 1) return;
-  CHECK(refusal([&] {
-          job.part(sw::MeshRanks<tp>(0, {2}, {0}));
-        }).find("rank 0 of the mesh appears twice") != std::string::npos);
+  CHECK(refusal([&] { job.part(sw::MeshRanks<tp>(0, {2}, {0})); }).find("rank 0 of the mesh appears twice") !=
+        std::string::npos);
   if (job.rank() > 0) {
     CHECK(refusal([&] { job.part(sw::MeshRanks<tp>(0, {1})); }).find("is not on the mesh") !=
           std::string::npos);

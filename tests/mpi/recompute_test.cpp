@@ -150,7 +150,7 @@ class Bits {
 
 template <class Module>
 void add_gradients(Bits& bits, Module& module) {
-  for (const detail::ParameterCell* cell : detail::parameters_of(module)) {
+  for (const detail::ParameterState* cell : detail::parameters_of(module)) {
     bits.add(cell->stored.with(cell->layouts.pending, cell->pending->sum()));
   }
 }

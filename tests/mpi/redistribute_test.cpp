@@ -74,10 +74,10 @@ TEST_CASE("several redistributions can be under way at once") {
   CHECK(holds(c.wait(), sw::layout_of<Shard<0>>, 1));
   CHECK(holds(b.wait(), sw::layout_of<Partial<>>, 2));
   CHECK(holds(a.wait(), sw::layout_of<Shard<0>>, 1));
-  CHECK_THROWS_WITH_AS(a.wait(), "Pending: wait() was called a second time", std::logic_error);
+  CHECK_THROWS_WITH_AS(a.wait(), "InFlight: wait() was called a second time", std::logic_error);
   auto moved_to = std::move(a);
   // NOLINTNEXTLINE(bugprone-use-after-move)
-  CHECK_THROWS_WITH_AS(a.wait(), "Pending: it was moved from", std::logic_error);
+  CHECK_THROWS_WITH_AS(a.wait(), "InFlight: it was moved from", std::logic_error);
 }
 
 TEST_CASE("a pending sum is reduced in place if nobody else holds it, and only then") {

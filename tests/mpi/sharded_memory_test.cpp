@@ -139,7 +139,7 @@ struct LargeSteps {
     Llama<MeshType, AtLevel<3>> model(
         mesh, {.vocabulary = 4000, .features = 512, .layers = 4, .heads = 8, .kv_heads = 8, .hidden = 1376});
     if (!mesh.dry()) {  // their values do not matter, and to draw them would take longest
-      for (detail::ParameterCell* cell : detail::parameters_of(model)) {
+      for (detail::ParameterState* cell : detail::parameters_of(model)) {
         std::memset(cell->writable().buffer->data, 0, static_cast<std::size_t>(cell->stored.buffer->bytes));
       }
     }

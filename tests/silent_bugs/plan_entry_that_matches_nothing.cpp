@@ -6,7 +6,7 @@
 // thread: huggingface/transformers #37893
 // there: A plan had an entry for a module that the model does not have. The entry was ignored, with a warning at most, and the intended module stayed whole on every rank.
 // here: does not compile
-// expect: LayoutError<Reason::plan_names_no_such_module, Expected<Name<down>>, Got<Name<donw>>, Cure<Hint::use_the_name_in_Expected>>
+// expect: LayoutError<Reason::plan_names_an_unknown_module, Expected<Name<down>>, Got<Name<donw>>, Cure<Hint::use_the_name_in_Expected>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/linear.hpp>

@@ -91,9 +91,9 @@ static_assert(plan_fault(Plan<Head, Use<"layers.*.*", NoParallel>, Table>{}, mod
 static_assert(plan_fault(Plan<Table, Layers>{}, modules) ==
               PlanFault{Reason::plan_leaves_a_module_without_a_style, 0, 0, 4});
 static_assert(plan_fault(Plan<Table, Layers, Use<"hat", NoParallel>, Head>{}, modules) ==
-              PlanFault{Reason::plan_names_no_such_module, 2, 0, 4});
+              PlanFault{Reason::plan_names_an_unknown_module, 2, 0, 4});
 static_assert(plan_fault(Plan<Table, Use<"layers.*.dropuot", NoParallel>, Layers, Head>{}, modules) ==
-              PlanFault{Reason::plan_names_no_such_module, 1, 0, 3});
+              PlanFault{Reason::plan_names_an_unknown_module, 1, 0, 3});
 static_assert(plan_fault(Plan<Use<"*", ColwiseParallel<tp>>, Layers, Head>{}, modules) ==
               PlanFault{Reason::plan_names_a_module_twice, 0, 2, 4});
 static_assert(plan_fault(Plan<Table, Layers, Use<"head", SequenceParallel<tp>>>{}, modules) ==
@@ -103,7 +103,7 @@ static_assert(plan_fault(Plan<Table, Layers, Head, Use<"layers.*", ColwiseParall
 
 // The elements of a list are of one type: none is named by its number.
 static_assert(plan_fault(Plan<Table, Layers, Head, Use<"layers.3.mlp", NoParallel>>{}, modules) ==
-              PlanFault{Reason::plan_names_no_such_module, 3, 0, 2});
+              PlanFault{Reason::plan_names_an_unknown_module, 3, 0, 2});
 
 // ---- A Llama of two layers ---------------------------------------------------------------------------------------
 using Grid = Mesh<dp, tp, kvr>;

@@ -30,7 +30,7 @@ template <class P>
 using Rows = Tensor<float, 2, Grid, P, Replicate>;
 template <class P>
 using Sequences = Tensor<float, 3, Grid, P, Replicate>;
-using OnItsWay = Pending<Matrix<Replicate>>;
+using OnItsWay = InFlight<Matrix<Replicate>>;
 using NoTensor = Tensor<float, 2, Grid, Shard<0>>;
 
 /// Can `F` be called with these? `F` is a lambda that asks itself: a `requires` expression needs a template.

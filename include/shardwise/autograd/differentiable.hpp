@@ -16,7 +16,7 @@ constexpr Reason why_no_loss() {
   Reason why = Reason::none;
   for (int axis = 0; axis < X::layout.axes; ++axis) {
     if (X::layout[axis].is_partial()) return Reason::loss_is_not_the_same_finished_value_on_every_rank;
-    if (X::layout[axis] == reduced) why = Reason::every_rank_computes_the_loss_of_the_same_samples;
+    if (X::layout[axis] == reduced) why = Reason::samples_are_not_sharded;
   }
   return why;
 }
@@ -57,7 +57,7 @@ struct GradientProblem<Var<X>, Dy> {
     if constexpr (!has_cotangent(X::layout)) {
       return Refused<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined, Got<X>>{};
     } else if constexpr (!std::is_same_v<typename X::MeshOf, typename Dy::MeshOf>) {
-      return Refused<Reason::operands_live_on_different_meshes,
+      return Refused<Reason::operands_are_on_different_meshes,
                      Got<typename X::MeshOf, typename Dy::MeshOf>>{};
     } else if constexpr (X::rank != Dy::rank) {
       return Refused<Reason::operands_do_not_fit_in_rank, Got<X, Dy>>{};

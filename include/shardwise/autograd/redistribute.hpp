@@ -16,8 +16,8 @@ namespace shardwise {
 
 /// A tensor on its way is none yet.
 template <class X>
-struct OperandTraits<Pending<X>> {
-  using TensorOf = layout_error<Reason::operand_has_not_arrived_yet, Got<Pending<X>>>;
+struct OperandTraits<InFlight<X>> {
+  using TensorOf = layout_error<Reason::operand_is_still_in_flight, Got<InFlight<X>>>;
   static constexpr bool on_tape = false;
   static constexpr bool tracked = false;
 };
@@ -77,8 +77,8 @@ struct Communicated<Abstract<Y, OnTape, Tracked>, As> {
   using type = Abstract<typename Communicated<Y, As>::type, OnTape, Tracked>;
 };
 template <class X, class... Arguments>
-struct Redistributed<Pending<X>, Arguments...> {
-  using type = tensor_of<Pending<X>>;
+struct Redistributed<InFlight<X>, Arguments...> {
+  using type = tensor_of<InFlight<X>>;
 };
 
 }  // namespace detail

@@ -84,10 +84,10 @@ class Tape {
   constexpr Var<X, false> constant(X x) {
     return Var<X, false>(*this, std::move(x));
   }
-  template <class X, IllFormed Why = WrittenOtherwise<Hint::give_it_a_tensor_and_use_parameters_as_they_are>>
+  template <class X, IllFormed Why = WrittenOtherwise<Hint::pass_a_tensor_and_use_parameters_as_they_are>>
     requires(!TensorType<X>)
   Why constant(const X&);  // see Why
-  template <class X, IllFormed Why = WrittenOtherwise<Hint::give_it_a_tensor_and_use_parameters_as_they_are>>
+  template <class X, IllFormed Why = WrittenOtherwise<Hint::pass_a_tensor_and_use_parameters_as_they_are>>
     requires(!TensorType<X>)
   Why input(const X&);  // see Why
 

@@ -27,7 +27,7 @@ class Var : public detail::OtherNames {
                 Shared<Recipe>&& recipe = {}) requires(Tracked)
       : tape_(&tape), value_(std::move(value)), slot_(std::move(slot)), recipe_(std::move(recipe)) {}
 
-  template <IllFormed Why = layout_error<Reason::value_without_a_gradient_becomes_one_with, Got<X>>>
+  template <IllFormed Why = layout_error<Reason::cannot_assign_tracked_to_untracked, Got<X>>>
   // NOLINTNEXTLINE(misc-unconventional-assign-operator)
   Why operator=(const Var<X, true>&) requires(!Tracked);  // see Why
 

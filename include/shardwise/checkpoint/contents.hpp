@@ -19,8 +19,8 @@ namespace detail {
 struct CheckpointBlock {
   std::string name;
   AnyTensor tensor;
-  bool copy = false;                  ///< of one before it, with the same name: loaded, but not saved
-  Shared<ParameterCell> parameter{};  ///< whose value it is, if it is one's
+  bool copy = false;                   ///< of one before it, with the same name: loaded, but not saved
+  Shared<ParameterState> parameter{};  ///< whose value it is, if it is one's
 };
 
 }  // namespace detail
@@ -54,7 +54,7 @@ class CheckpointContents {
   void add(const std::string& name, Module& module) {
     for (const auto& parameter : detail::distinct(detail::named_parameters_of(module))) {
       add(name + "." + parameter.name, parameter.cell->stored, DividedModule<Module>);
-      blocks_.back().parameter = Shared<detail::ParameterCell>::to(*parameter.cell);
+      blocks_.back().parameter = Shared<detail::ParameterState>::to(*parameter.cell);
     }
   }
   /// The state of an optimizer, for the parameters of a module, under their paths. Its groups are chosen before.
@@ -72,8 +72,9 @@ class CheckpointContents {
   /// A number, which must be the same on every rank that adds it.
   void add(const std::string& name, std::int64_t& number) { add(name, number, false); }
   /// All of it is loaded into.
-  template <class X, IllFormed Why = WrittenOtherwise<
-                         Hint::give_it_a_tensor_model_or_int64_not_const_or_an_optimizer_and_its_model>>
+  template <class X,
+            IllFormed Why =
+                WrittenOtherwise<Hint::pass_a_tensor_model_or_int64_not_const_or_an_optimizer_and_its_model>>
     requires(!TensorType<X>)
   Why add(const std::string&, const X&);  // see Why
 

@@ -35,12 +35,12 @@ class CheckedTransport final : public Transport {
     check(call);
     checked_->run(call);
   }
-  Operation* begin(const Call& call) override {
+  RequestState* begin(const Call& call) override {
     check(call);
     return checked_->begin(call);
   }
   /// Not checked here: the receiver of a message checks its label.
-  Operation* begin(std::shared_ptr<MessageList> messages, DataType type) override {
+  RequestState* begin(std::shared_ptr<MessageList> messages, DataType type) override {
     return checked_->begin(std::move(messages), type);
   }
 

@@ -19,6 +19,12 @@ namespace shardwise::detail {
 /// The transport over a copy of `original`; it checks calls if one of the ranks requests that. Collective.
 std::shared_ptr<Transport> transport_over(MPI_Comm original);
 
+/// Messages that were begun, and their request.
+struct MessagesInFlight {
+  std::shared_ptr<MessageList> messages = std::make_shared<MessageList>();
+  Request request{};  // destroyed before the messages
+};
+
 }  // namespace shardwise::detail
 
 namespace shardwise {
@@ -295,7 +301,7 @@ SHARDWISE_INLINE Request Communicator::begin(Call call) const {
   const detail::Waiting here(call.name(), call.bytes(), axes_);
   call.axes = axes_.c_str();
   call.background = true;
-  detail::Operation* operation = transport_->begin(call);
+  detail::RequestState* operation = transport_->begin(call);
   return operation ? Request(call.name(), *operation, transport_, call.bytes()) : Request();
 }
 

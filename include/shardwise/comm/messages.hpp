@@ -78,7 +78,7 @@ class Messages {
 };
 
 /// An all-to-all.
-class ExchangeOperation final : public Operation {
+class ExchangeOperation final : public RequestState {
  public:
   ExchangeOperation(const MessageGroup& group, const Call& call)
       : messages_(group, mpi_type(call.elements.type), MessageGroup::tag(group.take_tags(1))) {
@@ -104,7 +104,7 @@ class ExchangeOperation final : public Operation {
 };
 
 /// Uses a communicator of its own for messages between ranks, so it may receive any label.
-class MessagesOperation final : public Operation {
+class MessagesOperation final : public RequestState {
  public:
   MessagesOperation(MPI_Comm comm, std::shared_ptr<MessageList> messages, DataType type)
       : list_(std::move(messages)), type_(mpi_type(type)), requests_(list_->size(), MPI_REQUEST_NULL) {

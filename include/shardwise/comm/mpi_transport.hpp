@@ -89,12 +89,12 @@ class MpiTransport final : public Transport {
     run_on_mpi(call);
   }
 
-  Operation* begin(const Call& call) override {
+  RequestState* begin(const Call& call) override {
     if (!in_background()) return run(call), nullptr;
     if (call.kind == Collective::all_to_all) return make_pooled<ExchangeOperation>(messages_, call);
     return make_pooled<BlockOperation>(messages_, work_of(call, size()));
   }
-  Operation* begin(std::shared_ptr<MessageList> messages, DataType type) override {
+  RequestState* begin(std::shared_ptr<MessageList> messages, DataType type) override {
     return make_pooled<MessagesOperation>(comm_, std::move(messages), type);
   }
 

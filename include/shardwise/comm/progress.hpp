@@ -17,7 +17,7 @@
 namespace shardwise::detail {
 
 /// An operation in flight, advanced by `Progress`.
-class Operation : public Pooled<Operation> {
+class RequestState : public Pooled<RequestState> {
  public:
   /// Advances without waiting. Returns whether it is complete or has failed; in that case `fail_with` was called.
   virtual bool advance() = 0;
@@ -33,7 +33,7 @@ class Operation : public Pooled<Operation> {
   int code() const noexcept { return code_; }
 
  protected:
-  ~Operation() = default;
+  ~RequestState() = default;
   bool fail_with(int code) noexcept {
     code_ = code;
     return true;
@@ -41,7 +41,7 @@ class Operation : public Pooled<Operation> {
 
  private:
   friend class Progress;
-  Operation* next_ = nullptr;  // in the order in which they began
+  RequestState* next_ = nullptr;  // in the order in which they began
   int code_ = MPI_SUCCESS;
   std::atomic<bool> done_{false};
   std::shared_ptr<const void> keep_alive_;
@@ -55,10 +55,10 @@ class Progress {
     return only;
   }
 
-  void begin(Operation& operation) {
+  void begin(RequestState& operation) {
     if (!started_) start();
     const std::lock_guard lock(mutex_);
-    Operation** end = &first_;
+    RequestState** end = &first_;
     while (*end) end = &(*end)->next_;
     *end = &operation;
     advance_all();
@@ -70,14 +70,14 @@ class Progress {
     advance_all();
   }
   /// Advances all; returns whether this one is complete.
-  bool test(const Operation& operation) {
+  bool test(const RequestState& operation) {
     if (operation.done()) return true;
     const std::lock_guard lock(mutex_);
     advance_all();
     return operation.done();
   }
   /// Returns when it is complete, or after `seconds`.
-  bool wait(const Operation& operation, double seconds) {
+  bool wait(const RequestState& operation, double seconds) {
     const double begin = MPI_Wtime();
     for (double now = begin; !test(operation); now = MPI_Wtime()) {
       if (now - begin > seconds) return false;
@@ -96,8 +96,8 @@ class Progress {
   Progress() = default;
 
   void advance_all() {
-    for (Operation** place = &first_; *place;) {
-      Operation& operation = **place;
+    for (RequestState** place = &first_; *place;) {
+      RequestState& operation = **place;
       if (operation.advance()) {
         *place = operation.next_;
         operation.done_.store(true, std::memory_order_release);
@@ -143,15 +143,15 @@ class Progress {
   }
 
   std::mutex mutex_;  // guards the list and the operations in it
-  Operation* first_ = nullptr;
+  RequestState* first_ = nullptr;
   std::atomic<int> under_way_{0};
   bool started_ = false, running_ = false;
   pthread_t thread_{};
 };
 
-inline void Operation::begin() { Progress::get().begin(*this); }
-inline bool Operation::test() { return Progress::get().test(*this); }
-inline bool Operation::wait(double seconds) {
+inline void RequestState::begin() { Progress::get().begin(*this); }
+inline bool RequestState::test() { return Progress::get().test(*this); }
+inline bool RequestState::wait(double seconds) {
   return !mpi_finalized() && Progress::get().wait(*this, seconds);
 }
 

@@ -19,7 +19,7 @@ class Request {
   /// An empty or already complete request.
   Request() = default;
   /// For `Communicator`: keeps `keep_alive` until the operation is complete.
-  Request(const char* name, detail::Operation& operation, std::shared_ptr<const void> keep_alive,
+  Request(const char* name, detail::RequestState& operation, std::shared_ptr<const void> keep_alive,
           Index bytes = 0) {
     operation.keep(std::move(keep_alive));
     operation.begin();
@@ -51,7 +51,7 @@ class Request {
     Index bytes;
     int exceptions;  // in flight when the operation began
 
-    void operator()(detail::Operation* operation) const {
+    void operator()(detail::RequestState* operation) const {
       const detail::Waiting here(name, bytes, "", false);
       const bool unwinds = std::uncaught_exceptions() > exceptions;
       if (operation->wait(unwinds ? 1 : forever)) destroy_pooled(operation);
@@ -65,7 +65,7 @@ class Request {
     detail::check_mpi(code, operation_.get_deleter().name);
   }
 
-  std::unique_ptr<detail::Operation, Unfinished> operation_;
+  std::unique_ptr<detail::RequestState, Unfinished> operation_;
 };
 
 }  // namespace shardwise

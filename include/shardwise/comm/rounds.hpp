@@ -12,7 +12,7 @@
 namespace shardwise::detail {
 
 /// All pieces of a collective, a few of them in flight at a time.
-class BlockOperation final : public Operation {
+class BlockOperation final : public RequestState {
  public:
   /// The group must outlive it.
   BlockOperation(const MessageGroup& group, BlockWork work) : group_(group), work_(std::move(work)) {

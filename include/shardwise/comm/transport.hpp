@@ -113,9 +113,9 @@ class Transport {
   virtual void run(const Call& call) = 0;
   /// Starts it; or completes it and returns null if overlap gains nothing. The operation owns the buffers, but not
   /// the lists.
-  virtual Operation* begin(const Call& call) = 0;
+  virtual RequestState* begin(const Call& call) = 0;
   /// Starts a group of messages. Failures are reported in the list.
-  virtual Operation* begin(std::shared_ptr<MessageList> messages, DataType type) = 0;
+  virtual RequestState* begin(std::shared_ptr<MessageList> messages, DataType type) = 0;
   /// A transport among some ranks, which include this one, in the order given; `on` are their hosts. Collective
   /// over them.
   virtual std::shared_ptr<Transport> subgroup(std::span<const int> ranks, Hosts on) = 0;

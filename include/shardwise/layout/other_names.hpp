@@ -27,22 +27,22 @@ struct OtherNames {
   SHARDWISE_OTHER_NAME(transpose, write_it_as_a_function_of_the_tensor);
   SHARDWISE_OTHER_NAME(redistribute, write_it_as_a_function_of_the_tensor);
   SHARDWISE_OTHER_NAME(full_tensor, write_it_as_a_function_of_the_tensor);
-  SHARDWISE_OTHER_NAME(local, take_its_value);
+  SHARDWISE_OTHER_NAME(local, use_its_value);
   SHARDWISE_OTHER_NAME(backward, call_backward_of_the_tape);
-  SHARDWISE_OTHER_NAME(size, ask_shape);
-  SHARDWISE_OTHER_NAME(rows, ask_shape);
-  SHARDWISE_OTHER_NAME(cols, ask_shape);
-  SHARDWISE_OTHER_NAME(operator(), take_local_or_full_tensor);
-  template <IllFormed Why = WrittenOtherwise<Hint::take_local_or_full_tensor>>
+  SHARDWISE_OTHER_NAME(size, use_shape);
+  SHARDWISE_OTHER_NAME(rows, use_shape);
+  SHARDWISE_OTHER_NAME(cols, use_shape);
+  SHARDWISE_OTHER_NAME(operator(), use_local_or_full_tensor);
+  template <IllFormed Why = WrittenOtherwise<Hint::use_local_or_full_tensor>>
   Why operator[](Index) const;  // see Why
 };
 /// The base of modules.
 struct OtherModuleNames {
   SHARDWISE_OTHER_NAME(parameters, pass_the_model_or_call_for_each_parameter);
   SHARDWISE_OTHER_NAME(named_parameters, pass_the_model_or_call_for_each_parameter);
-  SHARDWISE_OTHER_NAME(zero_grad, leave_it_out_or_call_clear_gradients);
-  SHARDWISE_OTHER_NAME(train, leave_it_out_and_give_dropout_the_step);
-  SHARDWISE_OTHER_NAME(eval, leave_it_out_and_give_dropout_the_step);
+  SHARDWISE_OTHER_NAME(zero_grad, remove_it_or_call_clear_gradients);
+  SHARDWISE_OTHER_NAME(train, remove_it_and_pass_dropout_the_step);
+  SHARDWISE_OTHER_NAME(eval, remove_it_and_pass_dropout_the_step);
 };
 #undef SHARDWISE_OTHER_NAME
 

@@ -69,11 +69,11 @@ class Mesh {
       : state_(MeshHandle::make(ranks, MeshPlace::job(axes, detail::fitted(ranks, AxesOf::names, sizes)),
                                 &AxesOf::text, MeshHandle())) {}
 
-  template <std::size_t N, IllFormed Why = WrittenOtherwise<Hint::give_one_size_per_axis>>
+  template <std::size_t N, IllFormed Why = WrittenOtherwise<Hint::pass_one_size_per_axis>>
     requires(N != axes)
   Mesh(const Communicator&, const int (&)[N])
   = delete;  // see Why
-  template <IllFormed Why = WrittenOtherwise<Hint::give_it_Communicator_duplicate_of_this>>
+  template <IllFormed Why = WrittenOtherwise<Hint::pass_Communicator_duplicate_of_this>>
   Mesh(MPI_Comm, const SizesOf&) = delete;  // see Why
 
   /// A dry mesh of these sizes, as seen by the rank at `coordinates`; `counts` must outlive it. Each host has

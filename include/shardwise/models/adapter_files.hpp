@@ -37,7 +37,7 @@ namespace detail {
 struct AdaptedLayer {
   std::string path;
   int rank, alpha;
-  ParameterCell *down, *up, *weight;
+  ParameterState *down, *up, *weight;
   const void* layer;
   AnyTensor (*merged)(const void* layer);  ///< calls `Adapter::merged_with`: collective
 };
@@ -112,8 +112,8 @@ std::vector<NamedParameter> given_parameters_of(Module& module) {
 
 /// A module's weights merged with their adapters. Collective over the module's mesh.
 template <class Module>
-std::map<const ParameterCell*, AnyTensor> merged_weights_of(Module& module) {
-  std::map<const ParameterCell*, AnyTensor> merged;
+std::map<const ParameterState*, AnyTensor> merged_weights_of(Module& module) {
+  std::map<const ParameterState*, AnyTensor> merged;
   for (const AdaptedLayer& layer : adapted_layers(module))
     merged.emplace(layer.weight, layer.merged(layer.layer));
   return merged;

@@ -17,8 +17,8 @@ namespace shardwise {
 namespace detail {
 
 /// The parameter with that name; throws if it is missing or is a different tensor.
-inline ParameterCell& counterpart(const std::vector<NamedParameter>& all, const NamedParameter& wanted,
-                                  std::size_t expected_at) {
+inline ParameterState& counterpart(const std::vector<NamedParameter>& all, const NamedParameter& wanted,
+                                   std::size_t expected_at) {
   const AnyTensor& x = wanted.cell->stored;
   const int rank = x.mesh.rank_in_job();
   std::size_t place = expected_at < all.size() && all[expected_at].name == wanted.name ? expected_at : 0;
@@ -50,7 +50,7 @@ inline void copy_parameters(const std::vector<NamedParameter>& from, const std::
   };
   const std::vector<NamedParameter> targets = distinct(to);
   for (std::size_t i = 0; i < targets.size(); ++i) {
-    ParameterCell& source = counterpart(from, targets[i], i);
+    ParameterState& source = counterpart(from, targets[i], i);
     source.check_set();
     const AnyTensor &x = source.stored, &y = targets[i].cell->writable();
     const Index most = x.box_at({}).elements() * x.element_bytes();  // the same on every rank

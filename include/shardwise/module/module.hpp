@@ -98,7 +98,7 @@ constexpr auto no_forward() {
   } else if constexpr (requires(const Self& self, const meant<X>&... x) { self.forward(x...); }) {
     return Refused<Reason::forward_does_not_take_abstract_operands, Got<meant<X>...>>{};
   } else {
-    return Refused<Reason::module_has_no_const_forward_for_these, Got<meant<X>...>>{};
+    return Refused<Reason::no_matching_const_forward, Got<meant<X>...>>{};
   }
 }
 

@@ -10,7 +10,7 @@
 /// for the sum. A frozen parameter is an operand like a tensor: no gradient is computed, reduced or stored for it.
 
 #include <shardwise/autograd/operand.hpp>
-#include <shardwise/module/parameter_cell.hpp>
+#include <shardwise/module/parameter_state.hpp>
 #include <shardwise/tensor/redistribute.hpp>
 
 namespace shardwise {
@@ -24,9 +24,9 @@ namespace detail {
 
 /// The content of a parameter, with the type in which it is stored.
 template <TensorType Stored>
-struct TypedParameterCell final : ParameterCell {
+struct TypedParameterCell final : ParameterState {
   constexpr TypedParameterCell(Stored value, const ParameterLayouts& layouts_of_it, const Init& first)
-      : ParameterCell(AnyTensor(value), layouts_of_it, element_functions<typename Stored::Element>, first),
+      : ParameterState(AnyTensor(value), layouts_of_it, element_functions<typename Stored::Element>, first),
         typed(std::move(value)) {}
 
   Stored typed;
@@ -166,7 +166,7 @@ namespace detail {
 /// A parameter has no tape on which the gradient of the result could return.
 template <class X, PackedSharding How, class... Arguments>
 struct Redistributed<Parameter<X, How>, Arguments...> {
-  using type = layout_error<Reason::parameter_is_on_no_tape_by_itself, Got<Parameter<X, How>>>;
+  using type = layout_error<Reason::parameter_has_no_tape_use_alongside, Got<Parameter<X, How>>>;
 };
 
 }  // namespace detail

@@ -133,10 +133,10 @@ namespace detail {  // lists of parameters: code on them is compiled once for al
 
 struct NamedParameter {
   std::string name;  ///< its path: "layers.0.attention.wq.weight"
-  ParameterCell* cell;
+  ParameterState* cell;
 };
 
-using ParameterList = std::vector<ParameterCell*, PoolAllocator<ParameterCell*>>;
+using ParameterList = std::vector<ParameterState*, PoolAllocator<ParameterState*>>;
 
 /// Adds to one of two lists.
 struct CollectParameters {
@@ -148,13 +148,13 @@ struct CollectParameters {
   [[gnu::always_inline]] constexpr void operator()(const ParameterPath* path, auto& parameter) const {
     add(path, *parameter.cell());
   }
-  [[gnu::noinline]] constexpr void add(const ParameterPath* path, ParameterCell& cell) const {
+  [[gnu::noinline]] constexpr void add(const ParameterPath* path, ParameterState& cell) const {
     cell.await();
     cell.named |= path != nullptr;
     if (cells) cells->push_back(&cell);
     if (named) add_named(path, cell);
   }
-  void add_named(const ParameterPath* path, ParameterCell& cell) const;
+  void add_named(const ParameterPath* path, ParameterState& cell) const;
 };
 
 /// In the order of `visit`; a parameter that is visited several times is repeated. Waits for values in flight.
@@ -172,8 +172,8 @@ std::vector<NamedParameter> named_parameters_of(M& module) {
   return all;
 }
 
-inline ParameterCell& cell_of(const NamedParameter& parameter) { return *parameter.cell; }
-constexpr ParameterCell& cell_of(ParameterCell* cell) { return *cell; }
+inline ParameterState& cell_of(const NamedParameter& parameter) { return *parameter.cell; }
+constexpr ParameterState& cell_of(ParameterState* cell) { return *cell; }
 
 /// Each parameter once, under its first name.
 template <class List>
@@ -188,7 +188,7 @@ constexpr List distinct(List all) {
 
 constexpr Index count_elements(ParameterList cells, bool frozen_too) {
   Index count = 0;
-  for (const ParameterCell* cell : distinct(std::move(cells))) {
+  for (const ParameterState* cell : distinct(std::move(cells))) {
     if (frozen_too || !cell->layouts.frozen) count += elements(cell->stored.shape);
   }
   return count;
@@ -238,7 +238,7 @@ constexpr void set_communication(M& module, DataType forward, DataType backward)
     if (!detail::can_convert(type))
       throw std::invalid_argument("set_communication: parameters cannot be communicated as integers");
   }
-  for (detail::ParameterCell* cell : detail::parameters_of(module)) cell->communication = types;
+  for (detail::ParameterState* cell : detail::parameters_of(module)) cell->communication = types;
 }
 template <class M, class Forward, class Backward>
 constexpr void set_communication(M& module, communicate_as<Forward, Backward> as) {
@@ -269,7 +269,7 @@ SHARDWISE_INLINE std::string ParameterPath::text() const {
   return before.empty() ? detail::text({own}) : detail::text({before, ".", own});
 }
 
-SHARDWISE_INLINE void CollectParameters::add_named(const ParameterPath* path, ParameterCell& cell) const {
+SHARDWISE_INLINE void CollectParameters::add_named(const ParameterPath* path, ParameterState& cell) const {
   named->push_back({path ? path->text() : "", &cell});
 }
 

@@ -32,8 +32,9 @@ struct Repeat : Module<Repeat> {
       } else if constexpr (IllFormed<tensor_of<Second>>) {
         return Second();
       } else {
-        return redistribute_to<layout_error<Reason::layer_gives_another_layout_than_it_takes, Expected<Y>,
-                                            Got<tensor_of<Second>>>>(x);
+        return redistribute_to<
+            layout_error<Reason::layer_changes_the_layout_of_its_input, Expected<Y>, Got<tensor_of<Second>>>>(
+            x);
       }
     } else {
       if (count < 1) throw std::invalid_argument("repeat, sequential: there are no layers");
@@ -61,7 +62,7 @@ struct EachOf {
   constexpr auto operator()(const auto& in, std::size_t i) const { return layers[i](in); }
 };
 template <class X, class Layers>
-struct SequenceProblem : TypeIs<WrittenOtherwise<Hint::give_it_the_input_first_and_then_the_layers>> {};
+struct SequenceProblem : TypeIs<WrittenOtherwise<Hint::pass_the_input_first_and_then_the_layers>> {};
 template <Operand X, class Layers>
   requires requires(const Layers& layers) { layers[layers.size()]; }
 struct SequenceProblem<X, Layers> : CallProblem<Repeat, X, std::size_t, EachOf<Layers>> {};
@@ -98,7 +99,7 @@ template <Operand X, class A, class B, class... More,
           IllFormed Why = detail::call_problem<detail::InTurn, X, A, B, More...>>
 Why sequential(const X&, const A&, const B&, const More&...);  // see Why
 template <class F, class... X,
-          IllFormed Why = WrittenOtherwise<Hint::give_it_the_input_first_and_then_the_layers>>
+          IllFormed Why = WrittenOtherwise<Hint::pass_the_input_first_and_then_the_layers>>
   requires(!Operand<F>)
 Why sequential(const F&, const X&...);  // see Why
 

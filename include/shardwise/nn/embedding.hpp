@@ -30,7 +30,7 @@ class Embedding : public Module<Embedding<MeshType, Style, T>> {
   }
   template <IllFormed Why = Problem>
   Embedding(const MeshType&, Index, Index, Init = Init::normal(1)) = delete;  // see Why
-  template <IllFormed Why = WrittenOtherwise<Hint::give_it_the_mesh_first>>
+  template <IllFormed Why = WrittenOtherwise<Hint::pass_the_mesh_first>>
   Embedding(Index, Index, Init = Init::normal(1)) = delete;  // see Why
 
   /// tokens: integers [t…]; the result is [t…, features].

@@ -30,7 +30,7 @@ class LayerNorm : public Module<LayerNorm<MeshType, Style, T>> {
         epsilon_(epsilon) {}
   template <IllFormed Why = Problem>
   LayerNorm(const MeshType&, Index, double = 1e-5) = delete;  // see Why
-  template <IllFormed Why = WrittenOtherwise<Hint::give_it_the_mesh_first>>
+  template <IllFormed Why = WrittenOtherwise<Hint::pass_the_mesh_first>>
   explicit LayerNorm(Index, double = 1e-5) = delete;  // see Why
 
   /// x: [r…, features], and so is the result.

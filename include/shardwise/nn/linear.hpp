@@ -55,10 +55,10 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
       : Linear(mesh, Shape<1>{in}, Shape<1>{out}) {}
   template <IllFormed Why = Problem>
   Linear(const MeshType&, const auto&, const auto&, Init = {}) = delete;  // see Why
-  template <IllFormed Why = WrittenOtherwise<Hint::give_it_the_mesh_first>>
+  template <IllFormed Why = WrittenOtherwise<Hint::pass_the_mesh_first>>
   Linear(Index, Index) = delete;                  // see Why
   Linear(const MeshType&, const auto&) = delete;  // give it two extents: of the features in, and out
-  template <class Other, IllFormed Why = layout_error<Reason::operands_live_on_different_meshes,
+  template <class Other, IllFormed Why = layout_error<Reason::operands_are_on_different_meshes,
                                                       Expected<MeshType>, Got<Other>>>
     requires(!std::is_same_v<Other, MeshType> && requires { typename Other::AxesOf; })
   Linear(const Other&, const auto&, const auto&, Init = {})
@@ -87,8 +87,8 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   template <
       Operand X, class Other,
       IllFormed Why = std::conditional_t<
-          TensorType<Other>, WrittenOtherwise<Hint::give_it_the_parameter_itself>,
-          layout_error<Reason::tied_weight_lies_in_another_layout, Expected<WeightParameter>, Got<Other>>>,
+          TensorType<Other>, WrittenOtherwise<Hint::pass_the_parameter_itself>,
+          layout_error<Reason::tied_weights_have_different_layouts, Expected<WeightParameter>, Got<Other>>>,
       class Result = std::conditional_t<AbstractOperand<X>, detail::abstract_result<Why, X>, Why>>
   static Result multiply(const X&, const Other&);  // see Why
 

@@ -21,13 +21,13 @@ struct Project : Module<Project> {
     using Shared = decltype(first.take(x));
     if constexpr (!(std::is_same_v<typename First::Communication, typename Rest::Communication> && ...)) {
       return redistribute_to<
-          layout_error<Reason::styles_communicate_as_different_types,
+          layout_error<Reason::styles_communicate_in_different_types,
                        Got<typename First::Communication, typename Rest::Communication...>>>(x);
     } else if constexpr ((std::is_same_v<Shared, decltype(rest.take(x))> && ...)) {
       const Shared shared = first.take(x);
       return std::make_tuple(first(shared), rest(shared)...);
     } else {
-      return redistribute_to<layout_error<Reason::layers_want_the_input_in_different_layouts,
+      return redistribute_to<layout_error<Reason::layers_expect_different_input_layouts,
                                           Got<tensor_of<Shared>, tensor_of<decltype(rest.take(x))>...>>>(x);
     }
   }

@@ -137,22 +137,18 @@ class RingMessages {
     for (const Buffer& block : {pair.first, pair.second}) receive(block, 0, block->bytes, from);
   }
   constexpr void start() {
-    if (flight_) flight_->request = mesh_.communicator(along_).send_and_receive(flight_->messages, type_);
+    if (in_flight_)
+      in_flight_->request = mesh_.communicator(along_).send_and_receive(in_flight_->messages, type_);
   }
   constexpr void finish() {
     Recorder* recorder = sent_ > 0 ? mesh_.recorder() : nullptr;
     if (recorder) recorder->wait(Collective::send, mesh_.recorded(along_), event_ + sent_ - 1);
-    if (flight_) wait();
+    if (in_flight_) wait();
     if (recorder) recorder->arrived(event_, std::exchange(sent_, 0));
     end_flight();
   }
 
  private:
-  struct Flight {
-    std::shared_ptr<MessageList> messages;
-    Request request{};  // which ends before the messages go
-  };
-
   constexpr void add(const Buffer& block, Index begin, Index bytes, int rank, bool incoming) {
     if (mesh_.dry()) return;
     put({rank, static_cast<char*>(block->data) + begin, bytes / size_of(type_), static_cast<int>(type_),
@@ -162,14 +158,14 @@ class RingMessages {
   void wait();
   void land();
   constexpr void end_flight() {
-    if (flight_) land();
+    if (in_flight_) land();
   }
 
   MeshView mesh_;
   AxisSet along_;
   int axis_;
   DataType type_;
-  Flight* flight_ = nullptr;
+  MessagesInFlight* in_flight_ = nullptr;
   std::int64_t event_ = 0;  // the first of those sent, in the recorder's log
   int sent_ = 0;
 };
@@ -208,16 +204,13 @@ constexpr Buffer swap_halves(RingMessages& messages, int mirror, const Buffer& f
 namespace shardwise::detail {
 
 SHARDWISE_INLINE void RingMessages::put(const Message& message) {
-  if (!flight_) {
-    flight_ = make_pooled<Flight>();
-    flight_->messages = std::make_shared<MessageList>();
-  }
-  flight_->messages->push_back(message);
+  if (!in_flight_) in_flight_ = make_pooled<MessagesInFlight>();
+  in_flight_->messages->push_back(message);
 }
 
 SHARDWISE_INLINE void RingMessages::wait() {
-  flight_->request.wait();
-  for (const Message& m : *flight_->messages) {
+  in_flight_->request.wait();
+  for (const Message& m : *in_flight_->messages) {
     check_mpi(m.too_long ? MPI_SUCCESS : m.code, m.incoming ? "MPI_Irecv" : "MPI_Isend");
     if (!m.incoming || (!m.too_long && m.arrived == m.count && m.arrived_label == m.label)) continue;
     fail<std::runtime_error>({"ring attention: rank ", m.rank,
@@ -226,7 +219,7 @@ SHARDWISE_INLINE void RingMessages::wait() {
   }
 }
 
-SHARDWISE_INLINE void RingMessages::land() { destroy_pooled(std::exchange(flight_, nullptr)); }
+SHARDWISE_INLINE void RingMessages::land() { destroy_pooled(std::exchange(in_flight_, nullptr)); }
 
 }  // namespace shardwise::detail
 #endif

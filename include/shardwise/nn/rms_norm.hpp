@@ -25,7 +25,7 @@ class RMSNorm : public Module<RMSNorm<MeshType, Style, T>> {
       : weight(mesh, {features}, Init::constant(1)), epsilon_(epsilon) {}
   template <IllFormed Why = Problem>
   RMSNorm(const MeshType&, Index, double = 1e-5) = delete;  // see Why
-  template <IllFormed Why = WrittenOtherwise<Hint::give_it_the_mesh_first>>
+  template <IllFormed Why = WrittenOtherwise<Hint::pass_the_mesh_first>>
   explicit RMSNorm(Index, double = 1e-5) = delete;  // see Why
 
   /// x: [r…, features], and so is the result.

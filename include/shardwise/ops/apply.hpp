@@ -136,7 +136,7 @@ template <class Op, Operand... X>
   requires TensorType<result_of<Op, X...>>
 struct Applied<Op, X...>
     : std::conditional<is_complete_operation<Op, result_of<Op, X...>, tensor_of<X>...>, result_of<Op, X...>,
-                       WrittenOtherwise<Hint::give_it_saved_forward_and_pull_back>> {
+                       WrittenOtherwise<Hint::define_saved_forward_and_pull_back>> {
 };
 
 }  // namespace detail

@@ -121,7 +121,7 @@ struct Result<Op, Tracked, Parameters, X...> {
 
   static constexpr auto type_of() {
     if constexpr (!P::same_mesh) {
-      return Refused<Reason::operands_live_on_different_meshes, Got<typename X::MeshOf...>>{};
+      return Refused<Reason::operands_are_on_different_meshes, Got<typename X::MeshOf...>>{};
     } else if constexpr (P::signature.count == 0) {
       return Refused<Reason::operands_do_not_fit_in_rank, Got<X...>>{};
     } else if constexpr (element_problem() != Reason::none) {
@@ -145,7 +145,7 @@ template <class Op, class... X>
 struct ResultOfOperands {};
 template <class Op, class... X>
   requires((Operand<X> || ...) && !(Operand<X> && ...))
-struct ResultOfOperands<Op, X...> : Refused<Reason::argument_is_no_tensor, Got<X...>> {};
+struct ResultOfOperands<Op, X...> : Refused<Reason::argument_is_not_a_tensor, Got<X...>> {};
 template <class Op, Operand... X>
 struct ResultOfOperands<Op, X...> {
   static constexpr unsigned parameters =

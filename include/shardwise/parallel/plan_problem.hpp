@@ -32,7 +32,7 @@ constexpr PlanFault plan_fault(Plan<Uses...>, const std::array<ModuleName, Count
     if (std::none_of(modules.begin(), modules.end(), named)) {
       const auto distance = [&](const ModuleName& module) { return edit_distance(name, module.name); };
       const auto nearest = std::ranges::min_element(modules, {}, distance) - modules.begin();
-      return {Reason::plan_names_no_such_module, entry, 0, static_cast<std::size_t>(nearest)};
+      return {Reason::plan_names_an_unknown_module, entry, 0, static_cast<std::size_t>(nearest)};
     }
   }
   const std::array<bool (*)(ModuleKind), PlanType::size> suits{&Uses::StyleOf::suits...};
@@ -90,7 +90,7 @@ struct PlanProblem {
     } else {
       using Entry = name_type<EntryText<fault.entry>>;
       using Style = typename PlanType::template StyleAt<fault.entry>;
-      if constexpr (fault.reason == Reason::plan_names_no_such_module) {
+      if constexpr (fault.reason == Reason::plan_names_an_unknown_module) {
         return Refused<fault.reason, Expected<Module>, Got<Entry>>{};
       } else if constexpr (fault.reason == Reason::plan_names_a_module_twice) {
         return Refused<fault.reason, Expected<Module>, Got<Entry, name_type<EntryText<fault.other>>>>{};
@@ -103,7 +103,7 @@ struct PlanProblem {
 };
 template <class MeshType, ParallelStyle Style, const auto& Modules>
 struct PlanProblem<MeshType, Style, Modules>
-    : TypeIs<WrittenOtherwise<Hint::give_it_a_plan_which_PlanWith_takes_first>> {};
+    : TypeIs<WrittenOtherwise<Hint::pass_a_plan_which_PlanWith_takes_first>> {};
 template <class MeshType, class PlanType, class Extra, const auto& Modules>
 struct PlanProblem<MeshType, PlanWith<PlanType, Extra>, Modules> {
   static constexpr auto type_of() {

@@ -51,12 +51,12 @@ struct StyleProblem<MeshType, Kind, First, Rest...> {
     if constexpr (!First::suits(Kind)) {
       return Refused<Reason::style_does_not_suit_the_module, Got<First>>{};
     } else if constexpr (is_layer(Kind) && is_incomplete<First>) {
-      return Refused<Reason::style_leaves_a_question_open, Got<First>>{};
+      return Refused<Reason::style_is_incomplete, Got<First>>{};
     } else if constexpr (!CommunicationOf<First>::type::is_possible) {
       return Refused<Reason::only_floating_point_numbers_are_communicated_as_another_type,
                      Expected<float, double, Eigen::bfloat16>, Got<typename CommunicationOf<First>::type>>{};
     } else if constexpr (requires { requires First::rank < 1 || First::alpha < 1; }) {
-      return Refused<Reason::adapter_has_a_rank_or_alpha_below_1, Got<First>>{};
+      return Refused<Reason::adapter_needs_rank_and_alpha_of_1_or_more, Got<First>>{};
     } else if constexpr (!std::is_void_v<Missing>) {
       return Refused<Reason::mesh_has_no_such_axis, Expected<typename MeshType::AxesOf>, Got<Missing>>{};
     } else {
@@ -104,11 +104,11 @@ struct StyleProblem<MeshType, Kind, Styles<Parts...>, Rest...> {
     } else if constexpr (!std::is_void_v<Axis>) {
       return Refused<Reason::styles_name_one_axis_twice, On<Axis>, Got<Parts...>>{};
     } else if constexpr (!communicate_alike<Parts...>) {
-      return Refused<Reason::styles_communicate_as_different_types, Got<Parts...>>{};
+      return Refused<Reason::styles_communicate_in_different_types, Got<Parts...>>{};
     } else if constexpr (adapters_in<Styles<Parts...>> > 1) {
       return Refused<Reason::layer_has_two_adapters, Got<Parts...>>{};
     } else if constexpr (!style_levels<Styles<Parts...>, MeshType>().nests()) {
-      return Refused<Reason::left_data_axis_has_the_lower_zero_level, Got<Parts...>>{};
+      return Refused<Reason::outer_data_axis_has_the_lower_zero_level, Got<Parts...>>{};
     } else {
       return Each{};
     }

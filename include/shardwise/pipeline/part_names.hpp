@@ -16,7 +16,7 @@ class NamesOfParts {
  public:
   /// Adds a part of this rank; `copy`: the parameter that its `copied()` returns, or null.
   template <class Part>
-  void add(int stage, Part& part, const ParameterCell* copy) {
+  void add(int stage, Part& part, const ParameterState* copy) {
     for (const NamedParameter& each : named_parameters_of(part))
       if (!each.cell->layouts.frozen) add(stage, each.name, each.cell, each.cell == copy);
     if (copy) add(stage, "", copy, true);  // unless it was visited
@@ -28,12 +28,12 @@ class NamesOfParts {
 
  private:
   /// Only a parameter's first name counts, as for initial values and files.
-  void add(int stage, const std::string& name, const ParameterCell* cell, bool is_copy) {
+  void add(int stage, const std::string& name, const ParameterState* cell, bool is_copy) {
     if (seen_.insert(cell).second)
       lines_ += std::to_string(stage) + (is_copy ? " copy " : " own ") + name + '\n';
   }
 
-  std::set<const ParameterCell*> seen_;  // two stages of a rank may share a parameter
+  std::set<const ParameterState*> seen_;  // two stages of a rank may share a parameter
   std::string lines_;
 };
 

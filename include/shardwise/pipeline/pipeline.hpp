@@ -104,7 +104,7 @@ class Pipeline {
     return own;
   }
   template <class Make,
-            IllFormed Why = layout_error<Reason::operands_live_on_different_meshes, Expected<StageMesh>>>
+            IllFormed Why = layout_error<Reason::operands_are_on_different_meshes, Expected<StageMesh>>>
     requires(!std::is_invocable_v<Make&, int, const StageMesh&>)
   auto stages(Make) const -> Why = delete;  // see Why
 
@@ -267,7 +267,7 @@ class Pipeline {
       auto& here = first ? *first : *second;
       const auto there = ranks_of(first ? stage_count() - 1 : 0);
       auto coming = receive<Gradient>(mesh_, here.shape(), there);
-      Sending sent = send(here.finished_gradient(), there);
+      SendInFlight sent = send(here.finished_gradient(), there);
       Gradient other = coming.wait();
       sent.wait();
       here.cell()->finished.add(std::move(other));

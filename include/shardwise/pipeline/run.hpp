@@ -15,9 +15,9 @@ namespace shardwise::detail {
 
 /// The input of a stage, either from another rank or local.
 template <TensorType X>
-class Awaited {
+class StageInput {
  public:
-  constexpr void expect(Pending<X> coming) { coming_.emplace(std::move(coming)); }
+  constexpr void expect(InFlight<X> coming) { coming_.emplace(std::move(coming)); }
   constexpr void put(X here) { here_ = std::move(here); }
   constexpr X take() {
     if (coming_) {
@@ -28,7 +28,7 @@ class Awaited {
   }
 
  private:
-  std::optional<Pending<X>> coming_;
+  std::optional<InFlight<X>> coming_;
   X here_;
 };
 
@@ -53,12 +53,12 @@ using of_micro_batch =
 template <class Part, class X, class Middle, class End, class... MicroBatch>
 constexpr auto check_stages() {
   if constexpr (!std::is_invocable_v<Middle&, Part&, const X&, MicroBatch...>) {
-    return Refused<Reason::stage_does_not_take_what_the_one_before_gives, Got<X>>{};
+    return Refused<Reason::stage_does_not_accept_previous_output, Got<X>>{};
   } else if constexpr (!std::is_same_v<std::invoke_result_t<Middle&, Part&, const X&, MicroBatch...>, X>) {
-    return Refused<Reason::stage_gives_another_tensor_than_the_next_takes, Expected<X>,
+    return Refused<Reason::stage_output_does_not_match_next_input, Expected<X>,
                    Got<std::invoke_result_t<Middle&, Part&, const X&, MicroBatch...>>>{};
   } else if constexpr (!std::is_invocable_v<End&, Part&, const X&, MicroBatch...>) {
-    return Refused<Reason::stage_does_not_take_what_the_one_before_gives, Got<X>>{};
+    return Refused<Reason::stage_does_not_accept_previous_output, Got<X>>{};
   } else {
     return TypeIs<void>{};
   }
@@ -72,10 +72,10 @@ template <class Part, class First, class Middle, class End>
 constexpr auto check_step() {
   using X = Var<tensor_of<First>>;
   if constexpr (TensorType<First>) {
-    return TypeIs<LayoutError<Reason::stage_gives_another_tensor_than_the_next_takes, Expected<X>, Got<First>,
+    return TypeIs<LayoutError<Reason::stage_output_does_not_match_next_input, Expected<X>, Got<First>,
                               Cure<Hint::put_its_inputs_on_the_tape_with_input_or_constant>>>{};
   } else if constexpr (!std::is_same_v<First, X> && !std::is_same_v<First, Var<tensor_of<First>, false>>) {
-    return Refused<Reason::stage_gives_another_tensor_than_the_next_takes, Expected<X>, Got<First>>{};
+    return Refused<Reason::stage_output_does_not_match_next_input, Expected<X>, Got<First>>{};
   } else if constexpr (IllFormed<stages_problem<Part, X, of_micro_batch<Part, X, Middle>, End, int>>) {
     return TypeIs<stages_problem<Part, X, of_micro_batch<Part, X, Middle>, End, int>>{};
   } else {
@@ -128,8 +128,8 @@ class PipelineRun {
  private:
   /// One micro-batch in one stage.
   struct Pass {
-    Awaited<X> x;
-    Awaited<Dx> dy;
+    StageInput<X> x;
+    StageInput<Dx> dy;
     std::optional<Tape> tape;
     Shared<GradientSlot> input, output;  ///< gradient accumulators of the stage
     X y;                                 ///< until it is sent
@@ -190,7 +190,7 @@ class PipelineRun {
     }
   }
   /// Keeps at most two sends in flight: waiting only for older ones is no slower than waiting for each.
-  constexpr void keep(Sending sending) {
+  constexpr void keep(SendInFlight sending) {
     sent_.emplace_back(std::move(sending));
     if (sent_.size() > 2) sent_.pop_front();
   }
@@ -244,7 +244,7 @@ class PipelineRun {
   /// Passes a tensor to a stage of this rank, or keeps it until it is sent.
   template <class Tensor>
   constexpr void give(int stage, int micro_batch, Tensor tensor, Tensor& to_be_sent,
-                      Awaited<Tensor> Pass::*place) {
+                      StageInput<Tensor> Pass::*place) {
     if (is_here(stage)) {
       (pass(stage, micro_batch).*place).put(std::move(tensor));
     } else {
@@ -256,7 +256,7 @@ class PipelineRun {
   constexpr void complete(const Action& action, Pass& at) {
     at.tape.reset();
     if (--detail::at(left_, action.stage) > 0) return;
-    for (ParameterCell* cell : parameters_of(stages_.at(action.stage))) reducer_.reduce(*cell);
+    for (ParameterState* cell : parameters_of(stages_.at(action.stage))) reducer_.reduce(*cell);
     reducer_.end_unit();
   }
 
@@ -273,7 +273,7 @@ class PipelineRun {
   std::vector<Pass, PoolAllocator<Pass>> passes_;
   std::vector<int, PoolAllocator<int>>
       left_;  ///< for each stage: micro-batches whose gradients are incomplete
-  PooledList<Sending> sent_;
+  PooledList<SendInFlight> sent_;
   std::size_t expected_ = 0;  ///< actions whose receives have been started
   int coming_ = 0;            ///< receives started but not yet reached
   double loss_ = 0;

@@ -74,8 +74,8 @@ class SimulatedTransport final : public Transport {
       if (!unwinding) throw;
     }
   }
-  Operation* begin(const Call& call) override;
-  Operation* begin(std::shared_ptr<MessageList> messages, DataType type) override;
+  RequestState* begin(const Call& call) override;
+  RequestState* begin(std::shared_ptr<MessageList> messages, DataType type) override;
 
   std::shared_ptr<Transport> subgroup(std::span<const int> ranks, Hosts on) override {
     std::vector<int> members;
@@ -138,7 +138,7 @@ class SimulatedTransport final : public Transport {
 };
 
 /// In flight until its rank has tested or waited for it: only then its data arrive.
-class SimulatedOperation : public Operation {
+class SimulatedOperation : public RequestState {
  public:
   void begin() override {}
   bool test() override {
@@ -270,11 +270,11 @@ class SimulatedMessages final : public SimulatedOperation {
   PlaceInProgram where_ = PlaceInProgram::here();
 };
 
-inline Operation* SimulatedTransport::begin(const Call& call) {
+inline RequestState* SimulatedTransport::begin(const Call& call) {
   const std::size_t number = this->call(call);
   return make_pooled<SimulatedCollective>(*this, number);
 }
-inline Operation* SimulatedTransport::begin(std::shared_ptr<MessageList> messages, DataType type) {
+inline RequestState* SimulatedTransport::begin(std::shared_ptr<MessageList> messages, DataType type) {
   enter("messages");
   scheduler().moves();
   return make_pooled<SimulatedMessages>(*this, std::move(messages), type);

@@ -102,13 +102,13 @@ constexpr void make_own(AnyTensor& x, MemoryUse use) {
 }
 
 /// A tensor in flight, whatever transfers it.
-class UnderWay : public Pooled<UnderWay>, public Counted {
+class AnyInFlight : public Pooled<AnyInFlight>, public Counted {
  public:
   /// Waits for the tensor and returns it.
   constexpr virtual AnyTensor finish() = 0;
 
  protected:
-  constexpr ~UnderWay() = default;
+  constexpr ~AnyInFlight() = default;
 };
 
 }  // namespace shardwise::detail

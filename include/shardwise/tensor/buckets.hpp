@@ -11,15 +11,15 @@
 namespace shardwise::detail {
 
 /// A completion handler for a tensor.
-class Arrival : public Pooled<Arrival>, public Counted {
+class CompletionHandler : public Pooled<CompletionHandler>, public Counted {
  public:
   constexpr virtual void arrived(AnyTensor&& tensor) = 0;
 };
 
 /// A completion handler that calls done(tensor).
 template <class F>
-constexpr Shared<Arrival> when_arrived(F done) {
-  class Done final : public Arrival {
+constexpr Shared<CompletionHandler> on_completion(F done) {
+  class Done final : public CompletionHandler {
    public:
     constexpr explicit Done(F f) : done_(std::move(f)) {}
     constexpr void arrived(AnyTensor&& tensor) override { done_(std::move(tensor)); }
@@ -43,10 +43,10 @@ class Bucket {
   /// rank.
   constexpr Index most() const { return most_; }
 
-  constexpr void add(AnyTensor&& from, AnyTensor&& to, Index most, Shared<Arrival>&& arrival) {
+  constexpr void add(AnyTensor&& from, AnyTensor&& to, Index most, Shared<CompletionHandler>&& arrival) {
     most_ += most;
     exchange_.add(std::move(from), to);
-    if (arrival) arrivals_.emplace_back(std::move(to), std::move(arrival));
+    if (arrival) deliveries_.emplace_back(std::move(to), std::move(arrival));
   }
 
   constexpr void start(bool background) {
@@ -60,24 +60,24 @@ class Bucket {
   /// Waits, and calls the completion handlers.
   constexpr void finish() {
     if (moves_) exchange_.finish();
-    while (!arrivals_.empty()) {
-      PooledList<Awaited> told;
-      Awaited& awaited = arrivals_.move_to(told, arrivals_.front());
-      awaited.arrival->arrived(std::move(awaited.tensor));
+    while (!deliveries_.empty()) {
+      PooledList<Delivery> told;
+      Delivery& delivery = deliveries_.move_to(told, deliveries_.front());
+      delivery.arrival->arrived(std::move(delivery.tensor));
     }
   }
 
  private:
-  struct Awaited {
+  struct Delivery {
     AnyTensor tensor;
-    Shared<Arrival> arrival;
+    Shared<CompletionHandler> arrival;
   };
 
   Exchange exchange_;
   Phase phase_;
   Index most_ = 0;
   bool moves_ = false;
-  PooledList<Awaited> arrivals_;
+  PooledList<Delivery> deliveries_;
 };
 
 /// Buckets are started when they are full and complete later, in the same order on every rank. So the decisions
@@ -94,7 +94,7 @@ class Buckets {
   /// reduces pending sums, whole (then `to` may share the block of `from`) or sharded. Returns false if no block
   /// changes, because the layouts differ at most on axes of one rank.
   constexpr bool add(const AnyTensor& from, const AnyTensor& to, DataType travels, MemoryUse use, Phase phase,
-                     Shared<Arrival> arrival = {}) {
+                     Shared<CompletionHandler> arrival = {}) {
     const AxisSet axes = changed_axes(from.layout, to.layout, from.mesh.sizes());
     if (axes == 0) return false;
     put(AnyTensor(from), AnyTensor(to),
@@ -107,7 +107,7 @@ class Buckets {
   /// whole, which is done in place (in a copy if other handles share it); else a new block, counted as `use`. With
   /// a completion handler, returns an empty tensor: the handler gets the only handle, possibly at once.
   constexpr AnyTensor carry(AnyTensor&& from, const Layout& to, DataType travels, MemoryUse use, Phase phase,
-                            Shared<Arrival> arrival = {}) {
+                            Shared<CompletionHandler> arrival = {}) {
     const AxisSet axes = changed_axes(from.layout, to, from.mesh.sizes());
     if (axes == 0) {
       from.layout = to;
@@ -166,7 +166,7 @@ class Buckets {
 
   /// Adds to a bucket of several; a larger tensor is started at once, alone.
   constexpr void put(AnyTensor&& from, AnyTensor&& to, const ExchangeWay& way, DataType travels, Phase phase,
-                     Shared<Arrival>&& arrival) {
+                     Shared<CompletionHandler>&& arrival) {
     const Index most = message_bytes(way.kind == Collective::all_gather ? to : from, travels);
     const Index capacity =
         std::min(most_bytes_, size_of(travels) * std::numeric_limits<int>::max());  // a single call can take

@@ -78,7 +78,7 @@ struct FromValues {
   template <class MeshType, class Derived, IllFormed Why = MatrixProblem<MeshType, Derived>>
   Why operator()(const MeshType&, const Eigen::MatrixBase<Derived>&) const;  // see Why
   template <class MeshType, std::ranges::range Values,
-            IllFormed Why = WrittenOtherwise<Hint::give_the_shape_before_the_values>>
+            IllFormed Why = WrittenOtherwise<Hint::pass_the_shape_before_the_values>>
     requires(
         !requires { typename Values::Scalar; } && !requires(Values shape) { shape.values; })
   Why operator()(const MeshType&, const Values&, const auto&...) const;  // see Why
@@ -196,7 +196,7 @@ auto full_tensor(const X& x) {
   }
 }
 
-template <class X, IllFormed Why = WrittenOtherwise<Hint::take_its_value>>
+template <class X, IllFormed Why = WrittenOtherwise<Hint::use_its_value>>
   requires requires(const X& x) { requires TensorType<decltype(x.value())>; }
 Why full_tensor(const X&);  // see Why
 
@@ -212,7 +212,7 @@ struct Item<X> {
       return TypeIs<typename X::Problem>{};
     } else if constexpr (X::rank != 0) {
       return TypeIs<LayoutError<Reason::operands_do_not_fit_in_rank, Got<X>,
-                                Cure<Hint::take_sum_or_mean_of_it_first>>>{};
+                                Cure<Hint::reduce_it_by_sum_or_mean_first>>>{};
     } else if constexpr (has_partial(X::layout)) {
       return Refused<Reason::value_is_pending_on_every_rank, Got<X>>{};
     } else {

@@ -24,7 +24,7 @@ namespace detail {
 template <class T, int Rank, class MeshType, class... Placements>
 using layout_problem = std::conditional_t<Communicable<T> && !std::is_const_v<T>,
                                           typename LayoutProblem<Rank, MeshType, Placements...>::type,
-                                          layout_error<Reason::no_tensor_has_elements_of_this_type, Got<T>>>;
+                                          layout_error<Reason::unsupported_element_type, Got<T>>>;
 
 /// The same where the elements are the tensor's value, so that it cannot be pending.
 template <class T, int Rank, class MeshType, class... Placements>

@@ -100,31 +100,31 @@ template <class Y, class FromMesh, class... From>
 using received_from = typename detail::ReceivedFrom<Y, FromMesh, From...>::type;
 
 /// A tensor that is being sent. The destructor waits.
-class [[nodiscard]] Sending {
+class [[nodiscard]] SendInFlight {
  public:
-  constexpr explicit Sending(Shared<detail::UnderWay> transfer) : transfer_(std::move(transfer)) {}
-  Sending(Sending&&) noexcept = default;
-  Sending& operator=(Sending&&) noexcept = default;
+  constexpr explicit SendInFlight(Shared<detail::AnyInFlight> transfer) : transfer_(std::move(transfer)) {}
+  SendInFlight(SendInFlight&&) noexcept = default;
+  SendInFlight& operator=(SendInFlight&&) noexcept = default;
 
   /// Returns when its memory is no longer needed; later calls return at once.
   constexpr void wait() {
     if (transfer_) transfer_->finish();
-    transfer_ = Shared<detail::UnderWay>();
+    transfer_ = Shared<detail::AnyInFlight>();
   }
 
  private:
-  Shared<detail::UnderWay> transfer_;
+  Shared<detail::AnyInFlight> transfer_;
 };
 
 /// Sends `x` to the ranks of a mesh of its job, where it has the layout `To...` (by default that of `x`).
 template <class... To, TensorType X, class... Axes, class Result = on_mesh<X, Mesh<Axes...>, To...>>
-constexpr Sending send(X x, const MeshRanks<Axes...>& to) {
+constexpr SendInFlight send(X x, const MeshRanks<Axes...>& to) {
   const detail::AnyTensor block(x);
   auto transfer =
       Shared<detail::MeshTransfer>::make(block.mesh, block.mesh.place().ranks, to.grid(), true, false);
   transfer->add(block, X::layout, {}, Result::layout);
   transfer->start();
-  return Sending(std::move(transfer));
+  return SendInFlight(std::move(transfer));
 }
 template <class... To, TensorType X, class... Axes, IllFormed Why = on_mesh<X, Mesh<Axes...>, To...>>
 Why send(X, const MeshRanks<Axes...>&);  // see Why
@@ -142,7 +142,7 @@ template <TensorType Y, class... From, class... Axes,
       Shared<detail::MeshTransfer>::make(block.mesh, from.grid(), block.mesh.place().ranks, false, true);
   transfer->add({}, Sent::layout, block, Y::layout);
   transfer->start();
-  return Pending<Result>(mesh, std::move(transfer));
+  return InFlight<Result>(mesh, std::move(transfer));
 }
 template <TensorType Y, class... From, class... Axes,
           IllFormed Why = received_from<Y, Mesh<Axes...>, From...>>
@@ -163,7 +163,7 @@ constexpr auto redistribute_async(const X& x, const MeshType& mesh) {
                                                      true, true);
   transfer->add(from, X::layout, to, Result::layout);
   transfer->start();
-  return Pending<Result>(mesh, std::move(transfer));
+  return InFlight<Result>(mesh, std::move(transfer));
 }
 template <class... To, TensorType X, class MeshType, IllFormed Why = on_mesh<X, MeshType, To...>>
 Why redistribute_async(const X&, const MeshType&);  // see Why

@@ -33,7 +33,7 @@ constexpr int chosen_copy(int copies, int counterpart, int receiver, RankOf rank
 
 /// Tensors that are moved together from the ranks `from` to the ranks `to` of a job. Construct, `add` each,
 /// `start`, `finish`.
-class MeshTransfer final : public UnderWay {
+class MeshTransfer final : public AnyInFlight {
  public:
   /// `mesh`: that of the blocks that this rank sends, or, if it sends none, receives. A rank on both meshes may do
   /// both in one transfer or in two.
@@ -73,8 +73,8 @@ class MeshTransfer final : public UnderWay {
   constexpr AnyTensor finish() override {
     Recorder* recorder = parcels_.empty() ? nullptr : mesh_.job_recorder();
     if (recorder) recorder->wait(Collective::send, axes_, event_ + sent_ - 1);
-    if (flight_) {
-      flight_->request.wait();
+    if (in_flight_) {
+      in_flight_->request.wait();
       if (recorder) recorder->arrived(event_, sent_);
       unpack();
     }
@@ -101,10 +101,6 @@ class MeshTransfer final : public UnderWay {
     Index bytes;
     Index place;
     const Moved* whole;
-  };
-  struct Flight {
-    std::shared_ptr<MessageList> messages = std::make_shared<MessageList>();
-    Request request{};  // destroyed before the messages
   };
 
   /// The part of its block that member `source` of `from` sends to member `target` of `to`.
@@ -211,16 +207,16 @@ class MeshTransfer final : public UnderWay {
     return static_cast<char*>(block->data) + parcel.place;
   }
   void communicate() {
-    flight_ = make_pooled<Flight>();
+    in_flight_ = make_pooled<MessagesInFlight>();
     for (const Parcel& parcel : parcels_) {
       if (!parcel.incoming && !parcel.whole) copy_pieces(parcel);
-      flight_->messages->push_back({.rank = rank_of(parcel),
-                                    .data = data(parcel),
-                                    .count = parcel.bytes / size_of(type_),
-                                    .label = label_,
-                                    .incoming = parcel.incoming});
+      in_flight_->messages->push_back({.rank = rank_of(parcel),
+                                       .data = data(parcel),
+                                       .count = parcel.bytes / size_of(type_),
+                                       .label = label_,
+                                       .incoming = parcel.incoming});
     }
-    flight_->request = mesh_.job().send_and_receive(flight_->messages, type_);
+    in_flight_->request = mesh_.job().send_and_receive(in_flight_->messages, type_);
     for (const Moved& tensor : tensors_) {
       if (target_ >= 0 && adds_zeros(tensor.to, to_.member(target_))) {
         std::memset(tensor.out->data, 0, static_cast<std::size_t>(tensor.out->bytes));
@@ -231,7 +227,7 @@ class MeshTransfer final : public UnderWay {
     }
   }
   void unpack() {
-    for (const Message& message : *flight_->messages) check(message);
+    for (const Message& message : *in_flight_->messages) check(message);
     for (const Parcel& parcel : parcels_) {
       if (parcel.incoming && !parcel.whole) copy_pieces(parcel);
     }
@@ -269,7 +265,7 @@ class MeshTransfer final : public UnderWay {
          ": the two differ in shape, element type or layouts, or in the order of their messages"});
   }
   constexpr void end_flight() {
-    if (flight_) destroy_pooled(std::exchange(flight_, nullptr));
+    if (in_flight_) destroy_pooled(std::exchange(in_flight_, nullptr));
   }
 
   MeshView mesh_;
@@ -283,7 +279,7 @@ class MeshTransfer final : public UnderWay {
   Index packed_bytes_[2]{};  // outgoing, incoming
   Buffer packed_[2];
   AnyTensor last_;
-  Flight* flight_ = nullptr;
+  MessagesInFlight* in_flight_ = nullptr;
   AxisSet axes_ = 0;        // along which messages are sent
   std::int64_t event_ = 0;  // the number of the first message sent, in the recorder's log
   int sent_ = 0;

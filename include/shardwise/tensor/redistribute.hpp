@@ -8,7 +8,7 @@
 /// ```
 /// auto y = redistribute<tp, Shard<1>>(x);                 // one axis
 /// auto z = redistribute<Replicate, Replicate>(x);         // all axes
-/// auto p = redistribute_async<tp, Replicate>(x);          // a Pending<…>: not a tensor until wait()
+/// auto p = redistribute_async<tp, Replicate>(x);          // a InFlight<…>: not a tensor until wait()
 /// auto h = redistribute<tp, Replicate>(x, communicate_as<Eigen::bfloat16>());   // in messages of half the size
 /// ```
 /// It takes the cheapest legal route (see `route`), which may need no communication.
@@ -162,23 +162,23 @@ Why redistribute(const X&, Placements...);  // see Why
 
 /// A tensor in flight. `wait()` is its only member, so it cannot be used too early; the destructor waits.
 template <TensorType Y>
-class Pending {
+class InFlight {
  public:
-  constexpr Pending(const typename Y::MeshOf& mesh, Shared<detail::UnderWay> transfer)
+  constexpr InFlight(const typename Y::MeshOf& mesh, Shared<detail::AnyInFlight> transfer)
       : mesh_(mesh), transfer_(std::move(transfer)) {}
-  Pending(Pending&&) noexcept = default;
-  Pending& operator=(Pending&&) noexcept = default;
+  InFlight(InFlight&&) noexcept = default;
+  InFlight& operator=(InFlight&&) noexcept = default;
 
   /// Returns the complete tensor. Throws `std::logic_error` on a second call, or if this object was moved from.
   constexpr Y wait() {
-    if (!transfer_) throw std::logic_error("Pending: it was moved from");
-    if (std::exchange(arrived_, true)) throw std::logic_error("Pending: wait() was called a second time");
+    if (!transfer_) throw std::logic_error("InFlight: it was moved from");
+    if (std::exchange(arrived_, true)) throw std::logic_error("InFlight: wait() was called a second time");
     return transfer_->finish().template as<Y>(mesh_);
   }
 
  private:
   typename Y::MeshOf mesh_;
-  Shared<detail::UnderWay> transfer_;
+  Shared<detail::AnyInFlight> transfer_;
   bool arrived_ = false;
 };
 
@@ -189,7 +189,7 @@ template <class... Arguments, TensorType X, detail::Carries As = detail::Communi
 constexpr auto redistribute_async(X x, As as = {}) {
   const auto mesh = x.mesh();
   const DataType travels = as.types().forward_of(data_type_of<typename X::Element>());
-  return Pending<Result>(mesh, detail::last_step(detail::given_up(x), Result::layout, travels));
+  return InFlight<Result>(mesh, detail::last_step(detail::given_up(x), Result::layout, travels));
 }
 template <class... Arguments, TensorType X, detail::Carries As = detail::CommunicateAsStored,
           IllFormed Why = detail::redistributed_as<X, As, Arguments...>>

@@ -95,7 +95,7 @@ struct LayoutProblem {
 template <int Rank, class MeshType, class... Placements>
   requires(Communicable<Placements> || ...)
 struct LayoutProblem<Rank, MeshType, Placements...>
-    : TypeIs<WrittenOtherwise<Hint::leave_the_element_type_out>> {};
+    : TypeIs<WrittenOtherwise<Hint::remove_the_element_type>> {};
 
 /// The error for a tensor whose value is still pending, or `void`.
 template <class X>
@@ -106,7 +106,7 @@ using term_problem = std::conditional_t<has_partial(X::layout),
 template <class Matrix>
 struct ReadOnlyBlock : Eigen::Map<const Matrix> {
   using Eigen::Map<const Matrix>::Map;
-  using Why = WrittenOtherwise<Hint::it_is_read_only_so_make_another_by_from_local>;
+  using Why = WrittenOtherwise<Hint::it_is_read_only_so_make_another_with_from_local>;
   Why operator=(const auto&) const;  // NOLINT(misc-unconventional-assign-operator)
   Why operator+=(const auto&) const;
   Why operator-=(const auto&) const;

@@ -51,7 +51,7 @@ constexpr ReduceOp pending_op(const Layout& layout, AxisSet axes) {
 }
 
 /// Construct, `start()`, then `finish()`.
-class Transfer final : public UnderWay {
+class Transfer final : public AnyInFlight {
  public:
   constexpr Transfer(AnyTensor&& from, const Step& step, DataType travels)
       : exchange_(from.mesh, travels,
@@ -101,7 +101,7 @@ constexpr AnyTensor redistribute_here(AnyTensor x, const Layout& to, DataType tr
   move_along(x, way, way.end(), travels);
   return x;
 }
-constexpr Shared<UnderWay> begin_here(AnyTensor x, const Layout& to, DataType travels) {
+constexpr Shared<AnyInFlight> begin_here(AnyTensor x, const Layout& to, DataType travels) {
   const Route way = route_of(x, to);
   const Step* last = way.end() - 1;
   move_along(x, way, last, travels);
@@ -110,7 +110,7 @@ constexpr Shared<UnderWay> begin_here(AnyTensor x, const Layout& to, DataType tr
   return transfer;
 }
 AnyTensor redistribute_once(AnyTensor x, const Layout& to, DataType travels);
-Shared<UnderWay> begin_once(AnyTensor x, const Layout& to, DataType travels);
+Shared<AnyInFlight> begin_once(AnyTensor x, const Layout& to, DataType travels);
 
 /// `x` in another layout, with messages of element type `travels`.
 constexpr AnyTensor redistributed_to(AnyTensor x, const Layout& to, DataType travels) {
@@ -119,7 +119,7 @@ constexpr AnyTensor redistributed_to(AnyTensor x, const Layout& to, DataType tra
 }
 
 /// Performs all steps but the last, which the caller finishes.
-constexpr Shared<UnderWay> last_step(AnyTensor x, const Layout& to, DataType travels) {
+constexpr Shared<AnyInFlight> last_step(AnyTensor x, const Layout& to, DataType travels) {
   if (std::is_constant_evaluated()) return begin_here(std::move(x), to, travels);
   return begin_once(std::move(x), to, travels);
 }
@@ -132,7 +132,7 @@ namespace shardwise::detail {
 SHARDWISE_INLINE AnyTensor redistribute_once(AnyTensor x, const Layout& to, DataType travels) {
   return redistribute_here(std::move(x), to, travels);
 }
-SHARDWISE_INLINE Shared<UnderWay> begin_once(AnyTensor x, const Layout& to, DataType travels) {
+SHARDWISE_INLINE Shared<AnyInFlight> begin_once(AnyTensor x, const Layout& to, DataType travels) {
   return begin_here(std::move(x), to, travels);
 }
 

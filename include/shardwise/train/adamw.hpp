@@ -43,7 +43,7 @@ struct AdamWUpdate {
 
   template <class T>
   void apply(Index count, const kernel::Updated<T>& parameter, const T* gradient,
-             const ParameterState& state) const {
+             const OptimizerState& state) const {
     using C = kernel::compute_t<T>;
     const auto n = static_cast<double>(state.steps);
     kernel::AdamFactors<C> factors{

@@ -15,7 +15,7 @@ namespace shardwise::detail {
 class CarriedRows final : public Counted {
  public:
   /// `gradient`: a tensor without a block, in its final layout. `arrival` receives it with a block.
-  constexpr CarriedRows(GradientSlot& from, AnyTensor gradient, Shared<Arrival> arrival)
+  constexpr CarriedRows(GradientSlot& from, AnyTensor gradient, Shared<CompletionHandler> arrival)
       : gradient_(std::move(gradient)), arrival_(std::move(arrival)) {
     from.take_rows(rows_);
     missing_ = 2 * rows_.size();
@@ -32,7 +32,7 @@ class CarriedRows final : public Counted {
           return (cut >> axis & 1u) ? shard(part.rank - 1) : replicate;
         });
         buckets.carry(AnyTensor(part), to, as, MemoryUse::gathered, phase,
-                      when_arrived([all, &part](AnyTensor&& gathered) {
+                      on_completion([all, &part](AnyTensor&& gathered) {
                         part = std::move(gathered);
                         if (--all->missing_ == 0) all->add_up();
                       }));
@@ -55,7 +55,7 @@ class CarriedRows final : public Counted {
   }
 
   AnyTensor gradient_;
-  Shared<Arrival> arrival_;
+  Shared<CompletionHandler> arrival_;
   PooledList<TokenRows> rows_;
   std::size_t missing_;
 };

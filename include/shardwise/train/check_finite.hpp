@@ -104,13 +104,13 @@ namespace detail {
 
 SHARDWISE_INLINE std::string non_finite_elements(const std::vector<NamedParameter>& parameters) {
   std::vector<std::int64_t> counts;
-  const auto add = [&](const ParameterCell& cell, bool there, const AnyTensor& x) {
+  const auto add = [&](const ParameterState& cell, bool there, const AnyTensor& x) {
     kernel::NonFinite here;
     if (there && x.counts_here()) here = cell.functions.count_non_finite(x.local_elements(), x.buffer->data);
     counts.insert(counts.end(), {here.nans, here.infinities});
   };
   for (const NamedParameter& parameter : parameters) {
-    ParameterCell& cell = *parameter.cell;
+    ParameterState& cell = *parameter.cell;
     cell.await();  // it may still be in flight
     if (cell.stored.mesh.dry()) return "";
     add(cell, cell.set, cell.stored);

@@ -27,7 +27,7 @@ namespace detail {
   // The bits of the maximum: as integers they order numbers from 0 on, with NaN above all; a maximum of floats
   // would lose NaN.
   std::int64_t bits = 0;
-  for (ParameterCell* cell : distinct(cells)) {
+  for (ParameterState* cell : distinct(cells)) {
     if (mesh && !(*mesh == cell->stored.mesh))
       throw std::invalid_argument("gradient_norm: the module's parameters live on two different meshes");
     mesh = &cell->stored.mesh;
@@ -65,7 +65,7 @@ constexpr void check_max_norm(double max_norm) {
   if (!cells.empty()) check_same_on(cells.front()->stored.mesh, "clip_gradients", "max_norm", max_norm);
   const double factor = max_norm / (norm + 1e-6);
   const bool clips = factor < 1 && norm <= std::numeric_limits<double>::max();
-  for (ParameterCell* cell : distinct(cells)) {
+  for (ParameterState* cell : distinct(cells)) {
     if (!cell->finished.filled()) continue;
     Recorder* recorder = cell->stored.mesh.recorder();
     PhaseScope phase(recorder, Phase::optimizer);

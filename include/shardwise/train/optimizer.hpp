@@ -23,7 +23,7 @@ namespace shardwise {
 
 /// The state of one parameter: up to two blocks with the layout of its finished gradient, such as a velocity or
 /// Adam's two moments; and a master copy in the compute type, if that is wider than the stored one.
-struct ParameterState {
+struct OptimizerState {
   Buffer first, second, master;
   std::int64_t steps = 0;  ///< of this parameter: those in which it had a gradient
 };
@@ -77,10 +77,11 @@ class Optimizer {
   constexpr explicit Optimizer(Update update = {}, ReduceOptions reduction = {})
       : update_(update.checked()), reduction_(detail::finishing(reduction)) {}
   template <class... X,
-            IllFormed Why = WrittenOtherwise<Hint::give_the_optimizer_settings_and_step_the_model>>
+            IllFormed Why = WrittenOtherwise<Hint::pass_settings_to_the_optimizer_and_the_model_to_step>>
     requires(sizeof...(X) > 0)
   explicit Optimizer(const X&...) = delete;  // see Why
-  template <class X, IllFormed Why = WrittenOtherwise<Hint::give_the_optimizer_settings_and_step_the_model>>
+  template <class X,
+            IllFormed Why = WrittenOtherwise<Hint::pass_settings_to_the_optimizer_and_the_model_to_step>>
     requires(!std::is_same_v<X, Update>)
   Optimizer(const X&, Update)
   = delete;                                   // see Why
@@ -130,10 +131,10 @@ class Optimizer {
   template <class Module, IllFormed Why = detail::visit_problem<Module>>
   Why step(Module&);  // see Why
   template <class... X,
-            IllFormed Why = WrittenOtherwise<Hint::give_the_optimizer_settings_and_step_the_model>>
+            IllFormed Why = WrittenOtherwise<Hint::pass_settings_to_the_optimizer_and_the_model_to_step>>
     requires(sizeof...(X) != 1 || (Operand<X> && ...))
   Why step(const X&...);  // see Why
-  template <IllFormed Why = WrittenOtherwise<Hint::leave_it_out_or_call_clear_gradients>>
+  template <IllFormed Why = WrittenOtherwise<Hint::remove_it_or_call_clear_gradients>>
   Why zero_grad() const;  // see Why
 
   /// The settings, of parameters outside all groups or of group `i`, in the order in which groups were added. They
@@ -162,9 +163,9 @@ class Optimizer {
     numbers(std::string("steps"), steps_);
     for_each_once(
         detail::named_parameters_of(module), [&](const detail::NamedParameter& parameter, OwnedState& owned) {
-          const detail::ParameterCell& cell = *parameter.cell;
+          const detail::ParameterState& cell = *parameter.cell;
           const Update& update = update_of(owned);
-          ParameterState& state = owned.state;
+          OptimizerState& state = owned.state;
           auto give = [&](const char* name, Buffer& block) {
             detail::AnyTensor tensor = cell.stored.relaid(cell.layouts.finished);
             tensor.type = detail::wide(cell.stored.type);
@@ -187,10 +188,10 @@ class Optimizer {
     double rate_factor = 1;
   };
   struct OwnedState {
-    Shared<detail::ParameterCell> cell;  ///< keeps the parameter alive, so that its address stays unique
+    Shared<detail::ParameterState> cell;  ///< keeps the parameter alive, so that its address stays unique
     int group = -1;
     bool again = false;  ///< the state is stored under an earlier name of the parameter
-    ParameterState state;
+    OptimizerState state;
   };
 
   /// Stores the list of parameters and chooses their groups; on later calls checks that the list is the same.
@@ -212,14 +213,14 @@ class Optimizer {
       check_same(cells);
       return false;
     }
-    const auto frozen = [](const detail::ParameterCell* cell) { return cell->layouts.frozen; };
+    const auto frozen = [](const detail::ParameterState* cell) { return cell->layouts.frozen; };
     if (!divided && !cells.empty() && std::all_of(cells.begin(), cells.end(), frozen))
       detail::fail({"an optimizer has nothing to train: all ", cells.size(), " parameters are frozen"});
     states_.resize(cells.size());
-    for (detail::ParameterCell* cell : cells) cell->seen = false;
+    for (detail::ParameterState* cell : cells) cell->seen = false;
     auto state = states_.begin();
-    for (detail::ParameterCell* cell : cells) {
-      state->cell = Shared<detail::ParameterCell>::to(*cell);
+    for (detail::ParameterState* cell : cells) {
+      state->cell = Shared<detail::ParameterState>::to(*cell);
       state->again = std::exchange(cell->seen, true);
       ++state;
     }
@@ -274,7 +275,7 @@ class Optimizer {
     for (std::size_t i = 0; i < cells.size(); ++i) step_one(*cells[i], states_[i]);
     gathers_->start();
   }
-  constexpr void step_one(detail::ParameterCell& cell, OwnedState& owned) const {
+  constexpr void step_one(detail::ParameterState& cell, OwnedState& owned) const {
     if (!cell.finished.filled()) return;
     const MeshView& mesh = cell.stored.mesh;
     PhaseScope phase(mesh.recorder(), Phase::optimizer);
@@ -286,11 +287,11 @@ class Optimizer {
     update(owned, mesh, stored.type, gradient, own.buffer);
     if (gathers_->goes_alone(stored, stored.type)) gathers_->start();  // start in the order of use
     cell.carrier = &*gathers_;
-    const auto arrived = [whole = Shared<detail::ParameterCell>::to(cell)](detail::AnyTensor&&) {
+    const auto arrived = [whole = Shared<detail::ParameterState>::to(cell)](detail::AnyTensor&&) {
       whole->carrier = nullptr;
     };
     const bool moves = gathers_->add(own, stored, stored.type, MemoryUse::gathered, Phase::optimizer,
-                                     detail::when_arrived(arrived));
+                                     detail::on_completion(arrived));
     if (!moves) cell.carrier = nullptr;
   }
 
@@ -299,7 +300,7 @@ class Optimizer {
                         const Buffer& parameter) const {
     const Update& update = update_of(owned);
     const Index count = gradient->bytes / size_of(type);
-    ParameterState& state = owned.state;
+    OptimizerState& state = owned.state;
     detail::count_step(state.steps);
     if (update.state_blocks() > 0) detail::make_zeros(state.first, detail::wide(type), mesh, count);
     if (update.state_blocks() > 1) detail::make_zeros(state.second, detail::wide(type), mesh, count);

@@ -184,7 +184,7 @@ template <class Module, class... X, IllFormed Why = detail::called_with<Module, 
 template <class... X,
           IllFormed Why = WrittenOtherwise<Hint::let_the_lambda_capture_nothing_and_take_arguments_instead>>
 Why recompute(const detail::NotRepeatable&, const X&...);  // see Why
-template <Operand X, class... More, IllFormed Why = WrittenOtherwise<Hint::give_it_the_module_first>>
+template <Operand X, class... More, IllFormed Why = WrittenOtherwise<Hint::pass_the_module_first>>
 Why recompute(const X&, const More&...);  // see Why
 /// Rejects a temporary module, which would be destroyed before the backward pass.
 template <detail::NamesMembers Module, class... X>

@@ -55,14 +55,14 @@ class GradientReducer final : public BackwardTask {
   /// Before the last pass of a step: gradients of these parameters that are reduced alone start as soon as they are
   /// complete, without waiting for their unit.
   constexpr void watch(const detail::ParameterList& cells) {
-    for (detail::ParameterCell* cell : cells) {
+    for (detail::ParameterState* cell : cells) {
       if (last_ && cell->layouts.waits && buckets_.goes_alone(cell->stored, travels(*cell)))
         watched_.emplace_back(*this, *cell);
     }
   }
 
   /// The gradient of a parameter is complete for this pass.
-  constexpr void reduce(detail::ParameterCell& cell) {
+  constexpr void reduce(detail::ParameterState& cell) {
     std::is_constant_evaluated() ? reduce_here(cell) : reduce_once(cell);
   }
 
@@ -72,7 +72,7 @@ class GradientReducer final : public BackwardTask {
   constexpr void finish() override { std::is_constant_evaluated() ? finish_here() : finish_once(); }
 
  private:
-  constexpr void reduce_here(detail::ParameterCell& cell) {
+  constexpr void reduce_here(detail::ParameterState& cell) {
     if (cell.layouts.waits) {
       if (last_ && cell.pending->filled()) carry_pending({&cell, true, Phase::optimizer});
     } else if (cell.pending->filled()) {
@@ -81,7 +81,7 @@ class GradientReducer final : public BackwardTask {
       finish_rested(cell);
     }
   }
-  void reduce_once(detail::ParameterCell& cell);
+  void reduce_once(detail::ParameterState& cell);
   constexpr void finish_here() {
     units_.finish();
     buckets_.finish();
@@ -90,13 +90,13 @@ class GradientReducer final : public BackwardTask {
 
   /// The destination of a gradient.
   struct Goal {
-    detail::ParameterCell* cell;
+    detail::ParameterState* cell;
     bool finishes;  ///< else it goes to the resting slot
     Phase phase;
   };
   class Watched final : public GradientListener {
    public:
-    constexpr Watched(GradientReducer& reducer, detail::ParameterCell& cell)
+    constexpr Watched(GradientReducer& reducer, detail::ParameterState& cell)
         : reducer_(reducer), cell_(cell) {
       cell_.pending->set_listener(this);
     }
@@ -107,7 +107,7 @@ class GradientReducer final : public BackwardTask {
 
    private:
     GradientReducer& reducer_;
-    detail::ParameterCell& cell_;
+    detail::ParameterState& cell_;
   };
 
   static constexpr const Layout& layout_of(const Goal& goal) {
@@ -115,7 +115,7 @@ class GradientReducer final : public BackwardTask {
   }
   /// Moves a pending gradient to its destination: as rows of tokens, if it consists of those.
   constexpr void carry_pending(const Goal& goal) {
-    detail::ParameterCell& cell = *goal.cell;
+    detail::ParameterState& cell = *goal.cell;
     const Layout& to = layout_of(goal);
     const AxisSet axes = detail::changed_axes(cell.layouts.pending, to, cell.stored.mesh.sizes());
     if (!cell.pending->has_rows() || axes == 0 || !cell.pending->rows_gather_along(axes)) {
@@ -131,7 +131,7 @@ class GradientReducer final : public BackwardTask {
   /// Moves a gradient to its destination: first a reduce-scatter along the axes that shard it, then an all-reduce
   /// along the others.
   constexpr void carry(detail::AnyTensor&& gradient, const Goal& goal) {
-    detail::ParameterCell& cell = *goal.cell;
+    detail::ParameterState& cell = *goal.cell;
     const Layout& to = layout_of(goal);
     if (gradient.layout == to) {
       (goal.finishes ? cell.finished : *cell.resting)
@@ -145,14 +145,14 @@ class GradientReducer final : public BackwardTask {
                            when_there(goal));
   }
   /// Continues with the next reduction.
-  constexpr Shared<detail::Arrival> when_there(const Goal& goal) {
-    return detail::when_arrived(
+  constexpr Shared<detail::CompletionHandler> when_there(const Goal& goal) {
+    return detail::on_completion(
         [this, goal](detail::AnyTensor&& gradient) { carry(std::move(gradient), goal); });
   }
-  static constexpr DataType travels(const detail::ParameterCell& cell) {
+  static constexpr DataType travels(const detail::ParameterState& cell) {
     return cell.communication.backward_of(cell.stored.type);
   }
-  constexpr void finish_rested(detail::ParameterCell& cell) {
+  constexpr void finish_rested(detail::ParameterState& cell) {
     if (!cell.resting->filled()) return;
     carry(cell.stored.with(cell.layouts.resting, cell.resting->take()), {&cell, true, Phase::optimizer});
   }
@@ -175,7 +175,7 @@ constexpr const ReduceOptions& finishing(const ReduceOptions& options) {
 
 constexpr void reduce_here(const ParameterList& cells, const ReduceOptions& options) {
   GradientReducer reducer(options);
-  for (ParameterCell* cell : cells) reducer.reduce(*cell);
+  for (ParameterState* cell : cells) reducer.reduce(*cell);
   reducer.finish();
 }
 void reduce_once(const ParameterList& cells, const ReduceOptions& options);
@@ -254,7 +254,7 @@ Why backward_and_reduce(const Loss&, Module&, const ReduceOptions& = {});  // se
 /// Drops all gradients of `module`, at whatever stage of their reduction. A step does this itself.
 template <class Module>
 constexpr void clear_gradients(Module& module) {
-  for (detail::ParameterCell* cell : detail::parameters_of(module)) {
+  for (detail::ParameterState* cell : detail::parameters_of(module)) {
     cell->pending->clear();
     cell->resting->clear();
     cell->finished.clear();
@@ -266,7 +266,7 @@ constexpr void clear_gradients(Module& module) {
 #ifdef SHARDWISE_BODIES
 namespace shardwise {
 
-SHARDWISE_INLINE void GradientReducer::reduce_once(detail::ParameterCell& cell) { reduce_here(cell); }
+SHARDWISE_INLINE void GradientReducer::reduce_once(detail::ParameterState& cell) { reduce_here(cell); }
 SHARDWISE_INLINE void GradientReducer::finish_once() { finish_here(); }
 
 namespace detail {

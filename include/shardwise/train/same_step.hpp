@@ -47,7 +47,7 @@ constexpr void check_same_step(const ParameterList& cells, const Update& update,
 /// Throws `std::logic_error` if none of those that are trained has its gradient: a step would change nothing.
 [[gnu::noinline]] constexpr void check_a_gradient(const ParameterList& cells) {
   Index trained = 0;
-  for (const ParameterCell* cell : cells) {
+  for (const ParameterState* cell : cells) {
     if (cell->has_gradient()) return;
     if (!cell->layouts.frozen) ++trained;
   }
@@ -69,7 +69,7 @@ class FirstSteps {
   constexpr ParameterList unreached(const ParameterList& cells, const auto& settings) {
     ParameterList missing;
     if (seen_ == 2) return missing;
-    for (ParameterCell* cell : cells) cell->named = true;
+    for (ParameterState* cell : cells) cell->named = true;
     if (seen_ == 1 && !std::is_constant_evaluated()) check_named();
     for (std::size_t i = 0; seen_ == 0 && i < cells.size(); ++i) {
       if (cells[i]->layouts.frozen || cells[i]->has_gradient()) continue;
@@ -108,7 +108,7 @@ SHARDWISE_INLINE void fail_unreached(const ParameterList& missing, const std::ve
 }
 
 SHARDWISE_INLINE void FirstSteps::check_named() {
-  const ParameterCell* cell = ParameterCell::trained_by_nobody();
+  const ParameterState* cell = ParameterState::trained_by_nobody();
   if (!cell) return;
   fail<std::logic_error>({"the second step: a parameter ", cell->stored.extents(),
                           " has gradients of two steps, which no optimizer has taken, and no module's visit "
@@ -117,14 +117,14 @@ SHARDWISE_INLINE void FirstSteps::check_named() {
 
 SHARDWISE_INLINE void require_same_step(const ParameterList& cells, const std::vector<NamedText>& settings,
                                         std::span<const int> groups) {
-  const auto mesh_of = [](const ParameterCell* cell) -> const MeshView& { return cell->stored.mesh; };
+  const auto mesh_of = [](const ParameterState* cell) -> const MeshView& { return cell->stored.mesh; };
   for (auto first = cells.begin(); first != cells.end(); ++first) {
     const MeshView& mesh = mesh_of(*first);
-    const auto lies_there = [&](const ParameterCell* cell) { return mesh_of(cell) == mesh; };
+    const auto lies_there = [&](const ParameterState* cell) { return mesh_of(cell) == mesh; };
     if (std::any_of(cells.begin(), first, lies_there)) continue;
     std::vector<NamedText> mine = settings;
     for (std::size_t i = 0; i < cells.size(); ++i) {
-      const ParameterCell& cell = *cells[i];
+      const ParameterState& cell = *cells[i];
       if (!lies_there(&cell)) continue;
       mine.push_back({text({cell.has_gradient() ? "a gradient" : "no gradient", " for parameter ", i}), ""});
       mine.push_back({text({"group of parameter ", i}), text({groups[i]})});

@@ -50,7 +50,7 @@ struct SgdUpdate {
 
   template <class T>
   void apply(Index count, const kernel::Updated<T>& parameter, const T* gradient,
-             const ParameterState& state) const {
+             const OptimizerState& state) const {
     using C = kernel::compute_t<T>;
     C* velocity = state_blocks() > 0 ? static_cast<C*>(state.first->data) : nullptr;
     const kernel::SgdFactors<C> factors{.rate = static_cast<C>(rate),

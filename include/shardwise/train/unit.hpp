@@ -26,7 +26,7 @@ namespace detail {
 
 /// A parameter of a unit.
 struct UnitPart {
-  Shared<ParameterCell> cell;
+  Shared<ParameterState> cell;
   bool borrowed = false;  ///< another unit handles its gradient
 };
 
@@ -41,8 +41,8 @@ class UnitState : public Counted {
     unlink();
   }
 
-  constexpr void add(ParameterCell& cell, bool borrowed) {
-    parts_.emplace_back(Shared<ParameterCell>::to(cell), borrowed);
+  constexpr void add(ParameterState& cell, bool borrowed) {
+    parts_.emplace_back(Shared<ParameterState>::to(cell), borrowed);
   }
 
   /// The units that are called after this one, and before it.
@@ -102,7 +102,7 @@ class UnitState : public Counted {
   }
 
  private:
-  static constexpr bool stale(const ParameterCell& cell) {
+  static constexpr bool stale(const ParameterState& cell) {
     return cell.layouts.gathered && cell.gathered_at != cell.changes();
   }
   constexpr void start() {
@@ -115,7 +115,7 @@ class UnitState : public Counted {
     }
     buckets_.start();
   }
-  constexpr void gather(ParameterCell& cell, bool on_demand) {
+  constexpr void gather(ParameterState& cell, bool on_demand) {
     if (cell.users++ > 0 && !stale(cell) && (cell.gathered || on_demand)) return;
     if (on_demand) {
       cell.gathered = Buffer();
@@ -139,7 +139,7 @@ class UnitState : public Counted {
   }
   constexpr void release_parts() {
     for (UnitPart& part : parts_) {
-      ParameterCell& cell = *part.cell;
+      ParameterState& cell = *part.cell;
       if (!cell.layouts.gathered) continue;
       if (cell.carrier == &buckets_) {
         cell.carrier = nullptr;
@@ -274,7 +274,7 @@ class Unit {
  private:
   template <class Module>
   constexpr void add(Module& module, bool borrowed) {
-    for (detail::ParameterCell* cell : detail::parameters_of(module)) state().add(*cell, borrowed);
+    for (detail::ParameterState* cell : detail::parameters_of(module)) state().add(*cell, borrowed);
   }
   constexpr detail::UnitState& state() const {
     if (!state_) detail::no_cell();  // moved from, like its parameters

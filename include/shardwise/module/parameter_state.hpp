@@ -83,10 +83,10 @@ inline constexpr ElementFunctions element_functions{
 };
 
 /// The content of a parameter.
-class ParameterCell : public Pooled<ParameterCell>, public Counted {
+class ParameterState : public Pooled<ParameterState>, public Counted {
  public:
-  [[gnu::noinline]] constexpr ParameterCell(const AnyTensor& value, const ParameterLayouts& all_layouts,
-                                            const ElementFunctions& element, const Init& first)
+  [[gnu::noinline]] constexpr ParameterState(const AnyTensor& value, const ParameterLayouts& all_layouts,
+                                             const ElementFunctions& element, const Init& first)
       : stored(value),
         layouts(all_layouts),
         functions(element),
@@ -97,15 +97,15 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
     older_ = std::exchange(newest, this);
     if (older_) older_->newer_ = this;
   }
-  constexpr ~ParameterCell() {
+  constexpr ~ParameterState() {
     if (std::is_constant_evaluated()) return;
     (newer_ ? newer_->older_ : newest) = older_;
     if (older_) older_->newer_ = newer_;
   }
 
   /// A trained parameter of this thread that has a gradient but was never visited in a model; or null.
-  static const ParameterCell* trained_by_nobody() {
-    const ParameterCell* cell = newest;
+  static const ParameterState* trained_by_nobody() {
+    const ParameterState* cell = newest;
     while (cell && (cell->named || cell->layouts.frozen || !cell->has_gradient())) cell = cell->older_;
     return cell;
   }
@@ -205,14 +205,14 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
   }
   void await_once();
 
-  static inline thread_local ParameterCell* newest = nullptr;  ///< of this thread
-  ParameterCell *newer_ = nullptr, *older_ = nullptr;
+  static inline thread_local ParameterState* newest = nullptr;  ///< of this thread
+  ParameterState *newer_ = nullptr, *older_ = nullptr;
 };
 
 /// The value of a parameter as it is used.
 class GatheredAgain final : public Recipe {
  public:
-  constexpr explicit GatheredAgain(const Shared<ParameterCell>& cell)
+  constexpr explicit GatheredAgain(const Shared<ParameterState>& cell)
       : cell_(cell), changes_(cell->changes()) {}
   constexpr void is_kept() override { cell_->read_backward = true; }
 
@@ -222,7 +222,7 @@ class GatheredAgain final : public Recipe {
     return cell_->gathered_value();
   }
 
-  Shared<ParameterCell> cell_;
+  Shared<ParameterState> cell_;
   unsigned changes_;
 };
 
@@ -233,8 +233,8 @@ class GatheredAgain final : public Recipe {
 #ifdef SHARDWISE_BODIES
 namespace shardwise::detail {
 
-SHARDWISE_INLINE void ParameterCell::gather_once() { gather_here(); }
-SHARDWISE_INLINE void ParameterCell::await_once() { await_here(); }
+SHARDWISE_INLINE void ParameterState::gather_once() { gather_here(); }
+SHARDWISE_INLINE void ParameterState::await_once() { await_here(); }
 
 }  // namespace shardwise::detail
 #endif
