@@ -13,7 +13,6 @@
 
 namespace shardwise::detail {
 
-/// The ranks that exchange messages.
 struct MessageGroup {
   MPI_Comm comm;  ///< for these messages alone
   int rank;
@@ -77,7 +76,6 @@ class Messages {
   std::vector<MPI_Status> statuses_;
 };
 
-/// An all-to-all.
 class ExchangeOperation final : public Operation {
  public:
   ExchangeOperation(const MessageGroup& group, const Call& call)

@@ -76,7 +76,6 @@ class Progress {
     advance_all();
     return operation.done();
   }
-  /// Returns when it is complete, or after `seconds`.
   bool wait(const Operation& operation, double seconds) {
     const double begin = MPI_Wtime();
     for (double now = begin; !test(operation); now = MPI_Wtime()) {

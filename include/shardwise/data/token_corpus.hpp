@@ -47,7 +47,6 @@ struct TokenFileHeader {
 };
 static_assert(sizeof(TokenFileHeader) == 72 && std::is_trivially_copyable_v<TokenFileHeader>);
 
-/// Bytes per token.
 constexpr std::uint32_t width_of_tokens(std::uint64_t vocabulary) { return vocabulary <= 0x10000 ? 2 : 4; }
 
 [[noreturn]] inline void throw_unusable(const Path& path, std::initializer_list<TextPart> why) {

@@ -82,7 +82,6 @@ inline constexpr ElementFunctions element_functions{
         },
 };
 
-/// The content of a parameter.
 class ParameterCell : public Pooled<ParameterCell>, public Counted {
  public:
   [[gnu::noinline]] constexpr ParameterCell(const AnyTensor& value, const ParameterLayouts& all_layouts,
@@ -162,7 +161,6 @@ class ParameterCell : public Pooled<ParameterCell>, public Counted {
   /// Whether `backward` has left a gradient since the last step, at whatever stage of its reduction.
   constexpr bool has_gradient() const { return pending->filled() || resting->filled() || finished.filled(); }
 
-  /// The number of changes of the value.
   constexpr unsigned changes() const { return stored.buffer->changes; }
 
   /// The gradient that `backward` has left.

@@ -50,7 +50,6 @@ constexpr ReduceOp pending_op(const Layout& layout, AxisSet axes) {
   return ReduceOp::sum;
 }
 
-/// Construct, `start()`, then `finish()`.
 class Transfer final : public UnderWay {
  public:
   constexpr Transfer(AnyTensor&& from, const Step& step, DataType travels)
@@ -82,7 +81,6 @@ class Transfer final : public UnderWay {
   Exchange exchange_;
 };
 
-/// The steps from `x` to the layout `to`.
 constexpr Route route_of(const AnyTensor& x, const Layout& to) {
   if (__builtin_is_constant_evaluated()) return route(x.layout, to, x.rank, x.mesh.sizes());
   return cached_route(x.layout, to, x.rank, x.mesh.sizes());

@@ -16,7 +16,6 @@ struct ParameterState {
   std::int64_t steps = 0;  ///< of this parameter: those in which it had a gradient
 };
 
-/// The properties by which a parameter's group is chosen.
 struct ParameterInfo {
   std::string_view name;  ///< its path: "layers.0.attention.wq.weight"; the first one if it is tied
   int rank = 0;           ///< number of dimensions
@@ -38,7 +37,6 @@ constexpr void count_step(std::int64_t& steps) {  // no overflow: a checkpoint m
   ++steps;
 }
 
-/// The compute type for parameters of this type.
 constexpr DataType wide(DataType type) { return type == DataType::bf16 ? DataType::f32 : type; }
 
 /// Creates a block of `count` zeros, unless there is one.
