@@ -341,9 +341,8 @@ TEST_CASE("ranks that the job does not have, and ranks that are not on the mesh"
           sw::send(x, sw::MeshRanks<tp>(n, {1})).wait();
         }).find("the mesh that receives: rank ") == 0);
   if (n == 1) return;
-  CHECK(refusal([&] {
-          job.part(sw::MeshRanks<tp>(0, {2}, {0}));
-        }).find("rank 0 of the mesh appears twice") != std::string::npos);
+  CHECK(refusal([&] { job.part(sw::MeshRanks<tp>(0, {2}, {0})); }).find("rank 0 of the mesh appears twice") !=
+        std::string::npos);
   if (job.rank() > 0) {
     CHECK(refusal([&] { job.part(sw::MeshRanks<tp>(0, {1})); }).find("is not on the mesh") !=
           std::string::npos);
