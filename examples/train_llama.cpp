@@ -3,8 +3,7 @@
 
 /// @file
 /// Trains a small Llama on the bytes of a text (`train_llama [TEXT [FOLDER [STEPS]]]`): its plan makes it sequence
-/// parallel on tp, and fully sharded on dp. Prints the decreasing loss, and saves the model in Hugging Face's
-/// format.
+/// parallel on tp, and fully sharded on dp. Prints the decreasing loss, and saves the model in Hugging Face's format.
 
 #include <cstdio>
 #include <cstdlib>

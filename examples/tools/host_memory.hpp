@@ -20,8 +20,7 @@ struct MemoryLimit {
   std::string control_group = {};  ///< the folder of the group that sets the limit; empty: the host
 };
 
-/// The least of the limits of the process's control groups (version 1 and 2), of their parent groups, and of the
-/// host.
+/// The least of the limits of the process's control groups (version 1 and 2), of their parent groups, and of the host.
 inline MemoryLimit memory_limit(const std::filesystem::path& groups_of_process = "/proc/self/cgroup",
                                 const std::filesystem::path& root = "/sys/fs/cgroup") {
   MemoryLimit limit{static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *

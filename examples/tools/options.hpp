@@ -24,8 +24,7 @@ inline CLI::Option* add_count(CLI::App& app, const char* name, auto& value, cons
   return app.add_option(name, value, text)->check(CLI::Range(1, 1 << 24));
 }
 
-/// An option with a natural number up to the largest `Number`. Rejects other values, which the parser would
-/// misread.
+/// An option with a natural number up to the largest `Number`. Rejects other values, which the parser would misread.
 template <class Number>
 CLI::Option* add_whole(CLI::App& app, const char* name, auto& value, const char* text) {
   return app.add_option(name, value, text)->check([](const std::string& word) -> std::string {

@@ -26,9 +26,8 @@ std::string continued(const Tokenizer& tokenizer, const std::string& prompt,
   return prompt + (text.starts_with(before) ? text.substr(before.size()) : tokenizer.decode(written));
 }
 
-/// Escapes everything that could control a terminal: control characters except tabs and line ends, and characters
-/// that change the text direction, become \x1b or \u202e. Invalid UTF-8, such as an incomplete character, becomes
-/// U+FFFD.
+/// Escapes everything that could control a terminal: control characters except tabs and line ends, and characters that
+/// change the text direction, become \x1b or \u202e. Invalid UTF-8, such as an incomplete character, becomes U+FFFD.
 inline std::string printable(const std::string& text) {
   std::string safe;
   for (std::size_t i = 0; i < text.size();) {

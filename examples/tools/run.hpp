@@ -3,8 +3,7 @@
 #pragma once
 
 /// @file
-/// A training run of a Llama on text, except for the model. train_loop.cpp has the loop, trained_model.hpp the
-/// model.
+/// A training run of a Llama on text, except for the model. train_loop.cpp has the loop, trained_model.hpp the model.
 
 #include <array>
 #include <cstdint>

@@ -46,9 +46,8 @@ class TrainingLog {
   /// resumed run leaves a log with each step once, and a run that begins at step 0 replaces its log. An incomplete
   /// last line is dropped too. The old file stays until the new one is complete.
   ///
-  /// Throws `std::runtime_error`, with the file, only on rank 0 (which ends the job, under `shardwise::run`): if
-  /// the file cannot be read or written, is not a training log, or is being written by another run; then it is
-  /// unchanged.
+  /// Throws `std::runtime_error`, with the file, only on rank 0 (which ends the job, under `shardwise::run`): if the
+  /// file cannot be read or written, is not a training log, or is being written by another run; then it is unchanged.
   TrainingLog(std::filesystem::path path, const Json& run, std::int64_t first_step = 0);
 
   /// Appends a line. Throws `std::invalid_argument`, on every rank, unless steps ascend from `first_step` on, and
@@ -61,8 +60,7 @@ class TrainingLog {
   File locked() const;
   /// The lines of the file that are kept, each with its line end.
   std::string lines_before(std::int64_t first_step) const;
-  /// Usually one call writes a line; if it writes less, the rest is retried, which reports the error if there is
-  /// one.
+  /// Usually one call writes a line; if it writes less, the rest is retried, which reports the error if there is one.
   void append(const std::string& text) const;
 
   std::filesystem::path path_;

@@ -273,8 +273,9 @@ TEST_CASE("options that cannot be") {
           "BatchSampler: batch 6 is not a multiple of micro_batches 4");
   refused(100, {.length = 4, .batch = 1, .ignore_index = 0},
           "BatchSampler: ignore_index 0: expected a negative number of 32 bits, which is not a token");
-  refused(100, {.length = 4, .batch = 1, .ignore_index = -(Index{1} << 31) - 1},
-          "BatchSampler: ignore_index -2147483649: expected a negative number of 32 bits, which is not a token");
+  refused(
+      100, {.length = 4, .batch = 1, .ignore_index = -(Index{1} << 31) - 1},
+      "BatchSampler: ignore_index -2147483649: expected a negative number of 32 bits, which is not a token");
   refused(40, {.length = 10, .batch = 4},
           "BatchSampler: 40 tokens make 3 sequences of 10 and a target, but a step needs 4");
   refused(1, {.length = 10, .batch = 4, .last = LastBatch::pad},

@@ -357,7 +357,7 @@ TEST_CASE("tokens beyond the vocabulary, with checksums that are right") {
     return error_of(path.string(), [&] { TokenCorpus::from_file(path); });
   };
   using namespace std::string_view_literals;
-  const std::string cure = "; remove it to have it made anew";
+  const std::string cure = "; remove it, and it is rebuilt";
   CHECK(refused(3, 2, "\2\0\1\0"sv) == "no error");
   CHECK(refused(2, 2, "\2\0\1\0"sv) == "token 2 is there, but the vocabulary has 2 tokens" + cure);
   CHECK(refused(70000, 4, "\0\0\0\0\xff\xff\xff\xff"sv) ==

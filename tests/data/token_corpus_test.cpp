@@ -278,7 +278,7 @@ TEST_CASE("what is not just as it was written is refused, and stays") {
   open_token_corpus({folder / "text"}, encoder, cache);
   const std::string good = read(cache);
   REQUIRE(good.size() == 72 + 2 * 23);
-  const std::string cure = "; remove it to have it made anew";
+  const std::string cure = "; remove it, and it is rebuilt";
   auto refused = [&](const std::string& bytes) {
     write(cache, bytes);
     const std::string error = error_of([&] { open_token_corpus({folder / "text"}, encoder, cache); });

@@ -10,8 +10,7 @@
 
 namespace shardwise::detail {
 
-/// 64-bit FNV-1a (Fowler, Noll and Vo) of characters or numbers. Not cryptographic: it detects accidental
-/// differences.
+/// 64-bit FNV-1a (Fowler, Noll and Vo) of characters or numbers. Not cryptographic: it detects accidental differences.
 struct Fnv1a {
   std::uint64_t value = 14695981039346656037u;
 

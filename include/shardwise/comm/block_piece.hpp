@@ -59,7 +59,6 @@ struct GiveBack {
   Index bytes = 0;
   void operator()(char* data) const noexcept { memory_pool().deallocate(data, bytes); }
 };
-/// Memory for incoming terms.
 using Landing = std::unique_ptr<char[], GiveBack>;
 /// A buffer from the pool; null if `bytes` is 0.
 inline Landing landing_of(Index bytes) {
@@ -98,7 +97,6 @@ class BlockPiece {
     }
   }
   int code() const { return messages_.code(); }
-  /// Complete, or failed.
   bool done() const { return round_ == end() || code() != MPI_SUCCESS; }
 
  private:
@@ -115,7 +113,6 @@ class BlockPiece {
 
   const std::vector<int>& here() const { return hosts_.ranks_on(hosts_.of(group_.rank)); }
   int others_here() const { return static_cast<int>(here().size()) - 1; }
-  /// f(rank) for the other ranks of this host.
   template <class F>
   void for_others_here(F f) const {
     for (const int rank : here()) {

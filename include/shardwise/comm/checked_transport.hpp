@@ -12,7 +12,6 @@
 
 namespace shardwise::detail {
 
-/// Whether this rank requests checked collectives.
 inline bool checks_wanted() {
   static const bool wanted = environment_says("SHARDWISE_CHECK", "1", "0");
   return wanted;

@@ -40,7 +40,6 @@ class Communicator {
  public:
   /// A copy of a communicator owned by other code. Collective over it.
   static Communicator duplicate(MPI_Comm original) { return Communicator(detail::transport_over(original)); }
-  /// A communicator over a transport.
   explicit Communicator(std::shared_ptr<detail::Transport> transport) : transport_(std::move(transport)) {}
 
   /// The communicator of some of these ranks, in the order given. Collective over those ranks only; a rank that is
@@ -55,7 +54,6 @@ class Communicator {
 
   int size() const noexcept { return transport_->size(); }
   int rank() const noexcept { return transport_->rank(); }
-  /// Which ranks share a host.
   const Hosts& hosts() const noexcept { return transport_->hosts(); }
   /// The transport: "shared memory" among ranks of one host, unless `SHARDWISE_TRANSPORT` is `mpi`; "MPI"; or
   /// "simulation".
@@ -65,7 +63,6 @@ class Communicator {
   MPI_Comm native() const noexcept { return transport_->native(); }
   /// Whether ranks compare each collective first, because one of them has SHARDWISE_CHECK=1.
   bool checks() const noexcept { return transport_->checks(); }
-  /// Whether both are handles to the same communicator.
   friend bool operator==(const Communicator& a, const Communicator& b) {
     return a.transport_ == b.transport_;
   }
@@ -234,7 +231,6 @@ std::string gather_texts(const Communicator& ranks, std::string_view mine);
 /// All the ranks of a simulation, if this thread is one of them.
 inline constinit thread_local const Communicator* simulated_world = nullptr;
 
-/// All the ranks of the job.
 Communicator ranks_of_job();
 
 }  // namespace detail
@@ -245,8 +241,7 @@ inline Communicator world() {
   return detail::simulated_world ? *detail::simulated_world : detail::ranks_of_job();
 }
 
-/// This rank alone: a new communicator with each call. Throws as `world` does, which all ranks must have called
-/// before.
+/// This rank alone: a new communicator with each call. Throws as `world` does, which all ranks must have called before.
 inline Communicator self() {
   const Communicator all = world();
   return all.subgroup(std::array{all.rank()});

@@ -19,7 +19,6 @@ namespace shardwise {
 /// The element types that collectives can move. `bf16` is the upper half of a `float`.
 enum class DataType : std::uint8_t { f32, f64, bf16, i32, i64, u8 };
 
-/// Bytes of one element.
 constexpr Index size_of(DataType type) {
   constexpr Index in_their_order[] = {4, 8, 2, 4, 8, 1};
   return in_their_order[static_cast<int>(type)];
@@ -55,7 +54,6 @@ inline constexpr DataType data_type<long long> = DataType::i64;
 template <>
 inline constexpr DataType data_type<std::uint8_t> = DataType::u8;
 
-/// A type whose values collectives can move.
 template <class T>
 concept Communicable = std::same_as<std::remove_cv_t<decltype(data_type<std::remove_cv_t<T>>)>, DataType>;
 

@@ -109,7 +109,6 @@ class Environment {
 
   /// The level that MPI grants, at least the required one.
   ThreadLevel thread_level() const noexcept { return provided_; }
-  /// Whether this object initialised MPI and will finalise it.
   bool owns_mpi() const noexcept { return owner_; }
 
  private:

@@ -13,7 +13,6 @@
 
 namespace shardwise::detail {
 
-/// The ranks that exchange messages.
 struct MessageGroup {
   MPI_Comm comm;  ///< for these messages alone
   int rank;

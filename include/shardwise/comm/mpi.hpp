@@ -29,7 +29,6 @@ class MpiError : public std::runtime_error {
 
   /// The MPI function that failed, a string literal.
   const char* call() const noexcept { return call_; }
-  /// The code it returned.
   int code() const noexcept { return code_; }
 
  private:
@@ -62,7 +61,6 @@ constexpr const char* name_of(ThreadLevel level) {
   return level == ThreadLevel::serialized ? "MPI_THREAD_SERIALIZED" : "MPI_THREAD_MULTIPLE";
 }
 
-/// Throws an `MpiError`.
 [[noreturn]] void fail_mpi(int code, const char* call);
 inline void check_mpi(int code, const char* call) {
   if (code != MPI_SUCCESS) fail_mpi(code, call);

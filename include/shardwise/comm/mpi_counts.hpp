@@ -22,7 +22,6 @@ inline Index sum_of(std::span<const Index> counts) {
   return sum;
 }
 
-/// The offsets of contiguous blocks of these sizes.
 std::vector<Index> offsets_of(std::span<const Index> counts);
 
 /// Whether every rank has the same count and the blocks are contiguous.

@@ -258,8 +258,7 @@ class NodeCollectives : SlotParts {
   }
 
   // ---- Through the slots --------------------------------------------------------------------------------------------
-  /// Each rank reduces one slice of each piece. Its slot holds a piece, followed by its slice of the previous
-  /// piece.
+  /// Each rank reduces one slice of each piece. Its slot holds a piece, followed by its slice of the previous piece.
   void all_reduce_slices(const char* in, char* out, Index count, const ElementReduction& how) {
     const Index most = (slot / how.width / (size_ + 1) - 1) * size_;  // elements of a piece
     const Index pieces = rounds_for(count, most), results = most * how.width;

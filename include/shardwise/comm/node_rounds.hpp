@@ -30,7 +30,6 @@ namespace shardwise::detail {
 /// memory is a valid flag at 0.
 class Doorbell {
  public:
-  /// Numbers are below this.
   static constexpr std::uint32_t end = 1U << 31;
 
   /// A rank that sees `number` also sees everything that this rank wrote before.
@@ -119,7 +118,6 @@ class NodeRounds {
       if (entered(r) != collective_) refuse(r);
     }
   }
-  /// The data that rank r wrote in this round.
   const char* written_by(int r, Index bytes) const { return content(slot(r, round_), bytes); }
 
   /// Whether `read` works between all ranks.
@@ -146,7 +144,6 @@ class NodeRounds {
     return ::process_vm_readv(process, &target, 1, &source, 1, 0);
   }
 
-  /// Tests whether ranks can read each other's memory.
   void find_processes(MPI_Comm comm) {
     ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);  // needed if Yama restricts ptrace
     struct Self {

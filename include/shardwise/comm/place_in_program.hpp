@@ -53,7 +53,7 @@ class PlaceInProgram {
     for (int i = 1; i < count_; ++i) {
       const void* call = calls_[static_cast<std::size_t>(i)];
       if (::dladdr(call, &next) == 0 || !next.dli_fname) continue;
-      const std::string_view file = next.dli_fname;  // system libraries cannot call into the user's line
+      const std::string_view file = next.dli_fname;  // skip system libraries
       if (file.find("/libc.so") != file.npos || file.find("/libstdc++.so") != file.npos) continue;
       if (next.dli_fbase != module.dli_fbase) read(module, std::exchange(addresses, {}), all);
       module = next;

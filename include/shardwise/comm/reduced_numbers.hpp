@@ -32,10 +32,9 @@ struct TravellingBf16 {
   explicit operator float() const { return widen_bf16(bits); }
 };
 
-/// Numbers of one type, reduced like MPI's own, with three differences. A maximum or minimum is NaN if any number
-/// is (with MPI this depends on the order). Bytes add modulo 256 (Open MPI's saturate at 255, except in the last
-/// few elements). A sum of bfloat16 is rounded to nearest even after each addition; for more than two terms use
-/// `add_bf16`.
+/// Numbers of one type, reduced like MPI's own, with three differences. A maximum or minimum is NaN if any number is
+/// (with MPI this depends on the order). Bytes add modulo 256 (Open MPI's saturate at 255, except in the last few
+/// elements). A sum of bfloat16 is rounded to nearest even after each addition; for more than two terms use `add_bf16`.
 template <class T, ReduceOp Op>
 struct ReducedNumber {
   T value;
@@ -87,7 +86,6 @@ const OwnReduction& number_reduction(ReduceOp op) {
   return op == ReduceOp::max ? own_reduction<ReducedNumber<T, ReduceOp::max>>
                              : own_reduction<ReducedNumber<T, ReduceOp::min>>;
 }
-/// The reduction to use without MPI.
 inline const OwnReduction& number_reduction(DataType type, ReduceOp op) {
   switch (type) {
     case DataType::f32:

@@ -52,7 +52,6 @@ class BlockOperation final : public RequestState {
   static constexpr Index piece_bytes = Index{4} << 20;
   static constexpr std::size_t most_under_way = 4;
 
-  /// Copies this rank's block.
   void move(const void* from, void* to) const {
     if (from != to && own_bytes_ > 0) std::memmove(to, from, static_cast<std::size_t>(own_bytes_));
   }

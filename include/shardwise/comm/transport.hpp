@@ -104,7 +104,6 @@ class Transport {
   int size() const noexcept { return hosts_.size(); }
   const Hosts& hosts() const noexcept { return hosts_; }
   virtual const char* name() const noexcept = 0;
-  /// MPI's own handle, if there is one.
   virtual MPI_Comm native() const noexcept { return MPI_COMM_NULL; }
   /// Whether ranks compare calls before they execute them.
   virtual bool checks() const noexcept { return false; }

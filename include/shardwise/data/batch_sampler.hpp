@@ -33,7 +33,6 @@ namespace shardwise {
 /// [0, n) is enciphered again ("cycle walking"), which fewer than one in √n places need.
 class Permutation {
  public:
-  /// Throws `std::invalid_argument` unless n ≥ 0.
   constexpr explicit Permutation(Index n, std::uint64_t seed, std::uint64_t number = 0)
       : size_(n), seed_(seed), number_(number) {
     if (n < 0) detail::fail({"Permutation: ", n, " elements"});
@@ -80,8 +79,7 @@ class Permutation {
     return right * low_ + left;
   }
 
-  /// Digits are below 2^32, because n is below 2^63. The last counter word is 0 in all streams of
-  /// kernel/philox.hpp.
+  /// Digits are below 2^32, because n is below 2^63. The last counter word is 0 in all streams of kernel/philox.hpp.
   constexpr std::uint64_t random(std::uint32_t round, std::uint64_t digit) const {
     const auto words =
         kernel::philox({static_cast<std::uint32_t>(digit), static_cast<std::uint32_t>(number_),
@@ -141,7 +139,6 @@ class BatchSampler {
 
   constexpr Index tokens() const { return tokens_; }
   constexpr const BatchOptions& options() const { return options_; }
-  /// The number of sequences in the corpus.
   constexpr Index sequence_count() const { return sequences_; }
   /// The number of sequences in a micro-batch, over all ranks.
   constexpr Index micro_batch() const { return options_.batch / options_.micro_batches; }

@@ -43,8 +43,7 @@ inline std::vector<std::filesystem::path> files_below(const std::filesystem::pat
   return files;
 }
 
-/// The text of a file. Throws `std::runtime_error`, "PATH: not UTF-8 text: byte 0xed at offset 2", for other
-/// contents.
+/// The text of a file. Throws `std::runtime_error`, "PATH: not UTF-8 text: byte 0xed at offset 2", for other contents.
 inline std::string text_of_file(const std::filesystem::path& path) {
   std::string text = read_text(path);
   const std::size_t bad = first_non_text(text);

@@ -47,11 +47,10 @@ struct TokenFileHeader {
 };
 static_assert(sizeof(TokenFileHeader) == 72 && std::is_trivially_copyable_v<TokenFileHeader>);
 
-/// Bytes per token.
 constexpr std::uint32_t width_of_tokens(std::uint64_t vocabulary) { return vocabulary <= 0x10000 ? 2 : 4; }
 
 [[noreturn]] inline void throw_unusable(const Path& path, std::initializer_list<TextPart> why) {
-  fail<std::runtime_error>({path.string(), ": ", text(why), "; remove it to have it made anew"});
+  fail<std::runtime_error>({path.string(), ": ", text(why), "; remove it, and it is rebuilt"});
 }
 
 /// The header of a token file of `size` bytes that begins with `bytes`. Throws `std::runtime_error`, with the file

@@ -26,11 +26,10 @@
 
 namespace shardwise {
 
-/// A thread checks a few times a second what its rank waits for. If one wait exceeds the limit, it asks all ranks
-/// for their state; unless one of them works on a file, it ends the job with `MPI_Abort` and the exit code
+/// A thread checks a few times a second what its rank waits for. If one wait exceeds the limit, it asks all ranks for
+/// their state; unless one of them works on a file, it ends the job with `MPI_Abort` and the exit code
 /// `no_answer_code`. There can be one per process, and it must be destroyed before MPI ends. (A simulation detects
-/// deadlocks itself, so there it does nothing.) A rank that polls a `Request` with `test` does not count as
-/// waiting.
+/// deadlocks itself, so there it does nothing.) A rank that polls a `Request` with `test` does not count as waiting.
 class Watchdog {
  public:
   /// Collective, with the same limit on all ranks. 0 seconds: no watchdog. Throws `std::invalid_argument` for a
@@ -121,7 +120,6 @@ class Watchdog {
     MPI_Isend(text.data(), static_cast<int>(text.size()), MPI_CHAR, to, tag, comm_, &sent);
     MPI_Request_free(&sent);
   }
-  /// Stores the answers that have arrived.
   void take_answers(std::vector<std::string>& says) const {
     for (int there = 0, length = 0;;) {
       MPI_Status from;

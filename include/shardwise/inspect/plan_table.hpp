@@ -20,7 +20,6 @@ namespace shardwise {
 
 namespace detail {
 
-/// A plan with a title.
 struct TitledPlan {
   const char* title;
   const Record& record;

@@ -3,8 +3,7 @@
 #pragma once
 
 /// @file
-/// Checks that all ranks are about to do the same: each plans the step of the same rank, and the plans are
-/// compared.
+/// Checks that all ranks are about to do the same: each plans the step of the same rank, and the plans are compared.
 ///
 /// ```
 /// sw::require_same(sw::world(), sw::trace<sw::Mesh<dp, tp>>({2, 4}, step));   // of the first rank, on every rank

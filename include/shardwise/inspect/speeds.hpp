@@ -12,7 +12,6 @@
 
 namespace shardwise {
 
-/// The parameters of the model.
 struct Speeds {
   double flops = 0;  ///< a second
   Array<double, max_axes>

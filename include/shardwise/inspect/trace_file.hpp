@@ -3,8 +3,7 @@
 #pragma once
 
 /// @file
-/// Traces for ui.perfetto.dev and chrome://tracing, in the trace event format ("Trace Event Format", Google), as
-/// JSON.
+/// Traces for ui.perfetto.dev and chrome://tracing, in the trace event format ("Trace Event Format", Google), as JSON.
 ///
 /// ```
 /// EventLog log(clock_seconds);
@@ -119,9 +118,8 @@ inline std::string trace_file(const std::vector<Event>& events, const StepNames&
 }
 
 /// A trace of all ranks' logs, recorded with `clock_seconds`: each rank is a process with its number, and so is its
-/// plan, if any (events from `with_times`), with the number of ranks + rank. Collective; the same on every rank.
-/// Clocks of different hosts are aligned at a barrier, so their times are as accurate as the ranks leave it
-/// simultaneously.
+/// plan, if any (events from `with_times`), with the number of ranks + rank. Collective; the same on every rank. Clocks
+/// of different hosts are aligned at a barrier, so their times are as accurate as the ranks leave it simultaneously.
 inline std::string trace_of_all_ranks(const Communicator& ranks, const std::vector<Event>& recorded,
                                       const StepNames& names, const std::vector<Event>& planned = {},
                                       const std::string& plan_name = "plan") {

@@ -18,8 +18,7 @@
 
 namespace shardwise::kernel {
 
-/// Dropout of attention weights: the seed and the global index in [batch, heads, keys, queries] decide which are
-/// kept.
+/// Dropout of attention weights: the seed and the global index in [batch, heads, keys, queries] decide which are kept.
 struct AttentionDropout {
   double p = 0;  ///< 0: no dropout
   std::uint64_t seed = 0;
@@ -79,7 +78,6 @@ struct QueryBlock {
   Index lse_offset(const AttentionShape& s, Index row) const {
     return (batch * s.heads + head + row / count) * s.queries + query(row);
   }
-  /// The keys that the row sees.
   Range keys(const AttentionShape& s, Index row) const {
     const Index position = s.first_query + query(row);
     const Range all{s.first_key, s.keys};
@@ -93,7 +91,6 @@ struct QueryBlock {
   }
 };
 
-/// The keys that the rows of a block see.
 struct SeenKeys {
   Range row[query_block]{};
   Range any{};  ///< from the first key that any row sees to the last

@@ -66,7 +66,6 @@ struct RowTerms {
   }
 };
 
-/// The same for smoothed targets.
 template <class C>
 using SmoothedRowTerms = RowTerms<C, true>;
 

@@ -13,8 +13,7 @@
 
 namespace shardwise::kernel::detail {
 
-/// Sixteen floats or eight doubles as a vector type of gcc and clang: one AVX-512 register, or several smaller
-/// ones.
+/// Sixteen floats or eight doubles as a vector type of gcc and clang: one AVX-512 register, or several smaller ones.
 template <class C>
 struct Lanes {
   typedef C type __attribute__((vector_size(64)));

@@ -10,10 +10,9 @@
 ///
 /// The implementation is oneDNN if SHARDWISE_GEMM_ONEDNN is defined (for float; for double then Eigen, unless
 /// SHARDWISE_GEMM_BLAS is also defined), else a BLAS if SHARDWISE_GEMM_BLAS is defined, else Eigen. Products with a
-/// single row or column, which are memory-bound (most of decoding), always use Eigen for float and double. Products
-/// of bfloat16 use oneDNN if the processor has instructions for them; otherwise they are converted to float, which
-/// is slower than float itself. All translation units of a program must define the same of these macros, or linking
-/// fails.
+/// single row or column, which are memory-bound (most of decoding), always use Eigen for float and double. Products of
+/// bfloat16 use oneDNN if the processor has instructions for them; otherwise they are converted to float, which is
+/// slower than float itself. All translation units of a program must define the same of these macros, or linking fails.
 
 #include <algorithm>
 #include <stdexcept>

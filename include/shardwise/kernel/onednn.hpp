@@ -67,7 +67,6 @@ inline bool multiplies_bfloat16() {
   return does;
 }
 
-/// Owns an object of oneDNN.
 template <class Object, auto destroy>
 class OneDnn {
  public:
@@ -81,7 +80,6 @@ class OneDnn {
     if (object_) destroy(object_);
   }
   operator Object*() const { return object_; }
-  /// Where a creating function stores the object.
   Object** made() { return &object_; }
 
  private:

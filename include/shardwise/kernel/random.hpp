@@ -32,8 +32,7 @@ inline double box_muller(std::uint32_t first, std::uint32_t second, bool odd) {
   return radius * (odd ? std::sin(angle) : std::cos(angle));
 }
 
-/// Calls f(done, count, words) for successive runs; words[j] belongs to index first_index + done + j, for j <
-/// count.
+/// Calls f(done, count, words) for successive runs; words[j] belongs to index first_index + done + j, for j < count.
 template <class F>
 void random_words(Index n, std::uint64_t seed, RandomStream stream, std::uint64_t first_index, F f) {
   constexpr Index blocks = 256;

@@ -3,9 +3,8 @@
 #pragma once
 
 /// @file
-/// Reductions over the middle extent of a block [outer, n, inner], with results [outer, inner]; and their
-/// gradients. With inner == 1 a row is folded; otherwise rows are combined, one cache-sized tile of columns at a
-/// time.
+/// Reductions over the middle extent of a block [outer, n, inner], with results [outer, inner]; and their gradients.
+/// With inner == 1 a row is folded; otherwise rows are combined, one cache-sized tile of columns at a time.
 ///
 ///     sum(outer, n, inner, x, y);                     // y[o, i] = Σ_k x[o, k, i]
 ///     sum_backward(outer, n, inner, dy, 1 / n, dx);   // of the mean
@@ -23,7 +22,6 @@ struct MiddleFactors;
 /// Columns per tile, so that results stay in the first-level cache.
 inline constexpr Index column_tile = 256;
 
-/// Calls f(first, count) for tiles of columns.
 template <class F>
 void column_tiles(Index columns, F f) {
   for (Index first = 0; first < columns; first += column_tile)

@@ -68,7 +68,6 @@ void transpose_block(Index rows, Index cols, const C* from, Index from_stride, C
   }
 }
 
-/// A tile of C (+)= op(A) · B in registers.
 template <int Rows, int Columns, Transpose ta, class C>
 #if defined(__clang__) && defined(__AVX512F__)
 [[clang::min_vector_width(512)]]  // otherwise clang uses half the register width

@@ -116,9 +116,8 @@ class RopeTables {
 enum class Rotation : bool { forward, back };
 
 /// x, y: [batch, sequence, heads, head_dim], head_dim even; `first_position` ≥ 0 is that of the sequence's first
-/// element. `Rotation::back` rotates the other way: the inverse, and the gradient. `accumulate` adds the result to
-/// y; otherwise y may be x. `positions`: [batch, sequence], relative to `first_position`, if they are not 0, 1, 2,
-/// …
+/// element. `Rotation::back` rotates the other way: the inverse, and the gradient. `accumulate` adds the result to y;
+/// otherwise y may be x. `positions`: [batch, sequence], relative to `first_position`, if they are not 0, 1, 2, …
 template <class T>
 void rope(Index batch, Index sequence, Index heads, const RopeFrequencies& frequencies, Index first_position,
           Rotation rotation, const T* x, T* y, bool accumulate = false, const Index* positions = nullptr) {

@@ -87,7 +87,6 @@ struct NonFinite {
   std::int64_t nans = 0, infinities = 0;
 };
 
-/// Counts NaN and infinite elements.
 template <class T>
 NonFinite count_non_finite(Index n, const T* x) {
   NonFinite found;

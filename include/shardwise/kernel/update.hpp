@@ -34,7 +34,6 @@ struct Updated {
   }
 };
 
-/// The settings of SGD.
 template <class C>
 struct SgdFactors {
   C rate = 0, momentum = 0;
@@ -61,7 +60,6 @@ void sgd_update(Index n, const Updated<T>& parameter, const T* gradient, compute
 }
 SHARDWISE_COMPILE_EACH(sgd_update)
 
-/// The settings of AdamW for one step.
 template <class C>
 struct AdamFactors {
   C rate, beta1, beta2, epsilon;

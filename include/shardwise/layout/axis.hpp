@@ -45,8 +45,7 @@ struct pp {
 };
 
 /// `name` is printed. Along an axis with `data = true`, ranks work on different samples, so modules store their
-/// parameters `Reduced` there. With `sequence = true` as well, they work on different positions of the same
-/// samples.
+/// parameters `Reduced` there. With `sequence = true` as well, they work on different positions of the same samples.
 template <class A>
 concept MeshAxis = requires {
   { A::name } -> std::convertible_to<const char*>;
@@ -100,7 +99,6 @@ struct AxisList {
     return text;
   }
 
-  /// The axis at a position.
   template <int Position>
   using at = std::tuple_element_t<static_cast<std::size_t>(Position), std::tuple<Axes...>>;
 };

@@ -35,7 +35,6 @@ class Hosts {
   /// Hosts are numbered in the order of their first ranks.
   constexpr int count() const { return static_cast<int>(ranks_on_.size()); }
   constexpr int of(int rank) const { return of_[static_cast<std::size_t>(rank)]; }
-  /// The ranks of a host, in their order.
   constexpr const std::vector<int>& ranks_on(int host) const {
     return ranks_on_[static_cast<std::size_t>(host)];
   }

@@ -21,7 +21,6 @@ using AxisSet = unsigned;
 
 /// Ranks per axis, or one rank's coordinates; entries beyond the mesh's axes are unused.
 using MeshSizes = Array<int, max_axes>;
-/// One rank along every axis.
 inline constexpr MeshSizes one_rank{1, 1, 1, 1, 1};
 
 /// The axes among the first `axes` that satisfy `condition(axis)`.
@@ -43,7 +42,6 @@ struct Layout {
   constexpr Layout(std::initializer_list<Placement> list) {
     for (Placement p : list) placements[axes++] = p;
   }
-  /// `placement(axis)` on each of `axes` axes.
   template <class F>
   static constexpr Layout by_axis(int axes, F placement) {
     Layout layout;
@@ -55,12 +53,10 @@ struct Layout {
   constexpr Placement operator[](int axis) const { return placements.values[axis]; }
   constexpr Placement& operator[](int axis) { return placements.values[axis]; }
 
-  /// The axes whose placement satisfies `condition`.
   template <class F>
   constexpr AxisSet axes_where(F condition) const {
     return shardwise::axes_where(axes, [&](int axis) { return condition((*this)[axis]); });
   }
-  /// The axes that shard dimension `dim`.
   constexpr AxisSet axes_sharding(int dim) const {
     return axes_where([dim](Placement p) { return p.is_shard(dim); });
   }

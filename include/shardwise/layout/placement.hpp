@@ -34,7 +34,6 @@ struct Reduced {};
 template <class Op = Sum>
 struct Partial {};
 
-/// How the terms of a pending reduction are combined.
 enum class ReduceOp : std::uint8_t { sum, max, min };
 
 /// A placement as a value. `code >= 0` is `Shard<code>`.

@@ -19,7 +19,6 @@ struct RankGrid {
   MeshSizes strides{};
   int first = 0;
 
-  /// Ranks 0, 1, …, the last axis varying fastest.
   static constexpr RankGrid whole(int axes, const MeshSizes& sizes) {
     RankGrid grid{axes, sizes};
     for (int axis = axes - 1, stride = 1; axis >= 0; stride *= sizes[axis--]) grid.strides[axis] = stride;
@@ -34,8 +33,7 @@ struct RankGrid {
   }
   /// The coordinates of member `number`, below `size()`; the last axis varies fastest.
   constexpr MeshSizes member(int number) const { return group_member(sizes, {}, axes, ~0u, number); }
-  /// The ranks that differ from the one at `coordinates` only along the axes of `set`; the last axis varies
-  /// fastest.
+  /// The ranks that differ from the one at `coordinates` only along the axes of `set`; the last axis varies fastest.
   constexpr std::vector<int> group(AxisSet set, const MeshSizes& coordinates) const {
     const int count = group_size(sizes, axes, set);
     std::vector<int> ranks;

@@ -29,7 +29,6 @@ class Svg {
   void words(double x, double y, std::string_view words) {
     add({"<text x=\"", svg_number(x), "\" y=\"", svg_number(y), "\">", escaped(words), "</text>\n"});
   }
-  /// Whether the picture has a box of this kind.
   bool has(std::string_view kind) const {
     return body_.find(text({"class=\"", kind, "\""})) != std::string::npos;
   }

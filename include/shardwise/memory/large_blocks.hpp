@@ -82,7 +82,6 @@ class LargeBlocks {
     Block* right;
     bool free;
   };
-  /// The header of a range.
   struct alignas(block_alignment) Range {
     Range* previous;
     std::size_t bytes;

@@ -100,11 +100,9 @@ class MemoryPool {
   /// An uninitialised block; `bytes` may be 0. Throws `OutOfMemory` if the system has no more.
   void* allocate(Index bytes);
 
-  /// Takes back a block from `allocate(bytes)`.
   void deallocate(void* block, Index bytes) noexcept;
 
-  /// Bytes taken from the system so far, in use or kept. Parts that were never written may not be backed by pages
-  /// yet.
+  /// Bytes taken from the system so far, in use or kept. Parts that were never written may not be backed by pages yet.
   Index system_bytes() const {
     std::lock_guard lock(mutex_);
     return static_cast<Index>(small_.system_bytes() + large_.system_bytes());

@@ -62,7 +62,6 @@ class Shared {
   constexpr T* operator->() const { return object_; }
   /// Both handles refer to the same object, or both are empty.
   constexpr bool same_as(const Shared& other) const { return object_ == other.object_; }
-  /// This is the only handle to the object.
   constexpr bool unique() const { return object_ && object_->handles_ == 1; }
 
  private:

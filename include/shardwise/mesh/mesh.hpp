@@ -200,7 +200,6 @@ class Recording {
   /// Resets the counts, but keeps the memory that is in use: to record one step of many.
   void restart() { state().recorder->restart(); }
 
-  /// The plan recorded so far.
   typename MeshType::PlanOf plan() const { return {state().recorder->record(), mesh_.sizes()}; }
 
  private:

@@ -26,7 +26,6 @@ inline std::vector<Recorder*>& idle_recorders() {
 Recorder* take_recorder();
 void give_back(Recorder* recorder);
 
-/// The ranks of a real mesh.
 struct RealRanks : Counted {
   using NameOf = std::string (*)(AxisSet set, const char* between);
   RealRanks(Communicator ranks, NameOf names) : all(std::move(ranks)), name_of(names) {}
@@ -36,7 +35,6 @@ struct RealRanks : Counted {
   std::array<std::optional<Communicator>, 1 << max_axes> groups;
 };
 
-/// The state that all copies of a mesh share.
 struct MeshState : Counted {
   /// A real mesh. `names`: returns the names of its axes.
   MeshState(const Communicator& ranks, const MeshPlace& in_job, RealRanks::NameOf names,
@@ -71,7 +69,6 @@ struct MeshState : Counted {
   /// The ranks that differ from this one only along a set of axes. The first call is collective over them. Throws
   /// `std::logic_error` on a dry mesh.
   const Communicator& communicator(AxisSet set);
-  /// The host of a rank of the job.
   constexpr int host_of(int rank) const {
     const MeshState& whole = job_or_self();
     if (real) return whole.real->all.hosts().of(rank);
@@ -111,7 +108,6 @@ struct MeshState : Counted {
 
 }  // namespace detail
 
-/// A handle to a mesh, without the names of its axes.
 using MeshHandle = Shared<detail::MeshState>;
 
 /// A non-owning view of a mesh.
@@ -134,11 +130,9 @@ class MeshView {
   }
   /// The ranks of a real mesh that differ from this one only along the given axes.
   const Communicator& communicator(AxisSet set) const { return state_->communicator(set); }
-  /// All ranks of the mesh.
   const Communicator& communicator() const { return communicator((1u << axes()) - 1); }
 
-  /// Reduces numbers in place over those axes of `over` that have several ranks; a dry mesh only counts it.
-  /// Collective.
+  /// Reduces numbers in place over those axes of `over` that have several ranks; a dry mesh only counts it. Collective.
   constexpr void all_reduce(void* numbers, Index count, DataType type, ReduceOp op,
                             AxisSet over = ~0u) const {
     const AxisSet many = counted(over, count * size_of(type));
@@ -150,9 +144,7 @@ class MeshView {
     if (many != 0) communicator(many).all_reduce(structs, structs, count);
   }
   constexpr const MeshPlace& place() const { return state_->place; }
-  /// This rank's number in the job.
   constexpr int rank_in_job() const { return place().ranks.rank(coordinates()); }
-  /// Whether both meshes belong to the same job.
   constexpr bool same_job(const MeshView& other) const {
     if (dry() || other.dry()) return job_recorder() == other.job_recorder();
     return job() == other.job();
@@ -160,7 +152,6 @@ class MeshView {
   /// All ranks of the job (of a real mesh only), and its recorder.
   const Communicator& job() const { return state_->job_or_self().real->all; }
   constexpr Recorder* job_recorder() const { return state_->job_or_self().active_recorder(); }
-  /// Whether two ranks of the job share a host.
   constexpr bool share_host(int rank, int other) const {
     return state_->host_of(rank) == state_->host_of(other);
   }

@@ -162,7 +162,6 @@ class ParameterState : public Pooled<ParameterState>, public Counted {
   /// Whether `backward` has left a gradient since the last step, at whatever stage of its reduction.
   constexpr bool has_gradient() const { return pending->filled() || resting->filled() || finished.filled(); }
 
-  /// The number of changes of the value.
   constexpr unsigned changes() const { return stored.buffer->changes; }
 
   /// The gradient that `backward` has left.

@@ -47,9 +47,8 @@ struct ParameterPath {
   std::string text() const;
 };
 
-/// Walks through a module by its `visit`, and calls `visitor(path, it)` for objects that the visitor `wants`. The
-/// class does not depend on the module, so the code for a submodule's type is compiled once, wherever such modules
-/// occur.
+/// Walks through a module by its `visit`, and calls `visitor(path, it)` for objects that the visitor `wants`. The class
+/// does not depend on the module, so the code for a submodule's type is compiled once, wherever such modules occur.
 template <class Visitor>
 struct ModuleWalk {
   Visitor& visitor;
@@ -138,7 +137,6 @@ struct NamedParameter {
 
 using ParameterList = std::vector<ParameterState*, PoolAllocator<ParameterState*>>;
 
-/// Adds to one of two lists.
 struct CollectParameters {
   template <class M>
   static constexpr bool wants = is_parameter<M>;
@@ -225,12 +223,11 @@ constexpr void initialize(M& module, std::uint64_t seed) {
 template <class M, IllFormed Why = detail::visit_problem<M>>
 Why initialize(M&, std::uint64_t);  // see Why
 
-/// From now on messages for the parameters of `module` use other element types. `forward`: messages that gather
-/// fully sharded parameters for use, in both passes (the converted values are then computed with), and those that
-/// carry rows of a sharded table. `backward`: messages that reduce gradients. Stored, updated and saved values keep
-/// their type, and so do whole parameters that a step of `Zero<1>` or `Zero<2>` gathers after the update. Must be
-/// the same on all ranks; for a parameter that modules share, the last call counts. Throws `std::invalid_argument`
-/// for integer types.
+/// From now on messages for the parameters of `module` use other element types. `forward`: messages that gather fully
+/// sharded parameters for use, in both passes (the converted values are then computed with), and those that carry rows
+/// of a sharded table. `backward`: messages that reduce gradients. Stored, updated and saved values keep their type,
+/// and so do whole parameters that a step of `Zero<1>` or `Zero<2>` gathers after the update. Must be the same on all
+/// ranks; for a parameter that modules share, the last call counts. Throws `std::invalid_argument` for integer types.
 template <class M>
 constexpr void set_communication(M& module, DataType forward, DataType backward) {
   const detail::Communication types{true, forward, backward};

@@ -70,7 +70,6 @@ constexpr Layout finished_layout(const Layout& used, const Sharding& how) {
   });
 }
 
-/// All layouts of a parameter.
 struct ParameterLayouts {
   constexpr ParameterLayouts(const Layout& used_in, const Sharding& how)
       : used(used_in),

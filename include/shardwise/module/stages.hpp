@@ -12,8 +12,7 @@ namespace shardwise {
 template <class Job, MeshAxis Axis>
 class Pipeline;
 
-/// Parts of a model by stage number. As a module it has the parameters of these parts, under their names in the
-/// model.
+/// Parts of a model by stage number. As a module it has the parameters of these parts, under their names in the model.
 template <class Part>
 class Stages {
  public:

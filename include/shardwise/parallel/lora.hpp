@@ -11,14 +11,12 @@
 /// using MyPlan = Plan<Use<"layers.*.attention.wq", Lora<ColwiseParallel<tp>, 8, 16>>, …>;
 /// ```
 /// A [rank, in] is sharded like the weight's input features, B [out, rank] like its output features. If the layer's
-/// product is a pending sum, so is the adapter's; they are added locally and reduced once. Both read the same
-/// input.
+/// product is a pending sum, so is the adapter's; they are added locally and reduced once. Both read the same input.
 
 #include <shardwise/parallel/plan.hpp>
 
 namespace shardwise {
 
-/// The settings that `Lora` adds to a style.
 template <int Rank, int Alpha = Rank>
 struct LowRank {
   static constexpr int rank = Rank, alpha = Alpha;
@@ -33,7 +31,6 @@ namespace detail {
 template <int Rank, int Alpha>
 inline constexpr bool freezes<LowRank<Rank, Alpha>> = true;
 
-/// The `LowRank` in a style, or `void`.
 template <class Style>
 struct LowRankIn {
   using type = void;

@@ -35,7 +35,6 @@
 
 namespace shardwise {
 
-/// Gives the modules with this name a style.
 template <FixedString Name, class Style>
 struct Use {
   static constexpr std::string_view name = Name.view();
@@ -105,7 +104,6 @@ struct PlanBelow {
 
 namespace detail {
 
-/// Combines `Style` and `Extra`.
 template <class Style, class Extra>
 struct StyleAnd {
   using type = Styles<Style, Extra>;

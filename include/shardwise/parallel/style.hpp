@@ -4,8 +4,7 @@
 
 /// @file
 /// Parallel styles: the layouts of a module's input, parameters and output along the axes that the style names. The
-/// layout of the actual input is known from its type, so the module inserts the `redistribute` that is needed, if
-/// any.
+/// layout of the actual input is known from its type, so the module inserts the `redistribute` that is needed, if any.
 ///
 /// | style                   | for               | input                | weight       | output                   |
 /// |-------------------------|-------------------|----------------------|--------------|--------------------------|
@@ -35,7 +34,6 @@ struct output {
   static constexpr Placement placement(Placement) { return placement_of<P>; }
 };
 
-/// The kinds of modules that a style can apply to.
 enum class ModuleKind : std::uint8_t { linear, embedding, norm, dropout, composite, inner_attention };
 
 namespace detail {
@@ -146,8 +144,7 @@ struct SequenceParallel
   static constexpr Placement bias() { return reduced; }
 };
 
-/// Every rank computes everything and uses the result differently: for key and value heads that several ranks
-/// share.
+/// Every rank computes everything and uses the result differently: for key and value heads that several ranks share.
 template <StyleAxes Axes, CommunicationOption... Option>
 struct CopyParallel : detail::StyleOptions<detail::NaturalOutput, detail::CommunicateAsStored, Option...> {
   using NamedAxes = typename detail::AxesNamed<Axes>::type;

@@ -11,7 +11,6 @@
 
 namespace shardwise::detail {
 
-/// The axes that a style names.
 template <class... Axes>
 constexpr std::tuple<Axes...> tuple_of(AxisList<Axes...>) {
   return {};

@@ -34,8 +34,7 @@ struct StylePart<Styles<Parts...>> {
   }
 };
 
-/// The layout that a style defines: `answer(part, axis)` for each axis that it names, `otherwise(axis)` for the
-/// others.
+/// The layout that a style defines: `answer(part, axis)` for each axis that it names, `otherwise(axis)` for the others.
 template <class Style, class MeshType, class Otherwise, class Answer>
 constexpr Layout style_layout(Otherwise otherwise, Answer answer) {
   return Layout::by_axis(MeshType::axes, [&](int axis) {
@@ -87,7 +86,6 @@ constexpr Layout input_layout(const Layout& found, int feature) {
   return style_layout<Style, MeshType>(entering,
                                        [&](auto part, int axis) { return part.input(found[axis], feature); });
 }
-/// The layout of the module's result.
 template <class Style, class MeshType>
 constexpr Layout output_layout(const Layout& natural) {
   return style_layout<Style, MeshType>([&](int axis) { return natural[axis]; },

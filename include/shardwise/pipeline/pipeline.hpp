@@ -3,10 +3,9 @@
 #pragma once
 
 /// @file
-/// Pipeline parallelism: the layers of a model are divided among the ranks along an axis, and a schedule determines
-/// how micro-batches pass through them (Huang et al., "GPipe", 2019; Narayanan et al., "Efficient large-scale
-/// language model training on GPU clusters using Megatron-LM", 2021; Qi et al., "Zero bubble pipeline parallelism",
-/// 2023).
+/// Pipeline parallelism: the layers of a model are divided among the ranks along an axis, and a schedule determines how
+/// micro-batches pass through them (Huang et al., "GPipe", 2019; Narayanan et al., "Efficient large-scale language
+/// model training on GPU clusters using Megatron-LM", 2021; Qi et al., "Zero bubble pipeline parallelism", 2023).
 ///
 /// ```
 /// Mesh<pp, dp, tp> job(world(), {4, any, 1});
@@ -37,7 +36,6 @@ namespace shardwise {
 
 namespace detail {
 
-/// The axes of a mesh type except one.
 template <class Axis, class Before, class... Axes>
 struct WithoutAxis;
 template <class Axis, class... Before>
@@ -109,10 +107,9 @@ class Pipeline {
   auto stages(Make) const -> Why = delete;  // see Why
 
   /// All forward and backward passes of a step, in the order of the schedule; gradients are summed over the
-  /// micro-batches and finished. Returns the sum of their losses, on every rank; 0 on a dry mesh. Collective over
-  /// the job. Throws `std::invalid_argument`, on every rank, if two trained parameters have the same name, unless
-  /// `copied()` of the first and the last part return them; this is checked before the first step with these
-  /// stages.
+  /// micro-batches and finished. Returns the sum of their losses, on every rank; 0 on a dry mesh. Collective over the
+  /// job. Throws `std::invalid_argument`, on every rank, if two trained parameters have the same name, unless
+  /// `copied()` of the first and the last part return them; this is checked before the first step with these stages.
   ///
   /// `shape`: the extents of the tensor between stages, for one micro-batch. `begin(tape, part, i)` computes it for
   /// micro-batch i, on the tape, in the first part; `middle(part, x)` or `middle(part, x, i)` transforms it in each

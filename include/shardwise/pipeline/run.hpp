@@ -32,7 +32,6 @@ class StageInput {
   X here_;
 };
 
-/// The result of `begin` in a step.
 template <class Part, class Begin>
 using begun = std::invoke_result_t<Begin&, Tape&, Part&, int>;
 
@@ -126,7 +125,6 @@ class PipelineRun {
   }
 
  private:
-  /// One micro-batch in one stage.
   struct Pass {
     StageInput<X> x;
     StageInput<Dx> dy;

@@ -34,7 +34,6 @@ class CommunicationPlan {
   constexpr std::int64_t count(Collective kind, std::optional<Phase> phase = {}) const {
     return total(kind, phase, axis_bit<Axis>()).calls;
   }
-  /// Calls and bytes of all kinds.
   template <class Axis = void>
   constexpr std::int64_t collectives(std::optional<Phase> phase = {}) const {
     return total({}, phase, axis_bit<Axis>()).calls;
@@ -44,7 +43,6 @@ class CommunicationPlan {
     return total({}, phase, axis_bit<Axis>()).bytes;
   }
 
-  /// Bytes that this rank sends to other hosts.
   constexpr std::int64_t bytes_to_other_hosts() const {
     return record_.to_other_hosts[0] + record_.to_other_hosts[1] + record_.to_other_hosts[2];
   }

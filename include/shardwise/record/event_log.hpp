@@ -16,9 +16,8 @@ namespace shardwise {
 enum class Phase : std::uint8_t { forward, backward, optimizer };
 inline constexpr int phases = 3;
 
-/// The use of a block of memory. `gathered`: a sharded parameter while it is gathered for use, its gradient until
-/// it is reduced, and messages of several tensors. `frozen`: parameters that are not trained; `parameter`: all
-/// others.
+/// The use of a block of memory. `gathered`: a sharded parameter while it is gathered for use, its gradient until it is
+/// reduced, and messages of several tensors. `frozen`: parameters that are not trained; `parameter`: all others.
 enum class MemoryUse : std::uint8_t { activation, parameter, gradient, optimizer_state, gathered, frozen };
 inline constexpr int memory_uses = 6;
 

@@ -157,7 +157,6 @@ class Recorder {
     begin_log();
   }
 
-  /// Forgets everything.
   constexpr void reset() {
     record_ = {};
     phase_ = Phase::forward;
@@ -221,7 +220,6 @@ class RecorderScope {
   Recorder* recorder_;
   decltype((std::declval<Recorder&>().*get)()) before_{};
 };
-/// The phase; and the part of the model.
 using PhaseScope = RecorderScope<&Recorder::phase, &Recorder::set_phase>;
 using UnitScope = RecorderScope<&Recorder::unit, &Recorder::set_unit>;
 

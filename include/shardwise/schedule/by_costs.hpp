@@ -137,13 +137,12 @@ class ListScheduling {
 
 }  // namespace detail
 
-/// The schedule in which each idle rank starts the first possible action: a backward of inputs, which other ranks
-/// wait for, else a forward. It fills idle time with backwards of weights. Two thresholds are tried (any idle time;
-/// more than half the duration of the action), and the shorter schedule is returned. Stage i is on rank
-/// `rank_of_stage[i]`. A rank starts at most `in_flight` micro-batches before it has finished the first of them,
-/// and keeps their activations; 0: three times the number of ranks. That suffices to be idle only at the ends if
-/// there is one stage per rank, all costs are equal, messages cost nothing, and there are twice as many
-/// micro-batches as ranks.
+/// The schedule in which each idle rank starts the first possible action: a backward of inputs, which other ranks wait
+/// for, else a forward. It fills idle time with backwards of weights. Two thresholds are tried (any idle time; more
+/// than half the duration of the action), and the shorter schedule is returned. Stage i is on rank `rank_of_stage[i]`.
+/// A rank starts at most `in_flight` micro-batches before it has finished the first of them, and keeps their
+/// activations; 0: three times the number of ranks. That suffices to be idle only at the ends if there is one stage per
+/// rank, all costs are equal, messages cost nothing, and there are twice as many micro-batches as ranks.
 ///
 /// Throws `std::invalid_argument` if there are no stages or micro-batches, if rank numbers are negative or not
 /// consecutive, if `in_flight` is negative, and for costs as `prove` does.

@@ -122,8 +122,7 @@ class CsvReader {
 }  // namespace detail
 
 /// The schedule with these lines, which may be any readable table: see `prove`. A stage is on the rank that has its
-/// forwards. Empty cells are dropped. Throws `std::invalid_argument`, with line, cell and text, if it cannot be
-/// read.
+/// forwards. Empty cells are dropped. Throws `std::invalid_argument`, with line, cell and text, if it cannot be read.
 constexpr PipelineSchedule from_csv(std::string_view csv) { return detail::CsvReader(csv).read(); }
 
 }  // namespace shardwise

@@ -46,7 +46,6 @@ class Check {
     problem_ = {fault, at, other, {}};
     return false;
   }
-  /// The position of an action on its rank, or -1.
   constexpr int& position(Work work, int stage, int i) const {
     return positions_[(static_cast<int>(work) * stages_ + stage) * micro_batches_ + i];
   }

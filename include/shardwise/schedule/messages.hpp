@@ -76,7 +76,6 @@ constexpr PipelineSchedule add_messages(const PipelineSchedule& schedule) {
   return result;
 }
 
-/// A schedule with messages, or its problem.
 struct Lowered {
   PipelineSchedule schedule{};
   ScheduleProblem problem{};
@@ -107,9 +106,8 @@ struct Lowered {
 /// ranks, messages are received in the order in which they are sent. The sequence is the one of PyTorch's lowering:
 /// in each round, every rank takes one step if the data that it needs have been sent.
 ///
-/// A schedule with messages is returned unchanged. The result is proved (see `prove`). Throws
-/// `std::invalid_argument`, with the first problem, if it cannot be executed. (`Proved` does the same at compile
-/// time.)
+/// A schedule with messages is returned unchanged. The result is proved (see `prove`). Throws `std::invalid_argument`,
+/// with the first problem, if it cannot be executed. (`Proved` does the same at compile time.)
 constexpr PipelineSchedule with_messages(const PipelineSchedule& schedule) {
   detail::Lowered lowered = detail::lower(schedule);
   if (lowered.problem.fault != Fault::none) detail::fail({"pipeline schedule: ", text_of(lowered.problem)});

@@ -3,9 +3,8 @@
 #pragma once
 
 /// @file
-/// A pipeline schedule is a table with the actions of each rank, in order. It is a value, also in constant
-/// expressions; generators such as `one_forward_one_backward(4, 8)` make schedules, and programs can write their
-/// own:
+/// A pipeline schedule is a table with the actions of each rank, in order. It is a value, also in constant expressions;
+/// generators such as `one_forward_one_backward(4, 8)` make schedules, and programs can write their own:
 ///
 /// ```
 /// using enum Work;

@@ -84,8 +84,7 @@ inline std::string text_of(const ScheduleAction& place) {
 
 }  // namespace detail
 
-/// "rank 1, action 7 (1F3): its input, stage 0's forward of micro-batch 3, is never received"; empty without a
-/// problem.
+/// "rank 1, action 7 (1F3): its input, stage 0's forward of micro-batch 3, is never received"; empty without a problem.
 std::string text_of(const ScheduleProblem& problem);
 
 }  // namespace shardwise

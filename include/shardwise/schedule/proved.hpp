@@ -3,8 +3,7 @@
 #pragma once
 
 /// @file
-/// Schedules proved at compile time. A wrong one is an error at the line that uses it, with the place of the
-/// problem:
+/// Schedules proved at compile time. A wrong one is an error at the line that uses it, with the place of the problem:
 ///
 /// ```
 /// constexpr PipelineSchedule mine() { return zb_v(4, 8); }
@@ -44,7 +43,6 @@ struct ProvedSchedule {
   static constexpr int stages = Stages;
   static constexpr int micro_batches = MicroBatches;
 
-  /// The schedule with its messages.
   static constexpr PipelineSchedule schedule() { return detail::lower(Make()).schedule; }
 };
 

@@ -127,7 +127,6 @@ class Walk {
     if (!has_messages_ && to >= 0 && to < stages_) awake_.push_back(rank_of_[to]);
   }
 
-  /// The rank that this rank's next action waits for.
   constexpr int waits_for(int number) const {
     const Action* next = at(state_, number).next;
     if (is_message(next->work)) return rank_of_[partner_of(*next).stage];

@@ -3,8 +3,7 @@
 #pragma once
 
 /// @file
-/// The state shared by the ranks of a simulated communicator: their collectives, which must match, and their
-/// messages.
+/// The state shared by the ranks of a simulated communicator: their collectives, which must match, and their messages.
 
 #include <cstring>
 #include <deque>
@@ -155,7 +154,6 @@ struct Collected {
   }
 };
 
-/// A message in flight.
 struct Mail {
   int label;
   std::vector<char> data;

@@ -37,7 +37,6 @@ class Gate {
     }
     opened_.notify_one();
   }
-  /// Waits until it is open, and closes it.
   void pass() {
     std::unique_lock lock(mutex_);
     opened_.wait(lock, [&] { return open_; });

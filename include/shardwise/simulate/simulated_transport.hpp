@@ -54,7 +54,6 @@ struct Simulation {
   }
 };
 
-/// One rank's end of a group.
 class SimulatedTransport final : public Transport {
  public:
   SimulatedTransport(std::shared_ptr<Simulation> simulation, std::shared_ptr<Group> group, int rank,
@@ -97,7 +96,6 @@ class SimulatedTransport final : public Transport {
   friend class SimulatedCollective;
   friend class SimulatedMessages;
 
-  /// This rank's number in the simulation.
   int me() const { return group_->ranks[static_cast<std::size_t>(rank())]; }
   Scheduler& scheduler() { return simulation_->scheduler; }
 

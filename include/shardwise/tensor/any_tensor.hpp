@@ -53,14 +53,12 @@ struct AnyTensor {
     return local_box(shape, layout, mesh.sizes(), coordinates);
   }
   constexpr AnyBox box() const { return box_at(mesh.coordinates()); }
-  /// Whether this is the first of the ranks with the same block: each element of the whole tensor counts on one
-  /// rank.
+  /// Whether this is the first of the ranks with the same block: each element of the whole tensor counts on one rank.
   constexpr bool counts_here() const {
     return axes_where(layout.axes, [&](int axis) {
              return !layout[axis].is_shard() && mesh.coordinates()[axis] != 0;
            }) == 0;
   }
-  /// The number of elements of this rank's block.
   constexpr Index local_elements() const { return box().elements(); }
 
   /// The same block under another layout; unchecked: its bytes must be right for that layout.

@@ -30,7 +30,6 @@ constexpr Shared<CompletionHandler> on_completion(F done) {
   return Shared<Done>::make(std::move(done));
 }
 
-/// Tensors that are communicated together.
 class Bucket {
  public:
   constexpr Bucket(const MeshView& mesh, DataType type, const ExchangeWay& way, Phase phase)
@@ -80,10 +79,9 @@ class Bucket {
   PooledList<Delivery> deliveries_;
 };
 
-/// Buckets are started when they are full and complete later, in the same order on every rank. So the decisions
-/// when a bucket is full and how many are in flight use only numbers that are equal on all ranks, even if blocks
-/// are uneven or empty. A completion handler may add to other buckets, whose contents must be the same on all ranks
-/// of a group.
+/// Buckets are started when they are full and complete later, in the same order on every rank. So the decisions when a
+/// bucket is full and how many are in flight use only numbers that are equal on all ranks, even if blocks are uneven or
+/// empty. A completion handler may add to other buckets, whose contents must be the same on all ranks of a group.
 class Buckets {
  public:
   /// A bucket of several tensors holds at most `most_bytes`; a larger tensor is sent alone, without a copy.
@@ -142,7 +140,6 @@ class Buckets {
   constexpr void finish() {
     while (!idle()) finish_next();
   }
-  /// Whether a tensor is too large to share a bucket.
   constexpr bool goes_alone(const AnyTensor& tensor, DataType travels) const {
     return message_bytes(tensor, travels) > most_bytes_;
   }

@@ -93,7 +93,6 @@ class Exchange {
   constexpr int self() const {
     return group_rank(mesh_.sizes(), mesh_.coordinates(), mesh_.axes(), way_.axes);
   }
-  /// The element type in messages.
   constexpr DataType travels(const Moved& tensor) const {
     return type_ == DataType::u8 ? tensor.type : type_;
   }
@@ -218,7 +217,6 @@ class Exchange {
     }
   }
 
-  /// The number of elements to or from each member.
   std::vector<Index> counts(bool outgoing) const;
   void communicate(bool background);
   [[gnu::noinline]] void keep(Request request) { request_ = make_pooled<Request>(std::move(request)); }

@@ -10,11 +10,10 @@
 /// auto y = receive<Y>(mesh, shape, previous.ranks).wait();      // on each rank of y's
 /// auto z = redistribute<Shard<0>>(x, line);                     // where all ranks are on both
 /// ```
-/// No other ranks take part. Each rank sends one message in the background to each rank that needs part of its
-/// block. If that part is contiguous, it is sent without packing and received directly into the new block; this is
-/// always so if both meshes have the same sizes and layouts, because each rank then sends its whole block to its
-/// counterpart. If several ranks hold copies, a receiver gets the one on its own host, if any, and the copies share
-/// the work.
+/// No other ranks take part. Each rank sends one message in the background to each rank that needs part of its block.
+/// If that part is contiguous, it is sent without packing and received directly into the new block; this is always so
+/// if both meshes have the same sizes and layouts, because each rank then sends its whole block to its counterpart. If
+/// several ranks hold copies, a receiver gets the one on its own host, if any, and the copies share the work.
 ///
 /// Between two ranks, sends must be called in the same order as the matching receives. Otherwise the order of
 /// starting and waiting does not matter, even if a send waits for its receive. The elements keep their bits. There

@@ -93,8 +93,7 @@ class MeshTransfer final : public AnyInFlight {
     Layout from, to;
     Buffer in, out;
   };
-  /// The message to or from one rank. `place`: its first byte in the block of `whole`, or the place where it is
-  /// packed.
+  /// The message to or from one rank. `place`: its first byte in the block of `whole`, or the place where it is packed.
   struct Parcel {
     int member;
     bool incoming;
@@ -232,7 +231,6 @@ class MeshTransfer final : public AnyInFlight {
       if (parcel.incoming && !parcel.whole) copy_pieces(parcel);
     }
   }
-  /// Copies between the blocks and their packed pieces.
   void copy_pieces(const Parcel& parcel) const {
     char* place = data(parcel);
     for (const Moved& tensor : tensors_) {

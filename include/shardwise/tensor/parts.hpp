@@ -17,7 +17,6 @@ namespace shardwise::detail {
 using AnyBox = Box<max_rank>;
 using AnyShape = Shape<max_rank>;
 
-/// At most `max_rank` extents.
 constexpr AnyShape padded(std::span<const Index> extents) {
   AnyShape shape{};
   const Index* extent = extents.data();
@@ -55,8 +54,7 @@ constexpr Shape<Rank> row_major_strides(const Shape<Rank>& size) {
   return strides;
 }
 
-/// Copies the indices of `part` from a block that holds `from` to one that holds `to`; elements have `element`
-/// bytes.
+/// Copies the indices of `part` from a block that holds `from` to one that holds `to`; elements have `element` bytes.
 void copy_part(Index element, const AnyBox& part, const void* source, const AnyBox& from, void* target,
                const AnyBox& to);
 
@@ -101,8 +99,7 @@ void with_floating(DataType type, F f) {
   f(Eigen::bfloat16{});
 }
 
-/// `copy_part` between blocks of two floating-point types; each element is rounded to the nearest of the target
-/// type.
+/// `copy_part` between blocks of two floating-point types; each element is rounded to the nearest of the target type.
 void convert_part(const AnyBox& part, DataType source_type, const void* source, const AnyBox& from,
                   DataType target_type, void* target, const AnyBox& to);
 

@@ -114,7 +114,6 @@ using redistributed_as = typename Communicated<redistributed<X, Arguments...>, A
 
 }  // namespace detail
 
-/// A tensor or a `Var`.
 template <class X>
 concept Redistributable = requires {
   typename redistributed<std::remove_cvref_t<X>>;

@@ -134,7 +134,6 @@ class Tensor : public detail::OtherNames {
   static constexpr Layout layout = layout_of<Placements...>;
   static constexpr bool is_float = !std::is_integral_v<T>;
 
-  /// An empty handle.
   constexpr Tensor() requires WellFormed<Problem>
   = default;
 
@@ -259,7 +258,6 @@ struct TensorWith<T, Rank, MeshType, L, std::integer_sequence<int, Axes...>> {
 template <class T, int Rank, class MeshType, PackedLayout L>
 using tensor_with = typename detail::TensorWith<T, Rank, MeshType, L>::type;
 
-/// `X` in another layout.
 template <TensorType X, PackedLayout L>
 using relaid = tensor_with<typename X::Element, X::rank, typename X::MeshOf, L>;
 
@@ -267,7 +265,6 @@ using relaid = tensor_with<typename X::Element, X::rank, typename X::MeshOf, L>;
 template <TensorType X>
 using whole_of = relaid<X, packed(everywhere(X::MeshOf::axes, replicate))>;
 
-/// The type of the gradient of a tensor.
 template <TensorType X>
 using cotangent_of = relaid<X, packed(cotangent(X::layout))>;
 

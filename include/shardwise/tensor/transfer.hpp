@@ -82,7 +82,6 @@ class Transfer final : public AnyInFlight {
   Exchange exchange_;
 };
 
-/// The steps from `x` to the layout `to`.
 constexpr Route route_of(const AnyTensor& x, const Layout& to) {
   if (__builtin_is_constant_evaluated()) return route(x.layout, to, x.rank, x.mesh.sizes());
   return cached_route(x.layout, to, x.rank, x.mesh.sizes());

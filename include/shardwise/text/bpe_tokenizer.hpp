@@ -23,7 +23,6 @@
 
 namespace shardwise {
 
-/// Finds tokens by their text.
 struct TextHash : std::hash<std::string_view> {
   using is_transparent = void;
 };

@@ -22,7 +22,6 @@ namespace shardwise {
 class ByteTokenizer {
  public:
   static constexpr Index vocabulary() { return 256; }
-  /// Bytes have no end token.
   static constexpr std::optional<std::int32_t> end_token() { return std::nullopt; }
   /// See `Tokenizer::fingerprint`.
   static constexpr std::uint64_t fingerprint() { return detail::fingerprint_of("bytes"); }

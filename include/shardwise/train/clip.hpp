@@ -19,8 +19,7 @@ namespace shardwise {
 
 namespace detail {
 
-/// The norm of these parameters' gradients, Σ x² or max |x|, the same on every rank of their common mesh.
-/// Collective.
+/// The norm of these parameters' gradients, Σ x² or max |x|, the same on every rank of their common mesh. Collective.
 [[gnu::noinline]] constexpr double norm_of(const ParameterList& cells, bool maximum) {
   const MeshView* mesh = nullptr;
   double sum = 0;
@@ -59,8 +58,7 @@ constexpr void check_max_norm(double max_norm) {
   if (!(max_norm >= 0)) fail({"clip_gradients: max_norm is ", max_norm, ", which must be 0 or more"});
 }
 
-/// Scales finished gradients whose norm is `norm`. With SHARDWISE_CHECK=1 it is collective, and compares
-/// `max_norm`.
+/// Scales finished gradients whose norm is `norm`. With SHARDWISE_CHECK=1 it is collective, and compares `max_norm`.
 [[gnu::noinline]] constexpr void clip_to(double max_norm, double norm, const ParameterList& cells) {
   if (!cells.empty()) check_same_on(cells.front()->stored.mesh, "clip_gradients", "max_norm", max_norm);
   const double factor = max_norm / (norm + 1e-6);

@@ -88,12 +88,11 @@ class Optimizer {
   Optimizer(Optimizer&&) noexcept = default;  // copies would share their moments
   Optimizer& operator=(Optimizer&&) noexcept = default;
 
-  /// Gives separate settings to the parameters that `chosen` accepts and that are in no earlier group: the
-  /// optimizer's current settings after `change(settings)`. Their learning rate is `rate_factor` times the
-  /// optimizer's. `chosen` must return the same on every rank. Throws `std::logic_error` after the first step, or
-  /// after the optimizer was added to the contents of a checkpoint; `std::invalid_argument` for invalid settings,
-  /// an empty function, or if `change` changes the rate. A group without parameters is an error of the first step
-  /// or of that checkpoint.
+  /// Gives separate settings to the parameters that `chosen` accepts and that are in no earlier group: the optimizer's
+  /// current settings after `change(settings)`. Their learning rate is `rate_factor` times the optimizer's. `chosen`
+  /// must return the same on every rank. Throws `std::logic_error` after the first step, or after the optimizer was
+  /// added to the contents of a checkpoint; `std::invalid_argument` for invalid settings, an empty function, or if
+  /// `change` changes the rate. A group without parameters is an error of the first step or of that checkpoint.
   template <std::invocable<Update&> Change>
   void add_group(std::function<bool(const ParameterInfo&)> chosen, Change change, double rate_factor = 1) {
     if (!states_.empty()) {
@@ -111,13 +110,12 @@ class Optimizer {
     groups_.push_back({std::move(chosen), settings.checked(), rate_factor});
   }
 
-  /// Updates all parameters of `module`, which must be the same in every step, from their gradients, and clears
-  /// these. Pending gradients are finished first, by `reduce_gradients`; after a call of that or of
-  /// `clip_gradients`, a step communicates only to gather whole parameters with sharded state. Before any change it
-  /// throws `std::logic_error` if no parameter has a gradient, or, in the first step, if a trained one has none,
-  /// unless its settings have `may_be_unused`; `std::invalid_argument` if `module` is not that of earlier steps, or
-  /// a group is empty; and, on all ranks with SHARDWISE_CHECK=1, if their settings, groups, or sets of parameters
-  /// with gradients differ.
+  /// Updates all parameters of `module`, which must be the same in every step, from their gradients, and clears these.
+  /// Pending gradients are finished first, by `reduce_gradients`; after a call of that or of `clip_gradients`, a step
+  /// communicates only to gather whole parameters with sharded state. Before any change it throws `std::logic_error` if
+  /// no parameter has a gradient, or, in the first step, if a trained one has none, unless its settings have
+  /// `may_be_unused`; `std::invalid_argument` if `module` is not that of earlier steps, or a group is empty; and, on
+  /// all ranks with SHARDWISE_CHECK=1, if their settings, groups, or sets of parameters with gradients differ.
   template <class Module, class Problem = detail::visit_problem<Module>>
   constexpr void step(Module& module) {
     const detail::ParameterList cells = detail::parameters_of(module);
@@ -142,8 +140,7 @@ class Optimizer {
   /// (A rate set here applies to these parameters alone: see `set_rate`.)
   constexpr Update& settings() { return update_; }
   Update& settings(std::size_t i) { return groups_.at(i).settings; }
-  /// Sets the learning rate; a group's is multiplied by its factor. Throws `std::invalid_argument` if it is
-  /// invalid.
+  /// Sets the learning rate; a group's is multiplied by its factor. Throws `std::invalid_argument` if it is invalid.
   constexpr void set_rate(double rate) {
     Update changed = update_;
     changed.rate = rate;

@@ -26,7 +26,6 @@ namespace shardwise {
 /// How the rate decreases after the warm-up: not at all, linearly, or along half a period of the cosine.
 enum class Decay { constant, linear, cosine };
 
-/// "constant", "linear" or "cosine".
 constexpr const char* name_of(Decay decay) {
   if (decay == Decay::constant) return "constant";
   return decay == Decay::linear ? "linear" : "cosine";
@@ -60,11 +59,10 @@ struct RateScheduleSettings {
 ///     linear   1 - way
 ///     cosine   (1 + cos(π way)) / 2
 ///
-/// and a constant rate stays at the peak. The cosine is that of Loshchilov and Hutter ("SGDR", 2017), with which
-/// GPT-3 (Brown et al., 2020) and Llama (Touvron et al., 2023) were trained; the linear decay is that of BERT
-/// (Devlin et al., 2019) and of transformers' `get_linear_schedule_with_warmup`. That function's warm-up lags by
-/// one step: its first step has rate 0 and changes no weight; use `first` = 0 for it, and other values of `first`
-/// for PyTorch's `LinearLR`.
+/// and a constant rate stays at the peak. The cosine is that of Loshchilov and Hutter ("SGDR", 2017), with which GPT-3
+/// (Brown et al., 2020) and Llama (Touvron et al., 2023) were trained; the linear decay is that of BERT (Devlin et al.,
+/// 2019) and of transformers' `get_linear_schedule_with_warmup`. That function's warm-up lags by one step: its first
+/// step has rate 0 and changes no weight; use `first` = 0 for it, and other values of `first` for PyTorch's `LinearLR`.
 class RateSchedule {
  public:
   /// Throws `std::invalid_argument` unless 0 <= floor <= peak (finite), 0 <= first <= 1, and 0 <= warmup; and, if
@@ -103,7 +101,6 @@ class RateSchedule {
       detail::fail({"RateSchedule: ", name, " is ", rate, ", which must be a number from 0 on"});
   }
 
-  /// cos(π way) for `way` from 0 to 1.
   static constexpr double cosine(double way) {
     if (!std::is_constant_evaluated()) return std::cos(std::numbers::pi * way);
     const double angle =

@@ -3,9 +3,8 @@
 #pragma once
 
 /// @file
-/// Reduces pending gradients of a module, many in one collective: in buckets, like PyTorch's
-/// DistributedDataParallel (Li et al., "PyTorch Distributed", 2020). `set_communication` sets the element types of
-/// messages.
+/// Reduces pending gradients of a module, many in one collective: in buckets, like PyTorch's DistributedDataParallel
+/// (Li et al., "PyTorch Distributed", 2020). `set_communication` sets the element types of messages.
 ///
 /// ```
 /// backward_and_reduce(loss, model, {.last = i + 1 == micro_batches});   // of micro-batch i
@@ -88,7 +87,6 @@ class GradientReducer final : public BackwardTask {
   }
   void finish_once();
 
-  /// The destination of a gradient.
   struct Goal {
     detail::ParameterState* cell;
     bool finishes;  ///< else it goes to the resting slot

@@ -9,13 +9,12 @@
 /// Unit unit(up, down);                                                   // modules, in the model's constructor
 /// auto y = unit(x, [&](const auto& in) { return down(gelu(up(in))); });   // in its call
 /// ```
-/// Fully sharded parameters are gathered by one collective before the call, and before its part of the backward
-/// pass, and freed afterwards. After that part of the backward pass, the unit's gradients go to where they rest,
-/// those of sharded parameters by one reduce-scatter; in the last pass of a step all are reduced, bucket by bucket
-/// (`backward_and_reduce`). Linked units prefetch: while one computes, its successor's parameters are in flight,
-/// and in the backward pass its predecessor's. The last unit keeps its parameters for its part of the backward
-/// pass, which follows immediately. Parameters that no pullback reads, such as the table of an embedding, are not
-/// gathered again.
+/// Fully sharded parameters are gathered by one collective before the call, and before its part of the backward pass,
+/// and freed afterwards. After that part of the backward pass, the unit's gradients go to where they rest, those of
+/// sharded parameters by one reduce-scatter; in the last pass of a step all are reduced, bucket by bucket
+/// (`backward_and_reduce`). Linked units prefetch: while one computes, its successor's parameters are in flight, and in
+/// the backward pass its predecessor's. The last unit keeps its parameters for its part of the backward pass, which
+/// follows immediately. Parameters that no pullback reads, such as the table of an embedding, are not gathered again.
 
 #include <shardwise/autograd/abstract.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
@@ -24,7 +23,6 @@ namespace shardwise {
 
 namespace detail {
 
-/// A parameter of a unit.
 struct UnitPart {
   Shared<ParameterState> cell;
   bool borrowed = false;  ///< another unit handles its gradient

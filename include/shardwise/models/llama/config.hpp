@@ -84,7 +84,6 @@ struct LlamaConfig {
 
  private:
   static constexpr double real(Index count) { return static_cast<double>(count); }
-  /// Multiplications per token and layer.
   constexpr double layer_work() const {
     return real(layer_weights()) +
            real(heads * head_size()) * real(window && *window < context / 2 ? 2 * *window : context);

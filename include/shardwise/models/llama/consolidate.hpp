@@ -76,7 +76,6 @@ class Consolidation {
     detail::fail<std::runtime_error>({source_, ": ", problem});
   }
 
-  /// Writes config.json.
   LlamaConfig write_config(const Path& folder) const {
     if (!manifest_.notes.is_object() || !manifest_.notes.contains("llama_config")) {
       fail("the notes have no \"llama_config\", the config.json of the model");
@@ -164,9 +163,8 @@ class Consolidation {
 
 }  // namespace detail
 
-/// Writes config.json, model.safetensors (or several files and model.safetensors.index.json) and tokenizer.json
-/// from the checkpoint of a `Llama` that was added as "model", without the optimizer's state. Verifies every
-/// checksum.
+/// Writes config.json, model.safetensors (or several files and model.safetensors.index.json) and tokenizer.json from
+/// the checkpoint of a `Llama` that was added as "model", without the optimizer's state. Verifies every checksum.
 ///
 /// `folder` must be empty or absent, unless `replace` is set. It appears by one rename when everything is on the
 /// device, and keeps the mode of the folder it replaces. Throws `std::runtime_error` with the file, the tensor and

@@ -76,9 +76,8 @@ Index load_llama(const Communicator& ranks, Model& model, const LlamaConfig& con
 
 }  // namespace detail
 
-/// Loads weights by Hugging Face's names, as `load_weights` does. For a tied model, a head that differs from the
-/// table is an error; rotary frequencies, which old files contain, are ignored. Adapters stay unchanged: see
-/// `load_adapters`.
+/// Loads weights by Hugging Face's names, as `load_weights` does. For a tied model, a head that differs from the table
+/// is an error; rotary frequencies, which old files contain, are ignored. Adapters stay unchanged: see `load_adapters`.
 template <class MeshType, class PlanType, class T>
 Index load_llama(Llama<MeshType, PlanType, T>& model, const std::filesystem::path& path) {
   const Communicator ranks = detail::ranks_of_parameters(detail::named_parameters_of(model));

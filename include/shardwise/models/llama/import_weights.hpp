@@ -134,9 +134,8 @@ class WeightsImport {
 /// Writes a checkpoint with the weights of a folder (see `Weights`) as "model", in one file, with the notes that
 /// `consolidate_checkpoint` needs. Omits rotary frequencies, and a tied model's head, which must equal its table.
 ///
-/// `checkpoint` must be empty or absent, unless `replace` is set. It appears by one rename when everything is on
-/// the device. Throws `std::runtime_error` with the file, the tensor and the problem, and then leaves nothing new
-/// behind.
+/// `checkpoint` must be empty or absent, unless `replace` is set. It appears by one rename when everything is on the
+/// device. Throws `std::runtime_error` with the file, the tensor and the problem, and then leaves nothing new behind.
 inline ImportedWeights import_weights(const std::filesystem::path& folder,
                                       const std::filesystem::path& checkpoint,
                                       const ImportOptions& options = {}) {

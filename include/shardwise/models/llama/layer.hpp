@@ -55,7 +55,6 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T>> {
     cache.append(rope(k, here), v);
     return wo(attention(rope(q, here), cache, sight_));
   }
-  /// The keys for the cache.
   constexpr auto keys(const auto& x) const { return rope(wk(x), rope_); }
 
   constexpr void visit(auto&& f) {

@@ -147,8 +147,7 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
     check_has(begins_, "begin", "table of tokens");
     return units_.front()(ids, [&](const auto& in) { return enter((*tokens)(in)); });
   }
-  /// `middle`: from there to the output of the last layer of this part, in the same layout, optionally with
-  /// documents;
+  /// `middle`: from there to the output of the last layer of this part, in the same layout, optionally with documents;
   constexpr auto middle(const auto& x, const Operand auto&... documents) const {
     return through_layers(x, [&](const auto& in, std::size_t i) {
       if (recompute_layers) return recompute(layers[i], in, documents...);
@@ -253,7 +252,6 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
     if (!begins_ || !norm)
       throw std::logic_error("Llama: this is a part of a model: call begin, middle and end");
   }
-  /// call(x, i) calls layer i.
   constexpr auto through_layers(const auto& x, const auto& call) const {
     const std::size_t before = begins_ ? 1 : 0;
     const auto layer = [&](const auto& in, std::size_t i) {

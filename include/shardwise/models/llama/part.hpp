@@ -17,10 +17,9 @@ struct LlamaPart {
   bool begins = true, ends = true;
   bool begins_with_mlp = false, ends_with_attention = false;
 
-  /// Stage number `stage` of a pipeline whose stage i is on rank `rank_of_stage[i]`. Each stage first begins where
-  /// the work before it is nearest to its share, between or within layers; then borders move by half layers, one or
-  /// two at a time, as long as this balances the ranks better. Throws `std::out_of_range` if there is no such stage
-  /// or rank.
+  /// Stage number `stage` of a pipeline whose stage i is on rank `rank_of_stage[i]`. Each stage first begins where the
+  /// work before it is nearest to its share, between or within layers; then borders move by half layers, one or two at
+  /// a time, as long as this balances the ranks better. Throws `std::out_of_range` if there is no such stage or rank.
   static constexpr LlamaPart of(const LlamaConfig& config, const std::vector<int>& rank_of_stage, int stage) {
     const auto stages = static_cast<int>(rank_of_stage.size());
     if (stage < 0 || stage >= stages) {

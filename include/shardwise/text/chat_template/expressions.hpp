@@ -21,7 +21,6 @@ class TemplateExpressions : protected TemplateReader {
  protected:
   explicit TemplateExpressions(Names names) : names_(std::move(names)) {}
 
-  /// Everything left of the tag.
   Value whole() {
     const Value value = expression();
     need(rest_.empty());

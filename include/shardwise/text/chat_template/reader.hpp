@@ -113,7 +113,6 @@ class TemplateReader {
     rest_ = before;
     return false;
   }
-  /// A quoted text.
   std::string literal() {
     std::string value;
     std::size_t i = 1;

@@ -69,7 +69,6 @@ class AddedTokens {
     flush(text.size());
   }
 
-  /// The offsets of special tokens in the text.
   std::vector<std::size_t> special_in(std::string_view text) const {
     std::vector<std::size_t> places;
     for (std::size_t i = 0; i < text.size();) {
@@ -120,7 +119,6 @@ class AddedTokens {
   std::array<bool, 256> begins_{};   // first bytes of tokens
 };
 
-/// The special tokens around a text.
 struct Template {
   std::vector<std::int32_t> before, after;
 };
