@@ -245,5 +245,31 @@ TEST_CASE("members behind pointers, and in tuples, arrays and optionals, are tra
   CHECK(last < first);
 }
 
+/// Two layers of equal sizes, of which a call uses one.
+struct Either : Module<Either> {
+  Layer left, right;
+  explicit Either(const MeshType& mesh) : left(mesh, inputs, features), right(mesh, inputs, features) {}
+  auto forward(const auto& x, bool on_the_left) const { return on_the_left ? left(x) : right(x); }
+  void visit(auto&& f) { f("left", left), f("right", right); }
+};
+
+TEST_CASE("ranks of one host that have gradients of different parameters throw, and do not add them up") {
+  const MeshType mesh(world(), {any});
+  Either model(mesh);
+  initialize(model, 3);
+  SGD sgd({.rate = 0.1, .may_be_unused = true});
+  const auto x = randn<double, Shard<0>>(mesh, {batch, inputs}, 5);
+  const auto step = [&](bool on_the_left) {
+    Tape tape;
+    const auto y = model(tape.constant(x), on_the_left);
+    tape.backward(redistribute<dp, Replicate>(mean(mul(y, y))));
+    sgd.step(model);
+  };
+  step(true);
+  if (mesh.size() == 1 || std::string_view(world().transport()) == "mpi") return;
+  CHECK_THROWS_WITH_AS(step(mesh.rank() == 0), doctest::Contains("ranks differ in their collective"),
+                       std::runtime_error);
+}
+
 }  // namespace
 }  // namespace shardwise::testing::trained_parameters

@@ -156,6 +156,12 @@ class Communicator {
     named.axes_ = std::move(axes);
     return named;
   }
+  /// The same communicator for one collective, whose ranks must all give this number. Ranks of one host compare it.
+  Communicator labelled(std::uint64_t label) const {
+    Communicator made = *this;
+    made.label_ = label;
+    return made;
+  }
 
  private:
   using Numbers = detail::Numbers;
@@ -215,6 +221,7 @@ class Communicator {
 
   std::shared_ptr<detail::Transport> transport_;
   std::string axes_;
+  std::uint64_t label_ = 0;
 };
 
 namespace detail {
@@ -289,12 +296,14 @@ SHARDWISE_INLINE Communicator Communicator::by_host() const {
 SHARDWISE_INLINE void Communicator::run(Call call) const {
   const detail::Waiting here(call.name(), call.bytes(), axes_);
   call.axes = axes_.c_str();
+  call.label = label_;
   transport_->run(call);
 }
 
 SHARDWISE_INLINE Request Communicator::begin(Call call) const {
   const detail::Waiting here(call.name(), call.bytes(), axes_);
   call.axes = axes_.c_str();
+  call.label = label_;
   call.background = true;
   detail::RequestState* operation = transport_->begin(call);
   return operation ? Request(call.name(), *operation, transport_, call.bytes()) : Request();

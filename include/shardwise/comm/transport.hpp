@@ -27,6 +27,7 @@ struct Call {
   Numbers counts{}, offsets{};
   Numbers arriving{}, places{};  ///< the blocks that an all-to-all receives
   bool background = false;       ///< only start it
+  std::uint64_t label = 0;       ///< of the tensors, such as which parameters have a gradient; 0: none
   const char* axes = "";         ///< the axes of the ranks, for error texts: "tp"
 
   const char* name() const { return kind == Collective::none ? "barrier" : name_of(kind); }
@@ -51,11 +52,12 @@ inline std::string text_of(const Call& call) {
   add(call.counts);
   if (call.kind != Collective::none) words += " " + text_of(call.elements);
   if (call.reduces() && !call.elements.own) words += std::string(" (") + name_of(call.elements.op) + ")";
+  if (call.label != 0) words += " of gradients #" + std::to_string(call.label % 100000);
   return *call.axes == 0 ? words : words + " over " + call.axes;
 }
 
 /// The properties that must be equal on all ranks, as numbers; the counts of an all-to-all are not included.
-inline std::array<Index, 7> signature(const Call& call) {
+inline std::array<Index, 8> signature(const Call& call) {
   Fnv1a blocks;
   if (call.kind != Collective::all_to_all) {
     for (const Index count : call.counts) blocks.add(static_cast<std::uint64_t>(count));
@@ -67,7 +69,8 @@ inline std::array<Index, 7> signature(const Call& call) {
           elements.own ? elements.own->id : static_cast<Index>(elements.type),
           call.reduces() ? static_cast<Index>(elements.op) : -1,
           call.count,
-          static_cast<Index>(blocks.value)};
+          static_cast<Index>(blocks.value),
+          std::bit_cast<Index>(call.label)};
 }
 
 /// A hash of the signature: different signatures very likely give different numbers.

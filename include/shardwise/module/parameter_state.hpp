@@ -165,7 +165,9 @@ class ParameterState : public Pooled<ParameterState>, public Counted {
   constexpr unsigned changes() const { return stored.buffer->changes; }
 
   /// The gradient that `backward` has left.
-  constexpr AnyTensor take_pending() { return stored.with(layouts.pending, pending->take()); }
+  constexpr AnyTensor take_pending() { return numbered(stored.with(layouts.pending, pending->take())); }
+  /// The sum that rests between backward passes.
+  constexpr AnyTensor take_resting() { return numbered(stored.with(layouts.resting, resting->take())); }
   /// The gradient that `reduce_gradients` has left.
   constexpr AnyTensor finished_gradient() { return stored.with(layouts.finished, finished.sum()); }
 
@@ -177,6 +179,7 @@ class ParameterState : public Pooled<ParameterState>, public Counted {
   Buckets* carrier = nullptr;  ///< may still carry the value, stored or gathered
   int users = 0;               ///< of the gathered value
   unsigned gathered_at = 0;    ///< the number of changes that the gathered value includes
+  int number = -1;             ///< in the list of those that are reduced together
   bool set = false, seen = false;
   bool named = false;                  ///< a model's visit has named it
   bool on_demand = false;              ///< its unit does not gather it ahead: see `Embedding`
@@ -187,6 +190,10 @@ class ParameterState : public Pooled<ParameterState>, public Counted {
   GradientSlot finished{MemoryUse::gradient};
 
  private:
+  constexpr AnyTensor numbered(AnyTensor gradient) const {
+    gradient.parameter = number;
+    return gradient;
+  }
   constexpr void gather_here() {
     Buckets now(std::numeric_limits<Index>::max(), 0);
     gather(now);

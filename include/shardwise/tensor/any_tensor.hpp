@@ -23,6 +23,7 @@ struct AnyTensor {
   AnyShape shape{};  ///< global; padded with ones
   Layout layout;
   Buffer buffer;
+  int parameter = -1;  ///< the number of the parameter whose gradient this is; ranks compare it
 
   constexpr AnyTensor() = default;
   template <TensorType X>
@@ -81,7 +82,8 @@ struct AnyTensor {
         rank(like.rank),
         shape(like.shape),
         layout(other),
-        buffer(std::move(block)) {}
+        buffer(std::move(block)),
+        parameter(like.parameter) {}
 };
 
 /// This rank's block of `x` as a view for kernels; the element type `char` is a placeholder.

@@ -38,6 +38,8 @@ class Exchange {
   /// Adds a tensor that is moved from the layout of `from` to that of `to`. Both may share their block for an
   /// in-place reduction.
   constexpr void add(AnyTensor&& from, const AnyTensor& to) {
+    if (from.parameter >= 0)
+      label_ = (label_ ^ static_cast<std::uint64_t>(from.parameter + 1)) * 1099511628211u;
     count(moved_.emplace_back(from.shape, from.layout, to.layout, from.type, std::move(from.buffer),
                               to.buffer));
   }
@@ -71,6 +73,7 @@ class Exchange {
     packed_ = landed_ = Buffer();
     moved_.clear();
     elements_ = 0;
+    label_ = 0;
   }
 
  private:
@@ -229,8 +232,9 @@ class Exchange {
   ExchangeWay way_;
   PooledList<Moved> moved_;
   Index elements_ = 0;
-  Buffer packed_;  // pieces by receiver, each with all tensors; or everything, for a reduction
-  Buffer landed_;  // pieces in the order of their senders; or this rank's reduced part
+  std::uint64_t label_ = 0;  // of the parameters whose gradients these are
+  Buffer packed_;            // pieces by receiver, each with all tensors; or everything, for a reduction
+  Buffer landed_;            // pieces in the order of their senders; or this rank's reduced part
   Request* request_ = nullptr;
   bool background_ = false;
   std::int64_t event_ = 0;  // number in the recorder's log
@@ -253,7 +257,7 @@ SHARDWISE_INLINE std::vector<Index> Exchange::counts(bool outgoing) const {
 }
 
 SHARDWISE_INLINE void Exchange::communicate(bool background) {
-  const Communicator& group = mesh_.communicator(way_.axes);
+  const Communicator group = mesh_.communicator(way_.axes).labelled(label_);
   const Moved& first = moved_.front();
   const char* in = data(packed_ ? packed_ : first.in);
   char* out = data(landed_ ? landed_ : packed_ && way_.kind == Collective::all_reduce ? packed_ : first.out);

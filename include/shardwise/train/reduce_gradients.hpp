@@ -54,7 +54,9 @@ class GradientReducer final : public BackwardTask {
   /// Before the last pass of a step: gradients of these parameters that are reduced alone start as soon as they are
   /// complete, without waiting for their unit.
   constexpr void watch(const detail::ParameterList& cells) {
+    int number = 0;
     for (detail::ParameterState* cell : cells) {
+      cell->number = number++;
       if (last_ && cell->layouts.waits && buckets_.goes_alone(cell->stored, travels(*cell)))
         watched_.emplace_back(*this, *cell);
     }
@@ -152,7 +154,7 @@ class GradientReducer final : public BackwardTask {
   }
   constexpr void finish_rested(detail::ParameterState& cell) {
     if (!cell.resting->filled()) return;
-    carry(cell.stored.with(cell.layouts.resting, cell.resting->take()), {&cell, true, Phase::optimizer});
+    carry(cell.take_resting(), {&cell, true, Phase::optimizer});
   }
 
   detail::Buckets buckets_;
@@ -173,6 +175,8 @@ constexpr const ReduceOptions& finishing(const ReduceOptions& options) {
 
 constexpr void reduce_here(const ParameterList& cells, const ReduceOptions& options) {
   GradientReducer reducer(options);
+  int number = 0;
+  for (ParameterState* cell : cells) cell->number = number++;
   for (ParameterState* cell : cells) reducer.reduce(*cell);
   reducer.finish();
 }
