@@ -20,7 +20,7 @@
 
 namespace shardwise::kernel {
 
-/// What a row is held against: 1 - smoothing at its target, and smoothing / classes at every class (Szegedy et
+/// The target of a row: 1 - smoothing at its target, and smoothing / classes at every class (Szegedy et
 /// al., "Rethinking the Inception architecture for computer vision", 2016). Each class counts by its weight, and a row
 /// by that of its target; rows whose target is `ignore_index` count nothing.
 struct TargetDistribution {
@@ -29,7 +29,7 @@ struct TargetDistribution {
   Index ignore_index = ignore_index_default;
   const double* weights = nullptr;  ///< of all classes; null: all are 1
 
-  /// 0 for what is no class: targets are read before they are checked.
+  /// 0 unless `c` is a class: targets are read before they are checked.
   double weight(Index c) const {
     if (!weights) return 1;
     return c >= 0 && c < classes ? weights[c] : 0;
@@ -39,7 +39,7 @@ struct TargetDistribution {
   }
 };
 
-/// What a block of a row's classes contributes to the row's cross entropy.
+/// The contribution of a block of a row's classes to the row's cross entropy.
 template <class C, bool Smoothed = false>
 struct RowTerms {
   static constexpr bool smoothed = Smoothed;
@@ -162,38 +162,32 @@ void row_terms(Index rows, Index classes, Index first, const T* logits, const Id
 SHARDWISE_COMPILE(row_terms<float, std::int32_t, RowTerms<float, false>>)
 SHARDWISE_COMPILE(row_terms<float, std::int32_t, RowTerms<float, true>>)
 
-/// f(r, loss) for each row: its cross entropy, from the terms of all its classes; 0 if it is ignored.
-template <class Terms, class Id, class F>
-void for_each_cross_entropy(Index rows, const Terms* terms, const Id* targets,
-                            const TargetDistribution& expected, F f) {
+/// The sum of the rows' cross entropies, from the terms of all their classes; 0 of a row that is ignored. `losses`, if
+/// it is not null, gets that of each row.
+template <class Terms, class Id>
+double cross_entropy(Index rows, const Terms* terms, const Id* targets, const TargetDistribution& expected,
+                     decltype(Terms::sum)* losses = nullptr) {
   const double classes = static_cast<double>(expected.classes),
                share = Terms::smoothed && expected.weights ? expected.all_weights() / classes : 1;
+  double sum = 0;
   for (Index r = 0; r < rows; ++r) {
     const auto target = static_cast<Index>(targets[r]);
-    if (target == expected.ignore_index) {
-      f(r, 0.);
-      continue;
+    double row = 0;
+    if (target != expected.ignore_index) {
+      // Differences of logits first: they are small where logits are large.
+      const double log_sum = std::log(static_cast<double>(terms[r].sum));
+      const double maximum = static_cast<double>(terms[r].maximum);
+      row = expected.weight(target) * (log_sum + (maximum - static_cast<double>(terms[r].target)));
+      if constexpr (Terms::smoothed) {
+        const double mean = static_cast<double>(terms[r].total) / classes;
+        row = (1 - expected.smoothing) * row +
+              expected.smoothing * (share * log_sum + (share * maximum - mean));
+      }
     }
-    // Differences of logits first: they are small where logits are large.
-    const double log_sum = std::log(static_cast<double>(terms[r].sum));
-    const double maximum = static_cast<double>(terms[r].maximum);
-    const double row = expected.weight(target) * (log_sum + (maximum - static_cast<double>(terms[r].target)));
-    if constexpr (Terms::smoothed) {
-      const double mean = static_cast<double>(terms[r].total) / classes;
-      const double all = share * log_sum + (share * maximum - mean);
-      f(r, (1 - expected.smoothing) * row + expected.smoothing * all);
-    } else {
-      f(r, row);
-    }
+    sum += row;
+    if (losses) losses[r] = static_cast<decltype(Terms::sum)>(row);
   }
-}
-
-/// The sum of these.
-template <class Terms, class Id>
-double cross_entropy(Index rows, const Terms* terms, const Id* targets, const TargetDistribution& expected) {
-  double loss = 0;
-  for_each_cross_entropy(rows, terms, targets, expected, [&](Index, double row) { loss += row; });
-  return loss;
+  return sum;
 }
 
 /// The gradient of `factor` times that sum: dlogits[r, c] = (softmax[r, c] - the target distribution) · factor,
