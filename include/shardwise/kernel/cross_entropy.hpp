@@ -159,38 +159,32 @@ void row_terms(Index rows, Index classes, Index first, const T* logits, const Id
 SHARDWISE_COMPILE(row_terms<float, std::int32_t, RowTerms<float, false>>)
 SHARDWISE_COMPILE(row_terms<float, std::int32_t, RowTerms<float, true>>)
 
-/// f(r, loss) for each row, with its cross entropy from the terms of all classes; 0 for ignored rows.
-template <class Terms, class Id, class F>
-void for_each_cross_entropy(Index rows, const Terms* terms, const Id* targets,
-                            const TargetDistribution& expected, F f) {
+/// The sum of the rows' cross entropies, from the terms of all their classes; 0 of a row that is ignored. `losses`, if
+/// it is not null, gets that of each row.
+template <class Terms, class Id>
+double cross_entropy(Index rows, const Terms* terms, const Id* targets, const TargetDistribution& expected,
+                     decltype(Terms::sum)* losses = nullptr) {
   const double classes = static_cast<double>(expected.classes),
                share = Terms::smoothed && expected.weights ? expected.all_weights() / classes : 1;
+  double sum = 0;
   for (Index r = 0; r < rows; ++r) {
     const auto target = static_cast<Index>(targets[r]);
-    if (target == expected.ignore_index) {
-      f(r, 0.);
-      continue;
+    double row = 0;
+    if (target != expected.ignore_index) {
+      // Differences of logits first: they are small where logits are large.
+      const double log_sum = std::log(static_cast<double>(terms[r].sum));
+      const double maximum = static_cast<double>(terms[r].maximum);
+      row = expected.weight(target) * (log_sum + (maximum - static_cast<double>(terms[r].target)));
+      if constexpr (Terms::smoothed) {
+        const double mean = static_cast<double>(terms[r].total) / classes;
+        row = (1 - expected.smoothing) * row +
+              expected.smoothing * (share * log_sum + (share * maximum - mean));
+      }
     }
-    // Subtract logits first: their differences are small even where logits are large.
-    const double log_sum = std::log(static_cast<double>(terms[r].sum));
-    const double maximum = static_cast<double>(terms[r].maximum);
-    const double row = expected.weight(target) * (log_sum + (maximum - static_cast<double>(terms[r].target)));
-    if constexpr (Terms::smoothed) {
-      const double mean = static_cast<double>(terms[r].total) / classes;
-      const double all = share * log_sum + (share * maximum - mean);
-      f(r, (1 - expected.smoothing) * row + expected.smoothing * all);
-    } else {
-      f(r, row);
-    }
+    sum += row;
+    if (losses) losses[r] = static_cast<decltype(Terms::sum)>(row);
   }
-}
-
-/// The sum over all rows.
-template <class Terms, class Id>
-double cross_entropy(Index rows, const Terms* terms, const Id* targets, const TargetDistribution& expected) {
-  double loss = 0;
-  for_each_cross_entropy(rows, terms, targets, expected, [&](Index, double row) { loss += row; });
-  return loss;
+  return sum;
 }
 
 /// The gradient of `factor` times that sum: dlogits[r, c] = (softmax[r, c] - the target distribution) · factor, and

@@ -20,15 +20,62 @@
 
 #include <shardwise/comm/reducible.hpp>
 #include <shardwise/module/module.hpp>
-#include <shardwise/nn/cross_entropy_options.hpp>
 #include <shardwise/nn/loss_of_rows.hpp>
 #include <shardwise/ops/apply.hpp>
+#include <shardwise/tensor/factories.hpp>
 
 namespace shardwise {
 
+/// How the rows' losses become one.
+enum class Reduction : std::uint8_t {
+  mean,  ///< over all rows of the whole tensor that count, by the weights of their targets; NaN if none does
+  sum,
+};
+
+/// Defaults and meaning are those of PyTorch's `F.cross_entropy`, whose `weight` is `class_weights`.
+struct CrossEntropyOptions {
+  Index ignore_index = ignore_index_default;  ///< rows with this target do not count
+  Reduction reduction = Reduction::mean;
+  double label_smoothing = 0;  ///< e in (1 - e) · loss + e · (mean of -log softmax over all classes)
+  /// How much each class counts, the same on all ranks; empty: all count 1. With label smoothing, -log softmax of each
+  /// class counts by its own.
+  std::vector<double> class_weights = {};
+};
+
 namespace detail {
 
-/// Classes and rows may be cut: what would be pending has been reduced. `OfEachRow`: rows stay where they are.
+/// Throws unless these options make sense.
+constexpr const CrossEntropyOptions& checked(const CrossEntropyOptions& options) {
+  if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
+    fail({"CrossEntropyLoss: label_smoothing is ", options.label_smoothing, ", but must be in [0, 1]"});
+  }
+  for (std::size_t c = 0; c < options.class_weights.size(); ++c) {
+    const double weight = options.class_weights[c];
+    if (!(weight >= 0 && weight < std::numeric_limits<double>::infinity()))
+      fail({"CrossEntropyLoss: the weight of class ", c, " is ", weight,
+            ", but must be finite, and 0 or more"});
+  }
+  return options;
+}
+
+/// The weights of the classes, as long as a tape needs them. Throws if they are not as many as there are classes.
+template <class MeshType>
+constexpr Buffer weights_for(const MeshType& mesh, const CrossEntropyOptions& options, Index classes) {
+  const auto& weights = options.class_weights;
+  if (!weights.empty() && static_cast<Index>(weights.size()) != classes)
+    fail({"CrossEntropyLoss: there are ", weights.size(), " class_weights, but ", classes, " classes"});
+  Buffer copy = allocate_buffer(mesh, static_cast<Index>(weights.size() * sizeof(double)));
+  if (!mesh.dry()) std::copy(weights.begin(), weights.end(), static_cast<double*>(copy->data));
+  return copy;
+}
+constexpr kernel::TargetDistribution target_distribution(const CrossEntropyOptions& options, Index classes,
+                                                         const Buffer& weights) {
+  kernel::TargetDistribution expected{classes, options.label_smoothing, options.ignore_index};
+  if (!options.class_weights.empty()) expected.weights = static_cast<const double*>(weights->data);
+  return expected;
+}
+
+/// Classes and rows may be cut: a result that would be pending has been reduced. `OfEachRow`: rows stay where they are.
 template <bool OfEachRow>
 struct CrossEntropyLossRule {
   static constexpr Signature signature =
@@ -80,30 +127,24 @@ constexpr Y empty_loss(const Targets& targets) {
   }
 }
 
-/// Writes the loss of all rows, from the terms of this rank's, or the losses; returns what their sum was divided by.
+/// Writes the loss of all rows, from the terms of this rank's, or the losses; returns the divisor of their sum.
 template <bool OfEachRow, TensorType Logits, TensorType Y, TensorType Targets, class Terms>
 constexpr double write_loss(Y& y, const Targets& targets, const Terms* of_rows,
                             const kernel::TargetDistribution& expected, Reduction reduction) {
+  using C = typename Y::Element;
+  C* const to = y.mesh().dry() ? nullptr : y.writable().data;
   LossOfRows loss;
-  if (!y.mesh().dry()) loss = loss_of_rows(targets.view(), of_rows, expected);
+  if (to) loss = loss_of_rows(targets.view(), of_rows, expected, OfEachRow ? to : nullptr);
   MeshView(y.mesh()).all_reduce(&loss, 1, sharding_axes<Logits>(y.mesh(), false));
-  double rows = 1;
-  if (!y.mesh().dry()) {
-    using C = typename Y::Element;
-    check_targets(loss, targets.shape(), expected.classes);
-    C* to = y.writable().data;
-    if constexpr (OfEachRow) {
-      kernel::for_each_cross_entropy(targets.view().elements(), of_rows, targets.data(), expected,
-                                     [=](Index r, double row) { to[r] = static_cast<C>(row); });
-    } else {
-      if (reduction == Reduction::mean) rows = loss.counted;
-      *to = static_cast<C>(loss.sum / rows);
-    }
-  }
+  if (y.mesh().dry()) return 1;
+  check_targets(loss, targets.shape(), expected.classes);
+  if (OfEachRow) return 1;
+  const double rows = reduction == Reduction::mean ? loss.counted : 1;
+  *to = static_cast<C>(loss.sum / rows);
   return rows;
 }
 
-/// The pullback. Logits that nobody else holds any more become their gradient in place.
+/// The pullback. Logits without another handle become their gradient in place.
 template <class Terms, class T, bool OfEachRow, TensorType Logits, TensorType Targets>
 struct CrossEntropyPullback {
   Logits given;
@@ -140,7 +181,7 @@ struct CrossEntropyPullback {
   }
 };
 
-/// What both kinds do.
+/// Both kinds.
 template <bool OfEachRow>
 class CrossEntropy {
  public:
@@ -211,7 +252,7 @@ class CrossEntropy {
         given, targets_given);
   }
 
-  /// The value of `x`: taken out of it, if it is a `Var` that nobody will use again.
+  /// The value of `x`: taken out of it, if it is a `Var` given as an rvalue.
   template <class X>
   static constexpr auto given_up(X&& x) {
     if constexpr (is_var<X>) {  // not of a reference: an rvalue
@@ -231,8 +272,9 @@ struct CrossEntropyLoss : detail::CrossEntropy<false>, Module<CrossEntropyLoss> 
   CrossEntropyLoss(const Operand auto&, const auto&) = delete;  // CrossEntropyLoss(options)(logits, targets)
 };
 
-/// The loss of each row, in the shape of the targets; 0 where a target is `ignore_index`. It lies as the logits' rows do,
-/// `Replicate` where classes are sharded. `reduction` means nothing to it. In all else as `CrossEntropyLoss`.
+/// The loss of each row, in the shape of the targets; 0 where a target is `ignore_index`. It has the layout of the
+/// logits' rows, `Replicate` where classes are sharded. `reduction` means nothing to it. In all else as
+/// `CrossEntropyLoss`.
 ///
 /// ```
 /// auto each = CrossEntropyLossPerRow()(model(tape.constant(ids)), targets);   // [batch, sequence]
@@ -242,9 +284,9 @@ struct CrossEntropyLossPerRow : detail::CrossEntropy<true>, Module<CrossEntropyL
   using CrossEntropy::CrossEntropy;
 };
 
-/// What the mean over the rows with these targets is divided by: how many count, or the sum of their targets' weights. Of
-/// several micro-batches: the sum of their losses (`Reduction::sum`), divided by the sum of these, is the mean over all rows.
-/// Collective over the axes that shard the targets; throws as the losses do for a target that is none.
+/// The divisor of the mean over the rows with these targets: how many count, or the sum of their targets' weights.
+/// Of several micro-batches: the sum of their losses (`Reduction::sum`), divided by the sum of these, is the mean over
+/// all rows. Collective over the axes that shard the targets; throws as the losses do for a target that is not a class.
 template <TensorType Targets>
 double loss_divisor(const CrossEntropyOptions& options, const Targets& targets) {
   const auto& weights = options.class_weights;

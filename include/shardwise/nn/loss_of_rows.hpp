@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// What the ranks that share the rows of a loss tell each other: its sum and how much its rows count; or the first target
-/// that is wrong, so that all of them throw the same.
+/// What the ranks that share the rows of a loss tell each other: its sum and how much its rows count; or the first
+/// target that is wrong, so that all of them throw the same.
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/kernel/cross_entropy.hpp>
@@ -15,8 +15,8 @@ namespace shardwise::detail {
 /// The loss of some rows.
 struct LossOfRows {
   double sum = 0;
-  /// How many count, or the sum of their weights. Negative if a target is wrong: then -1 - counted is the position of the
-  /// first such target, and the bits of `sum` are its value. So all ranks throw the same.
+  /// How many count, or the sum of their weights. Negative if a target is wrong: then -1 - counted is the position of
+  /// the first such target, and the bits of `sum` are its value. So all ranks throw the same.
   double counted = 0;
 
   static constexpr LossOfRows wrong_target(std::int64_t target, Index position) {
@@ -48,12 +48,13 @@ LossOfRows counted_of_rows(const View<const Id, Rank>& targets, const kernel::Ta
   }
   return {0, kernel::counted_weight(rows, targets.data, expected)};
 }
-/// And their loss, from the terms of all their classes.
+/// And their loss, from the terms of all their classes. `losses`, if it is not null, gets that of each row.
 template <class Terms, class Id, int Rank>
 LossOfRows loss_of_rows(const View<const Id, Rank>& targets, const Terms* terms,
-                        const kernel::TargetDistribution& expected) {
+                        const kernel::TargetDistribution& expected, decltype(Terms::sum)* losses) {
   LossOfRows loss = counted_of_rows(targets, expected);
-  if (loss.counted >= 0) loss.sum = kernel::cross_entropy(targets.elements(), terms, targets.data, expected);
+  if (loss.counted >= 0)
+    loss.sum = kernel::cross_entropy(targets.elements(), terms, targets.data, expected, losses);
   return loss;
 }
 SHARDWISE_COMPILE(loss_of_rows<kernel::RowTerms<float, false>, std::int32_t, 2>)
