@@ -43,9 +43,6 @@ constexpr void check_same_on(const auto& mesh, const char* what, const auto&... 
   if (!mesh.dry() && mesh.communicator().checks())
     require_same_named(mesh.communicator(), what, {TextPart(named)...});
 }
-void check_same(const Communicator& ranks, const char* name, const auto& value, std::string_view what) {
-  if (ranks.checks()) require_same_named(ranks, what, {name, TextPart(value)});
-}
 
 }  // namespace detail
 

@@ -41,12 +41,8 @@ struct DropoutOp {
 /// throw `std::invalid_argument` if they are not. It is thrown for p outside [0, 1) too.
 template <Operand X, class Result = result_of<DropoutOp, X>>
 constexpr auto dropout(const X& x, double p, std::uint64_t seed) {
-  if constexpr (requires { x.mesh().dry(); }) {  // what stands for an ill-formed operand has no mesh
-    if (!x.mesh().dry()) {
-      detail::check_same(x.mesh().communicator(), "p", p, "dropout");
-      detail::check_same(x.mesh().communicator(), "seed", seed, "dropout");
-    }
-  }
+  if constexpr (requires { x.mesh().dry(); })  // an ill-formed operand has no mesh
+    detail::check_same_on(x.mesh(), "dropout", "p", p, "seed", seed);
   return apply(DropoutOp{p, seed}, x);
 }
 template <Operand X, IllFormed Why = result_of<DropoutOp, X>>
