@@ -3,9 +3,9 @@
 #pragma once
 
 /// @file
-/// An operand that is a type only, as in JAX's `eval_shape`: operations take it, and give another whose type is what
-/// they make of it: a tensor type or the first `LayoutError`. So a module's `forward` is asked what it would give, or
-/// why nothing, before it is called. Nothing of an abstract operand is ever evaluated.
+/// Operands that are types only, as in JAX's `eval_shape`. An operation on abstract operands returns another one,
+/// whose type is the type of the result or the first `LayoutError`. A module calls its `forward` on them first, to
+/// find the type of its result, or the error. Abstract operands are never evaluated.
 
 #include <shardwise/layout/diagnosis.hpp>
 
@@ -15,13 +15,13 @@ namespace shardwise {
 
 namespace detail {
 
-/// What nobody evaluates, in the place of a value.
+/// Stands for a value that is never evaluated.
 template <class T>
 constexpr T& not_evaluated() {
   throw std::logic_error("an abstract operand has no value");
 }
 
-/// What `forward` may ask of its operand, for an error: so that the first error stays the only one.
+/// The members of an operand that `forward` may use, for an error: so the first error stays the only one.
 struct NoTensor {
   using MeshOf = NoTensor;
   static constexpr int rank = max_rank;
@@ -35,7 +35,7 @@ class Abstract : public detail::OtherNames {
   using Asked = std::conditional_t<WellFormed<X>, X, detail::NoTensor>;
 
  public:
-  /// A loop over layers may give its variable the type of a later result.
+  /// A loop over layers may assign a result of another type to its variable.
   template <class Y, bool OtherOnTape, bool OtherTracked>
   constexpr Abstract& operator=(const Abstract<Y, OtherOnTape, OtherTracked>&) {
     return *this;
@@ -71,7 +71,7 @@ concept AbstractOperand = is_abstract<std::remove_cvref_t<X>>;
 
 namespace detail {
 
-/// A result of type `X`, a tensor type or a `LayoutError`, of operands some of which are abstract.
+/// The result of type `X`, a tensor type or a `LayoutError`, where some operands are abstract.
 template <class X, class... Operands>
 using abstract_result = Abstract<X, any_on_tape<Operands...>, any_tracked<Operands...>>;
 
@@ -79,7 +79,7 @@ template <class X>
 struct AbstractArgument {
   using type = X;
 };
-/// Parameters stay what they are: they bring no values that would be evaluated.
+/// Parameters stay as they are: their values are not used.
 template <Operand X>
   requires(!TensorOperand<X> || any_on_tape<std::remove_cvref_t<X>> || TensorType<std::remove_cvref_t<X>> ||
            is_abstract<std::remove_cvref_t<X>>)

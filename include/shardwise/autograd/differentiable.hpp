@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// What can be differentiated.
+/// Conditions for a loss and for the gradient of a result.
 
 #include <shardwise/autograd/var.hpp>
 #include <shardwise/layout/propagation.hpp>
@@ -34,8 +34,8 @@ struct LossProblem<Var<X>> {
   using type = std::conditional_t<reason == Reason::none, void, layout_error<reason, Got<X>>>;
 };
 
-/// `void` if a `Dy` can be the gradient of a `Y`, else the `LayoutError` that says why not: it must lie as
-/// the terms that it is added to.
+/// `void` if a `Dy` can be the gradient of a `Y`, else a `LayoutError`: it must have the layout of the terms that it
+/// is added to.
 template <class Y, TensorType Dy>
 struct GradientProblem : LossProblem<Y> {};
 template <class X, TensorType Dy>

@@ -3,8 +3,7 @@
 #pragma once
 
 /// @file
-/// What operations take: a tensor, a `Var`, or a parameter. Traits say where its value, its tape and its
-/// gradient's slot are.
+/// Operands of operations: tensors, `Var`s and parameters. Traits give the value, the tape and the gradient slot.
 
 #include <shardwise/layout/diagnosis.hpp>
 
@@ -12,19 +11,19 @@
 
 namespace shardwise {
 
-/// No operand: it has no `TensorOf`.
+/// Not an operand: it has no `TensorOf`.
 template <class X>
 struct OperandTraits {
   static constexpr bool on_tape = false;
   static constexpr bool tracked = false;
 };
 
-/// What `TensorOf` may be besides a tensor: the `LayoutError` of a layout that is not legal.
+/// A `TensorOf` that is not a tensor: the `LayoutError` of an illegal layout.
 template <TensorType X>
 struct OperandTraits<X> {
   using TensorOf = detail::tensor_or_problem<X>;
   static constexpr bool on_tape = false;  ///< brings a tape with it
-  static constexpr bool tracked = false;  ///< has a gradient, if somebody brings a tape
+  static constexpr bool tracked = false;  ///< has a gradient, if another operand brings a tape
   static constexpr const X& value(const X& x) { return x; }
 };
 
@@ -57,13 +56,13 @@ using tensor_of = typename OperandTraits<std::remove_cvref_t<X>>::TensorOf;
 template <class X>
 concept TensorOperand = Operand<X> && is_tensor<tensor_of<X>>;
 
-/// A reference to it; but the value of a parameter that was gathered is made here.
+/// A reference to the value; the value of a gathered parameter is constructed here.
 template <TensorOperand X>
 constexpr decltype(auto) value_of(const X& x) {
   return OperandTraits<X>::value(x);
 }
 
-/// What a node keeps of an operand whose value it needs later.
+/// The operand as a node keeps it to read its value later.
 template <TensorOperand X>
 constexpr Kept kept(const X& x) {
   if constexpr (requires { x.recipe(); }) {
@@ -72,7 +71,7 @@ constexpr Kept kept(const X& x) {
   return Kept(value_of(x).buffer());
 }
 
-/// Does an operation on these leave something on a tape?
+/// Whether an operation on these operands records a node.
 template <class... X>
 inline constexpr bool any_on_tape = (OperandTraits<X>::on_tape || ...);
 template <class... X>
@@ -96,7 +95,7 @@ struct Differentiable<X, Y> {
 /// A trainable parameter, not yet on a tape.
 template <class X>
 inline constexpr bool is_parameter_alone = OperandTraits<X>::tracked && !OperandTraits<X>::on_tape;
-/// A tensor of real numbers that is on no tape and is no parameter. It may have been computed from parameters.
+/// A floating-point tensor off the tape that is not a parameter. It may have been computed from parameters.
 template <class X>
 inline constexpr bool is_off_tape = false;
 template <TensorType X>
@@ -104,13 +103,13 @@ inline constexpr bool is_off_tape<X> = X::is_float;
 template <TensorType X>
 inline constexpr bool is_off_tape<Abstract<X, false, false>> = X::is_float;
 
-/// How an error shows an operand: abstract ones as what they stand for.
+/// The type by which an error names an operand: for an abstract one, the type that it stands for.
 template <class X>
 using shown =
     std::conditional_t<OperandTraits<X>::on_tape, Var<tensor_of<X>, OperandTraits<X>::tracked>, tensor_of<X>>;
 
-/// A gradient would be lost without a word: the `LayoutError` that says so, else `void`. An operation on parameters alone
-/// would give a tensor that no tape knows; a tensor that is on no tape may be such a result.
+/// The `LayoutError` of operands whose gradient would be lost silently, else `void`. An operation on parameters alone
+/// would give a tensor off the tape, and a tensor off the tape may be such a result.
 template <class... X>
 struct LostGradient {
   using type = void;
@@ -149,13 +148,13 @@ constexpr Tape& one_tape(std::initializer_list<Tape*> tapes) {
 
 }  // namespace detail
 
-/// The tape that the operands bring. All must bring the same one. What is no operand brings none.
+/// The tape of the operands. All that have one must have the same; other arguments are ignored.
 template <class... X>
 constexpr Tape& common_tape(const X&... operands) {
   return detail::one_tape({detail::tape_of(operands)...});
 }
 
-/// The mesh that the tensors lie on. All must lie on the same one, and none may be empty.
+/// The mesh of the tensors. All must be on the same one, and none may be empty.
 template <TensorType First, TensorType... Rest>
 constexpr const auto& common_mesh(const First& first, const Rest&... rest) {
   const auto& mesh = detail::with_block(first).mesh();
@@ -166,7 +165,7 @@ constexpr const auto& common_mesh(const First& first, const Rest&... rest) {
   return mesh;
 }
 
-/// Where the gradient of an operand goes; nowhere, if it has none.
+/// The slot of an operand's gradient; null if it has no gradient.
 template <Operand X>
 constexpr decltype(auto) slot_of(const X& x) {
   if constexpr (OperandTraits<X>::tracked) {
@@ -176,9 +175,9 @@ constexpr decltype(auto) slot_of(const X& x) {
   }
 }
 
-/// What an operation gives: the tensor `y`; or a `Var` of it, if an operand is on a tape. If one has a gradient,
-/// `record(tape, y, slot)` leaves a node that takes the gradient of `y` from the slot, and gives the recipe of `y` or
-/// none.
+/// The result of an operation: the tensor `y`, or a `Var` of it if an operand is on a tape. If an operand has a
+/// gradient, `record(tape, y, slot)` records a node that reads the gradient of `y` from the slot, and returns the
+/// recipe of `y`, or null.
 template <TensorType Y, class Record, Operand... X>
 constexpr auto on_common_tape(Y y, Record record, const X&... operands) {
   if constexpr (!any_on_tape<X...>) {
@@ -193,7 +192,7 @@ constexpr auto on_common_tape(Y y, Record record, const X&... operands) {
   }
 }
 
-/// `x` as `other` would see it: on the tape of `other` if that brings one, else a tensor.
+/// `x` on the tape of `other`, or as a tensor if `other` has no tape.
 template <Operand X, Operand Other>
 constexpr auto alongside(const X& x, const Other& other) {
   static_assert(

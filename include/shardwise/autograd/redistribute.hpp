@@ -14,7 +14,7 @@
 
 namespace shardwise {
 
-/// A tensor on its way is none yet.
+/// A tensor in flight is not an operand yet.
 template <class X>
 struct OperandTraits<InFlight<X>> {
   using TensorOf = layout_error<Reason::operand_is_still_in_flight, Got<InFlight<X>>>;
@@ -26,8 +26,8 @@ namespace detail {
 
 class RedistributeNode final : public TapeNode {
  public:
-  /// `like`: a tensor as the gradient of the result lies, without a block; `to`: as the gradient of the operand lies;
-  /// `travels`: what messages carry.
+  /// `like`: the gradient of the result, without a block; `to`: the layout of the operand's gradient; `travels`: the
+  /// element type of messages.
   constexpr RedistributeNode(const AnyTensor& like, const Layout& to, DataType travels,
                              const ElementSum& elements, Shared<GradientSlot> from,
                              const Shared<GradientSlot>& slot)
@@ -83,7 +83,7 @@ struct Redistributed<InFlight<X>, Arguments...> {
 
 }  // namespace detail
 
-/// `Y`, a tensor type or a `LayoutError`, in the place of an abstract operand.
+/// `Y`, a tensor type or a `LayoutError`, as an abstract operand.
 template <class Y, AbstractOperand X>
 constexpr auto redistribute_to(const X&, const detail::Communication& = {}) {
   if constexpr (AbstractOperand<Y>) {
@@ -100,7 +100,7 @@ constexpr auto redistribute_to(X x, const detail::Communication& as = {}) {
   if constexpr (std::is_same_v<Y, tensor_of<X>>) {
     return x;
   } else {
-    Y y = redistribute_to<Y>(std::move(x).release(), as);  // of x its tape, slot and recipe are left
+    Y y = redistribute_to<Y>(std::move(x).release(), as);  // x keeps its tape, slot and recipe
     return on_common_tape(
         std::move(y),
         [&](Tape& tape, const Y& result, const auto& slot) {

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Where a gradient gathers. Contributions are added in the gradient's own layout: three uses of one
-/// `Reduced` tensor add up as one pending sum, and are reduced once.
+/// The place where a gradient accumulates. Contributions are added in the gradient's own layout: three uses of one
+/// `Reduced` tensor add up to one pending sum, which is reduced once.
 
 #include <shardwise/autograd/token_rows.hpp>
 #include <shardwise/base/bodies.hpp>
@@ -12,31 +12,29 @@
 
 namespace shardwise {
 
-/// Is told when no node that a tape has will add to a gradient any more.
+/// Its `complete` is called when no recorded node will add to the gradient any more.
 class GradientListener {
  public:
   constexpr virtual void complete() = 0;
 };
 
-/// Of the gradient it has the bytes. Whoever has the slot knows the tensor that the gradient is of, and so its type and
-/// extents: those of the tensor, but for what is pending.
+/// A slot has the bytes of the gradient. The owner of the slot knows the tensor, and so the gradient's type and
+/// extents.
 ///
-/// The gradient of a parameter in bfloat16 is added up in float, as there may be many micro-batches, and is rounded when
-/// it is asked for. As long as nothing was added to the first contribution, it is that.
+/// The gradient of a parameter in bfloat16 accumulates in float, because there may be many micro-batches, and is
+/// rounded when it is read. A single contribution is kept as it is.
 ///
-/// As long as all contributions are the rows of a few tokens, they are kept so, and are added up when the gradient is
-/// asked for.
+/// If all contributions are the rows of a few tokens, they are kept as rows, and added up when the gradient is read.
 class GradientSlot : public Counted {
  public:
-  /// `use`: what the gradient's memory is counted as.
+  /// `use`: the kind of memory as which the gradient is counted.
   constexpr explicit GradientSlot(MemoryUse use = MemoryUse::activation) : use_(use) {}
 
   constexpr bool filled() const { return sum_ || !rows_.empty(); }
   constexpr MemoryUse use() const { return use_; }
-  /// There is a gradient, and nobody else reads it: a kernel may add to it in place.
+  /// There is a gradient without another reader: a kernel may add to it in place.
   constexpr bool writable() const { return sum_.unique() && !gathers_wide_ && !has_rows(); }
-  /// The gradient, to be changed in place by whoever asks: copied first if somebody else reads it. There must be
-  /// one.
+  /// The gradient, for the caller to change in place: copied first if it has another reader. There must be one.
   [[gnu::noinline]] constexpr const Buffer& own(Recorder* recorder) {
     if (has_rows()) add_up_rows();
     if (wide_) round();
@@ -48,12 +46,12 @@ class GradientSlot : public Counted {
     return sum_;
   }
 
-  /// Somebody will add to it, a node that was recorded; and: has done so, or has nothing to add.
+  /// One contribution is announced, by a node that is recorded; and: it has arrived, or will not come.
   constexpr void expect() { ++awaited_; }
   constexpr void settle() {
     if (--awaited_ <= 0 && listener_) listener_->complete();
   }
-  /// For the length of a backward pass; none: null. Nodes that never came to their end are forgotten with it.
+  /// For one backward pass; null for none. It also drops announced contributions that never arrived.
   constexpr void set_listener(GradientListener* listener) {
     if (!listener) awaited_ = 0;
     listener_ = listener;
@@ -64,7 +62,7 @@ class GradientSlot : public Counted {
     if (wide_) round();
     return std::move(sum_);
   }
-  /// To be read; what `has_rows` says stays as it is.
+  /// To be read; `has_rows` does not change.
   [[gnu::noinline]] constexpr const Buffer& sum() {
     if (has_rows() && !sum_) {
       GradientSlot all(use_);
@@ -74,13 +72,13 @@ class GradientSlot : public Counted {
     if (wide_) round();
     return sum_;
   }
-  /// For the node whose result's gradient this is: what there is of it, when the backward pass comes to the node. To
-  /// add to it later is an error.
+  /// For the node of the result: takes the gradient when the backward pass reaches the node. Adding to it later is an
+  /// error.
   constexpr Buffer pass() {
     close();
     return take();
   }
-  /// Nobody will take what is added.
+  /// Contributions from now on are dropped.
   constexpr void close() { passed_ = true; }
   constexpr void clear() {
     sum_ = Buffer();
@@ -88,9 +86,9 @@ class GradientSlot : public Counted {
     rows_.clear();
   }
 
-  /// Are all contributions rows of tokens? Then they can be taken as that.
+  /// Whether all contributions are rows of tokens, so that they can be taken as rows.
   constexpr bool has_rows() const { return !rows_.empty(); }
-  /// Can they be gathered along some axes alone? Not where another axis cuts the blocks of these again.
+  /// Whether they can be gathered along these axes alone: not if another axis shards their blocks again.
   constexpr bool rows_gather_along(AxisSet axes) const {
     for (const detail::TokenRows& some : rows_) {
       const Layout& ids = some.ids.layout;
@@ -108,8 +106,8 @@ class GradientSlot : public Counted {
     sum_ = Buffer();
     while (has_rows()) rows_.move_to(to, rows_.front());
   }
-  /// Keeps the contribution as it is if there is no other kind, and if all together have at most so many tokens on a
-  /// rank: numbers that are the same on every rank. Returns whether it does.
+  /// Keeps the contribution as rows if all others are rows, and together they have at most `most_tokens` tokens on a
+  /// rank: numbers that are equal on all ranks. Returns whether it does.
   [[gnu::noinline]] constexpr bool keep(const detail::TokenRows& some, Index most_tokens) {
     if (sum_ && !has_rows()) return false;
     Index tokens = some.most_tokens();
@@ -135,7 +133,7 @@ class GradientSlot : public Counted {
     more = Gradient();  // so that its block may be written to
     add(std::move(block), detail::element_sum<typename Gradient::Element>, recorder);
   }
-  /// Throws `std::logic_error` if a backward pass has passed the tensor.
+  /// Throws `std::logic_error` if a backward pass has already used the gradient.
   constexpr void add(Buffer more, const detail::ElementSum& elements, Recorder* recorder) {
     std::is_constant_evaluated() ? add_here(std::move(more), elements, recorder)
                                  : add_once(std::move(more), elements, recorder);
@@ -146,10 +144,8 @@ class GradientSlot : public Counted {
   constexpr void add_here(Buffer more, const detail::ElementSum& elements, Recorder* recorder) {
     if (passed_) {
       throw std::logic_error(
-          "Tape::backward: what the result was computed from, or the result itself, had its backward pass "
-          "before, or was cleared, and is on the tape no longer; compute it again, or add the losses and "
-          "call "
-          "backward once");
+          "Tape::backward: the result, or one of its operands, had its backward pass before, or was cleared, and is "
+          "no longer on the tape; compute it again, or add the losses and call backward once");
     }
     if (has_rows()) add_up_rows();
     if (!sum_) {
@@ -209,7 +205,7 @@ class GradientSlot : public Counted {
 
 namespace detail {
 
-/// What a node has of its result: when the node goes, no gradient of it goes any further.
+/// The slot of a node's result. When the node is destroyed, the slot is closed.
 class ResultSlot : public Shared<GradientSlot> {
  public:
   constexpr ResultSlot(const Shared<GradientSlot>& slot) : Shared(slot) {}

@@ -12,7 +12,7 @@
 /// tape.backward(loss);                   // now the parameters have their gradients
 /// ```
 /// `tape.input(x)` is for values whose gradient is wanted: `auto v = tape.input(x); …; v.gradient()`.
-/// `tape.backward(y, dy)` begins anywhere: with the gradient of a `y` that is no loss.
+/// `tape.backward(y, dy)` begins at any `y`, with its gradient.
 /// Without a tape, operations take and give plain tensors, and there is no trace of autograd in the run.
 
 #include <shardwise/layout/diagnosis.hpp>
@@ -21,15 +21,15 @@
 
 namespace shardwise {
 
-/// What of a backward pass is asked for: all; or first the gradients of what was computed and put in, then those of
-/// parameters that were left (Qi et al., "Zero bubble pipeline parallelism", 2023: the passes B and W).
+/// The part of a backward pass: all; or first the gradients of activations and inputs, then those of the parameters
+/// (Qi et al., "Zero bubble pipeline parallelism", 2023: the passes B and W).
 enum class BackwardPart : std::uint8_t { all, inputs, parameters };
 
-/// What an operation leaves on the tape: how to pull the gradient of its result back to its operands.
+/// An operation on the tape: it pulls the gradient of its result back to its operands.
 class TapeNode : public Pooled<TapeNode> {
  public:
-  /// Asked for `inputs`, a node may leave gradients of parameters for later, and returns whether it does: then it will
-  /// be asked for `parameters`. Else all is done.
+  /// For the part `inputs`, a node may postpone gradients of parameters. It returns whether it does; if so, it is
+  /// called again for the part `parameters`.
   constexpr virtual bool pull_back(BackwardPart part) = 0;
 
  private:
@@ -37,7 +37,7 @@ class TapeNode : public Pooled<TapeNode> {
   TapeNode* previous_ = nullptr;
 };
 
-/// A node that is pulled back by a call of `pullback`, which holds what it needs.
+/// A node whose pullback is a function object.
 template <class F>
 class PullbackNode final : public TapeNode {
  public:
@@ -48,7 +48,7 @@ class PullbackNode final : public TapeNode {
   F pullback_;
 };
 
-/// Work on gradients that goes on beside a backward pass, and is done when that ends.
+/// Work on gradients beside a backward pass, complete when the pass ends.
 class BackwardTask : public Pooled<BackwardTask> {
  public:
   constexpr virtual void finish() = 0;
@@ -99,8 +99,8 @@ class Tape {
   template <class Loss, IllFormed Why = typename detail::LossProblem<Loss>::type>
   Why backward(const Loss&);  // see Why
 
-  /// The vector-Jacobian product: the same from any tracked `y` on, whose gradient is `dy`, a tensor of its
-  /// extents and of the type `cotangent_of` the type of `y`. Give both up, and their memory is reused.
+  /// The vector-Jacobian product: the same from any tracked `y`, whose gradient `dy` has its extents and the type
+  /// `cotangent_of` the type of `y`. If both are passed as rvalues, their memory is reused.
   /// Throws `std::invalid_argument` if `dy` has other extents, is empty, or lives on another mesh.
   template <class Y, TensorType Dy, class Problem = typename detail::GradientProblem<Y, Dy>::type>
   constexpr void backward(Y y, Dy dy) {
@@ -110,8 +110,9 @@ class Tape {
   template <class Y, TensorType Dy, IllFormed Why = typename detail::GradientProblem<Y, Dy>::type>
   Why backward(Y, Dy);  // see Why
 
-  /// The same in two parts: without the gradients of parameters, which stay to be computed, and then with these. (Only a
-  /// loss that computes its logits again gives those of its head in the first part.) What parameters have been given is complete after the second; so is a task beside them.
+  /// The same in two parts: first without the gradients of parameters, then these. (A loss that computes its logits
+  /// again computes the gradients of its head in the first part.) Gradients of parameters are complete after the second
+  /// part, and so is the task beside the pass.
   template <class Loss, class Problem = typename detail::LossProblem<Loss>::type>
   constexpr void backward_inputs(const Loss& loss) {
     run_backward(loss, detail::gradient_of_itself<typename Loss::TensorOf>(loss.mesh()),
@@ -131,7 +132,7 @@ class Tape {
     pull_back(BackwardPart::parameters);
   }
 
-  /// For who has kept of a result no more than the slot of its gradient: `dy` is a tensor as the gradient.
+  /// Backward from a bare slot: `dy` is the gradient of its tensor.
   template <TensorType Dy>
   constexpr void backward_from(GradientSlot& slot, Dy dy, BackwardPart part = BackwardPart::all) {
     const auto mesh = dy.mesh();  // to which nodes refer
@@ -141,7 +142,7 @@ class Tape {
     pull_back(part);
   }
 
-  /// For operations: adds a node. It lives until the backward pass has passed it.
+  /// For operations: adds a node, which lives until the backward pass has run it.
   template <class Node, class... Arguments>
   constexpr Node& record(Arguments&&... arguments) {
     Node* node = make_pooled<Node>(static_cast<Arguments&&>(arguments)...);
@@ -150,17 +151,17 @@ class Tape {
     return *node;
   }
 
-  /// For nodes: the task beside this backward pass; made if there is none.
+  /// For nodes: the task beside this backward pass; created if there is none.
   template <class Task>
   constexpr Task& task() {
     if (!task_) own_task_ = task_ = make_pooled<Task>();
     return static_cast<Task&>(*task_);
   }
   constexpr bool has_task() const { return task_ != nullptr; }
-  /// For whoever starts the next backward pass: it is to have this task beside it.
+  /// Sets the task beside the next backward pass.
   constexpr void set_task(BackwardTask* task) { task_ = task; }
 
-  /// For `recompute`: what is recorded here was called before, and its part of the backward pass comes next.
+  /// For `recompute`: this tape records a call again, and its part of the backward pass comes next.
   constexpr void set_repeats() { repeats_ = true; }
   constexpr bool repeats() const { return repeats_; }
 

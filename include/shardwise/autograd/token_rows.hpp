@@ -3,16 +3,15 @@
 #pragma once
 
 /// @file
-/// A gradient that is zero but for a few rows: that of an embedding's table, which has a row for each token of a
-/// vocabulary, from a batch with far fewer tokens. It is kept as the tokens and the gradients of the rows that were
-/// looked up, which are less to send than a table of sums.
+/// A gradient that is zero except in a few rows: that of an embedding's table, from a batch with far fewer tokens than
+/// the vocabulary. It is kept as the tokens and the gradients of their rows, which are smaller than the table.
 
 #include <shardwise/kernel/embedding.hpp>
 #include <shardwise/tensor/any_tensor.hpp>
 
 namespace shardwise::detail {
 
-/// How elements of one type are added; and, if they are narrower than what is computed with, how many are: in that type.
+/// Adds elements of one type; and, if the compute type is wider, sums of many of them in that type.
 struct ElementSum {
   Index bytes;  ///< of an element
   void (*add)(Index count, const void* a, const void* b, void* sum);
@@ -56,16 +55,16 @@ void add_token_rows(Index count, const void* ids, const TableBlock& block, const
                              static_cast<const T*>(rows), static_cast<T*>(sums));
 }
 
-/// What one lookup contributes.
+/// The contribution of one lookup.
 struct TokenRows {
   AnyTensor ids;   ///< integers [t…]
-  AnyTensor rows;  ///< the gradients of what was looked up, [t…, columns]
+  AnyTensor rows;  ///< the gradients of the rows that were looked up, [t…, columns]
   TableBlock block;
   const ElementSum* elements;
   AddTokenRows add;
 
   constexpr Index bytes() const { return block.rows * block.columns * elements->bytes; }
-  /// Tokens that a rank has at most: a number that is the same on every rank.
+  /// The most tokens on any rank: the same number on every rank.
   constexpr Index most_tokens() const { return ids.box_at(MeshSizes{}).elements(); }
   /// Adds them to sums of all rows.
   constexpr void add_to(const Buffer& sums) const {

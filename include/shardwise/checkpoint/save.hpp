@@ -113,7 +113,7 @@ class CheckpointSave {
   /// Writes this rank's file, and has it on the device. Not collective; `commit` reports errors.
   void write() noexcept;
 
-  /// When `write` has returned on this rank. Makes the checkpoint whole, in the place of one that is there. Collective.
+  /// When `write` has returned on this rank. Makes the checkpoint whole, instead of one that is there. Collective.
   /// Throws `std::runtime_error` on all ranks if something went wrong on any; then nothing of it is left.
   void commit();
 

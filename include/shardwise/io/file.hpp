@@ -199,7 +199,7 @@ inline void keep_access(const File& file, const struct ::stat& replaced) {
     throw_file_error(file.path(), "cannot have the mode of what it replaces");
 }
 
-/// A file or folder that is made under a temporary name, in the place of those that killed processes left, and takes
+/// A file or folder that is made under a temporary name, instead of those that killed processes left, and takes
 /// the name `target` when it is complete. Else the destructor removes it.
 class Temporary {
  public:

@@ -51,7 +51,7 @@ struct Indices {
     }
     return result;
   }
-  /// With `dims` in the place of a letter.
+  /// With `dims` instead of a letter.
   constexpr Indices replaced(char letter, const Indices& dims) const {
     Indices result;
     for (int i = 0; i < rank; ++i) result = result.then((*this)[i] == letter ? dims : Indices((*this)[i]));

@@ -12,15 +12,16 @@
 
 namespace shardwise {
 
-/// Beside a weight `W`, [out…, in…], with `OutDims` dimensions of output features. B is 0 at first, so that nothing is adapted.
+/// Beside a weight `W`, [out…, in…], with `OutDims` dimensions of output features. B is 0 at first, so the product does
+/// not change.
 template <class Style, TensorType W, int OutDims>
 class Adapter {
   using Low = typename detail::LowRankIn<Style>::type;
   using MeshType = typename W::MeshOf;
   static constexpr int in_dims = W::rank - OutDims;
 
-  /// Where the weight is cut in dimensions from `first` to before `last`, cut in the same, which are numbered from `as` on;
-  /// elsewhere whole, and if that is on blocks, used for each: `Reduced`.
+  /// Sharded where the weight is sharded in a dimension d with `first` <= d < `last`, as dimension d - `first` + `as`;
+  /// elsewhere whole, and `Reduced` if each rank uses it for its own block.
   static constexpr Layout beside(const Layout& weight, int first, int last, int as, Placement elsewhere) {
     return Layout::by_axis(MeshType::axes, [&](int axis) {
       const Placement p = weight[axis];
@@ -48,7 +49,7 @@ class Adapter {
       : down(mesh, joined(Shape<1>{rank}, in), Init::fan_in(shardwise::elements(in))),
         up(mesh, joined(out, Shape<1>{rank}), Init::constant(0)) {}
 
-  /// What it adds to the layer's own product.
+  /// The term that the adapter adds to the layer's product.
   constexpr auto operator()(const Operand auto& x) const {
     return matmul(scaled(matmul<in_dims>(x, down)), up);
   }

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// What `LinearCrossEntropyLoss` computes of some rows at a time, and what it leaves on a tape.
+/// The computation of `LinearCrossEntropyLoss` for some rows at a time, and its nodes on a tape.
 
 #include <shardwise/kernel/cross_entropy.hpp>
 #include <shardwise/kernel/gemm.hpp>
@@ -11,7 +11,7 @@
 
 namespace shardwise::detail {
 
-/// What a rank has of x, of the head's weight w, [classes, features], and of the targets.
+/// This rank's blocks of x, of the head's weight w, [classes, features], and of the targets.
 template <class T, int Rank, class Id>
 struct HeadBlocks {
   Input<T, Rank> x;
@@ -19,7 +19,7 @@ struct HeadBlocks {
   const Id* targets;
   kernel::TargetDistribution expected;
   Index at_a_time;  ///< rows of a piece
-  /// Where the gradient of w adds up: in float if it is bfloat16, and there are several pieces; else null.
+  /// Accumulates the gradient of w in float, if it is bfloat16 and there are several pieces; else null.
   kernel::compute_t<T>* wide = nullptr;
 
   constexpr Index rows() const { return x.rows(); }
@@ -47,8 +47,8 @@ struct HeadBlocks {
     } while (first < rows());
   }
 
-  /// f(class, count) for blocks of classes: products of few rows with many classes were up to 17 % faster in blocks that
-  /// the cache holds (oneDNN on a Xeon; 256 rows, 16000 classes, 256 features). Not so in bfloat16, which oneDNN
+  /// f(class, count) for blocks of classes: products of few rows with many classes were up to 17 % faster in blocks
+  /// that the cache holds (oneDNN on a Xeon; 256 rows, 16000 classes, 256 features). Not so in bfloat16, which oneDNN
   /// multiplies faster if rows lie one after another.
   template <class F>
   void for_each_class_block(F f) const {

@@ -73,13 +73,13 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
       return detail::give<Style>(product(in));
     }
   }
-  /// What messages of the input and of the result carry, as the style says.
+  /// The element types of messages for the input and the result, from the style.
   using Communication = typename detail::CommunicationOf<Style>::type;
 
-  /// `x` in the layout that this layer wants; several layers of one style share it, and so the edge that their
-  /// gradients come back on.
+  /// `x` in the layout that this layer expects. Layers of one style can share it, so their gradients are added before
+  /// they are communicated.
   static constexpr auto take(const Operand auto& x) { return detail::take<Style, InDims>(x); }
-  /// What a layer of this type without bias gives, if its weight is `other`: a table that is also a head.
+  /// The result of a layer of this type without bias whose weight is `other`: a table that is also a head.
   static constexpr auto multiply(const Operand auto& x, const WeightParameter& other) {
     static_assert(!is_adapted, "a layer whose weight is another module's has no adapter");
     return detail::give<Style>(matmul<InDims>(take(x), other));
@@ -107,7 +107,7 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   constexpr auto product(const X& in) const {
     using Product = tensor_of<result_of<MatmulOp<InDims>, X, WeightParameter>>;
     if constexpr (HasBias && WellFormed<Product>) {
-      // The bias lies as the product does, so that a pending one gets it once.
+      // The bias gets the layout of the product, so a pending product gets it once.
       constexpr Layout layout = Layout::by_axis(MeshType::axes, [](int axis) {
         return Product::layout[axis].is_partial() ? partial_sum : Bias::layout[axis];
       });

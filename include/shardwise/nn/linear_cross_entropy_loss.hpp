@@ -46,12 +46,12 @@ struct LinearCrossEntropyLossRule {
   }
 };
 
-/// What both kinds do.
+/// The base of both losses.
 template <bool OfEachRow>
 class LinearCrossEntropy {
  public:
-  /// Throws `std::invalid_argument` if `label_smoothing` is not in [0, 1], a weight is negative or not finite, or a piece
-  /// has no rows.
+  /// Throws `std::invalid_argument` if `label_smoothing` is not in [0, 1], a weight is negative or not finite, or a
+  /// piece has no rows.
   constexpr explicit LinearCrossEntropy(const CrossEntropyOptions& options = {},
                                         const LossPieces& pieces = {})
       : options_(detail::checked(options)), pieces_(pieces) {
@@ -60,8 +60,9 @@ class LinearCrossEntropy {
     }
   }
 
-  /// x: [r…, features]; w: [classes, features]; targets: integers [r…]. What `CrossEntropyLoss` makes of `matmul(x, w)`
-  /// and the targets, with its layouts and errors, but a factor of rounding: weights' gradients add up piece by piece, those of bfloat16 in float.
+  /// x: [r…, features]; w: [classes, features]; targets: integers [r…]. The same as `CrossEntropyLoss` of `matmul(x,
+  /// w)` and the targets, with its layouts and errors, up to rounding: the gradient of w accumulates piece by piece,
+  /// in float if it is bfloat16.
   ///
   /// On a tape, each piece's gradients are computed as soon as its terms are: no product is computed twice, and what is
   /// kept until the backward pass are the gradients of x and w. If classes are sharded there is one all-reduce for each
@@ -201,8 +202,8 @@ struct LinearCrossEntropyLoss : detail::LinearCrossEntropy<false>, Module<Linear
   LinearCrossEntropyLoss(const Operand auto&, const auto&...) = delete;  // …Loss(options)(x, head, targets)
 };
 
-/// The loss of each row, as `CrossEntropyLossPerRow` gives it. What a row's loss is for is known in the backward pass only,
-/// so there is one all-reduce of all rows, and the backward pass computes the logits again.
+/// The loss of each row, as in `CrossEntropyLossPerRow`. The factor of a row's loss is known in the backward pass
+/// only, so there is one all-reduce of all rows, and the backward pass computes the logits again.
 struct LinearCrossEntropyLossPerRow : detail::LinearCrossEntropy<true>, Module<LinearCrossEntropyLossPerRow> {
   using LinearCrossEntropy::LinearCrossEntropy;
 };

@@ -3,18 +3,19 @@
 #pragma once
 
 /// @file
-/// `RingAttention`: attention of sequences that are sharded along an axis, where keys and values go from rank to rank, a block
-/// at a time, and what each block adds is merged (Liu et al., "Ring attention with blockwise transformers for near-infinite
-/// context", 2023). The next block is begun before a rank computes with what it has. `Ring<cp>` is the style.
+/// `RingAttention`: attention of sequences that are sharded along an axis. Keys and values travel from rank to rank, a
+/// block at a time, and the contributions of the blocks are merged (Liu et al., "Ring attention with blockwise
+/// transformers for near-infinite context", 2023). A rank starts the transfer of the next block before it computes with
+/// the one that it has. `Ring<cp>` is the style.
 
 #include <shardwise/nn/attention.hpp>
 #include <shardwise/nn/ring_part.hpp>
 
 namespace shardwise {
 
-/// A style for `InnerAttention`. A block of keys and values goes as far as there are queries that see one of them; in the
-/// backward pass their gradients go with them, and home from there. Causal attention is the same work for all ranks: inside,
-/// they exchange halves of their blocks (see `RingSteps`).
+/// A style for `InnerAttention`. A block of keys and values travels to all ranks that have queries attending to it.
+/// In the backward pass their gradients travel along, and return home from there. Causal attention is balanced: ranks
+/// exchange halves of their blocks (see `RingSteps`).
 template <MeshAxis Axis = cp>
 struct Ring : PrepareModuleInput<Axis, Shard<1>, Shard<1>, Shard<1>> {
   static constexpr bool suits(ModuleKind kind) { return kind == ModuleKind::inner_attention; }
@@ -88,7 +89,7 @@ class RingAttention : public Module<RingAttention<Axis>> {
   constexpr void visit(auto&&) {}
 
  private:
-  /// What comes out has the type that it has where keys and values are gathered.
+  /// The result has the type that it has with gathered keys and values.
   template <std::size_t I, class X>
   using AsGathered = decltype(detail::prepared<Gathered, typename Gathered::ArgumentsOf, I>(
       std::declval<abstract_argument<X>>()));

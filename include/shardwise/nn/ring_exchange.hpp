@@ -3,28 +3,28 @@
 #pragma once
 
 /// @file
-/// Which positions the ranks of a ring compute for, and the messages between them: blocks of keys and values that go from rank
-/// to rank, so that each meets those that its queries see; and halves of blocks, where that shares the work evenly. On a dry
-/// mesh the same code only counts.
+/// The positions that each rank of a ring computes, and the messages between ranks: blocks of keys and values, which
+/// travel from rank to rank, and halves of blocks, which ranks exchange to balance the work. On a dry mesh the same
+/// code only counts.
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/ops/attention.hpp>
 
 namespace shardwise::detail {
 
-/// Positions of a sequence. A block of them holds the first stretch [batch, positions, …], and behind it the second.
+/// Positions of a sequence. A block holds the first stretch [batch, positions, …], followed by the second.
 using Stretches = Array<Range, 2>;
 
-/// Who computes for which positions, and needs which blocks. At step t a rank has the block of the rank t places before it, as
-/// long as that goes so far.
+/// Which rank computes which positions, and needs which blocks. At step t a rank has the block of the rank t places
+/// before it, if that block travels so far.
 ///
-/// Where attention is causal, a query has the more work the later it is. Then a rank keeps the first half of its block, and
-/// exchanges the second with its mirror, the rank that is as far from the end: of 2n halves of a sequence it has number 2r and
-/// number 2n - 1 - 2r, and all ranks have the same work, at each step. A window that reaches over less than half of the keys
-/// leaves as much for all but the first ranks, in either order.
+/// If attention is causal, later queries have more work. Then a rank keeps the first half of its block, and exchanges
+/// the second with its mirror, the rank that is as far from the end. Of 2n halves of a sequence, rank r has number 2r
+/// and number 2n - 1 - 2r, so all ranks have the same work at each step. With a window of less than half of the keys,
+/// all ranks except the first have the same work in either order.
 class RingSteps {
  public:
-  /// Of the rank at `at` of a mesh: queries and keys lie as the layouts say, and `axis` is that of the ring.
+  /// For the rank at `at` of a mesh, with these layouts of queries and keys; `axis` is the axis of the ring.
   constexpr RingSteps(const MeshSizes& sizes, const MeshSizes& at, int axis, Index queries,
                       const Layout& queries_lie, Index keys, const Layout& keys_lie,
                       const AttentionOptions& options)
@@ -104,8 +104,8 @@ struct RingBlocks {
   BlockPair queries, keys;
 };
 
-/// Messages between the ranks of an axis that are begun together. What a rank sends another arrives in the order in which it
-/// was sent, so receivers ask for it in that order.
+/// Messages between the ranks of an axis that start together. Messages between two ranks arrive in the order in which
+/// they were sent, so receivers expect them in that order.
 class RingMessages {
  public:
   constexpr RingMessages(const MeshView& mesh, int axis, DataType type)
@@ -115,7 +115,7 @@ class RingMessages {
   constexpr ~RingMessages() { end_flight(); }
 
   constexpr const MeshView& mesh() const { return mesh_; }
-  /// Part of a block, which is given up until `finish`. What is empty is not sent.
+  /// A part of a block, which must stay untouched until `finish`. Empty parts are not sent.
   constexpr void send(const Buffer& block, Index begin, Index bytes, int to) {
     if (bytes == 0) return;
     if (Recorder* recorder = mesh_.recorder()) {
@@ -170,9 +170,9 @@ class RingMessages {
   int sent_ = 0;
 };
 
-/// Brings a block of queries or keys from the order of positions [batch, positions, …], `in_order`, to the stretches that this
-/// rank computes for, or `home`. Of each sequence a message goes to the rank's mirror and one comes; `from` stays as long as
-/// they are under way. Null, if that is null.
+/// Brings a block of queries or keys from the order of positions [batch, positions, …], `in_order`, to the stretches
+/// that this rank computes for, or `home`. Of each sequence a message goes to the rank's mirror and one comes; `from`
+/// stays as long as they are under way. Null, if that is null.
 template <class T>
 constexpr Buffer swap_halves(RingMessages& messages, int mirror, const Buffer& from,
                              const View<const T, 4>& in_order, const Stretches& stretches, bool home) {

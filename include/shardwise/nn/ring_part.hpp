@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// What one rank of a ring computes, forward and backward, of the blocks of keys and values that come by.
+/// The forward and backward computation of one rank of a ring, with the blocks of keys and values that pass by.
 
 #include <shardwise/nn/ring_exchange.hpp>
 #include <shardwise/ops/op_node.hpp>
@@ -233,7 +233,8 @@ class RingBackward {
     return {allocate_buffer(mesh_, bytes, MemoryUse::gathered),
             allocate_buffer(mesh_, bytes, MemoryUse::gathered)};
   }
-  /// Adds to that of the queries, and returns those of the keys: none, but for the first step, if nothing is seen there.
+  /// Adds to the gradient of the queries, and returns those of the keys: empty if no query attends to them, except in
+  /// the first step.
   constexpr BlockPair gradients(int step, const BlockPair& keys) {
     const std::int64_t flops = given_.part.flops(step);
     if (flops == 0 && step > 0) return {};

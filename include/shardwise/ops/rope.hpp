@@ -11,7 +11,7 @@
 /// q = rope(q);                                    // theta = 10000, positions from 0
 /// q = rope(q, {.theta = 500000, .scaling = RopeScaling{.factor = 32}});    // Llama 3.2
 /// q = rope(q, {.first_position = cache.length()});                         // decoding
-/// q = rope(q, documents);                         // positions begin anew in each document of a row
+/// q = rope(q, documents);                         // positions restart in each document of a row
 /// ```
 
 #include <shardwise/kernel/documents.hpp>
@@ -125,7 +125,7 @@ constexpr auto rope(const X& x, const RopeOptions& options = {}) {
 template <Operand X, IllFormed Why = result_of<RopeOp, X>>
 Why rope(const X&, const RopeOptions& = {});  // see Why
 
-/// The same, where positions begin anew in each document. documents: integers [batch, sequence]; only the batch may be
+/// The same, with positions that restart in each document. documents: integers [batch, sequence]; only the batch may be
 /// sharded (see `attention`).
 template <Operand X, Operand Documents, class Result = result_of<RopeOp, X, Documents>>
 constexpr auto rope(const X& x, const Documents& documents, const RopeOptions& options = {}) {

@@ -3,9 +3,8 @@
 #pragma once
 
 /// @file
-/// What must hold when a step is made: there is a gradient, in the first step one of each parameter, and in the second none
-/// that nobody takes; and, with
-/// SHARDWISE_CHECK=1, ranks have alike what they must.
+/// Checks before a step: some parameter has a gradient; in the first step every trained one has; in the second no
+/// gradient is left that no optimizer takes; and with SHARDWISE_CHECK=1, ranks have the same settings.
 
 #include <shardwise/base/bodies.hpp>
 #include <shardwise/guard/same_on_all_ranks.hpp>
@@ -13,8 +12,8 @@
 
 namespace shardwise::detail {
 
-/// Throws `std::invalid_argument`, on all ranks of a mesh, unless they have the same settings, and each parameter there the same
-/// group and a gradient on all or on none. Collective.
+/// Throws `std::invalid_argument`, on all ranks of a mesh, unless they have the same settings, and each parameter
+/// there the same group and a gradient on all or on none. Collective.
 void require_same_step(const ParameterList& cells, const std::vector<NamedText>& settings,
                        std::span<const int> groups);
 
@@ -61,8 +60,8 @@ constexpr void check_same_step(const ParameterList& cells, const Update& update,
 [[noreturn, gnu::cold]] void fail_unreached(const ParameterList& missing,
                                             const std::vector<NamedParameter>& all);
 
-/// Looks at the first two steps. In the first a gradient must have reached every trained parameter whose settings do not say
-/// `may_be_unused`. In the second no parameter may still gather gradients that no optimizer has taken.
+/// Looks at the first two steps. In the first a gradient must have reached every trained parameter whose settings do
+/// not say `may_be_unused`. In the second no parameter may still gather gradients that no optimizer has taken.
 class FirstSteps {
  public:
   /// The parameters that a first step misses a gradient of. `settings(i)`: of parameter i.
