@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// title: A reduction into a copy, or into what was to be kept
+// title: A reduction into a copy, or into an input that is still needed
 // thread: NovaSky-AI/SkyRL #1886
 // thread: NVIDIA/Megatron-LM #7452 (finding 10, mended by #7481)
 // there: A reduction works in place, but on a copy if its operand is not contiguous. One program used the unreduced gradient, and in another the sum overwrote the local counts.
