@@ -103,12 +103,10 @@ struct MakeProjections {
 /// A `Dropout` at step 5.
 template <class Style>
 struct MakeDropout {
-  struct Module : sw::Dropout<Style> {
-    Module() : sw::Dropout<Style>(0.4, 17) {}
-    template <class X>
-    auto operator()(const X& x) const {
-      return sw::Dropout<Style>::operator()(x, 5);
-    }
+  struct Module {
+    sw::Dropout<Style> dropout{0.4, 17};
+    auto operator()(const auto& x) const { return dropout(x, 5); }
+    void visit(auto&& f) { f("dropout", dropout); }
   };
   auto operator()(const auto&) const { return Module(); }
 };
