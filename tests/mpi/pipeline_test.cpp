@@ -419,8 +419,9 @@ TEST_CASE("a rank records what was planned for it: messages by axis, memory, flo
 }
 
 /// A part says that it has the table, also if it is the whole model.
-struct TiedPart : Llama<Stage, LlamaTensorParallel<>, double> {
+struct TiedPart : Llama<Stage, LlamaTensorParallel<>, double>, Module<TiedPart> {
   using Llama::Llama;
+  using Module<TiedPart>::operator();
   constexpr auto* copied() { return tokens ? &tokens->table : nullptr; }
 };
 
