@@ -23,7 +23,7 @@ struct Mlp : sw::Module<Mlp<Mesh>> {
 
 constexpr auto train_step(auto& model, auto& optimizer, const auto& x, const auto& y) {
   sw::Tape tape;
-  const auto error = sw::sub(model(tape.input(x)), tape.constant(y));
+  const auto error = model(tape.input(x)) - tape.constant(y);
   const auto loss = sw::mean(sw::mul(error, error));
   tape.backward(loss);
   optimizer.step(model);

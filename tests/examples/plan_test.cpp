@@ -252,7 +252,7 @@ TEST_CASE("the documentation shows what the program prints") {
   CHECK(of_stages.find(said.substr(first, last - first)) != std::string::npos);
 
   const std::string options = "--model 8b --dp 64 --batch 256 --micro-batches 4 --bf16";
-  CHECK(page.find("`plan " + options + "`") != std::string::npos);
+  CHECK(page.find("`shardwise-plan " + options + "`") != std::string::npos);
   for (int level = 0; level <= 3; ++level) {
     for (const bool recompute : {false, true}) {
       const std::string job =

@@ -13,8 +13,12 @@
 
 namespace shardwise {
 
+namespace detail {
+
 template <class N>
-concept Number = std::is_arithmetic_v<N>;
+concept Arithmetic = std::is_arithmetic_v<N>;
+
+}  // namespace detail
 
 template <Operand A, Operand B, WellFormed Result = result_of<AddOpFor<A, B>, A, B>>
 constexpr auto operator+(const A& a, const B& b) {
@@ -37,35 +41,35 @@ constexpr auto operator-(const X& x) {
 template <Operand X, IllFormed Why = result_of<ScaleOp, X>>
 Why operator-(const X&);  // see Why
 
-template <Number N, Operand X, WellFormed Result = result_of<ScaleOp, X>>
+template <detail::Arithmetic N, Operand X, WellFormed Result = result_of<ScaleOp, X>>
 constexpr auto operator*(N factor, const X& x) {
   return scale(x, static_cast<double>(factor));
 }
-template <Number N, Operand X, IllFormed Why = result_of<ScaleOp, X>>
+template <detail::Arithmetic N, Operand X, IllFormed Why = result_of<ScaleOp, X>>
 Why operator*(N, const X&);  // see Why
 
-template <Operand X, Number N, WellFormed Result = result_of<ScaleOp, X>>
+template <Operand X, detail::Arithmetic N, WellFormed Result = result_of<ScaleOp, X>>
 constexpr auto operator*(const X& x, N factor) {
   return scale(x, static_cast<double>(factor));
 }
-template <Operand X, Number N, IllFormed Why = result_of<ScaleOp, X>>
+template <Operand X, detail::Arithmetic N, IllFormed Why = result_of<ScaleOp, X>>
 Why operator*(const X&, N);  // see Why
 
 /// x · (1 / divisor)
-template <Operand X, Number N, WellFormed Result = result_of<ScaleOp, X>>
+template <Operand X, detail::Arithmetic N, WellFormed Result = result_of<ScaleOp, X>>
 constexpr auto operator/(const X& x, N divisor) {
   return scale(x, 1 / static_cast<double>(divisor));
 }
-template <Operand X, Number N, IllFormed Why = result_of<ScaleOp, X>>
+template <Operand X, detail::Arithmetic N, IllFormed Why = result_of<ScaleOp, X>>
 Why operator/(const X&, N);  // see Why
 
 // The others are refused.
 template <class A, class B>
-  requires((Operand<A> || Operand<B>)&&!Number<A> && !Number<B>)
+  requires((Operand<A> || Operand<B>)&&!detail::Arithmetic<A> && !detail::Arithmetic<B>)
 WrittenOtherwise<Hint::write_mul_or_matmul>
 operator*(const A&, const B&);
 template <class A, class B>
-  requires((Operand<A> || Operand<B>)&&!Number<B>)
+  requires((Operand<A> || Operand<B>)&&!detail::Arithmetic<B>)
 WrittenOtherwise<Hint::write_mul_or_matmul>
 operator/(const A&, const B&);
 #define SHARDWISE_NO_OPERATOR(op)                 \
