@@ -314,7 +314,7 @@ TEST_CASE("what is in it") {
 
   consolidated({folder, scratch / "f"});
   const std::string weights = inspected({scratch / "f", "--verify"});
-  CHECK(has(weights, "/f: folder in Hugging Face's form\n"));
+  CHECK(has(weights, "/f: folder in Hugging Face's format\n"));
   CHECK(has(weights, "  in model.safetensors, "));
   CHECK(has(weights, "the format has no checksums"));
   CHECK(has(inspected({scratch / "f/model.safetensors"}),
@@ -445,8 +445,9 @@ TEST_CASE("a folder is made a checkpoint only if it has the model of its config.
         "/model.safetensors: ");
   check(configure("num_hidden_layers", 12),
         ": tensor \"model.layers.11.input_layernorm.weight\": there is no such tensor");
-  check(configure("num_hidden_layers", 10),
-        "/model.safetensors: tensor \"model.layers.10.input_layernorm.weight\" is none");
+  check(
+      configure("num_hidden_layers", 10),
+      "/model.safetensors: tensor \"model.layers.10.input_layernorm.weight\" does not belong to this model");
   check(configure("num_key_value_heads", 2),
         "/model.safetensors: tensor \"model.layers.0.self_attn.k_proj.weight\": expected the shape "
         "[12 x 22], found [24 x 22]");

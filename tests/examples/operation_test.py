@@ -191,8 +191,8 @@ def stopped(folder):
         ("rank", signal.SIGTERM, ["--export", model], 128 + 15, ["stopped by SIGTERM after step", lost, no_export]),
         ("rank", signal.SIGINT, [], 128 + 2, ["stopped by SIGINT", lost]),
         ("mpirun", signal.SIGUSR1, ["--export", folder / "never"], 128 + 10, [lost, "NOT EXPORTED: .*never was not made"]),
-        ("mpirun", signal.SIGUSR1, save + ["--export", model], 75, ["runs: --resume goes on", no_export]),
-        ("rank", signal.SIGTERM, save, 75, ["resumed from", "runs: --resume goes on"]),
+        ("mpirun", signal.SIGUSR1, save + ["--export", model], 75, ["runs: --resume continues", no_export]),
+        ("rank", signal.SIGTERM, save, 75, ["resumed from", "runs: --resume continues"]),
         ("mpirun", signal.SIGTERM, save, "any but 0", ["stopped by SIGTERM"]),
     ]
     for to, number, options, code, says in cases:
@@ -225,7 +225,7 @@ def stopped(folder):
         except ProcessLookupError:
             break
         time.sleep(0.02)
-    expect(job.wait(60), job.communicate()[0], 75, ["runs: --resume goes on"])
+    expect(job.wait(60), job.communicate()[0], 75, ["runs: --resume continues"])
     # A run that comes to its end has succeeded, and so has one that goes on from where it was stopped.
     steps = int(checkpoints(folder / "runs")[-1][5:]) + 2
     run(words(save + ["--steps", steps, "--export", model]), 0, ["resumed from", f"step {steps}/{steps} ", "saved to .*model"])
@@ -241,7 +241,7 @@ def keep(folder):
     assert len(checkpoints(saved)) == 6, checkpoints(saved)
     run(words(common + ["--steps", 10, "--resume"]), 0, ["keeping 6 checkpoints, as before"])  # the notes went on
     assert checkpoints(saved)[0] == "step-00000005", checkpoints(saved)
-    run(words(common + ["--steps", 11, "--resume", "--keep", 2]), 0, ["--keep 2: of 6 checkpoints in .*runs the oldest go"])
+    run(words(common + ["--steps", 11, "--resume", "--keep", 2]), 0, ["--keep 2: the next save deletes the oldest of 6 checkpoints in"])
     assert checkpoints(saved) == ["step-00000010", "step-00000011"], checkpoints(saved)
     run(words(common + ["--steps", 13, "--resume", "--keep", 4]))
     assert len(checkpoints(saved)) == 4, checkpoints(saved)

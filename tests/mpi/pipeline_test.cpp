@@ -6,11 +6,11 @@
 /// whatever the schedule, where it adds in the same order; with data, tensor and sequence parallelism and ZeRO too.
 
 #include <doctest/doctest.h>
+#include <shardwise/models/llama/model.hpp>
 #include <shardwise/pipeline/pipeline.hpp>
 #include <shardwise/schedule/by_costs.hpp>
 #include <shardwise/schedule/one_forward_one_backward.hpp>
 #include <shardwise/schedule/v_shapes.hpp>
-#include <shardwise/models/llama/model.hpp>
 #include <shardwise/shardwise.hpp>
 
 #include <algorithm>

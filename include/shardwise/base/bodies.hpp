@@ -24,7 +24,9 @@
 #define SHARDWISE_COMPILE_MEMBER(...)
 #endif
 #define SHARDWISE_COMPILE(...) SHARDWISE_COMPILE_MEMBER(decltype(__VA_ARGS__) __VA_ARGS__)
+// NOLINTBEGIN(bugprone-macro-parentheses): a parenthesised name is not one
 #define SHARDWISE_COMPILE_EACH(function) \
   SHARDWISE_COMPILE(function<float>)     \
   SHARDWISE_COMPILE(function<double>)    \
   SHARDWISE_COMPILE(function<Eigen::bfloat16>)
+// NOLINTEND(bugprone-macro-parentheses)

@@ -102,11 +102,9 @@ inline void sleep_for(double seconds) {
 }  // namespace shardwise
 
 #ifdef SHARDWISE_BODIES
-namespace shardwise {
-namespace detail {
+namespace shardwise::detail {
 
 SHARDWISE_INLINE void fail_mpi(int code, const char* call) { throw MpiError(call, code); }
 
-}  // namespace detail
-}  // namespace shardwise
+}  // namespace shardwise::detail
 #endif

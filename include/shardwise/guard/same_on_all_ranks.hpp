@@ -85,7 +85,7 @@ SHARDWISE_INLINE std::vector<NamedText> named_texts(std::string_view text) {
 SHARDWISE_INLINE void require_same_named(const Communicator& ranks, std::string_view what,
                                          std::initializer_list<TextPart> named) {
   std::vector<NamedText> mine;
-  for (auto part = named.begin(); part != named.end(); part += 2) {
+  for (const auto* part = named.begin(); part != named.end(); part += 2) {
     mine.push_back({text({part[0]}), text({part[1]})});
   }
   require_same(ranks, mine, what);

@@ -202,8 +202,7 @@ const Route& cached_route(const Layout& from, const Layout& to, int rank, const 
 }  // namespace shardwise
 
 #ifdef SHARDWISE_BODIES
-namespace shardwise {
-namespace detail {
+namespace shardwise::detail {
 
 SHARDWISE_INLINE const Route& cached_route(const Layout& from, const Layout& to, int rank,
                                            const MeshSizes& sizes) {
@@ -223,6 +222,5 @@ SHARDWISE_INLINE const Route& cached_route(const Layout& from, const Layout& to,
   return known.route;
 }
 
-}  // namespace detail
-}  // namespace shardwise
+}  // namespace shardwise::detail
 #endif

@@ -211,8 +211,7 @@ class Recording {
 }  // namespace shardwise
 
 #ifdef SHARDWISE_BODIES
-namespace shardwise {
-namespace detail {
+namespace shardwise::detail {
 
 SHARDWISE_INLINE MeshSizes fitted(const Communicator& ranks, std::span<const char* const> names,
                                   std::span<const int> wanted) {
@@ -240,6 +239,5 @@ SHARDWISE_INLINE MeshSizes fitted(const Communicator& ranks, std::span<const cha
   return sizes;
 }
 
-}  // namespace detail
-}  // namespace shardwise
+}  // namespace shardwise::detail
 #endif

@@ -68,7 +68,7 @@ struct MeshState : Counted {
 
   /// The ranks that differ from this one only along a set of axes. The first call is collective over them. Throws
   /// `std::logic_error` on a dry mesh.
-  const Communicator& communicator(AxisSet set);
+  const Communicator& communicator(AxisSet set) const;
   constexpr int host_of(int rank) const {
     const MeshState& whole = job_or_self();
     if (real) return whole.real->all.hosts().of(rank);
@@ -173,8 +173,7 @@ class MeshView {
 }  // namespace shardwise
 
 #ifdef SHARDWISE_BODIES
-namespace shardwise {
-namespace detail {
+namespace shardwise::detail {
 
 SHARDWISE_INLINE Recorder* take_recorder() {
   if (idle_recorders().empty()) return new Recorder;
@@ -194,7 +193,7 @@ SHARDWISE_INLINE MeshState::MeshState(const Communicator& ranks, const MeshPlace
   for (int axis = 0; axis < place.ranks.axes; ++axis) communicator(1u << axis);
 }
 
-SHARDWISE_INLINE const Communicator& MeshState::communicator(AxisSet set) {
+SHARDWISE_INLINE const Communicator& MeshState::communicator(AxisSet set) const {
   if (dry) throw std::logic_error("communicator: the mesh is dry, it has sizes and no processes");
   std::optional<Communicator>& group = real->groups[set];
   if (!group) {
@@ -217,6 +216,5 @@ SHARDWISE_INLINE Communicator MeshState::among(const std::vector<int>& ranks) {
   return found ? communicator(*found) : real->all.subgroup(ranks);
 }
 
-}  // namespace detail
-}  // namespace shardwise
+}  // namespace shardwise::detail
 #endif

@@ -257,8 +257,7 @@ constexpr Index trained_parameter_count(M& module) {
 }  // namespace shardwise
 
 #ifdef SHARDWISE_BODIES
-namespace shardwise {
-namespace detail {
+namespace shardwise::detail {
 
 SHARDWISE_INLINE std::string ParameterPath::text() const {
   const TextPart own = name ? TextPart(name) : TextPart(number);
@@ -284,6 +283,5 @@ SHARDWISE_INLINE void initialize_all(std::vector<NamedParameter> parameters, std
   for (const NamedParameter& parameter : all) parameter.cell->initialize(derived_seed(seed, parameter.name));
 }
 
-}  // namespace detail
-}  // namespace shardwise
+}  // namespace shardwise::detail
 #endif

@@ -30,6 +30,7 @@ using GeluOp = ActivationOp<kernel::Gelu>;
 using GeluTanhOp = ActivationOp<kernel::GeluTanh>;
 using SiluOp = ActivationOp<kernel::Silu>;
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a type
 #define SHARDWISE_ACTIVATION(name, Op)                   \
   template <Operand X, class Result = result_of<Op, X>>  \
   constexpr auto name(const X& x) {                      \
@@ -37,6 +38,7 @@ using SiluOp = ActivationOp<kernel::Silu>;
   }                                                      \
   template <Operand X, IllFormed Why = result_of<Op, X>> \
   Why name(const X&)
+// NOLINTEND(bugprone-macro-parentheses)
 
 /// max(x, 0). This and the functions below are for floating-point elements, in any layout but a pending one. The result
 /// has the same layout.

@@ -99,8 +99,7 @@ constexpr void check_finite(Module& module, std::int64_t step, double loss, doub
 }  // namespace shardwise
 
 #ifdef SHARDWISE_BODIES
-namespace shardwise {
-namespace detail {
+namespace shardwise::detail {
 
 SHARDWISE_INLINE std::string non_finite_elements(const std::vector<NamedParameter>& parameters) {
   std::vector<std::int64_t> counts;
@@ -125,6 +124,5 @@ SHARDWISE_INLINE std::string non_finite_elements(const std::vector<NamedParamete
   return values + (values.empty() || gradients.empty() ? "" : "; ") + gradients;
 }
 
-}  // namespace detail
-}  // namespace shardwise
+}  // namespace shardwise::detail
 #endif
