@@ -103,7 +103,7 @@ struct MeshState : Counted {
   AllHosts hosts_once() const;
 
   /// The communicator of these ranks, which include this one: that of some axes if it has exactly these ranks.
-  Communicator among(const std::vector<int>& ranks);
+  Communicator among(const std::vector<int>& ranks) const;
 };
 
 }  // namespace detail
@@ -207,7 +207,7 @@ SHARDWISE_INLINE const Communicator& MeshState::communicator(AxisSet set) const 
 
 SHARDWISE_INLINE MeshState::AllHosts MeshState::hosts_once() const { return hosts_here(); }
 
-SHARDWISE_INLINE Communicator MeshState::among(const std::vector<int>& ranks) {
+SHARDWISE_INLINE Communicator MeshState::among(const std::vector<int>& ranks) const {
   std::optional<AxisSet> found;
   for (AxisSet set = (1u << place.ranks.axes) - 1;; --set) {
     if (place.ranks.group(set, coordinates) == ranks && (!found || real->groups[set])) found = set;
