@@ -3,23 +3,23 @@
 #pragma once
 
 /// @file
-/// How to compute a value again in the backward pass, instead of keeping it until then: for results that are
-/// large, cheap to compute, and of values that are kept anyway (Korthikanti et al., "Reducing activation
-/// recomputation in large transformer models", 2022: "selective activation recomputation").
+/// How to compute a value again in the backward pass instead of keeping it: for large results that are cheap to compute
+/// from values kept anyway (Korthikanti et al., "Reducing activation recomputation in large transformer models", 2022:
+/// "selective activation recomputation").
 
 #include <shardwise/memory/shared.hpp>
 #include <shardwise/tensor/buffer.hpp>
 
 namespace shardwise {
 
-/// Computes the block of a value, once for all who hold the recipe; the last of them frees it.
+/// Computes the block of a value once for all holders of the recipe. The last holder frees it.
 class Recipe : public Pooled<Recipe>, public Counted {
  public:
   constexpr const Buffer& block() {
     if (!block_) block_ = compute();
     return block_;
   }
-  /// Something on a tape will ask for the block.
+  /// Announces a node on a tape that will ask for the block.
   constexpr virtual void is_kept() {}
 
  protected:
@@ -41,14 +41,14 @@ namespace detail {
 
 }  // namespace detail
 
-/// The block of a value that a node on the tape needs later: itself, or its recipe; or none.
+/// A value that a node on the tape needs later: its block, its recipe, or nothing.
 class Kept {
  public:
   constexpr Kept() = default;
   constexpr explicit Kept(const Buffer& block) : block_(block), changes_(block ? block->changes : 0) {}
   constexpr explicit Kept(const Shared<Recipe>& recipe) : recipe_(recipe) { recipe_->is_kept(); }
   constexpr explicit operator bool() const { return block_ || recipe_; }
-  /// Throws `std::logic_error` if it is that of a parameter that has been changed.
+  /// Throws `std::logic_error` if the block belongs to a parameter that has changed since.
   constexpr const Buffer& block() const {
     if (recipe_) return recipe_->block();
     if (block_ && block_->changes != changes_) detail::value_has_changed();

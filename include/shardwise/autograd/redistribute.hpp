@@ -55,7 +55,7 @@ class RedistributeNode final : public TapeNode {
 template <class X, bool Tracked, class... Arguments>
 struct Redistributed<Var<X, Tracked>, Arguments...>
     : Differentiable<Var<X, Tracked>, redistributed<X, Arguments...>> {};
-/// For the error in a module.
+/// Names a call of `redistribute` in the error of a module.
 template <class... Arguments>
 struct Redistribute {};
 template <class X, bool OnTape, bool Tracked, class... Arguments>

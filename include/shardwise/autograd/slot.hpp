@@ -32,9 +32,9 @@ class GradientSlot : public Counted {
 
   constexpr bool filled() const { return sum_ || !rows_.empty(); }
   constexpr MemoryUse use() const { return use_; }
-  /// There is a gradient without another reader: a kernel may add to it in place.
+  /// Whether there is a gradient without another reader, so that a kernel may add to it in place.
   constexpr bool writable() const { return sum_.unique() && !gathers_wide_ && !has_rows(); }
-  /// The gradient, for the caller to change in place: copied first if it has another reader. There must be one.
+  /// The gradient, which must exist, for the caller to change in place. It is copied first if it has another reader.
   [[gnu::noinline]] constexpr const Buffer& own(Recorder* recorder) {
     if (has_rows()) add_up_rows();
     if (wide_) round();
@@ -46,7 +46,7 @@ class GradientSlot : public Counted {
     return sum_;
   }
 
-  /// One contribution is announced, by a node that is recorded; and: it has arrived, or will not come.
+  /// A recorded node announces a contribution with `expect`, and with `settle` that it has arrived or will not come.
   constexpr void expect() { ++awaited_; }
   constexpr void settle() {
     if (--awaited_ <= 0 && listener_) listener_->complete();
@@ -62,7 +62,7 @@ class GradientSlot : public Counted {
     if (wide_) round();
     return std::move(sum_);
   }
-  /// To be read; `has_rows` does not change.
+  /// The gradient for reading; `has_rows` does not change.
   [[gnu::noinline]] constexpr const Buffer& sum() {
     if (has_rows() && !sum_) {
       GradientSlot all(use_);
@@ -72,8 +72,7 @@ class GradientSlot : public Counted {
     if (wide_) round();
     return sum_;
   }
-  /// For the node of the result: takes the gradient when the backward pass reaches the node. Adding to it later is an
-  /// error.
+  /// The node of the result takes the gradient when the backward pass reaches it. Adding to the slot later is an error.
   constexpr Buffer pass() {
     close();
     return take();
@@ -88,7 +87,7 @@ class GradientSlot : public Counted {
 
   /// Whether all contributions are rows of tokens, so that they can be taken as rows.
   constexpr bool has_rows() const { return !rows_.empty(); }
-  /// Whether they can be gathered along these axes alone: not if another axis shards their blocks again.
+  /// Whether the rows can be gathered along these axes alone. They cannot if another axis shards their blocks again.
   constexpr bool rows_gather_along(AxisSet axes) const {
     for (const detail::TokenRows& some : rows_) {
       const Layout& ids = some.ids.layout;
@@ -113,7 +112,7 @@ class GradientSlot : public Counted {
     Index tokens = some.most_tokens();
     for (const detail::TokenRows& other : rows_) tokens += other.most_tokens();
     if (tokens > most_tokens) return false;
-    sum_ = Buffer();  // of the others
+    sum_ = Buffer();  // drop the sum of the other contributions
     rows_.emplace_back(some).rows.buffer->set_use(use_);
     return true;
   }

@@ -56,7 +56,7 @@ class BackwardTask : public Pooled<BackwardTask> {
 
 namespace detail {
 
-/// Of a scalar of type `X`: 1.
+/// The gradient of a scalar of type `X` with respect to itself: 1.
 template <TensorType X>
 constexpr cotangent_of<X> gradient_of_itself(const typename X::MeshOf& mesh) {
   cotangent_of<X> one(mesh, {});
@@ -135,14 +135,14 @@ class Tape {
   /// Backward from a bare slot: `dy` is the gradient of its tensor.
   template <TensorType Dy>
   constexpr void backward_from(GradientSlot& slot, Dy dy, BackwardPart part = BackwardPart::all) {
-    const auto mesh = dy.mesh();  // to which nodes refer
+    const auto mesh = dy.mesh();  // nodes refer to it
     recorder_ = mesh.recorder();
     PhaseScope phase(recorder_, Phase::backward);
     slot.add(std::move(dy));
     pull_back(part);
   }
 
-  /// For operations: adds a node, which lives until the backward pass has run it.
+  /// Operations call it: adds a node, which lives until the backward pass has run it.
   template <class Node, class... Arguments>
   constexpr Node& record(Arguments&&... arguments) {
     Node* node = make_pooled<Node>(static_cast<Arguments&&>(arguments)...);
@@ -151,7 +151,7 @@ class Tape {
     return *node;
   }
 
-  /// For nodes: the task beside this backward pass; created if there is none.
+  /// Nodes call it: returns the task beside this backward pass, created if there is none.
   template <class Task>
   constexpr Task& task() {
     if (!task_) own_task_ = task_ = make_pooled<Task>();
@@ -161,11 +161,11 @@ class Tape {
   /// Sets the task beside the next backward pass.
   constexpr void set_task(BackwardTask* task) { task_ = task; }
 
-  /// For `recompute`: this tape records a call again, and its part of the backward pass comes next.
+  /// `recompute` calls it: this tape records a call again, and its part of the backward pass comes next.
   constexpr void set_repeats() { repeats_ = true; }
   constexpr bool repeats() const { return repeats_; }
 
-  /// How many calls were recorded that the backward pass makes again.
+  /// Counts the recorded calls that the backward pass repeats.
   constexpr void count_repeated() { ++repeated_; }
   constexpr int repeated() const { return repeated_; }
 
@@ -195,7 +195,7 @@ class Tape {
   constexpr void run_backward(Var<X> y, cotangent_of<X> dy, BackwardPart part) {
     if (&y.tape() != this) throw std::invalid_argument("Tape::backward: the result is on another tape");
     const Shared<GradientSlot> slot = y.slot();
-    std::move(y).release();  // nodes keep what they need of it
+    std::move(y).release();  // nodes keep the parts that they need
     backward_from(*slot, std::move(dy), part);
   }
   constexpr void pull_back(BackwardPart part) {
@@ -225,8 +225,8 @@ class Tape {
   }
 
   TapeNode* last_ = nullptr;
-  TapeNode* left_ = nullptr;      ///< for the second part of the pass, in its order
-  Recorder* recorder_ = nullptr;  ///< of the mesh of what was differentiated
+  TapeNode* left_ = nullptr;      ///< nodes for the second part of the pass, in its order
+  Recorder* recorder_ = nullptr;  ///< from the mesh of the differentiated value
   BackwardTask* task_ = nullptr;
   BackwardTask* own_task_ = nullptr;
   bool repeats_ = false;

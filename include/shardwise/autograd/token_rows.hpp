@@ -11,11 +11,11 @@
 
 namespace shardwise::detail {
 
-/// Adds elements of one type; and, if the compute type is wider, sums of many of them in that type.
+/// Adds elements of one type; if the compute type is wider, also sums many of them in that type.
 struct ElementSum {
   Index bytes;  ///< of an element
   void (*add)(Index count, const void* a, const void* b, void* sum);
-  Index wide_bytes;                                                  ///< of an element that is computed with
+  Index wide_bytes;                                                  ///< of an element of the compute type
   void (*add_wide)(Index count, const void* more, void* wide_sum);   ///< null if that is the same type
   void (*narrow)(Index count, const void* wide_sum, void* rounded);  ///< null if that is the same type
 };
@@ -41,7 +41,7 @@ constexpr ElementSum sum_of_elements() {
 template <class T>
 inline constexpr ElementSum element_sum = sum_of_elements<T>();
 
-/// A part of a table: these rows, and columns as many as the block has.
+/// A part of a table: these rows, with all columns of the block.
 struct TableBlock {
   Index first, rows, columns;
 };
@@ -70,7 +70,7 @@ struct TokenRows {
   constexpr void add_to(const Buffer& sums) const {
     if (sums->data) add(ids.local_elements(), ids.buffer->data, block, rows.buffer->data, sums->data);
   }
-  /// Their sums, a row each.
+  /// The sums of the rows, one for each row of the block.
   constexpr Buffer summed(MemoryUse use) const {
     Buffer sums = allocate_buffer(rows.mesh, bytes(), use);
     if (sums->data) std::memset(sums->data, 0, static_cast<std::size_t>(bytes()));
