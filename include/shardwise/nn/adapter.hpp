@@ -59,7 +59,7 @@ class Adapter {
     f("lora_B.weight", up);
   }
 
-  /// w + alpha / rank · B A, as the weight is stored. Collective over the mesh.
+  /// w + alpha / rank · B A, in the layout in which the weight is stored. Collective over the mesh.
   template <class P>
   typename P::Stored merged_with(const P& weight) const {
     using Stored = typename P::Stored;

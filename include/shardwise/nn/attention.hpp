@@ -22,7 +22,7 @@ namespace shardwise {
 
 namespace detail {
 
-/// How a projection to heads with such a weight and style gives them out: [batch, sequence, heads, head_dim].
+/// The layout of the heads, [batch, sequence, heads, head_dim], that a projection with this weight and style returns.
 template <class Style, TensorType Weight>
 constexpr Layout heads_layout() {
   using MeshOf = typename Weight::MeshOf;
@@ -30,7 +30,7 @@ constexpr Layout heads_layout() {
       MeshOf::axes, [](int axis) { return Weight::layout[axis].is_shard(0) ? shard(2) : reduced; }));
 }
 
-/// Throws `std::invalid_argument` unless every rank that shares the heads of what lies so has one.
+/// Throws `std::invalid_argument` if a tensor with this layout leaves a rank without a head.
 template <class MeshType>
 constexpr void check_heads_suffice(const Layout& layout, const MeshSizes& sizes, Index heads) {
   const AxisSet sharing = layout.axes_sharding(2);
@@ -73,7 +73,7 @@ class Attention : public Module<Attention<MeshType, T, In, Out, Inner>> {
     all.dropout = 0;
     return attend(all, x, documents...);
   }
-  /// In training: each step drops others.
+  /// In training: each step has its own dropout masks.
   constexpr auto forward(const auto& x, std::uint64_t step) const { return attend(of_step(step), x); }
   constexpr auto forward(const auto& x, const Operand auto& documents, std::uint64_t step) const {
     return attend(of_step(step), x, documents);

@@ -7,7 +7,7 @@
 /// layer's seed, the step and the element's global index, so it is the same on every mesh.
 ///
 /// ```
-/// Dropout<> dropout(0.1, seed);                       // in whatever layout x has
+/// Dropout<> dropout(0.1, seed);                       // in the layout of x
 /// Dropout<SequenceParallel<tp>> dropout(0.1, seed);   // each rank its own tokens
 /// y = dropout(x, step);
 /// ```
@@ -31,7 +31,7 @@ class Dropout : public Module<Dropout<Style>> {
       detail::fail({"Dropout: the probability is ", probability, ", but must be in [0, 1)"});
     }
   }
-  Dropout(const auto&, double, std::uint64_t) = delete;  // leave the mesh out: it has that of its input
+  Dropout(const auto&, double, std::uint64_t) = delete;  // leave the mesh out: it comes from the input
 
   /// In training: a new mask each step.
   constexpr auto forward(const Operand auto& x, std::uint64_t step) const {

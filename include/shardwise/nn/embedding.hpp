@@ -4,7 +4,7 @@
 
 /// @file
 /// `Embedding`: rows of a table [vocabulary, features] by token. `ColwiseParallel` splits the features and
-/// needs no communication; `RowwiseParallel` splits the vocabulary, looks up what it has, and adds up once.
+/// needs no communication; `RowwiseParallel` splits the vocabulary, looks up its own rows, and adds up once.
 
 #include <shardwise/layout/diagnosis.hpp>
 
@@ -41,7 +41,7 @@ class Embedding : public Module<Embedding<MeshType, Style, T>> {
 
  private:
   static constexpr const ParameterLayouts& layouts = TableParameter::layouts;
-  /// Is it stored in shards, in which its gradient rests?
+  /// Whether the table is stored in shards, and its gradient in the same ones.
   static constexpr bool looks_up_in_shards = layouts.gathered && cotangent(layouts.stored) == layouts.resting;
   static constexpr bool cut(int axis) { return layouts.stored[axis] != layouts.used[axis]; }
 
@@ -56,7 +56,7 @@ class Embedding : public Module<Embedding<MeshType, Style, T>> {
       return embedding(tokens, table);
     }
   }
-  /// Have all ranks that share the table no more tokens than it has rows? Then it is less to send their rows.
+  /// Whether the ranks that share the table have at most as many tokens as it has rows: then sending rows is cheaper.
   template <TensorType Ids>
   constexpr bool few(const Ids& ids) const {
     Index tokens = local_box(ids.shape(), Ids::layout, ids.mesh().sizes(), MeshSizes{}).elements();
@@ -65,7 +65,7 @@ class Embedding : public Module<Embedding<MeshType, Style, T>> {
     }
     return tokens <= table.shape()[0];
   }
-  /// Each rank looks up what it has, of rows or columns, for the tokens of all: what is exchanged then are results.
+  /// Each rank looks up its own rows or columns for the tokens of all ranks; then the ranks exchange the results.
   template <class Y, Operand Tokens>
   constexpr auto looked_up_in_shards(const Tokens& tokens) const {
     using Ids = tensor_of<Tokens>;

@@ -30,7 +30,7 @@ struct HeadBlocks {
   constexpr Index bytes_of_piece() const {
     return std::min(at_a_time, rows()) * classes() * static_cast<Index>(sizeof(T));
   }
-  /// Of `wide`; or 0.
+  /// The size of `wide`, or 0 if it is not needed.
   constexpr Index bytes_of_sum() const {
     using C = kernel::compute_t<T>;
     if (std::is_same_v<T, C> || rows() <= at_a_time) return 0;
@@ -48,8 +48,8 @@ struct HeadBlocks {
   }
 
   /// f(class, count) for blocks of classes: products of few rows with many classes were up to 17 % faster in blocks
-  /// that the cache holds (oneDNN on a Xeon; 256 rows, 16000 classes, 256 features). Not so in bfloat16, which oneDNN
-  /// multiplies faster if rows lie one after another.
+  /// that fit the cache (oneDNN on a Xeon; 256 rows, 16000 classes, 256 features). In bfloat16, oneDNN is faster on
+  /// contiguous rows.
   template <class F>
   void for_each_class_block(F f) const {
     const Index most = std::is_same_v<T, kernel::compute_t<T>> ? 1024 : std::max<Index>(classes(), 1);
@@ -67,7 +67,7 @@ struct HeadBlocks {
   void terms(Index first, Index count, const T* piece, Terms* of_rows) const {
     kernel::row_terms(count, classes(), w.begin[0], piece, targets + first, of_rows + first, expected);
   }
-  /// Adds the gradients of `factor` times the loss of these rows, or of each row's by `factors`. Their logits are lost.
+  /// Adds the gradients of these rows' loss times `factor`, or times each row's `factors`. It overwrites the logits.
   template <class Terms>
   void pull_back(Index first, Index count, T* piece, const Terms* of_rows, double factor,
                  const kernel::compute_t<T>* factors = nullptr) const {
@@ -90,7 +90,7 @@ struct HeadBlocks {
       add_to(w.gradient, w.accumulate || first > 0);
     }
   }
-  /// After the last piece.
+  /// Rounds `wide` to the gradient, after the last piece.
   void round_sum() const {
     if (!wide) return;
     const Index count = classes() * features();
@@ -99,8 +99,8 @@ struct HeadBlocks {
   }
 };
 
-/// The pullback of a loss L whose gradients were computed with it, for a mean of `expected` rows: what is left is a
-/// factor, 1 if so many count.
+/// The pullback of a loss L whose forward computed the gradients for a mean over `expected` rows. It only applies a
+/// factor, which is 1 if exactly `expected` rows count.
 template <class T, class L>
 class ComputedGradientsNode final : public TapeNode {
  public:
@@ -146,25 +146,25 @@ class ComputedGradientsNode final : public TapeNode {
         count, gradient, [=](C value) { return value * factor; }, gradient);
   }
 
-  std::array<Gradient, 2> gradients_;  // the parameter's first, which travels
+  std::array<Gradient, 2> gradients_;  // the parameter's first, because it is communicated
   MeshView mesh_;
-  double rows_;      // that the sum is divided by
-  double expected_;  // the same, when the gradients were computed
+  double rows_;      // the divisor of the sum
+  double expected_;  // the divisor with which the gradients were computed
   ResultSlot loss_;
-  Buffer left_;  // the gradient of the loss, as long as a parameter waits for its own
+  Buffer left_;  // the loss's gradient, until the parameter gets its own
 };
 
-/// The pullback where the logits are computed again, of a loss L or of the losses of each row.
+/// The pullback that computes the logits again, for a loss L or for the losses of each row.
 template <class Terms, class L, bool OfEachRow, class T, int Rank, TensorType Targets>
 struct LinearCrossEntropyPullback {
   NodeInput<T, Rank> x;
   NodeInput<T, 2> w;
   Targets targets;
   Buffer terms;
-  Buffer weights;  // that `expected` has
+  Buffer weights;  // the data of `expected`
   kernel::TargetDistribution expected;
   Index at_a_time;
-  double rows;  // that the sum is divided by
+  double rows;  // the divisor of the sum
   ResultSlot loss;
 
   constexpr bool operator()(BackwardPart) {

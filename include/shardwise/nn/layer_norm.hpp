@@ -22,7 +22,7 @@ class LayerNorm : public Module<LayerNorm<MeshType, Style, T>> {
   using Gain = tensor_with<T, 1, MeshType, packed(detail::bias_layout<Style, MeshType>())>;
   using Problem = detail::style_problem<MeshType, ModuleKind::norm, Style>;
 
-  /// Of the last dimension, `features` long; weight and bias begin as 1 and 0.
+  /// Normalises a last dimension of `features` elements; weight and bias begin as 1 and 0.
   constexpr LayerNorm(const MeshType& mesh, Index features,
                       double epsilon = 1e-5) requires WellFormed<Problem>
       : weight(mesh, {features}, Init::constant(1)),

@@ -20,8 +20,8 @@
 
 namespace shardwise {
 
-/// The weight is [out…, in…], with `OutDims` and `InDims` dimensions, of which the first of each is the one
-/// that a style shards: heads, where the features are [heads, head_dim]. Without `HasBias` there is no b.
+/// The weight is [out…, in…], with `OutDims` and `InDims` dimensions. A style shards the first of either: the heads, if
+/// features are [heads, head_dim]. Without `HasBias` there is no b.
 template <class MeshType, ParallelStyle Style = NoParallel, class T = float, int OutDims = 1, int InDims = 1,
           bool HasBias = true>
 class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias>> {
@@ -57,7 +57,7 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   Linear(const MeshType&, const auto&, const auto&, Init = {}) = delete;  // see Why
   template <IllFormed Why = WrittenOtherwise<Hint::pass_the_mesh_first>>
   Linear(Index, Index) = delete;                  // see Why
-  Linear(const MeshType&, const auto&) = delete;  // give it two extents: of the features in, and out
+  Linear(const MeshType&, const auto&) = delete;  // pass two extents: input features and output features
   template <class Other, IllFormed Why = layout_error<Reason::operands_are_on_different_meshes,
                                                       Expected<MeshType>, Got<Other>>>
     requires(!std::is_same_v<Other, MeshType> && requires { typename Other::AxesOf; })
@@ -121,12 +121,12 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
 template <class MeshType, ParallelStyle First, ParallelStyle Second, int OutDims, int InDims, bool HasBias>
 class Linear<MeshType, First, Second, OutDims, InDims, HasBias> {
  public:
-  Linear(const auto&...) = delete;  // several styles are one: Styles<First, Second>
+  Linear(const auto&...) = delete;  // combine several styles: Styles<First, Second>
 };
 
 template <MeshAxis... Axes>
 class Mesh;
-/// `Linear(4, 4)`, to the error.
+/// Leads `Linear(4, 4)` to the error.
 Linear(int, int)->Linear<Mesh<tp>>;
 
 }  // namespace shardwise

@@ -26,11 +26,11 @@ namespace detail {
 template <class T, class DocumentsView, class Documents, TensorType Y>
 struct RingPullback {
   RingPart<T, DocumentsView> part;
-  [[no_unique_address]] Documents documents;  // that the part sees
+  [[no_unique_address]] Documents documents;  // `part` is a view of them
   int axis;
   Y y;
   Buffer lse;
-  RingBlocks held;  // q, k and v of the positions that this rank computes for, if not those of its block
+  RingBlocks held;  // q, k and v at this rank's computed positions, if these are not its block's
   NodeInput<T, 4> q, k, v;
   ResultSlot slot;
 
@@ -65,7 +65,7 @@ struct RingPullback {
 
 }  // namespace detail
 
-/// Throws as `attention` does. In bfloat16 what a block gives is rounded before it is merged.
+/// Throws as `attention` does. In bfloat16 the result of each block is rounded before it is merged.
 template <MeshAxis Axis = cp>
 class RingAttention : public Module<RingAttention<Axis>> {
   using Sharded = PrepareModuleInput<Axis, Shard<1>, Shard<1>, Shard<1>>;

@@ -29,7 +29,7 @@ class RingSteps {
                       const Layout& queries_lie, Index keys, const Layout& keys_lie,
                       const AttentionOptions& options)
       : ranks_(sizes[axis]), self_(at[axis]), first_position_(keys - queries), options_(options) {
-    if (options_.window) options_.window = std::min(*options_.window, queries + keys);  // which are all
+    if (options_.window) options_.window = std::min(*options_.window, queries + keys);  // covers all keys
     balances_ = options_.causal && (!options_.window || 2 * *options_.window > keys);
     const auto block_of = [&](Index extent, const Layout& lie, int rank) {
       MeshSizes there = at;
@@ -54,7 +54,7 @@ class RingSteps {
   constexpr int block(int step) const { return (self_ - step + ranks_) % ranks_; }
   constexpr bool has(int step) const { return step < ranks_ && step <= hops(block(step)); }
   constexpr bool passes_on(int step) const { return step < hops(block(step)); }
-  /// How far a block goes.
+  /// The number of steps that a block travels.
   constexpr int hops(int block) const {
     int furthest = ranks_ - 1;
     while (furthest > 0 && pairs((block + furthest) % ranks_, block) == 0) --furthest;
@@ -67,18 +67,18 @@ class RingSteps {
   constexpr int ranks() const { return ranks_; }
 
   constexpr int mirror(int rank) const { return ranks_ - 1 - rank; }
-  /// Does a rank compute for other positions than those of its block?
+  /// Whether a rank computes other positions than those of its block.
   constexpr bool swaps(int rank) const { return balances_ && mirror(rank) != rank; }
   constexpr const Stretches& queries_of(int rank) const { return queries_[static_cast<std::size_t>(rank)]; }
   constexpr const Stretches& keys_of(int rank) const { return keys_[static_cast<std::size_t>(rank)]; }
 
-  /// How many pairs of a query and a key that it sees there are.
+  /// The number of pairs of a query and a key that it sees.
   constexpr Index pairs(const Range& queries, const Range& keys) const {
     if (queries.size == 0 || keys.size == 0) return 0;
     return kernel::visible_pairs(queries.size, keys.size, first_position_ + queries.begin - keys.begin,
                                  options_.causal, options_.window);
   }
-  /// Those of a rank and a block that comes by.
+  /// The number of pairs of a rank's queries and a block that it receives.
   constexpr Index pairs(int rank, int block) const {
     Index sum = 0;
     for (const Range& own : queries_of(rank)) {
@@ -89,7 +89,7 @@ class RingSteps {
 
  private:
   int ranks_, self_;
-  Index first_position_;  // of a query, among the keys
+  Index first_position_;  // of the first query, among the keys
   AttentionOptions options_;
   bool balances_;
   std::vector<Stretches, PoolAllocator<Stretches>> queries_, keys_;  // of each rank
@@ -170,9 +170,9 @@ class RingMessages {
   int sent_ = 0;
 };
 
-/// Brings a block of queries or keys from the order of positions [batch, positions, …], `in_order`, to the stretches
-/// that this rank computes for, or `home`. Of each sequence a message goes to the rank's mirror and one comes; `from`
-/// stays as long as they are under way. Null, if that is null.
+/// Rearranges a block of queries or keys from the order of positions, `in_order` [batch, positions, …], to the
+/// stretches that this rank computes; with `home`, the other way. For each sequence the rank and its mirror exchange
+/// messages; `from` must stay untouched while these are in flight. Returns null if `from` is null.
 template <class T>
 constexpr Buffer swap_halves(RingMessages& messages, int mirror, const Buffer& from,
                              const View<const T, 4>& in_order, const Stretches& stretches, bool home) {

@@ -10,28 +10,28 @@
 
 namespace shardwise::detail {
 
-/// One rank's part of it. `Documents`: a view of their numbers, or `Nothing`.
+/// One rank's part of the attention. `Documents`: a view of the documents' numbers, or `Nothing`.
 template <class T, class Documents>
 struct RingPart {
   using C = kernel::compute_t<T>;
   AttentionOp op;
   RingSteps steps;
-  View<const T, 4> q, k;  ///< where queries and own keys lie
+  View<const T, 4> q, k;  ///< the queries and this rank's own keys
   Documents documents;
 
-  /// Of a block of queries, of the logarithms that belong to it, and of the block of keys at a step.
+  /// The sizes of a block of queries, of its logarithms, and of the block of keys at a step.
   constexpr Index query_bytes() const { return lse_rows() * q.size[3] * Index{sizeof(T)}; }
   constexpr Index lse_bytes() const { return lse_rows() * Index{sizeof(C)}; }
   constexpr Index bytes_at(int step) const {
     return k.size[0] * positions(steps.keys_of(steps.block(step))) * k.extent(2, 4) * Index{sizeof(T)};
   }
-  /// Of two products.
+  /// The cost of two products.
   constexpr std::int64_t flops(int step) const {
     return 4 * steps.pairs(steps.self(), steps.block(step)) * q.extent(0, 1) * q.extent(2, 4);
   }
 
   constexpr bool swaps() const { return steps.swaps(steps.self()); }
-  /// Blocks in the order of positions become those that this rank computes for; or `home`.
+  /// Rearranges blocks from the order of positions to this rank's computed positions; with `home`, the other way.
   constexpr RingBlocks swapped(const MeshView& mesh, int axis, const RingBlocks& from, bool home) const {
     RingMessages messages(mesh, axis, data_type_of<T>());
     const auto one = [&](const Buffer& block, const View<const T, 4>& in_order, const Stretches& stretches) {
@@ -48,11 +48,11 @@ struct RingPart {
     return to;
   }
 
-  /// Where some queries, and keys, begin in their blocks: as many elements from the beginning.
+  /// The first element of some queries, and of some keys, as offsets in their blocks.
   struct Begin {
     Index q, lse, k;
   };
-  /// Calls f(shape, begin) for each stretch of queries and of the keys of a step, of which one sees the other.
+  /// Calls f(shape, begin) for each stretch of queries and each stretch of a step's keys that these queries see.
   template <class F>
   void for_stretches(int step, F f) const {
     View<const T, 4> queries = q, keys = k;
@@ -97,8 +97,8 @@ inline void fill_zero(const Buffer& block) {
   if (block) std::memset(block->data, 0, static_cast<std::size_t>(block->bytes));
 }
 
-/// The way of the blocks. Calls, for each that this rank gets, `visitor.expect(step)`; and `visitor.meet(step, keys and
-/// values)`, when the next has been begun.
+/// Passes the blocks on. For each block that this rank gets, it calls `visitor.expect(step)`, and, once the transfer of
+/// the next block has started, `visitor.meet(step, keys and values)`.
 template <class T, class Documents, class Visitor>
 constexpr void go_round(const MeshView& mesh, int axis, const RingPart<T, Documents>& part, BlockPair own,
                         Visitor& visitor) {
@@ -165,7 +165,7 @@ class RingBackward {
   using C = kernel::compute_t<T>;
 
  public:
-  /// Of the queries that this rank computes for; `result`: o and its gradient.
+  /// `q`: the queries that this rank computes; `result`: o and its gradient.
   constexpr RingBackward(const MeshView& mesh, const Pullback& given, const Buffer& q,
                          const BlockPair& result)
       : given_(given),
@@ -179,7 +179,7 @@ class RingBackward {
         home_(mesh_, given.axis, data_type_of<T>()) {
     if (wants_queries_) dq = allocate_buffer(mesh_, given.part.query_bytes());
     if (!mesh_.dry()) fill_zero(dq);
-    // From the rank before, all else comes earlier: see `finish`.
+    // All other messages from the previous rank come earlier: see `finish`.
     if (wants_keys_ && comes_home() && last_of_own() != steps().previous()) expect_home();
   }
 
@@ -238,7 +238,7 @@ class RingBackward {
   constexpr BlockPair gradients(int step, const BlockPair& keys) {
     const std::int64_t flops = given_.part.flops(step);
     if (flops == 0 && step > 0) return {};
-    BlockPair own;  // not by `?:`, of which g++ 12 counts no handles in a constant
+    BlockPair own;  // not by `?:`, whose handles g++ 12 miscounts in a constant
     if (wants_keys_) own = pair(step);
     if (Recorder* recorder = mesh_.recorder(); recorder && flops > 0) {
       recorder->compute(flops / 2 * (2 + (wants_queries_ ? 1 : 0) + (wants_keys_ ? 2 : 0)));
@@ -273,7 +273,7 @@ class RingBackward {
   MeshView mesh_;
   bool wants_queries_, wants_keys_;
   BlockPair sums_, sent_, own_;
-  RingMessages incoming_, onwards_, home_;  // which end before their blocks go
+  RingMessages incoming_, onwards_, home_;  // they end before their blocks are destroyed
 };
 
 }  // namespace shardwise::detail
