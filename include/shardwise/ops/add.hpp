@@ -28,8 +28,8 @@ struct AddOp {
   static constexpr Saved saved{};
   static constexpr bool accumulates = true;
   static constexpr unsigned passes = RankA == RankB ? 0b11 : 0b01;
-  static constexpr int rows = RankA - RankB;  ///< that many leading dimensions are only a's
-  static constexpr int gradient_flops_each = rows == 0 ? 0 : 1;  ///< of a bias: a sum over the rows
+  static constexpr int rows = RankA - RankB;  ///< the number of leading dimensions that only a has
+  static constexpr int gradient_flops_each = rows == 0 ? 0 : 1;  ///< a bias sums over the rows
 
   static void forward(auto y, void*, auto a, auto b) {
     const Index columns = b.elements();

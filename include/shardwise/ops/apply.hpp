@@ -14,18 +14,19 @@
 ///   static void pull_back(View<const T, R> dy, View<const T, R> y, const void* residual, Input<T, R>... x);
 /// };
 /// ```
-/// (`auto` will do for the types) and optionally `name`, for errors; `check()`, which throws if what it holds is out of
-/// range; `shape(x...)`, from global extents to the result's, where the letters do not tell them; `flops(y, x...)`,
-/// `gradient_flops(wanted, y, x...)` (`wanted`: a set of operands, as below), or how many there are for each element of
-/// y, as numbers `flops_each`, `gradient_flops_each`; `residual_bytes(y, x...)`;
-/// `accumulates`, if `pull_back` can add to a gradient that is there; `passes`, the set of operands whose
-/// gradient is the result's gradient itself (bit i is operand i): it is handed on, not copied;
-/// `leaves_gradient`, if `leave(…)` may keep a parameter's gradient in another form, and settles its slot then (see
+/// The types may be `auto`. These members are optional: `name`, for errors; `check()`, which throws if a member is out of
+/// range; `shape(x...)`, from global extents to the result's, if the letters do not determine them; `flops(y, x...)` and
+/// `gradient_flops(wanted, y, x...)` (`wanted`: a set of operands, as below), or the numbers for each element of y,
+/// `flops_each` and `gradient_flops_each`; `residual_bytes(y, x...)`;
+/// `accumulates`, if `pull_back` can add to an existing gradient; `passes`, the set of operands whose gradient is the
+/// result's gradient itself (bit i is operand i): it is handed on, not copied;
+/// `leaves_gradient`, if `leave(…)` may keep a parameter's gradient in another form, and then settles its slot (see
 /// `EmbeddingOp`);
-/// `reads_crosswise`, if the gradient of operand 0 needs operand 1, that of 1 needs 0, and no other needs them;
-/// `parameters_first`, if `pull_back` may be called for some of the gradients, and again for the others, so that those
-/// of parameters, which travel, come first;
-/// `takes_integers`, if it is for integers too; and
+/// `reads_crosswise`, if the gradient of operand 0 needs operand 1, the gradient of operand 1 needs operand 0, and no
+/// other gradient needs them;
+/// `parameters_first`, if `pull_back` may be called for some gradients and again for the others, so that the gradients
+/// of parameters, which are communicated, come first;
+/// `takes_integers`, if the operation accepts integers too; and
 /// `recomputed`, if operations that need the result in their pullback should compute it again instead of keeping it.
 
 #include <shardwise/autograd/redistribute.hpp>
@@ -76,7 +77,7 @@ class OpRecipe final : public Recipe {
   std::tuple<Inputs...> x_;
 };
 
-/// Are the gradients of a `Y` and an `X` of one type? (Neither need have one.)
+/// Whether the gradients of a `Y` and an `X` have one type. (Either may have no gradient.)
 template <class Y, class X>
 inline constexpr bool same_gradient = std::is_same_v<cotangent_of<X>, cotangent_of<Y>>;
 
@@ -91,7 +92,7 @@ constexpr Y evaluate(const Op& op, Buffer& residual, const X&... x) {
 
 // The following functions do not depend on layouts. They are not inlined, so that all layouts share them.
 
-/// Leaves the node of an operation on a tape. It takes the gradient of `y` from the slot.
+/// Records the node of an operation on a tape. The node takes the gradient of `y` from the slot.
 template <class Op, class MeshType, class Y, class... Inputs>
 [[gnu::noinline]] constexpr void record(Tape& tape, const Op& op, const MeshType& mesh, const Y& y,
                                         const Buffer& output, Buffer&& residual,
@@ -116,7 +117,7 @@ concept HasResidualBytes = !requires {
   &WithResidualBytes<Op>::residual_bytes;
 };
 
-/// Has an operation the members that `apply` uses, and can they be called?
+/// Whether an operation has the members that `apply` uses, and they can be called.
 template <class Op, TensorType Y, TensorType... X>
 inline constexpr bool is_complete_operation = requires(const Op& op, View<typename Y::Element, Y::rank> y,
                                                        View<const typename Y::Element, Y::rank> dy,
@@ -129,7 +130,7 @@ inline constexpr bool is_complete_operation = requires(const Op& op, View<typena
   requires(!HasResidualBytes<Op> || requires { op.residual_bytes(dy, x...); });
 };
 
-/// The result of `apply`, or the `LayoutError` that says why `apply` is refused.
+/// The result of `apply`, or the `LayoutError` with the reason why `apply` is refused.
 template <class Op, class... X>
 struct Applied : ResultOfOperands<Op, X...> {};
 template <class Op, Operand... X>

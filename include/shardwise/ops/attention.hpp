@@ -12,10 +12,10 @@
 /// o = attention(q, k, v, {.window = 4096});     // and only the last 4096 tokens
 /// o = attention(q, k, v, documents);            // and only the tokens of its own document
 /// ```
-/// What a query sees is an interval of the keys; blocks of keys that no query of a block sees are passed over.
+/// A query sees an interval of the keys; blocks of keys that no query of a block sees are skipped.
 ///
 /// Grouped queries (Ainslie et al., "GQA", 2023): k and v may have fewer heads than q, each serving a group
-/// of consecutive query heads. Along one axis heads lie in one of two ways, and queries in one:
+/// of consecutive query heads. Along one axis, two layouts shard heads and one shards queries:
 ///
 /// | q          | k and v    | o          | each rank holds                                                  |
 /// |------------|------------|------------|------------------------------------------------------------------|
@@ -45,7 +45,7 @@ struct AttentionOptions {
   double dropout = 0;
   std::uint64_t seed = 0;
 
-  /// Returns itself. Throws `std::invalid_argument` for what is out of range.
+  /// Returns itself. Throws `std::invalid_argument` if an option is out of range.
   constexpr const AttentionOptions& checked() const {
     if (window && *window < 1) {
       detail::fail({"attention: the window is ", *window, ", but a query sees at least its own position: 1"});
@@ -104,8 +104,9 @@ struct AttentionOp {
     return shape(q, k, v);
   }
 
-  /// Two products forward; backward the scores, the gradient of the weights, and one for each gradient. Only the pairs
-  /// of a query and a key that it sees count, as if a row were one document: how many it has, no plan knows.
+  /// Forward has two products. Backward has one for the scores, one for the gradient of the weights, and one for each
+  /// operand's gradient. Only pairs of a query and a key that it sees count. A plan does not know the documents, so it
+  /// counts a row as one.
   constexpr std::int64_t flops(const auto&, const auto& q, const auto& k, const auto&...) const {
     const Index keys = k.size[1], pairs = kernel::visible_pairs(q.size[1], keys, first_query(q, k),
                                                                 options.causal, window(q, k));
@@ -137,7 +138,7 @@ struct AttentionOp {
                                k.gradient, v.gradient);
   }
 
-  /// q and k: blocks, which know the global numbers of their heads and queries.
+  /// q and k are blocks that have the global numbers of their heads and queries.
   template <class T>
   kernel::AttentionShape extents(const View<const T, 4>& q, const View<const T, 4>& k) const {
     const double scale = options.scale ? *options.scale : 1 / std::sqrt(static_cast<double>(q.size[3]));
@@ -175,13 +176,13 @@ struct AttentionOp {
   }
   constexpr std::optional<Index> window(const auto& q, const auto& k) const {
     if (!options.window) return {};
-    return std::min(*options.window, q.shape[1] + k.size[1]);  // which are all
+    return std::min(*options.window, q.shape[1] + k.size[1]);  // covers all keys
   }
 };
 
 namespace detail {
 
-/// Of dimension `dim` of a tensor, such as its heads, what a rank at `at` holds.
+/// The range of dimension `dim` of a tensor, such as its heads, that the rank at `at` holds.
 constexpr Range range_held(Index extent, const Layout& layout, int dim, const MeshSizes& sizes,
                            const MeshSizes& at) {
   Shape<4> shape{1, 1, 1, 1};

@@ -3,8 +3,7 @@
 #pragma once
 
 /// @file
-/// A check of an operation of your own, for a test, on simulated ranks or on those of MPI. shardwise.hpp does not
-/// include it.
+/// A check of your own operation, for a test, on simulated ranks or on MPI ranks. shardwise.hpp does not include it.
 ///
 /// ```
 /// sw::simulate(3, [] {
@@ -103,7 +102,7 @@ class OperationCheck {
     for (int i = 0; i < operand; ++i) combination /= counts[i];
     return combination % counts[operand] + partial_sum.code;
   }
-  /// A pending sum of terms none of which is 0 or the whole, so that only what is linear makes a pending sum of them.
+  /// A pending sum without a term that is 0 or the whole, so that only linear operations give a correct pending sum.
   template <int Code, TensorType X>
   auto laid(const X& x) const {
     if constexpr (Code == partial_sum.code) {
@@ -128,7 +127,7 @@ class OperationCheck {
       }
     }
   }
-  /// Of the operands in `Wanted`; the others are constants, whose `gradient` is null in `pull_back`.
+  /// The gradients of the operands in `Wanted`. The others are constants, whose `gradient` is null in `pull_back`.
   template <unsigned Wanted, class X, int... I>
   void gradients(const std::string& given, const X& x, std::integer_sequence<int, I...>) {
     Tape tape;
@@ -164,7 +163,7 @@ class OperationCheck {
 }  // namespace detail
 
 /// Checks `op` on operands of these extents, in `double`. Every layout that its signature allows must give the result
-/// of whole operands: this tests what the signature says of linearity and of indices. The gradients must be central
+/// of whole operands: this tests the linearity and the indices of the signature. The gradients must be central
 /// differences, in every layout, also if the gradient of one operand alone is wanted. Collective over a mesh of one
 /// axis; one rank alone compares no layouts. Throws `std::logic_error` with the layouts, the operand and the element. A
 /// `pull_back` that writes to a gradient which is null ends the program. It does not check operations on integers.

@@ -51,11 +51,11 @@ struct EmbeddingOp {
                                dy.data, table.gradient);
   }
 
-  /// How the tokens lie, the table, and the gradient of the result.
+  /// The layouts of the tokens, of the table, and of the gradient of the result.
   Layout tokens, table, dy;
 
-  /// Leaves the gradient of a parameter as the rows of the tokens, if ranks have looked up different ones, and all
-  /// together few: that is less to send than the table. Returns whether it does.
+  /// Keeps the gradient of a parameter as the tokens' rows, if ranks have looked up different tokens and these are few:
+  /// the rows are then less to send than the table. Returns whether it does.
   template <class T, class Id, int Rank>
   [[gnu::noinline]] constexpr bool leave(const MeshView& mesh, const View<const T, Rank + 1>& y,
                                          const Buffer& gradient, const detail::NodeInput<Id, Rank>& ids,
@@ -70,7 +70,7 @@ struct EmbeddingOp {
     }
     if (ranks == 1) return false;
     const auto& rows = weight.extents;
-    const Index most_rows = local_box(rows.shape, table, sizes, MeshSizes{}).size[0];  // of any rank
+    const Index most_rows = local_box(rows.shape, table, sizes, MeshSizes{}).size[0];  // on any rank
     const bool kept = weight.slot->keep(
         {detail::AnyTensor(mesh, data_type_of<Id>(), tokens, ids.extents.shape, ids.saved.block()),
          detail::AnyTensor(mesh, data_type_of<T>(), dy, y.shape, gradient),

@@ -9,8 +9,8 @@
 /// ```
 /// using Keys = Tensor<float, 4, Mesh<tp>, Shard<2>>;           // [batch, sequence, kv_heads, head_dim]
 /// KeyValueCache<Keys> cache(mesh, batch, 2048, kv_heads, head_dim);
-/// cache.append(k, v);                                          // of the new tokens
-/// auto o = attention(q, cache);                                // q: of the same tokens
+/// cache.append(k, v);                                          // keys and values of the new tokens
+/// auto o = attention(q, cache);                                // queries of the same tokens
 /// ```
 
 #include <shardwise/layout/diagnosis.hpp>
@@ -18,8 +18,8 @@
 
 namespace shardwise {
 
-/// `K` is the type of the keys and of the values; each rank keeps what it holds of them in that layout. Any
-/// layout that `attention` takes for keys is legal.
+/// `K` is the type of the keys and of the values; each rank keeps its block in that layout. Any layout that `attention`
+/// takes for keys is legal.
 template <TensorType K>
 class KeyValueCache {
  public:
@@ -69,7 +69,7 @@ class KeyValueCache {
     length_ += x[1];
   }
 
-  /// Nothing is added of what is a type only.
+  /// Abstract operands add nothing.
   constexpr void append(const AbstractOperand auto&, const AbstractOperand auto&) {}
 
   /// The result of the function `attention(q, cache, options)`.
@@ -118,9 +118,9 @@ class KeyValueCache {
   Index length_ = 0;
 };
 
-/// q: [batch, new tokens, heads, head_dim], against all tokens of the cache, of which q's are the last ones;
-/// the result is as q. Throws `std::invalid_argument`, on every rank, if the shapes do not fit, the heads
-/// cannot be shared out, or q has more tokens than the cache though it is causal. Not for tapes.
+/// q: [batch, new tokens, heads, head_dim]. Its tokens are the last ones in the cache, and attend to the cached tokens.
+/// The result is as q. Throws `std::invalid_argument`, on every rank, if the shapes do not fit, the heads cannot be
+/// shared out, or q has more tokens than the cache though it is causal. Not for tapes.
 template <Operand Q, TensorType K, class Result = result_of<AttentionOp, Q, K, K>>
 constexpr auto attention(const Q& q, const KeyValueCache<K>& cache, const AttentionOptions& options = {}) {
   if constexpr (AbstractOperand<Q>) {

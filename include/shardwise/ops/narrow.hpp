@@ -6,7 +6,7 @@
 /// `narrow`: some consecutive indices of one dimension, which is whole on every rank.
 ///
 /// ```
-/// last = narrow<1>(x, length - 1, 1);   // of every sequence its last token
+/// last = narrow<1>(x, length - 1, 1);   // the last token of every sequence
 /// ```
 
 #include <shardwise/kernel/arithmetic.hpp>
@@ -59,7 +59,7 @@ struct NarrowOp {
 };
 
 /// x at the indices [begin, begin + length) of dimension `Dim`, which may count from the end. Throws
-/// `std::invalid_argument` if they are not all there.
+/// `std::invalid_argument` if the dimension does not have them all.
 template <int Dim, Operand X, class Result = result_of<NarrowOp<Dim>, X>>
 constexpr auto narrow(const X& x, Index begin, Index length) {
   return apply(NarrowOp<Dim>{{begin, length}}, x);

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// What `apply` leaves on a tape: the node that computes the operands' gradients.
+/// The node that `apply` records on a tape. It computes the operands' gradients.
 
 #include <shardwise/autograd/operand.hpp>
 #include <shardwise/ops/operation.hpp>
@@ -27,7 +27,7 @@ struct NodeInput {
     if (slot) slot->expect();
   }
   constexpr Index bytes() const { return extents.elements() * static_cast<Index>(sizeof(T)); }
-  /// Has the saved block at hand.
+  /// Fetches the saved block, which a recipe may compute again.
   constexpr void fetch() {
     if (!saved) return;
     if (const void* data = saved.block()->data) extents.data = static_cast<const T*>(data);
@@ -41,15 +41,14 @@ template <TensorOperand X>
   return NodeInput<typename T::Element, T::rank>(value_of(x).view(), std::move(saved), slot_of(x));
 }
 
-/// Of which operands gradients are wanted.
+/// The operands whose gradients are wanted.
 enum class OperandKind : std::uint8_t { all, parameter, value };
 
-/// Where the gradient of one operand is being computed: in its slot, if the kernel can add to what is there.
-/// A gradient that is the result's own is not computed at all; but a parameter gets a copy, because
-/// optimizers may write to it.
+/// The memory in which the gradient of one operand is computed: its slot, if the kernel can add to the gradient there.
+/// A gradient that equals the result's is not computed; a parameter gets a copy, because optimizers may write to it.
 class GradientTarget {
  public:
-  /// `bytes`: of the gradient; `dy`: the gradient of the result; `wanted`: of what kind of operands.
+  /// `bytes`: the gradient's size; `dy`: the gradient of the result; `wanted`: the kind of operands.
   [[gnu::noinline]] constexpr GradientTarget(const Shared<GradientSlot>& slot, const Buffer& dy, Index bytes,
                                              Recorder* recorder, bool op_accumulates, bool op_passes,
                                              OperandKind wanted = OperandKind::all) {
@@ -98,7 +97,7 @@ struct Numbered {
   T value;
 };
 
-/// Of an operation's layouts it knows nothing, so that all its uses on blocks of some rank are one class.
+/// The class does not depend on layouts, so all uses of an operation on blocks of the same ranks share it.
 template <class Op, class MeshType, class Y, class Numbers, class... Inputs>
 class OpNode;
 

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// What `apply` asks of an operation: see there.
+/// The members of an operation that `apply` uses: see ops/apply.hpp.
 
 #include <shardwise/layout/signature.hpp>
 #include <shardwise/tensor/tensor.hpp>
@@ -26,7 +26,7 @@ struct Input : View<const T, Rank> {
 
 namespace detail {
 
-/// The signature of an operation on operands of these ranks. It has no operands if they cannot have them.
+/// The signature of an operation on operands of these ranks. It has no operands if the ranks do not fit.
 template <class Op, int... Ranks>
 constexpr Signature find_signature() {
   if constexpr (requires { Op::signature.count; }) {
@@ -38,7 +38,7 @@ constexpr Signature find_signature() {
 template <class Op, int... Ranks>
 inline constexpr Signature signature_of = find_signature<Op, Ranks...>();
 
-/// Operand `i` has another number of elements in dimension `dim` than operand `j` in dimension `at`.
+/// Throws because the extents of operand `i` in dimension `dim` and of operand `j` in dimension `at` differ.
 [[noreturn, gnu::cold]] void fail_to_fit(const char* operation,
                                          std::span<const std::span<const Index>> shapes, int i, int dim,
                                          int j, int at);
@@ -63,8 +63,8 @@ constexpr void fit(const Signature& op, const char* operation, std::span<const s
   }
 }
 
-/// The extents of the result of `op`. Throws `std::invalid_argument` if those of the operands do not fit, or if what
-/// `op` holds is out of range.
+/// The extents of the result of `op`. Throws `std::invalid_argument` if the operands' extents do not fit, or a member
+/// of `op` is out of range.
 template <class Op, int... Ranks>
 constexpr auto shape_of_result(const Op& op, const Shape<Ranks>&... x) {
   if constexpr (requires { op.check(); }) op.check();
@@ -80,7 +80,7 @@ constexpr auto shape_of_result(const Op& op, const Shape<Ranks>&... x) {
   }
 }
 
-/// Which operands the pullback reads that computes the gradients of those in `tracked`.
+/// The operands that the pullback reads to compute the gradients of the operands in `tracked`.
 template <class Op>
 constexpr unsigned saved_inputs(unsigned tracked) {
   if constexpr (requires { requires Op::reads_crosswise; }) {

@@ -22,10 +22,10 @@ namespace shardwise {
 
 namespace detail {
 
-/// Instead of a dimension: reduce over all.
+/// Stands for all dimensions.
 inline constexpr int all_dimensions = 1 << 20;
 
-/// Each says how a block is reduced: `forward`, `pull_back`, and what the signature has to know.
+/// Each struct reduces a block with `forward` and `pull_back`, and has the constants for the signature.
 
 template <bool Mean>
 struct SumOrMeanOf {
@@ -141,7 +141,7 @@ SHARDWISE_REDUCTION(mean, detail::MeanOf);
 /// Σ x²
 SHARDWISE_REDUCTION(sum_of_squares, detail::SumOfSquaresOf);
 
-/// The largest element, -∞ of none. Backward the gradient goes to the first of the largest.
+/// The largest element; -∞ if there are no elements. Backward, the first of the largest elements gets the gradient.
 SHARDWISE_REDUCTION(max, detail::MaxOf);
 
 /// √(Σ x²). The squares must not overflow. Its gradient at 0 is taken to be 0.

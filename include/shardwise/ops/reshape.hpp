@@ -32,7 +32,7 @@ constexpr int axis_that_reshape_loses(const Layout& from, const Layout& to, int 
   return -1;
 }
 
-/// The placement on one axis that would do.
+/// A placement on one axis that `reshape` can keep.
 constexpr Placement kept_by_reshape(Placement from, Placement asked, int rank) {
   if (!from.is_shard()) return from;
   const int dim = asked.is_shard() ? asked.dim() : from.dim();
@@ -123,7 +123,7 @@ struct BlockForm {
   friend constexpr bool operator==(const BlockForm&, const BlockForm&) = default;
 };
 
-/// The elements stay where they are, on every rank of the mesh.
+/// Whether the elements stay where they are, on every rank of the mesh.
 template <int From, int To>
 constexpr bool reshape_is_local(const MeshSizes& sizes, const Shape<From>& old_shape,
                                 const Layout& old_layout, const Shape<To>& new_shape,
@@ -152,7 +152,7 @@ constexpr bool reshape_is_local(const MeshSizes& sizes, const Shape<From>& old_s
   fail({"reshape: ", from, " cannot become ", to, " without moving data, sharded as it is: ", axes,
         "; redistribute to Replicate there first"});
 }
-/// By value: so compilers show the numbers where it happens in a constant.
+/// By value, so that compilers show the numbers if it throws in a constant expression.
 template <int From, int To>
 constexpr void check_no_data_moves(Shape<From> from, Shape<To> to, const Layout& old_layout,
                                    const Layout& new_layout, MeshSizes ranks, const char* const* names) {

@@ -3,14 +3,14 @@
 #pragma once
 
 /// @file
-/// From an operation and the types of its operands to the type of its result, or to the `LayoutError` that
-/// says why the operation is refused.
+/// From an operation and the types of its operands to the type of its result, or to the `LayoutError` with the reason
+/// why the operation is refused.
 ///
-/// An operation `Op` says, for operands,
+/// An operation `Op` has
 ///   `static constexpr Signature signature = Signature::of("...");`
-/// or, if it depends on how many operands there are or on their ranks, as a function template of these,
+/// or, if it depends on the number of operands or on their ranks, a function template of these ranks,
 ///   `template <int... Ranks> static constexpr Signature signature();`
-/// and, where the signature does not tell all,
+/// and, if the signature is not sufficient,
 ///   `static constexpr Propagated rule(const Signature&, const OperandPlacements&);`   for one axis.
 
 #include <shardwise/layout/diagnosis.hpp>
@@ -74,7 +74,7 @@ struct Leading<First, Second, Rest...> {
   using type = typename Leading<Second, Rest...>::type;
 };
 
-/// `Parameters`: the operands that are one. Operands may be errors themselves.
+/// `Parameters`: the set of operands that are parameters. Operands may be errors themselves.
 template <class Op, bool Tracked, unsigned Parameters, class... X>
 struct Result : FirstError<X...> {};
 template <class Op, bool Tracked, unsigned Parameters, TensorType... X>
@@ -82,7 +82,7 @@ struct Result<Op, Tracked, Parameters, X...> {
   using P = Propagate<Op, X...>;
   using Lead = typename Leading<X...>::type;
 
-  /// Operands with a gradient have the leading one's element type, others hold integers.
+  /// Operands with a gradient must have the element type of the leading one; others must hold integers.
   static constexpr Reason element_problem() {
     Array<bool, P::operands> same{std::is_same_v<typename X::Element, typename Lead::Element>...};
     Array<bool, P::operands> floats{X::is_float...};
@@ -99,7 +99,7 @@ struct Result<Op, Tracked, Parameters, X...> {
     return Reason::none;
   }
 
-  /// On the first axis where the operands' placements do not fit: those that are there, and those that would do.
+  /// For the first axis where the operands' placements do not fit: the placements found, and placements that would fit.
   template <int... I>
   static constexpr auto misplaced(std::integer_sequence<int, I...>) {
     constexpr int axis = P::bad_axis();
@@ -109,7 +109,7 @@ struct Result<Op, Tracked, Parameters, X...> {
                               Expected<placement_type<wanted[I].code>...>,
                               Got<placement_type<found[I].code>...>, Cure<hint(axis, found, wanted)>>>{};
   }
-  /// A parameter is not made `Reduced`, or a term of a sum, as a tensor is: that would cut it off from its gradient.
+  /// No hint redistributes a parameter to `Reduced`, or to a term of a sum: that would cut it off from its gradient.
   static constexpr Hint hint(int axis, const OperandPlacements& found, const OperandPlacements& wanted) {
     for (int i = 0; i < P::operands; ++i) {
       if ((Parameters >> i & 1u) == 0 || wanted[i] == found[i]) continue;
@@ -164,7 +164,7 @@ struct ResultOfOperands<Op, X...> {
 
 }  // namespace detail
 
-/// The tensor type that `Op` makes of operands `X...`, or a `LayoutError`; of abstract ones, an abstract one of it.
+/// The tensor type that `Op` returns for operands `X...`, or a `LayoutError`. For abstract operands it is abstract.
 template <class Op, class... X>
 using result_of = typename detail::ResultOfOperands<Op, X...>::type;
 

@@ -92,7 +92,7 @@ struct RopeOp {
                     ", but it must be positive"});
     }
   }
-  /// Those of the tokens of a block, each in its document; padding is at 0. Null if the row is one document.
+  /// The positions of a block's tokens in their documents; padding has position 0. Null if the row is one document.
   static const Index* positions(const auto&) { return nullptr; }
   template <class T, class Id>
   static const Index* positions(const View<const T, 4>& block, const View<const Id, 2>& documents) {

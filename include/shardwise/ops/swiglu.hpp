@@ -4,7 +4,7 @@
 
 /// @file
 /// `swiglu`: silu(gate) · up, element by element (Shazeer, "GLU variants improve transformer", 2020). Any
-/// placement but `Partial`; both operands lie alike.
+/// placement but `Partial`; both operands have the same layout.
 ///
 /// ```
 /// y = matmul(swiglu(matmul(x, w_gate), matmul(x, w_up)), w_down);
@@ -20,7 +20,7 @@ struct SwigluOp {
   static constexpr const char* name = "swiglu";
   static constexpr Signature signature = Signature::of("..., ... -> ...");
   static constexpr Saved saved{.inputs = 0b11};
-  static constexpr bool recomputed = true;  // the widest tensor of a layer, of operands that are kept
+  static constexpr bool recomputed = true;  // the widest tensor of a layer, from operands kept anyway
   static constexpr int flops_each = 2;      // the activation, the product
 
   static void forward(auto y, void*, auto gate, auto up) {
