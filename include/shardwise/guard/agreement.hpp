@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// One rank's problem is every rank's error: all throw the same message, and none waits for one that has gone.
+/// Turns one rank's problem into an error of every rank: all throw the same message, and no rank waits for ever.
 
 #include <functional>
 #include <map>
@@ -35,8 +35,8 @@ class Problems {
   }
   bool none() const { return list_.empty(); }
 
-  /// Throws a `std::runtime_error` on all ranks if any has a problem: "TASK: PROBLEM (rank 1)". Of many it
-  /// tells the first ten, each with the ranks that met it; of a long one the first 500 bytes. Collective.
+  /// Throws a `std::runtime_error` on all ranks if any has a problem: "TASK: PROBLEM (rank 1)". The message has the
+  /// first ten problems, each with its ranks, and the first 500 bytes of a long one. Collective.
   void throw_together(const Communicator& ranks, std::string_view task) const;
 
  private:
@@ -56,7 +56,7 @@ class Problems {
   std::vector<std::string> list_;
 };
 
-/// Runs work() on each rank. An exception on any rank is an error of all. Collective.
+/// Runs work() on each rank. An exception on any rank becomes an error on all ranks. Collective.
 template <class F>
 void together(const Communicator& ranks, std::string_view task, F work) {
   Problems problems;
@@ -72,12 +72,12 @@ namespace shardwise::detail {
 SHARDWISE_INLINE void Problems::throw_together(const Communicator& ranks, std::string_view task) const {
   const Index mine[]{static_cast<Index>(list_.size())};
   const std::vector<Index> counts = gather(ranks, mine);
-  // The ranks' lists overlap, so the longest tells how many there are at least.
+  // The ranks' lists overlap, so the longest is a lower bound of the total.
   const Index most = *std::max_element(counts.begin(), counts.end());
   if (most == 0) return;
   const std::vector<std::string> texts = gather_each(ranks, packed());
 
-  std::vector<std::string> problems;  // in the order in which the ranks tell them
+  std::vector<std::string> problems;  // in the order in which the ranks report them
   std::map<std::string, std::vector<int>, std::less<>> found_by;
   for (int r = 0; r < ranks.size(); ++r) {
     for (std::string_view rest = texts[static_cast<std::size_t>(r)]; !rest.empty();) {

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Ranks compare what they must have alike, before one that differs makes the others wait for ever.
+/// Ranks compare the settings that must be equal, before a rank that differs makes the others wait for ever.
 ///
 /// ```
 /// sw::require_same(sw::world(), argc, argv);   // "programs differ: rank 1: --seed 2, rank 0: --seed 1"
@@ -17,15 +17,15 @@
 
 namespace shardwise {
 
-/// A name and a value, of which one may be empty.
+/// A name and a value. One of them may be empty.
 struct NamedText {
   std::string name, value;
   friend bool operator==(const NamedText&, const NamedText&) = default;
 };
 
 /// Throws `std::invalid_argument`, the same on all ranks, unless all have the same texts in the same order: it names
-/// the first rank that differs from rank 0, and in what: "WHAT: rank 1: --seed 2, rank 0: --seed 1", "WHAT: rank 2: no
-/// --save, rank 0: --save runs/7". Collective: where nothing differs, one all-reduce of 16 bytes.
+/// the first rank that differs from rank 0, and the difference: "WHAT: rank 1: --seed 2, rank 0: --seed 1", "WHAT: rank
+/// 2: no --save, rank 0: --save runs/7". Collective: if nothing differs, it costs one all-reduce of 16 bytes.
 void require_same(const Communicator& ranks, std::span<const NamedText> mine, std::string_view what);
 inline void require_same(const Communicator& ranks, std::initializer_list<NamedText> mine,
                          std::string_view what) {
@@ -34,11 +34,11 @@ inline void require_same(const Communicator& ranks, std::initializer_list<NamedT
 
 namespace detail {
 
-/// The same of names and values that follow each other: {"shape", shape, "seed", seed}.
+/// The same for alternating names and values: {"shape", shape, "seed", seed}.
 void require_same_named(const Communicator& ranks, std::string_view what,
                         std::initializer_list<TextPart> named);
 
-/// The same, if the ranks of the mesh compare what they do; else nothing is sent.
+/// The same if the ranks of the mesh compare their calls; otherwise nothing is sent.
 constexpr void check_same_on(const auto& mesh, const char* what, const auto&... named) {
   if (!mesh.dry() && mesh.communicator().checks())
     require_same_named(mesh.communicator(), what, {TextPart(named)...});
@@ -46,10 +46,10 @@ constexpr void check_same_on(const auto& mesh, const char* what, const auto&... 
 
 }  // namespace detail
 
-/// The same of programs: their names, the library's version that they were compiled with, and their arguments, each
-/// with what follows it up to the next that begins with "--", or with what follows its "=". The order of those that
-/// begin with "--" does not matter, but where one is repeated. Let it be the first that a program does: before it reads
-/// its arguments, which one rank alone may refuse.
+/// Compares programs: their names, the library version that they were compiled with, and their arguments. The value of
+/// an argument is the text behind its "=", or all arguments up to the next one that begins with "--". The order of
+/// arguments that begin with "--" matters only if one is repeated. Call it first in a program: a rank that reads its
+/// arguments earlier may refuse them alone.
 void require_same(const Communicator& ranks, int argc, const char* const* argv);
 
 }  // namespace shardwise
@@ -58,7 +58,7 @@ void require_same(const Communicator& ranks, int argc, const char* const* argv);
 namespace shardwise {
 namespace detail {
 
-/// The text of a list at `i`, the first place at which `other` has another: "--seed 2", or "no --seed".
+/// The text of a list at `i`, the first place where `other` differs: "--seed 2", or "no --seed".
 SHARDWISE_INLINE std::string said(std::span<const NamedText> list, std::span<const NamedText> other,
                                   std::size_t i) {
   const auto text_of = [](const NamedText& each) {
@@ -96,7 +96,7 @@ SHARDWISE_INLINE void require_same_named(const Communicator& ranks, std::string_
 SHARDWISE_INLINE void require_same(const Communicator& ranks, std::span<const NamedText> mine,
                                    std::string_view what) {
   if (ranks.size() == 1) return;
-  std::string text(what);  // first of all: ranks may compare different things
+  std::string text(what);  // first, because ranks may be in different comparisons
   text.append(2, '\0');
   for (const NamedText& each : mine) {
     for (const std::string* part : {&each.name, &each.value}) text.append(*part, 0, part->find('\0')) += '\0';

@@ -26,7 +26,7 @@
 
 namespace shardwise {
 
-/// A thread checks a few times a second what its rank waits for. If one wait exceeds the limit, it asks all ranks for
+/// A thread checks a few times a second whether its rank waits. If one wait exceeds the limit, it asks all ranks for
 /// their state; unless one of them works on a file, it ends the job with `MPI_Abort` and the exit code
 /// `no_answer_code`. There can be one per process, and it must be destroyed before MPI ends. (A simulation detects
 /// deadlocks itself, so there it does nothing.) A rank that polls a `Request` with `test` does not count as waiting.
@@ -66,7 +66,7 @@ class Watchdog {
 
  private:
   static constexpr int question = 1, answer = 2;      // tags
-  static constexpr double pause = 0.2, patience = 2;  // seconds: between two looks, and for answers
+  static constexpr double pause = 0.2, patience = 2;  // seconds: between two checks, and for answers
   static constexpr double longest_file_call = 10;     // in limits
   static constexpr char works = 'f', is_idle = '-';   // an answer's first letter: whether it works on a file
 

@@ -131,7 +131,7 @@ struct Signature {
     for (int i = 0; i < signature.count; ++i) signature.differentiable[i] = true;
     return signature;
   }
-  /// The same of index letters that are computed. The last argument is the result.
+  /// The same from computed index letters. The last argument is the result.
   template <class... Rest>
     requires(sizeof...(Rest) >= 2 && sizeof...(Rest) <= max_operands + 1)
   static constexpr Signature of(const Rest&... operands_then_result) {
@@ -145,12 +145,12 @@ struct Signature {
     signature.result = all[signature.count];
     return signature;
   }
-  /// With the dimensions that `...` and letters with a star stand for if operands have these ranks. It has no operands
-  /// if they cannot have them.
+  /// Replaces `...` and letters with a star by dimensions, for operands of these ranks. The result has no operands if
+  /// the ranks do not fit.
   constexpr Signature of_ranks(const Array<int, max_operands>& ranks, int operand_count) const {
     if (operand_count != count) return {};
     Signature known = *this;
-    for (int round = 0; round < count; ++round) {  // one may tell what another needs
+    for (int round = 0; round < count; ++round) {  // one operand may determine the dimensions of another
       for (int i = 0; i < count; ++i) {
         const char letter = detail::the_one_of_several(known.operands[i]);
         if (letter != 0) known = known.dimensions(letter, ranks[i] - (known.operands[i].rank - 1));

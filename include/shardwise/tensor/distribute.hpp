@@ -33,7 +33,7 @@ Shape<eigen_rank<Derived>> eigen_shape(const Eigen::MatrixBase<Derived>& matrix)
   }
 }
 
-/// Why what all ranks hold cannot be cut into such a tensor, or `void`.
+/// The `LayoutError` if values that all ranks hold cannot be cut into such a tensor, or `void`.
 template <class T, int Rank, class MeshType, class... Placements>
 using distributed_problem = std::conditional_t<
     ((std::is_same_v<Placements, Partial<Max>> || std::is_same_v<Placements, Partial<Min>>) || ...),
@@ -167,8 +167,8 @@ struct FromLocal {
 
 /// `distribute<Placements...>(mesh, shape, values)`: every rank holds all elements of a tensor, the same ones,
 /// row-major, and takes its block; nothing is sent. On an axis where the tensor becomes `Partial<Sum>`, the first rank
-/// takes the value and the others take zero. Only with SHARDWISE_CHECK=1 do ranks compare what they hold: if it
-/// differs, all throw `std::invalid_argument`.
+/// takes the value and the others take zero. With SHARDWISE_CHECK=1 the ranks compare their values, and all throw
+/// `std::invalid_argument` if these differ.
 ///
 /// `distribute<Placements...>(mesh, matrix)`: the same for an Eigen matrix (rank 2) or vector (rank 1). Collective:
 /// throws `std::invalid_argument`, on every rank, unless all bring the same extents; ranks that hold different blocks
@@ -179,7 +179,7 @@ inline constexpr detail::FromValues<detail::distributed_problem, detail::Distrib
 
 /// `from_local<Placements...>(mesh, local_shape, values)` or `(mesh, matrix)`: every rank brings its own block, and the
 /// blocks make the tensor; where it is `Partial`, each brings a term. Collective: the ranks compare their shapes, and a
-/// fingerprint of what several ranks hold alike; where the blocks do not fit together, every rank throws
+/// fingerprint of the blocks that several ranks share; where the blocks do not fit together, every rank throws
 /// `std::invalid_argument` with the first rank at fault.
 template <class... Placements>
 inline constexpr detail::FromValues<detail::layout_problem, detail::FromLocal, Placements...> from_local{};
@@ -202,7 +202,7 @@ Why full_tensor(const X&);  // see Why
 
 namespace detail {
 
-/// The value's type, or the `LayoutError` that says why `item` cannot give it.
+/// The value's type, or the `LayoutError` with the reason why `item` cannot return it.
 template <class X>
 struct Item;
 template <TensorType X>

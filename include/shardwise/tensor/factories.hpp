@@ -20,19 +20,19 @@ namespace shardwise {
 
 namespace detail {
 
-/// The `LayoutError` that says why a factory cannot make such a tensor, or `void`.
+/// The `LayoutError` with the reason why a factory cannot make such a tensor, or `void`.
 template <class T, int Rank, class MeshType, class... Placements>
 using layout_problem = std::conditional_t<Communicable<T> && !std::is_const_v<T>,
                                           typename LayoutProblem<Rank, MeshType, Placements...>::type,
                                           layout_error<Reason::unsupported_element_type, Got<T>>>;
 
-/// The same where the elements are the tensor's value, so that it cannot be pending.
+/// The same for factories whose elements are the tensor's value, so that it cannot be pending.
 template <class T, int Rank, class MeshType, class... Placements>
 using finished_problem =
     std::conditional_t<has_partial(layout_of<Placements...>),
                        layout_error<Reason::finished_tensor_cannot_be_made_pending, Got<Placements...>>,
                        layout_problem<T, Rank, MeshType, Placements...>>;
-/// The same where the elements are drawn from a distribution of real numbers.
+/// The same for factories that draw elements from a distribution of real numbers.
 template <class T, int Rank, class MeshType, class... Placements>
 using drawn_problem = std::conditional_t<std::is_integral_v<T>,
                                          layout_error<Reason::operation_needs_floating_point_numbers, Got<T>>,
@@ -66,8 +66,8 @@ struct Factory {
 
 }  // namespace detail
 
-/// Fills a tensor, of which the caller holds the only handle, with normal or uniform numbers, each a function of `seed`
-/// and of the element's global index alone. On a dry mesh, nothing.
+/// Fills a tensor with normal or uniform numbers, each a function of `seed` and of the element's global index alone.
+/// The caller must hold the only handle of the tensor. On a dry mesh it does nothing.
 template <TensorType X>
 constexpr void fill_normal(const X& x, std::uint64_t seed, double mean = 0, double deviation = 1) {
   if (!x.mesh().dry()) {

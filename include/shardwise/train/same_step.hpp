@@ -12,12 +12,12 @@
 
 namespace shardwise::detail {
 
-/// Throws `std::invalid_argument`, on all ranks of a mesh, unless they have the same settings, and each parameter
-/// there the same group and a gradient on all or on none. Collective.
+/// Throws `std::invalid_argument`, on all ranks of a mesh, unless they have the same settings, and each parameter has
+/// the same group on all ranks and a gradient on all or on none. Collective.
 void require_same_step(const ParameterList& cells, const std::vector<NamedText>& settings,
                        std::span<const int> groups);
 
-/// The settings of an optimizer or of a group; of those that are not named, the learning rate.
+/// Adds the settings of an optimizer or of a group, with their names; none if `each_setting` does not name them.
 template <class Update>
 void add_settings(std::vector<NamedText>& texts, const Update& update, const std::string& of) {
   if constexpr (requires { update.each_setting([](const char*, double) {}); }) {
@@ -27,7 +27,7 @@ void add_settings(std::vector<NamedText>& texts, const Update& update, const std
   }
 }
 
-/// The same of an optimizer's parameters, if their ranks compare what they do.
+/// The same check for an optimizer's parameters, if their ranks compare their calls.
 template <class Update, class Groups, class States>
 constexpr void check_same_step(const ParameterList& cells, const Update& update, const Groups& groups,
                                const States& states) {
@@ -43,20 +43,20 @@ constexpr void check_same_step(const ParameterList& cells, const Update& update,
   require_same_step(cells, settings, numbers);
 }
 
-/// Throws `std::logic_error` if none of those that are trained has its gradient: a step would change nothing.
+/// Throws `std::logic_error` if no trained parameter has a gradient: a step would change nothing.
 [[gnu::noinline]] constexpr void check_a_gradient(const ParameterList& cells) {
   Index trained = 0;
   for (const ParameterState* cell : cells) {
     if (cell->has_gradient()) return;
     if (!cell->layouts.frozen) ++trained;
   }
-  if (trained == 0) return;  // such a stage of a pipeline
+  if (trained == 0) return;  // a pipeline stage may have no trained parameter
   fail<std::logic_error>({"a step: none of the ", trained,
                           " parameters that are trained has a gradient: there was no backward pass since the "
                           "last step, or of another model"});
 }
 
-/// Throws the `std::logic_error` of a first step that does not reach the parameters `missing`, which are among `all`.
+/// Throws `std::logic_error` because the first step does not reach the parameters `missing`, a subset of `all`.
 [[noreturn, gnu::cold]] void fail_unreached(const ParameterList& missing,
                                             const std::vector<NamedParameter>& all);
 
@@ -64,7 +64,7 @@ constexpr void check_same_step(const ParameterList& cells, const Update& update,
 /// not say `may_be_unused`. In the second no parameter may still gather gradients that no optimizer has taken.
 class FirstSteps {
  public:
-  /// The parameters that a first step misses a gradient of. `settings(i)`: of parameter i.
+  /// The parameters without a gradient in the first step. `settings(i)`: the settings of parameter i.
   constexpr ParameterList unreached(const ParameterList& cells, const auto& settings) {
     ParameterList missing;
     if (seen_ == 2) return missing;
