@@ -15,6 +15,6 @@ auto use(Tape& tape, const Layer& layer) {
 }
 #else
 auto use(const X& x, const Layer& layer) {
-  return matmul(x, layer.weight);
+  return linear(x, layer.weight);
 }
 #endif

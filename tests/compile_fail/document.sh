@@ -83,7 +83,7 @@ LayoutError<Reason::…,            what is wrong, in words
 
 The type has no definition. So g++ begins with "invalid use of incomplete type", and clang++ with "implicit instantiation of
 undefined template". \`Expected\` is the cheapest change of layout that makes the call legal; other changes may be legal too. Inside
-a template, \`requires { matmul(x, w); }\` is false where the call would be such an error.
+a template, \`requires { linear(x, w); }\` is false where the call would be such an error.
 
 \`InA\` names a class template without its arguments. The error does not name members, but the type of a layer contains its style.
 g++'s texts repeat the type of a model with its plan. Write \`struct MyPlan : Plan<…> {};\` instead of \`using MyPlan = Plan<…>;\` to

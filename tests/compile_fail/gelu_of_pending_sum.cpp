@@ -8,7 +8,7 @@
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/ops/activation.hpp>
-#include <shardwise/ops/matmul.hpp>
+#include <shardwise/ops/linear.hpp>
 
 using namespace shardwise;
 template <class P>
@@ -16,12 +16,12 @@ using Matrix = Tensor<float, 2, Mesh<tp>, P>;
 
 #ifdef SHOULD_FAIL
 auto activated(const Matrix<Shard<1>>& x, const Matrix<Shard<1>>& weight) {
-  auto h = matmul(x, weight);  // Partial<Sum>
+  auto h = linear(x, weight);  // Partial<Sum>
   return gelu(h);
 }
 #else
 auto activated(const Matrix<Shard<1>>& x, const Matrix<Shard<1>>& weight) {
-  auto h = matmul(x, weight);
+  auto h = linear(x, weight);
   return gelu(redistribute<tp, Replicate>(h));
 }
 #endif

@@ -4,7 +4,7 @@
 // expect: LayoutError<Reason::contracted_dimension_sharded_on_one_side_only, On<tp>, Expected<Reduced, Reduced, Reduced>, Got<Reduced, Shard<1>, Reduced>, Cure<Hint::redistribute_to_what_is_Expected>>
 
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/ops/matmul.hpp>
+#include <shardwise/ops/linear.hpp>
 
 using namespace shardwise;
 template <class P>

@@ -6,7 +6,7 @@
 // expect: LayoutError<Reason::operands_do_not_fit_in_rank, Got<Tensor<float, 0, Mesh<tp>, Replicate>, Tensor<float, 2, Mesh<tp>, Replicate>>, Cure<Hint::see_the_shapes_it_takes>>
 
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/ops/matmul.hpp>
+#include <shardwise/ops/linear.hpp>
 
 using namespace shardwise;
 template <class P>
@@ -16,10 +16,10 @@ using Scalar = Tensor<float, 0, Mesh<tp>, P>;
 
 #ifdef SHOULD_FAIL
 auto product(const Scalar<Replicate>& x, const Matrix<Replicate>& weight) {
-  return matmul(x, weight);
+  return linear(x, weight);
 }
 #else
 auto product(const Matrix<Replicate>& x, const Matrix<Replicate>& weight) {
-  return matmul(x, weight);
+  return linear(x, weight);
 }
 #endif

@@ -4,7 +4,7 @@
 // expect: LayoutError<Reason::pending_sum_meets_a_finished_value, On<tp>, Expected<Partial<>, Reduced>, Got<Partial<>, Replicate>, Cure<Hint::redistribute_to_what_is_Expected>>
 
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/ops/matmul.hpp>
+#include <shardwise/ops/linear.hpp>
 
 using namespace shardwise;
 template <class P>
@@ -12,10 +12,10 @@ using Matrix = Tensor<float, 2, Mesh<tp>, P>;
 
 #ifdef SHOULD_FAIL
 auto product(const Matrix<Partial<>>& x, const Matrix<Replicate>& weight) {
-  return matmul(x, weight);
+  return linear(x, weight);
 }
 #else
 auto product(const Matrix<Partial<>>& x, const Matrix<Reduced>& weight) {
-  return matmul(x, weight);
+  return linear(x, weight);
 }
 #endif

@@ -5,7 +5,7 @@
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/module/parameter.hpp>
-#include <shardwise/ops/matmul.hpp>
+#include <shardwise/ops/linear.hpp>
 
 using namespace shardwise;
 template <class P>
@@ -13,10 +13,10 @@ using Matrix = Tensor<float, 2, Mesh<dp>, P>;
 
 #ifdef SHOULD_FAIL
 auto product(const Var<Matrix<Shard<0>>>& rows, const Parameter<Matrix<Replicate>>& weight) {
-  return matmul(rows, weight);
+  return linear(rows, weight);
 }
 #else
 auto product(const Var<Matrix<Shard<0>>>& rows, const Parameter<Matrix<Reduced>>& weight) {
-  return matmul(rows, weight);
+  return linear(rows, weight);
 }
 #endif

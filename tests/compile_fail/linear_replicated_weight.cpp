@@ -8,7 +8,7 @@
 // expect: LayoutError<Reason::replicated_operand_meets_blocks_so_its_gradient_would_be_pending, On<tp>, Expected<Shard<0>, Reduced>, Got<Shard<0>, Replicate>, Cure<Hint::redistribute_to_Reduced_which_is_free>>
 
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/ops/matmul.hpp>
+#include <shardwise/ops/linear.hpp>
 
 using namespace shardwise;
 template <class P>
@@ -16,10 +16,10 @@ using Matrix = Tensor<float, 2, Mesh<tp>, P>;
 
 #ifdef SHOULD_FAIL
 auto product(const Matrix<Shard<0>>& rows, const Matrix<Replicate>& weight) {
-  return matmul(rows, weight);
+  return linear(rows, weight);
 }
 #else
 auto product(const Matrix<Shard<0>>& rows, const Matrix<Replicate>& weight) {
-  return matmul(rows, redistribute<tp, Reduced>(weight));
+  return linear(rows, redistribute<tp, Reduced>(weight));
 }
 #endif

@@ -5,7 +5,7 @@
 // expect: LayoutError<Reason::operands_have_different_element_types, Got<float, double>, Cure<Hint::give_both_the_same_element_type>>
 
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/ops/matmul.hpp>
+#include <shardwise/ops/linear.hpp>
 
 using namespace shardwise;
 template <class T>
@@ -13,10 +13,10 @@ using Rows = Tensor<T, 2, Mesh<tp>, Replicate>;
 
 #ifdef SHOULD_FAIL
 auto product(const Rows<float>& x, const Rows<double>& weight) {
-  return matmul(x, weight);
+  return linear(x, weight);
 }
 #else
 auto product(const Rows<double>& x, const Rows<double>& weight) {
-  return matmul(x, weight);
+  return linear(x, weight);
 }
 #endif

@@ -5,7 +5,7 @@
 /// that calls the model. The module's own operations decide which input it takes. Here the features are
 /// cut on `dp`, and a `Linear` that is parallel on `tp` needs them whole on all other axes.
 // page: clang++ too
-// expect: LayoutError<Reason::contracted_dimension_sharded_on_one_side_only, On<dp>, Expected<Shard<1>, Shard<1>>, Got<Shard<1>, Reduced>, Cure<Hint::redistribute_to_what_is_Expected>, Of<MatmulOp<1>>, In<Linear<Mesh<dp, tp>, ColwiseParallel<tp>.*>>>
+// expect: LayoutError<Reason::contracted_dimension_sharded_on_one_side_only, On<dp>, Expected<Shard<1>, Shard<1>>, Got<Shard<1>, Reduced>, Cure<Hint::redistribute_to_what_is_Expected>, Of<LinearOp<1>>, In<Linear<Mesh<dp, tp>, ColwiseParallel<tp>.*>>>
 
 #include <shardwise/shardwise.hpp>
 

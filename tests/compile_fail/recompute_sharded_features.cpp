@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-// expect: LayoutError<Reason::contracted_dimension_sharded_on_one_side_only, On<dp>, Expected<Shard<1>, Shard<1>>, Got<Shard<1>, Reduced>, Cure<Hint::redistribute_to_what_is_Expected>, Of<MatmulOp<1>>, In<Linear<.*>>, InA<Mlp>>
+// expect: LayoutError<Reason::contracted_dimension_sharded_on_one_side_only, On<dp>, Expected<Shard<1>, Shard<1>>, Got<Shard<1>, Reduced>, Cure<Hint::redistribute_to_what_is_Expected>, Of<LinearOp<1>>, In<Linear<.*>>, InA<Mlp>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/mlp.hpp>

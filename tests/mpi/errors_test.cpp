@@ -253,8 +253,8 @@ TEST_CASE("shapes that do not fit") {
   const Mesh mesh = line();
   const auto x = sw::zeros<float, Reduced>(mesh, {2, 5});
   const auto w = sw::zeros<float, Shard<0>>(mesh, {7, 6});
-  CHECK(refusal<std::invalid_argument>([&] { sw::matmul(x, w); }) ==
-        "matmul: the operands [2 x 5] and [7 x 6] do not fit: dimension 1 of operand 0 has 5 elements, "
+  CHECK(refusal<std::invalid_argument>([&] { sw::linear(x, w); }) ==
+        "linear: the operands [2 x 5] and [7 x 6] do not fit: dimension 1 of operand 0 has 5 elements, "
         "dimension 1 of operand 1 has 6");
   const auto fitting = sw::zeros<float, Shard<0>>(mesh, {7, 5});
   const auto bias = sw::zeros<float, Shard<0>>(mesh, {6});
@@ -335,7 +335,7 @@ TEST_CASE("a target that is no class, where classes have weights") {
     const auto targets = sw::full<std::int32_t, Replicate>(mesh, {4}, wrong);
     sw::Tape tape;
     CHECK_THROWS_AS(of_linear(tape.input(x), tape.input(w), targets), std::out_of_range);
-    CHECK_THROWS_AS(of_logits(sw::matmul(tape.input(x), tape.input(w)), targets), std::out_of_range);
+    CHECK_THROWS_AS(of_logits(sw::linear(tape.input(x), tape.input(w)), targets), std::out_of_range);
   }
 }
 
@@ -346,6 +346,18 @@ TEST_CASE("a value from a mesh of other sizes") {
   const auto value = sw::zeros<float, Reduced, Shard<0>>(other, {8, 4});
   CHECK(refusal<std::invalid_argument>([&] { layer.weight.assign(value); }) ==
         (sw::world().size() > 1 ? "Parameter: the value is on a mesh of other sizes" : "no error"));
+}
+
+TEST_CASE("what a parameter returned is assigned to the same parameter, as if it were a copy") {
+  const Mesh mesh = line();
+  sw::Linear<Mesh, sw::ColwiseParallel<tp>> layer(mesh, 4, 8);
+  layer.weight.initialize(1);
+  const auto best = layer.weight.stored(), copy = sw::scale(best, 1);
+  CHECK(refusal<std::invalid_argument>([&] { layer.weight.assign(best); }).find("copy it") !=
+        std::string::npos);
+  layer.weight.initialize(2);
+  layer.weight.assign(copy);
+  CHECK(sw::full_tensor(layer.weight.value()) == sw::full_tensor(copy));
 }
 
 TEST_CASE("numbers that make no sense") {

@@ -60,7 +60,7 @@ void check_loss(const typename X::MeshOf& mesh, const Dense& x_values, const Den
   CAPTURE(options.label_smoothing);
   const CrossEntropyLoss of_logits(options);
   const Computed expected =
-      computed(x, w, [&](const auto& xs, const auto& ws) { return of_logits(matmul(xs, ws), targets); });
+      computed(x, w, [&](const auto& xs, const auto& ws) { return of_logits(linear(xs, ws), targets); });
   for (const LossPieces& pieces : every_cut) {
     CAPTURE(pieces.rows);
     CAPTURE(pieces.one_all_reduce);

@@ -7,7 +7,7 @@
 
 #include <shardwise/nn/cross_entropy_loss.hpp>
 #include <shardwise/ops/add.hpp>
-#include <shardwise/ops/matmul.hpp>
+#include <shardwise/ops/linear.hpp>
 #include <support/plans.hpp>
 
 #include <limits>
@@ -308,7 +308,7 @@ struct HeadStep {
     const CrossEntropyLoss criterion({.label_smoothing = smoothing});
     Tape tape;
     auto weight = tape.input(w);
-    auto loss = criterion(matmul(tape.constant(x), weight), targets);
+    auto loss = criterion(linear(tape.constant(x), weight), targets);
     tape.backward(redistribute<Replicate, Replicate>(loss));
   }
 };

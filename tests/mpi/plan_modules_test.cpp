@@ -151,7 +151,7 @@ TEST_CASE("a weight that is `Reduced` gathers its gradient through all uses, and
       for (int micro_batch = 0; micro_batch < 5; ++micro_batch) {
         sw::Tape tape;
         auto x = sw::randn<float, Shard<0>, Replicate>(m, {7, 6}, 4);
-        auto y = sw::matmul(sw::matmul(sw::matmul(tape.constant(x), weight), weight), weight);
+        auto y = sw::linear(sw::linear(sw::linear(tape.constant(x), weight), weight), weight);
         tape.backward(sw::redistribute<Replicate, Replicate>(sw::mean(y)));
       }
       sgd.step(weight);

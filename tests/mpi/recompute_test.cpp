@@ -59,7 +59,7 @@ constexpr auto loss_of(const auto& x, const auto& w) {
   auto y = redistribute<Replicate>(x);
   for (int layer = 0; layer < layers; ++layer) {
     auto shared = redistribute<Reduced>(apply(Times<Again>{}, y, y));
-    auto sum = add(matmul(shared, w), matmul(shared, w));
+    auto sum = add(linear(shared, w), linear(shared, w));
     y = redistribute<Replicate>(redistribute<Partial<Sum>>(sum));
   }
   return mean(y);
@@ -325,9 +325,9 @@ struct Many {
   template <class X, class W, class B, class C, class P>
   constexpr auto operator()(const X& x, const W& w, const B& b, const C& c, const P& p, bool twice,
                             double factor) const {
-    auto y = mul(add(matmul(x, w), alongside(b, x)), c);
-    if (twice) y = add(matmul(y, w), x);
-    return scale(matmul(y, p), factor);
+    auto y = mul(add(linear(x, w), alongside(b, x)), c);
+    if (twice) y = add(linear(y, w), x);
+    return scale(linear(y, p), factor);
   }
 };
 
@@ -343,7 +343,7 @@ Bits of_many(const Mesh<tp>& mesh, bool again) {
   auto c = tape.constant(normal<X>(mesh, {6, 8}, 4));
   const Many many;
   auto y = call(again, many, x, w, b, c, p, true, 0.7);
-  auto z = add(add(matmul(y, w), matmul(x, w)), x);  // x and w get gradients from elsewhere, before
+  auto z = add(add(linear(y, w), linear(x, w)), x);  // x and w get gradients from elsewhere, before
   go_back_from(tape, z);
   Bits bits;
   bits.add(z.value());
@@ -401,7 +401,7 @@ Bits of_norms(const Mesh<tp>& mesh, bool again) {
   REQUIRE(normed.recipe());
   auto h = call(again, mlp, normed);
   auto of_result = call(again, norm, add(h, normed));
-  auto y = matmul(redistribute<tp, Reduced>(of_result), w);  // keeps what the module gave
+  auto y = linear(redistribute<tp, Reduced>(of_result), w);  // keeps what the module gave
   go_back_from(tape, y);
   Bits bits;
   bits.add(y.value());

@@ -41,10 +41,10 @@ struct Forms : Module<Forms> {
         second(mesh, {features, 2}, Init::normal(1)),
         bias(mesh, {features}, Init::normal(1)) {}
   auto forward(const auto& x, const auto& z) const {
-    auto h = add(matmul(x, weight), narrow<0>(alongside(positions, x), 1, length));
+    auto h = add(linear(x, weight), narrow<0>(alongside(positions, x), 1, length));
     h = add(h, tanh(alongside(bias, x)));
-    h = add(h, matmul(x, matmul(alongside(up, x), down)));
-    return add(h, matmul(z, second));
+    h = add(h, linear(x, linear(alongside(up, x), down)));
+    return add(h, linear(z, second));
   }
   void visit(auto&& f) {
     f("weight", weight), f("positions", positions), f("up", up), f("down", down), f("second", second);
@@ -126,7 +126,7 @@ std::string said_by(auto step) {
   }
 }
 auto without_second(const Forms& model, Tape& tape, const MeshType& mesh) {
-  const auto h = matmul(tape.constant(numbers(mesh, inputs, 1)), model.weight);
+  const auto h = linear(tape.constant(numbers(mesh, inputs, 1)), model.weight);
   return redistribute<dp, Replicate>(mean(mul(h, h)));
 }
 bool names(const std::string& text, const char* name) { return text.find(name) != std::string::npos; }
@@ -157,7 +157,7 @@ struct Forgetful : Module<Forgetful> {
 
   explicit Forgetful(const MeshType& mesh)
       : weight(mesh, {features, inputs}, Init::normal(1)), shift(mesh, {features}, Init::constant(0)) {}
-  auto forward(const auto& x) const { return add(matmul(x, weight), shift); }
+  auto forward(const auto& x) const { return add(linear(x, weight), shift); }
   void visit(auto&& f) { f("weight", weight); }
 };
 

@@ -195,16 +195,16 @@ void check_head(const typename X::MeshOf& mesh, const Dense& x_values, const Den
       const CrossEntropyLoss of_logits(options);
       same(computed([&](Tape&, const auto& xs, const auto& ws) { return in_one(xs, ws, targets); }),
            computed(
-               [&](Tape&, const auto& xs, const auto& ws) { return of_logits(matmul(xs, ws), targets); }));
+               [&](Tape&, const auto& xs, const auto& ws) { return of_logits(linear(xs, ws), targets); }));
     }
     const LinearCrossEntropyLossPerRow in_one(given, pieces);
     const CrossEntropyLossPerRow of_logits(given);
-    CHECK(difference(gather(in_one(x, w, targets)), gather(of_logits(matmul(x, w), targets))) <= 1e-12);
+    CHECK(difference(gather(in_one(x, w, targets)), gather(of_logits(linear(x, w), targets))) <= 1e-12);
     same(computed([&](Tape& tape, const auto& xs, const auto& ws) {
            return weighed(tape, in_one(xs, ws, targets));
          }),
          computed([&](Tape& tape, const auto& xs, const auto& ws) {
-           return weighed(tape, of_logits(matmul(xs, ws), targets));
+           return weighed(tape, of_logits(linear(xs, ws), targets));
          }));
   }
 }
@@ -276,7 +276,7 @@ struct HeadStep {
         auto each = LinearCrossEntropyLossPerRow(options, {.rows = 2})(rows, weight, targets);
         tape.backward(redistribute<Replicate, Replicate>(sum(each)));
       } else {
-        auto each = CrossEntropyLossPerRow(options)(matmul(rows, weight), targets);
+        auto each = CrossEntropyLossPerRow(options)(linear(rows, weight), targets);
         tape.backward(redistribute<Replicate, Replicate>(sum(each)));
       }
     }

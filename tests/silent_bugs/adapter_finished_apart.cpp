@@ -11,7 +11,7 @@
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/ops/add.hpp>
-#include <shardwise/ops/matmul.hpp>
+#include <shardwise/ops/linear.hpp>
 #include <shardwise/tensor/distribute.hpp>
 
 using namespace shardwise;
@@ -21,11 +21,11 @@ using Whole = Tensor<double, 2, Mesh<tp>, Reduced>;     // B
 #ifdef SHOULD_FAIL
 auto adapted(const Columns& x, const Columns& weight, const Columns& a, const Whole& b) {
   return redistribute<tp, Replicate>(
-      add(matmul(x, weight), redistribute<tp, Replicate>(matmul(matmul(x, a), b))));
+      add(linear(x, weight), redistribute<tp, Replicate>(linear(linear(x, a), b))));
 }
 #else
 auto adapted(const Columns& x, const Columns& weight, const Columns& a, const Whole& b) {
-  return redistribute<tp, Replicate>(add(matmul(x, weight), matmul(matmul(x, a), b)));
+  return redistribute<tp, Replicate>(add(linear(x, weight), linear(linear(x, a), b)));
 }
 
 TEST_CASE("an adapter of ones adds the sum of the features, once") {

@@ -11,17 +11,17 @@
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/ops/add.hpp>
-#include <shardwise/ops/matmul.hpp>
+#include <shardwise/ops/linear.hpp>
 
 using namespace shardwise;
 using Columns = Tensor<double, 2, Mesh<tp>, Shard<1>>;
 using Bias = Tensor<double, 1, Mesh<tp>, Replicate>;
 
 #ifdef SHOULD_FAIL
-auto layer(const Columns& x, const Columns& weight, const Bias& bias) { return add(matmul(x, weight), bias); }
+auto layer(const Columns& x, const Columns& weight, const Bias& bias) { return add(linear(x, weight), bias); }
 #else
 auto layer(const Columns& x, const Columns& weight, const Bias& bias) {
-  return add(redistribute<tp, Replicate>(matmul(x, weight)), bias);
+  return add(redistribute<tp, Replicate>(linear(x, weight)), bias);
 }
 
 TEST_CASE("a bias is added once") {

@@ -11,7 +11,7 @@
 #include <shardwise/autograd/redistribute.hpp>
 #include <shardwise/autograd/tape.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/ops/matmul.hpp>
+#include <shardwise/ops/linear.hpp>
 #include <shardwise/ops/reduction.hpp>
 
 using namespace shardwise;
@@ -19,9 +19,9 @@ using SomeTokens = Var<Tensor<double, 2, Mesh<tp>, Shard<0>>>;  // [tokens, feat
 using Factor = Var<Tensor<double, 2, Mesh<tp>, Replicate>>;     // A [rank, features]
 
 #ifdef SHOULD_FAIL
-auto low(const SomeTokens& x, const Factor& a) { return matmul(x, a); }
+auto low(const SomeTokens& x, const Factor& a) { return linear(x, a); }
 #else
-auto low(const SomeTokens& x, const Factor& a) { return matmul(x, redistribute<tp, Reduced>(a)); }
+auto low(const SomeTokens& x, const Factor& a) { return linear(x, redistribute<tp, Reduced>(a)); }
 
 TEST_CASE("the gradient of a factor is the sum over all tokens") {
   const Mesh<tp> mesh(world(), {any});

@@ -9,7 +9,7 @@
 // expect: LayoutError<Reason::operation_needs_this_dimension_whole_on_every_rank, On<tp>, Expected<Shard<0>>, Got<Shard<1>>, Cure<Hint::redistribute_to_what_is_Expected>>
 
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/ops/matmul.hpp>
+#include <shardwise/ops/linear.hpp>
 #include <shardwise/ops/narrow.hpp>
 #include <shardwise/tensor/distribute.hpp>
 
@@ -19,11 +19,11 @@ using Matrix = Tensor<double, 2, Mesh<tp>, P>;
 
 #ifdef SHOULD_FAIL
 auto queries(const Matrix<Reduced>& x, const Matrix<Shard<0>>& fused) {
-  return narrow<1>(matmul(x, fused), 0, 2);
+  return narrow<1>(linear(x, fused), 0, 2);
 }
 #else
 auto queries(const Matrix<Reduced>& x, const Matrix<Shard<0>>& weight) {  // a matrix for each of the three
-  return matmul(x, weight);
+  return linear(x, weight);
 }
 
 TEST_CASE("queries of any number of ranks") {

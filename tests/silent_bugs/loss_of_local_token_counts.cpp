@@ -14,7 +14,7 @@
 #include <shardwise/autograd/tape.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>
-#include <shardwise/ops/matmul.hpp>
+#include <shardwise/ops/linear.hpp>
 
 using namespace shardwise;
 
@@ -26,6 +26,6 @@ TEST_CASE("every token that counts counts once") {
   const auto x = tape.constant(distribute<Shard<0>>(mesh, Shape<2>{8, 1}, std::span<const double>(features)));
   const auto targets = distribute<Shard<0>>(mesh, Shape<1>{8}, std::span<const std::int32_t>(classes));
   const auto head = tape.input(zeros<double, Replicate>(mesh, {2, 1}));
-  tape.backward(CrossEntropyLoss()(matmul(x, redistribute<dp, Reduced>(head)), targets));
+  tape.backward(CrossEntropyLoss()(linear(x, redistribute<dp, Reduced>(head)), targets));
   CHECK(full_tensor(head.gradient())(0, 0) == Approx(4));  // the mean of the means of 2 ranks is 14/3
 }

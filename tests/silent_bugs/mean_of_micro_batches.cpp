@@ -22,7 +22,7 @@
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>
 #include <shardwise/ops/arithmetic.hpp>
-#include <shardwise/ops/matmul.hpp>
+#include <shardwise/ops/linear.hpp>
 
 using namespace shardwise;
 
@@ -35,7 +35,7 @@ double head_gradient(Reduction reduction, double factor) {
     const Shape<2> shape{static_cast<Index>(features.size()), 1};
     const auto x = tape.constant(distribute<Shard<0>>(mesh, shape, std::span<const double>(features)));
     const auto targets = full<std::int32_t, Shard<0>>(mesh, Shape<1>{shape[0]}, 1);
-    const auto logits = matmul(x, redistribute<dp, Reduced>(head));
+    const auto logits = linear(x, redistribute<dp, Reduced>(head));
     return scale(CrossEntropyLoss({.reduction = reduction})(logits, targets), factor);
   };
   tape.backward(add(loss_of({6, 6, 8}), loss_of({12})));

@@ -18,7 +18,7 @@
 #include <shardwise/autograd/tape.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/ops/arithmetic.hpp>
-#include <shardwise/ops/matmul.hpp>
+#include <shardwise/ops/linear.hpp>
 #include <shardwise/ops/reduction.hpp>
 #include <shardwise/tensor/distribute.hpp>
 
@@ -29,7 +29,7 @@ double gradient(const Mesh<dp>& mesh, double divisor) {
   Tape tape;
   const auto factor = tape.input(full<double, Replicate>(mesh, {1, 1}, 1.));
   const auto tokens = distribute<Shard<0>>(mesh, Eigen::MatrixXd{{3, 3, 4, 0, 6, 0, 0, 0}}.transpose());
-  const auto losses = matmul(tape.constant(tokens), redistribute<dp, Reduced>(factor));
+  const auto losses = linear(tape.constant(tokens), redistribute<dp, Reduced>(factor));
   tape.backward(redistribute<dp, Replicate>(sum(scale(losses, 1 / divisor))));
   return full_tensor(factor.gradient())(0, 0);
 }

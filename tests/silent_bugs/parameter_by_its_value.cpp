@@ -12,7 +12,7 @@
 #include <shardwise/autograd/tape.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/module/parameters.hpp>
-#include <shardwise/ops/matmul.hpp>
+#include <shardwise/ops/linear.hpp>
 #include <shardwise/ops/reduction.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
 
@@ -21,9 +21,9 @@ using Rows = Tensor<double, 2, Mesh<dp>, Shard<0>>;
 using Weight = Parameter<Tensor<double, 2, Mesh<dp>, Reduced>>;
 
 #ifdef SHOULD_FAIL
-auto product(const Var<Rows>& x, const Weight& w) { return matmul(x, w.value()); }
+auto product(const Var<Rows>& x, const Weight& w) { return linear(x, w.value()); }
 #else
-auto product(const Var<Rows>& x, const Weight& w) { return matmul(x, w); }
+auto product(const Var<Rows>& x, const Weight& w) { return linear(x, w); }
 
 TEST_CASE("a weight that is used has its gradient") {
   const Mesh<dp> mesh(world(), {any});

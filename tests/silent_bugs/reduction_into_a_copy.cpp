@@ -11,7 +11,7 @@
 #include <shardwise/autograd/redistribute.hpp>
 #include <shardwise/autograd/tape.hpp>
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/ops/matmul.hpp>
+#include <shardwise/ops/linear.hpp>
 #include <shardwise/ops/reduction.hpp>
 #include <shardwise/tensor/distribute.hpp>
 
@@ -30,7 +30,7 @@ TEST_CASE("the gradient of a head's input is the sum over all classes") {
   Tape tape;
   const auto x = tape.input(full<double, Replicate>(mesh, {2, 3}, 1.));
   const auto head = full<double, Shard<0>>(mesh, {12, 3}, 0.5);
-  const auto logits = matmul(redistribute<tp, Reduced>(x), tape.constant(head));
+  const auto logits = linear(redistribute<tp, Reduced>(x), tape.constant(head));
   tape.backward(redistribute<tp, Replicate>(sum(logits)));
   CHECK(full_tensor(x.gradient()).isApproxToConstant(12 * 0.5));
 }

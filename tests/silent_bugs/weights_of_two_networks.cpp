@@ -14,7 +14,7 @@
 #include <shardwise/module/parameters.hpp>
 #include <shardwise/ops/add.hpp>
 #include <shardwise/ops/arithmetic.hpp>
-#include <shardwise/ops/matmul.hpp>
+#include <shardwise/ops/linear.hpp>
 #include <shardwise/ops/reduction.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
 
@@ -24,11 +24,11 @@ using Weight = Parameter<Tensor<double, 2, Mesh<dp>, Reduced>>;
 
 #ifdef SHOULD_FAIL
 auto product(const Var<Rows>& x, const Weight& a, const Weight& b) {
-  return matmul(x, add(scale(a, 0.25), alongside(b, x)));
+  return linear(x, add(scale(a, 0.25), alongside(b, x)));
 }
 #else
 auto product(const Var<Rows>& x, const Weight& a, const Weight& b) {
-  return matmul(x, add(scale(alongside(a, x), 0.25), scale(alongside(b, x), 0.75)));
+  return linear(x, add(scale(alongside(a, x), 0.25), scale(alongside(b, x), 0.75)));
 }
 
 TEST_CASE("both weights have their gradients") {

@@ -203,7 +203,7 @@ using Matrices = std::tuple<Matrix<R, R>, Matrix<Rows, R>, Matrix<R, Columns>, M
 constexpr int layouts = static_cast<int>(std::tuple_size_v<Matrices>);
 constexpr int full_layouts = layouts - 1;  // and pending sums, which only products give
 
-enum class Op { redistribute, relu, scale, transpose, add, sub, mul, matmul };
+enum class Op { redistribute, relu, scale, transpose, add, sub, mul, linear };
 constexpr int ops = 8;
 
 struct Instruction {
@@ -219,7 +219,7 @@ struct Program {
 
 std::string text(const Program& program) {
   constexpr const char* names[] = {"redistribute", "relu", "scale", "transpose",
-                                   "add",          "sub",  "mul",   "matmul"};
+                                   "add",          "sub",  "mul",   "linear"};
   std::string words = std::to_string(program.rows) + " x " + std::to_string(program.columns) +
                       " ranks, size " + std::to_string(program.size) + ":";
   int value = 2;
@@ -309,7 +309,7 @@ std::optional<AnyTensor> applied(const X& x, const Y& y) {
   SHARDWISE_IF_ALLOWED(relu, sw::relu(x))
   SHARDWISE_IF_ALLOWED(scale, sw::scale(x, -2.0))
   SHARDWISE_IF_ALLOWED(transpose, sw::transpose(x))
-  SHARDWISE_IF_ALLOWED(matmul, sw::matmul(x, y))
+  SHARDWISE_IF_ALLOWED(linear, sw::linear(x, y))
   if constexpr (std::is_same_v<X, Y>) {
     SHARDWISE_IF_ALLOWED(add, sw::add(x, y))
     SHARDWISE_IF_ALLOWED(sub, sw::sub(x, y))
@@ -335,7 +335,7 @@ std::optional<AnyTensor> result(const Grid& mesh, const Instruction& i, const An
     if (i.op == Op::relu) return applied<Op::relu>(x, x);
     if (i.op == Op::scale) return applied<Op::scale>(x, x);
     if (i.op == Op::transpose) return applied<Op::transpose>(x, x);
-    if (i.op == Op::matmul) return typed(mesh, b, [&](const auto& y) { return applied<Op::matmul>(x, y); });
+    if (i.op == Op::linear) return typed(mesh, b, [&](const auto& y) { return applied<Op::linear>(x, y); });
     if (b.layout != a.layout) return std::nullopt;
     const X y = b.as<X>(mesh);
     if (i.op == Op::add) return applied<Op::add>(x, y);

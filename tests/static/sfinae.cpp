@@ -44,7 +44,7 @@ constexpr const X* a = nullptr;
 // ---- Operations
 // ---------------------------------------------------------------------------------------------
 constexpr auto product = [](auto* x, auto* w) {
-  return requires { matmul(*x, *w); };
+  return requires { linear(*x, *w); };
 };
 static_assert(can(product, a<Matrix<Shard<1>>>, a<Matrix<Shard<1>>>));
 static_assert(!can(product, a<Matrix<Shard<1>>>, a<Matrix<Reduced>>));

@@ -50,17 +50,17 @@ static_assert(reads(Signature::of("..., ... -> ...").of_ranks({0, 0}, 2), "", ""
 static_assert(reads(Signature::of("r*c*, c* -> r*c*").of_ranks({3, 2}, 2), "CAB", "AB", "CAB"));
 static_assert(Signature::of("r*c*, c* -> r*c*").of_ranks({1, 2}, 2).count == 0);
 static_assert(Signature::of("r*c* -> r*").of_ranks({3}, 1).count == 0);  // 1 and 2, or 2 and 1?
-static_assert(reads(MatmulOp<2>::signature.of_ranks({3, 4}, 2), "CAB", "DEAB", "CDE"));
-static_assert(reads(detail::signature_of<LinearOp<1>, 3, 2, 1>, "BCA", "DA", "D", "BCD"));
-static_assert(detail::signature_of<LinearOp<1>, 3, 2, 2>.count == 0);
+static_assert(reads(LinearOp<2>::signature.of_ranks({3, 4}, 2), "CAB", "DEAB", "CDE"));
+static_assert(reads(detail::signature_of<LinearBiasOp<1>, 3, 2, 1>, "BCA", "DA", "D", "BCD"));
+static_assert(detail::signature_of<LinearBiasOp<1>, 3, 2, 2>.count == 0);
 static_assert(reads(detail::signature_of<AttentionOp, 4, 4, 4, 2>, "bshd", "bthd", "bthd", "bt", "bshd"));
 static_assert(detail::signature_of<AttentionOp, 4, 4, 3>.count == 0);
 
 template <class Op, int... Ranks>
 constexpr auto shape =
     [](const Op& op, const Shape<Ranks>&... shapes) { return detail::shape_of_result(op, shapes...); };
-static_assert(shape<MatmulOp<1>, 3, 2>({}, {2, 3, 5}, {7, 5}) == Shape<3>{2, 3, 7});
-static_assert(shape<MatmulOp<2>, 3, 4>({}, {2, 3, 5}, {7, 1, 3, 5}) == Shape<3>{2, 7, 1});
+static_assert(shape<LinearOp<1>, 3, 2>({}, {2, 3, 5}, {7, 5}) == Shape<3>{2, 3, 7});
+static_assert(shape<LinearOp<2>, 3, 4>({}, {2, 3, 5}, {7, 1, 3, 5}) == Shape<3>{2, 7, 1});
 static_assert(shape<AddOp<3, 1>, 3, 1>({}, {2, 3, 5}, {5}) == Shape<3>{2, 3, 5});
 static_assert(shape<EmbeddingOp, 2, 2>({}, {2, 3}, {11, 5}) == Shape<3>{2, 3, 5});
 static_assert(shape<ReductionOp<detail::SumOf, 1>, 3>({}, {2, 3, 5}) == Shape<2>{2, 5});

@@ -10,14 +10,14 @@
 /// error: invalid use of incomplete type 'LayoutError<Reason::contracted_dimension_sharded_on_one_side_only,
 ///     On<tp>, Expected<Shard<1>, Shard<1>>, Got<Shard<1>, Reduced>,
 ///     Cure<Hint::redistribute_to_what_is_Expected>>'
-///    12 |   return matmul(x, w);
+///    12 |   return linear(x, w);
 /// ```
 /// A function that can be refused has an overload that is only declared and returns the error:
 /// ```
 /// template <class X, class W, class Result = result_of<Op, X, W>>
-/// auto matmul(const X& x, const W& w) { … }
+/// auto linear(const X& x, const W& w) { … }
 /// template <class X, class W, IllFormed Why = result_of<Op, X, W>>
-/// Why matmul(const X&, const W&);  // see Why
+/// Why linear(const X&, const W&);  // see Why
 /// ```
 
 #include <type_traits>
@@ -45,6 +45,7 @@ enum class Reason {
   operands_are_on_different_meshes,
   operands_have_different_element_types,
   operands_do_not_fit_in_rank,
+  contraction_is_not_one_matrix_product,
   operation_needs_floating_point_numbers,
   operand_must_hold_integers,
   operand_is_still_in_flight,
@@ -115,6 +116,7 @@ enum class Hint {
   use_the_same_mesh_for_both,
   give_both_the_same_element_type,
   see_the_shapes_it_takes,
+  transpose_until_summed_indices_stand_together,
   use_a_tensor_of_float_or_double,
   leave_communicate_as_out_or_name_one_of_Expected,
   use_a_tensor_of_int32_or_int64,
@@ -198,6 +200,7 @@ constexpr Hint hint_for(Reason reason) {
       {operands_are_on_different_meshes, Hint::use_the_same_mesh_for_both},
       {operands_have_different_element_types, Hint::give_both_the_same_element_type},
       {operands_do_not_fit_in_rank, Hint::see_the_shapes_it_takes},
+      {contraction_is_not_one_matrix_product, Hint::transpose_until_summed_indices_stand_together},
       {unsupported_element_type, Hint::use_float_double_bfloat16_int32_int64_or_uint8},
       {operation_needs_floating_point_numbers, Hint::use_a_tensor_of_float_or_double},
       {operand_must_hold_integers, Hint::use_a_tensor_of_int32_or_int64},

@@ -8,7 +8,7 @@
 /// indices, as in `einsum`:
 ///
 /// ```
-/// constexpr Signature matmul = Signature::of("...k, ok -> ...o").linear_in_each();
+/// constexpr Signature linear = Signature::of("...k, ok -> ...o").linear_in_each();
 /// constexpr Signature softmax = Signature::of("...c -> ...c").whole('c');
 /// ```
 /// `...` stands for any number of dimensions, the same ones in each tensor. So does a letter with a star, such as `o*`.

@@ -120,8 +120,15 @@ class Parameter {
   void initialize(std::uint64_t seed) { cell()->initialize(seed); }
 
   /// Copies the value of a tensor of the stored type and the same shape, on a mesh of the same sizes. Throws
-  /// `std::invalid_argument` for others.
+  /// `std::invalid_argument` for others, and for what `stored()` or `value()` of this parameter returned: that is no
+  /// copy.
   constexpr void assign(const Stored& value) {
+    if (value.buffer().same_as(cell()->stored.buffer)) {
+      throw std::invalid_argument(
+          "Parameter: assign is given what stored() or value() of the same parameter returned, which always "
+          "is "
+          "the newest value: to keep a value, copy it, with scale(parameter.stored(), 1)");
+    }
     if (value.shape() != shape())
       detail::fail({"Parameter: the value is ", value.shape(), ", the parameter ", shape()});
     if (!(value.mesh().sizes() == mesh().sizes()))

@@ -6,7 +6,7 @@
 /// The two small weights of a `Linear` whose style has a `Lora`, and the weight that both make together.
 
 #include <shardwise/ops/arithmetic.hpp>
-#include <shardwise/ops/matmul.hpp>
+#include <shardwise/ops/linear.hpp>
 #include <shardwise/parallel/lora.hpp>
 #include <shardwise/parallel/styled.hpp>
 
@@ -51,7 +51,7 @@ class Adapter {
 
   /// The term that the adapter adds to the layer's product.
   constexpr auto operator()(const Operand auto& x) const {
-    return matmul(scaled(matmul<in_dims>(x, down)), up);
+    return linear(scaled(linear<in_dims>(x, down)), up);
   }
 
   constexpr void visit(auto&& f) {

@@ -82,7 +82,7 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   /// The result of a layer of this type without bias whose weight is `other`: a table that is also a head.
   static constexpr auto multiply(const Operand auto& x, const WeightParameter& other) {
     static_assert(!is_adapted, "a layer whose weight is another module's has no adapter");
-    return detail::give<Style>(matmul<InDims>(take(x), other));
+    return detail::give<Style>(linear<InDims>(take(x), other));
   }
   template <
       Operand X, class Other,
@@ -105,7 +105,7 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
  private:
   template <Operand X>
   constexpr auto product(const X& in) const {
-    using Product = tensor_of<result_of<MatmulOp<InDims>, X, WeightParameter>>;
+    using Product = tensor_of<result_of<LinearOp<InDims>, X, WeightParameter>>;
     if constexpr (HasBias && WellFormed<Product>) {
       // The bias gets the layout of the product, so a pending product gets it once.
       constexpr Layout layout = Layout::by_axis(MeshType::axes, [](int axis) {
@@ -113,7 +113,7 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
       });
       return linear<InDims>(in, weight, redistribute_to<relaid<Bias, packed(layout)>>(alongside(bias, in)));
     } else {
-      return matmul<InDims>(in, weight);
+      return linear<InDims>(in, weight);
     }
   }
 };

@@ -17,7 +17,7 @@
 
 #include <shardwise/nn/cross_entropy_loss.hpp>
 #include <shardwise/nn/head_blocks.hpp>
-#include <shardwise/ops/matmul.hpp>
+#include <shardwise/ops/linear.hpp>
 
 namespace shardwise {
 
@@ -60,7 +60,7 @@ class LinearCrossEntropy {
     }
   }
 
-  /// x: [r…, features]; w: [classes, features]; targets: integers [r…]. The same as `CrossEntropyLoss` of `matmul(x,
+  /// x: [r…, features]; w: [classes, features]; targets: integers [r…]. The same as `CrossEntropyLoss` of `linear(x,
   /// w)` and the targets, with its layouts and errors, up to rounding: the gradient of w accumulates piece by piece,
   /// in float if it is bfloat16.
   ///
@@ -99,12 +99,12 @@ class LinearCrossEntropy {
   constexpr auto run(const X& x_given, const W& w_given, const Targets& targets_given) const {
     constexpr bool tracked = any_tracked<X, W, Targets>;
     using T = typename tensor_of<X>::Element;
-    using Logits = result_of<MatmulOp<1>, tensor_of<X>, tensor_of<W>>;
+    using Logits = result_of<LinearOp<1>, tensor_of<X>, tensor_of<W>>;
     const auto& x = value_of(x_given);
     const auto& w = value_of(w_given);
     const auto& targets = value_of(targets_given);
     const auto& mesh = common_mesh(x, w, targets);
-    detail::check_rows(detail::shape_of_result(MatmulOp<1>(), x.shape(), w.shape()), targets.shape());
+    detail::check_rows(detail::shape_of_result(LinearOp<1>(), x.shape(), w.shape()), targets.shape());
     auto y = detail::empty_loss<Y>(targets);
     const Buffer weights = detail::weights_for(mesh, options_, w.shape()[0]);
 

@@ -3,22 +3,35 @@
 #pragma once
 
 /// @file
-/// `linear`: `matmul`, and a bias. The bias has the layout of the result: `Partial` on a `Partial` result, so that it
-/// is added once.
+/// `linear`: the last dimensions of an activation against a weight stored `[out…, in…]`, with or without a bias, as
+/// torch.nn.functional.linear. Features may be several dimensions: `[heads, head_dim]` is sharded by whole heads.
 ///
 /// ```
-/// y = linear(x, w, b);      // y[r…, o…] = Σ_i x[r…, i] w[o…, i] + b[o…]
+/// y = linear(x, w);         // y[r…, o…] = Σ_i x[r…, i] w[o…, i]
+/// y = linear(x, w, b);      // and + b[o…]
+/// y = linear<2>(x, w);      // Σ over two dimensions: x[r…, i, j] w[o…, i, j]
 /// ```
+/// Along one axis, besides all `Replicate` and all `Reduced`: (`Reduced`, `Shard<out>`) gives `Shard`;
+/// (`Shard<in>`, `Shard<in>`) gives `Partial`; (`Shard<row>`, `Reduced`) gives `Shard<row>`; one `Partial`
+/// beside a `Reduced` gives `Partial`. The bias has the layout of the result: `Partial` on a `Partial` result, so that it
+/// is added once.
 
 #include <shardwise/kernel/reduce.hpp>
-#include <shardwise/ops/matmul.hpp>
+#include <shardwise/ops/contract.hpp>
 
 namespace shardwise {
 
-/// matmul, and a bias added to every row while the product is in the cache.
 template <int Contracted>
-struct LinearOp {
-  using Product = MatmulOp<Contracted>;
+struct LinearOp : detail::Contraction<LinearOp<Contracted>> {
+  static constexpr const char* name = "linear";
+  static constexpr Signature signature =
+      Signature::of("...k*, o*k* -> ...o*").dimensions('k', Contracted).linear_in_each();
+};
+
+/// The bias is added to every row while the product is in the cache.
+template <int Contracted>
+struct LinearBiasOp {
+  using Product = LinearOp<Contracted>;
   static constexpr const char* name = "linear";
   static constexpr Signature signature =
       Signature::of("...k*, o*k*, o* -> ...o*").dimensions('k', Contracted).linear_in_each();
@@ -45,25 +58,37 @@ struct LinearOp {
 
   static void forward(auto y, void* residual, auto x, auto w, auto b) {
     Product::forward(y, residual, x, w);
-    kernel::add_rows(Product::rows(x), Product::outputs(w), b.data, y.data);
+    kernel::add_rows(rows(y, b), b.elements(), b.data, y.data);
   }
 
   static void pull_back(auto dy, auto y, const void* residual, auto x, auto w, auto b) {
     Product::pull_back(dy, y, residual, x, w);
-    if (b.gradient) {
-      kernel::sum_rows(Product::rows(x), Product::outputs(w), dy.data, b.gradient, b.accumulate);
-    }
+    if (b.gradient) kernel::sum_rows(rows(dy, b), b.elements(), dy.data, b.gradient, b.accumulate);
+  }
+
+ private:
+  template <class T, int Rank, class U, int Out>
+  static Index rows(const View<T, Rank>& y, const View<U, Out>&) {
+    return y.extent(0, Rank - Out);
   }
 };
 
-/// matmul plus b: [out…] in every row.
+/// x: [r…, in…], w: [out…, in…] with `Contracted` dimensions `in…`; the result is [r…, out…].
+template <int Contracted = 1, Operand X, Operand W, WellFormed Result = result_of<LinearOp<Contracted>, X, W>>
+constexpr auto linear(const X& x, const W& w) {
+  return apply(LinearOp<Contracted>{}, x, w);
+}
+template <int Contracted = 1, class X, class W, IllFormed Why = result_of<LinearOp<Contracted>, X, W>>
+Why linear(const X&, const W&);  // see Why: LayoutError<Reason, On<>, Expected<>, Got<>, Cure<>>
+
+/// The same plus b: [out…] in every row.
 template <int Contracted = 1, Operand X, Operand W, Operand B,
-          WellFormed Result = result_of<LinearOp<Contracted>, X, W, B>>
+          WellFormed Result = result_of<LinearBiasOp<Contracted>, X, W, B>>
 constexpr auto linear(const X& x, const W& w, const B& b) {
-  return apply(LinearOp<Contracted>{}, x, w, b);
+  return apply(LinearBiasOp<Contracted>{}, x, w, b);
 }
 template <int Contracted = 1, class X, class W, class B,
-          IllFormed Why = result_of<LinearOp<Contracted>, X, W, B>>
+          IllFormed Why = result_of<LinearBiasOp<Contracted>, X, W, B>>
 Why linear(const X&, const W&, const B&);  // see Why
 
 }  // namespace shardwise

@@ -7,7 +7,7 @@
 /// placement but `Partial`; both operands have the same layout.
 ///
 /// ```
-/// y = matmul(swiglu(matmul(x, w_gate), matmul(x, w_up)), w_down);
+/// y = linear(swiglu(linear(x, w_gate), linear(x, w_up)), w_down);
 /// ```
 
 #include <shardwise/kernel/activations.hpp>

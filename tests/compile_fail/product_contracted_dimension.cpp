@@ -8,7 +8,7 @@
 // expect: LayoutError<Reason::contracted_dimension_sharded_on_one_side_only, On<tp>, Expected<Shard<1>, Shard<1>>, Got<Shard<1>, Reduced>, Cure<Hint::redistribute_to_what_is_Expected>>
 
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/ops/matmul.hpp>
+#include <shardwise/ops/linear.hpp>
 
 using namespace shardwise;
 template <class P>
@@ -16,10 +16,10 @@ using Matrix = Tensor<float, 2, Mesh<tp>, P>;
 
 #ifdef SHOULD_FAIL
 auto product(const Matrix<Shard<1>>& x, const Matrix<Reduced>& weight) {
-  return matmul(x, weight);
+  return linear(x, weight);
 }
 #else
 auto product(const Matrix<Shard<1>>& x, const Matrix<Shard<1>>& weight) {
-  return matmul(x, weight);  // each rank has a term: Partial<Sum>
+  return linear(x, weight);  // each rank has a term: Partial<Sum>
 }
 #endif
