@@ -268,11 +268,11 @@ struct HeadStep {
     fill_normal(w, 2);
     const auto targets = zeros<std::int32_t, Shard<0>, Replicate>(mesh, {5});
     const CrossEntropyOptions options{.class_weights = std::vector<double>(13, 2.)};
-    for (const bool linear : {false, true}) {
+    for (const bool in_one : {false, true}) {
       Tape tape;
       auto weight = tape.input(w);
       auto rows = tape.constant(x);
-      if (linear) {
+      if (in_one) {
         auto each = LinearCrossEntropyLossPerRow(options, {.rows = 2})(rows, weight, targets);
         tape.backward(redistribute<Replicate, Replicate>(sum(each)));
       } else {

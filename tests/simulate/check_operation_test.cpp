@@ -110,7 +110,7 @@ TEST_CASE("operations that are right pass, on one rank and on three") {
     CHECK(said(ranks, SquareOp<Mistake::none>(), sw::Shape<2>{5, 3}) == "");
     CHECK(said(ranks, CentreOp<true>(), sw::Shape<2>{5, 4}) == "");
     CHECK(said(ranks, sw::MulOp(), sw::Shape<1>{5}, sw::Shape<1>{5}) == "");
-    CHECK(said(ranks, sw::LinearOp<1>(), sw::Shape<2>{4, 3}, sw::Shape<2>{2, 3}, sw::Shape<1>{2}) == "");
+    CHECK(said(ranks, sw::LinearBiasOp<1>(), sw::Shape<2>{4, 3}, sw::Shape<2>{2, 3}, sw::Shape<1>{2}) == "");
   }
 }
 

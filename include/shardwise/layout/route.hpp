@@ -48,38 +48,49 @@ struct Route {
   constexpr int calls() const { return cost.calls; }
 };
 
-/// The cost of one step for a rank: the bytes it receives with bandwidth-optimal algorithms, and those it discards
-/// or fills with zeros locally. An all-reduce over g ranks receives 2 (g-1)/g of its block, a reduce-scatter
-/// (g-1)/g of its input, a gather the missing part of its result, an all-to-all (g-1)/g of its result. If slices
+namespace detail {
+
+/// The size of a block, where the whole tensor has the square of the number of ranks.
+constexpr std::int64_t block_units(const Layout& layout, const MeshSizes& sizes) {
+  const std::int64_t ranks = group_size(sizes, layout.axes, ~0u);
+  const AxisSet cutting = layout.axes_where([](Placement p) { return p.is_shard(); });
+  return ranks * ranks / group_size(sizes, layout.axes, cutting);
+}
+
+}  // namespace detail
+
+/// What a rank receives in one step with bandwidth-optimal algorithms, in units of which the whole tensor has the square
+/// of the number of ranks. An all-reduce over g ranks receives 2 (g-1)/g of its block, a reduce-scatter (g-1)/g of its
+/// input, a gather the missing part of its result, an all-to-all (g-1)/g of its result.
+constexpr std::int64_t received(const Layout& from, const Step& step, const MeshSizes& sizes) {
+  const std::int64_t before = detail::block_units(from, sizes), after = detail::block_units(step.to, sizes);
+  const std::int64_t g = group_size(sizes, from.axes, step.axes);
+  switch (step.kind) {
+    case Collective::none:
+      return 0;
+    case Collective::all_reduce:
+      return 2 * (before - before / g);
+    case Collective::reduce_scatter:
+      return before - before / g;
+    case Collective::all_gather:
+      return after - before;
+    default:
+      return after - after / g;
+  }
+}
+
+/// The cost of one step for a rank: the bytes it receives, and those it discards or fills with zeros locally. If slices
 /// and zeros were free, slicing a copy along an axis outside the reduction and gathering it again would pay off;
 /// with this charge a single step is always the cheapest.
 [[gnu::noinline]] constexpr Cost cost(const Layout& from, const Step& step, const MeshSizes& sizes) {
-  auto block = [&](const Layout& layout) {
-    std::int64_t whole = group_size(sizes, layout.axes, ~0u);
-    AxisSet cutting = layout.axes_where([](Placement p) { return p.is_shard(); });
-    return whole * whole / group_size(sizes, layout.axes, cutting);
-  };
   const AxisSet sliced =
       axes_where(from.axes, [&](int axis) { return from[axis].is_full() && step.to[axis].is_shard(); });
   const AxisSet masked =
       axes_where(from.axes, [&](int axis) { return !from[axis].is_partial() && step.to[axis].is_partial(); });
-  std::int64_t before = block(from), after = block(step.to);
-  std::int64_t dropped = before - before / group_size(sizes, from.axes, sliced);
-  std::int64_t zeros = after - after / group_size(sizes, from.axes, masked);
-  std::int64_t local = dropped + zeros;
-  std::int64_t g = group_size(sizes, from.axes, step.axes);
-  switch (step.kind) {
-    case Collective::none:
-      return {local, 0};
-    case Collective::all_reduce:
-      return {local + 2 * (before - before / g), 1};
-    case Collective::reduce_scatter:
-      return {local + before - before / g, 1};
-    case Collective::all_gather:
-      return {local + after - before, 1};
-    default:
-      return {local + after - after / g, 1};
-  }
+  const std::int64_t before = detail::block_units(from, sizes), after = detail::block_units(step.to, sizes);
+  const std::int64_t dropped = before - before / group_size(sizes, from.axes, sliced);
+  const std::int64_t zeros = after - after / group_size(sizes, from.axes, masked);
+  return {dropped + zeros + received(from, step, sizes), step.kind == Collective::none ? 0 : 1};
 }
 
 namespace detail {

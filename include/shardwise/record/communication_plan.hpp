@@ -43,6 +43,26 @@ class CommunicationPlan {
     return total({}, phase, axis_bit<Axis>()).bytes;
   }
 
+  /// The bytes that this rank receives in collectives, if blocks are equal and each collective receives the least
+  /// possible: of g ranks, (g-1)/g of its bytes, an all-reduce twice that.
+  template <class Axis = void>
+  constexpr std::int64_t received_bytes(std::optional<Phase> phase = {}) const {
+    std::int64_t sum = 0;
+    for (const Collective kind : {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
+                                  Collective::all_to_all}) {
+      for (AxisSet axes = 0; axes < 1u << AxesOf::count; ++axes) {
+        if ((axes & axis_bit<Axis>()) != axis_bit<Axis>()) continue;
+        const std::int64_t ranks = group_size(sizes_, AxesOf::count, axes);
+        const std::int64_t times = kind == Collective::all_reduce ? 2 : 1;
+        for (int p = 0; p < phases; ++p) {
+          if (phase && *phase != static_cast<Phase>(p)) continue;
+          sum += times * record_.traffic[p][static_cast<int>(kind)][axes].bytes * (ranks - 1) / ranks;
+        }
+      }
+    }
+    return sum;
+  }
+
   constexpr std::int64_t bytes_to_other_hosts() const {
     return record_.to_other_hosts[0] + record_.to_other_hosts[1] + record_.to_other_hosts[2];
   }

@@ -1,0 +1,260 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// `matrix_product`: A · B in any layouts, with the layout of the result that is asked for. It is collective: it
+/// redistributes operands and result as `product_plan` says, so that a rank receives the least.
+///
+/// ```
+/// auto c = matrix_product<Shard<0>, Shard<1>>(a, b);                                  // a, b: <Shard<0>, Shard<1>>
+/// auto c = matrix_product<Shard<0>, Shard<1>>(a, b, {.panel_bytes = 64 << 20});       // in less memory
+/// ```
+/// Its gradients are products too, each with a plan of its own.
+
+#include <shardwise/autograd/redistribute.hpp>
+#include <shardwise/kernel/gemm.hpp>
+#include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/layout/product.hpp>
+#include <shardwise/ops/contract.hpp>
+
+namespace shardwise {
+
+struct MatrixProductOptions {
+  /// If the copies of A and B that the product redistributes take more bytes than this on a rank, they are made panel by
+  /// panel: the inner index is cut further, and a product of two panels is added to C while the next panels travel. Not
+  /// where the blocks of A and B along the inner index differ and do not divide it.
+  Index panel_bytes = std::numeric_limits<Index>::max();
+};
+
+namespace detail {
+
+/// A matrix, which may be stored as its transpose.
+struct ProductOperand {
+  AnyTensor stored;
+  bool transposed = false;
+
+  constexpr int inner_of_left() const { return transposed ? 0 : 1; }
+  constexpr int inner_of_right() const { return transposed ? 1 : 0; }
+};
+
+/// The inner index of a product, cut into panels. A panel has a slice of `width` indices of each of `blocks` blocks, and
+/// zeros where a block has no more.
+struct Panels {
+  Index count = 1;
+  Index blocks = 1, width = 0;
+
+  /// A panel of at most `most` bytes together, of operands of `bytes` in the product.
+  constexpr Panels(Index inner, std::initializer_list<Index> cuts, Index bytes, Index most) {
+    for (const Index cut : cuts) blocks = std::lcm(blocks, cut);
+    bool equal = inner % blocks == 0;
+    if (!equal)
+      equal = std::all_of(cuts.begin(), cuts.end(), [&](Index cut) { return cut == 1 || cut == blocks; });
+    const Index largest = (inner + blocks - 1) / blocks;
+    if (bytes <= most || !equal || largest < 2) {
+      width = inner;
+      blocks = 1;
+      return;
+    }
+    count = std::min(largest, (bytes + most - 1) / std::max<Index>(most, 1));
+    width = (largest + count - 1) / count;
+    count = (largest + width - 1) / width;
+  }
+  /// This rank's part of a panel of `x`, along its dimension `dim`.
+  constexpr AnyTensor take(const AnyTensor& x, int dim, Index panel) const {
+    if (count == 1) return x;
+    AnyShape shape = x.shape;
+    const Index inner = shape[dim];
+    shape[dim] = blocks * width;
+    AnyTensor part = x;
+    part.shape = shape;
+    part = part.unwritten(x.layout, MemoryUse::activation);
+    if (x.mesh.dry()) return part;
+    const AnyBox all = x.box(), box = part.box();
+    const Index element = x.element_bytes(), others = all.elements() > 0 ? box.size[1 - dim] : 0;
+    auto* to = static_cast<char*>(part.buffer->data);
+    const auto* from = static_cast<const char*>(x.buffer->data);
+    std::memset(to, 0, static_cast<std::size_t>(box.elements() * element));
+    for (Index block = box.begin[dim] / width; block * width < box.begin[dim] + box.size[dim]; ++block) {
+      const Range whole = balanced_block(inner, static_cast<int>(blocks), static_cast<int>(block));
+      const Range slice = intersection(whole, {whole.begin + panel * width, width});
+      const Index place = block * width - box.begin[dim], source = slice.begin - all.begin[dim];
+      const Index rows = dim == 0 ? slice.size : others, columns = dim == 0 ? others : slice.size;
+      for (Index row = 0; row < rows; ++row) {
+        const Index out = dim == 0 ? (place + row) * box.size[1] : row * box.size[1] + place;
+        const Index in = dim == 0 ? (source + row) * all.size[1] : row * all.size[1] + source;
+        std::memcpy(to + out * element, from + in * element, static_cast<std::size_t>(columns * element));
+      }
+    }
+    return part;
+  }
+};
+
+/// The number of blocks into which a layout cuts a dimension.
+constexpr Index blocks_along(const Layout& layout, int dim, const MeshSizes& sizes) {
+  return group_size(sizes, layout.axes, layout.axes_sharding(dim));
+}
+
+/// C (+)= A · B of the local blocks.
+template <class T>
+constexpr void multiply_blocks(const ProductOperand& a, const ProductOperand& b, const AnyTensor& c,
+                               bool accumulate) {
+  const AnyBox in_a = a.stored.box(), in_c = c.box();
+  const Index m = in_c.size[0], n = in_c.size[1], k = in_a.size[a.inner_of_left()];
+  if (Recorder* recorder = c.mesh.recorder()) recorder->compute(2 * m * n * k);
+  if (c.mesh.dry()) return;
+  const auto turned = [](bool t) { return t ? kernel::Transpose::yes : kernel::Transpose::no; };
+  kernel::gemm(turned(a.transposed), turned(b.transposed), m, n, k,
+               static_cast<const T*>(a.stored.buffer->data), a.transposed ? m : k,
+               static_cast<const T*>(b.stored.buffer->data), b.transposed ? k : n,
+               static_cast<T*>(c.buffer->data), n, accumulate);
+}
+
+/// A · B in the layout `to`.
+template <class T>
+constexpr AnyTensor product_of(ProductOperand a, ProductOperand b, const Layout& to,
+                               const MatrixProductOptions& options) {
+  const MeshSizes sizes = a.stored.mesh.sizes();
+  const int ka = a.inner_of_left(), kb = b.inner_of_right();
+  const ProductExtents extents{a.stored.shape[1 - ka], b.stored.shape[1 - kb], a.stored.shape[ka]};
+  if (b.stored.shape[kb] != extents.inner) {
+    fail({"matrix_product: A has ", extents.inner, " columns, B has ", b.stored.shape[kb], " rows"});
+  }
+  const ProductPlan plan =
+      product_plan(a.stored.layout, b.stored.layout, to, extents, sizes, {a.transposed, b.transposed});
+  const DataType type = a.stored.type;
+  const auto copied = [](const AnyTensor& x, const Layout& in) {  // on the rank that has most: all agree
+    return same_data(x.layout, in) ? 0 : x.relaid(in).box_at({}).elements() * x.element_bytes();
+  };
+  const Panels panels(extents.inner,
+                      {blocks_along(a.stored.layout, ka, sizes), blocks_along(plan.a, ka, sizes),
+                       blocks_along(b.stored.layout, kb, sizes), blocks_along(plan.b, kb, sizes)},
+                      copied(a.stored, plan.a) + copied(b.stored, plan.b), options.panel_bytes);
+  AnyTensor c(a.stored.mesh, type, plan.c, std::array{extents.rows, extents.columns}, Buffer());
+  c = c.unwritten(plan.c, MemoryUse::activation);
+
+  const auto begin = [&](const ProductOperand& x, const Layout& in, int inner, Index panel) {
+    return last_step(panels.take(x.stored, inner, panel), in, type);
+  };
+  auto next_a = begin(a, plan.a, ka, 0), next_b = begin(b, plan.b, kb, 0);
+  for (Index panel = 0; panel < panels.count; ++panel) {
+    const ProductOperand left{next_a->finish(), a.transposed}, right{next_b->finish(), b.transposed};
+    if (panel + 1 < panels.count) {
+      next_a = begin(a, plan.a, ka, panel + 1);
+      next_b = begin(b, plan.b, kb, panel + 1);
+    }
+    multiply_blocks<T>(left, right, c, panel > 0);
+  }
+  return redistributed_to(std::move(c), to, type);
+}
+
+/// The pullback of `matrix_product`: dA = dC · Bᵀ, dB = Aᵀ · dC.
+template <class T>
+class MatrixProductNode final : public TapeNode {
+ public:
+  struct Operand {
+    AnyTensor value;  ///< without a block
+    Kept kept;
+    Shared<GradientSlot> slot;
+  };
+  constexpr MatrixProductNode(Operand&& a, Operand&& b, const AnyTensor& dc, const Shared<GradientSlot>& slot,
+                              const MatrixProductOptions& options)
+      : a_(std::move(a)), b_(std::move(b)), dc_(dc), slot_(slot), options_(options) {
+    if (a_.slot) a_.slot->expect();
+    if (b_.slot) b_.slot->expect();
+  }
+  constexpr bool pull_back(BackwardPart) override {
+    if (Buffer block = slot_->pass()) {
+      const AnyTensor dc = dc_.with(dc_.layout, std::move(block));
+      if (a_.slot) give(a_, product_of<T>({dc}, {kept(b_), true}, cotangent(a_.value.layout), options_));
+      if (b_.slot) give(b_, product_of<T>({kept(a_), true}, {dc}, cotangent(b_.value.layout), options_));
+    }
+    if (a_.slot) a_.slot->settle();
+    if (b_.slot) b_.slot->settle();
+    return false;
+  }
+
+ private:
+  static constexpr AnyTensor kept(const Operand& x) { return x.value.with(x.value.layout, x.kept.block()); }
+  static constexpr void give(Operand& x, AnyTensor gradient) {
+    x.slot->add(std::move(gradient.buffer), element_sum<T>, x.value.mesh.recorder());
+  }
+
+  Operand a_, b_;
+  AnyTensor dc_;
+  ResultSlot slot_;
+  MatrixProductOptions options_;
+};
+
+/// `X` as if it lay whole on every rank: what a product says of its ranks, elements and mesh.
+template <class X>
+struct WholeOperand {
+  using type = X;
+};
+template <TensorOperand X>
+struct WholeOperand<X> {
+  template <class Of>
+  using whole = relaid<Of, packed(everywhere(Of::MeshOf::axes, replicate))>;
+  static constexpr auto type_of() {
+    if constexpr (has_partial_extremum(tensor_of<X>::layout)) {
+      return Refused<Reason::pending_maximum_or_minimum_must_be_reduced_first, Got<tensor_of<X>>>{};
+    } else if constexpr (OperandTraits<X>::on_tape) {
+      return TypeIs<Var<whole<tensor_of<X>>, OperandTraits<X>::tracked>>{};
+    } else {
+      return TypeIs<whole<tensor_of<X>>>{};
+    }
+  }
+  using type = typename decltype(type_of())::type;
+};
+
+struct MatricesOp : Contraction<MatricesOp> {
+  static constexpr Signature signature = Signature::of("mk, kn -> mn").linear_in_each();
+};
+
+template <class A, class B, class... To>
+struct MatrixProductResult {
+  using Lost = typename LostGradient<A, B>::type;
+  using Whole = result_of<MatricesOp, typename WholeOperand<A>::type, typename WholeOperand<B>::type>;
+  static constexpr auto type_of() {
+    if constexpr (IllFormed<Lost>) {
+      return TypeIs<Lost>{};
+    } else if constexpr (IllFormed<Whole>) {
+      return TypeIs<Whole>{};
+    } else {
+      return TypeIs<redistributed<Whole, To...>>{};
+    }
+  }
+  using type = typename decltype(type_of())::type;
+};
+
+}  // namespace detail
+
+/// a: [m, k], b: [k, n], result [m, n] in the layout `To...`, one placement for each mesh axis. Throws
+/// `std::invalid_argument` if the inner extents differ. Collective over the mesh.
+template <class... To, Operand A, Operand B,
+          WellFormed Result = typename detail::MatrixProductResult<A, B, To...>::type>
+constexpr auto matrix_product(const A& a, const B& b, const MatrixProductOptions& options = {}) {
+  using T = typename Result::Element;
+  const auto& mesh = common_mesh(value_of(a), value_of(b));
+  const detail::AnyTensor left(value_of(a)), right(value_of(b));
+  return on_common_tape(
+      detail::product_of<T>({left}, {right}, Result::layout, options).template as<Result>(mesh),
+      [&](Tape& tape, const Result& y, const Shared<GradientSlot>& slot) {
+        using Node = detail::MatrixProductNode<T>;
+        const auto operand = [](const detail::AnyTensor& x, const auto& from, bool read) {
+          Kept kept_of_it;
+          if (read) kept_of_it = kept(from);
+          return typename Node::Operand{x.with(x.layout, Buffer()), std::move(kept_of_it), slot_of(from)};
+        };
+        tape.record<Node>(operand(left, a, OperandTraits<B>::tracked),
+                          operand(right, b, OperandTraits<A>::tracked),
+                          detail::AnyTensor(y).with(cotangent(Result::layout), Buffer()), slot, options);
+        return Shared<Recipe>();
+      },
+      a, b);
+}
+template <class... To, class A, class B,
+          IllFormed Why = typename detail::MatrixProductResult<A, B, To...>::type>
+Why matrix_product(const A&, const B&, const MatrixProductOptions& = {});  // see Why
+
+}  // namespace shardwise
