@@ -186,22 +186,17 @@ class MatrixProductNode final : public TapeNode {
   MatrixProductOptions options_;
 };
 
-/// `X` as if it lay whole on every rank: what a product says of its ranks, elements and mesh.
+/// The tensor of `X` as if it lay whole on every rank: what a product needs to know of ranks, elements and meshes.
 template <class X>
-struct WholeOperand {
-  using type = X;
-};
+struct WholeOperand : TypeIs<X> {};
 template <TensorOperand X>
 struct WholeOperand<X> {
-  template <class Of>
-  using whole = relaid<Of, packed(everywhere(Of::MeshOf::axes, replicate))>;
+  using Of = tensor_of<X>;
   static constexpr auto type_of() {
-    if constexpr (has_partial_extremum(tensor_of<X>::layout)) {
-      return Refused<Reason::pending_maximum_or_minimum_must_be_reduced_first, Got<tensor_of<X>>>{};
-    } else if constexpr (OperandTraits<X>::on_tape) {
-      return TypeIs<Var<whole<tensor_of<X>>, OperandTraits<X>::tracked>>{};
+    if constexpr (has_partial_extremum(Of::layout)) {
+      return Refused<Reason::pending_maximum_or_minimum_must_be_reduced_first, Got<Of>>{};
     } else {
-      return TypeIs<whole<tensor_of<X>>>{};
+      return TypeIs<relaid<Of, packed(everywhere(Of::MeshOf::axes, replicate))>>{};
     }
   }
   using type = typename decltype(type_of())::type;
@@ -211,20 +206,24 @@ struct MatricesOp : Contraction<MatricesOp> {
   static constexpr Signature signature = Signature::of("mk, kn -> mn").linear_in_each();
 };
 
+/// The result of `matrix_product<To...>`, or why it is refused.
 template <class A, class B, class... To>
 struct MatrixProductResult {
-  using Lost = typename LostGradient<A, B>::type;
-  using Whole = result_of<MatricesOp, typename WholeOperand<A>::type, typename WholeOperand<B>::type>;
+  template <class WholeA, class WholeB>
   static constexpr auto type_of() {
-    if constexpr (IllFormed<Lost>) {
-      return TypeIs<Lost>{};
+    using Error = typename FirstError<typename LostGradient<A, B>::type, WholeA, WholeB>::type;
+    using Whole = result_of<MatricesOp, WholeA, WholeB>;
+    if constexpr (IllFormed<Error>) {
+      return TypeIs<Error>{};
     } else if constexpr (IllFormed<Whole>) {
       return TypeIs<Whole>{};
     } else {
       return TypeIs<redistributed<Whole, To...>>{};
     }
   }
-  using type = typename decltype(type_of())::type;
+  using Y =
+      typename decltype(type_of<typename WholeOperand<A>::type, typename WholeOperand<B>::type>())::type;
+  using type = std::conditional_t<AbstractOperand<A> || AbstractOperand<B>, abstract_result<Y, A, B>, Y>;
 };
 
 }  // namespace detail
@@ -232,7 +231,7 @@ struct MatrixProductResult {
 /// a: [m, k], b: [k, n], result [m, n] in the layout `To...`, one placement for each mesh axis. Throws
 /// `std::invalid_argument` if the inner extents differ. Collective over the mesh.
 template <class... To, Operand A, Operand B,
-          WellFormed Result = typename detail::MatrixProductResult<A, B, To...>::type>
+          TensorType Result = typename detail::MatrixProductResult<A, B, To...>::type>
 constexpr auto matrix_product(const A& a, const B& b, const MatrixProductOptions& options = {}) {
   using T = typename Result::Element;
   const auto& mesh = common_mesh(value_of(a), value_of(b));
@@ -252,6 +251,11 @@ constexpr auto matrix_product(const A& a, const B& b, const MatrixProductOptions
         return Shared<Recipe>();
       },
       a, b);
+}
+template <class... To, Operand A, Operand B,
+          AbstractOperand Result = typename detail::MatrixProductResult<A, B, To...>::type>
+constexpr Result matrix_product(const A&, const B&, const MatrixProductOptions& = {}) {
+  return {};
 }
 template <class... To, class A, class B,
           IllFormed Why = typename detail::MatrixProductResult<A, B, To...>::type>
