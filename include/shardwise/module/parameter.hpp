@@ -52,6 +52,8 @@ class Parameter {
   static constexpr ParameterLayouts layouts{X::layout, sharding};
   static_assert(sharding.nests(),
                 "of two data axes that shard, the left one must not have the lower ZeRO level");
+  static_assert(sharding.fits(X::layout),
+                "ZeRO level 1 or 2 needs a dimension that no axis to its right shards");
   using Stored = relaid<X, packed(layouts.stored)>;
   using Finished = finished_gradient_of<X, How>;
   using Cell = detail::TypedParameterCell<Stored>;

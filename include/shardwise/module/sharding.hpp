@@ -35,6 +35,17 @@ struct Sharding {
     }
     return true;
   }
+  /// Whether a rank updates a part of what it stores of a parameter that is used in this layout: no axis to the right of
+  /// one with level 1 or 2 shards the same dimension.
+  constexpr bool fits(const Layout& used) const {
+    for (int axis = 0; axis < used.axes; ++axis) {
+      if (levels[axis] != 1 && levels[axis] != 2) continue;
+      for (int inner = axis + 1; inner < used.axes; ++inner) {
+        if (used[inner].is_shard(dim)) return false;
+      }
+    }
+    return true;
+  }
 };
 
 /// A sharding as a template argument, because g++ 12 does not accept class types there; 0: not sharded.

@@ -64,7 +64,8 @@ constexpr void make_zeros(Buffer& block, DataType type, const MeshView& mesh, In
 
 /// `Update` holds the settings. It says how many blocks of state it keeps, `state_blocks()`, how many operations an
 /// element costs, `flops()`, what it does with a parameter of `float`, `double` or `bfloat16`, `apply`, throws if they
-/// make no sense, `checked()`, and may call f(name, value) for each, `each_setting(f)`, so that ranks can be compared.
+/// make no sense, `checked()`, and may call f(name, value) for each, `each_setting(f)`, so that ranks can be compared. It
+/// may also change gradients of many parameters together before `apply`: see `MuonUpdate::change_all`.
 /// A parameter without a gradient is left as it is, and so is its state; one that is frozen has none, and is in no
 /// group. Parameters in `bfloat16` have a master copy in `float`, unless `Update::master_weights` says no: it is what
 /// is updated, and the parameter is rounded from it. New values that other code has written, such as
@@ -269,8 +270,39 @@ class Optimizer {
   [[gnu::noinline]] constexpr void step_all(const detail::ParameterList& cells) {
     if (!gathers_)
       gathers_ = Shared<detail::SharedBuckets>::make(reduction_.bucket_bytes, reduction_.in_background);
+    if constexpr (requires { &Update::change_all; }) change_gradients(cells);
     for (std::size_t i = 0; i < cells.size(); ++i) step_one(*cells[i], states_[i]);
     gathers_->start();
+  }
+  /// The finished gradients that the update changes together, with their state, before any parameter is updated.
+  constexpr void change_gradients(const detail::ParameterList& cells) {
+    PhaseScope phase(cells.empty() ? nullptr : cells.front()->stored.mesh.recorder(), Phase::optimizer);
+    std::vector<detail::ParameterState*> changed;
+    std::vector<detail::AnyTensor> gradients;
+    std::vector<const Update*> updates;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      const Update& update = update_of(states_[i]);
+      if (!update.changes_gradients() || !cells[i]->finished.filled() || states_[i].again) continue;
+      detail::AnyTensor gradient =
+          cells[i]->stored.with(cells[i]->layouts.finished, cells[i]->finished.take());
+      detail::make_own(gradient, MemoryUse::gradient);
+      const Index count = gradient.local_elements();
+      Buffer& state = states_[i].state.first;
+      detail::make_zeros(state, detail::wide(gradient.type), gradient.mesh, count);
+      if (!gradient.mesh.dry()) {
+        detail::with_floating(gradient.type, [&]<class T>(T) {
+          update.change(count, static_cast<T*>(gradient.buffer->data), states_[i].state);
+        });
+      }
+      changed.push_back(cells[i]);
+      gradients.push_back(std::move(gradient));
+      updates.push_back(&update);
+    }
+    Update::change_all(gradients, updates, reduction_.bucket_bytes);
+    for (std::size_t i = 0; i < changed.size(); ++i) {
+      changed[i]->finished.add(std::move(gradients[i].buffer), *changed[i]->functions.sum,
+                               gradients[i].mesh.recorder());
+    }
   }
   constexpr void step_one(detail::ParameterState& cell, OwnedState& owned) const {
     if (!cell.finished.filled()) return;

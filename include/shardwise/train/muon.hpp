@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Muon (Jordan et al., 2024): momentum whose matrices are made orthogonal, for hidden layers; and AdamW for the other
+/// parameters, in the same optimizer.
+///
+/// ```
+/// Muon muon({.rate = 0.02, .weight_decay = 0.01});
+/// muon.add_group(is_not_hidden_matrix, with_adamw({.weight_decay = 0}), 0.015);   // AdamW's rate is 0.015 · 0.02
+/// muon.step(model);
+/// ```
+/// Momentum has the layout of the finished gradient, as all state. A matrix is made orthogonal by one rank, its owner,
+/// as a whole (see train/owners.hpp). So the update does not depend on the layout, the ZeRO level or the number of ranks.
+
+#include <optional>
+
+#include <shardwise/base/bodies.hpp>
+#include <shardwise/kernel/newton_schulz.hpp>
+#include <shardwise/train/adamw.hpp>
+#include <shardwise/train/owners.hpp>
+
+namespace shardwise {
+
+/// The factor of Muon's rate for a matrix.
+enum class MuonScale : std::uint8_t {
+  of_shape,  ///< √max(1, rows / columns)
+  as_adamw,  ///< 0.2 √max(rows, columns): updates of the size of AdamW's, so that its rate fits (Liu et al., 2025)
+};
+
+/// velocity += (1 - momentum) (gradient - velocity); direction = velocity, or with Nesterov's momentum, gradient +
+/// momentum (velocity - gradient); parameter *= 1 - rate · weight_decay; then parameter -= rate · scale ·
+/// orthogonal(direction). These are torch.optim.Muon's formulas and defaults; it computes in bfloat16, this in float or
+/// double.
+struct MuonUpdate {
+  double rate = 1e-3;
+  double momentum = 0.95;
+  double weight_decay = 0.1;
+  bool nesterov = true;
+  double epsilon = 1e-7;  ///< the least norm by which a direction is divided
+  kernel::NewtonSchulz steps = kernel::muon_steps;
+  MuonScale scale = MuonScale::of_shape;
+  /// The number of dimensions that are the rows of a parameter of more than two; the others are its columns. A weight
+  /// [heads, head_dim, in] has 2.
+  int row_dimensions = 1;
+  std::optional<AdamWUpdate> adamw{};  ///< then these settings count, and `rate`
+  bool master_weights = true;          ///< keep a float copy of bfloat16 parameters, and update that
+  bool may_be_unused = false;          ///< the first step accepts parameters without a gradient
+
+  /// Returns the settings. Throws `std::invalid_argument` unless rate, weight_decay and epsilon are at least 0, and the
+  /// momentum in [0, 1).
+  constexpr const MuonUpdate& checked() const {
+    detail::check_setting("Muon", "rate", rate);
+    detail::check_setting("Muon", "momentum", momentum, 1);
+    detail::check_setting("Muon", "weight_decay", weight_decay);
+    detail::check_setting("Muon", "epsilon", epsilon);
+    if (steps.count < 1 || steps.count > kernel::NewtonSchulz::most_steps) {
+      detail::fail(
+          {"Muon: steps.count is ", steps.count, ", which must be 1 to ", kernel::NewtonSchulz::most_steps});
+    }
+    if (adamw) adamw->checked();
+    return *this;
+  }
+  /// Calls f(name, value) for each setting, so that ranks can be compared.
+  constexpr void each_setting(auto&& f) const {
+    f("rate", rate), f("momentum", momentum), f("weight_decay", weight_decay), f("nesterov", nesterov);
+    f("epsilon", epsilon), f("steps", steps.count), f("scale", static_cast<double>(scale));
+    f("row_dimensions", row_dimensions), f("adamw", adamw.has_value());
+    f("master_weights", master_weights), f("may_be_unused", may_be_unused);
+    if (adamw) adamw->each_setting(f);
+  }
+  constexpr int flops() const { return adamw ? adamw->flops() : 4; }
+  constexpr int state_blocks() const { return adamw ? adamw->state_blocks() : 1; }
+
+  template <class T>
+  void apply(Index count, const kernel::Updated<T>& parameter, const T* gradient,
+             const OptimizerState& state) const {
+    if (adamw) {
+      AdamWUpdate other = *adamw;
+      other.rate = rate;
+      return other.apply(count, parameter, gradient, state);
+    }
+    using C = kernel::compute_t<T>;
+    const C kept = static_cast<C>(1 - rate * weight_decay), step = static_cast<C>(rate);
+    for (Index i = 0; i < count; ++i) {
+      parameter.set(i, parameter.value(i) * kept - step * kernel::widen(gradient[i]));
+    }
+  }
+
+  // How `Optimizer` changes the gradients of all parameters before their updates.
+
+  constexpr bool changes_gradients() const { return !adamw; }
+  /// The direction in the place of the gradient.
+  template <class T>
+  void change(Index count, T* gradient, const OptimizerState& state) const {
+    using C = kernel::compute_t<T>;
+    C* const velocity = static_cast<C*>(state.first->data);
+    const C rest = static_cast<C>(1 - momentum), ahead = static_cast<C>(momentum);
+    for (Index i = 0; i < count; ++i) {
+      const C g = kernel::widen(gradient[i]);
+      velocity[i] += rest * (g - velocity[i]);
+      gradient[i] = kernel::narrow<T>(nesterov ? g + ahead * (velocity[i] - g) : velocity[i]);
+    }
+  }
+  /// Makes all directions orthogonal, and scales them. `updates`: the settings for each.
+  static constexpr void change_all(std::span<detail::AnyTensor> directions,
+                                   std::span<const MuonUpdate* const> updates, Index most_bytes) {
+    for (std::size_t i = 0; i < directions.size(); ++i) {
+      const int rows = updates[i]->row_dimensions, rank = directions[i].rank;
+      if (rows < 1 || rows >= rank) {
+        detail::fail(
+            {"Muon: a parameter ", directions[i].extents(), " with ", rows,
+             " dimensions of rows is no matrix: give it other row_dimensions, or a group with AdamW"});
+      }
+    }
+    detail::on_owners(
+        directions, most_bytes, [&](std::size_t i) { return updates[i]; },
+        [&](std::size_t i, char* data) { updates[i]->orthogonalize(directions[i], data); });
+  }
+
+ private:
+  constexpr void orthogonalize(const detail::AnyTensor& like, char* data) const {
+    Index rows = 1, columns = 1;
+    for (int dim = 0; dim < like.rank; ++dim) (dim < row_dimensions ? rows : columns) *= like.shape[dim];
+    if (Recorder* recorder = like.mesh.recorder()) {
+      recorder->compute(kernel::orthogonalize_flops(rows, columns, steps.count));
+    }
+    if (!data) return;
+    const double larger = static_cast<double>(std::max(rows, columns));
+    const double factor = scale == MuonScale::as_adamw ? 0.2 * std::sqrt(larger)
+                          : rows > columns
+                              ? std::sqrt(static_cast<double>(rows) / static_cast<double>(columns))
+                              : 1;
+    detail::with_floating(like.type, [&]<class T>(T) {
+      kernel::orthogonalize(rows, columns, reinterpret_cast<T*>(data), steps, epsilon, factor);
+    });
+  }
+};
+
+/// Chooses what Muon is not for: parameters of fewer than two dimensions, tables of embeddings and the head, by the names
+/// that the library's models and Hugging Face's give them.
+inline bool is_not_hidden_matrix(const ParameterInfo& parameter) {
+  for (const std::string_view part : {"embed", "table", "head.", "output."}) {
+    if (parameter.name.find(part) != std::string_view::npos) return true;
+  }
+  return parameter.rank < 2;
+}
+/// The change of settings by which a group of Muon uses AdamW.
+inline auto with_adamw(const AdamWUpdate& settings = {}) {
+  return [settings](MuonUpdate& update) { update.adamw = settings; };
+}
+
+/// The constructor checks its settings: see `MuonUpdate::checked`.
+using Muon = Optimizer<MuonUpdate>;
+SHARDWISE_COMPILE_MEMBER(bool Optimizer<MuonUpdate>::learn(const detail::ParameterList&, bool))
+SHARDWISE_COMPILE_MEMBER(void Optimizer<MuonUpdate>::choose_groups(const std::vector<detail::NamedParameter>&,
+                                                                   bool))
+SHARDWISE_COMPILE_MEMBER(detail::ParameterList Optimizer<MuonUpdate>::unreached(const detail::ParameterList&))
+SHARDWISE_COMPILE_MEMBER(void Optimizer<MuonUpdate>::step_all(const detail::ParameterList&))
+
+}  // namespace shardwise
