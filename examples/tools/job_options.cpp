@@ -62,6 +62,9 @@ void add_job_options(CLI::App& app, JobOptions& options) {
          "8 or 16: train adapters of this rank, with alpha twice the rank, instead of the model (needs "
          "--zero 0 and --pp 1, without --sp); 0: train the model")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--optimizer", options.optimizer,
+                 "adamw; or muon for the matrices of the layers, scaled so that --rate fits both")
+      ->check(CLI::IsMember({"adamw", "muon"}));
   app.add_flag("--recompute", job.recompute,
                "keep only the inputs of layers, and recompute their activations");
   app.add_flag("--bf16", job.bf16, "parameters and activations in bfloat16, with master weights in float");
@@ -107,6 +110,7 @@ StepJob job_of(const JobOptions& options, int any_dp) {
   }
   job.sizes =
       job_sizes(options.pp, options.replicas, options.dp.value_or(any_dp), options.tp, model.kv_heads);
+  job.muon = options.optimizer == "muon";
   job.embedding = static_cast<EmbeddingStyle>(
       std::find(embedding_names.begin(), embedding_names.end(), options.embedding) - embedding_names.begin());
   check_combination(job);

@@ -30,6 +30,7 @@ struct JobOptions {
   sw::Index bucket_kib = 8 << 10;
   std::vector<std::string> communicate_as{};
   std::string embedding = embedding_names[0];
+  std::string optimizer = "adamw";
   StepJob job{};  ///< all other options
 };
 

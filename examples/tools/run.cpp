@@ -107,6 +107,7 @@ nlohmann::ordered_json description(const TrainOptions& options, const Job& mesh)
           {"rate", options.rate},
           {"rate_schedule", sw::name_of(options.decay)},
           {"weight_decay", options.weight_decay},
+          {"optimizer", job.muon ? "muon" : "adamw"},
           {"betas", options.betas},
           {"epsilon", options.epsilon},
           {"clip", options.max_norm},
@@ -128,7 +129,7 @@ std::string change(const char* name, const sw::Json& before, const sw::Json& now
 }
 
 std::string other_run(const sw::Json& before, const sw::Json& now) {
-  for (const char* name : {"text", "seed", "batch", "context", "pad", "packed", "held_out", "in_order"}) {
+  for (const char* name : {"text", "seed", "batch", "context", "pad", "packed", "held_out", "in_order", "optimizer"}) {
     const std::string other = change(name, before, now);
     if (!other.empty()) return "of another run: " + other;
   }
@@ -268,6 +269,7 @@ sw::Json Run::settings() const {
                {"betas", options_.betas},
                {"epsilon", options_.epsilon},
                {"clip", options_.max_norm}};
+  if (job().muon) all["optimizer"] = "muon";
   if (options_.held_out > 0) all["held_out"] = options_.held_out;
   if (options_.in_order) all["in_order"] = true;
   if (!options_.from.empty()) all["from"] = noted(options_.from);

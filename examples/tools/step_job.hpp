@@ -38,6 +38,8 @@ struct StepJob {
   int zero_level = 0;
   bool sequence_parallel = false, recompute = false, bf16 = false;
   EmbeddingStyle embedding = EmbeddingStyle::vocabulary;
+  bool muon =
+      false;  ///< the optimizer, with AdamW for the table of tokens, the head and the norms; else AdamW
   int lora_rank = 0;    ///< rank of adapters to train instead of the model; 0: none
   bool packed = false;  ///< each sequence is a row of documents, which do not see each other
   sw::Index batch = 1;  ///< sequences per step, over all ranks and micro-batches
@@ -103,6 +105,7 @@ inline void check_combination(const StepJob& job) {
     if (job.lora_rank > 0) throw std::invalid_argument(option + " does not go with --lora-rank");
   }
   if (job.lora_rank > 0) {
+    if (job.muon) throw std::invalid_argument("--optimizer muon does not go with --lora-rank");
     if (!plain) throw std::invalid_argument("--lora-rank goes with --zero 0, and without --sp");
     if (job.sizes[0] > 1) throw std::invalid_argument("--lora-rank goes with --pp 1");
     if (job.lora_rank != 8 && job.lora_rank != 16)

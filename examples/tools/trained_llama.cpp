@@ -6,7 +6,7 @@
 
 #include <shardwise/checkpoint/contents.hpp>
 #include <shardwise/models/llama/files.hpp>
-#include <shardwise/train/adamw.hpp>
+#include <shardwise/train/muon.hpp>
 
 #include "step_plans.hpp"
 #include "train_step.hpp"
@@ -22,22 +22,36 @@ class TrainedLlama final : public TrainedModel {
         options_(step_options_of(job, settings.max_norm)),
         pipeline_(mesh, schedule_of(job)),
         stages_(make_stages<sw::Llama<Mesh, Plan, T>>(pipeline_, job)),
-        adamw_({.rate = settings.rate,
-                .beta1 = settings.betas[0],
-                .beta2 = settings.betas[1],
-                .epsilon = settings.epsilon,
-                .weight_decay = settings.weight_decay},
-               options_.reduction) {
+        optimizer_(
+            {.rate = settings.rate, .weight_decay = settings.weight_decay, .scale = sw::MuonScale::as_adamw},
+            options_.reduction) {
     sw::initialize(stages_, settings.seed);
-    if (job.lora_rank > 0) return;                                            // adapters only have matrices
-    adamw_.add_group([](const sw::ParameterInfo& p) { return p.rank == 1; },  // norms do not decay
-                     [](sw::AdamWUpdate& update) { update.weight_decay = 0; });
+    sw::AdamWUpdate adamw{.beta1 = settings.betas[0],
+                          .beta2 = settings.betas[1],
+                          .epsilon = settings.epsilon,
+                          .weight_decay = settings.weight_decay};
+    if (!job.muon) optimizer_.settings().adamw = adamw;
+    if (job.lora_rank > 0) return;  // adapters only have matrices
+    if (job.muon) {
+      optimizer_.add_group(
+          [](const sw::ParameterInfo& p) { return p.rank > 1 && sw::is_not_hidden_matrix(p); },
+          sw::with_adamw(adamw));
+      optimizer_.add_group(
+          [](const sw::ParameterInfo& p) {  // [heads, head_dim, features]
+            return p.rank == 3 && p.name.find(".wo.") == std::string_view::npos;
+          },
+          [](sw::MuonUpdate& update) { update.row_dimensions = 2; });
+    }
+    adamw.weight_decay = 0;
+    optimizer_.add_group([](const sw::ParameterInfo& p) { return p.rank == 1; },
+                         sw::with_adamw(adamw));  // norms
   }
 
   StepResult make_step(std::int64_t step, double rate, const Load& load) override {
-    adamw_.set_rate(rate);
+    optimizer_.set_rate(rate);
     return train_step(
-        pipeline_, stages_, adamw_, options_, [&](sw::Index micro) { return load(pipeline_.mesh(), micro); },
+        pipeline_, stages_, optimizer_, options_,
+        [&](sw::Index micro) { return load(pipeline_.mesh(), micro); },
         [&](const StepResult& found) {
           pipeline_.check_finite(stages_, step, found.loss, found.norm);
           return true;
@@ -53,7 +67,7 @@ class TrainedLlama final : public TrainedModel {
   }
   void add_to(sw::CheckpointContents& contents) override {
     contents.add("model", stages_);
-    contents.add("optimizer", adamw_, stages_);
+    contents.add("optimizer", optimizer_, stages_);
   }
   sw::Index saved_bytes() override {
     sw::Index bytes = 0;
@@ -68,7 +82,7 @@ class TrainedLlama final : public TrainedModel {
     };
     for (const auto& parameter : sw::detail::distinct(sw::detail::named_parameters_of(stages_)))
       add(parameter.cell->stored);
-    adamw_.for_each_state(
+    optimizer_.for_each_state(
         stages_, [&](const std::string&, const sw::detail::AnyTensor& x) { add(x); },
         [](const std::string&, std::int64_t&) {});
     return bytes;
@@ -90,7 +104,7 @@ class TrainedLlama final : public TrainedModel {
   StepOptions options_;
   sw::Pipeline<Job> pipeline_;
   sw::Stages<sw::Llama<Mesh, Plan, T>> stages_;
-  sw::AdamW adamw_;
+  sw::Muon optimizer_;  ///< or AdamW for all
 };
 
 template <class T, PlanSet Set>

@@ -186,7 +186,7 @@ class MatrixProductNode final : public TapeNode {
   MatrixProductOptions options_;
 };
 
-/// The tensor of `X` as if it lay whole on every rank: what a product needs to know of ranks, elements and meshes.
+/// The tensor of `X`, but whole on every rank. The rank, the elements and the mesh of a product follow from it.
 template <class X>
 struct WholeOperand : TypeIs<X> {};
 template <TensorOperand X>

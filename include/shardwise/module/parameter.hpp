@@ -122,8 +122,8 @@ class Parameter {
   void initialize(std::uint64_t seed) { cell()->initialize(seed); }
 
   /// Copies the value of a tensor of the stored type and the same shape, on a mesh of the same sizes. Throws
-  /// `std::invalid_argument` for others, and for what `stored()` or `value()` of this parameter returned: that is no
-  /// copy.
+  /// `std::invalid_argument` for others, and for a tensor that `stored()` or `value()` of this parameter returned,
+  /// because it shares the parameter's memory.
   constexpr void assign(const Stored& value) {
     if (value.buffer().same_as(cell()->stored.buffer)) {
       throw std::invalid_argument(

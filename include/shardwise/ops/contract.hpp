@@ -12,7 +12,7 @@
 /// c = contract<"...k*, o*k* -> ...o*">(x, w);   // any numbers of dimensions: see ops/linear.hpp
 /// c = matmul(a, b);                             // a · b, as torch.matmul and numpy.matmul
 /// ```
-/// No block is copied: one gemm reads each operand as it lies, or transposed. So in every tensor the indices of a batch
+/// No block is copied: one gemm reads each operand as it is stored, or as its transpose. So in every tensor the indices of a batch
 /// come first, and the indices that are summed over stand side by side.
 
 #include <shardwise/base/name.hpp>
@@ -125,7 +125,7 @@ struct BatchedProduct {
   }
 };
 
-/// What the contractions have in common. `Op` has the signature.
+/// The members that all contractions share. `Op` has the signature.
 template <class Op>
 struct Contraction {
   static constexpr Saved saved{.inputs = 0b11};

@@ -91,7 +91,7 @@ struct MuonUpdate {
   // How `Optimizer` changes the gradients of all parameters before their updates.
 
   constexpr bool changes_gradients() const { return !adamw; }
-  /// The direction in the place of the gradient.
+  /// Writes the direction over the gradient.
   template <class T>
   void change(Index count, T* gradient, const OptimizerState& state) const {
     using C = kernel::compute_t<T>;
@@ -111,7 +111,7 @@ struct MuonUpdate {
       if (rows < 1 || rows >= rank) {
         detail::fail(
             {"Muon: a parameter ", directions[i].extents(), " with ", rows,
-             " dimensions of rows is no matrix: give it other row_dimensions, or a group with AdamW"});
+             " dimensions of rows is not a matrix: give it other row_dimensions, or a group with AdamW"});
       }
     }
     detail::on_owners(
@@ -141,7 +141,7 @@ struct MuonUpdate {
 /// Chooses what Muon is not for: parameters of fewer than two dimensions, tables of embeddings and the head, by the names
 /// that the library's models and Hugging Face's give them.
 inline bool is_not_hidden_matrix(const ParameterInfo& parameter) {
-  for (const std::string_view part : {"embed", "table", "head.", "output."}) {
+  for (const std::string_view part : {"embed", "tokens.", "head.", "output."}) {
     if (parameter.name.find(part) != std::string_view::npos) return true;
   }
   return parameter.rank < 2;
