@@ -62,7 +62,7 @@ endforeach()
 set(may_comm "${std}|^sched\\.h$")
 set(may_kernel "${std}|${eigen}|^dnnl\\.h$|^[a-z0-9]*intrin\\.h$")  # and kernel/onednn.hpp alone: signal.h
 set(may_memory "${std}")           # and memory/large_blocks.hpp alone: what gives pages
-foreach(room tensor autograd ops module parallel inspect simulate)
+foreach(room tensor autograd ops linalg module parallel inspect simulate)
   set(may_${room} "${std}|${eigen}")
 endforeach()
 foreach(room nn train pipeline models)

@@ -91,6 +91,7 @@ enum class Reason {
   tied_weights_have_different_layouts,
   // differentiation
   gradient_of_a_pending_maximum_or_minimum_is_not_defined,
+  operation_has_no_gradient,
   loss_depends_on_nothing_that_has_a_gradient,
   loss_is_not_a_scalar,
   loss_is_not_the_same_finished_value_on_every_rank,
@@ -243,6 +244,7 @@ constexpr Hint hint_for(Reason reason) {
       {tied_weights_have_different_layouts, Hint::give_both_modules_styles_of_one_layout},
       {cannot_assign_tracked_to_untracked, Hint::use_sequential_or_a_new_variable},
       {gradient_of_a_pending_maximum_or_minimum_is_not_defined, Hint::redistribute_before_the_reduction},
+      {operation_has_no_gradient, Hint::use_its_value},
       {loss_depends_on_nothing_that_has_a_gradient, Hint::put_its_inputs_on_the_tape_with_input_or_constant},
       {samples_are_not_sharded, Hint::shard_the_samples_or_redistribute_to_Replicate},
       {loss_is_not_a_scalar, Hint::reduce_it_by_sum_or_mean_first},

@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Batches of whole matrices: which operands a factorization takes, and how all ranks report one failure. A tensor
+/// [b…, m, n] holds a matrix for each index b…; its leading dimensions may be cut, so ranks hold different matrices.
+///
+/// Operations do not communicate. So a function such as `cholesky` runs its operation, and then the ranks that hold
+/// different matrices agree on the first one that failed: one all-reduce of 8 bytes over the axes that cut the batch,
+/// which plans count. If no axis cuts it, all ranks see the same failure, and nothing is sent.
+
+#include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/mesh/mesh_state.hpp>
+#include <shardwise/ops/apply.hpp>
+
+namespace shardwise::detail {
+
+/// `Y`, unless its elements are not `float` or `double`.
+template <class Y>
+struct Factored : TypeIs<Y> {};
+template <TensorType Y>
+  requires(!std::is_floating_point_v<typename Y::Element>)
+struct Factored<Y> : Refused<Reason::operation_needs_floating_point_numbers, Got<typename Y::Element>> {};
+/// The result type of the factorization `Op`, or a `LayoutError`.
+template <class Op, class... X>
+using factored = typename Factored<result_of<Op, X...>>::type;
+
+/// The same for a factorization without gradient, which refuses parameters and operands on a tape.
+template <class Op, class... X>
+using factored_off_tape =
+    std::conditional_t<((OperandTraits<X>::tracked || OperandTraits<X>::on_tape) || ...),
+                       layout_error<Reason::operation_has_no_gradient, Got<shown<X>...>>, factored<Op, X...>>;
+
+constexpr void count_flops(const auto& mesh, double flops) {
+  if (auto* recorder = mesh.recorder()) recorder->compute(static_cast<std::int64_t>(flops));
+}
+
+/// Throws `std::invalid_argument` unless the last two extents are equal.
+template <int Rank>
+constexpr void check_square(const char* name, const Shape<Rank>& shape) {
+  if (shape[Rank - 2] != shape[Rank - 1]) fail({name, ": the matrices of ", shape, " are not square"});
+}
+
+inline constexpr Index no_failure = std::numeric_limits<Index>::max();
+
+/// The number in the whole batch of matrix `local` of this block.
+template <class T, int Rank>
+Index matrix_number(const View<T, Rank>& x, Index local) {
+  Index number = 0, stride = 1;
+  for (int dim = Rank - 3; dim >= 0; --dim) {
+    number += (x.begin[dim] + local % x.size[dim]) * stride;
+    local /= x.size[dim];
+    stride *= x.shape[dim];
+  }
+  return number;
+}
+
+/// The least of the ranks' numbers. Collective over the axes that cut `x`.
+template <TensorType X>
+constexpr Index first_of_all(const X& x, Index first) {
+  constexpr AxisSet cut = X::layout.axes_where([](Placement p) { return p.is_shard(); });
+  MeshView(x.mesh()).all_reduce(&first, 1, DataType::i64, ReduceOp::min, cut);
+  return first;
+}
+
+/// "the matrix", or "matrix [2, 0]" of a batch.
+template <int Rank>
+std::string matrix_text(const Shape<Rank>& shape, Index number) {
+  if constexpr (Rank == 2) return "the matrix";
+  return "matrix " + position(std::span<const Index>(shape.values, Rank - 2), number);
+}
+
+}  // namespace shardwise::detail

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// `eigh` and `svd`: eigenvalues and eigenvectors of symmetric matrices, and singular values and vectors. The matrices
+/// are whole on every rank; the leading dimensions, a batch of them, may be cut in any way. Both take tensors only:
+/// they have no gradient.
+///
+/// ```
+/// auto [values, vectors] = eigh(a);   // a = vectors · diag(values) · vectorsᵀ
+/// auto [u, s, v] = svd(x);            // x = u · diag(s) · vᵀ
+/// ```
+
+#include <shardwise/kernel/spectral.hpp>
+#include <shardwise/linalg/batch.hpp>
+
+namespace shardwise {
+
+namespace detail {
+
+/// Matrices, and vectors, with the batch of their operand.
+struct MatrixOfMatrix {
+  static constexpr Signature signature = Signature::of("...mn -> ...pq").whole('m').whole('n');
+};
+struct VectorOfMatrix {
+  static constexpr Signature signature = Signature::of("...mn -> ...p").whole('m').whole('n');
+};
+
+/// Throws on all ranks if a rank has a matrix whose factorization failed: number `failed`, or `no_failure`.
+template <TensorType X>
+constexpr void check_converged(const char* name, const X& x, Index failed) {
+  const Index first = first_of_all(x, failed);
+  if (first == no_failure) return;
+  fail<std::runtime_error>(
+      {name, ": ", matrix_text(x.shape(), first), " is not finite, or the iteration did not converge"});
+}
+
+}  // namespace detail
+
+template <class Values, class Vectors>
+struct Eigh {
+  Values values;
+  Vectors vectors;
+};
+template <class U, class S, class V>
+struct Svd {
+  U u;
+  S s;
+  V v;
+};
+
+/// a: [b…, n, n], float or double, of which it takes the symmetric part (a + aᵀ) / 2. `values` is [b…, n], in increasing
+/// order; `vectors` is [b…, n, n], and its columns are the eigenvectors. Throws `std::invalid_argument` if the matrices
+/// are not square. If a matrix is not finite, all ranks throw the same `std::runtime_error`, which names it. Collective
+/// over the axes that cut the batch (see linalg/batch.hpp).
+template <Operand A, WellFormed Vectors = detail::factored_off_tape<detail::MatrixOfMatrix, A>>
+constexpr auto eigh(const A& a) {
+  using Result = Eigh<result_of<detail::VectorOfMatrix, A>, Vectors>;
+  if constexpr (AbstractOperand<A>) {
+    return Result{};
+  } else {
+    const auto& mesh = common_mesh(a);
+    detail::check_square("eigh", a.shape());
+    Shape<A::rank - 1> ends{};
+    for (int dim = 0; dim < A::rank - 1; ++dim) ends[dim] = a.shape()[dim];
+    Result y{{mesh, ends}, {mesh, a.shape()}};
+    const auto x = a.view();
+    const Index n = x.columns(), matrices = x.extent(0, A::rank - 2);
+    detail::count_flops(mesh, 9. * static_cast<double>(x.elements() * n));
+    Index failed = detail::no_failure;
+    for (Index i = 0; i < matrices && failed == detail::no_failure && !mesh.dry(); ++i) {
+      if (!kernel::eigh(n, x.data + i * n * n, y.values.writable().data + i * n,
+                        y.vectors.writable().data + i * n * n)) {
+        failed = detail::matrix_number(x, i);
+      }
+    }
+    detail::check_converged("eigh", a, failed);
+    return y;
+  }
+}
+template <class A, IllFormed Why = detail::factored_off_tape<detail::MatrixOfMatrix, A>>
+Why eigh(const A&);  // see Why
+
+/// x: [b…, m, n], float or double. With k = min(m, n), `u` is [b…, m, k], `s` is [b…, k], in decreasing order, and `v` is
+/// [b…, n, k]. Errors and communication as for `eigh`.
+template <Operand X, WellFormed Vectors = detail::factored_off_tape<detail::MatrixOfMatrix, X>>
+constexpr auto svd(const X& x) {
+  using Result = Svd<Vectors, result_of<detail::VectorOfMatrix, X>, Vectors>;
+  if constexpr (AbstractOperand<X>) {
+    return Result{};
+  } else {
+    const auto& mesh = common_mesh(x);
+    constexpr int rank = X::rank;
+    const Index m = x.shape()[rank - 2], n = x.shape()[rank - 1], k = std::min(m, n);
+    Shape<rank> of_u = x.shape(), of_v = x.shape();
+    of_u[rank - 1] = of_v[rank - 1] = k;
+    of_v[rank - 2] = n;
+    Shape<rank - 1> ends{};
+    for (int dim = 0; dim < rank - 2; ++dim) ends[dim] = x.shape()[dim];
+    ends[rank - 2] = k;
+    Result y{{mesh, of_u}, {mesh, ends}, {mesh, of_v}};
+    const auto block = x.view();
+    const Index matrices = block.extent(0, rank - 2);
+    detail::count_flops(mesh, static_cast<double>(matrices * k) * static_cast<double>(k) *
+                                  (6. * static_cast<double>(std::max(m, n)) + 20. * static_cast<double>(k)));
+    Index failed = detail::no_failure;
+    for (Index i = 0; i < matrices && failed == detail::no_failure && !mesh.dry(); ++i) {
+      if (!kernel::svd(m, n, block.data + i * m * n, y.u.writable().data + i * m * k,
+                       y.s.writable().data + i * k, y.v.writable().data + i * n * k)) {
+        failed = detail::matrix_number(block, i);
+      }
+    }
+    detail::check_converged("svd", x, failed);
+    return y;
+  }
+}
+template <class X, IllFormed Why = detail::factored_off_tape<detail::MatrixOfMatrix, X>>
+Why svd(const X&);  // see Why
+
+}  // namespace shardwise
