@@ -25,8 +25,7 @@ namespace detail {
 template <class T>
 class CholeskyRows {
  public:
-  constexpr explicit CholeskyRows(AnyTensor a)
-      : line_{a.mesh, a.type}, n_(a.shape[0]), order_(n_, line_.ranks(), line_.tile_height(n_)) {
+  constexpr explicit CholeskyRows(AnyTensor a) : line_{a.mesh, a.type}, n_(a.shape[0]), order_(n_, line_) {
     if (a.shape[1] != n_) fail({"CholeskyFactor: a matrix ", a.extents(), " is not square"});
     const AnyTensor rows = redistributed_to(std::move(a), line_.rows(), line_.type);
     l_ = line_.tensor({n_, n_}, line_.rows());
@@ -88,7 +87,7 @@ class CholeskyRows {
   T* row(Index i) const { return data(l_) + i * n_; }
 
   constexpr void eliminate(const Tile& tile) {
-    const Index w = tile.size, height = order_.most_rows(n_) - tile.local, rest = n_ - tile.position;
+    const Index w = tile.size, height = order_.most_rows() - tile.local, rest = n_ - tile.position;
     AnyTensor panel = line_.gathered<T>(height, w, [&](T* block) {
       for (Index i = 0; i < height; ++i, block += w) {
         const Index at = tile.local + i;

@@ -13,50 +13,6 @@
 
 namespace shardwise::detail {
 
-/// Rows of one rank that are eliminated together.
-struct Tile {
-  int owner;
-  Index row;       ///< the first one, in the matrix
-  Index size;      ///< number of rows
-  Index local;     ///< the first one, in the owner's block
-  Index position;  ///< the number of rows that are eliminated before
-};
-
-/// All tiles of n rows in their order. Every axis of the mesh shards the rows.
-class EliminationOrder {
- public:
-  constexpr EliminationOrder(Index n, int ranks, Index height) : ranks_(ranks), height_(height) {
-    Index position = 0;
-    for (Index local = 0; local < most_rows(n); local += height) {
-      for (int rank = 0; rank < ranks; ++rank) {
-        const Range block = balanced_block(n, ranks, rank);
-        const Index size = std::min(height, block.size - local);
-        if (size <= 0) continue;
-        tiles_.push_back({rank, block.begin + local, size, local, position});
-        position += size;
-      }
-    }
-  }
-  constexpr const std::vector<Tile>& tiles() const { return tiles_; }
-  constexpr Index height() const { return height_; }
-  /// The rows of the largest block.
-  constexpr Index most_rows(Index n) const { return (n + ranks_ - 1) / ranks_; }
-  /// In the block of `rank`, the first row that is not eliminated when `tile` has been.
-  constexpr Index rows_done(const Tile& tile, int rank) const {
-    return tile.local + (rank <= tile.owner ? height_ : 0);
-  }
-  /// Copies a row of the matrix, so that its columns are in the order of elimination.
-  template <class T>
-  void permute(const T* row, T* to) const {
-    for (const Tile& tile : tiles_) std::copy_n(row + tile.row, tile.size, to + tile.position);
-  }
-
- private:
-  int ranks_;
-  Index height_;
-  std::vector<Tile> tiles_;
-};
-
 /// The ranks of a mesh as one line, along which matrices are sharded by rows.
 struct RankLine {
   MeshView mesh;
@@ -64,14 +20,16 @@ struct RankLine {
 
   constexpr int ranks() const { return group_size(mesh.sizes(), mesh.axes(), ~0u); }
   constexpr int rank() const { return group_rank(mesh.sizes(), mesh.coordinates(), mesh.axes(), ~0u); }
+  /// The rows of a rank, of n that every axis shards.
+  constexpr Range block(Index n, int rank) const {
+    const MeshSizes at = group_member(mesh.sizes(), {}, mesh.axes(), ~0u, rank);
+    return local_box(Shape<1>{n}, rows(), mesh.sizes(), at).range(0);
+  }
   constexpr Layout rows() const { return everywhere(mesh.axes(), shard(0)); }
   constexpr AnyTensor tensor(std::initializer_list<Index> extents, const Layout& layout) const {
     AnyTensor x(mesh, type, layout, std::span(extents.begin(), extents.size()), Buffer());
     return x.unwritten(layout, MemoryUse::activation);
   }
-  /// The height of tiles for n rows: large enough for fast products, and several tiles for each rank.
-  constexpr Index tile_height(Index n) const { return std::clamp<Index>(n / ranks() / 8, 8, 64); }
-
   /// All ranks' blocks [height, width] one after another. `write(block)` fills this rank's one, if it is not a dry mesh.
   template <class T, class Write>
   constexpr AnyTensor gathered(Index height, Index width, Write write) const {
@@ -93,6 +51,51 @@ struct RankLine {
   constexpr void compute(Index flops) const {
     if (Recorder* recorder = mesh.recorder()) recorder->compute(flops);
   }
+};
+
+/// Rows of one rank that are eliminated together.
+struct Tile {
+  int owner;
+  Index row;       ///< the first one, in the matrix
+  Index size;      ///< number of rows
+  Index local;     ///< the first one, in the owner's block
+  Index position;  ///< the number of rows that are eliminated before
+};
+
+/// All tiles of n rows in their order. Every axis of the mesh shards the rows.
+class EliminationOrder {
+ public:
+  constexpr EliminationOrder(Index n, const RankLine& line)
+      : height_(std::clamp<Index>(n / line.ranks() / 8, 8, 64)), most_rows_(line.block(n, 0).size) {
+    Index position = 0;
+    for (Index local = 0; local < most_rows_; local += height_) {
+      for (int rank = 0; rank < line.ranks(); ++rank) {
+        const Range block = line.block(n, rank);
+        const Index size = std::min(height_, block.size - local);
+        if (size <= 0) continue;
+        tiles_.push_back({rank, block.begin + local, size, local, position});
+        position += size;
+      }
+    }
+  }
+  constexpr const std::vector<Tile>& tiles() const { return tiles_; }
+  constexpr Index height() const { return height_; }
+  /// The rows of the largest block.
+  constexpr Index most_rows() const { return most_rows_; }
+  /// In the block of `rank`, the first row that is not eliminated when `tile` has been.
+  constexpr Index rows_done(const Tile& tile, int rank) const {
+    return tile.local + (rank <= tile.owner ? height_ : 0);
+  }
+  /// Copies a row of the matrix, so that its columns are in the order of elimination.
+  template <class T>
+  void permute(const T* row, T* to) const {
+    for (const Tile& tile : tiles_) std::copy_n(row + tile.row, tile.size, to + tile.position);
+  }
+
+ private:
+  Index height_;  ///< large enough for fast products, and several tiles for each rank
+  Index most_rows_;
+  std::vector<Tile> tiles_;
 };
 
 }  // namespace shardwise::detail

@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// Equations with matrices that lie on all ranks: `CholeskyFactor` and `solve`, by their residuals, in many layouts.
+
+#include <doctest/doctest.h>
+#include <shardwise/linalg/cholesky_factor.hpp>
+#include <shardwise/linalg/solve.hpp>
+#include <shardwise/shardwise.hpp>
+#include <support/matrices.hpp>
+
+#include <string>
+
+namespace shardwise::testing::linalg_solve {
+namespace {
+
+using Grid = Mesh<dp, tp>;
+Grid grid() { return Grid(world(), {world().size() % 2 == 0 ? 2 : 1, any}); }
+
+template <class Exception, class F>
+std::string message_of(F f) {
+  try {
+    f();
+  } catch (const Exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// ‖b - a x‖₁ in units of 25 ε n ‖a‖₁ ‖x‖₁.
+template <class T>
+double residual(const Matrix<T>& a, const Matrix<T>& x, const Matrix<T>& b) {
+  const Matrix<double> off = wide(b) - wide(a) * wide(x);
+  return excess<T>(off, static_cast<double>(a.rows()) * norm_1(a) * norm_1(x));
+}
+
+template <class T, class PA0, class PA1, class PB0, class PB1>
+void check(Index n, Index r) {
+  const Grid mesh = grid();
+  const Matrix<T> any_matrix = random_matrix<T>(n, n, 1), b = random_matrix<T>(n, r, 2);
+  const Matrix<T> positive =
+      any_matrix * any_matrix.transpose() + Matrix<T>::Identity(n, n) * static_cast<T>(n);
+  CAPTURE(n);
+  const auto right = distribute<PB0, PB1>(mesh, b);
+  {
+    const auto x = solve(distribute<PA0, PA1>(mesh, any_matrix), right);
+    static_assert(std::is_same_v<decltype(x), decltype(right)>);
+    CHECK(residual<T>(any_matrix, full_tensor(x), b) <= 1);
+  }
+  {
+    const CholeskyFactor factor(distribute<PA0, PA1>(mesh, positive));
+    CHECK(residual<T>(positive, full_tensor(factor.solve(right)), b) <= 1);
+  }
+}
+TEST_CASE("residuals, for extents from 0 to 257, in float and double") {
+  for (const Index n : {0, 1, 2, 7, 100, 257}) {
+    check<double, Shard<0>, Shard<1>, Shard<0>, Shard<1>>(n, 3);
+    check<float, Shard<0>, Shard<0>, Shard<0>, Replicate>(n, 1);
+    check<double, Replicate, Shard<1>, Replicate, Replicate>(n, 2);
+  }
+}
+TEST_CASE("residuals in other layouts, and a right side without columns") {
+  check<double, Shard<1>, Replicate, Shard<1>, Shard<1>>(40, 5);
+  check<double, Reduced, Shard<0>, Reduced, Shard<0>>(40, 4);
+  check<double, Shard<0>, Shard<1>, Shard<0>, Shard<1>>(40, 0);
+}
+TEST_CASE("a vector on the right") {
+  const Grid mesh = grid();
+  const Matrix<double> a = random_matrix<double>(50, 50, 3);
+  const Eigen::VectorXd b = random_matrix<double>(50, 1, 4);
+  const auto x = solve(distribute<Shard<0>, Shard<1>>(mesh, a), distribute<Shard<0>, Replicate>(mesh, b));
+  CHECK((a * full_tensor(x) - b).norm() <= 1e-10);
+}
+TEST_CASE("rows that must be exchanged, all on one rank or all in reverse") {
+  const Grid mesh = grid();
+  for (const Index n : {5, 64, 150}) {
+    Matrix<double> a = Matrix<double>::Zero(n, n);
+    for (Index i = 0; i < n; ++i) a(i, n - 1 - i) = static_cast<double>(i + 1);
+    const Matrix<double> b = random_matrix<double>(n, 2, 5);
+    CHECK(residual<double>(a,
+                           full_tensor(solve(distribute<Shard<0>, Shard<0>>(mesh, a),
+                                             distribute<Shard<0>, Shard<0>>(mesh, b))),
+                           b) <= 1);
+  }
+}
+
+TEST_CASE("what cannot be solved is the same error on every rank") {
+  const Grid mesh = grid();
+  const auto b = zeros<double, Shard<0>, Replicate>(mesh, {40, 1});
+  Matrix<double> a = random_matrix<double>(40, 40, 6);
+  a.col(7) = a.col(3);
+  const std::string singular =
+      message_of<std::runtime_error>([&] { solve(distribute<Shard<0>, Shard<1>>(mesh, a), b); });
+  (void)singular;  // rounding may leave a pivot: see the next one
+  a.col(7).setZero();
+  CHECK(message_of<std::runtime_error>([&] { solve(distribute<Shard<0>, Shard<1>>(mesh, a), b); }) ==
+        "solve: the matrix is singular, or not finite: column 7 has no pivot");
+  a(20, 11) = std::numeric_limits<double>::quiet_NaN();
+  CHECK(message_of<std::runtime_error>([&] {
+          solve(distribute<Shard<0>, Shard<1>>(mesh, a), b);
+        }).find("has no pivot") != std::string::npos);
+  Matrix<double> p = Matrix<double>::Identity(40, 40);
+  p(33, 33) = -1;
+  CHECK(message_of<std::runtime_error>([&] { CholeskyFactor(distribute<Shard<0>, Shard<1>>(mesh, p)); }) ==
+        "CholeskyFactor: the matrix is not positive definite, or not finite: the pivot of row 33 is not a "
+        "positive number");
+  CHECK(message_of<std::invalid_argument>([&] {
+          solve(zeros<double, Shard<0>, Shard<1>>(mesh, {40, 39}), b);
+        }) == "solve: a matrix [40 x 39] is not square");
+  CHECK(message_of<std::invalid_argument>([&] {
+          solve(zeros<double, Shard<0>, Shard<1>>(mesh, {39, 39}), b);
+        }) == "solve: the right side [40 x 1] has not the 39 rows of the matrix");
+}
+
+TEST_CASE("a run makes the collectives of its plan") {
+  const Grid mesh = grid();
+  const auto run = [](const auto& on) {
+    const auto b = full<double, Shard<0>, Replicate>(on, {90, 2}, 1.);
+    auto a = full<double, Shard<0>, Shard<0>>(on, {90, 90}, 0.);
+    if (!on.dry()) {
+      const auto view = a.writable();
+      for (Index i = 0; i < view.size[0]; ++i) view.data[i * 90 + view.begin[0] + i] = 1;
+    }
+    solve(a, b);
+    CholeskyFactor(a).solve(b);
+  };
+  Recording recording(mesh);
+  run(mesh);
+  CHECK(same_communication(recording.plan(), trace<Grid>({mesh.sizes()[0], mesh.sizes()[1]}, run,
+                                                         {mesh.rank<dp>(), mesh.rank<tp>()})));
+}
+
+// In the compiler: a step of a Cholesky factorization gathers its columns, so a rank receives half the matrix and a little.
+constexpr auto plan = trace<Mesh<tp>>({4}, [](const auto& mesh) {
+  CholeskyFactor(empty<double, Shard<0>>(mesh, {512, 512}));
+});
+static_assert(plan.count(Collective::all_gather) == plan.collectives());
+static_assert(plan.received_bytes() <= 512 * 512 * 8 * 3 / 4 * 6 / 10);
+static_assert(plan.flops() <= 2 * (512l * 512 * 512 / 3) / 4 + 512l * 512 * 64);
+
+}  // namespace
+}  // namespace shardwise::testing::linalg_solve
