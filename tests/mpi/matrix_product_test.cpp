@@ -120,7 +120,7 @@ TEST_CASE("panels: the same product in less memory, wherever the inner index is 
   const auto mesh = grid();
   const Layout blocks{shard(0), shard(1)}, columns{replicate, shard(1)}, rows{shard(0), replicate},
       inner{shard(1), shard(1)};
-  for (const Index k : {24, 25, 96, 257}) {
+  for (const Index k : {24, 25, 26, 27, 96, 257}) {
     for (const Index bytes : {1, 256, 2000}) {
       check<double>(mesh, {blocks, blocks, blocks, {12, 11, k}, {}, bytes});
       check<double>(mesh, {blocks, blocks, blocks, {12, 11, k}, {true, true}, bytes});

@@ -38,6 +38,19 @@ struct ProductOperand {
   constexpr int inner_of_right() const { return transposed ? 1 : 0; }
 };
 
+/// How a layout cuts a dimension.
+struct Cut {
+  Index blocks;
+  bool nested;  ///< by several axes: blocks of blocks
+
+  constexpr Cut(const Layout& layout, int dim, const MeshSizes& sizes)
+      : blocks(group_size(sizes, layout.axes, layout.axes_sharding(dim))), nested(false) {
+    int cutting = 0;
+    for (int axis = 0; axis < layout.axes; ++axis) cutting += layout[axis].is_shard(dim) && sizes[axis] > 1;
+    nested = cutting > 1;
+  }
+};
+
 /// The inner index of a product, cut into panels. A panel has a slice of `width` indices of each of `blocks` blocks, and
 /// zeros where a block has no more.
 struct Panels {
@@ -45,11 +58,14 @@ struct Panels {
   Index blocks = 1, width = 0;
 
   /// A panel of at most `most` bytes together, of operands of `bytes` in the product.
-  constexpr Panels(Index inner, std::initializer_list<Index> cuts, Index bytes, Index most) {
-    for (const Index cut : cuts) blocks = std::lcm(blocks, cut);
+  constexpr Panels(Index inner, std::initializer_list<Cut> cuts, Index bytes, Index most) {
+    for (const Cut& cut : cuts) blocks = std::lcm(blocks, cut.blocks);
     bool equal = inner % blocks == 0;
-    if (!equal)
-      equal = std::all_of(cuts.begin(), cuts.end(), [&](Index cut) { return cut == 1 || cut == blocks; });
+    if (!equal) {
+      equal = std::all_of(cuts.begin(), cuts.end(), [&](const Cut& cut) {
+        return !cut.nested && (cut.blocks == 1 || cut.blocks == blocks);
+      });
+    }
     const Index largest = (inner + blocks - 1) / blocks;
     if (bytes <= most || !equal || largest < 2) {
       width = inner;
@@ -90,11 +106,6 @@ struct Panels {
   }
 };
 
-/// The number of blocks into which a layout cuts a dimension.
-constexpr Index blocks_along(const Layout& layout, int dim, const MeshSizes& sizes) {
-  return group_size(sizes, layout.axes, layout.axes_sharding(dim));
-}
-
 /// C (+)= A · B of the local blocks.
 template <class T>
 constexpr void multiply_blocks(const ProductOperand& a, const ProductOperand& b, const AnyTensor& c,
@@ -127,8 +138,8 @@ constexpr AnyTensor product_of(ProductOperand a, ProductOperand b, const Layout&
     return same_data(x.layout, in) ? 0 : x.relaid(in).box_at({}).elements() * x.element_bytes();
   };
   const Panels panels(extents.inner,
-                      {blocks_along(a.stored.layout, ka, sizes), blocks_along(plan.a, ka, sizes),
-                       blocks_along(b.stored.layout, kb, sizes), blocks_along(plan.b, kb, sizes)},
+                      {Cut(a.stored.layout, ka, sizes), Cut(plan.a, ka, sizes),
+                       Cut(b.stored.layout, kb, sizes), Cut(plan.b, kb, sizes)},
                       copied(a.stored, plan.a) + copied(b.stored, plan.b), options.panel_bytes);
   AnyTensor c(a.stored.mesh, type, plan.c, std::array{extents.rows, extents.columns}, Buffer());
   c = c.unwritten(plan.c, MemoryUse::activation);
