@@ -115,6 +115,16 @@ TEST_CASE_TEMPLATE("qr", T, float, double) {
   }
 }
 
+TEST_CASE_TEMPLATE("qr of numbers whose squares overflow or vanish", T, float, double) {
+  for (const double factor : {1e-30, 1e30}) {
+    const double power = std::is_same_v<T, double> ? 8 : 1;
+    const Matrix<T> a = random_matrix<T>(23, 5, 1) * static_cast<T>(std::pow(factor, power));
+    Matrix<T> q = a, r(5, 5);
+    kernel::qr(23, 5, q.data(), r.data());
+    CHECK(qr_excess<T>(a, q, r) <= 1);
+  }
+}
+
 TEST_CASE_TEMPLATE("eigh", T, float, double) {
   for (const Index n : extents) {
     CAPTURE(n);

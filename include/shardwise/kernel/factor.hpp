@@ -193,8 +193,10 @@ void qr(Index m, Index n, T* a, T* r) {
   }
 #else
   using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
-  const Eigen::HouseholderQR<Matrix> f(detail::mapped(m, n, a));
-  upper.template triangularView<Eigen::Upper>() = f.matrixQR().topRows(k);
+  const T largest = detail::mapped(m, n, a).cwiseAbs().maxCoeff();  // Eigen squares numbers
+  const T unit = largest > 0 && shardwise::detail::is_finite(largest) ? largest : T{1};
+  const Eigen::HouseholderQR<Matrix> f(detail::mapped(m, n, a) / unit);
+  upper.template triangularView<Eigen::Upper>() = f.matrixQR().topRows(k) * unit;
   detail::mapped(m, k, a) = f.householderQ() * Matrix::Identity(m, k);
 #endif
 }

@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// `lstsq`: least squares with a tall matrix whose rows are cut, and `svd_lowrank`: its largest singular values and
+/// their vectors. Both take tensors only: they have no gradient.
+///
+/// ```
+/// auto x = lstsq(a, b);                       // the least ‖a · x - b‖; a: [m, n], b: [m, r], both Shard<0>
+/// auto [u, s, v] = svd_lowrank(a, 10, seed);  // a ≈ u · diag(s) · vᵀ
+/// ```
+
+#include <shardwise/linalg/qr.hpp>
+#include <shardwise/linalg/spectral.hpp>
+#include <shardwise/tensor/factories.hpp>
+
+namespace shardwise {
+
+namespace detail {
+
+struct LeastSquares {
+  static constexpr Signature signature = Signature::of("mn, mr -> nr").whole('n');
+};
+
+/// aᵀ · b, finished.
+template <TensorType A, TensorType B>
+constexpr auto inner_products(const A& a, const B& b) {
+  using Term = result_of<LeastSquares, A, B>;
+  Term c(common_mesh(a, b), {a.shape()[1], b.shape()[1]});
+  const Index m = a.local_shape()[0], n = a.shape()[1], r = b.local_shape()[1];
+  count_flops(c.mesh(), 2. * static_cast<double>(m * n) * static_cast<double>(r));
+  if (!c.mesh().dry()) {
+    kernel::gemm(kernel::Transpose::yes, kernel::Transpose::no, n, r, m, a.data(), n, b.data(), r,
+                 c.writable().data, r, false);
+  }
+  return redistribute_to<finished_of<Term>>(std::move(c));
+}
+
+/// x := r⁻¹ · x, where r is upper triangular with a diagonal that is not negative.
+template <class T>
+void solve_upper(const View<const T, 2>& r, const View<T, 2>& x) {
+  const Index n = r.columns();
+  const auto diagonal = kernel::detail::mapped(n, n, r.data).diagonal();
+  const T rounding = std::numeric_limits<T>::epsilon() * static_cast<T>(n);
+  for (Index i = 0; i < n; ++i) {
+    if (diagonal[i] > rounding * diagonal.maxCoeff()) continue;
+    fail<std::runtime_error>({"lstsq: column ", i, " of the matrix depends on the columns before it"});
+  }
+  kernel::solve_triangular<Side::left>(n, x.columns(), {.upper = true}, r.data, x.data);
+}
+
+/// a · w, where w is whole on every rank: its first `columns` columns.
+template <TensorType A, TensorType W>
+constexpr A times_columns(const A& a, const W& w, Index columns) {
+  A y(a.mesh(), {a.shape()[0], columns});
+  const Index m = a.local_shape()[0], k = a.shape()[1];
+  count_flops(a.mesh(), 2. * static_cast<double>(m * k) * static_cast<double>(columns));
+  if (!a.mesh().dry()) {
+    kernel::gemm(kernel::Transpose::no, kernel::Transpose::no, m, columns, k, a.data(), k, w.data(),
+                 w.shape()[1], y.writable().data, columns, false);
+  }
+  return y;
+}
+
+}  // namespace detail
+
+/// The x [n, r] with the least ‖a · x - b‖ for each column of b, by `qr(a)`. a: [m, n] with m ≥ n, b: [m, r], float or
+/// double; rows are cut alike in both, or columns of b are. x is full where rows were cut. Throws
+/// `std::invalid_argument` if the extents do not fit, or m < n. All ranks throw the same `std::runtime_error` if a is not
+/// finite, or if its columns are dependent up to rounding errors.
+template <Operand A, Operand B, WellFormed Term = detail::factored_off_tape<detail::LeastSquares, A, B>>
+constexpr auto lstsq(const A& a, const B& b) {
+  if constexpr (AbstractOperand<A> || AbstractOperand<B>) {
+    return Abstract<detail::finished_of<tensor_of<Term>>, false, false>{};
+  } else {
+    if (a.shape()[0] != b.shape()[0]) {
+      detail::fail({"lstsq: ", a.shape(), " and ", b.shape(), " have different numbers of rows"});
+    }
+    const auto [q, r] = qr(a);
+    const auto x = detail::inner_products(q, b);
+    if (x.mesh().dry()) return x;
+    detail::solve_upper(r.view(), x.writable());
+    return x;
+  }
+}
+template <class A, class B, IllFormed Why = detail::factored_off_tape<detail::LeastSquares, A, B>>
+Why lstsq(const A&, const B&);  // see Why
+
+/// The `rank` largest singular values of a [m, n], and their vectors, by random projections and two steps of power
+/// iteration (Halko, Martinsson and Tropp, "Finding structure with randomness", 2011). Where a falls off slowly they are
+/// approximations. a: float or double, rows cut over any number of axes; `u` is [m, rank] and has the layout of a; every
+/// rank has `s`, [rank], and `v`, [n, rank]. The result is the same for the same seed on any mesh, except for rounding.
+/// Throws `std::invalid_argument` if `rank` is negative or above min(m, n), and `std::runtime_error` on all ranks if a is
+/// not finite.
+template <Operand A, WellFormed U = detail::factored_off_tape<detail::QrLayout, A>>
+constexpr auto svd_lowrank(const A& a, Index rank, std::uint64_t seed) {
+  if constexpr (AbstractOperand<A>) {
+    using V = Abstract<typename detail::WholeOf<tensor_of<U>>::type, false, false>;
+    return Svd<U, result_of<detail::VectorOfMatrix, V>, V>{};
+  } else {
+    const auto& mesh = common_mesh(a);
+    const Index m = a.shape()[0], n = a.shape()[1], least = std::min(m, n);
+    if (rank < 0 || rank > least) {
+      detail::fail({"svd_lowrank: rank ", rank, " of a matrix ", a.shape(), "; expected 0 to ", least});
+    }
+    const Index columns = std::min(rank + 10, least);
+    whole_of<A> directions(mesh, {n, columns});
+    fill_normal(directions, seed);
+    auto q = qr(detail::times_columns(a, directions, columns)).q;
+    for (int step = 0; step < 2; ++step) {
+      const auto rows = qr(redistribute_to<whole_of<A>>(detail::inner_products(a, q))).q;
+      q = qr(detail::times_columns(a, rows, columns)).q;
+    }
+    const auto projected = svd(redistribute_to<whole_of<A>>(detail::inner_products(q, a)));
+    Svd<A, std::remove_const_t<decltype(projected.s)>, whole_of<A>> result{
+        detail::times_columns(q, projected.u, rank), {mesh, {rank}}, {mesh, {n, rank}}};
+    if (!mesh.dry()) {
+      std::copy_n(projected.s.data(), rank, result.s.writable().data);
+      kernel::detail::mapped(n, rank, result.v.writable().data) = projected.v.local().leftCols(rank);
+    }
+    return result;
+  }
+}
+template <class A, IllFormed Why = detail::factored_off_tape<detail::QrLayout, A>>
+Why svd_lowrank(const A&, Index, std::uint64_t);  // see Why
+
+}  // namespace shardwise

@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// `qr` of a tall matrix whose rows are cut over any number of axes: x = q · r with orthonormal columns of q, and an upper
+/// triangular r.
+///
+/// ```
+/// auto [q, r] = qr(x);   // x: [m, n], Shard<0> or full on each axis; q is cut as x, and every rank has r
+/// auto [q, r] = qr(x, {.method = QrMethod::tsqr});
+/// ```
+/// - `cholesky2` (Yamamoto et al., "Roundoff error analysis of the CholeskyQR2 algorithm", 2015) computes r from xᵀ · x,
+///   twice: two all-reduces of n² elements. It needs a condition number below 1e8 in double and 1e4 in float.
+/// - `tsqr` (Demmel et al., "Communication-optimal parallel and sequential QR and LU factorizations", 2012) gathers the r
+///   of blocks, one axis after the other. It takes any matrix, also one of dependent columns, and twice the time.
+/// - `automatic` takes `cholesky2`, and `tsqr` instead where that fails or the condition number is above 1e7 (float:
+///   1e3). All ranks have the same r, so they decide alike. A dry run counts `cholesky2`.
+
+#include <optional>
+
+#include <shardwise/kernel/sums.hpp>
+#include <shardwise/linalg/cholesky.hpp>
+#include <shardwise/linalg/gram.hpp>
+#include <shardwise/linalg/solve_triangular.hpp>
+#include <shardwise/ops/matmul.hpp>
+#include <shardwise/ops/transpose.hpp>
+
+namespace shardwise {
+
+enum class QrMethod { automatic, cholesky2, tsqr };
+
+struct QrOptions {
+  QrMethod method = QrMethod::automatic;
+};
+
+template <class Q, class R>
+struct Qr {
+  Q q;
+  R r;
+};
+
+namespace detail {
+
+struct QrLayout {
+  static constexpr const char* name = "qr";
+  static constexpr Signature signature = Signature::of("mn -> mn").whole('n');
+};
+
+/// `X` with pending sums finished, so that it meets blocks of rows; and `X` whole on every rank. An error stays.
+template <class X>
+struct FinishedOf : TypeIs<X> {};
+template <TensorType X>
+struct FinishedOf<X> : TypeIs<relaid<X, packed(Layout::by_axis(X::MeshOf::axes, [](int axis) {
+                                       const Placement p = X::layout[axis];
+                                       return p.is_partial() ? reduced : p;
+                                     }))>> {};
+template <class X>
+using finished_of = typename FinishedOf<X>::type;
+template <class X>
+struct WholeOf : TypeIs<X> {};
+template <TensorType X>
+struct WholeOf<X> : TypeIs<whole_of<X>> {};
+
+/// x = q · lᵀ from the Cholesky factor l of xᵀ · x; l has NaN if there is no such factor.
+template <Operand X>
+constexpr auto cholesky_qr(const X& x) {
+  auto products = gram(x);
+  const auto l = apply(CholeskyOp{}, redistribute_to<finished_of<tensor_of<decltype(products)>>>(products));
+  const auto q = solve_triangular<Side::right>(l, x, {.transposed = true});
+  return Qr<std::remove_const_t<decltype(q)>, std::remove_const_t<decltype(l)>>{q, l};
+}
+
+/// The condition number of l [n, n] in the norm of largest row sums.
+template <class T>
+double condition_of(Index n, const T* l) {
+  RowMajorMatrix<T> inverse = RowMajorMatrix<T>::Identity(n, n);
+  kernel::solve_triangular<Side::left>(n, n, {}, l, inverse.data());
+  const auto norm = [](const auto& m) {
+    return static_cast<double>(m.cwiseAbs().rowwise().sum().maxCoeff());
+  };
+  return norm(kernel::detail::mapped(n, n, l)) * norm(inverse);
+}
+
+/// Whether a Cholesky factor l has no NaN, and a condition number of at most `limit`.
+template <TensorType L>
+constexpr bool is_conditioned(const L& l, double limit) {
+  const Index n = l.shape()[0];
+  if (l.mesh().dry() || n == 0) return true;
+  return failed_pivot(l) == no_failure && condition_of(n, l.data()) <= limit;
+}
+
+/// The two steps of CholeskyQR2; nothing if they fail, or if the first finds a condition number above `limit`.
+template <class Result, Operand X>
+constexpr std::optional<Result> cholesky_qr2(const X& x, double limit) {
+  const auto first = cholesky_qr(x);
+  if (!is_conditioned(value_of(first.r), limit)) return {};
+  const auto second = cholesky_qr(first.q);
+  if (!is_conditioned(value_of(second.r), 100)) return {};
+  const auto r = matmul(transpose(second.r), first.r);
+  return Result{second.q, redistribute_to<whole_of<tensor_of<decltype(r)>>>(r)};
+}
+
+template <TensorType X>
+constexpr Qr<X, whole_of<X>> tsqr(const X& x) {
+  constexpr AxisSet cutting = X::layout.axes_sharding(0);
+  const auto& mesh = x.mesh();
+  const Index n = x.shape()[1], rows = x.local_shape()[0], k = std::min(rows, n);
+  X q(mesh, x.shape());
+  count_flops(mesh, 4. * static_cast<double>(rows * n) * static_cast<double>(k));
+  if (!mesh.dry()) std::copy_n(x.data(), rows * n, q.writable().data);
+  if constexpr (cutting == 0) {
+    whole_of<X> r(mesh, {n, n});
+    if (!mesh.dry()) kernel::qr(rows, n, q.writable().data, r.writable().data);
+    return {q, r};
+  } else {
+    // Blocks of balanced rows give blocks of balanced min(rows, n), so the factors of all ranks are one tensor.
+    const Index blocks = group_size(mesh.sizes(), X::MeshOf::axes, cutting);
+    X factors(mesh, {x.shape()[0] / blocks >= n ? blocks * n : x.shape()[0], n}), y(mesh, x.shape());
+    if (!mesh.dry()) kernel::qr(rows, n, q.writable().data, factors.writable().data);
+    constexpr int last = std::bit_width(cutting) - 1;
+    constexpr Layout gathered =
+        Layout::by_axis(X::MeshOf::axes, [](int axis) { return axis == last ? replicate : X::layout[axis]; });
+    const auto upper = tsqr(redistribute_to<relaid<X, packed(gathered)>>(std::move(factors)));
+    const X own = redistribute_to<X>(upper.q);
+    count_flops(mesh, 2. * static_cast<double>(rows * n) * static_cast<double>(k));
+    if (!mesh.dry()) {
+      kernel::gemm(kernel::Transpose::no, kernel::Transpose::no, rows, n, k, q.data(), k, own.data(), n,
+                   y.writable().data, n, false);
+    }
+    return {y, upper.r};
+  }
+}
+
+/// Makes the diagonal of r positive, and throws unless r is finite.
+template <class Q, class R>
+constexpr void make_unique(const Qr<Q, R>& f) {
+  if (f.r.mesh().dry()) return;
+  const auto r = f.r.writable();
+  const auto q = f.q.writable();
+  const Index n = r.columns();
+  const kernel::NonFinite bad = kernel::count_non_finite(r.elements(), r.data);
+  if (bad.nans + bad.infinities > 0) {
+    throw std::runtime_error("qr: the matrix has NaN or infinity, or its norm overflows");
+  }
+  for (Index i = 0; i < n; ++i) {
+    if (!(r.data[i * n + i] < 0)) continue;
+    for (Index j = i; j < n; ++j) r.data[i * n + j] = -r.data[i * n + j];
+    for (Index row = 0; row < q.rows(); ++row) q.data[row * n + i] = -q.data[row * n + i];
+  }
+}
+
+}  // namespace detail
+
+/// x: [m, n] with m ≥ n, float or double; q: [m, n], laid out as x; r: [n, n] on every rank, with a positive diagonal,
+/// which makes both unique. Columns that depend on the others give zeros, or rounding errors, on the diagonal of r.
+/// Of a `Var`, q and r are `Var`s, and the method is `cholesky2`, the only one with a gradient. Throws
+/// `std::invalid_argument` if m < n. All ranks throw the same `std::runtime_error` if x is not finite, or if `cholesky2`
+/// fails and is the only choice. Collective over the axes that cut x.
+template <Operand X, WellFormed Q = detail::factored<detail::QrLayout, X>>
+constexpr auto qr(const X& x, QrOptions options = {}) {
+  if constexpr (AbstractOperand<X>) {
+    return Qr<Q, detail::abstract_result<typename detail::WholeOf<tensor_of<Q>>::type, X>>{};
+  } else {
+    const auto& block = value_of(x);
+    common_mesh(block);
+    if (block.shape()[0] < block.shape()[1]) {
+      detail::fail({"qr: a matrix of ", block.shape(), " has more columns than rows"});
+    }
+    constexpr bool is_double = std::is_same_v<typename Q::Element, double>;
+    const double limit = options.method == QrMethod::cholesky2 ? std::numeric_limits<double>::max()
+                         : is_double                           ? 1e7
+                                                               : 1e3;
+    using Tensors = Qr<Q, whole_of<Q>>;
+    using Vars = Qr<Var<Q, any_tracked<X>>, Var<whole_of<Q>, any_tracked<X>>>;
+    if (options.method != QrMethod::tsqr || any_on_tape<X>) {
+      const auto found = detail::cholesky_qr2<std::conditional_t<any_on_tape<X>, Vars, Tensors>>(x, limit);
+      if (found) return *found;
+    }
+    if constexpr (!any_on_tape<X>) {
+      if (options.method != QrMethod::cholesky2) {
+        const Tensors found = detail::tsqr(x);
+        detail::make_unique(found);
+        return found;
+      }
+    }
+    throw std::runtime_error(
+        "qr: the columns of the matrix are too close to dependent for CholeskyQR2, or not finite");
+  }
+}
+template <class X, IllFormed Why = detail::factored<detail::QrLayout, X>>
+Why qr(const X&, QrOptions = {});  // see Why
+
+}  // namespace shardwise
