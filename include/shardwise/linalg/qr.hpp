@@ -23,7 +23,7 @@
 #include <shardwise/linalg/cholesky.hpp>
 #include <shardwise/linalg/gram.hpp>
 #include <shardwise/linalg/solve_triangular.hpp>
-#include <shardwise/ops/matmul.hpp>
+#include <shardwise/ops/contract.hpp>
 #include <shardwise/ops/transpose.hpp>
 
 namespace shardwise {
@@ -97,7 +97,7 @@ constexpr std::optional<Result> cholesky_qr2(const X& x, double limit) {
   if (!is_conditioned(value_of(first.r), limit)) return {};
   const auto second = cholesky_qr(first.q);
   if (!is_conditioned(value_of(second.r), 100)) return {};
-  const auto r = matmul(transpose(second.r), first.r);
+  const auto r = contract<"km, nk -> mn">(second.r, first.r);
   return Result{second.q, redistribute_to<whole_of<tensor_of<decltype(r)>>>(r)};
 }
 
