@@ -20,11 +20,11 @@ concept Arithmetic = std::is_arithmetic_v<N>;
 
 }  // namespace detail
 
-template <Operand A, Operand B, WellFormed Result = result_of<AddOpFor<A, B>, A, B>>
+template <Operand A, Operand B, WellFormed Result = result_of<AddOp, A, B>>
 constexpr auto operator+(const A& a, const B& b) {
   return add(a, b);
 }
-template <class A, class B, IllFormed Why = result_of<AddOpFor<A, B>, A, B>>
+template <class A, class B, IllFormed Why = result_of<AddOp, A, B>>
 Why operator+(const A&, const B&);  // see Why
 
 template <Operand A, Operand B, WellFormed Result = result_of<SubOp, A, B>>
