@@ -102,6 +102,14 @@ struct Extremum {
   [[gnu::always_inline]] static auto slope_b(auto a, auto b) { return slope_a(b, a); }
 };
 
+/// y = x where the mask is `wanted`, else `otherwise`.
+template <class M, class T>
+void select(Index n, const M* mask, bool wanted, const T* x, T* y, double otherwise = 0) {
+  const auto other = static_cast<compute_t<T>>(otherwise);
+  map(
+      n, y, [=](M m, compute_t<T> value) { return (m != 0) == wanted ? value : other; }, mask, x);
+}
+
 /// y = s · x
 template <class T>
 void scale(Index n, compute_t<T> s, const T* x, T* y) {
