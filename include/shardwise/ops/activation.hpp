@@ -8,6 +8,7 @@
 /// but `Partial`: f(a + b) is not f(a) + f(b).
 
 #include <shardwise/kernel/activations.hpp>
+#include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 
@@ -46,12 +47,17 @@ struct PowOp {
 
   template <class T, int Rank>
   void forward(View<T, Rank> y, void*, View<const T, Rank> x) const {
-    kernel::power(y.elements(), static_cast<kernel::compute_t<T>>(exponent), x.data, y.data);
+    const auto p = static_cast<kernel::compute_t<T>>(exponent);
+    kernel::map(
+        y.elements(), y.data, [p](auto value) { return kernel::raise(value, p); }, x.data);
   }
   template <class T, int Rank>
   void pull_back(View<const T, Rank> dy, View<const T, Rank>, const void*, Input<T, Rank> x) const {
-    kernel::power_backward(dy.elements(), static_cast<kernel::compute_t<T>>(exponent), x.data, dy.data,
-                           x.gradient);
+    if (exponent == 0) return kernel::fill(dy.elements(), 0, x.gradient);  // also where x is 0
+    const auto p = static_cast<kernel::compute_t<T>>(exponent);
+    kernel::map(
+        dy.elements(), x.gradient, [p](auto value, auto d) { return d * p * kernel::raise(value, p - 1); },
+        x.data, dy.data);
   }
 };
 
