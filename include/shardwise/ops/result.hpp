@@ -181,4 +181,10 @@ struct ResultOfOperands<Op, X...> {
 template <class Op, class... X>
 using result_of = typename detail::ResultOfOperands<Op, X...>::type;
 
+/// The number of dimensions of an operand; 0 if it is an error.
+template <class X>
+inline constexpr int rank_of = 0;
+template <TensorOperand X>
+inline constexpr int rank_of<X> = tensor_of<X>::rank;
+
 }  // namespace shardwise
