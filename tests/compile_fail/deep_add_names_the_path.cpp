@@ -4,7 +4,7 @@
 /// In a deep model the error names the operation that does not fit, and the modules that call it. The innermost
 /// module comes first, and the module that you called comes last. `InA` names a template without its arguments.
 // page: clang++ too
-// expect: LayoutError<Reason::dimension_sharded_on_one_side_only, On<tp>, Expected<Shard<1>, Shard<1>>, Got<Shard<1>, Replicate>, Cure<Hint::redistribute_to_what_is_Expected>, Of<AddOp<2, 2>>, InA<DeepLayer>, In<DeepModel>>
+// expect: LayoutError<Reason::dimension_sharded_on_one_side_only, On<tp>, Expected<Shard<1>, Shard<1>>, Got<Shard<1>, Replicate>, Cure<Hint::redistribute_to_what_is_Expected>, Of<AddOp>, InA<DeepLayer>, In<DeepModel>>
 
 #include <shardwise/shardwise.hpp>
 

@@ -77,7 +77,7 @@ LayoutError<Reason::…,            what is wrong, in words
             Expected<Shard<1>>,   the nearest placements that fit, one per operand
             Got<Reduced>,         the given placements
             Cure<Hint::…>,        what to do
-            Of<AddOp<2, 2>>,      in a module: the operation that does not fit,
+            Of<AddOp>,            in a module: the operation that does not fit,
             InA<Layer>, In<Gpt>>  and the modules that call it, the innermost first
 \`\`\`
 

@@ -4,7 +4,7 @@
 /// Modules of your own that derive from `Module` are refused like those of the library. The error is
 /// at the line that calls the outermost module, and shows the first mistake, at whatever depth it is.
 // page: clang++ too
-// expect: LayoutError<Reason::dimension_sharded_on_one_side_only, On<tp>, Expected<Shard<1>, Shard<1>>, Got<Shard<1>, Replicate>, Cure<Hint::redistribute_to_what_is_Expected>, Of<AddOp<2, 2>>, In<Model>>
+// expect: LayoutError<Reason::dimension_sharded_on_one_side_only, On<tp>, Expected<Shard<1>, Shard<1>>, Got<Shard<1>, Replicate>, Cure<Hint::redistribute_to_what_is_Expected>, Of<AddOp>, In<Model>>
 
 #include <shardwise/shardwise.hpp>
 

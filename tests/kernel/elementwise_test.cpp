@@ -26,6 +26,7 @@ double gelu_tanh(double x) {
   return x / 2 * (1 + std::tanh(std::sqrt(2 / std::acos(-1.)) * (x + 0.044715 * cube(x))));
 }
 double silu(double x) { return x * sigmoid(x); }
+double softplus(double x) { return std::max(x, 0.) + std::log1p(std::exp(-std::abs(x))); }
 }  // namespace reference
 
 template <class T>
@@ -71,6 +72,10 @@ void check_activations(double tolerance) {
   check_activation<kernel::Gelu, T>("Gelu", reference::gelu, tolerance);
   check_activation<kernel::GeluTanh, T>("GeluTanh", reference::gelu_tanh, tolerance);
   check_activation<kernel::Silu, T>("Silu", reference::silu, tolerance);
+  check_activation<kernel::Sigmoid, T>("Sigmoid", reference::sigmoid, tolerance);
+  check_activation<kernel::Softplus, T>("Softplus", reference::softplus, tolerance);
+  check_activation<kernel::Abs, T>(
+      "Abs", [](double x) { return std::abs(x); }, tolerance);
 }
 
 TEST_CASE("activations and their gradients") {
@@ -93,6 +98,10 @@ TEST_CASE("activations of infinity and NaN") {
   CHECK(first(kernel::Gelu{}) == inf);
   CHECK(first(kernel::GeluTanh{}) == inf);
   CHECK(first(kernel::Silu{}) == inf);
+  CHECK(first(kernel::Sigmoid{}) == 1);
+  CHECK(first(kernel::Softplus{}) == inf);
+  CHECK(first(kernel::Log{}) == inf);
+  CHECK(kernel::softplus(-inf) == 0);
 }
 
 template <class C>
@@ -103,6 +112,12 @@ void check_elementary(double ulps) {
     const C x = static_cast<C>(range * i / 5000);
     const double wide = static_cast<double>(x);
     CHECK(std::abs(static_cast<double>(kernel::exp(x)) / std::exp(wide) - 1) < ulps * unit);
+    for (const C of : {kernel::exp(x), 1 + x / static_cast<C>(1000 * range)}) {
+      const double logarithm = std::log(static_cast<double>(of));
+      CHECK(std::abs(static_cast<double>(kernel::log(of)) - logarithm) <= ulps * unit * std::abs(logarithm));
+    }
+    const double soft = reference::softplus(wide);
+    CHECK(std::abs(static_cast<double>(kernel::softplus(x)) - soft) <= 2 * ulps * unit * soft);
     const C small = x / static_cast<C>(range / 4);
     CHECK(std::abs(static_cast<double>(kernel::tanh(small)) - std::tanh(static_cast<double>(small))) <=
           ulps * unit * std::abs(std::tanh(static_cast<double>(small))));
@@ -112,9 +127,12 @@ void check_elementary(double ulps) {
   CHECK(kernel::exp(-inf) == 0);
   CHECK(kernel::exp(C{0}) == 1);
   CHECK(std::isnan(kernel::exp(std::numeric_limits<C>::quiet_NaN())));
+  CHECK(kernel::log(C{0}) == -inf);
+  CHECK(kernel::log(C{1}) == 0);
+  CHECK(std::isnan(kernel::log(C{-1})));
 }
 
-TEST_CASE("exp and tanh to three units in the last place") {
+TEST_CASE("exp, log, softplus and tanh to a few units in the last place") {
   check_elementary<float>(2);
   check_elementary<double>(3);
 }
@@ -145,6 +163,11 @@ TEST_CASE("arithmetic") {
   CHECK(agrees(y, [&](std::size_t) { return 7.; }));
   kernel::copy(n, a.data(), y.data());
   CHECK(agrees(y, [&](std::size_t i) { return a[i]; }));
+  for (const Index columns : {Index{11}, Index{1}}) {
+    kernel::subtract(columns, a.data(), b.data(), y.data(), n / columns);
+    CHECK(agrees(y, [&](std::size_t i) { return a[i] - b[i % at(columns)]; }));
+  }
+  kernel::copy(n, a.data(), y.data());
   kernel::add_rows(7, 11, b.data(), y.data());
   CHECK(agrees(y, [&](std::size_t i) { return a[i] + b[i % 11]; }));
 }

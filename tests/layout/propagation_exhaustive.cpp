@@ -61,6 +61,7 @@ void check() {
 TEST_CASE("products") {
   check<Matmul>();
   check<Multiply>();
+  check<RowMultiply>();
   check<ScaledTranspose>();
   check_rule<BatchedMatmul>(Setting{2, {2, 3, 2, 2}, 1}, Setting{3, {4, 2, 2, 3}, 2},
                             Setting{3, {2, 2, 4, 4}, 3});
@@ -70,6 +71,7 @@ TEST_CASE("products") {
 TEST_CASE("sums") {
   check<Add>();
   check<BiasAdd>();
+  check<Where>();
   check<SumOver>();
 }
 

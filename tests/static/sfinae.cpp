@@ -87,9 +87,27 @@ static_assert(can(operators, a<Matrix<Partial<>>>, a<Matrix<Partial<>>>));
 static_assert(can(operators, a<Var<Matrix<Shard<0>>>>, a<Var<Matrix<Shard<0>>>>));
 static_assert(!can(operators, a<Matrix<Shard<0>>>, a<Matrix<Reduced>>) &&
               !can(operators, a<Ids<Reduced>>, a<Ids<Reduced>>));
-static_assert(!can(times, a<Matrix<Reduced>>, a<Matrix<Reduced>>) &&
-              can(times, a<Matrix<Reduced>>, a<unsigned>));
-static_assert(!can(divided, a<float>, a<Matrix<Reduced>>) && !can(times, a<Matrix<Reduced>>, a<OnItsWay>));
+static_assert(can(times, a<Matrix<Reduced>>, a<Vector<Reduced>>) &&
+              can(times, a<Matrix<Reduced>>, a<unsigned>) &&
+              !can(times, a<Matrix<Partial<>>>, a<Matrix<Partial<>>>));
+static_assert(can(divided, a<float>, a<Matrix<Reduced>>) && !can(divided, a<float>, a<Matrix<Partial<>>>) &&
+              !can(times, a<Matrix<Reduced>>, a<OnItsWay>));
+
+constexpr auto compared = [](auto* x, auto* y) {
+  return requires { less(*x, *y); };
+};
+constexpr auto chosen = [](auto* mask, auto* x, auto* y) {
+  return requires { where(*mask, *x, *y); };
+};
+static_assert(can(compared, a<Matrix<Reduced>>, a<Vector<Replicate>>) &&
+              can(compared, a<Ids<Reduced>>, a<int>));
+static_assert(!can(compared, a<Matrix<Partial<>>>, a<int>) &&
+              !can(compared, a<Matrix<Reduced>>, a<OnItsWay>) &&
+              !can(compared, a<Matrix<Reduced>>, a<Ids<Reduced>>));
+static_assert(can(chosen, a<Ids<Replicate>>, a<Vector<Reduced>>, a<Vector<Reduced>>) &&
+              can(chosen, a<Ids<Replicate>>, a<Vector<Reduced>>, a<int>) &&
+              !can(chosen, a<Vector<Replicate>>, a<Vector<Reduced>>, a<int>) &&
+              !can(chosen, a<Ids<Replicate>>, a<Vector<Reduced>>, a<OnItsWay>));
 
 constexpr auto activated = [](auto* x) {
   return requires {

@@ -61,7 +61,7 @@ constexpr auto shape =
     [](const Op& op, const Shape<Ranks>&... shapes) { return detail::shape_of_result(op, shapes...); };
 static_assert(shape<LinearOp<1>, 3, 2>({}, {2, 3, 5}, {7, 5}) == Shape<3>{2, 3, 7});
 static_assert(shape<LinearOp<2>, 3, 4>({}, {2, 3, 5}, {7, 1, 3, 5}) == Shape<3>{2, 7, 1});
-static_assert(shape<AddOp<3, 1>, 3, 1>({}, {2, 3, 5}, {5}) == Shape<3>{2, 3, 5});
+static_assert(shape<AddOp, 3, 1>({}, {2, 3, 5}, {5}) == Shape<3>{2, 3, 5});
 static_assert(shape<EmbeddingOp, 2, 2>({}, {2, 3}, {11, 5}) == Shape<3>{2, 3, 5});
 static_assert(shape<ReductionOp<detail::SumOf, 1>, 3>({}, {2, 3, 5}) == Shape<2>{2, 5});
 static_assert(shape<TransposeOp<0, -1>, 3>({}, {2, 3, 5}) == Shape<3>{5, 3, 2});

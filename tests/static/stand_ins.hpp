@@ -62,6 +62,27 @@ struct Multiply : Complete {
   }
 };
 
+struct RowMultiply : Complete {
+  static constexpr Signature signature = Signature::of("rc", "c", "rc").linear_in_each();
+  template <class T>
+  static constexpr void run(const Inputs<T>& in, Tiny<T>& y) {
+    for (Index r = 0; r < y.size(0); ++r) {
+      for (Index c = 0; c < y.size(1); ++c) y(r, c) = in[0](r, c) * in[1](c);
+    }
+  }
+};
+
+/// Like where, with a mask of any numbers.
+struct Where : Complete {
+  static constexpr Signature signature =
+      Signature::of("rc", "rc", "rc", "rc").without_gradient(0).linear_jointly();
+  template <class T>
+  static constexpr void run(const Inputs<T>& in, Tiny<T>& y) {
+    for (Index e = 0; e < y.elements(); ++e)
+      y[e] = in[0][e] * in[1][e] + (T(1) + T(-1) * in[0][e]) * in[2][e];
+  }
+};
+
 struct ScaledTranspose : Complete {
   static constexpr Signature signature = Signature::of("rc", "cr").linear_in_each();
   template <class T>

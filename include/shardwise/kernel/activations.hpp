@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// Activation functions. Each is a struct with `value(x)` and `slope(saved)`, the derivative as a function of a
+/// Elementwise functions of one number. Each is a struct with `value(x)` and `slope(saved)`, the derivative as a function of a
 /// saved number: the output y if `saves_output`, otherwise the input x.
 ///
 ///     activate<Gelu>(n, x, y);                  // y = gelu(x)
@@ -20,6 +20,54 @@ struct Relu {
   static constexpr bool saves_output = true;
   [[gnu::always_inline]] static auto value(auto x) { return x < 0 ? decltype(x){0} : x; }
   [[gnu::always_inline]] static auto slope(auto y) { return y > 0 ? decltype(y){1} : decltype(y){0}; }
+};
+
+struct Sigmoid {
+  static constexpr bool saves_output = true;
+  [[gnu::always_inline]] static auto value(auto x) { return sigmoid(x); }
+  [[gnu::always_inline]] static auto slope(auto y) { return y * (1 - y); }
+};
+
+/// ln(1 + e^x)
+struct Softplus {
+  static constexpr bool saves_output = false;
+  [[gnu::always_inline]] static auto value(auto x) { return softplus(x); }
+  [[gnu::always_inline]] static auto slope(auto x) { return sigmoid(x); }
+};
+
+struct Exp {
+  static constexpr bool saves_output = true;
+  [[gnu::always_inline]] static auto value(auto x) { return exp(x); }
+  [[gnu::always_inline]] static auto slope(auto y) { return y; }
+};
+
+struct Log {
+  static constexpr bool saves_output = false;
+  [[gnu::always_inline]] static auto value(auto x) { return log(x); }
+  [[gnu::always_inline]] static auto slope(auto x) { return 1 / x; }
+};
+
+struct Sqrt {
+  static constexpr bool saves_output = true;
+  [[gnu::always_inline]] static auto value(auto x) { return std::sqrt(x); }
+  [[gnu::always_inline]] static auto slope(auto y) { return 1 / (2 * y); }
+};
+
+/// The slope at 0 is 0.
+struct Abs {
+  static constexpr bool saves_output = false;
+  [[gnu::always_inline]] static auto value(auto x) { return std::abs(x); }
+  [[gnu::always_inline]] static auto slope(auto x) {
+    using C = decltype(x);
+    return static_cast<C>(x > 0) - static_cast<C>(x < 0);
+  }
+};
+
+/// 1 / x
+struct Reciprocal {
+  static constexpr bool saves_output = true;
+  [[gnu::always_inline]] static auto value(auto x) { return 1 / x; }
+  [[gnu::always_inline]] static auto slope(auto y) { return -y * y; }
 };
 
 struct Tanh {
@@ -76,6 +124,12 @@ template <class F, class T>
 void activate_backward(Index n, const T* saved, const T* dy, T* dx) {
   map(
       n, dx, [](compute_t<T> value, compute_t<T> gradient) { return gradient * F::slope(value); }, saved, dy);
+}
+
+/// x^p, without a call for the usual exponents and those of their derivatives.
+template <class C>
+[[gnu::always_inline]] inline C raise(C x, C p) {
+  return p == 2 ? x * x : p == 1 ? x : std::pow(x, p);
 }
 
 /// y = silu(gate) · up, the gated activation of Shazeer, "GLU variants improve transformer", 2020. y may be gate or up.

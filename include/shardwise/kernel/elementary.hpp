@@ -3,9 +3,9 @@
 #pragma once
 
 /// @file
-/// exp, sigmoid, tanh and the normal distribution function of one number, without branches or calls and always
+/// exp, log, sigmoid, softplus, tanh and the normal distribution function of one number, without branches or calls and always
 /// inlined, so that the compiler vectorises loops over them (the standard library's functions prevent that). C is
-/// `float` or `double`. Errors: exp, sigmoid and tanh a few units in the last place; the normal distribution 2e-7
+/// `float` or `double`. Errors: all but the last a few units in the last place; the normal distribution 2e-7
 /// in `float`, 1e-15 in `double`, also under -fassociative-math.
 
 #include <bit>
@@ -72,6 +72,50 @@ template <class C>
 }
 
 [[gnu::always_inline]] inline auto sigmoid(auto x) { return 1 / (1 + exp(-x)); }
+
+/// ln((1 + s) / (1 - s)) by its series, for |s| ≤ 1/3.
+template <class C>
+[[gnu::always_inline]] inline C log_of_ratio(C s) {
+  const C z = s * s;
+  C series;
+  if constexpr (std::is_same_v<C, float>) {
+    series = polynomial(z, 1. / 15, 1. / 13, 1. / 11, 1. / 9, 1. / 7, 1. / 5, 1. / 3);
+  } else {
+    series = polynomial(z, 1. / 31, 1. / 29, 1. / 27, 1. / 25, 1. / 23, 1. / 21, 1. / 19, 1. / 17, 1. / 15,
+                        1. / 13, 1. / 11, 1. / 9, 1. / 7, 1. / 5, 1. / 3);
+  }
+  return 2 * s + 2 * s * z * series;
+}
+
+/// ln x = n · ln 2 + ln m with x = 2^n · m and m in [√½, √2): two to three times as fast as std::log. The result is
+/// selected by masks, because g++ makes a branch of `?:` here.
+template <class C>
+[[gnu::always_inline]] inline C log(C x) {
+  using Limits = std::numeric_limits<C>;
+  using Bits = std::conditional_t<std::is_same_v<C, float>, std::int32_t, std::int64_t>;
+  const auto bits_of = [](C value) __attribute__((always_inline)) { return std::bit_cast<Bits>(value); };
+  constexpr int mantissa = Limits::digits - 1;
+
+  const Bits given = bits_of(x);
+  const bool denormal = given < bits_of(Limits::min());
+  const Bits scaled = bits_of(x * (denormal ? static_cast<C>(Bits{1} << mantissa) : C{1}));
+  const Bits exponent = (scaled - bits_of(static_cast<C>(0.70710678118654752440))) >> mantissa;
+  const C m = std::bit_cast<C>(scaled - (exponent << mantissa));
+  const C n = static_cast<C>(static_cast<std::int32_t>(exponent) - (denormal ? mantissa : 0));
+  const C result = n * static_cast<C>(0.69314718055994530942) + log_of_ratio((m - 1) / (m + 1));
+
+  const Bits of_no_positive = given << 1 == 0 ? bits_of(-Limits::infinity()) : bits_of(Limits::quiet_NaN());
+  const Bits otherwise = given > 0 ? given : of_no_positive;  // infinity and NaN stay
+  const Bits finite = -static_cast<Bits>((given > 0) & (given < bits_of(Limits::infinity())));
+  return std::bit_cast<C>((bits_of(result) & finite) | (otherwise & ~finite));
+}
+
+/// ln(1 + e^x) = max(x, 0) + ln(1 + e^-|x|)
+template <class C>
+[[gnu::always_inline]] inline C softplus(C x) {
+  const C e = exp(x < 0 ? x : -x);
+  return (x < 0 ? C{0} : x) + log_of_ratio(e / (2 + e));
+}
 
 /// Near zero the rational function of Cephes (Moshier 1989), elsewhere (1 - e^-2|x|) / (1 + e^-2|x|).
 template <class C>

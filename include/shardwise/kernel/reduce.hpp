@@ -18,6 +18,7 @@ namespace shardwise::kernel {
 namespace detail {
 
 struct MiddleFactors;
+struct RowTotals;
 
 /// Columns per tile, so that results stay in the first-level cache.
 inline constexpr Index column_tile = 256;
@@ -116,14 +117,26 @@ void sum_backward(Index outer, Index n, Index inner, const T* dy, compute_t<T> f
   }
 }
 
-/// dbias[c] (+)= Σ_r dy[r, c]: the gradient of a broadcast row.
+/// dbias[c] (+)= factor · Σ_r dy[r, c]: the gradient of a broadcast row.
 template <class T>
-void sum_rows(Index rows, Index cols, const T* dy, T* dbias, bool accumulate) {
-  detail::sum_middle(1, rows, cols, dy, dbias, detail::Itself{}, [accumulate](double total, const T& before) {
-    return total + (accumulate ? static_cast<double>(widen(before)) : 0);
+void sum_rows(Index rows, Index cols, const T* dy, T* dbias, bool accumulate, double factor = 1) {
+  detail::sum_middle(1, rows, cols, dy, dbias, detail::Itself{}, [=](double total, const T& before) {
+    return factor * total + (accumulate ? static_cast<double>(widen(before)) : 0);
   });
 }
 SHARDWISE_COMPILE_EACH(sum_rows)
+
+/// y[c] = Σ_r term(r · cols + c, c): the gradient of a row that was used for each row of a block.
+template <class T, class F>
+void sum_terms(Index rows, Index cols, T* y, F term) {
+  double* totals = scratch<detail::RowTotals, double>(cols);
+  std::fill_n(totals, cols, 0.);
+  for (Index r = 0; r < rows; ++r) {
+    SHARDWISE_INDEPENDENT
+    for (Index c = 0; c < cols; ++c) totals[c] += static_cast<double>(term(r * cols + c, c));
+  }
+  for (Index c = 0; c < cols; ++c) y[c] = narrow<T>(static_cast<compute_t<T>>(totals[c]));
+}
 
 /// y[o, i] = max_k x[o, k, i], -∞ if n == 0. NaN may be ignored.
 template <class T>

@@ -150,7 +150,6 @@ enum class Hint {
   put_its_inputs_on_the_tape_with_input_or_constant,
   reduce_it_by_sum_or_mean_first,
   shard_the_samples_or_redistribute_to_Replicate,
-  write_mul_or_matmul,
   write_x_equals_x_plus_y,
   pass_the_model_or_call_for_each_parameter,
   remove_it_or_call_clear_gradients,

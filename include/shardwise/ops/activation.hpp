@@ -3,10 +3,12 @@
 #pragma once
 
 /// @file
-/// Elementwise activations: `relu`, `tanh`, `gelu` (exact), `gelu_tanh` (its tanh approximation), `silu`. Any
-/// placement but `Partial`: f(a + b) is not f(a) + f(b).
+/// Elementwise functions of one tensor: the activations `relu`, `sigmoid`, `tanh`, `gelu` (exact), `gelu_tanh` (its
+/// tanh approximation), `silu` and `softplus`; and `exp`, `log`, `sqrt`, `abs`, `reciprocal` and `pow`. Any placement
+/// but `Partial`: f(a + b) is not f(a) + f(b).
 
 #include <shardwise/kernel/activations.hpp>
+#include <shardwise/kernel/arithmetic.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 
@@ -25,10 +27,39 @@ struct ActivationOp {
 };
 
 using ReluOp = ActivationOp<kernel::Relu>;
+using SigmoidOp = ActivationOp<kernel::Sigmoid>;
 using TanhOp = ActivationOp<kernel::Tanh>;
 using GeluOp = ActivationOp<kernel::Gelu>;
 using GeluTanhOp = ActivationOp<kernel::GeluTanh>;
 using SiluOp = ActivationOp<kernel::Silu>;
+using SoftplusOp = ActivationOp<kernel::Softplus>;
+using ExpOp = ActivationOp<kernel::Exp>;
+using LogOp = ActivationOp<kernel::Log>;
+using SqrtOp = ActivationOp<kernel::Sqrt>;
+using AbsOp = ActivationOp<kernel::Abs>;
+using ReciprocalOp = ActivationOp<kernel::Reciprocal>;
+
+struct PowOp {
+  double exponent;
+
+  static constexpr Signature signature = Signature::of("... -> ...");
+  static constexpr Saved saved{.inputs = 0b1};
+
+  template <class T, int Rank>
+  void forward(View<T, Rank> y, void*, View<const T, Rank> x) const {
+    const auto p = static_cast<kernel::compute_t<T>>(exponent);
+    kernel::map(
+        y.elements(), y.data, [p](auto value) { return kernel::raise(value, p); }, x.data);
+  }
+  template <class T, int Rank>
+  void pull_back(View<const T, Rank> dy, View<const T, Rank>, const void*, Input<T, Rank> x) const {
+    if (exponent == 0) return kernel::fill(dy.elements(), 0, x.gradient);  // also where x is 0
+    const auto p = static_cast<kernel::compute_t<T>>(exponent);
+    kernel::map(
+        dy.elements(), x.gradient, [p](auto value, auto d) { return d * p * kernel::raise(value, p - 1); },
+        x.data, dy.data);
+  }
+};
 
 // NOLINTBEGIN(bugprone-macro-parentheses): a type
 #define SHARDWISE_ACTIVATION(name, Op)                   \
@@ -44,6 +75,9 @@ using SiluOp = ActivationOp<kernel::Silu>;
 /// has the same layout.
 SHARDWISE_ACTIVATION(relu, ReluOp);
 
+/// The logistic function 1 / (1 + e^-x).
+SHARDWISE_ACTIVATION(sigmoid, SigmoidOp);
+
 SHARDWISE_ACTIVATION(tanh, TanhOp);
 
 /// x Φ(x), with the normal distribution function itself.
@@ -54,6 +88,31 @@ SHARDWISE_ACTIVATION(gelu_tanh, GeluTanhOp);
 
 /// x times the logistic function of x.
 SHARDWISE_ACTIVATION(silu, SiluOp);
+
+/// ln(1 + e^x), a smooth form of relu.
+SHARDWISE_ACTIVATION(softplus, SoftplusOp);
+
+SHARDWISE_ACTIVATION(exp, ExpOp);
+
+/// The natural logarithm: -∞ at 0, NaN below. Its gradient at 0 is infinite.
+SHARDWISE_ACTIVATION(log, LogOp);
+
+/// √x: NaN below 0. Its gradient at 0 is infinite.
+SHARDWISE_ACTIVATION(sqrt, SqrtOp);
+
+/// |x|. Its gradient at 0 is 0.
+SHARDWISE_ACTIVATION(abs, AbsOp);
+
+/// 1 / x
+SHARDWISE_ACTIVATION(reciprocal, ReciprocalOp);
 #undef SHARDWISE_ACTIVATION
+
+/// x to the power `exponent`, as std::pow: NaN for x < 0 unless `exponent` is an integer.
+template <Operand X, class Result = result_of<PowOp, X>>
+constexpr auto pow(const X& x, double exponent) {
+  return apply(PowOp{exponent}, x);
+}
+template <Operand X, IllFormed Why = result_of<PowOp, X>>
+Why pow(const X&, double);  // see Why
 
 }  // namespace shardwise

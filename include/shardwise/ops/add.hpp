@@ -20,43 +20,35 @@
 
 namespace shardwise {
 
-/// b has the last `RankB` dimensions of a.
-template <int RankA, int RankB>
 struct AddOp {
   static constexpr const char* name = "add";
-  static constexpr Signature signature = Signature::of("r*c*, c* -> r*c*").linear_jointly();
+  static constexpr Signature signature = detail::with_rows.linear_jointly();
   static constexpr Saved saved{};
   static constexpr bool accumulates = true;
-  static constexpr unsigned passes = RankA == RankB ? 0b11 : 0b01;
-  static constexpr int rows = RankA - RankB;  ///< the number of leading dimensions that only a has
-  static constexpr int gradient_flops_each = rows == 0 ? 0 : 1;  ///< a bias sums over the rows
+  static constexpr unsigned passes = 0b11;  // of a bias the gradient has another shape
 
-  static void forward(auto y, void*, auto a, auto b) {
-    const Index columns = b.elements();
-    for (Index row = 0; row < a.extent(0, rows); ++row) {
-      kernel::add(columns, a.data + row * columns, b.data, y.data + row * columns);
-    }
+  static constexpr std::int64_t gradient_flops(unsigned, const auto& dy, const auto&, const auto& b) {
+    return std::is_same_v<decltype(dy.size), decltype(b.size)> ? 0 : dy.elements();
   }
-
+  static void forward(auto y, void*, auto a, auto b) {
+    kernel::add(b.elements(), a.data, b.data, y.data, detail::rows_of(a, b));
+  }
   static void pull_back(auto dy, auto, const void*, auto a, auto b) {
     if (a.gradient && a.accumulate) kernel::accumulate(dy.elements(), dy.data, a.gradient);
     if (a.gradient && !a.accumulate) kernel::copy(dy.elements(), dy.data, a.gradient);
     if (b.gradient) {
-      kernel::sum_rows(dy.extent(0, rows), b.elements(), dy.data, b.gradient, b.accumulate);
+      kernel::sum_rows(detail::rows_of(a, b), b.elements(), dy.data, b.gradient, b.accumulate);
     }
   }
 };
 
-template <class A, class B>
-using AddOpFor = AddOp<rank_of<A>, rank_of<B>>;
-
 /// a: [r…, c…], b: [r…, c…] or [c…]; the result is [r…, c…]. Throws `std::invalid_argument` if an extent
 /// differs.
-template <Operand A, Operand B, WellFormed Result = result_of<AddOpFor<A, B>, A, B>>
+template <Operand A, Operand B, WellFormed Result = result_of<AddOp, A, B>>
 constexpr auto add(const A& a, const B& b) {
-  return apply(AddOpFor<A, B>{}, a, b);
+  return apply(AddOp{}, a, b);
 }
-template <class A, class B, IllFormed Why = result_of<AddOpFor<A, B>, A, B>>
+template <class A, class B, IllFormed Why = result_of<AddOp, A, B>>
 Why add(const A&, const B&);  // see Why
 
 }  // namespace shardwise

@@ -124,9 +124,11 @@ inline constexpr bool is_complete_operation = requires(const Op& op, View<typena
                                                        void* residual,
                                                        View<const typename X::Element, X::rank>... x,
                                                        Input<typename X::Element, X::rank>... inputs) {
-  Op::saved.inputs;
   op.forward(y, residual, x...);
-  op.pull_back(dy, dy, residual, inputs...);
+  requires(!Y::is_float || requires {
+    Op::saved.inputs;
+    op.pull_back(dy, dy, residual, inputs...);
+  });
   requires(!HasResidualBytes<Op> || requires { op.residual_bytes(dy, x...); });
 };
 
@@ -152,28 +154,33 @@ constexpr Y apply(const Op&, const X&...) {
 template <class Op, Operand... X, TensorType Y = typename detail::Applied<Op, X...>::type>
 constexpr auto apply(const Op& op, const X&... x) {
   Buffer residual;
-  return on_common_tape(
-      detail::evaluate<Y>(op, residual, value_of(x)...),
-      [&](Tape& tape, const Y& y, const Shared<GradientSlot>& slot) {
-        static_assert(((!OperandTraits<X>::tracked ||
-                        std::is_same_v<typename tensor_of<X>::Element, typename Y::Element>)&&...));
-        constexpr unsigned saved =
-            detail::saved_inputs<Op>(detail::operands_where({OperandTraits<X>::tracked...}));
-        constexpr unsigned passing =
-            detail::passed_on<Op>() & detail::operands_where({detail::same_gradient<Y, tensor_of<X>>...});
-        [&]<int... I>(std::integer_sequence<int, I...>) {
-          detail::record(tape, op, y.mesh(), y.view(), y.buffer(), std::move(residual), slot, passing,
-                         detail::node_input(x, (saved >> I & 1u) != 0)...);
-        }
-        (std::make_integer_sequence<int, sizeof...(X)>());
-        Shared<Recipe> recipe;
-        if constexpr (requires { requires Op::recomputed; }) {
-          recipe =
-              detail::recipe_of(op, y.mesh(), y.view(), detail::NodeInput(value_of(x).view(), kept(x))...);
-        }
-        return recipe;
-      },
-      x...);
+  Y result = detail::evaluate<Y>(op, residual, value_of(x)...);
+  if constexpr (!any_tracked<X...>) {
+    return on_common_tape(std::move(result), nullptr, x...);
+  } else {
+    return on_common_tape(
+        std::move(result),
+        [&](Tape& tape, const Y& y, const Shared<GradientSlot>& slot) {
+          static_assert(((!OperandTraits<X>::tracked ||
+                          std::is_same_v<typename tensor_of<X>::Element, typename Y::Element>)&&...));
+          constexpr unsigned saved =
+              detail::saved_inputs<Op>(detail::operands_where({OperandTraits<X>::tracked...}));
+          constexpr unsigned passing =
+              detail::passed_on<Op>() & detail::operands_where({detail::same_gradient<Y, tensor_of<X>>...});
+          [&]<int... I>(std::integer_sequence<int, I...>) {
+            detail::record(tape, op, y.mesh(), y.view(), y.buffer(), std::move(residual), slot, passing,
+                           detail::node_input(x, (saved >> I & 1u) != 0)...);
+          }
+          (std::make_integer_sequence<int, sizeof...(X)>());
+          Shared<Recipe> recipe;
+          if constexpr (requires { requires Op::recomputed; }) {
+            recipe =
+                detail::recipe_of(op, y.mesh(), y.view(), detail::NodeInput(value_of(x).view(), kept(x))...);
+          }
+          return recipe;
+        },
+        x...);
+  }
 }
 template <class Op, class... X, IllFormed Why = typename detail::Applied<Op, X...>::type>
 Why apply(const Op&, const X&...);  // see Why

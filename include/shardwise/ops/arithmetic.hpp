@@ -3,11 +3,19 @@
 #pragma once
 
 /// @file
-/// Elementwise arithmetic: `mul` and `sub` of two tensors of one shape, and `scale` by a number. `mul` is
-/// linear in each factor, so one may be a pending sum beside a `Reduced` one, but not both; `sub` is linear
-/// in both together, as `add` is; `scale` lets a pending sum pass.
+/// Elementwise arithmetic: `sub`, `mul`, `div`, `minimum` and `maximum` of two tensors; `scale` and `add_number`, of a
+/// tensor and a number. Of two tensors, b has the shape of a or its last dimensions, as for `add`; its gradient is then
+/// the sum over the rows.
+///
+/// ```
+/// y = mul(x, gain);                  // y[r…, c…] = x[r…, c…] · gain[c…]
+/// y = div(x, total);                 // a scalar is for all elements
+/// y = maximum(x, floor);
+/// ```
+/// `mul` is linear in each factor, so one may be a pending sum beside a `Reduced` one, but not both; `sub` is linear
+/// in both together, as `add` is; `scale` lets a pending sum pass. The others take no pending sums.
 
-#include <shardwise/kernel/arithmetic.hpp>
+#include <shardwise/kernel/reduce.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 
@@ -28,35 +36,82 @@ void give_scaled(const View<const T, Rank>& dy, kernel::compute_t<T> factor, con
 
 }  // namespace detail
 
-struct MulOp {
-  static constexpr const char* name = "mul";
-  static constexpr Signature signature = Signature::of("..., ... -> ...").linear_in_each();
-  static constexpr Saved saved{.inputs = 0b11};
-
-  static void forward(auto y, void*, auto a, auto b) {
-    kernel::multiply(y.elements(), a.data, b.data, y.data);
-  }
-  static void pull_back(auto dy, auto, const void*, auto a, auto b) {
-    if (a.gradient) kernel::multiply(dy.elements(), dy.data, b.data, a.gradient);
-    if (b.gradient) kernel::multiply(dy.elements(), dy.data, a.data, b.gradient);
-  }
-};
-
 struct SubOp {
   static constexpr const char* name = "sub";
-  static constexpr Signature signature = Signature::of("..., ... -> ...").linear_jointly();
+  static constexpr Signature signature = detail::with_rows.linear_jointly();
   static constexpr Saved saved{};
   static constexpr bool accumulates = true;
   static constexpr unsigned passes = 0b01;
   static constexpr int gradient_flops_each = 1;
 
   static void forward(auto y, void*, auto a, auto b) {
-    kernel::subtract(y.elements(), a.data, b.data, y.data);
+    kernel::subtract(b.elements(), a.data, b.data, y.data, detail::rows_of(a, b));
   }
   static void pull_back(auto dy, auto, const void*, auto a, auto b) {
     detail::give_scaled(dy, 1, a);
-    detail::give_scaled(dy, -1, b);
+    if constexpr (std::is_same_v<decltype(a), decltype(b)>) {
+      detail::give_scaled(dy, -1, b);
+    } else if (b.gradient) {
+      kernel::sum_rows(detail::rows_of(a, b), b.elements(), dy.data, b.gradient, b.accumulate, -1);
+    }
   }
+};
+
+struct MulOp {
+  static constexpr const char* name = "mul";
+  static constexpr Signature signature = detail::with_rows.linear_in_each();
+  static constexpr Saved saved{.inputs = 0b11};
+  static constexpr bool reads_crosswise = true;
+
+  static void forward(auto y, void*, auto a, auto b) {
+    kernel::multiply(b.elements(), a.data, b.data, y.data, detail::rows_of(a, b));
+  }
+  static void pull_back(auto dy, auto, const void*, auto a, auto b) {
+    const Index rows = detail::rows_of(a, b), n = b.elements();
+    if (a.gradient) kernel::multiply(n, dy.data, b.data, a.gradient, rows);
+    if constexpr (std::is_same_v<decltype(a), decltype(b)>) {
+      if (b.gradient) kernel::multiply(n, dy.data, a.data, b.gradient);
+    } else if (b.gradient) {
+      kernel::sum_terms(rows, n, b.gradient, [x = a.data, d = dy.data](Index at, Index) {
+        return kernel::widen(d[at]) * kernel::widen(x[at]);
+      });
+    }
+  }
+};
+
+/// `F`: one of the formulas of kernel/arithmetic.hpp.
+template <class F>
+struct CombineOp {
+  static constexpr Signature signature = detail::with_rows;
+  static constexpr Saved saved{.inputs = 0b11};
+
+  static void forward(auto y, void*, auto a, auto b) {
+    kernel::map_rows(
+        detail::rows_of(a, b), b.elements(), y.data, [](auto p, auto q) { return F::value(p, q); }, b.data,
+        a.data);
+  }
+  static void pull_back(auto dy, auto, const void*, auto a, auto b) {
+    const Index rows = detail::rows_of(a, b), n = b.elements();
+    if (a.gradient) {
+      kernel::map_rows(
+          rows, n, a.gradient, [](auto d, auto p, auto q) { return d * F::slope_a(p, q); }, b.data, dy.data,
+          a.data);
+    }
+    if (b.gradient) {
+      kernel::sum_terms(rows, n, b.gradient, [x = a.data, row = b.data, d = dy.data](Index at, Index c) {
+        return kernel::widen(d[at]) * F::slope_b(kernel::widen(x[at]), kernel::widen(row[c]));
+      });
+    }
+  }
+};
+struct DivOp : CombineOp<kernel::Quotient> {
+  static constexpr const char* name = "div";
+};
+struct MinimumOp : CombineOp<kernel::Extremum<std::less<>>> {
+  static constexpr const char* name = "minimum";
+};
+struct MaximumOp : CombineOp<kernel::Extremum<std::greater<>>> {
+  static constexpr const char* name = "maximum";
 };
 
 struct ScaleOp {
@@ -76,21 +131,50 @@ struct ScaleOp {
   }
 };
 
-/// a · b, element by element. Throws `std::invalid_argument` if the shapes differ.
-template <Operand A, Operand B, WellFormed Result = result_of<MulOp, A, B>>
-constexpr auto mul(const A& a, const B& b) {
-  return apply(MulOp{}, a, b);
-}
-template <class A, class B, IllFormed Why = result_of<MulOp, A, B>>
-Why mul(const A&, const B&);  // see Why
+struct AddNumberOp {
+  double number;
 
-/// a - b. Throws `std::invalid_argument` if the shapes differ.
-template <Operand A, Operand B, WellFormed Result = result_of<SubOp, A, B>>
-constexpr auto sub(const A& a, const B& b) {
-  return apply(SubOp{}, a, b);
-}
-template <class A, class B, IllFormed Why = result_of<SubOp, A, B>>
-Why sub(const A&, const B&);  // see Why
+  static constexpr Signature signature = Signature::of("... -> ...");
+  static constexpr Saved saved{};
+  static constexpr bool accumulates = true;
+  static constexpr unsigned passes = 0b1;
+  static constexpr int gradient_flops_each = 0;
+
+  template <class T, int Rank>
+  void forward(View<T, Rank> y, void*, View<const T, Rank> x) const {
+    using C = kernel::compute_t<T>;
+    const C term = static_cast<C>(number);
+    kernel::map(
+        y.elements(), y.data, [term](C value) { return value + term; }, x.data);
+  }
+  static void pull_back(auto dy, auto, const void*, auto x) { detail::give_scaled(dy, 1, x); }
+};
+
+#define SHARDWISE_OF_TWO(name, Op)                                         \
+  template <Operand A, Operand B, WellFormed Result = result_of<Op, A, B>> \
+  constexpr auto name(const A& a, const B& b) {                            \
+    return apply(Op{}, a, b);                                              \
+  }                                                                        \
+  template <class A, class B, IllFormed Why = result_of<Op, A, B>>         \
+  Why name(const A&, const B&)
+
+/// a - b. In this and the functions below, a: [r…, c…], b: [r…, c…] or [c…]; the result is [r…, c…]. They throw
+/// `std::invalid_argument` if an extent differs.
+SHARDWISE_OF_TWO(sub, SubOp);
+
+/// a · b, element by element.
+SHARDWISE_OF_TWO(mul, MulOp);
+
+/// a / b, element by element.
+SHARDWISE_OF_TWO(div, DivOp);
+
+/// The smaller one of a and b, element by element; NaN if one is NaN. Backward, the smaller one gets the gradient, and
+/// each of two equal ones half of it.
+SHARDWISE_OF_TWO(minimum, MinimumOp);
+
+/// The larger one, in the same way.
+SHARDWISE_OF_TWO(maximum, MaximumOp);
+#undef SHARDWISE_OF_TWO
 
 /// factor · x.
 template <Operand X, class Result = result_of<ScaleOp, X>>
@@ -99,5 +183,13 @@ constexpr auto scale(const X& x, double factor) {
 }
 template <Operand X, IllFormed Why = result_of<ScaleOp, X>>
 Why scale(const X&, double);  // see Why
+
+/// x + number, at each element. Not of a pending sum: each rank would add the number to its own term.
+template <Operand X, class Result = result_of<AddNumberOp, X>>
+constexpr auto add_number(const X& x, double number) {
+  return apply(AddNumberOp{number}, x);
+}
+template <Operand X, IllFormed Why = result_of<AddNumberOp, X>>
+Why add_number(const X&, double);  // see Why
 
 }  // namespace shardwise

@@ -149,6 +149,19 @@ Folded folded(const View<T, Rank>& x, int dim_or_negative) {
   return {x.extent(0, dim), x.size[dim], x.extent(dim + 1, Rank), static_cast<double>(x.shape[dim])};
 }
 
+/// A number beside a tensor.
+template <class N>
+concept Arithmetic = std::is_arithmetic_v<N>;
+
+/// Elementwise operations of two operands: b has the last dimensions of a, and is used for each row of the others.
+inline constexpr Signature with_rows = Signature::of("r*c*, c* -> r*c*");
+
+/// The number of times that b is used.
+template <class A, int RankA, class B, int RankB>
+Index rows_of(const View<A, RankA>& a, const View<B, RankB>&) {
+  return a.extent(0, RankA - RankB);
+}
+
 #ifdef SHARDWISE_BODIES
 
 SHARDWISE_INLINE void fail_to_fit(const char* operation, std::span<const std::span<const Index>> shapes,

@@ -3,11 +3,13 @@
 #pragma once
 
 /// @file
-/// Operators on tensors, `Var`s and parameters: `x + y` is `add(x, y)`, `x - y` is `sub(x, y)`, `-x` is `scale(x, -1)`.
-/// With a number c, `c * x` and `x * c` are `scale(x, c)`, and `x / c` is `scale(x, 1 / c)`. Layouts that do not fit
-/// give the same errors as these functions. `x * y` of two tensors is refused, because it could mean `mul` or `matmul`.
+/// Operators on tensors, `Var`s and parameters: `x + y` is `add(x, y)`, `x - y` is `sub(x, y)`, `x * y` is `mul(x, y)`,
+/// element by element, and `x / y` is `div(x, y)`; `-x` is `scale(x, -1)`. With a number c, `c * x` and `x * c` are
+/// `scale(x, c)`, `x / c` is `scale(x, 1 / c)`, `c / x` is c · `reciprocal(x)`; `x + c`, `c + x` and `x - c` are
+/// `add_number`, and `c - x` is -x + c. Layouts that do not fit give the same errors as these functions.
 
 #include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/ops/activation.hpp>
 #include <shardwise/ops/add.hpp>
 #include <shardwise/ops/arithmetic.hpp>
 
@@ -15,24 +17,10 @@ namespace shardwise {
 
 namespace detail {
 
-template <class N>
-concept Arithmetic = std::is_arithmetic_v<N>;
+template <class X>
+concept NotArithmetic = !Arithmetic<X>;
 
 }  // namespace detail
-
-template <Operand A, Operand B, WellFormed Result = result_of<AddOpFor<A, B>, A, B>>
-constexpr auto operator+(const A& a, const B& b) {
-  return add(a, b);
-}
-template <class A, class B, IllFormed Why = result_of<AddOpFor<A, B>, A, B>>
-Why operator+(const A&, const B&);  // see Why
-
-template <Operand A, Operand B, WellFormed Result = result_of<SubOp, A, B>>
-constexpr auto operator-(const A& a, const B& b) {
-  return sub(a, b);
-}
-template <class A, class B, IllFormed Why = result_of<SubOp, A, B>>
-Why operator-(const A&, const B&);  // see Why
 
 template <Operand X, WellFormed Result = result_of<ScaleOp, X>>
 constexpr auto operator-(const X& x) {
@@ -41,37 +29,35 @@ constexpr auto operator-(const X& x) {
 template <Operand X, IllFormed Why = result_of<ScaleOp, X>>
 Why operator-(const X&);  // see Why
 
-template <detail::Arithmetic N, Operand X, WellFormed Result = result_of<ScaleOp, X>>
-constexpr auto operator*(N factor, const X& x) {
-  return scale(x, static_cast<double>(factor));
-}
-template <detail::Arithmetic N, Operand X, IllFormed Why = result_of<ScaleOp, X>>
-Why operator*(N, const X&);  // see Why
+/// The last argument is the type of the result.
+#define SHARDWISE_OPERATOR(symbol, First, Second, value, ...)                   \
+  template <detail::First A, detail::Second B, WellFormed Result = __VA_ARGS__> \
+  constexpr auto operator symbol(const A& a, const B& b) {                      \
+    return value;                                                               \
+  }                                                                             \
+  template <detail::First A, detail::Second B, IllFormed Why = __VA_ARGS__>     \
+  Why operator symbol(const A&, const B&)
 
-template <Operand X, detail::Arithmetic N, WellFormed Result = result_of<ScaleOp, X>>
-constexpr auto operator*(const X& x, N factor) {
-  return scale(x, static_cast<double>(factor));
-}
-template <Operand X, detail::Arithmetic N, IllFormed Why = result_of<ScaleOp, X>>
-Why operator*(const X&, N);  // see Why
+SHARDWISE_OPERATOR(+, NotArithmetic, NotArithmetic, add(a, b), result_of<AddOp, A, B>);
+SHARDWISE_OPERATOR(-, NotArithmetic, NotArithmetic, sub(a, b), result_of<SubOp, A, B>);
+SHARDWISE_OPERATOR(*, NotArithmetic, NotArithmetic, mul(a, b), result_of<MulOp, A, B>);
+SHARDWISE_OPERATOR(/, NotArithmetic, NotArithmetic, div(a, b), result_of<DivOp, A, B>);
 
-/// x · (1 / divisor)
-template <Operand X, detail::Arithmetic N, WellFormed Result = result_of<ScaleOp, X>>
-constexpr auto operator/(const X& x, N divisor) {
-  return scale(x, 1 / static_cast<double>(divisor));
-}
-template <Operand X, detail::Arithmetic N, IllFormed Why = result_of<ScaleOp, X>>
-Why operator/(const X&, N);  // see Why
+SHARDWISE_OPERATOR(+, NotArithmetic, Arithmetic, add_number(a, static_cast<double>(b)),
+                   result_of<AddNumberOp, A>);
+SHARDWISE_OPERATOR(+, Arithmetic, NotArithmetic, add_number(b, static_cast<double>(a)),
+                   result_of<AddNumberOp, B>);
+SHARDWISE_OPERATOR(-, NotArithmetic, Arithmetic, add_number(a, -static_cast<double>(b)),
+                   result_of<AddNumberOp, A>);
+SHARDWISE_OPERATOR(-, Arithmetic, NotArithmetic, add_number(scale(b, -1), static_cast<double>(a)),
+                   result_of<AddNumberOp, B>);
+SHARDWISE_OPERATOR(*, NotArithmetic, Arithmetic, scale(a, static_cast<double>(b)), result_of<ScaleOp, A>);
+SHARDWISE_OPERATOR(*, Arithmetic, NotArithmetic, scale(b, static_cast<double>(a)), result_of<ScaleOp, B>);
+SHARDWISE_OPERATOR(/, NotArithmetic, Arithmetic, scale(a, 1 / static_cast<double>(b)), result_of<ScaleOp, A>);
+SHARDWISE_OPERATOR(/, Arithmetic, NotArithmetic, scale(reciprocal(b), static_cast<double>(a)),
+                   result_of<ReciprocalOp, B>);
+#undef SHARDWISE_OPERATOR
 
-// The others are refused.
-template <class A, class B>
-  requires((Operand<A> || Operand<B>)&&!detail::Arithmetic<A> && !detail::Arithmetic<B>)
-WrittenOtherwise<Hint::write_mul_or_matmul>
-operator*(const A&, const B&);
-template <class A, class B>
-  requires((Operand<A> || Operand<B>)&&!detail::Arithmetic<B>)
-WrittenOtherwise<Hint::write_mul_or_matmul>
-operator/(const A&, const B&);
 #define SHARDWISE_NO_OPERATOR(op)                 \
   template <class A, class B>                     \
     requires(Operand<A> || Operand<B>)            \

@@ -9,6 +9,7 @@
 #include <shardwise/ops/add.hpp>
 #include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/ops/attention.hpp>
+#include <shardwise/ops/comparison.hpp>
 #include <shardwise/ops/contract.hpp>
 #include <shardwise/ops/dropout.hpp>
 #include <shardwise/ops/embedding.hpp>
@@ -24,3 +25,4 @@
 #include <shardwise/ops/softmax.hpp>
 #include <shardwise/ops/swiglu.hpp>
 #include <shardwise/ops/transpose.hpp>
+#include <shardwise/ops/where.hpp>

@@ -10,6 +10,8 @@
 ///   `static constexpr Signature signature = Signature::of("...");`
 /// or, if it depends on the number of operands or on their ranks, a function template of these ranks,
 ///   `template <int... Ranks> static constexpr Signature signature();`
+/// and, if the result has another element type than the operands, which then have no gradient, but one element type,
+///   `using Element = std::uint8_t;`
 /// and, if the signature is not sufficient,
 ///   `static constexpr Propagated rule(const Signature&, const OperandPlacements&);`   for one axis.
 
@@ -74,6 +76,13 @@ struct Leading<First, Second, Rest...> {
   using type = typename Leading<Second, Rest...>::type;
 };
 
+/// The element type of the result.
+template <class Op, TensorType Lead>
+struct ElementOf : TypeIs<typename Lead::Element> {};
+template <class Op, TensorType Lead>
+  requires requires { typename Op::Element; }
+struct ElementOf<Op, Lead> : TypeIs<typename Op::Element> {};
+
 /// `Parameters`: the set of operands that are parameters. Operands may be errors themselves.
 template <class Op, bool Tracked, unsigned Parameters, class... X>
 struct Result : FirstError<X...> {};
@@ -82,16 +91,20 @@ struct Result<Op, Tracked, Parameters, X...> {
   using P = Propagate<Op, X...>;
   using Lead = typename Leading<X...>::type;
 
-  /// Operands with a gradient must have the element type of the leading one; others must hold integers.
+  /// Operands with a gradient must have the element type of the leading one; others must hold integers. If the
+  /// operation names the result's type, all must have one type, of any kind.
   static constexpr Reason element_problem() {
     Array<bool, P::operands> same{std::is_same_v<typename X::Element, typename Lead::Element>...};
     Array<bool, P::operands> floats{X::is_float...};
+    constexpr bool all_of_one_type = requires { typename Op::Element; };
     for (int i = 0; i < P::operands; ++i) {
-      if (!P::signature.differentiable[i] && floats[i]) return Reason::operand_must_hold_integers;
+      if (!P::signature.differentiable[i] && floats[i] && !all_of_one_type) {
+        return Reason::operand_must_hold_integers;
+      }
     }
     for (int i = 0; i < P::operands; ++i) {
-      if (!P::signature.differentiable[i]) continue;
-      if (!Lead::is_float && !requires { requires Op::takes_integers; }) {
+      if (!P::signature.differentiable[i] && !all_of_one_type) continue;
+      if (!Lead::is_float && !all_of_one_type && !requires { requires Op::takes_integers; }) {
         return Reason::operation_needs_floating_point_numbers;
       }
       if (!same[i]) return Reason::operands_have_different_element_types;
@@ -129,7 +142,7 @@ struct Result<Op, Tracked, Parameters, X...> {
     } else if constexpr (P::bad_axis() >= 0) {
       return misplaced(std::make_integer_sequence<int, P::operands>());
     } else {
-      using Y = tensor_with<typename Lead::Element, P::signature.result.rank, typename P::MeshOf,
+      using Y = tensor_with<typename ElementOf<Op, Lead>::type, P::signature.result.rank, typename P::MeshOf,
                             packed(P::layout())>;
       if constexpr (Tracked && !has_cotangent(Y::layout)) {
         return Refused<Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined, Got<Y>>{};
