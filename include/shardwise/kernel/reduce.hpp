@@ -157,6 +157,20 @@ void max_backward(Index outer, Index n, Index inner, const T* x, const T* y, con
   }
 }
 
+/// y[o, i] is the first k with the largest x[o, k, i], where NaN counts as the largest. n must be 1 or more.
+template <class T>
+void argmax(Index outer, Index n, Index inner, const T* x, std::int64_t* y) {
+  for (Index o = 0; o < outer; ++o, x += n * inner, y += inner) {
+    std::fill_n(y, inner, 0);
+    for (Index k = 1; k < n; ++k) {
+      for (Index i = 0; i < inner; ++i) {
+        const auto largest = widen(x[y[i] * inner + i]), value = widen(x[k * inner + i]);
+        if (!(value <= largest) && largest == largest) y[i] = k;
+      }
+    }
+  }
+}
+
 /// y[o, i] = Σ_k x[o, k, i]²
 template <class T>
 void sum_squares(Index outer, Index n, Index inner, const T* x, T* y) {
