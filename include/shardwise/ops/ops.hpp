@@ -19,6 +19,7 @@
 #include <shardwise/ops/linear.hpp>
 #include <shardwise/ops/matmul.hpp>
 #include <shardwise/ops/narrow.hpp>
+#include <shardwise/ops/normalize.hpp>
 #include <shardwise/ops/one_hot.hpp>
 #include <shardwise/ops/operators.hpp>
 #include <shardwise/ops/reduction.hpp>
@@ -28,3 +29,4 @@
 #include <shardwise/ops/softmax.hpp>
 #include <shardwise/ops/swiglu.hpp>
 #include <shardwise/ops/transpose.hpp>
+#include <shardwise/ops/variance.hpp>
