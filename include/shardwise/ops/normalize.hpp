@@ -31,7 +31,7 @@ struct NormalizeOp {
     if (!(epsilon > 0)) detail::fail({"normalize: epsilon is ", epsilon, ", which must be more than 0"});
   }
 
-  /// What each vector is divided by.
+  /// The divisors of the vectors.
   template <class T, int Rank>
   static constexpr Index residual_bytes(const auto&, const View<const T, Rank>& x) {
     return x.extent(0, dim<Rank>) * x.extent(dim<Rank> + 1, Rank) *
