@@ -25,6 +25,7 @@
 
 #include <shardwise/ops/ops.hpp>
 
+#include <shardwise/module/named_parameters.hpp>
 #include <shardwise/module/sequential.hpp>
 
 #include <shardwise/parallel/context_parallel.hpp>
@@ -47,6 +48,7 @@
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/check_finite.hpp>
 #include <shardwise/train/clip.hpp>
+#include <shardwise/train/lbfgs.hpp>
 #include <shardwise/train/rate_schedule.hpp>
 #include <shardwise/train/recompute.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
