@@ -25,6 +25,7 @@
 
 #include <shardwise/ops/ops.hpp>
 
+#include <shardwise/module/named_parameters.hpp>
 #include <shardwise/module/sequential.hpp>
 
 #include <shardwise/parallel/context_parallel.hpp>
@@ -38,6 +39,7 @@
 #include <shardwise/nn/embedding.hpp>
 #include <shardwise/nn/layer_norm.hpp>
 #include <shardwise/nn/linear_cross_entropy_loss.hpp>
+#include <shardwise/nn/mean_losses.hpp>
 #include <shardwise/nn/mlp.hpp>
 #include <shardwise/nn/project.hpp>
 #include <shardwise/nn/ring_attention.hpp>
@@ -46,6 +48,7 @@
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/check_finite.hpp>
 #include <shardwise/train/clip.hpp>
+#include <shardwise/train/lbfgs.hpp>
 #include <shardwise/train/rate_schedule.hpp>
 #include <shardwise/train/recompute.hpp>
 #include <shardwise/train/reduce_gradients.hpp>

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// `layer_norm` and `softmax`.
+/// `layer_norm`, `softmax` and `normalize`.
 
+#include <shardwise/ops/check_operation.hpp>
 #include <shardwise/ops/layer_norm.hpp>
+#include <shardwise/ops/normalize.hpp>
 #include <shardwise/ops/softmax.hpp>
 
 #include "ops_check.hpp"
@@ -125,6 +127,38 @@ concept Softmaxable = requires(X x) {
   softmax(x);
 };
 static_assert(Softmaxable<On1<2, Shard<0>>> && !Softmaxable<On1<2, Shard<1>>>);
+
+/// Along dimension 1 of three.
+Dense dense_normalize(const Dense& x) {
+  Dense y(x.shape);
+  const Index n = x.extent(1), inner = x.extent(2);
+  for (Index i = 0; i < x.size(); ++i) {
+    double squares = 0;
+    for (Index k = 0; k < n; ++k) {
+      const double value = x[(i / (inner * n) * n + k) * inner + i % inner];
+      squares += value * value;
+    }
+    y[i] = x[i] / std::max(std::sqrt(squares), 0.9);  // some of the vectors are shorter
+  }
+  return y;
+}
+
+TEST_CASE("normalize") {
+  const auto mesh = line();
+  const auto middle = [](const auto& x) { return normalize<1>(x, 0.9); };
+  check(middle, dense_normalize, random<double, Replicate>(mesh, {3, 2, 5}, 1));
+  check(middle, dense_normalize, random<double, Shard<0>>(mesh, {3, 7, 5}, 1));
+  check(middle, dense_normalize, random<double, Shard<2>>(mesh, {5, 2, 3}, 1));
+  check(middle, dense_normalize, random<double, Shard<0>>(mesh, {9, 2, 1}, 1));
+  check(middle, dense_normalize, random<double, Reduced>(mesh, {3, 40, 1}, 1));
+  check(middle, dense_normalize, random<Eigen::bfloat16, Shard<0>>(mesh, {5, 4, 1}, 1));
+  check_operation(mesh, NormalizeOp<-1>{1e-12}, Shape<2>{5, 3});
+  CHECK(normalize(random<float, Shard<0>>(mesh, {0, 3}, 1)).shape() == Shape<2>{0, 3});
+  CHECK_THROWS_WITH_AS(normalize(random<double, Shard<0>>(mesh, {2, 3}, 1), 0.),
+                       "normalize: epsilon is 0, which must be more than 0", std::invalid_argument);
+}
+static_assert(why_not<NormalizeOp<-1>, On1<2, Shard<1>>> ==
+              Reason::operation_needs_this_dimension_whole_on_every_rank);
 
 }  // namespace
 }  // namespace shardwise::testing::ops_normalise

@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// `sum`, `mean`, `sum_of_squares`, `max` and `norm`.
+/// `sum`, `mean`, `sum_of_squares`, `max`, `norm` and `variance`.
 
 #include <shardwise/ops/arithmetic.hpp>
+#include <shardwise/ops/check_operation.hpp>
 #include <shardwise/ops/reduction.hpp>
+#include <shardwise/ops/variance.hpp>
 #include <shardwise/tensor/distribute.hpp>
 
 #include "ops_check.hpp"
@@ -13,7 +15,7 @@
 namespace shardwise::testing::ops_reduction {
 namespace {
 
-/// One of the five by name, over dimension `dim`, or over all dimensions if it is -1.
+/// One of them by name, over dimension `dim`, or over all dimensions if it is -1.
 auto dense(const std::string& what, int dim) {
   return [what, dim](const Dense& x) {
     std::vector<Index> shape;
@@ -38,6 +40,10 @@ auto dense(const std::string& what, int dim) {
       if (what == "sum_of_squares") y[i] = squares;
       if (what == "max") y[i] = largest;
       if (what == "norm") y[i] = std::sqrt(squares);
+      if (what == "variance") {
+        const double count = static_cast<double>(n);
+        y[i] = (squares - sum * sum / count) / count;
+      }
     }
     return y;
   };
@@ -117,6 +123,41 @@ TEST_CASE("norm of a pending sum: reduced first") {
   CHECK(item(norm(redistribute<Replicate>(x))) ==
         doctest::Approx(std::hypot(ranks * (ranks - 1) / 2, ranks)));  // 7.2111 on four
 }
+
+TEST_CASE("variance") {
+  const auto mesh = line();
+  const auto middle = [](const auto& x) { return variance<1>(x); };
+  const auto end = [](const auto& x) { return variance<-1>(x); };
+  const auto all = [](const auto& x) { return variance(x); };
+  check(middle, dense("variance", 1), random<double, Replicate>(mesh, {3, 7, 5}, 1));
+  check(middle, dense("variance", 1), random<double, Shard<0>>(mesh, {3, 7, 5}, 1));
+  check(middle, dense("variance", 1), random<double, Shard<2>>(mesh, {3, 7, 300}, 1));
+  check(end, dense("variance", 1), random<double, Shard<0>>(mesh, {5, 40}, 1));
+  check(end, dense("variance", 1), random<Eigen::bfloat16, Shard<0>>(mesh, {5, 9}, 1));
+  check(all, dense("variance", -1), random<double, Reduced>(mesh, {3, 7}, 1));
+  const auto sample = [](const auto& x) { return variance<0>(x, 1); };
+  check(
+      sample,
+      [](const Dense& x) {
+        Dense y = dense("variance", 0)(x);
+        for (double& value : y.values) value *= 7. / 6;
+        return y;
+      },
+      random<double, Shard<1>>(mesh, {7, 3}, 1));
+  check_operation(mesh, VarianceOp<0>{2}, Shape<2>{5, 3});
+  CHECK_THROWS_WITH_AS(variance<0>(random<double, Shard<1>>(mesh, {1, 3}, 1), 1),
+                       "variance: of 1 elements of [1 x 3], with a correction of 1, which must be less",
+                       std::invalid_argument);
+}
+TEST_CASE("variance: far from 0") {
+  On1<1, Replicate, float> x(line(), {4});
+  for (Index i = 0; i < 4; ++i) x.writable().data[i] = static_cast<float>(1000000 + i);
+  CHECK(item(variance(x)) == 1.25f);
+}
+static_assert(why_not<VarianceOp<0>, On1<2, Shard<0>>> ==
+              Reason::operation_needs_this_dimension_whole_on_every_rank);
+static_assert(why_not<VarianceOp<detail::all_dimensions>, On1<2, Shard<1>>> ==
+              Reason::operation_needs_this_dimension_whole_on_every_rank);
 
 template <class Of, int Dim, class P>
 constexpr Reason why = why_not<ReductionOp<Of, Dim>, On1<2, P>>;

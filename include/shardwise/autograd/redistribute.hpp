@@ -118,4 +118,43 @@ constexpr auto redistribute_to(X x, const detail::Communication& as = {}) {
   }
 }
 
+namespace detail {
+
+/// The result of `redistribute_like`, or a `LayoutError`; abstract if `X` is.
+template <class X, class Like>
+struct RedistributedLike {
+  template <class Y>
+  using As = typename std::conditional_t<is_abstract<X>, TypeIs<abstract_result<Y, X>>, TypeIs<Y>>::type;
+
+  template <int... Axis>
+  static constexpr auto placed(std::integer_sequence<int, Axis...>) {
+    return TypeIs<redistributed<X, placement_type<Like::layout[Axis].code>...>>{};
+  }
+  static constexpr auto type_of() {
+    if constexpr (IllFormed<tensor_of<X>>) {
+      return TypeIs<As<tensor_of<X>>>{};
+    } else if constexpr (IllFormed<Like>) {
+      return TypeIs<As<Like>>{};
+    } else if constexpr (!std::is_same_v<typename tensor_of<X>::MeshOf, typename Like::MeshOf>) {
+      return TypeIs<As<layout_error<Reason::operands_are_on_different_meshes,
+                                    Got<typename tensor_of<X>::MeshOf, typename Like::MeshOf>>>>{};
+    } else {
+      return placed(std::make_integer_sequence<int, Like::MeshOf::axes>());
+    }
+  }
+  using type = typename decltype(type_of())::type;
+};
+template <class X, class Like>
+using redistributed_like = typename RedistributedLike<X, tensor_of<Like>>::type;
+
+}  // namespace detail
+
+/// `x` in the layout of `y`, of which only the type counts. Otherwise as `redistribute`.
+template <Redistributable X, Operand Y, WellFormed Result = detail::redistributed_like<X, Y>>
+constexpr auto redistribute_like(X x, const Y&) {
+  return redistribute_to<Result>(std::move(x));
+}
+template <Redistributable X, Operand Y, IllFormed Why = detail::redistributed_like<X, Y>>
+Why redistribute_like(const X&, const Y&);  // see Why
+
 }  // namespace shardwise

@@ -62,10 +62,10 @@ void sum_columns(Index rows, Index count, Index stride, const T* x, double* tota
 }
 
 /// y[o, i] = finish(Σ_k f(x[o, k, i]), y[o, i]), where the sum is a double.
-template <class T, class F, class Finish>
-void sum_middle(Index outer, Index n, Index inner, const T* x, T* y, F f, Finish finish) {
-  const auto put = [finish](double total, T& out) {
-    out = narrow<T>(static_cast<compute_t<T>>(finish(total, out)));
+template <class T, class Y, class F, class Finish>
+void sum_middle(Index outer, Index n, Index inner, const T* x, Y* y, F f, Finish finish) {
+  const auto put = [finish](double total, Y& out) {
+    out = narrow<Y>(static_cast<compute_t<Y>>(finish(total, out)));
   };
   for (Index o = 0; o < outer; ++o, x += n * inner, y += inner) {
     if (inner == 1) {
@@ -93,6 +93,22 @@ void scale_middle(Index outer, Index n, Index inner, F factor, const T* x, T* dx
       continue;
     }
     for (Index k = 0; k < n; ++k, x += inner, dx += inner) map(inner, dx, std::multiplies<>(), factors, x);
+  }
+}
+
+/// Calls f(o · inner + i, p) for each element x[o, k, i], which is at p. The calls are independent of each other.
+template <class F>
+void each_in_middle(Index outer, Index n, Index inner, F f) {
+  for (Index o = 0; o < outer; ++o) {
+    if (inner == 1) {
+      SHARDWISE_INDEPENDENT
+      for (Index k = 0; k < n; ++k) f(o, o * n + k);
+      continue;
+    }
+    for (Index k = 0; k < n; ++k) {
+      SHARDWISE_INDEPENDENT
+      for (Index i = 0; i < inner; ++i) f(o * inner + i, (o * n + k) * inner + i);
+    }
   }
 }
 
@@ -170,6 +186,20 @@ void max_backward(Index outer, Index n, Index inner, const T* x, const T* y, con
   }
 }
 
+/// y[o, i] is the first k with the largest x[o, k, i], where NaN counts as the largest. n must be 1 or more.
+template <class T>
+void argmax(Index outer, Index n, Index inner, const T* x, std::int64_t* y) {
+  for (Index o = 0; o < outer; ++o, x += n * inner, y += inner) {
+    std::fill_n(y, inner, 0);
+    for (Index k = 1; k < n; ++k) {
+      for (Index i = 0; i < inner; ++i) {
+        const auto largest = widen(x[y[i] * inner + i]), value = widen(x[k * inner + i]);
+        if (!(value <= largest) && largest == largest) y[i] = k;
+      }
+    }
+  }
+}
+
 /// y[o, i] = Σ_k x[o, k, i]²
 template <class T>
 void sum_squares(Index outer, Index n, Index inner, const T* x, T* y) {
@@ -198,6 +228,75 @@ void norm_backward(Index outer, Index n, Index inner, const T* x, const T* y, co
     return widen(y[i]) > 0 ? widen(dy[i]) / widen(y[i]) : compute_t<T>{0};
   };
   detail::scale_middle(outer, n, inner, quotient, x, dx);
+}
+
+/// y[o, i] = Σ_k (x[o, k, i] - means[o, i])² / divisor, in two passes. means: [outer, inner], which the gradient needs.
+template <class T>
+void variance(Index outer, Index n, Index inner, double divisor, const T* x, compute_t<T>* means, T* y) {
+  using C = compute_t<T>;
+  const double count = static_cast<double>(n);
+  detail::sum_middle(outer, n, inner, x, means, detail::Itself{},
+                     [count](double total, const C&) { return total / count; });
+  for (Index o = 0; o < outer; ++o, x += n * inner, means += inner, y += inner) {
+    if (inner == 1) {
+      const auto square = [mean = *means](auto& term, const auto& a, const auto&) {
+        term = (a - mean) * (a - mean);
+      };
+      *y = narrow<T>(static_cast<C>(detail::sum_of<C>(n, x, x, square) / divisor));
+      continue;
+    }
+    detail::column_tiles(inner, [&](Index first, Index columns) {
+      double total[detail::column_tile] = {};
+      for (Index k = 0; k < n; ++k) {
+        for (Index c = 0; c < columns; ++c) {
+          const auto off = static_cast<double>(widen(x[k * inner + first + c]) - means[first + c]);
+          total[c] += off * off;
+        }
+      }
+      for (Index c = 0; c < columns; ++c) y[first + c] = narrow<T>(static_cast<C>(total[c] / divisor));
+    });
+  }
+}
+
+/// dx[o, k, i] = 2 / divisor · dy[o, i] · (x[o, k, i] - means[o, i])
+template <class T>
+void variance_backward(Index outer, Index n, Index inner, double divisor, const T* x,
+                       const compute_t<T>* means, const T* dy, T* dx) {
+  const auto factor = static_cast<compute_t<T>>(2 / divisor);
+  detail::each_in_middle(outer, n, inner, [=](Index j, Index at) {
+    dx[at] = narrow<T>(factor * widen(dy[j]) * (widen(x[at]) - means[j]));
+  });
+}
+
+/// y[o, k, i] = x[o, k, i] / max(‖x[o, :, i]‖₂, epsilon); norms: [outer, inner], these divisors.
+template <class T>
+void normalize(Index outer, Index n, Index inner, double epsilon, const T* x, compute_t<T>* norms, T* y) {
+  detail::sum_middle(outer, n, inner, x, norms, detail::Square{},
+                     [epsilon](double total, const auto&) { return std::max(std::sqrt(total), epsilon); });
+  detail::each_in_middle(outer, n, inner,
+                         [=](Index j, Index at) { y[at] = narrow<T>(widen(x[at]) / norms[j]); });
+}
+
+/// dx = (dy - y · Σ_k y · dy) / norm; and dy / epsilon where x is shorter than that.
+template <class T>
+void normalize_backward(Index outer, Index n, Index inner, double epsilon, const T* y,
+                        const compute_t<T>* norms, const T* dy, T* dx) {
+  using C = compute_t<T>;
+  C* along = scratch<detail::MiddleFactors, C>(outer * inner);  // Σ_k y · dy
+  for (Index o = 0; o < outer; ++o) {
+    std::fill_n(along + o * inner, inner, C{0});
+    if (inner == 1) along[o] = static_cast<C>(dot(n, y + o * n, dy + o * n));
+    for (Index k = 0; inner > 1 && k < n; ++k) {
+      const Index row = (o * n + k) * inner;
+      for (Index i = 0; i < inner; ++i) along[o * inner + i] += widen(y[row + i]) * widen(dy[row + i]);
+    }
+  }
+  for (Index j = 0; j < outer * inner; ++j) {
+    if (norms[j] <= static_cast<C>(epsilon)) along[j] = 0;
+  }
+  detail::each_in_middle(outer, n, inner, [=](Index j, Index at) {
+    dx[at] = narrow<T>((widen(dy[at]) - widen(y[at]) * along[j]) / norms[j]);
+  });
 }
 
 }  // namespace shardwise::kernel

@@ -114,7 +114,7 @@ struct ReductionOp {
     Of::pull_back(folded(x), x.data, y.data, dy.data, x.gradient);
   }
 
- private:
+  /// x as [outer, n, inner], of which n is reduced.
   static detail::Folded folded(const auto& x) {
     if constexpr (all) {
       return {1, x.elements(), 1, static_cast<double>(elements(x.shape))};

@@ -71,7 +71,7 @@ struct Leading {
   using type = First;
 };
 template <TensorType First, TensorType Second, TensorType... Rest>
-  requires(!First::is_float)
+  requires(!First::is_float && (Second::is_float || (Rest::is_float || ...)))
 struct Leading<First, Second, Rest...> {
   using type = typename Leading<Second, Rest...>::type;
 };
