@@ -113,6 +113,30 @@ TEST_CASE("what cannot be solved is the same error on every rank") {
         }) == "solve: the right side [40 x 1] has not the 39 rows of the matrix");
 }
 
+template <class PA0, class PA1, class PB0, class PB1>
+void check_gradients() {
+  const Grid mesh = grid();
+  const Index n = 12, r = 3;
+  const Matrix<double> a = random_matrix<double>(n, n, 1) + Matrix<double>::Identity(n, n) * 8,
+                       b = random_matrix<double>(n, r, 2), dx = random_matrix<double>(n, r, 3);
+  Tape tape;
+  auto left = tape.input(distribute<PA0, PA1>(mesh, a));
+  auto right = tape.input(distribute<PB0, PB1>(mesh, b));
+  const auto x = solve(left, right);
+  tape.backward(
+      redistribute<Replicate, Replicate>(sum(mul(x, tape.constant(distribute<PB0, PB1>(mesh, dx))))));
+  const Matrix<double> solution = a.householderQr().solve(b), db = a.transpose().householderQr().solve(dx);
+  CHECK((full_tensor(redistribute<Replicate, Replicate>(right.gradient())) - db).norm() <= 1e-12);
+  CHECK(
+      (full_tensor(redistribute<Replicate, Replicate>(left.gradient())) + db * solution.transpose()).norm() <=
+      1e-12);
+}
+TEST_CASE("gradients") {
+  check_gradients<Shard<0>, Shard<1>, Shard<0>, Shard<1>>();
+  check_gradients<Replicate, Replicate, Replicate, Replicate>();
+  check_gradients<Reduced, Shard<0>, Shard<0>, Shard<0>>();
+}
+
 TEST_CASE("a run makes the collectives of its plan") {
   const Grid mesh = grid();
   const auto run = [](const auto& on) {
