@@ -97,6 +97,13 @@ constexpr auto panels = trace<Mesh<x_axis, y_axis>>({4, 4}, [](const auto& mesh)
 static_assert(panels.received_bytes() == 2 * 8 * n * n / 16 * 3);
 static_assert(static_cast<double>(panels.peak_bytes()) <= 1.3 * (3 * 8 * n * n / 16));
 
+// Rows are dealt to four ranks in blocks of 64 by a reshape and one all-to-all.
+constexpr auto dealt = trace<Line>({4}, [](const auto& mesh) {
+  const auto blocks = reshape<Shard<0>>(empty<double, Shard<0>>(mesh, {n, n}), {n / (4 * 64), 4, 64, n});
+  redistribute<x_axis, Shard<1>>(blocks);
+});
+static_assert(dealt.count(Collective::all_to_all) == 1 && dealt.collectives() == 1);
+
 // What is asked for decides: no rank repeats another's work where that costs nothing.
 constexpr ProductPlan whole = product_plan({replicate}, {replicate}, {shard(1)}, {n, n, n}, {4});
 static_assert(whole.received == 0 && whole.repeated == 1 && whole.b == Layout{shard(1)});
