@@ -38,8 +38,8 @@ class AnyParameter {
   DataType type() const { return cell_->stored.type; }
   bool trained() const { return !cell_->layouts.frozen; }
 
-  /// A copy of this rank's stored block, row-major; empty on a dry mesh. Throws `std::logic_error` if the parameter has no
-  /// value yet.
+  /// A copy of this rank's stored block, row-major; empty on a dry mesh. Throws `std::logic_error` if the parameter
+  /// has no value yet.
   std::vector<double> local() const;
 
  private:

@@ -110,9 +110,9 @@ constexpr auto mean_loss(const X& x, const Target& target) {
   template <class X, class Target, IllFormed Why = result_of<MeanLossOp<F>, X, Target>>         \
   Why name(const X&, const Target&)
 
-/// The mean of (x - target)². This and the losses below take two tensors of one shape and layout. The result is a scalar
-/// in their element type, the same on the ranks that share the elements; NaN without elements. Collective over the axes
-/// that shard them. Throws `std::invalid_argument` if the shapes differ.
+/// The mean of (x - target)². This and the losses below take two tensors of one shape and layout. The result is a
+/// scalar in their element type, the same on the ranks that share the elements; NaN without elements. Collective over
+/// the axes that shard them. Throws `std::invalid_argument` if the shapes differ.
 SHARDWISE_MEAN_LOSS(mse_loss, detail::SquaredError);
 
 /// The mean of |x - target|; its slope at 0 is 0.

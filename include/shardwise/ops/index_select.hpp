@@ -9,8 +9,8 @@
 /// y = index_select<0>(x, ids);   // y[i, c] = x[ids[i], c]
 /// ```
 /// Along one axis, besides whole operands: other dimensions of x may be sharded; sharded indices beside an x that is
-/// `Reduced` give a sharded result; and if dimension `Dim` is sharded, each rank contributes what it owns to a pending sum.
-/// `embedding` is the same for a table, with indices of any shape.
+/// `Reduced` give a sharded result; and if dimension `Dim` is sharded, each rank contributes what it owns to a
+/// pending sum. `embedding` is the same for a table, with indices of any shape.
 
 #include <shardwise/kernel/embedding.hpp>
 #include <shardwise/layout/diagnosis.hpp>

@@ -50,8 +50,8 @@ template <class T, class Ids>
 using one_hot_result = detail::untracked_result<T, OneHotOp, Ids>;
 
 /// ids: integers, [t…]; the result is [t…, classes], of elements `T`: 1 at the id, and 0 elsewhere. The classes are
-/// whole on every rank, and the other dimensions have the layout of the ids. Throws `std::invalid_argument` if `classes` is
-/// negative, and `std::out_of_range`, on the rank that holds it, for an id outside [0, classes).
+/// whole on every rank, and the other dimensions have the layout of the ids. Throws `std::invalid_argument` if
+/// `classes` is negative, and `std::out_of_range`, on the rank that holds it, for an id outside [0, classes).
 template <class T, Operand Ids, WellFormed Result = one_hot_result<T, Ids>>
 constexpr auto one_hot(const Ids& ids, Index classes) {
   return detail::apply_untracked<T>(OneHotOp{classes}, ids);

@@ -69,9 +69,9 @@ struct VarianceOp {
   double divisor(const detail::Folded& f) const { return f.all - static_cast<double>(correction); }
 };
 
-/// Σ (x - mean)² / (n - correction), where n is the extent of dimension `Dim`, or without it the number of elements: the
-/// variance of a population. `correction` is PyTorch's, whose default is 1. Throws `std::invalid_argument` unless it is
-/// less than n.
+/// Σ (x - mean)² / (n - correction), where n is the extent of dimension `Dim`, or without it the number of elements:
+/// the variance of a population. `correction` is PyTorch's, whose default is 1. Throws `std::invalid_argument` unless
+/// it is less than n.
 template <int Dim = detail::all_dimensions, Operand X, WellFormed Result = result_of<VarianceOp<Dim>, X>>
 constexpr auto variance(const X& x, Index correction = 0) {
   return apply(VarianceOp<Dim>{correction}, x);

@@ -24,14 +24,14 @@ void check_gradients(const std::vector<NamedParameter>& parameters, const std::f
 
 }  // namespace detail
 
-/// Compares the gradients of `loss(tape)` with its central differences, at up to `samples` elements of each trained parameter
-/// of `module`, which must be of `double`. The loss must depend on nothing but the parameters: draw no other dropout masks in
-/// each call. The elements are the same on every rank, and in every run. Collective. Leaves the values of the parameters as
-/// they are, and no gradients.
+/// Compares the gradients of `loss(tape)` with its central differences, at up to `samples` elements of each trained
+/// parameter of `module`, which must be of `double`. The loss must depend on nothing but the parameters: draw no
+/// other dropout masks in each call. The elements are the same on every rank, and in every run. Collective. Leaves
+/// the values of the parameters as they are, and no gradients.
 ///
-/// Throws `std::logic_error`, on all ranks, with the name of the parameter, the number of the element and both numbers, if
-/// they differ by more than `tolerance` times the larger one, or times 1; and `std::invalid_argument` for a trained parameter
-/// of another type, or on a dry mesh.
+/// Throws `std::logic_error`, on all ranks, with the name of the parameter, the number of the element and both
+/// numbers, if they differ by more than `tolerance` times the larger one, or times 1; and `std::invalid_argument` for
+/// a trained parameter of another type, or on a dry mesh.
 template <class Module, std::invocable<Tape&> Loss, class Problem = detail::loss_problem<Loss, Module>>
 void check_gradients(Module& module, Loss loss, double tolerance = 1e-6, int samples = 8) {
   detail::check_gradients(

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// L-BFGS (Liu and Nocedal, "On the limited memory BFGS method for large scale optimization", 1989), with a backtracking
-/// line search. It takes the whole loss, as a function of a tape:
+/// L-BFGS (Liu and Nocedal, "On the limited memory BFGS method for large scale optimization", 1989), with a
+/// backtracking line search. It takes the whole loss, as a function of a tape:
 ///
 /// ```
 /// Lbfgs lbfgs({.iterations = 50});
@@ -40,17 +40,18 @@ struct LbfgsSettings {
   }
 };
 
-/// Keeps twice as many blocks in `double` as `history` says, of the size of this rank's stored block of each parameter. They
-/// are in no checkpoint: a run that is resumed begins without a history.
+/// Keeps twice as many blocks in `double` as `history` says, of the size of this rank's stored block of each
+/// parameter. They are in no checkpoint: a run that is resumed begins without a history.
 class Lbfgs {
  public:
   /// Throws `std::invalid_argument` for invalid settings.
   explicit Lbfgs(const LbfgsSettings& settings = {}) : settings_(settings.checked()) {}
 
-  /// Makes up to `iterations` iterations, and returns the loss where it leaves the parameters of `module`, which must be the
-  /// same in every step. `loss(tape)` is called once or more in each iteration, and must be the same function each time. The
-  /// parameters stay where they are if the loss is not finite, or if no step makes it smaller. Clears all gradients. On a dry
-  /// mesh it evaluates the loss once and returns 0. Collective: all ranks decide by the same sums over the mesh.
+  /// Makes up to `iterations` iterations, and returns the loss where it leaves the parameters of `module`, which must
+  /// be the same in every step. `loss(tape)` is called once or more in each iteration, and must be the same function
+  /// each time. The parameters stay where they are if the loss is not finite, or if no step makes it smaller. Clears
+  /// all gradients. On a dry mesh it evaluates the loss once and returns 0. Collective: all ranks decide by the same
+  /// sums over the mesh.
   ///
   /// Throws `std::invalid_argument` if the parameters live on several meshes, or are not those of earlier steps, and
   /// `std::logic_error` if no gradient reaches any.
