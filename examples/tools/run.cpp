@@ -129,7 +129,8 @@ std::string change(const char* name, const sw::Json& before, const sw::Json& now
 }
 
 std::string other_run(const sw::Json& before, const sw::Json& now) {
-  for (const char* name : {"text", "seed", "batch", "context", "pad", "packed", "held_out", "in_order", "optimizer"}) {
+  for (const char* name :
+       {"text", "seed", "batch", "context", "pad", "packed", "held_out", "in_order", "optimizer"}) {
     const std::string other = change(name, before, now);
     if (!other.empty()) return "of another run: " + other;
   }

@@ -110,7 +110,7 @@ TEST_CASE("what cannot be solved is the same error on every rank") {
         }) == "solve: a matrix [40 x 39] is not square");
   CHECK(message_of<std::invalid_argument>([&] {
           solve(zeros<double, Shard<0>, Shard<1>>(mesh, {39, 39}), b);
-        }) == "solve: the right side [40 x 1] has not the 39 rows of the matrix");
+        }) == "solve: the right side [40 x 1] does not have the 39 rows of the matrix");
 }
 
 template <class PA0, class PA1, class PB0, class PB1>

@@ -76,7 +76,8 @@ bool jacobi_svd(Index m, Index n, const Matrix& a, T* u, T* s, T* v) {
       for (Index j = i + 1; j < n; ++j) {
         const auto x = columns.row(i).head(m), y = columns.row(j).head(m);
         const T xx = x.squaredNorm(), yy = y.squaredNorm(), xy = x.dot(y);
-        if (!(std::abs(xy) > tolerance * std::sqrt(xx) * std::sqrt(yy))) continue;
+        const T least = std::max(tolerance * std::sqrt(xx) * std::sqrt(yy), std::numeric_limits<T>::min());
+        if (!(std::abs(xy) > least)) continue;  // also of squares that underflow
         rotated = true;
         const T half = (yy - xx) / (2 * xy);
         const T t = (half < 0 ? -1 : 1) / (std::abs(half) + std::hypot(T{1}, half));

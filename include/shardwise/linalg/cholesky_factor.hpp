@@ -27,12 +27,13 @@ class CholeskyRows {
  public:
   constexpr explicit CholeskyRows(AnyTensor a) : line_{a.mesh, a.type}, n_(a.shape[0]), order_(n_, line_) {
     if (a.shape[1] != n_) fail({"CholeskyFactor: a matrix ", a.extents(), " is not square"});
-    const AnyTensor rows = redistributed_to(std::move(a), line_.rows(), line_.type);
+    AnyTensor rows = redistributed_to(std::move(a), line_.rows(), line_.type);
     l_ = line_.tensor({n_, n_}, line_.rows());
     own_ = l_.box().size[0];
     if (!l_.mesh.dry()) {
       for (Index i = 0; i < own_; ++i) order_.permute(data(rows) + i * n_, data(l_) + i * n_);
     }
+    rows = AnyTensor();
     for (const Tile& tile : order_.tiles()) eliminate(tile);
   }
 
@@ -41,19 +42,19 @@ class CholeskyRows {
     const Index columns = b.shape[1];
     const auto& tiles = order_.tiles();
     T* const x = b.mesh.dry() ? nullptr : data(b);
-    std::vector<T> corner;
-    const auto corner_of = [&](const Tile& tile) {
-      corner.resize(static_cast<std::size_t>(tile.size * tile.size));
+    std::vector<T> diagonal;
+    const auto diagonal_of = [&](const Tile& tile) {
+      diagonal.resize(static_cast<std::size_t>(tile.size * tile.size));
       for (Index i = 0; i < tile.size; ++i)
-        std::copy_n(row(tile.local + i) + tile.position, tile.size, corner.data() + i * tile.size);
-      return corner.data();
+        std::copy_n(row(tile.local + i) + tile.position, tile.size, diagonal.data() + i * tile.size);
+      return diagonal.data();
     };
     const auto owned = [&](const Tile& tile) { return tile.owner == line_.rank(); };
     for (const Tile& tile : tiles) {  // L y = b
       const AnyTensor y = line_.summed<T>(tile.size, columns, [&](T* block) {
         if (!owned(tile)) return;
         T* const part = x + tile.local * columns;
-        kernel::solve_triangular<kernel::Side::left>(tile.size, columns, {}, corner_of(tile), part);
+        kernel::solve_triangular<kernel::Side::left>(tile.size, columns, {}, diagonal_of(tile), part);
         std::copy_n(part, tile.size * columns, block);
       });
       const Index first = std::min(own_, order_.rows_done(tile, line_.rank()));
@@ -76,7 +77,7 @@ class CholeskyRows {
       T* const part = x + tile->local * columns;
       for (Index i = 0; i < tile->size * columns; ++i) part[i] -= data(later)[i];
       kernel::solve_triangular<kernel::Side::left>(tile->size, columns, {.transposed = true},
-                                                   corner_of(*tile), part);
+                                                   diagonal_of(*tile), part);
     }
   }
   constexpr const RankLine& line() const { return line_; }
@@ -102,16 +103,16 @@ class CholeskyRows {
       std::copy_n(data(panel) + (other.owner * height + other.local - tile.local) * w, other.size * w,
                   columns.data() + (other.position - tile.position) * w);
     });
-    std::vector<T> corner(static_cast<std::size_t>(w * w));
-    const Index pivot = kernel::cholesky(w, columns.data(), corner.data());
+    std::vector<T> diagonal(static_cast<std::size_t>(w * w));
+    const Index pivot = kernel::cholesky(w, columns.data(), diagonal.data());
     if (pivot >= 0) {
       fail<std::runtime_error>(
           {"CholeskyFactor: the matrix is not positive definite, or not finite: the pivot of row ",
            tile.row + pivot, " is not a positive number"});
     }
-    std::copy_n(corner.data(), w * w, columns.data());
+    std::copy_n(diagonal.data(), w * w, columns.data());
     T* const below = columns.data() + w * w;
-    kernel::solve_triangular<kernel::Side::right>(w, rest - w, {.transposed = true}, corner.data(), below);
+    kernel::solve_triangular<kernel::Side::right>(w, rest - w, {.transposed = true}, diagonal.data(), below);
     each_tile_from(tile, [&](const Tile& other) {
       if (other.owner != line_.rank()) return;
       for (Index i = 0; i < other.size; ++i) {
@@ -171,10 +172,13 @@ class CholeskyFactor {
   template <TensorType B>
     requires(std::is_same_v<typename B::Element, typename A::Element>&&
                  std::is_same_v<typename B::MeshOf, typename A::MeshOf> &&
-             (B::rank == 1 || B::rank == 2))
+             (B::rank == 1 || B::rank == 2) && !has_partial_extremum(B::layout))
   constexpr B solve(const B& b) const {
+    if (!(b.mesh() == mesh_)) {
+      throw std::invalid_argument("CholeskyFactor: the right side lives on another mesh than the matrix");
+    }
     if (b.shape()[0] != rows_.rows()) {
-      detail::fail({"CholeskyFactor: the right side ", b.shape(), " has not the ", rows_.rows(),
+      detail::fail({"CholeskyFactor: the right side ", b.shape(), " does not have the ", rows_.rows(),
                     " rows of the matrix"});
     }
     const detail::RankLine& line = rows_.line();

@@ -30,9 +30,9 @@ class Equations {
         left_(static_cast<std::size_t>(line_.ranks())) {
     if (a.shape[1] != n_) fail({"solve: a matrix ", a.extents(), " is not square"});
     if (b.shape[0] != n_)
-      fail({"solve: the right side ", b.extents(), " has not the ", n_, " rows of the matrix"});
-    const AnyTensor rows = redistributed_to(std::move(a), line_.rows(), line_.type);
-    const AnyTensor sides = redistributed_to(std::move(b), line_.rows(), line_.type);
+      fail({"solve: the right side ", b.extents(), " does not have the ", n_, " rows of the matrix"});
+    AnyTensor rows = redistributed_to(std::move(a), line_.rows(), line_.type);
+    AnyTensor sides = redistributed_to(std::move(b), line_.rows(), line_.type);
     equations_ = line_.tensor({n_, width_}, line_.rows());
     for (int rank = 0; rank < line_.ranks(); ++rank) {
       left_[static_cast<std::size_t>(rank)] = line_.block(n_, rank).size;
@@ -44,6 +44,7 @@ class Equations {
         std::copy_n(data(sides) + i * columns_, columns_, row(i) + n_);
       }
     }
+    rows = sides = AnyTensor();
     pivots_.reserve(static_cast<std::size_t>(n_));
     for (const Tile& tile : order_.tiles()) eliminate(tile);
     solution_ = line_.tensor({n_, columns_}, everywhere(line_.mesh.axes(), replicate));
@@ -182,7 +183,7 @@ class Equations {
         for (Index c = 0; c < columns_; ++c) to[w + c] = row(local)[n_ + c] - to[w + c];
       });
     });
-    line_.compute(2 * w / line_.ranks() * later * columns_ + w * w * columns_);
+    line_.compute(2 * w * later * columns_ / line_.ranks() + w * w * columns_);
     if (dry()) return;
     const T* u = data(corner);
     T* const x = x_.data() + tile.position * columns_;

@@ -22,8 +22,9 @@ namespace shardwise {
 
 struct MatrixProductOptions {
   /// If the copies of A and B that the product redistributes take more bytes than this on a rank, they are made panel by
-  /// panel: the inner index is cut further, and a product of two panels is added to C while the next panels travel. Not
-  /// where the blocks of A and B along the inner index differ and do not divide it.
+  /// panel: the inner index is cut further, and a product of two panels is added to C while the next panels travel. The
+  /// copies of both panels then take at most this. Not where the blocks of A and B along the inner index differ and do not
+  /// divide it. At least 0.
   Index panel_bytes = std::numeric_limits<Index>::max();
 };
 
@@ -57,7 +58,7 @@ struct Panels {
   Index count = 1;
   Index blocks = 1, width = 0;
 
-  /// A panel of at most `most` bytes together, of operands of `bytes` in the product.
+  /// Two panels of at most `most` bytes, or of one index of each block, where the whole operands have `bytes`.
   constexpr Panels(Index inner, std::initializer_list<Cut> cuts, Index bytes, Index most) {
     for (const Cut& cut : cuts) blocks = std::lcm(blocks, cut.blocks);
     bool equal = inner % blocks == 0;
@@ -72,8 +73,8 @@ struct Panels {
       blocks = 1;
       return;
     }
-    count = std::min(largest, (bytes + most - 1) / std::max<Index>(most, 1));
-    width = (largest + count - 1) / count;
+    const double share = static_cast<double>(most) / 2 / static_cast<double>(bytes);
+    width = std::max<Index>(1, static_cast<Index>(static_cast<double>(largest) * share));
     count = (largest + width - 1) / width;
   }
   /// This rank's part of a panel of `x`, along its dimension `dim`.
@@ -114,10 +115,9 @@ constexpr void multiply_blocks(const ProductOperand& a, const ProductOperand& b,
   const Index m = in_c.size[0], n = in_c.size[1], k = in_a.size[a.inner_of_left()];
   if (Recorder* recorder = c.mesh.recorder()) recorder->compute(2 * m * n * k);
   if (c.mesh.dry()) return;
-  const auto turned = [](bool t) { return t ? kernel::Transpose::yes : kernel::Transpose::no; };
-  kernel::gemm(turned(a.transposed), turned(b.transposed), m, n, k,
-               static_cast<const T*>(a.stored.buffer->data), a.transposed ? m : k,
-               static_cast<const T*>(b.stored.buffer->data), b.transposed ? k : n,
+  const auto flag = [](bool t) { return t ? kernel::Transpose::yes : kernel::Transpose::no; };
+  kernel::gemm(flag(a.transposed), flag(b.transposed), m, n, k, static_cast<const T*>(a.stored.buffer->data),
+               a.transposed ? m : k, static_cast<const T*>(b.stored.buffer->data), b.transposed ? k : n,
                static_cast<T*>(c.buffer->data), n, accumulate);
 }
 
@@ -125,6 +125,8 @@ constexpr void multiply_blocks(const ProductOperand& a, const ProductOperand& b,
 template <class T>
 constexpr AnyTensor product_of(ProductOperand a, ProductOperand b, const Layout& to,
                                const MatrixProductOptions& options) {
+  if (options.panel_bytes < 0)
+    fail({"matrix_product: panel_bytes is ", options.panel_bytes, ", which must be 0 or more"});
   const MeshSizes sizes = a.stored.mesh.sizes();
   const int ka = a.inner_of_left(), kb = b.inner_of_right();
   const ProductExtents extents{a.stored.shape[1 - ka], b.stored.shape[1 - kb], a.stored.shape[ka]};
@@ -213,20 +215,25 @@ struct WholeOperand<X> {
   using type = typename decltype(type_of())::type;
 };
 
-struct MatricesOp : Contraction<MatricesOp> {
-  static constexpr Signature signature = Signature::of("mk, kn -> mn").linear_in_each();
+/// The result of an operation on whole operands, or the first error.
+template <class Op, class A, class B>
+struct WholeResult {
+  using WholeA = typename WholeOperand<A>::type;
+  using WholeB = typename WholeOperand<B>::type;
+  using Error = typename FirstError<typename LostGradient<A, B>::type, WholeA, WholeB>::type;
+  using type = typename std::conditional_t<IllFormed<Error>, TypeIs<Error>,
+                                           ResultOfOperands<Op, WholeA, WholeB>>::type;
 };
 
 /// The result of `matrix_product<To...>`, or why it is refused.
 template <class A, class B, class... To>
-struct MatrixProductResult {
-  template <class WholeA, class WholeB>
+struct MatrixProductResult {};
+template <class A, class B, class... To>
+  requires(Operand<A> || Operand<B>)
+struct MatrixProductResult<A, B, To...> {
   static constexpr auto type_of() {
-    using Error = typename FirstError<typename LostGradient<A, B>::type, WholeA, WholeB>::type;
-    using Whole = result_of<MatricesOp, WholeA, WholeB>;
-    if constexpr (IllFormed<Error>) {
-      return TypeIs<Error>{};
-    } else if constexpr (IllFormed<Whole>) {
+    using Whole = typename WholeResult<ContractOp<"mk, kn -> mn">, A, B>::type;
+    if constexpr (IllFormed<Whole>) {
       return TypeIs<Whole>{};
     } else {
       return TypeIs<redistributed<Whole, To...>>{};

@@ -168,9 +168,8 @@ constexpr auto qr(const X& x, QrOptions options = {}) {
       detail::fail({"qr: a matrix of ", block.shape(), " has more columns than rows"});
     }
     constexpr bool is_double = std::is_same_v<typename Q::Element, double>;
-    const double limit = options.method == QrMethod::cholesky2 ? std::numeric_limits<double>::max()
-                         : is_double                           ? 1e7
-                                                               : 1e3;
+    const bool only = options.method == QrMethod::cholesky2 || any_on_tape<X>;
+    const double limit = only ? std::numeric_limits<double>::max() : is_double ? 1e7 : 1e3;
     using Tensors = Qr<Q, whole_of<Q>>;
     using Vars = Qr<Var<Q, any_tracked<X>>, Var<whole_of<Q>, any_tracked<X>>>;
     if (options.method != QrMethod::tsqr || any_on_tape<X>) {

@@ -8,13 +8,14 @@
 /// ```
 /// const auto x = solve(a, b);   // a: [n, n], b: [n] or [n, r], in any layouts; x has the layout of b
 /// ```
-/// Its gradients need one more factorization, of the transpose: db = a⁻ᵀ dx, da = -db xᵀ.
+/// Its gradients need one more factorization, of the transpose: db = a⁻ᵀ dx, da = -db xᵀ. All ranks must compute with the
+/// same bits: the same build, on processors of one kind. A plan counts pivots in their order; other pivots may lie on fewer
+/// ranks, and then the gathered columns are more.
 
 #include <shardwise/layout/diagnosis.hpp>
 
 #include <shardwise/linalg/equations.hpp>
 #include <shardwise/linalg/matrix_product.hpp>
-#include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/ops/transpose.hpp>
 
 namespace shardwise {
@@ -23,16 +24,15 @@ namespace detail {
 
 /// The type of x, or why `solve` is refused.
 template <class A, class B>
-struct SolveResult {
-  template <class WholeA, class WholeB>
+struct SolveResult {};
+template <class A, class B>
+  requires(Operand<A> || Operand<B>)
+struct SolveResult<A, B> {
   static constexpr auto type_of() {
-    using Error = typename FirstError<typename LostGradient<A, B>::type, WholeA, WholeB>::type;
-    using Whole = result_of<MatmulOp, WholeA, WholeB>;
-    if constexpr (IllFormed<Error>) {
-      return TypeIs<Error>{};
-    } else if constexpr (IllFormed<Whole>) {
+    using Whole = typename WholeResult<MatmulOp, A, B>::type;
+    if constexpr (IllFormed<Whole>) {
       return TypeIs<Whole>{};
-    } else if constexpr (WholeA::rank != 2 || WholeB::rank > 2) {
+    } else if constexpr (rank_of<A> != 2 || rank_of<B> > 2) {
       return Refused<Reason::operands_do_not_fit_in_rank, Got<tensor_of<A>, tensor_of<B>>>{};
     } else if constexpr (!std::is_floating_point_v<typename Whole::Element>) {
       return Refused<Reason::operation_needs_floating_point_numbers, Got<typename Whole::Element>>{};
@@ -40,8 +40,7 @@ struct SolveResult {
       return TypeIs<tensor_of<B>>{};
     }
   }
-  using X =
-      typename decltype(type_of<typename WholeOperand<A>::type, typename WholeOperand<B>::type>())::type;
+  using X = typename decltype(type_of())::type;
   using type = std::conditional_t<AbstractOperand<A> || AbstractOperand<B>, abstract_result<X, A, B>, X>;
 };
 
@@ -70,11 +69,13 @@ class SolveNode final : public TapeNode {
       const AnyTensor dx = x_.with(cotangent(x_.layout), std::move(block));
       AnyTensor db = solved<T>(AnyTensor(transpose(a)), dx, everywhere(x_.layout.axes, replicate));
       if (da_) {
-        AnyTensor da = product_of<T>({db}, {x_, true}, cotangent(A::layout), {});
+        AnyTensor left = db, right = x_;
+        left.rank = right.rank = 2;  // a vector is a matrix of one column
+        AnyTensor da = product_of<T>({left}, {right, true}, cotangent(A::layout), {});
         make_own(da, da_->use());
         if (!da.mesh.dry()) {
           auto* values = static_cast<T*>(da.buffer->data);
-          for (Index i = 0; i < da.local_elements(); ++i) values[i] = -values[i];
+          kernel::scale<T>(da.local_elements(), T{-1}, values, values);
         }
         da_->add(std::move(da.buffer), element_sum<T>, da.mesh.recorder());
       }

@@ -38,11 +38,8 @@ struct AbsoluteError {
 /// -t · log σ(x) - (1 - t) · log(1 - σ(x)), with σ(x) = 1 / (1 + exp(-x)).
 struct BinaryCrossEntropy {
   static constexpr const char* name = "bce_with_logits_loss";
-  static auto value(auto x, auto t) { return (x > 0 ? x : 0) - x * t + std::log1p(std::exp(-std::abs(x))); }
-  static auto slope(auto x, auto t) {
-    const auto small = std::exp(-std::abs(x));  // does not overflow
-    return (x > 0 ? 1 : small) / (1 + small) - t;
-  }
+  static auto value(auto x, auto t) { return kernel::softplus(x) - x * t; }
+  static auto slope(auto x, auto t) { return kernel::sigmoid(x) - t; }
   static auto target_slope(auto x, auto) { return -x; }
 };
 

@@ -97,7 +97,12 @@ struct CombineOp {
           rows, n, a.gradient, [](auto d, auto p, auto q) { return d * F::slope_a(p, q); }, b.data, dy.data,
           a.data);
     }
-    if (b.gradient) {
+    if constexpr (std::is_same_v<decltype(a), decltype(b)>) {
+      if (!b.gradient) return;
+      kernel::map(
+          n, b.gradient, [](auto d, auto p, auto q) { return d * F::slope_b(p, q); }, dy.data, a.data,
+          b.data);
+    } else if (b.gradient) {
       kernel::sum_terms(rows, n, b.gradient, [x = a.data, row = b.data, d = dy.data](Index at, Index c) {
         return kernel::widen(d[at]) * F::slope_b(kernel::widen(x[at]), kernel::widen(row[c]));
       });

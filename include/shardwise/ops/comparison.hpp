@@ -69,7 +69,10 @@ constexpr decltype(auto) without_tape(const X& x) {
 }
 
 template <class F, class A, class B>
-struct Compared {
+struct Compared {};
+template <class F, class A, class B>
+  requires((Operand<A> || Operand<B>)&&!Arithmetic<B>)
+struct Compared<F, A, B> {
   using type = result_of<CompareOp<F>, typename WithoutTape<A>::type, typename WithoutTape<B>::type>;
 };
 template <class F, Operand A, Arithmetic B>

@@ -27,9 +27,9 @@ namespace detail {
 /// How a contraction is one matrix product [rows, inner] · [inner, columns] for each index of a batch.
 struct ProductForm {
   bool possible = false;
-  bool swapped = false;                             ///< the rows of the result are the second operand's
-  bool left_turned = false, right_turned = false;   ///< the operand is stored as its transpose
-  int batch = 0, rows = 0, columns = 0, inner = 0;  ///< numbers of dimensions
+  bool swapped = false;  ///< the rows of the result are the second operand's
+  bool left_transposed = false, right_transposed = false;  ///< the operand is stored as its transpose
+  int batch = 0, rows = 0, columns = 0, inner = 0;         ///< numbers of dimensions
 };
 
 constexpr ProductForm product_form(const Signature& op) {
@@ -54,15 +54,15 @@ constexpr ProductForm product_form(const Signature& op) {
   const Indices batch = part(y, 0, form.batch), rows = part(y, form.batch, form.rows),
                 columns = part(y, form.batch + form.rows, form.columns);
   if (form.inner < 0 || right.rank != form.batch + form.inner + form.columns) return form;
-  form.left_turned = form.inner > 0 && form.rows > 0 && left[form.batch] != rows[0];
-  form.right_turned = form.inner > 0 && form.columns > 0 && right[form.batch] == columns[0];
-  const Indices inner = part(left, form.batch + (form.left_turned ? 0 : form.rows), form.inner);
+  form.left_transposed = form.inner > 0 && form.rows > 0 && left[form.batch] != rows[0];
+  form.right_transposed = form.inner > 0 && form.columns > 0 && right[form.batch] == columns[0];
+  const Indices inner = part(left, form.batch + (form.left_transposed ? 0 : form.rows), form.inner);
   const auto is = [&](const Indices& x, const Indices& first, const Indices& second) {
     const Indices expected = batch.then(first).then(second);
     return x.rank == expected.rank && x.letters == expected.letters;
   };
-  form.possible = (form.left_turned ? is(left, inner, rows) : is(left, rows, inner)) &&
-                  (form.right_turned ? is(right, columns, inner) : is(right, inner, columns));
+  form.possible = (form.left_transposed ? is(left, inner, rows) : is(left, rows, inner)) &&
+                  (form.right_transposed ? is(right, columns, inner) : is(right, inner, columns));
   return form;
 }
 
@@ -74,14 +74,14 @@ struct BatchedProduct {
   template <class T, int Left, int Right>
   constexpr BatchedProduct(const ProductForm& form, const View<T, Left>& a, const View<T, Right>& b)
       : batches(a.extent(0, form.batch)),
-        left(form.left_turned ? kernel::Transpose::yes : kernel::Transpose::no),
-        right(form.right_turned ? kernel::Transpose::yes : kernel::Transpose::no) {
-    const int middle_of_a = form.batch + (form.left_turned ? form.inner : form.rows);
+        left(form.left_transposed ? kernel::Transpose::yes : kernel::Transpose::no),
+        right(form.right_transposed ? kernel::Transpose::yes : kernel::Transpose::no) {
+    const int middle_of_a = form.batch + (form.left_transposed ? form.inner : form.rows);
     m = a.extent(form.batch, middle_of_a);
     k = a.extent(middle_of_a, Left);
-    if (form.left_turned) std::swap(m, k);
-    const int middle_of_b = form.batch + (form.right_turned ? form.columns : form.inner);
-    n = form.right_turned ? b.extent(form.batch, middle_of_b) : b.extent(middle_of_b, Right);
+    if (form.left_transposed) std::swap(m, k);
+    const int middle_of_b = form.batch + (form.right_transposed ? form.columns : form.inner);
+    n = form.right_transposed ? b.extent(form.batch, middle_of_b) : b.extent(middle_of_b, Right);
   }
 
   static constexpr kernel::Transpose turned(kernel::Transpose t) {
@@ -196,7 +196,7 @@ namespace detail {
 
 /// The result of a contraction, or why it is refused.
 template <class Op, class A, class B>
-struct Contracted : std::type_identity<result_of<Op, A, B>> {};
+struct Contracted : ResultOfOperands<Op, A, B> {};
 template <class Op, TensorOperand A, TensorOperand B>
   requires(signature_of<Op, rank_of<A>, rank_of<B>>.count == 2 &&
            !Op::template form<rank_of<A>, rank_of<B>>.possible)

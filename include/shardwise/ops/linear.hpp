@@ -58,18 +58,12 @@ struct LinearBiasOp {
 
   static void forward(auto y, void* residual, auto x, auto w, auto b) {
     Product::forward(y, residual, x, w);
-    kernel::add_rows(rows(y, b), b.elements(), b.data, y.data);
+    kernel::add_rows(detail::rows_of(y, b), b.elements(), b.data, y.data);
   }
 
   static void pull_back(auto dy, auto y, const void* residual, auto x, auto w, auto b) {
     Product::pull_back(dy, y, residual, x, w);
-    if (b.gradient) kernel::sum_rows(rows(dy, b), b.elements(), dy.data, b.gradient, b.accumulate);
-  }
-
- private:
-  template <class T, int Rank, class U, int Out>
-  static Index rows(const View<T, Rank>& y, const View<U, Out>&) {
-    return y.extent(0, Rank - Out);
+    if (b.gradient) kernel::sum_rows(detail::rows_of(dy, b), b.elements(), dy.data, b.gradient, b.accumulate);
   }
 };
 

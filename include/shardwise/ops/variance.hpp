@@ -20,7 +20,6 @@ struct VarianceOp {
 
   using Reduction = ReductionOp<detail::NormOf, Dim>;
   static constexpr Saved saved{.inputs = 0b1};
-  static constexpr int gradient_flops_each = 2;
 
   template <int Rank>
   static constexpr Signature signature() {

@@ -95,6 +95,7 @@ SHARDWISE_INLINE double Lbfgs::run(const detail::ParameterList& cells,
   double loss = evaluate();
   detail::check_a_gradient(cells);
   if (cells_.front()->stored.mesh.dry()) return loss;
+  if (!is_finite(loss)) return loss;
   Vector slope = numbers(true);
   for (int i = 0; i < settings_.iterations; ++i) {
     if (std::sqrt(dot(slope, slope)) <= settings_.gradient_tolerance) break;

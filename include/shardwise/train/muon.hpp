@@ -44,17 +44,18 @@ struct MuonUpdate {
   /// The number of dimensions that are the rows of a parameter of more than two; the others are its columns. A weight
   /// [heads, head_dim, in] has 2.
   int row_dimensions = 1;
-  std::optional<AdamWUpdate> adamw{};  ///< then these settings count, and `rate`
+  std::optional<AdamWUpdate> adamw{};  ///< then these settings count instead, with `rate`
   bool master_weights = true;          ///< keep a float copy of bfloat16 parameters, and update that
   bool may_be_unused = false;          ///< the first step accepts parameters without a gradient
 
-  /// Returns the settings. Throws `std::invalid_argument` unless rate, weight_decay and epsilon are at least 0, and the
-  /// momentum in [0, 1).
+  /// Returns the settings. Throws `std::invalid_argument` unless rate and weight_decay are at least 0, the momentum is in
+  /// [0, 1), and epsilon in (0, 1].
   constexpr const MuonUpdate& checked() const {
     detail::check_setting("Muon", "rate", rate);
     detail::check_setting("Muon", "momentum", momentum, 1);
     detail::check_setting("Muon", "weight_decay", weight_decay);
-    detail::check_setting("Muon", "epsilon", epsilon);
+    if (!(epsilon > 0 && epsilon <= 1))
+      detail::fail({"Muon: epsilon is ", epsilon, ", which must be above 0, and at most 1"});
     if (steps.count < 1 || steps.count > kernel::NewtonSchulz::most_steps) {
       detail::fail(
           {"Muon: steps.count is ", steps.count, ", which must be 1 to ", kernel::NewtonSchulz::most_steps});
@@ -91,6 +92,14 @@ struct MuonUpdate {
   // How `Optimizer` changes the gradients of all parameters before their updates.
 
   constexpr bool changes_gradients() const { return !adamw; }
+  /// Throws `std::invalid_argument` unless a parameter is a matrix.
+  constexpr void check(const detail::AnyTensor& parameter) const {
+    if (adamw || (row_dimensions >= 1 && row_dimensions < parameter.rank && parameter.rank < max_rank))
+      return;
+    detail::fail(
+        {"Muon: a parameter ", parameter.extents(), " with ", row_dimensions,
+         " dimensions of rows is not a matrix: give it other row_dimensions, or a group with AdamW"});
+  }
   /// Writes the direction over the gradient.
   template <class T>
   void change(Index count, T* gradient, const OptimizerState& state) const {
@@ -106,14 +115,6 @@ struct MuonUpdate {
   /// Makes all directions orthogonal, and scales them. `updates`: the settings for each.
   static constexpr void change_all(std::span<detail::AnyTensor> directions,
                                    std::span<const MuonUpdate* const> updates, Index most_bytes) {
-    for (std::size_t i = 0; i < directions.size(); ++i) {
-      const int rows = updates[i]->row_dimensions, rank = directions[i].rank;
-      if (rows < 1 || rows >= rank) {
-        detail::fail(
-            {"Muon: a parameter ", directions[i].extents(), " with ", rows,
-             " dimensions of rows is not a matrix: give it other row_dimensions, or a group with AdamW"});
-      }
-    }
     detail::on_owners(
         directions, most_bytes, [&](std::size_t i) { return updates[i]; },
         [&](std::size_t i, char* data) { updates[i]->orthogonalize(directions[i], data); });
@@ -139,16 +140,20 @@ struct MuonUpdate {
 };
 
 /// Chooses what Muon is not for: parameters of fewer than two dimensions, tables of embeddings and the head, by the names
-/// that the library's models and Hugging Face's give them.
+/// that `Llama` gives them, and others that have such words.
 inline bool is_not_hidden_matrix(const ParameterInfo& parameter) {
-  for (const std::string_view part : {"embed", "tokens.", "head.", "output."}) {
+  for (const std::string_view part : {"embed", "tokens.", "head."}) {
     if (parameter.name.find(part) != std::string_view::npos) return true;
   }
   return parameter.rank < 2;
 }
-/// The change of settings by which a group of Muon uses AdamW.
+/// The change of settings by which a group of Muon uses AdamW. Its rate is Muon's, times the factor of the group.
 inline auto with_adamw(const AdamWUpdate& settings = {}) {
-  return [settings](MuonUpdate& update) { update.adamw = settings; };
+  return [settings](MuonUpdate& update) {
+    update.adamw = settings;
+    update.master_weights = settings.master_weights;
+    update.may_be_unused = settings.may_be_unused;
+  };
 }
 
 /// The constructor checks its settings: see `MuonUpdate::checked`.

@@ -264,6 +264,11 @@ class Optimizer {
   /// Checks that a step is valid; returns the parameters whose gradient is missing in the first step.
   [[gnu::noinline]] constexpr detail::ParameterList unreached(const detail::ParameterList& cells) {
     detail::check_same_step(cells, update_, groups_, states_);
+    if constexpr (requires { update_.check(cells.front()->stored); }) {
+      for (std::size_t i = 0; i < cells.size(); ++i) {
+        if (!cells[i]->layouts.frozen) update_of(states_[i]).check(cells[i]->stored);
+      }
+    }
     detail::check_a_gradient(cells);
     return first_steps_.unreached(cells, [&](std::size_t i) { return update_of(states_[i]); });
   }
