@@ -105,6 +105,18 @@ TEST_CASE("what cannot be solved is the same error on every rank") {
   CHECK(message_of<std::runtime_error>([&] { CholeskyFactor(distribute<Shard<0>, Shard<1>>(mesh, p)); }) ==
         "CholeskyFactor: the matrix is not positive definite, or not finite: the pivot of row 33 is not a "
         "positive number");
+  p(33, 33) = 1;
+  p(2, 31) = 0.01;
+  CHECK(message_of<std::invalid_argument>([&] { CholeskyFactor(distribute<Shard<0>, Shard<1>>(mesh, p)); }) ==
+        "CholeskyFactor: the matrix is not symmetric: row 2 is not equal to column 2");
+  p(2, 31) = p(31, 2) = std::numeric_limits<double>::infinity();
+  CHECK(message_of<std::runtime_error>([&] { CholeskyFactor(distribute<Shard<0>, Shard<1>>(mesh, p)); }) ==
+        "CholeskyFactor: row 2 of the matrix is not finite");
+  const Grid other(world(), {1, any});
+  CHECK(message_of<std::invalid_argument>([&] {
+          CholeskyFactor(distribute<Shard<0>, Shard<1>>(mesh, Matrix<double>::Identity(40, 40)))
+              .solve(zeros<double, Shard<0>, Replicate>(other, {40, 1}));
+        }) == "CholeskyFactor: the right side lives on another mesh than the matrix");
   CHECK(message_of<std::invalid_argument>([&] {
           solve(zeros<double, Shard<0>, Shard<1>>(mesh, {40, 39}), b);
         }) == "solve: a matrix [40 x 39] is not square");
@@ -159,7 +171,8 @@ TEST_CASE("a run makes the collectives of its plan") {
 constexpr auto plan = trace<Mesh<tp>>({4}, [](const auto& mesh) {
   CholeskyFactor(empty<double, Shard<0>>(mesh, {512, 512}));
 });
-static_assert(plan.count(Collective::all_gather) == plan.collectives());
+static_assert(plan.count(Collective::all_gather) + 1 ==
+              plan.collectives());  // and one sum, for the check of symmetry
 static_assert(plan.received_bytes() <= 512 * 512 * 8 * 3 / 4 * 6 / 10);
 static_assert(plan.flops() <= 2 * (512l * 512 * 512 / 3) / 4 + 512l * 512 * 64);
 

@@ -13,6 +13,7 @@
 /// of one tile of rows (see linalg/elimination.hpp).
 
 #include <shardwise/kernel/factor.hpp>
+#include <shardwise/kernel/random.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/linalg/elimination.hpp>
 #include <shardwise/tensor/redistribute.hpp>
@@ -30,6 +31,7 @@ class CholeskyRows {
     AnyTensor rows = redistributed_to(std::move(a), line_.rows(), line_.type);
     l_ = line_.tensor({n_, n_}, line_.rows());
     own_ = l_.box().size[0];
+    check_symmetric(rows);
     if (!l_.mesh.dry()) {
       for (Index i = 0; i < own_; ++i) order_.permute(data(rows) + i * n_, data(l_) + i * n_);
     }
@@ -85,6 +87,38 @@ class CholeskyRows {
 
  private:
   static T* data(const AnyTensor& x) { return static_cast<T*>(x.buffer->data); }
+
+  /// Throws, on all ranks, unless (A - Aᵀ) v is as good as 0 for a random v. Which elements of A are read depends on the
+  /// ranks, so others must not differ.
+  constexpr void check_symmetric(const AnyTensor& a) const {
+    const AnyTensor sums = line_.summed<T>(2, n_, [&](T* off) {
+      std::vector<T> v(static_cast<std::size_t>(n_));
+      kernel::fill_normal(n_, 1, 0, 0., 1., v.data());
+      T* const size = off + n_;
+      const Index begin = a.box().begin[0];
+      for (Index i = 0; i < own_; ++i) {
+        const T* const of_row = data(a) + i * n_;
+        const T own = v[static_cast<std::size_t>(begin + i)];
+        for (Index j = 0; j < n_; ++j) {
+          const T term = of_row[j] * v[static_cast<std::size_t>(j)];
+          off[begin + i] += term;
+          off[j] -= of_row[j] * own;
+          size[begin + i] += std::abs(term);
+        }
+      }
+    });
+    line_.compute(4 * own_ * n_);
+    if (a.mesh.dry()) return;
+    const T least = std::sqrt(std::numeric_limits<T>::epsilon());
+    for (Index i = 0; i < n_; ++i) {
+      const T off = std::abs(data(sums)[i]), size = data(sums)[n_ + i];
+      if (!shardwise::detail::is_finite(size)) {
+        fail<std::runtime_error>({"CholeskyFactor: row ", i, " of the matrix is not finite"});
+      }
+      if (off > least * size)
+        fail({"CholeskyFactor: the matrix is not symmetric: row ", i, " is not equal to column ", i});
+    }
+  }
   T* row(Index i) const { return data(l_) + i * n_; }
 
   constexpr void eliminate(const Tile& tile) {
@@ -164,8 +198,8 @@ class CholeskyFactor {
   static_assert(!has_partial_extremum(A::layout), "CholeskyFactor: redistribute the pending maximum first");
 
  public:
-  /// Reads a symmetric matrix. Throws `std::invalid_argument` if it is not square; on all ranks `std::runtime_error` if
-  /// it is not positive definite or not finite. Collective over the mesh.
+  /// Throws, on all ranks, `std::invalid_argument` if the matrix is not square, or not symmetric up to rounding errors;
+  /// `std::runtime_error` if it is not positive definite or not finite. Collective over the mesh.
   constexpr explicit CholeskyFactor(const A& a) : mesh_(a.mesh()), rows_(detail::AnyTensor(a)) {}
 
   /// x with A x = b, in the layout of b: [n] or [n, r]. Throws `std::invalid_argument` for other extents. Collective.

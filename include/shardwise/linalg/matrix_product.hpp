@@ -239,8 +239,7 @@ struct MatrixProductResult<A, B, To...> {
       return TypeIs<redistributed<Whole, To...>>{};
     }
   }
-  using Y =
-      typename decltype(type_of<typename WholeOperand<A>::type, typename WholeOperand<B>::type>())::type;
+  using Y = typename decltype(type_of())::type;
   using type = std::conditional_t<AbstractOperand<A> || AbstractOperand<B>, abstract_result<Y, A, B>, Y>;
 };
 

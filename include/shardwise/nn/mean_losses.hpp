@@ -99,6 +99,7 @@ constexpr auto mean_loss(const X& x, const Target& target) {
 
 }  // namespace detail
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a type
 #define SHARDWISE_MEAN_LOSS(name, F)                                                            \
   template <Operand X, Operand Target, WellFormed Result = result_of<MeanLossOp<F>, X, Target>> \
   constexpr auto name(const X& x, const Target& target) {                                       \
@@ -106,6 +107,7 @@ constexpr auto mean_loss(const X& x, const Target& target) {
   }                                                                                             \
   template <class X, class Target, IllFormed Why = result_of<MeanLossOp<F>, X, Target>>         \
   Why name(const X&, const Target&)
+// NOLINTEND(bugprone-macro-parentheses)
 
 /// The mean of (x - target)². This and the losses below take two tensors of one shape and layout. The result is a
 /// scalar in their element type, the same on the ranks that share the elements; NaN without elements. Collective over

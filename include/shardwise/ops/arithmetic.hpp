@@ -155,6 +155,7 @@ struct AddNumberOp {
   static void pull_back(auto dy, auto, const void*, auto x) { detail::give_scaled(dy, 1, x); }
 };
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a type
 #define SHARDWISE_OF_TWO(name, Op)                                         \
   template <Operand A, Operand B, WellFormed Result = result_of<Op, A, B>> \
   constexpr auto name(const A& a, const B& b) {                            \
@@ -162,6 +163,7 @@ struct AddNumberOp {
   }                                                                        \
   template <class A, class B, IllFormed Why = result_of<Op, A, B>>         \
   Why name(const A&, const B&)
+// NOLINTEND(bugprone-macro-parentheses)
 
 /// a - b. In this and the functions below, a: [r…, c…], b: [r…, c…] or [c…]; the result is [r…, c…]. They throw
 /// `std::invalid_argument` if an extent differs.

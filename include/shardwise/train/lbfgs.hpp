@@ -13,6 +13,7 @@
 
 #include <deque>
 #include <functional>
+#include <ranges>
 
 #include <shardwise/module/named_parameters.hpp>
 #include <shardwise/train/loss_and_gradients.hpp>
@@ -95,7 +96,7 @@ SHARDWISE_INLINE double Lbfgs::run(const detail::ParameterList& cells,
   double loss = evaluate();
   detail::check_a_gradient(cells);
   if (cells_.front()->stored.mesh.dry()) return loss;
-  if (!is_finite(loss)) return loss;
+  if (!detail::is_finite(loss)) return loss;
   Vector slope = numbers(true);
   for (int i = 0; i < settings_.iterations; ++i) {
     if (std::sqrt(dot(slope, slope)) <= settings_.gradient_tolerance) break;
@@ -194,9 +195,9 @@ SHARDWISE_INLINE Lbfgs::Vector Lbfgs::direction(const Vector& gradient) const {
   const auto add = [&](double factor, const Vector& x) {
     for (std::size_t k = 0; k < all.size(); ++k) all[k] += factor * x[k];
   };
-  for (auto change = history_.rbegin(); change != history_.rend(); ++change) {
-    factors.push_back(dot(change->of_values, all) / change->product);
-    add(-factors.back(), change->of_gradients);
+  for (const Change& change : std::views::reverse(history_)) {
+    factors.push_back(dot(change.of_values, all) / change.product);
+    add(-factors.back(), change.of_gradients);
   }
   double scale = -1;
   if (!history_.empty()) {
