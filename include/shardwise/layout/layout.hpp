@@ -136,6 +136,14 @@ constexpr bool well_formed(const Layout& layout, int rank) {
   return true;
 }
 
+/// `layout`, with another placement instead of each pending one.
+constexpr Layout without_pending(Layout layout, Placement instead) {
+  for (int axis = 0; axis < layout.axes; ++axis) {
+    if (layout[axis].is_partial()) layout[axis] = instead;
+  }
+  return layout;
+}
+
 constexpr bool has_partial(const Layout& layout) {
   return layout.axes_where([](Placement p) { return p.is_partial(); }) != 0;
 }

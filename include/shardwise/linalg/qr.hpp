@@ -51,10 +51,7 @@ struct QrLayout {
 template <class X>
 struct FinishedOf : TypeIs<X> {};
 template <TensorType X>
-struct FinishedOf<X> : TypeIs<relaid<X, packed(Layout::by_axis(X::MeshOf::axes, [](int axis) {
-                                       const Placement p = X::layout[axis];
-                                       return p.is_partial() ? reduced : p;
-                                     }))>> {};
+struct FinishedOf<X> : TypeIs<relaid<X, packed(without_pending(X::layout, reduced))>> {};
 template <class X>
 using finished_of = typename FinishedOf<X>::type;
 template <class X>

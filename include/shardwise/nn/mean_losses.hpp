@@ -12,6 +12,7 @@
 /// Forward: one all-reduce of a number over the axes that shard elements. Backward: no communication.
 
 #include <shardwise/kernel/element.hpp>
+#include <shardwise/kernel/elementary.hpp>
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/ops/apply.hpp>
 
@@ -87,9 +88,7 @@ namespace detail {
 template <class Y>
 struct FinishedLoss : TypeIs<Y> {};
 template <TensorType Y>
-struct FinishedLoss<Y> : TypeIs<relaid<Y, packed(Layout::by_axis(Y::layout.axes, [](int axis) {
-                                         return Y::layout[axis].is_partial() ? replicate : Y::layout[axis];
-                                       }))>> {};
+struct FinishedLoss<Y> : TypeIs<relaid<Y, packed(without_pending(Y::layout, replicate))>> {};
 
 template <class Op, class X, class Target>
 constexpr auto mean_loss(const X& x, const Target& target) {

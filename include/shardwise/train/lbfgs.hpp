@@ -13,7 +13,6 @@
 
 #include <deque>
 #include <functional>
-#include <ranges>
 
 #include <shardwise/module/named_parameters.hpp>
 #include <shardwise/train/loss_and_gradients.hpp>
@@ -195,9 +194,10 @@ SHARDWISE_INLINE Lbfgs::Vector Lbfgs::direction(const Vector& gradient) const {
   const auto add = [&](double factor, const Vector& x) {
     for (std::size_t k = 0; k < all.size(); ++k) all[k] += factor * x[k];
   };
-  for (const Change& change : std::views::reverse(history_)) {
-    factors.push_back(dot(change.of_values, all) / change.product);
-    add(-factors.back(), change.of_gradients);
+  // NOLINTNEXTLINE(modernize-loop-convert): clang 14 does not compile std::views::reverse
+  for (auto change = history_.rbegin(); change != history_.rend(); ++change) {
+    factors.push_back(dot(change->of_values, all) / change->product);
+    add(-factors.back(), change->of_gradients);
   }
   double scale = -1;
   if (!history_.empty()) {
