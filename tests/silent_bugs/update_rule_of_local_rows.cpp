@@ -11,6 +11,8 @@
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/nn/linear.hpp>
 #include <shardwise/ops/reduction.hpp>
+#include <shardwise/tensor/distribute.hpp>
+#include <shardwise/tensor/factories.hpp>
 #include <shardwise/train/muon.hpp>
 
 using namespace shardwise;
@@ -28,6 +30,6 @@ auto after_a_step(const Mesh<tp>& mesh) {
 }
 
 TEST_CASE("the update of a sharded matrix is that of the whole one") {
-  const auto sharded = after_a_step({world(), {any}}), whole = after_a_step({self(), {1}});
+  const auto sharded = after_a_step(Mesh<tp>(world(), {any})), whole = after_a_step(Mesh<tp>(self(), {1}));
   CHECK((sharded - whole).norm() <= 1e-12);
 }
