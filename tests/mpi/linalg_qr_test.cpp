@@ -150,7 +150,7 @@ TEST_CASE("the gradient") {
   check_gradient<Replicate>(9, 3);
   check_gradient<Reduced>(9, 3);
   Tape tape;
-  Matrix<double> a = conditioned<double>(9, 3, 1e9, 1);
+  Matrix<double> a = conditioned<double>(9, 3, 1e14, 1);
   CHECK_THROWS_AS(qr(tape.input(cut<double, Shard<0>>(line(), a))), std::runtime_error);
 }
 

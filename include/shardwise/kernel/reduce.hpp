@@ -194,8 +194,7 @@ void argmax(Index outer, Index n, Index inner, const T* x, std::int64_t* y) {
     for (Index k = 1; k < n; ++k) {
       for (Index i = 0; i < inner; ++i) {
         const auto largest = widen(x[y[i] * inner + i]), value = widen(x[k * inner + i]);
-        const bool is_nan = !(largest >= 0) && !(largest < 0);
-        if (!(value <= largest) && !is_nan) y[i] = k;
+        if (!(value <= largest) && !shardwise::detail::is_nan(largest)) y[i] = k;
       }
     }
   }
