@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardwise developers
 // SPDX-License-Identifier: Apache-2.0
 
-/// A contraction reads each operand as it lies, as one matrix, and copies nothing. The indices that are summed over must
+/// A contraction reads each operand in place, as one matrix, and copies nothing. The indices that are summed over must
 /// stand side by side, and those of a batch must come first in all three tensors.
 // expect: LayoutError<Reason::contraction_is_not_one_matrix_product, Got<Tensor<float, 3, Mesh<tp>, Replicate>, Tensor<float, 2, Mesh<tp>, Replicate>>, Cure<Hint::transpose_until_summed_indices_stand_together>>
 
