@@ -88,10 +88,8 @@ inline std::optional<int> parse(CLI::App& app, int argc, char** argv) {
     return world.rank() == 0 ? end() : *code;
   }
   const std::string_view path = argv[0];
-  std::vector<sw::NamedText> mine{
-      {"program", std::string(path.substr(path.rfind('/') + 1))},
-      {"version", sw::detail::text({SHARDWISE_VERSION_MAJOR, ".", SHARDWISE_VERSION_MINOR, ".",
-                                    SHARDWISE_VERSION_PATCH})}};
+  std::vector<sw::NamedText> mine{{"program", std::string(path.substr(path.rfind('/') + 1))},
+                                  {"version", SHARDWISE_VERSION}};
   for (const CLI::Option* option : app.get_options()) {
     if (option->count() > 0) mine.push_back({option->get_name(), compared_value(*option)});
   }

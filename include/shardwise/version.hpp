@@ -3,8 +3,10 @@
 #pragma once
 
 /// @file
-/// The version of the library, for the preprocessor. CMake reads it from here.
+/// The version of the library, for the preprocessor. CMake reads the three numbers from here. Between releases the text
+/// ends in "-dev".
 
 #define SHARDWISE_VERSION_MAJOR 0
-#define SHARDWISE_VERSION_MINOR 4
+#define SHARDWISE_VERSION_MINOR 5
 #define SHARDWISE_VERSION_PATCH 0
+#define SHARDWISE_VERSION "0.5.0-dev"

@@ -116,8 +116,7 @@ SHARDWISE_INLINE void require_same(const Communicator& ranks, std::span<const Na
 SHARDWISE_INLINE void require_same(const Communicator& ranks, int argc, const char* const* argv) {
   const std::string_view path = argc > 0 ? argv[0] : "";
   std::vector<NamedText> mine{{"program", std::string(path.substr(path.rfind('/') + 1))},
-                              {"version", detail::text({SHARDWISE_VERSION_MAJOR, ".", SHARDWISE_VERSION_MINOR,
-                                                        ".", SHARDWISE_VERSION_PATCH})}};
+                              {"version", SHARDWISE_VERSION}};
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
     if (argument.starts_with("--")) {
