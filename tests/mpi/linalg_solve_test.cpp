@@ -4,29 +4,17 @@
 /// @file
 /// Equations with matrices that lie on all ranks: `CholeskyFactor` and `solve`, by their residuals, in many layouts.
 
-#include <doctest/doctest.h>
 #include <shardwise/linalg/cholesky_factor.hpp>
 #include <shardwise/linalg/solve.hpp>
 #include <shardwise/shardwise.hpp>
 #include <support/matrices.hpp>
 
-#include <string>
+#include "ops_check.hpp"
 
 namespace shardwise::testing::linalg_solve {
 namespace {
 
 using Grid = Mesh<dp, tp>;
-Grid grid() { return Grid(world(), {world().size() % 2 == 0 ? 2 : 1, any}); }
-
-template <class Exception, class F>
-std::string message_of(F f) {
-  try {
-    f();
-  } catch (const Exception& error) {
-    return error.what();
-  }
-  return "";
-}
 
 /// ‖b - a x‖₁ in units of 25 ε n ‖a‖₁ ‖x‖₁.
 template <class T>
