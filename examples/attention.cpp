@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// Causal attention with heads split over all ranks, evenly or not; a static_assert checks its communication. Prints
-/// the heads of each rank, and how far output and gradient differ from those of a single rank with all heads.
+/// Causal attention with heads split over all ranks. Prints how far its results are from those of a single rank.
 
 #include <cstdio>
 

@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// Data parallelism with the four levels of ZeRO, which are four layouts: the loop is the same, and so is the loss.
-/// For each level it prints the loss, and a rank's peak memory for the model's state and in total.
+/// Data parallelism with the four levels of ZeRO. Prints the loss and a rank's peak memory for each level.
 
 #include <cstdio>
 

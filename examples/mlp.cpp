@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// Trains an MLP, whose two layers are split over all ranks as in Megatron-LM, on a fixed batch; a static_assert
-/// checks the communication of a step. Prints the decreasing loss, and the communication.
+/// Trains an MLP, split over all ranks as in Megatron-LM. Prints the decreasing loss, and the communication.
 
 #include <cstdio>
 

@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// Trains a small Llama on the bytes of a text (`train_llama [TEXT [FOLDER [STEPS]]]`): its plan makes it sequence
-/// parallel on tp, and fully sharded on dp. Prints the decreasing loss, and saves the model in Hugging Face's format.
+/// `train_llama [TEXT [FOLDER [STEPS]]]` trains a small Llama on a text, and saves it in Hugging Face's format.
 
 #include <cstdio>
 #include <cstdlib>
@@ -42,7 +41,6 @@ int main(int argc, char** argv) {
     if (prints)
       std::printf("%td bytes of text, %td parameters, dp %d x tp %d\n", corpus.size(),
                   sw::parameter_count(model), mesh.size<sw::dp>(), mesh.size<sw::tp>());
-
     const sw::RateSchedule rate({.decay = sw::Decay::cosine, .peak = 4e-3, .warmup = 20, .steps = steps});
     sw::AdamW adamw;
     for (int step = 0; step < steps; ++step) {

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Elementwise functions of one number. Each is a struct with `value(x)` and `slope(saved)`, the derivative as a function of a
-/// saved number: the output y if `saves_output`, otherwise the input x.
+/// Elementwise functions of one number. Each is a struct with `value(x)` and `slope(saved)`, the derivative as a
+/// function of a saved number: the output y if `saves_output`, otherwise the input x.
 ///
 ///     activate<Gelu>(n, x, y);                  // y = gelu(x)
 ///     activate_backward<Gelu>(n, x, dy, dx);    // dx = dy · gelu'(x)

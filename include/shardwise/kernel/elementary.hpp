@@ -3,10 +3,10 @@
 #pragma once
 
 /// @file
-/// exp, log, sigmoid, softplus, tanh and the normal distribution function of one number, without branches or calls and always
-/// inlined, so that the compiler vectorises loops over them (the standard library's functions prevent that). C is
-/// `float` or `double`. Errors: all but the last a few units in the last place; the normal distribution 2e-7
-/// in `float`, 1e-15 in `double`, also under -fassociative-math.
+/// exp, log, sigmoid, softplus, tanh and the normal distribution function of one number, without branches or calls
+/// and always inlined, so that the compiler vectorises loops over them (the standard library's functions prevent
+/// that). C is `float` or `double`. Errors: all but the last a few units in the last place; the normal distribution
+/// 2e-7 in `float`, 1e-15 in `double`, also under -fassociative-math.
 
 #include <bit>
 #include <cstdint>

@@ -16,8 +16,8 @@ namespace detail {
 struct LuCorner;
 
 /// Columns [begin, end) of x, which has `width`; rows from `begin` on. Swaps whole rows, and their numbers in `order`.
-/// Half the columns at a time (Toledo, "Locality of reference in LU decomposition with partial pivoting", 1997), so that
-/// most of the work is products.
+/// Half the columns at a time (Toledo, "Locality of reference in LU decomposition with partial pivoting", 1997), so
+/// that most of the work is products.
 template <class T>
 Index lu_columns(Index rows, Index width, Index begin, Index end, T* x, Index* order) {
   if (end - begin <= 8) {

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// The nearest orthogonal matrix, roughly, by Newton-Schulz iterations of degree five, as Muon uses them: products alone,
-/// no factorization. Singular values come near 1.
+/// The nearest orthogonal matrix, roughly, by Newton-Schulz iterations of degree five, as Muon uses them: products
+/// alone, no factorization. Singular values come near 1.
 
 #include <array>
 
@@ -51,8 +51,8 @@ struct NewtonSchulzRoom;
 
 }  // namespace detail
 
-/// x, [m, n] without gaps: divided by its 2-norm over all elements, or by epsilon if that is larger, then `how.count` steps,
-/// then multiplied by `scale`. The Gram matrix is that of the shorter side.
+/// x, [m, n] without gaps: divided by its 2-norm over all elements, or by epsilon if that is larger, then `how.count`
+/// steps, then multiplied by `scale`. The Gram matrix is that of the shorter side.
 template <class T>
 void orthogonalize(Index m, Index n, T* x, const NewtonSchulz& how, double epsilon, double scale) {
   using C = compute_t<T>;

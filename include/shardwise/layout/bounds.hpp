@@ -32,9 +32,9 @@ constexpr double root(int power, double x) {
 }  // namespace detail
 
 /// The elements that some rank must send or receive to multiply an m × k by a k × n matrix on P ranks, if each rank
-/// does 1/P of the work, and each matrix lies once on all ranks together. It is tight. Al Daas, Ballard, Grigori, Kumar,
-/// Rouse, "Tight memory-independent parallel matrix multiplication communication lower bounds", SPAA 2022, theorem 3:
-/// the three cases are those of 1-D, 2-D and 3-D products.
+/// does 1/P of the work, and each matrix lies once on all ranks together. It is tight. Al Daas, Ballard, Grigori,
+/// Kumar, Rouse, "Tight memory-independent parallel matrix multiplication communication lower bounds", SPAA 2022,
+/// theorem 3: the three cases are those of 1-D, 2-D and 3-D products.
 constexpr double gemm_lower_bound(Index m, Index n, Index k, int ranks) {
   double d[] = {static_cast<double>(m), static_cast<double>(n), static_cast<double>(k)};
   std::sort(d, d + 3);

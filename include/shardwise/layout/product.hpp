@@ -3,11 +3,11 @@
 #pragma once
 
 /// @file
-/// The plan of a matrix product C = A · B on a mesh. Along each mesh axis the product cuts one index (the rows of C, its
-/// columns, or the inner index that is summed over), or none: then all ranks of the axis do the same work. Products with
-/// stationary A, B or C, SUMMA, 2.5-D and 3-D products are such choices. The plan is the choice of which the
-/// redistributions receive the least; among these, one that divides the work most; among these, one with the fewest
-/// calls.
+/// The plan of a matrix product C = A · B on a mesh. Along each mesh axis the product cuts one index (the rows of C,
+/// its columns, or the inner index that is summed over), or none: then all ranks of the axis do the same work.
+/// Products with stationary A, B or C, SUMMA, 2.5-D and 3-D products are such choices. The plan is the choice of
+/// which the redistributions receive the least; among these, one that divides the work most; among these, one with
+/// the fewest calls.
 ///
 /// ```
 /// constexpr ProductPlan plan = product_plan({shard(0), shard(1)}, {shard(0), shard(1)}, {shard(0), shard(1)},

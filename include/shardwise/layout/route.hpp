@@ -60,8 +60,8 @@ constexpr std::int64_t block_units(const Layout& layout, const MeshSizes& sizes)
 }  // namespace detail
 
 /// The data that a rank receives in one step with bandwidth-optimal algorithms, in units of which the whole tensor has
-/// the square of the number of ranks. An all-reduce over g ranks receives 2 (g-1)/g of its block, a reduce-scatter (g-1)/g of its
-/// input, a gather the missing part of its result, an all-to-all (g-1)/g of its result.
+/// the square of the number of ranks. An all-reduce over g ranks receives 2 (g-1)/g of its block, a reduce-scatter
+/// (g-1)/g of its input, a gather the missing part of its result, an all-to-all (g-1)/g of its result.
 constexpr std::int64_t received(const Layout& from, const Step& step, const MeshSizes& sizes) {
   const std::int64_t before = detail::block_units(from, sizes), after = detail::block_units(step.to, sizes);
   const std::int64_t g = group_size(sizes, from.axes, step.axes);

@@ -3,14 +3,15 @@
 #pragma once
 
 /// @file
-/// `CholeskyFactor`: the factorization of a symmetric positive definite matrix on all ranks of a mesh, to solve with it.
+/// `CholeskyFactor`: the factorization of a symmetric positive definite matrix on all ranks of a mesh, to solve with
+/// it.
 ///
 /// ```
 /// const CholeskyFactor factor(a);     // a: [n, n], any layout
 /// const auto x = factor.solve(b);     // b: [n] or [n, r], any layout; x has the layout of b
 /// ```
-/// Each rank keeps rows of a matrix L with P A Pᵀ = L Lᵀ, where P is the order of elimination. A step gathers the columns
-/// of one tile of rows (see linalg/elimination.hpp).
+/// Each rank keeps rows of a matrix L with P A Pᵀ = L Lᵀ, where P is the order of elimination. A step gathers the
+/// columns of one tile of rows (see linalg/elimination.hpp).
 
 #include <shardwise/kernel/factor.hpp>
 #include <shardwise/kernel/random.hpp>
@@ -88,8 +89,8 @@ class CholeskyRows {
  private:
   static T* data(const AnyTensor& x) { return static_cast<T*>(x.buffer->data); }
 
-  /// Throws, on all ranks, unless (A - Aᵀ) v is as good as 0 for a random v. Which elements of A are read depends on the
-  /// ranks, so others must not differ.
+  /// Throws, on all ranks, unless (A - Aᵀ) v is as good as 0 for a random v. Which elements of A are read depends on
+  /// the ranks, so others must not differ.
   constexpr void check_symmetric(const AnyTensor& a) const {
     const AnyTensor sums = line_.summed<T>(2, n_, [&](T* off) {
       std::vector<T> v(static_cast<std::size_t>(n_));
@@ -157,8 +158,8 @@ class CholeskyRows {
     for (Index i = 0; i < (rest - w) * w; ++i) below[i] = -below[i];
     update(tile, below);
   }
-  /// Subtracts the product of the columns of a tile with `minus`, their negative, from this rank's rows, in strips up to
-  /// the diagonal.
+  /// Subtracts the product of the columns of a tile with `minus`, their negative, from this rank's rows, in strips up
+  /// to the diagonal.
   void update(const Tile& tile, const T* minus) const {
     const auto& tiles = order_.tiles();
     const Index begin = tile.position + tile.size;

@@ -3,9 +3,9 @@
 #pragma once
 
 /// @file
-/// The order in which a factorization of a matrix eliminates rows that lie in blocks on the ranks of a mesh: some rows of
-/// the first rank, as many of the second, …, then the next ones of the first. So all ranks work until the end. That is
-/// the balance of a block-cyclic layout, but no row moves: the order is cyclic, not the layout.
+/// The order in which a factorization of a matrix eliminates rows that lie in blocks on the ranks of a mesh: some
+/// rows of the first rank, as many of the second, …, then the next ones of the first. So all ranks work until the
+/// end. That is the balance of a block-cyclic layout, but no row moves: the order is cyclic, not the layout.
 
 #include <vector>
 
@@ -30,7 +30,8 @@ struct RankLine {
     AnyTensor x(mesh, type, layout, std::span(extents.begin(), extents.size()), Buffer());
     return x.unwritten(layout, MemoryUse::activation);
   }
-  /// All ranks' blocks [height, width] one after another. `write(block)` fills this rank's one, if it is not a dry mesh.
+  /// All ranks' blocks [height, width] one after another. `write(block)` fills this rank's one, if it is not a dry
+  /// mesh.
   template <class T, class Write>
   constexpr AnyTensor gathered(Index height, Index width, Write write) const {
     AnyTensor mine = tensor({ranks(), height, width}, rows());

@@ -142,7 +142,8 @@ class Equations {
     }
     rows_moved_ = std::move(moved[static_cast<std::size_t>(line_.rank())]);
   }
-  /// Subtracts l u from this rank's rows that are left. Before the step there were `own`, the first with number `before`.
+  /// Subtracts l u from this rank's rows that are left. Before the step there were `own`, the first with number
+  /// `before`.
   void update(Index own, Index before, const std::vector<T>& l, const std::vector<Index>& order, Index w,
               Index end, const T* u) {
     const Index rest = left(line_.rank()), later = width_ - end;

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// `gram`: the products of all pairs of columns, xᵀ · x, with half the flops of a product. Rows may be cut, which gives a
-/// pending sum; columns are whole on every rank.
+/// `gram`: the products of all pairs of columns, xᵀ · x, with half the flops of a product. Rows may be cut, which
+/// gives a pending sum; columns are whole on every rank.
 ///
 /// ```
 /// g = redistribute<tp, Replicate>(gram(x));   // x: [m, n], Shard<0> on tp

@@ -67,8 +67,8 @@ constexpr A times_columns(const A& a, const W& w, Index columns) {
 
 /// The x [n, r] with the least ‖a · x - b‖ for each column of b, by `qr(a)`. a: [m, n] with m ≥ n, b: [m, r], float or
 /// double; rows are cut alike in both, or columns of b are. x is full where rows were cut. Throws
-/// `std::invalid_argument` if the extents do not fit, or m < n. All ranks throw the same `std::runtime_error` if a is not
-/// finite, or if its columns are dependent up to rounding errors.
+/// `std::invalid_argument` if the extents do not fit, or m < n. All ranks throw the same `std::runtime_error` if a is
+/// not finite, or if its columns are dependent up to rounding errors.
 template <Operand A, Operand B, WellFormed Term = detail::factored_off_tape<detail::LeastSquares, A, B>>
 constexpr auto lstsq(const A& a, const B& b) {
   if constexpr (AbstractOperand<A> || AbstractOperand<B>) {
@@ -88,11 +88,11 @@ template <class A, class B, IllFormed Why = detail::factored_off_tape<detail::Le
 Why lstsq(const A&, const B&);  // see Why
 
 /// The `rank` largest singular values of a [m, n], and their vectors, by random projections and two steps of power
-/// iteration (Halko, Martinsson and Tropp, "Finding structure with randomness", 2011). Where a falls off slowly they are
-/// approximations. a: float or double, rows cut over any number of axes; `u` is [m, rank] and has the layout of a; every
-/// rank has `s`, [rank], and `v`, [n, rank]. The result is the same for the same seed on any mesh, except for rounding.
-/// Throws `std::invalid_argument` if `rank` is negative or above min(m, n), and `std::runtime_error` on all ranks if a is
-/// not finite.
+/// iteration (Halko, Martinsson and Tropp, "Finding structure with randomness", 2011). Where a falls off slowly they
+/// are approximations. a: float or double, rows cut over any number of axes; `u` is [m, rank] and has the layout of
+/// a; every rank has `s`, [rank], and `v`, [n, rank]. The result is the same for the same seed on any mesh, except
+/// for rounding. Throws `std::invalid_argument` if `rank` is negative or above min(m, n), and `std::runtime_error` on
+/// all ranks if a is not finite.
 template <Operand A, WellFormed U = detail::factored_off_tape<detail::QrLayout, A>>
 constexpr auto svd_lowrank(const A& a, Index rank, std::uint64_t seed) {
   if constexpr (AbstractOperand<A>) {

@@ -21,10 +21,10 @@
 namespace shardwise {
 
 struct MatrixProductOptions {
-  /// If the copies of A and B that the product redistributes take more bytes than this on a rank, they are made panel by
-  /// panel: the inner index is cut further, and a product of two panels is added to C while the next panels travel. The
-  /// copies of both panels then take at most this. Not where the blocks of A and B along the inner index differ and do not
-  /// divide it. At least 0.
+  /// If the copies of A and B that the product redistributes take more bytes than this on a rank, they are made panel
+  /// by panel: the inner index is cut further, and a product of two panels is added to C while the next panels
+  /// travel. The copies of both panels then take at most this. Not where the blocks of A and B along the inner index
+  /// differ and do not divide it. At least 0.
   Index panel_bytes = std::numeric_limits<Index>::max();
 };
 
@@ -52,8 +52,8 @@ struct Cut {
   }
 };
 
-/// The inner index of a product, cut into panels. A panel has a slice of `width` indices of each of `blocks` blocks, and
-/// zeros where a block has no more.
+/// The inner index of a product, cut into panels. A panel has a slice of `width` indices of each of `blocks` blocks,
+/// and zeros where a block has no more.
 struct Panels {
   Index count = 1;
   Index blocks = 1, width = 0;

@@ -3,17 +3,17 @@
 #pragma once
 
 /// @file
-/// `qr` of a tall matrix whose rows are cut over any number of axes: x = q · r with orthonormal columns of q, and an upper
-/// triangular r.
+/// `qr` of a tall matrix whose rows are cut over any number of axes: x = q · r with orthonormal columns of q, and an
+/// upper triangular r.
 ///
 /// ```
 /// auto [q, r] = qr(x);   // x: [m, n], Shard<0> or full on each axis; q is cut as x, and every rank has r
 /// auto [q, r] = qr(x, {.method = QrMethod::tsqr});
 /// ```
-/// - `cholesky2` (Yamamoto et al., "Roundoff error analysis of the CholeskyQR2 algorithm", 2015) computes r from xᵀ · x,
-///   twice: two all-reduces of n² elements. It needs a condition number below 1e8 in double and 1e4 in float.
-/// - `tsqr` (Demmel et al., "Communication-optimal parallel and sequential QR and LU factorizations", 2012) gathers the r
-///   of blocks, one axis after the other. It takes any matrix, also one of dependent columns, and twice the time.
+/// - `cholesky2` (Yamamoto et al., "Roundoff error analysis of the CholeskyQR2 algorithm", 2015) computes r from xᵀ ·
+///   x, twice: two all-reduces of n² elements. It needs a condition number below 1e8 in double and 1e4 in float.
+/// - `tsqr` (Demmel et al., "Communication-optimal parallel and sequential QR and LU factorizations", 2012) gathers
+///   the r of blocks, one axis after the other. It takes any matrix, also one of dependent columns, and twice the time.
 /// - `automatic` takes `cholesky2`, and `tsqr` instead where that fails or the condition number is above 1e7 (float:
 ///   1e3). All ranks have the same r, so they decide alike. A dry run counts `cholesky2`.
 
@@ -59,7 +59,7 @@ struct WholeOf : TypeIs<X> {};
 template <TensorType X>
 struct WholeOf<X> : TypeIs<whole_of<X>> {};
 
-/// x = q · lᵀ from the Cholesky factor l of xᵀ · x; l has NaN if there is no such factor.
+/// x = q · lᵀ from the Cholesky factor l of xᵀ · x; if there is no such factor, l contains NaN.
 template <Operand X>
 constexpr auto cholesky_qr(const X& x) {
   auto products = gram(x);
@@ -152,8 +152,8 @@ constexpr void make_unique(const Qr<Q, R>& f) {
 /// x: [m, n] with m ≥ n, float or double; q: [m, n], laid out as x; r: [n, n] on every rank, with a positive diagonal,
 /// which makes both unique. Columns that depend on the others give zeros, or rounding errors, on the diagonal of r.
 /// Of a `Var`, q and r are `Var`s, and the method is `cholesky2`, the only one with a gradient. Throws
-/// `std::invalid_argument` if m < n. All ranks throw the same `std::runtime_error` if x is not finite, or if `cholesky2`
-/// fails and is the only choice. Collective over the axes that cut x.
+/// `std::invalid_argument` if m < n. All ranks throw the same `std::runtime_error` if x is not finite, or if
+/// `cholesky2` fails and is the only choice. Collective over the axes that cut x.
 template <Operand X, WellFormed Q = detail::factored<detail::QrLayout, X>>
 constexpr auto qr(const X& x, QrOptions options = {}) {
   if constexpr (AbstractOperand<X>) {

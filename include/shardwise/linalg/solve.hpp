@@ -8,9 +8,9 @@
 /// ```
 /// const auto x = solve(a, b);   // a: [n, n], b: [n] or [n, r], in any layouts; x has the layout of b
 /// ```
-/// Its gradients need one more factorization, of the transpose: db = a⁻ᵀ dx, da = -db xᵀ. All ranks must compute with the
-/// same bits: the same build, on processors of one kind. A plan counts pivots in their order; other pivots may lie on fewer
-/// ranks, and then the gathered columns are more.
+/// Its gradients need one more factorization, of the transpose: db = a⁻ᵀ dx, da = -db xᵀ. All ranks must compute with
+/// the same bits: the same build, on processors of one kind. A plan counts pivots in their order; other pivots may
+/// lie on fewer ranks, and then the gathered columns are more.
 
 #include <shardwise/layout/diagnosis.hpp>
 
@@ -101,8 +101,8 @@ class SolveNode final : public TapeNode {
 }  // namespace detail
 
 /// x with a x = b: a [n, n], b [n] or [n, r], of one type, `float` or `double`; x has the type of b. Throws
-/// `std::invalid_argument` for other extents; on all ranks `std::runtime_error` if a pivot is 0 or not finite. Collective
-/// over the mesh.
+/// `std::invalid_argument` for other extents; on all ranks `std::runtime_error` if a pivot is 0 or not finite.
+/// Collective over the mesh.
 template <Operand A, Operand B, TensorType X = typename detail::SolveResult<A, B>::type>
 constexpr auto solve(const A& a, const B& b) {
   using T = typename X::Element;

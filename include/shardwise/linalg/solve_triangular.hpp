@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// `solve_triangular`: x of l · x = b, where l is triangular and whole on every rank. The leading dimensions, a batch of
-/// matrices, may be cut; so may the columns of b, or its rows if l is on the right, where l is then `Reduced`.
+/// `solve_triangular`: x of l · x = b, where l is triangular and whole on every rank. The leading dimensions, a batch
+/// of matrices, may be cut; so may the columns of b, or its rows if l is on the right, where l is then `Reduced`.
 ///
 /// ```
 /// x = solve_triangular(l, b);                                        // l · x = b
@@ -93,9 +93,9 @@ struct SolveTriangularOp {
   };
 };
 
-/// l: [b…, n, n], of which it reads the lower triangle, or the upper one; b: [b…, n, r], or [b…, r, n] on the right; the
-/// result has the shape of b. Both are float or both double. A zero on the diagonal gives infinities or NaN, as in a
-/// BLAS. Throws `std::invalid_argument` if l is not square, or an extent differs.
+/// l: [b…, n, n], of which it reads the lower triangle, or the upper one; b: [b…, n, r], or [b…, r, n] on the right;
+/// the result has the shape of b. Both are float or both double. A zero on the diagonal gives infinities or NaN, as
+/// in a BLAS. Throws `std::invalid_argument` if l is not square, or an extent differs.
 template <Side side = Side::left, Operand L, Operand B,
           WellFormed Result = detail::factored<SolveTriangularOp<side>, L, B>>
 constexpr auto solve_triangular(const L& l, const B& b, Triangular how = {}) {

@@ -50,10 +50,10 @@ struct Svd {
   V v;
 };
 
-/// a: [b…, n, n], float or double, of which it takes the symmetric part (a + aᵀ) / 2. `values` is [b…, n], in increasing
-/// order; `vectors` is [b…, n, n], and its columns are the eigenvectors. Throws `std::invalid_argument` if the matrices
-/// are not square. If a matrix is not finite, all ranks throw the same `std::runtime_error`, which names it. Collective
-/// over the axes that cut the batch (see linalg/batch.hpp).
+/// a: [b…, n, n], float or double, of which it takes the symmetric part (a + aᵀ) / 2. `values` is [b…, n], in
+/// increasing order; `vectors` is [b…, n, n], and its columns are the eigenvectors. Throws `std::invalid_argument` if
+/// the matrices are not square. If a matrix is not finite, all ranks throw the same `std::runtime_error`, which names
+/// it. Collective over the axes that cut the batch (see linalg/batch.hpp).
 template <Operand A, WellFormed Vectors = detail::factored_off_tape<detail::MatrixOfMatrix, A>>
 constexpr auto eigh(const A& a) {
   using Result = Eigh<result_of<detail::VectorOfMatrix, A>, Vectors>;
@@ -82,8 +82,8 @@ constexpr auto eigh(const A& a) {
 template <class A, IllFormed Why = detail::factored_off_tape<detail::MatrixOfMatrix, A>>
 Why eigh(const A&);  // see Why
 
-/// x: [b…, m, n], float or double. With k = min(m, n), `u` is [b…, m, k], `s` is [b…, k], in decreasing order, and `v` is
-/// [b…, n, k]. Errors and communication as for `eigh`.
+/// x: [b…, m, n], float or double. With k = min(m, n), `u` is [b…, m, k], `s` is [b…, k], in decreasing order, and
+/// `v` is [b…, n, k]. Errors and communication as for `eigh`.
 template <Operand X, WellFormed Vectors = detail::factored_off_tape<detail::MatrixOfMatrix, X>>
 constexpr auto svd(const X& x) {
   using Result = Svd<Vectors, result_of<detail::VectorOfMatrix, X>, Vectors>;

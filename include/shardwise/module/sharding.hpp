@@ -35,8 +35,8 @@ struct Sharding {
     }
     return true;
   }
-  /// Whether a rank updates a part of what it stores of a parameter that is used in this layout: no axis to the right of
-  /// one with level 1 or 2 shards the same dimension.
+  /// Whether a rank updates a part of what it stores of a parameter that is used in this layout: no axis to the right
+  /// of one with level 1 or 2 shards the same dimension.
   constexpr bool fits(const Layout& used) const {
     for (int axis = 0; axis < used.axes; ++axis) {
       if (levels[axis] != 1 && levels[axis] != 2) continue;

@@ -21,7 +21,7 @@
 namespace shardwise {
 
 /// The weight is [out…, in…], with `OutDims` and `InDims` dimensions. A style shards the first of either: the heads, if
-/// features are [heads, head_dim]. Without `HasBias` there is no b.
+/// features are [heads, head_dim]. If `HasBias` is false, the layer has no b.
 template <class MeshType, ParallelStyle Style = NoParallel, class T = float, int OutDims = 1, int InDims = 1,
           bool HasBias = true>
 class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias>> {

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// Products by einsum text, and `matmul`. They are local: where an index that the result lacks is sharded, the result is
-/// a pending sum.
+/// Products by einsum text, and `matmul`. They are local: where an index that the result lacks is sharded, the result
+/// is a pending sum.
 ///
 /// ```
 /// c = contract<"mk, kn -> mn">(a, b);           // a · b
@@ -12,8 +12,8 @@
 /// c = contract<"...k*, o*k* -> ...o*">(x, w);   // any numbers of dimensions: see ops/linear.hpp
 /// c = matmul(a, b);                             // a · b, as torch.matmul and numpy.matmul
 /// ```
-/// No block is copied: one gemm reads each operand as it is stored, or as its transpose. So in every tensor the indices of a batch
-/// come first, and the indices that are summed over stand side by side.
+/// No block is copied: one gemm reads each operand as it is stored, or as its transpose. So in every tensor the
+/// indices of a batch come first, and the indices that are summed over stand side by side.
 
 #include <shardwise/base/name.hpp>
 #include <shardwise/kernel/gemm.hpp>

@@ -13,8 +13,8 @@
 /// ```
 /// Along one axis, besides all `Replicate` and all `Reduced`: (`Reduced`, `Shard<out>`) gives `Shard`;
 /// (`Shard<in>`, `Shard<in>`) gives `Partial`; (`Shard<row>`, `Reduced`) gives `Shard<row>`; one `Partial`
-/// beside a `Reduced` gives `Partial`. The bias has the layout of the result: `Partial` on a `Partial` result, so that it
-/// is added once.
+/// beside a `Reduced` gives `Partial`. The bias has the layout of the result: `Partial` on a `Partial` result, so
+/// that it is added once.
 
 #include <shardwise/kernel/reduce.hpp>
 #include <shardwise/ops/contract.hpp>

@@ -3,8 +3,8 @@
 #pragma once
 
 /// @file
-/// `where`: each element from one of two tensors, or from a tensor or a number. The mask holds integers, as a comparison
-/// gives them: 0 is false, all else is true.
+/// `where`: each element from one of two tensors, or from a tensor or a number. The mask holds integers, as a
+/// comparison gives them: 0 is false, all else is true.
 ///
 /// ```
 /// y = where(less(x, limit), x, scale(x, 0.1));

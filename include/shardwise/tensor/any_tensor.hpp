@@ -86,7 +86,7 @@ struct AnyTensor {
         parameter(like.parameter) {}
 };
 
-/// This rank's block of `x` as a view for kernels; the element type `char` is a placeholder.
+/// This rank's block of `x` as a view for kernels; `char` stands for any element type.
 constexpr View<char, max_rank> view_of(const AnyTensor& x) {
   const AnyBox box = x.box();
   return {x.mesh.dry() ? nullptr : static_cast<char*>(x.buffer->data), box.size, box.begin, x.shape};

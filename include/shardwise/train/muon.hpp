@@ -12,7 +12,8 @@
 /// muon.step(model);
 /// ```
 /// Momentum has the layout of the finished gradient, as all state. A matrix is made orthogonal by one rank, its owner,
-/// as a whole (see train/owners.hpp). So the update does not depend on the layout, the ZeRO level or the number of ranks.
+/// as a whole (see train/owners.hpp). So the update does not depend on the layout, the ZeRO level or the number of
+/// ranks.
 
 #include <optional>
 
@@ -48,8 +49,8 @@ struct MuonUpdate {
   bool master_weights = true;          ///< keep a float copy of bfloat16 parameters, and update that
   bool may_be_unused = false;          ///< the first step accepts parameters without a gradient
 
-  /// Returns the settings. Throws `std::invalid_argument` unless rate and weight_decay are at least 0, the momentum is in
-  /// [0, 1), and epsilon in (0, 1].
+  /// Returns the settings. Throws `std::invalid_argument` unless rate and weight_decay are at least 0, the momentum
+  /// is in [0, 1), and epsilon in (0, 1].
   constexpr const MuonUpdate& checked() const {
     detail::check_setting("Muon", "rate", rate);
     detail::check_setting("Muon", "momentum", momentum, 1);
@@ -139,8 +140,8 @@ struct MuonUpdate {
   }
 };
 
-/// Chooses what Muon is not for: parameters of fewer than two dimensions, tables of embeddings and the head, by the names
-/// that `Llama` gives them, and others that have such words.
+/// Chooses what Muon is not for: parameters of fewer than two dimensions, tables of embeddings and the head, by the
+/// names that `Llama` gives them, and others that have such words.
 inline bool is_not_hidden_matrix(const ParameterInfo& parameter) {
   for (const std::string_view part : {"embed", "tokens.", "head."}) {
     if (parameter.name.find(part) != std::string_view::npos) return true;

@@ -64,8 +64,8 @@ constexpr void make_zeros(Buffer& block, DataType type, const MeshView& mesh, In
 
 /// `Update` holds the settings. It says how many blocks of state it keeps, `state_blocks()`, how many operations an
 /// element costs, `flops()`, what it does with a parameter of `float`, `double` or `bfloat16`, `apply`, throws if they
-/// make no sense, `checked()`, and may call f(name, value) for each, `each_setting(f)`, so that ranks can be compared. It
-/// may also change gradients of many parameters together before `apply`: see `MuonUpdate::change_all`.
+/// make no sense, `checked()`, and may call f(name, value) for each, `each_setting(f)`, so that ranks can be
+/// compared. It may also change gradients of many parameters together before `apply`: see `MuonUpdate::change_all`.
 /// A parameter without a gradient is left as it is, and so is its state; one that is frozen has none, and is in no
 /// group. Parameters in `bfloat16` have a master copy in `float`, unless `Update::master_weights` says no: it is what
 /// is updated, and the parameter is rounded from it. New values that other code has written, such as

@@ -3,9 +3,9 @@
 #pragma once
 
 /// @file
-/// Work on whole matrices whose blocks lie on several ranks, each matrix on one rank, its owner. Matrices of one shape and
-/// layout are a stack, a tensor with one more dimension. The owners have its layout `Shard<0>` on every axis, so two
-/// redistributions of the stack are all the communication, and no rank repeats another's work.
+/// Work on whole matrices whose blocks lie on several ranks, each matrix on one rank, its owner. Matrices of one
+/// shape and layout are a stack, a tensor with one more dimension. The owners have its layout `Shard<0>` on every
+/// axis, so two redistributions of the stack are all the communication, and no rank repeats another's work.
 
 #include <shardwise/tensor/transfer.hpp>
 
@@ -63,9 +63,10 @@ class Stack {
   AnyTensor whole_;
 };
 
-/// Calls f(number, data) on the owner of each of these tensors, which are whole there, and changed in place. A stack has
-/// tensors of one kind: of a shape and layout, and for which `kind_of(number)` is equal. Stacks have up to `most_bytes`
-/// of whole tensors for each rank, but at least one tensor for each rank, if there are so many. Collective.
+/// Calls f(number, data) on the owner of each of these tensors, which are whole there, and changed in place. A stack
+/// has tensors of one kind: of a shape and layout, and for which `kind_of(number)` is equal. Stacks have up to
+/// `most_bytes` of whole tensors for each rank, but at least one tensor for each rank, if there are so many.
+/// Collective.
 template <class KindOf, class F>
 constexpr void on_owners(std::span<AnyTensor> all, Index most_bytes, KindOf kind_of, F f) {
   std::vector<bool> done(all.size());
