@@ -15,8 +15,6 @@
 /// static_assert(plan.a == Layout{shard(0), replicate});   // SUMMA: A is gathered along the second axis
 /// ```
 
-#include <vector>
-
 #include <shardwise/layout/route.hpp>
 
 namespace shardwise {

@@ -24,7 +24,6 @@
 #include <shardwise/linalg/gram.hpp>
 #include <shardwise/linalg/solve_triangular.hpp>
 #include <shardwise/ops/contract.hpp>
-#include <shardwise/ops/transpose.hpp>
 
 namespace shardwise {
 
