@@ -65,7 +65,7 @@ void check_solve(Index n, Index other, kernel::Triangular how) {
   const bool left = side == Side::left;
   const Matrix<T> b = random_matrix<T>(left ? n : other, left ? other : n, 2);
   Matrix<T> x = b;
-  kernel::solve_triangular<side>(n, other, how, l.data(), x.data());
+  kernel::solve_triangular<side>(n, other, how, l.data(), x.data(), side == kernel::Side::left ? other : n);
   Matrix<double> op = how.upper ? wide(Matrix<T>(l.template triangularView<Eigen::Upper>()))
                                 : wide(Matrix<T>(l.template triangularView<Eigen::Lower>()));
   if (how.transposed) op.transposeInPlace();

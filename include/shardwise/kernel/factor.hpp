@@ -6,14 +6,14 @@
 /// Factorizations of whole matrices of `float` or `double`, all row-major and without gaps.
 ///
 ///     const Index pivot = cholesky(n, a, l);                                   // l · lᵀ = (a + aᵀ) / 2
-///     solve_triangular<Side::left>(n, columns, {}, l, b);                      // b := l⁻¹ · b
 ///
 /// The implementation is LAPACK if SHARDWISE_GEMM_BLAS is defined, else Eigen. OpenBLAS and MKL contain LAPACK; with
 /// another BLAS a program that uses them also links LAPACK. No function hangs on NaN or infinity.
 
 #include <limits>
+#include <vector>
 
-#include <shardwise/kernel/gemm.hpp>
+#include <shardwise/kernel/triangular.hpp>
 
 #if !defined(SHARDWISE_GEMM_BLAS)
 #include <Eigen/Cholesky>
@@ -45,7 +45,6 @@ struct Lapack;
     static constexpr auto orgqr = &letter##orgqr_;                                                         \
     static constexpr auto syevd = &letter##syevd_;                                                         \
     static constexpr auto gesdd = &letter##gesdd_;                                                         \
-    static constexpr auto trsm = &letter##trsm_;                                                           \
     static constexpr auto syrk = &letter##syrk_;                                                           \
   };
 // NOLINTEND(bugprone-macro-parentheses)
@@ -74,14 +73,6 @@ void with_lapack_work(F f) {
 
 }  // namespace detail
 #endif
-
-enum class Side : bool { left, right };
-
-/// How a triangular matrix is stored, and whether its transpose is meant.
-struct Triangular {
-  bool upper = false;
-  bool transposed = false;
-};
 
 namespace detail {
 
@@ -140,66 +131,65 @@ Index cholesky(Index n, const T* a, T* l) {
   return failed;
 }
 
-/// b := op(l)⁻¹ · b on the left, where b is [n, other]; b := b · op(l)⁻¹ on the right, where b is [other, n]. l is
-/// [n, n], of which it reads one triangle.
-template <Side side, class T>
-void solve_triangular(Index n, Index other, Triangular how, const T* l, T* b) {
-  if (n == 0 || other == 0) return;
-#if defined(SHARDWISE_GEMM_BLAS)
-  constexpr bool left = side == Side::left;  // columns of LAPACK are rows here
-  const int size = detail::lapack_int(n), rest = detail::lapack_int(other);
-  const T one = 1;
-  detail::Lapack<T>::trsm(left ? "R" : "L", how.upper ? "L" : "U", how.transposed ? "T" : "N", "N",
-                          left ? &rest : &size, left ? &size : &rest, &one, l, &size, b,
-                          left ? &rest : &size);
-#else
-  constexpr int on = side == Side::left ? Eigen::OnTheLeft : Eigen::OnTheRight;
-  auto solved = detail::mapped(side == Side::left ? n : other, side == Side::left ? other : n, b);
-  const auto triangle = detail::mapped(n, n, l);
-  const auto lower = triangle.template triangularView<Eigen::Lower>();
-  const auto upper = triangle.template triangularView<Eigen::Upper>();
-  if (how.transposed) {
-    how.upper ? upper.transpose().template solveInPlace<on>(solved)
-              : lower.transpose().template solveInPlace<on>(solved);
-  } else {
-    how.upper ? upper.template solveInPlace<on>(solved) : lower.template solveInPlace<on>(solved);
-  }
-#endif
-}
+namespace detail {
 
-/// a = q · r by Householder reflections, where a is [m, n], q is [m, k] and r is [k, n] with k = min(m, n). `a` is
-/// overwritten by q.
+/// `qr` of a matrix that fits into a cache.
 template <class T>
-void qr(Index m, Index n, T* a, T* r) {
+void qr_of_block(Index m, Index n, T* a, T* r) {
   const Index k = std::min(m, n);
   std::fill_n(r, k * n, T{0});
   if (k == 0) return;
-  auto upper = detail::mapped(k, n, r);
+  auto upper = mapped(k, n, r);
 #if defined(SHARDWISE_GEMM_BLAS)
   // A copy by columns: LAPACK's LQ of the rows takes twice the time.
   struct Columns;
   struct Factors;
-  const int rows = detail::lapack_int(m), width = detail::lapack_int(n), rank = detail::lapack_int(k);
+  const int rows = lapack_int(m), width = lapack_int(n), rank = lapack_int(k);
   int info = 0;
   T *copy = scratch<Columns, T>(m * n), *tau = scratch<Factors, T>(k);
   Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>> columns(copy, m, n);
-  columns = detail::mapped(m, n, a);
-  detail::with_lapack_work<T>([&](T* work, const int* size) {
-    detail::Lapack<T>::geqrf(&rows, &width, copy, &rows, tau, work, size, &info);
+  columns = mapped(m, n, a);
+  with_lapack_work<T>([&](T* work, const int* size) {
+    Lapack<T>::geqrf(&rows, &width, copy, &rows, tau, work, size, &info);
   });
   upper.template triangularView<Eigen::Upper>() = columns.topRows(k);
-  detail::with_lapack_work<T>([&](T* work, const int* size) {
-    detail::Lapack<T>::orgqr(&rows, &rank, &rank, copy, &rows, tau, work, size, &info);
+  with_lapack_work<T>([&](T* work, const int* size) {
+    Lapack<T>::orgqr(&rows, &rank, &rank, copy, &rows, tau, work, size, &info);
   });
-  detail::mapped(m, k, a) = columns.leftCols(k);
+  mapped(m, k, a) = columns.leftCols(k);
 #else
   using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
-  const T largest = detail::mapped(m, n, a).cwiseAbs().maxCoeff();  // Eigen squares numbers
+  const T largest = mapped(m, n, a).cwiseAbs().maxCoeff();  // Eigen squares numbers
   const T unit = largest > 0 && shardwise::detail::is_finite(largest) ? largest : T{1};
-  const Eigen::HouseholderQR<Matrix> f(detail::mapped(m, n, a) / unit);
+  const Eigen::HouseholderQR<Matrix> f(mapped(m, n, a) / unit);
   upper.template triangularView<Eigen::Upper>() = f.matrixQR().topRows(k) * unit;
-  detail::mapped(m, k, a) = f.householderQ() * Matrix::Identity(m, k);
+  mapped(m, k, a) = f.householderQ() * Matrix::Identity(m, k);
 #endif
+}
+
+}  // namespace detail
+
+/// a = q · r by Householder reflections, where a is [m, n], q is [m, k] and r is [k, n] with k = min(m, n). `a` is
+/// overwritten by q. A tall matrix is factorized in blocks of rows, and so are the r of all blocks.
+template <class T>
+void qr(Index m, Index n, T* a, T* r) {
+  const Index height = n == 0 ? 0 : std::max(4 * n, 65536 / n), blocks = n == 0 ? 0 : m / height;
+  if (blocks < 2) return detail::qr_of_block(m, n, a, r);
+  struct Block;
+  std::vector<T> upper(static_cast<std::size_t>(blocks * n * n));
+  const auto each = [&](auto f) {
+    for (Index i = 0; i < blocks; ++i) {
+      const Index begin = i * m / blocks, end = (i + 1) * m / blocks;
+      f(end - begin, a + begin * n, upper.data() + i * n * n);
+    }
+  };
+  each([&](Index rows, T* q, T* own) { detail::qr_of_block(rows, n, q, own); });
+  qr(blocks * n, n, upper.data(), r);
+  each([&](Index rows, T* q, const T* own) {
+    T* const copy = scratch<Block, T>(rows * n);
+    std::copy_n(q, rows * n, copy);
+    gemm(Transpose::no, Transpose::no, rows, n, n, copy, n, own, n, q, n, false);
+  });
 }
 
 }  // namespace shardwise::kernel

@@ -10,8 +10,11 @@
 /// const CholeskyFactor factor(a);     // a: [n, n], any layout
 /// const auto x = factor.solve(b);     // b: [n] or [n, r], any layout; x has the layout of b
 /// ```
-/// Each rank keeps rows of a matrix L with P A Pᵀ = L Lᵀ, where P is the order of elimination. A step gathers the
-/// columns of one tile of rows (see linalg/elimination.hpp).
+/// Each rank keeps rows of a matrix L with P A Pᵀ = L Lᵀ, where P is the order of elimination. A step eliminates
+/// a few rows of each rank (see linalg/elimination.hpp). It gathers what these have of L, with which each rank computes
+/// its own columns of the step; then the square block on the diagonal, which every rank factorizes.
+
+#include <functional>
 
 #include <shardwise/kernel/factor.hpp>
 #include <shardwise/kernel/random.hpp>
@@ -27,85 +30,89 @@ namespace detail {
 template <class T>
 class CholeskyRows {
  public:
-  constexpr explicit CholeskyRows(AnyTensor a) : line_{a.mesh, a.type}, n_(a.shape[0]), order_(n_, line_) {
+  constexpr explicit CholeskyRows(AnyTensor a)
+      : line_{a.mesh, a.type}, n_(a.shape[0]), order_(n_, line_, rows_at_once(n_, line_.ranks())) {
     if (a.shape[1] != n_) fail({"CholeskyFactor: a matrix ", a.extents(), " is not square"});
     AnyTensor rows = redistributed_to(std::move(a), line_.rows(), line_.type);
     l_ = line_.tensor({n_, n_}, line_.rows());
     own_ = l_.box().size[0];
     check_symmetric(rows);
     if (!l_.mesh.dry()) {
-      for (Index i = 0; i < own_; ++i) order_.permute(data(rows) + i * n_, data(l_) + i * n_);
+      for (Index i = 0; i < own_; ++i) order_.permute(data(rows) + i * n_, row(i));
     }
     rows = AnyTensor();
-    for (const Tile& tile : order_.tiles()) eliminate(tile);
+    for (const Round round : order_.rounds()) eliminate(round);
   }
 
   /// x with A x = b: [n, r], sharded by rows; b is changed in place.
   constexpr void solve(AnyTensor& b) const {
+    using enum kernel::Transpose;
     const Index columns = b.shape[1];
-    const auto& tiles = order_.tiles();
+    const std::vector<Round> rounds = order_.rounds();
     T* const x = b.mesh.dry() ? nullptr : data(b);
-    std::vector<T> diagonal;
-    const auto diagonal_of = [&](const Tile& tile) {
-      diagonal.resize(static_cast<std::size_t>(tile.size * tile.size));
-      for (Index i = 0; i < tile.size; ++i)
-        std::copy_n(row(tile.local + i) + tile.position, tile.size, diagonal.data() + i * tile.size);
-      return diagonal.data();
-    };
-    const auto owned = [&](const Tile& tile) { return tile.owner == line_.rank(); };
-    for (const Tile& tile : tiles) {  // L y = b
-      const AnyTensor y = line_.summed<T>(tile.size, columns, [&](T* block) {
-        if (!owned(tile)) return;
-        T* const part = x + tile.local * columns;
-        kernel::solve_triangular<kernel::Side::left>(tile.size, columns, {}, diagonal_of(tile), part);
-        std::copy_n(part, tile.size * columns, block);
+    for (std::size_t i = 0; i < rounds.size(); ++i) {  // L y = b
+      const Round round = rounds[i];
+      const Index done = round.front().position, w = size(round), local = round.front().local;
+      AnyTensor y =
+          gathered(round, columns, [&](Index row, T* to) { std::copy_n(x + row * columns, columns, to); });
+      line_.compute(w * w * columns + 2 * below(round) * w * columns);
+      if (b.mesh.dry()) continue;
+      kernel::solve_triangular<kernel::Side::left>(w, columns, {}, data(diagonal_[i]), data(y), columns);
+      for_own_rows(round, [&](Index row, Index in_round) {
+        std::copy_n(data(y) + in_round * columns, columns, x + row * columns);
       });
-      const Index first = std::min(own_, order_.rows_done(tile, line_.rank()));
-      line_.compute(2 * (own_ - first) * tile.size * columns);
-      if (b.mesh.dry() || first == own_) continue;
-      std::vector<T> minus(data(y), data(y) + tile.size * columns);
-      for (T& value : minus) value = -value;
-      kernel::gemm(kernel::Transpose::no, kernel::Transpose::no, own_ - first, columns, tile.size,
-                   row(first) + tile.position, n_, minus.data(), columns, x + first * columns, columns, true);
+      for (Index k = 0; k < w * columns; ++k) data(y)[k] = -data(y)[k];
+      const Index first = own_ - below(round);
+      kernel::gemm(no, no, below(round), columns, w, row(first) + done, n_, data(y), columns,
+                   x + first * columns, columns, true);
     }
-    for (auto tile = tiles.rbegin(); tile != tiles.rend(); ++tile) {  // Lᵀ x = y
-      const Index first = std::min(own_, order_.rows_done(*tile, line_.rank()));
-      line_.compute(2 * (own_ - first) * tile->size * columns);
-      const AnyTensor later = line_.summed<T>(tile->size, columns, [&](T* block) {
-        if (first == own_) return;
-        kernel::gemm(kernel::Transpose::yes, kernel::Transpose::no, tile->size, columns, own_ - first,
-                     row(first) + tile->position, n_, x + first * columns, columns, block, columns, false);
+    for (std::size_t i = rounds.size(); i-- > 0;) {  // Lᵀ x = y
+      const Round round = rounds[i];
+      const Index done = round.front().position, w = size(round), first = own_ - below(round);
+      const AnyTensor rest = line_.summed<T>(w, columns, [&](T* block) {
+        kernel::gemm(yes, no, w, columns, below(round), row(first) + done, n_, x + first * columns, columns,
+                     block, columns, false);
+        for (Index k = 0; k < w * columns; ++k) block[k] = -block[k];
+        for_own_rows(round, [&](Index row, Index in_round) {
+          for (Index k = 0; k < columns; ++k) block[in_round * columns + k] += x[row * columns + k];
+        });
       });
-      if (b.mesh.dry() || !owned(*tile)) continue;
-      T* const part = x + tile->local * columns;
-      for (Index i = 0; i < tile->size * columns; ++i) part[i] -= data(later)[i];
-      kernel::solve_triangular<kernel::Side::left>(tile->size, columns, {.transposed = true},
-                                                   diagonal_of(*tile), part);
+      line_.compute(w * w * columns + 2 * below(round) * w * columns);
+      if (b.mesh.dry()) continue;
+      kernel::solve_triangular<kernel::Side::left>(w, columns, {.transposed = true}, data(diagonal_[i]),
+                                                   data(rest), columns);
+      for_own_rows(round, [&](Index row, Index in_round) {
+        std::copy_n(data(rest) + in_round * columns, columns, x + row * columns);
+      });
     }
   }
   constexpr const RankLine& line() const { return line_; }
   constexpr Index rows() const { return n_; }
 
  private:
+  using Round = std::span<const Tile>;
   static T* data(const AnyTensor& x) { return static_cast<T*>(x.buffer->data); }
+  T* row(Index i) const { return data(l_) + i * n_; }
+  /// The rows of each rank in a round: enough for fast products, and several rounds.
+  static constexpr Index rows_at_once(Index n, int ranks) {
+    return std::clamp<Index>(n / ranks / 8, 8, std::max(8, 256 / ranks));
+  }
 
   /// Throws, on all ranks, unless (A - Aᵀ) v is as good as 0 for a random v. Which elements of A are read depends on
   /// the ranks, so others must not differ.
   constexpr void check_symmetric(const AnyTensor& a) const {
     const AnyTensor sums = line_.summed<T>(2, n_, [&](T* off) {
-      std::vector<T> v(static_cast<std::size_t>(n_));
+      using Vector = Eigen::Matrix<T, Eigen::Dynamic, 1>;
+      Vector v(n_);
       kernel::fill_normal(n_, 1, 0, 0., 1., v.data());
-      T* const size = off + n_;
+      const Vector sizes_of_v = v.cwiseAbs();
+      Eigen::Map<Vector> difference(off, n_);
       const Index begin = a.box().begin[0];
       for (Index i = 0; i < own_; ++i) {
-        const T* const of_row = data(a) + i * n_;
-        const T own = v[static_cast<std::size_t>(begin + i)];
-        for (Index j = 0; j < n_; ++j) {
-          const T term = of_row[j] * v[static_cast<std::size_t>(j)];
-          off[begin + i] += term;
-          off[j] -= of_row[j] * own;
-          size[begin + i] += std::abs(term);
-        }
+        const Eigen::Map<const Vector> of_row(data(a) + i * n_, n_);
+        off[begin + i] += of_row.dot(v);
+        off[n_ + begin + i] = of_row.cwiseAbs().dot(sizes_of_v);
+        difference -= v[begin + i] * of_row;
       }
     });
     line_.compute(4 * own_ * n_);
@@ -120,66 +127,68 @@ class CholeskyRows {
         fail({"CholeskyFactor: the matrix is not symmetric: row ", i, " is not equal to column ", i});
     }
   }
-  T* row(Index i) const { return data(l_) + i * n_; }
 
-  constexpr void eliminate(const Tile& tile) {
-    const Index w = tile.size, height = order_.most_rows() - tile.local, rest = n_ - tile.position;
-    AnyTensor panel = line_.gathered<T>(height, w, [&](T* block) {
-      for (Index i = 0; i < height; ++i, block += w) {
-        const Index at = tile.local + i;
-        at < own_ ? std::copy_n(row(at) + tile.position, w, block) : std::fill_n(block, w, T{0});
-      }
+  static constexpr Index size(Round round) {
+    return round.back().position + round.back().size - round.front().position;
+  }
+  /// The number of this rank's rows that are eliminated after a round. They are its last ones.
+  constexpr Index below(Round round) const {
+    Index rows = std::max<Index>(0, own_ - round.front().local);
+    for (const Tile& tile : round) rows -= tile.owner == line_.rank() ? tile.size : 0;
+    return rows;
+  }
+  /// Calls f(row, place) for this rank's rows in a round, with the number in its block and in the round.
+  template <class F>
+  void for_own_rows(Round round, F f) const {
+    for (const Tile& tile : round) {
+      for (Index i = 0; tile.owner == line_.rank() && i < tile.size; ++i)
+        f(tile.local + i, tile.position - round.front().position + i);
+    }
+  }
+  /// The rows of a round, [size, width] on every rank. `write(row, to)` writes one of this rank's.
+  template <class Write>
+  constexpr AnyTensor gathered(Round round, Index width, Write write) const {
+    const Index height = round.front().size;  // the first rank has most
+    AnyTensor all = line_.gathered<T>(height, width, [&](T* block) {
+      std::fill_n(block, height * width, T{0});
+      for_own_rows(round, [&](Index row, Index) { write(row, block + (row - round.front().local) * width); });
     });
-    const Index first = std::min(own_, order_.rows_done(tile, line_.rank()));
-    line_.compute(w * w * w / 3 + w * w * (rest - w) + (own_ - first) * w * (rest - w));
-    if (panel.mesh.dry()) return;
-    std::vector<T> columns(static_cast<std::size_t>(rest * w));  // in the order of elimination
-    each_tile_from(tile, [&](const Tile& other) {
-      std::copy_n(data(panel) + (other.owner * height + other.local - tile.local) * w, other.size * w,
-                  columns.data() + (other.position - tile.position) * w);
-    });
-    std::vector<T> diagonal(static_cast<std::size_t>(w * w));
-    const Index pivot = kernel::cholesky(w, columns.data(), diagonal.data());
-    if (pivot >= 0) {
+    if (all.mesh.dry()) return all;
+    for (const Tile& tile : round) {
+      T* const to = data(all) + (tile.position - round.front().position) * width;
+      const T* const from = data(all) + tile.owner * height * width;
+      if (to != from) std::copy_n(from, tile.size * width, to);
+    }
+    return all;
+  }
+
+  constexpr void eliminate(Round round) {
+    using enum kernel::Transpose;
+    const Index done = round.front().position, w = size(round), local = round.front().local,
+                left = std::max<Index>(0, own_ - local);
+    line_.compute(2 * left * w * done + w * w * w / 3 + below(round) * w * w);
+    if (done > 0) {  // subtract the product of the columns that are done
+      const AnyTensor rows = gathered(
+          round, done, [&](Index i, T* to) { std::transform(row(i), row(i) + done, to, std::negate<T>()); });
+      if (left > 0 && !rows.mesh.dry())
+        kernel::gemm(no, yes, left, w, done, row(local), n_, data(rows), done, row(local) + done, n_, true);
+    }
+    diagonal_.push_back(gathered(round, w, [&](Index i, T* to) { std::copy_n(row(i) + done, w, to); }));
+    if (l_.mesh.dry()) return;
+    const std::vector<T> square(data(diagonal_.back()), data(diagonal_.back()) + w * w);
+    T* const diagonal = data(diagonal_.back());
+    const Index pivot = kernel::cholesky(w, square.data(), diagonal);
+    for (const Tile& tile : round) {
+      const Index in_tile = done + pivot - tile.position;
+      if (pivot < 0 || in_tile < 0 || in_tile >= tile.size) continue;
       fail<std::runtime_error>(
           {"CholeskyFactor: the matrix is not positive definite, or not finite: the pivot of row ",
-           tile.row + pivot, " is not a positive number"});
+           tile.row + in_tile, " is not a positive number"});
     }
-    std::copy_n(diagonal.data(), w * w, columns.data());
-    T* const below = columns.data() + w * w;
-    kernel::solve_triangular<kernel::Side::right>(w, rest - w, {.transposed = true}, diagonal.data(), below);
-    each_tile_from(tile, [&](const Tile& other) {
-      if (other.owner != line_.rank()) return;
-      for (Index i = 0; i < other.size; ++i) {
-        std::copy_n(columns.data() + (other.position - tile.position + i) * w, w,
-                    row(other.local + i) + tile.position);
-      }
-    });
-    for (Index i = 0; i < (rest - w) * w; ++i) below[i] = -below[i];
-    update(tile, below);
-  }
-  /// Subtracts the product of the columns of a tile with `minus`, their negative, from this rank's rows, in strips up
-  /// to the diagonal.
-  void update(const Tile& tile, const T* minus) const {
-    const auto& tiles = order_.tiles();
-    const Index begin = tile.position + tile.size;
-    const std::size_t step = static_cast<std::size_t>(std::max<Index>(1, 256 / order_.height()));
-    for (std::size_t i = number(tile) + 1; i < tiles.size(); i += step) {
-      const std::size_t last = std::min(i + step, tiles.size()) - 1;
-      const Index column = tiles[i].position, count = tiles[last].position + tiles[last].size - column;
-      const Index first = tiles[i].local + (line_.rank() < tiles[i].owner ? order_.height() : 0);
-      if (first >= own_) return;
-      kernel::gemm(kernel::Transpose::no, kernel::Transpose::yes, own_ - first, count, tile.size,
-                   row(first) + tile.position, n_, minus + (column - begin) * tile.size, tile.size,
-                   row(first) + column, n_, true);
-    }
-  }
-  std::size_t number(const Tile& tile) const {
-    return static_cast<std::size_t>(&tile - order_.tiles().data());
-  }
-  template <class F>
-  void each_tile_from(const Tile& tile, F f) const {
-    for (std::size_t i = number(tile); i < order_.tiles().size(); ++i) f(order_.tiles()[i]);
+    for_own_rows(round,
+                 [&](Index i, Index in_round) { std::copy_n(diagonal + in_round * w, w, row(i) + done); });
+    kernel::solve_triangular<kernel::Side::right>(w, below(round), {.transposed = true}, diagonal,
+                                                  row(own_ - below(round)) + done, n_);
   }
 
   RankLine line_;
@@ -187,6 +196,7 @@ class CholeskyRows {
   EliminationOrder order_;
   AnyTensor l_;  ///< sharded by rows; columns in the order of elimination
   Index own_ = 0;
+  std::vector<AnyTensor> diagonal_;  ///< of each round, the square block of L on the diagonal
 };
 
 }  // namespace detail

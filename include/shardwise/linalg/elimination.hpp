@@ -66,13 +66,12 @@ struct Tile {
 /// All tiles of n rows in their order. Every axis of the mesh shards the rows.
 class EliminationOrder {
  public:
-  constexpr EliminationOrder(Index n, const RankLine& line)
-      : height_(std::clamp<Index>(n / line.ranks() / 8, 8, 64)), most_rows_(line.block(n, 0).size) {
+  constexpr EliminationOrder(Index n, const RankLine& line, Index height) {
     Index position = 0;
-    for (Index local = 0; local < most_rows_; local += height_) {
+    for (Index local = 0; local < line.block(n, 0).size; local += height) {
       for (int rank = 0; rank < line.ranks(); ++rank) {
         const Range block = line.block(n, rank);
-        const Index size = std::min(height_, block.size - local);
+        const Index size = std::min(height, block.size - local);
         if (size <= 0) continue;
         tiles_.push_back({rank, block.begin + local, size, local, position});
         position += size;
@@ -80,12 +79,16 @@ class EliminationOrder {
     }
   }
   constexpr const std::vector<Tile>& tiles() const { return tiles_; }
-  constexpr Index height() const { return height_; }
-  /// The rows of the largest block.
-  constexpr Index most_rows() const { return most_rows_; }
-  /// In the block of `rank`, the first row that is not eliminated when `tile` has been.
-  constexpr Index rows_done(const Tile& tile, int rank) const {
-    return tile.local + (rank <= tile.owner ? height_ : 0);
+  /// The tiles once around the ranks: at most one of each.
+  constexpr std::vector<std::span<const Tile>> rounds() const {
+    std::vector<std::span<const Tile>> all;
+    for (auto tile = tiles_.begin(); tile != tiles_.end();) {
+      const auto end =
+          std::find_if(tile, tiles_.end(), [&](const Tile& t) { return t.local != tile->local; });
+      all.emplace_back(tile, end);
+      tile = end;
+    }
+    return all;
   }
   /// Copies a row of the matrix, so that its columns are in the order of elimination.
   template <class T>
@@ -94,8 +97,6 @@ class EliminationOrder {
   }
 
  private:
-  Index height_;  ///< large enough for fast products, and several tiles for each rank
-  Index most_rows_;
   std::vector<Tile> tiles_;
 };
 

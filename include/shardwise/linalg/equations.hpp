@@ -26,7 +26,7 @@ class Equations {
         n_(a.shape[0]),
         columns_(b.shape[1]),
         width_(n_ + columns_),
-        order_(n_, line_),
+        order_(n_, line_, std::clamp<Index>(n_ / line_.ranks() / 8, 8, 64)),
         left_(static_cast<std::size_t>(line_.ranks())) {
     if (a.shape[1] != n_) fail({"solve: a matrix ", a.extents(), " is not square"});
     if (b.shape[0] != n_)

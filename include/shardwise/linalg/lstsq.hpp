@@ -47,7 +47,7 @@ void solve_upper(const View<const T, 2>& r, const View<T, 2>& x) {
     if (diagonal[i] > rounding * diagonal.maxCoeff()) continue;
     fail<std::runtime_error>({"lstsq: column ", i, " of the matrix depends on the columns before it"});
   }
-  kernel::solve_triangular<Side::left>(n, x.columns(), {.upper = true}, r.data, x.data);
+  kernel::solve_triangular<Side::left>(n, x.columns(), {.upper = true}, r.data, x.data, x.columns());
 }
 
 /// a · w, where w is whole on every rank: its first `columns` columns.

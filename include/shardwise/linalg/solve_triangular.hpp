@@ -49,7 +49,7 @@ struct SolveTriangularOp {
     std::copy_n(b.data, b.elements(), y.data);
     const Sizes s(l, y);
     for (Index i = 0; i < s.matrices; ++i) {
-      kernel::solve_triangular<side>(s.n, s.other, how, l.data + i * s.l, y.data + i * s.b);
+      kernel::solve_triangular<side>(s.n, s.other, how, l.data + i * s.l, y.data + i * s.b, s.ld());
     }
   }
 
@@ -63,13 +63,14 @@ struct SolveTriangularOp {
     for (Index i = 0; i < s.matrices; ++i) {
       T* db = b.gradient ? b.gradient + i * s.b : kernel::scratch<Right, T>(s.b);
       std::copy_n(dy.data + i * s.b, s.b, db);
-      kernel::solve_triangular<side>(s.n, s.other, {how.upper, !how.transposed}, l.data + i * s.l, db);
+      kernel::solve_triangular<side>(s.n, s.other, {how.upper, !how.transposed}, l.data + i * s.l, db,
+                                     s.ld());
       if (!l.gradient) continue;
       const T *x = y.data + i * s.b, *first = how.transposed == left ? x : db,
               *second = how.transposed == left ? db : x;
       T* dl = l.gradient + i * s.l;
-      kernel::gemm(left ? no : yes, left ? yes : no, s.n, s.n, s.other, first, left ? s.other : s.n, second,
-                   left ? s.other : s.n, dl, s.n, false);
+      kernel::gemm(left ? no : yes, left ? yes : no, s.n, s.n, s.other, first, s.ld(), second, s.ld(), dl,
+                   s.n, false);
       for (Index row = 0; row < s.n; ++row) {
         for (Index column = 0; column < s.n; ++column) {
           const bool counts = how.upper ? column >= row : column <= row;
@@ -90,6 +91,7 @@ struct SolveTriangularOp {
           matrices(of_b.extent(0, Rank - 2)),
           l(n * n),
           b(n * other) {}
+    Index ld() const { return left ? other : n; }
   };
 };
 
