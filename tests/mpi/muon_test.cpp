@@ -216,8 +216,8 @@ TEST_CASE("a parameter that is no matrix, and settings that make no sense, are e
   add_gradients(model, mesh, 0);
   Muon optimizer;
   CHECK(message_of<std::invalid_argument>([&] { optimizer.step(model); }) ==
-        "Muon: a parameter [5] with 1 dimensions of rows is not a matrix: give it other row_dimensions, or a "
-        "group with AdamW");
+        "Muon: 'bias', a parameter [5] with 1 dimensions of rows, is not a matrix: give it other "
+        "row_dimensions, or a group with AdamW");
   CHECK(message_of<std::invalid_argument>([] { Muon({.momentum = 1}); }) ==
         "Muon: momentum is 1, which must be 0 or more, and below 1");
 }

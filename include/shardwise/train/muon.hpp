@@ -93,13 +93,16 @@ struct MuonUpdate {
   // How `Optimizer` changes the gradients of all parameters before their updates.
 
   constexpr bool changes_gradients() const { return !adamw; }
-  /// Throws `std::invalid_argument` unless a parameter is a matrix.
-  constexpr void check(const detail::AnyTensor& parameter) const {
-    if (adamw || (row_dimensions >= 1 && row_dimensions < parameter.rank && parameter.rank < max_rank))
-      return;
+  /// Whether a parameter is a matrix, or does not have to be one.
+  constexpr bool accepts(const detail::AnyTensor& parameter) const {
+    return adamw || (row_dimensions >= 1 && row_dimensions < parameter.rank && parameter.rank < max_rank);
+  }
+  /// Throws `std::invalid_argument` about one that is not accepted.
+  [[noreturn]] void refuse(const detail::NamedParameter& parameter) const {
     detail::fail(
-        {"Muon: a parameter ", parameter.extents(), " with ", row_dimensions,
-         " dimensions of rows is not a matrix: give it other row_dimensions, or a group with AdamW"});
+        {"Muon: '", parameter.name, "', a parameter ", parameter.cell->stored.extents(), " with ",
+         row_dimensions,
+         " dimensions of rows, is not a matrix: give it other row_dimensions, or a group with AdamW"});
   }
   /// Writes the direction over the gradient.
   template <class T>

@@ -121,6 +121,13 @@ class Optimizer {
   constexpr void step(Module& module) {
     const detail::ParameterList cells = detail::parameters_of(module);
     know(module, cells);
+    if constexpr (requires { update_.accepts(cells.front()->stored); }) {
+      for (std::size_t i = 0; i < cells.size(); ++i) {
+        const Update& update = update_of(states_[i]);
+        if (!cells[i]->layouts.frozen && !update.accepts(cells[i]->stored))
+          update.refuse(detail::named_parameters_of(module)[i]);
+      }
+    }
     if (const detail::ParameterList missing = unreached(cells); !missing.empty())
       detail::fail_unreached(missing, detail::named_parameters_of(module));
     detail::reduce_gradients_of(cells, reduction_);
@@ -264,11 +271,6 @@ class Optimizer {
   /// Checks that a step is valid; returns the parameters whose gradient is missing in the first step.
   [[gnu::noinline]] constexpr detail::ParameterList unreached(const detail::ParameterList& cells) {
     detail::check_same_step(cells, update_, groups_, states_);
-    if constexpr (requires { update_.check(cells.front()->stored); }) {
-      for (std::size_t i = 0; i < cells.size(); ++i) {
-        if (!cells[i]->layouts.frozen) update_of(states_[i]).check(cells[i]->stored);
-      }
-    }
     detail::check_a_gradient(cells);
     return first_steps_.unreached(cells, [&](std::size_t i) { return update_of(states_[i]); });
   }
