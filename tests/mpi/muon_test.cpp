@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// Muon: its updates are those of one rank, bit by bit, on every mesh, ZeRO level and layout, empty shards included; and those of
-/// torch.optim.Muon's formulas, in plain loops.
+/// Muon: its updates are those of one rank, bit by bit, on every mesh, ZeRO level and layout, empty shards included;
+/// and of torch.optim.Muon's formulas, in plain loops. By Gram matrices they differ by rounding errors.
 
 #include <shardwise/shardwise.hpp>
 #include <shardwise/train/muon.hpp>
@@ -15,21 +15,24 @@ namespace {
 
 using Grid = Mesh<dp, tp>;
 
-/// Weights of several shapes, two of them alike, one of three dimensions and one without a matrix, in given placements on `tp`.
+/// Weights of several shapes, two of them alike, one of three dimensions and one without a matrix, in given placements
+/// on `tp`. One side of each matrix has an extent times `longer`.
 template <class T, class P0, class P1, int Level>
 struct Weights : Module<Weights<T, P0, P1, Level>> {
-  /// ZeRO cuts a dimension that `tp` does not cut.
+  /// ZeRO cuts a dimension that `tp` does not cut; at "level 4", which is level 3, the same.
   static constexpr PackedSharding how(int rank, bool cut_first) {
-    return Level == 0 ? 0 : packed(Sharding{rank > 1 && cut_first ? 1 : 0, {Level, 0}});
+    return Level == 0
+               ? 0
+               : packed(Sharding{rank > 1 && cut_first == (Level < 4) ? 1 : 0, {std::min(Level, 3), 0}});
   }
   template <int Rank, class P>
   using Weight = Parameter<Tensor<T, Rank, Grid, Reduced, P>, how(Rank, std::is_same_v<P, Shard<0>>)>;
 
-  explicit Weights(const Grid& mesh)
-      : first(mesh, {5, 7}, Init::normal(1)),
-        second(mesh, {5, 7}, Init::normal(1)),
-        tall(mesh, {9, 3}, Init::normal(1)),
-        heads(mesh, {2, 3, 7}, Init::normal(1)),
+  explicit Weights(const Grid& mesh, Index longer = 1)
+      : first(mesh, {5, 7 * longer}, Init::normal(1)),
+        second(mesh, {5, 7 * longer}, Init::normal(1)),
+        tall(mesh, {9 * longer, 3}, Init::normal(1)),
+        heads(mesh, {2, 3 * longer, 7}, Init::normal(1)),
         bias(mesh, {5}, Init::normal(1)) {}
   auto forward(const auto& x) const { return add(linear(x, first), alongside(bias, x)); }
   void visit(auto&& f) {
@@ -64,8 +67,8 @@ void add_gradients(Model& model, const Grid& mesh, int step) {
 }
 
 template <class T, class P0, class P1, int Level>
-std::vector<Dense> trained(const Grid& mesh, const MuonUpdate& settings, int steps) {
-  Weights<T, P0, P1, Level> model(mesh);
+std::vector<Dense> trained(const Grid& mesh, const MuonUpdate& settings, int steps, Index longer = 1) {
+  Weights<T, P0, P1, Level> model(mesh, longer);
   initialize(model, 3);
   Muon optimizer = muon(settings);
   for (int step = 0; step < steps; ++step) {
@@ -79,10 +82,10 @@ std::vector<Dense> trained(const Grid& mesh, const MuonUpdate& settings, int ste
 
 /// The same on this rank alone.
 template <class T>
-std::vector<Dense> alone(const MuonUpdate& settings, int steps) {
+std::vector<Dense> alone(const MuonUpdate& settings, int steps, Index longer = 1) {
   std::vector<Dense> values;
   const Grid one = Mesh<dp, tp>(self(), {1, 1});
-  return trained<T, Reduced, Reduced, 0>(one, settings, steps);
+  return trained<T, Reduced, Reduced, 0>(one, settings, steps, longer);
 }
 
 void check_equal(const std::vector<Dense>& found, const std::vector<Dense>& expected) {
@@ -109,6 +112,40 @@ TEST_CASE("… double, without Nesterov's momentum, with tuned steps, scaled as 
       {.rate = 0.02, .nesterov = false, .steps = kernel::tuned_muon_steps, .scale = MuonScale::as_adamw});
 }
 TEST_CASE("… bfloat16 with master weights") { check_all_layouts<Eigen::bfloat16>({.rate = 0.02}); }
+
+/// By Gram matrices, with a rate of 1 so that errors count. Long sides are cut on one axis, on two, or not at all. A
+/// third rank has no rows of `heads`.
+template <class T>
+void check_by_gram(MuonUpdate settings, double tolerance) {
+  settings.rate = 1;
+  settings.weight_decay = 0;
+  for (const Index longer : {1, 8}) {
+    settings.by_gram = false;
+    const std::vector<Dense> expected = alone<T>(settings, 2, longer);
+    settings.by_gram = true;
+    const auto check = [&](const std::vector<Dense>& found) {
+      REQUIRE(found.size() == expected.size());
+      for (std::size_t i = 0; i < found.size(); ++i) CHECK(difference(found[i], expected[i]) <= tolerance);
+    };
+    for (const int on_dp : {1, world().size() % 2 == 0 ? 2 : 1, world().size()}) {
+      const Grid mesh(world(), {on_dp, any});
+      check(trained<T, Reduced, Reduced, 0>(mesh, settings, 2, longer));
+      check(trained<T, Shard<1>, Shard<0>, 0>(mesh, settings, 2, longer));
+      check(trained<T, Shard<0>, Shard<1>, 1>(mesh, settings, 2, longer));
+      check(trained<T, Shard<0>, Reduced, 2>(mesh, settings, 2, longer));
+      check(trained<T, Shard<1>, Shard<0>, 3>(mesh, settings, 2, longer));
+      check(trained<T, Shard<1>, Shard<0>, 4>(mesh, settings, 2, longer));
+      check(trained<T, Shard<0>, Shard<0>, 4>(mesh, settings, 2, longer));
+    }
+  }
+}
+TEST_CASE("by Gram matrices, updates are those of the whole to rounding errors: float") {
+  check_by_gram<float>({}, 1e-5);
+}
+TEST_CASE("… double, with tuned steps, scaled as AdamW") {
+  check_by_gram<double>({.steps = kernel::tuned_muon_steps, .scale = MuonScale::as_adamw}, 1e-12);
+}
+TEST_CASE("… bfloat16 with master weights") { check_by_gram<Eigen::bfloat16>({}, 0.02); }
 
 /// torch.optim.Muon, by its documentation, for one matrix.
 struct Torch {
@@ -179,36 +216,6 @@ TEST_CASE("updates are those of torch.optim.Muon's formulas") {
   }
 }
 
-using Line = Mesh<tp>;
-constexpr Index side = 64;
-struct Layers : Module<Layers> {
-  using Weight = Parameter<Tensor<float, 2, Line, Shard<1>>>;
-  explicit Layers(const Line& mesh) {
-    for (int i = 0; i < 8; ++i) layers.emplace_back(mesh, Shape<2>{side, 2 * side}, Init::normal(1));
-  }
-  auto forward(const auto& x) const { return x; }
-  void visit(auto&& f) { f("layers", layers); }
-  std::vector<Weight> layers;
-};
-TEST_CASE("the plan: each matrix goes to its owner and back, once, and no rank repeats work") {
-  constexpr Index n = side;
-  const auto plan = trace<Line>({4}, [](const auto& mesh) {
-    Layers model(mesh);
-    for (auto& weight : model.layers) {
-      weight.cell()->finished.add(allocate_buffer(mesh, n * 2 * n / 4 * 4), *weight.cell()->functions.sum,
-                                  mesh.recorder());
-    }
-    Muon optimizer;
-    optimizer.step(model);
-  });
-  CHECK(plan.count(Collective::all_to_all, Phase::optimizer) == 2);
-  CHECK(plan.collectives() == 2);
-  CHECK(plan.received_bytes() == 2 * 8 * (n * 2 * n) / 4 * 3 / 4 * 4);
-  CHECK(plan.flops(Phase::optimizer) >= 2 * kernel::orthogonalize_flops(n, 2 * n, 5));
-  CHECK(plan.flops(Phase::optimizer) <=
-        2 * kernel::orthogonalize_flops(n, 2 * n, 5) + 20 * 8 * n * 2 * n / 4);
-}
-
 TEST_CASE("a parameter that is no matrix, and settings that make no sense, are errors") {
   const Grid mesh = grid();
   Weights<float, Shard<0>, Shard<1>, 0> model(mesh);
@@ -218,6 +225,12 @@ TEST_CASE("a parameter that is no matrix, and settings that make no sense, are e
   CHECK(message_of<std::invalid_argument>([&] { optimizer.step(model); }) ==
         "Muon: 'bias', a parameter [5] with 1 dimensions of rows, is not a matrix: give it other "
         "row_dimensions, or a group with AdamW");
+  std::vector<double> compared[2];  // by the ranks
+  for (const bool by_gram : {false, true}) {
+    MuonUpdate{.by_gram = by_gram}.each_setting(
+        [&](const char*, double value) { compared[by_gram].push_back(value); });
+  }
+  CHECK(compared[0] != compared[1]);
   CHECK(message_of<std::invalid_argument>([] { Muon({.momentum = 1}); }) ==
         "Muon: momentum is 1, which must be 0 or more, and below 1");
 }

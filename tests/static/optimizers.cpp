@@ -9,6 +9,7 @@
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/check_finite.hpp>
 #include <shardwise/train/clip.hpp>
+#include <shardwise/train/muon.hpp>
 #include <shardwise/train/rate_schedule.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
 #include <shardwise/train/sgd.hpp>
@@ -115,6 +116,66 @@ constexpr auto more_flops = [](const auto& settings) {
 static_assert(more_flops(AdamWUpdate{}) == 2 * (14 - 2) * half);
 static_assert(more_flops(SgdUpdate{.momentum = 0.9}) == 2 * 2 * half);
 static_assert(more_flops(SgdUpdate{.momentum = 0.9, .weight_decay = 0.1, .nesterov = true}) == 2 * 6 * half);
+
+// Muon: a step of `count` matrices [m, n], in blocks of the layout `OnTp` on four ranks.
+template <class OnTp>
+struct Matrices {
+  std::vector<Parameter<Tensor<float, 2, Mesh<tp>, OnTp>>> weights;
+  constexpr void visit(auto&& f) { f("weights", weights); }
+};
+template <class OnTp>
+constexpr auto muon_plan(Index count, Index m, Index n, const MuonUpdate& settings = {}) {
+  return trace<Mesh<tp>>({4}, [&](const auto& mesh) {
+    Matrices<OnTp> model;
+    for (Index i = 0; i < count; ++i) model.weights.emplace_back(mesh, Shape<2>{m, n}, Init::constant(1));
+    give_gradients(model);
+    Muon(settings).step(model);
+  });
+}
+constexpr Index words(const auto& planned) { return planned.received_bytes(Phase::optimizer) / 4; }
+/// Without the update itself, of 4 operations an element, of which a rank has a quarter.
+constexpr Index products(const auto& planned, Index elements) {
+  return planned.flops(Phase::optimizer) - elements;
+}
+constexpr MuonUpdate by_gram{.by_gram = true};
+
+// Each matrix goes to its owner and back, once: of its share of a matrix, m n / 4, a rank receives 3/4, twice. No rank
+// repeats work: one has a quarter of all.
+constexpr auto owned_step = muon_plan<Shard<1>>(8, 512, 2048);
+static_assert(owned_step.count(Collective::all_to_all) == 2 && owned_step.collectives() == 2);
+static_assert(words(owned_step) == 8 * 2 * (512 * 2048 / 4) * 3 / 4);
+static_assert(products(owned_step, 8 * 512 * 2048) == 8 * kernel::orthogonalize_flops(512, 2048, 5) / 4);
+static_assert(same_communication(owned_step, muon_plan<Shard<0>>(8, 512, 2048)));
+// Gradients that all ranks have are only gathered.
+constexpr auto gathered_step = muon_plan<Replicate>(8, 512, 2048);
+static_assert(gathered_step.count(Collective::all_gather) == 1 && gathered_step.collectives() == 1);
+static_assert(words(gathered_step) == 8 * 512 * 2048 * 3 / 4);
+static_assert(products(gathered_step, 4 * 8 * 512 * 2048) == products(owned_step, 8 * 512 * 2048));
+
+// By Gram matrices an owner computes less: 2/3 if n = 4 m. It does not use them if n < 1.5 m.
+constexpr auto gram_step = muon_plan<Shard<1>>(8, 512, 2048, by_gram);
+static_assert(same_communication(gram_step, owned_step));
+static_assert(products(gram_step, 8 * 512 * 2048) * 3 == products(owned_step, 8 * 512 * 2048) * 2);
+static_assert(muon_plan<Shard<1>>(4, 64, 80, by_gram) == muon_plan<Shard<1>>(4, 64, 80));
+
+// Matrices that are longer than 8 m, for four ranks, stay cut: a rank receives 3/4 of two sums and of two factors,
+// [m, m]. It computes a quarter here too.
+constexpr auto cut_step = muon_plan<Shard<1>>(4, 64, 640, by_gram);
+static_assert(cut_step.count(Collective::reduce_scatter) == 2 &&
+              cut_step.count(Collective::all_gather) == 2 && cut_step.collectives() == 4);
+static_assert(words(cut_step) == 4 * (4 * 64 * 64) * 3 / 4 &&
+              words(cut_step) < words(muon_plan<Shard<1>>(4, 64, 640)));
+static_assert(products(cut_step, 4 * 64 * 640) == kernel::orthogonalize_flops(64, 640, 5, true));
+static_assert(same_communication(cut_step, muon_plan<Shard<0>>(4, 640, 64, by_gram)));
+// Owners, if that is not less; or if the shorter side is cut.
+static_assert(same_communication(muon_plan<Shard<1>>(4, 64, 512, by_gram), muon_plan<Shard<1>>(4, 64, 512)));
+static_assert(same_communication(muon_plan<Shard<0>>(4, 64, 640, by_gram), muon_plan<Shard<0>>(4, 64, 640)));
+// A single matrix of n = 4 m: without it, the owner alone computes, and receives 5/4 m n · 3/4.
+constexpr auto cut_single = muon_plan<Shard<1>>(1, 64, 256, by_gram),
+               owned_single = muon_plan<Shard<1>>(1, 64, 256);
+static_assert(words(cut_single) == 4 * 64 * 64 * 3 / 4 &&
+              words(owned_single) == (64 * 256 + 64 * 256 / 4) * 3 / 4);
+static_assert(products(cut_single, 64 * 256) * 5 == products(owned_single, 64 * 256) * 2);
 
 }  // namespace
 }  // namespace shardwise

@@ -13,7 +13,7 @@
 /// ```
 /// Momentum has the layout of the finished gradient, as all state. A matrix is made orthogonal by one rank, its owner,
 /// as a whole (see train/owners.hpp). So the update does not depend on the layout, the ZeRO level or the number of
-/// ranks.
+/// ranks. With `by_gram`, it depends on them by rounding errors.
 
 #include <optional>
 
@@ -45,6 +45,9 @@ struct MuonUpdate {
   /// The number of dimensions that are the rows of a parameter of more than two; the others are its columns. A weight
   /// [heads, head_dim, in] has 2.
   int row_dimensions = 1;
+  /// Make several steps on one Gram matrix, that of the shorter side, where that is less work; and if all axes cut the
+  /// longer side, let only Gram matrices travel, where that is less to receive. Updates differ by rounding errors.
+  bool by_gram = false;
   std::optional<AdamWUpdate> adamw{};  ///< then these settings count instead, with `rate`
   bool master_weights = true;          ///< keep a float copy of bfloat16 parameters, and update that
   bool may_be_unused = false;          ///< the first step accepts parameters without a gradient
@@ -68,7 +71,7 @@ struct MuonUpdate {
   constexpr void each_setting(auto&& f) const {
     f("rate", rate), f("momentum", momentum), f("weight_decay", weight_decay), f("nesterov", nesterov);
     f("epsilon", epsilon), f("steps", steps.count), f("scale", static_cast<double>(scale));
-    f("row_dimensions", row_dimensions), f("adamw", adamw.has_value());
+    f("row_dimensions", row_dimensions), f("by_gram", by_gram), f("adamw", adamw.has_value());
     f("master_weights", master_weights), f("may_be_unused", may_be_unused);
     if (adamw) adamw->each_setting(f);
   }
@@ -119,27 +122,81 @@ struct MuonUpdate {
   /// Makes all directions orthogonal, and scales them. `updates`: the settings for each.
   static constexpr void change_all(std::span<detail::AnyTensor> directions,
                                    std::span<const MuonUpdate* const> updates, Index most_bytes) {
-    detail::on_owners(
+    detail::for_each_stack(
         directions, most_bytes, [&](std::size_t i) { return updates[i]; },
-        [&](std::size_t i, char* data) { updates[i]->orthogonalize(directions[i], data); });
+        [&](std::size_t i, detail::AnyTensor& stack) { updates[i]->orthogonalize(stack); });
   }
 
  private:
-  constexpr void orthogonalize(const detail::AnyTensor& like, char* data) const {
+  double factor(Index rows, Index columns) const {
+    const auto m = static_cast<double>(rows), n = static_cast<double>(columns);
+    return scale == MuonScale::as_adamw ? 0.2 * std::sqrt(std::max(m, n)) : std::sqrt(std::max(1., m / n));
+  }
+  constexpr void orthogonalize(detail::AnyTensor& stack) const {
     Index rows = 1, columns = 1;
-    for (int dim = 0; dim < like.rank; ++dim) (dim < row_dimensions ? rows : columns) *= like.shape[dim];
-    if (Recorder* recorder = like.mesh.recorder()) {
-      recorder->compute(kernel::orthogonalize_flops(rows, columns, steps.count));
-    }
-    if (!data) return;
-    const double larger = static_cast<double>(std::max(rows, columns));
-    const double factor = scale == MuonScale::as_adamw ? 0.2 * std::sqrt(larger)
-                          : rows > columns
-                              ? std::sqrt(static_cast<double>(rows) / static_cast<double>(columns))
-                              : 1;
-    detail::with_floating(like.type, [&]<class T>(T) {
-      kernel::orthogonalize(rows, columns, reinterpret_cast<T*>(data), steps, epsilon, factor);
+    for (int dim = 1; dim < stack.rank; ++dim) (dim <= row_dimensions ? rows : columns) *= stack.shape[dim];
+    if (by_gram && grams_travel(stack, rows, columns)) return orthogonalize_blocks(stack, rows, columns);
+    const auto flops = [&](bool gram) {
+      return kernel::orthogonalize_flops(rows, columns, steps.count, gram);
+    };
+    const bool gram = by_gram && flops(true) < flops(false);
+    Recorder* const recorder = stack.mesh.recorder();
+    detail::on_owners(stack, stack.layout, [&, type = stack.type](char* data) {
+      if (recorder) recorder->compute(flops(gram));
+      if (!data) return;
+      detail::with_floating(type, [&]<class T>(T) {
+        kernel::orthogonalize(rows, columns, reinterpret_cast<T*>(data), steps, epsilon,
+                              factor(rows, columns), gram);
+      });
     });
+  }
+  /// Whether all axes cut the longer side of these matrices, and Gram matrices and factors are fewer bytes to receive.
+  constexpr bool grams_travel(const detail::AnyTensor& stack, Index rows, Index columns) const {
+    const MeshSizes& sizes = stack.mesh.sizes();
+    const Index ranks = group_size(sizes, stack.layout.axes, ~0u), count = stack.shape[0];
+    const AxisSet others = axes_where(stack.layout.axes, [&](int axis) {
+      const Placement p = stack.layout[axis];
+      return sizes[axis] > 1 && !(p.is_shard() && (p.dim() <= row_dimensions) == (rows > columns));
+    });
+    Index travelling = 0;  // per row of a Gram matrix: a sum and a factor for each
+    for (int first = 0; first < steps.count; first = kernel::end_of_steps(first, steps.count, true))
+      travelling += 2 * count * std::min(rows, columns) * size_of(detail::wide(stack.type));
+    const Index at_owner = (count + ranks - 1) / ranks;
+    return ranks > 1 && others == 0 &&
+           travelling * ranks < (count + at_owner * ranks) * std::max(rows, columns) * size_of(stack.type);
+  }
+  /// The blocks stay; the sums of their Gram matrices are on owners, and factors come back.
+  constexpr void orthogonalize_blocks(detail::AnyTensor& stack, Index rows, Index columns) const {
+    const bool wide = rows <= columns;
+    const Index count = stack.shape[0], m = std::min(rows, columns),
+                n = stack.local_elements() / std::max<Index>(count * m, 1);
+    const int axes = stack.layout.axes;
+    Recorder* const recorder = stack.mesh.recorder();
+    detail::AnyTensor grams(stack.mesh, detail::wide(stack.type), stack.layout, Shape<3>{count, m, m},
+                            Buffer());
+    const auto on_blocks = [&](auto f) {
+      if (recorder) recorder->compute(2 * count * m * m * n);
+      if (stack.mesh.dry()) return;
+      detail::with_floating(stack.type, [&]<class T>(T) {
+        auto* const small = static_cast<kernel::compute_t<T>*>(grams.buffer->data);
+        for (Index i = 0; i < count; ++i)
+          f(static_cast<T*>(stack.buffer->data) + i * m * n, small + i * m * m);
+      });
+    };
+    for (int first = 0, end = 0; first < steps.count; first = end) {
+      end = kernel::end_of_steps(first, steps.count, true);
+      grams = grams.unwritten(everywhere(axes, partial_sum), MemoryUse::gathered);
+      on_blocks([&](const auto* x, auto* g) { kernel::gram(wide, m, n, x, g); });
+      detail::on_owners(grams, everywhere(axes, replicate), [&](char* data) {
+        if (recorder) recorder->compute(kernel::gram_steps_flops(m, end - first));
+        if (!data) return;
+        detail::with_floating(stack.type, [&]<class T>(T) {
+          auto* const g = reinterpret_cast<kernel::compute_t<T>*>(data);
+          kernel::gram_factor(m, g, steps, first, end, epsilon, factor(rows, columns));
+        });
+      });
+      on_blocks([&](auto* x, const auto* q) { kernel::multiply_by_factor(wide, m, n, q, x); });
+    }
   }
 };
 

@@ -11,65 +11,55 @@
 
 namespace shardwise::detail {
 
-/// Blocks of one shape, layout, type and mesh as one tensor, and back.
-class Stack {
- public:
-  constexpr explicit Stack(std::span<AnyTensor* const> members) : members_(members), whole_(*members[0]) {
-    const AnyTensor& first = *members[0];
-    whole_.rank = first.rank + 1;
-    whole_.shape[0] = static_cast<Index>(members.size());
-    for (int dim = 0; dim < first.rank; ++dim) whole_.shape[dim + 1] = first.shape[dim];
-    for (int axis = 0; axis < first.layout.axes; ++axis) {
-      if (first.layout[axis].is_shard()) whole_.layout[axis] = shard(first.layout[axis].dim() + 1);
-    }
-    whole_ = whole_.unwritten(whole_.layout, MemoryUse::gathered);
-    for (std::size_t i = 0; i < members.size(); ++i) copy(members[i]->buffer, 0, whole_.buffer, i);
-  }
-  static constexpr bool holds_both(const AnyTensor& a, const AnyTensor& b) {
-    return a.mesh == b.mesh && a.type == b.type && a.rank == b.rank && a.shape == b.shape &&
-           a.layout == b.layout;
-  }
+/// Copies member `i` of the one to member `j` of the other.
+constexpr void copy_member(const AnyTensor& from, std::size_t i, const AnyTensor& to, std::size_t j) {
+  const Index bytes = std::min(from.buffer->bytes, to.buffer->bytes);
+  if (to.mesh.dry() || bytes == 0) return;
+  std::memcpy(static_cast<char*>(to.buffer->data) + static_cast<Index>(j) * bytes,
+              static_cast<const char*>(from.buffer->data) + static_cast<Index>(i) * bytes,
+              static_cast<std::size_t>(bytes));
+}
 
-  /// Calls f(matrix) with the data of each matrix that this rank owns; null on a dry mesh.
-  template <class F>
-  constexpr void on_owners(F f) {
-    const Layout layout = whole_.layout;
-    AnyTensor owned =
-        redistributed_to(std::move(whole_), everywhere(layout.axes, shard(0)), members_[0]->type);
-    make_own(owned, MemoryUse::gathered);
-    const Index own = owned.box().size[0];
-    for (Index i = 0; i < own; ++i) {
-      char* data = static_cast<char*>(owned.buffer->data);
-      f(owned.mesh.dry() ? nullptr : data + i * (owned.buffer->bytes / own));
-    }
-    whole_ = redistributed_to(std::move(owned), layout, members_[0]->type);
-    for (std::size_t i = 0; i < members_.size(); ++i) {
-      make_own(*members_[i], members_[i]->buffer->use);
-      copy(whole_.buffer, i, members_[i]->buffer, 0);
-    }
+/// Blocks of one shape, layout, type and mesh as one tensor.
+constexpr AnyTensor stack_of(std::span<AnyTensor* const> members) {
+  const AnyTensor& first = *members[0];
+  AnyTensor whole = first;
+  whole.rank = first.rank + 1;
+  whole.shape[0] = static_cast<Index>(members.size());
+  for (int dim = 0; dim < first.rank; ++dim) whole.shape[dim + 1] = first.shape[dim];
+  for (int axis = 0; axis < first.layout.axes; ++axis) {
+    if (first.layout[axis].is_shard()) whole.layout[axis] = shard(first.layout[axis].dim() + 1);
   }
+  whole = whole.unwritten(whole.layout, MemoryUse::gathered);
+  for (std::size_t i = 0; i < members.size(); ++i) copy_member(*members[i], 0, whole, i);
+  return whole;
+}
+constexpr bool can_stack(const AnyTensor& a, const AnyTensor& b) {
+  return a.mesh == b.mesh && a.type == b.type && a.rank == b.rank && a.shape == b.shape &&
+         a.layout == b.layout;
+}
 
- private:
-  /// Member `i` of one to member `j` of the other.
-  constexpr void copy(const Buffer& from, std::size_t i, const Buffer& to, std::size_t j) const {
-    const Index bytes = std::min(from->bytes, to->bytes);
-    if (whole_.mesh.dry() || bytes == 0) return;
-    std::memcpy(static_cast<char*>(to->data) + static_cast<Index>(j) * bytes,
-                static_cast<const char*>(from->data) + static_cast<Index>(i) * bytes,
-                static_cast<std::size_t>(bytes));
+/// Calls f(matrix) with the data of each matrix of a stack that this rank owns; null on a dry mesh. f changes it. The
+/// stack then has the layout `after`.
+template <class F>
+constexpr void on_owners(AnyTensor& stack, const Layout& after, F f) {
+  const DataType type = stack.type;
+  AnyTensor owned = redistributed_to(std::move(stack), everywhere(after.axes, shard(0)), type);
+  make_own(owned, MemoryUse::gathered);
+  const Index own = owned.box().size[0];
+  for (Index i = 0; i < own; ++i) {
+    f(owned.mesh.dry() ? nullptr : static_cast<char*>(owned.buffer->data) + i * (owned.buffer->bytes / own));
   }
+  stack = redistributed_to(std::move(owned), after, type);
+}
 
-  std::span<AnyTensor* const> members_;
-  AnyTensor whole_;
-};
-
-/// Calls f(number, data) on the owner of each of these tensors, which are whole there, and changed in place. A stack
-/// has tensors of one kind: of a shape and layout, and for which `kind_of(number)` is equal. Stacks have up to
-/// `most_bytes` of whole tensors for each rank, but at least one tensor for each rank, if there are so many.
+/// Calls change(number, stack) for stacks of these tensors, with the number of a member, and copies the changed blocks
+/// back. A stack has tensors of one kind: of a shape and layout, and for which `kind_of(number)` is equal. Stacks have
+/// up to `most_bytes` of whole tensors for each rank, but at least one tensor for each rank, if there are so many.
 /// Collective.
-template <class KindOf, class F>
-constexpr void on_owners(std::span<AnyTensor> all, Index most_bytes, KindOf kind_of, F f) {
-  std::vector<bool> done(all.size());
+template <class KindOf, class Change>
+constexpr void for_each_stack(std::span<AnyTensor> all, Index most_bytes, KindOf kind_of, Change change) {
+  std::vector<char> done(all.size(), char{0});  // not of bool, for clang 14 in constant expressions
   for (std::size_t first = 0; first < all.size(); ++first) {
     if (done[first]) continue;
     const AnyTensor& like = all[first];
@@ -78,11 +68,16 @@ constexpr void on_owners(std::span<AnyTensor> all, Index most_bytes, KindOf kind
     const Index most = ranks * std::max<Index>(1, most_bytes / std::max<Index>(bytes, 1));
     std::vector<AnyTensor*> members;
     for (std::size_t i = first; i < all.size() && static_cast<Index>(members.size()) < most; ++i) {
-      if (done[i] || !Stack::holds_both(like, all[i]) || !(kind_of(first) == kind_of(i))) continue;
-      done[i] = true;
+      if (done[i] || !can_stack(like, all[i]) || !(kind_of(first) == kind_of(i))) continue;
+      done[i] = 1;
       members.push_back(&all[i]);
     }
-    Stack(members).on_owners([&](char* data) { f(first, data); });
+    AnyTensor stack = stack_of(members);
+    change(first, stack);
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      make_own(*members[i], members[i]->buffer->use);
+      copy_member(stack, i, *members[i], 0);
+    }
   }
 }
 
