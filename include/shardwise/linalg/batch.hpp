@@ -32,10 +32,6 @@ using factored_off_tape =
     std::conditional_t<((OperandTraits<X>::tracked || OperandTraits<X>::on_tape) || ...),
                        layout_error<Reason::operation_has_no_gradient, Got<shown<X>...>>, factored<Op, X...>>;
 
-constexpr void count_flops(const auto& mesh, double flops) {
-  if (auto* recorder = mesh.recorder()) recorder->compute(static_cast<std::int64_t>(flops));
-}
-
 /// Throws `std::invalid_argument` unless the last two extents are equal.
 template <int Rank>
 constexpr void check_square(const char* name, const Shape<Rank>& shape) {

@@ -49,9 +49,7 @@ struct RankLine {
     }
     return redistributed_to(std::move(mine), everywhere(mesh.axes(), replicate), type);
   }
-  constexpr void compute(Index flops) const {
-    if (Recorder* recorder = mesh.recorder()) recorder->compute(flops);
-  }
+  constexpr void compute(Index flops) const { count_flops(mesh, flops); }
 };
 
 /// Rows of one rank that are eliminated together.

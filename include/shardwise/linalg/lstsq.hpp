@@ -26,15 +26,8 @@ struct LeastSquares {
 /// aᵀ · b, finished.
 template <TensorType A, TensorType B>
 constexpr auto inner_products(const A& a, const B& b) {
-  using Term = result_of<LeastSquares, A, B>;
-  Term c(common_mesh(a, b), {a.shape()[1], b.shape()[1]});
-  const Index m = a.local_shape()[0], n = a.shape()[1], r = b.local_shape()[1];
-  count_flops(c.mesh(), 2. * static_cast<double>(m * n) * static_cast<double>(r));
-  if (!c.mesh().dry()) {
-    kernel::gemm(kernel::Transpose::yes, kernel::Transpose::no, n, r, m, a.data(), n, b.data(), r,
-                 c.writable().data, r, false);
-  }
-  return redistribute_to<finished_of<Term>>(std::move(c));
+  auto c = contract<"mn, mr -> nr">(a, b);
+  return redistribute_to<finished_of<decltype(c)>>(std::move(c));
 }
 
 /// x := r⁻¹ · x, where r is upper triangular with a diagonal that is not negative.
@@ -55,7 +48,7 @@ template <TensorType A, TensorType W>
 constexpr A times_columns(const A& a, const W& w, Index columns) {
   A y(a.mesh(), {a.shape()[0], columns});
   const Index m = a.local_shape()[0], k = a.shape()[1];
-  count_flops(a.mesh(), 2. * static_cast<double>(m * k) * static_cast<double>(columns));
+  count_flops(a.mesh(), 2 * m * k * columns);
   if (!a.mesh().dry()) {
     kernel::gemm(kernel::Transpose::no, kernel::Transpose::no, m, columns, k, a.data(), k, w.data(),
                  w.shape()[1], y.writable().data, columns, false);

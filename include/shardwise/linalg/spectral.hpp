@@ -27,9 +27,14 @@ struct VectorOfMatrix {
   static constexpr Signature signature = Signature::of("...mn -> ...p").whole('m').whole('n');
 };
 
-/// Throws on all ranks if a rank has a matrix whose factorization failed: number `failed`, or `no_failure`.
+/// Calls factor(i) for each matrix of the block of `x`. Throws on all ranks if it returns false for one of them.
 template <TensorType X>
-constexpr void check_converged(const char* name, const X& x, Index failed) {
+constexpr void factor_each(const char* name, const X& x, auto factor) {
+  const Index matrices = x.mesh().dry() ? 0 : x.view().extent(0, X::rank - 2);
+  Index failed = no_failure;
+  for (Index i = 0; i < matrices && failed == no_failure; ++i) {
+    if (!factor(i)) failed = matrix_number(x.view(), i);
+  }
   const Index first = first_of_all(x, failed);
   if (first == no_failure) return;
   fail<std::runtime_error>(
@@ -66,16 +71,12 @@ constexpr auto eigh(const A& a) {
     for (int dim = 0; dim < A::rank - 1; ++dim) ends[dim] = a.shape()[dim];
     Result y{{mesh, ends}, {mesh, a.shape()}};
     const auto x = a.view();
-    const Index n = x.columns(), matrices = x.extent(0, A::rank - 2);
-    detail::count_flops(mesh, 9. * static_cast<double>(x.elements() * n));
-    Index failed = detail::no_failure;
-    for (Index i = 0; i < matrices && failed == detail::no_failure && !mesh.dry(); ++i) {
-      if (!kernel::eigh(n, x.data + i * n * n, y.values.writable().data + i * n,
-                        y.vectors.writable().data + i * n * n)) {
-        failed = detail::matrix_number(x, i);
-      }
-    }
-    detail::check_converged("eigh", a, failed);
+    const Index n = x.columns();
+    detail::count_flops(mesh, 9 * x.elements() * n);
+    detail::factor_each("eigh", a, [&](Index i) {
+      return kernel::eigh(n, x.data + i * n * n, y.values.writable().data + i * n,
+                          y.vectors.writable().data + i * n * n);
+    });
     return y;
   }
 }
@@ -101,17 +102,11 @@ constexpr auto svd(const X& x) {
     ends[rank - 2] = k;
     Result y{{mesh, of_u}, {mesh, ends}, {mesh, of_v}};
     const auto block = x.view();
-    const Index matrices = block.extent(0, rank - 2);
-    detail::count_flops(mesh, static_cast<double>(matrices * k) * static_cast<double>(k) *
-                                  (6. * static_cast<double>(std::max(m, n)) + 20. * static_cast<double>(k)));
-    Index failed = detail::no_failure;
-    for (Index i = 0; i < matrices && failed == detail::no_failure && !mesh.dry(); ++i) {
-      if (!kernel::svd(m, n, block.data + i * m * n, y.u.writable().data + i * m * k,
-                       y.s.writable().data + i * k, y.v.writable().data + i * n * k)) {
-        failed = detail::matrix_number(block, i);
-      }
-    }
-    detail::check_converged("svd", x, failed);
+    detail::count_flops(mesh, block.extent(0, rank - 2) * k * k * (6 * std::max(m, n) + 20 * k));
+    detail::factor_each("svd", x, [&](Index i) {
+      return kernel::svd(m, n, block.data + i * m * n, y.u.writable().data + i * m * k,
+                         y.s.writable().data + i * k, y.v.writable().data + i * n * k);
+    });
     return y;
   }
 }

@@ -170,6 +170,15 @@ class MeshView {
   detail::MeshState* state_ = nullptr;
 };
 
+namespace detail {
+
+/// Counts operations of this rank, if something records its work.
+constexpr void count_flops(const auto& mesh, std::int64_t flops) {
+  if (Recorder* recorder = mesh.recorder()) recorder->compute(flops);
+}
+
+}  // namespace detail
+
 }  // namespace shardwise
 
 #ifdef SHARDWISE_BODIES

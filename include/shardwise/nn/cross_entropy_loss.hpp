@@ -227,9 +227,7 @@ class CrossEntropy {
     const auto block = logits.view();
     Buffer terms = allocate_buffer(mesh, block.rows() * static_cast<Index>(sizeof(Terms)));
     Terms* of_rows = nullptr;
-    if (auto* recorder = mesh.recorder()) {
-      recorder->compute(4 * block.elements());
-    }
+    detail::count_flops(mesh, 4 * block.elements());
     if (!mesh.dry()) {
       of_rows = static_cast<Terms*>(terms->data);
       kernel::row_terms(block.rows(), block.columns(), block.begin.back(), block.data, targets.data(),

@@ -128,7 +128,7 @@ class ComputedGradientsNode final : public TapeNode {
         continue;
       }
       const Index count = gradient.block->bytes / static_cast<Index>(sizeof(T));
-      if (Recorder* recorder = mesh_.recorder()) recorder->compute(count);
+      count_flops(mesh_, count);
       if (dy->data) scale(count, static_cast<const L*>(dy->data), static_cast<T*>(gradient.block->data));
       gradient.slot->add(std::move(gradient.block), element_sum<T>, mesh_.recorder());
       gradient.slot->settle();

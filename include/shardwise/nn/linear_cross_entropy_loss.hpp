@@ -126,10 +126,8 @@ class LinearCrossEntropy {
       }
     }
     const Buffer terms = allocate_buffer(mesh, head.rows() * static_cast<Index>(sizeof(Terms)));
-    if (auto* recorder = mesh.recorder()) {
-      const int gradients = (dx ? 1 : 0) + (dw ? 1 : 0);
-      recorder->compute((1 + gradients) * head.product_flops() + (at_once ? 7 : 4) * head.elements());
-    }
+    const int products = 1 + (dx ? 1 : 0) + (dw ? 1 : 0);
+    detail::count_flops(mesh, products * head.product_flops() + (at_once ? 7 : 4) * head.elements());
     Terms* of_rows = nullptr;
     T* logits = nullptr;
     {

@@ -34,7 +34,7 @@ namespace detail {
     if (!gradient || !gradient.counts_here()) continue;
     PhaseScope phase(mesh->recorder(), Phase::optimizer);
     const Index elements = gradient.local_elements();
-    if (mesh->recorder()) mesh->recorder()->compute(2 * elements);
+    count_flops(*mesh, 2 * elements);
     if (mesh->dry()) continue;
     if (maximum) {
       const double here = cell->functions.largest_magnitude(elements, gradient.buffer->data);

@@ -340,7 +340,7 @@ class Optimizer {
     detail::count_step(state.steps);
     if (update.state_blocks() > 0) detail::make_zeros(state.first, detail::wide(type), mesh, count);
     if (update.state_blocks() > 1) detail::make_zeros(state.second, detail::wide(type), mesh, count);
-    if (auto* recorder = mesh.recorder()) recorder->compute(update.flops() * count);
+    detail::count_flops(mesh, update.flops() * count);
     if (detail::wide(type) != type && update.master_weights)
       detail::make_zeros(state.master, detail::wide(type), mesh, count);
     if (!gradient->data) return;
