@@ -206,7 +206,7 @@ TEST_CASE("argmax") {
 }
 static_assert(std::is_same_v<decltype(argmax<0>(std::declval<Tracked1<2, Shard<1>>>())),
                              Var<On1<1, Shard<0>, std::int64_t>, false>>);
-static_assert(std::is_same_v<argmax_result<0, Abstract<On1<2, Reduced>, true, true>>,
+static_assert(std::is_same_v<result_of<ArgmaxOp<0>, Abstract<On1<2, Reduced>, true, true>>,
                              Abstract<On1<1, Reduced, std::int64_t>, true, false>>);
 static_assert(why_not<ArgmaxOp<0>, On1<2, Shard<0>>> ==
               Reason::operation_needs_this_dimension_whole_on_every_rank);
@@ -238,7 +238,7 @@ TEST_CASE("one_hot") {
   CHECK_THROWS_WITH_AS(one_hot<float>(x, 6), "one_hot: 6 at [1] is none of the 6 classes", std::out_of_range);
   CHECK_THROWS_AS(one_hot<float>(x, -1), std::invalid_argument);
 }
-static_assert(why_not<OneHotOp, On1<1, Replicate>> == Reason::operand_must_hold_integers);
+static_assert(why_not<OneHotOp<float>, On1<1, Replicate>> == Reason::operand_must_hold_integers);
 
 /// A step without data, in the compiler.
 constexpr auto plan = trace<Mesh<tp>>({2}, [](auto mesh) {

@@ -177,12 +177,12 @@ constexpr decltype(auto) slot_of(const X& x) {
 
 /// The result of an operation: the tensor `y`, or a `Var` of it if an operand is on a tape. If an operand has a
 /// gradient, `record(tape, y, slot)` records a node that reads the gradient of `y` from the slot, and returns the
-/// recipe of `y`, or null.
+/// recipe of `y`, or null. If `record` is a null pointer, the result has no gradient.
 template <TensorType Y, class Record, Operand... X>
 constexpr auto on_common_tape(Y y, Record record, const X&... operands) {
   if constexpr (!any_on_tape<X...>) {
     return y;
-  } else if constexpr (!any_tracked<X...>) {
+  } else if constexpr (!any_tracked<X...> || std::is_null_pointer_v<Record>) {
     return Var<Y, false>(common_tape(operands...), std::move(y));
   } else {
     Tape& tape = common_tape(operands...);

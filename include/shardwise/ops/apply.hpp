@@ -46,7 +46,7 @@ template <class Op, class MeshType, class T, int Rank, class... X>
     const Index bytes = op.residual_bytes(result, x...);
     if (bytes > 0) residual = allocate_buffer(mesh, bytes);
   }
-  if (auto* recorder = mesh.recorder()) recorder->compute(flops(op, result, x...));
+  count_flops(mesh, flops(op, result, x...));
   if (!mesh.dry()) op.forward(y, residual ? residual->data : nullptr, x...);
 }
 
@@ -125,7 +125,7 @@ inline constexpr bool is_complete_operation = requires(const Op& op, View<typena
                                                        View<const typename X::Element, X::rank>... x,
                                                        Input<typename X::Element, X::rank>... inputs) {
   op.forward(y, residual, x...);
-  requires(!Y::is_float || requires {
+  requires(HasElement<Op> || !Y::is_float || requires {
     Op::saved.inputs;
     op.pull_back(dy, dy, residual, inputs...);
   });
@@ -155,7 +155,7 @@ template <class Op, Operand... X, TensorType Y = typename detail::Applied<Op, X.
 constexpr auto apply(const Op& op, const X&... x) {
   Buffer residual;
   Y result = detail::evaluate<Y>(op, residual, value_of(x)...);
-  if constexpr (!any_tracked<X...>) {
+  if constexpr (!any_tracked<X...> || detail::HasElement<Op>) {
     return on_common_tape(std::move(result), nullptr, x...);
   } else {
     return on_common_tape(

@@ -11,13 +11,13 @@
 
 #include <shardwise/kernel/reduce.hpp>
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/ops/untracked.hpp>
+#include <shardwise/ops/apply.hpp>
 
 namespace shardwise {
 
 template <int Dim>
 struct ArgmaxOp {
-  static constexpr Saved saved{};
+  using Element = std::int64_t;
   static constexpr bool takes_integers = true;
 
   template <int Rank>
@@ -44,17 +44,14 @@ struct ArgmaxOp {
   }
 };
 
-template <int Dim, class X>
-using argmax_result = detail::untracked_result<std::int64_t, ArgmaxOp<Dim>, X>;
-
 /// The index of the largest element along dimension `Dim`, which the result lacks: an `std::int64_t`, without a
 /// gradient. Of equal elements the first counts; a NaN counts as the largest. Takes integers too. Throws
 /// `std::invalid_argument` if the dimension has no elements.
-template <int Dim, Operand X, WellFormed Result = argmax_result<Dim, X>>
+template <int Dim, Operand X, WellFormed Result = result_of<ArgmaxOp<Dim>, X>>
 constexpr auto argmax(const X& x) {
-  return detail::apply_untracked<std::int64_t>(ArgmaxOp<Dim>{}, x);
+  return apply(ArgmaxOp<Dim>{}, x);
 }
-template <int Dim, Operand X, IllFormed Why = argmax_result<Dim, X>>
+template <int Dim, Operand X, IllFormed Why = result_of<ArgmaxOp<Dim>, X>>
 Why argmax(const X&);  // see Why
 
 }  // namespace shardwise

@@ -26,6 +26,7 @@ namespace shardwise {
 template <class F>
 struct CompareOp {
   using Element = std::uint8_t;
+  static constexpr bool takes_integers = true;
   static constexpr const char* name = "comparison";
   static constexpr Signature signature = detail::with_rows.without_gradient(0).without_gradient(1);
 
@@ -37,6 +38,7 @@ struct CompareOp {
 template <class F>
 struct CompareNumberOp {
   using Element = std::uint8_t;
+  static constexpr bool takes_integers = true;
   double number;
 
   static constexpr Signature signature = Signature::of("... -> ...").without_gradient(0);

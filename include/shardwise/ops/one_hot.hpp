@@ -11,14 +11,15 @@
 
 #include <shardwise/kernel/embedding.hpp>
 #include <shardwise/layout/diagnosis.hpp>
-#include <shardwise/ops/untracked.hpp>
+#include <shardwise/ops/apply.hpp>
 
 namespace shardwise {
 
+template <class T>
 struct OneHotOp {
+  using Element = T;
   Index classes;
 
-  static constexpr Saved saved{};
   static constexpr Signature signature = Signature::of("... -> ...c").without_gradient(0);
   static constexpr Propagated rule(const Signature& own, const OperandPlacements& at) {
     return at[0] == reduced ? Propagated{reduced} : propagate(own, at);
@@ -33,7 +34,7 @@ struct OneHotOp {
     return joined(ids, Shape<1>{classes});
   }
 
-  template <class T, class Id, int Rank>
+  template <class Id, int Rank>
   void forward(View<T, Rank + 1> y, void*, View<const Id, Rank> ids) const {
     const Index wrong = kernel::check_ids(ids.elements(), ids.data, classes);
     if (wrong >= 0) {
@@ -46,17 +47,14 @@ struct OneHotOp {
   }
 };
 
-template <class T, class Ids>
-using one_hot_result = detail::untracked_result<T, OneHotOp, Ids>;
-
 /// ids: integers, [t…]; the result is [t…, classes], of elements `T`: 1 at the id, and 0 elsewhere. The classes are
 /// whole on every rank, and the other dimensions have the layout of the ids. Throws `std::invalid_argument` if
 /// `classes` is negative, and `std::out_of_range`, on the rank that holds it, for an id outside [0, classes).
-template <class T, Operand Ids, WellFormed Result = one_hot_result<T, Ids>>
+template <class T, Operand Ids, WellFormed Result = result_of<OneHotOp<T>, Ids>>
 constexpr auto one_hot(const Ids& ids, Index classes) {
-  return detail::apply_untracked<T>(OneHotOp{classes}, ids);
+  return apply(OneHotOp<T>{classes}, ids);
 }
-template <class T, Operand Ids, IllFormed Why = one_hot_result<T, Ids>>
+template <class T, Operand Ids, IllFormed Why = result_of<OneHotOp<T>, Ids>>
 Why one_hot(const Ids&, Index);  // see Why
 
 }  // namespace shardwise

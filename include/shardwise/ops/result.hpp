@@ -10,7 +10,7 @@
 ///   `static constexpr Signature signature = Signature::of("...");`
 /// or, if it depends on the number of operands or on their ranks, a function template of these ranks,
 ///   `template <int... Ranks> static constexpr Signature signature();`
-/// and, if the result has another element type than the operands, which then have no gradient, but one element type,
+/// and, if the result has another element type than the operands, and then no gradient,
 ///   `using Element = std::uint8_t;`
 /// and, if the signature is not sufficient,
 ///   `static constexpr Propagated rule(const Signature&, const OperandPlacements&);`   for one axis.
@@ -76,11 +76,16 @@ struct Leading<First, Second, Rest...> {
   using type = typename Leading<Second, Rest...>::type;
 };
 
+/// Whether an operation names the element type of its result, which then has no gradient.
+template <class Op>
+concept HasElement = requires {
+  typename Op::Element;
+};
+
 /// The element type of the result.
 template <class Op, TensorType Lead>
 struct ElementOf : TypeIs<typename Lead::Element> {};
-template <class Op, TensorType Lead>
-  requires requires { typename Op::Element; }
+template <HasElement Op, TensorType Lead>
 struct ElementOf<Op, Lead> : TypeIs<typename Op::Element> {};
 
 /// `Parameters`: the set of operands that are parameters. Operands may be errors themselves.
@@ -92,11 +97,12 @@ struct Result<Op, Tracked, Parameters, X...> {
   using Lead = typename Leading<X...>::type;
 
   /// Operands with a gradient must have the element type of the leading one; others must hold integers. If the
-  /// operation names the result's type, all must have one type, of any kind.
+  /// operation names the result's type and takes integers, all must have one type, of any kind.
   static constexpr Reason element_problem() {
     Array<bool, P::operands> same{std::is_same_v<typename X::Element, typename Lead::Element>...};
     Array<bool, P::operands> floats{X::is_float...};
-    constexpr bool all_of_one_type = requires { typename Op::Element; };
+    constexpr bool takes_integers = requires { requires Op::takes_integers; };
+    constexpr bool all_of_one_type = HasElement<Op> && takes_integers;
     for (int i = 0; i < P::operands; ++i) {
       if (!P::signature.differentiable[i] && floats[i] && !all_of_one_type) {
         return Reason::operand_must_hold_integers;
@@ -104,9 +110,7 @@ struct Result<Op, Tracked, Parameters, X...> {
     }
     for (int i = 0; i < P::operands; ++i) {
       if (!P::signature.differentiable[i] && !all_of_one_type) continue;
-      if (!Lead::is_float && !all_of_one_type && !requires { requires Op::takes_integers; }) {
-        return Reason::operation_needs_floating_point_numbers;
-      }
+      if (!Lead::is_float && !takes_integers) return Reason::operation_needs_floating_point_numbers;
       if (!same[i]) return Reason::operands_have_different_element_types;
     }
     return Reason::none;
@@ -163,16 +167,18 @@ template <class Op, Operand... X>
 struct ResultOfOperands<Op, X...> {
   static constexpr unsigned parameters =
       operands_where({OperandTraits<X>::tracked && !OperandTraits<X>::on_tape...});
+  static constexpr bool tracked = any_tracked<X...> && !HasElement<Op>;
   static constexpr auto type_of() {
     if constexpr (IllFormed<typename LostGradient<X...>::type>) {
       return LostGradient<X...>{};
     } else {
-      return Result<Op, any_tracked<X...>, parameters, tensor_of<X>...>{};
+      return Result<Op, tracked, parameters, tensor_of<X>...>{};
     }
   }
   using Y = typename decltype(type_of())::type;
   using Named = typename Extended<Y, Of<Op>, tensor_of<X>...>::type;
-  using type = std::conditional_t<(AbstractOperand<X> || ...), abstract_result<Named, X...>, Y>;
+  using type =
+      std::conditional_t<(AbstractOperand<X> || ...), Abstract<Named, any_on_tape<X...>, tracked>, Y>;
 };
 
 }  // namespace detail
