@@ -57,7 +57,7 @@ struct Layer {
     kernel::gemm(kernel::Transpose::no, kernel::Transpose::yes, x.rows(), out(), in(), x.data(), in(),
                  weight.data(), in(), y.data(), out(), false);
   }
-  void add_bias(Matrix& y) const { kernel::add_rows(y.rows(), y.cols(), bias.data(), y.data()); }
+  void add_bias(Matrix& y) const { kernel::add(y.cols(), y.data(), bias.data(), y.data(), y.rows()); }
 
   /// Those of weight and bias.
   void gradients(const Matrix& dy, const Matrix& x) {

@@ -168,7 +168,7 @@ TEST_CASE("arithmetic") {
     CHECK(agrees(y, [&](std::size_t i) { return a[i] - b[i % at(columns)]; }));
   }
   kernel::copy(n, a.data(), y.data());
-  kernel::add_rows(7, 11, b.data(), y.data());
+  kernel::add(11, y.data(), b.data(), y.data(), 7);
   CHECK(agrees(y, [&](std::size_t i) { return a[i] + b[i % 11]; }));
 }
 

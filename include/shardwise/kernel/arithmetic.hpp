@@ -126,11 +126,4 @@ void accumulate_scaled(Index n, compute_t<T> s, const T* x, T* y) {
 }
 SHARDWISE_COMPILE_EACH(accumulate_scaled)
 
-/// y[r, c] += bias[c]
-template <class T>
-void add_rows(Index rows, Index cols, const T* bias, T* y) {
-  for (Index r = 0; r < rows; ++r) accumulate(cols, bias, y + r * cols);
-}
-SHARDWISE_COMPILE_EACH(add_rows)
-
 }  // namespace shardwise::kernel

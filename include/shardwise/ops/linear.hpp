@@ -58,7 +58,7 @@ struct LinearBiasOp {
 
   static void forward(auto y, void* residual, auto x, auto w, auto b) {
     Product::forward(y, residual, x, w);
-    kernel::add_rows(detail::rows_of(y, b), b.elements(), b.data, y.data);
+    kernel::add(b.elements(), y.data, b.data, y.data, detail::rows_of(y, b));
   }
 
   static void pull_back(auto dy, auto y, const void* residual, auto x, auto w, auto b) {
