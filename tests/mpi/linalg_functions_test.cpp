@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// Functions of matrices: `polar`, `sqrtm` and `inverse_root` by their residuals, up to condition numbers near 1 / ε.
+
+#include <Eigen/Eigenvalues>
+#include <shardwise/linalg/functions.hpp>
+#include <shardwise/shardwise.hpp>
+#include <support/matrices.hpp>
+
+#include "ops_check.hpp"
+
+namespace shardwise::testing::linalg_functions {
+namespace {
+
+using Grid = Mesh<dp, tp>;
+
+template <class T>
+Matrix<T> identity(Index n) {
+  return Matrix<T>::Identity(n, n);
+}
+/// A symmetric positive definite matrix whose eigenvalues fall from 1 to 1 / condition.
+template <class T>
+Matrix<T> positive(Index n, double condition) {
+  const Matrix<double> x = conditioned<double>(n, n, std::sqrt(condition), 5);
+  return (x * x.transpose()).template cast<T>();
+}
+
+template <class T, class... P>
+void check_polar(Index m, Index n, double condition) {
+  CAPTURE(m);
+  CAPTURE(n);
+  CAPTURE(condition);
+  const Grid mesh = grid();
+  const Matrix<T> a = conditioned<T>(m, n, condition, 1);
+  const auto [u, h] = polar(distribute<P...>(mesh, a));
+  static_assert(std::is_same_v<decltype(u), const Tensor<T, 2, Grid, P...>>);
+  const Matrix<T> of_u = full_tensor(u), of_h = full_tensor(h);
+  CHECK(qr_excess<T>(a, of_u, of_h) <= 1);
+  CHECK(norm_1(of_h - of_h.transpose()) == 0);
+  if (n == 0) return;
+  const Eigen::SelfAdjointEigenSolver<Matrix<double>> eigen(wide(of_h));
+  CHECK(eigen.eigenvalues()[0] >= -10. * std::numeric_limits<T>::epsilon());
+}
+TEST_CASE("polar: orthonormal columns and a small residual, whatever the condition is") {
+  for (const Index n : {0, 1, 2, 7, 100}) {
+    for (const double condition : {1., 1e3, 1e12}) check_polar<double, Shard<0>, Shard<1>>(n, n, condition);
+    check_polar<float, Shard<0>, Replicate>(n, n, 1e5);
+    check_polar<double, Shard<1>, Shard<1>>(n + 10, n, 1e12);
+  }
+  check_polar<double, Replicate, Replicate>(40, 40, 1e10);
+  check_polar<float, Reduced, Shard<1>>(40, 40, 10);
+  check_polar<double, Shard<0>, Shard<0>>(40, 40, 1e2);
+  check_polar<double, Replicate, Shard<0>>(50, 20, 1e2);
+}
+
+template <class T, class... P>
+void check_roots(Index n, double condition) {
+  CAPTURE(n);
+  CAPTURE(condition);
+  const Grid mesh = grid();
+  const Matrix<T> a = positive<T>(n, condition);
+  const auto x = distribute<P...>(mesh, a);
+  const auto y = sqrtm(x);
+  static_assert(std::is_same_v<decltype(y), const Tensor<T, 2, Grid, P...>>);
+  const Matrix<double> root = wide(Matrix<T>(full_tensor(y)));
+  const double size = static_cast<double>(std::max<Index>(n, 1));
+  CHECK(excess<T>(root * root - wide(a), size * std::sqrt(condition) * norm_1(a)) <= 1);
+  const Matrix<double> half = wide(Matrix<T>(full_tensor(inverse_root<2>(x)))),
+                       fourth = wide(Matrix<T>(full_tensor(inverse_root<4>(x))));
+  CHECK(excess<T>(half * wide(a) * half - identity<double>(n), size * condition) <= 1);
+  CHECK(excess<T>(fourth * fourth * wide(a) * fourth * fourth - identity<double>(n), size * condition) <= 1);
+  CHECK(norm_1(half - half.transpose()) == 0);
+}
+TEST_CASE("sqrtm and inverse_root: residuals") {
+  for (const Index n : {0, 1, 2, 7, 100}) {
+    for (const double condition : {1., 1e3, 1e9}) check_roots<double, Shard<0>, Shard<1>>(n, condition);
+    check_roots<float, Shard<1>, Replicate>(n, 1e3);
+  }
+  check_roots<double, Replicate, Replicate>(40, 10);
+  check_roots<double, Shard<0>, Shard<0>>(40, 10);
+}
+
+TEST_CASE("what has no such function is the same error on every rank") {
+  const Grid mesh = grid();
+  const auto cut = [&](const Matrix<double>& x) { return distribute<Shard<0>, Shard<1>>(mesh, x); };
+  Matrix<double> a = identity<double>(20);
+  a(7, 7) = 0;
+  CHECK(message_of<std::runtime_error>([&] { polar(cut(a)); }) ==
+        "solve: the matrix is singular, or not finite: column 7 has no pivot");
+  CHECK(message_of<std::runtime_error>([&] { polar(cut(0. * a)); }).find("solve: ") == 0);
+  a(7, 7) = -1;
+  CHECK(message_of<std::runtime_error>([&] { sqrtm(cut(a)); }) ==
+        "CholeskyFactor: the matrix is not positive definite, or not finite: the pivot of row 7 is not a "
+        "positive number");
+  a(7, 7) = std::numeric_limits<double>::infinity();
+  CHECK(message_of<std::runtime_error>([&] { polar(cut(a)); }).find("solve: ") == 0);
+  CHECK(message_of<std::runtime_error>([&] { inverse_root<2>(cut(a)); }) ==
+        "CholeskyFactor: row 7 of the matrix is not finite");
+  const Matrix<double> wide_one = random_matrix<double>(5, 6, 1);
+  CHECK(message_of<std::invalid_argument>([&] { polar(cut(wide_one)); }) ==
+        "qr: a matrix of [5 x 6] has more columns than rows");
+  CHECK(message_of<std::invalid_argument>([&] { sqrtm(cut(wide_one)); }) ==
+        "CholeskyFactor: a matrix [5 x 6] is not square");
+}
+
+TEST_CASE("the work of a plan, in products of the matrix") {
+  const auto products = [](auto f) {
+    const auto plan = trace<Mesh<tp>>({4}, [&](const auto& mesh) {
+      f(empty<double, Shard<0>>(mesh, {1024, 1024}));
+    });
+    return static_cast<double>(plan.flops()) / (2. * 1024 * 1024 * 1024 / 4);
+  };
+  CHECK(products([](const auto& a) { polar(a); }) <= 15);
+  CHECK(products([](const auto& a) { sqrtm(a); }) <= 25);
+}
+
+TEST_CASE("a run makes the collectives of its plan") {
+  const Grid mesh = grid();
+  const auto run = [](const auto& on) {
+    const auto a = detail::identity_like(full<double, Shard<0>, Shard<1>>(on, {30, 30}, 0.));
+    polar(a);
+    inverse_root<4>(a);
+  };
+  Recording recording(mesh);
+  run(mesh);
+  CHECK(same_communication(recording.plan(), trace<Grid>({mesh.sizes()[0], mesh.sizes()[1]}, run,
+                                                         {mesh.rank<dp>(), mesh.rank<tp>()})));
+}
+
+}  // namespace
+}  // namespace shardwise::testing::linalg_functions
