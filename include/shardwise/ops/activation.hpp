@@ -61,51 +61,40 @@ struct PowOp {
   }
 };
 
-// NOLINTBEGIN(bugprone-macro-parentheses): a type
-#define SHARDWISE_ACTIVATION(name, Op)                   \
-  template <Operand X, class Result = result_of<Op, X>>  \
-  constexpr auto name(const X& x) {                      \
-    return apply(Op{}, x);                               \
-  }                                                      \
-  template <Operand X, IllFormed Why = result_of<Op, X>> \
-  Why name(const X&)
-// NOLINTEND(bugprone-macro-parentheses)
-
 /// max(x, 0). This and the functions below are for floating-point elements, in any layout but a pending one. The result
 /// has the same layout.
-SHARDWISE_ACTIVATION(relu, ReluOp);
+SHARDWISE_FUNCTION(relu, ReluOp);
 
 /// The logistic function 1 / (1 + e^-x).
-SHARDWISE_ACTIVATION(sigmoid, SigmoidOp);
+SHARDWISE_FUNCTION(sigmoid, SigmoidOp);
 
-SHARDWISE_ACTIVATION(tanh, TanhOp);
+SHARDWISE_FUNCTION(tanh, TanhOp);
 
 /// x Φ(x), with the normal distribution function itself.
-SHARDWISE_ACTIVATION(gelu, GeluOp);
+SHARDWISE_FUNCTION(gelu, GeluOp);
 
 /// The tanh approximation of gelu (Hendrycks and Gimpel, 2016).
-SHARDWISE_ACTIVATION(gelu_tanh, GeluTanhOp);
+SHARDWISE_FUNCTION(gelu_tanh, GeluTanhOp);
 
 /// x times the logistic function of x.
-SHARDWISE_ACTIVATION(silu, SiluOp);
+SHARDWISE_FUNCTION(silu, SiluOp);
 
 /// ln(1 + e^x), a smooth form of relu.
-SHARDWISE_ACTIVATION(softplus, SoftplusOp);
+SHARDWISE_FUNCTION(softplus, SoftplusOp);
 
-SHARDWISE_ACTIVATION(exp, ExpOp);
+SHARDWISE_FUNCTION(exp, ExpOp);
 
 /// The natural logarithm: -∞ at 0, NaN below. Its gradient at 0 is infinite.
-SHARDWISE_ACTIVATION(log, LogOp);
+SHARDWISE_FUNCTION(log, LogOp);
 
 /// √x: NaN below 0. Its gradient at 0 is infinite.
-SHARDWISE_ACTIVATION(sqrt, SqrtOp);
+SHARDWISE_FUNCTION(sqrt, SqrtOp);
 
 /// |x|. Its gradient at 0 is 0.
-SHARDWISE_ACTIVATION(abs, AbsOp);
+SHARDWISE_FUNCTION(abs, AbsOp);
 
 /// 1 / x
-SHARDWISE_ACTIVATION(reciprocal, ReciprocalOp);
-#undef SHARDWISE_ACTIVATION
+SHARDWISE_FUNCTION(reciprocal, ReciprocalOp);
 
 /// x to the power `exponent`, as std::pow: NaN for x < 0 unless `exponent` is an integer.
 template <Operand X, class Result = result_of<PowOp, X>>

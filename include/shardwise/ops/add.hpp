@@ -44,11 +44,6 @@ struct AddOp {
 
 /// a: [r…, c…], b: [r…, c…] or [c…]; the result is [r…, c…]. Throws `std::invalid_argument` if an extent
 /// differs.
-template <Operand A, Operand B, WellFormed Result = result_of<AddOp, A, B>>
-constexpr auto add(const A& a, const B& b) {
-  return apply(AddOp{}, a, b);
-}
-template <class A, class B, IllFormed Why = result_of<AddOp, A, B>>
-Why add(const A&, const B&);  // see Why
+SHARDWISE_FUNCTION(add, AddOp);
 
 }  // namespace shardwise

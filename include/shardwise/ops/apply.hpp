@@ -185,6 +185,17 @@ constexpr auto apply(const Op& op, const X&... x) {
 template <class Op, class... X, IllFormed Why = typename detail::Applied<Op, X...>::type>
 Why apply(const Op&, const X&...);  // see Why
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a type
+/// Defines `name`, a function of the operands of `Op`, and the overload for operands that it refuses.
+#define SHARDWISE_FUNCTION(name, Op)                               \
+  template <Operand... X, WellFormed Result = result_of<Op, X...>> \
+  constexpr auto name(const X&... x) {                             \
+    return apply(Op{}, x...);                                      \
+  }                                                                \
+  template <class... X, IllFormed Why = result_of<Op, X...>>       \
+  Why name(const X&...)
+// NOLINTEND(bugprone-macro-parentheses)
+
 /// An operation as a function of its operands. It is also a stage of `sequential`.
 ///
 /// ```

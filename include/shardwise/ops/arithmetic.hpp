@@ -155,33 +155,22 @@ struct AddNumberOp {
   static void pull_back(auto dy, auto, const void*, auto x) { detail::give_scaled(dy, 1, x); }
 };
 
-// NOLINTBEGIN(bugprone-macro-parentheses): a type
-#define SHARDWISE_OF_TWO(name, Op)                                         \
-  template <Operand A, Operand B, WellFormed Result = result_of<Op, A, B>> \
-  constexpr auto name(const A& a, const B& b) {                            \
-    return apply(Op{}, a, b);                                              \
-  }                                                                        \
-  template <class A, class B, IllFormed Why = result_of<Op, A, B>>         \
-  Why name(const A&, const B&)
-// NOLINTEND(bugprone-macro-parentheses)
-
 /// a - b. In this and the functions below, a: [r…, c…], b: [r…, c…] or [c…]; the result is [r…, c…]. They throw
 /// `std::invalid_argument` if an extent differs.
-SHARDWISE_OF_TWO(sub, SubOp);
+SHARDWISE_FUNCTION(sub, SubOp);
 
 /// a · b, element by element.
-SHARDWISE_OF_TWO(mul, MulOp);
+SHARDWISE_FUNCTION(mul, MulOp);
 
 /// a / b, element by element.
-SHARDWISE_OF_TWO(div, DivOp);
+SHARDWISE_FUNCTION(div, DivOp);
 
 /// The smaller one of a and b, element by element; NaN if one is NaN. Backward, the smaller one gets the gradient, and
 /// each of two equal ones half of it.
-SHARDWISE_OF_TWO(minimum, MinimumOp);
+SHARDWISE_FUNCTION(minimum, MinimumOp);
 
 /// The larger one, in the same way.
-SHARDWISE_OF_TWO(maximum, MaximumOp);
-#undef SHARDWISE_OF_TWO
+SHARDWISE_FUNCTION(maximum, MaximumOp);
 
 /// factor · x.
 template <Operand X, class Result = result_of<ScaleOp, X>>

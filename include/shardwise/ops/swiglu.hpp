@@ -32,11 +32,6 @@ struct SwigluOp {
 };
 
 /// gate · sigmoid(gate) · up. Throws `std::invalid_argument` if the shapes differ.
-template <Operand Gate, Operand Up, WellFormed Result = result_of<SwigluOp, Gate, Up>>
-constexpr auto swiglu(const Gate& gate, const Up& up) {
-  return apply(SwigluOp{}, gate, up);
-}
-template <class Gate, class Up, IllFormed Why = result_of<SwigluOp, Gate, Up>>
-Why swiglu(const Gate&, const Up&);  // see Why
+SHARDWISE_FUNCTION(swiglu, SwigluOp);
 
 }  // namespace shardwise
