@@ -88,9 +88,9 @@ struct Polar {
 };
 
 /// a: [m, n] with m ≥ n, float or double, of full rank. `u` is the closest matrix [m, n] with orthonormal columns; `h`
-/// is [n, n], symmetric positive semidefinite. Both have the layout of a. A tall a is
-/// first made square by `qr`. Throws `std::invalid_argument` if m < n; on all ranks `std::runtime_error` if `solve` or
-/// `qr` do, as for a singular matrix. Collective over the mesh.
+/// is [n, n], symmetric positive semidefinite. Both have the layout of a. A tall a is first made square by `qr`. Throws
+/// `std::invalid_argument` if m < n; on all ranks `std::runtime_error` if `solve` or `qr` do, as for a singular matrix.
+/// Collective over the mesh.
 template <TensorType A, WellFormed Result = detail::factored_off_tape<detail::MatrixFunction, A>>
 constexpr Polar<A> polar(const A& a) {
   if (a.shape()[0] != a.shape()[1]) {
