@@ -27,7 +27,7 @@ class Equations {
         columns_(b.shape[1]),
         width_(n_ + columns_),
         order_(n_, line_, std::clamp<Index>(n_ / line_.ranks() / 8, 8, 64)),
-        left_(static_cast<std::size_t>(line_.ranks())) {
+        left_(static_cast<std::size_t>(line_.ranks()), Index{0}) {
     if (a.shape[1] != n_) fail({"solve: a matrix ", a.extents(), " is not square"});
     if (b.shape[0] != n_)
       fail({"solve: the right side ", b.extents(), " does not have the ", n_, " rows of the matrix"});
@@ -128,7 +128,7 @@ class Equations {
       const Index first = size - was[static_cast<std::size_t>(owner)], done = size - left(owner);
       std::vector<Index>& at = moved[static_cast<std::size_t>(owner)];
       if (at.empty()) {
-        at.resize(static_cast<std::size_t>(was[static_cast<std::size_t>(owner)]));
+        at.resize(static_cast<std::size_t>(was[static_cast<std::size_t>(owner)]), Index{0});
         std::iota(at.begin(), at.end(), Index{0});
       }
       const auto place = std::find(at.begin() + (done - first), at.end(), local);
