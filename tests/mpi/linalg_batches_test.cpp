@@ -127,7 +127,34 @@ void check_spectral(Index count, Index m, Index n) {
   }
 }
 
+template <class T, class Placement>
+void check_cholesky(Index n) {
+  CAPTURE(n);
+  Dense all({2, n, n});
+  for (Index i = 0; i < 2; ++i) {
+    const auto x = random_matrix<double>(n, n, static_cast<std::uint64_t>(i));
+    Eigen::Map<Matrix<double>>(all.values.data() + i * n * n, n, n) =
+        x * x.transpose() + Matrix<double>::Identity(n, n);
+  }
+  const auto a = place<Tensor<T, 3, Mesh<tp>, Placement>>(line(), all);
+  const auto l = cholesky(a);
+  for (Index i = 0; i < 2; ++i) {
+    const Matrix<double> whole = matrix_of(a, i), factor = matrix_of(l, i);
+    CHECK(excess<T>(factor * factor.transpose() - whole, static_cast<double>(n) * norm_1(whole)) <= 1);
+    CHECK(norm_1(Matrix<double>(factor.template triangularView<Eigen::StrictlyUpper>())) == 0);
+  }
+}
+
+TEST_CASE_TEMPLATE("cholesky", T, float, double) {
+  for (const Index n : {0, 1, 2, 7, 100, 257}) {
+    check_cholesky<T, Replicate>(n);
+    check_cholesky<T, Shard<0>>(n);
+  }
+}
+
 TEST_CASE_TEMPLATE("eigh and svd", T, float, double) {
+  check_spectral<T, Shard<0>>(2, 257, 100);
+  check_spectral<T, Shard<0>>(1, 100, 257);
   for (const Index count : {0, 1, 5}) {
     for (const Index n : {0, 1, 2, 7}) {
       check_spectral<T, Replicate>(count, 3, n);
