@@ -62,7 +62,7 @@ TEST_CASE_TEMPLATE("tall matrices of all extents", T, float, double) {
 }
 
 TEST_CASE_TEMPLATE("ill-conditioned matrices", T, float, double) {
-  for (const double condition : {1., 1e4, 1e8, 1e12}) {
+  for (const double condition : {1., 1e4, 1e8, 1e12, 1e15}) {
     CAPTURE(condition);
     const auto a = conditioned<T>(100, 7, condition, 1);
     // Beyond 1 / ε the last diagonal elements of r are rounding errors.
@@ -207,6 +207,10 @@ TEST_CASE_TEMPLATE("lstsq", T, float, double) {
   CHECK(message_of<std::invalid_argument>([&] {
           lstsq(x, random<T, Shard<0>>(mesh, {22, 1}, 1));
         }) == "lstsq: [23 x 4] and [22 x 1] have different numbers of rows");
+  CHECK(message_of<std::invalid_argument>([&] {
+          const auto flat = random<T, Shard<0>>(mesh, {4, 23}, 1);
+          lstsq(flat, flat);
+        }) == "lstsq: a matrix of [4 x 23] has more columns than rows");
   CHECK(full_tensor(lstsq(random<T, Reduced>(mesh, {9, 2}, 1), random<T, Shard<1>>(mesh, {9, 5}, 2)))
             .allFinite());
 }

@@ -70,6 +70,9 @@ constexpr auto lstsq(const A& a, const B& b) {
     if (a.shape()[0] != b.shape()[0]) {
       detail::fail({"lstsq: ", a.shape(), " and ", b.shape(), " have different numbers of rows"});
     }
+    if (a.shape()[0] < a.shape()[1]) {
+      detail::fail({"lstsq: a matrix of ", a.shape(), " has more columns than rows"});
+    }
     const auto [q, r] = qr(a);
     const auto x = detail::inner_products(q, b);
     if (x.mesh().dry()) return x;
