@@ -19,7 +19,7 @@ TURNS = {
     r"(?<!there )(?<!here )\b(?:is|are|was|were) no (?!more|longer|less|one\b|other|way|need|reason|(?:slow|fast|lat|earli|larg|small|great|high|low)er\b|better|worse|fewer)[a-z]+": "is not a …",
     r"\bdear to\b": "expensive",
     r"\bthe like\b": "say which",
-    r"(?<!there )\b(?:is|are) none\b(?! of)|\bnone to it\b": "is not a …",
+    r"(?<!there )\b(?:is|are) none\b|\bnone to it\b": "is not a …",
     r"\bnobody\b|\bsomebody\b|\bwhoever\b": "name the caller, the reader, the rank; or: no code, no rank",
     r"(?:^|[.!?;:] )What (?!is |are |does |do |can |if |happens|follows)[^?.;:]*[.;:]": "a noun as the subject, not a clause with What",
     r"\bso many (?:bytes|rows|tokens|elements)\b": "say which number",

@@ -151,7 +151,7 @@ TEST_CASE("wrong targets, shapes and options") {
     };
     Dense ids({2, 4});
     ids[7] = 5;
-    CHECK(message(ids, w) == "CrossEntropyLoss: target 5 at [1, 3] is none of the 5 classes");
+    CHECK(message(ids, w) == "CrossEntropyLoss: target 5 at [1, 3] is not one of the 5 classes");
     CHECK(contains(message(Dense({2, 3}), w), "and targets [2 x 3] differ in dimension 1"));
     CHECK(contains(message(Dense({2, 4}), random<float, Reduced, Shard<0>>(mesh, {5, 6}, 2)),
                    "dimension 2 of operand 0 has 7 elements, dimension 1 of operand 1 has 6"));

@@ -262,9 +262,9 @@ TEST_CASE("a wrong target: all ranks throw the same, and name the first") {
     };
     Dense ids({2, 4});
     ids[7] = 5;
-    CHECK(message(ids) == "CrossEntropyLoss: target 5 at [1, 3] is none of the 5 classes");
+    CHECK(message(ids) == "CrossEntropyLoss: target 5 at [1, 3] is not one of the 5 classes");
     ids[4] = -1;
-    CHECK(message(ids) == "CrossEntropyLoss: target -1 at [1, 0] is none of the 5 classes");
+    CHECK(message(ids) == "CrossEntropyLoss: target -1 at [1, 0] is not one of the 5 classes");
     ids[4] = -100;
     ids[7] = 4;
     CHECK(message(ids).empty());

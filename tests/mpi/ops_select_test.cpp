@@ -235,7 +235,8 @@ TEST_CASE("one_hot") {
   ids[1] = 6;
   const auto x = place<On1<1, Reduced, std::int32_t>>(mesh, ids);
   static_assert(std::is_same_v<decltype(one_hot<float>(x, 6)), On1<2, Reduced, float>>);
-  CHECK_THROWS_WITH_AS(one_hot<float>(x, 6), "one_hot: 6 at [1] is none of the 6 classes", std::out_of_range);
+  CHECK_THROWS_WITH_AS(one_hot<float>(x, 6), "one_hot: 6 at [1] is not one of the 6 classes",
+                       std::out_of_range);
   CHECK_THROWS_AS(one_hot<float>(x, -1), std::invalid_argument);
 }
 static_assert(why_not<OneHotOp<float>, On1<1, Replicate>> == Reason::operand_must_hold_integers);

@@ -308,7 +308,7 @@ TEST_CASE("weights that do not fit, and targets that are none") {
   wrong[6] = 5;
   const auto bad = place<Ids<1, Shard<0>, Replicate>>(mesh, wrong);
   const CrossEntropyOptions five{.class_weights = {1, 2, 3, 4, 5}};
-  const char* message = "CrossEntropyLoss: target 5 at [6] is none of the 5 classes";
+  const char* message = "CrossEntropyLoss: target 5 at [6] is not one of the 5 classes";
   const CrossEntropyLossPerRow of_five(five);
   CHECK_THROWS_WITH_AS(of_five(logits, bad), message, std::out_of_range);
   CHECK_THROWS_WITH_AS(loss_divisor(five, bad), message, std::out_of_range);

@@ -75,7 +75,7 @@ SHARDWISE_INLINE void check_targets(const LossOfRows& loss, std::span<const Inde
   if (loss.counted >= 0) return;
   const auto at = static_cast<Index>(-1 - loss.counted);
   fail<std::out_of_range>({"CrossEntropyLoss: target ", std::bit_cast<std::int64_t>(loss.sum), " at ",
-                           position(rows, at), " is none of the ", classes, " classes"});
+                           position(rows, at), " is not one of the ", classes, " classes"});
 }
 
 }  // namespace shardwise::detail

@@ -39,7 +39,7 @@ struct OneHotOp {
     const Index wrong = kernel::check_ids(ids.elements(), ids.data, classes);
     if (wrong >= 0) {
       detail::fail<std::out_of_range>({"one_hot: ", ids.data[wrong], " at ",
-                                       detail::position(ids.size, wrong, ids.begin), " is none of the ",
+                                       detail::position(ids.size, wrong, ids.begin), " is not one of the ",
                                        classes, " classes"});
     }
     kernel::fill<T>(y.elements(), 0, y.data);

@@ -42,8 +42,9 @@ struct BufferBlock : Counted {
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void no_block() {
   throw std::logic_error(
-      "an empty tensor is used: one that was moved from, or a gradient that no backward pass has reached; a "
-      "parameter's gradient that has been reduced is its finished_gradient()");
+      "an empty tensor is used: one that was moved from, or a gradient that no backward pass has reached. A "
+      "parameter "
+      "has gradient() before reduce_gradients, and finished_gradient() from then until the optimizer's step");
 }
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void no_memory() {
