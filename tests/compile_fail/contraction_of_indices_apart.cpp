@@ -3,7 +3,7 @@
 
 /// A contraction reads each operand in place, as one matrix, and copies nothing. The indices that are summed over must
 /// stand side by side, and those of a batch must come first in all three tensors.
-// expect: LayoutError<Reason::contraction_is_not_one_matrix_product, Got<Tensor<float, 3, Mesh<tp>, Replicate>, Tensor<float, 2, Mesh<tp>, Replicate>>, Cure<Hint::transpose_until_summed_indices_stand_together>>
+// expect: LayoutError<Reason::contraction_is_not_one_matrix_product, Got<Tensor<float, 3, Mesh<tp>, Replicate>, Tensor<float, 2, Mesh<tp>, Replicate>>, Cure<Hint::transpose_until_batch_indices_come_first_and_summed_ones_together>>
 
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/ops/contract.hpp>

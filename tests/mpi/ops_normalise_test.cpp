@@ -115,7 +115,7 @@ static_assert(why_not<SoftmaxOp<0>, On1<3, Shard<0>>> ==
               Reason::operation_needs_this_dimension_whole_on_every_rank);
 static_assert(why_not<SoftmaxOp<-1>, On1<3, Partial<>>> ==
               Reason::operation_is_not_linear_so_it_needs_the_finished_sum);
-static_assert(why_not<SoftmaxOp<3>, On1<3, Replicate>> == Reason::operands_do_not_fit_in_rank);
+static_assert(why_not<SoftmaxOp<3>, On1<3, Replicate>> == Reason::tensor_has_no_such_dimension);
 
 template <class X>
 concept Normalisable = requires(X x, On1<1, Reduced> p) {

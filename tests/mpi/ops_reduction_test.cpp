@@ -177,8 +177,8 @@ static_assert(why<detail::MaxOf, 0, Partial<>> ==
 static_assert(why<detail::SumOfSquaresOf, 0, Partial<>> ==
               Reason::operation_is_not_linear_so_it_needs_the_finished_sum);
 static_assert(why<detail::SumOf, 0, Partial<>> == Reason::none);
-static_assert(why<detail::SumOf, 2, Replicate> == Reason::operands_do_not_fit_in_rank);
-static_assert(why<detail::SumOf, -3, Replicate> == Reason::operands_do_not_fit_in_rank);
+static_assert(why<detail::SumOf, 2, Replicate> == Reason::tensor_has_no_such_dimension);
+static_assert(why<detail::SumOf, -3, Replicate> == Reason::tensor_has_no_such_dimension);
 static_assert(why_not<ReductionOp<detail::MaxOf, 0>, Tracked1<2, Shard<0>>> ==
               Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined);
 

@@ -251,7 +251,7 @@ static_assert(why_no_reshape<On1<2, Replicate>, 2, Replicate, Replicate> ==
               Reason::one_placement_per_mesh_axis_is_needed);
 static_assert(why_no_reshape<Tracked1<2, Partial<Max>>, 3> ==
               Reason::gradient_of_a_pending_maximum_or_minimum_is_not_defined);
-static_assert(why_not<TransposeOp<0, 2>, On1<2, Replicate>> == Reason::operands_do_not_fit_in_rank);
+static_assert(why_not<TransposeOp<0, 2>, On1<2, Replicate>> == Reason::tensor_has_no_such_dimension);
 static_assert(why_not<TransposeOp<-2, -1>, On1<2, Partial<Max>>> ==
               Reason::pending_maximum_or_minimum_must_be_reduced_first);
 

@@ -100,6 +100,7 @@ struct Signature {
   Linearity linearity = Linearity::none;
   ReduceOp contraction = ReduceOp::sum;  ///< how blocks of a contracted index combine
   bool contractible = true;              ///< may a contracted index be cut at all?
+  bool no_such_dimension = false;        ///< why there are no operands: they lack the operation's dimension
 
   /// Einsum text: the operands, with commas between them, an arrow, the result.
   static constexpr Signature of(std::string_view text) {
@@ -148,7 +149,7 @@ struct Signature {
   /// Replaces `...` and letters with a star by dimensions, for operands of these ranks. The result has no operands if
   /// the ranks do not fit.
   constexpr Signature of_ranks(const Array<int, max_operands>& ranks, int operand_count) const {
-    if (operand_count != count) return {};
+    if (operand_count != count) return {.no_such_dimension = no_such_dimension};
     Signature known = *this;
     for (int round = 0; round < count; ++round) {  // one operand may determine the dimensions of another
       for (int i = 0; i < count; ++i) {

@@ -18,7 +18,7 @@
 
 #include <shardwise/kernel/factor.hpp>
 #include <shardwise/kernel/random.hpp>
-#include <shardwise/layout/diagnosis.hpp>
+#include <shardwise/linalg/batch.hpp>
 #include <shardwise/linalg/elimination.hpp>
 #include <shardwise/tensor/redistribute.hpp>
 
@@ -199,25 +199,39 @@ class CholeskyRows {
   std::vector<AnyTensor> diagonal_;  ///< of each round, the square block of L on the diagonal
 };
 
+/// The type of a matrix for `CholeskyFactor`, in any layout but a pending maximum, or why it is refused.
+struct CholeskyLayout {
+  static constexpr Signature signature = Signature::of("mn -> mn").linear_in_each();
+};
+template <class A>
+struct CholeskyMatrix : Refused<Reason::argument_is_not_a_tensor, Got<A>> {};
+template <Operand A>
+struct CholeskyMatrix<A> : TypeIs<factored_off_tape<CholeskyLayout, A>> {};
+
+/// Its solutions have the layout of the right side, whatever that of the matrix is.
+struct CholeskySolveLayout {
+  template <int A, int B>
+  static constexpr Signature signature() {
+    return B == 1 || B == 2 ? Signature::of(B == 1 ? "mn, m -> m" : "mn, mr -> mr") : Signature();
+  }
+  static constexpr Propagated rule(const Signature&, const OperandPlacements& at) {
+    return propagate(Signature::of("mr -> mr").linear_in_each(), {at[1]});
+  }
+};
+
 }  // namespace detail
 
-/// `A`: the type of the matrix.
-template <TensorType A>
+/// `A`: the type of the matrix, a tensor [n, n] of float or double, in any layout but a pending maximum or minimum.
+template <class A>
 class CholeskyFactor {
-  static_assert(A::rank == 2 && A::is_float && !std::is_same_v<typename A::Element, Eigen::bfloat16>,
-                "CholeskyFactor: the matrix has two dimensions, of float or double");
-  static_assert(!has_partial_extremum(A::layout), "CholeskyFactor: redistribute the pending maximum first");
-
  public:
   /// Throws, on all ranks, `std::invalid_argument` if the matrix is not square, or not symmetric up to rounding errors;
   /// `std::runtime_error` if it is not positive definite or not finite. Collective over the mesh.
   constexpr explicit CholeskyFactor(const A& a) : mesh_(a.mesh()), rows_(detail::AnyTensor(a)) {}
 
-  /// x with A x = b, in the layout of b: [n] or [n, r]. Throws `std::invalid_argument` for other extents. Collective.
-  template <TensorType B>
-    requires(std::is_same_v<typename B::Element, typename A::Element>&&
-                 std::is_same_v<typename B::MeshOf, typename A::MeshOf> &&
-             (B::rank == 1 || B::rank == 2) && !has_partial_extremum(B::layout))
+  /// x with A x = b, in the layout of b: a tensor [n] or [n, r], with elements of A's type. Throws
+  /// `std::invalid_argument` for other extents. Collective.
+  template <class B, WellFormed X = detail::factored_off_tape<detail::CholeskySolveLayout, A, B>>
   constexpr B solve(const B& b) const {
     if (!(b.mesh() == mesh_)) {
       throw std::invalid_argument("CholeskyFactor: the right side lives on another mesh than the matrix");
@@ -232,10 +246,16 @@ class CholeskyFactor {
     rows_.solve(x);
     return detail::redistributed_to(std::move(x), B::layout, line.type).template as<B>(mesh_);
   }
+  template <class B, IllFormed Why = detail::factored_off_tape<detail::CholeskySolveLayout, A, B>>
+  Why solve(const B&) const;  // see Why
 
  private:
   typename A::MeshOf mesh_;
   detail::CholeskyRows<typename A::Element> rows_;
 };
+template <class A>
+CholeskyFactor(const A&) -> CholeskyFactor<typename detail::CholeskyMatrix<A>::type>;
+template <IllFormed Why>
+class CholeskyFactor<Why>;  // see Why
 
 }  // namespace shardwise

@@ -22,7 +22,7 @@ struct ArgmaxOp {
 
   template <int Rank>
   static constexpr Signature signature() {
-    if (!detail::has_dimension(Dim, Rank)) return {};
+    if (!detail::has_dimension(Dim, Rank)) return {.no_such_dimension = true};
     const Indices x = Indices::range('a', Rank);
     const char along = x[detail::dimension(Dim, Rank)];
     return Signature::of(x, x.without(along)).whole(along);

@@ -29,7 +29,8 @@ struct CatOp {
   template <int First, int... Rest>
   static constexpr Signature signature() {
     constexpr int rank = First + (Stack ? 1 : 0);
-    if (!((Rest == First) && ...) || rank > max_rank || !detail::has_dimension(Dim, rank)) return {};
+    if (!((Rest == First) && ...) || rank > max_rank) return {};
+    if (!detail::has_dimension(Dim, rank)) return {.no_such_dimension = true};
     Signature all;
     all.result = Indices::range('a', rank);
     const char along = all.result[detail::dimension(Dim, rank)];
@@ -84,26 +85,37 @@ struct CatOp {
   }
 };
 
+namespace detail {
+
 template <int Dim, bool Stack, class... X>
-  requires(sizeof...(X) <= max_operands)
-using cat_result = result_of<CatOp<Dim, Stack>, X...>;
+struct CatResult : ResultOfOperands<CatOp<Dim, Stack>, X...> {};
+template <int Dim, bool Stack, class... X>
+  requires((Operand<X> || ...) && sizeof...(X) > max_operands)
+struct CatResult<Dim, Stack, X...> : Refused<Reason::more_operands_than_four> {};
+template <int Dim, bool Stack, class... X>
+  requires(!(Operand<X> || ...))
+struct CatResult<Dim, Stack, X...> : Refused<Reason::argument_is_not_a_tensor, Got<X...>> {};
+template <int Dim, bool Stack, class... X>
+using cat_result = typename CatResult<Dim, Stack, X...>::type;
+
+}  // namespace detail
 
 /// One to `max_operands` tensors of one rank, one after the other along dimension `Dim`, which may count from the end.
 /// Throws `std::invalid_argument` if they differ in the extent of another dimension.
-template <int Dim, Operand... X, WellFormed Result = cat_result<Dim, false, X...>>
+template <int Dim, Operand... X, WellFormed Result = detail::cat_result<Dim, false, X...>>
 constexpr auto cat(const X&... x) {
   return apply(CatOp<Dim, false>{}, x...);
 }
-template <int Dim, class... X, IllFormed Why = cat_result<Dim, false, X...>>
+template <int Dim, class... X, IllFormed Why = detail::cat_result<Dim, false, X...>>
 Why cat(const X&...);  // see Why
 
 /// One to `max_operands` tensors of one shape, as the indices of a new dimension `Dim` of the result; -1 is its last.
 /// Throws `std::invalid_argument` if the shapes differ.
-template <int Dim, Operand... X, WellFormed Result = cat_result<Dim, true, X...>>
+template <int Dim, Operand... X, WellFormed Result = detail::cat_result<Dim, true, X...>>
 constexpr auto stack(const X&... x) {
   return apply(CatOp<Dim, true>{}, x...);
 }
-template <int Dim, class... X, IllFormed Why = cat_result<Dim, true, X...>>
+template <int Dim, class... X, IllFormed Why = detail::cat_result<Dim, true, X...>>
 Why stack(const X&...);  // see Why
 
 }  // namespace shardwise

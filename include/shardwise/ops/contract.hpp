@@ -194,26 +194,48 @@ struct MatmulOp : detail::Contraction<MatmulOp> {
 
 namespace detail {
 
+/// How to change a contraction that is not one matrix product.
+constexpr Hint cure_of_contraction(const Signature& op) {
+  for (const Indices& x : {op.operands[0], op.operands[1], op.result}) {
+    for (int dim = 0; dim < x.rank; ++dim) {
+      int tensors = 0;
+      for (const Indices& y : {op.operands[0], op.operands[1], op.result}) tensors += y.find(x[dim]) >= 0;
+      if (tensors < 2 || x.find(x[dim]) < dim)
+        return Hint::name_each_index_in_two_or_all_three_tensors_and_once_in_each;
+    }
+  }
+  return Hint::transpose_until_batch_indices_come_first_and_summed_ones_together;
+}
+template <class A, class B, Hint H>
+using NotOneProduct =
+    LayoutError<Reason::contraction_is_not_one_matrix_product, Got<tensor_of<A>, tensor_of<B>>, Cure<H>>;
+
 /// The result of a contraction, or why it is refused.
-template <class Op, class A, class B>
-struct Contracted : ResultOfOperands<Op, A, B> {};
-template <class Op, TensorOperand A, TensorOperand B>
-  requires(signature_of<Op, rank_of<A>, rank_of<B>>.count == 2 &&
-           !Op::template form<rank_of<A>, rank_of<B>>.possible)
-struct Contracted<Op, A, B>
-    : Refused<Reason::contraction_is_not_one_matrix_product, Got<tensor_of<A>, tensor_of<B>>> {};
+template <FixedString Text, class A, class B>
+struct Contracted : ResultOfOperands<ContractOp<Text>, A, B> {};
+template <FixedString Text, TensorOperand A, TensorOperand B>
+  requires(Text.view().find("->") == std::string_view::npos)
+struct Contracted<Text, A, B>
+    : TypeIs<NotOneProduct<A, B, Hint::write_an_arrow_and_the_indices_of_the_result>> {};
+template <FixedString Text, TensorOperand A, TensorOperand B>
+  requires(Text.view().find("->") != std::string_view::npos &&
+           signature_of<ContractOp<Text>, rank_of<A>, rank_of<B>>.count == 2 &&
+           !ContractOp<Text>::template form<rank_of<A>, rank_of<B>>.possible)
+struct Contracted<Text, A, B>
+    : TypeIs<
+          NotOneProduct<A, B, cure_of_contraction(signature_of<ContractOp<Text>, rank_of<A>, rank_of<B>>)>> {
+};
 
 }  // namespace detail
 
 /// The product of a and b that the text describes: "mk, kn -> mn". Throws `std::invalid_argument` if extents of one
 /// letter differ.
 template <FixedString Text, Operand A, Operand B,
-          WellFormed Result = typename detail::Contracted<ContractOp<Text>, A, B>::type>
+          WellFormed Result = typename detail::Contracted<Text, A, B>::type>
 constexpr auto contract(const A& a, const B& b) {
   return apply(ContractOp<Text>{}, a, b);
 }
-template <FixedString Text, class A, class B,
-          IllFormed Why = typename detail::Contracted<ContractOp<Text>, A, B>::type>
+template <FixedString Text, class A, class B, IllFormed Why = typename detail::Contracted<Text, A, B>::type>
 Why contract(const A&, const B&);  // see Why
 
 /// a: [r…, m, k], b: [r…, k, n], result [r…, m, n]; or b: [k, n] or [k], for all of a: [r…, k]. Along one axis, as

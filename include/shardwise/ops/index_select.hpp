@@ -27,7 +27,8 @@ struct IndexSelectOp {
 
   template <int Rank, int Ids>
   static constexpr Signature signature() {
-    if (!detail::has_dimension(Dim, Rank) || Ids != 1) return {};
+    if (!detail::has_dimension(Dim, Rank)) return {.no_such_dimension = true};
+    if (Ids != 1) return {};
     const Indices x = Indices::range('a', Rank);
     return Signature::of(x, "z", x.replaced(x[detail::dimension(Dim, Rank)], 'z'))
         .linear_in_each()

@@ -25,7 +25,7 @@ struct NarrowOp {
 
   template <int Rank>
   static constexpr Signature signature() {
-    if (!detail::has_dimension(Dim, Rank)) return {};
+    if (!detail::has_dimension(Dim, Rank)) return {.no_such_dimension = true};
     Indices x = Indices::range('a', Rank);
     return Signature::of(x, x).linear_in_each().whole(x[detail::dimension(Dim, Rank)]);
   }

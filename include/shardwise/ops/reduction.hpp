@@ -102,7 +102,7 @@ struct ReductionOp {
     if constexpr (all) {
       return Of::with(Signature::of(x, ""));
     } else {
-      if (!detail::has_dimension(Dim, Rank)) return {};
+      if (!detail::has_dimension(Dim, Rank)) return {.no_such_dimension = true};
       return Of::with(Signature::of(x, x.without(x[detail::dimension(Dim, Rank)])));
     }
   }

@@ -115,6 +115,13 @@ struct Result<Op, Tracked, Parameters, X...> {
     }
     return Reason::none;
   }
+  static constexpr Hint element_hint() {
+    Array<bool, P::operands> masks{std::is_same_v<typename X::Element, std::uint8_t>...};
+    for (int i = 0; i < P::operands; ++i) {
+      if (masks[i] && P::signature.differentiable[i]) return Hint::use_where_if_it_is_a_mask;
+    }
+    return hint_for(element_problem());
+  }
 
   /// For the first axis where the operands' placements do not fit: the placements found, and placements that would fit.
   template <int... I>
@@ -140,9 +147,11 @@ struct Result<Op, Tracked, Parameters, X...> {
     if constexpr (!P::same_mesh) {
       return Refused<Reason::operands_are_on_different_meshes, Got<typename X::MeshOf...>>{};
     } else if constexpr (P::signature.count == 0) {
-      return Refused<Reason::operands_do_not_fit_in_rank, Got<X...>>{};
+      constexpr Reason reason = P::signature.no_such_dimension ? Reason::tensor_has_no_such_dimension
+                                                               : Reason::operands_do_not_fit_in_rank;
+      return Refused<reason, Got<X...>>{};
     } else if constexpr (element_problem() != Reason::none) {
-      return Refused<element_problem(), Got<typename X::Element...>>{};
+      return TypeIs<LayoutError<element_problem(), Got<typename X::Element...>, Cure<element_hint()>>>{};
     } else if constexpr (P::bad_axis() >= 0) {
       return misplaced(std::make_integer_sequence<int, P::operands>());
     } else {

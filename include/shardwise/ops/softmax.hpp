@@ -23,7 +23,7 @@ struct SoftmaxOp {
 
   template <int Rank>
   static constexpr Signature signature() {
-    if (!detail::has_dimension(Dim, Rank)) return {};
+    if (!detail::has_dimension(Dim, Rank)) return {.no_such_dimension = true};
     Indices x = Indices::range('a', Rank);
     return Signature::of(x, x).whole(x[detail::dimension(Dim, Rank)]);
   }

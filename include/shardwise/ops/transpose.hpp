@@ -26,7 +26,8 @@ struct TransposeOp {
 
   template <int Rank>
   static constexpr Signature signature() {
-    if (!detail::has_dimension(A, Rank) || !detail::has_dimension(B, Rank)) return {};
+    if (!detail::has_dimension(A, Rank) || !detail::has_dimension(B, Rank))
+      return {.no_such_dimension = true};
     Indices x = Indices::range('a', Rank), y = x;
     std::swap(y.letters[detail::dimension(A, Rank)], y.letters[detail::dimension(B, Rank)]);
     return Signature::of(x, y).linear_in_each();

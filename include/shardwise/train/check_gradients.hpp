@@ -19,8 +19,8 @@ namespace shardwise {
 namespace detail {
 
 /// `evaluate` returns the loss, and leaves its finished gradients in the parameters.
-void check_gradients(const std::vector<NamedParameter>& parameters, const std::function<double()>& evaluate,
-                     double tolerance, int samples);
+void compare_gradients(const std::vector<NamedParameter>& parameters, const std::function<double()>& evaluate,
+                       double tolerance, int samples);
 
 }  // namespace detail
 
@@ -32,14 +32,14 @@ void check_gradients(const std::vector<NamedParameter>& parameters, const std::f
 /// Throws `std::logic_error`, on all ranks, with the name of the parameter, the number of the element and both
 /// numbers, if they differ by more than `tolerance` times the larger one, or times 1; and `std::invalid_argument` for
 /// a trained parameter of another type, or on a dry mesh.
-template <class Module, std::invocable<Tape&> Loss, class Problem = detail::loss_problem<Loss, Module>>
+template <class Module, class Loss, class Problem = detail::loss_problem<Loss, Module>>
 void check_gradients(Module& module, Loss loss, double tolerance = 1e-6, int samples = 8) {
-  detail::check_gradients(
+  detail::compare_gradients(
       detail::distinct(detail::named_parameters_of(module)),
       [&] { return detail::loss_and_gradients(module, loss); }, tolerance, samples);
   clear_gradients(module);
 }
-template <class Module, std::invocable<Tape&> Loss, IllFormed Why = detail::loss_problem<Loss, Module>>
+template <class Module, class Loss, IllFormed Why = detail::loss_problem<Loss, Module>>
 void check_gradients(Module&, Loss, double = 1e-6, int = 8) = delete;  // see Why
 
 }  // namespace shardwise
@@ -60,9 +60,9 @@ SHARDWISE_INLINE double* element_here(const AnyTensor& x, Index element) {
   return static_cast<double*>(x.buffer->data) + place;
 }
 
-SHARDWISE_INLINE void check_gradients(const std::vector<NamedParameter>& parameters,
-                                      const std::function<double()>& evaluate, double tolerance,
-                                      int samples) {
+SHARDWISE_INLINE void compare_gradients(const std::vector<NamedParameter>& parameters,
+                                        const std::function<double()>& evaluate, double tolerance,
+                                        int samples) {
   struct Sample {
     const NamedParameter& of;
     Index element;

@@ -55,14 +55,14 @@ class Lbfgs {
   ///
   /// Throws `std::invalid_argument` if the parameters live on several meshes, or are not those of earlier steps, and
   /// `std::logic_error` if no gradient reaches any.
-  template <class Module, std::invocable<Tape&> Loss, class Problem = detail::loss_problem<Loss, Module>>
+  template <class Module, class Loss, class Problem = detail::loss_problem<Loss, Module>>
   double step(Module& module, Loss loss) {
     const double result = run(detail::distinct(detail::parameters_of(module)),
                               [&] { return detail::loss_and_gradients(module, loss); });
     clear_gradients(module);
     return result;
   }
-  template <class Module, std::invocable<Tape&> Loss, IllFormed Why = detail::loss_problem<Loss, Module>>
+  template <class Module, class Loss, IllFormed Why = detail::loss_problem<Loss, Module>>
   void step(Module&, Loss) = delete;  // see Why
 
  private:

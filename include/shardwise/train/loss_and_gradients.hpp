@@ -13,9 +13,14 @@
 
 namespace shardwise::detail {
 
+template <class Loss, class Module>
+struct FunctionProblem : Refused<Reason::loss_is_not_a_function_of_a_tape, Got<Loss>> {};
+template <std::invocable<Tape&> Loss, class Module>
+  requires(!Operand<Loss>)
+struct FunctionProblem<Loss, Module> : TypeIs<pass_problem<std::invoke_result_t<Loss&, Tape&>, Module>> {};
 /// Why the loss that `loss(tape)` returns cannot be differentiated, or `void`.
 template <class Loss, class Module>
-using loss_problem = pass_problem<std::invoke_result_t<Loss&, Tape&>, Module>;
+using loss_problem = typename FunctionProblem<Loss, Module>::type;
 
 /// The loss, or 0 on a dry mesh. Leaves its finished gradients, and no others, in the parameters of `module`.
 template <class Module, class Loss>
