@@ -153,6 +153,7 @@ TEST_CASE("variance: far from 0") {
   On1<1, Replicate, float> x(line(), {4});
   for (Index i = 0; i < 4; ++i) x.writable().data[i] = static_cast<float>(1000000 + i);
   CHECK(item(variance(x)) == 1.25f);
+  CHECK(item(variance(x, 1)) == doctest::Approx(5. / 3));  // the correction, not a dimension
 }
 static_assert(why_not<VarianceOp<0>, On1<2, Shard<0>>> ==
               Reason::operation_needs_this_dimension_whole_on_every_rank);

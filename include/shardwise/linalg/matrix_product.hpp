@@ -277,5 +277,7 @@ constexpr Result matrix_product(const A&, const B&, const MatrixProductOptions& 
 template <class... To, class A, class B,
           IllFormed Why = typename detail::MatrixProductResult<A, B, To...>::type>
 Why matrix_product(const A&, const B&, const MatrixProductOptions& = {});  // see Why
+template <class... To, class A, class B, std::integral N>
+WrittenOtherwise<Hint::write_options_in_braces_by_name> matrix_product(const A&, const B&, N);
 
 }  // namespace shardwise

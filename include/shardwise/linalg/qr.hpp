@@ -185,5 +185,7 @@ constexpr auto qr(const X& x, QrOptions options = {}) {
 }
 template <class X, IllFormed Why = detail::factored<detail::QrLayout, X>>
 Why qr(const X&, QrOptions = {});  // see Why
+template <class X>
+WrittenOtherwise<Hint::write_options_in_braces_by_name> qr(const X&, QrMethod);
 
 }  // namespace shardwise

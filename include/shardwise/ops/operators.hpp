@@ -58,15 +58,19 @@ SHARDWISE_OPERATOR(/, Arithmetic, NotArithmetic, scale(reciprocal(b), static_cas
                    result_of<ReciprocalOp, B>);
 #undef SHARDWISE_OPERATOR
 
-#define SHARDWISE_NO_OPERATOR(op)                 \
-  template <class A, class B>                     \
-    requires(Operand<A> || Operand<B>)            \
-  WrittenOtherwise<Hint::write_x_equals_x_plus_y> \
+#define SHARDWISE_NO_OPERATOR(op, hint) \
+  template <class A, class B>           \
+    requires(Operand<A> || Operand<B>)  \
+  WrittenOtherwise<Hint::hint>          \
   operator op(const A&, const B&)
-SHARDWISE_NO_OPERATOR(+=);
-SHARDWISE_NO_OPERATOR(-=);
-SHARDWISE_NO_OPERATOR(*=);
-SHARDWISE_NO_OPERATOR(/=);
+SHARDWISE_NO_OPERATOR(+=, write_x_equals_x_plus_y);
+SHARDWISE_NO_OPERATOR(-=, write_x_equals_x_plus_y);
+SHARDWISE_NO_OPERATOR(*=, write_x_equals_x_plus_y);
+SHARDWISE_NO_OPERATOR(/=, write_x_equals_x_plus_y);
+SHARDWISE_NO_OPERATOR(<, use_less_less_equal_greater_or_greater_equal);
+SHARDWISE_NO_OPERATOR(<=, use_less_less_equal_greater_or_greater_equal);
+SHARDWISE_NO_OPERATOR(>, use_less_less_equal_greater_or_greater_equal);
+SHARDWISE_NO_OPERATOR(>=, use_less_less_equal_greater_or_greater_equal);
 #undef SHARDWISE_NO_OPERATOR
 
 }  // namespace shardwise

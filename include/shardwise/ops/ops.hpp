@@ -23,6 +23,7 @@
 #include <shardwise/ops/normalize.hpp>
 #include <shardwise/ops/one_hot.hpp>
 #include <shardwise/ops/operators.hpp>
+#include <shardwise/ops/other_spellings.hpp>
 #include <shardwise/ops/reduction.hpp>
 #include <shardwise/ops/reshape.hpp>
 #include <shardwise/ops/rms_norm.hpp>
