@@ -38,7 +38,8 @@ static_assert(on_64<QrMethod::automatic>.received_bytes() == 2 * all_reduced(64 
 static_assert(on_64<QrMethod::tsqr>.received_bytes() == 8 * 63 * 64 * 64);
 static_assert(on_8_by_8<QrMethod::tsqr>.received_bytes() == 8 * (7 + 7) * 64 * 64);
 
-/// For each tile of h rows, a gather of its columns, of all rows that are not eliminated.
+/// For each tile of h rows, a gather of its columns, of all rows that are not eliminated; in a Cholesky factorization, of
+/// its rows, of all columns that are.
 constexpr Index gathered(Index n, Index ranks, Index h) {
   return 8 * (n * n + n * h * ranks) / 2 * (ranks - 1) / ranks;
 }
