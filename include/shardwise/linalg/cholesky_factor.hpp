@@ -37,8 +37,10 @@ class CholeskyRows {
     l_ = line_.tensor({n_, n_}, line_.rows());
     own_ = l_.box().size[0];
     check_symmetric(rows);
-    if (!l_.mesh.dry()) {
-      for (Index i = 0; i < own_; ++i) order_.permute(data(rows) + i * n_, row(i));
+    for (const Round round : order_.rounds()) {
+      if (l_.mesh.dry()) break;
+      const Round until(order_.tiles().data(), &round.back() + 1);  // later columns are not read
+      for_own_rows(round, [&](Index i, Index) { permute(until, data(rows) + i * n_, row(i)); });
     }
     rows = AnyTensor();
     for (const Round round : order_.rounds()) eliminate(round);
@@ -95,7 +97,7 @@ class CholeskyRows {
   T* row(Index i) const { return data(l_) + i * n_; }
   /// The rows of each rank in a round: enough for fast products, and several rounds.
   static constexpr Index rows_at_once(Index n, int ranks) {
-    return std::clamp<Index>(n / ranks / 8, 8, std::max(8, 256 / ranks));
+    return std::clamp<Index>(n / ranks / 8, 8, std::max(8, 512 / ranks));
   }
 
   /// Throws, on all ranks, unless (A - Aᵀ) v is as good as 0 for a random v. Which elements of A are read depends on
@@ -150,7 +152,8 @@ class CholeskyRows {
   constexpr AnyTensor gathered(Round round, Index width, Write write) const {
     const Index height = round.front().size;  // the first rank has most
     AnyTensor all = line_.gathered<T>(height, width, [&](T* block) {
-      std::fill_n(block, height * width, T{0});
+      const Index own = std::clamp<Index>(own_ - round.front().local, 0, height);
+      std::fill_n(block + own * width, (height - own) * width, T{0});
       for_own_rows(round, [&](Index row, Index) { write(row, block + (row - round.front().local) * width); });
     });
     if (all.mesh.dry()) return all;
@@ -175,9 +178,10 @@ class CholeskyRows {
     }
     diagonal_.push_back(gathered(round, w, [&](Index i, T* to) { std::copy_n(row(i) + done, w, to); }));
     if (l_.mesh.dry()) return;
-    const std::vector<T> square(data(diagonal_.back()), data(diagonal_.back()) + w * w);
-    T* const diagonal = data(diagonal_.back());
-    const Index pivot = kernel::cholesky(w, square.data(), diagonal);
+    struct Square;
+    T *const diagonal = data(diagonal_.back()), *const square = kernel::scratch<Square, T>(w * w);
+    std::copy_n(diagonal, w * w, square);
+    const Index pivot = kernel::cholesky(w, square, diagonal);
     for (const Tile& tile : round) {
       const Index in_tile = done + pivot - tile.position;
       if (pivot < 0 || in_tile < 0 || in_tile >= tile.size) continue;

@@ -61,6 +61,12 @@ struct Tile {
   Index position;  ///< the number of rows that are eliminated before
 };
 
+/// Copies a row of a matrix, so that its columns are in the order of elimination: those that belong to these tiles.
+template <class T>
+void permute(std::span<const Tile> tiles, const T* row, T* to) {
+  for (const Tile& tile : tiles) std::copy_n(row + tile.row, tile.size, to + tile.position);
+}
+
 /// All tiles of n rows in their order. Every axis of the mesh shards the rows.
 class EliminationOrder {
  public:
@@ -87,11 +93,6 @@ class EliminationOrder {
       tile = end;
     }
     return all;
-  }
-  /// Copies a row of the matrix, so that its columns are in the order of elimination.
-  template <class T>
-  void permute(const T* row, T* to) const {
-    for (const Tile& tile : tiles_) std::copy_n(row + tile.row, tile.size, to + tile.position);
   }
 
  private:

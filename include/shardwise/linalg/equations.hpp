@@ -40,7 +40,7 @@ class Equations {
     own_ = left(line_.rank());
     if (!dry()) {
       for (Index i = 0; i < own_; ++i) {
-        order_.permute(data(rows) + i * n_, row(i));
+        permute<T>(order_.tiles(), data(rows) + i * n_, row(i));
         std::copy_n(data(sides) + i * columns_, columns_, row(i) + n_);
       }
     }
