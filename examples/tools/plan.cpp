@@ -21,6 +21,7 @@
 #include "job_options.hpp"
 #include "options.hpp"
 #include "plan_picture.hpp"
+#include "speeds_file.hpp"
 
 namespace {
 
@@ -72,8 +73,30 @@ struct RankPlan {
   JobSizes at{};
   JobPlan plan;
   std::int64_t recomputed = 0;
-  sw::Index saved = 0;  // bytes of its part of a checkpoint
+  sw::Index saved = 0;              // bytes of its part of a checkpoint
+  std::optional<double> seconds{};  // if the speeds are known
 };
+
+/// Speeds of no machine in particular, for pictures.
+constexpr sw::Speeds assumed_speeds{
+    .flops = 1e14, .memory = 1e12, .within = 25e9, .across = 25e9, .latency = 1e-5};
+
+/// The time of the step on a rank. Throws `std::invalid_argument` if a speed that it needs was not measured.
+double seconds_of(const StepJob& job, const JobSizes& at, const sw::Speeds& speeds) {
+  sw::EventLog log;
+  plan_step(job, at, &log);
+  std::int64_t within = 0, across = 0;
+  for (const sw::Event& event : log.events()) {
+    within += event.computes() ? 0 : event.moved;
+    across += event.across;
+  }
+  if (within > 0 && std::isinf(speeds.within))
+    throw std::invalid_argument(
+        "--speeds: the file has no speed within a host: measure with several ranks on it");
+  if (across > 0 && std::isinf(speeds.across))
+    throw std::invalid_argument("--speeds: the file has no speed across hosts: measure on several hosts");
+  return sw::price(log.events(), speeds);
+}
 
 RankPlan plan_of_rank(const StepJob& job, const JobSizes& at) {
   sw::Index saved = 0;
@@ -173,6 +196,9 @@ void print_plans(const StepJob& job, const std::vector<RankPlan>& plans, bool sa
                 sw::bytes_text(each.plan.peak_bytes()).c_str(), sw::bytes_text(each.saved).c_str(),
                 sw::bytes_text(each.plan.peak_bytes() + each.saved).c_str());
   }
+  for (const RankPlan& each : plans) {
+    if (each.seconds) std::printf("  %s takes %.4f s for the step\n", title(each).c_str(), *each.seconds);
+  }
   if (job.recompute) {
     std::printf("  recomputation adds to the arithmetic  %s\n", sw::flops_text(first.recomputed).c_str());
   }
@@ -219,6 +245,7 @@ Json plan_json(const StepJob& job, const RankPlan& each) {
   }
   json["peak_bytes"]["all"] = each.plan.peak_bytes();
   json["saved_bytes"] = each.saved;
+  if (each.seconds) json["seconds_of_step"] = *each.seconds;
   return json;
 }
 
@@ -262,7 +289,7 @@ struct Options {
   JobOptions job{.model = "8b", .job = {.zero_level = 3}};
   std::optional<int> rank;
   std::vector<int> coordinates;
-  DrawOptions draw;
+  std::filesystem::path speeds, draw;
   bool json = false, save = false;
 };
 
@@ -281,7 +308,11 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--ranks-per-host", options.job.job.ranks_per_host,
                  "consecutive ranks per host, to count traffic between hosts; 0: all share one host")
       ->check(CLI::NonNegativeNumber);
-  add_draw_options(app, options.draw);
+  app.add_option("--speeds", options.speeds,
+                 "a file that shardwise-measure wrote: also print the seconds of the step")
+      ->check(CLI::ExistingFile);
+  app.add_option("--draw", options.draw,
+                 "draw the step of the first rank shown, or the schedule of a pipeline, to this SVG file");
   app.add_flag("--save", options.save, "also show the memory with the copy that a background save makes");
   app.add_flag("--json", options.json, "print JSON");
 }
@@ -326,15 +357,25 @@ int main(int argc, char** argv) {
     check_countable(job);
     const auto begin = std::chrono::steady_clock::now();
     std::vector<RankPlan> plans;
-    for (const JobSizes& at : places(options, job)) plans.push_back(plan_of_rank(job, at));
+    sw::Speeds speeds = assumed_speeds;
+    if (!options.speeds.empty()) {
+      if (job.sizes[0] > 1)
+        throw std::invalid_argument("--speeds: the time of a pipeline is not modelled: use --pp 1");
+      speeds = read_speeds(options.speeds).of(job.bf16);
+    }
+    for (const JobSizes& at : places(options, job)) {
+      plans.push_back(plan_of_rank(job, at));
+      if (!options.speeds.empty()) plans.back().seconds = seconds_of(job, at, speeds);
+    }
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    if (!options.draw.file.empty()) draw_step(options.draw, job, plans.front().at);
+    if (!options.draw.empty()) draw_step(options.draw, job, plans.front().at, speeds);
     if (options.json) {
       print_json(job, plans, time.count());
     } else {
       print_job(job);
       print_stages(job);
       print_plans(job, plans, options.save);
+      if (!options.speeds.empty()) std::printf("  times are %s\n", sw::speeds_text(speeds).c_str());
       std::printf("planned in %.3f s\n", time.count());
     }
     return after_output(0);

@@ -210,6 +210,39 @@ TEST_CASE("a configuration in Hugging Face's form") {
   CHECK(model.at("parameters").get<std::int64_t>() > 0);
 }
 
+/// The name of a file with these speeds; memory takes next to no time.
+std::string speeds_file(double flops, double within, double across) {
+  const std::string name = "plan_test_speeds.json";
+  std::ofstream(name) << Json{{"flops_float32", flops}, {"flops_bfloat16", flops}, {"memory", 1e15},
+                              {"within", within},       {"across", across},        {"latency", 3e-6}};
+  return name;
+}
+
+TEST_CASE("seconds of a step over a link, beside measured ones") {
+  // Two hosts with one rank each, on a Xeon; a rank computes for 0.298 s. Measured without overlap.
+  const std::string model =
+      "--vocabulary 32000 --features 256 --layers 2 --heads 16 --kv-heads 16 --hidden 768 --context 256 ";
+  const Json alone = plan(model + "--batch 4").at("ranks").at(0);
+  const auto work =
+      static_cast<double>(flops(alone, "forward") + flops(alone, "backward") + flops(alone, "optimizer"));
+  struct Case {
+    int zero;
+    double bits, seconds;
+  };
+  for (const auto& [zero, bits, measured] :
+       {Case{0, 3e8, 1.434}, Case{0, 1e9, 0.642}, Case{3, 3e8, 1.480}, Case{3, 1e9, 0.654}}) {
+    const std::string file = speeds_file(work / 0.298, 1e12, bits / 8);
+    const Json rank = plan(model + "--batch 8 --dp 2 --ranks-per-host 1 --in-background 0 --zero " +
+                           std::to_string(zero) + " --speeds " + file)
+                          .at("ranks")
+                          .at(0);
+    std::remove(file.c_str());
+    CAPTURE(zero);
+    CAPTURE(bits);
+    CHECK(rank.at("seconds_of_step").get<double>() == doctest::Approx(measured).epsilon(0.05));
+  }
+}
+
 TEST_CASE("pictures: of a rank's step, and of a pipeline's schedule") {
   const auto drawn = [](const std::string& options) {
     const std::string name = "plan_test.svg";
@@ -219,10 +252,12 @@ TEST_CASE("pictures: of a rank's step, and of a pipeline's schedule") {
     std::remove(name.c_str());
     return svg;
   };
-  const std::string step = drawn("--model 8b --dp 8 --tp 2 --tflops 50 --gigabytes 1 1 10 200 1 --latency 3");
-  for (const char* words :
-       {">over dp<", ">over tp<", ">over dp+tp<",
-        "modelled: 50.00 TFLOP/s; along dp 10.00 GB/s; along tp 200.00 GB/s; 3.00 µs a call"}) {
+  const std::string file = speeds_file(5e13, 2e11, 1e10);
+  const std::string step = drawn("--model 8b --dp 8 --tp 2 --ranks-per-host 2 --speeds " + file);
+  std::remove(file.c_str());
+  for (const char* words : {">over dp<", ">over tp<", ">over dp+tp<",
+                            "modelled: 50.00 TFLOP/s; memory 1.00 PB/s; within a host 200.00 GB/s; across "
+                            "hosts 10.00 GB/s; 3.00 µs a call"}) {
     CAPTURE(words);
     CHECK(step.find(words) != std::string::npos);
   }

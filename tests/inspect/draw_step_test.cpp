@@ -36,10 +36,11 @@ using Plan = PlanWith<LlamaSequenceParallel<>, Zero<3, dp>>;
 
 const StepNames names{{"dp", "tp"}, {"tokens", "layers.0", "layers.1", "layers.2", "head"}};
 
-/// The second step of a Llama of three layers, fully sharded over dp and sequence parallel over tp.
+/// The second step of a Llama of three layers, fully sharded over dp and sequence parallel over tp, with a host for
+/// each tp.
 CommunicationPlan<dp, tp> step(EventLog* log, int micro_batches = 1, bool recompute = false) {
   Recorder recorder;
-  const JobMesh mesh(recorder, {4, 2}, {1, 1});
+  const JobMesh mesh(recorder, {4, 2}, {1, 1}, 2);
   Llama<JobMesh, Plan> model(mesh, {.vocabulary = 3000,
                                     .features = 512,
                                     .layers = 3,
@@ -135,33 +136,57 @@ TEST_CASE(
 
 TEST_CASE("times of a model") {
   Recorder recorder;
+  Array<HostsAlong, 1 << max_axes> hosts = all_on_one_host({2, 2}, 2);
+  hosts[2] = {.ranks = 2, .hosts = 2, .elsewhere = 1, .kept = 1};
+  hosts[3] = {.ranks = 4, .hosts = 2, .elsewhere = 2, .kept = 1};
+  recorder.set_hosts(hosts);
   EventLog log;
   recorder.set_log(&log);
-  recorder.compute(100);                                                             // 0 to 1
-  const std::int64_t a = recorder.communicate(Collective::all_gather, 1, 40, true);  // 1 to 5.5
-  const std::int64_t b = recorder.communicate(Collective::all_gather, 1, 10, true);  // 5.5 to 7
-  recorder.compute(200);                                                             // 1 to 3
-  recorder.communicate(Collective::all_reduce, 2, 100);                              // 3 to 4.5
+  recorder.compute(100, 5);                                                          // 0 to 1
+  const std::int64_t a = recorder.communicate(Collective::all_gather, 1, 80, true);  // half is sent: 1 to 5.5
+  const std::int64_t b = recorder.communicate(Collective::all_gather, 1, 20, true);  // 5.5 to 7
+  recorder.compute(100, 20);                                                         // 1 to 3, for the memory
+  recorder.communicate(Collective::all_reduce, 2, 100);                              // 3 to 4.5, across
   recorder.wait(Collective::all_gather, 1, a);                                       // 4.5 to 5.5
-  recorder.communicate(Collective::all_reduce, 3, 10);  // 5.5 to 7: dp is the slowest
-  recorder.wait(Collective::all_gather, 1, b);          // at 7
-  const Speeds speeds{.flops = 100, .bytes = {10, 100}, .latency = 0.5};
+  recorder.communicate(Collective::all_reduce, 3, 10);  // 10 within and 5 across: 5.5 to 7.05
+  recorder.wait(Collective::all_gather, 1, b);          // at 7.05
+  const Speeds speeds{.flops = 100, .memory = 10, .within = 10, .across = 100, .latency = 0.5};
   const std::vector<Event> timed = with_times(log.events(), speeds);
-  const double begins[] = {0, 0, 1, 5.5, 1, 3, 4.5, 5.5, 7}, ends[] = {0, 1, 5.5, 7, 3, 4.5, 5.5, 7, 7};
+  const double begins[] = {0, 0, 1, 5.5, 1, 3, 4.5, 5.5, 7.05},
+               ends[] = {0, 1, 5.5, 7, 3, 4.5, 5.5, 7.05, 7.05};
   REQUIRE(timed.size() == 9);
   for (std::size_t i = 0; i < timed.size(); ++i) {
     CAPTURE(i);
     CHECK(timed[i].begin == doctest::Approx(begins[i]));
     CHECK(timed[i].end == doctest::Approx(ends[i]));
   }
-  CHECK(arrivals(timed) == std::vector<double>{0, 0, 1, 1, 1, 3, 4.5, 5.5, 7});
+  CHECK(price(log.events(), speeds) == doctest::Approx(7.05));
+  CHECK(arrivals(timed) == std::vector<double>{0, 0, 1, 1, 1, 3, 4.5, 5.5, 7.05});
   const Speeds found = fitted(timed);
-  CHECK(found.flops == doctest::Approx(100));
-  CHECK(found.bytes[1] == doctest::Approx(110 / 3.0));  // with what went over both
-  CHECK_THROWS_WITH_AS(with_times(log.events(), {.flops = 100, .bytes = {10}}),
-                       doctest::Contains("of communication"), std::invalid_argument);
-  CHECK_THROWS_AS(with_times(log.events(), {.bytes = {10, 10}}), std::invalid_argument);
+  CHECK(found.flops == doctest::Approx(200 / 3.0));
+  CHECK(found.within == doctest::Approx(50 / 6.0));
+  CHECK(found.across == doctest::Approx(105 / 3.05));  // with what went within hosts in the same call
+  CHECK_THROWS_WITH_AS(with_times(log.events(), {.flops = 100, .across = 0}),
+                       "with_times: a speed is 0, which must be above 0", std::invalid_argument);
+  CHECK_THROWS_AS(with_times(log.events(), {.memory = NAN}), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(with_times(log.events(), {.latency = -1}),
+                       "with_times: the latency is -1, which must be at least 0", std::invalid_argument);
 }
+
+/// The price of a product of which each of four ranks computes some rows, which are then gathered.
+template <int RanksPerHost>
+constexpr double price_of_product = [] {
+  EventLog log;
+  const auto product = [](const auto& mesh) {
+    const auto y =
+        matmul(empty<float, Shard<0>>(mesh, {1024, 1024}), empty<float, Reduced>(mesh, {1024, 1024}));
+    redistribute<Replicate>(y);
+  };
+  trace<Mesh<dp>>({4}, product, {}, RanksPerHost, &log);
+  return price(log.events(), {.flops = 1 << 30, .within = 1 << 20, .across = 1 << 18, .latency = 0.25});
+}();
+static_assert(price_of_product<0> == 0.5 + 3 + 0.25);      // 2^29 operations, and 3 of 4 MiB
+static_assert(price_of_product<2> == 0.5 + 2 + 4 + 0.25);  // of which 1 MiB to another host
 
 TEST_CASE("memory of an event is the most until the next") {
   Recorder recorder;
@@ -182,12 +207,11 @@ TEST_CASE("memory of an event is the most until the next") {
 TEST_CASE("pictures of the documentation: steps") {
   EventLog log;
   step(&log);
-  const Speeds speeds{.flops = 1e12, .bytes = {5e9, 50e9}, .latency = 5e-6};
+  const Speeds speeds{.flops = 1e12, .memory = 2e11, .within = 5e10, .across = 4e9, .latency = 5e-6};
   const std::string svg = draw(log.events(), names, speeds);
   check_picture("step", svg);
-  CHECK(
-      svg.find("times are modelled: 1.00 TFLOP/s; along dp 5.00 GB/s; along tp 50.00 GB/s; 5.00 µs a call") !=
-      std::string::npos);
+  CHECK(svg.find("times are modelled: 1.00 TFLOP/s; memory 200.00 GB/s; within a host 50.00 GB/s; across "
+                 "hosts 4.00 GB/s; 5.00 µs a call") != std::string::npos);
   for (const char* lane : {">computes<", ">over dp<", ">over tp<", ">layers.1<"})
     CHECK(svg.find(lane) != std::string::npos);
   CHECK(svg.find(bytes_text(step(nullptr).peak_bytes())) != std::string::npos);
@@ -197,7 +221,7 @@ TEST_CASE("pictures of the documentation: steps") {
 TEST_CASE("texts for files have a decimal point in a locale with a comma") {
   EventLog log;
   const auto plan = step(&log);
-  const Speeds speeds{.flops = 1e12, .bytes = {5e9, 50e9}, .latency = 5.5e-6};
+  const Speeds speeds{.flops = 1e12, .within = 5e10, .across = 4e9, .latency = 5.5e-6};
   const std::vector<Event> events = with_times(log.events(), speeds);
   const PipelineSchedule schedule = pipeline_schedule("1f1b", 2, 1, 4);
   const LlamaConfig config{

@@ -155,7 +155,7 @@ class GradientSlot : public Counted {
       return;
     }
     const Index count = more->bytes / elements.bytes;
-    if (recorder) recorder->compute(count);
+    if (recorder) recorder->compute(count, 3 * more->bytes);
     if (gathers_wide_) return add_wide(count, more, elements, recorder);
     Buffer sum;  // an `if`, because g++ 12 miscounts the handles of `?:` in constants
     if (writable()) {

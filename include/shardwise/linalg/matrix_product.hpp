@@ -113,7 +113,7 @@ constexpr void multiply_blocks(const ProductOperand& a, const ProductOperand& b,
                                bool accumulate) {
   const AnyBox in_a = a.stored.box(), in_c = c.box();
   const Index m = in_c.size[0], n = in_c.size[1], k = in_a.size[a.inner_of_left()];
-  count_flops(c.mesh, 2 * m * n * k);
+  count_work(c.mesh, 2 * m * n * k, (m * k + k * n + m * n) * static_cast<Index>(sizeof(T)));
   if (c.mesh.dry()) return;
   const auto flag = [](bool t) { return t ? kernel::Transpose::yes : kernel::Transpose::no; };
   kernel::gemm(flag(a.transposed), flag(b.transposed), m, n, k, static_cast<const T*>(a.stored.buffer->data),

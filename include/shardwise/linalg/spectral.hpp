@@ -72,7 +72,7 @@ constexpr auto eigh(const A& a) {
     Result y{{mesh, ends}, {mesh, a.shape()}};
     const auto x = a.view();
     const Index n = x.columns();
-    detail::count_flops(mesh, 9 * x.elements() * n);
+    detail::count_work(mesh, 9 * x.elements() * n);
     detail::factor_each("eigh", a, [&](Index i) {
       return kernel::eigh(n, x.data + i * n * n, y.values.writable().data + i * n,
                           y.vectors.writable().data + i * n * n);
@@ -102,7 +102,7 @@ constexpr auto svd(const X& x) {
     ends[rank - 2] = k;
     Result y{{mesh, of_u}, {mesh, ends}, {mesh, of_v}};
     const auto block = x.view();
-    detail::count_flops(mesh, block.extent(0, rank - 2) * k * k * (6 * std::max(m, n) + 20 * k));
+    detail::count_work(mesh, block.extent(0, rank - 2) * k * k * (6 * std::max(m, n) + 20 * k));
     detail::factor_each("svd", x, [&](Index i) {
       return kernel::svd(m, n, block.data + i * m * n, y.u.writable().data + i * m * k,
                          y.s.writable().data + i * k, y.v.writable().data + i * n * k);

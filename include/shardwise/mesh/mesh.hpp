@@ -42,7 +42,8 @@ MeshSizes fitted(const Communicator& ranks, std::span<const char* const> names, 
     fail({"Mesh: ranks_per_host of a dry mesh is ", ranks_per_host, ", which is negative"});
   auto made = MeshHandle::make(&counts, MeshPlace::job(static_cast<int>(sizes.size()), all), own,
                                MeshHandle(), ranks_per_host);
-  if (ranks_per_host > 0) counts.set_hosts(made->hosts_along_axes());
+  counts.set_hosts(ranks_per_host > 0 ? made->hosts_along_axes()
+                                      : all_on_one_host(all, static_cast<int>(sizes.size())));
   return made;
 }
 

@@ -172,9 +172,9 @@ class MeshView {
 
 namespace detail {
 
-/// Counts operations of this rank, if something records its work.
-constexpr void count_flops(const auto& mesh, std::int64_t flops) {
-  if (Recorder* recorder = mesh.recorder()) recorder->compute(flops);
+/// Counts a computation of this rank, if something records its work: see `Recorder::compute`.
+constexpr void count_work(const auto& mesh, std::int64_t flops, std::int64_t moved = 0) {
+  if (Recorder* recorder = mesh.recorder()) recorder->compute(flops, moved);
 }
 
 }  // namespace detail

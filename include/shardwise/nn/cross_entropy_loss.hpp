@@ -161,7 +161,7 @@ struct CrossEntropyPullback {
     if (!dy) return false;
     const auto logits = given.view();
     Recorder* recorder = given.mesh().recorder();
-    if (recorder) recorder->compute(3 * logits.elements());
+    if (recorder) recorder->compute(3 * logits.elements(), 2 * logits.bytes());
     Buffer gradient;
     if (given.unique()) {
       gradient = given.buffer();
@@ -227,7 +227,7 @@ class CrossEntropy {
     const auto block = logits.view();
     Buffer terms = allocate_buffer(mesh, block.rows() * static_cast<Index>(sizeof(Terms)));
     Terms* of_rows = nullptr;
-    detail::count_flops(mesh, 4 * block.elements());
+    detail::count_work(mesh, 4 * block.elements(), block.bytes());
     if (!mesh.dry()) {
       of_rows = static_cast<Terms*>(terms->data);
       kernel::row_terms(block.rows(), block.columns(), block.begin.back(), block.data, targets.data(),

@@ -27,6 +27,11 @@ struct HeadBlocks {
   constexpr Index features() const { return w.columns(); }
   constexpr Index elements() const { return rows() * classes(); }
   constexpr std::int64_t product_flops() const { return 2 * elements() * features(); }
+  /// Bytes that this number of products, and the loss of all rows, read and write.
+  constexpr Index moved_bytes(int products) const {
+    const Index pieces = (rows() + at_a_time - 1) / std::max<Index>(at_a_time, 1);
+    return products * (pieces * w.bytes() + x.bytes()) + 4 * elements() * static_cast<Index>(sizeof(T));
+  }
   constexpr Index bytes_of_piece() const {
     return std::min(at_a_time, rows()) * classes() * static_cast<Index>(sizeof(T));
   }
@@ -128,7 +133,7 @@ class ComputedGradientsNode final : public TapeNode {
         continue;
       }
       const Index count = gradient.block->bytes / static_cast<Index>(sizeof(T));
-      count_flops(mesh_, count);
+      count_work(mesh_, count, 2 * gradient.block->bytes);
       if (dy->data) scale(count, static_cast<const L*>(dy->data), static_cast<T*>(gradient.block->data));
       gradient.slot->add(std::move(gradient.block), element_sum<T>, mesh_.recorder());
       gradient.slot->settle();
@@ -181,7 +186,8 @@ struct LinearCrossEntropyPullback {
     const Index bytes_of_sum = w.slot ? head.bytes_of_sum() : 0;
     const Buffer sum = allocate_buffer(dy, recorder, bytes_of_sum, MemoryUse::activation);
     if (recorder) {
-      recorder->compute(((x.slot ? 2 : 1) + (w.slot ? 1 : 0)) * head.product_flops() + 3 * head.elements());
+      recorder->compute(((x.slot ? 2 : 1) + (w.slot ? 1 : 0)) * head.product_flops() + 3 * head.elements(),
+                        head.moved_bytes((x.slot ? 2 : 1) + (w.slot ? 1 : 0)));
     }
     if (!targets.mesh().dry()) {
       head.x = dx.argument(x.extents);

@@ -127,7 +127,8 @@ class LinearCrossEntropy {
     }
     const Buffer terms = allocate_buffer(mesh, head.rows() * static_cast<Index>(sizeof(Terms)));
     const int products = 1 + (dx ? 1 : 0) + (dw ? 1 : 0);
-    detail::count_flops(mesh, products * head.product_flops() + (at_once ? 7 : 4) * head.elements());
+    detail::count_work(mesh, products * head.product_flops() + (at_once ? 7 : 4) * head.elements(),
+                       head.moved_bytes(products));
     Terms* of_rows = nullptr;
     T* logits = nullptr;
     {

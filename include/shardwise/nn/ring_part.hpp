@@ -143,7 +143,7 @@ class RingForward {
   constexpr void meet(int step, const BlockPair& keys) {
     const std::int64_t flops = part_.flops(step);
     if (flops == 0) return;
-    count_flops(mesh_, flops);
+    count_work(mesh_, flops, 2 * (o->bytes + keys.first->bytes));
     if (mesh_.dry()) return;
     part_.for_stretches(step, [&](const kernel::AttentionShape& shape, const auto& at) {
       kernel::attention(shape, data_of<const T>(q_) + at.q, data_of<const T>(keys.first) + at.k,
@@ -240,7 +240,10 @@ class RingBackward {
     if (flops == 0 && step > 0) return {};
     BlockPair own;  // not by `?:`, whose handles g++ 12 miscounts in a constant
     if (wants_keys_) own = pair(step);
-    if (flops > 0) count_flops(mesh_, flops / 2 * (2 + (wants_queries_ ? 1 : 0) + (wants_keys_ ? 2 : 0)));
+    if (flops > 0) {
+      count_work(mesh_, flops / 2 * (2 + (wants_queries_ ? 1 : 0) + (wants_keys_ ? 2 : 0)),
+                 4 * (q_->bytes + keys.first->bytes));
+    }
     if (mesh_.dry()) return own;
     fill_zero(own.first);
     fill_zero(own.second);
@@ -258,7 +261,7 @@ class RingBackward {
   }
   constexpr void add(const BlockPair& own) {
     if (!own.first) return;
-    count_flops(mesh_, 2 * own.first->bytes / Index{sizeof(T)});
+    count_work(mesh_, 2 * own.first->bytes / Index{sizeof(T)}, 6 * own.first->bytes);
     if (mesh_.dry()) return;
     const Index count = own.first->bytes / Index{sizeof(T)};
     element_sum<T>.add(count, sums_.first->data, own.first->data, sums_.first->data);

@@ -46,7 +46,7 @@ template <class Op, class MeshType, class T, int Rank, class... X>
     const Index bytes = op.residual_bytes(result, x...);
     if (bytes > 0) residual = allocate_buffer(mesh, bytes);
   }
-  count_flops(mesh, flops(op, result, x...));
+  count_work(mesh, flops(op, result, x...), (result.bytes() + ... + x.bytes()));
   if (!mesh.dry()) op.forward(y, residual ? residual->data : nullptr, x...);
 }
 

@@ -133,7 +133,10 @@ class OpNode<Op, MeshType, View<const T, Rank>, std::integer_sequence<int, I...>
     (Numbered<I, Inputs>::value.fetch(), ...);
     if (auto* recorder = mesh_.recorder()) {
       const unsigned tracked = ((unsigned{bool(Numbered<I, Inputs>::value.slot)} << I) | ...);
-      recorder->compute(gradient_flops(op_, tracked, extents_, Numbered<I, Inputs>::value.extents...));
+      recorder->compute(
+          gradient_flops(op_, tracked, extents_, Numbered<I, Inputs>::value.extents...),
+          dy->bytes +
+              ((Numbered<I, Inputs>::value.bytes() * (Numbered<I, Inputs>::value.slot ? 2 : 1)) + ...));
     }
     if (part == BackwardPart::inputs && (is_parameter(Numbered<I, Inputs>::value.slot) || ...)) {
       compute(dy, OperandKind::value);

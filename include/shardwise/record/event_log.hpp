@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <vector>
 
-#include <shardwise/base/bodies.hpp>
 #include <shardwise/layout/transition.hpp>
 
 namespace shardwise {
@@ -28,9 +27,12 @@ struct Event {
   AxisSet axes = 0;
   bool background = false;  ///< a communication that overlaps later events
   bool waits = false;
-  bool complete = false;     ///< it was in the background, and the log knows when it ended
-  int unit = -1;             ///< the part of the model it belongs to, see `Unit`; -1: none
-  std::int64_t amount = 0;   ///< flops of a computation, bytes of a communication
+  bool complete = false;    ///< it was in the background, and the log knows when it ended
+  int unit = -1;            ///< the part of the model it belongs to, see `Unit`; -1: none
+  std::int64_t amount = 0;  ///< flops of a computation, bytes of a communication
+  std::int64_t moved =
+      0;  ///< bytes that a computation reads and writes, or that the rank sends within its host
+  std::int64_t across = 0;   ///< bytes that the rank sends to other hosts
   std::int64_t number = 0;   ///< a recorder numbers its events across all its logs
   std::int64_t awaited = 0;  ///< the number of the event waited for, which may be older than the log
   /// Bytes in use at the peak between this event and the next.
@@ -52,23 +54,28 @@ struct Event {
 /// and computes nothing. Must outlive its use by the recorder.
 class EventLog {
  public:
-  EventLog() = default;
+  constexpr EventLog() = default;
   /// With a clock that returns seconds.
   explicit EventLog(double (*clock)()) : clock_(clock) {}
 
-  const std::vector<Event>& events() const { return events_; }
+  constexpr const std::vector<Event>& events() const { return events_; }
 
   /// For recorders: begins an event, which ends the previous one.
-  void begin(Event event);
+  constexpr void begin(Event event) {
+    close();
+    event.begin = event.end = now();
+    events_.push_back(event);
+    open_ = true;
+  }
   /// The latest event is complete, or continues in the background.
-  void close(bool complete = false) {
+  constexpr void close(bool complete = false) {
     if (!open_) return;
     open_ = false;
     events_.back().end = now();
     events_.back().complete = complete;
   }
   /// `count` background events, from `number` on, are complete.
-  void arrived(std::int64_t number, std::int64_t count) {
+  constexpr void arrived(std::int64_t number, std::int64_t count) {
     close();
     const std::int64_t first = events_.front().number, last = events_.back().number;
     for (std::int64_t i = std::max(number, first); i <= std::min(number + count - 1, last); ++i) {
@@ -78,16 +85,16 @@ class EventLog {
     }
   }
   /// The bytes now in use.
-  void use(const Array<std::int64_t, memory_uses>& memory) {
+  constexpr void use(const Array<std::int64_t, memory_uses>& memory) {
     if (Event{.memory = memory}.all_memory() > events_.back().all_memory()) events_.back().memory = memory;
   }
-  void clear() {
+  constexpr void clear() {
     events_.clear();
     open_ = false;
   }
 
  private:
-  double now() const { return clock_ ? clock_() : 0; }
+  constexpr double now() const { return clock_ ? clock_() : 0; }
 
   double (*clock_)() = nullptr;
   std::vector<Event> events_;
@@ -95,16 +102,3 @@ class EventLog {
 };
 
 }  // namespace shardwise
-
-#ifdef SHARDWISE_BODIES
-namespace shardwise {
-
-SHARDWISE_INLINE void EventLog::begin(Event event) {
-  close();
-  event.begin = event.end = now();
-  events_.push_back(event);
-  open_ = true;
-}
-
-}  // namespace shardwise
-#endif

@@ -11,7 +11,6 @@
 /// sends (its own part included). A message between two ranks counts where it is sent. Bytes that the rank sends to
 /// other hosts are also counted separately. With an `EventLog`, the recorder also logs events in order.
 
-#include <shardwise/base/bodies.hpp>
 #include <shardwise/base/hash.hpp>
 #include <shardwise/layout/hosts.hpp>
 #include <shardwise/layout/rank_grid.hpp>
@@ -53,6 +52,13 @@ constexpr Array<HostsAlong, 1 << max_axes> hosts_along_axes(const MeshSizes& siz
   return all;
 }
 
+/// The same if all ranks are on one host.
+constexpr Array<HostsAlong, 1 << max_axes> all_on_one_host(const MeshSizes& sizes, int axes) {
+  Array<HostsAlong, 1 << max_axes> all{};
+  for (AxisSet set = 1; set < 1u << axes; ++set) all[set].ranks = group_size(sizes, axes, set);
+  return all;
+}
+
 /// Bytes that a rank sends to other hosts in a collective of `bytes`: each block that it keeps goes home, its own
 /// goes to each other host. (The total over all ranks is the minimum possible; blocks are assumed equal.)
 constexpr std::int64_t bytes_to_other_hosts(Collective kind, std::int64_t bytes, const HostsAlong& along) {
@@ -61,6 +67,11 @@ constexpr std::int64_t bytes_to_other_hosts(Collective kind, std::int64_t bytes,
   if (kind == Collective::all_reduce || kind == Collective::all_gather) blocks += along.hosts - 1;
   if (kind == Collective::all_to_all) blocks = along.elsewhere;
   return bytes * blocks / along.ranks;
+}
+
+/// The least that a rank sends in a collective of `bytes` on this number of ranks.
+constexpr std::int64_t bytes_sent(Collective kind, std::int64_t bytes, int ranks) {
+  return (kind == Collective::all_reduce ? 2 : 1) * bytes * (ranks - 1) / ranks;
 }
 
 struct Memory {
@@ -89,15 +100,18 @@ class Recorder {
   /// `background`: later events may overlap it; report its progress with `started` and `wait`. Returns its number
   /// in a log.
   constexpr std::int64_t communicate(Collective kind, AxisSet axes, Index bytes, bool background = false) {
-    return count(kind, axes, bytes, bytes_to_other_hosts(kind, bytes, hosts_[axes]), background);
+    const std::int64_t across = bytes_to_other_hosts(kind, bytes, hosts_[axes]),
+                       sent = bytes_sent(kind, bytes, hosts_[axes].ranks);
+    return count(kind, axes, bytes, std::max<std::int64_t>(sent - across, 0), across, background);
   }
   /// A message in the background to a rank that differs from this one along these axes.
   constexpr std::int64_t send(AxisSet axes, Index bytes, bool to_other_host) {
-    return count(Collective::send, axes, bytes, to_other_host ? bytes : 0, true);
+    return count(Collective::send, axes, bytes, to_other_host ? 0 : bytes, to_other_host ? bytes : 0, true);
   }
-  constexpr void compute(std::int64_t flops) {
+  /// `moved`: the bytes that it reads and writes; 0 if its arithmetic certainly takes longer.
+  constexpr void compute(std::int64_t flops, std::int64_t moved = 0) {
     record_.flops.values[static_cast<int>(phase_)] += flops;
-    if (log_) begin({.amount = flops});
+    if (log_) begin({.amount = flops, .moved = moved});
   }
   /// Returns the number of resets so far, to be passed to `release`.
   constexpr unsigned allocate(MemoryUse use, Index bytes) {
@@ -165,21 +179,32 @@ class Recorder {
   }
 
  private:
-  constexpr std::int64_t count(Collective kind, AxisSet axes, Index bytes, std::int64_t to_other_hosts,
-                               bool background) {
+  constexpr std::int64_t count(Collective kind, AxisSet axes, Index bytes, std::int64_t within,
+                               std::int64_t across, bool background) {
     Traffic& cell = record_.traffic[static_cast<int>(phase_)][static_cast<int>(kind)][axes];
     cell.calls += 1;
     cell.bytes += bytes;
-    record_.to_other_hosts[static_cast<int>(phase_)] += to_other_hosts;
+    record_.to_other_hosts[static_cast<int>(phase_)] += across;
     for (std::uint64_t word : {static_cast<std::uint64_t>(kind), static_cast<std::uint64_t>(axes),
                                static_cast<std::uint64_t>(bytes)}) {
       record_.sequence.add(word);
     }
     if (!log_) return 0;
-    begin({.kind = kind, .axes = axes, .background = background, .amount = bytes});
+    begin({.kind = kind,
+           .axes = axes,
+           .background = background,
+           .amount = bytes,
+           .moved = within,
+           .across = across});
     return events_ - 1;
   }
-  void begin(Event event);
+  constexpr void begin(Event event) {
+    event.phase = phase_;
+    event.unit = unit_;
+    event.number = events_++;
+    event.memory = in_use();
+    log_->begin(event);
+  }
   constexpr void begin_log() {
     if (!log_) return;
     log_->clear();
@@ -224,17 +249,3 @@ using PhaseScope = RecorderScope<&Recorder::phase, &Recorder::set_phase>;
 using UnitScope = RecorderScope<&Recorder::unit, &Recorder::set_unit>;
 
 }  // namespace shardwise
-
-#ifdef SHARDWISE_BODIES
-namespace shardwise {
-
-SHARDWISE_INLINE void Recorder::begin(Event event) {
-  event.phase = phase_;
-  event.unit = unit_;
-  event.number = events_++;
-  event.memory = in_use();
-  log_->begin(event);
-}
-
-}  // namespace shardwise
-#endif

@@ -40,6 +40,7 @@ struct View {
   Shape<Rank> shape{};
 
   constexpr Index elements() const { return shardwise::elements(size); }
+  constexpr Index bytes() const { return elements() * static_cast<Index>(sizeof(T)); }
   /// Product of the extents of dimensions [first, last).
   constexpr Index extent(int first, int last) const {
     Index product = 1;

@@ -34,7 +34,7 @@ namespace detail {
     if (!gradient || !gradient.counts_here()) continue;
     PhaseScope phase(mesh->recorder(), Phase::optimizer);
     const Index elements = gradient.local_elements();
-    count_flops(*mesh, 2 * elements);
+    count_work(*mesh, 2 * elements, gradient.buffer->bytes);
     if (mesh->dry()) continue;
     if (maximum) {
       const double here = cell->functions.largest_magnitude(elements, gradient.buffer->data);
@@ -69,7 +69,7 @@ constexpr void check_max_norm(double max_norm) {
     PhaseScope phase(recorder, Phase::optimizer);
     const Buffer& gradient = cell->finished.own(recorder);
     const Index elements = gradient->bytes / cell->stored.element_bytes();
-    if (recorder) recorder->compute(elements);
+    if (recorder) recorder->compute(elements, 2 * gradient->bytes);
     if (clips && gradient->data) cell->functions.scale(elements, factor, gradient->data);
   }
 }

@@ -340,7 +340,9 @@ class Optimizer {
     detail::count_step(state.steps);
     if (update.state_blocks() > 0) detail::make_zeros(state.first, detail::wide(type), mesh, count);
     if (update.state_blocks() > 1) detail::make_zeros(state.second, detail::wide(type), mesh, count);
-    detail::count_flops(mesh, update.flops() * count);
+    // It reads and writes the parameter and its state, and reads the gradient.
+    const Index wide = size_of(detail::wide(type)) * (update.state_blocks() + (state.master ? 1 : 0));
+    detail::count_work(mesh, update.flops() * count, (3 * size_of(type) + 2 * wide) * count);
     if (detail::wide(type) != type && update.master_weights)
       detail::make_zeros(state.master, detail::wide(type), mesh, count);
     if (!gradient->data) return;

@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: 2026 The Shardwise developers
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// speeds.json: the speeds that `shardwise-measure` finds and `shardwise-plan --speeds` reads.
+
+#include <cmath>
+
+#include <shardwise/inspect/speeds.hpp>
+#include <shardwise/io/json.hpp>
+
+namespace tools {
+
+namespace sw = shardwise;
+
+/// The speeds of machines; of products for each element type.
+struct MeasuredSpeeds {
+  double float32 = 0, bfloat16 = 0;
+  sw::Speeds others{};  ///< `within` or `across` is infinite if no two ranks were on one host, or on two
+
+  sw::Speeds of(bool bf16) const {
+    sw::Speeds speeds = others;
+    speeds.flops = bf16 ? bfloat16 : float32;
+    return speeds;
+  }
+};
+
+/// Calls f(name, value, required) for each speed.
+template <class Speeds, class F>
+void each_speed(Speeds& speeds, F f) {
+  f("flops_float32", speeds.float32, true);
+  f("flops_bfloat16", speeds.bfloat16, true);
+  f("memory", speeds.others.memory, true);
+  f("within", speeds.others.within, false);
+  f("across", speeds.others.across, false);
+  f("latency", speeds.others.latency, true);
+}
+
+/// Throws `std::runtime_error` that names the file and the entry, if one is missing, unknown, or not a positive number.
+inline MeasuredSpeeds read_speeds(const std::filesystem::path& file) {
+  const sw::Json json = sw::read_json(file);
+  const sw::detail::JsonPart all(json, file.string() + ": ");
+  MeasuredSpeeds speeds;
+  std::vector<std::string> known;
+  each_speed(speeds, [&](const char* name, double& value, bool required) {
+    known.emplace_back(name);
+    const sw::detail::JsonPart entry = all[name];
+    if (required || !entry.null()) value = entry.positive_number();
+  });
+  all.for_each_member([&](const std::string& name, const sw::detail::JsonPart& entry) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) entry.fail("there is no such speed");
+  });
+  return speeds;
+}
+
+inline std::string speeds_json(const MeasuredSpeeds& speeds) {
+  nlohmann::ordered_json json;
+  each_speed(speeds, [&](const char* name, const double& value, bool) {
+    if (std::isfinite(value)) json[name] = value;
+  });
+  return json.dump(2) + "\n";
+}
+
+}  // namespace tools
