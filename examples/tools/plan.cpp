@@ -21,6 +21,7 @@
 #include "job_options.hpp"
 #include "options.hpp"
 #include "plan_picture.hpp"
+#include "plan_search.hpp"
 #include "speeds_file.hpp"
 
 namespace {
@@ -80,23 +81,6 @@ struct RankPlan {
 /// Speeds of no machine in particular, for pictures.
 constexpr sw::Speeds assumed_speeds{
     .flops = 1e14, .memory = 1e12, .within = 25e9, .across = 25e9, .latency = 1e-5};
-
-/// The time of the step on a rank. Throws `std::invalid_argument` if a speed that it needs was not measured.
-double seconds_of(const StepJob& job, const JobSizes& at, const sw::Speeds& speeds) {
-  sw::EventLog log;
-  plan_step(job, at, &log);
-  std::int64_t within = 0, across = 0;
-  for (const sw::Event& event : log.events()) {
-    within += event.computes() ? 0 : event.moved;
-    across += event.across;
-  }
-  if (within > 0 && std::isinf(speeds.within))
-    throw std::invalid_argument(
-        "--speeds: the file has no speed within a host: measure with several ranks on it");
-  if (across > 0 && std::isinf(speeds.across))
-    throw std::invalid_argument("--speeds: the file has no speed across hosts: measure on several hosts");
-  return sw::price(log.events(), speeds);
-}
 
 RankPlan plan_of_rank(const StepJob& job, const JobSizes& at) {
   sw::Index saved = 0;
@@ -284,13 +268,50 @@ void print_json(const StepJob& job, const std::vector<RankPlan>& plans, double s
   std::printf("%s\n", json.dump(2).c_str());
 }
 
+// ---- Search ------------------------------------------------------------------------------------------------------
+void print_search(const PlanSearch& search, sw::Index memory) {
+  const auto line = [](const PlanSearch::Found& each) {
+    std::printf("  %10.4f s  %12s  %s\n", each.seconds, sw::bytes_text(each.bytes).c_str(),
+                each.options.c_str());
+  };
+  const std::size_t shown = 10;
+  if (!search.found.empty())
+    std::printf("the fastest of %zu plans: a step, peak memory of a rank, options of shardwise-train\n",
+                search.found.size());
+  for (std::size_t i = 0; i < std::min(shown, search.found.size()); ++i) line(search.found[i]);
+  if (!search.too_large.empty()) {
+    std::printf("%zu plans need more than %s; the smallest one:\n", search.too_large.size(),
+                sw::bytes_text(memory).c_str());
+    line(search.too_large.front());
+  }
+  for (const auto& [reason, count] : search.impossible)
+    std::printf("%d not possible: %s\n", count, reason.c_str());
+}
+
+Json search_json(const PlanSearch& search) {
+  Json json;
+  const auto list = [](const std::vector<PlanSearch::Found>& plans) {
+    Json all = Json::array();
+    for (const PlanSearch::Found& each : plans)
+      all.push_back(
+          {{"options", each.options}, {"seconds_of_step", each.seconds}, {"peak_bytes", each.bytes}});
+    return all;
+  };
+  json["found"] = list(search.found);
+  json["too_large"] = list(search.too_large);
+  json["impossible"] = search.impossible;
+  return json;
+}
+
 // ---- Options -----------------------------------------------------------------------------------------------------
 struct Options {
   JobOptions job{.model = "8b", .job = {.zero_level = 3}};
   std::optional<int> rank;
   std::vector<int> coordinates;
   std::filesystem::path speeds, draw;
-  bool json = false, save = false;
+  bool json = false, save = false, search = false;
+  int ranks = 1;
+  std::uint64_t memory = std::uint64_t{1} << 60;
 };
 
 void add_options(CLI::App& app, Options& options) {
@@ -311,6 +332,17 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--speeds", options.speeds,
                  "a file that shardwise-measure wrote: also print the seconds of the step")
       ->check(CLI::ExistingFile);
+  auto* search =
+      app.add_flag("--search", options.search,
+                   "find the fastest plans: all --dp and --tp on so many --ranks, levels of --zero, --sp, "
+                   "--recompute and --micro-batches")
+          ->needs("--speeds");
+  add_count(app, "--ranks", options.ranks, "ranks to search plans for")->needs(search);
+  search->needs("--ranks");
+  app.add_option("--memory", options.memory, "memory of a rank in a searched plan, as 60GiB")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 60))
+      ->needs(search);
   app.add_option("--draw", options.draw,
                  "draw the step of the first rank shown, or the schedule of a pipeline, to this SVG file");
   app.add_flag("--save", options.save, "also show the memory with the copy that a background save makes");
@@ -353,19 +385,26 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   std::signal(SIGXFSZ, SIG_IGN);  // so that a file-size limit is an error with a file name
   try {
+    if (options.search) {
+      const sw::Speeds speeds = read_speeds(options.speeds).of(options.job.job.bf16);
+      const auto memory = static_cast<sw::Index>(options.memory);
+      const PlanSearch search = search_plans(options.job, options.ranks, memory, speeds);
+      options.json ? void(std::printf("%s\n", search_json(search).dump(2).c_str()))
+                   : print_search(search, memory);
+      if (search.found.empty()) throw std::invalid_argument("--search: no plan is possible");
+      return after_output(0);
+    }
     const StepJob job = job_of(options.job, 1);
     check_countable(job);
     const auto begin = std::chrono::steady_clock::now();
     std::vector<RankPlan> plans;
     sw::Speeds speeds = assumed_speeds;
     if (!options.speeds.empty()) {
-      if (job.sizes[0] > 1)
-        throw std::invalid_argument("--speeds: the time of a pipeline is not modelled: use --pp 1");
       speeds = read_speeds(options.speeds).of(job.bf16);
     }
     for (const JobSizes& at : places(options, job)) {
       plans.push_back(plan_of_rank(job, at));
-      if (!options.speeds.empty()) plans.back().seconds = seconds_of(job, at, speeds);
+      if (!options.speeds.empty()) plans.back().seconds = price_step(job, at, speeds).seconds;
     }
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
     if (!options.draw.empty()) draw_step(options.draw, job, plans.front().at, speeds);
