@@ -64,48 +64,46 @@ double bytes_of_memory(int repetitions) {
   constexpr Index count = Index{16} << 20;
   const std::vector<float> a(count, 1);
   std::vector<float> b(count, 2);
-  return 3. * count * sizeof(float) / seconds_of(repetitions, [&] {
-           for (Index i = 0; i < count; ++i) b[static_cast<std::size_t>(i)] += a[static_cast<std::size_t>(i)];
-         });
+  const double seconds = seconds_of(repetitions, [&] {
+    for (Index i = 0; i < count; ++i) b[static_cast<std::size_t>(i)] += a[static_cast<std::size_t>(i)];
+  });
+  [[maybe_unused]] const volatile float used = b.back();  // else a compiler may leave out the loop
+  return 3. * count * sizeof(float) / seconds;
 }
 
 /// The bytes a second that a rank sends in all-reduces, on all groups of the mesh at once.
-double bytes_of_link(const sw::Communicator& ranks, double latency, int repetitions) {
+double bytes_of_link(const sw::Communicator& ranks, int repetitions) {
   constexpr Index count = Index{2} << 20;
   std::vector<float> a(count, 1), b(count);
   const double seconds = seconds_of(repetitions, [&] {
     ranks.all_reduce(a.data(), b.data(), count, sw::DataType::f32, sw::ReduceOp::sum);
   });
-  const std::int64_t sent =
-      sw::bytes_sent(sw::Collective::all_reduce, count * Index{sizeof(float)}, ranks.size());
-  return static_cast<double>(sent) / std::max(seconds - latency, 1e-9);
+  const Index bytes = count * Index{sizeof(float)};
+  return static_cast<double>(sw::bytes_sent(sw::Collective::all_reduce, bytes, ranks.size())) / seconds;
 }
 
 MeasuredSpeeds measured(int repetitions) {
   const sw::Communicator world = sw::world();
-  const Ranks mesh(world, {world.hosts().count(), sw::any});
-  if (!mesh.within_host<rank_of_host>())
-    throw std::invalid_argument(
-        "the ranks of a host do not follow each other: start the job with --map-by core");
+  const int hosts = world.hosts().count(), on_each = world.size() / hosts;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    if (world.hosts().of(rank) != rank / on_each) {
+      throw std::invalid_argument(
+          "rank " + std::to_string(rank) + " is not on host " + std::to_string(rank / on_each) +
+          ": each host must have as many ranks, one after another (mpirun --map-by core, not --map-by node)");
+    }
+  }
+  const Ranks mesh(world, {hosts, on_each});
   MeasuredSpeeds speeds{.float32 = flops_of_products<float>(repetitions),
                         .bfloat16 = flops_of_products<Eigen::bfloat16>(repetitions)};
   speeds.others.memory = bytes_of_memory(repetitions);
   double least = 0, sum = 0;
   const int calls = 100;
-  speeds.others.latency =
-      seconds_of(repetitions,
-                 [&] {
-                   for (int i = 0; i < calls; ++i)
-                     world.all_reduce(&least, &sum, 1, sw::DataType::f64, sw::ReduceOp::sum);
-                 }) /
-      calls;
-  for (const bool across : {false, true}) {
-    const sw::AxisSet set = across ? 1 : 2;
-    const sw::Communicator& ranks = mesh.communicator(set);
-    if (ranks.size() > 1)
-      (across ? speeds.others.across : speeds.others.within) =
-          bytes_of_link(ranks, speeds.others.latency, repetitions);
-  }
+  const double latencies = seconds_of(repetitions, [&] {
+    for (int i = 0; i < calls; ++i) world.all_reduce(&least, &sum, 1, sw::DataType::f64, sw::ReduceOp::sum);
+  });
+  speeds.others.latency = latencies / calls;
+  if (on_each > 1) speeds.others.within = bytes_of_link(mesh.communicator<rank_of_host>(), repetitions);
+  if (hosts > 1) speeds.others.across = bytes_of_link(mesh.communicator<host>(), repetitions);
   return speeds;
 }
 
@@ -132,7 +130,10 @@ int main(int argc, char** argv) {
     sw::detail::together(sw::world(), "the file of speeds", [&] {
       if (sw::world().rank() != 0) return;
       sw::write_file_atomically(file, speeds_json(speeds));
-      std::printf("%s: %s\n", file.c_str(), sw::speeds_text(speeds.of(false)).c_str());
+      std::printf("%s: %s\n", file.c_str(),
+                  (sw::speeds_text(speeds.of(false)) + "; in bfloat16 " +
+                   sw::flops_text(std::llround(speeds.bfloat16)) + "/s")
+                      .c_str());
     });
     return after_output(0);
   });

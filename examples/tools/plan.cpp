@@ -78,17 +78,23 @@ struct RankPlan {
   std::optional<double> seconds{};  // if the speeds are known
 };
 
-/// Speeds of no machine in particular, for pictures.
+/// Default speeds, for pictures.
 constexpr sw::Speeds assumed_speeds{
     .flops = 1e14, .memory = 1e12, .within = 25e9, .across = 25e9, .latency = 1e-5};
 
-RankPlan plan_of_rank(const StepJob& job, const JobSizes& at) {
-  sw::Index saved = 0;
-  const JobPlan plan = plan_step(job, at, nullptr, &saved);
-  if (!job.recompute) return {at, plan, 0, saved};
-  StepJob kept = job;
-  kept.recompute = false;
-  return {at, plan, plan.flops() - plan_step(kept, at).flops(), saved};
+/// With the seconds of a step, if the speeds are not null.
+RankPlan plan_of_rank(const StepJob& job, const JobSizes& at, const sw::Speeds* speeds) {
+  RankPlan rank;
+  rank.at = at;
+  sw::EventLog log;
+  rank.plan = plan_step(job, at, speeds ? &log : nullptr, &rank.saved);
+  if (speeds) rank.seconds = price_of(job, log, *speeds);
+  if (job.recompute) {
+    StepJob kept = job;
+    kept.recompute = false;
+    rank.recomputed = rank.plan.flops() - plan_step(kept, at).flops();
+  }
+  return rank;
 }
 
 /// Whether all ranks have the same plan. Blocks shrink with the rank along each axis, so it suffices that the first
@@ -403,8 +409,7 @@ int main(int argc, char** argv) {
       speeds = read_speeds(options.speeds).of(job.bf16);
     }
     for (const JobSizes& at : places(options, job)) {
-      plans.push_back(plan_of_rank(job, at));
-      if (!options.speeds.empty()) plans.back().seconds = price_step(job, at, speeds).seconds;
+      plans.push_back(plan_of_rank(job, at, options.speeds.empty() ? nullptr : &speeds));
     }
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
     if (!options.draw.empty()) draw_step(options.draw, job, plans.front().at, speeds);
@@ -414,7 +419,7 @@ int main(int argc, char** argv) {
       print_job(job);
       print_stages(job);
       print_plans(job, plans, options.save);
-      if (!options.speeds.empty()) std::printf("  times are %s\n", sw::speeds_text(speeds).c_str());
+      if (!options.speeds.empty()) std::printf("  times are modelled: %s\n", sw::speeds_text(speeds).c_str());
       std::printf("planned in %.3f s\n", time.count());
     }
     return after_output(0);

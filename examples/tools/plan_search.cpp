@@ -9,10 +9,8 @@
 
 namespace tools {
 
-PricedPlan price_step(const StepJob& job, const JobSizes& at, const sw::Speeds& speeds) {
+double price_of(const StepJob& job, const sw::EventLog& log, const sw::Speeds& speeds) {
   if (job.sizes[0] > 1) throw std::invalid_argument("the time of a pipeline is not modelled: use --pp 1");
-  sw::EventLog log;
-  const JobPlan plan = plan_step(job, at, &log);
   std::int64_t within = 0, across = 0;
   for (const sw::Event& event : log.events()) {
     within += event.computes() ? 0 : event.moved;
@@ -24,7 +22,7 @@ PricedPlan price_step(const StepJob& job, const JobSizes& at, const sw::Speeds& 
   }
   if (across > 0 && std::isinf(speeds.across))
     throw std::invalid_argument("--speeds: the file has no speed across hosts: measure on several hosts");
-  return {plan, sw::price(log.events(), speeds)};
+  return sw::price(log.events(), speeds);
 }
 
 namespace {
@@ -37,19 +35,44 @@ std::string options_of(const JobOptions& options) {
   return text + " --micro-batches " + std::to_string(options.job.micro_batches);
 }
 
-/// With the fewest micro-batches that fit.
-void try_plan(JobOptions options, sw::Index memory, const sw::Speeds& speeds, PlanSearch& search) {
-  PlanSearch::Found smallest{.bytes = std::numeric_limits<sw::Index>::max()};
-  for (sw::Index parts = 1; *options.dp * parts <= *options.batch; parts *= 2) {
-    options.job.micro_batches = parts;
-    if (*options.batch % parts != 0) break;
-    const PricedPlan priced = price_step(job_of(options, 1), {}, speeds);
-    const PlanSearch::Found found{options_of(options), priced.seconds, priced.plan.peak_bytes()};
+/// A step, of which `parts` micro-batches of `batch` sequences are planned.
+PlanSearch::Found plan_parts(JobOptions options, sw::Index parts, sw::Index batch, const sw::Speeds& speeds,
+                             JobPlan& plan) {
+  options.batch = parts * batch;
+  options.job.micro_batches = parts;
+  const StepJob job = job_of(options, 1);
+  sw::EventLog log;
+  plan = plan_step(job, {}, &log);
+  return {options_of(options), price_of(job, log, speeds), plan.peak_bytes()};
+}
+
+/// Finds the fewest micro-batches with which the plan fits. At most two are planned: all later ones of a step take the
+/// same time, and no more memory.
+void try_plan(const JobOptions& options, sw::Index memory, const sw::Speeds& speeds, PlanSearch& search) {
+  PlanSearch::Found smallest;
+  smallest.bytes = std::numeric_limits<sw::Index>::max();
+  for (sw::Index parts = 1; *options.dp * parts <= *options.batch && *options.batch % parts == 0;
+       parts *= 2) {
+    const sw::Index batch = *options.batch / parts;
+    JobPlan plan;
+    PlanSearch::Found found = plan_parts(options, std::min<sw::Index>(parts, 2), batch, speeds, plan);
+    if (parts > 2) {
+      JobPlan of_one;
+      const double one = plan_parts(options, 1, batch, speeds, of_one).seconds;
+      found.seconds += static_cast<double>(parts - 2) * (found.seconds - one);
+      JobOptions all = options;
+      all.job.micro_batches = parts;
+      found.options = options_of(all);
+    }
     if (found.bytes <= memory) {
       search.found.push_back(found);
       return;
     }
     if (found.bytes < smallest.bytes) smallest = found;
+    sw::Index of_model = 0;  // what smaller micro-batches do not reduce
+    for (const auto use : {sw::MemoryUse::parameter, sw::MemoryUse::gradient, sw::MemoryUse::optimizer_state})
+      of_model += plan.peak_bytes(use);
+    if (parts > 1 && of_model > memory) break;
   }
   search.too_large.push_back(smallest);
 }

@@ -16,13 +16,9 @@
 
 namespace tools {
 
-struct PricedPlan {
-  JobPlan plan;
-  double seconds = 0;
-};
-/// The plan of a rank, and the time of its step. Throws `std::invalid_argument` if it needs a speed that was not
-/// measured.
-PricedPlan price_step(const StepJob& job, const JobSizes& at, const sw::Speeds& speeds);
+/// The seconds of a planned step. Throws `std::invalid_argument` for a pipeline, and if a speed that the step needs was
+/// not measured.
+double price_of(const StepJob& job, const sw::EventLog& log, const sw::Speeds& speeds);
 
 /// Plans of one step on `ranks` ranks, without pipelines.
 struct PlanSearch {

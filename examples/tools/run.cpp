@@ -430,7 +430,7 @@ bool Run::write_trace(const sw::EventLog& log) const {
   plan_step(job(), on_job_mesh(mesh_.coordinates()), &planned);
   const std::string trace =
       sw::trace_of_all_ranks(sw::world(), log.events(), names, sw::with_times(planned.events(), speeds),
-                             "plan (" + sw::speeds_text(speeds) + ")");
+                             "plan (modelled: " + sw::speeds_text(speeds) + ")");
   bool written = true;
   try {
     if (prints()) sw::write_file_atomically(options_.trace, trace);

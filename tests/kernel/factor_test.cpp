@@ -64,8 +64,12 @@ void check_solve(Index n, Index other, kernel::Triangular how) {
   l.diagonal().array() += static_cast<T>(n + 2);  // the other triangle must not matter
   const bool left = side == Side::left;
   const Matrix<T> b = random_matrix<T>(left ? n : other, left ? other : n, 2);
-  Matrix<T> x = b;
-  kernel::solve_triangular<side>(n, other, how, l.data(), x.data(), side == kernel::Side::left ? other : n);
+  const Index gap = 3;
+  Matrix<T> wider = Matrix<T>::Constant(b.rows(), b.cols() + gap, std::numeric_limits<T>::quiet_NaN());
+  wider.leftCols(b.cols()) = b;
+  kernel::solve_triangular<side>(n, other, how, l.data(), wider.data(), wider.cols());
+  const Matrix<T> x = wider.leftCols(b.cols());
+  CHECK(wider.rightCols(gap).array().isNaN().all());
   Matrix<double> op = how.upper ? wide(Matrix<T>(l.template triangularView<Eigen::Upper>()))
                                 : wide(Matrix<T>(l.template triangularView<Eigen::Lower>()));
   if (how.transposed) op.transposeInPlace();
@@ -112,6 +116,19 @@ TEST_CASE_TEMPLATE("qr", T, float, double) {
         CHECK(norm_1(Matrix<T>(r.template triangularView<Eigen::StrictlyLower>())) == 0);
       }
     }
+  }
+}
+
+TEST_CASE_TEMPLATE("qr of tall matrices, in blocks, and in blocks of blocks", T, float, double) {
+  for (const auto& [m, n] :
+       {std::pair<Index, Index>{1100, 128}, {3001, 64}, {20000, 8}, {140000, 1}, {33000, 64}}) {
+    CAPTURE(m);
+    CAPTURE(n);
+    const Matrix<T> a = random_matrix<T>(m, n, 1);
+    Matrix<T> q = a, r(n, n);
+    kernel::qr(m, n, q.data(), r.data());
+    CHECK(qr_excess<T>(a, q, r) <= 1);
+    CHECK(norm_1(Matrix<T>(r.template triangularView<Eigen::StrictlyLower>())) == 0);
   }
 }
 

@@ -100,7 +100,7 @@ TEST_CASE("what has no such function is the same error on every rank") {
         "CholeskyFactor: row 7 of the matrix is not finite");
   const Matrix<double> wide_one = random_matrix<double>(5, 6, 1);
   CHECK(message_of<std::invalid_argument>([&] { polar(cut(wide_one)); }) ==
-        "qr: a matrix of [5 x 6] has more columns than rows");
+        "polar: a matrix of [5 x 6] has more columns than rows");
   CHECK(message_of<std::invalid_argument>([&] { sqrtm(cut(wide_one)); }) ==
         "CholeskyFactor: a matrix [5 x 6] is not square");
 }

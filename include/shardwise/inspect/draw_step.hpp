@@ -160,7 +160,7 @@ inline std::string draw(const std::vector<Event>& events, const StepNames& names
 /// The same with modelled times, as the picture states: for plans, which have no times.
 inline std::string draw(const std::vector<Event>& events, const StepNames& names, const Speeds& speeds) {
   const std::vector<Event> timed = with_times(events, speeds);
-  return detail::StepPicture(timed, names).svg(speeds_text(speeds));
+  return detail::StepPicture(timed, names).svg("modelled: " + speeds_text(speeds));
 }
 
 }  // namespace shardwise

@@ -78,26 +78,27 @@ constexpr double price(const std::vector<Event>& events, const Speeds& speeds) {
 inline Speeds fitted(const std::vector<Event>& events) {
   struct Total {
     double amount = 0, seconds = 0;
-    void add(std::int64_t more, const Event& event) {
+    void add(std::int64_t more, double lasted) {
       amount += static_cast<double>(more);
-      seconds += event.end - event.begin;
+      seconds += std::max(lasted, 0.);
     }
     double speed() const { return amount > 0 && seconds > 0 ? amount / seconds : HUGE_VAL; }
   } flops, within, across;
   for (const Event& event : events) {
-    if (event.waits) continue;
-    if (event.computes()) {
-      flops.add(event.amount, event);
-    } else {
-      event.across > 0 ? across.add(event.across, event) : within.add(event.moved, event);
-    }
+    const double lasted = event.end - event.begin;
+    if (event.computes()) flops.add(event.amount, lasted);
+    if (!event.computes() && !event.waits && event.across == 0) within.add(event.moved, lasted);
+  }
+  for (const Event& event : events) {  // the rest of calls that also go to other hosts
+    if (event.across > 0)
+      across.add(event.across, event.end - event.begin - static_cast<double>(event.moved) / within.speed());
   }
   return {.flops = flops.speed(), .within = within.speed(), .across = across.speed()};
 }
 
-/// "modelled: 1.00 TFLOP/s; memory 9.00 GB/s; within a host 5.00 GB/s; 5.00 µs a call", without infinite speeds.
+/// "1.00 TFLOP/s; memory 9.00 GB/s; within a host 5.00 GB/s; 5.00 µs a call", without infinite speeds.
 inline std::string speeds_text(const Speeds& speeds) {
-  std::string text = "modelled: ";
+  std::string text;
   if (speeds.flops < HUGE_VAL) text += flops_text(std::llround(speeds.flops)) + "/s; ";
   const std::pair<const char*, double> rates[] = {
       {"memory ", speeds.memory}, {"within a host ", speeds.within}, {"across hosts ", speeds.across}};

@@ -133,7 +133,7 @@ Index cholesky(Index n, const T* a, T* l) {
 
 namespace detail {
 
-/// `qr` of a matrix that fits into a cache.
+/// `qr` in one block.
 template <class T>
 void qr_of_block(Index m, Index n, T* a, T* r) {
   const Index k = std::min(m, n);

@@ -144,7 +144,8 @@ void gram_factor(Index m, C* g, const NewtonSchulz& how, int first, int end, dou
   double squares = 0;
   for (Index i = 0; i < m; ++i) squares += static_cast<double>(g[i * m + i]);
   const double norm = first > 0 ? 1 : std::max(std::sqrt(squares), epsilon);
-  for (Index i = 0; i < m * m; ++i) g[i] *= static_cast<C>(1 / norm / norm);
+  const C inverse = static_cast<C>(1 / norm);
+  for (Index i = 0; i < m * m; ++i) g[i] = g[i] * inverse * inverse;
   const C a = detail::gram_steps(m, g, q, how, first, end);
   const C factor = static_cast<C>((end == how.count ? scale : 1) / norm);
   for (Index i = 0; i < m * m; ++i) g[i] = factor * (i % (m + 1) == 0 ? a + q[i] : q[i]);

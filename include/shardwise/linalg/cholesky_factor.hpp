@@ -11,8 +11,9 @@
 /// const auto x = factor.solve(b);     // b: [n] or [n, r], any layout; x has the layout of b
 /// ```
 /// Each rank keeps rows of a matrix L with P A Pᵀ = L Lᵀ, where P is the order of elimination. A step eliminates
-/// a few rows of each rank (see linalg/elimination.hpp). It gathers what these have of L, with which each rank computes
-/// its own columns of the step; then the square block on the diagonal, which every rank factorizes.
+/// a few rows of each rank (see linalg/elimination.hpp). It gathers the finished columns of these rows, and each
+/// rank updates its own rows in the columns of the step. Then it gathers the square block on the diagonal, which every
+/// rank factorizes and keeps.
 
 #include <functional>
 
@@ -57,7 +58,8 @@ class CholeskyRows {
       const Index done = round.front().position, w = size(round), local = round.front().local;
       AnyTensor y =
           gathered(round, columns, [&](Index row, T* to) { std::copy_n(x + row * columns, columns, to); });
-      line_.compute(w * w * columns + 2 * below(round) * w * columns);
+      line_.compute(w * w * columns + 2 * below(round) * w * columns,
+                    (below(round) + w) * w * static_cast<Index>(sizeof(T)));
       if (b.mesh.dry()) continue;
       kernel::solve_triangular<kernel::Side::left>(w, columns, {}, data(diagonal_[i]), data(y), columns);
       for_own_rows(round, [&](Index row, Index in_round) {
@@ -79,7 +81,8 @@ class CholeskyRows {
           for (Index k = 0; k < columns; ++k) block[in_round * columns + k] += x[row * columns + k];
         });
       });
-      line_.compute(w * w * columns + 2 * below(round) * w * columns);
+      line_.compute(w * w * columns + 2 * below(round) * w * columns,
+                    (below(round) + w) * w * static_cast<Index>(sizeof(T)));
       if (b.mesh.dry()) continue;
       kernel::solve_triangular<kernel::Side::left>(w, columns, {.transposed = true}, data(diagonal_[i]),
                                                    data(rest), columns);
@@ -95,9 +98,10 @@ class CholeskyRows {
   using Round = std::span<const Tile>;
   static T* data(const AnyTensor& x) { return static_cast<T*>(x.buffer->data); }
   T* row(Index i) const { return data(l_) + i * n_; }
-  /// The rows of each rank in a round: enough for fast products, and several rounds.
+  /// The rows of each rank in a round: enough for fast products, and several rounds. The blocks on the diagonal, which
+  /// every rank keeps, then have at most as many elements as a rank's share of L.
   static constexpr Index rows_at_once(Index n, int ranks) {
-    return std::clamp<Index>(n / ranks / 8, 8, std::max(8, 512 / ranks));
+    return std::clamp<Index>(n / ranks / std::max(8, ranks), 1, std::max(1, 512 / ranks));
   }
 
   /// Throws, on all ranks, unless (A - Aᵀ) v is as good as 0 for a random v. Which elements of A are read depends on
@@ -117,7 +121,7 @@ class CholeskyRows {
         difference -= v[begin + i] * of_row;
       }
     });
-    line_.compute(4 * own_ * n_);
+    line_.compute(6 * own_ * n_, own_ * n_ * static_cast<Index>(sizeof(T)));
     if (a.mesh.dry()) return;
     const T least = std::sqrt(std::numeric_limits<T>::epsilon());
     for (Index i = 0; i < n_; ++i) {
@@ -182,12 +186,13 @@ class CholeskyRows {
     T *const diagonal = data(diagonal_.back()), *const square = kernel::scratch<Square, T>(w * w);
     std::copy_n(diagonal, w * w, square);
     const Index pivot = kernel::cholesky(w, square, diagonal);
-    for (const Tile& tile : round) {
-      const Index in_tile = done + pivot - tile.position;
-      if (pivot < 0 || in_tile < 0 || in_tile >= tile.size) continue;
+    if (pivot >= 0) {
+      const auto tile = std::find_if(round.begin(), round.end(), [&](const Tile& each) {
+        return done + pivot < each.position + each.size;
+      });
       fail<std::runtime_error>(
           {"CholeskyFactor: the matrix is not positive definite, or not finite: the pivot of row ",
-           tile.row + in_tile, " is not a positive number"});
+           tile->row + done + pivot - tile->position, " is not a positive number"});
     }
     for_own_rows(round,
                  [&](Index i, Index in_round) { std::copy_n(diagonal + in_round * w, w, row(i) + done); });
@@ -228,6 +233,8 @@ struct CholeskySolveLayout {
 /// `A`: the type of the matrix, a tensor [n, n] of float or double, in any layout but a pending maximum or minimum.
 template <class A>
 class CholeskyFactor {
+  static_assert(WellFormed<typename detail::CholeskyMatrix<A>::type>);
+
  public:
   /// Throws, on all ranks, `std::invalid_argument` if the matrix is not square, or not symmetric up to rounding errors;
   /// `std::runtime_error` if it is not positive definite or not finite. Collective over the mesh.

@@ -49,7 +49,7 @@ struct RankLine {
     }
     return redistributed_to(std::move(mine), everywhere(mesh.axes(), replicate), type);
   }
-  constexpr void compute(Index flops) const { count_work(mesh, flops); }
+  constexpr void compute(Index flops, Index moved = 0) const { count_work(mesh, flops, moved); }
 };
 
 /// Rows of one rank that are eliminated together.

@@ -18,7 +18,6 @@
 #include <shardwise/linalg/qr.hpp>
 #include <shardwise/linalg/solve.hpp>
 #include <shardwise/ops/operators.hpp>
-#include <shardwise/ops/reduction.hpp>
 
 namespace shardwise {
 
@@ -50,12 +49,17 @@ constexpr A symmetric_part(const A& x) {
 /// The Frobenius norm; 1 on a dry mesh.
 template <TensorType A>
 constexpr double frobenius_norm(const A& a) {
-  auto squares = sum_of_squares(a);
-  const auto sum = redistribute_to<whole_of<decltype(squares)>>(std::move(squares));
-  return a.mesh().dry() ? 1 : std::sqrt(static_cast<double>(item(sum)));
+  constexpr AxisSet cut = A::layout.axes_where([](Placement p) { return p.is_shard(); });
+  double sum = 0;
+  for (Index i = 0; i < a.view().elements() && !a.mesh().dry(); ++i) {
+    const auto x = static_cast<double>(a.data()[i]);
+    sum += x * x;
+  }
+  MeshView(a.mesh()).all_reduce(&sum, 1, DataType::f64, ReduceOp::sum, cut);
+  return a.mesh().dry() ? 1 : std::sqrt(sum);
 }
 
-/// The iteration takes numbers in [1 / widest, widest] to 1.
+/// The iteration converges to 1 from numbers in [1 / widest, widest].
 template <class T>
 inline constexpr double widest = root(2, 1 / static_cast<double>(std::numeric_limits<T>::epsilon()));
 /// Calls step(ζ / 2, 1 / (2 ζ)) for each step from numbers in [1 / range, range].
@@ -68,7 +72,7 @@ constexpr void newton_steps(double range, double most, auto step) {
 /// a^½ and a^-½: y ← (ζ y + z⁻¹ / ζ) / 2, z ← (ζ z + y⁻¹ / ζ) / 2 (Denman and Beavers, 1976).
 template <TensorType A, class T = typename A::Element>
 constexpr std::pair<A, A> square_roots(const A& a) {
-  const CholeskyFactor positive_definite(a);
+  CholeskyFactor<A>{a};  // throws unless a is positive definite
   const double unit = frobenius_norm(a) / widest<T>;
   const A one = identity_like(a);
   A y = a / unit, z = one;
@@ -93,6 +97,8 @@ struct Polar {
 /// Collective over the mesh.
 template <TensorType A, WellFormed Result = detail::factored_off_tape<detail::MatrixFunction, A>>
 constexpr Polar<A> polar(const A& a) {
+  if (a.shape()[0] < a.shape()[1])
+    detail::fail({"polar: a matrix of ", a.shape(), " has more columns than rows"});
   if (a.shape()[0] != a.shape()[1]) {
     const auto f = qr(redistribute_to<relaid<A, packed(everywhere(A::MeshOf::axes, shard(0)))>>(a));
     const auto of_r = polar(f.r);
@@ -116,7 +122,8 @@ constexpr A sqrtm(const A& a) {
 template <class A, IllFormed Why = detail::factored_off_tape<detail::MatrixFunction, A>>
 Why sqrtm(const A&);  // see Why
 
-/// The symmetric positive definite z with z^p = a⁻¹, for p = 2, 4, 8, …: of the same matrices, with the same errors.
+/// The symmetric positive definite z with z^p = a⁻¹, for p = 2, 4, 8, …: of the same matrices. ‖z^p · a - 1‖ is about κ ε.
+/// Throws as `sqrtm`.
 template <int p, TensorType A, WellFormed Result = detail::factored_off_tape<detail::MatrixFunction, A>>
   requires(p > 1 && (p & (p - 1)) == 0)
 constexpr A inverse_root(const A& a) {

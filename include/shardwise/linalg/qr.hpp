@@ -103,7 +103,7 @@ constexpr Qr<X, whole_of<X>> tsqr(const X& x) {
   const auto& mesh = x.mesh();
   const Index n = x.shape()[1], rows = x.local_shape()[0], k = std::min(rows, n);
   X q(mesh, x.shape());
-  count_work(mesh, 4 * rows * n * k);
+  count_work(mesh, 4 * rows * n * k, 4 * rows * n * Index{sizeof(typename X::Element)});
   if (!mesh.dry()) std::copy_n(x.data(), rows * n, q.writable().data);
   if constexpr (cutting == 0) {
     whole_of<X> r(mesh, {n, n});
@@ -119,7 +119,7 @@ constexpr Qr<X, whole_of<X>> tsqr(const X& x) {
         Layout::by_axis(X::MeshOf::axes, [](int axis) { return axis == last ? replicate : X::layout[axis]; });
     const auto upper = tsqr(redistribute_to<relaid<X, packed(gathered)>>(std::move(factors)));
     const X own = redistribute_to<X>(upper.q);
-    count_work(mesh, 2 * rows * n * k);
+    count_work(mesh, 2 * rows * n * k, 2 * rows * n * Index{sizeof(typename X::Element)});
     if (!mesh.dry()) {
       kernel::gemm(kernel::Transpose::no, kernel::Transpose::no, rows, n, k, q.data(), k, own.data(), n,
                    y.writable().data, n, false);

@@ -46,7 +46,9 @@ template <class Op, class MeshType, class T, int Rank, class... X>
     const Index bytes = op.residual_bytes(result, x...);
     if (bytes > 0) residual = allocate_buffer(mesh, bytes);
   }
-  count_work(mesh, flops(op, result, x...), (result.bytes() + ... + x.bytes()));
+  const std::int64_t work = flops(op, result, x...);
+  count_work(mesh, work,
+             work > 0 ? (result.bytes() + ... + x.bytes()) : 2 * result.bytes());  // else it copies
   if (!mesh.dry()) op.forward(y, residual ? residual->data : nullptr, x...);
 }
 

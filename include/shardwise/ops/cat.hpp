@@ -91,7 +91,9 @@ template <int Dim, bool Stack, class... X>
 struct CatResult : ResultOfOperands<CatOp<Dim, Stack>, X...> {};
 template <int Dim, bool Stack, class... X>
   requires((Operand<X> || ...) && sizeof...(X) > max_operands)
-struct CatResult<Dim, Stack, X...> : Refused<Reason::more_operands_than_four> {};
+struct CatResult<Dim, Stack, X...> : Refused<Reason::more_operands_than_four> {
+  static_assert(max_operands == 4);
+};
 template <int Dim, bool Stack, class... X>
   requires(!(Operand<X> || ...))
 struct CatResult<Dim, Stack, X...> : Refused<Reason::argument_is_not_a_tensor, Got<X...>> {};

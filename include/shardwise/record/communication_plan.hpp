@@ -52,11 +52,10 @@ class CommunicationPlan {
                                   Collective::all_to_all}) {
       for (AxisSet axes = 0; axes < 1u << AxesOf::count; ++axes) {
         if ((axes & axis_bit<Axis>()) != axis_bit<Axis>()) continue;
-        const std::int64_t ranks = group_size(sizes_, AxesOf::count, axes);
-        const std::int64_t times = kind == Collective::all_reduce ? 2 : 1;
+        const int ranks = group_size(sizes_, AxesOf::count, axes);
         for (int p = 0; p < phases; ++p) {
           if (phase && *phase != static_cast<Phase>(p)) continue;
-          sum += times * record_.traffic[p][static_cast<int>(kind)][axes].bytes * (ranks - 1) / ranks;
+          sum += bytes_sent(kind, record_.traffic[p][static_cast<int>(kind)][axes].bytes, ranks);
         }
       }
     }

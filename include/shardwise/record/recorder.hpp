@@ -71,7 +71,8 @@ constexpr std::int64_t bytes_to_other_hosts(Collective kind, std::int64_t bytes,
 
 /// The least that a rank sends in a collective of `bytes` on this number of ranks.
 constexpr std::int64_t bytes_sent(Collective kind, std::int64_t bytes, int ranks) {
-  return (kind == Collective::all_reduce ? 2 : 1) * bytes * (ranks - 1) / ranks;
+  const std::int64_t all = kind == Collective::all_reduce ? 2 * bytes : bytes;
+  return all / ranks * (ranks - 1) + all % ranks * (ranks - 1) / ranks;  // all · (ranks - 1) would overflow
 }
 
 struct Memory {
@@ -149,7 +150,8 @@ class Recorder {
   constexpr int unit() const { return unit_; }
   constexpr void set_unit(int unit) { unit_ = unit; }
 
-  /// The distribution over hosts of the ranks along each set of axes; by default all are on one host.
+  /// The distribution over hosts of the ranks along each set of axes. Before this call, events have no bytes that are
+  /// sent.
   constexpr void set_hosts(const Array<HostsAlong, 1 << max_axes>& hosts) { hosts_ = hosts; }
 
   constexpr Phase phase() const { return phase_; }

@@ -13,7 +13,7 @@
 /// ```
 /// Momentum has the layout of the finished gradient, as all state. A matrix is made orthogonal by one rank, its owner,
 /// as a whole (see train/owners.hpp). So the update does not depend on the layout, the ZeRO level or the number of
-/// ranks. With `by_gram`, it depends on them by rounding errors.
+/// ranks. With `by_gram`, it depends on them up to rounding errors.
 
 #include <optional>
 
@@ -73,6 +73,7 @@ struct MuonUpdate {
     f("epsilon", epsilon), f("steps", steps.count), f("scale", static_cast<double>(scale));
     f("row_dimensions", row_dimensions), f("by_gram", by_gram), f("adamw", adamw.has_value());
     f("master_weights", master_weights), f("may_be_unused", may_be_unused);
+    for (const auto& [a, b, c] : steps.steps) f("steps.a", a), f("steps.b", b), f("steps.c", c);
     if (adamw) adamw->each_setting(f);
   }
   constexpr int flops() const { return adamw ? adamw->flops() : 4; }

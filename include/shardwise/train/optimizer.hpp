@@ -121,6 +121,7 @@ class Optimizer {
   constexpr void step(Module& module) {
     const detail::ParameterList cells = detail::parameters_of(module);
     know(module, cells);
+    const detail::ParameterList missing = unreached(cells);
     if constexpr (requires { update_.accepts(cells.front()->stored); }) {
       for (std::size_t i = 0; i < cells.size(); ++i) {
         const Update& update = update_of(states_[i]);
@@ -128,8 +129,7 @@ class Optimizer {
           update.refuse(detail::named_parameters_of(module)[i]);
       }
     }
-    if (const detail::ParameterList missing = unreached(cells); !missing.empty())
-      detail::fail_unreached(missing, detail::named_parameters_of(module));
+    if (!missing.empty()) detail::fail_unreached(missing, detail::named_parameters_of(module));
     detail::reduce_gradients_of(cells, reduction_);
     detail::count_step(steps_);
     step_all(cells);
@@ -341,10 +341,10 @@ class Optimizer {
     if (update.state_blocks() > 0) detail::make_zeros(state.first, detail::wide(type), mesh, count);
     if (update.state_blocks() > 1) detail::make_zeros(state.second, detail::wide(type), mesh, count);
     // It reads and writes the parameter and its state, and reads the gradient.
-    const Index wide = size_of(detail::wide(type)) * (update.state_blocks() + (state.master ? 1 : 0));
+    const bool keeps_master = detail::wide(type) != type && update.master_weights;
+    const Index wide = size_of(detail::wide(type)) * (update.state_blocks() + (keeps_master ? 1 : 0));
     detail::count_work(mesh, update.flops() * count, (3 * size_of(type) + 2 * wide) * count);
-    if (detail::wide(type) != type && update.master_weights)
-      detail::make_zeros(state.master, detail::wide(type), mesh, count);
+    if (keeps_master) detail::make_zeros(state.master, detail::wide(type), mesh, count);
     if (!gradient->data) return;
     detail::with_floating(type, [&]<class T>(T) {
       auto* master = state.master ? static_cast<kernel::compute_t<T>*>(state.master->data) : nullptr;
