@@ -55,7 +55,7 @@ class CholeskyRows {
     T* const x = b.mesh.dry() ? nullptr : data(b);
     for (std::size_t i = 0; i < rounds.size(); ++i) {  // L y = b
       const Round round = rounds[i];
-      const Index done = round.front().position, w = size(round), local = round.front().local;
+      const Index done = round.front().position, w = size(round);
       AnyTensor y =
           gathered(round, columns, [&](Index row, T* to) { std::copy_n(x + row * columns, columns, to); });
       line_.compute(w * w * columns + 2 * below(round) * w * columns,
@@ -236,8 +236,9 @@ class CholeskyFactor {
   static_assert(WellFormed<typename detail::CholeskyMatrix<A>::type>);
 
  public:
-  /// Throws, on all ranks, `std::invalid_argument` if the matrix is not square, or not symmetric up to rounding errors;
-  /// `std::runtime_error` if it is not positive definite or not finite. Collective over the mesh.
+  /// Throws, on all ranks, `std::invalid_argument` if the matrix is not square, or a row differs from its column by more
+  /// than about √ε of its size; `std::runtime_error` if it is not positive definite or not finite. Collective over the
+  /// mesh.
   constexpr explicit CholeskyFactor(const A& a) : mesh_(a.mesh()), rows_(detail::AnyTensor(a)) {}
 
   /// x with A x = b, in the layout of b: a tensor [n] or [n, r], with elements of A's type. Throws

@@ -4,7 +4,8 @@
 
 /// @file
 /// `solve_triangular`: x of l · x = b, where l is triangular and whole on every rank. The leading dimensions, a batch
-/// of matrices, may be cut; so may the columns of b, or its rows if l is on the right, where l is then `Reduced`.
+/// of matrices, may be cut; so may the columns of b, or its rows if l is on the right. On axes that cut these, l is
+/// `Reduced`.
 ///
 /// ```
 /// x = solve_triangular(l, b);                                        // l · x = b
