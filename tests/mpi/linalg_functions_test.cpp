@@ -82,6 +82,17 @@ TEST_CASE("sqrtm and inverse_root: residuals") {
   check_roots<double, Shard<0>, Shard<0>>(40, 10);
 }
 
+TEST_CASE("numbers in float whose squares overflow or vanish") {
+  const Grid mesh = grid();
+  for (const float unit : {1e-25f, 1e25f}) {
+    const Matrix<float> a = positive<float>(7, 10) * unit;
+    const auto x = distribute<Shard<0>, Shard<1>>(mesh, a);
+    const Matrix<double> root = wide(Matrix<float>(full_tensor(sqrtm(x))));
+    CHECK(excess<float>(root * root - wide(a), 7 * norm_1(a)) <= 1);
+    CHECK(norm_1(wide(Matrix<float>(full_tensor(polar(x).u))) - identity<double>(7)) <= 1e-4);
+  }
+}
+
 TEST_CASE("what has no such function is the same error on every rank") {
   const Grid mesh = grid();
   const auto cut = [&](const Matrix<double>& x) { return distribute<Shard<0>, Shard<1>>(mesh, x); };
