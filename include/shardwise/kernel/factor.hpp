@@ -159,10 +159,11 @@ void qr_of_block(Index m, Index n, T* a, T* r) {
   mapped(m, k, a) = columns.leftCols(k);
 #else
   using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
-  const T largest = mapped(m, n, a).cwiseAbs().maxCoeff();  // Eigen squares numbers
-  const T unit = largest > 0 && shardwise::detail::is_finite(largest) ? largest : T{1};
-  const Eigen::HouseholderQR<Matrix> f(mapped(m, n, a) / unit);
-  upper.template triangularView<Eigen::Upper>() = f.matrixQR().topRows(k) * unit;
+  // Eigen squares numbers, so each column is scaled.
+  Eigen::Array<T, 1, Eigen::Dynamic> unit = mapped(m, n, a).cwiseAbs().colwise().maxCoeff();
+  for (T& each : unit) each = each > 0 && shardwise::detail::is_finite(each) ? each : T{1};
+  const Eigen::HouseholderQR<Matrix> f((mapped(m, n, a).array().rowwise() / unit).matrix());
+  upper.template triangularView<Eigen::Upper>() = (f.matrixQR().topRows(k).array().rowwise() * unit).matrix();
   mapped(m, k, a) = f.householderQ() * Matrix::Identity(m, k);
 #endif
 }
