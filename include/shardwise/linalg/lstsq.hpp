@@ -30,15 +30,20 @@ constexpr auto inner_products(const A& a, const B& b) {
   return redistribute_to<finished_of<decltype(c)>>(std::move(c));
 }
 
-/// x := r⁻¹ · x, where r is upper triangular with a diagonal that is not negative.
+/// x := r⁻¹ · x, where r is the upper triangular factor of a matrix of m rows, with a diagonal that is not negative.
 template <class T>
-void solve_upper(const View<const T, 2>& r, const View<T, 2>& x) {
+void solve_upper(Index m, const View<const T, 2>& r, const View<T, 2>& x) {
   const Index n = r.columns();
-  const auto diagonal = kernel::detail::mapped(n, n, r.data).diagonal();
-  const T rounding = std::numeric_limits<T>::epsilon() * static_cast<T>(n);
+  const auto columns = kernel::detail::mapped(n, n, r.data);
+  // The errors of `qr` grow no further with more rows, because it takes them in blocks.
+  const auto rows = static_cast<double>(std::min<Index>(m, 65536));
+  const double rounding =
+      4 * static_cast<double>(std::numeric_limits<T>::epsilon()) * (static_cast<double>(n) + std::sqrt(rows));
   for (Index i = 0; i < n; ++i) {
-    if (diagonal[i] > rounding * diagonal.maxCoeff()) continue;
-    fail<std::runtime_error>({"lstsq: column ", i, " of the matrix depends on the columns before it"});
+    const auto size = static_cast<double>(columns.col(i).stableNorm());
+    if (static_cast<double>(columns(i, i)) > rounding * size) continue;
+    fail<std::runtime_error>(
+        {"lstsq: column ", i, " of the matrix is zero, or depends on the columns before it"});
   }
   kernel::solve_triangular<Side::left>(n, x.columns(), {.upper = true}, r.data, x.data, x.columns());
 }
@@ -61,7 +66,7 @@ constexpr A times_columns(const A& a, const W& w, Index columns) {
 /// The x [n, r] with the least ‖a · x - b‖ for each column of b, by `qr(a)`. a: [m, n] with m ≥ n, b: [m, r], float or
 /// double; rows are cut alike in both, or columns of b are. x is full where rows were cut. Throws
 /// `std::invalid_argument` if the extents do not fit, or m < n. All ranks throw the same `std::runtime_error` if a is
-/// not finite, or if its columns are dependent up to rounding errors.
+/// not finite, or if its columns are dependent up to rounding errors, whatever their sizes are.
 template <Operand A, Operand B, WellFormed Term = detail::factored_off_tape<detail::LeastSquares, A, B>>
 constexpr auto lstsq(const A& a, const B& b) {
   if constexpr (AbstractOperand<A> || AbstractOperand<B>) {
@@ -76,7 +81,7 @@ constexpr auto lstsq(const A& a, const B& b) {
     const auto [q, r] = qr(a);
     const auto x = detail::inner_products(q, b);
     if (x.mesh().dry()) return x;
-    detail::solve_upper(r.view(), x.writable());
+    detail::solve_upper(a.shape()[0], r.view(), x.writable());
     return x;
   }
 }
