@@ -277,7 +277,7 @@ void print_json(const StepJob& job, const std::vector<RankPlan>& plans, double s
 // ---- Search ------------------------------------------------------------------------------------------------------
 void print_search(const PlanSearch& search, sw::Index memory) {
   const auto line = [](const PlanSearch::Found& each) {
-    std::printf("  %10.4f s  %12s  %s\n", each.seconds, sw::bytes_text(each.bytes).c_str(),
+    std::printf("  %10.4g s  %12s  %s\n", each.seconds, sw::bytes_text(each.bytes).c_str(),
                 each.options.c_str());
   };
   const std::size_t shown = 10;

@@ -256,7 +256,7 @@ TEST_CASE("pictures: of a rank's step, and of a pipeline's schedule") {
   const std::string step = drawn("--model 8b --dp 8 --tp 2 --ranks-per-host 2 --speeds " + file);
   std::remove(file.c_str());
   for (const char* words : {">over dp<", ">over tp<", ">over dp+tp<",
-                            "modelled: 50.00 TFLOP/s; memory 1.00 PB/s; within a host 200.00 GB/s; across "
+                            "modelled: 50.00 TFLOP/s; memory 1000.00 TB/s; within a host 200.00 GB/s; across "
                             "hosts 10.00 GB/s; 3.00 µs a call"}) {
     CAPTURE(words);
     CHECK(step.find(words) != std::string::npos);

@@ -85,13 +85,20 @@ inline Speeds fitted(const std::vector<Event>& events) {
     double speed() const { return amount > 0 && seconds > 0 ? amount / seconds : HUGE_VAL; }
   } flops, within, across;
   for (const Event& event : events) {
-    const double lasted = event.end - event.begin;
-    if (event.computes()) flops.add(event.amount, lasted);
-    if (!event.computes() && !event.waits && event.across == 0) within.add(event.moved, lasted);
+    if (event.computes()) flops.add(event.amount, event.end - event.begin);
   }
-  for (const Event& event : events) {  // the rest of calls that also go to other hosts
-    if (event.across > 0)
-      across.add(event.across, event.end - event.begin - static_cast<double>(event.moved) / within.speed());
+  for (const bool to_others : {false, true}) {
+    Total& total = to_others ? across : within;
+    for (const bool background : {false, true}) {
+      if (total.amount > 0) break;  // calls in the background last longer than they take
+      for (const Event& event : events) {
+        if (event.computes() || event.waits || event.background != background ||
+            (event.across > 0) != to_others)
+          continue;
+        const double others = to_others ? static_cast<double>(event.moved) / within.speed() : 0;
+        total.add(to_others ? event.across : event.moved, event.end - event.begin - others);
+      }
+    }
   }
   return {.flops = flops.speed(), .within = within.speed(), .across = across.speed()};
 }

@@ -60,9 +60,9 @@ void solve_triangular(Index n, Index other, Triangular how, const T* l, T* b, In
       Eigen::Array<T, lanes, 1> x[width];
       T* const block = now + v * vector;
       const auto each = [&](auto f) {  // in the order of memory
-        for (Index outer = 0; outer < (right ? count : w); ++outer) {
-          for (Index inner = 0; inner < (right ? w : count); ++inner) {
-            const Index j = right ? inner : outer, i = right ? outer : inner;
+        for (Index slow = 0; slow < (right ? count : w); ++slow) {
+          for (Index fast = 0; fast < (right ? w : count); ++fast) {
+            const Index j = right ? fast : slow, i = right ? slow : fast;
             f(x[j][i], block[place(j) * element + i * vector]);
           }
         }
