@@ -79,6 +79,7 @@ inline Speeds fitted(const std::vector<Event>& events) {
   struct Total {
     double amount = 0, seconds = 0;
     void add(std::int64_t more, double lasted) {
+      if (more == 0) return;
       amount += static_cast<double>(more);
       seconds += std::max(lasted, 0.);
     }
