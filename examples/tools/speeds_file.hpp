@@ -37,8 +37,8 @@ void each_speed(Speeds& speeds, F f) {
   f("latency", speeds.others.latency, true);
 }
 
-/// Throws `std::runtime_error` that names the file and the entry, if a required one is missing, or one is unknown or not
-/// a positive number.
+/// Throws `std::runtime_error` that names the file and the entry, if a required one is missing, or one is unknown or
+/// not a positive number.
 inline MeasuredSpeeds read_speeds(const std::filesystem::path& file) {
   const sw::Json json = sw::read_json(file);
   const sw::detail::JsonPart all(json, file.string() + ": ");

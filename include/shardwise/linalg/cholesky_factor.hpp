@@ -236,9 +236,9 @@ class CholeskyFactor {
   static_assert(WellFormed<typename detail::CholeskyMatrix<A>::type>);
 
  public:
-  /// Throws, on all ranks, `std::invalid_argument` if the matrix is not square, or a row differs from its column by more
-  /// than about √ε of its size; `std::runtime_error` if it is not positive definite or not finite. Collective over the
-  /// mesh.
+  /// Throws, on all ranks, `std::invalid_argument` if the matrix is not square, or a row differs from its column by
+  /// more than about √ε of its size; `std::runtime_error` if it is not positive definite or not finite. Collective over
+  /// the mesh.
   constexpr explicit CholeskyFactor(const A& a) : mesh_(a.mesh()), rows_(detail::AnyTensor(a)) {}
 
   /// x with A x = b, in the layout of b: a tensor [n] or [n, r], with elements of A's type. Throws

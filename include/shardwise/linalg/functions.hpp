@@ -9,9 +9,9 @@
 /// auto y = sqrtm(a);             // y · y = a
 /// auto z = inverse_root<4>(a);   // z⁴ = a⁻¹
 /// ```
-/// Newton's iteration x ← (ζ x + x⁻¹ / ζ) / 2 takes singular values, or roots of eigenvalues, to 1. Byers and Xu ("A new
-/// scaling for Newton's iteration for the polar decomposition", 2008) give a ζ for each step that depends on bounds, not
-/// on a: 9 steps in double and 6 in float suffice up to a condition number of 1 / (√n ε). They invert by `solve`.
+/// Newton's iteration x ← (ζ x + x⁻¹ / ζ) / 2 takes singular values, or roots of eigenvalues, to 1. Byers and Xu ("A
+/// new scaling for Newton's iteration for the polar decomposition", 2008) give a ζ for each step that depends on bounds,
+/// not on a: 9 steps in double and 6 in float suffice up to a condition number of 1 / (√n ε). They invert by `solve`.
 
 #include <shardwise/kernel/sums.hpp>
 #include <shardwise/layout/bounds.hpp>
@@ -119,8 +119,8 @@ constexpr A sqrtm(const A& a) {
 template <class A, IllFormed Why = detail::factored_off_tape<detail::MatrixFunction, A>>
 Why sqrtm(const A&);  // see Why
 
-/// The symmetric positive definite z with z^p = a⁻¹, for p = 2, 4, 8, …: of the same matrices. ‖z^p · a - 1‖ is about κ ε.
-/// Throws as `sqrtm`.
+/// The symmetric positive definite z with z^p = a⁻¹, for p = 2, 4, 8, …: of the same matrices. ‖z^p · a - 1‖ is about
+/// κ ε. Throws as `sqrtm`.
 template <int p, TensorType A, WellFormed Result = detail::factored_off_tape<detail::MatrixFunction, A>>
   requires(p > 1 && (p & (p - 1)) == 0)
 constexpr A inverse_root(const A& a) {
