@@ -10,8 +10,9 @@
 
 #include <shardwise/comm/environment.hpp>
 #include <shardwise/guard/agreement.hpp>
-#include <shardwise/kernel/gemm.hpp>
 #include <shardwise/mesh/mesh.hpp>
+#include <shardwise/models/llama/model.hpp>
+#include <shardwise/shardwise.hpp>
 
 #include "options.hpp"
 #include "speeds_file.hpp"
@@ -30,6 +31,12 @@ struct rank_of_host {
 };
 using Ranks = sw::Mesh<host, rank_of_host>;
 
+double median(std::vector<double> all) {
+  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+  std::nth_element(all.begin(), middle, all.end());
+  return *middle;
+}
+
 /// The median over `repetitions` of the seconds of the slowest rank, after one that does not count.
 template <class F>
 double seconds_of(int repetitions, F f) {
@@ -43,43 +50,75 @@ double seconds_of(int repetitions, F f) {
     world.all_reduce(&spent, &spent, 1, sw::DataType::f64, sw::ReduceOp::max);
     if (i > 0) all.push_back(spent);
   }
-  std::nth_element(all.begin(), all.begin() + repetitions / 2, all.end());
-  return all[static_cast<std::size_t>(repetitions / 2)];
+  return median(std::move(all));
 }
 
-/// Of products as a layer makes them.
+/// The speeds of computations, found in recorded steps of training a small Llama that each rank makes alone: their
+/// median over `repetitions`, on the slowest rank.
 template <class T>
-double flops_of_products(int repetitions) {
-  constexpr Index n = 1024;
-  const std::vector<T> a(n * n, T(1)), b(n * n, T(1));
-  std::vector<T> c(n * n);
-  const auto no = sw::kernel::Transpose::no, yes = sw::kernel::Transpose::yes;
-  return 2. * n * n * n / seconds_of(repetitions, [&] {
-           sw::kernel::gemm(no, yes, n, n, n, a.data(), n, b.data(), n, c.data(), n, false);
-         });
+sw::Speeds speeds_of_steps(int repetitions) {
+  using Mesh = sw::Mesh<sw::tp>;
+  const sw::Communicator world = sw::world();
+  const Mesh mesh(world.subgroup(std::array{world.rank()}), {1});
+  const sw::LlamaConfig config{.vocabulary = 1024,
+                               .features = 512,
+                               .layers = 2,
+                               .heads = 8,
+                               .kv_heads = 8,
+                               .hidden = 1408,
+                               .context = 512};
+  sw::Llama<Mesh, sw::LlamaTensorParallel<>, T> model(mesh, config);
+  sw::initialize(model, 1);
+  const auto tokens = sw::full<std::int32_t, sw::Replicate>(mesh, {1, config.context}, 1);
+  sw::AdamW adamw;
+  sw::EventLog log(sw::clock_seconds);
+  sw::Recording recording(mesh, &log);
+  std::array<std::vector<double>, 3> all;
+  for (int i = 0; i <= repetitions; ++i) {
+    world.barrier();
+    recording.restart();
+    sw::Tape tape;
+    sw::backward_and_reduce(model(tape.constant(tokens), tokens, sw::LinearCrossEntropyLoss()), model);
+    sw::clip_gradients(model, 1.0);
+    adamw.step(model);
+    const sw::Speeds found = sw::fitted(log.events());
+    std::array slowest{found.flops, found.attention, found.memory};
+    world.all_reduce(slowest.data(), slowest.data(), 3, sw::DataType::f64, sw::ReduceOp::min);
+    for (std::size_t speed = 0; i > 0 && speed < 3; ++speed) all[speed].push_back(slowest[speed]);
+  }
+  return {.flops = median(all[0]), .attention = median(all[1]), .memory = median(all[2])};
 }
 
-/// Of sums of two arrays that no cache holds.
-double bytes_of_memory(int repetitions) {
-  constexpr Index count = Index{16} << 20;
-  const std::vector<float> a(count, 1);
-  std::vector<float> b(count, 2);
-  const double seconds = seconds_of(repetitions, [&] {
-    for (Index i = 0; i < count; ++i) b[static_cast<std::size_t>(i)] += a[static_cast<std::size_t>(i)];
-  });
-  [[maybe_unused]] const volatile float used = b.back();  // else a compiler may leave out the loop
-  return 3. * count * sizeof(float) / seconds;
-}
-
-/// The bytes a second that a rank sends in all-reduces, on all groups of the mesh at once.
+/// The bytes a second that a rank sends in collectives, on all groups of the mesh at once.
 double bytes_of_link(const sw::Communicator& ranks, int repetitions) {
-  constexpr Index count = Index{2} << 20;
-  std::vector<float> a(count, 1), b(count);
+  constexpr Index bytes = Index{4} << 20;
+  const Index part = bytes / Index{sizeof(float)} / ranks.size(), count = part * ranks.size();
+  const std::vector<Index> counts(static_cast<std::size_t>(ranks.size()), part);
+  std::vector<Index> offsets;
+  for (int rank = 0; rank < ranks.size(); ++rank) offsets.push_back(rank * part);
+  std::vector<float> a(static_cast<std::size_t>(count), 1), b(a.size());
   const double seconds = seconds_of(repetitions, [&] {
     ranks.all_reduce(a.data(), b.data(), count, sw::DataType::f32, sw::ReduceOp::sum);
+    ranks.all_gather(a.data(), b.data(), counts, offsets, sw::DataType::f32);
+    ranks.reduce_scatter(a.data(), b.data(), counts, sw::DataType::f32, sw::ReduceOp::sum);
   });
-  const Index bytes = count * Index{sizeof(float)};
-  return static_cast<double>(sw::bytes_sent(sw::Collective::all_reduce, bytes, ranks.size())) / seconds;
+  Index sent = 0;
+  for (const auto kind :
+       {sw::Collective::all_reduce, sw::Collective::all_gather, sw::Collective::reduce_scatter})
+    sent += sw::bytes_sent(kind, bytes, ranks.size());
+  return static_cast<double>(sent) / seconds;
+}
+
+/// The seconds of a call that sends next to nothing.
+double latency_of_link(const sw::Communicator& ranks, int repetitions) {
+  double own = 0, sum = 0;
+  const int calls = 100;
+  return seconds_of(repetitions,
+                    [&] {
+                      for (int i = 0; i < calls; ++i)
+                        ranks.all_reduce(&own, &sum, 1, sw::DataType::f64, sw::ReduceOp::sum);
+                    }) /
+         calls;
 }
 
 MeasuredSpeeds measured(int repetitions) {
@@ -93,17 +132,18 @@ MeasuredSpeeds measured(int repetitions) {
     }
   }
   const Ranks mesh(world, {hosts, on_each});
-  MeasuredSpeeds speeds{.float32 = flops_of_products<float>(repetitions),
-                        .bfloat16 = flops_of_products<Eigen::bfloat16>(repetitions)};
-  speeds.others.memory = bytes_of_memory(repetitions);
-  double least = 0, sum = 0;
-  const int calls = 100;
-  const double latencies = seconds_of(repetitions, [&] {
-    for (int i = 0; i < calls; ++i) world.all_reduce(&least, &sum, 1, sw::DataType::f64, sw::ReduceOp::sum);
-  });
-  speeds.others.latency = latencies / calls;
-  if (on_each > 1) speeds.others.within = bytes_of_link(mesh.communicator<rank_of_host>(), repetitions);
-  if (hosts > 1) speeds.others.across = bytes_of_link(mesh.communicator<host>(), repetitions);
+  MeasuredSpeeds speeds{.float32 = speeds_of_steps<float>(repetitions),
+                        .bfloat16 = speeds_of_steps<Eigen::bfloat16>(repetitions)};
+  if (on_each > 1) {
+    const sw::Communicator& ranks = mesh.communicator<rank_of_host>();
+    speeds.links.within = bytes_of_link(ranks, repetitions);
+    speeds.links.latency = latency_of_link(ranks, repetitions);
+  }
+  if (hosts > 1) {
+    const sw::Communicator& ranks = mesh.communicator<host>();
+    speeds.links.across = bytes_of_link(ranks, repetitions);
+    speeds.links.latency_across = latency_of_link(ranks, repetitions);
+  }
   return speeds;
 }
 
@@ -132,7 +172,7 @@ int main(int argc, char** argv) {
       sw::write_file_atomically(file, speeds_json(speeds));
       std::printf("%s: %s\n", file.c_str(),
                   (sw::speeds_text(speeds.of(false)) + "; in bfloat16 " +
-                   sw::flops_text(std::llround(speeds.bfloat16)) + "/s")
+                   sw::flops_text(std::llround(speeds.bfloat16.flops)) + "/s")
                       .c_str());
     });
     return after_output(0);

@@ -16,7 +16,7 @@
 #include <optional>
 
 #include <shardwise/inspect/plan_table.hpp>
-#include <shardwise/schedule/messages.hpp>
+#include <shardwise/schedule/prove.hpp>
 
 #include "job_options.hpp"
 #include "options.hpp"
@@ -86,9 +86,8 @@ constexpr sw::Speeds assumed_speeds{
 RankPlan plan_of_rank(const StepJob& job, const JobSizes& at, const sw::Speeds* speeds) {
   RankPlan rank;
   rank.at = at;
-  sw::EventLog log;
-  rank.plan = plan_step(job, at, speeds ? &log : nullptr, &rank.saved);
-  if (speeds) rank.seconds = price_of(job, log, *speeds);
+  rank.plan = plan_step(job, at, nullptr, &rank.saved);
+  if (speeds) rank.seconds = price_of(job, at, *speeds);
   if (job.recompute) {
     StepJob kept = job;
     kept.recompute = false;
@@ -139,21 +138,22 @@ void print_job(const StepJob& job) {
   if (job.ranks_per_host > 0) std::printf("hosts of %d consecutive ranks\n", job.ranks_per_host);
 }
 
-/// An estimate of the fraction of a step in which ranks are idle: see `LlamaPart::costs`.
-double idle_part(const StepJob& job, const sw::PipelineSchedule& schedule) {
+/// The fraction of a step in which ranks are idle; an estimate by `LlamaPart::costs`, if the speeds are null.
+double idle_part(const StepJob& job, const sw::PipelineSchedule& schedule, const sw::Speeds* speeds) {
   const sw::ScheduleProof proof =
-      sw::prove(sw::with_messages(schedule), sw::LlamaPart::costs(job.model, schedule.rank_of_stage));
+      sw::prove(schedule, speeds ? costs_of(job, {}, *speeds)
+                                 : sw::LlamaPart::costs(job.model, schedule.rank_of_stage));
   double idle = 0;
   for (const double each : proof.idle) idle += each;
   return idle / (proof.time * schedule.ranks());
 }
 
 /// Prints the work of each rank along pp, for the ranks with the largest blocks.
-void print_stages(const StepJob& job) {
+void print_stages(const StepJob& job, const sw::Speeds* speeds) {
   const sw::PipelineSchedule schedule = schedule_of(job);
   if (schedule.stages() == 1) return;
   std::printf("%s: ranks compute nothing in about %.0f %% of the time\n", job.schedule.c_str(),
-              100 * idle_part(job, schedule));
+              100 * idle_part(job, schedule, speeds));
   for (int rank = 0; rank < schedule.ranks(); ++rank) {
     std::string stages;
     for (int stage = 0; stage < schedule.stages(); ++stage) {
@@ -239,7 +239,8 @@ Json plan_json(const StepJob& job, const RankPlan& each) {
   return json;
 }
 
-void print_json(const StepJob& job, const std::vector<RankPlan>& plans, double seconds) {
+void print_json(const StepJob& job, const std::vector<RankPlan>& plans, const sw::Speeds* speeds,
+                double seconds) {
   const sw::LlamaConfig& model = job.model;
   Json json;
   json["model"] = {{"parameters", model.parameters()},
@@ -266,7 +267,7 @@ void print_json(const StepJob& job, const std::vector<RankPlan>& plans, double s
                   {"bucket_bytes", job.bucket_bytes},
                   {"communicate_as", communicated_as(job)}};
   const sw::PipelineSchedule schedule = schedule_of(job);
-  json["pipeline"] = {{"idle", idle_part(job, schedule)}, {"rank_of_stage", schedule.rank_of_stage}};
+  json["pipeline"] = {{"idle", idle_part(job, schedule, speeds)}, {"rank_of_stage", schedule.rank_of_stage}};
   json["ranks"] = Json::array();
   for (const RankPlan& each : plans) json["ranks"].push_back(plan_json(job, each));
   json["alike"] = plans.size() > 1 && alike(job, plans[0].plan, plans[1].plan);
@@ -278,7 +279,7 @@ void print_json(const StepJob& job, const std::vector<RankPlan>& plans, double s
 void print_search(const PlanSearch& search, sw::Index memory) {
   const auto line = [](const PlanSearch::Found& each) {
     std::printf("  %10.4g s  %12s  %s\n", each.seconds, sw::bytes_text(each.bytes).c_str(),
-                each.options.c_str());
+                plan_options(each.options).c_str());
   };
   const std::size_t shown = 10;
   if (!search.found.empty())
@@ -299,8 +300,9 @@ Json search_json(const PlanSearch& search) {
   const auto list = [](const std::vector<PlanSearch::Found>& plans) {
     Json all = Json::array();
     for (const PlanSearch::Found& each : plans)
-      all.push_back(
-          {{"options", each.options}, {"seconds_of_step", each.seconds}, {"peak_bytes", each.bytes}});
+      all.push_back({{"options", plan_options(each.options)},
+                     {"seconds_of_step", each.seconds},
+                     {"peak_bytes", each.bytes}});
     return all;
   };
   json["found"] = list(search.found);
@@ -408,16 +410,15 @@ int main(int argc, char** argv) {
     if (!options.speeds.empty()) {
       speeds = read_speeds(options.speeds).of(job.bf16);
     }
-    for (const JobSizes& at : places(options, job)) {
-      plans.push_back(plan_of_rank(job, at, options.speeds.empty() ? nullptr : &speeds));
-    }
+    const sw::Speeds* known = options.speeds.empty() ? nullptr : &speeds;
+    for (const JobSizes& at : places(options, job)) plans.push_back(plan_of_rank(job, at, known));
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
     if (!options.draw.empty()) draw_step(options.draw, job, plans.front().at, speeds);
     if (options.json) {
-      print_json(job, plans, time.count());
+      print_json(job, plans, known, time.count());
     } else {
       print_job(job);
-      print_stages(job);
+      print_stages(job, known);
       print_plans(job, plans, options.save);
       if (!options.speeds.empty()) std::printf("  times are modelled: %s\n", sw::speeds_text(speeds).c_str());
       std::printf("planned in %.3f s\n", time.count());

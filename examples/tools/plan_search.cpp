@@ -4,77 +4,187 @@
 #include "plan_search.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <stdexcept>
+
+#include <shardwise/schedule/prove.hpp>
 
 namespace tools {
 
-double price_of(const StepJob& job, const sw::EventLog& log, const sw::Speeds& speeds) {
-  if (job.sizes[0] > 1) throw std::invalid_argument("the time of a pipeline is not modelled: use --pp 1");
-  std::int64_t within = 0, across = 0;
-  for (const sw::Event& event : log.events()) {
-    within += event.computes() ? 0 : event.moved;
-    across += event.across;
-  }
-  if (within > 0 && std::isinf(speeds.within)) {
-    throw std::invalid_argument(
-        "--speeds: the file has no speed within a host: measure with several ranks on it");
-  }
-  if (across > 0 && std::isinf(speeds.across))
-    throw std::invalid_argument("--speeds: the file has no speed across hosts: measure on several hosts");
-  return sw::price(log.events(), speeds);
+std::string plan_options(const JobOptions& options) {
+  const auto option = [](const char* name, auto value) { return std::string(name) + std::to_string(value); };
+  std::string text;
+  if (options.pp > 1) text += option("--pp ", options.pp) + " --schedule " + options.job.schedule + " ";
+  if (options.replicas > 1) text += option("--replicas ", options.replicas) + " ";
+  text += option("--dp ", *options.dp) + option(" --tp ", options.tp) +
+          option(" --zero ", options.job.zero_level);
+  if (options.job.sequence_parallel) text += " --sp";
+  if (options.job.recompute) text += " --recompute";
+  return text + option(" --micro-batches ", options.job.micro_batches);
 }
 
 namespace {
 
-std::string options_of(const JobOptions& options) {
-  std::string text = "--dp " + std::to_string(*options.dp) + " --tp " + std::to_string(options.tp) +
-                     " --zero " + std::to_string(options.job.zero_level);
-  if (options.job.sequence_parallel) text += " --sp";
-  if (options.job.recompute) text += " --recompute";
-  return text + " --micro-batches " + std::to_string(options.job.micro_batches);
+using Found = PlanSearch::Found;
+
+/// The line through two prices, at `t`: `a` at 0, `b` at 1.
+RankPrice line(const RankPrice& a, const RankPrice& b, double t) {
+  const auto at = [t](auto x, auto y) {
+    return x + static_cast<decltype(x)>(t * static_cast<double>(y - x));
+  };
+  RankPrice price{
+      .message = b.message, .bytes = at(a.bytes, b.bytes), .of_model = at(a.of_model, b.of_model)};
+  for (std::size_t phase = 0; phase < sw::phases; ++phase)
+    price.seconds[phase] = at(a.seconds[phase], b.seconds[phase]);
+  return price;
 }
 
-/// A step, of which `parts` micro-batches of `batch` sequences are planned.
-PlanSearch::Found plan_parts(JobOptions options, sw::Index parts, sw::Index batch, const sw::Speeds& speeds,
-                             JobPlan& plan) {
-  options.batch = parts * batch;
+/// The price of so many micro-batches. Of a deep model, only 4 and 6 layers of each rank along pp are planned: others
+/// take as long.
+RankPrice price_of_parts(JobOptions options, sw::Index parts, const JobSizes& at, const sw::Speeds& speeds) {
+  options.batch = *options.batch / options.job.micro_batches * parts;
   options.job.micro_batches = parts;
-  const StepJob job = job_of(options, 1);
-  sw::EventLog log;
-  plan = plan_step(job, {}, &log);
-  return {options_of(options), price_of(job, log, speeds), plan.peak_bytes()};
+  options.job.schedule = "gpipe";
+  const auto plan = [&] { return price_of_rank(job_of(options, 1), at, speeds); };
+  const sw::Index layers = job_of(options, 1).model.layers, few = sw::Index{4} * options.pp;
+  if (layers <= 2 * few) return plan();
+  options.layers = few;
+  const RankPrice of_few = plan();
+  options.layers = few + few / 2;
+  return line(of_few, plan(), static_cast<double>(layers - few) / static_cast<double>(few / 2));
 }
 
-/// Finds the fewest micro-batches with which the plan fits. At most two are planned: all later ones of a step take the
-/// same time, and no more memory.
-void try_plan(const JobOptions& options, sw::Index memory, const sw::Speeds& speeds, PlanSearch& search) {
-  PlanSearch::Found smallest;
-  smallest.bytes = std::numeric_limits<sw::Index>::max();
-  for (sw::Index parts = 1; *options.dp * parts <= *options.batch && *options.batch % parts == 0;
-       parts *= 2) {
-    const sw::Index batch = *options.batch / parts;
-    JobPlan plan;
-    PlanSearch::Found found = plan_parts(options, std::min<sw::Index>(parts, 2), batch, speeds, plan);
-    if (parts > 2) {
-      JobPlan of_one;
-      const double one = plan_parts(options, 1, batch, speeds, of_one).seconds;
-      found.seconds += static_cast<double>(parts - 2) * (found.seconds - one);
-      JobOptions all = options;
-      all.job.micro_batches = parts;
-      found.options = options_of(all);
+/// The price and the memory of a whole step, extrapolated from one and two micro-batches. Of the ranks of a long
+/// pipeline, the first two, the last, and one between them are planned.
+Found estimate(const JobOptions& options, const sw::Speeds& speeds, sw::Index& of_model) {
+  Found found{options};
+  const int pp = options.pp;
+  if (pp == 1) {
+    const sw::Index parts = options.job.micro_batches;
+    const RankPrice one = price_of_parts(options, 1, {}, speeds),
+                    two = parts == 1 ? one : price_of_parts(options, 2, {}, speeds);
+    found.seconds = line(one, two, static_cast<double>(parts - 1)).total();
+    found.bytes = two.bytes;
+    of_model = two.of_model;
+    return found;
+  }
+  const sw::PipelineSchedule schedule = schedule_of(job_of(options, 1));
+  const sw::ScheduleProof proof = sw::prove(schedule);
+  std::vector<RankPrice> of_micro_batch;
+  RankPrice one, two;
+  double once = 0;
+  for (int rank = 0; rank < pp; ++rank) {
+    if (rank < 2 || rank == pp / 2 || rank == pp - 1) {
+      one = price_of_parts(options, 1, {rank}, speeds);
+      two = price_of_parts(options, 2, {rank}, speeds);
     }
+    RankPrice& more = of_micro_batch.emplace_back(two);
+    for (std::size_t phase = 0; phase < sw::phases; ++phase)
+      more.seconds[phase] = std::max(0., more.seconds[phase] - one.seconds[phase]);
+    once = std::max(once, one.total() - more.total());
+    const double in_flight = proof.live[static_cast<std::size_t>(rank)];
+    found.bytes = std::max(found.bytes, line(one, two, in_flight - 1).bytes);
+    of_model = std::max(of_model, two.of_model);
+  }
+  found.seconds = sw::prove(schedule, costs_of(schedule, of_micro_batch)).time + once;
+  return found;
+}
+
+/// A rank needs at least these bytes for parameters, gradients and optimizer state.
+sw::Index least_bytes(const JobOptions& options) {
+  const StepJob job = job_of(options, 1);
+  if (job.lora_rank > 0) return 0;
+  const int level = job.zero_level, element = job.bf16 ? 2 : 4, state = job.muon ? 4 : 8;
+  const auto bytes = [&](int each, int shards_from) {
+    return static_cast<double>(each) / (level >= shards_from ? *options.dp : 1);
+  };
+  const double each = bytes(element, 3) + bytes(element, 2) + bytes(state + (job.bf16 ? 4 : 0), 1);
+  return static_cast<sw::Index>(each * static_cast<double>(job.model.parameters()) /
+                                (options.pp * options.tp));
+}
+
+/// Finds the fewest micro-batches with which the plan fits.
+void try_plan(JobOptions options, sw::Index memory, const sw::Speeds& speeds, PlanSearch& search) {
+  if (const sw::Index least = least_bytes(options); least > memory) {
+    options.job.micro_batches = 1;
+    search.too_large.push_back({options, 0, least});
+    return;
+  }
+  Found smallest;
+  int fitting = 0;
+  const int groups = *options.dp * options.replicas;
+  for (sw::Index parts = options.pp; groups * parts <= *options.batch && *options.batch % parts == 0;
+       parts *= 2) {
+    if (options.job.zero_level == 2 && parts == 1) continue;  // as --zero 1
+    options.job.micro_batches = parts;
+    sw::Index of_model = 0;
+    const Found found = estimate(options, speeds, of_model);
     if (found.bytes <= memory) {
       search.found.push_back(found);
-      return;
+      if (++fitting == (options.pp > 1 ? 3 : 1)) return;
+      continue;
     }
-    if (found.bytes < smallest.bytes) smallest = found;
-    sw::Index of_model = 0;  // what smaller micro-batches do not reduce
-    for (const auto use : {sw::MemoryUse::parameter, sw::MemoryUse::gradient, sw::MemoryUse::optimizer_state})
-      of_model += plan.peak_bytes(use);
-    if (parts > 1 && of_model > memory) break;
+    if (smallest.bytes == 0 || found.bytes < smallest.bytes) smallest = found;
+    if (parts > 1 && of_model > memory) break;  // smaller micro-batches do not reduce this
   }
-  search.too_large.push_back(smallest);
+  if (fitting == 0 && smallest.bytes > 0) search.too_large.push_back(smallest);
+}
+
+/// Calls f with each plan, which may be impossible.
+template <class F>
+void each_plan(const JobOptions& given, int ranks, F f) {
+  const auto divisors = [](int of) {
+    std::vector<int> all;
+    for (int each = 1; each <= of; ++each) {
+      if (of % each == 0) all.push_back(each);
+    }
+    return all;
+  };
+  for (const int pp : divisors(ranks)) {
+    for (const int tp : divisors(ranks / pp)) {
+      for (const int replicas : divisors(ranks / pp / tp)) {
+        for (int choice = 0; choice < 16; ++choice) {
+          JobOptions options = given;
+          options.pp = pp;
+          options.tp = tp;
+          options.replicas = replicas;
+          options.dp = ranks / pp / tp / replicas;
+          options.job.zero_level = choice / 4;
+          options.job.sequence_parallel = choice / 2 % 2 == 1;
+          options.job.recompute = choice % 2 == 1;
+          const bool shards = options.job.zero_level > 0;
+          if ((shards && *options.dp == 1) || (!shards && replicas > 1)) continue;  // as another plan
+          if (options.job.sequence_parallel && tp == 1) continue;
+          for (const char* schedule : {"1f1b", "zb-h1"}) {
+            options.job.schedule = schedule;
+            f(options);
+            if (pp == 1) break;
+          }
+        }
+      }
+    }
+  }
+}
+
+/// Plans the whole steps of the best plans, until as many fit as are shown.
+void plan_whole_steps(PlanSearch& search, sw::Index memory, const sw::Speeds& speeds) {
+  const auto faster = [](const Found& a, const Found& b) { return a.seconds < b.seconds; };
+  std::stable_sort(search.found.begin(), search.found.end(), faster);
+  std::size_t checked = 0;
+  while (checked < std::min<std::size_t>(10, search.found.size())) {
+    Found& each = search.found[checked];
+    const StepJob job = job_of(each.options, 1);
+    each.seconds = price_of(job, {}, speeds);
+    each.bytes = 0;
+    for (int rank = 0; rank < job.sizes[0]; ++rank)
+      each.bytes = std::max(each.bytes, plan_step(job, {rank}).peak_bytes());
+    if (each.bytes > memory) {
+      search.too_large.push_back(each);
+      search.found.erase(search.found.begin() + static_cast<std::ptrdiff_t>(checked));
+    } else {
+      ++checked;
+    }
+  }
+  std::stable_sort(search.found.begin(), search.found.begin() + static_cast<std::ptrdiff_t>(checked), faster);
 }
 
 }  // namespace
@@ -82,32 +192,28 @@ void try_plan(const JobOptions& options, sw::Index memory, const sw::Speeds& spe
 PlanSearch search_plans(const JobOptions& given, int ranks, sw::Index memory, const sw::Speeds& speeds) {
   if (!given.batch) throw std::invalid_argument("--search needs --batch, the sequences of a step");
   PlanSearch search;
-  for (int tp = 1; tp <= ranks; ++tp) {
-    if (ranks % tp != 0) continue;
-    for (int choice = 0; choice < 16; ++choice) {
-      JobOptions options = given;
-      options.tp = tp;
-      options.dp = ranks / tp;
-      options.job.zero_level = choice / 4;
-      options.job.sequence_parallel = choice / 2 % 2 == 1;
-      options.job.recompute = choice % 2 == 1;
-      if ((options.job.zero_level > 0 && *options.dp == 1) || (options.job.sequence_parallel && tp == 1))
-        continue;
-      try {
-        if (*options.dp > *given.batch) {
-          throw std::invalid_argument("a batch of " + std::to_string(*given.batch) + " sequences for --dp " +
-                                      std::to_string(*options.dp));
-        }
-        try_plan(options, memory, speeds, search);
-      } catch (const std::invalid_argument& error) {
-        ++search.impossible[error.what()];
-      }
+  each_plan(given, ranks, [&](const JobOptions& options) {
+    try {
+      if (const int groups = *options.dp * options.replicas; groups * options.pp > *given.batch)
+        throw std::invalid_argument(
+            "a batch of " + std::to_string(*given.batch) + " sequences for " + std::to_string(groups) +
+            " groups of ranks" +
+            (options.pp == 1 ? "" : " and " + std::to_string(options.pp) + " micro-batches"));
+      try_plan(options, memory, speeds, search);
+    } catch (const std::invalid_argument& error) {
+      ++search.impossible[error.what()];
     }
+  });
+  plan_whole_steps(search, memory, speeds);
+  const auto smaller = [](const Found& a, const Found& b) { return a.bytes < b.bytes; };
+  std::sort(search.too_large.begin(), search.too_large.end(), smaller);
+  while (!search.too_large.empty() && search.too_large.front().seconds == 0) {  // its bytes are only a bound
+    Found& first = search.too_large.front();
+    sw::Index of_model = 0;
+    first.options.job.micro_batches = first.options.pp;
+    first = estimate(first.options, speeds, of_model);
+    std::sort(search.too_large.begin(), search.too_large.end(), smaller);
   }
-  std::sort(search.found.begin(), search.found.end(),
-            [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
-  std::sort(search.too_large.begin(), search.too_large.end(),
-            [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
   return search;
 }
 

@@ -3,37 +3,36 @@
 #pragma once
 
 /// @file
-/// The price of a planned step in seconds, and the search for the plan that takes the fewest.
+/// The search for the plan with the fastest step.
 
-#include <limits>
 #include <map>
 #include <string>
 #include <vector>
 
-#include <shardwise/inspect/speeds.hpp>
-
 #include "job_options.hpp"
+#include "plan_price.hpp"
 
 namespace tools {
 
-/// The seconds of a planned step. Throws `std::invalid_argument` for a pipeline, and if a speed that the step needs was
-/// not measured.
-double price_of(const StepJob& job, const sw::EventLog& log, const sw::Speeds& speeds);
-
-/// Plans of one step on `ranks` ranks, without pipelines.
+/// Plans of one step on some ranks.
 struct PlanSearch {
   struct Found {
-    std::string options{};  ///< of `shardwise-train`
+    JobOptions options{};
     double seconds = 0;
-    sw::Index bytes = 0;  ///< peak of memory on the first rank
+    sw::Index bytes = 0;  ///< peak of memory on the rank that needs most
   };
   std::vector<Found> found{};               ///< that fit, the fastest first
   std::vector<Found> too_large{};           ///< the smallest first
   std::map<std::string, int> impossible{};  ///< reasons, and how many plans each refused
 };
 
-/// Tries all sizes of dp and tp, levels of --zero, and --sp. Activations are kept, and recomputed; and the batch is
-/// divided into the fewest micro-batches, of 1, 2, 4, …, with which a rank needs at most `memory` bytes.
+/// The options of `shardwise-train` that choose the plan.
+std::string plan_options(const JobOptions& options);
+
+/// Tries all sizes of pp, dp and tp; replicas within which --zero shards; schedules of pipelines; levels of --zero, and
+/// --sp. Activations are kept, and recomputed; and the batch is divided into the fewest micro-batches, of 1, 2, 4, …,
+/// with which a rank needs at most `memory` bytes; in a pipeline also into twice and four times as many. Steps of one
+/// and two micro-batches are planned, and longer ones extrapolated; of the best plans, the whole steps are planned.
 PlanSearch search_plans(const JobOptions& options, int ranks, sw::Index memory, const sw::Speeds& speeds);
 
 }  // namespace tools

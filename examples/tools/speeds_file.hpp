@@ -14,14 +14,17 @@ namespace tools {
 
 namespace sw = shardwise;
 
-/// The speeds of machines; of products for each element type.
+/// The speeds of machines; of computations for each element type.
 struct MeasuredSpeeds {
-  double float32 = 0, bfloat16 = 0;
-  sw::Speeds others{};  ///< `within` or `across` is infinite if no two ranks were on one host, or on two
+  sw::Speeds float32{}, bfloat16{};  ///< of computations only
+  sw::Speeds links{};  ///< `within` or `across` is infinite if no two ranks were on one host, or on two
 
   sw::Speeds of(bool bf16) const {
-    sw::Speeds speeds = others;
-    speeds.flops = bf16 ? bfloat16 : float32;
+    const sw::Speeds& computing = bf16 ? bfloat16 : float32;
+    sw::Speeds speeds = links;
+    speeds.flops = computing.flops;
+    speeds.attention = computing.attention;
+    speeds.memory = computing.memory;
     return speeds;
   }
 };
@@ -29,12 +32,16 @@ struct MeasuredSpeeds {
 /// Calls f(name, value, required) for each speed.
 template <class Speeds, class F>
 void each_speed(Speeds& speeds, F f) {
-  f("flops_float32", speeds.float32, true);
-  f("flops_bfloat16", speeds.bfloat16, true);
-  f("memory", speeds.others.memory, true);
-  f("within", speeds.others.within, false);
-  f("across", speeds.others.across, false);
-  f("latency", speeds.others.latency, true);
+  f("flops_float32", speeds.float32.flops, true);
+  f("flops_bfloat16", speeds.bfloat16.flops, true);
+  f("attention_float32", speeds.float32.attention, true);
+  f("attention_bfloat16", speeds.bfloat16.attention, true);
+  f("memory_float32", speeds.float32.memory, true);
+  f("memory_bfloat16", speeds.bfloat16.memory, true);
+  f("within", speeds.links.within, false);
+  f("across", speeds.links.across, false);
+  f("latency_within", speeds.links.latency, false);
+  f("latency_across", speeds.links.latency_across, false);
 }
 
 /// Throws `std::runtime_error` that names the file and the entry, if a required one is missing, or one is unknown or
@@ -58,7 +65,7 @@ inline MeasuredSpeeds read_speeds(const std::filesystem::path& file) {
 inline std::string speeds_json(const MeasuredSpeeds& speeds) {
   nlohmann::ordered_json json;
   each_speed(speeds, [&](const char* name, const double& value, bool) {
-    if (std::isfinite(value)) json[name] = value;
+    if (std::isfinite(value) && value > 0) json[name] = value;
   });
   return json.dump(2) + "\n";
 }

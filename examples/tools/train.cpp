@@ -11,7 +11,9 @@
 #include <shardwise/comm/environment.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/models/llama/config_file.hpp>
+#include <shardwise/text/tokenizer.hpp>
 
+#include "best_plan.hpp"
 #include "expect_weights.hpp"
 #include "job_options.hpp"
 #include "options.hpp"
@@ -101,6 +103,23 @@ void add_from(CLI::App& app, TrainOptions& options) {
   }
 }
 
+/// The option that finds the mesh and the division of work among ranks.
+void add_plan(CLI::App& app, std::string& plan, std::filesystem::path& speeds) {
+  auto* file = app.add_option("--speeds", speeds, "a file that shardwise-measure wrote, for --plan best")
+                   ->check(CLI::ExistingFile);
+  auto* best =
+      app.add_option("--plan", plan,
+                     "best: the mesh, --zero, --sp, --recompute and --micro-batches with the fastest "
+                     "step, as shardwise-plan --search finds them")
+          ->check(CLI::IsMember({"best"}))
+          ->needs(file);
+  file->needs(best);
+  for (const char* name : {"--pp", "--replicas", "--dp", "--tp", "--zero", "--sp", "--recompute",
+                           "--schedule", "--micro-batches"}) {
+    best->excludes(app.get_option(name));
+  }
+}
+
 /// Throws if an option's value is empty, such as that of an unset shell variable.
 void check_values(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
@@ -159,13 +178,15 @@ int main(int argc, char** argv) {
   return sw::run(argc, argv, [&] {
     TrainOptions options;
     JobOptions job{.batch = 32};
-    std::string decay = sw::name_of(options.decay);
+    std::string decay = sw::name_of(options.decay), plan;
+    std::filesystem::path speeds;
     CLI::App app("Trains a Llama on text over all ranks.", "shardwise-train");
     app.option_defaults()->always_capture_default();
     add_job_options(app, job);
     add_count(app, "--batch", job.batch, "sequences per step, over all ranks and micro-batches");
     add_run_options(app, options);
     add_from(app, options);
+    add_plan(app, plan, speeds);
     add_timeout(app, options.timeout);
     app.add_option("--rate-schedule", decay, "decay of the learning rate after warm-up")
         ->check(CLI::IsMember({"constant", "linear", "cosine"}));
@@ -181,6 +202,13 @@ int main(int argc, char** argv) {
     if (job.job.lora_rank > 0 && !options.merge && options.format != "safetensors")
       throw std::invalid_argument("--format " + options.format + " is for whole models: --merge");
     if (!options.from.empty()) job.config = options.from / "config.json";
+    if (!plan.empty()) {
+      if (options.from.empty())
+        job.vocabulary = sw::Tokenizer::from_folder({}, options.tokenizer).vocabulary();
+      CLI::App chosen;
+      add_job_options(chosen, job);
+      chosen.parse(best_plan(job, speeds));
+    }
     options.job = job_of(job, sw::any);  // all remaining ranks are data-parallel
     if (!options.from.empty()) {
       options.job.own_context = sw::read_llama_config(job.config).context;

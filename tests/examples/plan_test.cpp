@@ -213,8 +213,12 @@ TEST_CASE("a configuration in Hugging Face's form") {
 /// The name of a file with these speeds; memory takes next to no time.
 std::string speeds_file(double flops, double within, double across) {
   const std::string name = "plan_test_speeds.json";
-  std::ofstream(name) << Json{{"flops_float32", flops}, {"flops_bfloat16", flops}, {"memory", 1e15},
-                              {"within", within},       {"across", across},        {"latency", 3e-6}};
+  Json json{{"within", within}, {"across", across}, {"latency_within", 3e-6}, {"latency_across", 3e-6}};
+  for (const std::string element : {"float32", "bfloat16"}) {
+    json["flops_" + element] = json["attention_" + element] = flops;
+    json["memory_" + element] = 1e15;
+  }
+  std::ofstream(name) << json;
   return name;
 }
 
@@ -257,7 +261,7 @@ TEST_CASE("pictures: of a rank's step, and of a pipeline's schedule") {
   std::remove(file.c_str());
   for (const char* words : {">over dp<", ">over tp<", ">over dp+tp<",
                             "modelled: 50.00 TFLOP/s; memory 1000.00 TB/s; within a host 200.00 GB/s; across "
-                            "hosts 10.00 GB/s; 3.00 µs a call"}) {
+                            "hosts 10.00 GB/s; 3.00 µs a call, 3.00 µs across hosts"}) {
     CAPTURE(words);
     CHECK(step.find(words) != std::string::npos);
   }

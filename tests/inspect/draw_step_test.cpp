@@ -142,35 +142,45 @@ TEST_CASE("times of a model") {
   recorder.set_hosts(hosts);
   EventLog log;
   recorder.set_log(&log);
-  recorder.compute(100, 5);                                                          // 0 to 1
-  const std::int64_t a = recorder.communicate(Collective::all_gather, 1, 80, true);  // half is sent: 1 to 5.5
-  const std::int64_t b = recorder.communicate(Collective::all_gather, 1, 20, true);  // 5.5 to 7
-  recorder.compute(100, 20);                                                         // 1 to 3, for the memory
-  recorder.communicate(Collective::all_reduce, 2, 100);                              // 3 to 4.5, across
-  recorder.wait(Collective::all_gather, 1, a);                                       // 4.5 to 5.5
-  recorder.communicate(Collective::all_reduce, 3, 10);  // 10 within and 5 across: 5.5 to 7.05
-  recorder.wait(Collective::all_gather, 1, b);          // at 7.05
-  const Speeds speeds{.flops = 100, .memory = 10, .within = 10, .across = 100, .latency = 0.5};
+  recorder.compute(100, 5);  // 0 to 1
+  const std::int64_t a =
+      recorder.communicate(Collective::all_gather, 1, 80, true);  // within the host: 1 to 5.5
+  const std::int64_t b = recorder.communicate(Collective::all_gather, 2, 600, true);  // across: 5.5 to 9
+  recorder.compute(100, 20);                             // 5.5 to 7.5, for the memory
+  recorder.wait(Collective::all_gather, 2, b);           // 7.5 to 9
+  recorder.communicate(Collective::all_reduce, 2, 100);  // 9 to 10.5, across
+  recorder.wait(Collective::all_gather, 1, a);           // at 10.5
+  recorder.communicate(Collective::all_reduce, 3, 10);   // 10 within and 5 across: 10.5 to 12.05
+  recorder.compute(100, 5, "attention");                 // 12.05 to 14.05
+  const Speeds speeds{.flops = 100,
+                      .attention = 50,
+                      .memory = 10,
+                      .within = 10,
+                      .across = 100,
+                      .latency = 0.5,
+                      .latency_across = 0.5};
   const std::vector<Event> timed = with_times(log.events(), speeds);
-  const double begins[] = {0, 0, 1, 5.5, 1, 3, 4.5, 5.5, 7.05},
-               ends[] = {0, 1, 5.5, 7, 3, 4.5, 5.5, 7.05, 7.05};
-  REQUIRE(timed.size() == 9);
+  const double begins[] = {0, 0, 1, 5.5, 5.5, 7.5, 9, 10.5, 10.5, 12.05},
+               ends[] = {0, 1, 5.5, 9, 7.5, 9, 10.5, 10.5, 12.05, 14.05};
+  REQUIRE(timed.size() == 10);
   for (std::size_t i = 0; i < timed.size(); ++i) {
     CAPTURE(i);
     CHECK(timed[i].begin == doctest::Approx(begins[i]));
     CHECK(timed[i].end == doctest::Approx(ends[i]));
   }
-  CHECK(price(log.events(), speeds) == doctest::Approx(7.05));
-  CHECK(arrivals(timed) == std::vector<double>{0, 0, 1, 1, 1, 3, 4.5, 5.5, 7.05});
+  CHECK(price(log.events(), speeds) == doctest::Approx(14.05));
+  CHECK(arrivals(timed) == std::vector<double>{0, 0, 1, 1, 5.5, 7.5, 9, 10.5, 10.5, 12.05});
   const Speeds found = fitted(timed);
-  CHECK(found.flops == doctest::Approx(200 / 3.0));
-  CHECK(found.within == doctest::Approx(50 / 6.0));
-  CHECK(found.across == doctest::Approx(105 / (3.05 - 10 * 6 / 50.)));  // without the time within hosts
+  CHECK(found.flops == doctest::Approx(100));
+  CHECK(found.attention == doctest::Approx(50));
+  CHECK(found.memory == doctest::Approx(10));
+  CHECK(found.within == doctest::Approx(40 / 4.5));
+  CHECK(found.across == doctest::Approx(300 / 3.5));
   CHECK_THROWS_WITH_AS(with_times(log.events(), {.flops = 100, .across = 0}),
                        "with_times: a speed is 0, which must be above 0", std::invalid_argument);
   CHECK_THROWS_AS(with_times(log.events(), {.memory = NAN}), std::invalid_argument);
   CHECK_THROWS_WITH_AS(with_times(log.events(), {.latency = -1}),
-                       "with_times: the latency is -1, which must be at least 0", std::invalid_argument);
+                       "with_times: a latency is -1, which must be at least 0", std::invalid_argument);
 }
 
 /// The price of a product of which each of four ranks computes some rows, which are then gathered.
@@ -183,10 +193,12 @@ constexpr double price_of_product = [] {
     redistribute<Replicate>(y);
   };
   trace<Mesh<dp>>({4}, product, {}, RanksPerHost, &log);
-  return price(log.events(), {.flops = 1 << 30, .within = 1 << 20, .across = 1 << 18, .latency = 0.25});
+  return price(
+      log.events(),
+      {.flops = 1 << 30, .within = 1 << 20, .across = 1 << 18, .latency = 0.25, .latency_across = 0.5});
 }();
-static_assert(price_of_product<0> == 0.5 + 3 + 0.25);      // 2^29 operations, and 3 of 4 MiB
-static_assert(price_of_product<2> == 0.5 + 2 + 4 + 0.25);  // of which 1 MiB to another host
+static_assert(price_of_product<0> == 0.5 + 3 + 0.25);     // 2^29 operations, and 3 of 4 MiB
+static_assert(price_of_product<2> == 0.5 + 2 + 4 + 0.5);  // of which 1 MiB to another host
 
 TEST_CASE("memory of an event is the most until the next") {
   Recorder recorder;

@@ -24,30 +24,52 @@ namespace shardwise {
 
 /// Speeds of one rank, measured while all ranks do the same. A speed that is infinite costs no time.
 struct Speeds {
-  double flops = HUGE_VAL;   ///< floating-point operations a second, in products of matrices
-  double memory = HUGE_VAL;  ///< bytes a second that it reads and writes
-  double within = HUGE_VAL;  ///< bytes a second that it sends to ranks on its host
-  double across = HUGE_VAL;  ///< bytes a second that it sends to other hosts, while all ranks of its host do
-  double latency = 0;        ///< additional seconds of a call
+  double flops = HUGE_VAL;      ///< floating-point operations a second, in products of matrices
+  double attention = HUGE_VAL;  ///< the same in attention, if lower than `flops`
+  double memory = HUGE_VAL;     ///< bytes a second that it reads and writes
+  double within = HUGE_VAL;     ///< bytes a second that it sends to ranks on its host
+  double across = HUGE_VAL;   ///< bytes a second that it sends to other hosts, while all ranks of its host do
+  double latency = 0;         ///< additional seconds of a call within a host
+  double latency_across = 0;  ///< additional seconds of a call that sends to other hosts
 };
+
+namespace detail {
+
+constexpr double seconds_for(std::int64_t amount, double speed) {
+  return static_cast<double>(amount) / speed;
+}
+constexpr bool is_attention(const Event& event) {
+  return event.operation && std::string_view(event.operation) == "attention";
+}
+/// The seconds of a communication in which the rank's processor copies data.
+constexpr double seconds_within(const Event& event, const Speeds& speeds) {
+  return seconds_for(event.moved, speeds.within) + (event.across > 0 ? 0 : speeds.latency);
+}
+constexpr double seconds_across(const Event& event, const Speeds& speeds) {
+  return seconds_for(event.across, speeds.across) + (event.across > 0 ? speeds.latency_across : 0);
+}
+
+}  // namespace detail
 
 /// The seconds of one event, if it has the machine to itself.
 constexpr double seconds_of(const Event& event, const Speeds& speeds) {
-  const auto time = [](std::int64_t amount, double speed) { return static_cast<double>(amount) / speed; };
   if (event.waits) return 0;
-  if (event.computes()) return std::max(time(event.amount, speeds.flops), time(event.moved, speeds.memory));
-  return time(event.moved, speeds.within) + time(event.across, speeds.across) + speeds.latency;
+  if (!event.computes()) return detail::seconds_within(event, speeds) + detail::seconds_across(event, speeds);
+  const double flops = detail::is_attention(event) ? std::min(speeds.flops, speeds.attention) : speeds.flops;
+  return std::max(detail::seconds_for(event.amount, flops), detail::seconds_for(event.moved, speeds.memory));
 }
 
 /// The same events with modelled times: computations run in sequence; a communication starts when earlier ones on
-/// the same axes are complete, and, if it is in the background, overlaps later events until one waits for it. Other
-/// ranks cause no delays. Throws `std::invalid_argument` unless each speed is above 0, and the latency at least 0.
+/// the same axes are complete. If it is in the background, its transfers to other hosts overlap later events until one
+/// waits for it; those within a host do not, because processors make them. Other ranks cause no delays. Throws
+/// `std::invalid_argument` unless each speed is above 0, and latencies are at least 0.
 constexpr std::vector<Event> with_times(std::vector<Event> events, const Speeds& speeds) {
-  for (const double speed : {speeds.flops, speeds.memory, speeds.within, speeds.across}) {
+  for (const double speed : {speeds.flops, speeds.attention, speeds.memory, speeds.within, speeds.across}) {
     if (!(speed > 0)) detail::fail({"with_times: a speed is ", speed, ", which must be above 0"});
   }
-  if (!(speeds.latency >= 0))
-    detail::fail({"with_times: the latency is ", speeds.latency, ", which must be at least 0"});
+  for (const double latency : {speeds.latency, speeds.latency_across}) {
+    if (!(latency >= 0)) detail::fail({"with_times: a latency is ", latency, ", which must be at least 0"});
+  }
   Array<double, 1 << max_axes> free{};
   double now = 0;
   for (Event& event : events) {
@@ -61,7 +83,7 @@ constexpr std::vector<Event> with_times(std::vector<Event> events, const Speeds&
       if (!event.computes()) free.values[event.axes] = event.end;
     }
     event.complete = true;
-    if (!event.background) now = event.end;
+    now = event.background ? now + detail::seconds_within(event, speeds) : event.end;
   }
   return events;
 }
@@ -74,7 +96,7 @@ constexpr double price(const std::vector<Event>& events, const Speeds& speeds) {
 }
 
 /// The speeds at which the recorded computations and the communication would have taken their recorded times;
-/// without a latency.
+/// without latencies.
 inline Speeds fitted(const std::vector<Event>& events) {
   struct Total {
     double amount = 0, seconds = 0;
@@ -84,37 +106,51 @@ inline Speeds fitted(const std::vector<Event>& events) {
       seconds += std::max(lasted, 0.);
     }
     double speed() const { return amount > 0 && seconds > 0 ? amount / seconds : HUGE_VAL; }
-  } flops, within, across;
+  } flops, attention, memory;
   for (const Event& event : events) {
-    if (event.computes()) flops.add(event.amount, event.end - event.begin);
+    if (!event.computes()) continue;
+    const bool product = event.amount > 8 * event.moved;  // reading and writing certainly takes less time
+    (detail::is_attention(event) ? attention
+     : product                   ? flops
+                                 : memory)
+        .add(product ? event.amount : event.moved, event.end - event.begin);
   }
-  for (const bool to_others : {false, true}) {
-    Total& total = to_others ? across : within;
-    for (const bool background : {false, true}) {
-      if (total.amount > 0) break;  // calls in the background last longer than they take
-      for (const Event& event : events) {
-        if (event.computes() || event.waits || event.background != background ||
-            (event.across > 0) != to_others)
-          continue;
-        const double others = to_others ? static_cast<double>(event.moved) / within.speed() : 0;
-        total.add(to_others ? event.across : event.moved, event.end - event.begin - others);
-      }
+  // Calls in the background may last longer than they take, so they count only if they moved most.
+  const auto speed_of_calls = [&](bool to_others, double within) {
+    Total totals[2];
+    for (const Event& event : events) {
+      if (event.computes() || event.waits || (event.across > 0) != to_others) continue;
+      const double others = to_others ? static_cast<double>(event.moved) / within : 0;
+      totals[event.background].add(to_others ? event.across : event.moved, event.end - event.begin - others);
     }
-  }
-  return {.flops = flops.speed(), .within = within.speed(), .across = across.speed()};
+    return totals[totals[1].amount > totals[0].amount].speed();
+  };
+  const double within = speed_of_calls(false, HUGE_VAL);
+  return {.flops = flops.speed(),
+          .attention = attention.speed(),
+          .memory = memory.speed(),
+          .within = within,
+          .across = speed_of_calls(true, within)};
 }
 
 /// "1.00 TFLOP/s; memory 9.00 GB/s; within a host 5.00 GB/s; 5.00 µs a call", without infinite speeds.
 inline std::string speeds_text(const Speeds& speeds) {
   std::string text;
   if (speeds.flops < HUGE_VAL) text += flops_text(std::llround(speeds.flops)) + "/s; ";
+  if (speeds.attention < speeds.flops)
+    text += "attention " + flops_text(std::llround(speeds.attention)) + "/s; ";
   const std::pair<const char*, double> rates[] = {
       {"memory ", speeds.memory}, {"within a host ", speeds.within}, {"across hosts ", speeds.across}};
   for (const auto& [name, rate] : rates) {
     if (!(rate < HUGE_VAL)) continue;
     text += name + detail::scaled_text(rate, 1000, {"B/s", "kB/s", "MB/s", "GB/s", "TB/s"}) + "; ";
   }
-  return text + detail::scaled_text(speeds.latency * 1e9, 1000, {"ns", "µs", "ms", "s"}) + " a call";
+  const auto time = [](double seconds) {
+    return detail::scaled_text(seconds * 1e9, 1000, {"ns", "µs", "ms", "s"});
+  };
+  text += time(speeds.latency) + " a call";
+  if (speeds.latency_across > 0) text += ", " + time(speeds.latency_across) + " across hosts";
+  return text;
 }
 
 }  // namespace shardwise

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace shardwise {
@@ -17,14 +18,14 @@ class Hosts {
  public:
   /// `ids`: one number per rank, equal for ranks on the same host.
   constexpr explicit Hosts(std::span<const int> ids) {
-    std::vector<int> known;
+    std::vector<std::pair<int, std::size_t>> known;  // ids and numbers of hosts, by id
     for (const int id : ids) {
-      const auto place = std::find(known.begin(), known.end(), id);
-      const auto host = static_cast<std::size_t>(place - known.begin());
-      if (place == known.end()) {
-        known.push_back(id);
+      auto place = std::lower_bound(known.begin(), known.end(), std::pair(id, std::size_t{0}));
+      if (place == known.end() || place->first != id) {
+        place = known.insert(place, {id, ranks_on_.size()});
         ranks_on_.emplace_back();
       }
+      const std::size_t host = place->second;
       number_.push_back(ranks_on_[host].size());
       ranks_on_[host].push_back(size());
       of_.push_back(static_cast<int>(host));

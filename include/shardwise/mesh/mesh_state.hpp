@@ -173,8 +173,9 @@ class MeshView {
 namespace detail {
 
 /// Counts a computation of this rank, if something records its work: see `Recorder::compute`.
-constexpr void count_work(const auto& mesh, std::int64_t flops, std::int64_t moved = 0) {
-  if (Recorder* recorder = mesh.recorder()) recorder->compute(flops, moved);
+constexpr void count_work(const auto& mesh, std::int64_t flops, std::int64_t moved = 0,
+                          const char* operation = nullptr) {
+  if (Recorder* recorder = mesh.recorder()) recorder->compute(flops, moved, operation);
 }
 
 }  // namespace detail

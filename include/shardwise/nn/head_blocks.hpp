@@ -187,7 +187,7 @@ struct LinearCrossEntropyPullback {
     const Buffer sum = allocate_buffer(dy, recorder, bytes_of_sum, MemoryUse::activation);
     if (recorder) {
       recorder->compute(((x.slot ? 2 : 1) + (w.slot ? 1 : 0)) * head.product_flops() + 3 * head.elements(),
-                        head.moved_bytes((x.slot ? 2 : 1) + (w.slot ? 1 : 0)));
+                        head.moved_bytes((x.slot ? 2 : 1) + (w.slot ? 1 : 0)), "linear_cross_entropy");
     }
     if (!targets.mesh().dry()) {
       head.x = dx.argument(x.extents);

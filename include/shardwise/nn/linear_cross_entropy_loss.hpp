@@ -128,7 +128,7 @@ class LinearCrossEntropy {
     const Buffer terms = allocate_buffer(mesh, head.rows() * static_cast<Index>(sizeof(Terms)));
     const int products = 1 + (dx ? 1 : 0) + (dw ? 1 : 0);
     detail::count_work(mesh, products * head.product_flops() + (at_once ? 7 : 4) * head.elements(),
-                       head.moved_bytes(products));
+                       head.moved_bytes(products), "linear_cross_entropy");
     Terms* of_rows = nullptr;
     T* logits = nullptr;
     {

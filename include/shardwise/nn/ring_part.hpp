@@ -143,7 +143,7 @@ class RingForward {
   constexpr void meet(int step, const BlockPair& keys) {
     const std::int64_t flops = part_.flops(step);
     if (flops == 0) return;
-    count_work(mesh_, flops, 2 * (o->bytes + keys.first->bytes));
+    count_work(mesh_, flops, 2 * (o->bytes + keys.first->bytes), AttentionOp::name);
     if (mesh_.dry()) return;
     part_.for_stretches(step, [&](const kernel::AttentionShape& shape, const auto& at) {
       kernel::attention(shape, data_of<const T>(q_) + at.q, data_of<const T>(keys.first) + at.k,
@@ -242,7 +242,7 @@ class RingBackward {
     if (wants_keys_) own = pair(step);
     if (flops > 0) {
       count_work(mesh_, flops / 2 * (2 + (wants_queries_ ? 1 : 0) + (wants_keys_ ? 2 : 0)),
-                 4 * (q_->bytes + keys.first->bytes));
+                 4 * (q_->bytes + keys.first->bytes), AttentionOp::name);
     }
     if (mesh_.dry()) return own;
     fill_zero(own.first);

@@ -17,6 +17,7 @@ namespace shardwise {
 /// `F`: one of the formulas of kernel/activations.hpp.
 template <class F>
 struct ActivationOp {
+  static constexpr const char* name = "activation";
   static constexpr Signature signature = Signature::of("... -> ...");
   static constexpr Saved saved{.inputs = F::saves_output ? 0u : 1u, .output = F::saves_output};
 

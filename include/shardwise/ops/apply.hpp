@@ -14,7 +14,7 @@
 ///   static void pull_back(View<const T, R> dy, View<const T, R> y, const void* residual, Input<T, R>... x);
 /// };
 /// ```
-/// The types may be `auto`. These members are optional: `name`, for errors; `check()`, which throws if a member is out
+/// The types may be `auto`. These members are optional: `name`, for errors and logs; `check()`, which throws if a member is out
 /// of range; `shape(x...)`, from global extents to the result's, if the letters do not determine them; `flops(y, x...)`
 /// and `gradient_flops(wanted, y, x...)` (`wanted`: a set of operands, as below), or the numbers for each element of y,
 /// `flops_each` and `gradient_flops_each`; `residual_bytes(y, x...)`;
@@ -48,7 +48,8 @@ template <class Op, class MeshType, class T, int Rank, class... X>
   }
   const std::int64_t work = flops(op, result, x...);
   count_work(mesh, work,
-             work > 0 ? (result.bytes() + ... + x.bytes()) : 2 * result.bytes());  // else it copies
+             work > 0 ? (result.bytes() + ... + x.bytes()) : 2 * result.bytes(),  // else it copies
+             name_of_operation<Op>());
   if (!mesh.dry()) op.forward(y, residual ? residual->data : nullptr, x...);
 }
 

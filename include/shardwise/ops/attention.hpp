@@ -62,6 +62,7 @@ struct AttentionOptions {
 };
 
 struct AttentionOp {
+  static constexpr const char* name = "attention";
   AttentionOptions options;
 
   static constexpr Signature whole_rows = Signature::of("bshd, bthd, bthd -> bshd").whole('t').whole('d');

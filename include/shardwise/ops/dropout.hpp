@@ -16,6 +16,7 @@
 namespace shardwise {
 
 struct DropoutOp {
+  static constexpr const char* name = "dropout";
   double p;
   std::uint64_t seed;
 

@@ -15,6 +15,7 @@
 namespace shardwise {
 
 struct EmbeddingOp {
+  static constexpr const char* name = "embedding";
   static constexpr Signature signature =
       Signature::of("..., vd -> ...d").linear_in_each().without_gradient(0);
   static constexpr Saved saved{.inputs = 0b01};

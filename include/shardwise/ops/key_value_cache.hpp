@@ -90,7 +90,8 @@ class KeyValueCache {
     result_of<AttentionOp, Q, K, K> o(q.mesh(), q.shape());
     View<const T, 4> k = keys_.view();
     k.size[1] = length_;
-    detail::count_work(q.mesh(), op.flops(o.view(), q.view(), k, k), 2 * (q.view().bytes() + k.bytes()));
+    detail::count_work(q.mesh(), op.flops(o.view(), q.view(), k, k), 2 * (q.view().bytes() + k.bytes()),
+                       op.name);
     if (!q.mesh().dry()) {
       kernel::AttentionShape shape = op.extents(q.view(), k);
       shape.capacity = capacity();

@@ -17,6 +17,7 @@ namespace shardwise {
 
 template <int Dim>
 struct NarrowOp {
+  static constexpr const char* name = "narrow";
   Range kept;
 
   static constexpr Saved saved{};

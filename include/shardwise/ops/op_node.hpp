@@ -136,7 +136,8 @@ class OpNode<Op, MeshType, View<const T, Rank>, std::integer_sequence<int, I...>
       recorder->compute(
           gradient_flops(op_, tracked, extents_, Numbered<I, Inputs>::value.extents...),
           dy->bytes +
-              ((Numbered<I, Inputs>::value.bytes() * (Numbered<I, Inputs>::value.slot ? 2 : 1)) + ...));
+              ((Numbered<I, Inputs>::value.bytes() * (Numbered<I, Inputs>::value.slot ? 2 : 1)) + ...),
+          name_of_operation<Op>());
     }
     if (part == BackwardPart::inputs && (is_parameter(Numbered<I, Inputs>::value.slot) || ...)) {
       compute(dy, OperandKind::value);

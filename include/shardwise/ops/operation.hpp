@@ -63,6 +63,16 @@ constexpr void fit(const Signature& op, const char* operation, std::span<const s
   }
 }
 
+/// Null if it has none.
+template <class Op>
+constexpr const char* name_of_operation() {
+  if constexpr (requires { Op::name; }) {
+    return Op::name;
+  } else {
+    return nullptr;
+  }
+}
+
 /// The extents of the result of `op`. Throws `std::invalid_argument` if the operands' extents do not fit, or a member
 /// of `op` is out of range.
 template <class Op, int... Ranks>
@@ -71,11 +81,10 @@ constexpr auto shape_of_result(const Op& op, const Shape<Ranks>&... x) {
   if constexpr (requires { op.shape(x...); }) {
     return op.shape(x...);
   } else {
-    const char* name = "an operation";
-    if constexpr (requires { Op::name; }) name = Op::name;
+    const char* name = name_of_operation<Op>();
     const std::span<const Index> shapes[]{{x.data(), Ranks}...};
     Shape<signature_of<Op, Ranks...>.result.rank> y{};
-    fit(signature_of<Op, Ranks...>, name, shapes, y.data());
+    fit(signature_of<Op, Ranks...>, name ? name : "an operation", shapes, y.data());
     return y;
   }
 }

@@ -93,6 +93,7 @@ struct NormOf {
 /// `Of`: one of the structs above.
 template <class Of, int Dim>
 struct ReductionOp {
+  static constexpr const char* name = "reduction";
   static constexpr Saved saved = Of::saved;
   static constexpr bool all = Dim == detail::all_dimensions;
 

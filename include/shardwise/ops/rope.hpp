@@ -31,6 +31,7 @@ struct RopeOptions {
 };
 
 struct RopeOp {
+  static constexpr const char* name = "rope";
   RopeOptions options;
 
   static constexpr Saved saved{.inputs = 0b10};

@@ -18,6 +18,7 @@ namespace shardwise {
 
 template <int Dim>
 struct SoftmaxOp {
+  static constexpr const char* name = "softmax";
   static constexpr Saved saved{.output = true};
   static constexpr int flops_each = 4;  // maximum, exponential, sum, scale
 

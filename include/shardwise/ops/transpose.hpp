@@ -19,6 +19,7 @@ namespace shardwise {
 
 template <int A, int B>
 struct TransposeOp {
+  static constexpr const char* name = "transpose";
   static constexpr Saved saved{};
   static constexpr bool accumulates = true;
   static constexpr bool takes_integers = true;

@@ -27,9 +27,10 @@ struct Event {
   AxisSet axes = 0;
   bool background = false;  ///< a communication that overlaps later events
   bool waits = false;
-  bool complete = false;    ///< it was in the background, and the log knows when it ended
-  int unit = -1;            ///< the part of the model it belongs to, see `Unit`; -1: none
-  std::int64_t amount = 0;  ///< flops of a computation, bytes of a communication
+  bool complete = false;            ///< it was in the background, and the log knows when it ended
+  const char* operation = nullptr;  ///< what a computation does, as "linear"; null: it has no name
+  int unit = -1;                    ///< the part of the model it belongs to, see `Unit`; -1: none
+  std::int64_t amount = 0;          ///< flops of a computation, bytes of a communication
   std::int64_t moved =
       0;  ///< bytes that a computation reads and writes, or that the rank sends within its host
   std::int64_t across = 0;   ///< bytes that the rank sends to other hosts

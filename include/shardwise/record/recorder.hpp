@@ -39,7 +39,13 @@ constexpr Array<HostsAlong, 1 << max_axes> hosts_along_axes(const MeshSizes& siz
                                                             HostOf host_of) {
   Array<HostsAlong, 1 << max_axes> all{};
   const RankGrid grid = RankGrid::whole(axes, sizes);
+  AxisSet several = 0;  // axes with more than one rank
+  for (int axis = 0; axis < axes; ++axis) several |= sizes[axis] > 1 ? 1u << axis : 0;
   for (AxisSet set = 1; set < 1u << axes; ++set) {
+    if ((set & several) != set) {
+      all[set] = all[set & several];
+      continue;
+    }
     std::vector<int> ids = grid.group(set, coordinates);
     const auto self =
         static_cast<int>(std::find(ids.begin(), ids.end(), grid.rank(coordinates)) - ids.begin());
@@ -110,9 +116,9 @@ class Recorder {
     return count(Collective::send, axes, bytes, to_other_host ? 0 : bytes, to_other_host ? bytes : 0, true);
   }
   /// `moved`: the bytes that it reads and writes; 0 if its arithmetic certainly takes longer.
-  constexpr void compute(std::int64_t flops, std::int64_t moved = 0) {
+  constexpr void compute(std::int64_t flops, std::int64_t moved = 0, const char* operation = nullptr) {
     record_.flops.values[static_cast<int>(phase_)] += flops;
-    if (log_) begin({.amount = flops, .moved = moved});
+    if (log_) begin({.operation = operation, .amount = flops, .moved = moved});
   }
   /// Returns the number of resets so far, to be passed to `release`.
   constexpr unsigned allocate(MemoryUse use, Index bytes) {

@@ -343,7 +343,7 @@ class Optimizer {
     // It reads and writes the parameter and its state, and reads the gradient.
     const bool keeps_master = detail::wide(type) != type && update.master_weights;
     const Index wide = size_of(detail::wide(type)) * (update.state_blocks() + (keeps_master ? 1 : 0));
-    detail::count_work(mesh, update.flops() * count, (3 * size_of(type) + 2 * wide) * count);
+    detail::count_work(mesh, update.flops() * count, (3 * size_of(type) + 2 * wide) * count, "update");
     if (keeps_master) detail::make_zeros(state.master, detail::wide(type), mesh, count);
     if (!gradient->data) return;
     detail::with_floating(type, [&]<class T>(T) {
