@@ -96,11 +96,16 @@ double bytes_of_link(const sw::Communicator& ranks, int repetitions) {
   const std::vector<Index> counts(static_cast<std::size_t>(ranks.size()), part);
   std::vector<Index> offsets;
   for (int rank = 0; rank < ranks.size(); ++rank) offsets.push_back(rank * part);
-  std::vector<float> a(static_cast<std::size_t>(count), 1), b(a.size());
+  constexpr Index places = 16;  // in turn, so that no cache holds the data
+  std::vector<float> from(static_cast<std::size_t>(places * count), 1), to(from.size());
+  Index place = 0;
   const double seconds = seconds_of(repetitions, [&] {
-    ranks.all_reduce(a.data(), b.data(), count, sw::DataType::f32, sw::ReduceOp::sum);
-    ranks.all_gather(a.data(), b.data(), counts, offsets, sw::DataType::f32);
-    ranks.reduce_scatter(a.data(), b.data(), counts, sw::DataType::f32, sw::ReduceOp::sum);
+    const auto next = [&] { return place = (place + count) % (places * count); };
+    const float* a = from.data();
+    float* b = to.data();
+    ranks.all_reduce(a + next(), b + place, count, sw::DataType::f32, sw::ReduceOp::sum);
+    ranks.all_gather(a + next(), b + place, counts, offsets, sw::DataType::f32);
+    ranks.reduce_scatter(a + next(), b + place, counts, sw::DataType::f32, sw::ReduceOp::sum);
   });
   Index sent = 0;
   for (const auto kind :
