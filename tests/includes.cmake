@@ -41,7 +41,7 @@ room(checkpoint weights)
 room(text kernel io)
 room(data text tensor)
 room(models nn train checkpoint schedule)
-room(inspect module)
+room(inspect module schedule)
 room(simulate comm)
 
 set(std "^[a-z0-9_]+$")            # <vector>

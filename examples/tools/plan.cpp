@@ -351,8 +351,10 @@ void add_options(CLI::App& app, Options& options) {
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 60))
       ->needs(search);
-  app.add_option("--draw", options.draw,
-                 "draw the step of the first rank shown, or the schedule of a pipeline, to this SVG file");
+  app.add_option(
+      "--draw", options.draw,
+      "write the step of the first rank shown, or the schedule of a pipeline, to this file: as a page if "
+      "its name ends in .html, otherwise as a trace for ui.perfetto.dev or chrome://tracing");
   app.add_flag("--save", options.save, "also show the memory with the copy that a background save makes");
   app.add_flag("--json", options.json, "print JSON");
 }
@@ -413,7 +415,10 @@ int main(int argc, char** argv) {
     const sw::Speeds* known = options.speeds.empty() ? nullptr : &speeds;
     for (const JobSizes& at : places(options, job)) plans.push_back(plan_of_rank(job, at, known));
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    if (!options.draw.empty()) draw_step(options.draw, job, plans.front().at, speeds);
+    if (!options.draw.empty()) {
+      const std::string name = "rank " + std::to_string(rank_of(job, plans.front().at));
+      draw_step(options.draw, job, plans.front().at, name, speeds);
+    }
     if (options.json) {
       print_json(job, plans, known, time.count());
     } else {

@@ -13,9 +13,9 @@
 
 namespace tools {
 
-/// Draws the step of the rank at `coordinates`; for a pipeline, its schedule. Throws `std::runtime_error` if the
-/// file cannot be written.
+/// Writes the step of the rank at `coordinates`, which is called `name`, or the schedule of a pipeline: as a page or a
+/// trace, see `page_or_trace`. Throws `std::runtime_error` if the file cannot be written.
 void draw_step(const std::filesystem::path& file, const StepJob& job, const JobSizes& coordinates,
-               const sw::Speeds& speeds);
+               const std::string& name, const sw::Speeds& speeds);
 
 }  // namespace tools

@@ -15,13 +15,12 @@
 #include <shardwise/inspect/names.hpp>
 #include <shardwise/inspect/plan_table.hpp>
 #include <shardwise/inspect/same_plan.hpp>
-#include <shardwise/inspect/trace_file.hpp>
 #include <shardwise/kernel/gemm.hpp>
 
 #include "host_memory.hpp"
 #include "job_hosts.hpp"
 #include "pytorch_file.hpp"
-#include "step_names.hpp"
+#include "step_trace.hpp"
 #include "text_files.hpp"
 
 namespace tools {
@@ -433,7 +432,7 @@ bool Run::write_trace(const sw::EventLog& log) const {
                              "plan (modelled: " + sw::speeds_text(speeds) + ")");
   bool written = true;
   try {
-    if (prints()) sw::write_file_atomically(options_.trace, trace);
+    if (prints()) sw::write_file_atomically(options_.trace, page_or_trace(options_.trace, trace));
   } catch (const std::runtime_error& error) {
     std::fprintf(stderr, "no trace: %s\n", error.what());
     written = false;

@@ -66,8 +66,10 @@ void add_run_options(CLI::App& app, TrainOptions& options) {
   add_whole<std::uint64_t>(app, "--seed", options.seed, "seed of the weights and of the order of batches");
 
   app.add_option("--log", options.log, "log each step as a JSON line to this file, for plot_log.py");
-  app.add_option("--trace", options.trace,
-                 "write a trace of the last step to this file, for ui.perfetto.dev or chrome://tracing");
+  app.add_option(
+      "--trace", options.trace,
+      "write the last step to this file: as a page if its name ends in .html, otherwise as a trace for "
+      "ui.perfetto.dev or chrome://tracing");
   auto* save = app.add_option("--save", options.save, "save checkpoints in this folder");
   add_count(app, "--save-every", options.save_every,
             "steps between checkpoints; also after the last step, and when stopped by a signal")

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -247,26 +248,33 @@ TEST_CASE("seconds of a step over a link, beside measured ones") {
   }
 }
 
-TEST_CASE("pictures: of a rank's step, and of a pipeline's schedule") {
-  const auto drawn = [](const std::string& options) {
-    const std::string name = "plan_test.svg";
+TEST_CASE("--draw: a rank's step, or a pipeline's schedule, as a page or a trace") {
+  const auto drawn = [](const std::string& options, const std::string& name) {
     printed(options + " --draw " + name);
     std::ifstream file(name);
-    std::string svg((std::istreambuf_iterator<char>(file)), {});
+    std::string text((std::istreambuf_iterator<char>(file)), {});
     std::remove(name.c_str());
-    return svg;
+    return text;
   };
   const std::string file = speeds_file(5e13, 2e11, 1e10);
-  const std::string step = drawn("--model 8b --dp 8 --tp 2 --ranks-per-host 2 --speeds " + file);
+  const std::string options = "--model 8b --dp 8 --tp 2 --ranks-per-host 2 --speeds " + file;
+  const std::string step = drawn(options, "plan_test.json"), page = drawn(options, "plan_test.html");
   std::remove(file.c_str());
-  for (const char* words : {">over dp<", ">over tp<", ">over dp+tp<",
-                            "modelled: 50.00 TFLOP/s; memory 1000.00 TB/s; within a host 200.00 GB/s; across "
-                            "hosts 10.00 GB/s; 3.00 µs a call, 3.00 µs across hosts"}) {
-    CAPTURE(words);
-    CHECK(step.find(words) != std::string::npos);
+  const Json trace = Json::parse(step);
+  std::set<std::string> axes;
+  for (const Json& entry : trace.at("traceEvents")) {
+    if (entry.at("args").contains("axes")) axes.insert(entry.at("args").at("axes"));
   }
-  CHECK(drawn("--model 8b --pp 4 --schedule zb-v --batch 8 --micro-batches 8")
-            .find("4 ranks, 8 stages, 8 micro-batches: time ") != std::string::npos);
+  CHECK(axes == std::set<std::string>{"dp", "tp", "dp+tp"});
+  CHECK(step.find("\"rank 0 (modelled: 50.00 TFLOP/s; memory 1000.00 TB/s; within a host 200.00 GB/s; across "
+                  "hosts 10.00 GB/s; 3.00 µs a call, 3.00 µs across hosts)\"") != std::string::npos);
+  CHECK(page.starts_with("<!doctype html>"));
+  CHECK(page.find(step) != std::string::npos);
+  const Json schedule =
+      Json::parse(drawn("--model 8b --pp 4 --schedule zb-v --batch 8 --micro-batches 8", "plan_test.json"));
+  std::set<std::string> stages;
+  for (const Json& entry : schedule.at("traceEvents")) stages.insert(entry.at("args").value("unit", ""));
+  CHECK(stages.size() == 1 + 8);  // names of ranks have none
 }
 
 TEST_CASE("the documentation shows what the program prints") {

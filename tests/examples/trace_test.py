@@ -16,6 +16,14 @@ for rank in range(ranks):
     assert names[rank] == "rank %d" % rank, names
     assert names[ranks + rank].startswith("plan (modelled: "), names
 
+places = {e["pid"]: (e["args"]["rank"], e["args"]["planned"]) for e in events if e["name"] == "process_name"}
+assert places == {p: (p % ranks, p >= ranks) for p in range(2 * ranks)}, places
+for event in events:
+    if " over " in event["name"] and event["ph"] in "Xib":
+        args = event["args"]
+        assert event["name"].endswith("%s over %s" % (args["kind"], args["axes"])), event
+        assert args.get("waits", False) == event["name"].startswith("wait for "), event
+
 def amounts(process):
     """Bytes by kind, and flops, of a process."""
     sums = {}

@@ -108,7 +108,11 @@ TEST_CASE("a trace of all ranks: its processes, and that events on a thread nest
     const std::string kind = entry.at("ph");
     const int process = entry.at("pid");
     if (kind == "M") {
-      if (entry.at("name") == "process_name") processes[process] = entry.at("args").at("name");
+      if (entry.at("name") == "process_name") {
+        processes[process] = entry.at("args").at("name");
+        CHECK(entry.at("args").at("rank") == process % ranks);
+        CHECK(entry.at("args").at("planned") == (process >= ranks));
+      }
       continue;
     }
     const double at = entry.at("ts");

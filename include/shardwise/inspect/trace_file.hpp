@@ -3,7 +3,8 @@
 #pragma once
 
 /// @file
-/// Traces for ui.perfetto.dev and chrome://tracing, in the trace event format ("Trace Event Format", Google), as JSON.
+/// Traces of steps and of pipeline schedules, as JSON in the trace event format ("Trace Event Format", Google): for
+/// ui.perfetto.dev and chrome://tracing, and for `page` (inspect/page.hpp).
 ///
 /// ```
 /// EventLog log(clock_seconds);
@@ -14,6 +15,7 @@
 
 #include <shardwise/comm/communicator.hpp>
 #include <shardwise/inspect/speeds.hpp>
+#include <shardwise/schedule/messages.hpp>
 
 namespace shardwise {
 
@@ -32,39 +34,72 @@ inline std::string json_text(std::string_view words) {
 /// The entries of one process, each followed by a comma. `zero`: the time that becomes 0 in the trace.
 class TraceEntries {
  public:
-  TraceEntries(int process, const StepNames& names, double zero)
-      : process_(process), names_(names), zero_(zero) {}
+  TraceEntries(int process, double zero, const std::string& name, int rank, bool planned = false)
+      : process_(process), zero_(zero) {
+    add("M", "process_name", 0,
+        {R"("args":{"name":)", json_text(name), R"(,"rank":)", rank, R"(,"planned":)",
+         planned ? "true" : "false", "}"});
+    add("M", "process_sort_index", 0, {R"("args":{"sort_index":)", 2 * rank + (planned ? 1 : 0), "}"});
+  }
 
-  std::string of(const std::vector<Event>& events, const std::string& name, int place) {
-    add("M", "process_name", 0, {R"("args":{"name":)", json_text(name), "}"});
-    add("M", "process_sort_index", 0, {R"("args":{"sort_index":)", place, "}"});
-    add("M", "thread_name", 0, {R"("args":{"name":"work"})"});
-    add("M", "thread_name", 1, {R"("args":{"name":"units"})"});
+  std::string of(const std::vector<Event>& events, const StepNames& names) {
+    add_thread(1, "units");
+    add_thread(0, "computes");
     const std::vector<double> times = arrivals(events);
+    const Event* before = nullptr;
     for (const Event& event : events) {
-      const std::string what = name_of_event(event, &event == &events.front());
-      const std::string args = text(
-          {R"("args":{"unit":)", json_text(names_.of_unit(event.unit)), R"(,"phase":")", name_of(event.phase),
-           event.computes() ? R"(","flops":)" : R"(","bytes":)", event.amount, "}"});
+      const std::string kind = event.kind == Collective::send ? "message" : name_of(event.kind);
+      const std::string over = names.of_axes(event.axes);
+      std::string what = before == nullptr ? "begin" : "compute";
+      std::string args = text(
+          {R"("unit":)", json_text(names.of_unit(event.unit)), R"(,"phase":")", name_of(event.phase), "\""});
+      if (event.computes()) {
+        args += text({R"(,"flops":)", event.amount, R"(,"bytes_read_and_written":)", event.moved});
+      } else {
+        what = text({event.waits ? "wait for " : "", kind, " over ", over});
+        args += text({R"(,"kind":")", name_of(event.kind), R"(","axes":)", json_text(over), R"(,"bytes":)",
+                      event.amount, R"(,"bytes_to_other_hosts":)", event.across,
+                      event.waits ? R"(,"waits":true)" : ""});
+      }
       if (event.background) {  // these overlap
         const std::string id =
             text({R"("cat":"communication","id":")", process_, ".", event.number, R"(",)"});
-        add("b", what, 0, {id, at(event.begin), args});
+        add("b", what, 0, {id, at(event.begin), R"("args":{)", args, "}"});
         add("e", what, 0, {id, at(event.end), R"("args":{})"});
       } else {
         add_span(what, 0, event.begin, event.end, args);
       }
-      std::string bytes;
-      for (int use = 0; use < memory_uses; ++use) {
-        bytes += text(
-            {use == 0 ? "" : ",", json_text(name_of(static_cast<MemoryUse>(use))), ":", event.memory[use]});
+      if (before == nullptr || before->memory != event.memory) {
+        std::string bytes;
+        for (int use = 0; use < memory_uses; ++use) {
+          bytes += text(
+              {use == 0 ? "" : ",", json_text(name_of(static_cast<MemoryUse>(use))), ":", event.memory[use]});
+        }
+        const double time = times[static_cast<std::size_t>(&event - events.data())];
+        add("C", "memory", 0, {at(time), R"("args":{)", bytes, "}"});
       }
-      add("C", "memory", 0,
-          {at(times[static_cast<std::size_t>(&event - events.data())]), R"("args":{)", bytes, "}"});
+      before = &event;
     }
     for (const UnitSpan& each : unit_spans(events)) {
-      add_span(text({name_of(each.phase), " ", names_.of_unit(each.unit)}), 1, each.begin, each.end,
-               R"("args":{})");
+      const std::string unit = names.of_unit(each.unit);
+      const std::string args =
+          text({R"("unit":)", json_text(unit), R"(,"phase":")", name_of(each.phase), "\""});
+      add_span(unit, 1, each.begin, each.end, args);
+    }
+    return std::move(all_);
+  }
+  /// A pipeline's rank: `begins` are the times of its computations.
+  std::string of(const std::vector<Action>& actions, const std::vector<double>& begins, const Costs& costs) {
+    constexpr const char* phases[] = {"forward", "backward", "backward of inputs", "backward of weights"};
+    add_thread(0, "computes");
+    auto begin = begins.begin();
+    for (const Action& action : actions) {
+      if (is_message(action.work)) continue;
+      const std::string args =
+          text({R"("phase":")", phases[static_cast<int>(action.work)], R"(","unit":"stage )", action.stage,
+                R"(","micro_batch":)", action.micro_batch});
+      add_span(std::to_string(action.micro_batch), 0, *begin, *begin + costs.of(action), args);
+      ++begin;
     }
     return std::move(all_);
   }
@@ -75,19 +110,17 @@ class TraceEntries {
                   thread, ","}) +
             text(rest) + "},\n";
   }
+  void add_thread(int thread, const char* name) {
+    add("M", "thread_name", thread, {R"("args":{"name":")", name, R"("})"});
+  }
   /// A span of length 0 becomes an instant, because viewers confuse its beginning and end.
   void add_span(std::string_view name, int thread, double begin, double end, std::string_view args) {
     const long long lasts = eighths(end) - eighths(begin);
     if (lasts > 0) {
-      add("X", name, thread, {at(begin), microseconds("dur", lasts), args});
+      add("X", name, thread, {at(begin), microseconds("dur", lasts), R"("args":{)", args, "}"});
     } else {
-      add("i", name, thread, {at(begin), R"("s":"t",)", args});
+      add("i", name, thread, {at(begin), R"("s":"t","args":{)", args, "}"});
     }
-  }
-  std::string name_of_event(const Event& event, bool first) const {
-    if (event.computes()) return first ? "begin" : "compute";
-    const char* kind = event.kind == Collective::send ? "message" : name_of(event.kind);
-    return text({event.waits ? "wait for " : "", kind, " over ", names_.of_axes(event.axes)});
   }
   /// Eighths of a microsecond: sums of such times are exact, also in nanoseconds. Viewers add beginning and length,
   /// and nest a span that begins before another one ends.
@@ -98,14 +131,14 @@ class TraceEntries {
   std::string at(double seconds) const { return microseconds("ts", eighths(seconds)); }
 
   int process_;
-  const StepNames& names_;
   double zero_;
   std::string all_{};
 };
 
-inline std::string trace_of(std::string_view entries) {
+inline std::string trace_of(std::string_view entries, const char* times = "seconds") {
   entries.remove_suffix(std::min<std::size_t>(2, entries.size()));
-  return text({R"({"displayTimeUnit":"ms","traceEvents":[)", "\n", entries, "\n]}\n"});
+  return text({R"({"displayTimeUnit":"ms","otherData":{"times":")", times, R"("},"traceEvents":[)", "\n",
+               entries, "\n]}\n"});
 }
 
 }  // namespace detail
@@ -114,7 +147,21 @@ inline std::string trace_of(std::string_view entries) {
 inline std::string trace_file(const std::vector<Event>& events, const StepNames& names,
                               const std::string& process) {
   const double zero = events.empty() ? 0 : events.front().begin;
-  return detail::trace_of(detail::TraceEntries(0, names, zero).of(events, process, 0));
+  return detail::trace_of(detail::TraceEntries(0, zero, process, 0).of(events, names));
+}
+
+/// A trace of a pipeline schedule: each rank is a process, and a second is a unit of the costs. Throws
+/// `std::invalid_argument`, with the problem, if the schedule cannot be proved or a cost is not finite.
+inline std::string trace_file(const PipelineSchedule& schedule, const Costs& costs = {}) {
+  detail::check_costs("trace_file", costs, schedule.stages());
+  const PipelineSchedule proved = with_messages(schedule);
+  const detail::Timeline timeline = detail::Walk(proved, costs).run(true);
+  std::string all;
+  for (int rank = 0; rank < proved.ranks(); ++rank) {
+    all += detail::TraceEntries(rank, 0, "rank " + std::to_string(rank), rank)
+               .of(detail::at(proved.actions, rank), detail::at(timeline.each_begin, rank), costs);
+  }
+  return detail::trace_of(all, "costs");
 }
 
 /// A trace of all ranks' logs, recorded with `clock_seconds`: each rank is a process with its number, and so is its
@@ -141,11 +188,11 @@ inline std::string trace_of_all_ranks(const Communicator& ranks, const std::vect
   const int rank = ranks.rank();
   const double zero = 1e-9 * static_cast<double>(barrier_of(rank) - before);
   const std::string number = std::to_string(rank);
-  std::string text = detail::TraceEntries(rank, names, zero).of(recorded, "rank " + number, 2 * rank);
+  std::string text = detail::TraceEntries(rank, zero, "rank " + number, rank).of(recorded, names);
   if (!planned.empty()) {
     const double shift = planned.front().begin - (recorded.front().begin - zero);
-    text += detail::TraceEntries(ranks.size() + rank, names, shift)
-                .of(planned, plan_name + ", rank " + number, 2 * rank + 1);
+    text += detail::TraceEntries(ranks.size() + rank, shift, plan_name + ", rank " + number, rank, true)
+                .of(planned, names);
   }
   return detail::trace_of(detail::gather_texts(ranks, text));
 }

@@ -2,14 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// Logs of plans, the times of a model, and pictures of steps.
+/// Logs of plans, and the times of a model.
 
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include <shardwise/inspect/draw_step.hpp>
 #include <shardwise/inspect/plan_table.hpp>
 #include <shardwise/inspect/trace_file.hpp>
 #include <shardwise/mesh/trace.hpp>
@@ -20,16 +19,12 @@
 #include <shardwise/train/clip.hpp>
 
 #include <shardwise/models/llama/config_file.hpp>
-#include <shardwise/schedule/draw.hpp>
 #include <shardwise/schedule/named.hpp>
 #include <support/comma_locale.hpp>
-#include <support/pictures.hpp>
+#include <support/pages.hpp>
 
 namespace shardwise {
 namespace {
-
-using testing::check_picture;
-using testing::count;
 
 using JobMesh = Mesh<dp, tp>;
 using Plan = PlanWith<LlamaSequenceParallel<>, Zero<3, dp>>;
@@ -216,18 +211,12 @@ TEST_CASE("memory of an event is the most until the next") {
   CHECK(log.events()[0].number == 3);
 }
 
-TEST_CASE("pictures of the documentation: steps") {
+TEST_CASE("the page of a step") {
   EventLog log;
   step(&log);
   const Speeds speeds{.flops = 1e12, .memory = 2e11, .within = 5e10, .across = 4e9, .latency = 5e-6};
-  const std::string svg = draw(log.events(), names, speeds);
-  check_picture("step", svg);
-  CHECK(svg.find("times are modelled: 1.00 TFLOP/s; memory 200.00 GB/s; within a host 50.00 GB/s; across "
-                 "hosts 4.00 GB/s; 5.00 µs a call") != std::string::npos);
-  for (const char* lane : {">computes<", ">over dp<", ">over tp<", ">layers.1<"})
-    CHECK(svg.find(lane) != std::string::npos);
-  CHECK(svg.find(bytes_text(step(nullptr).peak_bytes())) != std::string::npos);
-  CHECK(count(svg, "<polygon") == memory_uses);
+  testing::write_page("step", trace_file(with_times(log.events(), speeds), names,
+                                         "rank 3 of 8 (modelled: " + speeds_text(speeds) + ")"));
 }
 
 TEST_CASE("texts for files have a decimal point in a locale with a comma") {
@@ -240,15 +229,14 @@ TEST_CASE("texts for files have a decimal point in a locale with a comma") {
       .vocabulary = 64, .features = 32, .layers = 2, .heads = 4, .kv_heads = 4, .hidden = 48};
   const auto texts = [&] {
     return std::vector{trace_file(events, names, "a rank"),
-                       draw(log.events(), names, speeds),
-                       draw(schedule),
+                       trace_file(schedule, {.forward = 1.5}),
                        plan_table("a step", plan),
                        bytes_text(1536) + ", " + bytes_text(1000) + ", " + flops_text(3'140'000'000'000),
                        llama_config_text(config, "float32", {}),
                        detail::text({0.125, " ", 1e300, " ", -1e-5})};
   };
   const std::vector<std::string> expected = texts();
-  CHECK(expected[4] == "1.50 KiB, 1000 B, 3.14 TFLOP");
+  CHECK(expected[3] == "1.50 KiB, 1000 B, 3.14 TFLOP");
   const testing::CommaLocale comma;
   CHECK(texts() == expected);
   const nlohmann::json trace = nlohmann::json::parse(texts()[0]);
