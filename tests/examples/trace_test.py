@@ -38,6 +38,6 @@ for rank in range(ranks):
     recorded, planned = amounts(rank), amounts(ranks + rank)
     assert recorded == planned, (recorded, planned)
     assert {unit for _, _, unit, _ in recorded} == {"", "tokens", "layers.0", "layers.1", "head"}, recorded
-    lasts = [sum(e["dur"] for e in events if e["pid"] == p and e["ph"] == "X" and e["name"] == "compute")
+    lasts = [sum(e["dur"] for e in events if e["pid"] == p and e["ph"] == "X" and "flops" in e["args"])
              for p in (rank, ranks + rank)]
     assert lasts[0] > 0 and lasts[1] <= lasts[0] * 1.01, lasts

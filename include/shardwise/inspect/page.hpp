@@ -11,7 +11,7 @@
 
 #include <string>
 
-#include <shardwise/inspect/page_html.hpp>  // CMake makes it of web/page.html
+#include <shardwise/inspect/page_html.hpp>  // CMake makes it of cmake/page.html
 
 namespace shardwise {
 

@@ -50,7 +50,7 @@ class TraceEntries {
     for (const Event& event : events) {
       const std::string kind = event.kind == Collective::send ? "message" : name_of(event.kind);
       const std::string over = names.of_axes(event.axes);
-      std::string what = before == nullptr ? "begin" : "compute";
+      std::string what = before == nullptr ? "begin" : event.operation ? event.operation : "compute";
       std::string args = text(
           {R"("unit":)", json_text(names.of_unit(event.unit)), R"(,"phase":")", name_of(event.phase), "\""});
       if (event.computes()) {
