@@ -105,7 +105,7 @@ sw::Index least_bytes(const JobOptions& options) {
 /// Finds the fewest micro-batches with which the plan fits.
 void try_plan(JobOptions options, sw::Index memory, const sw::Speeds& speeds, PlanSearch& search) {
   if (const sw::Index least = least_bytes(options); least > memory) {
-    options.job.micro_batches = 1;
+    options.job.micro_batches = options.pp;
     search.too_large.push_back({options, 0, least});
     return;
   }
@@ -152,7 +152,8 @@ void each_plan(const JobOptions& given, int ranks, F f) {
           options.job.sequence_parallel = choice / 2 % 2 == 1;
           options.job.recompute = choice % 2 == 1;
           const bool shards = options.job.zero_level > 0;
-          if ((shards && *options.dp == 1) || (!shards && replicas > 1)) continue;  // as another plan
+          if (shards && *options.dp == 1) continue;
+          if (replicas > 1 && !(shards && *options.dp * tp <= options.job.ranks_per_host)) continue;
           if (options.job.sequence_parallel && tp == 1) continue;
           for (const char* schedule : {"1f1b", "zb-h1"}) {
             options.job.schedule = schedule;
@@ -187,6 +188,24 @@ void plan_whole_steps(PlanSearch& search, sw::Index memory, const sw::Speeds& sp
   std::stable_sort(search.found.begin(), search.found.begin() + static_cast<std::ptrdiff_t>(checked), faster);
 }
 
+/// Puts the smallest of the plans that do not fit first. The bytes of those that were not planned are bounds.
+void find_smallest(PlanSearch& search, const sw::Speeds& speeds) {
+  std::vector<Found>& plans = search.too_large;
+  const auto smaller = [](const Found& a, const Found& b) { return a.bytes < b.bytes; };
+  std::sort(plans.begin(), plans.end(), smaller);
+  while (!plans.empty() && plans.front().seconds == 0) {
+    Found& first = plans.front();
+    try {
+      sw::Index of_model = 0;
+      first = estimate(first.options, speeds, of_model);
+      std::sort(plans.begin(), plans.end(), smaller);
+    } catch (const std::invalid_argument& error) {
+      ++search.impossible[error.what()];
+      plans.erase(plans.begin());
+    }
+  }
+}
+
 }  // namespace
 
 PlanSearch search_plans(const JobOptions& given, int ranks, sw::Index memory, const sw::Speeds& speeds) {
@@ -194,26 +213,16 @@ PlanSearch search_plans(const JobOptions& given, int ranks, sw::Index memory, co
   PlanSearch search;
   each_plan(given, ranks, [&](const JobOptions& options) {
     try {
-      if (const int groups = *options.dp * options.replicas; groups * options.pp > *given.batch)
-        throw std::invalid_argument(
-            "a batch of " + std::to_string(*given.batch) + " sequences for " + std::to_string(groups) +
-            " groups of ranks" +
-            (options.pp == 1 ? "" : " and " + std::to_string(options.pp) + " micro-batches"));
+      if (const int parts = *options.dp * options.replicas * options.pp; parts > *given.batch)
+        throw std::invalid_argument("a batch of " + std::to_string(*given.batch) +
+                                    " sequences cannot be divided into " + std::to_string(parts) + " parts");
       try_plan(options, memory, speeds, search);
     } catch (const std::invalid_argument& error) {
       ++search.impossible[error.what()];
     }
   });
   plan_whole_steps(search, memory, speeds);
-  const auto smaller = [](const Found& a, const Found& b) { return a.bytes < b.bytes; };
-  std::sort(search.too_large.begin(), search.too_large.end(), smaller);
-  while (!search.too_large.empty() && search.too_large.front().seconds == 0) {  // its bytes are only a bound
-    Found& first = search.too_large.front();
-    sw::Index of_model = 0;
-    first.options.job.micro_batches = first.options.pp;
-    first = estimate(first.options, speeds, of_model);
-    std::sort(search.too_large.begin(), search.too_large.end(), smaller);
-  }
+  find_smallest(search, speeds);
   return search;
 }
 
