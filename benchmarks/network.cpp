@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
     app.add_option("--interface", interface, "of the first host, whose counters are read")->required();
     if (auto code = benchmarks::parse(app, argc, argv)) return *code;
 
-    const Mesh mesh(sw::world().by_host(), {sw::any});
+    const Mesh mesh(sw::world(), {sw::any});
     const double bytes = static_cast<double>(mebibytes << 20);
     // The first host sends terms of blocks that are at home elsewhere, and its own blocks to each other host.
     const sw::Hosts& hosts = mesh.communicator<sw::dp>().hosts();

@@ -146,6 +146,8 @@ void write_text(const TextOptions& options) {
                 options.pp > 1 ? ("pp " + std::to_string(options.pp) + " x ").c_str() : "",
                 job.size<sw::tp>(), job.size<sw::kvr>(), static_cast<double>(bytes) * 1e-6,
                 seconds_since(start));
+    if (const sw::Hosts& hosts = sw::world().hosts(); hosts.count() > 1)
+      std::printf("%s\n", axes_on_hosts(sizes, [&](int rank) { return hosts.of(rank); }).c_str());
     print_plan_of_token(sizes, config);
   }
   if (!options.dump_logits.empty()) {

@@ -129,11 +129,12 @@ double latency_of_link(const sw::Communicator& ranks, int repetitions) {
 MeasuredSpeeds measured(int repetitions) {
   const sw::Communicator world = sw::world();
   const int hosts = world.hosts().count(), on_each = world.size() / hosts;
-  for (int rank = 0; rank < world.size(); ++rank) {
-    if (world.hosts().of(rank) != rank / on_each) {
-      throw std::invalid_argument(
-          "rank " + std::to_string(rank) + " is not on host " + std::to_string(rank / on_each) +
-          ": each host must have as many ranks, one after another (mpirun --map-by core, not --map-by node)");
+  for (int host = 0; host < hosts; ++host) {
+    const std::size_t here = world.hosts().ranks_on(host).size();
+    if (here != static_cast<std::size_t>(on_each)) {
+      throw std::invalid_argument(std::to_string(here) + " of " + std::to_string(world.size()) +
+                                  " ranks are on host " + std::to_string(host) + " of " +
+                                  std::to_string(hosts) + ": start the same number on each host");
     }
   }
   const Ranks mesh(world, {hosts, on_each});

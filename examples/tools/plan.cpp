@@ -18,6 +18,7 @@
 #include <shardwise/inspect/plan_table.hpp>
 #include <shardwise/schedule/prove.hpp>
 
+#include "job_hosts.hpp"
 #include "job_options.hpp"
 #include "options.hpp"
 #include "plan_picture.hpp"
@@ -135,7 +136,10 @@ void print_job(const StepJob& job) {
   std::printf("a step: %td sequences of %td tokens, %td micro-batch%s; activations are %s\n", job.batch,
               model.context, job.micro_batches, job.micro_batches == 1 ? "" : "es",
               job.recompute ? "recomputed" : "kept");
-  if (job.ranks_per_host > 0) std::printf("hosts of %d consecutive ranks\n", job.ranks_per_host);
+  if (const int each = job.ranks_per_host; each > 0) {
+    const std::string axes = axes_on_hosts(job.sizes, [&](int rank) { return rank / each; });
+    std::printf("hosts of %d consecutive ranks%s\n", each, (axes.empty() ? "" : ": " + axes).c_str());
+  }
 }
 
 /// The fraction of a step in which ranks are idle; an estimate by `LlamaPart::costs`, if the speeds are null.
@@ -335,7 +339,7 @@ void add_options(CLI::App& app, Options& options) {
       ->expected(5)
       ->excludes(rank);
   app.add_option("--ranks-per-host", options.job.job.ranks_per_host,
-                 "consecutive ranks per host, to count traffic between hosts; 0: all share one host")
+                 "ranks on each host, to count traffic between hosts; 0: all share one host")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--speeds", options.speeds,
                  "a file that shardwise-measure wrote: also print the seconds of the step")

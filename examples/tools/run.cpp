@@ -312,6 +312,8 @@ void Run::print_job() const {
   std::printf("%td sequences of %td tokens a step, in %td micro-batch%s; %td steps are an epoch\n",
               job().batch, job().model.context, job().micro_batches, job().micro_batches == 1 ? "" : "es",
               data_->sampler().steps_per_epoch());
+  if (const sw::Hosts& hosts = sw::world().hosts(); hosts.count() > 1)
+    std::printf("%s\n", axes_on_hosts(job().sizes, [&](int rank) { return hosts.of(rank); }).c_str());
 }
 
 void Run::begin(std::int64_t step) {

@@ -337,22 +337,28 @@ def hosts(folder):
         return re.findall(r"^ +\w+ +to other hosts +(.*B) +(\S+ \S*B)$", said, re.MULTILINE)
 
     # Planned as they lie there: every collective, and a pipeline's messages.
-    for pretended, options in (("01", []), ("0011", ["--zero", "3"]), ("0011", ["--tp", "2"]), ("01", ["--pp", "2"]),
-                               ("0001", ["--zero", "1"])):
-        said = run(on(pretended, options))
+    for pretended, options, where in (
+        ("01", [], "dp 2 across 2 hosts"),
+        ("0011", ["--zero", "3"], "dp 4 across 2 hosts"),
+        ("0011", ["--tp", "2"], "tp 2 within a host; dp 2 across 2 hosts"),
+        ("01", ["--pp", "2"], "pp 2 across 2 hosts"),
+        ("0001", ["--zero", "1"], "dp 4 across 2 hosts"),
+        # Dealt out in turn, or in any order: inner axes are within hosts all the same.
+        ("0101", ["--tp", "2"], "tp 2 within a host; dp 2 across 2 hosts"),
+        ("0110", ["--replicas", "2", "--zero", "3"], "dp 2 within a host; replica 2 across 2 hosts"),
+        ("011010", ["--pp", "2"], "dp 3 within a host; pp 2 across 2 hosts"),
+    ):
+        said = run(on(pretended, options), 0, [f"\n{where}\n"])
         rows = to_others(said)
         assert "warning:" not in said and rows, said
         assert all(planned.split() == recorded.split() for planned, recorded in rows), said
     # No plan says how: no line, instead of one that is wrong.
-    said = run(on("0101", ["--zero", "1", "--replicas", "2"]))
+    said = run(on("0111", ["--zero", "1", "--replicas", "2"]))
     assert "to other hosts" not in said, said
     # A group that has room on a host, and is not there.
-    for pretended, options, axes, where in (
-        ("0101", ["--tp", "2"], "tp 2", "rank 0 on .*, rank 1 on "),
-        ("0101", ["--replicas", "2", "--zero", "3"], "dp 2", "rank 0 on .*, rank 1 on "),
-        ("000111", ["--tp", "2"], "tp 2", "rank 2 on .*, rank 3 on "),
-    ):
-        said = run(on(pretended, options), 0, [f"warning: ranks along {axes} are on different hosts \\({where}.*--map-by slot"])
+    for pretended in ("000111", "010101"):
+        said = run(on(pretended, ["--tp", "2"]), 0, ["\ntp 2 across 2 hosts; dp 3 across 2 hosts\n",
+                   "warning: ranks along tp 2 are on different hosts \\(rank 2 on .*, rank 3 on .*--map-by ppr:2:node"])
         assert said.count("warning:") == 1, said
     # None has room.
     for pretended, options in (("01", ["--tp", "2"]), ("0011", ["--pp", "2", "--tp", "2"]), ("0011", [])):

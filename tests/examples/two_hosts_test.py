@@ -3,15 +3,16 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """Jobs on two hosts, which are network namespaces of this machine: collectives and a training run with one rank each and with two,
-and with other numbers on each; and runs under shardwise-run of which one host vanishes, as its link is cut or all its processes die.
-They must go on with the other, and end as a run that nobody disturbs. Needs root.
+and with other numbers on each, dealt out in turn or not; and runs under shardwise-run of which one host vanishes, as its link is cut
+or all its processes die. They must go on with the other, and end as a run that nobody disturbs. Needs root.
 
-    two_hosts_test.py COMMUNICATOR_TEST SHARDWISE_TRAIN SHARDWISE_RUN
+    two_hosts_test.py COMMUNICATOR_TEST SHARDWISE_TRAIN SHARDWISE_MEASURE SHARDWISE_RUN
 """
 
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -73,6 +74,24 @@ class TwoHostsTest(unittest.TestCase):
                 log = self.path / f"{ranks}{mesh}.jsonl"
                 self.succeeds(self.hosts.mpirun(ranks, TRAIN, *SMALL, *mesh.split(), "--steps", "5", "--log", str(log)))
                 self.same_losses(log, alone, 5)
+
+    def test_dealt_out_in_turn(self):
+        """mpirun gives each host every other rank: tp stays within hosts, and what goes to others is as planned."""
+        sent = {}
+        for mapping in ("slot", "node"):
+            said = self.succeeds(self.hosts.mpirun((2, 2), "--map-by", mapping, TRAIN, *SMALL, "--tp", "2", "--zero", "1", "--steps", "2"))
+            self.assertIn("\ntp 2 within a host; dp 2 across 2 hosts\n", said)
+            sent[mapping] = re.findall(r"^ +(\w+) +to other hosts +(\S+ \S*B) +(\S+ \S*B)$", said, re.MULTILINE)
+            self.assertTrue(sent[mapping], said)
+            for phase, planned, recorded in sent[mapping]:
+                self.assertEqual(planned, recorded, phase)
+        self.assertEqual(sent["node"], sent["slot"])
+        speeds = self.path / "speeds.json"
+        self.succeeds(self.hosts.mpirun((2, 2), "--map-by", "node", MEASURE, "--repetitions", "1", "--to", str(speeds)))
+        self.assertLessEqual({"within", "across"}, set(json.loads(speeds.read_text())))
+        done = subprocess.run(self.hosts.mpirun((1, 2), MEASURE), capture_output=True, text=True, timeout=200)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("2 of 3 ranks are on host 1 of 2: start the same number on each host", done.stderr)
 
     def vanishes(self, ranks, mesh, vanish):
         """A run under the launcher, of which the second host vanishes; it must end by itself within two minutes."""
@@ -141,8 +160,8 @@ if __name__ == "__main__":
     if why:
         print(f"skipped: {why}")
         sys.exit(0)
-    COMMUNICATOR_TEST, TRAIN, RUN = (os.path.abspath(path) for path in sys.argv[1:4])
-    del sys.argv[1:4]
+    COMMUNICATOR_TEST, TRAIN, MEASURE, RUN = (os.path.abspath(path) for path in sys.argv[1:5])
+    del sys.argv[1:5]
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_mpi_yield_when_idle="1", OMP_NUM_THREADS="1")
     for name in ("OMPI_MCA_pml", "OMPI_MCA_btl"):
         os.environ.pop(name, None)

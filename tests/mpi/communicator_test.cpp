@@ -445,6 +445,8 @@ TEST_CASE("hosts of a communicator and of its subgroups") {
   const auto sorted = spread.by_host();
   for (int r = 1; r < size; ++r) CHECK(sorted.hosts().of(r - 1) <= sorted.hosts().of(r));
   CHECK(sorted.hosts().of(sorted.rank()) == rank % 2);
+  CHECK(sorted.by_host() == sorted);  // it is a new one only in another order
+  CHECK((spread.by_host() == spread) == (size <= 2));
   const std::vector<int> mine{rank};
   CHECK(spread.subgroup(mine).hosts().count() == 1);
 }

@@ -49,7 +49,8 @@ class Communicator {
   /// The same ranks, treating ranks that pass the same `host` as sharing a host. Collective.
   Communicator on_hosts(int host) const;
 
-  /// The same ranks, sorted by host: for a mesh whose last axes should stay within hosts. Collective.
+  /// The same ranks, sorted by host: for a mesh whose last axes should stay within hosts. Collective, unless they are
+  /// in this order already.
   Communicator by_host() const;
 
   int size() const noexcept { return transport_->size(); }
@@ -242,8 +243,10 @@ Communicator ranks_of_job();
 
 }  // namespace detail
 
-/// All the ranks of the job. The first call is collective, because it copies MPI_COMM_WORLD; later calls are free.
-/// Throws `std::runtime_error` unless MPI is running or this is a rank of a simulation.
+/// All the ranks of the job, sorted by host, so that the last axes of a mesh stay within hosts as far as they fit. Rank
+/// 0 is the launcher's; others have the launcher's numbers if it fills one host after another. The first call is
+/// collective, because it copies MPI_COMM_WORLD; later calls are free. Throws `std::runtime_error` unless MPI is running
+/// or this is a rank of a simulation.
 inline Communicator world() {
   return detail::simulated_world ? *detail::simulated_world : detail::ranks_of_job();
 }
@@ -286,11 +289,10 @@ SHARDWISE_INLINE Communicator Communicator::on_hosts(int host) const {
 SHARDWISE_INLINE Communicator Communicator::by_host() const {
   std::vector<int> ranks;
   for (int host = 0; host < hosts().count(); ++host) {
-    for (int r = 0; r < size(); ++r) {
-      if (hosts().of(r) == host) ranks.push_back(r);
-    }
+    const std::vector<int>& here = hosts().ranks_on(host);
+    ranks.insert(ranks.end(), here.begin(), here.end());
   }
-  return subgroup(ranks);
+  return std::is_sorted(ranks.begin(), ranks.end()) ? *this : subgroup(ranks);
 }
 
 SHARDWISE_INLINE void Communicator::run(Call call) const {
@@ -354,7 +356,7 @@ SHARDWISE_INLINE Communicator ranks_of_job() {
     throw std::runtime_error(
         "MPI is finalised already: call this inside shardwise::run, or while the "
         "shardwise::Environment lives");
-  static const Communicator all = Communicator::duplicate(MPI_COMM_WORLD);
+  static const Communicator all = Communicator::duplicate(MPI_COMM_WORLD).by_host();
   return all;
 }
 
