@@ -54,7 +54,7 @@ std::vector<std::int32_t> read_tokens(const std::filesystem::path& path, sw::Ind
 
 /// One sequence, the same on every rank.
 auto sequence_of(const Mesh& mesh, std::span<const std::int32_t> ids) {
-  return sw::distribute<sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate>(
+  return sw::distribute<sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate>(
       mesh, sw::Shape<2>{1, static_cast<sw::Index>(ids.size())}, ids);
 }
 
@@ -120,7 +120,7 @@ void write_text(const TextOptions& options) {
   const sw::LlamaConfig config = sw::read_llama_config(options.weights / "config.json");
   expect_weights(options.weights, config);
   const JobSizes sizes =
-      job_sizes(options.pp, 1, 1, std::max(1, sw::world().size() / options.pp), config.kv_heads);
+      job_sizes(options.pp, 1, 1, 1, std::max(1, sw::world().size() / options.pp), config.kv_heads);
   const Job job(sw::world(), sizes);
   warn_of_torn_groups(job);
   // With --tokens, neither the text nor a valid tokenizer.json is needed.

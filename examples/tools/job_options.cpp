@@ -46,9 +46,12 @@ void add_job_options(CLI::App& app, JobOptions& options) {
   add_count(app, "--replicas", options.replicas,
             "groups with a full copy of the model, each on its own data");
   add_count(app, "--dp", options.dp, "data-parallel ranks per group; --zero shards over these");
+  add_count(app, "--cp", options.cp,
+            "context-parallel ranks per sequence, each with a part of its positions");
   add_count(app, "--tp", options.tp, "tensor-parallel ranks");
-  app.add_option("--zero", job.zero_level,
-                 "shard over --dp: 0 nothing, 1 optimizer state, 2 also gradients, 3 also parameters")
+  app.add_option(
+         "--zero", job.zero_level,
+         "shard over --dp and --cp: 0 nothing, 1 optimizer state, 2 also gradients, 3 also parameters")
       ->check(CLI::Range(0, 3));
   app.add_flag("--sp,--sequence-parallel", job.sequence_parallel,
                "shard the sequence over --tp between the layers");
@@ -104,12 +107,12 @@ StepJob job_of(const JobOptions& options, int any_dp) {
   model.tied = model.tied || options.tied;
   model.checked();
   const double ranks =
-      static_cast<double>(options.pp) * options.replicas * options.dp.value_or(1) * options.tp;
+      static_cast<double>(options.pp) * options.replicas * options.dp.value_or(1) * options.cp * options.tp;
   if (ranks > std::numeric_limits<int>::max()) {
     throw std::invalid_argument("the mesh has more than 2147483647 ranks");
   }
-  job.sizes =
-      job_sizes(options.pp, options.replicas, options.dp.value_or(any_dp), options.tp, model.kv_heads);
+  job.sizes = job_sizes(options.pp, options.replicas, options.dp.value_or(any_dp), options.cp, options.tp,
+                        model.kv_heads);
   job.muon = options.optimizer == "muon";
   job.embedding = static_cast<EmbeddingStyle>(
       std::find(embedding_names.begin(), embedding_names.end(), options.embedding) - embedding_names.begin());

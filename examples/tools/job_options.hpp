@@ -25,7 +25,7 @@ struct JobOptions {
   std::optional<sw::Index> layers{}, features{}, heads{}, kv_heads{}, hidden{}, vocabulary{}, context{},
       batch{};
   bool tied = false;
-  int pp = 1, replicas = 1, tp = 1;
+  int pp = 1, replicas = 1, cp = 1, tp = 1;
   std::optional<int> dp{};
   sw::Index bucket_kib = 8 << 10;
   std::vector<std::string> communicate_as{};

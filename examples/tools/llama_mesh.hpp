@@ -6,6 +6,7 @@
 /// The meshes, real or dry, for training a Llama and for generating text; and its plans.
 
 #include <array>
+#include <string>
 #include <type_traits>
 
 #include <shardwise/mesh/mesh.hpp>
@@ -23,24 +24,34 @@ struct replica {
   static constexpr bool data = true;
 };
 
-/// The mesh of a stage: sequences are split over replica and dp; heads and features over tp and kvr; key and value
-/// heads only over tp.
-using Mesh = sw::Mesh<replica, sw::dp, sw::tp, sw::kvr>;
+/// The mesh of a stage: sequences are split over replica and dp, their positions over cp; heads and features over tp and
+/// kvr; key and value heads only over tp.
+using Mesh = sw::Mesh<replica, sw::dp, sw::cp, sw::tp, sw::kvr>;
 using Split = sw::AxisList<sw::tp, sw::kvr>;
 
 /// All stages: layers are divided over pp.
-using Job = sw::Mesh<sw::pp, replica, sw::dp, sw::tp, sw::kvr>;
+using Job = sw::Mesh<sw::pp, replica, sw::dp, sw::cp, sw::tp, sw::kvr>;
 using JobPlan = Job::PlanOf;
 /// The job's sizes, or coordinates in it.
-using JobSizes = std::array<int, 5>;
+using JobSizes = std::array<int, 6>;
 
 /// The job's sizes, if `tp` ranks split a model with this number of key/value heads.
-constexpr JobSizes job_sizes(int pp, int replicas, int dp, int tp, sw::Index kv_heads) {
+constexpr JobSizes job_sizes(int pp, int replicas, int dp, int cp, int tp, sw::Index kv_heads) {
   const int with_own_heads = sw::key_value_ranks(tp, kv_heads);
-  return {pp, replicas, dp, with_own_heads, tp / with_own_heads};
+  return {pp, replicas, dp, cp, with_own_heads, tp / with_own_heads};
 }
 constexpr JobSizes on_job_mesh(const sw::MeshSizes& numbers) {
-  return {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]};
+  return {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5]};
+}
+/// "pp 1 x replica 1 x dp 4 x tp 2 x kvr 1"; with cp only if it has several ranks.
+inline std::string sizes_text(const JobSizes& sizes) {
+  std::string text;
+  for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
+    const std::string name = Job::AxesOf::names[axis];
+    if (name == "cp" && sizes[axis] == 1) continue;
+    text += (text.empty() ? "" : " x ") + name + " " + std::to_string(sizes[axis]);
+  }
+  return text;
 }
 
 /// The largest number on any rank of a job: counted as part of the previous step, also in its plan.
@@ -52,11 +63,14 @@ constexpr std::int32_t largest(const Job& job, std::int32_t number) {
 /// Whether all ranks pass true.
 constexpr bool agree(const Job& job, bool ok) { return largest(job, ok ? 0 : 1) == 0; }
 
-/// Tensor parallel, optionally sequence parallel, with a ZeRO level from 0 to 3 on dp.
-template <int ZeroLevel, bool Sequence>
-using TrainPlan = sw::PlanWith<
+/// Tensor parallel, optionally sequence parallel; along cp, each rank gathers the keys and values of all positions.
+template <bool Sequence>
+using SplitPlan = sw::PlanAnd<
     std::conditional_t<Sequence, sw::LlamaSequenceParallel<Split>, sw::LlamaTensorParallel<Split>>,
-    sw::Zero<ZeroLevel, sw::dp>>;
+    sw::Use<"layers.*.attention.inner_attention", sw::GatherKeys<sw::cp>>>;
+/// The same with a ZeRO level from 0 to 3 on dp and cp.
+template <int ZeroLevel, bool Sequence>
+using TrainPlan = sw::PlanWith<SplitPlan<Sequence>, sw::Zero<ZeroLevel, sw::AxisList<sw::dp, sw::cp>>>;
 
 template <class PlanType, class Style>
 struct WithTokens;
@@ -68,12 +82,12 @@ struct WithTokens<sw::Plan<Tokens, Rest...>, Style> {
 /// Tensor parallel, with another style for the table of tokens: columns sharded, or whole on every rank.
 template <bool Columns>
 using EmbeddingPlan = sw::PlanWith<
-    typename WithTokens<sw::LlamaTensorParallel<Split>,
+    typename WithTokens<SplitPlan<false>,
                         std::conditional_t<Columns, sw::ColwiseParallel<Split, sw::output<sw::Replicate>>,
                                            sw::NoParallel>>::type,
     sw::Zero<0, sw::dp>>;
 /// Tensor parallel and frozen, with adapters to be trained.
 template <int Rank>
-using AdaptedPlan = sw::LlamaAdapted<sw::LlamaTensorParallel<Split>, Rank, 2 * Rank>;
+using AdaptedPlan = sw::LlamaAdapted<SplitPlan<false>, Rank, 2 * Rank>;
 
 }  // namespace tools

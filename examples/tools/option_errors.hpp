@@ -76,6 +76,8 @@ inline constexpr std::pair<std::string_view, std::string_view> other_names[]{
     {"pipeline-parallel", "pp"},
     {"pipeline-parallel-size", "pp"},
     {"pipeline-model-parallel-size", "pp"},
+    {"context-parallel", "cp"},
+    {"context-parallel-size", "cp"},
     {"data-parallel", "dp"},
     {"data-parallel-size", "dp"},
     {"zero-stage", "zero"},

@@ -40,7 +40,8 @@ void check_countable(const StepJob& job) {
   const double weights = real(model.layers) * real(model.features) * (4 * width + 3 * real(model.hidden)) +
                          2 * real(model.vocabulary) * real(model.features);
   const double tokens = real(job.batch) * real(model.context);
-  const double groups = real(job.sizes[1]) * job.sizes[2], split = real(job.sizes[3]) * job.sizes[4];
+  const double groups = real(job.sizes[1]) * job.sizes[2],
+               split = real(job.sizes[3]) * job.sizes[4] * job.sizes[5];
   const double per_token = 8 * weights + 16 * real(model.layers) * width * real(model.context);
   const double flops = std::ceil(real(job.batch) / groups) * real(model.context) * per_token / split;
   const double most = std::ldexp(1, 60);  // uneven blocks are less than twice the even ones
@@ -114,14 +115,6 @@ bool alike(const StepJob& job, const JobPlan& a, const JobPlan& b) {
 }
 
 // ---- Text --------------------------------------------------------------------------------------------------------
-std::string sizes_text(const JobSizes& sizes, const char* between) {
-  std::string text;
-  for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
-    text += (text.empty() ? "" : between) + std::string(axis_names[axis]) + " " + std::to_string(sizes[axis]);
-  }
-  return text;
-}
-
 void print_job(const StepJob& job) {
   static constexpr const char* zero[] = {"data parallel", "ZeRO-1", "ZeRO-2", "fully sharded"};
   const sw::LlamaConfig& model = job.model;
@@ -131,8 +124,9 @@ void print_job(const StepJob& job) {
       model.tied ? ", tied head" : "");
   std::printf("%.2f billion parameters in %s\n", static_cast<double>(model.parameters()) * 1e-9,
               job.bf16 ? "bfloat16, with masters in float" : "float");
-  std::printf("%s: %d ranks; %s over dp, %s parallel%s\n", sizes_text(job.sizes, " x ").c_str(), ranks(job),
-              zero[job.zero_level], job.sequence_parallel ? "sequence" : "tensor", unusual_in(job).c_str());
+  std::printf("%s: %d ranks; %s over dp%s, %s parallel%s\n", sizes_text(job.sizes).c_str(), ranks(job),
+              zero[job.zero_level], job.sizes[3] > 1 ? " and cp" : "",
+              job.sequence_parallel ? "sequence" : "tensor", unusual_in(job).c_str());
   std::printf("a step: %td sequences of %td tokens, %td micro-batch%s; activations are %s\n", job.batch,
               model.context, job.micro_batches, job.micro_batches == 1 ? "" : "es",
               job.recompute ? "recomputed" : "kept");
@@ -178,8 +172,8 @@ void print_plans(const StepJob& job, const std::vector<RankPlan>& plans, bool sa
   } else if (alike(job, first.plan, plans[1].plan)) {
     std::printf("%s", sw::plan_table("all ranks alike", first.plan).c_str());
   } else {
-    // With several stages, or hosts, neither rank is the largest in every respect.
-    const bool ordered = job.sizes[0] == 1 && job.ranks_per_host == 0;
+    // With several stages, hosts or parts of a sequence, neither rank is the largest in every respect.
+    const bool ordered = job.sizes[0] == 1 && job.sizes[3] == 1 && job.ranks_per_host == 0;
     const std::string one = title(first) + (ordered ? ", largest" : ""),
                       other = title(plans[1]) + (ordered ? ", smallest" : "");
     std::printf("%s", sw::plan_table(one.c_str(), first.plan, other.c_str(), plans[1].plan).c_str());
@@ -335,8 +329,8 @@ void add_options(CLI::App& app, Options& options) {
       app.add_option("--rank", options.rank, "plan only this rank, instead of the first and the last")
           ->check(CLI::NonNegativeNumber);
   app.add_option("--coordinates", options.coordinates,
-                 "plan only the rank at these coordinates on pp, replica, dp, tp and kvr")
-      ->expected(5)
+                 "plan only the rank at these coordinates on pp, replica, dp, cp, tp and kvr")
+      ->expected(6)
       ->excludes(rank);
   app.add_option("--ranks-per-host", options.job.job.ranks_per_host,
                  "ranks on each host, to count traffic between hosts; 0: all share one host")
@@ -377,8 +371,8 @@ std::vector<JobSizes> places(const Options& options, const StepJob& job) {
     std::copy_n(options.coordinates.begin(), at.size(), at.begin());
     for (std::size_t axis = 0; axis < at.size(); ++axis) {
       if (at[axis] < 0 || at[axis] >= job.sizes[axis]) {
-        throw std::invalid_argument("--coordinates " + sizes_text(at, " ") + ": the mesh is " +
-                                    sizes_text(job.sizes, " x "));
+        throw std::invalid_argument("--coordinates: there is no " + std::string(axis_names[axis]) + " " +
+                                    std::to_string(at[axis]) + ", the mesh is " + sizes_text(job.sizes));
       }
     }
     return {at};

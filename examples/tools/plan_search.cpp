@@ -210,6 +210,7 @@ void find_smallest(PlanSearch& search, const sw::Speeds& speeds) {
 
 PlanSearch search_plans(const JobOptions& given, int ranks, sw::Index memory, const sw::Speeds& speeds) {
   if (!given.batch) throw std::invalid_argument("--search needs --batch, the sequences of a step");
+  if (given.cp > 1) throw std::invalid_argument("--search goes with --cp 1");
   PlanSearch search;
   each_plan(given, ranks, [&](const JobOptions& options) {
     try {

@@ -81,6 +81,7 @@ nlohmann::ordered_json description(const TrainOptions& options, const Job& mesh)
            {{"pp", mesh.size<sw::pp>()},
             {"replica", mesh.size<replica>()},
             {"dp", mesh.size<sw::dp>()},
+            {"cp", mesh.size<sw::cp>()},
             {"tp", mesh.size<sw::tp>()},
             {"kvr", mesh.size<sw::kvr>()}}},
           {"zero", job.zero_level},
@@ -304,11 +305,9 @@ void Run::print_job() const {
   }
   std::printf("a Llama of %td layers with %.2f million parameters in %s\n", job().model.layers,
               static_cast<double>(job().model.parameters()) * 1e-6, job().bf16 ? "bfloat16" : "float32");
-  std::printf(
-      "pp %d x replica %d x dp %d x tp %d x kvr %d, ZeRO level %d, %s parallel%s%s; matrix products by %s\n",
-      mesh_.size<sw::pp>(), mesh_.size<replica>(), mesh_.size<sw::dp>(), mesh_.size<sw::tp>(),
-      mesh_.size<sw::kvr>(), job().zero_level, job().sequence_parallel ? "sequence" : "tensor",
-      job().recompute ? ", recomputing" : "", unusual_in(job()).c_str(), sw::kernel::gemm_name());
+  std::printf("%s, ZeRO level %d, %s parallel%s%s; matrix products by %s\n", sizes_text(job().sizes).c_str(),
+              job().zero_level, job().sequence_parallel ? "sequence" : "tensor",
+              job().recompute ? ", recomputing" : "", unusual_in(job()).c_str(), sw::kernel::gemm_name());
   std::printf("%td sequences of %td tokens a step, in %td micro-batch%s; %td steps are an epoch\n",
               job().batch, job().model.context, job().micro_batches, job().micro_batches == 1 ? "" : "es",
               data_->sampler().steps_per_epoch());

@@ -28,12 +28,12 @@ enum class EmbeddingStyle : std::uint8_t { vocabulary, features, replicated };
 inline constexpr std::array embedding_names{"vocabulary", "features", "replicated"};
 
 struct StepJob {
-  sw::LlamaConfig model{};        ///< sequences have `context` tokens
-  sw::Index own_context = 0;      ///< the model's context in config.json, if different
-  JobSizes sizes{1, 1, 1, 1, 1};  ///< pp, replica, dp, tp, kvr; dp may be `sw::any` for a run
-  int ranks_per_host = 0;         ///< for a plan: consecutive ranks per host; 0: all on one
-  std::string schedule = "1f1b";  ///< of a pipeline
-  int chunks = 0;                 ///< stages on each rank along pp; 0: the schedule's default
+  sw::LlamaConfig model{};           ///< sequences have `context` tokens
+  sw::Index own_context = 0;         ///< the model's context in config.json, if different
+  JobSizes sizes{1, 1, 1, 1, 1, 1};  ///< pp, replica, dp, cp, tp, kvr; dp may be `sw::any` for a run
+  int ranks_per_host = 0;            ///< for a plan: consecutive ranks per host; 0: all on one
+  std::string schedule = "1f1b";     ///< of a pipeline
+  int chunks = 0;                    ///< stages on each rank along pp; 0: the schedule's default
   int in_flight = 0;  ///< micro-batches of a by-costs schedule; 0: three times the number of ranks
   int zero_level = 0;
   bool sequence_parallel = false, recompute = false, bf16 = false;

@@ -35,8 +35,9 @@ class TextModel {
         ids, [&](const Part& part, const auto& x) { return part.middle(x, cache); },
         [&](const Part& part, const auto& x) {
           // The logits of one token are small, so they are gathered on every rank of the stage.
-          return f(sw::redistribute<sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate>(
-              part.end_of_last(x)));
+          return f(
+              sw::redistribute<sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate, sw::Replicate>(
+                  part.end_of_last(x)));
         });
   }
   /// f(logits) for all `ids`, on the ranks of the last stage.

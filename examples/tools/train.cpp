@@ -164,11 +164,12 @@ void check_files(const TrainOptions& options) {
 
 /// Checks the number of ranks in terms of the options; the mesh would do so in terms of tp and kvr.
 void check_ranks(const JobOptions& job) {
-  const int asked = job.pp * job.replicas * job.dp.value_or(1) * job.tp, ranks = sw::world().size();
+  const int asked = job.pp * job.replicas * job.dp.value_or(1) * job.cp * job.tp, ranks = sw::world().size();
   if (job.dp ? asked == ranks : ranks % asked == 0) return;
   auto option = [](const char* name, int value) { return std::string(name) + std::to_string(value); };
   throw std::invalid_argument(option("--pp ", job.pp) + option(" --replicas ", job.replicas) +
-                              (job.dp ? option(" --dp ", *job.dp) : "") + option(" --tp ", job.tp) +
+                              (job.dp ? option(" --dp ", *job.dp) : "") +
+                              (job.cp > 1 ? option(" --cp ", job.cp) : "") + option(" --tp ", job.tp) +
                               (job.dp ? option(" are ", asked) : option(" need a multiple of ", asked)) +
                               option(" ranks, but the job has ", ranks));
 }

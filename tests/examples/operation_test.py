@@ -9,6 +9,7 @@
     keep      as many checkpoints stay as before
     unsaved   a run that cannot save ends at its start, or after three saves that failed; a renamed checkpoint is refused
     options   options that are written otherwise on one rank are the same, and others are not
+    context   ranks that share sequences learn what one rank does, also when they resume; what a step sends is planned
     hosts     ranks on several hosts: what a step sends there is planned, and groups that are torn apart are told
 
     operation_test.py TRAIN CASE [PRETENDED_HOSTS]     the program; for `hosts` the library that pretends them
@@ -365,6 +366,48 @@ def hosts(folder):
         assert "warning:" not in run(on(pretended, options))
 
 
+def context(folder):
+    rows = folder / "rows.jsonl"
+    with open(rows, "w", encoding="utf-8") as file:
+        for i in range(40):
+            file.write(json.dumps({"text": "positions " * (1 + i % 3)}) + "\n")
+    documents = ["--data", rows, "--packed", "--pad"]
+    log = folder / "log.jsonl"
+
+    def losses(ranks, options, steps=5, kept=False):
+        if not kept:
+            log.unlink(missing_ok=True)
+        command = words(["--rate", "3e-4", "--held-out", 0.1, "--evaluate-every", 2, "--log", log, "--steps", steps] + options, ranks)
+        if "--data" in options:
+            command = [word for word in command if word not in MODEL[:2]]
+        said = run(command, 0, ["recorded" if steps > 1 else ""])
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        return [(line["loss"], line.get("held_out_loss")) for line in lines if "step" in line], said
+
+    def same(found, expected, within=1e-5):
+        assert len(found) == len(expected), (found, expected)
+        for ours, theirs in zip(found, expected):
+            for a, b in zip(ours, theirs):
+                assert (a is None) == (b is None) and (a is None or abs(a / b - 1) < within), (found, expected)
+
+    for model in ([], documents, ["--optimizer", "muon"], ["--tied"]):
+        alone, _ = losses(1, model)
+        for ranks, mesh in ((2, "--cp 2"), (3, "--cp 3 --zero 3 --recompute"), (4, "--cp 2 --tp 2 --sp --zero 2 --micro-batches 2"),
+                            (4, "--pp 2 --cp 2 --micro-batches 2 --zero 1"), (4, "--dp 2 --cp 2 --zero 1")):
+            print(model, mesh, flush=True)
+            found, said = losses(ranks, model + mesh.split())
+            same(found, alone)
+            assert re.search(r"^ +forward +all_gather +[a-z+]*cp ", said, re.MULTILINE), said
+    rounded, _ = losses(1, ["--bf16"])
+    same(losses(2, ["--bf16", "--cp", 2, "--zero", 3])[0], rounded, 1e-2)
+    # Saved on one mesh, resumed on another.
+    alone, _ = losses(1, [])
+    saved = ["--save", folder / "saved", "--resume"]
+    losses(4, saved + "--cp 2 --dp 2 --zero 3".split(), 2)
+    losses(3, saved + ["--cp", 3], 4, True)
+    same(losses(1, saved, 5, True)[0], alone)
+
+
 def main():
     global TRAIN
     TRAIN = os.path.abspath(sys.argv[1])
@@ -374,7 +417,7 @@ def main():
     if os.geteuid() == 0:  # in a container, perhaps
         os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     random.seed(1)
-    case = {each.__name__: each for each in (best, stopped, keep, unsaved, options, hosts)}[sys.argv[2]]
+    case = {each.__name__: each for each in (best, stopped, keep, unsaved, options, hosts, context)}[sys.argv[2]]
     with tempfile.TemporaryDirectory(prefix="shardwise-operation-") as folder:
         os.chdir(folder)
         case(pathlib.Path(folder))

@@ -140,7 +140,7 @@ TEST_CASE("messages carry what they were told to") {
 
 TEST_CASE("copies of sharded groups reduce their shards once a step") {
   const Json json = plan("--model 70b --dp 64 --replicas 2 --tp 8 --micro-batches 2");
-  CHECK(json.at("mesh") == Json{{"pp", 1}, {"replica", 2}, {"dp", 64}, {"tp", 8}, {"kvr", 1}});
+  CHECK(json.at("mesh") == Json{{"pp", 1}, {"replica", 2}, {"dp", 64}, {"cp", 1}, {"tp", 8}, {"kvr", 1}});
   CHECK(json.at("step").at("batch") == 64 * 2 * 2);
   const Json& rank = json.at("ranks").at(0);
   const std::int64_t shards = (parameters - norms) / (8 * 64) + norms / 64;
@@ -174,8 +174,26 @@ TEST_CASE("a matrix product of a step takes 2 operations forward and 4 backward,
 
 TEST_CASE("key and value heads that are fewer than the ranks are on kvr") {
   const Json json = plan("--model 405b --dp 4 --tp 16 --sp");
-  CHECK(json.at("mesh") == Json{{"pp", 1}, {"replica", 1}, {"dp", 4}, {"tp", 8}, {"kvr", 2}});
+  CHECK(json.at("mesh") == Json{{"pp", 1}, {"replica", 1}, {"dp", 4}, {"cp", 1}, {"tp", 8}, {"kvr", 2}});
   CHECK(traffic(json.at("ranks").at(0), "optimizer", "all_reduce", {"kvr"}).calls > 0);
+}
+
+TEST_CASE("along cp, keys and values are gathered, and the later positions have more work") {
+  const std::string options =
+      "--layers 3 --features 32 --heads 4 --kv-heads 2 --hidden 48 --vocabulary 64 --context 16 --batch 2 ";
+  const Json whole = plan(options + "--zero 0").at("ranks").at(0);
+  const Json json = plan(options + "--zero 0 --cp 4");
+  CHECK(json.at("mesh").at("cp") == 4);
+  const Json &first = json.at("ranks").at(0), &last = json.at("ranks").at(1);
+  CHECK(last.at("coordinates").at("cp") == 3);
+  const std::int64_t keys = 2 * 16 * 2 * 8 * 4;  // bytes, as many as the values
+  CHECK(traffic(first, "forward", "all_gather", {"cp"}) == Traffic{2 * 3, 2 * 3 * keys});
+  CHECK(traffic(first, "backward", "reduce_scatter", {"cp"}) == Traffic{2 * 3, 2 * 3 * keys});
+  CHECK(flops(first, "forward") < flops(last, "forward"));
+  CHECK(3 * peak(first, "activations") < peak(whole, "activations"));
+  CHECK(peak(first, "parameters") == peak(whole, "parameters"));
+  const Json sharded = plan(options + "--zero 3 --cp 4 --dp 2").at("ranks").at(0);
+  CHECK(8 * peak(sharded, "parameters") == peak(whole, "parameters"));
 }
 
 TEST_CASE("uneven blocks: the first rank has the most, the last the least, any can be asked for") {
@@ -201,7 +219,7 @@ TEST_CASE("uneven blocks: the first rank has the most, the last the least, any c
   }
   // Key and value projections and the norms are whole on both ranks of kvr.
   CHECK(sum == 4 * (3 * (2 * wq + mlp) + 2 * table + 2 * (3 * 2 * wq + vectors)));
-  CHECK(plan(uneven + "--rank 3").at("ranks") == plan(uneven + "--coordinates 0 0 1 0 1").at("ranks"));
+  CHECK(plan(uneven + "--rank 3").at("ranks") == plan(uneven + "--coordinates 0 0 1 0 0 1").at("ranks"));
 }
 
 TEST_CASE("a configuration in Hugging Face's form") {

@@ -90,7 +90,7 @@ TEST_CASE("the last axis varies fastest") {
     CHECK(mesh.rank<tp>() == mine % inner);
     CHECK(mesh.coordinates()[0] == mine / inner);
     CHECK(mesh.coordinates()[1] == mine % inner);
-    CHECK(mesh.sizes() == sw::MeshSizes{outer, inner, 1, 1, 1});
+    CHECK(mesh.sizes() == sw::MeshSizes{outer, inner, 1, 1, 1, 1});
 
     std::vector<int> along_dp, along_tp, all;
     for (int i = 0; i < outer; ++i) along_dp.push_back(i * inner + mine % inner);

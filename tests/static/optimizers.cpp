@@ -24,6 +24,8 @@ static_assert(Sharding{0, {3, 1}}.nests() && Sharding{0, {2, 2, 0}}.nests() && S
 static_assert(!Sharding{0, {1, 2}}.nests() && !Sharding{0, {1, 0, 3}}.nests());
 static_assert(packed(Sharding{}) == 0 && unpacked(packed(Sharding{3, {0, 3, 1}})).levels[1] == 3 &&
               unpacked(packed(Sharding{3, {0, 3, 1}})).dim == 3);
+constexpr Sharding on_six_axes = unpacked(packed(Sharding{1, {3, 0, 0, 0, 1, 2}, true}));
+static_assert(on_six_axes.levels[4] == 1 && on_six_axes.levels[5] == 2 && on_six_axes.frozen);
 
 /// A weight that is used as `Reduced`, `Shard<0>`, by level: what is stored, what rests, what is finished.
 constexpr Layout used{reduced, shard(0)};

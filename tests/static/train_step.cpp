@@ -39,10 +39,10 @@ constexpr auto step(const JobSizes& sizes, sw::Index micro_batches) {
 }
 
 using sw::Collective, sw::Phase;
-static_assert(job_sizes(5, 2, 3, 8, 2) == JobSizes{5, 2, 3, 2, 4});
+static_assert(job_sizes(5, 2, 3, 7, 8, 2) == JobSizes{5, 2, 3, 7, 2, 4});
 
 // Fully sharded over dp, with two copies: shards are reduced between these once, in one bucket.
-constexpr auto hybrid = step<TrainPlan<3, false>>({1, 2, 2, 1, 1}, 2);
+constexpr auto hybrid = step<TrainPlan<3, false>>({1, 2, 2, 1, 1, 1}, 2);
 static_assert(hybrid.count(Collective::all_gather, Phase::forward) == 2 * 3);   // layer, head; ids
 static_assert(hybrid.count(Collective::all_to_all, Phase::forward) == 2);       // what was looked up
 static_assert(hybrid.count(Collective::all_to_all, Phase::backward) == 2);      // its gradients
@@ -52,12 +52,12 @@ static_assert(hybrid.count(Collective::all_reduce, Phase::optimizer) == 1 + 1); 
 static_assert(hybrid.count(Collective::all_reduce, Phase::forward) == 2);        // the losses
 
 // Data parallel: gradients are reduced once, however many micro-batches there are.
-constexpr auto replicated = step<TrainPlan<0, false>>({1, 1, 4, 1, 1}, 3);
+constexpr auto replicated = step<TrainPlan<0, false>>({1, 1, 4, 1, 1, 1}, 3);
 static_assert(replicated.count(Collective::all_reduce, Phase::optimizer) == 1 + 1);
 static_assert(replicated.collectives() == 3 + 2);
 
 // A step that is not wanted. It has few enough tokens for the table's gradient to travel as their rows: two all-gathers.
-constexpr auto refused = step<TrainPlan<0, false>, Never>({1, 1, 4, 1, 1}, 1);
+constexpr auto refused = step<TrainPlan<0, false>, Never>({1, 1, 4, 1, 1, 1}, 1);
 static_assert(refused.collectives(Phase::optimizer) == 2 + 2 &&
               refused.peak_bytes(sw::MemoryUse::optimizer_state) == 0);
 static_assert(replicated.peak_bytes(sw::MemoryUse::optimizer_state) == 2 * replicated.parameter_bytes());

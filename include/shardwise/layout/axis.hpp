@@ -73,7 +73,7 @@ inline constexpr int times_among = (int{std::same_as<Axis, All>} + ...);
 template <MeshAxis... Axes>
 struct AxisList {
   static constexpr int count = static_cast<int>(sizeof...(Axes));
-  static_assert(count >= 1 && count <= max_axes, "a mesh has one to five axes");
+  static_assert(count >= 1 && count <= max_axes, "a mesh has one to six axes");
   static_assert(((detail::times_among<Axes, Axes...> == 1) && ...), "an axis is named twice");
   static constexpr Array<const char*, count> names{Axes::name...};
   static constexpr Array<bool, count> data{detail::along_samples<Axes>...};

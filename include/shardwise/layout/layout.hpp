@@ -14,14 +14,14 @@
 namespace shardwise {
 
 /// A mesh has at most this many axes.
-inline constexpr int max_axes = 5;
+inline constexpr int max_axes = 6;
 
 /// A set of mesh axes: bit `a` stands for axis `a`.
 using AxisSet = unsigned;
 
 /// Ranks per axis, or one rank's coordinates; entries beyond the mesh's axes are unused.
 using MeshSizes = Array<int, max_axes>;
-inline constexpr MeshSizes one_rank{1, 1, 1, 1, 1};
+inline constexpr MeshSizes one_rank{1, 1, 1, 1, 1, 1};
 
 /// The axes among the first `axes` that satisfy `condition(axis)`.
 template <class F>

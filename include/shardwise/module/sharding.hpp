@@ -59,7 +59,7 @@ constexpr PackedSharding packed(const Sharding& how) {
 constexpr Sharding unpacked(PackedSharding bits) {
   Sharding how{static_cast<int>(bits & 0xffu) - 1};
   for (int axis = 0; axis < max_axes; ++axis)
-    how.levels[axis] = static_cast<int>(bits >> (8 + 4 * axis) & 0xfu);
+    how.levels[axis] = static_cast<int>(bits >> (8 + 4 * axis) & 0x3u);
   how.frozen = bits >> 31 != 0;
   return how;
 }
