@@ -157,6 +157,10 @@ class Optimizer {
   }
   /// The number of steps made, which is the number of the next one, counted from 0.
   constexpr std::int64_t steps() const { return steps_; }
+  /// The master copy of parameter `i`, in the order of `visit`; empty if it has none, or before its first update.
+  constexpr Buffer master(std::size_t i) const {
+    return i < states_.size() ? states_[i].state.master : Buffer();
+  }
 
   /// For checkpoints: calls `tensors(name, tensor)` for each state of the parameters of `module`, which is created
   /// if necessary, and `numbers(name, number)` for the counts of steps. Names are paths of parameters with
