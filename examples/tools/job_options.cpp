@@ -45,6 +45,18 @@ void add_job_options(CLI::App& app, JobOptions& options) {
       ->check(CLI::Range(0, 1 << 16));
   add_count(app, "--replicas", options.replicas,
             "groups with a full copy of the model, each on its own data");
+  auto* local_steps =
+      app.add_option("--local-steps", job.local_steps,
+                     "replicas train alone for so many steps, and then exchange how far they have moved "
+                     "(DiLoCo); 0: they reduce gradients in every step")
+          ->check(CLI::Range(0, 1 << 24));
+  app.add_option("--outer-rate", job.outer_rate, "learning rate of the exchange after --local-steps")
+      ->check(CLI::NonNegativeNumber)
+      ->needs(local_steps);
+  app.add_option("--outer-momentum", job.outer_momentum,
+                 "Nesterov momentum of the exchange after --local-steps")
+      ->check(CLI::Range(0.0, 1.0))
+      ->needs(local_steps);
   add_count(app, "--dp", options.dp, "data-parallel ranks per group; --zero shards over these");
   add_count(app, "--cp", options.cp,
             "context-parallel ranks per sequence, each with a part of its positions");
@@ -116,9 +128,9 @@ StepJob job_of(const JobOptions& options, int any_dp) {
   job.muon = options.optimizer == "muon";
   job.embedding = static_cast<EmbeddingStyle>(
       std::find(embedding_names.begin(), embedding_names.end(), options.embedding) - embedding_names.begin());
+  job.batch = options.batch.value_or(options.replicas * options.dp.value_or(1) * job.micro_batches);
   check_combination(job);
   schedule_of(job);  // throws for an impossible schedule
-  job.batch = options.batch.value_or(options.replicas * options.dp.value_or(1) * job.micro_batches);
   job.bucket_bytes = options.bucket_kib << 10;
   if (const auto& types = options.communicate_as; !types.empty()) {
     auto type = [](const std::string& name) {

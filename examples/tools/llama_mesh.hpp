@@ -54,6 +54,14 @@ inline std::string sizes_text(const JobSizes& sizes) {
   return text;
 }
 
+/// The part of a job with only this rank's replica: a model there does not know of the others.
+constexpr Job own_replica(const Job& job) {
+  sw::RankGrid ranks = job.place().ranks;
+  ranks.first += ranks.strides[1] * job.rank<replica>();
+  ranks.sizes[1] = 1;
+  return job.part(sw::MeshRanks<sw::pp, replica, sw::dp, sw::tp, sw::kvr>(ranks));
+}
+
 /// The largest number on any rank of a job: counted as part of the previous step, also in its plan.
 constexpr std::int32_t largest(const Job& job, std::int32_t number) {
   const sw::PhaseScope phase(job.recorder(), sw::Phase::optimizer);

@@ -76,9 +76,21 @@ struct RankPlan {
   JobSizes at{};
   JobPlan plan;
   std::int64_t recomputed = 0;
-  sw::Index saved = 0;              // bytes of its part of a checkpoint
-  std::optional<double> seconds{};  // if the speeds are known
+  sw::Index saved = 0;                // bytes of its part of a checkpoint
+  std::optional<double> seconds{};    // if the speeds are known
+  std::optional<JobPlan> exchange{};  // of a step that ends with an exchange, if not all do
+  std::optional<double> exchange_seconds{};
 };
+
+/// The traffic that an exchange adds to a step.
+sw::Traffic added_by_exchange(const RankPlan& rank) {
+  return {rank.exchange->collectives() - rank.plan.collectives(), rank.exchange->bytes() - rank.plan.bytes()};
+}
+/// The seconds of a step in the mean.
+double mean_seconds(const StepJob& job, const RankPlan& rank) {
+  if (!rank.exchange_seconds) return *rank.seconds;
+  return *rank.seconds + (*rank.exchange_seconds - *rank.seconds) / job.local_steps;
+}
 
 /// Default speeds, for pictures.
 constexpr sw::Speeds assumed_speeds{
@@ -90,6 +102,10 @@ RankPlan plan_of_rank(const StepJob& job, const JobSizes& at, const sw::Speeds* 
   rank.at = at;
   rank.plan = plan_step(job, at, nullptr, &rank.saved);
   if (speeds) rank.seconds = price_of(job, at, *speeds);
+  if (job.local_steps > 1) {
+    rank.exchange = plan_step(with_exchange(job), at);
+    if (speeds) rank.exchange_seconds = price_of(with_exchange(job), at, *speeds);
+  }
   if (job.recompute) {
     StepJob kept = job;
     kept.recompute = false;
@@ -185,7 +201,22 @@ void print_plans(const StepJob& job, const std::vector<RankPlan>& plans, bool sa
                 sw::bytes_text(each.plan.peak_bytes() + each.saved).c_str());
   }
   for (const RankPlan& each : plans) {
-    if (each.seconds) std::printf("  %s takes %.4f s for the step\n", title(each).c_str(), *each.seconds);
+    if (!each.exchange) continue;
+    const sw::Traffic added = added_by_exchange(each);
+    std::printf(
+        "  %s: the exchange after every %d steps adds %lld collectives of %s, %s a step in the mean; "
+        "peak memory %s\n",
+        title(each).c_str(), job.local_steps, static_cast<long long>(added.calls),
+        sw::bytes_text(added.bytes).c_str(), sw::bytes_text(added.bytes / job.local_steps).c_str(),
+        sw::bytes_text(each.exchange->peak_bytes()).c_str());
+  }
+  for (const RankPlan& each : plans) {
+    if (!each.seconds) continue;
+    std::printf("  %s takes %.4f s for the step", title(each).c_str(), *each.seconds);
+    if (each.exchange_seconds)
+      std::printf(", %.4f s with the exchange, %.4f s in the mean", *each.exchange_seconds,
+                  mean_seconds(job, each));
+    std::printf("\n");
   }
   if (job.recompute) {
     std::printf("  recomputation adds to the arithmetic  %s\n", sw::flops_text(first.recomputed).c_str());
@@ -233,7 +264,13 @@ Json plan_json(const StepJob& job, const RankPlan& each) {
   }
   json["peak_bytes"]["all"] = each.plan.peak_bytes();
   json["saved_bytes"] = each.saved;
-  if (each.seconds) json["seconds_of_step"] = *each.seconds;
+  if (each.exchange) {
+    const sw::Traffic added = added_by_exchange(each);
+    json["exchange"] = {
+        {"calls", added.calls}, {"bytes", added.bytes}, {"peak_bytes", each.exchange->peak_bytes()}};
+    if (each.exchange_seconds) json["exchange"]["seconds_of_step"] = *each.exchange_seconds;
+  }
+  if (each.seconds) json["seconds_of_step"] = mean_seconds(job, each);
   return json;
 }
 
@@ -262,6 +299,7 @@ void print_json(const StepJob& job, const std::vector<RankPlan>& plans, const sw
                   {"recompute", job.recompute},
                   {"embedding", embedding_names[static_cast<std::size_t>(job.embedding)]},
                   {"lora_rank", job.lora_rank},
+                  {"local_steps", job.local_steps},
                   {"bucket_bytes", job.bucket_bytes},
                   {"communicate_as", communicated_as(job)}};
   const sw::PipelineSchedule schedule = schedule_of(job);

@@ -50,11 +50,28 @@ sw::Tokenizer tokenizer_of(const TrainOptions& options) {
 
 sw::BatchOptions batches_of(const TrainOptions& options) {
   return {.length = options.job.model.context,
-          .batch = options.job.batch,
+          .batch = job_of_replica(options.job).batch,
           .micro_batches = options.job.micro_batches,
           .seed = options.seed,
           .last = options.pad ? sw::LastBatch::pad : sw::LastBatch::drop,
           .shuffle = !options.in_order};
+}
+
+Replicas replicas_of(const StepJob& job, const Job& mesh) {
+  return job.local_steps > 0 ? Replicas{mesh.size<replica>(), mesh.rank<replica>()} : Replicas{};
+}
+
+/// Throws `std::invalid_argument` unless replicas have just exchanged when their model is used.
+void check_local_steps(const TrainOptions& options) {
+  const int local = options.job.local_steps;
+  const auto check = [&](const char* option, std::int64_t steps) {
+    if (local == 0 || steps % local == 0) return;
+    throw std::invalid_argument(std::string(option) + " " + std::to_string(steps) +
+                                " is not a multiple of --local-steps " + std::to_string(local) +
+                                ", after which replicas have one model");
+  };
+  check(options.epochs > 0 ? "--epochs make steps:" : "--steps", options.steps);
+  if (options.held_out > 0) check("--evaluate-every", options.evaluate_every);
 }
 
 /// Each row once, in order.
@@ -104,6 +121,9 @@ nlohmann::ordered_json description(const TrainOptions& options, const Job& mesh)
           {"batch", job.batch},
           {"micro_batches", job.micro_batches},
           {"schedule", job.schedule},
+          {"local_steps", job.local_steps},
+          {"outer_rate", job.outer_rate},
+          {"outer_momentum", job.outer_momentum},
           {"rate", options.rate},
           {"rate_schedule", sw::name_of(options.decay)},
           {"weight_decay", options.weight_decay},
@@ -129,8 +149,8 @@ std::string change(const char* name, const sw::Json& before, const sw::Json& now
 }
 
 std::string other_run(const sw::Json& before, const sw::Json& now) {
-  for (const char* name :
-       {"text", "seed", "batch", "context", "pad", "packed", "held_out", "in_order", "optimizer"}) {
+  for (const char* name : {"text", "seed", "batch", "context", "pad", "packed", "held_out", "in_order",
+                           "optimizer", "local_steps", "replicas"}) {
     const std::string other = change(name, before, now);
     if (!other.empty()) return "of another run: " + other;
   }
@@ -154,13 +174,15 @@ Run::Run(TrainOptions options)
   options_.job.sizes = on_job_mesh(mesh_.sizes());
   if (options_.from.empty()) options_.job.model.vocabulary = tokenizer_.vocabulary();
   open_data();
-  if (options_.epochs > 0) options_.steps = options_.epochs * data_->sampler().steps_per_epoch();
+  if (options_.epochs > 0) options_.steps = options_.epochs * data_->steps_per_epoch();
+  check_local_steps(options_);
   schedule_ = sw::RateSchedule(rates_of(options_));
   sw::require_same(sw::world(), plan_step(job(), {}));  // sizes may come from files, which may differ
 }
 
 void Run::open_data() {
   const sw::BatchOptions batches = batches_of(options_);
+  const Replicas replicas = replicas_of(job(), mesh_);
   if (const auto end = tokenizer_.end_token(); end && *end >= job().model.vocabulary) {
     throw std::runtime_error(options_.from.string() + ": texts end with token " + std::to_string(*end) +
                              ", but the model has " + std::to_string(job().model.vocabulary));
@@ -171,9 +193,9 @@ void Run::open_data() {
     fingerprint_ = corpus.fingerprint();
     const auto last = static_cast<sw::Index>(options_.held_out * static_cast<double>(corpus.size()));
     if (options_.held_out > 0) {
-      held_out_.emplace(corpus.part(corpus.size() - last, last), evaluated(batches));
+      held_out_.emplace(corpus.part(corpus.size() - last, last), evaluated(batches), replicas);
     }
-    data_.emplace(corpus.part(0, corpus.size() - last), batches);
+    data_.emplace(corpus.part(0, corpus.size() - last), batches, replicas);
     return;
   }
   const sw::JsonLinesOptions reading{
@@ -185,9 +207,9 @@ void Run::open_data() {
   const sw::RowOptions rows{.length = batches.length, .packed = job().packed};
   if (options_.held_out > 0) {
     held_out_.emplace(sw::DocumentRows(sw::hold_out(documents, options_.held_out, options_.seed), rows),
-                      evaluated(batches));
+                      evaluated(batches), replicas);
   }
-  data_.emplace(sw::DocumentRows(std::move(documents), rows), batches);
+  data_.emplace(sw::DocumentRows(std::move(documents), rows), batches, replicas);
 }
 
 void Run::warn_of(const std::vector<sw::TrainingDocument>& documents) const {
@@ -235,13 +257,21 @@ sw::LlamaTokens Run::special_tokens() const {
 void Run::evaluate(TrainedModel& model, std::int64_t step) {
   held_out_loss_.reset();
   if (!held_out_ || (step % options_.evaluate_every != 0 && step != options_.steps)) return;
-  double sum = 0, counted = 0;
-  for (sw::Index part = 0; part < held_out_->sampler().steps_per_epoch(); ++part) {
-    sum += model.evaluate(
-        [&](const Mesh& stage, sw::Index micro) { return held_out_->load(stage, part, micro); });
-    counted += static_cast<double>(held_out_->counted(part));
+  std::array<double, 2> sums{};  // of losses, and of targets that count
+  for (sw::Index part = 0; held_out_->has(part); ++part) {
+    sw::Index counted = 0;
+    sums[0] += model.evaluate([&](const Mesh& stage, sw::Index micro) {
+      auto batch = held_out_->load(stage, part, micro);
+      counted = batch.counted;
+      return batch;
+    });
+    sums[1] += static_cast<double>(counted);
   }
-  const double loss = sum / counted;
+  if (job().local_steps > 0) {  // each replica has evaluated some of the parts
+    sw::MeshView(mesh_).all_reduce(sums.data(), 2, sw::DataType::f64, sw::ReduceOp::sum,
+                                   1u << Job::AxesOf::index<replica>);
+  }
+  const double loss = sums[0] / sums[1];
   const bool best =
       agree(mesh_, loss < best_loss_ && best_.improved_by(loss));  // the numbers are the same on all ranks
   held_out_loss_ = loss;
@@ -271,6 +301,12 @@ sw::Json Run::settings() const {
                {"epsilon", options_.epsilon},
                {"clip", options_.max_norm}};
   if (job().muon) all["optimizer"] = "muon";
+  if (job().local_steps > 0) {
+    all["local_steps"] = job().local_steps;
+    all["replicas"] = job().sizes[1];
+    all["outer_rate"] = job().outer_rate;
+    all["outer_momentum"] = job().outer_momentum;
+  }
   if (options_.held_out > 0) all["held_out"] = options_.held_out;
   if (options_.in_order) all["in_order"] = true;
   if (!options_.from.empty()) all["from"] = noted(options_.from);
@@ -310,7 +346,7 @@ void Run::print_job() const {
               job().recompute ? ", recomputing" : "", unusual_in(job()).c_str(), sw::kernel::gemm_name());
   std::printf("%td sequences of %td tokens a step, in %td micro-batch%s; %td steps are an epoch\n",
               job().batch, job().model.context, job().micro_batches, job().micro_batches == 1 ? "" : "es",
-              data_->sampler().steps_per_epoch());
+              data_->steps_per_epoch());
   if (const sw::Hosts& hosts = sw::world().hosts(); hosts.count() > 1)
     std::printf("%s\n", axes_on_hosts(job().sizes, [&](int rank) { return hosts.of(rank); }).c_str());
 }
@@ -318,7 +354,7 @@ void Run::print_job() const {
 void Run::begin(std::int64_t step) {
   if (!options_.log.empty()) log_.emplace(options_.log, description(options_, mesh_), step);
   progress_.emplace(prints(), options_.progress, options_.steps, job().batch * job().model.context,
-                    data_->sampler().steps_per_epoch(), step);
+                    data_->steps_per_epoch(), step);
 }
 
 void Run::tell(std::int64_t step, const Progress::Values& values, double seconds) {
@@ -343,7 +379,7 @@ void Run::check() const {
   const sw::Communicator world = sw::world();
   const bool copies = !options_.save.empty() && !options_.save_in_foreground;
   sw::Index saved = 0;
-  const JobPlan plan = plan_step(job(), on_job_mesh(mesh_.coordinates()), nullptr, &saved);
+  const JobPlan plan = plan_step(with_exchange(job()), on_job_mesh(mesh_.coordinates()), nullptr, &saved);
   sw::detail::Fnv1a group;
   group.add(limit.control_group);
   const sw::Index own[]{plan.peak_bytes(), copies ? saved : 0, std::bit_cast<sw::Index>(group.value)};
@@ -405,7 +441,7 @@ void Run::check_folder(const std::filesystem::path& folder) const {
 }
 
 bool Run::compare(const JobPlan& seen) const {
-  StepJob of_hosts = job();
+  StepJob of_hosts = with_exchange(job());
   of_hosts.ranks_per_host = ranks_per_host(sw::world().hosts());
   const JobPlan planned = plan_step(of_hosts, on_job_mesh(mesh_.coordinates()));
   JobPlan recorded = seen;
@@ -427,7 +463,7 @@ bool Run::write_trace(const sw::EventLog& log) const {
   const sw::Speeds speeds = sw::fitted(log.events());
   const sw::StepNames names = step_names(job());
   sw::EventLog planned;
-  plan_step(job(), on_job_mesh(mesh_.coordinates()), &planned);
+  plan_step(with_exchange(job()), on_job_mesh(mesh_.coordinates()), &planned);
   const std::string trace =
       sw::trace_of_all_ranks(sw::world(), log.events(), names, sw::with_times(planned.events(), speeds),
                              "plan (modelled: " + sw::speeds_text(speeds) + ")");

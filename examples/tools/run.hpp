@@ -36,8 +36,9 @@ std::string other_run(const sw::Json& before, const sw::Json& now);
 /// The difference of one setting: "\"seed\" was 1, and is 2"; or empty.
 std::string change(const char* name, const sw::Json& before, const sw::Json& now);
 /// The settings that a resumed run may change.
-inline constexpr std::array changeable{"from",  "steps",        "rate",  "rate_schedule", "warmup",
-                                       "floor", "weight_decay", "betas", "epsilon",       "clip"};
+inline constexpr std::array changeable{"from",    "steps", "rate",         "rate_schedule",
+                                       "warmup",  "floor", "weight_decay", "betas",
+                                       "epsilon", "clip",  "outer_rate",   "outer_momentum"};
 
 /// Everything of a run except its model: mesh, text, learning rate, and output. Collective over the whole job.
 class Run {

@@ -46,6 +46,9 @@ struct StepJob {
   sw::Index micro_batches = 1;
   sw::Index bucket_bytes = sw::Index{8} << 20;
   int in_background = 8;  ///< buckets in flight at a time
+  int local_steps =
+      0;  ///< after which replicas exchange, as in DiLoCo; 0: they reduce gradients in every step
+  double outer_rate = 0.7, outer_momentum = 0.9;  ///< of that exchange
   /// Element types of messages for gathered parameters and for gradients; by default the model's type.
   std::optional<std::array<sw::DataType, 2>> communicate_as{};
 };
@@ -61,6 +64,19 @@ constexpr sw::LlamaConfig model_of(const StepJob& job) {
   sw::LlamaConfig model = job.model;
   if (job.own_context > 0) model.context = job.own_context;
   return model;
+}
+
+/// The job of a replica that trains alone; without `local_steps` the job itself.
+constexpr StepJob job_of_replica(StepJob job) {
+  if (job.local_steps == 0) return job;
+  job.batch /= job.sizes[1];
+  job.sizes[1] = 1;
+  return job;
+}
+/// The same job with an exchange in each step, such as the last one of a run.
+constexpr StepJob with_exchange(StepJob job) {
+  job.local_steps = std::min(job.local_steps, 1);
+  return job;
 }
 
 /// The names of these types, for JSON.
@@ -95,6 +111,13 @@ inline void check_combination(const StepJob& job) {
                                 " micro-batches are " + std::to_string(passes) +
                                 " passes in a step, of at most " + std::to_string(most));
   }
+  if (job.local_steps > 0 && job.sizes[1] == 1)
+    throw std::invalid_argument("--local-steps are those of several replicas: --replicas");
+  if (job.local_steps > 0 && job.batch % (job.sizes[1] * job.micro_batches) != 0) {
+    throw std::invalid_argument("--local-steps: --batch " + std::to_string(job.batch) +
+                                " is not a multiple of --replicas times --micro-batches, " +
+                                std::to_string(job.sizes[1] * job.micro_batches));
+  }
   const bool plain = job.zero_level == 0 && !job.sequence_parallel;
   if (job.embedding != EmbeddingStyle::vocabulary) {
     const std::string option =
@@ -115,17 +138,20 @@ inline void check_combination(const StepJob& job) {
 
 /// Unusual options as the continuation of a sentence; or empty.
 inline std::string unusual_in(const StepJob& job) {
+  std::string text;
+  if (job.local_steps > 0)
+    text = "; replicas train alone for " + std::to_string(job.local_steps) + " steps, then exchange (DiLoCo)";
   if (job.lora_rank > 0) {
-    return "; adapters of rank " + std::to_string(job.lora_rank) + " and alpha " +
-           std::to_string(2 * job.lora_rank) + " are trained";
+    text += "; adapters of rank " + std::to_string(job.lora_rank) + " and alpha " +
+            std::to_string(2 * job.lora_rank) + " are trained";
   }
-  if (job.embedding == EmbeddingStyle::features) return "; the tokens' table is split by features";
-  return job.embedding == EmbeddingStyle::replicated ? "; the tokens' table is whole on every rank of tp"
-                                                     : "";
+  if (job.embedding == EmbeddingStyle::features) text += "; the tokens' table is split by features";
+  if (job.embedding == EmbeddingStyle::replicated) text += "; the tokens' table is whole on every rank of tp";
+  return text;
 }
 
-/// The plan of the rank at `coordinates` for one step, with existing optimizer state, as after earlier steps. Counted
-/// on a dry mesh. Throws `std::invalid_argument` for an impossible job. `log`: also logs events in order, if not null.
+/// The plan of the rank at `coordinates` for one step, with existing optimizer state, as after earlier steps; with
+/// `local_steps` of 2 or more, one without an exchange. Counted on a dry mesh. Throws `std::invalid_argument` for an impossible job. `log`: also logs events in order, if not null.
 /// `saved`: receives the number of bytes that the rank writes to a checkpoint, which a save in the background copies.
 JobPlan plan_step(const StepJob& job, const JobSizes& coordinates, sw::EventLog* log = nullptr,
                   sw::Index* saved = nullptr);

@@ -117,6 +117,16 @@ double sum_of_losses(const Pipeline& pipeline, sw::Stages<Llama>& stages, const 
   return sum;
 }
 
+/// The mean of the results of replicas that train alone.
+constexpr StepResult mean_of_replicas(const Job& job, const StepResult& own) {
+  const sw::PhaseScope phase(job.recorder(), sw::Phase::optimizer);
+  std::array numbers{own.loss, own.norm};
+  sw::MeshView(job).all_reduce(numbers.data(), 2, sw::DataType::f64, sw::ReduceOp::sum,
+                               1u << Job::AxesOf::index<replica>);
+  const double replicas = job.size<replica>();
+  return {numbers[0] / replicas, numbers[1] / replicas};
+}
+
 /// One step. `load(i)` returns micro-batch i as a `sw::LoadedBatch`: its `inputs`, its `targets`, and how many
 /// targets are `counted` in the whole step. Gradients are those of the mean over these.
 ///

@@ -6,6 +6,7 @@
 
 #include <shardwise/checkpoint/contents.hpp>
 #include <shardwise/models/llama/files.hpp>
+#include <shardwise/train/diloco.hpp>
 #include <shardwise/train/muon.hpp>
 
 #include "step_plans.hpp"
@@ -18,13 +19,22 @@ template <class T, class Plan>
 class TrainedLlama final : public TrainedModel {
  public:
   TrainedLlama(const Job& mesh, const StepJob& job, const TrainSettings& settings)
-      : mesh_(mesh),
-        options_(step_options_of(job, settings.max_norm)),
-        pipeline_(mesh, schedule_of(job)),
+      : job_mesh_(mesh),
+        mesh_(job.local_steps > 0 ? own_replica(mesh) : mesh),
+        options_(step_options_of(job_of_replica(job), settings.max_norm)),
+        pipeline_(mesh_, schedule_of(job)),
         stages_(make_stages<sw::Llama<Mesh, Plan, T>>(pipeline_, job)),
         optimizer_(
             {.rate = settings.rate, .weight_decay = settings.weight_decay, .scale = sw::MuonScale::as_adamw},
             options_.reduction) {
+    if (job.local_steps > 0) {
+      const double momentum = job.outer_momentum;
+      diloco_.emplace(
+          mesh.submesh<replica>(),
+          sw::DiLoCoSettings{job.local_steps,
+                             {.rate = job.outer_rate, .momentum = momentum, .nesterov = momentum > 0}},
+          options_.reduction);
+    }
     sw::initialize(stages_, settings.seed);
     sw::AdamWUpdate adamw{.beta1 = settings.betas[0],
                           .beta2 = settings.betas[1],
@@ -49,13 +59,15 @@ class TrainedLlama final : public TrainedModel {
 
   StepResult make_step(std::int64_t step, double rate, const Load& load) override {
     optimizer_.set_rate(rate);
-    return train_step(
+    const StepResult result = train_step(
         pipeline_, stages_, optimizer_, options_,
         [&](sw::Index micro) { return load(pipeline_.mesh(), micro); },
         [&](const StepResult& found) {
           pipeline_.check_finite(stages_, step, found.loss, found.norm);
-          return true;
+          if (diloco_) diloco_->step(stages_, optimizer_);
+          return !diloco_;
         });
+    return diloco_ ? mean_of_replicas(job_mesh_, result) : result;
   }
   double evaluate(const Load& load) override {
     return sum_of_losses(pipeline_, stages_, options_,
@@ -66,8 +78,11 @@ class TrainedLlama final : public TrainedModel {
     return sw::load_llama(mesh_, stages_, folder);
   }
   void add_to(sw::CheckpointContents& contents) override {
-    contents.add("model", stages_);
-    contents.add("optimizer", optimizer_, stages_);
+    const std::string own =
+        is_first_replica() ? "" : "replica" + std::to_string(job_mesh_.rank<replica>()) + ".";
+    contents.add(own + "model", stages_);
+    contents.add(own + "optimizer", optimizer_, stages_);
+    if (diloco_) contents.add("outer", *diloco_, stages_);  // equal on all replicas
   }
   sw::Index saved_bytes() override {
     sw::Index bytes = 0;
@@ -82,16 +97,21 @@ class TrainedLlama final : public TrainedModel {
     };
     for (const auto& parameter : sw::detail::distinct(sw::detail::named_parameters_of(stages_)))
       add(parameter.cell->stored);
-    optimizer_.for_each_state(
-        stages_, [&](const std::string&, const sw::detail::AnyTensor& x) { add(x); },
-        [](const std::string&, std::int64_t&) {});
+    const auto add_state = [&](auto& optimizer) {
+      optimizer.for_each_state(
+          stages_, [&](const std::string&, const sw::detail::AnyTensor& x) { add(x); },
+          [](const std::string&, std::int64_t&) {});
+    };
+    add_state(optimizer_);
+    if (diloco_ && is_first_replica()) add_state(*diloco_);
     return bytes;
   }
   sw::Index export_to(const std::filesystem::path& folder, const sw::LlamaTokens& special) override {
-    return sw::save_llama(mesh_, stages_, folder, {}, special);
+    return is_first_replica() ? sw::save_llama(mesh_, stages_, folder, {}, special) : 0;
   }
   sw::Index export_adapters(const std::filesystem::path& folder, const std::filesystem::path& base) override {
     if constexpr (std::is_same_v<Plan, AdaptedPlan<8>> || std::is_same_v<Plan, AdaptedPlan<16>>) {
+      if (!is_first_replica()) return 0;
       return sw::save_adapters(stages_.front(), folder,
                                {.name_of = sw::hugging_face_name, .base_model = base.string()});
     } else {
@@ -100,11 +120,15 @@ class TrainedLlama final : public TrainedModel {
   }
 
  private:
-  Job mesh_;
+  /// Or one that does not train alone.
+  bool is_first_replica() const { return !diloco_ || job_mesh_.rank<replica>() == 0; }
+
+  Job job_mesh_, mesh_;  ///< the second is the model's
   StepOptions options_;
   sw::Pipeline<Job> pipeline_;
   sw::Stages<sw::Llama<Mesh, Plan, T>> stages_;
   sw::Muon optimizer_;  ///< or AdamW for all
+  std::optional<sw::DiLoCo> diloco_;
 };
 
 template <class T, PlanSet Set>

@@ -6,6 +6,8 @@
 
 #include "trained_model.hpp"
 
+#include <limits>
+
 namespace tools {
 
 namespace {
@@ -34,10 +36,14 @@ std::unique_ptr<TrainedModel> make_trained_model(const Job& mesh, const StepJob&
   return job.bf16 ? of_type(Eigen::bfloat16()) : of_type(float());
 }
 
-JobPlan plan_step(const StepJob& job, const JobSizes& coordinates, sw::EventLog* log, sw::Index* saved) {
-  const NoTokens tokens{job.batch * job.model.context + 1};
+JobPlan plan_step(const StepJob& given, const JobSizes& coordinates, sw::EventLog* log, sw::Index* saved) {
+  StepJob job = given;
+  if (job.local_steps > 1)
+    job.local_steps = std::numeric_limits<int>::max();  // so that no planned step is the last
+  const sw::Index sequences = job_of_replica(job).batch;
+  const NoTokens tokens{sequences * job.model.context + 1};
   const sw::BatchSampler sampler(
-      tokens.size(), {.length = job.model.context, .batch = job.batch, .micro_batches = job.micro_batches});
+      tokens.size(), {.length = job.model.context, .batch = sequences, .micro_batches = job.micro_batches});
   const auto load = [&](const Mesh& mesh, sw::Index micro) {
     auto batch = sw::load_batch(mesh, tokens, sampler, 0, micro);
     if (job.packed) batch.documents.emplace(mesh, batch.inputs.shape());

@@ -37,15 +37,16 @@ class TrainedModel {
 
   virtual ~TrainedModel() = default;
 
-  /// Performs step number `step`. Throws if its loss or its gradients are not finite.
+  /// Performs step number `step`; the result of replicas that train alone is their mean. Throws if its loss or its
+  /// gradients are not finite.
   virtual StepResult make_step(std::int64_t step, double rate, const Load& load) = 0;
 
-  /// The sum of the losses of a step's targets.
+  /// The sum of the losses of a step's targets, or of a replica's if replicas train alone.
   virtual double evaluate(const Load& load) = 0;
 
   /// Loads the weights of a folder in Hugging Face's format; returns the bytes that this rank read.
   virtual sw::Index load_from(const std::filesystem::path& folder) = 0;
-  /// Adds "model" and "optimizer".
+  /// Adds "model" and "optimizer"; and if replicas train alone, "outer" and those two of each other one.
   virtual void add_to(sw::CheckpointContents& contents) = 0;
   /// The bytes of these that this rank saves: if several ranks have a block, each saves a part of its rows.
   virtual sw::Index saved_bytes() = 0;

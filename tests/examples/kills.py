@@ -191,7 +191,7 @@ def main():
     made = last_step(saved)
     if made == 0:
         sys.exit("nothing was saved")
-    steps = made + 20
+    steps = (made // 10 + 3) * 10
     run_to_the_end(words(options.kills, steps))
     undisturbed = folder / "undisturbed.jsonl"
     run_to_the_end(command(options, *meshes[0], steps, text, ["--log", str(undisturbed)]))

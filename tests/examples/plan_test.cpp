@@ -149,6 +149,17 @@ TEST_CASE("copies of sharded groups reduce their shards once a step") {
   CHECK(traffic(rank, "backward", "reduce_scatter", {"dp"}) == Traffic{2 * 82, 2 * 4 * whole});
 }
 
+TEST_CASE("replicas that train alone exchange what a rank updates, after some steps") {
+  const std::string job = "--model 70b --dp 64 --replicas 2 --tp 8 --micro-batches 2 ";
+  const Json together = plan(job).at("ranks").at(0), rank = plan(job + "--local-steps 50").at("ranks").at(0);
+  const std::int64_t shards = (parameters - norms) / (8 * 64) + norms / 64;
+  CHECK(traffic(rank, "optimizer", "all_reduce", {"replica"}) == Traffic{1, 16});  // loss and norm
+  CHECK(traffic(rank, "backward", "reduce_scatter", {"dp"}) == traffic(together, "backward", "reduce_scatter", {"dp"}));
+  CHECK(peak(rank, "optimizer_state") == 2 * peak(together, "optimizer_state"));
+  CHECK(rank.at("exchange").at("bytes") == 4 * shards);
+  CHECK(rank.at("exchange").at("peak_bytes") >= rank.at("peak_bytes").at("all"));
+}
+
 TEST_CASE("recomputation repeats the layers' forward pass, and keeps less") {
   const Json kept = plan(large).at("ranks").at(0), again = plan(large + "--recompute").at("ranks").at(0);
   CHECK(flops(kept, "recomputation") == 0);

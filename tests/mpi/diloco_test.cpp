@@ -120,8 +120,8 @@ struct Reference {
       double mean = 0;
       for (const Inner& each : inner) mean += each.value[i] / static_cast<double>(inner.size());
       const double g = outer[i] - mean;
-      momentum[i] = settings.outer_momentum * momentum[i] + g;
-      outer[i] -= settings.outer_rate * (g + settings.outer_momentum * momentum[i]);
+      momentum[i] = settings.outer.momentum * momentum[i] + g;
+      outer[i] -= settings.outer.rate * (g + settings.outer.momentum * momentum[i]);
       for (Inner& each : inner) each.value[i] = outer[i];
     }
   }
@@ -154,7 +154,8 @@ TEST_CASE("replicas train alone, and an outer step joins them: as plain loops do
   for (const Job& job : jobs()) {
     for_each_level([&]<int Level>() {
       for (const DiLoCoSettings& settings :
-           {DiLoCoSettings{1}, DiLoCoSettings{3}, DiLoCoSettings{4, 1, 0}, DiLoCoSettings{9, 0.5, 0.3}}) {
+           {DiLoCoSettings{1}, DiLoCoSettings{3}, DiLoCoSettings{4, {.rate = 1}},
+            DiLoCoSettings{9, {.rate = 0.5, .momentum = 0.3, .nesterov = true}}}) {
         INFO("replicas ", job.size<replica>(), " dp ", job.size<dp>(), " level ", Level, " inner steps ",
              settings.inner_steps);
         Model<Level> model{job.submesh<dp, tp>()};
@@ -319,8 +320,8 @@ TEST_CASE("settings and meshes that make no sense") {
   const auto replicas = job.submesh<replica>();
   CHECK_THROWS_WITH_AS(DiLoCo(replicas, {.inner_steps = 0}),
                        "DiLoCo: inner_steps is 0, which must be 1 or more", std::invalid_argument);
-  CHECK_THROWS_AS(DiLoCo(replicas, {.outer_rate = -1}), std::invalid_argument);
-  CHECK_THROWS_AS(DiLoCo(replicas, {.outer_momentum = std::nan("")}), std::invalid_argument);
+  CHECK_THROWS_AS(DiLoCo(replicas, {.outer = {.rate = -1}}), std::invalid_argument);
+  CHECK_THROWS_AS(DiLoCo(replicas, {.outer = {.momentum = std::nan("")}}), std::invalid_argument);
   if (world().size() == 1) return;
   Model<0> shared{Own(world(), {any, 1})};
   initialize(shared, 7);

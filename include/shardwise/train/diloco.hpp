@@ -18,14 +18,14 @@
 /// The outer state is equal in all of them: contents.add("outer", diloco, model).
 
 #include <shardwise/mesh/mesh.hpp>
-#include <shardwise/train/optimizer.hpp>
+#include <shardwise/train/sgd.hpp>
 
 namespace shardwise {
 
-/// The outer optimizer is SGD with Nesterov's momentum. With a rate of 1 and no momentum, replicas take their mean.
+/// With the outer settings {.rate = 1}, replicas take their mean.
 struct DiLoCoSettings {
   int inner_steps = 50;  ///< between two outer steps
-  double outer_rate = 0.7, outer_momentum = 0.9;
+  SgdUpdate outer{.rate = 0.7, .momentum = 0.9, .nesterov = true};
 };
 
 /// Outer parameters and momentum have the compute type, and the layout of the finished gradient: one block each for
@@ -33,15 +33,14 @@ struct DiLoCoSettings {
 class DiLoCo {
  public:
   /// `replicas`: of the same job as the model's mesh, which contains one of them. `options`: the buckets of the outer
-  /// step. Throws `std::invalid_argument` unless inner_steps is at least 1, and the other settings at least 0.
+  /// step. Throws `std::invalid_argument` unless inner_steps is at least 1, and as `SGD` does.
   template <MeshAxis Axis>
   constexpr explicit DiLoCo(const Mesh<Axis>& replicas, const DiLoCoSettings& settings = {},
                             const ReduceOptions& options = {})
       : replicas_(replicas.handle()), settings_(settings), options_(detail::finishing(options)) {
     if (settings.inner_steps < 1)
       detail::fail({"DiLoCo: inner_steps is ", settings.inner_steps, ", which must be 1 or more"});
-    detail::check_setting("DiLoCo", "outer_rate", settings.outer_rate);
-    detail::check_setting("DiLoCo", "outer_momentum", settings.outer_momentum);
+    settings.outer.checked();
   }
 
   /// `inner.step(module)`; and after every `inner_steps` of these the outer step, which reduces one number for each
@@ -61,7 +60,7 @@ class DiLoCo {
     }
     inner.step(module);
     if (++since_ < settings_.inner_steps) return;
-    for (Outer& outer : outers_) outer.master = inner.master(outer.number);
+    for (Outer& outer : outers_) outer.inner_master = inner.master(outer.number);
     make_outer_step();
     since_ = 0;
   }
@@ -76,10 +75,10 @@ class DiLoCo {
     numbers(std::string("inner_steps"), since_);
     const std::vector<detail::NamedParameter> named = detail::named_parameters_of(module);
     for (Outer& outer : outers_) {
-      detail::AnyTensor tensor = outer.cell->stored.with(outer.cell->layouts.finished, outer.parameter);
+      detail::AnyTensor tensor = outer.cell->stored.with(outer.cell->layouts.finished, outer.state.master);
       tensor.type = detail::wide(tensor.type);
       tensors(named[outer.number].name + ".outer", tensor);
-      tensor.buffer = outer.momentum;
+      tensor.buffer = outer.state.first;
       if (tensor) tensors(named[outer.number].name + ".momentum", tensor);
     }
   }
@@ -88,8 +87,8 @@ class DiLoCo {
   struct Outer {
     Shared<detail::ParameterState> cell;
     std::size_t number = 0;  ///< in the order of `visit`
-    Buffer parameter{}, momentum{};
-    Buffer master{};  ///< of the inner optimizer, during an outer step
+    OptimizerState state{};  ///< the outer parameters are its master copy
+    Buffer inner_master{};   ///< during an outer step
   };
 
   constexpr void know(const detail::ParameterList& cells) {
@@ -109,8 +108,8 @@ class DiLoCo {
       Outer& outer = outers_.emplace_back(Outer{Shared<detail::ParameterState>::to(cell), i});
       const DataType type = detail::wide(cell.stored.type);
       const Index count = cell.stored.relaid(cell.layouts.finished).local_elements();
-      detail::make_zeros(outer.parameter, type, mesh, count);
-      if (settings_.outer_momentum > 0) detail::make_zeros(outer.momentum, type, mesh, count);
+      detail::make_zeros(outer.state.master, type, mesh, count);
+      if (settings_.outer.state_blocks() > 0) detail::make_zeros(outer.state.first, type, mesh, count);
     }
   }
   /// Calls f(count, values, outer parameters) for the part of a parameter that this rank updates. Returns that part,
@@ -127,30 +126,30 @@ class DiLoCo {
                                      MemoryUse::gathered);
     }
     const Index count = part.local_elements();
-    detail::count_work(part.mesh, flops * count, part.buffer->bytes + blocks * outer.parameter->bytes);
+    detail::count_work(part.mesh, flops * count, part.buffer->bytes + blocks * outer.state.master->bytes);
     if (part.mesh.dry()) return part;
     detail::with_floating(part.type, [&]<class T>(T) {
       using C = kernel::compute_t<T>;
       C* const masters = master ? static_cast<C*>(master->data) : nullptr;
       f(count, kernel::Updated<T>{static_cast<T*>(part.buffer->data), masters},
-        static_cast<C*>(outer.parameter->data));
+        static_cast<C*>(outer.state.master->data));
     });
     return part;
   }
   [[gnu::noinline]] constexpr void make_outer_step() {
     const MeshView replicas(replicas_);
-    detail::check_same_on(replicas, "DiLoCo", "inner_steps", settings_.inner_steps, "outer_rate",
-                          settings_.outer_rate, "outer_momentum", settings_.outer_momentum);
+    detail::check_same_on(replicas, "DiLoCo", "inner_steps", settings_.inner_steps, "rate",
+                          settings_.outer.rate, "momentum", settings_.outer.momentum);
     const double share = 1. / replicas.sizes()[0];
     detail::Buckets sums(options_.bucket_bytes, options_.in_background);
     detail::Buckets gathers(options_.bucket_bytes, options_.in_background);
     for (Outer& outer : outers_) {
       const DataType type = detail::wide(outer.cell->stored.type);
-      const Index bytes = outer.parameter->bytes;
+      const Index bytes = outer.state.master->bytes;
       detail::AnyTensor moved(replicas, type, everywhere(1, partial_sum), Shape<1>{bytes / size_of(type)},
                               allocate_buffer(replicas, bytes, MemoryUse::gradient));
       moved.parameter = static_cast<int>(outer.number);
-      on_values(outer, outer.master, 2, 2, [&](Index count, auto value, auto* parameter) {
+      on_values(outer, outer.inner_master, 2, 2, [&](Index count, auto value, auto* parameter) {
         using C = std::remove_pointer_t<decltype(parameter)>;
         auto* gradient = static_cast<C*>(moved.buffer->data);
         for (Index i = 0; i < count; ++i)
@@ -167,15 +166,12 @@ class DiLoCo {
   constexpr void update(Outer& outer, const Buffer& gradient, detail::Buckets& gathers) const {
     const auto change = [&](Index count, auto value, auto* parameter) {
       using C = std::remove_pointer_t<decltype(parameter)>;
-      auto* momentum = outer.momentum ? static_cast<C*>(outer.momentum->data) : nullptr;
-      kernel::sgd_update<C>(count, {parameter}, static_cast<const C*>(gradient->data), momentum,
-                            {.rate = static_cast<C>(settings_.outer_rate),
-                             .momentum = static_cast<C>(settings_.outer_momentum),
-                             .nesterov = true});
+      settings_.outer.apply(count, kernel::Updated<C>{parameter}, static_cast<const C*>(gradient->data),
+                            outer.state);
       for (Index i = 0; i < count; ++i) value.set(i, parameter[i]);
     };
-    const detail::AnyTensor part = on_values(outer, outer.master, 6, 5, change);
-    outer.master = Buffer();
+    const detail::AnyTensor part = on_values(outer, outer.inner_master, settings_.outer.flops(), 5, change);
+    outer.inner_master = Buffer();
     const detail::AnyTensor& stored = outer.cell->writable();
     if (outer.cell->layouts.updated_in_parts)
       gathers.add(part, stored, stored.type, MemoryUse::gathered, Phase::optimizer);
