@@ -59,7 +59,7 @@ constexpr Job own_replica(const Job& job) {
   sw::RankGrid ranks = job.place().ranks;
   ranks.first += ranks.strides[1] * job.rank<replica>();
   ranks.sizes[1] = 1;
-  return job.part(sw::MeshRanks<sw::pp, replica, sw::dp, sw::tp, sw::kvr>(ranks));
+  return job.part(sw::MeshRanks<sw::pp, replica, sw::dp, sw::cp, sw::tp, sw::kvr>(ranks));
 }
 
 /// The largest number on any rank of a job: counted as part of the previous step, also in its plan.

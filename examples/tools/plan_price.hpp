@@ -15,7 +15,7 @@
 
 namespace tools {
 
-/// What a planned step takes on one rank, if it waits for no other rank.
+/// The seconds and the memory of a planned step on one rank, if it waits for no other rank.
 struct RankPrice {
   std::array<double, sw::phases> seconds{};  ///< for each phase
   double message = 0;                        ///< seconds of a message between stages

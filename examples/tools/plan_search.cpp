@@ -15,8 +15,8 @@ std::string plan_options(const JobOptions& options) {
   std::string text;
   if (options.pp > 1) text += option("--pp ", options.pp) + " --schedule " + options.job.schedule + " ";
   if (options.replicas > 1) text += option("--replicas ", options.replicas) + " ";
-  text += option("--dp ", *options.dp) + option(" --tp ", options.tp) +
-          option(" --zero ", options.job.zero_level);
+  text += option("--dp ", *options.dp) + (options.cp > 1 ? option(" --cp ", options.cp) : "") +
+          option(" --tp ", options.tp) + option(" --zero ", options.job.zero_level);
   if (options.job.sequence_parallel) text += " --sp";
   if (options.job.recompute) text += " --recompute";
   return text + option(" --micro-batches ", options.job.micro_batches);
@@ -53,6 +53,9 @@ RankPrice price_of_parts(JobOptions options, sw::Index parts, const JobSizes& at
   return line(of_few, plan(), static_cast<double>(layers - few) / static_cast<double>(few / 2));
 }
 
+/// The slowest rank of a stage: causal attention has most work at the end of the sequences.
+JobSizes slowest(const JobOptions& options, int pp = 0) { return {pp, 0, 0, options.cp - 1}; }
+
 /// The price and the memory of a whole step, extrapolated from one and two micro-batches. Of the ranks of a long
 /// pipeline, the first two, the last, and one between them are planned.
 Found estimate(const JobOptions& options, const sw::Speeds& speeds, sw::Index& of_model) {
@@ -60,8 +63,8 @@ Found estimate(const JobOptions& options, const sw::Speeds& speeds, sw::Index& o
   const int pp = options.pp;
   if (pp == 1) {
     const sw::Index parts = options.job.micro_batches;
-    const RankPrice one = price_of_parts(options, 1, {}, speeds),
-                    two = parts == 1 ? one : price_of_parts(options, 2, {}, speeds);
+    const RankPrice one = price_of_parts(options, 1, slowest(options), speeds),
+                    two = parts == 1 ? one : price_of_parts(options, 2, slowest(options), speeds);
     found.seconds = line(one, two, static_cast<double>(parts - 1)).total();
     found.bytes = two.bytes;
     of_model = two.of_model;
@@ -74,8 +77,8 @@ Found estimate(const JobOptions& options, const sw::Speeds& speeds, sw::Index& o
   double once = 0;
   for (int rank = 0; rank < pp; ++rank) {
     if (rank < 2 || rank == pp / 2 || rank == pp - 1) {
-      one = price_of_parts(options, 1, {rank}, speeds);
-      two = price_of_parts(options, 2, {rank}, speeds);
+      one = price_of_parts(options, 1, slowest(options, rank), speeds);
+      two = price_of_parts(options, 2, slowest(options, rank), speeds);
     }
     RankPrice& more = of_micro_batch.emplace_back(two);
     for (std::size_t phase = 0; phase < sw::phases; ++phase)
@@ -95,7 +98,7 @@ sw::Index least_bytes(const JobOptions& options) {
   if (job.lora_rank > 0) return 0;
   const int level = job.zero_level, element = job.bf16 ? 2 : 4, state = job.muon ? 4 : 8;
   const auto bytes = [&](int each, int shards_from) {
-    return static_cast<double>(each) / (level >= shards_from ? *options.dp : 1);
+    return static_cast<double>(each) / (level >= shards_from ? *options.dp * options.cp : 1);
   };
   const double each = bytes(element, 3) + bytes(element, 2) + bytes(state + (job.bf16 ? 4 : 0), 1);
   return static_cast<sw::Index>(each * static_cast<double>(job.model.parameters()) /
@@ -129,7 +132,7 @@ void try_plan(JobOptions options, sw::Index memory, const sw::Speeds& speeds, Pl
   if (fitting == 0 && smallest.bytes > 0) search.too_large.push_back(smallest);
 }
 
-/// Calls f with each plan, which may be impossible.
+/// Calls f with each plan, which may be impossible. Sequences are sharded over cp only if a micro-batch has one.
 template <class F>
 void each_plan(const JobOptions& given, int ranks, F f) {
   const auto divisors = [](int of) {
@@ -139,27 +142,35 @@ void each_plan(const JobOptions& given, int ranks, F f) {
     }
     return all;
   };
+  const auto with_sizes = [&](JobOptions options) {
+    for (int choice = 0; choice < 16; ++choice) {
+      options.job.zero_level = choice / 4;
+      options.job.sequence_parallel = choice / 2 % 2 == 1;
+      options.job.recompute = choice % 2 == 1;
+      const bool shards = options.job.zero_level > 0,
+                 within = *options.dp * options.cp * options.tp <= options.job.ranks_per_host;
+      if (shards && *options.dp * options.cp == 1) continue;
+      if (options.replicas > 1 && !(shards && within)) continue;
+      if (options.job.sequence_parallel && options.tp == 1) continue;
+      for (const char* schedule : {"1f1b", "zb-h1"}) {
+        options.job.schedule = schedule;
+        f(options);
+        if (options.pp == 1) break;
+      }
+    }
+  };
+  JobOptions options = given;
   for (const int pp : divisors(ranks)) {
     for (const int tp : divisors(ranks / pp)) {
-      for (const int replicas : divisors(ranks / pp / tp)) {
-        for (int choice = 0; choice < 16; ++choice) {
-          JobOptions options = given;
+      for (const int cp : divisors(ranks / pp / tp)) {
+        for (const int replicas : divisors(ranks / pp / tp / cp)) {
           options.pp = pp;
           options.tp = tp;
+          options.cp = cp;
           options.replicas = replicas;
-          options.dp = ranks / pp / tp / replicas;
-          options.job.zero_level = choice / 4;
-          options.job.sequence_parallel = choice / 2 % 2 == 1;
-          options.job.recompute = choice % 2 == 1;
-          const bool shards = options.job.zero_level > 0;
-          if (shards && *options.dp == 1) continue;
-          if (replicas > 1 && !(shards && *options.dp * tp <= options.job.ranks_per_host)) continue;
-          if (options.job.sequence_parallel && tp == 1) continue;
-          for (const char* schedule : {"1f1b", "zb-h1"}) {
-            options.job.schedule = schedule;
-            f(options);
-            if (pp == 1) break;
-          }
+          options.dp = ranks / pp / tp / cp / replicas;
+          const bool one_sequence = sw::Index{2} * pp * replicas * *options.dp > *given.batch;
+          if (cp == 1 || one_sequence) with_sizes(options);
         }
       }
     }
@@ -174,10 +185,10 @@ void plan_whole_steps(PlanSearch& search, sw::Index memory, const sw::Speeds& sp
   while (checked < std::min<std::size_t>(10, search.found.size())) {
     Found& each = search.found[checked];
     const StepJob job = job_of(each.options, 1);
-    each.seconds = price_of(job, {}, speeds);
+    each.seconds = price_of(job, slowest(each.options), speeds);
     each.bytes = 0;
     for (int rank = 0; rank < job.sizes[0]; ++rank)
-      each.bytes = std::max(each.bytes, plan_step(job, {rank}).peak_bytes());
+      each.bytes = std::max(each.bytes, plan_step(job, slowest(each.options, rank)).peak_bytes());
     if (each.bytes > memory) {
       search.too_large.push_back(each);
       search.found.erase(search.found.begin() + static_cast<std::ptrdiff_t>(checked));
@@ -210,7 +221,6 @@ void find_smallest(PlanSearch& search, const sw::Speeds& speeds) {
 
 PlanSearch search_plans(const JobOptions& given, int ranks, sw::Index memory, const sw::Speeds& speeds) {
   if (!given.batch) throw std::invalid_argument("--search needs --batch, the sequences of a step");
-  if (given.cp > 1) throw std::invalid_argument("--search goes with --cp 1");
   PlanSearch search;
   each_plan(given, ranks, [&](const JobOptions& options) {
     try {

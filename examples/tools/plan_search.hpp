@@ -29,7 +29,8 @@ struct PlanSearch {
 /// The options of `shardwise-train` that choose the plan.
 std::string plan_options(const JobOptions& options);
 
-/// Tries all sizes of pp, dp and tp; replicas, if each is within a host, and --zero shards it; schedules of pipelines; levels of --zero, and
+/// Tries all sizes of pp, dp and tp; of cp, if a micro-batch has one sequence; replicas, if each is within a host, and
+/// --zero shards it; schedules of pipelines; levels of --zero, and
 /// --sp. Activations are kept, and recomputed; and the batch is divided into the fewest micro-batches, of 1, 2, 4, …,
 /// with which a rank needs at most `memory` bytes; in a pipeline also into twice and four times as many. Steps of one
 /// and two micro-batches are planned, and longer ones extrapolated; of the best plans, the whole steps are planned.

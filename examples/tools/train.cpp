@@ -116,7 +116,7 @@ void add_plan(CLI::App& app, std::string& plan, std::filesystem::path& speeds) {
           ->check(CLI::IsMember({"best"}))
           ->needs(file);
   file->needs(best);
-  for (const char* name : {"--pp", "--replicas", "--dp", "--tp", "--zero", "--sp", "--recompute",
+  for (const char* name : {"--pp", "--replicas", "--dp", "--cp", "--tp", "--zero", "--sp", "--recompute",
                            "--schedule", "--micro-batches"}) {
     best->excludes(app.get_option(name));
   }

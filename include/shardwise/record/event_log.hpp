@@ -28,7 +28,7 @@ struct Event {
   bool background = false;  ///< a communication that overlaps later events
   bool waits = false;
   bool complete = false;            ///< it was in the background, and the log knows when it ended
-  const char* operation = nullptr;  ///< what a computation does, as "linear"; null: it has no name
+  const char* operation = nullptr;  ///< the name of a computation, as "linear", or null
   int unit = -1;                    ///< the part of the model it belongs to, see `Unit`; -1: none
   std::int64_t amount = 0;          ///< flops of a computation, bytes of a communication
   std::int64_t moved =
