@@ -24,8 +24,8 @@ struct replica {
   static constexpr bool data = true;
 };
 
-/// The mesh of a stage: sequences are split over replica and dp, their positions over cp; heads and features over tp and
-/// kvr; key and value heads only over tp.
+/// The mesh of a stage: sequences are split over replica and dp, their positions over cp; heads and features over tp
+/// and kvr; key and value heads only over tp.
 using Mesh = sw::Mesh<replica, sw::dp, sw::cp, sw::tp, sw::kvr>;
 using Split = sw::AxisList<sw::tp, sw::kvr>;
 

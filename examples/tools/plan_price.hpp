@@ -28,8 +28,8 @@ struct RankPrice {
 /// Throws `std::invalid_argument` if a speed that the step needs was not measured.
 RankPrice price_of_rank(const StepJob& job, const JobSizes& at, const sw::Speeds& speeds);
 
-/// The costs of a pipeline's stages in seconds, if a rank spends these seconds in the forward and the backward passes of
-/// one micro-batch. A rank's stages cost the same, and so do the two parts of a backward.
+/// The costs of a pipeline's stages in seconds, if a rank spends these seconds in the forward and the backward passes
+/// of one micro-batch. A rank's stages cost the same, and so do the two parts of a backward.
 sw::Costs costs_of(const sw::PipelineSchedule& schedule, const std::vector<RankPrice>& of_micro_batch);
 
 /// The costs of the stages of the pipeline that the rank at these coordinates belongs to. `once`: receives the seconds

@@ -151,7 +151,8 @@ inline std::string unusual_in(const StepJob& job) {
 }
 
 /// The plan of the rank at `coordinates` for one step, with existing optimizer state, as after earlier steps; with
-/// `local_steps` of 2 or more, one without an exchange. Counted on a dry mesh. Throws `std::invalid_argument` for an impossible job. `log`: also logs events in order, if not null.
+/// `local_steps` of 2 or more, one without an exchange. Counted on a dry mesh. Throws `std::invalid_argument` for an
+/// impossible job. `log`: also logs events in order, if not null.
 /// `saved`: receives the number of bytes that the rank writes to a checkpoint, which a save in the background copies.
 JobPlan plan_step(const StepJob& job, const JobSizes& coordinates, sw::EventLog* log = nullptr,
                   sw::Index* saved = nullptr);

@@ -41,6 +41,7 @@ TEST_CASE("a corpus is files and folders, and errors name the path") {
   std::ofstream(folder / "a.txt") << "first ";
   std::ofstream(folder / "b" / "x") << "second ";
   std::ofstream(folder / "b" / ".hidden" / "y") << "never";
+  std::ofstream(folder / "b" / "picture.webp") << "\x90";
   const auto text_of = [](const std::vector<fs::path>& paths) {
     const TokenCorpus corpus = open_token_corpus(paths, ByteTokenizer());
     std::vector<std::int32_t> tokens(static_cast<std::size_t>(corpus.size()));
@@ -56,6 +57,7 @@ TEST_CASE("a corpus is files and folders, and errors name the path") {
   refused(folder / "none", ": no such file or folder");
   std::ofstream(folder / "bad") << "ab\xed\xa0\x80";  // a surrogate
   refused(folder / "bad", ": not UTF-8 text: byte 0xed at offset 2");
+  refused(folder / "b" / "picture.webp", ": not UTF-8 text: byte 0x90 at offset 0");
   fs::create_directory(folder / "empty");
   CHECK_THROWS_WITH_AS(text_of({folder / "empty"}),
                        ("there is no text in " + (folder / "empty").string()).c_str(), std::runtime_error);

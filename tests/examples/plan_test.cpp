@@ -154,7 +154,8 @@ TEST_CASE("replicas that train alone exchange what a rank updates, after some st
   const Json together = plan(job).at("ranks").at(0), rank = plan(job + "--local-steps 50").at("ranks").at(0);
   const std::int64_t shards = (parameters - norms) / (8 * 64) + norms / 64;
   CHECK(traffic(rank, "optimizer", "all_reduce", {"replica"}) == Traffic{1, 16});  // loss and norm
-  CHECK(traffic(rank, "backward", "reduce_scatter", {"dp"}) == traffic(together, "backward", "reduce_scatter", {"dp"}));
+  CHECK(traffic(rank, "backward", "reduce_scatter", {"dp"}) ==
+        traffic(together, "backward", "reduce_scatter", {"dp"}));
   CHECK(peak(rank, "optimizer_state") == 2 * peak(together, "optimizer_state"));
   CHECK(rank.at("exchange").at("bytes") == 4 * shards);
   CHECK(rank.at("exchange").at("peak_bytes") >= rank.at("peak_bytes").at("all"));

@@ -24,7 +24,8 @@ concept TextEncoder = requires(const T& tokenizer, std::string_view text) {
 
 namespace detail {
 
-/// The path itself if it is a file; otherwise all files below the folder, sorted by name, without hidden ones.
+/// The path itself if it is a file; otherwise all files below the folder, sorted by name, without hidden ones and
+/// pictures.
 /// Throws `std::runtime_error`, or a class derived from it, for a path that is missing or cannot be listed.
 inline std::vector<std::filesystem::path> files_below(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
@@ -37,7 +38,10 @@ inline std::vector<std::filesystem::path> files_below(const std::filesystem::pat
     std::error_code error;  // otherwise the next increment would throw an error without the path
     if (!hidden && entry->is_directory()) fs::directory_iterator(entry->path(), error);
     if (error) fail<std::runtime_error>({entry->path().string(), ": ", error.message()});
-    if (!hidden && entry->is_regular_file()) files.push_back(entry->path());
+    constexpr std::string_view pictures[] = {".png", ".jpg", ".jpeg", ".gif", ".webp"};
+    const bool picture =
+        std::ranges::find(pictures, entry->path().extension().string()) != std::end(pictures);
+    if (!hidden && !picture && entry->is_regular_file()) files.push_back(entry->path());
   }
   std::sort(files.begin(), files.end());
   return files;

@@ -22,7 +22,7 @@
 
 namespace shardwise {
 
-/// The tokens of files, and of all files below folders (sorted by name, without hidden ones). Each file is one
+/// The tokens of files, and of all files below folders (sorted by name, without hidden ones and pictures). Each file is one
 /// document of text, encoded with `tokenizer.encode(text)` and followed by the tokenizer's end token, if there is
 /// one. With a `cache`, tokenising needs memory for one document; without, the tokens stay in memory.
 ///

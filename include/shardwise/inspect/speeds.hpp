@@ -109,11 +109,12 @@ inline Speeds fitted(const std::vector<Event>& events) {
   } flops, attention, memory;
   for (const Event& event : events) {
     if (!event.computes()) continue;
-    const bool product = event.amount > 8 * event.moved;  // reading and writing certainly takes less time
-    (detail::is_attention(event) ? attention
-     : product                   ? flops
-                                 : memory)
-        .add(product ? event.amount : event.moved, event.end - event.begin);
+    const bool attends = detail::is_attention(event);
+    const bool copies = !attends && event.amount <= 8 * event.moved;  // else its arithmetic takes longer
+    (attends  ? attention
+     : copies ? memory
+              : flops)
+        .add(copies ? event.moved : event.amount, event.end - event.begin);
   }
   // Calls in the background may last longer than they take, so they count only if they moved most.
   const auto speed_of_calls = [&](bool to_others, double within) {
@@ -125,12 +126,19 @@ inline Speeds fitted(const std::vector<Event>& events) {
     }
     return totals[totals[1].amount > totals[0].amount].speed();
   };
-  const double within = speed_of_calls(false, HUGE_VAL);
-  return {.flops = flops.speed(),
-          .attention = attention.speed(),
-          .memory = memory.speed(),
-          .within = within,
-          .across = speed_of_calls(true, within)};
+  Speeds speeds{.flops = flops.speed(), .attention = attention.speed(), .memory = memory.speed()};
+  double modelled = 0, recorded = 0;  // a computation may be limited by the other speed
+  for (const Event& event : events) {
+    if (!event.computes() || event.amount + event.moved == 0) continue;
+    modelled += seconds_of(event, speeds);
+    recorded += event.end - event.begin;
+  }
+  if (modelled > 0 && recorded > 0) {
+    for (double* speed : {&speeds.flops, &speeds.attention, &speeds.memory}) *speed *= modelled / recorded;
+  }
+  speeds.within = speed_of_calls(false, HUGE_VAL);
+  speeds.across = speed_of_calls(true, speeds.within);
+  return speeds;
 }
 
 /// "1.00 TFLOP/s; memory 9.00 GB/s; within a host 5.00 GB/s; 5.00 µs a call", without infinite speeds.
