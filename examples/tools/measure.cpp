@@ -10,6 +10,7 @@
 
 #include <shardwise/comm/environment.hpp>
 #include <shardwise/guard/agreement.hpp>
+#include <shardwise/kernel/gemm.hpp>
 #include <shardwise/mesh/mesh.hpp>
 #include <shardwise/models/llama/model.hpp>
 #include <shardwise/shardwise.hpp>
@@ -126,6 +127,30 @@ double latency_of_link(const sw::Communicator& ranks, int repetitions) {
          calls;
 }
 
+/// Of the time of an all-reduce in the background, the part in which the ranks compute as fast as without it.
+double overlap_of_link(const sw::Communicator& ranks, int repetitions) {
+  constexpr Index count = Index{1} << 20, n = 512;
+  std::vector<float> a(count, 1), b(count), x(n * n, 1), y(n * n);
+  const auto multiply = [&](int times) {
+    const auto no = sw::kernel::Transpose::no;
+    for (int i = 0; i < times; ++i)
+      sw::kernel::gemm(no, no, n, n, n, x.data(), n, x.data(), n, y.data(), n, false);
+  };
+  const auto send = [&] {
+    return ranks.all_reduce_async(a.data(), b.data(), count, sw::DataType::f32, sw::ReduceOp::sum);
+  };
+  const double sending = seconds_of(repetitions, [&] { send().wait(); }),
+               one = seconds_of(repetitions, [&] { multiply(1); });
+  const int times = std::max(1, static_cast<int>(sending / one));
+  const double computing = seconds_of(repetitions, [&] { multiply(times); });
+  const double both = seconds_of(repetitions, [&] {
+    auto sent = send();
+    multiply(times);
+    sent.wait();
+  });
+  return std::clamp((sending + computing - both) / std::min(sending, computing), 0.01, 1.);
+}
+
 MeasuredSpeeds measured(int repetitions) {
   const sw::Communicator world = sw::world();
   const int hosts = world.hosts().count(), on_each = world.size() / hosts;
@@ -149,6 +174,7 @@ MeasuredSpeeds measured(int repetitions) {
     const sw::Communicator& ranks = mesh.communicator<host>();
     speeds.links.across = bytes_of_link(ranks, repetitions);
     speeds.links.latency_across = latency_of_link(ranks, repetitions);
+    speeds.links.overlap = overlap_of_link(ranks, repetitions);
   }
   return speeds;
 }

@@ -42,10 +42,11 @@ void each_speed(Speeds& speeds, F f) {
   f("across", speeds.links.across, false);
   f("latency_within", speeds.links.latency, false);
   f("latency_across", speeds.links.latency_across, false);
+  f("overlap", speeds.links.overlap, false);
 }
 
 /// Throws `std::runtime_error` that names the file and the entry, if a required one is missing, or one is unknown or
-/// not a positive number.
+/// not a positive number, or the overlap is above 1.
 inline MeasuredSpeeds read_speeds(const std::filesystem::path& file) {
   const sw::Json json = sw::read_json(file);
   const sw::detail::JsonPart all(json, file.string() + ": ");
@@ -59,6 +60,7 @@ inline MeasuredSpeeds read_speeds(const std::filesystem::path& file) {
   all.for_each_member([&](const std::string& name, const sw::detail::JsonPart& entry) {
     if (std::find(known.begin(), known.end(), name) == known.end()) entry.fail("there is no such speed");
   });
+  if (speeds.links.overlap > 1) all["overlap"].fail("it is above 1");
   return speeds;
 }
 

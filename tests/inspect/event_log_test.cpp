@@ -173,6 +173,10 @@ TEST_CASE("times of a model") {
   CHECK(found.across == doctest::Approx(300 / 3.5));
   CHECK_THROWS_WITH_AS(with_times(log.events(), {.flops = 100, .across = 0}),
                        "with_times: a speed is 0, which must be above 0", std::invalid_argument);
+  CHECK(price(log.events(), {.flops = 100, .across = 100}) == doctest::Approx(6.05));
+  CHECK(price(log.events(), {.flops = 100, .across = 100, .overlap = 0.25}) == doctest::Approx(6.3));
+  CHECK_THROWS_WITH_AS(with_times(log.events(), {.overlap = 1.5}),
+                       "with_times: the overlap is 1.5, which must be from 0 to 1", std::invalid_argument);
   CHECK_THROWS_AS(with_times(log.events(), {.memory = NAN}), std::invalid_argument);
   CHECK_THROWS_WITH_AS(with_times(log.events(), {.latency = -1}),
                        "with_times: a latency is -1, which must be at least 0", std::invalid_argument);

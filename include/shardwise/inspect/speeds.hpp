@@ -31,6 +31,8 @@ struct Speeds {
   double across = HUGE_VAL;   ///< bytes a second that it sends to other hosts, while all ranks of its host do
   double latency = 0;         ///< additional seconds of a call within a host
   double latency_across = 0;  ///< additional seconds of a call that sends to other hosts
+  double overlap =
+      1;  ///< of the time of a transfer to other hosts in the background, the part in which a rank computes
 };
 
 namespace detail {
@@ -61,8 +63,9 @@ constexpr double seconds_of(const Event& event, const Speeds& speeds) {
 
 /// The same events with modelled times: computations run in sequence; a communication starts when earlier ones on
 /// the same axes are complete. If it is in the background, its transfers to other hosts overlap later events until one
-/// waits for it; those within a host do not, because processors make them. Other ranks cause no delays. Throws
-/// `std::invalid_argument` unless each speed is above 0, and latencies are at least 0.
+/// waits for it, as far as `speeds.overlap` says; those within a host do not, because processors make them. Other ranks
+/// cause no delays. Throws `std::invalid_argument` unless each speed is above 0, latencies are at least 0, and the
+/// overlap is from 0 to 1.
 constexpr std::vector<Event> with_times(std::vector<Event> events, const Speeds& speeds) {
   for (const double speed : {speeds.flops, speeds.attention, speeds.memory, speeds.within, speeds.across}) {
     if (!(speed > 0)) detail::fail({"with_times: a speed is ", speed, ", which must be above 0"});
@@ -70,6 +73,8 @@ constexpr std::vector<Event> with_times(std::vector<Event> events, const Speeds&
   for (const double latency : {speeds.latency, speeds.latency_across}) {
     if (!(latency >= 0)) detail::fail({"with_times: a latency is ", latency, ", which must be at least 0"});
   }
+  if (!(speeds.overlap >= 0 && speeds.overlap <= 1))
+    detail::fail({"with_times: the overlap is ", speeds.overlap, ", which must be from 0 to 1"});
   Array<double, 1 << max_axes> free{};
   double now = 0;
   for (Event& event : events) {
@@ -83,7 +88,9 @@ constexpr std::vector<Event> with_times(std::vector<Event> events, const Speeds&
       if (!event.computes()) free.values[event.axes] = event.end;
     }
     event.complete = true;
-    now = event.background ? now + detail::seconds_within(event, speeds) : event.end;
+    now = event.background ? now + detail::seconds_within(event, speeds) +
+                                 (1 - speeds.overlap) * detail::seconds_across(event, speeds)
+                           : event.end;
   }
   return events;
 }
