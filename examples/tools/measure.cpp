@@ -11,7 +11,6 @@
 #include <shardwise/comm/environment.hpp>
 #include <shardwise/guard/agreement.hpp>
 #include <shardwise/kernel/gemm.hpp>
-#include <shardwise/mesh/mesh.hpp>
 #include <shardwise/models/llama/model.hpp>
 #include <shardwise/shardwise.hpp>
 

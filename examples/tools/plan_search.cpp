@@ -100,7 +100,8 @@ sw::Index least_bytes(const JobOptions& options) {
   const auto bytes = [&](int each, int shards_from) {
     return static_cast<double>(each) / (level >= shards_from ? *options.dp * options.cp : 1);
   };
-  const double each = bytes(element, 3) + bytes(element, 2) + bytes(state + (job.bf16 ? 4 : 0), 1);
+  // With --zero 1, gradients of one micro-batch are sharded as soon as they are reduced.
+  const double each = bytes(element, 3) + bytes(element + state + (job.bf16 ? 4 : 0), 1);
   return static_cast<sw::Index>(each * static_cast<double>(job.model.parameters()) /
                                 (options.pp * options.tp));
 }

@@ -245,8 +245,8 @@ Communicator ranks_of_job();
 
 /// All the ranks of the job, sorted by host, so that the last axes of a mesh stay within hosts as far as they fit. Rank
 /// 0 is the launcher's; others have the launcher's numbers if it fills one host after another. The first call is
-/// collective, because it copies MPI_COMM_WORLD; later calls are free. Throws `std::runtime_error` unless MPI is running
-/// or this is a rank of a simulation.
+/// collective, because it copies MPI_COMM_WORLD; later calls are free. Throws `std::runtime_error` unless MPI is
+/// running or this is a rank of a simulation.
 inline Communicator world() {
   return detail::simulated_world ? *detail::simulated_world : detail::ranks_of_job();
 }

@@ -22,8 +22,8 @@
 
 namespace shardwise {
 
-/// The tokens of files, and of all files below folders (sorted by name, without hidden ones and pictures). Each file is one
-/// document of text, encoded with `tokenizer.encode(text)` and followed by the tokenizer's end token, if there is
+/// The tokens of files, and of all files below folders (sorted by name, without hidden ones and pictures). Each file is
+/// one document of text, encoded with `tokenizer.encode(text)` and followed by the tokenizer's end token, if there is
 /// one. With a `cache`, tokenising needs memory for one document; without, the tokens stay in memory.
 ///
 /// For a single process without MPI. Throws `std::runtime_error`, with the file and the reason.

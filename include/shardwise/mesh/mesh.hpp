@@ -64,8 +64,8 @@ class Mesh {
   constexpr Mesh() = default;
 
   /// Arranges all ranks of `ranks` in their order. If they are sorted by host, as those of `world()` are, the last
-  /// axes stay within hosts as far as they fit. Collective over them. Throws `std::invalid_argument` on every rank if the product of the sizes is
-  /// not their number, or if ranks request different axes or sizes.
+  /// axes stay within hosts as far as they fit. Collective over them. Throws `std::invalid_argument` on every rank if
+  /// the product of the sizes is not their number, or if ranks request different axes or sizes.
   Mesh(const Communicator& ranks, const SizesOf& sizes)
       : state_(MeshHandle::make(ranks, MeshPlace::job(axes, detail::fitted(ranks, AxesOf::names, sizes)),
                                 &AxesOf::text, MeshHandle())) {}
