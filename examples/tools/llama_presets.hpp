@@ -3,14 +3,15 @@
 #pragma once
 
 /// @file
-/// Sizes of Llama models: a small one for experiments, and the published ones (Touvron et al., "Llama 2", 2023;
-/// Grattafiori et al., "The Llama 3 herd of models", 2024; Llama 3.2's model cards). The context is that of most of
-/// their training.
+/// Sizes of models: a small one for experiments, and published ones (Touvron et al., "Llama 2", 2023; Grattafiori et al.,
+/// "The Llama 3 herd of models", 2024; the config.json of Llama 3.2, Qwen 2.5 and 3, Gemma 2 and 3). The context of
+/// Llama models is that of most of their training, of others that of their pretraining's first part.
 
 #include <array>
+#include <stdexcept>
 #include <string_view>
 
-#include <shardwise/models/llama/config.hpp>
+#include <shardwise/models/llama/config_file.hpp>
 
 namespace tools {
 
@@ -45,6 +46,61 @@ constexpr sw::LlamaConfig llama3(sw::Index features, sw::Index layers, sw::Index
           .tied = tied};
 }
 
+constexpr sw::LlamaConfig family(std::string_view type) {
+  for (const sw::HuggingFaceFamily& each : sw::hugging_face_families) {
+    if (each.type == type) return each.defaults;
+  }
+  throw std::invalid_argument("there is no such family");
+}
+constexpr sw::LlamaConfig qwen25(sw::Index features, sw::Index layers, sw::Index heads, sw::Index kv_heads,
+                                 sw::Index hidden) {
+  sw::LlamaConfig config = family("qwen2");
+  config.vocabulary = 152064;
+  config.features = features;
+  config.layers = layers;
+  config.heads = heads;
+  config.kv_heads = kv_heads;
+  config.hidden = hidden;
+  config.context = 4096;
+  config.theta = 1000000;
+  return config;
+}
+constexpr sw::LlamaConfig qwen3(sw::Index features, sw::Index layers, sw::Index heads, sw::Index hidden,
+                                bool tied) {
+  sw::LlamaConfig config = family("qwen3");
+  config.vocabulary = 151936;
+  config.features = features;
+  config.layers = layers;
+  config.heads = heads;
+  config.kv_heads = 8;
+  config.hidden = hidden;
+  config.context = 4096;
+  config.theta = 1000000;
+  config.tied = tied;
+  return config;
+}
+constexpr sw::LlamaConfig gemma2_2b() {
+  sw::LlamaConfig config = family("gemma2");
+  config.vocabulary = 256000;
+  config.features = 2304;
+  config.layers = 26;
+  config.heads = 8;
+  config.hidden = 9216;
+  return config;
+}
+constexpr sw::LlamaConfig gemma3_1b() {
+  sw::LlamaConfig config = family("gemma3_text");
+  config.vocabulary = 262144;
+  config.features = 1152;
+  config.layers = 26;
+  config.heads = 4;
+  config.kv_heads = 1;
+  config.hidden = 6912;
+  config.context = 32768;
+  config.window = 512;
+  return config;
+}
+
 inline constexpr std::array llama_presets{
     LlamaPreset{"small",
                 {.vocabulary = 256,
@@ -62,6 +118,12 @@ inline constexpr std::array llama_presets{
     LlamaPreset{"llama2-70b", llama2(8192, 80, 64, 8, 28672)},
     LlamaPreset{"70b", llama3(8192, 80, 64, 28672)},
     LlamaPreset{"405b", llama3(16384, 126, 128, 53248)},
+    LlamaPreset{"qwen2.5-7b", qwen25(3584, 28, 28, 4, 18944)},
+    LlamaPreset{"qwen3-0.6b", qwen3(1024, 28, 16, 3072, true)},
+    LlamaPreset{"qwen3-4b", qwen3(2560, 36, 32, 9728, true)},
+    LlamaPreset{"qwen3-32b", qwen3(5120, 64, 64, 25600, false)},
+    LlamaPreset{"gemma2-2b", gemma2_2b()},
+    LlamaPreset{"gemma3-1b", gemma3_1b()},
 };
 
 }  // namespace tools

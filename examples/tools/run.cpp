@@ -155,9 +155,9 @@ std::string other_run(const sw::Json& before, const sw::Json& now) {
     if (!other.empty()) return "of another run: " + other;
   }
   const sw::Json model = before.is_object() ? before.value("llama_config", sw::Json()) : sw::Json();
-  sw::LlamaConfig any;
-  any.window = 1;  // so that its key exists
-  const sw::Json sizes = sw::Json::parse(sw::llama_config_text(any, ""));
+  sw::LlamaConfig own = sw::detail::llama_config_of(now.at("llama_config"));
+  own.window = own.window.value_or(1);  // so that its key exists
+  const sw::Json sizes = sw::Json::parse(sw::llama_config_text(own, ""));
   for (const auto& [name, value] : sizes.items()) {  // other keys are notes
     if (name == "torch_dtype" || name == "bos_token_id" || name == "eos_token_id") continue;  // not used
     const std::string other = change(name.c_str(), model, now["llama_config"]);

@@ -44,6 +44,12 @@ Problem shared_problem(Index queries, Index keys, Index heads, Index group, Inde
   return p;
 }
 
+/// A problem with capped scores.
+Problem capped_problem(Problem p, double softcap) {
+  p.shape.softcap = softcap;
+  return p;
+}
+
 /// The whole matrix of scores, one query at a time.
 void naive_attention(const Problem& p, Vector& o, Vector& lse) {
   const auto& s = p.shape;
@@ -62,7 +68,9 @@ void naive_attention(const Problem& p, Vector& o, Vector& lse) {
         for (Index j = 0; j < seen; ++j) {
           double product = 0;
           for (Index c = 0; c < s.head_dim; ++c) product += p.q[at(q + c)] * p.k[at(kv(j) + c)];
-          score.push_back(std::exp(s.scale * product));
+          product *= s.scale;
+          if (s.softcap > 0) product = s.softcap * std::tanh(product / s.softcap);
+          score.push_back(std::exp(product));
           total += score.back();
         }
         lse.push_back(std::log(total));
@@ -94,14 +102,23 @@ void check_attention(const Problem& p, double tolerance) {
   }
 }
 
-const Problem problems[] = {problem(1, 1, 1, 1, 1, 4, false),     problem(2, 7, 7, 4, 4, 8, true),
-                            problem(2, 9, 9, 4, 2, 8, true),      problem(1, 5, 12, 6, 1, 3, true),
-                            problem(1, 12, 5, 2, 2, 4, true),     problem(1, 12, 5, 2, 1, 4, false),
-                            problem(1, 1, 300, 2, 1, 16, true),   problem(1, 300, 300, 2, 1, 16, true),
-                            problem(1, 270, 141, 2, 2, 8, true),  problem(1, 141, 270, 2, 2, 8, true),
-                            problem(1, 130, 257, 1, 1, 5, false), problem(1, 3, 260, 6, 2, 16, true),
-                            shared_problem(7, 9, 3, 2, 1, 3),     shared_problem(2, 40, 3, 2, 3, 4),
-                            shared_problem(40, 40, 1, 3, 4, 3)};
+const Problem problems[] = {problem(1, 1, 1, 1, 1, 4, false),
+                            problem(2, 7, 7, 4, 4, 8, true),
+                            problem(2, 9, 9, 4, 2, 8, true),
+                            problem(1, 5, 12, 6, 1, 3, true),
+                            problem(1, 12, 5, 2, 2, 4, true),
+                            problem(1, 12, 5, 2, 1, 4, false),
+                            problem(1, 1, 300, 2, 1, 16, true),
+                            problem(1, 300, 300, 2, 1, 16, true),
+                            problem(1, 270, 141, 2, 2, 8, true),
+                            problem(1, 141, 270, 2, 2, 8, true),
+                            problem(1, 130, 257, 1, 1, 5, false),
+                            problem(1, 3, 260, 6, 2, 16, true),
+                            shared_problem(7, 9, 3, 2, 1, 3),
+                            shared_problem(2, 40, 3, 2, 3, 4),
+                            shared_problem(40, 40, 1, 3, 4, 3),
+                            capped_problem(problem(2, 9, 9, 4, 2, 8, true), 1.5),
+                            capped_problem(problem(1, 270, 141, 2, 1, 8, true), 0.7)};
 const Problem empty_problems[] = {problem(0, 3, 3, 2, 2, 4, true), problem(1, 0, 3, 2, 2, 4, true),
                                   problem(1, 3, 0, 2, 2, 4, false), problem(1, 3, 3, 0, 0, 4, true),
                                   problem(1, 3, 3, 2, 2, 0, false)};
@@ -177,8 +194,13 @@ Gradients naive_gradients(const Problem& p) {
             product += p.q[at(q + c)] * p.k[at(kv + c)];
             gradient += p.weight[at(q + c)] * p.v[at(kv + c)];
           }
-          const double weight = std::exp(s.scale * product - lse[row]),
-                       slope = weight * (gradient - delta) * s.scale;
+          double score = s.scale * product, bend = s.scale;
+          if (s.softcap > 0) {
+            const double share = std::tanh(score / s.softcap);
+            score = s.softcap * share;
+            bend *= 1 - share * share;
+          }
+          const double weight = std::exp(score - lse[row]), slope = weight * (gradient - delta) * bend;
           for (Index c = 0; c < s.head_dim; ++c) {
             g.v[at(kv + c)] += weight * p.weight[at(q + c)];
             g.q[at(q + c)] += slope * p.k[at(kv + c)];

@@ -16,7 +16,7 @@ using namespace shardwise;
 using namespace shardwise::testing;
 
 template <class T>
-void check_rms_norm(double tolerance) {
+void check_rms_norm(double tolerance, double offset) {
   const Index rows = 3, cols = 37;
   const auto x = numbers<T>(rows * cols, 1), weight = numbers<T>(cols, 2), dy = numbers<T>(rows * cols, 3);
   Vector expected;
@@ -25,34 +25,38 @@ void check_rms_norm(double tolerance) {
     for (Index c = 0; c < cols; ++c) squares += std::pow(static_cast<double>(x[at(r * cols + c)]), 2);
     for (Index c = 0; c < cols; ++c) {
       expected.push_back(static_cast<double>(x[at(r * cols + c)]) / std::sqrt(squares / cols + 0.1) *
-                         static_cast<double>(weight[at(c)]));
+                         (offset + static_cast<double>(weight[at(c)])));
     }
   }
   std::vector<T> y(x.size()), in_place = x, dx(x.size()), dx_alone = dy, dweight(weight.size()),
                               alone = dweight;
   std::vector<kernel::compute_t<T>> scales(at(rows));
-  kernel::rms_norm(rows, cols, x.data(), weight.data(), 0.1, y.data(), scales.data());
+  kernel::rms_norm(rows, cols, x.data(), weight.data(), 0.1, offset, y.data(), scales.data());
   CHECK(distance(y, expected) < tolerance);
-  kernel::rms_norm(rows, cols, in_place.data(), weight.data(), 0.1, in_place.data(), scales.data());
+  kernel::rms_norm(rows, cols, in_place.data(), weight.data(), 0.1, offset, in_place.data(), scales.data());
   CHECK(in_place == y);
   const auto backward = [&](const T* upstream, T* to_x, T* to_weight) {
-    kernel::rms_norm_backward(rows, cols, x.data(), weight.data(), scales.data(), upstream, to_x, to_weight);
+    kernel::rms_norm_backward(rows, cols, x.data(), weight.data(), offset, scales.data(), upstream, to_x,
+                              to_weight);
   };
   backward(dy.data(), dx.data(), dweight.data());
-  backward(dx_alone.data(), dx_alone.data(), nullptr);
+  backward(dx_alone.data(), dx_alone.data(), static_cast<T*>(nullptr));
   backward(dy.data(), nullptr, alone.data());
   CHECK(distance(dx_alone, dx) < tolerance);  // flags that regroup sums may round the two otherwise
   CHECK(alone == dweight);
 }
 
 TEST_CASE("rms_norm") {
-  check_rms_norm<double>(1e-14);
-  check_rms_norm<float>(1e-6);
-  check_rms_norm<Eigen::bfloat16>(1. / 200);
+  for (const double offset : {0., 1.}) {
+    check_rms_norm<double>(1e-14, offset);
+    check_rms_norm<float>(1e-6, offset);
+    check_rms_norm<Eigen::bfloat16>(1. / 200, offset);
+  }
 }
 
-template <class T>
-void check_swiglu(double tolerance) {
+/// `activation`: what F computes.
+template <class F, class T>
+void check_gated(double tolerance, double (*activation)(double)) {
   const Index n = 1003;
   const auto gate = numbers<T>(n, 1, 6), up = numbers<T>(n, 2), dy = numbers<T>(n, 3);
   std::vector<T> y(gate.size()), dgate = y, dup = y, dgate_alone = y, dup_alone = y;
@@ -60,26 +64,33 @@ void check_swiglu(double tolerance) {
   for (std::size_t i = 0; i < gate.size(); ++i) {
     const double g = static_cast<double>(gate[i]), u = static_cast<double>(up[i]),
                  d = static_cast<double>(dy[i]);
-    const auto silu = [](double x) { return x / (1 + std::exp(-x)); };
-    expected.push_back(silu(g) * u);
-    expected_gate.push_back(d * u * (silu(g + 1e-5) - silu(g - 1e-5)) / 2e-5);
-    expected_up.push_back(d * silu(g));
+    expected.push_back(activation(g) * u);
+    expected_gate.push_back(d * u * (activation(g + 1e-5) - activation(g - 1e-5)) / 2e-5);
+    expected_up.push_back(d * activation(g));
   }
-  kernel::swiglu(n, gate.data(), up.data(), y.data());
-  kernel::swiglu_backward(n, gate.data(), up.data(), dy.data(), dgate.data(), dup.data());
+  kernel::gated<F>(n, gate.data(), up.data(), y.data());
+  kernel::gated_backward<F>(n, gate.data(), up.data(), dy.data(), dgate.data(), dup.data());
   CHECK(distance(y, expected) < tolerance);
   CHECK(distance(dgate, expected_gate) < std::max(tolerance, 1e-8));
   CHECK(distance(dup, expected_up) < tolerance);
-  kernel::swiglu_backward<T>(n, gate.data(), up.data(), dy.data(), dgate_alone.data(), nullptr);
-  kernel::swiglu_backward<T>(n, gate.data(), up.data(), dy.data(), nullptr, dup_alone.data());
+  kernel::gated_backward<F>(n, gate.data(), up.data(), dy.data(), dgate_alone.data(),
+                            static_cast<T*>(nullptr));
+  kernel::gated_backward<F>(n, gate.data(), up.data(), dy.data(), static_cast<T*>(nullptr), dup_alone.data());
   CHECK(distance(dgate_alone, dgate) <= tolerance);
   CHECK(distance(dup_alone, dup) <= tolerance);
 }
 
-TEST_CASE("swiglu") {
-  check_swiglu<double>(1e-14);
-  check_swiglu<float>(1e-6);
-  check_swiglu<Eigen::bfloat16>(1. / 200);
+template <class F>
+void check_gated(double (*activation)(double)) {
+  check_gated<F, double>(1e-14, activation);
+  check_gated<F, float>(1e-6, activation);
+  check_gated<F, Eigen::bfloat16>(1. / 200, activation);
+}
+
+TEST_CASE("gated activations") {
+  check_gated<kernel::Silu>([](double x) { return x / (1 + std::exp(-x)); });
+  check_gated<kernel::GeluTanh>(
+      [](double x) { return x / 2 * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); });
 }
 
 TEST_CASE("the frequencies of rope") {

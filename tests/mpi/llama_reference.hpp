@@ -3,12 +3,13 @@
 #pragma once
 
 /// @file
-/// Compares a Llama with what PyTorch computed (tests/reference/generate.py): logits, loss and every gradient, losses of
+/// Compares a Llama, a Qwen or a Gemma with what PyTorch computed (tests/reference/generate.py): logits, loss and every gradient, losses of
 /// some steps of AdamW, and the weights after them.
 
 #include <doctest/doctest.h>
 #include <shardwise/models/llama/files.hpp>
 #include <shardwise/nn/cross_entropy_loss.hpp>
+#include <shardwise/nn/linear_cross_entropy_loss.hpp>
 #include <shardwise/train/adamw.hpp>
 #include <shardwise/train/reduce_gradients.hpp>
 
@@ -50,22 +51,26 @@ void check_reference(const std::string& name, double tolerance, double tolerance
   const auto steps = static_cast<Index>(losses.size());
   file.read_block("losses", View<double, 1>{losses.data(), {steps}, {0}, {steps}});
 
+  const auto name_of = hugging_face_names(config);
   Llama<LlamaMesh, PlanType, T> model(mesh, config);
   load_llama(model, folder / "model.safetensors");
   AdamW adamw({.rate = settings.at("lr").get<double>(), .weight_decay = settings.at("wd").get<double>()});
   for (std::size_t step = 0; step < losses.size(); ++step) {
     CAPTURE(step);
     Tape tape;
-    auto logits = model(tape.constant(ids));
-    if (step == 0) CHECK(error_of(detail::AnyTensor(logits.value()), "logits") <= tolerance);
-    auto loss = CrossEntropyLoss()(std::move(logits), targets);
+    auto loss = [&] {
+      if (step > 0) return model(tape.constant(ids), targets, LinearCrossEntropyLoss());
+      auto logits = model(tape.constant(ids));
+      CHECK(error_of(detail::AnyTensor(logits.value()), "logits") <= tolerance);
+      return CrossEntropyLoss()(std::move(logits), targets);
+    }();
     const double error = std::abs(static_cast<double>(item(loss.value())) - losses[step]);
     CHECK(error <= (step == 0 ? tolerance : tolerance_after_steps) * std::abs(losses[step]));
     tape.backward(loss);
     reduce_gradients(model);
     if (step == 0) {
       for (const auto& [path, cell] : detail::named_parameters_of(model)) {
-        const std::string theirs = hugging_face_name(path);
+        const std::string theirs = name_of(path);
         CAPTURE(theirs);
         CHECK(error_of(cell->finished_gradient(), "grad." + theirs) <= tolerance);
       }
@@ -73,7 +78,7 @@ void check_reference(const std::string& name, double tolerance, double tolerance
     adamw.step(model);
   }
   for (const auto& [path, cell] : detail::named_parameters_of(model)) {
-    const std::string theirs = hugging_face_name(path);
+    const std::string theirs = name_of(path);
     CAPTURE(theirs);
     CHECK(error_of(cell->stored, "final." + theirs) <= tolerance_after_steps);
   }
@@ -81,7 +86,7 @@ void check_reference(const std::string& name, double tolerance, double tolerance
 
 template <class T>
 void check_references(double tolerance, double tolerance_after_steps) {
-  for (const char* name : {"grouped", "uneven", "tied"}) {
+  for (const char* name : {"grouped", "uneven", "tied", "qwen2", "qwen3", "gemma2", "gemma3"}) {
     check_reference<TensorPlan, T>(name, tolerance, tolerance_after_steps);
     check_reference<SequencePlan, T>(name, tolerance, tolerance_after_steps);
   }

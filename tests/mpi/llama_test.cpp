@@ -268,17 +268,28 @@ std::vector<std::int32_t> continued(const LlamaMesh& mesh, const LlamaConfig& co
 }  // namespace
 
 TEST_CASE("greedy text of 20 tokens is the same with a cache and without, on every mesh") {
-  LlamaConfig config = grouped;
-  config.deviation = 0.6;
-  config.scaling = sw::RopeScaling{.factor = 4, .original_max_position_embeddings = 8};
-  const auto expected = continued<TensorPlan>(llama_alone(), config, 20, false);
-  CHECK(std::set<std::int32_t>(expected.begin(), expected.end()).size() > 4);  // it says something
-  for (const LlamaMesh& mesh : llama_meshes(config)) {
-    INFO(text(mesh));
-    CHECK(continued<TensorPlan>(mesh, config, 20, true) == expected);
-    CHECK(continued<TensorPlan>(mesh, config, 20, false) == expected);
-    CHECK(continued<SequencePlan>(mesh, config, 20, true) == expected);
-    CHECK(continued<SequencePlan>(mesh, config, 20, false) == expected);
+  LlamaConfig llama = grouped;
+  llama.deviation = 0.6;
+  llama.scaling = sw::RopeScaling{.factor = 4, .original_max_position_embeddings = 8};
+  LlamaConfig every_option = llama;
+  every_option.window = 5;
+  every_option.qkv_bias = every_option.head_norms = every_option.output_norms = true;
+  every_option.one_plus_norm = every_option.scaled_tokens = every_option.gelu = true;
+  every_option.full_every = 2;
+  every_option.window_theta = 100;
+  every_option.query_scalar = 3;
+  every_option.attention_softcap = 2;
+  every_option.logit_softcap = 5;
+  for (const LlamaConfig& config : {llama, every_option}) {
+    const auto expected = continued<TensorPlan>(llama_alone(), config, 20, false);
+    CHECK(std::set<std::int32_t>(expected.begin(), expected.end()).size() > 4);  // it says something
+    for (const LlamaMesh& mesh : llama_meshes(config)) {
+      INFO(text(mesh));
+      CHECK(continued<TensorPlan>(mesh, config, 20, true) == expected);
+      CHECK(continued<TensorPlan>(mesh, config, 20, false) == expected);
+      CHECK(continued<SequencePlan>(mesh, config, 20, true) == expected);
+      CHECK(continued<SequencePlan>(mesh, config, 20, false) == expected);
+    }
   }
 }
 

@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Shardwise developers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Computes a small Llama with PyTorch, for tests/mpi/llama_reference.hpp to be compared with.
+"""Computes a small Llama, Qwen or Gemma with PyTorch, for tests/mpi/llama_reference.hpp to be compared with.
 
 A reference is a folder with
   config.json          as Hugging Face writes it
@@ -15,6 +15,10 @@ The loss is the mean cross entropy of all tokens. Debian: python3-torch. The fol
   generate.py grouped --heads 6 --kv-heads 2
   generate.py uneven --heads 5 --kv-heads 5 --features 20 --hidden 27 --vocabulary 29 --seed 1
   generate.py tied --heads 4 --kv-heads 1 --head-dim 6 --tied --scaling --theta 500 --seed 2
+  generate.py qwen2 --family qwen2 --heads 6 --kv-heads 2 --theta 1000000 --seed 3
+  generate.py qwen3 --family qwen3 --heads 6 --kv-heads 3 --head-dim 6 --features 20 --hidden 27 --tied --seed 4
+  generate.py gemma2 --family gemma2 --heads 6 --kv-heads 2 --head-dim 6 --layers 3 --tied --seed 5
+  generate.py gemma3 --family gemma3_text --heads 6 --kv-heads 2 --head-dim 6 --layers 4 --tied --theta 1000000 --seed 6
 """
 
 import argparse
@@ -45,10 +49,11 @@ def write_safetensors(path, tensors):
         file.write(struct.pack("<Q", len(text)) + text + b"".join(blocks))
 
 
-def frequencies(config):
+def frequencies(config, local=False):
     dim = config["head_dim"]
-    f = config["rope_theta"] ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
-    scaling = config["rope_scaling"]
+    theta = config["rope_local_base_freq" if local else "rope_theta"]
+    f = theta ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+    scaling = None if local else config["rope_scaling"]
     if not scaling:
         return f
     # Llama 3.1: long wavelengths are stretched, short ones are not, and those between are mixed.
@@ -69,33 +74,59 @@ def rms_norm(x, weight, epsilon):
     return x / (x.square().mean(-1, keepdim=True) + epsilon).sqrt() * weight
 
 
+def gelu_tanh(x):
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def capped(x, cap):
+    return cap * torch.tanh(x / cap) if cap else x
+
+
 def logits(w, config, ids):
     heads, kv_heads, dim = config["num_attention_heads"], config["num_key_value_heads"], config["head_dim"]
+    gemma, window = config["model_type"].startswith("gemma"), config.get("sliding_window")
     batch, length = ids.shape
-    angles = torch.arange(length, dtype=torch.float64)[:, None] * frequencies(config)
+    positions = torch.arange(length, dtype=torch.float64)[:, None]
     x = w["model.embed_tokens.weight"][ids]
+    if gemma:
+        x = x * math.sqrt(config["hidden_size"])
     for layer in range(config["num_hidden_layers"]):
         of = lambda name: w[f"model.layers.{layer}.{name}.weight"]
-        h = rms_norm(x, of("input_layernorm"), config["rms_norm_eps"])
+        norm = lambda x, name: rms_norm(x, of(name) + (1 if gemma else 0), config["rms_norm_eps"])
+        local = gemma and config["layer_types"][layer] == "sliding_attention"
+        angles = positions * frequencies(config, local and "rope_local_base_freq" in config)
+        h = norm(x, "input_layernorm")
         q, k, v = (
-            F.linear(h, of(f"self_attn.{n}_proj")).view(batch, length, -1, dim) for n in ("q", "k", "v")
+            F.linear(h, of(f"self_attn.{n}_proj"), w.get(f"model.layers.{layer}.self_attn.{n}_proj.bias"))
+            .view(batch, length, -1, dim)
+            for n in ("q", "k", "v")
         )
+        if f"model.layers.{layer}.self_attn.q_norm.weight" in w:
+            q, k = norm(q, "self_attn.q_norm"), norm(k, "self_attn.k_norm")
         q, k = rotate(q, angles), rotate(k, angles)
         k, v = (t.repeat_interleave(heads // kv_heads, dim=2) for t in (k, v))
-        scores = torch.einsum("bqhd,bkhd->bhqk", q, k) / math.sqrt(dim)
-        future = torch.ones(length, length, dtype=torch.bool).triu(1)
-        weights = scores.masked_fill(future, -math.inf).softmax(-1)
+        scores = torch.einsum("bqhd,bkhd->bhqk", q, k) / math.sqrt(config.get("query_pre_attn_scalar", dim))
+        scores = capped(scores, config.get("attn_logit_softcapping"))
+        hidden_keys = torch.ones(length, length, dtype=torch.bool).triu(1)
+        if local:
+            hidden_keys |= torch.ones(length, length, dtype=torch.bool).tril(-window)
+        weights = scores.masked_fill(hidden_keys, -math.inf).softmax(-1)
         attended = torch.einsum("bhqk,bkhd->bqhd", weights, v).reshape(batch, length, heads * dim)
-        x = x + F.linear(attended, of("self_attn.o_proj"))
-        h = rms_norm(x, of("post_attention_layernorm"), config["rms_norm_eps"])
-        hidden = F.silu(F.linear(h, of("mlp.gate_proj"))) * F.linear(h, of("mlp.up_proj"))
-        x = x + F.linear(hidden, of("mlp.down_proj"))
-    x = rms_norm(x, w["model.norm.weight"], config["rms_norm_eps"])
-    return F.linear(x, w["model.embed_tokens.weight" if config["tie_word_embeddings"] else "lm_head.weight"])
+        y = F.linear(attended, of("self_attn.o_proj"))
+        x = x + (norm(y, "post_attention_layernorm") if gemma else y)
+        h = norm(x, "pre_feedforward_layernorm" if gemma else "post_attention_layernorm")
+        activation = gelu_tanh if gemma else F.silu
+        hidden = activation(F.linear(h, of("mlp.gate_proj"))) * F.linear(h, of("mlp.up_proj"))
+        y = F.linear(hidden, of("mlp.down_proj"))
+        x = x + (norm(y, "post_feedforward_layernorm") if gemma else y)
+    x = rms_norm(x, w["model.norm.weight"] + (1 if gemma else 0), config["rms_norm_eps"])
+    y = F.linear(x, w["model.embed_tokens.weight" if config["tie_word_embeddings"] else "lm_head.weight"])
+    return capped(y, config.get("final_logit_softcapping"))
 
 
 def first_weights(config, generator):
     features, hidden = config["hidden_size"], config["intermediate_size"]
+    gemma = config["model_type"].startswith("gemma")
     q, kv = (config[n] * config["head_dim"] for n in ("num_attention_heads", "num_key_value_heads"))
     shapes = {"model.embed_tokens": (config["vocab_size"], features), "model.norm": (features,)}
     if not config["tie_word_embeddings"]:
@@ -107,11 +138,19 @@ def first_weights(config, generator):
         shapes |= {p + "self_attn.k_proj": (kv, features), p + "self_attn.v_proj": (kv, features)}
         shapes |= {p + "mlp.gate_proj": (hidden, features), p + "mlp.up_proj": (hidden, features)}
         shapes |= {p + "mlp.down_proj": (features, hidden)}
+        if gemma:
+            shapes |= {p + f"{n}_feedforward_layernorm": (features,) for n in ("pre", "post")}
+        if config["model_type"] in ("qwen3", "gemma3_text"):
+            shapes |= {p + f"self_attn.{n}_norm": (config["head_dim"],) for n in ("q", "k")}
     weights = {}
     for name, shape in shapes.items():
         x = torch.randn(shape, generator=generator, dtype=torch.float64)
-        x = 1 + 0.1 * x if len(shape) == 1 else 0.1 * x
+        x = 1 + 0.1 * x if len(shape) == 1 and not gemma else 0.1 * x
         weights[name + ".weight"] = x.to(torch.float32)
+    if config["model_type"] == "qwen2":
+        for name in [n for n in weights if n.split(".")[-2] in ("q_proj", "k_proj", "v_proj")]:
+            x = torch.randn(len(weights[name]), generator=generator, dtype=torch.float64)
+            weights[name.replace(".weight", ".bias")] = (0.1 * x).to(torch.float32)
     return weights
 
 
@@ -143,6 +182,7 @@ def main():
     parser.add_argument("--head-dim", type=int, help="features / heads if not given")
     parser.add_argument("--theta", type=float, default=10000.0)
     parser.add_argument("--scaling", action="store_true", help="scale the rotary embeddings as Llama 3.1 does")
+    parser.add_argument("--family", default="llama", choices=["llama", "qwen2", "qwen3", "gemma2", "gemma3_text"])
     parser.add_argument("--tied", action="store_true", help="the head is the embedding's table")
     a = parser.parse_args()
     scaling = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0)
@@ -165,6 +205,18 @@ def main():
         torch_dtype="float32",
         reference=dict(torch=torch.__version__, seed=a.seed, steps=a.steps, lr=1e-2, wd=0.1),
     )
+    names = dict(llama="Llama", qwen2="Qwen2", qwen3="Qwen3", gemma2="Gemma2", gemma3_text="Gemma3")
+    config |= dict(model_type=a.family, architectures=[names[a.family] + "ForCausalLM"])
+    if a.family.startswith("gemma"):
+        every = 2 if a.family == "gemma2" else 3
+        kinds = ["full_attention" if (i + 1) % every == 0 else "sliding_attention" for i in range(a.layers)]
+        # Caps as small as the scores and logits of such weights.
+        caps = dict(attn_logit_softcapping=0.3, final_logit_softcapping=0.8) if a.family == "gemma2" else {}
+        config |= dict(hidden_activation="gelu_pytorch_tanh", sliding_window=3, layer_types=kinds)
+        config |= dict(query_pre_attn_scalar=5) | caps
+        if a.family == "gemma3_text":
+            config |= dict(rope_local_base_freq=100.0, sliding_window_pattern=every)
+        config.pop("hidden_act")
     generator = torch.Generator().manual_seed(a.seed)
     first = first_weights(config, generator)
     ids = torch.randint(a.vocabulary, (a.batch, a.sequence + 1), generator=generator)

@@ -132,34 +132,36 @@ template <class C>
   return p == 2 ? x * x : p == 1 ? x : std::pow(x, p);
 }
 
-/// y = silu(gate) · up, the gated activation of Shazeer, "GLU variants improve transformer", 2020. y may be gate or up.
-template <class T>
-void swiglu(Index n, const T* gate, const T* up, T* y) {
+/// y = F(gate) · up, the gated activation of Shazeer, "GLU variants improve transformer", 2020. y may be gate or up.
+template <class F, class T>
+void gated(Index n, const T* gate, const T* up, T* y) {
   map(
-      n, y, [](compute_t<T> g, compute_t<T> u) { return g * sigmoid(g) * u; }, gate, up);
+      n, y, [](compute_t<T> g, compute_t<T> u) { return F::value(g) * u; }, gate, up);
 }
-SHARDWISE_COMPILE_EACH(swiglu)
 
-/// With s = sigmoid(gate): dgate = dy · up · s · (1 + gate · (1 - s)), dup = dy · gate · s. Either may be null to
-/// skip it.
-template <class T>
-void swiglu_backward(Index n, const T* gate, const T* up, const T* dy, T* dgate, T* dup) {
+/// dgate = dy · up · F'(gate), dup = dy · F(gate). Either may be null to skip it.
+template <class F, class T>
+void gated_backward(Index n, const T* gate, const T* up, const T* dy, T* dgate, T* dup) {
   using C = compute_t<T>;
-  const auto gate_gradient = [](C g, C s, C u, C d) { return d * u * s * (1 + g * (1 - s)); };
   if (dgate && dup) {
     SHARDWISE_INDEPENDENT
     for (Index i = 0; i < n; ++i) {
-      const C g = widen(gate[i]), u = widen(up[i]), d = widen(dy[i]), s = sigmoid(g);
-      dgate[i] = narrow<T>(gate_gradient(g, s, u, d));
-      dup[i] = narrow<T>(d * g * s);
+      const C g = widen(gate[i]), u = widen(up[i]), d = widen(dy[i]);
+      dgate[i] = narrow<T>(d * u * F::slope(g));
+      dup[i] = narrow<T>(d * F::value(g));
     }
   } else if (dgate) {
     map(
-        n, dgate, [=](C g, C u, C d) { return gate_gradient(g, sigmoid(g), u, d); }, gate, up, dy);
+        n, dgate, [](C g, C u, C d) { return d * u * F::slope(g); }, gate, up, dy);
   } else if (dup) {
-    swiglu(n, gate, dy, dup);
+    gated<F>(n, gate, dy, dup);
   }
 }
-SHARDWISE_COMPILE_EACH(swiglu_backward)
+SHARDWISE_COMPILE(gated<Silu, float>)
+SHARDWISE_COMPILE(gated<Silu, double>)
+SHARDWISE_COMPILE(gated<Silu, Eigen::bfloat16>)
+SHARDWISE_COMPILE(gated_backward<Silu, float>)
+SHARDWISE_COMPILE(gated_backward<Silu, double>)
+SHARDWISE_COMPILE(gated_backward<Silu, Eigen::bfloat16>)
 
 }  // namespace shardwise::kernel

@@ -47,6 +47,7 @@ void attend(const AttentionShape& s, const QueryBlock& block, const T* q, const 
     const Index cols = std::min(key_block, seen.any.end() - first);
     multiply_block<Transpose::no>(cols, lanes, d, k.from(first), k.stride, columns, lanes, scores, lanes,
                                   false);
+    cap(s, cols * lanes, scores);
     mask(seen, first, cols, lanes, scores);
     exponentiate(cols, lanes, scores, maximum, sum, fade);
     drop(s, block, first, cols, scores);
@@ -80,9 +81,10 @@ void attend_backward(const AttentionShape& s, const QueryBlock& block, const T* 
   constexpr auto no = Transpose::no, yes = Transpose::yes;
   const Index d = s.head_dim, width = padded<C>(d), rows = block.rows(), lanes = padded<C>(rows);
   const Index block_size = query_block * width;
-  C* q_columns = scratch<AttentionQueries, C>(5 * block_size + 2 * query_block * key_block);
+  C* q_columns = scratch<AttentionQueries, C>(5 * block_size + 3 * query_block * key_block);
   C *do_columns = q_columns + block_size, *q_rows = do_columns + block_size, *do_rows = q_rows + block_size,
-    *dq = do_rows + block_size, *weights = dq + block_size, *slopes = weights + query_block * key_block;
+    *dq = do_rows + block_size, *weights = dq + block_size, *slopes = weights + query_block * key_block,
+    *cap_slopes = slopes + query_block * key_block;
   C shift[query_block] = {}, delta[query_block] = {};  // lse and Σ o · d_o of each query
   load_queries(s, block, static_cast<C>(s.scale), q, q_columns, q_rows);
   load_queries(s, block, C{1}, d_o, do_columns, do_rows);
@@ -99,10 +101,12 @@ void attend_backward(const AttentionShape& s, const QueryBlock& block, const T* 
   for (Index first = seen.any.begin; first < seen.any.end(); first += key_block) {
     const Index cols = std::min(key_block, seen.any.end() - first);
     multiply_block<no>(cols, lanes, d, k.from(first), k.stride, q_columns, lanes, weights, lanes, false);
+    cap(s, cols * lanes, weights, cap_slopes);
     mask(seen, first, cols, lanes, weights);
     multiply_block<no>(cols, lanes, d, v.from(first), v.stride, do_columns, lanes, slopes, lanes, false);
     drop(s, block, first, cols, slopes);
     weights_and_slopes(cols, lanes, shift, delta, weights, slopes);
+    for (Index i = 0; s.softcap > 0 && i < cols * lanes; ++i) slopes[i] *= cap_slopes[i];
     if (gradient.v) {
       drop(s, block, first, cols, weights);
       multiply_block<no>(cols, width, rows, weights, lanes, do_rows, width, gradient.v + first * width, width,

@@ -43,6 +43,7 @@ struct AttentionShape {
   Index first_query = keys - queries;  ///< so that the last query is at the last key
   Index first_key = 0;
   std::optional<Index> window{};
+  double softcap = 0;  ///< above 0: scores become softcap · tanh(score / softcap) (Gemma 2)
   const Range* seen = nullptr;
   AttentionDropout dropout{};
   bool adds = false;  ///< add the results for these keys to those already in o and lse, or in the gradients
@@ -184,6 +185,19 @@ void load_queries(const AttentionShape& s, const QueryBlock& block, compute_t<T>
   }
   std::fill(packed + rows * width, packed + lanes * width, C{0});
   transpose_block(lanes, width, packed, width, columns, lanes);
+}
+
+/// Caps `count` scores, if the shape says so; `slopes`, unless null, gets the derivatives.
+template <class C>
+void cap(const AttentionShape& s, Index count, C* scores, C* slopes = nullptr) {
+  if (s.softcap == 0) return;
+  const C most = static_cast<C>(s.softcap), factor = static_cast<C>(1 / s.softcap);
+  SHARDWISE_INDEPENDENT
+  for (Index i = 0; i < count; ++i) {
+    const C share = tanh(scores[i] * factor);
+    scores[i] = most * share;
+    if (slopes) slopes[i] = 1 - share * share;
+  }
 }
 
 /// Sets those scores [cols, lanes], of the keys from `first` on, that their query does not see to -∞.

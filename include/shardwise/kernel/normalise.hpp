@@ -22,8 +22,8 @@ inline double count_of(Index cols) { return static_cast<double>(std::max<Index>(
 
 /// The backward pass of both. `centred`: a mean was subtracted, and precedes the scale in `stats`.
 template <bool centred, class T>
-void normalise_backward(Index rows, Index cols, const T* x, const T* gamma, const compute_t<T>* stats,
-                        const T* dy, T* dx, T* dgamma, T* dbeta) {
+void normalise_backward(Index rows, Index cols, const T* x, const T* gamma, compute_t<T> offset,
+                        const compute_t<T>* stats, const T* dy, T* dx, T* dgamma, T* dbeta) {
   using C = compute_t<T>;
   C* normal = scratch<NormalRow, C>(4 * cols);  // x̂
   C *g = normal + cols, *gamma_sum = g + cols, *beta_sum = gamma_sum + cols;
@@ -34,7 +34,7 @@ void normalise_backward(Index rows, Index cols, const T* x, const T* gamma, cons
     for (Index c = 0; c < cols; ++c) {
       const C value = (widen(x[c]) - mean) * scale, gradient = widen(dy[c]);
       normal[c] = value;
-      g[c] = gradient * widen(gamma[c]);
+      g[c] = gradient * (offset + widen(gamma[c]));
       gamma_sum[c] += gradient * value;
       if constexpr (centred) beta_sum[c] += gradient;
     }
@@ -79,30 +79,33 @@ SHARDWISE_COMPILE_EACH(layer_norm)
 template <class T>
 void layer_norm_backward(Index rows, Index cols, const T* x, const T* gamma, const compute_t<T>* stats,
                          const T* dy, T* dx, T* dgamma, T* dbeta) {
-  detail::normalise_backward<true>(rows, cols, x, gamma, stats, dy, dx, dgamma, dbeta);
+  detail::normalise_backward<true>(rows, cols, x, gamma, compute_t<T>{0}, stats, dy, dx, dgamma, dbeta);
 }
 SHARDWISE_COMPILE_EACH(layer_norm_backward)
 
-/// x, y: [rows, cols]; weight (gamma): [cols]; scales: [rows], the 1/√(mean(x²) + eps) of each row, which the
-/// backward pass needs. y may be x.
+/// x, y: [rows, cols]; weight: [cols], gamma without the `offset`; scales: [rows], the 1/√(mean(x²) + eps) of each row,
+/// which the backward pass needs. y may be x.
 template <class T>
-void rms_norm(Index rows, Index cols, const T* x, const T* weight, double eps, T* y, compute_t<T>* scales) {
+void rms_norm(Index rows, Index cols, const T* x, const T* weight, double eps, double offset, T* y,
+              compute_t<T>* scales) {
   using C = compute_t<T>;
+  const C plus = static_cast<C>(offset);
   for (Index r = 0; r < rows; ++r, x += cols, y += cols) {
     const C scale = static_cast<C>(1 / std::sqrt(sum_squares(cols, x) / detail::count_of(cols) + eps));
     map(
-        cols, y, [scale](C value, C factor) { return value * scale * factor; }, x, weight);
+        cols, y, [=](C value, C factor) { return value * scale * (plus + factor); }, x, weight);
     scales[r] = scale;
   }
 }
 SHARDWISE_COMPILE_EACH(rms_norm)
 
-/// With g = dy · weight: dx = (g - x̂ · mean(g · x̂)) · scale, dweight = Σ_r dy · x̂. Either may be null to skip
+/// With g = dy · (offset + weight): dx = (g - x̂ · mean(g · x̂)) · scale, dweight = Σ_r dy · x̂. Either may be null to skip
 /// it. dx may be dy.
 template <class T>
-void rms_norm_backward(Index rows, Index cols, const T* x, const T* weight, const compute_t<T>* scales,
-                       const T* dy, T* dx, T* dweight) {
-  detail::normalise_backward<false>(rows, cols, x, weight, scales, dy, dx, dweight, static_cast<T*>(nullptr));
+void rms_norm_backward(Index rows, Index cols, const T* x, const T* weight, double offset,
+                       const compute_t<T>* scales, const T* dy, T* dx, T* dweight) {
+  detail::normalise_backward<false>(rows, cols, x, weight, static_cast<compute_t<T>>(offset), scales, dy, dx,
+                                    dweight, static_cast<T*>(nullptr));
 }
 SHARDWISE_COMPILE_EACH(rms_norm_backward)
 

@@ -18,7 +18,8 @@ struct HeadBlocks {
   Input<T, 2> w;
   const Id* targets;
   kernel::TargetDistribution expected;
-  Index at_a_time;  ///< rows of a piece
+  Index at_a_time;     ///< rows of a piece
+  double softcap = 0;  ///< above 0: logits are softcap · tanh(product / softcap)
   /// Accumulates the gradient of w in float, if it is bfloat16 and there are several pieces; else null.
   kernel::compute_t<T>* wide = nullptr;
 
@@ -67,6 +68,11 @@ struct HeadBlocks {
                    x.data + first * features(), features(), w.data + c * features(), features(), piece + c,
                    classes(), false);
     });
+    if (softcap == 0) return;
+    using C = kernel::compute_t<T>;
+    const C most = static_cast<C>(softcap), factor = static_cast<C>(1 / softcap);
+    kernel::map(
+        count * classes(), piece, [=](C product) { return most * kernel::tanh(product * factor); }, piece);
   }
   template <class Terms>
   void terms(Index first, Index count, const T* piece, Terms* of_rows) const {
@@ -77,8 +83,7 @@ struct HeadBlocks {
   void pull_back(Index first, Index count, T* piece, const Terms* of_rows, double factor,
                  const kernel::compute_t<T>* factors = nullptr) const {
     using kernel::Transpose;
-    kernel::cross_entropy_backward(count, classes(), w.begin[0], piece, of_rows + first, targets + first,
-                                   expected, factor, piece, factors ? factors + first : nullptr);
+    pull_back_logits(first, count, piece, of_rows, factor, factors);
     if (x.gradient) {
       kernel::gemm(Transpose::no, Transpose::no, count, features(), classes(), piece, classes(), w.data,
                    features(), x.gradient + first * features(), features(), x.accumulate);
@@ -93,6 +98,28 @@ struct HeadBlocks {
       add_to(wide, first > 0);
     } else if (w.gradient) {
       add_to(w.gradient, w.accumulate || first > 0);
+    }
+  }
+  /// Replaces logits by the gradients of the products.
+  template <class Terms>
+  void pull_back_logits(Index first, Index count, T* piece, const Terms* of_rows, double factor,
+                        const kernel::compute_t<T>* factors) const {
+    const auto pull_back_rows = [&](Index row, Index rows, T* logits) {
+      kernel::cross_entropy_backward(rows, classes(), w.begin[0], logits, of_rows + row, targets + row,
+                                     expected, factor, logits, factors ? factors + row : nullptr);
+    };
+    if (softcap == 0) return pull_back_rows(first, count, piece);
+    using C = kernel::compute_t<T>;
+    struct CapSlopes;
+    C* slopes = kernel::scratch<CapSlopes, C>(classes());
+    const C factor_of_share = static_cast<C>(1 / softcap);
+    for (Index r = 0; r < count;
+         ++r, piece += classes()) {  // gradients overwrite the logits, which slopes need
+      const auto slope = [=](C logit) { return 1 - logit * factor_of_share * (logit * factor_of_share); };
+      kernel::map(classes(), slopes, slope, piece);
+      pull_back_rows(first + r, 1, piece);
+      kernel::map(
+          classes(), piece, [](C gradient, C bend) { return gradient * bend; }, piece, slopes);
     }
   }
   /// Rounds `wide` to the gradient, after the last piece.
@@ -169,6 +196,7 @@ struct LinearCrossEntropyPullback {
   Buffer weights;  // the data of `expected`
   kernel::TargetDistribution expected;
   Index at_a_time;
+  double softcap;
   double rows;  // the divisor of the sum
   ResultSlot loss;
 
@@ -180,8 +208,8 @@ struct LinearCrossEntropyPullback {
     Recorder* recorder = targets.mesh().recorder();
     GradientTarget dx(x.slot, dy, x.bytes(), recorder, true, false);
     GradientTarget dw(w.slot, dy, w.bytes(), recorder, true, false);
-    HeadBlocks<T, Rank, typename Targets::Element> head{
-        {x.extents}, {w.extents}, nullptr, expected, at_a_time};
+    HeadBlocks<T, Rank, typename Targets::Element> head{{x.extents}, {w.extents}, nullptr,
+                                                        expected,    at_a_time,   softcap};
     const Buffer piece = allocate_buffer(dy, recorder, head.bytes_of_piece(), MemoryUse::activation);
     const Index bytes_of_sum = w.slot ? head.bytes_of_sum() : 0;
     const Buffer sum = allocate_buffer(dy, recorder, bytes_of_sum, MemoryUse::activation);

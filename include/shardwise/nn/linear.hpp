@@ -45,8 +45,14 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
   /// `in` and `out` are the extents of the features: numbers, or {heads, head_dim}. Parameters begin as
   /// PyTorch's do, or as `init` says.
   constexpr Linear(const MeshType& mesh, const Shape<InDims>& in, const Shape<OutDims>& out,
-                   Init init) requires WellFormed<Problem>
-      : weight(mesh, joined(out, in), init), bias(mesh, out, init), adapter(mesh, in, out) {}
+                   Init init) requires WellFormed<Problem> : Linear(mesh, in, out, init, init) {}
+  /// The bias begins as `bias_init` says; without one, the layer has no b.
+  constexpr Linear(const MeshType& mesh, const Shape<InDims>& in, const Shape<OutDims>& out, Init init,
+                   std::optional<Init> bias_init) requires WellFormed<Problem>
+      : weight(mesh, joined(out, in), init),
+        bias(mesh, bias_init ? out : Shape<OutDims>{}, bias_init.value_or(init)),
+        adapter(mesh, in, out),
+        has_bias_(HasBias&& bias_init) {}
   constexpr Linear(const MeshType& mesh, const Shape<InDims>& in,
                    const Shape<OutDims>& out) requires WellFormed<Problem>
       : Linear(mesh, in, out, Init::fan_in(elements(in))) {}
@@ -94,7 +100,9 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
 
   constexpr void visit(auto&& f) {
     f("weight", weight);
-    if constexpr (HasBias) f("bias", bias);
+    if constexpr (HasBias) {
+      if (has_bias_) f("bias", bias);
+    }
     if constexpr (is_adapted) adapter.visit(f);
   }
 
@@ -111,11 +119,19 @@ class Linear : public Module<Linear<MeshType, Style, T, OutDims, InDims, HasBias
       constexpr Layout layout = Layout::by_axis(MeshType::axes, [](int axis) {
         return Product::layout[axis].is_partial() ? partial_sum : Bias::layout[axis];
       });
-      return linear<InDims>(in, weight, redistribute_to<relaid<Bias, packed(layout)>>(alongside(bias, in)));
+      const auto with_bias = [&] {
+        return linear<InDims>(in, weight, redistribute_to<relaid<Bias, packed(layout)>>(alongside(bias, in)));
+      };
+      if constexpr (std::is_same_v<decltype(with_bias()), decltype(linear<InDims>(in, weight))>) {
+        if (!has_bias_) return linear<InDims>(in, weight);
+      }
+      return with_bias();
     } else {
       return linear<InDims>(in, weight);
     }
   }
+
+  bool has_bias_;
 };
 
 template <class MeshType, ParallelStyle First, ParallelStyle Second, int OutDims, int InDims, bool HasBias>

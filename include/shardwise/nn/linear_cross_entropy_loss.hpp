@@ -60,7 +60,8 @@ class LinearCrossEntropy {
     }
   }
 
-  /// x: [r…, features]; w: [classes, features]; targets: integers [r…]. The same as `CrossEntropyLoss` of `linear(x,
+  /// x: [r…, features]; w: [classes, features]; targets: integers [r…]. A `softcap` above 0 replaces logits by softcap ·
+  /// tanh(logit / softcap) (Gemma 2). The same as `CrossEntropyLoss` of `linear(x,
   /// w)` and the targets, with its layouts and errors, up to rounding: the gradient of w accumulates piece by piece,
   /// in float if it is bfloat16.
   ///
@@ -69,15 +70,17 @@ class LinearCrossEntropy {
   /// piece, of three numbers a row (four with label smoothing), unless `one_all_reduce`: then x and w are kept, and the
   /// backward pass computes the logits again.
   template <Operand X, Operand W, Operand Targets>
-  constexpr auto forward(const X& x, const W& w, const Targets& targets) const {
+  constexpr auto forward(const X& x, const W& w, const Targets& targets, double softcap = 0) const {
     using Result = typename detail::WideLoss<
         result_of<detail::LinearCrossEntropyLossRule<OfEachRow>, X, W, Targets>>::type;
     if constexpr (AbstractOperand<Result>) {
       return Result{};
     } else {
       using C = typename Result::Element;
-      if (options_.label_smoothing > 0) return run<kernel::SmoothedRowTerms<C>, Result>(x, w, targets);
-      return run<kernel::RowTerms<C>, Result>(x, w, targets);
+      if (options_.label_smoothing > 0) {
+        return run<kernel::SmoothedRowTerms<C>, Result>(x, w, targets, softcap);
+      }
+      return run<kernel::RowTerms<C>, Result>(x, w, targets, softcap);
     }
   }
   /// The same of a head, a `Linear` without bias, which gets x in the layout that it wants.
@@ -96,7 +99,7 @@ class LinearCrossEntropy {
 
  private:
   template <class Terms, class Y, class X, class W, class Targets>
-  constexpr auto run(const X& x_given, const W& w_given, const Targets& targets_given) const {
+  constexpr auto run(const X& x_given, const W& w_given, const Targets& targets_given, double softcap) const {
     constexpr bool tracked = any_tracked<X, W, Targets>;
     using T = typename tensor_of<X>::Element;
     using Logits = result_of<LinearOp<1>, tensor_of<X>, tensor_of<W>>;
@@ -109,11 +112,8 @@ class LinearCrossEntropy {
     const Buffer weights = detail::weights_for(mesh, options_, w.shape()[0]);
 
     detail::HeadBlocks<T, tensor_of<X>::rank, typename tensor_of<Targets>::Element> head{
-        {x.view()},
-        {w.view()},
-        nullptr,
-        detail::target_distribution(options_, w.shape()[0], weights),
-        pieces_.rows};
+        {x.view()},   {w.view()}, nullptr, detail::target_distribution(options_, w.shape()[0], weights),
+        pieces_.rows, softcap};
     const AxisSet over_classes = detail::sharding_axes<Logits>(mesh, true);
     double all_rows = 1;  // that the sum is divided by if all count
     if (options_.reduction == Reduction::mean) all_rows = static_cast<double>(elements(targets.shape()));
@@ -169,9 +169,9 @@ class LinearCrossEntropy {
           } else {
             using Pullback = detail::LinearCrossEntropyPullback<Terms, L, OfEachRow, T, tensor_of<X>::rank,
                                                                 tensor_of<Targets>>;
-            tape.record<PullbackNode<Pullback>>(Pullback{detail::node_input(x_given, true),
-                                                         detail::node_input(w_given, true), targets, terms,
-                                                         weights, head.expected, pieces_.rows, rows, slot});
+            tape.record<PullbackNode<Pullback>>(
+                Pullback{detail::node_input(x_given, true), detail::node_input(w_given, true), targets, terms,
+                         weights, head.expected, pieces_.rows, softcap, rows, slot});
           }
           return Shared<Recipe>();
         },

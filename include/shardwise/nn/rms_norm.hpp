@@ -21,23 +21,25 @@ class RMSNorm : public Module<RMSNorm<MeshType, Style, T>> {
   using Gain = tensor_with<T, 1, MeshType, packed(detail::bias_layout<Style, MeshType>())>;
   using Problem = detail::style_problem<MeshType, ModuleKind::norm, Style>;
 
-  constexpr RMSNorm(const MeshType& mesh, Index features, double epsilon = 1e-5) requires WellFormed<Problem>
-      : weight(mesh, {features}, Init::constant(1)), epsilon_(epsilon) {}
+  /// The gain is `offset` + weight, and begins as 1.
+  constexpr RMSNorm(const MeshType& mesh, Index features, double epsilon = 1e-5,
+                    double offset = 0) requires WellFormed<Problem>
+      : weight(mesh, {features}, Init::constant(1 - offset)), epsilon_(epsilon), offset_(offset) {}
   template <IllFormed Why = Problem>
-  RMSNorm(const MeshType&, Index, double = 1e-5) = delete;  // see Why
+  RMSNorm(const MeshType&, Index, double = 1e-5, double = 0) = delete;  // see Why
   template <IllFormed Why = WrittenOtherwise<Hint::pass_the_mesh_first>>
   explicit RMSNorm(Index, double = 1e-5) = delete;  // see Why
 
   /// x: [r…, features], and so is the result.
   constexpr auto forward(const Operand auto& x) const {
-    return rms_norm(detail::take<Style, 1>(x), weight, epsilon_);
+    return rms_norm(detail::take<Style, 1>(x), weight, epsilon_, offset_);
   }
   constexpr void visit(auto&& f) { f("weight", weight); }
 
   detail::StyledBias<Style, Gain> weight;
 
  private:
-  double epsilon_;
+  double epsilon_, offset_;
 };
 
 }  // namespace shardwise

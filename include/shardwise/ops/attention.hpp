@@ -40,6 +40,8 @@ struct AttentionOptions {
   std::optional<Index> window{};
   /// The factor of the scores; 1/√head_dim if not given.
   std::optional<double> scale{};
+  /// Above 0: scores become softcap · tanh(score / softcap) (Gemma 2).
+  double softcap = 0;
   /// The probability of a weight to be dropped, by the seed and the weight's place: the same on every mesh. Give each
   /// use and each step a seed of its own.
   double dropout = 0;
@@ -57,6 +59,7 @@ struct AttentionOptions {
         !(*scale >= std::numeric_limits<double>::lowest() && *scale <= std::numeric_limits<double>::max())) {
       detail::fail({"attention: the scale is ", *scale, ", which is not a finite number"});
     }
+    if (!(softcap >= 0)) detail::fail({"attention: softcap is ", softcap, ", which must be 0 or more"});
     return *this;
   }
 };
@@ -156,6 +159,7 @@ struct AttentionOp {
             .first_head = q.begin[2] - k.begin[2] * group,
             .first_query = first_query(q, k),
             .window = window(q, k),
+            .softcap = options.softcap,
             .dropout = {options.dropout, options.seed, q.shape[2], k.shape[1], q.shape[1], q.begin[0],
                         q.begin[2], q.begin[1]}};
   }

@@ -19,6 +19,7 @@ namespace shardwise {
 
 struct RmsNormOp {
   double eps;
+  double offset = 0;
 
   static constexpr const char* name = "rms_norm";
   static constexpr Signature signature = Signature::of("...c, c -> ...c").whole('c');
@@ -39,25 +40,26 @@ struct RmsNormOp {
 
   template <class T, int Rank>
   void forward(View<T, Rank> y, void* residual, View<const T, Rank> x, View<const T, 1> weight) const {
-    kernel::rms_norm(x.rows(), x.columns(), x.data, weight.data, eps, y.data,
+    kernel::rms_norm(x.rows(), x.columns(), x.data, weight.data, eps, offset, y.data,
                      static_cast<kernel::compute_t<T>*>(residual));
   }
 
   template <class T, int Rank>
-  static void pull_back(View<const T, Rank> dy, View<const T, Rank>, const void* residual, Input<T, Rank> x,
-                        Input<T, 1> weight) {
-    kernel::rms_norm_backward(x.rows(), x.columns(), x.data, weight.data,
+  void pull_back(View<const T, Rank> dy, View<const T, Rank>, const void* residual, Input<T, Rank> x,
+                 Input<T, 1> weight) const {
+    kernel::rms_norm_backward(x.rows(), x.columns(), x.data, weight.data, offset,
                               static_cast<const kernel::compute_t<T>*>(residual), dy.data, x.gradient,
                               weight.gradient);
   }
 };
 
-/// x: [r…, c], weight: [c]; the result is [r…, c]. Throws `std::invalid_argument` if c differs.
+/// x: [r…, c], weight: [c]; the result is [r…, c]. `offset` is added to the weight: 1 in Gemma. Throws
+/// `std::invalid_argument` if c differs.
 template <Operand X, Operand Weight, WellFormed Result = result_of<RmsNormOp, X, Weight>>
-constexpr auto rms_norm(const X& x, const Weight& weight, double eps = 1e-5) {
-  return apply(RmsNormOp{eps}, x, weight);
+constexpr auto rms_norm(const X& x, const Weight& weight, double eps = 1e-5, double offset = 0) {
+  return apply(RmsNormOp{eps, offset}, x, weight);
 }
 template <class X, class Weight, IllFormed Why = result_of<RmsNormOp, X, Weight>>
-Why rms_norm(const X&, const Weight&, double = 1e-5);  // see Why
+Why rms_norm(const X&, const Weight&, double = 1e-5, double = 0);  // see Why
 
 }  // namespace shardwise

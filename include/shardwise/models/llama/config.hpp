@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// The sizes of a Llama, with their names in Hugging Face's config.json.
+/// The sizes and the options of a decoder, with their names in Hugging Face's config.json. Without options it is a Llama.
 
 #include <shardwise/ops/rope.hpp>
 
@@ -27,12 +27,44 @@ struct LlamaConfig {
   bool tied = false;                     ///< tie_word_embeddings: the head's weight is the embedding's table
   double deviation = 0.02;               ///< initializer_range: of the initial weights
 
+  // Options of other families than Llama; see `hugging_face_families`.
+  bool qkv_bias = false;       ///< the projections to queries, keys and values have a bias
+  bool head_norms = false;     ///< an RMSNorm of each head's query and key, before the rotary embeddings
+  bool output_norms = false;   ///< an RMSNorm also of what attention and MLP return, before it is added
+  bool one_plus_norm = false;  ///< all norms multiply by 1 + weight instead of weight
+  bool scaled_tokens = false;  ///< embeddings of tokens are multiplied by √features
+  bool gelu = false;           ///< MLPs have gelu_tanh(gate) · up instead of silu(gate) · up
+  Index full_every = 0;  ///< layers full_every - 1, 2 full_every - 1, … have no window; 0: all have it
+  std::optional<double> window_theta{};  ///< rope_local_base_freq: of layers with a window, without scaling
+  double query_scalar = 0;  ///< query_pre_attn_scalar: scores are divided by its root; 0: head_dim
+  double attention_softcap =
+      0;  ///< attn_logit_softcapping: scores become cap · tanh(score / cap); 0: they do not
+  double logit_softcap = 0;  ///< final_logit_softcapping: the same of the logits
+
   constexpr Index head_size() const { return head_dim > 0 ? head_dim : features / heads; }
-  /// The number of weights in a layer's attention, in a layer, and in the model.
+  /// The same with the window and the rotary embeddings of layer `number`.
+  constexpr LlamaConfig of_layer(Index number) const {
+    LlamaConfig own = *this;
+    if (full_every > 0 && (number + 1) % full_every == 0) {
+      own.window.reset();
+    } else if (window_theta) {
+      own.theta = *window_theta;
+      own.scaling.reset();
+    }
+    return own;
+  }
+  /// The factors of the embeddings of tokens, and of scores, if not 1/√head_dim.
+  constexpr double token_scale() const { return scaled_tokens ? root(real(features)) : 1; }
+  constexpr std::optional<double> score_scale() const {
+    return query_scalar > 0 ? std::optional(1 / root(query_scalar)) : std::nullopt;
+  }
+  /// The number of weights in a layer's attention and in a layer, both without biases and norms, and in the model.
   constexpr Index attention_weights() const { return features * head_size() * 2 * (heads + kv_heads); }
   constexpr Index layer_weights() const { return attention_weights() + 3 * features * hidden; }
   constexpr Index parameters() const {
-    return (tied ? 1 : 2) * vocabulary * features + features + layers * (2 * features + layer_weights());
+    const Index biases = qkv_bias ? (heads + 2 * kv_heads) * head_size() : 0;
+    const Index norms = (output_norms ? 4 : 2) * features + (head_norms ? 2 * head_size() : 0);
+    return (tied ? 1 : 2) * vocabulary * features + features + layers * (norms + biases + layer_weights());
   }
   /// The work of the head, and of a layer's attention, relative to that of a layer: for sequences of `context`
   /// tokens, each of which attends to half of them, or to its window.
@@ -56,7 +88,7 @@ struct LlamaConfig {
          {Size{"vocabulary", vocabulary, 1, most}, Size{"features", features},
           Size{"layers", layers, 1, 1 << 16}, Size{"heads", heads}, Size{"kv_heads", kv_heads},
           Size{"head_dim", head_dim, 0}, Size{"hidden", hidden}, Size{"context", context},
-          Size{"window", window.value_or(1)}}) {
+          Size{"window", window.value_or(1)}, Size{"full_every", full_every, 0}}) {
       const bool less = size.value < size.least;
       if (less || size.value > size.most) {
         detail::fail({"LlamaConfig: ", size.name, " is ", size.value, ", which must be ",
@@ -79,14 +111,21 @@ struct LlamaConfig {
     if (head_size() % 2 != 0) {
       detail::fail({"LlamaConfig: rotary embeddings need an even head_dim, not ", head_size()});
     }
+    if (!(query_scalar >= 0 && attention_softcap >= 0 && logit_softcap >= 0)) {
+      detail::fail({"LlamaConfig: query_scalar is ", query_scalar, ", attention_softcap ", attention_softcap,
+                    ", logit_softcap ", logit_softcap, "; each must be 0 or more"});
+    }
     return *this;
   }
 
  private:
+  /// 1 where the numbers do not matter: in constant expressions.
+  static constexpr double root(double x) { return std::is_constant_evaluated() ? 1 : std::sqrt(x); }
   static constexpr double real(Index count) { return static_cast<double>(count); }
   constexpr double layer_work() const {
-    return real(layer_weights()) +
-           real(heads * head_size()) * real(window && *window < context / 2 ? 2 * *window : context);
+    const double all = real(context), seen = window && *window < context / 2 ? 2 * real(*window) : all;
+    const double full = full_every > 0 ? 1 / real(full_every) : 0;  // layers without a window
+    return real(layer_weights()) + real(heads * head_size()) * (full * all + (1 - full) * seen);
   }
 };
 

@@ -3,7 +3,7 @@
 #pragma once
 
 /// @file
-/// The config.json of a Llama, as written by transformers 4 and 5, or of a Mistral, which is a Llama with a window;
+/// The config.json of a Llama, or of another family that is a Llama with options, as written by transformers 4 and 5;
 /// and the tokens with which its texts begin and end.
 ///
 /// ```
@@ -16,6 +16,61 @@
 #include <shardwise/models/llama/config.hpp>
 
 namespace shardwise {
+
+/// A family of models: its names in Hugging Face's files, and what a config.json of this type means if it does not say
+/// otherwise, as in transformers. Sizes that transformers also has defaults for must be given.
+struct HuggingFaceFamily {
+  const char *type, *architecture;
+  LlamaConfig defaults;
+
+  /// Whether it has the kinds of layers of Gemma 2 and 3.
+  constexpr bool gemma() const { return defaults.output_norms; }
+};
+
+inline constexpr std::array hugging_face_families{
+    HuggingFaceFamily{"llama", "LlamaForCausalLM", {.kv_heads = 0, .context = 2048, .epsilon = 1e-6}},
+    HuggingFaceFamily{
+        "mistral", "MistralForCausalLM", {.kv_heads = 8, .context = 131072, .window = 4096, .epsilon = 1e-6}},
+    HuggingFaceFamily{
+        "qwen2", "Qwen2ForCausalLM", {.kv_heads = 32, .context = 32768, .epsilon = 1e-6, .qkv_bias = true}},
+    HuggingFaceFamily{
+        "qwen3",
+        "Qwen3ForCausalLM",
+        {.kv_heads = 32, .head_dim = 128, .context = 32768, .epsilon = 1e-6, .head_norms = true}},
+    HuggingFaceFamily{"gemma2",
+                      "Gemma2ForCausalLM",
+                      {.kv_heads = 4,
+                       .head_dim = 256,
+                       .context = 8192,
+                       .window = 4096,
+                       .epsilon = 1e-6,
+                       .tied = true,
+                       .output_norms = true,
+                       .one_plus_norm = true,
+                       .scaled_tokens = true,
+                       .gelu = true,
+                       .full_every = 2,
+                       .query_scalar = 256,
+                       .attention_softcap = 50,
+                       .logit_softcap = 30}},
+    HuggingFaceFamily{"gemma3_text",
+                      "Gemma3ForCausalLM",
+                      {.kv_heads = 4,
+                       .head_dim = 256,
+                       .context = 131072,
+                       .window = 4096,
+                       .epsilon = 1e-6,
+                       .theta = 1000000,
+                       .tied = true,
+                       .head_norms = true,
+                       .output_norms = true,
+                       .one_plus_norm = true,
+                       .scaled_tokens = true,
+                       .gelu = true,
+                       .full_every = 6,
+                       .window_theta = 10000,
+                       .query_scalar = 256}},
+};
 
 namespace detail {
 
@@ -61,15 +116,25 @@ inline Rope read_rope(const JsonPart& rope) {
   return result;
 }
 
-/// Reads both forms; if both are present they must agree.
+/// Reads all forms; if several are present they must agree. Layers with a window may have their own.
 inline void read_rope(const JsonPart& config, LlamaConfig& result) {
   config.must_be("partial_rotary_factor", 1);
   std::optional<double> theta;
   if (!config["rope_theta"].null()) theta = config["rope_theta"].positive_number();
+  if (result.window_theta) {
+    result.window_theta = read_number(config, "rope_local_base_freq", *result.window_theta);
+  }
   bool first = true;
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
-    const JsonPart part = config[key];
+    JsonPart part = config[key];
     if (part.null()) continue;
+    if (const JsonPart window = part["sliding_attention"]; result.window_theta && !window.null()) {
+      const Rope local = read_rope(window);
+      if (local.scaling) window.expected("no scaling");
+      result.window_theta = local.theta.value_or(*result.window_theta);
+      part.only({"sliding_attention", "full_attention"});
+      part = part["full_attention"];
+    }
     const Rope rope = read_rope(part);
     if (rope.theta && theta && *rope.theta != *theta) {
       config.fail("rope_theta is " + Json(*theta).dump() + " and " + Json(*rope.theta).dump() +
@@ -96,52 +161,22 @@ inline std::vector<std::int32_t> read_token_ids(const JsonPart& part) {
   return ids;
 }
 
-/// A Mistral has a window of 4096 unless it states another one or null; a Llama has none.
-inline std::optional<Index> read_window(const JsonPart& config, bool mistral) {
-  const JsonPart window = config["sliding_window"];
-  if (!window.null()) {
-    if (!mistral) window.expected("null in a model of type \"llama\"");
-    return window.integer(1, std::numeric_limits<Index>::max());
-  }
-  if (mistral && !config.json().contains("sliding_window")) return 4096;
-  return {};
-}
+/// The window, and which layers have it.
+void read_window(const JsonPart& config, const HuggingFaceFamily& family, LlamaConfig& result);
 
 /// Rejects unknown keys whose names suggest that they change the computation, unless their values have no effect.
 /// transformers ignores other unknown keys as well.
-void check_keys(const JsonPart& config);
+void check_keys(const JsonPart& config, const HuggingFaceFamily& family);
+
+/// The family that computes what this configuration says. Throws `std::invalid_argument` if there is none.
+const HuggingFaceFamily& family_of(const LlamaConfig& config);
 
 /// Errors do not include the file's name.
-inline LlamaConfig llama_config_of(const Json& json) {
-  const JsonPart config(json);
-  const JsonPart type = config["model_type"];
-  const bool mistral = type.json() == "mistral";
-  if (!mistral && !type.null() && type.json() != "llama") type.expected("\"llama\" or \"mistral\"");
-  check_keys(config);
-  config.must_be("hidden_act", "silu");
-  config.must_be("attention_bias", false);
-  config.must_be("mlp_bias", false);
-  LlamaConfig result;
-  result.vocabulary = read_size(config, "vocab_size");
-  result.features = read_size(config, "hidden_size");
-  result.layers = read_size(config, "num_hidden_layers");
-  result.heads = read_size(config, "num_attention_heads");
-  result.kv_heads = read_size(config, "num_key_value_heads", mistral ? 8 : result.heads);
-  result.head_dim = read_size(config, "head_dim", 0);
-  result.hidden = read_size(config, "intermediate_size");
-  result.context = read_size(config, "max_position_embeddings", mistral ? 131072 : result.context);
-  result.window = read_window(config, mistral);
-  result.epsilon = read_number(config, "rms_norm_eps", 1e-6);
-  read_rope(config, result);
-  result.tied = config.get<bool>("tie_word_embeddings", false);
-  result.deviation = read_number(config, "initializer_range", result.deviation);
-  return result.checked();
-}
+LlamaConfig llama_config_of(const Json& json);
 
 }  // namespace detail
 
-/// Reads a config.json of type "llama", or "mistral", which has a window and other defaults. Throws
-/// `std::runtime_error`, with file, key, value and expectation, if something is missing, invalid, or changes the
+/// Reads a config.json of one of the `hugging_face_families`. Throws `std::runtime_error`, with file, key, value and expectation, if something is missing, invalid, or changes the
 /// computation in a way that `Llama` does not support.
 LlamaConfig read_llama_config(const std::filesystem::path& path);
 
@@ -156,7 +191,8 @@ struct LlamaTokens {
 /// config.json. Throws `std::runtime_error`, with file, key and value, for values that are not token ids.
 LlamaTokens read_llama_tokens(const std::filesystem::path& folder);
 
-/// The text of a config.json for transformers 4 and 5. `type` is that of the weights: "float32".
+/// The text of a config.json for transformers 4 and 5. `type` is that of the weights: "float32". Throws
+/// `std::invalid_argument` if no family has these options.
 std::string llama_config_text(const LlamaConfig& config, const std::string& type,
                               const LlamaTokens& tokens = {});
 
@@ -166,11 +202,15 @@ std::string llama_config_text(const LlamaConfig& config, const std::string& type
 namespace shardwise {
 namespace detail {
 
-SHARDWISE_INLINE void check_keys(const JsonPart& config) {
-  constexpr std::string_view read =
+SHARDWISE_INLINE void check_keys(const JsonPart& config, const HuggingFaceFamily& family) {
+  std::string read =
       " attention_bias mlp_bias num_attention_heads partial_rotary_factor rms_norm_eps rope_theta "
-      "rope_scaling rope_parameters "
-      "sliding_window ";
+      "rope_scaling rope_parameters sliding_window use_sliding_window layer_types ";
+  if (family.gemma()) {
+    read +=
+        "hidden_activation query_pre_attn_scalar attn_logit_softcapping final_logit_softcapping "
+        "rope_local_base_freq sliding_window_pattern ";
+  }
   config.for_each_member([&](const std::string& key, const JsonPart& part) {
     const auto has = [&](std::string_view word) { return key.find(word) != key.npos; };
     const double nothing = has("scal") || has("multiplier") ? 1 : 0;
@@ -186,6 +226,105 @@ SHARDWISE_INLINE void check_keys(const JsonPart& config) {
         config[key].expected("no such key: it changes what the model computes, and is not supported");
     }
   });
+}
+
+SHARDWISE_INLINE void read_window(const JsonPart& config, const HuggingFaceFamily& family,
+                                  LlamaConfig& result) {
+  const JsonPart window = config["sliding_window"], used = config["use_sliding_window"],
+                 types = config["layer_types"];
+  const bool qwen = family.type == std::string_view("qwen2") || family.type == std::string_view("qwen3");
+  if (qwen) {  // layers from max_window_layers on have the window
+    const JsonPart part = config["max_window_layers"];
+    const Index from = part.null() ? 28 : part.integer(0, std::numeric_limits<Index>::max());
+    if (!used.null() && used.get<bool>() && from < result.layers) {
+      if (from > 0) part.expected("0, or at least the number of layers, " + std::to_string(result.layers));
+      result.window = read_size(config, "sliding_window", 4096);
+    }
+  } else if (!window.null()) {
+    if (!result.window) window.expected("null in a model of type \"" + std::string(family.type) + "\"");
+    result.window = window.integer(1, std::numeric_limits<Index>::max());
+  } else if (config.json().contains("sliding_window")) {
+    result.window.reset();
+  }
+  if (family.gemma()) {
+    for (const char* key : {"_sliding_window_pattern", "sliding_window_pattern"}) {
+      result.full_every = read_size(config, key, result.full_every);
+    }
+    if (types.json().is_array()) {
+      const auto full = std::ranges::find(types.json(), Json("full_attention"));
+      result.full_every = full == types.json().end() ? 0 : std::distance(types.json().begin(), full) + 1;
+    }
+  }
+  if (types.null()) return;
+  types.must_have(static_cast<std::size_t>(result.layers));
+  for (Index i = 0; i < result.layers; ++i) {
+    const JsonPart type = types[static_cast<std::size_t>(i)];
+    const char* expected = result.of_layer(i).window ? "sliding_attention" : "full_attention";
+    if (type.json() != expected) type.expected("\"" + std::string(expected) + "\"");
+  }
+}
+
+SHARDWISE_INLINE const HuggingFaceFamily& family_of(const LlamaConfig& config) {
+  for (const HuggingFaceFamily& family : hugging_face_families) {
+    const LlamaConfig& own = family.defaults;
+    const bool norms = config.head_norms == own.head_norms && config.output_norms == own.output_norms &&
+                       config.one_plus_norm == own.one_plus_norm;
+    const bool layers = norms && config.qkv_bias == own.qkv_bias && config.gelu == own.gelu &&
+                        config.scaled_tokens == own.scaled_tokens;
+    const bool caps = config.attention_softcap > 0 || config.logit_softcap > 0 || config.query_scalar > 0;
+    const bool windows = family.gemma() || (config.full_every == 0 && !caps);
+    const bool rope = config.window_theta.has_value() == own.window_theta.has_value();
+    const bool has_window = own.window || !config.window || own.qkv_bias || own.head_norms;
+    const bool pattern = own.full_every != 2 || config.full_every == 2;
+    if (layers && windows && rope && has_window && pattern) return family;
+  }
+  throw std::invalid_argument("LlamaConfig: no family of Hugging Face's models has these options together");
+}
+
+SHARDWISE_INLINE LlamaConfig llama_config_of(const Json& json) {
+  const JsonPart config(json);
+  const JsonPart type = config["model_type"];
+  const auto* family = hugging_face_families.begin();
+  if (!type.null()) {
+    const auto names = [](const HuggingFaceFamily& each) { return Json(each.type); };
+    family = std::ranges::find(hugging_face_families, type.json(), names);
+    if (family == hugging_face_families.end()) {
+      std::string known;
+      for (const HuggingFaceFamily& each : hugging_face_families) {
+        known += (known.empty() ? "\"" : ", \"") + std::string(each.type) + "\"";
+      }
+      type.expected("one of " + known);
+    }
+  }
+  check_keys(config, *family);
+  config.must_be("attention_bias", false);
+  config.must_be("mlp_bias", false);
+  LlamaConfig result = family->defaults;
+  config.must_be(result.gelu ? "hidden_activation" : "hidden_act",
+                 result.gelu ? "gelu_pytorch_tanh" : "silu");
+  result.vocabulary = read_size(config, "vocab_size");
+  result.features = read_size(config, "hidden_size");
+  result.layers = read_size(config, "num_hidden_layers");
+  result.heads = read_size(config, "num_attention_heads");
+  result.kv_heads =
+      read_size(config, "num_key_value_heads", result.kv_heads > 0 ? result.kv_heads : result.heads);
+  result.head_dim = read_size(config, "head_dim", result.head_dim);
+  result.hidden = read_size(config, "intermediate_size");
+  result.context = read_size(config, "max_position_embeddings", result.context);
+  read_window(config, *family, result);
+  result.epsilon = read_number(config, "rms_norm_eps", result.epsilon);
+  read_rope(config, result);
+  result.tied = config.get<bool>("tie_word_embeddings", result.tied);
+  result.deviation = read_number(config, "initializer_range", result.deviation);
+  if (family->gemma()) {
+    result.query_scalar = read_number(config, "query_pre_attn_scalar", result.query_scalar);
+    const auto read_cap = [&](const char* key, double& cap) {
+      if (json.contains(key)) cap = read_number(config, key, 0);
+    };
+    read_cap("attn_logit_softcapping", result.attention_softcap);
+    read_cap("final_logit_softcapping", result.logit_softcap);
+  }
+  return result.checked();
 }
 
 }  // namespace detail
@@ -220,12 +359,13 @@ SHARDWISE_INLINE LlamaTokens read_llama_tokens(const std::filesystem::path& fold
 
 SHARDWISE_INLINE std::string llama_config_text(const LlamaConfig& config, const std::string& type,
                                                const LlamaTokens& tokens) {
+  const HuggingFaceFamily& family = detail::family_of(config);
   Json json = tokens.rest;
   if (json.contains("dtype")) json["dtype"] = type;
   json.update(Json{
-      {"architectures", {config.window ? "MistralForCausalLM" : "LlamaForCausalLM"}},
-      {"model_type", config.window ? "mistral" : "llama"},
-      {"hidden_act", "silu"},
+      {"architectures", {family.architecture}},
+      {"model_type", family.type},
+      {config.gelu ? "hidden_activation" : "hidden_act", config.gelu ? "gelu_pytorch_tanh" : "silu"},
       {"vocab_size", config.vocabulary},
       {"hidden_size", config.features},
       {"num_hidden_layers", config.layers},
@@ -247,6 +387,27 @@ SHARDWISE_INLINE std::string llama_config_text(const LlamaConfig& config, const 
   });
   json.erase("rope_parameters");  // the older form of the keys that follow
   if (config.window) json["sliding_window"] = *config.window;
+  if (config.window && !family.defaults.window) {
+    json["use_sliding_window"] = true;
+    json["max_window_layers"] = 0;
+  }
+  json.erase("layer_types");
+  if (family.gemma()) {
+    const auto number = [](double value) { return value > 0 ? Json(value) : Json(); };
+    json["query_pre_attn_scalar"] =
+        config.query_scalar > 0 ? config.query_scalar : static_cast<double>(config.head_size());
+    json["attn_logit_softcapping"] = number(config.attention_softcap);
+    json["final_logit_softcapping"] = number(config.logit_softcap);
+    if (!config.window) json["sliding_window"] = nullptr;
+    for (Index i = 0; i < config.layers; ++i) {
+      json["layer_types"].push_back(config.of_layer(i).window ? "sliding_attention" : "full_attention");
+    }
+  }
+  if (config.window_theta) {
+    json["rope_local_base_freq"] = *config.window_theta;
+    json.erase("sliding_window_pattern");
+    if (config.full_every > 0) json["sliding_window_pattern"] = config.full_every;
+  }
   if (tokens.begin) json["bos_token_id"] = *tokens.begin;
   if (tokens.ends.size() == 1) json["eos_token_id"] = tokens.ends.front();
   if (tokens.ends.size() > 1) json["eos_token_id"] = tokens.ends;

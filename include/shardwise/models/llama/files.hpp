@@ -39,6 +39,8 @@ inline std::string hugging_face_name(std::string_view path) {
       Part{"gate", "gate_proj"},
       Part{"up", "up_proj"},
       Part{"down", "down_proj"},
+      Part{"attention_output_norm", "post_attention_layernorm"},
+      Part{"mlp_output_norm", "post_feedforward_layernorm"},
   };
   std::string name;
   while (!path.empty()) {
@@ -48,6 +50,18 @@ inline std::string hugging_face_name(std::string_view path) {
     name += known == parts.end() ? part : known->second;
   }
   return name;
+}
+
+/// The same for a model with this configuration: with norms of outputs, the norm before an MLP has another name.
+inline auto hugging_face_names(const LlamaConfig& config) {
+  return [output_norms = config.output_norms](std::string_view path) {
+    std::string name = hugging_face_name(path);
+    constexpr std::string_view end = "post_attention_layernorm.weight";
+    if (output_norms && path.ends_with(".mlp_norm.weight")) {
+      name.replace(name.size() - end.size(), end.size(), "pre_feedforward_layernorm.weight");
+    }
+    return name;
+  };
 }
 
 namespace detail {
@@ -71,7 +85,7 @@ Index load_llama(const Communicator& ranks, Model& model, const LlamaConfig& con
   together(ranks, "load_llama", [&] { check_tied_head(path, config, ranks.rank(), ranks.size()); });
   auto may_be_surplus = [&](std::string_view name) { return is_surplus(config, name); };
   return load_parameters(ranks, given_parameters_of(model), DividedModule<Model>, path,
-                         {.name_of = hugging_face_name, .may_be_surplus = may_be_surplus});
+                         {.name_of = hugging_face_names(config), .may_be_surplus = may_be_surplus});
 }
 
 }  // namespace detail
@@ -104,7 +118,7 @@ inline std::optional<std::string> torch_name(StoredType type) {
 
 /// The shape of a parameter in Hugging Face's files, which merge heads and head_dim.
 inline std::vector<Index> hugging_face_shape(std::string_view path, std::vector<Index> shape) {
-  if (shape.size() != 3) return shape;
+  if (shape.size() != 3 && !path.ends_with(".bias")) return shape;
   const auto heads = shape.begin() + (path.ends_with("wo.weight") ? 1 : 0);
   *heads *= heads[1];
   shape.erase(heads + 1);
@@ -118,12 +132,13 @@ Index save_llama(const Communicator& ranks, Model& model, const LlamaConfig& con
                  Writers writers) {
   const StoredType type = options.type.value_or(stored_as(data_type_of<T>()));
   const auto merged = merged_weights_of(model);
+  const auto name_of = hugging_face_names(config);
   auto collect = [&](auto& list) {
     if (folder.extension() == ".safetensors") {
       fail<std::runtime_error>({folder.string(), ": expected a folder, for the weights and config.json"});
     }
     for (const NamedParameter& parameter : given_parameters_of(model)) {
-      list.push_back(written(hugging_face_name(parameter.name), parameter));
+      list.push_back(written(name_of(parameter.name), parameter));
       if (const auto both = merged.find(parameter.cell); both != merged.end())
         list.back().tensor = both->second;
       list.back().shape = hugging_face_shape(parameter.name, std::move(list.back().shape));

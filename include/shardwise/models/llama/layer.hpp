@@ -5,7 +5,8 @@
 /// @file
 /// A layer of a Llama: grouped-query attention with rotary embeddings (Ainslie et al., "GQA", 2023; Su et al.,
 /// "RoFormer", 2021) and a SwiGLU MLP (Shazeer, "GLU variants improve transformer", 2020), each preceded by an
-/// RMSNorm and with a residual connection. Their styles are those of the plan.
+/// RMSNorm and with a residual connection. Their styles are those of the plan. Options of the configuration add biases
+/// and norms, whose styles follow from those of the modules beside them.
 
 #include <shardwise/layout/diagnosis.hpp>
 #include <shardwise/models/llama/config.hpp>
@@ -15,24 +16,72 @@
 #include <shardwise/ops/add.hpp>
 #include <shardwise/ops/key_value_cache.hpp>
 #include <shardwise/ops/swiglu.hpp>
+#include <shardwise/parallel/lora.hpp>
 #include <shardwise/parallel/plan.hpp>
 
 namespace shardwise {
+
+namespace detail {
+
+/// The style of a norm of each head, [batch, sequence, heads, head_dim], after a projection with the style `S`: heads
+/// are sharded as the projection's are, and the gradient of the weight that they share is pending.
+template <class S>
+struct HeadNormStyle {
+  using type = S;
+};
+template <class Axes, class... Options>
+struct HeadNormStyle<ColwiseParallel<Axes, Options...>> {
+  using type = SequenceParallel<Axes, 2>;
+};
+template <class Axes, class... Options>
+struct HeadNormStyle<RowwiseParallel<Axes, Options...>> {
+  using type = NoParallel;
+};
+template <int Rank, int Alpha>
+struct HeadNormStyle<LowRank<Rank, Alpha>> {
+  using type = NoParallel;
+};
+template <class... Parts>
+struct HeadNormStyle<Styles<Parts...>> {
+  using type = Styles<typename HeadNormStyle<Parts>::type...>;
+};
+
+/// norm(x), or x if there is no norm.
+template <class Norm>
+constexpr auto if_there(const std::optional<Norm>& norm, const auto& x) {
+  using X = std::remove_cvref_t<decltype(x)>;
+  if constexpr (std::is_same_v<decltype((*norm)(x)), X>) {
+    if (norm) return (*norm)(x);
+  } else if (norm) {
+    throw std::logic_error("Llama: with this plan, a norm returns another layout than it takes");
+  }
+  return x;
+}
+
+}  // namespace detail
 
 template <class MeshType, class PlanType, class T = float>
 class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T>> {
  public:
   template <FixedString Name>
-  using Projection = Linear<MeshType, style_of<PlanType, Name>, T, 2, 1, false>;
+  using Projection = Linear<MeshType, style_of<PlanType, Name>, T, 2, 1>;
+  template <FixedString Name>
+  using HeadNorm =
+      std::optional<RMSNorm<MeshType, typename detail::HeadNormStyle<style_of<PlanType, Name>>::type, T>>;
   using Output = Linear<MeshType, style_of<PlanType, "wo">, T, 1, 2, false>;
 
   constexpr LlamaAttention(const MeshType& mesh, const LlamaConfig& config)
-      : wq(mesh, {config.features}, {config.heads, config.head_size()}, Init::normal(config.deviation)),
-        wk(mesh, {config.features}, {config.kv_heads, config.head_size()}, Init::normal(config.deviation)),
-        wv(mesh, {config.features}, {config.kv_heads, config.head_size()}, Init::normal(config.deviation)),
+      : wq(projection<"wq">(mesh, config, config.heads)),
+        wk(projection<"wk">(mesh, config, config.kv_heads)),
+        wv(projection<"wv">(mesh, config, config.kv_heads)),
         wo(mesh, {config.heads, config.head_size()}, {config.features}, Init::normal(config.deviation)),
         rope_{.theta = config.theta, .scaling = config.scaling},
-        sight_{.window = config.window} {
+        sight_{.window = config.window, .scale = config.score_scale(), .softcap = config.attention_softcap} {
+    if (config.head_norms) {
+      const double offset = config.one_plus_norm ? 1 : 0;
+      q_norm.emplace(mesh, config.head_size(), config.epsilon, offset);
+      k_norm.emplace(mesh, config.head_size(), config.epsilon, offset);
+    }
     constexpr Layout q = detail::heads_layout<style_of<PlanType, "wq">, typename Projection<"wq">::Weight>(),
                      k = detail::heads_layout<style_of<PlanType, "wk">, typename Projection<"wk">::Weight>();
     detail::check_heads_suffice<MeshType>(q, mesh.sizes(), config.heads);
@@ -43,8 +92,9 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T>> {
   /// its own document, in which positions restart (see the functions `attention` and `rope`).
   constexpr auto forward(const auto& x, const Operand auto&... documents) const {
     auto [q, k, v] = project(x, wq, wk, wv);
-    return wo(
-        inner_attention(rope(q, documents..., rope_), rope(k, documents..., rope_), v, documents..., sight_));
+    return wo(inner_attention(rope(detail::if_there(q_norm, q), documents..., rope_),
+                              rope(detail::if_there(k_norm, k), documents..., rope_), v, documents...,
+                              sight_));
   }
   /// The same for tokens that follow those in the cache, to which their keys and values are appended.
   template <TensorType K>
@@ -52,15 +102,17 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T>> {
     auto [q, k, v] = project(x, wq, wk, wv);
     RopeOptions here = rope_;
     here.first_position = cache.length();
-    cache.append(rope(k, here), v);
-    return wo(attention(rope(q, here), cache, sight_));
+    cache.append(rope(detail::if_there(k_norm, k), here), v);
+    return wo(attention(rope(detail::if_there(q_norm, q), here), cache, sight_));
   }
-  constexpr auto keys(const auto& x) const { return rope(wk(x), rope_); }
+  constexpr auto keys(const auto& x) const { return rope(detail::if_there(k_norm, wk(x)), rope_); }
 
   constexpr void visit(auto&& f) {
     f("wq", wq);
     f("wk", wk);
     f("wv", wv);
+    if (q_norm) f("q_norm", *q_norm);
+    if (k_norm) f("k_norm", *k_norm);
     f("inner_attention", inner_attention);
     f("wo", wo);
   }
@@ -68,15 +120,24 @@ class LlamaAttention : public Module<LlamaAttention<MeshType, PlanType, T>> {
   Projection<"wq"> wq;
   Projection<"wk"> wk;
   Projection<"wv"> wv;
+  HeadNorm<"wq"> q_norm;
+  HeadNorm<"wk"> k_norm;
   styled<InnerAttention, style_of<PlanType, "inner_attention">> inner_attention;
   Output wo;
 
  private:
+  template <FixedString Name>
+  static constexpr Projection<Name> projection(const MeshType& mesh, const LlamaConfig& config, Index heads) {
+    return Projection<Name>(mesh, {config.features}, {heads, config.head_size()},
+                            Init::normal(config.deviation),
+                            config.qkv_bias ? std::optional(Init::constant(0)) : std::nullopt);
+  }
+
   RopeOptions rope_;
   AttentionOptions sight_;
 };
 
-/// down(silu(gate(x)) · up(x)).
+/// down(silu(gate(x)) · up(x)), or gelu_tanh instead of silu.
 template <class MeshType, class PlanType, class T = float>
 class LlamaMlp : public Module<LlamaMlp<MeshType, PlanType, T>> {
  public:
@@ -86,11 +147,13 @@ class LlamaMlp : public Module<LlamaMlp<MeshType, PlanType, T>> {
   constexpr LlamaMlp(const MeshType& mesh, const LlamaConfig& config)
       : gate(mesh, {config.features}, {config.hidden}, Init::normal(config.deviation)),
         up(mesh, {config.features}, {config.hidden}, Init::normal(config.deviation)),
-        down(mesh, {config.hidden}, {config.features}, Init::normal(config.deviation)) {}
+        down(mesh, {config.hidden}, {config.features}, Init::normal(config.deviation)),
+        gelu_(config.gelu) {}
 
   /// x and the result: [r…, features].
   constexpr auto forward(const auto& x) const {
     auto [g, u] = project(x, gate, up);
+    if (gelu_) return down(geglu(g, u));
     return down(swiglu(g, u));
   }
   constexpr void visit(auto&& f) {
@@ -102,6 +165,9 @@ class LlamaMlp : public Module<LlamaMlp<MeshType, PlanType, T>> {
   Layer<"gate"> gate;
   Layer<"up"> up;
   Layer<"down"> down;
+
+ private:
+  bool gelu_;
 };
 
 namespace detail {
@@ -130,18 +196,25 @@ class LlamaLayer : public Module<LlamaLayer<MeshType, PlanType, T>> {
   using Mlp = styled<LlamaMlp<MeshType, PlanBelow<PlanType, "mlp">, T>, style_of<PlanType, "mlp">>;
 
   constexpr LlamaLayer(const MeshType& mesh, const LlamaConfig& config)
-      : attention_norm(mesh, config.features, config.epsilon),
+      : attention_norm(mesh, config.features, config.epsilon, config.one_plus_norm ? 1 : 0),
         attention(mesh, config),
-        mlp_norm(mesh, config.features, config.epsilon),
-        mlp(mesh, config) {}
+        mlp_norm(mesh, config.features, config.epsilon, config.one_plus_norm ? 1 : 0),
+        mlp(mesh, config) {
+    if (!config.output_norms) return;
+    attention_output_norm.emplace(mesh, config.features, config.epsilon, config.one_plus_norm ? 1 : 0);
+    mlp_output_norm.emplace(mesh, config.features, config.epsilon, config.one_plus_norm ? 1 : 0);
+  }
 
   /// x and the result: [batch, sequence, features]. For documents, see `LlamaAttention`; with a cache, x are the
   /// tokens that follow those in it.
   constexpr auto forward(const auto& x, auto&&... documents_or_cache) const {
     auto h = detail::if_here(has_attention_, x, [&](const auto& in) {
-      return add(in, attention(attention_norm(in), documents_or_cache...));
+      return add(
+          in, detail::if_there(attention_output_norm, attention(attention_norm(in), documents_or_cache...)));
     });
-    return detail::if_here(has_mlp_, h, [&](const auto& in) { return add(in, mlp(mlp_norm(in))); });
+    return detail::if_here(has_mlp_, h, [&](const auto& in) {
+      return add(in, detail::if_there(mlp_output_norm, mlp(mlp_norm(in))));
+    });
   }
   constexpr auto keys(const auto& x) const {
     return attention.keys(detail::taken_by(attention, attention_norm(x)));
@@ -151,10 +224,12 @@ class LlamaLayer : public Module<LlamaLayer<MeshType, PlanType, T>> {
     if (has_attention_) {
       f("attention_norm", attention_norm);
       f("attention", attention);
+      if (attention_output_norm) f("attention_output_norm", *attention_output_norm);
     }
     if (has_mlp_) {
       f("mlp_norm", mlp_norm);
       f("mlp", mlp);
+      if (mlp_output_norm) f("mlp_output_norm", *mlp_output_norm);
     }
   }
 
@@ -162,15 +237,19 @@ class LlamaLayer : public Module<LlamaLayer<MeshType, PlanType, T>> {
   Attention attention;
   Norm<"mlp_norm"> mlp_norm;
   Mlp mlp;
+  std::optional<Norm<"attention_norm">> attention_output_norm;
+  std::optional<Norm<"mlp_norm">> mlp_output_norm;
 
   /// A stage of a pipeline may begin or end between the halves of a layer: frees the other half.
   constexpr void drop_attention() {
     has_attention_ = false;
     [[maybe_unused]] const auto gone = std::pair(std::move(attention_norm), std::move(attention));
+    attention_output_norm.reset();
   }
   constexpr void drop_mlp() {
     has_mlp_ = false;
     [[maybe_unused]] const auto gone = std::pair(std::move(mlp_norm), std::move(mlp));
+    mlp_output_norm.reset();
   }
 
  private:

@@ -4,8 +4,9 @@
 
 /// @file
 /// `Llama`: the decoder of Touvron et al. ("LLaMA", 2023; "Llama 2", 2023; "The Llama 3 herd of models", 2024):
-/// RMSNorm before attention and MLP, rotary embeddings, grouped-query attention, SwiGLU. A plan defines its
-/// parallelism (plan.hpp).
+/// RMSNorm before attention and MLP, rotary embeddings, grouped-query attention, SwiGLU. By options of its
+/// configuration it is one of other families, such as Qwen and Gemma (config.hpp). A plan defines its parallelism
+/// (plan.hpp).
 ///
 /// ```
 /// Llama<Mesh<dp, tp>> model(mesh, config);                              // tensor parallel over tp
@@ -21,6 +22,8 @@
 #include <shardwise/models/llama/plan.hpp>
 #include <shardwise/module/sequential.hpp>
 #include <shardwise/nn/embedding.hpp>
+#include <shardwise/ops/activation.hpp>
+#include <shardwise/ops/arithmetic.hpp>
 #include <shardwise/ops/narrow.hpp>
 #include <shardwise/parallel/plan_problem.hpp>
 #include <shardwise/train/recompute.hpp>
@@ -101,10 +104,11 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
       tokens.emplace(mesh, config.vocabulary, config.features, Init::normal(config.deviation));
     }
     layers.first_number = static_cast<std::size_t>(part.first_layer);
-    layers.make(static_cast<std::size_t>(part.layers), mesh, config);
+    layers.reserve(static_cast<std::size_t>(part.layers));
+    for (Index i = 0; i < part.layers; ++i) layers.emplace_back(mesh, config.of_layer(part.first_layer + i));
     if (part.begins_with_mlp) layers.front().drop_attention();
     if (part.ends_with_attention) layers.back().drop_mlp();
-    if (part.ends) norm.emplace(mesh, config.features, config.epsilon);
+    if (part.ends) norm.emplace(mesh, config.features, config.epsilon, config.one_plus_norm ? 1 : 0);
     if (config.tied) {
       if constexpr (!tieable) {
         throw std::invalid_argument(
@@ -145,7 +149,11 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   /// The same in three steps, for parts of a model. `begin`: from ids to the input of the first layer.
   constexpr auto begin(const auto& ids) const {
     check_has(begins_, "begin", "table of tokens");
-    return units_.front()(ids, [&](const auto& in) { return enter((*tokens)(in)); });
+    return units_.front()(ids, [&](const auto& in) {
+      auto x = enter((*tokens)(in));
+      if (config_.scaled_tokens) return scale(x, config_.token_scale());
+      return x;
+    });
   }
   /// `middle`: from there to the output of the last layer of this part, in the same layout, optionally with documents;
   constexpr auto middle(const auto& x, const Operand auto&... documents) const {
@@ -175,8 +183,9 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
   /// or to the loss.
   constexpr auto end(const auto& x, const auto& targets, const auto& criterion) const {
     check_has(norm.has_value(), "end", "head");
-    return units_.back()(
-        x, [&](const auto& in) { return criterion(Head::take((*norm)(in)), head_weight(), targets); });
+    return units_.back()(x, [&](const auto& in) {
+      return criterion(Head::take((*norm)(in)), head_weight(), targets, config_.logit_softcap);
+    });
   }
 
   /// An empty cache for the layers of this part, for sequences like `ids`, of up to `capacity` tokens.
@@ -270,7 +279,12 @@ class Llama : public Module<Llama<MeshType, PlanType, T>> {
       return head->weight;
     }
   }
-  constexpr auto logits(const auto& x) const { return Head::multiply(x, head_weight()); }
+  constexpr auto logits(const auto& x) const {
+    auto products = Head::multiply(x, head_weight());
+    const double cap = config_.logit_softcap;
+    if (cap > 0) return scale(tanh(scale(products, 1 / cap)), cap);
+    return products;
+  }
 
   LlamaConfig config_;
   bool begins_, first_has_attention_;

@@ -25,9 +25,10 @@ inline std::vector<LlamaTensor> llama_tensors(const LlamaConfig& config) {
   std::vector<LlamaTensor> tensors;
   Recorder recorder;
   Llama<MeshType> model(MeshType(recorder, {1}), config);
+  const auto name_of = hugging_face_names(config);
   for (const auto& [path, cell] : named_parameters_of(model)) {
     const std::vector<Index> shape = cell->stored.extents();
-    tensors.push_back({"model." + path, shape, hugging_face_name(path), hugging_face_shape(path, shape)});
+    tensors.push_back({"model." + path, shape, name_of(path), hugging_face_shape(path, shape)});
   }
   return tensors;
 }
