@@ -71,7 +71,7 @@ void check_local_steps(const TrainOptions& options) {
                                 ", after which replicas have one model");
   };
   check(options.epochs > 0 ? "--epochs make steps:" : "--steps", options.steps);
-  if (options.held_out > 0) check("--evaluate-every", options.evaluate_every);
+  if (options.evaluates()) check("--evaluate-every", options.evaluate_every);
 }
 
 /// Each row once, in order.
@@ -149,8 +149,8 @@ std::string change(const char* name, const sw::Json& before, const sw::Json& now
 }
 
 std::string other_run(const sw::Json& before, const sw::Json& now) {
-  for (const char* name : {"text", "seed", "batch", "context", "pad", "packed", "held_out", "in_order",
-                           "optimizer", "local_steps", "replicas"}) {
+  for (const char* name : {"text", "seed", "batch", "context", "pad", "packed", "long_documents", "held_out",
+                           "validation", "in_order", "optimizer", "local_steps", "replicas"}) {
     const std::string other = change(name, before, now);
     if (!other.empty()) return "of another run: " + other;
   }
@@ -195,6 +195,11 @@ void Run::open_data() {
     if (options_.held_out > 0) {
       held_out_.emplace(corpus.part(corpus.size() - last, last), evaluated(batches), replicas);
     }
+    if (!options_.validation.empty()) {
+      const sw::TokenCorpus validation = sw::open_token_corpus(mesh_, options_.validation, tokenizer_, {});
+      validation_fingerprint_ = validation.fingerprint();
+      held_out_.emplace(validation, evaluated(batches), replicas);
+    }
     data_.emplace(corpus.part(0, corpus.size() - last), batches, replicas);
     return;
   }
@@ -204,12 +209,26 @@ void Run::open_data() {
   auto documents = sw::read_json_lines(mesh_, options_.data, tokenizer_, reading);
   fingerprint_ = sw::fingerprint_of(documents);
   if (prints()) warn_of(documents);
-  const sw::RowOptions rows{.length = batches.length, .packed = job().packed};
+  const sw::RowOptions rows{.length = batches.length,
+                            .packed = job().packed,
+                            .long_documents = options_.long_documents == "cut" ? sw::LongDocuments::cut
+                                              : options_.long_documents == "split"
+                                                  ? sw::LongDocuments::split
+                                                  : sw::LongDocuments::refuse};
+  if (!options_.validation.empty()) {
+    auto validation = sw::read_json_lines(mesh_, options_.validation, tokenizer_, reading);
+    validation_fingerprint_ = sw::fingerprint_of(validation);
+    held_out_.emplace(sw::DocumentRows(std::move(validation), rows), evaluated(batches), replicas);
+  }
   if (options_.held_out > 0) {
     held_out_.emplace(sw::DocumentRows(sw::hold_out(documents, options_.held_out, options_.seed), rows),
                       evaluated(batches), replicas);
   }
   data_.emplace(sw::DocumentRows(std::move(documents), rows), batches, replicas);
+  if (const sw::Index count = data_->rows()->long_documents(); count > 0 && prints()) {
+    std::printf("note: %lld documents have more than %lld tokens and are %s\n", static_cast<long long>(count),
+                static_cast<long long>(rows.length + 1), options_.long_documents.c_str());
+  }
 }
 
 void Run::warn_of(const std::vector<sw::TrainingDocument>& documents) const {
@@ -308,6 +327,8 @@ sw::Json Run::settings() const {
     all["outer_momentum"] = job().outer_momentum;
   }
   if (options_.held_out > 0) all["held_out"] = options_.held_out;
+  if (!options_.validation.empty()) all["validation"] = validation_fingerprint_;
+  if (options_.long_documents != "refuse") all["long_documents"] = options_.long_documents;
   if (options_.in_order) all["in_order"] = true;
   if (!options_.from.empty()) all["from"] = noted(options_.from);
   if (!options_.tokenizer.empty()) all["tokenizer"] = noted(options_.tokenizer);

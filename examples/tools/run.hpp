@@ -92,7 +92,7 @@ class Run {
   Job mesh_;
   sw::Tokenizer tokenizer_;
   std::optional<TextData> data_, held_out_;
-  std::uint64_t fingerprint_ = 0;
+  std::uint64_t fingerprint_ = 0, validation_fingerprint_ = 0;
   sw::RateSchedule schedule_;
   std::optional<double> held_out_loss_;  // before the next step, if it was evaluated
   double best_loss_ = std::numeric_limits<double>::infinity();

@@ -35,12 +35,24 @@ void add_run_options(CLI::App& app, TrainOptions& options) {
   app.add_option("--chat-template", options.chat_template,
                  "a template file for dialogues, instead of the model's");
   app.add_flag("--in-order", options.in_order, "do not shuffle");
+  app.add_option(
+         "--long-documents", options.long_documents,
+         "refuse documents of --data with more tokens than --context, cut off their ends, or split them "
+         "into several documents")
+      ->check(CLI::IsMember({"refuse", "cut", "split"}));
   auto* held_out = app.add_option("--held-out", options.held_out,
                                   "fraction of the text for evaluation instead of training")
                        ->check(CLI::Range(0.0, 0.9));
-  add_count(app, "--evaluate-every", options.evaluate_every,
-            "steps between evaluations; also after the last step")
-      ->needs(held_out);
+  app.add_option("--validation", options.validation,
+                 "files for evaluation, of the same kind as --text or --data, instead of --held-out")
+      ->take_all()
+      ->excludes(held_out);
+  auto* every = add_count(app, "--evaluate-every", options.evaluate_every,
+                          "steps between evaluations; also after the last step");
+  app.parse_complete_callback([every, &options] {
+    if (every->count() > 0 && !options.evaluates())
+      throw CLI::RequiresError("--evaluate-every", "--held-out or --validation");
+  });
   app.add_option("--tokenizer", options.tokenizer, "a tokenizer.json; default: bytes as tokens");
   app.add_option("--cache", options.cache, "keep the tokens in this file for later runs");
   app.add_flag("--pad", options.pad, "pad the last batch of an epoch instead of dropping it");
@@ -145,9 +157,11 @@ void check_default_text(const TrainOptions& options) {
 void check_files(const TrainOptions& options) {
   const auto& best = options.export_best;
   if (std::isnan(options.held_out)) throw std::invalid_argument("--held-out is not a number");
-  if (!best.empty() && options.held_out == 0)
+  if (!best.empty() && !options.evaluates())
     throw std::invalid_argument(
-        "--export-best needs --held-out: the best model is the one with the best held-out loss");
+        "--export-best needs --held-out or --validation: the best model is the one with the best loss there");
+  if (options.long_documents != "refuse" && options.data.empty())
+    throw std::invalid_argument("--long-documents is for JSON lines: give --data");
   const auto place = [](const std::filesystem::path& folder) {
     return std::filesystem::weakly_canonical(std::filesystem::absolute(folder) / "");
   };

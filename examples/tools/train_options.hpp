@@ -23,17 +23,19 @@ struct TrainOptions {
   std::vector<std::filesystem::path> data;  ///< files of JSON lines, instead of text
   std::filesystem::path chat_template;      ///< for dialogues, instead of the model's
   bool match_special_tokens = false;        ///< in texts, prompts and completions
+  std::string long_documents = "refuse";    ///< longer than a row: or "cut", "split"
   std::filesystem::path from;               ///< a folder with the initial model
   std::filesystem::path tokenizer, cache, log;
   std::filesystem::path export_to, export_best;  ///< folders for the last model, and for the best
   std::string format = "safetensors";            ///< of both; or "pytorch"
-  bool merge = false;                 ///< exports models merged with the adapters, instead of adapters
-  double held_out = 0;                ///< the fraction of the text for evaluation
-  std::int64_t evaluate_every = 100;  ///< steps
-  bool in_order = false;              ///< no shuffling
-  std::int64_t epochs = 0;            ///< instead of steps, unless 0
-  std::filesystem::path trace;        ///< a file for a trace of the last step
-  std::filesystem::path save;         ///< a folder for checkpoints
+  bool merge = false;   ///< exports models merged with the adapters, instead of adapters
+  double held_out = 0;  ///< the fraction of the text for evaluation
+  std::vector<std::filesystem::path> validation;  ///< or files of its own for it
+  std::int64_t evaluate_every = 100;              ///< steps
+  bool in_order = false;                          ///< no shuffling
+  std::int64_t epochs = 0;                        ///< instead of steps, unless 0
+  std::filesystem::path trace;                    ///< a file for a trace of the last step
+  std::filesystem::path save;                     ///< a folder for checkpoints
   bool pad = false;
   std::int64_t steps = 400, save_every = 100;
   std::optional<int> keep;  ///< checkpoints; by default as many as before, or 3
@@ -48,6 +50,7 @@ struct TrainOptions {
   double timeout = 600;  ///< seconds, see `sw::Watchdog`
   std::string progress = "plain";
 
+  bool evaluates() const { return held_out > 0 || !validation.empty(); }
   std::int64_t warmup_steps() const { return warmup.value_or(steps / 10); }
 };
 

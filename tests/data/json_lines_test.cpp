@@ -584,6 +584,19 @@ TEST_CASE("documents become rows") {
   CHECK_THROWS_WITH_AS(DocumentRows(documents, {.length = 4}),
                        "a document: the document has 6 tokens, but a row of 4 takes 5",
                        std::invalid_argument);
+  const std::vector<TrainingDocument> longer{counting(10, 9, 6), counting(20, 7, 1), counting(30, 5, 4)};
+  const DocumentRows cut(longer, {.length = 4, .padding = 9, .long_documents = LongDocuments::cut});
+  CHECK(cut.size() == 2);  // the second one's answer is cut away
+  CHECK(cut.long_documents() == 2);
+  CHECK(row_of(cut, 0) == RowOfText{"10 11 12 13", "- - 13 14", "0 0 0 0", 2});
+  CHECK(row_of(cut, 1) == RowOfText{"30 31 32 33", "31 32 33 34", "0 0 0 0", 4});
+  const DocumentRows split(
+      longer, {.length = 4, .packed = true, .padding = 9, .long_documents = LongDocuments::split});
+  CHECK(split.size() == 4);
+  CHECK(row_of(split, 0) == RowOfText{"10 11 12 13", "- - 13 14", "0 0 0 0", 2});
+  CHECK(row_of(split, 1) == RowOfText{"14 15 16 17", "15 16 17 18", "0 0 0 0", 4});
+  CHECK(row_of(split, 2) == RowOfText{"24 25 9 9", "- 26 - -", "0 0 -1 -1", 1});
+
   auto placed = documents;
   placed[2].place = "a.jsonl:3";
   placed[2].answers.clear();

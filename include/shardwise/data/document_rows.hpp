@@ -57,26 +57,38 @@ inline std::vector<TrainingDocument> hold_out(std::vector<TrainingDocument>& doc
   return held_out;
 }
 
+/// Documents with more tokens than a row takes are an error, lose their ends, or become several documents. Their parts
+/// do not see each other, and each target counts once. Parts without targets are dropped.
+enum class LongDocuments : std::uint8_t { refuse, cut, split };
+
 struct RowOptions {
   Index length = 0;  ///< of a row; a document may have one token more, because its last one is only a target
   bool packed = false;                        ///< several documents per row, in order, as long as they fit
   std::int32_t padding = 0;                   ///< the input outside documents
   Index ignore_index = ignore_index_default;  ///< the target of tokens that are not trained on, negative
+  LongDocuments long_documents = LongDocuments::refuse;
 };
 
 /// In memory as documents, with four bytes per token.
 class DocumentRows {
  public:
-  /// Throws `std::invalid_argument`, with the document's place, if one is longer than a row, has no answer, or has
-  /// answers that are out of range or overlap.
-  DocumentRows(std::vector<TrainingDocument> documents, const RowOptions& options)
-      : options_(options), documents_(std::move(documents)) {
+  /// Throws `std::invalid_argument`, with the document's place, if one is longer than a row and long documents are
+  /// refused, or if one has no answer, or answers that are out of range or overlap.
+  DocumentRows(std::vector<TrainingDocument> documents, const RowOptions& options) : options_(options) {
     if (options.length < 1)
       detail::fail({"DocumentRows: length is ", options.length, ": expected at least 1"});
+    for (TrainingDocument& document : documents) {
+      checked(document);
+      if (std::ssize(document.tokens) <= options.length + 1) {
+        documents_.push_back(std::move(document));
+      } else {
+        add_long(document);
+      }
+    }
     Index filled = 0;  // positions used in the last row
     for (Index i = 0; i < this->documents(); ++i) {
       const TrainingDocument& document = documents_[static_cast<std::size_t>(i)];
-      const Index counted = checked(document);
+      const Index counted = targets(document);
       filled += places(document);
       places_ += places(document);
       if (!options.packed || rows_.empty() || filled > options.length) {
@@ -91,6 +103,8 @@ class DocumentRows {
   Index size() const { return static_cast<Index>(rows_.size()); }
   Index documents() const { return static_cast<Index>(documents_.size()); }
   const RowOptions& options() const { return options_; }
+  /// How many documents were longer than a row.
+  Index long_documents() const { return long_; }
   /// The fraction of all positions that documents fill.
   double filled() const {
     return static_cast<double>(places_) / static_cast<double>(size() * options_.length);
@@ -148,33 +162,56 @@ class DocumentRows {
     return std::max<Index>(std::ssize(document.tokens) - 1, 0);
   }
 
-  /// Checks that a document fits; returns the number of its targets that count.
-  Index checked(const TrainingDocument& document) const {
+  /// The number of targets that count. The first token of a document is not a target.
+  static Index targets(const TrainingDocument& document) {
+    Index counted = 0;
+    for (const Range& answer : document.answers)
+      counted += std::max<Index>(answer.end() - std::max<Index>(answer.begin, 1), 0);
+    return counted;
+  }
+
+  /// Cuts or splits a document. The last token of a part, which is only a target, is the first input of the next one.
+  void add_long(const TrainingDocument& document) {
+    const Index size = std::ssize(document.tokens);
+    ++long_;
+    for (Index begin = 0; begin + 1 < size; begin += options_.length) {
+      const Range all{begin, std::min(options_.length + 1, size - begin)};
+      const auto first = document.tokens.begin() + begin;
+      TrainingDocument part{{first, first + all.size}, {}, document.place};
+      for (const Range& answer : document.answers) {
+        const Range seen = intersection(all, answer);
+        if (seen.size > 0) part.answers.push_back({seen.begin - begin, seen.size});
+      }
+      if (targets(part) > 0) documents_.push_back(std::move(part));
+      if (options_.long_documents == LongDocuments::cut) return;
+    }
+  }
+
+  void checked(const TrainingDocument& document) const {
     const Index size = std::ssize(document.tokens);
     auto fail = [&](std::initializer_list<detail::TextPart> what) {
       detail::fail({document.place.empty() ? "a document" : document.place, ": ", detail::text(what)});
     };
-    if (size > options_.length + 1) {
+    if (options_.long_documents == LongDocuments::refuse && size > options_.length + 1) {
       fail({"the document has ", size, " tokens, but a row of ", options_.length, " takes ",
             options_.length + 1});
     }
-    Index before = 0, counted = 0;
+    Index before = 0;
     for (const Range& answer : document.answers) {
       if (answer.begin < before || answer.size < 0 || answer.end() > size) {
         fail({"an answer is [", answer.begin, ", ", answer.end(), "): expected a part of what is left, [",
               before, ", ", size, ")"});
       }
       before = answer.end();
-      counted += std::max<Index>(before - std::max<Index>(answer.begin, 1), 0);
     }
-    if (counted == 0) fail({"the document has nothing to be learned"});
-    return counted;
+    if (targets(document) == 0) fail({"the document has nothing to be learned"});
   }
 
   RowOptions options_;
   std::vector<TrainingDocument> documents_;
   std::vector<Row> rows_;
   Index places_ = 0;  ///< positions filled in all rows
+  Index long_ = 0;
 };
 
 }  // namespace shardwise
