@@ -9,6 +9,7 @@
 
 #include <array>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 
 #include <shardwise/models/llama/config_file.hpp>
@@ -44,6 +45,12 @@ constexpr sw::LlamaConfig llama3(sw::Index features, sw::Index layers, sw::Index
           .context = 8192,
           .theta = 500000,
           .tied = tied};
+}
+
+/// "Llama", "Qwen3", …
+inline std::string family_name(const sw::LlamaConfig& config) {
+  const std::string_view architecture = sw::detail::family_of(config).architecture;
+  return std::string(architecture.substr(0, architecture.find("ForCausalLM")));
 }
 
 constexpr sw::LlamaConfig family(std::string_view type) {

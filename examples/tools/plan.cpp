@@ -20,6 +20,7 @@
 
 #include "job_hosts.hpp"
 #include "job_options.hpp"
+#include "llama_presets.hpp"
 #include "options.hpp"
 #include "plan_picture.hpp"
 #include "plan_search.hpp"
@@ -134,10 +135,9 @@ bool alike(const StepJob& job, const JobPlan& a, const JobPlan& b) {
 void print_job(const StepJob& job) {
   static constexpr const char* zero[] = {"data parallel", "ZeRO-1", "ZeRO-2", "fully sharded"};
   const sw::LlamaConfig& model = job.model;
-  std::printf(
-      "a Llama of %td layers, %td features, %td heads, %td key/value heads, %td hidden, %td tokens%s\n",
-      model.layers, model.features, model.heads, model.kv_heads, model.hidden, model.vocabulary,
-      model.tied ? ", tied head" : "");
+  std::printf("a %s of %td layers, %td features, %td heads, %td key/value heads, %td hidden, %td tokens%s\n",
+              family_name(model).c_str(), model.layers, model.features, model.heads, model.kv_heads,
+              model.hidden, model.vocabulary, model.tied ? ", tied head" : "");
   std::printf("%.2f billion parameters in %s\n", static_cast<double>(model.parameters()) * 1e-9,
               job.bf16 ? "bfloat16, with masters in float" : "float");
   std::printf("%s: %d ranks; %s over dp%s, %s parallel%s\n", sizes_text(job.sizes).c_str(), ranks(job),

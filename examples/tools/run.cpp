@@ -19,6 +19,7 @@
 
 #include "host_memory.hpp"
 #include "job_hosts.hpp"
+#include "llama_presets.hpp"
 #include "pytorch_file.hpp"
 #include "step_trace.hpp"
 #include "text_files.hpp"
@@ -360,8 +361,9 @@ void Run::print_job() const {
     std::printf("%td tokens of text, %td sequences; ", data_->sampler().tokens(),
                 data_->sampler().sequence_count());
   }
-  std::printf("a Llama of %td layers with %.2f million parameters in %s\n", job().model.layers,
-              static_cast<double>(job().model.parameters()) * 1e-6, job().bf16 ? "bfloat16" : "float32");
+  std::printf("a %s of %td layers with %.2f million parameters in %s\n", family_name(job().model).c_str(),
+              job().model.layers, static_cast<double>(job().model.parameters()) * 1e-6,
+              job().bf16 ? "bfloat16" : "float32");
   std::printf("%s, ZeRO level %d, %s parallel%s%s; matrix products by %s\n", sizes_text(job().sizes).c_str(),
               job().zero_level, job().sequence_parallel ? "sequence" : "tensor",
               job().recompute ? ", recomputing" : "", unusual_in(job()).c_str(), sw::kernel::gemm_name());
